@@ -29,6 +29,14 @@ static void looks_end(struct ps_tx *tx)
     }
 }
 
+static const ps_container *looked_at(const struct ps_tx *tx, unsigned i)
+{
+    for (const struct look *l = looks_of(tx)->look; l < looks_of(tx)->look + INDEXES; l++)
+        if (l->used && i-- == 0)
+            return l->container;
+    return NULL;
+}
+
 /* ---- locks ---- */
 
 int lock_take(struct look *l, const struct bytes *key, enum lock which, int exclusive)
@@ -88,6 +96,7 @@ static struct look *look_of(struct ps_tx *tx, ps_container *c)
     if (error == 0)
         error = tx_memory(&tx->indexes, &tx->indexes_size, sizeof(struct looks), 0);
     index_ended = looks_end;
+    index_used = looked_at;
     for (unsigned i = 0; error == 0 && i < INDEXES; i++) {
         struct look *l = &looks_of(tx)->look[i];
         if (l->container == c && l->kind == kind) {

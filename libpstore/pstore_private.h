@@ -307,6 +307,8 @@ void tx_work_end(struct ps_tx *tx);
 /* ---- index.c ---- */
 /* The transaction has ended: its changes of indexes and its locks of keys are gone. */
 extern void (*index_ended)(struct ps_tx *tx);
+/* The i-th of those that it has looked at; NULL: there are no more. Only if tx->indexes. */
+extern const ps_container *(*index_used)(const struct ps_tx *tx, unsigned i);
 
 /* ---- retry.c ---- */
 /* Has the store tell of changes of what the active transaction has read: 0, -EINVAL (nothing),

@@ -48,11 +48,25 @@ static int store_set(struct pages *p, struct ps_store *store)
     return 0;
 }
 
+/* The first page of each index that it has looked at: that changes with each change of the index,
+ * but the kernel does not tell it, if a publication has taken it out of the view since. */
+static int indexes_add(const struct ps_tx *tx, struct pages *p)
+{
+    const ps_container *c;
+    int result = 0;
+    for (unsigned i = 0; result == 0 && tx->indexes && (c = index_used(tx, i)); i++) {
+        result = store_set(p, c->store);
+        p->address[p->count++] = c->base;
+    }
+    return result;
+}
+
 int retry_watch(struct ps_tx *tx)
 {
     struct pages p = {0};
     struct kd_changes used = {0};
-    int result = 0, told = tx->looks_again; /* behind those of the look before */
+    int told = tx->looks_again; /* behind those of the look before */
+    int result = indexes_add(tx, &p);
     while (result == 0 &&
            ps_kernel(KD_TXN_CHANGES, (long)used.address, (long)&used, CHANGES_READ) == 0) {
         const ps_container *c = ps_container_of((void *)(uintptr_t)used.address);

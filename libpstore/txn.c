@@ -32,7 +32,9 @@ static _Thread_local struct {
     void *handler_arg;
 } thread;
 
-void (*index_ended)(struct ps_tx *tx);    /* set by index.c, in programs that have it */
+/* Set by index.c, in programs that have it. */
+void (*index_ended)(struct ps_tx *tx);
+const ps_container *(*index_used)(const struct ps_tx *tx, unsigned i);
 
 static pthread_key_t thread_key;          /* its destructor is thread_ended() */
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
