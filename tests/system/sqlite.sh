@@ -82,10 +82,11 @@ if [ "$TEST_TIER" = long ]; then
     echo 'int sqlite3_enable_load_extension(void *db, int on) { return db && on ? 0 : 0; }' >"$TEST_TMP/none.c"
     build mptest user/sqlite/vfs.c "$SQLITE_SRC/mptest/mptest.c" "$TEST_TMP/none.c"
     WITH=(--add "$TEST_TMP/mptest" --import "$IN")
-    guest --timeout 900 --store "$TEST_TMP/large" -c 'mptest mp /import/multiwrite01.test --trace 0 --sync;
+    guest --timeout 2400 --store "$TEST_TMP/large" -c 'mptest mp /import/multiwrite01.test --trace 0 --sync;
         mptest mp1 /import/crash01.test --trace 0; mptest mp2 /import/config02.test --trace 0'
-    is "mptest: six processes in one database, some die in a transaction, page sizes change" 3 \
-        "$(grep -c '^Summary: 0 errors out of [1-9]' <<<"$output")"
+    good=$(grep -c '^Summary: 0 errors out of [1-9]' <<<"$output")
+    [ "$good" = 3 ] || tail -n 30 <<<"$output" | sed 's/^/# /'
+    is "mptest: six processes in one database, some die in a transaction, page sizes change" 3 "$good"
 fi
 
 # --- requests of the disk, and power cuts ---
