@@ -471,6 +471,8 @@ static const char *check_room(const struct ps_access *a, const struct ps_node *n
     unsigned least = node_key_at(a, n) + (a->type->key_bytes ? a->type->key_bytes : 2);
     if (n->prefix > (a->type->key_bytes ? 0 : node_key_max(a)))
         return "a prefix is longer than any key";
+    if (n->heap % a->shape[n->level > 0].align != 0)
+        return "the next entry of a node would lie askew";
     if (sum > a->head->node_bytes || n->heap > end || sizeof *n + n->count * 2u > n->heap)
         return "slots, entries and prefix of a node overlap";
     for (unsigned i = 0; i < n->count; i++) {
