@@ -59,9 +59,9 @@ int64_t ps_congeries_release(ps_congeries *congeries);
 /* Frees each object of the congeries to which no pointer leads from these objects, over any objects
  * of the congeries. NULL as roots: from all objects of the container that are in no or another
  * congeries; then all of these are read. What looks like a pointer, at any byte, counts as one;
- * pointers in volatile memory and in other containers do not. -EINVAL: no object begins at a
- * root. Uses volatile memory: 48 bytes for
- * each page of the congeries and 8 for each object (-ENOMEM). How many were freed. */
+ * pointers in volatile memory and in other containers, values of indexes (index.h) among them, do
+ * not. -EINVAL: no object begins at a root. Uses volatile memory: 48 bytes for each page of the
+ * congeries and 8 for each object (-ENOMEM). How many were freed. */
 int64_t ps_congeries_collect(ps_congeries *congeries, void *const *roots, size_t count);
 
 /* Locks all of it until the transaction's end: PS_LOCK_SHARED: nobody else changes or adds

@@ -317,7 +317,10 @@ static int show(struct wish *wish)
     }
     FILE *file = fopen(wish->svg, "w");
     int written = file && fwrite(picture.text, 1, picture.used, file) == picture.used;
-    return file && fclose(file) == 0 && written ? 0 : -errno;
+    if (file && fclose(file) == 0 && written)
+        return 0;
+    fprintf(stderr, "map: %s: %s\n", wish->svg, strerror(errno));
+    exit(1);
 }
 
 static int interact(struct wish *wish)

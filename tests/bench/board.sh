@@ -27,6 +27,6 @@ read -r bytes cycles messages <"$scratch/1"
 read -r bytes_all cycles_all messages_all <"$scratch/1000"
 printf 'board, 100 parts moved in 1 step each: log\tbytes\t%s\t-\n' "$bytes"
 printf 'board, 100 parts moved in 1 step each: commit\tinstructions\t%s\t-\n' "$cycles"
-printf 'board, in 1,000 steps each: log\tbytes\t%s\t%s\n' "$bytes_all" "$bytes"
+printf 'board, in 1,000 steps each: log\tbytes\t%s\t%s\n' "$bytes_all" $((bytes + 4096))       # groups are of whole blocks
 printf 'board, in 1,000 steps each: commit\tinstructions\t%s\t%s\n' "$cycles_all" $((cycles + cycles / 20))
 printf 'board: messages before the commit but for pages, 1 and 1,000 steps\tmessages\t%s\t0\n' $((messages + messages_all))

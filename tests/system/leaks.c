@@ -4,6 +4,7 @@
  *
  *     leaks WORD...       each a transaction of that name
  */
+#include <index.h>
 #include <pstore.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@ struct far { struct node *leaf; };
 struct root { struct node *first; char *large; struct packed *packed; ps_arena *arena; };
 enum { LARGE = 100000 };
 static ps_container *c, *other;
+static ps_index *kept;
 
 static void add(struct root *r, struct node *n)
 {
@@ -44,6 +46,14 @@ static int across(void *unused)
     struct node *n = ps_new(c, struct node, NULL);
     *(void **)ps_named(other, "to", 8) = n;
     return (void)unused, 0;
+}
+
+/* Only a value of a server-kept index leads to two of a list. */
+static int keep(void *unused)
+{
+    struct node *n = ps_new(c, struct node, NULL);
+    n->next = ps_new(c, struct node, NULL);
+    return (void)unused, ps_index_insert(kept, &(uint64_t){7}, (uintptr_t)n);
 }
 
 /* Two of one list, a large object that leads to itself, an arena with one object. */
@@ -79,13 +89,15 @@ static int tear(void *unused)
 
 int main(int argc, char **argv)
 {
-    static int (*const what[])(void *) = { make, across, leak, spoil, tear };
-    static const char *const names[] = { "make", "across", "leak", "spoil", "tear" };
+    static int (*const what[])(void *) = { make, across, keep, leak, spoil, tear };
+    static const char *const names[] = { "make", "across", "keep", "leak", "spoil", "tear" };
     c = ps_open("leaky", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     for (int a = 1; a < argc; a++)
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < 6; i++) {
             if (what[i] == across)
                 other = ps_open("other", PS_CREATE | PS_WRITE, NULL);
+            if (what[i] == keep)
+                kept = ps_index_open("kept", PS_NUMBERS, PS_CREATE | PS_WRITE);
             if (strcmp(argv[a], names[i]) == 0 && ps_transaction(what[i], NULL) != 0)
                 return printf("%s fails\n", names[i]), 1;
         }

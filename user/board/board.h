@@ -66,6 +66,8 @@ int corners(const struct copper *c, double corner[4][2]);       /* before the ro
 void place(struct copper *c);                           /* its place is known from now on, */
 void displace(struct copper *c);                        /* or no longer */
 struct copper *copper_new(struct copper values);
+/* A word in mm, as units; -EINVAL: it is no number, or too large. */
+int length_read(const char *word, double *length);
 /* Commands: 0 or -errno, and nothing was changed. Words that were not given are NULL. */
 int load(char **words);
 int move(char **words);

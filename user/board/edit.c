@@ -95,10 +95,16 @@ static void drag(struct part *part, int64_t x, int64_t y, int64_t steps) {
     held_each(place);
 }
 
+int length_read(const char *word, double *length) {
+    char *end;
+    *length = strtod(word, &end) * MM;
+    return end == word || *end || !(fabs(*length) <= REACH) ? -EINVAL : 0;
+}
+
 int move(char **words) {
-    double x = strtod(words[1], NULL) * MM, y = strtod(words[2], NULL) * MM;
+    double x, y;
     long steps = words[3] ? strtol(words[3], NULL, 10) : 1, moved = 0;
-    if (!(fabs(x) <= REACH && fabs(y) <= REACH) || steps < 1 || steps > 1000000)
+    if (length_read(words[1], &x) || length_read(words[2], &y) || steps < 1 || steps > 1000000)
         return -EINVAL;
     PS_ACCESS(parts_range, r, &parts, NULL, NULL, PS_UP, PS_LOOK);
     for (struct part *const *part; (part = parts_next(&r)) != NULL;) {

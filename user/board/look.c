@@ -73,8 +73,10 @@ static long check_one(const struct copper *c, double least, long told) {
 }
 
 int check(char **words) {
-    double least = words[0] ? strtod(words[0], NULL) * MM : CLEARANCE;
+    double least = CLEARANCE;
     long pieces = 0, told = 0;
+    if (words[0] && (length_read(words[0], &least) || least <= 0))
+        return -EINVAL;
     PS_ACCESS(places_range, r, &places, NULL, PS_INTERSECT, PS_LOOK);
     for (struct copper *const *c; (c = places_next(&r)) != NULL; pieces++)
         told = check_one(*c, least, told);

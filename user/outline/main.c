@@ -14,7 +14,7 @@
 ps_container *container;
 struct outline *o;
 struct line *typing;
-int refused;
+int refused, overlong;
 static const char *name = "outline";
 static char trouble[200];               /* what went wrong with the last key */
 
@@ -179,6 +179,8 @@ static int edit(void)
     }
     int shown = show();
     terminal_end();
+    if (overlong && !terminal.is_one)
+        fprintf(stderr, "outline: a line takes %d bytes: what came behind is lost\n", TEXT_MAX);
     return error ? error : shown;
 }
 

@@ -43,6 +43,7 @@ struct outline {                        /* the container's root object */
 extern ps_container *container;
 extern struct outline *o;               /* set by each transaction */
 extern struct line *typing;             /* the line that the key before this one typed into */
+extern int overlong;                    /* a line was full; volatile */
 extern int refused;                     /* the key does nothing here; volatile, for the bell */
 
 /* All results are 0 or -errno. */

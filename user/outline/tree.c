@@ -142,7 +142,7 @@ int splice(struct line *line, uint32_t at, uint32_t cut, const char *add)
 {
     uint32_t length = length_of(line), adds = (uint32_t)strlen(add), all = length - cut + adds;
     if ((refused = all > TEXT_MAX))
-        return 0;
+        return overlong = 1, 0;
     int error = line == typing ? 0 : change(TEXT, line);
     if (error == 0 && (!line->text || ps_size(line->text) <= all)) {
         char *text = line->text ? ps_realloc(line->text, all + 1)

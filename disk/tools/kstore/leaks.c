@@ -22,7 +22,8 @@ static const struct argp objects_argp = { options, heap_parse, "IMAGE",
     "\vThe store keeps types as numbers made of their texts: the root's text is known, others are "
     "looked for in the programs given.", NULL, NULL, NULL };
 static const struct argp leaks_argp = { options, heap_parse, "IMAGE",
-    "Finds objects that neither a root nor a name leads to, over pointers in any container."
+    "Finds objects that no root, no name and no index of index.h leads to, over pointers in any "
+    "container."
     "\vA program that finds its objects by ps_each needs no pointers to them: they are told here, "
     "too. Whatever looks like a pointer counts as one.", NULL, NULL, NULL };
 
@@ -96,6 +97,32 @@ static void object_look(struct walk *w, const struct heap_object *o)
     }
 }
 
+/* Layouts of server-kept indexes begin so. */
+#define INDEX_LAYOUT "ps_index "
+
+static bool is_index(const struct kcontainer *container)
+{
+    return !strncmp(container->disk.layout.type, INDEX_LAYOUT, strlen(INDEX_LAYOUT));
+}
+
+/* The values in an index's pages lead to objects. */
+static int index_page_look(void *walk, const struct kheap_page *page)
+{
+    uint64_t word = 0;
+    if (is_index(page->container))
+        part_look(walk, page->bytes, sizeof page->bytes, &word);
+    return 0;
+}
+
+static int indexes_look(struct walk *w)
+{
+    const struct kmodel *model = &w->heap->view->model;
+    bool any = false;
+    for (uint32_t i = 0; i < model->container_count; i++)
+        any |= is_index(&model->containers[i]);
+    return any ? kheap_pages(w->heap->view, index_page_look, w) : 0;
+}
+
 static int walk_all(struct heap *heap)
 {
     const struct kmodel *model = &heap->view->model;
@@ -103,6 +130,7 @@ static int walk_all(struct heap *heap)
     w.todo = malloc(((size_t)heap->count + 1) * sizeof *w.todo);
     if (!w.todo)
         return fprintf(stderr, "kstore: no memory\n"), CANNOT;
+    int error = indexes_look(&w);
     for (uint32_t i = 0; i < model->name_count; i++)
         reach(&w, heap_at(heap, le64_get(model->names[i].value.address)));
     for (uint32_t i = 0; i < heap->count; i++)
@@ -115,7 +143,7 @@ static int walk_all(struct heap *heap)
         object_look(&w, o);
     }
     free(w.todo);
-    return SOUND;
+    return error ? error_status(error) : SOUND;
 }
 
 int leaks_main(int count, char **words)
