@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "katydid/call.h"
+#include "tests/bench/measure.h"
 
 enum { RECORDS = 100000, LENGTH_MAX = 3999, UNIT = 8192, SAME = 5, EXACT = 200 };
 struct text { char bytes[1]; };
@@ -225,10 +226,9 @@ static int run(unsigned parts, int queries)
 int main(int argc, char **argv)
 {
     unsigned parts = argc == 4 ? (unsigned)atoi(argv[2]) : 0;
-    if (parts >= 1 && parts <= 4 && strcmp(argv[1], "build") == 0)
-        return build(parts, atoi(argv[3]) != 0);
-    if (parts >= 1 && parts <= 4 && strcmp(argv[1], "run") == 0)
-        return run(parts, atoi(argv[3]));
-    fprintf(stderr, "usage: bench-disks build PARTS 0|1; bench-disks run PARTS QUERIES\n");
-    return 2;
+    int builds = argc == 4 && strcmp(argv[1], "build") == 0;
+    usage(argc, argv, parts >= 1 && parts <= 4 && (builds || strcmp(argv[1], "run") == 0),
+          "usage: bench-disks build PARTS 0|1\n       bench-disks run PARTS QUERIES\n"
+          "Spreads a tree over 1 to 4 disks, or asks it; `make bench ONLY=disks` does both.\n");
+    return builds ? build(parts, atoi(argv[3]) != 0) : run(parts, atoi(argv[3]));
 }

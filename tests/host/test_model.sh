@@ -8,7 +8,7 @@ build/tests/model-index check && build/tests/model-index teeth || exit 1 # serve
 case ${TEST_TIER:-test} in
 check) LIMIT=200000 "$MODEL" check ;;
 test)
-    LIMIT=300000 "$MODEL" check || exit 1
+    LIMIT=150000 "$MODEL" check || exit 1
     for rule in BUG_LAZY_ORDER BUG_LAZY_SHARED BUG_LAZY_HOME BUG_LAZY_FAILED \
         $(sed -n 's/^Rule: \([TB].*\)/\1/p' tests/bugs/kernel/*.patch | grep -v EVICT_COMM); do
         "$MODEL" teeth "$rule" || exit 1

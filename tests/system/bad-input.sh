@@ -132,7 +132,7 @@ said "a size may name its unit" 0 "disk 16 MiB, log 1 MiB"
 status=0; output=$(scripts/run --store "$TEST_TMP/none" --store-size 64 -c true 2>&1) || status=$?
 said "a new store has 512 KiB at least" 120 "--store-size 64: a store has 512K at least"
 status=0; output=$(scripts/bench --known nonsense 2>&1) || status=$?
-said "bench names its groups" 2 "no such group: nonsense; there are: arenas boot"
+said "bench names its groups" 2 "no such group: nonsense; there are: arenas board boot"
 
 # A superblock of a later version, with the checksum that belongs to it, in both slots.
 cp --sparse=always "$STORE" "$TEST_TMP/newer"

@@ -98,14 +98,17 @@ static int reader_waits(void *arg)
 {
     static struct kd_view_info list[KD_VIEW_MAX];
     uint64_t on[2] = {0, 1ull << 60}, none[2] = {0};
-    long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+    long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0), own = -1;
     (void)*word_of(0, 0);
     for (long i = 0; i < n; i++)
         if (list[i].state == 2 && list[i].pid == getpid())
-            *(long *)arg = kd_call3(KD_VIEW_WAIT, (long)list[i].view, (long)on, 0);
+            own = i;
+    if (own < 0)
+        return 1;
+    *(long *)arg = kd_call3(KD_VIEW_WAIT, (long)list[own].view, (long)on, 0);
     kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
-    return list[0].waits[1] == on[1] &&
-                   kd_call3(KD_VIEW_WAIT, (long)list[0].view, (long)none, 0) == 0
+    return list[own].waits[1] == on[1] &&
+                   kd_call3(KD_VIEW_WAIT, (long)list[own].view, (long)none, 0) == 0
                ? 0
                : 1;
 }
