@@ -103,7 +103,7 @@ board: no straight way and no way with one corner is free" "$(ways; grep '^board
 is "and no way comes too near" 4 "$(grep -c ', 0 pairs' <<<"$output")"
 
 # --- others look meanwhile ---
-WITH=(--import "$IN" --add "$TEST_TMP/beside")
+WITH=(--import "$IN" --add "$TEST_TMP/beside" --add build/user/board)   # which it runs
 guest --allow all --store "$TEST_TMP/work" -c 'beside R1'
 R1='R1           at'
 is "who looks beside the work sees what was saved, and waits for nobody" "editor: $R1 19.000, 11.000: 2 pads
