@@ -63,20 +63,24 @@ static int target_open(struct store **store, struct store_report *report)
     return store_open(&io, &test_memory, NULL, store, report);
 }
 
-static void copy_is_refused(void)
-{
-    struct store_report report;
-    struct store *copy;
-    int error = target_open(&copy, &report);
-    if (error != -EMEDIUMTYPE || !report.message || !strstr(report.message, "never finished"))
-        fail_at("a copy that is not finished is not refused as one", error);
-}
-
 static int image_read(void *context, uint64_t offset, void *buffer, size_t bytes)
 {
     (void)context;
     memcpy(buffer, target.image + offset, bytes);
     return 0;
+}
+
+static void copy_is_refused(void)
+{
+    struct store_report report;
+    struct store *copy;
+    struct kcheck_io io = { NULL, target.bytes, image_read };
+    struct kcheck_result result;
+    int error = target_open(&copy, &report);
+    if (error != -EMEDIUMTYPE || !report.message || !strstr(report.message, "never finished"))
+        fail_at("a copy that is not finished is not refused as one", error);
+    if (kcheck_image(&io, NULL, &result) != KCHECK_NO_STORE || result.error != -EMEDIUMTYPE)
+        fail_at("kcheck takes a copy that is not finished for a store", result.error);
 }
 
 static void finding_say(void *context, enum kcheck_level level, const char *label, const char *text)

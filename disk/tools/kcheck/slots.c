@@ -369,10 +369,19 @@ static bool image_blank(struct kview *view)
     return block_blank(view, (blocks - 1) * BLOCK_BYTES);
 }
 
+/* A copy that was not finished may have a signpost, its own or that of a store before it. */
+static bool being_copied(struct kview *view)
+{
+    le64 magic;
+    return !kview_read(view, 0, &magic, sizeof magic) && le64_get(magic) == UNFINISHED_MAGIC;
+}
+
 /* What to believe: the valid slot of the larger generation. Else, what the disk is. */
 int kslots_choose(struct kview *view)
 {
     const struct kslot *a = &view->slots[0], *b = &view->slots[1];
+    if (being_copied(view))
+        return -EMEDIUMTYPE;
     if (view->being_made)               /* the power was cut while the store was created */
         return -ENODATA;
     if (a->state == KSLOT_VALID || b->state == KSLOT_VALID) {
