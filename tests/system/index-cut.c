@@ -1,53 +1,14 @@
-/*
- * index-cut.c - the load of index-cut.sh: two indexes that the store manager keeps, and objects
- * that they lead to, changed step by step until the power goes.
- *
- *     index-cut SEED STEPS    each step is a transaction; what it does follows from the seed and
- *                             its number. `ack N` is printed when the commit of step N has
- *                             returned.
- *     index-cut check SEED    computes from the seed what the steps that the root has counted must
- *                             have left, and compares it with both indexes and what they lead to.
- */
+/* index-cut.c - the load of index-cut.sh: two indexes that the store manager keeps, and objects
+ * that they lead to, changed step by step until the power goes (steps.h). */
+enum { KEYS = 900, EACH = 40, GROWS = 9 };
+#include "steps.h"
 #include <index.h>
-#include <pstore.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { KEYS = 900, EACH = 40 };
 struct object { uint64_t number, step; };
 struct root { uint64_t step; };
 
 static ps_container *box;
 static ps_index *numbers, *words;
-static uint32_t random_state;
-static uint64_t model[KEYS];            /* the step that put the key there; 0: none */
-
-struct work { uint32_t seed; uint64_t step; int abort; };
-
-static uint32_t draw(uint32_t below)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (uint32_t)((uint64_t)random_state * below >> 32);
-}
-
-/* The step grows the indexes for a while, then shrinks them; what: 1 puts key n, 0 removes it. */
-static uint32_t step_begin(const struct work *w)
-{
-    random_state = w->seed * 2654435761u + (uint32_t)w->step * 40503u;
-    return 1 + draw(EACH);
-}
-static int step_draw(const struct work *w, uint32_t *n)
-{
-    *n = draw(KEYS);
-    return draw(10) < (w->step / 25 % 2 ? 2u : 9u);
-}
-
-static const char *word_of(uint32_t n, char *word)
-{
-    sprintf(word, "%s/%u", n % 3 ? "a-rather-long-prefix" : "short", n * 7919 % 100003);
-    return word;
-}
 
 static struct object *object_of(uint64_t key)
 {
@@ -92,22 +53,7 @@ static int step(void *arg)
         error = puts ? put(n, word_of(n, word), w->step) : drop(n, word_of(n, word));
     }
     root->step = w->step;
-    return error ? error : w->abort ? 77 : 0;
-}
-
-/* What the first steps left, without any index. */
-static uint64_t replay(uint32_t seed, uint64_t steps)
-{
-    uint64_t keys = 0;
-    struct work w = {.seed = seed};
-    for (w.step = 1; w.step <= steps; w.step++)
-        for (uint32_t left = step_begin(&w), n; left > 0; left--) {
-            int puts = step_draw(&w, &n);
-            model[n] = puts ? w.step : 0;
-        }
-    for (uint32_t n = 0; n < KEYS; n++)
-        keys += model[n] != 0;
-    return keys;
+    return step_end(w, error);
 }
 
 static int wrong(uint32_t n)
@@ -157,18 +103,5 @@ int main(int argc, char **argv)
     words = ps_index_open("index-cut.words", PS_STRINGS, PS_CREATE | PS_WRITE);
     if (argc != 3 || !box || !numbers || !words || ps_transaction(root_make, NULL))
         return 2;
-    struct work w = {.seed = (uint32_t)atoi(argv[2])};
-    if (strcmp(argv[1], "check") == 0)
-        return ps_transaction_opt(check, &w, &snapshot) != 0;
-    w.seed = (uint32_t)atoi(argv[1]);
-    for (w.step = 1; w.step <= (uint64_t)atoi(argv[2]); w.step++) {
-        w.abort = w.step % 5 == 0;
-        if (w.abort && ps_transaction(step, &w) != 77)
-            return 1;
-        w.abort = 0;
-        if (ps_transaction(step, &w) != 0)
-            return 1;
-        printf("ack %lu\n", w.step);
-    }
-    return 0;
+    return steps_run(argv, step, check, &snapshot);
 }

@@ -1,19 +1,9 @@
-/*
- * tree-cut.c - the load of tree-cut.sh: two B+-trees, changed step by step until the power goes.
- *
- *     tree-cut SEED STEPS     each step is a transaction; what it does follows from the seed and
- *                             its number. `ack N` is printed when the commit of step N has
- *                             returned.
- *     tree-cut check SEED     computes from the seed what the steps that the root has counted must
- *                             have left, and compares it with both trees, record by record.
- */
-#include <pstore.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* tree-cut.c - the load of tree-cut.sh: two B+-trees, changed step by step until the power goes
+ * (steps.h). */
+enum { KEYS = 1500, EACH = 40, GROWS = 8 };
+#include "steps.h"
 #include <structures/tree.h>
 
-enum { KEYS = 1500, EACH = 40 };
 struct number { uint32_t n; };
 struct record { uint64_t step; };
 static int by_number(const struct number *a, const struct number *b)
@@ -25,34 +15,6 @@ PS_STRING_TREE_OF(words, struct record, 512);
 struct root { uint64_t step; struct numbers_head numbers; struct words_head words; };
 
 static ps_container *box;
-static uint32_t random_state;
-static uint64_t model[KEYS];            /* the step that put the record there; 0: none */
-
-struct work { uint32_t seed; uint64_t step; int abort; };
-
-static uint32_t draw(uint32_t below)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (uint32_t)((uint64_t)random_state * below >> 32);
-}
-
-/* The step grows the trees for a while, then shrinks them; what: 1 puts key n, 0 removes it. */
-static uint32_t step_begin(const struct work *w)
-{
-    random_state = w->seed * 2654435761u + (uint32_t)w->step * 40503u;
-    return 1 + draw(EACH);
-}
-static int step_draw(const struct work *w, uint32_t *n)
-{
-    *n = draw(KEYS);
-    return draw(10) < (w->step / 25 % 2 ? 2u : 8u);
-}
-
-static char *word_of(uint32_t n, char *word)
-{
-    sprintf(word, "%s/%u", n % 3 ? "a-rather-long-prefix" : "short", n * 7919 % 100003);
-    return word;
-}
 
 static int place(struct root *root, struct numbers *numbers, struct words *words)
 {
@@ -91,22 +53,7 @@ static int step(void *arg)
         }
     }
     root->step = w->step;
-    return error ? error : w->abort ? -ECANCELED : 0;
-}
-
-/* What the first steps left, without any tree. */
-static uint64_t replay(uint32_t seed, uint64_t steps)
-{
-    uint64_t records = 0;
-    struct work w = {.seed = seed};
-    for (w.step = 1; w.step <= steps; w.step++)
-        for (uint32_t left = step_begin(&w), n; left > 0; left--) {
-            int put = step_draw(&w, &n);
-            model[n] = put ? w.step : 0;
-        }
-    for (uint32_t n = 0; n < KEYS; n++)
-        records += model[n] != 0;
-    return records;
+    return step_end(w, error);
 }
 
 static int check(void *arg)
@@ -146,18 +93,5 @@ int main(int argc, char **argv)
     box = ps_open("tree-cut", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     if (argc != 3 || !box)
         return 2;
-    struct work w = {.seed = (uint32_t)atoi(argv[2])};
-    if (strcmp(argv[1], "check") == 0)
-        return ps_transaction(check, &w) != 0;
-    w.seed = (uint32_t)atoi(argv[1]);
-    for (w.step = 1; w.step <= (uint64_t)atoi(argv[2]); w.step++) {
-        w.abort = w.step % 5 == 0;
-        if (w.abort && ps_transaction(step, &w) != -ECANCELED)
-            return 1;
-        w.abort = 0;
-        if (ps_transaction(step, &w) != 0)
-            return 1;
-        printf("ack %lu\n", w.step);
-    }
-    return 0;
+    return steps_run(argv, step, check, NULL);
 }
