@@ -261,8 +261,10 @@ static void slot_read(struct kview *view, struct kslot *slot, uint64_t offset)
     slot->state = KSLOT_DAMAGED;
     slot->why = "it cannot be read";
     slot->unreadable = kview_read(view, offset, &block, sizeof block) != 0;
-    if (!slot->unreadable)
-        slot->state = judge(slot, &block, view);
+    if (slot->unreadable)
+        return;
+    slot->unfinished = le64_get(block.magic) == UNFINISHED_MAGIC;
+    slot->state = judge(slot, &block, view);
 }
 
 /* Is a valid superblock there? Then it is slot B. */
@@ -369,18 +371,11 @@ static bool image_blank(struct kview *view)
     return block_blank(view, (blocks - 1) * BLOCK_BYTES);
 }
 
-/* A copy that was not finished may have a signpost, its own or that of a store before it. */
-static bool being_copied(struct kview *view)
-{
-    le64 magic;
-    return !kview_read(view, 0, &magic, sizeof magic) && le64_get(magic) == UNFINISHED_MAGIC;
-}
-
 /* What to believe: the valid slot of the larger generation. Else, what the disk is. */
 int kslots_choose(struct kview *view)
 {
     const struct kslot *a = &view->slots[0], *b = &view->slots[1];
-    if (being_copied(view))
+    if (a->unfinished)                  /* the signpost may be a store's that was there before */
         return -EMEDIUMTYPE;
     if (view->being_made)               /* the power was cut while the store was created */
         return -ENODATA;

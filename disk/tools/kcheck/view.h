@@ -37,7 +37,7 @@ struct kepoch { uint64_t first_lsn; uint32_t epoch; };
 struct kslot {
     enum kslot_state state;
     const char *why;            /* not valid: the first reason */
-    bool     unreadable;
+    bool     unreadable, unfinished;    /* unfinished: the mark of a copy that is being made */
     uint64_t offset;            /* where it was read */
     uint8_t  uuid[16];
     uint32_t slot, flags, version;
