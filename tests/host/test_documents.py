@@ -35,9 +35,14 @@ def test_a_document_can_say_that_nothing_is_printed():
 
 
 def test_ports_become_free_ones():
-    text = documents.with_free_ports("--gdb 4711 a 14711 4711b\n:4711 4712")
+    text = documents.with_free_ports("--gdb 4711 a 14711 4711b\n:4711 GDB_PORT=4712 4712")
     ports = text.split()[1], text.split()[-1]
     assert "a 14711 4711b\n:" + ports[0] in text and "4712" not in text and ports[0] != ports[1]
+
+
+def test_other_numbers_are_no_ports():
+    text = "find(4711)->name\nn4711\n"
+    assert documents.with_free_ports(text) == text
 
 
 def test_what_is_typed_after_make_run():

@@ -11,8 +11,8 @@ A line of a block fenced as ```message is said to be part of a message: it must 
 documents.py [FILE...] runs those of these files only.
 
 The sessions of one document run in order in one folder, which looks like the tree, so that files
-they make are found by later ones and do not litter the tree. Numbers from 4700 to 4799 stand for ports
-of TCP: each becomes one that is free.
+they make are found by later ones and do not litter the tree. Numbers from 4700 to 4799 that a document gives
+to --gdb or GDB_PORT are ports of TCP: each becomes one that is free. Others stay what they are.
 
 user/first-hour.md runs in a new copy of the tree instead, where nothing is built: its indented block
 `make run` is run, and the lines of the indented block behind that are typed at the shell. So what it
@@ -144,7 +144,7 @@ def free_port():
 
 
 def with_free_ports(text):
-    for number in set(re.findall(r"\b47\d\d\b", text)):
+    for number in set(re.findall(r"(?:--gdb |GDB_PORT=)(47\d\d)\b", text)):
         text = re.sub(rf"\b{number}\b", free_port(), text)
     return text
 
