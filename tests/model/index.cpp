@@ -11,11 +11,6 @@
  * each of its look-ups and ranges would find the same in what is committed then, so transactions
  * are serialisable in the order of their commits.
  */
-#include "engine.h"
-
-#include <cstdlib>
-
-typedef uint8_t u8;
 enum { KEYS = 5, END_GAP = KEYS + 1, CLIENTS = 3, OPS = 2, NOBODY = 0xff };
 enum { HEAD, BRANCH, LEFT, RIGHT, END, PAGES };
 
@@ -34,12 +29,7 @@ enum { HEAD, BRANCH, LEFT, RIGHT, END, PAGES };
     X(PUBLISH_EARLY, "pages are published before the commit is in the log") \
     X(RECOVER_OLD, "a manager that starts again forgets what was logged and not published") \
     X(REFUSED_STAYS, "changes of a commit that is refused are made all the same")
-#define RULE_NUMBER(name, text) name,
-#define RULE_ROW(name, text) {#name, text},
-enum rule { RULES(RULE_NUMBER) RULE_COUNT };
-static const struct { const char *name, *text; } rules[] = {RULES(RULE_ROW)};
-static int broken = -1;
-static bool on(enum rule r) { return broken == r; }
+#include "small.h"
 
 struct Op { char what; u8 from, to; };  /* 'L'ook up, 'I'nsert, 'R'emove, 'S'can from..to */
 struct Scenario {
@@ -423,6 +413,23 @@ struct Model {
         });
     }
 
+    static State start_of(const Scenario &sc)
+    {
+        State s;
+        memset(&s, 0, sizeof s);
+        s.db = sc.keys;
+        s.page[HEAD] = s.page[END] = 1;
+        s.page[BRANCH] = 3;
+        s.page[LEFT] = sc.keys & bits(1, 2);
+        s.page[RIGHT] = sc.keys & bits(3, KEYS);
+        s.deaths = sc.deaths;
+        s.refusals = sc.refusals;
+        s.first = sc.keys;
+        memset(s.key_x, NOBODY, sizeof s.key_x);
+        memset(s.gap_x, NOBODY, sizeof s.gap_x);
+        return s;
+    }
+
     void successors(const State &s, bool want_names, std::vector<Successor<State>> &result)
     {
         now = &s;
@@ -472,70 +479,7 @@ static const Scenario scenarios[] = {
      {{{'I', 4, 0}}, {{'L', 4, 0}, {'L', 3, 0}}}, 1, 0},
 };
 
-static State start_of(const Scenario &sc)
-{
-    State s;
-    memset(&s, 0, sizeof s);
-    s.db = sc.keys;
-    s.page[HEAD] = s.page[END] = 1;
-    s.page[BRANCH] = 3;
-    s.page[LEFT] = sc.keys & bits(1, 2);
-    s.page[RIGHT] = sc.keys & bits(3, KEYS);
-    s.deaths = sc.deaths;
-    s.refusals = sc.refusals;
-    s.first = sc.keys;
-    memset(s.key_x, NOBODY, sizeof s.key_x);
-    memset(s.gap_x, NOBODY, sizeof s.gap_x);
-    return s;
-}
-
-static Verdict run(const Scenario &sc)
-{
-    Model m;
-    m.sc = &sc;
-    return explore(m, start_of(sc), 20000000);
-}
-
-static int check()
-{
-    int bad = 0;
-    for (auto &sc : scenarios) {
-        Verdict v = run(sc);
-        printf("%-8s %8llu states%s  %s\n", sc.name, (unsigned long long)v.states,
-               v.complete ? "" : " (not all)", v.error.empty() ? "ok" : v.error.c_str());
-        for (auto &line : v.trace) printf("    %s\n", line.c_str());
-        bad += !v.error.empty() || !v.complete;
-    }
-    return bad != 0;
-}
-
-static int teeth(const std::string &only, bool trace)
-{
-    int bad = 0, known = only.empty();
-    for (int r = 0; r < RULE_COUNT; r++) {
-        if (!only.empty() && only != rules[r].name) continue;
-        known = 1;
-        broken = r;
-        const Scenario *by = nullptr;
-        Verdict v;
-        for (auto &sc : scenarios)
-            if (!by && !(v = run(sc)).error.empty()) by = &sc;
-        printf("%-16s %s: %s\n", rules[r].name, rules[r].text, by ? by->name : "NOT NOTICED");
-        if (trace && by) {
-            run(*by);
-            for (auto &line : run(*by).trace) printf("    %s\n", line.c_str());
-        }
-        bad += !by;
-    }
-    return !known ? 2 : bad != 0;
-}
-
 int main(int argc, char **argv)
 {
-    std::string mode = argc > 1 ? argv[1] : "", rule = argc > 2 ? argv[2] : "";
-    if (mode == "check") return check();
-    if (mode == "teeth" || mode == "trace") return teeth(rule, mode == "trace");
-    printf("usage: model-index check | teeth [RULE] | trace RULE\n");
-    for (auto &r : rules) printf("  %-16s %s\n", r.name, r.text);
-    return 2;
+    return commands<Model>("model-index", scenarios, argc, argv);
 }

@@ -1,0 +1,878 @@
+/*
+ * stack.cpp - a model of managers that stack: one transaction through several managers, one commit
+ * at the store below them all (stack.md, where the rules' labels are).
+ *
+ *     model-stack check           every scenario, completely
+ *     model-stack teeth [RULE]    each rule switched, alone: some scenario must fail
+ *     model-stack trace RULE      a shortest counterexample, step by step
+ *
+ * Layer 0 is the store's. Manager k serves the two pages of layer k and keeps page i of them in
+ * page i of layer k - 1; for each transaction it works in a view of its own, the helper. A
+ * transaction, its helpers and what they hold are a group. One step is what one lock protects.
+ */
+enum { CLIENTS = 3, LAYERS = 3, PAGES = 7, ITEMS = 3, OPS = 3, TRIES = 4, AGAIN = 2, HISTORY = 8,
+       ENTRIES = 6, NOTHING = 0xff };
+enum { S0, S1, A0, A1, B0, B1, Q };     /* pages of layers 0, 1, 2; Q is the store's, too */
+
+#define RULES(X) \
+    X(OWN_COMMIT, "SK5: a manager commits its helper by itself, then passes on") \
+    X(TAKE_READ, "SK6: a helper takes its transaction's read right away") \
+    X(SELF_WAIT, "SK6: a helper waits for a page that its transaction has written") \
+    X(SEES_BASE, "SK6: a helper reads the old version of such a page") \
+    X(UNLOCK_AT_PASS, "SK7: helpers give up their locks when they pass on") \
+    X(ANSWER_AT_PASS, "SK7: a transaction is answered when its manager passes it on") \
+    X(PASS_UNCLAIMED, "SK8: passing on does not look whether the transaction was taken back") \
+    X(GROUP_SPLIT, "SK9: helpers' changes go into another log group than their transaction's") \
+    X(REFUSE_PART, "SK9: the store refuses a transaction alone, its helpers are published") \
+    X(REFUSE_KEEPS, "SK9: helpers of a refused transaction stay frozen") \
+    X(PUBLISH_TWICE, "SK10: helpers are published before their transaction, in two steps") \
+    X(PUBLISH_ANY, "SK10: groups are published in another order than logged") \
+    X(SUPPLY_LATE, "SK11: a page read before its object's last publication is taken") \
+    X(SNAPSHOT_OTHER, "SK11: a snapshot is served from what its manager sees, not at its number") \
+    X(OWN_EDGES, "SK12: waits of a helper do not count as its transaction's") \
+    X(NO_PORT_EDGE, "SK13: a commit that no thread has received waits for nobody") \
+    X(ANY_ORDER, "SK13: a manager receives commits in any order") \
+    X(HELPER_FOREVER, "SK13: in a deadlock the helper alone is always the victim") \
+    X(DEATH_SKIPS, "SK14: when a manager dies its commits go to the next one") \
+    X(DEATH_GOES_ON, "SK14: a group that it passed on goes on at a lower manager") \
+    X(SWEPT_READER, "SK14: who commits goes on though a page that it read is gone") \
+    X(DEATH_UNDOES, "SK15: its death answers those that the store has: undone") \
+    X(HEIR_EARLY, "SK16: its successor serves while a group that it passed on is under way") \
+    X(UPPER_SURVIVES, "SK17: upper layers stay as they were when the store dies") \
+    X(LAZY_BEHIND, "SK19: a lazy commit is published first and logged later") \
+    X(LAZY_PART, "SK19: a lazy transaction's helpers are logged with the next flush")
+#include "small.h"
+
+enum kind : u8 { STRICT, LAZY, SNAPSHOT };
+/* What manager 1 does for a transaction, beside one write for each page that was written. */
+enum work : u8 { PLAIN, PACKED /* reads the other page */, READS_Q, WRITES_Q };
+
+struct Op { char what; u8 page; };      /* 'w'rite, 'r'ead; 0: no more */
+struct Program { enum kind kind; Op op[OPS]; };
+struct Scenario {
+    const char *name, *what;
+    u8 top;                             /* the highest layer */
+    Program program[CLIENTS];
+    enum work work;
+    u8 threads, missing;                /* of each manager; a page that is never there, or 0 */
+    u8 cuts, deaths, refusals, kills, evictions;
+};
+
+/* A group's phases: RUN; at manager `at`: its item waits, is worked on; at the store: it waits, is in
+ * the log, is flushed; published; its program was told. */
+enum phase : u8 { RUN, ASKED, WORK, STORE, LOGGED, DURABLE, PUBLISHED, OVER };
+enum told : u8 { NOT_YET, DONE, UNDONE, UNKNOWN };
+enum view_state : u8 { IDLE, ACTIVE, FROZEN };
+enum right : u8 { NO_RIGHT, SHARED, COPY };
+
+struct View {
+    u8 state, right[PAGES], value[PAGES];
+    u8 want, mode, turn;                /* the page that it waits for, how, its place in the queue */
+};
+struct Client {
+    u8 phase, at, pc, tries, told;
+    u8 arrival;                         /* of its item in the port of `at`: 1, 2, ... */
+    u8 pos, again;                      /* of the helper at work: done so far; it began anew */
+    u8 orphan;                          /* its manager died behind PASS */
+    u8 items, half;                     /* written, as a mask; a switched rule did one half */
+    u8 seen;                            /* a snapshot's number + 1 */
+    u8 read[PAGES], kept[PAGES];        /* values + 1: as read; old versions kept for it */
+    View v[LAYERS];
+};
+struct Entry { u8 client, items, group; };
+struct State {
+    Client c[CLIENTS];
+    u8 current[PAGES], resident[PAGES], since[PAGES];
+    u8 supply[PAGES], supplied[PAGES], outdated[PAGES]; /* under way: read as; published since */
+    u8 alive[LAYERS];
+    u8 number, history[HISTORY][ITEMS]; /* of publications; the items behind each */
+    u8 disk[ITEMS];                     /* what the log stands on */
+    Entry log[ENTRIES];
+    u8 entries, groups, flushed;        /* flushed: so many groups are */
+    u8 order[CLIENTS], ordered;         /* transactions as they were logged (or published) */
+    u8 cuts, deaths, refusals, kills, evictions, off;
+};
+
+static u8 bit(unsigned n) { return (u8)(1u << n); }
+static int layer_of(int p) { return p == Q ? 0 : p / 2; }
+static int item_of(int p) { return p == Q ? 2 : p % 2; }
+
+struct Model {
+    const Scenario *sc;
+    std::string error;
+    bool in_state = false, names = false;
+    const State *now;
+    std::vector<Successor<State>> *out;
+
+    void wrong(const char *what) { if (error.empty()) error = what; }
+    template <class F> void step(const std::string &who, const char *what, F change)
+    {
+        if (!error.empty()) return;
+        State s = *now;
+        change(s);
+        if (!s.off) check(s);
+        out->push_back({s, names ? who + " " + what : std::string()});
+    }
+    std::string name(int c) const { return names ? "T" + std::to_string(c + 1) : std::string(); }
+    std::string manager(int k) const { return names ? "M" + std::to_string(k) : std::string(); }
+
+    /* ---- rights and waits ---- */
+    static bool written(const Client &x, int p)
+    {
+        for (auto &v : x.v)
+            if (v.value[p]) return true;
+        return false;
+    }
+    static bool queued_before(const View &u, const View &me, int p, int mode)
+    {
+        bool conflict = u.mode == COPY || mode == COPY;
+        return u.want == p && conflict && !me.right[p] && (me.want != p || u.turn < me.turn);
+    }
+    enum { BY_HELPER = 1, BY_REST = 2 };  /* by the helper at work; by others of a group */
+    struct Blockers { u8 why[CLIENTS]; bool own, any; };
+    /* Who keeps view k of c from page p: other groups, or a copy of its own group (SK6). */
+    Blockers blockers(const State &s, int c, int k, int p, int mode) const
+    {
+        Blockers b = {};
+        const View &me = s.c[c].v[k];
+        for (int d = 0; d < CLIENTS; d++)
+            for (int j = 0; j < LAYERS; j++) {
+                const View &u = s.c[d].v[j];
+                bool holds = u.right[p] && (mode == COPY || u.right[p] == COPY);
+                if (d == c && j != k && u.right[p] == COPY) b.own = true;
+                if (d == c) continue;
+                if (holds) b.why[d] |= j && u.state == ACTIVE ? BY_HELPER : BY_REST;
+                if (queued_before(u, me, p, mode)) b.why[d] |= j ? BY_HELPER : BY_REST;
+                b.any |= b.why[d] != 0;
+            }
+        return b;
+    }
+    static bool has_thread(const Client &x, int k)  /* a thread of manager k works or waits for it */
+    {
+        return x.phase != RUN && x.phase != OVER && x.v[k].state != IDLE && !x.orphan;
+    }
+    bool before_in_port(const State &s, int d, int c) const
+    {
+        const Client &x = s.c[d], &y = s.c[c];
+        return !on(ANY_ORDER) && x.phase == y.phase && x.at == y.at && x.arrival < y.arrival;
+    }
+    void edges(const State &s, int c, u8 why[CLIENTS]) const
+    {
+        const Client &x = s.c[c];
+        memset(why, 0, CLIENTS);
+        for (int k = 0; k < LAYERS; k++) {
+            const View &v = x.v[k];
+            if (v.want == NOTHING || (k && on(OWN_EDGES))) continue;
+            Blockers b = blockers(s, c, k, v.want, v.mode);
+            for (int d = 0; d < CLIENTS; d++) why[d] |= b.why[d];
+        }
+        for (int d = 0; d < CLIENTS && x.phase == ASKED && !on(NO_PORT_EDGE); d++)
+            if (d != c && (has_thread(s.c[d], x.at) || before_in_port(s, d, c))) why[d] |= BY_REST;
+    }
+    /* The members of a cycle through c as a mask; by[d]: what they want of group d. */
+    u8 cycle(const State &s, int c, u8 by[CLIENTS]) const
+    {
+        u8 why[CLIENTS][CLIENTS], reach[CLIENTS] = {}, members = 0;
+        for (int i = 0; i < CLIENTS; i++) {
+            edges(s, i, why[i]);
+            for (int j = 0; j < CLIENTS; j++)
+                if (why[i][j]) reach[i] |= bit(j);
+        }
+        for (int r = 0; r < CLIENTS; r++)
+            for (int i = 0; i < CLIENTS; i++)
+                for (int j = 0; j < CLIENTS; j++)
+                    if (reach[i] >> j & 1) reach[i] |= reach[j];
+        for (int i = 0; i < CLIENTS && reach[c] >> c & 1; i++)
+            if (reach[c] >> i & 1 && reach[i] >> c & 1) members |= bit(i);
+        memset(by, 0, CLIENTS);
+        for (int i = 0; i < CLIENTS; i++)
+            for (int j = 0; j < CLIENTS; j++)
+                if (members >> i & 1 && members >> j & 1) by[j] |= why[i][j];
+        return members;
+    }
+    static void clear(View &v)
+    {
+        memset(&v, 0, sizeof v);
+        v.want = NOTHING;
+    }
+    /* The helper at work is undone alone and begins anew (SK13a). */
+    void begin_helper(Client &x)
+    {
+        clear(x.v[x.at]);
+        x.v[x.at].state = ACTIVE;
+        x.pos = 0;
+    }
+    void find_deadlock(State &s, int c)
+    {
+        u8 by[CLIENTS], members;
+        while (error.empty() && (members = cycle(s, c, by))) {
+            int alone = -1, runs = -1, commits = -1;
+            for (int i = 0; i < CLIENTS; i++) {
+                const Client &x = s.c[i];
+                if (!(members >> i & 1)) continue;
+                bool helps = x.phase == WORK && (by[i] == BY_HELPER || on(HELPER_FOREVER));
+                if (helps && (x.again < AGAIN || on(HELPER_FOREVER))) alone = i;
+                if (x.phase == RUN) runs = i;
+                if (x.phase == ASKED || x.phase == WORK) commits = i;
+            }
+            if (alone >= 0) {
+                if (s.c[alone].again++ > 2 * AGAIN) wrong("a helper begins anew without end");
+                begin_helper(s.c[alone]);
+                return;
+            }
+            if (runs < 0 && commits < 0) wrong("a deadlock without a victim");
+            else undo(s, runs >= 0 ? runs : commits, true, true);
+        }
+    }
+    /* The whole group is undone; `again`: its program tries once more, which may be `counted`. */
+    void undo(State &s, int c, bool again, bool counted)
+    {
+        Client &x = s.c[c];
+        if (x.phase >= DURABLE) wrong("undone, but it is durable");
+        for (int k = 0; k < LAYERS; k++)
+            if (!(k && on(REFUSE_KEEPS) && x.v[k].state == FROZEN)) clear(x.v[k]);
+        if (counted && ++x.tries > TRIES) wrong("undone without end");
+        u8 tries = x.tries, told = x.told;
+        View v[LAYERS];
+        memcpy(v, x.v, sizeof v);
+        memset(&x, 0, sizeof x);
+        memcpy(x.v, v, sizeof v);
+        x.tries = tries;
+        x.told = again ? told : (u8)UNDONE;
+        x.phase = again ? RUN : OVER;
+    }
+    /* A touch of page p; true: granted. Else it waits, or the group is refused. */
+    bool touch(State &s, int c, int k, int p, int mode)
+    {
+        View &v = s.c[c].v[k];
+        Blockers b = blockers(s, c, k, p, mode);
+        bool own = b.own && !on(SEES_BASE);
+        if (own && !on(SELF_WAIT)) {
+            undo(s, c, false, false);   /* -EXDEV */
+            return false;
+        }
+        if (b.any || own) {
+            if (v.want != p) v.turn = last_turn(s, p);
+            v.want = (u8)p;
+            v.mode = (u8)mode;
+            find_deadlock(s, c);
+            return false;
+        }
+        v.want = NOTHING;
+        v.turn = 0;
+        for (auto &u : s.c[c].v)
+            if (&u != &v && k && mode == COPY && on(TAKE_READ)) u.right[p] = NO_RIGHT;
+        if (v.right[p] < mode) v.right[p] = (u8)mode;
+        if (mode == COPY) v.value[p] = (u8)(c + 1);
+        else if (k && written(s.c[c], p) && !v.value[p])
+            wrong("a helper does not see what its transaction wrote");
+        return true;
+    }
+    static u8 last_turn(const State &s, int p)
+    {
+        u8 turn = 1;
+        for (auto &x : s.c)
+            for (auto &u : x.v)
+                if (u.want == p && u.turn >= turn) turn = (u8)(u.turn + 1);
+        return turn;
+    }
+
+    /* ---- a program ---- */
+    void run(int c)
+    {
+        const Client &x = now->c[c];
+        Op op = x.pc < OPS ? sc->program[c].op[x.pc] : Op{};
+        enum kind kind = sc->program[c].kind;
+        if (kind == SNAPSHOT && !x.seen)
+            return step(name(c), "begins a snapshot", [&](State &s) { s.c[c].seen = (u8)(s.number + 1); });
+        if (!op.what)
+            return step(name(c), "commits", [&](State &s) { commit(s, c); });
+        if (kind == SNAPSHOT) return snapshot_read(c, op.page);
+        if (!now->resident[op.page]) return;
+        int mode = op.what == 'w' ? COPY : SHARED;
+        const View &v = x.v[0];
+        if (v.want != NOTHING && blockers(*now, c, 0, op.page, mode).any) return;
+        step(name(c), op.what == 'w' ? "writes" : "reads", [&](State &s) {
+            Client &y = s.c[c];
+            if (!touch(s, c, 0, op.page, mode)) return;
+            if (op.what == 'r' && !y.v[0].value[op.page]) y.read[op.page] = (u8)(s.current[op.page] + 1);
+            if (op.what == 'w') y.items |= bit(item_of(op.page));
+            y.pc++;
+        });
+    }
+    void commit(State &s, int c)
+    {
+        Client &x = s.c[c];
+        if (!x.items) {                 /* nothing to write: it is over */
+            if (!x.seen) check_reads(s, c);
+            ends(s, c, DONE);
+        } else {
+            go_to(s, c, next_manager(x, LAYERS));
+        }
+    }
+    static void ends(State &s, int c, enum told told)
+    {
+        Client &x = s.c[c];
+        u8 items = x.items, had = x.told;
+        memset(&x, 0, sizeof x);
+        for (auto &v : x.v) v.want = NOTHING;
+        x.items = items;
+        x.phase = OVER;
+        x.told = had ? had : (u8)told;
+    }
+    /* The highest manager below `k` one of whose pages the group wrote; 0: the store. */
+    static int next_manager(const Client &x, int k)
+    {
+        while (--k > 0)
+            if (written(x, 2 * k) || written(x, 2 * k + 1)) return k;
+        return 0;
+    }
+    void go_to(State &s, int c, int k)
+    {
+        Client &x = s.c[c];
+        x.phase = k ? ASKED : STORE;
+        x.at = (u8)k;
+        x.pos = x.again = 0;
+        x.arrival = 1;
+        for (int d = 0; d < CLIENTS; d++) {
+            const Client &y = s.c[d];
+            if (d != c && y.phase == x.phase && y.at == k && y.arrival >= x.arrival)
+                x.arrival = (u8)(y.arrival + 1);
+        }
+        if (k) find_deadlock(s, c);
+    }
+    /* What page p held at publication `at`: kept for c, or current, or from the layer below. */
+    int value_at(const State &s, int c, int p, int at) const
+    {
+        int k = layer_of(p);
+        if (s.c[c].kept[p]) return s.c[c].kept[p] - 1;
+        if (s.resident[p] && s.since[p] <= at) return s.current[p];
+        if (!k || !s.alive[k]) return -1;
+        if (on(SNAPSHOT_OTHER)) return s.resident[p - 2] ? s.current[p - 2] : -1;
+        return value_at(s, c, p - 2, at);
+    }
+    void snapshot_read(int c, int p)
+    {
+        int at = now->c[c].seen - 1, value = value_at(*now, c, p, at);
+        if (value < 0) return;
+        step(name(c), "reads in its snapshot", [&](State &s) {
+            if (value != s.history[at][item_of(p)]) wrong("a snapshot sees what is not of its time");
+            s.c[c].read[p] = (u8)(value + 1);
+            s.c[c].pc++;
+        });
+    }
+
+    /* ---- a manager ---- */
+    int work_of(const Client &x, Op list[4]) const
+    {
+        int k = x.at, n = 0;
+        if (k == 1 && sc->work == READS_Q) list[n++] = {'r', Q};
+        if (k == 1 && sc->work == WRITES_Q) list[n++] = {'w', Q};
+        for (int i = 0; i < 2; i++) {
+            if (!written(x, 2 * k + i)) continue;
+            list[n++] = {'w', (u8)(2 * (k - 1) + i)};
+            if (sc->work == PACKED) list[n++] = {'r', (u8)(2 * (k - 1) + 1 - i)};
+        }
+        return n;
+    }
+    void receive(int c)
+    {
+        int k = now->c[c].at, busy = 0;
+        for (int d = 0; d < CLIENTS; d++) {
+            busy += d != c && has_thread(now->c[d], k);
+            if (d != c && before_in_port(*now, d, c)) return;
+        }
+        if (!now->alive[k] || busy >= sc->threads) return;
+        step(manager(k), "receives a commit", [&](State &s) {
+            s.c[c].phase = WORK;
+            s.c[c].arrival = 0;
+            begin_helper(s.c[c]);
+        });
+    }
+    void work(int c)
+    {
+        const Client &x = now->c[c];
+        int k = x.at;
+        Op list[4];
+        if (x.pos == work_of(x, list))
+            return step(manager(k), "passes on", [&](State &s) { pass(s, c); });
+        Op op = list[x.pos];
+        int mode = op.what == 'w' ? COPY : SHARED;
+        Blockers b = blockers(*now, c, k, op.page, mode);
+        if (!now->resident[op.page]) return;
+        if (x.v[k].want != NOTHING && (b.any || (b.own && on(SELF_WAIT)))) return;
+        step(manager(k), op.what == 'w' ? "writes below" : "reads below", [&](State &s) {
+            if (!touch(s, c, k, op.page, mode)) return;
+            s.c[c].pos++;
+            if (op.what == 'w') s.c[c].items |= bit(item_of(op.page));
+        });
+    }
+    void pass(State &s, int c)
+    {
+        Client &x = s.c[c];
+        int k = x.at;
+        x.v[k].state = FROZEN;
+        if (on(UNLOCK_AT_PASS)) memset(x.v[k].right, 0, PAGES);
+        if (on(OWN_COMMIT) && k == 1) log_part(s, c, helpers_items(x));
+        if (on(ANSWER_AT_PASS)) x.told = DONE;
+        go_to(s, c, next_manager(x, k));
+    }
+
+    /* ---- the store ---- */
+    static u8 items_below(const View &v)
+    {
+        u8 items = 0;
+        for (int p : {(int)S0, (int)S1, (int)Q})
+            if (v.value[p]) items |= bit(item_of(p));
+        return items;
+    }
+    static u8 helpers_items(const Client &x)
+    {
+        return items_below(x.v[1]) | items_below(x.v[2]);
+    }
+    void log_part(State &s, int c, u8 items)
+    {
+        if (s.entries == ENTRIES) return wrong("the model's log is too short");
+        s.log[s.entries++] = {(u8)c, items, (u8)(s.groups + 1)};
+        s.groups++;
+    }
+    static void put_in_order(State &s, int c)
+    {
+        for (int i = 0; i < s.ordered; i++)
+            if (s.order[i] == c) return;
+        s.order[s.ordered++] = (u8)c;
+    }
+    /* The first `count` of those that wait, in order of arrival, become one log group. */
+    void log_groups()
+    {
+        int waits = 0;
+        for (auto &x : now->c) waits += x.phase == STORE;
+        for (int count = 1; count <= waits; count++)
+            step("the store", "writes a log group", [&](State &s) { log_group(s, count); });
+    }
+    void log_group(State &s, int count)
+    {
+        u8 first = s.entries;
+        for (; count; count--) {
+            int c = -1;
+            for (int d = 0; d < CLIENTS; d++)
+                if (s.c[d].phase == STORE && (c < 0 || s.c[d].arrival < s.c[c].arrival)) c = d;
+            Client &x = s.c[c];
+            bool lazy = sc->program[c].kind == LAZY;
+            if (lazy && on(LAZY_BEHIND)) {
+                put_in_order(s, c);
+                publish(s, c, -1);
+                ends(s, c, DONE);
+                continue;               /* cut() and flush() find it in the order, not in the log */
+            }
+            if (on(GROUP_SPLIT) && helpers_items(x)) log_part(s, c, helpers_items(x));
+            u8 helpers = on(GROUP_SPLIT) || (lazy && on(LAZY_PART)) ? (u8)0 : helpers_items(x);
+            if (s.entries == ENTRIES) return wrong("the model's log is too short");
+            s.log[s.entries++] = {(u8)c, (u8)(items_below(x.v[0]) | helpers), (u8)(s.groups + 1)};
+            put_in_order(s, c);
+            x.phase = LOGGED;
+            x.arrival = s.ordered;
+        }
+        if (s.entries > first) s.groups++;
+    }
+    void flush()
+    {
+        if (now->flushed == now->groups) return;
+        step("the store", "has flushed", [&](State &s) {
+            s.flushed = s.groups;
+            for (auto &x : s.c)
+                if (x.phase == LOGGED) x.phase = DURABLE;
+        });
+    }
+    void publications()
+    {
+        for (int c = 0; c < CLIENTS; c++) {
+            const Client &x = now->c[c];
+            bool lazy = sc->program[c].kind == LAZY && x.phase == LOGGED, turn = true;
+            for (auto &y : now->c)
+                if ((y.phase == LOGGED || y.phase == DURABLE) && y.arrival < x.arrival) turn = false;
+            if ((x.phase != DURABLE && !lazy) || (!turn && !on(PUBLISH_ANY))) continue;
+            step(name(c), "is published", [&](State &s) {
+                Client &y = s.c[c];
+                if (on(PUBLISH_TWICE) && !y.half) {
+                    y.half = 1;
+                    next_number(s, helpers_items(y), c);
+                    return versions(s, c, 1);
+                }
+                publish(s, c, on(PUBLISH_TWICE) ? 0 : -1);
+                y.phase = PUBLISHED;
+            });
+        }
+    }
+    static void next_number(State &s, u8 items, int c)
+    {
+        if (s.number + 1 < HISTORY) s.number++;
+        memcpy(s.history[s.number], s.history[s.number - 1], ITEMS);
+        for (int i = 0; i < ITEMS; i++)
+            if (items >> i & 1) s.history[s.number][i] = (u8)(c + 1);
+    }
+    void publish(State &s, int c, int only)
+    {
+        check_reads(s, c);
+        next_number(s, s.c[c].items, c);
+        versions(s, c, only);
+    }
+    /* Copies become current; `only`: -1: of all views, 0: of the transaction, 1: of helpers. */
+    void versions(State &s, int c, int only)
+    {
+        Client &x = s.c[c];
+        for (int k = 0; k < LAYERS; k++)
+            for (int p = 0; p < PAGES; p++) {
+                bool swept = layer_of(p) && !x.v[k].right[p];
+                if (!x.v[k].value[p] || swept || (only >= 0 && only != (k > 0))) continue;
+                for (auto &y : s.c)     /* the old version is kept for who needs it */
+                    if (y.seen && s.resident[p] && s.since[p] < y.seen && !y.kept[p])
+                        y.kept[p] = (u8)(s.current[p] + 1);
+                s.current[p] = x.v[k].value[p];
+                s.since[p] = s.number;
+                int first = layer_of(p) * 2;
+                if (first) s.outdated[first] = s.outdated[first + 1] = 1;
+            }
+    }
+    void refusal(int c)
+    {
+        step("the store", "refuses", [&](State &s) {
+            s.refusals--;
+            if (on(REFUSE_PART)) {
+                log_part(s, c, helpers_items(s.c[c]));
+                versions(s, c, 1);
+            }
+            undo(s, c, false, false);
+        });
+    }
+
+    /* ---- eviction and supply ---- */
+    void read_to_supply(int p)
+    {
+        if (now->supply[p] || !now->resident[p - 2]) return;
+        step(manager(layer_of(p)), "reads a page in a snapshot", [&](State &s) {
+            s.supply[p] = 1;
+            s.supplied[p] = s.current[p - 2];
+            s.outdated[p] = 0;
+        });
+    }
+    void supplies()
+    {
+        for (int p = A0; p < 2 * (sc->top + 1); p++) {
+            if (p == sc->missing || !now->alive[layer_of(p)]) continue;
+            if (!now->resident[p]) read_to_supply(p);
+            if (!now->supply[p]) continue;
+            step(manager(layer_of(p)), "supplies it", [&](State &s) {
+                if (!s.resident[p] && (!s.outdated[p] || on(SUPPLY_LATE))) {
+                    s.resident[p] = 1;
+                    s.current[p] = s.supplied[p];
+                    s.since[p] = s.number;
+                }
+                s.supply[p] = s.supplied[p] = s.outdated[p] = 0;
+            });
+        }
+    }
+    void evictor()
+    {
+        for (int p = A0; p < 2 * (sc->top + 1); p++) {
+            bool copied = false;
+            for (auto &x : now->c)
+                for (auto &v : x.v) copied |= v.right[p] == COPY;
+            if (!now->resident[p]) continue;
+            if (!copied)
+                step("the evictor", "takes a page", [&](State &s) {
+                    s.evictions--;
+                    s.resident[p] = 0;
+                });
+            if (sc->evictions > 1) read_to_supply(p);   /* supplied unasked */
+        }
+    }
+
+    /* ---- deaths ---- */
+    /* Manager k dies; those above stand on it and die, too. */
+    void dies(State &s, int k)
+    {
+        for (int j = k; j <= sc->top; j++) {
+            s.alive[j] = 0;
+            for (int p : {2 * j, 2 * j + 1})
+                s.resident[p] = s.supply[p] = s.supplied[p] = s.outdated[p] = s.since[p] = 0;
+        }
+        for (int c = 0; c < CLIENTS; c++) client_of_dead(s, c, k);
+    }
+    static bool upper(int p, int k) { return p != Q && layer_of(p) >= k; }
+    void client_of_dead(State &s, int c, int k)
+    {
+        Client &x = s.c[c];
+        bool used = false, passed = false;
+        if (x.phase == OVER) return;
+        for (int j = 0; j < LAYERS; j++) {
+            passed |= j >= k && x.v[j].state == FROZEN;
+            for (int p = 0; p < PAGES; p++)
+                used |= upper(p, k) && (x.v[j].right[p] || x.v[j].want == p);
+        }
+        for (int p = 0; p < PAGES; p++)
+            if (upper(p, k)) x.kept[p] = 0;
+        if (x.phase == RUN) {
+            if (used) undo(s, c, true, false);
+            return;
+        }
+        bool at_it = (x.phase == ASKED || x.phase == WORK) && x.at >= k;
+        bool taken = x.phase >= LOGGED; /* the store has received it */
+        if (at_it && on(DEATH_SKIPS)) {
+            clear(x.v[x.at]);
+            go_to(s, c, next_manager(x, k));
+        } else if (at_it || (!taken && ((passed && !on(DEATH_GOES_ON)) ||
+                                        (used && !passed && !on(SWEPT_READER))))) {
+            return undo(s, c, false, false);
+        }
+        if (passed && on(DEATH_UNDOES) && x.phase < PUBLISHED) {
+            x.told = UNDONE;
+            if (x.phase == DURABLE) wrong("told undone, but it is durable");
+        }
+        for (auto &v : x.v)
+            for (int p = 0; p < PAGES; p++)
+                if (upper(p, k)) v.right[p] = NO_RIGHT;
+        x.orphan |= passed;
+    }
+    void successor(int k)
+    {
+        bool orphans = false;
+        for (auto &x : now->c) orphans |= x.orphan;
+        if (!now->alive[k] && now->alive[k - 1] && (!orphans || on(HEIR_EARLY)))
+            step(manager(k), "starts again", [&](State &s) { s.alive[k] = 1; });
+    }
+    /* What recovery finds if the first `groups` log groups reached the disk. */
+    void recovered(const State &s, int groups, u8 items[ITEMS], u8 *clients) const
+    {
+        memcpy(items, s.disk, ITEMS);
+        *clients = 0;
+        for (int i = 0; i < s.entries; i++)
+            for (int n = 0; n < ITEMS && s.log[i].group <= groups; n++)
+                if (s.log[i].items >> n & 1) {
+                    items[n] = (u8)(s.log[i].client + 1);
+                    *clients |= bit(s.log[i].client);
+                }
+    }
+    /* A whole number of transactions, in order; with all strict ones that were answered. */
+    void check_disk(const State &s, int groups)
+    {
+        u8 found[ITEMS], want[ITEMS], clients;
+        int least = 0;
+        recovered(s, groups, found, &clients);
+        memcpy(want, s.disk, ITEMS);
+        for (int i = 0; i < s.ordered; i++)
+            if (s.c[s.order[i]].told == DONE && sc->program[s.order[i]].kind != LAZY) least = i + 1;
+        bool same = !least && !memcmp(found, want, ITEMS);
+        for (int i = 0; i < s.ordered; i++) {
+            for (int n = 0; n < ITEMS; n++)
+                if (s.c[s.order[i]].items >> n & 1) want[n] = (u8)(s.order[i] + 1);
+            same |= i + 1 >= least && !memcmp(found, want, ITEMS);
+        }
+        if (!same) wrong("the disk holds a part of a transaction, or one without an earlier one");
+        for (int c = 0; c < CLIENTS; c++)
+            if (clients >> c & 1 && s.c[c].told == UNDONE) wrong("undone, but it is on the disk");
+            else if (s.c[c].told == DONE && s.c[c].items && sc->program[c].kind == STRICT &&
+                     !in_order(s, c)) wrong("acknowledged, and nowhere in the log");
+    }
+    static bool in_order(const State &s, int c)
+    {
+        for (int i = 0; i < s.ordered; i++)
+            if (s.order[i] == c) return true;
+        return false;
+    }
+    void cut()
+    {
+        for (int groups = now->flushed; groups <= now->groups; groups++) {
+            step("", "THE POWER IS CUT", [&](State &s) { check_disk(s, groups); s.off = 1; });
+            step("the store", "DIES, and another recovers", [&](State &s) { restart(s, groups); });
+        }
+    }
+    void restart(State &s, int groups)
+    {
+        u8 items[ITEMS], clients;
+        check_disk(s, groups);
+        s.cuts--;
+        recovered(s, groups, items, &clients);
+        for (int c = 0; c < CLIENTS; c++) {
+            Client &x = s.c[c];
+            bool lost = x.phase == OVER && !(clients >> c & 1); /* a lazy one; it is over all the same */
+            if (x.phase >= STORE && x.phase < OVER) ends(s, c, UNKNOWN);
+            else if (x.phase < STORE) undo(s, c, x.phase == RUN, false);
+            if (lost) x.items = 0;
+        }
+        memcpy(s.disk, items, ITEMS);
+        memset(s.log, 0, sizeof s.log);
+        memset(s.order, 0, sizeof s.order);
+        s.entries = s.groups = s.flushed = s.ordered = 0;
+        next_number(s, 0, 0);
+        memcpy(s.history[s.number], items, ITEMS);
+        for (int p : {(int)S0, (int)S1, (int)Q}) s.current[p] = items[item_of(p)], s.since[p] = s.number;
+        for (auto &x : s.c)             /* what was answered stays on the disk from now on */
+            if (x.told == DONE) x.items = 0;
+        if (!on(UPPER_SURVIVES)) dies(s, 1);
+    }
+
+    /* ---- what must be true ---- */
+    void check_reads(const State &s, int c)
+    {
+        for (int p = 0; p < PAGES; p++)
+            if (s.c[c].read[p] && s.c[c].read[p] - 1 != s.history[s.number][item_of(p)])
+                wrong("what was read is no longer so at the commit");
+    }
+    void check(const State &s)
+    {
+        for (int p = 0; p < PAGES; p++)
+            if (s.resident[p] && s.current[p] != s.history[s.number][item_of(p)])
+                wrong(layer_of(p) ? "an upper page is not what was published"
+                                  : "a page of the store is not what was published");
+    }
+
+    static State start_of(const Scenario &sc)
+    {
+        State s;
+        memset(&s, 0, sizeof s);
+        for (int p = 0; p < PAGES; p++)
+            s.resident[p] = layer_of(p) <= sc.top && (!sc.missing || p != sc.missing);
+        for (int k = 0; k <= sc.top; k++) s.alive[k] = 1;
+        for (int c = 0; c < CLIENTS; c++) {
+            for (auto &v : s.c[c].v) v.want = NOTHING;
+            if (!sc.program[c].op[0].what) s.c[c].phase = OVER;
+        }
+        s.cuts = sc.cuts;
+        s.deaths = sc.deaths;
+        s.refusals = sc.refusals;
+        s.kills = sc.kills;
+        s.evictions = sc.evictions;
+        return s;
+    }
+
+    void successors(const State &s, bool want_names, std::vector<Successor<State>> &result)
+    {
+        now = &s;
+        out = &result;
+        names = want_names;
+        bool over = true;
+        for (auto &x : s.c) over &= x.phase == OVER;
+        if (s.off) return;
+        goes_on();
+        if (!over && result.empty()) {
+            wrong("nobody can go on");
+            in_state = true;
+        }
+        hazards();
+    }
+    void goes_on()
+    {
+        for (int c = 0; c < CLIENTS; c++)
+            switch (now->c[c].phase) {
+            case RUN: run(c); break;
+            case ASKED: receive(c); break;
+            case WORK: work(c); break;
+            case PUBLISHED:
+                step(name(c), "is answered", [&](State &s) { ends(s, c, DONE); });
+            }
+        log_groups();
+        flush();
+        publications();
+        supplies();
+        for (int k = 1; k <= sc->top; k++) successor(k);
+    }
+    void hazards()
+    {
+        for (int c = 0; c < CLIENTS; c++) {
+            u8 phase = now->c[c].phase;
+            if (phase == STORE && now->refusals) refusal(c);
+            if (phase == WORK && now->refusals)
+                step(manager(now->c[c].at), "refuses", [&](State &s) {
+                    s.refusals--;
+                    undo(s, c, false, false);
+                });
+            if (phase >= ASKED && phase <= STORE && now->kills) taken_back(c);
+        }
+        if (now->evictions) evictor();
+        for (int k = 1; k <= sc->top && now->deaths; k++)
+            if (now->alive[k])
+                step(manager(k), "DIES", [&](State &s) {
+                    s.deaths--;
+                    dies(s, k);
+                });
+        if (now->cuts) cut();
+    }
+    /* Its program is killed, or its time is up, before the store has the group. */
+    void taken_back(int c)
+    {
+        const Client &x = now->c[c];
+        Op list[4];
+        bool passing = x.phase == WORK && x.pos == work_of(x, list);
+        if (!passing || !on(PASS_UNCLAIMED))
+            return step(name(c), "is taken back", [&](State &s) { s.kills--; undo(s, c, false, false); });
+        step(name(c), "is taken back while its manager passes it on", [&](State &s) {
+            s.kills--;
+            pass(s, c);
+            s.c[c].told = UNDONE;
+            clear(s.c[c].v[0]);
+        });
+    }
+};
+
+#define W(page) {'w', page}
+#define R(page) {'r', page}
+/* Behind what manager 1 does: threads, a page never there; cuts, deaths, refusals, kills, evictions. */
+static const Scenario scenarios[] = {
+    {"one", "one client", 1, {{STRICT, {W(A0), W(Q)}}}, PLAIN, 1, 0, 1, 1, 1, 1, 1},
+    {"below", "a reader of both layers", 1,
+     {{STRICT, {W(A0), W(Q)}}, {STRICT, {R(S0), R(A0)}}}, PLAIN, 1, 0, 1, 1, 0, 0, 1},
+    {"beside", "a reader of two containers", 1,
+     {{STRICT, {W(A0), W(Q)}}, {STRICT, {R(A0), R(Q)}}}, PLAIN, 1, 0, 1, 1, 1, 1, 1},
+    {"writers", "two writers in opposite order", 1,
+     {{STRICT, {W(A0), W(A1)}}, {STRICT, {W(A1), W(A0)}}}, PLAIN, 1, 0, 1, 1, 0, 0, 0},
+    {"packed", "helpers that meet", 1,
+     {{STRICT, {W(A0)}}, {STRICT, {W(A1)}}}, PACKED, 1, 0, 1, 1, 1, 1, 0},
+    {"packed2", "helpers that meet, with two threads", 1,
+     {{STRICT, {W(A0)}}, {STRICT, {W(A1)}}, {STRICT, {R(S0), R(A1)}}}, PACKED, 2, 0, 1, 1, 1, 1, 0},
+    {"packed3", "helpers that meet, and clients below", 1,
+     {{STRICT, {W(A0), W(Q)}}, {STRICT, {W(A1), R(Q)}}, {STRICT, {R(A0), R(S1)}}}, PACKED,
+     1, 0, 0, 0, 0, 0, 0},
+    {"thread", "a commit that waits for a thread, which waits for its locks", 1,
+     {{STRICT, {W(A0)}}, {STRICT, {R(S0), W(A1)}}}, PLAIN, 1, 0, 0, 1, 0, 1, 0},
+    {"self", "a helper reads what its transaction wrote", 1,
+     {{STRICT, {W(A0), W(Q)}}, {STRICT, {W(Q)}}}, READS_Q, 1, 0, 1, 0, 0, 0, 0},
+    {"index", "a helper writes what its transaction read", 1,
+     {{STRICT, {R(Q), W(A0)}}, {STRICT, {R(S0), W(Q)}}}, WRITES_Q, 1, 0, 1, 0, 0, 0, 0},
+    {"evict", "pages go and come", 1,
+     {{STRICT, {W(A0)}}, {STRICT, {R(A0), W(A1)}}}, PLAIN, 1, 0, 0, 1, 0, 0, 2},
+    {"chain", "three layers", 2, {{STRICT, {W(B0), W(Q)}}}, PLAIN, 1, 0, 1, 1, 1, 1, 1},
+    {"chain2", "three layers, and a reader", 2,
+     {{STRICT, {W(B0), W(Q)}}, {STRICT, {R(A0), R(B0)}}}, PLAIN, 1, 0, 1, 1, 0, 0, 0},
+    {"chain3", "three layers, and waits for threads", 2,
+     {{STRICT, {W(B0), R(A1)}}, {STRICT, {R(S0), W(B1)}}}, PLAIN, 1, 0, 0, 1, 0, 1, 0},
+    {"chainp", "three layers, helpers that meet", 2,
+     {{STRICT, {W(B0)}}, {STRICT, {W(B1)}}}, PACKED, 1, 0, 0, 1, 1, 0, 0},
+    {"three", "three clients", 1,
+     {{STRICT, {W(A0), W(Q)}}, {STRICT, {R(Q), W(A1)}}, {STRICT, {R(S1), R(A0)}}}, PACKED,
+     1, 0, 1, 1, 0, 1, 0},
+    {"three2", "three clients, three layers", 2,
+     {{STRICT, {W(B0)}}, {STRICT, {W(B1), R(Q)}}, {STRICT, {R(B0), W(Q)}}}, PACKED,
+     1, 0, 0, 1, 1, 0, 0},
+    {"swept", "who commits had read a page that goes", 2,
+     {{STRICT, {R(B0), W(A1)}}, {STRICT, {W(B0)}}, {STRICT, {R(S1)}}}, PLAIN, 2, B1, 0, 1, 0, 0, 0},
+    {"snap", "a snapshot of all layers", 1,
+     {{STRICT, {W(A0), W(Q)}}, {SNAPSHOT, {R(S0), R(A0), R(Q)}}}, PLAIN, 1, 0, 1, 1, 0, 0, 1},
+    {"snap2", "a snapshot beside two commits", 1,
+     {{STRICT, {W(A0), W(Q)}}, {STRICT, {W(A0)}}, {SNAPSHOT, {R(Q), R(A0)}}}, PLAIN,
+     1, 0, 0, 1, 0, 0, 1},
+    {"snap3", "a snapshot through three layers", 2,
+     {{STRICT, {W(B0), W(Q)}}, {SNAPSHOT, {R(Q), R(B0)}}}, PLAIN, 1, 0, 0, 1, 0, 0, 1},
+    {"lazy", "a lazy commit, and a strict one that reads it", 1,
+     {{LAZY, {W(A0), W(Q)}}, {STRICT, {R(A0), W(A1)}}}, PLAIN, 1, 0, 1, 1, 1, 0, 0},
+    {"lazy2", "a lazy commit, and a reader below", 1,
+     {{LAZY, {W(A0)}}, {STRICT, {R(S0), W(Q)}}, {SNAPSHOT, {R(S0), R(A0)}}}, PLAIN,
+     1, 0, 1, 0, 0, 0, 1},
+    {"batch", "three commits in one log group, or two", 1,
+     {{STRICT, {W(A0)}}, {LAZY, {W(A1)}}, {STRICT, {W(Q)}}}, PLAIN, 2, 0, 1, 1, 0, 0, 0},
+};
+
+int main(int argc, char **argv)
+{
+    return commands<Model>("model-stack", scenarios, argc, argv);
+}
