@@ -1,12 +1,14 @@
 /*
- * error.c - ps_strerror: what happened, and what to do next, for every error of pstore.h.
+ * error.c - ps_strerror: what happened, and what to do next, for every error of the public headers.
  *
  * A program returns errors of its own from its transactions, and some of them are also the
  * library's. So each call says which error it returned (error_told); of one of those that programs
  * like to use, ps_strerror explains the library's reasons only if the library was the last to
  * return it.
  */
-#include "pstore_private.h"
+#include "error_private.h"
+
+#include "pstore.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,6 +34,9 @@ void error_forget(void)
     last.error = 0;
 }
 
+#define ENDED \
+    "the process that made the area has ended: open it again when somebody has made it anew"
+#define WAITS "who serves an area neither asks it nor closes it: it would wait for itself"
 #define FULL \
     "the store is full, or its log: what is stored is safe. Delete containers or objects, or " \
     "use smaller transactions or a larger store"
@@ -43,19 +48,26 @@ static const struct {
                                          * it is the program's own */
     const char *text;
 } shared[] = {
+    {E2BIG, ERROR_INDEX,
+     "the transaction has changed 1,024 keys of indexes already: use several transactions"},
     {EACCES, ERROR_TOLD, "the container is open for reading only: open it with PS_WRITE"},
-    {EACCES, ERROR_ANY, "not allowed"},
-    {EAGAIN, ERROR_ANY, "busy; nothing was done: try again"},
+    {EACCES, ERROR_ANY, "not allowed: is it open for changes?"},
+    {EAGAIN, ERROR_ANY, "busy, or changed meanwhile; nothing was done: try again"},
     {EBUSY, ERROR_OPEN,
      "inside a transaction only a container that exists can be opened; or it is being deleted "
      "at this moment, or given another encoder"},
     {EBUSY, ERROR_NAMES,
      "somebody has the container open, or this is inside a transaction: end that first"},
     {EBUSY, ERROR_FREE, "the object has a name, or is a root: it stays as long as its container"},
+    {EBUSY, ERROR_SPREAD, "a segment is opened, spread and cleared outside of transactions"},
     {EBUSY, ERROR_OTHER,
      "not allowed inside a transaction, or somebody else has the container open or locked: end"
      " that first"},
     {EBUSY, ERROR_ANY, "in use"},
+    {EDEADLK, ERROR_AREA, WAITS},
+    {EDEADLK, ERROR_ASK, WAITS},
+    {EDEADLK, ERROR_LATCH, "this thread has the latch already; or it serves the area, and a task "
+                           "never waits there: use PS_LATER"},
     {EDEADLK, ERROR_RETRY,
      "ps_retry while this thread has another transaction suspended, which somebody might wait for: "
      "end that first"},
@@ -64,6 +76,8 @@ static const struct {
     {EEXIST, ERROR_OPEN,
      "a container of that name exists already: leave PS_EXCLUSIVE out, or choose another name"},
     {EEXIST, ERROR_NAMES, "a container of that name exists already: choose another name"},
+    {EEXIST, ERROR_AREA, "an area, or something else, of that name is there: choose another name"},
+    {EEXIST, ERROR_INDEX, "the key is in the index already: ps_index_put replaces its value"},
     {EEXIST, ERROR_ANY, "it exists already"},
     {EINVAL, ERROR_OPEN,
      "a container's name has no space at its beginning and no control characters, and is not "
@@ -81,6 +95,16 @@ static const struct {
     {EINVAL, ERROR_UPGRADE,
      "ps_upgrade wants two layouts that have bytes, the older version first and the newer below "
      "2^31, and a step: check the call"},
+    {EINVAL, ERROR_AREA, "an area has a name, and 1 byte to 16 MiB: check the call"},
+    {EINVAL, ERROR_LATCH,
+     "a latch lies in its area's memory, at a multiple of 8 bytes: check the call"},
+    {EINVAL, ERROR_INDEX,
+     "the index is not open, or the container is none; or an option makes no sense: check the "
+     "call. ps_index_check runs outside of transactions, or in a snapshot"},
+    {EINVAL, ERROR_SPREAD,
+     "a segment has a name of at most 63 bytes and 1 to 8 parts, all in containers or none; what "
+     "is spread was built in ps_building's memory: check the call"},
+    {EINVAL, ERROR_PARALLEL, "an administrator has at most 32 workers: check the call"},
     {EINVAL, ERROR_ANY, "an argument makes no sense"},
     {EIO, ERROR_TOLD,
      "the disk failed. After a commit the outcome is unknown, and the store takes no more "
@@ -94,6 +118,20 @@ static const struct {
     {ENOENT, ERROR_NO_LAYOUT,
      "there is no root, and none can be made: the container was opened without a layout; give "
      "ps_open one, such as PS_LAYOUT(struct root, 1), or use ps_named"},
+    {EMFILE, ERROR_AREA, "256 processes have the area open, or too many handles are: close some"},
+    {EMFILE, ERROR_INDEX, "a transaction uses at most 16 indexes: use several"},
+    {EMFILE, ERROR_PARALLEL, "16 queries are open at once: close one"},
+    {EMSGSIZE, ERROR_ASK,
+     "a message has at most 4,096 bytes, and its answer no more than the message: make room"},
+    {EMSGSIZE, ERROR_PARALLEL,
+     "a buffer of the query would hold no record, or is above 1 MiB: give it other `bytes`"},
+    {EMSGSIZE, ERROR_TXN,
+     "the transaction made or freed more objects than one commit can tell; use several"},
+    {ENODATA, ERROR_SPREAD, "nothing was built, or nothing was spread yet: call ps_spread first"},
+    {ENOENT, ERROR_AREA,
+     "nobody has made an area, or an administrator, of that name: start its program first"},
+    {ENOENT, ERROR_INDEX, "the key is not in the index"},
+    {ENOENT, ERROR_SPREAD, "no leaf of the segment lies at that address"},
     {ENOENT, ERROR_OBJECT,
      "the root or named object is not there yet: the first transaction that may write makes it"},
     {ENOENT, ERROR_ANY, "there is nothing of that name or key"},
@@ -104,9 +142,44 @@ static const struct {
     {ENOSPC, ERROR_ALLOC, FULL},
     {ENOSPC, ERROR_TXN, FULL},
     {ENOSPC, ERROR_ANY, "there is no room"},
+    {ENOSYS, ERROR_ASK, "the area has no task: give ps_area_make one"},
+    {ENOTCONN, ERROR_AREA, ENDED},
+    {ENOTCONN, ERROR_ASK, ENDED},
+    {ENOTCONN, ERROR_LATCH, ENDED},
+    {ENOTCONN, ERROR_PARALLEL, ENDED},
+    {EOVERFLOW, ERROR_LATCH, "a semaphore counts to 2^31 - 1: fewer can be given"},
+    {EOVERFLOW, ERROR_INDEX, "a string in an index has at most 253 bytes"},
+    {EOWNERDEAD, ERROR_LATCH,
+     "the latch is taken. A process ended while it had it, so what it guards may be half done: "
+     "repair that, then call ps_latch_repaired"},
+    {EPERM, ERROR_AREA,
+     "this process may not publish names: `allow names` in the shell lets the programs that it "
+     "starts"},
+    {EPERM, ERROR_ASK,
+     "the task refused; or this process has not opened the area, as a child of fork has to"},
+    {EPERM, ERROR_LATCH,
+     "this thread does not have the latch; or its process has not opened the area: a child of fork "
+     "opens it itself"},
+    {EPERM, ERROR_INDEX, "indexes are read and changed in transactions: none is active here"},
     {EPERM, ERROR_ANY,
      "not allowed here: no transaction is active in this thread, or it is not the one to be "
      "ended this way"},
+    {EPROTO, ERROR_INDEX, "the container of that name is no index, or one of the other kind"},
+    {ETIMEDOUT, ERROR_ASK, "the task did not answer within timeout_ms"},
+    {ETIMEDOUT, ERROR_LATCH, "nothing was given within timeout_ms, and nothing is taken"},
+    {EUCLEAN, ERROR_INDEX,
+     "the index is damaged: delete it and make it anew from the objects that it leads to"},
+    {EUCLEAN, ERROR_SPREAD,
+     "the containers are not the parts of one segment, in this order: give each its number's"},
+    {EUCLEAN, ERROR_TOLD,
+     "a page's slots are spoilt, probably by a wild store of a program: this object cannot "
+     "be freed; copy what is still good into a new container"},
+    {EUCLEAN, ERROR_ANY,
+     "what is stored is damaged, probably by a wild store of a program: copy what is still good "
+     "into a new container"},
+    {EXDEV, ERROR_SPREAD,
+     "this change needs another leaf, and a structure that was spread gets none: build it anew and "
+     "spread that"},
     {EXDEV, ERROR_RETRY,
      "ps_retry waits for pages of one store only: read the other store in a transaction of its "
      "own"},
@@ -119,8 +192,9 @@ static const struct {
 } texts[] = {
     { 0, "no error" },
     { E2BIG,
-      "the transaction changed more than half the log can hold; it was undone: do the work in "
-      "several smaller transactions, or make the store with a larger log" },
+      "the transaction changed more than half the log can hold, or more than 256 pages of "
+      "indexes; it was undone: do the work in several smaller transactions, or make the store "
+      "with a larger log" },
     { EALREADY, "this thread is in a transaction already: commit or suspend it first" },
     { EBADF, "the store manager's port is not valid any more: connect again" },
     { ECANCELED, "the transaction was given up by its program and undone: nothing else is wrong" },
@@ -131,9 +205,8 @@ static const struct {
     { EMFILE,
       "too many containers, views or handles are open, in this process or in all: close some" },
     { EMSGSIZE,
-      "a message is larger than the one who receives it has room for. From a commit: the "
-      "transaction made or freed more objects than one commit can tell; use several. From "
-      "any other call: an error of the library" },
+      "what is to be stored or sent is larger than there is room for: a heap's item, a message" },
+    { EFBIG, "a structure holds no more, or not at so high a number: its header has the limits" },
     { ENAMETOOLONG, "names have at most 63 characters: choose a shorter one" },
     { ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)" },
     { ENOMEM, "memory is full: the transaction changes more pages than fit, or the store more "
@@ -160,6 +233,8 @@ static const struct {
     { ENOTUNIQ,
       "two types have the same number, which is made of 31 bits of their texts: rename one of "
       "them. If objects of it exist already, they keep the number" },
+    { ENOBUFS, "1,024 threads wait in this area already: try again when fewer do" },
+    { ENOTSUP, "an older Katydid made the object, so its name stays with it" },
     { EOVERFLOW,
       "a key or a record is too long for the structure: in a tree of strings a key has at most a "
       "16th of a node, a record of variable size NAME_record_max bytes" },
@@ -179,11 +254,9 @@ static const struct {
       "whole store is damaged and can only be read: the kernel's log says so" },
     { ESTALE, "the snapshot is too old, its versions are gone (or the store changed under an open "
               "container): begin a new transaction, or open again" },
+    { ESRCH, "nobody waits for this answer any more: forget the request" },
     { ETIMEDOUT, "the transaction took longer than its timeout_ms and was undone: run it again, or "
                  "allow more time" },
-    { EUCLEAN,
-      "a page's slots are spoilt, probably by a wild store of a program: this object cannot "
-      "be freed; copy what is still good into a new container" },
     { EXDEV, "a transaction can write containers of one store only: write the other store in a "
              "transaction of its own" },
 };

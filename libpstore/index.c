@@ -196,13 +196,14 @@ ps_index *ps_index_open(const char *name, enum ps_index_kind kind, int flags)
 {
     if ((unsigned)kind >= INDEX_KINDS) {
         errno = EINVAL;
-        return NULL;
+        return error_told_by(ERROR_INDEX, NULL);
     }
     const struct ps_layout layout = { .type = index_layouts[kind], .version = 1, .bytes = 8 };
-    return ps_open(name, flags, &layout);
+    ps_index *x = ps_open(name, flags, &layout);
+    return !x && errno == EPROTO ? error_told_by(ERROR_INDEX, NULL) : x;
 }
 
-int ps_index_find(ps_index *x, const void *key, uint64_t *value)
+static int find(ps_index *x, const void *key, uint64_t *value)
 {
     struct look *l = look_in_transaction(x);
     if (!l)
@@ -222,6 +223,11 @@ int ps_index_find(ps_index *x, const void *key, uint64_t *value)
     if (result == 0)
         result = committed_find(l, key, value);
     return result < 0 ? result : result ? 0 : -ENOENT;
+}
+
+int ps_index_find(ps_index *x, const void *key, uint64_t *value)
+{
+    return error_told_if(ERROR_INDEX, find(x, key, value));
 }
 
 enum change { INSERT, PUT, REMOVE };
@@ -269,15 +275,15 @@ static int change(ps_index *x, const void *key, uint64_t value, enum change how)
 
 int ps_index_insert(ps_index *x, const void *key, uint64_t value)
 {
-    return change(x, key, value, INSERT);
+    return error_told_if(ERROR_INDEX, change(x, key, value, INSERT));
 }
 
 int ps_index_put(ps_index *x, const void *key, uint64_t value)
 {
-    return change(x, key, value, PUT);
+    return error_told_if(ERROR_INDEX, change(x, key, value, PUT));
 }
 
 int ps_index_remove(ps_index *x, const void *key)
 {
-    return change(x, key, 0, REMOVE);
+    return error_told_if(ERROR_INDEX, change(x, key, 0, REMOVE));
 }

@@ -270,7 +270,7 @@ static void *node_there(void *container, unsigned level, void *node)
 }
 
 /* In a snapshot pages stay as they are. */
-static int check_run(void *arg)
+static int check(void *arg)
 {
     struct check *k = arg;
     struct index_head *head = (struct index_head *)(uintptr_t)k->c->base;
@@ -295,6 +295,11 @@ static int check_run(void *arg)
     return r == -ENODATA ? -EUCLEAN : r;
 }
 
+static int check_run(void *arg)
+{
+    return error_told_if(ERROR_INDEX, check(arg));
+}
+
 int ps_index_check(ps_index *x, struct ps_tree_stats *stats, const char **why)
 {
     struct ps_tree_stats none;
@@ -304,9 +309,9 @@ int ps_index_check(ps_index *x, struct ps_tree_stats *stats, const char **why)
     if (why)
         *why = NULL;
     if (!container_is_open(x) || index_kind_of(x) < 0)
-        return -EINVAL;
+        return error_told(ERROR_INDEX, -EINVAL);
     if (!tx)
         return ps_transaction_opt(check_run, &k,
                                   &(struct ps_options){.isolation = PS_SNAPSHOT});
-    return tx->options.isolation == PS_SNAPSHOT ? check_run(&k) : -EINVAL;
+    return tx->options.isolation == PS_SNAPSHOT ? check_run(&k) : error_told(ERROR_INDEX, -EINVAL);
 }

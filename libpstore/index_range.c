@@ -146,7 +146,7 @@ const uint64_t *ps_index_next(struct ps_index_range *r)
         is = range_step(tx_active(), l, r);
     if (is > 0)
         return &r->value;
-    r->error = is;
+    r->error = error_told_if(ERROR_INDEX, is);
     r->state = RANGE_OVER;
     errno = -is;
     return NULL;

@@ -65,7 +65,7 @@ static uint64_t myself(const ps_area *a)
     return a->client << 32 | thread << 2;
 }
 
-int ps_latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
+static int latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
 {
     const uint64_t me = myself(a);
     uint64_t seen = LOAD(&l->word), slept = 0;
@@ -87,10 +87,15 @@ int ps_latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
     }
 }
 
+int ps_latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
+{
+    return error_told_if(ERROR_LATCH, latch_take(a, l, timeout_ms));
+}
+
 int ps_latch_give(ps_area *a, struct ps_latch *l)
 {
     if ((LOAD(&l->word) & LATCH_OWNER) != myself(a))
-        return -EPERM;
+        return error_told(ERROR_LATCH, -EPERM);
     uint64_t was = __atomic_fetch_and(&l->word, LATCH_DIED, __ATOMIC_SEQ_CST);
     if (was & LATCH_WAITERS)
         area_wake(a, &l->word, 1);
@@ -100,7 +105,7 @@ int ps_latch_give(ps_area *a, struct ps_latch *l)
 int ps_latch_repaired(ps_area *a, struct ps_latch *l)
 {
     if ((LOAD(&l->word) & LATCH_OWNER) != myself(a))
-        return -EPERM;
+        return error_told(ERROR_LATCH, -EPERM);
     __atomic_fetch_and(&l->word, ~LATCH_DIED, __ATOMIC_SEQ_CST);
     return 0;
 }
@@ -123,7 +128,7 @@ int ps_semaphore_take(ps_area *a, struct ps_semaphore *s, int timeout_ms)
         int error = area_wait(a, &s->value, 0, 0, timeout_ms);
         __atomic_fetch_sub(&s->waiters, 1, __ATOMIC_SEQ_CST);
         if (error)
-            return error;
+            return error_told(ERROR_LATCH, error);
     }
 }
 
@@ -132,7 +137,7 @@ int ps_semaphore_give(ps_area *a, struct ps_semaphore *s, unsigned n)
     uint64_t seen = LOAD(&s->value);
     do {
         if (seen + n > SEMAPHORE_MAX)
-            return -EOVERFLOW;
+            return error_told(ERROR_LATCH, -EOVERFLOW);
     } while (!SWAP(&s->value, &seen, seen + n));
     if (n > 0 && LOAD(&s->waiters))
         area_wake(a, &s->value, n);
@@ -146,7 +151,7 @@ ps_area *ps_area_private(size_t bytes, const struct ps_task *task)
     ps_area *a = bytes == 0 || bytes > PS_AREA_MAX ? NULL : calloc(1, sizeof(*a));
     if (!a) {
         errno = bytes == 0 || bytes > PS_AREA_MAX ? EINVAL : ENOMEM;
-        return NULL;
+        return error_told_by(ERROR_AREA, NULL);
     }
     *a = (ps_area){.bytes = bytes, .client = 1, .port = -1,
                    .serving = PTHREAD_MUTEX_INITIALIZER};
@@ -156,7 +161,7 @@ ps_area *ps_area_private(size_t bytes, const struct ps_task *task)
     if (a->memory)
         return a;
     free(a);
-    return NULL;
+    return error_told_by(ERROR_AREA, NULL);
 }
 
 void *ps_area_memory(const ps_area *a) { return a->memory; }
@@ -165,7 +170,7 @@ size_t ps_area_bytes(const ps_area *a) { return a->bytes; }
 int ps_area_close(ps_area *a)
 {
     if (a->port >= 0)
-        return shared_close(a);
+        return error_told(ERROR_AREA, shared_close(a));
     free(a->memory);
     free(a);
     return 0;
@@ -244,7 +249,7 @@ static int private_ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
     return result;
 }
 
-int ps_ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
+static int ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
 {
     if (bytes > PS_MESSAGE_MAX)
         return -EMSGSIZE;
@@ -253,10 +258,16 @@ int ps_ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
     return a->task.serve ? private_ask(a, message, bytes, timeout_ms) : -ENOSYS;
 }
 
+int ps_ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
+{
+    return error_told(ERROR_ASK, ask(a, message, bytes, timeout_ms));
+}
+
 int ps_answer(ps_area *a, uint64_t token, int result, const void *data, size_t bytes)
 {
     if (bytes > PS_MESSAGE_MAX)
-        return -EMSGSIZE;
-    return a->port >= 0 ? shared_answer(token, result, data, bytes)
-                        : private_answer(a, token, result, data, bytes);
+        return error_told(ERROR_ASK, -EMSGSIZE);
+    result = a->port >= 0 ? shared_answer(token, result, data, bytes)
+                          : private_answer(a, token, result, data, bytes);
+    return error_told(ERROR_ASK, result);
 }

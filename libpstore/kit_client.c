@@ -64,7 +64,7 @@ int shared_ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
     return area_call(a, &m, timeout_ms);
 }
 
-ps_area *ps_area_open(const char *name)
+static ps_area *area_open(const char *name)
 {
     struct kd_message m = {.kind = KIT_OPEN, .handle = -1};
     long port = name ? kd_call3(KD_NAME_FIND, (long)name, 0, 0) : -EINVAL;
@@ -87,6 +87,11 @@ ps_area *ps_area_open(const char *name)
     a->bytes = m.word[1];
     a->client = m.word[2];
     return a;
+}
+
+ps_area *ps_area_open(const char *name)
+{
+    return error_told_by(ERROR_AREA, area_open(name));
 }
 
 int shared_close(ps_area *a)

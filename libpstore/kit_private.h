@@ -2,6 +2,7 @@
 #ifndef KIT_PRIVATE_H
 #define KIT_PRIVATE_H
 
+#include "error_private.h"
 #include "kit.h"
 
 #include <pthread.h>

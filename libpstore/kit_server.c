@@ -339,7 +339,7 @@ ps_area *ps_area_make(const char *name, size_t bytes, const struct ps_task *task
     if (!a) {
         free(s);
         errno = error ? -error : ENOMEM;
-        return NULL;
+        return error_told_by(ERROR_AREA, NULL);
     }
     *a = (ps_area){.port = -1, .server = s};
     if (task)
@@ -351,5 +351,5 @@ ps_area *ps_area_make(const char *name, size_t bytes, const struct ps_task *task
         return a;
     server_free(s);
     errno = -error;
-    return NULL;
+    return error_told_by(ERROR_AREA, NULL);
 }

@@ -17,6 +17,7 @@
 #ifndef PSTORE_PRIVATE_H
 #define PSTORE_PRIVATE_H
 
+#include "error_private.h"
 #include "pstore.h"
 #include "slot.h"
 #include "store_protocol.h"
@@ -318,14 +319,6 @@ int retry_watch(struct ps_tx *tx);
 int retry_wait(struct ps_tx *tx);
 /* Behind the last run: the store forgets what it was to tell, if it has not told that. */
 void retry_end(struct ps_tx *tx);
-
-/* ---- error.c: which error a call returned last in this thread, for ps_strerror ---- */
-enum error_call { ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_NO_LAYOUT,
-                  ERROR_ALLOC, ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_RETRY, ERROR_UPGRADE,
-                  ERROR_OTHER };
-int error_told(enum error_call call, int result);             /* returns the result: 0 or -errno */
-void *error_told_by(enum error_call call, void *result);      /* NULL: errno */
-void error_forget(void);
 
 /* ---- lint.c ---- */
 extern int lint_on;

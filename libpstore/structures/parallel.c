@@ -34,7 +34,7 @@ static int structure_know(struct ps_administrator *a)
 {
     struct copying c = {a, a->segment->head};
     if (!c.head)
-        return -ENODATA;
+        return error_told(ERROR_SPREAD, -ENODATA);
     int error = segment_read(a->segment, 0, head_copy, &c);
     struct ps_instance instance = a->what.instance;
     instance.head = (struct ps_head *)(void *)a->head;
@@ -89,7 +89,7 @@ struct ps_administrator *ps_administrator_make(const struct ps_segment *s,
     struct ps_administrator *a = w->workers > PS_WORKERS_MAX ? NULL : calloc(1, sizeof *a);
     if (!a) {
         errno = w->workers > PS_WORKERS_MAX ? EINVAL : ENOMEM;
-        return NULL;
+        return error_told_by(ERROR_PARALLEL, NULL);
     }
     a->segment = s;
     a->what = what;
@@ -221,7 +221,7 @@ static int buffer_next(struct ps_parallel *q)
 const void *ps_parallel_next(struct ps_parallel *q)
 {
     if (q->error || q->ended || (q->next == q->end && !buffer_next(q)))
-        return structure_none(q->error);
+        return structure_none(error_told(ERROR_PARALLEL, q->error));
     const struct spread_found *found = (const struct spread_found *)(const void *)q->next;
     q->key = found + 1;
     q->bytes = found->record_bytes;

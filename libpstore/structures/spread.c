@@ -63,14 +63,20 @@ int segment_read(const struct ps_segment *s, int snapshot, int (*fn)(void *), vo
     return is_volatile(s) ? fn(arg) : ps_transaction_opt(fn, arg, &options);
 }
 
+/* An error whose reason is the segment. */
+static int told(int error)
+{
+    return error_told(ERROR_SPREAD, error);
+}
+
 static int segment_bad(const struct ps_segment *s)
 {
     if (!s->name || !s->name[0] || strlen(s->name) > 63 || s->parts < 1 || s->parts > PS_PARTS_MAX)
-        return -EINVAL;
+        return told(-EINVAL);
     for (unsigned p = 0; p < s->parts; p++)
         if ((s->part[p] == NULL) != is_volatile(s))
-            return -EINVAL;
-    return ps_active() ? -EBUSY : 0;
+            return told(-EINVAL);
+    return ps_active() ? told(-EBUSY) : 0;
 }
 
 struct place { const struct ps_segment *s; unsigned part; struct ps_part *kept; };
@@ -82,10 +88,11 @@ static int part_find(void *arg)
     at->kept = is_volatile(at->s) ? calloc(1, sizeof *at->kept)
                                   : ps_named(at->s->part[at->part], at->s->name, sizeof *at->kept);
     if (!at->kept)
-        return errno == ENOENT || errno == EROFS ? -ENODATA : -errno;
+        return errno == ENOENT || errno == EROFS ? told(-ENODATA) : -errno;
     if (at->kept->parts == 0)
         return 0;
-    return at->kept->parts == at->s->parts && at->kept->number == at->part ? 0 : -EUCLEAN;
+    int right = at->kept->parts == at->s->parts && at->kept->number == at->part;
+    return right ? 0 : told(-EUCLEAN);
 }
 
 static int parts_find(struct ps_segment *s, int to_write)
@@ -117,13 +124,13 @@ static int current_note(void *arg)
     struct ps_segment *s = arg;
     const uint64_t current = s->kept[0]->current, which = current % 2;
     if (current == 0)
-        return -ENODATA;
+        return told(-ENODATA);
     struct ps_head *head = (struct ps_head *)(void *)s->kept[0]->of[which].head;
     const size_t stride = stride_of(head);
     for (unsigned p = 0; p < s->parts; p++) {
         const struct ps_part *k = s->kept[p];
         if (k->parts != s->parts || k->number != p || k->of[which].build != current)
-            return -EUCLEAN;
+            return told(-EUCLEAN);
         s->leaves[p].from = first_leaf(k->of[which].area, stride);
         s->leaves[p].to = s->leaves[p].from + k->of[which].leaves * stride;
     }
@@ -142,7 +149,7 @@ int ps_segment_part(const struct ps_segment *s, const void *leaf)
     for (unsigned p = 0; p < s->parts; p++)
         if ((const char *)leaf >= s->leaves[p].from && (const char *)leaf < s->leaves[p].to)
             return (int)p;
-    return -ENOENT;
+    return told(-ENOENT);
 }
 
 /* Nothing is taken from a segment: a transaction would have to write two stores. */
@@ -152,7 +159,7 @@ static void *segment_take(void *arg, size_t bytes, const void *near)
     (void)bytes;
     (void)near;
     errno = EXDEV;
-    return NULL;
+    return error_told_by(ERROR_SPREAD, NULL);
 }
 
 static void segment_give(void *arg, void *p)
@@ -400,7 +407,7 @@ int ps_spread(struct ps_segment *s, struct ps_spread_what built, enum ps_placeme
         return error;
     ps_access_open(&b.access, &built.instance, built.type, PS_LOOK);
     if (b.access.error || built.instance.memory.take != building_take)
-        return b.access.error ? b.access.error : -EINVAL;
+        return told(b.access.error ? b.access.error : -EINVAL);
     b.stride = stride_of(b.access.head);
     b.step = BATCH_BYTES / (unsigned)b.stride;
     error = nodes_note(&b, *built.kind->root(b.access.head));

@@ -3,6 +3,7 @@
 #ifndef PS_SPREAD_PRIVATE_H
 #define PS_SPREAD_PRIVATE_H
 
+#include "../error_private.h"
 #include "spread.h"
 #include "structure_private.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_txn.c - transactions of libpstore, and its errors, against a double of kernel and store
- * manager (fake_store.h).
+ * test_txn.c - transactions of libpstore against a double of kernel and store manager
+ * (fake_store.h).
  */
 #include "fake_box.h"
 
@@ -493,32 +493,11 @@ static void a_manager_of_another_version_is_refused(void **state)
     assert_int_equal(ps_transaction(count_up, &root), 0);
 }
 
-static void every_error_has_a_text(void **state)
-{
-    (void)state;
-    static const int errors[] = {
-        E2BIG, EALREADY, ECANCELED, EDEADLK, EMFILE, ENAMETOOLONG,
-        ENODEV, ENOMEM, ENOTCONN, EOWNERDEAD, EPERM, EPROTO, EPROTONOSUPPORT, EROFS, ESTALE,
-        ETIMEDOUT, EUCLEAN, EXDEV};
-    for (unsigned i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-        assert_string_equal(ps_strerror(errors[i]), ps_strerror(-errors[i]));
-        assert_true(strlen(ps_strerror(errors[i])) > 40);
-    }
-}
-
-static int returns(void *error) { return *(int *)error; }
 static int aborts(void *error) { ps_abort(*(int *)error); }
-static int frees_its_root(void *root) { return (void)root, ps_free(ps_root(container)); }
 static int allocates_pages(void *pages)
 {
     return ps_alloc(container, *(size_t *)pages * 4096, NULL) ? 0 : -errno;
 }
-static int allocates_much(void *unused)
-{
-    (void)unused;
-    return ps_alloc(container, 2ull << 30, NULL) ? 0 : -errno;
-}
-
 /* All of them were read, to see that they are zero. */
 static void pages_of_a_fresh_large_object_are_not_touched(void **state)
 {
@@ -529,27 +508,6 @@ static void pages_of_a_fresh_large_object_are_not_touched(void **state)
         assert_int_equal(ps_transaction(allocates_pages, &pages), 0);
         assert_true(fake_counts.faults - before < 5);
     }
-}
-
-/* The library's reasons for an error are given if the library returned it: those of that call. */
-static void an_error_of_the_programs_own_is_not_explained_by_the_library(void **state)
-{
-    (void)state;
-    static int own[] = {-ENOENT, -EINVAL, -EBUSY, -ENOSPC, -EEXIST, -EIO, -EACCES};
-    assert_null(ps_open("nothing", PS_WRITE, NULL));
-    assert_non_null(strstr(ps_strerror(errno), "PS_CREATE"));
-    for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++) {
-        assert_int_equal(ps_transaction(returns, &own[i]), own[i]);
-        assert_true(strlen(ps_strerror(own[i])) < 40);
-    }
-    int result = ps_transaction(frees_its_root, NULL);
-    assert_int_equal(result, -EBUSY);
-    assert_non_null(strstr(ps_strerror(result), "root"));
-    result = ps_transaction(allocates_much, NULL);
-    assert_int_equal(result, -ENOSPC);
-    assert_non_null(strstr(ps_strerror(result), "1 GiB"));
-    assert_int_equal(ps_delete("nothing"), -ENOENT);
-    assert_null(strstr(ps_strerror(ENOENT), "PS_CREATE"));
 }
 
 static void an_abort_takes_an_error_of_either_sign(void **state)
@@ -581,9 +539,7 @@ int main(void)
         TEST(a_full_store_is_an_error_and_harms_nothing),
         TEST(a_dead_manager_is_found_again),
         TEST(a_manager_of_another_version_is_refused),
-        TEST(every_error_has_a_text),
         TEST(pages_of_a_fresh_large_object_are_not_touched),
-        TEST(an_error_of_the_programs_own_is_not_explained_by_the_library),
         TEST(an_abort_takes_an_error_of_either_sign),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

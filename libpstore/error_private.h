@@ -1,0 +1,21 @@
+/* error_private.h - which error a call returned last in this thread, for ps_strerror (error.c). */
+#ifndef ERROR_PRIVATE_H
+#define ERROR_PRIVATE_H
+
+/* Calls whose errors mean the same. */
+enum error_call {
+    ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_NO_LAYOUT, ERROR_ALLOC,
+    ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_RETRY, ERROR_UPGRADE, ERROR_OTHER, ERROR_AREA,
+    ERROR_ASK, ERROR_LATCH, ERROR_INDEX, ERROR_SPREAD, ERROR_PARALLEL,
+};
+int error_told(enum error_call call, int result);             /* returns the result: 0 or -errno */
+void *error_told_by(enum error_call call, void *result);      /* NULL: errno */
+void error_forget(void);
+
+/* For calls that are too short to forget the error before: an error only. */
+static inline int error_told_if(enum error_call call, int result)
+{
+    return result < 0 ? error_told(call, result) : result;
+}
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * test_error.c - what ps_strerror says: every error that a public header names has a text, and an
+ * error that several layers have is explained by the one that gave it.
+ */
+#include "fake_box.h"
+
+#include <ctype.h>
+#include <glob.h>
+#include <stdio.h>
+
+/* Does the header name this error, as a whole word? */
+static int names(const char *header, const char *error)
+{
+    const size_t length = strlen(error);
+    for (const char *at = header; (at = strstr(at, error)); at += length)
+        if (!strchr("_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", at[length]) && !isupper(at[-1]))
+            return 1;
+    return 0;
+}
+
+static void each_error_of_a_public_header_has_a_text(void **state)
+{
+    (void)state;
+    glob_t headers;
+    static char text[1 << 16];
+    assert_int_equal(glob("libpstore/*.h", 0, NULL, &headers), 0);
+    assert_int_equal(glob("libpstore/structures/*.h", GLOB_APPEND, NULL, &headers), 0);
+    for (unsigned i = 0; i < headers.gl_pathc; i++) {
+        FILE *header = fopen(headers.gl_pathv[i], "r");
+        text[fread(text, 1, sizeof text - 1, header)] = 0;
+        fclose(header);
+        for (int error = 1; error < 134; error++)
+            if (strerrorname_np(error) && names(text, strerrorname_np(error)) &&
+                !strcmp(ps_strerror(-error), strerror(error)))
+                fail_msg("%s: %s", headers.gl_pathv[i], strerrorname_np(error));
+    }
+    globfree(&headers);
+}
+
+/* An error that several layers have reads as that of the one that gave it. */
+static void an_error_is_explained_by_the_layer_that_gave_it(void **state)
+{
+    (void)state;
+    static const struct { enum error_call call; int error; const char *word; } told[] = {
+        {ERROR_AREA, EPERM, "allow names"}, {ERROR_AREA, ENOTCONN, "area"},
+        {ERROR_LATCH, EPERM, "latch"}, {ERROR_LATCH, EOWNERDEAD, "ps_latch_repaired"},
+        {ERROR_ASK, ETIMEDOUT, "task"}, {ERROR_INDEX, EPERM, "index"},
+        {ERROR_INDEX, E2BIG, "1,024"}, {ERROR_INDEX, EUCLEAN, "index"},
+        {ERROR_SPREAD, EUCLEAN, "segment"}, {ERROR_PARALLEL, EMFILE, "queries"},
+    };
+    for (unsigned i = 0; i < sizeof told / sizeof told[0]; i++) {
+        error_told(told[i].call, -told[i].error);
+        assert_non_null(strstr(ps_strerror(told[i].error), told[i].word));
+        error_told(ERROR_OTHER, -told[i].error);
+        assert_null(strstr(ps_strerror(told[i].error), told[i].word));
+    }
+    error_forget();
+}
+
+static int returns(void *error) { return *(int *)error; }
+static int frees_its_root(void *root) { return (void)root, ps_free(ps_root(container)); }
+static int allocates_much(void *unused)
+{
+    (void)unused;
+    return ps_alloc(container, 2ull << 30, NULL) ? 0 : -errno;
+}
+
+/* The library's reasons for an error are given if the library returned it: those of that call. */
+static void an_error_of_the_programs_own_is_not_explained_by_the_library(void **state)
+{
+    (void)state;
+    static int own[] = {-ENOENT, -EINVAL, -EBUSY, -ENOSPC, -EEXIST, -EIO, -EACCES};
+    assert_null(ps_open("nothing", PS_WRITE, NULL));
+    assert_non_null(strstr(ps_strerror(errno), "PS_CREATE"));
+    for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++) {
+        assert_int_equal(ps_transaction(returns, &own[i]), own[i]);
+        assert_true(strlen(ps_strerror(own[i])) < 40);
+    }
+    int result = ps_transaction(frees_its_root, NULL);
+    assert_int_equal(result, -EBUSY);
+    assert_non_null(strstr(ps_strerror(result), "root"));
+    result = ps_transaction(allocates_much, NULL);
+    assert_int_equal(result, -ENOSPC);
+    assert_non_null(strstr(ps_strerror(result), "1 GiB"));
+    assert_int_equal(ps_delete("nothing"), -ENOENT);
+    assert_null(strstr(ps_strerror(ENOENT), "PS_CREATE"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_error_of_a_public_header_has_a_text),
+        TEST(an_error_is_explained_by_the_layer_that_gave_it),
+        TEST(an_error_of_the_programs_own_is_not_explained_by_the_library),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
