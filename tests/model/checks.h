@@ -11,7 +11,8 @@
 struct Scenario {
     const char *name, *what;
     std::vector<std::vector<std::string>> program; /* per view, per transaction: "r0w1", "S..."
-                                                      snapshot; L, M, E: lock.h */
+                                                      snapshot; a, b: r, w at a second address;
+                                                      L, M, E: lock.h */
     int pages = 2;
     bool speculate = false, drop = false, migrate = false, group = false, overlap = false,
          rmw = false, hand = false, asks = false,
@@ -38,6 +39,7 @@ struct Checks {
     std::vector<Successor<State>> *out = nullptr;
     bool names = false;
     int progress = 0;
+    const char *what = ""; /* the step */
 
     Checks(const Scenario &scenario, Rules rules)
         : sc(scenario), rules(rules), views(scenario.program.size())
@@ -124,10 +126,52 @@ struct Checks {
         }
         out->push_back({*cur, label});
         State &s = out->back().s;
+        what = text;
         change(s);
+        aliases_follow(s);
         if (error.empty()) invariants(s);
         progress += forward;
     }
+
+    /* ---- aliases: entries for a page's second address (kernel/store/mapping.md) ---- */
+    static u8 alias_of(const Pte &e) { return (e.frame + 1) | (e.right == COPY ? ALIAS_WRITE : 0); }
+    static bool alias_suffices(u8 alias1, bool write)
+    {
+        return alias1 && (!write || alias1 & ALIAS_WRITE);
+    }
+    static bool is_private(const Pte &e) { return e.right == COPY || e.right == FROZEN; }
+    /* Does a switched rule leave the alias where the entry became `is`? */
+    bool alias_stays(const State &s, int v, const Pte &was, const Pte &is) const
+    {
+        bool evicted = !strncmp(what, "EV3", 3);
+        return is.right == COPY ? on(BUG_ALIAS_COPY)
+               : is.right == FROZEN || (was.right == FROZEN && is.right == SHARED)
+                   ? on(BUG_ALIAS_PUBLISH)
+               : is.right == SPILLED ? on(BUG_ALIAS_SPILL)
+               : is.right == HELD || evicted ? on(BUG_ALIAS_EVICT)
+               : s.death.pc || s.dead ? on(BUG_ALIAS_DEATH)
+               : is_private(was) && is.right == EMPTY ? on(BUG_ALIAS_ABORT)
+               : is.right == EMPTY && snapshot_view(v) ? on(BUG_ALIAS_VERSION)
+               : is.right == EMPTY && on(BUG_ALIAS_TAKE);
+    }
+    /* WI2: what changes an entry takes its aliases in the same section. What the owner does to its
+     * own it flushes at each address; others have a shootdown due. */
+    void aliases_follow(State &s)
+    {
+        for (int v = 0; v < views; v++)
+            for (int p = 0; p < sc.pages; p++) {
+                const Pte &was = cur->v[v].pte[p], &is = s.v[v].pte[p];
+                bool same = was.right == is.right && was.frame == is.frame &&
+                            !(was.used & ~is.used & 1);
+                if (!cur->v[v].alias1[p] || same || alias_stays(s, v, was, is)) continue;
+                s.v[v].alias1[p] = 0;
+                bool own = is.right == COPY || is.right == FROZEN || is_private(was);
+                if (own && is.right != SPILLED && s.c[s.v[v].cpu].table1 == v + 1 &&
+                    !on(BUG_ALIAS_INVLPG))
+                    flush_at(s, s.v[v].cpu, NP + p);
+            }
+    }
+
     static bool sufficient(const Pte &e, int want)
     {
         return want == 1 ? e.right == COPY
@@ -145,21 +189,28 @@ struct Checks {
     }
     void frame_free(State &s, int f)
     {
+        aliases_follow(s); /* the entry has changed */
         for (int v = 0; v < views; v++)
             for (int p = 0; p < sc.pages; p++) {
                 Pte &e = s.v[v].pte[p];
                 if (e.frame == f && (e.right == SHARED || e.right == COPY || e.right == FROZEN))
                     fail("(4) a frame is freed that a page table maps");
+                if ((s.v[v].alias1[p] & ~ALIAS_WRITE) == f + 1)
+                    fail("(4) a frame is freed that an alias maps");
             }
         for (int c = 0; c < NC; c++)
-            for (int p = 0; p < sc.pages; p++)
-                if (s.c[c].tlb[p].frame1 == f + 1 && s.c[c].table1 &&
-                    s.v[s.c[c].table1 - 1].cpu == c)
+            for (auto &t : s.c[c].tlb)
+                if (t.frame1 == f + 1 && s.c[c].table1 && s.v[s.c[c].table1 - 1].cpu == c)
                     fail("(4) a frame is freed that a TLB holds");
         s.f[f].used = 0;
         s.f[f].content = 0;
     }
-    void flush(State &s, int c, int p) { s.c[c].tlb[p].frame1 = s.c[c].tlb[p].write = 0; }
+    void flush_at(State &s, int c, int at) { s.c[c].tlb[at].frame1 = s.c[c].tlb[at].write = 0; }
+    void flush(State &s, int c, int p)
+    { /* a shootdown: all of the TLB in the kernel, so both addresses */
+        flush_at(s, c, p);
+        flush_at(s, c, NP + p);
+    }
     void flush_all(State &s, int c)
     {
         for (int p = 0; p < sc.pages; p++) flush(s, c, p);
@@ -169,7 +220,7 @@ struct Checks {
         int c = s.v[v].cpu;
         if (s.c[c].table1 == v + 1) {
             if (p < 0) flush_all(s, c);
-            else flush(s, c, p);
+            else flush_at(s, c, p); /* invlpg */
         }
     }
     void set_empty(Pte &e)
@@ -277,8 +328,9 @@ struct Checks {
                     if (u == v || snapshot_view(u)) continue;
                     if (s.v[u].pte[p].right != EMPTY)
                         fail("(1) a COPY and a right of another view");
-                    if (s.c[s.v[u].cpu].table1 == u + 1 && s.c[s.v[u].cpu].tlb[p].frame1)
-                        fail("(1) a COPY and a TLB entry of another view");
+                    for (int at = p; at < 2 * NP; at += NP)
+                        if (s.c[s.v[u].cpu].table1 == u + 1 && s.c[s.v[u].cpu].tlb[at].frame1)
+                            fail("(1) a COPY and a TLB entry of another view");
                 }
             }
         }

@@ -375,6 +375,33 @@ static std::vector<Scenario> scenarios()
                 { { "w1r0" }, { "r0w0" }, { "r0r1" }, { "w0" } });
         s.lead = {2, 1, 0, 3, 0};
     }
+    {
+        auto &s = add("alias", "a page at two addresses", {{"r0a0w0a0", "a0"}, {"b0", "b0"}});
+        s.pages = 1;
+    }
+    add("alias2", "two pages, crossing", {{"a0b1"}, {"r1b0"}});
+    {
+        auto &s = add("alias3", "the same, unused rights of a group", {{"r0a1", "a0"}, {"b1"}});
+        s.group = true;
+    }
+    {
+        auto &s = add("alias4", "pages go out, and the clock", {{"r0a0r0b0"}, {"a0"}});
+        s.pages = 1;
+        s.evictions = 2;
+        s.hand = true;
+    }
+    {
+        auto &s = add("alias5", "snapshots, and pages go out", {{"w0", "b0"}, {"Sa0r0", "Sa0"}});
+        s.pages = s.evictions = 1;
+    }
+    {
+        auto &s = add("alias6", "copies spill, clients die", {{"b0b1r0a0"}, {"a0"}});
+        s.spills = s.kills = 1;
+    }
+    {
+        auto &s = add("alias7", "the manager dies", {{"b0a1", "a0"}, {"a0"}});
+        s.deaths = 1;
+    }
     add("order2", "a snapshot in the middle of a publication of two pages", {{"w0w1"}, {"Sr0r1"}});
     std::stable_partition(list.begin(), list.end(), [](const Scenario &s) {
         return std::string(s.name) != "evict3";
@@ -510,6 +537,9 @@ static Scenario random_scenario(uint64_t seed, std::string &text)
         sc.lazy = 1;
         flags += " lazy";
     }
+    for (auto &t : sc.program[0]) /* some touches at a second address */
+        for (size_t i = 0; seed % 5 == 0 && i < t.size(); i++)
+            if ((t[i] == 'r' || t[i] == 'w') && rnd(2)) t[i] = t[i] == 'r' ? 'a' : 'b';
     if (views == 3 && rnd(2)) sc.cpu = {0, 1, 1};
     sc.bound = 2 + (int)sc.program.size() * 2;
     for (auto &v : sc.program) {

@@ -68,6 +68,15 @@ struct Model : Commit {
                     s.c[c].tlb[p].write = write;
                 });
             }
+            for (int p = 0, v = k.table1 - 1; p < sc.pages; p++) {
+                u8 alias1 = cur->v[v].alias1[p];
+                bool write = alias1 & ALIAS_WRITE;
+                if (!alias1 || (k.tlb[NP + p].frame1 && k.tlb[NP + p].write >= write)) continue;
+                step(true, "MMU walks the second address", v, p, [&](State &s) {
+                    s.c[c].tlb[NP + p].frame1 = alias1 & ~ALIAS_WRITE;
+                    s.c[c].tlb[NP + p].write = write;
+                });
+            }
         }
     }
 
@@ -100,10 +109,11 @@ struct Model : Commit {
             });
             return;
         }
-        bool write = kind == 'w' || kind == 'z';
-        if (k.tlb[p].frame1 && k.tlb[p].write >= write)
+        bool write = kind == 'w' || kind == 'z' || kind == 'b';
+        int at = kind == 'a' || kind == 'b' ? NP + p : p;
+        if (k.tlb[at].frame1 && k.tlb[at].write >= write)
             step(true, write ? "writes" : "reads", v, p, [&](State &s) {
-                int f = k.tlb[p].frame1 - 1;
+                int f = k.tlb[at].frame1 - 1;
                 if (!s.f[f].used) {
                     fail("(4) access to a freed frame");
                     return;
@@ -121,12 +131,30 @@ struct Model : Commit {
                 s.f[f].content = token(s, v);
                 s.t[token(s, v)].wrote |= 1 << p;
             });
+        else if (at != p && (V.late1 || sufficient(V.pte[p], write)))
+            alias(v, p, write);
         else if (!sufficient(V.pte[p], write))
             step(true, write ? "faults, write" : "faults, read", v, p, [&](State &s) {
                 View &n = s.v[v];
                 n.page = p;
                 n.pc = FAULT;
                 n.want = write ? 1 : snapshot_view(v) ? 0 : (n.wantx >> p & 1) || n.rmw ? 2 : 0;
+            });
+    }
+    void alias(int v, int p, bool write)
+    { /* a fault at the second address, where the first has the right (WI1, WI3) */
+        const View &V = cur->v[v];
+        if (V.late1)
+            step(true, "stores the alias", v, p, [&](State &s) {
+                s.v[v].alias1[p] = V.late1;
+                s.v[v].late1 = 0;
+            });
+        else if (!alias_suffices(V.alias1[p], write))
+            step(true, "copies its entry to the second address", v, p, [&](State &s) {
+                u8 alias1 = alias_of(V.pte[p]) | (on(BUG_ALIAS_GREATER) ? ALIAS_WRITE : 0);
+                if (on(TEXT_ALIAS_LATE)) s.v[v].late1 = alias1;
+                else s.v[v].alias1[p] = alias1;
+                if (!on(BUG_ALIAS_UNUSED)) s.v[v].pte[p].used |= 2;
             });
     }
     void kernel_copy(int v, int p, bool write)
@@ -223,7 +251,7 @@ struct Model : Commit {
             for (int u = 1; u <= total; u++)
                 if (s.t[u].state == ACKED) t.before |= 1 << u;
             if (s.drains >> v & 1) fail("(10) a transaction begins as one that is waited for");
-            n.op = n.copying1 = 0;
+            n.op = n.copying1 = n.late1 = 0;
             n.late = s.drainer1 && !s.firstwalk;
             n.untouched = tells_store || body(s, v)[0] == 'L' || body(s, v)[0] == 'M';
             n.state = ACTIVE;

@@ -136,7 +136,20 @@
     X(BUG_SPILL_CREDITS, "SP1: a spilled copy keeps its credit") \
     X(BUG_UNSPILL_OLD, "a spilled page is brought back without its bytes") \
     X(BUG_STALE_FOR_EVER, "a manager may supply an older version again and again") \
-    X(BUG_SHOOT_AFTER, "X is granted before the shootdown is acknowledged")
+    X(BUG_SHOOT_AFTER, "X is granted before the shootdown is acknowledged") \
+    X(TEXT_ALIAS_LATE, "WI3: an alias is stored after the lock under which its entry was read") \
+    X(BUG_ALIAS_UNUSED, "WI3: an alias is made, and its entry does not become used") \
+    X(BUG_ALIAS_GREATER, "WI1: an alias allows stores where its entry does not") \
+    X(BUG_ALIAS_EVICT, "WI2: an alias stays when the page goes") \
+    X(BUG_ALIAS_TAKE, "WI2: an alias stays when its right is taken, or given up at an end") \
+    X(BUG_ALIAS_COPY, "WI2: an alias stays when its entry becomes a private copy") \
+    X(BUG_ALIAS_PUBLISH, \
+      "WI2: an alias stays, and allows stores, when the copy is frozen and published") \
+    X(BUG_ALIAS_ABORT, "WI2: an alias stays when the private copy goes") \
+    X(BUG_ALIAS_SPILL, "WI2: an alias stays when the private copy goes to the log") \
+    X(BUG_ALIAS_VERSION, "WI2: an alias stays when a snapshot loses its version") \
+    X(BUG_ALIAS_DEATH, "WI2: an alias stays when the object dies") \
+    X(BUG_ALIAS_INVLPG, "WI4: an alias goes without invlpg at its own address")
 typedef unsigned __int128 Rules; /* bit r: rule r is switched */
 enum Rule {
 #define X(name, text) name,

@@ -15,7 +15,8 @@ enum {
     NC = 2,
     NF = 9,
     NT = 8,
-    NOLD = 4
+    NOLD = 4,
+    ALIAS_WRITE = 0x80
 }; /* views, pages, CPUs, frames, transactions, versions */
 /* FROZEN: a COPY made read-only at CM1 */
 enum Right : u8 { EMPTY, SHARED, COPY, FROZEN, HELD, SPILLED };
@@ -68,6 +69,7 @@ struct View {
         cursor, logged /* of KD_TXN_DIFF: places in the list; pages that were told */,
         left; /* a snapshot that looked for its versions and leaves the list later */
     u8 copy1[NP], allowed[NP];
+    u8 alias1[NP], late1 /* an alias that is still to be stored */; /* frame, ALIAS_WRITE */
     Pte pte[NP];
 };
 struct Version {
@@ -83,7 +85,7 @@ struct Cpu {
     u8 table1, ipi, walk1, walkframe, walkwrite;
     struct {
         u8 frame1, write;
-    } tlb[NP];
+    } tlb[2 * NP]; /* by address: behind the pages' first addresses their second ones */
 };
 struct Frame {
     u8 used, content;
