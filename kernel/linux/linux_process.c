@@ -78,10 +78,14 @@ long linux_mremap(const uint64_t a[6])
 
 long linux_madvise(const uint64_t a[6])
 {
-    enum { MADV_DONTNEED = 4, MADV_FREE = 8 };
+    enum { MADV_DONTNEED = 4, MADV_FREE = 8, MADV_POPULATE_WRITE = 23 };
     const uint64_t hints = 0x33f00f; /* 0 to 3, 12 to 17, 20, 21: nothing depends on them */
     if (a[2] == MADV_DONTNEED || a[2] == MADV_FREE)
         return vm_forget(process_this(), a[0], a[1]);
+    if (a[2] == MADV_POPULATE_WRITE) {
+        int e = vm_populate(process_this(), a[0], a[1]);
+        return e == -EFAULT ? -ENOMEM : e == -EACCES ? -EINVAL : e;
+    }
     return a[2] < 64 && hints >> a[2] & 1 ? 0 : -EINVAL;
 }
 

@@ -55,6 +55,9 @@ must_check long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint
 vaddr_t vm_break(struct process *p, vaddr_t end);   /* the new end, or the old one: it failed */
 /* Zero on demand: frees the frames but keeps the region (madvise). */
 must_check int vm_forget(struct process *p, vaddr_t at, uint64_t bytes);
+/* vm_populate makes the pages resident (madvise), of what is not kept for others, and ends no
+ * program for that. -ENOMEM: there is no more memory; -EFAULT, -EACCES, -EINVAL, -EIO. */
+must_check int vm_populate(struct process *p, vaddr_t at, uint64_t bytes);
 
 /* vm_own: is all of the range the process's own memory, none of it in the store region, so that a
  * touch waits for no manager? 0, -EFAULT, -EINVAL. */

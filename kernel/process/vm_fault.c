@@ -36,7 +36,7 @@ static bool page_install(struct process *p, const struct region *r, vaddr_t at, 
 
 /* fault_zero fills the page at `at`, and its neighbours in an aligned block, with zeros. space_lock
  * held. */
-static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
+static int fault_zero(struct process *p, const struct region *r, vaddr_t at, enum frame_use use)
 {
     vaddr_t from = MAX(r->start, at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1));
     vaddr_t to = MIN(r->end, (at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1))
@@ -48,8 +48,8 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
         pte_t *pte = arch_pte(p->home.table, here, &p->limits.tables);
         if (pte && *pte != 0)
             continue;
-        enum frame_use use = p->takes_reserve && here == at ? FRAME_MANAGER : FRAME_MEMORY;
-        struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
+        struct frame *f = pte && limit_memory_left(p)
+            ? frame_alloc(here == at ? use : FRAME_MEMORY) : NULL;
         if (f && page_install(p, r, here, f))
             continue;
         if (f)
@@ -90,10 +90,10 @@ static int fault_file_page(struct process *p, struct region **region, vaddr_t at
     return n < 0 ? (int)n : behind ? -EIO : 0;
 }
 
-static int fault_file(struct process *p, struct region *r, vaddr_t at)
+static int fault_file(struct process *p, struct region *r, vaddr_t at, enum frame_use use)
 {
     vaddr_t block = at & ~(vaddr_t)(AROUND_FILE * PAGE_BYTES - 1);
-    int error = fault_file_page(p, &r, at, p->takes_reserve ? FRAME_MANAGER : FRAME_MEMORY);
+    int error = fault_file_page(p, &r, at, use);
     for (unsigned i = 0; !error && i < AROUND_FILE; i++) {
         vaddr_t here = block + i * PAGE_BYTES;
         if (r && r->source.node && here >= r->start && here < r->end)
@@ -102,7 +102,7 @@ static int fault_file(struct process *p, struct region *r, vaddr_t at)
     return error;
 }
 
-static int fault_once(struct process *p, vaddr_t at, unsigned flags)
+static int fault_once(struct process *p, vaddr_t at, unsigned flags, enum frame_use use)
 {
     int error;
     lock_acquire(&p->space_lock);
@@ -112,9 +112,9 @@ static int fault_once(struct process *p, vaddr_t at, unsigned flags)
     else if (!region_allows(r, flags))
         error = -EACCES;
     else if (r->source.node)
-        error = fault_file(p, r, at);
+        error = fault_file(p, r, at, use);
     else
-        error = fault_zero(p, r, at);
+        error = fault_zero(p, r, at, use);
     lock_release(&p->space_lock);
     return error;
 }
@@ -133,11 +133,24 @@ static bool memory_wait(const struct process *p, uint64_t *vain)
  * some, or end a process. */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags)
 {
+    enum frame_use use = p->takes_reserve ? FRAME_MANAGER : FRAME_MEMORY;
     uint64_t vain = frame_seam.vain();
     int error;
-    while ((error = fault_once(p, page_down(at), flags)) == -ENOMEM)
+    while ((error = fault_once(p, page_down(at), flags, use)) == -ENOMEM)
         if (!limit_memory_left(p) || !memory_wait(p, &vain))
             break;
+    return error;
+}
+
+int vm_populate(struct process *p, vaddr_t at, uint64_t bytes)
+{
+    int error = at % PAGE_BYTES || !user_range_ok(at, bytes) ? -EINVAL : 0;
+    for (vaddr_t end = at + bytes; !error && at < end; at += PAGE_BYTES) {
+        while ((error = fault_once(p, at, FAULT_WRITE, FRAME_MEMORY)) == -ENOMEM)
+            if (!limit_memory_left(p) || !frame_seam.together(1))
+                break;
+        thread_breathe();
+    }
     return error;
 }
 

@@ -24,6 +24,7 @@
 #include "base/boot.h"
 #include "store/right.h"
 #include "store/evict.h"
+#include "store/spill.h"
 
 static struct lock evict_lock = LOCK_INIT(RANK_EVICT, "evict");
 enum place { CLOCK, LAUNDRY, READY, PLACES };
@@ -544,7 +545,7 @@ bool evict_wait(uint64_t *vain)
 {
     if (in_vain(*vain)) { /* there is nothing to be evicted or cleaned */
         *vain = evict_vain();
-        if (frame_free_count() < frame_low_mark() && !limit_end_largest(false) &&
+        if (frame_free_count() < frame_low_mark() && !spill_own() && !limit_end_largest(false) &&
             frame_free_count() < frame_low_mark())
             return false; /* else somebody ended meanwhile */
     }

@@ -23,7 +23,8 @@ bool evict_still_short(void);
  * cleaning. NULL: there will be none, or killed. No locks held. */
 must_check struct frame *evict_frame(enum frame_use use);
 /* evict_wait waits for some frames. `vain`: of evict_vain() before. Where nothing can be evicted,
- * the largest program ends (limit.h). False: that does not help, or killed. No locks held. */
+ * copies of the caller's own transaction go to the log, or else the largest program ends (limit.h).
+ * False: that does not help, or killed. No locks held. */
 uint64_t evict_vain(void);
 bool evict_wait(uint64_t *vain);
 /* evict_more is for a caller that found no frame, however far into the reserve it may go: it has a

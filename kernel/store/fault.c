@@ -22,21 +22,18 @@ HOT bool leaf_aligned(const struct leaf *l)
 
 /* ---- FT7: what a write needs ---- */
 
-/* memory_came tells whether to look again for memory: frames were freed, or a process ends or has
- * ended. */
+/* memory_came tells whether to look again for memory: frames were freed, copies went to the log, or
+ * a process ends or has ended. */
 static bool memory_came(void)
 {
     size_t before = frame_free_count();
-    return evict_more() || limit_end_largest(false) || frame_free_count() > before;
+    return evict_more() || spill_own() || limit_end_largest(false) || frame_free_count() > before;
 }
 
-/* memory_more spills copies of v, unless memory came (`some`) or v is doomed. -EAGAIN: look again;
- * -ENOMEM. */
-static int memory_more(struct view *v, bool some)
+/* spill_now tells whether copies of v are to go while there still are frames for their manager. */
+static bool spill_now(const struct view *v)
 {
-    if (some || v->doom)
-        return -EAGAIN;
-    return spill_possible(v, v->txn.enlisted) ? spill_some(v) : -ENOMEM;
+    return evict_short && v->txn.enlisted && evict_still_short() && spill_due(v, v->txn.enlisted);
 }
 
 /* hands_fill_rare fills the view's hands at the transaction's first write, or where that may wait.
@@ -61,14 +58,14 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
         if (e)
             return e;
     }
-    if (evict_short && evict_still_short() && spill_due(v, port))
-        return spill_some(v); /* while there still are frames for the manager */
+    if (spill_now(v))
+        return spill_some(v);
     if (!v->reserve.frame)
         v->reserve.frame = frame_alloc_raw(FRAME_PAGE);
     if (!v->reserve.copy && !(v->reserve.copy = copy_alloc()))
-        return memory_more(v, memory_came());
+        return memory_came() || v->doom ? -EAGAIN : -ENOMEM;
     if (!v->reserve.frame && !(v->reserve.frame = evict_frame(FRAME_PAGE)))
-        return memory_more(v, false);
+        return v->doom ? -EAGAIN : -ENOMEM;
     return v->last.leaf == last ? 0 : -EAGAIN;
 }
 
@@ -210,7 +207,7 @@ static RARE int leaf_memory(struct view *v, int refused)
         return refused ? refused : -ECANCELED; /* FT1: a doomed view waits for no memory */
     if (memory_came())
         return -EAGAIN;
-    return v->doom ? -ECANCELED : v->txn.enlisted ? memory_more(v, false) : -ENOMEM;
+    return v->doom ? -ECANCELED : -ENOMEM;
 }
 
 enum { REACH_BYTES = 512 * PAGE_BYTES };
@@ -433,6 +430,8 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
             e = ask_manager(v, o, page_down(at), want == WANT_WRITE ? 2 : 1);
         if (!e && want == WANT_WRITE)
             e = hands_fill(v, o);
+        else if (!e && spill_now(v))
+            e = spill_some(v);
         if (!e)
             e = fault_look(v, o, at);
         if (!e)

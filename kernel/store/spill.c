@@ -54,6 +54,13 @@ int spill_some(struct view *v)
     return ask(v);
 }
 
+bool spill_own(void)
+{
+    struct view *v = thread_this()->view;
+    return v && v->state == VIEW_ACTIVE && v->txn.enlisted && !v->commit.batch && !v->doom &&
+           spill_possible(v, v->txn.enlisted) && spill_some(v) == -EAGAIN && !v->doom;
+}
+
 int spill_bring(struct view *v, struct object *o, vaddr_t page)
 {
     v->question.at = page;

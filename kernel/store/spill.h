@@ -17,6 +17,9 @@ static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
  * needs. */
 bool spill_possible(const struct view *v, const struct port *p);
 bool spill_due(const struct view *v, const struct port *p); /* rather than evict pages of others */
+/* spill_own has copies of the calling thread's transaction go, if it has one. False: that gives no
+ * memory. No locks held. */
+bool spill_own(void);
 /* spill_some and spill_bring wait for the manager. -EAGAIN: done, or doomed: look again; else
  * -errno. */
 must_check int spill_some(struct view *v);

@@ -476,14 +476,17 @@ static void make_smaller(void)
 static void run_group(int *tries)
 {
     enum taken taken = TAKEN;
-    if (spill_chain(pending.word[0]) && pending.word[1] > SPILL_GROUP_PAGES) {
+    size_t room = pending_bytes() > TOUCH_BYTES ? pending_bytes() : TOUCH_BYTES;
+    bool many = pending.word[1] > SPILL_GROUP_PAGES, chained = spill_chain(pending.word[0]);
+    if ((many && chained) || memory_touch(room) < 0) {
         server_lock();
-        make_smaller(); /* rather than fill memory with a large group's buffers */
+        if (many)
+            make_smaller(); /* rather than fill memory with a large group's buffers */
+        else
+            pending_refuse(ENOMEM); /* what its batch frees and allocates is too much */
         server_unlock();
         return;
     }
-    size_t room = pending_bytes() > TOUCH_BYTES ? pending_bytes() : TOUCH_BYTES;
-    memory_touch(room);
     server_lock();
     gate_enter(false);
     struct group *g = group_make(room, tries, &taken);
@@ -559,6 +562,5 @@ int committer_init(void)
     if (!diff_buffer || !batch_buffer) return -ENOMEM;
     memset(diff_buffer, 0, DIFF_BYTES); /* memory from now on: see device.c */
     memset(batch_buffer, 0, KD_DATA_MAX);
-    memory_touch(TOUCH_BYTES);
-    return 0;
+    return memory_touch(TOUCH_BYTES);
 }

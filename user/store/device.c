@@ -10,6 +10,7 @@
  */
 #include "server.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -85,7 +86,9 @@ void disk_io_init(struct disk_io *io, uint64_t bytes)
 
 /* The library's large blocks are its two group buffers. The first touch of a page of them may have
  * to wait until frames are free, so of pages that the cleaner brings home: it must not happen with
- * the lock held or inside the gate. The committer has them touched before. */
+ * the lock held or inside the gate. The committer has them made memory before; if all memory is
+ * copies of the transaction that is to commit, they stay as they are, and its copies go to the log
+ * first (spill.c). */
 static struct { const char *memory; size_t bytes, touched; } large[2];
 
 static void *memory_alloc(void *context, size_t bytes)
@@ -116,7 +119,7 @@ static void memory_free(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-/* What only larger groups need is given back when both buffers have had smaller ones for long. */
+/* What only larger groups need is given back. */
 static void memory_spare(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -128,18 +131,26 @@ static void memory_spare(void)
     }
 }
 
-void memory_touch(size_t bytes)
+int memory_touch(size_t bytes)
 {
-    enum { SMALL_GROUPS = 256 };
+    enum { SMALL_GROUPS = 256, POPULATE = 23 /* MADV_POPULATE_WRITE */ };
     static unsigned small;              /* groups since the last larger one; of the committer */
     small = bytes <= TOUCH_BYTES ? small + 1 : 0;
-    if (small == SMALL_GROUPS) memory_spare();
-    for (int i = 0; i < 2; i++) {
-        const volatile char *memory = large[i].memory;
+    if (small == SMALL_GROUPS) memory_spare(); /* both had smaller groups for long */
+    int r = 0;
+    for (int i = 0; i < 2 && r == 0; i++) {
         size_t end = bytes < large[i].bytes ? bytes : large[i].bytes;
-        for (; memory && large[i].touched < end; large[i].touched += PAGE_BYTES)
-            (void)memory[large[i].touched];
+        const volatile char *memory = large[i].memory;
+        for (; memory && large[i].touched < end && large[i].touched < TOUCH_BYTES;
+             large[i].touched += PAGE_BYTES)
+            (void)memory[large[i].touched]; /* there is no commit without these: it waits */
+        if (!memory || large[i].touched >= end) continue;
+        uintptr_t from = (uintptr_t)(memory + large[i].touched) / PAGE_BYTES * PAGE_BYTES;
+        if (madvise((void *)from, (uintptr_t)memory + end - from, POPULATE)) r = -errno;
+        large[i].touched = end;
     }
+    if (r < 0) memory_spare();
+    return r;
 }
 
 static uint64_t clock_microseconds(void *context)

@@ -322,7 +322,8 @@ extern _Thread_local uint64_t device_reads, device_writes, device_flushes; /* of
 void device_gentle(bool on);
 void disk_io_init(struct disk_io *io, uint64_t bytes);
 /* Makes sure that so much of the group buffers is memory already, for the next group; what 256
- * groups in a row have not needed is given back. No lock, outside the gate. */
-void memory_touch(size_t bytes);
+ * groups in a row have not needed is given back. -ENOMEM: all memory is copies, or other programs'.
+ * No lock, outside the gate. */
+int memory_touch(size_t bytes);
 
 #endif

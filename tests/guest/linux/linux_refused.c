@@ -20,6 +20,8 @@
 
 #include "tap.h"
 
+enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, which older headers lack */
+
 static int refused(long result, int error) { return result == -1 && errno == error; }
 
 static void locks_on_files(void)
@@ -61,6 +63,8 @@ static void memory_that_is_shared(void)
     char *own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     good &= refused(madvise(own, 4096, MADV_DONTFORK), EINVAL)
         && refused(madvise(own, 4096, MADV_WIPEONFORK), EINVAL);
+    good &= madvise(own, 4096, POPULATE_WRITE) == 0 && own[0] == 0
+        && munmap(own, 4096) == 0 && refused(madvise(own, 4096, POPULATE_WRITE), ENOMEM);
     tap_ok(good, "what_memory_cannot_do");
     close(fd), close(only);
     unlink("/tmp/shared");

@@ -406,6 +406,8 @@ void linux_values(void)
         { "mremap", SYS_mremap, { G(writable_end), 4096, 8192, 0 }, -EFAULT },
         { "madvise", SYS_madvise, { r + 1, 4096, 4 }, -EINVAL },
         { "madvise", SYS_madvise, { r, all, 4 }, -EINVAL },
+        { "madvise", SYS_madvise, { r + 1, 4096, 23 }, -EINVAL },
+        { "madvise", SYS_madvise, { r, all, 23 }, -EINVAL },
         { "madvise", SYS_madvise, { KD_STORE_BASE, 4096, 4 }, -EINVAL },
         { "clone", SYS_clone, { 0x111, r }, -ENOSYS },
         { "clone", SYS_clone, { 0x10011, r }, -ENOSYS },
