@@ -58,8 +58,8 @@ _Noreturn void kmain(void)
     /* Not before the disks: enabling a PCI device changes the memory map, and QEMU 7.2's TCG can
      * crash when another CPU reads a device register at that moment. */
     arch_start_cpus();      /* the others go idle and look for threads */
-    file_tree_init();       /* the boot loader's module, as files */
-    file_import_init();     /* the import disk, as files */
+    file_tree_init();       /* folders, the boot loader's module, the first program */
+    file_disk_init();       /* the import disk, as a file */
     console_init();         /* terminal input and output */
     thread_breathe();
     process_start_first();  /* /bin/init */

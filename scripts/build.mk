@@ -157,8 +157,8 @@ build/programs: always
 build/initrd.tar: $(USER_PROGRAMS) build/programs
 	@rm -rf build/initrd && mkdir -p build/initrd/bin build/initrd/etc
 	@for p in $(USER_PROGRAMS); do $(STRIP) -o build/initrd/bin/$${p##*/} $$p || exit 1; done
-	$(call do,TAR ,tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 \
-	    -C build/initrd -cf $@ bin etc)
+	$(call do,TAR ,tar --format=ustar --owner=0 --group=0 --numeric-owner --mtime=@0 -C build/initrd -cf $@ \
+	    bin/init $(addprefix bin/,$(filter-out init,$(notdir $(USER_PROGRAMS)))) etc)
 
 # --- programs of the host ------------------------------------------------------------------------
 build/host/kstore: $(call objects,host,$(KSTORE_SOURCES))

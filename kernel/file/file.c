@@ -16,9 +16,9 @@ long node_read(struct node *n, void *to, size_t bytes, uint64_t at)
     if (n->kind == NODE_MEMORY)
         return memory_read(n, to, bytes, at);
     bytes = at < n->bytes ? MIN(bytes, n->bytes - at) : 0;
-    if (n->kind == NODE_IMPORT)
-        return import_read(n->disk_offset + at, to, bytes);
-    memcpy(to, n->place + at, bytes);
+    if (n->kind == NODE_DISK)
+        return disk_read(n->start + at, to, bytes);
+    memcpy(to, (char *)arch_phys(n->start) + at, bytes);
     return (long)bytes;
 }
 
@@ -103,7 +103,7 @@ static int open_check(const struct node *n, unsigned flags)
         return 0;
     if ((writes || (flags & O_CREAT)) && n->kind == NODE_FOLDER)
         return -EISDIR;
-    if (writes && (n->kind == NODE_PLACE || n->kind == NODE_IMPORT))
+    if (writes && node_fixed(n))
         return -EROFS;
     return (flags & O_ACCESS) == O_ACCESS ? -EINVAL : 0;
 }

@@ -19,8 +19,8 @@
 enum node_kind {
     NODE_FOLDER,
     NODE_MEMORY,                 /* bytes in frames: file_memory.c */
-    NODE_PLACE,                  /* bytes where the boot loader put them; read-only */
-    NODE_IMPORT,                 /* bytes on the import disk: file_import.c; read-only */
+    NODE_PLACE,                  /* bytes where the boot loader put them; fixed */
+    NODE_DISK,                   /* bytes on the import disk: file_disk.c; fixed */
     NODE_CONSOLE, NODE_NULL,
 };
 
@@ -31,7 +31,7 @@ struct node {
     struct list children;        /* of a folder, in rising `order` */
     char *name;
     enum node_kind kind;
-    bool read_only;              /* a folder: nothing is made or removed in it */
+    bool read_only;              /* a folder: only node_part() makes or removes anything in it */
     uint16_t height;  /* at least the folders between this one and the deepest node in it */
     uint16_t mode;               /* Linux's 12 bits; no right to read or write depends on them */
     uint32_t references;         /* atomic; the tree holds one */
@@ -39,21 +39,25 @@ struct node {
     uint64_t bytes;              /* NODE_MEMORY: memory lock */
     uint64_t time_ns;            /* last change, since boot */
     struct frame *top;           /* NODE_MEMORY: a tree of frames, file_memory.c */
-    const uint8_t *place;        /* NODE_PLACE */
-    uint64_t disk_offset;        /* NODE_IMPORT */
+    uint64_t start;              /* fixed bytes: a physical address, or an offset on the disk */
 };
 
 /* ---- file_tree.c ---- */
-void file_tree_init(void);           /* the first folders, and what the boot modules hold */
+void file_tree_init(void);           /* the first folders, the boot module, its first program */
 struct node *node_root(void);
 void node_get(struct node *n);
 void node_put(struct node *n);
 /* Walks a path from `from` (absolute paths: from the root); a reference to the node in *out. */
 must_check int node_find(struct node *from, const char *path, struct node **out);
 /* Makes an empty node at the path: -EEXIST, -EROFS, -ENOENT, -ENOTDIR, -EISDIR, -ENOSPC, -ENOMEM,
- * -ENAMETOOLONG. With `system` read-only folders do not count. A reference in *out. */
+ * -ENAMETOOLONG. With `system` read-only folders do not count, and a fixed file makes way for one
+ * of its kind. A reference in *out. */
 must_check int node_make(struct node *from, const char *path, enum node_kind kind, unsigned mode,
                          bool system, struct node **out);
+/* Makes a file whose bytes are a part of a fixed file; `whole` NULL: a read-only folder. 0,
+ * -EINVAL, or as node_make with `system`. */
+must_check int node_part(struct node *from, const char *path, const struct node *whole,
+                         uint64_t offset, uint64_t bytes);
 must_check int node_remove(struct node *from, const char *path, bool folder);
 enum { NODE_NO_REPLACE = 1, NODE_EXCHANGE = 2 }; /* Linux's RENAME_* */
 /* A file replaces a file, a folder an empty folder; NODE_NO_REPLACE: -EEXIST instead. */
@@ -66,9 +70,13 @@ struct node_entry { uint64_t inode, order; enum node_kind kind; char name[FILE_N
 bool node_next(struct node *folder, uint64_t order, struct node_entry *out);
 
 /* ---- by kind; kernel buffers, may sleep ---- */
+static inline bool node_fixed(const struct node *n)
+{
+    return n->kind == NODE_PLACE || n->kind == NODE_DISK;
+}
 static inline bool node_has_bytes(const struct node *n) /* NULL: a pipe */
 {
-    return n && (n->kind == NODE_MEMORY || n->kind == NODE_PLACE || n->kind == NODE_IMPORT);
+    return n && (n->kind == NODE_MEMORY || node_fixed(n));
 }
 long node_read(struct node *n, void *to, size_t bytes, uint64_t at);  /* short only at the end */
 must_check int node_resize(struct node *n, uint64_t bytes);                   /* NODE_MEMORY */
@@ -77,8 +85,8 @@ long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, b
                   uint64_t *end);
 must_check int memory_resize(struct node *n, uint64_t bytes);
 void memory_free(struct node *n);
-long import_read(uint64_t disk_offset, void *to, size_t bytes);
-void file_import_init(void);
+long disk_read(uint64_t disk_offset, void *to, size_t bytes);
+void file_disk_init(void);           /* /dev/import, if there is such a disk */
 
 /* ---- open files ---- */
 struct file;
@@ -118,17 +126,5 @@ long file_write(struct file *f, const void *from, size_t bytes, uint64_t at);
 must_check int pipe_new(struct file **reader, struct file **writer, unsigned flags);
 void console_init(void);
 extern const struct file_operations console_operations;
-
-/* ---- ustar.c: an archive becomes nodes ---- */
-struct ustar_source {
-    /* 512 bytes at an offset; 0 or -errno. */
-    int (*read)(struct ustar_source *s, uint64_t offset, uint8_t *block);
-    uint64_t bytes;
-    const uint8_t *memory;                   /* initrd: files become NODE_PLACE there */
-    const char *folder;                      /* where the tree of the archive goes */
-    const char *name;                        /* for messages */
-};
-void ustar_add(struct ustar_source *s);      /* what is wrong with an archive goes to the log */
-void ustar_add_modules(void);
 
 #endif

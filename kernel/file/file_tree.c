@@ -2,7 +2,7 @@
  * file_tree.c - the tree of named nodes: look up, make, remove, rename, list.
  *
  * Owns      links, names and reference counts of nodes.
- * Not here  the bytes of files (file_memory.c, file_import.c), open files (file.c).
+ * Not here  the bytes of files (file_memory.c, file_disk.c), open files (file.c).
  *
  * Invariants
  *   FL1  A node with a parent is in its parent's list and in the hash table, once each; the tree
@@ -12,6 +12,7 @@
  *
  * Locks: tree.lock (RANK_FILE) guards links, names and counts of nodes. Nothing sleeps under it.
  */
+#include "base/boot.h"
 #include "file/file.h"
 
 #define HASH_BUCKETS 1024
@@ -216,7 +217,8 @@ int node_make(struct node *from, const char *path, enum node_kind kind, unsigned
     struct node *parent;
     lock_acquire(&tree.lock);
     int error = walk(from, path, &c, &parent);
-    if (!error && child_find(parent, c))
+    struct node *old = error ? NULL : child_find(parent, c);
+    if (old && !(system && node_fixed(old) && old->kind == kind))
         error = -EEXIST;
     else if (!error && c.folder && kind != NODE_FOLDER)
         error = -EISDIR;
@@ -231,6 +233,8 @@ int node_make(struct node *from, const char *path, enum node_kind kind, unsigned
         if (n) {
             n->inode = ++tree.next_inode;
             tree.count++;
+            if (old)
+                child_unlink(old);
             child_link(parent, n);
             node_get(n);
             *out = n;
@@ -239,7 +243,27 @@ int node_make(struct node *from, const char *path, enum node_kind kind, unsigned
         }
     }
     lock_release(&tree.lock);
+    if (old && !error)
+        node_put(old);
     return error;
+}
+
+int node_part(struct node *from, const char *path, const struct node *whole, uint64_t offset,
+              uint64_t bytes)
+{
+    struct node *n;
+    if (whole && (!node_fixed(whole) || offset > whole->bytes || bytes > whole->bytes - offset))
+        return -EINVAL;
+    int error = node_make(from, path, whole ? whole->kind : NODE_FOLDER, 0555, true, &n);
+    if (error)
+        return error;
+    n->read_only = true;
+    if (whole) {
+        n->start = whole->start + offset;
+        n->bytes = bytes;
+    }
+    node_put(n);
+    return 0;
 }
 
 int node_remove(struct node *from, const char *path, bool folder)
@@ -418,6 +442,27 @@ static void make_first(const char *path, enum node_kind kind, unsigned mode)
     node_put(n);
 }
 
+/* boot_module makes /dev/initrd of the boot module, an archive that init takes apart, and /bin/init
+ * of its first member. The file's size stands in octal in the member's header. */
+static void boot_module(void)
+{
+    enum { HEADER_BYTES = 512, SIZE_AT = 124, SIZE_DIGITS = 11 };
+    const struct boot_module *m = &boot_info.modules[0];
+    const char *header = arch_phys(m->start);
+    uint64_t bytes = 0;
+    struct node *n;
+    int error = node_make(&tree.root, "dev/initrd", NODE_PLACE, 0444, true, &n);
+    if (error)
+        panic("files: cannot make /dev/initrd: %d", error);
+    n->start = m->start;
+    n->bytes = m->bytes; /* 0: there is no module */
+    for (int i = 0; i < SIZE_DIGITS && m->bytes >= HEADER_BYTES; i++)
+        bytes = bytes << 3 | (header[SIZE_AT + i] & 7);
+    if (node_part(&tree.root, "bin/init", n, HEADER_BYTES, bytes))
+        printk("the boot module's first member is no file");
+    node_put(n);
+}
+
 void file_tree_init(void)
 {
     list_init(&tree.root.children);
@@ -436,5 +481,5 @@ void file_tree_init(void)
     make_first("dev/console", NODE_CONSOLE, 0666);
     make_first("dev/tty", NODE_CONSOLE, 0666);
     make_first("dev/null", NODE_NULL, 0666);
-    ustar_add_modules();
+    boot_module();
 }

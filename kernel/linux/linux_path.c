@@ -1,9 +1,10 @@
 /*
- * linux_path.c - Linux calls on names: open, stat, folders.
+ * linux_path.c - Linux calls on names: open, stat, folders. And KD_FILE_PART.
  */
 #include "file/file.h"
 #include "process/descriptor.h"
 #include "linux/linux.h"
+#include "process/process_make.h"
 
 #define HERE (-100)                    /* AT_FDCWD */
 enum { AT_NO_FOLLOW = 0x100, AT_REMOVEDIR = 0x200, AT_NO_AUTOMOUNT = 0x800,
@@ -124,7 +125,7 @@ static uint32_t mode_of(const struct node *n)
 
 static bool is_read_only(const struct node *n)
 {
-    return n->kind == NODE_FOLDER ? n->read_only : n->kind == NODE_PLACE || n->kind == NODE_IMPORT;
+    return n->kind == NODE_FOLDER ? n->read_only : node_fixed(n);
 }
 
 static long stat_out(struct node *n, uint64_t user)
@@ -295,6 +296,30 @@ long linux_readlink(const uint64_t a[6])
     const uint64_t b[6] = {a[0], 0};
     long error = linux_access(b);
     return error ? error : -EINVAL; /* nothing is a link */
+}
+
+/* ---- parts of the boot module and the import disk ---- */
+
+struct part { struct node *whole; uint64_t offset, bytes; };
+
+static long part_path(struct node *from, const char *path, void *arg)
+{
+    const struct part *part = arg;
+    return node_part(from, path, part->whole, part->offset, part->bytes);
+}
+
+long kd_file_part(const uint64_t a[6])
+{
+    struct process *me = process_this();
+    if (me->pid != process_table.init)
+        return -EPERM;
+    struct file *f = fd_file(me, (int)a[1]);
+    struct part part = {.whole = f ? f->node : NULL, .offset = a[2], .bytes = a[3]};
+    bool known = part.whole || (int)a[1] == -1;
+    long result = known ? with_path(HERE, a[0], part_path, &part) : -EBADF;
+    if (f)
+        file_put(f);
+    return result;
 }
 
 /* ---- listing ---- */

@@ -1,13 +1,13 @@
 /*
- * parsers.c - the kernel's parsers on the host, under gcc's or clang's sanitizers.
+ * parsers.c - the parsers of the kernel and of init on the host, under gcc's or clang's sanitizers.
  *
- * What the kernel takes apart that others wrote: programs (ELF), archives (ustar, and the names in
- * them), the command line, what boot loaders hand over (multiboot2's tags, PVH's start info), the
- * firmware's tables, what PCI devices say of themselves. Their files are included
- * as they are; what they need of the machine is replaced below, by something that checks what it is
- * asked for: no mapping outside a program's part of memory, none writable and executable, no byte
- * read that is not in the file. Memory comes from malloc, in exact sizes, so that one byte too far
- * is seen.
+ * What the kernel takes apart that others wrote: programs (ELF), names of files, the command line,
+ * what boot loaders hand over (multiboot2's tags, PVH's start info), the firmware's tables, what
+ * PCI devices say of themselves. And what init does: archives (ustar), and the names in them. Their
+ * files are included as they are; what they need of the machine is replaced below, by something
+ * that checks what it is asked for: no mapping outside a program's part of memory, none writable
+ * and executable, no byte read that is not in the file. Memory comes from malloc, in exact sizes,
+ * so that one byte too far is seen.
  *
  * parse() is one input: its first byte says which parser (and by MEND that checksums are made right
  * first, or hardly any change would be looked at), the others are its input. libFuzzer calls it
@@ -23,7 +23,6 @@
 #undef BLOCK
 #include "kernel/linux/elf.c"
 #include "kernel/file/file_tree.c"
-#include "kernel/file/ustar.c"
 #define root acpi_root
 #include "arch/x86_64/acpi.c"
 #undef root
@@ -41,6 +40,7 @@ static void out16(uint16_t port, uint16_t value);
 #include "tests/host/kernel_names.h"
 #undef fd_set
 #undef pause
+#include "user/init/ustar.c"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -166,6 +166,16 @@ static int archive_read(struct ustar_source *s, uint64_t offset, uint8_t *block)
     return 0;
 }
 
+static int archive_add(struct ustar_source *s, const char *path, bool folder, uint64_t offset,
+                       uint64_t bytes)
+{
+    const struct node whole = {.kind = NODE_DISK, .bytes = s->bytes};
+    MUST(folder || (offset <= s->bytes && bytes <= s->bytes - offset));
+    return node_part(node_root(), path, folder ? NULL : &whole, offset, bytes);
+}
+
+static void archive_say(const char *text) { MUST(strlen(text) < 256); }
+
 /* Every file's bytes lie in the archive, every name is one. */
 static void tree_check(struct node *folder, unsigned depth)
 {
@@ -174,8 +184,8 @@ static void tree_check(struct node *folder, unsigned depth)
         const struct node *n = container_of(l, struct node, link);
         MUST(n->parent == folder && n->name[0] && !strchr(n->name, '/') && strcmp(n->name, ".") &&
              strcmp(n->name, ".."));
-        if (n->kind == NODE_IMPORT)
-            MUST(n->disk_offset <= input_bytes && n->bytes <= input_bytes - n->disk_offset);
+        if (n->kind == NODE_DISK)
+            MUST(n->start <= input_bytes && n->bytes <= input_bytes - n->start);
         if (n->kind == NODE_FOLDER)
             tree_check(container_of(l, struct node, link), depth + 1);
         seen++;
@@ -198,7 +208,8 @@ static void parse_ustar(void)
         if (!memcmp(input + at + offsetof(struct ustar_header, magic), "ustar", 5))
             ustar_mend(input + at);
     struct ustar_source s = {
-        .read = archive_read, .bytes = input_bytes, .folder = "", .name = "archive"
+        .read = archive_read, .add = archive_add, .say = archive_say, .bytes = input_bytes,
+        .folder = "", .name = "archive"
     };
     ustar_add(&s);
     tree_check(node_root(), 0);

@@ -1,5 +1,5 @@
 /*
- * test_parsers.c - what the kernel takes apart that others wrote, changed in every byte.
+ * test_parsers.c - what the kernel and init take apart that others wrote, changed in every byte.
  *
  * Aim     whatever a program file, an archive, a command line, the boot loader's or the firmware's
  *         tables say, the parser stays inside them and asks for nothing that it must not.

@@ -28,6 +28,11 @@
     X(1001, KD_HANDLE_COPY, kd_handle_copy) \
     /* (object): every client's access ends; its epoch rises */ \
     X(1002, KD_OBJECT_REVOKE, kd_object_revoke) \
+    /* ---- files (linux/linux_path.c) ---- */ \
+    /* (path, fd, offset_bytes, bytes): a file whose bytes are that part of a file of the boot
+     * module or the import disk; it takes the place of one that was made so. fd -1: a folder in
+     * which only this call makes anything. By init alone */ \
+    X(1005, KD_FILE_PART, kd_file_part) \
     /* ---- processes, the system (linux/process_call.c, look/) ---- */ \
     /* (struct kd_process_create *): handle of the new process */ \
     X(1010, KD_PROCESS_CREATE, kd_process_create) \

@@ -110,6 +110,7 @@ void katydid_values(void)
         {NAMED(KD_VIEW_WAIT), {127, r}, -ESRCH},
         {NAMED(KD_CREDIT_GRANT), {G(my_port), all}, -EINVAL},
         {NAMED(KD_CREDIT_GRANT), {G(my_port), huge}, -EINVAL},
+        {NAMED(KD_FILE_PART), {G("/bin/sh"), all}, -EPERM},
         {NAMED(KD_BLOCK_OPEN), {G("store"), r}, -EBUSY},
         {NAMED(KD_BLOCK_OPEN), {G("export"), r}, -EBUSY},
         {NAMED(KD_BLOCK_OPEN), {G("nothing"), r}, -ENODEV},

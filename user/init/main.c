@@ -1,5 +1,6 @@
 /*
- * init.c - the first process: keeps the store manager running, starts the shell, halts the machine.
+ * main.c - the first process: makes files of the boot module, keeps the store manager running,
+ * starts the shell, halts the machine.
  *
  * Before it halts it has the store manager end: all pages at home, the store closed as clean.
  *
@@ -24,6 +25,7 @@
 
 #include <katydid/abi.h>
 
+#include "files.h"
 #include "store_protocol.h"
 
 #define COMMAND_BYTES_MAX 61440
@@ -248,6 +250,7 @@ int main(void)
               stderr);
         return 1;
     }
+    files_make();
     for (size_t i = 0; i < MANAGER_COUNT; i++)
         store_start(&managers[i]);
     int shell = shell_start(command_read());

@@ -1,14 +1,20 @@
 /*
- * ustar.c - POSIX ustar archives: their headers are checked, their members become nodes.
+ * ustar.c - POSIX ustar archives: their headers are checked, their members become files.
  *
  * The archive is input, and perhaps hostile: no length, name or number is believed before it was
- * checked, the tree's own limits bound what it can make, and the worst that happens is a message.
- * Links, devices and pax headers are skipped. A member that comes again replaces the earlier one.
+ * checked, the kernel's tree of files bounds what it can make, and the worst that happens is a
+ * message. Links, devices and pax headers are skipped. A member that comes again replaces the
+ * earlier one.
  */
-#include "base/boot.h"
-#include "file/file.h"
+#include "ustar.h"
 
-#define BLOCK 512
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BLOCK USTAR_BLOCK
 
 struct ustar_header {
     char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100];
@@ -59,7 +65,8 @@ static bool path_make(const struct ustar_source *s, const struct ustar_header *h
     memcpy(raw + prefix + 1, h->name, name);
     raw[prefix + 1 + name] = 0;
 
-    size_t at = strlcpy(path, s->folder, FILE_PATH_MAX), start = at;
+    size_t at = strlen(s->folder), start = at;
+    memcpy(path, s->folder, at);
     for (const char *p = raw; *p; ) {
         size_t n = 0;
         while (p[n] && p[n] != '/')
@@ -67,7 +74,7 @@ static bool path_make(const struct ustar_source *s, const struct ustar_header *h
         if (n == 2 && p[0] == '.' && p[1] == '.')
             return false;
         if (n > 0 && !(n == 1 && p[0] == '.')) {
-            if (at + n + 2 > FILE_PATH_MAX)
+            if (at + n + 2 > USTAR_PATH_MAX)
                 return false;
             path[at++] = '/';
             memcpy(path + at, p, n);
@@ -79,56 +86,51 @@ static bool path_make(const struct ustar_source *s, const struct ustar_header *h
     return at > start;
 }
 
-/* Makes the folders above the last component that do not exist yet. */
-static int parents_make(char *path, size_t from)
+__attribute__((format(printf, 2, 3)))
+static void say(const struct ustar_source *s, const char *format, ...)
 {
-    for (size_t i = from + 1; path[i]; i++) {
-        struct node *n = NULL;
+    char text[256];
+    va_list arguments;
+    int n = snprintf(text, sizeof(text), "%s: ", s->name);
+    va_start(arguments, format);
+    vsnprintf(text + n, sizeof(text) - (size_t)n, format, arguments);
+    va_end(arguments);
+    s->say(text);
+}
+
+static int folder_add(struct ustar_source *s, const char *path)
+{
+    int error = s->add(s, path, true, 0, 0);
+    return error == -EEXIST ? 0 : error;
+}
+
+/* Makes the folders above the last component that do not exist yet. */
+static int parents_add(struct ustar_source *s, char *path)
+{
+    int error = 0;
+    for (size_t i = strlen(s->folder) + 1; path[i] && !error; i++) {
         if (path[i] != '/')
             continue;
         path[i] = 0;
-        int error = node_make(node_root(), path, NODE_FOLDER, 0555, true, &n);
+        error = folder_add(s, path);
         path[i] = '/';
-        if (!error) {
-            n->read_only = true;
-            node_put(n);
-        } else if (error != -EEXIST) {
-            return error;
-        }
     }
-    return 0;
+    return error;
 }
 
-static int member_add(const struct ustar_source *s, char *path, bool folder, uint64_t offset,
+static int member_add(struct ustar_source *s, char *path, bool folder, uint64_t offset,
                       uint64_t bytes)
 {
-    struct node *n;
-    int error = parents_make(path, strlen(s->folder));
+    int error = parents_add(s, path);
     if (error)
         return error;
-    enum node_kind kind = folder ? NODE_FOLDER : s->memory ? NODE_PLACE : NODE_IMPORT;
-    error = node_make(node_root(), path, kind, 0555, true, &n);
-    if (error == -EEXIST)
-        error = node_find(node_root(), path, &n);
-    else if (!error && folder)
-        n->read_only = true;
-    if (error)
-        return error;
-    if (n->kind != kind) {
-        error = -EEXIST;
-    } else if (!folder) {
-        n->place = s->memory ? s->memory + offset : NULL;
-        n->disk_offset = offset;
-        n->bytes = bytes;
-    }
-    node_put(n);
-    return error;
+    return folder ? folder_add(s, path) : s->add(s, path, false, offset, bytes);
 }
 
 void ustar_add(struct ustar_source *s)
 {
     uint8_t block[BLOCK];
-    char path[FILE_PATH_MAX];
+    char path[USTAR_PATH_MAX];
     unsigned zeros = 0, skipped = 0;
     uint64_t at = 0;
 
@@ -137,23 +139,23 @@ void ustar_add(struct ustar_source *s)
         uint64_t bytes;
         int error = s->read(s, at, block);
         if (error) {
-            printk("%s: cannot read the archive at byte %lu (error %d)", s->name, at, -error);
+            say(s, "cannot read the archive at byte %lu (error %d)", at, -error);
             return;
         }
-        if (all_zero(block)) { /* two end an archive; boot modules may hold several */
-            if (++zeros >= 2 && !s->memory)
-                break;
+        if (all_zero(block)) {
+            if (++zeros == 2)
+                break; /* the archive's end */
             continue;
         }
         zeros = 0;
         if (memcmp(h->magic, "ustar", 5) != 0 || !checksum_ok(block)
             || !octal(h->size, sizeof(h->size), &bytes)) {
-            printk("%s: no ustar header at byte %lu; what follows is ignored", s->name, at);
+            say(s, "no ustar header at byte %lu; what follows is ignored", at);
             return;
         }
         if (bytes > s->bytes - at - BLOCK) {
-            printk("%s: %.40s is cut off (%lu bytes, %lu are there); ignored", s->name, h->name,
-                   bytes, s->bytes - at - BLOCK);
+            say(s, "%.40s is cut off (%lu bytes, %lu are there); ignored", h->name, bytes,
+                s->bytes - at - BLOCK);
             return;
         }
         bool file = h->type == '0' || h->type == 0, folder = h->type == '5';
@@ -161,7 +163,7 @@ void ustar_add(struct ustar_source *s)
             if (!file && !folder)
                 skipped++;
             else if ((error = member_add(s, path, folder, at + BLOCK, bytes)))
-                printk("%s: cannot add %s (error %d)", s->name, path, -error);
+                say(s, "cannot add %s (error %d)", path, -error);
             if (error == -ENOSPC || error == -ENOMEM)
                 return;
         } else if (file) {
@@ -170,23 +172,5 @@ void ustar_add(struct ustar_source *s)
         at += (bytes + BLOCK - 1) / BLOCK * BLOCK;
     }
     if (skipped)
-        printk("%s: skipped what is no file or folder, or has a bad name: %u", s->name, skipped);
-}
-
-static int module_read(struct ustar_source *s, uint64_t offset, uint8_t *block)
-{
-    memcpy(block, s->memory + offset, BLOCK);
-    return 0;
-}
-
-void ustar_add_modules(void)
-{
-    for (unsigned i = 0; i < boot_info.module_count; i++) {
-        const struct boot_module *m = &boot_info.modules[i];
-        struct ustar_source s = {
-            .read = module_read, .bytes = m->bytes, .memory = arch_phys(m->start),
-            .folder = "", .name = "initrd",
-        };
-        ustar_add(&s);
-    }
+        say(s, "skipped what is no file or folder, or has a bad name: %u", skipped);
 }
