@@ -481,12 +481,32 @@ int stores_refresh(void)
 /* ---- delete, rename, list ---- */
 
 /* A request about the whole store, outside transactions. */
-static int request_names(uint32_t kind, const void *data, size_t bytes)
+static int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answer)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {0};
     int result = opens_store ? stores_refresh() : ps_connect(NULL);
-    return result != 0 ? result
-                       : store_request(opens_store, kind, word, data, bytes, NULL, NULL);
+    if (result == 0)
+        result = store_request(opens_store, kind, word, data, bytes, NULL, NULL);
+    *answer = word[0];
+    return result;
+}
+
+/* A container is deleted, or has the last of these names from now on; also where this process has
+ * it open. */
+static int request_names(uint32_t kind, const char *data, size_t bytes)
+{
+    uint64_t id;
+    int result = request_plain(kind, data, bytes, &id);
+    pthread_mutex_lock(&table_lock);
+    ps_container *c = result == 0 ? container_entry(opens_store, id) : NULL;
+    if (c && c->opens > 0 && kind == STORE_DELETE) {
+        c->generation++;
+        c->opens = 0;
+    } else if (c && c->opens > 0) {
+        memcpy(c->name, data + bytes - STORE_NAME_BYTES, sizeof c->name);
+    }
+    pthread_mutex_unlock(&table_lock);
+    return result;
 }
 
 int ps_delete(const char *name)
@@ -511,7 +531,9 @@ int ps_rename(const char *from, const char *to)
 
 int ps_checkpoint(void)
 {
-    return error_told(ERROR_OTHER, tx_active() ? -EBUSY : request_names(STORE_CHECKPOINT, NULL, 0));
+    uint64_t none;
+    int result = tx_active() ? -EBUSY : request_plain(STORE_CHECKPOINT, NULL, 0, &none);
+    return error_told(ERROR_OTHER, result);
 }
 
 int ps_flush(void)

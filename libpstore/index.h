@@ -40,8 +40,8 @@ enum ps_index_kind {
 typedef struct ps_container ps_index;
 
 /* Opens an index of this name, flags as for ps_open. NULL with errno: as for ps_open; EPROTO: the
- * container of that name is no index of this kind. ps_close closes it, ps_delete deletes it:
- * a process that had it open itself must not use it after that. */
+ * container of that name is no index of this kind. ps_close closes it, ps_delete deletes it,
+ * and closes it here: then all calls are -EINVAL. */
 ps_index *ps_index_open(const char *name, enum ps_index_kind kind, int flags);
 
 /* *value of this key; -ENOENT. */

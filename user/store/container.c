@@ -497,7 +497,7 @@ int container_open(uint64_t process, const struct wire_open *how, struct wire_op
     }
 }
 
-int container_delete(uint64_t process, const char *name)
+int container_delete(uint64_t process, const char *name, uint64_t *id)
 {
     struct store_container d;
     int r = name_check(name);
@@ -505,7 +505,7 @@ int container_delete(uint64_t process, const char *name)
     server_lock();
     while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
     r = store_container_find(server.store, name, &d);
-    if (r == 0) r = delete_object(process, d.object);
+    if (r == 0) r = delete_object(process, *id = d.object);
     server_unlock();
     return r;
 }
@@ -560,7 +560,7 @@ int container_encoder(uint64_t process, uint64_t id, uint64_t encoder)
     return r;
 }
 
-int container_rename(const char *from, const char *to)
+int container_rename(const char *from, const char *to, uint64_t *id)
 {
     struct store_container d;
     int r = name_check(from);
@@ -568,9 +568,11 @@ int container_rename(const char *from, const char *to)
     if (r == 0) r = new_name_check(to);
     if (r == 0) r = find_locked(from, &d);
     if (r < 0) return r;
+    *id = d.object;
     if (find_locked(to, &d) == 0) return strcmp(from, to) == 0 ? 0 : -EEXIST;
     r = find_locked(from, &d);
     if (r < 0) return r;
+    *id = d.object;
     struct store_op op = {.type = STORE_OP_RENAME, .object = d.object, .name = to};
     r = commit_own(&op, 1);
     server_lock();

@@ -41,14 +41,13 @@ static int request_open(const struct kd_message *m, struct kd_message *reply, un
     return container_open(m->process, m->buffer, &a->opened);
 }
 
-static int request_names(const struct kd_message *m)
+static int request_names(const struct kd_message *m, struct kd_message *reply)
 {
     const char *names = m->buffer;
-    if (m->kind == STORE_DELETE)
-        return m->data_bytes == STORE_NAME_BYTES ? container_delete(m->process, names) : -EINVAL;
-    return m->data_bytes == 2 * STORE_NAME_BYTES
-               ? container_rename(names, names + STORE_NAME_BYTES)
-               : -EINVAL;
+    bool rename = m->kind == STORE_RENAME;
+    if (m->data_bytes != (rename ? 2u : 1u) * STORE_NAME_BYTES) return -EINVAL;
+    return rename ? container_rename(names, names + STORE_NAME_BYTES, &reply->word[0])
+                  : container_delete(m->process, names, &reply->word[0]);
 }
 
 static void entry_fill(struct wire_entry *e, const struct store_container *d)
@@ -383,7 +382,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_OPEN: return request_open(m, reply, a);
     case STORE_CLOSE: return container_close(m->process, m->word[0]);
     case STORE_DELETE:
-    case STORE_RENAME: return request_names(m);
+    case STORE_RENAME: return request_names(m, reply);
     case STORE_LIST: return request_list(m, reply, a);
     case STORE_LEASE:
     case STORE_SPACE: return request_space(m, reply);

@@ -175,8 +175,9 @@ void idle_give_up(void);
 /* No lock held: requests of clients. */
 int container_open(uint64_t process, const struct wire_open *how, struct wire_opened *out);
 int container_close(uint64_t process, uint64_t id);
-int container_delete(uint64_t process, const char *name);
-int container_rename(const char *from, const char *to);
+/* *id: of the container. */
+int container_delete(uint64_t process, const char *name, uint64_t *id);
+int container_rename(const char *from, const char *to, uint64_t *id);
 int container_grow(uint64_t id);
 int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one */
 /* Lock held. 0, or -EBUSY: another process than this one has it open; -ENOENT. */

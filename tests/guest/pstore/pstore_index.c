@@ -384,17 +384,45 @@ static void bounds(void)
     tap_ok(!ps_index_open("locks", PS_NUMBERS, 0) && errno == EPROTO, "no other kind");
 }
 
+/* ---- deleted while this process has it open ---- */
+
+static int look_up(void *key)
+{
+    uint64_t value;
+    return ps_index_find(x, key, &value);
+}
+static int root_of(void *c) { return ps_named(c, "root", 8) ? 0 : -errno; }
+
+static void deleted(void)
+{
+    ps_container *c = ps_open("goes", PS_CREATE | PS_WRITE, NULL);
+    uint64_t one = 1;
+    x = ps_index_open("index goes", PS_NUMBERS, PS_CREATE | PS_WRITE);
+    int bad = ps_transaction(insert_numbers, &one) != 0 || ps_transaction(root_of, c) != 0;
+    is(bad || ps_rename("index goes", "index gone") || ps_rename("goes", "gone"), 0,
+       "an index and a container have other names");
+    is(ps_delete("index gone") || ps_delete("gone"), 0, "and are deleted, open as they are");
+    is(ps_transaction(look_up, &one), -EINVAL, "the index is not open any more");
+    is(ps_transaction(insert_numbers, &one), -EINVAL, "and is not changed");
+    is(ps_index_check(x, NULL, NULL), -EINVAL, "nor walked");
+    is(ps_transaction(root_of, c), -EINVAL, "nor is the container");
+    is(ps_close(x), -EINVAL, "and is not closed twice");
+    x = ps_index_open("index goes", PS_NUMBERS, PS_CREATE | PS_WRITE);
+    is(ps_transaction(look_up, &one), -ENOENT, "a new one of its first name is empty");
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     unsigned transactions = argc > 2 ? (unsigned)atoi(argv[2]) : TRANSACTIONS;
     dice_state = seed;
-    tap_plan(62);
+    tap_plan(70);
     printf("# again: pstore_index %llu %u\n", (unsigned long long)seed, transactions);
     beside_an_array(PS_NUMBERS, "numbers", transactions);
     beside_an_array(PS_STRINGS, "strings", transactions);
     locks();
     snapshots();
     bounds();
+    deleted();
     return tap_end();
 }
