@@ -109,8 +109,8 @@ const char *ps_strerror(int error);
  * on further disks. NULL: the one that PS_STORE names in the environment, or "store"; done by
  * ps_open, too. */
 int ps_connect(const char *store);
-/* -ENOENT; -EBUSY while other processes have it open. Where this one has it open it is closed, so no
- * other thread may be at work in it. */
+/* -ENOENT; -EBUSY while other processes have it open. Where this one has it open it is closed, so
+ * no other thread may be at work in it. */
 int ps_delete(const char *name);
 int ps_rename(const char *from, const char *to);
 struct ps_info {

@@ -31,7 +31,7 @@ enum store_request {
     STORE_OPEN,      /* data: struct wire_open -> data: struct wire_opened. The manager attaches the
                       * container's memory object(s) to the calling process. */
     STORE_CLOSE,     /* word0 container */
-    STORE_DELETE,    /* data: name[64] -> word0 container, of which this process has no opening now */
+    STORE_DELETE,    /* data: name[64] -> word0 container, which this process has not open now */
     STORE_RENAME,    /* data: from[64] to[64] -> word0 container */
     STORE_LIST,  /* word0 container, word1 entries that there is room for (0: 64, the most) -> word0
                   * how many containers there are; data: struct wire_entry[] of those with

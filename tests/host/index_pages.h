@@ -122,7 +122,7 @@ static void head_damage(void)
     }
 }
 
-static void page_damage(void)
+__attribute__((unused)) static void page_damage(void)
 {
     struct ps_node *n = some_page();
     uint16_t *words = (uint16_t *)(void *)n;

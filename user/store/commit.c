@@ -29,6 +29,7 @@ static struct kd_message held;          /* one for spill.c that came while a gro
 static bool has_held, filling;
 static bool idle_due;                   /* nothing seals the last group yet */
 static bool quiet;                      /* no other commit is being made or waits */
+static unsigned alone;                  /* so many groups have one commit each (group_failed) */
 
 /* ---- one view ---- */
 
@@ -349,7 +350,7 @@ static int no_checkpoint; /* why the one that `pending` waited for was not made 
  *                                                            times at most
  *     TOO_LARGE    it fits no group                          it stays; once it is alone, its copies
  *                                                            are spilled first
- *     LOST         changes of indexes cannot be made again   it and the group's others are refused
+ *     LOST         changes of indexes cannot be made again   it stays; the group is refused
  */
 enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE, LOST };
 
@@ -402,7 +403,7 @@ static enum taken group_fill(struct group *g, size_t room, int *tries)
     enum taken taken;
     size_t used = pending_bytes();
     while ((taken = take_pending(g, tries)) == TAKEN && g->count < KD_VIEW_MAX) {
-        if (quiet || g->ends_chain || !gather()) break;
+        if (quiet || alone || g->ends_chain || !gather()) break;
         if ((used += pending_bytes()) > room) break;
     }
     return taken;
@@ -422,6 +423,18 @@ static void group_refuse_all(const struct group *g, int error)
     server.refused += g->count;
 }
 
+/* The changes of indexes that a group's commits want could not be logged, or were lost. Nothing of
+ * it is in the log. Whose fault that is only he hears who is alone: others begin again, and each
+ * has a group of his own then. */
+static void group_failed(struct group *g, int error, bool lost)
+{
+    bool again = lost || g->count > 1 || error == -ENOBUFS || error == -EAGAIN;
+    index_cancel(g);
+    group_cancel(g);
+    group_refuse_all(g, again ? EDEADLK : -error);
+    if (lost || g->count > 1) alone = g->count + lost;
+}
+
 /* Inside the gate: a group from `pending` on; NULL: there is none in the air. */
 static struct group *group_make(size_t room, int *tries, enum taken *taken)
 {
@@ -434,18 +447,15 @@ static struct group *group_make(size_t room, int *tries, enum taken *taken)
     filling = true;
     *taken = group_fill(g, room, tries);
     filling = false;
+    alone -= alone > 0;
     if (g->count == 0) {
         index_cancel(g);
         group_cancel(g);
-        if (*taken == LOST) pending_refuse(ENOMEM);
         return NULL;
     }
     r = *taken == LOST ? -ENOMEM : g->changes ? add_indexes(g) : 0;
-    if (r < 0) { /* nothing is in the log yet; there is no memory, or no room for these together */
-        index_cancel(g);
-        group_cancel(g);
-        group_refuse_all(g, r == -ENOBUFS || r == -EAGAIN ? EDEADLK : -r);
-        if (*taken == LOST) pending_refuse(ENOMEM);
+    if (r < 0) {
+        group_failed(g, r, *taken == LOST);
         return NULL;
     }
     r = group_launch(g);

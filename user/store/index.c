@@ -18,6 +18,8 @@
  *   KX2  A transaction writes the head of an index before all else there, and the ends of all
  *       behind all else (index_format.h).
  *   KX3  A node is used only after it was found sound: what a disk says is input.
+ *   KX4  Only job_do() touches the pages, and the kernel ends a transaction in the midst of
+ *        something only in a touch (AB5): so landed() finds job_do()'s frame.
  *
  * The thread takes server.lock never: the pages that it touches may have to be brought.
  */
@@ -60,6 +62,7 @@ static int job_result;
 
 /* The thread's. */
 static jmp_buf out;
+static bool at_work;                    /* in job_do() */
 static int view;
 static bool active;
 static struct container *touched[INDEXES_TOUCHED];
@@ -249,6 +252,7 @@ static int change_make(const struct index_op *op)
 static _Noreturn void landed(long reason)
 {
     __asm__ volatile("cld");
+    assert(at_work);                                                            /* KX4 */
     active = false;
     longjmp(out, (int)reason);
 }
@@ -310,11 +314,13 @@ static int txn_commit(void)
 static int job_do(enum job what, unsigned from)
 {
     int reason = setjmp(out);
+    at_work = true;
     int r = reason ? -reason
             : what == CHANGE ? changes_make(from)
             : what == END    ? ends_make()
             : what == COMMIT ? txn_commit()
                              : -ECANCELED;
+    at_work = false;
     if (r < 0) txn_abort();
     return r;
 }
@@ -331,11 +337,12 @@ void *index_main(void *unused)
         unsigned from = job_from;
         pthread_mutex_unlock(&lock);
         int r = entered < 0 ? entered : job_do(what, from);
-        /* the committer waits for a COMMIT that will not come, or will hear of no other */
-        if (what == COMMIT) kd_notify(server.index_commit_port, 1);
         pthread_mutex_lock(&lock);
         job_result = r;
         job = NOTHING;
+        /* the committer waits for a COMMIT that will not come, or will hear of no other; it looks
+         * at `job` then */
+        if (what == COMMIT) kd_notify(server.index_commit_port, 1);
         pthread_cond_broadcast(&moved);
     }
 }

@@ -26,7 +26,6 @@ static _Thread_local int niceness;
 #define main store_main
 #include "user/store/main.c"
 #undef main
-#include "manager_no_index.h"
 #include "user/store/pager.c"
 #include "user/store/request.c"
 #include "user/store/scrub.c"
@@ -206,5 +205,7 @@ static long kernel_plain(long number, long a, long b, long c, long d)
     default: return 0;
     }
 }
+
+#include "manager_index.h"
 
 #endif
