@@ -23,6 +23,21 @@ struct strings {
     unsigned count, count_max;
 };
 
+/* string_add copies a string in pieces of a page, and breathes between them. 0 or -errno. */
+static int string_add(struct strings *s, vaddr_t from)
+{
+    for (size_t room; (room = MIN(s->capacity - s->used, PAGE_BYTES)) > 0; thread_breathe()) {
+        long n = copy_string_from_user(s->bytes + s->used, from, room);
+        if (n != -ENAMETOOLONG) {
+            s->used += n < 0 ? 0 : (size_t)n + 1;
+            return n < 0 ? (int)n : 0;
+        }
+        s->used += room;
+        from += room;
+    }
+    return -E2BIG;
+}
+
 static int strings_add(struct strings *s, vaddr_t array)
 {
     for (unsigned i = 0; array; i++) {
@@ -33,11 +48,10 @@ static int strings_add(struct strings *s, vaddr_t array)
             break;
         if (s->count >= s->count_max)
             return -E2BIG;
-        long n = copy_string_from_user(s->bytes + s->used, at, s->capacity - s->used);
-        if (n < 0)
-            return n == -ENAMETOOLONG ? -E2BIG : (int)n;
         s->pointers[s->count++] = s->bytes + s->used;
-        s->used += (size_t)n + 1;
+        int error = string_add(s, at);
+        if (error)
+            return error;
     }
     s->pointers[s->count++] = NULL;
     return 0;
