@@ -130,7 +130,7 @@ struct process *process_new(const char *path, struct process *parent, struct nod
 static void process_strip(struct process *p)
 {
     assert(list_empty(&p->threads)); /* PR3 */
-    for (unsigned i = 0; process_seam.gone[i]; i++)
+    for (unsigned i = 0; process_seam.gone[i]; i++, thread_breathe())
         process_seam.gone[i](p);
     vm_space_free(p);
     node_put(p->files.cwd);
@@ -277,6 +277,19 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
 
 /* ---- death ---- */
 
+/* kill_some tells some threads to leave that do not know it yet. False: now all know. */
+static bool kill_some(struct process *p)
+{
+    enum { AT_ONCE = 16 };
+    unsigned found = 0;
+    lock_acquire(&p->lock);
+    list_each(struct thread, t, &p->threads, process_link)
+        if (!t->killed && found++ < AT_ONCE)
+            thread_kill(t);
+    lock_release(&p->lock);
+    return found > AT_ONCE;
+}
+
 /* Sets the status and tells the threads to leave. True: nobody had done it before. */
 static bool process_condemn(struct process *p, int status, int signal)
 {
@@ -288,9 +301,9 @@ static bool process_condemn(struct process *p, int status, int signal)
         p->status = status & 255; /* PR2 */
         p->signal = signal;
     }
-    list_for (l, &p->threads)
-        thread_kill(container_of(l, struct thread, process_link));
     lock_release(&p->lock);
+    while (kill_some(p))
+        thread_breathe();
     return first;
 }
 
