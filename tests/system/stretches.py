@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""No guest test keeps a CPU in the kernel for 200,000 instructions between two points that serve shootdowns and yield
+(kernel/thread/threads.md): each boots once more, on one CPU with QEMU counting instructions, in a kernel that panics
+at a longer stretch. The long tier takes all, `make test` those which once found one.
+
+  tests/system/stretches.py              those of the tier (TEST_TIER)
+  tests/system/stretches.py NAME...      these
+
+Only panics count here, and runs that do not begin or end: whether a test passes is found where it runs as itself."""
+
+import glob
+import os
+import shlex
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMIT = 200000
+TIME_LIMIT_S = 900
+SOME = ["hostile_calls", "hostile_limits"]
+# What cannot be asked: kernels that measure by themselves, or keep a shadow of the TLBs, which takes longer.
+LEFT_OUT = ["stretch=", "--kernel"]
+
+
+def options_of(name):
+    """The words of NAME.opts but for those on CPUs and counting; None: it is left out."""
+    path = glob.glob(os.path.join(ROOT, f"tests/guest/*/{name}.opts"))
+    words = shlex.split(open(path[0], encoding="utf-8").read(), comments=True) if path else []
+    if any(part in word for word in words for part in LEFT_OUT):
+        return None
+    words = [word.replace("$TEST_TMP", os.environ["TEST_TMP"]) for word in words if word != "--icount"]
+    while "--cpus" in words:
+        at = words.index("--cpus")
+        del words[at:at + 2]
+    return words
+
+
+def names():
+    sources = glob.glob(os.path.join(ROOT, "tests/guest/*/*.c")) + glob.glob(os.path.join(ROOT, "tests/guest/*/*/"))
+    found = {os.path.basename(os.path.splitext(path.rstrip("/"))[0]) for path in sources if "/guest/lib/" not in path}
+    return sorted(name for name in found if os.access(os.path.join(ROOT, "build/tests/guest", name), os.X_OK))
+
+
+def panic_of(name, options):
+    """What the run said, or "": it met no longer stretch."""
+    command = ["scripts/run", "--add", f"build/tests/guest/{name}", "-c", name, "--allow", "all", "--timeout", str(TIME_LIMIT_S),
+               *options, "--icount", "--cpus", "1", "--append", f"stretch={LIMIT}"]
+    run = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         text=True, errors="replace")
+    if run.returncode not in (120, 122, 123, 124):      # could not start, panic, reset, no end
+        return ""
+    lines = run.stdout.split("\n")
+    first = next((at for at, line in enumerate(lines) if line.startswith("PANIC")), max(len(lines) - 60, 0))
+    return "\n".join("# " + line for line in [shlex.join(command), *lines[first:first + 60]])
+
+
+def main():
+    os.environ.setdefault("TEST_TMP", os.path.join(ROOT, "build"))
+    everything = os.environ.get("TEST_TIER") == "long"
+    wanted = sys.argv[1:] or (names() if everything else SOME)
+    failed = count = 0
+    for name in wanted:
+        options = options_of(name)
+        if options is None:
+            continue
+        count += 1
+        said = panic_of(name, options)
+        failed += said != ""
+        print(f"{'not ok' if said else 'ok'} {count} - {name}: no stretch is longer than {LIMIT} instructions", flush=True)
+        if said:
+            print(said, flush=True)
+    print(f"1..{count}")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
