@@ -41,8 +41,6 @@ static int child_make(struct process *parent, struct process **out)
     }
     p->flags = parent->flags;
     p->family = parent->family;
-    p->group = parent->group;
-    p->session = parent->session;
     int error = vm_copy_space(p, parent);
     if (!error)
         error = signal_copy(p);
@@ -143,7 +141,6 @@ static void become(struct process *p, struct process *loaded)
     lock_release(&p->lock);
     t->clear_child_tid = 0;
     t->signals.stack_bytes = 0;
-    p->execs = true;
     t->signals.restart_call = 0;
     arch_set_fs_base(&t->arch, 0);
     arch_thread_set_fpu(&t->arch, NULL);
@@ -179,7 +176,7 @@ long linux_wait4(const uint64_t a[6])
 {
     enum { WNOHANG = 1, WUNTRACED = 2, WCONTINUED = 8 };
     struct child_end end = {0};
-    int pid = a[0] ? (int)a[0] : -process_this()->group;
+    int pid = a[0] ? (int)a[0] : -process_this()->family;
     if (a[2] & ~(uint64_t)(WNOHANG | WUNTRACED | WCONTINUED))
         return -EINVAL;
     long result = process_wait_child(pid, a[2] & WNOHANG, thread_park_until_signal, &end);

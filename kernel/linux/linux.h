@@ -37,11 +37,9 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
     X(79, getcwd) \
     X(80, chdir) X(81, fchdir) X(82, rename) X(83, mkdir) X(84, rmdir) X(87, unlink) \
     X(89, readlink) X(90, chmod) X(91, fchmod) X(95, umask) X(96, gettimeofday) X(97, getrlimit) \
-    X(98, getrusage) \
-    X(99, sysinfo) X(100, times) X(102, zero) /* getuid */ X(104, zero) /* getgid */ \
-    X(107, zero) /* geteuid */ X(108, zero) /* getegid */ X(109, setpgid) \
-    X(110, getppid) X(111, getpgrp) X(112, setsid) X(121, getpgid) X(124, getsid) \
-    X(127, rt_sigpending) X(130, rt_sigsuspend) \
+    X(98, getrusage) X(99, sysinfo) X(100, times) X(102, zero) /* getuid */ \
+    X(104, zero) /* getgid */ X(107, zero) /* geteuid */ X(108, zero) /* getegid */ \
+    X(110, getppid) X(121, getpgid) X(127, rt_sigpending) X(130, rt_sigsuspend) \
     X(131, sigaltstack) X(140, getpriority) X(141, setpriority) X(158, arch_prctl) \
     X(160, setrlimit) X(186, gettid) X(200, tkill) X(201, time) X(202, futex) \
     X(204, sched_getaffinity) X(217, getdents64) X(218, set_tid_address) X(228, clock_gettime) \
@@ -55,7 +53,8 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
     X(7, poll) X(23, select) X(26, msync) X(27, mincore) X(36, getitimer) X(37, alarm) \
     X(38, setitimer) X(40, sendfile) X(41, socket) X(53, socketpair) X(76, truncate) X(85, creat) \
     X(86, link) X(88, symlink) X(92, chown) X(93, fchown) X(101, ptrace) X(105, setuid) \
-    X(106, setgid) X(115, getgroups) X(128, rt_sigtimedwait) X(129, rt_sigqueueinfo) X(132, utime) \
+    X(106, setgid) X(109, setpgid) X(111, getpgrp) X(112, setsid) X(115, getgroups) \
+    X(124, getsid) X(128, rt_sigtimedwait) X(129, rt_sigqueueinfo) X(132, utime) \
     X(133, mknod) X(137, statfs) X(138, fstatfs) X(149, mlock) X(157, prctl) X(162, sync) \
     X(203, sched_setaffinity) X(213, epoll_create) X(221, fadvise64) X(222, timer_create) \
     X(232, epoll_wait) X(233, epoll_ctl) X(235, utimes) X(247, waitid) X(260, fchownat) \

@@ -12,8 +12,8 @@ must_check long process_fork(const struct trap_frame *registers, vaddr_t child_t
 /* process_call.c */
 /* How a child ended, and the CPU time that it and its own took. */
 struct child_end { int32_t status, signal; uint64_t cpu_ns; };
-/* Takes an ended child out of the table (pid -1: any; below: of the group -pid), waiting by `park`:
- * its pid; 0: none has ended, only with no_hang; -ECHILD; or what park returned. */
+/* Takes an ended child out of the table (pid -1: any; below: of the family -pid), waiting by
+ * `park`: its pid; 0: none has ended, only with no_hang; -ECHILD; or what park returned. */
 must_check long process_wait_child(int pid, bool no_hang, int (*park)(uint64_t deadline_ns),
                                    struct child_end *out);
 /* 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */

@@ -109,6 +109,16 @@ long linux_getpid(const uint64_t a[6]) { return (void)a, process_this()->pid; }
 long linux_gettid(const uint64_t a[6]) { return (void)a, (long)thread_this()->id; }
 long linux_getppid(const uint64_t a[6]) { return (void)a, process_this()->parent; }
 
+/* linux_getpgid: the group is the family, which no process leaves. */
+long linux_getpgid(const uint64_t a[6])
+{
+    struct process *p = process_find(a[0] ? (int)a[0] : process_this()->pid);
+    long family = p ? p->family : -ESRCH;
+    if (p)
+        process_put(p);
+    return family;
+}
+
 /* linux_clone makes a thread as pthread_create wants it (one address space, one set of files), or
  * forks. vfork is fork: the child gets copies, so the parent need not wait for it. Other
  * combinations: -ENOSYS. */

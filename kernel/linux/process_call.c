@@ -169,7 +169,7 @@ long kd_process_create(const uint64_t a[6])
 static struct process *child_take(int parent, int pid, bool *any)
 {
     list_each(struct process, p, &process_table.all, link) {
-        if (p->parent != parent || (pid != -1 && pid != p->pid && pid != -p->group))
+        if (p->parent != parent || (pid != -1 && pid != p->pid && pid != -p->family))
             continue;
         *any = true;
         if (!p->ended)

@@ -477,8 +477,6 @@ static int send_to(struct process *p, int tid, int number)
     return may ? signal_send(p, (uint64_t)tid, number, &info) : -EPERM;
 }
 
-static int send_to_member(struct process *p, int number) { return send_to(p, 0, number); }
-
 static long send_to_pid(int pid, int tid, int number)
 {
     struct process *p = process_find(pid);
@@ -490,13 +488,8 @@ static long send_to_pid(int pid, int tid, int number)
 
 long linux_kill(const uint64_t a[6])
 {
-    int pid = (int)a[0], number = (int)a[1];
-    if (pid > 0)
-        return send_to_pid(pid, 0, number);
-    if (pid == -1)
-        return -EPERM; /* nobody may end everything */
-    int group = pid ? (int)(0u - (unsigned)pid) : process_this()->group;
-    return group_signal(group, send_to_member, number);
+    int pid = (int)a[0];
+    return pid > 0 ? send_to_pid(pid, 0, (int)a[1]) : -EPERM; /* one process at a time */
 }
 
 long linux_tgkill(const uint64_t a[6])

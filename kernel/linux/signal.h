@@ -18,8 +18,6 @@ void signal_child_ended(struct process *parent, const struct process *child);
 /* signal_fault: the calling thread did something impossible at `at`. True: its program handles
  * that. */
 bool signal_fault(int number, int code, vaddr_t at);
-/* group.c: to all of a group by `send`. 0: one took it; else -ESRCH (there is none), or why not. */
-long group_signal(int group, int (*send)(struct process *p, int number), int number);
 /* Before user mode: calls a handler, or does what stands for it. thread.c */
 void signal_return_to_user(struct trap_frame *f);
 /* fork: the child gets the caller's actions; -ENOMEM. execve: handlers become defaults. */

@@ -40,7 +40,7 @@ void process_put(void *process)
 }
 
 /* process_table.lock held. */
-struct process *process_lookup(int pid)
+static struct process *lookup(int pid)
 {
     list_each(struct process, p, &process_table.all, link)
         if (p->pid == pid)
@@ -51,7 +51,7 @@ struct process *process_lookup(int pid)
 struct process *process_find(int pid)
 {
     lock_acquire(&process_table.lock);
-    struct process *p = process_lookup(pid);
+    struct process *p = lookup(pid);
     if (p && p->ended)
         p = NULL;
     if (p)
@@ -107,7 +107,6 @@ struct process *process_new(const char *path, struct process *parent, struct nod
     p->pid = (int)thread_id_alloc();
     p->parent = parent ? parent->pid : 0;
     p->family = p->pid;
-    p->group = p->session = p->pid;
     lock_init(&p->lock, RANK_PROCESS, "process");
     lock_init(&p->files.lock, RANK_PROCESS, "descriptors");
     lock_init(&p->handle_lock, RANK_HANDLES, "handles");
@@ -384,7 +383,7 @@ void trap_user_exception(struct trap_frame *f, const char *what)
  * held. */
 static void tell_family(struct process *p)
 {
-    struct process *init = process_lookup(process_table.init), *parent = process_lookup(p->parent);
+    struct process *init = lookup(process_table.init), *parent = lookup(p->parent);
     list_each(struct process, child, &process_table.all, link) {
         if (child->parent == p->pid)
             child->parent = process_table.init;
@@ -409,7 +408,7 @@ static void process_end(struct process *p)
     assert(p->dying && p->thread_count == 0 && !p->ended); /* PR3 */
     p->ended = true;
     tell_family(p);
-    struct process *parent = process_lookup(p->parent);
+    struct process *parent = lookup(p->parent);
     if (parent && !parent->ended)
         process_get(parent);
     else

@@ -29,8 +29,6 @@ struct process {
     struct thread_home home;         /* first: thread.h. Table: vm.c */
     int pid, parent;
     int family;                      /* pid of the first: those that fork made have its number */
-    int group, session;              /* group.c; process table lock */
-    bool execs;                      /* it has called execve */
     char name[KD_NAME_MAX];
     struct lock lock;                /* RANK_PROCESS */
     struct list link;                /* all processes; process table lock */

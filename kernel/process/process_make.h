@@ -12,7 +12,6 @@ struct process_table {
 };
 extern struct process_table process_table;
 bool process_in_reach_locked(const struct process *p, uint32_t right); /* process_table.lock held */
-struct process *process_lookup(int pid);       /* process_table.lock held */
 
 struct thread_begin {            /* how a thread enters user mode */
     struct trap_frame registers;

@@ -115,13 +115,16 @@ static void signals_that_stop_or_queue(void)
         && raise(SIGUSR1) == 0 && raise(SIGUSR1) == 0;
     sigprocmask(SIG_SETMASK, &old, NULL);
     tap_ok(good && raise(SIGRTMIN + 1) == 0, "real_time_signals_do_not_queue");
-    tap_ok(refused(kill(-1, 0), EPERM), "nobody_signals_everybody");
+    tap_ok(refused(kill(-1, 0), EPERM) && refused(kill(0, 0), EPERM)
+               && refused(kill(-getpid(), 0), EPERM), "nobody_signals_many");
+    tap_ok(refused(setpgid(0, 0), ENOSYS) && refused(setsid(), ENOSYS) && getpgrp() == getpid()
+               && lines_with("there is no call 109 (setpgid)") == 1, "groups_and_sessions");
     tap_ok(refused(syscall(SYS_set_robust_list, 0, 24), ENOSYS), "robust_mutexes");
 }
 
 int main(void)
 {
-    tap_plan(12);
+    tap_plan(13);
     signals_that_stop_or_queue();
     locks_on_files();
     memory_that_is_shared();
