@@ -44,10 +44,13 @@ run:                            ## boot Katydid with $(STORE), IMPORT=DIR (WordN
 
 map:                            ## bring a map of the world into $(STORE), for the program map
 	@scripts/setup map
-	$(SUBMAKE) image
-	@mkdir -p build/map
-	@scripts/coastline >build/map/world
-	@scripts/run --store $(STORE) --import build/map -c 'map-import /import/world && echo "look at it: make run, then map"'
+	$(SUBMAKE) image build/host/kstore
+	@if [ -e $(STORE) ] && build/host/kstore info -jq $(STORE) | grep -q '"name": "map"'; then \
+	    echo "$(STORE) has a map: make run, then map. For another one: scripts/run --store $(STORE) -c 'rm-container map', then make map"; \
+	else \
+	    mkdir -p build/map && scripts/coastline >build/map/world && scripts/run --store $(STORE) --import build/map \
+	        -c 'map-import /import/world' && echo 'look at it: make run, then map'; \
+	fi
 
 test:                           ## all tests (12 minutes at most); ONLY=PATTERN picks some, CPUS=N for the guest
 	@scripts/setup test

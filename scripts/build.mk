@@ -154,9 +154,10 @@ $(USER_PROGRAMS) $(GUEST_TESTS) build/tests/same/guest: build/libpstore.a
 	$(call do,LINK,$(ULINK))
 build/programs: always
 	@echo $(USER_PROGRAMS) | cmp -s - $@ || echo $(USER_PROGRAMS) >$@
-build/initrd.tar: $(USER_PROGRAMS) build/programs
+build/initrd.tar: $(USER_PROGRAMS) build/programs scripts/programs
 	@rm -rf build/initrd && mkdir -p build/initrd/bin build/initrd/etc
 	@for p in $(USER_PROGRAMS); do $(STRIP) -o build/initrd/bin/$${p##*/} $$p || exit 1; done
+	@scripts/programs $(FILE_PROGRAMS) $(FOLDER_PROGRAMS) >build/initrd/etc/programs
 	$(call do,TAR ,tar --format=ustar --owner=0 --group=0 --numeric-owner --mtime=@0 -C build/initrd -cf $@ \
 	    bin/init $(addprefix bin/,$(filter-out init,$(notdir $(USER_PROGRAMS)))) etc)
 

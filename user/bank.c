@@ -1,5 +1,5 @@
 /*
- * bank.c - two processes move money between accounts of one container at the same time.
+ * bank.c - two processes at once move money between a container's accounts.
  *
  *     bank             opens 64 accounts with 1,000 each, moves 2 x 1,000 amounts, checks the sum
  *     bank N           the same with N transfers of each process

@@ -63,6 +63,28 @@ static int line_begin(struct shapes_boxes *a, int left, int right)
     return left < 0 || right < 0 || left > in.lands || right > in.lands ? -EINVAL : error;
 }
 
+/* A name that did not fit ends behind its last whole character. */
+static void cut(char *name)
+{
+    wchar_t code;
+    int columns, bytes;
+    while ((bytes = letter(name, &code, &columns)) > 0)
+        name += bytes;
+    *name = 0;
+}
+
+/* What cannot be shown becomes a question mark. */
+static void clean(char *text)
+{
+    wchar_t code;
+    int columns, bytes;
+    for (; *text && *text != '\n'; text += bytes) {
+        bytes = letter(text, &code, &columns);
+        if (bytes == 0)
+            *text = '?', bytes = 1;
+    }
+}
+
 /* One line of the file. -EINVAL: it makes no sense. */
 static int text_take(const char *text, struct shapes_boxes *s, struct places_boxes *p,
                      struct lands_items *l)
@@ -71,8 +93,10 @@ static int text_take(const char *text, struct shapes_boxes *s, struct places_box
     struct place place = {"", 0};
     double east, north;
     int left, right, end = 0;
-    if (sscanf(text, "land %59[^\n]", land.name) == 1)
+    if (sscanf(text, "land %59[^\n]", land.name) == 1) {
+        cut(land.name);
         return in.lands++ < UINT16_MAX ? lands_append(l, &land) : -EINVAL;
+    }
     if (sscanf(text, "line %d %d %n", &left, &right, &end) == 2 && !text[end])
         return line_begin(s, left, right);
     int is_place = sscanf(text, "place %lf %lf %u %43[^\n]", &east, &north, &place.people,
@@ -84,6 +108,7 @@ static int text_take(const char *text, struct shapes_boxes *s, struct places_box
     if (!is_place)
         return in.lines ? point_add(s, east, mercator(north)) : -EINVAL;
     in.places++;
+    cut(place.name);
     return places_insert(p, &(struct places_box){{east, mercator(north)}, {east, mercator(north)}},
                          &place);
 }
@@ -102,9 +127,7 @@ static int import(void *file)
     PS_ACCESS(lands_items, l, &lands, PS_CHANGE);
     while (error == 0 && fgets(text, sizeof text, file)) {
         in.line++;
-        for (char *c = text; *c; c++)
-            if (*c != '\n' && ((unsigned char)*c < ' ' || (unsigned char)*c > '~'))
-                *c = '?';
+        clean(text);
         error = strchr(text, '\n') ? text_take(text, &s, &p, &l) : -EINVAL;
     }
     if (error == 0)
@@ -121,6 +144,7 @@ int main(int argc, char **argv)
               asked ? stdout : stderr);
         return asked ? 0 : 2;
     }
+    setlocale(LC_CTYPE, "C.UTF-8");
     FILE *file = fopen(argv[1], "r");
     if (!file)
         return fprintf(stderr, "map-import: %s: %s\n", argv[1], strerror(errno)), 1;

@@ -88,12 +88,21 @@ static int is_larger(const struct places_box *at, const struct place *place, voi
 
 struct name { struct place place; double x, y, end; int hidden; };
 
+static int columns_of(const char *name)
+{
+    wchar_t code;
+    int sum = 0, columns, bytes;
+    for (; (bytes = letter(name, &code, &columns)) > 0; name += bytes)
+        sum += columns;
+    return sum;
+}
+
 /* The largest first; one that would lie over an earlier one, or be cut off, is left out. */
 static void paint_names(const struct pen *pen, struct name *top, int count)
 {
     for (struct name *n = top; n < top + count; n++) {
         n->x = (n->x - pen->x) / pen->dot, n->y = (pen->y - n->y) / pen->dot;
-        n->end = n->x + (double)(strlen(n->place.name) + 3) * pen->letter[0];
+        n->end = n->x + (double)(columns_of(n->place.name) + 3) * pen->letter[0];
         n->hidden = n->end >= pen->width || n->y >= pen->height;
         for (struct name *other = top; other < n && !n->hidden; other++)
             n->hidden = !other->hidden && fabs(n->y - other->y) < pen->letter[1] &&
@@ -146,7 +155,9 @@ static void paint(struct pen *pen)
 /* ---- on the screen: a character has two by four dots, which Unicode has as Braille ---- */
 
 static uint8_t dots[TERMINAL_ROWS_MAX][TERMINAL_COLUMNS_MAX];
-static char cells[TERMINAL_ROWS_MAX][TERMINAL_COLUMNS_MAX];    /* letters, over the dots */
+/* Letters, over the dots; a wide one has a second cell. */
+enum { SECOND = 1 };
+static wchar_t cells[TERMINAL_ROWS_MAX][TERMINAL_COLUMNS_MAX];
 
 static void dot(int x, int y)
 {
@@ -185,10 +196,16 @@ static void screen_shape(const struct pen *pen, const struct shape *s, double tu
 
 static void screen_name(const struct pen *pen, double x, double y, const char *name)
 {
-    char *at = &cells[(int)y / 4][(int)x / 2];
+    wchar_t *at = &cells[(int)y / 4][(int)x / 2], code;
+    int columns, bytes;
     (void)pen;
-    at[0] = 'o', at[1] = ' ';
-    memcpy(at + 2, name, strlen(name));
+    *at++ = 'o', *at++ = ' ';
+    for (; (bytes = letter(name, &code, &columns)) > 0; name += bytes) {
+        if (columns > 0)                /* an accent by itself has no cell */
+            *at++ = code;
+        if (columns > 1)
+            *at++ = SECOND;
+    }
 }
 
 static void say_where(double dot)
@@ -214,11 +231,10 @@ static void paint_screen(int rows, int columns)
     say("%s", terminal.is_one ? "\x1b[H" : "");
     for (int row = 0; row < rows - 2; row++) {
         for (int column = 0; column < columns; column++) {
+            wchar_t cell = cells[row][column];
             unsigned d = dots[row][column];
-            if (cells[row][column] || !d)
-                say("%c", cells[row][column] ? cells[row][column] : ' ');
-            else
-                say("\xe2%c%c", (int)(0xa0 | d >> 6), (int)(0x80 | (d & 63)));
+            if (cell != SECOND)
+                say("%lc", cell ? (wint_t)cell : d ? 0x2800 + d : ' ');
         }
         say("%s", end);
     }
@@ -226,8 +242,11 @@ static void paint_screen(int rows, int columns)
     say_where(pen.dot);
     if (terminal.is_one && picture.used > begin + (size_t)columns - 1)
         picture.used = begin + (size_t)columns - 1;
-    say("%s%.*s%s", end, columns - 1, "arrows move, + and - zoom, 0 is the world, q leaves",
-        terminal.is_one ? "\x1b[K" : "\n");
+    if (terminal.is_one)
+        say("%s%.*s\x1b[K", end, columns - 1,
+            "arrows move, + and - zoom, 0 is the world, q leaves");
+    else
+        say("\n");
 }
 
 /* ---- as SVG ---- */
@@ -327,47 +346,66 @@ static int interact(struct wish *wish)
 {
     terminal_begin();
     int error = show(wish);
-    while (error == 0 && (wish->key = terminal_key(1)) != KEY_END && wish->key != 'q' &&
+    while (error == 0 && (wish->key = terminal_wait()) != KEY_END && wish->key != 'q' &&
            wish->key != CTRL('C'))
         error = show(wish);
     terminal_end();
     return error;
 }
 
-/* 0: it was no option, or had no sense. Else how many words it took. */
-static int option(struct wish *wish, const char *word, const char *value)
+static int reads_at(struct wish *wish, const char *value)
 {
     int end = 0;
-    if (*word != '-')
-        return wish->place = word, 1;
-    if (strcmp(word, "--svg") == 0 && value)
-        return wish->svg = value, 2;
-    if (strcmp(word, "--at") == 0 && value) {
-        wish->moves = sscanf(value, "%lf,%lf%n", &wish->north, &wish->east, &end) == 2 &&
-                      !value[end] && fabs(wish->north) <= 90 && fabs(wish->east) <= 180;
-        return 2 * wish->moves;
-    }
-    wish->zooms = strcmp(word, "--zoom") == 0 && value &&
-                  sscanf(value, "%d%n", &wish->zoom, &end) == 1 && !value[end] &&
-                  wish->zoom >= 0 && wish->zoom <= ZOOM_MAX;
-    return 2 * wish->zooms;
+    return sscanf(value, "%lf,%lf%n", &wish->north, &wish->east, &end) == 2 && !value[end] &&
+           fabs(wish->north) <= 90 && fabs(wish->east) <= 180;
 }
+
+static int reads_zoom(struct wish *wish, const char *value)
+{
+    int end = 0;
+    return sscanf(value, "%d%n", &wish->zoom, &end) == 1 && !value[end] && wish->zoom >= 0 &&
+           wish->zoom <= ZOOM_MAX;
+}
+
+/* 0: it makes no sense, and that was said. Else how many words it took. */
+static int option(struct wish *wish, const char *word, const char *value)
+{
+    const char *wants = NULL;
+    if (*word != '-') {
+        wants = wish->place ? "there is one PLACE only; a name with spaces stands in quotes" : NULL;
+        wish->place = word;
+    } else if (strcmp(word, "--svg") == 0) {
+        wants = value ? NULL : "takes a FILE";
+        wish->svg = value;
+    } else if (strcmp(word, "--at") == 0) {
+        wish->moves = value && reads_at(wish, value);
+        wants = wish->moves ? NULL : "takes LATITUDE,LONGITUDE in degrees, such as 47.4,8.5";
+    } else if (strcmp(word, "--zoom") == 0) {
+        wish->zooms = value && reads_zoom(wish, value);
+        wants = wish->zooms ? NULL : "takes a number from 0 to 14";
+    } else {
+        wants = "no such option; map --help lists them";
+    }
+    if (wants)
+        fprintf(stderr, "map: %s: %s\n", word, wants);
+    return wants ? 0 : 1 + (*word == '-');
+}
+
+static const char help[] =
+    "map [PLACE] [--at LATITUDE,LONGITUDE] [--zoom 0..14] [--svg FILE]\n"
+    "  A map of the world. At a terminal arrows move, + and - zoom, 0 is the world, q\n"
+    "  leaves; the next time it goes on there. With options, or without a terminal, it\n"
+    "  prints one screen or writes a drawing. `make map` on the host brings the map.\n";
 
 int main(int argc, char **argv)
 {
     struct wish wish = {.key = 0};
-    int taken = 1;
-    for (int i = 1; i < argc && taken; i += taken)
-        taken = option(&wish, argv[i], argv[i + 1]);
-    if (!taken) {
-        int asked = argc == 2 && strcmp(argv[1], "--help") == 0;
-        fputs("map [PLACE] [--at LATITUDE,LONGITUDE] [--zoom 0..14] [--svg FILE]\n"
-              "  A map of the world. At a terminal arrows move, + and - zoom, 0 is the world, q\n"
-              "  leaves; the next time it goes on there. With options, or without a terminal, it\n"
-              "  prints one screen or writes a drawing. `make map` on the host brings the map.\n",
-              asked ? stdout : stderr);
-        return asked ? 0 : 2;
-    }
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return fputs(help, stdout), 0;
+    for (int i = 1, taken; i < argc; i += taken)
+        if ((taken = option(&wish, argv[i], argv[i + 1])) == 0)
+            return 2;
+    setlocale(LC_CTYPE, "C.UTF-8");
     terminal.rows = 24, terminal.columns = 80;
     container = ps_open("map", PS_WRITE, PS_LAYOUT(struct map, 1));
     int error = !container                  ? -errno

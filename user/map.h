@@ -9,10 +9,13 @@
 
 #include <errno.h>
 #include <math.h>
+#include <locale.h>
 #include <pstore.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <structures/rtree.h>
 #include <structures/vector.h>
+#include <wchar.h>
 
 #define MAP_EDGE 180.0  /* of the world on Mercator's map, to the north and south: 85 degrees */
 
@@ -45,6 +48,14 @@ static inline int map_open(void)
     shapes.head = &map->shapes, places.head = &map->places, lands.head = &map->lands;
     shapes.memory = places.memory = lands.memory = ps_in(container);
     return 0;
+}
+
+/* Names are UTF-8. How many bytes the next character has, how many columns it takes; 0: none. */
+static inline int letter(const char *at, wchar_t *code, int *columns)
+{
+    int bytes = mbtowc(code, at, 4);
+    *columns = bytes > 0 ? wcwidth(*code) : -1;
+    return bytes > 0 && *columns >= 0 ? bytes : 0;
 }
 
 static inline double radians(double degrees) { return degrees * M_PI / 180; }

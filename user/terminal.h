@@ -1,9 +1,10 @@
 /*
  * terminal.h - a program that has the whole screen: keys as they are typed, and its size.
  *
- * A serial line does not tell how large the terminal is. The terminal itself does, if it is asked:
- * its answer comes in as keys do, and is KEY_SIZE. Until then it is 24 lines of 80 columns. Where
- * standard input is no terminal, its bytes are keys all the same, and nothing is written.
+ * A serial line does not tell how large the terminal is, nor that it has another size now. The
+ * terminal itself does, if it is asked: its answer comes in as keys do, and is KEY_SIZE if the size
+ * is new. Until then it is 24 lines of 80 columns. Where standard input is no terminal, its bytes
+ * are keys all the same, and nothing is written.
  *
  * A picture is text that is made in a transaction, which may run twice, and written behind it.
  */
@@ -43,10 +44,10 @@ static inline void terminal_write(const char *text, size_t bytes)
     }
 }
 
-/* Asks for the size: where the cursor comes to on its way to the far corner. */
+/* Asks for the size: where the cursor comes to on its way to the far corner, and back. */
 static inline void terminal_ask(void)
 {
-    static const char ask[] = "\x1b[999;999H\x1b[6n";
+    static const char ask[] = "\x1b" "7\x1b[999;999H\x1b[6n\x1b" "8";
     if (terminal.is_one)
         terminal_write(ask, sizeof(ask) - 1);
 }
@@ -89,7 +90,29 @@ static inline int terminal_byte(int wait)
     return n == 1 ? c : n == 0 && terminal.is_one && !wait ? KEY_NONE : KEY_END;
 }
 
-/* An escape sequence: ESC O A, or ESC [, numbers, and a letter or ~. */
+/* Passes over a string that some terminals send: it ends with a control character, or ESC and one
+ * more. Where nothing follows, that was Alt and a key. */
+static inline int terminal_string(void)
+{
+    int c = terminal_byte(0);
+    while (c >= ' ')
+        c = terminal_byte(1);
+    if (c == 27)
+        c = terminal_byte(1);
+    return c == KEY_END ? KEY_END : KEY_OTHER;
+}
+
+/* Takes the size that the terminal tells; is it a new one? */
+static inline int terminal_size(int rows, int columns)
+{
+    int was[2] = {terminal.rows, terminal.columns};
+    terminal.rows = rows < TERMINAL_ROWS_MAX ? rows : TERMINAL_ROWS_MAX;
+    terminal.columns = columns < TERMINAL_COLUMNS_MAX ? columns : TERMINAL_COLUMNS_MAX;
+    return was[0] != terminal.rows || was[1] != terminal.columns;
+}
+
+/* An escape sequence: ESC O A, or ESC [, numbers, and a letter or ~. Others are passed over up to
+ * their end, too. */
 static inline int terminal_sequence(void)
 {
     static const struct { char last; int number, key; } keys[] = {
@@ -97,25 +120,33 @@ static inline int terminal_sequence(void)
         {'H', 0, KEY_HOME}, {'F', 0, KEY_LAST}, {'Z', 0, KEY_BACK_TAB}, {'~', 1, KEY_HOME},
         {'~', 4, KEY_LAST}, {'~', 3, KEY_DELETE}, {'~', 5, KEY_PAGE_UP}, {'~', 6, KEY_PAGE_DOWN},
     };
-    int number[2] = {0, 0}, second = 0, c = terminal_byte(1);
+    int number[2] = {0, 0}, second = 0, known = 1, first, c = terminal_byte(1);
+    while (c == 27)                     /* Alt and a key that is a sequence */
+        c = terminal_byte(1);
+    if (c > 0 && strchr("]P^_X", c))
+        return terminal_string();
     if (c != '[' && c != 'O')
         return c < 0 ? KEY_END : KEY_OTHER;
-    while ((c = terminal_byte(1)) == ';' || (c >= '0' && c <= '9'))
+    first = c;
+    while ((c = terminal_byte(1)) >= ' ' && (c < '@' || (c == '[' && first == '['))) {
+        first = 0;
         if (c == ';')
             second = 1;
+        else if (c < '0' || c > '9')
+            known = 0;
         else if (number[second] < 1000)
             number[second] = number[second] * 10 + c - '0';
-    if (c == 'R' && number[0] >= 3 && number[1] >= 20) {
-        terminal.rows = number[0] < TERMINAL_ROWS_MAX ? number[0] : TERMINAL_ROWS_MAX;
-        terminal.columns = number[1] < TERMINAL_COLUMNS_MAX ? number[1] : TERMINAL_COLUMNS_MAX;
-        return KEY_SIZE;
     }
+    if (!known || c < 0)
+        return c < 0 ? KEY_END : KEY_OTHER;
+    if (c == 'R' && number[0] >= 3 && number[1] >= 20)
+        return terminal_size(number[0], number[1]) ? KEY_SIZE : KEY_NONE;
     if (c >= 'A' && c <= 'D' && number[1] > 1)
         return KEY_FAR_UP + c - 'A';
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (keys[i].last == c && (c != '~' || keys[i].number == number[0]))
             return keys[i].key;
-    return c < 0 ? KEY_END : KEY_OTHER;
+    return KEY_OTHER;
 }
 
 /* The next key: a character (its Unicode number), a control character, or one of those above. What
@@ -123,10 +154,12 @@ static inline int terminal_sequence(void)
 static inline int terminal_key(int wait)
 {
     static const int least[] = {0, 0x80, 0x800, 0x10000};
-    int c = terminal_byte(wait), more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1, key;
+    int c, more, key;
     memset(terminal.text, 0, sizeof terminal.text);
-    if (c == 27)
-        return terminal_sequence();
+    while ((c = terminal_byte(wait)) == 27)
+        if ((key = terminal_sequence()) != KEY_NONE)
+            return key;
+    more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
     terminal.text[0] = (char)c;
     if (c < 0x80)
         return c;
@@ -142,6 +175,16 @@ static inline int terminal_key(int wait)
     }
     int is_one = key >= least[more] && (key < 0xd800 || key > 0xdfff) && key <= 0x10ffff;
     return is_one ? key : KEY_OTHER;
+}
+
+/* Waits for the next key when the picture is drawn, and asks for the size meanwhile. */
+static inline int terminal_wait(void)
+{
+    int key = terminal_key(0);
+    if (key != KEY_NONE)
+        return key;
+    terminal_ask();
+    return terminal_key(1);
 }
 
 static struct { char *text; size_t used, room; } picture;       /* used = 0 begins a new one */

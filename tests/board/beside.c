@@ -6,14 +6,16 @@
 static int to_editor[2], from_editor[2];
 static const char *part;
 
-/* The editor has carried the command out when its answer is here, a line. */
-static void edit(const char *format) {
-    char c = 0;
-    printf("editor: ");
+/* The editor has carried the commands out when their answers are here, so many lines. */
+static void edit(const char *format, int lines) {
+    char c;
     if (dprintf(to_editor[1], format, part, part) < 0)
         printf("gone");
-    while (c != '\n' && read(from_editor[0], &c, 1) == 1)
-        putchar(c);
+    for (; lines > 0; lines--) {
+        printf("editor: ");
+        for (c = 0; c != '\n' && read(from_editor[0], &c, 1) == 1;)
+            putchar(c);
+    }
     fflush(stdout);
 }
 
@@ -41,13 +43,13 @@ int main(int argc, char **argv) {
         execl("/bin/board", "board", "tiny", NULL);
         _exit(127);
     }
-    edit("move %s 7 0 1000\nlist %s\n");
+    edit("move %s 7 0 1000\nlist %s\n", 2);
     look();
-    edit("save\n");
+    edit("save\n", 1);
     look();
-    edit("move %s 1 0\nat 0 list %s\n");
-    edit("at 1 list %s\n");
-    edit("undo\nlist %s\n");
+    edit("move %s 1 0\nat 0 list %s\n", 2);
+    edit("at 1 list %s\n", 1);
+    edit("undo\nlist %s\n", 1);
     close(to_editor[1]);
     close(from_editor[1]);
     waitpid(editor, NULL, 0);

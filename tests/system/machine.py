@@ -27,6 +27,7 @@ class Machine:
             stdin=there, stdout=there, stderr=there, start_new_session=True)
         os.close(there)
         self.decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        self.size = None                # rows and columns, for those who ask the terminal
         self.raw = self.text = ""       # text: without control characters and what was expected
         self.expect(PROMPT)
 
@@ -36,8 +37,10 @@ class Machine:
             ready, _, _ = select.select([self.here], [], [], ANSWER_TIMEOUT_S)
             assert ready, f"waited for {wanted!r}, saw {self.text[-500:]!r}, and {self.raw[:100]!r}"
             self.raw += self.decode(os.read(self.here, 65536))
-            whole = re.match(r"([^\x1b]|\x1b\[[0-9;?]*[A-Za-z])*", self.raw)[0]
-            self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", whole)
+            if self.size and "\x1b[6n" in self.raw:
+                os.write(self.here, b"\x1b[%d;%dR" % self.size)
+            whole = re.match(r"([^\x1b]|\x1b\[[0-9;?]*[A-Za-z]|\x1b[78])*", self.raw)[0]
+            self.text += re.sub(r"\x1b(\[[0-9;?]*[A-Za-z]|[78])|\r", "", whole)
             self.raw = self.raw[len(whole):]
         seen, self.text = self.text[:match.end()], self.text[match.end():]
         return seen

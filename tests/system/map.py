@@ -74,18 +74,20 @@ def test_without_a_map_it_says_what_to_do_and_what_makes_no_sense_is_refused_who
 
 
 def test_the_island_is_painted_and_the_view_is_where_it_was_after_a_reboot():
-    said = guest("map-import /import/island; map-import /import/island; map --at 0,1 --zoom 4; map --no; map --zoom 15; map x")
+    said = guest("map-import /import/island; map-import /import/island; map --at 0,1 --zoom 4; map --no; map --zoom 15; map --at 1;"
+                 "map a b; map x")
     lines = said.split("\n")
     same(["map-import: 2 lands, 3 pieces of coasts and borders, 3 places",
           "map-import: there is a map already; for another one: rm-container map"], lines[:2])
-    screen = lines[2:26]
+    screen = lines[2:25]
     same("⠈⠣⡀            o Westport              ⢐                                 ⠉⠢⢄", screen[9])
     same("     ⠑⢄                                ⢐+                                   ⣀⠔⠊⠁", screen[11])
     same("                           ⠑⢄⡀       ⠄        ⣀⠤⠊⠁", screen[21])
     same("+ 0.00 N 1.00 E, Eastland, 676.4 km to Easton & <Quay> (45000). Zoom 4, 16 km a dot", screen[22])
-    same(2, said.count("map [PLACE]"))
-    assert said.endswith("map: x: no place of that name\n"), said
-    same(screen, guest("map").split("\n")[:24])
+    same(["map: --no: no such option; map --help lists them", "map: --zoom: takes a number from 0 to 14",
+          "map: --at: takes LATITUDE,LONGITUDE in degrees, such as 47.4,8.5",
+          "map: b: there is one PLACE only; a name with spaces stands in quotes", "map: x: no place of that name", ""], lines[25:])
+    same([*screen, ""], guest("map").split("\n"))
 
 
 def test_the_land_is_known_on_both_sides_of_each_line_and_the_nearest_place():
@@ -114,11 +116,14 @@ def test_the_drawing_is_svg_with_all_that_was_there():
 def test_keys_move_and_zoom_and_what_was_seen_is_there_when_the_machine_is_killed_and_boots_again():
     machine = Machine(STORE)
     try:
-        machine.type("map --at 0,0 --zoom 2; map\r", "q leaves.*q leaves")
+        machine.type("map --at 0,0 --zoom 2; map\r", "q leaves")
         machine.type("+", "Zoom 3, ")
         machine.type("\x1b[C", r"0.00 N 5.62 E, Eastland")
         machine.type("\x1b[A\x1b[D\x1b[D\x1b[1;2D\xff\x1b[99;99;99~x", r"2.81 N 5.62 W, Westland")
-        machine.type("\x1b[30;100R", "Zoom 3, 25 km a dot")     # what a terminal of another size answers
+        machine.size = 30, 100          # the terminal has another size now: it is asked behind each key
+        machine.type("\x0c", "Zoom 3, 25 km a dot")
+        machine.size = 31, 90
+        machine.type("x", "Zoom 3, 28 km a dot")
         machine.type("0", "0.00 N 0.00 E, .*Zoom 0")
         machine.type("\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D", "135.00 E, ")
         machine.type("-" * 3 + "+" * 20, "Zoom 14")
@@ -128,6 +133,18 @@ def test_keys_move_and_zoom_and_what_was_seen_is_there_when_the_machine_is_kille
     finally:
         machine.kill()
     assert "0.00 N 135.00 E, water" in guest("map")
+
+
+def test_names_are_utf_8_and_what_is_none_is_a_question_mark():
+    with open(os.path.join(IMPORT, "names"), "wb") as out:
+        out.write("land Öland\nline 1 0\n0 8\n-10 1\n0 -8\nplace -6 1 9 Zürich 東京 x\nplace 3 -3 8 ".encode() +
+                  b"bad \xff\xc3(\xed\xa0\x80\xc2\x85\nplace 5 5 7 " + "ü".encode() * 22 + b"\n")
+    said = guest("map-import /import/names; map --at 0,0 --zoom 4; map --svg /export/map.svg", STORE + ".names", "--export",
+                 os.path.join(TMP, "named"))
+    assert "o Zürich 東京 x" in said and "o bad ??(?????" in said and "o " + "ü" * 21 + " " not in said, said
+    with open(os.path.join(TMP, "named", "map.svg"), encoding="utf-8") as svg:
+        text = svg.read()
+    assert ">Zürich 東京 x</text>" in text and ">" + "ü" * 21 + "</text>" in text, text
 
 
 def test_the_store_is_sound_and_nothing_leaks():

@@ -254,8 +254,8 @@ def test_keys_do_what_the_model_does_and_nothing_leaks():
 def test_what_is_seen_is_durable_and_any_other_power_cut_leaves_a_first_part():
     base, used, log, cut_off = (os.path.join(TMP, name) for name in ("base", "used", "log", "cut"))
     cut = os.path.join(ROOT, "scripts/cut")
-    write("nothing", "")
-    guest("outline </import/nothing", base)
+    write("something", "x" + UNDO)
+    guest("outline </import/something", base)
     shutil.copyfile(base, used)
     keys = list("milk") + [ENTER, TAB] + list("two") + [ENTER, OUT] + list("tea!") + [BACK, UP, KILL, UNDO, BEFORE, UNDO, REDO]
     model, states, moments = Model(), [], []
@@ -295,7 +295,8 @@ def test_what_is_seen_is_durable_and_any_other_power_cut_leaves_a_first_part():
 
 
 def test_what_is_no_key_is_passed_over():
-    write("bad", b"ok\xff\xc3(\xe2\x82\xed\xa0\x80\xf5\x80\x80\x80\x00\x02\xc2\x85\x1b[99;99;99Q\x1b[15~\x1bOP\x1b\x1bx!\x1b[")
+    write("bad", b"ok\xff\xc3(\xe2\x82\xed\xa0\x80\xf5\x80\x80\x80\x00\x02\xc2\x85\x1b[99;99;99Q\x1b[15~\x1bOP\x1b\x1bx\x1b[[A\x1b[<0;10;20M\x1b[1:2;3u\x1b]0;title\x07"
+          b"\x1bP1$r\x1b\\!\x1b[")
     write("long", "\n" + "0123456789" * 450 + "\x0e\x06" + "z" * 100 + "\r")
     found = guest("outline bad </import/bad; outline bad --print; outline bad </import/long; outline bad --print")
     first, rest = found.split(b"\n", 1)
@@ -305,9 +306,10 @@ def test_what_is_no_key_is_passed_over():
 
 
 def test_a_container_of_something_else_and_wrong_words_are_told_in_a_line():
-    write("nothing", "")
-    same(b"\n", guest("outline empty </import/nothing; outline empty --print"))
-    found = guest("todo add x; outline todo </import/nothing; outline none --print; outline -x; outline a b; outline --help; todo")
+    write("nothing", DOWN + "\x0c")
+    write("undone", "x" + UNDO)
+    same(b"\n", guest("outline empty </import/undone; outline empty --print"))
+    found = guest("todo add x; outline todo </import/nothing; outline none </import/nothing; outline none --print; outline -x; outline a b; outline --help; todo")
     lines = found.decode().split("\n")
     assert lines[0].startswith("outline: todo: the layout does not match"), lines[0]
     assert lines[1].startswith("outline: none: there is no container of that name"), lines[1]

@@ -46,6 +46,26 @@ def test_two_tabs_list_what_is_possible():
     machine.type("\x15\r", PROMPT)
 
 
+def test_what_is_no_key_leaves_nothing():
+    machine.type("\x1b[30;100R\x1b[?1;2c\x1b[<0;100;200Mecho \x1bxok\x1bOP\r", r"\nok\n.*katydid> ")
+
+
+def test_help_says_of_each_program_what_it_is_and_of_nothing_twice():
+    said = machine.type("help\r", r"\nMore: ").split("\n")
+    names = [line.split()[0] for line in said if line.startswith("  ") and line[2:3].isalpha()]
+    assert len(names) == len(set(names)) and "store" in names, names
+    programs = said[said.index("Programs (NAME --help says more):") + 1:-1]
+    assert len(programs) > 10 and all(len(line.split()) > 1 and len(line) <= 80 for line in programs), programs
+    assert "  todo         a to-do list in memory that persists" in programs, programs
+    machine.type("help todo\r", r"\ntodo   a to-do list in memory that persists; a program: todo --help\n")
+
+
+def test_the_board_editor_has_a_prompt():
+    machine.type("board none\r", r"Ctrl-D ends\nnone> ")
+    machine.type("list\r", r"no container of that name.*none> ")
+    machine.type("\x04", PROMPT)
+
+
 def test_a_job_runs_in_the_background_and_its_end_is_told():
     machine.type("sleep 1000 &\r", r"\[1\] \d+\n.*katydid> ")
     machine.type("jobs\r", r"\[1\] running +sleep 1000.*katydid> ")

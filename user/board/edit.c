@@ -95,6 +95,14 @@ static void drag(struct part *part, int64_t x, int64_t y, int64_t steps) {
     held_each(place);
 }
 
+/* What follows the parts that are held: ends of tracks and vias. */
+static int held_beside(void) {
+    int count = 0;
+    for (int i = 0; i < held.count; i++)
+        count += held.end[i].copper->kind != PAD;
+    return count;
+}
+
 int length_read(const char *word, double *length) {
     char *end;
     *length = strtod(word, &end) * MM;
@@ -103,7 +111,7 @@ int length_read(const char *word, double *length) {
 
 int move(char **words) {
     double x, y;
-    long steps = words[3] ? strtol(words[3], NULL, 10) : 1, moved = 0;
+    long steps = words[3] ? strtol(words[3], NULL, 10) : 1, moved = 0, follow = 0;
     if (length_read(words[1], &x) || length_read(words[2], &y) || steps < 1 || steps > 1000000)
         return -EINVAL;
     PS_ACCESS(parts_range, r, &parts, NULL, NULL, PS_UP, PS_LOOK);
@@ -115,14 +123,17 @@ int move(char **words) {
             ps_abort(EINVAL);
         }
         drag(*part, llrint(x), llrint(y), steps);
-        moved++;
+        moved++, follow += held_beside();
     }
+    if (moved)
+        printf("parts moved: %ld; ends of tracks and vias that follow: %ld\n", moved, follow);
     return moved ? 0 : -ENOENT;
 }
 
 /* ---- rip, route ---- */
 
-static void rip_net(struct net *net) {
+static int rip_net(struct net *net) {
+    int count = 0;
     for (struct copper **at = &net->first, *c; (c = *at) != NULL;) {
         if (c->kind == PAD) {
             at = &c->of_net;
@@ -131,15 +142,19 @@ static void rip_net(struct net *net) {
         displace(c);
         *at = c->of_net;
         must(ps_free(c));
+        count++;
     }
+    return count;
 }
 
 int rip(char **words) {
-    int found = 0;
+    int found = 0, pieces = 0;
     PS_ACCESS(nets_range, r, &nets, NULL, NULL, PS_UP, PS_LOOK);
     for (struct net *const *net; (net = nets_next(&r)) != NULL;)
         if (fnmatch(words[0], (*net)->name, 0) == 0)
-            rip_net(*net), found = 1;
+            pieces += rip_net(*net), found = 1;
+    if (found)
+        printf("tracks and vias taken out: %d\n", pieces);
     return found ? 0 : -ENOENT;
 }
 
@@ -198,6 +213,7 @@ int route(char **words) {
     for (int layer = 0; layer <= 31; layer += 31)
         for (int i = 0; i < 3 && a->layers & b->layers & 1u << layer; i++)
             if (lay(a->net, (struct at[]){from, corner[i], to}, 1u << layer))
-                return 0;
+                return printf("a track is laid, %s, on the %s\n", i ? "with a corner" : "straight",
+                              layer ? "back" : "front"), 0;
     return fprintf(stderr, "board: no straight way and no way with one corner is free\n"), 1;
 }

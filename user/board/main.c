@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char help[] =
     "usage: board NAME [COMMAND]...   up to the first that fails; or they are read from lines\n"
@@ -234,6 +235,8 @@ static int lost(int error) {
 /* The next command: of the command line, up to one that failed, or typed. */
 static int next_line(char **argv, char line[LINE_BYTES], int failed) {
     static char **next;
+    if (argv[2] == NULL && isatty(0))   /* the star: something is not saved */
+        printf("%s%s> ", argv[1], now.changed ? "*" : ""), fflush(stdout);
     if (argv[2] == NULL)
         return fgets(line, LINE_BYTES, stdin) != NULL;
     next = next ? next + 1 : argv + 2;
@@ -246,6 +249,8 @@ int main(int argc, char **argv) {
     int asked = argc == 2 && strcmp(argv[1], "--help") == 0;
     if (argc < 2 || argv[1][0] == '-')
         return fputs(help, asked ? stdout : stderr), asked ? 0 : 2;
+    if (argc == 2 && isatty(0))
+        puts("help lists the commands, Ctrl-D ends");
     ps_catch(ended, NULL);
     int error = setjmp(now.again);
     if (error)

@@ -1,5 +1,5 @@
 /*
- * main.c - the program `lua`: chunks from the command line, a file, or line by line.
+ * main.c - lua: a Lua whose variables persist; chunks from words, a file, or line by line.
  */
 #include "state.h"
 

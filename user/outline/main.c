@@ -167,11 +167,9 @@ static int edit(void)
             unseen = 0;
         }
         if (key == KEY_NONE)
-            key = terminal_key(1);
+            key = terminal_wait();
         if (key == KEY_END || key == CTRL('X') || key == CTRL('C') || key == CTRL('Q'))
             break;
-        if (key == CTRL('L'))
-            terminal_ask();
         if (key == CTRL('L') || key == KEY_SIZE)
             continue;
         error = ps_transaction_opt(take_key, &key, &(struct ps_options){.lazy = 1});
@@ -182,6 +180,30 @@ static int edit(void)
     if (overlong && !terminal.is_one)
         fprintf(stderr, "outline: a line takes %d bytes: what came behind is lost\n", TEXT_MAX);
     return error ? error : shown;
+}
+
+/* Opens it to be edited, or makes it: *made. */
+static ps_container *open_or_make(int *made)
+{
+    ps_container *c = ps_open(name, PS_WRITE, PS_LAYOUT(struct outline, 1));
+    *made = !c && errno == ENOENT;
+    return *made ? ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct outline, 1)) : c;
+}
+
+/* No key ever changed anything: there is nothing to undo and nothing to redo. */
+static int is_untouched(void *answer)
+{
+    int error = begin();
+    *(int *)answer = !error && o->undo == o->oldest && o->redo == o->oldest;
+    return error;
+}
+
+/* One that was made for a look goes; somebody else who has it open keeps it. */
+static void take_back(void)
+{
+    int untouched = 0;
+    if (ps_transaction(is_untouched, &untouched) == 0 && untouched && ps_close(container) == 0)
+        ps_delete(name);
 }
 
 static int print(void *unused)
@@ -207,18 +229,20 @@ int main(int argc, char **argv)
               "  Lines below lines, in the container NAME (outline). A key is safe when its\n"
               "  effect is seen. Type; Enter begins a line; Tab, Shift-Tab move it in and out;\n"
               "  ^P and ^N up and down, with what is below it; ^K deletes it; ^O folds, ^F\n"
-              "  finds, ^Z undoes, ^Y redoes; ^L asks the terminal for its size; ^X ends.\n"
+              "  finds, ^Z undoes, ^Y redoes; ^L draws anew; ^X ends.\n"
               "  --print prints all lines.\n",
               asked ? stdout : stderr);
         return asked ? 0 : 2;
     }
     name = names ? argv[1] : name;
-    container = ps_open(name, prints ? 0 : PS_CREATE | PS_WRITE,
-                        PS_LAYOUT(struct outline, 1));
+    int made = 0;
+    container = prints ? ps_open(name, 0, PS_LAYOUT(struct outline, 1)) : open_or_make(&made);
     int error = !container ? -errno : prints ? ps_transaction(print, NULL) : edit();
     if (error)
         fprintf(stderr, "outline: %s: %s\n", name, ps_strerror(error));
     else if (prints)
         terminal_write(picture.text, picture.used);
+    if (made && container)
+        take_back();
     return error != 0;
 }

@@ -413,10 +413,59 @@ static const struct {
 };
 #define BUILTIN_COUNT (sizeof(builtins) / sizeof(builtins[0]))
 
+/* What a program of this name is: a line of /etc/programs (scripts/programs), without the name and
+ * the line's end; in `line`. NULL: the system came without it. */
+static const char *program_help(const char *name, char line[256])
+{
+    FILE *all = fopen("/etc/programs", "r");
+    const char *found = NULL;
+    size_t length = strlen(name);
+    while (all && !found && fgets(line, 256, all))
+        if (strncmp(line, name, length) == 0 && line[length] == ' ')
+            found = line + length + 1;
+    if (found)
+        line[strcspn(line, "\n")] = 0;
+    if (all)
+        fclose(all);
+    return found;
+}
+
+static int is_builtin(const char *name)
+{
+    bool lasts;
+    return builtin_find(name, &lasts) != NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The programs in /bin but those that a command of the shell's hides. */
+static void help_of_programs(const struct io *io)
+{
+    static char *names[256];
+    char line[256];
+    size_t count = 0;
+    struct dirent *e;
+    DIR *d = opendir("/bin");
+    while (d && count < sizeof(names) / sizeof(names[0]) && (e = readdir(d)))
+        if (!is_builtin(e->d_name) && (names[count] = strdup(e->d_name)))
+            count++;
+    if (d)
+        closedir(d);
+    qsort(names, count, sizeof(names[0]), by_name);
+    for (size_t i = 0; i < count; i++) {
+        const char *what = program_help(names[i], line);
+        dprintf(io->out, "  %-12s %s\n", names[i], what ? what : "");
+        free(names[i]);
+    }
+}
+
 /* What one word is: 0, or 1: nothing. */
 static int help_of(const struct io *io, const char *word)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], line[256];
     for (size_t i = 0; i < BUILTIN_COUNT; i++)
         if (strcmp(builtins[i].name, word) == 0) {
             const char *help = builtins[i].help;
@@ -424,14 +473,14 @@ static int help_of(const struct io *io, const char *word)
         }
     snprintf(path, sizeof(path), "/bin/%s", word);
     if (access(path, X_OK) == 0)
-        return dprintf(io->out, "%s is a program: %s --help\n", word, word) < 0;
+        return dprintf(io->out, "%s   %s; a program: %s --help\n", word,
+                       program_help(word, line) ? strchr(line, ' ') + 1 : "", word) < 0;
     dprintf(io->error, "help: %s: no command and no program\n", word);
     return 1;
 }
 
 static int do_help(const struct io *io, int argc, char **argv)
 {
-    struct dirent *e;
     int unknown = 0;
     for (int i = 1; i < argc; i++)
         unknown |= help_of(io, argv[i]);
@@ -444,14 +493,10 @@ static int do_help(const struct io *io, int argc, char **argv)
                      "FILE ... ($1 $#)\n"
                      "Keys: arrows, Tab (complete), Ctrl-R (search the history), Ctrl-A E B F U K "
                      "W L\n"
-                     "Programs:");
-    DIR *d = opendir("/bin");
-    while (d && (e = readdir(d)))
-        dprintf(io->out, " %s", e->d_name);
-    if (d)
-        closedir(d);
+                     "Programs (NAME --help says more):\n");
+    help_of_programs(io);
     dprintf(io->out,
-            "\nMore: Debian's busybox-static has wc, grep, vi and many others: on the host\n"
+            "More: Debian's busybox-static has wc, grep, vi and many others: on the host\n"
             "      scripts/run --add /bin/busybox, here busybox wc FILE\n");
     return 0;
 }

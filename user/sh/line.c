@@ -100,14 +100,13 @@ static int read_key(void)
     int c = read_byte();
     if (c != 27)
         return c;
-    while (n < sizeof(text) - 1) { /* an escape sequence ends with a letter or ~ */
+    do { /* an escape sequence ends with a letter or ~; it may be longer than any known one */
         c = read_byte();
         if (c < 0)
             return c;
-        text[n++] = (char)c;
-        if (n > 1 && ((c >= '@' && c <= 'Z') || c == '~'))
-            break;
-    }
+        if (n < sizeof(text) - 1)
+            text[n++] = (char)c;
+    } while (c >= ' ' && (n == 1 ? c == '[' || c == 'O' : c < '@'));
     text[n] = 0;
     for (size_t i = 0; i < sizeof(sequences) / sizeof(sequences[0]); i++)
         if (strcmp(text, sequences[i].text) == 0)

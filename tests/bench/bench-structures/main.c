@@ -1,6 +1,6 @@
 /*
- * main.c - the structures in a container and, by the same object files, on the heap of
- * the C library.
+ * main.c - bench-structures: structures in a container and on the C library's heap, by the same
+ * object files.
  *
  * Insertions are one transaction, its begin and commit counted; look-ups are the second pass of a
  * transaction, so that all pages are at hand, and begin when what was committed before is at home.
