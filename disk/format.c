@@ -35,7 +35,7 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
     memcpy(super->uuid, options->uuid, 16);
     super->disk_bytes = disk_bytes / BLOCK_BYTES * BLOCK_BYTES;
     super->slot_b_offset = slot_b_place(super->disk_bytes);
-    super->extent_bytes = options->extent_bytes ? options->extent_bytes : 16384;
+    super->extent_bytes = options->extent_bytes ? options->extent_bytes : EXTENT_BYTES;
     super->zone = options->zone;
     super->log_bytes = options->log_bytes;
     if (!super->log_bytes)
@@ -58,6 +58,10 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
     super->area_start[1] = place(&cursor, area, super->slot_b_offset);
     if (cursor == super->slot_b_offset)
         cursor += BLOCK_BYTES;
+    if (options->data_start && cursor > options->data_start)
+        return -ENOSPC;
+    if (options->data_start)
+        cursor = options->data_start;
     super->data_start = cursor;
     if (cursor + 4 * super->extent_bytes > super->disk_bytes)
         return -ENOSPC;
@@ -67,6 +71,12 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
     super->epoch_count = 1;
     super->epochs[0] = (struct epoch_info){ .epoch = 1, .first_lsn = super->log_bytes };
     return 0;
+}
+
+uint64_t store_data_start(uint64_t disk_bytes, const struct store_options *options)
+{
+    struct superblock super;
+    return geometry_make(options, disk_bytes, &super) ? 0 : super.data_start;
 }
 
 /* Slot B's place of 0: the store is being made. */

@@ -17,6 +17,7 @@
 #define GROUP_MAGIC          0x70726f75474b6431ull
 #define META_MAGIC           0x6174654d4b696431ull
 #define SIGNPOST_MAGIC       0x6e6769534b646931ull
+#define LABEL_MAGIC          0x6b7369444b646931ull
 #define UNFINISHED_MAGIC     0x706f43744b646931ull      /* first in block 0 of a copy being made */
 #define DIRECTORY_PAGES_MOST 1024u  /* 8,192 containers, as many as a zone has GiB; and of names */
 #define BLANK_BYTES          (8ull << 20)        /* zeros here, among other places: a blank disk */
@@ -25,7 +26,7 @@
 #define LOG_BYTES_MIN        (4u * BLOCK_BYTES)
 #define FLAG_CLEAN           1u
 
-enum crc_kind { CRC_SUPERBLOCK = 1, CRC_GROUP, CRC_MAP, CRC_META, CRC_SIGNPOST };
+enum crc_kind { CRC_SUPERBLOCK = 1, CRC_GROUP, CRC_MAP, CRC_META, CRC_SIGNPOST, CRC_LABEL };
 
 /* One checkpoint. redo_lsn 0: none. The group before redo_lsn has CRC prev_crc, the one before
  * scan_lsn has CRC scan_crc. Groups in [scan_lsn, redo_lsn) are not applied; they hold SPILL
@@ -103,6 +104,27 @@ struct signpost_disk {
 _Static_assert(sizeof(struct signpost_disk) == BLOCK_BYTES, "on-disk size");
 #define SIGNPOST_OFFSET      BLOCK_BYTES
 #define GENERATION_MADE      2u  /* of slot A in a new store: all of it but the signpost is there */
+
+/*
+ * The label of one of several disks that hold one store, in its first and its last block. Valid
+ * when: magic; CRC over bytes 12 to 4095, seeded with the copy's place; version; fields in range.
+ */
+#define LABEL_VERSION        1u
+struct label_disk {
+    le64 magic;                 /*   0 */
+    le32 crc;                   /*   8 */
+    le32 version;               /*  12 */
+    uint8_t uuid[16];           /*  16  of the store */
+    le32 count;                 /*  32  disks, 2 to 4 */
+    le32 number;                /*  36  of this one, from 0 */
+    le64 making;                /*  40  1: perhaps not all of the store is there; 0 */
+    le64 unit_bytes;            /*  48  lie on one disk before the next has its turn */
+    le64 units;                 /*  56  on each disk */
+    le64 head_bytes;            /*  64  lie on disk 0 before that: superblock, log, areas */
+    le64 disk_bytes;            /*  72  of this one, in whole blocks */
+    uint8_t zero[BLOCK_BYTES - 80];
+};
+_Static_assert(sizeof(struct label_disk) == BLOCK_BYTES, "on-disk size");
 
 /*
  * Group header; the records follow it, zero padding fills the last block. Valid at LSN x when, in

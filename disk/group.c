@@ -482,7 +482,7 @@ int store_log_flush(struct store *store)
 {
     int error = fence_get(store);
     if (!error)
-        error = store->io.flush(store->io.context);
+        error = (store->io.flush_log ? store->io.flush_log : store->io.flush)(store->io.context);
     if (error)
         fence_set(store, error);
     return error;

@@ -2,6 +2,7 @@
  * internal.h - the open store in memory, and what the files of disk/ offer each other.
  *
  *     open.c        store_open: checkpoint, the two scans, the end of recovery
+ *     span.c        several disks as one; all others see one
  *     slots.c       finds the superblock; what kind of disk this is
  *     store.c       a store in memory, made and ended; the fence, memory, reads
  *     decide.c      the decision table of recovery
@@ -393,6 +394,8 @@ size_t group_bytes_choose(size_t wanted, const struct superblock *super);
 uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch);
 uint32_t map_seed(const struct superblock *super, uint32_t area);   /* of its root_crc */
 uint32_t meta_crc(const struct superblock *super, uint64_t page, const void *bytes);
+/* Of a slot, the signpost or a label. */
+uint32_t block_crc(const void *block, enum crc_kind kind, uint64_t address);
 enum slot_verdict { SLOT_VALID, SLOT_ZERO, SLOT_FOREIGN, SLOT_NEWER, SLOT_OLDER,
                     SLOT_DAMAGED, SLOT_UNREADABLE, SLOT_VERDICTS };
 void superblock_encode(const struct superblock *in, struct superblock_disk *out);
@@ -587,7 +590,10 @@ void upgrade_page(uint32_t version, uint32_t kind, uint8_t *bytes);
 bool upgrade_needs_empty_log(uint32_t version);
 
 /* format.c */
+#define EXTENT_BYTES 16384u             /* unless the options say otherwise */
 uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as many of names */
+/* Where extents would begin on such a disk; 0: no store can be made there. */
+uint64_t store_data_start(uint64_t disk_bytes, const struct store_options *options);
 
 /* check.c; -EUCLEAN: *why is a static text */
 #define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)

@@ -54,6 +54,9 @@ struct disk_io {
     int    (*read)(void *context, uint64_t offset, void *buffer, size_t bytes);
     int    (*write)(void *context, uint64_t offset, const void *buffer, size_t bytes);
     int    (*flush)(void *context);
+    /* Optional: what was written to superblocks, log and areas is on stable storage; other writes
+     * may not be. A commit needs no more. NULL: flush */
+    int    (*flush_log)(void *context);
 };
 
 /* alloc: memory aligned to 16 bytes, of any contents, or NULL. `free` is given the same size. */
@@ -74,6 +77,7 @@ struct store_options {
     uint32_t extent_bytes;      /* 0: 16 KiB; else 4, 8, 16, 32 or 64 KiB */
     uint32_t zone;              /* 0..7: which 8 TiB of addresses its containers get */
     size_t   group_bytes;       /* as it will be opened with: there must be memory for that */
+    uint64_t data_start;        /* 0, or where extents begin, behind all else (span.c) */
 };
 
 /* Writes an empty store, whatever the disk held before. -EINVAL, -ENOSPC (disk too small), -ENOMEM

@@ -15,8 +15,8 @@
 
 #define CRC_START offsetof(struct superblock_disk, version)
 _Static_assert(offsetof(struct signpost_disk, version) == CRC_START &&
-               offsetof(struct signpost_disk, uuid) == offsetof(struct superblock_disk, uuid),
-               "block_crc");
+               offsetof(struct signpost_disk, uuid) == offsetof(struct superblock_disk, uuid) &&
+               offsetof(struct label_disk, version) == CRC_START, "block_crc");
 
 uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch)
 {
@@ -38,8 +38,8 @@ uint32_t meta_crc(const struct superblock *super, uint64_t page, const void *byt
     return crc32c(crc_seed(super->uuid, CRC_META, page, 0), bytes, BLOCK_BYTES);
 }
 
-/* Of a slot or the signpost, which have version and uuid at one place. */
-static uint32_t block_crc(const void *block, enum crc_kind kind, uint64_t address)
+/* They have version and uuid at one place. */
+uint32_t block_crc(const void *block, enum crc_kind kind, uint64_t address)
 {
     const struct signpost_disk *post = block;
     return crc32c(crc_seed(post->uuid, kind, address, 0), (const uint8_t *)block + CRC_START,

@@ -122,7 +122,8 @@ static void container_replay(struct store *store, const struct store_container *
 
 static int replay(struct image *image, bool print, uint32_t *sum)
 {
-    struct disk_io io = { image, image->size, image_read, image_write, image_flush };
+    struct disk_io io = { .context = image, .bytes = image->size, .read = image_read,
+                            .write = image_write, .flush = image_flush };
     struct disk_memory memory = { NULL, memory_alloc, memory_free, NULL };
     struct store_container c = { .object = 0 };
     struct store_report report;

@@ -43,7 +43,8 @@ static void disk_make(uint64_t bytes)
     disk = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(disk != MAP_FAILED);
-    io = (struct disk_io){ NULL, bytes, disk_read, disk_write, disk_flush };
+    io = (struct disk_io){ .context = NULL, .bytes = bytes, .read = disk_read,
+                             .write = disk_write, .flush = disk_flush };
 }
 
 /* ---- memory by a budget */

@@ -402,7 +402,8 @@ static void a_copy_is_made_while_others_commit(void **state)
 
 static void copy_is_refused(void)
 {
-    const struct disk_io io = {NULL, DISK_BYTES, image_read, disk_image_write, image_flush};
+    const struct disk_io io = {.bytes = DISK_BYTES, .read = image_read,
+                               .write = disk_image_write, .flush = image_flush};
     struct store_report report;
     struct store *store;
     memcpy(shared->disk, shared->copy, DISK_BYTES);

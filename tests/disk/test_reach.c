@@ -45,7 +45,8 @@ static int file_write(void *c, uint64_t at, const void *from, size_t n)
 static int file_flush(void *c) { (void)c; seen.flushes++; return 0; }
 
 static struct store *store;
-static struct disk_io io = {NULL, 0, file_read, file_write, file_flush};
+static struct disk_io io = { .read = file_read,
+                            .write = file_write, .flush = file_flush };
 
 static void must(int error, const char *what)
 {

@@ -89,7 +89,8 @@ struct kcheck_io image_kcheck_io(struct image *image)
 
 struct disk_io image_disk_io(struct image *image)
 {
-    return (struct disk_io){ image, image->bytes, file_read, file_write, file_flush };
+    return (struct disk_io){ .context = image, .bytes = image->bytes, .read = file_read,
+                             .write = file_write, .flush = file_flush };
 }
 
 static void *memory_alloc(void *context, size_t bytes)

@@ -2,6 +2,7 @@
 #ifndef KATYDID_DISK_TOOLS_LIB_TOOLS_H
 #define KATYDID_DISK_TOOLS_LIB_TOOLS_H
 
+#include "span.h"
 #include "store.h"
 
 /*
@@ -25,6 +26,20 @@ int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint6
 store_must_check
 int store_upgrade(const struct disk_io *io, const struct disk_memory *memory,
                   struct store_report *report);
+
+/*
+ * store_format over 1 to 4 disks, which are numbered as they stand here; one disk gets no label.
+ * unit_bytes: so much lies on one disk before the next has its turn: a power of two, one extent at
+ * least; 0: one extent. Each disk gives as much as the smallest has room for. *span: as after
+ * span_open. -EINVAL, -ENOSPC, -ENOMEM, or the device's error. A power cut inside leaves disks of
+ * which span_open says -ENODATA, if they were blank, or the store.
+ */
+store_must_check
+int span_format(const struct disk_io *disks, uint32_t count, const struct disk_memory *memory,
+                const struct store_options *options, uint64_t unit_bytes, struct span *span);
+
+/* After span_open: writes each copy of a label that is lost, and says how many. */
+store_must_check int span_mend(struct span *span, uint32_t *mended);
 
 /* Walks the invariants (ST21 to ST24 and the directory's); 0, or -EUCLEAN and *why is a static
  * text. Reads no disk. */

@@ -116,7 +116,8 @@ void undo_to(struct device *device, uint32_t mark)
 
 static bool fails(struct device *device, uint32_t kind)
 {
-    if (!(device->fail_kinds & kind) || !device->fail_at)
+    if (!(device->fail_kinds & kind) || !device->fail_at ||
+        (device->fail_disk && device->fail_disk != device->asked))
         return false;
     device->requests++;
     bool hit = device->requests == device->fail_at ||
@@ -202,6 +203,16 @@ uint32_t device_flush_begin(struct device *device)
     return device->recording ? event_add(device, (struct event){ .kind = FLUSH_ISSUE }) : 0;
 }
 
+static uint32_t part_flush_begin(struct device *device, const struct device_disk *part)
+{
+    uint32_t issue = device_flush_begin(device);
+    if (part && device->recording) {
+        device->events[issue].offset = part->start;
+        device->events[issue].bytes = part->bytes;
+    }
+    return issue;
+}
+
 void device_flush_end(struct device *device, uint32_t issue)
 {
     if (device->recording)
@@ -219,14 +230,13 @@ static int device_write(void *context, uint64_t offset, const void *buffer, size
     return 0;
 }
 
-static int device_flush(void *context)
+static int part_flush(struct device *device, const struct device_disk *part)
 {
-    struct device *device = context;
     if (fails(device, FAIL_FLUSH)) {
         device->flushes++;
         return -EIO;
     }
-    uint32_t issue = device_flush_begin(device);
+    uint32_t issue = part_flush_begin(device, part);
     if (device->in_flush) {
         void (*in_flush)(void *) = device->in_flush;
         device->in_flush = NULL;
@@ -238,8 +248,108 @@ static int device_flush(void *context)
     return 0;
 }
 
+static int device_flush(void *context)
+{
+    return part_flush(context, NULL);
+}
+
+/* ---- several disks */
+
+static void part_require(const struct device_disk *disk, uint64_t offset, size_t bytes)
+{
+    require(offset < disk->bytes && bytes <= disk->bytes - offset, "request leaves its disk");
+}
+
+static uint32_t disk_number(const struct device_disk *disk)
+{
+    return (uint32_t)(disk - disk->device->disks) + 1;
+}
+
+static int part_read(void *context, uint64_t offset, void *buffer, size_t bytes)
+{
+    const struct device_disk *disk = context;
+    part_require(disk, offset, bytes);
+    disk->device->asked = disk_number(disk);
+    return device_read(disk->device, disk->start + offset, buffer, bytes);
+}
+
+static int part_write(void *context, uint64_t offset, const void *buffer, size_t bytes)
+{
+    const struct device_disk *disk = context;
+    part_require(disk, offset, bytes);
+    disk->device->asked = disk_number(disk);
+    return device_write(disk->device, disk->start + offset, buffer, bytes);
+}
+
+static int part_flush_call(void *context)
+{
+    const struct device_disk *disk = context;
+    disk->device->asked = disk_number(disk);
+    return part_flush(disk->device, disk);
+}
+
+void device_open_disks(struct device *device, const uint64_t *bytes, uint32_t count)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++)
+        total += bytes[i];
+    device_open(device, total);
+    device->disk_count = count;
+    for (uint32_t i = 0, at = 0; i < count; at += (uint32_t)bytes[i++])
+        device->disks[i] = (struct device_disk){ device, at, bytes[i] };
+}
+
+struct disk_io device_disk_io(struct device *device, uint32_t disk)
+{
+    return (struct disk_io){ .context = &device->disks[disk], .bytes = device->disks[disk].bytes,
+                             .read = part_read, .write = part_write, .flush = part_flush_call };
+}
+
+static void disks_io(struct device *device, struct disk_io io[SPAN_DISKS_MAX])
+{
+    for (uint32_t i = 0; i < device->disk_count; i++)
+        io[i] = device_disk_io(device, i);
+}
+
+int device_start(struct device *device, struct disk_io *io, struct span_report *report)
+{
+    struct disk_io disks[SPAN_DISKS_MAX];
+    int error = 0;
+    *report = (struct span_report){ .given = SPAN_MISSING };
+    disks_io(device, disks);
+    if (device->disk_count)
+        error = span_open(disks, device->disk_count, &device->span, &device->span_io, report);
+    *io = error ? (struct disk_io){ .context = NULL } : device_io(device);
+    return error;
+}
+
+int device_format(struct device *device, const struct store_options *options, uint64_t unit_bytes)
+{
+    struct disk_io disks[SPAN_DISKS_MAX], io = device_io(device);
+    if (!device->disk_count)
+        return store_format(&io, &test_memory, options);
+    disks_io(device, disks);
+    int error = span_format(disks, device->disk_count, &test_memory, options, unit_bytes,
+                            &device->span);
+    if (!error)
+        device->span_io = span_io(&device->span);
+    return error;
+}
+
+uint64_t device_place(const struct device *device, uint64_t offset)
+{
+    uint32_t disk;
+    uint64_t at;
+    if (!device->disk_count)
+        return offset;
+    span_place(&device->span, offset, &disk, &at);
+    return device->disks[disk].start + at;
+}
+
 struct disk_io device_io(struct device *device)
 {
+    if (device->disk_count)
+        return device->span_io;
     return (struct disk_io){ .context = device, .bytes = device->bytes, .read = device_read,
                              .write = device_write, .flush = device_flush };
 }

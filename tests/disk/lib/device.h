@@ -17,11 +17,9 @@
 enum event_kind { WRITE_ISSUE, WRITE_COMPLETE, FLUSH_ISSUE, FLUSH_COMPLETE, MARK };
 
 struct event {
-    #define DEVICE_OPEN_MAX 64u
-
-enum event_kind kind;
+    enum event_kind kind;
     uint32_t write;             /* complete: index of its issue event; flush complete: likewise */
-    uint64_t offset;
+    uint64_t offset;            /* flush issue: bytes 0: all that was written, else only there */
     size_t   bytes;
     uint8_t *data;              /* issue: the bytes written */
     uint64_t acked, submitted, proven;  /* mark */
@@ -32,9 +30,20 @@ struct undo {
     size_t   bytes, at;         /* place of the old bytes in undo_data */
 };
 
+/* One of several disks whose bytes lie in the device's image one after the other. */
+struct device_disk {
+    struct device *device;
+    uint64_t start, bytes;
+};
+
 struct device {
     uint8_t *image;
     uint64_t bytes;
+    struct device_disk disks[SPAN_DISKS_MAX];
+    uint32_t asked;             /* the disk (from 1) of the request that runs */
+    uint32_t disk_count;        /* 0: the device is one disk */
+    struct span span;           /* of the last device_start */
+    struct disk_io span_io;
     /* recording */
     bool     recording;
     uint32_t open[DEVICE_OPEN_MAX], open_count;     /* writes in flight: their issue events */
@@ -50,6 +59,7 @@ struct device {
      * every later one */
     uint32_t requests, fail_at, fail_kinds, fired;
     bool     fail_sticky;
+    uint32_t fail_disk;                 /* of several disks only this one (from 1) fails; 0: all */
     uint32_t reads, writes, flushes;
     uint64_t bad_at, bad_bytes;         /* cannot be read, until it is written; bad_bytes 0: none */
     uint32_t bad_met;                   /* reads that failed for it */
@@ -67,7 +77,16 @@ enum { FAIL_READ = 1, FAIL_WRITE = 2, FAIL_FLUSH = 4 };
 
 void device_open(struct device *device, uint64_t bytes);        /* all zero */
 void device_close(struct device *device);
+/* Some disks, each recorded as one: only a flush of its own makes what is written to it durable. */
+void device_open_disks(struct device *device, const uint64_t *bytes, uint32_t count);
+struct disk_io device_disk_io(struct device *device, uint32_t disk);
+/* What a start does first: several disks become one, by their labels. 0, or why not. */
+int device_start(struct device *device, struct disk_io *io, struct span_report *report);
+/* store_format; of several disks with units of unit_bytes. */
+int device_format(struct device *device, const struct store_options *options, uint64_t unit_bytes);
+/* The whole, as it was started or formatted last. */
 struct disk_io device_io(struct device *device);
+uint64_t device_place(const struct device *device, uint64_t offset);    /* in the image */
 /* A request in two halves, for tests in whose time others come between; a number for its end. */
 uint32_t device_write_begin(struct device *device, uint64_t offset, const void *buffer,
                             size_t bytes);

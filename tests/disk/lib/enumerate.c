@@ -131,11 +131,15 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
     struct store_open_options options = { .group_bytes = walk->world->options.group_bytes,
                                           .step_pages = walk->world->options.step_pages,
         .image_pages = walk->world->options.group_bytes / STORE_PAGE_BYTES % 3 };
-    struct disk_io io = device_io(walk->device);
+    struct disk_io io;
+    struct span_report span;
     struct store *store;
     uint64_t digest;
     const char *why;
-    int error = store_open(&io, &test_memory, &options, &store, &walk->report);
+    int error = device_start(walk->device, &io, &span);
+    walk->report.message = span.message;
+    if (!error)
+        error = store_open(&io, &test_memory, &options, &store, &walk->report);
     walk->error = error;
     if (before_format(walk, error, garbled))
         return false;
@@ -169,7 +173,9 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
 static int image_read(void *context, uint64_t offset, void *buffer, size_t bytes)
 {
     const struct device *device = context;
-    memcpy(buffer, device->image + offset, bytes);
+    for (size_t at = 0; at < bytes; at += STORE_PAGE_BYTES)
+        memcpy((char *)buffer + at, device->image + device_place(device, offset + at),
+               STORE_PAGE_BYTES);
     return 0;
 }
 
@@ -203,13 +209,14 @@ static void recover_again(struct walk *walk, uint64_t k)
     uint32_t mark = device->undo_count;
     if (!state_check(walk, false, &again, &store))
         return;
-    uint64_t slot_b = store->super.slot_b_offset;
+    uint64_t slot_a = device_place(device, 0);
+    uint64_t slot_b = device_place(device, store->super.slot_b_offset);
     store_abandon(store);
     if (again != k)
         fail(walk, "recovering twice gives another state (ST7)", 0);
     bool other_area = walk->options->copy_rotten && walk->report.older_checkpoint;
     for (uint32_t i = mark; i < device->undo_count && !other_area; i++)
-        if (device->undos[i].offset != 0 && device->undos[i].offset != slot_b)
+        if (device->undos[i].offset != slot_a && device->undos[i].offset != slot_b)
             fail(walk, "recovering twice writes more than superblocks (ST7)", 0);
     walk->result->again_states++;
 }
@@ -223,7 +230,8 @@ static void rot_run(struct walk *walk)
     struct store_open_options options = { .group_bytes = walk->world->options.group_bytes,
                                           .step_pages = walk->world->options.step_pages,
         .image_pages = walk->world->options.group_bytes / STORE_PAGE_BYTES % 3 };
-    struct disk_io io = device_io(walk->device);
+    struct disk_io io;
+    struct span_report span;
     uint32_t n = (uint32_t)(walk->stable_count < STABLE_MAX ? walk->stable_count : STABLE_MAX);
     struct store_report report;
     struct store *store;
@@ -237,7 +245,8 @@ static void rot_run(struct walk *walk)
     undo_save(walk->device, byte / 4096 * 4096, 4096);
     walk->device->image[byte] ^= (uint8_t)(1u << random_below(&walk->random, 8));
     walk->result->rotten_states++;
-    if (store_open(&io, &test_memory, &options, &store, &report))
+    if (device_start(walk->device, &io, &span) ||
+        store_open(&io, &test_memory, &options, &store, &report))
         return;
     int error = store_digest_wide(store, stride_of(walk), &digest);
     store_abandon(store);
@@ -298,10 +307,13 @@ static void state_run(struct walk *walk, const struct crash *crash)
         return;
     }
     char said[160] = "";
-    struct kcheck_io io = { walk->device, walk->device->bytes, image_read };
+    struct span_report span;
+    struct disk_io disk;
+    int started = device_start(walk->device, &disk, &span);
+    struct kcheck_io io = { walk->device, disk.bytes, image_read };
     struct kcheck_options how = { .context = said, .report = damage_note };
     struct kcheck_result own;
-    bool ask = walk->result->states % 16 == 8;
+    bool ask = walk->result->states % 16 == 8 && !started;
     if (ask)
         kcheck_image(&io, &how, &own);
     bool again = again_wanted(walk, crash);
@@ -472,14 +484,16 @@ static void point_run(struct walk *walk)
 
 /* ---- the walk along a record */
 
-/* A flush issued at event `issued` has completed: what had completed before is durable. */
+/* A flush issued at event `issued` has completed: what had completed there before is durable. */
 static void flush_done(struct walk *walk, uint32_t issued)
 {
+    const struct event *flush = &walk->events[issued];
     uint32_t left = 0;
     for (uint32_t i = 0; i < walk->pending_count; i++) {
         const struct event *write = &walk->events[walk->pending[i]];
         bool durable = false;
-        for (uint32_t e = walk->pending[i]; e < issued && !durable; e++)
+        bool there = !flush->bytes || write->offset - flush->offset < flush->bytes;
+        for (uint32_t e = walk->pending[i]; there && e < issued && !durable; e++)
             durable = walk->events[e].kind == WRITE_COMPLETE &&
                       walk->events[e].write == walk->pending[i];
         if (!durable) {

@@ -29,6 +29,7 @@ struct world_options life_options(uint64_t seed)
     }
     if (seed % 3 == 0 && !o.stride)
         o.chain_odds = 2;
+    o.unit_bytes = (uint64_t)o.extent_bytes << seed / 3 % 3;
     o.step_pages = seed % 4 == 1;           /* commits between the steps of a checkpoint */
     if (seed % 8 == 4)                  /* hardly any room: extents are used again and again */
         o.disk_bytes = shape_least_disk(&o) + 12 * (uint64_t)o.extent_bytes;
@@ -53,6 +54,8 @@ static int life_work(struct world *world, uint32_t steps)
 {
     struct store_report report;
     int error = world_open(world, &report);
+    if (error)
+        world->wrong = report.message;
     for (uint32_t i = 0; i < steps && !error && world->model.commits + 8 < WORLD_COMMITS; i++) {
         error = world_step(world);
         if (!error && i % 16 == 11) {           /* closed, or only stopped; then opened again */
@@ -103,6 +106,22 @@ static int earlier_life(struct world *world, struct device *device, uint64_t see
     return error;
 }
 
+static void recorded(struct world *world, struct device *device, struct device *base, int error,
+                     uint64_t seed, const struct enumerate_options *options,
+                     struct enumerate_result *result)
+{
+    if (error) {
+        result->failed = true;
+        result->method = "work";
+        snprintf(result->text, sizeof result->text, "commit %llu of the workload: %s (error %d)",
+                 (unsigned long long)world->model.commits, world->wrong ? world->wrong : "refused",
+                 error);
+    } else
+        enumerate(world, device->events, device->event_count, base, options, seed, result);
+    device_close(device);
+    device_close(base);
+}
+
 void life_run(uint64_t seed, uint32_t steps, const struct enumerate_options *options,
               struct enumerate_result *result)
 {
@@ -120,14 +139,31 @@ void life_run(uint64_t seed, uint32_t steps, const struct enumerate_options *opt
     }
     if (!error)
         error = life_record(&world, &device, seed, steps);
-    if (error) {
-        result->failed = true;
-        result->method = "work";
-        snprintf(result->text, sizeof result->text, "commit %llu of the workload: %s (error %d)",
-                 (unsigned long long)world.model.commits, world.wrong ? world.wrong : "refused",
-                 error);
-    } else
-        enumerate(&world, device.events, device.event_count, &base, &mine, seed, result);
-    device_close(&device);
-    device_close(&base);
+    recorded(&world, &device, &base, error, seed, &mine, result);
+}
+
+uint32_t life_disks(uint64_t seed, uint64_t bytes[SPAN_DISKS_MAX])
+{
+    uint64_t random = seed * 31, count = 2 + seed % (SPAN_DISKS_MAX - 1);
+    struct world_options shape = life_options(seed);
+    uint64_t each = seed % 8 == 4 ? (12 / count + 2) * shape.extent_bytes : 196608;
+    if (each < shape.unit_bytes)
+        each = shape.unit_bytes;
+    for (uint32_t i = 0; i < count; i++)
+        bytes[i] = each + 8192 + random_below(&random, 4) * 4096;
+    bytes[0] += shape.disk_bytes + 65536;
+    return (uint32_t)count;
+}
+
+void life_run_disks(uint64_t seed, uint32_t steps, const struct enumerate_options *options,
+                    struct enumerate_result *result)
+{
+    static struct world world;
+    struct device device, base;
+    uint64_t bytes[SPAN_DISKS_MAX];
+    uint32_t count = life_disks(seed, bytes);
+    device_open_disks(&device, bytes, count);
+    device_open_disks(&base, bytes, count);
+    int error = life_record(&world, &device, seed, steps);
+    recorded(&world, &device, &base, error, seed, options, result);
 }

@@ -11,10 +11,15 @@
 #include "enumerate.h"
 
 struct world_options life_options(uint64_t seed);
+/* The disks that a life of several is recorded on; how many. */
+uint32_t life_disks(uint64_t seed, uint64_t bytes[SPAN_DISKS_MAX]);
 bool life_before(uint64_t seed);        /* does its disk hold an earlier store? */
 /* Records one life on `device`, whose image may hold anything. 0, or the error of a step that
  * should have worked; a disk or log that is full is none. */
 int  life_record(struct world *world, struct device *device, uint64_t seed, uint32_t steps);
+/* The same over several disks, which were blank before. */
+void life_run_disks(uint64_t seed, uint32_t steps, const struct enumerate_options *options,
+                    struct enumerate_result *result);
 /* Records the life and runs its crash states; a step that fails is a failure of method "work". */
 void life_run(uint64_t seed, uint32_t steps, const struct enumerate_options *options,
               struct enumerate_result *result);

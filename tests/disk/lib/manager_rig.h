@@ -253,7 +253,8 @@ static int image_flush(void *c) { (void)c; return 0; }
  * True: the store had been closed. */
 static bool recover_and_compare(void)
 {
-    const struct disk_io io = {NULL, DISK_BYTES, image_read, disk_image_write, image_flush};
+    const struct disk_io io = { .bytes = DISK_BYTES, .read = image_read,
+                            .write = disk_image_write, .flush = image_flush };
     struct store_report report;
     struct store *store;
     uint64_t words[512];

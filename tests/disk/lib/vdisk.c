@@ -104,7 +104,8 @@ static int disk_flush(void *context)
 
 struct disk_io vdisk_io(struct vdisk *disk)
 {
-    return (struct disk_io){ disk, disk->bytes, disk_read, disk_write, disk_flush };
+    return (struct disk_io){ .context = disk, .bytes = disk->bytes, .read = disk_read,
+                             .write = disk_write, .flush = disk_flush };
 }
 
 struct kcheck_io vdisk_kcheck_io(struct vdisk *disk)

@@ -432,8 +432,7 @@ int world_format(struct world *world, struct device *device, uint64_t seed,
     memcpy(format.uuid, &seed, sizeof seed);
     format.uuid[15] = 1;
     world->digests[0] = model_digest(&world->model);
-    struct disk_io io = device_io(device);
-    return store_format(&io, &test_memory, &format);
+    return device_format(device, &format, options->unit_bytes);
 }
 
 int world_open(struct world *world, struct store_report *report)
@@ -441,12 +440,16 @@ int world_open(struct world *world, struct store_report *report)
     struct store_open_options options = { .group_bytes = world->options.group_bytes,
                                           .step_pages = world->options.step_pages,
         .image_pages = world->options.group_bytes / STORE_PAGE_BYTES % 3 };
-    struct disk_io io = device_io(world->device);
+    struct span_report span;
+    struct disk_io io;
     world->checkpointing = world->holds = false;
     memset(&world->chain, 0, sizeof world->chain);
     world->begun = world->durable = 0;
     memset(world->extents, 0, sizeof world->extents);
-    return store_open(&io, &test_memory, &options, &world->store, report);
+    world->store = NULL;
+    int error = device_start(world->device, &io, &span);
+    report->message = span.message;
+    return error ? error : store_open(&io, &test_memory, &options, &world->store, report);
 }
 
 int world_kill(struct world *world)

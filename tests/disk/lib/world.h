@@ -61,6 +61,7 @@ struct world_options {
     uint32_t checkpoint_odds;   /* one step in so many begins a checkpoint */
     uint32_t step_pages;        /* metadata pages that a step of a checkpoint handles; 0: many */
     uint32_t chain_odds;  /* and so many go on with a transaction of several groups; 0: none */
+    uint64_t unit_bytes;        /* of a store over several disks */
     uint32_t hold_odds;         /* and so many begin or end a hold on the log; 0: none */
 };
 
