@@ -183,7 +183,7 @@ void view_forget_object(struct view *v)
 /* view_destroy gives up every right with the table. By the owner thread, after an abort. */
 void view_destroy(struct view *v)
 {
-    assert(v->state == VIEW_IDLE && v->copies.count == 0 && v->copies.spilled_count == 0);
+    assert(v->state == VIEW_IDLE && !v->wait.page && !v->copies.count && !v->copies.spilled_count);
     view_leave(v);
     if (v->handle >= 0)
         handle_forget(v->process, v->handle);

@@ -13,8 +13,7 @@ struct other other;
 void stop_at(int place)
 {
     other.at = place;
-    while (other.go < place) {
-    }
+    while (other.go < place) other.turns++;
 }
 
 static void *other_main(void *arg)
@@ -38,6 +37,13 @@ void other_reaches(int place)
 {
     while (other.at < place)
         kd_call3(24, 0, 0, 0); /* sched_yield */
+}
+
+void other_runs(void)
+{
+    for (int seen = 0; seen < 100; seen++)
+        for (unsigned long turns = other.turns; turns == other.turns;) {
+        }
 }
 
 int other_ends(void)

@@ -68,15 +68,41 @@ static void doomed_late(void)
     other_ends();
 }
 
+static volatile int writer_at, writer_result;
+static pthread_mutex_t writer_go = PTHREAD_MUTEX_INITIALIZER;
+static int writes_2_and_sleeps(void *arg)
+{
+    write_page((void *)2);
+    writer_at = 1;
+    pthread_mutex_lock(&writer_go);
+    return arg != NULL;
+}
+static void *writer_main(void *arg)
+{
+    writer_result = run(writes_2_and_sleeps, arg, KD_SERIALISABLE, 0);
+    return NULL;
+}
+
+/* The snapshot's thread has its view loaded, on the other CPU, and has mapped an old version. All
+ * others sleep. */
 static void destroyed(void)
 {
-    other_start(writes_2, KD_SERIALISABLE);
+    pthread_t writer;
+    pthread_mutex_lock(&writer_go);
+    pthread_create(&writer, NULL, writer_main, NULL);
+    while (!writer_at) usleep(1000);
+    other_start(reads_5_then_6, KD_SNAPSHOT);
     other_reaches(1);
-    tap_ok(kd_call3(KD_OBJECT_DESTROY, object, 0, 0) == 0,
-           "an object is destroyed under a transaction");
-    other.go = 1;
+    int e = try_write(5, LONG_MS);
+    other_runs();
+    tap_ok(e == 0 && kd_call3(KD_OBJECT_DESTROY, object, 0, 0) == 0,
+           "an object is destroyed under a transaction and a snapshot with an old version");
+    pthread_mutex_unlock(&writer_go);
+    pthread_join(writer, NULL);
+    other.go = 2;
     other_reaches(9);
-    tap_ok(other.result == -EOWNERDEAD && check() == 0, "which ends (%d)", other.result);
+    tap_ok(writer_result == -EOWNERDEAD && other.result == -EOWNERDEAD && check() == 0,
+           "which end (%d, %d)", writer_result, other.result);
     other_ends();
 }
 

@@ -20,6 +20,7 @@ struct other {
     unsigned mode;
     volatile int at, go;            /* where it is; how far it may go */
     volatile int result;
+    volatile unsigned long turns;   /* of its loop at a place */
 };
 extern struct other other;              /* the second thread */
 
@@ -30,6 +31,8 @@ void stop_at(int place);
 
 void other_start(int (*body)(void *), unsigned mode);
 void other_reaches(int place);
+/* Waits until it runs at a place, on another CPU than the caller. */
+void other_runs(void);
 int other_ends(void);
 int read_page(void *page);
 int write_page(void *page);
