@@ -13,6 +13,7 @@
 #include "sim.h"
 
 #include "format.h"
+#include "internal.h"
 #include "manager_kernel.h"
 #include "manager_sim.h"
 
@@ -77,6 +78,7 @@ static int home_write(uint64_t offset, const void *bytes)
 
 static uint32_t laziness;                                   /* kd_commit.flags of all commits */
 static uint64_t homes_passed_over;
+static bool starving;                                       /* no memory for any checkpoint */
 
 /* MG5: commits may be published while the disk works for others, and then do not go home. */
 static long homes_write(struct kd_page_io *io, long count)
@@ -93,6 +95,7 @@ static long homes_write(struct kd_page_io *io, long count)
 
 long kd_system(long number, long a, long b, long c, long d)
 {
+    if (starving) server.store->checkpoint.short_of_memory = true;
     switch (number) {
     case KD_BLOCK_OPEN:
         *(struct kd_block_info *)b = (struct kd_block_info){ DISK_BYTES, 512, 0 };
@@ -548,6 +551,33 @@ static void no_lazy_commit_is_answered_behind_a_failed_flush(void **state)
     in_child(child_fenced);
 }
 
+/* The log fills up, for there is no memory for a checkpoint; then there is, but its flush fails. */
+static void *full_main(void *unused)
+{
+    struct wire_open how = {.flags = PS_CREATE | PS_WRITE, .name = "late"};
+    struct wire_opened out;
+    (void)unused;
+    starving = true;
+    for (uint64_t pages = 256, value = 1; pages > 0; value++) {
+        view[0] = (struct view){.queued = true, .token = value, .count = pages, .value = value};
+        sim_wake(&view[0].queued, true);
+        while (!view[0].answered) sim_wait(view, SIM_NEVER);
+        CHECK(view[0].answer == 0 || view[0].answer == -ENOMEM);
+        if (view[0].answer) pages /= 2;
+    }
+    starving = false;
+    device.flush_fails = true;
+    CHECK(container_open(CLIENT, &how, &out) == -EIO && server.fenced == -EIO);
+    over = true;
+    return NULL;
+}
+static void child_full(void) { simulate(0, 0, full_main); }
+static void a_failed_flush_is_no_lack_of_room(void **state)
+{
+    (void)state;
+    in_child(child_full);
+}
+
 static int bench(void)
 {
     in_child(child_many);
@@ -575,6 +605,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_busy_committer_flushes_lazy_commits_in_time),
         cmocka_unit_test(a_page_goes_home_behind_the_flush_of_its_lazy_commit),
         cmocka_unit_test(no_lazy_commit_is_answered_behind_a_failed_flush),
+        cmocka_unit_test(a_failed_flush_is_no_lack_of_room),
     };
     result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench();
