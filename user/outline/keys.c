@@ -59,9 +59,11 @@ static int erase(struct line *line, int before)
     uint32_t bytes = char_bytes(text_of(line), o->at, before);
     if (bytes == 0)
         return join(before ? line : line_after(line, 0));
-    o->at -= before ? bytes : 0;
+    uint32_t at = o->at - (before ? bytes : 0);
+    int error = splice(line, at, bytes, "");    /* what undoes it keeps the cursor before it */
+    o->at = at;
     o->typed = line;
-    return splice(line, o->at, bytes, "");
+    return error;
 }
 
 static int indent(struct line *line)
