@@ -24,6 +24,7 @@ enum lock_rank {            /* outer to inner */
     RANK_ATTACH,            /* one process's attached objects */
     RANK_LEAF,              /* 64 page slots: the page lock */
     RANK_VIEW,              /* one view at a time */
+    RANK_MAPPING,           /* one process's windows */
     RANK_LOCKS,             /* locks of containers */
     RANK_GRAPH,             /* the waits-for graph */
     RANK_VERSIONS,          /* published csn, snapshots, old versions */

@@ -28,7 +28,7 @@ static const struct process *tracer; /* compared only */
  * may be old already. */
 static uint64_t mapped_at(const struct thread *t, vaddr_t at)
 {
-    bool store = at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE;
+    bool store = at - KD_STORE_BASE < KD_WINDOW_END - KD_STORE_BASE;
     paddr_t top = store && t->view ? t->view->table : t->process->home.table;
     const pte_t *pte = arch_pte(top, at, NULL);
     pte_t e = pte ? pte_load(pte) : 0;

@@ -111,6 +111,7 @@ struct process *process_new(const char *path, struct process *parent, struct nod
     lock_init(&p->files.lock, RANK_PROCESS, "descriptors");
     lock_init(&p->handle_lock, RANK_HANDLES, "handles");
     lock_init(&p->attach_lock, RANK_ATTACH, "attachments");
+    lock_init(&p->windows.lock, RANK_MAPPING, "windows");
     list_init(&p->link);
     list_init(&p->threads);
     list_init(&p->waiters);

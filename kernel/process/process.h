@@ -66,6 +66,14 @@ struct process {
     struct attachment **attachments; /* sorted by base address */
     unsigned attachment_count, attachment_capacity;
     uint32_t attach_generation;      /* atomic: rises with each change */
+    struct process_windows {         /* mapping.c: by address, no two overlap (WI6) */
+        struct lock lock;            /* RANK_MAPPING */
+        unsigned count;
+        struct mapping {
+            vaddr_t at, first;       /* of the window; of its first page in its container */
+            uint64_t bytes, rights;  /* KD_RIGHT_*; 0: it ends (WI5) */
+        } table[32];
+    } windows;
     struct view *plain;              /* maps objects that are not transactional; view.c */
     uint64_t dirty;  /* of its objects: pages that it is to clean; objects_sum_dirty() */
     bool takes_reserve; /* init, and managers with KD_OBJECT_SPILLS that init started or that may

@@ -64,7 +64,7 @@ must_check int vm_populate(struct process *p, vaddr_t at, uint64_t bytes);
 static inline int vm_own(vaddr_t at, uint64_t bytes)
 {
     return !user_range_ok(at, bytes)                         ? -EFAULT
-           : at < KD_STORE_END && at + bytes > KD_STORE_BASE ? -EINVAL
+           : at < KD_WINDOW_END && at + bytes > KD_STORE_BASE ? -EINVAL
                                                              : 0;
 }
 /* Faults one page in and pins its frame (frame_unpin). 0, -EFAULT, -ENOMEM. May sleep. */

@@ -73,6 +73,7 @@ static long space_detach(struct process *p, struct object *o)
     struct attachment *a = attachment_remove(p, o);
     if (!a)
         return -ENOENT;
+    (void)mappings_end(p, 0, o->base, o->pages << PAGE_SHIFT);
     UNMAP(u, .only = p, .reason = EACCES);
     leaves_for(o, leaf_unmap, &u);
     attachment_end(a, false);
@@ -216,6 +217,7 @@ static void attachments_end(struct process *p)
 void object_process_gone(struct process *p)
 {
     objects_end(p, NULL);
+    (void)mappings_end(p, 0, 0, ~0ull);
     attachments_end(p);
 }
 

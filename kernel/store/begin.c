@@ -195,6 +195,7 @@ long kd_txn_hint(const uint64_t a[6])
     if (bytes == 0 || !user_range_ok(at, bytes) ||
         (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
         return -EINVAL;
+    at = mapping_first(v->process, at, bytes);
     for (vaddr_t page = page_down(at); page < at + bytes; page += PAGE_BYTES) {
         int e = view_touch(v, page, hint == KD_HINT_WRITE);
         if (e)

@@ -125,7 +125,8 @@ long kd_container_policy(const uint64_t a[6])
     unsigned policy = (unsigned)a[1];
     uint64_t value = a[2];
     uint32_t rights;
-    struct object *o = object_at(process_this(), a[0], &rights);
+    struct process *p = process_this();
+    struct object *o = object_at(p, mapping_first(p, a[0], 1), &rights);
     if (!o)
         return -ENOENT;
     long result = -EINVAL;

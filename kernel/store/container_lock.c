@@ -367,7 +367,7 @@ void container_escalate(struct view *v, struct object *o, bool write)
 int container_lock_at(struct view *v, vaddr_t at, unsigned how)
 {
     uint32_t rights;
-    struct object *o = object_at(v->process, at, &rights);
+    struct object *o = object_at(v->process, mapping_first(v->process, at, 1), &rights);
     int e = -EINVAL;
     if (!o)
         return -ENOENT;

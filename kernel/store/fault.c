@@ -210,6 +210,18 @@ static RARE int leaf_memory(struct view *v, int refused)
     return v->doom ? -ECANCELED : -ENOMEM;
 }
 
+/* table_memory is leaf_memory for a page table of the view's. Where its process has no room for
+ * more of them all rights go with the end. */
+static RARE int table_memory(struct view *v)
+{
+    if (limit_left(v->process, KD_LIMIT_MEMORY) >= 3)
+        return leaf_memory(v, 0);
+    lock_acquire(&v->lock);
+    right_owe_all(v);
+    lock_release(&v->lock);
+    return -ENOMEM;
+}
+
 enum { REACH_BYTES = 512 * PAGE_BYTES };
 
 static RARE pte_t *own_ptes_make(struct view *v, vaddr_t base)
@@ -330,14 +342,8 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
     }
     bool gone = l->gone; /* LF2 */
     if (gone || !(pte = own_pte(v, page_down(at)))) {
-        bool full = limit_left(v->process, KD_LIMIT_MEMORY) < 3;
         lock_release(&l->lock);
-        if (gone || !full)
-            return gone ? -EAGAIN : leaf_memory(v, 0);
-        lock_acquire(&v->lock); /* no room for more page tables: all rights go with the end */
-        right_owe_all(v);
-        lock_release(&v->lock);
-        return -ENOMEM;
+        return gone ? -EAGAIN : table_memory(v);
     }
     if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* FT2 */
         if (v->snapshot_rights && p->sequence > v->snapshot.at) {
@@ -530,6 +536,14 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 
 /* ---- the entry from the trap ---- */
 
+static __attribute__((noinline)) int store_touch(struct view *v, vaddr_t at, unsigned flags)
+{
+    int e = view_touch(v, at, flags & FAULT_WRITE);
+    if (e == -EFAULT || e == -EINVAL || e == -EACCES)
+        return fault_outside(at, flags);
+    return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */
+}
+
 HOT int store_fault(vaddr_t at, unsigned flags)
 {
     struct view *v = thread_this()->view;
@@ -540,10 +554,30 @@ HOT int store_fault(vaddr_t at, unsigned flags)
                        __ATOMIC_RELAXED);
     if (likely(flags & FAULT_WRITE ? fault_fast(v, at, true) : fault_fast(v, at, false)))
         return 0;
-    int e = view_touch(v, at, flags & FAULT_WRITE);
-    if (e == -EFAULT || e == -EINVAL || e == -EACCES)
+    return store_touch(v, at, flags);
+}
+
+/* window_fault serves a touch of a window as one of the page's first address, and then lets the
+ * window's entry follow (WI3). If the right goes in between, the touch faults again. */
+static RARE int window_fault(vaddr_t at, unsigned flags)
+{
+    struct thread *t = thread_this();
+    struct mapping m;
+    bool write = flags & FAULT_WRITE, here = mapping_at(t->process, at, &m);
+    if (!here || (write && !(m.rights & KD_RIGHT_WRITE)) || flags & FAULT_EXECUTE)
         return fault_outside(at, flags);
-    return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */
+    for (int e = 0, looks = 0;; looks++) {
+        struct view *v = t->view ? t->view : t->process->plain;
+        bool active = v && v->state == VIEW_ACTIVE;
+        int made = v ? right_alias(v, page_down(at), write) : -EAGAIN;
+        if (made == -ENOMEM && (made = table_memory(v)) != -EAGAIN)
+            return active ? fault_ended(v, made) : fault_outside(at, flags);
+        if (!made || looks)
+            return 0;
+        vaddr_t first = at - m.at + m.first;
+        if ((e = active ? store_touch(v, first, flags) : fault_outside(first, flags)))
+            return e;
+    }
 }
 
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
@@ -554,5 +588,7 @@ int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
         count(read_faults);
     if (at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE)
         return store_fault(at, flags);
+    if (at - KD_WINDOW_BASE < KD_WINDOW_END - KD_WINDOW_BASE)
+        return window_fault(at, flags);
     return fault_memory(f, at, flags);
 }

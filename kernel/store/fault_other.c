@@ -6,6 +6,7 @@
  */
 #include "base/signal.h"
 #include "store/fault.h"
+#include "store/right.h"
 
 static const char *access_text(unsigned flags)
 {
@@ -29,7 +30,9 @@ int fault_outside(vaddr_t at, unsigned flags)
     struct object *o = object_at(p, at, &rights);
     int result;
     if (!o)
-        result = kill_for(flags, at, "no container lies there", NULL);
+        result = kill_for(flags, at,
+                          mapping_first(p, at, 1) ? "its window does not allow it"
+                                                  : "no container lies there", NULL);
     else if (flags & FAULT_EXECUTE)
         result = kill_for(flags, at, " is not executable", o->name);
     else if (flags & FAULT_WRITE && !(rights & KD_RIGHT_WRITE))

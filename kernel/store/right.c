@@ -2,8 +2,8 @@
  * right.c - rights: every change of a view's page table entry but the hot ones, which grant.h has
  * (rights.md).
  *
- * Owns      entries and tables of views; TLB debts: `stale`, `cpu`, struct debt; rights that are
- *           owed.
+ * Owns      entries and tables of views, and aliases of entries; TLB debts: `stale`, `cpu`, struct
+ *           debt; rights that are owed.
  * Not here  who may have which right (fault.c, conflict.c, container_lock.c).
  */
 #include "store/right.h"
@@ -81,6 +81,25 @@ static bool is_record_of(const struct copy *c, const struct view *v, vaddr_t at,
            (!c->frame || frame_paddr(c->frame) == pte_frame_paddr(e));
 }
 
+/* aliases_each: the aliases of the view's entry for `at`, and where they lie. Windows locked. */
+#define aliases_each(pte, there, v, at)                                                           \
+    for (struct mapping *m = (v)->process->windows.table, *end = m + (v)->process->windows.count;  \
+         m < end; m++)                                                                            \
+        for (vaddr_t there = at - m->first < m->bytes ? at - m->first + m->at : 0; there;         \
+             there = 0)                                                                           \
+            for (pte_t *pte = entry_of(v, there); pte && *pte; pte = NULL)
+
+/* alias_wrong tells whether an alias of the entry e differs from it, or e may be taken unseen. */
+static bool alias_wrong(const struct view *v, vaddr_t at, pte_t e)
+{
+    bool wrong = false, used = e & (PTE_ACCESSED | PTE_USED);
+    lock_acquire(&v->process->windows.lock);
+    aliases_each(pte, there, v, at)
+        wrong |= !pte_present(e) || (*pte ^ e) & PTE_FRAME || *pte & ~e & PTE_WRITE || !used;
+    lock_release(&v->process->windows.lock);
+    return wrong;
+}
+
 const char *right_check(const struct view *v, const struct leaf *l, unsigned slot, pte_t e)
 {
     const struct page *p = &l->pages[slot];
@@ -97,7 +116,8 @@ const char *right_check(const struct view *v, const struct leaf *l, unsigned slo
         return "a private copy without its record (SP2)";
     if (f && !(e & PTE_COPY) && !v->snapshot_rights && (!page_resident(p) || p->frame != f))
         return "a right to a frame that is not the current version (PG1)";
-    return NULL;
+    return v->aliases && alias_wrong(v, page_address(l, slot), e)
+               ? "an alias that allows more than its entry (WI1)" : NULL;
 }
 
 /* ---- the change ---- */
@@ -116,6 +136,22 @@ static uint64_t cpu_bit(const struct view *v)
     return 1ull << __atomic_load_n(&v->cpu, __ATOMIC_SEQ_CST);
 }
 
+bool right_alias_drop(struct view *v, vaddr_t at, bool owed)
+{
+    bool any = false;
+    lock_acquire(&v->process->windows.lock);
+    aliases_each(pte, there, v, at) {
+        pte_exchange(pte, 0);
+        any = true;
+        if (!owed && arch_table_loaded() == v->table)
+            arch_flush_page(there); /* WI4 */
+        else
+            v->stale = true;
+    }
+    lock_release(&v->process->windows.lock);
+    return any;
+}
+
 /* change makes the entry what next(entry, x) returns, even if the walker sets a bit meanwhile;
  * returns the old one. The debt is noted; NULL: the caller flushes this CPU, which alone has the
  * table loaded. View locked. */
@@ -124,9 +160,11 @@ HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, ui
 {
     pte_t *pte = entry_of(v, at);
     pte_t e = pte ? pte_load(pte) : 0, now;
-    do
+    do {
         now = next(e, x);
-    while (now != e && !pte_compare_exchange(pte, &e, now));
+        if (now != e && __builtin_expect(v->aliases, 0))
+            (void)right_alias_drop(v, at, debt); /* WI2 */
+    } while (now != e && !pte_compare_exchange(pte, &e, now));
     if (now != e && !(right_state(e) & changes[c].finds && right_state(now) & changes[c].leaves))
         panic("right_%s: finds entry 0x%lx, leaves 0x%lx", changes[c].name, e, now);
     if (debt && loses(e, now)) {
@@ -202,8 +240,9 @@ bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt
 bool right_age(struct view *v, const struct page *p, vaddr_t at)
 {
     paddr_t frame = frame_paddr(p->frame);
+    bool alias = v->aliases && right_alias_drop(v, at, false); /* made since, so it was used */
     pte_t was = change(CHANGE_age, v, at, aged, frame, NULL);
-    return maps(was, frame) && was & PTE_ACCESSED;
+    return maps(was, frame) && (alias || was & PTE_ACCESSED);
 }
 
 void right_pay(struct debt *debt)
@@ -290,6 +329,8 @@ void right_drop(struct view *v, bool all, bool want_x)
     if (all || v->owed.count > OWED_MAX) {
         const struct view_copies *c = &v->copies;
         assert(list_empty(&c->resident) && list_empty(&c->spilled)); /* SP1 */
+        if (v->aliases)
+            right_aliases_drop(v);
         arch_tables_cut(v->table, v->tables.from, v->tables.to, &v->tables.cut);
         tables_none(v);
     }
@@ -300,6 +341,52 @@ void right_drop(struct view *v, bool all, bool want_x)
     v->stale = true; /* suspended: its CPU flushes before it is used again */
     if (arch_table_loaded() == v->table)
         right_flush_due(v);
+}
+
+/* ---- windows ---- */
+
+void right_aliases_drop(struct view *v)
+{
+    arch_tables_cut(v->table, KD_WINDOW_BASE, KD_WINDOW_END, &v->tables.cut);
+    v->aliases = false;
+    if (arch_table_loaded() == v->table)
+        arch_flush_all();
+}
+
+/* alias_make makes the alias of *of, which allows the access; `without`: bits that the window does
+ * not give. Without room for a table all aliases make some. View and windows locked. */
+static int alias_make(struct view *v, vaddr_t at, pte_t *of, pte_t without)
+{
+    pte_t *pte = view_pte_make(v, at), e = pte_load(of);
+    if (!pte) {
+        bool more = v->aliases || !list_empty(&v->tables.cut);
+        if (v->aliases)
+            right_aliases_drop(v);
+        return more ? -EAGAIN : -ENOMEM;
+    }
+    v->aliases = true;
+    while (!(e & PTE_USED) && !pte_compare_exchange(of, &e, e | PTE_USED)) /* WI3 */
+        ;
+    pte_exchange(pte, pte_make(pte_frame_paddr(e), (e & (PTE_PRIVATE & ~PTE_COPY) & ~without) |
+                                                       PTE_ACCESSED));
+    return 0;
+}
+
+int right_alias(struct view *v, vaddr_t at, bool write)
+{
+    struct process_windows *w = &v->process->windows;
+    int result = -EAGAIN;
+    lock_acquire(&v->lock);
+    view_tables_gone(v, arch_tables_free(&v->tables.cut, 4)); /* more than are made here */
+    lock_acquire(&w->lock);
+    const struct mapping *m = mapping_find(v->process, at);
+    pte_t *of = m ? entry_of(v, at - m->at + m->first) : NULL;
+    pte_t without = m && m->rights & KD_RIGHT_WRITE ? 0 : PTE_WRITE, e = of ? pte_load(of) : 0;
+    if (pte_present(e) && (!write || pte_writable(e & ~without)))
+        result = alias_make(v, at, of, without);
+    lock_release(&w->lock);
+    lock_release(&v->lock);
+    return result;
 }
 
 /* ---- tables ---- */
@@ -318,7 +405,7 @@ void right_tables_new(struct view *v, paddr_t table)
 {
     v->table = table;
     v->cpu = (int)arch_cpu_id();
-    v->snapshot_rights = v->stale = false;
+    v->snapshot_rights = v->stale = v->aliases = false;
     tables_none(v);
 }
 
@@ -329,6 +416,7 @@ void right_tables_free(struct view *v)
     uint64_t cpus = cpu_bit(v);
     v->last.ptes = NULL;
     v->table = 0; /* others find EMPTY from now on */
+    v->aliases = false;
     lock_release(&v->lock);
     arch_shootdown(cpus);
     while (arch_tables_free(&v->tables.cut, 32))

@@ -94,6 +94,23 @@ HOT void right_flush_due(struct view *v)
     }
 }
 
+/* ---- windows (mapping.c), and aliases of entries there ---- */
+/* mapping_find finds p's window at an address, or NULL. Windows locked. */
+const struct mapping *mapping_find(const struct process *p, vaddr_t at);
+bool mapping_at(struct process *p, vaddr_t at, struct mapping *out); /* the same, a copy */
+/* mapping_first: where in a container lies what a window shows at `at`; 0: no window has so many
+ * bytes there. An address that is none of windows stays as it is. */
+vaddr_t mapping_first(struct process *p, vaddr_t at, uint64_t bytes);
+/* mappings_end ends p's windows at `at`, or whose first page lies in a range. False: no such. */
+bool mappings_end(struct process *p, vaddr_t at, vaddr_t first, uint64_t bytes);
+/* right_alias copies the entry of the page that a window shows at `at`. 0; -EAGAIN: that gives no
+ * such access now; -ENOMEM: no page table. */
+must_check int right_alias(struct view *v, vaddr_t at, bool write);
+/* right_alias_drop takes the aliases of an entry (WI2), by a flush unless the caller owes one.
+ * False: there was none. View locked. */
+bool right_alias_drop(struct view *v, vaddr_t at, bool owed) __attribute__((cold));
+void right_aliases_drop(struct view *v); /* all of the view, with their tables; view locked */
+
 /* right_next looks at a portion of the entries from *at on, which becomes how far it came, for one
  * with any of the bits. 0: there is none, and at tables.to there are no more. View locked. */
 pte_t right_next(const struct view *v, vaddr_t *at, pte_t bits);

@@ -120,6 +120,7 @@ static void view_give(struct view *v)
     lock_acquire(&v->lock);
     view_tables_gone(v, v->tables.charged);
     v->table = 0;
+    v->aliases = false;
     v->owner = NULL;
     v->process = NULL;
     v->txn.ticket = 0;
@@ -247,6 +248,8 @@ void view_thread_gone(struct thread *t)
 void view_process_gone(struct process *p)
 {
     struct view *v = p->plain;
+    while (v && arch_tables_free(&v->tables.cut, 32))
+        thread_breathe();
     if (v)
         view_give(v); /* the table is the process's own, freed with it */
     p->plain = NULL;
@@ -450,7 +453,8 @@ void view_return_to_user(struct trap_frame *f)
 long kd_container_info(const uint64_t a[6])
 {
     uint32_t rights;
-    struct object *o = object_at(process_this(), a[0], &rights);
+    struct process *p = process_this();
+    struct object *o = object_at(p, mapping_first(p, a[0], 1), &rights);
     if (!o)
         return -ENOENT;
     struct kd_space_info info = {o->base, o->pages, o->cookie, rights, o->flags, {0}};

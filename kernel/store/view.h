@@ -22,7 +22,7 @@ struct view {
     struct vmask self;                  /* its own bit */
     uint8_t state;
     bool snapshot_rights;               /* its PTEs are those of a snapshot: no rights */
-    bool stale;                         /* a shootdown may be due to it */
+    bool stale, aliases;  /* a shootdown may be due to it; it may have entries of windows */
     int cpu;                            /* where its table was loaded last */
     paddr_t table;
     struct view_tables {  /* Page tables for the store, which its process is charged for. */

@@ -14,6 +14,8 @@
 #define KD_PAGE_BYTES 4096u
 #define KD_STORE_BASE 0x200000000000ull  /* top-level slots 64 to 191: 64 TiB for containers */
 #define KD_STORE_END  0x600000000000ull
+#define KD_WINDOW_BASE KD_STORE_END     /* slots 192 to 254: windows of each process */
+#define KD_WINDOW_END 0x7f8000000000ull
 #define KD_ZONE_BYTES 0x80000000000ull   /* 8 TiB: one store's share of the store region */
 #define KD_VIEW_MAX   128
 #define KD_NAME_MAX   64                 /* bytes of a name with its NUL */
@@ -142,6 +144,15 @@
     /* (address, struct kd_changes *, 0 or 1): the first page from there on that the running
      * transaction changed; 1: or read (or one before it, by a right it kept); -ENOENT: none */ \
     X(1071, KD_TXN_CHANGES, kd_txn_changes) \
+    /* ---- windows (store/mapping.c): pages of a container at a further address ---- */ \
+    /* (address, pages, KD_RIGHT_READ and perhaps KD_RIGHT_WRITE, place): shows the pages from an
+     * address on, which lie in one attached object or one window of the caller's, at the place, an
+     * address from KD_WINDOW_BASE on; 0: any. The place. -ENOENT: nothing lies there; -EINVAL: not
+     * so many pages; -EACCES: more than may be done there; -EEXIST: a window lies at the place;
+     * -EMFILE: it has 32 windows; -ENOMEM */ \
+    X(1072, KD_MAP, kd_map) \
+    /* (place): the window there ends; -ENOENT */ \
+    X(1073, KD_UNMAP, kd_unmap) \
     /* ---- transactions, manager's side (store/commit.c, spill.c) ---- */ \
     /* (struct kd_diff *): into own memory */ \
     X(1080, KD_TXN_DIFF, kd_txn_diff) \

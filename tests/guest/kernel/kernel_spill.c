@@ -135,10 +135,17 @@ static bool serve_spill(struct kd_message *m)
 
 struct range { unsigned from, count; uint64_t value; };
 
+static uint64_t window;                 /* of the object, or 0: stores go to its own addresses */
+static volatile uint64_t *word_to(unsigned page)
+{
+    volatile uint64_t *word = word_of(page, page % 512);
+    return window ? (uint64_t *)((uint64_t)word - base + window) : word;
+}
+
 static int write_range(void *arg)
 {
     const struct range *r = arg;
-    for (unsigned p = r->from; p < r->from + r->count; p++) *word_of(p, p % 512) = r->value + p;
+    for (unsigned p = r->from; p < r->from + r->count; p++) *word_to(p) = r->value + p;
     return 0;
 }
 static int write_and_leave(void *arg) { return write_range(arg), 17; }
@@ -174,6 +181,18 @@ static void test_spill(void)
     tap_ok(brought_pages > 0, "it was brought back (%ld)", brought_pages);
     is(do_range(check_range, 0, LARGE, 4000), 0, "its last words count");
     is(check(), 0, "kcheck");
+}
+
+/* It stores by a window, and loads what it stored at the container's own addresses. */
+static void test_window(void)
+{
+    window = (uint64_t)kd_call3(KD_MAP, (long)base, PAGES, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    long brought = brought_pages;
+    is(do_range(write_twice, 0, LARGE, 3000), 0, "by a window as well");
+    is(kd_call3(KD_UNMAP, (long)window, 0, 0), 0, "which ends");
+    window = 0;
+    tap_ok(brought_pages > brought && do_range(check_range, 0, LARGE, 6000) == 0 && !check(),
+           "and its words count");
 }
 
 /* Asked again, the manager is told other copies first; none of the first counts as spilled with
@@ -435,7 +454,7 @@ static void test_silent(void)
 
 int main(void)
 {
-    tap_plan(1 + 10 + 2 + 4 + 3 + 2 + 5 + 5 + 4 + 2 + 1);
+    tap_plan(1 + 10 + 2 + 4 + 3 + 2 + 5 + 5 + 4 + 2 + 3 + 1);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .flags = KD_OBJECT_SPILLS,
                                               .messages = serve_spill}),
            "a manager that takes copies");
@@ -450,6 +469,7 @@ int main(void)
     test_silent();
     test_detach();
     test_evicted();
+    test_window();
     is(check(), 0, "kcheck");
     return tap_end();
 }
