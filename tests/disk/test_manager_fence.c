@@ -174,7 +174,7 @@ static void child_flush_again(void)
 {
     client_start();
     flushes_left = 0;
-    CHECK(device_flush(NULL) == -EIO && device_flush(NULL) == -EIO);
+    CHECK(device_flush(disks) == -EIO && device_flush(disks) == -EIO);
 }
 static void no_flush_succeeds_after_a_failed_one(void **state)
 {

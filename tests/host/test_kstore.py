@@ -368,6 +368,68 @@ def test_a_store_in_use_is_not_written_to():
         run("grow", image.path, "2M", status=SOUND)
 
 
+def disks_made(image, count=3):
+    """Images of one store over several disks, with a container `rings` of 40 pages."""
+    paths = [image.other(f"disk{i}") for i in range(count)]
+    run("create", "--size", "2", "--log", "64", *paths, status=SOUND)
+    with open(image.other("source"), "wb") as source:
+        source.write(b"".join(bytes([i]) * BLOCK for i in range(40)))
+    run("put", ",".join(paths[::-1]), "rings", image.other("source"), status=SOUND)
+    return paths
+
+
+def test_a_store_over_several_disks_is_read_in_any_order():
+    with Image() as image:
+        a, b, c = disks_made(image)
+        for order in (a, b, c), (c, a, b), (b, c, a):
+            assert "sound: 0 damages, 0 warnings" in run("check", "--strict", *order, status=SOUND).stdout
+        run("get", ",".join((b, a, c)), "rings", image.other("got"), status=SOUND)
+        with open(image.other("got"), "rb") as got, open(image.other("source"), "rb") as source:
+            assert got.read() == source.read()
+        for path in a, b, c:
+            held = open(path, "rb").read()
+            assert any(bytes([i]) * BLOCK in held for i in range(1, 40)), path
+        run("backup", ",".join((a, c, b)), image.other("one"), status=SOUND)
+        run("get", image.other("one"), "rings", image.other("again"), status=SOUND)
+        run("check", "--strict", image.other("one"), status=SOUND)
+
+
+def test_the_wrong_disks_are_told_by_name_and_number():
+    with Image("--size", "2") as image:
+        a, b, c = disks_made(image)
+        before = [open(path, "rb").read() for path in (a, b, c)]
+        for words, said in (((a, c), "disk 2 of 3 is missing"), ((b,), "disk 1 of 3 is missing"),
+                            ((a, b, c, b), b + ": disk 2 of 3 of its store; it is given twice"),
+                            ((a, image.path, c), image.path + ": has no label"),
+                            ((a, b, c, a, b), "4 disks at most")):
+            status = WRONG_USE if len(words) > 4 else CANNOT
+            for command in ("check", "info") if len(words) > 3 else ("check", "info", "scrub"):
+                done = run(command, *words, status=status)
+                assert said in done.stderr, done
+        other = [image.other(name) for name in "xyz"]
+        run("create", "--size", "2", *other, status=SOUND)
+        assert other[1] + ": is of another store" in run("check", a, other[1], c, status=CANNOT).stderr
+        assert "not empty" in run("create", "--size", "2", other[0], image.other("w"), status=CANNOT).stderr
+        assert not os.path.exists(image.other("w"))
+        assert before == [open(path, "rb").read() for path in (a, b, c)]
+        os.truncate(c, 1 << 20)
+        assert c + ": disk 3 of 3 of its store; it is smaller" in run("check", a, b, c, status=CANNOT).stderr
+        assert "does not grow" in run("grow", ",".join(other), "9M", status=WRONG_USE).stderr
+
+
+def test_scrub_mends_the_labels_of_disks():
+    with Image() as image:
+        paths = disks_made(image, 2)
+        sound = open(paths[1], "rb").read()
+        with open(paths[1], "r+b") as file:
+            file.write(bytes(BLOCK))
+        assert "(SN3)" in run("check", *paths, status=SOUND).stdout
+        run("check", "--strict", *paths, status=DAMAGED)
+        assert "1 of the disks' labels" in run("scrub", *paths, status=SOUND).stdout
+        run("check", "--strict", *paths, status=SOUND)
+        assert open(paths[1], "rb").read() == sound
+
+
 def test_dump_shows_a_page_by_id_or_by_name():
     with Image("--size", "4") as image:
         image.put("box", 3)

@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_TRIES 3
-
 /* server.lock: */
 static struct {
     bool running, stop;
@@ -30,12 +28,9 @@ static struct {
     char *buffer;
 } copy;
 
-static long read_some(uint64_t offset, char *bytes, uint64_t count)
+static int read_some(uint64_t offset, char *bytes, uint64_t count)
 {
-    long r = -EIO;
-    for (int i = 0; i < READ_TRIES && r < 0; i++)
-        r = KD4(KD_BLOCK_READ, server.disk, offset, bytes, count);
-    return r;
+    return server.disk.read(server.disk.context, offset, bytes, count);
 }
 
 /* What cannot be read of homes is zeros in the copy: perhaps nobody needs it, else its page is lost

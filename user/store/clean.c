@@ -55,10 +55,7 @@ static void batch_add(uint64_t id, uint64_t page)
 
 int log_page_read(uint64_t offset, uint32_t crc, void *bytes)
 {
-    long r = -EIO;
-    for (int try = 0; r < 0 && try < 3; try++)
-        r = KD4(KD_BLOCK_READ, server.disk, offset, bytes, PAGE_BYTES);
-    if (r < 0) return -EIO;
+    if (server.disk.read(server.disk.context, offset, bytes, PAGE_BYTES) < 0) return -EIO;
     return crc32c(0, bytes, PAGE_BYTES) == crc ? 0 : -EUCLEAN;
 }
 
@@ -71,10 +68,10 @@ static int clean_from_log(uint64_t id, uint64_t page)
     if (store_page_find(server.store, id, page, &at) < 0 || !at.dirty || !at.log_offset_bytes)
         return 0;
     server_unlock();
-    long r = log_page_read(at.log_offset_bytes, at.log_crc, bytes);
-    if (r == 0) r = KD4(KD_BLOCK_WRITE, server.disk, at.offset_bytes, bytes, PAGE_BYTES);
+    int r = log_page_read(at.log_offset_bytes, at.log_crc, bytes);
+    if (r == 0) r = server.disk.write(server.disk.context, at.offset_bytes, bytes, PAGE_BYTES);
     server_lock();
-    if (r < 0) return (int)r;
+    if (r < 0) return r;
     server.home_writes++;
     /* a newer one comes again */
     (void)store_page_cleaned(server.store, id, page, at.lsn, at.log_crc);
@@ -115,7 +112,7 @@ static int batch_write(void)
     int flushed = batch_is_ahead() ? group_flush() : 0;
     for (unsigned i = 0; i < batch.count; i++) batch.io[i].csn = server.durable_csn + 1;
     server_unlock();
-    if (flushed == 0) kd_write_pages(server.disk, batch.io, batch.count);
+    if (flushed == 0) device_pages(true, batch.io, batch.count);
     server_lock();
     int r = 0;
     for (unsigned i = 0; i < batch.count; i++) {

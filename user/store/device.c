@@ -7,6 +7,8 @@
  * DV1  After a failed flush none succeeds. Flushes go one by one: what the failed one should have
  *     made durable may be lost, and another one that began before the fence would cover it up.
  * DV2  A flush that began after a caller came serves that caller, too.
+ * DV3  A call of the kernel is about one disk. Pages that lie on several are brought and written by
+ *     several threads, one for each disk, as far as these are idle, so that all disks work at once.
  */
 #include "server.h"
 
@@ -31,25 +33,35 @@ void device_gentle(bool on)
     gentle_now = on;
 }
 
+/* ---- one disk */
+
+static struct block_disk {
+    int handle;
+    pthread_mutex_t flush;
+    atomic_ulong begun, done;
+    int failed;                         /* DV1 */
+} disks[SPAN_DISKS_MAX];
+static struct span span;                /* of these */
+
 static int device_read(void *context, uint64_t offset, void *buffer, size_t bytes)
 {
-    (void)context;
+    const struct block_disk *disk = context;
     long r = -EIO;
     for (int i = 0; i < READ_TRIES && r < 0; i++, device_reads++)
-        r = KD4(KD_BLOCK_READ, server.disk, offset, buffer, bytes);
+        r = KD4(KD_BLOCK_READ, disk->handle, offset, buffer, bytes);
     return r < 0 ? (int)r : 0;
 }
 
 static int device_write(void *context, uint64_t offset, const void *buffer, size_t bytes)
 {
+    const struct block_disk *disk = context;
     long r = 0;
     size_t part;
     bool gentle = gentle_now && pthread_equal(gentle_thread, pthread_self());
-    (void)context;
     for (size_t at = 0; at < bytes && r >= 0; at += part) {
         part = gentle && bytes - at > GENTLE_BYTES ? GENTLE_BYTES : bytes - at;
         device_writes++;
-        r = KD4(KD_BLOCK_WRITE, server.disk, offset + at, (const char *)buffer + at, part);
+        r = KD4(KD_BLOCK_WRITE, disk->handle, offset + at, (const char *)buffer + at, part);
         if (!gentle) continue;
         server_lock();
         cleaner_step();
@@ -60,28 +72,156 @@ static int device_write(void *context, uint64_t offset, const void *buffer, size
 
 static int device_flush(void *context)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
-    static atomic_ulong begun, done;
-    static int failed; /* DV1 */
-    (void)context;
-    unsigned long wanted = begun + 1; /* DV2 */
-    pthread_mutex_lock(&one);
-    if (!failed && done < wanted) {
-        unsigned long mine = ++begun;
+    struct block_disk *disk = context;
+    unsigned long wanted = disk->begun + 1; /* DV2 */
+    pthread_mutex_lock(&disk->flush);
+    if (!disk->failed && disk->done < wanted) {
+        unsigned long mine = ++disk->begun;
         device_flushes++;
-        long r = KD1(KD_BLOCK_FLUSH, server.disk);
-        if (r < 0) failed = (int)r;
-        done = mine;
+        long r = KD1(KD_BLOCK_FLUSH, disk->handle);
+        if (r < 0) disk->failed = (int)r;
+        disk->done = mine;
     }
-    int r = failed;
-    pthread_mutex_unlock(&one);
+    int r = disk->failed;
+    pthread_mutex_unlock(&disk->flush);
     return r;
 }
 
-void disk_io_init(struct disk_io *io, uint64_t bytes)
+int disks_join(const int handles[], const uint64_t bytes[], uint32_t count,
+                struct span_report *report)
 {
-    *io = (struct disk_io){
-        .bytes = bytes, .read = device_read, .write = device_write, .flush = device_flush};
+    struct disk_io io[SPAN_DISKS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        disks[i].handle = handles[i];
+        pthread_mutex_init(&disks[i].flush, NULL);
+        io[i] = (struct disk_io){.context = &disks[i], .bytes = bytes[i], .read = device_read,
+                                 .write = device_write, .flush = device_flush};
+    }
+    return span_open(io, count, &span, &server.disk, report);
+}
+
+uint32_t device_count(void) { return span.count; }
+
+/* ---- pages of objects, on several disks at once */
+
+struct page_job {                       /* DV3 */
+    int handle;
+    bool writes, done;
+    struct kd_page_io *io;
+    unsigned count;
+};
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t posted, ended;
+    struct page_job *job[SPAN_DISKS_MAX]; /* what the thread has to do or does */
+    bool ready[SPAN_DISKS_MAX];
+} workers = {.lock = PTHREAD_MUTEX_INITIALIZER, .posted = PTHREAD_COND_INITIALIZER,
+             .ended = PTHREAD_COND_INITIALIZER};
+
+static void job_do(const struct page_job *job)
+{
+    if (job->writes)
+        kd_write_pages(job->handle, job->io, job->count);
+    else
+        kd_read_pages(job->handle, job->io, job->count);
+}
+
+static void *worker_main(void *number)
+{
+    struct page_job **mine = &workers.job[(uintptr_t)number];
+    pthread_mutex_lock(&workers.lock);
+    for (workers.ready[(uintptr_t)number] = true;;) {
+        while (!*mine) pthread_cond_wait(&workers.posted, &workers.lock);
+        pthread_mutex_unlock(&workers.lock);
+        job_do(*mine);
+        pthread_mutex_lock(&workers.lock);
+        (*mine)->done = true;
+        *mine = NULL;
+        pthread_cond_broadcast(&workers.ended);
+    }
+    return NULL;
+}
+
+bool device_workers(void)
+{
+    for (uintptr_t i = 1; i < span.count; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, worker_main, (void *)i)) return false;
+        pthread_detach(thread);
+    }
+    return true;
+}
+
+/* Is it given to the thread of this disk? */
+static bool job_post(struct page_job *job, uint32_t disk)
+{
+    pthread_mutex_lock(&workers.lock);
+    bool free = workers.ready[disk] && !workers.job[disk];
+    if (free) workers.job[disk] = job;
+    pthread_cond_broadcast(&workers.posted);
+    pthread_mutex_unlock(&workers.lock);
+    return free;
+}
+
+static void job_wait(const struct page_job *job)
+{
+    pthread_mutex_lock(&workers.lock);
+    while (!job->done) pthread_cond_wait(&workers.ended, &workers.lock);
+    pthread_mutex_unlock(&workers.lock);
+}
+
+/* Copies those that lie on the disk to `part`, with their places there; how many. */
+static unsigned pages_of(uint32_t disk, const struct kd_page_io io[], unsigned count,
+                         struct kd_page_io part[])
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < count; i++) {
+        uint32_t number;
+        uint64_t at;
+        span_place(&span, io[i].offset_bytes, &number, &at);
+        if (number != disk) continue;
+        part[n] = io[i];
+        part[n++].offset_bytes = at;
+    }
+    return n;
+}
+
+static void results_take(uint32_t disk, struct kd_page_io io[], unsigned count,
+                         const struct kd_page_io *part)
+{
+    for (unsigned i = 0; i < count; i++) {
+        uint32_t number;
+        uint64_t at, offset = io[i].offset_bytes;
+        span_place(&span, offset, &number, &at);
+        if (number != disk) continue;
+        io[i] = *part++;
+        io[i].offset_bytes = offset;
+    }
+}
+
+void device_pages(bool writes, struct kd_page_io *io, unsigned count)
+{
+    struct page_job job[SPAN_DISKS_MAX];
+    struct kd_page_io part[CLEAN_BATCH];
+    bool posted[SPAN_DISKS_MAX] = {false};
+    unsigned begin = 0;
+    if (span.count == 1) {
+        job_do(&(struct page_job){disks[0].handle, writes, false, io, count});
+        return;
+    }
+    for (uint32_t i = span.count; i-- > 0;) {
+        const struct block_disk *disk = span.disk[i].context;
+        unsigned n = pages_of(i, io, count, part + begin);
+        job[i] = (struct page_job){disk->handle, writes, false, part + begin, n};
+        begin += n;
+        posted[i] = n && begin < count && job_post(&job[i], i);
+        if (n && !posted[i]) job_do(&job[i]);
+    }
+    for (uint32_t i = 0; i < span.count; i++) {
+        if (posted[i]) job_wait(&job[i]);
+        if (writes && job[i].count) span_wrote(&span, i);
+        results_take(i, io, count, job[i].io);
+    }
 }
 
 /* The library's large blocks are its two group buffers. The first touch of a page of them may have

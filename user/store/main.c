@@ -62,21 +62,57 @@ int server_writable(void)
 
 /* ---- the disk ---- */
 
-static bool disk_open(struct disk_io *io)
+/* Disk number i, from 0, of a store over several: "store", "store.2" ... */
+static const char *disk_name(uint32_t i)
+{
+    static char name[KD_NAME_MAX];
+    snprintf(name, sizeof(name), i ? "%s.%u" : "%s", server.name, i + 1);
+    return name;
+}
+
+/* A handle, and its size; -ENODEV: there is none. */
+static long disk_take(const char *name, uint64_t *bytes)
 {
     struct kd_block_info info;
     long disk;
-    for (int i = 0; (disk = KD2(KD_BLOCK_OPEN, server.name, &info)) == -EBUSY && i < BUSY_TRIES;
-         i++)
+    for (int i = 0; (disk = KD2(KD_BLOCK_OPEN, name, &info)) == -EBUSY && i < BUSY_TRIES; i++)
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    if (disk == -ENODEV)
-        say("no store disk: nothing can be kept. Attach one (scripts/run --store FILE)");
-    else if (disk < 0)
+    if (disk >= 0) *bytes = info.bytes & ~(uint64_t)(PAGE_BYTES - 1);
+    return disk;
+}
+
+static void span_refused(const struct span_report *report)
+{
+    char which[KD_NAME_MAX + 16] = "", number[64] = "";
+    if (report->given != SPAN_MISSING)
+        snprintf(which, sizeof(which), "disk \"%s\" ", disk_name(report->given));
+    if (report->number && report->of)
+        snprintf(number, sizeof(number), *which ? "(%u of %u) " : "disk %u of %u ", report->number,
+                 report->of);
+    say("refused: %s%s%s", which, number, report->message);
+}
+
+/* All disks with names of this store's, put together. */
+static bool disk_open(struct disk_io *io)
+{
+    int handles[SPAN_DISKS_MAX];
+    uint64_t bytes[SPAN_DISKS_MAX];
+    uint32_t count = 0;
+    struct span_report report;
+    long disk = 0;
+    while (count < SPAN_DISKS_MAX && (disk = disk_take(disk_name(count), &bytes[count])) >= 0)
+        handles[count++] = (int)disk;
+    if (disk < 0 && disk != -ENODEV)
         say(disk == -EBUSY ? "the store disk is served already"
                            : "the store disk cannot be opened: %s", strerror((int)-disk));
-    if (disk < 0) return false;
-    server.disk = (int)disk;
-    disk_io_init(io, info.bytes & ~(uint64_t)(PAGE_BYTES - 1));
+    else if (!count)
+        say("no store disk: nothing can be kept. Attach one (scripts/run --store FILE)");
+    if (!count || (disk < 0 && disk != -ENODEV)) return false;
+    if (disks_join(handles, bytes, count, &report) < 0) {
+        span_refused(&report);
+        return false;
+    }
+    *io = server.disk;
     return true;
 }
 
@@ -261,6 +297,7 @@ static bool server_start(void)
         committer_init() < 0 || index_init() < 0)
         return false;
     pager_init();
+    if (!device_workers()) say("not all disks have a thread of their own");
     bool ok = thread_make(committer_main) && thread_make(publisher_main) &&
               thread_make(unspill_main) && thread_make(cleaner_main) && thread_make(scrub_main) &&
               thread_make(index_main);

@@ -212,7 +212,7 @@ static void read_and_supply(struct bring *b, bool last)
         of[count++] = i;
     }
     if (count == 0) return;
-    kd_read_pages(server.disk, io, count); /* each page's status says how it went */
+    device_pages(false, io, count); /* each page's status says how it went */
     __atomic_fetch_add(&server.pages_read, count, __ATOMIC_RELAXED);
     supply_read(b, io, of, count);
     for (unsigned i = 0; i < count; i++)

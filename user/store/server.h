@@ -39,6 +39,7 @@
 #include <stdint.h>
 
 #include "kd.h"
+#include "span.h"
 #include "store.h"
 #include "store_protocol.h"
 
@@ -87,7 +88,8 @@ struct container {
 
 struct server {
     const char *name;               /* "store": of the disk, of the port, and before what it says */
-    int disk, port, commit_port;
+    int port, commit_port;
+    struct disk_io disk;                /* the store's, made of one or several (device.c) */
     int index_commit_port;              /* our own commits, of indexes */
     struct store *store;
     unsigned extent_pages;
@@ -321,7 +323,14 @@ extern const struct disk_clock disk_clock;
 extern _Thread_local uint64_t device_reads, device_writes, device_flushes; /* of this thread */
 /* the calling thread's writes go in pieces, and let groups go first */
 void device_gentle(bool on);
-void disk_io_init(struct disk_io *io, uint64_t bytes);
+/* Makes server.disk of these. As span_open. */
+int disks_join(const int handles[], const uint64_t bytes[], uint32_t count,
+                struct span_report *report);
+uint32_t device_count(void);
+/* False: a thread was not made, which only makes it slower. */
+bool device_workers(void);
+/* KD_BLOCK_READ_PAGES or _WRITE_PAGES, of at most CLEAN_BATCH pages of the whole. No lock. */
+void device_pages(bool writes, struct kd_page_io *io, unsigned count);
 /* Makes sure that so much of the group buffers is memory already, for the next group; what 256
  * groups in a row have not needed is given back. -ENOMEM: all memory is copies, or other programs'.
  * No lock, outside the gate. */

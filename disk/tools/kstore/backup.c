@@ -235,9 +235,11 @@ static int round_copy(struct backup *b)
 
 static int rounds_copy(struct backup *b)
 {
-    int error = ftruncate(b->to.descriptor, 0) ? -errno : mark_write(b);
-    if (!error && ftruncate(b->to.descriptor, (off_t)b->from.bytes))
-        error = -errno;
+    int error = image_resize(&b->to, 0);
+    if (!error)
+        error = mark_write(b);
+    if (!error)
+        error = image_resize(&b->to, b->from.bytes);
     uint32_t rounds = 0;
     if (!error)
         do
@@ -262,7 +264,6 @@ static void damage_print(void *context, enum kcheck_level level, const char *lab
  * from a rotten one while a guest writes; in the copy nothing changes, and kcheck knows the log. */
 static int copy_check(struct backup *b)
 {
-    b->to.bytes = b->from.bytes;        /* it may have been made just now */
     struct kcheck_io io = image_kcheck_io(&b->to);
     struct kcheck_options how = { .context = stderr, .report = damage_print,
                                   .progress = progress_show };
@@ -279,14 +280,12 @@ static int copy_check(struct backup *b)
 static int target_open(struct backup *b)
 {
     const char *name = b->common.files[1];
-    struct stat x, y;
     if (!b->common.force && access(name, F_OK) == 0) {
         fprintf(stderr, "kstore: %s exists; give a new name, or --force to overwrite it\n", name);
         return CANNOT;
     }
     int status = image_open(&b->to, name, O_RDWR | O_CREAT | (b->common.force ? 0 : O_EXCL));
-    if (!status && !fstat(b->from.descriptor, &x) && !fstat(b->to.descriptor, &y) &&
-        x.st_dev == y.st_dev && x.st_ino == y.st_ino) {
+    if (!status && images_share(&b->from, &b->to)) {
         fprintf(stderr, "kstore: %s is the store itself; give a new name\n", name);
         return WRONG_USE;
     }
@@ -295,7 +294,7 @@ static int target_open(struct backup *b)
 
 int backup_main(int count, char **words)
 {
-    static struct backup b = { .common.wanted = 2, .to.descriptor = -1 };
+    static struct backup b = { .common.wanted = 2, };
     command_parse(&argp, count, words, &b);
     int status = image_open(&b.from, b.common.files[0], O_RDONLY);
     int error = status ? 0 : super_read(&b);

@@ -29,7 +29,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return 0;
 }
 
-static const struct argp argp = { options, parse, "IMAGE", "Verifies a store: superblocks, "
+static const struct argp argp = { options, parse, "IMAGE...", "Verifies a store: superblocks, "
     "checkpoints, hash table, directory, log, replay, and the CRC of every page."
     "\vThe checker is written from the format chapter and shares no algorithm with the store. "
     "A note is what a power cut may leave; a warning says that a safeguard is gone (a power cut, "
@@ -96,7 +96,12 @@ static int check(struct image *image, const struct check *wish)
         json_begin("", '{');
         json_begin("findings", '[');
     }
+    bool labels = image->own.lost;
+    if (labels)
+        how.report(how.context, KCHECK_WARNING, "SN3",
+                   "a copy of a disk's label is lost; `kstore scrub` writes it anew");
     int status = (int)kcheck_image(&io, &how, &result);
+    result.warnings += labels;
     progress_end();
     if (wish->common.json) {
         json_end();

@@ -6,6 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One more name with a comma between; `first`: the list is one name yet. Commas in names are
+ * doubled. Never freed. */
+static const char *joined(const char *list, const char *name, bool first)
+{
+    char *text = malloc(2 * (strlen(list) + strlen(name)) + 2), *to = text;
+    if (!text)
+        return name;
+    for (; *list; *to++ = *list++)
+        if (first && *list == ',')
+            *to++ = ',';
+    for (*to++ = ','; *name; *to++ = *name++)
+        if (*name == ',')
+            *to++ = ',';
+    *to = 0;
+    return text;
+}
+
 error_t common_parse(int key, char *value, struct argp_state *state)
 {
     struct common *common = state->input;
@@ -20,9 +37,12 @@ error_t common_parse(int key, char *value, struct argp_state *state)
         progress_off = common->quiet = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (common->count == common->wanted)
+        if (common->count == common->wanted && common->wanted == 1)
+            common->files[0] = joined(common->files[0], value, common->images++ == 0);
+        else if (common->count == common->wanted)
             argp_error(state, "what is %s for?", value);
-        common->files[common->count++] = value;
+        else
+            common->files[common->count++] = value;
         return 0;
     case ARGP_KEY_END:
         if (common->count < common->wanted)

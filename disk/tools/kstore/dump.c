@@ -62,7 +62,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     }
 }
 
-static const struct argp argp = { options, parse, "IMAGE", "Shows the structures of a store as "
+static const struct argp argp = { options, parse, "IMAGE...", "Shows the structures of a store as "
     "recovery would leave them: all of them, or those that are named."
     "\vA page's state is `home` (its bytes are at its offset, and have its CRC) or `log` (they are "
     "built from the log when the store is opened).", NULL, NULL, NULL };

@@ -43,13 +43,12 @@ static int image_enlarge(struct image *image, uint64_t bytes)
     struct stat status;
     if (image->bytes >= bytes)
         return SOUND;
-    if (fstat(image->descriptor, &status) || !S_ISREG(status.st_mode) ||
-        ftruncate(image->descriptor, (off_t)bytes)) {
+    if (fstat(image->file[0].descriptor, &status) || !S_ISREG(status.st_mode) ||
+        image_resize(image, bytes)) {
         fprintf(stderr, "kstore: %s: it cannot be made %llu bytes large\n", image->path,
                 (unsigned long long)bytes);
         return CANNOT;
     }
-    image->bytes = bytes;
     return SOUND;
 }
 
@@ -103,6 +102,11 @@ int grow_main(int count, char **words)
     struct image image;
     command_parse(&argp, count, words, &wish);
     int status = image_open(&image, wish.common.files[0], O_RDWR);
+    if (!status && image.count > 1) {
+        fprintf(stderr, "kstore: %s: a store over several disks does not grow; `kstore backup` "
+                        "copies it to one disk, which does\n", image.path);
+        status = WRONG_USE;
+    }
     if (!status)
         status = grow(&image, wish.bytes / BLOCK_BYTES * BLOCK_BYTES);
     image_close(&image);

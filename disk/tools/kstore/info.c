@@ -4,7 +4,7 @@
 #include "kstore.h"
 
 static const struct argp_option options[] = { COMMON_JSON, COMMON_QUIET, { 0 } };
-static const struct argp argp = { options, common_parse, "IMAGE",
+static const struct argp argp = { options, common_parse, "IMAGE...",
     "Says what a store is and what it "
     "holds, as recovery would leave it. Nothing is written; data pages are not read.",
     NULL, NULL, NULL };

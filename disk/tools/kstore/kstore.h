@@ -11,7 +11,9 @@
 #include <argp.h>
 #include <stdio.h>
 
+#include "../kcheck/span.h"
 #include "../kcheck/view.h"
+#include "tools/lib/tools.h"
 
 /* Exit status of every subcommand; `kstore --help` prints them. */
 enum { SOUND = 0, DAMAGED = 1, WRONG_USE = 2, CANNOT = 3, NO_STORE = 4 };
@@ -39,10 +41,11 @@ int import_main(int count, char **words);
 /* ---- command.c */
 
 /* Options of most commands; a command's own parser hands keys it does not know to common_parse.
- * files[] are the arguments that are no options; too many or too few of them end the program. */
+ * files[] are the arguments that are no options; too many or too few of them end the program. Where
+ * one image is wanted there may be several, which become one argument with commas. */
 struct common {
     const char *files[3];
-    int  count, wanted;
+    int  count, wanted, images;     /* images: more than one */
     bool json, quiet, force;
 };
 error_t common_parse(int key, char *value, struct argp_state *state);
@@ -59,14 +62,36 @@ const char *size_text(uint64_t bytes, char out[32]);
 
 /* ---- image.c */
 
-struct image {
-    const char *path;
+struct image_file {
+    char    *path;
     int      descriptor;
     uint64_t bytes;             /* whole blocks */
 };
-/* 0, or CANNOT after a message on stderr. For writing it must not be in use. */
+/* An image, or those of all disks of a store. */
+struct image {
+    const char *path;           /* as it was given */
+    uint32_t count;
+    struct image_file file[SPAN_DISKS_MAX];
+    uint64_t bytes;             /* of the whole */
+    struct span span;           /* several: how the store sees them, and how kcheck does */
+    struct disk_io span_io;
+    struct kspan own;
+    struct kcheck_io own_io;
+};
+/* 0, or another status after a message on stderr. For writing it must not be in use. A PATH that is
+ * no file may be several with commas between them (a comma in a name is doubled): the disks of one
+ * store, in any order; then *image must stay where it is. With O_CREAT nothing is looked for in
+ * what is there. image_close in any case. */
 int  image_open(struct image *image, const char *path, int flags);
 void image_close(struct image *image);
+/* One more file of an image that begins as zeros. */
+int  image_add(struct image *image, const char *path, int flags);
+/* Of one file. */
+int  image_resize(struct image *image, uint64_t bytes);
+bool images_share(const struct image *a, const struct image *b);    /* a file, under any name */
+struct disk_io file_disk_io(struct image_file *file);
+/* The names in a PATH as above, ended by NULL; the caller frees each. False: too many. */
+bool paths_split(const char *path, char *names[SPAN_DISKS_MAX + 1]);
 struct kcheck_io image_kcheck_io(struct image *image);
 struct disk_io image_disk_io(struct image *image);
 extern const struct disk_memory host_memory;

@@ -17,11 +17,11 @@ static const struct argp_option options[] = {
     HEAP_PROGRAM, { "each", 'e', NULL, 0, "each object, not only their number (not as JSON)", 0 },
     COMMON_JSON, COMMON_QUIET, { 0 }
 };
-static const struct argp objects_argp = { options, heap_parse, "IMAGE",
+static const struct argp objects_argp = { options, heap_parse, "IMAGE...",
     "Counts the objects that programs keep in each container, and their bytes, by type."
     "\vThe store keeps types as numbers made of their texts: the root's text is known, others are "
     "looked for in the programs given.", NULL, NULL, NULL };
-static const struct argp leaks_argp = { options, heap_parse, "IMAGE",
+static const struct argp leaks_argp = { options, heap_parse, "IMAGE...",
     "Finds objects that no root, no name and no index of index.h leads to, over pointers in any "
     "container."
     "\vA program that finds its objects by ps_each needs no pointers to them: they are told here, "

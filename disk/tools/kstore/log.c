@@ -29,8 +29,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return 0;
 }
 
-static const struct argp argp = { options, parse, "IMAGE", "Lists the log: what a recovery would "
-    "replay.", NULL, NULL, NULL };
+static const struct argp argp = { options, parse, "IMAGE...",
+    "Lists the log: what a recovery would replay.", NULL, NULL, NULL };
 
 static const char *type_name(unsigned type)
 {

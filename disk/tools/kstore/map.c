@@ -32,7 +32,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return 0;
 }
 
-static const struct argp argp = { options, parse, "IMAGE", "Draws a picture of the disk as one "
+static const struct argp argp = { options, parse, "IMAGE...", "Draws a picture of the disk as one "
     "HTML file that needs nothing else: whose each extent is, how full and how old, the log with "
     "its head and tail, the checkpoints, the metadata areas, and damage in red."
     "\vStatus 1: the picture shows damage.", NULL, NULL, NULL };

@@ -197,14 +197,6 @@ static int pages_copy(struct copy *copy)
 
 /* ---- the new store */
 
-/* Whatever the two are called: a link to the damaged store is the damaged store. */
-static bool same_file(const struct image *a, const struct image *b)
-{
-    struct stat x, y;
-    return !fstat(a->descriptor, &x) && !fstat(b->descriptor, &y) && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
-}
-
 static int target_make(struct image *image, const struct image *source, const struct kview *from,
                        const struct salvage *wish)
 {
@@ -221,16 +213,14 @@ static int target_make(struct image *image, const struct image *source, const st
                             O_RDWR | O_CREAT | (wish->common.force ? 0 : O_EXCL));
     if (status)
         return status;
-    if (same_file(image, source)) {
+    if (images_share(image, source)) {
         fprintf(stderr, "kstore: %s is the damaged store itself; give a new name\n", image->path);
         return WRONG_USE;
     }
-    if (!uuid_random(format.uuid) || ftruncate(image->descriptor, 0) ||
-        ftruncate(image->descriptor, (off_t)bytes)) {
+    if (!uuid_random(format.uuid) || image_resize(image, 0) || image_resize(image, bytes)) {
         fprintf(stderr, "kstore: %s: %s\n", image->path, strerror(errno));
         return CANNOT;
     }
-    image->bytes = bytes;
     struct disk_io io = image_disk_io(image);
     int error = store_format(&io, &host_memory, &format);
     if (error)
@@ -274,7 +264,7 @@ static int salvage(struct kview *from, struct image *image, int status)
 int salvage_main(int count, char **words)
 {
     struct salvage wish = { .common.wanted = 2 };
-    struct image from, to = { .descriptor = -1 };
+    struct image from, to = { .count = 0 };
     struct kview view;
     command_parse(&argp, count, words, &wish);
     int status = image_view(&from, wish.common.files[0], &view);

@@ -17,7 +17,7 @@ struct scrub {
 
 static const struct argp_option options[] = { COMMON_QUIET, { 0 } };
 
-static const struct argp argp = { options, common_parse, "IMAGE",
+static const struct argp argp = { options, common_parse, "IMAGE...",
     "Reads every page, superblock and metadata "
     "area of a store, and repairs in place what has another copy."
     "\vStatus 0: all is sound now. 1: the lines that begin with `lost` say what has no other copy; "
@@ -58,8 +58,14 @@ int scrub_main(int count, char **words)
     struct store_report report;
     command_parse(&argp, count, words, &wish);
     int status = image_open(&s.image, wish.files[0], O_RDWR);
+    uint32_t labels = 0;
+    int error = status ? 0 : span_mend(&s.image.span, &labels);
+    if (labels)
+        printf("rotten, but has another copy: %u of the disks' labels\n", labels);
+    s.repaired = labels;
     struct disk_io io = image_disk_io(&s.image);
-    int error = status ? 0 : mend_store(&io, &host_memory, heard, &s, &report);
+    if (!status && !error)
+        error = mend_store(&io, &host_memory, heard, &s, &report);
     progress_end();
     image_close(&s.image);
     if (error) {

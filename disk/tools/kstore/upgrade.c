@@ -28,7 +28,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return 0;
 }
 
-static const struct argp argp = { options, parse, "IMAGE",
+static const struct argp argp = { options, parse, "IMAGE...",
     "Makes a store of an older format one of "
     "today's, in place.\vIt asks before, for an older Katydid cannot read the store afterwards: "
     "copy "

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "tools/kcheck/kcheck.h"
+#include "tools/kcheck/span.h"
 
 #define PENDING_MAX 512u
 #define STABLE_MAX  64u
@@ -170,13 +170,23 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
 
 /* ---- the second opinion: the checker that shares no algorithm with the store */
 
-static int image_read(void *context, uint64_t offset, void *buffer, size_t bytes)
+static int disk_image_read(void *context, uint64_t offset, void *buffer, size_t bytes)
 {
-    const struct device *device = context;
-    for (size_t at = 0; at < bytes; at += STORE_PAGE_BYTES)
-        memcpy((char *)buffer + at, device->image + device_place(device, offset + at),
-               STORE_PAGE_BYTES);
+    const struct device_disk *disk = context;
+    memcpy(buffer, disk->device->image + disk->start + offset, bytes);
     return 0;
+}
+
+/* What the store begins with (device_start), read by the other side's own rules. */
+static int kcheck_start(struct device *device, struct kspan *span, struct kcheck_io *io)
+{
+    struct kcheck_io disks[SPAN_DISKS_MAX];
+    static struct device_disk whole;
+    whole = (struct device_disk){ device, 0, device->bytes };
+    disks[0] = (struct kcheck_io){ &whole, device->bytes, disk_image_read };
+    for (uint32_t i = 0; i < device->disk_count; i++)
+        disks[i] = (struct kcheck_io){ &device->disks[i], device->disks[i].bytes, disk_image_read };
+    return kspan_open(disks, device->disk_count ? device->disk_count : 1, span, io);
 }
 
 static void damage_note(void *context, enum kcheck_level level, const char *name, const char *text)
@@ -307,14 +317,14 @@ static void state_run(struct walk *walk, const struct crash *crash)
         return;
     }
     char said[160] = "";
-    struct span_report span;
-    struct disk_io disk;
-    int started = device_start(walk->device, &disk, &span);
-    struct kcheck_io io = { walk->device, disk.bytes, image_read };
+    struct kspan span;
+    struct kcheck_io io;
     struct kcheck_options how = { .context = said, .report = damage_note };
     struct kcheck_result own;
-    bool ask = walk->result->states % 16 == 8 && !started;
-    if (ask)
+    bool ask = walk->result->states % 16 == 8;
+    memset(&own, 0, sizeof own);
+    own.error = ask ? kcheck_start(walk->device, &span, &io) : 0;
+    if (ask && !own.error)
         kcheck_image(&io, &how, &own);
     bool again = again_wanted(walk, crash);
     bool known = state_check(walk, crash->garbled, &k, &store);
