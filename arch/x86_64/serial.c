@@ -1,8 +1,8 @@
 /*
  * serial.c - two 16550 ports: COM1 is the console, COM2 takes the log.
  *
- * Output is polled: QEMU takes bytes as fast as they come. Input of the console is an interrupt,
- * from when the console wants it.
+ * Output is polled: QEMU takes bytes as fast as they come, unless nobody reads them there. Input of
+ * the console is an interrupt, from when the console wants it.
  *
  * Locks: the caller's for output (serial.h); input is handled by CPU 0 only.
  */
@@ -16,7 +16,7 @@ enum { STATUS_INPUT = 1, STATUS_EMPTY = 0x20, STATUS_SENT = 0x40, FIFO_BYTES = 1
 enum { POLLS_MAX = 100000, QUIET_LOOKS = 500 };
 
 static const uint16_t base[] = {0x3f8, 0x2f8};
-static bool present[2];
+static bool present[2], stuck[2];           /* stuck: it took nothing for as long as one waits */
 static unsigned burst[2] = {1, FIFO_BYTES}; /* bytes that a port takes; the console's FIFO is off */
 static void (*take_input)(char c);
 
@@ -37,26 +37,31 @@ void serial_init(void)
 
 bool serial_present(enum serial_port port) { return present[port]; }
 
-/* serial_ready waits until the port takes burst[port] bytes more; false: it takes none. */
-static bool serial_ready(enum serial_port port)
+/* serial_ready: does the port take burst[port] bytes more? One that is stuck is not waited for. */
+static bool serial_ready(enum serial_port port, bool waits)
 {
-    for (int i = 0; i < POLLS_MAX; i++) {
+    for (int i = waits && !stuck[port] ? POLLS_MAX : 1; i > 0; i--) {
         if (in8(base[port] + STATUS) & STATUS_EMPTY)
-            return true;
+            return !(stuck[port] = false);
         arch_serve_shootdown();
     }
+    stuck[port] |= waits;
     return false;
 }
 
-void serial_write(enum serial_port port, const char *text, size_t n)
+size_t serial_write(enum serial_port port, const char *text, size_t n, bool waits)
 {
-    if (!present[port])
-        return;
-    for (size_t i = 0; i < n; i++) {
-        if (i % burst[port] == 0 && !serial_ready(port))
-            return;
+    for (size_t i = 0; i < n && present[port]; i++) {
+        if (i % burst[port] == 0 && !serial_ready(port, waits))
+            return i;
         out8(base[port] + DATA, (uint8_t)text[i]);
     }
+    return n;
+}
+
+bool serial_sent(enum serial_port port)
+{
+    return !present[port] || in8(base[port] + STATUS) & STATUS_SENT;
 }
 
 /* serial_drain waits before the power goes: a real port sends 11 bytes a millisecond, so it has up
@@ -64,7 +69,7 @@ void serial_write(enum serial_port port, const char *text, size_t n)
 void serial_drain(void)
 {
     for (unsigned p = 0; p < ARRAY_COUNT(base); p++)
-        for (int i = 0; present[p] && i < POLLS_MAX && !(in8(base[p] + STATUS) & STATUS_SENT); i++)
+        for (int i = 0; i < POLLS_MAX && !serial_sent(p); i++)
             ;
 }
 

@@ -25,8 +25,8 @@ static void print(const char *format, va_list arguments)
     static char line[256];
     int n = vsnprintk(line, sizeof line, format, arguments);
     size_t bytes = MIN((size_t)MAX(n, 0), sizeof line - 1);
-    serial_write(SERIAL_CONSOLE, line, bytes);
-    serial_write(SERIAL_LOG, line, bytes);
+    serial_write(SERIAL_CONSOLE, line, bytes, true);
+    serial_write(SERIAL_LOG, line, bytes, true);
 }
 
 void panic_print(const char *format, ...)

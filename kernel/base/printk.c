@@ -26,15 +26,14 @@ static struct {
 /* Sends what the port has not had yet. */
 static void show(void)
 {
-    if (log.port < 0)
-        return;
     if (log.end - log.shown > LOG_BYTES)
         log.shown = log.end - LOG_BYTES;
-    while (log.shown < log.end) {
-        size_t at = log.shown % LOG_BYTES;
-        size_t n = MIN(LOG_BYTES - at, log.end - log.shown);
-        serial_write((enum serial_port)log.port, log.ring + at, n);
-        log.shown += n;
+    while (log.port >= 0 && log.shown < log.end) {
+        size_t at = log.shown % LOG_BYTES, n = MIN(LOG_BYTES - at, log.end - log.shown),
+               taken = serial_write((enum serial_port)log.port, log.ring + at, n, true);
+        log.shown += taken;
+        if (taken < n)
+            return;                    /* the rest comes with the next line */
     }
 }
 

@@ -39,6 +39,11 @@ struct block_device *block_find(const char *name)
     return NULL;
 }
 
+struct block_device *block_at(unsigned number)
+{
+    return number < device_count ? devices[number] : NULL;
+}
+
 void block_register(struct block_device *d)
 {
     if (device_count == DEVICES_MAX || block_find(d->name) != NULL) {

@@ -45,6 +45,7 @@ struct block_request {
 };
 
 struct block_device *block_find(const char *name); /* NULL: no such disk */
+struct block_device *block_at(unsigned number);    /* NULL: there are not so many */
 /* Fills a request in. Segments, count and the rest of its life are the caller's. */
 void block_prepare(struct block_request *r, struct block_device *d, enum block_operation operation,
                    uint64_t offset_bytes, struct block_segment *segments, unsigned segment_count);

@@ -9,10 +9,12 @@
  *   CN1  `ready` holds what may be read: in cooked mode whole lines, ends of file (one zero byte
  *       stands for such an end, as typed zeros are dropped), and Ctrl-C where no process was in the
  *       foreground.
- *   CN2  Echo and output never wait for readers; what no longer fits is dropped, of lines whole
- *        ones and what stands behind LINE_BYTES, and the log tells how much.
+ *   CN2  Echo never waits, and input not for readers; what no longer fits is dropped, of lines
+ *        whole ones and what stands behind LINE_BYTES, and the log tells how much.
+ *   CN3  What a program writes goes out whole, by chunks, or its write says how much did: it waits
+ *        until the port has sent them, and others that write wait for it, but nobody else.
  *
- * Locks: console.lock (RANK_FILE) guards modes and input, and orders what is written.
+ * Locks: console.lock (RANK_FILE) guards modes, input, and whose chunk is on its way.
  */
 #include "file/console.h"
 
@@ -26,6 +28,7 @@
 enum { ICRNL = 0000400, OPOST = 1, ONLCR = 4 };
 enum { ISIG = 1, ICANON = 2, ECHO = 010, ECHOE = 020, ECHOK = 040, IEXTEN = 0100000 };
 enum { CTRL_C = 3, CTRL_D = 4, BACKSPACE = 8, CTRL_U = 21, CTRL_W = 23, DELETE = 127 };
+#define LOOK_NS 1000000ull      /* a writer looks so often whether the port takes more */
 enum { VINTR = 0, VERASE = 2, VKILL = 3, VEOF = 4, VTIME = 5, VMIN = 6 };
 
 static struct {
@@ -36,6 +39,7 @@ static struct {
     char ready[READY_BYTES];
     uint64_t ready_end, ready_start, dropped;
     struct list waiters;               /* threads, by wait_link */
+    struct thread *writer;             /* CN3: has sent a part of its chunk; NULL: none */
 } console = {
     .lock = LOCK_INIT(RANK_FILE, "console"), .waiters = LIST_INIT(console.waiters),
     .modes = {
@@ -48,17 +52,23 @@ static struct {
 
 /* ---- output; console.lock held ---- */
 
-static void put(const char *text, size_t bytes)
+/* put sends what the port takes now; of how many bytes. */
+static size_t put(const char *text, size_t bytes)
 {
-    char out[2 * CHUNK_BYTES];
-    size_t n = 0;
     bool returns = (console.modes.output & (OPOST | ONLCR)) == (OPOST | ONLCR);
-    for (size_t i = 0; i < bytes; i++) {
-        if (text[i] == '\n' && returns)
-            out[n++] = '\r';
-        out[n++] = text[i];
+    size_t done = 0, plain = 0;
+    while (done < bytes) {
+        bool ends = text[done + plain] == '\n' && returns;
+        if (!ends && ++plain < bytes - done)
+            continue;
+        size_t taken = serial_write(SERIAL_CONSOLE, text + done, plain, false);
+        done += taken;
+        if (taken < plain || (ends && serial_write(SERIAL_CONSOLE, "\r\n", 2, false) < 2))
+            break;
+        done += ends;
+        plain = 0;
     }
-    serial_write(SERIAL_CONSOLE, out, n);
+    return done;
 }
 
 static void echo(const char *text)
@@ -208,16 +218,42 @@ static long console_read(struct file *f, void *to, size_t bytes, uint64_t at)
     return result;
 }
 
+/* write_chunk waits until the port has sent all of it (CN3): 0, or why it did not; *done: how many
+ * bytes went. */
+static int write_chunk(const char *text, size_t bytes, bool waits, size_t *done)
+{
+    bool sent = false;
+    int e = 0;
+    for (*done = 0; !sent && (e == 0 || e == -ETIMEDOUT);) {
+        lock_acquire(&console.lock);
+        if (console.writer == NULL || console.writer == thread_this()) {
+            *done += put(text + *done, bytes - *done);
+            sent = *done == bytes && serial_sent(SERIAL_CONSOLE);
+            console.writer = sent ? NULL : thread_this();
+        }
+        lock_release(&console.lock);
+        if (!sent)
+            e = waits ? thread_park_until_signal(arch_time_ns() + LOOK_NS) : -EAGAIN;
+    }
+    lock_acquire(&console.lock);
+    if (console.writer == thread_this())
+        console.writer = NULL;
+    lock_release(&console.lock);
+    return sent ? 0 : e;
+}
+
 static long console_write(struct file *f, const void *from, size_t bytes, uint64_t at)
 {
-    (void)f, (void)at;
-    for (size_t done = 0; done < bytes; done += CHUNK_BYTES) {
-        lock_acquire(&console.lock);
-        put((const char *)from + done, MIN(bytes - done, CHUNK_BYTES));
-        lock_release(&console.lock);
+    size_t done = 0, more;
+    int e = 0;
+    (void)at;
+    while (e == 0 && done < bytes) {
+        e = write_chunk((const char *)from + done, MIN(bytes - done, CHUNK_BYTES),
+                        !(f->flags & O_NONBLOCK), &more);
+        done += more;
         thread_breathe();
     }
-    return (long)bytes;
+    return done ? (long)done : e;
 }
 
 const struct file_operations console_operations = {

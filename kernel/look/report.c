@@ -66,7 +66,6 @@ static const char *state_of(const struct view *v)
 /* Publications, transactions of p (NULL: all), disks. */
 static void report_store(const struct process *p)
 {
-    static const char *const disks[] = {"store", "store2", "import", "export"};
     unsigned others = 0;
     char step[17];
     say("  the store: %lu publications; the last step that a manager told: %s, %lu us ago\n",
@@ -84,13 +83,12 @@ static void report_store(const struct process *p)
     }
     if (others)
         say("  %u transactions of others\n", others);
-    for (unsigned i = 0; i < ARRAY_COUNT(disks); i++) {
-        const struct block_device *d = block_find(disks[i]);
-        if (d && d->opened)
+    const struct block_device *d;
+    for (unsigned i = 0; (d = block_at(i)); i++)
+        if (d->opened)
             say("  disk %s: %u requests under way; %lu reads, %lu writes, %lu flushes, %lu "
                 "errors\n",
                 d->name, d->in_flight, d->reads, d->writes, d->flushes, d->errors);
-    }
 }
 
 void report_panic(void)

@@ -5,9 +5,12 @@ One machine for the editing, a second one on the same store for the history: the
 SIGKILL, so what the second remembers was committed when it was typed.
 """
 
+import contextlib
 import os
 import re
 import signal
+import subprocess
+import time
 
 from machine import ANSWER_TIMEOUT_S, PROMPT, Machine, tap
 
@@ -149,6 +152,33 @@ def test_the_history_outlives_the_machine():
     machine = Machine(STORE)
     older_line("\x1b[A", "echo remember me", r"\nremember me")
     machine.type("history 3\r", r"\n +\d+  echo remember me\n.*history 3\n.*katydid> ")
+
+
+LINES, LINE = 2000, "0123456789" * 4      # more than all buffers on the way hold
+
+
+def test_ctrl_c_ends_a_program_that_waits_for_a_terminal_that_does_not_read():
+    machine.type(f"sh -c 'repeat {LINES} echo {LINE}'; echo status $?\r", rf"\n{LINE}\n")
+    seen = machine.type("\x03", r"status 130\n.*katydid> ")
+    assert seen.count(LINE) < LINES, "all of it came, though nobody read"
+
+
+def test_a_terminal_that_reads_late_loses_nothing_and_others_go_on():
+    log = STORE + ".log"
+    late = Machine(STORE + ".late", "--record", log)
+    try:
+        os.write(late.here, f"A=honey; sh -c \"sleep 1; todo add milk-and-$A\" & repeat {LINES} echo {LINE}; wait; echo over\r".encode())
+        recorded, until = b"", time.monotonic() + ANSWER_TIMEOUT_S
+        while b"milk-and-honey" not in recorded:        # what another program commits meanwhile
+            assert time.monotonic() < until, "a program that writes nothing is blocked"
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                raise AssertionError(f"it ended with {late.process.wait(0.1)}")
+            with open(log, "rb") as data:
+                recorded = data.read()
+        seen = late.expect(r"\nover\n")
+        assert len(re.findall(rf"^{LINE}$", seen, re.M)) == LINES, f"some of {LINES} lines are lost"
+    finally:
+        late.kill()
 
 
 def test_halt_ends_the_machine():

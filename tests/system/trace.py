@@ -257,12 +257,13 @@ def report_has(text, *patterns):
 
 
 def test_a_killed_program_leaves_a_report():
-    result = guest("--add", program("wild", WILD), "-c", "wild")
+    result = guest("--store3", os.path.join(TMP, "three"), "--add", program("wild", WILD), "-c", "wild")
     assert result.returncode == 139, result
     report_has(result.stderr, r"wild\[\d+\]: killed: nothing is mapped there: store to 0x123456789000",
                r"^ +body at .*wild\.c:7$", r"  rip 000000000040\w+  rsp ", r" cr2 0000123456789000$",
                r"view \d+: COMMIT pages 0x1, ticket 0x\w+, csn 0x\w+$", STEP,
-               r"view \d+, ticket \d+: runs, 1 copies", r"disk store: \d+ requests under way")
+               r"view \d+, ticket \d+: runs, 1 copies", r"disk store: \d+ requests under way",
+               r"disk store3: \d+ requests under way")
 
 
 def test_a_panic_leaves_a_report():
