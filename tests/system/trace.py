@@ -94,6 +94,7 @@ int main(void)
 }
 """
 INIT = r"""
+void files_make(void);
 #include <katydid/call.h>
 static void start(const char *path, const char *argument)
 {
@@ -104,6 +105,7 @@ static void start(const char *path, const char *argument)
 int main(void)
 {
     struct kd_system_info i = {0};
+    files_make();
     start("/bin/store", 0);
     while (kd_call3(KD_NAME_FIND, (long)"store", 0, 0) < 0)
         kd_call3(24, 0, 0, 0);
@@ -126,11 +128,11 @@ def guest(*words):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
 
 
-def program(name, text):
+def program(name, text, *others):
     path = os.path.join(folder.name, name)
     with open(path + ".c", "w", encoding="ascii") as out:
         out.write(text)
-    subprocess.run(["scripts/katydid-cc", path + ".c", "-o", path], cwd=ROOT, check=True)
+    subprocess.run(["scripts/katydid-cc", path + ".c", *others, "-o", path], cwd=ROOT, check=True)
     return path
 
 
@@ -257,7 +259,7 @@ def report_has(text, *patterns):
 
 
 def test_a_killed_program_leaves_a_report():
-    result = guest("--store3", os.path.join(TMP, "three"), "--add", program("wild", WILD), "-c", "wild")
+    result = guest("--store3", os.path.join(folder.name, "three"), "--add", program("wild", WILD), "-c", "wild")
     assert result.returncode == 139, result
     report_has(result.stderr, r"wild\[\d+\]: killed: nothing is mapped there: store to 0x123456789000",
                r"^ +body at .*wild\.c:7$", r"  rip 000000000040\w+  rsp ", r" cr2 0000123456789000$",
@@ -267,7 +269,7 @@ def test_a_killed_program_leaves_a_report():
 
 
 def test_a_panic_leaves_a_report():
-    result = guest("--add", program("init", INIT), "-c", "unused")
+    result = guest("--add", program("init", INIT, "user/init/files.c", "user/init/ustar.c"), "-c", "unused")
     assert result.returncode == 122, result
     report_has(result.stderr, r"^PANIC: init ended with status 5", r"^ +process_end at kernel/process/process\.c:\d+$",
                r"^  rip ffffffff8\w+  rsp ", r"cpu \d \d+\[\d+\] view \d+: COMMIT pages 0x\w+, ticket ",
