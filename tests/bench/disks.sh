@@ -3,7 +3,8 @@
 # and Seeger. Disks are files with a service time (slow-disks.py), as a host's disks have none that could be told. Each
 # point is a tree of its own and two boots: it is built on files, then asked cold, with memory for 5 % of it.
 # QUERIES=N (1000), SEEK_US, TRANSFER_US; the picture is build/bench/disks.svg. Some minutes.
-set -eu
+set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
 queries=${QUERIES:-1000} seek=${SEEK_US:-3000} transfer=${TRANSFER_US:-6000}
 scratch=$(mktemp -d)
@@ -29,6 +30,7 @@ ask() {
     done
     rm -f "$scratch"/[0-9] "$scratch/signal" "$scratch/end"
     mkfifo "$scratch/end"
+    : >"$scratch/ready"
     tests/bench/slow-disks.py "$scratch" 2 "$seek" "$transfer" "${files[@]}" <"$scratch/end" >"$scratch/ready" &
     exec 9>"$scratch/end"
     until grep -q ready "$scratch/ready"; do sleep 0.1; done
@@ -41,7 +43,8 @@ ask() {
 for rule in 0 1; do
     for parts in 1 2 3 4; do
         build $parts $rule
-        echo "rule $rule $(ask $parts)"
+        row=$(ask $parts)
+        echo "rule $rule $row"
     done
 done | tee "$scratch/rows" >&2
 mkdir -p build/bench

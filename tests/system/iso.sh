@@ -4,6 +4,7 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
+[ -e build/katydid.iso ] || { echo "Bail out! no build/katydid.iso: make iso"; exit 1; }
 boot() { scripts/run "$@" --no-store --timeout 280 -c 'echo booted' 2>"$TEST_TMP/stderr" || cat "$TEST_TMP/stderr"; }
 
 is iso_boots_by_bios booted "$(boot --iso)"

@@ -109,6 +109,11 @@ sed '/"container": "web", /s/{"container": "web", [^}]*}/{"zeros": 8}/' "$TEST_T
 is "a container comes before those that point into it" "0 0" \
     "$($K import --quiet "$TO" "$TEST_TMP/web2.first" >/dev/null; echo $?) $($K import --quiet "$TO" "$TEST_TMP/web.jl" >/dev/null; echo $?)"
 ok "web exports the same lines" cmp "$TEST_TMP/web.jl" <($K export --quiet "$TO" web)
+$K export --quiet -p "$TEST_TMP/web" "$TO" web >"$TEST_TMP/named.jl"
+is "types are told by text where a root or a program has it, and read back as that or as their numbers" "struct root struct spot 0 same" \
+    "$(grep -o '"type": "[^"]*", "data"' "$TEST_TMP/named.jl" | sed 's/"type": "\(.*\)", "data"/\1/' | sort -u | line) \
+$($K import --quiet --name named "$TO" "$TEST_TMP/named.jl" >/dev/null; echo $?) \
+$(cmp -s <($K export --quiet -p "$TEST_TMP/web" "$TO" named | tail -n +2) <(tail -n +2 "$TEST_TMP/named.jl") && echo same)"
 is "an import under a name that is taken is refused" 3 "$($K import --quiet "$TO" "$TEST_TMP/todo.jl" 2>/dev/null; echo $?)"
 is "and goes under another" 0 "$($K import --quiet --name todo2 "$TO" "$TEST_TMP/todo.jl" >/dev/null; echo $?)"
 is "raw bytes have no objects to export" "1 1" \

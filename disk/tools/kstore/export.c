@@ -3,12 +3,14 @@
  *
  *     {"container": "todo", "version": 1, "root": 4064, ...}
  *     {"page": 0, "marked": true}
- *     {"object": 4064, "bytes": 16, "type": 1846205327, "data": [{"object": 4016}, {"zeros": 8}]}
+ *     {"object": 4064, "bytes": 16, "type": "struct list", "data": [{"object": 4016}, {"zeros": 8}]}
  *     {"named": "index", "object": 3968, "bytes": 64}
  *     {"end": 3}
  *
  * An object is known by its place: how many bytes behind the container's beginning it lies. No
  * address is written, so a container that was imported elsewhere exports the same lines.
+ *
+ * A type is told by its text if that is known (heap.c), else by the number that the store keeps.
  *
  * A store keeps no description of types, so what is a pointer is told by its value, as for `kstore
  * leaks`: 8 bytes anywhere that are the address of a byte of an object, in any container; or, at a
@@ -214,8 +216,14 @@ static int object_out(struct export *x, const struct heap_object *o)
     uint8_t *bytes = calloc(1, (size_t)o->bytes + 8);
     int error = bytes ? object_read(x, o, bytes) : -ENOMEM;
     if (!error) {
-        printf("{\"object\": %llu, \"bytes\": %u, \"type\": %u, \"data\": [",
-               (unsigned long long)place_of(x, x->container, o->address), o->bytes, o->type);
+        const char *type = heap_type_text(x->heap, o->type);
+        printf("{\"object\": %llu, \"bytes\": %u, \"type\": ",
+               (unsigned long long)place_of(x, x->container, o->address), o->bytes);
+        if (type)
+            text_out(type, STORE_NAME_BYTES);
+        else
+            printf("%u", o->type);
+        printf(", \"data\": [");
         data_out(x, bytes, o->bytes);
         printf("]}\n");
         x->objects++;

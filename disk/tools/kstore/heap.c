@@ -107,17 +107,23 @@ static int program_learn(struct heap *heap, const char *path)
     return error;
 }
 
-static const char *type_show(const struct heap *heap, uint32_t type, char out[64])
+const char *heap_type_text(const struct heap *heap, uint32_t type)
 {
     const struct type_text *t = text_find(heap, type);
+    return t && t->text[0] ? t->text : NULL;
+}
+
+static const char *type_show(const struct heap *heap, uint32_t type, char out[64])
+{
+    const char *text = heap_type_text(heap, type);
     if (!type)
         return "(no type)";
     if (type & SLOT_TYPE_NAME)
         return "(with a name)";
     if (type == SLOT_TYPE_ARENA)
         return "(an arena)";
-    if (t && t->text[0])
-        return t->text;
+    if (text)
+        return text;
     snprintf(out, 64, "type %#x", type);
     return out;
 }

@@ -96,7 +96,7 @@ static int text(struct json *j, char *out, size_t most)
 
 /* ---- keys */
 
-enum value { VALUE_NUMBER, VALUE_BIT, VALUE_TEXT, VALUE_REFERENCE };
+enum value { VALUE_NUMBER, VALUE_BIT, VALUE_TYPE, VALUE_TEXT, VALUE_REFERENCE };
 struct key {
     const char *name;
     enum value value;
@@ -137,6 +137,15 @@ static const struct key reference_keys[] = {
     { 0 },
 };
 
+/* A type's text, as the number that is kept. */
+static int type_read(struct json *j, uint64_t *type)
+{
+    char name[STORE_NAME_BYTES];
+    int error = text(j, name, sizeof name);
+    *type = error ? 0 : slot_type_of(name);
+    return error;
+}
+
 static int key_read(struct json *j, const struct key *key, void *into)
 {
     void *to = (char *)into + key->at;
@@ -148,9 +157,13 @@ static int key_read(struct json *j, const struct key *key, void *into)
         ((struct import_ref *)to)->given = true;
         ((struct import_ref *)to)->line = j->m->line;
         return keys_read(j, reference_keys, to, NULL);
+    case VALUE_TYPE:
+        if (next_is(j) == '"')
+            return type_read(j, to);
+        /* fallthrough */
     default:
         error = number(j, to);
-        if (!error && key->value == VALUE_BIT && *(uint64_t *)to >> 32)
+        if (!error && key->value != VALUE_NUMBER && *(uint64_t *)to >> 32)
             error = import_wrong(j->m, "\"%s\" is too large", key->name);
         return error;
     }
@@ -249,7 +262,7 @@ static const struct key page_keys[] = {
 static const struct key object_keys[] = {
     { "object", VALUE_NUMBER, offsetof(struct import_line, object) },
     { "bytes", VALUE_NUMBER, offsetof(struct import_line, bytes) },
-    { "type", VALUE_BIT, offsetof(struct import_line, type) },
+    { "type", VALUE_TYPE, offsetof(struct import_line, type) },
     { 0 },
 };
 static const struct key name_keys[] = {
