@@ -60,7 +60,7 @@ def test_help_says_of_each_program_what_it_is_and_of_nothing_twice():
     programs = said[said.index("Programs (NAME --help says more):") + 1:-1]
     assert len(programs) > 10 and all(len(line.split()) > 1 and len(line) <= 80 for line in programs), programs
     assert "  todo         a to-do list in memory that persists" in programs, programs
-    machine.type("help todo\r", r"\ntodo   a to-do list in memory that persists; a program: todo --help\n")
+    machine.type("help todo\r", r"\ntodo   a to-do list in memory that persists: todo --help\n")
 
 
 def test_the_board_editor_has_a_prompt():

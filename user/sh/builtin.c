@@ -472,9 +472,9 @@ static int help_of(const struct io *io, const char *word)
             return dprintf(io->out, "%s %s\n", word, help ? help : "  another name") < 0;
         }
     snprintf(path, sizeof(path), "/bin/%s", word);
+    const char *what = program_help(word, line);
     if (access(path, X_OK) == 0)
-        return dprintf(io->out, "%s   %s; a program: %s --help\n", word,
-                       program_help(word, line) ? strchr(line, ' ') + 1 : "", word) < 0;
+        return dprintf(io->out, "%s   %s: %s --help\n", word, what ? what : "a program", word) < 0;
     dprintf(io->error, "help: %s: no command and no program\n", word);
     return 1;
 }

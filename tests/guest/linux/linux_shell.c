@@ -57,7 +57,8 @@ static const struct {
     { "A=y; A=x sh -c 'echo $A'; echo $A $?", "x\ny 0\n", 0 },
     { "help pwd", "pwd where you are\n", 0 },
     { "help wn none 2> /tmp/e; echo $?; cat /tmp/e",
-      "wn is a program: wn --help\n1\nhelp: none: no command and no program\n", 0 },
+      "wn   WordNet, read from the container where wn-import put it: wn --help\n1\n"
+      "help: none: no command and no program\n", 0 },
     { "echo 'open", "", 2 },
     { "echo a | | echo b", "", 2 },
     { "&& true", "", 2 },
