@@ -3,7 +3,7 @@
  *
  *     {"container": "todo", "version": 1, "root": 4064, ...}
  *     {"page": 0, "marked": true}
- *     {"object": 4064, "bytes": 16, "type": "struct list", "data": [{"object": 4016}, {"zeros": 8}]}
+ *     {"object": 4064, "bytes": 16, "type": "struct list", "data": [{"object": 4016}]}
  *     {"named": "index", "object": 3968, "bytes": 64}
  *     {"end": 3}
  *
