@@ -225,8 +225,9 @@ static const struct {
       "perhaps made durable. The next one finds the store again: look, then go on" },
     { EPROTO,
       "the layout does not match: the container or name holds another type, version or size; "
-      "open it with the program that made it. If that is older than this one, this one has to call "
-      "ps_upgrade before ps_open; an upgrade that was cut off is finished by it" },
+      "open it with the program that made it. If that is older than this one, this one has to "
+      "call ps_upgrade before ps_open, from the type and version that the shell's `containers` "
+      "tells; an upgrade that was cut off is finished by it" },
     { EPROTOTYPE, "the structure was set up with another key, record, order, flags or node size: "
                   "open it with the "
                   "types of the program that made it" },

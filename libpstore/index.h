@@ -20,6 +20,9 @@
  * Bounds: 512 MiB and 253 bytes of a string; 1,024 changes in a transaction, each of another key,
  * of at most 256 pages (fewer with a small log), else its commit is -E2BIG; 16 indexes.
  *
+ * A key has one value: index.md says what to do for several objects of one name, and how indexes
+ * are made anew in a store that objects were imported into.
+ *
  * Keys and values are copied. Errors are -errno, or NULL with errno: -EPERM outside of a
  * transaction; -EINVAL, the index is not open; -EUCLEAN, it is damaged; -EOVERFLOW, the string is
  * too long; -EROFS, it was opened without PS_WRITE, or this is a snapshot; -EMFILE, too many

@@ -141,6 +141,7 @@ int ps_encoder(ps_container *c, int encoder);
  * called again: in the same commit `to` becomes the root and `from` is freed. Like any function of
  * a transaction it may be run again. Pointers to the old root are the step's to change.
  * Until an upgrade in batches is done, ps_open with either layout fails (-EPROTO).
+ * PS_LAYOUT_AS gives `from` the type that the container has by the old program's name for it.
  * To be called before ps_open, at each start; one call for each version (1 to 2, then 2 to 3).
  * 0: it is done, or the container is of another layout than `from` (ps_open will say if that is
  * right), or there is none. -EBUSY: somebody has it open, perhaps this process; -EINVAL: a version

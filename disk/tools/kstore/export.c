@@ -318,14 +318,18 @@ int export_main(int count, char **words)
     int error = c ? 0 : -ENOENT;
     struct export x = { .heap = &heap, .pages = { .view = heap.view, .page = UINT64_MAX },
                         .container = c };
-    if (c) {
+    if (c && heap_is_index(c)) {
+        error = wrong(&x, "it is an index; the program that has it makes it anew from its objects "
+                          "(libpstore/index.md)", 0);
+    } else if (c) {
         x.number = (uint32_t)(c - heap.view->model.containers);
         error = container_out(&x);
     }
     progress_end();
     if (error == -EUCLEAN)
-        fprintf(stderr, "kstore: not exported: %s, at %#llx\n", x.wrong,
-                (unsigned long long)x.wrong_at);
+        fprintf(stderr, x.wrong_at ? "kstore: not exported: %s, at %#llx\n"
+                                   : "kstore: not exported: %s\n",
+                x.wrong, (unsigned long long)x.wrong_at);
     else if (error && c)
         fprintf(stderr, "kstore: %s\n", strerror(-error));
     heap_close(&heap);

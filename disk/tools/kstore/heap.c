@@ -107,6 +107,12 @@ static int program_learn(struct heap *heap, const char *path)
     return error;
 }
 
+bool heap_is_index(const struct kcontainer *container)
+{
+    static const char layout[] = "ps_index ";
+    return !strncmp(container->disk.layout.type, layout, sizeof layout - 1);
+}
+
 const char *heap_type_text(const struct heap *heap, uint32_t type)
 {
     const struct type_text *t = text_find(heap, type);

@@ -46,6 +46,8 @@ struct heap_object *heap_at(const struct heap *heap, uint64_t address);
 /* The number of a container's page at an address; UINT64_MAX: it has none there. */
 uint64_t heap_page_number(const struct kview *view, const struct kcontainer *container,
                           uint64_t address);
+/* Is it one that the store manager keeps for programs (libpstore/index.h)? */
+bool heap_is_index(const struct kcontainer *container);
 /* The text of a type, as far as a root or a program that was given has it; NULL. */
 const char *heap_type_text(const struct heap *heap, uint32_t type);
 struct heap_pages {                     /* the page that was read last; page: UINT64_MAX at first */

@@ -97,19 +97,12 @@ static void object_look(struct walk *w, const struct heap_object *o)
     }
 }
 
-/* Layouts of server-kept indexes begin so. */
-#define INDEX_LAYOUT "ps_index "
-
-static bool is_index(const struct kcontainer *container)
-{
-    return !strncmp(container->disk.layout.type, INDEX_LAYOUT, strlen(INDEX_LAYOUT));
-}
 
 /* The values in an index's pages lead to objects. */
 static int index_page_look(void *walk, const struct kheap_page *page)
 {
     uint64_t word = 0;
-    if (is_index(page->container))
+    if (heap_is_index(page->container))
         part_look(walk, page->bytes, sizeof page->bytes, &word);
     return 0;
 }
@@ -119,7 +112,7 @@ static int indexes_look(struct walk *w)
     const struct kmodel *model = &w->heap->view->model;
     bool any = false;
     for (uint32_t i = 0; i < model->container_count; i++)
-        any |= is_index(&model->containers[i]);
+        any |= heap_is_index(&model->containers[i]);
     return any ? kheap_pages(w->heap->view, index_page_look, w) : 0;
 }
 
