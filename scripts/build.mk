@@ -65,7 +65,7 @@ KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES) $(STORE_S
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) build/host/kstore
 SAME_SOURCES    := tests/same/log.c tests/disk/lib/shape.c $(WORLD_PARTS) $(STORE_SOURCES)
 COVERED_TESTS   := $(patsubst %,build/coverage/test_%,store decide errors formats agree hostile chain grow kcheck \
-                   calls craft corners hash open spill scarce checkpoint unflushed recovery one_fault upgrade scrub \
+                   calls craft corners wide_free hash open spill scarce checkpoint unflushed recovery one_fault upgrade scrub \
                    scrub_closed)
 FUZZERS         := $(addprefix build/fuzz/,image log kcheck corpus parsers) build/tests/host/test_parsers
 
