@@ -1,0 +1,53 @@
+/* history.h - what the parts of kernel_history share: sizes, records, and its own manager. */
+#ifndef HISTORY_H
+#define HISTORY_H
+
+#include "store_client.h"
+#include "../../../history/check.h"
+
+enum {
+    WORKERS = 8, PROCESSES = 3,
+    PAGES_MAX = 512, WORDS = 4, STEP = 170, /* words of a page that are used: 0, 170, 340, 510 */
+    HOG_PAGES = 20480, HOG_GROUP = 64,
+    TXNS = 3, ATTEMPTS = 16, ACCESSES = 180,
+    KIND_OPEN = 1, KIND_NEXT = 2,
+    OWN = 0, SCARCE = 1, STORE = 2,     /* the parts */
+};
+
+/* What one worker did in one history. It fits a page, as a message of more wants frames that lie
+ * side by side, which may never come where memory is full. */
+struct record {
+    struct history_txn txns[ATTEMPTS];
+    struct history_access accesses[ACCESSES];
+    uint32_t txn_count, access_count;
+};
+_Static_assert(sizeof(struct record) < 4000, "a message of one page");
+/* What the parent tells a worker in the words of its answers. */
+enum { SAY_HISTORY, SAY_SEED, SAY_PAGES, SAY_STRIDE, SAY_WORKER, SAY_PART };
+
+extern uint64_t base, hog_base, *stamps; /* of the pages, and the counter that all share */
+static inline long call(long number, long a, long b, long c) { return kd_call3(number, a, b, c); }
+
+static inline uint64_t next(uint64_t *x)
+{
+    *x ^= *x << 13, *x ^= *x >> 7, *x ^= *x << 17;
+    return *x >> 11;
+}
+static inline uint64_t mixed(uint64_t a, uint64_t b)
+{
+    uint64_t x =
+        (a + 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull ^ (b + 1) * 0xc4ceb9fe1a85ec53ull;
+    return (x ^ x >> 29) | 1;
+}
+static inline volatile uint64_t *word_at(uint64_t page, uint64_t word)
+{
+    return (volatile uint64_t *)(base + page * KD_PAGE_BYTES) + word * STEP;
+}
+
+/* ---- manager.c ---- */
+extern int control, object, hog, stamp_object;  /* control: the port of the parent */
+extern uint64_t seed, groups, recalls, own_base;
+/* The manager of parts OWN and SCARCE begins: are its objects and threads there? */
+int manager_start(void);
+
+#endif
