@@ -1,6 +1,6 @@
 /*
- * test_wide_free.c - a free of more pages than the disk has extents: it goes by extent, over applied
- * pages and planned ones, and memory may end in the middle of it.
+ * test_wide_free.c - a free of more pages than the disk has extents: it goes by extent, over pages
+ * that are applied or planned, and memory may end in the middle of it.
  */
 #include "stage.h"
 
