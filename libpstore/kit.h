@@ -74,7 +74,8 @@ size_t ps_area_bytes(const ps_area *a);         /* whole pages, if it is shared 
  * message, at most PS_MESSAGE_MAX, and room for the answer. What serve returned, or -ETIMEDOUT,
  * -EMSGSIZE, -ENOSYS (no task), -EDEADLK (from serve itself). */
 int ps_ask(ps_area *a, void *message, size_t bytes, int timeout_ms);
-/* Answers a request for which serve returned PS_LATER. -ESRCH: nobody waits for it any more. */
+/* Answers a request for which serve returned PS_LATER. -ESRCH: nobody waits for it any more;
+ * -ENOMEM: the kernel had no memory for the data, and who asked has heard that. */
 int ps_answer(ps_area *a, uint64_t token, int result, const void *data, size_t bytes);
 
 /* ---- latches and semaphores: in the area's memory, 8-byte aligned ---- */
