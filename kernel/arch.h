@@ -124,7 +124,7 @@ enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL 
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
 /* the same while ... trace_call.c */
 int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
-extern bool trace_faults;  /* ... somebody traces, or stretches are measured */
+extern bool trace_faults;  /* ... somebody traces */
 /* Any other exception in user mode: ends the process. process.c */
 void trap_user_exception(struct trap_frame *f, const char *what);
 /* System calls by number; arguments as they lie in the frame. syscall.c */

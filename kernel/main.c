@@ -45,7 +45,6 @@ _Noreturn void kmain(void)
     kmem_init();            /* kernel memory, made of frames */
     arch_init();            /* interrupts, clock */
     trace_init();           /* events */
-    stretch_init();         /* what CPUs do at a stretch, if it is asked for */
     trace_calls_init();     /* the table of system calls */
     thread_init();          /* from here on this is a thread; CPUs can run others */
     object_init();          /* memory objects and their pages */

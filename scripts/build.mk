@@ -196,6 +196,9 @@ build/tests/model-%: tests/model/%.cpp tests/model/small.h tests/model/engine.h 
 build/tests/model: $(wildcard tests/model/*.h tests/model/main.cpp) $(RULES)
 	$(call do,HOST,$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ \
 	    $(filter %.cpp,$^))
+# QEMU's plugin that measures stretches (scripts/run --stretch)
+build/tests/stretch.so: tests/stretch/stretch.c $(RULES)
+	$(call do,HOST,$(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS)) -shared -fPIC -o $@ $<)
 # libFuzzer's targets: the kernel's parsers, with the machine replaced; disk/, and what makes its first inputs
 build/fuzz/parsers: tests/fuzz/parsers.c tests/host/kernel_names.h $(wildcard kernel/*/*.[ch] arch/*/*.[ch]) $(RULES)
 	$(call do,FUZZ,$(FUZZING) $(PARSERS) -DFUZZ_PARSERS -Wno-unknown-attributes -o $@ $<)

@@ -20,7 +20,6 @@
 #include "memory/frame.h"
 #include "serial.h"
 #include "switch.h"
-#include "thread/trace.h"
 
 enum { IST_FATAL = 1 };               /* one stack for the three that never return */
 #define GATE_INTERRUPT 0x8e00         /* present, ring 0, interrupts off */
@@ -277,8 +276,6 @@ _Noreturn void arch_user_resume(const struct trap_frame *registers)
     f->cs = SELECTOR_USER_CODE;
     f->ss = SELECTOR_USER_DATA;
     f->rflags = (f->rflags & 0xcd5) | RFLAGS_IF | RFLAGS_FIXED; /* arithmetic flags, direction */
-    if (stretch_on)
-        stretch_end();
     trap_leave_to_user(f);
 }
 

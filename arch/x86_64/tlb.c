@@ -19,7 +19,6 @@
 #include "x86.h"
 #include "switch.h"
 #include "interrupt.h"
-#include "thread/trace.h"
 
 enum { SPINS_PER_PAUSE = 128 };
 
@@ -146,8 +145,6 @@ void arch_spin_hint(void)
 void arch_idle(void)
 {
     struct cpu *c = cpu_this();
-    if (stretch_on)
-        stretch_end();
     __atomic_store_n(&c->sleeping, 1, __ATOMIC_SEQ_CST);
     c->idle_since = arch_cycles();
     __asm__ volatile("sti\n\thlt\n\t.globl idle_halted\nidle_halted:\n\tcli" ::: "memory");

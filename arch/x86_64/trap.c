@@ -38,8 +38,6 @@ void trap_dispatch(struct trap_frame *f)
     struct cpu *c = cpu_this();
     if (c->idle_since)
         cpu_idle_ends(c);
-    if (stretch_on)
-        stretch_enter(TRAP_CALLS + (uint32_t)f->vector);
     if (!trap_from_user(f) && (f->vector < VECTOR_FIRST || f->rip != (uint64_t)idle_halted))
         panic_at(f, "%s in the kernel, vector %lu, error %lx", trap_name(f->vector), f->vector,
                  f->error);
@@ -49,8 +47,6 @@ void trap_dispatch(struct trap_frame *f)
         fpu_trap();
     else
         trap_user_exception(f, trap_name(f->vector));
-    if (stretch_on && trap_from_user(f))
-        stretch_end();
 }
 
 /* Where the kernel goes on after a fault at this instruction; 0: it must not fault there. */

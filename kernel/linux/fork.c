@@ -58,8 +58,6 @@ long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool se
     struct process *parent = process_this(), *p;
     if (!process_room())
         return -EAGAIN;
-    if (stretch_on)
-        stretch_enter(STRETCH_FORK);
     struct thread_begin *b = kalloc(sizeof(*b));
     int error = b ? child_make(parent, &p) : -ENOMEM;
     if (error) {
@@ -81,7 +79,6 @@ long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool se
         return error;
     }
     process_put(p);
-    stretch_point();
     return tid;
 }
 

@@ -5,7 +5,6 @@
  * line by line and not as a whole. It ends when the buffer is full.
  */
 #include "file/file.h"
-#include "base/symbol.h"
 #include "process/handle.h"
 #include "store/view.h"
 #include "process/vm.h"
@@ -184,15 +183,6 @@ static void say_threads(struct text *t, struct process *p)
     lock_release(&p->lock);
 }
 
-static void say_stretch(struct text *t, bool forget)
-{
-    struct stretch s = stretch_longest(forget);
-    uint64_t from = 0, to = 0;
-    const char *first = symbol_find(s.from, &from), *second = symbol_find(s.to, &to);
-    say(t, "%lu ticks, %s+%lx to %s+%lx, call %u, pid %d\n", s.ticks, first ? first : "", from,
-        second ? second : "", to, s.what, s.pid);
-}
-
 /* ---- the call ---- */
 
 static long say_process(struct text *t, unsigned what, int pid)
@@ -212,7 +202,7 @@ static long say_process(struct text *t, unsigned what, int pid)
 static long say_what(struct text *t, unsigned what, int pid)
 {
     uint64_t position = 0;
-    if ((what <= KD_LOOK_LOCKS || what == KD_LOOK_STRETCH) && !system_allows(KD_RIGHT_LOOK))
+    if (what <= KD_LOOK_LOCKS && !system_allows(KD_RIGHT_LOOK))
         return -EPERM;
     switch (what) {
     case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, t->size); return 0;
@@ -222,7 +212,6 @@ static long say_what(struct text *t, unsigned what, int pid)
             __atomic_store_n(&lock_counting, pid == 1, __ATOMIC_RELAXED);
         say_locks(t);
         return 0;
-    case KD_LOOK_STRETCH: say_stretch(t, pid == 1); return 0;
     case KD_LOOK_MAP:
     case KD_LOOK_THREADS:
     case KD_LOOK_HANDLES: return say_process(t, what, pid);

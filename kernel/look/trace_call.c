@@ -1,6 +1,5 @@
 /*
- * trace_call.c - who traces, and the calls and faults that are traced (tracing.md), or begin a
- * stretch (trace.h).
+ * trace_call.c - who traces, and the calls and faults that are traced (tracing.md).
  *
  * Owns      the table of system calls as trap.S uses it.
  * Not here  the rings (thread/trace.c).
@@ -17,7 +16,7 @@
 #include "store/right.h"
 #include "thread/trace.h"
 
-/* trap.S: trap_calls, or call_watched for what is traced or measured */
+/* trap.S: trap_calls, or call_traced for what is traced */
 trap_call *trap_table[TRAP_CALLS];
 bool trace_faults;
 struct trace_step trace_step;
@@ -36,7 +35,7 @@ static uint64_t mapped_at(const struct thread *t, vaddr_t at)
            (store && e & PTE_COPY ? KD_TRACE_COPY : 0);
 }
 
-static int fault_traced(struct trap_frame *f, vaddr_t at, unsigned flags)
+int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
     const struct thread *t = thread_this();
     if (t->process == tracer || !trace_on)
@@ -44,17 +43,6 @@ static int fault_traced(struct trap_frame *f, vaddr_t at, unsigned flags)
     trace_event(KD_TRACE_FAULT, flags & ~(unsigned)FAULT_PRESENT, at, trap_place(f));
     int e = trap_page_fault(f, at, flags);
     trace_event(KD_TRACE_FAULTED, 0, at, mapped_at(t, at));
-    return e;
-}
-
-int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
-{
-    bool whole = stretch_on && !(flags & FAULT_FROM_KERNEL);
-    if (whole)
-        stretch_enter(STRETCH_FAULT);
-    int e = fault_traced(f, at, flags);
-    if (whole)
-        stretch_end();
     return e;
 }
 
@@ -80,8 +68,10 @@ static void call_ended(unsigned number, const uint64_t a[6], uint64_t token, lon
         trace_event(KD_TRACE_BEGIN, v->txn.mode, v->txn.ticket, v->snapshot.at);
 }
 
-static long call_traced(unsigned number, const uint64_t a[6])
+/* Stands in trap_table for the call while somebody traces. */
+static long call_traced(const uint64_t a[6])
 {
+    unsigned number = (unsigned)trap_call_number(arch_user_frame(&thread_this()->arch));
     if (process_this() == tracer || !trace_on)
         return trap_calls[number](a);
     uint64_t token = 0;
@@ -97,18 +87,6 @@ static long call_traced(unsigned number, const uint64_t a[6])
     long result = trap_calls[number](a);
     call_ended(number, a, token, result);
     trace_event(KD_TRACE_RETURN, number, (uint64_t)result, 0);
-    return result;
-}
-
-/* Stands in trap_table for the call while somebody traces, or stretches are measured. */
-static long call_watched(const uint64_t a[6])
-{
-    unsigned number = (unsigned)trap_call_number(arch_user_frame(&thread_this()->arch));
-    if (!stretch_on)
-        return call_traced(number, a);
-    stretch_enter(number);
-    long result = call_traced(number, a);
-    stretch_end();
     return result;
 }
 
@@ -140,13 +118,13 @@ static void switch_points(bool on)
 {
     const char *choice = kernel_option("trace");
     for (unsigned i = 0; i < TRAP_CALLS; i++) {
-        bool traced = on && trap_calls[i] != trap_call_unknown && trap_calls[i] != kd_trace;
-        bool watched = (traced || stretch_on) && !trap_call_keeps(i);
-        __atomic_store_n(&trap_table[i], watched ? call_watched : trap_calls[i], __ATOMIC_RELEASE);
+        bool traced = on && trap_calls[i] != trap_call_unknown && trap_calls[i] != kd_trace &&
+                      !trap_call_keeps(i);
+        __atomic_store_n(&trap_table[i], traced ? call_traced : trap_calls[i], __ATOMIC_RELEASE);
     }
     for (unsigned i = 0; i < arch_cpu_count(); i++)
-        __atomic_store_n(&cpus[i].traces, on || stretch_on, __ATOMIC_RELAXED);
-    __atomic_store_n(&trace_faults, on || stretch_on, __ATOMIC_RELAXED);
+        __atomic_store_n(&cpus[i].traces, on, __ATOMIC_RELAXED);
+    __atomic_store_n(&trace_faults, on, __ATOMIC_RELAXED);
     __atomic_store_n(&trace_keeps, on || !choice || strcmp(choice, "off") != 0, __ATOMIC_RELAXED);
     __atomic_store_n(&trace_on, on, __ATOMIC_RELEASE);
 }

@@ -262,7 +262,6 @@ static void give_way(bool last)
     t->run_start_ns = now;
     sched_put_back(t, last);
     switch_to(sched_next());
-    stretch_point();
 }
 
 void thread_yield(void) { give_way(true); }
@@ -280,7 +279,6 @@ void thread_breathe(void)
         give_way(false);
         t->slice_start_ns = arch_time_ns(); /* also if there was nobody else */
     }
-    stretch_point();
 }
 
 void thread_account(void)
@@ -351,13 +349,8 @@ static __attribute__((cold, noinline)) void give_attention(struct thread *t, str
 void trap_return_to_user(struct trap_frame *f)
 {
     struct thread *t = thread_this();
-    if (!__atomic_load_n(&t->attention, __ATOMIC_RELAXED))
-        return;
-    if (stretch_on)
-        stretch_enter(STRETCH_LEAVE);
-    give_attention(t, f);
-    if (stretch_on)
-        stretch_end();
+    if (__atomic_load_n(&t->attention, __ATOMIC_RELAXED))
+        give_attention(t, f);
 }
 
 /* ---- beginning and end of threads ---- */

@@ -52,12 +52,7 @@ void trace_name(int pid, const char *name)
     TRACE_RARE(NAME, pid, text[0], text[1]);
 }
 
-void trace_switched(void)
-{
-    if (stretch_on)
-        stretch_passed(STRETCH_SWITCH);
-    TRACE(SWITCH, 0, 0, 0);
-}
+void trace_switched(void) { TRACE(SWITCH, 0, 0, 0); }
 
 /* ---- reading ---- */
 

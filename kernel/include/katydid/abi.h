@@ -261,9 +261,6 @@ enum kd_look {
     KD_LOOK_MAP,
     KD_LOOK_HANDLES,                           /* of a process */
     KD_LOOK_THREADS,                           /* of a process */
-    /* the longest stretch of a CPU in the kernel without a point that serves shootdowns and yields,
-     * with stretch=N on the kernel's command line; pid 1: what was so far is forgotten */
-    KD_LOOK_STRETCH,
 };
 struct kd_view_stats {                         /* of a process */
     uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits, manager_calls;
