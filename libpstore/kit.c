@@ -53,6 +53,26 @@ void area_wake(ps_area *a, uint64_t *word, unsigned count)
         futex(word, FUTEX_WAKE, count, -1);
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Sleeps as area_wait does, for what is left of the time from the first sleep on: *until is 0
+ * before that. Who is woken and finds nothing has no new time. */
+static int sleep_until(ps_area *a, uint64_t *word, uint64_t expected, int latch, int timeout_ms,
+                       int64_t *until)
+{
+    int64_t left = timeout_ms, now = timeout_ms > 0 ? now_ms() : 0;
+    if (timeout_ms > 0 && !*until)
+        *until = now + timeout_ms;
+    else if (timeout_ms > 0)
+        left = *until > now ? *until - now : 0;
+    return area_wait(a, word, expected, latch, (int)left);
+}
+
 /* ---- latches ---- */
 
 /* The calling thread as a latch's owner: threads count from 1. */
@@ -69,6 +89,7 @@ static int latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
 {
     const uint64_t me = myself(a);
     uint64_t seen = LOAD(&l->word), slept = 0;
+    int64_t until = 0;
     for (;;) {
         if (!(seen & LATCH_OWNER)) {
             if (SWAP(&l->word, &seen, seen | me | slept)) /* KT2 */
@@ -79,7 +100,7 @@ static int latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
             return -EDEADLK;
         if (!(seen & LATCH_WAITERS) && !SWAP(&l->word, &seen, seen | LATCH_WAITERS))
             continue;
-        int error = area_wait(a, &l->word, seen | LATCH_WAITERS, 1, timeout_ms);
+        int error = sleep_until(a, &l->word, seen | LATCH_WAITERS, 1, timeout_ms, &until);
         if (error)
             return error;
         slept = LATCH_WAITERS;
@@ -119,13 +140,14 @@ void ps_semaphore_begin(struct ps_semaphore *s, unsigned value)
 
 int ps_semaphore_take(ps_area *a, struct ps_semaphore *s, int timeout_ms)
 {
+    int64_t until = 0;
     for (;;) {
         uint64_t seen = LOAD(&s->value);
         while (seen > 0)
             if (SWAP(&s->value, &seen, seen - 1))
                 return 0;
         __atomic_fetch_add(&s->waiters, 1, __ATOMIC_SEQ_CST); /* KT3 */
-        int error = area_wait(a, &s->value, 0, 0, timeout_ms);
+        int error = sleep_until(a, &s->value, 0, 0, timeout_ms, &until);
         __atomic_fetch_sub(&s->waiters, 1, __ATOMIC_SEQ_CST);
         if (error)
             return error_told(ERROR_LATCH, error);

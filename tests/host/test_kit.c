@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -226,6 +227,55 @@ static void a_task_answers_now_or_later(void **state)
     assert_null(ps_area_private(PS_AREA_MAX + 1, NULL));
 }
 
+/* ---- who is woken for nothing again and again ---- */
+
+enum { TIME_MS = 30, OFTEN = 3000 };
+static volatile int timed_out;
+
+static int take_one(int timeout_ms, int semaphore)
+{
+    void *memory = ps_area_memory(area);
+    return semaphore ? ps_semaphore_take(area, memory, timeout_ms)
+                     : ps_latch_take(area, memory, timeout_ms);
+}
+static void give_one(int semaphore)
+{
+    void *memory = ps_area_memory(area);
+    semaphore ? ps_semaphore_give(area, memory, 1) : ps_latch_give(area, memory);
+}
+
+static void *waits_in_vain(void *semaphore)
+{
+    while (take_one(TIME_MS, semaphore != NULL) == 0) /* it came first */
+        give_one(semaphore != NULL);
+    timed_out = 1;
+    return NULL;
+}
+
+/* What is given is taken back at once, each millisecond. */
+static void time_goes_on_for_who_is_woken(void **state)
+{
+    (void)state;
+    for (long semaphore = 0; semaphore < 2; semaphore++) {
+        pthread_t waiter;
+        int rounds = 0;
+        area = ps_area_private(sizeof(struct ps_semaphore), NULL);
+        timed_out = 0;
+        assert_true(semaphore || take_one(0, 0) == 0);
+        pthread_create(&waiter, NULL, waits_in_vain, (void *)semaphore);
+        for (; !timed_out && rounds < OFTEN; rounds++) {
+            give_one((int)semaphore);
+            take_one(-1, (int)semaphore);
+            usleep(1000);
+        }
+        if (!semaphore)
+            give_one(0);
+        assert_in_range(rounds, 1, OFTEN - 1);
+        pthread_join(waiter, NULL);
+        ps_area_close(area);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_latch_that_is_held_is_not_taken),
         cmocka_unit_test(a_bounded_buffer_loses_nothing),
         cmocka_unit_test(a_task_answers_now_or_later),
+        cmocka_unit_test(time_goes_on_for_who_is_woken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
