@@ -3,11 +3,14 @@
  *
  *   bench-disks build PARTS RULE   100,000 records come in random order; the tree is spread, by
  *                                  RULE 0, round robin, or 1, Larson and Seeger
- *   bench-disks run PARTS QUERIES  the queries, while the disks take their time; prints a line
+ *                                  RULE 2: round robin over containers of one store, on all disks
+ *   bench-disks run PARTS QUERIES  the queries, while the disks take their time, and 50 commits, by
+ *                                  what the kernel counts of all disks; prints a line
  *
  * Records are as those of tests/bench/udatabase: 27 bytes on average with their key, in nodes of 8
  * KiB. A query begins at a random record and has 1 to 3,999 records, 2,000 on average; the program
- * does nothing with them but the sum that shows that all came. Part i lies on store i + 1.
+ * does nothing with them but the sum that shows that all came. Part i lies on store i + 1; or, of
+ * one store (ONE=1 in the environment when it runs), all parts lie in it.
  */
 #include <errno.h>
 #include <pstore.h>
@@ -20,7 +23,8 @@
 #include "katydid/call.h"
 #include "tests/bench/measure.h"
 
-enum { RECORDS = 100000, LENGTH_MAX = 3999, UNIT = 8192, SAME = 5, EXACT = 200 };
+enum { RECORDS = 100000, LENGTH_MAX = 3999, UNIT = 8192, SAME = 5, EXACT = 200,
+       COMMITS = 50 };
 struct text { char bytes[1]; };
 PS_STRING_TREE_BYTES_OF(records, struct text, UNIT);
 PS_PARALLEL_TREE(records);
@@ -57,15 +61,15 @@ static int fail(const char *what, int error)
     return 1;
 }
 
-static int parts_open(unsigned parts)
+static int parts_open(unsigned parts, int one)
 {
     segment.parts = parts;
     for (unsigned p = 0; p < parts; p++) {
-        char store[8] = "store";
+        char store[8] = "store", name[16] = "records";
         if (p > 0)
-            snprintf(store, sizeof store, "store%u", p + 1);
+            snprintf(one ? name : store, sizeof store, one ? "part%u" : "store%u", p + 1);
         if (ps_connect(store) < 0 ||
-            !(segment.part[p] = ps_open("records", PS_CREATE | PS_WRITE, NULL)))
+            !(segment.part[p] = ps_open(name, PS_CREATE | PS_WRITE, NULL)))
             return -errno;
     }
     return 0;
@@ -85,9 +89,9 @@ static int build(unsigned parts, int rule)
                                4 + random_below(&state, 27));
     }
     if (!error)
-        error = parts_open(parts);
+        error = parts_open(parts, rule == 2);
     if (!error)
-        error = ps_spread(&segment, PS_SPREAD_TREE(records, &built), (enum ps_placement)rule);
+        error = ps_spread(&segment, PS_SPREAD_TREE(records, &built), (enum ps_placement)(rule % 2));
     return error ? fail("build", error) : 0;
 }
 
@@ -198,9 +202,17 @@ static double timed(struct ps_administrator *a, int queries, uint64_t length_max
     return now_ms() - start;
 }
 
+/* The head of the tree is in every store, and a build has a place for it that is not in use. */
+static int one_change(void *unused)
+{
+    (void)unused;
+    segment.kept[segment.parts - 1]->of[0].head[PS_SPREAD_HEAD - 1]++;
+    return 0;
+}
+
 static int run(unsigned parts, int queries)
 {
-    int error = parts_open(parts);
+    int error = parts_open(parts, getenv("ONE") != NULL);
     if (!error)
         error = ps_segment_open(&segment);
     struct ps_administrator *a = error ? NULL : ps_administrator_make(
@@ -218,8 +230,17 @@ static int run(unsigned parts, int queries)
     disks_slow(0);
     if (error)
         return fail("queries", error);
-    printf("parts %u queries %d records %lu sum %016lx ms %.0f leaves %lu exact %.0f\n", parts,
-           queries, (unsigned long)count, (unsigned long)sum, ms, (unsigned long)leaves, exact);
+    struct kd_system_info was, is;
+    kd_call3(KD_SYSTEM_INFO, (long)&was, 0, 0);
+    for (int i = 0; i < COMMITS && !error; i++)
+        error = ps_transaction(one_change, NULL);
+    kd_call3(KD_SYSTEM_INFO, (long)&is, 0, 0);
+    if (error)
+        return fail("commits", error);
+    printf("parts %u queries %d records %lu sum %016lx ms %.0f leaves %lu exact %.0f writes %.2f "
+           "flushes %.2f\n", parts, queries, (unsigned long)count, (unsigned long)sum, ms,
+           (unsigned long)leaves, exact, (double)(is.block_writes - was.block_writes) / COMMITS,
+           (double)(is.block_flushes - was.block_flushes) / COMMITS);
     return ps_administrator_close(a) != 0;
 }
 
@@ -228,7 +249,7 @@ int main(int argc, char **argv)
     unsigned parts = argc == 4 ? (unsigned)atoi(argv[2]) : 0;
     int builds = argc == 4 && strcmp(argv[1], "build") == 0;
     usage(argc, argv, parts >= 1 && parts <= 4 && (builds || strcmp(argv[1], "run") == 0),
-          "usage: bench-disks build PARTS 0|1\n       bench-disks run PARTS QUERIES\n"
+          "usage: bench-disks build PARTS 0|1|2\n       bench-disks run PARTS QUERIES\n"
           "Spreads a tree over 1 to 4 disks, or asks it; `make bench ONLY=disks` does both.\n");
-    return builds ? build(parts, atoi(argv[3]) != 0) : run(parts, atoi(argv[3]));
+    return builds ? build(parts, atoi(argv[3])) : run(parts, atoi(argv[3]));
 }
