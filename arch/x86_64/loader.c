@@ -23,10 +23,9 @@ static void memory_add(const struct memory_entry *e)
 
 static void module_add(paddr_t start, uint64_t bytes, const char *name)
 {
-    if (boot_info.module_count == BOOT_MODULES_MAX || start >= LOW_BYTES ||
-        bytes - 1 >= LOW_BYTES - start)
+    if (boot_info.module.bytes || start >= LOW_BYTES || bytes - 1 >= LOW_BYTES - start)
         return;
-    struct boot_module *m = &boot_info.modules[boot_info.module_count++];
+    struct boot_module *m = &boot_info.module;
     *m = (struct boot_module){.start = start, .bytes = bytes};
     strlcpy(m->name, name, sizeof m->name);
     /* The table's last page may be the RAM's last, which need not be a whole page. */

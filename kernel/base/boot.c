@@ -121,9 +121,9 @@ void boot_print(void)
 {
     printk("boot: by %s\n", boot_info.loader);
     boot_memory_for(range_print, "memory");
-    for (unsigned i = 0; i < boot_info.module_count; i++)
-        printk("boot: module at %lx, %lu bytes: %s\n", boot_info.modules[i].start,
-               boot_info.modules[i].bytes, boot_info.modules[i].name);
+    if (boot_info.module.bytes)
+        printk("boot: module at %lx, %lu bytes: %s\n", boot_info.module.start,
+               boot_info.module.bytes, boot_info.module.name);
 }
 
 uint64_t boot_option_number(const char *name)

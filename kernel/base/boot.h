@@ -10,7 +10,6 @@
 #include "base/kernel.h"
 
 #define BOOT_RANGES_MAX 128
-#define BOOT_MODULES_MAX 8
 #define BOOT_LINE_BYTES 512
 
 struct boot_range { paddr_t start, end; };
@@ -22,10 +21,10 @@ struct boot_module {
 
 struct boot_info {
     const char *loader;
-    unsigned memory_count, reserved_count, module_count;
+    unsigned memory_count, reserved_count;
     struct boot_range memory[BOOT_RANGES_MAX];   /* RAM for our use, reserved parts included */
     struct boot_range reserved[BOOT_RANGES_MAX]; /* kernel, modules, tables made at boot */
-    struct boot_module modules[BOOT_MODULES_MAX];
+    struct boot_module module;                   /* the first one; bytes 0: there is none */
     char line[BOOT_LINE_BYTES], words[BOOT_LINE_BYTES]; /* the command line; cut at its spaces */
     paddr_t rsdp;                                /* ACPI's root pointer, or 0 */
 };

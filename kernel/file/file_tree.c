@@ -447,7 +447,7 @@ static void make_first(const char *path, enum node_kind kind, unsigned mode)
 static void boot_module(void)
 {
     enum { HEADER_BYTES = 512, SIZE_AT = 124, SIZE_DIGITS = 11 };
-    const struct boot_module *m = &boot_info.modules[0];
+    const struct boot_module *m = &boot_info.module;
     const char *header = arch_phys(m->start);
     uint64_t bytes = 0;
     struct node *n;

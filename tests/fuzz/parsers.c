@@ -276,10 +276,9 @@ static void boot_info_check(void)
 {
     for (unsigned i = 0; i < boot_info.memory_count; i++)
         MUST(boot_info.memory[i].start < boot_info.memory[i].end);
-    for (unsigned i = 0; i < boot_info.module_count; i++)
-        MUST(boot_info.modules[i].bytes && boot_info.modules[i].start < 1ull << 32 &&
-             boot_info.modules[i].bytes <= (1ull << 32) - boot_info.modules[i].start);
-    seen = boot_info.memory_count + boot_info.module_count;
+    const struct boot_module *m = &boot_info.module;
+    MUST(!m->bytes || (m->start < 1ull << 32 && m->bytes <= (1ull << 32) - m->start));
+    seen = boot_info.memory_count + (m->bytes != 0);
 }
 
 static void parse_tags(void)
@@ -295,7 +294,7 @@ static void parse_tags(void)
 static uint32_t inside(paddr_t list, uint32_t count, size_t each)
 {
     size_t room = (size_t)(input + input_bytes - (uint8_t *)arch_phys(list)) / each;
-    return (uint32_t)MIN(MIN(count, room), BOOT_RANGES_MAX - BOOT_MODULES_MAX);
+    return (uint32_t)MIN(MIN(count, room), BOOT_RANGES_MAX - 1);
 }
 
 static void parse_pvh(void)
