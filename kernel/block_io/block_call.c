@@ -297,9 +297,16 @@ static bool page_joins(const struct page_batch *b, unsigned i)
            b->works[i - 1].request->segment_count < b->device->segments_max;
 }
 
+/* breathe_at breathes at each sixteenth page: a batch has many. */
+static void breathe_at(unsigned i)
+{
+    if (i % 16 == 15)
+        thread_breathe();
+}
+
 static void batch_prepare(struct page_batch *b)
 {
-    for (unsigned i = 0; i < b->count; i++) {
+    for (unsigned i = 0; i < b->count; i++, breathe_at(i)) {
         struct page_work *w = &b->works[i];
         page_begin(b, i);
         if (!w->object)
@@ -339,7 +346,7 @@ static void page_end(struct page_batch *b, unsigned i)
 static void batch_run(struct page_batch *b)
 {
     batch_prepare(b);
-    for (unsigned i = 0; i < b->count; i++)
+    for (unsigned i = 0; i < b->count; i++, breathe_at(i))
         if (b->works[i].request == &b->works[i].own)
             block_submit(&b->works[i].own);
     for (unsigned i = 0; i < b->count; i++)

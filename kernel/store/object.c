@@ -326,9 +326,10 @@ void objects_end(const struct process *owner, const struct port *p)
         struct object *o = NULL;
         lock_acquire(&objects_lock);
         list_each(struct object, x, &objects, all) {
-            if (!o && x->owner == owner && (!p || x->port == p || x->commit_port == p)) {
+            if (x->owner == owner && (!p || x->port == p || x->commit_port == p)) {
                 o = x;
                 object_get(o);
+                break;
             }
         }
         lock_release(&objects_lock);
@@ -336,7 +337,7 @@ void objects_end(const struct process *owner, const struct port *p)
             return;
         e = object_destroy(o, false);
         object_put(o);
-        arch_serve_shootdown(); /* another thread may be destroying it, and wait for this CPU */
+        thread_breathe(); /* another thread may be destroying it, and wait for this CPU */
     }
 }
 

@@ -272,7 +272,7 @@ def test_a_panic_leaves_a_report():
     result = guest("--add", program("init", INIT, "user/init/files.c", "user/init/ustar.c"), "-c", "unused")
     assert result.returncode == 122, result
     report_has(result.stderr, r"^PANIC: init ended with status 5", r"^ +process_end at kernel/process/process\.c:\d+$",
-               r"^  rip ffffffff8\w+  rsp ", r"cpu \d \d+\[\d+\] view \d+: COMMIT pages 0x\w+, ticket ",
+               r"^  rip ffffffff8\w+  rsp ", r"cpu \d \d+\[\d+\] view -?\d+: (COMMIT pages|PUBLISH view) 0x\w+, ",
                r"cpu \d \d+\[\d+\] view -1: DISK operation 0x", r"MARK CM\d", STEP,
                r"disk store: \d+ requests under way")
 
