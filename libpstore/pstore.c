@@ -61,9 +61,18 @@ int ps_snapshot_drop(int snapshot)
     return (int)ps_kernel(KD_HANDLE_CLOSE, snapshot - 1, 0, 0);
 }
 
+/* Of so many pages each segment has its part, and what it needs at least. */
+static unsigned segment_part(const ps_container *c, unsigned pages)
+{
+    unsigned part = pages / c->segment_count;
+    return pages < KD_MEMORY_LEAST ? pages : part > KD_MEMORY_LEAST ? part : KD_MEMORY_LEAST;
+}
+
 int ps_policy(ps_container *c, int which, unsigned value)
 {
     int result = container_is_open(c) ? 0 : -EINVAL;
+    if (!result && which == PS_MEMORY)
+        value = segment_part(c, value);
     for (unsigned i = 0; result == 0 && i < c->segment_count; i++)
         result = (int)ps_kernel(KD_CONTAINER_POLICY, (long)c->segment[i].base, which, value);
     return result == -EACCES ? -EROFS : result;

@@ -286,9 +286,11 @@ enum {
     PS_GROUP = 1, /* pages that a first read brings, a power of 2 up to 64;
                    * 0: as touches suggest (the default). 1: and no
                    * neighbours are read from disk either */
-    PS_ESCALATE = 2
-}; /* page faults after which a transaction locks c if that
-    * is free; 0: never (the default) */
+    PS_ESCALATE = 2, /* page faults after which a transaction locks c if that
+                      * is free; 0: never (the default) */
+    PS_MEMORY = 3 /* pages of c in memory at a time, at least 16; 0: any number (the default).
+                   * What one transaction has stored does not count until its commit */
+};
 int ps_policy(ps_container *c, int which, unsigned value);
 /* What will be done with these bytes; takes no lock, also outside a transaction. NORMAL, SEQUENTIAL
  * and RANDOM are of the whole container (PS_GROUP 0, 64, 1), so -EROFS unless it is open for

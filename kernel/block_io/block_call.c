@@ -258,7 +258,7 @@ struct page_work {
 struct page_batch {
     struct block_device *device;
     enum block_operation operation;
-    unsigned count;
+    unsigned count, begun; /* pages that hold a frame wait for no other's (evict_page) */
     struct kd_page_io *ios;
     struct page_work *works;
     struct block_segment *segments;
@@ -277,7 +277,7 @@ static void page_begin(struct page_batch *b, unsigned i)
         w->object = handle_get(io->object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
         if (w->object) {
             error = b->operation == BLOCK_READ
-                        ? object_io_begin_read(w->object, io->page, &w->frame)
+                        ? object_io_begin_read(w->object, io->page, b->begun == 0, &w->frame)
                         : object_io_begin_write(w->object, io->page, &w->frame, &io->csn);
             if (error != 0)
                 handle_put(HANDLE_OBJECT, w->object);
@@ -286,6 +286,7 @@ static void page_begin(struct page_batch *b, unsigned i)
     io->status = error;
     if (error != 0)
         w->object = NULL;
+    b->begun += error == 0;
 }
 
 /* page_joins: does page i belong into the request of the page before it, which it follows on the

@@ -8,7 +8,7 @@
 #include "arch.h"
 
 struct frame {
-    struct list link;    /* free list, or what its user likes (store/evict.c: the clock) */
+    struct list link;    /* free list, or what its user likes (store/clock.c) */
     union {
         struct {
             uint32_t pins; /* atomic: I/O or kernel copies under way; a pinned frame is not freed.
@@ -22,7 +22,7 @@ struct frame {
     };
     void *owner;         /* the page or version it belongs to; NULL for anonymous memory */
 };
-/* FRAME_LISTED: used, by a page that may be evicted (store/evict.c). */
+/* FRAME_LISTED: used, by a page that may be evicted (store/clock.c). */
 enum frame_state { FRAME_RESERVED, FRAME_FREE, FRAME_USED, FRAME_DYING, FRAME_LISTED };
 
 /* enum frame_use: what a used frame is for, and so how much of the reserve its allocation may use.

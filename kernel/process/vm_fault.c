@@ -129,26 +129,31 @@ static bool memory_wait(const struct process *p, uint64_t *vain)
     return can;
 }
 
-/* vm_fault makes the page at `at` resident. When frames are out it waits: the evictor may find
- * some, or end a process. */
-int vm_fault(struct process *p, vaddr_t at, unsigned flags)
+/* fault_wait is fault_once, and waits where frames are out: the evictor may find some, or end a
+ * process; not if `populate` is set. */
+static int fault_wait(struct process *p, vaddr_t at, unsigned flags, bool populate)
 {
-    enum frame_use use = p->takes_reserve ? FRAME_MANAGER : FRAME_MEMORY;
+    enum frame_use use = p->takes_reserve && !populate ? FRAME_MANAGER : FRAME_MEMORY;
     uint64_t vain = frame_seam.vain();
     int error;
-    while ((error = fault_once(p, page_down(at), flags, use)) == -ENOMEM)
-        if (!limit_memory_left(p) || !memory_wait(p, &vain))
+    while ((error = fault_once(p, at, flags, use)) == -ENOMEM)
+        if (!limit_memory_left(p) ||
+            !(populate ? frame_seam.together(1) : memory_wait(p, &vain)))
             break;
     return error;
+}
+
+/* vm_fault makes the page at `at` resident. */
+int vm_fault(struct process *p, vaddr_t at, unsigned flags)
+{
+    return fault_wait(p, page_down(at), flags, false);
 }
 
 int vm_populate(struct process *p, vaddr_t at, uint64_t bytes)
 {
     int error = at % PAGE_BYTES || !user_range_ok(at, bytes) ? -EINVAL : 0;
     for (vaddr_t end = at + bytes; !error && at < end; at += PAGE_BYTES) {
-        while ((error = fault_once(p, at, FAULT_WRITE, FRAME_MEMORY)) == -ENOMEM)
-            if (!limit_memory_left(p) || !frame_seam.together(1))
-                break;
+        error = fault_wait(p, at, FAULT_WRITE, true);
         thread_breathe();
     }
     return error;

@@ -8,6 +8,7 @@
  * Locks: leaf. The counters are approximate.
  */
 #include "thread/trace.h"
+#include "store/evict.h"
 #include "store/fault.h"
 #include "store/grant.h"
 #include "store/wait.h"
@@ -137,6 +138,9 @@ long kd_container_policy(const uint64_t a[6])
         result = 0;
     } else if (policy == KD_POLICY_ESCALATE && value <= 1u << 30) {
         o->escalate = (uint32_t)value;
+        result = 0;
+    } else if (policy == KD_POLICY_MEMORY && (value >= KD_MEMORY_LEAST || value == 0)) {
+        evict_limit(o, value ? value : ~0ull);
         result = 0;
     }
     object_put(o);

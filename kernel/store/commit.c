@@ -30,7 +30,7 @@ static bool freeze_some(struct view *v)
 }
 
 /* commit_freeze makes all copies read-only (CM1); the clock sees touches after it as new uses
- * (evict.c). False: the view was doomed meanwhile. *wrote: the view had copies at first. A sweep
+ * (clock.c). False: the view was doomed meanwhile. *wrote: the view had copies at first. A sweep
  * may take them before the manager is asked, and then it must be asked all the same. */
 static bool commit_freeze(struct view *v, bool *wrote)
 {
@@ -199,15 +199,11 @@ static void snapshots_owe(const struct page *p, vaddr_t at)
 }
 
 /* old_take takes the frame of the version that ends off the evictor's list. NULL: it had none. */
-static struct frame *old_take(struct page *p)
+static struct frame *old_take(struct leaf *l, struct page *p)
 {
+    page_drop_filling(l, p); /* read for a snapshot, in vain */
     struct frame *old = p->frame;
     p->frame = NULL;
-    if (old && p->flags & PAGE_FILLING) { /* read for a snapshot, in vain */
-        p->flags &= (uint8_t)~PAGE_FILLING;
-        frame_free(old);
-        old = NULL;
-    }
     if (old)
         evict_remove(old);
     return old;
@@ -238,7 +234,7 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     struct page *p = &l->pages[c->slot];
     assert(p->writer == v->id);
     struct frame *now = c->frame;
-    c->frame = old_take(p);
+    c->frame = old_take(l, p);
     c->sequence = p->sequence;
     c->superseded = sequence;
     p->csn = csn;

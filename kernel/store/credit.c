@@ -185,9 +185,7 @@ HANDLE_CALL(kd_credit_grant, struct port *p, HANDLE_PORT, KD_RIGHT_MANAGE, 0)
     lock_release(&p->lock);
     if (again)
         port_post(p, &p->credit_low);
-    if (n == KD_CREDITS_CLOSED) {
+    if (n == KD_CREDITS_CLOSED)
         p->closed = true;
-        evict_look_again();
-    }
     return left;
 }

@@ -13,8 +13,10 @@ void evict_remove(struct frame *f);
 /* none of its pages is there: it may be forgotten; or not */
 void evict_leaf(struct leaf *l, bool bare);
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
-void evict_look_again(void);  /* a manager cleans nothing any more: a port is closed */
 void evict_wake(void);
+/* evict_limit sets how many pages of o's container may be in memory, ~0: any, and has those beyond
+ * go, but for what has to be cleaned: that goes before another page comes. No locks held. */
+void evict_limit(struct object *o, uint64_t most);
 /* evict_short says that memory was short when evict_still_short() looked last. Atomic; each first
  * write reads it. */
 extern bool evict_short;
@@ -22,6 +24,16 @@ bool evict_still_short(void);
 /* evict_frame takes a frame for the contents of a page (not zeroed), and waits for eviction and
  * cleaning. NULL: there will be none, or killed. No locks held. */
 must_check struct frame *evict_frame(enum frame_use use);
+/* evict_page is evict_frame for a page of o that is to come; where o has all the pages that it may
+ * have, others go first (evict_room). NULL: also because none can; `wait` false: or not at once.
+ * evict_page_back frees it if it did not become the page. */
+must_check bool evict_room(struct object *o, struct frame *f, bool wait);
+static inline struct frame *evict_page(struct object *o, bool wait)
+{
+    struct frame *f = evict_frame(FRAME_PAGE);
+    return f && o->most != ~0ull && !evict_room(o, f, wait) ? NULL : f;
+}
+void evict_page_back(struct object *o, struct frame *f);
 /* evict_wait waits for some frames. `vain`: of evict_vain() before. Where nothing can be evicted,
  * copies of the caller's own transaction go to the log, or else the largest program ends (limit.h).
  * False: that does not help, or killed. No locks held. */
@@ -48,5 +60,29 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed);
  * held. */
 void evict_slow_writer(struct object *o);
 uint64_t evict_resident_count(void);
+
+/* ---- between clock.c, evict.c and together.c ---- */
+extern struct lock evict_lock;
+extern uint64_t bare_count;
+
+/* clock_charge counts f, which is to hold a page of o (EV7). False: the container has all that it
+ * may have. */
+must_check bool clock_charge(struct object *o, struct frame *f);
+bool never_cleaned(const struct object *o); /* its manager has closed its port's credits */
+/* bare_turn is the leaf without resident pages whose turn was the longest ago, with a reference to
+ * its object; or NULL. */
+struct leaf *bare_turn(void);
+/* A candidate is a page that is to be looked at, its object kept alive. clock_candidate: of a frame
+ * that stands in a list; evict lock held. */
+struct candidate { struct leaf *leaf; struct frame *frame; unsigned slot; };
+struct candidate clock_candidate(struct frame *f);
+/* clock_first tells the first pages of a list, `most` at most, and one of neighbours in a group.
+ * All go to its end; it returns how many. */
+unsigned clock_first(struct object *o, enum place where, unsigned most, struct candidate found[],
+                     unsigned *n);
+/* clock_look looks at a page and its group, and frees what may go if `take` is set. Tells of the
+ * page; it takes two looks to find what is not in use. */
+enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
+enum look clock_look(struct leaf *l, unsigned slot, struct frame *f, bool take);
 
 #endif

@@ -58,7 +58,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
         if (e)
             return e;
     }
-    if (spill_now(v))
+    if (spill_now(v) || spill_for_room(v, o, 4))
         return spill_some(v);
     if (!v->reserve.frame)
         v->reserve.frame = frame_alloc_raw(FRAME_PAGE);
@@ -442,7 +442,8 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
             e = fault_look(v, o, at);
         if (!e)
             return 0;
-        if (e == -ENOMEM && v->txn.enlisted && spill_possible(v, v->txn.enlisted))
+        if (e == -ENOMEM && v->txn.enlisted &&
+            (spill_possible(v, v->txn.enlisted) || spill_for_room(v, o, ~0ull)))
             e = spill_some(v);
         if (e == -EAGAIN)
             e = 0;

@@ -178,6 +178,9 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     lock_init(&o->lock, RANK_OBJECT, "object");
     list_init(&o->attachments);
     container_lock_init(&o->container_lock);
+    for (unsigned i = 0; i < PLACES; i++)
+        list_init(&o->places[i]);
+    o->most = ~0ull;
     o->near_score = SCORE_NEW;
     o->references = 1;
     o->flags = c->flags;

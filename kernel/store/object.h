@@ -43,6 +43,10 @@ struct object {
     uint8_t cluster_fixed;     /* pages that a read fault maps; 0: as touches suggest */
     uint32_t touches[TOUCH_KINDS]; /* read faults by kind, about: for people */
     uint64_t dirty;          /* atomic: pages that its manager is to clean */
+    struct list places[PLACES]; /* clock.c, evict lock: its resident pages */
+    uint64_t in_place[PLACES], resident;
+    uint64_t progress_ns;    /* when a page was freed or cleaned last, or none had to be */
+    uint64_t charged, most;  /* pages in memory and on their way; how many may be: EV7 */
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; object's lock (LF2) */
     uint64_t table_count;
     uint64_t leaf_frames;    /* charged to its owner: leaves and their tables */
@@ -130,12 +134,6 @@ typedef unsigned leaf_fn(struct leaf *l, unsigned slot, unsigned end, void *arg)
 void leaves_for(struct object *o, leaf_fn *fn, void *arg);
 /* kcheck (check.c) looks for broken invariants. 0; -EIO: the log says which. */
 int kcheck(void);
-
-/* Functions for block_call.c: page I/O to and from object frames. */
-must_check int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame);
-must_check int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
-                                     csn_t *csn);
-void object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status);
 
 void attachment_gone_told(struct item *i); /* for ports (item_uses): CLIENT_GONE's; frees it */
 

@@ -48,6 +48,8 @@ leaf_fn leaf_unmap;          /* both for a portion of a leaf, which it locks; ar
 void object_die(struct object *o, int reason);
 
 /* ---- page.c ---- */
+/* page_drop_filling frees the frame of a page that is on its way, if it is. Leaf locked. */
+void page_drop_filling(struct leaf *l, struct page *p);
 /* waits_end tells the page's waiters that it came, or the manager's error. Leaf locked. */
 void waits_end(struct leaf *l, unsigned slot, int error);
 void asks_look_again(const struct object *o); /* it is dead: nobody will answer (KD_OBJECT_ASK) */

@@ -152,11 +152,12 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t
     struct page *p = &l->pages[slot];
     int result = 0, told = 0;
     if (l->object->dead || (page_resident(p) && f != p->frame)) {
-        frame_free(f);
+        evict_page_back(l->object, f);
         if (rights & KD_WRITE)
             p->flags &= (uint8_t)~PAGE_NO_WRITE;
     } else if (p->flags & PAGE_AWAY && csn < p->csn) {
-        frame_free(f); /* read before a newer version was published: its faults ask again */
+        /* read before a newer version was published: its faults ask again */
+        evict_page_back(l->object, f);
         result = -ESTALE;
         if (++p->stale == STALE_MAX) { /* this manager knows no newer one */
             told = -EIO;
@@ -186,7 +187,7 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
     csn_t csn = s->csn;
     if (read && s->memory && copy_from_user(&csn, (vaddr_t)s->memory + i * sizeof csn, sizeof csn))
         return -EFAULT;
-    struct frame *f = read ? NULL : evict_frame(FRAME_PAGE);
+    struct frame *f = read ? NULL : evict_page(o, true);
     int result = read || f ? 0 : -ENOMEM;
     if (f && s->source == KD_SUPPLY_ZERO)
         memset(frame_memory(f), 0, PAGE_BYTES);
@@ -195,7 +196,7 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
     struct leaf *l = result ? NULL : leaf_lock(o, s->page + i);
     if (!l) {
         if (f)
-            frame_free(f);
+            evict_page_back(o, f);
         return result || o->dead ? result : -ENOMEM;
     }
     struct page *p = &l->pages[slot];
@@ -208,7 +209,7 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
             result = -ENOENT; /* it did not come by KD_BLOCK_READ_PAGES */
         }
     } else if (p->flags & PAGE_FILLING) {
-        frame_free(f);
+        evict_page_back(o, f);
         result = -EBUSY;
         f = NULL;
     }
@@ -250,11 +251,11 @@ long kd_object_supply(const uint64_t a[6])
     return e;
 }
 
-static void page_drop_filling(struct page *p)
+void page_drop_filling(struct leaf *l, struct page *p)
 {
     if (p->flags & PAGE_FILLING) {
         p->flags &= (uint8_t)~PAGE_FILLING;
-        frame_free(p->frame);
+        evict_page_back(l->object, p->frame);
         p->frame = NULL;
     }
 }
@@ -292,7 +293,7 @@ static int error_for_client(int error)
 static void page_fail(struct leaf *l, unsigned slot, void *arg)
 {
     int error = *(int *)arg;
-    page_drop_filling(&l->pages[slot]);
+    page_drop_filling(l, &l->pages[slot]);
     if (error != EAGAIN) /* the manager tries again: threads that wait go on waiting */
         waits_end(l, slot, -error_for_client(error));
 }
@@ -356,17 +357,17 @@ static void page_info(struct leaf *l, unsigned slot, void *arg)
 
 /* ---- page I/O (block_call.c) ---- */
 
-int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
+int object_io_begin_read(struct object *o, uint64_t page, bool wait, struct frame **frame)
 {
     if (page >= o->pages)
         return -EINVAL;
     struct leaf *l = object_leaf_find(o, page);
     if (l && __atomic_load_n(&l->pages[page % LEAF_PAGES].frame, __ATOMIC_RELAXED))
         return -EALREADY; /* before a frame is taken; below it is looked at with the lock */
-    struct frame *f = evict_frame(FRAME_PAGE);
+    struct frame *f = evict_page(o, wait);
     l = f ? leaf_lock(o, page) : NULL;
     if (f && !l)
-        frame_free(f);
+        evict_page_back(o, f);
     if (!l)
         return o->dead ? -EOWNERDEAD : -ENOMEM;
     struct page *p = &l->pages[page % LEAF_PAGES];
@@ -379,7 +380,7 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
     }
     lock_release(&l->lock);
     if (e)
-        frame_free(f);
+        evict_page_back(o, f);
     *frame = f;
     return e;
 }
@@ -394,7 +395,7 @@ void object_io_end(struct object *o, uint64_t page, struct frame *frame, bool re
     if (p && !read)
         p->flags &= (uint8_t)~PAGE_CLEANING;
     else if (p && status && p->frame == frame)
-        page_drop_filling(p);
+        page_drop_filling(l, p);
     if (l)
         lock_release(&l->lock);
 }

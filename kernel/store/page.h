@@ -55,6 +55,8 @@ struct copy {
     uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
 };
 
+enum place { CLOCK, LAUNDRY, READY, PLACES }; /* the lists of resident pages (clock.c) */
+
 struct page {
     struct frame *frame;
     csn_t csn;               /* the manager's number of the current version */
@@ -98,5 +100,12 @@ static inline bool page_resident(const struct page *p)
 {
     return p->frame && !(p->flags & PAGE_FILLING);
 }
+
+/* For block_call.c: page I/O to and from frames of objects. `wait`: evict_page. */
+must_check int object_io_begin_read(struct object *o, uint64_t page, bool wait,
+                                    struct frame **frame);
+must_check int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
+                                     csn_t *csn);
+void object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status);
 
 #endif

@@ -37,9 +37,19 @@ static int ask(struct view *v)
     return e && e != EINTR ? -e : -EAGAIN;
 }
 
+static bool can_spill(const struct view *v, const struct port *p, uint64_t least)
+{
+    return p->spills && v->txn.enlisted == p && v->copies.count >= least;
+}
+
 bool spill_possible(const struct view *v, const struct port *p)
 {
-    return p->spills && v->txn.enlisted == p && v->copies.count >= SPILL_MIN;
+    return can_spill(v, p, SPILL_MIN);
+}
+
+bool spill_for_room(const struct view *v, const struct object *o, uint64_t part)
+{
+    return o->most != ~0ull && can_spill(v, o->commit_port, MAX(o->most / part, 2u));
 }
 
 bool spill_due(const struct view *v, const struct port *p)

@@ -17,6 +17,8 @@ static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
  * needs. */
 bool spill_possible(const struct view *v, const struct port *p);
 bool spill_due(const struct view *v, const struct port *p); /* rather than evict pages of others */
+/* spill_for_room: do v's copies keep one of `part` parts of what o may have in memory? */
+bool spill_for_room(const struct view *v, const struct object *o, uint64_t part);
 /* spill_own has copies of the calling thread's transaction go, if it has one. False: that gives no
  * memory. No locks held. */
 bool spill_own(void);

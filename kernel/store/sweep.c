@@ -96,9 +96,9 @@ static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
             return false;
         version_free(p, p->versions);
     }
+    page_drop_filling(l, p);
     if (p->frame) {
-        if (!(p->flags & PAGE_FILLING))
-            evict_remove(p->frame);
+        evict_remove(p->frame);
         if (p->flags & PAGE_DIRTY)
             dirty_count(l->object, -1);
         list_push_back(&u->frames, &p->frame->link);

@@ -24,7 +24,7 @@
 #include "tests/bench/measure.h"
 
 enum { RECORDS = 100000, LENGTH_MAX = 3999, UNIT = 8192, SAME = 5, EXACT = 200,
-       COMMITS = 50 };
+       COMMITS = 50, MEMORY_PAGES = 64 };
 struct text { char bytes[1]; };
 PS_STRING_TREE_BYTES_OF(records, struct text, UNIT);
 PS_PARALLEL_TREE(records);
@@ -73,6 +73,15 @@ static int parts_open(unsigned parts, int one)
             return -errno;
     }
     return 0;
+}
+
+/* The parts share what is to be memory for the tree. */
+static int parts_limit(unsigned parts)
+{
+    int error = 0;
+    for (unsigned p = 0; p < parts && !error; p++)
+        error = ps_policy(segment.part[p], PS_MEMORY, MEMORY_PAGES / parts);
+    return error;
 }
 
 static int build(unsigned parts, int rule)
@@ -213,6 +222,8 @@ static int one_change(void *unused)
 static int run(unsigned parts, int queries)
 {
     int error = parts_open(parts, getenv("ONE") != NULL);
+    if (!error)
+        error = parts_limit(parts);
     if (!error)
         error = ps_segment_open(&segment);
     struct ps_administrator *a = error ? NULL : ps_administrator_make(

@@ -40,7 +40,7 @@ ask() {
     tests/bench/slow-disks.py "$scratch" 2 "$seek" "$transfer" "${files[@]}" <"$scratch/end" >"$scratch/ready" &
     exec 9>"$scratch/end"
     until grep -q ready "$scratch/ready"; do sleep 0.1; done
-    scripts/run --no-store --allow disks --append "pages=60 store.scrub_kib=0" --timeout 900 --qemu "$disks$(drive signal signal)" \
+    scripts/run --no-store --allow disks --append "store.scrub_kib=0" --timeout 900 --qemu "$disks$(drive signal signal)" \
         -c "${one}bench-disks run $1 $queries" | tr -d '\r'
     exec 9>&-
     wait

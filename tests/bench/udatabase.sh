@@ -1,7 +1,7 @@
 #!/bin/bash
 # Group udatabase: uDatabase's Tables 1 and 2, and its B-tree with layered and integrated storage. Each row of Table 1 is a boot of its own, so that both ways begin cold: first the LRU buffer
-# manager on a raw disk, then the mapped container, with as many pages in memory as that had in its frames (option
-# `pages`), and two for the root and the page that is just coming. UDATABASE=FOLDER keeps what was built.
+# manager on a raw disk, then the mapped container, with as many pages in memory as that had in its frames (its policy
+# PS_MEMORY), and two for the root and the page that is just coming. UDATABASE=FOLDER keeps what was built.
 # PARTS="layers calls loaded queries": some of the four; calls are those of the representative, the loaded machine is Table 2.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -22,7 +22,7 @@ layers() {
     for kind in layered integrated; do
         machine --store-size 256M --memory 512 --append "store.extent_kib=8 store.scrub_kib=0" -c "udatabase layers $kind build"
         for number in 0 1 2 3 4; do
-            machine --append "pages=112 store.scrub_kib=0" -c "udatabase layers $kind $number"
+            machine --append "store.scrub_kib=0" -c "udatabase layers $kind $number"
         done
     done
 }
@@ -124,9 +124,9 @@ fi
 for percent in 100 10 5; do
     for number in ${ROWS:-0 1 2 3 4 5 6 7 8 9}; do
         kind=${kinds[${rows[$number]}]}
-        read -r units bytes <<<"$(sed -n "s/^$kind: \([0-9]*\) units of \([0-9]*\) .*/\1 \2/p" "$scratch/sizes")"
+        units=$(sed -n "s/^$kind: \([0-9]*\) units of .*/\1/p" "$scratch/sizes")
         frames=$((units * percent / 100))
-        guest "$kind" --icount --append "pages=$((percent == 100 ? 0 : frames * bytes / 4096 + 2)) store.scrub_kib=0 crc=instruction" \
+        guest "$kind" --icount --append "store.scrub_kib=0 crc=instruction" \
             -c "udatabase run $number $frames $percent" | tr -d '\r'
     done
 done

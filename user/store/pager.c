@@ -190,8 +190,8 @@ static void supply_read(struct bring *b, const struct kd_page_io io[], const uns
 static void read_failed(struct bring *b, unsigned i, const struct kd_page_io *io, bool last)
 {
     bool gives_up = is_asked(b, i) && last;
-    if (!gives_up) /* drops the frame: look again */
-        kd_object_fail(b->object, b->first + i - b->shift, 1, EAGAIN);
+    if (!gives_up || io->status == -ENOMEM) /* EAGAIN drops the frame: look again */
+        kd_object_fail(b->object, b->first + i - b->shift, 1, gives_up ? ENOMEM : EAGAIN);
     else if (io->status < 0)
         fail(b, i, "the disk cannot read this page; restore the store from a copy");
     else if (b->at[i].dirty)

@@ -434,6 +434,10 @@ enum {
     KD_POLICY_CLUSTER = 1,
     /* page faults after which a transaction locks it, if that is free; 0: never (the default) */
     KD_POLICY_ESCALATE = 2,
+    /* pages of it in memory at a time; 0: any number (the default). At least KD_MEMORY_LEAST.
+     * Private copies do not count */
+    KD_POLICY_MEMORY = 3,
+    KD_MEMORY_LEAST = 16,
 };
 enum {                                         /* a container lock: exclusive, or ... */
     /* others may read and lock it shared, nobody writes */

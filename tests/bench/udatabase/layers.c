@@ -13,6 +13,7 @@
 #include "tests/structures/btree.h"
 
 enum { AREA_MIB = 16, UNIT = 8192, BATCH = 500 };
+enum { MEMORY_PAGES = 112 };            /* 10 % of the tree's */
 struct root {
     struct btree_head head;
     char *area;                         /* units, each for a node */
@@ -183,6 +184,8 @@ void layers_run(const char *name, unsigned number)
     q = &query_files[number];
     kd_call3(KD_SYSTEM_INFO, (long)&before, 0, 0);
     int error = ps_policy(box, PS_GROUP, UNIT / KD_PAGE_BYTES);
+    if (!error)
+        error = ps_policy(box, PS_MEMORY, MEMORY_PAGES);
     uint64_t from = busy();
     if (error == 0)
         error = ps_transaction(run, NULL);

@@ -67,6 +67,16 @@ void run_open(unsigned number, unsigned buffers, unsigned of_memory)
         fail(queries->name, error);
 }
 
+/* As many bytes as the buffer manager's frames have, and a page for the root, and one that is just
+ * coming. */
+static void run_limit(void)
+{
+    unsigned pages = percent == 100 ? 0 : frames * own->unit_bytes / KD_PAGE_BYTES + 2;
+    int error = (int)kd_call3(KD_CONTAINER_POLICY, (long)own->area, KD_POLICY_MEMORY, pages);
+    if (error)
+        fail(queries->name, error);
+}
+
 static int mapped(void *cost)
 {
     static struct source s;
@@ -187,6 +197,7 @@ static void rows(const struct cost *m, const struct cost *b)
 void run(unsigned number, unsigned buffers, unsigned of_memory)
 {
     run_open(number, buffers, of_memory);
+    run_limit();
     struct cost buffered = run_buffered(), mapped = run_mapped();
     rows(&mapped, &buffered);
     if (mapped.sum != buffered.sum)

@@ -1,0 +1,326 @@
+/*
+ * clock.c - in which order pages leave memory: the lists of each container's resident pages, and
+ * what one look at a page finds (eviction.md).
+ *
+ * Owns      object->places; the list of leaves without a resident page.
+ * Not here  who looks, how often and why (evict.c); old versions (version.c); home locations
+ *           (managers).
+ *
+ * Each resident page stands in one of three lists of its object, by frame->link; frame->owner is
+ * its leaf, frame->flags its slot and its list.
+ *
+ * EV1  Only clean pages without writer, pins and I/O go (PG4). Old versions of such a page stay,
+ *      and what maps them.
+ * EV3  Active views that used the page keep the right: HELD. All others find EMPTY. TLBs are
+ *      flushed, then the frame is freed (FR1).
+ * EV4  The frame is freed when the page is in no table and in no list any more.
+ * EV5  A frame is FRAME_LISTED exactly while it stands in a list.
+ * EV6  Pages of a fixed cluster are looked at together, and those that may go do so together.
+ * EV7  A frame counts in `charged` from the moment it is taken for a page of the container, and
+ *      none is taken beyond `most`. More there are only by a version that is published of a page
+ *      whose base was not in memory, and where the limit was set later.
+ *
+ * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
+ * to its object, then locked and checked again.
+ */
+#include "store/evict.h"
+#include "store/right.h"
+
+struct lock evict_lock = LOCK_INIT(RANK_EVICT, "evict");
+static struct list bare = {&bare, &bare};       /* leaves without a page in these lists, by link */
+uint64_t bare_count;
+static uint64_t resident;
+enum { SLOT_MASK = LEAF_PAGES - 1, CHARGED = LEAF_PAGES, PLACE_SHIFT = 8 }; /* frame->flags */
+
+static enum place place_of(const struct frame *f) { return f->flags >> PLACE_SHIFT; }
+
+/* put_in appends f, which is in no list, to a list. Evict lock held. */
+static void put_in(struct object *o, enum place where, unsigned slot, struct frame *f)
+{
+    f->flags = (uint16_t)(slot | where << PLACE_SHIFT);
+    list_push_back(&o->places[where], &f->link);
+    o->in_place[where]++;
+}
+
+static void take_out(struct object *o, struct frame *f)
+{
+    list_remove(&f->link);
+    o->in_place[place_of(f)]--;
+}
+
+/* bare_set puts a leaf on the list of leaves without resident pages, or takes it off. Evict lock
+ * held. */
+static void bare_set(struct leaf *l, bool is)
+{
+    bare_count += is - !list_empty(&l->link);
+    list_remove(&l->link);
+    if (is)
+        list_push_back(&bare, &l->link);
+}
+
+void evict_leaf(struct leaf *l, bool is)
+{
+    lock_acquire(&evict_lock);
+    bare_set(l, is);
+    lock_release(&evict_lock);
+}
+
+struct leaf *bare_turn(void)
+{
+    struct leaf *l = NULL;
+    lock_acquire(&evict_lock);
+    if (!list_empty(&bare)) {
+        l = list_first(&bare, struct leaf, link);
+        bare_set(l, true); /* the next look is at another one */
+        object_get(l->object);
+    }
+    lock_release(&evict_lock);
+    return l;
+}
+
+/* ---- pages come and go ---- */
+
+bool clock_charge(struct object *o, struct frame *f)
+{
+    lock_acquire(&evict_lock);
+    bool can = o->charged < o->most;
+    o->charged += can;
+    f->flags = can ? CHARGED : 0;
+    lock_release(&evict_lock);
+    return can;
+}
+
+void evict_page_back(struct object *o, struct frame *f)
+{
+    lock_acquire(&evict_lock);
+    o->charged -= f->flags == CHARGED;
+    lock_release(&evict_lock);
+    frame_free(f);
+}
+
+void evict_add(struct leaf *l, unsigned slot)
+{
+    struct object *o = l->object;
+    struct frame *f = l->pages[slot].frame;
+    lock_acquire(&evict_lock);
+    l->touched |= 1ull << slot;
+    if (l->resident++ == 0)
+        bare_set(l, false);
+    o->charged += f->flags != CHARGED;
+    f->owner = l;
+    __atomic_store_n(&f->state, FRAME_LISTED, __ATOMIC_RELAXED); /* EV5 */
+    put_in(o, CLOCK, slot, f);
+    o->resident++;
+    resident++;
+    lock_release(&evict_lock);
+}
+
+void evict_remove(struct frame *f)
+{
+    lock_acquire(&evict_lock);
+    struct leaf *l = f->owner;
+    take_out(l->object, f);
+    __atomic_store_n(&f->state, FRAME_USED, __ATOMIC_RELAXED); /* EV5 */
+    f->owner = NULL;
+    f->flags = 0;
+    l->object->charged--;
+    l->object->resident--;
+    resident--;
+    if (--l->resident == 0)
+        bare_set(l, true);
+    lock_release(&evict_lock);
+}
+
+void evict_cleaned(struct frame *f)
+{
+    lock_acquire(&evict_lock);
+    struct object *o = ((struct leaf *)f->owner)->object;
+    o->progress_ns = arch_time_ns();
+    if (place_of(f) == LAUNDRY) {
+        take_out(o, f);
+        put_in(o, READY, f->flags & SLOT_MASK, f);
+    }
+    lock_release(&evict_lock);
+}
+
+bool never_cleaned(const struct object *o)
+{
+    return o->commit_port && o->commit_port->closed;
+}
+
+uint64_t evict_resident_count(void) { return resident; }
+
+/* ---- one look ---- */
+
+/* writer_needs tells whether the page's writer needs the base. A copy in the log needs none; nor
+ * does an idle view that never used its right to write, and so has no copy (PG2). Leaf locked. */
+static bool writer_needs(struct page *p, vaddr_t at)
+{
+    struct view *v = &views[p->writer];
+    lock_acquire(&v->lock);
+    pte_t e = right_at(v, at);
+    if (v->state == VIEW_IDLE || v->state == VIEW_FREE || e == 0)
+        p->writer = WRITER_NONE;
+    lock_release(&v->lock);
+    return p->writer != WRITER_NONE && right_state(e) != RIGHT_SPILLED;
+}
+
+#define slots_each(slot, slots) \
+    for (uint64_t left = (slots), slot; left && (slot = (uint64_t)__builtin_ctzll(left), true); \
+         left &= left - 1)
+
+/* group_at is the slots of the page's cluster, where the container has a fixed size of them, but
+ * few enough for one look (EV6); else of the page alone. */
+static uint64_t group_at(const struct leaf *l, uint64_t slot)
+{
+    unsigned size = MIN(MAX(__atomic_load_n(&l->object->cluster_fixed, __ATOMIC_RELAXED), 1u), 8u);
+    return ((1ull << size) - 1) << (slot & ~(uint64_t)(size - 1));
+}
+
+/* can_go tells whether the page may go (EV1). Leaf locked. */
+static bool can_go(struct leaf *l, uint64_t slot)
+{
+    struct page *p = &l->pages[slot];
+    return page_resident(p) && !(p->flags & (PAGE_PINNED | PAGE_CLEANING)) && !p->frame->pins &&
+           !(p->flags & PAGE_DIRTY && never_cleaned(l->object)) &&
+           !(p->writer != WRITER_NONE && writer_needs(p, page_address(l, (unsigned)slot)));
+}
+
+/* users_change has age or hold of right.h done to the pages for all views, and returns for which
+ * of them that was true for one. Leaf locked. */
+static uint64_t users_change(struct leaf *l, uint64_t slots, struct debt *hold)
+{
+    struct vmask users = {{0}};
+    uint64_t found = 0;
+    slots_each(s, slots)
+        vmask_add(&users, &l->pages[s].mask);
+    views_each_locked(v, &users)
+        slots_each(s, slots)
+            found |= (uint64_t)(hold ? !right_hold(v, l, (unsigned)s, hold)
+                                     : right_age(v, &l->pages[s], page_address(l, (unsigned)s)))
+                     << s;
+    return found;
+}
+
+/* pages_evict takes pages out of all tables and lists (EV3, before EV4), and returns which. Leaf
+ * locked. */
+static uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames)
+{
+    struct debt debt = {0};
+    slots &= ~users_change(l, slots, &debt); /* a copy came back: its base stays */
+    right_pay(&debt);
+    slots_each(s, slots) {
+        evict_remove(l->pages[s].frame);
+        list_push_back(frames, &l->pages[s].frame->link);
+        l->pages[s].frame = NULL;
+        count(evictions);
+    }
+    return slots;
+}
+
+enum look clock_look(struct leaf *l, unsigned slot, struct frame *f, bool take)
+{
+    struct list gone = LIST_INIT(gone);
+    uint64_t one = 1ull << slot, group = 0, dirty = 0;
+    lock_acquire(&l->lock);
+    bool here = l->pages[slot].frame == f;
+    slots_each(s, here ? group_at(l, slot) : 0) {
+        group |= (uint64_t)can_go(l, s) << s;
+        dirty |= (uint64_t)(l->pages[s].flags & PAGE_DIRTY) << s;
+    }
+    bool used = users_change(l, group, NULL);
+    uint64_t freed = take && !used ? pages_evict(l, group & ~dirty, &gone) : 0;
+    lock_acquire(&evict_lock);
+    slots_each(s, here ? (group | one) & ~freed : 0) {
+        bool stays = used || !(group >> s & 1);
+        take_out(l->object, l->pages[s].frame);
+        put_in(l->object, stays ? CLOCK : dirty >> s & 1 ? LAUNDRY : take ? CLOCK : READY,
+               (unsigned)s, l->pages[s].frame);
+    }
+    lock_release(&evict_lock);
+    lock_release(&l->lock);
+    for (struct frame *went; (went = list_take(struct frame, &gone, link));)
+        frame_free(went); /* EV4 */
+    return freed & one ? LOOK_FREED : !(group & one) ? LOOK_BUSY : used ? LOOK_USED
+           : dirty & one ? LOOK_DIRTY : take ? LOOK_BUSY : LOOK_CLEAN;
+}
+
+bool evict_advise(struct leaf *l, unsigned slot, bool needed)
+{
+    struct object *o = l->object;
+    struct page *p = &l->pages[slot];
+    if (!page_resident(p) || (!needed && (p->flags & PAGE_PINNED || p->writer != WRITER_NONE)))
+        return false;
+    if (!needed)
+        (void)users_change(l, 1ull << slot, NULL); /* earlier uses do not count */
+    enum place where = needed || never_cleaned(o) ? CLOCK
+                       : p->flags & PAGE_DIRTY    ? LAUNDRY
+                                                  : READY;
+    lock_acquire(&evict_lock);
+    take_out(o, p->frame);
+    put_in(o, where, slot, p->frame);
+    if (!needed) {
+        list_remove(&p->frame->link);
+        list_push_front(&o->places[where], &p->frame->link);
+    }
+    lock_release(&evict_lock);
+    return true;
+}
+
+struct candidate clock_candidate(struct frame *f)
+{
+    struct candidate c = {f->owner, f, f->flags & SLOT_MASK};
+    object_get(c.leaf->object);
+    return c;
+}
+
+unsigned clock_first(struct object *o, enum place where, unsigned most, struct candidate found[],
+                     unsigned *n)
+{
+    unsigned went = 0;
+    lock_acquire(&evict_lock);
+    for (*n = 0, most = (unsigned)MIN(most, o->in_place[where]); went < most; went++) {
+        struct frame *f = list_take(struct frame, &o->places[where], link);
+        const struct candidate *last = *n ? &found[*n - 1] : NULL;
+        list_push_back(&o->places[where], &f->link);
+        if (!last || last->leaf != f->owner ||
+            !(group_at(last->leaf, last->slot) >> (f->flags & SLOT_MASK) & 1))
+            found[(*n)++] = clock_candidate(f);
+    }
+    lock_release(&evict_lock);
+    return went;
+}
+
+/* ---- what managers are to clean ---- */
+
+struct telling { const struct process *me; vaddr_t out; uint64_t told, max; bool bad; };
+
+/* laundry_tell tells o's laundry, the oldest first; what was told goes behind the rest. */
+static void laundry_tell(struct object *o, void *telling)
+{
+    enum { AT_ONCE = 64 };
+    struct kd_page_name names[AT_ONCE];
+    struct telling *t = telling;
+    uint64_t left = o->owner == t->me ? MIN(o->in_place[LAUNDRY], t->max - t->told) : 0, n = 1;
+    for (; left && n && !t->bad; left -= n) {
+        lock_acquire(&evict_lock);
+        for (n = 0; n < MIN(left, AT_ONCE) && !list_empty(&o->places[LAUNDRY]); n++) {
+            struct frame *f = list_take(struct frame, &o->places[LAUNDRY], link);
+            const struct leaf *l = f->owner;
+            list_push_back(&o->places[LAUNDRY], &f->link);
+            names[n] = (struct kd_page_name){ o->cookie, l->first + (f->flags & SLOT_MASK) };
+        }
+        lock_release(&evict_lock);
+        t->bad = copy_to_user(t->out + t->told * sizeof names[0], names, n * sizeof names[0]);
+        t->told += n;
+        thread_breathe();
+    }
+}
+
+/* kd_clean_list tells the caller's laundry, object by object. */
+long kd_clean_list(const uint64_t a[6])
+{
+    struct telling t = {.me = process_this(), .out = a[0], .max = a[1]};
+    object_for_each(laundry_tell, &t);
+    return t.bad ? -EFAULT : (long)t.told;
+}
