@@ -259,7 +259,7 @@ static ps_container *segment_learn(uint64_t address)
 
 ps_container *ps_container_of(const void *p)
 {
-    uint64_t address = (uintptr_t)p;
+    uint64_t address = (uintptr_t)ps_home(p);
     if (address < KD_STORE_BASE || address >= KD_STORE_END)
         return NULL;
     for (ps_container *c = containers; c < containers + containers_used; c++)

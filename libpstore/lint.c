@@ -127,6 +127,8 @@ static const char *region_kind(const char *line, uint64_t start, uint64_t end)
 static const char *value_kind(const char *map, uint64_t value)
 {
     unsigned long long start, end;
+    if ((uintptr_t)ps_home((void *)(uintptr_t)value) != value)
+        return "is in a window (ps_home tells the address in the container)";
     if (value < KD_PAGE_BYTES || value >= VOLATILE_END)
         return NULL;
     for (const char *line = map; sscanf(line, "0x%llx - 0x%llx", &start, &end) == 2;) {

@@ -8,6 +8,7 @@
 
 static int hint(const void *p, size_t bytes, int what)
 {
+    p = ps_home(p);
     ps_container *c = ps_container_of(p);
     if (!tx_active())
         return -EPERM;
@@ -84,6 +85,7 @@ _Static_assert((int)PS_NORMAL == KD_ADVISE_NORMAL && (int)PS_DONT_NEED == KD_ADV
 int ps_advise(const void *p, size_t bytes, int advice)
 {
     static const unsigned groups[] = {[PS_NORMAL] = 0, [PS_SEQUENTIAL] = 64, [PS_RANDOM] = 1};
+    p = ps_home(p);
     ps_container *c = ps_container_of(p);
     if (!c || !container_has(c, (uintptr_t)p, bytes ? bytes : 1))
         return -ENOENT;

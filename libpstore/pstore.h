@@ -299,6 +299,22 @@ int ps_policy(ps_container *c, int which, unsigned value);
 enum { PS_NORMAL, PS_SEQUENTIAL, PS_RANDOM, PS_WILL_NEED, PS_DONT_NEED };
 int ps_advise(const void *p, size_t bytes, int advice);
 
+/* ---- windows: bytes of a container at a second address ----
+ * What a transaction loads and stores by a window it loads and stores in the container: the same
+ * locks, one private copy, one commit. The address is of this process and this run: pointers that
+ * are kept, ps_alloc's `near`, ps_free and ps_size want the one in the container. */
+/* Shows [from, from + bytes), and what else lies in their pages; they lie in one object, or in one
+ * of the container's first 1 GiB and its further segments; `from` may lie in a window, too, which
+ * may end before this one. flags: 0, stores then end the program, though the container is open for
+ * writing; PS_WRITE. Returns where `from` lies there. It ends by ps_window_end, or ps_close; a
+ * child of fork has none. NULL: EINVAL: not so many bytes of one that is open; EROFS: PS_WRITE, and
+ * container or window are to read; EMFILE: there are 32; ENOMEM. */
+void *ps_window(const void *from, size_t bytes, int flags);
+/* `window` as ps_window returned it. -EINVAL: none begins there. */
+int ps_window_end(void *window);
+/* The address in its container of what a window shows at p; p, if none does. */
+void *ps_home(const void *p);
+
 /* ---- seeing what happened; values of this process since ps_connect ---- */
 struct ps_stats {
     uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits;

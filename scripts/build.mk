@@ -58,7 +58,7 @@ HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 # structures beside their models: for a test on the host and one in the guest
 SUBJECTS        := $(wildcard tests/structures/*.c)
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(SUBJECTS) $(addprefix libpstore/,slot.c arena.c congeries.c congeries_collect.c directory.c lease.c each.c \
-                   alloc.c txn.c txn_entry.S lint.c container.c container_name.c error.c pstore.c types.c operation.c retry.c kit.c kit_client.c kit_server.c) \
+                   alloc.c txn.c txn_entry.S lint.c container.c container_name.c window.c error.c pstore.c types.c operation.c retry.c kit.c kit_client.c kit_server.c) \
                    $(filter-out %/memory.c,$(wildcard libpstore/structures/*.c))
 KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)
 KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES) $(STORE_SOURCES)

@@ -210,16 +210,19 @@ static RARE int leaf_memory(struct view *v, int refused)
     return v->doom ? -ECANCELED : -ENOMEM;
 }
 
-/* table_memory is leaf_memory for a page table of the view's. Where its process has no room for
- * more of them all rights go with the end. */
+/* table_memory is leaf_memory for a page table of the view's. Tables of windows make room for it;
+ * where its process has no room still, all rights go with the end. */
 static RARE int table_memory(struct view *v)
 {
-    if (limit_left(v->process, KD_LIMIT_MEMORY) >= 3)
-        return leaf_memory(v, 0);
+    bool full = limit_left(v->process, KD_LIMIT_MEMORY) < 3;
     lock_acquire(&v->lock);
-    right_owe_all(v);
+    bool more = v->aliases || !list_empty(&v->tables.cut);
+    if (v->aliases)
+        right_aliases_drop(v);
+    else if (full && !more)
+        right_owe_all(v);
     lock_release(&v->lock);
-    return -ENOMEM;
+    return more ? -EAGAIN : full ? -ENOMEM : leaf_memory(v, 0);
 }
 
 enum { REACH_BYTES = 512 * PAGE_BYTES };

@@ -354,16 +354,12 @@ void right_aliases_drop(struct view *v)
 }
 
 /* alias_make makes the alias of *of, which allows the access; `without`: bits that the window does
- * not give. Without room for a table all aliases make some. View and windows locked. */
+ * not give. View and windows locked. */
 static int alias_make(struct view *v, vaddr_t at, pte_t *of, pte_t without)
 {
     pte_t *pte = view_pte_make(v, at), e = pte_load(of);
-    if (!pte) {
-        bool more = v->aliases || !list_empty(&v->tables.cut);
-        if (v->aliases)
-            right_aliases_drop(v);
-        return more ? -EAGAIN : -ENOMEM;
-    }
+    if (!pte)
+        return -ENOMEM;
     v->aliases = true;
     while (!(e & PTE_USED) && !pte_compare_exchange(of, &e, e | PTE_USED)) /* WI3 */
         ;
