@@ -41,7 +41,7 @@ HOT void right_copy(struct view *v, struct leaf *l, struct page *p, pte_t *pte,
     right_user_add(v, l, p);
     p->writer = (int16_t)v->id;
     if (__builtin_expect(v->aliases, 0))
-        (void)right_alias_drop(v, at, false); /* WI2 */
+        right_alias_drop(v, at, false); /* WI2 */
     pte_t was = pte_exchange(pte, pte_make(frame_paddr(f), PTE_PRIVATE));
     assert(!(was & PTE_COPY)); /* PG2 */
     if (pte_present(was))

@@ -92,10 +92,11 @@ static bool is_record_of(const struct copy *c, const struct view *v, vaddr_t at,
 /* alias_wrong tells whether an alias of the entry e differs from it, or e may be taken unseen. */
 static bool alias_wrong(const struct view *v, vaddr_t at, pte_t e)
 {
-    bool wrong = false, used = e & (PTE_ACCESSED | PTE_USED);
+    bool wrong = false;
     lock_acquire(&v->process->windows.lock);
     aliases_each(pte, there, v, at)
-        wrong |= !pte_present(e) || (*pte ^ e) & PTE_FRAME || *pte & ~e & PTE_WRITE || !used;
+        wrong |= !pte_present(e) || (*pte ^ e) & PTE_FRAME ||
+                 *pte & ~e & (PTE_WRITE | PTE_ACCESSED);
     lock_release(&v->process->windows.lock);
     return wrong;
 }
@@ -136,20 +137,17 @@ static uint64_t cpu_bit(const struct view *v)
     return 1ull << __atomic_load_n(&v->cpu, __ATOMIC_SEQ_CST);
 }
 
-bool right_alias_drop(struct view *v, vaddr_t at, bool owed)
+void right_alias_drop(struct view *v, vaddr_t at, bool owed)
 {
-    bool any = false;
     lock_acquire(&v->process->windows.lock);
     aliases_each(pte, there, v, at) {
         pte_exchange(pte, 0);
-        any = true;
         if (!owed && arch_table_loaded() == v->table)
             arch_flush_page(there); /* WI4 */
         else
             v->stale = true;
     }
     lock_release(&v->process->windows.lock);
-    return any;
 }
 
 /* change makes the entry what next(entry, x) returns, even if the walker sets a bit meanwhile;
@@ -158,13 +156,13 @@ bool right_alias_drop(struct view *v, vaddr_t at, bool owed)
 HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, uint64_t), uint64_t x,
                  struct debt *debt)
 {
+    if (__builtin_expect(v->aliases, 0))
+        right_alias_drop(v, at, debt); /* WI2 */
     pte_t *pte = entry_of(v, at);
     pte_t e = pte ? pte_load(pte) : 0, now;
-    do {
+    do
         now = next(e, x);
-        if (now != e && __builtin_expect(v->aliases, 0))
-            (void)right_alias_drop(v, at, debt); /* WI2 */
-    } while (now != e && !pte_compare_exchange(pte, &e, now));
+    while (now != e && !pte_compare_exchange(pte, &e, now));
     if (now != e && !(right_state(e) & changes[c].finds && right_state(now) & changes[c].leaves))
         panic("right_%s: finds entry 0x%lx, leaves 0x%lx", changes[c].name, e, now);
     if (debt && loses(e, now)) {
@@ -240,9 +238,8 @@ bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt
 bool right_age(struct view *v, const struct page *p, vaddr_t at)
 {
     paddr_t frame = frame_paddr(p->frame);
-    bool alias = v->aliases && right_alias_drop(v, at, false); /* made since, so it was used */
     pte_t was = change(CHANGE_age, v, at, aged, frame, NULL);
-    return maps(was, frame) && (alias || was & PTE_ACCESSED);
+    return maps(was, frame) && was & PTE_ACCESSED;
 }
 
 void right_pay(struct debt *debt)
@@ -361,7 +358,7 @@ static int alias_make(struct view *v, vaddr_t at, pte_t *of, pte_t without)
     if (!pte)
         return -ENOMEM;
     v->aliases = true;
-    while (!(e & PTE_USED) && !pte_compare_exchange(of, &e, e | PTE_USED)) /* WI3 */
+    while (!(e & PTE_ACCESSED) && !pte_compare_exchange(of, &e, e | PTE_ACCESSED)) /* WI3 */
         ;
     pte_exchange(pte, pte_make(pte_frame_paddr(e), (e & (PTE_PRIVATE & ~PTE_COPY) & ~without) |
                                                        PTE_ACCESSED));

@@ -106,9 +106,9 @@ bool mappings_end(struct process *p, vaddr_t at, vaddr_t first, uint64_t bytes);
 /* right_alias copies the entry of the page that a window shows at `at`. 0; -EAGAIN: that gives no
  * such access now; -ENOMEM: no page table. */
 must_check int right_alias(struct view *v, vaddr_t at, bool write);
-/* right_alias_drop takes the aliases of an entry (WI2), by a flush unless the caller owes one.
- * False: there was none. View locked. */
-bool right_alias_drop(struct view *v, vaddr_t at, bool owed) __attribute__((cold));
+/* right_alias_drop takes the aliases of an entry (WI2), by a flush unless the caller owes one. View
+ * locked. */
+void right_alias_drop(struct view *v, vaddr_t at, bool owed) __attribute__((cold));
 void right_aliases_drop(struct view *v); /* all of the view, with their tables; view locked */
 
 /* right_next looks at a portion of the entries from *at on, which becomes how far it came, for one

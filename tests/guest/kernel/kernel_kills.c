@@ -5,10 +5,10 @@
  *         no right, frame, credit, view, handle or object is left behind, and nobody waits for it.
  * Method  a client runs one transaction of each kind, in the way of a neighbour that makes it wait,
  *         or with so few credits that it spills. It is killed by its n-th trace event
- *         (KD_TRACE_DIE) for n = 1, 2, ... until it comes to its end alive. Events are each entry
- *         into the kernel and the way out of it, each wait, message, callback and phase of a
- *         commit. Then it is killed asleep, and while its manager works for it. This process is the
- *         manager, the neighbour, and the one that traces.
+ *         (KD_TRACE_DIE) for n = 1, 2, ... until it comes to its end alive, for odd n at work by a
+ *         window. Events are each entry into the kernel and the way out of it, each wait, message,
+ *         callback and phase of a commit. Then it is killed asleep, and while its manager works for
+ *         it. This process is the manager, the neighbour, and the one that traces.
  */
 /* with 64 copies, and no fewer, a transaction spills */
 enum { PAGES = 80, CREDITS = 12, SPILL_CREDITS = 64 };
@@ -154,6 +154,8 @@ static int client(uint64_t n, unsigned kind)
     struct kd_message m = {.kind = KIND_OPEN, .handle = -1};
     if (kd_call3(KD_PORT_CALL, 0, (long)&m, 0) || m.status) return STATUS_WRONG;
     base = m.word[0];
+    if (n % 2)
+        base = (uint64_t)kd_call3(KD_MAP, (long)base, PAGES, KD_RIGHT_READ | KD_RIGHT_WRITE);
     dies_at = n;
     if (kind < SPILLS) die_at_event((long)n);
     static const struct { int (*body)(void *); unsigned mode; int result;

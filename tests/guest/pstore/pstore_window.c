@@ -170,6 +170,7 @@ static void manager_dies(void)
 {
     int pid = store_pid();
     kill(pid, SIGKILL);
+    while (store_pid() == pid) pause_ms(1);
     long sum = -1;
     for (int i = 0; i < 50 && sum != ACCOUNTS * START; i++) sum = sum_by(PS_SERIALISABLE);
     struct transfer t = {0, 1, 3};

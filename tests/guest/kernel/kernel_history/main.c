@@ -4,7 +4,7 @@
  * Aim     isolation: whatever eight threads in three processes do to a few pages on two CPUs, some
  *         serial order shows the same, in real time and in the order of commits; snapshots see a
  *         prefix of it; attempts that are undone see nothing impossible either
- *         (tests/history/check.h).
+ *         (tests/history/check.h). Each fourth access is by a window.
  * Method  workers run random programs and send what they read and wrote to this process, which
  *         meets them between histories and checks. Three parts: with a manager in this process that
  *         commits in groups and recalls rights at random; the same in too little memory; with the
@@ -16,6 +16,8 @@
 #include <time.h>
 
 #include "history.h"
+
+static uint64_t window;  /* of a child: its second address of the pages */
 
 /* ---- a worker: one thread of a child ---- */
 
@@ -36,6 +38,8 @@ static void access_one(uint64_t page, uint64_t word, int write)
 {
     struct history_access *a = &me.record.accesses[me.record.access_count];
     volatile uint64_t *at = word_at(page * me.word[SAY_STRIDE], word);
+    if (draw(4) == 0)
+        at = (uint64_t *)((uint64_t)at - base + window);
     a->item = (uint32_t)(page * WORDS + word);
     a->write = (uint32_t)write;
     if (write) {                        /* noted first: it may be undone in the store itself */
@@ -174,7 +178,7 @@ static void *worker(void *arg)
     }
 }
 
-static int child_open(void)
+static int pages_find(void)
 {
     struct kd_message m = {.kind = KIND_OPEN, .handle = -1};
     struct wire_opened o;
@@ -190,6 +194,13 @@ static int child_open(void)
         return 2;
     base = o.base;
     return 0;
+}
+
+static int child_open(void)
+{
+    int e = pages_find();
+    window = e ? 0 : (uint64_t)call(KD_MAP, (long)base, PAGES_MAX, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    return e ? e : (int64_t)window < 0 ? 3 : 0;
 }
 
 static int child_main(int threads)
