@@ -148,6 +148,8 @@ void right_alias_drop(struct view *v, vaddr_t at, bool owed)
             v->stale = true;
     }
     lock_release(&v->process->windows.lock);
+    if (!owed && v->stale && arch_table_loaded() == v->table)
+        right_flush_due(v); /* an alias may have gone before, for another thread */
 }
 
 /* change makes the entry what next(entry, x) returns, even if the walker sets a bit meanwhile;

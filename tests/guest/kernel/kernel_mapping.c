@@ -253,6 +253,21 @@ static void unused_neighbour(void)
     ends(&a);
 }
 
+/* The clock takes the alias on another CPU, whose TLB is not that of the view. */
+static void looked_at(void)
+{
+    int wrong = 0;
+    does("w60", 0, LONG_MS, NULL);
+    for (int i = 0; i < 20; i++) {
+        uint64_t before = value(60);
+        struct actor a = {.steps = "a60.w60a60"};
+        enters(&a);
+        kd_call4(KD_OBJECT_ADVISE, object, 60, 1, KD_ADVISE_DONT_NEED);
+        wrong += ends(&a) != 0 || a.last != before + 1;
+    }
+    is(wrong, 0, "behind a look of the clock a window shows what is stored");
+}
+
 /* A view that ended keeps its rights, at both addresses; they are called back. */
 static void called_back(void)
 {
@@ -487,7 +502,7 @@ static void dies(void)
 
 int main(void)
 {
-    tap_plan(41);
+    tap_plan(42);
     if (!tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES,
                                                    .messages = plain_messages}), "a manager"))
         return tap_end();
@@ -503,6 +518,7 @@ int main(void)
     is(run(hints, NULL, 0, LONG_MS), ECANCELED, "hints and locks by a window's address");
     conflicts();
     unused_neighbour();
+    looked_at();
     called_back();
     deadlocks();
     snapshots();
