@@ -274,10 +274,15 @@ static bool store_start(const struct disk_io *io)
 
 /* ---- ports and threads ---- */
 
+/* Stacks are memory that is promised: half of musl's own size, twice what the deepest call takes. */
 static bool thread_make(void *(*body)(void *))
 {
+    enum { STACK_BYTES = 64 << 10 };
+    pthread_attr_t how;
     pthread_t thread;
-    int r = pthread_create(&thread, NULL, body, NULL);
+    pthread_attr_init(&how);
+    pthread_attr_setstacksize(&how, STACK_BYTES);
+    int r = pthread_create(&thread, &how, body, NULL);
     if (r == 0) pthread_detach(thread);
     if (r) say("no thread: %s", strerror(r));
     return r == 0;
