@@ -274,7 +274,7 @@ static bool store_start(const struct disk_io *io)
 
 /* ---- ports and threads ---- */
 
-/* Stacks are memory that is promised: half of musl's own size, twice what the deepest call takes. */
+/* Stacks are promised memory: half of what musl gives, twice what the deepest call takes. */
 static bool thread_make(void *(*body)(void *))
 {
     enum { STACK_BYTES = 64 << 10 };
