@@ -167,7 +167,7 @@ HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, ui
     while (now != e && !pte_compare_exchange(pte, &e, now));
     if (now != e && !(right_state(e) & changes[c].finds && right_state(now) & changes[c].leaves))
         panic("right_%s: finds entry 0x%lx, leaves 0x%lx", changes[c].name, e, now);
-    if (debt && loses(e, now)) {
+    if (debt && (v->aliases || loses(e, now))) { /* WI4: another may have taken an alias */
         v->stale = true;
         debt->cpus |= cpu_bit(v);
     }
