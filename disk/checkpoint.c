@@ -87,8 +87,7 @@ static uint32_t area_choose(const struct store *store)
 {
     uint32_t newest = store->super.checkpoint_index;
     const struct checkpoint_info *older = &store->super.checkpoints[!newest];
-    return store->area_rotten && older->redo_lsn && older->scan_lsn >= store->keep_lsn ? newest
-                                                                                       : !newest;
+    return store->area_rotten && older->scan_lsn >= store->keep_lsn ? newest : !newest;
 }
 
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc)

@@ -576,19 +576,6 @@ int  checkpoint_finish(struct store *store);  /* for who has the store to himsel
 /* grow.c */
 int  grow_to(struct store *store, uint64_t bytes);
 
-/* upgrade.c: a version that is not FORMAT_VERSION must be store_upgradable */
-struct format_step {
-    uint32_t from;              /* to the next version */
-    void   (*superblock)(struct superblock_disk *block);
-    void   (*page)(uint32_t kind, uint8_t *bytes);      /* a metadata page */
-    bool     log_differs;       /* its groups cannot be replayed: there must be none */
-};
-extern const struct format_step *format_steps;
-extern uint32_t format_step_count;
-void upgrade_superblock(struct superblock_disk *block, uint32_t version);
-void upgrade_page(uint32_t version, uint32_t kind, uint8_t *bytes);
-bool upgrade_needs_empty_log(uint32_t version);
-
 /* format.c */
 #define EXTENT_BYTES 16384u             /* unless the options say otherwise */
 uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as many of names */

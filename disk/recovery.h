@@ -1,6 +1,6 @@
 /*
  * recovery.h - what the files of recovery offer each other: its decision table, the log's scan,
- * chains, images. internal.h includes it.
+ * chains, images, older formats. internal.h includes it.
  */
 #ifndef KATYDID_DISK_RECOVERY_H
 #define KATYDID_DISK_RECOVERY_H
@@ -110,5 +110,18 @@ void image_drop(struct store *store, uint64_t extent, uint32_t page);
 /* What the record makes of its page's image. The leaf still tells of the version before. */
 store_must_check int image_write(struct store *store, const struct record_disk *record,
                                  struct leaf_disk *leaf, uint32_t page, uint64_t lsn);
+
+/* upgrade.c: a version that is not FORMAT_VERSION must be store_upgradable */
+struct format_step {
+    uint32_t from;              /* to the next version */
+    void   (*superblock)(struct superblock_disk *block);
+    void   (*page)(uint32_t kind, uint8_t *bytes);      /* a metadata page */
+    bool     log_differs;       /* its groups cannot be replayed: there must be none */
+};
+extern const struct format_step *format_steps;
+extern uint32_t format_step_count;
+void upgrade_superblock(struct superblock_disk *block, uint32_t version);
+void upgrade_page(uint32_t version, uint32_t kind, uint8_t *bytes);
+bool upgrade_needs_empty_log(uint32_t version);
 
 #endif

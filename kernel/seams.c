@@ -91,8 +91,8 @@ const struct handle_kind handle_kinds[HANDLE_TYPES] = {
 };
 
 const struct item_use item_uses[ITEM_KINDS] = {
-    [ITEM_PAGE] = {KD_MSG_PAGE},
-    [ITEM_LOCK] = {KD_MSG_LOCK, .taken = view_item_taken, .lost = view_item_lost},
+    [ITEM_PAGE] = {KD_MSG_PAGE, .taken = page_item_taken, .lost = page_item_lost},
+    [ITEM_RECALLED] = {KD_MSG_RECALLED},
     [ITEM_COMMIT] = {KD_MSG_COMMIT, .taken = view_item_taken, .lost = view_item_lost},
     [ITEM_SPILL] = {KD_MSG_SPILL, .taken = view_item_taken, .lost = view_item_lost},
     [ITEM_UNSPILL] = {KD_MSG_UNSPILL, .taken = view_item_taken, .lost = view_item_lost},

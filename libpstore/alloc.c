@@ -2,8 +2,9 @@
  * alloc.c - which page a new object goes to, and what becomes of pages that are free again.
  *
  * Owns      struct heap of each ps_tx: pages that are being filled, pages near others.
- * Not here  the format of a page (slot.c), the list of an arena's pages (arena.c), leases
- *           (lease.c), who may have which page (the store manager).
+ * Not here  objects that are there already (resize.c), the format of a page (slot.c), the list of
+ *           an arena's pages (arena.c), leases (lease.c), who may have which page (the store
+ *           manager).
  *
  * There is no word that every transaction writes. Each view fills pages of its own, taken from runs
  * that the manager leased to this process; to take one costs nothing but its first write fault. The
@@ -39,12 +40,6 @@ static void settle(void)
     __asm__ volatile("" ::: "memory");
 }
 
-/* Takes the write right of a page by a store that changes nothing: one fault instead of two. */
-static void page_touch(uint64_t page)
-{
-    __asm__ volatile("orb $0, (%0)" ::"r"(page) : "memory", "cc");
-}
-
 /* What the library stores is not declared piece by piece: pages in which it allocates or frees are
  * declared whole, new objects with them. */
 void heap_declare(const ps_container *c, uint64_t page, uint64_t pages)
@@ -52,16 +47,6 @@ void heap_declare(const ps_container *c, uint64_t page, uint64_t pages)
     /* an error dooms the transaction: there is nothing to add */
     if (c->encoder == PS_ENCODE_RANGES)
         (void)ps_kernel(KD_TXN_HINT, (long)page, (long)(pages * KD_PAGE_BYTES), KD_HINT_WRITE);
-}
-
-static struct slot_page *slotted(uint64_t page)
-{
-    return (struct slot_page *)(uintptr_t)page;
-}
-
-static uint64_t units_of(uint64_t bytes)
-{
-    return (bytes + SLOT_UNIT_BYTES - 1) / SLOT_UNIT_BYTES;
 }
 
 /* ---- what a transaction's end does to the heap ---- */
@@ -334,7 +319,7 @@ static void *fill_try(struct heap *h, ps_container *c, struct fill *f, struct wa
 {
     void *object = NULL;
     for (uint64_t page = f->current; page && !object;) {
-        page_touch(page);
+        heap_page_touch(page);
         if (slotted(page)->free >= want.units + f->keep || slot_is_empty(slotted(page)))
             object = page_try(c, f, page, want);
         room_note(h, c, page);
@@ -408,9 +393,7 @@ static void *alloc_near(struct heap *h, ps_container *c, struct fill *f, struct 
 
 /* ---- objects of several pages ---- */
 
-/* Zeroes what is not zero, so that a page fresh from the manager is not even copied: for pages of
- * an older lease, which a wild store may have hit since. */
-static void zero_pages(uint64_t page, uint64_t pages)
+void heap_pages_zero(uint64_t page, uint64_t pages)
 {
     volatile uint64_t *word = (volatile uint64_t *)(uintptr_t)page;
     for (uint64_t i = 0; i < pages * (KD_PAGE_BYTES / 8); i++)
@@ -447,7 +430,7 @@ static void *alloc_run(struct ps_tx *tx, ps_container *c, struct fill *f, struct
     arena_pages_format(c, f->arena, page, 1, arena_link(c, f->arena, f->current));
     slot_alloc_run(slotted(page), start, (uint32_t)(pages - 1), want.type);
     if (!fresh)
-        zero_pages(page + KD_PAGE_BYTES, pages - 1);
+        heap_pages_zero(page + KD_PAGE_BYTES, pages - 1);
     heap_declare(c, page, pages);
     fill_prefer(h, c, f, page);
     return (void *)(uintptr_t)(page + start * SLOT_UNIT_BYTES);
@@ -475,14 +458,9 @@ void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *ne
     return hint ? alloc_near(h, c, f, want, hint) : alloc_anywhere(h, c, f, want);
 }
 
-uint64_t slot_page_of(const void *p, unsigned *start)
+void heap_meet(struct ps_tx *tx, const ps_container *c)
 {
-    uint64_t address = (uintptr_t)p;
-    *start = (unsigned)(address % KD_PAGE_BYTES) / SLOT_UNIT_BYTES;
-    if (*start != 0)
-        return PAGE_OF(address);
-    *start = SLOT_UNITS;
-    return address - KD_PAGE_BYTES;
+    fill_of(&tx->heap, c, 0);
 }
 
 int heap_page_free(struct ps_tx *tx, ps_container *c, uint64_t page, uint64_t tail)
@@ -542,11 +520,11 @@ int heap_fills(struct ps_tx *tx, const ps_container *c, uint64_t arena)
     const struct fill *f = fill_of(&tx->heap, c, arena);
     if (!f->current)
         return 0;
-    page_touch(f->current);
+    heap_page_touch(f->current);
     return slot_arena(slotted(f->current)) == arena;
 }
 
-static int pages_give_back(struct ps_tx *tx, ps_container *c, uint64_t page, uint32_t tail)
+int heap_pages_back(struct ps_tx *tx, ps_container *c, uint64_t page, uint32_t tail)
 {
     struct heap *h = &tx->heap;
     struct fill *f = fill_of(h, c, 0);
@@ -561,150 +539,4 @@ static int pages_give_back(struct ps_tx *tx, ps_container *c, uint64_t page, uin
     if (f->current == page)
         f->current = 0; /* a large object began there: perhaps no small one will ever come */
     return heap_page_free(tx, c, page, tail);
-}
-
-static int object_free(void *p)
-{
-    unsigned start;
-    uint32_t tail;
-    ps_container *c = ps_container_of(p);
-    struct ps_tx *tx = tx_writing(c);
-    uint64_t page = slot_page_of(p, &start);
-    if (!tx)
-        return -errno;
-    if ((uintptr_t)p % SLOT_UNIT_BYTES != 0 || !container_has(c, page, KD_PAGE_BYTES))
-        return -EINVAL;
-    if (names_hold(c, (uintptr_t)p))
-        return -EBUSY;
-    if (tx->ops_bytes > 0 && tx->store != c->store)
-        return -EXDEV;
-    page_touch(page);
-    uint64_t pages = slot_units(slotted(page), start) / SLOT_UNITS;
-    if (!container_has(c, page, (pages + 1) * KD_PAGE_BYTES))
-        return -EUCLEAN;                  /* a spoilt page: its run would leave the segment */
-    if (lint_on)
-        lint_freed(tx, p, slot_units(slotted(page), start) * SLOT_UNIT_BYTES);
-    int result = slot_free(slotted(page), start, &tail);
-    heap_declare(c, page, 1);
-    return result == 0 ? pages_give_back(tx, c, page, tail) : result;
-}
-
-/* ---- another size ---- */
-
-/* A large object keeps its first pages: fewer of them, or more if those behind are free. What it
- * has more than `units` is less than a page. 0, or -ENOSPC: not where it is. */
-static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start,
-                      uint64_t units)
-{
-    struct slot_page *head = slotted(page);
-    uint64_t old = head->tail, tail = (start + units + SLOT_UNITS - 1) / SLOT_UNITS - 1;
-    uint64_t end = page + (old + 1) * KD_PAGE_BYTES, more = tail > old ? tail - old : 0;
-    int result = 0;
-    if (units <= SLOT_SMALL_MAX || tail > UINT32_MAX)
-        return -ENOSPC;
-    if (more) {
-        fill_of(&tx->heap, c, 0);
-        struct lease *lease = lease_find(&tx->heap, c, more, 1, end, 0);
-        int fresh = !lease;
-        if (!lease && (result = lease_more(&tx->heap, c, more, end, &lease)) != 0)
-            return result;
-        uint64_t bytes = more * KD_PAGE_BYTES;
-        if (lease->next != end || lease->end - end < bytes ||
-            !container_has(c, page, end - page + bytes))
-            return -ENOSPC;
-        if ((result = tx_op(tx, WIRE_PAGE_CLAIM, c, end, more, NULL)) != 0)
-            return result;
-        lease_take(&tx->heap, lease, more, 1);
-        if (!fresh)
-            zero_pages(end, more);
-        heap_declare(c, end, more);
-    } else if (tail < old) {
-        result = tx_op(tx, WIRE_PAGE_FREE, c, page + (tail + 1) * KD_PAGE_BYTES, old - tail, NULL);
-    }
-    if (result == 0)
-        head->tail = (uint32_t)tail;
-    return result;
-}
-
-/* 0, -ENOSPC: there is no room where it is. */
-static int object_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start,
-                         uint64_t old, uint64_t units)
-{
-    page_touch(page);
-    heap_declare(c, page, 1);
-    if (old > SLOT_SMALL_MAX)
-        return run_resize(tx, c, page, start, units);
-    if (old == units)
-        return 0;
-    int result =
-        units <= SLOT_SMALL_MAX ? slot_resize(slotted(page), start, (unsigned)units) : -ENOSPC;
-    if (result == 0) {
-        fill_of(&tx->heap, c, 0);
-        room_note(&tx->heap, c, page);
-    }
-    return result;
-}
-
-/* NULL: errno. */
-static void *object_move(struct ps_tx *tx, ps_container *c, void *p, size_t kept, size_t bytes)
-{
-    unsigned start;
-    const struct slot_page *page = slotted(slot_page_of(p, &start));
-    uint64_t arena = slot_arena(page);
-    if (arena && !arena_is(c, (ps_arena *)(uintptr_t)arena))
-        arena = 0;                        /* a wild store was there */
-    void *moved = heap_alloc(tx, c, bytes, p, slot_type(page, start), arena);
-    if (!moved)
-        return NULL;
-    memcpy(moved, p, kept < bytes ? kept : bytes);
-    int result = ps_free(p);
-    if (result == 0)
-        return moved;
-    ps_free(moved);
-    errno = -result;
-    return NULL;
-}
-
-void *ps_realloc(void *p, size_t bytes)
-{
-    unsigned start;
-    size_t old = ps_size(p);
-    ps_container *c = ps_container_of(p);
-    struct ps_tx *tx = old ? tx_writing(c) : NULL;
-    uint64_t page = slot_page_of(p, &start), units = units_of(bytes);
-    if (tx && (bytes == 0 || bytes > OBJECT_BYTES_MAX)) {
-        errno = bytes ? ENOSPC : EINVAL;
-        tx = NULL;
-    }
-    if (!tx)
-        return error_told_by(bytes > OBJECT_BYTES_MAX ? ERROR_LARGE : ERROR_FREE, NULL);
-    int result = names_hold(c, (uintptr_t)p) ? -EBUSY
-                 : object_resize(tx, c, page, start, old / SLOT_UNIT_BYTES, units);
-    void *object = result == 0 ? p : NULL;
-    if (result == -ENOSPC)
-        object = object_move(tx, c, p, old, bytes);
-    else
-        errno = -result;
-    if (object && lint_on)
-        lint_moved(p, object, bytes);
-    return error_told_by(errno == EBUSY ? ERROR_FREE : ERROR_ALLOC, object);
-}
-
-int ps_free(void *p)
-{
-    return p ? error_told(ERROR_FREE, object_free(p)) : 0;
-}
-
-size_t ps_size(const void *p)
-{
-    unsigned start;
-    uint64_t page = slot_page_of(p, &start);
-    ps_container *c = ps_container_of(p);
-    uint64_t units = 0;
-    if (!tx_active())
-        errno = EPERM;
-    else if (!c || (uintptr_t)p % SLOT_UNIT_BYTES != 0 || !container_has(c, page, KD_PAGE_BYTES) ||
-             (units = slot_units(slotted(page), start)) == 0)
-        errno = EINVAL;
-    return units * SLOT_UNIT_BYTES;
 }

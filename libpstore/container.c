@@ -35,8 +35,9 @@ uint64_t requests_counted(void)
 
 /* ---- requests ---- */
 
-int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
-                  const void *data, size_t bytes, void *answer, size_t *answer_bytes)
+/* *handle: what came with the answer, or -1; NULL: nothing is expected. */
+static int request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
+                   const void *data, size_t bytes, void *answer, size_t *answer_bytes, int *handle)
 {
     struct kd_message m = {
         .kind = kind,
@@ -59,7 +60,17 @@ int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST
     memcpy(word, m.word, STORE_REQUEST_WORDS * sizeof word[0]);
     if (answer_bytes)
         *answer_bytes = m.buffer_bytes;
+    if (handle)
+        *handle = m.handle;
+    else if (m.handle >= 0)
+        ps_kernel(KD_HANDLE_CLOSE, m.handle, 0, 0);
     return m.status;
+}
+
+int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
+                  const void *data, size_t bytes, void *answer, size_t *answer_bytes)
+{
+    return request(s, kind, word, data, bytes, answer, answer_bytes, NULL);
 }
 
 static int name_copy(char out[STORE_NAME_BYTES], const char *name)
@@ -76,9 +87,18 @@ static int name_copy(char out[STORE_NAME_BYTES], const char *name)
 
 /* ---- connecting ---- */
 
+/* A representative says for which container it was started: so the store knows whom it would make
+ * wait for itself. */
 static int hello(struct ps_store *s)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {STORE_PROTOCOL_VERSION};
+    const char *kept = getenv(STORE_KEPT_BY);
+    size_t length = strlen(s->name);
+    if (kept && strncmp(kept, s->name, length) == 0 && kept[length] == ' ') {
+        char *end;
+        word[1] = strtoull(kept + length, &end, 10);
+        word[2] = strtoull(end, NULL, 10);
+    }
     int result = store_request(s, STORE_HELLO, word, NULL, 0, NULL, NULL);
     return result == 0 && word[0] != STORE_PROTOCOL_VERSION ? -EPROTONOSUPPORT : result;
 }
@@ -299,12 +319,14 @@ static int opened_is_sound(const struct wire_opened *o, size_t bytes)
            o->pages <= (KD_STORE_END - o->base) / KD_PAGE_BYTES;
 }
 
-static int request_open(struct ps_store *s, const struct wire_open *request,
-                        struct wire_opened *opened)
+/* *kept: the port of the program that serves it, or -1: the store manager does. */
+static int request_open(struct ps_store *s, const struct wire_open *how,
+                        struct wire_opened *opened, int *kept)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {0};
     size_t bytes = sizeof *opened;
-    int result = store_request(s, STORE_OPEN, word, request, sizeof *request, opened, &bytes);
+    *kept = -1;
+    int result = request(s, STORE_OPEN, word, how, sizeof *how, opened, &bytes, kept);
     return result == 0 && !opened_is_sound(opened, bytes) ? -EPROTO : result;
 }
 
@@ -314,10 +336,19 @@ static void request_close(struct ps_store *s, uint64_t id)
     store_request(s, STORE_CLOSE, word, NULL, 0, NULL, NULL);
 }
 
+static void kept_port(ps_container *c, int port)
+{
+    if (c->kept_port >= 0)
+        ps_kernel(KD_HANDLE_CLOSE, c->kept_port, 0, 0);
+    c->kept_port = port;
+}
+
 static void container_fill(ps_container *c, struct ps_store *s, const struct wire_open *request,
                            const struct wire_opened *opened)
 {
     if (c->opens == 0) {
+        c->kept = opened->kept != 0;
+        c->kept_port = -1;
         c->store = s;
         c->id = opened->container;
         c->flags = 0;
@@ -347,17 +378,20 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct wir
 static int open_locked(const struct wire_open *request, ps_container **out)
 {
     struct wire_opened opened;
-    int result = opens_store ? 0 : connect_locked(NULL);
+    int port = -1, result = opens_store ? 0 : connect_locked(NULL);
     if (result == 0)
-        result = request_open(opens_store, request, &opened);
+        result = request_open(opens_store, request, &opened, &port);
+    ps_container *c = result == 0 ? container_entry(opens_store, opened.container) : NULL;
+    if (!c && port >= 0)
+        ps_kernel(KD_HANDLE_CLOSE, port, 0, 0);
     if (result != 0)
         return result;
-    ps_container *c = container_entry(opens_store, opened.container);
     if (!c) {
         request_close(opens_store, opened.container);
         return -EMFILE;
     }
     container_fill(c, opens_store, request, &opened);
+    kept_port(c, port);
     *out = c;
     return 0;
 }
@@ -408,8 +442,10 @@ int ps_close(ps_container *c)
     pthread_mutex_lock(&table_lock);
     int result = container_is_open(c) ? 0 : -EINVAL;
     if (result == 0) {
-        if (c->opens == 1)
+        if (c->opens == 1) {
             c->generation++;                  /* leases end with the last close */
+            kept_port(c, -1);
+        }
         request_close(c->store, c->id);
         c->opens--;
     }
@@ -427,13 +463,14 @@ void stores_note_death(void)
 }
 
 /* table_lock: held. A container keeps its address for ever, so that every pointer stays right. */
-static int reopen(ps_container *c)
+static int reopen(ps_container *c, int times)
 {
     struct wire_open request = {.flags = (uint32_t)c->flags};
     struct wire_opened opened;
     memcpy(request.name, c->name, sizeof request.name);
-    for (int i = 0; i < c->opens; i++) {
-        int result = request_open(c->store, &request, &opened);
+    for (int i = 0; i < times; i++) {
+        int port, result = request_open(c->store, &request, &opened, &port);
+        kept_port(c, port);
         if (result != 0)
             return result;
         if (opened.container != c->id || opened.base != c->base)
@@ -444,10 +481,20 @@ static int reopen(ps_container *c)
     return 0;
 }
 
+/* It was the manager of a container that died, perhaps: each is opened anew, where it was, and gets
+ * the object of that manager's successor. One that has none stays as it is; the others go on. */
+static void kept_refresh(const struct ps_store *s)
+{
+    for (ps_container *c = containers; c < containers + containers_used; c++)
+        if (c->opens > 0 && c->store == s && c->kept && reopen(c, 1) == 0)
+            request_close(c->store, c->id);
+}
+
 static int store_refresh(struct ps_store *s)
 {
     if (s->port >= 0 && hello(s) == 0) {
         atomic_store(&s->lost, 0);
+        kept_refresh(s);
         return 0;
     }
     if (s->port >= 0)
@@ -456,7 +503,7 @@ static int store_refresh(struct ps_store *s)
     int result = store_find(s);
     for (ps_container *c = containers; result == 0 && c < containers + PS_OPEN_MAX; c++)
         if (c->opens > 0 && c->store == s)
-            result = reopen(c);
+            result = reopen(c, c->opens);
     if (result != 0)
         atomic_store(&s->lost, 1);
     return result;
@@ -501,6 +548,7 @@ static int request_names(uint32_t kind, const char *data, size_t bytes)
     ps_container *c = result == 0 ? container_entry(opens_store, id) : NULL;
     if (c && c->opens > 0 && kind == STORE_DELETE) {
         c->generation++;
+        kept_port(c, -1);
         c->opens = 0;
     } else if (c && c->opens > 0) {
         memcpy(c->name, data + bytes - STORE_NAME_BYTES, sizeof c->name);
@@ -527,6 +575,68 @@ int ps_rename(const char *from, const char *to)
     if (result == 0)
         result = request_names(STORE_RENAME, data, sizeof data);
     return error_told(ERROR_NAMES, result);
+}
+
+/* ---- a program as a container's manager ---- */
+
+/* Name, program and arguments as the store wants them; the bytes, or -E2BIG, -EINVAL. */
+static long manager_text(char *text, const char *program, const char *const *arguments)
+{
+    size_t at = 0;
+    for (const char *word = program; word; word = arguments ? *arguments++ : NULL) {
+        size_t bytes = strlen(word) + 1;
+        if (bytes > WIRE_MANAGER_BYTES - at)
+            return -E2BIG;
+        memcpy(text + at, word, bytes);
+        at += bytes;
+    }
+    return (long)at;
+}
+
+int ps_manager(const char *name, const char *program, const char *const *arguments)
+{
+    char data[STORE_NAME_BYTES + WIRE_MANAGER_BYTES];
+    uint64_t none;
+    int result = tx_active() ? -EBUSY : name_copy(data, name);
+    long bytes = result == 0 ? manager_text(data + STORE_NAME_BYTES, program, arguments) : result;
+    if (bytes >= 0)
+        result = request_plain(STORE_MANAGER, data, STORE_NAME_BYTES + (size_t)bytes, &none);
+    return error_told(ERROR_MANAGER, bytes < 0 ? (int)bytes : result);
+}
+
+static int managed(const char *name, char *text, size_t bytes)
+{
+    char data[STORE_NAME_BYTES], got[WIRE_MANAGER_BYTES + 1];
+    uint64_t word[STORE_REQUEST_WORDS] = {0};
+    size_t length = WIRE_MANAGER_BYTES;
+    int result = tx_active() ? -EBUSY : name_copy(data, name);
+    if (result == 0)
+        result = opens_store ? stores_refresh() : ps_connect(NULL);
+    if (result == 0)
+        result = store_request(opens_store, STORE_MANAGED, word, data, sizeof data, got, &length);
+    if (result != 0 || length == 0)
+        return result != 0 ? result : -EPROTO;
+    for (size_t i = 0; i + 1 < length; i++)
+        if (!got[i])
+            got[i] = ' ';
+    got[length - 1] = '\0';
+    snprintf(text, bytes, "%s", got);
+    return (int)length - 1;
+}
+
+int ps_manager_of(const char *name, char *text, size_t bytes)
+{
+    return error_told(ERROR_NAMES, managed(name, text, bytes));
+}
+
+int container_kept_port(const ps_container *c)
+{
+    return container_is_open(c) && c->kept_port >= 0 ? c->kept_port : -ENOTCONN;
+}
+
+void *ps_address(const ps_container *c)
+{
+    return container_is_open(c) ? (void *)(uintptr_t)c->base : NULL;
 }
 
 int ps_checkpoint(void)
@@ -557,6 +667,7 @@ static void info_fill(struct ps_info *out, const struct wire_entry *e)
     out->pages_used = e->pages_used;
     out->pages_max = e->pages_max;
     out->encoder = (int)e->encoder;
+    out->managed = e->kept != 0;
 }
 
 static int list_all(struct ps_info *out, int count)

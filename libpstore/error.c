@@ -37,6 +37,8 @@ void error_forget(void)
 #define ENDED \
     "the process that made the area has ended: open it again when somebody has made it anew"
 #define WAITS "who serves an area neither asks it nor closes it: it would wait for itself"
+#define NO_MANAGER \
+    "the program that is the container's manager "
 #define FULL \
     "the store is full, or its log: what is stored is safe. Delete containers or objects, or " \
     "use smaller transactions or a larger store"
@@ -48,15 +50,31 @@ static const struct {
                                          * it is the program's own */
     const char *text;
 } shared[] = {
+    {E2BIG, ERROR_MANAGER,
+     "a manager's path and arguments have at most 480 bytes, with a NUL behind each: use fewer"},
+    {EACCES, ERROR_MANAGER, NO_MANAGER "cannot be run: it is no program"},
+    {ENOENT, ERROR_MANAGER, "there is no such program, or no container of that name"},
+    {ENOTEMPTY, ERROR_MANAGER,
+     "the container has pages in the store, which nobody could reach any more: take another one"},
+    {EINVAL, ERROR_MANAGER,
+     "a manager is a path, such as /bin/squares, and arguments without control characters, of a "
+     "container that is no index: check the call"},
+    {ETIMEDOUT, ERROR_OPEN,
+     NO_MANAGER "did not begin in time, and was ended: `dmesg` has what it printed"},
     {E2BIG, ERROR_INDEX,
      "the transaction has changed 1,024 keys of indexes already: use several transactions"},
     {EACCES, ERROR_TOLD, "the container is open for reading only: open it with PS_WRITE"},
     {EACCES, ERROR_ANY, "not allowed: is it open for changes?"},
+    {EAGAIN, ERROR_OPEN,
+     "16 containers with managers of their own are open already, or the system goes down: close "
+     "some"},
     {EAGAIN, ERROR_ANY, "busy, or changed meanwhile; nothing was done: try again"},
     {EBUSY, ERROR_OPEN,
      "inside a transaction only a container that exists can be opened; or it is being deleted "
      "at this moment, or given another encoder"},
     {EBUSY, ERROR_NAMES,
+     "somebody has the container open, or this is inside a transaction: end that first"},
+    {EBUSY, ERROR_MANAGER,
      "somebody has the container open, or this is inside a transaction: end that first"},
     {EBUSY, ERROR_FREE, "the object has a name, or is a root: it stays as long as its container"},
     {EBUSY, ERROR_SPREAD, "a segment is opened, spread and cleared outside of transactions"},
@@ -197,6 +215,10 @@ static const struct {
       "with a larger log" },
     { EALREADY, "this thread is in a transaction already: commit or suspend it first" },
     { EBADF, "the store manager's port is not valid any more: connect again" },
+    { EBADMSG, NO_MANAGER "offered memory that is not the container's, and was ended" },
+    { ECHILD, NO_MANAGER "ended before it served it: `dmesg` has what it printed" },
+    { ELOOP, NO_MANAGER "would wait for itself: it, or one that it stands on, has this container" },
+    { ENOEXEC, NO_MANAGER "cannot be started: is it in this system, and a program?" },
     { ECANCELED, "the transaction was given up by its program and undone: nothing else is wrong" },
     { EDEADLK, "two transactions waited for each other, this one was undone: run it again" },
     { EDQUOT, "this process has too many containers open: 128 segments of them at most, a GiB or "
@@ -235,7 +257,8 @@ static const struct {
       "two types have the same number, which is made of 31 bits of their texts: rename one of "
       "them. If objects of it exist already, they keep the number" },
     { ENOBUFS, "1,024 threads wait in this area already: try again when fewer do" },
-    { ENOTSUP, "an older Katydid made the object, so its name stays with it" },
+    { ENOTSUP, "an older Katydid made the object, so its name stays with it; or the container has "
+               "a manager of its own, and the store allocates and names nothing there" },
     { EOVERFLOW,
       "a key or a record is too long for the structure: in a tree of strings a key has at most a "
       "16th of a node, a record of variable size NAME_record_max bytes" },

@@ -1,118 +1,166 @@
 /*
- * manager.c - km_*: a manager's side of the kernel's messages, and a client's way to its objects.
+ * manager.c - km_*: a manager's objects, what it says to the kernel, and a client's way to it. What
+ * the kernel says to it: manager_serve.c.
  *
- * A process has one port for all its objects; it is published under the name of the first. What a
- * policy leaves out is done here as manager.h says. Commits are answered, and pages offered for
- * cleaning, one at a time.
+ * A process has one port for what the kernel says of all its objects, and one for its clients,
+ * which is published under the name of the first object.
  *
- * Locks: `lock` guards the table of objects while it grows; objects live as long as the process.
+ * KO1  The memory of a struct km_object is never freed, only used for another object: so a thread
+ *      may look at one that ends. Its number is new each time; whoever counted itself as a user,
+ *      and then finds the number it wants, has the object until object_done.
+ *
+ * Locks: `lock` guards the table of objects.
  */
-#include "manager.h"
-
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "katydid/call.h"
+#include "manager_private.h"
 
-#define OBJECTS_MAX   64
-#define MESSAGE_BYTES 4096
-#define DIFF_BYTES    (64u << 10)
-#define INFO_PAGES    256
+#define DISK_SECTOR 512
+enum { PRLIMIT64 = 302 };
 
-enum { CALL_OPEN = 1, CALL_USER };      /* what clients ask; CALL_USER: word0 the object's number */
-enum { TOKEN_PAGE };  /* km_request.token of a page; of a lock: the question's number */
+#define SAME(km, kd) ((unsigned long long)(km) == (unsigned long long)(kd))
+_Static_assert(SAME(KM_READ, KD_READ) && SAME(KM_WRITE, KD_WRITE) && KM_CSN_ANY == KD_CSN_ANY &&
+                   SAME(KM_PAGE_BYTES, KD_PAGE_BYTES) && SAME(KM_NAME_MAX, KD_NAME_MAX) &&
+                   SAME(KM_VIEWS_MAX, KD_VIEW_MAX) && SAME(KM_RESIDENT, KD_PAGE_RESIDENT) &&
+                   SAME(KM_DIRTY, KD_PAGE_DIRTY) && SAME(KM_WRITER, KD_PAGE_WRITER) &&
+                   SAME(KM_PINNED, KD_PAGE_PINNED) && SAME(KM_USED, KD_PAGE_USED),
+               "manager.h says what the kernel means");
+_Static_assert(SAME(KM_NORMAL, KD_ADVISE_NORMAL) && SAME(KM_SEQUENTIAL, KD_ADVISE_SEQUENTIAL) &&
+                   SAME(KM_RANDOM, KD_ADVISE_RANDOM) && SAME(KM_WILL_NEED, KD_ADVISE_WILL_NEED) &&
+                   SAME(KM_DONT_NEED, KD_ADVISE_DONT_NEED) && SAME(KM_EVICT, KD_ADVISE_EVICT) &&
+                   SAME(KM_MEMORY, KD_ADVISE_MEMORY),
+               "its advice, too");
+_Static_assert(sizeof(struct km_run) == sizeof(struct kd_run) &&
+                   offsetof(struct km_run, offset) == offsetof(struct kd_run, offset) &&
+                   SAME(KM_RUN_FULL, KD_RUN_FULL) && SAME(KM_RUN_LAST, KD_RUN_LAST),
+               "and its runs");
 
-struct km_object {
-    int handle, flags;
-    uint64_t number, base, pages;
-    uint64_t cleaned_from;              /* clean_lock; the page behind the one offered last */
-    const struct km_ops *ops;
-    void *user;
-    char name[KD_NAME_MAX];
-};
-
+struct manager manager = {.port = -1, .calls = -1, .commits = -1};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t clean_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct km_object *objects[OBJECTS_MAX];
-static unsigned object_count;
-static int port = -1;
-static uint64_t tokens[KD_VIEW_MAX];    /* of the commit that a view waits for */
-static uint64_t last_csn;               /* commit_lock */
+static unsigned generation;             /* lock; makes numbers new */
 
 static long call1(long number, const void *a) { return kd_call3(number, (long)a, 0, 0); }
 
 /* ---- objects ---- */
 
-static int port_make(const char *name)
+static void ports_close(void)
 {
-    if (port >= 0) return 0;
-    long p = kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    if (p < 0) return (int)p;
-    long r = kd_call3(KD_NAME_SET, (long)name, p, 0);
-    if (r < 0) {
-        kd_call3(KD_HANDLE_CLOSE, p, 0, 0);
-        return (int)r;
-    }
-    port = (int)p;
-    return 0;
+    kd_call3(KD_HANDLE_CLOSE, manager.port, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, manager.calls, 0, 0);
+    manager.port = manager.calls = -1;
 }
 
-static int object_make(struct km_object *o, const char *name)
+/* name NULL: nothing is published. */
+static int ports_make(const char *name)
 {
-    if (object_count == OBJECTS_MAX) return -EMFILE;
-    int r = port_make(name);
+    if (manager.port >= 0) return 0;
+    long p = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    long c = p < 0 ? p : kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    manager.port = (int)p;
+    manager.calls = (int)c;
+    long r = c < 0 || !name ? c : kd_call3(KD_NAME_SET, (long)name, c, 0);
+    if (r < 0) ports_close();
+    return r < 0 ? (int)r : 0;
+}
+
+/* Commits of all its objects go there. */
+static int commit_port(void) { return manager.commits >= 0 ? manager.commits : manager.port; }
+
+static int object_make(struct km_object *o, unsigned at)
+{
+    int r = ports_make(o->base ? NULL : o->name);
     if (r < 0) return r;
+    o->number = at | (uint64_t)++generation << 16;
     struct kd_object_create create = {
-        .port = port, .commit_port = port, .cookie = object_count,
-        .base = 0, /* the kernel chooses, never the same for two */
+        .port = manager.port, .commit_port = commit_port(), .cookie = o->number,
+        .base = o->base, /* 0: the kernel chooses, never the same for two */
         .pages = o->pages,
         .flags = (o->flags & KM_TRANSACTIONAL ? KD_OBJECT_TRANSACTIONAL : 0)
-                 | (o->flags & KM_ASK ? KD_OBJECT_ASK : 0)
                  | (o->ops->gone ? KD_OBJECT_NOTICES : 0)};
     memcpy(create.name, o->name, sizeof(o->name));
     long handle = call1(KD_OBJECT_CREATE, &create);
-    if (handle < 0) return (int)handle;
+    if (handle < 0) {
+        o->number = NO_OBJECT;
+        return (int)handle;
+    }
     o->handle = (int)handle;
     o->base = create.base;
-    o->number = object_count;
-    objects[object_count] = o;
-    __atomic_store_n(&object_count, object_count + 1, __ATOMIC_RELEASE);
     return 0;
+}
+
+/* A place in the table where no object is, with one user; NULL: -EMFILE, -ENOMEM. lock: held. */
+static struct km_object *place_free(unsigned *at, int *error)
+{
+    *error = -EMFILE;
+    for (*at = 0; *at < KM_OBJECTS_MAX; ++*at) {
+        struct km_object **o = &manager.objects[*at];
+        int nobody = 0;
+        if (!*o) {
+            *error = -ENOMEM;
+            struct km_object *new = calloc(1, sizeof(*new));
+            if (!new) return NULL;
+            new->number = NO_OBJECT;
+            __atomic_store_n(o, new, __ATOMIC_RELEASE);
+        }
+        if (__atomic_compare_exchange_n(&(*o)->users, &nobody, 1, 0, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST))
+            return *o;
+    }
+    return NULL;
+}
+
+int object_create(const char *name, uint64_t base, uint64_t pages, int flags,
+                  const struct km_ops *ops, void *user, struct km_object **out)
+{
+    unsigned at;
+    int r;
+    if (!name || !name[0] || pages == 0 || !ops || !out) return -EINVAL;
+    if (strlen(name) >= KD_NAME_MAX) return -ENAMETOOLONG;
+    pthread_mutex_lock(&lock);
+    struct km_object *o = place_free(&at, &r);
+    if (o) {
+        o->flags = flags;
+        o->base = base;
+        o->pages = pages;
+        o->ops = ops;
+        o->user = user;
+        o->cleaned_from = 0;
+        strcpy(o->name, name);
+        r = object_make(o, at);
+        if (r < 0)
+            object_done(o);
+        else
+            *out = o;
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
 }
 
 int km_create(const char *name, uint64_t pages, int flags, const struct km_ops *ops, void *user,
               struct km_object **out)
 {
-    if (!name || !name[0] || pages == 0 || !ops || !out) return -EINVAL;
-    if (strlen(name) >= KD_NAME_MAX) return -ENAMETOOLONG;
-    struct km_object *o = calloc(1, sizeof(*o));
-    if (!o) return -ENOMEM;
-    *o = (struct km_object){.flags = flags, .pages = pages, .ops = ops, .user = user};
-    strcpy(o->name, name);
-    pthread_mutex_lock(&lock);
-    int r = object_make(o, name);
-    pthread_mutex_unlock(&lock);
-    if (r < 0)
-        free(o);
-    else
-        *out = o;
-    return r;
+    return object_create(name, 0, pages, flags, ops, user, out);
 }
 
-static struct km_object *object_of(uint64_t number)
+int km_attach(struct km_object *o)
 {
-    return number < __atomic_load_n(&object_count, __ATOMIC_ACQUIRE) ? objects[number] : NULL;
+    return (int)kd_call3(KD_SPACE_ATTACH, getpid(), o->handle,
+                         o->flags & KM_WRITE ? KD_RIGHT_READ | KD_RIGHT_WRITE : KD_RIGHT_READ);
 }
 
-static struct km_object *object_named(const char *name)
+int km_end(struct km_object *o, int if_unused)
 {
-    for (uint64_t i = 0; object_of(i); i++)
-        if (strcmp(objects[i]->name, name) == 0) return objects[i];
-    return NULL;
+    long r = kd_call3(KD_OBJECT_DESTROY, o->handle, if_unused != 0, 0);
+    if (r < 0) return (int)r;
+    __atomic_store_n(&o->number, NO_OBJECT, __ATOMIC_SEQ_CST);
+    object_done(o);
+    return 0;
 }
 
 void *km_address(struct km_object *o) { return (void *)o->base; }
@@ -121,7 +169,7 @@ void *km_address(struct km_object *o) { return (void *)o->base; }
 
 static uint32_t page_rights(const struct km_object *o)
 {
-    return KD_READ | (o->flags & KM_WRITE ? KD_WRITE : 0);
+    return o->flags & KM_ASK ? 0 : KD_READ | (o->flags & KM_WRITE ? KD_WRITE : 0);
 }
 
 static int supply(struct km_object *o, uint32_t source, uint64_t page, uint64_t count,
@@ -129,7 +177,7 @@ static int supply(struct km_object *o, uint32_t source, uint64_t page, uint64_t 
 {
     struct kd_supply s = {
         .object = o->handle, .source = source, .rights = page_rights(o), .page = page,
-        .count = count, .memory = memory};
+        .count = count, .memory = memory, .csn = manager.read_at ? manager.read_at() : 0};
     return (int)call1(KD_OBJECT_SUPPLY, &s);
 }
 
@@ -140,12 +188,12 @@ int km_supply(struct km_request *r, const void *pages, uint64_t count)
 
 int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t count)
 {
-    struct kd_page_io io[64];
-    if (count == 0 || count > 64) return -EINVAL;
+    struct kd_page_io io[KM_DISK_PAGES_MAX];
+    if (count == 0 || count > KM_DISK_PAGES_MAX) return -EINVAL;
     for (uint64_t i = 0; i < count; i++)
         io[i] = (struct kd_page_io){
             .object = r->object->handle, .page = r->page + i,
-            .offset_bytes = sector * 512 + i * KD_PAGE_BYTES};
+            .offset_bytes = sector * DISK_SECTOR + i * KD_PAGE_BYTES};
     long e = kd_call3(KD_BLOCK_READ_PAGES, disk, (long)io, (long)count);
     for (uint64_t i = 0; e >= 0 && i < count; i++) e = (long)io[i].status;
     return e < 0 ? km_fail(r, EIO) : supply(r->object, KD_SUPPLY_READ, r->page, count, NULL);
@@ -156,22 +204,21 @@ int km_zero(struct km_request *r)
     return supply(r->object, KD_SUPPLY_ZERO, r->page, r->count, NULL);
 }
 
-static int lock_answer(struct km_request *r, int error)
-{
-    return (int)kd_call4(KD_LOCK_ANSWER, r->object->handle, (long)r->token, (long)r->view - 1,
-                         error);
-}
-
 int km_grant(struct km_request *r)
 {
-    return r->token != TOKEN_PAGE ? lock_answer(r, 0) : -EINVAL;
+    return (int)kd_call6(KD_OBJECT_GRANT, r->object->handle, (long)r->page, (long)r->count,
+                         r->access & KM_WRITE ? KD_READ | KD_WRITE : KD_READ, (long)r->token, 0);
+}
+
+int km_grant_all(struct km_object *o, uint64_t page, uint64_t count, int rights)
+{
+    return (int)kd_call4(KD_OBJECT_GRANT, o->handle, (long)page, (long)count, rights);
 }
 
 int km_fail(struct km_request *r, int error)
 {
-    if (error < 0) error = -error;
-    if (r->token != TOKEN_PAGE) return lock_answer(r, -error);
-    return (int)kd_call4(KD_OBJECT_FAIL, r->object->handle, (long)r->page, (long)r->count, error);
+    return (int)kd_call6(KD_OBJECT_FAIL, r->object->handle, (long)r->page, (long)r->count,
+                         error < 0 ? -error : error, (long)r->token, 0);
 }
 
 /* ---- unasked ---- */
@@ -186,9 +233,15 @@ int km_resident(struct km_object *o, uint64_t page, uint64_t count, uint8_t *bit
     return (int)kd_call4(KD_OBJECT_INFO, o->handle, (long)page, (long)count, (long)bits);
 }
 
-int km_recall(struct km_object *o, uint64_t page, uint64_t count, int to)
+int km_used(struct km_object *o, uint64_t page, uint64_t count, uint8_t *bits)
 {
-    return (int)kd_call4(KD_OBJECT_RECALL, o->handle, (long)page, (long)count, to);
+    return (int)kd_call6(KD_OBJECT_INFO, o->handle, (long)page, (long)count, (long)bits,
+                         KD_INFO_USES, 0);
+}
+
+int km_recall(struct km_object *o, uint64_t page, uint64_t count, int to, uint64_t users[2])
+{
+    return (int)kd_call6(KD_OBJECT_RECALL, o->handle, (long)page, (long)count, to, (long)users, 0);
 }
 
 /* The kernel tells the runs of all objects of the view; those of others are taken out. */
@@ -213,7 +266,7 @@ long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer,
     if (view >= KD_VIEW_MAX) return -EINVAL;
     size_t kept = 0;
     while (kept == 0 && *cursor != ~0ull) {
-        struct kd_diff d = {.view = view, .token = tokens[view], .cursor = *cursor,
+        struct kd_diff d = {.view = view, .token = manager.tokens[view], .cursor = *cursor,
                             .buffer = buffer, .buffer_bytes = bytes};
         long r = call1(KD_TXN_DIFF, &d);
         if (r < 0) return r;
@@ -226,13 +279,19 @@ long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer,
 int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector, uint64_t *csn,
                   uint32_t *crc)
 {
-    struct kd_page_io io = {.object = o->handle, .page = page, .offset_bytes = sector * 512};
+    struct kd_page_io io = {.object = o->handle, .page = page,
+                            .offset_bytes = sector * DISK_SECTOR};
     long r = kd_call3(KD_BLOCK_WRITE_PAGES, disk, (long)&io, 1);
     if (r >= 0) r = (long)io.status;
     if (r < 0) return (int)r;
     if (csn) *csn = io.csn;
     if (crc) *crc = io.crc;
     return 0;
+}
+
+int km_read(struct km_object *o, uint64_t page, void *bytes, uint64_t *csn)
+{
+    return (int)kd_call4(KD_OBJECT_READ, o->handle, (long)page, (long)bytes, (long)csn);
 }
 
 int km_cleaned(struct km_object *o, uint64_t page, uint64_t csn)
@@ -263,7 +322,7 @@ int km_wait(uint64_t view, const uint64_t *blockers, int n)
 int km_credit(struct km_object *o, uint64_t copies)
 {
     (void)o; /* all objects of a process share its port's credits */
-    return (int)kd_call3(KD_CREDIT_GRANT, port, (long)copies, 0);
+    return (int)kd_call3(KD_CREDIT_GRANT, commit_port(), (long)copies, 0);
 }
 
 int km_abort(uint64_t view, int error)
@@ -271,212 +330,61 @@ int km_abort(uint64_t view, int error)
     return (int)kd_call3(KD_VIEW_ABORT, (long)view, error < 0 ? -error : error, 0);
 }
 
-/* ---- what the kernel says ---- */
+/* ---- disks ---- */
 
-static void on_page(const struct kd_message *m)
+int km_disk_open(const char *name, uint64_t *bytes)
 {
-    struct km_object *o = object_of(m->word[0]);
-    if (!o) return;
-    struct km_request r = { .object = o, .user = o->user, .page = m->word[1],
-                            .count = m->word[2] ? m->word[2] : 1,
-                            .access = (int)m->word[3] & (KD_READ | KD_WRITE),
-                            .view = m->word[4],
-                            .token = TOKEN_PAGE };
-    if (o->ops->page)
-        o->ops->page(&r);
-    else
-        km_zero(&r);
+    struct kd_block_info info = {0};
+    long disk = kd_call3(KD_BLOCK_OPEN, (long)name, (long)&info, 0);
+    if (disk >= 0) *bytes = info.bytes;
+    return (int)disk;
 }
 
-static void on_lock(const struct kd_message *m)
+int km_disk_read(int disk, uint64_t offset_bytes, void *to, size_t bytes)
 {
-    struct km_object *o = object_of(m->word[0]);
-    if (!o) return;
-    struct km_request r = {.object = o, .user = o->user, .page = m->word[1], .count = 1,
-                           .access = (int)m->word[2], .view = m->word[3] + 1, .token = m->token};
-    if (o->ops->lock)
-        o->ops->lock(&r);
-    else
-        km_grant(&r);
+    return (int)kd_call4(KD_BLOCK_READ, disk, (long)offset_bytes, (long)to, (long)bytes);
 }
 
-/* Which objects did the view change? A bit of each. */
-static long changed_objects(uint64_t view, uint64_t token, uint64_t *bits)
+int km_disk_write(int disk, uint64_t offset_bytes, const void *from, size_t bytes)
 {
-    static uint8_t buffer[DIFF_BYTES]; /* commit_lock */
-    struct kd_diff d = {.view = view, .token = token};
-    *bits = 0;
-    while (d.cursor != ~0ull) {
-        d.buffer = buffer;
-        d.buffer_bytes = sizeof(buffer);
-        long r = call1(KD_TXN_DIFF, &d);
-        if (r < 0) return r;
-        for (size_t at = 0; at < d.buffer_bytes;) {
-            struct kd_run run;
-            memcpy(&run, buffer + at, sizeof(run));
-            if (run.cookie < OBJECTS_MAX) *bits |= 1ull << run.cookie;
-            at += sizeof(run) + ((run.bytes + 7u) & ~7u);
-        }
-    }
-    return 0;
+    return (int)kd_call4(KD_BLOCK_WRITE, disk, (long)offset_bytes, (long)from, (long)bytes);
 }
 
-static void on_commit(const struct kd_message *m)
-{
-    uint64_t view = m->word[0], bits = 0;
-    if (view >= KD_VIEW_MAX) return;
-    pthread_mutex_lock(&commit_lock);
-    tokens[view] = m->token;
-    long r = m->word[1] ? changed_objects(view, m->token, &bits) : 0;
-    for (uint64_t i = 0; r == 0 && i < OBJECTS_MAX; i++)
-        if (bits >> i & 1 && objects[i]->ops->commit)
-            r = objects[i]->ops->commit(objects[i], view);
-    if (r < 0) {
-        kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, -r);
-    } else {
-        struct kd_publish p = {.view = view, .token = m->token, .csn = ++last_csn};
-        kd_call3(KD_TXN_PUBLISH, (long)&p, 1, 0);
-    }
-    pthread_mutex_unlock(&commit_lock);
-}
-
-/* Dirty pages of the object are offered to its policy: those first that lie behind the one that was
- * offered last. Once round at most. clean_lock: held. */
-static uint64_t object_clean(struct km_object *o, uint64_t wanted)
-{
-    uint8_t bits[INFO_PAGES];
-    const uint64_t start = o->cleaned_from;
-    for (uint64_t done = 0; done < o->pages && wanted > 0;) {
-        uint64_t from = (start + done) % o->pages, count = o->pages - from;
-        if (count > INFO_PAGES) count = INFO_PAGES;
-        if (count > o->pages - done) count = o->pages - done;
-        if (km_resident(o, from, count, bits) < 0) break;
-        for (uint64_t p = 0; p < count && wanted > 0; p++) {
-            if (!(bits[p] & KD_PAGE_DIRTY)) continue;
-            o->ops->clean(o, from + p);
-            o->cleaned_from = (from + p + 1) % o->pages;
-            wanted--;
-        }
-        done += count;
-    }
-    return wanted;
-}
-
-static void on_clean(uint64_t wanted)
-{
-    struct km_object *o;
-    pthread_mutex_lock(&clean_lock);
-    for (uint64_t i = 0; wanted > 0 && (o = object_of(i)); i++)
-        if (o->ops->clean) wanted = object_clean(o, wanted);
-    pthread_mutex_unlock(&clean_lock);
-}
-
-static void on_gone(const struct kd_message *m)
-{
-    struct km_object *o;
-    for (uint64_t i = 0; (o = object_of(i)); i++)
-        if (o->ops->gone) o->ops->gone(o, m->word[0], (int)m->word[1]);
-}
-
-static void on_kernel(const struct kd_message *m)
-{
-    switch (m->kind) {
-    case (uint32_t)KD_MSG_PAGE: on_page(m); return;
-    case (uint32_t)KD_MSG_LOCK: on_lock(m); return;
-    case (uint32_t)KD_MSG_COMMIT: on_commit(m); return;
-    case (uint32_t)KD_MSG_CLEAN: on_clean(m->word[0] ? m->word[0] : 1); return;
-    case (uint32_t)KD_MSG_VIEW_GONE: on_gone(m); return;
-    default: return;
-    }
-}
-
-/* ---- what clients say ---- */
-
-/* "Open the object of this name": the caller is attached and gets the address. */
-static int serve_open(const struct kd_message *m, char *name, struct kd_message *reply)
-{
-    if (m->data_bytes == 0 || m->data_bytes > KD_NAME_MAX || name[m->data_bytes - 1])
-        return -EINVAL;
-    struct km_object *o = object_named(name);
-    if (!o) return -ENOENT;
-    int flags = m->word[0] & KM_WRITE ? KM_READ | KM_WRITE : KM_READ;
-    if (flags & ~o->flags & KM_WRITE) return -EACCES;
-    reply->word[0] = o->base;
-    reply->word[1] = o->number;
-    if (!m->word[0]) return 0; /* km_call only wants the number */
-    long r = kd_call3(KD_SPACE_ATTACH, (long)m->process, o->handle,
-                      KD_RIGHT_READ | (flags & KM_WRITE ? KD_RIGHT_WRITE : 0));
-    return r < 0 ? (int)r : 0;
-}
-
-static int serve_user(const struct kd_message *m, void *data, struct kd_message *reply)
-{
-    struct km_object *o = object_of(m->word[0]);
-    if (!o) return -ENOENT;
-    if (!o->ops->call) return -ENOSYS;
-    o->ops->call(o, data, (int)m->data_bytes);
-    reply->data = data;
-    reply->data_bytes = m->data_bytes;
-    return 0;
-}
-
-static void *serve(void *unused)
-{
-    (void)unused;
-    uint64_t data[MESSAGE_BYTES / 8];
-    struct kd_message m = {.buffer = data, .buffer_bytes = sizeof(data)};
-    long r = kd_call3(KD_PORT_RECEIVE, port, (long)&m, -1);
-    while (r >= 0) {
-        struct kd_message reply = {.handle = -1}, next = {.buffer = data,
-                                                          .buffer_bytes = sizeof(data)};
-        if (m.kind & KD_MSG_KERNEL) {
-            on_kernel(&m);
-            r = kd_call3(KD_PORT_RECEIVE, port, (long)&next, -1);
-        } else {
-            reply.status = m.kind == CALL_OPEN   ? serve_open(&m, (char *)data, &reply)
-                           : m.kind == CALL_USER ? serve_user(&m, data, &reply)
-                                                 : -ENOSYS;
-            r = kd_call4(KD_PORT_REPLY_RECEIVE, (long)m.token, (long)&reply, port, (long)&next);
-        }
-        m = next;
-    }
-    return (void *)r;
-}
-
-int km_serve(int threads)
-{
-    if (port < 0 || threads < 1) return -EINVAL;
-    for (int i = 1; i < threads; i++) {
-        pthread_t thread;
-        int r = pthread_create(&thread, NULL, serve, NULL);
-        if (r) return -r;
-        pthread_detach(thread);
-    }
-    return (int)(long)serve(NULL);
-}
+int km_disk_flush(int disk) { return (int)kd_call3(KD_BLOCK_FLUSH, disk, 0, 0); }
 
 /* ---- clients ---- */
 
-static long client_call(const char *manager, struct kd_message *m)
+/* Waits as long as the process waits for managers (`limit answer`). */
+static long call_until(long port, struct kd_message *m)
 {
-    long found = kd_call3(KD_NAME_FIND, (long)manager, 0, 0);
+    uint64_t ms[2] = {~0ull, ~0ull};
+    kd_call4(PRLIMIT64, 0, KD_RLIMIT + KD_LIMIT_ANSWER, 0, (long)ms);
+    if (ms[0] > INT_MAX) return kd_call3(KD_PORT_CALL, port, (long)m, 0);
+    return kd_call3(KD_PORT_CALL_UNTIL, port, (long)m, (long)ms[0]);
+}
+
+/* A manager by its name, or one whose port is known already. */
+static long client_call(const char *manager, int known, struct kd_message *m)
+{
+    long found = manager ? kd_call3(KD_NAME_FIND, (long)manager, 0, 0) : known;
     if (found < 0) return found;
-    long r = kd_call3(KD_PORT_CALL, found, (long)m, 0);
-    kd_call3(KD_HANDLE_CLOSE, found, 0, 0);
+    long r = call_until(found, m);
+    if (manager) kd_call3(KD_HANDLE_CLOSE, found, 0, 0);
     return r;
 }
 
-static long open_call(const char *manager, const char *object, int flags, struct kd_message *m)
+static long open_call(const char *manager, int known, const char *object, int flags,
+                      struct kd_message *m)
 {
     *m = (struct kd_message){.kind = CALL_OPEN, .handle = -1, .word = {(uint64_t)flags},
                              .data = object, .data_bytes = strlen(object) + 1};
-    return client_call(manager, m);
+    return client_call(manager, known, m);
 }
 
-void *km_open(const char *manager, const char *object, int flags)
+void *client_open(const char *manager, int known, const char *object, int flags)
 {
     struct kd_message m;
-    long r = open_call(manager, object, flags, &m);
+    long r = open_call(manager, known, object, flags, &m);
     if (r < 0) {
         errno = (int)-r;
         return NULL;
@@ -484,14 +392,24 @@ void *km_open(const char *manager, const char *object, int flags)
     return (void *)m.word[0];
 }
 
-int km_call(const char *manager, const char *object, void *message, int bytes)
+int client_ask(const char *manager, int known, const char *object, void *message, int bytes)
 {
     struct kd_message m;
-    if (bytes < 0 || bytes > MESSAGE_BYTES) return -EMSGSIZE;
-    long r = open_call(manager, object, 0, &m);
+    if (bytes < 0 || bytes > KM_MESSAGE_BYTES) return -EMSGSIZE;
+    long r = open_call(manager, known, object, 0, &m);
     if (r < 0) return (int)r;
     m = (struct kd_message){.kind = CALL_USER, .handle = -1, .word = {m.word[1]}, .data = message,
                             .data_bytes = (uint64_t)bytes, .buffer = message,
                             .buffer_bytes = (uint64_t)bytes};
-    return (int)client_call(manager, &m);
+    return (int)client_call(manager, known, &m);
+}
+
+void *km_open(const char *manager, const char *object, int flags)
+{
+    return client_open(manager, -1, object, flags);
+}
+
+int km_call(const char *manager, const char *object, void *message, int bytes)
+{
+    return client_ask(manager, -1, object, message, bytes);
 }

@@ -1,13 +1,31 @@
 /*
  * manager.h - serve the faults of memory objects (external pagers): policy on top of the kernel's
- * mechanism. The store manager is built on the same kernel calls; user/squares.c is a whole
- * example. Results: int is 0 or -errno, pointers are NULL with errno.
+ * mechanism. managers.md goes from zero fill to a persistent manager in steps, each a program; the
+ * store manager is built on the same kernel calls.
+ *
+ * An *object* is a range of pages at an address that is the same for all. Memory holds some of
+ * them, and its *manager*, this process, has the others, in whatever form. Frames belong to the
+ * kernel, which lets clean pages go when memory is short; a page that was stored to is *dirty*, and
+ * stays until its manager has it. A manager that is wrong, slow or dead harms clients of its own
+ * objects only.
+ *
+ * Results: int is 0 or -errno, pointers are NULL with errno. Errors that all functions have:
+ * -EINVAL, no such pages; -ENOMEM.
  */
 #ifndef KATYDID_MANAGER_H
 #define KATYDID_MANAGER_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+enum {
+    KM_PAGE_BYTES = 4096,
+    KM_NAME_MAX = 64,                         /* bytes of a name with its NUL */
+    KM_OBJECTS_MAX = 192,                     /* of a process: each takes one of its 256 handles */
+    KM_VIEWS_MAX = 128,                       /* views are smaller numbers than that */
+    KM_MESSAGE_BYTES = 4096,                  /* of km_call */
+    KM_DISK_PAGES_MAX = 64,                   /* of one km_supply_disk */
+};
 
 struct km_object;                             /* a memory object that this process manages */
 struct km_request {                           /* answer each exactly once, from any thread */
@@ -16,47 +34,175 @@ struct km_request {                           /* answer each exactly once, from 
     uint64_t page, count, view, token;        /* wanted pages; who asks (view + 1, or 0) */
     int access;                               /* KM_READ or KM_WRITE */
 };
-struct km_ops {                               /* policy; NULL means what stands in brackets */
-    void (*page)(struct km_request *r);       /* not resident [zero fill] */
-    void (*lock)(struct km_request *r);       /* with KM_ASK: every first touch [grant] */
-    void (*clean)(struct km_object *o, uint64_t page);     /* frame wanted back [pin] */
-    int (*commit)(struct km_object *o, uint64_t view);     /* km_diff, then 0 or -errno [0] */
-    void (*gone)(struct km_object *o, uint64_t view, int died); /* end, abort or death */
-    void (*call)(struct km_object *o, void *message, int bytes); /* your own protocol; in place */
-};
-enum { KM_READ = 1, KM_WRITE = 2, KM_TRANSACTIONAL = 4, KM_ASK = 8 };
 
+/* Policy; NULL means what stands in brackets. One thread waits for the first page of a request; the
+ * others are likely to be touched next: supply them or leave them. `page` and `lock` run in any of
+ * km_serve's threads, for several requests at a time; `commit`, `gone`, `clean` and `call` each for
+ * one at a time, but beside each other. Memory is short while `clean` runs, and nobody but `clean`
+ * makes room: what it stores to was stored to before, so that it takes no page that is new. Of its
+ * thread's stack it has 24 KiB. */
+struct km_ops {
+    void (*page)(struct km_request *r);       /* not resident [zero fill] */
+    void (*lock)(struct km_request *r);       /* resident, but a right is wanted [grant] */
+    void (*recalled)(struct km_object *o);    /* km_recall: the last user has ended; call again */
+    /* Frames are wanted back, those of these dirty pages first: km_read or km_write_home each, then
+     * km_cleaned [they stay in memory]. */
+    void (*clean)(struct km_object *o, const uint64_t *pages, unsigned count);
+    /* A transaction that stored to o commits: km_diff, then 0; -errno: it aborts [0]. */
+    int (*commit)(struct km_object *o, uint64_t view);
+    void (*gone)(struct km_object *o, uint64_t view, int died); /* end, abort or death */
+    void (*credit_low)(struct km_object *o);  /* km_credit: more, or 0: there are no more */
+    void (*call)(struct km_object *o, void *message, int bytes); /* your own protocol; in place */
+    void (*end)(struct km_object *o); /* of km_container's: nobody has it open, the process ends */
+};
+
+enum {
+    KM_READ = 1, KM_WRITE = 2,                /* what clients may do; access; rights to a page */
+    /* Touched in transactions only (ps_transaction works on it); commits come to the manager. Else
+     * any thread loads and stores, at any time. */
+    KM_TRANSACTIONAL = 4,
+    KM_ASK = 8,     /* pages are supplied without rights: each first touch comes to `lock` */
+};
+
+/* Before the first object: this manager keeps what it serves in containers of the store of this
+ * name, which it has open. Then `page` runs in a snapshot of them, and `commit` in a transaction
+ * that becomes a part of the client's: what both changed is durable together, or undone. `commit`
+ * may run again; it makes no objects and sets no names (-EINVAL). All must lie in these containers:
+ * a manager that starts again has nothing else, and waits here until what its predecessor had
+ * passed on is over. -ENOENT: no such manager. */
+int km_below(const char *store);
+/* The first object's name is published; km_open finds the others beside it. -EMFILE: too many
+ * objects; -EPERM: this program may not publish names; -EEXIST: somebody has this one. */
 int km_create(const char *name, uint64_t pages, int flags, const struct km_ops *ops, void *user,
               struct km_object **out);
-int km_serve(int threads);                    /* returns only on error */
+/* The object ends, and with it all its pages; clients that touch it are ended. `o` is no object any
+ * more when the last of the functions of its ops that run has returned. if_unused: -EBUSY while a
+ * client has it, or memory has what was not cleaned. */
+int km_end(struct km_object *o, int if_unused);
+/* Serves all objects, with so many threads; returns only on error. There are two more, one that
+ * cleans while all others wait for memory, and one for what clients say. */
+int km_serve(int threads);
 void *km_address(struct km_object *o);        /* where clients see it */
+int km_attach(struct km_object *o);           /* this process sees it there, too */
+
+/* ---- a container's own manager (ps_manager): a program that the store starts and stops ----
+ * The object for its container, at the container's place; to be called once, before any km_create,
+ * which then publishes nothing: further objects are for km_open_beside. From km_serve on clients
+ * come. When nobody has had it open for a while, ops->end is called, and the process ends.
+ * -ENOTCONN: this program was not started as a container's manager. */
+int km_container(int flags, const struct km_ops *ops, void *user, struct km_object **out);
+const char *km_container_name(void);          /* NULL: as above */
+uint64_t km_container_pages(void);            /* of the container's place */
 
 /* ---- answers: each ends the request ---- */
 int km_supply(struct km_request *r, const void *pages, uint64_t count);
 int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t count);
-int km_zero(struct km_request *r);
+int km_zero(struct km_request *r);            /* all pages that were asked for */
+/* Of `lock`: the right, for this touch alone. -ESRCH: nobody waits for it any more. */
 int km_grant(struct km_request *r);
 int km_fail(struct km_request *r, int error); /* the client's thread gets the error */
 
-/* ---- unasked, at any time ---- */
+/* ---- pages, unasked, at any time ----
+ * Each version of a page has a number, its *csn*: 0 when it was supplied, the commit's number when
+ * a transaction stored to it. Pages that are not transactional keep theirs; the kernel sees by
+ * itself whether they were stored to. */
+#define KM_CSN_ANY (~0ull)
+enum {
+    KM_RESIDENT = 1, KM_DIRTY = 2,
+    KM_WRITER = 4,                            /* a transaction may be storing to it */
+    KM_PINNED = 8,
+    KM_USED = 32,                             /* km_used */
+};
+enum km_advice {
+    KM_NORMAL, KM_SEQUENTIAL, KM_RANDOM,      /* of the whole object: how many pages faults want */
+    KM_WILL_NEED, KM_DONT_NEED,               /* the last to go, the first to go */
+    KM_EVICT,                                 /* they go now, if they are clean; how many did */
+    KM_MEMORY,                                /* `count` pages of o in memory at most; from 16 */
+};
 int km_push(struct km_object *o, uint64_t page, uint64_t count, const void *pages); /* prefetch */
+/* KM_RESIDENT and so on of each page. */
 int km_resident(struct km_object *o, uint64_t page, uint64_t count, uint8_t *bits);
-int km_recall(struct km_object *o, uint64_t page, uint64_t count, int to);
-long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer, size_t bytes);
-int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector, uint64_t *csn,
-                  uint32_t *crc);
+/* The same, and KM_USED of pages used since this was last asked, or since they came. */
+int km_used(struct km_object *o, uint64_t page, uint64_t count, uint8_t *bits);
+/* A page as it is in memory; its csn for km_cleaned. Whoever stores to it from here on makes it
+ * dirty anew. -ENOENT: not in memory; -EBUSY: another thread of this process reads or writes it. */
+int km_read(struct km_object *o, uint64_t page, void *bytes, uint64_t *csn);
+/* The manager has the page as km_read or km_write_home gave it. -ESTALE: it was stored to since, is
+ * still dirty, and what was read is no state to keep. KM_CSN_ANY: whatever it is, its manager has
+ * it, or wants it no more. */
 int km_cleaned(struct km_object *o, uint64_t page, uint64_t csn);
-/* Those that are in memory stay there; how many. -ENOMEM: no more may (KD_LIMIT_PINS). */
+/* Has `clean` called for those that are dirty; not to be called in it. */
+int km_clean(struct km_object *o, uint64_t page, uint64_t count);
+/* Rights for everybody, to pages in memory: the kernel asks for none until they are called back. */
+int km_grant_all(struct km_object *o, uint64_t page, uint64_t count, int rights);
+/* Calls rights back but for `to`, KM_READ or 0; with KM_DROP clean pages leave memory. How many of
+ * the pages transactions still use, to their ends, and which views (`users`, or NULL). Newcomers
+ * come to `lock` from now on. */
+enum { KM_DROP = 4 };
+int km_recall(struct km_object *o, uint64_t page, uint64_t count, int to, uint64_t users[2]);
+/* Those that are in memory stay there; how many. -ENOMEM: no more may (`limit pins`). */
 int km_pin(struct km_object *o, uint64_t page, uint64_t count, int on);
-/* KD_ADVISE_*; to how many pages in memory it applies. */
+/* enum km_advice; to how many pages in memory it applies. */
 int km_advise(struct km_object *o, uint64_t page, uint64_t count, int advice);
-int km_wait(uint64_t view, const uint64_t *blockers, int n); /* a wait of the manager's own */
+
+/* ---- transactions ---- */
+/* What a transaction changed: runs of bytes, each `struct km_run` and then its bytes. */
+enum { KM_RUN_FULL = 1, KM_RUN_LAST = 2 };    /* the whole page; the last run of this page */
+struct km_run {
+    uint64_t object, page, base_csn;          /* object: for the kernel; the version it changed */
+    uint16_t offset, bytes;                   /* in the page */
+    uint32_t flags;
+    uint8_t data[];
+};
+/* In ops->commit: the next runs of o, into a buffer of one page and a half at least; how many
+ * bytes. *cursor is 0 at first, and ~0 when all is told. From 0 on all is told once more. */
+long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer, size_t bytes);
+/* for (r = km_run_first(buffer, n); r; r = km_run_next(r, buffer, n)) */
+static inline const struct km_run *km_run_at(const void *at, const void *buffer, long bytes)
+{
+    return (const char *)at < (const char *)buffer + bytes ? (const struct km_run *)at : NULL;
+}
+static inline const struct km_run *km_run_first(const void *buffer, long bytes)
+{
+    return km_run_at(buffer, buffer, bytes);
+}
+static inline const struct km_run *km_run_next(const struct km_run *r, const void *buffer,
+                                               long bytes)
+{
+    return km_run_at(r->data + ((r->bytes + 7u) & ~7u), buffer, bytes);
+}
+/* Transactions may make so many private copies more, of all objects of the process; each that is
+ * committed consumes one, so a commit never finds its manager without room. How many are left. A
+ * process that never says so gives any number. */
 int km_credit(struct km_object *o, uint64_t copies);
+int km_wait(uint64_t view, const uint64_t *blockers, int n); /* a wait of the manager's own */
 int km_abort(uint64_t view, int error);
 
-/* ---- clients of a manager. A manager is published under the name of its first object. ---- */
+/* ---- disks ----
+ * Offsets and sizes are whole sectors. What was written is durable after km_disk_flush. */
+/* The disk of this name, for this process alone; its size. -EBUSY: somebody has it; -EPERM: this
+ * program may not open disks (the shell's `allow disks`). */
+int km_disk_open(const char *name, uint64_t *bytes);
+int km_disk_read(int disk, uint64_t offset_bytes, void *to, size_t bytes);
+int km_disk_write(int disk, uint64_t offset_bytes, const void *from, size_t bytes);
+int km_disk_flush(int disk);
+/* A dirty page, from its frame; csn for km_cleaned, CRC-32C. Either may be NULL. */
+int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector, uint64_t *csn,
+                  uint32_t *crc);
+
+/* ---- clients of a manager. A manager is published under the name of its first object. ----
+ * Whoever does not trust it to answer has a limit (`limit answer MILLISECONDS PROGRAM`, resource
+ * KD_RLIMIT + KD_LIMIT_ANSWER of setrlimit): then these calls return -ETIMEDOUT, a transaction that
+ * waits for a page aborts with ETIMEDOUT, and a thread that touches one without a transaction is
+ * ended. A commit that the manager has received is waited for. */
 /* KM_READ, KM_WRITE: its address */
 void *km_open(const char *manager, const char *object, int flags);
 int km_call(const char *manager, const char *object, void *message, int bytes); /* to ops->call */
+/* The same with the manager of an open container. Objects of its beside the container are memory
+ * that manager and clients share: always volatile, and nobody locks it but they. -ENOTCONN: the
+ * store manager serves it; -EOWNERDEAD: it has ended, ps_open once more starts it again. */
+struct ps_container;
+void *km_open_beside(const struct ps_container *c, const char *object, int flags);
+int km_call_beside(const struct ps_container *c, const char *object, void *message, int bytes);
 
 #endif

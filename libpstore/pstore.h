@@ -118,6 +118,7 @@ struct ps_info {
     uint32_t version, root_bytes;
     uint64_t base, pages_used, pages_max;               /* used: of objects, written or not */
     int encoder;                                        /* PS_ENCODE_... */
+    int managed;                                        /* 1: a program serves it (ps_manager) */
 };
 int ps_list(struct ps_info *out, int count);  /* how many there are; fills at most count */
 int ps_checkpoint(void);                                /* all that is committed is at home when it
@@ -131,6 +132,20 @@ int ps_checkpoint(void);                                /* all that is committed
  * -EBUSY: to or from PS_ENCODE_RANGES while others have it open or a transaction stores to it. */
 enum { PS_ENCODE_DIFF, PS_ENCODE_FULL, PS_ENCODE_RANGES, PS_ENCODE_ADAPTIVE };
 int ps_encoder(ps_container *c, int encoder);
+
+/* From now on a program is the container's manager: whoever opens the container has its pages from
+ * that program, at the container's place, and the store starts it at the first open, again after
+ * its death, and ends it when nobody has the container open. Kept with the container, which is made
+ * if there is none. program: a path, /bin/squares; arguments: NULL-terminated, or NULL; program
+ * NULL: the store manager again. manager.h says how such a program is written.
+ * -EBUSY: somebody has it open; -ENOTEMPTY: it has pages in the store; -ENOENT, -EACCES: the
+ * program is not there, or is none; -E2BIG: more than 480 bytes in all; -EINVAL: no path, control
+ * characters, or an index. */
+int ps_manager(const char *name, const char *program, const char *const *arguments);
+/* The text "program argument ..." of at most `bytes`, with its NUL; its whole length, or -ENOENT:
+ * the store manager serves it, or there is none. */
+int ps_manager_of(const char *name, char *text, size_t bytes);
+void *ps_address(const ps_container *c);      /* where it begins, for ever; NULL: it is not open */
 
 /* A container made by an older version of the program becomes one of the newer layout:
  *     step(from, to, arg)     copies from the old root object to the new one, in a transaction.
@@ -172,6 +187,9 @@ struct ps_options {
      * them wait for pages that an earlier one has used; this one only for what it and earlier ones
      * of its number have used. Not for snapshots, which have views of their own. */
     int apart;
+    /* of km_below: the commit that this works for, view + 1, and its token */
+    uint32_t helps;
+    uint64_t helps_token;
 };
 /* Waits until every commit that was answered before the call, by anybody in the stores that this
  * process uses, is durable. 0; -EBUSY: in a transaction; -EIO: the disk has failed, and what was

@@ -57,6 +57,7 @@ struct ps_container {
     _Atomic uint32_t generation;          /* rises when leases and rights end: close, death */
     int flags;                            /* of all opens together */
     uint64_t id, base;
+    int kept, kept_port;                  /* a program serves it; its port, or -1 (table_lock) */
     _Atomic unsigned segment_count;       /* those before it never change while it is open */
     struct ps_segment { uint64_t base, end; } segment[PS_SEGMENTS_MAX];
     uint32_t root_bytes;                  /* 0: opened without a layout */
@@ -80,6 +81,7 @@ void stores_note_death(void);
 /* Connects again to stores whose manager died, and opens their containers anew. */
 int stores_refresh(void);
 
+int container_kept_port(const ps_container *c);  /* manager_private.h */
 int container_index(const ps_container *c);
 int container_is_open(const ps_container *c);
 /* Are [address, + bytes) addresses of c, in one segment? */
@@ -152,6 +154,22 @@ struct heap {
 struct ps_tx;
 /* Where the slot of an object is: one at a page's first byte began in the page before. */
 uint64_t slot_page_of(const void *p, unsigned *start);
+static inline struct slot_page *slotted(uint64_t page)
+{
+    return (struct slot_page *)(uintptr_t)page;
+}
+
+static inline uint64_t units_of(uint64_t bytes)
+{
+    return (bytes + SLOT_UNIT_BYTES - 1) / SLOT_UNIT_BYTES;
+}
+
+/* Takes the write right of a page by a store that changes nothing: one fault instead of two. */
+static inline void heap_page_touch(uint64_t page)
+{
+    __asm__ volatile("orb $0, (%0)" ::"r"(page) : "memory", "cc");
+}
+
 /* A block of a lease: so many pages, empty, of no arena, filled by nobody. 0: errno. */
 uint64_t heap_block(struct ps_tx *tx, ps_container *c, unsigned pages);
 /* Adds spare blocks to an arena. 0 or -errno, perhaps when some are there. */
@@ -173,6 +191,13 @@ void heap_release(struct heap *h);        /* gives the leases back */
 void heap_declare(const ps_container *c, uint64_t page, uint64_t pages);
 /* A page's room is told to the store manager with the commit. */
 void heap_room_note(struct ps_tx *tx, ps_container *c, uint64_t page);
+/* The heap forgets what it knew of an earlier opening of this container. */
+void heap_meet(struct ps_tx *tx, const ps_container *c);
+/* What became free in this page and the `tail` pages behind it goes to others. */
+int heap_pages_back(struct ps_tx *tx, ps_container *c, uint64_t page, uint32_t tail);
+/* Zeroes what is not zero, so that a page fresh from the manager is not even copied: for pages of
+ * an older lease, which a wild store may have hit since. */
+void heap_pages_zero(uint64_t page, uint64_t pages);
 /* As ps_alloc_as, with the transaction known; type and arena may be 0. NULL and errno. */
 void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near, uint32_t type,
                  uint64_t arena);
@@ -284,6 +309,7 @@ struct ps_tx {
 };
 
 /* The calling thread's transaction if one is active, else NULL. */
+uint64_t tx_read_at(void); /* of a snapshot: the state that it sees; else 0 */
 struct ps_tx *tx_active(void);
 /* In a child of fork: this thread has begun nothing. */
 void tx_forget(void);

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define STORE_PROTOCOL_VERSION 4
+#define STORE_PROTOCOL_VERSION 5
 #define STORE_NAME_BYTES 64u
 
 /* Ends of a manager that said why it does not start: another try would say the same. */
@@ -27,7 +27,8 @@
 #define STORE_KEPT "kept "
 
 enum store_request {
-    STORE_HELLO = 1, /* word0 version -> word0 version, word1 log bytes */
+    STORE_HELLO = 1, /* word0 version; word1 container, word2 key: of a representative, or 0 ->
+                      * word0 version, word1 log bytes */
     STORE_OPEN,      /* data: struct wire_open -> data: struct wire_opened. The manager attaches the
                       * container's memory object(s) to the calling process. */
     STORE_CLOSE,     /* word0 container */
@@ -81,6 +82,21 @@ enum store_request {
                    * the disk is smaller than the store; -EIO: metadata or log cannot be read, or it
                    * cannot be written. With word0 1 the error is that of opening the disk: -EPERM
                    * (no such right), -ENODEV, -EBUSY, -EINVAL */
+    STORE_MANAGER, /* data: name[64], then the path of a program and its arguments, a NUL behind
+                    * each: the container of that name, which is made if there is none, has this
+                    * program as its manager from now on. No program: the store manager again.
+                    * -EBUSY: somebody has it open; -ENOTEMPTY: it has pages of its own; -ENOENT,
+                    * -EACCES: of the program; -E2BIG: more than WIRE_MANAGER_BYTES; -EINVAL */
+    STORE_MANAGED, /* data: name[64] -> data: program and arguments; -ENOENT: the store manager
+                    * serves it, or there is no such container */
+    /* ---- of representatives, and of who starts them (kept.c) ---- */
+    STORE_SERVE,  /* word0 container, word1 key. word2 0: with a handle of its port, for clients.
+                   * word2 1: with one of the memory object for them, word3 KD_RIGHT_* of theirs ->
+                   * when it is to end. -EBADMSG: that is no object for this container; -ESRCH: the
+                   * store has given it up */
+    STORE_KEEPER, /* word0 1: from now on the caller starts programs; with a handle of the system
+                   * that has KD_RIGHT_PROCESSES -> data: struct wire_order, when there is one */
+    STORE_ENDED,  /* word0 container, word1 key, word2 status, or -errno: it did not start */
 };
 
 /* kd_commit.flags: 0, or the commit is lazy: answered when it is in the log, and flushed with the
@@ -97,12 +113,25 @@ struct wire_opened {
     uint64_t root_address;            /* 0: not made yet (a name "\1root" by wire_op)  */
     uint64_t created;                 /* 1: this call made it */
     uint64_t encoder;                 /* KD_ENCODER_* */
+    uint64_t kept;                    /* 1: a program serves it; with a handle of its port */
 };
 struct wire_entry {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
     uint32_t version, bytes;
-    uint64_t container, base, pages_used, pages_max, encoder;
+    uint64_t container, base, pages_used, pages_max, encoder, kept;
 };
+#define WIRE_MANAGER_BYTES 480u
+enum { WIRE_START = 1, WIRE_KILL };
+struct wire_order {
+    uint32_t what, text_bytes;
+    uint64_t container, key;
+    uint64_t base, pages, delay_ms;   /* START: where its object lies; wait so long first */
+    int64_t process;                  /* KILL: 0 if the store does not know it */
+    char name[STORE_NAME_BYTES];      /* of the container */
+    char text[WIRE_MANAGER_BYTES];    /* START: program and arguments, a NUL behind each */
+};
+/* In the environment of a representative: store, container, key, base, pages, name. */
+#define STORE_KEPT_BY "KM_CONTAINER"
 struct wire_name {
     char name[STORE_NAME_BYTES];
     uint64_t address, bytes;

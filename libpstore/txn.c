@@ -134,6 +134,12 @@ struct ps_tx *tx_active(void)
     return thread.current && thread.current->active ? thread.current : NULL;
 }
 
+uint64_t tx_read_at(void)
+{
+    struct ps_tx *tx = tx_active();
+    return tx && tx->options.isolation == PS_SNAPSHOT ? tx->begin.csn : 0;
+}
+
 struct ps_tx *tx_writing(const ps_container *c)
 {
     struct ps_tx *tx = tx_active();
@@ -194,12 +200,15 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     tx->place = ps_place;
     tx->begin = (struct kd_begin){
         .mode = (uint32_t)options->isolation | (strict ? KD_STRICT : 0) |
+                (options->helps ? KD_HELPER : 0) |
                 (options->isolation == PS_CONTAINER_LOCK && options->shared ? KD_LOCKED_SHARED : 0),
         .weight = (uint32_t)options->weight,
         .ticket = keeps_ticket ? tx->begin.ticket : 0,
         .entry = (uintptr_t)tx_entry,
         .stack = (uintptr_t)&tx->landing,
-        .locked = options->isolation == PS_CONTAINER_LOCK ? options->locked->base : 0,
+        .locked = options->isolation == PS_CONTAINER_LOCK ? options->locked->base
+                                                          : options->helps_token,
+        .view = options->helps - 1,
         .snapshot = options->isolation == PS_SNAPSHOT ? options->snapshot : 0,
         .timeout_ms = options->timeout_ms,
         .pages_max = options->pages_max,

@@ -39,14 +39,16 @@ PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*/*.c libpstore/*.S)
 DISK_SOURCES    := $(wildcard disk/*.c)
 # the same, and what only host tools and tests ask of a store
 STORE_SOURCES   := $(DISK_SOURCES) $(wildcard disk/tools/lib/*.c)
-# a program of the guest is a file NAME.c or all of a folder NAME/
-FILE_PROGRAMS   := $(wildcard user/*.c tests/bench/*.c)
-FOLDER_PROGRAMS := $(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user tests/bench tests/crash)))))
-# the sources of Lua and SQLite lie outside of the tree (scripts/source); where one is not, its program is left out
+# a program of the guest is a file NAME.c or all of a folder NAME/; in user/managers each file is one, too
+FILE_PROGRAMS   := $(wildcard user/*.c user/managers/*.c tests/bench/*.c)
+FOLDER_PROGRAMS := $(filter-out user/managers,$(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user user/managers tests/bench tests/crash))))))
+# the sources of Lua, SQLite and LZ4 lie outside of the tree (scripts/source); where one is not, its program is left out
 LUA_SRC         := $(or $(LUA_SRC),$(shell scripts/source lua --where))
 SQLITE_SRC      := $(or $(SQLITE_SRC),$(shell scripts/source sqlite --where))
 SQLITE_LIBRARY  := $(if $(wildcard $(SQLITE_SRC)/sqlite3.c),build/sqlite/libsqlite3.a)
 FOLDER_PROGRAMS := $(filter-out $(if $(wildcard $(LUA_SRC)/lapi.c),,user/lua) $(if $(SQLITE_LIBRARY),,user/sqlite),$(FOLDER_PROGRAMS))
+LZ4_SRC         := $(or $(LZ4_SRC),$(shell scripts/source lz4 --where))
+FILE_PROGRAMS   := $(filter-out $(if $(wildcard $(LZ4_SRC)/lz4.c),,user/managers/compressed.c),$(FILE_PROGRAMS))
 USER_PROGRAMS   := $(addprefix build/user/,$(sort $(notdir $(FILE_PROGRAMS:.c=) $(FOLDER_PROGRAMS))))
 GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
 GUEST_FOLDERS   := $(patsubst %/,%,$(sort $(dir $(wildcard tests/guest/*/*/*.c))))
@@ -58,15 +60,17 @@ HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 # structures beside their models: for a test on the host and one in the guest
 SUBJECTS        := $(wildcard tests/structures/*.c)
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(SUBJECTS) $(addprefix libpstore/,slot.c arena.c congeries.c congeries_collect.c directory.c lease.c each.c \
-                   alloc.c txn.c txn_entry.S lint.c container.c container_name.c window.c error.c pstore.c types.c operation.c retry.c kit.c kit_client.c kit_server.c) \
+                   alloc.c resize.c txn.c txn_entry.S lint.c container.c container_name.c window.c error.c pstore.c types.c operation.c retry.c kit.c kit_client.c kit_server.c) \
                    $(filter-out %/memory.c,$(wildcard libpstore/structures/*.c))
+# replacement policies: for their manager, and for simulations
+REPLACEMENT_POLICIES := fifo.c clock.c lru2.c arc.c
 KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)
 KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES) $(STORE_SOURCES)
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) build/host/kstore
 SAME_SOURCES    := tests/same/log.c tests/disk/lib/shape.c $(WORLD_PARTS) $(STORE_SOURCES)
 COVERED_TESTS   := $(patsubst %,build/coverage/test_%,store decide errors formats agree hostile chain grow kcheck \
                    calls craft corners wide_free hash open spill scarce checkpoint unflushed recovery one_fault upgrade scrub \
-                   scrub_closed)
+                   scrub_closed backup span span_labels directory areas budget)
 FUZZERS         := $(addprefix build/fuzz/,image log kcheck corpus parsers) build/tests/host/test_parsers
 
 # --- objects: build/obj/KIND/PATH.o, by kind of program -----------------------------------------
@@ -86,10 +90,10 @@ $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/
 build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
 build/obj/guest/user/lua/%.o: UFLAGS += -DLUA_USE_POSIX -I$(LUA_SRC) -ffile-prefix-map=$(LUA_SRC)=lua
 build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
-build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o: UFLAGS += -I.
+$(addprefix build/obj/guest/tests/guest/pstore/manager_,behind.o clone.o compressed.o replacement.o steps.o verified.o volatile.o) build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
-build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o: UFLAGS += -I.
+build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o: UFLAGS += -I.
 # -iquote: the names of the kernel's headers must not hide those of the C library
 build/obj/host/tests/host/test_kernel.o: HFLAGS += -iquote kernel -Iarch/x86_64
 # what is only looked at in tests: libpstore's host objects are for them alone
@@ -131,6 +135,12 @@ $(foreach file,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(file:.c=)): 
 $(foreach folder,$(GUEST_FOLDERS),\
     $(eval build/tests/guest/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))
 build/user/lua: ULINK += @user/lua/link
+build/obj/guest/user/managers/compressed.o: UFLAGS += -I$(LZ4_SRC)
+build/obj/guest/lz4/%.o: $(LZ4_SRC)/%.c $(RULES)
+	$(call do,CC  ,$(MUSL) $(UFLAGS) -w -O3 -ffile-prefix-map=$(LZ4_SRC)=lz4 -c -o $@ $<)
+build/user/compressed: build/obj/guest/lz4/lz4.o
+build/user/verified: $(call objects,guest,disk/crc32c.c)
+build/user/bench-managers: $(call objects,guest,tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 build/user/udatabase: $(call objects,guest,disk/crc32c.c $(addprefix tests/structures/btree_,layered.c integrated.c))
 build/user/lua: user/lua/link
 build/obj/guest/user/lua/main.o: user/lua/dump.lua
@@ -189,6 +199,7 @@ build/host/parts.a: $(call objects,host,$(HOST_TEST_PARTS))
 	$(call do,AR  ,$(ARCHIVE))
 build/tests/host/test_history: $(call objects,host,tests/history/check.c)
 build/tests/host/test_story: $(call objects,host,user/trace/story.c)
+build/tests/host/test_replacement: $(call objects,host,tests/bench/bench-managers/patterns.c tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 	$(call do,LINK,$(HLINK) -lcmocka)
 build/tests/model-%: tests/model/%.cpp tests/model/small.h tests/model/engine.h $(RULES)

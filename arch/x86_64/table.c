@@ -88,6 +88,7 @@ void arch_table_leave(paddr_t view_table)
 HOT pte_t *entry(paddr_t top, vaddr_t at, int last, pte_t flags, uint64_t *made)
 {
     pte_t *table = table_at(top);
+#pragma GCC unroll 3
     for (int shift = SHIFT_TOP; shift > last; shift -= 9) {
         pte_t *e = &table[at >> shift & (SLOTS - 1)];
         if (!*e) {

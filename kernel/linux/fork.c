@@ -190,8 +190,8 @@ long linux_getrusage(const uint64_t a[6])
     int who = (int)a[0];
     if (who != RUSAGE_SELF && who != RUSAGE_CHILDREN && who != RUSAGE_THREAD)
         return -EINVAL;
-    thread_account();
+    uint64_t thread_ns = thread_account();
     return times_out(a[1], who == RUSAGE_SELF     ? process_this()->home.cpu_ns
-                           : who == RUSAGE_THREAD ? thread_this()->cpu_ns
+                           : who == RUSAGE_THREAD ? thread_ns
                                                   : process_this()->children_ns);
 }

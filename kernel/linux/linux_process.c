@@ -226,8 +226,9 @@ static int clock_read(uint64_t clock, uint64_t *ns)
     case CLOCK_BOOTTIME: *ns = arch_time_ns(); return 0;
     case CLOCK_PROCESS_CPUTIME:
     case CLOCK_THREAD_CPUTIME:
-        thread_account();
-        *ns = clock == CLOCK_THREAD_CPUTIME ? thread_this()->cpu_ns : process_this()->home.cpu_ns;
+        *ns = thread_account();
+        if (clock == CLOCK_PROCESS_CPUTIME)
+            *ns = process_this()->home.cpu_ns;
         return 0;
     default: return -EINVAL;
     }
@@ -238,7 +239,7 @@ long linux_times(const uint64_t a[6])
 {
     enum { TICK_NS = 10000000 };
     struct process *p = process_this();
-    thread_account();
+    (void)thread_account();
     const uint64_t ticks[4] = {p->home.cpu_ns / TICK_NS, 0, p->children_ns / TICK_NS, 0};
     return a[0] && copy_to_user(a[0], ticks, sizeof(ticks)) ? -EFAULT
                                                             : (long)(arch_time_ns() / TICK_NS);

@@ -236,6 +236,19 @@ long kd_process_wait(const uint64_t a[6])
     return pid;
 }
 
+/* Where the call of the first of its threads is that waits for one; 0: none does. */
+static int call_at(struct process *p)
+{
+    int pids[CALL_PATH_MAX], at = 0;
+    lock_acquire(&p->lock);
+    list_each(const struct thread, t, &p->threads, process_link) {
+        unsigned n = at ? 0 : call_path(t, pids);
+        at = n ? pids[n - 1] : at;
+    }
+    lock_release(&p->lock);
+    return at;
+}
+
 static void info_fill(struct kd_process_info *i, struct process *p)
 {
     i->pid = p->pid;
@@ -243,6 +256,7 @@ static void info_fill(struct kd_process_info *i, struct process *p)
     i->state = p->ended ? 2 : p->dying;
     i->frames = p->frames;
     i->cpu_ns = p->home.cpu_ns;
+    i->at = call_at(p);
     limit_info(p, i->used, i->most);
     strlcpy(i->name, p->name, sizeof(i->name));
     process_stats(p, &i->stats);

@@ -134,6 +134,11 @@ static void say_map(struct text *t, struct process *p)
             o->pages * 4, o->name);
     }
     lock_release(&p->attach_lock);
+    lock_acquire(&p->windows.lock);
+    for (const struct mapping *m = p->windows.table; m < p->windows.table + p->windows.count; m++)
+        say(t, "0x%012lx - 0x%012lx r%c- %8lu KiB  window of 0x%012lx\n", m->at, m->at + m->bytes,
+            m->rights & KD_RIGHT_WRITE ? 'w' : '-', m->bytes / 1024, m->first);
+    lock_release(&p->windows.lock);
 }
 
 static void say_handle(struct text *t, int number, const struct handle_slot *s)
@@ -177,9 +182,15 @@ static void say_threads(struct text *t, struct process *p)
     static const char *const states[] = {"ready", "running", "waits", "dead"};
     say(t, "  tid state    nice cpu     cpu us\n");
     lock_acquire(&p->lock);
-    list_each(const struct thread, h, &p->threads, process_link)
-        say(t, "%5lu %-8s %4d %3d %10lu\n", h->id, states[h->state % 4], h->nice, h->cpu,
+    list_each(const struct thread, h, &p->threads, process_link) {
+        int at[CALL_PATH_MAX];
+        unsigned n = call_path(h, at);
+        say(t, "%5lu %-8s %4d %3d %10lu", h->id, states[h->state % 4], h->nice, h->cpu,
             h->cpu_ns / 1000);
+        for (unsigned i = 0; i < n; i++)
+            say(t, i ? " > %d" : "  at %d", at[i]);
+        say(t, h->locus == h ? "\n" : "  for %d\n", h->locus->pid);
+    }
     lock_release(&p->lock);
 }
 

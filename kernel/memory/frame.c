@@ -136,10 +136,10 @@ static void hot_drain(size_t count)
 
 static void hot_refill(void)
 {
-    struct frame *f = NULL;
     unsigned order = HOT_BATCH_ORDER;
-    while ((f = block_take(order)) == NULL && order > 0)
-        order--;
+    struct frame *f = block_take(order);
+    while (f == NULL && order-- > 0)
+        f = list_take(struct frame, &frames.blocks[order], link);
     for (size_t i = (size_t)1 << order; f != NULL && i-- > 0;)
         hot_put(f + i);
 }

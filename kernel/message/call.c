@@ -29,40 +29,13 @@
  * A port may die while threads of its owner hold calls in TAKEN or ANSWERING. `forsaken` tells
  * them, as soon as the call would be DELIVERED, that nobody is to answer it any more.
  *
- * Locks: the port's, for queue and receivers. calls_lock for the list of free slots.
+ * Locks: the port's, for queue and receivers. calls_lock for the list of free slots, and for who
+ * leaves a call behind in others' hands.
  */
+#include "message/call_private.h"
 #include "process/handle.h"
-#include "message/port.h"
 
-/* A thread has at most one slot, and at most one ORPHAN of others in its hands. */
-enum { CALLS_MAX = 2 * THREADS_MAX, STATE_BITS = 4, SLOT_BITS = 16 };
-_Static_assert(CALLS_MAX <= 1 << SLOT_BITS, "a slot's number fits into its word");
-#define STATE_MASK ((1ull << STATE_BITS) - 1)
-#define SEQUENCE_ONE (1ull << (STATE_BITS + SLOT_BITS))
-
-enum call_state {
-    CALL_IDLE, CALL_QUEUED, CALL_TAKEN, CALL_DELIVERED, CALL_ANSWERING, CALL_ANSWERED, CALL_ORPHAN,
-};
-
-struct call {
-    struct item item;            /* an ITEM_CALL's home */
-    uint64_t word;               /* atomic: sequence, slot, state */
-    struct thread *caller;       /* whose slot it is */
-    uint64_t pid;                /* the caller's */
-    struct process *server;      /* compared only: who may answer */
-    struct port *port;           /* the caller's reference; others only compare it */
-    int error;                   /* of an answer that the kernel gave, or 0 */
-    bool laden;                  /* there are data or a handle */
-    struct kd_message message;   /* the request, then the answer */
-    struct frame *data;          /* kernel copy of the data of either, or NULL (data_in) */
-    uint64_t data_bytes;
-    struct handle_slot passed;  /* the handle that travels with either */
-    struct process *payer;       /* of the data's memory, with a reference; NULL: none */
-    uint64_t forsaken;  /* atomic: token of the last call that was sent when its port died */
-    struct call *next_free;
-};
-
-static struct lock calls_lock = LOCK_INIT(RANK_PORT, "calls");
+struct lock calls_lock = LOCK_INIT(RANK_PORT, "calls");
 static struct call calls[CALLS_MAX];
 static struct call *free_calls;
 
@@ -97,25 +70,6 @@ bool call_served_from(int pid)
 }
 
 /* ---- slots ---- */
-
-HOT uint64_t call_token(const struct call *c)
-{
-    return __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) & ~STATE_MASK;
-}
-
-/* call_set stores a state without a look at the old one: only where nobody else can change it at
- * this moment. */
-HOT void call_set(struct call *c, uint64_t token, enum call_state state)
-{
-    __atomic_store_n(&c->word, token | state, __ATOMIC_RELEASE);
-}
-
-HOT bool call_move(struct call *c, uint64_t token, enum call_state from, enum call_state to)
-{
-    uint64_t expected = token | from;
-    return __atomic_compare_exchange_n(&c->word, &expected, token | to, false, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_SEQ_CST);
-}
 
 static RARE struct call *call_new(void)
 {
@@ -162,15 +116,6 @@ static RARE void call_free(struct call *c)
     c->next_free = free_calls;
     free_calls = c;
     lock_release(&calls_lock);
-}
-
-void call_thread_gone(struct thread *t)
-{
-    if (!t->call)
-        return;
-    limit_uncharge(t->process, KD_LIMIT_MESSAGES, 1);
-    call_free(t->call);
-    t->call = NULL;
 }
 
 /* ---- what both directions do ---- */
@@ -252,9 +197,11 @@ HOT struct thread *call_send(struct call *c, uint64_t token, struct port *p)
 {
     struct thread *receiver = list_take(struct thread, &p->receivers, wait_link);
     if (likely(receiver && list_empty(&p->items))) {
+        c->servant = receiver;
         call_set(c, token, CALL_TAKEN);
         __atomic_store_n(&receiver->given, c, __ATOMIC_RELEASE);
     } else {
+        c->servant = NULL;
         call_set(c, token, CALL_QUEUED);
         assert(!c->item.queued && !p->dead); /* PO3 */
         c->item.queued = true;
@@ -263,33 +210,13 @@ HOT struct thread *call_send(struct call *c, uint64_t token, struct port *p)
     return receiver;
 }
 
-/* call_abandon ends the caller's wait. False: the answer is there after all. */
-static RARE bool call_abandon(struct call *c, uint64_t token)
-{
-    if (port_withdraw(c->port, &c->item)) {
-        call_set(c, token, CALL_IDLE);
-        return true;
-    }
-    for (;;) { /* others may move it on meanwhile, but not for ever: ANSWERED is the end */
-        if (__atomic_load_n(&c->word, __ATOMIC_ACQUIRE) == (token | CALL_ANSWERED))
-            return false;
-        if (call_move(c, token, CALL_DELIVERED, CALL_IDLE))
-            return true;
-        if (call_move(c, token, CALL_TAKEN, CALL_ORPHAN) ||
-            call_move(c, token, CALL_ANSWERING, CALL_ORPHAN)) {
-            limit_uncharge(process_this(), KD_LIMIT_MESSAGES, 1);
-            thread_this()->call = NULL;
-            return true;
-        }
-    }
-}
-
-/* Wakes another thread and sleeps, by a direct switch if that can be. */
-HOT int wake_and_park(struct thread *other, uint64_t deadline)
+/* call_and_park wakes the receiver and sleeps, by a direct switch if that can be. */
+HOT int call_and_park(struct call *c, struct thread *receiver, uint64_t deadline)
 {
     if (likely(deadline == THREAD_NEVER))
-        return thread_wake_and_park(other);
-    thread_wake(other);
+        return thread_call_and_park(receiver);
+    thread_locus(receiver, thread_this(), c);
+    thread_wake(receiver);
     return thread_park_until(deadline);
 }
 
@@ -297,20 +224,26 @@ HOT int wake_and_park(struct thread *other, uint64_t deadline)
  * not ours any more. */
 HOT int call_wait(struct call *c, uint64_t token, struct thread *receiver, uint64_t deadline)
 {
-    int e = likely(receiver) ? wake_and_park(receiver, deadline) : 0;
+    int e = likely(receiver) ? call_and_park(c, receiver, deadline) : 0;
     while (unlikely(__atomic_load_n(&c->word, __ATOMIC_ACQUIRE) != (token | CALL_ANSWERED))) {
         if (e && call_abandon(c, token))
             return e;
+        if (__atomic_load_n(&c->cut, __ATOMIC_SEQ_CST) == token && call_told(c, token))
+            return -EINTR;
         e = thread_park_until(deadline);
     }
     return 0;
 }
 
-/* call_make sends the message in the slot to the port and waits for the answer in the slot. 0 or
- * -errno. */
+/* call_make sends the message in the slot to the port and waits for the answer in the slot. 0;
+ * -ECANCELED: that of the server, if there is one, but the locus is gone; -errno. */
 HOT long call_make(struct call *c, struct port *port, uint64_t deadline)
 {
     uint64_t token = call_token(c) + SEQUENCE_ONE;
+    const struct call *outer = thread_this()->given;
+    c->depth = 0;
+    if (unlikely(outer) && (c->depth = outer->depth + 1) >= DEPTH_MAX)
+        return -ELOOP;
     if (unlikely(c->message.kind & KD_MSG_KERNEL))
         return -EINVAL;
     c->port = port;
@@ -324,7 +257,9 @@ HOT long call_make(struct call *c, struct port *port, uint64_t deadline)
     struct thread *receiver = call_send(c, token, port);
     lock_release(&port->lock);
     int e = call_wait(c, token, receiver, deadline);
-    return unlikely(e) ? e : c->error;
+    if (likely(!e) && likely(!(e = c->error)) && unlikely(c->cut == token))
+        e = -ECANCELED;
+    return e;
 }
 
 HOT long call_until(const uint64_t a[6], uint64_t deadline)
@@ -339,10 +274,12 @@ HOT long call_until(const uint64_t a[6], uint64_t deadline)
     long result = message_in(c, a[1]);
     void *buffer = c->message.buffer;
     uint64_t room = c->message.buffer_bytes;
-    if (likely(!result) && likely(!(result = call_make(c, port, deadline)))) {
+    if (likely(!result))
+        result = call_make(c, port, deadline);
+    if (likely(!result) || (result == -ECANCELED && me->call)) {
         c->message.token = 0;
         int e = message_out(c, a[1], buffer, room);
-        result = e ? e : c->message.status;
+        result = e ? e : result ? result : c->message.status;
     }
     if (unlikely(result) && me->call)
         call_drop(c);
@@ -388,6 +325,23 @@ static RARE void call_lost(struct call *c, uint64_t token)
         call_fail(c, CALL_ANSWERING, -EOWNERDEAD);
 }
 
+/* A call that the thread serves ends with it: nobody else knows of it. */
+void call_thread_gone(struct thread *t)
+{
+    struct call *served = t->given;
+    uint64_t token = served ? call_token(served) : 0;
+    if (served && served->servant == t)
+        call_lost(served, token);
+    if (served)
+        locus_home(t);
+    if (!t->call)
+        return;
+    thread_locus_end(t);
+    limit_uncharge(t->process, KD_LIMIT_MESSAGES, 1);
+    call_free(t->call);
+    t->call = NULL;
+}
+
 /* call_open lets the server answer the call from now on. */
 HOT void call_open(struct call *c, uint64_t token, enum call_state from)
 {
@@ -397,18 +351,41 @@ HOT void call_open(struct call *c, uint64_t token, enum call_state from)
         call_lost(c, token);
 }
 
-/* Claims a delivered call for answering; NULL: forged, late or answered (PO2). The server is read
- * between two looks at the word, so it is that of this very call. */
-HOT struct call *call_claim(uint64_t token)
+/* call_of finds a delivered call of the calling process; NULL: forged, late or answered (PO2). */
+HOT struct call *call_of(uint64_t token)
 {
     uint64_t slot = token >> STATE_BITS & ((1u << SLOT_BITS) - 1);
     struct call *c = &calls[slot];
     if (unlikely(slot >= CALLS_MAX || token & STATE_MASK ||
                  __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) != (token | CALL_DELIVERED) ||
-                 c->server != process_this() ||
-                 !call_move(c, token, CALL_DELIVERED, CALL_ANSWERING)))
+                 c->server != process_this()))
         return NULL;
     return c;
+}
+
+/* call_claim: call_of for answering. The server is read between two looks at the word, so it is
+ * that of this very call. */
+HOT struct call *call_claim(uint64_t token)
+{
+    struct call *c = call_of(token);
+    return likely(c && call_move(c, token, CALL_DELIVERED, CALL_ANSWERING)) ? c : NULL;
+}
+
+/* A call that thread s was given, and serves no more, is answered by another. */
+static RARE void call_served_by(struct thread *s, struct call *c)
+{
+    if (__atomic_compare_exchange_n(&s->given, &c, NULL, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        thread_locus(s, s, NULL);
+}
+
+/* call_served: the calling thread has the answer of c; who served it does so no more. */
+HOT void call_served(struct call *c)
+{
+    struct thread *me = thread_this();
+    if (likely(me->given == c))
+        me->given = NULL;
+    else
+        call_served_by(c->servant, c);
 }
 
 /* call_answer puts the server's message into the slot of the call that it answers. 0: *caller is to
@@ -425,6 +402,7 @@ HOT int call_answer(uint64_t token, vaddr_t at, struct thread **caller)
         call_open(c, token, CALL_ANSWERING);
         return e;
     }
+    call_served(c);
     *caller = call_done(c, token, CALL_ANSWERING);
     return 0;
 }
@@ -474,6 +452,7 @@ HOT int call_deliver(struct call *c, vaddr_t at)
         e = message_out(c, at, m->buffer, m->buffer_bytes);
     }
     if (unlikely(e)) {
+        locus_home(thread_this());
         call_fail(c, CALL_TAKEN, e == -EMSGSIZE ? e : -EIO);
         return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
     }
@@ -489,30 +468,42 @@ static __attribute__((noinline)) int item_deliver(struct port *p, vaddr_t at)
     list_remove(&i->link);
     i->queued = false;
     if (i->kind == ITEM_CALL) {
+        struct call *c = container_of(i, struct call, item);
+        struct thread *me = thread_this();
+        me->given = c;
+        c->servant = me;
+        thread_locus(me, c->caller, c); /* which is there: it would have to take back the item */
         call_taken(i);
         lock_release(&p->lock);
-        return call_deliver(container_of(i, struct call, item), at);
+        return call_deliver(c, at);
     }
     int e = notice_deliver(p, i, at);
     return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
 }
 
-/* given_take takes the call that was given to the thread while it waited; NULL: none. */
-HOT struct call *given_take(struct thread *me)
+/* The call that the thread was given while it waited; NULL: none. */
+HOT struct call *given(const struct thread *me)
 {
-    struct call *c = __atomic_load_n(&me->given, __ATOMIC_ACQUIRE);
-    if (c)
-        me->given = NULL;
-    return c;
+    return __atomic_load_n(&me->given, __ATOMIC_ACQUIRE);
+}
+
+/* answered wakes a caller whose server need not wait for the next call. */
+static RARE void answered(struct thread *caller)
+{
+    locus_home(thread_this());
+    thread_wake(caller);
 }
 
 /* port_receive waits for an item until the deadline (0: not at all) and delivers it. `first` (may
- * be NULL) is woken before the wait, or before the return. 0; -EAGAIN, -ETIMEDOUT, -EINTR, -EBADF
+ * be NULL), whose call was just answered, is woken before the wait, or before the return. A call
+ * that the thread still serves is put off. 0; -EAGAIN, -ETIMEDOUT, -EINTR, -EBADF
  * (dead port), -EFAULT. */
 HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thread *first)
 {
     struct thread *me = thread_this();
     long result;
+    if (unlikely(me->given))
+        locus_home(me);
     lock_acquire(&p->lock);
     for (;;) {
         result = -EBADF;
@@ -522,15 +513,15 @@ HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thre
             result = -EAGAIN;
             if (deadline == 0)
                 break;
-            list_push_back(&p->receivers, &me->wait_link);
+            list_push_front(&p->receivers, &me->wait_link); /* its caches are the warmest */
             lock_release(&p->lock);
-            int e = likely(first) ? wake_and_park(first, deadline) : thread_park_until(deadline);
+            int e = likely(first) ? thread_answer_and_park(first) : thread_park_until(deadline);
             first = NULL;
-            struct call *c = given_take(me); /* mostly: then no lock is needed */
+            struct call *c = given(me); /* mostly: then no lock is needed */
             if (unlikely(!c)) {
                 lock_acquire(&p->lock);
                 list_remove(&me->wait_link);
-                c = given_take(me);
+                c = given(me);
                 if (!c && (!e || !list_empty(&p->items)))
                     continue;
                 lock_release(&p->lock);
@@ -539,6 +530,9 @@ HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thre
             }
             result = call_deliver(c, at);
         } else {
+            if (first)
+                answered(first);
+            first = NULL;
             result = item_deliver(p, at);
         }
         if (likely(result != RECEIVE_AGAIN))
@@ -548,7 +542,7 @@ HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thre
     lock_release(&p->lock);
 out:
     if (unlikely(first))
-        thread_wake(first);
+        answered(first);
     return result;
 }
 
@@ -572,9 +566,18 @@ long kd_port_reply(const uint64_t a[6])
 {
     struct thread *caller;
     int e = call_answer(a[0], a[1], &caller);
+    if (!thread_this()->given)
+        locus_home(thread_this());
     if (!e && caller)
         thread_wake(caller);
     return e;
+}
+
+long kd_call_state(const uint64_t a[6])
+{
+    const struct call *c = call_of(a[0]);
+    uint64_t cut = c ? __atomic_load_n(&c->cut, __ATOMIC_SEQ_CST) : 0;
+    return !c ? -ESRCH : cut == a[0] ? -ECANCELED : 0;
 }
 
 long kd_port_reply_receive(const uint64_t a[6])

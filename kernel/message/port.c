@@ -34,6 +34,7 @@ static struct port *port_new(struct process *owner)
     lock_init(&p->lock, RANK_PORT, "port");
     p->references = 1;
     p->owner = owner;
+    p->base = p;
     list_init(&p->items);
     list_init(&p->receivers);
     list_init(&p->credit_queue);
@@ -44,6 +45,12 @@ static struct port *port_new(struct process *owner)
     list_push_back(&ports, &p->all);
     lock_release(&ports_lock);
     return p;
+}
+
+void ports_put(struct port *const *below)
+{
+    for (unsigned i = 0; i < PORT_BELOW_MAX && below[i]; i++)
+        port_put(below[i]);
 }
 
 void port_free(struct port *p)
@@ -58,6 +65,7 @@ void port_free(struct port *p)
         if (item_uses[i->kind].dropped)
             item_uses[i->kind].dropped(i);
     }
+    ports_put(p->below);
     kfree(p);
 }
 
@@ -88,6 +96,14 @@ bool port_withdraw(struct port *p, struct item *i)
     }
     lock_release(&p->lock);
     return was;
+}
+
+bool port_notify(struct port *p, uint64_t bits)
+{
+    lock_acquire(&p->lock);
+    p->notify_bits |= bits;
+    lock_release(&p->lock);
+    return port_post(p, &p->notify);
 }
 
 /* ---- data ---- */
@@ -191,6 +207,7 @@ static void port_die(struct port *p)
 {
     struct list items = LIST_INIT(items);
     lock_acquire(&p->lock);
+    bool was = p->dead; /* with what it stands on (SK17) */
     __atomic_store_n(&p->dead, true, __ATOMIC_SEQ_CST);
     p->name[0] = 0;
     thread_wake_all(&p->receivers);
@@ -209,8 +226,34 @@ static void port_die(struct port *p)
         else
             item_uses[i->kind].dropped(i);
     }
+    if (was)
+        return;
     calls_port_dead(p);
     port_seam.dead(p);
+}
+
+/* port_above finds a port that stands on p and lives; a reference, or NULL. */
+static struct port *port_above(const struct port *p)
+{
+    struct port *found = NULL;
+    lock_acquire(&ports_lock);
+    list_each(struct port, q, &ports, all) {
+        lock_acquire(&q->lock); /* while it is not dead, it has a handle */
+        for (unsigned i = 0; !found && i < PORT_BELOW_MAX && !q->dead; i++)
+            if (q->below[i] == p)
+                port_get(found = q);
+        lock_release(&q->lock);
+    }
+    lock_release(&ports_lock);
+    return found;
+}
+
+void ports_above_die(const struct port *p)
+{
+    for (struct port *q; p->carries && (q = port_above(p));) {
+        port_die(q);
+        port_put(q);
+    }
 }
 
 uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights)
@@ -305,16 +348,16 @@ long kd_name_find(const uint64_t a[6])
 
 long kd_port_create(const uint64_t a[6])
 {
-    (void)a;
     const uint32_t all = KD_RIGHT_CALL | KD_RIGHT_RECEIVE | KD_RIGHT_MANAGE;
+    if (a[0] & ~(uint64_t)KD_PORT_TELLS)
+        return -EINVAL;
     struct port *p = port_new(process_this());
+    if (p)
+        p->tells = a[0];
     return p ? handle_new(process_this(), HANDLE_PORT, p, all) : -ENOMEM;
 }
 
 HANDLE_CALL(kd_port_notify, struct port *p, HANDLE_PORT, KD_RIGHT_CALL, 0)
 {
-    lock_acquire(&p->lock);
-    p->notify_bits |= a[1];
-    lock_release(&p->lock);
-    return port_post(p, &p->notify) ? 0 : -EOWNERDEAD;
+    return port_notify(p, a[1]) ? 0 : -EOWNERDEAD;
 }

@@ -16,7 +16,7 @@
 #include "process/process.h"
 
 enum item_kind {
-    ITEM_CALL = 1, ITEM_PAGE, ITEM_LOCK, ITEM_COMMIT, ITEM_CONFLICT, ITEM_VIEW_GONE, ITEM_CLEAN,
+    ITEM_CALL = 1, ITEM_PAGE, ITEM_RECALLED, ITEM_COMMIT, ITEM_CONFLICT, ITEM_VIEW_GONE, ITEM_CLEAN,
     ITEM_CREDIT_LOW, ITEM_CLIENT_GONE, ITEM_NOTIFY, ITEM_SPILL, ITEM_UNSPILL, ITEM_KINDS,
 };
 struct item {
@@ -39,6 +39,7 @@ struct item {
         said_->words = (struct item_words){{__VA_ARGS__}};                                        \
     } while (0)
 
+enum { PORT_BELOW_MAX = 4 };
 struct port {
     struct lock lock;        /* RANK_PORT */
     uint32_t references;     /* atomic */
@@ -51,6 +52,7 @@ struct port {
     uint64_t notify_bits;
     bool spills;             /* an object with KD_OBJECT_SPILLS commits here */
     bool wants_gone;         /* an object with KD_OBJECT_NOTICES commits here */
+    bool tells;              /* KD_PORT_TELLS */
     char name[KD_NAME_MAX];  /* published under this name, or empty; port table lock */
     /* credits (credit.c), under `lock` */
     bool credits_used;       /* the manager granted some once: there is a limit */
@@ -59,7 +61,12 @@ struct port {
     uint64_t credits, held, credits_low;
     uint64_t consumed;       /* logged since the last grant of 0 */
     struct list credit_queue;
-    uint32_t commits_held;   /* atomic: an object that commits here is being destroyed (commit.c) */
+    uint32_t commits_held;   /* atomic: of a base: claim.c, commits_hold */
+    /* what its manager stands on (store/stack.c), set once; the store's rank is 0 */
+    unsigned rank;
+    bool carries;            /* others stand on it */
+    struct port *base;       /* the one at the bottom of all, perhaps itself */
+    struct port *below[PORT_BELOW_MAX]; /* references, or NULL */
 };
 
 void port_init(void);
@@ -69,6 +76,8 @@ static inline void port_get(void *port)
     __atomic_fetch_add(&((struct port *)port)->references, 1, __ATOMIC_RELAXED);
 }
 void port_free(struct port *p); /* for port_put: nobody refers to it any more */
+void ports_put(struct port *const *below);      /* so many as there are */
+void ports_above_die(const struct port *p); /* all that stand on p, which is dead. No locks */
 static inline void port_put(void *port)
 {
     struct port *p = port;
@@ -85,6 +94,7 @@ static inline int port_other_error(const struct port *p)
 {
     return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;
 }
+bool port_notify(struct port *p, uint64_t bits); /* as port_post */
 /* Queues an item unless it is queued already; false: the port is dead. */
 bool port_post(struct port *p, struct item *i);
 /* Takes it back; true: it was still queued, so nobody saw it. */
@@ -132,5 +142,9 @@ void call_refuse(struct item *i, int error); /* a call that was taken: its calle
 void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
 bool call_served_from(int pid);
 uint64_t call_next_token(void);
+/* Where the call of t is, and the call that is made in it ...: the servers' pids, 0 for a call that
+ * nobody has received yet; how many. They may have changed meanwhile. */
+enum { CALL_PATH_MAX = 16 };
+unsigned call_path(const struct thread *t, int pids[CALL_PATH_MAX]);
 
 #endif

@@ -27,6 +27,7 @@ static const struct { uint64_t can, parts, most; } defaults[KD_LIMITS] = {
     [KD_LIMIT_PROCESSES] = {.can = PROCESS_MAX, .most = PROCESS_MAX - 32},
     [KD_LIMIT_PINS] = {.parts = 2},
     [KD_LIMIT_VERSIONS] = {.parts = 2},
+    [KD_LIMIT_ANSWER] = {.can = LIMIT_ANSWER_EVER},
 };
 
 static uint64_t in_frames(enum kd_limit which, uint64_t value)

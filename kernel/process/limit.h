@@ -52,4 +52,6 @@ int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], u
  * a process that has ended by now gave its memory back before. No locks held. */
 bool limit_end_largest(bool for_manager);
 
+#define LIMIT_ANSWER_EVER (1ull << 40)
+
 #endif

@@ -2,8 +2,8 @@
  * vm.c - a process's own memory: regions of slot 0, filled with zeros or file bytes on demand.
  *
  * Owns      process->regions, the leaf entries of slot 0 and the frames they name.
- * Not here  filling pages (vm_fault.c), the store region (view.c, fault.c), files (file.c), page
- *           tables themselves (arch/).
+ * Not here  filling pages (vm_fault.c), fork and execve (vm_copy.c), the store region (view.c,
+ *           fault.c), files (file.c), page tables themselves (arch/).
  *
  * Invariants
  *   VM1  Regions are page aligned, lie within [VM_START, VM_END) without the page VM_STACK_GUARD,
@@ -65,18 +65,7 @@ static struct region *region_new(struct process *p)
     return r;
 }
 
-static struct region *region_next(const struct process *p, const struct region *r)
-{
-    return r->link.next == &p->regions ? NULL : container_of(r->link.next, struct region, link);
-}
-
-static uint64_t promised_by(const struct region *r)
-{
-    return r->protection ? r->end - r->start : 0;
-}
-
-/* region_like makes a copy of r, in no list; NULL: no memory, or too many regions. */
-static struct region *region_like(struct process *p, const struct region *r)
+struct region *region_like(struct process *p, const struct region *r)
 {
     struct region *copy = region_new(p);
     if (!copy)
@@ -148,11 +137,10 @@ static vaddr_t range_find(struct process *p, uint64_t bytes)
 {
     vaddr_t at = VM_IMAGE_END;
     vaddr_t end = VM_STACK_GUARD;
-    for (struct region *r = region_after(p, at); r; ) {
+    for (struct region *r = region_after(p, at); r; r = region_next(p, r)) {
         if (r->start >= at && r->start - at >= bytes + PAGE_BYTES)
             break;
         at = MAX(at, r->end + PAGE_BYTES);
-        r = r->link.next == &p->regions ? NULL : container_of(r->link.next, struct region, link);
     }
     return at < end && bytes <= end - at ? at : 0;
 }
@@ -288,49 +276,39 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
     if (!protection_valid(protection))
         return -EACCES;
     bytes = page_up(bytes);
-    if ((flags & (VM_FIXED | VM_NO_REPLACE)) && !range_mappable(at, bytes))
+    bool fixed = flags & (VM_FIXED | VM_NO_REPLACE), replaces = fixed && !(flags & VM_NO_REPLACE);
+    if (fixed && !range_mappable(at, bytes))
         return at % PAGE_BYTES ? -EINVAL : -ENOMEM;
 
     lock_acquire(&p->space_lock);
     struct region *r = region_new(p);
-    long result = -ENOMEM;
-    while (r && (flags & (VM_FIXED | VM_NO_REPLACE)) == VM_FIXED &&
-           promise_ok(p, bytes, protection) && !range_is_free(p, at, bytes)) {
+    int error = r ? 0 : -ENOMEM;
+    while (!error && replaces && promise_ok(p, bytes, protection) && !range_is_free(p, at, bytes)) {
         lock_release(&p->space_lock);
-        int error = range_clear(p, at, at + bytes);
+        error = range_clear(p, at, at + bytes);
         lock_acquire(&p->space_lock);
-        if (error)
-            goto out;
     }
-    if (!r || !promise_ok(p, bytes, protection))
-        goto out;
-    if (flags & VM_NO_REPLACE) {
-        result = -EEXIST;
-        if (!range_is_free(p, at, bytes))
-            goto out;
-    } else if (!(flags & VM_FIXED) &&
-               (!range_mappable(at, bytes) || !range_is_free(p, at, bytes))) {
-        at = range_find(p, bytes);
-        if (!at)
-            goto out;
+    if (!error && !promise_ok(p, bytes, protection))
+        error = -ENOMEM;
+    if (!error && (!range_mappable(at, bytes) || !range_is_free(p, at, bytes))) {
+        at = fixed ? 0 : range_find(p, bytes);
+        error = at ? 0 : fixed ? -EEXIST : -ENOMEM;
     }
-    r->start = at;
-    r->end = at + bytes;
-    r->protection = protection;
-    if (source && source->node) {
-        r->source = *source;
-        node_get(source->node);
-    }
-    region_insert(p, r);
-    r = NULL;
-    result = (long)at;
-out:
-    if (r) {
+    if (!error) {
+        r->start = at;
+        r->end = at + bytes;
+        r->protection = protection;
+        if (source && source->node) {
+            r->source = *source;
+            node_get(source->node);
+        }
+        region_insert(p, r);
+    } else if (r) {
         p->region_count--;
         kfree(r);
     }
     lock_release(&p->space_lock);
-    return result;
+    return error ? error : (long)at;
 }
 
 int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes)
@@ -425,18 +403,13 @@ long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_by
     }
     lock_acquire(&p->space_lock);
     struct region *r = region_at(p, at);
-    long result = -EFAULT;
     uint64_t more = new_bytes - old_bytes;
-    if (r && r->end >= at + old_bytes) {
-        result = -ENOMEM;
-        if (more == 0) {
-            result = (long)at;
-        } else if (r->end == at + old_bytes && range_is_free(p, r->end, more + PAGE_BYTES)
-                   && promise_ok(p, more, r->protection)) {
-            r->end += more;
-            p->limits.promised_bytes += r->protection ? more : 0;
-            result = (long)at;
-        }
+    long result = !r || r->end < at + old_bytes ? -EFAULT : more ? -ENOMEM : (long)at;
+    if (result == -ENOMEM && r->end == at + old_bytes &&
+        range_is_free(p, r->end, more + PAGE_BYTES) && promise_ok(p, more, r->protection)) {
+        r->end += more;
+        p->limits.promised_bytes += r->protection ? more : 0;
+        result = (long)at;
     }
     lock_release(&p->space_lock);
     return result;
@@ -526,111 +499,4 @@ void vm_check(struct process *p)
         lock_release(&p->space_lock);
         thread_breathe();
     }
-}
-
-/* ---- fork and execve ---- */
-
-struct page_copy {
-    struct process *to;
-    const struct region *region; /* of the copy */
-    int error;
-    unsigned left;               /* pages until others have their turn */
-};
-
-enum { COPIED_AT_ONCE = 64 };
-
-/* A page without any right keeps its frame, too. False: the rest is for the next time. */
-static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
-{
-    struct page_copy *c = arg;
-    if (!c->left)
-        return false;
-    c->left--;
-    pte_t *new = arch_pte(c->to->home.table, at, &c->to->limits.tables);
-    struct frame *f = new && limit_memory_left(c->to) ? frame_alloc(FRAME_MEMORY) : NULL;
-    if (!f) {
-        c->error = -ENOMEM;
-        return false;
-    }
-    memcpy(frame_memory(f), arch_phys(pte_frame_paddr(*pte)), PAGE_BYTES);
-    assert(*new == 0); /* VM4 */
-    pte_exchange(new, pte_make(frame_paddr(f), region_flags(c->region->protection)));
-    c->to->frames++;
-    return true;
-}
-
-/* region_copy_pages copies a region's pages in portions, and waits for pages to go, but lets no
- * program end for its frames. The copy has some of what other threads of `from` change in between,
- * and its own region's rights (VM2). */
-static void region_copy_pages(struct page_copy *c, struct process *from)
-{
-    for (vaddr_t at = c->region->start, end = c->region->end; !c->error && at < end;) {
-        c->left = COPIED_AT_ONCE;
-        lock_acquire(&from->space_lock);
-        at = arch_pte_walk(from->home.table, at, end, entry_copy, c);
-        lock_release(&from->space_lock);
-        thread_breathe();
-        if (c->error && limit_memory_left(c->to) && frame_seam.together(1))
-            c->error = 0;
-    }
-}
-
-/* regions_copy_some copies a portion of the regions from *at on. False: those were the last.
- * from->space_lock held. */
-static bool regions_copy_some(struct process *to, struct process *from, vaddr_t *at, int *error)
-{
-    struct region *r = region_after(from, *at);
-    for (unsigned n = 0; r && n < REGIONS_AT_ONCE; n++, r = region_next(from, r)) {
-        struct region *copy = region_like(to, r);
-        if (!copy) {
-            *error = -ENOMEM;
-            return false;
-        }
-        copy->start = MAX(r->start, *at); /* it may have grown into what was copied before */
-        copy->source = source_skip(r->source, copy->start - r->start);
-        to->limits.promised_bytes += promised_by(copy);
-        list_push_back(&to->regions, &copy->link);
-        *at = r->end;
-    }
-    return r;
-}
-
-/* vm_copy_space: other threads of `from` may store and map meanwhile: each page and each region is
- * as it was at some moment. */
-int vm_copy_space(struct process *to, struct process *from)
-{
-    struct page_copy c = {.to = to};
-    vaddr_t at = VM_START;
-    for (bool more = true; more; thread_breathe()) {
-        lock_acquire(&from->space_lock);
-        more = regions_copy_some(to, from, &at, &c.error);
-        to->brk.start = from->brk.start;
-        to->brk.end = from->brk.end;
-        lock_release(&from->space_lock);
-    }
-    list_each(struct region, r, &to->regions, link) {
-        c.region = r;
-        if (!c.error)
-            region_copy_pages(&c, from);
-    }
-    return c.error;
-}
-
-#define EXCHANGE(field) \
-    do { __auto_type kept_ = a->field; a->field = b->field; b->field = kept_; } while (0)
-
-void vm_exchange(struct process *a, struct process *b)
-{
-    struct list kept = LIST_INIT(kept);
-    lock_acquire(&a->space_lock); /* b is nobody's */
-    list_move_all(&a->regions, &kept);
-    list_move_all(&b->regions, &a->regions);
-    list_move_all(&kept, &b->regions);
-    EXCHANGE(home.table);
-    EXCHANGE(region_count);
-    EXCHANGE(limits.promised_bytes);
-    EXCHANGE(frames);
-    EXCHANGE(limits.tables);
-    EXCHANGE(brk);
-    lock_release(&a->space_lock);
 }

@@ -1,4 +1,4 @@
-/* vm_private.h - what vm.c shares with vm_fault.c. */
+/* vm_private.h - what vm.c shares with vm_fault.c and vm_copy.c. */
 #ifndef KERNEL_VM_PRIVATE_H
 #define KERNEL_VM_PRIVATE_H
 
@@ -6,6 +6,19 @@
 
 /* region_at: the region that holds the address; or NULL. space_lock held. */
 struct region *region_at(struct process *p, vaddr_t at);
+
+/* region_like makes a copy of r, in no list; NULL: no memory, or too many regions. */
+struct region *region_like(struct process *p, const struct region *r);
+
+static inline uint64_t promised_by(const struct region *r)
+{
+    return r->protection ? r->end - r->start : 0;
+}
+
+static inline struct region *region_next(const struct process *p, const struct region *r)
+{
+    return r->link.next == &p->regions ? NULL : container_of(r->link.next, struct region, link);
+}
 
 static inline uint64_t pte_flags(unsigned protection)
 {

@@ -8,6 +8,7 @@
 #include "store/commit.h"
 #include "store/fault.h"
 #include "store/right.h"
+#include "store/stack.h"
 #include "store/wait.h"
 
 static uint64_t next_ticket = 1;
@@ -45,17 +46,25 @@ static long begin_locked(struct view *v, const struct kd_begin *b)
     return e;
 }
 
+static __attribute__((noinline)) long begin_more(struct view *v, const struct kd_begin *b)
+{
+    long e = b->mode & KD_HELPER ? helper_begin(v, b->view, b->locked) : 0;
+    if (e)
+        view_abort(v, (int)-e);
+    return v->txn.mode == KD_CONTAINER_LOCK ? begin_locked(v, b) : e;
+}
+
 /* begin_check refuses a begin in the wrong state, or with fields that contradict each other. 0 or
  * -errno. */
 static int begin_check(const struct view *v, const struct kd_begin *b)
 {
-    uint32_t mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
+    uint32_t mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED | KD_HELPER);
     if (!v)
         return -ENOENT;
     if (v->state != VIEW_IDLE)
         return -EALREADY;
     if (mode > KD_CONTAINER_LOCK || (b->mode & KD_LOCKED_SHARED && mode != KD_CONTAINER_LOCK) ||
-        (b->snapshot && mode != KD_SNAPSHOT))
+        (b->snapshot && mode != KD_SNAPSHOT) || (b->mode & KD_HELPER && mode))
         return -EINVAL;
     if (!user_range_ok(b->entry, 1) || !user_range_ok(b->stack, 1))
         return -EFAULT;
@@ -86,7 +95,7 @@ static void begin_fields(struct view *v, struct kd_begin *b)
         v->txn.aborts = 0;
     }
     v->txn.ticket = b->ticket;
-    v->txn.mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
+    v->txn.mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED | KD_HELPER);
     v->txn.strict = b->mode & KD_STRICT;
     v->txn.weight = b->weight;
     v->txn.pages_max = b->pages_max;
@@ -146,7 +155,7 @@ long kd_txn_begin(const uint64_t a[6])
         return -EFAULT;
     }
     begin_active(v, snapshot);
-    return v->txn.mode == KD_CONTAINER_LOCK ? begin_locked(v, &b) : 0;
+    return b.mode < KD_CONTAINER_LOCK ? 0 : begin_more(v, &b);
 }
 
 /* kd_snapshot_share makes a handle for the running snapshot's commit point: others may begin at
@@ -184,6 +193,7 @@ enum { PREFETCH_BYTES_MAX = 4 << 20 };
 
 long kd_txn_hint(const uint64_t a[6])
 {
+    static const uint8_t wants[] = {WANT_WRITE, WANT_READ, WANT_READ_FOR_WRITE};
     vaddr_t at = a[0];
     uint64_t bytes = a[1];
     unsigned hint = (unsigned)a[2];
@@ -193,11 +203,11 @@ long kd_txn_hint(const uint64_t a[6])
     if (hint == KD_HINT_PREFETCH)
         bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
     if (bytes == 0 || !user_range_ok(at, bytes) ||
-        (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
+        hint - 1 >= sizeof wants / sizeof wants[0])
         return -EINVAL;
     at = mapping_first(v->process, at, bytes);
     for (vaddr_t page = page_down(at); page < at + bytes; page += PAGE_BYTES) {
-        int e = view_touch(v, page, hint == KD_HINT_WRITE);
+        int e = view_touch(v, page, (enum view_want)wants[hint - 1]);
         if (e)
             return e;
         thread_breathe();

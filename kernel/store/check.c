@@ -28,7 +28,8 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *er
     for (; slot < end; slot++) {
         struct page *p = &l->pages[slot];
         vaddr_t at = page_address(l, slot);
-        int writable = -1, rights = 0;
+        int writable = -1;
+        struct vmask rights = {0};
         for (int i = 0; i < KD_VIEW_MAX; i++) {
             struct view *v = w.view = &views[i];
             if (v->state == VIEW_FREE)
@@ -39,7 +40,7 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *er
             if (broken)
                 complain(&w, broken, at);
             if (e && !v->snapshot_rights && v->state != VIEW_PLAIN) {
-                rights++;
+                vmask_set(&rights, (unsigned)i);
                 if (owner != WRITER_NONE && owner != i)
                     complain(&w, "a right in a container that another view has locked", at);
                 if (e & PTE_COPY)
@@ -53,7 +54,9 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *er
             complain(&w, wrong, at);
         if ((p->mask.word[0] & ~l->users.word[0]) | (p->mask.word[1] & ~l->users.word[1]))
             complain(&w, "a mask is not in its leaf's sum", at);
-        if (writable >= 0 && rights > 1 && !(l->object->flags & KD_OBJECT_UNLOCKED))
+        if (writable >= 0)
+            group_clear(&views[writable], &rights); /* SK6 */
+        if (writable >= 0 && !vmask_empty(&rights) && !(l->object->flags & KD_OBJECT_UNLOCKED))
             complain(&w, "a COPY and a right of another view (PG2)", at);
         if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
             complain(&w, "resident and away", at);
@@ -97,6 +100,12 @@ int kcheck(void)
             complain(&w, "a view without a transaction stands in a queue", 0);
         if (over && (v->reserve.credits || v->reserve.frame || v->reserve.copy))
             complain(&w, "a view without a transaction has something in hand", 0);
+        lock_acquire(&graph_lock);
+        const struct view *of = v->group.of;
+        if ((over && (of || !vmask_empty(&v->group.helpers))) ||
+            (of && !vmask_test(&of->group.helpers, v->id)))
+            complain(&w, "a helper without its transaction (GR1)", 0);
+        lock_release(&graph_lock);
         errors += w.errors;
     }
     return errors ? -EIO : 0;

@@ -8,35 +8,35 @@
  *                  +----> ECANCELED: the owner gives up
  *
  * QU1  A view asks one thing at a time, and its owner thread sleeps meanwhile: to commit, to spill
- *      copies, to bring one back, or for a page where the manager decides of each (KD_OBJECT_ASK).
- *      The item in the view says what. The token is new with each question, and an answer needs the
- *      one that was received last.
+ *      copies, or to bring one back. The item in the view says what. The token is new with each
+ *      question, and an answer needs the one that was received last.
  * QU2  The owner alone gives up, and not while a call of the manager's has claimed the view. A
- *      COMMIT that was received may be durable: then the owner waits on, and if it was killed it
- *      leaves its process, which can end (commit_forsaken).
+ *      COMMIT that its base has received may be durable: then the owner waits on, and if it was
+ *      killed it leaves its process, which can end (commit_forsaken).
  *
  * Locks: view. No lock is held while a thread sleeps.
  */
 #include "store/commit.h"
+#include "store/stack.h"
 #include "store/wait.h"
 #include "thread/trace.h"
 
 /* ---- the owner's side ---- */
 
 /* why_give_up returns why the owner would rather not wait on, an errno; 0: it waits. */
-static int why_give_up(const struct view *v, const struct object *o)
+static int why_give_up(const struct view *v)
 {
     return thread_this()->killed ? EINTR
            : v->txn.deadline_ns != ~0ull && arch_time_ns() >= v->txn.deadline_ns ? ETIMEDOUT
-           : o && o->dead ? EOWNERDEAD
-           : v->doom ? EAGAIN : 0;
+           : !v->doom ? 0
+           : v->question.kind == ITEM_COMMIT ? v->doom : EAGAIN;
 }
 
 /* give_up takes the question back (QU2). True: nobody answers it any more. */
 static bool give_up(struct view *v, struct port *port)
 {
-    if (v->question.kind == ITEM_COMMIT)
-        return port_withdraw(port, &v->question.item);
+    if (v->question.kind == ITEM_COMMIT && !port->rank)
+        return port_withdraw(port, &v->question.item) || v->question.received != v->question.token;
     lock_acquire(&v->lock);
     bool can = v->question.answer == ANSWER_NONE;
     if (can)
@@ -47,26 +47,20 @@ static bool give_up(struct view *v, struct port *port)
     return can;
 }
 
-int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t at)
+/* await is the sleep of view_ask, for which it is inline. */
+HOT int await(struct view *v, struct port *port)
 {
     static const uint8_t waits_for[ITEM_KINDS] = {
-        [ITEM_LOCK] = KD_TRACE_FOR_LEAVE, [ITEM_COMMIT] = KD_TRACE_FOR_COMMIT,
-        [ITEM_SPILL] = KD_TRACE_FOR_SPILL, [ITEM_UNSPILL] = KD_TRACE_FOR_SPILL};
+        [ITEM_COMMIT] = KD_TRACE_FOR_COMMIT, [ITEM_SPILL] = KD_TRACE_FOR_SPILL,
+        [ITEM_UNSPILL] = KD_TRACE_FOR_SPILL};
+    bool firm = v->question.kind == ITEM_COMMIT && !(port && port->rank);
     int answer;
-    assert(v->owner == thread_this()); /* QU1 */
-    v->question.token++;
-    v->copies.diff_cursor = v->copies.told = 0;
-    v->question.kind = (uint8_t)v->question.item.kind;
-    /* nobody answers before this */
-    __atomic_store_n(&v->question.answer, ANSWER_NONE, __ATOMIC_RELEASE);
-    if (!port_post(port, &v->question.item))
-        return EOWNERDEAD;
     while ((answer = __atomic_load_n(&v->question.answer, __ATOMIC_ACQUIRE)) < 0) {
-        TRACE(WAIT, waits_for[v->question.kind], at, 0);
-        int e = why_give_up(v, o);
-        if (e && give_up(v, port))
+        TRACE(WAIT, waits_for[v->question.kind], 0, 0);
+        int e = why_give_up(v);
+        if (e && port && give_up(v, port))
             return e;
-        if (!process_this() || (e == EINTR && v->question.kind != ITEM_COMMIT))
+        if (!process_this() || (e == EINTR && !firm))
             thread_park();
         else if (e == EINTR)
             process_thread_part();
@@ -75,6 +69,22 @@ int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t 
     }
     return answer;
 }
+
+int view_ask(struct view *v, struct port *port)
+{
+    assert(v->owner == thread_this()); /* QU1 */
+    v->question.token++;
+    v->group.asked = port;
+    v->copies.diff_cursor = v->copies.told = 0;
+    v->question.kind = (uint8_t)v->question.item.kind;
+    /* nobody answers before this */
+    __atomic_store_n(&v->question.answer, ANSWER_NONE, __ATOMIC_RELEASE);
+    if (port->rank && v->question.kind == ITEM_COMMIT)
+        stack_waits(v);
+    return port_post(port, &v->question.item) ? await(v, port) : port_death(port);
+}
+
+int view_await(struct view *v) { return await(v, NULL); }
 
 void view_answer(struct view *v, int answer)
 {
@@ -92,11 +102,11 @@ static int claim_once(struct view *v, uint64_t token, unsigned asked)
 {
     int e = -ESRCH;
     lock_acquire(&v->lock);
-    struct port *p = v->txn.enlisted;
+    const struct port *p = v->group.asked; /* there, while nobody has answered */
     if (asked >> v->question.kind & 1 && v->question.token == token &&
-        v->question.received == token && p && p->owner == process_this() &&
-        v->question.answer == ANSWER_NONE && !p->dead) {
-        e = __atomic_load_n(&p->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
+        v->question.received == token && v->question.answer == ANSWER_NONE &&
+        p->owner == process_this() && !p->dead && !(asked & ASKED_BASE && p->rank)) {
+        e = __atomic_load_n(&p->base->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
         if (!e)
             v->question.answer = ANSWER_CLAIMED;
     }
@@ -110,9 +120,10 @@ void view_claim_end(struct view *v)
 {
     lock_acquire(&v->lock);
     assert(v->question.answer == ANSWER_CLAIMED); /* QU2 */
-    bool dead = __atomic_load_n(&v->txn.enlisted->dead, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&v->question.answer, dead ? EOWNERDEAD : ANSWER_NONE, __ATOMIC_RELEASE);
-    if ((dead || v->question.kind != ITEM_COMMIT) && v->owner)
+    const struct port *p = v->group.asked;
+    bool dead = __atomic_load_n(&p->dead, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&v->question.answer, dead ? port_death(p) : ANSWER_NONE, __ATOMIC_RELEASE);
+    if ((dead || p->rank || v->question.kind != ITEM_COMMIT) && v->owner)
         thread_wake(v->owner);
     lock_release(&v->lock);
 }
@@ -148,18 +159,21 @@ struct view *view_claim(uint64_t id, uint64_t token, unsigned asked)
 static bool claimed_at(struct view *v, const struct port *p)
 {
     lock_acquire(&v->lock);
-    bool is = v->txn.enlisted == p && v->question.answer == ANSWER_CLAIMED;
+    bool is = v->question.answer == ANSWER_CLAIMED && v->group.asked->base == p;
     lock_release(&v->lock);
     return is;
 }
 
-void commits_go_on(struct port *p) { __atomic_fetch_sub(&p->commits_held, 1, __ATOMIC_SEQ_CST); }
+void commits_go_on(struct port *p)
+{
+    __atomic_fetch_sub(&p->base->commits_held, 1, __ATOMIC_SEQ_CST);
+}
 
 int commits_hold(struct port *p)
 {
-    __atomic_fetch_add(&p->commits_held, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&p->base->commits_held, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < KD_VIEW_MAX; i++)
-        while (claimed_at(&views[i], p))
+        while (claimed_at(&views[i], p->base))
             if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR) {
                 commits_go_on(p);
                 return -EINTR;
@@ -173,7 +187,11 @@ void view_item_taken(struct item *i, struct notice *n)
 {
     struct view *v = container_of(i, struct view, question.item);
     n->home = v;
-    n->message.token = v->question.received = v->question.token;
+    n->message.token = v->question.token;
+    if (!v->doom || i->kind != ITEM_COMMIT) /* else its owner takes it back: give_up */
+        v->question.received = v->question.token;
+    if (v->group.asked->rank)
+        return; /* the batch is for the base */
     n->data = v->commit.batch;
     /* a later SPILL of this view brings none */
     n->data_bytes = v->commit.batch ? v->commit.batch_bytes : 0;
@@ -190,15 +208,18 @@ void view_item_lost(struct notice *n, int error)
 }
 
 /* views_port_dead answers all views that wait for the word of a manager that is gone. Where a
- * thread of the manager works on a view still, its call answers, or its end (view_claim_end). */
+ * thread of the manager works on a view still, its call answers, or its end (view_claim_end). A
+ * group that a stacked manager is part of is undone, unless the base has it (SK14). */
 static void views_port_dead(struct port *p)
 {
     views_each_locked(v, &views_all) { /* else its next transaction could be doomed for this one */
-        if (v->txn.enlisted == p && v->state == VIEW_ACTIVE)
+        bool part = view_enlists(v, p), commits = v->state == VIEW_COMMITTING;
+        if (part && v->state == VIEW_ACTIVE)
             view_doom_locked(v, EOWNERDEAD);
-        else if (v->txn.enlisted == p && v->state == VIEW_COMMITTING &&
-                 v->question.answer == ANSWER_NONE)
+        else if (commits && !p->rank && v->group.asked == p && v->question.answer == ANSWER_NONE)
             view_answer(v, EOWNERDEAD);
+        else if (part && commits)
+            group_doom(v, ECANCELED);
     }
     lock_acquire(&p->lock);
     for (struct view *v; (v = list_take(struct view, &p->credit_queue, credits.link));) {
@@ -212,4 +233,5 @@ void store_port_dead(struct port *p)
 {
     views_port_dead(p);
     objects_end(p->owner, p);
+    ports_above_die(p); /* SK17 */
 }

@@ -245,6 +245,22 @@ enum look clock_look(struct leaf *l, unsigned slot, struct frame *f, bool take)
            : dirty & one ? LOOK_DIRTY : take ? LOOK_BUSY : LOOK_CLEAN;
 }
 
+unsigned evict_now(struct leaf *l, unsigned slot, unsigned end, void *count)
+{
+    struct list gone = LIST_INIT(gone);
+    uint64_t slots = 0;
+    lock_acquire(&l->lock);
+    for (; slot < end; slot++)
+        slots |= (uint64_t)(!(l->pages[slot].flags & PAGE_DIRTY) && can_go(l, slot)) << slot;
+    *(long *)count += __builtin_popcountll(pages_evict(l, slots, &gone));
+    lock_release(&l->lock);
+    for (struct frame *went; (went = list_take(struct frame, &gone, link));)
+        frame_free(went); /* EV4 */
+    return end;
+}
+
+bool evict_used(struct leaf *l, unsigned slot) { return users_change(l, 1ull << slot, NULL); }
+
 bool evict_advise(struct leaf *l, unsigned slot, bool needed)
 {
     struct object *o = l->object;

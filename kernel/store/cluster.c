@@ -27,7 +27,8 @@ static __attribute__((noinline)) void cluster_map(struct view *v, struct leaf *l
     struct page *p = &l->pages[first];
     for (unsigned slot = first; slot < last; slot++, p++) {
         if (!page_resident(p) || ptes[slot] || p->sequence > newest ||
-            (rights && (p->writer != WRITER_NONE || p->rmw || p->queue)))
+            (rights && (p->writer != WRITER_NONE || p->rmw | p->queue)) ||
+            (p->closed && !(v->supply.slots >> slot & 1) && page_closed(p, false, 0, false)))
             continue;
         right_neighbour(id, p, &ptes[slot]);
         mapped++;
@@ -57,11 +58,20 @@ static void cluster_more(struct view *v, struct object *o, bool next, unsigned s
     }
 }
 
+/* cluster_locked gives a holder of the container's lock the leaf; a request for what is away grows
+ * as without the lock. */
 static __attribute__((noinline, cold)) void cluster_locked(struct view *v, struct leaf *l,
-                                                           pte_t *ptes)
+                                                           unsigned slot, pte_t *ptes)
 {
-    if (container_locked_by(v, l->object))
-        cluster_map(v, l, ptes, 0, LEAF_PAGES);
+    vaddr_t at = page_address(l, slot);
+    if (!container_locked_by(v, l->object))
+        return;
+    v->touch.run = at == v->touch.next ? (uint8_t)MIN(v->touch.run * 4, LEAF_PAGES) : 1;
+    v->touch.last = at;
+    cluster_map(v, l, ptes, 0, LEAF_PAGES);
+    while (++slot < LEAF_PAGES && ptes[slot])
+        continue;
+    v->touch.next = page_address(l, slot);
 }
 
 /* touch_note tells whether touches of the container lie near each other. `count`: this one
@@ -80,7 +90,7 @@ void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pt
 {
     struct object *o = l->object;
     if (__builtin_expect(o->container_lock.state, 0)) {
-        cluster_locked(v, l, ptes);
+        cluster_locked(v, l, slot, ptes);
         return;
     }
     bool next = at == v->touch.next;
@@ -98,9 +108,9 @@ void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pt
     cluster_map(v, l, ptes, first, last);
 }
 
-/* cluster_request decides for pages away as cluster_grant for resident ones; reads note their touch
- * there. */
-unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool write)
+/* cluster_request tells how many pages to ask for, from a page away on (0: that page alone), as
+ * cluster_grant decides for resident ones; reads note their touch there. */
+static unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool write)
 {
     struct object *o = l->object;
     vaddr_t at = page_address(l, slot);
@@ -119,6 +129,17 @@ unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool wri
         v->touch.next = at + ((vaddr_t)MAX(count, 1u) << PAGE_SHIFT);
     }
     return count;
+}
+
+int page_get(struct view *v, struct leaf *l, unsigned slot, bool write)
+{
+    bool here = page_resident(&l->pages[slot]);
+    unsigned count = here ? 1 : cluster_request(v, l, slot, write);
+    uint64_t rest = l->object->pages - l->first - slot;
+    int e = page_request(&v->supply, l, slot,
+                         (write ? KD_WRITE : KD_READ) | (count ? 0 : KD_PAGE_ALONE),
+                         MIN(MAX(count, 1u), rest), v->txn.deadline_ns);
+    return e ? e : v->supply.leaf && !v->doom ? 0 : -EAGAIN;
 }
 
 long kd_container_policy(const uint64_t a[6])

@@ -9,6 +9,7 @@
 #include "store/evict.h"
 #include "store/right.h"
 #include "store/spill.h"
+#include "store/stack.h"
 #include "store/wait.h"
 #include "thread/trace.h"
 #include "process/vm.h"
@@ -87,12 +88,12 @@ static int enlist(struct view *v, int handle)
     port_put(p);
     if (!commit)
         return dead ? -EOWNERDEAD : -EINVAL;
-    bool other = v->txn.enlisted && v->txn.enlisted != commit;
-    if (v->txn.enlisted)
+    bool other = commit->rank || (v->txn.enlisted && v->txn.enlisted->base != commit);
+    if (v->txn.enlisted || other)
         port_put(commit);
     else
         v->txn.enlisted = commit;
-    return other ? port_other_error(v->txn.enlisted) : 0;
+    return !other ? 0 : v->txn.enlisted ? port_other_error(v->txn.enlisted) : -EXDEV;
 }
 
 static int batch_in(struct view *v, const struct kd_commit *k)
@@ -142,7 +143,7 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
     v->commit.batch_bytes = 0;
     v->commit.csn = 0;
     v->commit.logged = v->commit.logged_spilled = 0;
-    int e = batch_in(v, &k);
+    int e = v->group.rank && k.batch_bytes ? -EINVAL : batch_in(v, &k);
     if (!e && k.batch_bytes && (!v->txn.enlisted || k.port >= 0))
         e = enlist(v, k.port);
     if (e)
@@ -150,10 +151,10 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
     bool wrote;
     if (!commit_freeze(v, &wrote))
         return commit_refused(v, v->doom);
-    if (wrote || k.batch_bytes) { /* else CM2: nothing leaves the kernel */
+    if (wrote || k.batch_bytes || v->group.rank) { /* else CM2: nothing leaves the kernel */
         item_say(&v->question.item, ITEM_COMMIT, v->process->pid, v->id, v->copies.count,
                  v->copies.spilled_count, k.flags);
-        int answer = view_ask(v, v->txn.enlisted, NULL, 0); /* CM3 */
+        int answer = view_stacks(v) ? group_ask(v) : view_ask(v, v->txn.enlisted); /* CM3 */
         view_batch_drop(v);
         if (!process_this())
             commit_forsaken(v, answer);
@@ -178,24 +179,30 @@ long kd_txn_diff(const uint64_t a[6])
     int e = vm_own((vaddr_t)d.buffer, d.buffer_bytes); /* the owner cannot go while it is claimed */
     if (e)
         return e;
-    struct view *v = view_claim(d.view, d.token, ASKED_COMMIT | ASKED_SPILL);
+    struct view *v = view_claim(d.view, d.token, ASKED_COMMIT | ASKED_SPILL), *told = v;
+    if (!v && (v = group_claim(d.view, d.token)))
+        told = &views[d.view];
     if (!v)
         return -ESRCH;
-    e = encode_copies(v, &d);
+    e = d.flags && view_stacks(v) ? -E2BIG : encode_copies(told, v->group.asked, &d);
     __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
     view_claim_end(v);
     TRACE_RARE(DIFF, d.view, d.pages, d.buffer_bytes);
     return e ? e : copy_to_user(a[0], &d, sizeof d);
 }
 
-/* snapshots_owe makes each snapshot that maps the page owe its entry, which shows an old version
- * from now on. The snapshot may keep it to its end; the next one of the same view may not. Leaf
- * locked. */
-static void snapshots_owe(const struct page *p, vaddr_t at)
+/* others_owe makes each snapshot that maps the page owe its entry, which shows an old version from
+ * now on. The snapshot may keep it to its end; the next one of the same view may not. Rights that
+ * others of the group kept (SK6) go at once. Leaf locked. */
+static void others_owe(const struct view *writer, struct page *p, vaddr_t at)
 {
+    struct debt debt = {0};
     views_each_locked(v, &p->mask)
         if (v->snapshot_rights && right_at(v, at))
             right_owe(v, at);
+        else if (v != writer && !v->snapshot_rights && group_of(v) == group_of(writer))
+            right_take(v, p, at, &debt);
+    right_pay(&debt);
 }
 
 /* old_take takes the frame of the version that ends off the evictor's list. NULL: it had none. */
@@ -209,18 +216,18 @@ static struct frame *old_take(struct leaf *l, struct page *p)
     return old;
 }
 
-/* current_set makes f the page's current version; NULL: that lies in the log only. Leaf locked. */
+/* current_set makes f the page's current version; NULL: that lies in the log only. A stacked
+ * manager has it in what it keeps below: it is clean. Leaf locked. */
 static void current_set(struct leaf *l, unsigned slot, struct frame *f)
 {
     struct page *p = &l->pages[slot];
-    bool was = p->flags & PAGE_DIRTY;
+    bool was = p->flags & PAGE_DIRTY, dirty = f && !l->object->commit_port->rank;
     p->frame = f;
     page_changed(l);
-    p->flags = (uint8_t)(f ? p->flags | PAGE_DIRTY : (p->flags & ~PAGE_DIRTY) | PAGE_AWAY);
-    if (f)
-        p->flags &= (uint8_t)~PAGE_AWAY;
-    if (was != (f != NULL))
-        dirty_count(l->object, f ? 1 : -1);
+    p->flags = (uint8_t)(dirty ? p->flags | PAGE_DIRTY : p->flags & ~PAGE_DIRTY);
+    p->flags = (uint8_t)(f ? p->flags & ~PAGE_AWAY : p->flags | PAGE_AWAY);
+    if (was != dirty)
+        dirty_count(l->object, dirty ? 1 : -1);
     if (f)
         evict_add(l, slot);
 }
@@ -242,17 +249,20 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     current_set(l, c->slot, now);
     if (p->flags & PAGE_ASKED)
         /* its base was away: the manager may find it here, and not answer */
-        waits_end(l, c->slot, 0);
+        waits_end(l, c->slot, 0, 0, 0);
     if (l->object->flags & KD_OBJECT_UNLOCKED && c->frame)
         version_unmap(p, c, true);
     lock_acquire(&v->lock);
     right_retire(v, c->at); /* the view keeps a shared right */
     view_copy_out(v, c, now);
-    v->commit.logged++;
+    if (l->object->commit_port->rank)
+        credit_return(l->object->commit_port, 1);
+    else
+        v->commit.logged++;
     v->commit.logged_spilled += !now;
     lock_release(&v->lock);
     if (!vmask_only(&p->mask, v->id))
-        snapshots_owe(p, c->at);
+        others_owe(v, p, c->at);
     if (c->frame)
         version_add(p, c);
     lock_release(&l->lock);
@@ -275,6 +285,17 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
             chain = c;
             thread_breathe();
         }
+    return chain;
+}
+
+/* publish_helpers is pass 1 for the others of v's group. */
+static __attribute__((noinline)) struct copy *publish_helpers(struct view *v, csn_t csn,
+                                                              uint64_t sequence, struct copy *chain)
+{
+    vmask_for(h, &v->group.helpers) {
+        chain = publish_view(&views[h], csn, sequence, chain);
+        v->commit.logged += views[h].commit.logged;
+    }
     return chain;
 }
 
@@ -312,13 +333,17 @@ long kd_txn_publish(const uint64_t a[6])
             return -EINVAL; /* in the order of their numbers, each once */
         newest = list[i].csn;
     }
-    int e = views_claim(list, count_views, ASKED_COMMIT);
+    int e = views_claim(list, count_views, ASKED_COMMIT | ASKED_BASE);
     if (e)
         return e;
     struct copy *chain = NULL;
     uint64_t sequence = version_publish_begin();
-    for (uint64_t i = 0; i < count_views; i++)
-        chain = publish_view(&views[list[i].view], list[i].csn, sequence, chain);
+    for (uint64_t i = 0; i < count_views; i++) {
+        struct view *v = &views[list[i].view];
+        chain = publish_view(v, list[i].csn, sequence, chain);
+        if (!vmask_empty(&v->group.helpers))
+            chain = publish_helpers(v, list[i].csn, sequence, chain);
+    }
     version_publish(sequence);
     for (struct copy *c = chain, *next; c; c = next) {
         next = c->chain;
@@ -329,7 +354,7 @@ long kd_txn_publish(const uint64_t a[6])
     version_publish_end();
     for (uint64_t i = 0; i < count_views; i++) {
         struct view *v = &views[list[i].view];
-        credit_consume(v->txn.enlisted, v->commit.logged - v->commit.logged_spilled);
+        credit_consume(v->group.asked, v->commit.logged - v->commit.logged_spilled);
         __atomic_fetch_add(&v->process->stats.pages_logged, v->commit.logged, __ATOMIC_RELAXED);
         TRACE_RARE(PUBLISH, v->id, v->commit.csn, 0);
         view_answer(v, 0);

@@ -14,26 +14,27 @@ void view_batch_drop(struct view *v);
  * an errno: the manager's; EOWNERDEAD (also if `o`, unless NULL, is dead); ETIMEDOUT; EINTR:
  * killed; EAGAIN: doomed. `at`: an address, for traces. By the owner thread, which may have no
  * process afterwards (commit_forsaken). */
-must_check int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t at);
+must_check int view_ask(struct view *v, struct port *port);
 /* view_claim returns the view, claimed, if it was delivered to the calling process with this token,
  * asks for one of these (a mask), and is not answered: until view_claim_end() or view_answer() only
  * the caller works on its copies, and its owner sleeps. NULL otherwise. */
 enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL,
-       ASKED_UNSPILL = 1 << ITEM_UNSPILL };
+       ASKED_UNSPILL = 1 << ITEM_UNSPILL, ASKED_BASE = 1 << ITEM_KINDS /* no stacked manager */ };
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
 /* all or none. 0, -errno */
 must_check int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked);
 void view_claim_end(struct view *v);
 void view_answer(struct view *v, int answer);
+must_check int view_await(struct view *v); /* the sleep of view_ask, where somebody answers */
 /* commits_hold: no call of the manager's works on copies whose commits go to p until
  * commits_go_on(). -EINTR: killed, and they go on already. */
 must_check int commits_hold(struct port *p);
 void commits_go_on(struct port *p);
 
 /* encode.c encodes the changes of the view's copies, each by its object's encoder. */
-/* encode_copies fills the buffer from d->cursor on; the view is claimed. 0, -EINVAL, -EFAULT,
- * -ERANGE. */
-must_check int encode_copies(struct view *v, struct kd_diff *d);
+/* encode_copies fills the buffer from d->cursor on, with pages of objects that commit to the port;
+ * the view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */
+must_check int encode_copies(struct view *v, const struct port *port, struct kd_diff *d);
 /* encode_declare notes that the transaction is about to store to these bytes; copies of their pages
  * were just made. */
 void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);

@@ -35,7 +35,7 @@ void waits_clear(struct view *v)
     lock_release(&graph_lock);
 }
 
-static void doom_locked(struct view *v, int reason)
+void doom_locked(struct view *v, int reason)
 {
     if (v->doom)
         return;
@@ -59,15 +59,76 @@ void view_doom(struct view *v, int reason)
     lock_release(&v->lock);
 }
 
-/* waits_of returns the views that v waits for; a suspended view waits for the view that its thread
+enum { AGAIN_MAX = 2 };
+
+/* victim_doom dooms the victim of a deadlock. A helper begins anew, but after some times its whole
+ * group goes (SK13). Graph lock held. */
+static void victim_doom(struct view *v)
+{
+    if (v->group.of && v->group.of->group.again++ >= AGAIN_MAX)
+        doom_locked(v->group.of, EDEADLK);
+    doom_locked(v, EDEADLK);
+}
+
+/* own_waits returns the views that v waits for; a suspended view waits for the view that its thread
  * runs now. */
-static struct vmask waits_of(const struct view *v)
+static struct vmask own_waits(const struct view *v)
 {
     struct vmask m = v->wait.holders;
     struct view *runs = v->owner ? v->owner->view : NULL;
     if (v->state == VIEW_ACTIVE && runs && runs != v)
         vmask_set(&m, runs->id);
     return m;
+}
+
+/* port_waits adds what v waits for at the port of a stacked manager: until it is received, those
+ * before it there, and those that the manager's threads work for or have passed on (SK13). */
+static void port_waits(const struct view *v, struct vmask *m)
+{
+    const struct view_question *q = &v->question;
+    if (v->state != VIEW_COMMITTING || q->kind != ITEM_COMMIT || q->answer != ANSWER_NONE ||
+        q->received == q->token || !v->group.asked || !v->group.asked->rank)
+        return;
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
+        const struct view *u = &views[i];
+        bool asks = u->state == VIEW_COMMITTING && u->group.asked == v->group.asked &&
+                    u->question.kind == ITEM_COMMIT && u->question.answer < 0;
+        if (u->group.of && u->group.port == v->group.asked)
+            vmask_set(m, u->group.of->id);
+        else if (asks && (u->question.received == u->question.token ||
+                          u->group.arrival < v->group.arrival))
+            vmask_set(m, u->id);
+    }
+    vmask_clear(m, v->id);
+}
+
+/* waits_all returns what a transaction and its helpers wait for (SK12). */
+static struct vmask waits_all(const struct view *v)
+{
+    struct vmask m = own_waits(v);
+    vmask_for(h, &v->group.helpers) {
+        struct vmask more = own_waits(&views[h]);
+        if (!views[h].doom)
+            vmask_add(&m, &more);
+    }
+    port_waits(v, &m);
+    return m;
+}
+
+/* waits_of is the same in the nodes of the graph: for a helper stands its transaction. */
+static struct vmask waits_of(const struct view *v)
+{
+    struct vmask m = waits_all(v), nodes = m;
+    vmask_for(u, &m) {
+        if (!views[u].group.of)
+            continue;
+        vmask_clear(&nodes, (unsigned)u);
+        if (!views[u].doom)
+            vmask_set(&nodes, views[u].group.of->id);
+    }
+    if (!vmask_empty(&v->group.helpers))
+        vmask_clear(&nodes, v->id); /* a wait within a group is refused (SK6) */
+    return nodes;
 }
 
 /* cycle looks for a cycle through v in the waits-for graph; `path` gets the views of one. The
@@ -121,22 +182,76 @@ static bool can_be_victim(const struct view *v)
     return v->state == VIEW_ACTIVE && v->owner->view == v;
 }
 
+/* commits_above tells that v's commit has not come to its base. */
+static bool commits_above(const struct view *v)
+{
+    return v->state == VIEW_COMMITTING && v->group.asked && v->question.answer < 0 &&
+           v->group.asked->rank;
+}
+
+/* helper_alone returns v's helper at work if the others of the path want nothing of v's group but
+ * what this helper has; or NULL. */
+static struct view *helper_alone(const struct view *v, const struct vmask *path)
+{
+    struct vmask wanted = {0};
+    struct view *alone = NULL;
+    vmask_for(u, path) {
+        struct vmask m = waits_all(&views[u]);
+        if (u != v->id)
+            vmask_add(&wanted, &m);
+    }
+    vmask_for(h, &v->group.helpers) {
+        if (views[h].group.joined && vmask_test(&wanted, (unsigned)h))
+            return NULL;
+        if (!views[h].group.joined && vmask_test(&wanted, (unsigned)h))
+            alone = &views[h];
+    }
+    return vmask_test(&wanted, v->id) || v->group.again >= AGAIN_MAX ? NULL : alone;
+}
+
+/* victim_of chooses who goes: a helper alone, else a transaction that runs, else a commit that its
+ * base has not (SK13). */
+static struct view *victim_of(const struct vmask *path)
+{
+    struct view *alone = NULL, *runs = NULL, *commits = NULL;
+    vmask_for(u, path) {
+        struct view *v = &views[u];
+        if (can_be_victim(v) && better_victim(v, runs))
+            runs = v;
+        if (!commits_above(v))
+            continue;
+        if (better_victim(v, commits))
+            commits = v;
+        struct view *h = helper_alone(v, path);
+        alone = h ? h : alone;
+    }
+    return alone ? alone : runs ? runs : commits;
+}
+
 /* search dooms victims until no cycle goes through v any more. Graph lock held. */
-static void search(struct view *v)
+static void search(const struct view *waits)
 {
     struct vmask path;
-    while (!v->doom && cycle(v, &path)) {
-        struct view *victim = NULL;
-        vmask_for(u, &path)
-            if (can_be_victim(&views[u]) && better_victim(&views[u], victim))
-                victim = &views[u];
+    const struct view *v = group_of(waits);
+    while (!v->doom && !waits->doom && cycle(v, &path)) {
+        struct view *victim = victim_of(&path);
         if (!victim)
             return;
         count(deadlocks);
         if (victim->wait.page && victim->wait.want != WANT_READ)
             want_x_add(victim, victim->wait.at); /* it may leave the queue at this moment */
-        doom_locked(victim, EDEADLK);
+        victim_doom(victim);
     }
+}
+
+void stack_waits(struct view *v)
+{
+    static uint64_t arrivals;
+    lock_acquire(&graph_lock);
+    v->group.arrival = ++arrivals;
+    v->group.again = 0;
+    search(v);
+    lock_release(&graph_lock);
 }
 
 static void wait_for_view(struct view *v, struct view *w)
@@ -250,6 +365,16 @@ static struct view *other_upgrader(const struct view *v, const struct page *p)
 
 /* ---- CF2: one candidate, under its view lock ---- */
 
+/* group_refuse ends the group of a helper that touches what another view of the group has written:
+ * it can see neither version (SK6). */
+static void group_refuse(struct view *h)
+{
+    lock_acquire(&graph_lock);
+    doom_locked(group_of(h), EXDEV);
+    doom_locked(h, EXDEV);
+    lock_release(&graph_lock);
+}
+
 /* judge tells whether w keeps a right that v must wait for; it takes w's right if it may. Leaf and
  * w locked. */
 static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, struct debt *debt)
@@ -257,6 +382,11 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, st
     bool idle = w->state == VIEW_IDLE || w->txn.untouched;
     if (w->snapshot_rights && w->state != VIEW_FREE)
         return false; /* no right; it keeps its bit: old versions are found by it */
+    if (v->group.rank && group_of(w) == group_of(v)) { /* SK6: what was read stays readable there */
+        if (right_at(w, at) & PTE_COPY)
+            group_refuse(v);
+        return right_at(w, at) & PTE_COPY;
+    }
     if (idle && v->wait.want == WANT_READ && right_at(w, at)) {
         if (p->writer == w->id)
             p->writer = WRITER_NONE; /* it keeps a shared right */
@@ -274,6 +404,16 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, st
     wait_for_view(v, w);
     lock_release(&graph_lock);
     return true;
+}
+
+void group_clear(const struct view *v, struct vmask *m)
+{
+    vmask_clear(m, v->id);
+    if (!v->group.rank)
+        return;
+    vmask_for(u, m)
+        if (group_of(&views[u]) == group_of(v))
+            vmask_clear(m, (unsigned)u);
 }
 
 static struct vmask candidates_of(const struct view *v, const struct leaf *l, const struct page *p)
@@ -326,7 +466,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     if (vmask_empty(&candidates) && !p->queue)
         return CONFLICT_GRANT;
     vaddr_t at = page_address(l, slot);
-    v->wait.upgrade = v->wait.want == WANT_WRITE && e & (PTE_ACCESSED | PTE_USED | PTE_HELD) &&
+    v->wait.upgrade = v->wait.want != WANT_READ && e & (PTE_ACCESSED | PTE_USED | PTE_HELD) &&
                  !(e & PTE_COPY) && p->writer != v->id; /* a neighbour's unused right is none */
     struct view *first = v->wait.upgrade ? other_upgrader(v, p) : NULL;
     if (first) { /* two would wait for each other: the second goes, if it is not the heavier one */
@@ -335,7 +475,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
         count(deadlocks);
         lock_acquire(&graph_lock);
         want_x_add(victim, at);
-        doom_locked(victim, EDEADLK);
+        victim_doom(victim);
         lock_release(&graph_lock);
         if (victim == v)
             return CONFLICT_DOOMED;

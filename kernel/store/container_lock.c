@@ -14,7 +14,7 @@
 
 static struct lock locks_lock = LOCK_INIT(RANK_LOCKS, "container locks");
 static struct list draining = {&draining, &draining}; /* objects, by lock.draining_link */
-uint32_t container_draining_count;
+uint32_t view_ends_watched;
 
 void container_lock_init(struct container_lock *c)
 {
@@ -46,7 +46,7 @@ static struct vmask against(const struct container_lock *c, const struct view *v
         m = c->shared;
     if (c->exclusive != WRITER_NONE)
         vmask_set(&m, (unsigned)c->exclusive);
-    vmask_clear(&m, v->id);
+    group_clear(v, &m);
     return m;
 }
 
@@ -176,7 +176,7 @@ static void drain_over(struct container_lock *c)
     c->drains = (struct vmask){0};
     c->first_walk = false;
     list_remove(&c->draining_link);
-    __atomic_fetch_sub(&container_draining_count, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&view_ends_watched, 1, __ATOMIC_SEQ_CST);
     queue_wake(c);
 }
 
@@ -238,7 +238,7 @@ static void hold_locked(struct view *v, struct container_lock *c, enum lock_mode
     c->first_walk = true;
     c->again = false;
     list_push_back(&draining, &c->draining_link);
-    __atomic_fetch_add(&container_draining_count, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&view_ends_watched, 1, __ATOMIC_SEQ_CST);
     state_update(c);
 }
 

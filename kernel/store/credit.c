@@ -15,6 +15,7 @@
 #include "process/handle.h"
 #include "thread/trace.h"
 #include "store/spill.h"
+#include "store/stack.h"
 #include "store/wait.h"
 #include "store/evict.h"
 
@@ -61,7 +62,7 @@ static struct vmask queue_before(const struct view *v, const struct port *p)
 static void add_holders(const struct port *p, struct vmask *m)
 {
     for (int i = 0; i < KD_VIEW_MAX; i++)
-        if ((views[i].credits.held || views[i].reserve.credits) && views[i].txn.enlisted == p)
+        if ((views[i].credits.held || views[i].reserve.credits) && view_enlists(&views[i], p))
             vmask_set(m, (unsigned)i);
 }
 
@@ -99,7 +100,7 @@ int credit_take(struct view *v, struct port *p)
         result = -ENOBUFS;
     }
     bool last = result == -EAGAIN && p->exhausted && p->credits == 0 && head(p) == v;
-    if (last && p->held == v->credits.held) { /* nobody else has any */
+    if (last && p->held <= group_copies(group_of(v))) { /* nobody else has any */
         leave(v, p);
         result = v->credits.held ? -E2BIG : -ENOSPC;
     }

@@ -212,7 +212,7 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     return e;
 }
 
-int encode_copies(struct view *v, struct kd_diff *d)
+int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
 {
     struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
     bool whole = d->flags & KD_DIFF_SPILL;
@@ -224,6 +224,8 @@ int encode_copies(struct view *v, struct kd_diff *d)
     d->pages = 0;
     for (; l != &v->copies.resident && out.left >= PAGE_DIFF_MAX; l = l->next, told++) {
         struct copy *c = container_of(l, struct copy, link);
+        if (c->leaf->object->commit_port != port)
+            continue; /* another manager's */
         int e = diff_page(v, c, &out, d->full_below, whole);
         if (e)
             return e;

@@ -55,6 +55,11 @@ void forgotten_move(struct forgotten *from, struct forgotten *to); /* one of the
 /* evict_advise makes the page the last to go, or the first; false: it is in no list. Leaf
  * locked. */
 bool evict_advise(struct leaf *l, unsigned slot, bool needed);
+/* evict_now has those of these pages go that are clean and may, and counts them in a long. */
+unsigned evict_now(struct leaf *l, unsigned slot, unsigned end, void *count);
+/* evict_used tells whether the page was used since it was last asked, or looked at by the clock.
+ * Leaf locked. */
+bool evict_used(struct leaf *l, unsigned slot);
 /* evict_slow_writer is the high-water mark: while too many of o's pages are dirty, a transaction
  * that is to write one more waits a moment for o's manager. Reads and commits never do. No locks
  * held. */

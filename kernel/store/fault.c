@@ -9,6 +9,7 @@
 #include "store/commit.h"
 #include "store/grant.h"
 #include "store/spill.h"
+#include "store/stack.h"
 #include "store/wait.h"
 #include "words.h"
 #include "thread/trace.h"
@@ -42,8 +43,9 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
 {
     struct port *port = o->commit_port;
     const struct leaf *last = v->last.leaf; /* it may go while this sleeps (LF2) */
-    if (v->txn.enlisted && v->txn.enlisted != port)
-        return port_other_error(v->txn.enlisted);
+    int other = v->txn.enlisted && v->txn.enlisted != port ? port_switch(v, port) : 0;
+    if (other)
+        return other;
     if (v->txn.pages_max && v->copies.count + v->copies.spilled_count >= v->txn.pages_max)
         return -E2BIG;
     if (!v->txn.enlisted) {
@@ -138,11 +140,11 @@ HOT void grant_shared(struct view *v, struct leaf *l, struct page *p, pte_t *pte
 }
 
 /* grant_neighbours maps the neighbours of a page that was granted for reading; not where the leaf's
- * 64 entries lie in two tables, nor where each page is to be asked for or taken exclusively. */
+ * 64 entries lie in two tables, nor where each page is to be taken exclusively or asked for. */
 HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     if (v->wait.want == WANT_READ && !v->txn.want_x_count && leaf_aligned(l) &&
-        (!(l->object->flags & KD_OBJECT_ASK) || l->object->cluster_fixed))
+        (!(l->pages[slot].closed & KD_READ) || v->supply.slots & ~(1ull << slot)))
         cluster_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
 
@@ -167,24 +169,11 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
     return 0;
 }
 
-/* ask_manager asks the manager to decide a first touch (KD_OBJECT_ASK). 0: it agreed; -EAGAIN: look
- * again; -errno. */
-static RARE int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
-{
-    if (v->last.ask_at == at && v->last.ask_access >= access)
-        return 0;
-    item_say(&v->question.item, ITEM_LOCK, v->process->pid, o->cookie, (at - o->base) >> PAGE_SHIFT,
-             (uint64_t)access, v->id, (uint64_t)o->handle);
-    __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
-    int e = view_ask(v, o->port, o, at);
-    v->last.ask_at = e ? 0 : at;
-    v->last.ask_access = access;
-    return e == EINTR ? -EAGAIN : -e;
-}
-
+/* sufficient tells whether an entry allows what is wanted; of an exclusive right without a copy it
+ * does not tell. */
 HOT bool sufficient(pte_t e, enum view_want want)
 {
-    return pte_present(e) && (want != WANT_WRITE || pte_writable(e));
+    return pte_present(e) && (want == WANT_READ || pte_writable(e));
 }
 
 HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
@@ -194,6 +183,8 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
     if (v->wait.want == WANT_WRITE)
         grant_copy(v, l, p, slot, page_address(l, slot), pte,
                    v->reserve.page == p ? v->reserve.changes : 0);
+    else if (pte_present(pte_load(pte)))
+        right_exclusive(v, p, pte);
     else
         grant_shared(v, l, p, pte);
     lock_release(&v->lock);
@@ -262,13 +253,13 @@ HOT pte_t own_entry(struct view *v, vaddr_t at)
     return ptes ? pte_load(&ptes[(at & (REACH_BYTES - 1)) >> PAGE_SHIFT]) : 0;
 }
 
-/* leaf_keep remembers the leaf for fault_fast. Left out are leaves that straddle two page tables,
- * objects that ask, and objects of which each fault is counted. */
+/* leaf_keep remembers the leaf of a page that was granted for fault_fast. Left out are leaves that
+ * straddle two page tables, and objects of which each fault is counted. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
-    const struct object *o = l->object;
+    page_wait_over(&v->supply);
     vmask_add(&l->kept, &v->self);
-    v->last.leaf = leaf_aligned(l) && !(o->flags & KD_OBJECT_ASK) && !o->escalate ? l : NULL;
+    v->last.leaf = leaf_aligned(l) && !l->object->escalate ? l : NULL;
     v->last.leaf_base = page_address(l, 0);
     v->last.leaf_ptes = ptes;
 }
@@ -324,6 +315,18 @@ HOT bool uncontended(const struct view *v, const struct page *p)
                                        : p->writer == WRITER_NONE);
 }
 
+/* wants_exclusively tells whether the view wants to write the page, or to read it exclusively, as
+ * it is likely to write it. Leaf locked. */
+HOT bool wants_exclusively(struct view *v, const struct leaf *l, unsigned slot, pte_t e)
+{
+    const struct page *p = &l->pages[slot];
+    if (v->wait.want == WANT_READ && p->rmw | v->txn.want_x_count && e != PTE_HELD &&
+        !v->snapshot_rights &&
+        ((p->rmw && v->last.rights & KD_RIGHT_WRITE) || want_x_has(v, page_address(l, slot))))
+        v->wait.want = WANT_READ_FOR_WRITE;
+    return v->wait.want != WANT_READ;
+}
+
 /* fault_look looks once at the page, FT2 to FT7. 0: granted; -EAGAIN: look again (it waited);
  * -errno. */
 static int fault_look(struct view *v, struct object *o, vaddr_t at)
@@ -335,9 +338,9 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
     if (!l && !(frame_spare() && (l = object_leaf(o, index, true))))
         return leaf_memory(v, leaf_refused(o));
     struct page *p = &l->pages[slot];
-    bool write = v->wait.want == WANT_WRITE;
     pte_t *pte = NULL;
     int result = 0;
+again:
     lock_acquire(&l->lock);
     if (!still_attached(v, o)) {
         result = o->dead ? -EOWNERDEAD : -ENXIO;
@@ -348,29 +351,25 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
         lock_release(&l->lock);
         return gone ? -EAGAIN : table_memory(v);
     }
-    if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* FT2 */
-        if (v->snapshot_rights && p->sequence > v->snapshot.at) {
-            result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
-            goto out;
-        }
-        unsigned count = cluster_request(v, l, slot, write);
-        int e = page_request(l, slot, (write ? KD_WRITE : KD_READ) | (count ? 0 : KD_PAGE_ALONE),
-                             MIN(MAX(count, 1u), o->pages - index), v, v->txn.deadline_ns);
-        return e ? e : -EAGAIN;
+    pte_t mine = pte_load(pte);
+    bool write = wants_exclusively(v, l, slot, mine);
+    if (!page_resident(p)) { /* FT2 */
+        if (!v->snapshot_rights || p->sequence <= v->snapshot.at)
+            goto get;
+        result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
+        goto out;
     }
+    if (p->closed && page_closed(p, right_used(mine), v->supply.leaf ? v->supply.rights : 0, write))
+        goto get;
     if (v->snapshot_rights) {
         result = snapshot_map(v, l, slot, pte);
         goto out;
     }
-    if (!write) {
-        if (pte_load(pte) == PTE_HELD) { /* FT4: the right was kept while the page was away */
-            right_share(v, l, p, pte, p->frame);
-            goto out;
-        }
-        if (p->rmw || (v->txn.want_x_count && want_x_has(v, page_address(l, slot))))
-            v->wait.want = WANT_READ_FOR_WRITE;
+    if (!write && mine == PTE_HELD) { /* FT4: the right was kept while the page was away */
+        right_share(v, l, p, pte, p->frame);
+        goto out;
     }
-    if (container_shut(v, o) && !container_admits(v, o, v->wait.want != WANT_READ))
+    if (container_shut(v, o) && !container_admits(v, o, write))
         return fault_shut_out(v, l);
     if (!uncontended(v, p) || v->wait.want == WANT_READ_FOR_WRITE)
         return fault_contended(v, l, slot, pte);
@@ -380,6 +379,10 @@ out:
     if (!result)
         leaf_keep(v, l, pte - slot);
     lock_release(&l->lock);
+    return result;
+get:
+    if (!(result = page_get(v, l, slot, write)))
+        goto again;
     return result;
 }
 
@@ -398,10 +401,11 @@ static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
  * doomed. */
 static RARE int fault_ended(struct view *v, int e)
 {
-    struct leaf *l = v->wait.leaf;
+    struct leaf *l = v->wait.leaf ? v->wait.leaf : v->supply.leaf;
     if (l) {
         lock_acquire(&l->lock);
         queue_leave(v);
+        page_wait_over(&v->supply);
         lock_release(&l->lock);
     }
     container_lock_leave(v);
@@ -417,9 +421,9 @@ static RARE int fault_ended(struct view *v, int e)
  * now; -errno. */
 static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
 {
-    int e = want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
+    int e = want != WANT_READ && v->snapshot_rights ? -EROFS : 0;
     if (!e && o->escalate && !v->snapshot_rights && !sufficient(own_entry(v, at), want))
-        container_escalate(v, o, want == WANT_WRITE); /* it stands in no queue yet */
+        container_escalate(v, o, want != WANT_READ); /* it stands in no queue yet */
     while (!e) {
         pte_t now = own_entry(v, at);
         if (v->doom || thread_this()->killed) { /* FT1 */
@@ -435,11 +439,9 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
                 e = 0;
             continue;
         }
-        if (o->flags & KD_OBJECT_ASK)
-            e = ask_manager(v, o, page_down(at), want == WANT_WRITE ? 2 : 1);
-        if (!e && want == WANT_WRITE)
+        if (want == WANT_WRITE)
             e = hands_fill(v, o);
-        else if (!e && spill_now(v))
+        else if (spill_now(v))
             e = spill_some(v);
         if (!e)
             e = fault_look(v, o, at);
@@ -475,7 +477,7 @@ static struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *right
     return o;
 }
 
-__attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
+__attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_want want)
 {
     uint32_t rights;
     for (;;) {
@@ -487,9 +489,9 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
             return -EFAULT;
         if (!(o->flags & KD_OBJECT_TRANSACTIONAL))
             return -EINVAL;
-        if (write && !(rights & KD_RIGHT_WRITE))
+        if (want != WANT_READ && !(rights & KD_RIGHT_WRITE))
             return -EACCES;
-        int e = view_fault(v, o, at, write ? WANT_WRITE : WANT_READ);
+        int e = view_fault(v, o, at, want);
         if (e != -ENXIO)
             return e;
     }
@@ -512,12 +514,12 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
     bool granted = false;
     uint64_t changes = write ? hand_copy(v, l, p) : 0;
     lock_acquire(&l->lock);
-    if (still_attached(v, l->object) && page_resident(p) && !p->queue && !p->rmw &&
+    if (still_attached(v, l->object) && page_resident(p) && page_open(p, write) &&
         likely(!container_shut(v, l->object))) {
         if (write) {
             v->wait.want = WANT_WRITE;
-            granted = vmask_within(&p->mask, &v->self) && !(p->flags & PAGE_NO_WRITE) &&
-                      !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->wait.holders);
+            granted = vmask_within(&p->mask, &v->self) && !(pte_load(pte) & PTE_COPY) &&
+                      vmask_empty(&v->wait.holders);
             if (granted) {
                 lock_acquire(&v->lock);
                 grant_copy(v, l, p, (unsigned)slot, page_down(at), pte, changes);
@@ -542,7 +544,7 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 
 static __attribute__((noinline)) int store_touch(struct view *v, vaddr_t at, unsigned flags)
 {
-    int e = view_touch(v, at, flags & FAULT_WRITE);
+    int e = view_touch(v, at, flags & FAULT_WRITE ? WANT_WRITE : WANT_READ);
     if (e == -EFAULT || e == -EINVAL || e == -EACCES)
         return fault_outside(at, flags);
     return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */

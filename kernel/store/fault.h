@@ -5,9 +5,10 @@
 
 #include "store/view.h"
 
-/* view_touch makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -EFAULT:
- * nothing lies there; -EACCES: it is open read-only; -EINVAL: it is not transactional. */
-must_check int view_touch(struct view *v, vaddr_t at, bool write);
+/* view_touch gives the view's transaction the right that it wants to the page at `at`. 0;
+ * -ECANCELED: doomed; -EFAULT: nothing lies there; -EACCES: it is open read-only; -EINVAL: it is
+ * not transactional. */
+must_check int view_touch(struct view *v, vaddr_t at, enum view_want want);
 
 /* fault_other.c: both -errno, after the program was ended or told, or 0: served. */
 int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no transaction */
@@ -18,7 +19,8 @@ int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags);
  * free and likely to be read. Leaf locked; at: its address; ptes: the view's entries of the leaf.
  * Never waits. */
 void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
-/* cluster_request tells how many pages to ask for, from a page away on; 0: that page alone. */
-unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool write);
+/* page_get asks the manager for the page, or for a right to it, and waits. Leaf locked on entry,
+ * not on return. 0: it was given what it asked for, and the leaf stays until it is used. */
+int page_get(struct view *v, struct leaf *l, unsigned slot, bool write);
 
 #endif

@@ -42,7 +42,9 @@ int fault_outside(vaddr_t at, unsigned flags)
     else {
         result = object_plain_fault(o, thread_this()->view, at, flags & FAULT_WRITE);
         if (result && !thread_this()->killed)
-            result = kill_for(flags, at, ": its manager failed the page", o->name);
+            result = kill_for(flags, at,
+                              result == -ETIMEDOUT ? ": its manager did not answer in time"
+                                                   : ": its manager failed the page", o->name);
     }
     if (o)
         object_put(o);

@@ -48,6 +48,14 @@ HOT void right_copy(struct view *v, struct leaf *l, struct page *p, pte_t *pte,
         arch_flush_page(at);
 }
 
+/* right_exclusive makes a shared right an exclusive one without a copy; it counts as used. */
+static inline void right_exclusive(const struct view *v, struct page *p, pte_t *pte)
+{
+    for (pte_t e = pte_load(pte); !pte_compare_exchange(pte, &e, e | PTE_USED);)
+        continue;
+    p->writer = (int16_t)v->id;
+}
+
 /* right_plain maps a page that is not transactional. */
 HOT void right_plain(const struct view *v, struct leaf *l, struct page *p, pte_t *pte, bool write)
 {

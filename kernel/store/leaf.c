@@ -207,7 +207,7 @@ static bool right_forget(struct leaf *l, unsigned slot, struct view *v)
 static bool page_forget(struct leaf *l, unsigned slot, uint64_t oldest)
 {
     struct page *p = &l->pages[slot];
-    if (p->frame || p->flags & ~(PAGE_NO_WRITE | PAGE_ASKED) || p->queue || p->versions ||
+    if (p->frame || p->flags & ~PAGE_ASKED || p->queue || p->versions ||
         p->sequence > oldest) /* LF1 */
         return false;
     vmask_for(v, &p->mask)

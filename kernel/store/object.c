@@ -100,6 +100,7 @@ static void object_free(struct object *o)
 {
     leaves_free(o);
     kfree(o->tables);
+    (void)port_withdraw(o->port, &o->recalled.item);
     port_put(o->port);
     port_put(o->commit_port);
     kfree(o);
@@ -190,6 +191,10 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     o->cookie = c->cookie;
     o->base = c->base;
     o->pages = c->pages;
+    if (commit_port->rank)
+        o->floor = version_newest(); /* its pages are of a later time than snapshots there are */
+    item_say(&o->recalled.item, ITEM_RECALLED, 0, c->cookie);
+    list_init(&o->recalled.item.link);
     memcpy(o->name, c->name, sizeof o->name);
     o->name[sizeof o->name - 1] = 0;
     return o;
@@ -197,7 +202,7 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
 
 static bool object_create_ok(const struct kd_object_create *c)
 {
-    if (c->flags & ~31u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX ||
+    if (c->flags & ~29u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX ||
         (c->flags & KD_OBJECT_UNLOCKED && !(c->flags & KD_OBJECT_TRANSACTIONAL)))
         return false;
     if (c->base == 0)

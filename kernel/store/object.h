@@ -51,6 +51,10 @@ struct object {
     uint64_t table_count;
     uint64_t leaf_frames;    /* charged to its owner: leaves and their tables */
     uint64_t floor;  /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
+    struct recall_told {     /* Views that use pages which are called back (recall.c). */
+        struct vmask users;  /* graph lock */
+        struct item item;    /* RECALLED, to `port` */
+    } recalled;
     char name[KD_NAME_MAX];
 };
 
@@ -108,10 +112,6 @@ static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
     return l->object->base + ((l->first + slot) << PAGE_SHIFT);
 }
 
-/* page_request asks the manager for a page, or more behind it, and waits. Leaf locked on entry, not
- * on return. 0: look again; -errno of the manager; -EINTR: killed, doomed; -ETIMEDOUT. */
-must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
-                            struct view *v, uint64_t deadline_ns);
 /* attachments_end_left: a commit that p left behind is over; if p has ended, so do attachments. */
 void attachments_end_left(struct process *p);
 /* objects_end destroys the objects of a process; p not NULL: those that ask, or commit, there. A

@@ -31,9 +31,8 @@ static inline uint64_t object_table_frames(const struct object *o)
 /* ---- sweep.c: taking rights by force ---- */
 struct unmap {
     struct process *only;    /* views of this process; NULL: all */
-    int reason;  /* active views that lose a PTE are doomed with it; 0: are left alone */
+    int reason;              /* active views that lose a PTE are doomed with it */
     bool dying;              /* the copies of committing views go too: nobody will publish them */
-    uint64_t in_use;         /* pages that active views keep */
     struct debt debt;
     struct list frames;      /* of copies and pages that went: free behind the shootdown (FR1) */
 };
@@ -50,8 +49,14 @@ void object_die(struct object *o, int reason);
 /* ---- page.c ---- */
 /* page_drop_filling frees the frame of a page that is on its way, if it is. Leaf locked. */
 void page_drop_filling(struct leaf *l, struct page *p);
-/* waits_end tells the page's waiters that it came, or the manager's error. Leaf locked. */
-void waits_end(struct leaf *l, unsigned slot, int error);
-void asks_look_again(const struct object *o); /* it is dead: nobody will answer (KD_OBJECT_ASK) */
+/* waits_end tells the page's waiters that it came, or which rights they have, or the manager's
+ * error. `number`: only who asked this question has them, others look again; 0: all. False: nobody
+ * asks it. Leaf locked. */
+bool waits_end(struct leaf *l, unsigned slot, int error, unsigned rights, uint32_t number);
+/* range_ok tells whether [page, page + n) are pages of o, at least one. */
+static inline bool range_ok(const struct object *o, uint64_t page, uint64_t n)
+{
+    return n > 0 && page < o->pages && n <= o->pages - page;
+}
 
 #endif

@@ -11,73 +11,116 @@
 #include "thread/trace.h"
 #include "store/commit.h"
 #include "store/evict.h"
+#include "process/vm.h"
 
-struct page_wait {
-    struct list link;        /* leaf->waits */
-    struct thread *thread;
-    unsigned slot;
-    bool done;
-    int error;
-    struct item item;        /* the PAGE request, if this one asked */
-};
-
-void waits_end(struct leaf *l, unsigned slot, int error)
+/* wait_done ends one wait. Who is given a right stays in the list until it has used it, so that a
+ * recall waits for that. */
+static void wait_done(struct page_wait *w, int error, unsigned rights)
 {
+    struct thread *thread = w->thread;
+    w->error = error;
+    w->rights = (uint8_t)rights;
+    if (!rights || !w->view)
+        page_wait_over(w);
+    __atomic_store_n(&w->done, true, __ATOMIC_RELEASE); /* a wait without a view may be gone now */
+    thread_wake(thread);
+}
+
+bool waits_end(struct leaf *l, unsigned slot, int error, unsigned rights, uint32_t number)
+{
+    bool found = false;
     l->pages[slot].flags &= (uint8_t)~PAGE_ASKED;
     list_for_safe(n, &l->waits) {
         struct page_wait *w = container_of(n, struct page_wait, link);
-        if (w->slot != slot)
-            continue;
-        list_remove(&w->link);
-        w->error = error;
-        __atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
-        thread_wake(w->thread);
+        bool asked = number && w->number == number;
+        if (asked)
+            w->slots |= 1ull << slot;
+        if (w->done || w->slot != slot || (number && w->number && !asked))
+            continue; /* of another page, or it waits for the answer to its own question */
+        found |= asked;
+        wait_done(w, asked || !number ? error : 0, asked || !number ? rights : 0);
     }
+    return found;
 }
 
-int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages, struct view *v,
-                 uint64_t deadline_ns)
+/* page_ask posts the question of w. False: nobody will hear it. Leaf locked. */
+static bool page_ask(struct page_wait *w, struct leaf *l, unsigned access, uint64_t pages)
 {
     struct object *o = l->object;
-    struct page *p = &l->pages[slot];
-    struct page_wait w = {.thread = thread_this(), .slot = slot};
-    list_init(&w.item.link);
-    list_push_back(&l->waits, &w.link);
-    bool alive = !o->dead;
-    if (alive && !(p->flags & PAGE_ASKED)) {
-        struct process *me = process_this();
-        item_say(&w.item, ITEM_PAGE, me->pid, o->cookie, l->first + slot, pages, access,
-                 v ? v->id + 1u : 0, (uint64_t)o->handle);
-        p->flags |= PAGE_ASKED;
-        count(page_requests);
-        __atomic_fetch_add(&me->stats.manager_calls, 1, __ATOMIC_RELAXED);
+    struct process *me = process_this();
+    bool here = page_resident(&l->pages[w->slot]);
+    if (o->dead)
+        return false;
+    if (l->pages[w->slot].flags & PAGE_ASKED && !here)
+        return true;
+    w->number = (uint32_t)__atomic_add_fetch(&counters.page_requests, 1, __ATOMIC_RELAXED);
+    item_say(&w->item, ITEM_PAGE, me->pid, o->cookie, l->first + w->slot, pages,
+             access | (here ? KD_PAGE_HERE : 0), w->view ? w->view->id + 1u : 0,
+             (uint64_t)o->handle, w->number);
+    if (!here) {
+        l->pages[w->slot].flags |= PAGE_ASKED;
         __atomic_fetch_add(&me->stats.pages_read, 1, __ATOMIC_RELAXED);
-        alive = port_post(o->port, &w.item);
     }
+    __atomic_fetch_add(&me->stats.manager_calls, 1, __ATOMIC_RELAXED);
+    return port_post(o->port, &w->item);
+}
+
+int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned access,
+                 uint64_t pages, uint64_t deadline_ns)
+{
+    struct object *o = l->object;
+    uint64_t answer_ms = process_this()->limits.most[KD_LIMIT_ANSWER];
+    if (unlikely(answer_ms != LIMIT_ANSWER_EVER))
+        deadline_ns = MIN(deadline_ns, arch_time_ns() + answer_ms * 1000000);
+    page_wait_over(w); /* what it was given before did not suffice */
+    w->thread = thread_this();
+    w->leaf = l;
+    w->slot = (uint8_t)slot;
+    w->number = w->rights = 0;
+    w->done = false;
+    list_push_back(&l->waits, &w->link);
+    int e = page_ask(w, l, access, pages) ? 0 : -EOWNERDEAD;
     lock_release(&l->lock);
-    int e = alive ? 0 : -EOWNERDEAD;
-    while (!e && !__atomic_load_n(&w.done, __ATOMIC_ACQUIRE)) {
+    while (!e && !__atomic_load_n(&w->done, __ATOMIC_ACQUIRE)) {
         TRACE(WAIT, KD_TRACE_FOR_SUPPLY, page_address(l, slot), 0);
         e = thread_park_until(deadline_ns);
-        if (!e && v && v->doom)
+        if (!e && w->view && w->view->doom)
             e = -EINTR;
     }
     /* PO1: the page may have come with its neighbours while the request is still queued */
-    if (__atomic_load_n(&w.done, __ATOMIC_ACQUIRE)) {
-        (void)(w.item.kind && port_withdraw(o->port, &w.item)); /* the leaf may be gone */
-        return w.error == -EINTR ? -EAGAIN : w.error;
+    if (__atomic_load_n(&w->done, __ATOMIC_ACQUIRE)) {
+        (void)(w->number && w->item.queued && port_withdraw(o->port, &w->item));
+        return w->error == -EINTR ? -EAGAIN : w->error;
     }
     lock_acquire(&l->lock); /* it stays as long as w is in its list, and then for this look (LF2) */
-    bool unseen = w.item.kind && port_withdraw(o->port, &w.item);
-    if (w.done) {
-        e = w.error;
+    bool unseen = w->number && port_withdraw(o->port, &w->item);
+    if (w->done) {
+        e = w->error;
     } else {
-        list_remove(&w.link);
+        page_wait_over(w);
         if (unseen)
-            waits_end(l, slot, 0); /* nobody saw the request: the others ask again */
+            waits_end(l, slot, 0, 0, w->number); /* nobody saw the request: others ask again */
     }
     lock_release(&l->lock);
     return e == -EINTR ? -EAGAIN : e;
+}
+
+void page_item_taken(struct item *i, struct notice *n)
+{
+    struct page_wait *w = container_of(i, struct page_wait, item);
+    n->home = w->view ? w : NULL; /* others lie on a stack */
+}
+
+void page_item_lost(struct notice *n, int error)
+{
+    struct page_wait *w = n->home;
+    struct leaf *l = w ? __atomic_load_n(&w->leaf, __ATOMIC_ACQUIRE) : NULL;
+    if (!l)
+        return;
+    lock_acquire(&l->lock); /* it is there for this look (LF2) */
+    if (w->leaf == l)
+        waits_end(l, w->slot, -error, 0, (uint32_t)n->message.word[6]);
+    lock_release(&l->lock);
 }
 
 static bool plain_allowed(struct process *p, const struct object *o, vaddr_t at, bool write)
@@ -96,6 +139,8 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     unsigned slot = (unsigned)(index % LEAF_PAGES);
     uint64_t vain = evict_vain();
+    struct page_wait w;
+    page_wait_init(&w, NULL);
     if (!v)
         v = view_plain(process);
     if (!v)
@@ -118,8 +163,8 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
             lock_release(&l->lock); /* a detach that has passed this leaf would not see the PTE */
             continue;
         }
-        if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) {
-            int e = page_request(l, slot, write ? KD_WRITE : KD_READ, 1, NULL, ~0ull);
+        if (!page_resident(p) || page_closed(p, false, w.rights, write)) {
+            int e = page_request(&w, l, slot, write ? KD_WRITE : KD_READ, 1, ~0ull);
             if (e && e != -EAGAIN)
                 return e;
             continue;
@@ -145,18 +190,24 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
 /* a version is published while an older one is on its way, but not so often */
 enum { STALE_MAX = 16 };
 
+/* page_give gives the kernel rights to the page. Leaf locked. */
+static void page_give(struct page *p, unsigned rights)
+{
+    p->closed &= (uint8_t)~(rights | rights << CLOSED_RECALLED);
+}
+
 /* page_install makes `f`, which it consumes, the page's frame. The sequence stays: a page may be
  * read back while a snapshot is older than it. 0 or -ESTALE. Leaf locked. */
-static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t rights, csn_t csn)
+static int page_install(struct leaf *l, unsigned slot, struct frame *f, const struct kd_supply *s,
+                        csn_t csn)
 {
     struct page *p = &l->pages[slot];
     int result = 0, told = 0;
     if (l->object->dead || (page_resident(p) && f != p->frame)) {
         evict_page_back(l->object, f);
-        if (rights & KD_WRITE)
-            p->flags &= (uint8_t)~PAGE_NO_WRITE;
-    } else if (p->flags & PAGE_AWAY && csn < p->csn) {
-        /* read before a newer version was published: its faults ask again */
+    } else if ((p->flags & PAGE_AWAY && csn < p->csn) ||
+               (l->object->commit_port->rank && csn < p->sequence)) {
+        /* read before a newer version was published (SK11): its faults ask again */
         evict_page_back(l->object, f);
         result = -ESTALE;
         if (++p->stale == STALE_MAX) { /* this manager knows no newer one */
@@ -168,12 +219,13 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t
         page_changed(l);
         p->csn = csn;
         p->stale = 0;
-        p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_NO_WRITE | PAGE_AWAY);
-        if (!(rights & KD_WRITE))
-            p->flags |= PAGE_NO_WRITE;
+        p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_AWAY);
+        p->closed |= CLOSED_ALL;
         evict_add(l, slot);
     }
-    waits_end(l, slot, told);
+    if (!s->number && !result)
+        page_give(p, s->rights);
+    waits_end(l, slot, told, result ? 0 : s->rights, s->number);
     if (told)
         printk("container %s, address 0x%lx: its manager lost what it committed: %lu for %lu",
                l->object->name, page_address(l, slot), csn, p->csn);
@@ -214,15 +266,15 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
         f = NULL;
     }
     if (f)
-        result = page_install(l, slot, f, s->rights, csn);
+        result = page_install(l, slot, f, s, csn);
     lock_release(&l->lock);
     return result;
 }
 
-/* range_ok tells whether [page, page + n) are pages of o, at least one. */
-static bool range_ok(const struct object *o, uint64_t page, uint64_t n)
+/* rights_ok: none, to read, or to read and write. */
+static bool rights_ok(uint64_t rights)
 {
-    return n > 0 && page < o->pages && n <= o->pages - page;
+    return rights == 0 || rights == KD_READ || rights == (KD_READ | KD_WRITE);
 }
 
 enum { SUPPLY_AT_ONCE = 64 }; /* pages; then others have their turn */
@@ -236,7 +288,7 @@ long kd_object_supply(const uint64_t a[6])
     struct object *o = handle_get(s.object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &e);
     if (!o)
         return e;
-    if (s.source > KD_SUPPLY_READ || !(s.rights & KD_READ) || !range_ok(o, s.page, s.count))
+    if (s.source > KD_SUPPLY_READ || !rights_ok(s.rights) || !range_ok(o, s.page, s.count))
         e = -EINVAL;
     /* the last comes first: mostly the first is waited for, and finds the others here then */
     for (uint64_t i = s.count; i-- > 0 && (!e || e == -ESTALE);) {
@@ -277,9 +329,14 @@ static long pages_for(struct object *o, uint64_t page, uint64_t n,
                       void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
 {
     struct each each = {fn, arg};
+    unsigned slot = (unsigned)(page % LEAF_PAGES);
     if (!range_ok(o, page, n))
         return -EINVAL;
-    leaves_in(o, page, page + n, leaf_each, &each);
+    struct leaf *l = object_leaf_find(o, page);
+    if (l && n <= LEAF_PAGES - slot)
+        (void)leaf_each(l, slot, slot + (unsigned)n, &each); /* no sleep since: it is there (LF2) */
+    else
+        leaves_in(o, page, page + n, leaf_each, &each);
     return 0;
 }
 
@@ -290,12 +347,23 @@ static int error_for_client(int error)
     return error == EAGAIN || error == EINTR || error == ENXIO || error == ECANCELED ? EIO : error;
 }
 
+struct answer { unsigned what; uint32_t number; bool found; };
 static void page_fail(struct leaf *l, unsigned slot, void *arg)
 {
-    int error = *(int *)arg;
+    const struct answer *a = arg;
     page_drop_filling(l, &l->pages[slot]);
-    if (error != EAGAIN) /* the manager tries again: threads that wait go on waiting */
-        waits_end(l, slot, -error_for_client(error));
+    if (a->what != EAGAIN) /* the manager tries again: threads that wait go on waiting */
+        waits_end(l, slot, -error_for_client((int)a->what), 0, a->number);
+}
+
+/* page_grant gives rights to a page that is here. */
+static void page_grant(struct leaf *l, unsigned slot, void *arg)
+{
+    struct answer *a = arg;
+    bool here = page_resident(&l->pages[slot]);
+    if (here && !a->number)
+        page_give(&l->pages[slot], a->what);
+    a->found |= waits_end(l, slot, 0, here ? a->what : 0, a->number);
 }
 
 /* page_pin pins a page that is in memory, or unpins it. The owner lives while its object is not
@@ -341,7 +409,7 @@ static void page_advise(struct leaf *l, unsigned slot, void *arg)
     advice->count += evict_advise(l, slot, advice->needed);
 }
 
-struct info { uint8_t bits[256]; uint64_t first; };
+struct info { uint8_t bits[256]; uint64_t first; bool uses, used; };
 static void page_info(struct leaf *l, unsigned slot, void *arg)
 {
     struct info *info = arg;
@@ -352,6 +420,11 @@ static void page_info(struct leaf *l, unsigned slot, void *arg)
                           (p->flags & PAGE_PINNED ? KD_PAGE_PINNED : 0));
     if (p->flags & PAGE_AWAY)
         bits |= KD_PAGE_AWAY;
+    bits |= (uint8_t)((p->closed & KD_READ ? KD_PAGE_CLOSED : 0) |
+                      (p->closed >> CLOSED_RECALLED ? KD_PAGE_RECALLED : 0));
+    if (info->uses && page_resident(p) && evict_used(l, slot))
+        bits |= KD_PAGE_USED;
+    info->used |= bits & KD_PAGE_USED;
     info->bits[l->first + slot - info->first] = bits;
 }
 
@@ -425,54 +498,37 @@ int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
     return e;
 }
 
+/* kd_object_read does for a manager without a disk what a write does: stores from here on make the
+ * page dirty anew. */
+OBJECT_CALL(kd_object_read, 0)
+{
+    struct frame *f;
+    csn_t csn = 0;
+    int e = vm_own(a[2], PAGE_BYTES);
+    if (!e)
+        e = object_io_begin_write(o, a[1], &f, &csn);
+    if (e)
+        return e;
+    e = copy_to_user(a[2], frame_memory(f), PAGE_BYTES);
+    object_io_end(o, a[1], f, false, 0);
+    return e ? e : copy_to_user(a[3], &csn, sizeof csn);
+}
+
 /* ---- what managers say of pages ---- */
-
-/* view_asks tells whether the view asks o's manager (KD_OBJECT_ASK) and has no answer. View
- * locked. */
-static bool view_asks(const struct view *v, const struct object *o)
-{
-    const struct view_question *q = &v->question;
-    /* it stays meanwhile */
-    return q->kind == ITEM_LOCK && q->answer == ANSWER_NONE && v->last.object == o;
-}
-
-void asks_look_again(const struct object *o)
-{
-    views_each_locked(v, &views_all)
-        if (view_asks(v, o))
-            thread_wake(v->owner);
-}
-
-/* kd_lock_answer answers the question with this number, and no other: the view may have gone on to
- * the next. */
-OBJECT_CALL(kd_lock_answer, 0)
-{
-    uint64_t token = a[1], view = a[2];
-    int64_t answer = (int64_t)a[3];
-    if (view >= KD_VIEW_MAX || answer > 0 || answer < -4095)
-        return -EINVAL;
-    struct view *v = &views[view];
-    lock_acquire(&v->lock);
-    bool asks = view_asks(v, o) && v->question.token == token && v->question.received == token;
-    if (asks)
-        view_answer(v, error_for_client((int)-answer));
-    lock_release(&v->lock);
-    return asks ? 0 : -ESRCH;
-}
 
 OBJECT_CALL(kd_object_fail, 0)
 {
-    int error = (int)a[3];
-    return error <= 0 || error >= 4096 ? -EINVAL : pages_for(o, a[1], a[2], page_fail, &error);
+    struct answer answer = {(unsigned)a[3], (uint32_t)a[4], false};
+    return answer.what - 1 >= 4095 ? -EINVAL : pages_for(o, a[1], a[2], page_fail, &answer);
 }
 
-OBJECT_CALL(kd_object_recall, 0)
+/* kd_object_grant answers the question of that number and no other: who asked may have gone, or may
+ * ask something else by now. */
+OBJECT_CALL(kd_object_grant, 0)
 {
-    UNMAP(u, .reason = 0);
-    if (!range_ok(o, a[1], a[2]))
-        return -EINVAL;
-    leaves_in(o, a[1], a[1] + a[2], leaf_unmap, &u);
-    return (long)u.in_use;
+    struct answer answer = {(unsigned)a[3], (uint32_t)a[4], false};
+    long e = rights_ok(a[3]) ? pages_for(o, a[1], a[2], page_grant, &answer) : -EINVAL;
+    return e ? e : answer.number && !answer.found ? -ESRCH : 0;
 }
 
 OBJECT_CALL(kd_object_info, 0)
@@ -480,9 +536,11 @@ OBJECT_CALL(kd_object_info, 0)
     if (!range_ok(o, a[1], a[2]))
         return -EINVAL;
     for (uint64_t done = 0; done < a[2]; done += sizeof(((struct info *)0)->bits)) {
-        struct info info = {.first = a[1] + done};
+        struct info info = {.first = a[1] + done, .uses = a[4] == KD_INFO_USES};
         uint64_t part = MIN(a[2] - done, sizeof info.bits);
         (void)pages_for(o, a[1] + done, part, page_info, &info);
+        if (info.used)
+            arch_shootdown(~0ull); /* an entry that stays in a TLB would hide the next use */
         if (copy_to_user(a[3] + done, info.bits, part))
             return -EFAULT;
     }
@@ -502,10 +560,15 @@ OBJECT_CALL(kd_object_advise, 0)
 {
     static const uint8_t clusters[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
     struct advice advice = {.needed = a[3] == KD_ADVISE_WILL_NEED};
-    if (!range_ok(o, a[1], a[2]) || a[3] > KD_ADVISE_DONT_NEED)
+    if (!range_ok(o, a[1], a[2]) || a[3] > KD_ADVISE_MEMORY ||
+        (a[3] == KD_ADVISE_MEMORY && a[2] < KD_MEMORY_LEAST))
         return -EINVAL;
     if (a[3] < KD_ADVISE_WILL_NEED)
         __atomic_store_n(&o->cluster_fixed, clusters[a[3]], __ATOMIC_RELAXED);
+    else if (a[3] == KD_ADVISE_MEMORY)
+        evict_limit(o, a[2]);
+    else if (a[3] == KD_ADVISE_EVICT)
+        leaves_in(o, a[1], a[1] + a[2], evict_now, &advice.count);
     else
         (void)pages_for(o, a[1], a[2], page_advise, &advice);
     return advice.count;

@@ -29,11 +29,13 @@ enum page_flag {
     PAGE_FILLING = 4,    /* page->frame is being read; not resident */
     PAGE_CLEANING = 8,   /* its current version is being written home */
     PAGE_PINNED = 16,    /* by the manager: not evicted */
-    PAGE_NO_WRITE = 32,  /* supplied without KD_WRITE: a write asks the manager again */
-    PAGE_MAPPED_WRITE = 64, /* not transactional, mapped writable somewhere: may be dirty */
+    PAGE_MAPPED_WRITE = 32, /* not transactional, mapped writable somewhere: may be dirty */
     /* not resident; its version `csn` was published from a spilled copy: nothing older comes */
-    PAGE_AWAY = 128,
+    PAGE_AWAY = 64,
 };
+/* page->closed: rights (KD_READ, KD_WRITE) that the kernel does not have, so that a touch asks for
+ * them; and, shifted by this, those that are called back: who uses the page has them still. */
+enum { CLOSED_RECALLED = 2, CLOSED_ALL = KD_READ | KD_WRITE };
 
 /* struct copy: a private copy made at a write fault; publish makes it the struct of the old
  * version. */
@@ -64,11 +66,17 @@ struct page {
     struct vmask mask;
     struct copy *versions;   /* newest first */
     int16_t writer;          /* view or WRITER_NONE */
-    uint8_t queue;  /* the first view that waits for it, + 1, or 0; the others follow in a ring */
     uint8_t flags;
-    uint8_t rmw;             /* so many first reads still take the page exclusively */
     uint8_t stale;           /* so many supplies on end were older than `csn` */
-    uint8_t whole;           /* so many commits still tell it whole (KD_ENCODER_ADAPTIVE) */
+    union {
+        struct {
+            uint8_t queue;  /* the first view that waits for it, + 1, or 0; the others in a ring */
+            uint8_t rmw;     /* so many first reads still take the page exclusively */
+            uint8_t closed;  /* recall.c */
+            uint8_t whole;   /* so many commits still tell it whole (KD_ENCODER_ADAPTIVE) */
+        };
+        uint32_t looks;      /* the same in one word, for page_open */
+    };
 };
 
 struct leaf {
@@ -99,6 +107,20 @@ static inline void page_changed(struct leaf *l) /* leaf locked */
 static inline bool page_resident(const struct page *p)
 {
     return p->frame && !(p->flags & PAGE_FILLING);
+}
+/* page_open tells that nobody waits for the page, that it is not to be taken exclusively, and that
+ * the kernel has the right to give. */
+static inline bool page_open(const struct page *p, bool write)
+{
+    unsigned access = write ? KD_WRITE : KD_READ;
+    return !(p->looks & (0xffffu | (access | access << CLOSED_RECALLED) << 16));
+}
+/* page_closed tells whether an access is to be asked for. `user`: the view uses the page; `given`:
+ * rights that it was given. Leaf locked. */
+static inline bool page_closed(const struct page *p, bool user, unsigned given, bool write)
+{
+    unsigned closed = user ? p->closed : p->closed | p->closed >> CLOSED_RECALLED;
+    return closed & ~given & (write ? KD_WRITE : KD_READ) && (write || !user);
 }
 
 /* For block_call.c: page I/O to and from frames of objects. `wait`: evict_page. */

@@ -177,15 +177,14 @@ HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, ui
 /* ---- what an entry becomes; x: a frame where one is named ---- */
 
 static bool maps(pte_t e, paddr_t frame) { return pte_present(e) && pte_frame_paddr(e) == frame; }
-static bool unused(pte_t e) { return !(e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED)); }
 
 static pte_t becomes(pte_t e, uint64_t x) { return (void)e, x; }
-static pte_t kept_if_used(pte_t e, uint64_t x) { return unused(e) ? x : e; }
+static pte_t kept_if_used(pte_t e, uint64_t x) { return right_used(e) ? e : x; }
 static pte_t kept_if_copy(pte_t e, uint64_t x) { return e & PTE_COPY ? e : x; }
 static pte_t kept_if_other(pte_t e, uint64_t frame) { return maps(e, frame) ? 0 : e; }
 static pte_t held(pte_t e, uint64_t frame)
 {
-    return !maps(e, frame) ? e : unused(e) ? 0 : PTE_HELD;
+    return !maps(e, frame) ? e : right_used(e) ? PTE_HELD : 0;
 }
 static pte_t frozen(pte_t e, uint64_t x)
 {
@@ -215,7 +214,7 @@ pte_t right_take(struct view *v, struct page *p, vaddr_t at, struct debt *debt)
 
 bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *debt)
 {
-    bool none = unused(change(CHANGE_take_unused, v, at, kept_if_used, 0, debt));
+    bool none = !right_used(change(CHANGE_take_unused, v, at, kept_if_used, 0, debt));
     if (none)
         user_remove(v, p);
     return none;
@@ -232,7 +231,7 @@ bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt
     paddr_t frame = frame_paddr(l->pages[slot].frame);
     pte_t was =
         change(CHANGE_hold, v, page_address(l, slot), keeps ? held : kept_if_other, frame, debt);
-    if (keeps && maps(was, frame) && !unused(was))
+    if (keeps && maps(was, frame) && right_used(was))
         l->held = view_tickets();
     return !(pte_present(was) && was & PTE_COPY);
 }

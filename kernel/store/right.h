@@ -37,6 +37,11 @@ static inline enum right_state right_state(pte_t e)
         return pte_writable(e) ? RIGHT_COPY : RIGHT_FROZEN;
     return pte_writable(e) ? RIGHT_PLAIN : RIGHT_SHARED;
 }
+/* right_used: the view has it, and a transaction has used it. */
+static inline bool right_used(pte_t e)
+{
+    return e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED);
+}
 /* pte_copy finds the struct of a private copy, whose entry is e: its frame's owner, or named by a
  * SPILLED e. */
 static inline struct copy *pte_copy(pte_t e)

@@ -17,6 +17,7 @@
 #include "store/commit.h"
 #include "store/right.h"
 #include "store/spill.h"
+#include "store/stack.h"
 #include "store/wait.h"
 #include "process/vm.h"
 
@@ -32,14 +33,14 @@ static int ask(struct view *v)
 {
     waits_clear(v);
     __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
-    int e = view_ask(v, v->txn.enlisted, NULL, 0);
+    int e = view_ask(v, v->txn.enlisted);
     waits_clear(v);
     return e && e != EINTR ? -e : -EAGAIN;
 }
 
 static bool can_spill(const struct view *v, const struct port *p, uint64_t least)
 {
-    return p->spills && v->txn.enlisted == p && v->copies.count >= least;
+    return p->spills && v->txn.enlisted == p && v->copies.count >= least && !view_stacks(v);
 }
 
 bool spill_possible(const struct view *v, const struct port *p)

@@ -23,7 +23,7 @@ static void copy_take(struct view *v, struct copy *c, struct unmap *u)
     v->copies.told = 0; /* what was told does not stand first any more */
     view_copy_out(v, c, c->frame);
     if (c->frame) {
-        credit_return(v->txn.enlisted, 1);
+        credit_return(c->leaf->object->commit_port, 1);
         list_push_back(&u->frames, &c->frame->link);
     }
     copy_free(c);
@@ -40,18 +40,16 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
         return;
     if (transactional && (told || v->state == VIEW_COMMITTING) && !u->dying) {
         right_owe_all(v); /* at its end, which is near */
-        u->in_use += !u->reason;
-        if (told && u->reason)
+        if (told)
             view_doom_locked(v, u->reason);
-        return;
-    }
-    if (transactional && v->state == VIEW_ACTIVE && !u->reason) {
-        u->in_use++;
         return;
     }
     pte_t was = right_take(v, &l->pages[slot], at, &u->debt);
     if (transactional && v->state == VIEW_ACTIVE)
         view_doom_locked(v, u->reason);
+    else if (transactional && v->state == VIEW_COMMITTING && l->object->commit_port->rank &&
+             was & (PTE_ACCESSED | PTE_USED | PTE_HELD))
+        group_doom(v, ECANCELED); /* it has read what its manager's successor may change (SK14) */
     if (was & PTE_COPY)
         copy_take(v, pte_copy(was), u);
 }
@@ -109,7 +107,7 @@ static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
     p->flags = 0;
     p->writer = WRITER_NONE;
     p->csn = p->sequence = 0;
-    waits_end(l, slot, -EOWNERDEAD);
+    waits_end(l, slot, -EOWNERDEAD, 0, 0);
     return true;
 }
 
@@ -166,7 +164,6 @@ void object_die(struct object *o, int reason)
     if (was)
         return;
     container_lock_dead(o);
-    asks_look_again(o);
     snapshots_doom(o, reason);
     UNMAP(u, .reason = reason, .dying = true);
     leaves_for(o, leaf_sweep, &u);

@@ -7,6 +7,7 @@
 #include "store/fault.h"
 #include "store/right.h"
 #include "store/spill.h"
+#include "store/stack.h"
 #include "store/wait.h"
 
 #include "process/handle.h"
@@ -32,6 +33,7 @@ void view_init(void)
         list_init(&v->wait.lock_link);
         version_snapshot_init(&v->snapshot.seen);
         list_init(&v->question.item.link);
+        page_wait_init(&v->supply, v);
         list_init(&v->notices.gone.link);
         list_init(&v->notices.conflict.link);
     }
@@ -223,7 +225,7 @@ bool view_forsaken(const struct process *p, const struct port *to)
         return false;
     views_each_locked(v, &views_all)
         is |= v->process == p && v->handle == HANDLE_FORSAKEN && v->txn.enlisted &&
-              (!to || v->txn.enlisted == to);
+              (!to || view_enlists(v, to));
     return is;
 }
 
@@ -295,7 +297,6 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
     if (v->owed.any || drop_want_x || all)
         right_drop(v, all, drop_want_x);
     v->deliver = false;
-    v->last.ask_at = 0;
     struct port *port = v->txn.enlisted;
     if (port) {
         limit_uncharge(v->process, KD_LIMIT_COPIES, v->credits.charged);
@@ -311,16 +312,21 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
     }
     v->state = VIEW_IDLE;
     lock_release(&v->lock);
-    if (port)
+    if (port) {
         port_put(port);
+        while (v->group.other_count)
+            port_put(v->group.other[--v->group.other_count]);
+    }
     if (v->notices.conflict_port)
         notice_move(&v->notices.conflict_port, NULL, &v->notices.conflict);
     if (v->locks.count)
         container_locks_end(v);
     if (!vmask_empty(&v->wait.waiters))
         view_wake_waiters(v);
-    if (__atomic_load_n(&container_draining_count, __ATOMIC_SEQ_CST))
+    if (__atomic_load_n(&view_ends_watched, __ATOMIC_SEQ_CST)) {
         container_drains_leave(v);
+        recall_user_gone(v);
+    }
 }
 
 static void view_return_hands(struct view *v)
@@ -342,6 +348,7 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
 {
     struct leaf *l = c->leaf;
     struct frame *frame = NULL;
+    struct port *port = v->txn.enlisted;
     lock_acquire(&l->lock);
     lock_acquire(&v->lock);
     bool there = !list_empty(from) && list_first(from, struct copy, link) == c;
@@ -349,6 +356,7 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
         struct page *p = &l->pages[c->slot];
         right_drop_copy(v, p, c->at);
         frame = c->frame;
+        port = l->object->commit_port; /* v has a reference */
         view_copy_out(v, c, frame);
         waiters_wake(p);
     } /* else a sweep took it: its manager died */
@@ -359,7 +367,7 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
     if (!frame)
         return;
     frame_free(frame);
-    credit_return(v->txn.enlisted, 1);
+    credit_return(port, 1);
 }
 
 static void drop_copies(struct view *v, struct list *from)
@@ -418,6 +426,8 @@ static void view_over(struct view *v, int reason)
 void view_abort(struct view *v, int reason)
 {
     TRACE_RARE(ABORT, reason, v->txn.ticket, 0);
+    if (v->group.rank)
+        helper_leave(v);
     view_over(v, reason);
     view_batch_drop(v);
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);

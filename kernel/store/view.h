@@ -1,14 +1,14 @@
 /*
- * view.h - views: execution contexts that run one transaction at a time. Their page tables are the
- * lock table (right.h). Their states are told in views.md.
- * Locks: view->lock (inside a leaf's lock, one at a time) guards state, PTEs, copies, owed; graph
- * lock: wait.holders, doom. Everything else belongs to the owner thread.
+ * view.h - views: execution contexts that run one transaction at a time (views.md). Locks:
+ * view->lock (inside a leaf's lock, one at a time) guards state, PTEs, copies, owed; graph lock:
+ * wait.holders, doom. Everything else belongs to the owner thread.
  */
 #ifndef KERNEL_VIEW_H
 #define KERNEL_VIEW_H
 
-#include "block/block.h"
+#include "store/group.h"
 #include "store/object.h"
+#include "store/recall.h"
 #include "store/version.h"
 
 enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN };
@@ -38,7 +38,7 @@ struct view {
         uint64_t told;  /* so many of the first in `resident` were told with KD_DIFF_SPILL */
     } copies;
     struct view_owed {  /* Rights that others wait for: they go when the transaction ends. */
-        bool any;
+        bool any, recalled;             /* recalled: a manager calls some of them back */
         unsigned count;                 /* OWED_MAX + 1: too many, all rights go */
         vaddr_t at[OWED_MAX];
     } owed;
@@ -55,7 +55,7 @@ struct view {
         vaddr_t entry, stack;           /* where an abort by the system goes on */
         unsigned want_x_count;          /* pages that a retry takes exclusively at first touch */
         vaddr_t want_x[WANT_X_MAX];
-        struct port *enlisted;  /* the commit port of its writes; a reference. View lock */
+        struct port *enlisted;  /* the commit port of its last write; a reference. View lock */
     } txn;
     struct view_snapshot {              /* The snapshot that the transaction reads. */
         uint64_t at;  /* the last publication that it sees; ~0: whatever is published */
@@ -100,9 +100,8 @@ struct view {
         struct leaf *leaf;              /* of the object, or NULL; its pages begin at ... */
         vaddr_t leaf_base;
         pte_t *leaf_ptes;               /* ... and these are their 64 entries */
-        vaddr_t ask_at;  /* with KD_OBJECT_ASK: what its manager agreed to last, or 0 */
-        int ask_access;
     } last;
+    struct page_wait supply;            /* its fault waits for a page, or was given a right */
     struct view_touch {                 /* Touches in sequence, for clusters. */
         vaddr_t last, next;  /* the last page that a read fault gave it; right behind its cluster */
         uint8_t run;                    /* pages in that cluster, while touches are sequential */
@@ -114,6 +113,7 @@ struct view {
         vaddr_t at;                     /* the page that UNSPILL is about */
         int answer;  /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     } question;
+    struct view_group group;
     struct view_notices {               /* Notices to managers, and the last ports; references. */
         struct item gone, conflict;
         struct port *gone_port, *conflict_port;

@@ -7,6 +7,13 @@
 
 extern struct lock graph_lock;
 
+/* group_of returns the transaction that v works for: its own, or of a helper the one it helps. */
+static inline struct view *group_of(const struct view *v)
+{
+    struct view *of = __atomic_load_n(&v->group.of, __ATOMIC_RELAXED);
+    return of ? of : (struct view *)v;
+}
+
 /* waiters_wake wakes the first view that waits for the page, to look again. Leaf locked. */
 static inline void waiters_wake(const struct page *p)
 {
@@ -24,6 +31,11 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
 void view_doom_locked(struct view *v, int reason); /* the same; it is, and is locked */
+/* group_doom takes back the commit that v is part of, unless the base has it. View locked. */
+void group_doom(const struct view *v, int reason);
+void doom_locked(struct view *v, int reason); /* the same; graph lock held */
+void stack_waits(struct view *v); /* it asks a stacked manager: search (SK13) */
+void group_clear(const struct view *v, struct vmask *m); /* takes v and all of its group out */
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
 void waits_clear(struct view *v);
 void waits_add(struct view *v, const struct vmask *on); /* and searches for a cycle */
@@ -50,7 +62,9 @@ void container_lock_leave(struct view *v);      /* the queue, if it stands in on
 void container_locks_end(struct view *v);
 bool container_locks_wanted(const struct view *v); /* a view waits for one of them */
 void container_drains_leave(struct view *v);
-extern uint32_t container_draining_count;     /* atomic, so that an end need not look */
+/* so many containers are drained, and views use what is called back; atomic, so that an end need
+ * not look */
+extern uint32_t view_ends_watched;
 must_check int container_lock_at(struct view *v, vaddr_t at, unsigned how); /* KD_TXN_LOCK */
 /* container_escalate counts a fault at o; when there were enough, v locks o if that is free. */
 void container_escalate(struct view *v, struct object *o, bool write);

@@ -60,7 +60,7 @@ void sched_release_and_kick(void)
 
 /* ---- shares; all under sched.lock ---- */
 
-/* Brings t's share up to date. */
+/* Brings the share of t, a locus, up to date. */
 static uint64_t share_of(struct thread *t)
 {
     uint64_t used = t->cpu_ns - t->shared_ns;
@@ -81,9 +81,9 @@ static void floor_raise(void)
     uint64_t least = UINT64_MAX;
     if (!list_empty(&sched.ready))
         least = list_first(&sched.ready, struct thread, run_link)->key_ns;
-    for (unsigned i = 0; i < arch_cpu_count(); i++)
+    for (unsigned i = arch_cpu_count(); i-- > 0;)
         if (running_on(i) != NULL)
-            least = MIN(least, running_on(i)->share_ns);
+            least = MIN(least, running_on(i)->locus->share_ns);
     if (least != UINT64_MAX)
         sched.floor_ns = MAX(sched.floor_ns, least); /* SC2 */
 }
@@ -116,15 +116,15 @@ static void end_slice(struct thread *t)
 static void end_some_slice(const struct thread *t)
 {
     unsigned most = CPU_MAX;
-    for (unsigned i = 0; i < arch_cpu_count(); i++)
+    for (unsigned i = arch_cpu_count(); i-- > 0;)
         if (running_on(i) != NULL &&
-            (most == CPU_MAX || running_on(i)->share_ns > running_on(most)->share_ns))
+            (most == CPU_MAX || running_on(i)->locus->share_ns > running_on(most)->locus->share_ns))
             most = i;
     if (most == CPU_MAX)
         return;
     struct thread *other = running_on(most);
     uint64_t ran = arch_time_ns() - other->slice_start_ns;
-    if (ran < SLICE_MIN_NS || other->share_ns + ran <= t->key_ns ||
+    if (ran < SLICE_MIN_NS || other->locus->share_ns + ran <= t->key_ns ||
         __atomic_load_n(&other->resched, __ATOMIC_RELAXED))
         return;
     end_slice(other);
@@ -153,10 +153,11 @@ static void kick_some_cpu(const struct thread *t)
 
 void sched_make_ready(struct thread *t)
 {
-    uint64_t share = share_of(t);
+    struct thread *locus = t->locus;
+    uint64_t share = share_of(locus);
     floor_raise();
     uint64_t first = sched.floor_ns - MIN(sched.floor_ns, BONUS_NS);
-    t->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* SC2 */
+    locus->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* SC2 */
     assert(list_empty(&t->run_link)); /* TH1 */
     t->state = THREAD_READY;
     queue_add(t, share <= sched.floor_ns + CREDIT_NS ? first : share);
@@ -166,8 +167,8 @@ void sched_make_ready(struct thread *t)
 /* sched_put_back queues the running thread; `last`: behind all others this time, as for a yield. */
 void sched_put_back(struct thread *t, bool last)
 {
-    uint64_t key = MAX(share_of(t), sched.floor_ns - MIN(sched.floor_ns, BONUS_NS));
-    t->share_ns = key; /* SC2: a direct switch may have woken it after a long sleep */
+    uint64_t key = MAX(share_of(t->locus), sched.floor_ns - MIN(sched.floor_ns, BONUS_NS));
+    t->locus->share_ns = key; /* SC2: a direct switch may have woken it after a long sleep */
     t->state = THREAD_READY;
     if (last && !list_empty(&sched.ready))
         key = MAX(key, container_of(sched.ready.prev, struct thread, run_link)->key_ns);
@@ -218,7 +219,7 @@ static void tick(struct thread *t, bool busy, uint64_t now)
     if (busy) {
         sched_account(t, now);
         t->run_start_ns = now;
-        (void)share_of(t);
+        (void)share_of(t->locus);
         floor_raise();
     }
     while (sched.next_deadline <= now) {

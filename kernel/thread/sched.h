@@ -32,14 +32,16 @@ void sched_release_and_kick(void);     /* releases the lock and sends the interr
  * halts or enters user mode. */
 void sched_kicks_send(struct cpu *c);
 
-/* sched_account charges t, which runs here, for the time since it was last charged. */
+/* sched_account charges whom t, which runs, acts for: the time since it was last charged. Lock
+ * held. */
 static inline __attribute__((always_inline)) void sched_account(struct thread *t, uint64_t now)
 {
     uint64_t ran = now - t->run_start_ns;
+    struct thread *locus = t->locus;
 
-    t->cpu_ns += ran;
-    if (t->process != NULL)
-        __atomic_fetch_add(&thread_home(t)->cpu_ns, ran, __ATOMIC_RELAXED);
+    locus->cpu_ns += ran;
+    if (locus->process != NULL)
+        __atomic_fetch_add(&thread_home(locus)->cpu_ns, ran, __ATOMIC_RELAXED);
 }
 
 /* Takes t out of its sleep; the caller makes it ready or runs it. Lock held. */

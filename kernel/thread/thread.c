@@ -95,22 +95,28 @@ HOT void switch_finish(struct thread *t)
     use_table(c, t);
 }
 
-/* switch_other lets `to`, another thread, run here, in the caller's slice or its own, and returns
- * when the caller runs again, perhaps elsewhere; its state says why it leaves. sched.lock held on
- * entry, not on return. */
-HOT void switch_other(struct thread *to, bool same_slice)
+/* switch_at lets `to`, another thread, run here, and returns when the caller runs again, perhaps
+ * elsewhere; its state says why it leaves. It is charged from `start` on. sched.lock held on entry,
+ * not on return. */
+HOT void switch_at(struct thread *to, uint64_t start, uint64_t slice_start)
 {
     struct cpu *c = cpu_this();
     struct thread *from = thread_this();
-    uint64_t now = cpu_time_ns(c);
-    sched_account(from, now);
     to->state = THREAD_RUNNING;
     to->cpu = (int)c->id;
-    to->run_start_ns = now;
-    to->slice_start_ns = same_slice ? from->slice_start_ns : now;
+    to->run_start_ns = start;
+    to->slice_start_ns = slice_start;
     c->current = to;
     arch_thread_switch(c, from, to);
     switch_finish(from);
+}
+
+/* switch_other: switch_at for one that begins a slice of its own. */
+HOT void switch_other(struct thread *to)
+{
+    uint64_t now = cpu_time_ns(cpu_this());
+    sched_account(thread_this(), now);
+    switch_at(to, now, now);
 }
 
 /* switch_to: switch_other for a thread that may be the caller itself. */
@@ -118,7 +124,7 @@ static void switch_to(struct thread *to)
 {
     struct thread *me = thread_this();
     if (to != me) {
-        switch_other(to, false);
+        switch_other(to);
         return;
     }
     me->state = THREAD_RUNNING;
@@ -139,7 +145,7 @@ static void trampoline(void *argument)
 /* sleep_locked parks t, the caller, and lets `next` run. Returns why the sleep ended. sched.lock is
  * held on entry, not on return. */
 HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible,
-                        struct thread *next, bool same_slice)
+                     struct thread *next)
 {
     t->state = THREAD_PARKED;
     t->interruptible = interruptible;
@@ -147,7 +153,7 @@ HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible 
         t->deadline_ns = deadline_ns;
         sched_sleep(t);
     }
-    switch_other(next, same_slice);
+    switch_other(next);
     return t->park_result;
 }
 
@@ -176,7 +182,7 @@ static int park(uint64_t deadline_ns, enum interruptible interruptible)
     assert(t != cpu_this()->idle); /* TH3: a CPU without a thread to run has its idle one */
     lock_acquire_first(&sched.lock);
     if (!ends_at_once(t, deadline_ns, interruptible, &result))
-        return sleep_locked(t, deadline_ns, interruptible, sched_next(), false);
+        return sleep_locked(t, deadline_ns, interruptible, sched_next());
     lock_release(&sched.lock);
     return result;
 }
@@ -232,25 +238,71 @@ void thread_wake_all(struct list *waiters)
         thread_wake(t);
 }
 
-/* thread_wake_and_park lets the woken thread go on in the caller's slice: so two that call each
- * other for ever let others run as often as one that computes. */
-int thread_wake_and_park(struct thread *t)
+/* ---- loci ---- */
+
+/* locus_set: t acts for `as` from now on, and is charged up to now. sched.lock held. */
+static void locus_set(struct thread *t, struct thread *as)
+{
+    if (t->state == THREAD_RUNNING) {
+        uint64_t now = arch_time_ns();
+        sched_account(t, now);
+        t->run_start_ns = now;
+    }
+    t->locus = as;
+}
+
+bool thread_locus(struct thread *t, struct thread *as, const struct call *given)
+{
+    lock_acquire(&sched.lock);
+    bool still = t->given == given;
+    if (still)
+        locus_set(t, as == t ? t : as->locus);
+    lock_release(&sched.lock);
+    return still;
+}
+
+void thread_locus_end(const struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    for (unsigned i = 0; i < arch_cpu_count(); i++)
+        if (cpus[i].current != NULL && cpus[i].current != t && cpus[i].current->locus == t)
+            locus_set(cpus[i].current, cpus[i].current);
+    lock_release(&sched.lock);
+}
+
+/* hand_over lets t go on in the caller's slice: so two that call each other for ever let others run
+ * as often as one that computes. Where both act for one locus, that goes on being charged, and
+ * nothing is to be reckoned. */
+HOT int hand_over(struct thread *t, bool call)
 {
     struct thread *me = thread_this();
     int result;
     lock_acquire_first(&sched.lock);
-    if (ends_at_once(me, THREAD_NEVER, BY_KILLS, &result)) {
+    struct thread *mine = me->locus;
+    if (call && t->given == me->call) /* else it has answered already, and serves another */
+        t->locus = mine;
+    bool stays = ends_at_once(me, THREAD_NEVER, BY_KILLS, &result);
+    if (__builtin_expect(stays || t->state != THREAD_PARKED, 0)) {
+        if (!call)
+            locus_set(me, me);
         wake_locked(t);
         sched_release_and_kick();
-        return result;
+        return stays ? result : park(THREAD_NEVER, BY_KILLS);
     }
-    if (__builtin_expect(t->state == THREAD_PARKED, 1)) {
-        sched_unpark(t, 0);
-        return sleep_locked(me, THREAD_NEVER, BY_KILLS, t, true);
-    }
-    t->wake = true;
-    return sleep_locked(me, THREAD_NEVER, BY_KILLS, sched_next(), false);
+    uint64_t start = me->run_start_ns;
+    if (__builtin_expect(t->locus != mine, 0))
+        sched_account(me, start = arch_time_ns());
+    if (!call)
+        me->locus = me;
+    sched_unpark(t, 0);
+    me->state = THREAD_PARKED;
+    me->interruptible = BY_KILLS;
+    switch_at(t, start, me->slice_start_ns);
+    return me->park_result;
 }
+
+int thread_call_and_park(struct thread *t) { return hand_over(t, true); }
+int thread_answer_and_park(struct thread *t) { return hand_over(t, false); }
 
 static void give_way(bool last)
 {
@@ -281,11 +333,14 @@ void thread_breathe(void)
     }
 }
 
-void thread_account(void)
+uint64_t thread_account(void)
 {
-    uint64_t now = arch_time_ns();
-    sched_account(thread_this(), now);
-    thread_this()->run_start_ns = now;
+    struct thread *t = thread_this();
+    lock_acquire(&sched.lock);
+    locus_set(t, t->locus);
+    uint64_t used = t->locus->cpu_ns;
+    lock_release(&sched.lock);
+    return used;
 }
 
 /* ---- kills, kicks, ticks ---- */
@@ -374,6 +429,7 @@ static void prepare(struct thread *t, const char *name)
     list_init(&t->futex_link);
     list_init(&t->wait_link);
     t->deadline_ns = THREAD_NEVER;
+    t->locus = t;
     t->name = name;
 }
 

@@ -70,6 +70,7 @@ struct thread {
     /* sched.c: used so far, stretched; up to which cpu_ns; in the queue */
     uint64_t share_ns, shared_ns, key_ns;
     int8_t nice;  /* -20 to 19, as Linux has it; what is shared out by it: sched.c */
+    struct thread *locus;  /* whose time and share it uses: itself, or who calls it; sched lock */
     int park_result;                 /* why the last sleep ended; sched lock */
     vaddr_t clear_child_tid;         /* linux */
     struct list futex_link;          /* futex.c */
@@ -77,7 +78,7 @@ struct thread {
     uint32_t futex_bits;             /* wake-ups for others of them do not concern it */
     struct list wait_link;           /* whatever queue it waits in: files, ports, pages */
     struct call *call;               /* call.c: its slot for calls, from the first one on */
-    struct call *given;              /* call.c: what it got while it waited for messages; atomic */
+    struct call *given;  /* call.c: what it was given to serve, until it answers; atomic */
     const char *name;
     void (*start)(void *);
     void *start_argument;
@@ -107,15 +108,19 @@ void thread_wake(struct thread *t);
 /* Sleeps by `park` in a list of waiters, by wait_link, whose lock is held on entry and return. */
 int thread_wait(struct list *waiters, struct lock *l, int (*park)(uint64_t deadline_ns));
 void thread_wake_all(struct list *waiters);  /* its lock is held */
-/* Wakes t and switches to it at once on this CPU if it was parked, parking the caller as
- * thread_park_until(~0) does: the fast path of call and reply. */
-int thread_wake_and_park(struct thread *t);
+/* Both wake t and switch to it at once on this CPU if it was parked, parking the caller as
+ * thread_park_until(~0) does. A called t acts for the caller's locus; who answered, for itself. */
+int thread_call_and_park(struct thread *t);
+int thread_answer_and_park(struct thread *t);
+/* t acts for whom `as` acts from now on, or for itself (as == t); false: it has not `given`. */
+bool thread_locus(struct thread *t, struct thread *as, const struct call *given);
+void thread_locus_end(const struct thread *t); /* who has just answered it acts for it no more */
 void thread_yield(void);
 /* thread_breathe is for work that takes long, at points where no lock is held: it serves
  * shootdowns, wakes sleepers that are due, and yields if the slice is over. Interrupts are off in
  * the kernel, so no tick does that. Cheap. */
 void thread_breathe(void);
-void thread_account(void);                   /* cpu_ns of this thread and its process, up to now */
+uint64_t thread_account(void); /* its locus's cpu_ns; that of its process is up to date, too */
 void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
 void thread_signal(struct thread *t);        /* the same with signalled, for waits that allow it */
 /* Sets `attention`: before t is in user mode next, view_return_to_user() and the like are called;

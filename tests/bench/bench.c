@@ -70,18 +70,19 @@ static int serve(void)
             struct kd_supply s = { .object = (int)m.word[5],
                                    .source = KD_SUPPLY_MEMORY, .memory = contents,
                                    .rights = KD_READ | KD_WRITE, .page = m.word[1], .count = 1 };
-            kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+            if (m.word[3] & KD_PAGE_HERE)
+                kd_call6(KD_OBJECT_GRANT, (long)m.word[5], (long)m.word[1], 1, KD_READ,
+                         (long)m.word[6], 0);
+            else
+                kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
             break;
         }
-        case KD_MSG_LOCK:
-            kd_call4(KD_LOCK_ANSWER, (long)m.word[4], (long)m.token, (long)m.word[3], 0);
-            break;
         case CALL_NULL:
             token = m.token; /* and an empty answer */
             break;
         case CALL_OBJECT: { /* word 0: kind -> word 0: address */
             static const unsigned flags_of[OBJECTS] = {
-                [FREE] = KD_OBJECT_TRANSACTIONAL, [ASKED] = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ASK
+                [FREE] = KD_OBJECT_TRANSACTIONAL, [ASKED] = KD_OBJECT_TRANSACTIONAL
             };
             unsigned kind = m.word[0] % OBJECTS;
             struct kd_object_create c = {.port = port, .commit_port = commit, .pages = PAGES + 1,
@@ -90,7 +91,7 @@ static int serve(void)
                                          .name = "bench"};
             objects[kind] = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
             struct kd_supply s = {.object = objects[kind], .source = KD_SUPPLY_ZERO,
-                                  .rights = KD_READ | KD_WRITE, .count = PAGES};
+                                  .rights = kind == ASKED ? 0 : KD_READ | KD_WRITE, .count = PAGES};
             if (kind != SUPPLIED)
                 kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
             token = m.token;

@@ -321,6 +321,33 @@ static void the_block_at_the_logs_end_is_the_only_witness(void **state)
     assert_non_null(directory_find(store, "acknowledged"));
 }
 
+/* Aim: the header at the log's end can be read and is that of the next group; a block behind it
+ * cannot, and the commit may have been acknowledged. If all of the group can be read and it is
+ * torn, no other block hides it. */
+static void a_block_behind_the_last_header_is_a_witness_too(void **state)
+{
+    (void)state;
+    uint64_t end = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    commit_pages(0, 3);
+    cut();
+    device.bad_at = end + BLOCK_BYTES;
+    device.bad_bytes = BLOCK_BYTES;
+    assert_int_equal(open_with(0), -EUCLEAN);
+    assert_non_null(strstr(report.message, "a block at the log's end"));
+    device.bad_bytes = 0;
+    assert_int_equal(open_with(STORE_READ_ONLY), 0);
+    assert_int_equal(report.transactions, 1);
+    uint64_t behind = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    cut();
+    device.image[end + BLOCK_BYTES] ^= 1;
+    device.bad_at = behind + BLOCK_BYTES;
+    device.bad_bytes = BLOCK_BYTES;
+    kcheck_agrees();
+    assert_int_equal(open_with(0), 0);
+    assert_int_equal(report.transactions, 0);
+    assert_true(report.torn_tail);
+}
+
 /* Aim: what cannot be read of live log is damage, as if it had rotted: refused, and open for
  * reading. */
 static void an_unreadable_block_of_live_log_is_damage(void **state)
@@ -341,10 +368,9 @@ static void an_unreadable_block_of_live_log_is_damage(void **state)
     pages_require(3);
 }
 
-/* Aim: a disk that stops to answer while the log is read says nothing about the log's end. */
-static void a_disk_that_goes_away_is_no_empty_log(void **state)
+/* The disk stops to answer at each read of an opening in turn. */
+static void goes_away_at_each_read(void)
 {
-    (void)state;
     commit_pages(0, 3);
     cut();
     uint32_t reads = device.reads;
@@ -368,6 +394,19 @@ static void a_disk_that_goes_away_is_no_empty_log(void **state)
     }
     assert_int_equal(open_with(0), 0);
     pages_require(3);
+}
+
+/* Aim: a disk that stops to answer while the log is read says nothing about the log's end: with a
+ * small ring, and with one of more blocks than may be unreadable, one of which was so before. */
+static void a_disk_that_goes_away_is_no_empty_log(void **state)
+{
+    (void)state;
+    goes_away_at_each_read();
+    abandon();
+    make_saved(4 << 20, 2 * READ_AHEAD_BYTES);
+    device.bad_at = store->super.log_start + store->super.log_bytes - BLOCK_BYTES;
+    device.bad_bytes = BLOCK_BYTES;
+    goes_away_at_each_read();
 }
 
 /* ---- the first blocks */
@@ -452,6 +491,7 @@ int main(void)
         TEST(a_block_at_the_end_that_takes_no_write_stays),
         TEST(a_group_that_was_given_up_hides_nothing),
         TEST(the_block_at_the_logs_end_is_the_only_witness),
+        TEST(a_block_behind_the_last_header_is_a_witness_too),
         TEST(an_unreadable_block_of_live_log_is_damage),
         TEST(a_disk_that_goes_away_is_no_empty_log),
         TEST(a_store_whose_first_blocks_are_zero_is_not_blank),

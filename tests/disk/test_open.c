@@ -318,16 +318,25 @@ static void what_cannot_be_read_is_not_blank(void **state)
     assert_int_equal(open_with(NULL), -ENODATA);
 }
 
-/* Aim: so it is where slot B of a store lies that has grown, behind all that is looked at else. */
-static void an_unreadable_middle_of_half_the_disk_is_not_blank(void **state)
+/* Aim: so it is where slot B of a store lies that has grown, and at the end of a disk, behind all
+ * that is looked at else; and a disk whose last block says something is not blank. */
+static void what_is_far_behind_counts_too(void **state)
 {
     (void)state;
     struct device larger;
     device_open(&larger, 64 << 20);
     struct disk_io disk = device_io(&larger);
-    assert_int_equal(store_open(&disk, &test_memory, NULL, &store, &report), -ENODATA);
-    larger.bad_at = slot_b_place(larger.bytes / 2);
-    larger.bad_bytes = BLOCK_BYTES;
+    const uint64_t last = larger.bytes - BLOCK_BYTES;
+    const uint64_t blocks[] = { slot_b_place(larger.bytes / 2), last };
+    for (uint32_t i = 0; i < 2; i++) {
+        larger.bad_bytes = 0;
+        assert_int_equal(store_open(&disk, &test_memory, NULL, &store, &report), -ENODATA);
+        larger.bad_at = blocks[i];
+        larger.bad_bytes = BLOCK_BYTES;
+        assert_int_equal(store_open(&disk, &test_memory, NULL, &store, &report), -EMEDIUMTYPE);
+    }
+    larger.bad_bytes = 0;
+    larger.image[last + 17] = 1;
     assert_int_equal(store_open(&disk, &test_memory, NULL, &store, &report), -EMEDIUMTYPE);
     device_close(&larger);
 }
@@ -366,7 +375,7 @@ int main(void)
         TEST(a_store_under_a_new_one_does_not_count),
         TEST(each_slot_may_be_unreadable_or_newer),
         TEST(what_cannot_be_read_is_not_blank),
-        TEST(an_unreadable_middle_of_half_the_disk_is_not_blank),
+        TEST(what_is_far_behind_counts_too),
         TEST(slot_b_is_found_behind_a_middle_that_cannot_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

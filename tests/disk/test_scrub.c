@@ -304,6 +304,72 @@ static void a_repair_that_does_not_help_is_given_up(void **state)
     abandon();
 }
 
+/* A checkpoint begins, and is dropped because a commit finds no memory to keep what it saves. */
+static void checkpoint_dropped(void)
+{
+    assert_int_equal(store_checkpoint_begin(store), 0);
+    struct store_group *group = group_open();
+    store_txn_begin(group, 1);
+    assert_int_equal(op(group, STORE_OP_RENAME, object, "d"), 0);
+    assert_int_equal(txn_next(group), 0);
+    alloc_fail(1);
+    group_done(group);
+    assert_true(alloc_fired());
+    assert_int_equal(store_checkpoint_seal(store), -ENOMEM);
+}
+
+/* Aim: a new store has one checkpoint, of which memory keeps no copy once another one has begun.
+ * Its area rots: the next checkpoint goes to the other area. */
+static void the_only_checkpoint_may_rot(void **state)
+{
+    (void)state;
+    make(1 << 20, 64 * 1024);
+    uint32_t area = store->super.checkpoint_index;
+    assert_int_equal(store->super.checkpoints[!area].redo_lsn, 0);
+    checkpoint_dropped();
+    struct outcome o = spoiled(area_page_offset(&store->super, area, 0), true);
+    assert_int_equal(o.saved, 1);
+    assert_int_equal(o.lost, 0);
+    store_abandon(store);
+    assert_int_equal(open_with(0), 0);
+    assert_false(report.older_checkpoint);
+    unmake();
+}
+
+/* Aim: the disk goes while the log is searched for a page's image: that is said, and neither is the
+ * page lost nor anything written. */
+static void a_disk_that_goes_in_the_search_is_no_loss(void **state)
+{
+    (void)state;
+    uint64_t home;
+    make_saved(4 << 20, 2 * READ_AHEAD_BYTES);
+    commit_pages(0, 3);
+    checkpoint();
+    assert_int_equal(store_page_home(store, object, 1, &home), 0);
+    device.image[home + 100] ^= 4;
+    memset(&scrub, 0, sizeof scrub);
+    int error;
+    do {
+        error = store_scrub_next(store, &scrub);
+        if (!error)
+            store_scrub_read(store, &scrub);
+    } while (error == -EAGAIN || (!error && store_scrub_judge(store, &scrub) != -EUCLEAN));
+    assert_int_equal(error, 0);
+    device.fail_kinds = FAIL_READ;
+    device.requests = 0;
+    device.fail_at = 1;
+    device.fail_sticky = true;
+    assert_int_equal(store_scrub_seek(store, &scrub), -EIO);
+    device.fail_kinds = 0;
+    assert_int_equal(store_scrub_seek(store, &scrub), 0);
+    assert_int_equal(store_scrub_holds(store, &scrub), 0);
+    assert_int_equal(store_scrub_write(store, &scrub), 0);
+    struct outcome o;
+    assert_int_equal(scrub_round(store, save_here, &o), 0);
+    assert_int_equal(o.mended + o.lost + o.saved, 0);
+    unmake();
+}
+
 /* ---- lives */
 
 static struct world world;
@@ -460,6 +526,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_page_comes_from_the_log_or_is_lost),
         cmocka_unit_test(a_repair_may_fail),
         cmocka_unit_test(a_repair_that_does_not_help_is_given_up),
+        cmocka_unit_test(the_only_checkpoint_may_rot),
+        cmocka_unit_test(a_disk_that_goes_in_the_search_is_no_loss),
         cmocka_unit_test(nothing_is_found_where_nothing_is_wrong),
         cmocka_unit_test(a_repair_may_be_cut_off),
     };

@@ -347,6 +347,7 @@ static int op_apply(const struct wire_op *op)
         return manager_name_set(op->container, op->name, op->address, op->value);
     case WIRE_PAGE_FREE:
         for (uint64_t i = page; i < page + op->value; i++) {
+            space_left += c->state[i] != PAGE_FREED && c->state[i] != PAGE_NEVER;
             c->state[i] = PAGE_FREED;
             c->room[i] = 0;
             memset(pointer(c->base + i * 4096), 0xab, 4096);

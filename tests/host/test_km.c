@@ -11,8 +11,11 @@
 
 static long kd_call3(long number, long a, long b, long c);
 static long kd_call4(long number, long a, long b, long c, long d);
+#define kd_call6(number, a, b, c, d, e, f) ((void)(e), (void)(f), kd_call4(number, a, b, c, d))
 
 #include "libpstore/manager.c"
+#include "libpstore/manager_serve.c"
+#include "libpstore/kept.c"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,13 +48,16 @@ static long kd_call4(long number, long a, long b, long c, long d)
     return 0;
 }
 
-static void clean(struct km_object *o, uint64_t page)
+static void clean(struct km_object *o, const uint64_t *pages, unsigned count)
 {
-    assert_true(km_address(o) == (void *)KD_STORE_BASE && dirty[page]);
-    dirty[page] = 0;
-    cleaned++;
-    out_of_order += page < last_cleaned;
-    last_cleaned = page;
+    assert_true(km_address(o) == (void *)KD_STORE_BASE);
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(dirty[pages[i]]);
+        dirty[pages[i]] = 0;
+        cleaned++;
+        out_of_order += pages[i] < last_cleaned;
+        last_cleaned = pages[i];
+    }
 }
 
 /* A notice as the kernel sends it. */

@@ -12,16 +12,18 @@ struct Scenario {
     const char *name, *what;
     std::vector<std::vector<std::string>> program; /* per view, per transaction: "r0w1", "S..."
                                                       snapshot; a, b: r, w at a second address;
+                                                      x: KD_HINT_EXCLUSIVE; g: KD_TXN_RELEASE;
                                                       L, M, E: lock.h */
     int pages = 2;
     bool speculate = false, drop = false, migrate = false, group = false, overlap = false,
-         rmw = false, hand = false, asks = false,
+         rmw = false, hand = false,
          heavy = false /* view 0 is, and the others are not */,
          loses = false; /* a published page that was spilled */
     int lazy = 0; /* bit v: view v's commits are answered before they are durable */
     int evictions = 0, kills = 0, deaths = 0, refusals = 0, credits = 0, stales = 0, flushfails = 0,
         spills = 0, timeouts = 0, suspends = 0 /* views 0 and 1 are one thread's */, bound = 3,
-        forgets = 0,
+        forgets = 0, asks = 0 /* rights are given for one touch (1), for all (2), either way (3) */,
+        recalls = 0, remotes = 0 /* commits of a writer elsewhere */,
         destroys = 0 /* the object of page 0 is; commits are told in two calls of KD_TXN_DIFF */;
     std::vector<int> cpu = {0, 1, 0, 1};
     std::vector<int> lead; /* the search begins where these views went, one after the other and
@@ -46,6 +48,7 @@ struct Checks {
     {
         total = 0;
         for (auto &p : sc.program) total += p.size();
+        total += sc.remotes;
     }
 
     State start()
@@ -57,7 +60,10 @@ struct Checks {
         for (int p = 0; p < sc.pages; p++) {
             s.f[p].used = 1;
             s.p[p].frame1 = p + 1;
+            s.p[p].lacks = sc.asks ? 3 : 0;
         }
+        s.recalls = sc.recalls;
+        s.remotes = sc.remotes;
         s.evictions = sc.evictions;
         s.kills = sc.kills;
         s.deaths = sc.deaths;
@@ -74,7 +80,7 @@ struct Checks {
     }
 
     /* ---- small things ---- */
-    bool on(Rule r) const { return rules >> r & 1 && (mattered = true); }
+    bool on(Rule r) const { return rules == r && (mattered = true); }
     void fail(const std::string &text)
     {
         if (error.empty()) error = text;
@@ -294,6 +300,7 @@ struct Checks {
         return who == IPI_EVICT   ? s.evict.page
                : who == IPI_GC    ? s.gc.page
                : who == IPI_DEATH ? s.death.page
+               : who == IPI_RECALL ? s.recall.page
                                   : s.v[who].page;
     }
     void send(State &s, int who, int cpus)
@@ -310,9 +317,12 @@ struct Checks {
 
     /* ---- properties ---- */
     virtual void versions_kept(State &s) = 0;
+    virtual void rights_hold(State &s) = 0;
+    virtual void recalls_over(const State &s) = 0;
     void invariants(State &s)
     {
         versions_kept(s);
+        rights_hold(s);
         int credits = s.pool + s.consumed;
         for (int v = 0; v < views; v++) {
             credits += s.v[v].credits;
@@ -447,6 +457,7 @@ struct Checks {
             if (s.p[p].queued || s.p[p].lock) fail("(7) a queue or a lock is left over");
         }
         if (used != owed) fail("(7) frames are not conserved");
+        recalls_over(s);
         in_state = !error.empty();
     }
 };

@@ -84,7 +84,7 @@ struct Commit : Versions {
     { /* one section under the view lock: rights given up, IDLE, OWED read; then the wake-ups */
         View &n = s.v[v];
         s.t[token(s, v)].state = ACKED;
-        asks_over(n);
+        asks_over(s, v);
         n.state = IDLE;
         n.doom = n.ticket = n.wantx = n.aborts = n.page = n.want = n.cand = n.block = n.op =
             n.woken = n.copying1 = 0;
@@ -157,7 +157,7 @@ struct Commit : Versions {
             }
             lock_leave(s, v);
             credit_leave(s, v);
-            asks_over(n);
+            asks_over(s, v);
             n.state = IDLE;
             n.owed = n.waits = n.doom = n.snap1 = n.page = n.want = n.cand = n.block = n.op =
                 n.woken = n.upgrade = n.late = n.untouched = n.clock = n.cursor = n.logged =

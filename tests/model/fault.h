@@ -29,10 +29,12 @@ struct Fault : Ask {
             });
             return;
         }
-        if (sufficient(V.pte[p], V.want)) {
+        if (sufficient(V.pte[p], V.want) && !(V.exclusive && g.writer1 != v + 1)) {
             step(true, "FT1 nothing to do", v, p, [&](State &s) {
                 queue_leave(s, v, p);
                 lock_leave(s, v);
+                ask_ends(s.v[v]);
+                s.v[v].exclusive = 0;
                 s.v[v].pc = USER;
             });
             return;
@@ -65,6 +67,7 @@ struct Fault : Ask {
         if (!g.frame1 && !old) {
             step(true, "FT2 asks for the page", v, p, [&](State &s) {
                 s.p[p].asked = 1;
+                ask_ends(s.v[v]);
                 s.v[v].woken = 0;
                 s.v[v].pc = PAGEWAIT;
             });
@@ -171,7 +174,8 @@ struct Fault : Ask {
     {
         View &n = s.v[v];
         Page &g = s.p[p];
-        n.upgrade = n.want == 1 && (n.pte[p].right == SHARED || n.pte[p].right == HELD) &&
+        n.upgrade = (n.want == 1 || (n.exclusive && !on(BUG_EXCLUSIVE_UPGRADE))) &&
+                    (n.pte[p].right == SHARED || n.pte[p].right == HELD) &&
                     g.writer1 != v + 1;
         n.block = n.shoot = n.woken = n.waits = 0;
         int first = n.upgrade ? other_upgrader(s, v, p) : -1;
@@ -360,6 +364,8 @@ struct Fault : Ask {
         }
         bool a = !on(TEXT_FAULT_A0);
         granted(s, v, p, access_of(n));
+        ask_ends(n);
+        n.exclusive = 0;
         if (!on(BUG_MASK_LOST)) use(s, p, v);
         n.pc = USER;
         if (n.want != 1) {
@@ -369,7 +375,9 @@ struct Fault : Ask {
             }
             n.pte[p] = {SHARED, (u8)(g.frame1 - 1), (u8)a};
             if (n.want == 2) g.writer1 = v + 1;
-            else if (sc.group && (!sc.asks || on(BUG_ASK_GROUP))) cluster_grant(s, v, 1 - p);
+            else if (sc.group && (!((s.p[1 - p].lacks | s.p[1 - p].recalled) & R) ||
+                                  on(BUG_ASK_GROUP)))
+                cluster_grant(s, v, 1 - p);
         } else {
             if (!g.frame1) {
                 fail("(4) FT7 copies a page that is not resident");

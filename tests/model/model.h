@@ -24,7 +24,7 @@ struct Model : Commit {
     {
         for (int c = 0; c < NC; c++) {
             const Cpu &k = cur->c[c];
-            for (int who = 0; who <= IPI_DEATH; who++)
+            for (int who = 0; who <= IPI_RECALL; who++)
                 if (k.ipi >> who & 1 && !(on(BUG_SPIN_DEAF) && spinning(c)))
                     step(true, c ? "CPU1 serves a shootdown" : "CPU0 serves a shootdown", -1,
                          ipi_page(*cur, who), [&](State &s) {
@@ -96,6 +96,10 @@ struct Model : Commit {
             hold_try(v, kind);
             return;
         }
+        if (kind == 'x' || kind == 'g') {
+            hint(v, p, kind);
+            return;
+        }
         if (kind == 'k' || kind == 'q' || kind == 't') { /* t: begin's own */
             kernel_copy(v, p, kind != 'q');
             return;
@@ -119,6 +123,7 @@ struct Model : Commit {
                     return;
                 }
                 s.v[v].op++;
+                used_now(s, v, p);
                 if (!write) {
                     record_read(s, v, p, s.f[f].content);
                     return;
@@ -155,6 +160,31 @@ struct Model : Commit {
                 if (on(TEXT_ALIAS_LATE)) s.v[v].late1 = alias1;
                 else s.v[v].alias1[p] = alias1;
                 if (!on(BUG_ALIAS_UNUSED)) s.v[v].pte[p].used |= 2;
+            });
+    }
+    void hint(int v, int p, char kind)
+    { /* KD_HINT_EXCLUSIVE, KD_TXN_RELEASE */
+        const View &V = cur->v[v];
+        if (kind == 'x')
+            step(true, "KD_HINT_EXCLUSIVE", v, p, [&](State &s) {
+                View &n = s.v[v];
+                n.op++;
+                n.page = p;
+                if (n.pte[p].right == COPY || s.p[p].writer1 == v + 1) return;
+                n.pc = FAULT;
+                n.want = 2;
+                n.exclusive = 1;
+            });
+        else if (!cur->p[p].lock)
+            step(true, "KD_TXN_RELEASE", v, p, [&](State &s) {
+                View &n = s.v[v];
+                n.op++;
+                if (is_private(V.pte[p]) || V.pte[p].right == SPILLED) return;
+                set_empty(n.pte[p]);
+                s.p[p].mask &= ~(1 << v);
+                if (s.p[p].writer1 == v + 1) s.p[p].writer1 = 0;
+                if (!on(BUG_RELEASE_TLB)) local_flush(s, v, p);
+                if (!on(BUG_RELEASE_WAKES)) wake_waiters(s, v);
             });
     }
     void kernel_copy(int v, int p, bool write)
@@ -257,6 +287,7 @@ struct Model : Commit {
             n.state = ACTIVE;
             n.pc = USER;
             n.epoch = s.epoch;
+            begins_late(s, v);
             if (!n.ticket || on(BUG_NEW_TICKET)) n.ticket = ++s.tick;
             if (n.stale && !on(TEXT_BEGIN_STALE)) local_flush(s, v, -1);
             n.stale = 0;
@@ -301,7 +332,7 @@ struct Model : Commit {
                         if (s.v[v].pc == PAGEWAIT && s.v[v].page == p) s.v[v].woken = 1;
                 });
             bool waits = sc.lazy && g.csn && !survives(S, g.csn) && !on(BUG_LAZY_HOME);
-            if (sc.evictions && g.dirty && g.frame1 && !g.lock && !waits)
+            if ((sc.evictions || sc.recalls) && g.dirty && g.frame1 && !g.lock && !waits)
                 step(true, "EV2 cleans", -1, p, [&](State &s) {
                     if (sc.lazy && g.csn && !survives(s, g.csn))
                         fail("(13) a home holds what a power cut would undo");
@@ -493,6 +524,8 @@ struct Model : Commit {
         memset(g.old, 0, sizeof g.old);
         g.frame1 = g.writer1 = g.mask = g.lock = g.dirty = g.asked = g.csn = 0;
         g.log1 = g.away = g.read1 = g.readcsn = g.stale = 0;
+        g.recalled = g.users = g.told = g.site = g.back = 0;
+        g.lacks = sc.asks ? R | W : 0;
     }
     /* The manager destroys the object of page 0, between its calls; the history is about the other
      * one then. */
@@ -531,9 +564,9 @@ struct Model : Commit {
                     memset(s.group, 0, NV);
                     lock_wake(s); /* container_lock_dead */
                     for (int v = 0; v < views; v++) {
-                        s.v[v].handnum = s.v[v].handpage = 0;
+                        s.v[v].handnum = s.v[v].handpage = s.v[v].handaccess = 0;
                         if (s.v[v].pc != ASKWAIT) doom_for_death(s, v, MANAGER_DEAD);
-                        else s.v[v].woken = !on(BUG_ASK_DEAD); /* asks_look_again */
+                        else s.v[v].woken = !on(BUG_ASK_DEAD); /* waits_end */
                         if (s.v[v].state == COMMITTING &&
                             (s.v[v].pc == CSLEEP || (s.v[v].pc == CM3 && !on(TEXT_C3_DEAD))) &&
                             !s.v[v].answer)
@@ -639,6 +672,8 @@ struct Model : Commit {
         manager();
         pages_in_and_out();
         evictor();
+        recalls();
+        remote();
         forget();
         collector();
         kill();

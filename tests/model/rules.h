@@ -62,12 +62,25 @@
     X(BUG_LOCK_NEWCOMERS, "who comes while a container is drained is let in, always") \
     X(BUG_LOCK_DRAINS, "an end does not leave `drains`") \
     X(BUG_LOCK_UNTOUCHED, "a view that waits for its first lock keeps its rights") \
-    X(BUG_ASK_READ, "a manager's word for a load counts for a store") \
-    X(BUG_ASK_KEPT, "a manager's word outlives the transaction that asked") \
+    X(BUG_ASK_READ, "a right for a load that was asked for counts for a store") \
+    X(BUG_ASK_KEPT, "a right that was asked for outlives the touch and its transaction") \
     X(BUG_ASK_ANY, "a manager's answer counts for whatever the view asks by then") \
     X(BUG_ASK_FAST, "the next fault near by does not ask") \
     X(BUG_ASK_GROUP, "a group grant maps neighbours that nobody asked for") \
     X(BUG_ASK_DEAD, "who asks is not woken when the object dies") \
+    X(TEXT_RECALL_LATE, \
+      "who uses a page that is called back is noted at the call's end, not where it was seen") \
+    X(BUG_RECALL_OPEN, "a page that is called back stays open to newcomers") \
+    X(BUG_RECALL_FIRST, "a right is called back from a view that was just given it") \
+    X(BUG_RECALL_IDLE, "a recall leaves the rights of idle views") \
+    X(BUG_RECALL_TLB, "a recall is over before its shootdown") \
+    X(BUG_RECALL_OWED, "who uses a page that is called back keeps its right behind its end") \
+    X(BUG_RECALL_TOLD, "the end of the last user of a page that is called back tells nobody") \
+    X(BUG_RECALL_WRITER, "a recall to read does not look at who has a copy") \
+    X(BUG_RECALL_COMMITS, "a recall takes what a committing view uses") \
+    X(BUG_RELEASE_TLB, "KD_TXN_RELEASE gives a right up without a shootdown") \
+    X(BUG_RELEASE_WAKES, "KD_TXN_RELEASE wakes nobody") \
+    X(BUG_EXCLUSIVE_UPGRADE, "who wants a page exclusively that it has read is no upgrader") \
     X(BUG_USERS_PORTION, \
       "the container lock's walk sums the masks of its portion, not of the whole leaf") \
     X(TEXT_WAIT_STALE, "a wake-up leaves the bit in the waiter's waits-for mask") \
@@ -150,7 +163,7 @@
     X(BUG_ALIAS_VERSION, "WI2: an alias stays when a snapshot loses its version") \
     X(BUG_ALIAS_DEATH, "WI2: an alias stays when the object dies") \
     X(BUG_ALIAS_INVLPG, "WI4: an alias goes without invlpg at its own address")
-typedef unsigned __int128 Rules; /* bit r: rule r is switched */
+typedef int Rules; /* the rule that is switched; -1: none */
 enum Rule {
 #define X(name, text) name,
     RULES(X)

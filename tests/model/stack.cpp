@@ -27,7 +27,7 @@ enum { S0, S1, A0, A1, B0, B1, Q };     /* pages of layers 0, 1, 2; Q is the sto
     X(REFUSE_KEEPS, "SK9: helpers of a refused transaction stay frozen") \
     X(PUBLISH_TWICE, "SK10: helpers are published before their transaction, in two steps") \
     X(PUBLISH_ANY, "SK10: groups are published in another order than logged") \
-    X(SUPPLY_LATE, "SK11: a page read before its object's last publication is taken") \
+    X(SUPPLY_LATE, "SK11: a page read before its last publication is taken") \
     X(SNAPSHOT_OTHER, "SK11: a snapshot is served from what its manager sees, not at its number") \
     X(OWN_EDGES, "SK12: waits of a helper do not count as its transaction's") \
     X(NO_PORT_EDGE, "SK13: a commit that no thread has received waits for nobody") \
@@ -530,8 +530,7 @@ struct Model {
                         y.kept[p] = (u8)(s.current[p] + 1);
                 s.current[p] = x.v[k].value[p];
                 s.since[p] = s.number;
-                int first = layer_of(p) * 2;
-                if (first) s.outdated[first] = s.outdated[first + 1] = 1;
+                if (layer_of(p)) s.outdated[p] = 1;
             }
     }
     void refusal(int c)

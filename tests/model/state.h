@@ -64,7 +64,7 @@ struct View {
     u8 state, pc, number, op, doom, owed, ticket, wantx, waits, woken, page, want, upgrade, cand,
         block, shoot, cpu, snap1, lastsnap1, stale, credits, answer, aborts, killed, expired, clock,
         rmw, epoch, copying1, untouched, late, then, asked, askpage1, askaccess, asknum, handnum,
-        handpage,
+        handpage, handaccess, word, given, closed, exclusive,
         told /* pages whose copies the manager was told, to spill */,
         cursor, logged /* of KD_TXN_DIFF: places in the list; pages that were told */,
         left; /* a snapshot that looked for its versions and leaves the list later */
@@ -78,7 +78,8 @@ struct Version {
 };
 struct Page {
     u8 frame1, csn, writer1, mask, queue[NV], queued, lock, dirty, asked, home, homecsn,
-        log1, away, lost, read1, readcsn, stale, held /* the tick when a right was HELD last */;
+        log1, away, lost, read1, readcsn, stale, held /* the tick when a right was HELD last */,
+        lacks, recalled, users, told, site, back; /* ask.h */
     Version old[NOLD];
 };
 struct Cpu {
@@ -102,7 +103,7 @@ struct State {
     Cpu c[NC];
     Frame f[NF];
     Txn t[NT];
-    Sweep evict, gc, death;
+    Sweep evict, gc, death, recall;
     u8 mpc, group[NV], grouped, group2[NV], grouped2, flushed2, failed, flushfails, gi, gp,
         queue[NV], queued, dead, published, csn, tick, pool, consumed, clock1, shared, drainer1,
         drains, firstwalk, again,
@@ -113,7 +114,10 @@ struct State {
         written, durable /* groups in the log, by csn; of these the ones that a flush covers */,
         forgets, floor /* the greatest csn that was forgotten with a leaf */,
         gone, /* pages of destroyed objects */
+        recalls, taking, leaves, remotes, /* ask.h */
         entered; /* of views 0 and 1, if they are one thread's: the one that it runs */
 };
-enum { LOCK_EVICT = 10, LOCK_GC, LOCK_DEATH }; /* holders of a leaf lock other than view + 1 */
-enum { IPI_EVICT = NV, IPI_GC, IPI_DEATH };    /* who sent a shootdown, other than a view */
+/* holders of a leaf lock other than view + 1 */
+enum { LOCK_EVICT = 10, LOCK_GC, LOCK_DEATH, LOCK_RECALL };
+/* who sent a shootdown, other than a view */
+enum { IPI_EVICT = NV, IPI_GC, IPI_DEATH, IPI_RECALL };

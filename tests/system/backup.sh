@@ -40,8 +40,8 @@ ok "nor has the store lost anything" grep -q "64000.*yes" <<<"$output"
 cp --sparse=always "$COPY" "$TEST_TMP/once"
 guest --store "$STORE" --backup "$COPY" -c 'store backup; store backup backup x; todo add eggs; store backup -f'
 is "nothing that is on the disk is overwritten unless that is wished" \
-    "store backup: not done: something is on that disk; .store backup --force. overwrites it store [scrub | backup [--force] [DISK]]" \
-    "$(sed '/ KiB copied/d; s/`/./g' <<<"$output" | tr '\n' ' ' | sed 's/ $//')"
+    "store backup: not done: something is on that disk; .store backup --force. overwrites it store [scrub | backup [--force] [DISK] | manager NAME [PROGRAM ...]]" \
+    "$(sed '/ KiB copied/d; /^manager NAME:/d; /^    /d; s/`/./g' <<<"$output" | tr '\n' ' ' | sed 's/ $//')"
 ok "a copy may be made over an older one" build/host/kstore check --strict --quiet "$COPY"
 guest --store "$COPY" -c todo
 is "and has what came since" "- eggs - bread - milk" "$(tr '\n' ' ' <<<"$output" | sed 's/ *$//')"

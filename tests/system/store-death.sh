@@ -24,12 +24,15 @@ deaths CK2:1,CK4:1,CM5f:1,CM6:1,CM5w:1
 deaths CK1:1,CK2:2,CK3:1,CK4:2,CM4:1,CM5:1
 deaths SS1:2,SS2:1,SS3:2,SS4:5 'pstore_spill steps 4' 1G store.log_mib=192 --memory 32
 
-# The next program does not hear "not running": init starts the manager again, and it waits for that.
+# The next program does not hear "not running": init starts the manager again, and it waits for that. The manager
+# dies before it publishes the commit of the one before, so nobody else is at work then.
 rm -f "$STORE"
-output=$(scripts/run --timeout 100 --store "$STORE" --store-size 16M --log "$LOG" --append "store.die=CM7:2,CM7:2" \
+output=$(scripts/run --timeout 100 --store "$STORE" --store-size 16M --log "$LOG" --append "store.die=CM6:2" \
     -c 'todo add milk; todo add eggs; todo add bread; todo' 2>&1) || true
 output=${output//$'\r'/}
 ok "whoever comes right after the manager's death waits for the next one" grep -qx -- '- bread' <<<"$output"
+is "one hears of it, whose commit is durable" 1:3 \
+    "$(grep -c 'the store manager died' <<<"$output"):$(grep -cE -- '- (milk|eggs|bread)$' <<<"$output")"
 ok "nobody was told that it is not running" test "$(grep -c 'not running' <<<"$output")" -eq 0
 ok "it did die" grep -q 'store: ends at step' "$LOG"
 output=$(scripts/run --timeout 100 --no-store --log "$LOG" -c 'todo' 2>&1) || true

@@ -69,15 +69,18 @@ def test_the_board_editor_has_a_prompt():
     machine.type("\x04", PROMPT)
 
 
+def told_behind_a_command(seen, what):
+    while not re.search(what, seen):
+        seen = machine.type("echo next\r", r"\nnext\n.*katydid> ")
+
+
 def test_a_job_runs_in_the_background_and_its_end_is_told():
     machine.type("sleep 1000 &\r", r"\[1\] \d+\n.*katydid> ")
     machine.type("jobs\r", r"\[1\] running +sleep 1000.*katydid> ")
     machine.type("kill %1; wait; echo over\r", r"\nover\n.*katydid> ")
-    seen = machine.type("sleep 1000 & \r", r"\[1\] \d+\n.*katydid> ")
-    machine.type("kill %1; sleep 1; jobs\r", r"\[1\] killed +sleep 1000.*katydid> ")
-    seen = machine.type("false & \r", r"\[1\] \d+\n.*katydid> ")
-    while not re.search(r"\[1\] status 1 +false", seen):       # it is told behind a command
-        seen = machine.type("echo next\r", r"\nnext\n.*katydid> ")
+    machine.type("sleep 1000 & \r", r"\[1\] \d+\n.*katydid> ")
+    told_behind_a_command(machine.type("kill %1\r", PROMPT), r"\[1\] killed +sleep 1000")
+    told_behind_a_command(machine.type("false & \r", r"\[1\] \d+\n.*katydid> "), r"\[1\] status 1 +false")
 
 
 def test_ctrl_c_ends_a_program_and_gives_up_a_wait():
@@ -167,7 +170,7 @@ def test_a_terminal_that_reads_late_loses_nothing_and_others_go_on():
     log = STORE + ".log"
     late = Machine(STORE + ".late", "--record", log)
     try:
-        os.write(late.here, f"A=honey; sh -c \"sleep 1; todo add milk-and-$A\" & repeat {LINES} echo {LINE}; wait; echo over\r".encode())
+        os.write(late.here, f"A=honey; sh -c \"repeat 20 todo add more; todo add milk-and-$A\" & repeat {LINES} echo {LINE}; wait; echo over\r".encode())
         recorded, until = b"", time.monotonic() + ANSWER_TIMEOUT_S
         while b"milk-and-honey" not in recorded:        # what another program commits meanwhile
             assert time.monotonic() < until, "a program that writes nothing is blocked"

@@ -32,7 +32,7 @@
 #define RESTARTS_MAX 8          /* a manager that dies again and again is left alone */
 #define STOP_SECONDS_MAX 30     /* a halt waits so long for a store manager */
 
-static struct manager { const char *name; int pid, restarts, kept; } managers[] = {
+static struct manager { const char *name; int pid, restarts, kept, keeper, keepers; } managers[] = {
     {.name = "store", .kept = -1}, {.name = "store2", .kept = -1},
     {.name = "store3", .kept = -1}, {.name = "store4", .kept = -1}};
 #define MANAGER_COUNT (sizeof(managers) / sizeof(managers[0]))
@@ -124,12 +124,21 @@ static void store_keep(struct manager *m, bool keep)
     char name[KD_NAME_MAX];
     snprintf(name, sizeof(name), STORE_KEPT "%s", m->name);
     if (keep && m->kept < 0) {
-        m->kept = (int)syscall(KD_PORT_CREATE);
+        m->kept = (int)syscall(KD_PORT_CREATE, 0);
         syscall(KD_NAME_SET, name, m->kept);
     } else if (!keep && m->kept >= 0) {
         syscall(KD_HANDLE_CLOSE, m->kept);
         m->kept = -1;
     }
+}
+
+/* It starts the programs that are managers of containers, which the store must not do itself. */
+static void keeper_start(struct manager *m)
+{
+    const char *const argv[] = {"/bin/keeper", m->name, NULL};
+    m->keeper = m->keepers++ > 2 * RESTARTS_MAX || access(argv[0], F_OK)
+                    ? 0
+                    : start(argv[0], argv, KD_RIGHT_PROCESSES, -1);
 }
 
 static void store_start(struct manager *m)
@@ -138,12 +147,16 @@ static void store_start(struct manager *m)
     while (!store_start_once(m, &status) && death_counts(m, status))
         continue;
     store_keep(m, m->pid != 0);
+    if (m->pid)
+        keeper_start(m);
 }
 
 static void store_ended(int pid, int status)
 {
     for (struct manager *m = managers; m < managers + MANAGER_COUNT; m++)
-        if (m->pid == pid) {
+        if (m->keeper == pid && status) { /* 0: its store has ended */
+            keeper_start(m);
+        } else if (m->pid == pid) {
             if (death_counts(m, status))
                 store_start(m);
             else

@@ -335,10 +335,14 @@ static int do_containers(const struct io *io, int argc, char **argv)
     struct ps_info *c;
     int n = containers_all(&c);
     (void)argc, (void)argv;
-    for (int i = 0; i < n; i++)
-        dprintf(io->out, "%8llu KiB  0x%llx  %s  (%s, version %u)\n",
+    for (int i = 0; i < n; i++) {
+        char manager[512] = "";
+        if (c[i].managed)
+            ps_manager_of(c[i].name, manager, sizeof(manager));
+        dprintf(io->out, "%8llu KiB  0x%llx  %s  (%s, version %u)%s%s\n",
                 (unsigned long long)c[i].pages_used * 4, (unsigned long long)c[i].base, c[i].name,
-                c[i].type, c[i].version);
+                c[i].type, c[i].version, *manager ? "  manager " : "", manager);
+    }
     free(c);
     return n < 0 ? store_failed(io, "containers", "", n) : 0;
 }
@@ -404,7 +408,8 @@ static const struct {
     { "rm-container", do_rm_container, "NAME ...   deletes containers, for good", false },
     { "sleep", do_sleep, "SECONDS", true },
     { "store", do_store,
-      "[scrub | backup [-f] [DISK]]   the store: space, log; reads all, mends; copies it to a disk",
+      "[scrub | backup [-f] [DISK]]   the store: space, log; reads all, mends; or is copied\n"
+      "               manager NAME [PROGRAM ...]   which program serves a container; -: the store",
       false },
     { "threads", do_threads, "PID   the threads of a process: state, niceness, CPU time", false },
     { "true", do_true, "succeeds", false },

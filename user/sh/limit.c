@@ -28,7 +28,7 @@ static const char *const names[KD_LIMITS] = {
     [KD_LIMIT_MEMORY] = "memory", [KD_LIMIT_HANDLES] = "handles", [KD_LIMIT_THREADS] = "threads",
     [KD_LIMIT_VIEWS] = "views", [KD_LIMIT_COPIES] = "copies", [KD_LIMIT_MESSAGES] = "messages",
     [KD_LIMIT_FILES] = "files", [KD_LIMIT_PROCESSES] = "processes", [KD_LIMIT_PINS] = "pins",
-    [KD_LIMIT_VERSIONS] = "versions",
+    [KD_LIMIT_VERSIONS] = "versions", [KD_LIMIT_ANSWER] = "answer",
 };
 
 /* All processes, to be freed; *count of them. NULL and errno. */
@@ -54,6 +54,22 @@ static void print_pair(int fd, const struct kd_process_info *p, int which, int w
     dprintf(fd, " %*s", width, text);
 }
 
+/* Where a call of process i is, and whose calls are with it. */
+static void print_loci(int fd, const struct kd_process_info *i, const struct kd_process_info *all,
+                       long count)
+{
+    for (const struct kd_process_info *p = all; i->at && p < all + count; p++)
+        if (p->pid == i->at)
+            dprintf(fd, " at %s", p->name);
+    const char *word = " for";
+    for (const struct kd_process_info *p = all; p < all + count; p++)
+        if (p->at == i->pid) {
+            dprintf(fd, "%s %d", word, p->pid);
+            word = "";
+        }
+    dprintf(fd, "\n");
+}
+
 int do_ps(const struct io *io, int argc, char **argv)
 {
     static const char *const states[] = {"", "ending", "ended"};
@@ -70,7 +86,8 @@ int do_ps(const struct io *io, int argc, char **argv)
         print_pair(io->out, i, KD_LIMIT_HANDLES, 9, 1);
         print_pair(io->out, i, KD_LIMIT_VIEWS, 9, 1);
         print_pair(io->out, i, KD_LIMIT_MEMORY, 17, 1024);
-        dprintf(io->out, " %8llu %s %s\n", N(i->cpu_ns / 1000000), i->name, states[i->state % 3]);
+        dprintf(io->out, " %8llu %s %s", N(i->cpu_ns / 1000000), i->name, states[i->state % 3]);
+        print_loci(io->out, i, p, count);
     }
     free(p);
     return 0;

@@ -175,8 +175,38 @@ static int store_scrub(const struct io *io)
 
 static int store_usage(const struct io *io)
 {
-    dprintf(io->error, "store [scrub | backup [--force] [DISK]]\n");
+    dprintf(io->error, "store [scrub | backup [--force] [DISK] | manager NAME [PROGRAM ...]]\n"
+                       "manager NAME: says which program serves the container; with a\n"
+                       "    PROGRAM and its arguments: that one does from now on; with -: the\n"
+                       "    store does\n");
     return 2;
+}
+
+/* store manager NAME: says who serves the container. With a program, of /bin if it is no path, that
+ * one does from now on; with -, the store does. */
+static int store_manager(const struct io *io, char **words)
+{
+    char text[512], path[512] = "/bin/";
+    const char *name = words[0], *program = name ? words[1] : NULL;
+    if (!name || *name == '-') return store_usage(io);
+    if (program && !strchr(program, '/')) {
+        snprintf(path + 5, sizeof(path) - 5, "%s", program);
+        program = path;
+    }
+    int error = ps_connect(NULL); /* PS_STORE may have changed */
+    if (!error)
+        error = !words[1]                    ? ps_manager_of(name, text, sizeof(text))
+                : strcmp(words[1], "-") == 0 ? ps_manager(name, NULL, NULL)
+                                             : ps_manager(name, program,
+                                                          (const char *const *)words + 2);
+    if (error < 0) {
+        dprintf(io->error, "store manager: %s: %s\n", name,
+                !words[1] && error == -ENOENT ? "the store serves it, or it is not there"
+                                              : ps_strerror(error));
+        return 1;
+    }
+    if (!words[1]) dprintf(io->out, "%s\n", text);
+    return 0;
 }
 
 static const char *backup_text(int error, bool opening)
@@ -224,6 +254,8 @@ int do_store(const struct io *io, int argc, char **argv)
     struct kd_message stats = {.kind = STORE_STATS, .buffer = &s, .buffer_bytes = sizeof(s)}, scrub;
     if (argc > 1 && strcmp(argv[1], "backup") == 0)
         return store_backup(io, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "manager") == 0)
+        return store_manager(io, argv + 2);
     if (argc > 1)
         return argc > 2 || strcmp(argv[1], "scrub") ? store_usage(io) : store_scrub(io);
     int error = store_ask(stats, &stats);

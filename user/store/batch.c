@@ -44,7 +44,7 @@ static int parse_name(struct batch *b, const struct wire_op *op, const struct co
     struct store_op *to = &b->ops[b->op_count];
     uint64_t page;
     *to = (struct store_op){.object = op->container, .name = op_name(op)};
-    if (!to->name) return -EINVAL;
+    if (!to->name || kept_name(to->name)) return -EINVAL;
     if (op->kind == WIRE_NAME_UNSET) {
         to->type = STORE_OP_NAME_UNSET;
     } else {

@@ -372,6 +372,7 @@ static int store_end(void)
 static void stop(void)
 {
     uint64_t started = disk_clock.microseconds(NULL), homes = server.home_writes;
+    kept_stop();
     gate_enter(true);
     backup_stop();
     int r = store_end();
@@ -420,14 +421,17 @@ int server_wait(pthread_cond_t *condition, uint64_t us)
 static void cleaner_wait(void)
 {
     uint64_t done = server.pagers_done, now = disk_clock.microseconds(NULL);
+    uint64_t due = server.fenced ? 0 : server.checkpoint_due_us, kept = kept_due_us();
+    if (kept && (!due || kept < due)) due = kept;
     if (server.pagers_busy == PAGER_THREADS) {
         if (server_wait(&server.work, STUCK_MS * 1000) == ETIMEDOUT && server.pagers_done == done)
             server.clean_wanted = CLEAN_MIN;
-    } else if (server.checkpoint_due_us > now && !server.fenced) {
-        server_wait(&server.work, server.checkpoint_due_us - now);
-    } else {
+    } else if (due > now) {
+        server_wait(&server.work, due - now);
+    } else if (!due) {
         pthread_cond_wait(&server.work, &server.lock);
     }
+    kept_look();
 }
 
 /* One round of what is due. Lock held. */
@@ -468,6 +472,7 @@ void *cleaner_main(void *unused)
     (void)unused;
     server_lock();
     for (;;) {
+        kept_look();
         while (!work_is_due()) cleaner_wait();
         if (server.stop_token) stop();
         int r = work_round();

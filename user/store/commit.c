@@ -105,17 +105,14 @@ static int add_ops(struct group *g, uint64_t process, struct batch *b)
     return r;
 }
 
-/* The transaction of one view, from its differences and its batch; 0, or it left no trace.
- * The lock is dropped while the kernel compares pages: only this thread is inside the gate. */
-static int add_transaction(struct group *g, const struct kd_message *m, struct batch *b,
-                           uint64_t full_below, uint64_t *pages, uint32_t *position)
+/* What one view changed. The lock is dropped while the kernel compares pages: only this thread is
+ * inside the gate. */
+static int add_view(struct group *g, const struct kd_message *m, const struct batch *b,
+                    struct kd_diff diff, uint64_t *pages)
 {
-    struct kd_diff diff = {.view = m->word[0], .token = m->token, .full_below = full_below};
-    int r = store_txn_begin(g->disk, m->process);
-    if (r < 0) return r;
-    *pages = 0;
-    r = spill_commit(g->disk, m, b);
-    while (r == 0 && diff.cursor != ~0ull && m->word[1] > 0) {
+    int r = 0;
+    diff.token = m->token;
+    while (r == 0 && diff.cursor != ~0ull) {
         diff.buffer = diff_buffer;
         diff.buffer_bytes = DIFF_BYTES;
         server_unlock();
@@ -124,6 +121,30 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
         if (r >= 0) r = add_pages(g, b, diff.buffer_bytes);
         *pages += diff.pages;
     }
+    return r;
+}
+
+/* What a transaction changed, and what managers that stand on this one did on its behalf. */
+static int add_views(struct group *g, const struct kd_message *m, const struct batch *b,
+                     uint64_t full_below, uint64_t *pages)
+{
+    struct kd_diff diff = {.view = m->word[0], .full_below = full_below};
+    int r = add_view(g, m, b, diff, pages);
+    if (!(m->word[4] | m->word[5])) return r;
+    for (diff.view = 0; r == 0 && diff.view < KD_VIEW_MAX; diff.view++)
+        if (m->word[4 + diff.view / 64] >> diff.view % 64 & 1) r = add_view(g, m, b, diff, pages);
+    return r;
+}
+
+/* The transaction of one view, from its differences and its batch; 0, or it left no trace. */
+static int add_transaction(struct group *g, const struct kd_message *m, struct batch *b,
+                           uint64_t full_below, uint64_t *pages, uint32_t *position)
+{
+    int r = store_txn_begin(g->disk, m->process);
+    if (r < 0) return r;
+    *pages = 0;
+    r = spill_commit(g->disk, m, b);
+    if (r == 0 && m->word[1] > 0) r = add_views(g, m, b, full_below, pages);
     if (r == 0) r = add_ops(g, m->process, b);
     if (r == 0) r = group_freed_add(g, b->freed, b->freed_count);
     for (unsigned i = 0; r == 0 && i < b->freed_count; i++)

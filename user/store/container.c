@@ -18,6 +18,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pstore.h"
 #include "index_format.h"
@@ -101,6 +102,7 @@ static struct opening *opening_of(const struct container *c, uint64_t process)
 int container_allows(const struct container *c, uint64_t process, uint32_t rights)
 {
     const struct opening *o = opening_of(c, process);
+    if (c->kept) return o ? -ENOTSUP : -EACCES; /* of its pages we know nothing */
     bool denied = c->index && rights & KD_RIGHT_WRITE;
     return o && (o->rights & rights) == rights && !denied ? 0 : -EACCES;
 }
@@ -111,6 +113,11 @@ int container_allows_index(const struct container *c, uint64_t process)
     if (!c->index) return -EINVAL;
     if (c->id == server.changing) return -EBUSY; /* it is being deleted, and this comes behind */
     return o && o->rights & KD_RIGHT_WRITE ? 0 : -EACCES;
+}
+
+bool container_has_opening(const struct container *c, uint64_t process)
+{
+    return opening_of(c, process) != NULL;
 }
 
 bool process_known(uint64_t process)
@@ -127,6 +134,7 @@ bool process_known(uint64_t process)
 static int segments_make(struct container *c, const struct store_container *d)
 {
     uint64_t first = 0;
+    if (c->kept) return 0;
     if (index_kind(d->layout.type) >= 0 && d->segment_count > 0)
         return c->index ? 0
                         : index_make(c, index_kind(d->layout.type), d->segments[0].address,
@@ -184,6 +192,7 @@ static void container_forget(struct container *c)
 
 static int container_load(const struct store_container *d, struct container **out)
 {
+    char text[WIRE_MANAGER_BYTES];
     struct container *c = container_by_id(d->object);
     if (!c) {
         c = calloc(1, sizeof(*c));
@@ -191,6 +200,7 @@ static int container_load(const struct store_container *d, struct container **ou
         c->id = d->object;
         memcpy(c->name, d->name, sizeof(c->name));
         c->encoder = d->encoder;
+        c->kept = kept_text(d->object, text) > 0;
         c->idle = ++server.idle_clock;
         c->next = server.containers[c->id % CONTAINER_HASH];
         server.containers[c->id % CONTAINER_HASH] = c;
@@ -206,13 +216,14 @@ static int container_load(const struct store_container *d, struct container **ou
 static int attach_all(const struct container *c, uint64_t process, uint32_t rights)
 {
     int r = 0;
+    if (c->kept) return kept_attach(c->id, process, rights);
     if (c->index) return index_attach(c, process, rights);
     for (unsigned i = 0; r >= 0 && i < c->segment_count; i++)
         r = (int)kd_space_attach(process, c->segment[i].object, rights);
     return r < 0 ? r : 0;
 }
 
-static int opening_add(struct container *c, uint64_t process, uint32_t rights)
+int container_opened(struct container *c, uint64_t process, uint32_t rights)
 {
     struct opening *o = opening_of(c, process);
     if (!o && c->opening_count == c->opening_room) {
@@ -222,7 +233,7 @@ static int opening_add(struct container *c, uint64_t process, uint32_t rights)
         c->openings = more;
         c->opening_room = room;
     }
-    if (!o || (rights & ~o->rights)) {
+    if (!o || c->kept || (rights & ~o->rights)) { /* kept: its object may be another one now */
         int r = attach_all(c, process, rights | (o ? o->rights : 0));
         if (r < 0) return r;
     }
@@ -241,6 +252,7 @@ static void opening_end(struct container *c, struct opening *o, bool detach)
 {
     uint64_t process = o->process;
     if (c->index && detach) index_detach(c, process);
+    if (c->kept && detach) kept_detach(c->id, process);
     for (unsigned i = 0; detach && !c->index && i < c->segment_count; i++)
         kd_space_detach(process, c->segment[i].object);
     *o = c->openings[--c->opening_count];
@@ -248,6 +260,7 @@ static void opening_end(struct container *c, struct opening *o, bool detach)
     if (!process_known(process)) watches_end(process);
     if (c->opening_count > 0) return;
     c->idle = ++server.idle_clock;
+    if (c->kept) kept_idle(c->id);
     server.idle_due |= server.objects > OBJECTS_MANY;
     if (server.idle_due) pthread_cond_signal(&server.work);
 }
@@ -269,14 +282,19 @@ int container_alone(uint64_t id, uint64_t process)
     return !c ? -ENOENT : in_use_beside(c, process) ? -EBUSY : 0;
 }
 
+int container_closed(struct container *c, uint64_t process)
+{
+    struct opening *o = c ? opening_of(c, process) : NULL;
+    if (o && --o->count == 0) opening_end(c, o, true);
+    return o ? 0 : -ENOENT;
+}
+
 int container_close(uint64_t process, uint64_t id)
 {
     server_lock();
-    struct container *c = container_by_id(id);
-    struct opening *o = c ? opening_of(c, process) : NULL;
-    if (o && --o->count == 0) opening_end(c, o, true);
+    int r = container_closed(container_by_id(id), process);
     server_unlock();
-    return o ? 0 : -ENOENT;
+    return r;
 }
 
 void process_gone(uint64_t process)
@@ -438,7 +456,9 @@ static int open_found(uint64_t process, const struct wire_open *how, struct wire
         r == 0 && container_by_id(d.object) && opening_of(container_by_id(d.object), process);
     if (r == 0 && !open) r = segments_allowed(process, d.segment_count);
     if (r == 0) r = container_load(&d, &c);
-    if (r == 0) r = opening_add(c, process, rights);
+    if (r == 0) out->container = d.object;
+    if (r == 0 && c->kept) return OPEN_KEPT;
+    if (r == 0) r = container_opened(c, process, rights);
     if (r < 0) return r;
     *out = (struct wire_opened){
         .container = d.object, .base = d.base, .pages = d.segments[0].pages,
@@ -556,6 +576,88 @@ int container_encoder(uint64_t process, uint64_t id, uint64_t encoder)
     encoder_tell(c, c->encoder);
     server.changing = 0;
     pthread_cond_broadcast(&server.changed);
+    server_unlock();
+    return r;
+}
+
+/* ---- who serves it ---- */
+
+/* A program by its path, then its arguments. */
+static int text_check(const char *text, size_t bytes)
+{
+    if (bytes > WIRE_MANAGER_BYTES) return -E2BIG;
+    if (bytes && (text[0] != '/' || text[bytes - 1])) return -EINVAL;
+    for (size_t i = 0; i < bytes; i++)
+        if (text[i] && ((unsigned char)text[i] < ' ' || text[i] == 127)) return -EINVAL;
+    return !bytes || access(text, X_OK) == 0 ? 0 : -errno;
+}
+
+/* Lock held. Of a container that has no pages and that nobody has open, our objects go: in the
+ * gate, when no group is in the air (OC4). */
+static int manager_prepare(const struct store_container *d)
+{
+    struct container *c = container_by_id(d->object);
+    if (c && c->opening_count) return -EBUSY;
+    if (index_kind(d->layout.type) >= 0) return -EINVAL;
+    if (d->pages_present || d->pages_claimed || d->segment_count > 1) return -ENOTEMPTY;
+    int r = kept_end(d->object);
+    if (r == 0 && c) r = objects_destroy(c, true);
+    if (r == 0 && c) container_forget(c);
+    return r;
+}
+
+/* Lock held. 0 with the container, or *id 0: it is to be made. */
+static int manager_of_whom(const char *name, bool make, uint64_t *id)
+{
+    struct store_container d;
+    int r = store_container_find(server.store, name, &d);
+    *id = r == 0 ? d.object : 0;
+    if (r == -ENOENT && make) return new_name_check(name);
+    return r == 0 ? manager_prepare(&d) : r;
+}
+
+/* Of a container that is not there yet somebody else may make one of that name: -EEXIST. */
+static int manager_set(struct kept_names *names, const char *name, const char *text, size_t bytes)
+{
+    uint64_t id;
+    server_lock();
+    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
+    gate_enter(true);
+    int r = manager_of_whom(name, bytes > 0, &id);
+    if (r == 0) kept_names_make(names, id, name, text, bytes);
+    if (r == 0) server.changing = id; /* nobody opens it */
+    gate_leave();
+    server_unlock();
+    if (r == 0 && names->count) r = commit_own(names->ops, names->count);
+    server_lock();
+    if (id && server.changing == id) server.changing = 0;
+    pthread_cond_broadcast(&server.changed);
+    server_unlock();
+    return r;
+}
+
+int container_manager(const char *name, const char *text, size_t bytes)
+{
+    int r = name_check(name);
+    if (r == 0) r = text_check(text, bytes);
+    struct kept_names *names = r == 0 ? malloc(sizeof(*names)) : NULL;
+    if (r == 0 && !names) r = -ENOMEM;
+    if (r == 0) {
+        do r = manager_set(names, name, text, bytes);
+        while (r == -EEXIST);
+    }
+    free(names);
+    return r;
+}
+
+int container_managed(const char *name, char text[WIRE_MANAGER_BYTES])
+{
+    struct store_container d;
+    int r = name_check(name);
+    if (r < 0) return r;
+    server_lock();
+    r = store_container_find(server.store, name, &d);
+    if (r == 0) r = kept_text(d.object, text);
     server_unlock();
     return r;
 }

@@ -17,7 +17,8 @@ static const char step_names[STEP_COUNT][16] = {
     "SS4",
 };
 
-struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256};
+struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256,
+                          .kept_ms = 10000, .linger_ms = 1000};
 
 static enum step die_at = STEP_COUNT;   /* none; written before there are threads */
 static atomic_ulong die_left;
@@ -52,6 +53,13 @@ static bool lazy_option(const char *value)
     char *end;
     options.lazy_ms = strtoull(value, &end, 10);
     return end != value && *end == 0 && options.lazy_ms < STORE_LAZY;
+}
+
+static bool time_option(const char *value, uint64_t *ms)
+{
+    char *end;
+    *ms = strtoull(value, &end, 10);
+    return end != value && *end == 0 && *ms < 1u << 30;
 }
 
 static bool scrub_option(const char *value)
@@ -99,6 +107,8 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "die") == 0) return die_option(value, life);
     if (strcmp(word, "checkpoint_ms") == 0) return checkpoint_option(value);
     if (strcmp(word, "lazy_ms") == 0) return lazy_option(value);
+    if (strcmp(word, "kept_ms") == 0) return time_option(value, &options.kept_ms);
+    if (strcmp(word, "linger_ms") == 0) return time_option(value, &options.linger_ms);
     if (strcmp(word, "scrub_kib") == 0) return scrub_option(value);
     if (strcmp(word, "log_mib") == 0) return log_option(value);
     if (strcmp(word, "group_kib") == 0) return group_option(value);

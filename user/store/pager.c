@@ -395,7 +395,7 @@ static void zeros_supply(struct bring *b)
 
 void pager_request(const struct kd_message *m)
 {
-    if (index_lock_request(m)) return;
+    if (index_lock_request(m) || kept_page(m)) return;
     server_lock();
     struct bring *b = bring_prepare(m);
     if (b) {

@@ -13,7 +13,7 @@
 
 #include "pstore.h"
 
-#define REQUEST_BYTES 1024u     /* the largest request is a struct wire_open */
+#define REQUEST_BYTES 1024u     /* the largest request is STORE_MANAGER's */
 #define LIST_MAX      64u
 #define NAMES_MAX     32u
 #define NEXT_MAX      4096u     /* pages looked at for one STORE_NEXT */
@@ -24,6 +24,7 @@ union answer {
     struct wire_stats stats;
     struct wire_entry entries[LIST_MAX];
     struct wire_name names[NAMES_MAX];
+    char manager[WIRE_MANAGER_BYTES];
 };
 
 static void answer_data(struct kd_message *reply, const void *data, size_t bytes)
@@ -50,6 +51,17 @@ static int request_names(const struct kd_message *m, struct kd_message *reply)
                   : container_delete(m->process, names, &reply->word[0]);
 }
 
+static int request_manager(const struct kd_message *m, struct kd_message *reply, union answer *a)
+{
+    const char *name = m->buffer;
+    if (m->data_bytes < STORE_NAME_BYTES) return -EINVAL;
+    if (m->kind == STORE_MANAGER)
+        return container_manager(name, name + STORE_NAME_BYTES, m->data_bytes - STORE_NAME_BYTES);
+    int bytes = container_managed(name, a->manager);
+    if (bytes > 0) answer_data(reply, a->manager, (size_t)bytes);
+    return bytes < 0 ? bytes : 0;
+}
+
 static void entry_fill(struct wire_entry *e, const struct store_container *d)
 {
     memset(e, 0, sizeof(*e));
@@ -62,6 +74,7 @@ static void entry_fill(struct wire_entry *e, const struct store_container *d)
     e->pages_used = d->pages_present + d->pages_claimed;
     e->pages_max = d->pages;
     e->encoder = d->encoder;
+    e->kept = kept_is(d->object);
 }
 
 static int request_list(const struct kd_message *m, struct kd_message *reply, union answer *a)
@@ -279,6 +292,11 @@ static int request_hello(const struct kd_message *m, struct kd_message *reply)
     static _Atomic unsigned told;
     reply->word[0] = STORE_PROTOCOL_VERSION;
     reply->word[1] = server.log_bytes;
+    if (m->word[2]) {
+        server_lock();
+        kept_hello(m->process, m->word[1], m->word[2]);
+        server_unlock();
+    }
     if (m->word[0] == STORE_PROTOCOL_VERSION) return 0;
     if (atomic_exchange(&told, (unsigned)m->process) == (unsigned)m->process)
         return -EPROTONOSUPPORT;
@@ -332,6 +350,15 @@ static bool request_scrub(const struct kd_message *m)
     scrub_numbers(&reply);
     server_unlock();
     kd_reply(m->token, &reply);
+    return true;
+}
+
+/* Of a container that another program serves: kept_open answers. */
+static bool request_open_kept(const struct kd_message *m, const struct kd_message *reply,
+                              const union answer *a)
+{
+    if (m->kind != STORE_OPEN || reply->status != OPEN_KEPT) return false;
+    kept_open(m, &a->opened);
     return true;
 }
 
@@ -397,6 +424,9 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_NAMES: return request_list_names(m, reply, a);
     case STORE_NEXT: return request_next(m, reply);
     case STORE_WATCH: return watch_request(m);
+    case STORE_MANAGER:
+    case STORE_MANAGED: return request_manager(m, reply, a);
+    case STORE_ENDED: return kept_ended(m);
     case STORE_STOP: return -EPERM;
     default: return -ENOSYS;
     }
@@ -415,6 +445,7 @@ static bool serves_writing(const struct kd_message *m)
     case STORE_LEASE:
     case STORE_SPACE:
     case STORE_CHECKPOINT:
+    case STORE_MANAGER:
     case STORE_ENCODER: return true;
     default: return false;
     }
@@ -466,19 +497,20 @@ void *pager_main(void *unused)
         uint64_t token = m.token;
         bool answered = !(m.kind & KD_MSG_KERNEL);
         /* nobody else asked for one, and the table has an end */
-        if (m.handle >= 0 && m.kind != STORE_BACKUP)
+        if (m.handle >= 0 && m.kind != STORE_BACKUP && !kept_handle(&m))
             KD1(KD_HANDLE_CLOSE, m.handle);
         if (m.kind == (uint32_t)KD_MSG_PAGE) {
             pager_request(&m);
         } else if (m.kind & KD_MSG_KERNEL) {
             server_notice(&m);
         } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m) ||
-                   request_backup(&m) || watch_wait(&m)) {
+                   request_backup(&m) || watch_wait(&m) || kept_request(&m)) {
             answered = false;
         } else {
             reply = (struct kd_message){.handle = -1};
             reply.status = request(&m, &reply, &answer);
             if (reply.status < 0) reply.data_bytes = 0;
+            answered = !request_open_kept(&m, &reply, &answer);
         }
         m.buffer = buffer;
         m.buffer_bytes = sizeof(buffer);

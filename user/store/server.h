@@ -11,6 +11,7 @@
  *     cleaner        server.work   home writes, checkpoints, credits, repairs       clean.c
  *     scrubber       scrub.c       reads every copy when there is time              scrub.c
  *     backup         -             copies the store to another disk, when asked     backup.c
+ * Programs that serve containers in our place: kept.c.
  *
  * Locks. `server.lock` guards the disk library (but for its functions marked NO MUTEX), the table
  * of containers, and all counters. It is never held across disk I/O or a wait for another thread,
@@ -84,6 +85,7 @@ struct container {
     uint64_t room_pages;            /* size of it */
     uint64_t room_top;              /* no page at or above has any */
     struct index *index;            /* it is one that we keep; else NULL */
+    bool kept;                      /* another program serves it (kept.c): it has no segment here */
 };
 
 struct server {
@@ -186,6 +188,46 @@ int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one
 int container_alone(uint64_t id, uint64_t process);
 int container_encoder(uint64_t process, uint64_t id, uint64_t encoder);
 void process_gone(uint64_t process);
+/* Text: a program and its arguments, a NUL behind each; none: the container is served here. */
+int container_manager(const char *name, const char *text, size_t bytes);
+/* Bytes of that text, or -ENOENT. */
+int container_managed(const char *name, char text[WIRE_MANAGER_BYTES]);
+/* Lock held: an opening by this process more, or less. */
+int container_opened(struct container *c, uint64_t process, uint32_t rights);
+bool container_has_opening(const struct container *c, uint64_t process);
+int container_closed(struct container *c, uint64_t process);
+
+/* kept.c: containers that other programs serve. Lock held, unless it says otherwise. */
+enum { OPEN_KEPT = 1 };             /* of container_open: kept_open is to answer */
+/* The container's program and arguments: so many bytes; -ENOENT. */
+int kept_text(uint64_t id, char text[WIRE_MANAGER_BYTES]);
+bool kept_is(uint64_t id);
+/* What makes it so in the directory, in one transaction; id 0: and the container of that name. */
+enum { KEPT_NAMES = 9, KEPT_OPS = 1 + 2 * KEPT_NAMES };
+struct kept_names {
+    struct store_op ops[KEPT_OPS];
+    char name[KEPT_OPS][STORE_NAME_BYTES];
+    unsigned count;
+};
+void kept_names_make(struct kept_names *n, uint64_t id, const char *container, const char *text,
+                     size_t bytes);
+bool kept_name(const char *name);
+/* Nobody waits for it to be served, and who serves it ends. Else -EBUSY. */
+int kept_end(uint64_t id);
+void kept_idle(uint64_t id);        /* nobody has it open any more */
+int kept_attach(uint64_t id, uint64_t process, uint32_t rights);
+void kept_detach(uint64_t id, uint64_t process);
+void kept_hello(uint64_t process, uint64_t id, uint64_t key);
+/* What is due by the clock; when the next is, or 0. */
+void kept_look(void);
+uint64_t kept_due_us(void);
+void kept_stop(void);               /* all end, or are waited for in vain; lock dropped meanwhile */
+/* No lock. True: answered, or it will be. */
+bool kept_request(const struct kd_message *m);
+bool kept_handle(const struct kd_message *m);   /* such a one comes with a handle */
+void kept_open(const struct kd_message *m, const struct wire_opened *opened);
+int kept_ended(const struct kd_message *m);
+bool kept_page(const struct kd_message *m);     /* of the object that tells clients' ends */
 
 /* space.c; lock held. */
 int space_lease(struct container *c, uint64_t process, uint64_t count, uint64_t near,

@@ -267,7 +267,7 @@ static int names_out(struct export *x)
             continue;
         printf("{\"named\": ");
         text_out(v->name, STORE_NAME_BYTES);
-        if (!reference_out(x, le64_get(v->address), ", \"at\": "))
+        if (!name_is_setting(v->name) && !reference_out(x, le64_get(v->address), ", \"at\": "))
             return wrong(x, "a name of nothing", le64_get(v->address));
         printf(", \"bytes\": %llu}\n", (unsigned long long)le64_get(v->bytes));
     }

@@ -238,7 +238,7 @@ static int named_check(struct import *m)
         return import_wrong(m, "the root is no object, or larger than its object");
     for (uint32_t i = 0; i < m->name_count; i++) {
         m->line = m->named[i].at.line;
-        if (!in_object(m, &m->named[i].at, m->named[i].bytes))
+        if (!name_is_setting(m->named[i].name) && !in_object(m, &m->named[i].at, m->named[i].bytes))
             return import_wrong(m, "%s names no object, or more bytes than it has",
                                 m->named[i].name);
     }
@@ -385,7 +385,9 @@ static int container_name(struct import *m, struct copy *copy, const struct plac
     for (uint32_t i = 0; i < m->name_count && !error; i++) {
         struct store_op name = { .type = STORE_OP_NAME_SET, .object = object,
                                  .name = m->named[i].name, .bytes = m->named[i].bytes,
-                                 .address = address_of(m, copy, own, &m->named[i].at) };
+                                 .address = 0 };
+        if (m->named[i].at.given)
+            name.address = address_of(m, copy, own, &m->named[i].at);
         error = m->wrong ? -EINVAL : copy_op(copy, &name);
     }
     struct store_op rename = { .type = STORE_OP_RENAME, .object = object, .name = m->name };

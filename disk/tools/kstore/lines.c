@@ -319,7 +319,7 @@ static int name_line(struct json *j)
     struct import_line l = { 0 };
     struct import *m = j->m;
     int error = keys_read(j, name_keys, &l, NULL);
-    if (!error && (!l.named[0] || !l.at.given))
+    if (!error && (!l.named[0] || l.at.given == name_is_setting(l.named)))
         error = import_wrong(m, "a name needs what it is the name of");
     if (!error && !karray_room((void **)&m->named, m->name_count, &m->name_room, sizeof *m->named))
         error = import_wrong(m, "no memory");

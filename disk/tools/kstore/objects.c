@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SETTING = '\3', MANAGER_PIECE = 60, MANAGER_BYTES = 8 * MANAGER_PIECE + STORE_NAME_BYTES };
+
 static int by_id(const void *a, const void *b)
 {
     const struct kcontainer *x = a, *y = b;
@@ -52,12 +54,44 @@ static void name_show(const struct name_value_disk *name, bool json)
     json_end();
 }
 
+/* Names in which the store manager keeps a setting (user/store/kept.c). */
+bool name_is_setting(const char *name)
+{
+    return name[0] == SETTING;
+}
+
+/* Program and arguments of the container's manager, from pieces that may come in any order. */
+static bool manager_text(const struct kmodel *model, uint64_t object, char text[MANAGER_BYTES])
+{
+    bool any = false;
+    memset(text, 0, MANAGER_BYTES);
+    for (uint32_t i = 0; i < model->name_count; i++) {
+        const char *name = model->names[i].value.name;
+        size_t at = (size_t)(name[1] - 'A') * MANAGER_PIECE;
+        if (model->names[i].object != object || !name_is_setting(name) ||
+            at + STORE_NAME_BYTES > MANAGER_BYTES)
+            continue;
+        memcpy(text + at, name + 2, strnlen(name + 2, MANAGER_PIECE));
+        any = true;
+    }
+    for (size_t i = strlen(text); i-- > 0;)
+        text[i] = text[i] != '\n' ? text[i] : text[i + 1] ? ' ' : '\0';
+    return any;
+}
+
 void names_show(const struct kmodel *model, uint64_t object, bool json)
 {
+    char text[MANAGER_BYTES];
+    if (manager_text(model, object, text)) {
+        if (json)
+            json_text("manager", text, sizeof text);
+        else
+            printf("    manager %s\n", text);
+    }
     if (json)
         json_begin("names", '[');
     for (uint32_t i = 0; i < model->name_count; i++)
-        if (model->names[i].object == object)
+        if (model->names[i].object == object && !name_is_setting(model->names[i].value.name))
             name_show(&model->names[i].value, json);
     if (json)
         json_end();

@@ -60,9 +60,11 @@
      * processes in reach (KD_PROCESS_KILL) */ \
     X(1019, KD_LOOK, kd_look) \
     /* ---- messages (message/port.c, call.c) ---- */ \
-    /* (): handle */ \
+    /* (0 or KD_PORT_TELLS): handle */ \
     X(1020, KD_PORT_CREATE, kd_port_create) \
-    /* (port, struct kd_message *): waits for the reply */ \
+    /* (port, struct kd_message *): waits for the reply. -ECANCELED: it is there, but the caller
+     * serves a call itself, whose caller went away meanwhile; -EINTR: the same, and nobody had
+     * received this one. -ELOOP: 16 calls in each other */ \
     X(1021, KD_PORT_CALL, kd_port_call) \
     /* (port, struct kd_message *, timeout_ms): -1 waits for ever, 0 polls */ \
     X(1022, KD_PORT_RECEIVE, kd_port_receive) \
@@ -80,6 +82,13 @@
     /* (port, struct kd_message *, timeout_ms): KD_PORT_CALL, or -ETIMEDOUT: a later answer finds
      * nobody (-ESRCH) */ \
     X(1028, KD_PORT_CALL_UNTIL, kd_port_call_until) \
+    /* (port, const int *ports, count): objects that commit at the port will be kept in objects of
+     * these managers (1 to 4, which have objects): their commits go on to them (store/stack.md).
+     * Before it has objects (-EBUSY), once. -EXDEV: they have no base in common, or too many stand
+     * on each other; -ENOENT: no such manager */ \
+    X(1029, KD_PORT_BELOW, kd_port_below) \
+    /* (token): 0: a call to answer; -ECANCELED: as for KD_PORT_CALL; -ESRCH: nobody waits */ \
+    X(1030, KD_CALL_STATE, kd_call_state) \
     /* ---- memory objects (store/object.c, page.c); each is a handle of its manager's ---- */ \
     /* (struct kd_object_create *): handle */ \
     X(1040, KD_OBJECT_CREATE, kd_object_create) \
@@ -94,18 +103,23 @@
     X(1043, KD_SPACE_DETACH, kd_space_detach) \
     /* (struct kd_supply *) */ \
     X(1044, KD_OBJECT_SUPPLY, kd_object_supply) \
-    /* (object, page, count, error): what was read is dropped, waiting faults get the error;
-     * EAGAIN: they wait on, the manager tries again */ \
+    /* (object, page, count, error, number or 0): what was read is dropped; waiting faults get the
+     * error, or only who asked the question of that number, and others ask anew; EAGAIN: they wait
+     * on, the manager tries again */ \
     X(1045, KD_OBJECT_FAIL, kd_object_fail) \
-    /* (object, page, count, rights): takes rights back from all views */ \
+    /* (object, page, count, to, uint64_t users[2] or 0): calls rights back, but for `to`, KD_READ
+     * or 0; with KD_RECALL_DROP clean pages leave memory. How many pages are still used, and by
+     * which views: newcomers ask; RECALLED comes when the last of the object's users has ended, and
+     * then to call them back again says 0 */ \
     X(1046, KD_OBJECT_RECALL, kd_object_recall) \
-    /* (object, page, count, uint8_t *bits): KD_PAGE_* of each page */ \
+    /* (object, page, count, uint8_t *bits, 0 or KD_INFO_USES): KD_PAGE_* of each page */ \
     X(1047, KD_OBJECT_INFO, kd_object_info) \
     /* (object, page, csn): home again; -ESTALE if a newer version exists. KD_CSN_ANY: nobody
      * wants the page any more, whichever it is */ \
     X(1048, KD_OBJECT_CLEANED, kd_object_cleaned) \
-    /* (object, token, view, 0 or -errno): answers KD_MSG_LOCK */ \
-    X(1049, KD_LOCK_ANSWER, kd_lock_answer) \
+    /* (object, page, count, rights, number or 0): rights to pages that are in memory: for all, or
+     * only for the touch that asked the question of that number (-ESRCH: nobody waits for it) */ \
+    X(1049, KD_OBJECT_GRANT, kd_object_grant) \
     /* (object, page, count, on): those that are in memory stay there; how many. -ENOMEM: no more
      * of them may */ \
     X(1050, KD_OBJECT_PIN, kd_object_pin) \
@@ -118,6 +132,10 @@
     /* (object, page, count, KD_ADVISE_*): of these pages; to how many in memory it applies. A
      * manager that knows better brings the others itself */ \
     X(1053, KD_OBJECT_ADVISE, kd_object_advise) \
+    /* (object, page, buffer, uint64_t *csn): the page as it is, and which version that is, for a
+     * manager that has it packed, say; then KD_OBJECT_CLEANED, -ESTALE where somebody stored to it
+     * meanwhile. Own memory. -ENOENT: it is not in memory; -EBUSY: it is being written */ \
+    X(1054, KD_OBJECT_READ, kd_object_read) \
     /* ---- transactions, client's side (store/view.c, begin.c, commit.c) ---- */ \
     /* (): handle; the calling thread owns it but does not enter it */ \
     X(1060, KD_VIEW_CREATE, kd_view_create) \
@@ -144,6 +162,9 @@
     /* (address, struct kd_changes *, 0 or 1): the first page from there on that the running
      * transaction changed; 1: or read (or one before it, by a right it kept); -ENOENT: none */ \
     X(1071, KD_TXN_CHANGES, kd_txn_changes) \
+    /* (view, address, pages, to: KD_READ or 0): gives rights up before the transaction's end, but
+     * for pages that it stored to: how many those are. For who holds rights for others */ \
+    X(1074, KD_TXN_RELEASE, kd_txn_release) \
     /* ---- windows (store/mapping.c): pages of a container at a further address ---- */ \
     /* (address, pages, KD_RIGHT_READ and perhaps KD_RIGHT_WRITE, place): shows the pages from an
      * address on, which lie in one attached object or one window of the caller's, at the place, an
@@ -235,6 +256,8 @@ enum kd_limit {
     KD_LIMIT_PROCESSES,                        /* in the system, when it makes one more */
     KD_LIMIT_PINS,                             /* pages of its objects */
     KD_LIMIT_VERSIONS,                         /* old pages that one of its snapshots keeps */
+    /* milliseconds that a touch waits for a manager to bring a page; then -ETIMEDOUT */
+    KD_LIMIT_ANSWER,
     KD_LIMITS
 };
 enum { KD_RLIMIT = 64 };
@@ -257,7 +280,7 @@ enum kd_look {
     /* the kernel's locks, as CPUs waited for them and held them; pid 1: holding is counted from now
      * on; 2: no longer */
     KD_LOOK_LOCKS,
-    /* of a process: its memory, and what it has attached */
+    /* of a process: its memory, what it has attached, its windows */
     KD_LOOK_MAP,
     KD_LOOK_HANDLES,                           /* of a process */
     KD_LOOK_THREADS,                           /* of a process */
@@ -270,7 +293,8 @@ struct kd_view_stats {                         /* of a process */
 };
 struct kd_process_info {
     int32_t pid, parent;
-    uint32_t state, reserved;
+    uint32_t state;
+    int32_t at;                                /* where a call of its is: that process; 0: none */
     uint64_t frames, cpu_ns;
     uint64_t used[KD_LIMITS], most[KD_LIMITS]; /* by KD_LIMIT_* */
     char name[KD_NAME_MAX];
@@ -296,6 +320,10 @@ struct kd_system_info {
 #define KD_WORDS 8
 #define KD_DATA_MAX (1u << 20)
 #define KD_CREDITS_CLOSED (1ull << 32)
+/* of a port: its server hears KD_MSG_NOTIFY with KD_NOTIFY_CUT when a call that it has, the
+ * innermost of its locus, is wanted no more: it asks which (KD_CALL_STATE) */
+enum { KD_PORT_TELLS = 1 };
+#define KD_NOTIFY_CUT (1ull << 63)
 struct kd_message {
     /* a protocol's own number, or enum kd_message_kind */
     uint32_t kind;
@@ -318,14 +346,16 @@ struct kd_message {
 /* Kinds from the kernel have the top bit set, so that no client can imitate them. */
 enum kd_message_kind {
     KD_MSG_KERNEL = (int)0x80000000u,
-    /* cookie, page, count, access, view + 1 or 0, object handle: supply or fail. Only the first
-     * page is waited for; the others are likely to be wanted next. KD_PAGE_ALONE with the access:
-     * no neighbours, touches are random */
+    /* cookie, page, count, access, view + 1 or 0, object handle, number: supply or fail. Only the
+     * first page is waited for; the others are likely to be wanted next. KD_PAGE_ALONE with the
+     * access: no neighbours, touches are random. KD_PAGE_HERE: it is in memory; grant the right, or
+     * fail */
     KD_MSG_PAGE,
-    /* cookie, page, access, view, object handle; token (KD_OBJECT_ASK): KD_LOCK_ANSWER */
-    KD_MSG_LOCK,
-    /* view, copies, spilled copies, kd_commit.flags; data: the batch; process; token: publish or
-     * refuse */
+    /* notice: cookie; the last one ended that used what is called back (KD_PAGE_RECALLED) */
+    KD_MSG_RECALLED,
+    /* view, copies, spilled copies, kd_commit.flags, views that helped it (a mask: low, high), told
+     * by KD_TXN_DIFF with the same token; data: the batch; process; token: publish or refuse (a
+     * stacked manager: KD_HELPER or refuse) */
     KD_MSG_COMMIT,
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
     KD_MSG_VIEW_GONE,   /* notice: view, 1 if it died, ended reason; process (an abort or an end) */
@@ -339,11 +369,11 @@ enum kd_message_kind {
 
 /* ---- memory objects ---- */
 enum { KD_READ = 1, KD_WRITE = 2 };            /* access; also rights of pages */
-enum { KD_PAGE_ALONE = 4 };
+enum { KD_PAGE_ALONE = 4, KD_PAGE_HERE = 8 };
+enum { KD_RECALL_DROP = 4 };
 enum {
     /* touched in transactions only; writes are private */
     KD_OBJECT_TRANSACTIONAL = 1,
-    KD_OBJECT_ASK = 2,                         /* every first touch asks the manager */
     KD_OBJECT_NOTICES = 4,                     /* CONFLICT and VIEW_GONE notices are wanted */
     /* its manager answers SPILL and UNSPILL; it hears VIEW_GONE of transactions that spilled and
      * abort */
@@ -358,6 +388,8 @@ enum kd_advice {
     KD_ADVISE_NORMAL, KD_ADVISE_SEQUENTIAL, KD_ADVISE_RANDOM,
     KD_ADVISE_WILL_NEED,                       /* the last to be evicted */
     KD_ADVISE_DONT_NEED,                       /* the first, after cleaning if they are dirty */
+    KD_ADVISE_EVICT,                           /* they go at once, if clean; how many did */
+    KD_ADVISE_MEMORY,                          /* of the whole object: KD_POLICY_MEMORY `count` */
 };
 enum kd_encoder {
     KD_ENCODER_DIFF,                           /* what differs from the base */
@@ -369,7 +401,7 @@ enum kd_encoder {
     KD_ENCODER_ADAPTIVE,
 };
 struct kd_object_create {
-    int32_t port, commit_port;                 /* PAGE, LOCK, notices go here; COMMIT goes there */
+    int32_t port, commit_port;                 /* PAGE and notices go here; COMMIT goes there */
     uint32_t flags;
     uint32_t reserved;
     uint64_t cookie;                           /* the manager's own name for it */
@@ -379,8 +411,10 @@ struct kd_object_create {
 enum { KD_SUPPLY_ZERO, KD_SUPPLY_MEMORY, KD_SUPPLY_READ }; /* READ: came by KD_BLOCK_READ_PAGES */
 struct kd_supply {
     int32_t object;
-    uint32_t source, rights;                   /* rights: KD_READ, or KD_READ | KD_WRITE */
-    uint32_t reserved;
+    /* rights: KD_READ, KD_READ | KD_WRITE, or 0: each touch asks for its own. They are for all, or
+     * for the touch that asked the question of this number alone */
+    uint32_t source, rights;
+    uint32_t number;
     uint64_t page, count, csn;
     const void *memory;                        /* MEMORY: bytes; READ: a csn each, or NULL */
 };
@@ -389,7 +423,13 @@ struct kd_page_name { uint64_t cookie, page; };
 enum { KD_PAGE_RESIDENT = 1, KD_PAGE_DIRTY = 2, KD_PAGE_PINNED = 8,
        /* a transaction may have stored to it, resident or not */
        KD_PAGE_WRITER = 4,
-       KD_PAGE_AWAY = 16 };                    /* not resident; published from a spilled copy */
+       KD_PAGE_AWAY = 16,                      /* not resident; published from a spilled copy */
+       /* with KD_INFO_USES: used since that was last asked, or since it came. The evictor sees no
+        * use that has been told */
+       KD_PAGE_USED = 32,
+       /* it is called back, and was used when that was tried last; a load would ask */
+       KD_PAGE_RECALLED = 64, KD_PAGE_CLOSED = 128 };
+enum { KD_INFO_USES = 1 };
 struct kd_space_info {
     uint64_t base, pages, cookie;
     uint32_t rights, flags;
@@ -402,6 +442,10 @@ enum kd_mode { KD_SERIALISABLE, KD_SNAPSHOT, KD_DIRTY_READ, KD_CONTAINER_LOCK };
  * faults */
 enum { KD_STRICT = 0x100 };
 enum { KD_LOCKED_SHARED = 0x200 };             /* with KD_CONTAINER_LOCK: shared */
+/* with KD_SERIALISABLE, in a stacked manager: a transaction that works for one whose KD_MSG_COMMIT
+ * it has. Its KD_TXN_COMMIT joins that one, passes it on to the next lower manager, and returns
+ * when the outcome of both is known. -ESRCH: that one is taken back */
+enum { KD_HELPER = 0x400 };
 struct kd_begin {
     uint32_t mode, weight;                     /* the lightest is a deadlock's victim */
     /* 0: a new one (returned here); a retry keeps its own */
@@ -409,14 +453,15 @@ struct kd_begin {
     /* an abort by the system jumps to `entry` with rsp = `stack` and rdi = the reason (a positive
      * errno) */
     uint64_t entry, stack;
-    uint64_t locked;                           /* KD_CONTAINER_LOCK: an address in the container */
+    /* KD_CONTAINER_LOCK: an address in the container; KD_HELPER: the COMMIT's token */
+    uint64_t locked;
     /* 0: none. The time is that of all waits together; a commit that its manager has received is
      * waited for all the same */
     uint32_t timeout_ms, pages_max;
     uint64_t csn;                              /* out: a snapshot's commit point */
     /* KD_SNAPSHOT: 0, or a handle of KD_SNAPSHOT_SHARE + 1 */
     int32_t snapshot;
-    uint32_t reserved;
+    uint32_t view;                             /* KD_HELPER: of the COMMIT */
 };
 struct kd_commit {
     const void *batch;                         /* operations for the manager, copied */
@@ -427,7 +472,8 @@ struct kd_commit {
     uint64_t csn;                              /* out; 0 if nothing was written */
     uint64_t copies;                           /* out: pages logged */
 };
-enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2 };
+/* EXCLUSIVE: as to write, but without a private copy */
+enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3 };
 enum {
     /* pages that a read fault maps, and asks for, a power of 2 up to 64 (1: KD_PAGE_ALONE); 0: as
      * the touches before suggest (the default) */

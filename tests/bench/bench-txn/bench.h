@@ -43,15 +43,18 @@ uint64_t touch(volatile char *pages, unsigned count, unsigned step, int write);
 enum { OBJECT_PAGES = 1280 };
 enum {
     MANAGER_RESIDENT = 1, /* all its pages are supplied beforehand */
-    MANAGER_PREFETCH = 2, /* with KD_OBJECT_ASK: the manager supplies 4 pages
-                           * when it is asked for the right to the
-                           * first */
+    MANAGER_PREFETCH = 2, /* with OBJECT_ASKS: it supplies 4 pages with rights for who asked */
 };
+enum { OBJECT_ASKS = 1 << 30 }; /* with an object's flags: pages come without rights */
 struct heard { uint64_t pages, locks, commits, conflicts, others; };
 int manager_main(void);
 void manager_start(void);
 void manager_stop(void);
 void manager_null(void);                             /* an empty call */
+void manager_page_in(const void *page);              /* a call with a copy of the page */
+/* A call that makes the object of one page at the manager's hands this process's, too; and back. */
+void manager_page_out(void);
+void manager_page_back(void);
 /* A new one, in place of the last. flags: KD_OBJECT_*; provide: pages supplied for a request, 0: as
  * many as it asks for; cluster: KD_POLICY_CLUSTER. */
 volatile char *manager_object(unsigned flags, unsigned how, unsigned provide, unsigned cluster);

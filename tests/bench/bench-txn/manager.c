@@ -1,28 +1,30 @@
 /*
  * manager.c - the other process: it serves the pages of one object, decides about rights where it
- * is asked (KD_OBJECT_ASK), publishes commits, and counts what it hears.
+ * is asked (OBJECT_ASKS), publishes commits, and counts what it hears.
  *
  * All reading of a disk is short-circuited, as in Cricket's measurement: pages come from a dummy
  * one.
  */
 #include "bench.h"
 
-enum { CALL_NULL = 1, CALL_OBJECT, CALL_HEARD, CALL_END, PROVIDE_MAX = 64, FIRST_PLACE = 2 };
+enum { CALL_NULL = 1, CALL_OBJECT, CALL_HEARD, CALL_END, CALL_PAGE_OUT, CALL_PAGE_BACK };
+enum { PROVIDE_MAX = 64, FIRST_PLACE = 2,
+       RIGHTS = KD_READ | KD_WRITE };
 
 /* ---- the manager ---- */
 
 static struct {
-    int port, object;
+    int port, object, lent;
     unsigned flags, how, provide;
     uint64_t places, csn;
     struct heard heard;
 } m;
 static uint8_t dummy[PROVIDE_MAX * KD_PAGE_BYTES];
 
-static void supply(uint64_t page, uint64_t count)
+static void supply(uint64_t page, uint64_t count, unsigned rights, uint64_t number)
 {
     struct kd_supply s = { .object = m.object, .source = KD_SUPPLY_MEMORY,
-                           .rights = KD_READ | KD_WRITE, .page = page,
+                           .rights = rights, .number = (uint32_t)number, .page = page,
                            .count = least(count, OBJECT_PAGES - page),
                            .memory = dummy };
     kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
@@ -31,17 +33,16 @@ static void supply(uint64_t page, uint64_t count)
 static void serve_page(const struct kd_message *in)
 {
     uint64_t count = m.provide ? m.provide : least(in->word[2], PROVIDE_MAX);
+    uint64_t first = m.provide ? in->word[1] / count * count : in->word[1];
+    int asks = (int)(m.flags & OBJECT_ASKS), prefetch = (int)(m.how & MANAGER_PREFETCH);
+    if (in->word[3] & KD_PAGE_HERE) {
+        m.heard.locks++;
+        kd_call6(KD_OBJECT_GRANT, m.object, (long)in->word[1], 1, KD_READ, (long)in->word[6], 0);
+        return;
+    }
     m.heard.pages++;
-    supply(m.provide ? in->word[1] / count * count : in->word[1], count);
-}
-
-static void serve_lock(const struct kd_message *in)
-{
-    uint64_t page = in->word[1];
-    m.heard.locks++;
-    if (m.how & MANAGER_PREFETCH && page % m.provide == 0)
-        supply(page, m.provide);
-    kd_call4(KD_LOCK_ANSWER, m.object, (long)in->token, (long)in->word[3], 0);
+    m.heard.locks += asks && prefetch;
+    supply(first, count, asks && !prefetch ? 0 : RIGHTS, asks ? in->word[6] : 0);
 }
 
 static void serve_commit(const struct kd_message *in)
@@ -68,26 +69,42 @@ static void object_make(const struct kd_message *in, struct kd_message *reply)
     m.flags = (unsigned)in->word[0], m.how = (unsigned)in->word[1],
     m.provide = (unsigned)in->word[2];
     struct kd_object_create c = {.port = m.port, .commit_port = m.port, .pages = OBJECT_PAGES,
-                                 .flags = m.flags, .name = "bench-txn",
+                                 .flags = m.flags & ~OBJECT_ASKS, .name = "bench-txn",
                                  .base = KD_STORE_END - (++m.places + FIRST_PLACE) * (1ull << 30)};
     m.object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     for (uint64_t page = 0; m.how & MANAGER_RESIDENT && page < OBJECT_PAGES; page += PROVIDE_MAX)
-        supply(page, PROVIDE_MAX);
+        supply(page, PROVIDE_MAX, m.flags & OBJECT_ASKS ? 0 : RIGHTS, 0);
     reply->status = m.object < 0 ? m.object
                                  : (int)kd_call3(KD_SPACE_ATTACH, (long)in->process, m.object,
                                                  KD_RIGHT_READ | KD_RIGHT_WRITE);
     reply->word[0] = c.base;
 }
 
+/* The object of one page that is lent, with its page in memory. */
+static void lent_make(void)
+{
+    struct kd_object_create c = {.port = m.port, .commit_port = m.port, .pages = 1,
+                                 .name = "bench-txn page",
+                                 .base = KD_STORE_END - FIRST_PLACE * (1ull << 30)};
+    m.lent = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    struct kd_supply s = {.object = m.lent, .source = KD_SUPPLY_MEMORY, .memory = dummy,
+                          .rights = KD_READ, .count = 1};
+    kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+}
+
 int manager_main(void)
 {
-    struct kd_message in = {.handle = -1}, reply = {.handle = -1}; /* buffers: none */
+    static uint8_t inbox[KD_PAGE_BYTES];
+    struct kd_message in = {.handle = -1}, reply = {.handle = -1}; /* no buffer for answers */
     m.object = -1;
     m.port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    lent_make();
     if (kd_call3(KD_NAME_SET, (long)"bench-txn", m.port, 0))
         return 1;
     for (uint64_t token = 0;;) {
-        in.data_bytes = in.buffer_bytes = 0;
+        in.data_bytes = 0;
+        in.buffer = inbox;
+        in.buffer_bytes = sizeof inbox;
         in.handle = -1;
         long e = token
                      ? kd_call4(KD_PORT_REPLY_RECEIVE, (long)token, (long)&reply, m.port, (long)&in)
@@ -98,12 +115,19 @@ int manager_main(void)
         reply.status = 0;
         switch (in.kind) {
         case KD_MSG_PAGE: serve_page(&in); break;
-        case KD_MSG_LOCK: serve_lock(&in); break;
         case KD_MSG_COMMIT: serve_commit(&in); break;
         case KD_MSG_CONFLICT: m.heard.conflicts++; break;
         case CALL_END: return 0;
         case CALL_NULL:
             token = in.token; /* and an empty answer */
+            break;
+        case CALL_PAGE_OUT:
+            token = in.token;
+            reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)in.process, m.lent, KD_RIGHT_READ);
+            break;
+        case CALL_PAGE_BACK:
+            token = in.token;
+            reply.status = (int)kd_call3(KD_SPACE_DETACH, (long)in.process, m.lent, 0);
             break;
         case CALL_OBJECT:
             object_make(&in, &reply);
@@ -146,6 +170,15 @@ static struct kd_message ask(struct kd_message q)
         fail("the manager", e ? e : q.status);
     return q;
 }
+
+void manager_page_in(const void *page)
+{
+    ask((struct kd_message){.kind = CALL_NULL, .data = page, .data_bytes = KD_PAGE_BYTES});
+}
+
+void manager_page_out(void) { ask((struct kd_message){.kind = CALL_PAGE_OUT}); }
+
+void manager_page_back(void) { ask((struct kd_message){.kind = CALL_PAGE_BACK}); }
 
 void manager_stop(void)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "tools/kcheck/span.h"
+#include "opinion.h"
 
 #define PENDING_MAX 512u
 #define STABLE_MAX  64u
@@ -168,33 +168,7 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
     return true;
 }
 
-/* ---- the second opinion: the checker that shares no algorithm with the store */
-
-static int disk_image_read(void *context, uint64_t offset, void *buffer, size_t bytes)
-{
-    const struct device_disk *disk = context;
-    memcpy(buffer, disk->device->image + disk->start + offset, bytes);
-    return 0;
-}
-
-/* What the store begins with (device_start), read by the other side's own rules. */
-static int kcheck_start(struct device *device, struct kspan *span, struct kcheck_io *io)
-{
-    struct kcheck_io disks[SPAN_DISKS_MAX];
-    static struct device_disk whole;
-    whole = (struct device_disk){ device, 0, device->bytes };
-    disks[0] = (struct kcheck_io){ &whole, device->bytes, disk_image_read };
-    for (uint32_t i = 0; i < device->disk_count; i++)
-        disks[i] = (struct kcheck_io){ &device->disks[i], device->disks[i].bytes, disk_image_read };
-    return kspan_open(disks, device->disk_count ? device->disk_count : 1, span, io);
-}
-
-static void damage_note(void *context, enum kcheck_level level, const char *name, const char *text)
-{
-    char *said = context;
-    if (level == KCHECK_DAMAGE && !said[0])
-        snprintf(said, 160, "kcheck: %s: %s", name, text);
-}
+/* ---- the second opinion (opinion.h) */
 
 /* Must say of a state, as the power cut left it, what recovery made of it. */
 static void opinions_compare(struct walk *walk, const struct kcheck_result *own, const char *said,
@@ -316,16 +290,11 @@ static void state_run(struct walk *walk, const struct crash *crash)
         undo_to(walk->device, before);
         return;
     }
-    char said[160] = "";
-    struct kspan span;
-    struct kcheck_io io;
-    struct kcheck_options how = { .context = said, .report = damage_note };
+    char said[OPINION_BYTES];
     struct kcheck_result own;
     bool ask = walk->result->states % 16 == 8;
-    memset(&own, 0, sizeof own);
-    own.error = ask ? kcheck_start(walk->device, &span, &io) : 0;
-    if (ask && !own.error)
-        kcheck_image(&io, &how, &own);
+    if (ask)
+        opinion_ask(walk->device, &own, said);
     bool again = again_wanted(walk, crash);
     bool known = state_check(walk, crash->garbled, &k, &store);
     if (ask && !walk->result->failed)

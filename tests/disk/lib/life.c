@@ -147,8 +147,7 @@ uint32_t life_disks(uint64_t seed, uint64_t bytes[SPAN_DISKS_MAX])
     uint64_t random = seed * 31, count = 2 + seed % (SPAN_DISKS_MAX - 1);
     struct world_options shape = life_options(seed);
     uint64_t each = seed % 8 == 4 ? (12 / count + 2) * shape.extent_bytes : 196608;
-    if (each < shape.unit_bytes)
-        each = shape.unit_bytes;
+    each = (each + shape.unit_bytes - 1) / shape.unit_bytes * shape.unit_bytes; /* none is lost */
     for (uint32_t i = 0; i < count; i++)
         bytes[i] = each + 8192 + random_below(&random, 4) * 4096;
     bytes[0] += shape.disk_bytes + 65536;

@@ -30,6 +30,7 @@ static _Thread_local int niceness;
 #include "user/store/request.c"
 #include "user/store/scrub.c"
 #include "user/store/watch.c"
+#include "user/store/kept.c"
 #include "user/store/space.c"
 #include "user/store/spill.c"
 

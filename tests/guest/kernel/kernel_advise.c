@@ -72,8 +72,9 @@ static void order(void)
     printf("# %ld left, %ld of the first %d\n", here(0, PAGES), here(0, LEAF), LEAF);
     tap_ok(here(0, LEAF) == LEAF && here(LEAF, FIRST - LEAF) < FIRST - LEAF,
            "these outlive pages that came after them");
-    tap_ok(advise(0, 8, KD_ADVISE_DONT_NEED + 1) == -EINVAL && advise(PAGES, 1, 0) == -EINVAL,
-           "no other advice");
+    tap_ok(advise(0, 8, KD_ADVISE_MEMORY + 1) == -EINVAL && advise(PAGES, 1, 0) == -EINVAL &&
+               advise(0, KD_MEMORY_LEAST - 1, KD_ADVISE_MEMORY) == -EINVAL,
+           "no other advice, and no limit below the least");
 }
 
 static void pins(void)
@@ -85,6 +86,70 @@ static void pins(void)
     tap_ok(here(PINS_AT, PINNED) == PINNED && here(FIRST, HERE - FIRST) < 500,
            "they stay when those around them go");
     tap_ok(kd_call4(KD_OBJECT_PIN, object, 0, PAGES, 0) == PINNED, "and are let go");
+}
+
+/* ---- a policy of the manager's own: what was used, and what goes at once ---- */
+
+enum { OWN_AT = 1024, OWN = 2 * LEAF };
+
+/* Pages of the range that were used since the last time. */
+static long used(uint64_t page, uint64_t count)
+{
+    static uint8_t bits[PAGES];
+    long n = 0;
+    if (kd_call6(KD_OBJECT_INFO, object, (long)page, (long)count, (long)bits, KD_INFO_USES, 0))
+        return -1;
+    for (uint64_t i = 0; i < count; i++) n += (bits[i] & KD_PAGE_USED) != 0;
+    return n;
+}
+
+/* Here nothing but the call itself flushes what the TLB keeps of a right. */
+static int uses(void *out)
+{
+    long *seen = out;
+    for (int i = 0; i < 3; i++) {
+        for (unsigned page = OWN_AT; page < OWN_AT + 10; page++) (void)*word_of(page, 0);
+        seen[i] = used(OWN_AT, OWN);
+    }
+    seen[3] = used(OWN_AT, OWN);
+    return 0;
+}
+
+static int goes_at_once(void *out)
+{
+    long *seen = out;
+    uint64_t requests = system_info().page_requests;
+    (void)*word_of(OWN_AT, 0);
+    *word_of(OWN_AT + 1, 0) = 5;
+    seen[0] = advise(OWN_AT, 3, KD_ADVISE_EVICT); /* the second is a copy's base */
+    (void)*word_of(OWN_AT, 0);
+    seen[1] = (long)(system_info().page_requests - requests);
+    seen[2] = (long)*word_of(OWN_AT + 1, 0);
+    return 0;
+}
+
+static void own_policy(void)
+{
+    long seen[4] = {0};
+    advise(0, 1, KD_ADVISE_RANDOM);
+    supply(OWN_AT, OWN);
+    tap_ok(run(uses, seen, KD_SERIALISABLE, 0) == 0 && seen[0] == 10 && seen[1] == 10 &&
+               seen[2] == 10 && seen[3] == 0,
+           "each use since the last time is told once (%ld, %ld, %ld)", seen[1], seen[2], seen[3]);
+    tap_ok(advise(OWN_AT + 5, OWN - 6, KD_ADVISE_EVICT) == OWN - 6 && here(OWN_AT, OWN) == 6,
+           "pages go at once");
+    kd_call4(KD_OBJECT_PIN, object, OWN_AT + 3, 1, 1);
+    is(run(goes_at_once, seen, KD_SERIALISABLE, 0), 0, "a transaction loses none of its rights");
+    tap_ok(seen[0] == 2 && seen[1] == 1 && seen[2] == 5 && with(OWN_AT, 4, KD_PAGE_DIRTY) == 1,
+           "what is to go leaves a transaction's copy its base (%ld, %ld)", seen[0], seen[1]);
+    advise(0, PAGES, KD_ADVISE_EVICT);
+    is(here(0, PAGES), 2, "of all pages a dirty one stays and a pinned one");
+    kd_call4(KD_OBJECT_PIN, object, OWN_AT + 3, 1, 0);
+    kd_call3(KD_OBJECT_CLEANED, object, OWN_AT + 1, (long)KD_CSN_ANY);
+    is(advise(0, PAGES, KD_ADVISE_EVICT), 2, "until it is clean, and until it is let go");
+    tap_ok(advise(0, 64, KD_ADVISE_MEMORY) == 0 && supply(0, HERE) == 0 && here(0, PAGES) <= 64,
+           "a manager limits its object");
+    advise(0, PAGES, KD_ADVISE_MEMORY);
 }
 
 /* ---- what goes together (EV6) ---- */
@@ -206,11 +271,12 @@ static void high_water(void)
 
 int main(void)
 {
-    tap_plan(27);
+    tap_plan(34);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES}),
            "a manager");
     order();
     pins();
+    own_policy();
     together();
     patterns();
     tap_ok(kd_call4(KD_OBJECT_RECALL, object, 0, PAGES, 0) >= 0 &&

@@ -1,5 +1,5 @@
 /*
- * kernel_ask.c - objects whose manager is asked for each first touch (KD_OBJECT_ASK).
+ * kernel_ask.c - pages that come without rights, so that each first touch asks for its own.
  *
  * Aim     what is asked and what is not; an answer counts for the question it answers and for
  *         nothing else: not for another access, another transaction, a neighbour; who asks a
@@ -13,6 +13,7 @@ enum { PAGES = 64, SHORT_MS = 60, LONG_MS = 20000, LOST_MS = 2000, KEPT_MAX = 4,
 #include <sched.h>
 
 static volatile long asked, asked_access;
+static volatile int less;           /* than a store asks for is given next */
 static volatile int keep;           /* answers, for the test to give */
 static struct kd_message kept[KEPT_MAX];
 static volatile int kept_count;
@@ -20,15 +21,21 @@ static volatile int lose;           /* the next message is received to where not
 
 static long answer(const struct kd_message *m, int error)
 {
-    return kd_call4(KD_LOCK_ANSWER, object, (long)m->token, (long)m->word[3], -error);
+    long page = (long)m->word[1], number = (long)m->word[6];
+    if (error)
+        return kd_call6(KD_OBJECT_FAIL, object, page, 1, error, number, 0);
+    bool all = m->word[3] & KD_WRITE && !less;
+    less = 0;
+    return kd_call6(KD_OBJECT_GRANT, object, page, 1, all ? KD_READ | KD_WRITE : KD_READ, number,
+                    0);
 }
 
 static bool asked_for(struct kd_message *m)
 {
-    if (m->kind != (uint32_t)KD_MSG_LOCK)
+    if (m->kind != (uint32_t)KD_MSG_PAGE || !(m->word[3] & KD_PAGE_HERE))
         return false;
     asked++;
-    asked_access = (long)m->word[2];
+    asked_access = (long)m->word[3] & (KD_READ | KD_WRITE);
     if (!keep) {
         answer(m, m->word[1] == NEVER ? EPERM : 0);
     } else if (kept_count < KEPT_MAX) {
@@ -76,6 +83,8 @@ static void what_is_asked(void)
     tap_ok(asks(reads_four, 8, &e) == 4 && e == 0, "nor if they are in memory");
     tap_ok(asks(writes, NEVER, &e) == 1 && e == -EPERM, "what is refused ends the transaction");
     tap_ok(asks(reads, NEVER, &e) == 1 && e == -EPERM, "and is asked for again");
+    less = 1;
+    tap_ok(asks(writes, 20, &e) == 2 && e == 0, "a store that may only load asks again");
 }
 
 /* ---- a page in somebody's hands ---- */
@@ -186,8 +195,8 @@ static void destroyed(void)
 
 int main(void)
 {
-    tap_plan(20);
-    tap_ok(start_manager((struct own_manager){.pages = PAGES, .flags = KD_OBJECT_ASK,
+    tap_plan(21);
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .closed = true,
                                               .messages = asked_for}),
            "an object that asks");
     what_is_asked();

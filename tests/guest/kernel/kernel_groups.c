@@ -4,7 +4,7 @@
  *
  * Aim     sequential touches map more and more, jumping ones the page alone; a page that is
  *         written, or not resident, is left out; neighbours that were not used are taken without
- *         waiting.
+ *         waiting; a lock of the container maps whole leaves, and requests grow under it, too.
  * Method  own_manager.h; faults are counted by KD_VIEW_STATS. A second thread writes what the first
  *         one's transaction was given and did not touch.
  */
@@ -120,6 +120,27 @@ static void not_resident(void)
            asked_alone - alone, n);
 }
 
+static int lock_then_scan(void *arg)
+{
+    int e = (int)kd_call3(KD_TXN_LOCK, (long)base, KD_LOCK_SHARED, 0);
+    return e ? e : scan(arg);
+}
+
+static void locked(void)
+{
+    struct scan away = {448, 64, 1, 0}, here = {0, 256, 1, 0};
+    asked_most = 0;
+    view_anew();
+    int e = run(lock_then_scan, &away, KD_SERIALISABLE, 0);
+    tap_ok(e == 0 && asked_most >= 32 && asked_most <= 64,
+           "who has locked the container asks for more and more at once, too: up to %lu",
+           asked_most);
+    view_anew();
+    e = run(lock_then_scan, &here, KD_SERIALISABLE, 0);
+    tap_ok(e == 0 && here.faults <= 5, "and finds 256 pages with a fault for each leaf: %lu",
+           here.faults);
+}
+
 static void copied_and_taken(void)
 {
     view_anew();
@@ -143,12 +164,13 @@ static void copied_and_taken(void)
 
 int main(void)
 {
-    tap_plan(19);
+    tap_plan(21);
     tap_ok(start_manager((struct own_manager){.pages = PAGES}),
            "an object is created and attached");
     resident();
     policies();
     not_resident();
+    locked();
     copied_and_taken();
     tap_ok(check() == 0, "kcheck is clean");
     return tap_end();

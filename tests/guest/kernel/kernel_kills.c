@@ -62,8 +62,7 @@ static void take_copies(const struct kd_message *m)
 static bool serve_spill(const struct kd_message *m)
 {
     struct kd_supply s = { .object = object, .source = KD_SUPPLY_MEMORY,
-                           .rights = KD_READ | KD_WRITE, .page = m->word[1], .count = 1,
-                           .csn = next_csn };
+                           .rights = 0, .page = m->word[1], .count = 1, .csn = next_csn };
     if (m->kind == (uint32_t)KD_MSG_SPILL) {
         take_copies(m);
     } else if (m->kind == (uint32_t)KD_MSG_UNSPILL) {
@@ -72,7 +71,7 @@ static bool serve_spill(const struct kd_message *m)
         kd_call3(KD_TXN_UNSPILL, (long)m->word[0], (long)m->token, (long)spilled[m->word[2]]);
     } else if (m->kind == (uint32_t)KD_MSG_VIEW_GONE) {
         memset(in_log, 0, sizeof in_log);
-    } else if (m->kind == (uint32_t)KD_MSG_PAGE) {
+    } else if (m->kind == (uint32_t)KD_MSG_PAGE && !(m->word[3] & KD_PAGE_HERE)) {
         s.memory = home[s.page];
         kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
     } else {
@@ -89,9 +88,10 @@ static bool serve_client(struct kd_message *m)
         reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)m->process, object,
                                      KD_RIGHT_READ | KD_RIGHT_WRITE);
         kd_call3(KD_PORT_REPLY, (long)m->token, (long)&reply, 0);
-    } else if (m->kind == (uint32_t)KD_MSG_LOCK) {
+    } else if (m->kind == (uint32_t)KD_MSG_PAGE && m->word[3] & KD_PAGE_HERE) {
         if (phase == AT_ASK) kill_client();
-        kd_call4(KD_LOCK_ANSWER, object, (long)m->token, (long)m->word[3], 0);
+        kd_call6(KD_OBJECT_GRANT, object, (long)m->word[1], 1,
+                 m->word[3] & KD_WRITE ? KD_READ | KD_WRITE : KD_READ, (long)m->word[6], 0);
     } else if (m->kind == (uint32_t)KD_MSG_CREDIT_LOW) {
         kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0); /* there are no more */
     } else if (m->kind == (uint32_t)KD_MSG_COMMIT) {
@@ -348,7 +348,7 @@ int main(int argc, char **argv)
     self = strchr(argv[0], (int)0x2f) ? argv[0] : "/bin/kernel_kills";
     tap_plan(1 + 4 * KINDS + 1 + 1 + 3 + 3 + 2);
     if (!tap_ok(start_manager((struct own_manager){ .pages = PAGES,
-                                                    .flags = KD_OBJECT_ASK | KD_OBJECT_SPILLS,
+                                                    .flags = KD_OBJECT_SPILLS,
                                                     .messages = serve_client }) &&
                     kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0) >= 0 &&
                     pthread_create(&t, NULL, neighbour, NULL) == 0 &&

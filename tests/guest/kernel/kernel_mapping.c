@@ -484,7 +484,7 @@ static void not_transactional(void)
     there[512] = 7;
     bool good = plain >= 0 && !e && place > 0 && here[512] == 7 && there[513] == 0;
     here[1024] = 8;
-    good &= there[1024] == 8 && kd_call4(KD_OBJECT_RECALL, plain, 0, 16, 3) == 0;
+    good &= there[1024] == 8 && kd_call4(KD_OBJECT_RECALL, plain, 0, 16, 0) == 0;
     tap_ok(good && there[512] == 7 && here[1024] == 8,
            "pages that no transaction guards lie at two addresses, too");
     good = kd_call3(KD_SPACE_DETACH, getpid(), plain, 0) == 0 && unmap((uint64_t)place) == -ENOENT;

@@ -23,7 +23,8 @@ void serve_page(struct kd_message *m)
     }
     bool known = m->word[1] < own.home_pages;
     struct kd_supply s = {.object = object, .source = known ? KD_SUPPLY_MEMORY : KD_SUPPLY_ZERO,
-                          .rights = KD_READ | KD_WRITE, .page = m->word[1], .count = 1,
+                          .rights = own.closed ? 0 : KD_READ | KD_WRITE, .page = m->word[1],
+                          .count = 1,
                           .memory = known ? home[m->word[1]] : NULL};
     long e = kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
     if (e == -ENOMEM)
@@ -44,10 +45,10 @@ static void take_runs(uint8_t *runs, uint64_t bytes)
     }
 }
 
-static long take_diff(const struct kd_message *m)
+static long take_view(uint64_t view, uint64_t token)
 {
     static uint8_t buffer[1 << 20];
-    struct kd_diff d = {.view = m->word[0], .token = m->token, .full_below = 0, .cursor = 0};
+    struct kd_diff d = {.view = view, .token = token, .full_below = 0, .cursor = 0};
     while (d.cursor != ~0ull) {
         d.buffer = buffer;
         d.buffer_bytes = sizeof buffer;
@@ -57,6 +58,16 @@ static long take_diff(const struct kd_message *m)
         take_runs(buffer, d.buffer_bytes);
     }
     return 0;
+}
+
+/* The changes of a transaction, and of its helpers (KD_MSG_COMMIT). */
+static long take_diff(const struct kd_message *m)
+{
+    long e = take_view(m->word[0], m->token);
+    for (unsigned v = 0; v < KD_VIEW_MAX && !e; v++)
+        if (m->word[4 + v / 64] >> v % 64 & 1)
+            e = take_view(v, m->token);
+    return e;
 }
 
 void serve_commit(struct kd_message *m)

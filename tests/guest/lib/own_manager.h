@@ -36,6 +36,7 @@ struct own_manager {
     uint64_t pages;                     /* of the object */
     uint64_t home_pages;                /* of `home`: those behind are all zero; 0: as many */
     uint32_t flags;                     /* KD_OBJECT_*, beside KD_OBJECT_TRANSACTIONAL */
+    bool closed;                        /* pages come without rights: each touch asks */
     bool (*messages)(struct kd_message *m); /* sees each first; true: the test has dealt with it */
 };
 

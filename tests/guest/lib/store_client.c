@@ -4,7 +4,7 @@
 enum { REOPEN_TRIES = 20000, REOPEN_STEP_MS = 5 };
 
 int client_port = -1;
-struct kd_message client_reply;
+_Thread_local struct kd_message client_reply;
 
 int client_connect(void)
 {

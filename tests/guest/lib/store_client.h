@@ -16,7 +16,7 @@
 #include "tap.h"
 
 extern int client_port;                 /* of the manager; -1: not found yet */
-extern struct kd_message client_reply;  /* the answer to the last request */
+extern _Thread_local struct kd_message client_reply; /* the answer to its last request */
 
 /* Finds the store manager; 0 or -errno. */
 int client_connect(void);

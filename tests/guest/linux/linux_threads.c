@@ -259,7 +259,7 @@ static void memory_goes_away_during_calls(void)
 {
     static volatile int stop;
     int ends[2], good = pipe(ends) == 0;
-    long faults = 0, port = syscall(KD_PORT_CREATE), own_faults = 0;
+    long faults = 0, port = syscall(KD_PORT_CREATE, 0), own_faults = 0;
     pthread_t t;
     shaky = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pthread_create(&t, NULL, shake, (void *)&stop);

@@ -52,7 +52,10 @@ static int home_commit(struct km_object *o, uint64_t view)
         }
     return 0;
 }
-static void home_clean(struct km_object *o, uint64_t page) { (void)o; (void)page; }
+static void home_clean(struct km_object *o, const uint64_t *pages, unsigned count)
+{
+    (void)o; (void)pages; (void)count;
+}
 
 static int side(void)
 {

@@ -37,6 +37,13 @@ void katydid_values(void)
         {"tkill", SYS_tkill, {1, 9}, -ESRCH},
         {NAMED(KD_HALT), {0}, -EPERM},
         {NAMED(KD_KERNEL_COMMAND_LINE), {r, 0}, -ERANGE},
+        {NAMED(KD_PORT_CREATE), {2}, -EINVAL},
+        {NAMED(KD_PORT_BELOW), {G(my_port), r, 0}, -EINVAL},
+        {NAMED(KD_PORT_BELOW), {G(my_port), r, 5}, -EINVAL},
+        {NAMED(KD_PORT_BELOW), {G(my_port), r, all}, -EINVAL},
+        {NAMED(KD_CALL_STATE), {0}, -ESRCH},
+        {NAMED(KD_CALL_STATE), {all}, -ESRCH},
+        {NAMED(KD_CALL_STATE), {huge | 1}, -ESRCH},
         {NAMED(KD_PORT_REPLY), {0, G(&message)}, -ESRCH},
         {NAMED(KD_PORT_REPLY), {all, G(&message)}, -ESRCH},
         {NAMED(KD_PORT_REPLY), {huge | 1, G(&message)}, -ESRCH},
@@ -64,11 +71,17 @@ void katydid_values(void)
         {NAMED(KD_OBJECT_INFO), {o, 0, huge, r}, -EINVAL},
         {NAMED(KD_OBJECT_PIN), {o, 7, 2, 1}, -EINVAL},
         {NAMED(KD_OBJECT_CLEANED), {o, 8, 1}, -EINVAL},
-        {NAMED(KD_LOCK_ANSWER), {o, 0, 128, 0}, -EINVAL},
-        {NAMED(KD_LOCK_ANSWER), {o, 0, 0, 1}, -EINVAL},
-        {NAMED(KD_LOCK_ANSWER), {o, 0, 0, huge}, -EINVAL},
-        {NAMED(KD_LOCK_ANSWER), {o, all, 0, 0}, -ESRCH},
-        {NAMED(KD_LOCK_ANSWER), {o, 0, 127, 0}, -ESRCH},
+        {NAMED(KD_OBJECT_READ), {o, 8, r, r}, -ENOENT},
+        {NAMED(KD_OBJECT_READ), {o, 0, my_base, r}, -EINVAL},
+        {NAMED(KD_OBJECT_RECALL), {o, 0, 1, 2}, -EINVAL},
+        {NAMED(KD_OBJECT_RECALL), {o, 0, 1, 8}, -EINVAL},
+        {NAMED(KD_OBJECT_RECALL), {o, 0, 1, huge}, -EINVAL},
+        {NAMED(KD_OBJECT_GRANT), {o, 0, 9, 1}, -EINVAL},
+        {NAMED(KD_OBJECT_GRANT), {o, 0, 1, 2}, -EINVAL},
+        {NAMED(KD_OBJECT_GRANT), {o, 0, 1, 4}, -EINVAL},
+        {NAMED(KD_OBJECT_GRANT), {o, 0, 1, huge}, -EINVAL},
+        {NAMED(KD_OBJECT_GRANT), {o, 0, 1, 1, all}, -ESRCH},
+        {NAMED(KD_TXN_RELEASE), {all, my_base, 1, 0}, -EBADF},
         {NAMED(KD_TXN_BEGIN), {r}, -ENOENT},
         {NAMED(KD_TXN_COMMIT), {r}, -ENOENT},
         {NAMED(KD_TXN_ABORT), {all}, -ENOENT},
@@ -199,7 +212,7 @@ void supply_structures(void)
     SUPPLY(s.source = 3);
     SUPPLY(s.source = ~0u);
     SUPPLY(s.source = KD_SUPPLY_READ);
-    SUPPLY(s.rights = 0);
+    SUPPLY(s.rights = 4);
     SUPPLY(s.rights = 2);
     SUPPLY(s.count = 0);
     SUPPLY(s.count = 9);
@@ -452,7 +465,7 @@ void linux_values(void)
         { "prlimit64", SYS_prlimit64, { all, 7, 0, r }, -ESRCH },
         { "prlimit64", SYS_prlimit64, { 0, KD_RLIMIT + KD_LIMITS, 0, r }, -EINVAL },
         { "prlimit64", SYS_prlimit64, { 0, KD_RLIMIT - 1, 0, r }, -EINVAL },
-        { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, 1, 5 }, -EINVAL },
+        { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, 1, KD_ADVISE_MEMORY + 1 }, -EINVAL },
         { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, huge, KD_ADVISE_DONT_NEED }, -EINVAL },
         { NAMED(KD_OBJECT_ADVISE), { G(my_port), 0, 1, 4 }, -EBADF },
         { "sched_getaffinity", SYS_sched_getaffinity, { 0, 7, r }, -EINVAL },

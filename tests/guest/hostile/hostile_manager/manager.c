@@ -34,7 +34,7 @@ static bool manager_start(void)
 {
     static const uint32_t flags[OBJECTS] = { KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS |
                                                  KD_OBJECT_NOTICES,
-                                             KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ASK, 0 };
+                                             KD_OBJECT_TRANSACTIONAL, 0 };
     int p = hostile_port = (int)CALL(KD_PORT_CREATE, 0);
     for (int i = 0; i < OBJECTS; i++) {
         struct kd_object_create c = { .port = p,
@@ -59,7 +59,8 @@ static struct kd_supply supply_of(const struct kd_message *m)
     bool is_large = m->word[0] == LARGE;
     return (struct kd_supply){ .object = (int)m->word[5],
                                .source = is_large ? KD_SUPPLY_MEMORY : KD_SUPPLY_ZERO,
-                               .rights = 3, .page = m->word[1], .count = 1, .csn = next_csn,
+                               .rights = m->word[0] == ASKING ? 0 : 3, .page = m->word[1],
+                               .count = 1, .csn = next_csn,
                                .memory = is_large ? large[m->word[1]] : NULL };
 }
 
@@ -91,7 +92,7 @@ static void answers_unasked(void)
             REFUSED(KD_TXN_SPILLED, view, token, 1, 1);
             REFUSED(KD_TXN_UNSPILL, view, token, large[0]);
             REFUSED(KD_VIEW_WAIT, view, large[0]);
-            REFUSED(KD_LOCK_ANSWER, objects[ASKING], token, view, 0);
+            REFUSED(KD_OBJECT_GRANT, objects[ASKING], view % SMALL_PAGES, 1, KD_READ, ~token);
         }
     for (uint64_t token = 0; token < 1u << 20; token += 4099)
         WANT(-ESRCH, KD_PORT_REPLY, token, &r);
@@ -130,7 +131,7 @@ static void answer_page(struct kd_message *m)
         BAD(-EINVAL, bad.count = ~0ull);
         BAD(-EINVAL, bad.count = pages - bad.page + 1);
         BAD(-EINVAL, bad.source = 3);
-        BAD(-EINVAL, bad.rights = 0);
+        BAD(-EINVAL, bad.rights = 4);
         BAD(-EINVAL, bad.rights = KD_WRITE);
         BAD(-ENOENT, bad.source = KD_SUPPLY_READ); /* no disk brought it */
         for (int i = 0; i < BAD_POINTERS; i++) {   /* contents that it does not have */
@@ -157,17 +158,18 @@ static void answer_page(struct kd_message *m)
 
 static void answer_lock(struct kd_message *m)
 {
-    long o = (long)m->word[4], view = (long)m->word[3];
+    long o = (long)m->word[5], page = (long)m->word[1], number = (long)m->word[6];
+    long rights = m->word[3] & KD_WRITE ? KD_READ | KD_WRITE : KD_READ;
     if (deed == LIES) {
-        REFUSED(KD_LOCK_ANSWER, o, m->token, view, 1);
-        REFUSED(KD_LOCK_ANSWER, o, m->token, view, -4096);
-        REFUSED(KD_LOCK_ANSWER, o, m->token, view + 1, 0);
-        REFUSED(KD_LOCK_ANSWER, o, m->token, KD_VIEW_MAX, 0);
-        REFUSED(KD_LOCK_ANSWER, o, m->token + 1, view, 0);
-        REFUSED(KD_LOCK_ANSWER, objects[LARGE], m->token, view, 0);
+        REFUSED(KD_OBJECT_GRANT, o, page, 1, KD_WRITE, number);
+        REFUSED(KD_OBJECT_GRANT, o, page, 1, -1, number);
+        REFUSED(KD_OBJECT_GRANT, o, page, 0, rights, number);
+        REFUSED(KD_OBJECT_GRANT, o, SMALL_PAGES, 1, rights, number);
+        REFUSED(KD_OBJECT_GRANT, o, page, 1, rights, number + 1);
+        REFUSED(KD_OBJECT_GRANT, objects[LARGE], page, 1, rights, number);
     }
-    WANT(0, KD_LOCK_ANSWER, o, m->token, view, 0);
-    if (deed == LIES) WANT(-ESRCH, KD_LOCK_ANSWER, o, m->token, view, -EIO);
+    WANT(0, KD_OBJECT_GRANT, o, page, 1, rights, number);
+    if (deed == LIES) WANT(-ESRCH, KD_OBJECT_GRANT, o, page, 1, rights, number);
 }
 
 /* Copies all that KD_TXN_DIFF tells to `to`; pages. */
@@ -329,8 +331,11 @@ int manager_role(void)
         if (CALL(KD_PORT_RECEIVE, hostile_port, &m, -1)) return MANAGER_WRONG + 1;
         enum kind kind = CALL_KIND;
         switch (m.kind) {
-        case (uint32_t)KD_MSG_PAGE: kind = m.word[0] == PLAIN ? PLAIN_KIND : PAGE_KIND; break;
-        case (uint32_t)KD_MSG_LOCK: kind = LOCK_KIND; break;
+        case (uint32_t)KD_MSG_PAGE:
+            kind = m.word[3] & KD_PAGE_HERE ? LOCK_KIND
+                   : m.word[0] == PLAIN     ? PLAIN_KIND
+                                            : PAGE_KIND;
+            break;
         case (uint32_t)KD_MSG_COMMIT: kind = COMMIT_KIND; break;
         case (uint32_t)KD_MSG_SPILL: kind = SPILL_KIND; break;
         case (uint32_t)KD_MSG_UNSPILL: kind = UNSPILL_KIND; break;

@@ -43,8 +43,8 @@ static void serve_page(const struct kd_message *m)
     for (unsigned i = KEPT; i < KD_PAGE_BYTES / 8; i++)
         page[i] = computed(m->word[0], m->word[1], i);
     struct kd_supply s = {.object = o->handle, .source = KD_SUPPLY_MEMORY, .count = 1,
-                          .rights = KD_READ | KD_WRITE, .page = m->word[1],
-                          .csn = o->csn[m->word[1]], .memory = page};
+                          .rights = m->word[0] == ASKED ? 0 : KD_READ | KD_WRITE,
+                          .page = m->word[1], .csn = o->csn[m->word[1]], .memory = page};
     call(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
 }
 
@@ -96,6 +96,17 @@ static void serve_commit(const struct kd_message *m, int which)
     }
 }
 
+static void serve_right(const struct kd_message *m)
+{
+    int o = objects[m->word[0]].handle;
+    asks++;
+    if (m->word[1] % 8 == 7 && asked_error)
+        kd_call6(KD_OBJECT_FAIL, o, (long)m->word[1], 1, asked_error, (long)m->word[6], 0);
+    else
+        kd_call6(KD_OBJECT_GRANT, o, (long)m->word[1], 1,
+                 m->word[3] & KD_WRITE ? KD_READ | KD_WRITE : KD_READ, (long)m->word[6], 0);
+}
+
 static void serve_call(const struct kd_message *m)
 {
     struct kd_message reply = {.handle = -1};
@@ -114,17 +125,17 @@ static void *manager(void *arg)
         struct kd_message m = {.buffer = buffers[which], .buffer_bytes = KD_PAGE_BYTES};
         if (call(KD_PORT_RECEIVE, at, (long)&m, -1)) return NULL;
         switch (m.kind) {
-        case (uint32_t)KD_MSG_PAGE: serve_page(&m); break;
+        case (uint32_t)KD_MSG_PAGE:
+            if (m.word[3] & KD_PAGE_HERE)
+                serve_right(&m);
+            else
+                serve_page(&m);
+            break;
         case (uint32_t)KD_MSG_CLEAN: serve_clean(); break;
         case (uint32_t)KD_MSG_COMMIT: serve_commit(&m, which == 2); break;
         case (uint32_t)KD_MSG_CREDIT_LOW:
             call(KD_CREDIT_GRANT, lent_port, (long)consumed, 0); /* 0: there are no more */
             consumed = 0;
-            break;
-        case (uint32_t)KD_MSG_LOCK:
-            asks++;
-            kd_call4(KD_LOCK_ANSWER, objects[m.word[0]].handle, (long)m.token, (long)m.word[3],
-                     m.word[1] % 8 == 7 ? -asked_error : 0);
             break;
         default:
             if (!(m.kind & KD_MSG_KERNEL)) serve_call(&m);
@@ -151,7 +162,6 @@ int start_manager(int attach)
                                       .name = "stress",
                                       .pages = objects[i].pages,
                                       .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_NOTICES };
-        if (i == ASKED) c.flags |= KD_OBJECT_ASK;
         objects[i].handle = (int)call(KD_OBJECT_CREATE, (long)&c, 0, 0);
         if (objects[i].handle < 0) return 0;
         if (attach && call(KD_SPACE_ATTACH, getpid(), objects[i].handle, 3)) return 0;

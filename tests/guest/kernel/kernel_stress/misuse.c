@@ -150,7 +150,8 @@ int nonsense(void)
         case 0: bad |= call(KD_TXN_PUBLISH, (long)&p, 1, 0) == 0; break;
         case 1: bad |= call(KD_TXN_REFUSE, (long)v, (long)token, EIO) == 0; break;
         case 2:
-            bad |= kd_call4(KD_LOCK_ANSWER, objects[ASKED].handle, (long)token, (long)v, 0) == 0;
+            bad |= kd_call6(KD_OBJECT_GRANT, objects[ASKED].handle, (long)v % FEW, 1, KD_READ,
+                            1 << 30 | (long)token, 0) == 0;
             break;
         case 3: bad |= call(KD_OBJECT_CLEANED, (int)v, (long)token, 3) == 0 && v > 20; break;
         case 4: bad |= call(KD_VIEW_WAIT, (long)v, (long)mask, 0) == 0 && v >= KD_VIEW_MAX; break;

@@ -1,0 +1,68 @@
+/* call_private.h - what call.c and locus.c share: the slots of calls. */
+#ifndef KERNEL_CALL_PRIVATE_H
+#define KERNEL_CALL_PRIVATE_H
+
+#include "message/port.h"
+#include "process/handle.h"
+
+/* A thread has at most one slot, and at most one ORPHAN of others in its hands. */
+enum { CALLS_MAX = 2 * THREADS_MAX, STATE_BITS = 4, SLOT_BITS = 16 };
+enum { DEPTH_MAX = 16 };         /* calls in calls: walks over them are as long */
+_Static_assert(CALLS_MAX <= 1 << SLOT_BITS, "a slot's number fits into its word");
+#define STATE_MASK ((1ull << STATE_BITS) - 1)
+#define SEQUENCE_ONE (1ull << (STATE_BITS + SLOT_BITS))
+
+enum call_state {
+    CALL_IDLE, CALL_QUEUED, CALL_TAKEN, CALL_DELIVERED, CALL_ANSWERING, CALL_ANSWERED, CALL_ORPHAN,
+};
+
+struct call {
+    struct item item;            /* an ITEM_CALL's home */
+    uint64_t word;               /* atomic: sequence, slot, state */
+    struct thread *caller;       /* whose slot it is */
+    struct thread *servant;      /* who was given it last; NULL: nobody yet */
+    unsigned depth;              /* in how many calls it is made */
+    uint64_t pid;                /* the caller's */
+    struct process *server;      /* compared only: who may answer */
+    struct port *port;           /* the caller's reference; others only compare it */
+    int error;                   /* of an answer that the kernel gave, or 0 */
+    bool laden;                  /* there are data or a handle */
+    struct kd_message message;   /* the request, then the answer */
+    struct frame *data;          /* kernel copy of the data of either, or NULL (data_in) */
+    uint64_t data_bytes;
+    struct handle_slot passed;  /* the handle that travels with either */
+    struct process *payer;       /* of the data's memory, with a reference; NULL: none */
+    uint64_t forsaken;  /* atomic: token of the last call that was sent when its port died */
+    uint64_t cut;       /* atomic: token of the last call whose locus went away meanwhile */
+    struct call *next_free;
+};
+
+extern struct lock calls_lock;
+
+HOT uint64_t call_token(const struct call *c)
+{
+    return __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) & ~STATE_MASK;
+}
+
+/* call_set stores a state without a look at the old one: only where nobody else can change it at
+ * this moment. */
+HOT void call_set(struct call *c, uint64_t token, enum call_state state)
+{
+    __atomic_store_n(&c->word, token | state, __ATOMIC_RELEASE);
+}
+
+HOT bool call_move(struct call *c, uint64_t token, enum call_state from, enum call_state to)
+{
+    uint64_t expected = token | from;
+    return __atomic_compare_exchange_n(&c->word, &expected, token | to, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+/* The calling thread serves nothing from now on, and acts for itself. */
+void locus_home(struct thread *me);
+/* Ends the caller's wait. False: the answer is there after all. */
+bool call_abandon(struct call *c, uint64_t token);
+/* The locus of the caller's call went away. True: nobody had the call yet, it is off. */
+bool call_told(struct call *c, uint64_t token);
+
+#endif

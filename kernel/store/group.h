@@ -1,0 +1,28 @@
+/* group.h - what a view knows of a commit through stacked managers (stack.c). */
+#ifndef KERNEL_GROUP_H
+#define KERNEL_GROUP_H
+
+#include "store/vmask.h"
+
+struct port;
+struct view;
+
+enum { ENLISTED_MAX = 4 };
+
+struct view_group {
+    struct port *asked;      /* where its question is; it stays while nobody has answered */
+    struct port *other[ENLISTED_MAX - 1]; /* enlisted before; references. View lock */
+    unsigned other_count;
+    /* of a transaction that commits; graph lock, but for `rank`, which is the owner thread's */
+    struct vmask helpers;
+    unsigned again;          /* helpers began anew for this question */
+    uint64_t arrival;        /* of the question at its port */
+    /* of a helper */
+    struct view *of;         /* the transaction that it helps, or NULL */
+    bool joined;             /* it is frozen, and goes where that goes */
+    unsigned rank;           /* its manager's, whose objects it cannot write; 0: it is none */
+    const struct port *port; /* its manager's; compared only */
+    uint64_t token;          /* of the question that it works on */
+};
+
+#endif

@@ -1,0 +1,194 @@
+/*
+ * recall.c - managers call rights back, and views give theirs up (recall.md).
+ *
+ * RE1  A page that is called back is closed to newcomers, who ask. Who uses it goes on, and may
+ *      come again until its end.
+ * RE2  A view that uses such a page is in `users` of its object, noted in the section that saw it
+ *      (as OWED is), until its end.
+ * RE3  Who was given a right and has not used it yet counts as a user: a recall never comes first.
+ *
+ * Locks: leaf, view, graph.
+ */
+#include "store/evict.h"
+#include "store/object_private.h"
+#include "store/wait.h"
+
+struct recall {
+    unsigned take;           /* KD_READ, KD_WRITE */
+    bool drop;
+    uint64_t given;          /* slots of the leaf to which views were given a right (RE3) */
+    uint64_t used;           /* pages */
+    struct vmask users;
+    struct unmap u;
+};
+
+/* user_note makes the view's end tell o's manager (RE2). View locked. */
+static void user_note(struct view *v, struct object *o)
+{
+    lock_acquire(&graph_lock);
+    vmask_set(&o->recalled.users, v->id);
+    lock_release(&graph_lock);
+    if (!v->owed.recalled)
+        __atomic_fetch_add(&view_ends_watched, 1, __ATOMIC_SEQ_CST);
+    v->owed.recalled = true;
+}
+
+/* given_now tells whether the view was given one of the rights, and has not used it (RE3). Leaf
+ * locked. */
+static bool given_now(const struct page_wait *w, const struct leaf *l, unsigned slot, unsigned take)
+{
+    return w->leaf == l && w->done && w->view && w->rights & take &&
+           (w->slot == slot || w->slots >> slot & 1);
+}
+
+/* recall_view takes the view's right to the page, unless its transaction uses it. True: that is a
+ * user. Leaf and view locked. */
+static bool recall_view(struct recall *r, struct leaf *l, unsigned slot, struct view *v)
+{
+    struct page *p = &l->pages[slot];
+    vaddr_t at = page_address(l, slot);
+    bool none = r->take & KD_READ, idle = v->state == VIEW_IDLE || v->txn.untouched;
+    bool transactional = l->object->flags & KD_OBJECT_TRANSACTIONAL;
+    pte_t e = right_at(v, at);
+    if (transactional && (v->snapshot_rights || v->state == VIEW_FREE))
+        return false; /* no right */
+    bool uses = transactional && !idle &&
+                ((right_used(e) && (none || p->writer == v->id)) ||
+                 given_now(&v->supply, l, slot, r->take));
+    if (!uses && (none || !transactional)) {
+        if (!transactional || idle)
+            right_take(v, p, at, &r->u.debt);
+        else
+            uses = !right_take_unused(v, p, at, &r->u.debt);
+    } else if (!uses && p->writer == v->id) {
+        p->writer = WRITER_NONE; /* it keeps a shared right */
+    }
+    if (uses && none)
+        right_owe(v, at);
+    if (uses)
+        user_note(v, l->object);
+    return uses;
+}
+
+static void recall_page(struct recall *r, struct leaf *l, unsigned slot)
+{
+    struct page *p = &l->pages[slot];
+    struct vmask may = p->mask;
+    bool used = false;
+    if (r->given >> slot & 1)
+        list_each(const struct page_wait, w, &l->waits, link)
+            if (given_now(w, l, slot, r->take))
+                vmask_set(&may, w->view->id);
+    p->closed |= (uint8_t)(r->take << CLOSED_RECALLED); /* RE1 */
+    views_each_locked(v, &may)
+        if (recall_view(r, l, slot, v)) {
+            vmask_set(&r->users, v->id);
+            used = true;
+        }
+    if (!(l->object->flags & KD_OBJECT_TRANSACTIONAL))
+        p->flags &= (uint8_t)~PAGE_MAPPED_WRITE;
+    if (!used)
+        p->closed = (uint8_t)((p->closed & ~(r->take << CLOSED_RECALLED)) | r->take);
+    r->used += used;
+    waiters_wake(p);
+}
+
+static unsigned leaf_recall(struct leaf *l, unsigned slot, unsigned end, void *arg)
+{
+    struct recall *r = arg;
+    uint64_t used = r->used;
+    unsigned first = slot;
+    lock_acquire(&l->lock);
+    r->given = 0;
+    list_each(const struct page_wait, w, &l->waits, link)
+        if (w->done)
+            r->given |= 1ull << w->slot | w->slots;
+    for (end = leaf_portion(l, slot, end); slot < end; slot++)
+        recall_page(r, l, slot);
+    unmap_end(&r->u);
+    lock_release(&l->lock);
+    long gone = 0;
+    if (r->drop && r->used == used)
+        (void)evict_now(l, first, end, &gone);
+    return end;
+}
+
+OBJECT_CALL(kd_object_recall, 0)
+{
+    struct recall r = {.take = CLOSED_ALL & ~(unsigned)a[3], .drop = a[3] & KD_RECALL_DROP,
+                       .u.frames = LIST_INIT(r.u.frames)};
+    if (!range_ok(o, a[1], a[2]) || (a[3] & ~(uint64_t)KD_RECALL_DROP && a[3] != KD_READ))
+        return -EINVAL;
+    leaves_in(o, a[1], a[1] + a[2], leaf_recall, &r);
+    if (a[4] && copy_to_user(a[4], &r.users, sizeof r.users))
+        return -EFAULT;
+    return (long)r.used;
+}
+
+/* user_gone takes the view out of an object's users, and tells the manager if it was the last. */
+static void user_gone(struct object *o, void *view)
+{
+    const struct view *v = view;
+    lock_acquire(&graph_lock);
+    bool last = vmask_test(&o->recalled.users, v->id) && vmask_only(&o->recalled.users, v->id);
+    vmask_clear(&o->recalled.users, v->id);
+    lock_release(&graph_lock);
+    if (last && !o->dead)
+        port_post(o->port, &o->recalled.item);
+}
+
+void recall_user_gone(struct view *v)
+{
+    if (!v->owed.recalled)
+        return;
+    v->owed.recalled = false; /* it is IDLE: nobody sets it */
+    __atomic_fetch_sub(&view_ends_watched, 1, __ATOMIC_SEQ_CST);
+    object_for_each(user_gone, v);
+}
+
+/* ---- a view gives rights up ---- */
+
+struct release { struct view *view; bool none; long stored; };
+
+static unsigned leaf_release(struct leaf *l, unsigned slot, unsigned end, void *arg)
+{
+    struct release *r = arg;
+    struct view *v = r->view;
+    struct debt debt = {0};
+    lock_acquire(&l->lock);
+    lock_acquire(&v->lock);
+    bool may = v->state == VIEW_ACTIVE && v->process == process_this() && !v->snapshot_rights;
+    for (; may && slot < end; slot++) {
+        struct page *p = &l->pages[slot];
+        pte_t e = right_at(v, page_address(l, slot));
+        if (e & PTE_COPY)
+            r->stored++;
+        else if (e && r->none)
+            right_take(v, p, page_address(l, slot), &debt);
+        else if (p->writer == v->id)
+            p->writer = WRITER_NONE;
+        waiters_wake(p);
+    }
+    lock_release(&v->lock);
+    right_pay(&debt);
+    lock_release(&l->lock);
+    return end;
+}
+
+HANDLE_CALL(kd_txn_release, struct view *v, HANDLE_VIEW, 0, 0)
+{
+    uint32_t rights;
+    struct object *o = object_at(process_this(), a[1], &rights);
+    struct release r = {.view = v, .none = a[3] == 0};
+    uint64_t page = o ? (a[1] - o->base) >> PAGE_SHIFT : 0;
+    if (!o)
+        return -ENOENT;
+    bool ok = range_ok(o, page, a[2]) && (a[3] & ~(uint64_t)KD_READ) == 0 &&
+              o->flags & KD_OBJECT_TRANSACTIONAL;
+    if (ok) {
+        leaves_in(o, page, page + a[2], leaf_release, &r);
+        view_wake_waiters(v); /* they look again */
+    }
+    object_put(o);
+    return ok ? r.stored : -EINVAL;
+}

@@ -1,0 +1,54 @@
+/*
+ * recall.h - questions of faults to managers, for pages and for rights to them, and the answers
+ * (page.c); rights that are called back (recall.c).
+ */
+#ifndef KERNEL_RECALL_H
+#define KERNEL_RECALL_H
+
+#include "message/port.h"
+#include "store/page.h"
+
+/* struct page_wait: a fault that waits for its page, or for a right to it. Once it was given a
+ * right, it stays in the list until it has used it, or has gone. */
+struct page_wait {
+    struct list link;        /* leaf->waits */
+    struct leaf *leaf;       /* while it is in the list; leaf lock */
+    struct thread *thread;
+    struct view *view;       /* NULL: no transaction's; it is given its right and forgotten */
+    uint64_t slots;          /* other pages for which it was given the same */
+    uint32_t number;         /* of its own question to the manager; 0: another thread asked */
+    int error;
+    uint8_t slot, rights;    /* rights: given to it */
+    bool done;
+    struct item item;        /* the PAGE message */
+};
+
+/* page_request asks the manager for a page, or more behind it, or for a right, and waits. Leaf
+ * locked on entry, not on return. 0: look again; -errno of the manager; -EINTR: killed, doomed;
+ * -ETIMEDOUT. */
+must_check int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned access,
+                            uint64_t pages, uint64_t deadline_ns);
+static inline void page_wait_init(struct page_wait *w, struct view *v)
+{
+    list_init(&w->link);
+    list_init(&w->item.link);
+    w->item.queued = false;
+    w->leaf = NULL;
+    w->view = v;
+    w->slots = w->rights = 0;
+}
+/* page_wait_over: the fault goes on or ends, and is in no list any more. Leaf locked. */
+static inline void page_wait_over(struct page_wait *w)
+{
+    list_remove(&w->link);
+    w->leaf = NULL;
+    w->slots = 0;
+}
+/* recall_user_gone: the view's transaction is over, and managers hear it that call back what it
+ * used. */
+void recall_user_gone(struct view *v);
+/* for ports (item_uses): PAGE was delivered, or cannot be */
+void page_item_taken(struct item *i, struct notice *n);
+void page_item_lost(struct notice *n, int error);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * manager_below.c - managers that stand on others: what they keep of their clients' transactions is
+ * committed with those (km_below; kernel/store/stack.md).
+ *
+ * Commits come to a port and a thread of their own, since a helper may wait for locks of clients
+ * that need a page of ours: pages are supplied meanwhile.
+ */
+#include <errno.h>
+
+#include "katydid/call.h"
+#include "manager_private.h"
+#include "pstore_private.h"
+
+/* ---- pages: read below in a snapshot ---- */
+
+static int page_read(void *arg)
+{
+    struct km_request *r = arg;
+    r->object->ops->page(r);
+    return 0;
+}
+
+static void page_below(struct km_request *r)
+{
+    int e = ps_transaction_opt(page_read, r, &(struct ps_options){.isolation = PS_SNAPSHOT});
+    if (e < 0) km_fail(r, e == -ENOMEM ? ENOMEM : EIO);
+}
+
+/* ---- commits: in a helper ---- */
+
+/* The objects that one view of the transaction changed are told of it. */
+static int commit_view(uint64_t view, uint64_t token)
+{
+    struct km_object *changed = NULL;
+    manager.tokens[view] = token;
+    long r = manager_changed(view, token, &changed);
+    for (struct km_object *o = changed; o; o = o->next_changed) {
+        if (r == 0 && o->ops->commit) r = o->ops->commit(o, view);
+        object_done(o);
+    }
+    return (int)r;
+}
+
+static int help(void *arg)
+{
+    const struct kd_message *m = arg;
+    int r = commit_view(m->word[0], m->token);
+    for (unsigned v = 0; r == 0 && v < KD_VIEW_MAX; v++)
+        if (m->word[4 + v / 64] >> v % 64 & 1) r = commit_view(v, m->token);
+    return r;
+}
+
+static void commit_below(const struct kd_message *m)
+{
+    struct ps_options options = {.helps = (uint32_t)m->word[0] + 1, .helps_token = m->token};
+    if (m->word[0] >= KD_VIEW_MAX) return;
+    int r = ps_transaction_opt(help, (void *)m, &options);
+    /* if it is over, this finds nothing */
+    if (r) kd_call3(KD_TXN_REFUSE, (long)m->word[0], (long)m->token, r < 0 ? -r : EIO);
+}
+
+int km_below(const char *name)
+{
+    if (!name || manager.port >= 0 || manager.commits >= 0) return -EINVAL;
+    long found = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
+    long p = found < 0 ? found : kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    int below = (int)found;
+    long r = p < 0 ? p : kd_call3(KD_PORT_BELOW, p, (long)&below, 1);
+    if (found >= 0) kd_call3(KD_HANDLE_CLOSE, found, 0, 0);
+    if (p >= 0 && r < 0) kd_call3(KD_HANDLE_CLOSE, p, 0, 0);
+    if (r < 0) return (int)r;
+    manager.commits = (int)p;
+    manager.commit_below = commit_below;
+    manager.page_below = page_below;
+    manager.read_at = tx_read_at;
+    return 0;
+}

@@ -1,0 +1,78 @@
+/* manager_private.h - what the halves of a manager's side share: its objects (manager.c), and the
+ * messages that it serves (manager_serve.c), and the store that has started it (kept.c). */
+#ifndef MANAGER_PRIVATE_H
+#define MANAGER_PRIVATE_H
+
+#include <stddef.h>
+
+#include "katydid/abi.h"
+#include "manager.h"
+
+enum { CALL_OPEN = 1, CALL_USER };      /* what clients ask; CALL_USER: word0 the object's number */
+#define NO_OBJECT (~0ull)
+
+struct km_object {
+    uint64_t number;                    /* place in the table, and how many there were before */
+    int users;                          /* KO1; 0: it is free */
+    int handle, flags;
+    uint64_t base, pages;
+    uint64_t cleaned_from;              /* the page behind the one offered last, of the cleaner's */
+    const struct km_ops *ops;
+    void *user;
+    struct km_object *next_changed;     /* by the commit that is answered */
+    char name[KD_NAME_MAX];
+};
+
+extern struct manager {
+    int port, calls;                    /* handles; -1: there is no object yet */
+    struct km_object *objects[KM_OBJECTS_MAX];
+    uint64_t tokens[KD_VIEW_MAX];       /* of the commit that a view waits for */
+    /* of a manager that stands on others (manager_below.c): a port for commits, or -1; how it is
+     * asked; in a snapshot, the state that it sees */
+    int commits;
+    void (*commit_below)(const struct kd_message *m);
+    void (*page_below)(struct km_request *r);
+    uint64_t (*read_at)(void);
+} manager;
+
+static inline void object_done(struct km_object *o)
+{
+    __atomic_fetch_sub(&o->users, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The object with this number, or at this place; NULL: it has ended, or never was. Until
+ * object_done it stays what it is (KO1). */
+static inline struct km_object *object_of(uint64_t number)
+{
+    unsigned at = number & 0xffff;
+    struct km_object *o = at < KM_OBJECTS_MAX ? manager.objects[at] : NULL;
+    if (!o) return NULL;
+    __atomic_fetch_add(&o->users, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&o->number, __ATOMIC_SEQ_CST) == number) return o;
+    object_done(o);
+    return NULL;
+}
+
+static inline struct km_object *object_at(unsigned at)
+{
+    struct km_object *o = manager.objects[at];
+    return o ? object_of(__atomic_load_n(&o->number, __ATOMIC_SEQ_CST)) : NULL;
+}
+
+/* The objects that the view changed go in front of *list, each with a use; for one at a time. */
+long manager_changed(uint64_t view, uint64_t token, struct km_object **list);
+
+/* km_create with a place: then no name is published. */
+int object_create(const char *name, uint64_t base, uint64_t pages, int flags,
+                  const struct km_ops *ops, void *user, struct km_object **out);
+
+/* km_open and km_call, by the manager's name, or, if that is NULL, with a port that is known. */
+void *client_open(const char *manager, int known, const char *object, int flags);
+int client_ask(const char *manager, int known, const char *object, void *message, int bytes);
+
+/* kept.c: tells the store that its container is served from now on; 0 also if there is none. */
+int kept_begin(void);
+/* container.c: a handle of the port of the program that serves it; -ENOTCONN: none does. */
+int container_kept_port(const struct ps_container *c);
+
+#endif

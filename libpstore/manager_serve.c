@@ -1,0 +1,396 @@
+/*
+ * manager_serve.c - a manager's threads: what the kernel says of its objects, and what clients say.
+ *
+ * Work, that is pages, questions and commits, may wait for memory or for other managers. Cleaning
+ * makes memory, so a thread must be there for it at any time:
+ *
+ * KO2  Of the threads that receive from the kernel, `workers` at most do work. The one that is left
+ *      keeps what is to be done for the first that is ready (held), and cleans.
+ *
+ * Commits are answered, and pages offered for cleaning, one at a time.
+ *
+ * Locks: commit_lock, clean_lock; held_lock for the list.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "katydid/call.h"
+#include "manager_private.h"
+
+#define DIFF_BYTES (64u << 10)
+#define STACK_BYTES (32u << 10)
+enum { INFO_PAGES = 256, CLEAN_AT_ONCE = 256, HELD_MAX = 256 };
+
+static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t clean_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct { struct kd_message messages[HELD_MAX]; unsigned first, count; } held;
+static int working, workers;            /* atomic */
+static uint64_t last_csn;               /* commit_lock */
+
+/* ---- pages and questions ---- */
+
+static void on_page(const struct kd_message *m)
+{
+    struct km_object *o = object_of(m->word[0]);
+    if (!o) return;
+    int here = (m->word[3] & KD_PAGE_HERE) != 0;
+    struct km_request r = { .object = o, .user = o->user, .page = m->word[1],
+                            .count = m->word[2] && !here ? m->word[2] : 1,
+                            .access = (int)m->word[3] & (KD_READ | KD_WRITE),
+                            .view = m->word[4], .token = m->word[6] };
+    void (*policy)(struct km_request *) = here ? o->ops->lock : o->ops->page;
+    if (policy && !here && manager.page_below)
+        manager.page_below(&r);
+    else if (policy)
+        policy(&r);
+    else if (here)
+        km_grant(&r);
+    else
+        km_zero(&r);
+    object_done(o);
+}
+
+static void on_recalled(const struct kd_message *m)
+{
+    struct km_object *o = object_of(m->word[0]);
+    if (o && o->ops->recalled) o->ops->recalled(o);
+    if (o) object_done(o);
+}
+
+/* ---- commits ---- */
+
+/* The objects of the runs, each with a use, go in front of `list`. */
+static struct km_object *runs_objects(struct km_object *list, const uint8_t *runs, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        struct kd_run run;
+        memcpy(&run, runs + at, sizeof(run));
+        at += sizeof(run) + ((run.bytes + 7u) & ~7u);
+        struct km_object *o = list, *changed;
+        while (o && o->number != run.cookie) o = o->next_changed;
+        if (o || !(changed = object_of(run.cookie))) continue;
+        changed->next_changed = list;
+        list = changed;
+    }
+    return list;
+}
+
+long manager_changed(uint64_t view, uint64_t token, struct km_object **list)
+{
+    static uint8_t buffer[DIFF_BYTES]; /* commit_lock */
+    struct kd_diff d = {.view = view, .token = token};
+    while (d.cursor != ~0ull) {
+        d.buffer = buffer;
+        d.buffer_bytes = sizeof(buffer);
+        long r = kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
+        if (r < 0) return r;
+        *list = runs_objects(*list, buffer, d.buffer_bytes);
+    }
+    return 0;
+}
+
+static void on_commit(const struct kd_message *m)
+{
+    struct km_object *changed = NULL;
+    uint64_t view = m->word[0];
+    if (view >= KD_VIEW_MAX) return;
+    pthread_mutex_lock(&commit_lock);
+    manager.tokens[view] = m->token;
+    long r = m->word[1] ? manager_changed(view, m->token, &changed) : 0;
+    for (struct km_object *o = changed; o; o = o->next_changed) {
+        if (r == 0 && o->ops->commit) r = o->ops->commit(o, view);
+        object_done(o);
+    }
+    if (r < 0) {
+        kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, -r);
+    } else {
+        struct kd_publish p = {.view = view, .token = m->token, .csn = ++last_csn};
+        kd_call3(KD_TXN_PUBLISH, (long)&p, 1, 0);
+    }
+    pthread_mutex_unlock(&commit_lock);
+}
+
+/* ---- cleaning ---- */
+
+static void clean_named(const struct kd_page_name *names, uint64_t count)
+{
+    uint64_t pages[CLEAN_AT_ONCE];
+    for (uint64_t i = 0, n; i < count; i += n) {
+        struct km_object *o = object_of(names[i].cookie);
+        for (n = 0; i + n < count && names[i + n].cookie == names[i].cookie; n++)
+            pages[n] = names[i + n].page;
+        if (o && o->ops->clean) o->ops->clean(o, pages, (unsigned)n);
+        if (o) object_done(o);
+    }
+}
+
+/* Dirty pages of the range are offered to the object's policy, `most` of them at most; how many. */
+static uint64_t range_clean(struct km_object *o, uint64_t from, uint64_t count, uint64_t most)
+{
+    uint64_t pages[INFO_PAGES], offered = 0;
+    for (uint64_t done = 0, n; done < count && offered < most; done += n) {
+        uint8_t bits[INFO_PAGES];
+        unsigned dirty = 0;
+        n = count - done < INFO_PAGES ? count - done : INFO_PAGES;
+        if (km_resident(o, from + done, n, bits) < 0) break;
+        for (uint64_t p = 0; p < n && offered + dirty < most; p++)
+            if (bits[p] & KD_PAGE_DIRTY) pages[dirty++] = from + done + p;
+        if (dirty) o->ops->clean(o, pages, dirty);
+        if (dirty) o->cleaned_from = (pages[dirty - 1] + 1) % o->pages;
+        offered += dirty;
+    }
+    return offered;
+}
+
+/* Any dirty pages: those first that lie behind the ones that were offered last. Once round. */
+static uint64_t object_clean(struct km_object *o, uint64_t wanted)
+{
+    uint64_t from = o->cleaned_from;
+    uint64_t offered = range_clean(o, from, o->pages - from, wanted);
+    return offered + range_clean(o, 0, from, wanted - offered);
+}
+
+/* The kernel's list says what is to go first. While memory is not short there is none, and too much
+ * is dirty of some object. */
+static void clean_some(uint64_t wanted)
+{
+    struct kd_page_name names[CLEAN_AT_ONCE];
+    long n = kd_call3(KD_CLEAN_LIST, (long)names,
+                      wanted < CLEAN_AT_ONCE ? (long)wanted : CLEAN_AT_ONCE, 0);
+    if (n > 0) clean_named(names, (uint64_t)n);
+    for (unsigned i = 0; n == 0 && wanted > 0 && i < KM_OBJECTS_MAX; i++) {
+        struct km_object *o = object_at(i);
+        if (o && o->ops->clean) wanted -= object_clean(o, wanted);
+        if (o) object_done(o);
+    }
+}
+
+/* Who finds another thread cleaning leaves it to that one. */
+static void on_clean(uint64_t wanted)
+{
+    static uint64_t most;
+    static unsigned asked;
+    unsigned seen;
+    __atomic_store_n(&most, wanted, __ATOMIC_SEQ_CST);
+    if (__atomic_fetch_add(&asked, 1, __ATOMIC_SEQ_CST)) return;
+    pthread_mutex_lock(&clean_lock);
+    do {
+        seen = __atomic_load_n(&asked, __ATOMIC_SEQ_CST);
+        clean_some(__atomic_load_n(&most, __ATOMIC_SEQ_CST));
+    } while (!__atomic_compare_exchange_n(&asked, &seen, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    pthread_mutex_unlock(&clean_lock);
+}
+
+int km_clean(struct km_object *o, uint64_t page, uint64_t count)
+{
+    if (count == 0 || page >= o->pages || count > o->pages - page || !o->ops->clean) return -EINVAL;
+    pthread_mutex_lock(&clean_lock);
+    uint64_t from = o->cleaned_from;
+    range_clean(o, page, count, count);
+    o->cleaned_from = from;
+    pthread_mutex_unlock(&clean_lock);
+    return 0;
+}
+
+/* ---- notices ---- */
+
+static void on_gone(const struct kd_message *m)
+{
+    for (unsigned i = 0; i < KM_OBJECTS_MAX; i++) {
+        struct km_object *o = object_at(i);
+        if (o && o->ops->gone) o->ops->gone(o, m->word[0], (int)m->word[1]);
+        if (o) object_done(o);
+    }
+}
+
+/* Credits are the process's: the first object that has a policy for them answers. */
+static void on_credit_low(void)
+{
+    for (unsigned i = 0, told = 0; i < KM_OBJECTS_MAX && !told; i++) {
+        struct km_object *o = object_at(i);
+        if (o && o->ops->credit_low) o->ops->credit_low(o), told = 1;
+        if (o) object_done(o);
+    }
+}
+
+/* ---- threads ---- */
+
+static void work(const struct kd_message *m)
+{
+    switch (m->kind) {
+    case (uint32_t)KD_MSG_PAGE: on_page(m); return;
+    case (uint32_t)KD_MSG_RECALLED: on_recalled(m); return;
+    case (uint32_t)KD_MSG_COMMIT: on_commit(m); return;
+    case (uint32_t)KD_MSG_VIEW_GONE: on_gone(m); return;
+    case (uint32_t)KD_MSG_CREDIT_LOW: on_credit_low(); return;
+    default: return;
+    }
+}
+
+/* False: too much is kept already. */
+static int held_keep(const struct kd_message *m)
+{
+    pthread_mutex_lock(&held_lock);
+    int room = held.count < HELD_MAX;
+    if (room) held.messages[(held.first + held.count) % HELD_MAX] = *m;
+    __atomic_store_n(&held.count, held.count + (unsigned)room, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&held_lock);
+    return room;
+}
+
+static int held_take(struct kd_message *m)
+{
+    pthread_mutex_lock(&held_lock);
+    int some = held.count > 0;
+    if (some) *m = held.messages[held.first];
+    held.first = (held.first + (unsigned)some) % HELD_MAX;
+    __atomic_store_n(&held.count, held.count - (unsigned)some, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&held_lock);
+    return some;
+}
+
+static int working_more(int by) { return __atomic_add_fetch(&working, by, __ATOMIC_SEQ_CST); }
+
+/* Works off what is kept, while there are not too many at work (KO2). Who kept the last of it, or
+ * ended the work before, looks here behind that: one of them sees it. */
+static void held_work(void)
+{
+    struct kd_message m;
+    while (__atomic_load_n(&held.count, __ATOMIC_SEQ_CST) > 0 &&
+           __atomic_load_n(&working, __ATOMIC_SEQ_CST) < workers) {
+        if (working_more(1) <= workers)
+            while (held_take(&m)) work(&m);
+        working_more(-1);
+    }
+}
+
+static void on_kernel(const struct kd_message *m)
+{
+    if (m->kind == (uint32_t)KD_MSG_CLEAN) {
+        on_clean(m->word[0] ? m->word[0] : 1);
+        return;
+    }
+    if (working_more(1) <= workers || !held_keep(m)) work(m);
+    working_more(-1);
+    held_work();
+}
+
+/* What `clean` needs of its thread's stack is there before memory is short. */
+static __attribute__((noinline)) void stack_have(void)
+{
+    volatile char stack[STACK_BYTES];
+    for (size_t at = 0; at < sizeof(stack); at += KM_PAGE_BYTES / 2) stack[at] = 0;
+}
+
+static void *serve_kernel(void *unused)
+{
+    (void)unused;
+    struct kd_message m = {.handle = -1};
+    stack_have();
+    long r;
+    while ((r = kd_call3(KD_PORT_RECEIVE, manager.port, (long)&m, -1)) >= 0) on_kernel(&m);
+    return (void *)r;
+}
+
+static void *serve_commits(void *unused)
+{
+    (void)unused;
+    struct kd_message m = {.handle = -1};
+    long r;
+    while ((r = kd_call3(KD_PORT_RECEIVE, manager.commits, (long)&m, -1)) >= 0)
+        if (m.kind == (uint32_t)KD_MSG_COMMIT)
+            manager.commit_below(&m);
+        else
+            on_kernel(&m);
+    return (void *)r;
+}
+
+/* ---- what clients say ---- */
+
+static struct km_object *object_named(const char *name)
+{
+    for (unsigned i = 0; i < KM_OBJECTS_MAX; i++) {
+        struct km_object *o = object_at(i);
+        if (o && strcmp(o->name, name) == 0) return o;
+        if (o) object_done(o);
+    }
+    return NULL;
+}
+
+/* The caller of this message gets the object, and its address. */
+static int open_for(const struct kd_message *m, struct km_object *o, struct kd_message *reply)
+{
+    int flags = m->word[0] & KM_WRITE ? KM_READ | KM_WRITE : KM_READ;
+    if (flags & ~o->flags & KM_WRITE) return -EACCES;
+    reply->word[0] = o->base;
+    reply->word[1] = o->number;
+    if (!m->word[0]) return 0; /* km_call only wants the number */
+    long r = kd_call3(KD_SPACE_ATTACH, (long)m->process, o->handle,
+                      KD_RIGHT_READ | (flags & KM_WRITE ? KD_RIGHT_WRITE : 0));
+    return r < 0 ? (int)r : 0;
+}
+
+/* "Open the object of this name." */
+static int serve_open(const struct kd_message *m, char *name, struct kd_message *reply)
+{
+    if (m->data_bytes == 0 || m->data_bytes > KD_NAME_MAX || name[m->data_bytes - 1])
+        return -EINVAL;
+    struct km_object *o = object_named(name);
+    if (!o) return -ENOENT;
+    int r = open_for(m, o, reply);
+    object_done(o);
+    return r;
+}
+
+static int serve_user(const struct kd_message *m, void *data, struct kd_message *reply)
+{
+    struct km_object *o = object_of(m->word[0]);
+    if (!o) return -ENOENT;
+    int r = o->ops->call ? 0 : -ENOSYS;
+    if (!r) o->ops->call(o, data, (int)m->data_bytes);
+    object_done(o);
+    reply->data = data;
+    reply->data_bytes = r ? 0 : m->data_bytes;
+    return r;
+}
+
+static void *serve_clients(void *unused)
+{
+    (void)unused;
+    uint64_t data[KM_MESSAGE_BYTES / 8];
+    struct kd_message m = {.buffer = data, .buffer_bytes = sizeof(data)};
+    long r = kd_call3(KD_PORT_RECEIVE, manager.calls, (long)&m, -1);
+    while (r >= 0) {
+        struct kd_message reply = {.handle = -1}, next = {.buffer = data,
+                                                          .buffer_bytes = sizeof(data)};
+        reply.status = m.kind == CALL_OPEN   ? serve_open(&m, (char *)data, &reply)
+                       : m.kind == CALL_USER ? serve_user(&m, data, &reply)
+                                             : -ENOSYS;
+        r = kd_call4(KD_PORT_REPLY_RECEIVE, (long)m.token, (long)&reply, manager.calls,
+                     (long)&next);
+        m = next;
+    }
+    return (void *)r;
+}
+
+static int thread_start(void *(*serve)(void *))
+{
+    pthread_t thread;
+    int r = pthread_create(&thread, NULL, serve, NULL);
+    if (!r) pthread_detach(thread);
+    return -r;
+}
+
+int km_serve(int threads)
+{
+    if (manager.port < 0 || threads < 1) return -EINVAL;
+    __atomic_store_n(&workers, threads, __ATOMIC_SEQ_CST);
+    memset(held.messages, 0, sizeof(held.messages)); /* before memory is short */
+    int r = thread_start(serve_clients);
+    if (r == 0 && manager.commits >= 0) r = thread_start(serve_commits);
+    if (r == 0) r = kept_begin();
+    for (int i = 0; r == 0 && i < threads; i++) r = thread_start(serve_kernel);
+    return r ? r : (int)(long)serve_kernel(NULL);
+}

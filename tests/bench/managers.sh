@@ -1,0 +1,10 @@
+#!/bin/bash
+# Group managers: what managers of memory objects cost, in exactly counted instructions; what replacement
+# policies ask for, beside simulations on the host: build/bench/replacement.svg.
+set -eu
+cd "$(dirname "$0")/../.."
+mkdir -p build/bench
+scripts/run --icount --cpus 1 --timeout 240 --allow names -c bench-managers | tr -d '\r' | tee build/bench/managers.out
+make -s build/tests/host/test_replacement
+{ cat build/bench/managers.out; build/tests/host/test_replacement curves; } |
+    tests/bench/replacement-figure.py build/bench/replacement.svg

@@ -1,0 +1,16 @@
+#!/bin/bash
+# A commit through a stacked manager under power cuts: what its client wrote to the store, and what the manager keeps
+# there of the rest, are all there or nothing (tests/system/power-cuts.sh).
+# shellcheck source=tests/system/power-cuts.sh
+. "$(dirname "$0")/power-cuts.sh"
+
+scripts/katydid-cc -Ilibpstore tests/system/stack-cut.c -o "$TEST_TMP/stack-cut" || echo "Bail out! no stack-cut"
+WITH=(--add "$TEST_TMP/stack-cut" --allow names)
+CHECK="sealed vault secret & stack-cut check $SEED" STEP='s/^step ([0-9]+): equal,.*/\1/p'
+guest --store "$BASE" -c "$CHECK"
+is "all begins empty" "step 0: equal, all of them" "$(grep '^step' <<<"$output")"
+recorded "sealed vault secret & stack-cut $SEED 30; stack-cut check $SEED"
+is "each step is committed" 30 "$(grep -c '^ack' <<<"$output")"
+ok "at the end all is equal" grep -q '^step 30: equal' <<<"$output"
+cuts 0 30
+done_testing

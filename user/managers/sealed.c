@@ -1,0 +1,134 @@
+/*
+ * sealed.c - a container whose pages are stored encrypted: a manager that stands on the store.
+ *
+ *     sealed NAME KEY &     serves NAME (1 MiB); the sealed pages lie in the container NAME.sealed
+ *
+ * The key is in this process's memory alone. A client's transaction and what it changes here are
+ * one commit (km_below): a death of either, or a power cut, leaves all of it or nothing.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager.h"
+#include "pstore.h"
+
+enum { PAGES = 256, WORDS = KM_PAGE_BYTES / 4, BLOCK_WORDS = 16, KEY_BYTES = 32 };
+
+/* In the store: each page as it was sealed last, and how often it was; 0: it is all zero. */
+struct root { uint64_t version[PAGES]; uint32_t (*sealed)[WORDS]; };
+static ps_container *box;
+static struct root *root;
+static uint32_t key[KEY_BYTES / 4];
+
+/* ---- ChaCha20 (Bernstein 2008): a stream of 64-byte blocks from key, nonce and number ---- */
+
+static uint32_t turn(uint32_t x, int n) { return x << n | x >> (32 - n); }
+
+static void quarter(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d)
+{
+    *a += *b, *d = turn(*d ^ *a, 16);
+    *c += *d, *b = turn(*b ^ *c, 12);
+    *a += *b, *d = turn(*d ^ *a, 8);
+    *c += *d, *b = turn(*b ^ *c, 7);
+}
+
+static void block(uint32_t out[BLOCK_WORDS], uint64_t nonce, uint64_t number)
+{
+    uint32_t in[BLOCK_WORDS] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
+    memcpy(in + 4, key, sizeof key);
+    memcpy(in + 12, &number, 8);
+    memcpy(in + 14, &nonce, 8);
+    memcpy(out, in, sizeof in);
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < 4; i++) quarter(out + i, out + 4 + i, out + 8 + i, out + 12 + i);
+        for (int i = 0; i < 4; i++)
+            quarter(out + i, out + 4 + (i + 1) % 4, out + 8 + (i + 2) % 4, out + 12 + (i + 3) % 4);
+    }
+    for (int i = 0; i < BLOCK_WORDS; i++) out[i] += in[i];
+}
+
+/* Seals or opens: the same. No two versions of a page, and no two pages, have the same nonce. */
+static void turn_page(uint32_t *to, const uint32_t *from, uint64_t page, uint64_t version)
+{
+    uint32_t stream[BLOCK_WORDS];
+    for (int at = 0; at < WORDS; at += BLOCK_WORDS) {
+        block(stream, page << 48 | version, (uint64_t)at / BLOCK_WORDS);
+        for (int i = 0; i < BLOCK_WORDS; i++) to[at + i] = from[at + i] ^ stream[i];
+    }
+}
+
+/* ---- the policy ---- */
+
+/* In a snapshot of the store. */
+static void open_page(uint32_t *to, uint64_t page)
+{
+    if (root->version[page])
+        turn_page(to, root->sealed[page], page, root->version[page]);
+    else
+        memset(to, 0, KM_PAGE_BYTES);
+}
+
+static void page(struct km_request *r)
+{
+    uint32_t words[WORDS];
+    open_page(words, r->page);
+    km_supply(r, words, 1);
+}
+
+/* In a transaction of the store's that becomes part of the client's. */
+static int commit(struct km_object *o, uint64_t view)
+{
+    uint8_t runs[8192], bytes[KM_PAGE_BYTES];
+    long n;
+    for (uint64_t cursor = 0; cursor != ~0ull;) {
+        if ((n = km_diff(o, view, &cursor, runs, sizeof runs)) < 0) return (int)n;
+        for (const struct km_run *r = km_run_first(runs, n), *last = NULL; r;
+             last = r, r = km_run_next(r, runs, n)) {
+            if (!last || last->page != r->page) open_page((uint32_t *)bytes, r->page);
+            memcpy(bytes + r->offset, r->data, r->bytes);
+            if (r->flags & KM_RUN_LAST)
+                turn_page(root->sealed[r->page], (uint32_t *)bytes, r->page,
+                          ++root->version[r->page]);
+        }
+    }
+    return 0;
+}
+
+/* ---- start ---- */
+
+static int set_up(void *unused)
+{
+    (void)unused;
+    root = ps_root(box);
+    if (!root->sealed) root->sealed = ps_alloc(box, sizeof *root->sealed * PAGES, NULL);
+    return root->sealed ? 0 : -errno;
+}
+
+static int start(const char *name, const char *text)
+{
+    static const struct km_ops ops = {.page = page, .commit = commit};
+    struct km_object *object;
+    char sealed[KM_NAME_MAX];
+    if (snprintf(sealed, sizeof sealed, "%s.sealed", name) >= (int)sizeof sealed)
+        return -ENAMETOOLONG;
+    memcpy(key, text, strnlen(text, KEY_BYTES));
+    box = ps_open(sealed, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    int error = box ? km_below("store") : -errno; /* first: what died before is over then */
+    if (!error) error = ps_transaction(set_up, NULL);
+    if (!error)
+        error = km_create(name, PAGES, KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &object);
+    return error ? error : km_serve(2);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        fprintf(stderr, "usage: sealed NAME KEY & (serves the container NAME)\n");
+        return 2;
+    }
+    int error = start(argv[1], argv[2]);
+    fprintf(stderr, "sealed: %s: %s\n", argv[1], strerror(-error));
+    return 1;
+}

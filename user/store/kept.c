@@ -1,0 +1,586 @@
+/*
+ * kept.c - containers that another program serves: the setting, and the life of that program, the
+ * container's *representative*. It is started by keeper (user/keeper.c), which asks us what to do.
+ *
+ *     no entry --open--> STARTS --STORE_SERVE--> SERVES --nobody has it open--> ENDS --> no entry
+ *                          |                       |                             |
+ *                          +-- it ends, lies or is late; STORE_ENDED ------------+
+ *
+ * The setting is names of the container, which no program can make, list or take away: kept_head
+ * with the length of the text, and pieces of the text. So it is logged, recovered, copied and
+ * deleted like all names, and its look-up reads no disk.
+ *
+ * An open waits, without a thread, until the representative has handed over its memory object; then
+ * the client is attached to that by us, who know that it lies at the container's place. Each client
+ * is attached to `presence`, too, an object of ours, whose port hears of the client's end.
+ *
+ * Invariants
+ *   KP1  A container has one entry at most. The object of an entry that SERVES was made at the
+ *       container's address, is no larger than its first segment, and was handed over by the
+ *       program that the keeper started with the entry's key.
+ *   KP2  A client that waits has no opening; it is answered once, when the entry leaves STARTS.
+ *   KP3  Nothing here waits for a representative or for the keeper, but kept_stop, for a time.
+ *
+ * Locks: server.lock for everything, also while answers with handles are sent: a handle is closed
+ * by nobody else meanwhile.
+ */
+#include "group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "pstore.h"
+
+enum {
+    KEPT_MAX = 16,                      /* representatives at a time */
+    WAITS_MAX = 128,
+    KEPT_STOP_MS = 2000,                /* from the wish to end to the kill */
+    QUICK_MS = 1000,                    /* a life as short as this counts as a failure */
+    DELAY_MS = 10, DELAY_SHIFT_MAX = 9, /* after the first failure; doubled by each further one */
+    PIECE_BYTES = 60, PIECES_MAX = WIRE_MANAGER_BYTES / PIECE_BYTES,
+};
+static const char kept_head[] = "\3manager";
+
+enum kept_state { KEPT_NONE, KEPT_STARTS, KEPT_SERVES, KEPT_ENDS };
+struct kept {
+    enum kept_state state;
+    uint64_t id, key, process;          /* id: also of one that is over; process 0: not known */
+    uint64_t pages;                     /* of its object */
+    uint64_t due_us;                    /* STARTS, ENDS: killed then; SERVES: idle; 0: in use */
+    uint64_t begun_us;
+    uint64_t token;                     /* of STORE_SERVE */
+    int port, object, error;            /* handles, -1: none; error: of those who wait */
+    uint32_t rights, order;             /* WIRE_START, WIRE_KILL to be told; 0 */
+    bool killed;
+    unsigned failures;                  /* in a row, before this life */
+};
+static struct kept kept[KEPT_MAX];
+static struct wait { uint64_t token, process, id; uint32_t rights, created; } waits[WAITS_MAX];
+static uint64_t keeper, keeper_token;   /* process; the call that is answered with an order */
+static int presence = -1;
+
+#define kept_each(k) for (struct kept *k = kept; k < kept + KEPT_MAX; k++)
+#define waits_each(w) for (struct wait *w = waits; w < waits + WAITS_MAX; w++)
+
+static uint64_t now_us(void) { return disk_clock.microseconds(NULL); }
+
+static struct kept *kept_of(uint64_t id)
+{
+    kept_each(k) if (k->state != KEPT_NONE && k->id == id) return k;
+    return NULL;
+}
+
+static struct kept *kept_keyed(uint64_t id, uint64_t key)
+{
+    struct kept *k = kept_of(id);
+    return k && key && k->key == key ? k : NULL;
+}
+
+/* ---- the setting ---- */
+
+bool kept_name(const char *name) { return name[0] == kept_head[0]; }
+
+/* -ENOENT; text that is not whole counts as none, for nobody but us writes it. */
+int kept_text(uint64_t id, char text[WIRE_MANAGER_BYTES])
+{
+    struct store_name found;
+    uint32_t cursor = 0;
+    uint64_t bytes = 0, got = 0;
+    if (store_name_find(server.store, id, kept_head, &found) < 0) return -ENOENT;
+    bytes = found.bytes;
+    while (bytes <= WIRE_MANAGER_BYTES && store_name_next(server.store, id, &cursor, &found) == 0) {
+        unsigned piece = (unsigned char)found.name[1] - 'A';
+        size_t length = strlen(found.name);
+        if (!kept_name(found.name) || piece >= PIECES_MAX) continue;
+        if (length < 3 || length - 2 > PIECE_BYTES) continue;
+        memcpy(text + piece * PIECE_BYTES, found.name + 2, length - 2);
+        got += length - 2;
+    }
+    for (uint64_t i = 0; i < got; i++)
+        if (text[i] == '\n') text[i] = 0;
+    return got == bytes && bytes && !text[bytes - 1] ? (int)bytes : -ENOENT;
+}
+
+bool kept_is(uint64_t id)
+{
+    struct store_name found;
+    return store_name_find(server.store, id, kept_head, &found) == 0;
+}
+
+static struct store_op *name_add(struct kept_names *n, enum store_op_type type, uint64_t id)
+{
+    struct store_op *op = &n->ops[n->count];
+    *op = (struct store_op){.type = type, .object = id, .name = n->name[n->count]};
+    memset(n->name[n->count++], 0, STORE_NAME_BYTES);
+    return op;
+}
+
+/* The pieces' bytes are those of the text, with a line's end for each NUL. */
+static void pieces_set(struct kept_names *n, uint64_t id, const char *text, size_t bytes)
+{
+    struct store_op *head = name_add(n, STORE_OP_NAME_SET, id);
+    memcpy(n->name[n->count - 1], kept_head, sizeof(kept_head));
+    head->bytes = bytes;
+    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
+        size_t part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        char *name = n->name[n->count];
+        (void)name_add(n, STORE_OP_NAME_SET, id);
+        name[0] = kept_head[0];
+        name[1] = (char)('A' + at / PIECE_BYTES);
+        for (size_t i = 0; i < part; i++) name[2 + i] = text[at + i] ? text[at + i] : '\n';
+    }
+}
+
+void kept_names_make(struct kept_names *n, uint64_t id, const char *container, const char *text,
+                     size_t bytes)
+{
+    struct store_name found;
+    uint32_t cursor = 0;
+    n->count = 0;
+    if (!id) {
+        (void)name_add(n, STORE_OP_CREATE, 0);
+        memcpy(n->name[0], container, strlen(container));
+    }
+    if (bytes) pieces_set(n, id, text, bytes);
+    unsigned made = n->count;
+    while (id && n->count < KEPT_OPS &&
+           store_name_next(server.store, id, &cursor, &found) == 0) {
+        bool stays = !kept_name(found.name);
+        for (unsigned i = 0; i < made && !stays; i++) stays = strcmp(found.name, n->name[i]) == 0;
+        if (stays) continue;
+        (void)name_add(n, STORE_OP_NAME_UNSET, id);
+        memcpy(n->name[n->count - 1], found.name, STORE_NAME_BYTES);
+    }
+}
+
+/* ---- orders to the keeper ---- */
+
+/* So long a program that failed is not started again: 20 ms, 40 ms and so on to 5 s. */
+static uint64_t delay_ms(const struct kept *k)
+{
+    unsigned shift = k->failures < DELAY_SHIFT_MAX ? k->failures : DELAY_SHIFT_MAX;
+    return k->failures ? DELAY_MS << shift : 0;
+}
+
+static bool order_make(const struct kept *k, struct wire_order *o)
+{
+    struct store_container d;
+    memset(o, 0, sizeof(*o));
+    *o = (struct wire_order){
+        .what = k->order, .container = k->id, .key = k->key, .process = (int64_t)k->process};
+    if (k->order == WIRE_KILL) return true;
+    int bytes = kept_text(k->id, o->text);
+    if (bytes < 0 || store_container_get(server.store, k->id, &d) < 0) return false;
+    memcpy(o->name, d.name, sizeof(o->name));
+    o->text_bytes = (uint32_t)bytes;
+    o->base = d.base;
+    o->pages = d.segments[0].pages;
+    o->delay_ms = delay_ms(k);
+    return true;
+}
+
+static void kept_over(struct kept *k, int error);
+
+/* Tells the keeper, if it asks, the first thing that it is to do. */
+static void keeper_tell(void)
+{
+    static struct wire_order order;
+    struct kd_message reply = {.handle = -1, .data = &order, .data_bytes = sizeof(order)};
+    kept_each(k) {
+        if (!keeper_token || !k->order) continue;
+        if (!order_make(k, &order)) { /* the container is gone */
+            kept_over(k, -ENOENT);
+            continue;
+        }
+        if (kd_reply(keeper_token, &reply) == 0) k->order = 0;
+        keeper_token = 0;
+    }
+}
+
+static void due_in(struct kept *k, uint64_t ms)
+{
+    k->due_us = now_us() + ms * 1000;
+    pthread_cond_signal(&server.work); /* the cleaner looks at the clock for us */
+}
+
+/* A representative that is not there yet, or is over: it is to start. */
+static void kept_start(struct kept *k, uint64_t id)
+{
+    unsigned failures = k->id == id ? k->failures : 0;
+    *k = (struct kept){.state = KEPT_STARTS, .id = id, .port = -1, .object = -1,
+                       .order = WIRE_START, .failures = failures, .begun_us = now_us()};
+    if (getrandom(&k->key, sizeof(k->key), 0) != sizeof(k->key)) k->key = k->begun_us;
+    k->key |= 1;
+    due_in(k, delay_ms(k) + options.kept_ms);
+    keeper_tell();
+}
+
+/* An entry for a container that has none: the one that it had, a fresh one, or the one that has
+ * been over for longest. NULL: all are in use. */
+static struct kept *kept_place(uint64_t id)
+{
+    struct kept *best = NULL;
+    kept_each(k) {
+        if (k->state != KEPT_NONE) continue;
+        if (k->id == id) return k;
+        if (!best || k->begun_us < best->begun_us) best = k;
+    }
+    return best;
+}
+
+static void kill_now(struct kept *k, int error)
+{
+    if (k->killed) return;
+    k->killed = true;
+    if (!k->error) k->error = error;
+    if (k->order == WIRE_START) { /* nobody has heard of it */
+        kept_over(k, error);
+        return;
+    }
+    k->order = WIRE_KILL;
+    keeper_tell();
+}
+
+/* Asks it to end; who does not is killed. */
+static void end_begin(struct kept *k)
+{
+    struct kd_message reply = {.handle = -1};
+    if (k->state == KEPT_STARTS) {
+        kill_now(k, -ECANCELED);
+    } else if (k->state == KEPT_SERVES) {
+        k->state = KEPT_ENDS;
+        due_in(k, KEPT_STOP_MS);
+        (void)kd_reply(k->token, &reply);
+    }
+}
+
+/* ---- clients ---- */
+
+static bool waited_for(uint64_t id)
+{
+    waits_each(w) if (w->token && w->id == id) return true;
+    return false;
+}
+
+static void refuse(struct wait *w, int error)
+{
+    struct kd_message reply = {.handle = -1, .status = error};
+    (void)kd_reply(w->token, &reply);
+    w->token = 0;
+}
+
+static void refuse_all(uint64_t id, int error)
+{
+    waits_each(w) if (w->token && w->id == id) refuse(w, error);
+}
+
+static int presence_make(void)
+{
+    struct kd_object_create o = {.port = server.port, .commit_port = server.commit_port, .pages = 1,
+                                 .name = "store's clients"};
+    if (presence < 0) presence = (int)kd_object_create(&o);
+    return presence < 0 ? presence : 0;
+}
+
+/* Nobody has anything to read there. */
+bool kept_page(const struct kd_message *m)
+{
+    if (m->word[0] != 0) return false; /* the cookie: of no container */
+    (void)kd_object_fail(presence, 0, 1, EACCES);
+    return true;
+}
+
+int kept_attach(uint64_t id, uint64_t process, uint32_t rights)
+{
+    struct kept *k = kept_of(id);
+    if (!k || k->state != KEPT_SERVES) return -EOWNERDEAD;
+    if (rights & ~k->rights) return -EACCES;
+    int r = presence_make();
+    if (r == 0) r = (int)kd_space_attach(process, presence, KD_RIGHT_READ);
+    if (r == 0) r = (int)kd_space_attach(process, k->object, rights);
+    return r;
+}
+
+void kept_detach(uint64_t id, uint64_t process)
+{
+    struct kept *k = kept_of(id);
+    if (k && k->object >= 0) (void)kd_space_detach(process, k->object);
+}
+
+/* Opens the container for a client that waits, and answers it. The entry SERVES. */
+static int admit(struct kept *k, const struct wait *w)
+{
+    struct container *c = container_by_id(k->id);
+    int r = c ? container_opened(c, w->process, w->rights) : -ENOENT;
+    if (r < 0) return r;
+    k->due_us = 0;
+    struct wire_opened opened = {.container = k->id, .base = 0, .pages = k->pages,
+                                 .created = w->created, .encoder = c->encoder, .kept = 1};
+    struct store_container d;
+    if (store_container_get(server.store, k->id, &d) == 0) opened.base = d.base;
+    opened.root_address = opened.base;
+    struct kd_message reply = {.handle = k->port, .handle_rights = KD_RIGHT_CALL, .data = &opened,
+                               .data_bytes = sizeof(opened)};
+    r = (int)kd_reply(w->token, &reply);
+    if (r < 0) container_closed(c, w->process);
+    return r == -ESRCH ? 0 : r;
+}
+
+/* Does this process, or a representative that it stands on, wait for the container? Then the
+ * container's own representative would wait for itself. */
+static bool stands_on(uint64_t process, uint64_t id, unsigned deep)
+{
+    kept_each(k) {
+        if (k->state == KEPT_NONE || !process) continue;
+        struct container *c = container_by_id(k->id);
+        bool uses = c && container_has_opening(c, process);
+        waits_each(w) uses |= w->token && w->process == process && w->id == k->id;
+        if (uses && (k->id == id || (deep < KEPT_MAX && stands_on(k->process, id, deep + 1))))
+            return true;
+    }
+    return false;
+}
+
+static bool circle(uint64_t process, uint64_t id)
+{
+    const struct kept *target = kept_of(id);
+    kept_each(k) {
+        if (k->state == KEPT_NONE || k->process != process) continue;
+        if (k->id == id || (target && stands_on(target->process, k->id, 0))) return true;
+    }
+    return false;
+}
+
+static int open_locked(const struct wait *how)
+{
+    struct kept *k = kept_of(how->id);
+    struct wait *place = NULL;
+    if (circle(how->process, how->id)) return -ELOOP;
+    if (k && k->state == KEPT_SERVES) {
+        int r = admit(k, how);
+        if (r != -EOWNERDEAD) return r;
+        end_begin(k); /* its object is gone: another life */
+    }
+    waits_each(w) if (!w->token) place = w;
+    if (server.stop_token || !place || (!k && !(k = kept_place(how->id)))) return -EAGAIN;
+    *place = *how;
+    if (k->state == KEPT_NONE) kept_start(k, how->id);
+    return 0;
+}
+
+void kept_open(const struct kd_message *m, const struct wire_opened *opened)
+{
+    const struct wire_open *how = m->buffer;
+    struct wait w = {.token = m->token, .process = m->process, .id = opened->container,
+                     .created = (uint32_t)opened->created,
+                     .rights = KD_RIGHT_READ | (how->flags & PS_WRITE ? KD_RIGHT_WRITE : 0)};
+    server_lock();
+    int r = open_locked(&w);
+    if (r < 0) refuse(&w, r);
+    server_unlock();
+}
+
+void kept_idle(uint64_t id)
+{
+    struct kept *k = kept_of(id);
+    if (k && k->state == KEPT_SERVES) due_in(k, options.linger_ms);
+}
+
+/* ---- its life ---- */
+
+/* The program has ended, or never began. Who waited for this life hears why; who came later has
+ * another one. */
+static void kept_over(struct kept *k, int error)
+{
+    bool began = k->state != KEPT_STARTS;
+    uint64_t us = now_us() - k->begun_us;
+    if (k->port >= 0) KD1(KD_HANDLE_CLOSE, k->port);
+    if (k->object >= 0) KD1(KD_HANDLE_CLOSE, k->object);
+    k->port = k->object = -1;
+    k->failures = began && us > QUICK_MS * 1000ull ? 0 : k->failures + (k->state != KEPT_ENDS);
+    k->state = KEPT_NONE;
+    k->order = 0;
+    k->begun_us = now_us();
+    if (!began) refuse_all(k->id, k->error ? k->error : error);
+    if (waited_for(k->id)) kept_start(k, k->id);
+    pthread_cond_broadcast(&server.changed);
+}
+
+int kept_end(uint64_t id)
+{
+    struct kept *k = kept_of(id);
+    if (waited_for(id)) return -EBUSY;
+    if (k) end_begin(k);
+    return 0;
+}
+
+void kept_hello(uint64_t process, uint64_t id, uint64_t key)
+{
+    struct kept *k = kept_keyed(id, key);
+    if (k && !k->process) k->process = process;
+}
+
+/* Is it an object for this container, at its place? To find out we attach ourselves. */
+static int object_check(struct kept *k, int object)
+{
+    struct store_container d;
+    struct kd_space_info info = {0};
+    int r = store_container_get(server.store, k->id, &d);
+    if (r < 0) return r;
+    r = (int)kd_space_attach((uint64_t)getpid(), object, KD_RIGHT_READ);
+    if (r < 0) return -EBADMSG;
+    r = (int)KD2(KD_CONTAINER_INFO, d.base, &info);
+    (void)kd_space_detach((uint64_t)getpid(), object);
+    if (r < 0 || info.base != d.base || info.pages > d.segments[0].pages) return -EBADMSG;
+    k->pages = info.pages;
+    return 0;
+}
+
+static int serves(struct kept *k, const struct kd_message *m)
+{
+    int r = m->handle < 0 || k->port < 0 ? -EBADMSG : object_check(k, m->handle);
+    if (r < 0) {
+        kill_now(k, r);
+        return r;
+    }
+    k->object = m->handle;
+    k->rights = (uint32_t)m->word[3] & (KD_RIGHT_READ | KD_RIGHT_WRITE);
+    k->token = m->token;
+    k->state = KEPT_SERVES;
+    k->due_us = 0;
+    waits_each(w) {
+        if (!w->token || w->id != k->id) continue;
+        r = admit(k, w);
+        if (r < 0) refuse(w, r);
+        w->token = 0;
+    }
+    struct container *c = container_by_id(k->id);
+    if (!c || c->opening_count == 0) kept_idle(k->id);
+    return 0;
+}
+
+/* STORE_SERVE: true if the handle is ours now. *r: 0, or the answer is to be this error; 1: it
+ * comes later. */
+static bool serve_request(const struct kd_message *m, int *r)
+{
+    struct kept *k = kept_keyed(m->word[0], m->word[1]);
+    *r = -ESRCH;
+    if (!k || k->state != KEPT_STARTS || k->killed) return false;
+    if (!k->process) k->process = m->process;
+    *r = k->process != m->process ? -EPERM : 0;
+    if (*r < 0) return false;
+    if (m->word[2] == 1) {
+        *r = serves(k, m);
+        if (*r == 0) *r = 1;
+        return *r == 1;
+    }
+    if (m->handle < 0 || k->port >= 0) *r = -EINVAL;
+    if (*r == 0) k->port = m->handle;
+    return *r == 0;
+}
+
+/* A keeper that began anew knows of none that run: those that it can end it shall end. */
+static void keeper_new(uint64_t process)
+{
+    keeper = process;
+    keeper_token = 0;
+    kept_each(k) {
+        if (k->state == KEPT_NONE || k->order == WIRE_START) continue;
+        if (!k->process) {
+            kept_over(k, -EAGAIN);
+            continue;
+        }
+        k->killed = false;
+        kill_now(k, -EAGAIN);
+        if (k->state == KEPT_SERVES) k->state = KEPT_ENDS;
+    }
+}
+
+static int keeper_request(const struct kd_message *m)
+{
+    if (m->word[0] == 1) {
+        long right = m->handle < 0 ? -1 : KD2(KD_HANDLE_COPY, m->handle, KD_RIGHT_PROCESSES);
+        if (right < 0) return -EPERM;
+        KD1(KD_HANDLE_CLOSE, right);
+        keeper_new(m->process);
+    }
+    if (m->process != keeper) return -EPERM;
+    keeper_token = m->token;
+    keeper_tell();
+    return 1;
+}
+
+bool kept_handle(const struct kd_message *m)
+{
+    return m->kind == STORE_SERVE || m->kind == STORE_KEEPER;
+}
+
+bool kept_request(const struct kd_message *m)
+{
+    bool taken = false;
+    int r;
+    if (!kept_handle(m)) return false;
+    server_lock();
+    if (m->kind == STORE_SERVE)
+        taken = serve_request(m, &r);
+    else
+        r = keeper_request(m);
+    server_unlock();
+    if (m->handle >= 0 && !taken) KD1(KD_HANDLE_CLOSE, m->handle);
+    struct kd_message reply = {.handle = -1, .status = r};
+    if (r <= 0) (void)kd_reply(m->token, &reply);
+    return true;
+}
+
+int kept_ended(const struct kd_message *m)
+{
+    int64_t status = (int64_t)m->word[2];
+    server_lock();
+    struct kept *k = m->process == keeper ? kept_keyed(m->word[0], m->word[1]) : NULL;
+    if (k) kept_over(k, status < 0 ? -ENOEXEC : -ECHILD);
+    server_unlock();
+    return k ? 0 : -ESRCH;
+}
+
+/* ---- time ---- */
+
+uint64_t kept_due_us(void)
+{
+    uint64_t due = 0;
+    kept_each(k) {
+        bool waits_for_it = k->state != KEPT_NONE && k->due_us && !k->killed;
+        if (waits_for_it && (!due || k->due_us < due)) due = k->due_us;
+    }
+    return due;
+}
+
+void kept_look(void)
+{
+    uint64_t due = kept_due_us(), now = due ? now_us() : 0;
+    if (!due || now < due) return;
+    kept_each(k) {
+        if (k->state == KEPT_NONE || !k->due_us || now < k->due_us) continue;
+        if (k->state == KEPT_SERVES)
+            end_begin(k);
+        else
+            kill_now(k, -ETIMEDOUT);
+    }
+}
+
+void kept_stop(void)
+{
+    uint64_t until = now_us() + 2 * KEPT_STOP_MS * 1000;
+    waits_each(w) if (w->token) refuse(w, -EAGAIN);
+    kept_each(k) if (k->state != KEPT_NONE) end_begin(k);
+    for (;;) {
+        bool any = false;
+        kept_each(k) any |= k->state != KEPT_NONE;
+        if (!any || !keeper || now_us() >= until) return;
+        kept_look();
+        server_wait(&server.changed, 20000);
+    }
+}
