@@ -148,8 +148,8 @@ static void answer_page(struct kd_message *m)
         want(bits & ~KD_PAGE_AWAY, 0, __LINE__);
     }
     WANT(0, KD_OBJECT_SUPPLY, &s);
-    /* The first answer counts. A client of the asking object may wait for a right by now, which these
-     * would be answers to. */
+    /* The first answer counts. A client of the asking object may wait for a right by now, which
+     * these would be answers to. */
     if (deed == LIES && m->word[0] != ASKING) {
         static uint8_t other[KD_PAGE_BYTES] = {0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee};
         s.source = KD_SUPPLY_MEMORY, s.memory = other, s.csn = 0;
