@@ -244,38 +244,6 @@ int km_recall(struct km_object *o, uint64_t page, uint64_t count, int to, uint64
     return (int)kd_call6(KD_OBJECT_RECALL, o->handle, (long)page, (long)count, to, (long)users, 0);
 }
 
-/* The kernel tells the runs of all objects of the view; those of others are taken out. */
-static size_t runs_keep(const struct km_object *o, uint8_t *buffer, size_t bytes)
-{
-    size_t kept = 0;
-    for (size_t at = 0; at + sizeof(struct kd_run) <= bytes;) {
-        struct kd_run run;
-        memcpy(&run, buffer + at, sizeof(run));
-        size_t whole = sizeof(run) + ((run.bytes + 7u) & ~7u);
-        if (run.cookie == o->number) {
-            memmove(buffer + kept, buffer + at, whole);
-            kept += whole;
-        }
-        at += whole;
-    }
-    return kept;
-}
-
-long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer, size_t bytes)
-{
-    if (view >= KD_VIEW_MAX) return -EINVAL;
-    size_t kept = 0;
-    while (kept == 0 && *cursor != ~0ull) {
-        struct kd_diff d = {.view = view, .token = manager.tokens[view], .cursor = *cursor,
-                            .buffer = buffer, .buffer_bytes = bytes};
-        long r = call1(KD_TXN_DIFF, &d);
-        if (r < 0) return r;
-        *cursor = d.cursor;
-        kept = runs_keep(o, buffer, d.buffer_bytes);
-    }
-    return (long)kept;
-}
-
 int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector, uint64_t *csn,
                   uint32_t *crc)
 {

@@ -28,26 +28,18 @@ static void page_below(struct km_request *r)
 
 /* ---- commits: in a helper ---- */
 
-/* The objects that one view of the transaction changed are told of it. */
-static int commit_view(uint64_t view, uint64_t token)
-{
-    struct km_object *changed = NULL;
-    manager.tokens[view] = token;
-    long r = manager_changed(view, token, &changed);
-    for (struct km_object *o = changed; o; o = o->next_changed) {
-        if (r == 0 && o->ops->commit) r = o->ops->commit(o, view);
-        object_done(o);
-    }
-    return (int)r;
-}
+/* One at a time: there is one thread. */
+static struct commit_work work;
 
 static int help(void *arg)
 {
     const struct kd_message *m = arg;
-    int r = commit_view(m->word[0], m->token);
-    for (unsigned v = 0; r == 0 && v < KD_VIEW_MAX; v++)
-        if (m->word[4 + v / 64] >> v % 64 & 1) r = commit_view(v, m->token);
-    return r;
+    commit_over(&work); /* it begins anew */
+    long r = commit_view(&work, m->word[0], m->token);
+    for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
+        for (uint64_t helpers = m->word[4 + i]; r == 0 && helpers; helpers &= helpers - 1)
+            r = commit_view(&work, i * 64 + (unsigned)__builtin_ctzll(helpers), m->token);
+    return (int)r;
 }
 
 static void commit_below(const struct kd_message *m)
@@ -57,6 +49,7 @@ static void commit_below(const struct kd_message *m)
     int r = ps_transaction_opt(help, (void *)m, &options);
     /* if it is over, this finds nothing */
     if (r) kd_call3(KD_TXN_REFUSE, (long)m->word[0], (long)m->token, r < 0 ? -r : EIO);
+    commit_over(&work);
 }
 
 int km_below(const char *name)

@@ -19,7 +19,6 @@ struct km_object {
     uint64_t cleaned_from;              /* the page behind the one offered last, of the cleaner's */
     const struct km_ops *ops;
     void *user;
-    struct km_object *next_changed;     /* by the commit that is answered */
     char name[KD_NAME_MAX];
 };
 
@@ -59,8 +58,21 @@ static inline struct km_object *object_at(unsigned at)
     return o ? object_of(__atomic_load_n(&o->number, __ATOMIC_SEQ_CST)) : NULL;
 }
 
-/* The objects that the view changed go in front of *list, each with a use; for one at a time. */
-long manager_changed(uint64_t view, uint64_t token, struct km_object **list);
+/* ---- manager_commit.c: a commit that a thread works on ---- */
+struct commit_work {
+    struct km_object *changed[KM_OBJECTS_MAX]; /* each with a use, until commit_over */
+    uint8_t by[KM_OBJECTS_MAX];         /* the view that changed them, of the last commit_view */
+    unsigned count;
+    /* what the view changed; is_all: in these bytes */
+    uint64_t view;
+    int is_all;
+    size_t bytes;
+    uint8_t runs[64 << 10];
+};
+/* The objects that one view of the transaction changed are told of it: 0, or what ops->commit or
+ * the kernel says. */
+long commit_view(struct commit_work *w, uint64_t view, uint64_t token);
+void commit_over(struct commit_work *w);
 
 /* km_create with a place: then no name is published. */
 int object_create(const char *name, uint64_t base, uint64_t pages, int flags,

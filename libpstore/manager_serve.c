@@ -18,7 +18,6 @@
 #include "katydid/call.h"
 #include "manager_private.h"
 
-#define DIFF_BYTES (64u << 10)
 #define STACK_BYTES (32u << 10)
 enum { INFO_PAGES = 256, CLEAN_AT_ONCE = 256, HELD_MAX = 256 };
 
@@ -61,54 +60,20 @@ static void on_recalled(const struct kd_message *m)
 
 /* ---- commits ---- */
 
-/* The objects of the runs, each with a use, go in front of `list`. */
-static struct km_object *runs_objects(struct km_object *list, const uint8_t *runs, size_t bytes)
-{
-    for (size_t at = 0; at < bytes;) {
-        struct kd_run run;
-        memcpy(&run, runs + at, sizeof(run));
-        at += sizeof(run) + ((run.bytes + 7u) & ~7u);
-        struct km_object *o = list, *changed;
-        while (o && o->number != run.cookie) o = o->next_changed;
-        if (o || !(changed = object_of(run.cookie))) continue;
-        changed->next_changed = list;
-        list = changed;
-    }
-    return list;
-}
-
-long manager_changed(uint64_t view, uint64_t token, struct km_object **list)
-{
-    static uint8_t buffer[DIFF_BYTES]; /* commit_lock */
-    struct kd_diff d = {.view = view, .token = token};
-    while (d.cursor != ~0ull) {
-        d.buffer = buffer;
-        d.buffer_bytes = sizeof(buffer);
-        long r = kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
-        if (r < 0) return r;
-        *list = runs_objects(*list, buffer, d.buffer_bytes);
-    }
-    return 0;
-}
-
 static void on_commit(const struct kd_message *m)
 {
-    struct km_object *changed = NULL;
+    static struct commit_work work; /* commit_lock */
     uint64_t view = m->word[0];
     if (view >= KD_VIEW_MAX) return;
     pthread_mutex_lock(&commit_lock);
-    manager.tokens[view] = m->token;
-    long r = m->word[1] ? manager_changed(view, m->token, &changed) : 0;
-    for (struct km_object *o = changed; o; o = o->next_changed) {
-        if (r == 0 && o->ops->commit) r = o->ops->commit(o, view);
-        object_done(o);
-    }
+    long r = m->word[1] ? commit_view(&work, view, m->token) : 0;
     if (r < 0) {
         kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, -r);
     } else {
         struct kd_publish p = {.view = view, .token = m->token, .csn = ++last_csn};
         kd_call3(KD_TXN_PUBLISH, (long)&p, 1, 0);
     }
+    commit_over(&work);
     pthread_mutex_unlock(&commit_lock);
 }
 

@@ -41,6 +41,7 @@ static bool give_up(struct view *v, struct port *port)
     bool can = v->question.answer == ANSWER_NONE;
     if (can)
         v->question.answer = ECANCELED;
+    v->group.leaving = !can; /* while it is claimed */
     lock_release(&v->lock);
     if (can)
         port_withdraw(port, &v->question.item);
@@ -123,8 +124,9 @@ void view_claim_end(struct view *v)
     const struct port *p = v->group.asked;
     bool dead = __atomic_load_n(&p->dead, __ATOMIC_SEQ_CST);
     __atomic_store_n(&v->question.answer, dead ? port_death(p) : ANSWER_NONE, __ATOMIC_RELEASE);
-    if ((dead || p->rank || v->question.kind != ITEM_COMMIT) && v->owner)
+    if ((dead || v->group.leaving) && v->owner)
         thread_wake(v->owner);
+    v->group.leaving = false;
     lock_release(&v->lock);
 }
 

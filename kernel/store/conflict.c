@@ -81,6 +81,8 @@ static struct vmask own_waits(const struct view *v)
     return m;
 }
 
+static struct vmask stacked;            /* commits through stacked managers; graph lock */
+
 /* port_waits adds what v waits for at the port of a stacked manager: until it is received, those
  * before it there, and those that the manager's threads work for or have passed on (SK13). */
 static void port_waits(const struct view *v, struct vmask *m)
@@ -89,14 +91,14 @@ static void port_waits(const struct view *v, struct vmask *m)
     if (v->state != VIEW_COMMITTING || q->kind != ITEM_COMMIT || q->answer != ANSWER_NONE ||
         q->received == q->token || !v->group.asked || !v->group.asked->rank)
         return;
-    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
+    vmask_for(i, &stacked) {
         const struct view *u = &views[i];
-        bool asks = u->state == VIEW_COMMITTING && u->group.asked == v->group.asked &&
-                    u->question.kind == ITEM_COMMIT && u->question.answer < 0;
-        if (u->group.of && u->group.port == v->group.asked)
-            vmask_set(m, u->group.of->id);
-        else if (asks && (u->question.received == u->question.token ||
-                          u->group.arrival < v->group.arrival))
+        bool asks = u->group.asked == v->group.asked && u->question.answer < 0 &&
+                    (u->question.received == u->question.token ||
+                     u->group.arrival < v->group.arrival);
+        vmask_for(h, &u->group.helpers)
+            asks |= views[h].group.port == v->group.asked;
+        if (asks)
             vmask_set(m, u->id);
     }
     vmask_clear(m, v->id);
@@ -248,11 +250,14 @@ void stack_waits(struct view *v)
 {
     static uint64_t arrivals;
     lock_acquire(&graph_lock);
+    vmask_set(&stacked, v->id);
     v->group.arrival = ++arrivals;
     v->group.again = 0;
     search(v);
     lock_release(&graph_lock);
 }
+
+void stack_waits_end(const struct view *v) { vmask_clear(&stacked, v->id); }
 
 static void wait_for_view(struct view *v, struct view *w)
 {

@@ -13,6 +13,7 @@ struct view_group {
     struct port *asked;      /* where its question is; it stays while nobody has answered */
     struct port *other[ENLISTED_MAX - 1]; /* enlisted before; references. View lock */
     unsigned other_count;
+    bool leaving;            /* its owner would go, but its question is claimed; view lock */
     /* of a transaction that commits; graph lock, but for `rank`, which is the owner thread's */
     struct vmask helpers;
     unsigned again;          /* helpers began anew for this question */

@@ -101,6 +101,7 @@ static void group_end(struct view *v, int answer)
             doom_locked(&views[h], ECANCELED);
     }
     v->group.helpers = (struct vmask){0};
+    stack_waits_end(v);
     lock_release(&graph_lock);
 }
 

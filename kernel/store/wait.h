@@ -35,6 +35,7 @@ void view_doom_locked(struct view *v, int reason); /* the same; it is, and is lo
 void group_doom(const struct view *v, int reason);
 void doom_locked(struct view *v, int reason); /* the same; graph lock held */
 void stack_waits(struct view *v); /* it asks a stacked manager: search (SK13) */
+void stack_waits_end(const struct view *v); /* its commit is over; graph lock held */
 void group_clear(const struct view *v, struct vmask *m); /* takes v and all of its group out */
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
 void waits_clear(struct view *v);

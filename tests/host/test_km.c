@@ -15,6 +15,7 @@ static long kd_call4(long number, long a, long b, long c, long d);
 
 #include "libpstore/manager.c"
 #include "libpstore/manager_serve.c"
+#include "libpstore/manager_commit.c"
 #include "libpstore/kept.c"
 
 #include <setjmp.h>

@@ -130,9 +130,11 @@ static int add_views(struct group *g, const struct kd_message *m, const struct b
 {
     struct kd_diff diff = {.view = m->word[0], .full_below = full_below};
     int r = add_view(g, m, b, diff, pages);
-    if (!(m->word[4] | m->word[5])) return r;
-    for (diff.view = 0; r == 0 && diff.view < KD_VIEW_MAX; diff.view++)
-        if (m->word[4 + diff.view / 64] >> diff.view % 64 & 1) r = add_view(g, m, b, diff, pages);
+    for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
+        for (uint64_t helpers = m->word[4 + i]; r == 0 && helpers; helpers &= helpers - 1) {
+            diff.view = i * 64 + (unsigned)__builtin_ctzll(helpers);
+            r = add_view(g, m, b, diff, pages);
+        }
     return r;
 }
 
