@@ -82,6 +82,7 @@ static int object_make(struct km_object *o, unsigned at)
         .base = o->base, /* 0: the kernel chooses, never the same for two */
         .pages = o->pages,
         .flags = (o->flags & KM_TRANSACTIONAL ? KD_OBJECT_TRANSACTIONAL : 0)
+                 | (o->flags & KM_UNLOCKED ? KD_OBJECT_UNLOCKED : 0)
                  | (o->ops->gone ? KD_OBJECT_NOTICES : 0)};
     memcpy(create.name, o->name, sizeof(o->name));
     long handle = call1(KD_OBJECT_CREATE, &create);

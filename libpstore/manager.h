@@ -62,6 +62,9 @@ enum {
      * any thread loads and stores, at any time. */
     KM_TRANSACTIONAL = 4,
     KM_ASK = 8,     /* pages are supplied without rights: each first touch comes to `lock` */
+    /* With KM_TRANSACTIONAL: reads take no lock and see what was committed last, a page that was
+     * read may be another one at the next look; writes lock. What that is worth `commit` says. */
+    KM_UNLOCKED = 16,
 };
 
 /* Before the first object: this manager keeps what it serves in containers of the store of this

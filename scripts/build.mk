@@ -90,7 +90,7 @@ $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/
 build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
 build/obj/guest/user/lua/%.o: UFLAGS += -DLUA_USE_POSIX -I$(LUA_SRC) -ffile-prefix-map=$(LUA_SRC)=lua
 build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
-$(addprefix build/obj/guest/tests/guest/pstore/manager_,behind.o clone.o compressed.o replacement.o steps.o verified.o volatile.o) build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o: UFLAGS += -I.
+$(addprefix build/obj/guest/tests/guest/pstore/manager_,behind.o clone.o compressed.o optimistic.o replacement.o steps.o verified.o volatile.o) build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o: UFLAGS += -I.
@@ -154,7 +154,7 @@ build/sqlite/libsqlite3.a: build/obj/guest/user/sqlite/vfs.o build/obj/guest/use
 build/user/sqlite: build/obj/guest/sqlite/sqlite3.o build/obj/guest/sqlite/shell.o
 # the tree of the indexes that the manager keeps: with its own names, for node_check
 build/user/store: $(call objects,guest,$(DISK_SOURCES) $(addprefix libpstore/structures/,structure.c node.c tree.c tree_look.c))
-build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
+build/tests/guest/kernel_history build/tests/guest/manager_optimistic: $(call objects,guest,tests/history/check.c)
 build/tests/guest/pstore_structures build/tests/guest/pstore_congeries: $(call objects,guest,$(SUBJECTS))
 build/tests/guest.a: $(call objects,guest,$(wildcard tests/guest/lib/*.c))
 	$(call do,AR  ,$(ARCHIVE))

@@ -22,6 +22,7 @@ static const struct part *const parts[] = {
     &compressed_part,
     &imported_part,
     &stacked_part,
+    &optimistic_part,
 };
 enum { PARTS = sizeof parts / sizeof *parts, SYSTEM_YIELD = 24 };
 
@@ -149,7 +150,7 @@ int main(int argc, char **argv)
         good &= part_named(argv[i]) != NULL;
     usage(argc, argv, good,
           "usage: bench-managers [pages] [nested] [replacement] [windows] [compressed] [imported]\n"
-          "       [stacked]\n"
+          "       [stacked] [optimistic]\n"
           "Counts instructions; run it by `make bench ONLY=managers`, which boots with -icount.\n");
     for (int i = 0; i < PARTS; i++)
         if (argc == 1)
