@@ -219,7 +219,8 @@ static const struct {
     { ECHILD, NO_MANAGER "ended before it served it: `dmesg` has what it printed" },
     { ELOOP, NO_MANAGER "would wait for itself: it, or one that it stands on, has this container" },
     { ENOEXEC, NO_MANAGER "cannot be started: is it in this system, and a program?" },
-    { ECANCELED, "the transaction was given up by its program and undone: nothing else is wrong" },
+    { ECANCELED, "the transaction was undone: its program gave it up, or the program that serves "
+                 "one of its containers ended: run it again" },
     { EDEADLK, "two transactions waited for each other, this one was undone: run it again" },
     { EDQUOT, "this process has too many containers open: 128 segments of them at most, a GiB or "
               "more each; close some" },

@@ -54,6 +54,7 @@ static void commit_below(const struct kd_message *m)
 
 int km_below(const char *name)
 {
+    if (!name && store_of_opens()) name = store_of_opens()->name;
     if (!name || manager.port >= 0 || manager.commits >= 0) return -EINVAL;
     long found = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
     long p = found < 0 ? found : kd_call3(KD_PORT_CREATE, 0, 0, 0);

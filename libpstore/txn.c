@@ -239,7 +239,17 @@ static int tx_begin(struct ps_tx *tx)
     return result;
 }
 
-static void names_committed(struct ps_tx *tx);
+/* Names set by this transaction are there for good now. */
+static void names_committed(struct ps_tx *tx)
+{
+    for (size_t at = 0; tx->names > 0 && at < tx->ops_bytes;) {
+        struct wire_op *op = (struct wire_op *)(tx->ops + at);
+        ps_container *c = ps_container_of((void *)(uintptr_t)op->address);
+        if (op->kind == WIRE_NAME_SET && c)
+            names_remember(c, op->name, op->address, op->value);
+        at += op->op_bytes;
+    }
+}
 
 /* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. */
 static int tx_ended(struct ps_tx *tx, int result, int again)
@@ -267,6 +277,15 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
     return result;
 }
 
+/* What the kernel said may mean that a manager died: then containers are opened anew. ECANCELED:
+ * one that stands on others, before the base had the commit, so it is undone for certain. */
+static int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
+{
+    if (result == -ECANCELED)
+        stores_note_death();
+    return error_told(ERROR_TXN, tx_ended(tx, result, again));
+}
+
 static int tx_commit(struct ps_tx *tx)
 {
     if (tx->heap.used)
@@ -284,25 +303,13 @@ static int tx_commit(struct ps_tx *tx)
     int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
     if (result == -EIO || result == -EOWNERDEAD)
         tx->hook_count = 0;               /* nobody knows which of them to run */
-    return error_told(ERROR_TXN, tx_ended(tx, result, again));
+    return tx_ended_by_kernel(tx, result, again);
 }
 
 static void tx_undo(struct ps_tx *tx, int error)
 {
     ps_kernel(KD_TXN_ABORT, error, 0, 0);
     tx_ended(tx, -error, 0);
-}
-
-/* Names set by this transaction are there for good now. */
-static void names_committed(struct ps_tx *tx)
-{
-    for (size_t at = 0; tx->names > 0 && at < tx->ops_bytes;) {
-        struct wire_op *op = (struct wire_op *)(tx->ops + at);
-        ps_container *c = ps_container_of((void *)(uintptr_t)op->address);
-        if (op->kind == WIRE_NAME_SET && c)
-            names_remember(c, op->name, op->address, op->value);
-        at += op->op_bytes;
-    }
 }
 
 /* ---- functions that are run once it is known how a transaction ended ---- */
@@ -397,7 +404,7 @@ static _Noreturn void tx_leave(struct ps_tx *tx)
 _Noreturn void tx_landed(int reason, struct ps_tx *tx)
 {
     thread.current = tx;
-    error_told(ERROR_TXN, tx_ended(tx, reason > 0 ? -reason : -ECANCELED, reason == EDEADLK));
+    tx_ended_by_kernel(tx, reason > 0 ? -reason : -ECANCELED, reason == EDEADLK);
     tx_leave(tx);
 }
 
@@ -543,11 +550,7 @@ int ps_active(void)
 ps_tx *ps_suspend(void)
 {
     struct ps_tx *tx = tx_active();
-    if (!tx) {
-        errno = EPERM;
-        return NULL;
-    }
-    int result = (int)ps_kernel(KD_VIEW_ENTER, -1, 0, 0);
+    int result = tx ? (int)ps_kernel(KD_VIEW_ENTER, -1, 0, 0) : -EPERM;
     if (result != 0) {
         errno = -result;
         return NULL;

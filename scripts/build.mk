@@ -48,7 +48,7 @@ SQLITE_SRC      := $(or $(SQLITE_SRC),$(shell scripts/source sqlite --where))
 SQLITE_LIBRARY  := $(if $(wildcard $(SQLITE_SRC)/sqlite3.c),build/sqlite/libsqlite3.a)
 FOLDER_PROGRAMS := $(filter-out $(if $(wildcard $(LUA_SRC)/lapi.c),,user/lua) $(if $(SQLITE_LIBRARY),,user/sqlite),$(FOLDER_PROGRAMS))
 LZ4_SRC         := $(or $(LZ4_SRC),$(shell scripts/source lz4 --where))
-FILE_PROGRAMS   := $(filter-out $(if $(wildcard $(LZ4_SRC)/lz4.c),,user/managers/compressed.c),$(FILE_PROGRAMS))
+FILE_PROGRAMS   := $(filter-out $(if $(wildcard $(LZ4_SRC)/lz4.c),,user/managers/compressed.c user/managers/packed.c),$(FILE_PROGRAMS))
 USER_PROGRAMS   := $(addprefix build/user/,$(sort $(notdir $(FILE_PROGRAMS:.c=) $(FOLDER_PROGRAMS))))
 GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
 GUEST_FOLDERS   := $(patsubst %/,%,$(sort $(dir $(wildcard tests/guest/*/*/*.c))))
@@ -135,10 +135,10 @@ $(foreach file,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(file:.c=)): 
 $(foreach folder,$(GUEST_FOLDERS),\
     $(eval build/tests/guest/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))
 build/user/lua: ULINK += @user/lua/link
-build/obj/guest/user/managers/compressed.o: UFLAGS += -I$(LZ4_SRC)
+build/obj/guest/user/managers/compressed.o build/obj/guest/user/managers/packed.o: UFLAGS += -I$(LZ4_SRC)
 build/obj/guest/lz4/%.o: $(LZ4_SRC)/%.c $(RULES)
 	$(call do,CC  ,$(MUSL) $(UFLAGS) -w -O3 -ffile-prefix-map=$(LZ4_SRC)=lz4 -c -o $@ $<)
-build/user/compressed: build/obj/guest/lz4/lz4.o
+build/user/compressed build/user/packed: build/obj/guest/lz4/lz4.o
 build/user/verified: $(call objects,guest,disk/crc32c.c)
 build/user/bench-managers: $(call objects,guest,tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 build/user/udatabase: $(call objects,guest,disk/crc32c.c $(addprefix tests/structures/btree_,layered.c integrated.c))

@@ -49,7 +49,9 @@ int main(int argc, char **argv)
     if (argc != 3) return 2;
     box = ps_open("ledger", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     int error = box ? 0 : -errno, only_check = strcmp(argv[1], "check") == 0;
-    while (!error && !(words = km_open("vault", "vault", KM_READ | KM_WRITE))) sched_yield();
+    words = ps_address(ps_open("vault", PS_WRITE, NULL)); /* of a manager that the store starts */
+    while (!error && !words && !(words = km_open("vault", "vault", KM_READ | KM_WRITE)))
+        sched_yield();
     uint64_t seed = strtoull(argv[only_check ? 2 : 1], NULL, 0), steps = strtoull(argv[2], NULL, 0);
     if (!error && only_check) error = ps_transaction(check, &seed);
     for (struct work w = {seed, 1}; !error && !only_check && w.step <= steps; w.step++) {

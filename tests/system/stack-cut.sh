@@ -1,6 +1,7 @@
 #!/bin/bash
 # A commit through a stacked manager under power cuts: what its client wrote to the store, and what the manager keeps
-# there of the rest, are all there or nothing (tests/system/power-cuts.sh).
+# there of the rest, are all there or nothing (tests/system/power-cuts.sh); first by one that is started by hand, then by
+# one that the store keeps with the container.
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 
@@ -10,6 +11,16 @@ CHECK="sealed vault secret & stack-cut check $SEED" STEP='s/^step ([0-9]+): equa
 guest --store "$BASE" -c "$CHECK"
 is "all begins empty" "step 0: equal, all of them" "$(grep '^step' <<<"$output")"
 recorded "sealed vault secret & stack-cut $SEED 30; stack-cut check $SEED"
+is "each step is committed" 30 "$(grep -c '^ack' <<<"$output")"
+ok "at the end all is equal" grep -q '^step 30: equal' <<<"$output"
+cuts 0 30
+
+[ "${TEST_TIER:-test}" = long ] || KEEPS=all
+STATES=$((STATES * 3 / 5)) BASE=$TEST_TMP/base2 CHECK="stack-cut check $SEED"
+WITH=(--add "$TEST_TMP/stack-cut" --add build/user/packed)
+guest --store "$BASE" -c "store manager vault packed 1; $CHECK"
+is "a kept manager: all begins empty" "step 0: equal, all of them" "$(grep '^step' <<<"$output")"
+recorded "stack-cut $SEED 30; $CHECK"
 is "each step is committed" 30 "$(grep -c '^ack' <<<"$output")"
 ok "at the end all is equal" grep -q '^step 30: equal' <<<"$output"
 cuts 0 30

@@ -115,7 +115,7 @@ static int start(const char *name, const char *text)
         return -ENAMETOOLONG;
     memcpy(key, text, strnlen(text, KEY_BYTES));
     box = ps_open(sealed, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-    int error = box ? km_below("store") : -errno; /* first: what died before is over then */
+    int error = box ? km_below(NULL) : -errno; /* first: what died before is over then */
     if (!error) error = ps_transaction(set_up, NULL);
     if (!error)
         error = km_create(name, PAGES, KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &object);

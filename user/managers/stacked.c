@@ -1,0 +1,69 @@
+/*
+ * stacked.c - a container whose pages lie in a container of the store: a manager on a manager.
+ *
+ *     stacked NAME &      serves NAME, 1 MiB; its pages lie in the container NAME.below
+ *
+ * Step 4 of libpstore/managers.md. The pages are kept as they are, so this is all that a manager
+ * needs for transactions and for persistence: the store below has the log, the locks, recovery. A
+ * client's transaction on NAME and on containers of the store is one commit.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "manager.h"
+#include "pstore.h"
+
+enum { PAGES = 256 };
+struct home { char page[PAGES][KM_PAGE_BYTES]; };
+
+static ps_container *below;
+static struct home *home;
+
+/* In a snapshot of the store: it waits for nobody. */
+static void page(struct km_request *r)
+{
+    char bytes[KM_PAGE_BYTES];
+    memcpy(bytes, home->page[r->page], sizeof bytes);
+    if (km_supply(r, bytes, 1) == -ENOMEM) km_fail(r, ENOMEM);
+}
+
+/* In a transaction on the store that becomes a part of the client's. */
+static int commit(struct km_object *o, uint64_t view)
+{
+    uint64_t runs[1024];
+    for (uint64_t cursor = 0; cursor != ~0ull;) {
+        long n = km_diff(o, view, &cursor, runs, sizeof runs);
+        if (n < 0) return (int)n;
+        for (const struct km_run *r = km_run_first(runs, n); r; r = km_run_next(r, runs, n))
+            memcpy(home->page[r->page] + r->offset, r->data, r->bytes);
+    }
+    return 0;
+}
+
+static int find_home(void *unused)
+{
+    (void)unused;
+    home = ps_root(below);
+    return home ? 0 : -errno;
+}
+
+static int serve(const char *name)
+{
+    static const struct km_ops ops = {.page = page, .commit = commit};
+    struct km_object *object;
+    char kept_in[KM_NAME_MAX];
+    if (snprintf(kept_in, sizeof kept_in, "%s.below", name) >= KM_NAME_MAX) return -ENAMETOOLONG;
+    below = ps_open(kept_in, PS_CREATE | PS_WRITE, PS_LAYOUT(struct home, 1));
+    int error = below ? km_below(NULL) : -errno; /* what died before this is over then */
+    if (!error) error = ps_transaction(find_home, NULL);
+    if (!error)
+        error = km_create(name, PAGES, KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &object);
+    return error ? error : km_serve(2);
+}
+
+int main(int argc, char **argv)
+{
+    int error = argc == 2 ? serve(argv[1]) : -EINVAL;
+    fprintf(stderr, "stacked NAME &: cannot serve: %s\n", ps_strerror(error));
+    return 1;
+}
