@@ -20,7 +20,8 @@ struct part {
     int (*serve)(int number);   /* what server_start() starts; returns only on error */
 };
 extern const struct part nested_part, pages_part, replacement_part, windows_part,
-    compressed_part, imported_part, stacked_part, optimistic_part;
+    compressed_part, imported_part, stacked_part, optimistic_part,
+    congeries_part;
 
 /* main.c */
 void row(const char *name, const char *unit, double value, const char *reach);

@@ -23,6 +23,7 @@ static const struct part *const parts[] = {
     &imported_part,
     &stacked_part,
     &optimistic_part,
+    &congeries_part,
 };
 enum { PARTS = sizeof parts / sizeof *parts, SYSTEM_YIELD = 24 };
 
@@ -150,7 +151,7 @@ int main(int argc, char **argv)
         good &= part_named(argv[i]) != NULL;
     usage(argc, argv, good,
           "usage: bench-managers [pages] [nested] [replacement] [windows] [compressed] [imported]\n"
-          "       [stacked] [optimistic]\n"
+          "       [stacked] [optimistic] [congeries]\n"
           "Counts instructions; run it by `make bench ONLY=managers`, which boots with -icount.\n");
     for (int i = 0; i < PARTS; i++)
         if (argc == 1)
