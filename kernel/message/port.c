@@ -41,6 +41,7 @@ static struct port *port_new(struct process *owner)
     item_prepare(&p->clean, ITEM_CLEAN);
     item_prepare(&p->credit_low, ITEM_CREDIT_LOW);
     item_prepare(&p->notify, ITEM_NOTIFY);
+    item_prepare(&p->view_gone, ITEM_VIEW_GONE);
     lock_acquire(&ports_lock);
     list_push_back(&ports, &p->all);
     lock_release(&ports_lock);
@@ -66,6 +67,7 @@ void port_free(struct port *p)
             item_uses[i->kind].dropped(i);
     }
     ports_put(p->below);
+    kfree(p->gone);
     kfree(p);
 }
 

@@ -48,10 +48,10 @@ struct port {
     uint32_t receive_handles; /* atomic; handle.h: HD3 */
     struct list items, receivers;
     struct list all;         /* ports of all processes; port table lock */
-    struct item clean, credit_low, notify;
+    struct item clean, credit_low, notify, view_gone;
     uint64_t notify_bits;
-    bool spills;             /* an object with KD_OBJECT_SPILLS commits here */
-    bool wants_gone;         /* an object with KD_OBJECT_NOTICES commits here */
+    bool spills, wants_gone; /* objects with KD_OBJECT_SPILLS, KD_OBJECT_NOTICES commit here */
+    struct port_gone *gone;  /* ends of views to be told (gone.c), or NULL; set once */
     bool tells;              /* KD_PORT_TELLS */
     char name[KD_NAME_MAX];  /* published under this name, or empty; port table lock */
     /* credits (credit.c), under `lock` */
@@ -64,7 +64,7 @@ struct port {
     uint32_t commits_held;   /* atomic: of a base: claim.c, commits_hold */
     /* what its manager stands on (store/stack.c), set once; the store's rank is 0 */
     unsigned rank;
-    bool carries;            /* others stand on it */
+    bool carries, serves;    /* others stand on it; it has had objects: all this stays so */
     struct port *base;       /* the one at the bottom of all, perhaps itself */
     struct port *below[PORT_BELOW_MAX]; /* references, or NULL */
 };

@@ -8,6 +8,7 @@
  * Locks: objects_lock for the list.
  */
 #include "store/object_private.h"
+#include "message/gone.h"
 #include "store/commit.h"
 #include "store/wait.h"
 
@@ -226,6 +227,17 @@ static vaddr_t base_choose(uint64_t pages)
     return base;
 }
 
+/* port_serves: the port's rank and base stay from now on, and its manager hears of ends. No memory:
+ * false. */
+static bool port_serves(struct port *p, uint32_t flags)
+{
+    lock_acquire(&p->lock);
+    p->serves |= (flags & KD_OBJECT_TRANSACTIONAL) != 0;
+    lock_release(&p->lock);
+    return !(flags & (KD_OBJECT_NOTICES | KD_OBJECT_SPILLS)) ||
+           port_hears(p);
+}
+
 long kd_object_create(const uint64_t a[6])
 {
     struct kd_object_create c;
@@ -246,7 +258,8 @@ long kd_object_create(const uint64_t a[6])
     /* The object and its commits must end together, with one process. */
     bool ours =
         commit_port && port->owner == process_this() && commit_port->owner == process_this();
-    struct object *o = ours ? object_new(&c, port, commit_port) : NULL;
+    bool ready = ours && port_serves(commit_port, c.flags);
+    struct object *o = ready ? object_new(&c, port, commit_port) : NULL;
     if (!o) {
         port_put(port);
         if (commit_port)

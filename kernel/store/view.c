@@ -10,6 +10,7 @@
 #include "store/stack.h"
 #include "store/wait.h"
 
+#include "message/gone.h"
 #include "process/handle.h"
 #include "thread/trace.h"
 
@@ -34,7 +35,6 @@ void view_init(void)
         version_snapshot_init(&v->snapshot.seen);
         list_init(&v->question.item.link);
         page_wait_init(&v->supply, v);
-        list_init(&v->notices.gone.link);
         list_init(&v->notices.conflict.link);
     }
 }
@@ -273,19 +273,12 @@ long kd_view_enter(const uint64_t a[6])
     return 0;
 }
 
-/* notice_move takes notice i off *at, where it may still stand; its next port is `port`, or none
- * (NULL; PO1). */
-static void notice_move(struct port **at, struct port *port, struct item *i)
+/* conflict_over takes the notice of a conflict back, where it may still stand (PO1). */
+static void conflict_over(struct view *v)
 {
-    if (*at)
-        port_withdraw(*at, i);
-    if (*at == port)
-        return;
-    if (port)
-        port_get(port);
-    if (*at)
-        port_put(*at);
-    *at = port;
+    port_withdraw(v->notices.conflict_port, &v->notices.conflict);
+    port_put(v->notices.conflict_port);
+    v->notices.conflict_port = NULL;
 }
 
 /* view_idle makes the view IDLE (CM8, AB4) in one section: rights that others waited for go, then
@@ -318,7 +311,7 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
             port_put(v->group.other[--v->group.other_count]);
     }
     if (v->notices.conflict_port)
-        notice_move(&v->notices.conflict_port, NULL, &v->notices.conflict);
+        conflict_over(v);
     if (v->locks.count)
         container_locks_end(v);
     if (!vmask_empty(&v->wait.waiters))
@@ -383,18 +376,18 @@ static void drop_copies(struct view *v, struct list *from)
     }
 }
 
-/* view_gone_notice tells the manager that a transaction ended; an earlier notice, if not yet
- * received, makes way. */
+/* view_gone_notice tells the managers that a transaction ended, each that hears of such or may hold
+ * pages of it. */
 static void view_gone_notice(struct view *v, int reason)
 {
     struct port *port = v->txn.enlisted;
-    if (!port->wants_gone && !v->commit.chained)
-        return;
+    for (unsigned i = v->group.other_count;; port = v->group.other[i]) {
+        if (port->wants_gone || v->commit.chained)
+            port_gone(port, v->id, v->process->pid, v->owner->killed, reason);
+        if (i-- == 0)
+            break;
+    }
     v->commit.chained = false;
-    struct item *i = &v->notices.gone;
-    notice_move(&v->notices.gone_port, port, i);
-    item_say(i, ITEM_VIEW_GONE, v->process->pid, v->id, v->owner->killed, (uint64_t)reason);
-    port_post(port, i);
 }
 
 void view_batch_drop(struct view *v)

@@ -114,9 +114,9 @@ struct view {
         int answer;  /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     } question;
     struct view_group group;
-    struct view_notices {               /* Notices to managers, and the last ports; references. */
-        struct item gone, conflict;
-        struct port *gone_port, *conflict_port;
+    struct view_notices {               /* A notice to a manager, and its port; a reference. */
+        struct item conflict;
+        struct port *conflict_port;
     } notices;
     struct view_commit {                /* The commit: its data, and what is in the log. */
         struct frame *batch;            /* data_in */
