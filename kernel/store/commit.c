@@ -272,14 +272,19 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
  * (KD_OBJECT_UNLOCKED). Returns the structs of its copies, linked before `chain`. */
 static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, struct copy *chain)
 {
+    enum { LEFT_AT_ONCE = 1024 };
     struct list *lists[2] = {&v->copies.resident, &v->copies.spilled};
+    unsigned left = 0;
     v->commit.csn = csn;
     v->commit.chained = false;
     for (int i = 0; i < 2; i++)
         list_for_safe(l, lists[i]) {
             struct copy *c = container_of(l, struct copy, link);
-            if (c->frame && !c->changed)
-                continue; /* left alone: CM8 drops it */
+            if (c->frame && !c->changed) { /* left alone: CM8 drops it */
+                if (++left % LEFT_AT_ONCE == 0)
+                    thread_breathe();
+                continue;
+            }
             publish_flip(v, c, csn, sequence);
             c->chain = chain;
             chain = c;
@@ -292,7 +297,8 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
 static __attribute__((noinline)) struct copy *publish_helpers(struct view *v, csn_t csn,
                                                               uint64_t sequence, struct copy *chain)
 {
-    vmask_for(h, &v->group.helpers) {
+    struct vmask joined = group_joined(v); /* others run still */
+    vmask_for(h, &joined) {
         chain = publish_view(&views[h], csn, sequence, chain);
         v->commit.logged += views[h].commit.logged;
     }

@@ -6,8 +6,8 @@
  * manager answers by the commit of a helper: a view of its own whose changes join the group.
  *
  * GR1  A helper is in its transaction's `helpers` exactly while `of` names it; both change in one
- *      section of the graph lock. While the transaction is claimed or asks the base, none comes or
- *      goes.
+ *      section of the graph lock. One joins with the transaction claimed, and stays to its end;
+ *      those at work are no part of what is committed, and go when they like.
  * GR2  Of a transaction in `others`, each port is there once, and is not `enlisted`; all have one
  *      base.
  *
@@ -72,11 +72,24 @@ static struct port *next_of(const struct view *v, const struct port *last, struc
     return next;
 }
 
+struct vmask group_joined(const struct view *v)
+{
+    struct vmask m;
+    lock_acquire(&graph_lock);
+    m = v->group.helpers;
+    vmask_for(h, &v->group.helpers)
+        if (!views[h].group.joined)
+            vmask_clear(&m, (unsigned)h);
+    lock_release(&graph_lock);
+    return m;
+}
+
 /* group_next returns the port that v's commit goes to behind `last`; NULL: first. */
-static struct port *group_next(const struct view *v, const struct port *last)
+static struct port *group_next(const struct view *v, const struct vmask *joined,
+                               const struct port *last)
 {
     struct port *next = next_of(v, last, NULL);
-    vmask_for(h, &v->group.helpers)
+    vmask_for(h, joined)
         next = next_of(&views[h], last, next);
     return next ? next : v->txn.enlisted->base;
 }
@@ -172,12 +185,17 @@ static int helper_pass(struct view *h)
     q->kind = ITEM_COMMIT;
     h->group.asked = NULL;
     __atomic_store_n(&q->answer, ANSWER_NONE, __ATOMIC_RELEASE);
+    struct view *v = group_of(h);
+    if (v == h || !view_claim(v->id, h->group.token, ASKED_COMMIT))
+        return h->doom ? h->doom : ESRCH; /* over, or another helper has passed it on */
     lock_acquire(&graph_lock);
-    struct view *v = h->doom ? NULL : h->group.of;
-    h->group.joined = v != NULL; /* from here on no search dooms it */
+    int doom = h->doom;
+    h->group.joined = !doom; /* from here on no search dooms it */
     lock_release(&graph_lock);
-    if (!v || !view_claim(v->id, h->group.token, ASKED_COMMIT))
-        return h->doom ? h->doom : ESRCH;
+    if (doom) {
+        view_claim_end(v);
+        return doom;
+    }
     view_answer(v, 0);
     int answer = view_await(h);
     helper_leave(h);
@@ -191,9 +209,10 @@ int group_ask(struct view *v)
     if (v->group.rank)
         return helper_pass(v);
     while (!answer && (!port || port->rank)) {
-        port = group_next(v, port);
+        struct vmask joined = group_joined(v);
+        port = group_next(v, &joined, port);
         v->question.item.word[1] = group_copies(v);
-        memcpy(&v->question.item.word[4], &v->group.helpers, sizeof v->group.helpers);
+        memcpy(&v->question.item.word[4], &joined, sizeof joined);
         answer = view_ask(v, port);
     }
     group_end(v, answer);
@@ -231,14 +250,13 @@ static int below_find(int handle, struct port **out)
     return *out ? 0 : -ENOENT;
 }
 
-/* below_set makes p one that stands on these, which have the rank below it at most. */
+/* below_set makes p one that stands on these, which have the rank below it at most. One that has
+ * had objects stays as it is: a commit there may be under way, and calls that hold its base's
+ * commits (commits_hold). */
 static int below_set(struct port *p, struct port *const *below, unsigned rank)
 {
-    struct port *serves = object_commit_port_of(p);
-    if (serves)
-        port_put(serves);
     lock_acquire(&p->lock);
-    int e = p->dead ? -EBADF : serves || p->rank ? -EBUSY : 0;
+    int e = p->dead ? -EBADF : p->serves || p->rank ? -EBUSY : 0;
     if (!e) {
         memcpy(p->below, below, sizeof p->below);
         p->base = below[0]->base;

@@ -23,6 +23,7 @@ must_check int port_switch(struct view *v, struct port *p);
 /* group_ask asks each manager that v enlisted to commit, from the highest rank down, and last the
  * base; question.item is said. A helper passes its transaction on. 0 or an errno. */
 must_check int group_ask(struct view *v);
+struct vmask group_joined(const struct view *v); /* its helpers that are frozen and go with it */
 uint64_t group_copies(const struct view *v); /* v's and its helpers'; as many credits, about */
 struct view *group_claim(uint64_t helper, uint64_t token); /* view_claim of its transaction */
 

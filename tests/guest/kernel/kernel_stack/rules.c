@@ -1,6 +1,8 @@
 /* rules.c - who may stand on whom, what a helper may touch, and what its manager may say. */
 #include "parts.h"
 
+#include <semaphore.h>
+
 static int port_new(void) { return (int)kd_call3(KD_PORT_CREATE, 0, 0, 0); }
 
 static long below(int p, int a, int b)
@@ -107,6 +109,58 @@ static void helpers(void)
     upper.beside = NULL;
 }
 
+/* Another helper for the same commit, in a thread of its own. It is at work still when the first
+ * has passed the commit on, and then wants to pass it on, too. */
+static sem_t at_work, passed;
+static volatile int second_outcome;
+struct second { uint64_t view, token; };
+
+static int write_and_wait(void *arg)
+{
+    (void)arg;
+    *word_of(Q_PAGE + 2, 0) += 1;
+    sem_post(&at_work);
+    sem_wait(&passed);
+    return 0;
+}
+
+static void *second_helper(void *arg)
+{
+    const struct second *s = arg;
+    struct kd_begin like = {.mode = KD_HELPER, .view = (uint32_t)s->view, .locked = s->token};
+    second_outcome = run_like(write_and_wait, NULL, &like);
+    return NULL;
+}
+
+static pthread_t second_thread;
+static int two_at_work(struct stacked *s, uint64_t view)
+{
+    static struct second second;
+    (void)s;
+    second = (struct second){view, mine->begin.locked};
+    pthread_create(&second_thread, NULL, second_helper, &second);
+    sem_wait(&at_work);
+    return 0;
+}
+
+static void second(void)
+{
+    sem_init(&at_work, 0, 0);
+    sem_init(&passed, 0, 0);
+    uint64_t before = at_home(Q_PAGE + 2, 0);
+    upper.beside = two_at_work;
+    int e = commit_both(upper.base, 2, 80, 8);
+    upper.beside = NULL;
+    sem_post(&passed);
+    pthread_join(second_thread, NULL);
+    tap_ok(e == 0 && second_outcome < 0 && at_home(Q_PAGE + 2, 0) == before && !check() &&
+               is_now(upper.base, 2, 80, 8),
+           "of two helpers of a commit the first joins, the other is undone (%d, %d)", e,
+           second_outcome);
+    e = commit_both(upper.base, 2, 78, 7);
+    tap_ok(e == 0 && is_now(upper.base, 2, 78, 7), "and what comes next does not notice (%d)", e);
+}
+
 static int refuses(struct stacked *s, uint64_t view) { return (void)s, (void)view, -EDOM; }
 
 void part_rules(void)
@@ -114,6 +168,7 @@ void part_rules(void)
     ranks();
     enlisting();
     helpers();
+    second();
     upper.beside = refuses;
     int e = commit_both(upper.base, 2, 1, 1);
     tap_ok(e == -EDOM && is_now(upper.base, 2, 78, 7), "a manager refuses: all is as before (%d)",
