@@ -334,9 +334,9 @@ void call_thread_gone(struct thread *t)
         call_lost(served, token);
     if (served)
         locus_home(t);
+    thread_locus_end(t); /* also if its slot stayed behind: who answered its call before that */
     if (!t->call)
         return;
-    thread_locus_end(t);
     limit_uncharge(t->process, KD_LIMIT_MESSAGES, 1);
     call_free(t->call);
     t->call = NULL;

@@ -212,6 +212,8 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     return e;
 }
 
+enum { OTHERS_AT_ONCE = 1024 };
+
 int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
 {
     struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
@@ -220,12 +222,16 @@ int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
     if (!whole && told != v->copies.diff_cursor && told)
         return -EINVAL;
     struct list *l = told ? v->copies.diff_next : v->copies.resident.next;
+    unsigned others = 0;
     v->commit.chained |= whole;
     d->pages = 0;
     for (; l != &v->copies.resident && out.left >= PAGE_DIFF_MAX; l = l->next, told++) {
         struct copy *c = container_of(l, struct copy, link);
-        if (c->leaf->object->commit_port != port)
-            continue; /* another manager's */
+        if (c->leaf->object->commit_port != port) { /* another manager's */
+            if (++others % OTHERS_AT_ONCE == 0)
+                thread_breathe();
+            continue;
+        }
         int e = diff_page(v, c, &out, d->full_below, whole);
         if (e)
             return e;

@@ -53,7 +53,8 @@ static bool page_ask(struct page_wait *w, struct leaf *l, unsigned access, uint6
         return false;
     if (l->pages[w->slot].flags & PAGE_ASKED && !here)
         return true;
-    w->number = (uint32_t)__atomic_add_fetch(&counters.page_requests, 1, __ATOMIC_RELAXED);
+    w->number = 1 + (uint32_t)(__atomic_add_fetch(&counters.page_requests, 1, __ATOMIC_RELAXED) %
+                               UINT32_MAX); /* never 0, which is nobody's */
     item_say(&w->item, ITEM_PAGE, me->pid, o->cookie, l->first + w->slot, pages,
              access | (here ? KD_PAGE_HERE : 0), w->view ? w->view->id + 1u : 0,
              (uint64_t)o->handle, w->number);
@@ -296,7 +297,7 @@ long kd_object_supply(const uint64_t a[6])
         e = failed ? failed : e;
         if (i && i % SUPPLY_AT_ONCE == 0)
             thread_breathe();
-        if (thread_this()->killed && !e)
+        if (thread_this()->killed)
             e = -EINTR;
     }
     object_put(o);
@@ -543,6 +544,7 @@ OBJECT_CALL(kd_object_info, 0)
             arch_shootdown(~0ull); /* an entry that stays in a TLB would hide the next use */
         if (copy_to_user(a[3] + done, info.bits, part))
             return -EFAULT;
+        thread_breathe();
     }
     return 0;
 }

@@ -10,7 +10,7 @@
  */
 #define PAGES 20000
 #define HOME_PAGES 1
-#include "own_manager.h"
+#include "stacked_manager.h"
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -88,6 +88,12 @@ static int hint(void *leave)
     return *(int *)leave;
 }
 
+static int hint_only(void *unused)
+{
+    kd_call3(KD_TXN_HINT, (long)base, (long)PAGES * 4096, KD_HINT_WRITE);
+    return unused != NULL;
+}
+
 static void transactions(void)
 {
     int leave = 17, stay = 0;
@@ -99,8 +105,37 @@ static void transactions(void)
     measured("commit of 20,000 copies");
     run(hint, &stay, 0, 0);
     measured("commit of 20,000 copies that were declared");
+    run(hint_only, NULL, 0, 0);
+    measured("commit of 20,000 copies that were left alone");
     view_anew();
     measured("end of a view");
+}
+
+/* ---- a manager that stands on another ---- */
+
+static struct stacked upper = {.key = 1, .pages = 1};
+static int write_two(void *unused)
+{
+    for (unsigned i = 0; i + 1 < PAGES; i++)
+        *word_of(i, 6) += i + 1;
+    *word_at(upper.base, 0, 0) += 1;
+    return unused != NULL;
+}
+
+static void stacked(void)
+{
+    upper.below = base + (PAGES - 1) * 4096;
+    if (stacked_start(&upper, &port, 1, 1, 1))
+        wrong += printf("# no manager that stands on this one\n");
+    measured("-");
+    int e = run(write_two, NULL, 0, 0);
+    if (e || upper.commits != 1)
+        wrong += printf("# commit: %d\n", e);
+    measured("commit of one page of a manager's, and 19,999 of the one below");
+    kd_call3(KD_HANDLE_CLOSE, upper.object, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, upper.port, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, upper.commit_port, 0, 0);
+    measured("-");
 }
 
 /* ---- many views ---- */
@@ -195,6 +230,11 @@ static void objects(void)
     measured("making a sparse object of 32 TiB");
     kd_call4(KD_OBJECT_RECALL, object, 0, 1ull << 33, 0);
     measured("recall of its pages");
+    static uint8_t many[1 << 20];
+    kd_call4(KD_OBJECT_INFO, object, 1, sizeof many, (long)many);
+    measured("-");
+    kd_call4(KD_OBJECT_INFO, object, 1, sizeof many, (long)many);
+    measured("state of a million of its pages");
     kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
     measured("its end");
 }
@@ -306,6 +346,7 @@ int main(int argc, char **argv)
         return 1;
     measured("-");
     transactions();
+    stacked();
     many_views();
     space();
     scattered();
