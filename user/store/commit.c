@@ -319,13 +319,14 @@ int commit_own(struct store_op *ops, unsigned count)
 /* ---- the thread ---- */
 
 /* Lazy groups are flushed when that is due; else an empty group follows the last one: should that
- * rot, it is not taken for a torn tail. */
+ * rot, it is not taken for a torn tail. While a group is in the air nobody is idle, and that one
+ * may be lazy. */
 static void idle_group(void)
 {
     struct group *g;
     server_lock();
-    if (server.lazy_due_us) {
-        group_flush();
+    if (server.lazy_due_us || group_flying()) {
+        if (group_flush_due()) group_flush();
         server_unlock();
         return;
     }
