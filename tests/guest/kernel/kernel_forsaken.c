@@ -18,8 +18,8 @@ enum { PAGES = 16, CREDITS = 12 };
 #include "hostile.h"
 
 enum {
-    KIND_OPEN = 1, END = 9, KILLED = 137, SURE_S = 30, LIVES = 20, SLACK = 8, LATE_MS = 60,
-    THEIRS = 4,
+    KIND_OPEN = 1, KIND_RECEIVED, END = 9, KILLED = 137, SURE_S = 30, LIVES = 20, SLACK = 8,
+    LATE_MS = 60, THEIRS = 4,
     KEPT_MAX = 4,
 };
 
@@ -38,6 +38,9 @@ static bool keep_commits(struct kd_message *m)
         struct kd_message reply = {.handle = -1, .word = {base}};
         reply.status =
             (int)CALL(KD_SPACE_ATTACH, m->process, object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+        CALL(KD_PORT_REPLY, m->token, &reply);
+    } else if (m->kind == KIND_RECEIVED) {
+        struct kd_message reply = {.handle = -1, .status = kept_count ? 0 : -EAGAIN};
         CALL(KD_PORT_REPLY, m->token, &reply);
     } else if (m->kind == (uint32_t)KD_MSG_CLIENT_GONE) {
         gone++;
@@ -100,12 +103,10 @@ static int client(const char *role, uint64_t value)
     }
     if (pthread_create(&t, NULL, second_writer, (void *)(uintptr_t)value)) return 3;
     if (strcmp(role, "two") == 0) return writes(0, THEIRS / 2, value, 0) ? 2 : END;
-    struct kd_view_info list[KD_VIEW_MAX]; /* "exec": the other thread commits */
-    for (bool commits = false; !commits;) {
-        long n = CALL(KD_VIEW_LIST, list, KD_VIEW_MAX);
-        for (long i = 0; i < n; i++) commits |= list[i].pid == getpid() && list[i].state == 3;
+    do { /* "exec": until the other thread's COMMIT is received; before that it is taken back */
         sched_yield();
-    }
+        m = (struct kd_message){.kind = KIND_RECEIVED, .handle = -1};
+    } while (CALL(KD_PORT_CALL, 0, &m) == -EAGAIN);
     execl("/bin/kernel_forsaken", "kernel_forsaken", "end", "0", (char *)NULL);
     return 4;
 }

@@ -1,6 +1,6 @@
 /* process.c - processes of a test. */
 #include <errno.h>
-#include <stdbool.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "process.h"
 #include "system.h"
 
-enum { ROWS = 256, WAIT_STEP_MS = 10, STATUS_OF_KILL = 137 };
+enum { ROWS = 256, WAIT_STEP_MS = 10, STATUS_OF_KILL = 137, CHILD_BEGINS_S = 30 };
 enum { KD_TRACE_DIE = 1000 };   /* of KD_TRACE, as in tests/bugs/kernel-support.patch */
 
 void system_pass(struct kd_process_create *p)
@@ -41,6 +41,33 @@ int child_wait(int pid)
     int status = 0;
     long result = pid < 0 ? pid : kd_call3(KD_PROCESS_WAIT, pid, (long)&status, 0);
     return result < 0 ? (int)result : status;
+}
+
+/* A file whose name has the pid of who has begun. */
+static const char *begun_file(int pid)
+{
+    static char path[32];
+    snprintf(path, sizeof path, "/tmp/begun.%d", pid);
+    return path;
+}
+
+void child_begun(void)
+{
+    static bool told;
+    if (!told)
+        close(open(begun_file(getpid()), O_CREAT | O_WRONLY, 0600));
+    told = true;
+}
+
+bool child_has_begun(int pid)
+{
+    double start = clock_s(CLOCK_MONOTONIC);
+    while (unlink(begun_file(pid)) != 0) {
+        if (clock_s(CLOCK_MONOTONIC) - start > CHILD_BEGINS_S)
+            return false;
+        pause_ms(1);
+    }
+    return true;
 }
 
 int child_run(const char *self, const char *what, const char *argument)

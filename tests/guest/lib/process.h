@@ -3,6 +3,8 @@
 #ifndef TEST_PROCESS_H
 #define TEST_PROCESS_H
 
+#include <stdbool.h>
+
 #include <katydid/call.h>
 
 /* Tests run with the system's handle (scripts/run --allow all): the process about to be made
@@ -14,6 +16,13 @@ int child_start(const char *self, const char *what, const char *argument);
 
 /* Waits for the end of a child: its exit status, or -errno. */
 int child_wait(int pid);
+
+/* For a child that does something again and again until it is killed: says that it has done it
+ * once, so that nobody has to guess when. */
+void child_begun(void);
+
+/* Waits until the child has said so; false: it has not for half a minute. */
+bool child_has_begun(int pid);
 
 /* Both: starts a child and waits for its end. */
 int child_run(const char *self, const char *what, const char *argument);

@@ -57,6 +57,18 @@ struct wire_stats client_stats(void)
     return s;
 }
 
+long client_flushes(const char *name)
+{
+    struct wire_stats s = {0};
+    struct kd_message m = {.kind = STORE_STATS, .handle = -1, .buffer = &s,
+                           .buffer_bytes = sizeof s};
+    long at = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
+    long e = at < 0 ? at : kd_call3(KD_PORT_CALL, at, (long)&m, 0);
+    if (at >= 0)
+        kd_call3(KD_HANDLE_CLOSE, at, 0, 0);
+    return e ? e : (long)(s.flushes - (s.groups - s.commits));
+}
+
 void *client_lease(uint64_t container, uint64_t pages, const void *near)
 {
     long r = client_call(STORE_LEASE, container, pages, (uint64_t)near, NULL, 0, NULL, 0);

@@ -39,6 +39,11 @@ long client_name(uint32_t kind, uint64_t container, const char *name);
 
 struct wire_stats client_stats(void);
 
+/* Flushes of the store's log that its clients asked for, by commits or by ps_flush: without those
+ * of the empty groups that its manager writes when it is idle, whenever that is. For tests in which
+ * a commit is a group, as it is with one client. `name` of the store; -errno. */
+long client_flushes(const char *name);
+
 /* `pages` fresh pages of the container, or NULL. */
 void *client_lease(uint64_t container, uint64_t pages, const void *near);
 

@@ -71,7 +71,7 @@ static long steps_there(void)
 static int stepper(void)
 {
     box = km_open("box", "box", KM_READ | KM_WRITE);
-    while (box && ps_transaction(step, NULL) == 0) {}
+    while (box && ps_transaction(step, NULL) == 0) child_begun();
     return 1;
 }
 
@@ -90,7 +90,8 @@ static void clients_die(const char *self)
     long before = 200, now = 0, bad = 0;
     for (int i = 0; i < KILLS; i++, before = now) {
         int pid = child_start(self, "step", "");
-        pause_ms(3 + 3 * i);
+        bad += !child_has_begun(pid);
+        pause_ms(3 * i);
         kill(pid, SIGKILL);
         (void)child_wait(pid);
         now = steps_there();
@@ -104,7 +105,8 @@ static int manager_dies(const char *self, int manager)
     long bad = 0, lost = 0, now = 0;
     for (int i = 0; i < KILLS; i++) {
         int pid = child_start(self, "step", "");
-        pause_ms(5 + i);
+        bad += !child_has_begun(pid);
+        pause_ms(i);
         long durable = steps_there();
         (void)counts(1);
         pause_ms(i * 4);

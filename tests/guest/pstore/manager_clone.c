@@ -86,7 +86,7 @@ static int child(long rounds)
 {
     c = ps_open("original", 0, PS_LAYOUT(struct list, 1));
     if (!c || !clone_open()) return 2;
-    for (long i = 0; i < rounds; i++)
+    for (long i = 0; i < rounds; i++, child_begun())
         if (add_to_clone(1) || sum_of(1) < 0) return 3;
     return 0;
 }
@@ -112,7 +112,8 @@ static void clients(const char *self, long each)
     bad = 0;
     for (int i = 0; i < KILLS; i++) {
         int pid = child_start(self, "add", "100000");
-        pause_ms(10 + 5 * i);
+        bad += !child_has_begun(pid);
+        pause_ms(5 * i);
         kill(pid, SIGKILL);
         (void)child_wait(pid);
         long now = sum_of(1);

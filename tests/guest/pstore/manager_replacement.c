@@ -25,7 +25,7 @@
 #include "user/start.h"
 
 enum { PAGES = 300, FRAMES = 40, TOUCHES = 4000, WORDS = KD_PAGE_BYTES / 8, HOT = 25, ROUNDS = 40,
-       SCANNED = 30, KILLS = 10 };
+       SCANNED = 30, KILLS = 10, LEFT = 90 };
 static const char path[] = "/tmp/pages";
 static const volatile uint64_t *words;
 static int manager;
@@ -140,12 +140,14 @@ static void policies_run(void)
            "lru2 and arc keep what is used again, fifo does not");
 }
 
-/* Touches for ever. */
-static int toucher(unsigned seed)
+/* Touches pages below `end` for ever. */
+static int toucher(unsigned seed, unsigned end)
 {
     words = km_open("replacement", "replacement", KM_READ);
-    while (words)
-        if (wrong((unsigned)rand_r(&seed) % PAGES)) return 1;
+    while (words) {
+        if (wrong((unsigned)rand_r(&seed) % end)) return 1;
+        child_begun();
+    }
     return 2;
 }
 
@@ -159,7 +161,8 @@ static void clients_die(const char *self)
             snprintf(seed, sizeof seed, "%d", 2 * i + k + 1);
             pids[k] = child_start(self, "touch", seed);
         }
-        pause_ms(3 + i);
+        for (int k = 0; k < 2; k++) bad += !child_has_begun(pids[k]);
+        pause_ms(i);
         for (int k = 0; k < 2; k++) {
             kill(pids[k], SIGKILL);
             bad += child_wait(pids[k]) < 100; /* it found a wrong word */
@@ -198,7 +201,7 @@ static void unreadable(const char *self)
     bool fine = wrong(1) == 0;
     for (unsigned page = 100; page < 200; page++) fine &= !wrong(page); /* page 1 has gone */
     int fd = open(path, O_WRONLY);
-    tap_ok(ftruncate(fd, 90 * KD_PAGE_BYTES) == 0 && fine, "the file loses its end");
+    tap_ok(ftruncate(fd, LEFT * KD_PAGE_BYTES) == 0 && fine, "the file loses its end");
     close(fd);
     int status = child_run(self, "one", "280");
     tap_ok(status > 1 && status != 17, "who touches a page that is no more is ended (%d)", status);
@@ -207,18 +210,22 @@ static void unreadable(const char *self)
 
 static void manager_dies(const char *self)
 {
-    int pid = child_start(self, "touch", "3");
-    pause_ms(5);
+    int pid = child_start(self, "left", "3");
+    bool begun = child_has_begun(pid);
     serve_end();
-    tap_ok(child_wait(pid) > 100, "a client dies with its next touch of a dead manager's page");
+    tap_ok(begun && child_wait(pid) > 100,
+           "a client dies with its next touch of a dead manager's page");
     tap_ok(serve("arc") && !wrong(5), "the manager is started again");
     serve_end();
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 2) return argv[1][0] == 't' ? toucher((unsigned)atoi(argv[2]))
-                                           : touch_one((unsigned)atoi(argv[2]));
+    if (argc > 2) {
+        unsigned number = (unsigned)atoi(argv[2]);
+        return argv[1][0] == 'o' ? touch_one(number)
+                                 : toucher(number, argv[1][0] == 't' ? PAGES : LEFT);
+    }
     tap_plan(24);
     if (!tap_ok(file_make(), "a file of %d pages", PAGES)) return tap_end();
     policies_run();

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "pstore_test.h"
+#include "store_client.h"
 
 struct root { long value; struct root *other; };
 static ps_container *left, *right;
@@ -55,28 +56,22 @@ static int set_right(void *value)
     return 0;
 }
 
-static long flushes_of(const char *store)
-{
-    struct ps_stats s;
-    ps_connect(store);
-    ps_stats(&s);
-    return (long)s.flushes;
-}
-
 /* Lazy commits of both; ps_flush makes both durable, by one flush each. */
 static void flush_both(void)
 {
     const struct ps_options lazy = {.lazy = 1, .lazy_ms = 60000};
     is(ps_flush(), 0, "ps_flush of both stores");
-    long before[] = {flushes_of("store"), flushes_of("store2")};
+    long before[] = {client_flushes("store"), client_flushes("store2")};
     is(ps_transaction_opt(set_left, (void *)15, &lazy), 0, "a lazy commit in the first");
     is(ps_transaction_opt(set_right, (void *)16, &lazy), 0, "and in the second");
-    is(flushes_of("store") - before[0] + flushes_of("store2") - before[1], 0, "cost no flush");
+    is(client_flushes("store") - before[0] + client_flushes("store2") - before[1], 0,
+       "cost no flush");
     is(ps_flush(), 0, "ps_flush makes them durable");
-    is(flushes_of("store") - before[0], 1, "by one flush of the first");
-    is(flushes_of("store2") - before[1], 1, "and one of the second");
+    is(client_flushes("store") - before[0], 1, "by one flush of the first");
+    is(client_flushes("store2") - before[1], 1, "and one of the second");
     is(ps_flush(), 0, "once more");
-    is(flushes_of("store") - before[0] + flushes_of("store2") - before[1], 2, "costs none");
+    is(client_flushes("store") - before[0] + client_flushes("store2") - before[1], 2,
+       "costs none");
 }
 
 static int through_left(void *sum)

@@ -99,6 +99,7 @@ static int child(const char *how, int rounds)
             printf("# transfer: %s\n", ps_strerror(e));
             return 4;
         }
+        child_begun();
     }
     return 0;
 }
@@ -120,7 +121,8 @@ static void kills(const char *self)
     int differ = 0;
     for (int i = 0; i < KILLS; i++) {
         int pid = child_start(self, "window", "ever"), other = child_start(self, "direct", "ever");
-        pause_ms(10 + i * 3);
+        differ += !child_has_begun(pid) + !child_has_begun(other);
+        pause_ms(i * 3);
         kill(pid, SIGKILL);
         pause_ms(2);
         kill(other, SIGKILL);

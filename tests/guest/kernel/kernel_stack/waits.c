@@ -164,7 +164,9 @@ void part_stalls(void)
 {
     upper.beside = stalls;
     struct change c = {upper.base, 2, 1, 1};
-    int e = run(write_both, &c, KD_SERIALISABLE, 20);
+    int e = -ETIMEDOUT;
+    for (unsigned ms = 20; e == -ETIMEDOUT && !stalled; ms *= 2) /* long enough to get that far */
+        e = run(write_both, &c, KD_SERIALISABLE, ms);
     upper.beside = NULL;
     tap_ok(e == -ETIMEDOUT && stalled && is_now(upper.base, 2, 79, 7),
            "a manager stalls: its client's time limit takes the commit back (%d)", e);
