@@ -10,6 +10,9 @@
  * published. Then the crash states of the record are enumerated and compared with the contents
  * after some commit from the last acknowledged to the last submitted.
  *
+ * In some lives most commits are stacked: managers that stand on this one have a part of a client's
+ * changes in views of their own, and all of it is one commit (kernel/store/stack.md).
+ *
  * In some lives most commits are lazy. Then only those count as acknowledged that were there when a
  * strict one, or a flush that a client asked for, was answered.
  */
@@ -25,7 +28,8 @@
 #include <unistd.h>
 
 enum { DISK_BYTES = 2 << 20, LOG_BYTES = 128 << 10, CLIENTS_MAX = 8, COMMITS_MAX = 160, NAME = 5 };
-enum tally { STATES, SECOND, ASKED, COMMITS, GROUPS, SHARED, CHECKPOINTS, LIVES, LAZY, FLUSHES };
+enum tally { STATES, SECOND, ASKED, COMMITS, GROUPS, SHARED, CHECKPOINTS, LIVES, LAZY, FLUSHES,
+             STACKED };
 
 static struct device disk;
 static struct world world;                          /* digests of what was committed */
@@ -52,7 +56,16 @@ static void disk_serve(int64_t us)
 static struct { uint64_t view, token, first, count, value, csn; } txn[COMMITS_MAX];
 static uint64_t txn_count, txn_acked;
 static uint64_t txn_safe;                           /* so many must be there after a crash */
-static bool lazies;
+static bool lazies, stacks;
+
+/* The pages of a view and of its helpers lie side by side. */
+static uint64_t pages_with(uint64_t i, uint64_t *first)
+{
+    uint64_t n = view[i].count;
+    *first = view[i].first;
+    helpers_each(h, &view[i]) n += view[h].count;
+    return n;
+}
 
 /* One that found no room in a group is the first of the next. */
 static void txn_note(uint64_t i)
@@ -65,15 +78,15 @@ static void txn_note(uint64_t i)
     CHECK(txn_count < COMMITS_MAX);
     txn[txn_count].view = i;
     txn[txn_count].token = view[i].token;
-    txn[txn_count].first = view[i].first;
-    txn[txn_count].count = view[i].count;
+    txn[txn_count].count = pages_with(i, &txn[txn_count].first);
     txn[txn_count++].value = view[i].value;
 }
 
 static long publish_noted(const struct kd_publish *p, long count)
 {
     for (long k = 0; k < count; k++, txn_acked++) {
-        if (view[p[k].view].count == 0) return publish(p, count);
+        uint64_t first;
+        if (pages_with(p[k].view, &first) == 0) return publish(p, count);
         CHECK(txn_acked < txn_count && txn[txn_acked].view == p[k].view &&
               txn[txn_acked].token == p[k].token);
         txn[txn_acked].csn = p[k].csn;
@@ -146,8 +159,10 @@ static long block_flush(void)
 
 static long diff_noted(struct kd_diff *d)
 {
+    uint64_t first, transaction = d->view % CLIENTS_MAX;
     long r = diff(d);
-    if (r == 0 && d->cursor == ~0ull && view[d->view].count) txn_note(d->view);
+    CHECK(d->token == view[transaction].token);
+    if (r == 0 && d->cursor == ~0ull && pages_with(transaction, &first)) txn_note(transaction);
     return r;
 }
 
@@ -185,10 +200,26 @@ static uint64_t pages_take(uint64_t *first)
     return count;
 }
 
+/* Some of these pages become a helper's: view i, and CLIENTS_MAX more for each. */
+static void share(unsigned i, uint64_t first, uint64_t count)
+{
+    uint64_t mine = (uint64_t)some((int64_t)count + 1);
+    view[i].count = mine;
+    for (unsigned h = i + CLIENTS_MAX; mine < count; h += CLIENTS_MAX) {
+        uint64_t n = 1 + (uint64_t)some((int64_t)(count - mine));
+        view[h] = (struct view){.first = first + mine, .count = n, .value = view[i].value};
+        view[i].helpers |= 1ull << h;
+        mine += n;
+    }
+    crew_add(STACKED, view[i].helpers != 0);
+}
+
 static void commit(unsigned i, uint64_t first, uint64_t count, uint64_t value, uint32_t lazy)
 {
-    view[i] = (struct view){.queued = true, .token = view[i].token + 1, .first = first,
+    view[i] = (struct view){.token = view[i].token + 1, .first = first,
                             .count = count, .value = value, .lazy = lazy};
+    if (stacks && count) share(i, first, count);
+    view[i].queued = true;
     sim_wake(&view[0].queued, true);
     while (!view[i].answered) sim_wait(view, SIM_NEVER);
     CHECK(view[i].answer == 0);
@@ -364,11 +395,31 @@ static void lazy_commits_leave_a_prefix(void **state)
     assert_true(crew_part() || (crew_sum(LAZY) > 10 * lives && crew_sum(FLUSHES) > lives));
 }
 
+static void stacked_life(uint64_t seed)
+{
+    stacks = true;
+    lazies = seed % 3 == 0;
+    life_in_child(seed);
+}
+
+/* Aim: what a client changed and what managers changed on its behalf are one commit: in no crash
+ * state is a part of it there without the rest (SK9, SK19). */
+static void stacked_commits_are_whole(void **state)
+{
+    (void)state;
+    uint64_t lives = crew_count(crew_short() ? 16 : 48);
+    assert_true(crew_run(__func__, lives, stacked_life));
+    print_sums(lives);
+    printf("# %llu of these commits had helpers\n", (unsigned long long)crew_sum(STACKED));
+    assert_true(crew_part() || crew_sum(STACKED) > 10 * lives);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interleaved_clients_survive_every_crash_state),
         cmocka_unit_test(lazy_commits_leave_a_prefix),
+        cmocka_unit_test(stacked_commits_are_whole),
     };
     (void)argc;
     crew_begin(argv[0]);

@@ -50,6 +50,7 @@ static struct view {
     uint64_t spilled, told, asks_for;     /* the first of them; then told with SPILL;
                                            * how many SPILL wants, UNSPILL's
                                            * page */
+    uint64_t helpers;                     /* views whose changes go with it (stack.md) */
     uint32_t lazy;                        /* kd_commit.flags */
     const void *batch;
     uint64_t batch_bytes;
@@ -59,6 +60,17 @@ static uint64_t notified;                                   /* bits for the comm
 static void view_answered(void);
 static int home_write(uint64_t offset, const void *bytes);  /* 0, -EIO */
 
+#define helpers_each(h, v) for (uint64_t left_ = (v)->helpers, h; \
+                                left_ && (h = (uint64_t)__builtin_ctzll(left_), true); \
+                                left_ &= left_ - 1)
+
+static uint64_t copies_of(const struct view *v)
+{
+    uint64_t n = v->count - v->spilled;
+    helpers_each(h, v) n += view[h].count;
+    return n;
+}
+
 /* What waits at the commit port; -EAGAIN. */
 static long commit_take(struct kd_message *m)
 {
@@ -66,9 +78,9 @@ static long commit_take(struct kd_message *m)
         if (!view[i].queued) continue;
         view[i].queued = false;
         struct view *v = &view[i];
-        uint64_t copies = v->count - v->spilled;
         *m = (struct kd_message){.kind = (uint32_t)KD_MSG_COMMIT, .token = v->token,
-                                 .process = CLIENT, .word = {i, copies, v->spilled, v->lazy},
+                                 .process = CLIENT,
+                                 .word = {i, copies_of(v), v->spilled, v->lazy, v->helpers},
                                  .buffer = m->buffer, .data_bytes = v->batch_bytes};
         if (v->asks) m->kind = v->asks;
         if (v->asks == (uint32_t)KD_MSG_SPILL) m->word[2] = v->asks_for;
@@ -156,6 +168,14 @@ static long unspilled(uint64_t i, const uint64_t *bytes)
     return 0;
 }
 
+static void publish_pages(const struct view *v, uint64_t csn)
+{
+    for (uint64_t i = v->first; i < v->first + v->count; i++) {
+        page[i].word[WORD_A] = page[i].word[WORD_B] = v->value;
+        page[i].csn = csn;
+    }
+}
+
 static long publish(const struct kd_publish *p, long count)
 {
     uint64_t last = 0;
@@ -163,10 +183,8 @@ static long publish(const struct kd_publish *p, long count)
         const struct view *v = &view[p[k].view];
         if (p[k].csn <= last || p[k].token != v->token) return -EINVAL;
         last = p[k].csn;
-        for (uint64_t i = v->first; i < v->first + v->count; i++) {
-            page[i].word[WORD_A] = page[i].word[WORD_B] = v->value;
-            page[i].csn = p[k].csn;
-        }
+        publish_pages(v, p[k].csn);
+        helpers_each(h, v) publish_pages(&view[h], p[k].csn);
         answer(p[k].view, 0);
     }
     return 0;
