@@ -171,15 +171,17 @@ void commits_go_on(struct port *p)
     __atomic_fetch_sub(&p->base->commits_held, 1, __ATOMIC_SEQ_CST);
 }
 
-int commits_hold(struct port *p)
+int commits_hold(struct port *p, bool firm)
 {
     __atomic_fetch_add(&p->base->commits_held, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < KD_VIEW_MAX; i++)
-        while (claimed_at(&views[i], p->base))
-            if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR) {
+        while (claimed_at(&views[i], p->base)) {
+            uint64_t until = arch_time_ns() + LOOK_NS;
+            if ((firm ? thread_park_until_uninterrupted : thread_park_until)(until) == -EINTR) {
                 commits_go_on(p);
                 return -EINTR;
             }
+        }
     return 0;
 }
 

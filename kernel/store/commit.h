@@ -27,8 +27,8 @@ void view_claim_end(struct view *v);
 void view_answer(struct view *v, int answer);
 must_check int view_await(struct view *v); /* the sleep of view_ask, where somebody answers */
 /* commits_hold: no call of the manager's works on copies whose commits go to p until
- * commits_go_on(). -EINTR: killed, and they go on already. */
-must_check int commits_hold(struct port *p);
+ * commits_go_on(). -EINTR: killed, and not firm, and they go on already. */
+must_check int commits_hold(struct port *p, bool firm);
 void commits_go_on(struct port *p);
 
 /* encode.c encodes the changes of the view's copies, each by its object's encoder. */

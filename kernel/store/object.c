@@ -328,9 +328,9 @@ static bool object_in_use(struct object *o)
     return use.writers || use.kept;
 }
 
-static int object_destroy(struct object *o, bool if_unused)
+static int object_destroy(struct object *o, bool if_unused, bool firm)
 {
-    int e = commits_hold(o->commit_port);
+    int e = commits_hold(o->commit_port, firm);
     if (e)
         return e;
     if (if_unused && object_in_use(o))
@@ -343,7 +343,7 @@ static int object_destroy(struct object *o, bool if_unused)
 
 void objects_end(const struct process *owner, const struct port *p)
 {
-    for (int e = 0; !e;) {
+    for (;;) {
         struct object *o = NULL;
         lock_acquire(&objects_lock);
         list_each(struct object, x, &objects, all) {
@@ -356,7 +356,7 @@ void objects_end(const struct process *owner, const struct port *p)
         lock_release(&objects_lock);
         if (!o)
             return;
-        e = object_destroy(o, false);
+        (void)!object_destroy(o, false, true); /* also by a thread that is killed */
         object_put(o);
         thread_breathe(); /* another thread may be destroying it, and wait for this CPU */
     }
@@ -364,7 +364,7 @@ void objects_end(const struct process *owner, const struct port *p)
 
 OBJECT_CALL(kd_object_destroy, 0)
 {
-    int e = a[1] > 1 ? -EINVAL : object_destroy(o, a[1]);
+    int e = a[1] > 1 ? -EINVAL : object_destroy(o, a[1], false);
     return e ? e : handle_close(process_this(), (int)a[0]);
 }
 

@@ -1,6 +1,8 @@
 /* stacked_manager.c - a stacked manager for tests (stacked_manager.h). */
 #include "stacked_manager.h"
 
+#include <stdlib.h>
+
 enum { WORDS = KD_PAGE_BYTES / 8 };
 
 /* ---- pages ---- */
@@ -30,16 +32,6 @@ static void serve_stacked_page(struct stacked *s, const struct kd_message *m)
 {
     long e = stacked_supply(s, m->word[1], NULL);
     if (e && e != -ESTALE) kd_call4(KD_OBJECT_FAIL, s->object, (long)m->word[1], 1, EIO);
-}
-
-static void *pages_main(void *arg)
-{
-    struct stacked *s = arg;
-    for (;;) {
-        struct kd_message m = {0};
-        if (kd_call3(KD_PORT_RECEIVE, s->port, (long)&m, -1)) return NULL;
-        if (m.kind == (uint32_t)KD_MSG_PAGE) serve_stacked_page(s, &m);
-    }
 }
 
 /* ---- commits ---- */
@@ -86,42 +78,65 @@ static int help(void *arg)
     return !e && w->s->beside ? w->s->beside(w->s, w->m->word[0]) : e;
 }
 
-static void *commits_main(void *arg)
+static void serve_stacked_commit(struct stacked *s, const struct kd_message *m)
 {
-    struct stacked *s = arg;
-    struct work *w = malloc(sizeof *w);
-    for (;;) {
-        struct kd_message m = {0};
-        if (kd_call3(KD_PORT_RECEIVE, s->commit_port, (long)&m, -1)) return NULL;
-        if (m.kind != (uint32_t)KD_MSG_COMMIT) continue;
-        s->helpers = m.word[4] | m.word[5];
-        __atomic_fetch_add(&s->commits, 1, __ATOMIC_SEQ_CST);
-        w->s = s;
-        w->m = &m;
-        struct kd_begin like = {.mode = KD_HELPER, .view = (uint32_t)m.word[0], .locked = m.token};
-        int e = run_like(help, w, &like);
-        /* else it is over, or another manager's */
-        if (e && e != -ESRCH)
-            kd_call3(KD_TXN_REFUSE, (long)m.word[0], (long)m.token, e < 0 ? -e : e);
-        s->outcome = e;
-    }
+    static __thread struct work *w;
+    if (!w) w = malloc(sizeof *w);
+    s->helpers = m->word[4] | m->word[5];
+    __atomic_fetch_add(&s->commits, 1, __ATOMIC_SEQ_CST);
+    w->s = s;
+    w->m = m;
+    struct kd_begin like = {.mode = KD_HELPER, .view = (uint32_t)m->word[0], .locked = m->token};
+    int e = run_like(help, w, &like);
+    /* else it is over, or another manager's */
+    if (e && e != -ESRCH)
+        kd_call3(KD_TXN_REFUSE, (long)m->word[0], (long)m->token, e < 0 ? -e : e);
+    s->outcome = e;
 }
 
-long stacked_start(struct stacked *s, const int *ports, unsigned count, uint64_t pages,
-                   unsigned threads)
+bool stacked_serve(struct stacked *s, int at)
 {
-    pthread_t t;
+    struct kd_message m = {0};
+    if (kd_call3(KD_PORT_RECEIVE, at, (long)&m, -1)) return false;
+    if (m.kind == (uint32_t)KD_MSG_PAGE) serve_stacked_page(s, &m);
+    if (m.kind == (uint32_t)KD_MSG_COMMIT) serve_stacked_commit(s, &m);
+    return true;
+}
+
+static void *pages_main(void *s)
+{
+    while (stacked_serve(s, ((struct stacked *)s)->port)) {}
+    return NULL;
+}
+
+static void *commits_main(void *s)
+{
+    while (stacked_serve(s, ((struct stacked *)s)->commit_port)) {}
+    return NULL;
+}
+
+long stacked_make(struct stacked *s, const int *ports, unsigned count, uint64_t pages)
+{
     s->pages = pages;
     s->port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    s->commit_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    if (!s->commit_port) s->commit_port = s->port;
     long e = kd_call3(KD_PORT_BELOW, s->commit_port, (long)ports, count);
     if (e) return e;
     struct kd_object_create c = {.port = s->port, .commit_port = s->commit_port,
                                  .flags = KD_OBJECT_TRANSACTIONAL, .cookie = s->key,
                                  .pages = pages, .name = "stacked"};
     s->object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
-    if (s->object < 0) return s->object;
     s->base = c.base;
+    return s->object < 0 ? s->object : 0;
+}
+
+long stacked_start(struct stacked *s, const int *ports, unsigned count, uint64_t pages,
+                   unsigned threads)
+{
+    pthread_t t;
+    s->commit_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    long e = stacked_make(s, ports, count, pages);
+    if (e) return e;
     pthread_create(&t, NULL, pages_main, s);
     for (unsigned i = 0; i < threads; i++) pthread_create(&t, NULL, commits_main, s);
     return kd_call3(KD_SPACE_ATTACH, getpid(), s->object, KD_RIGHT_READ | KD_RIGHT_WRITE);

@@ -24,6 +24,11 @@ struct stacked {
  * a thread for its pages and `threads` for its commits. 0 or -errno. */
 long stacked_start(struct stacked *s, const int *ports, unsigned count, uint64_t pages,
                    unsigned threads);
+/* The same for a program of one thread: one port, and nobody is attached. */
+long stacked_make(struct stacked *s, const int *ports, unsigned count, uint64_t pages);
+
+/* Waits for a message at one of its ports, and answers it. False: the port is no more. */
+bool stacked_serve(struct stacked *s, int at);
 
 /* Reads a page in a snapshot, calls `between`, and supplies it, asked or not: 0 or -errno. */
 long stacked_supply(struct stacked *s, uint64_t page, void (*between)(void));
