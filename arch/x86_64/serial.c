@@ -2,7 +2,8 @@
  * serial.c - two 16550 ports: COM1 is the console, COM2 takes the log.
  *
  * Output is polled: QEMU takes bytes as fast as they come, unless nobody reads them there. Input of
- * the console is an interrupt, from when the console wants it.
+ * the console is an interrupt, from when the console wants it. The console's FIFO stays off: a port
+ * forgets what it holds when that goes on, and a key may come at any moment from the power on.
  *
  * Locks: the caller's for output (serial.h); input is handled by CPU 0 only.
  */
@@ -13,11 +14,11 @@
 
 enum { DATA = 0, INTERRUPTS = 1, FIFO = 2, LINE = 3, MODEM = 4, STATUS = 5, SCRATCH = 7 };
 enum { STATUS_INPUT = 1, STATUS_EMPTY = 0x20, STATUS_SENT = 0x40, FIFO_BYTES = 16 };
-enum { POLLS_MAX = 100000, QUIET_LOOKS = 500 };
+enum { POLLS_MAX = 100000 };
 
 static const uint16_t base[] = {0x3f8, 0x2f8};
 static bool present[2], stuck[2];           /* stuck: it took nothing for as long as one waits */
-static unsigned burst[2] = {1, FIFO_BYTES}; /* bytes that a port takes; the console's FIFO is off */
+static const unsigned burst[2] = {1, FIFO_BYTES}; /* bytes that a port takes at once */
 static void (*take_input)(char c);
 
 void serial_init(void)
@@ -81,22 +82,12 @@ static void input(void *unused)
         take_input((char)in8(base[SERIAL_CONSOLE] + DATA));
 }
 
-/* serial_input_start first takes the keys that have come. A port forgets what it holds when its
- * FIFO goes on: that is done by the last of the looks that find none, in the same instructions, so
- * that nothing arrives in between. */
+/* serial_input_start lets the interrupt through, which comes at once if a key is there. */
 void serial_input_start(void (*take)(char c))
 {
     if (!present[SERIAL_CONSOLE])
         return;
     take_input = take;
-    for (unsigned i = 0, left = QUIET_LOOKS; left > 0; i++, left--)
-        if (i < POLLS_MAX && (in8(base[SERIAL_CONSOLE] + STATUS) & STATUS_INPUT)) {
-            take((char)in8(base[SERIAL_CONSOLE] + DATA));
-            left = QUIET_LOOKS;
-        } else {
-            out8(base[SERIAL_CONSOLE] + FIFO, (left == 1) * 0x07);
-        }
-    burst[SERIAL_CONSOLE] = FIFO_BYTES;
     interrupt_route(acpi_machine.console_interrupt, acpi_machine.console_flags,
                     (unsigned)arch_vector_alloc(input, NULL));
     out8(base[SERIAL_CONSOLE] + INTERRUPTS, 1);

@@ -2,8 +2,10 @@
  * console.c - the terminal on the first serial port: line editing, raw mode, Ctrl-C.
  *
  * Cooked mode collects a line, with echo, and hands it over whole; raw mode (ICANON off) hands over
- * each byte. Ctrl-C (with ISIG) ends the foreground processes. Input comes in an interrupt, so it
- * only fills buffers and wakes readers.
+ * each byte. Control characters that cooked mode has no use for are a part of the line, without
+ * echo: the line may be raw input when it is read, and an arrow key in it. Ctrl-C (with ISIG) ends
+ * the foreground processes. Input comes in an interrupt, so it only fills buffers and wakes
+ * readers.
  *
  * Invariants
  *   CN1  `ready` holds what may be read: in cooked mode whole lines, ends of file (one zero byte
@@ -79,6 +81,8 @@ static void echo(const char *text)
 
 /* ---- input; console.lock held ---- */
 
+static bool shows(char c) { return (uint8_t)c >= ' ' || c == '\t'; }
+
 /* make_ready lets a line, or what there is of one, and the byte behind it be read; without room for
  * all of that it is dropped. */
 static void make_ready(const char *text, size_t bytes, char last)
@@ -98,8 +102,8 @@ static void make_ready(const char *text, size_t bytes, char last)
 static void line_erase(size_t count)
 {
     while (count-- > 0 && console.line_bytes > 0) {
-        console.line_bytes--;
-        echo("\b \b");
+        if (shows(console.line[--console.line_bytes]))
+            echo("\b \b");
     }
 }
 
@@ -136,14 +140,15 @@ static void cooked(char c)
         line_finish('\n');
         break;
     default:
-        if ((uint8_t)c < ' ' && c != '\t')
-            break;
+        if (c == 0)
+            break; /* CN1 */
         if (console.line_bytes == LINE_BYTES) {
             console.dropped++;
             break;
         }
         console.line[console.line_bytes++] = c;
-        echo(text);
+        if (shows(c))
+            echo(text);
     }
 }
 

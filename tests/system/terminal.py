@@ -53,6 +53,12 @@ def test_what_is_no_key_leaves_nothing():
     machine.type("\x1b[30;100R\x1b[?1;2c\x1b[<0;100;200Mecho \x1bxok\x1bOP\r", r"\nok\n.*katydid> ")
 
 
+def test_what_is_typed_before_a_program_ends_is_a_line_for_the_shell():
+    machine.type("cat\r", r"cat\n")
+    machine.type("there\r", r"there\nthere\n")      # cat reads: the terminal is cooked
+    machine.type("\x04eho \x1b[D\x1b[D\x1b[Dc\x05typed ahead\r", r"\ntyped ahead\n.*katydid> ")
+
+
 def test_help_says_of_each_program_what_it_is_and_of_nothing_twice():
     said = machine.type("help\r", r"\nMore: ").split("\n")
     names = [line.split()[0] for line in said if line.startswith("  ") and line[2:3].isalpha()]
