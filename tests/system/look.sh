@@ -12,7 +12,7 @@ seen=$(scripts/run --store "$TEST_TMP/s" --store-size 64M --cpus 2 -c '
     echo == vmmap; vmmap 2
     echo == handles; handles 2
     echo == lockstat; lockstat
-    echo == holding; lockstat on > /tmp/out; sleep 1; bank 100 > /tmp/out; lockstat off; lockstat maybe; echo $?
+    echo == holding; lockstat on > /tmp/out; bank 100 > /tmp/out; lockstat off; lockstat maybe; echo $?
     echo == store; store
     echo == dmesg; dmesg
     echo == top; bank 1000000 > /tmp/out & top 30 100; kill %1
