@@ -37,10 +37,10 @@ struct km_request {                           /* answer each exactly once, from 
 
 /* Policy; NULL means what stands in brackets. One thread waits for the first page of a request; the
  * others are likely to be touched next: supply them or leave them. `page` and `lock` run in any of
- * km_serve's threads, for several requests at a time; `commit`, `gone`, `clean` and `call` each for
- * one at a time, but beside each other. Memory is short while `clean` runs, and nobody but `clean`
- * makes room: what it stores to was stored to before, so that it takes no page that is new. Of its
- * thread's stack it has 24 KiB. */
+ * km_serve's threads, for several requests at a time; `commit` and `outcome` for one at a time, and
+ * so do `gone`, `clean` and `call`, but beside each other. Memory is short while `clean` runs, and
+ * nobody but `clean` makes room: what it stores to was stored to before, so that it takes no page
+ * that is new. Of its thread's stack it has 24 KiB. */
 struct km_ops {
     void (*page)(struct km_request *r);       /* not resident [zero fill] */
     void (*lock)(struct km_request *r);       /* resident, but a right is wanted [grant] */
@@ -50,6 +50,10 @@ struct km_ops {
     void (*clean)(struct km_object *o, const uint64_t *pages, unsigned count);
     /* A transaction that stored to o commits: km_diff, then 0; -errno: it aborts [0]. */
     int (*commit)(struct km_object *o, uint64_t view);
+    /* How that commit ended, once, after the last call of `commit` for it: 0 and its number (csn),
+     * which rises from one to the next; or -errno: it is undone; -EIO of a manager that stands on a
+     * store: its disk failed, and nobody knows. Tables in this process follow the commits here. */
+    void (*outcome)(struct km_object *o, uint64_t view, int error, uint64_t csn);
     void (*gone)(struct km_object *o, uint64_t view, int died); /* end, abort or death */
     void (*credit_low)(struct km_object *o);  /* km_credit: more, or 0: there are no more */
     void (*call)(struct km_object *o, void *message, int bytes); /* your own protocol; in place */

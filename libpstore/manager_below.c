@@ -30,11 +30,13 @@ static void page_below(struct km_request *r)
 
 /* One at a time: there is one thread. */
 static struct commit_work work;
+static const struct ps_tx *helper;      /* the transaction that works for it */
 
 static int help(void *arg)
 {
     const struct kd_message *m = arg;
-    commit_over(&work); /* it begins anew */
+    helper = tx_active();
+    commit_forget(&work); /* it begins anew */
     long r = commit_view(&work, m->word[0], m->token);
     for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
         for (uint64_t helpers = m->word[4 + i]; r == 0 && helpers; helpers &= helpers - 1)
@@ -49,7 +51,7 @@ static void commit_below(const struct kd_message *m)
     int r = ps_transaction_opt(help, (void *)m, &options);
     /* if it is over, this finds nothing */
     if (r) kd_call3(KD_TXN_REFUSE, (long)m->word[0], (long)m->token, r < 0 ? -r : EIO);
-    commit_over(&work);
+    commit_over(&work, m->word[0], r > 0 ? -EIO : r, helper ? helper->committed_at : 0);
 }
 
 int km_below(const char *name)

@@ -69,9 +69,17 @@ long commit_view(struct commit_work *w, uint64_t view, uint64_t token)
     return r;
 }
 
-void commit_over(struct commit_work *w)
+void commit_forget(struct commit_work *w)
 {
     while (w->count > 0) object_done(w->changed[--w->count]);
+}
+
+void commit_over(struct commit_work *w, uint64_t view, int error, uint64_t csn)
+{
+    for (unsigned i = 0; i < w->count; i++)
+        if (w->changed[i]->ops->outcome)
+            w->changed[i]->ops->outcome(w->changed[i], view, error, error ? 0 : csn);
+    commit_forget(w);
 }
 
 /* Of these runs, those of the object go to `to`, which may be the same place; how many bytes. */

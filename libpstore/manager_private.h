@@ -60,7 +60,7 @@ static inline struct km_object *object_at(unsigned at)
 
 /* ---- manager_commit.c: a commit that a thread works on ---- */
 struct commit_work {
-    struct km_object *changed[KM_OBJECTS_MAX]; /* each with a use, until commit_over */
+    struct km_object *changed[KM_OBJECTS_MAX]; /* each with a use, until commit_forget */
     uint8_t by[KM_OBJECTS_MAX];         /* the view that changed them, of the last commit_view */
     unsigned count;
     /* what the view changed; is_all: in these bytes */
@@ -72,7 +72,9 @@ struct commit_work {
 /* The objects that one view of the transaction changed are told of it: 0, or what ops->commit or
  * the kernel says. */
 long commit_view(struct commit_work *w, uint64_t view, uint64_t token);
-void commit_over(struct commit_work *w);
+void commit_forget(struct commit_work *w); /* it begins anew, or is over */
+/* It is over, and the objects hear how: ops->outcome. */
+void commit_over(struct commit_work *w, uint64_t view, int error, uint64_t csn);
 
 /* km_create with a place: then no name is published. */
 int object_create(const char *name, uint64_t base, uint64_t pages, int flags,

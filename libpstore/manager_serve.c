@@ -71,9 +71,9 @@ static void on_commit(const struct kd_message *m)
         kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, -r);
     } else {
         struct kd_publish p = {.view = view, .token = m->token, .csn = ++last_csn};
-        kd_call3(KD_TXN_PUBLISH, (long)&p, 1, 0);
+        r = kd_call3(KD_TXN_PUBLISH, (long)&p, 1, 0);
     }
-    commit_over(&work);
+    commit_over(&work, view, (int)r, last_csn);
     pthread_mutex_unlock(&commit_lock);
 }
 

@@ -270,6 +270,7 @@ struct ps_tx {
     int kind;                             /* what its view is for: TX_... */
     int active, explicit_, again;         /* again: how it ended lets ps_transaction run it again */
     int reason;                           /* how it ended: -errno */
+    uint64_t committed_at;                /* a commit's number; 0: it changed nothing */
     unsigned aborts;
     pthread_t owner;
     void *frame;                          /* of ps_transaction: which of two is the inner one */

@@ -299,6 +299,7 @@ static int tx_commit(struct ps_tx *tx)
         .flags = !tx->options.lazy ? 0 : tx->options.lazy_ms ? tx->options.lazy_ms : STORE_LAZY,
     };
     int result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
+    tx->committed_at = commit.csn;
     /* Somebody else made the same name or root: run again, and find it. */
     int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
     if (result == -EIO || result == -EOWNERDEAD)
