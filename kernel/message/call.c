@@ -216,8 +216,7 @@ HOT int call_and_park(struct call *c, struct thread *receiver, uint64_t deadline
     if (likely(deadline == THREAD_NEVER))
         return thread_call_and_park(receiver);
     thread_locus(receiver, thread_this(), c);
-    thread_wake(receiver);
-    return thread_park_until(deadline);
+    return thread_ask_and_park(receiver, deadline);
 }
 
 /* call_wait sleeps until the call is answered: 0. -EINTR, -ETIMEDOUT: given up, the slot is idle or
@@ -460,23 +459,29 @@ HOT int call_deliver(struct call *c, vaddr_t at)
     return 0;
 }
 
+/* call_receive is call_deliver for a call that was queued, and now is not. Port lock held on entry,
+ * not on return. */
+static RARE int call_receive(struct port *p, struct item *i, vaddr_t at)
+{
+    struct call *c = container_of(i, struct call, item);
+    struct thread *me = thread_this();
+    me->given = c;
+    c->servant = me;
+    thread_locus(me, c->caller, c); /* which is there: it would have to take back the item */
+    call_taken(i);
+    lock_release(&p->lock);
+    return call_deliver(c, at);
+}
+
 /* item_deliver takes the queue's head and copies it to the receiver; results as of call_deliver.
  * Port lock held on entry, not on return. */
-static __attribute__((noinline)) int item_deliver(struct port *p, vaddr_t at)
+HOT int item_deliver(struct port *p, vaddr_t at)
 {
     struct item *i = list_first(&p->items, struct item, link);
     list_remove(&i->link);
     i->queued = false;
-    if (i->kind == ITEM_CALL) {
-        struct call *c = container_of(i, struct call, item);
-        struct thread *me = thread_this();
-        me->given = c;
-        c->servant = me;
-        thread_locus(me, c->caller, c); /* which is there: it would have to take back the item */
-        call_taken(i);
-        lock_release(&p->lock);
-        return call_deliver(c, at);
-    }
+    if (i->kind == ITEM_CALL)
+        return call_receive(p, i, at);
     int e = notice_deliver(p, i, at);
     return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
 }

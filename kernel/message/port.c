@@ -8,6 +8,7 @@
 #include "block/block.h"
 #include "process/handle.h"
 #include "thread/trace.h"
+#include "words.h"
 
 static struct lock ports_lock = LOCK_INIT(RANK_PROCESS_TABLE, "ports");
 static struct list ports;
@@ -71,21 +72,28 @@ void port_free(struct port *p)
     kfree(p);
 }
 
-bool port_post(struct port *p, struct item *i)
+struct thread *port_queue(struct port *p, struct item *i)
 {
     struct thread *receiver = NULL;
     lock_acquire(&p->lock);
-    bool alive = !p->dead;
-    if (alive && !i->queued) {
+    if (p->dead) {
+        receiver = PORT_DEAD;
+    } else if (!i->queued) {
         i->queued = true;
         TRACE(POST, (uintptr_t)i, i->kind - ITEM_CALL, (uint64_t)p->owner->pid);
         list_push_back(&p->items, &i->link);
         receiver = list_take(struct thread, &p->receivers, wait_link);
     }
     lock_release(&p->lock);
-    if (receiver)
+    return receiver;
+}
+
+bool port_post(struct port *p, struct item *i)
+{
+    struct thread *receiver = port_queue(p, i);
+    if (receiver && receiver != PORT_DEAD)
         thread_wake(receiver);
-    return alive;
+    return receiver != PORT_DEAD;
 }
 
 bool port_withdraw(struct port *p, struct item *i)
@@ -158,21 +166,30 @@ _Static_assert(KD_MSG_UNSPILL - KD_MSG_KERNEL == ITEM_UNSPILL - ITEM_CALL,
                "traces tell both by one number");
 
 /* notice_of makes a notice of an item that was taken off the queue. Port lock held. */
-static void notice_of(struct port *p, struct item *i, struct notice *n)
+static void notice_of(struct port *p, struct item *i, const struct item_use *use, struct notice *n)
 {
+    struct kd_message *m = &n->message;
     assert(!i->queued && i->kind > ITEM_CALL && i->kind < ITEM_KINDS); /* PO1 */
     TRACE(TAKE, (uintptr_t)i, i->kind - ITEM_CALL, i->process);
     if (i->kind == ITEM_NOTIFY) {
         i->word[0] = p->notify_bits;
         p->notify_bits = 0;
     }
-    *n = (struct notice){.message = {.kind = item_uses[i->kind].message, .handle = -1,
-                                     .process = i->process}};
-    memcpy(n->message.word, i->word, sizeof n->message.word);
-    if (item_uses[i->kind].taken)
-        item_uses[i->kind].taken(i, n);
-    if (item_uses[i->kind].dropped)
-        item_uses[i->kind].dropped(i);
+    m->kind = use->message; /* each field by itself: notice_out sets the others */
+    m->status = 0;
+    m->token = 0;
+    m->process = i->process;
+    arch_copy_words(m->word, i->word, KD_WORDS);
+    m->data = NULL;
+    m->data_bytes = 0;
+    m->handle = -1;
+    m->handle_rights = 0;
+    n->home = NULL;
+    n->data = NULL;
+    if (use->taken)
+        use->taken(i, n);
+    if (use->dropped)
+        use->dropped(i);
 }
 
 /* notice_out copies a notice to the receiver's message at `at`. 0, -EFAULT, -EMSGSIZE. */
@@ -181,24 +198,24 @@ static int notice_out(struct notice *n, vaddr_t at)
     struct kd_message *m = &n->message;
     if (user_words_in(&m->buffer, at + offsetof(struct kd_message, buffer), 2))
         return -EFAULT;
-    if (n->data_bytes > m->buffer_bytes)
+    if (m->data_bytes > m->buffer_bytes)
         return -EMSGSIZE;
-    m->data_bytes = m->buffer_bytes = n->data_bytes;
-    if (data_out((vaddr_t)m->buffer, n->data, n->data_bytes))
+    m->buffer_bytes = m->data_bytes;
+    if (data_out((vaddr_t)m->buffer, n->data, m->data_bytes))
         return -EFAULT;
     return user_words_out(at, m, MESSAGE_WORDS);
 }
 
 int notice_deliver(struct port *p, struct item *i, vaddr_t at)
 {
-    const struct item_use *kind = &item_uses[i->kind];
+    const struct item_use *use = &item_uses[i->kind];
     struct notice n;
-    notice_of(p, i, &n);
+    notice_of(p, i, use, &n);
     lock_release(&p->lock);
     int e = notice_out(&n, at);
     data_free(n.data);
-    if (e && kind->lost)
-        kind->lost(&n, e == -EMSGSIZE ? EMSGSIZE : EIO);
+    if (e && use->lost)
+        use->lost(&n, e == -EMSGSIZE ? EMSGSIZE : EIO);
     return e;
 }
 

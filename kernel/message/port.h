@@ -84,8 +84,7 @@ static inline void port_put(void *port)
     if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
         port_free(p);
 }
-/* Functions for handles (handle_kinds), HD3: a handle of another process cannot receive; when the
- * last one that can goes, the port dies, with no locks held. */
+/* For handles (HD3): one of another process cannot receive; the last one that can ends the port. */
 uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights);
 void port_handle_dropped(void *port, uint32_t rights);
 /* port_other_error: why a transaction that stored to objects of p's manager cannot store to
@@ -95,8 +94,10 @@ static inline int port_other_error(const struct port *p)
     return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;
 }
 bool port_notify(struct port *p, uint64_t bits); /* as port_post */
-/* Queues an item unless it is queued already; false: the port is dead. */
-bool port_post(struct port *p, struct item *i);
+/* Queues an item unless it is queued already; returns who is to be woken, NULL, or PORT_DEAD. */
+struct thread *port_queue(struct port *p, struct item *i);
+#define PORT_DEAD ((struct thread *)1)
+bool port_post(struct port *p, struct item *i); /* the same, and wakes. False: the port is dead */
 /* Takes it back; true: it was still queued, so nobody saw it. */
 bool port_withdraw(struct port *p, struct item *i);
 void item_prepare(struct item *i, enum item_kind kind);
@@ -106,8 +107,7 @@ enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
 struct notice {
     struct kd_message message;
     void *home;
-    struct frame *data;
-    uint64_t data_bytes;
+    struct frame *data;      /* message.data_bytes of them */
 };
 /* item_uses: what is done with items of each kind; NULL: nothing. kernel/seams.c has the table. */
 struct item_use {

@@ -158,18 +158,6 @@ int handle_pass(struct process *from, int handle, uint32_t rights, struct proces
     return e ? e : handle_install(to, slot, &passed);
 }
 
-long call_with_handle(handle_call *fn, enum handle_type type, uint32_t rights, int handle,
-                      const uint64_t a[6])
-{
-    int error;
-    void *object = handle_get(handle, type, rights, &error);
-    if (!object)
-        return error;
-    long result = fn(object, a);
-    handle_put(type, object);
-    return result;
-}
-
 void handle_process_gone(struct process *p)
 {
     for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {

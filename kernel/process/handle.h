@@ -101,15 +101,15 @@ void handle_drop(struct handle_slot *passed);
 /* HANDLE_CALL(kd_port_notify, struct port *p, HANDLE_PORT, KD_RIGHT_CALL, 0) { ... }: a call whose
  * argument 0 is a handle with this right; its body gets the object, too, whose reference is dropped
  * behind it. -EBADF, -EACCES: there is no such handle. */
-typedef long handle_call(void *object, const uint64_t a[6]);
-long call_with_handle(handle_call *fn, enum handle_type type, uint32_t rights, int handle,
-                      const uint64_t a[6]);
 #define HANDLE_CALL(name, parameter, type, rights, argument)                                      \
     static long name##_of(parameter, const uint64_t a[6]);                                        \
-    static long name##_any(void *object, const uint64_t a[6]) { return name##_of(object, a); }    \
     long name(const uint64_t a[6])                                                                \
     {                                                                                             \
-        return call_with_handle(name##_any, type, rights, (int)a[argument], a);                   \
+        void *object = handle_find((int)a[argument], type, rights, handle_kinds[type].get);       \
+        long result = handle_failed(object) ? (long)object : name##_of(object, a);                \
+        if (!handle_failed(object))                                                               \
+            handle_put(type, object);                                                             \
+        return result;                                                                            \
     }                                                                                             \
     static long name##_of(parameter, const uint64_t a[6])
 

@@ -198,7 +198,7 @@ void view_item_taken(struct item *i, struct notice *n)
         return; /* the batch is for the base */
     n->data = v->commit.batch;
     /* a later SPILL of this view brings none */
-    n->data_bytes = v->commit.batch ? v->commit.batch_bytes : 0;
+    n->message.data_bytes = v->commit.batch ? v->commit.batch_bytes : 0;
     v->commit.batch = NULL;
 }
 

@@ -133,12 +133,14 @@ static unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, b
 
 int page_get(struct view *v, struct leaf *l, unsigned slot, bool write)
 {
-    bool here = page_resident(&l->pages[slot]);
-    unsigned count = here ? 1 : cluster_request(v, l, slot, write);
-    uint64_t rest = l->object->pages - l->first - slot;
-    int e = page_request(&v->supply, l, slot,
-                         (write ? KD_WRITE : KD_READ) | (count ? 0 : KD_PAGE_ALONE),
-                         MIN(MAX(count, 1u), rest), v->txn.deadline_ns);
+    unsigned access = (write ? KD_WRITE : KD_READ) | KD_PAGE_HERE;
+    uint64_t pages = 1;
+    if (!page_resident(&l->pages[slot])) {
+        pages = cluster_request(v, l, slot, write);
+        access ^= KD_PAGE_HERE | (pages ? 0 : KD_PAGE_ALONE);
+        pages = MIN(MAX(pages, 1), l->object->pages - l->first - slot);
+    }
+    int e = page_request(&v->supply, l, slot, access, pages, v->txn.deadline_ns);
     return e ? e : v->supply.leaf && !v->doom ? 0 : -EAGAIN;
 }
 

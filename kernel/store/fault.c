@@ -176,9 +176,8 @@ HOT bool sufficient(pte_t e, enum view_want want)
     return pte_present(e) && (want == WANT_READ || pte_writable(e));
 }
 
-HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+HOT void grant(struct view *v, struct leaf *l, struct page *p, unsigned slot, pte_t *pte)
 {
-    struct page *p = &l->pages[slot];
     lock_acquire(&v->lock);
     if (v->wait.want == WANT_WRITE)
         grant_copy(v, l, p, slot, page_address(l, slot), pte,
@@ -272,7 +271,7 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
     switch (conflict_test(v, l, slot, pte_load(pte))) {
     case CONFLICT_GRANT:
         queue_leave(v);
-        grant(v, l, slot, pte);
+        grant(v, l, &l->pages[slot], slot, pte);
         leaf_keep(v, l, pte - slot);
         break;
     case CONFLICT_BLOCKED:
@@ -340,6 +339,7 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
     struct page *p = &l->pages[slot];
     pte_t *pte = NULL;
     int result = 0;
+    __asm__("" : "+r"(p)); /* or it is computed anew at each use */
 again:
     lock_acquire(&l->lock);
     if (!still_attached(v, o)) {
@@ -373,7 +373,7 @@ again:
         return fault_shut_out(v, l);
     if (!uncontended(v, p) || v->wait.want == WANT_READ_FOR_WRITE)
         return fault_contended(v, l, slot, pte);
-    grant(v, l, slot, pte);
+    grant(v, l, p, slot, pte);
     grant_neighbours(v, l, slot, pte);
 out:
     if (!result)

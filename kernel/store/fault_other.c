@@ -26,7 +26,7 @@ static int kill_for(unsigned flags, vaddr_t at, const char *why, const char *nam
 int fault_outside(vaddr_t at, unsigned flags)
 {
     struct process *p = process_this();
-    uint32_t rights;
+    uint32_t rights, generation = __atomic_load_n(&p->attach_generation, __ATOMIC_SEQ_CST);
     struct object *o = object_at(p, at, &rights);
     int result;
     if (!o)
@@ -40,7 +40,8 @@ int fault_outside(vaddr_t at, unsigned flags)
     else if (o->flags & KD_OBJECT_TRANSACTIONAL)
         result = kill_for(flags, at, " touched outside a transaction", o->name);
     else {
-        result = object_plain_fault(o, thread_this()->view, at, flags & FAULT_WRITE);
+        result = object_plain_fault(o, thread_this()->view, at, flags & FAULT_WRITE,
+                                    generation);
         if (result && !thread_this()->killed)
             result = kill_for(flags, at,
                               result == -ETIMEDOUT ? ": its manager did not answer in time"

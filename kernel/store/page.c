@@ -43,27 +43,27 @@ bool waits_end(struct leaf *l, unsigned slot, int error, unsigned rights, uint32
     return found;
 }
 
-/* page_ask posts the question of w. False: nobody will hear it. Leaf locked. */
-static bool page_ask(struct page_wait *w, struct leaf *l, unsigned access, uint64_t pages)
+/* page_ask queues the question of w; results as of port_queue. Leaf locked. */
+static struct thread *page_ask(struct page_wait *w, struct leaf *l, unsigned access, uint64_t pages)
 {
     struct object *o = l->object;
     struct process *me = process_this();
-    bool here = page_resident(&l->pages[w->slot]);
+    struct page *p = &l->pages[w->slot];
+    bool away = !(access & KD_PAGE_HERE);
     if (o->dead)
-        return false;
-    if (l->pages[w->slot].flags & PAGE_ASKED && !here)
-        return true;
+        return PORT_DEAD;
+    if (away && p->flags & PAGE_ASKED)
+        return NULL;
     w->number = 1 + (uint32_t)(__atomic_add_fetch(&counters.page_requests, 1, __ATOMIC_RELAXED) %
                                UINT32_MAX); /* never 0, which is nobody's */
-    item_say(&w->item, ITEM_PAGE, me->pid, o->cookie, l->first + w->slot, pages,
-             access | (here ? KD_PAGE_HERE : 0), w->view ? w->view->id + 1u : 0,
-             (uint64_t)o->handle, w->number);
-    if (!here) {
-        l->pages[w->slot].flags |= PAGE_ASKED;
+    item_say(&w->item, ITEM_PAGE, me->pid, o->cookie, l->first + w->slot, pages, access,
+             w->view ? w->view->id + 1u : 0, (uint64_t)o->handle, w->number, 0);
+    if (away) {
+        p->flags |= PAGE_ASKED;
         __atomic_fetch_add(&me->stats.pages_read, 1, __ATOMIC_RELAXED);
     }
     __atomic_fetch_add(&me->stats.manager_calls, 1, __ATOMIC_RELAXED);
-    return port_post(o->port, &w->item);
+    return port_queue(o->port, &w->item);
 }
 
 int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned access,
@@ -80,11 +80,15 @@ int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned ac
     w->number = w->rights = 0;
     w->done = false;
     list_push_back(&l->waits, &w->link);
-    int e = page_ask(w, l, access, pages) ? 0 : -EOWNERDEAD;
+    struct thread *manager = page_ask(w, l, access, pages);
+    int e = manager == PORT_DEAD ? -EOWNERDEAD : 0;
     lock_release(&l->lock);
-    while (!e && !__atomic_load_n(&w->done, __ATOMIC_ACQUIRE)) {
+    while (!e) {
         TRACE(WAIT, KD_TRACE_FOR_SUPPLY, page_address(l, slot), 0);
-        e = thread_park_until(deadline_ns);
+        e = manager ? thread_ask_and_park(manager, deadline_ns) : thread_park_until(deadline_ns);
+        manager = NULL;
+        if (__atomic_load_n(&w->done, __ATOMIC_ACQUIRE))
+            break;
         if (!e && w->view && w->view->doom)
             e = -EINTR;
     }
@@ -124,17 +128,8 @@ void page_item_lost(struct notice *n, int error)
     lock_release(&l->lock);
 }
 
-static bool plain_allowed(struct process *p, const struct object *o, vaddr_t at, bool write)
-{
-    uint32_t rights = 0;
-    struct object *there = object_at(p, at, &rights);
-    bool allowed = there == o && (!write || rights & KD_RIGHT_WRITE);
-    if (there)
-        object_put(there);
-    return allowed;
-}
-
-int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
+int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
+                       uint32_t generation)
 {
     struct process *process = process_this();
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
@@ -149,23 +144,18 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
     for (;;) {
         if (thread_this()->killed)
             return -EINTR;
-        uint32_t generation = __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST);
-        if (!plain_allowed(process, o, at, write))
-            return -EACCES;
         struct leaf *l = leaf_lock(o, index);
         if (!l)
             return o->dead ? -EOWNERDEAD : -ENOMEM;
         struct page *p = &l->pages[slot];
-        if (o->dead) {
-            lock_release(&l->lock);
-            return -EOWNERDEAD;
-        }
-        if (generation != __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST)) {
+        if (o->dead ||
+            generation != __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST)) {
             lock_release(&l->lock); /* a detach that has passed this leaf would not see the PTE */
-            continue;
+            return o->dead ? -EOWNERDEAD : 0; /* who may not touch it any more faults again */
         }
         if (!page_resident(p) || page_closed(p, false, w.rights, write)) {
-            int e = page_request(&w, l, slot, write ? KD_WRITE : KD_READ, 1, ~0ull);
+            unsigned access = (write ? KD_WRITE : KD_READ) | (page_resident(p) ? KD_PAGE_HERE : 0);
+            int e = page_request(&w, l, slot, access, 1, ~0ull);
             if (e && e != -EAGAIN)
                 return e;
             continue;
@@ -283,12 +273,12 @@ enum { SUPPLY_AT_ONCE = 64 }; /* pages; then others have their turn */
 long kd_object_supply(const uint64_t a[6])
 {
     struct kd_supply s;
-    int e;
+    int e = 0;
     if (copy_from_user(&s, a[0], sizeof s))
         return -EFAULT;
-    struct object *o = handle_get(s.object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &e);
-    if (!o)
-        return e;
+    struct object *o = handle_find(s.object, HANDLE_OBJECT, KD_RIGHT_MANAGE, object_get);
+    if (handle_failed(o))
+        return (long)o;
     if (s.source > KD_SUPPLY_READ || !rights_ok(s.rights) || !range_ok(o, s.page, s.count))
         e = -EINVAL;
     /* the last comes first: mostly the first is waited for, and finds the others here then */
@@ -314,7 +304,7 @@ void page_drop_filling(struct leaf *l, struct page *p)
 }
 
 struct each { void (*fn)(struct leaf *l, unsigned slot, void *arg); void *arg; };
-static unsigned leaf_each(struct leaf *l, unsigned slot, unsigned end, void *each)
+HOT unsigned leaf_each(struct leaf *l, unsigned slot, unsigned end, void *each)
 {
     const struct each *e = each;
     lock_acquire(&l->lock);
@@ -326,8 +316,8 @@ static unsigned leaf_each(struct leaf *l, unsigned slot, unsigned end, void *eac
 
 /* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. 0; -EINVAL: no
  * such range. */
-static long pages_for(struct object *o, uint64_t page, uint64_t n,
-                      void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
+static inline long pages_for(struct object *o, uint64_t page, uint64_t n,
+                             void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
 {
     struct each each = {fn, arg};
     unsigned slot = (unsigned)(page % LEAF_PAGES);

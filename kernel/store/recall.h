@@ -23,9 +23,9 @@ struct page_wait {
     struct item item;        /* the PAGE message */
 };
 
-/* page_request asks the manager for a page, or more behind it, or for a right, and waits. Leaf
- * locked on entry, not on return. 0: look again; -errno of the manager; -EINTR: killed, doomed;
- * -ETIMEDOUT. */
+/* page_request asks the manager for a page, or more behind it, or for a right (`access` has
+ * KD_PAGE_HERE: it is resident), and waits. Leaf locked on entry, not on return. 0: look again;
+ * -errno of the manager; -EINTR: killed, doomed; -ETIMEDOUT. */
 must_check int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned access,
                             uint64_t pages, uint64_t deadline_ns);
 static inline void page_wait_init(struct page_wait *w, struct view *v)

@@ -385,14 +385,14 @@ int right_alias(struct view *v, vaddr_t at, bool write)
 
 /* ---- tables ---- */
 
-paddr_t right_table(struct thread *t, bool *stale)
+paddr_t right_table(struct thread *t)
 {
     struct view *v = t->view;
     int cpu = (int)arch_cpu_id();
-    *stale = v->cpu != cpu; /* it ran elsewhere since: our TLB may be old (KR5) */
-    if (*stale)
-        __atomic_store_n(&v->cpu, cpu, __ATOMIC_SEQ_CST);
-    return v->table;
+    if (v->cpu == cpu)
+        return v->table;
+    __atomic_store_n(&v->cpu, cpu, __ATOMIC_SEQ_CST);
+    return v->table | 1; /* it ran elsewhere since: our TLB may be old (KR5) */
 }
 
 void right_tables_new(struct view *v, paddr_t table)

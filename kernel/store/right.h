@@ -125,7 +125,7 @@ pte_t right_next(const struct view *v, vaddr_t *at, pte_t bits);
 pte_t *view_pte_make(struct view *v, vaddr_t at);
 /* so many of its page tables are free, or will be; view locked */
 void view_tables_gone(struct view *v, uint64_t n);
-paddr_t right_table(struct thread *t, bool *stale);   /* for threads (thread_seam) */
+paddr_t right_table(struct thread *t);   /* for threads (thread_seam) */
 void right_tables_new(struct view *v, paddr_t table); /* an empty one; view locked */
 void right_tables_free(struct view *v);  /* all rights with it; owner thread, no locks */
 

@@ -69,23 +69,25 @@ static uint64_t share_of(struct thread *t)
     return t->share_ns;
 }
 
-/* The thread that runs on the CPU, unless that is idle, or is not up. */
-static struct thread *running_on(unsigned cpu)
+/* floor_raise returns which running thread has the largest share; NULL: all CPUs are idle, or not
+ * up. */
+HOT struct thread *floor_raise(void)
 {
-    struct thread *t = cpus[cpu].current;
-    return t != cpus[cpu].idle && t != NULL && t->state == THREAD_RUNNING ? t : NULL;
-}
-
-static void floor_raise(void)
-{
+    struct thread *most = NULL;
     uint64_t least = UINT64_MAX;
     if (!list_empty(&sched.ready))
         least = list_first(&sched.ready, struct thread, run_link)->key_ns;
-    for (unsigned i = arch_cpu_count(); i-- > 0;)
-        if (running_on(i) != NULL)
-            least = MIN(least, running_on(i)->locus->share_ns);
+    for (unsigned i = arch_cpu_count(); i-- > 0;) {
+        struct thread *t = cpus[i].current;
+        if (t == cpus[i].idle || t == NULL || t->state != THREAD_RUNNING)
+            continue;
+        least = MIN(least, t->locus->share_ns);
+        if (most == NULL || t->locus->share_ns > most->locus->share_ns)
+            most = t;
+    }
     if (least != UINT64_MAX)
         sched.floor_ns = MAX(sched.floor_ns, least); /* SC2 */
+    return most;
 }
 
 static void queue_add(struct thread *t, uint64_t key)
@@ -110,36 +112,28 @@ static void end_slice(struct thread *t)
     __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
 }
 
-/* end_some_slice makes room for t, which has woken up while all CPUs are busy: the running thread
- * with the largest share gives way if that is larger than t's, but not before it has run for
- * SLICE_MIN_NS. So a woken thread need not wait for the tick. */
-static void end_some_slice(const struct thread *t)
+/* end_some_slice makes room for t, which has woken up while all CPUs are busy: `most`, the running
+ * thread with the largest share (or NULL), gives way if that is larger than t's, but not before it
+ * has run for SLICE_MIN_NS. So a woken thread need not wait for the tick. */
+static void end_some_slice(const struct thread *t, struct thread *most)
 {
-    unsigned most = CPU_MAX;
-    for (unsigned i = arch_cpu_count(); i-- > 0;)
-        if (running_on(i) != NULL &&
-            (most == CPU_MAX || running_on(i)->locus->share_ns > running_on(most)->locus->share_ns))
-            most = i;
-    if (most == CPU_MAX)
+    uint64_t ran = most != NULL ? arch_time_ns() - most->slice_start_ns : 0;
+    if (ran < SLICE_MIN_NS || most->locus->share_ns + ran <= t->key_ns ||
+        __atomic_load_n(&most->resched, __ATOMIC_RELAXED))
         return;
-    struct thread *other = running_on(most);
-    uint64_t ran = arch_time_ns() - other->slice_start_ns;
-    if (ran < SLICE_MIN_NS || other->locus->share_ns + ran <= t->key_ns ||
-        __atomic_load_n(&other->resched, __ATOMIC_RELAXED))
-        return;
-    end_slice(other);
-    if (most != arch_cpu_id())
-        sched.kicks |= 1u << most;
+    end_slice(most);
+    if (most != thread_this())
+        sched.kicks |= 1u << most->cpu;
 }
 
 /* kick_some_cpu makes a CPU look at the run queue: this one, if it is idle (an interrupt ended its
  * halt), or the one where t ran last, or any that is idle. */
-static void kick_some_cpu(const struct thread *t)
+static void kick_some_cpu(const struct thread *t, struct thread *most)
 {
     uint32_t idle = sched.idle_cpus, here = 1u << arch_cpu_id();
     unsigned cpu;
     if (idle == 0) {
-        end_some_slice(t);
+        end_some_slice(t, most);
         return;
     }
     if (idle & here) {
@@ -155,13 +149,13 @@ void sched_make_ready(struct thread *t)
 {
     struct thread *locus = t->locus;
     uint64_t share = share_of(locus);
-    floor_raise();
+    struct thread *most = floor_raise();
     uint64_t first = sched.floor_ns - MIN(sched.floor_ns, BONUS_NS);
     locus->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* SC2 */
     assert(list_empty(&t->run_link)); /* TH1 */
     t->state = THREAD_READY;
     queue_add(t, share <= sched.floor_ns + CREDIT_NS ? first : share);
-    kick_some_cpu(t);
+    kick_some_cpu(t, most);
 }
 
 /* sched_put_back queues the running thread; `last`: behind all others this time, as for a yield. */
@@ -220,7 +214,7 @@ static void tick(struct thread *t, bool busy, uint64_t now)
         sched_account(t, now);
         t->run_start_ns = now;
         (void)share_of(t->locus);
-        floor_raise();
+        (void)floor_raise();
     }
     while (sched.next_deadline <= now) {
         struct thread *woken = list_first(&sched.sleepers, struct thread, run_link);

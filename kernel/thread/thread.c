@@ -51,10 +51,9 @@ static void thread_free(struct thread *t)
 
 static __attribute__((noinline)) void use_view_table(struct thread *t)
 {
-    bool stale;
-    paddr_t top = thread_seam.view_table(t, &stale);
-    if (top != 0 && (stale || top != arch_table_loaded()))
-        arch_table_load(top);
+    paddr_t top = thread_seam.view_table(t);
+    if (top > 1 && top != arch_table_loaded())
+        arch_table_load(top & ~(paddr_t)1);
 }
 
 /* use_table loads the page table that t, which runs, needs. A kernel thread is content with any
@@ -142,10 +141,8 @@ static void trampoline(void *argument)
 
 /* ---- sleeping ---- */
 
-/* sleep_locked parks t, the caller, and lets `next` run. Returns why the sleep ended. sched.lock is
- * held on entry, not on return. */
-HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible,
-                     struct thread *next)
+/* sleep_begin makes t, the caller, PARKED. sched.lock held. */
+HOT void sleep_begin(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible)
 {
     t->state = THREAD_PARKED;
     t->interruptible = interruptible;
@@ -153,8 +150,6 @@ HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible 
         t->deadline_ns = deadline_ns;
         sched_sleep(t);
     }
-    switch_other(next);
-    return t->park_result;
 }
 
 /* ends_at_once: must t not sleep at all? Then *result is what its park returns. sched.lock held. */
@@ -181,10 +176,13 @@ static int park(uint64_t deadline_ns, enum interruptible interruptible)
     int result;
     assert(t != cpu_this()->idle); /* TH3: a CPU without a thread to run has its idle one */
     lock_acquire_first(&sched.lock);
-    if (!ends_at_once(t, deadline_ns, interruptible, &result))
-        return sleep_locked(t, deadline_ns, interruptible, sched_next());
-    lock_release(&sched.lock);
-    return result;
+    if (ends_at_once(t, deadline_ns, interruptible, &result)) {
+        lock_release(&sched.lock);
+        return result;
+    }
+    sleep_begin(t, deadline_ns, interruptible);
+    switch_other(sched_next());
+    return t->park_result;
 }
 
 void thread_park(void) { (void)park(THREAD_NEVER, BY_NOTHING); }
@@ -270,39 +268,40 @@ void thread_locus_end(const struct thread *t)
     lock_release(&sched.lock);
 }
 
+enum hand { HAND_CALL, HAND_ASK, HAND_ANSWER };
 /* hand_over lets t go on in the caller's slice: so two that call each other for ever let others run
  * as often as one that computes. Where both act for one locus, that goes on being charged, and
- * nothing is to be reckoned. */
-HOT int hand_over(struct thread *t, bool call)
+ * nothing is to be reckoned. HAND_ASK: nobody's locus changes. */
+HOT int hand_over(struct thread *t, enum hand hand, uint64_t deadline_ns)
 {
     struct thread *me = thread_this();
     int result;
     lock_acquire_first(&sched.lock);
     struct thread *mine = me->locus;
-    if (call && t->given == me->call) /* else it has answered already, and serves another */
-        t->locus = mine;
-    bool stays = ends_at_once(me, THREAD_NEVER, BY_KILLS, &result);
+    if (hand == HAND_CALL && t->given == me->call)
+        t->locus = mine; /* else it has answered already, and serves another */
+    bool stays = ends_at_once(me, deadline_ns, BY_KILLS, &result);
     if (__builtin_expect(stays || t->state != THREAD_PARKED, 0)) {
-        if (!call)
+        if (hand == HAND_ANSWER)
             locus_set(me, me);
         wake_locked(t);
         sched_release_and_kick();
-        return stays ? result : park(THREAD_NEVER, BY_KILLS);
+        return stays ? result : park(deadline_ns, BY_KILLS);
     }
     uint64_t start = me->run_start_ns;
-    if (__builtin_expect(t->locus != mine, 0))
+    if (__builtin_expect(t->locus != mine, hand == HAND_ASK))
         sched_account(me, start = arch_time_ns());
-    if (!call)
+    if (hand == HAND_ANSWER)
         me->locus = me;
     sched_unpark(t, 0);
-    me->state = THREAD_PARKED;
-    me->interruptible = BY_KILLS;
+    sleep_begin(me, deadline_ns, BY_KILLS);
     switch_at(t, start, me->slice_start_ns);
     return me->park_result;
 }
 
-int thread_call_and_park(struct thread *t) { return hand_over(t, true); }
-int thread_answer_and_park(struct thread *t) { return hand_over(t, false); }
+int thread_call_and_park(struct thread *t) { return hand_over(t, HAND_CALL, THREAD_NEVER); }
+int thread_answer_and_park(struct thread *t) { return hand_over(t, HAND_ANSWER, THREAD_NEVER); }
+int thread_ask_and_park(struct thread *t, uint64_t until) { return hand_over(t, HAND_ASK, until); }
 
 static void give_way(bool last)
 {

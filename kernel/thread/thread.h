@@ -97,9 +97,8 @@ must_check struct thread *thread_new(struct process *p, void (*start)(void *), v
                                      const char *name);
 void thread_start(struct thread *t);
 _Noreturn void thread_exit(void);            /* the process side was told before (process.c) */
-/* thread_park and its kin return 0, -ETIMEDOUT, or -EINTR if the thread was killed (at once, also
- * when it was killed before). The plain one is for waits that must not end early (disk, commit): it
- * ignores kills. */
+/* thread_park and its kin return 0, -ETIMEDOUT, or -EINTR if the thread was or is killed. The plain
+ * one is for waits that must not end early (disk, commit): it ignores kills. */
 void thread_park(void);
 int thread_park_until(uint64_t deadline_ns); /* ~0: no time limit */
 int thread_park_until_uninterrupted(uint64_t deadline_ns); /* ignores kills: 0 or -ETIMEDOUT */
@@ -108,9 +107,10 @@ void thread_wake(struct thread *t);
 /* Sleeps by `park` in a list of waiters, by wait_link, whose lock is held on entry and return. */
 int thread_wait(struct list *waiters, struct lock *l, int (*park)(uint64_t deadline_ns));
 void thread_wake_all(struct list *waiters);  /* its lock is held */
-/* Both wake t and switch to it at once on this CPU if it was parked, parking the caller as
- * thread_park_until(~0) does. A called t acts for the caller's locus; who answered, for itself. */
+/* These wake t and switch to it at once on this CPU if it was parked, and park the caller. A called
+ * t acts for the caller's locus; one that is asked, and who answered, for itself. */
 int thread_call_and_park(struct thread *t);
+int thread_ask_and_park(struct thread *t, uint64_t deadline_ns);
 int thread_answer_and_park(struct thread *t);
 /* t acts for whom `as` acts from now on, or for itself (as == t); false: it has not `given`. */
 bool thread_locus(struct thread *t, struct thread *as, const struct call *given);
@@ -134,9 +134,9 @@ void thread_init(void);
 
 /* thread_seam: functions of rooms above that threads call; kernel/seams.c names them. */
 struct thread_seam {
-    /* A thread with a view is about to run on this CPU: the top-level table that it wants, and
-     * whether a reload is needed although that is loaded already. */
-    paddr_t (*view_table)(struct thread *t, bool *stale);
+    /* A thread with a view is about to run on this CPU: the top-level table that it wants, or 0;
+     * + 1: it is to be loaded although it is loaded already. */
+    paddr_t (*view_table)(struct thread *t);
     void (*tick)(uint64_t now_ns);   /* no lock is held */
     /* leave, doomed and signalled are called on the way back to user mode, after a kick, and may
      * sleep. leave is the killed thread's last way out and calls thread_exit(); doomed and

@@ -229,7 +229,7 @@ static void group_faults(int port)
     kd_call3(KD_TXN_ABORT, 0, 0, 0);
     kd_call3(KD_VIEW_ENTER, -1, 0, 0);
     row("page supplied by a manager in another process (Linux, userfaultfd: 13030)", "instructions",
-        supplied, "3500");
+        supplied, "3000");
     row("fault of a resident page without transactions", "instructions", plain, "-");
     row("first read of a resident page (Linux, SIGSEGV and mprotect: 9217)", "instructions", read,
         "250");
@@ -241,7 +241,7 @@ static void group_faults(int port)
         "instructions", write, "900");
     row("first write of a resident page, beyond the fault without transactions and a page's copy",
         "instructions", write - plain - copy_cost(), "300");
-    row("first touch with ask (the manager decides)", "instructions", ask, "4000");
+    row("first touch with ask (the manager decides)", "instructions", ask, "2000");
 }
 
 /* ---- memory, threads, processes ---- */
