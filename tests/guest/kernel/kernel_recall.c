@@ -38,11 +38,12 @@ static bool hears(struct kd_message *m)
     long wanted = m->word[3] & KD_WRITE ? RW : KD_READ;
     asked_write += wanted == RW;
     asked++;
-    if (answer == KEEP)
+    int how = answer; /* who is granted this may set the next one before the manager goes on */
+    if (how == KEEP)
         kept[kept_count++ % KEPT_MAX] = *m;
     else
-        grant(m, wanted, answer != ONE);
-    if (answer == ALL_AND_BACK)
+        grant(m, wanted, how != ONE);
+    if (how == ALL_AND_BACK)
         back_used = recall((long)m->word[1], 0);
     return true;
 }
