@@ -87,14 +87,13 @@ static int begin_snapshot(struct view *v, const struct kd_begin *b)
     return e;
 }
 
-static void begin_fields(struct view *v, struct kd_begin *b)
+static void begin_fields(struct view *v, const struct kd_begin *b)
 {
-    if (!b->ticket) { /* else a retry */
-        b->ticket = __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
+    if (!b->ticket) { /* else a retry: it is the view's */
+        v->txn.ticket = __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
         v->txn.want_x_count = 0;
         v->txn.aborts = 0;
     }
-    v->txn.ticket = b->ticket;
     v->txn.mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED | KD_HELPER);
     v->txn.strict = b->mode & KD_STRICT;
     v->txn.weight = b->weight;
@@ -125,11 +124,12 @@ static void begin_active(struct view *v, bool snapshot)
 /* begin_tell writes the ticket, and a snapshot's commit point, to user memory. The view is idle
  * still, so no page of a container can be written: a transaction that waits for its first lock has
  * no copies. 0 or -EFAULT. */
-static int begin_tell(vaddr_t at, const struct kd_begin *b, bool snapshot)
+static int begin_tell(vaddr_t at, const struct view *v, bool snapshot)
 {
-    if (user_words_out(at + offsetof(struct kd_begin, ticket), &b->ticket, 1))
+    if (user_words_out(at + offsetof(struct kd_begin, ticket), &v->txn.ticket, 1))
         return -EFAULT;
-    return snapshot ? user_words_out(at + offsetof(struct kd_begin, csn), &b->csn, 1) : 0;
+    vaddr_t csn = at + offsetof(struct kd_begin, csn);
+    return snapshot ? user_words_out(csn, &v->snapshot.at, 1) : 0;
 }
 
 long kd_txn_begin(const uint64_t a[6])
@@ -149,8 +149,7 @@ long kd_txn_begin(const uint64_t a[6])
     if ((b.mode & 3) == KD_SNAPSHOT && (e = begin_snapshot(v, &b)))
         return e;
     begin_fields(v, &b);
-    b.csn = v->snapshot.at;
-    if (begin_tell(at, &b, snapshot)) {
+    if (begin_tell(at, v, snapshot)) {
         version_snapshot_end(v);
         return -EFAULT;
     }

@@ -401,7 +401,7 @@ void view_batch_drop(struct view *v)
 
 /* view_over gives back what the transaction has, but for its rights. It was published (0), or is
  * undone for `reason`, and has left all queues as its fault or call ended (fault_ended). */
-static void view_over(struct view *v, int reason)
+HOT void view_over(struct view *v, int reason)
 {
     if (!list_empty(&v->copies.resident))
         drop_copies(v, &v->copies.resident); /* AB2; or those that nothing was changed in */
