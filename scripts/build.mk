@@ -139,7 +139,7 @@ build/obj/guest/user/managers/compressed.o build/obj/guest/user/managers/packed.
 build/obj/guest/lz4/%.o: $(LZ4_SRC)/%.c $(RULES)
 	$(call do,CC  ,$(MUSL) $(UFLAGS) -w -O3 -ffile-prefix-map=$(LZ4_SRC)=lz4 -c -o $@ $<)
 build/user/compressed build/user/packed: build/obj/guest/lz4/lz4.o
-build/user/verified: $(call objects,guest,disk/crc32c.c)
+build/user/verified build/user/branch: $(call objects,guest,disk/crc32c.c)
 build/user/bench-managers: $(call objects,guest,tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 build/user/udatabase: $(call objects,guest,disk/crc32c.c $(addprefix tests/structures/btree_,layered.c integrated.c))
 build/user/lua: user/lua/link
