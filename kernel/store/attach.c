@@ -109,16 +109,14 @@ static bool attachments_grow(struct process *p)
 {
     if (p->attachment_count < p->attachment_capacity)
         return true;
-    unsigned capacity = p->attachment_capacity ? p->attachment_capacity * 2 : 16;
-    if (capacity > ATTACHMENTS_MAX)
-        return false;
-    struct attachment **bigger = kalloc(capacity * sizeof *bigger);
+    unsigned room = p->attachment_capacity ? p->attachment_capacity * 2 : 16;
+    struct attachment **bigger = room > ATTACHMENTS_MAX ? NULL : kalloc(room * sizeof *bigger);
     if (!bigger)
         return false;
     memcpy(bigger, p->attachments, p->attachment_count * sizeof *bigger);
     kfree(p->attachments);
     p->attachments = bigger;
-    p->attachment_capacity = capacity;
+    p->attachment_capacity = room;
     return true;
 }
 
@@ -169,11 +167,9 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
         return -EPERM;
     if (!rights || rights & ~(uint32_t)(KD_RIGHT_READ | KD_RIGHT_WRITE))
         return -EINVAL;
-    if (o->dead)
-        return -EOWNERDEAD;
-    struct attachment *a = kalloc(sizeof *a);
+    struct attachment *a = o->dead ? NULL : kalloc(sizeof *a);
     if (!a)
-        return -ENOMEM;
+        return o->dead ? -EOWNERDEAD : -ENOMEM;
     *a = (struct attachment){.object = o, .process = p, .pid = p->pid, .rights = rights};
     list_init(&a->gone.link);
     attachments_clear_dead(p, o);
@@ -262,21 +258,25 @@ bool object_manager_of(struct process *manager, struct process *client)
     return is;
 }
 
-OBJECT_CALL(kd_space_attach, 1)
+/* space_call maps o into a process, or ends that: for o's managers, and for itself for whoever was
+ * given a handle with these rights to its pages. */
+static long space_call(struct object *o, const uint64_t a[6], bool on, uint32_t rights)
 {
     struct process *p = process_find((int)a[0]);
-    if (!p)
-        return -ESRCH;
-    long result = space_attach(p, o, (uint32_t)a[2]);
-    process_put(p);
-    return result;
-}
-
-OBJECT_CALL(kd_space_detach, 1)
-{
-    struct process *p = process_find((int)a[0]);
-    long result = p ? space_detach(p, o) : -ESRCH;
+    bool may = handle_held(HANDLE_OBJECT, o, KD_RIGHT_MANAGE) ||
+               (p == process_this() && handle_held(HANDLE_OBJECT, o, rights));
+    long r = !p ? -ESRCH : !may ? -EACCES : on ? space_attach(p, o, rights) : space_detach(p, o);
     if (p)
         process_put(p);
-    return result;
+    return r;
+}
+
+HANDLE_CALL(kd_space_attach, struct object *o, HANDLE_OBJECT, 0, 1)
+{
+    return space_call(o, a, true, (uint32_t)a[2]);
+}
+
+HANDLE_CALL(kd_space_detach, struct object *o, HANDLE_OBJECT, 0, 1)
+{
+    return space_call(o, a, false, 0);
 }

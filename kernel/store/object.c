@@ -286,7 +286,7 @@ long kd_object_create(const uint64_t a[6])
                 __atomic_load_n(&commit_port->dead, __ATOMIC_SEQ_CST);
     if (!dead)
         object_get(o); /* for the handle, which another thread may close at once */
-    long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHT_MANAGE);
+    long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHTS_OBJECT);
     o->handle = (int)h;
     if (h < 0)
         object_die(o, EOWNERDEAD);

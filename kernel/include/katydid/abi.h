@@ -89,7 +89,8 @@
     X(1029, KD_PORT_BELOW, kd_port_below) \
     /* (token): 0: a call to answer; -ECANCELED: as for KD_PORT_CALL; -ESRCH: nobody waits */ \
     X(1030, KD_CALL_STATE, kd_call_state) \
-    /* ---- memory objects (store/object.c, page.c); each is a handle of its manager's ---- */ \
+    /* ---- memory objects (store/object.c, page.c): a handle of its manager's; copies of it with \
+     * fewer rights, passed on, are for who maps the object itself ---- */ \
     /* (struct kd_object_create *): handle */ \
     X(1040, KD_OBJECT_CREATE, kd_object_create) \
     /* (object, only if unused: 0 or 1); its handle is closed. 1: -EBUSY while a client has it
@@ -97,9 +98,10 @@
      * again: pages that are not home, old versions */ \
     X(1041, KD_OBJECT_DESTROY, kd_object_destroy) \
     /* (process id, object, rights): a client may map it from now on; -EPERM unless it is calling
-     * right now, or is a child, or has another one */ \
+     * right now, or is a child, or has another one. With a handle without KD_RIGHT_MANAGE: the
+     * caller itself, with rights that the handle has (-EACCES) */ \
     X(1042, KD_SPACE_ATTACH, kd_space_attach) \
-    /* (process id, object) */ \
+    /* (process id, object): with the same handles */ \
     X(1043, KD_SPACE_DETACH, kd_space_detach) \
     /* (struct kd_supply *) */ \
     X(1044, KD_OBJECT_SUPPLY, kd_object_supply) \
@@ -235,6 +237,7 @@ enum kd_right {
 };
 #define KD_RIGHTS_SYSTEM (KD_RIGHT_DISKS | KD_RIGHT_NAMES | KD_RIGHT_PROCESSES | KD_RIGHT_LOOK \
                           | KD_RIGHT_HALT)
+#define KD_RIGHTS_OBJECT (KD_RIGHT_READ | KD_RIGHT_WRITE | KD_RIGHT_MANAGE) /* of its maker */
 enum { KD_SYSTEM_HANDLE = 0 };                 /* init, shell: where it is, and is passed */
 
 /* ---- processes ---- */
