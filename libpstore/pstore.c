@@ -99,6 +99,28 @@ int ps_advise(const void *p, size_t bytes, int advice)
     return store_request(c->store, STORE_ADVISE, word, NULL, 0, NULL, NULL);
 }
 
+static int pin(const void *p, size_t bytes, int on)
+{
+    p = ps_home(p);
+    ps_container *c = ps_container_of(p);
+    if (!c || bytes == 0 || !container_has(c, (uintptr_t)p, bytes))
+        return -ENOENT;
+    uint64_t first = (uintptr_t)p / KD_PAGE_BYTES;
+    uint64_t last = ((uintptr_t)p + bytes + KD_PAGE_BYTES - 1) / KD_PAGE_BYTES;
+    uint64_t word[STORE_REQUEST_WORDS] = {first * KD_PAGE_BYTES, last - first, (uint64_t)on};
+    return store_request(c->store, STORE_PIN, word, NULL, 0, NULL, NULL);
+}
+
+int ps_pin(const void *p, size_t bytes)
+{
+    return pin(p, bytes, 1);
+}
+
+int ps_unpin(const void *p, size_t bytes)
+{
+    return pin(p, bytes, 0);
+}
+
 void ps_stats(struct ps_stats *out)
 {
     struct kd_view_stats views;

@@ -316,6 +316,16 @@ int ps_policy(ps_container *c, int which, unsigned value);
  * may go first. 0, or -ENOENT: nothing that is open lies there. */
 enum { PS_NORMAL, PS_SEQUENTIAL, PS_RANDOM, PS_WILL_NEED, PS_DONT_NEED };
 int ps_advise(const void *p, size_t bytes, int advice);
+/* The pages of these bytes come into memory and stay there, so that no load waits for the disk;
+ * they lie in one of the container's segments. No lock is taken, and what is stored is as durable
+ * as elsewhere. Until ps_unpin with the same bytes, the last ps_close of the container, the
+ * program's end, or the store manager's death.
+ * -ENOMEM: more pages than the program may pin (the shell's `limit pins N PROGRAM`), or the store;
+ * -EMFILE: 256 ranges are pinned, by all programs; -ENOENT: nothing that is open lies there;
+ * -ENOTSUP: the container has a manager of its own (ps_manager); -EIO: a page cannot be read;
+ * -EINVAL: (ps_unpin) these bytes are not pinned. */
+int ps_pin(const void *p, size_t bytes);
+int ps_unpin(const void *p, size_t bytes);
 
 /* ---- windows: bytes of a container at a second address ----
  * What a transaction loads and stores by a window it loads and stores in the container: the same

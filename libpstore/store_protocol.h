@@ -97,6 +97,11 @@ enum store_request {
     STORE_KEEPER, /* word0 1: from now on the caller starts programs; with a handle of the system
                    * that has KD_RIGHT_PROCESSES -> data: struct wire_order, when there is one */
     STORE_ENDED,  /* word0 container, word1 key, word2 status, or -errno: it did not start */
+    STORE_PIN,    /* word0 address, word1 pages, word2 1: they come into memory and stay, until
+                   * word2 is 0 with the same ones, or the process has the container open no more.
+                   * -ENOMEM: more than the process may pin, or all; -EMFILE: too many ranges;
+                   * -EINVAL: beyond the segment, or (0) not pinned; -ENOTSUP: a container with a
+                   * manager of its own, a store that is only read; -EIO: a page cannot be read */
 };
 
 /* kd_commit.flags: 0, or the commit is lazy: answered when it is in the log, and flushed with the

@@ -252,6 +252,7 @@ static void opening_end(struct container *c, struct opening *o, bool detach)
 {
     uint64_t process = o->process;
     if (c->index && detach) index_detach(c, process);
+    pins_end(c->id, process);
     if (c->kept && detach) kept_detach(c->id, process);
     for (unsigned i = 0; detach && !c->index && i < c->segment_count; i++)
         kd_space_detach(process, c->segment[i].object);

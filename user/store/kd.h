@@ -79,6 +79,10 @@ static inline long kd_object_advise(int object, uint64_t page, uint64_t count,
 {
     return KD4(KD_OBJECT_ADVISE, object, page, count, advice);
 }
+static inline long kd_object_pin(int object, uint64_t page, uint64_t count, int on)
+{
+    return KD4(KD_OBJECT_PIN, object, page, count, on);
+}
 static inline long kd_object_encoder(int object, uint32_t encoder)
 {
     return KD2(KD_OBJECT_ENCODER, object, encoder);

@@ -315,17 +315,20 @@ static int request_checkpoint(void)
     return r;
 }
 
-/* WILL_NEED waits for the disk (pager.c). */
+/* WILL_NEED and pins wait for the disk (pager.c). */
 static bool request_reads(const struct kd_message *m)
 {
-    if (m->kind != STORE_ADVISE || m->word[2] != KD_ADVISE_WILL_NEED) return false;
+    if (!(m->kind == STORE_ADVISE && m->word[2] == KD_ADVISE_WILL_NEED) &&
+        !(m->kind == STORE_PIN && m->word[2] == 1))
+        return false;
     pager_advise(m);
     return true;
 }
 
 void request_advised(const struct kd_message *m)
 {
-    struct kd_message reply = {.status = request_advise(m), .handle = -1};
+    struct kd_message reply = {.status = m->kind == STORE_PIN ? pins_pin(m) : request_advise(m),
+                               .handle = -1};
     kd_reply(m->token, &reply);
 }
 
@@ -421,6 +424,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_ENCODER: return container_encoder(m->process, m->word[0], m->word[1]);
     case STORE_ADVISE: return request_advise(m);
     case STORE_HELD: return request_held(m, reply);
+    case STORE_PIN: return m->word[2] ? -EINVAL : pins_unpin(m);
     case STORE_NAMES: return request_list_names(m, reply, a);
     case STORE_NEXT: return request_next(m, reply);
     case STORE_WATCH: return watch_request(m);

@@ -146,7 +146,7 @@ int server_writable(void);
 
 /* request.c: a message of the kernel that wants no answer. No lock. */
 void server_notice(const struct kd_message *m);
-/* STORE_ADVISE, by a thread that reads: brings the pages and answers. No lock. */
+/* STORE_ADVISE and STORE_PIN, by a thread that reads: brings the pages and answers. No lock. */
 void request_advised(const struct kd_message *m);
 
 /* gate.c; lock held on entry and return, dropped while waiting. */
@@ -320,6 +320,12 @@ bool watch_wait(const struct kd_message *m);        /* a STORE_WAIT: it is, or w
 void watch_changes(uint64_t id, uint64_t page, uint64_t count);
 void watch_all_change(void);
 void watches_end(uint64_t process); /* who waits looks again */
+
+/* pins.c: STORE_PIN. No lock; the first waits for the disk. */
+int pins_pin(const struct kd_message *m);
+int pins_unpin(const struct kd_message *m);
+/* The process has the container open no more. Lock held. */
+void pins_end(uint64_t container, uint64_t process);
 
 /* clean.c */
 /* A page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */

@@ -29,6 +29,7 @@ static _Thread_local int niceness;
 #include "user/store/pager.c"
 #include "user/store/request.c"
 #include "user/store/scrub.c"
+#include "user/store/pins.c"
 #include "user/store/watch.c"
 #include "user/store/kept.c"
 #include "user/store/space.c"
