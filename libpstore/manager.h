@@ -100,9 +100,12 @@ int km_attach(struct km_object *o);           /* this process sees it there, too
  * -ENOTCONN: this program was not started as a container's manager. */
 int km_container(int flags, const struct km_ops *ops, void *user, struct km_object **out);
 const char *km_container_name(void);          /* NULL: as above */
-uint64_t km_container_pages(void);            /* of the container's place */
+/* Of the container's place; a touch of one that the manager does not want is its km_fail. */
+uint64_t km_container_pages(void);
 
-/* ---- answers: each ends the request ---- */
+/* ---- answers: each ends the request ----
+ * Not if it fails: km_fail then does. But for -ESTALE (km_below): what was read has a newer version
+ * by now, and the kernel asks again. */
 int km_supply(struct km_request *r, const void *pages, uint64_t count);
 int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t count);
 int km_zero(struct km_request *r);            /* all pages that were asked for */
@@ -203,7 +206,8 @@ int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector,
  * KD_RLIMIT + KD_LIMIT_ANSWER of setrlimit): then these calls return -ETIMEDOUT, a transaction that
  * waits for a page aborts with ETIMEDOUT, and a thread that touches one without a transaction is
  * ended. A commit that the manager has received is waited for. */
-/* KM_READ, KM_WRITE: its address */
+/* KM_READ, KM_WRITE: its address. -ENOENT: nobody serves it (yet: who has just started the manager
+ * tries again). */
 void *km_open(const char *manager, const char *object, int flags);
 int km_call(const char *manager, const char *object, void *message, int bytes); /* to ops->call */
 /* The same with the manager of an open container. Objects of its beside the container are memory
