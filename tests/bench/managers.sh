@@ -5,6 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 mkdir -p build/bench
 scripts/run --icount --cpus 1 --timeout 240 --allow names -c bench-managers | tr -d '\r' | tee build/bench/managers.out
+scripts/run --icount --cpus 1 --timeout 60 --append store.metadata=mapped -c 'bench-managers metadata'
 make -s build/tests/host/test_replacement
 { cat build/bench/managers.out; build/tests/host/test_replacement curves; } |
     tests/bench/replacement-figure.py build/bench/replacement.svg

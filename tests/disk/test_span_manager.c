@@ -18,10 +18,12 @@
 #include <cmocka.h>
 
 #include "user/store/device.c"
+#include "user/store/mapped.c"
 
 #undef fail
 #include "tools/lib/tools.h"
 
+struct options options;                 /* the metadata in its own memory */
 enum { DISKS = 3, MIB = 1 << 20, UNIT = 16384 };
 static uint8_t *bytes_of[DISKS];
 static const uint64_t sizes[DISKS] = { 3 * MIB, 2 * MIB, 2 * MIB };

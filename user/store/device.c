@@ -10,6 +10,7 @@
  * DV3  A call of the kernel is about one disk. Pages that lie on several are brought and written by
  *     several threads, one for each disk, as far as these are idle, so that all disks work at once.
  */
+#include "options.h"
 #include "server.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@
 
 #define READ_TRIES 3
 #define LARGE_BYTES (1u << 20)
+#define TABLE_BYTES 16384u
 
 #define GENTLE_BYTES (64u << 10)
 
@@ -43,12 +45,19 @@ static struct block_disk {
 } disks[SPAN_DISKS_MAX];
 static struct span span;                /* of these */
 
+static long block_io(long number, int disk, uint64_t offset, const void *buffer, size_t bytes)
+{
+    if (options.mapped && mapped_has(buffer))
+        return mapped_io(number, disk, offset, (void *)buffer, bytes);
+    return KD4(number, disk, offset, buffer, bytes);
+}
+
 static int device_read(void *context, uint64_t offset, void *buffer, size_t bytes)
 {
     const struct block_disk *disk = context;
     long r = -EIO;
     for (int i = 0; i < READ_TRIES && r < 0; i++, device_reads++)
-        r = KD4(KD_BLOCK_READ, disk->handle, offset, buffer, bytes);
+        r = block_io(KD_BLOCK_READ, disk->handle, offset, buffer, bytes);
     return r < 0 ? (int)r : 0;
 }
 
@@ -61,7 +70,7 @@ static int device_write(void *context, uint64_t offset, const void *buffer, size
     for (size_t at = 0; at < bytes && r >= 0; at += part) {
         part = gentle && bytes - at > GENTLE_BYTES ? GENTLE_BYTES : bytes - at;
         device_writes++;
-        r = KD4(KD_BLOCK_WRITE, disk->handle, offset + at, (const char *)buffer + at, part);
+        r = block_io(KD_BLOCK_WRITE, disk->handle, offset + at, (const char *)buffer + at, part);
         if (!gentle) continue;
         server_lock();
         cleaner_step();
@@ -234,6 +243,7 @@ static struct { const char *memory; size_t bytes, touched; } large[2];
 static void *memory_alloc(void *context, size_t bytes)
 {
     (void)context;
+    if (options.mapped && bytes == PAGE_BYTES) return mapped_alloc(bytes); /* of the metadata */
     char *memory = malloc(bytes);
     for (int i = 0; memory && bytes >= LARGE_BYTES && i < 2; i++) {
         if (large[i].memory) continue;
@@ -248,7 +258,7 @@ static void *memory_alloc(void *context, size_t bytes)
 static void *memory_zeroed(void *context, size_t bytes)
 {
     (void)context;
-    return calloc(1, bytes);
+    return options.mapped && bytes >= TABLE_BYTES ? mapped_alloc(bytes) : calloc(1, bytes);
 }
 
 static void memory_free(void *context, void *memory, size_t bytes)
@@ -256,7 +266,7 @@ static void memory_free(void *context, void *memory, size_t bytes)
     (void)context;
     for (int i = 0; bytes >= LARGE_BYTES && i < 2; i++)
         if (large[i].memory == memory) large[i].memory = NULL;
-    free(memory);
+    if (!options.mapped || !mapped_free(memory, bytes)) free(memory);
 }
 
 /* What only larger groups need is given back. */

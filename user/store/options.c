@@ -99,6 +99,11 @@ static bool crc_option(const char *value)
     return options.crc_fixed = crc32c_fix(value);
 }
 
+static bool metadata_option(const char *value)
+{
+    return options.mapped = strcmp(value, "mapped") == 0;
+}
+
 static bool option(char *word, unsigned life)
 {
     char *value = strchr(word, '=');
@@ -113,6 +118,7 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "log_mib") == 0) return log_option(value);
     if (strcmp(word, "group_kib") == 0) return group_option(value);
     if (strcmp(word, "extent_kib") == 0) return extent_option(value);
+    if (strcmp(word, "metadata") == 0) return metadata_option(value);
     if (strcmp(word, "crc") == 0) return crc_option(value);
     return false;
 }

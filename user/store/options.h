@@ -12,6 +12,8 @@
  *     store.extent_kib=N             and its extents: 4, 8, 16 (unless told), 32 or 64
  *     store.group_kib=N              the largest group; a larger transaction spills (an eighth of
  *                                    the memory, but never more than half of the log)
+ *     store.metadata=mapped          metadata in an object that the manager serves itself, instead
+ *                                    of memory of its own: to be measured (mapped.c)
  *     crc=table|instruction|sums     how the kernel and its managers compute checksums, instead of
  *                                    what is fastest now: so that runs that count instructions
  *                                    repeat
@@ -57,7 +59,7 @@ struct options {
     uint64_t scrub_kib;             /* read per second when nobody asks for it; 0: nothing */
     uint64_t group_bytes;           /* 0: a part of memory */
     uint64_t log_bytes;             /* 0: as the library likes */
-    bool crc_fixed;
+    bool crc_fixed, mapped;         /* mapped: the metadata are (mapped.c) */
 };
 extern struct options options;
 

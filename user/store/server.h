@@ -384,4 +384,13 @@ void device_pages(bool writes, struct kd_page_io *io, unsigned count);
  * No lock, outside the gate. */
 int memory_touch(size_t bytes);
 
+/* ---- mapped.c: the metadata in an object of the manager's own (store.metadata=mapped) ---- */
+/* NULL: no memory. Zeros, but for a page that was freed. */
+void *mapped_alloc(size_t bytes);
+/* False: it is not of mapped_alloc. */
+bool mapped_free(void *memory, size_t bytes);
+bool mapped_has(const void *memory);
+/* KD_BLOCK_READ or KD_BLOCK_WRITE, from or to such memory. */
+long mapped_io(long number, int disk, uint64_t offset, void *buffer, size_t bytes);
+
 #endif

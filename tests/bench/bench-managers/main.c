@@ -25,6 +25,7 @@ static const struct part *const parts[] = {
     &optimistic_part,
     &congeries_part,
     &collected_part,
+    &metadata_part,
 };
 enum { PARTS = sizeof parts / sizeof *parts, SYSTEM_YIELD = 24 };
 
@@ -152,7 +153,7 @@ int main(int argc, char **argv)
         good &= part_named(argv[i]) != NULL;
     usage(argc, argv, good,
           "usage: bench-managers [pages] [nested] [replacement] [windows] [compressed] [imported]\n"
-          "       [stacked] [optimistic] [congeries] [collected]\n"
+          "       [stacked] [optimistic] [congeries] [collected] [metadata]\n"
           "Counts instructions; run it by `make bench ONLY=managers`, which boots with -icount.\n");
     for (int i = 0; i < PARTS; i++)
         if (argc == 1)

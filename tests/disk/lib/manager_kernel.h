@@ -20,6 +20,7 @@ static _Thread_local int niceness;
 #include "user/store/commit.c"
 #include "user/store/container.c"
 #include "user/store/device.c"
+#include "user/store/mapped.c"
 #include "user/store/gate.c"
 #include "user/store/group.c"
 #include "user/store/options.c"
