@@ -331,16 +331,19 @@ static int admit(struct kept *k, const struct wait *w)
 }
 
 /* Does this process, or a representative that it stands on, wait for the container? Then the
- * container's own representative would wait for itself. */
-static bool stands_on(uint64_t process, uint64_t id, unsigned deep)
+ * container's own representative would wait for itself. Each entry is looked at once: `seen`. */
+static bool stands_on(uint64_t process, uint64_t id, uint32_t *seen)
 {
+    _Static_assert(KEPT_MAX <= 32, "a bit for each");
     kept_each(k) {
-        if (k->state == KEPT_NONE || !process) continue;
+        uint32_t bit = 1u << (k - kept);
+        if (k->state == KEPT_NONE || !process || *seen & bit) continue;
         struct container *c = container_by_id(k->id);
         bool uses = c && container_has_opening(c, process);
         waits_each(w) uses |= w->token && w->process == process && w->id == k->id;
-        if (uses && (k->id == id || (deep < KEPT_MAX && stands_on(k->process, id, deep + 1))))
-            return true;
+        if (!uses) continue;
+        *seen |= bit;
+        if (k->id == id || stands_on(k->process, id, seen)) return true;
     }
     return false;
 }
@@ -350,7 +353,8 @@ static bool circle(uint64_t process, uint64_t id)
     const struct kept *target = kept_of(id);
     kept_each(k) {
         if (k->state == KEPT_NONE || k->process != process) continue;
-        if (k->id == id || (target && stands_on(target->process, k->id, 0))) return true;
+        uint32_t seen = 0;
+        if (k->id == id || (target && stands_on(target->process, k->id, &seen))) return true;
     }
     return false;
 }

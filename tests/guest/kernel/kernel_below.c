@@ -109,7 +109,11 @@ int main(void)
 {
     pthread_t t;
     bool good = start_manager((struct own_manager){.pages = PAGES});
-    tap_plan(3);
+    tap_plan(4);
+    good = good && round_begin();
+    kd_call3(KD_OBJECT_DESTROY, o, 0, 0);
+    long below = kd_call3(KD_PORT_BELOW, p, (long)&port, 1);
+    tap_ok(good && below == -EBUSY, "a port that had an object keeps its base (%ld)", below);
     pthread_barrier_init(&together, NULL, ENDERS + 1);
     for (int i = 0; i < ROUNDS && good; i++) good = round_all();
     tap_ok(good && refused == ROUNDS * ENDERS,
