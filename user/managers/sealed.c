@@ -10,14 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "manager.h"
 #include "pstore.h"
 
 enum { PAGES = 256, WORDS = KM_PAGE_BYTES / 4, BLOCK_WORDS = 16, KEY_BYTES = 32 };
 
-/* In the store: each page as it was sealed last, and how often it was; 0: it is all zero. */
-struct root { uint64_t version[PAGES]; uint32_t (*sealed)[WORDS]; };
+/* In the store: each page as it was sealed last, and its nonce then; 0: it is all zero. */
+struct root { uint64_t nonce[PAGES]; uint32_t (*sealed)[WORDS]; };
 static ps_container *box;
 static struct root *root;
 static uint32_t key[KEY_BYTES / 4];
@@ -49,12 +50,20 @@ static void block(uint32_t out[BLOCK_WORDS], uint64_t nonce, uint64_t number)
     for (int i = 0; i < BLOCK_WORDS; i++) out[i] += in[i];
 }
 
-/* Seals or opens: the same. No two versions of a page, and no two pages, have the same nonce. */
-static void turn_page(uint32_t *to, const uint32_t *from, uint64_t page, uint64_t version)
+/* A nonce is drawn each time a page is sealed: a number that is counted in the store would come
+ * again where the store is put back, by a backup or by a power cut. 0: there is none. */
+static uint64_t nonce_new(void)
+{
+    uint64_t nonce = 0;
+    return getrandom(&nonce, sizeof nonce, 0) == sizeof nonce ? nonce : 0;
+}
+
+/* Seals or opens: the same. No two pages have the same stream. */
+static void turn_page(uint32_t *to, const uint32_t *from, uint64_t page, uint64_t nonce)
 {
     uint32_t stream[BLOCK_WORDS];
     for (int at = 0; at < WORDS; at += BLOCK_WORDS) {
-        block(stream, page << 48 | version, (uint64_t)at / BLOCK_WORDS);
+        block(stream, nonce, page << 32 | (unsigned)at / BLOCK_WORDS);
         for (int i = 0; i < BLOCK_WORDS; i++) to[at + i] = from[at + i] ^ stream[i];
     }
 }
@@ -64,8 +73,8 @@ static void turn_page(uint32_t *to, const uint32_t *from, uint64_t page, uint64_
 /* In a snapshot of the store. */
 static void open_page(uint32_t *to, uint64_t page)
 {
-    if (root->version[page])
-        turn_page(to, root->sealed[page], page, root->version[page]);
+    if (root->nonce[page])
+        turn_page(to, root->sealed[page], page, root->nonce[page]);
     else
         memset(to, 0, KM_PAGE_BYTES);
 }
@@ -88,9 +97,10 @@ static int commit(struct km_object *o, uint64_t view)
              last = r, r = km_run_next(r, runs, n)) {
             if (!last || last->page != r->page) open_page((uint32_t *)bytes, r->page);
             memcpy(bytes + r->offset, r->data, r->bytes);
-            if (r->flags & KM_RUN_LAST)
-                turn_page(root->sealed[r->page], (uint32_t *)bytes, r->page,
-                          ++root->version[r->page]);
+            if (!(r->flags & KM_RUN_LAST)) continue;
+            uint64_t nonce = root->nonce[r->page] = nonce_new();
+            if (!nonce) return -EIO;
+            turn_page(root->sealed[r->page], (uint32_t *)bytes, r->page, nonce);
         }
     }
     return 0;
@@ -114,7 +124,7 @@ static int start(const char *name, const char *text)
     if (snprintf(sealed, sizeof sealed, "%s.sealed", name) >= (int)sizeof sealed)
         return -ENAMETOOLONG;
     memcpy(key, text, strnlen(text, KEY_BYTES));
-    box = ps_open(sealed, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    box = ps_open(sealed, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 2));
     int error = box ? km_below(NULL) : -errno; /* first: what died before is over then */
     if (!error) error = ps_transaction(set_up, NULL);
     if (!error)
