@@ -182,6 +182,8 @@ static void fork_in_child(void)
 {
     for (unsigned i = 0; i < stores_count; i++)
         stores[i].port = -1;
+    for (unsigned i = 0; i < containers_used; i++)
+        containers[i].kept_port = -1; /* or the child would close a handle of its own */
     stores_note_death();
     tx_forget();
     pthread_mutex_unlock(&table_lock);

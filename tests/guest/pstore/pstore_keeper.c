@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "manager.h"
@@ -300,6 +301,16 @@ static void test_hostile(void)
     is(ps_manager_of("hostile", (char *)out, sizeof(out)), -ENOENT, "(none)");
 }
 
+/* A child of fork, which has none of its parent's handles, as a client; its exit. */
+static int child_asks(void)
+{
+    int status = -1;
+    uint64_t parents = ask(0);
+    pid_t pid = fork();
+    if (pid == 0) _exit(word() != 77 ? 1 : ask(0) != parents ? 2 : ask(0) != parents ? 3 : 0);
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 /* Another process, as a client. */
 static int reader(const char *name)
 {
@@ -308,6 +319,7 @@ static int reader(const char *name)
     if (!d) return 91;
     d->argument = 12;
     if (ask(1) != 1) return 92;
+    if (child_asks()) return 94;
     return d->record == 144 ? (int)word() : 93;
 }
 
@@ -320,7 +332,7 @@ static void test_use(const char *self)
     is(ps_transaction(set_word, (void *)77), 0, "written in a transaction");
     is((long)word(), 77, "and read");
     is(child_run(self, "reads", "mine"), 77,
-       "by another process, too, that shares memory with the manager, beside the container");
+       "by another process and its child, which share memory with the manager beside it");
     is(set("mine", "serve", NULL), -EBUSY, "meanwhile it keeps its manager");
     int n = ps_list(info, 64), listed = 0;
     for (int i = 0; i < n && i < 64; i++)
