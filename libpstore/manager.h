@@ -44,7 +44,7 @@ struct km_request {                           /* answer each exactly once, from 
 struct km_ops {
     void (*page)(struct km_request *r);       /* not resident [zero fill] */
     void (*lock)(struct km_request *r);       /* resident, but a right is wanted [grant] */
-    void (*recalled)(struct km_object *o);    /* km_recall: the last user has ended; call again */
+    void (*recalled)(struct km_object *o);    /* km_recall: a user has ended; call again */
     /* Frames are wanted back, those of these dirty pages first: km_read or km_write_home each, then
      * km_cleaned [they stay in memory]. */
     void (*clean)(struct km_object *o, const uint64_t *pages, unsigned count);

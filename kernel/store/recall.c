@@ -125,15 +125,16 @@ OBJECT_CALL(kd_object_recall, 0)
     return (long)r.used;
 }
 
-/* user_gone takes the view out of an object's users, and tells the manager if it was the last. */
+/* user_gone takes the view out of an object's users, and tells the manager: it may have been the
+ * last one of a page, whoever uses others. */
 static void user_gone(struct object *o, void *view)
 {
     const struct view *v = view;
     lock_acquire(&graph_lock);
-    bool last = vmask_test(&o->recalled.users, v->id) && vmask_only(&o->recalled.users, v->id);
+    bool user = vmask_test(&o->recalled.users, v->id);
     vmask_clear(&o->recalled.users, v->id);
     lock_release(&graph_lock);
-    if (last && !o->dead)
+    if (user && !o->dead)
         port_post(o->port, &o->recalled.item);
 }
 

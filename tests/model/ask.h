@@ -151,11 +151,17 @@ struct Ask : Lock {
         if (!on(BUG_ASK_KEPT)) ask_ends(n);
         memset(n.allowed, 0, sizeof n.allowed);
         n.closed = n.given = 0;
+        int free = 0, used = 0;
         for (int p = 0; p < sc.pages; p++) {
             Page &g = s.p[p];
-            if (!(g.users >> v & 1)) continue;
+            if (g.users == 1 << v) free |= 1 << p;
             g.users &= ~(1 << v);
-            if (!g.users && !on(BUG_RECALL_TOLD)) g.told = 1;
+            used |= g.users;
+        }
+        for (int p = 0; p < sc.pages; p++) {
+            if (!(free >> p & 1)) continue;
+            s.p[p].told = !on(BUG_RECALL_TOLD) && !(on(BUG_RECALL_LAST) && used);
+            if (!s.p[p].told) fail("(15) nobody tells that the last user of a page has ended");
         }
     }
 

@@ -76,6 +76,7 @@
     X(BUG_RECALL_TLB, "a recall is over before its shootdown") \
     X(BUG_RECALL_OWED, "who uses a page that is called back keeps its right behind its end") \
     X(BUG_RECALL_TOLD, "the end of the last user of a page that is called back tells nobody") \
+    X(BUG_RECALL_LAST, "only the end of the last user of all that is called back tells") \
     X(BUG_RECALL_WRITER, "a recall to read does not look at who has a copy") \
     X(BUG_RECALL_COMMITS, "a recall takes what a committing view uses") \
     X(BUG_RELEASE_TLB, "KD_TXN_RELEASE gives a right up without a shootdown") \

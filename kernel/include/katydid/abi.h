@@ -354,7 +354,7 @@ enum kd_message_kind {
      * access: no neighbours, touches are random. KD_PAGE_HERE: it is in memory; grant the right, or
      * fail */
     KD_MSG_PAGE,
-    /* notice: cookie; the last one ended that used what is called back (KD_PAGE_RECALLED) */
+    /* notice: cookie; one has ended that used what is called back (KD_PAGE_RECALLED) */
     KD_MSG_RECALLED,
     /* view, copies, spilled copies, kd_commit.flags, views that helped it (a mask: low, high), told
      * by KD_TXN_DIFF with the same token; data: the batch; process; token: publish or refuse (a
