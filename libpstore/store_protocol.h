@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define STORE_PROTOCOL_VERSION 5
+#define STORE_PROTOCOL_VERSION 6
 #define STORE_NAME_BYTES 64u
 
 /* Ends of a manager that said why it does not start: another try would say the same. */
@@ -89,6 +89,8 @@ enum store_request {
                     * -EACCES: of the program; -E2BIG: more than WIRE_MANAGER_BYTES; -EINVAL */
     STORE_MANAGED, /* data: name[64] -> data: program and arguments; -ENOENT: the store manager
                     * serves it, or there is no such container */
+    STORE_DECIDE, /* word0 container, open for writing, word1 enum wire_decide, more words by that:
+                   * who decides about first touches of its pages (decide.c) */
     /* ---- of representatives, and of who starts them (kept.c) ---- */
     STORE_SERVE,  /* word0 container, word1 key. word2 0: with a handle of its port, for clients.
                    * word2 1: with one of the memory object for them, word3 KD_RIGHT_* of theirs ->
@@ -103,6 +105,27 @@ enum store_request {
                    * -EINVAL: beyond the segment, or (0) not pinned; -ENOTSUP: a container with a
                    * manager of its own, a store that is only read; -EIO: a page cannot be read */
 };
+
+/* STORE_DECIDE's word1. All but the first three are for the program that decides (else -EPERM). */
+enum wire_decide {
+    WIRE_DECIDE_KERNEL, /* the kernel has all rights: the default */
+    WIRE_DECIDE_STORE,  /* each first touch comes to the store manager, which grants it */
+    WIRE_DECIDE_CALLER, /* ... goes to the caller, until it ends or closes the container. -EBUSY:
+                         * another program decides */
+    WIRE_DECIDE_NEXT,   /* -> when there is one, a question: word0 WIRE_ASKED, word1 address of the
+                         * page, word2 KD_READ or KD_WRITE, word3 view, word4 its number; or word0
+                         * WIRE_RECALLED: a user has ended of what was called back. -EINTR:
+                         * the program has called once more; -ECANCELED: it decides no more */
+    WIRE_DECIDE_GRANT,  /* word2 address, word3 pages, word4 rights, word5 the question's number, or
+                         * 0: for all. -ESRCH: nobody waits for it any more */
+    WIRE_DECIDE_FAIL,   /* word2 address, word4 errno, word5 number */
+    WIRE_DECIDE_RECALL, /* word2 address, word3 pages, word4 what is not called back (KD_READ, 0),
+                         * KD_RECALL_DROP -> word0 how many of them are used still, word1 and word2
+                         * by which views */
+    WIRE_DECIDE_WAITS,  /* word2 a view waits, word3 and word4 for which; -EDEADLK: it aborts */
+    WIRE_DECIDE_AND_NEXT = 16, /* or-ed: WIRE_DECIDE_NEXT behind it, however it went */
+};
+enum { WIRE_ASKED, WIRE_RECALLED };
 
 /* kd_commit.flags: 0, or the commit is lazy: answered when it is in the log, and flushed with the
  * next commit that is not, or after so many milliseconds; STORE_LAZY: as many as the store likes

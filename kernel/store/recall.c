@@ -125,8 +125,7 @@ OBJECT_CALL(kd_object_recall, 0)
     return (long)r.used;
 }
 
-/* user_gone takes the view out of an object's users, and tells the manager: it may have been the
- * last one of a page, whoever uses others. */
+/* user_gone takes the view out of an object's users, and tells the manager, last one or not. */
 static void user_gone(struct object *o, void *view)
 {
     const struct view *v = view;

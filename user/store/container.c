@@ -183,6 +183,7 @@ static void container_forget(struct container *c)
     struct container **at = &server.containers[c->id % CONTAINER_HASH];
     while (*at != c) at = &(*at)->next;
     *at = c->next;
+    decide_end(c, 0);
     objects_destroy(c, false);
     free(c->openings);
     free(c->runs);
@@ -254,6 +255,7 @@ static void opening_end(struct container *c, struct opening *o, bool detach)
     if (c->index && detach) index_detach(c, process);
     pins_end(c->id, process);
     if (c->kept && detach) kept_detach(c->id, process);
+    decide_end(c, process);
     for (unsigned i = 0; detach && !c->index && i < c->segment_count; i++)
         kd_space_detach(process, c->segment[i].object);
     *o = c->openings[--c->opening_count];

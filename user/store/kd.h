@@ -1,8 +1,8 @@
 /*
  * kd.h - the kernel as the store manager calls it, by name and with types.
  *
- * All calls go through kd_system(), which kd.c maps to the system call instruction. A test on the
- * host brings its own kd_system() and with it a kernel of its own.
+ * All calls go through kd_system() and kd_system5(), which kd.c maps to the system call
+ * instruction. A test on the host brings its own, and with them a kernel of its own.
  */
 #ifndef USER_STORE_KD_H
 #define USER_STORE_KD_H
@@ -16,11 +16,13 @@
 #define PAGE_BYTES KD_PAGE_BYTES
 
 long kd_system(long number, long a, long b, long c, long d);
+long kd_system5(long number, long a, long b, long c, long d, long e);
 
 #define KD1(n, a)          kd_system((n), (long)(a), 0, 0, 0)
 #define KD2(n, a, b)       kd_system((n), (long)(a), (long)(b), 0, 0)
 #define KD3(n, a, b, c)    kd_system((n), (long)(a), (long)(b), (long)(c), 0)
 #define KD4(n, a, b, c, d) kd_system((n), (long)(a), (long)(b), (long)(c), (long)(d))
+#define KD5(n, a, b, c, d, e) kd_system5((n), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
 
 /* A word into the kernel's trace (katydid/trace.h). */
 static inline void kd_mark(const char text[16])
@@ -69,6 +71,22 @@ static inline long kd_object_supply(struct kd_supply *s)
 static inline long kd_object_fail(int object, uint64_t page, uint64_t count, int error)
 {
     return KD4(KD_OBJECT_FAIL, object, page, count, error);
+}
+/* Its answer to one question; -ESRCH: nobody waits for it any more. */
+static inline long kd_object_refuse(int object, uint64_t page, int error, uint64_t number)
+{
+    return KD5(KD_OBJECT_FAIL, object, page, 1, error, number);
+}
+/* number 0: the rights are for all. */
+static inline long kd_object_grant(int object, uint64_t page, uint64_t count, unsigned rights,
+                                   uint64_t number)
+{
+    return KD5(KD_OBJECT_GRANT, object, page, count, rights, number);
+}
+static inline long kd_object_recall(int object, uint64_t page, uint64_t count, unsigned to,
+                                    uint64_t users[2])
+{
+    return KD5(KD_OBJECT_RECALL, object, page, count, to, users);
 }
 static inline long kd_object_info(int object, uint64_t page, uint64_t count, uint8_t *bits)
 {

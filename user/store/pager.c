@@ -34,6 +34,7 @@ struct bring {
     char name[STORE_NAME_BYTES];
     uint64_t address;                   /* of `first` */
     unsigned count, page;               /* the one that the request names, of these */
+    bool closed;                        /* pages come without rights (decide.c) */
     bool asked, looked;                 /* the kernel waits for it; all are looked up already */
     bool done[PAGES_MAX];               /* atomic: supplied, failed, or no concern */
     struct store_page at[PAGES_MAX];    /* where they lay when that was looked up last */
@@ -85,6 +86,13 @@ static void release(struct bring *b)
     pthread_cond_broadcast(&server.changed);
 }
 
+bool pager_brings_open(uint64_t id)
+{
+    for (unsigned i = 0; i < PAGER_THREADS; i++)
+        if (bringing[i].taken && bringing[i].container == id && !bringing[i].closed) return true;
+    return false;
+}
+
 /* ---- answers ---- */
 
 /* Pages that follow each other; csn: of each one that was read. */
@@ -92,8 +100,8 @@ static void supply(const struct bring *b, unsigned i, unsigned count, const uint
 {
     struct kd_supply s = {
         .object = b->object, .source = csn ? KD_SUPPLY_READ : KD_SUPPLY_ZERO,
-        .rights = KD_READ | KD_WRITE, .page = b->first + i - b->shift, .count = count,
-        .memory = csn};
+        .rights = b->closed ? 0 : KD_READ | KD_WRITE, .page = b->first + i - b->shift,
+        .count = count, .memory = csn};
     long r = kd_object_supply(&s);
     if (r == -ENOMEM) kd_object_fail(b->object, s.page, count, ENOMEM);
     if (r < 0 && r != -ESTALE) /* STALE: a newer version was published; it asks again */
@@ -267,6 +275,7 @@ static struct bring *bring_prepare(const struct kd_message *m)
     b->count = (unsigned)(end - b->first);
     b->page = (unsigned)(page - b->first);
     b->asked = m->kind == (uint32_t)KD_MSG_PAGE;
+    b->closed = c->decided != WIRE_DECIDE_KERNEL;
     memset(b->done, false, b->count);
     return b;
 }
@@ -395,7 +404,7 @@ static void zeros_supply(struct bring *b)
 
 void pager_request(const struct kd_message *m)
 {
-    if (index_lock_request(m) || kept_page(m)) return;
+    if (index_lock_request(m) || kept_page(m) || decide_asked(m)) return;
     server_lock();
     struct bring *b = bring_prepare(m);
     if (b) {

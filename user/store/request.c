@@ -474,6 +474,7 @@ void server_notice(const struct kd_message *m)
 {
     switch (m->kind) {
     case (uint32_t)KD_MSG_CLIENT_GONE: process_gone(m->process); return;
+    case (uint32_t)KD_MSG_RECALLED: decide_recalled(m->word[0]); return;
     case (uint32_t)KD_MSG_CLEAN:
     case (uint32_t)KD_MSG_CREDIT_LOW:
         server_lock();
@@ -508,7 +509,8 @@ void *pager_main(void *unused)
         } else if (m.kind & KD_MSG_KERNEL) {
             server_notice(&m);
         } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m) ||
-                   request_backup(&m) || watch_wait(&m) || kept_request(&m)) {
+                   request_backup(&m) || watch_wait(&m) || kept_request(&m) ||
+                   decide_request(&m)) {
             answered = false;
         } else {
             reply = (struct kd_message){.handle = -1};

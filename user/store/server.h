@@ -86,6 +86,8 @@ struct container {
     uint64_t room_top;              /* no page at or above has any */
     struct index *index;            /* it is one that we keep; else NULL */
     bool kept;                      /* another program serves it (kept.c): it has no segment here */
+    uint32_t decided;               /* enum wire_decide: who decides about first touches */
+    struct deciding *deciding;      /* decide.c: the program that does; or NULL */
 };
 
 struct server {
@@ -327,6 +329,13 @@ int pins_unpin(const struct kd_message *m);
 /* The process has the container open no more. Lock held. */
 void pins_end(uint64_t container, uint64_t process);
 
+/* decide.c: who decides about first touches. No lock, unless it says so. */
+bool decide_request(const struct kd_message *m);    /* STORE_DECIDE: it is, or will be, answered */
+bool decide_asked(const struct kd_message *m);      /* PAGE, of one in memory: dealt with */
+void decide_recalled(uint64_t cookie);
+/* Lock held: the process does not decide any more; 0: whoever does. */
+void decide_end(struct container *c, uint64_t process);
+
 /* clean.c */
 /* A page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */
 int log_page_read(uint64_t offset, uint32_t crc, void *bytes);
@@ -363,6 +372,8 @@ void pager_request(const struct kd_message *m);
 void pager_advise(const struct kd_message *m);
 /* by a thread that reads: what is on disk and nobody brings yet */
 void pager_bring(const struct kd_message *m);
+/* Lock held. Pages of the container are on their way that will have rights of their own. */
+bool pager_brings_open(uint64_t id);
 void *pager_main(void *unused);
 
 /* device.c */

@@ -19,6 +19,7 @@ static _Thread_local int niceness;
 #include "user/store/clean.c"
 #include "user/store/commit.c"
 #include "user/store/container.c"
+#include "user/store/decide.c"
 #include "user/store/device.c"
 #include "user/store/mapped.c"
 #include "user/store/gate.c"
@@ -36,6 +37,12 @@ static _Thread_local int niceness;
 #include "user/store/space.c"
 #include "user/store/spill.c"
 
+
+long kd_system5(long number, long a, long b, long c, long d, long e)
+{
+    (void)e;
+    return kd_system(number, a, b, c, d);
+}
 
 #undef fail
 #include <setjmp.h>

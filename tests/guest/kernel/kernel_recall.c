@@ -180,7 +180,8 @@ static void used_rights(void)
     long before = asked;
     let_go(t);
     tap_ok(hand.result == 0 && asked == before, "the user stores on without asking");
-    tap_ok(told_is(told_before + 1) && recall(2, 0) == 0, "its end is told, and then the right is back");
+    tap_ok(told_is(told_before + 1) && recall(2, 0) == 0,
+           "its end is told, and then the right is back");
     tap_ok(!(bits_of(2) & KD_PAGE_RECALLED) && toucher.result == 1,
            "a newcomer has asked, and waits");
     grant(&kept[0], KD_READ, false);

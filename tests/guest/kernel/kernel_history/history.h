@@ -2,6 +2,8 @@
 #ifndef HISTORY_H
 #define HISTORY_H
 
+#include <stdbool.h>
+
 #include "store_client.h"
 #include "../../../history/check.h"
 
@@ -11,7 +13,8 @@ enum {
     HOG_PAGES = 20480, HOG_GROUP = 64,
     TXNS = 3, ATTEMPTS = 16, ACCESSES = 180,
     KIND_OPEN = 1, KIND_NEXT = 2,
-    OWN = 0, SCARCE = 1, STORE = 2,     /* the parts */
+    OWN = 0, SCARCE, STORE, DECIDED, TWICE, PARTS, /* the parts */
+    COPIES = 2, COPY_COOKIE = 3,
 };
 
 /* What one worker did in one history. It fits a page, as a message of more wants frames that lie
@@ -44,9 +47,28 @@ static inline volatile uint64_t *word_at(uint64_t page, uint64_t word)
     return (volatile uint64_t *)(base + page * KD_PAGE_BYTES) + word * STEP;
 }
 
+/* The n-th item goes. */
+#define LIST_REMOVE(list, n, count) \
+    memmove(&(list)[n], &(list)[(n) + 1], (--(count) - (n)) * sizeof (list)[0])
+
+/* ---- copies.c: the same pages in two objects ---- */
+extern int copies[COPIES];
+extern uint64_t copies_base[COPIES];
+extern volatile long copies_moved, copies_wrong; /* rights that went; commits without one */
+void copies_asked(const struct kd_message *m);
+void copies_recalled(void);
+void copies_say(void);
+void copies_written(const struct kd_run *r);
+
+/* ---- decided.c: a program decides about first touches in the store ---- */
+extern volatile long decided_asked, decided_kept;
+bool decided_begin(uint64_t container);
+bool decided_end(void);
+
 /* ---- manager.c ---- */
 extern int control, object, hog, stamp_object;  /* control: the port of the parent */
 extern uint64_t seed, groups, recalls, own_base;
+extern uint64_t home[PAGES_MAX][WORDS], home_csn[PAGES_MAX];
 /* The manager of parts OWN and SCARCE begins: are its objects and threads there? */
 int manager_start(void);
 

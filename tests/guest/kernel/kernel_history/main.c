@@ -6,9 +6,10 @@
  *         prefix of it; attempts that are undone see nothing impossible either
  *         (tests/history/check.h). Each fourth access is by a window.
  * Method  workers run random programs and send what they read and wrote to this process, which
- *         meets them between histories and checks. Three parts: with a manager in this process that
+ *         meets them between histories and checks. Five parts: with a manager in this process that
  *         commits in groups and recalls rights at random; the same in too little memory; with the
- *         store.
+ *         store; the same, with a program that decides about each first touch (decided.c); with
+ *         two copies of the pages, one for each of two groups of workers (copies.c).
  *             kernel_history SEED FIRST COUNT [PART]    chooses the same programs again
  */
 #include <pthread.h>
@@ -84,6 +85,15 @@ static struct plan plan_draw(void)
                : (struct plan){ KD_SERIALISABLE, HISTORY_SERIALISABLE, 1, 1 };
 }
 
+/* Of two copies none knows which snapshots the other one has. */
+static struct plan plan_for(uint64_t part)
+{
+    struct plan p = plan_draw();
+    if (part == TWICE && p.level != HISTORY_SERIALISABLE)
+        p = (struct plan){KD_SERIALISABLE, HISTORY_SERIALISABLE, 0, 0};
+    return p;
+}
+
 static void record_begin(const struct plan *p)
 {
     struct record *r = &me.record;
@@ -101,7 +111,7 @@ static int attempt(uint64_t seed)
         return reason;
     }
     me.rng = seed;
-    struct plan p = plan_draw();
+    struct plan p = plan_for(me.word[SAY_PART]);
     struct kd_begin b = { .mode = p.mode,
                           .ticket = me.ticket,
                           .entry = (uint64_t)on_abort,
@@ -232,13 +242,20 @@ static int hog_main(void)
     }
 }
 
+static struct wire_opened opened;       /* the container of the store */
 static long store_start(void)
 {
     struct wire_opened o;
+    if (opened.base) {
+        base = opened.base;
+        return 0;
+    }
     long e = client_connect();
     if (e == 0 && (e = client_open("history", PS_CREATE | PS_WRITE, NULL, 0, 0, &o)) == 0)
         e = client_lease(o.container, PAGES_MAX, NULL) == (void *)o.base ? 0 : -ENOSPC;
     base = e ? 0 : o.base;
+    if (!e)
+        opened = o;
     return e;
 }
 
@@ -264,12 +281,17 @@ static int start(const char *role, const char *argument)
     return handle < 0 ? (int)handle : c.pid;
 }
 
+static bool in_store(int part) { return part == STORE || part == DECIDED; }
+
+/* Every other child has the other copy. */
 static void open_answer(const struct kd_message *m, int part)
 {
-    const int objects[] = {object, hog, stamp_object};
-    struct kd_message reply = { .handle = -1,
-                                .word = { part == STORE ? 0 : base, hog_base, (uint64_t)stamps } };
-    for (int i = part == STORE ? 2 : 0; i < 3 && !reply.status; i++)
+    static unsigned opens;
+    unsigned copy = opens++ % COPIES;
+    const int objects[] = {part == TWICE ? copies[copy] : object, hog, stamp_object};
+    uint64_t at = in_store(part) ? 0 : part == TWICE ? copies_base[copy] : base;
+    struct kd_message reply = {.handle = -1, .word = {at, hog_base, (uint64_t)stamps}};
+    for (int i = in_store(part) ? 2 : 0; i < 3 && !reply.status; i++)
         reply.status = (int)call(KD_SPACE_ATTACH, (long)m->process, objects[i],
                                  KD_RIGHT_READ | KD_RIGHT_WRITE);
     call(KD_PORT_REPLY, (long)m->token, (long)&reply, 0);
@@ -286,6 +308,7 @@ static void views_say(void)
                "locks %lx\n",
                list[i].view, list[i].pid, list[i].tid, list[i].state, list[i].doom, list[i].mode,
                list[i].copies, list[i].waits[0], list[i].waits[1], list[i].page, list[i].locked);
+    copies_say();
 }
 
 /* Waits until all workers have called; 0, or what one of them reports. */
@@ -398,7 +421,7 @@ static uint64_t part_run(int part, uint64_t first, uint64_t count)
     if (bad)
         printf("# again: scripts/run %s--memory 48 --add build/tests/guest/kernel_history -c "
                "'kernel_history %lu %lu 1 %d'\n",
-               part == STORE ? "" : "--no-store ", seed, first + good, part);
+               in_store(part) ? "" : "--no-store ", seed, first + good, part);
     workers_go(tokens, 0);
     if (hog_pid > 0) {
         call(KD_PROCESS_KILL, hog_pid, 0, 0);
@@ -413,12 +436,14 @@ static uint64_t part_run(int part, uint64_t first, uint64_t count)
 static void part_test(int part, uint64_t first, uint64_t count)
 {
     static const char *const names[] = { "with a manager of their own", "in too little memory",
-                                         "in the store" };
+                                         "in the store", "that a program decides",
+                                         "on two copies" };
     struct kd_system_info a = {0}, b = {0};
     sum.histories = sum.txns = sum.committed = sum.accesses = 0;
     sum.part = (uint64_t)part;
-    base = part == STORE ? 0 : own_base;
-    if (part == STORE && store_start()) {
+    base = in_store(part) ? 0 : part == TWICE ? copies_base[0] : own_base;
+    bool good_start = !in_store(part) || store_start() == 0;
+    if (!good_start || (part == DECIDED && !decided_begin(opened.container))) {
         tap_ok(0, "the store opens");
         return;
     }
@@ -433,6 +458,13 @@ static void part_test(int part, uint64_t first, uint64_t count)
            sum.txns, sum.committed, sum.accesses, b.deadlocks - a.deadlocks,
            b.callbacks - a.callbacks, b.shootdowns - a.shootdowns, b.evictions - a.evictions,
            recalls, groups, (b.uptime_ns - a.uptime_ns) / 1000000);
+    if (part == DECIDED)
+        tap_ok(decided_end() && decided_asked > 8 * (long)good && (count < 20 || decided_kept > 0),
+               "%ld questions, of which %ld were kept", decided_asked, decided_kept);
+    if (part == TWICE)
+        tap_ok(copies_moved > 4 * (long)good && copies_wrong == 0,
+               "rights went %ld times from copy to copy; %ld were where they were not given",
+               copies_moved, copies_wrong);
     tap_ok(sum.committed > good * 8 &&
                (part != SCARCE || count < 50 || b.evictions > a.evictions + 1000) &&
                (count < 50 || b.deadlocks > a.deadlocks),
@@ -451,15 +483,16 @@ int main(int argc, char **argv)
     clock_gettime(CLOCK_MONOTONIC, &now);
     seed = argc > 1 ? strtoull(argv[1], NULL, 0)
                     : mixed((uint64_t)now.tv_nsec, (uint64_t)now.tv_sec) >> 32;
-    tap_plan(argc > 4 ? 3 : 7);
+    tap_plan(argc > 4 ? 3 + (atoi(argv[4]) >= DECIDED) : 13);
     tap_ok(manager_start(), "a manager in this process; seed %lu", seed);
     const char *tier = getenv("TEST_TIER");
-    static const uint64_t some[] = {700, 60, 60}, all[] = {1800, 60, 150};
+    static const uint64_t some[PARTS] = {500, 60, 60, 30, 40},
+                          all[PARTS] = {1800, 60, 150, 100, 300};
     const uint64_t *counts = tier && !strcmp(tier, "long") ? all : some;
     struct kd_system_info s = {0};
     call(KD_SYSTEM_INFO, (long)&s, 0, 0);
     /* CPUs that the host does not have wait for each other */
-    for (int part = OWN; part <= STORE; part++)
+    for (int part = OWN; part < PARTS; part++)
         if (argc < 5 || atoi(argv[4]) == part)
             part_test(part, first,
                       count        ? count

@@ -7,13 +7,19 @@
 #include "history.h"
 
 uint64_t base, hog_base, *stamps;
-int control = -1, object, hog, stamp_object;
+int control = -1, object, hog, stamp_object, copies[COPIES];
+uint64_t copies_base[COPIES];
 static int port, commit_port;
-static uint64_t home[PAGES_MAX][WORDS], home_csn[PAGES_MAX], last_csn;
+uint64_t home[PAGES_MAX][WORDS], home_csn[PAGES_MAX];
+static uint64_t last_csn;
 uint64_t seed, groups, recalls, own_base;
 
 static void serve_page(const struct kd_message *m)
 {
+    if (m->word[0] >= COPY_COOKIE) {
+        copies_asked(m);
+        return;
+    }
     static uint64_t page[KD_PAGE_BYTES / 8];
     int own = m->word[0] == 0;
     struct kd_supply s = {.object = own ? object : m->word[0] == 1 ? hog : stamp_object, .count = 1,
@@ -42,6 +48,8 @@ static int runs_take(const uint8_t *at, uint64_t bytes, uint64_t csn)
     for (const uint8_t *end = at + bytes; at < end;) {
         const struct kd_run *r = (const void *)at;
         const uint64_t *from = (const void *)(r + 1);
+        if (r->cookie >= COPY_COOKIE)
+            copies_written(r);
         for (unsigned o = r->offset; o < (unsigned)r->offset + r->bytes; o += 8)
             if (o / 8 % STEP == 0)
                 home[r->page][o / 8 / STEP] = from[(o - r->offset) / 8];
@@ -94,6 +102,8 @@ static void *pager(void *arg)
             return arg;
         if (m.kind == (uint32_t)KD_MSG_PAGE)
             serve_page(&m);
+        else if (m.kind == (uint32_t)KD_MSG_RECALLED)
+            copies_recalled();
         else if (m.kind == (uint32_t)KD_MSG_CLEAN)
             serve_clean();
     }
@@ -121,8 +131,12 @@ int manager_start(void)
     object = object_make(0, PAGES_MAX, KD_OBJECT_TRANSACTIONAL, &own_base);
     hog = object_make(1, HOG_PAGES, KD_OBJECT_TRANSACTIONAL, &hog_base);
     stamp_object = object_make(2, 1, 0, &at);
+    bool good = true;
+    for (unsigned i = 0; i < COPIES; i++)
+        good &= (copies[i] = object_make(COPY_COOKIE + i, PAGES_MAX, KD_OBJECT_TRANSACTIONAL,
+                                         &copies_base[i])) >= 0;
     stamps = (uint64_t *)at;
-    return object >= 0 && hog >= 0 && stamp_object >= 0 &&
+    return good && object >= 0 && hog >= 0 && stamp_object >= 0 &&
            !call(KD_NAME_SET, (long)"history", control, 0) &&
            !pthread_create(&t, NULL, pager, NULL) && !pthread_create(&t, NULL, committer, NULL);
 }

@@ -1,0 +1,58 @@
+/*
+ * decide.h - a program decides about each first touch of a container's pages, as Cricket's server
+ * did; or it hands the kernel rights and calls them back (kernel/store/recall.md). decide.md says
+ * when, and how such a program is written.
+ *
+ * A transaction that first touches a page without a right waits for an answer; the right is then
+ * its own until its end, or for all, until it is called back. Whatever is answered, transactions
+ * stay serialisable: the kernel locks pages as ever. A touch that nobody answers ends by its
+ * transaction's timeout_ms, or with the program that decides: then the kernel decides again.
+ *
+ * Not in a transaction. Results: 0 or -errno. Errors that all functions have: -EINVAL: not open, no
+ * such page; -EACCES: it is not open for writing; -EPERM: this program does not decide;
+ * -EOWNERDEAD: the store manager is gone, and with it what it was told here.
+ */
+#ifndef KATYDID_DECIDE_H
+#define KATYDID_DECIDE_H
+
+#include <stdint.h>
+
+#include "pstore.h"
+
+enum {
+    PS_DECIDE_KERNEL,   /* the kernel has all rights: the default */
+    PS_DECIDE_STORE,    /* each first touch comes to the store manager, which says yes */
+    PS_DECIDE_PROGRAM,  /* each first touch goes to this program */
+};
+/* From now on, for all who have it open, until another call, or until nobody has it open and it is
+ * forgotten. Rights that transactions use now stay with them to their ends. -EBUSY: another program
+ * decides; -EROFS. */
+int ps_decide(ps_container *c, int who);
+
+enum { PS_ASKED, PS_RECALLED };               /* kind */
+enum { PS_LATER, PS_GRANT, PS_GRANT_ALL };    /* answer; or -errno, with which the touch fails */
+struct ps_question {
+    int kind;           /* PS_RECALLED: a user has ended of what was called back */
+    int write;          /* else: it wants to store */
+    int answer;         /* for the next call; PS_LATER: ps_decide_answer comes some time */
+    void *page;         /* its first byte, in the container */
+    uint64_t view;      /* who asks: a number below 128 */
+    uint64_t number;    /* of the question */
+};
+/* Answers *q, and waits for the next one; a fresh q has PS_LATER. For one thread at a time: -EINTR
+ * tells an earlier one that it was replaced; -ECANCELED, -EPERM: ps_decide says otherwise. */
+int ps_decide_next(ps_container *c, struct ps_question *q);
+/* q->answer now, from any thread; -ESRCH: nobody waits for it any more. */
+int ps_decide_answer(ps_container *c, const struct ps_question *q);
+/* Rights to pages from `page` on, for all: the kernel asks for none until they are called back.
+ * write 0: to read only. */
+int ps_decide_grant(ps_container *c, const void *page, uint64_t pages, int write);
+/* Calls them back; to_read: but for reading. How many of the pages are still used, and by which
+ * views (users may be NULL); PS_RECALLED comes when one of them has ended: then call once more. */
+long ps_decide_recall(ps_container *c, const void *page, uint64_t pages, int to_read,
+                      uint64_t users[2]);
+/* The view that asks waits for the end of these: the kernel looks for deadlocks. -EDEADLK: it is
+ * aborted for one; -ESRCH: it has ended. */
+int ps_decide_waits(ps_container *c, uint64_t view, const uint64_t users[2]);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * decide.c - who decides about first touches of a container's pages: the kernel, as the store hands
+ * it every right with the page; the store manager, which then hears of each touch and grants it; or
+ * a program that has the container open (STORE_DECIDE, libpstore/decide.h).
+ *
+ * While the kernel does not decide, pages are supplied without rights, and those that were in
+ * memory before are called back. Whoever decides gives a right for one touch, or for all, and may
+ * call rights back. Whatever it says, transactions stay serialisable: the kernel shares what it has
+ * by the same rules as ever.
+ *
+ * A program's question waits in its ring until its call asks for the next one: the store waits for
+ * nobody. When the program ends, or closes the container, the kernel decides again, and whoever
+ * waited for an answer goes on. So does a question that comes late, of a page that was supplied
+ * without rights just before.
+ */
+#include "server.h"
+
+#include <stdlib.h>
+
+enum { ASKED_MAX = 1024, RW = KD_READ | KD_WRITE }; /* ASKED_MAX: the kernel has so many threads */
+
+struct asked { uint64_t cookie, page, access, view, number; };
+struct deciding {
+    uint64_t process, token;            /* token: its call that waits for the next; or 0 */
+    bool recalled;                      /* a user of what was called back has ended */
+    unsigned first, count;
+    struct asked asked[ASKED_MAX];
+};
+
+static void token_answer(uint64_t token, int status)
+{
+    struct kd_message reply = {.handle = -1, .status = status};
+    kd_reply(token, &reply);
+}
+
+/* ---- the program that decides; lock held ---- */
+
+static void next_say(const struct container *c, const struct deciding *d, struct kd_message *reply)
+{
+    const struct asked *a = &d->asked[d->first];
+    uint64_t id, page = 0;
+    reply->word[0] = d->recalled ? WIRE_RECALLED : WIRE_ASKED;
+    if (d->recalled) return;
+    (void)cookie_page(a->cookie, a->page, &id, &page);
+    reply->word[1] = container_address(c, page);
+    reply->word[2] = a->access;
+    reply->word[3] = a->view;
+    reply->word[4] = a->number;
+}
+
+/* The call that waits hears of what is next. One that was given up meanwhile leaves that to the
+ * call that comes after it. */
+static void next_deliver(const struct container *c)
+{
+    struct deciding *d = c->deciding;
+    struct kd_message reply = {.handle = -1};
+    uint64_t token = d->token;
+    if (!token || (!d->recalled && !d->count)) return;
+    next_say(c, d, &reply);
+    d->token = 0;
+    if (kd_reply(token, &reply) < 0) return;
+    if (!d->recalled) {
+        d->first = (d->first + 1) % ASKED_MAX;
+        d->count--;
+    }
+    d->recalled = false;
+}
+
+/* Beyond its size the ring holds questions that nobody waits for any more, or a crowd: the oldest
+ * asks again. */
+static void asked_put(const struct container *c, const struct kd_message *m)
+{
+    struct deciding *d = c->deciding;
+    if (d->count == ASKED_MAX) {
+        const struct asked *old = &d->asked[d->first];
+        kd_object_grant(c->segment[old->cookie & 15].object, old->page, 1, 0, old->number);
+        d->first = (d->first + 1) % ASKED_MAX;
+        d->count--;
+    }
+    d->asked[(d->first + d->count++) % ASKED_MAX] =
+        (struct asked){.cookie = m->word[0], .page = m->word[1], .access = m->word[3] & RW,
+                       .view = m->word[4] - 1, .number = m->word[6]};
+    next_deliver(c);
+}
+
+/* ---- what the kernel says ---- */
+
+bool decide_asked(const struct kd_message *m)
+{
+    if (!(m->word[3] & KD_PAGE_HERE) || server.read_only) return false;
+    server_lock();
+    const struct container *c = container_by_id(STORE_COOKIE_CONTAINER(m->word[0]));
+    if (c && c->deciding)
+        asked_put(c, m);
+    else if (c && c->decided == WIRE_DECIDE_STORE)
+        kd_object_grant((int)m->word[5], m->word[1], 1, m->word[3] & KD_WRITE ? RW : KD_READ,
+                        m->word[6]);
+    else if (c)
+        kd_object_grant((int)m->word[5], m->word[1], 1, RW, 0);
+    server_unlock();
+    return true;
+}
+
+void decide_recalled(uint64_t cookie)
+{
+    server_lock();
+    const struct container *c = container_by_id(STORE_COOKIE_CONTAINER(cookie));
+    if (c && c->deciding) {
+        c->deciding->recalled = true;
+        next_deliver(c);
+    }
+    server_unlock();
+}
+
+/* ---- who decides; lock held ---- */
+
+static void deciding_end(struct container *c)
+{
+    if (!c->deciding) return;
+    if (c->deciding->token) token_answer(c->deciding->token, -ECANCELED);
+    free(c->deciding);
+    c->deciding = NULL;
+}
+
+/* Who waits goes on: a right for all answers each question. */
+static void open_all(const struct container *c)
+{
+    for (unsigned i = 0; i < c->segment_count; i++)
+        kd_object_grant(c->segment[i].object, 0, c->segment[i].pages, RW, 0);
+}
+
+/* Behind it no page has a right that was given before; lock dropped meanwhile. */
+static void close_all(struct container *c)
+{
+    uint64_t users[2];
+    c->busy++;
+    while (pager_brings_open(c->id)) pthread_cond_wait(&server.changed, &server.lock);
+    for (unsigned i = 0; i < c->segment_count; i++)
+        kd_object_recall(c->segment[i].object, 0, c->segment[i].pages, 0, users);
+    c->busy--;
+    pthread_cond_broadcast(&server.changed);
+}
+
+static int who_set(struct container *c, uint64_t process, uint32_t who)
+{
+    struct deciding *d = NULL;
+    if (c->deciding && c->deciding->process != process) return -EBUSY;
+    if (server.read_only) return -EROFS;
+    if (who == WIRE_DECIDE_CALLER && !c->deciding) {
+        d = calloc(1, sizeof(*d));
+        if (!d) return -ENOMEM;
+        d->process = process;
+        c->deciding = d;
+    }
+    if (who != WIRE_DECIDE_CALLER) deciding_end(c);
+    c->decided = who;
+    if (who == WIRE_DECIDE_KERNEL)
+        open_all(c);
+    else
+        close_all(c);
+    return 0;
+}
+
+void decide_end(struct container *c, uint64_t process)
+{
+    if (!c->deciding || (process && c->deciding->process != process)) return;
+    deciding_end(c);
+    c->decided = WIRE_DECIDE_KERNEL;
+    open_all(c);
+}
+
+/* ---- requests ---- */
+
+/* Pages of one segment. */
+static int range_find(const struct container *c, uint64_t address, uint64_t pages, int *object,
+                      uint64_t *page)
+{
+    uint64_t at;
+    if (!container_page(c, address, &at) || !pages || pages > container_left(c, at)) return -EINVAL;
+    return container_object(c->id, at, object, page);
+}
+
+static int recall_say(const struct kd_message *m, int object, uint64_t page,
+                      struct kd_message *reply)
+{
+    if (m->word[4] & ~(uint64_t)(KD_READ | KD_RECALL_DROP)) return -EINVAL;
+    long r = kd_object_recall(object, page, m->word[3], (unsigned)m->word[4], &reply->word[1]);
+    reply->word[0] = r < 0 ? 0 : (uint64_t)r;
+    return r < 0 ? (int)r : 0;
+}
+
+static int decision_act(const struct container *c, const struct kd_message *m,
+                        struct kd_message *reply)
+{
+    uint64_t page = 0;
+    int object = -1, r = 0;
+    uint32_t what = m->word[1] & ~(uint32_t)WIRE_DECIDE_AND_NEXT;
+    if (what == WIRE_DECIDE_NEXT) return 0;
+    if (what == WIRE_DECIDE_WAITS) return (int)kd_view_wait(m->word[2], &m->word[3]);
+    r = range_find(c, m->word[2], what == WIRE_DECIDE_FAIL ? 1 : m->word[3], &object, &page);
+    if (r < 0) return r;
+    switch (what) {
+    case WIRE_DECIDE_GRANT:
+        if (m->word[4] != KD_READ && m->word[4] != RW) return -EINVAL;
+        return (int)kd_object_grant(object, page, m->word[3], (unsigned)m->word[4], m->word[5]);
+    case WIRE_DECIDE_FAIL:
+        if (!m->word[5] || m->word[4] == EAGAIN) return -EINVAL; /* EAGAIN: nobody hears */
+        return (int)kd_object_refuse(object, page, (int)m->word[4], m->word[5]);
+    case WIRE_DECIDE_RECALL: return recall_say(m, object, page, reply);
+    default: return -EINVAL;
+    }
+}
+
+/* Lock held. True: the answer comes later. */
+static bool decide(struct container *c, const struct kd_message *m, struct kd_message *reply)
+{
+    struct deciding *d = c ? c->deciding : NULL;
+    bool next = m->word[1] == WIRE_DECIDE_NEXT || m->word[1] & WIRE_DECIDE_AND_NEXT;
+    reply->status = c ? container_allows(c, m->process, KD_RIGHT_WRITE) : -ENOENT;
+    if (reply->status < 0) return false;
+    if (m->word[1] <= WIRE_DECIDE_CALLER) {
+        reply->status = who_set(c, m->process, (uint32_t)m->word[1]);
+    } else if (!d || d->process != m->process) {
+        reply->status = -EPERM;
+    } else {
+        reply->status = decision_act(c, m, reply);
+        if (!next) return false; /* else the next question says no more of it */
+        if (d->token) token_answer(d->token, -EINTR); /* its thread has another one now */
+        d->token = m->token;
+        next_deliver(c);
+        return true;
+    }
+    return false;
+}
+
+bool decide_request(const struct kd_message *m)
+{
+    if (m->kind != STORE_DECIDE) return false;
+    struct kd_message reply = {.handle = -1};
+    server_lock();
+    bool later = decide(container_by_id(m->word[0]), m, &reply);
+    server_unlock();
+    if (!later) kd_reply(m->token, &reply);
+    return true;
+}
