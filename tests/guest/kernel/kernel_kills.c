@@ -4,7 +4,8 @@
  * Aim     whatever a client is doing when it ends, in a fault, a call or asleep: kcheck is clean,
  *         no right, frame, credit, view, handle or object is left behind, and nobody waits for it.
  * Method  a client runs one transaction of each kind, in the way of a neighbour that makes it wait,
- *         or with so few credits that it spills. It is killed by its n-th trace event
+ *         or with so few credits that it spills, or while all rights are called back. It
+ *         is killed by its n-th trace event
  *         (KD_TRACE_DIE) for n = 1, 2, ... until it comes to its end alive, for odd n at work by a
  *         window. Events are each entry into the kernel and the way out of it, each wait, message,
  *         callback and phase of a commit. Then it is killed asleep, and while its manager works for
@@ -26,7 +27,7 @@ enum {
     FRAMES_SLACK = 8,               /* slabs and lists that grow, not with the number of deaths */
 };
 /* what the neighbour makes it wait for */
-enum kind { SHUT_OUT, POOR, ASLEEP, SPILLS, SPILLS_ABORTS, KINDS };
+enum kind { SHUT_OUT, POOR, ASLEEP, CALLED_BACK, SPILLS, SPILLS_ABORTS, KINDS };
 /* in which it is killed by neighbour or manager */
 enum phase { NOBODY, ASLEEP_THERE, AT_ASK, AT_COMMIT, AT_SPILL, AT_UNSPILL, PHASES };
 
@@ -80,8 +81,16 @@ static bool serve_spill(const struct kd_message *m)
     return true;
 }
 
+/* All rights to all pages, used or not. */
+static void call_back(void)
+{
+    if (kind == CALLED_BACK)
+        kd_call6(KD_OBJECT_RECALL, object, 0, PAGES, 0, 0, 0);
+}
+
 static bool serve_client(struct kd_message *m)
 {
+    if (m->kind != KIND_OPEN) call_back();
     if (m->kind == KIND_OPEN) {
         struct kd_message reply = {.handle = -1, .word = {base}};
         client_pid = (int)m->process; /* life() may come late, the client waits for this answer */
@@ -166,6 +175,10 @@ static int client(uint64_t n, unsigned kind)
                      { upgrade, KD_SERIALISABLE, 0 },
                      { write_two, KD_SERIALISABLE, 0 },
                      { locked, KD_SERIALISABLE, 0 } },
+        [CALLED_BACK] = { { read_two, KD_SERIALISABLE, 0 },
+                          { upgrade, KD_SERIALISABLE, 0 },
+                          { given_up, KD_SERIALISABLE, 1 },
+                          { locked, KD_SERIALISABLE, 0 } },
         [SPILLS] = { { spill_more, KD_SERIALISABLE, 0 } },
         [SPILLS_ABORTS] = { { spill_aborts, KD_SERIALISABLE, 1 } },
     };
@@ -195,7 +208,10 @@ static int in_the_way(void *arg)
     for (unsigned i = 0; kind == POOR && i < CREDITS; i++) *word_of(OTHERS + 16 + i, 7) += 1;
     if (kind == ASLEEP) *word_of(OTHERS, 7) += 1;
     ready = true;
-    while (!over && !spilled_some && !client_has_view(true)) sched_yield();
+    while (!over && !spilled_some && (kind == CALLED_BACK || !client_has_view(true))) {
+        call_back();
+        sched_yield();
+    }
     if (spilled_some) read_two(NULL);
     if (phase == ASLEEP_THERE && !over) kill_client();
     return 0;
@@ -284,7 +300,7 @@ static bool clean(const char *when, long n)
 }
 
 static const char *const kinds[KINDS] = {"that is shut out of the container", "without a credit",
-                                         "in a page's queue",
+                                         "in a page's queue", "whose rights are called back",
                                          "that spills", "that spills and aborts"};
 
 static void each_step(void)
@@ -342,11 +358,12 @@ int main(int argc, char **argv)
 {
     static const struct { int first, last; } phases[KINDS] = {
         {ASLEEP_THERE, ASLEEP_THERE}, {ASLEEP_THERE, ASLEEP_THERE}, {ASLEEP_THERE, AT_COMMIT},
+        {AT_ASK, AT_COMMIT},
         {AT_COMMIT, AT_UNSPILL}, {AT_SPILL, AT_UNSPILL}};
     pthread_t t;
     if (argc > 2) return client(strtoul(argv[2], NULL, 10), (unsigned)argv[1][0] - 48);
     self = strchr(argv[0], (int)0x2f) ? argv[0] : "/bin/kernel_kills";
-    tap_plan(1 + 4 * KINDS + 1 + 1 + 3 + 3 + 2);
+    tap_plan(1 + 4 * KINDS + 1 + 1 + 3 + 2 + 3 + 2);
     if (!tap_ok(start_manager((struct own_manager){ .pages = PAGES,
                                                     .flags = KD_OBJECT_SPILLS,
                                                     .messages = serve_client }) &&

@@ -238,15 +238,16 @@ static void deeds(enum deed d, const char *what)
 
 static void honest_and_lying(void)
 {
-    for (enum deed d = HONEST; d <= LIES; d++) {
+    static const char *const what[] = {
+        "an honest manager, which calls rights back as it gives them, serves its client",
+        "lies, double answers and answers nobody asked for are refused, and the right ones count",
+        "a manager that calls all rights back always serves its client"};
+    for (enum deed d = HONEST; d <= STORMS; d++) {
         struct life l = life_begin(d, KINDS, 0, KINDS, 0);
         l.client_status = end_of(l.client, false);
         l.manager_status = end_of(l.manager, l.client_status != GOOD); /* nobody else ends it */
         if (!tap_ok(l.manager_status == GOOD && l.client_status == GOOD && undisturbed("life", d),
-                    "%s",
-                    d ? "lies, double answers and answers nobody asked for are refused, and the "
-                        "right ones count"
-                      : "an honest manager serves its client"))
+                    "%s", what[d]))
             printf("# manager %d, client %d\n", l.manager_status, l.client_status);
     }
 }
@@ -284,7 +285,7 @@ int main(int argc, char **argv)
         return manager_role();
     }
     self = argv[0];
-    tap_plan(13);
+    tap_plan(14);
     sem_init(&bystander_go, 0, 0);
     sem_init(&bystander_done, 0, 0);
     bool good = start_manager((struct own_manager){.pages = PAGES, .messages = lend_credits}) &&

@@ -1,6 +1,8 @@
 /* manager.c - a manager that does one thing wrong. */
 #include "manager.h"
 
+#include <sched.h>
+
 long die_at, calls;
 void step_counted(void)
 {
@@ -158,6 +160,29 @@ static void answer_page(struct kd_message *m)
     }
 }
 
+/* Rights that were just given are called back, and given to all: who has one uses it once. */
+static void call_back(long o)
+{
+    if (deed > STORMS) return;
+    long used = CALL(KD_OBJECT_RECALL, o, 0, SMALL_PAGES, 0);
+    want(used >= 0 && used <= SMALL_PAGES, 1, __LINE__);
+    WANT(0, KD_OBJECT_GRANT, o, 0, SMALL_PAGES, KD_READ, 0);
+    used = CALL(KD_OBJECT_RECALL, o, 0, SMALL_PAGES, KD_READ);
+    want(used >= 0 && used <= SMALL_PAGES, 1, __LINE__);
+}
+
+/* All rights to all pages of what is transactional, always; these calls are no steps. */
+static void *storm(void *arg)
+{
+    for (unsigned i = 0;; i++) {
+        int which = i % 2 ? LARGE : ASKING;
+        kd_call6(KD_OBJECT_RECALL, objects[which], 0, which == LARGE ? LARGE_PAGES : SMALL_PAGES,
+                 i / 2 % 4 ? 0 : KD_READ, 0, 0);
+        sched_yield();
+    }
+    return arg;
+}
+
 static void answer_lock(struct kd_message *m)
 {
     long o = (long)m->word[5], page = (long)m->word[1], number = (long)m->word[6];
@@ -171,7 +196,17 @@ static void answer_lock(struct kd_message *m)
         REFUSED(KD_OBJECT_GRANT, objects[LARGE], page, 1, rights, number);
     }
     WANT(0, KD_OBJECT_GRANT, o, page, 1, rights, number);
-    if (deed == LIES) WANT(-ESRCH, KD_OBJECT_GRANT, o, page, 1, rights, number);
+    if (deed == LIES) {
+        WANT(-ESRCH, KD_OBJECT_GRANT, o, page, 1, rights, number);
+        REFUSED(KD_OBJECT_RECALL, o, page, SMALL_PAGES + 1ul - page, 0);
+        REFUSED(KD_OBJECT_RECALL, o, page, 1, KD_WRITE);
+        REFUSED(KD_OBJECT_RECALL, o, page, 1, 8);
+        REFUSED(KD_OBJECT_RECALL, hostile_port, page, 1, 0);
+        for (int i = 0; i < BAD_POINTERS; i++)
+            if (bad_pointers[i])
+                WANT(-EFAULT, KD_OBJECT_RECALL, o, page, 1, 0, bad_pointers[i]);
+    }
+    call_back(o);
 }
 
 /* Copies all that KD_TXN_DIFF tells to `to`; pages. */
@@ -327,7 +362,9 @@ int manager_role(void)
         struct kd_message *) = { answer_call,  answer_page,    answer_page,  answer_lock,
                                  answer_spill, answer_unspill, answer_commit };
     static uint8_t buffer[KD_PAGE_BYTES];
+    pthread_t t;
     if (!manager_start()) return MANAGER_WRONG;
+    if (deed == STORMS) pthread_create(&t, NULL, storm, NULL);
     for (;;) {
         struct kd_message m = {.buffer = buffer, .buffer_bytes = sizeof buffer}, r = {.handle = -1};
         if (CALL(KD_PORT_RECEIVE, hostile_port, &m, -1)) return MANAGER_WRONG + 1;
@@ -343,6 +380,7 @@ int manager_role(void)
         case (uint32_t)KD_MSG_UNSPILL: kind = UNSPILL_KIND; break;
         /* no more */
         case (uint32_t)KD_MSG_CREDIT_LOW: CALL(KD_CREDIT_GRANT, hostile_port, 0); continue;
+        case (uint32_t)KD_MSG_RECALLED: call_back(objects[m.word[0]]); continue;
         case KIND_ECHO: break;
         case KIND_OPEN:
             client = m.process;
@@ -355,7 +393,7 @@ int manager_role(void)
         case KIND_END: WANT(0, KD_PORT_REPLY, m.token, &r); return wrong ? MANAGER_WRONG + 2 : GOOD;
         default: continue; /* notices */
         }
-        if (deed > LIES && kind == deed_kind) {
+        if (deed > STORMS && kind == deed_kind) {
             if (deed == STALLS) stall();
             if (deed == OWN_FAULT) own_fault(kind, &m);
             else stop_serving(kind);
