@@ -17,6 +17,7 @@
 static const struct part *const parts[] = {
     &pages_part,
     &rights_part,
+    &asked_part,
     &nested_part,
     &replacement_part,
     &windows_part,
@@ -155,6 +156,7 @@ int main(int argc, char **argv)
     usage(argc, argv, good,
           "usage: bench-managers [pages] [nested] [replacement] [windows] [compressed] [imported]\n"
           "       [stacked] [optimistic] [congeries] [collected] [metadata] [rights]\n"
+          "       [asked]\n"
           "Counts instructions; run it by `make bench ONLY=managers`, which boots with -icount.\n");
     for (int i = 0; i < PARTS; i++)
         if (argc == 1)
