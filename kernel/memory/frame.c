@@ -13,7 +13,11 @@
  *       look at its pins; then the last frame_unpin, which sees that in one step with its pin's
  *       end, frees it.
  *   FR4  An allocation leaves at least what its use (enum frame_use) has to leave of reserve_count,
- *       kept ones not counted: CPUs take and keep frames only while the low mark is not reached.
+ *       kept ones not counted: CPUs take and keep frames only while the low mark is not reached,
+ *       but for FR5.
+ *   FR5  Who waits for frames has FRAME_MEAL of them set aside: a use whose takers can wait leaves
+ *       them, too. When some are there, the thread is promised them, and when it runs, its CPU
+ *       keeps them.
  *
  * Lock: frames.lock guards lists and states of free frames; a CPU's kept frames are its own (the
  * kernel is not interrupted); pins and DYING are atomic.
@@ -35,6 +39,7 @@ static struct {
     struct list hot, blocks[ORDER_MAX + 1];
     size_t hot_count;
     size_t free_count;                 /* kept ones not counted; read without the lock */
+    size_t leave, promised;            /* FR5: reserve_count and what is set aside; of that */
     size_t total_count, reserve_count, low_mark;
     size_t all_count;                  /* holes and reserved memory included */
 } frames = {.lock = LOCK_INIT(RANK_FRAMES, "frames")};
@@ -208,8 +213,9 @@ static void kept_refill(unsigned cpu)
 static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
 {
     struct frame *f = NULL;
-    size_t leave = use > FRAME_MANAGER ? 0 : frames.reserve_count / (use == FRAME_MANAGER ? 4 : 1);
     lock_acquire(&frames.lock);
+    size_t leave = use > FRAME_MANAGER ? 0 : use == FRAME_MANAGER ? frames.reserve_count / 4
+                                                                  : frames.leave;
     if (frames.free_count > leave) {
         f = hot_take();
         kept_refill(arch_cpu_id());
@@ -297,6 +303,39 @@ void frame_unpin(struct frame *f)
     }
 }
 
+/* ---- for those who wait (FR5) ---- */
+
+void frame_wait_begin(void)
+{
+    lock_acquire(&frames.lock);
+    frames.leave += FRAME_MEAL;
+    lock_release(&frames.lock);
+}
+
+bool frame_promise(void)
+{
+    lock_acquire(&frames.lock);
+    bool can = frames.free_count > frames.reserve_count + frames.promised;
+    frames.promised += can ? FRAME_MEAL : 0;
+    assert(frames.leave >= frames.reserve_count + frames.promised); /* FR5 */
+    lock_release(&frames.lock);
+    return can;
+}
+
+void frame_wait_end(bool promised)
+{
+    unsigned cpu = arch_cpu_id();
+    lock_acquire(&frames.lock);
+    frames.leave -= FRAME_MEAL;
+    frames.promised -= promised ? FRAME_MEAL : 0;
+    while (promised && kept[cpu].count < FRAME_MEAL && frames.free_count > frames.reserve_count) {
+        struct frame *f = hot_take();
+        set_free(f, ORDER_KEPT);
+        kept[cpu].frame[kept[cpu].count++] = f;
+    }
+    lock_release(&frames.lock);
+}
+
 /* ---- runs ---- */
 
 static unsigned order_of(size_t count)
@@ -374,6 +413,7 @@ void frame_init(void)
     boot_free_for(add_range, NULL);
     frames.total_count = frames.free_count;
     frames.reserve_count = MIN(MAX(frames.total_count / 64, RESERVE_MIN), RESERVE_MAX);
+    frames.leave = frames.reserve_count;
     frames.low_mark = frames.reserve_count + frames.total_count / 64;
     printk("frames: %zu (%zu MiB), reserve %zu, low mark %zu", frames.total_count,
            frames.total_count >> 8, frames.reserve_count, frames.low_mark);

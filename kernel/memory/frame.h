@@ -1,6 +1,6 @@
 /*
  * frame.h - page frames: the RAM. Every frame has one struct; free ones form a list. Invariants FR1
- * to FR4: frame.c.
+ * to FR5: frame.c.
  */
 #ifndef KERNEL_FRAME_H
 #define KERNEL_FRAME_H
@@ -61,6 +61,14 @@ static inline struct frame *frame_of_memory(const void *p)
 }
 size_t frame_free_count(void);
 bool frame_spare(void);      /* more than the reserve is free */
+/* A thread that waits for frames has FRAME_MEAL set aside between frame_wait_begin and
+ * frame_wait_end (FR5). frame_promise tells whether there are any for the next one; then
+ * frame_wait_end(true), called by that thread, gives them to its CPU, and it finds them if it does
+ * not sleep before it looks. */
+#define FRAME_MEAL 8u
+void frame_wait_begin(void);
+must_check bool frame_promise(void);
+void frame_wait_end(bool promised);
 size_t frame_total_count(void);
 size_t frame_all_count(void);  /* of frame_all, holes and reserved memory included */
 size_t frame_low_mark(void); /* below it, frame_alloc calls frame_seam.low */

@@ -214,13 +214,22 @@ bool process_room(void)
     return process_table.count < (me ? me->limits.most[KD_LIMIT_PROCESSES] : PROCESS_MAX);
 }
 
+/* thread_make makes a thread of p that is to begin with b; its stack is frames in one piece. */
+static struct thread *thread_make(struct process *p, struct thread_begin *b)
+{
+    struct thread *t = thread_new(p, begin_thread, b, p->name);
+    for (int i = 0; !t && i < STACK_TRIES && frame_seam.together(STACK_FRAMES); i++)
+        t = thread_new(p, begin_thread, b, p->name);
+    return t;
+}
+
 int process_launch(struct process *p, struct thread_begin *b)
 {
     lock_acquire(&process_table.lock);
     bool room = process_room();
     process_table.count += room;
     lock_release(&process_table.lock);
-    struct thread *t = room ? thread_new(p, begin_thread, b, p->name) : NULL;
+    struct thread *t = room ? thread_make(p, b) : NULL;
     lock_acquire(&process_table.lock);
     if (t) {
         begin_in(p, t, b, (uint64_t)p->pid);
@@ -253,10 +262,7 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
     if (!limit_charge(p, KD_LIMIT_THREADS, 1))
         return -EAGAIN;
     struct thread_begin *b = kalloc(sizeof(*b));
-    struct thread *t = b ? thread_new(p, begin_thread, b, p->name) : NULL;
-    /* it is frames in one piece */
-    for (int i = 0; b && !t && i < STACK_TRIES && frame_seam.together(STACK_FRAMES); i++)
-        t = thread_new(p, begin_thread, b, p->name);
+    struct thread *t = b ? thread_make(p, b) : NULL;
     if (!t) {
         kfree(b);
         limit_uncharge(p, KD_LIMIT_THREADS, 1);

@@ -9,6 +9,8 @@
  *      rounds, or READY alone a low mark's where nothing more is dirty.
  * EV8  Where frames are short, each object gives by its size. Where a container has all that it may
  *      have, whoever brings a page has others of it go.
+ * EV9  Threads get frames in the order in which they began to wait, those of managers that take
+ *      copies before all others. A thread has its turn until it was given some.
  *
  * Locks: evict lock.
  */
@@ -16,7 +18,9 @@
 #include "store/right.h"
 #include "store/spill.h"
 
-static struct list hungry = {&hungry, &hungry}; /* threads that wait for frames, by wait_link */
+/* threads by wait_link: those that wait for a frame (EV9), and those that wait for more */
+static struct list hungry = {&hungry, &hungry}, watching = {&watching, &watching};
+static uint64_t turns;           /* the last that was given out; evict lock */
 static uint64_t rounds_in_vain;  /* rounds that found neither clean nor dirty pages */
 enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* a hungry thread looks so often */
 static size_t goal;                             /* of evict_more; atomic; 0: none */
@@ -82,10 +86,23 @@ static void ask_for_cleaning(struct object *o, uint64_t wanted)
     port_post(o->port, i);
 }
 
+static bool goes_first(const struct thread *t) { return t->process && t->process->takes_reserve; }
+
+/* wake_hungry promises free frames to those who wait, in their order (EV9). Managers look again in
+ * any case: they may take of the reserve. */
 static void wake_hungry(void)
 {
     lock_acquire(&evict_lock);
-    thread_wake_all(&hungry);
+    list_for_safe(link, &hungry) {
+        struct thread *t = container_of(link, struct thread, wait_link);
+        bool promised = frame_promise();
+        if (!promised && !goes_first(t))
+            break;
+        if (promised)
+            list_remove(link);
+        thread_wake(t);
+    }
+    thread_wake_all(&watching);
     lock_release(&evict_lock);
 }
 
@@ -248,17 +265,54 @@ void evict_init(void)
 
 /* ---- those who wait ---- */
 
-/* hungry_wait sleeps until frames were freed, or HUNGRY_NS have passed. */
-static void hungry_wait(void)
+/* queue_up puts the caller into the queue, at its turn (EV9). Evict lock held. */
+static void queue_up(struct thread *me)
 {
-    struct thread *me = thread_this();
-    lock_acquire(&evict_lock);
-    list_push_back(&hungry, &me->wait_link);
-    lock_release(&evict_lock);
+    struct list *at = hungry.prev;
+    if (!me->turn)
+        me->turn = ++turns;
+    for (; at != &hungry; at = at->prev) {
+        const struct thread *t = container_of(at, struct thread, wait_link);
+        if (goes_first(me) == goes_first(t) ? t->turn < me->turn : goes_first(t))
+            break;
+    }
+    list_push_front(at, &me->wait_link); /* behind `at` */
+}
+
+static void short_sleep(void)
+{
     evict_wake();
     (void)!thread_park_until(arch_time_ns() + HUNGRY_NS);
     lock_acquire(&evict_lock);
+}
+
+/* hungry_wait sleeps until the caller is given frames, or HUNGRY_NS have passed. True: they are
+ * there if it looks at once (FR5). */
+static bool hungry_wait(void)
+{
+    struct thread *me = thread_this();
+    lock_acquire(&evict_lock);
+    frame_wait_begin();
+    queue_up(me);
+    lock_release(&evict_lock);
+    short_sleep();
+    bool promised = list_empty(&me->wait_link);
+    if (promised)
+        me->turn = 0;
     list_remove(&me->wait_link);
+    frame_wait_end(promised);
+    lock_release(&evict_lock);
+    return promised;
+}
+
+/* watch sleeps until frames were freed, whoever is given them, or HUNGRY_NS have passed. */
+static void watch(void)
+{
+    lock_acquire(&evict_lock);
+    list_push_back(&watching, &thread_this()->wait_link);
+    lock_release(&evict_lock);
+    short_sleep();
+    list_remove(&thread_this()->wait_link);
     lock_release(&evict_lock);
 }
 
@@ -275,7 +329,7 @@ bool evict_wait(uint64_t *vain)
             return false; /* else somebody ended meanwhile */
     }
     if (!thread_this()->killed)
-        hungry_wait();
+        (void)hungry_wait();
     return !thread_this()->killed;
 }
 
@@ -286,7 +340,7 @@ void evict_slow_writer(struct object *o)
         return;
     count(write_waits);
     ask_for_cleaning(o, dirty - mark);
-    hungry_wait();
+    watch();
 }
 
 struct frame *evict_frame(enum frame_use use)
@@ -322,7 +376,7 @@ bool evict_room(struct object *o, struct frame *f, bool wait)
             frame_free(f);
             return false;
         }
-        hungry_wait();
+        watch();
     }
     return true;
 }
@@ -335,16 +389,20 @@ void evict_limit(struct object *o, uint64_t most)
         (void)room_make(o, &again);
 }
 
-bool evict_more(void)
+bool evict_more(bool one)
 {
     enum { MORE_FRAMES = 256 };
     const struct thread *me = thread_this();
     uint64_t vain = evict_vain();
     size_t before = frame_free_count();
-    while (!me->killed && !(me->view && me->view->doom) && !in_vain(vain) &&
-           frame_free_count() <= before) {
+    bool came = false;
+    while (!came && !me->killed && !(me->view && me->view->doom) && !in_vain(vain)) {
         __atomic_store_n(&goal, before + MORE_FRAMES, __ATOMIC_RELAXED);
-        hungry_wait();
+        if (one)
+            came = hungry_wait();
+        else
+            watch();
+        came |= frame_free_count() > before;
     }
-    return frame_free_count() > before;
+    return came;
 }

@@ -40,11 +40,11 @@ void evict_page_back(struct object *o, struct frame *f);
 uint64_t evict_vain(void);
 bool evict_wait(uint64_t *vain);
 /* evict_more is for a caller that found no frame, however far into the reserve it may go: it has a
- * few hundred pages evicted. evict_together is for one that found no `count` frames that lie
- * together, or that fails without more memory: it frees some aligned pieces of memory in which only
- * pages lie. False: nothing could be evicted, or it is not pages that fill the memory. No locks
- * held. */
-bool evict_more(void);
+ * few hundred pages evicted. `one`: single frames are enough, so it waits in the queue for them
+ * (EV9). evict_together is for one that found no `count` frames that lie together, or that fails
+ * without more memory: it frees some aligned pieces of memory in which only pages lie. False:
+ * nothing could be evicted, or it is not pages that fill the memory. No locks held. */
+bool evict_more(bool one);
 bool evict_together(size_t count);
 /* evict_forgotten lists what the evictor is to free when no thread can use it any more (LF2):
  * frames, by link, and the CPUs to shoot at before. */

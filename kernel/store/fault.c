@@ -28,7 +28,8 @@ HOT bool leaf_aligned(const struct leaf *l)
 static bool memory_came(void)
 {
     size_t before = frame_free_count();
-    return evict_more() || spill_own() || limit_end_largest(false) || frame_free_count() > before;
+    return evict_more(true) || spill_own() || limit_end_largest(false) ||
+           frame_free_count() > before;
 }
 
 /* spill_now tells whether copies of v are to go while there still are frames for their manager. */
@@ -333,8 +334,7 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     unsigned slot = index % LEAF_PAGES;
     struct leaf *l = object_leaf_find(o, index);
-    /* the reserve is not for these */
-    if (!l && !(frame_spare() && (l = object_leaf(o, index, true))))
+    if (!l && !(l = object_leaf(o, index, true)))
         return leaf_memory(v, leaf_refused(o));
     struct page *p = &l->pages[slot];
     pte_t *pte = NULL;

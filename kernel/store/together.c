@@ -64,5 +64,5 @@ bool evict_together(size_t count)
     while (piece < count)
         piece *= 2;
     return evict_resident_count() >= frame_total_count() / PAGES_PART &&
-           ((piece > 1 && pieces_free(piece)) || evict_more());
+           ((piece > 1 && pieces_free(piece)) || evict_more(piece == 1));
 }

@@ -77,11 +77,11 @@ struct thread {
     vaddr_t futex_address;
     uint32_t futex_bits;             /* wake-ups for others of them do not concern it */
     struct list wait_link;           /* whatever queue it waits in: files, ports, pages */
+    uint64_t turn;  /* in the queue for frames, also while it is not there; 0: none; evict.c */
     struct call *call;               /* call.c: its slot for calls, from the first one on */
     struct call *given;  /* call.c: what it was given to serve, until it answers; atomic */
     const char *name;
-    void (*start)(void *);
-    void *start_argument;
+    void (*start)(void *), *start_argument;
     struct thread_signals signals;
 };
 

@@ -239,6 +239,42 @@ static void pinned_frame_is_freed_by_the_last_unpin(void **state)
     assert_int_equal(frame_free_count(), before + 1);
 }
 
+/* FR5: two threads wait, frames come back, and a third one takes all that it can get. */
+static void those_who_wait_have_frames_set_aside(void **state)
+{
+    static struct frame *taken[RAM_PAGES];
+    size_t count = 0;
+    (void)state;
+    while ((taken[count] = frame_alloc_raw(FRAME_PAGE)) != NULL)
+        count++;
+    frame_wait_begin();
+    frame_wait_begin();
+    assert_false(frame_promise());
+    for (unsigned i = 0; i < FRAME_MEAL + 1; i++)
+        frame_free(taken[--count]);
+    assert_null(frame_alloc_raw(FRAME_MEMORY));
+    assert_true(frame_promise());
+    assert_true(frame_promise()); /* of one frame */
+    assert_false(frame_promise());
+    frame_wait_end(true);
+    for (unsigned i = 0; i < FRAME_MEAL; i++)
+        assert_non_null(taken[count++] = frame_alloc_raw(FRAME_LEAF));
+    assert_null(frame_alloc_raw(FRAME_LEAF)); /* the other one's */
+    frame_wait_end(true);
+    assert_non_null(taken[count++] = frame_alloc_raw(FRAME_PAGE));
+    assert_null(frame_alloc_raw(FRAME_PAGE));
+    frame_wait_begin();
+    frame_free(taken[--count]);
+    assert_null(frame_alloc_raw(FRAME_PAGE));
+    assert_non_null(taken[count++] = frame_alloc_raw(FRAME_TABLE)); /* who cannot wait takes it */
+    frame_wait_end(false); /* in vain */
+    while (count > 0)
+        frame_free(taken[--count]);
+    assert_int_equal(frames.leave, frames.reserve_count);
+    assert_int_equal(frames.promised, 0);
+    assert_true(all_frames_good());
+}
+
 /* Random runs and single frames, held in a model that notices an overlap. */
 static void runs_do_not_overlap(void **state)
 {
@@ -389,6 +425,7 @@ int main(void)
         cmocka_unit_test_setup(all_frames_can_be_taken_and_come_back_whole, start),
         cmocka_unit_test_setup(reserved_memory_is_never_handed_out, start),
         cmocka_unit_test_setup(pinned_frame_is_freed_by_the_last_unpin, start),
+        cmocka_unit_test_setup(those_who_wait_have_frames_set_aside, start),
         cmocka_unit_test_setup(runs_do_not_overlap, start),
         cmocka_unit_test_setup(frame_that_is_taken_meanwhile_joins_no_block, start),
         cmocka_unit_test_setup(kernel_memory_is_zeroed_aligned_and_apart, start),
