@@ -8,6 +8,7 @@
  * Locks: the caller's for output (serial.h); input is handled by CPU 0 only.
  */
 #include "serial.h"
+#include "base/boot.h"
 #include "acpi.h"
 #include "interrupt.h"
 #include "x86.h"
@@ -82,12 +83,15 @@ static void input(void *unused)
         take_input((char)in8(base[SERIAL_CONSOLE] + DATA));
 }
 
-/* serial_input_start lets the interrupt through, which comes at once if a key is there. */
+/* serial_input_start lets the interrupt through, which comes at once if a key is there. A recorded
+ * run has the FIFO on (console_fifo=1): QEMU gives it keys that came together at once there. */
 void serial_input_start(void (*take)(char c))
 {
     if (!present[SERIAL_CONSOLE])
         return;
     take_input = take;
+    if (boot_option_number("console_fifo"))
+        out8(base[SERIAL_CONSOLE] + FIFO, 0x07);
     interrupt_route(acpi_machine.console_interrupt, acpi_machine.console_flags,
                     (unsigned)arch_vector_alloc(input, NULL));
     out8(base[SERIAL_CONSOLE] + INTERRUPTS, 1);

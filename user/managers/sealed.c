@@ -135,7 +135,9 @@ static int start(const char *name, const char *text)
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: sealed NAME KEY & (serves the container NAME)\n");
+        fprintf(stderr, "usage: allow names sealed NAME KEY &\n"
+                        "Serves NAME, 1 MiB, whose pages lie encrypted in the container "
+                        "NAME.sealed.\n");
         return 2;
     }
     int error = start(argv[1], argv[2]);

@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     if (!error && make) error = manifest_make(argv[3]);
     if (!error && argc > 1 && !make) error = serve(argv[2]);
     if (error)
-        fprintf(stderr, "verified: %s: %s\n", argc > 1 ? from : "",
+        fprintf(stderr, "verified: %s: %s\n", argc > 1 ? from : "nothing is served",
                 error == -ERANGE   ? "the manifest is of another size"
                 : error == -EINVAL ? "that is no manifest, or a damaged one"
                                    : strerror(-error));

@@ -23,6 +23,7 @@
 #include <katydid/abi.h>
 
 #define PROCESSES_MAX 256
+#define ANSWER_EVER (1ull << 40) /* milliseconds: what the kernel has where nobody set a limit */
 
 static const char *const names[KD_LIMITS] = {
     [KD_LIMIT_MEMORY] = "memory", [KD_LIMIT_HANDLES] = "handles", [KD_LIMIT_THREADS] = "threads",
@@ -113,8 +114,13 @@ static int print_table(const struct io *io, int pid)
     if (!process_get(pid, &p))
         return complain("limit", errno ? strerror(errno) : "no such process (ps lists them)", 1);
     dprintf(io->out, "%-10s %14s %14s\n", "", "used", "limit");
-    for (int which = 0; which < KD_LIMITS; which++)
-        dprintf(io->out, "%-10s %14llu %14llu\n", names[which], N(p.used[which]), N(p.most[which]));
+    for (int which = 0; which < KD_LIMITS; which++) {
+        dprintf(io->out, "%-10s %14llu", names[which], N(p.used[which]));
+        if (which == KD_LIMIT_ANSWER && p.most[which] >= ANSWER_EVER)
+            dprintf(io->out, " %14s\n", "for ever");
+        else
+            dprintf(io->out, " %14llu\n", N(p.most[which]));
+    }
     return 0;
 }
 
