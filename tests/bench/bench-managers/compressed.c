@@ -30,8 +30,10 @@ static void measure(volatile uint64_t *words, uint64_t (*word)(unsigned i), cons
     for (unsigned i = 0; i < (PAGES + 1) * WORDS; i++)
         words[i] = word(i);
     long e = km_call(name, name, &c, sizeof c);
-    if (e < 0 || c.result != PAGES)
+    if (e < 0 || c.result < 0)
         fail("pages that are packed", e < 0 ? e : c.result);
+    if (c.result < PAGES - 1 || c.counts.packed < PAGES) /* one may have gone by itself before */
+        fail("pages that are packed", -EBUSY);
     printf("# %d pages in %d bytes\n", (int)c.counts.packed, (int)c.counts.bytes);
     row(what, "instructions", touch_all((volatile char *)words, PAGES, 0), "13030");
 }
