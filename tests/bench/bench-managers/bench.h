@@ -27,6 +27,8 @@ extern const struct part rights_part, asked_part;
 /* main.c */
 void row(const char *name, const char *unit, double value, const char *reach);
 _Noreturn void fail(const char *what, long error);
+uint64_t busy(void);                            /* the counter, less what all CPUs idled: no
+                                                 * disk's time */
 uint64_t counter_cost(void);                    /* what it costs to read the counter */
 /* Another process that runs the part's serve(number): its pid, once `name` is published, which is
  * then in *port (may be NULL) as a handle to call. */

@@ -42,6 +42,13 @@ _Noreturn void fail(const char *what, long error)
     exit(1);
 }
 
+uint64_t busy(void)
+{
+    struct kd_system_info s = {0};
+    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
+    return counter() - s.idle_cycles;
+}
+
 uint64_t counter_cost(void)
 {
     static uint64_t cost = ~0ull;

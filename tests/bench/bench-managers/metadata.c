@@ -81,10 +81,10 @@ static double commit_cost(void)
 {
     c = ps_open("bench-metadata", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     int e = c ? ps_transaction(object_anew, NULL) : -errno;
-    uint64_t t = counter();
+    uint64_t t = busy();
     for (int i = 0; i < COMMITS && !e; i++)
         e = ps_transaction(object_anew, NULL);
-    t = counter() - t;
+    t = busy() - t;
     if (e)
         fail("a commit", e);
     return (double)t / COMMITS;

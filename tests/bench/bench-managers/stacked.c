@@ -61,13 +61,6 @@ static int count(void *word)
 }
 static int find(void *out) { return *(void **)out = ps_root(box), 0; }
 
-static struct kd_system_info system_now(void)
-{
-    struct kd_system_info s = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s;
-}
-
 /* The least of so many transactions that change this word; *flushes: the mean of all. */
 static double commits(void *word, double *flushes)
 {
@@ -77,11 +70,11 @@ static double commits(void *word, double *flushes)
     struct ps_stats before, after;
     ps_stats(&before);
     for (int i = 0; i < ROUNDS; i++) {
-        uint64_t t = counter() - system_now().idle_cycles;
+        uint64_t t = busy();
         int e = ps_transaction(count, word);
         if (e)
             fail("a commit", e);
-        t = counter() - system_now().idle_cycles - t;
+        t = busy() - t;
         least = t < least ? t : least;
     }
     ps_stats(&after);
