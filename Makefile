@@ -62,7 +62,7 @@ check:                          ## host tests only (1 minute at most, when all i
 	$(SUBMAKE) host-tests
 	@scripts/test --host --tier check $(if $(ONLY),--only '$(ONLY)')
 
-test-long:                      ## all, with more seeds and 1, 2, 4 CPUs: some two hours; TIMES=K times as much; ONLY=, N=SEEDS SEED=FIRST
+test-long:                      ## all, with more seeds and 1, 2, 4 CPUs: about an hour; TIMES=K times as much; ONLY=, N=SEEDS SEED=FIRST
 	@scripts/setup test
 	@scripts/setup fuzz
 	@scripts/setup bochs

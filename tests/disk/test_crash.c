@@ -22,7 +22,7 @@
 #include "life.h"
 
 #define STEPS    40u
-#define WHOLE    25u            /* in the long tier, times TIMES: of so many lives every state */
+#define WHOLE    8u             /* in the long tier, times TIMES: of so many lives every state */
 #define FIXTURES "tests/disk/fixtures"
 
 enum { STATES, SECOND, THIRD, AGAIN, ROTTEN, NANOSECONDS };

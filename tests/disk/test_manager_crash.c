@@ -36,7 +36,7 @@ static struct world world;                          /* digests of what was commi
 static uint64_t random_state;
 static bool over;
 
-#define WHOLE 100u              /* in the long tier, times TIMES: of so many lives every state */
+#define WHOLE 20u               /* in the long tier, times TIMES: of so many lives every state */
 #define CHECK(e) ((e) ? (void)0 : crew_fail("%s, line %d; log: %s", #e, __LINE__, log_line))
 
 static int64_t some(int64_t limit) { return (int64_t)random_below(&random_state, (uint64_t)limit); }

@@ -114,10 +114,12 @@ static int life_begin(struct world *world, struct device *device, const struct s
     return error ? error : commit_of(world, WANT_CREATE, 1, false);
 }
 
-/* Of all first crashes some are followed by a second. */
-static struct enumerate_options two_crashes(void)
+/* Of all first crashes some are followed by a second: more in the long tier, but behind three or
+ * four operations, of which there are many, only with TIMES=2 or more. */
+static struct enumerate_options two_crashes(uint32_t length)
 {
-    return (struct enumerate_options){ .depth = 1, .second_odds = crew_long() ? 500 : 1500 };
+    bool more = crew_long() && (length < 3 || crew_times() > 1);
+    return (struct enumerate_options){ .depth = 1, .second_odds = more ? 500 : 1500 };
 }
 
 /* All crash states of what was recorded from `from` on. */
@@ -173,14 +175,14 @@ static void sequence_run(const struct shape *shape, const uint32_t *sequence, ui
 
 /* The sum of its operations tells a sequence of three its shape: so each pair of operations at any
  * two of the three places is met in each shape. The long tier takes those of three in all shapes,
- * and of those of four one in sixteen, all with TIMES=16. */
+ * and of those of four one in 32, all with TIMES=32. */
 static bool sequence_wanted(const struct shape *shape, const uint32_t *sequence, uint32_t length)
 {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < length; i++)
         sum += sequence[i];
     if (length == 4)
-        return (sequence[0] * 3 + sequence[1] * 5 + sequence[2] * 7 + sequence[3]) % 16 <
+        return (sequence[0] * 3 + sequence[1] * 5 + sequence[2] * 7 + sequence[3]) % 32 <
                crew_times();
     return length < 3 || crew_long() || sum % SHAPES == (uint32_t)(shape - shapes);
 }
@@ -189,7 +191,7 @@ static void sequences_from(const struct shape *shape, uint32_t *sequence, uint32
                            uint32_t longest, uint32_t choices, struct enumerate_result *result)
 {
     if (sequence_wanted(shape, sequence, length))
-        sequence_run(shape, sequence, length, two_crashes(), result);
+        sequence_run(shape, sequence, length, two_crashes(length), result);
     for (uint32_t i = 0; i < choices && length < longest; i++) {
         sequence[length] = i;
         sequences_from(shape, sequence, length + 1, longest, choices, result);
@@ -240,7 +242,7 @@ static void every_short_sequence_survives_every_crash_state(void **state)
 static uint32_t const small_logs[] = { 0, 3, 4, 5, 12 };    /* one operation each */
 #define SMALL_LOGS (sizeof small_logs / sizeof small_logs[0] * SHAPES)
 
-enum { THIRD_ODDS = 40 };
+enum { THIRD_ODDS = 160 };
 
 static void three_crashes(uint64_t seed)
 {
@@ -256,7 +258,7 @@ static void three_crashes(uint64_t seed)
 }
 
 /* Aim: so does a crash in the recovery from a crash in a recovery. Method: of twenty small logs
- * every state at the first two depths in the long tier, and at the third with TIMES=40; else of a
+ * every state at the first two depths in the long tier, and at the third with TIMES=160; else of a
  * part. */
 static void every_small_log_survives_three_crashes(void **state)
 {
@@ -310,7 +312,8 @@ static void place_run(const struct shape *shape, uint64_t place, uint32_t first,
     if (error)
         crew_fail("%s at block %llu: %s (error %d)", operations[first].name,
                   (unsigned long long)place, world.wrong ? world.wrong : "refused", error);
-    states_run(&world, &device, from, shape->sector, operations[first].name, two_crashes(), result);
+    states_run(&world, &device, from, shape->sector, operations[first].name, two_crashes(1),
+               result);
     device_close(&device);
     crew_add(PLACES + (uint32_t)place, 1);
 }
@@ -378,7 +381,7 @@ static void killed_after(uint64_t seed)
     if (error)
         crew_fail("%s, kill: %s (error %d)", operations[first].name,
                   world.wrong ? world.wrong : "refused", error);
-    states_run(&world, &device, from, shape->sector, operations[first].name, two_crashes(),
+    states_run(&world, &device, from, shape->sector, operations[first].name, two_crashes(1),
                &result);
     device_close(&device);
     crew_add(SEQUENCES, 1);

@@ -111,7 +111,7 @@ static void equal(const char *when)
 static void random_work_equals_a_model(void **state)
 {
     const char *tier = getenv("TEST_TIER");
-    int rounds = tier && strcmp(tier, "long") == 0 ? 6000 : 400;
+    int rounds = tier && strcmp(tier, "long") == 0 ? 2000 : 400;
     uint32_t seed = first_seed() + 99;
     (void)state;
     assert_int_equal(ps_transaction(begin, NULL), 0);

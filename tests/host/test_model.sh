@@ -1,7 +1,7 @@
 #!/bin/bash
 # The model of the transaction protocol (tests/model): the protocol passes, and a rule that is switched
 # is noticed: each second one of those that have a planted bug in the kernel, too; all with TEST_TIER=long, which also
-# explores N (100, times TIMES) random scenarios from SEED on. TEXT_EVICT_COMMITTING is noticed far down: only there.
+# explores N (30, times TIMES) random scenarios from SEED on. TEXT_EVICT_COMMITTING is noticed far down: only there.
 cd "$(dirname "$0")/../.." || exit 1
 MODEL=build/tests/model
 for small in index stack; do            # server-kept indexes, managers that stack: complete, four seconds
@@ -15,5 +15,5 @@ test)
         $(sed -n 's/^Rule: \([TB].*\)/\1/p' tests/bugs/kernel/*.patch | grep -v EVICT_COMM | awk 'NR % 2'); do
         "$MODEL" teeth "$rule" || exit 1
     done ;;
-long) "$MODEL" check && "$MODEL" teeth && "$MODEL" sweep "${SEED:-1}" "${N:-$((100 * ${TIMES:-1}))}" ;;
+long) "$MODEL" check && "$MODEL" teeth && "$MODEL" sweep "${SEED:-1}" "${N:-$((30 * ${TIMES:-1}))}" ;;
 esac

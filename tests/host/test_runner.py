@@ -144,6 +144,30 @@ def test_the_long_tier_runs_the_fuzzers():
     assert found == {"check": False, "test": False, "long": True}, found
 
 
+def test_what_names_its_cpus_runs_once():
+    os.environ["TEST_TIER"] = "long"
+    for counts, place in (((1, 2, 4), 2), ((1, 4), 1), ((4,), 4)):
+        found = {count: {os.path.basename(name) for name, _ in runner.system_items(count, counts)} for count in counts}
+        assert [count for count in counts if "kernel-bugs" in found[count]] == [place], (counts, found)
+        assert all("bad-input" in names for names in found.values()), found
+    assert {name for name, _ in runner.system_items()} == {name for name, _ in runner.system_items(2, (1, 2, 4))}
+
+
+def test_other_numbers_of_cpus_take_samples():
+    item = ("runner-samples", ["sh", "-c", 'echo 1..1; echo "ok 1 $TEST_TIER"'])
+    before = os.environ.pop("TIMES", None)
+    seen = {}
+    for times in ("", "2"):
+        os.environ.update(TEST_TIER="long", TIMES=times)
+        for cpus in (1, 2, 4):
+            words = dict(runner.guest_items(cpus))["tests/guest/kernel/kernel_history"]
+            seen[times, cpus] = runner.run_item(*item, cpus)[1].split()[-1], any("TEST_TIER=long" in word for word in words)
+    os.environ.pop("TIMES") if before is None else os.environ.update(TIMES=before)
+    fully, partly = ("long", True), ("test", False)
+    assert seen == {("", 1): partly, ("", 2): fully, ("", 4): partly, ("2", 1): fully, ("2", 2): fully, ("2", 4): fully}, seen
+    os.environ["TEST_TIER"] = "test"
+
+
 def test_numbers_of_cpus_are_read():
     assert runner.cpu_counts("1,2,4") == [1, 2, 4]
     for text in ("", "0", "9", "1,,2", "two"):

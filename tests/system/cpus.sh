@@ -2,6 +2,7 @@
 # The kernel on 1 and 4 CPUs, while it checks itself every few milliseconds (check_ms): transactions,
 # messages, container locks, threads. And the control: a planted bug, a count that is wrong, which nothing but that check
 # finds.
+# Runs once: with 1 and 4 CPUs.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Runs once: what the documents say, with the CPUs that they say.
 """Runs the commands in the documents, and compares what they print.
 
 In every Markdown file of the tree, a block fenced as ```console is a session: a line `$ COMMAND`

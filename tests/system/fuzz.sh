@@ -4,6 +4,7 @@
 # QEMU now and then gives the turn away at another place (one pair of runs in some tens). hostile_fuzz.c makes another million with a store and
 # with CPUs that really run at once; those repeat a process's choices, but not who meets whom.
 # `make test-long ONLY=system/fuzz N=SEEDS SEED=FIRST` goes on with other seeds.
+# Runs once: with 1 and 2 CPUs, which take turns.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Runs once: with 2 CPUs.
 """The kernel with planted bugs (tests/bugs/kernel): guest tests must find each, and nothing without one (nor with
 what it must get over).
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Transactions over pages that are at hand: what must happen, and how often, as bench-txn counts it. Its
 # instructions are shown by `make bench ONLY=txn` and not tested.
+# Runs once: with one CPU.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

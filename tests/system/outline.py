@@ -283,7 +283,7 @@ def test_what_is_seen_is_durable_and_any_other_power_cut_leaves_a_first_part():
             entries = len(read_log(part))
         subprocess.run([cut, log, base, cut_off, "--at", str(entries), "--keep", "none"], check=True)
         same(states[number].decode(), guest("outline --print", cut_off).decode(), f"key {number}, cut at {entries}")
-    count, seen = 60 if LONG else 5, set()
+    count, seen = 30 if LONG else 5, set()
     subprocess.run([cut, log, base, cut_off, "--random", str(count), "--seed", str(SEED)], check=True,
                    stdout=subprocess.DEVNULL)
     for number in range(count):

@@ -7,7 +7,7 @@
 cd "$ROOT" || exit 1
 
 SEED=${SEED:-1} BASE=$TEST_TMP/base LOG=$TEST_TMP/log CUT=$TEST_TMP/cut STATES=${STATES:-5}
-[ "${TEST_TIER:-test}" != long ] || STATES=$((8 * STATES * ${TIMES:-1}))
+[ "${TEST_TIER:-test}" != long ] || STATES=$((4 * STATES * ${TIMES:-1}))
 WITH=()         # what scripts/run adds or imports
 KEEPS="none all"
 CHECK=''        # the command in the guest that tells the step,

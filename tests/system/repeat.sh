@@ -1,5 +1,6 @@
 #!/bin/bash
 # Runs that repeat: by a seed to the instruction, by QEMU's record and replay with disks and keys.
+# Runs once: what repeats has one CPU.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What scripts/run promises: output, exit status, reasons, disks. The programs are made here, by
 # scripts/katydid-cc, so the shell in the guest only has to start them.
+# Runs once: the options of scripts/run.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

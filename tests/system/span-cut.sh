@@ -6,7 +6,7 @@
 . "$(dirname "$0")/power-cuts.sh"
 
 MIB=8 KSTORE=build/host/kstore DISKS=("$TEST_TMP"/disk{1,2,3}) CUTS=24 BOOTS=2
-if [ "$TEST_TIER" = long ]; then CUTS=$((200 * ${TIMES:-1})) BOOTS=$((20 * ${TIMES:-1})); fi
+if [ "$TEST_TIER" = long ]; then CUTS=$((100 * ${TIMES:-1})) BOOTS=$((10 * ${TIMES:-1})); fi
 on_disks() { guest --store-size ${MIB}M --store "${DISKS[0]}" --span "${DISKS[1]}" --span "${DISKS[2]}" "$@"; }
 # split WHOLE: the disks of which it is made
 split() {

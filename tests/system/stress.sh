@@ -3,6 +3,7 @@
 # commits, cleaning and checkpoints. It goes on, seed after seed, until the guests have run for a quarter of a minute; a program
 # counts its work in operations, so on a slow host there are fewer seeds, and each is as good. The long tier takes N
 # seeds: `make test-long ONLY=stress N=SEEDS SEED=FIRST` goes on for as long as there is time; a seed takes 30 s.
+# Runs once: with 4 CPUs.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

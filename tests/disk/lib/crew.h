@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define CREW_TALLIES 24u
-#define CREW_LONG    20u    /* times as many jobs in the long tier */
+#define CREW_LONG    5u     /* times as many jobs in the long tier */
 
 typedef void crew_job(uint64_t seed);
 
@@ -27,7 +27,7 @@ uint64_t crew_count(uint64_t count);
  * given. */
 uint64_t crew_all(uint64_t count);
 bool crew_long(void);
-/* TIMES= of `make test-long` (1): how many times as much it does as fits into an hour or two. 0 in
+/* TIMES= of `make test-long` (1): how many times as much it does as fits into an hour. 0 in
  * other tiers. */
 uint64_t crew_times(void);
 /* N= or SEED= is given: a part of the jobs, which need not meet all that the whole must have
