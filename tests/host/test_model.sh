@@ -4,7 +4,7 @@
 # explores N (30, times TIMES) random scenarios from SEED on. TEXT_EVICT_COMMITTING is noticed far down: only there.
 cd "$(dirname "$0")/../.." || exit 1
 MODEL=build/tests/model
-for small in index stack; do            # server-kept indexes, managers that stack: complete, four seconds
+for small in index stack rights; do     # server-kept indexes, managers that stack, grants: complete, seven seconds
     build/tests/model-$small check && build/tests/model-$small teeth || exit 1
 done
 case ${TEST_TIER:-test} in
