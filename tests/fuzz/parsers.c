@@ -414,6 +414,8 @@ static void parsers_init(void)
     clock_scale = 1;
     if (syscall(SYS_arch_prctl, 0x1001 /* ARCH_SET_GS */, &this_cpu))
         abort();
+    static uint8_t nothing[8];
+    input = nothing; /* where the module would lie, of which there is none */
     file_tree_init();
     tree_empty(node_root());
     node_root()->read_only = false; /* names that are tried are made there */
