@@ -55,6 +55,26 @@ def test_failure_keeps_its_remarks():
     assert failures == [["not ok 1 - a", "# seed 41", "# step 17"]]
 
 
+def test_a_panic_is_shown_however_long_its_report_is():
+    report = "PANIC: rank of a lock\ncpu 1 of 4\n" + "  a line of the report\n" * 200 + "scripts/run: the kernel panicked\n"
+    _, failures = runner.judge(122, "1..2\nok 1 - a\n" + report)
+    assert failures[0][1:3] == ["PANIC: rank of a lock", "cpu 1 of 4"] and len(failures[0]) < 40, failures
+    assert failures[0][-1] == "scripts/run: the kernel panicked", failures
+
+
+def test_what_failed_is_kept_when_it_runs_again():
+    os.environ["TEST_TIER"] = "test"
+    os.makedirs(runner.LOGS, exist_ok=True)
+    kept = []
+    for text in ("one", "two"):
+        _, _, failures, _, _ = runner.run_counted(("runner-kept", ["sh", "-c", f"echo 1..1; echo not ok 1 - {text}; exit 1"]), 2, {})
+        kept.append(os.path.join(runner.ROOT, failures[-1][-1].split("kept: ")[1]))
+    for text, path in zip(("one", "two"), kept):
+        with open(path, encoding="utf-8") as log:
+            assert f"not ok 1 - {text}" in log.read(), path
+        os.remove(path)
+
+
 def test_words_that_only_look_like_results_do_not_count():
     assert counts(0, "1..1\nok 1\nokay\nnot okay\n  ok 7\n") == (1, 0)
 
