@@ -236,7 +236,7 @@ int elf_load(struct process *p, struct node *file, const char *path, const char 
     if (!error) {
         p->brk.start = p->brk.end = i->end;
         *entry = i->header.entry;
-        long at = vm_map(p, VM_END - VM_STACK_BYTES, VM_STACK_BYTES, VM_READ | VM_WRITE,
+        long at = vm_map(p, VM_END - VM_STACK_STEP_BYTES, VM_STACK_STEP_BYTES, VM_READ | VM_WRITE,
                          VM_NO_REPLACE, NULL);
         error = at < 0 ? (int)at : stack_build(p, i, path, argv, envp, stack);
     }

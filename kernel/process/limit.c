@@ -30,15 +30,8 @@ static const struct { uint64_t can, parts, most; } defaults[KD_LIMITS] = {
     [KD_LIMIT_ANSWER] = {.can = LIMIT_ANSWER_EVER},
 };
 
-static uint64_t in_frames(enum kd_limit which, uint64_t value)
-{
-    return which == KD_LIMIT_MEMORY ? value >> PAGE_SHIFT : value;
-}
-
-static uint64_t in_units(enum kd_limit which, uint64_t value)
-{
-    return which == KD_LIMIT_MEMORY ? value << PAGE_SHIFT : value;
-}
+/* unit_shift: memory is given in bytes, where we count pages. */
+static unsigned unit_shift(int which) { return which == KD_LIMIT_MEMORY ? PAGE_SHIFT : 0; }
 
 static uint64_t at_start(enum kd_limit which, bool of_init)
 {
@@ -59,7 +52,7 @@ void limit_begin(struct process *p, const struct process *parent, const uint64_t
             ceiling = MIN(ceiling, parent->limits.ceiling[i]);
         }
         if (asked && asked[i])
-            most = ceiling = MIN(in_frames(i, asked[i]), ceiling);
+            most = ceiling = MIN(asked[i] >> unit_shift((int)i), ceiling);
         p->limits.most[i] = most;
         p->limits.ceiling[i] = ceiling;
     }
@@ -124,8 +117,8 @@ bool limit_memory_left(const struct process *p)
 void limit_info(struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LIMITS])
 {
     for (unsigned i = 0; i < KD_LIMITS; i++) {
-        used[i] = in_units(i, limit_used(p, i));
-        most[i] = in_units(i, p->limits.most[i]);
+        used[i] = limit_used(p, i) << unit_shift((int)i);
+        most[i] = p->limits.most[i] << unit_shift((int)i);
     }
     used[KD_LIMIT_FILES] = fd_count(p);
     used[KD_LIMIT_PROCESSES] = process_table.count;
@@ -146,8 +139,7 @@ int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], u
     if (resource >= LINUX_RESOURCES && !of_ours)
         return -EINVAL;
     int which = of_ours ? (int)(resource - KD_RLIMIT) : of_linux[resource] - 1;
-    /* in bytes, where we count pages */
-    unsigned shift = which == KD_LIMIT_MEMORY || resource == MEMLOCK ? PAGE_SHIFT : 0;
+    unsigned shift = resource == MEMLOCK ? PAGE_SHIFT : unit_shift(which);
     if (which < 0) { /* Linux has it, and nothing here depends on it: it cannot be changed */
         out[0] = out[1] = resource == STACK ? VM_STACK_BYTES : ~0ull;
         return in && (in[0] != out[0] || in[1] != out[1]) ? -EPERM : 0;

@@ -104,8 +104,7 @@ static struct region *region_from(struct process *p, vaddr_t at, int *error)
  * that grows stays one region, and what was cut in portions. Returns r, or the one before. */
 static struct region *region_join(struct process *p, struct region *r)
 {
-    struct region *prev =
-        r->link.prev != &p->regions ? container_of(r->link.prev, struct region, link) : NULL;
+    struct region *prev = region_before(p, r);
     if (!prev || prev->end != r->start || prev->protection != r->protection || prev->source.node ||
         r->source.node)
         return r;
@@ -145,10 +144,12 @@ static vaddr_t range_find(struct process *p, uint64_t bytes)
     return at < end && bytes <= end - at ? at : 0;
 }
 
+/* What is promised can be filled: so there must be room for its page tables, too. */
 static bool promise_ok(struct process *p, uint64_t bytes, unsigned protection)
 {
-    uint64_t limit = MIN(p->limits.most[KD_LIMIT_MEMORY], p->limits.mapped_most) * PAGE_BYTES;
-    return !protection || (bytes <= limit && p->limits.promised_bytes <= limit - bytes);
+    uint64_t limit = MIN(p->limits.most[KD_LIMIT_MEMORY], p->limits.mapped_most);
+    uint64_t pages = (p->limits.promised_bytes + bytes) / PAGE_BYTES; /* each below VM_END */
+    return !protection || pages + pages / (PAGE_BYTES / sizeof(pte_t)) <= limit;
 }
 
 /* ---- taking memory away ----
@@ -206,12 +207,11 @@ static void sweep_end(struct sweep *s)
 static void tables_cut(struct process *p, vaddr_t at, vaddr_t end)
 {
     struct list tables = LIST_INIT(tables);
-    const struct region *r = region_after(p, at);
+    const struct region *r = region_after(p, at), *before = region_before(p, r);
     bool unmapped = !r || r->start >= end;
-    const struct list *before = r ? r->link.prev : p->regions.prev;
-    if (unmapped && before == &p->regions) /* it ends: all go at once */
+    if (unmapped && !before) /* it ends: all go at once */
         return;
-    vaddr_t low = unmapped ? container_of(before, struct region, link)->end : 0;
+    vaddr_t low = unmapped ? before->end : 0;
     vaddr_t high = unmapped && r ? r->start : VM_END;
     if (!arch_tables_cut_empty(p->home.table, at, end, low, high, &tables))
         return;

@@ -12,7 +12,8 @@ struct node;
 #define VM_START     0x10000ull         /* nothing is mapped below: a null pointer faults */
 #define VM_IMAGE_END 0x4000000000ull    /* programs and their heaps lie below, mappings above */
 #define VM_END       0x7ffff00000ull    /* the first thread's stack ends here, within slot 0 */
-#define VM_STACK_BYTES (8ull << 20)
+#define VM_STACK_BYTES (8ull << 20)     /* at most; it begins with one step, and grows by steps */
+#define VM_STACK_STEP_BYTES (256ull << 10)
 #define VM_STACK_GUARD (VM_END - VM_STACK_BYTES - PAGE_BYTES) /* the page below it is nobody's */
 #define VM_REGIONS_MAX 8192
 

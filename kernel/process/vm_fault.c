@@ -14,13 +14,24 @@
 #define AROUND_ZERO 4
 #define AROUND_FILE 8
 
+/* region_touched is region_at for a touch: the first thread's stack grows down to it, by steps that
+ * count as promised, also above the limit (then nothing else is promised). */
+static struct region *region_touched(struct process *p, vaddr_t at)
+{
+    struct region *r = region_after(p, at);
+    if (r && r->start > at && at > VM_STACK_GUARD && !r->source.node) {
+        const struct region *below = region_before(p, r);
+        p->limits.promised_bytes -= promised_by(r);
+        r->start = MAX(at & ~(VM_STACK_STEP_BYTES - 1), below ? below->end : 0);
+        p->limits.promised_bytes += promised_by(r);
+    }
+    return r && r->start <= at ? r : NULL;
+}
+
 static bool region_allows(const struct region *r, unsigned flags)
 {
-    if (flags & FAULT_WRITE)
-        return r->protection & VM_WRITE;
-    if (flags & FAULT_EXECUTE)
-        return r->protection & VM_EXECUTE;
-    return r->protection != 0;
+    return r->protection & (flags & FAULT_WRITE     ? VM_WRITE
+                            : flags & FAULT_EXECUTE ? VM_EXECUTE : ~0u);
 }
 
 /* Installs a filled frame. space_lock held. False: another thread was first, or no table. */
@@ -104,17 +115,12 @@ static int fault_file(struct process *p, struct region *r, vaddr_t at, enum fram
 
 static int fault_once(struct process *p, vaddr_t at, unsigned flags, enum frame_use use)
 {
-    int error;
     lock_acquire(&p->space_lock);
-    struct region *r = region_at(p, at);
-    if (!r)
-        error = -EFAULT;
-    else if (!region_allows(r, flags))
-        error = -EACCES;
-    else if (r->source.node)
-        error = fault_file(p, r, at, use);
-    else
-        error = fault_zero(p, r, at, use);
+    struct region *r = region_touched(p, at);
+    int error = !r                         ? -EFAULT
+                : !region_allows(r, flags) ? -EACCES
+                : r->source.node           ? fault_file(p, r, at, use)
+                                           : fault_zero(p, r, at, use);
     lock_release(&p->space_lock);
     return error;
 }
@@ -166,7 +172,7 @@ int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out)
         return -EFAULT;
     for (;;) {
         lock_acquire(&p->space_lock);
-        struct region *r = region_at(p, at);
+        struct region *r = region_touched(p, at);
         bool allowed = r && region_allows(r, write ? FAULT_WRITE : 0);
         pte_t *pte = allowed ? arch_pte(p->home.table, at, NULL) : NULL;
         if (pte && pte_present(*pte)) {

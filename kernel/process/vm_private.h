@@ -20,6 +20,13 @@ static inline struct region *region_next(const struct process *p, const struct r
     return r->link.next == &p->regions ? NULL : container_of(r->link.next, struct region, link);
 }
 
+/* region_before: the region before r, or the last one (r NULL); or NULL. */
+static inline struct region *region_before(const struct process *p, const struct region *r)
+{
+    struct list *at = r ? r->link.prev : p->regions.prev;
+    return at == &p->regions ? NULL : container_of(at, struct region, link);
+}
+
 static inline uint64_t pte_flags(unsigned protection)
 {
     return PTE_PRESENT | PTE_USER | (protection & VM_WRITE ? PTE_WRITE : 0)

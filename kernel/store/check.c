@@ -18,10 +18,10 @@ static void complain(struct walk *w, const char *what, vaddr_t at)
         printk("kcheck: view %d, 0x%lx: %s", w->view ? w->view->id : -1, at, what);
 }
 
-static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *errors)
+static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *walk)
 {
     enum { AT_ONCE = 4 }; /* pages, each of which may be in each view */
-    struct walk w = {0};
+    struct walk *w = walk;
     end = MIN(end, slot + AT_ONCE);
     lock_acquire(&l->lock);
     int owner = container_owner(l->object); /* rights are given with the leaf locked */
@@ -31,61 +31,56 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *er
         int writable = -1;
         struct vmask rights = {0};
         for (int i = 0; i < KD_VIEW_MAX; i++) {
-            struct view *v = w.view = &views[i];
+            struct view *v = w->view = &views[i];
             if (v->state == VIEW_FREE)
                 continue;
             lock_acquire(&v->lock);
             pte_t e = right_at(v, at);
             const char *broken = right_check(v, l, slot, e);
             if (broken)
-                complain(&w, broken, at);
+                complain(w, broken, at);
             if (e && !v->snapshot_rights && v->state != VIEW_PLAIN) {
                 vmask_set(&rights, (unsigned)i);
                 if (owner != WRITER_NONE && owner != i)
-                    complain(&w, "a right in a container that another view has locked", at);
+                    complain(w, "a right in a container that another view has locked", at);
                 if (e & PTE_COPY)
                     writable = i;
             }
             lock_release(&v->lock);
         }
-        w.view = NULL;
+        w->view = NULL;
         const char *wrong = p->versions ? version_check_page(l, p) : NULL;
         if (wrong)
-            complain(&w, wrong, at);
+            complain(w, wrong, at);
         if ((p->mask.word[0] & ~l->users.word[0]) | (p->mask.word[1] & ~l->users.word[1]))
-            complain(&w, "a mask is not in its leaf's sum", at);
+            complain(w, "a mask is not in its leaf's sum", at);
         if (writable >= 0)
             group_clear(&views[writable], &rights); /* SK6 */
         if (writable >= 0 && !vmask_empty(&rights) && !(l->object->flags & KD_OBJECT_UNLOCKED))
-            complain(&w, "a COPY and a right of another view (PG2)", at);
+            complain(w, "a COPY and a right of another view (PG2)", at);
         if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
-            complain(&w, "resident and away", at);
+            complain(w, "resident and away", at);
         if (page_resident(p) && p->frame->owner != l)
-            complain(&w, "a resident page is in no list of the evictor", at);
+            complain(w, "a resident page is in no list of the evictor", at);
         if (p->flags & PAGE_DIRTY && !page_resident(p))
-            complain(&w, "dirty and not resident (PG4)", at);
+            complain(w, "dirty and not resident (PG4)", at);
     }
     lock_release(&l->lock);
-    *(unsigned *)errors += w.errors;
     return end;
 }
-
 
 static void check_object(struct object *o, void *arg) { leaves_for(o, check_leaf, arg); }
 
 int kcheck(void)
 {
-    unsigned errors = 0;
-    object_for_each(check_object, &errors);
+    struct walk w = {0};
+    object_for_each(check_object, &w);
     const char *wrong = version_check();
-    if (wrong) {
-        struct walk w = {0};
+    if (wrong)
         complain(&w, wrong, 0);
-        errors += w.errors;
-    }
     views_each_locked(v, &views_all) {
-        struct walk w = {.view = v};
         unsigned n = 0, spilled = 0;
+        w.view = v;
         list_for(l, &v->copies.resident)
             n++;
         list_for(l, &v->copies.spilled)
@@ -106,7 +101,6 @@ int kcheck(void)
             (of && !vmask_test(&of->group.helpers, v->id)))
             complain(&w, "a helper without its transaction (GR1)", 0);
         lock_release(&graph_lock);
-        errors += w.errors;
     }
-    return errors ? -EIO : 0;
+    return w.errors ? -EIO : 0;
 }
