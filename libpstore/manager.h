@@ -74,10 +74,10 @@ enum {
 /* Before the first object (km_create, km_container): this manager keeps what it serves in
  * containers of the store of this name, which it has open; NULL: of the one that ps_open uses. Then
  * `page` runs in a snapshot of them, and `commit` in a transaction that becomes a part of the
- * client's: what both changed is durable together, or undone. `commit` may run again; it makes no
- * objects and sets no names (-EINVAL). All must lie in these containers: a manager that starts
- * again has nothing else, and waits here until what its predecessor had passed on is over. -ENOENT:
- * no such manager. */
+ * client's: what both changed is durable together, or undone. `commit` may run again, and may make
+ * objects, free them and set names, as any transaction. All must lie in these containers: a manager
+ * that starts again has nothing else, and waits here until what its predecessor had passed on is
+ * over. -ENOENT: no such manager. */
 int km_below(const char *store);
 /* The first object's name is published; km_open finds the others beside it. -EMFILE: too many
  * objects; -EPERM: this program may not publish names; -EEXIST: somebody has this one. */

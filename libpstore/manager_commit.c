@@ -59,7 +59,7 @@ long commit_view(struct commit_work *w, uint64_t view, uint64_t token)
 {
     manager.tokens[view] = token;
     w->is_all = 0;
-    memset(w->by, KM_VIEWS_MAX, sizeof(w->by));
+    memset(w->by, KM_VIEWS_MAX, w->count); /* those behind are set as they come */
     long r = work_look(w, view, token);
     at_work = w;
     for (unsigned i = 0; r == 0 && i < w->count; i++)

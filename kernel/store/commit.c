@@ -114,36 +114,13 @@ static int commit_tell(vaddr_t at, struct kd_commit *k)
 }
 
 static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at,
-                                                     struct kd_commit k);
-
-long kd_txn_commit(const uint64_t a[6])
-{
-    struct view *v = thread_this()->view;
-    struct kd_commit k;
-    if (user_words_in(&k, a[0], sizeof k / 8))
-        return -EFAULT;
-    if (!v || v->state != VIEW_ACTIVE)
-        return -ENOENT;
-    if (v->doom)
-        return commit_refused(v, v->doom);
-    if (k.batch_bytes || v->txn.enlisted || v->copies.spilled_count ||
-        !list_empty(&v->copies.resident))
-        return commit_written(v, a[0], k);
-    view_end(v);
-    if (k.csn | k.copies) { /* else they say already that nothing was written */
-        k.csn = k.copies = 0;
-        (void)!commit_tell(a[0], &k);
-    }
-    return 0;
-}
-
-static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
+                                                     struct kd_commit k)
 {
     v->commit.batch = NULL;
     v->commit.batch_bytes = 0;
     v->commit.csn = 0;
     v->commit.logged = v->commit.logged_spilled = 0;
-    int e = v->group.rank && k.batch_bytes ? -EINVAL : batch_in(v, &k);
+    int e = batch_in(v, &k);
     if (!e && k.batch_bytes && (!v->txn.enlisted || k.port >= 0))
         e = enlist(v, k.port);
     if (e)
@@ -169,7 +146,38 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
     return 0;
 }
 
+long kd_txn_commit(const uint64_t a[6])
+{
+    struct view *v = thread_this()->view;
+    struct kd_commit k;
+    if (user_words_in(&k, a[0], sizeof k / 8))
+        return -EFAULT;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    if (v->doom)
+        return commit_refused(v, v->doom);
+    if (k.batch_bytes || v->txn.enlisted || v->copies.spilled_count ||
+        !list_empty(&v->copies.resident))
+        return commit_written(v, a[0], k);
+    view_end(v);
+    if (k.csn | k.copies) { /* else they say already that nothing was written */
+        k.csn = k.copies = 0;
+        (void)!commit_tell(a[0], &k);
+    }
+    return 0;
+}
+
 /* ---- the manager's side ---- */
+
+/* batch_out copies the batch of v's helper h to the base, and says whose it is (SK20). */
+static int batch_out(const struct view *v, const struct view *h, struct kd_diff *d)
+{
+    if (h == v || v->group.asked->rank || h->commit.batch_bytes > d->buffer_bytes)
+        return h == v || v->group.asked->rank ? -EINVAL : -E2BIG;
+    d->buffer_bytes = h->commit.batch_bytes;
+    d->pages = (uint64_t)h->process->pid;
+    return data_out((vaddr_t)d->buffer, h->commit.batch, d->buffer_bytes);
+}
 
 long kd_txn_diff(const uint64_t a[6])
 {
@@ -184,7 +192,9 @@ long kd_txn_diff(const uint64_t a[6])
         told = &views[d.view];
     if (!v)
         return -ESRCH;
-    e = d.flags && view_stacks(v) ? -E2BIG : encode_copies(told, v->group.asked, &d);
+    e = d.flags & KD_DIFF_BATCH       ? batch_out(v, told, &d)
+        : d.flags && view_stacks(v) ? -E2BIG
+                                    : encode_copies(told, v->group.asked, &d);
     __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
     view_claim_end(v);
     TRACE_RARE(DIFF, d.view, d.pages, d.buffer_bytes);

@@ -213,6 +213,9 @@ int group_ask(struct view *v)
         port = group_next(v, &joined, port);
         v->question.item.word[1] = group_copies(v);
         memcpy(&v->question.item.word[4], &joined, sizeof joined);
+        v->question.item.word[6] = 0;
+        vmask_for(h, &joined)
+            v->question.item.word[6] += views[h].commit.batch_bytes; /* SK20 */
         answer = view_ask(v, port);
     }
     group_end(v, answer);
@@ -226,15 +229,12 @@ int group_ask(struct view *v)
 static bool orphans_wait(const struct port *base)
 {
     enum { LOOK_NS = 1000000 };
-    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
-        struct view *v = &views[i];
-        for (bool is = true; is;) {
-            lock_acquire(&v->lock);
-            is = v->handle == HANDLE_FORSAKEN && v->group.rank && v->txn.enlisted->base == base;
-            lock_release(&v->lock);
-            if (is && thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR)
-                return false;
-        }
+    for (bool is = true; is;) {
+        is = false;
+        views_each_locked(v, &views_all)
+            is |= v->handle == HANDLE_FORSAKEN && v->group.rank && v->txn.enlisted->base == base;
+        if (is && thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR)
+            return false;
     }
     return true;
 }

@@ -10,9 +10,10 @@
  * page i of layer k - 1; for each transaction it works in a view of its own, the helper. A
  * transaction, its helpers and what they hold are a group. One step is what one lock protects.
  */
-enum { CLIENTS = 3, LAYERS = 3, PAGES = 7, ITEMS = 3, OPS = 3, TRIES = 4, AGAIN = 2, HISTORY = 8,
-       ENTRIES = 6, NOTHING = 0xff };
+enum { CLIENTS = 3, LAYERS = 3, PAGES = 7, ITEMS = 4, OPS = 3, TRIES = 4, AGAIN = 2, HISTORY = 8,
+       ENTRIES = 6, WORK_OPS = 5, NOTHING = 0xff };
 enum { S0, S1, A0, A1, B0, B1, Q };     /* pages of layers 0, 1, 2; Q is the store's, too */
+enum { NAME = 3 };                      /* the item that a batch changes: it lies in no page */
 
 #define RULES(X) \
     X(OWN_COMMIT, "SK5: a manager commits its helper by itself, then passes on") \
@@ -39,13 +40,17 @@ enum { S0, S1, A0, A1, B0, B1, Q };     /* pages of layers 0, 1, 2; Q is the sto
     X(DEATH_UNDOES, "SK15: its death answers those that the store has: undone") \
     X(HEIR_EARLY, "SK16: its successor serves while a group that it passed on is under way") \
     X(UPPER_SURVIVES, "SK17: upper layers stay as they were when the store dies") \
+    X(BATCH_LOST, "SK20: the store hears of its client's batch only") \
+    X(BATCH_OWN, "SK20: a helper's batch goes to the store when it passes on") \
+    X(BATCH_STAYS, "SK20: a helper that begins anew keeps the batch of its first run") \
     X(LAZY_BEHIND, "SK19: a lazy commit is published first and logged later") \
     X(LAZY_PART, "SK19: a lazy transaction's helpers are logged with the next flush")
 #include "small.h"
 
 enum kind : u8 { STRICT, LAZY, SNAPSHOT };
 /* What manager 1 does for a transaction, beside one write for each page that was written. */
-enum work : u8 { PLAIN, PACKED /* reads the other page */, READS_Q, WRITES_Q };
+enum work : u8 { PLAIN, PACKED /* reads the other page */, READS_Q, WRITES_Q,
+                 NAMES /* as PACKED, with a batch that sets a name */ };
 
 struct Op { char what; u8 page; };      /* 'w'rite, 'r'ead; 0: no more */
 struct Program { enum kind kind; Op op[OPS]; };
@@ -74,6 +79,7 @@ struct Client {
     u8 arrival;                         /* of its item in the port of `at`: 1, 2, ... */
     u8 pos, again;                      /* of the helper at work: done so far; it began anew */
     u8 orphan;                          /* its manager died behind PASS */
+    u8 batch;                           /* so many operations its helpers' batches have */
     u8 items, half;                     /* written, as a mask; a switched rule did one half */
     u8 seen;                            /* a snapshot's number + 1 */
     u8 read[PAGES], kept[PAGES];        /* values + 1: as read; old versions kept for it */
@@ -201,6 +207,7 @@ struct Model {
         clear(x.v[x.at]);
         x.v[x.at].state = ACTIVE;
         x.pos = 0;
+        if (x.at == 1 && !on(BATCH_STAYS)) x.batch = 0;
     }
     void find_deadlock(State &s, int c)
     {
@@ -363,15 +370,16 @@ struct Model {
     }
 
     /* ---- a manager ---- */
-    int work_of(const Client &x, Op list[4]) const
+    int work_of(const Client &x, Op list[WORK_OPS]) const
     {
         int k = x.at, n = 0;
         if (k == 1 && sc->work == READS_Q) list[n++] = {'r', Q};
         if (k == 1 && sc->work == WRITES_Q) list[n++] = {'w', Q};
+        if (k == 1 && sc->work == NAMES) list[n++] = {'n', Q};
         for (int i = 0; i < 2; i++) {
             if (!written(x, 2 * k + i)) continue;
             list[n++] = {'w', (u8)(2 * (k - 1) + i)};
-            if (sc->work == PACKED) list[n++] = {'r', (u8)(2 * (k - 1) + 1 - i)};
+            if (sc->work == PACKED || sc->work == NAMES) list[n++] = {'r', (u8)(2 * (k - 1) + 1 - i)};
         }
         return n;
     }
@@ -393,10 +401,16 @@ struct Model {
     {
         const Client &x = now->c[c];
         int k = x.at;
-        Op list[4];
+        Op list[WORK_OPS];
         if (x.pos == work_of(x, list))
             return step(manager(k), "passes on", [&](State &s) { pass(s, c); });
         Op op = list[x.pos];
+        if (op.what == 'n')
+            return step(manager(k), "sets a name in its batch", [&](State &s) {
+                s.c[c].pos++;
+                s.c[c].batch++;
+                s.c[c].items |= bit(NAME);
+            });
         int mode = op.what == 'w' ? COPY : SHARED;
         Blockers b = blockers(*now, c, k, op.page, mode);
         if (!now->resident[op.page]) return;
@@ -414,6 +428,7 @@ struct Model {
         x.v[k].state = FROZEN;
         if (on(UNLOCK_AT_PASS)) memset(x.v[k].right, 0, PAGES);
         if (on(OWN_COMMIT) && k == 1) log_part(s, c, helpers_items(x));
+        if (on(BATCH_OWN) && x.batch) log_part(s, c, bit(NAME));
         if (on(ANSWER_AT_PASS)) x.told = DONE;
         go_to(s, c, next_manager(x, k));
     }
@@ -428,7 +443,8 @@ struct Model {
     }
     static u8 helpers_items(const Client &x)
     {
-        return items_below(x.v[1]) | items_below(x.v[2]);
+        u8 batch = x.batch && !on(BATCH_LOST) ? bit(NAME) : (u8)0;
+        return items_below(x.v[1]) | items_below(x.v[2]) | batch;
     }
     void log_part(State &s, int c, u8 items)
     {
@@ -459,6 +475,7 @@ struct Model {
                 if (s.c[d].phase == STORE && (c < 0 || s.c[d].arrival < s.c[c].arrival)) c = d;
             Client &x = s.c[c];
             bool lazy = sc->program[c].kind == LAZY;
+            if (x.batch > 1) return wrong("a batch has what an undone run of its helper said");
             if (lazy && on(LAZY_BEHIND)) {
                 put_in_order(s, c);
                 publish(s, c, -1);
@@ -801,7 +818,7 @@ struct Model {
     void taken_back(int c)
     {
         const Client &x = now->c[c];
-        Op list[4];
+        Op list[WORK_OPS];
         bool passing = x.phase == WORK && x.pos == work_of(x, list);
         if (!passing || !on(PASS_UNCLAIMED))
             return step(name(c), "is taken back", [&](State &s) { s.kills--; undo(s, c, false, false); });
@@ -814,62 +831,7 @@ struct Model {
     }
 };
 
-#define W(page) {'w', page}
-#define R(page) {'r', page}
-/* Behind what manager 1 does: threads, a page never there; cuts, deaths, refusals, kills, evictions. */
-static const Scenario scenarios[] = {
-    {"one", "one client", 1, {{STRICT, {W(A0), W(Q)}}}, PLAIN, 1, 0, 1, 1, 1, 1, 1},
-    {"below", "a reader of both layers", 1,
-     {{STRICT, {W(A0), W(Q)}}, {STRICT, {R(S0), R(A0)}}}, PLAIN, 1, 0, 1, 1, 0, 0, 1},
-    {"beside", "a reader of two containers", 1,
-     {{STRICT, {W(A0), W(Q)}}, {STRICT, {R(A0), R(Q)}}}, PLAIN, 1, 0, 1, 1, 1, 1, 1},
-    {"writers", "two writers in opposite order", 1,
-     {{STRICT, {W(A0), W(A1)}}, {STRICT, {W(A1), W(A0)}}}, PLAIN, 1, 0, 1, 1, 0, 0, 0},
-    {"packed", "helpers that meet", 1,
-     {{STRICT, {W(A0)}}, {STRICT, {W(A1)}}}, PACKED, 1, 0, 1, 1, 1, 1, 0},
-    {"packed2", "helpers that meet, with two threads", 1,
-     {{STRICT, {W(A0)}}, {STRICT, {W(A1)}}, {STRICT, {R(S0), R(A1)}}}, PACKED, 2, 0, 1, 1, 1, 1, 0},
-    {"packed3", "helpers that meet, and clients below", 1,
-     {{STRICT, {W(A0), W(Q)}}, {STRICT, {W(A1), R(Q)}}, {STRICT, {R(A0), R(S1)}}}, PACKED,
-     1, 0, 0, 0, 0, 0, 0},
-    {"thread", "a commit that waits for a thread, which waits for its locks", 1,
-     {{STRICT, {W(A0)}}, {STRICT, {R(S0), W(A1)}}}, PLAIN, 1, 0, 0, 1, 0, 1, 0},
-    {"self", "a helper reads what its transaction wrote", 1,
-     {{STRICT, {W(A0), W(Q)}}, {STRICT, {W(Q)}}}, READS_Q, 1, 0, 1, 0, 0, 0, 0},
-    {"index", "a helper writes what its transaction read", 1,
-     {{STRICT, {R(Q), W(A0)}}, {STRICT, {R(S0), W(Q)}}}, WRITES_Q, 1, 0, 1, 0, 0, 0, 0},
-    {"evict", "pages go and come", 1,
-     {{STRICT, {W(A0)}}, {STRICT, {R(A0), W(A1)}}}, PLAIN, 1, 0, 0, 1, 0, 0, 2},
-    {"chain", "three layers", 2, {{STRICT, {W(B0), W(Q)}}}, PLAIN, 1, 0, 1, 1, 1, 1, 1},
-    {"chain2", "three layers, and a reader", 2,
-     {{STRICT, {W(B0), W(Q)}}, {STRICT, {R(A0), R(B0)}}}, PLAIN, 1, 0, 1, 1, 0, 0, 0},
-    {"chain3", "three layers, and waits for threads", 2,
-     {{STRICT, {W(B0), R(A1)}}, {STRICT, {R(S0), W(B1)}}}, PLAIN, 1, 0, 0, 1, 0, 1, 0},
-    {"chainp", "three layers, helpers that meet", 2,
-     {{STRICT, {W(B0)}}, {STRICT, {W(B1)}}}, PACKED, 1, 0, 0, 1, 1, 0, 0},
-    {"three", "three clients", 1,
-     {{STRICT, {W(A0), W(Q)}}, {STRICT, {R(Q), W(A1)}}, {STRICT, {R(S1), R(A0)}}}, PACKED,
-     1, 0, 1, 1, 0, 1, 0},
-    {"three2", "three clients, three layers", 2,
-     {{STRICT, {W(B0)}}, {STRICT, {W(B1), R(Q)}}, {STRICT, {R(B0), W(Q)}}}, PACKED,
-     1, 0, 0, 1, 1, 0, 0},
-    {"swept", "who commits had read a page that goes", 2,
-     {{STRICT, {R(B0), W(A1)}}, {STRICT, {W(B0)}}, {STRICT, {R(S1)}}}, PLAIN, 2, B1, 0, 1, 0, 0, 0},
-    {"snap", "a snapshot of all layers", 1,
-     {{STRICT, {W(A0), W(Q)}}, {SNAPSHOT, {R(S0), R(A0), R(Q)}}}, PLAIN, 1, 0, 1, 1, 0, 0, 1},
-    {"snap2", "a snapshot beside two commits", 1,
-     {{STRICT, {W(A0), W(Q)}}, {STRICT, {W(A0)}}, {SNAPSHOT, {R(Q), R(A0)}}}, PLAIN,
-     1, 0, 0, 1, 0, 0, 1},
-    {"snap3", "a snapshot through three layers", 2,
-     {{STRICT, {W(B0), W(Q)}}, {SNAPSHOT, {R(Q), R(B0)}}}, PLAIN, 1, 0, 0, 1, 0, 0, 1},
-    {"lazy", "a lazy commit, and a strict one that reads it", 1,
-     {{LAZY, {W(A0), W(Q)}}, {STRICT, {R(A0), W(A1)}}}, PLAIN, 1, 0, 1, 1, 1, 0, 0},
-    {"lazy2", "a lazy commit, and a reader below", 1,
-     {{LAZY, {W(A0)}}, {STRICT, {R(S0), W(Q)}}, {SNAPSHOT, {R(S0), R(A0)}}}, PLAIN,
-     1, 0, 1, 0, 0, 0, 1},
-    {"batch", "three commits in one log group, or two", 1,
-     {{STRICT, {W(A0)}}, {LAZY, {W(A1)}}, {STRICT, {W(Q)}}}, PLAIN, 2, 0, 1, 1, 0, 0, 0},
-};
+#include "stack_scenarios.h"
 
 int main(int argc, char **argv)
 {

@@ -111,7 +111,7 @@ static int commit(struct km_object *o, uint64_t view)
 
 /* ---- start ---- */
 
-/* All room is made here: `commit` makes no objects. */
+/* All room is made here: so it has an end. */
 static int set_up(void *mib)
 {
     root = ps_root(box);

@@ -21,9 +21,9 @@ static const struct wire_op *op_at(const uint8_t *bytes, uint64_t count, uint64_
     return op;
 }
 
+/* *ops: more by as many as there are. */
 static int count_ops(const uint8_t *bytes, uint64_t count, unsigned *ops)
 {
-    *ops = 0;
     for (uint64_t offset = 0; offset < count; ++*ops) {
         const struct wire_op *op = op_at(bytes, count, offset);
         if (!op) return -EINVAL;
@@ -160,13 +160,56 @@ static int parse_op(struct batch *b, uint64_t process, const struct wire_op *op)
     }
 }
 
-int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t count)
+static int parse_part(struct batch *b, uint64_t process, const uint8_t *bytes, uint64_t count)
 {
-    unsigned ops;
+    int r = 0;
+    for (uint64_t offset = 0; r == 0 && offset < count;) {
+        const struct wire_op *op = op_at(bytes, count, offset);
+        r = parse_op(b, process, op);
+        offset += op->op_bytes;
+    }
+    return r;
+}
+
+/* Who said so many of a batch's bytes: a client, then those that helped its commit. */
+static struct { uint64_t process, bytes; } parts[KD_VIEW_MAX + 1];
+static unsigned part_count;
+
+static void part_add(uint64_t process, uint64_t bytes)
+{
+    parts[part_count].process = process;
+    parts[part_count++].bytes = bytes;
+}
+
+bool batch_fetch(struct kd_message *m, uint64_t most)
+{
+    part_count = 0;
+    part_add(m->process, m->data_bytes);
+    for (unsigned h = 0; m->word[6] && h < KD_VIEW_MAX; h++) {
+        struct kd_diff d = {.view = h, .token = m->token, .flags = KD_DIFF_BATCH,
+                            .buffer = (uint8_t *)m->buffer + m->data_bytes,
+                            .buffer_bytes = most - m->data_bytes};
+        if (!(m->word[4 + h / 64] >> h % 64 & 1)) continue;
+        int r = (int)kd_txn_diff(&d);
+        if (r < 0) {
+            kd_txn_refuse(m->word[0], m->token, -r);
+            return false;
+        }
+        part_add(d.pages, d.buffer_bytes);
+        m->data_bytes += d.buffer_bytes;
+    }
+    return true;
+}
+
+int batch_parse(struct batch *b, const uint8_t *bytes)
+{
+    unsigned ops = 0;
+    uint64_t at = 0;
+    int r = 0;
     *b = (struct batch){0};
-    if (count == 0) return 0;
-    int r = count_ops(bytes, count, &ops);
-    if (r < 0) return r;
+    for (unsigned i = 0; r == 0 && i < part_count; at += parts[i++].bytes)
+        r = count_ops(bytes + at, parts[i].bytes, &ops);
+    if (r < 0 || ops == 0) return r;
     b->memory = malloc(ops * (sizeof(*b->ops) + sizeof(*b->freed) + sizeof(*b->rooms) +
                               sizeof(*b->changes)));
     if (!b->memory) return -ENOMEM;
@@ -174,11 +217,8 @@ int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t c
     b->freed = (void *)(b->ops + ops);
     b->rooms = (void *)(b->freed + ops);
     b->changes = (void *)(b->rooms + ops);
-    for (uint64_t offset = 0; r == 0 && offset < count;) {
-        const struct wire_op *op = op_at(bytes, count, offset);
-        r = parse_op(b, process, op);
-        offset += op->op_bytes;
-    }
+    for (unsigned i = 0; r == 0 && i < part_count; bytes += parts[i++].bytes)
+        r = parse_part(b, parts[i].process, bytes, parts[i].bytes);
     if (r < 0) batch_release(b);
     return r;
 }

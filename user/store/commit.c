@@ -47,7 +47,6 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
         next += sizeof(*run) + ((run->bytes + 7u) & ~7u);
     }
     *at = next;
-
     if (index_lock_page(first->cookie)) return 0; /* its bytes mean nothing */
     uint64_t id, page;
     int r = cookie_page(first->cookie, first->page, &id, &page);
@@ -223,7 +222,7 @@ static int group_add(struct group *g, const struct kd_message *m)
     unsigned names = g->name_count, freed = g->freed_count;
     uint64_t layout = g->layout;
     uint64_t bytes = m->word[1] * CREDIT_BYTES + 2 * m->data_bytes;
-    int r = batch_parse(&b, m->process, m->buffer, m->data_bytes);
+    int r = batch_parse(&b, m->buffer);
     if (r < 0) return r;
     if (g->changes + b.change_count) r = index_room(g, bytes);
     if (r < 0) {
@@ -348,8 +347,8 @@ static long next_commit(long timeout_ms)
     long r = kd_receive(server.commit_port, &pending, timeout_ms);
     if (r < 0) return r;
     if (pending.kind == (uint32_t)KD_MSG_COMMIT) {
-        has_pending = true;
-        return 0;
+        has_pending = batch_fetch(&pending, KD_DATA_MAX);
+        return has_pending ? 0 : -EINTR;
     }
     if (pending.kind == (uint32_t)KD_MSG_NOTIFY) {
         idle_due |= pending.word[0] & NOTICE_OWN;
@@ -395,6 +394,7 @@ static enum taken take_pending(struct group *g, int *tries)
     if (r < 0) {
         if (r == -ENOBUFS || r == -EFBIG) r = -E2BIG;
         if (r == -EAGAIN) r = -ENOSPC;
+        if (r == -EACCES && pending.word[6]) r = -ECANCELED; /* a helper's process has gone */
         kd_txn_refuse(pending.word[0], pending.token, -r);
         server.refused++;
     }

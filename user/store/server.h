@@ -290,9 +290,12 @@ struct batch {
     unsigned change_count;
     void *memory;
 };
-/* Lock held. Fills *b from hostile bytes, or -EINVAL, -ENOENT, -EACCES, -EEXIST, -E2BIG,
- * -ENOMEM. */
-int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t count);
+/* What views say that helped a COMMIT comes behind the batch in its buffer of so many bytes, which
+ * has more data_bytes then. False: they are too many, and it is refused. By the committer. */
+bool batch_fetch(struct kd_message *m, uint64_t most);
+/* Lock held. Fills *b from hostile bytes, those of the COMMIT fetched last, each operation as its
+ * own process may say it; or -EINVAL, -ENOENT, -EACCES, -EEXIST, -E2BIG, -ENOMEM. */
+int batch_parse(struct batch *b, const uint8_t *bytes);
 bool batch_frees(const struct batch *b, uint64_t container, uint64_t page);
 void batch_release(struct batch *b);
 

@@ -357,8 +357,8 @@ enum kd_message_kind {
     /* notice: cookie; one has ended that used what is called back (KD_PAGE_RECALLED) */
     KD_MSG_RECALLED,
     /* view, copies, spilled copies, kd_commit.flags, views that helped it (a mask: low, high), told
-     * by KD_TXN_DIFF with the same token; data: the batch; process; token: publish or refuse (a
-     * stacked manager: KD_HELPER or refuse) */
+     * by KD_TXN_DIFF with the same token, bytes of their batches (KD_DIFF_BATCH); data: the batch;
+     * process; token: publish or refuse (a stacked manager: KD_HELPER or refuse) */
     KD_MSG_COMMIT,
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
     KD_MSG_VIEW_GONE,   /* notice: view, 1 if it died, ended reason; process (an abort or an end) */
@@ -515,6 +515,9 @@ struct kd_diff {
 };
 /* Whole pages, each copy once until KD_TXN_SPILLED; the cursor says only by ~0 that it was all. */
 enum { KD_DIFF_SPILL = 1 };
+/* Instead of changes: the batch of a view that helped, to the base alone; pages: its process.
+ * -E2BIG: the buffer is too small; -EINVAL: it did not help, or the caller is not the base */
+enum { KD_DIFF_BATCH = 2 };
 struct kd_changes {
     uint64_t address;                          /* of the page */
     /* bit w % 64 of [w / 64]: word w differs from the committed version; all, where that is not

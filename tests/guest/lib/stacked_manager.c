@@ -82,7 +82,8 @@ static void serve_stacked_commit(struct stacked *s, const struct kd_message *m)
 {
     static __thread struct work *w;
     if (!w) w = malloc(sizeof *w);
-    s->helpers = m->word[4] | m->word[5];
+    s->helpers = m->word[4];
+    s->helpers_high = m->word[5];
     __atomic_fetch_add(&s->commits, 1, __ATOMIC_SEQ_CST);
     w->s = s;
     w->m = m;

@@ -17,7 +17,7 @@ struct stacked {
     int (*beside)(struct stacked *s, uint64_t view);
     volatile bool blind;                /* it looks at no changes, and keeps none */
     volatile long commits, outcome;     /* received; of the last helper */
-    volatile uint64_t helpers;          /* views that came with the last COMMIT */
+    volatile uint64_t helpers, helpers_high; /* views that came with the last COMMIT */
 };
 
 /* Makes the object over these managers' ports, for `pages` pages kept from `below` on, and starts

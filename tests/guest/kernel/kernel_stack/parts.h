@@ -31,6 +31,9 @@ bool is_now(uint64_t base, uint64_t page, uint64_t value, uint64_t q);
 /* Word i of page p as the base has it at home. */
 uint64_t at_home(uint64_t page, unsigned i);
 
+/* The base looks at batches of helpers. False: it shall serve the message itself. */
+bool batches_look(struct kd_message *m);
+
 void part_rules(void);                  /* rules.c */
 void part_own(void);
 void part_supply(void);
@@ -38,6 +41,6 @@ void part_deadlocks(void);              /* waits.c */
 void part_stalls(void);
 void part_deaths(void);                 /* ends.c */
 void part_base_dies(void);
-enum { RULES = 11, OWN = 7, SUPPLY = 2, DEADLOCKS = 6, STALLS = 3, DEATHS = 10, BASE_DIES = 4 };
+enum { RULES = 13, OWN = 7, SUPPLY = 2, DEADLOCKS = 6, STALLS = 3, DEATHS = 10, BASE_DIES = 4 };
 
 #endif

@@ -161,6 +161,86 @@ static void second(void)
     tap_ok(e == 0 && is_now(upper.base, 2, 78, 7), "and what comes next does not notice (%d)", e);
 }
 
+/* ---- what helpers say to the base ---- */
+
+static const char said[5000] = "helper";
+static struct { long whole, small, client, between; uint64_t bytes, pid; } looked;
+
+static long batch_of(uint64_t view, uint64_t token, void *to, uint64_t *bytes, uint64_t *pid)
+{
+    struct kd_diff d = {.view = view, .token = token, .flags = KD_DIFF_BATCH, .buffer = to,
+                        .buffer_bytes = *bytes};
+    long e = kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
+    *bytes = d.buffer_bytes;
+    *pid = d.pages;
+    return e;
+}
+
+static unsigned first_of(uint64_t low, uint64_t high)
+{
+    return (unsigned)(low ? __builtin_ctzll(low) : 64 + (high ? __builtin_ctzll(high) : 0));
+}
+
+bool batches_look(struct kd_message *m)
+{
+    static char bytes[8192];
+    uint64_t some = sizeof bytes, few = 4999, pid;
+    if (m->kind != (uint32_t)KD_MSG_COMMIT || !m->word[6]) return false;
+    unsigned h = first_of(m->word[4], m->word[5]);
+    for (; h < KD_VIEW_MAX && some != m->word[6]; h++) {
+        some = sizeof bytes;
+        if (m->word[4 + h / 64] >> h % 64 & 1)
+            looked.whole = batch_of(h, m->token, bytes, &some, &looked.pid);
+    }
+    looked.whole = looked.whole ? looked.whole : memcmp(bytes, said, sizeof said);
+    looked.bytes = some;
+    looked.small = batch_of(h - 1, m->token, bytes, &few, &pid);
+    looked.client = batch_of(m->word[0], m->token, bytes, &some, &pid);
+    return false;
+}
+
+/* It passes on with a batch, by itself. */
+static int says(struct stacked *s, uint64_t view)
+{
+    struct kd_commit k = {.port = -1, .batch = said, .batch_bytes = sizeof said};
+    (void)s, (void)view;
+    return (int)kd_call3(KD_TXN_COMMIT, (long)&k, 0, 0) ? -EPROTO : 0;
+}
+
+/* A manager between asks for what one above it says. */
+static int asks(struct stacked *s, uint64_t view)
+{
+    char byte;
+    uint64_t one = 1, pid;
+    (void)view;
+    looked.between = batch_of(first_of(s->helpers, s->helpers_high), mine->begin.locked, &byte,
+                              &one, &pid);
+    return 0;
+}
+
+static void batches(void)
+{
+    upper.beside = says;
+    int e = commit_both(upper.base, 2, 90, 7);
+    upper.beside = NULL;
+    tap_ok(e == 0 && looked.whole == 0 && looked.bytes == sizeof said &&
+               looked.pid == (uint64_t)getpid() && looked.small == -E2BIG &&
+               looked.client == -EINVAL && is_now(upper.base, 2, 90, 7),
+           "the base reads a helper's batch, whole (%d, %ld, %ld, %ld)", e, looked.whole,
+           looked.small, looked.client);
+    memset(&looked, 0xff, sizeof looked);
+    top.beside = says;
+    upper.beside = asks;
+    e = commit_both(top.base, 1, 4321, 7);
+    top.beside = upper.beside = NULL;
+    tap_ok(e == 0 && looked.between == -EINVAL && looked.whole == 0 &&
+               is_now(top.base, 1, 4321, 7),
+           "a manager between does not (%d, %ld, %ld)", e, looked.between, looked.whole);
+    e = commit_both(upper.base, 2, 78, 7);
+    e = e ? e : commit_both(top.base, 1, 1234, 7);
+    if (e) printf("# %d\n", e);
+}
+
 static int refuses(struct stacked *s, uint64_t view) { return (void)s, (void)view, -EDOM; }
 
 void part_rules(void)
@@ -169,6 +249,7 @@ void part_rules(void)
     enlisting();
     helpers();
     second();
+    batches();
     upper.beside = refuses;
     int e = commit_both(upper.base, 2, 1, 1);
     tap_ok(e == -EDOM && is_now(upper.base, 2, 78, 7), "a manager refuses: all is as before (%d)",
