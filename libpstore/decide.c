@@ -36,18 +36,18 @@ int ps_decide(ps_container *c, int who)
 /* The answer in q as a message. */
 static struct kd_message answer_of(const struct ps_question *q)
 {
-    int failed = q->answer < 0, all = q->answer == PS_GRANT_ALL;
+    int all = q->answer == PS_GRANT_ALL;
+    int error = q->answer == PS_LATER ? EAGAIN : q->answer < 0 ? -q->answer : 0;
     uint64_t rights = q->write || all ? KD_READ | KD_WRITE : KD_READ;
-    uint64_t what = failed ? WIRE_DECIDE_FAIL : WIRE_DECIDE_GRANT;
+    uint64_t what = error ? WIRE_DECIDE_FAIL : WIRE_DECIDE_GRANT;
     return (struct kd_message){.word = {0, what, (uintptr_t)q->page, 1,
-                                        failed ? (uint64_t)-q->answer : rights,
-                                        all ? 0 : q->number}};
+                                        error ? (uint64_t)error : rights, all ? 0 : q->number}};
 }
 
 int ps_decide_next(ps_container *c, struct ps_question *q)
 {
     struct kd_message m = {.word = {0, WIRE_DECIDE_NEXT}};
-    if (q->answer != PS_LATER && q->kind == PS_ASKED) {
+    if (q->number && q->kind == PS_ASKED) {
         m = answer_of(q);
         m.word[1] |= WIRE_DECIDE_AND_NEXT;
     }
@@ -64,7 +64,7 @@ int ps_decide_next(ps_container *c, struct ps_question *q)
 int ps_decide_answer(ps_container *c, const struct ps_question *q)
 {
     struct kd_message m = answer_of(q);
-    return q->answer == PS_LATER || q->kind != PS_ASKED ? -EINVAL : decide_call(c, &m);
+    return q->kind != PS_ASKED ? -EINVAL : decide_call(c, &m);
 }
 
 int ps_decide_grant(ps_container *c, const void *page, uint64_t pages, int write)

@@ -32,17 +32,21 @@ int ps_decide(ps_container *c, int who);
 enum { PS_ASKED, PS_RECALLED };               /* kind */
 enum { PS_LATER, PS_GRANT, PS_GRANT_ALL };    /* answer; or -errno, with which the touch fails */
 struct ps_question {
-    int kind;           /* PS_RECALLED: a user has ended of what was called back */
+    /* PS_RECALLED: a user has ended of what was called back; or a touch asks no more (its time is
+     * up, it is killed, it aborts): look again at all that is kept */
+    int kind;
     int write;          /* else: it wants to store */
     int answer;         /* for the next call; PS_LATER: ps_decide_answer comes some time */
     void *page;         /* its first byte, in the container */
     uint64_t view;      /* who asks: a number below 128 */
     uint64_t number;    /* of the question */
 };
-/* Answers *q, and waits for the next one; a fresh q has PS_LATER. For one thread at a time: -EINTR
- * tells an earlier one that it was replaced; -ECANCELED, -EPERM: ps_decide says otherwise. */
+/* Answers *q, and waits for the next one; a fresh q is 0. For one thread at a time: -EINTR
+ * tells an earlier one that it was replaced; -ECANCELED, -EPERM: ps_decide says otherwise. Who
+ * keeps a question for later does that before this call: if nobody asks it any more, PS_RECALLED
+ * tells it, now or when it happens. */
 int ps_decide_next(ps_container *c, struct ps_question *q);
-/* q->answer now, from any thread; -ESRCH: nobody waits for it any more. */
+/* q->answer now, from any thread; -ESRCH: nobody asks it any more. With PS_LATER: 0: it stands. */
 int ps_decide_answer(ps_container *c, const struct ps_question *q);
 /* Rights to pages from `page` on, for all: the kernel asks for none until they are called back.
  * write 0: to read only. */

@@ -44,7 +44,9 @@ struct km_request {                           /* answer each exactly once, from 
 struct km_ops {
     void (*page)(struct km_request *r);       /* not resident [zero fill] */
     void (*lock)(struct km_request *r);       /* resident, but a right is wanted [grant] */
-    void (*recalled)(struct km_object *o);    /* km_recall: a user has ended; call again */
+    /* km_recall: a user has ended; call again. Or a request of `lock` that you kept is wanted no
+     * more (its client's time is up, it is killed, it aborts): km_fail with EAGAIN says which. */
+    void (*recalled)(struct km_object *o);
     /* Frames are wanted back, those of these dirty pages first: km_read or km_write_home each, then
      * km_cleaned [they stay in memory]. */
     void (*clean)(struct km_object *o, const uint64_t *pages, unsigned count);
@@ -111,7 +113,10 @@ int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t cou
 int km_zero(struct km_request *r);            /* all pages that were asked for */
 /* Of `lock`: the right, for this touch alone. -ESRCH: nobody waits for it any more. */
 int km_grant(struct km_request *r);
-int km_fail(struct km_request *r, int error); /* the client's thread gets the error */
+/* The client's thread gets the error, positive or negative; -ESRCH: who asked waits no more. EAGAIN
+ * ends nothing, the client waits on. Who keeps a request of `lock` for later does that first, and
+ * then calls this with EAGAIN: -ESRCH: forget it; 0: if its client goes, `recalled` is called. */
+int km_fail(struct km_request *r, int error);
 
 /* ---- pages, unasked, at any time ----
  * Each version of a page has a number, its *csn*: 0 when it was supplied, the commit's number when

@@ -114,11 +114,14 @@ enum wire_decide {
                          * another program decides */
     WIRE_DECIDE_NEXT,   /* -> when there is one, a question: word0 WIRE_ASKED, word1 address of the
                          * page, word2 KD_READ or KD_WRITE, word3 view, word4 its number; or word0
-                         * WIRE_RECALLED: a user has ended of what was called back. -EINTR:
+                         * WIRE_RECALLED: a user has ended of what was called back, or somebody
+                         * asks no more. -EINTR:
                          * the program has called once more; -ECANCELED: it decides no more */
     WIRE_DECIDE_GRANT,  /* word2 address, word3 pages, word4 rights, word5 the question's number, or
                          * 0: for all. -ESRCH: nobody waits for it any more */
-    WIRE_DECIDE_FAIL,   /* word2 address, word4 errno, word5 number */
+    WIRE_DECIDE_FAIL,   /* word2 address, word4 errno, word5 number. -ESRCH: nobody asks it any
+                         * more. EAGAIN: no answer yet; with WIRE_DECIDE_AND_NEXT, if nobody asks,
+                         * WIRE_RECALLED is next */
     WIRE_DECIDE_RECALL, /* word2 address, word3 pages, word4 what is not called back (KD_READ, 0),
                          * KD_RECALL_DROP -> word0 how many of them are used still, word1 and word2
                          * by which views */

@@ -234,8 +234,7 @@ static bool port_serves(struct port *p, uint32_t flags)
     lock_acquire(&p->lock);
     p->serves |= (flags & KD_OBJECT_TRANSACTIONAL) != 0;
     lock_release(&p->lock);
-    return !(flags & (KD_OBJECT_NOTICES | KD_OBJECT_SPILLS)) ||
-           port_hears(p);
+    return !(flags & (KD_OBJECT_NOTICES | KD_OBJECT_SPILLS)) || port_hears(p);
 }
 
 long kd_object_create(const uint64_t a[6])

@@ -105,6 +105,8 @@ int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned ac
         page_wait_over(w);
         if (unseen)
             waits_end(l, slot, 0, 0, w->number); /* nobody saw the request: others ask again */
+        else
+            port_post(o->port, &o->recalled.item); /* RE4 */
     }
     lock_release(&l->lock);
     return e == -EINTR ? -EAGAIN : e;
@@ -137,9 +139,7 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
     uint64_t vain = evict_vain();
     struct page_wait w;
     page_wait_init(&w, NULL);
-    if (!v)
-        v = view_plain(process);
-    if (!v)
+    if (!v && !(v = view_plain(process)))
         return -ENOMEM;
     for (;;) {
         if (thread_this()->killed)
@@ -341,10 +341,13 @@ static int error_for_client(int error)
 struct answer { unsigned what; uint32_t number; bool found; };
 static void page_fail(struct leaf *l, unsigned slot, void *arg)
 {
-    const struct answer *a = arg;
+    struct answer *a = arg;
     page_drop_filling(l, &l->pages[slot]);
-    if (a->what != EAGAIN) /* the manager tries again: threads that wait go on waiting */
-        waits_end(l, slot, -error_for_client((int)a->what), 0, a->number);
+    if (a->what != EAGAIN)
+        a->found |= waits_end(l, slot, -error_for_client((int)a->what), 0, a->number);
+    else /* the manager tries again: threads that wait go on waiting */
+        list_each(const struct page_wait, w, &l->waits, link)
+            a->found |= !w->done && w->slot == slot && w->number == a->number;
 }
 
 /* page_grant gives rights to a page that is here. */
@@ -510,7 +513,8 @@ OBJECT_CALL(kd_object_read, 0)
 OBJECT_CALL(kd_object_fail, 0)
 {
     struct answer answer = {(unsigned)a[3], (uint32_t)a[4], false};
-    return answer.what - 1 >= 4095 ? -EINVAL : pages_for(o, a[1], a[2], page_fail, &answer);
+    long e = answer.what - 1 >= 4095 ? -EINVAL : pages_for(o, a[1], a[2], page_fail, &answer);
+    return e ? e : answer.number && !answer.found ? -ESRCH : 0;
 }
 
 /* kd_object_grant answers the question of that number and no other: who asked may have gone, or may

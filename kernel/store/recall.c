@@ -6,6 +6,7 @@
  * RE2  A view that uses such a page is in `users` of its object, noted in the section that saw it
  *      (as OWED is), until its end.
  * RE3  Who was given a right and has not used it yet counts as a user: a recall never comes first.
+ * RE4  That nobody asks any more what a manager has received is told behind it, too (page.c).
  *
  * Locks: leaf, view, graph.
  */
@@ -120,9 +121,7 @@ OBJECT_CALL(kd_object_recall, 0)
     if (!range_ok(o, a[1], a[2]) || (a[3] & ~(uint64_t)KD_RECALL_DROP && a[3] != KD_READ))
         return -EINVAL;
     leaves_in(o, a[1], a[1] + a[2], leaf_recall, &r);
-    if (a[4] && copy_to_user(a[4], &r.users, sizeof r.users))
-        return -EFAULT;
-    return (long)r.used;
+    return a[4] && copy_to_user(a[4], &r.users, sizeof r.users) ? -EFAULT : (long)r.used;
 }
 
 /* user_gone takes the view out of an object's users, and tells the manager, last one or not. */

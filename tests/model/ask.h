@@ -7,6 +7,11 @@
  * ends tell the manager, which calls back again. With the page's right a writer elsewhere
  * (`remotes`) changes the page.
  *
+ * A manager with an order (`order`) keeps what it was asked, and answers the first question of a
+ * page when its turn has come, which it never does for who has gone. A thread of its receives,
+ * keeps, and looks then whether the question stands; another one hears RECALLED, and looks at all
+ * that is kept.
+ *
  * What is only for the properties: `allowed`, what the manager said yes to in this transaction;
  * `given`, what it gave for the touch;
  * `site`, what it gave for all and did not get back; `back`, what it got back from every view;
@@ -65,6 +70,13 @@ struct Ask : Lock {
         return false;
     }
     void ask_ends(View &n) { n.asked = n.askpage1 = n.askaccess = n.word = n.given = 0; }
+    void hand_ends(View &n) { n.handnum = n.handpage = n.handaccess = n.place = n.look = 0; }
+    void asks_no_more(State &s, int v)
+    { /* page_request: its manager has received the question, and has not answered */
+        View &n = s.v[v];
+        if (sc.order && n.asked == RECEIVED && !on(BUG_ASK_GONE)) s.p[n.askpage1 - 1].told = 1;
+        ask_ends(n);
+    }
     void ask_sleeps(int v)
     {
         const View &V = cur->v[v];
@@ -74,14 +86,14 @@ struct Ask : Lock {
             step(true, V.doom ? "asks no more, doomed" : "is refused", v, V.page, [&](State &s) {
                 View &n = s.v[v];
                 if (!n.doom) n.doom = V.asked == REFUSES ? REFUSED : MANAGER_DEAD;
-                ask_ends(n);
+                asks_no_more(s, v);
                 n.pc = FAULT;
             });
         else if (cur->timeouts)
             step(false, "asks no more, its time is up", v, V.page, [&](State &s) {
                 s.timeouts--;
                 s.v[v].doom = REFUSED;
-                ask_ends(s.v[v]);
+                asks_no_more(s, v);
                 s.v[v].pc = FAULT;
             });
     }
@@ -100,6 +112,7 @@ struct Ask : Lock {
                 n.handaccess = n.askaccess;
             });
         if (!V.handnum || cur->p[V.handpage].lock) return;
+        if (sc.order && !in_order(v)) return;
         if (sc.asks & ONE)
             step(true, "the manager gives the right for this touch", v, V.handpage,
                  [&](State &s) { give(s, v, ONE); });
@@ -111,8 +124,47 @@ struct Ask : Lock {
                 View &n = s.v[v];
                 s.refusals--;
                 if (open(n, n)) n.asked = REFUSES;
-                n.handnum = n.handpage = n.handaccess = 0;
+                hand_ends(n);
             });
+    }
+    /* What the manager does with its order; true: it answers this one now. */
+    bool in_order(int v)
+    {
+        const View &V = cur->v[v];
+        bool first = true, stands = open(V, V);
+        if (V.look)
+            step(true, "the manager looks whether the question stands", v, V.handpage,
+                 [&](State &s) {
+                     s.v[v].look = 0;
+                     if (!stands) hand_ends(s.v[v]);
+                 });
+        if (!V.place)
+            step(true, "the manager keeps the question", v, V.handpage, [&](State &s) {
+                View &n = s.v[v];
+                for (int u = 0; u < views; u++)
+                    if (s.v[u].place > n.place) n.place = s.v[u].place;
+                n.place++;
+                n.look = !on(TEXT_KEPT_UNSEEN);
+            });
+        for (int u = 0; u < views; u++) {
+            const View &o = cur->v[u];
+            first &= !o.place || o.handpage != V.handpage || o.place >= V.place;
+        }
+        return V.place && !V.look && first && stands;
+    }
+    void hears(State &s, int p)
+    {
+        s.p[p].told = 0;
+        for (int v = 0; v < views; v++)
+            if (s.v[v].place && s.v[v].handpage == p && !open(s.v[v], s.v[v])) hand_ends(s.v[v]);
+    }
+    void order_holds(State &s)
+    {
+        for (int v = 0; v < views && sc.order && !s.dead; v++) {
+            const View &n = s.v[v];
+            if (n.place && !n.look && !open(n, n) && !s.p[n.handpage].told)
+                fail("(16) the manager keeps a question that nobody asks any more");
+        }
     }
     /* Does the view wait for the question that the manager has in hand of `of`? */
     bool open(const View &n, const View &of) const
@@ -143,7 +195,7 @@ struct Ask : Lock {
             g.recalled &= ~rights;
             g.site |= rights;
         }
-        n.handnum = n.handpage = n.handaccess = 0;
+        hand_ends(n);
     }
     void asks_over(State &s, int v)
     { /* view_idle */
@@ -183,7 +235,10 @@ struct Ask : Lock {
         for (int p = 0; p < sc.pages && !r.pc && !S.dead; p++) {
             const Page &g = S.p[p];
             if (g.lock) continue;
-            if (g.told && g.recalled)
+            if (g.told && sc.order)
+                step(true, "RECALLED: the manager looks at what it keeps", -1, p,
+                     [&](State &s) { hears(s, p); });
+            else if (g.told && g.recalled)
                 step(true, "RECALLED: the manager calls back again", -1, p, [&](State &s) {
                     recall_begins(s, p, g.recalled, true);
                 });
@@ -290,6 +345,7 @@ struct Ask : Lock {
     }
     void rights_hold(State &s) override
     { /* (14) What the manager got back no view has. */
+        order_holds(s);
         for (int p = 0; p < sc.pages && sc.asks && !s.dead; p++) {
             const Page &g = s.p[p];
             for (int v = 0; v < views; v++) {

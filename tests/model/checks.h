@@ -23,6 +23,7 @@ struct Scenario {
     int evictions = 0, kills = 0, deaths = 0, refusals = 0, credits = 0, stales = 0, flushfails = 0,
         spills = 0, timeouts = 0, suspends = 0 /* views 0 and 1 are one thread's */, bound = 3,
         forgets = 0, asks = 0 /* rights are given for one touch (1), for all (2), either way (3) */,
+        order = 0 /* its manager answers one question of a page behind the other */,
         recalls = 0, remotes = 0 /* commits of a writer elsewhere */,
         destroys = 0 /* the object of page 0 is; commits are told in two calls of KD_TXN_DIFF */;
     std::vector<int> cpu = {0, 1, 0, 1};

@@ -162,6 +162,15 @@ static std::vector<Scenario> scenarios()
         s.timeouts = 2;
     }
     {
+        auto &s = add("ask5", "a manager that keeps questions in an order, and who asked may go",
+                      { { "r0w0" }, { "w0" } });
+        s.asks = s.pages = s.timeouts = s.kills = s.order = 1;
+    }
+    {
+        auto &s = add("ask6", "the same, three clients", { { "w0" }, { "r0" }, { "w0" } });
+        s.asks = s.pages = s.timeouts = s.order = 1;
+    }
+    {
         auto &s = add("recall", "rights for all, called back while they are used",
                       { { "r0w0", "r0" }, { "r0" } });
         s.asks = 2;

@@ -564,7 +564,7 @@ struct Model : Commit {
                     memset(s.group, 0, NV);
                     lock_wake(s); /* container_lock_dead */
                     for (int v = 0; v < views; v++) {
-                        s.v[v].handnum = s.v[v].handpage = s.v[v].handaccess = 0;
+                        hand_ends(s.v[v]);
                         if (s.v[v].pc != ASKWAIT) doom_for_death(s, v, MANAGER_DEAD);
                         else s.v[v].woken = !on(BUG_ASK_DEAD); /* waits_end */
                         if (s.v[v].state == COMMITTING &&

@@ -68,6 +68,8 @@
     X(BUG_ASK_FAST, "the next fault near by does not ask") \
     X(BUG_ASK_GROUP, "a group grant maps neighbours that nobody asked for") \
     X(BUG_ASK_DEAD, "who asks is not woken when the object dies") \
+    X(BUG_ASK_GONE, "who asks no more, of what its manager has received, tells nobody") \
+    X(TEXT_KEPT_UNSEEN, "a manager keeps a question, and does not look behind that if it stands") \
     X(TEXT_RECALL_LATE, \
       "who uses a page that is called back is noted at the call's end, not where it was seen") \
     X(BUG_RECALL_OPEN, "a page that is called back stays open to newcomers") \

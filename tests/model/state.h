@@ -64,7 +64,7 @@ struct View {
     u8 state, pc, number, op, doom, owed, ticket, wantx, waits, woken, page, want, upgrade, cand,
         block, shoot, cpu, snap1, lastsnap1, stale, credits, answer, aborts, killed, expired, clock,
         rmw, epoch, copying1, untouched, late, then, asked, askpage1, askaccess, asknum, handnum,
-        handpage, handaccess, word, given, closed, exclusive,
+        handpage, handaccess, place, look /* ask.h: order */, word, given, closed, exclusive,
         told /* pages whose copies the manager was told, to spill */,
         cursor, logged /* of KD_TXN_DIFF: places in the list; pages that were told */,
         left; /* a snapshot that looked for its versions and leaves the list later */

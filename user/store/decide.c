@@ -22,7 +22,7 @@ enum { ASKED_MAX = 1024, RW = KD_READ | KD_WRITE }; /* ASKED_MAX: the kernel has
 struct asked { uint64_t cookie, page, access, view, number; };
 struct deciding {
     uint64_t process, token;            /* token: its call that waits for the next; or 0 */
-    bool recalled;                      /* a user of what was called back has ended */
+    bool recalled;                      /* a user has ended, or one who asked has gone */
     unsigned first, count;
     struct asked asked[ASKED_MAX];
 };
@@ -204,8 +204,12 @@ static int decision_act(const struct container *c, const struct kd_message *m,
         if (m->word[4] != KD_READ && m->word[4] != RW) return -EINVAL;
         return (int)kd_object_grant(object, page, m->word[3], (unsigned)m->word[4], m->word[5]);
     case WIRE_DECIDE_FAIL:
-        if (!m->word[5] || m->word[4] == EAGAIN) return -EINVAL; /* EAGAIN: nobody hears */
-        return (int)kd_object_refuse(object, page, (int)m->word[4], m->word[5]);
+        if (!m->word[5]) return -EINVAL;
+        r = (int)kd_object_refuse(object, page, (int)m->word[4], m->word[5]);
+        /* it is kept behind its asker's end: RECALLED may have been told before */
+        if (r == -ESRCH && m->word[4] == EAGAIN && m->word[1] & WIRE_DECIDE_AND_NEXT)
+            c->deciding->recalled = true;
+        return r;
     case WIRE_DECIDE_RECALL: return recall_say(m, object, page, reply);
     default: return -EINVAL;
     }

@@ -105,22 +105,26 @@
     X(1043, KD_SPACE_DETACH, kd_space_detach) \
     /* (struct kd_supply *) */ \
     X(1044, KD_OBJECT_SUPPLY, kd_object_supply) \
-    /* (object, page, count, error, number or 0): what was read is dropped; waiting faults get the
-     * error, or only who asked the question of that number, and others ask anew; EAGAIN: they wait
-     * on, the manager tries again */ \
+    /* (object, page, count, error, number or 0): what was read of the pages is dropped, and faults
+     * that wait for them get the error, 1 to 4095 (EINTR, ENXIO, ECANCELED: as EIO): all, or who
+     * asked the question of that number (-ESRCH: nobody asks it any more), and then others ask
+     * anew. EAGAIN: nobody is told, they wait on, and are answered later; with a number that looks
+     * whether the question still stands */ \
     X(1045, KD_OBJECT_FAIL, kd_object_fail) \
     /* (object, page, count, to, uint64_t users[2] or 0): calls rights back, but for `to`, KD_READ
      * or 0; with KD_RECALL_DROP clean pages leave memory. How many pages are still used, and by
-     * which views: newcomers ask; RECALLED comes when the last of the object's users has ended, and
-     * then to call them back again says 0 */ \
+     * which views: newcomers ask; RECALLED comes when one of the object's users has ended, and
+     * then they are to be called back again, until that says 0 */ \
     X(1046, KD_OBJECT_RECALL, kd_object_recall) \
     /* (object, page, count, uint8_t *bits, 0 or KD_INFO_USES): KD_PAGE_* of each page */ \
     X(1047, KD_OBJECT_INFO, kd_object_info) \
     /* (object, page, csn): home again; -ESTALE if a newer version exists. KD_CSN_ANY: nobody
      * wants the page any more, whichever it is */ \
     X(1048, KD_OBJECT_CLEANED, kd_object_cleaned) \
-    /* (object, page, count, rights, number or 0): rights to pages that are in memory: for all, or
-     * only for the touch that asked the question of that number (-ESRCH: nobody waits for it) */ \
+    /* (object, page, count, rights, number or 0): rights to pages that are in memory, KD_READ or
+     * KD_READ | KD_WRITE: for all, or only for the touch that asked the question of that number
+     * (-ESRCH: nobody asks it any more). 0, and any rights to a page that is away by now: none, but
+     * who waits looks again, and asks by another number if it still lacks a right */ \
     X(1049, KD_OBJECT_GRANT, kd_object_grant) \
     /* (object, page, count, on): those that are in memory stay there; how many. -ENOMEM: no more
      * of them may */ \
@@ -354,7 +358,9 @@ enum kd_message_kind {
      * access: no neighbours, touches are random. KD_PAGE_HERE: it is in memory; grant the right, or
      * fail */
     KD_MSG_PAGE,
-    /* notice: cookie; one has ended that used what is called back (KD_PAGE_RECALLED) */
+    /* notice: cookie; one has ended that used what is called back (KD_PAGE_RECALLED); or nobody
+     * asks any more what a PAGE of that object asked (its time is up, it is killed, it aborts): who
+     * keeps questions looks which (KD_OBJECT_FAIL with EAGAIN) */
     KD_MSG_RECALLED,
     /* view, copies, spilled copies, kd_commit.flags, views that helped it (a mask: low, high), told
      * by KD_TXN_DIFF with the same token, bytes of their batches (KD_DIFF_BATCH); data: the batch;

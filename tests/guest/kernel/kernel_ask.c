@@ -12,7 +12,7 @@ enum { PAGES = 64, SHORT_MS = 60, LONG_MS = 20000, LOST_MS = 2000, KEPT_MAX = 4,
 #include "own_manager.h"
 #include <sched.h>
 
-static volatile long asked, asked_access;
+static volatile long asked, asked_access, told;
 static volatile int less;           /* than a store asks for is given next */
 static volatile int keep;           /* answers, for the test to give */
 static struct kd_message kept[KEPT_MAX];
@@ -30,8 +30,18 @@ static long answer(const struct kd_message *m, int error)
                     0);
 }
 
+/* Does somebody still ask it? */
+static long stands(const struct kd_message *m)
+{
+    return kd_call6(KD_OBJECT_FAIL, object, (long)m->word[1], 1, EAGAIN, (long)m->word[6], 0);
+}
+
 static bool asked_for(struct kd_message *m)
 {
+    if (m->kind == (uint32_t)KD_MSG_RECALLED) {
+        told++;
+        return true;
+    }
     if (m->kind != (uint32_t)KD_MSG_PAGE || !(m->word[3] & KD_PAGE_HERE))
         return false;
     asked++;
@@ -135,23 +145,33 @@ static void *ask_main(void *arg)
     return NULL;
 }
 
-/* The load's question is left unanswered until its time is up; then the store's stands open. */
+/* The load's question is left unanswered until its time is up; then the store's stands open. What
+ * is told of the first one's end the manager hears before the second one. */
 static void late_answers(void)
 {
     pthread_t t;
+    long before = told;
     keep = 1;
     asker = (struct asker){.body = reads, .page = 40, .result = 1};
     pthread_create(&t, NULL, ask_main, NULL);
     while (kept_count < 2) sched_yield();
     tap_ok(asker.result == -ETIMEDOUT, "a question ends with its transaction's time (%d)",
            asker.result);
+    tap_ok(told == before + 1, "that nobody asks it any more is told (%ld)", told - before);
+    tap_ok(stands(&kept[0]) == -ESRCH && stands(&kept[1]) == 0 && stands(&kept[1]) == 0,
+           "and which one it was can be seen; the other one stands");
     long e = answer(&kept[0], 0);
-    tap_ok(e == -ESRCH, "its answer comes too late (%ld)", e);
-    e = answer(&kept[1], EACCES);
+    tap_ok(e == -ESRCH && answer(&kept[0], EPERM) == -ESRCH, "its answer comes too late (%ld)", e);
+    e = kd_call6(KD_OBJECT_GRANT, object, 40, 1, 0, (long)kept[1].word[6], 0);
+    while (kept_count < 3) sched_yield();
+    tap_ok(e == 0 && stands(&kept[1]) == -ESRCH && stands(&kept[2]) == 0,
+           "a grant of no rights has it ask anew, by another number");
+    e = answer(&kept[2], EACCES);
     pthread_join(t, NULL);
-    tap_ok(e == 0 && asker.result == -EACCES, "and is not taken for the next one's (%ld, %d)", e,
-           asker.result);
-    tap_ok(answer(&kept[1], 0) == -ESRCH, "a question is answered once");
+    tap_ok(e == 0 && asker.result == -EACCES, "an answer is taken for its own question (%ld, %d)",
+           e, asker.result);
+    tap_ok(answer(&kept[2], 0) == -ESRCH, "which is answered once");
+    tap_ok(told == before + 1, "of a question that was answered nothing is told");
     tap_ok(check() == 0, "kcheck is clean");
 }
 
@@ -195,7 +215,7 @@ static void destroyed(void)
 
 int main(void)
 {
-    tap_plan(21);
+    tap_plan(25);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .closed = true,
                                               .messages = asked_for}),
            "an object that asks");

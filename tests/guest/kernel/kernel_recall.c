@@ -3,7 +3,8 @@
  *
  * Aim     a right that was called back is in no view: idle ones lose it at once, who uses the page
  *         goes on to its end and is counted, newcomers ask; the last end is told; who was just
- *         given a right has its first use before any recall. KD_TXN_RELEASE, KD_HINT_EXCLUSIVE.
+ *         given a right has its first use before any recall; who gives nothing back is aborted, or
+ *         detached. KD_TXN_RELEASE, KD_HINT_EXCLUSIVE.
  * Method  own_manager.h. Its thread answers as `answer` says, and counts; the test calls back.
  */
 enum { PAGES = 64, LONG_MS = 20000, KEPT_MAX = 8 };
@@ -448,6 +449,29 @@ static void aborted(void)
     tap_ok(hand.result && told_is(before + 1) && recall(31, 0) == 0, "an abort is an end");
 }
 
+/* Who does not give back: it computes, and touches nothing. */
+static void stalled(void)
+{
+    uint64_t users[2] = {0};
+    long before = told;
+    answer = ALL;
+    pthread_t t = hold(reads, 32, 1);
+    recall_users(32, 1, 0, users);
+    int view = users[0] ? __builtin_ctzll(users[0]) : 64 + __builtin_ctzll(users[1]);
+    tap_ok(kd_call3(KD_VIEW_ABORT, view, ETIMEDOUT, 0) == 0 && recall(32, 0) == 1,
+           "who is aborted, and touches nothing, has its right still");
+    let_go(t);
+    tap_ok(hand.result == -ETIMEDOUT && told_is(before + 1) && recall(32, 0) == 0,
+           "to its next touch, which is told");
+    t = hold(reads, 33, 1);
+    tap_ok(recall(33, 0) == 1 && kd_call3(KD_SPACE_DETACH, getpid(), object, 0) == 0 &&
+               recall(33, 0) == 0,
+           "who loses the object has no right any more");
+    kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    let_go(t);
+    tap_ok(hand.result == -EACCES && told_is(before + 2), "and its transaction is undone");
+}
+
 static void destroyed(void)
 {
     answer = KEEP;
@@ -463,7 +487,7 @@ static void destroyed(void)
 
 int main(void)
 {
-    tap_plan(54);
+    tap_plan(58);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .closed = true, .messages = hears}),
            "a manager that gives no rights");
     idle_rights();
@@ -479,6 +503,7 @@ int main(void)
     committing();
     evicted();
     aborted();
+    stalled();
     tap_ok(recall_users(0, PAGES + 1, 0, NULL) == -EINVAL && recall(0, 2) == -EINVAL &&
                recall(0, 8) == -EINVAL && check() == 0 &&
                kd_call6(KD_OBJECT_RECALL, object, 0, 1, 0, 8, 0) == -EFAULT,

@@ -5,7 +5,8 @@
  * Aim     each first touch asks whoever decides, and nobody else; it is granted, kept waiting,
  *         refused, answered late; rights that were handed over come back. Counters that threads of
  *         two processes change are exact. Nobody waits for a program that has died, for a client
- *         that has died, or for a question that timed out; the store is not confused by nonsense.
+ *         that has died, or for a question that timed out, though the program keeps an order; the
+ *         store is not confused by nonsense.
  * Method  a thread of this process decides, with a policy that gives each page to one view at a
  *         time. Or another process does, which never answers.
  */
@@ -106,23 +107,28 @@ static void by_store(void)
     is(asks(writes, number(4)), 0, "and nothing is asked");
 }
 
-/* ---- a thread decides: a page is one view's at a time, or a reader's among readers ---- */
+/* ---- a thread decides: a page is one view's at a time; with ORDER, or several readers' ---- */
 
 static struct ps_question kept[KEPT];
 static volatile unsigned kept_count;
 static volatile long asked, granted, deadlocks, told;
 static volatile int policy_end;
-static volatile enum { EXCLUSIVE, KEEP, REFUSE, ALL } policy;
+static volatile enum { EXCLUSIVE, ORDER, KEEP, REFUSE, ALL } policy;
 
-/* Nobody has the page in a way that forbids this, or the asker waits for who has. */
-static int try(struct ps_question *q)
+/* Nobody has the page in a way that forbids this, and with ORDER none of the first `before` that
+ * are kept wants it, or the asker waits for those. 0: it is to be kept. */
+static int try(struct ps_question *q, unsigned before)
 {
     uint64_t users[2] = {0};
-    long used = ps_decide_recall(c, q->page, 1, !q->write, users);
+    struct ps_question yes = *q;
+    if (ps_decide_answer(c, q) == -ESRCH) return 1; /* PS_LATER: it stands no more */
+    long used = ps_decide_recall(c, q->page, 1, policy == ORDER && !q->write, users);
     users[q->view / 64] &= ~(1ull << q->view % 64);
-    q->answer = PS_GRANT;
+    for (unsigned i = 0; i < before && policy == ORDER; i++)
+        if (kept[i].page == q->page) users[kept[i].view / 64] |= 1ull << kept[i].view % 64;
+    yes.answer = PS_GRANT;
     if (used < 0 || !(users[0] | users[1])) {
-        granted += ps_decide_answer(c, q) == 0;
+        granted += ps_decide_answer(c, &yes) == 0;
         return 1;
     }
     int e = ps_decide_waits(c, q->view, users);
@@ -134,7 +140,7 @@ static void again(void)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < kept_count; i++)
-        if (!try(&kept[i])) kept[left++] = kept[i];
+        if (!try(&kept[i], left)) kept[left++] = kept[i];
     kept_count = left;
 }
 
@@ -145,13 +151,14 @@ static void *decides(void *unused)
     while ((e = ps_decide_next(c, &q)) == 0) {
         told += q.kind == PS_RECALLED;
         asked += q.kind == PS_ASKED;
-        if (q.kind == PS_RECALLED && policy == EXCLUSIVE)
+        if (q.kind == PS_RECALLED && policy <= ORDER)
             again();
         else if (q.kind == PS_ASKED && policy == REFUSE)
             q.answer = -EACCES;
         else if (q.kind == PS_ASKED && policy == ALL)
             q.answer = PS_GRANT_ALL;
-        else if (q.kind == PS_ASKED && kept_count < KEPT && (policy == KEEP || !try(&q)))
+        else if (q.kind == PS_ASKED && kept_count < KEPT &&
+                 (policy == KEEP || !try(&q, kept_count)))
             kept[kept_count++] = q;
     }
     policy_end = e;
@@ -233,22 +240,25 @@ static void by_program(const char *self)
 
 /* ---- answers of all kinds ---- */
 
-static struct { unsigned page, ms; volatile int result; } toucher;
+static struct { int (*body)(void *); unsigned page, ms; volatile int result; } toucher;
 static void *touches(void *unused)
 {
     struct ps_options o = {.timeout_ms = toucher.ms};
-    toucher.result = ps_transaction_opt(writes, number(toucher.page), &o);
+    toucher.result = ps_transaction_opt(toucher.body, number(toucher.page), &o);
     return unused;
 }
-static pthread_t touch(unsigned page, unsigned ms)
+static pthread_t touch_by(int (*body)(void *), unsigned page, unsigned ms)
 {
     pthread_t t;
+    toucher.body = body;
     toucher.page = page;
     toucher.ms = ms;
     toucher.result = 1;
     pthread_create(&t, NULL, touches, NULL);
     return t;
 }
+
+static pthread_t touch(unsigned page, unsigned ms) { return touch_by(writes, page, ms); }
 
 static void answers(const char *self)
 {
@@ -280,6 +290,27 @@ static void answers(const char *self)
     is(ps_decide_answer(c, &kept[0]), -ESRCH, "who has died waits for no answer");
     policy = ALL;
     is(asks(writes, number(2)), 1, "and is in nobody's way");
+    decides_end();
+}
+
+/* A page is read to the end of this, another process waits to write it, and dies; behind that one
+ * a reader waits, as the program keeps an order. */
+static void in_order(const char *self)
+{
+    decides_begin(ORDER);
+    is(ps_begin(NULL), 0, "a transaction");
+    reads(number(0));
+    ps_tx *tx = ps_suspend();
+    int pid = child_start(self, "touches", "0");
+    while (kept_count < 1) sched_yield();
+    pthread_t t = touch_by(reads, 0, LONG_MS);
+    while (kept_count < 2) sched_yield();
+    kd_call3(KD_PROCESS_KILL, pid, 9, 0);
+    child_wait(pid);
+    pthread_join(t, NULL);
+    is(toucher.result, 0, "who waits behind one that has died goes on");
+    ps_resume(tx);
+    is(ps_commit(), 0, "beside the one that has the page");
     decides_end();
 }
 
@@ -354,13 +385,14 @@ int main(int argc, char **argv)
 {
     if (argc > 2) return child(argv[1], argv[2]);
     const char *self = "/bin/pstore_decide";
-    tap_plan(59);
+    tap_plan(65);
     is(container_open(), 0, "a container");
     is(ps_transaction(make, NULL), 0, "with pages");
     is(ps_transaction(find, NULL), 0, "which lie at addresses");
     by_store();
     by_program(self);
     answers(self);
+    in_order(self);
     handed_over();
     another(self);
     return tap_end();
