@@ -210,7 +210,8 @@ int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector,
  * Whoever does not trust it to answer has a limit (`limit answer MILLISECONDS PROGRAM`, resource
  * KD_RLIMIT + KD_LIMIT_ANSWER of setrlimit): then these calls return -ETIMEDOUT, a transaction that
  * waits for a page aborts with ETIMEDOUT, and a thread that touches one without a transaction is
- * ended. A commit that the manager has received is waited for. */
+ * ended. A commit that the store has received, or a manager that stands on nobody, is
+ * waited for; one that a manager keeps from passing on aborts with ETIMEDOUT. */
 /* KM_READ, KM_WRITE: its address. -ENOENT: nobody serves it (yet: who has just started the manager
  * tries again). */
 void *km_open(const char *manager, const char *object, int flags);

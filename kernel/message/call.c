@@ -560,8 +560,7 @@ long kd_port_receive(const uint64_t a[6])
     if (handle_failed(p))
         return (long)p;
     uint64_t deadline = timeout_ms < 0 ? THREAD_NEVER
-                        : timeout_ms   ? arch_time_ns() + (uint64_t)timeout_ms * 1000000
-                                       : 0;
+                        : timeout_ms   ? arch_time_ns() + (uint64_t)timeout_ms * 1000000 : 0;
     long result = port_receive(p, a[1], deadline, NULL);
     port_put(p);
     return result;

@@ -143,8 +143,7 @@ static int fault_wait(struct process *p, vaddr_t at, unsigned flags, bool popula
     uint64_t vain = frame_seam.vain();
     int error;
     while ((error = fault_once(p, at, flags, use)) == -ENOMEM)
-        if (!limit_memory_left(p) ||
-            !(populate ? frame_seam.together(1) : memory_wait(p, &vain)))
+        if (!limit_memory_left(p) || !(populate ? frame_seam.together(1) : memory_wait(p, &vain)))
             break;
     return error;
 }

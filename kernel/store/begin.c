@@ -201,8 +201,7 @@ long kd_txn_hint(const uint64_t a[6])
         return -ENOENT;
     if (hint == KD_HINT_PREFETCH)
         bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
-    if (bytes == 0 || !user_range_ok(at, bytes) ||
-        hint - 1 >= sizeof wants / sizeof wants[0])
+    if (bytes == 0 || !user_range_ok(at, bytes) || hint - 1 >= sizeof wants / sizeof wants[0])
         return -EINVAL;
     at = mapping_first(v->process, at, bytes);
     for (vaddr_t page = page_down(at); page < at + bytes; page += PAGE_BYTES) {

@@ -270,8 +270,7 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
     if (!needed)
         (void)users_change(l, 1ull << slot, NULL); /* earlier uses do not count */
     enum place where = needed || never_cleaned(o) ? CLOCK
-                       : p->flags & PAGE_DIRTY    ? LAUNDRY
-                                                  : READY;
+                       : p->flags & PAGE_DIRTY ? LAUNDRY : READY;
     lock_acquire(&evict_lock);
     take_out(o, p->frame);
     put_in(o, where, slot, p->frame);

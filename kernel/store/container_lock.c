@@ -355,8 +355,7 @@ void container_lock_dead(struct object *o)
 void container_escalate(struct view *v, struct object *o, bool write)
 {
     enum lock_mode mode = write || (v->txn.enlisted && v->last.rights & KD_RIGHT_WRITE)
-                              ? LOCK_EXCLUSIVE
-                              : LOCK_SHARED;
+                              ? LOCK_EXCLUSIVE : LOCK_SHARED;
     if (++v->locks.faults < MAX(o->escalate, v->locks.escalate_at))
         return;
     v->locks.escalate_at = v->locks.faults * 2; /* the next try: nobody is waited for */
@@ -375,8 +374,7 @@ int container_lock_at(struct view *v, vaddr_t at, unsigned how)
     if (!shared && !(rights & KD_RIGHT_WRITE))
         e = -EACCES; /* it would keep readers out who may do more than it may */
     else if ((o->flags & (KD_OBJECT_TRANSACTIONAL | KD_OBJECT_UNLOCKED)) ==
-                 KD_OBJECT_TRANSACTIONAL &&
-             !(how & ~(KD_LOCK_SHARED | KD_LOCK_NOW)))
+                 KD_OBJECT_TRANSACTIONAL && !(how & ~(KD_LOCK_SHARED | KD_LOCK_NOW)))
         e = container_lock_take(v, o, shared ? LOCK_SHARED : LOCK_EXCLUSIVE, !(how & KD_LOCK_NOW));
     object_put(o);
     return e;

@@ -73,8 +73,7 @@ static bool frames_short(void) { return frame_free_count() < high_mark(); }
 static uint64_t ahead(const struct object *o)
 {
     uint64_t all = 3 * frame_low_mark(), resident = evict_resident_count();
-    return MIN(all, o->most == ~0ull ? all * o->resident / MAX(resident, 1u)
-                                           : o->resident / 3) + 1;
+    return MIN(all, o->most == ~0ull ? all * o->resident / MAX(resident, 1u) : o->resident / 3) + 1;
 }
 
 static void ask_for_cleaning(struct object *o, uint64_t wanted)

@@ -40,8 +40,7 @@ int fault_outside(vaddr_t at, unsigned flags)
     else if (o->flags & KD_OBJECT_TRANSACTIONAL)
         result = kill_for(flags, at, " touched outside a transaction", o->name);
     else {
-        result = object_plain_fault(o, thread_this()->view, at, flags & FAULT_WRITE,
-                                    generation);
+        result = object_plain_fault(o, thread_this()->view, at, flags & FAULT_WRITE, generation);
         if (result && !thread_this()->killed)
             result = kill_for(flags, at,
                               result == -ETIMEDOUT ? ": its manager did not answer in time"

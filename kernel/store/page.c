@@ -70,9 +70,7 @@ int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned ac
                  uint64_t pages, uint64_t deadline_ns)
 {
     struct object *o = l->object;
-    uint64_t answer_ms = process_this()->limits.most[KD_LIMIT_ANSWER];
-    if (unlikely(answer_ms != LIMIT_ANSWER_EVER))
-        deadline_ns = MIN(deadline_ns, arch_time_ns() + answer_ms * 1000000);
+    deadline_ns = answer_until(deadline_ns);
     page_wait_over(w); /* what it was given before did not suffice */
     w->thread = thread_this();
     w->leaf = l;
@@ -412,9 +410,8 @@ static void page_info(struct leaf *l, unsigned slot, void *arg)
     if (page_resident(p))
         bits |= (uint8_t)(KD_PAGE_RESIDENT | (p->flags & PAGE_DIRTY ? KD_PAGE_DIRTY : 0) |
                           (p->flags & PAGE_PINNED ? KD_PAGE_PINNED : 0));
-    if (p->flags & PAGE_AWAY)
-        bits |= KD_PAGE_AWAY;
-    bits |= (uint8_t)((p->closed & KD_READ ? KD_PAGE_CLOSED : 0) |
+    bits |= (uint8_t)((p->flags & PAGE_AWAY ? KD_PAGE_AWAY : 0) |
+                      (p->closed & KD_READ ? KD_PAGE_CLOSED : 0) |
                       (p->closed >> CLOSED_RECALLED ? KD_PAGE_RECALLED : 0));
     if (info->uses && page_resident(p) && evict_used(l, slot))
         bits |= KD_PAGE_USED;

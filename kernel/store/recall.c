@@ -53,9 +53,8 @@ static bool recall_view(struct recall *r, struct leaf *l, unsigned slot, struct 
     pte_t e = right_at(v, at);
     if (transactional && (v->snapshot_rights || v->state == VIEW_FREE))
         return false; /* no right */
-    bool uses = transactional && !idle &&
-                ((right_used(e) && (none || p->writer == v->id)) ||
-                 given_now(&v->supply, l, slot, r->take));
+    bool uses = transactional && !idle && ((right_used(e) && (none || p->writer == v->id)) ||
+                                           given_now(&v->supply, l, slot, r->take));
     if (!uses && (none || !transactional)) {
         if (!transactional || idle)
             right_take(v, p, at, &r->u.debt);

@@ -23,6 +23,13 @@ struct page_wait {
     struct item item;        /* the PAGE message */
 };
 
+/* answer_until returns when a thread that asks a manager now gives up: at until_ns, or before that
+ * by its process's KD_LIMIT_ANSWER. */
+static inline uint64_t answer_until(uint64_t until_ns)
+{
+    uint64_t most = process_this()->limits.most[KD_LIMIT_ANSWER], ns = most * 1000000;
+    return likely(most == LIMIT_ANSWER_EVER) ? until_ns : MIN(until_ns, arch_time_ns() + ns);
+}
 /* page_request asks the manager for a page, or more behind it, or for a right (`access` has
  * KD_PAGE_HERE: it is resident), and waits. Leaf locked on entry, not on return. 0: look again;
  * -errno of the manager; -EINTR: killed, doomed; -ETIMEDOUT. */

@@ -216,7 +216,10 @@ int group_ask(struct view *v)
         v->question.item.word[6] = 0;
         vmask_for(h, &joined)
             v->question.item.word[6] += views[h].commit.batch_bytes; /* SK20 */
+        uint64_t until_ns = v->txn.deadline_ns;
+        v->txn.deadline_ns = port->rank ? answer_until(until_ns) : until_ns; /* SK18 */
         answer = view_ask(v, port);
+        v->txn.deadline_ns = until_ns;
     }
     group_end(v, answer);
     return answer;

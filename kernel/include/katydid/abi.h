@@ -263,7 +263,8 @@ enum kd_limit {
     KD_LIMIT_PROCESSES,                        /* in the system, when it makes one more */
     KD_LIMIT_PINS,                             /* pages of its objects */
     KD_LIMIT_VERSIONS,                         /* old pages that one of its snapshots keeps */
-    /* milliseconds that a touch waits for a manager to bring a page; then -ETIMEDOUT */
+    /* milliseconds that a touch waits for a manager to bring a page, and a commit for one that
+     * stands on others (KD_PORT_BELOW) to pass it on; then -ETIMEDOUT */
     KD_LIMIT_ANSWER,
     KD_LIMITS
 };

@@ -160,6 +160,38 @@ static int stalls(struct stacked *s, uint64_t view)
     return 0;
 }
 
+/* The limit of the process: from the last store on, as no page is to be late by it. */
+static unsigned answer_ms;
+static void limit_answer(uint64_t ms)
+{
+    uint64_t both[2] = {ms, ~0ull};
+    kd_call4(302, 0, KD_RLIMIT + KD_LIMIT_ANSWER, (long)both, 0); /* prlimit64 */
+}
+static int write_limited(void *change)
+{
+    int e = write_both(change);
+    limit_answer(answer_ms);
+    return e;
+}
+
+static void stalls_by_process(void)
+{
+    struct change c = {upper.base, 2, 1, 1};
+    int e = 0;
+    stalled = go_on = 0;
+    upper.beside = stalls;
+    for (answer_ms = 100; !stalled; answer_ms *= 2) /* long enough to get that far */
+        e = run(write_limited, &c, KD_SERIALISABLE, 0);
+    limit_answer(~0ull);
+    upper.beside = NULL;
+    tap_ok(e == -ETIMEDOUT && is_now(upper.base, 2, 79, 7),
+           "or that of its process, how long it waits for managers (%d)", e);
+    upper.outcome = 0;
+    go_on = 1;
+    while (!upper.outcome) sched_yield();
+    tap_ok(upper.outcome < 0 && is_now(upper.base, 2, 79, 7), "and the helper comes too late");
+}
+
 void part_stalls(void)
 {
     upper.beside = stalls;
@@ -175,6 +207,7 @@ void part_stalls(void)
     while (!upper.outcome) sched_yield();
     tap_ok(upper.outcome < 0 && is_now(upper.base, 2, 79, 7), "and its helper comes too late (%ld)",
            upper.outcome);
+    stalls_by_process();
     upper.blind = true;
     e = commit_both(upper.base, 2, 1, 8);
     upper.blind = false;
