@@ -12,6 +12,7 @@
  * Locks: commit_lock, clean_lock; held_lock for the list.
  */
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -242,7 +243,21 @@ static void on_kernel(const struct kd_message *m)
     held_work();
 }
 
-/* What `clean` needs of its thread's stack is there before memory is short. */
+static int segments_have(struct dl_phdr_info *program, size_t bytes, void *unused)
+{
+    (void)bytes, (void)unused;
+    for (unsigned i = 0; i < program->dlpi_phnum; i++) {
+        const ElfW(Phdr) *s = &program->dlpi_phdr[i];
+        const volatile char *at = (const char *)program->dlpi_addr + s->p_vaddr;
+        for (size_t n = 0; s->p_type == PT_LOAD && n < s->p_memsz; n += KM_PAGE_BYTES) (void)at[n];
+    }
+    return 0;
+}
+
+/* Code that runs for the first time is memory that a thread waits for, perhaps with a lock that
+ * cleaning needs: so the program is there before memory is short, and what a thread needs of its
+ * stack. */
+static void program_have(void) { dl_iterate_phdr(segments_have, NULL); }
 static __attribute__((noinline)) void stack_have(void)
 {
     volatile char stack[STACK_BYTES];
@@ -263,6 +278,7 @@ static void *serve_commits(void *unused)
 {
     (void)unused;
     struct kd_message m = {.handle = -1};
+    stack_have();
     long r;
     while ((r = kd_call3(KD_PORT_RECEIVE, manager.commits, (long)&m, -1)) >= 0)
         if (m.kind == (uint32_t)KD_MSG_COMMIT)
@@ -326,6 +342,7 @@ static void *serve_clients(void *unused)
     (void)unused;
     uint64_t data[KM_MESSAGE_BYTES / 8];
     struct kd_message m = {.buffer = data, .buffer_bytes = sizeof(data)};
+    stack_have();
     long r = kd_call3(KD_PORT_RECEIVE, manager.calls, (long)&m, -1);
     while (r >= 0) {
         struct kd_message reply = {.handle = -1}, next = {.buffer = data,
@@ -353,6 +370,7 @@ int km_serve(int threads)
     if (manager.port < 0 || threads < 1) return -EINVAL;
     __atomic_store_n(&workers, threads, __ATOMIC_SEQ_CST);
     memset(held.messages, 0, sizeof(held.messages)); /* before memory is short */
+    program_have();
     int r = thread_start(serve_clients);
     if (r == 0 && manager.commits >= 0) r = thread_start(serve_commits);
     if (r == 0) r = kept_begin();
