@@ -36,7 +36,7 @@ ok "seed: another one gives other random bytes" test "$(sed 1q "$TEST_TMP/other"
 rr=$TEST_TMP/rr
 mkdir "$TEST_TMP/in"
 seq 1 999 >"$TEST_TMP/in/numbers"
-scripts/run --replay-record "$rr" --seed 7 --store "$TEST_TMP/store" --store-size 64M \
+scripts/run --replay-record "$rr" --seed 7 --store "$TEST_TMP/store" --store-size 1M \
     --store2 "$TEST_TMP/store2" --import "$TEST_TMP/in" \
     --add "$TEST_TMP/count" --log "$TEST_TMP/log1" -c 'todo add milk; PS_STORE=store2; todo add bread; todo; count; ls /import; ps; no-such' \
     >"$TEST_TMP/out1" 2>"$TEST_TMP/error"
