@@ -47,11 +47,13 @@ struct say_query {
 struct say_slot { uint32_t say, slot, generation; };
 struct say_stats { uint32_t say; struct ps_administrator_stats stats; };
 
-/* A worker says what it did, and hears what to do. */
+/* A worker says what it did, and hears what to do. `number` is of the work that it was given last:
+ * where an answer is lost, as there was no memory for it, the task hears the one before (LR6). */
 enum { WORK_NONE, WORK_TRAVERSE, WORK_RETRIEVE, WORK_AHEAD };
 struct say_work {
     uint32_t say, work, slot, part;
     int32_t error;
+    uint32_t worker, number;
     /* retrieve: the leaf, by its number in the query, and the record to begin with; then: to go on
      * with, or SPREAD_END; the buffer, and how much is in it */
     uint32_t leaf_number, record, buffer, filled;
@@ -97,6 +99,7 @@ struct ps_administrator {
     struct ps_access access;            /* its head is a copy, for all threads */
     _Alignas(16) uint8_t head[PS_SPREAD_HEAD];
     unsigned workers, ahead;
+    uint32_t begun;                     /* workers; atomic */
     size_t found_max;                   /* bytes of a record as it is handed out */
     pthread_t threads[PS_WORKERS_MAX];
     /* the task's alone */
@@ -104,8 +107,9 @@ struct ps_administrator {
     uint8_t unit_used[UNITS];
     unsigned first;                     /* query that is looked at first, next time */
     struct { int retrieves, reads_ahead; } busy[PS_PARTS_MAX];
-    uint64_t idle[PS_WORKERS_MAX];      /* tokens of workers that wait */
+    struct { uint64_t token; uint32_t worker; } idle[PS_WORKERS_MAX];   /* who waits */
     unsigned idle_count;
+    struct say_work given[PS_WORKERS_MAX];
     int ending;
     struct ps_administrator_stats stats;
 };

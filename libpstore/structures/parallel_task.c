@@ -16,6 +16,8 @@
  *   LR4  A query ends, once, when its traverser has come to the end (or failed), no leaf is left
  *        and nobody works for it.
  *   LR5  A query's memory is freed when its generator is gone and nobody works for it.
+ *   LR6  What a worker was given is kept until it says what became of it, and that counts once: a
+ *        worker that has not heard its answer, for want of memory, asks again.
  */
 #include "parallel_private.h"
 
@@ -270,12 +272,23 @@ static int work_find(struct ps_administrator *a, struct say_work *w)
     return 0;
 }
 
-/* Gives work to those who wait for it. */
+/* Finds work for this worker, and keeps it as given (LR6); NULL: there is none. */
+static const struct say_work *work_for(struct ps_administrator *a, uint32_t worker)
+{
+    struct say_work *given = &a->given[worker], w = {.say = SAY_WORK, .worker = worker,
+                                                     .number = given->number + 1};
+    if (!work_find(a, &w))
+        return NULL;
+    *given = w;
+    return given;
+}
+
+/* Gives work to those who wait for it. Who cannot be told asks again. */
 static void work_give(struct ps_administrator *a)
 {
-    struct say_work w = {.say = SAY_WORK};
-    while (a->idle_count > 0 && work_find(a, &w))
-        ps_answer(a->area, a->idle[--a->idle_count], 0, &w, sizeof w);
+    const struct say_work *w;
+    while (a->idle_count > 0 && (w = work_for(a, a->idle[a->idle_count - 1].worker)))
+        ps_answer(a->area, a->idle[--a->idle_count].token, 0, w, sizeof *w);
 }
 
 /* ---- what a worker has done ---- */
@@ -342,17 +355,23 @@ static void work_done(struct ps_administrator *a, const struct say_work *w)
 static int worker_says(struct ps_administrator *a, struct ps_request *r)
 {
     struct say_work *w = r->message;
-    if (r->client != 1 || r->bytes != sizeof *w)
+    if (r->client != 1 || r->bytes != sizeof *w || w->worker >= PS_WORKERS_MAX)
         return -EPERM; /* a thread of another process */
-    work_done(a, w);
+    const uint32_t worker = w->worker;
+    const struct say_work *next = &a->given[worker];
+    if (w->number == next->number) { /* else it says again what counts already */
+        work_done(a, w);
+        next = a->ending ? NULL : work_for(a, worker);
+    }
     if (a->ending)
         return -ECANCELED;
-    *w = (struct say_work){.say = SAY_WORK};
-    int found = work_find(a, w);
     work_give(a);
-    if (found)
+    if (next) {
+        *w = *next;
         return 0;
-    a->idle[a->idle_count++] = r->token;
+    }
+    a->idle[a->idle_count].token = r->token;
+    a->idle[a->idle_count++].worker = worker;
     return PS_LATER;
 }
 
@@ -371,7 +390,7 @@ static int end(struct ps_administrator *a, const struct ps_request *r)
         return -EPERM;
     a->ending = 1;
     while (a->idle_count > 0)
-        ps_answer(a->area, a->idle[--a->idle_count], -ECANCELED, NULL, 0);
+        ps_answer(a->area, a->idle[--a->idle_count].token, -ECANCELED, NULL, 0);
     return 0;
 }
 

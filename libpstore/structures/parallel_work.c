@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pstore.h>
 #include <string.h>
+#include <time.h>
 
 struct worker {
     struct ps_administrator *a;
@@ -119,9 +120,15 @@ static void work_do(struct worker *k)
 
 void *administrator_work(void *administrator)
 {
+    const struct timespec moment = {.tv_nsec = 10000000};
     struct worker k = {.a = administrator};
+    int result;
     k.w.say = SAY_WORK;
-    while (ps_ask(k.a->area, &k.w, sizeof k.w, -1) == 0)
-        work_do(&k);
+    k.w.worker = __atomic_fetch_add(&k.a->begun, 1, __ATOMIC_SEQ_CST);
+    while ((result = ps_ask(k.a->area, &k.w, sizeof k.w, -1)) == 0 || result == -ENOMEM)
+        if (result == 0)
+            work_do(&k);
+        else
+            nanosleep(&moment, NULL); /* the question or its answer was lost (LR6) */
     return NULL;
 }

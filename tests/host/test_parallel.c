@@ -11,7 +11,13 @@
  *         tests/guest/pstore/pstore_parallel.c.
  */
 #include "structures/parallel.h"
+#include "structures/parallel_private.h"
 #include "structures/spread_private.h"
+
+static int ask_or_lose(ps_area *a, void *message, size_t bytes, int timeout_ms);
+#define ps_ask ask_or_lose      /* of the workers */
+#include "libpstore/structures/parallel_work.c"
+#undef ps_ask
 
 #include <errno.h>
 #include <setjmp.h>
@@ -38,6 +44,23 @@ PS_PARALLEL_RTREE(boxes);
 
 enum { RECORDS = 12000, QUERIES = 60, GUARD_S = 100 };
 static uint32_t seed;
+
+/* A worker's question: each `lose`th is lost on its way, or its answer is, as where the kernel has
+ * no memory for it. 0: none. */
+static uint32_t lose, asked;
+static int ask_or_lose(ps_area *a, void *message, size_t bytes, int timeout_ms)
+{
+    uint32_t n = __atomic_add_fetch(&asked, 1, __ATOMIC_SEQ_CST);
+    char kept[PS_MESSAGE_MAX];
+    if (!lose || n % lose)
+        return ps_ask(a, message, bytes, timeout_ms);
+    if (n / lose % 2)
+        return -ENOMEM;
+    memcpy(kept, message, bytes);
+    int result = ps_ask(a, message, bytes, timeout_ms);
+    memcpy(message, kept, bytes);
+    return result ? result : -ENOMEM;
+}
 
 static uint32_t draw(uint32_t below)
 {
@@ -267,6 +290,18 @@ static void each_record_comes_once(void **state)
         }
 }
 
+/* Whatever is lost between workers and the task: no query waits for ever, no record comes twice. */
+static void lost_questions_and_answers(void **state)
+{
+    (void)state;
+    lose = 11;
+    for (unsigned workers = 0; workers < 3; workers++) {
+        queries_run(PS_SPREAD_TREE(numbers, &numbers), 3, workers, 0);
+        queries_run(PS_SPREAD_TREE(words, &words), 2, workers, 0);
+    }
+    lose = 0;
+}
+
 /* One thread goes through several generators in turn; some it leaves early. */
 static void many_generators(void **state)
 {
@@ -400,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_spread_is_the_same_structure),
         cmocka_unit_test(each_record_comes_once),
+        cmocka_unit_test(lost_questions_and_answers),
         cmocka_unit_test(many_generators),
         cmocka_unit_test(neighbours_are_in_other_parts),
         cmocka_unit_test(errors),
