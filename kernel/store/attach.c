@@ -10,24 +10,32 @@
 
 enum { ATTACHMENTS_MAX = 1024 };
 
+static vaddr_t object_end(const struct object *o) { return o->base + (o->pages << PAGE_SHIFT); }
+
+/* attachment_after finds the place of p's first attachment that ends behind the address. Attach lock
+ * held. */
+static unsigned attachment_after(const struct process *p, vaddr_t at)
+{
+    unsigned low = 0, high = p->attachment_count;
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if (object_end(p->attachments[middle]->object) > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights)
 {
     struct object *found = NULL;
     lock_acquire(&p->attach_lock);
-    unsigned low = 0, high = p->attachment_count;
-    while (low < high) {
-        unsigned middle = (low + high) / 2;
-        struct object *o = p->attachments[middle]->object;
-        if (at < o->base)
-            high = middle;
-        else if (at - o->base >= o->pages << PAGE_SHIFT)
-            low = middle + 1;
-        else {
-            *rights = p->attachments[middle]->rights;
-            found = o;
-            object_get(o);
-            break;
-        }
+    unsigned i = attachment_after(p, at);
+    if (i < p->attachment_count && p->attachments[i]->object->base <= at) {
+        *rights = p->attachments[i]->rights;
+        found = p->attachments[i]->object;
+        object_get(found);
     }
     lock_release(&p->attach_lock);
     return found;
@@ -48,15 +56,18 @@ static void attachment_end(struct attachment *a, bool tell)
     object_put(o);
 }
 
-/* attachment_remove takes p's attachment to o off its array, or NULL; o NULL: any, but for those
- * whose manager has a commit that p left behind and hears of p's end when it has answered. */
-static struct attachment *attachment_remove(struct process *p, const struct object *o)
+/* attachment_remove takes an attachment off p's array: that to o; with `dead`, one to a dead object in
+ * o's range; with o NULL any, but for those whose manager has a commit that p left behind and hears
+ * of p's end when it has answered. NULL: there is none. */
+static struct attachment *attachment_remove(struct process *p, const struct object *o, bool dead)
 {
     struct attachment *a = NULL;
     lock_acquire(&p->attach_lock);
     for (unsigned i = 0; i < p->attachment_count && !a; i++) {
         const struct object *at = p->attachments[i]->object;
-        if (o ? at != o : view_forsaken(p, at->commit_port))
+        if (dead ? !at->dead || at->base >= object_end(o) || o->base >= object_end(at)
+            : o  ? at != o
+                 : view_forsaken(p, at->commit_port))
             continue;
         a = p->attachments[i];
         p->attachment_count--;
@@ -70,7 +81,7 @@ static struct attachment *attachment_remove(struct process *p, const struct obje
 
 static long space_detach(struct process *p, struct object *o)
 {
-    struct attachment *a = attachment_remove(p, o);
+    struct attachment *a = attachment_remove(p, o, false);
     if (!a)
         return -ENOENT;
     (void)mappings_end(p, 0, o->base, o->pages << PAGE_SHIFT);
@@ -78,31 +89,6 @@ static long space_detach(struct process *p, struct object *o)
     leaves_for(o, leaf_unmap, &u);
     attachment_end(a, false);
     return 0;
-}
-
-/* attachments_clear_dead ends attachments to dead objects in o's range, to make room: their
- * manager's successor brings the containers back. */
-static void attachments_clear_dead(struct process *p, const struct object *o)
-{
-    for (;;) {
-        struct object *dead = NULL;
-        lock_acquire(&p->attach_lock);
-        for (unsigned i = 0; i < p->attachment_count && !dead; i++) {
-            struct object *other = p->attachments[i]->object;
-            if (other->dead && other->base < o->base + (o->pages << PAGE_SHIFT) &&
-                o->base < other->base + (other->pages << PAGE_SHIFT))
-                dead = other;
-        }
-        if (dead)
-            object_get(dead);
-        lock_release(&p->attach_lock);
-        if (!dead)
-            return;
-        struct attachment *a = attachment_remove(p, dead);
-        if (a)
-            attachment_end(a, false);
-        object_put(dead);
-    }
 }
 
 static bool attachments_grow(struct process *p)
@@ -125,20 +111,16 @@ static bool attachments_grow(struct process *p)
 static int attachment_insert(struct process *p, struct attachment *a)
 {
     struct object *o = a->object;
-    unsigned i = 0;
-    while (i < p->attachment_count && p->attachments[i]->object->base < o->base)
-        i++;
-    if (i < p->attachment_count && p->attachments[i]->object == o) {
-        uint32_t before = p->attachments[i]->rights;
-        p->attachments[i]->rights = a->rights;
+    unsigned i = attachment_after(p, o->base);
+    struct attachment *there = i < p->attachment_count ? p->attachments[i] : NULL;
+    if (there && there->object == o) {
+        uint32_t before = there->rights;
+        there->rights = a->rights;
         a->rights = before & ~a->rights;
         __atomic_fetch_add(&p->attach_generation, 1, __ATOMIC_SEQ_CST);
         return -EALREADY;
     }
-    struct object *before = i ? p->attachments[i - 1]->object : NULL;
-    struct object *after = i < p->attachment_count ? p->attachments[i]->object : NULL;
-    if ((before && before->base + (before->pages << PAGE_SHIFT) > o->base) ||
-        (after && o->base + (o->pages << PAGE_SHIFT) > after->base))
+    if (there && there->object->base < object_end(o))
         return -EEXIST;
     if (!attachments_grow(p))
         return -ENOMEM;
@@ -172,7 +154,9 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
         return o->dead ? -EOWNERDEAD : -ENOMEM;
     *a = (struct attachment){.object = o, .process = p, .pid = p->pid, .rights = rights};
     list_init(&a->gone.link);
-    attachments_clear_dead(p, o);
+    /* a dead manager's objects there make room: its successor brings the containers back */
+    for (struct attachment *old; (old = attachment_remove(p, o, true));)
+        attachment_end(old, false);
     lock_acquire(&o->lock); /* process list and object list change together */
     lock_acquire(&p->attach_lock);
     int e = p->dying ? -ESRCH : attachment_insert(p, a);
@@ -194,7 +178,7 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
 static void attachments_end(struct process *p)
 {
     struct attachment *a;
-    while ((a = attachment_remove(p, NULL))) { /* what it used; its views are gone */
+    while ((a = attachment_remove(p, NULL, false))) { /* what it used; its views are gone */
         UNMAP(u, .only = p, .reason = EACCES);
         if (!(a->object->flags & KD_OBJECT_TRANSACTIONAL))
             leaves_for(a->object, leaf_unmap, &u);
