@@ -90,19 +90,10 @@ static RARE struct call *call_new(void)
     return c;
 }
 
-static uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT; }
-
-/* call_drop frees what travels with the message: its data, the charge for them, its handle. */
+/* call_drop frees what travels with the message: its data, its handle. */
 static RARE void call_drop(struct call *c)
 {
-    data_free(c->data);
-    if (c->payer) {
-        limit_uncharge(c->payer, KD_LIMIT_MEMORY, pages_of(c->data_bytes));
-        process_put(c->payer);
-    }
-    c->payer = NULL;
-    c->data = NULL;
-    c->data_bytes = 0;
+    data_drop(&c->data);
     handle_drop(&c->passed);
     c->laden = false;
 }
@@ -122,17 +113,8 @@ static RARE void call_free(struct call *c)
 
 static RARE int call_data_in(struct call *c)
 {
-    uint64_t bytes = c->message.data_bytes;
-    struct process *me = process_this();
-    if (bytes > KD_DATA_MAX)
-        return -E2BIG;
-    if (!limit_charge(me, KD_LIMIT_MEMORY, pages_of(bytes)))
-        return -ENOMEM;
-    c->data_bytes = bytes;
     c->laden = true;
-    c->payer = me;
-    process_get(me);
-    return data_in(&c->data, (vaddr_t)c->message.data, bytes);
+    return data_in(&c->data, (vaddr_t)c->message.data, c->message.data_bytes);
 }
 
 static RARE int handle_in(struct call *c)
@@ -161,9 +143,9 @@ HOT int message_in(struct call *c, vaddr_t at)
 /* extras_out hands data and handle out. 0; -EMSGSIZE: the data do not fit; -EFAULT. */
 static RARE int extras_out(struct call *c, void *buffer, uint64_t room)
 {
-    if (c->data_bytes > room)
+    if (c->data.bytes > room)
         return -EMSGSIZE;
-    if (data_out((vaddr_t)buffer, c->data, c->data_bytes))
+    if (data_out((vaddr_t)buffer, &c->data))
         return -EFAULT;
     if (c->passed.type)
         c->message.handle = handle_install(process_this(), -1, &c->passed);
@@ -183,7 +165,7 @@ HOT int message_out(struct call *c, vaddr_t at, void *buffer, uint64_t room)
         int e = extras_out(c, buffer, room);
         if (e)
             return e;
-        m->data_bytes = m->buffer_bytes = c->data_bytes;
+        m->data_bytes = m->buffer_bytes = c->data.bytes;
         call_drop(c);
     }
     return user_words_out(at, m, MESSAGE_WORDS);

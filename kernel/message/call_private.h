@@ -28,10 +28,8 @@ struct call {
     int error;                   /* of an answer that the kernel gave, or 0 */
     bool laden;                  /* there are data or a handle */
     struct kd_message message;   /* the request, then the answer */
-    struct frame *data;          /* kernel copy of the data of either, or NULL (data_in) */
-    uint64_t data_bytes;
+    struct data data;            /* of either, copied */
     struct handle_slot passed;  /* the handle that travels with either */
-    struct process *payer;       /* of the data's memory, with a reference; NULL: none */
     uint64_t forsaken;  /* atomic: token of the last call that was sent when its port died */
     uint64_t cut;       /* atomic: token of the last call whose locus went away meanwhile */
     struct call *next_free;

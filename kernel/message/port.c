@@ -118,20 +118,33 @@ bool port_notify(struct port *p, uint64_t bits)
 
 /* ---- data ---- */
 
-void data_free(struct frame *data)
+static uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT; }
+
+void data_drop(struct data *d)
 {
-    for (struct frame *next; data; data = next) {
-        next = data->owner;
-        frame_free(data);
+    for (struct frame *f = d->first, *next; f; f = next) {
+        next = f->owner;
+        frame_free(f);
     }
+    if (d->payer) {
+        limit_uncharge(d->payer, KD_LIMIT_MEMORY, pages_of(d->bytes));
+        process_put(d->payer);
+    }
+    *d = (struct data){0};
 }
 
-int data_in(struct frame **data, vaddr_t from, uint64_t bytes)
+int data_in(struct data *d, vaddr_t from, uint64_t bytes)
 {
-    enum frame_use use = process_this()->takes_reserve ? FRAME_MANAGER : FRAME_DATA;
+    struct process *me = process_this();
+    enum frame_use use = me->takes_reserve ? FRAME_MANAGER : FRAME_DATA;
     struct frame *last = NULL;
     int e = 0;
-    *data = NULL;
+    if (bytes > KD_DATA_MAX)
+        return -E2BIG;
+    if (!limit_charge(me, KD_LIMIT_MEMORY, pages_of(bytes)))
+        return -ENOMEM;
+    process_get(me);
+    *d = (struct data){.bytes = bytes, .payer = me};
     for (uint64_t at = 0; !e && at < bytes; at += PAGE_BYTES) {
         struct frame *f = frame_alloc_raw(use);
         if (!f && !(f = frame_seam.take(FRAME_DATA))) {
@@ -141,22 +154,21 @@ int data_in(struct frame **data, vaddr_t from, uint64_t bytes)
         if (last)
             last->owner = f;
         else
-            *data = f;
+            d->first = f;
         last = f;
         e = copy_from_user(frame_memory(f), from + at, MIN(bytes - at, PAGE_BYTES));
     }
-    if (e) {
-        data_free(*data);
-        *data = NULL;
-    }
+    if (e)
+        data_drop(d);
     return e;
 }
 
-int data_out(vaddr_t to, const struct frame *data, uint64_t bytes)
+int data_out(vaddr_t to, const struct data *d)
 {
+    const struct frame *f = d->first;
     int e = 0;
-    for (uint64_t at = 0; !e && at < bytes; at += PAGE_BYTES, data = data->owner)
-        e = copy_to_user(to + at, frame_memory(data), MIN(bytes - at, PAGE_BYTES));
+    for (uint64_t at = 0; !e && at < d->bytes; at += PAGE_BYTES, f = f->owner)
+        e = copy_to_user(to + at, frame_memory(f), MIN(d->bytes - at, PAGE_BYTES));
     return e;
 }
 
@@ -185,7 +197,7 @@ static void notice_of(struct port *p, struct item *i, const struct item_use *use
     m->handle = -1;
     m->handle_rights = 0;
     n->home = NULL;
-    n->data = NULL;
+    n->data = (struct data){0};
     if (use->taken)
         use->taken(i, n);
     if (use->dropped)
@@ -201,7 +213,7 @@ static int notice_out(struct notice *n, vaddr_t at)
     if (m->data_bytes > m->buffer_bytes)
         return -EMSGSIZE;
     m->buffer_bytes = m->data_bytes;
-    if (data_out((vaddr_t)m->buffer, n->data, m->data_bytes))
+    if (data_out((vaddr_t)m->buffer, &n->data))
         return -EFAULT;
     return user_words_out(at, m, MESSAGE_WORDS);
 }
@@ -213,7 +225,7 @@ int notice_deliver(struct port *p, struct item *i, vaddr_t at)
     notice_of(p, i, use, &n);
     lock_release(&p->lock);
     int e = notice_out(&n, at);
-    data_free(n.data);
+    data_drop(&n.data);
     if (e && use->lost)
         use->lost(&n, e == -EMSGSIZE ? EMSGSIZE : EIO);
     return e;
@@ -331,15 +343,14 @@ static bool name_allowed(const char *name)
 long kd_name_set(const uint64_t a[6])
 {
     char name[KD_NAME_MAX];
-    int error;
     long n = copy_string_from_user(name, a[0], sizeof name);
     if (n <= 0)
         return n ? n : -EINVAL;
     if (!name_allowed(name))
         return -EPERM;
-    struct port *p = handle_get((int)a[1], HANDLE_PORT, KD_RIGHT_RECEIVE, &error);
-    if (!p)
-        return error;
+    struct port *p = handle_find((int)a[1], HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
+    if (handle_failed(p))
+        return (long)p;
     lock_acquire(&ports_lock);
     long result = port_named(name) ? -EEXIST : 0;
     if (!result)

@@ -103,11 +103,19 @@ bool port_withdraw(struct port *p, struct item *i);
 void item_prepare(struct item *i, enum item_kind kind);
 enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
 
+/* Bytes that travel with a message: frames, each one's owner the next, so that a full memory of
+ * single frames is no obstacle. Who sent them pays for them, even if it ends before. {0}: none. */
+struct data { struct frame *first; uint64_t bytes; struct process *payer; /* a reference */ };
+/* data_in copies bytes of the caller's, and may wait for frames. -E2BIG, -ENOMEM, -EFAULT: none. */
+must_check int data_in(struct data *d, vaddr_t from, uint64_t bytes);
+must_check int data_out(vaddr_t to, const struct data *d);
+void data_drop(struct data *d);
+
 /* A message of the kernel, copied out of its item, whose home may go away at any time. */
 struct notice {
     struct kd_message message;
     void *home;
-    struct frame *data;      /* message.data_bytes of them */
+    struct data data;        /* message.data_bytes of them */
 };
 /* item_uses: what is done with items of each kind; NULL: nothing. kernel/seams.c has the table. */
 struct item_use {
@@ -126,13 +134,6 @@ extern const struct port_seam { void (*dead)(struct port *p); } port_seam;
 /* A message of the kernel, just taken off the queue, into the receiver's struct at `at`. 0;
  * -EFAULT; -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
 must_check int notice_deliver(struct port *p, struct item *i, vaddr_t at);
-
-/* Bytes that travel with a message: frames, each one's owner the next, so that a full memory of
- * single frames is no obstacle. data_in may wait for frames; *data is NULL or freed by
- * data_free. */
-must_check int data_in(struct frame **data, vaddr_t from, uint64_t bytes); /* -ENOMEM, -EFAULT */
-must_check int data_out(vaddr_t to, const struct frame *data, uint64_t bytes);
-void data_free(struct frame *data);
 
 /* call.c */
 void call_init(void);

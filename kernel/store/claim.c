@@ -197,9 +197,8 @@ void view_item_taken(struct item *i, struct notice *n)
     if (v->group.asked->rank)
         return; /* the batch is for the base */
     n->data = v->commit.batch;
-    /* a later SPILL of this view brings none */
-    n->message.data_bytes = v->commit.batch ? v->commit.batch_bytes : 0;
-    v->commit.batch = NULL;
+    n->message.data_bytes = n->data.bytes;
+    v->commit.batch = (struct data){0}; /* a later SPILL of this view brings none */
 }
 
 void view_item_lost(struct notice *n, int error)

@@ -96,18 +96,6 @@ static int enlist(struct view *v, int handle)
     return !other ? 0 : v->txn.enlisted ? port_other_error(v->txn.enlisted) : -EXDEV;
 }
 
-static int batch_in(struct view *v, const struct kd_commit *k)
-{
-    if (k->batch_bytes == 0)
-        return 0;
-    if (k->batch_bytes > KD_DATA_MAX)
-        return -E2BIG;
-    if (!limit_charge(v->process, KD_LIMIT_MEMORY, k->batch_bytes / PAGE_BYTES + 1))
-        return -ENOMEM;
-    v->commit.batch_bytes = k->batch_bytes;
-    return data_in(&v->commit.batch, (vaddr_t)k->batch, k->batch_bytes);
-}
-
 static int commit_tell(vaddr_t at, struct kd_commit *k)
 {
     return user_words_out(at + offsetof(struct kd_commit, csn), &k->csn, 2);
@@ -116,11 +104,9 @@ static int commit_tell(vaddr_t at, struct kd_commit *k)
 static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at,
                                                      struct kd_commit k)
 {
-    v->commit.batch = NULL;
-    v->commit.batch_bytes = 0;
     v->commit.csn = 0;
     v->commit.logged = v->commit.logged_spilled = 0;
-    int e = batch_in(v, &k);
+    int e = k.batch_bytes ? data_in(&v->commit.batch, (vaddr_t)k.batch, k.batch_bytes) : 0;
     if (!e && k.batch_bytes && (!v->txn.enlisted || k.port >= 0))
         e = enlist(v, k.port);
     if (e)
@@ -132,7 +118,7 @@ static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at,
         item_say(&v->question.item, ITEM_COMMIT, v->process->pid, v->id, v->copies.count,
                  v->copies.spilled_count, k.flags);
         int answer = view_stacks(v) ? group_ask(v) : view_ask(v, v->txn.enlisted); /* CM3 */
-        view_batch_drop(v);
+        data_drop(&v->commit.batch);
         if (!process_this())
             commit_forsaken(v, answer);
         if (answer)
@@ -172,11 +158,11 @@ long kd_txn_commit(const uint64_t a[6])
 /* batch_out copies the batch of v's helper h to the base, and says whose it is (SK20). */
 static int batch_out(const struct view *v, const struct view *h, struct kd_diff *d)
 {
-    if (h == v || v->group.asked->rank || h->commit.batch_bytes > d->buffer_bytes)
+    if (h == v || v->group.asked->rank || h->commit.batch.bytes > d->buffer_bytes)
         return h == v || v->group.asked->rank ? -EINVAL : -E2BIG;
-    d->buffer_bytes = h->commit.batch_bytes;
+    d->buffer_bytes = h->commit.batch.bytes;
     d->pages = (uint64_t)h->process->pid;
-    return data_out((vaddr_t)d->buffer, h->commit.batch, d->buffer_bytes);
+    return data_out((vaddr_t)d->buffer, &h->commit.batch);
 }
 
 long kd_txn_diff(const uint64_t a[6])

@@ -7,7 +7,6 @@
 
 /* view.c ends a commit. */
 void view_end(struct view *v);                /* CM8 */
-void view_batch_drop(struct view *v);
 
 /* claim.c asks the manager, and takes its answers. */
 /* view_ask posts v->question.item, the question, at `port` and sleeps until it is answered. 0, or

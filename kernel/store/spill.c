@@ -68,7 +68,7 @@ int spill_some(struct view *v)
 bool spill_own(void)
 {
     struct view *v = thread_this()->view;
-    return v && v->state == VIEW_ACTIVE && v->txn.enlisted && !v->commit.batch && !v->doom &&
+    return v && v->state == VIEW_ACTIVE && v->txn.enlisted && !v->commit.batch.first && !v->doom &&
            spill_possible(v, v->txn.enlisted) && spill_some(v) == -EAGAIN && !v->doom;
 }
 

@@ -215,7 +215,7 @@ int group_ask(struct view *v)
         memcpy(&v->question.item.word[4], &joined, sizeof joined);
         v->question.item.word[6] = 0;
         vmask_for(h, &joined)
-            v->question.item.word[6] += views[h].commit.batch_bytes; /* SK20 */
+            v->question.item.word[6] += views[h].commit.batch.bytes; /* SK20 */
         uint64_t until_ns = v->txn.deadline_ns;
         v->txn.deadline_ns = port->rank ? answer_until(until_ns) : until_ns; /* SK18 */
         answer = view_ask(v, port);

@@ -390,15 +390,6 @@ static void view_gone_notice(struct view *v, int reason)
     v->commit.chained = false;
 }
 
-void view_batch_drop(struct view *v)
-{
-    if (v->commit.batch_bytes)
-        limit_uncharge(v->process, KD_LIMIT_MEMORY, v->commit.batch_bytes / PAGE_BYTES + 1);
-    data_free(v->commit.batch);
-    v->commit.batch = NULL;
-    v->commit.batch_bytes = 0;
-}
-
 /* view_over gives back what the transaction has, but for its rights. It was published (0), or is
  * undone for `reason`, and has left all queues as its fault or call ended (fault_ended). */
 HOT void view_over(struct view *v, int reason)
@@ -422,7 +413,7 @@ void view_abort(struct view *v, int reason)
     if (v->group.rank)
         helper_leave(v);
     view_over(v, reason);
-    view_batch_drop(v);
+    data_drop(&v->commit.batch);
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
     if (reason == EDEADLK)
         __atomic_fetch_add(&v->process->stats.deadlocks, 1, __ATOMIC_RELAXED);

@@ -119,8 +119,8 @@ struct view {
         struct port *conflict_port;
     } notices;
     struct view_commit {                /* The commit: its data, and what is in the log. */
-        struct frame *batch;            /* data_in */
-        uint64_t batch_bytes, logged, logged_spilled;
+        struct data batch;
+        uint64_t logged, logged_spilled;
         csn_t csn;
         bool chained;  /* its manager may hold pages of the transaction: it hears of its abort */
     } commit;
