@@ -27,30 +27,21 @@ _Static_assert(BLOCK_SEGMENTS_MIN >= FEW_PAGES, "a few pages are one request");
 
 /* ---- the disk behind a handle ---- */
 
-static struct block_device *device_enter(int handle, uint32_t rights, int *error)
+/* on_disk calls fn with the disk behind argument 0, for which the handle allows the operation; nobody
+ * else can open it before fn has returned. */
+typedef long disk_call(struct block_device *d, enum block_operation operation, const uint64_t a[6]);
+static long on_disk(const uint64_t a[6], enum block_operation operation, disk_call *fn)
 {
-    struct block_device *d = handle_get(handle, HANDLE_BLOCK, rights, error);
-    if (!d)
-        return NULL;
-    *error = block_enter(d);
-    if (*error == 0) {
-        /* Still ours? Now that we are in, nobody else can open it before we leave. */
-        void *again = handle_get(handle, HANDLE_BLOCK, rights, error);
-        if (again)
-            handle_put(HANDLE_BLOCK, again);
-        if (again == d)
-            return d;
-        *error = -EBADF;
-        block_leave(d);
-    }
-    handle_put(HANDLE_BLOCK, d);
-    return NULL;
-}
-
-static void device_leave(struct block_device *d)
-{
+    uint32_t rights = operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE;
+    struct block_device *d = handle_find((int)a[0], HANDLE_BLOCK, rights, handle_uncounted);
+    long result = handle_failed(d) ? (long)d : block_enter(d);
+    if (result)
+        return result;
+    /* Still ours? Now that we are in, nobody else can open it before we leave. */
+    bool ours = handle_find((int)a[0], HANDLE_BLOCK, rights, handle_uncounted) == d;
+    result = ours ? fn(d, operation, a) : -EBADF;
     block_leave(d);
-    handle_put(HANDLE_BLOCK, d);
+    return result;
 }
 
 long kd_block_open(const uint64_t a[6])
@@ -209,42 +200,31 @@ static int check_range(const struct block_device *d, uint64_t offset_bytes, vadd
     return vm_own(at, bytes);
 }
 
-static long transfer(enum block_operation operation, const uint64_t a[6])
+static long transfer(struct block_device *d, enum block_operation operation, const uint64_t a[6])
 {
-    uint64_t bytes = a[3];
-    int result;
-    struct block_device *d = device_enter(
-        (int)a[0], operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
     struct transfer t = {.device = d, .operation = operation, .offset_bytes = a[1], .at = a[2]};
-    if (!d)
-        return result;
-    result = check_range(d, t.offset_bytes, t.at, bytes);
+    uint64_t bytes = a[3];
+    int result = check_range(d, t.offset_bytes, t.at, bytes);
     while (bytes > 0 && result == 0) {
         result = transfer_next(&t, bytes);
         t.offset_bytes += t.bytes;
         t.at += t.bytes;
         bytes -= t.bytes;
     }
-    device_leave(d);
     return result;
 }
 
-long kd_block_read(const uint64_t a[6]) { return transfer(BLOCK_READ, a); }
-
-long kd_block_write(const uint64_t a[6]) { return transfer(BLOCK_WRITE, a); }
-
-long kd_block_flush(const uint64_t a[6])
+static long flush(struct block_device *d, enum block_operation operation, const uint64_t a[6])
 {
-    int result;
-    struct block_device *d = device_enter((int)a[0], KD_RIGHT_WRITE, &result);
     struct block_request r;
-    if (!d)
-        return result;
-    block_prepare(&r, d, BLOCK_FLUSH, 0, NULL, 0);
-    result = block_run(&r);
-    device_leave(d);
-    return result;
+    (void)a;
+    block_prepare(&r, d, operation, 0, NULL, 0);
+    return block_run(&r);
 }
+
+long kd_block_read(const uint64_t a[6]) { return on_disk(a, BLOCK_READ, transfer); }
+long kd_block_write(const uint64_t a[6]) { return on_disk(a, BLOCK_WRITE, transfer); }
+long kd_block_flush(const uint64_t a[6]) { return on_disk(a, BLOCK_FLUSH, flush); }
 
 /* ---- object frames ---- */
 
@@ -274,13 +254,15 @@ static void page_begin(struct page_batch *b, unsigned i)
     *w = (struct page_work){0};
     if (io->offset_bytes % d->sector_bytes == 0 && d->bytes >= PAGE_BYTES &&
         io->offset_bytes <= d->bytes - PAGE_BYTES) {
-        w->object = handle_get(io->object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
-        if (w->object) {
+        w->object = handle_find(io->object, HANDLE_OBJECT, KD_RIGHT_MANAGE, object_get);
+        if (handle_failed(w->object)) {
+            error = (int)(long)w->object;
+        } else {
             error = b->operation == BLOCK_READ
                         ? object_io_begin_read(w->object, io->page, b->begun == 0, &w->frame)
                         : object_io_begin_write(w->object, io->page, &w->frame, &io->csn);
             if (error != 0)
-                handle_put(HANDLE_OBJECT, w->object);
+                object_put(w->object);
         }
     }
     io->status = error;
@@ -339,7 +321,7 @@ static void page_end(struct page_batch *b, unsigned i)
     if (read && !status)
         page_checksum(b, i);
     object_io_end(w->object, b->ios[i].page, w->frame, read, status);
-    handle_put(HANDLE_OBJECT, w->object);
+    object_put(w->object);
 }
 
 /* batch_run makes the requests of a batch and waits for them. Checksums of pages that are written
@@ -383,20 +365,16 @@ static int batch_user(struct page_batch *b, vaddr_t ios_at, unsigned count)
     return result;
 }
 
-static long transfer_pages(enum block_operation operation, const uint64_t a[6])
+static long transfer_pages(struct block_device *d, enum block_operation operation,
+                           const uint64_t a[6])
 {
     uint64_t count = a[2];
     struct kd_page_io ios[FEW_IOS];
     struct page_work works[FEW_IOS];
     struct block_segment segments[FEW_IOS];
-    struct page_batch b = {.operation = operation};
-    int result;
+    struct page_batch b = {.device = d, .operation = operation};
     if (count > PAGE_IOS_MAX)
         return -EINVAL;
-    b.device =
-        device_enter((int)a[0], operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
-    if (!b.device)
-        return result;
     void *memory = NULL;
     if (count > FEW_IOS)
         memory = kalloc(count * (sizeof *b.works + sizeof *b.segments + sizeof *b.ios));
@@ -404,12 +382,10 @@ static long transfer_pages(enum block_operation operation, const uint64_t a[6])
     b.works = memory ? memory : works;
     b.segments = memory ? (void *)(b.works + count) : segments;
     b.ios = memory ? (void *)(b.segments + count) : ios;
-    result = batch_user(&b, a[1], (unsigned)count);
+    int result = batch_user(&b, a[1], (unsigned)count);
     kfree(memory);
-    device_leave(b.device);
     return result;
 }
 
-long kd_block_read_pages(const uint64_t a[6]) { return transfer_pages(BLOCK_READ, a); }
-
-long kd_block_write_pages(const uint64_t a[6]) { return transfer_pages(BLOCK_WRITE, a); }
+long kd_block_read_pages(const uint64_t a[6]) { return on_disk(a, BLOCK_READ, transfer_pages); }
+long kd_block_write_pages(const uint64_t a[6]) { return on_disk(a, BLOCK_WRITE, transfer_pages); }

@@ -80,13 +80,6 @@ int handle_new(struct process *p, enum handle_type type, void *object, uint32_t 
     return handle_install(p, -1, &(struct handle_slot){type, rights, object});
 }
 
-void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error)
-{
-    void *found = handle_find(handle, type, rights, handle_kinds[type].get);
-    *error = handle_failed(found) ? (int)(long)found : 0;
-    return handle_failed(found) ? NULL : found;
-}
-
 bool handle_held(enum handle_type type, const void *object, uint32_t rights)
 {
     struct process *p = process_this();

@@ -38,9 +38,6 @@ void handle_uncounted(void *object);
 
 /* A new handle of p; consumes one reference to `object`, always. Number, -EMFILE, -ENOMEM. */
 must_check int handle_new(struct process *p, enum handle_type type, void *object, uint32_t rights);
-/* The object behind a handle of the calling process, with a reference; NULL and *error: -EBADF (no
- * such handle, or another type) or -EACCES (a right is missing). */
-must_check void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error);
 static inline void handle_put(enum handle_type type, void *object)
 {
     handle_kinds[type].put(object);
@@ -55,9 +52,9 @@ struct handle_slot {
     uint32_t rights;
     void *object;
 };
-/* handle_find is handle_get with one result: the object, or a negative errno, for which
- * handle_failed() is true. `get` takes the reference. Inline, as each message looks up two handles.
- */
+/* handle_find finds the object behind a handle of the calling process, for which `get` takes a
+ * reference; or a negative errno, for which handle_failed() is true: -EBADF (no such handle, or
+ * another type), -EACCES (a right is missing). Inline, as each message looks up two handles. */
 static inline bool handle_failed(const void *found) { return (uintptr_t)found > (uintptr_t)-4096; }
 must_check static inline __attribute__((always_inline)) void *
 handle_find(int handle, enum handle_type type, uint32_t rights, void (*get)(void *object))

@@ -240,7 +240,6 @@ static bool port_serves(struct port *p, uint32_t flags)
 long kd_object_create(const uint64_t a[6])
 {
     struct kd_object_create c;
-    int e;
     if (copy_from_user(&c, a[0], sizeof c))
         return -EFAULT;
     if (!object_create_ok(&c))
@@ -250,20 +249,22 @@ long kd_object_create(const uint64_t a[6])
         if (copy_to_user(a[0], &c, sizeof c))
             return -EFAULT;
     }
-    struct port *port = handle_get(c.port, HANDLE_PORT, KD_RIGHT_RECEIVE, &e);
-    if (!port)
-        return e;
-    struct port *commit_port = handle_get(c.commit_port, HANDLE_PORT, KD_RIGHT_RECEIVE, &e);
+    struct port *port = handle_find(c.port, HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
+    if (handle_failed(port))
+        return (long)port;
+    struct port *commit_port = handle_find(c.commit_port, HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
+    if (handle_failed(commit_port)) {
+        port_put(port);
+        return (long)commit_port;
+    }
     /* The object and its commits must end together, with one process. */
-    bool ours =
-        commit_port && port->owner == process_this() && commit_port->owner == process_this();
+    bool ours = port->owner == process_this() && commit_port->owner == process_this();
     bool ready = ours && port_serves(commit_port, c.flags);
     struct object *o = ready ? object_new(&c, port, commit_port) : NULL;
     if (!o) {
         port_put(port);
-        if (commit_port)
-            port_put(commit_port);
-        return !commit_port ? e : ours ? -ENOMEM : -EPERM;
+        port_put(commit_port);
+        return ours ? -ENOMEM : -EPERM;
     }
     if (c.flags & KD_OBJECT_NOTICES)
         commit_port->wants_gone = true;
