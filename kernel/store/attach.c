@@ -56,9 +56,9 @@ static void attachment_end(struct attachment *a, bool tell)
     object_put(o);
 }
 
-/* attachment_remove takes an attachment off p's array: that to o; with `dead`, one to a dead object in
- * o's range; with o NULL any, but for those whose manager has a commit that p left behind and hears
- * of p's end when it has answered. NULL: there is none. */
+/* attachment_remove takes an attachment off p's array: that to o; with `dead`, one to a dead object
+ * in o's range; with o NULL any, but for those whose manager has a commit that p left behind and
+ * hears of p's end when it has answered. NULL: there is none. */
 static struct attachment *attachment_remove(struct process *p, const struct object *o, bool dead)
 {
     struct attachment *a = NULL;

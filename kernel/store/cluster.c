@@ -144,28 +144,27 @@ int page_get(struct view *v, struct leaf *l, unsigned slot, bool write)
     return e ? e : v->supply.leaf && !v->doom ? 0 : -EAGAIN;
 }
 
+long object_policy(struct object *o, uint64_t policy, uint64_t value)
+{
+    if (policy == KD_POLICY_CLUSTER && value <= LEAF_PAGES && !(value & (value - 1)))
+        __atomic_store_n(&o->cluster_fixed, (uint8_t)value, __ATOMIC_RELAXED);
+    else if (policy == KD_POLICY_ESCALATE && value <= 1u << 30)
+        o->escalate = (uint32_t)value;
+    else if (policy == KD_POLICY_MEMORY && (value >= KD_MEMORY_LEAST || value == 0))
+        evict_limit(o, value ? value : ~0ull);
+    else
+        return -EINVAL;
+    return 0;
+}
+
 long kd_container_policy(const uint64_t a[6])
 {
-    unsigned policy = (unsigned)a[1];
-    uint64_t value = a[2];
     uint32_t rights;
     struct process *p = process_this();
     struct object *o = object_at(p, mapping_first(p, a[0], 1), &rights);
     if (!o)
         return -ENOENT;
-    long result = -EINVAL;
-    if (!(rights & KD_RIGHT_WRITE))
-        result = -EACCES;
-    else if (policy == KD_POLICY_CLUSTER && value <= LEAF_PAGES && !(value & (value - 1))) {
-        __atomic_store_n(&o->cluster_fixed, (uint8_t)value, __ATOMIC_RELAXED);
-        result = 0;
-    } else if (policy == KD_POLICY_ESCALATE && value <= 1u << 30) {
-        o->escalate = (uint32_t)value;
-        result = 0;
-    } else if (policy == KD_POLICY_MEMORY && (value >= KD_MEMORY_LEAST || value == 0)) {
-        evict_limit(o, value ? value : ~0ull);
-        result = 0;
-    }
+    long result = rights & KD_RIGHT_WRITE ? object_policy(o, a[1], a[2]) : -EACCES;
     object_put(o);
     return result;
 }

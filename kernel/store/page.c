@@ -553,14 +553,13 @@ OBJECT_CALL(kd_object_advise, 0)
 {
     static const uint8_t clusters[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
     struct advice advice = {.needed = a[3] == KD_ADVISE_WILL_NEED};
-    if (!range_ok(o, a[1], a[2]) || a[3] > KD_ADVISE_MEMORY ||
-        (a[3] == KD_ADVISE_MEMORY && a[2] < KD_MEMORY_LEAST))
+    if (!range_ok(o, a[1], a[2]) || a[3] > KD_ADVISE_MEMORY)
         return -EINVAL;
     if (a[3] < KD_ADVISE_WILL_NEED)
-        __atomic_store_n(&o->cluster_fixed, clusters[a[3]], __ATOMIC_RELAXED);
-    else if (a[3] == KD_ADVISE_MEMORY)
-        evict_limit(o, a[2]);
-    else if (a[3] == KD_ADVISE_EVICT)
+        return object_policy(o, KD_POLICY_CLUSTER, clusters[a[3]]);
+    if (a[3] == KD_ADVISE_MEMORY)
+        return object_policy(o, KD_POLICY_MEMORY, a[2]);
+    if (a[3] == KD_ADVISE_EVICT)
         leaves_in(o, a[1], a[1] + a[2], evict_now, &advice.count);
     else
         (void)pages_for(o, a[1], a[2], page_advise, &advice);

@@ -8,63 +8,56 @@
  */
 #include "store/wait.h"
 
-/* view_client returns the view's process, with a reference, if it has attached an object of the
- * caller's; or NULL. */
-static struct process *view_client(struct view *v)
+/* view_reach calls fn with the view locked, if a process has it that has attached an object of the
+ * caller's. -EPERM: none has; -ESRCH: it does not have it any more. */
+static long view_reach(uint64_t id, long (*fn)(struct view *v, const void *arg), const void *arg)
 {
+    struct view *v = &views[id];
     lock_acquire(&v->lock); /* as long as it is in the view, the process exists */
     struct process *p = v->process;
     if (p)
         process_get(p);
     lock_release(&v->lock);
-    if (object_manager_of(process_this(), p))
-        return p;
+    long result = object_manager_of(process_this(), p) ? -ESRCH : -EPERM;
+    lock_acquire(&v->lock);
+    if (result == -ESRCH && v->process == p)
+        result = fn(v, arg);
+    lock_release(&v->lock);
     if (p)
         process_put(p);
-    return NULL;
+    return result;
+}
+
+static long abort_it(struct view *v, const void *reason)
+{
+    if (v->state == VIEW_ACTIVE)
+        view_doom_locked(v, *(const int *)reason);
+    return v->state == VIEW_ACTIVE ? 0 : v->state == VIEW_COMMITTING ? -EBUSY : -ESRCH;
 }
 
 long kd_view_abort(const uint64_t a[6])
 {
-    uint64_t id = a[0];
     int reason = (int)a[1];
-    if (id >= KD_VIEW_MAX || reason <= 0 || reason >= 4096)
-        return -EINVAL;
-    struct view *v = &views[id];
-    struct process *p = view_client(v);
-    if (!p)
-        return -EPERM;
-    long result = -ESRCH; /* it has no transaction, or is a stranger's by now */
-    lock_acquire(&v->lock);
-    if (v->process == p && v->state == VIEW_ACTIVE) {
-        view_doom_locked(v, reason);
-        result = 0;
-    } else if (v->process == p && v->state == VIEW_COMMITTING) {
-        result = -EBUSY;
-    }
-    lock_release(&v->lock);
-    process_put(p);
-    return result;
+    bool ok = a[0] < KD_VIEW_MAX && reason > 0 && reason < 4096;
+    return ok ? view_reach(a[0], abort_it, &reason) : -EINVAL;
+}
+
+/* its end, which needs the lock, takes the edges away */
+static long wait_add(struct view *v, const void *on)
+{
+    if (v->state != VIEW_ACTIVE && v->state != VIEW_COMMITTING)
+        return -ESRCH;
+    waits_add(v, on);
+    return v->doom ? -EDEADLK : 0;
 }
 
 long kd_view_wait(const uint64_t a[6])
 {
-    uint64_t id = a[0];
     struct vmask m;
-    if (id >= KD_VIEW_MAX || copy_from_user(&m, a[1], sizeof m))
-        return id >= KD_VIEW_MAX ? -EINVAL : -EFAULT;
-    struct view *v = &views[id];
-    struct process *p = view_client(v);
-    if (!p)
-        return -ESRCH;
-    lock_acquire(&v->lock); /* its end takes the edges away */
-    bool runs = v->process == p && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
-    if (runs)
-        waits_add(v, &m);
-    long result = !runs ? -ESRCH : v->doom ? -EDEADLK : 0;
-    lock_release(&v->lock);
-    process_put(p);
-    return result;
+    if (a[0] >= KD_VIEW_MAX || copy_from_user(&m, a[1], sizeof m))
+        return a[0] >= KD_VIEW_MAX ? -EINVAL : -EFAULT;
+    long result = view_reach(a[0], wait_add, &m);
+    return result == -EPERM ? -ESRCH : result;
 }
 
 long kd_view_list(const uint64_t a[6])

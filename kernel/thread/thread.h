@@ -26,13 +26,6 @@ enum { THREADS_KEPT = 32 };          /* of THREADS_MAX: for init and what it sta
 #define THREADS_MAX 1024
 #define THREAD_NEVER UINT64_MAX      /* a deadline that does not come */
 
-/*
- *            thread_start, wake                 thread_exit
- *   (new) ------------------> READY <--> RUNNING ----------> DEAD
- *                               ^           |
- *                thread_wake,   |           | thread_park and its kin
- *              kill, deadline   +-- PARKED <+
- */
 enum thread_state { THREAD_READY, THREAD_RUNNING, THREAD_PARKED, THREAD_DEAD };
 
 /* Fields of linux/signal.c; process lock, but for the first, which is atomic. */
