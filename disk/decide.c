@@ -27,8 +27,7 @@ const struct recovery_rule recovery_rules[RECOVERY_RULES] = {
       "no checkpoint of the metadata is intact; restore a copy" },
     { "RV7", S(GOOD), B(NEWEST) | B(OLDER), L(DAMAGED), RECOVERY_SALVAGE, -EUCLEAN,
       "the log breaks off, acknowledged transactions are lost; open read-only to save what is "
-      "left, "
-      "or restore a copy" },
+      "left, or restore a copy" },
     { "RV8", S(GOOD), B(NEWEST) | B(OLDER), L(UNFIT), RECOVERY_REFUSE, -EUCLEAN,
       "the log holds records that do not fit the metadata, or pages of a transaction are lost; "
       "restore a copy" },

@@ -85,7 +85,7 @@ int store_txn_begin(struct store_group *group, uint64_t tag)
     group->tag = tag;
     group->txn_error = 0;
     group->txn_used = group->used;
-    group->txn_claims = group->claim_count;
+    group->txn_claims = group->claims.count;
     group->txn_ops = group->op_count;
     group->txn_records = group->records;
     group->txn_wanted = group->pages_wanted;
@@ -354,9 +354,9 @@ int store_txn_end(struct store_group *group, uint32_t *position)
         chain->commit_group = group;
     }
     commit->page = le64_of(group->records - 1 - group->txn_records);
-    for (uint32_t i = group->txn_claims; i < group->claim_count; i++)
-        if (group->claims[i].kind == CLAIM_PAGE)
-            group->claims[i].value = *position;
+    for (uint32_t i = group->txn_claims; i < group->claims.count; i++)
+        if (group->claims.entries[i].kind == CLAIM_PAGE)
+            group->claims.entries[i].value = *position;
     if (!group->txns++)
         group->first_tag = group->tag;
     group->in_txn = false;

@@ -18,77 +18,49 @@
 
 #define HOME_RUN_PAGES 16u
 
-/* There are as many heads as there is room for images, a power of two. */
-static uint32_t *head_of(const struct images *images, uint64_t number)
-{
-    return &images->entries[key_hash(number, 0) & (images->room - 1)].head;
-}
+static uint8_t *bytes_of(const struct entry *image) { return (uint8_t *)(uintptr_t)image->value; }
 
-static struct image *image_find(const struct images *images, uint64_t number)
+static struct entry *image_find(const struct images *images, uint64_t number)
 {
-    uint32_t at = images->count ? *head_of(images, number) : 0;
-    while (at && images->entries[at - 1].number != number)
-        at = images->entries[at - 1].next;
-    return at ? &images->entries[at - 1] : NULL;
+    struct entry *entries = images->table.entries;
+    uint32_t at = images->table.count ? *table_head(&images->table, number, 0) : 0;
+    while (at && entries[at - 1].object != number)
+        at = entries[at - 1].next;
+    return at ? &entries[at - 1] : NULL;
 }
 
 const uint8_t *image_bytes(const struct store *store, uint64_t number)
 {
-    const struct image *image = image_find(&store->images, number);
-    return image ? image->bytes : NULL;
+    const struct entry *image = image_find(&store->images, number);
+    return image ? bytes_of(image) : NULL;
 }
 
-static void image_link(struct images *images, uint32_t i)
+static void image_release(struct store *store, struct entry *image)
 {
-    uint32_t *head = head_of(images, images->entries[i].number);
-    images->entries[i].next = *head;
-    *head = i + 1;
-}
-
-/* Room for one more. The heads grow along. */
-static int images_grow(struct store *store)
-{
-    struct images *images = &store->images;
-    uint32_t room = images->room;
-    int error = array_grow(store, &images->entries, images->count, &images->room,
-                           sizeof *images->entries);
-    if (images->room == room)
-        return error;
-    for (uint32_t i = 0; i < images->room; i++)
-        images->entries[i].head = 0;
-    for (uint32_t i = 0; i < images->count; i++)
-        image_link(images, i);
-    return 0;
-}
-
-static void image_release(struct store *store, struct image *image)
-{
-    store_release(store, image->bytes, STORE_PAGE_BYTES);
-    image->bytes = NULL;
+    store_release(store, bytes_of(image), STORE_PAGE_BYTES);
+    image->value = 0;
 }
 
 static void images_clear(struct store *store)
 {
-    struct images *images = &store->images;
-    for (uint32_t i = 0; i < images->count; i++)
-        image_release(store, &images->entries[i]);
-    for (uint32_t i = 0; i < images->room; i++)
-        images->entries[i].head = 0;
-    images->count = 0;
+    struct table *table = &store->images.table;
+    for (uint32_t i = 0; i < table->count; i++)
+        image_release(store, &table->entries[i]);
+    for (uint32_t i = 0; i < table->room; i++)
+        table->entries[i].head = 0;
+    table->count = 0;
 }
 
 void images_drop(struct store *store)
 {
     images_clear(store);
-    store_release(store, store->images.entries, store->images.room * sizeof *store->images.entries);
-    store->images.entries = NULL;
-    store->images.room = 0;
+    table_free(store, &store->images.table);
     store->replaying = false;
 }
 
 void image_drop(struct store *store, uint64_t extent, uint32_t page)
 {
-    struct image *image = image_find(&store->images, extent * store->extent_pages + page);
+    struct entry *image = image_find(&store->images, extent * store->extent_pages + page);
     store->extents[extent].homed &= (uint16_t)~(1u << page);
     if (image)
         image_release(store, image);
@@ -98,38 +70,38 @@ void image_drop(struct store *store, uint64_t extent, uint32_t page)
 
 static bool number_less(const void *a, const void *b)
 {
-    return ((const struct image *)a)->number < ((const struct image *)b)->number;
+    return ((const struct entry *)a)->object < ((const struct entry *)b)->object;
 }
 
 /* Writes recovered pages that follow one another on the disk, and enters their CRCs. */
-static int run_home(struct store *store, const struct image *run, uint32_t count, uint8_t *buffer)
+static int run_home(struct store *store, const struct entry *run, uint32_t count, uint8_t *buffer)
 {
     uint32_t n = store->extent_pages;
     assert(store->homes_begun);                                                 /* IG2 */
     for (uint32_t i = 0; i < count; i++) {
-        struct extent *extent = &store->extents[run[i].number / n];
-        uint32_t page = (uint32_t)(run[i].number % n), at;
+        struct extent *extent = &store->extents[run[i].object / n];
+        uint32_t page = (uint32_t)(run[i].object % n), at;
         struct leaf_disk *leaf = hash_find(store, extent->object, extent->index, &at);
         if (never(!leaf))
             return -EUCLEAN;
         meta_touch(store, at);
-        memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, run[i].bytes, STORE_PAGE_BYTES);
-        uint32_t crc = crc32c(0, run[i].bytes, STORE_PAGE_BYTES);
+        memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, bytes_of(&run[i]), STORE_PAGE_BYTES);
+        uint32_t crc = crc32c(0, bytes_of(&run[i]), STORE_PAGE_BYTES);
         leaf_crc(leaf)[page] = le32_of(crc);
         page_dirty_set(store, leaf, page, false);
         extent->homed |= (uint16_t)(1u << page);
     }
     return store->io.write(store->io.context,
-                           store->super.data_start + run[0].number * STORE_PAGE_BYTES, buffer,
+                           store->super.data_start + run[0].object * STORE_PAGE_BYTES, buffer,
                            (size_t)count * STORE_PAGE_BYTES);
 }
 
 /* How many of `left` entries are images that follow one another on the disk. */
-static uint32_t run_length(const struct image *run, uint32_t left)
+static uint32_t run_length(const struct entry *run, uint32_t left)
 {
     uint32_t count = 0;
-    while (count < HOME_RUN_PAGES && count < left && run[count].bytes &&
-           run[count].number == run[0].number + count)
+    while (count < HOME_RUN_PAGES && count < left && bytes_of(&run[count]) &&
+           run[count].object == run[0].object + count)
         count++;
     return count;
 }
@@ -137,12 +109,13 @@ static uint32_t run_length(const struct image *run, uint32_t left)
 static int runs_home(struct store *store, uint8_t *buffer)
 {
     struct images *images = &store->images;
+    struct table *table = &images->table;
     int error = 0;
     /* its chains are lost */
-    array_sort(images->entries, images->count, sizeof *images->entries, number_less);
-    for (uint32_t i = 0, count; i < images->count && !error; i += count ? count : 1) {
-        const struct image *run = &images->entries[i];
-        count = run_length(run, images->count - i);
+    array_sort(table->entries, table->count, sizeof *table->entries, number_less);
+    for (uint32_t i = 0, count; i < table->count && !error; i += count ? count : 1) {
+        const struct entry *run = &table->entries[i];
+        count = run_length(run, table->count - i);
         if (count)
             error = run_home(store, run, count, buffer);
         images->written += count;
@@ -162,28 +135,27 @@ int images_home(struct store *store)
 /* ---- from the log */
 
 /* Memory for one more image. Beyond the limit the others go home first (IG2). */
-static int image_new(struct store *store, uint64_t number, struct image **out)
+static int image_new(struct store *store, uint64_t number, struct entry **out)
 {
     struct images *images = &store->images;
-    struct image *image = image_find(images, number);       /* of a page that was freed */
+    struct table *table = &images->table;
+    struct entry *image = image_find(images, number);       /* of a page that was freed */
     if (!image) {
         int error = 0;
-        if (images->limit && images->count >= images->limit) {
+        if (images->limit && table->count >= images->limit) {
             error = homes_begin(store);
             if (!error)
                 error = images_home(store);
         }
         if (!error)
-            error = images_grow(store);
+            error = table_add(store, table, (struct entry){ .object = number });
         if (error)
             return error;
-        image = &images->entries[images->count];
-        *image = (struct image){ .number = number, .head = image->head };
-        image_link(images, images->count++);
+        image = &table->entries[table->count - 1];
     }
-    image->bytes = store->memory.alloc(store->memory.context, STORE_PAGE_BYTES);
+    image->value = (uintptr_t)store->memory.alloc(store->memory.context, STORE_PAGE_BYTES);
     *out = image;
-    return image->bytes ? 0 : -ENOMEM;
+    return image->value ? 0 : -ENOMEM;
 }
 
 /* The image at home, once more. */
@@ -202,8 +174,8 @@ int image_write(struct store *store, const struct record_disk *record,
     uint32_t type = le16_get(record->type);
     bool full = type == RECORD_PAGE_FULL, logged = type == RECORD_PAGE_LOGGED;
     bool change = !full && !logged && base;
-    struct image *image = image_find(&store->images, number);
-    bool here = image && image->bytes, homed = store->extents[extent].homed >> page & 1;
+    struct entry *image = image_find(&store->images, number);
+    bool here = image && image->value, homed = store->extents[extent].homed >> page & 1;
     int error = 0;
     if (change && ((!here && !homed) ||
                    base != le64_get(leaf_lsn(store, leaf)[page])))
@@ -211,11 +183,11 @@ int image_write(struct store *store, const struct record_disk *record,
     if (!here)
         error = image_new(store, number, &image);
     if (!error && !here && change)
-        error = image_back(store, number, le32_get(leaf_crc(leaf)[page]), image->bytes);
+        error = image_back(store, number, le32_get(leaf_crc(leaf)[page]), bytes_of(image));
     if (error)
         return error;
     if (logged)
-        return logged_read(store, record, lsn, image->bytes);
-    record_page(record, image->bytes);
+        return logged_read(store, record, lsn, bytes_of(image));
+    record_page(record, bytes_of(image));
     return 0;
 }

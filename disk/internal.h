@@ -131,21 +131,26 @@ struct container_use {
     uint64_t top;               /* no extent of it at or above this index has a leaf */
 };
 
-/* ---- groups and their claims */
+/* ---- tables in memory, found by key (store.c): claims of groups, images of recovery */
 
-/* CLAIM_UNWRITTEN: pages of an extent that a transaction claims. CLAIM_NAME: of an object, set or
- * unset. */
-enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN, CLAIM_NAME };
-
-struct claim {
-    uint64_t object, key;       /* extent index, or page, or hash of a name */
-    uint64_t value;             /* extent number; page: the commit record's place in the group;
-                                 * UNWRITTEN: bit p: page p; NAME: 2 * its place in names, + 1:
-                                 * set */
+struct entry {
+    uint64_t object, key, value;
     uint32_t next;              /* in the chain of its hash head, index + 1 */
     uint32_t head;              /* of another chain, whose number is this element's; index + 1 */
     uint32_t kind;
 };
+
+struct table {
+    struct entry *entries;
+    uint32_t count, room;       /* room for a power of two, with as many heads */
+};
+
+/* ---- groups and their claims */
+
+/* A claim's key is an extent's index, or a page, or the hash of a name. Its value is the extent's
+ * number; of a page the commit record's place in the group; UNWRITTEN, of pages of an extent that a
+ * transaction claims: bit p: page p; NAME, of an object: 2 * its place in names, + 1: set. */
+enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN, CLAIM_NAME };
 
 /* A directory operation that is planned and not applied; those on names of objects are claims. */
 struct planned_op {
@@ -166,8 +171,7 @@ struct store_group {
     size_t    used, bytes;      /* filled; whole blocks once sealed */
     uint64_t  lsn;              /* once sealed */
     uint32_t  records, txns;
-    struct claim *claims;
-    uint32_t  claim_count, claim_room;
+    struct table claims;
     struct planned_op *ops;
     uint32_t  op_count, op_room;
     char    (*names)[STORE_NAME_BYTES];
@@ -228,17 +232,11 @@ struct checkpoint {
     struct superblock next;
 };
 
-/* Recovery's pages, found by extent number * extent_pages + page (image.c). */
-struct image {
-    uint64_t  number;
-    uint8_t  *bytes;            /* NULL: the page was freed */
-    uint32_t  next;             /* in the chain of its hash head, index + 1 */
-    uint32_t  head;             /* of another chain, whose number is this element's; index + 1 */
-};
-
+/* Recovery's pages (image.c). An entry's object is extent number * extent_pages + page, its value
+ * points to the page's bytes; 0: it was freed. */
 struct images {
-    struct image *entries;
-    uint32_t  count, room, limit;       /* limit 0: none */
+    struct table table;
+    uint32_t  limit;            /* 0: none */
     uint64_t  written;          /* pages that went home */
 };
 
@@ -357,6 +355,9 @@ bool bytes_zero(const void *bytes, size_t count);
 int  block_read(const struct disk_io *io, uint64_t offset, void *block);
 /* room for one more element; `array` is where the pointer to the elements is */
 int  array_grow(struct store *store, void *array, uint32_t count, uint32_t *room, size_t size);
+uint32_t *table_head(const struct table *table, uint64_t object, uint64_t key);
+int  table_add(struct store *store, struct table *table, struct entry entry);
+void table_free(struct store *store, struct table *table);
 typedef bool array_less(const void *a, const void *b);
 /* size: a multiple of 8 */
 void array_sort(void *array, size_t count, size_t size, array_less *less);

@@ -278,13 +278,11 @@ static int upgrade_allowed(const struct store *store, const struct recovery_rule
     if (store->advance_first)
         return refuse(report, -EUCLEAN,
                       "the store is damaged; start it with the Katydid that made it, which may "
-                      "repair "
-                      "it, before it is upgraded");
+                      "repair it, before it is upgraded");
     if (rule->action == RECOVERY_REPLAY && upgrade_needs_empty_log(store->super.format))
         return refuse(report, -EOPNOTSUPP,
                       "the store was not closed; start it with the Katydid that made it, and "
-                      "`halt`, "
-                      "before it is upgraded");
+                      "`halt`, before it is upgraded");
     return 0;
 }
 

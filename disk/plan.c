@@ -16,46 +16,11 @@
 #define CLAIMS_KEPT 8192u               /* memory for so many stays with the group */
 #define LARGE_GIB   256u
 
-/* There are as many heads as there is room for claims, a power of two. */
-static uint32_t *head_of(const struct store_group *group, uint64_t object, uint64_t key)
-{
-    return &group->claims[key_hash(object, key) & (group->claim_room - 1)].head;
-}
-
-static void claim_link(struct store_group *group, uint32_t i)
-{
-    struct claim *claim = &group->claims[i];
-    uint32_t *head = head_of(group, claim->object, claim->key);
-    claim->next = *head;
-    *head = i + 1;
-}
-
-/* Room for one more claim. The heads grow along. */
-static int claims_grow(struct store_group *group)
-{
-    uint32_t room = group->claim_room;
-    int error = array_grow(group->store, &group->claims, group->claim_count, &group->claim_room,
-                           sizeof *group->claims);
-    if (group->claim_room == room)
-        return error;
-    for (uint32_t i = 0; i < group->claim_room; i++)
-        group->claims[i].head = 0;
-    for (uint32_t i = 0; i < group->claim_count; i++)
-        claim_link(group, i);
-    return 0;
-}
-
 static int claim_add(struct store_group *group, enum claim_kind kind, uint64_t object,
                      uint64_t key, uint64_t value)
 {
-    int error = claims_grow(group);
-    if (error)
-        return error;
-    struct claim *claim = &group->claims[group->claim_count];
-    *claim = (struct claim){ .object = object, .key = key, .value = value, .kind = kind,
-                             .head = claim->head };
-    claim_link(group, group->claim_count++);
-    return 0;
+    return table_add(group->store, &group->claims, (struct entry){
+        .object = object, .key = key, .value = value, .kind = kind });
 }
 
 /* Half of FNV-1a, of a valid name. */
@@ -95,11 +60,12 @@ static int op_add(struct store_group *group, const struct planned_op *op)
 
 void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
 {
-    assert(group->claim_count >= claims && group->op_count >= ops);             /* PL2 */
-    while (group->claim_count > claims) {
-        const struct claim *claim = &group->claims[--group->claim_count];
-        uint32_t *head = head_of(group, claim->object, claim->key);
-        assert(*head == group->claim_count + 1);                                /* PL2 */
+    struct table *table = &group->claims;
+    assert(table->count >= claims && group->op_count >= ops);                   /* PL2 */
+    while (table->count > claims) {
+        const struct entry *claim = &table->entries[--table->count];
+        uint32_t *head = table_head(table, claim->object, claim->key);
+        assert(*head == table->count + 1);                                      /* PL2 */
         *head = claim->next;
         if (claim->kind == CLAIM_EXTENT)
             extent_unclaim(group->store, claim->value);
@@ -117,18 +83,17 @@ void plan_clear(struct store_group *group)
     plan_rewind(group, 0, 0);
     group->op_count = 0;
     group->pages_wanted = group->leaves_wanted = 0;
-    if (group->claim_room > CLAIMS_KEPT) {
-        store_release(group->store, group->claims, group->claim_room * sizeof *group->claims);
+    if (group->claims.room > CLAIMS_KEPT) {
+        table_free(group->store, &group->claims);
         store_release(group->store, group->names, group->name_room * sizeof *group->names);
-        group->claims = NULL;
         group->names = NULL;
-        group->claim_room = group->name_room = 0;
+        group->name_room = 0;
     }
 }
 
 void plan_free(struct store_group *group)
 {
-    store_release(group->store, group->claims, group->claim_room * sizeof *group->claims);
+    table_free(group->store, &group->claims);
     store_release(group->store, group->ops, group->op_room * sizeof *group->ops);
     store_release(group->store, group->names, group->name_room * sizeof *group->names);
 }
@@ -146,15 +111,16 @@ static bool kind_matches(uint32_t found, enum claim_kind wanted)
 }
 
 /* The newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also finds CLAIM_PAGE_FREED. */
-static const struct claim *claim_find(const struct store *store, enum claim_kind kind,
+static const struct entry *claim_find(const struct store *store, enum claim_kind kind,
                                       uint64_t object, uint64_t key, const char *name)
 {
     for (int n = 1; n >= 0; n--) {
         const struct store_group *group = pending(store, (uint32_t)n);
-        if (!group || !group->claim_count)
+        if (!group || !group->claims.count)
             continue;
-        for (uint32_t i = *head_of(group, object, key); i; i = group->claims[i - 1].next) {
-            const struct claim *claim = &group->claims[i - 1];
+        const struct entry *claims = group->claims.entries;
+        for (uint32_t i = *table_head(&group->claims, object, key); i; i = claims[i - 1].next) {
+            const struct entry *claim = &claims[i - 1];
             if (claim->key == key && claim->object == object && kind_matches(claim->kind, kind) &&
                 (!name || name_equal(group->names[claim->value / 2], name)))
                 return claim;
@@ -163,10 +129,11 @@ static const struct claim *claim_find(const struct store *store, enum claim_kind
     return NULL;
 }
 
-static const struct store_group *group_of(const struct store *store, const struct claim *claim)
+static const struct store_group *group_of(const struct store *store, const struct entry *claim)
 {
     const struct store_group *first = &store->groups[0];
-    return claim >= first->claims && claim < first->claims + first->claim_count ? first : first + 1;
+    const struct entry *claims = first->claims.entries;
+    return claim >= claims && claim < claims + first->claims.count ? first : first + 1;
 }
 
 /* A place among the directory operations of the unapplied groups; it begins as all zero. */
@@ -229,7 +196,7 @@ static bool plan_name_taken(const struct store *store, const char *name)
 
 static bool plan_named(const struct store *store, uint64_t object, const char *name)
 {
-    const struct claim *claim = claim_find(store, CLAIM_NAME, object, name_key(name), name);
+    const struct entry *claim = claim_find(store, CLAIM_NAME, object, name_key(name), name);
     return claim ? claim->value & 1 : names_find(store, object, name) != NULL;
 }
 
@@ -286,7 +253,7 @@ static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32
 struct page_state {
     bool     present;
     uint64_t lsn;               /* UINT64_MAX: written in a group that is still open */
-    const struct claim *claim;
+    const struct entry *claim;
 };
 
 static struct page_state plan_page(const struct store *store, uint64_t object, uint64_t page)
@@ -317,14 +284,14 @@ uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t i
     uint32_t n = store->extent_pages;
     const struct leaf_disk *leaf = hash_find(store, object, index, NULL);
     uint32_t held = leaf ? le32_get(leaf->mask) | le16_get(leaf->claimed) : 0;
-    if (!store->groups[0].claim_count && !store->groups[1].claim_count)
+    if (!store->groups[0].claims.count && !store->groups[1].claims.count)
         return held;
     for (uint32_t p = 0; p < n; p++) {
-        const struct claim *claim = claim_find(store, CLAIM_PAGE, object, index * n + p, NULL);
+        const struct entry *claim = claim_find(store, CLAIM_PAGE, object, index * n + p, NULL);
         if (claim)
             held = (held & ~(1u << p)) | (uint32_t)(claim->kind == CLAIM_PAGE) << p;
     }
-    const struct claim *unwritten = claim_find(store, CLAIM_UNWRITTEN, object, index, NULL);
+    const struct entry *unwritten = claim_find(store, CLAIM_UNWRITTEN, object, index, NULL);
     return unwritten ? held | (uint32_t)unwritten->value : held;
 }
 
@@ -337,8 +304,8 @@ uint64_t plan_top(const struct store *store, uint64_t object)
     uint64_t top = store->use[slot].top;
     for (uint32_t n = 0; n < 2; n++) {
         const struct store_group *group = pending(store, n);
-        for (uint32_t i = 0; group && i < group->claim_count; i++) {
-            const struct claim *claim = &group->claims[i];
+        for (uint32_t i = 0; group && i < group->claims.count; i++) {
+            const struct entry *claim = &group->claims.entries[i];
             if (claim->kind == CLAIM_EXTENT && claim->object == object && claim->key >= top)
                 top = claim->key + 1;
         }
@@ -380,7 +347,7 @@ static uint64_t plan_physical(const struct store *store, uint64_t object, uint64
     const struct leaf_disk *leaf = hash_find(store, object, index, NULL);
     if (leaf)
         return le64_get(leaf->physical);
-    const struct claim *claim = claim_find(store, CLAIM_EXTENT, object, index, NULL);
+    const struct entry *claim = claim_find(store, CLAIM_EXTENT, object, index, NULL);
     return claim ? claim->value : UINT64_MAX;
 }
 
@@ -413,7 +380,7 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
         return error;
     struct page_state state = plan_page(store, object, page);
     if (state.present && state.claim && group_of(store, state.claim) == group &&
-        state.claim >= group->claims + group->txn_claims)
+        state.claim >= group->claims.entries + group->txn_claims)
         return -EINVAL;                 /* twice in one transaction */
     if (!full && base_lsn == 0 && state.present)
         return -ESTALE;
@@ -429,7 +396,7 @@ int plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index
                       uint64_t *physical)
 {
     int error = plan_extent(group, object, index, physical);
-    const struct claim *before = claim_find(group->store, CLAIM_UNWRITTEN, object, index, NULL);
+    const struct entry *before = claim_find(group->store, CLAIM_UNWRITTEN, object, index, NULL);
     return error ? error : claim_add(group, CLAIM_UNWRITTEN, object, index,
                                      bits | (before ? before->value : 0));
 }
@@ -469,8 +436,8 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
         if (store->extents[i].state == EXTENT_USED && store->extents[i].object == object)
             error = plan_extent_free(group, object, store->extents[i].index, page, page + count);
     for (int g = 0; g < 2; g++)
-        for (uint32_t i = 0; i < store->groups[g].claim_count && !error; i++) {
-            struct claim claim = store->groups[g].claims[i];
+        for (uint32_t i = 0; i < store->groups[g].claims.count && !error; i++) {
+            struct entry claim = store->groups[g].claims.entries[i];
             if (claim.kind == CLAIM_EXTENT && claim.object == object)
                 error = plan_extent_free(group, object, claim.key, page, page + count);
         }

@@ -55,6 +55,41 @@ int array_grow(struct store *store, void *array, uint32_t count, uint32_t *room,
     return 0;
 }
 
+uint32_t *table_head(const struct table *table, uint64_t object, uint64_t key)
+{
+    return &table->entries[key_hash(object, key) & (table->room - 1)].head;
+}
+
+static void entry_link(struct table *table, uint32_t i)
+{
+    struct entry *entry = &table->entries[i];
+    uint32_t *head = table_head(table, entry->object, entry->key);
+    entry->next = *head;
+    *head = i + 1;
+}
+
+int table_add(struct store *store, struct table *table, struct entry entry)
+{
+    uint32_t room = table->room;
+    int error = array_grow(store, &table->entries, table->count, &table->room, sizeof entry);
+    if (error)
+        return error;
+    for (uint32_t i = 0; table->room != room && i < table->room; i++)
+        table->entries[i].head = 0;             /* the heads grow along */
+    for (uint32_t i = 0; table->room != room && i < table->count; i++)
+        entry_link(table, i);
+    entry.head = table->entries[table->count].head;
+    table->entries[table->count] = entry;
+    entry_link(table, table->count++);
+    return 0;
+}
+
+void table_free(struct store *store, struct table *table)
+{
+    store_release(store, table->entries, table->room * sizeof *table->entries);
+    *table = (struct table){ .count = 0 };
+}
+
 static void elements_swap(uint8_t *a, uint8_t *b, size_t size)
 {
     for (size_t i = 0; i < size; i += 8) {

@@ -349,7 +349,7 @@ static void more_claims_than_a_group_keeps(void **state)
         store_txn_begin(group, 1);
         assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 3, 7000), 0);
         assert_int_equal(pages_op(group, STORE_OP_PAGE_FREE, 3, 7000), 0);
-        assert_true(group->claim_count > 8192);
+        assert_true(group->claims.count > 8192);
         assert_int_equal(txn_next(group), 0);
         store_txn_cancel(group);
         if (i)

@@ -340,7 +340,7 @@ struct levels {
 static struct levels levels_of(const struct store_group *group)
 {
     struct levels l = { .used = group->used, .memory = memory_live, .records = group->records,
-                        .claims = group->claim_count, .pages_wanted = group->pages_wanted,
+                        .claims = group->claims.count, .pages_wanted = group->pages_wanted,
                         .leaves_wanted = group->leaves_wanted };
     store_stats(store, &l.stats);
     return l;
