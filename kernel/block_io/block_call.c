@@ -27,8 +27,8 @@ _Static_assert(BLOCK_SEGMENTS_MIN >= FEW_PAGES, "a few pages are one request");
 
 /* ---- the disk behind a handle ---- */
 
-/* on_disk calls fn with the disk behind argument 0, for which the handle allows the operation; nobody
- * else can open it before fn has returned. */
+/* on_disk calls fn with the disk behind argument 0, if the handle allows the operation. Nobody else
+ * can open it before fn has returned. */
 typedef long disk_call(struct block_device *d, enum block_operation operation, const uint64_t a[6]);
 static long on_disk(const uint64_t a[6], enum block_operation operation, disk_call *fn)
 {

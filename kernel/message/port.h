@@ -98,8 +98,7 @@ bool port_notify(struct port *p, uint64_t bits); /* as port_post */
 struct thread *port_queue(struct port *p, struct item *i);
 #define PORT_DEAD ((struct thread *)1)
 bool port_post(struct port *p, struct item *i); /* the same, and wakes. False: the port is dead */
-/* Takes it back; true: it was still queued, so nobody saw it. */
-bool port_withdraw(struct port *p, struct item *i);
+bool port_withdraw(struct port *p, struct item *i); /* true: it was queued, so nobody saw it */
 void item_prepare(struct item *i, enum item_kind kind);
 enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
 

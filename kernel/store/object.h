@@ -119,8 +119,7 @@ void attachments_end_left(struct process *p);
 void objects_end(const struct process *owner, const struct port *p);
 /* object_commit_port_of: the commit port of objects served at `p`; a reference, or NULL. */
 struct port *object_commit_port_of(struct port *p);
-/* object_policy sets one of KD_POLICY_*. 0, -EINVAL. */
-long object_policy(struct object *o, uint64_t policy, uint64_t value);
+long object_policy(struct object *o, uint64_t policy, uint64_t value); /* KD_POLICY_*: 0, -EINVAL */
 /* object_manager_of tells whether `client` has an object of `manager` attached. */
 bool object_manager_of(struct process *manager, struct process *client);
 void object_process_gone(struct process *p); /* ends its objects and attachments */
