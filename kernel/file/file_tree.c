@@ -131,6 +131,8 @@ static int walk(struct node *from, const char *path, struct component *last, str
                 return -ENOTDIR;
             if (component_is(c, ".") || component_is(c, ".."))
                 return -EEXIST; /* FL3 */
+            if (!at->parent && at != &tree.root)
+                return -ENOENT; /* a removed folder, still somebody's working folder */
             *last = c;
             last->folder = *path == '/';
             break;
@@ -222,8 +224,6 @@ int node_make(struct node *from, const char *path, enum node_kind kind, unsigned
         error = -EEXIST;
     else if (!error && c.folder && kind != NODE_FOLDER)
         error = -EISDIR;
-    else if (!error && !parent->parent && parent != &tree.root)
-        error = -ENOENT; /* a removed folder, still somebody's working folder */
     else if (!error && parent->read_only && !system)
         error = -EROFS;
     else if (!error && (tree.count >= FILE_NODES_MAX || depth(parent) >= FILE_DEPTH_MAX))
@@ -325,8 +325,6 @@ static int place_find(struct place *p, struct node *from, const char *path)
     if (error)
         return error == -EEXIST ? -EBUSY : error;
     p->node = child_find(p->parent, p->name);
-    if (!p->parent->parent && p->parent != &tree.root)
-        return -ENOENT; /* a removed folder, still somebody's working folder */
     return 0;
 }
 

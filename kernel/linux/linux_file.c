@@ -14,33 +14,6 @@
 
 enum { SEEK_SET = 0, SEEK_CUR = 1, SEEK_END = 2 };
 
-/* A kernel buffer for a transfer: on the stack for a short one, else a frame. */
-struct bounce {
-    char small[SMALL_BYTES];
-    struct frame *frame;
-    char *bytes;
-    size_t size;
-};
-
-static void bounce_get(struct bounce *b, size_t wanted)
-{
-    b->frame = NULL;
-    b->bytes = b->small;
-    b->size = SMALL_BYTES;
-    if (wanted > SMALL_BYTES)
-        b->frame = frame_alloc_raw(FRAME_DATA);
-    if (b->frame) { /* without one it goes slowly */
-        b->bytes = frame_memory(b->frame);
-        b->size = PAGE_BYTES;
-    }
-}
-
-static void bounce_put(struct bounce *b)
-{
-    if (b->frame)
-        frame_free(b->frame);
-}
-
 long call_with_file(file_call *fn, const uint64_t a[6])
 {
     struct file *f = fd_file(process_this(), (int)a[0]);
@@ -71,15 +44,18 @@ static long move(struct file *f, char *buffer, vaddr_t user, size_t part, uint64
     return n;
 }
 
+/* move_all goes through a buffer on the stack for a short transfer, or where there is no memory;
+ * else through a frame. */
 static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bool write)
 {
-    struct bounce b;
+    char small[SMALL_BYTES];
+    struct frame *frame = bytes > SMALL_BYTES ? frame_alloc_raw(FRAME_DATA) : NULL;
+    char *buffer = frame ? frame_memory(frame) : small;
     size_t done = 0;
     long n = 0;
-    bounce_get(&b, bytes);
     while (done < bytes) {
-        size_t part = MIN(bytes - done, b.size);
-        n = move(f, b.bytes, user + done, part, at, write);
+        size_t part = MIN(bytes - done, frame ? PAGE_BYTES : SMALL_BYTES);
+        n = move(f, buffer, user + done, part, at, write);
         if (n <= 0)
             break;
         done += (size_t)n;
@@ -89,7 +65,8 @@ static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bo
             break;
         thread_breathe();
     }
-    bounce_put(&b);
+    if (frame)
+        frame_free(frame);
     return transferred(done, n);
 }
 
