@@ -21,6 +21,7 @@
 enum {
     KM_PAGE_BYTES = 4096,
     KM_NAME_MAX = 64,                         /* bytes of a name with its NUL */
+    KM_COMMITS_MAX = 16,                      /* of km_commits */
     KM_OBJECTS_MAX = 192,                     /* of a process: each takes one of its 256 handles */
     KM_VIEWS_MAX = 128,                       /* views are smaller numbers than that */
     KM_MESSAGE_BYTES = 4096,                  /* of km_call */
@@ -37,10 +38,10 @@ struct km_request {                           /* answer each exactly once, from 
 
 /* Policy; NULL means what stands in brackets. One thread waits for the first page of a request; the
  * others are likely to be touched next: supply them or leave them. `page` and `lock` run in any of
- * km_serve's threads, for several requests at a time; `commit` and `outcome` for one at a time, and
- * so do `gone`, `clean` and `call`, but beside each other. Memory is short while `clean` runs, and
- * nobody but `clean` makes room: what it stores to was stored to before, so that it takes no page
- * that is new. Of its thread's stack it has 24 KiB. */
+ * km_serve's threads, for several requests at a time; `commit` and `outcome` for one at a time
+ * (or: km_commits), and so do `gone`, `clean` and `call`, but beside each other. Memory is short
+ * while `clean` runs, and nobody but `clean` makes room: what it stores to was stored to before, so
+ * that it takes no page that is new. Of its thread's stack it has 24 KiB. */
 struct km_ops {
     void (*page)(struct km_request *r);       /* not resident [zero fill] */
     void (*lock)(struct km_request *r);       /* resident, but a right is wanted [grant] */
@@ -81,6 +82,11 @@ enum {
  * that starts again has nothing else, and waits here until what its predecessor had passed on is
  * over. -ENOENT: no such manager. */
 int km_below(const char *store);
+/* Behind it, before km_serve: so many commits, 16 at most, are worked on at a time [1], and the
+ * store makes them durable together. `commit` then runs in several threads: the locks of what it
+ * touches below keep them apart, and what else it changes needs locks of its own. `outcome` comes
+ * for one at a time, but of several in any order: the greater csn is the later one's. */
+int km_commits(int threads);
 /* The first object's name is published; km_open finds the others beside it. -EMFILE: too many
  * objects; -EPERM: this program may not publish names; -EEXIST: somebody has this one. */
 int km_create(const char *name, uint64_t pages, int flags, const struct km_ops *ops, void *user,

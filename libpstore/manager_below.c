@@ -26,32 +26,36 @@ static void page_below(struct km_request *r)
     if (e < 0) km_fail(r, e == -ENOMEM ? ENOMEM : EIO);
 }
 
-/* ---- commits: in a helper ---- */
+/* ---- commits: in a helper, each in a thread of its own ---- */
 
-/* One at a time: there is one thread. */
-static struct commit_work work;
-static const struct ps_tx *helper;      /* the transaction that works for it */
+struct help {
+    const struct kd_message *m;
+    struct commit_work *work;
+    const struct ps_tx *helper;         /* the transaction that works for it */
+};
 
 static int help(void *arg)
 {
-    const struct kd_message *m = arg;
-    helper = tx_active();
-    commit_forget(&work); /* it begins anew */
-    long r = commit_view(&work, m->word[0], m->token);
+    struct help *h = arg;
+    const struct kd_message *m = h->m;
+    h->helper = tx_active();
+    commit_forget(h->work); /* it begins anew */
+    long r = commit_view(h->work, m->word[0], m->token);
     for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
         for (uint64_t helpers = m->word[4 + i]; r == 0 && helpers; helpers &= helpers - 1)
-            r = commit_view(&work, i * 64 + (unsigned)__builtin_ctzll(helpers), m->token);
+            r = commit_view(h->work, i * 64 + (unsigned)__builtin_ctzll(helpers), m->token);
     return (int)r;
 }
 
-static void commit_below(const struct kd_message *m)
+static void commit_below(const struct kd_message *m, struct commit_work *w)
 {
+    struct help h = {m, w, NULL};
     struct ps_options options = {.helps = (uint32_t)m->word[0] + 1, .helps_token = m->token};
     if (m->word[0] >= KD_VIEW_MAX) return;
-    int r = ps_transaction_opt(help, (void *)m, &options);
+    int r = ps_transaction_opt(help, &h, &options);
     /* if it is over, this finds nothing */
     if (r) kd_call3(KD_TXN_REFUSE, (long)m->word[0], (long)m->token, r < 0 ? -r : EIO);
-    commit_over(&work, m->word[0], r > 0 ? -EIO : r, helper ? helper->committed_at : 0);
+    commit_over(w, m->word[0], r > 0 ? -EIO : r, h.helper ? h.helper->committed_at : 0);
 }
 
 int km_below(const char *name)
@@ -66,8 +70,16 @@ int km_below(const char *name)
     if (p >= 0 && r < 0) kd_call3(KD_HANDLE_CLOSE, p, 0, 0);
     if (r < 0) return (int)r;
     manager.commits = (int)p;
+    manager.commit_threads = 1;
     manager.commit_below = commit_below;
     manager.page_below = page_below;
     manager.read_at = tx_read_at;
+    return 0;
+}
+
+int km_commits(int threads)
+{
+    if (manager.commits < 0 || threads < 1 || threads > KM_COMMITS_MAX) return -EINVAL;
+    manager.commit_threads = threads;
     return 0;
 }

@@ -5,9 +5,10 @@
  * The changes that are told to find the objects are kept for km_diff, if they are not too many: the
  * kernel compares pages only once.
  *
- * Locks: none; a struct commit_work is its thread's (at_work).
+ * Locks: one, while a policy hears an outcome; a struct commit_work is its thread's (at_work).
  */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "katydid/call.h"
@@ -76,9 +77,13 @@ void commit_forget(struct commit_work *w)
 
 void commit_over(struct commit_work *w, uint64_t view, int error, uint64_t csn)
 {
-    for (unsigned i = 0; i < w->count; i++)
-        if (w->changed[i]->ops->outcome)
-            w->changed[i]->ops->outcome(w->changed[i], view, error, error ? 0 : csn);
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* of several threads (km_commits) */
+    for (unsigned i = 0; i < w->count; i++) {
+        if (!w->changed[i]->ops->outcome) continue;
+        pthread_mutex_lock(&one);
+        w->changed[i]->ops->outcome(w->changed[i], view, error, error ? 0 : csn);
+        pthread_mutex_unlock(&one);
+    }
     commit_forget(w);
 }
 

@@ -11,6 +11,7 @@
 enum { CALL_OPEN = 1, CALL_USER };      /* what clients ask; CALL_USER: word0 the object's number */
 #define NO_OBJECT (~0ull)
 
+struct commit_work;
 struct km_object {
     uint64_t number;                    /* place in the table, and how many there were before */
     int users;                          /* KO1; 0: it is free */
@@ -28,8 +29,8 @@ extern struct manager {
     uint64_t tokens[KD_VIEW_MAX];       /* of the commit that a view waits for */
     /* of a manager that stands on others (manager_below.c): a port for commits, or -1; how it is
      * asked; in a snapshot, the state that it sees */
-    int commits;
-    void (*commit_below)(const struct kd_message *m);
+    int commits, commit_threads;
+    void (*commit_below)(const struct kd_message *m, struct commit_work *w);
     void (*page_below)(struct km_request *r);
     uint64_t (*read_at)(void);
 } manager;

@@ -7,13 +7,15 @@
  * KO2  Of the threads that receive from the kernel, `workers` at most do work. The one that is left
  *      keeps what is to be done for the first that is ready (held), and cleans.
  *
- * Commits are answered, and pages offered for cleaning, one at a time.
+ * Commits are answered, and pages offered for cleaning, one at a time; but several commits if a
+ * manager that stands on others says so (km_commits).
  *
  * Locks: commit_lock, clean_lock; held_lock for the list.
  */
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "katydid/call.h"
@@ -274,15 +276,14 @@ static void *serve_kernel(void *unused)
     return (void *)r;
 }
 
-static void *serve_commits(void *unused)
+static void *serve_commits(void *work)
 {
-    (void)unused;
     struct kd_message m = {.handle = -1};
     stack_have();
     long r;
     while ((r = kd_call3(KD_PORT_RECEIVE, manager.commits, (long)&m, -1)) >= 0)
         if (m.kind == (uint32_t)KD_MSG_COMMIT)
-            manager.commit_below(&m);
+            manager.commit_below(&m, work);
         else
             on_kernel(&m);
     return (void *)r;
@@ -357,12 +358,24 @@ static void *serve_clients(void *unused)
     return (void *)r;
 }
 
-static int thread_start(void *(*serve)(void *))
+static int thread_start(void *(*serve)(void *), void *arg)
 {
     pthread_t thread;
-    int r = pthread_create(&thread, NULL, serve, NULL);
+    int r = pthread_create(&thread, NULL, serve, arg);
     if (!r) pthread_detach(thread);
     return -r;
+}
+
+/* Of a manager that stands on others: each of them works on one commit. */
+static int commits_start(void)
+{
+    int n = manager.commits < 0 ? 0 : manager.commit_threads, r = 0;
+    struct commit_work *works = n ? calloc((size_t)n, sizeof(*works)) : NULL;
+    if (n && !works) return -ENOMEM;
+    for (size_t at = 0; at < (size_t)n * sizeof(*works); at += KM_PAGE_BYTES)
+        ((volatile char *)works)[at] = 0; /* it is there before memory is short */
+    for (int i = 0; r == 0 && i < n; i++) r = thread_start(serve_commits, &works[i]);
+    return r;
 }
 
 int km_serve(int threads)
@@ -371,9 +384,9 @@ int km_serve(int threads)
     __atomic_store_n(&workers, threads, __ATOMIC_SEQ_CST);
     memset(held.messages, 0, sizeof(held.messages)); /* before memory is short */
     program_have();
-    int r = thread_start(serve_clients);
-    if (r == 0 && manager.commits >= 0) r = thread_start(serve_commits);
+    int r = thread_start(serve_clients, NULL);
+    if (r == 0) r = commits_start();
     if (r == 0) r = kept_begin();
-    for (int i = 0; r == 0 && i < threads; i++) r = thread_start(serve_kernel);
+    for (int i = 0; r == 0 && i < threads; i++) r = thread_start(serve_kernel, NULL);
     return r ? r : (int)(long)serve_kernel(NULL);
 }

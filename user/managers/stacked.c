@@ -58,6 +58,7 @@ static int serve(const char *name)
     if (!error) error = ps_transaction(find_home, NULL);
     if (!error)
         error = km_create(name, PAGES, KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &object);
+    if (!error) error = km_commits(4); /* `commit` changes nothing but what lies below */
     return error ? error : km_serve(2);
 }
 
