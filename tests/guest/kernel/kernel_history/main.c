@@ -486,7 +486,7 @@ int main(int argc, char **argv)
     tap_plan(argc > 4 ? 3 + (atoi(argv[4]) >= DECIDED) : 13);
     tap_ok(manager_start(), "a manager in this process; seed %lu", seed);
     const char *tier = getenv("TEST_TIER");
-    static const uint64_t some[PARTS] = {500, 60, 60, 30, 40},
+    static const uint64_t some[PARTS] = {200, 25, 25, 15, 20},
                           all[PARTS] = {1800, 60, 150, 100, 300};
     const uint64_t *counts = tier && !strcmp(tier, "long") ? all : some;
     struct kd_system_info s = {0};
