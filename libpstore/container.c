@@ -5,7 +5,9 @@
  * Not here  names inside a container (container_name.c), pages (alloc.c).
  *
  * Locks     table_lock for changes of the tables, held across requests to the manager and therefore
- *           taken outside transactions only (TX1; ps_open leaves the view meanwhile). Looking an
+ *           taken outside transactions only (TX1; ps_open leaves the view meanwhile). It is dropped
+ *           while a container's own manager starts, which may take seconds; a container that is
+ *           opened anew then is `busy`, and whoever closes it waits. Looking an
  *           address up takes no lock: entries are never freed, and segments are valid from the
  *           moment `opens` is not zero.
  */
@@ -20,6 +22,7 @@
 #define RESTART_SECONDS 10              /* a manager that died is waited for */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;  /* a container is not busy any more */
 static struct ps_store stores[PS_STORES_MAX];
 static struct ps_container containers[PS_OPEN_MAX];
 static _Atomic unsigned containers_used;      /* entries that were ever open lie below */
@@ -73,7 +76,7 @@ int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST
     return request(s, kind, word, data, bytes, answer, answer_bytes, NULL);
 }
 
-static int name_copy(char out[STORE_NAME_BYTES], const char *name)
+int store_name_copy(char out[STORE_NAME_BYTES], const char *name)
 {
     size_t bytes = name ? strnlen(name, STORE_NAME_BYTES) : 0;
     if (bytes == 0)
@@ -141,6 +144,7 @@ static int store_find(struct ps_store *s)
     int result = hello(s);
     if (result == 0) {
         atomic_store(&s->lost, 0);
+        s->life++;
     } else {
         ps_kernel(KD_HANDLE_CLOSE, s->port, 0, 0);
         s->port = -1;
@@ -184,6 +188,9 @@ static void fork_in_child(void)
         stores[i].port = -1;
     for (unsigned i = 0; i < containers_used; i++)
         containers[i].kept_port = -1; /* or the child would close a handle of its own */
+    for (unsigned i = 0; i < containers_used; i++)
+        containers[i].busy = 0;           /* by threads that the child has not */
+    settled = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     stores_note_death();
     tx_forget();
     pthread_mutex_unlock(&table_lock);
@@ -201,7 +208,7 @@ static int connect_locked(const char *store)
     char name[STORE_NAME_BYTES];
     const char *first = getenv("PS_STORE");
     pthread_once(&once, fork_watch);
-    int result = name_copy(name, store ? store : first && *first ? first : "store");
+    int result = store_name_copy(name, store ? store : first && *first ? first : "store");
     if (result != 0)
         return result;
     for (unsigned i = 0; i < stores_count; i++)
@@ -332,17 +339,56 @@ static int request_open(struct ps_store *s, const struct wire_open *how,
     return result == 0 && !opened_is_sound(opened, bytes) ? -EPROTO : result;
 }
 
+/* The same, table_lock held. It is dropped while the container's own manager starts; if the store
+ * manager died meanwhile and is back, it knows nothing of this open: -EOWNERDEAD. */
+static int request_open_unlocked(struct ps_store *s, const struct wire_open *how,
+                                 struct wire_opened *opened, int *kept)
+{
+    struct wire_open now = *how;
+    unsigned life = s->life;
+    now.now = 1;
+    int result = request_open(s, &now, opened, kept);
+    if (result != -EINPROGRESS)
+        return result;
+    pthread_mutex_unlock(&table_lock);
+    result = request_open(s, how, opened, kept);
+    pthread_mutex_lock(&table_lock);
+    if (result == 0 && s->life != life) {
+        if (*kept >= 0)
+            ps_kernel(KD_HANDLE_CLOSE, *kept, 0, 0);
+        result = -EOWNERDEAD;
+    }
+    return result;
+}
+
 static void request_close(struct ps_store *s, uint64_t id)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {id};
     store_request(s, STORE_CLOSE, word, NULL, 0, NULL, NULL);
 }
 
+/* Nobody calls through this handle, but through copies (container_kept_port). */
 static void kept_port(ps_container *c, int port)
 {
     if (c->kept_port >= 0)
         ps_kernel(KD_HANDLE_CLOSE, c->kept_port, 0, 0);
     c->kept_port = port;
+}
+
+/* The segments of a container with a manager of its own, whose objects have its cookies: they are
+ * learned now. `count`: so many are served. */
+static void segments_ask(ps_container *c, uint64_t count)
+{
+    for (unsigned n = c->segment_count; n < count && n < PS_SEGMENTS_MAX; n++) {
+        uint64_t word[STORE_REQUEST_WORDS] = {c->id, n};
+        if (store_request(c->store, STORE_SEGMENT, word, NULL, 0, NULL, NULL) != 0)
+            return;
+        struct wire_opened o = {.base = word[0], .pages = word[1]};
+        if (!opened_is_sound(&o, sizeof o))
+            return;
+        c->segment[n] = (struct ps_segment){o.base, o.base + o.pages * KD_PAGE_BYTES};
+        c->segment_count = n + 1;
+    }
 }
 
 static void container_fill(ps_container *c, struct ps_store *s, const struct wire_open *request,
@@ -376,23 +422,25 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct wir
     c->opens++;
 }
 
-/* table_lock: held, outside a view. */
+/* table_lock: held, perhaps dropped meanwhile; outside a view. */
 static int open_locked(const struct wire_open *request, ps_container **out)
 {
     struct wire_opened opened;
     int port = -1, result = opens_store ? 0 : connect_locked(NULL);
+    struct ps_store *s = opens_store;
     if (result == 0)
-        result = request_open(opens_store, request, &opened, &port);
-    ps_container *c = result == 0 ? container_entry(opens_store, opened.container) : NULL;
+        result = request_open_unlocked(s, request, &opened, &port);
+    ps_container *c = result == 0 ? container_entry(s, opened.container) : NULL;
     if (!c && port >= 0)
         ps_kernel(KD_HANDLE_CLOSE, port, 0, 0);
     if (result != 0)
         return result;
     if (!c) {
-        request_close(opens_store, opened.container);
+        request_close(s, opened.container);
         return -EMFILE;
     }
-    container_fill(c, opens_store, request, &opened);
+    container_fill(c, s, request, &opened);
+    segments_ask(c, opened.kept);
     kept_port(c, port);
     *out = c;
     return 0;
@@ -405,9 +453,9 @@ static int open_request_make(struct wire_open *r, const char *name, int flags,
     if (flags & ~(PS_CREATE | PS_EXCLUSIVE | PS_WRITE) ||
         (flags & (PS_CREATE | PS_EXCLUSIVE)) == PS_EXCLUSIVE)
         return -EINVAL;
-    int result = name_copy(r->name, name);
+    int result = store_name_copy(r->name, name);
     if (result == 0 && root)
-        result = root->bytes ? name_copy(r->type, root->type) : -EINVAL;
+        result = root->bytes ? store_name_copy(r->type, root->type) : -EINVAL;
     if (result == 0 && root && !type_number(root->type))
         result = -errno;
     r->flags = (uint32_t)flags;
@@ -442,6 +490,8 @@ int ps_close(ps_container *c)
     if (tx_active())
         return -EBUSY;
     pthread_mutex_lock(&table_lock);
+    while (container_is_open(c) && c->busy)
+        pthread_cond_wait(&settled, &table_lock);
     int result = container_is_open(c) ? 0 : -EINVAL;
     if (result == 0) {
         if (c->opens == 1) {
@@ -464,23 +514,36 @@ void stores_note_death(void)
     atomic_store(&death_noted, 1);
 }
 
-/* table_lock: held. A container keeps its address for ever, so that every pointer stays right. */
+/* table_lock: held. */
+static int reopen_once(ps_container *c, const struct wire_open *request)
+{
+    struct wire_opened opened;
+    int port, result = request_open_unlocked(c->store, request, &opened, &port);
+    kept_port(c, result == 0 ? port : -1);
+    if (result != 0)
+        return result;
+    if (opened.container != c->id || opened.base != c->base)
+        return -ESTALE;
+    c->encoder = (int)opened.encoder;
+    segments_ask(c, opened.kept);
+    return 0;
+}
+
+/* table_lock: held, perhaps dropped meanwhile. A container keeps its address for ever, so that
+ * every pointer stays right. */
 static int reopen(ps_container *c, int times)
 {
     struct wire_open request = {.flags = (uint32_t)c->flags};
-    struct wire_opened opened;
+    int result = 0;
     memcpy(request.name, c->name, sizeof request.name);
-    for (int i = 0; i < times; i++) {
-        int port, result = request_open(c->store, &request, &opened, &port);
-        kept_port(c, port);
-        if (result != 0)
-            return result;
-        if (opened.container != c->id || opened.base != c->base)
-            return -ESTALE;
-        c->encoder = (int)opened.encoder;
-    }
-    c->generation++;
-    return 0;
+    c->busy++;
+    for (int i = 0; i < times && result == 0; i++)
+        result = reopen_once(c, &request);
+    c->busy--;
+    pthread_cond_broadcast(&settled);
+    if (result == 0)
+        c->generation++;
+    return result;
 }
 
 /* It was the manager of a container that died, perhaps: each is opened anew, where it was, and gets
@@ -527,13 +590,17 @@ int stores_refresh(void)
     return result;
 }
 
-/* ---- delete, rename, list ---- */
+int stores_ready(void)
+{
+    return opens_store ? stores_refresh() : ps_connect(NULL);
+}
 
-/* A request about the whole store, outside transactions. */
-static int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answer)
+/* ---- delete, rename ---- */
+
+int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answer)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {0};
-    int result = opens_store ? stores_refresh() : ps_connect(NULL);
+    int result = stores_ready();
     if (result == 0)
         result = store_request(opens_store, kind, word, data, bytes, NULL, NULL);
     *answer = word[0];
@@ -548,6 +615,8 @@ static int request_names(uint32_t kind, const char *data, size_t bytes)
     int result = request_plain(kind, data, bytes, &id);
     pthread_mutex_lock(&table_lock);
     ps_container *c = result == 0 ? container_entry(opens_store, id) : NULL;
+    while (c && c->opens > 0 && c->busy)
+        pthread_cond_wait(&settled, &table_lock);
     if (c && c->opens > 0 && kind == STORE_DELETE) {
         c->generation++;
         kept_port(c, -1);
@@ -562,7 +631,7 @@ static int request_names(uint32_t kind, const char *data, size_t bytes)
 int ps_delete(const char *name)
 {
     char data[STORE_NAME_BYTES];
-    int result = tx_active() ? -EBUSY : name_copy(data, name);
+    int result = tx_active() ? -EBUSY : store_name_copy(data, name);
     if (result == 0)
         result = request_names(STORE_DELETE, data, sizeof data);
     return error_told(ERROR_NAMES, result);
@@ -571,81 +640,42 @@ int ps_delete(const char *name)
 int ps_rename(const char *from, const char *to)
 {
     char data[2 * STORE_NAME_BYTES];
-    int result = tx_active() ? -EBUSY : name_copy(data, from);
+    int result = tx_active() ? -EBUSY : store_name_copy(data, from);
     if (result == 0)
-        result = name_copy(data + STORE_NAME_BYTES, to);
+        result = store_name_copy(data + STORE_NAME_BYTES, to);
     if (result == 0)
         result = request_names(STORE_RENAME, data, sizeof data);
     return error_told(ERROR_NAMES, result);
 }
 
-/* ---- a program as a container's manager ---- */
-
-/* Name, program and arguments as the store wants them; the bytes, or -E2BIG, -EINVAL. */
-static long manager_text(char *text, const char *program, const char *const *arguments)
-{
-    size_t at = 0;
-    for (const char *word = program; word; word = arguments ? *arguments++ : NULL) {
-        size_t bytes = strlen(word) + 1;
-        if (bytes > WIRE_MANAGER_BYTES - at)
-            return -E2BIG;
-        memcpy(text + at, word, bytes);
-        at += bytes;
-    }
-    return (long)at;
-}
-
-int ps_manager(const char *name, const char *program, const char *const *arguments)
-{
-    char data[STORE_NAME_BYTES + WIRE_MANAGER_BYTES];
-    uint64_t none;
-    int result = tx_active() ? -EBUSY : name_copy(data, name);
-    long bytes = result == 0 ? manager_text(data + STORE_NAME_BYTES, program, arguments) : result;
-    if (bytes >= 0)
-        result = request_plain(STORE_MANAGER, data, STORE_NAME_BYTES + (size_t)bytes, &none);
-    return error_told(ERROR_MANAGER, bytes < 0 ? (int)bytes : result);
-}
-
-static int managed(const char *name, char *text, size_t bytes)
-{
-    char data[STORE_NAME_BYTES], got[WIRE_MANAGER_BYTES + 1];
-    uint64_t word[STORE_REQUEST_WORDS] = {0};
-    size_t length = WIRE_MANAGER_BYTES;
-    int result = tx_active() ? -EBUSY : name_copy(data, name);
-    if (result == 0)
-        result = opens_store ? stores_refresh() : ps_connect(NULL);
-    if (result == 0)
-        result = store_request(opens_store, STORE_MANAGED, word, data, sizeof data, got, &length);
-    if (result != 0 || length == 0)
-        return result != 0 ? result : -EPROTO;
-    for (size_t i = 0; i + 1 < length; i++)
-        if (!got[i])
-            got[i] = ' ';
-    got[length - 1] = '\0';
-    snprintf(text, bytes, "%s", got);
-    return (int)length - 1;
-}
-
-int ps_manager_of(const char *name, char *text, size_t bytes)
-{
-    return error_told(ERROR_NAMES, managed(name, text, bytes));
-}
-
 int container_kept_port(const ps_container *c)
 {
-    return container_is_open(c) && c->kept_port >= 0 ? c->kept_port : -ENOTCONN;
+    pthread_mutex_lock(&table_lock);
+    int port = container_is_open(c) && c->kept_port >= 0 ? c->kept_port : -ENOTCONN;
+    if (port >= 0)
+        port = (int)ps_kernel(KD_HANDLE_COPY, port, KD_RIGHT_CALL, 0);
+    pthread_mutex_unlock(&table_lock);
+    return port;
+}
+
+void *ps_segment(const ps_container *c, unsigned number, uint64_t *pages)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {0, number};
+    int result = container_is_open(c) ? 0 : -EINVAL;
+    if (result == 0) {
+        word[0] = c->id;
+        result = store_request(c->store, STORE_SEGMENT, word, NULL, 0, NULL, NULL);
+    }
+    if (result == 0 && pages)
+        *pages = word[1];
+    if (error_told(ERROR_SEGMENT, result) != 0)
+        errno = -result;
+    return result == 0 ? (void *)(uintptr_t)word[0] : NULL;
 }
 
 void *ps_address(const ps_container *c)
 {
     return container_is_open(c) ? (void *)(uintptr_t)c->base : NULL;
-}
-
-int ps_checkpoint(void)
-{
-    uint64_t none;
-    int result = tx_active() ? -EBUSY : request_plain(STORE_CHECKPOINT, NULL, 0, &none);
-    return error_told(ERROR_OTHER, result);
 }
 
 int ps_flush(void)
@@ -656,54 +686,6 @@ int ps_flush(void)
         result = store_request(&stores[i], STORE_FLUSH, word, NULL, 0, NULL, NULL);
     }
     return error_told(ERROR_OTHER, result);
-}
-
-static void info_fill(struct ps_info *out, const struct wire_entry *e)
-{
-    memcpy(out->name, e->name, sizeof out->name);
-    memcpy(out->type, e->type, sizeof out->type);
-    out->name[sizeof out->name - 1] = out->type[sizeof out->type - 1] = '\0';
-    out->version = e->version;
-    out->root_bytes = e->bytes;
-    out->base = e->base;
-    out->pages_used = e->pages_used;
-    out->pages_max = e->pages_max;
-    out->encoder = (int)e->encoder;
-    out->managed = e->kept != 0;
-}
-
-static int list_all(struct ps_info *out, int count)
-{
-    enum { ENTRIES = 16 };
-    struct wire_entry entries[ENTRIES];
-    uint64_t all = 0, told = 0, last = 0;
-    if (tx_active())
-        return -EBUSY;
-    if (count < 0 || (count > 0 && !out))
-        return -EINVAL;
-    int result = opens_store ? stores_refresh() : ps_connect(NULL);
-    if (result != 0)
-        return result;
-    do {
-        uint64_t word[STORE_REQUEST_WORDS] = {last, ENTRIES};
-        size_t bytes = sizeof entries;
-        result = store_request(opens_store, STORE_LIST, word, NULL, 0, entries, &bytes);
-        if (result != 0)
-            return result;
-        all = word[0];
-        size_t got = bytes / sizeof entries[0];
-        for (size_t i = 0; i < got && told < (uint64_t)count; i++)
-            info_fill(&out[told++], &entries[i]);
-        if (got == 0 || entries[got - 1].container <= last)
-            break;
-        last = entries[got - 1].container;
-    } while (told < all && told < (uint64_t)count);
-    return (int)all;
-}
-
-int ps_list(struct ps_info *out, int count)
-{
-    return error_told(ERROR_OTHER, list_all(out, count));
 }
 
 /* ---- how commits are logged ---- */

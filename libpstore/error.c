@@ -150,6 +150,10 @@ static const struct {
      "nobody has made an area, or an administrator, of that name: start its program first"},
     {ENOENT, ERROR_INDEX, "the key is not in the index"},
     {ENOENT, ERROR_SPREAD, "no leaf of the segment lies at that address"},
+    {ENOENT, ERROR_SEGMENT,
+     "the container has no segment of this number, or its manager serves none: ask for a smaller "
+     "one"},
+    {EINVAL, ERROR_SEGMENT, "the container is not open: check the call"},
     {ENOENT, ERROR_OBJECT,
      "the root or named object is not there yet: the first transaction that may write makes it"},
     {ENOENT, ERROR_ANY, "there is nothing of that name or key"},

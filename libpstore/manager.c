@@ -165,6 +165,7 @@ int km_end(struct km_object *o, int if_unused)
 }
 
 void *km_address(struct km_object *o) { return (void *)o->base; }
+uint64_t km_pages(const struct km_object *o) { return o->pages; }
 
 /* ---- answers ---- */
 

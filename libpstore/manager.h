@@ -108,8 +108,17 @@ int km_attach(struct km_object *o);           /* this process sees it there, too
  * -ENOTCONN: this program was not started as a container's manager. */
 int km_container(int flags, const struct km_ops *ops, void *user, struct km_object **out);
 const char *km_container_name(void);          /* NULL: as above */
-/* Of the container's place; a touch of one that the manager does not want is its km_fail. */
+/* Of the container's first segment; a touch of one that the manager does not want is its
+ * km_fail. */
 uint64_t km_container_pages(void);
+/* The container's next segment, with the first call the second one: its object, at its place,
+ * which is anywhere; its pages count from 0. If the container has no further segment it gets one
+ * more, for good, as large as all before it together (1, 1, 2, 4 GiB ...; from 256 GiB on twice
+ * that). Between km_container and km_serve. Nobody serves the segments for which it is not called.
+ * -ENOSPC: it has 12; -EMFILE: the store would need more than 24 handles for such segments. */
+int km_container_more(const struct km_ops *ops, void *user, struct km_object **out);
+unsigned km_container_segments(void);         /* so many there are when the program starts */
+uint64_t km_pages(const struct km_object *o);
 
 /* ---- answers: each ends the request ----
  * Not if it fails: km_fail then does. But for -ESTALE (km_below): what was read has a newer version

@@ -87,7 +87,8 @@ int client_ask(const char *manager, int known, const char *object, void *message
 
 /* kept.c: tells the store that its container is served from now on; 0 also if there is none. */
 int kept_begin(void);
-/* container.c: a handle of the port of the program that serves it; -ENOTCONN: none does. */
+/* container.c: a handle of its own, to be closed, of the port of the program that serves it;
+ * -ENOTCONN: none does. Not in an entered view (TX1). */
 int container_kept_port(const struct ps_container *c);
 
 #endif

@@ -146,6 +146,10 @@ int ps_manager(const char *name, const char *program, const char *const *argumen
  * the store manager serves it, or there is none. */
 int ps_manager_of(const char *name, char *text, size_t bytes);
 void *ps_address(const ps_container *c);      /* where it begins, for ever; NULL: it is not open */
+/* Where segment `number` begins, for ever, and how many pages it has (NULL: not wanted). The first,
+ * 0, is at ps_address; a container gets more as it grows (km_container_more: of one with a manager
+ * of its own), each anywhere. -ENOENT: it has no such segment; -EINVAL: not open. */
+void *ps_segment(const ps_container *c, unsigned number, uint64_t *pages);
 
 /* A container made by an older version of the program becomes one of the newer layout:
  *     step(from, to, arg)     copies from the old root object to the new one, in a transaction.

@@ -43,6 +43,7 @@ struct ps_store {
     char name[STORE_NAME_BYTES];
     int port;                             /* -1: not in use */
     _Atomic int lost;                     /* its manager died: connect again before the next use */
+    unsigned life;                        /* table_lock: the managers that it was connected to */
     uint64_t log_bytes, flushes;          /* at ps_connect, for ps_stats */
 };
 
@@ -58,6 +59,7 @@ struct ps_container {
     int flags;                            /* of all opens together */
     uint64_t id, base;
     int kept, kept_port;                  /* a program serves it; its port, or -1 (table_lock) */
+    int busy;                             /* table_lock: it is being opened anew */
     _Atomic unsigned segment_count;       /* those before it never change while it is open */
     struct ps_segment { uint64_t base, end; } segment[PS_SEGMENTS_MAX];
     uint32_t root_bytes;                  /* 0: opened without a layout */
@@ -77,6 +79,10 @@ int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST
                   const void *data, size_t bytes, void *answer, size_t *answer_bytes);
 uint64_t requests_counted(void);           /* so many were made, STORE_STATS not counted */
 struct ps_store *store_of_opens(void);    /* where ps_open looks; NULL: none yet */
+int stores_ready(void);                   /* 0: there is one, and those that died are back */
+/* A request about the whole store, outside transactions; *answer: the first word of its answer. */
+int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answer);
+int store_name_copy(char out[STORE_NAME_BYTES], const char *name);  /* -EINVAL, -ENAMETOOLONG */
 void stores_note_death(void);
 /* Connects again to stores whose manager died, and opens their containers anew. */
 int stores_refresh(void);

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define STORE_PROTOCOL_VERSION 6
+#define STORE_PROTOCOL_VERSION 7
 #define STORE_NAME_BYTES 64u
 
 /* Ends of a manager that said why it does not start: another try would say the same. */
@@ -92,10 +92,9 @@ enum store_request {
     STORE_DECIDE, /* word0 container, open for writing, word1 enum wire_decide, more words by that:
                    * who decides about first touches of its pages (decide.c) */
     /* ---- of representatives, and of who starts them (kept.c) ---- */
-    STORE_SERVE,  /* word0 container, word1 key. word2 0: with a handle of its port, for clients.
-                   * word2 1: with one of the memory object for them, word3 KD_RIGHT_* of theirs ->
-                   * when it is to end. -EBADMSG: that is no object for this container; -ESRCH: the
-                   * store has given it up */
+    STORE_SERVE,  /* word0 container, word1 key, word2 enum wire_serve. -EBADMSG: that is no object
+                   * for this container; -ESRCH: the store has given it up; -EPERM: the keeper has
+                   * not started this process for it */
     STORE_KEEPER, /* word0 1: from now on the caller starts programs; with a handle of the system
                    * that has KD_RIGHT_PROCESSES -> data: struct wire_order, when there is one */
     STORE_ENDED,  /* word0 container, word1 key, word2 status, or -errno: it did not start */
@@ -104,6 +103,19 @@ enum store_request {
                    * -ENOMEM: more than the process may pin, or all; -EMFILE: too many ranges;
                    * -EINVAL: beyond the segment, or (0) not pinned; -ENOTSUP: a container with a
                    * manager of its own, a store that is only read; -EIO: a page cannot be read */
+    STORE_SEGMENT, /* word0 container, word1 number, from 0 -> word0 address, word1 pages of this
+                    * segment. -EACCES: the process has not opened it; -ENOENT */
+};
+
+/* STORE_SERVE's word2. */
+enum wire_serve {
+    WIRE_SERVE_PORT,  /* with a handle of the program's port, for clients */
+    WIRE_SERVE_FIRST, /* with one of the memory object of the first segment, word3 KD_RIGHT_* of
+                       * clients to all -> when it is to end */
+    WIRE_SERVE_PLACE, /* word3 the number of a segment -> word0 address, word1 pages: the container
+                       * has one of this number from now on. -EINVAL: not the one before; -ENOSPC */
+    WIRE_SERVE_MORE,  /* before the first: with the object of segment word3, 1, 2 and so on.
+                       * -EMFILE: containers of several segments take too many handles */
 };
 
 /* STORE_DECIDE's word1. All but the first three are for the program that decides (else -EPERM). */
@@ -137,14 +149,16 @@ enum { WIRE_ASKED, WIRE_RECALLED };
 
 struct wire_open {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
-    uint32_t flags, version, bytes, reserved; /* flags: PS_CREATE ... */
+    uint32_t flags, version, bytes;   /* flags: PS_CREATE ... */
+    uint32_t now;                     /* 1: not to wait for a manager that starts: -EINPROGRESS */
 };
 struct wire_opened {
     uint64_t container, base, pages;  /* pages: address space of the first segment */
     uint64_t root_address;            /* 0: not made yet (a name "\1root" by wire_op)  */
     uint64_t created;                 /* 1: this call made it */
     uint64_t encoder;                 /* KD_ENCODER_* */
-    uint64_t kept;                    /* 1: a program serves it; with a handle of its port */
+    uint64_t kept;                    /* a program serves so many segments of it; with a handle of
+                                       * its port. 0: the store manager serves it */
 };
 struct wire_entry {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
@@ -157,11 +171,12 @@ struct wire_order {
     uint32_t what, text_bytes;
     uint64_t container, key;
     uint64_t base, pages, delay_ms;   /* START: where its object lies; wait so long first */
+    uint64_t segments;                /* of the container */
     int64_t process;                  /* KILL: 0 if the store does not know it */
     char name[STORE_NAME_BYTES];      /* of the container */
     char text[WIRE_MANAGER_BYTES];    /* START: program and arguments, a NUL behind each */
 };
-/* In the environment of a representative: store, container, key, base, pages, name. */
+/* In the environment of a representative: store, container, key, base, pages, segments, name. */
 #define STORE_KEPT_BY "KM_CONTAINER"
 struct wire_name {
     char name[STORE_NAME_BYTES];

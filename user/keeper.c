@@ -8,6 +8,9 @@
  * input, a limit of memory, may make no process, and what it prints goes to the kernel's log. When
  * the store dies, all of its programs are ended, and so is the keeper: init starts both again.
  *
+ * The kernel gives the number of a process that has ended to no other one, so an order to kill
+ * that comes too late harms nobody.
+ *
  * Locks: `lock` for the table of programs.
  */
 #include <errno.h>
@@ -89,9 +92,10 @@ static int make(const struct wire_order *o, int out)
         argv[words] = (char *)o->text + at;
         at += (uint32_t)strlen(argv[words]) + 1;
     }
-    snprintf(kept, sizeof(kept), STORE_KEPT_BY "=%s %llu %llu %llu %llu %s", store,
+    snprintf(kept, sizeof(kept), STORE_KEPT_BY "=%s %llu %llu %llu %llu %llu %s", store,
              (unsigned long long)o->container, (unsigned long long)o->key,
-             (unsigned long long)o->base, (unsigned long long)o->pages, o->name);
+             (unsigned long long)o->base, (unsigned long long)o->pages,
+             (unsigned long long)o->segments, o->name);
     snprintf(where, sizeof(where), "PS_STORE=%s", store);
     const char *envp[] = {"PATH=/bin", "HOME=/tmp", where, kept, NULL};
     int nothing = open("/dev/null", O_RDONLY);

@@ -319,7 +319,7 @@ static struct container *idle_oldest(void)
     struct container *oldest = NULL;
     for (unsigned h = 0; h < CONTAINER_HASH; h++)
         for (struct container *c = server.containers[h]; c; c = c->next)
-            if (c->idle && !c->leaving && c->id != server.changing &&
+            if (c->idle && !c->leaving && !c->kept && c->id != server.changing &&
                 (!oldest || c->idle < oldest->idle))
                 oldest = c;
     return oldest;
@@ -602,7 +602,7 @@ static int manager_prepare(const struct store_container *d)
     struct container *c = container_by_id(d->object);
     if (c && c->opening_count) return -EBUSY;
     if (index_kind(d->layout.type) >= 0) return -EINVAL;
-    if (d->pages_present || d->pages_claimed || d->segment_count > 1) return -ENOTEMPTY;
+    if (d->pages_present || d->pages_claimed) return -ENOTEMPTY;
     int r = kept_end(d->object);
     if (r == 0 && c) r = objects_destroy(c, true);
     if (r == 0 && c) container_forget(c);

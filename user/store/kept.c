@@ -1,22 +1,19 @@
 /*
- * kept.c - containers that another program serves: the setting, and the life of that program, the
- * container's *representative*. It is started by keeper (user/keeper.c), which asks us what to do.
+ * kept.c - containers that another program serves: the life of that program, the container's
+ * *representative*. It is started by keeper (user/keeper.c), which asks us what to do; which
+ * program it is says kept_setting.c.
  *
  *     no entry --open--> STARTS --STORE_SERVE--> SERVES --nobody has it open--> ENDS --> no entry
  *                          |                       |                             |
  *                          +-- it ends, lies or is late; STORE_ENDED ------------+
- *
- * The setting is names of the container, which no program can make, list or take away: kept_head
- * with the length of the text, and pieces of the text. So it is logged, recovered, copied and
- * deleted like all names, and its look-up reads no disk.
  *
  * An open waits, without a thread, until the representative has handed over its memory object; then
  * the client is attached to that by us, who know that it lies at the container's place. Each client
  * is attached to `presence`, too, an object of ours, whose port hears of the client's end.
  *
  * Invariants
- *   KP1  A container has one entry at most. The object of an entry that SERVES was made at the
- *       container's address, is no larger than its first segment, and was handed over by the
+ *   KP1  A container has one entry at most. The objects of an entry that SERVES, of the container's
+ *       first segments, were made at their addresses, are no larger, and were handed over by the
  *       program that the keeper started with the entry's key.
  *   KP2  A client that waits has no opening; it is answered once, when the entry leaves STARTS.
  *   KP3  Nothing here waits for a representative or for the keeper, but kept_stop, for a time.
@@ -41,25 +38,25 @@ enum {
     KEPT_STOP_MS = 2000,                /* from the wish to end to the kill */
     QUICK_MS = 1000,                    /* a life as short as this counts as a failure */
     DELAY_MS = 10, DELAY_SHIFT_MAX = 9, /* after the first failure; doubled by each further one */
-    PIECE_BYTES = 60, PIECES_MAX = WIRE_MANAGER_BYTES / PIECE_BYTES,
+    MORE_MAX = 24,                      /* segments of all but the first: each takes a handle */
 };
-static const char kept_head[] = "\3manager";
-
 enum kept_state { KEPT_NONE, KEPT_STARTS, KEPT_SERVES, KEPT_ENDS };
 struct kept {
     enum kept_state state;
     uint64_t id, key, process;          /* id: also of one that is over; process 0: not known */
-    uint64_t pages;                     /* of its object */
+    uint64_t pages[STORE_SEGMENT_MAX];  /* of its objects */
     uint64_t due_us;                    /* STARTS, ENDS: killed then; SERVES: idle; 0: in use */
     uint64_t begun_us;
     uint64_t token;                     /* of STORE_SERVE */
-    int port, object, error;            /* handles, -1: none; error: of those who wait */
+    int port, object[STORE_SEGMENT_MAX];/* handles, -1: none; the first comes last */
+    uint32_t segments;                  /* so many objects, with the first */
+    int error;                          /* of those who wait */
     uint32_t rights, order;             /* WIRE_START, WIRE_KILL to be told; 0 */
     bool killed;
     unsigned failures;                  /* in a row, before this life */
 };
 static struct kept kept[KEPT_MAX];
-static struct wait { uint64_t token, process, id; uint32_t rights, created; } waits[WAITS_MAX];
+static struct wait { uint64_t token, process, id; uint32_t rights, created, now; } waits[WAITS_MAX];
 static uint64_t keeper, keeper_token;   /* process; the call that is answered with an order */
 static int presence = -1;
 
@@ -78,83 +75,6 @@ static struct kept *kept_keyed(uint64_t id, uint64_t key)
 {
     struct kept *k = kept_of(id);
     return k && key && k->key == key ? k : NULL;
-}
-
-/* ---- the setting ---- */
-
-bool kept_name(const char *name) { return name[0] == kept_head[0]; }
-
-/* -ENOENT; text that is not whole counts as none, for nobody but us writes it. */
-int kept_text(uint64_t id, char text[WIRE_MANAGER_BYTES])
-{
-    struct store_name found;
-    uint32_t cursor = 0;
-    uint64_t bytes = 0, got = 0;
-    if (store_name_find(server.store, id, kept_head, &found) < 0) return -ENOENT;
-    bytes = found.bytes;
-    while (bytes <= WIRE_MANAGER_BYTES && store_name_next(server.store, id, &cursor, &found) == 0) {
-        unsigned piece = (unsigned char)found.name[1] - 'A';
-        size_t length = strlen(found.name);
-        if (!kept_name(found.name) || piece >= PIECES_MAX) continue;
-        if (length < 3 || length - 2 > PIECE_BYTES) continue;
-        memcpy(text + piece * PIECE_BYTES, found.name + 2, length - 2);
-        got += length - 2;
-    }
-    for (uint64_t i = 0; i < got; i++)
-        if (text[i] == '\n') text[i] = 0;
-    return got == bytes && bytes && !text[bytes - 1] ? (int)bytes : -ENOENT;
-}
-
-bool kept_is(uint64_t id)
-{
-    struct store_name found;
-    return store_name_find(server.store, id, kept_head, &found) == 0;
-}
-
-static struct store_op *name_add(struct kept_names *n, enum store_op_type type, uint64_t id)
-{
-    struct store_op *op = &n->ops[n->count];
-    *op = (struct store_op){.type = type, .object = id, .name = n->name[n->count]};
-    memset(n->name[n->count++], 0, STORE_NAME_BYTES);
-    return op;
-}
-
-/* The pieces' bytes are those of the text, with a line's end for each NUL. */
-static void pieces_set(struct kept_names *n, uint64_t id, const char *text, size_t bytes)
-{
-    struct store_op *head = name_add(n, STORE_OP_NAME_SET, id);
-    memcpy(n->name[n->count - 1], kept_head, sizeof(kept_head));
-    head->bytes = bytes;
-    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
-        size_t part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        char *name = n->name[n->count];
-        (void)name_add(n, STORE_OP_NAME_SET, id);
-        name[0] = kept_head[0];
-        name[1] = (char)('A' + at / PIECE_BYTES);
-        for (size_t i = 0; i < part; i++) name[2 + i] = text[at + i] ? text[at + i] : '\n';
-    }
-}
-
-void kept_names_make(struct kept_names *n, uint64_t id, const char *container, const char *text,
-                     size_t bytes)
-{
-    struct store_name found;
-    uint32_t cursor = 0;
-    n->count = 0;
-    if (!id) {
-        (void)name_add(n, STORE_OP_CREATE, 0);
-        memcpy(n->name[0], container, strlen(container));
-    }
-    if (bytes) pieces_set(n, id, text, bytes);
-    unsigned made = n->count;
-    while (id && n->count < KEPT_OPS &&
-           store_name_next(server.store, id, &cursor, &found) == 0) {
-        bool stays = !kept_name(found.name);
-        for (unsigned i = 0; i < made && !stays; i++) stays = strcmp(found.name, n->name[i]) == 0;
-        if (stays) continue;
-        (void)name_add(n, STORE_OP_NAME_UNSET, id);
-        memcpy(n->name[n->count - 1], found.name, STORE_NAME_BYTES);
-    }
 }
 
 /* ---- orders to the keeper ---- */
@@ -179,6 +99,7 @@ static bool order_make(const struct kept *k, struct wire_order *o)
     o->text_bytes = (uint32_t)bytes;
     o->base = d.base;
     o->pages = d.segments[0].pages;
+    o->segments = d.segment_count;
     o->delay_ms = delay_ms(k);
     return true;
 }
@@ -211,8 +132,9 @@ static void due_in(struct kept *k, uint64_t ms)
 static void kept_start(struct kept *k, uint64_t id)
 {
     unsigned failures = k->id == id ? k->failures : 0;
-    *k = (struct kept){.state = KEPT_STARTS, .id = id, .port = -1, .object = -1,
-                       .order = WIRE_START, .failures = failures, .begun_us = now_us()};
+    *k = (struct kept){.state = KEPT_STARTS, .id = id, .port = -1, .object = {-1},
+                       .segments = 1, .order = WIRE_START, .failures = failures,
+                       .begun_us = now_us()};
     if (getrandom(&k->key, sizeof(k->key), 0) != sizeof(k->key)) k->key = k->begun_us;
     k->key |= 1;
     due_in(k, delay_ms(k) + options.kept_ms);
@@ -301,14 +223,31 @@ int kept_attach(uint64_t id, uint64_t process, uint32_t rights)
     if (rights & ~k->rights) return -EACCES;
     int r = presence_make();
     if (r == 0) r = (int)kd_space_attach(process, presence, KD_RIGHT_READ);
-    if (r == 0) r = (int)kd_space_attach(process, k->object, rights);
+    for (unsigned i = 0; r == 0 && i < k->segments; i++)
+        r = (int)kd_space_attach(process, k->object[i], rights);
     return r;
 }
 
 void kept_detach(uint64_t id, uint64_t process)
 {
     struct kept *k = kept_of(id);
-    if (k && k->object >= 0) (void)kd_space_detach(process, k->object);
+    for (unsigned i = 0; k && k->object[0] >= 0 && i < k->segments; i++)
+        (void)kd_space_detach(process, k->object[i]);
+}
+
+int container_segment(uint64_t process, uint64_t id, uint64_t number, uint64_t place[2])
+{
+    struct store_container d;
+    server_lock();
+    const struct container *c = container_by_id(id);
+    const struct kept *k = kept_of(id);
+    int r = c && container_has_opening(c, process) ? 0 : -EACCES;
+    if (r == 0) r = store_container_get(server.store, id, &d);
+    if (r == 0 && number >= (c->kept ? k ? k->segments : 0 : c->segment_count)) r = -ENOENT;
+    if (r == 0) place[0] = d.segments[number].address;
+    if (r == 0) place[1] = c->kept ? k->pages[number] : d.segments[number].pages;
+    server_unlock();
+    return r;
 }
 
 /* Opens the container for a client that waits, and answers it. The entry SERVES. */
@@ -318,8 +257,9 @@ static int admit(struct kept *k, const struct wait *w)
     int r = c ? container_opened(c, w->process, w->rights) : -ENOENT;
     if (r < 0) return r;
     k->due_us = 0;
-    struct wire_opened opened = {.container = k->id, .base = 0, .pages = k->pages,
-                                 .created = w->created, .encoder = c->encoder, .kept = 1};
+    struct wire_opened opened = {.container = k->id, .base = 0, .pages = k->pages[0],
+                                 .created = w->created, .encoder = c->encoder,
+                                 .kept = k->segments};
     struct store_container d;
     if (store_container_get(server.store, k->id, &d) == 0) opened.base = d.base;
     opened.root_address = opened.base;
@@ -369,6 +309,7 @@ static int open_locked(const struct wait *how)
         if (r != -EOWNERDEAD) return r;
         end_begin(k); /* its object is gone: another life */
     }
+    if (how->now) return -EINPROGRESS;
     waits_each(w) if (!w->token) place = w;
     if (server.stop_token || !place || (!k && !(k = kept_place(how->id)))) return -EAGAIN;
     *place = *how;
@@ -380,7 +321,7 @@ void kept_open(const struct kd_message *m, const struct wire_opened *opened)
 {
     const struct wire_open *how = m->buffer;
     struct wait w = {.token = m->token, .process = m->process, .id = opened->container,
-                     .created = (uint32_t)opened->created,
+                     .created = (uint32_t)opened->created, .now = how->now,
                      .rights = KD_RIGHT_READ | (how->flags & PS_WRITE ? KD_RIGHT_WRITE : 0)};
     server_lock();
     int r = open_locked(&w);
@@ -403,8 +344,11 @@ static void kept_over(struct kept *k, int error)
     bool began = k->state != KEPT_STARTS;
     uint64_t us = now_us() - k->begun_us;
     if (k->port >= 0) KD1(KD_HANDLE_CLOSE, k->port);
-    if (k->object >= 0) KD1(KD_HANDLE_CLOSE, k->object);
-    k->port = k->object = -1;
+    for (unsigned i = 0; i < k->segments; i++)
+        if (k->object[i] >= 0) KD1(KD_HANDLE_CLOSE, k->object[i]);
+    server.objects -= k->segments - 1;
+    k->port = k->object[0] = -1;
+    k->segments = 1;
     k->failures = began && us > QUICK_MS * 1000ull ? 0 : k->failures + (k->state != KEPT_ENDS);
     k->state = KEPT_NONE;
     k->order = 0;
@@ -422,36 +366,51 @@ int kept_end(uint64_t id)
     return 0;
 }
 
-void kept_hello(uint64_t process, uint64_t id, uint64_t key)
+/* Is this process the program that was started for k? The keeper makes one child for each entry,
+ * and the kernel gives no process's number to another one. */
+static int process_is(struct kept *k, uint64_t process, uint64_t parent)
 {
-    struct kept *k = kept_keyed(id, key);
-    if (k && !k->process) k->process = process;
+    if (k->process) return k->process == process ? 0 : -EPERM;
+    if (!keeper || parent != keeper) return -EPERM;
+    kept_each(other)
+        if (other->state != KEPT_NONE && other->process == process) return -EPERM;
+    k->process = process;
+    return 0;
 }
 
-/* Is it an object for this container, at its place? To find out we attach ourselves. */
-static int object_check(struct kept *k, int object)
+void kept_hello(uint64_t process, uint64_t parent, uint64_t id, uint64_t key)
+{
+    struct kept *k = kept_keyed(id, key);
+    if (k) (void)process_is(k, process, parent);
+}
+
+/* Is it an object for this segment of the container, at its place? To find out we attach
+ * ourselves. */
+static int object_check(struct kept *k, unsigned segment, int object)
 {
     struct store_container d;
     struct kd_space_info info = {0};
     int r = store_container_get(server.store, k->id, &d);
+    if (r == 0 && segment >= d.segment_count) r = -EINVAL;
     if (r < 0) return r;
+    uint64_t base = d.segments[segment].address, pages = d.segments[segment].pages;
     r = (int)kd_space_attach((uint64_t)getpid(), object, KD_RIGHT_READ);
     if (r < 0) return -EBADMSG;
-    r = (int)KD2(KD_CONTAINER_INFO, d.base, &info);
+    r = (int)KD2(KD_CONTAINER_INFO, base, &info);
     (void)kd_space_detach((uint64_t)getpid(), object);
-    if (r < 0 || info.base != d.base || info.pages > d.segments[0].pages) return -EBADMSG;
-    k->pages = info.pages;
+    if (r < 0 || info.base != base || info.pages > pages) return -EBADMSG;
+    k->pages[segment] = info.pages;
+    k->object[segment] = object;
     return 0;
 }
 
 static int serves(struct kept *k, const struct kd_message *m)
 {
-    int r = m->handle < 0 || k->port < 0 ? -EBADMSG : object_check(k, m->handle);
+    int r = m->handle < 0 || k->port < 0 ? -EBADMSG : object_check(k, 0, m->handle);
     if (r < 0) {
         kill_now(k, r);
         return r;
     }
-    k->object = m->handle;
     k->rights = (uint32_t)m->word[3] & (KD_RIGHT_READ | KD_RIGHT_WRITE);
     k->token = m->token;
     k->state = KEPT_SERVES;
@@ -464,27 +423,79 @@ static int serves(struct kept *k, const struct kd_message *m)
     }
     struct container *c = container_by_id(k->id);
     if (!c || c->opening_count == 0) kept_idle(k->id);
+    return 1;
+}
+
+/* One more object, behind those that there are. */
+static int serves_more(struct kept *k, const struct kd_message *m)
+{
+    unsigned all = 0;
+    kept_each(each) all += each->state != KEPT_NONE ? each->segments - 1 : 0;
+    if (m->handle < 0 || m->word[3] != k->segments || k->segments == STORE_SEGMENT_MAX)
+        return -EINVAL;
+    int r = all < MORE_MAX ? object_check(k, k->segments, m->handle) : -EMFILE;
+    if (r < 0) return r;
+    k->segments++;
+    server.objects++;
     return 0;
 }
 
-/* STORE_SERVE: true if the handle is ours now. *r: 0, or the answer is to be this error; 1: it
- * comes later. */
-static bool serve_request(const struct kd_message *m, int *r)
+/* The entry that the message is about, if it comes from its program, which is starting. */
+static int serve_whose(const struct kd_message *m, uint64_t parent, struct kept **k)
 {
-    struct kept *k = kept_keyed(m->word[0], m->word[1]);
-    *r = -ESRCH;
-    if (!k || k->state != KEPT_STARTS || k->killed) return false;
-    if (!k->process) k->process = m->process;
-    *r = k->process != m->process ? -EPERM : 0;
-    if (*r < 0) return false;
-    if (m->word[2] == 1) {
-        *r = serves(k, m);
-        if (*r == 0) *r = 1;
-        return *r == 1;
+    *k = kept_keyed(m->word[0], m->word[1]);
+    if (!*k || (*k)->state != KEPT_STARTS || (*k)->killed) return -ESRCH;
+    return process_is(*k, m->process, parent);
+}
+
+/* WIRE_SERVE_PLACE; the container becomes larger if it has no more than the segments before this
+ * one. No lock: it may wait for a commit. */
+static int serve_place(const struct kd_message *m, uint64_t parent, uint64_t place[2])
+{
+    struct store_op op = {.type = STORE_OP_GROW, .object = m->word[0]};
+    struct store_container d;
+    struct kept *k;
+    for (;;) {
+        server_lock();
+        int r = serve_whose(m, parent, &k);
+        if (r == 0) r = store_container_get(server.store, op.object, &d);
+        server_unlock();
+        if (r == 0 && m->word[3] > d.segment_count) r = -EINVAL;
+        if (r == 0 && m->word[3] == d.segment_count) {
+            r = commit_own(&op, 1);
+            if (r == 0) continue;
+        }
+        if (r < 0) return r;
+        place[0] = d.segments[m->word[3]].address;
+        place[1] = d.segments[m->word[3]].pages;
+        return 0;
     }
-    if (m->handle < 0 || k->port >= 0) *r = -EINVAL;
-    if (*r == 0) k->port = m->handle;
-    return *r == 0;
+}
+
+/* STORE_SERVE with a handle. 1: the answer comes later. *taken: the handle is ours now. */
+static int serve_handle(const struct kd_message *m, uint64_t parent, bool *taken)
+{
+    struct kept *k;
+    int r = serve_whose(m, parent, &k);
+    if (r < 0) return r;
+    if (m->word[2] == WIRE_SERVE_PORT) {
+        if (m->handle < 0 || k->port >= 0) r = -EINVAL;
+        if (r == 0) k->port = m->handle;
+    } else {
+        r = m->word[2] == WIRE_SERVE_FIRST ? serves(k, m) : serves_more(k, m);
+    }
+    *taken = r >= 0;
+    return r;
+}
+
+static int serve_request(const struct kd_message *m, uint64_t place[2], bool *taken)
+{
+    uint64_t parent = process_parent(m->process);
+    if (m->word[2] == WIRE_SERVE_PLACE) return serve_place(m, parent, place);
+    server_lock();
+    int r = serve_handle(m, parent, taken);
+    server_unlock();
+    return r;
 }
 
 /* A keeper that began anew knows of none that run: those that it can end it shall end. */
@@ -525,18 +536,18 @@ bool kept_handle(const struct kd_message *m)
 
 bool kept_request(const struct kd_message *m)
 {
+    struct kd_message reply = {.handle = -1};
     bool taken = false;
-    int r;
     if (!kept_handle(m)) return false;
-    server_lock();
-    if (m->kind == STORE_SERVE)
-        taken = serve_request(m, &r);
-    else
-        r = keeper_request(m);
-    server_unlock();
+    if (m->kind == STORE_SERVE) {
+        reply.status = serve_request(m, reply.word, &taken);
+    } else {
+        server_lock();
+        reply.status = keeper_request(m);
+        server_unlock();
+    }
     if (m->handle >= 0 && !taken) KD1(KD_HANDLE_CLOSE, m->handle);
-    struct kd_message reply = {.handle = -1, .status = r};
-    if (r <= 0) (void)kd_reply(m->token, &reply);
+    if (reply.status <= 0) (void)kd_reply(m->token, &reply);
     return true;
 }
 

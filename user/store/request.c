@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pstore.h"
@@ -287,14 +288,30 @@ static int request_next(const struct kd_message *m, struct kd_message *reply)
 
 /* A program of another version is told so, and once the kernel's log: it may be too old to say
  * why. */
+uint64_t process_parent(uint64_t process)
+{
+    uint64_t parent = 0;
+    for (long room = 0, n = 8; n > room;) { /* again, if there are more by now */
+        room = n + 8;
+        struct kd_process_info *all = calloc((size_t)room, sizeof(*all));
+        n = all ? KD2(KD_PROCESS_LIST, all, room) : 0;
+        for (long i = 0; i < n && i < room; i++)
+            if ((uint64_t)all[i].pid == process) parent = (uint64_t)all[i].parent;
+        free(all);
+        if (parent) break;
+    }
+    return parent;
+}
+
 static int request_hello(const struct kd_message *m, struct kd_message *reply)
 {
     static _Atomic unsigned told;
     reply->word[0] = STORE_PROTOCOL_VERSION;
     reply->word[1] = server.log_bytes;
     if (m->word[2]) {
+        uint64_t parent = process_parent(m->process);
         server_lock();
-        kept_hello(m->process, m->word[1], m->word[2]);
+        kept_hello(m->process, parent, m->word[1], m->word[2]);
         server_unlock();
     }
     if (m->word[0] == STORE_PROTOCOL_VERSION) return 0;
@@ -431,6 +448,8 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_MANAGER:
     case STORE_MANAGED: return request_manager(m, reply, a);
     case STORE_ENDED: return kept_ended(m);
+    case STORE_SEGMENT:
+        return container_segment(m->process, m->word[0], m->word[1], reply->word);
     case STORE_STOP: return -EPERM;
     default: return -ENOSYS;
     }

@@ -146,7 +146,9 @@ void server_fence(const char *what, int error);
  * as that has returned, and refuses commits: so it is asked, too. Lock held. */
 int server_writable(void);
 
-/* request.c: a message of the kernel that wants no answer. No lock. */
+/* request.c. Whose child the process is; 0: it is not there. No lock. */
+uint64_t process_parent(uint64_t process);
+/* A message of the kernel that wants no answer. No lock. */
 void server_notice(const struct kd_message *m);
 /* STORE_ADVISE and STORE_PIN, by a thread that reads: brings the pages and answers. No lock. */
 void request_advised(const struct kd_message *m);
@@ -199,7 +201,8 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights);
 bool container_has_opening(const struct container *c, uint64_t process);
 int container_closed(struct container *c, uint64_t process);
 
-/* kept.c: containers that other programs serve. Lock held, unless it says otherwise. */
+/* kept_setting.c, kept.c: containers that other programs serve. Lock held, unless it says
+ * otherwise. */
 enum { OPEN_KEPT = 1 };             /* of container_open: kept_open is to answer */
 /* The container's program and arguments: so many bytes; -ENOENT. */
 int kept_text(uint64_t id, char text[WIRE_MANAGER_BYTES]);
@@ -219,7 +222,9 @@ int kept_end(uint64_t id);
 void kept_idle(uint64_t id);        /* nobody has it open any more */
 int kept_attach(uint64_t id, uint64_t process, uint32_t rights);
 void kept_detach(uint64_t id, uint64_t process);
-void kept_hello(uint64_t process, uint64_t id, uint64_t key);
+void kept_hello(uint64_t process, uint64_t parent, uint64_t id, uint64_t key);
+/* Where segment `number` of an open container lies, and its pages. -EACCES, -ENOENT. No lock. */
+int container_segment(uint64_t process, uint64_t id, uint64_t number, uint64_t place[2]);
 /* What is due by the clock; when the next is, or 0. */
 void kept_look(void);
 uint64_t kept_due_us(void);

@@ -34,6 +34,7 @@ static _Thread_local int niceness;
 #include "user/store/pins.c"
 #include "user/store/watch.c"
 #include "user/store/kept.c"
+#include "user/store/kept_setting.c"
 #include "user/store/space.c"
 #include "user/store/spill.c"
 

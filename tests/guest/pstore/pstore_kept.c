@@ -1,0 +1,400 @@
+/*
+ * pstore_kept.c - what the store believes of the programs that serve containers, and what clients
+ * have of them: segments, waits, handles.
+ *
+ * Aim     a container of several segments is served in all of them; while one's manager starts,
+ *         other containers can be opened and closed; a call to a manager goes to no other port,
+ *         whatever is closed meanwhile; and nobody serves a container whom the keeper has not
+ *         started for it, though he knows its key.
+ * Method  this program once more, as the manager. It calls back to the test where it is to be held:
+ *         so each step happens when the test says so.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "manager.h"
+#include "pstore_test.h"
+#include "store_client.h"
+#include "store_protocol.h"
+
+#define SELF "/bin/pstore_kept"
+#define TEST_PORT "kept test"
+enum { PAGES = 262144, SEGMENTS = 3, SEGMENTS_MAX = 12, HELD = 7 };
+
+/* ---- the manager side ---- */
+
+static struct km_object *object[SEGMENTS_MAX + 1];
+static uint8_t home[SEGMENTS_MAX + 1][2][4096]; /* of each segment the first page and the last */
+
+/* Tells the test where it is, and goes on when that answers. */
+static long held(const char *text)
+{
+    long port = kd_call3(KD_NAME_FIND, (long)TEST_PORT, 0, 0);
+    struct kd_message m = {.handle = -1, .data = text, .data_bytes = strlen(text) + 1};
+    return port < 0 ? port : kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+}
+
+static uint8_t *home_of(const struct km_object *o, uint64_t page)
+{
+    int i = 0;
+    while (object[i] != o) i++;
+    return page == 0 ? home[i][0] : page == km_pages(o) - 1 ? home[i][1] : NULL;
+}
+
+static void page(struct km_request *r)
+{
+    const uint8_t *bytes = home_of(r->object, r->page);
+    if (!bytes || km_supply(r, bytes, 1)) km_fail(r, ENOSPC);
+}
+
+static int commit(struct km_object *o, uint64_t view)
+{
+    static uint8_t runs[16384];
+    for (uint64_t cursor = 0; cursor != ~0ull;) {
+        long n = km_diff(o, view, &cursor, runs, sizeof runs);
+        if (n < 0) return (int)n;
+        for (const struct km_run *r = km_run_first(runs, n); r; r = km_run_next(r, runs, n)) {
+            uint8_t *to = home_of(o, r->page);
+            if (!to) return -ENOSPC;
+            memcpy(to + r->offset, r->data, r->bytes);
+        }
+    }
+    return 0;
+}
+
+static void call(struct km_object *o, void *message, int bytes)
+{
+    uint64_t *word = message;
+    (void)o;
+    if (bytes != sizeof *word) return;
+    if (*word == HELD) held("");
+    *word = (uint64_t)getpid();
+}
+
+/* Serves so many segments, at least those that the container has. */
+static int serve(unsigned segments)
+{
+    static const struct km_ops ops = {.page = page, .commit = commit, .call = call};
+    int r = km_container(KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &object[0]);
+    for (unsigned i = 1; r == 0 && i < segments; i++) r = km_container_more(&ops, NULL, &object[i]);
+    return r ? -r : -km_serve(2);
+}
+
+static int manager(char **argv)
+{
+    if (strcmp(argv[1], "asks") == 0 && held(getenv(STORE_KEPT_BY))) return 4;
+    return serve((unsigned)atoi(argv[2]));
+}
+
+/* ---- the client side ---- */
+
+static ps_container *opened;
+static const char *name_now;
+static uint64_t *segment[SEGMENTS], pages[SEGMENTS];
+static int test_port;
+
+static int set(const char *name, const char *how, const char *more)
+{
+    const char *words[] = {how, more, NULL};
+    return ps_manager(name, SELF, words);
+}
+
+static int open_it(const char *name)
+{
+    name_now = name;
+    opened = ps_open(name, PS_WRITE, NULL);
+    return opened ? 0 : -errno;
+}
+
+static uint64_t ask(uint64_t what)
+{
+    int r = km_call_beside(opened, name_now, &what, sizeof what);
+    return r ? (uint64_t)(int64_t)r : what;
+}
+
+/* What a manager says that is held; it goes on when its token is answered. */
+static uint64_t hear(char *text, size_t bytes)
+{
+    struct kd_message m = {.handle = -1, .buffer = text, .buffer_bytes = bytes};
+    return kd_call3(KD_PORT_RECEIVE, test_port, (long)&m, -1) ? 0 : m.token;
+}
+
+static void go_on(uint64_t token)
+{
+    struct kd_message m = {.handle = -1};
+    kd_call3(KD_PORT_REPLY, (long)token, (long)&m, 0);
+}
+
+/* ---- segments ---- */
+
+/* Returns when it has ended. */
+static void kill_it(int pid)
+{
+    static struct kd_process_info rows[256];
+    kd_call3(KD_PROCESS_KILL, pid, 9, 0);
+    for (int there = 1; there; pause_ms(there)) {
+        long n = kd_call3(KD_PROCESS_LIST, (long)rows, 256, 0);
+        there = 0;
+        for (long i = 0; i < n && i < 256; i++) there |= rows[i].pid == pid;
+    }
+}
+
+static int segments_find(unsigned count)
+{
+    unsigned found = 0;
+    while (found < count && (segment[found] = ps_segment(opened, found, &pages[found]))) found++;
+    return (int)found;
+}
+
+static uint64_t *last_of(int i) { return segment[i] + (pages[i] - 1) * 512; }
+
+static int write_all(void *value)
+{
+    for (int i = 0; i < SEGMENTS; i++) {
+        segment[i][1] = (uint64_t)(uintptr_t)value + (uint64_t)i;
+        last_of(i)[511] = (uint64_t)(uintptr_t)value * 2 + (uint64_t)i;
+    }
+    return 0;
+}
+
+static int read_all(void *value)
+{
+    int bad = ps_lock(opened, PS_LOCK_SHARED) != 0;
+    for (int i = 0; i < SEGMENTS; i++)
+        bad += segment[i][1] != (uint64_t)(uintptr_t)value + (uint64_t)i ||
+               last_of(i)[511] != (uint64_t)(uintptr_t)value * 2 + (uint64_t)i;
+    return bad;
+}
+
+static int read_between(void *unused)
+{
+    (void)unused;
+    return (int)segment[2][pages[2] / 2 * 512];
+}
+
+static int read_zeros(void *unused)
+{
+    (void)unused;
+    uint64_t any = 0;
+    for (int i = 0; i < SEGMENTS; i++) any |= segment[i][1] | last_of(i)[511];
+    return any != 0;
+}
+
+/* Another process: exit 0 if it sees the same. */
+static int reader(const char *name)
+{
+    if (open_it(name)) return 90;
+    if (segments_find(SEGMENTS) != SEGMENTS) return 91;
+    return ps_transaction(read_all, (void *)1000);
+}
+
+static uint64_t pages_listed(const char *name)
+{
+    static struct ps_info info[64];
+    int n = ps_list(info, 64);
+    for (int i = 0; i < n && i < 64; i++)
+        if (strcmp(info[i].name, name) == 0) return info[i].pages_max;
+    return 0;
+}
+
+static void test_segments(const char *self)
+{
+    is(set("wide", "serves", "3"), 0, "a container whose manager wants three segments");
+    is(open_it("wide"), 0, "is opened");
+    is(segments_find(SEGMENTS), SEGMENTS, "it has them");
+    tap_ok(segment[0] == ps_address(opened) && pages[0] == PAGES && pages[1] == PAGES &&
+               pages[2] == 2 * PAGES,
+           "of 1, 1 and 2 GiB");
+    tap_ok(!ps_segment(opened, SEGMENTS, NULL) && errno == ENOENT, "and no more");
+    is(ps_transaction(write_all, (void *)1000), 0, "first and last pages of all are written");
+    is(ps_transaction(read_all, (void *)1000), 0, "locked, and read");
+    is(child_run(self, "reads", "wide"), 0, "by another process, too");
+    is(ps_transaction(read_between, NULL), -ENOSPC, "a page between them is the manager's to fail");
+    uint64_t *before = segment[2];
+    uint64_t pid = ask(0);
+    int r = -EOWNERDEAD;
+    kill_it((int)pid);
+    for (int i = 0; i < 2 && r == -EOWNERDEAD; i++) r = ps_transaction(read_zeros, NULL);
+    is(r, 0, "its successor begins with pages of its own");
+    is(ps_transaction(write_all, (void *)3), 0, "and serves all segments");
+    is(ps_transaction(read_all, (void *)3), 0, "(read)");
+    tap_ok(segments_find(SEGMENTS) == SEGMENTS && segment[2] == before && ask(0) != pid,
+           "where they were");
+    is(ps_close(opened), 0, "(closed)");
+    tap_ok(pages_listed("wide") == 4 * PAGES, "they are listed");
+    for (r = -EBUSY; r == -EBUSY;) r = set("wide", "serves", "2");
+    is(r, 0, "it gets a manager that serves two");
+    is(open_it("wide"), 0, "is opened");
+    is(segments_find(SEGMENTS), 2, "and two are served");
+    is(ps_close(opened), 0, "(closed)");
+    for (r = -EBUSY; r == -EBUSY;) r = ps_delete("wide");
+    is(r, 0, "(deleted)");
+    is(set("wider", "serves", "12"), 0, "one that wants twelve");
+    is(open_it("wider"), 0, "has them");
+    is(ps_close(opened), 0, "(closed)");
+    for (r = -EBUSY; r == -EBUSY;) r = set("wider", "serves", "13");
+    is(open_it("wider"), -ECHILD, "there is no thirteenth");
+    for (r = -EBUSY; r == -EBUSY;) r = ps_delete("wider");
+    is(r, 0, "(deleted)");
+}
+
+/* ---- waits ---- */
+
+static void *open_slow(void *name)
+{
+    ps_container *c = ps_open(name, PS_WRITE, NULL);
+    return (void *)(intptr_t)(c ? ps_close(c) : -errno);
+}
+
+static int joined(pthread_t t)
+{
+    void *result = NULL;
+    pthread_join(t, &result);
+    return (int)(intptr_t)result;
+}
+
+static void test_waits(void)
+{
+    pthread_t first, second;
+    char text[256];
+    is(set("slow", "asks", "1"), 0, "a container whose manager takes its time");
+    pthread_create(&first, NULL, open_slow, "slow");
+    uint64_t token = hear(text, sizeof text);
+    pthread_create(&second, NULL, open_slow, "slow");
+    ps_container *c = ps_open("other", PS_CREATE | PS_WRITE, NULL);
+    tap_ok(c != NULL, "another container is opened meanwhile");
+    is(ps_close(c), 0, "and closed");
+    is(ps_delete("other"), 0, "and deleted");
+    go_on(token);
+    is(joined(first), 0, "then the first opens, which waited");
+    is(joined(second), 0, "and who came later");
+    int r = -EBUSY;
+    while (r == -EBUSY) r = ps_delete("slow");
+    is(r, 0, "(deleted)");
+}
+
+/* ---- who serves ---- */
+
+static long say(uint64_t kind, uint64_t id, uint64_t key, uint64_t what, int handle)
+{
+    struct kd_message m = {.kind = (uint32_t)kind, .handle = handle, .word = {id, key, what, 1},
+                           .handle_rights = KD_RIGHT_CALL};
+    if (kind == STORE_HELLO) m.word[0] = STORE_PROTOCOL_VERSION, m.word[1] = id, m.word[2] = key;
+    long r = kd_call3(KD_PORT_CALL, client_port, (long)&m, 0);
+    return r ? r : m.status;
+}
+
+static void test_impostor(void)
+{
+    pthread_t opener;
+    char text[256] = "";
+    unsigned long long id = 0, key = 0;
+    is(set("lent", "asks", "1"), 0, "a container whose manager tells its key");
+    pthread_create(&opener, NULL, open_slow, "lent");
+    uint64_t token = hear(text, sizeof text);
+    tap_ok(sscanf(text, "%*s %llu %llu", &id, &key) == 2, "somebody else has it");
+    int port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    is(say(STORE_HELLO, id, key, 0, -1), 0, "(and says so)");
+    is(say(STORE_SERVE, id, key, WIRE_SERVE_PORT, port), -EPERM, "his port is not taken");
+    is(say(STORE_SERVE, id, key, WIRE_SERVE_PLACE, -1), -EPERM, "nor is the container made larger");
+    is(say(STORE_SERVE, id, key, WIRE_SERVE_FIRST, port), -EPERM, "nor does he serve it");
+    is(say(STORE_ENDED, id, key, 9, -1), -ESRCH, "nor tell its end");
+    go_on(token);
+    is(joined(opener), 0, "whom the keeper started serves it");
+    tap_ok(pages_listed("lent") == PAGES, "(as it was)");
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+}
+
+/* ---- handles ---- */
+
+static void *ask_held(void *unused)
+{
+    (void)unused;
+    return (void *)(uintptr_t)ask(HELD);
+}
+
+static void *ask_pid(void *unused)
+{
+    (void)unused;
+    return (void *)(uintptr_t)ask(0);
+}
+
+static int other_port, other_heard;
+static void *listen_there(void *unused)
+{
+    struct kd_message m = {.handle = -1}, reply = {.handle = -1};
+    while (kd_call3(KD_PORT_RECEIVE, other_port, (long)&m, -1) == 0) {
+        other_heard++;
+        kd_call3(KD_PORT_REPLY, (long)m.token, (long)&reply, 0);
+    }
+    return unused;
+}
+
+/* A thread of ours waits for a server that has not received its call. */
+static int queued(void)
+{
+    static char text[8192];
+    long n = kd_call4(KD_LOOK, KD_LOOK_THREADS, getpid(), (long)text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    return strstr(text, "at 0\n") != NULL;
+}
+
+static int ask_in(void *pid)
+{
+    *(uint64_t *)pid = ask(0);
+    return 0;
+}
+
+/* The thread `held_one` holds the manager's only thread for clients, so the other's first message
+ * of two is queued, when the container is closed and the number of its handle is another port's. */
+static void test_handles(const char *self)
+{
+    pthread_t held_one, other, listener;
+    char text[256];
+    uint64_t pid = 0;
+    is(set("calls", "serves", "1"), 0, "a container whose manager is called");
+    is(open_it("calls"), 0, "is opened");
+    is(ps_transaction(ask_in, &pid), 0, "in a transaction");
+    tap_ok((int64_t)pid > 0 && ask(0) == pid, "and outside of one");
+    int child = child_start(self, "keeps", "calls"); /* so that its manager stays */
+    uint64_t kept_open = hear(text, sizeof text);
+    pthread_create(&held_one, NULL, ask_held, NULL);
+    uint64_t token = hear(text, sizeof text);
+    pthread_create(&other, NULL, ask_pid, NULL);
+    while (!queued()) pause_ms(1);
+    is(ps_close(opened), 0, "it is closed while a call is on its way");
+    other_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    pthread_create(&listener, NULL, listen_there, NULL);
+    go_on(token);
+    is((long)joined(held_one), (long)pid, "the call that was there returns");
+    is((long)joined(other), (long)pid, "and the one behind it, which takes two messages");
+    is(other_heard, 0, "no port that got the number of the container's heard anything");
+    kd_call3(KD_HANDLE_CLOSE, other_port, 0, 0);
+    pthread_join(listener, NULL);
+    go_on(kept_open);
+    is(child_wait(child), 0, "(closed)");
+}
+
+static int keeps(const char *name)
+{
+    return open_it(name) ? 1 : held("") ? 2 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (getenv(STORE_KEPT_BY)) return manager(argv);
+    if (argc > 2) return strcmp(argv[1], "keeps") == 0 ? keeps(argv[2]) : reader(argv[2]);
+    tap_plan(53);
+    test_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    is(kd_call3(KD_NAME_SET, (long)TEST_PORT, test_port, 0), 0, "who is held is heard here");
+    is(client_connect(), 0, "a client without the library, too");
+    test_segments(argv[0]);
+    test_waits();
+    test_impostor();
+    test_handles(argv[0]);
+    is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
+    return tap_end();
+}
