@@ -13,6 +13,7 @@
 #include "linux/signal.h"
 #include "look/look.h"
 #include "message/gone.h"
+#include "message/port.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
 #include "store/commit.h"
@@ -24,6 +25,7 @@ const struct panic_seam panic_seam = {.report = report_panic};
 const struct thread_seam thread_seam = {
     .view_table = right_table,
     .tick = check_tick,
+    .serves = locus_serves,
     .leave = process_thread_leave,
     .doomed = view_return_to_user,
     .signalled = signal_return_to_user,

@@ -18,6 +18,12 @@ void locus_home(struct thread *me)
     thread_locus(me, me, NULL);
 }
 
+uint64_t locus_serves(const struct thread *t)
+{
+    const struct call *c = __atomic_load_n(&t->given, __ATOMIC_ACQUIRE);
+    return c ? call_token(c) : 0;
+}
+
 /* call_inside finds the call that thread t waits for now, and its token; NULL: none. */
 static struct call *call_inside(const struct thread *t, uint64_t *token)
 {

@@ -142,9 +142,9 @@ void call_refuse(struct item *i, int error); /* a call that was taken: its calle
 void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
 bool call_served_from(int pid);
 uint64_t call_next_token(void);
-/* Where the call of t is, and the call that is made in it ...: the servers' pids, 0 for a call that
- * nobody has received yet; how many. They may have changed meanwhile. */
+/* Where t's call is at the moment, and the call made in it ...: pids, 0: not received yet. */
 enum { CALL_PATH_MAX = 16 };
 unsigned call_path(const struct thread *t, int pids[CALL_PATH_MAX]);
+uint64_t locus_serves(const struct thread *t); /* a number of the call that t serves; 0: none */
 
 #endif

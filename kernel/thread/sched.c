@@ -7,8 +7,9 @@
  * Invariants
  *   SC1  The queue is sorted by `key`, equal ones in the order they came. The key is the share; but
  *       who wakes up goes before all that compute, in the order of waking, until it has had
- *       CREDIT_NS more than they: it is waited for, and mostly sleeps again soon. One queue for all
- *       CPUs: a CPU without work takes the next thread, wherever that ran before.
+ *       CREDIT_NS more than they: it is waited for, and mostly sleeps again soon; and so does who
+ *       serves a nice thread's call, for a while (lent). One queue for all CPUs: a CPU without work
+ *       takes the next thread, wherever that ran before.
  *   SC2  floor_ns never falls, and no thread that wants to run had a smaller share when it was last
  *       raised. A thread that wakes up begins at most BONUS_NS below it: who has slept for an hour
  *       goes first, but does not have the CPU for an hour.
@@ -22,6 +23,7 @@
 #define BONUS_NS 5000000u
 #define CREDIT_NS 50000000u
 #define DEBT_MAX_NS 500000000u /* what is over is forgiven to who sleeps */
+#define LENT_NS 5000000u
 
 struct sched sched = {.lock = LOCK_INIT(RANK_SCHED, "sched"), .next_deadline = THREAD_NEVER,
                       .ready = LIST_INIT(sched.ready), .sleepers = LIST_INIT(sched.sleepers)};
@@ -145,6 +147,21 @@ static void kick_some_cpu(const struct thread *t, struct thread *most)
     sched.kicks |= 1u << cpu;
 }
 
+/* lent: t serves a thread that is nicer than it, and goes before all that compute, for others may
+ * wait for what it holds: until it has had LENT_NS for this call since it first stood in the
+ * queue. */
+static bool lent(struct thread *t)
+{
+    uint64_t now = t->locus->cpu_ns;
+    if (t->locus->nice <= MAX(t->nice, 0))
+        return false;
+    uint64_t call = thread_seam.serves(t);
+    if (t->lent.call != call)
+        t->lent.from_ns = now;
+    t->lent.call = call;
+    return now - t->lent.from_ns < LENT_NS;
+}
+
 void sched_make_ready(struct thread *t)
 {
     struct thread *locus = t->locus;
@@ -154,15 +171,18 @@ void sched_make_ready(struct thread *t)
     locus->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* SC2 */
     assert(list_empty(&t->run_link)); /* TH1 */
     t->state = THREAD_READY;
-    queue_add(t, share <= sched.floor_ns + CREDIT_NS ? first : share);
+    queue_add(t, share <= sched.floor_ns + CREDIT_NS || lent(t) ? first : share);
     kick_some_cpu(t, most);
 }
 
 /* sched_put_back queues the running thread; `last`: behind all others this time, as for a yield. */
 void sched_put_back(struct thread *t, bool last)
 {
-    uint64_t key = MAX(share_of(t->locus), sched.floor_ns - MIN(sched.floor_ns, BONUS_NS));
+    uint64_t first = sched.floor_ns - MIN(sched.floor_ns, BONUS_NS);
+    uint64_t key = MAX(share_of(t->locus), first);
     t->locus->share_ns = key; /* SC2: a direct switch may have woken it after a long sleep */
+    if (lent(t))
+        key = first;
     t->state = THREAD_READY;
     if (last && !list_empty(&sched.ready))
         key = MAX(key, container_of(sched.ready.prev, struct thread, run_link)->key_ns);

@@ -64,6 +64,7 @@ struct thread {
     uint64_t share_ns, shared_ns, key_ns;
     int8_t nice;  /* -20 to 19, as Linux has it; what is shared out by it: sched.c */
     struct thread *locus;  /* whose time and share it uses: itself, or who calls it; sched lock */
+    struct { uint64_t call, from_ns; } lent; /* sched.c: it was queued while it served this call */
     int park_result;                 /* why the last sleep ended; sched lock */
     vaddr_t clear_child_tid;         /* linux */
     struct list futex_link;          /* futex.c */
@@ -121,19 +122,18 @@ void thread_signal(struct thread *t);        /* the same with signalled, for wai
 void thread_kick(struct thread *t);
 void thread_use_table(void);                 /* (re)loads the table that thread_this() should have:
                                               * its view's (view->table) or its process's */
-/* Turns the running context into a thread, which may sleep and exit, and makes this CPU's idle
- * thread. */
+/* Turns the running context into a thread, which may sleep and exit; makes this CPU's idle one. */
 void thread_init(void);
 
 /* thread_seam: functions of rooms above that threads call; kernel/seams.c names them. */
 struct thread_seam {
-    /* A thread with a view is about to run on this CPU: the top-level table that it wants, or 0;
-     * + 1: it is to be loaded although it is loaded already. */
+    /* The top-level table of a thread with a view, which is about to run here, or 0; + 1: load it
+     * although it is loaded already. */
     paddr_t (*view_table)(struct thread *t);
     void (*tick)(uint64_t now_ns);   /* no lock is held */
-    /* leave, doomed and signalled are called on the way back to user mode, after a kick, and may
-     * sleep. leave is the killed thread's last way out and calls thread_exit(); doomed and
-     * signalled may replace the registers in f. */
+    uint64_t (*serves)(const struct thread *t); /* a number of its own for what t was given */
+    /* The others are called on the way back to user mode, after a kick, and may sleep. leave, a
+     * killed thread's last way out, calls thread_exit(); the last two may replace f's registers. */
     void (*leave)(void) __attribute__((noreturn));
     void (*doomed)(struct trap_frame *f);
     void (*signalled)(struct trap_frame *f);

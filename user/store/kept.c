@@ -105,7 +105,6 @@ static bool order_make(const struct kept *k, struct wire_order *o)
 }
 
 static void kept_over(struct kept *k, int error);
-
 /* Tells the keeper, if it asks, the first thing that it is to do. */
 static void keeper_tell(void)
 {
