@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The table in tests/model/model.md against the model's rules, the kernel's bugs and what finds them."""
+"""The table in tests/model/model.md against the model's rules, the kernel's bugs and what finds them; and the tests that
+bugs of disk/ and libpstore/ name."""
 
 import glob
 import os
@@ -54,6 +55,18 @@ def test_the_runner_refuses_a_bug_that_does_not_exist():
         run = subprocess.run([sys.executable, RUNNER, "NO_INVLPG", "NO_SUCH_BUG"], stdin=subprocess.DEVNULL, timeout=60,
                              env={**os.environ, "TEST_TIER": tier}, capture_output=True, text=True, check=False)
         assert run.returncode == 2 and not run.stdout and "NO_SUCH_BUG" in run.stderr, (tier, run)
+
+
+def test_the_tests_that_bugs_of_libraries_name_are_there():
+    missing = []
+    for path in sorted(glob.glob(os.path.join(tap.ROOT, "tests/bugs/disk/*.patch")) +
+                       glob.glob(os.path.join(tap.ROOT, "tests/bugs/libpstore/*.patch"))):
+        for test in re.search(r"^Test: (.+)$", text(path), re.M)[1].split(";"):
+            program, *words = test.split()
+            sources = "".join(text(source) for source in glob.glob(os.path.join(tap.ROOT, f"tests/[dh]*/{program}.c")))
+            missing += [f"{os.path.basename(path)}: {word}" for word in words
+                        if program != "lives" and "=" not in word and "*" not in word and word not in sources]
+    assert not missing, missing
 
 
 tap.run_tests(globals())
