@@ -11,7 +11,8 @@
  *      kernel drops it and asks again. So a page that is asked for has its last contents in its
  *      slot, or is zero.
  * CZ2  Cleaning takes no new memory: it stores to slabs that are READY, which another thread makes.
- *      While they are few no page is brought, or pages would take all frames that it needs.
+ *      While they are few no page is brought, or pages would take all frames that it needs; what
+ *      is cleaned then frees more memory than slabs need, and others have the rest.
  * CZ3  There are never more slabs than the limit. When all are used, pages that hold nothing yet
  *      are refused (ENOSPC); a dirty page that finds no slot stays in memory until one is free.
  * CZ4  A page is not cleaned while an answer brings it (`coming`): pages come several at a time, so
@@ -27,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "compressed.h"
 #include "manager.h"
@@ -36,7 +38,9 @@ enum {
     SLAB_BYTES = 16384, STEP = 256,
     CLASSES = KM_PAGE_BYTES / STEP,             /* slots of class c have c * STEP bytes */
     READY = 0, BARE = CLASSES + 1, SLABS = CLASSES + 2, /* lists; 1 to CLASSES: with free slots */
-    AHEAD = 32,                                 /* slabs that are READY, if there are so many */
+    AHEAD = 64,                                 /* slabs that are READY, if there are so many */
+    LAST = AHEAD / 8,                           /* so few are left: memory is refused */
+    MOMENT_NS = 10000000,
     GROUP = 4,                                  /* pages of one answer */
     WORDS = KM_PAGE_BYTES / 8,
 };
@@ -55,7 +59,7 @@ static struct slab *slabs;
 static char *memory;
 static struct place *places;
 static uint64_t ready, expected;                /* expected: the page that comes next in order */
-static bool refused;                            /* memory, when a slab wanted some last */
+static bool refused;                            /* memory, for slabs, of which few are left */
 static struct compressed_counts counts;
 
 /* ---- slots; lock: held ---- */
@@ -132,9 +136,14 @@ static void *slabs_prepare(void *unused)
         pthread_mutex_lock(&lock);
         ready += got;
         slab_move(s, got ? READY : BARE);
-        refused = !got; /* the process has all that it may have */
+        refused = !got && ready < LAST; /* else it may be others who have it for a moment */
         pthread_cond_broadcast(&changed);
-        if (refused) pthread_cond_wait(&changed, &lock);
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += MOMENT_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (!got) pthread_cond_timedwait(&changed, &lock, &until);
     }
     return unused;
 }
