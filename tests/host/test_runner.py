@@ -188,6 +188,13 @@ def test_other_numbers_of_cpus_take_samples():
     os.environ["TEST_TIER"] = "test"
 
 
+def test_the_longest_items_of_the_host_begin_first():
+    os.environ["TEST_TIER"] = "long"
+    names = [name for name, _ in runner.host_items()]
+    assert set(names[:len(runner.LONGEST)]) == runner.LONGEST and len(names) == len(set(names)), names
+    os.environ["TEST_TIER"] = "test"
+
+
 def test_numbers_of_cpus_are_read():
     assert runner.cpu_counts("1,2,4") == [1, 2, 4]
     for text in ("", "0", "9", "1,,2", "two"):
