@@ -12,6 +12,7 @@
 #include "linux/linux.h"
 #include "linux/signal.h"
 #include "look/look.h"
+#include "message/badge.h"
 #include "message/gone.h"
 #include "message/port.h"
 #include "process/descriptor.h"
@@ -88,6 +89,7 @@ const struct handle_kind handle_kinds[HANDLE_TYPES] = {
     [HANDLE_OBJECT] = {.travels = true, .get = object_get, .put = object_put},
     [HANDLE_VIEW] = {.get = handle_uncounted, .put = handle_uncounted, .close = view_close},
     [HANDLE_BLOCK] = {.get = handle_uncounted, .put = handle_uncounted, .dropped = block_dropped},
+    [HANDLE_BADGE] = {.travels = true, .get = badge_get, .put = badge_put},
     [HANDLE_SNAPSHOT] = {.travels = true, .get = snapshot_get, .put = snapshot_put},
     [HANDLE_SYSTEM] = {.travels = true, .get = handle_uncounted, .put = handle_uncounted},
 };

@@ -109,7 +109,7 @@ static int endow(struct process *parent, struct process *p, const struct kd_proc
             (void)!fd_set(p, i, f);
     }
     for (unsigned i = 0; i < c->handle_count; i++) {
-        int result = handle_pass(parent, c->handles[i], 0, p, (int)i);
+        int result = handle_pass(parent, c->handles[i], c->handle_rights[i], p, (int)i);
         if (result < 0)
             return result;
     }
@@ -125,7 +125,7 @@ static long create_once(vaddr_t user)
     int handle = -1;
     if (copy_from_user(&c, user, sizeof(c)))
         return -EFAULT;
-    if (c.handle_count > KD_HANDLES_PASSED_MAX || (c.flags & ~(uint32_t)KD_PROCESS_FOREGROUND))
+    if (c.handle_count > KD_HANDLES_PASSED_MAX || c.flags > KD_PROCESS_FLAGS)
         return -EINVAL;
     long result = process_room() ? process_load_user((vaddr_t)c.path, (vaddr_t)c.argv,
                                                      (vaddr_t)c.envp, &b, &p) : -EAGAIN;

@@ -5,6 +5,7 @@
  * line by line and not as a whole. It ends when the buffer is full.
  */
 #include "file/file.h"
+#include "message/badge.h"
 #include "process/handle.h"
 #include "store/view.h"
 #include "process/vm.h"
@@ -143,8 +144,8 @@ static void say_map(struct text *t, struct process *p)
 
 static void say_handle(struct text *t, int number, const struct handle_slot *s)
 {
-    static const char *const types[] = {"", "process", "port", "object", "view", "disk", "snapshot",
-                                        "system"};
+    static const char *const types[] = {"", "process", "port", "object", "view", "disk", "badge",
+                                        "snapshot", "system"};
     static const char *const of_system[] = {"disks", "names", "processes", "look", "halt"};
     say(t, "%4d  %-8s %c%c%c%c%c", number, types[s->type], s->rights & KD_RIGHT_READ ? 'r' : '-',
         s->rights & KD_RIGHT_WRITE ? 'w' : '-', s->rights & KD_RIGHT_CALL ? 'c' : '-',
@@ -158,6 +159,8 @@ static void say_handle(struct text *t, int number, const struct handle_slot *s)
         say(t, "  %s", ((struct object *)s->object)->name);
     else if (s->type == HANDLE_VIEW)
         say(t, "  %u", ((struct view *)s->object)->id);
+    else if (s->type == HANDLE_BADGE)
+        say(t, "  %lu, own %x", ((struct badge *)s->object)->value, s->rights / KD_RIGHT_OWN);
     else if (s->type == HANDLE_PORT && ((struct port *)s->object)->credits_used)
         say(t, "  %lu credits, %lu held", ((struct port *)s->object)->credits,
             ((struct port *)s->object)->held);

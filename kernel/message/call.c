@@ -90,11 +90,12 @@ static RARE struct call *call_new(void)
     return c;
 }
 
-/* call_drop frees what travels with the message: its data, its handle. */
+/* call_drop frees what travels with the message: its data, its handle, its badge. */
 static RARE void call_drop(struct call *c)
 {
     data_drop(&c->data);
     handle_drop(&c->passed);
+    handle_drop(&c->by);
     c->laden = false;
 }
 
@@ -121,7 +122,8 @@ static RARE int handle_in(struct call *c)
 {
     const struct kd_message *m = &c->message;
     int e = m->handle < 0 ? -1
-                          : handle_lift(process_this(), m->handle, m->handle_rights, &c->passed);
+                          : handle_lift(process_this(), m->handle, m->handle_rights,
+                                        KD_RIGHT_GRANT, &c->passed);
     c->laden |= c->passed.type != HANDLE_NONE;
     return e ? e : -1;
 }
@@ -140,9 +142,17 @@ HOT int message_in(struct call *c, vaddr_t at)
     return 0;
 }
 
-/* extras_out hands data and handle out. 0; -EMSGSIZE: the data do not fit; -EFAULT. */
+/* extras_out hands data, handle and badge out. 0; -EMSGSIZE: the data do not fit; -EFAULT; -EIDRM:
+ * the badge has ended (RT4). */
 static RARE int extras_out(struct call *c, void *buffer, uint64_t room)
 {
+    const struct badge *by = c->by.type ? c->by.object : NULL;
+    if (by && badge_ended(by))
+        return -EIDRM;
+    if (by) {
+        c->message.badge = by->value;
+        c->message.badge_rights = c->by.rights;
+    }
     if (c->data.bytes > room)
         return -EMSGSIZE;
     if (data_out((vaddr_t)buffer, &c->data))
@@ -243,6 +253,22 @@ HOT long call_make(struct call *c, struct port *port, uint64_t deadline)
     return e;
 }
 
+/* call_badged is handle_find for the port of a badge, which goes with the call. */
+static RARE struct port *call_badged(struct call *c, int handle)
+{
+    int e = badge_lift(handle, &c->by);
+    if (!e && !(c->by.rights & KD_RIGHT_CALL))
+        e = -EACCES;
+    c->laden = true;
+    if (e) {
+        call_drop(c);
+        return (void *)(long)e;
+    }
+    struct port *port = ((struct badge *)c->by.object)->port;
+    port_get(port);
+    return port;
+}
+
 HOT long call_until(const uint64_t a[6], uint64_t deadline)
 {
     struct thread *me = thread_this();
@@ -250,6 +276,8 @@ HOT long call_until(const uint64_t a[6], uint64_t deadline)
     if (unlikely(!c) && !(c = call_new()))
         return -EAGAIN;
     struct port *port = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_CALL, port_get);
+    if (unlikely(handle_failed(port)) && (long)port == -EBADF)
+        port = call_badged(c, (int)a[0]);
     if (unlikely(handle_failed(port)))
         return (long)port;
     long result = message_in(c, a[1]);
@@ -420,7 +448,7 @@ void calls_port_dead(struct port *p)
 enum { RECEIVE_AGAIN = 1 };
 
 /* call_deliver copies a call that is TAKEN to its receiver. 0; -EFAULT (the receiver's fault);
- * RECEIVE_AGAIN: the data did not fit, which the caller was told. */
+ * RECEIVE_AGAIN: the data did not fit, or the badge has ended, which the caller was told. */
 HOT int call_deliver(struct call *c, vaddr_t at)
 {
     struct kd_message *m = &c->message;
@@ -433,9 +461,10 @@ HOT int call_deliver(struct call *c, vaddr_t at)
         e = message_out(c, at, m->buffer, m->buffer_bytes);
     }
     if (unlikely(e)) {
+        bool callers = e == -EMSGSIZE || e == -EIDRM;
         locus_home(thread_this());
-        call_fail(c, CALL_TAKEN, e == -EMSGSIZE ? e : -EIO);
-        return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
+        call_fail(c, CALL_TAKEN, callers ? e : -EIO);
+        return callers ? RECEIVE_AGAIN : e;
     }
     call_open(c, token, CALL_TAKEN);
     return 0;

@@ -2,6 +2,7 @@
 #ifndef KERNEL_CALL_PRIVATE_H
 #define KERNEL_CALL_PRIVATE_H
 
+#include "message/badge.h"
 #include "message/port.h"
 #include "process/handle.h"
 
@@ -26,10 +27,11 @@ struct call {
     struct process *server;      /* compared only: who may answer */
     struct port *port;           /* the caller's reference; others only compare it */
     int error;                   /* of an answer that the kernel gave, or 0 */
-    bool laden;                  /* there are data or a handle */
+    bool laden;                  /* there are data, a handle or a badge */
     struct kd_message message;   /* the request, then the answer */
     struct data data;            /* of either, copied */
     struct handle_slot passed;  /* the handle that travels with either */
+    struct handle_slot by;       /* the badge by which the request comes, if it does */
     uint64_t forsaken;  /* atomic: token of the last call that was sent when its port died */
     uint64_t cut;       /* atomic: token of the last call whose locus went away meanwhile */
     struct call *next_free;

@@ -39,6 +39,7 @@ static struct port *port_new(struct process *owner)
     list_init(&p->items);
     list_init(&p->receivers);
     list_init(&p->credit_queue);
+    list_init(&p->badges);
     item_prepare(&p->clean, ITEM_CLEAN);
     item_prepare(&p->credit_low, ITEM_CREDIT_LOW);
     item_prepare(&p->notify, ITEM_NOTIFY);
@@ -60,7 +61,7 @@ void port_free(struct port *p)
     lock_acquire(&ports_lock);
     list_remove(&p->all);
     lock_release(&ports_lock);
-    assert(list_empty(&p->receivers) && p->references == 0); /* PO3 */
+    assert(list_empty(&p->receivers) && list_empty(&p->badges) && p->references == 0); /* PO3 */
     /* only notices can be there: a call, a fault or a commit would hold a reference */
     for (struct item *i; (i = list_take(struct item, &p->items, link));) {
         i->queued = false;
@@ -364,6 +365,8 @@ long kd_name_find(const uint64_t a[6])
 {
     char name[KD_NAME_MAX];
     long n = copy_string_from_user(name, a[0], sizeof name);
+    if (process_this()->flags & KD_PROCESS_CONFINED)
+        return -EPERM;
     if (n <= 0)
         return n ? n : -EINVAL;
     lock_acquire(&ports_lock);

@@ -46,7 +46,7 @@ struct port {
     bool dead;
     struct process *owner;   /* compared only; dead when it is gone */
     uint32_t receive_handles; /* atomic; handle.h: HD3 */
-    struct list items, receivers;
+    struct list items, receivers, badges;
     struct list all;         /* ports of all processes; port table lock */
     struct item clean, credit_low, notify, view_gone;
     uint64_t notify_bits;

@@ -115,7 +115,8 @@ void handle_forget(struct process *p, int handle)
     limit_uncharge(p, KD_LIMIT_HANDLES, 1);
 }
 
-int handle_lift(struct process *from, int handle, uint32_t rights, struct handle_slot *passed)
+int handle_lift(struct process *from, int handle, uint32_t rights, uint32_t needs,
+                struct handle_slot *passed)
 {
     if ((unsigned)handle >= PROCESS_HANDLES_MAX || !from->handles)
         return -EBADF;
@@ -126,7 +127,7 @@ int handle_lift(struct process *from, int handle, uint32_t rights, struct handle
         result = -EBADF;
     else if (!handle_kinds[s.type].travels)
         result = -EPERM;
-    else if (rights & ~s.rights)
+    else if (rights & ~s.rights || (s.type == HANDLE_BADGE && needs & ~s.rights))
         result = -EACCES;
     else
         handle_kinds[s.type].get(s.object);
@@ -147,7 +148,7 @@ void handle_drop(struct handle_slot *passed)
 int handle_pass(struct process *from, int handle, uint32_t rights, struct process *to, int slot)
 {
     struct handle_slot passed = {0};
-    int e = handle_lift(from, handle, rights, &passed);
+    int e = handle_lift(from, handle, rights, from == to ? 0 : KD_RIGHT_GRANT, &passed);
     return e ? e : handle_install(to, slot, &passed);
 }
 

@@ -13,7 +13,7 @@
 
 enum handle_type {
     HANDLE_NONE, HANDLE_PROCESS, HANDLE_PORT, HANDLE_OBJECT, HANDLE_VIEW, HANDLE_BLOCK,
-    HANDLE_SNAPSHOT,
+    HANDLE_BADGE, HANDLE_SNAPSHOT,
     HANDLE_SYSTEM, /* of no object: what it may do is in its rights */
     HANDLE_TYPES,
 };
@@ -84,8 +84,9 @@ static inline bool system_allows(uint32_t right) { return handle_held(HANDLE_SYS
 must_check int handle_close(struct process *p, int handle);
 void handle_forget(struct process *p, int handle); /* empties the slot, and no more */
 /* handle_lift makes *passed a reference to the object of a handle of `from`, with the rights asked
- * for (0: all of the handle's; HD2). 0, -EBADF, -EPERM (it does not travel), -EACCES. */
-must_check int handle_lift(struct process *from, int handle, uint32_t rights,
+ * for (0: all of the handle's; HD2). 0, -EBADF, -EPERM (it does not travel), -EACCES: fewer rights,
+ * or a badge without those that it `needs` (RT2). */
+must_check int handle_lift(struct process *from, int handle, uint32_t rights, uint32_t needs,
                            struct handle_slot *passed);
 /* handle_install makes *passed, which becomes empty, a handle of p in a given free slot, or in any
  * with slot -1. Its number, or -errno. */

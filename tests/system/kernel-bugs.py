@@ -26,7 +26,7 @@ from load import load
 CPUS = "2"                              # with one, no TLB of another goes stale
 TIME_LIMIT_S, SURE_LIMIT_S = 150, 300    # with a bug; with none: others may work on the host, too
 TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills", "kernel_sparse",
-         "kernel_ask", "kernel_mapping", "kernel_limit", "kernel_loci", "kernel_recall", "kernel_hungry"]
+         "kernel_ask", "kernel_mapping", "kernel_limit", "kernel_loci", "kernel_recall", "kernel_hungry", "kernel_badges"]
 SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "NEW_TICKET",
         "MASK_LOST", "LOCK_IGNORES", "SPILL_TOLD"]
 ALL_OF = {"kernel_kills": "kernel_kills all", "kernel_history": "TEST_TIER=long; kernel_history"}   # not a sample

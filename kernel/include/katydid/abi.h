@@ -26,7 +26,8 @@
     /* ---- handles (process/handle.c): small numbers >= 0, each valid in its process only ---- */ \
     /* (handle). The last one that may receive from a port: the port dies */ \
     X(1000, KD_HANDLE_CLOSE, kd_handle_close) \
-    /* (handle, rights): a copy with fewer rights */ \
+    /* (handle, rights): a copy with fewer rights. So are those that messages and KD_PROCESS_CREATE
+     * pass on; a badge's needs KD_RIGHT_GRANT for that (-EACCES) */ \
     X(1001, KD_HANDLE_COPY, kd_handle_copy) \
     /* (object): every client's access ends; its epoch rises */ \
     X(1002, KD_OBJECT_REVOKE, kd_object_revoke) \
@@ -77,7 +78,7 @@
     /* (name, port): publishes a port; gone with the port. KD_RIGHT_NAMES, and for the name of a
      * disk a handle of that disk */ \
     X(1026, KD_NAME_SET, kd_name_set) \
-    /* (name): handle with the right to call */ \
+    /* (name): handle with the right to call. -EPERM: KD_PROCESS_CONFINED */ \
     X(1027, KD_NAME_FIND, kd_name_find) \
     /* (port, struct kd_message *, timeout_ms): KD_PORT_CALL, or -ETIMEDOUT: a later answer finds
      * nobody (-ESRCH) */ \
@@ -89,6 +90,16 @@
     X(1029, KD_PORT_BELOW, kd_port_below) \
     /* (token): 0: a call to answer; -ECANCELED: as for KD_PORT_CALL; -ESRCH: nobody waits */ \
     X(1030, KD_CALL_STATE, kd_call_state) \
+    /* ---- badges (message/badge.c): a number of the port's owner, for callers ---- */ \
+    /* (port, number, rights): handle by which the port can be called (KD_PORT_CALL): its receiver
+     * hears number and rights. KD_RIGHT_CALL and others of KD_RIGHTS_BADGE */ \
+    X(1031, KD_BADGE_CREATE, kd_badge_create) \
+    /* (port, number): the port's badges with this number; how many. Calls by them get -EIDRM, those
+     * too that nobody has received */ \
+    X(1032, KD_BADGE_END, kd_badge_end) \
+    /* (port, handle, uint64_t out[2]): number and rights of a badge of this port. -EXDEV: of
+     * another one; -EIDRM: it has ended */ \
+    X(1033, KD_BADGE_READ, kd_badge_read) \
     /* ---- memory objects (store/object.c, page.c): a handle of its manager's; copies of it with \
      * fewer rights, passed on, are for who maps the object itself ---- */ \
     /* (struct kd_object_create *): handle */ \
@@ -238,7 +249,10 @@ enum kd_right {
     KD_RIGHT_PROCESSES = 128,                  /* ends any process but init, sets niceness */
     KD_RIGHT_LOOK = 256,                       /* traces, looks at processes and kernel, checks */
     KD_RIGHT_HALT = 512,                       /* powers off */
+    KD_RIGHT_GRANT = 1024,                     /* badges: may be given to other processes */
+    KD_RIGHT_OWN = 65536,                      /* badges: it and 15 bits above are the owner's */
 };
+#define KD_RIGHTS_BADGE (KD_RIGHT_CALL | KD_RIGHT_GRANT | 0xffffu * KD_RIGHT_OWN)
 #define KD_RIGHTS_SYSTEM (KD_RIGHT_DISKS | KD_RIGHT_NAMES | KD_RIGHT_PROCESSES | KD_RIGHT_LOOK \
                           | KD_RIGHT_HALT)
 #define KD_RIGHTS_OBJECT (KD_RIGHT_READ | KD_RIGHT_WRITE | KD_RIGHT_MANAGE) /* of its maker */
@@ -279,8 +293,11 @@ struct kd_process_create {
     int32_t handles[KD_HANDLES_PASSED_MAX];    /* become 0..handle_count-1 of the child */
     int32_t pid;                               /* out */
     uint64_t limits[KD_LIMITS];                /* by KD_LIMIT_*; 0: as its parent's */
+    uint32_t handle_rights[KD_HANDLES_PASSED_MAX]; /* of these; 0: all that the handle has */
 };
-enum { KD_PROCESS_FOREGROUND = 1 };            /* Ctrl-C ends it, and what it starts */
+/* Of it, and of all that it starts or forks. FOREGROUND: Ctrl-C ends it; CONFINED: it finds no
+ * names. */
+enum { KD_PROCESS_FOREGROUND = 1, KD_PROCESS_CONFINED = 2, KD_PROCESS_FLAGS = 3 };
 enum { KD_WAIT_NOHANG = 1 };
 enum kd_look {
     KD_LOOK_LOG,                               /* what is left of the kernel's log */
@@ -335,12 +352,18 @@ enum { KD_PORT_TELLS = 1 };
 struct kd_message {
     /* a protocol's own number, or enum kd_message_kind */
     uint32_t kind;
-    int32_t status;                            /* of a reply: 0 or -errno */
+    union {
+        int32_t status;                        /* of a reply: 0 or -errno */
+        uint32_t badge_rights;                 /* of a call received: of the handle it came by */
+    };
     uint64_t token;                            /* received: names the call to answer; 0: a notice */
     /* received: the sender's process id; 0: the kernel */
     uint64_t process;
     uint64_t word[KD_WORDS];
-    const void *data;                          /* sent along, copied; may be NULL */
+    union {
+        const void *data;                      /* sent along, copied; may be NULL */
+        uint64_t badge;  /* of a call received: its number, if badge_rights is not 0 */
+    };
     uint64_t data_bytes;
     void *buffer;                              /* where received data goes */
     /* in: its size; out: how much came (data_bytes of the sender; more than fits: -EMSGSIZE for the

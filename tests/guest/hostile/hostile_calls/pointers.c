@@ -107,6 +107,7 @@ void katydid_pointers(void)
     };
     struct kd_page_io io = {.object = my_object};
     struct kd_diff diff = {0};
+    const long badge = CALL(KD_BADGE_CREATE, my_port, 5, KD_RIGHT_CALL);
     (void)supply, (void)io, (void)diff;
     const struct pointer_case cases[] = {
         {NAMED(KD_PROCESS_CREATE), {P}, IN, sizeof(struct kd_process_create)},
@@ -143,11 +144,13 @@ void katydid_pointers(void)
         {NAMED(KD_BLOCK_WRITE), {G(disk), 1 << 20, P, 4096}, IN, 4096},
         {NAMED(KD_BLOCK_READ_PAGES), {G(disk), P, 1}, IN, sizeof(struct kd_page_io)},
         {NAMED(KD_BLOCK_WRITE_PAGES), {G(disk), P, 1}, IN, sizeof(struct kd_page_io)},
+        {NAMED(KD_BADGE_READ), {G(my_port), G(badge), P}, OUT, 16}, /* its 0 would end strings */
     };
     CALL(KD_VIEW_ENTER, view);
     pointers(cases, COUNT(cases), "Katydid's calls");
     unaligned(cases, COUNT(cases), "Katydid's calls");
     CALL(KD_VIEW_ENTER, -1);
+    CALL(KD_HANDLE_CLOSE, badge);
     CALL(KD_PORT_RECEIVE, my_port, &message, 0); /* the last notice, if it is still there */
 }
 
@@ -334,6 +337,10 @@ void handles(void)
         {NAMED(KD_PORT_CALL_UNTIL), {H, G(&message), 0}, A_PORT},
         {NAMED(KD_PORT_NOTIFY), {H, 1}, A_PORT},
         {NAMED(KD_PORT_BELOW), {H, G(room), 1}, A_PORT},
+        {NAMED(KD_BADGE_CREATE), {H, 1, KD_RIGHT_CALL}, A_PORT},
+        {NAMED(KD_BADGE_END), {H, 1}, A_PORT},
+        {NAMED(KD_BADGE_READ), {H, G(my_port), G(room)}, A_PORT},
+        {NAMED(KD_BADGE_READ), {G(my_port), H, G(room)}, TYPES},
         {NAMED(KD_NAME_SET), {G("hostile"), H}, A_PORT},
         {NAMED(KD_OBJECT_DESTROY), {H}, A_OBJECT},
         {NAMED(KD_SPACE_ATTACH), {G(getpid()), H, 3}, A_OBJECT},
@@ -371,6 +378,8 @@ void handles(void)
         {NAMED(KD_PORT_RECEIVE), {H, G(&message), 0}, A_PORT},
         {NAMED(KD_NAME_SET), {G("hostile"), H}, A_PORT},
         {NAMED(KD_CREDIT_GRANT), {H, 1}, A_PORT},
+        {NAMED(KD_BADGE_CREATE), {H, 1, KD_RIGHT_CALL}, A_PORT},
+        {NAMED(KD_BADGE_END), {H, 1}, A_PORT},
         {NAMED(KD_HANDLE_COPY), {H, KD_RIGHT_RECEIVE}, A_PORT},
         {NAMED(KD_HANDLE_COPY), {H, ~0ul}, A_PORT},
     };

@@ -41,6 +41,10 @@ void katydid_values(void)
         {NAMED(KD_PORT_BELOW), {G(my_port), r, 0}, -EINVAL},
         {NAMED(KD_PORT_BELOW), {G(my_port), r, 5}, -EINVAL},
         {NAMED(KD_PORT_BELOW), {G(my_port), r, all}, -EINVAL},
+        {NAMED(KD_BADGE_CREATE), {G(my_port), 1, 0}, -EINVAL},
+        {NAMED(KD_BADGE_CREATE), {G(my_port), 1, all}, -EINVAL},
+        {NAMED(KD_BADGE_CREATE), {G(my_port), 1, KD_RIGHT_CALL | KD_RIGHT_MANAGE}, -EINVAL},
+        {NAMED(KD_BADGE_CREATE), {G(my_port), 1, 1ul << 32 | KD_RIGHT_CALL}, -EINVAL},
         {NAMED(KD_CALL_STATE), {0}, -ESRCH},
         {NAMED(KD_CALL_STATE), {all}, -ESRCH},
         {NAMED(KD_CALL_STATE), {huge | 1}, -ESRCH},
@@ -230,7 +234,7 @@ void process_structures(const char *self)
 {
     const char *argv[] = {self, "nothing", NULL};
     int good = 1;
-    CREATE(c.flags = 2);
+    CREATE(c.flags = KD_PROCESS_FLAGS + 1);
     CREATE(c.flags = ~0u);
     CREATE(c.handle_count = 9);
     CREATE(c.handle_count = ~0u);

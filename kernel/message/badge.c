@@ -1,0 +1,72 @@
+/*
+ * badge.c - badges: a number that a port's owner chose, attested to it with each call that comes by
+ * a handle of the badge (messages.md; tests/model/rights.md: RT1 to RT5).
+ *
+ * Lock: port->lock, for the port's list.
+ */
+#include "message/badge.h"
+
+void badge_get(void *badge)
+{
+    __atomic_fetch_add(&((struct badge *)badge)->references, 1, __ATOMIC_RELAXED);
+}
+
+void badge_put(void *badge)
+{
+    struct badge *b = badge;
+    if (__atomic_sub_fetch(&b->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    lock_acquire(&b->port->lock);
+    list_remove(&b->link);
+    lock_release(&b->port->lock);
+    port_put(b->port);
+    kfree(b);
+}
+
+int badge_lift(int handle, struct handle_slot *passed)
+{
+    int e = handle_lift(process_this(), handle, 0, 0, passed);
+    if (e || passed->type != HANDLE_BADGE)
+        return -EBADF;
+    return badge_ended(passed->object) ? -EIDRM : 0;
+}
+
+HANDLE_CALL(kd_badge_create, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
+{
+    if (!(a[2] & KD_RIGHT_CALL) || a[2] & ~(uint64_t)KD_RIGHTS_BADGE)
+        return -EINVAL;
+    struct badge *b = kalloc(sizeof *b);
+    if (!b)
+        return -ENOMEM;
+    b->references = 1;
+    b->value = a[1];
+    port_get(b->port = p);
+    lock_acquire(&p->lock);
+    list_push_back(&p->badges, &b->link);
+    lock_release(&p->lock);
+    return handle_new(process_this(), HANDLE_BADGE, b, (uint32_t)a[2]);
+}
+
+HANDLE_CALL(kd_badge_end, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
+{
+    long ended = 0;
+    lock_acquire(&p->lock);
+    list_each(struct badge, b, &p->badges, link)
+        if (b->value == a[1] && !__atomic_exchange_n(&b->ended, true, __ATOMIC_SEQ_CST))
+            ended++;
+    lock_release(&p->lock);
+    return ended;
+}
+
+HANDLE_CALL(kd_badge_read, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
+{
+    struct handle_slot passed = {0};
+    int e = badge_lift((int)a[1], &passed);
+    const struct badge *b = passed.object;
+    if (!e && b->port != p)
+        e = -EXDEV; /* RT5 */
+    if (!e)
+        e = user_words_out(a[2], (uint64_t[]){b->value, passed.rights}, 2);
+    handle_drop(&passed);
+    return e;
+}
