@@ -98,8 +98,8 @@ static const struct {
     {EEXIST, ERROR_INDEX, "the key is in the index already: ps_index_put replaces its value"},
     {EEXIST, ERROR_ANY, "it exists already"},
     {EINVAL, ERROR_OPEN,
-     "a container's name has no space at its beginning and no control characters, and is not "
-     "empty; a layout has bytes; PS_EXCLUSIVE needs PS_CREATE: check the call"},
+     "a container's name has no space at its beginning, no slash, colon or control character, and "
+     "is not empty; a layout has bytes; PS_EXCLUSIVE needs PS_CREATE: check the call"},
     {EINVAL, ERROR_NAMES, "that is no name of a container: check the call"},
     {EINVAL, ERROR_OBJECT, "the container is not open, or the name is empty: check the call"},
     {EINVAL, ERROR_ALLOC,

@@ -356,11 +356,12 @@ static int name_check(const char *name)
     return (unsigned char)name[0] > ' ' ? 0 : -EINVAL;
 }
 
-/* Of a name that is given: lists of containers are text, a line for each. */
+/* Of a name that is given: lists of containers are text, a line for each; a slash will part the
+ * names of a path, a colon end a store's. Names that are there already stay as they are. */
 static int new_name_check(const char *name)
 {
     for (const unsigned char *c = (const unsigned char *)name; *c; c++)
-        if (*c < ' ' || *c == 127) return -EINVAL;
+        if (*c < ' ' || *c == 127 || *c == '/' || *c == ':') return -EINVAL;
     return 0;
 }
 

@@ -52,7 +52,10 @@ static void opening(void)
     error_of(ps_open("a\001", 64, NULL), EINVAL, "open: an unknown flag");
     error_of(ps_open("two\nlines", PS_CREATE, NULL), EINVAL,
              "open: a name of two lines is not made");
+    error_of(ps_open("a/b", PS_CREATE, NULL), EINVAL, "open: nor one with a slash");
+    error_of(ps_open("a:b", PS_CREATE, NULL), EINVAL, "open: or a colon");
     is(ps_rename("errors", "tab\there"), -EINVAL, "rename: nor given");
+    is(ps_rename("errors", "errors/2"), -EINVAL, "rename: a slash, too");
     is(ps_delete("no-such"), -ENOENT, "delete: not there");
     is(ps_rename("no-such", "nicer"), -ENOENT, "rename: not there");
     is(ps_connect("no-such-store"), -ENOTCONN, "connect: no such store");
@@ -148,7 +151,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return -ps_delete("errors");
-    tap_plan(43);
+    tap_plan(46);
     ps_delete("errors");
     c = ps_open("errors", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(ps_transaction(add, NULL), 0, "a counter is made");
