@@ -1,17 +1,12 @@
 /* kit_client.c - shared areas as those who use them see them: calls to the port of the one that
  * keeps it (kit_server.c). */
+#include "answer.h"
 #include "kit_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "katydid/call.h"
-
-void message_unload(const struct kd_message *m)
-{
-    if (m->handle >= 0)
-        kd_call3(KD_HANDLE_CLOSE, m->handle, 0, 0);
-}
 
 /* -ENOTCONN: nobody keeps the area any more. */
 static int area_call(const ps_area *a, struct kd_message *m, int timeout_ms)

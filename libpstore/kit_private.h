@@ -45,8 +45,6 @@ int shared_answer(uint64_t token, int result, const void *data, size_t bytes);
 int shared_close(ps_area *a);
 /* For the thread that serves: wakes those who sleep for the word at this offset. */
 void server_wake(struct area_server *s, uint64_t offset, uint64_t count);
-/* Nobody here wants a handle: one that came with a message is closed, else they would run out. */
-void message_unload(const struct kd_message *m);
 /* Ends a shared area for all; it is freed: kit_server.c. */
 void server_end(struct area_server *s);
 

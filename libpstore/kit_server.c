@@ -15,12 +15,12 @@
  *
  * The memory is pinned, so this thread, which would have to supply a page, never needs one.
  */
+#include "answer.h"
 #include "kit_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "katydid/call.h"
@@ -53,32 +53,10 @@ static int reply(uint64_t token, int status)
     return (int)kd_call3(KD_PORT_REPLY, (long)token, (long)&m, 0);
 }
 
-/* Answers, and receives the next message if there is a port. The kernel may have no memory for the
- * data just now: it is asked again for a second, then the answer is -ENOMEM. */
-static long answer_with(uint64_t token, struct kd_message *answer, int port,
-                        struct kd_message *next)
-{
-    enum { TRIES = 100 };
-    const struct timespec moment = {.tv_nsec = 10000000};
-    for (int tries = 0;; tries++) {
-        long r = port < 0 ? kd_call3(KD_PORT_REPLY, (long)token, (long)answer, 0)
-                          : kd_call4(KD_PORT_REPLY_RECEIVE, (long)token, (long)answer, port,
-                                     (long)next);
-        if (r != -ENOMEM || answer->data_bytes == 0)
-            return r;
-        if (tries < TRIES) {
-            nanosleep(&moment, NULL);
-            continue;
-        }
-        answer->status = -ENOMEM;
-        answer->data_bytes = 0;
-    }
-}
-
 int shared_answer(uint64_t token, int result, const void *data, size_t bytes)
 {
     struct kd_message m = {.handle = -1, .status = result, .data = data, .data_bytes = bytes};
-    long r = answer_with(token, &m, -1, NULL);
+    long r = message_answer(token, &m, -1, NULL);
     return r == 0 && bytes > m.data_bytes ? -ENOMEM : (int)r;
 }
 
@@ -253,7 +231,7 @@ static void *serve(void *arg)
         if (answer.status == PS_LATER)
             r = kd_call3(KD_PORT_RECEIVE, s->area->port, (long)&next, -1);
         else
-            r = answer_with(m.token, &answer, s->area->port, &next);
+            r = message_answer(m.token, &answer, s->area->port, &next);
         m = next;
     }
     reply(m.token, 0);

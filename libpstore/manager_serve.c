@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "katydid/call.h"
+#include "answer.h"
 #include "manager_private.h"
 
 #define STACK_BYTES (32u << 10)
@@ -49,8 +50,8 @@ static void on_page(const struct kd_message *m)
         policy(&r);
     else if (here)
         km_grant(&r);
-    else
-        km_zero(&r);
+    else if (km_zero(&r) == -ENOMEM)
+        km_fail(&r, ENOMEM);
     object_done(o);
 }
 
@@ -351,8 +352,8 @@ static void *serve_clients(void *unused)
         reply.status = m.kind == CALL_OPEN   ? serve_open(&m, (char *)data, &reply)
                        : m.kind == CALL_USER ? serve_user(&m, data, &reply)
                                              : -ENOSYS;
-        r = kd_call4(KD_PORT_REPLY_RECEIVE, (long)m.token, (long)&reply, manager.calls,
-                     (long)&next);
+        message_unload(&m);
+        r = message_answer(m.token, &reply, manager.calls, &next);
         m = next;
     }
     return (void *)r;

@@ -62,7 +62,7 @@ HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 # structures beside their models: for a test on the host and one in the guest
 SUBJECTS        := $(wildcard tests/structures/*.c)
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(SUBJECTS) $(addprefix libpstore/,slot.c arena.c congeries.c congeries_collect.c directory.c lease.c each.c \
-                   alloc.c resize.c txn.c txn_entry.S lint.c container.c container_list.c container_name.c window.c error.c pstore.c types.c operation.c retry.c kit.c kit_client.c kit_server.c) \
+                   alloc.c resize.c txn.c txn_entry.S lint.c container.c container_list.c container_name.c window.c error.c pstore.c types.c operation.c retry.c kit.c kit_client.c kit_server.c answer.c) \
                    $(filter-out %/memory.c,$(wildcard libpstore/structures/*.c))
 # replacement policies: for their manager, and for simulations
 REPLACEMENT_POLICIES := fifo.c clock.c lru2.c arc.c
@@ -92,6 +92,7 @@ $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/
 build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
 build/obj/guest/user/lua/%.o: UFLAGS += -DLUA_USE_POSIX -I$(LUA_SRC) -ffile-prefix-map=$(LUA_SRC)=lua
 build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
+$(call objects,guest,$(wildcard tests/guest/lib/fire*.c tests/guest/pstore/fire_*.c)): UFLAGS += -I.
 $(addprefix build/obj/guest/tests/guest/pstore/manager_,behind.o clone.o collected.o compressed.o congeries.o optimistic.o replacement.o steps.o verified.o volatile.o) build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib

@@ -28,7 +28,7 @@ static void page(struct km_request *r)
         uint64_t n = r->page * WORDS + i;
         words[i] = n * n;
     }
-    km_supply(r, words, 1);
+    if (km_supply(r, words, 1)) km_fail(r, ENOMEM);
 }
 
 static int serve(void)

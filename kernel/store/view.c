@@ -133,11 +133,8 @@ static void view_give(struct view *v)
 struct view *view_plain(struct process *p)
 {
     struct view *v = __atomic_load_n(&p->plain, __ATOMIC_ACQUIRE);
-    if (v)
+    if (v || !(v = view_take(p, VIEW_PLAIN)))
         return v;
-    v = view_take(p, VIEW_PLAIN);
-    if (!v)
-        return NULL;
     v->table = p->home.table;
     v->owner = NULL;
     struct view *none = NULL;
@@ -229,31 +226,34 @@ bool view_forsaken(const struct process *p, const struct port *to)
     return is;
 }
 
-/* view_thread_gone, in t, which ends, aborts its transactions and frees its views, but for one that
- * commits. */
+/* view_thread_gone, in t, which ends, aborts and frees its views, but for one that commits. */
 void view_thread_gone(struct thread *t)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
         if (v->state == VIEW_FREE || v->state == VIEW_PLAIN || v->owner != t)
             continue;
-        if (v->state == VIEW_COMMITTING) {
-            view_forsake(v);
-            continue;
-        }
         if (v->state == VIEW_ACTIVE)
             view_abort(v, EINTR);
-        view_destroy(v);
+        if (v->state == VIEW_COMMITTING)
+            view_forsake(v);
+        else
+            view_destroy(v);
     }
 }
 
 void view_process_gone(struct process *p)
 {
     struct view *v = p->plain;
-    while (v && arch_tables_free(&v->tables.cut, 32))
+    if (!v)
+        return;
+    lock_acquire(&v->lock);
+    arch_tables_cut(v->table, KD_STORE_BASE, KD_WINDOW_END, &v->tables.cut); /* FR1: it goes late */
+    arch_flush_all();
+    lock_release(&v->lock);
+    while (arch_tables_free(&v->tables.cut, 32))
         thread_breathe();
-    if (v)
-        view_give(v); /* the table is the process's own, freed with it */
+    view_give(v);
     p->plain = NULL;
 }
 

@@ -65,9 +65,10 @@ static struct collected_cell *old_cell(uint64_t offset)
 /* The value as the mutator may see it. Guarded. */
 static uint64_t forward(uint64_t value)
 {
-    struct space *new = &spaces[now];
-    uint64_t offset = value - base - first_page(!now) * KM_PAGE_BYTES;
-    if (offset >= pages * KM_PAGE_BYTES || offset % sizeof(struct collected_cell)) return value;
+    struct space *new = &spaces[now], *old = &spaces[!now];
+    uint64_t offset = value - base - first_page(!now) * KM_PAGE_BYTES, p = offset / KM_PAGE_BYTES;
+    if (p >= pages || offset % sizeof(struct collected_cell)) return value;
+    if (p >= copied_pages(!now) && p < old->top) return value; /* nobody was given it (GC4) */
     struct collected_cell *cell = old_cell(offset);
     if ((cell->car & 3) == FORWARDED) return cell->car & ~3ull;
     if (new->copied / PAGE_CELLS >= new->top) abort(); /* GC4 */

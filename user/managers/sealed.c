@@ -83,7 +83,7 @@ static void page(struct km_request *r)
 {
     uint32_t words[WORDS];
     open_page(words, r->page);
-    km_supply(r, words, 1);
+    if (km_supply(r, words, 1) == -ENOMEM) km_fail(r, ENOMEM);
 }
 
 /* In a transaction of the store's that becomes part of the client's. */

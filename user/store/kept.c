@@ -36,7 +36,6 @@ enum {
     KEPT_MAX = 16,                      /* representatives at a time */
     WAITS_MAX = 128,
     KEPT_STOP_MS = 2000,                /* from the wish to end to the kill */
-    QUICK_MS = 1000,                    /* a life as short as this counts as a failure */
     DELAY_MS = 10, DELAY_SHIFT_MAX = 9, /* after the first failure; doubled by each further one */
     MORE_MAX = 24,                      /* segments of all but the first: each takes a handle */
 };
@@ -348,7 +347,7 @@ static void kept_over(struct kept *k, int error)
     server.objects -= k->segments - 1;
     k->port = k->object[0] = -1;
     k->segments = 1;
-    k->failures = began && us > QUICK_MS * 1000ull ? 0 : k->failures + (k->state != KEPT_ENDS);
+    k->failures = began && us > options.quick_ms * 1000 ? 0 : k->failures + (k->state != KEPT_ENDS);
     k->state = KEPT_NONE;
     k->order = 0;
     k->begun_us = now_us();

@@ -18,7 +18,7 @@ static const char step_names[STEP_COUNT][16] = {
 };
 
 struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256,
-                          .kept_ms = 10000, .linger_ms = 1000};
+                          .kept_ms = 10000, .linger_ms = 1000, .quick_ms = 1000};
 
 static enum step die_at = STEP_COUNT;   /* none; written before there are threads */
 static atomic_ulong die_left;
@@ -114,6 +114,7 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "lazy_ms") == 0) return lazy_option(value);
     if (strcmp(word, "kept_ms") == 0) return time_option(value, &options.kept_ms);
     if (strcmp(word, "linger_ms") == 0) return time_option(value, &options.linger_ms);
+    if (strcmp(word, "quick_ms") == 0) return time_option(value, &options.quick_ms);
     if (strcmp(word, "scrub_kib") == 0) return scrub_option(value);
     if (strcmp(word, "log_mib") == 0) return log_option(value);
     if (strcmp(word, "group_kib") == 0) return group_option(value);

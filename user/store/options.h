@@ -8,6 +8,8 @@
  *                                    does not say itself (100; 0: all commits are strict)
  *     store.kept_ms=N                a container's own manager has so long to begin (10000)
  *     store.linger_ms=N              and goes on for so long when nobody has it open (1000)
+ *     store.quick_ms=N               a life of it as short as this counts as a failure, after
+ *                                    which the next one has to wait (1000)
  *     store.log_mib=N                size of the log of a store that is made of a blank disk
  *     store.extent_kib=N             and its extents: 4, 8, 16 (unless told), 32 or 64
  *     store.group_kib=N              the largest group; a larger transaction spills (an eighth of
@@ -55,7 +57,7 @@ struct options {
     uint32_t zone;                  /* of a store made of a blank disk: 1 for "store2", and so on */
     uint64_t checkpoint_ms;
     uint64_t lazy_ms;
-    uint64_t kept_ms, linger_ms;    /* of representatives (kept.c) */
+    uint64_t kept_ms, linger_ms, quick_ms;    /* of representatives (kept.c) */
     uint64_t scrub_kib;             /* read per second when nobody asks for it; 0: nothing */
     uint64_t group_bytes;           /* 0: a part of memory */
     uint64_t log_bytes;             /* 0: as the library likes */

@@ -31,8 +31,8 @@ static void page(struct km_request *r)
 {
     if (r->page >= PAGES)
         km_fail(r, ENOSPC);
-    else
-        km_supply(r, data + r->page * KM_PAGE_BYTES, 1);
+    else if (km_supply(r, data + r->page * KM_PAGE_BYTES, 1) == -ENOMEM)
+        km_fail(r, ENOMEM);
 }
 
 /* In a transaction of the store's that becomes part of the client's. */

@@ -271,6 +271,12 @@ static int serve_all(const char *name)
         m = (struct kd_message){.buffer = &in, .buffer_bytes = sizeof in};
         e = token ? kd_call4(KD_PORT_REPLY_RECEIVE, (long)token, (long)&reply, port, (long)&m)
                   : kd_call3(KD_PORT_RECEIVE, port, (long)&m, -1);
+        if (token && e == -ENOMEM && reply.data_bytes) { /* none for the data: it is told so */
+            reply.status = -ENOMEM;
+            reply.data_bytes = 0;
+            e = 0;
+            continue;
+        }
         token = 0;
         if (e < 0) break;
         if (m.kind & KD_MSG_KERNEL) {
