@@ -296,6 +296,7 @@ int container_close(uint64_t process, uint64_t id)
 {
     server_lock();
     int r = container_closed(container_by_id(id), process);
+    decide_settle();
     server_unlock();
     return r;
 }
@@ -308,6 +309,7 @@ void process_gone(uint64_t process)
             struct opening *o = opening_of(c, process);
             if (o) opening_end(c, o, false);
         }
+    decide_settle();
     server_unlock();
 }
 

@@ -15,9 +15,11 @@
  */
 #include "server.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
-enum { ASKED_MAX = 1024, RW = KD_READ | KD_WRITE }; /* ASKED_MAX: the kernel has so many threads */
+/* ASKED_MAX: the kernel has so many threads; PIECE: pages told of without a pause */
+enum { ASKED_MAX = 1024, PIECE = 1024, RW = KD_READ | KD_WRITE };
 
 struct asked { uint64_t cookie, page, access, view, number; };
 struct deciding {
@@ -122,21 +124,38 @@ static void deciding_end(struct container *c)
     c->deciding = NULL;
 }
 
-/* Who waits goes on: a right for all answers each question. */
-static void open_all(const struct container *c)
+/* Others have their turn: nobody waits for the lock longer than for PIECE pages. */
+static void pause_piece(void)
 {
-    for (unsigned i = 0; i < c->segment_count; i++)
-        kd_object_grant(c->segment[i].object, 0, c->segment[i].pages, RW, 0);
+    server_unlock();
+    sched_yield();
+    server_lock();
 }
 
-/* Behind it no page has a right that was given before; lock dropped meanwhile. */
-static void close_all(struct container *c)
+static void piece_told(const struct container *c, unsigned segment, uint64_t page, uint64_t count)
 {
     uint64_t users[2];
+    if (c->decided == WIRE_DECIDE_KERNEL) /* who waits goes on: a right for all answers them */
+        kd_object_grant(c->segment[segment].object, page, count, RW, 0);
+    else
+        kd_object_recall(c->segment[segment].object, page, count, 0, users);
+}
+
+/* All pages are opened, or closed: then behind it none has a right that was given before. Ends
+ * early if that is decided anew, for then another one tells all. Lock dropped meanwhile. */
+static void all_told(struct container *c)
+{
+    uint64_t decision = c->decision;
+    c->opens = false;
     c->busy++;
-    while (pager_brings_open(c->id)) pthread_cond_wait(&server.changed, &server.lock);
+    while (c->decided != WIRE_DECIDE_KERNEL && pager_brings_open(c->id))
+        pthread_cond_wait(&server.changed, &server.lock);
     for (unsigned i = 0; i < c->segment_count; i++)
-        kd_object_recall(c->segment[i].object, 0, c->segment[i].pages, 0, users);
+        for (uint64_t at = 0; at < c->segment[i].pages && c->decision == decision; at += PIECE) {
+            uint64_t left = c->segment[i].pages - at;
+            piece_told(c, i, at, left < PIECE ? left : PIECE);
+            pause_piece();
+        }
     c->busy--;
     pthread_cond_broadcast(&server.changed);
 }
@@ -154,19 +173,34 @@ static int who_set(struct container *c, uint64_t process, uint32_t who)
     }
     if (who != WIRE_DECIDE_CALLER) deciding_end(c);
     c->decided = who;
-    if (who == WIRE_DECIDE_KERNEL)
-        open_all(c);
-    else
-        close_all(c);
+    c->decision++;
+    all_told(c);
     return 0;
 }
+
+static bool opens_due;                  /* some container `opens` */
 
 void decide_end(struct container *c, uint64_t process)
 {
     if (!c->deciding || (process && c->deciding->process != process)) return;
     deciding_end(c);
     c->decided = WIRE_DECIDE_KERNEL;
-    open_all(c);
+    c->decision++;
+    c->opens = opens_due = true;
+}
+
+static struct container *opens_next(void)
+{
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (struct container *c = server.containers[h]; c; c = c->next)
+            if (c->opens) return c;
+    return NULL;
+}
+
+void decide_settle(void)
+{
+    for (struct container *c; opens_due && (c = opens_next()) != NULL;) all_told(c);
+    opens_due = false;
 }
 
 /* ---- requests ---- */
@@ -180,16 +214,32 @@ static int range_find(const struct container *c, uint64_t address, uint64_t page
     return container_object(c->id, at, object, page);
 }
 
-static int recall_say(const struct kd_message *m, int object, uint64_t page,
-                      struct kd_message *reply)
+/* A grant for all, or a recall, of many pages. Lock dropped between pieces. */
+static int range_act(struct container *c, const struct kd_message *m, int object, uint64_t page,
+                     struct kd_message *reply)
 {
-    if (m->word[4] & ~(uint64_t)(KD_READ | KD_RECALL_DROP)) return -EINVAL;
-    long r = kd_object_recall(object, page, m->word[3], (unsigned)m->word[4], &reply->word[1]);
-    reply->word[0] = r < 0 ? 0 : (uint64_t)r;
-    return r < 0 ? (int)r : 0;
+    uint64_t decision = c->decision, users[2] = {0}, n;
+    bool grants = (m->word[1] & ~(uint64_t)WIRE_DECIDE_AND_NEXT) == WIRE_DECIDE_GRANT;
+    long r = 0;
+    c->busy++;
+    for (uint64_t done = 0; r >= 0 && done < m->word[3]; done += n) {
+        if (done > 0) pause_piece();
+        if (c->decision != decision) r = -ECANCELED;
+        n = m->word[3] - done < PIECE ? m->word[3] - done : PIECE;
+        if (r == 0)
+            r = grants ? kd_object_grant(object, page + done, n, (unsigned)m->word[4], 0)
+                       : kd_object_recall(object, page + done, n, (unsigned)m->word[4], users);
+        reply->word[0] += r > 0 ? (uint64_t)r : 0;
+        reply->word[1] |= users[0];
+        reply->word[2] |= users[1];
+        r = r > 0 ? 0 : r;
+    }
+    c->busy--;
+    pthread_cond_broadcast(&server.changed);
+    return (int)r;
 }
 
-static int decision_act(const struct container *c, const struct kd_message *m,
+static int decision_act(struct container *c, const struct kd_message *m,
                         struct kd_message *reply)
 {
     uint64_t page = 0;
@@ -199,9 +249,12 @@ static int decision_act(const struct container *c, const struct kd_message *m,
     if (what == WIRE_DECIDE_WAITS) return (int)kd_view_wait(m->word[2], &m->word[3]);
     r = range_find(c, m->word[2], what == WIRE_DECIDE_FAIL ? 1 : m->word[3], &object, &page);
     if (r < 0) return r;
+    if (m->word[5] >> 32) return -ESRCH; /* no question's: the kernel's have 32 bits */
     switch (what) {
     case WIRE_DECIDE_GRANT:
         if (m->word[4] != KD_READ && m->word[4] != RW) return -EINVAL;
+        if (!m->word[5]) return range_act(c, m, object, page, reply);
+        if (m->word[3] > PIECE) return -EINVAL;
         return (int)kd_object_grant(object, page, m->word[3], (unsigned)m->word[4], m->word[5]);
     case WIRE_DECIDE_FAIL:
         if (!m->word[5]) return -EINVAL;
@@ -210,7 +263,9 @@ static int decision_act(const struct container *c, const struct kd_message *m,
         if (r == -ESRCH && m->word[4] == EAGAIN && m->word[1] & WIRE_DECIDE_AND_NEXT)
             c->deciding->recalled = true;
         return r;
-    case WIRE_DECIDE_RECALL: return recall_say(m, object, page, reply);
+    case WIRE_DECIDE_RECALL:
+        if (m->word[4] & ~(uint64_t)(KD_READ | KD_RECALL_DROP)) return -EINVAL;
+        return range_act(c, m, object, page, reply);
     default: return -EINVAL;
     }
 }
@@ -229,6 +284,11 @@ static bool decide(struct container *c, const struct kd_message *m, struct kd_me
     } else {
         reply->status = decision_act(c, m, reply);
         if (!next) return false; /* else the next question says no more of it */
+        d = c->deciding;
+        if (!d || d->process != m->process) { /* meanwhile */
+            reply->status = -ECANCELED;
+            return false;
+        }
         if (d->token) token_answer(d->token, -EINTR); /* its thread has another one now */
         d->token = m->token;
         next_deliver(c);

@@ -88,6 +88,8 @@ struct container {
     bool kept;                      /* another program serves it (kept.c): it has no segment here */
     uint32_t decided;               /* enum wire_decide: who decides about first touches */
     struct deciding *deciding;      /* decide.c: the program that does; or NULL */
+    uint64_t decision;              /* so many times that was changed */
+    bool opens;                     /* the kernel does again, and is to be told for each page */
 };
 
 struct server {
@@ -343,6 +345,7 @@ bool decide_asked(const struct kd_message *m);      /* PAGE, of one in memory: d
 void decide_recalled(uint64_t cookie);
 /* Lock held: the process does not decide any more; 0: whoever does. */
 void decide_end(struct container *c, uint64_t process);
+void decide_settle(void);   /* behind it, in the same section. Lock held, dropped if that is long */
 
 /* clean.c */
 /* A page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */

@@ -233,6 +233,8 @@ static void test_packed(void)
     const char *mib[] = {"1", NULL};
     is(ps_manager("notes", "/bin/packed", mib), 0, "packed is a container's manager");
     is(packed_open(), 0, "which is opened like any other");
+    is(ps_pin(words, KM_PAGE_BYTES), -ENOTSUP, "its pages are its manager's to pin");
+    is(ps_unpin(words, KM_PAGE_BYTES), -EINVAL, "so there is nothing to unpin");
     whole("and is empty");
     test_room();
     test_lives();
@@ -242,7 +244,7 @@ static void test_packed(void)
 
 int main(void)
 {
-    tap_plan(34);
+    tap_plan(36);
     ledger = ps_open("ledger", PS_CREATE | PS_WRITE, PS_LAYOUT(struct ledger, 1));
     test_stacked();
     test_packed();
