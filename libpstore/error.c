@@ -229,6 +229,7 @@ static const struct {
     { EDQUOT, "this process has too many containers open: 128 segments of them at most, a GiB or "
               "more each; close some" },
     { EFAULT, "an address that is not the program's was passed: check the pointers given" },
+    { EINPROGRESS, NO_MANAGER "is starting: ask again, and wait (ps_open does)" },
     { EINTR, "another thread waits for the next question now: ps_decide_next is for one thread" },
     { EMFILE,
       "too many containers, views or handles are open, in this process or in all: close some" },
