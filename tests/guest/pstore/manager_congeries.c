@@ -14,7 +14,9 @@
 
 #include "manager.h"
 #include "pstore_test.h"
-#include "user/managers/congeries/call.h"
+#define root blocks_root                /* of the container below */
+#include "user/managers/congeries/space.h"
+#undef root
 
 enum { SLOTS = 400, ROUNDS = 700, LIST = 300, LARGE = 6000 };
 static const char name[] = "parts";
@@ -157,6 +159,40 @@ static void garbage(void)
     tap_ok(drop((void *)added) == 0 && drop((void *)added) == -EINVAL, "a drop, twice");
 }
 
+static ps_container *blocks;
+static uint64_t *young_ones[3];
+
+/* Stores to three young objects, and to where the manager keeps the middle one: so the commit,
+ * whether it begins with the first or the last, stores one and is then undone (-EXDEV). */
+static int store_in_vain(void *unused)
+{
+    const struct blocks_root *r = ps_root(blocks);
+    (void)unused;
+    if (!r) return -errno;
+    uintptr_t data = ((uintptr_t)r->data + 4095) & ~(uintptr_t)4095;
+    for (int i = 0; i < 3; i++) *young_ones[i] = 1;
+    *(uint64_t *)(data + ((uintptr_t)young_ones[1] - (uintptr_t)root)) = 2;
+    return 0;
+}
+
+static void undone(void)
+{
+    blocks = ps_open("parts.blocks", PS_WRITE, NULL);
+    (void)collect(plain);
+    int bad = 0;
+    for (int i = 0; i < 3; i++)
+        young_ones[i] = (uint64_t *)(uintptr_t)say(CONGERIES_ADD, plain, 0, LARGE, 0).address;
+    tap_ok(blocks && young_ones[0] && (uintptr_t)young_ones[2] / 4096 >
+               (uintptr_t)young_ones[1] / 4096 &&
+               (uintptr_t)young_ones[1] / 4096 > (uintptr_t)young_ones[0] / 4096,
+           "three young objects");
+    is(ps_transaction(store_in_vain, NULL), -EXDEV, "a commit that stored to one is undone");
+    is(collect(plain), 0, "all are young still");
+    for (int i = 0; i < 3; i++) bad |= drop(young_ones[i]);
+    is(bad, 0, "(dropped)");
+    is(ps_close(blocks), 0, "(closed)");
+}
+
 static uint64_t rng = 88172645463325252ull;
 static uint64_t draw(uint64_t below)
 {
@@ -235,12 +271,13 @@ static void nonsense(void)
 
 int main(void)
 {
-    tap_plan(29);
+    tap_plan(34);
     is(ps_manager(name, "/bin/congeries", NULL), 0, "a container gets the manager");
     is(open_it(), 0, "and is opened");
     if (!c) return tap_end();
     policies();
     garbage();
+    undone();
     random_changes();
     another_life();
     nonsense();

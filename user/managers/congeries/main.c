@@ -46,10 +46,16 @@ static int commit(struct km_object *o, uint64_t view)
         for (const struct km_run *r = km_run_first(runs, n); r; r = km_run_next(r, runs, n)) {
             uint64_t at = r->page * KM_PAGE_BYTES + r->offset;
             memcpy(data + at, r->data, r->bytes);
-            space_stored(at, r->bytes);
+            space_stored(view, at, r->bytes);
         }
     }
     return 0;
+}
+
+static void outcome(struct km_object *o, uint64_t view, int error, uint64_t csn)
+{
+    (void)o, (void)csn;
+    space_outcome(view, error);
 }
 
 /* ---- operations ---- */
@@ -84,7 +90,8 @@ static int set_up(void *unused)
 
 static int start(void)
 {
-    static const struct km_ops ops = {.page = page, .commit = commit, .call = call};
+    static const struct km_ops ops = {.page = page, .commit = commit, .outcome = outcome,
+                                      .call = call};
     char name[KM_NAME_MAX + 8];
     if (!km_container_name()) return -ENOTCONN;
     snprintf(name, sizeof name, "%s.blocks", km_container_name());

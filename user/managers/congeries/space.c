@@ -4,11 +4,13 @@
  * CG1  A block is one congeries's, or free. An object begins at a unit whose `start` bit is set,
  *      and has the units from there whose `used` bits are set up to the next start.
  * CG2  An object that no commit has stored to is young, and no garbage: who added it may be about
- *      to link it. With this process ends who knows of it, so it has forgotten them when it starts.
+ *      to link it. It is old when a commit that stored to it is known to have succeeded; one that
+ *      is undone leaves it young. With this process ends who knows of it, so it has forgotten them
+ *      when it starts.
  * CG3  Collecting looks at what is committed. An object that no committed pointer leads to is in
  *      nobody's hands but of those whom CG2 protects, and stays so.
- * CG4  No collection runs between the moment at which a commit makes its objects old and the one at
- *      which its links are there: commits read `collections` before all, a collection writes it.
+ * CG4  No collection runs while a commit's links come to be there, and its objects become old
+ *      later: commits read `collections` before all, a collection writes it.
  *
  * All of it runs in a transaction, one at a time.
  */
@@ -23,6 +25,9 @@ static struct root *root;
 static const char *data;                /* what the blocks hold, as it is committed */
 static char *base;                      /* where clients see block 0 */
 static uint16_t young[BLOCKS][UNITS];   /* of each unit of a young object: its first unit, + 1 */
+/* of an object's first unit: the view whose commit stores to it, + 1; of two the first */
+static uint8_t storing[BLOCKS][UNITS];
+static uint8_t stores[256];             /* that view has some */
 static uint64_t marked[BLOCKS][WORDS];
 static uint32_t to_scan[BLOCKS * UNITS], to_scan_count;
 
@@ -49,6 +54,7 @@ static void object_free(uint32_t at, unsigned first)
         put(b->used, u, 0);
         young[at][u] = 0;
     }
+    storing[at][first] = 0;
     put(b->start, first, 0);
     put(b->dropped, first, 0);
 }
@@ -316,13 +322,25 @@ void space_begin(struct root *the_root, const char *the_data, char *address)
 
 void space_commit(void) { (void)*(volatile uint64_t *)&root->collections; }
 
-void space_stored(uint64_t offset, uint64_t bytes)
+void space_stored(uint64_t view, uint64_t offset, uint64_t bytes)
 {
     uint64_t end = (offset + bytes + UNIT_BYTES - 1) / UNIT_BYTES;
     for (uint64_t unit = offset / UNIT_BYTES; unit < end; unit++) {
-        uint16_t *units = young[unit / UNITS];
-        unsigned first = units[unit % UNITS];
-        for (unsigned u = first - 1; first && u < UNITS && units[u] == first; u++)
-            units[u] = 0;
+        unsigned first = young[unit / UNITS][unit % UNITS];
+        uint8_t *by = first ? &storing[unit / UNITS][first - 1] : NULL;
+        if (by && !*by) *by = (uint8_t)(view + 1);
+        stores[view % 256] |= by != NULL;
     }
+}
+
+void space_outcome(uint64_t view, int error)
+{
+    for (unsigned at = 0; stores[view % 256] && at < BLOCKS; at++)
+        for (unsigned first = 0; first < UNITS; first++) {
+            if (storing[at][first] != view + 1) continue;
+            storing[at][first] = 0;
+            for (unsigned u = first; !error && u < UNITS && young[at][u] == first + 1; u++)
+                young[at][u] = 0;
+        }
+    stores[view % 256] = 0;
 }

@@ -25,7 +25,9 @@ void space_begin(struct root *root, const char *data, char *address);
 int space_call(struct congeries_call *c);
 /* Before all in a commit's helper (CG4). */
 void space_commit(void);
-/* A commit has stored to these bytes of the container: they are of no young object (CG2). */
-void space_stored(uint64_t offset, uint64_t bytes);
+/* The view's commit stores to these bytes of the container; and how it ended: then they are of no
+ * young object (CG2), or it is as if nothing had been. */
+void space_stored(uint64_t view, uint64_t offset, uint64_t bytes);
+void space_outcome(uint64_t view, int error);
 
 #endif
