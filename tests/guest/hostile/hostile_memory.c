@@ -242,8 +242,8 @@ static long map_at(uintptr_t at, size_t bytes, int how)
                 0);
 }
 
-/* The page below the first thread's stack stays nobody's, however it is asked for. Where the stack has
- * not grown to, the program may map something, as in Linux; the stack then ends there. */
+/* The page below the first thread's stack stays nobody's, however it is asked for. Where the stack
+ * has not grown to, the program may map something, as in Linux; the stack then ends there. */
 static void stack_guarded(void)
 {
     const uintptr_t stack = 0x7ffff00000 - (8 << 20), guard = stack - KD_PAGE_BYTES,
