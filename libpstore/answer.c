@@ -1,5 +1,5 @@
 /* answer.c - answers to messages, whatever comes with one and however little memory there is. */
-#include "answer.h"
+#include "answer_private.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* kit_client.c - shared areas as those who use them see them: calls to the port of the one that
  * keeps it (kit_server.c). */
-#include "answer.h"
+#include "answer_private.h"
 #include "kit_private.h"
 
 #include <errno.h>

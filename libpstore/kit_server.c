@@ -15,7 +15,7 @@
  *
  * The memory is pinned, so this thread, which would have to supply a page, never needs one.
  */
-#include "answer.h"
+#include "answer_private.h"
 #include "kit_private.h"
 
 #include <errno.h>

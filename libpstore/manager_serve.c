@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "katydid/call.h"
-#include "answer.h"
+#include "answer_private.h"
 #include "manager_private.h"
 
 #define STACK_BYTES (32u << 10)

@@ -13,6 +13,7 @@ static long kd_call3(long number, long a, long b, long c) { return kd_call4(numb
 #include <time.h>
 static unsigned waits;
 #define nanosleep(time, left) ((void)(time), waits++)   /* nobody has to wait here */
+#include "libpstore/answer.c"
 #include "libpstore/kit_server.c"
 
 #include <setjmp.h>

@@ -256,7 +256,7 @@ static void quarrel(void)
 int main(int argc, char **argv)
 {
     if (argc > 1) return strcmp(argv[1], "maker") ? silent() : maker();
-    tap_plan(9);
+    tap_plan(10);
     int e = containers_open();
     e = e ? e : (int)client_open("decided", PS_WRITE, NULL, 0, 0, &mine);
     e = e ? e : (int)client_open("others", 0, NULL, 0, 0, &other);

@@ -1,6 +1,7 @@
-/* answer.h - what all servers of the library do with messages: shared areas, managers' clients. */
-#ifndef ANSWER_H
-#define ANSWER_H
+/* answer_private.h - what all servers of the library do with messages: of shared areas, and of
+ * managers for their clients. */
+#ifndef ANSWER_PRIVATE_H
+#define ANSWER_PRIVATE_H
 
 #include <stdint.h>
 
