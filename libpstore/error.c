@@ -57,8 +57,8 @@ static const struct {
     {ENOTEMPTY, ERROR_MANAGER,
      "the container has pages in the store, which nobody could reach any more: take another one"},
     {EINVAL, ERROR_MANAGER,
-     "a manager is a path, such as /bin/squares, and arguments without control characters, of a "
-     "container that is no index: check the call"},
+     "a manager is a path, such as /bin/squares, and arguments without control characters; its "
+     "container is no index, and has a name without slash and colon: check the call"},
     {ETIMEDOUT, ERROR_OPEN,
      NO_MANAGER "did not begin in time, and was ended: `dmesg` has what it printed"},
     {E2BIG, ERROR_INDEX,
