@@ -42,6 +42,7 @@ static struct {
     uint64_t ready_end, ready_start, dropped;
     struct list waiters;               /* threads, by wait_link */
     struct thread *writer;             /* CN3: has sent a part of its chunk; NULL: none */
+    bool returned;                     /* of a line's end "\r" is out, and "\n" waits */
 } console = {
     .lock = LOCK_INIT(RANK_FILE, "console"), .waiters = LIST_INIT(console.waiters),
     .modes = {
@@ -54,7 +55,16 @@ static struct {
 
 /* ---- output; console.lock held ---- */
 
-/* put sends what the port takes now; of how many bytes. */
+/* line_end sends "\r\n", or what of it is not out yet: whether the port took it all. */
+static bool line_end(void)
+{
+    if (!console.returned && serial_write(SERIAL_CONSOLE, "\r", 1, false) == 0)
+        return false;
+    console.returned = serial_write(SERIAL_CONSOLE, "\n", 1, false) == 0;
+    return !console.returned;
+}
+
+/* put sends what the port takes now, and answers how many bytes of the text that is. */
 static size_t put(const char *text, size_t bytes)
 {
     bool returns = (console.modes.output & (OPOST | ONLCR)) == (OPOST | ONLCR);
@@ -65,7 +75,7 @@ static size_t put(const char *text, size_t bytes)
             continue;
         size_t taken = serial_write(SERIAL_CONSOLE, text + done, plain, false);
         done += taken;
-        if (taken < plain || (ends && serial_write(SERIAL_CONSOLE, "\r\n", 2, false) < 2))
+        if (taken < plain || (ends && !line_end()))
             break;
         done += ends;
         plain = 0;
