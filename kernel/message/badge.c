@@ -2,9 +2,12 @@
  * badge.c - badges: a number that a port's owner chose, attested to it with each call that comes by
  * a handle of the badge (messages.md; tests/model/rights.md: RT1 to RT5).
  *
- * Lock: port->lock, for the port's list.
+ * Lock: badges_lock, for the lists of all ports, and for what their owners have.
  */
 #include "message/badge.h"
+
+static struct lock badges_lock = LOCK_INIT(RANK_PORT, "badges");
+_Static_assert(sizeof(struct badge) <= PAGE_BYTES / BADGES_A_FRAME, "what they are charged as");
 
 void badge_get(void *badge)
 {
@@ -16,9 +19,10 @@ void badge_put(void *badge)
     struct badge *b = badge;
     if (__atomic_sub_fetch(&b->references, 1, __ATOMIC_ACQ_REL))
         return;
-    lock_acquire(&b->port->lock);
+    lock_acquire(&badges_lock);
     list_remove(&b->link);
-    lock_release(&b->port->lock);
+    b->port->owner->limits.badges--;
+    lock_release(&badges_lock);
     port_put(b->port);
     kfree(b);
 }
@@ -35,26 +39,40 @@ HANDLE_CALL(kd_badge_create, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
 {
     if (!(a[2] & KD_RIGHT_CALL) || a[2] & ~(uint64_t)KD_RIGHTS_BADGE)
         return -EINVAL;
-    struct badge *b = kalloc(sizeof *b);
+    struct badge *b = limit_left(p->owner, KD_LIMIT_MEMORY) ? kalloc(sizeof *b) : NULL;
     if (!b)
         return -ENOMEM;
     b->references = 1;
     b->value = a[1];
     port_get(b->port = p);
-    lock_acquire(&p->lock);
-    list_push_back(&p->badges, &b->link);
-    lock_release(&p->lock);
+    lock_acquire(&badges_lock);
+    list_push_front(&p->badges, &b->link); /* behind all marks */
+    p->owner->limits.badges++;
+    lock_release(&badges_lock);
     return handle_new(process_this(), HANDLE_BADGE, b, (uint32_t)a[2]);
 }
 
 HANDLE_CALL(kd_badge_end, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
 {
+    enum { AT_ONCE = 64 };
+    struct badge mark = {.ended = true}; /* in the list: here the walk goes on */
+    struct list *at = &mark.link;
     long ended = 0;
-    lock_acquire(&p->lock);
-    list_each(struct badge, b, &p->badges, link)
-        if (b->value == a[1] && !__atomic_exchange_n(&b->ended, true, __ATOMIC_SEQ_CST))
-            ended++;
-    lock_release(&p->lock);
+    lock_acquire(&badges_lock);
+    for (list_push_front(&p->badges, at); at != &p->badges; lock_acquire(&badges_lock)) {
+        at = mark.link.next;
+        list_remove(&mark.link);
+        for (unsigned n = 0; n < AT_ONCE && at != &p->badges; n++, at = at->next) {
+            struct badge *b = container_of(at, struct badge, link);
+            if (b->value == a[1] && !__atomic_exchange_n(&b->ended, true, __ATOMIC_SEQ_CST))
+                ended++;
+        }
+        list_insert_before(at, &mark.link);
+        lock_release(&badges_lock);
+        thread_breathe();
+    }
+    list_remove(&mark.link);
+    lock_release(&badges_lock);
     return ended;
 }
 

@@ -10,7 +10,7 @@ struct badge {
     bool ended;              /* atomic; set once */
     struct port *port;       /* a reference */
     uint64_t value;
-    struct list link;        /* port->badges; its lock */
+    struct list link;        /* port->badges; badge.c */
 };
 void badge_get(void *badge);
 void badge_put(void *badge);

@@ -564,17 +564,12 @@ out:
 
 /* ---- the calls of the kernel ---- */
 
-long kd_port_receive(const uint64_t a[6])
+HANDLE_CALL(kd_port_receive, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
 {
     int64_t timeout_ms = (int64_t)a[2];
-    struct port *p = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
-    if (handle_failed(p))
-        return (long)p;
     uint64_t deadline = timeout_ms < 0 ? THREAD_NEVER
                         : timeout_ms   ? arch_time_ns() + (uint64_t)timeout_ms * 1000000 : 0;
-    long result = port_receive(p, a[1], deadline, NULL);
-    port_put(p);
-    return result;
+    return port_receive(p, a[1], deadline, NULL);
 }
 
 long kd_port_reply(const uint64_t a[6])

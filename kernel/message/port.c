@@ -34,7 +34,7 @@ static struct port *port_new(struct process *owner)
         return NULL;
     lock_init(&p->lock, RANK_PORT, "port");
     p->references = 1;
-    p->owner = owner;
+    process_get(p->owner = owner);
     p->base = p;
     list_init(&p->items);
     list_init(&p->receivers);
@@ -69,6 +69,7 @@ void port_free(struct port *p)
             item_uses[i->kind].dropped(i);
     }
     ports_put(p->below);
+    process_put(p->owner);
     kfree(p->gone);
     kfree(p);
 }
@@ -341,7 +342,7 @@ static bool name_allowed(const char *name)
     return system_allows(KD_RIGHT_NAMES) && (!d || handle_held(HANDLE_BLOCK, d, 0));
 }
 
-long kd_name_set(const uint64_t a[6])
+HANDLE_CALL(kd_name_set, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 1)
 {
     char name[KD_NAME_MAX];
     long n = copy_string_from_user(name, a[0], sizeof name);
@@ -349,16 +350,12 @@ long kd_name_set(const uint64_t a[6])
         return n ? n : -EINVAL;
     if (!name_allowed(name))
         return -EPERM;
-    struct port *p = handle_find((int)a[1], HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
-    if (handle_failed(p))
-        return (long)p;
     lock_acquire(&ports_lock);
-    long result = port_named(name) ? -EEXIST : 0;
-    if (!result)
+    bool taken = port_named(name);
+    if (!taken)
         memcpy(p->name, name, sizeof name);
     lock_release(&ports_lock);
-    port_put(p);
-    return result;
+    return taken ? -EEXIST : 0;
 }
 
 long kd_name_find(const uint64_t a[6])

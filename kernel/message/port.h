@@ -44,7 +44,7 @@ struct port {
     struct lock lock;        /* RANK_PORT */
     uint32_t references;     /* atomic */
     bool dead;
-    struct process *owner;   /* compared only; dead when it is gone */
+    struct process *owner;   /* a reference; dead when it is gone */
     uint32_t receive_handles; /* atomic; handle.h: HD3 */
     struct list items, receivers, badges;
     struct list all;         /* ports of all processes; port table lock */

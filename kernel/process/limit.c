@@ -65,11 +65,11 @@ bool limit_may_take_kept(const struct process *p) { return !p || p->home.takes_k
 /* ---- charging ---- */
 
 /* own_frames: the frames that are counted where they are: pages, page tables, those that regions
- * lie in, the table of handles. */
+ * lie in, the table of handles, badges of its ports. */
 static uint64_t own_frames(const struct process *p)
 {
     return p->frames + p->limits.tables + p->region_count / VM_REGIONS_A_FRAME
-           + (p->handles != NULL);
+           + (p->handles != NULL) + p->limits.badges / BADGES_A_FRAME;
 }
 
 uint64_t limit_used(const struct process *p, enum kd_limit which)

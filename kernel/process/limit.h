@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 struct process;
+enum { BADGES_A_FRAME = 64 };
 
 /* Memory is counted in frames, everything else one by one. */
 struct limits {
@@ -19,6 +20,7 @@ struct limits {
     uint64_t mapped_most, mapped_ceiling;
     uint64_t promised_bytes;     /* of regions with any right, which may be filled; vm.c */
     uint64_t tables;             /* page tables of slot 0; space lock */
+    unsigned badges;             /* of its ports, whoever holds them; badge.c */
 };
 
 /* A process's table as it begins: its parent's, and the defaults for all but what init starts.

@@ -35,6 +35,7 @@ void process_put(void *process)
     struct process *p = process;
     uint32_t left = __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL);
     assert(left != UINT32_MAX); /* PR1 */
+    assert(left || !p->limits.badges); /* LM1 */
     if (left == 0)
         kfree(p);
 }

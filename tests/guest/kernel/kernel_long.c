@@ -17,6 +17,7 @@
 
 enum { PROCESS_BYTES = 100 << 20, SCATTERED_BYTES = 200 << 20 };
 enum { BEHIND_BYTES = 1 << 30, REGIONS = 8000, VIEWS = 95, VIEW_COPIES = 100 };
+enum { HOLDERS = 200, HELD = 255, MORE = 1, FULL = 2, NUMBER = 7 };
 static bool rows;
 static int wrong;
 
@@ -334,10 +335,70 @@ static void regions(void)
     measured("munmap of 8,000 regions");
 }
 
+/* ---- badges: as many of a number as there can be nearly, in the tables of 200 processes ---- */
+
+static _Noreturn void holds(void)
+{
+    struct kd_message m = {0};
+    while (m.handle >= 0) {
+        m = (struct kd_message){.kind = MORE, .handle = -1};
+        kd_call3(KD_PORT_CALL, 0, (long)&m, 0);
+    }
+    m = (struct kd_message){.kind = FULL, .handle = -1};
+    kd_call3(KD_PORT_CALL, 0, (long)&m, 0);
+    for (;;)
+        pause();
+}
+
+/* Starts a process and gives it handles until its table is full. Its pid. */
+static int holder(int at)
+{
+    const char *argv[] = {"kernel_long", "holds", NULL};
+    struct kd_process_create p = {.path = "/bin/kernel_long", .argv = argv, .fds = {-1, -1, -1},
+                                  .handle_count = 1, .handles = {at},
+                                  .handle_rights = {KD_RIGHT_CALL}};
+    const unsigned rights = KD_RIGHT_CALL | KD_RIGHT_GRANT;
+    struct kd_message m;
+    long handle = kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
+    if (handle < 0)
+        return wrong += printf("# no process: %ld\n", handle), 0;
+    kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
+    do {
+        m = (struct kd_message){.handle = -1};
+        kd_call3(KD_PORT_RECEIVE, at, (long)&m, -1);
+        long made = m.kind == MORE ? kd_call3(KD_BADGE_CREATE, at, NUMBER, rights) : -1;
+        struct kd_message reply = {.handle = (int)made, .handle_rights = KD_RIGHT_CALL};
+        kd_call3(KD_PORT_REPLY, (long)m.token, (long)&reply, 0);
+        kd_call3(KD_HANDLE_CLOSE, made, 0, 0);
+    } while (m.kind == MORE);
+    return p.pid;
+}
+
+static void badges(void)
+{
+    int at = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0), pids[HOLDERS];
+    for (int i = 0; i < HOLDERS; i++)
+        pids[i] = holder(at);
+    measured("-");
+    long ended = kd_call3(KD_BADGE_END, at, NUMBER, 0);
+    if (ended != HOLDERS * HELD)
+        wrong += printf("# badges that ended: %ld\n", ended);
+    measured("end of 51,000 badges");
+    kd_call3(KD_HANDLE_CLOSE, at, 0, 0);
+    measured("end of their port");
+    for (int i = 0; i < HOLDERS; i++)
+        kill(pids[i], SIGKILL);
+    for (int i = 0; i < HOLDERS; i++)
+        waitpid(pids[i], NULL, 0);
+    measured("ends of 200 processes that held them");
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "nothing") == 0)
         return 0;
+    if (argc == 2 && strcmp(argv[1], "holds") == 0)
+        holds();
     rows = argc == 2 && strcmp(argv[1], "rows") == 0;
     if (!rows)
         tap_plan(1);
@@ -351,6 +412,7 @@ int main(int argc, char **argv)
     space();
     scattered();
     regions();
+    badges();
     objects();
     if (!rows)
         tap_ok(wrong == 0, "each call did what it was asked for");
