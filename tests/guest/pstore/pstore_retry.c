@@ -371,13 +371,14 @@ static int never_told(void *unused)
 static void *sleeper(void *done)
 {
     void *result = (void *)(intptr_t)ps_transaction_opt(never_told, NULL,
-                                                        &(struct ps_options){.timeout_ms = 100});
+                                                        &(struct ps_options){.timeout_ms = 500});
     *(volatile int *)done = 1;
     sem_post(&sleeping);
     return result;
 }
 
-/* Each sleep ends soon, and yet all of them together are limited. */
+/* Each sleep ends soon, and yet all of them together are limited. The limit is long, so that no
+ * sleep reaches it by itself on a busy host: RETRY_NO_LIMIT, which limits each one, is found. */
 static void all_sleeps_are_limited(void)
 {
     volatile int done = 0;
