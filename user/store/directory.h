@@ -1,0 +1,234 @@
+/*
+ * directory.h - directories: who may touch which container, by which names (directories.md).
+ *
+ * A part of the store manager that knows nothing of it: it reads through the disk library, and what
+ * it changes is a list of operations, for one transaction, which its caller commits:
+ *
+ *     directory_link(d, ...)                plans: checks all, changes nothing
+ *     the ops of directory_change(d)        committed in one transaction, durably
+ *     directory_ended(d, ...)               the badges of these serials end
+ *     directory_applied(d)                  the table is as the disk; or directory_dropped(d)
+ *
+ * One change at a time: from plan to applied or dropped every other plan says -EBUSY, and whoever
+ * wants one waits; walks and lists go on meanwhile. So no right is looked up before the transaction
+ * that uses it (RT6). The caller holds one mutex for all calls, that of the disk library, and drops
+ * it for the commit. If nobody knows whether the commit happened (the fence), the table is made
+ * anew by the next start.
+ *
+ * Serials. A container's first grant has no row on the disk: its serial is DIRECTORY_FIRST and the
+ * container's number, it has all rights and nothing above it, and ends with the container. Its
+ * entry is its name in the catalogue, which is a name in the root directory; or it lies in another
+ * directory, and the name in the catalogue is `#` and the number. Links have serials from 1 on,
+ * and a row that says of which grant they were made. So an old store's containers are in the root
+ * directory, and have their grants, from the beginning.
+ *
+ * In all calls the root directory has the number DIRECTORY_ROOT, whether the disk has a container
+ * for it (`\4root`, made with the first link) or not.
+ *
+ * Invariants
+ *   DG1  A grant in the table has a parent there, of the same container, with a smaller serial if
+ *        both are links, with at least its rights; or it is a container's first one.
+ *   DG2  An entry counts if the grant of its serial says that it is its entry: a grant has one.
+ *   DG3  From each directory a way of at most DIRECTORY_DEPTH first entries leads up to the root.
+ *
+ * All bytes from the disk may be forged. What breaks DG1 to DG3 is left out when the table is made
+ * (struct directory_report counts it): such grants and entries are not there, and a container that
+ * has no way up is in the root directory by its catalogue's name.
+ */
+#ifndef USER_STORE_DIRECTORY_H
+#define USER_STORE_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "katydid/abi.h"
+#include "store.h"
+
+/* Rights, as in a handle: on the disk, and in all calls. */
+enum {
+    DIRECTORY_READ   = 1 * KD_RIGHT_OWN,
+    DIRECTORY_WRITE  = 2 * KD_RIGHT_OWN,
+    DIRECTORY_DELETE = 4 * KD_RIGHT_OWN,
+    DIRECTORY_RENAME = 8 * KD_RIGHT_OWN,
+    DIRECTORY_MANAGE = 16 * KD_RIGHT_OWN,
+    DIRECTORY_GRANT  = KD_RIGHT_GRANT,
+    DIRECTORY_ALL    = 31 * KD_RIGHT_OWN | KD_RIGHT_GRANT
+};
+
+#define DIRECTORY_FIRST         (1ull << 63)
+#define DIRECTORY_ROOT          0ull
+#define DIRECTORY_ROOT_SERIAL   (DIRECTORY_FIRST | DIRECTORY_ROOT)
+#define DIRECTORY_ROOT_NAME     "\4root"        /* in the catalogue */
+#define DIRECTORY_FLAG          1u              /* store_container.flags: it is a directory */
+
+enum {
+    DIRECTORY_PATH   = 256,     /* bytes of a path with its zero */
+    DIRECTORY_PARTS  = 16,      /* of a path */
+    DIRECTORY_DEPTH  = 64,      /* of directories below the root, and of grants below the first */
+    DIRECTORY_NAMES  = 256,     /* names of a transaction, at most */
+    DIRECTORY_OPS    = DIRECTORY_NAMES + 8
+};
+
+struct directory;
+
+/* Where a path begins: the grant of a handle, and the rights that the handle has. */
+struct directory_at { uint64_t serial; uint32_t rights; };
+#define DIRECTORY_AT_ROOT ((struct directory_at){ DIRECTORY_ROOT_SERIAL, DIRECTORY_ALL })
+
+/* What a path leads to. */
+struct directory_found {
+    uint64_t directory;                 /* the one that has the entry */
+    uint32_t directory_rights;          /* on this way */
+    char     name[STORE_NAME_BYTES];    /* the last part; "": the path is empty */
+    uint64_t serial, container;         /* of the grant; 0, 0: the entry is not there */
+    uint32_t rights;                    /* on this way, the entry's own cut down (RT7) */
+    uint32_t missing;                   /* after -EACCES: the right that is not there */
+    bool     is_directory;
+};
+
+struct directory_report {
+    uint64_t grants;            /* links, sound */
+    uint64_t directories;       /* beside the root */
+    uint64_t forged;            /* rows that break DG1, left out */
+    uint64_t dangling;          /* entries that name nothing */
+    uint64_t lost;              /* containers without a way up: in the root now */
+    uint64_t next;              /* serial */
+};
+
+/* ---- start and end */
+
+/* Reads all grants once. 0 or -ENOMEM; what is forged is left out. `report` may be NULL. */
+int directory_open(struct store *store, struct directory **out, struct directory_report *report);
+void directory_close(struct directory *d);
+
+/* Plans the next transaction of what a start finds to mend: containers of old stores with a slash
+ * or a colon in their name get another (a_b, a_b_2 ...), entries that name nothing go. -ENOENT:
+ * nothing more. A start that is cut off goes on at the next one. Only before anybody is served. */
+int directory_mend(struct directory *d);
+/* The i-th container of that plan which gets another name: false behind the last. */
+bool directory_renamed(const struct directory *d, unsigned i, const char **from, const char **to);
+
+/* ---- looks: nothing is changed, no plan is needed */
+
+/* Can this be an entry's name? 1 to 63 bytes, none below a blank, no 127, slash, colon; not `.`,
+ * `..`. */
+bool directory_name_ok(const char *name);
+/* A client may not set or unset such a name: it is the manager's (bytes 3 to 5). */
+bool directory_name_reserved(const char *name);
+
+/* Walks a path: at each directory READ is needed, rights are anded. "" is where it begins.
+ *   0          found
+ *   -ENOENT    a part is not there; if it is the last one: *out has directory, rights and name,
+ *              and serial 0
+ *   -EIDRM     the grant at which it begins is not there (any more)
+ *   -EACCES    out->missing says which right
+ *   -ENOTDIR, -EINVAL (a name that none can have, an empty part), -ENAMETOOLONG (a part, or the
+ *   path), -ELOOP (too many parts) */
+int directory_walk(struct directory *d, struct directory_at at, const char *path,
+                   struct directory_found *out);
+/* The grant of this serial: its container and rights. -EIDRM. */
+int directory_grant(struct directory *d, uint64_t serial, uint64_t *container, uint32_t *rights);
+/* The serial of which this one was made; 0: it is a first one, or not there. */
+uint64_t directory_parent(const struct directory *d, uint64_t serial);
+/* Is the grant `above` itself, or made out of it? */
+bool directory_below(const struct directory *d, uint64_t serial, uint64_t above);
+/* Is this container a directory? */
+bool directory_is(const struct directory *d, uint64_t container);
+/* The container's number on the disk; of DIRECTORY_ROOT 0 while there is none. */
+uint64_t directory_number(const struct directory *d, uint64_t directory);
+
+struct directory_entry {
+    char     name[STORE_NAME_BYTES];
+    uint64_t serial, parent, container; /* parent: the grant of which it was made; 0: a first one */
+    uint32_t rights;                    /* the entry's, cut down to the directory's */
+    bool     is_directory;
+};
+/* Entries of a directory, in no order; READ is needed. *cursor is 0 at first. Fills at most `most`
+ * and looks at some thousands of names at most: 0 with *count (perhaps 0): call it again; -ENOENT
+ * with *count: that was all. What is there all the time between is told once. */
+int directory_list(struct directory *d, struct directory_at at, uint64_t *cursor,
+                   struct directory_entry *out, unsigned most, unsigned *count);
+/* Who can reach a container: the entries of its grants, then those of the directories that have
+ * these, and so on up to the root; each once, though directories may be in circles. The cursor is
+ * zero at first; -ENOENT: that was all; -ESTALE: a change came between, begin anew. */
+struct directory_who {
+    uint64_t directory;                 /* that has the entry; its grants come later */
+    struct directory_entry entry;       /* with the rights of the grant */
+};
+struct directory_who_cursor { uint64_t changes; uint32_t *queue, head, tail, row; uint64_t of; };
+int directory_who(struct directory *d, uint64_t container, struct directory_who_cursor *cursor,
+                  struct directory_who *out);
+void directory_who_end(struct directory_who_cursor *cursor);
+
+/* ---- plans. 0, and a change is pending; or what directory_walk says; or
+ *   -EBUSY     a change is pending already
+ *   -ENOMEM
+ *   -EEXIST    the entry is there
+ *   -EINVAL    not the kind of name, right or path that this can have
+ * The commit may say more: -EEXIST (a container was made beside it: plan again), -ENOSPC.
+ * Each needs WRITE of the directory whose entries it changes, if nothing else is said. */
+
+struct directory_change {
+    struct store_op ops[DIRECTORY_OPS]; /* names lie in `names` */
+    char     names[DIRECTORY_OPS][STORE_NAME_BYTES];
+    unsigned count;
+    uint64_t container;         /* directory_make: the number it will have */
+    uint64_t serial;            /* made by it: of a first grant or a link */
+    bool     more;              /* it did not fit: after directory_applied plan the same again */
+};
+/* The change that is planned, or NULL. The caller may put operations of its own behind these, up
+ * to DIRECTORY_OPS, e.g. STORE_OP_LAYOUT of change->container, with names that it keeps. */
+struct directory_change *directory_change(struct directory *d);
+/* The serials that end with the pending change: false behind the last; *cursor is 0 at first. */
+bool directory_ended(struct directory *d, uint64_t *cursor, uint64_t *serial);
+/* The change is durable: the table becomes what the disk is. Cannot fail. */
+void directory_applied(struct directory *d);
+/* It was not committed, or nobody knows: the table stays as it is. */
+void directory_dropped(struct directory *d);
+
+/* A new container, or directory (which gets the layout "directory"), with its entry. */
+int directory_make(struct directory *d, struct directory_at at, const char *path,
+                   bool is_directory);
+/* Another entry for what `of` names, with those of `rights` that it has: `of` needs GRANT. The
+ * answer may be told when it is durable (RT9). -EACCES: no right is left. -EMLINK: DIRECTORY_DEPTH
+ * grants lie above. */
+int directory_link(struct directory *d, struct directory_at of, uint32_t rights,
+                   struct directory_at at, const char *path);
+/* Removes a link's entry and its grant with all that came out of it; for that, if there is any,
+ * MANAGE of the entry, too. -EPERM: it is the container's first entry: delete or rename it. */
+int directory_unlink(struct directory *d, struct directory_at at, const char *path);
+/* Another name, perhaps in another directory: RENAME of the directory that has it. Into another
+ * one: WRITE there, and on the way all rights of the entry's grant, with GRANT (else it would have
+ * more there). -ELOOP: a directory into one below it, or deeper than DIRECTORY_DEPTH. */
+int directory_rename(struct directory *d, struct directory_at at, const char *from,
+                     struct directory_at to_at, const char *to);
+/* Deletes a container, or an empty directory, with all entries and grants: DELETE of directory and
+ * entry. -ENOTEMPTY. out (may be NULL): what it is, for whom its pages are in use. */
+int directory_delete(struct directory *d, struct directory_at at, const char *path,
+                     struct directory_found *out);
+/* Takes back what was granted out of `by`, with MANAGE: `target`, which must be made out of it,
+ * and all that came from that; or, if `target` is by.serial, all but that itself. -EACCES,
+ * -EIDRM. -ENOENT: nothing was granted. What does not fit into one transaction goes from the leaves
+ * on, and the target last (change->more). */
+int directory_take_back(struct directory *d, struct directory_at by, uint64_t target);
+
+/* ---- limits: numbers of a directory, for all that has its first entry below it */
+enum directory_limit { LIMIT_PAGES, LIMIT_COMMITS, LIMIT_VERSIONS, LIMITS };
+#define LIMIT_NONE UINT64_MAX
+/* A plan: sets it or, with LIMIT_NONE, takes it away. MANAGE of the directory. */
+int directory_limit_set(struct directory *d, struct directory_at at, const char *path,
+                        enum directory_limit kind, uint64_t most);
+uint64_t directory_limit_get(struct directory *d, uint64_t directory, enum directory_limit kind);
+/* The directories above a container, from the nearest to the root: up[0] is its own; how many. */
+unsigned directory_up(const struct directory *d, uint64_t container,
+                      uint64_t up[DIRECTORY_DEPTH + 1]);
+/* May `more` be added to what the container's directories hold? -EDQUOT: not in *full, the one
+ * nearest to the root that would have more than it may. Counts nothing. */
+int directory_limit_check(struct directory *d, uint64_t container, enum directory_limit kind,
+                          uint64_t more, uint64_t *full);
+/* So much more, or less, is held now. */
+void directory_limit_count(struct directory *d, uint64_t container, enum directory_limit kind,
+                           int64_t more);
+
+#endif
