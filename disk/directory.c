@@ -355,27 +355,48 @@ int store_container_next(struct store *store, uint64_t after, struct store_conta
                           out);
 }
 
-static int name_tell(const struct name_disk *from, struct store_name *out)
+static int name_tell(const struct store *store, uint32_t slot, struct store_name *out)
 {
-    if (!from)
+    if (slot == NO_SLOT)
         return -ENOENT;
+    const struct name_disk *from = names_slot(store, slot);
     memcpy(out->name, from->value.name, STORE_NAME_BYTES);
     out->address = le64_get(from->value.address);
     out->bytes = le64_get(from->value.bytes);
+    out->slot = slot;
     return 0;
 }
 
 int store_name_find(struct store *store, uint64_t object, const char *name, struct store_name *out)
 {
-    return name_tell(names_find(store, object, name), out);
+    return name_tell(store, index_name(store, object, name), out);
 }
 
 int store_name_next(struct store *store, uint64_t object, uint32_t *cursor, struct store_name *out)
 {
     while (object && *cursor < names_slots(store)) {
-        const struct name_disk *slot = names_slot(store, (*cursor)++);
-        if (le64_get(slot->object) == object)
-            return name_tell(slot, out);
+        uint32_t slot = (*cursor)++;
+        if (le64_get(names_slot(store, slot)->object) == object)
+            return name_tell(store, slot, out);
     }
     return -ENOENT;
+}
+
+int store_name_any(struct store *store, uint32_t *cursor, uint32_t most, uint64_t *object,
+                   struct store_name *out)
+{
+    while (*cursor < names_slots(store)) {
+        if (most-- == 0)
+            return -EAGAIN;
+        uint32_t slot = (*cursor)++;
+        *object = le64_get(names_slot(store, slot)->object);
+        if (*object)
+            return name_tell(store, slot, out);
+    }
+    return -ENOENT;
+}
+
+uint64_t store_object_next(const struct store *store)
+{
+    return store->plan_next_object;
 }

@@ -477,6 +477,7 @@ struct store_container {
 struct store_name {
     char     name[STORE_NAME_BYTES];
     uint64_t address, bytes;
+    uint32_t slot;              /* its place among all names, as long as it is there */
 };
 
 /* -ENOENT */
@@ -495,6 +496,13 @@ store_must_check int store_name_find(struct store *store, uint64_t object, const
 /* Named objects of a container; *cursor starts at 0. */
 store_must_check int store_name_next(struct store *store, uint64_t object, uint32_t *cursor,
                                      struct store_name *out);
+/* The first name of any container in the places from *cursor on, of which `most` are looked at:
+ * 0, and *cursor is behind it; -EAGAIN: none among these, go on at *cursor; -ENOENT: none. */
+store_must_check int store_name_any(struct store *store, uint32_t *cursor, uint32_t most,
+                                    uint64_t *object, struct store_name *out);
+/* The number that the next container gets, for STORE_OP_CREATE with want_object: if another one is
+ * made before, that is -EEXIST. */
+uint64_t store_object_next(const struct store *store);
 
 /* ---------------------------------------------------------------- scrub: rot is found and mended
  * at work

@@ -156,7 +156,7 @@ struct directory_who {
     uint64_t directory;                 /* that has the entry; its grants come later */
     struct directory_entry entry;       /* with the rights of the grant */
 };
-struct directory_who_cursor { uint64_t changes; uint32_t *queue, head, tail, row; uint64_t of; };
+struct directory_who_cursor { uint64_t changes, *queue; uint32_t head, tail, row; bool first; };
 int directory_who(struct directory *d, uint64_t container, struct directory_who_cursor *cursor,
                   struct directory_who *out);
 void directory_who_end(struct directory_who_cursor *cursor);
