@@ -201,11 +201,11 @@ int directory_unlink(struct directory *d, struct directory_at at, const char *pa
 /* Another name, perhaps in another directory: RENAME of the directory that has it. Into another
  * one: WRITE there, and on the way all rights of the entry's grant, with GRANT (else it would have
  * more there). -ELOOP: a directory into one below it, or deeper than DIRECTORY_DEPTH. */
-int directory_rename(struct directory *d, struct directory_at at, const char *from,
+int directory_move(struct directory *d, struct directory_at at, const char *from,
                      struct directory_at to_at, const char *to);
 /* Deletes a container, or an empty directory, with all entries and grants: DELETE of directory and
  * entry. -ENOTEMPTY. out (may be NULL): what it is, for whom its pages are in use. */
-int directory_delete(struct directory *d, struct directory_at at, const char *path,
+int directory_remove(struct directory *d, struct directory_at at, const char *path,
                      struct directory_found *out);
 /* Takes back what was granted out of `by`, with MANAGE: `target`, which must be made out of it,
  * and all that came from that; or, if `target` is by.serial, all but that itself. -EACCES,

@@ -328,7 +328,7 @@ static int move_first(struct directory *d, const struct directory_found *from,
     return r;
 }
 
-int directory_rename(struct directory *d, struct directory_at at, const char *from,
+int directory_move(struct directory *d, struct directory_at at, const char *from,
                      struct directory_at to_at, const char *to)
 {
     struct directory_found f, t;
@@ -368,7 +368,7 @@ static bool has_entries(struct directory *d, uint64_t directory)
     return false;
 }
 
-int directory_delete(struct directory *d, struct directory_at at, const char *path,
+int directory_remove(struct directory *d, struct directory_at at, const char *path,
                      struct directory_found *out)
 {
     struct directory_found own, *f = out ? out : &own;
