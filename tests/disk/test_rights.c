@@ -467,110 +467,6 @@ static void the_root_is_reached_again_but_never_deleted(void **state)
     assert_int_equal(walks(ROOT, "a/all"), -ENOENT);
 }
 
-/* ---- lists */
-
-static unsigned list_all(struct directory_at of, unsigned most, unsigned *calls)
-{
-    struct directory_entry entry[8];
-    uint64_t cursor = 0;
-    unsigned all = 0, count;
-    int r = 0;
-    for (*calls = 0; r == 0; all += count, ++*calls) {
-        r = directory_list(dir, of, &cursor, entry, most, &count);
-        for (unsigned i = 0; i < count; i++)
-            assert_int_equal(at(of, entry[i].name).serial, entry[i].serial);
-    }
-    assert_int_equal(r, -ENOENT);
-    return all;
-}
-
-static void a_list_tells_each_entry_once(void **state)
-{
-    char path[STORE_NAME_BYTES];
-    unsigned calls;
-    (void)state;
-    assert_int_equal(list_all(ROOT, 8, &calls), 3);     /* c, a, y */
-    for (int i = 0; i < 300; i++) {
-        snprintf(path, sizeof path, i % 3 ? "a/l%d" : "l%d", i);
-        assert_int_equal(done(directory_link(dir, handle(ROOT, "y", ALL), R, ROOT, path)), 0);
-    }
-    for (unsigned most = 1; most <= 8; most++) {
-        assert_int_equal(list_all(ROOT, most, &calls), 3 + 100);
-        assert_int_equal(list_all(handle(ROOT, "a", R), most, &calls), 1 + 200);
-        assert_true(calls >= 201 / most);
-    }
-    assert_int_equal(list_all(handle(ROOT, "a/b", R), 8, &calls), 1);
-}
-
-/* ---- who */
-
-static void who_tells_all_ways_to_a_container(void **state)
-{
-    struct directory_who_cursor cursor = { .queue = NULL };
-    struct directory_who who;
-    unsigned count = 0;
-    uint64_t seen = 0;
-    (void)state;
-    assert_int_equal(done(directory_link(dir, handle(ROOT, "a/b/x", ALL), R, ROOT, "x")), 0);
-    assert_int_equal(done(directory_link(dir, handle(ROOT, "a", ALL), R, ROOT, "a/b/a")), 0);
-    assert_int_equal(done(directory_link(dir, ROOT, R, ROOT, "a/root")), 0);
-    while (directory_who(dir, at(ROOT, "y").container, &cursor, &who) == 0)
-        count++;
-    directory_who_end(&cursor);
-    assert_int_equal(count, 5);         /* y; the root's link in a; a twice; b */
-    for (count = 0; directory_who(dir, at(ROOT, "a/b/x").container, &cursor, &who) == 0; count++)
-        seen += crc32c(0, who.entry.name, strlen(who.entry.name));
-    assert_int_equal(count, 6);         /* x twice, b, a twice, root */
-    uint64_t wanted = 2ull * crc32c(0, "a", 1) + 2ull * crc32c(0, "x", 1) + crc32c(0, "b", 1) +
-                      crc32c(0, "root", 4);
-    assert_int_equal(seen, wanted);
-    directory_who_end(&cursor);
-    assert_int_equal(directory_who(dir, object, &cursor, &who), 0);
-    assert_int_equal(done(directory_make(dir, ROOT, "new", false)), 0);
-    assert_int_equal(directory_who(dir, object, &cursor, &who), -ESTALE);
-    directory_who_end(&cursor);
-}
-
-/* ---- limits */
-
-static void a_limit_counts_all_that_is_below(void **state)
-{
-    uint64_t full = 0, x = at(ROOT, "a/b/x").container, a = at(ROOT, "a").container,
-             b = at(ROOT, "a/b").container, was = object;
-    (void)state;
-    assert_int_equal(directory_limit_check(dir, x, LIMIT_PAGES, ~0ull, &full), 0);
-    assert_int_equal(done(directory_limit_set(dir, ROOT, "a", LIMIT_PAGES, 100)), 0);
-    assert_int_equal(done(directory_limit_set(dir, ROOT, "a/b", LIMIT_PAGES, 50)), 0);
-    for (int round = 0; round < 2; round++) {
-        assert_int_equal(directory_limit_check(dir, x, LIMIT_PAGES, 50, &full), 0);
-        assert_int_equal(directory_limit_check(dir, x, LIMIT_PAGES, 51, &full), -EDQUOT);
-        assert_int_equal(full, b);
-        assert_int_equal(directory_limit_check(dir, x, LIMIT_PAGES, 101, &full), -EDQUOT);
-        assert_int_equal(full, a);      /* the one nearest to the root */
-        dir_reopen();
-    }
-    directory_limit_count(dir, x, LIMIT_PAGES, 45);
-    assert_int_equal(directory_limit_check(dir, x, LIMIT_PAGES, 6, &full), -EDQUOT);
-    directory_limit_count(dir, x, LIMIT_PAGES, -45);
-    object = x;
-    commit_pages(0, 10);
-    object = was;
-    dir_reopen();                       /* what is held is counted by the disk */
-    assert_int_equal(directory_limit_check(dir, x, LIMIT_PAGES, 40, &full), 0);
-    assert_int_equal(directory_limit_check(dir, x, LIMIT_PAGES, 41, &full), -EDQUOT);
-    assert_int_equal(done(directory_move(dir, ROOT, "a/b", ROOT, "b")), 0);
-    assert_int_equal(directory_limit_check(dir, x, LIMIT_PAGES, 60, &full), -EDQUOT);
-    assert_int_equal(directory_limit_check(dir, a, LIMIT_PAGES, 101, &full), 0);
-    assert_int_equal(done(directory_limit_set(dir, ROOT, "b", LIMIT_PAGES, LIMIT_NONE)), 0);
-    assert_int_equal(directory_limit_check(dir, x, LIMIT_PAGES, 1000, &full), 0);
-    assert_int_equal(done(directory_limit_set(dir, ROOT, "", LIMIT_COMMITS, 5)), 0);
-    dir_reopen();
-    assert_int_equal(directory_limit_get(dir, DIRECTORY_ROOT, LIMIT_COMMITS), 5);
-    assert_int_equal(directory_limit_get(dir, b, LIMIT_PAGES), LIMIT_NONE);
-    assert_int_equal(directory_limit_check(dir, x, LIMIT_COMMITS, 6, &full), -EDQUOT);
-    assert_int_equal(full, DIRECTORY_ROOT);
-}
-
 #define named_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -595,9 +491,6 @@ int main(void)
         named_test(an_entry_moves_with_no_more_rights_than_it_had),
         named_test(no_directory_moves_below_itself),
         named_test(the_root_is_reached_again_but_never_deleted),
-        named_test(a_list_tells_each_entry_once),
-        named_test(who_tells_all_ways_to_a_container),
-        named_test(a_limit_counts_all_that_is_below),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
