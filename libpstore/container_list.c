@@ -33,6 +33,8 @@ int ps_manager(const char *name, const char *program, const char *const *argumen
     int result = tx_active() ? -EBUSY : store_name_copy(data, name);
     long bytes = result == 0 ? manager_text(data + STORE_NAME_BYTES, program, arguments) : result;
     if (bytes >= 0)
+        result = manager_check(name, program, arguments);
+    if (bytes >= 0 && result == 0)
         result = request_plain(STORE_MANAGER, data, STORE_NAME_BYTES + (size_t)bytes, &none);
     return error_told(ERROR_MANAGER, bytes < 0 ? (int)bytes : result);
 }

@@ -82,6 +82,7 @@ static const struct {
      "not allowed inside a transaction, or somebody else has the container open or locked: end"
      " that first"},
     {EBUSY, ERROR_ANY, "in use"},
+    {ECHILD, ERROR_MANAGER, NO_MANAGER "refuses these arguments, and has said why: nothing is set"},
     {EDEADLK, ERROR_AREA, WAITS},
     {EDEADLK, ERROR_ASK, WAITS},
     {EDEADLK, ERROR_LATCH, "this thread has the latch already; or it serves the area, and a task "
@@ -219,6 +220,9 @@ static const struct {
       "with a larger log" },
     { EALREADY, "this thread is in a transaction already: commit or suspend it first" },
     { EBADF, "the store manager's port is not valid any more: connect again" },
+    { EBADFD,
+      "this thread has left its transaction by a kernel call (KD_VIEW_ENTER), so it was undone: "
+      "leave it by ps_suspend, or be back in the same view when it ends" },
     { EBADMSG, NO_MANAGER "offered memory that is not the container's, and was ended" },
     { ECHILD, NO_MANAGER "ended before it served it: `dmesg` has what it printed" },
     { ELOOP, NO_MANAGER "would wait for itself: it, or one that it stands on, has this container" },

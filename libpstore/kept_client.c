@@ -7,12 +7,12 @@
 /* A call goes through a handle of its own: the container's may be closed meanwhile, by a thread
  * that closes the container or finds the manager's successor, and its number be given to another
  * port. A transaction is left for so long (TX1): it would be aborted with the handle in its
- * hands. */
+ * hands. So the call waits no longer than the transaction has time. */
 void *km_open_beside(const struct ps_container *c, const char *object, int flags)
 {
     struct ps_tx *tx = tx_work_begin();
     int port = container_kept_port(c);
-    void *found = client_open(NULL, port, object, flags);
+    void *found = client_open(NULL, port, tx_time_left(tx), object, flags);
     int error = errno;
     if (port >= 0)
         ps_kernel(KD_HANDLE_CLOSE, port, 0, 0);
@@ -25,7 +25,7 @@ int km_call_beside(const struct ps_container *c, const char *object, void *messa
 {
     struct ps_tx *tx = tx_work_begin();
     int port = container_kept_port(c);
-    int result = client_ask(NULL, port, object, message, bytes);
+    int result = client_ask(NULL, port, tx_time_left(tx), object, message, bytes);
     if (port >= 0)
         ps_kernel(KD_HANDLE_CLOSE, port, 0, 0);
     tx_work_end(tx);

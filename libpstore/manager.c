@@ -324,37 +324,38 @@ int km_disk_flush(int disk) { return (int)kd_call3(KD_BLOCK_FLUSH, disk, 0, 0); 
 
 /* ---- clients ---- */
 
-/* Waits as long as the process waits for managers (`limit answer`). */
-static long call_until(long port, struct kd_message *m)
+/* Waits as long as the process waits for managers (`limit answer`), and `ms` at most. */
+static long call_until(long port, uint64_t ms, struct kd_message *m)
 {
-    uint64_t ms[2] = {~0ull, ~0ull};
-    kd_call4(PRLIMIT64, 0, KD_RLIMIT + KD_LIMIT_ANSWER, 0, (long)ms);
-    if (ms[0] > INT_MAX) return kd_call3(KD_PORT_CALL, port, (long)m, 0);
-    return kd_call3(KD_PORT_CALL_UNTIL, port, (long)m, (long)ms[0]);
+    uint64_t limit[2] = {~0ull, ~0ull};
+    kd_call4(PRLIMIT64, 0, KD_RLIMIT + KD_LIMIT_ANSWER, 0, (long)limit);
+    if (ms > limit[0]) ms = limit[0];
+    if (ms > INT_MAX) return kd_call3(KD_PORT_CALL, port, (long)m, 0);
+    return kd_call3(KD_PORT_CALL_UNTIL, port, (long)m, (long)ms);
 }
 
 /* A manager by its name, or one whose port is known already. */
-static long client_call(const char *manager, int known, struct kd_message *m)
+static long client_call(const char *manager, int known, uint64_t ms, struct kd_message *m)
 {
     long found = manager ? kd_call3(KD_NAME_FIND, (long)manager, 0, 0) : known;
     if (found < 0) return found;
-    long r = call_until(found, m);
+    long r = call_until(found, ms, m);
     if (manager) kd_call3(KD_HANDLE_CLOSE, found, 0, 0);
     return r;
 }
 
-static long open_call(const char *manager, int known, const char *object, int flags,
+static long open_call(const char *manager, int known, uint64_t ms, const char *object, int flags,
                       struct kd_message *m)
 {
     *m = (struct kd_message){.kind = CALL_OPEN, .handle = -1, .word = {(uint64_t)flags},
                              .data = object, .data_bytes = strlen(object) + 1};
-    return client_call(manager, known, m);
+    return client_call(manager, known, ms, m);
 }
 
-void *client_open(const char *manager, int known, const char *object, int flags)
+void *client_open(const char *manager, int known, uint64_t ms, const char *object, int flags)
 {
     struct kd_message m;
-    long r = open_call(manager, known, object, flags, &m);
+    long r = open_call(manager, known, ms, object, flags, &m);
     if (r < 0) {
         errno = (int)-r;
         return NULL;
@@ -362,24 +363,25 @@ void *client_open(const char *manager, int known, const char *object, int flags)
     return (void *)m.word[0];
 }
 
-int client_ask(const char *manager, int known, const char *object, void *message, int bytes)
+int client_ask(const char *manager, int known, uint64_t ms, const char *object, void *message,
+               int bytes)
 {
     struct kd_message m;
     if (bytes < 0 || bytes > KM_MESSAGE_BYTES) return -EMSGSIZE;
-    long r = open_call(manager, known, object, 0, &m);
+    long r = open_call(manager, known, ms, object, 0, &m);
     if (r < 0) return (int)r;
     m = (struct kd_message){.kind = CALL_USER, .handle = -1, .word = {m.word[1]}, .data = message,
                             .data_bytes = (uint64_t)bytes, .buffer = message,
                             .buffer_bytes = (uint64_t)bytes};
-    return (int)client_call(manager, known, &m);
+    return (int)client_call(manager, known, ms, &m);
 }
 
 void *km_open(const char *manager, const char *object, int flags)
 {
-    return client_open(manager, -1, object, flags);
+    return client_open(manager, -1, ~0ull, object, flags);
 }
 
 int km_call(const char *manager, const char *object, void *message, int bytes)
 {
-    return client_ask(manager, -1, object, message, bytes);
+    return client_ask(manager, -1, ~0ull, object, message, bytes);
 }

@@ -108,6 +108,13 @@ int km_attach(struct km_object *o);           /* this process sees it there, too
  * -ENOTCONN: this program was not started as a container's manager. */
 int km_container(int flags, const struct km_ops *ops, void *user, struct km_object **out);
 const char *km_container_name(void);          /* NULL: as above */
+/* KM_CHECKS; once in its file says that the program checks its arguments: ps_manager runs `PROGRAM
+ * --check NAME ARGUMENTS` in the caller's place, and if that says why not on stderr and exits with
+ * another status than 0, nothing is set (-ECHILD). It is a question: it makes nothing, and serves
+ * nothing. Who may not start programs is not told; then the first open is. */
+#define KM_CHECKS \
+    __asm__(".pushsection .note.katydid,\"a\",@note\n .balign 4\n .long 8, 0, 1\n" \
+            " .asciz \"Katydid\"\n .popsection")
 /* Of the container's first segment; a touch of one that the manager does not want is its
  * km_fail. */
 uint64_t km_container_pages(void);
@@ -233,7 +240,8 @@ void *km_open(const char *manager, const char *object, int flags);
 int km_call(const char *manager, const char *object, void *message, int bytes); /* to ops->call */
 /* The same with the manager of an open container. Objects of its beside the container are memory
  * that manager and clients share: always volatile, and nobody locks it but they. -ENOTCONN: the
- * store manager serves it; -EOWNERDEAD: it has ended, ps_open once more starts it again. */
+ * store manager serves it; -EOWNERDEAD: it has ended, ps_open once more starts it again;
+ * -ETIMEDOUT: as above, or the timeout_ms of the transaction in which it is called is over. */
 struct ps_container;
 void *km_open_beside(const struct ps_container *c, const char *object, int flags);
 int km_call_beside(const struct ps_container *c, const char *object, void *message, int bytes);

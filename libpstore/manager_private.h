@@ -81,9 +81,11 @@ void commit_over(struct commit_work *w, uint64_t view, int error, uint64_t csn);
 int object_create(const char *name, uint64_t base, uint64_t pages, int flags,
                   const struct km_ops *ops, void *user, struct km_object **out);
 
-/* km_open and km_call, by the manager's name, or, if that is NULL, with a port that is known. */
-void *client_open(const char *manager, int known, const char *object, int flags);
-int client_ask(const char *manager, int known, const char *object, void *message, int bytes);
+/* km_open and km_call, by the manager's name, or, if that is NULL, with a port that is known;
+ * -ETIMEDOUT after so many milliseconds, if that is earlier than the process's limit. */
+void *client_open(const char *manager, int known, uint64_t ms, const char *object, int flags);
+int client_ask(const char *manager, int known, uint64_t ms, const char *object, void *message,
+               int bytes);
 
 /* kept.c: tells the store that its container is served from now on; 0 also if there is none. */
 int kept_begin(void);

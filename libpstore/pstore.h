@@ -140,7 +140,8 @@ int ps_encoder(ps_container *c, int encoder);
  * NULL: the store manager again. manager.h says how such a program is written.
  * -EBUSY: somebody has it open; -ENOTEMPTY: it has pages in the store; -ENOENT, -EACCES: the
  * program is not there, or is none; -E2BIG: more than 480 bytes in all; -EINVAL: no path, control
- * characters, or an index. */
+ * characters, or an index; -ECHILD: the program, which checks its arguments (manager.h), refuses
+ * them, and has said why on stderr. */
 int ps_manager(const char *name, const char *program, const char *const *arguments);
 /* The text "program argument ..." of at most `bytes`, with its NUL; its whole length, or -ENOENT:
  * the store manager serves it, or there is none. */

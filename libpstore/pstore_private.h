@@ -296,6 +296,7 @@ struct ps_tx {
     struct ps_store *watching;            /* ps_retry: what is to be waited for; or NULL */
     struct ps_store *watched;             /* which has a watch of this view; or NULL */
     uint64_t retry_since_ms;              /* when it first waited for that; 0: not yet */
+    uint64_t ends_ms;                     /* with timeout_ms: when its time is up (now_ms) */
     int clears;                           /* runs that were to end the rights of others before */
     struct ps_store *missed;              /* where it looked for a name that is not there */
     int looks_again;                      /* ... and does so once more, with its watch set */
@@ -337,6 +338,17 @@ _Noreturn void tx_landed(int reason, struct ps_tx *tx);
 /* For work that takes locks (TX1): leave the view for a while. Returns what tx_work_end() wants. */
 struct ps_tx *tx_work_begin(void);
 void tx_work_end(struct ps_tx *tx);
+/* Milliseconds of its timeout_ms; ~0: it has none. The kernel does not count outside of its view:
+ * who waits there limits the wait. */
+uint64_t tx_time_left(const struct ps_tx *tx);
+/* Aborts the transaction if its view still has it while the thread is in another one: the program
+ * left it by KD_VIEW_ENTER, behind the library. Whether that was so. */
+int tx_left(struct ps_tx *tx, int error);
+uint64_t now_ms(void);
+
+/* ---- manager_check.c ---- */
+/* Asks a program that says of itself that it checks its arguments: 0, or -ECHILD, refused. */
+int manager_check(const char *name, const char *program, const char *const *arguments);
 
 /* ---- index.c ---- */
 /* The transaction has ended: its changes of indexes and its locks of keys are gone. */

@@ -86,13 +86,6 @@ int retry_watch(struct ps_tx *tx)
     return result == 0 && !p.store ? -EINVAL : result;
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 int retry_wait(struct ps_tx *tx)
 {
     struct kd_message m = {.kind = STORE_WAIT, .word = {watch_number(tx)}, .handle = -1};

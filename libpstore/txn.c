@@ -225,7 +225,11 @@ static int tx_begin(struct ps_tx *tx)
     tx->hook_count = 0;
     error_forget();
     int result = stores_refresh();
+    if (tx->options.timeout_ms)
+        tx->ends_ms = now_ms() + tx->options.timeout_ms;
     if (result == 0)
+        result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+    if (result == -ENOENT && ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0) /* left behind us */
         result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
     if (result == -EOWNERDEAD)
         stores_note_death();
@@ -278,11 +282,14 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
 }
 
 /* What the kernel said may mean that a manager died: then containers are opened anew. ECANCELED:
- * one that stands on others, before the base had the commit, so it is undone for certain. */
+ * one that stands on others, before the base had the commit, so it is undone for certain. ENOENT:
+ * there was no transaction where the thread is, or a name that is to go is not there. */
 static int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
 {
     if (result == -ECANCELED)
         stores_note_death();
+    else if (result == -ENOENT && tx_left(tx, ECANCELED))
+        result = -EBADFD;
     return error_told(ERROR_TXN, tx_ended(tx, result, again));
 }
 
@@ -309,7 +316,8 @@ static int tx_commit(struct ps_tx *tx)
 
 static void tx_undo(struct ps_tx *tx, int error)
 {
-    ps_kernel(KD_TXN_ABORT, error, 0, 0);
+    if (ps_kernel(KD_TXN_ABORT, error, 0, 0) == -ENOENT)
+        tx_left(tx, error);
     tx_ended(tx, -error, 0);
 }
 
@@ -583,18 +591,4 @@ int ps_resume(ps_tx *tx)
     if (result != 0)
         thread.current = idle;
     return result;
-}
-
-struct ps_tx *tx_work_begin(void)
-{
-    struct ps_tx *tx = tx_active();
-    if (tx)
-        ps_kernel(KD_VIEW_ENTER, -1, 0, 0);
-    return tx;
-}
-
-void tx_work_end(struct ps_tx *tx)
-{
-    if (tx)
-        ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
 }

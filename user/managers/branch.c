@@ -14,6 +14,7 @@
  *      had the branch open is an error (ESTALE) for who touches that page, never a page of another
  *      time.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct root {
     uint64_t (*page)[WORDS];
 };
 static ps_container *box, *original;
+static bool fresh;                      /* the branch was begun by this process */
 static struct root *root;
 static uint64_t base;                   /* of the branch */
 
@@ -104,7 +106,8 @@ static int set_up(void *mib)
     const uint64_t *m = mib;
     root = ps_root(box);
     if (!root) return -errno;
-    if (root->pages) return 0;
+    fresh = root->pages == 0;
+    if (!fresh) return 0;
     root->pages = m[0] * PAGES_A_MIB;
     root->room = m[1] * PAGES_A_MIB;
     root->sum = ps_alloc(box, root->pages * sizeof *root->sum, NULL);
@@ -121,26 +124,48 @@ static int serve(const char *name, const char *of, uint64_t mib[2])
     static const struct km_ops ops = {.page = page, .commit = commit};
     struct km_object *object;
     char below[KM_NAME_MAX];
-    if (!mib[0] || !mib[1] || mib[0] > MIB_MAX || mib[1] > mib[0]) return -EINVAL;
     if (snprintf(below, sizeof below, "%s.pages", name) >= KM_NAME_MAX) return -ENAMETOOLONG;
     original = ps_open(of, 0, NULL);
-    box = original ? ps_open(below, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1)) : NULL;
-    int error = box ? km_below(NULL) : -errno;
+    int error = original ? km_below(NULL) : -errno;
     if (!error) error = hold();
-    if (!error) error = ps_transaction(set_up, mib);
-    if (!error) error = km_container(KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &object);
     if (error) return error;
+    box = ps_open(below, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    error = box ? ps_transaction(set_up, mib) : -errno;
+    fresh |= error && box;              /* it was undone */
+    if (!error) error = km_container(KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &object);
+    if (error) {
+        if (box) ps_close(box);
+        if (fresh) ps_delete(below);
+        return error;
+    }
     base = (uint64_t)(uintptr_t)km_address(object);
     return km_serve(2);
 }
 
+/* 0 or -errno, and then it has said what is wrong. */
+static int arguments_check(const char *name, int count, char **arguments, uint64_t mib[2])
+{
+    for (int i = 0; i < 2; i++) mib[i] = count == 3 ? strtoull(arguments[i + 1], NULL, 10) : 0;
+    if (name && mib[0] && mib[1] && mib[0] <= MIB_MAX && mib[1] <= mib[0]) return 0;
+    fprintf(stderr, "branch: say `store manager NAME branch CONTAINER MIB ROOM`: so many MiB of "
+                    "the container, %d at most, of which ROOM MiB may be changed\n", MIB_MAX);
+    return -EINVAL;
+}
+
+KM_CHECKS;
 int main(int argc, char **argv)
 {
-    const char *name = km_container_name();
-    uint64_t mib[2] = {argc == 4 ? strtoull(argv[2], NULL, 10) : 0,
-                       argc == 4 ? strtoull(argv[3], NULL, 10) : 0};
-    int error = argc == 4 && name ? serve(name, argv[1], mib) : -EINVAL;
-    if (error == -EINVAL) fprintf(stderr, "say `store manager NAME branch CONTAINER MIB MIB`\n");
-    fprintf(stderr, "branch: cannot serve %s: %s\n", name ? name : "", ps_strerror(error));
-    return 1;
+    bool asked = argc > 2 && strcmp(argv[1], "--check") == 0;
+    const char *name = asked ? argv[2] : km_container_name();
+    uint64_t mib[2];
+    if (asked) argc -= 2, argv += 2;
+    int error = arguments_check(name, argc - 1, argv + 1, mib);
+    if (error) return 2;
+    if (asked)
+        error = ps_open(argv[1], 0, NULL) ? 0 : -errno;
+    else
+        error = serve(name, argv[1], mib);
+    if (error) fprintf(stderr, "branch: cannot serve %s: %s: %s\n", name, argv[1],
+                       ps_strerror(error));
+    return error != 0;
 }

@@ -80,11 +80,7 @@ static void *slot_memory(uint32_t at)
     return memory + (size_t)(s - SLABS) * SLAB_BYTES + (size_t)(at % 64) * slabs[s].class * STEP;
 }
 
-static uint64_t slots_all(uint32_t class)
-{
-    unsigned n = SLAB_BYTES / (class * STEP);
-    return n == 64 ? ~0ull : (1ull << n) - 1;
-}
+static uint64_t slots_all(uint32_t class) { return ~0ull >> (64 - SLAB_BYTES / (class * STEP)); }
 
 /* 0: there is none. */
 static uint32_t slot_take(uint32_t class)
@@ -119,7 +115,9 @@ static void slot_free(uint32_t at)
     slab_move(s, list);
 }
 
-/* Gives slabs memory before they are needed. It may wait for that, as cleaning must not (CZ2). */
+/* Gives slabs memory before they are needed. It may wait for that, as cleaning must not (CZ2).
+ * Frames that cleaning here makes are told (changed). Those that others give back are not: a word
+ * of the kernel's at each free frame would cost everybody, so it looks again after a moment. */
 static void *slabs_prepare(void *unused)
 {
     pthread_mutex_lock(&lock);
@@ -153,13 +151,10 @@ static void *slabs_prepare(void *unused)
 /* lock: held. */
 static int unpack(uint64_t page, char to[KM_PAGE_BYTES])
 {
-    const struct place *p = &places[page];
-    if (p->bytes == KM_PAGE_BYTES) {
-        memcpy(to, slot_memory(p->at), KM_PAGE_BYTES);
-        return 0;
-    }
-    int n = LZ4_decompress_safe(slot_memory(p->at), to, p->bytes, KM_PAGE_BYTES);
-    return n == KM_PAGE_BYTES ? 0 : EIO;
+    const char *at = slot_memory(places[page].at);
+    int bytes = places[page].bytes;
+    if (bytes == KM_PAGE_BYTES) return memcpy(to, at, KM_PAGE_BYTES), 0;
+    return LZ4_decompress_safe(at, to, bytes, KM_PAGE_BYTES) == KM_PAGE_BYTES ? 0 : EIO;
 }
 
 static bool full(void) { return ready < AHEAD / 2 && (refused || slabs[BARE].next == BARE); }
@@ -228,26 +223,21 @@ static void clean_page(struct km_object *o, uint64_t page)
                 (n || none ? keep(page, packed, (uint32_t)n) : keep(page, words, sizeof words));
     counts.left += !kept;
     pthread_mutex_unlock(&lock);
-    if (!kept) return;
-    if (km_cleaned(o, page, csn) == -ESTALE)
-        counts.stale++;
-    else
-        counts.cleaned++;
+    if (kept) ++*(km_cleaned(o, page, csn) == -ESTALE ? &counts.stale : &counts.cleaned);
 }
 
 static void clean(struct km_object *o, const uint64_t *pages, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) clean_page(o, pages[i]);
+    pthread_cond_broadcast(&changed);           /* slabs may have these frames */
 }
 
 static void call(struct km_object *o, void *message, int bytes)
 {
     struct compressed_call *c = message;
     if (bytes != sizeof *c) return;
-    if (c->what == COMPRESSED_OUT) {
-        c->result = km_clean(o, c->page, c->count);
-        if (!c->result) c->result = km_advise(o, c->page, c->count, KM_EVICT);
-    }
+    if (c->what == COMPRESSED_OUT && !(c->result = km_clean(o, c->page, c->count)))
+        c->result = km_advise(o, c->page, c->count, KM_EVICT);
     pthread_mutex_lock(&lock);
     c->counts = counts;
     pthread_mutex_unlock(&lock);
@@ -259,8 +249,7 @@ static bool prepare(uint64_t pages, uint64_t limit)
 {
     uint64_t count = limit / SLAB_BYTES;
     pthread_t thread;
-    counts.pages = pages;
-    counts.limit = limit;
+    counts = (struct compressed_counts){.pages = pages, .limit = limit};
     slabs = calloc(SLABS + count, sizeof *slabs);
     places = calloc(pages, sizeof *places);
     memory = mmap(NULL, limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

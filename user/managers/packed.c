@@ -10,6 +10,7 @@
  * recover: all that it keeps lies in NAME.packed, and changes with its client's transactions.
  */
 #include <lz4.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,13 +138,16 @@ static int serve(const char *name, uint64_t mib)
     return error ? error : km_serve(2);
 }
 
+KM_CHECKS;
 int main(int argc, char **argv)
 {
-    const char *name = km_container_name();
-    uint64_t mib = argc == 2 ? strtoull(argv[1], NULL, 10) : 0;
-    int error = mib && mib <= MIB_MAX && name ? serve(name, mib) : -EINVAL;
-    if (!name || error == -EINVAL)
-        fprintf(stderr, "packed: say `store manager NAME packed MIB`\n");
+    bool asked = argc > 2 && strcmp(argv[1], "--check") == 0; /* ... NAME MIB */
+    const char *name = asked ? argv[2] : km_container_name();
+    uint64_t mib = argc == (asked ? 4 : 2) ? strtoull(argv[argc - 1], NULL, 10) : 0;
+    int error = !name || !mib || mib > MIB_MAX ? -EINVAL : asked ? 0 : serve(name, mib);
+    if (!error) return 0;
+    if (error == -EINVAL)
+        fprintf(stderr, "packed: say `store manager NAME packed MIB`, %d at most\n", MIB_MAX);
     else
         fprintf(stderr, "packed: cannot serve %s: %s\n", name, ps_strerror(error));
     return 1;

@@ -129,15 +129,33 @@ static void test_stale(long changed)
     is(sum_of(opened), changed, "now it is the branch again");
 }
 
+static int is_there(const char *name)
+{
+    ps_container *c = ps_open(name, 0, NULL);
+    return c ? ps_close(c) == 0 : errno != ENOENT;
+}
+
+static void test_refused(void)
+{
+    const char *too[] = {"original", "1", "2", NULL}, *none[] = {"original", "1", NULL};
+    const char *of[] = {"no-such", "2", "1", NULL}, *full[] = {"original", "1024", "1024", NULL};
+    is(ps_manager("wrong", "/bin/branch", too), -ECHILD, "more room than pages is refused");
+    is(ps_manager("wrong", "/bin/branch", none), -ECHILD, "and a size that is missing");
+    is(ps_manager("wrong", "/bin/branch", of), -ECHILD, "and an original that is not there");
+    tap_ok(!is_there("wrong") && !is_there("wrong.pages"), "nothing was made");
+    is(ps_manager("full", "/bin/branch", full), 0, "one that the store has no room for");
+    tap_ok(!ps_open("full", PS_WRITE, NULL) && errno == ECHILD, "fails when it is opened");
+    tap_ok(is_there("full") && !is_there("full.pages"), "and takes away what it made below");
+}
+
 int main(void)
 {
-    const char *how[] = {"original", "4", "1", NULL}, *too[] = {"original", "1", "2", NULL};
+    const char *how[] = {"original", "4", "1", NULL};
     const long first = (long)NODES * (NODES - 1) / 2;
-    tap_plan(24);
+    tap_plan(29);
     original = ps_open("original", PS_CREATE | PS_WRITE, PS_LAYOUT(struct list, 1));
     is(original ? ps_transaction(make, NULL) : -errno, 0, "a list over 350 pages");
-    is(ps_manager("wrong", "/bin/branch", too), 0, "more room than pages");
-    tap_ok(!ps_open("wrong", PS_WRITE, NULL) && errno == ECHILD, "is refused");
+    test_refused();
     is(ps_manager("trial", "/bin/branch", how), 0, "a branch of it");
     is(branch_open("trial"), 0, "is opened");
     is(sum_of(opened), first, "it has the same list, whose pointers lead into itself");

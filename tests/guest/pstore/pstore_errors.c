@@ -147,11 +147,29 @@ static void types(void)
     ps_close(bare);
 }
 
+/* Leaves the transaction behind the library. */
+static int leaves(void *result)
+{
+    add(NULL);
+    kd_call3(KD_VIEW_ENTER, -1, 0, 0);
+    return *(int *)result;
+}
+
+static void views(void)
+{
+    int commits = 0, aborts = 7;
+    is(ps_transaction(leaves, &commits), -EBADFD, "a view left by a kernel call: no commit");
+    tap_ok(strstr(ps_strerror(-EBADFD), "KD_VIEW_ENTER") != NULL, "and the text says why");
+    is(ps_transaction(leaves, &aborts), 7, "nor is it in the way of an abort");
+    kd_call3(KD_VIEW_ENTER, -1, 0, 0);
+    is(ps_transaction(add, NULL), 0, "left outside of transactions it is entered again");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
         return -ps_delete("errors");
-    tap_plan(46);
+    tap_plan(50);
     ps_delete("errors");
     c = ps_open("errors", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(ps_transaction(add, NULL), 0, "a counter is made");
@@ -166,6 +184,7 @@ int main(int argc, char **argv)
     tap_ok(result == -ENOMEM || result == -E2BIG || result == -ENOSPC,
            "a transaction larger than memory is refused");
     is(ps_transaction(add, NULL), 0, "and the next one commits");
-    is(ps_transaction(read_count, &count) ? -1 : count, 2, "nothing was lost");
+    views();
+    is(ps_transaction(read_count, &count) ? -1 : count, 3, "nothing was lost");
     return tap_end();
 }

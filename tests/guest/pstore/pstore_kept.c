@@ -5,7 +5,7 @@
  * Aim     a container of several segments is served in all of them; while one's manager starts,
  *         other containers can be opened and closed; a call to a manager goes to no other port,
  *         whatever is closed meanwhile; and nobody serves a container whom the keeper has not
- *         started for it, though he knows its key.
+ *         started for it, though he knows its key. A call waits no longer than its transaction.
  * Method  this program once more, as the manager. It calls back to the test where it is to be held:
  *         so each step happens when the test says so.
  */
@@ -378,6 +378,29 @@ static void test_handles(const char *self)
     is(child_wait(child), 0, "(closed)");
 }
 
+/* ---- time ---- */
+
+static int ask_for_long(void *unused)
+{
+    (void)unused;
+    return (int)(int64_t)ask(HELD);
+}
+
+/* Nobody hears the manager, which is held, before the transaction has ended. If that has not cut
+ * its call (loci), a thread answers. */
+static void test_time(void)
+{
+    const struct ps_options hurry = {.timeout_ms = 50};
+    pthread_t listener;
+    is(open_it("calls"), 0, "a container whose manager is called");
+    is(ps_transaction_opt(ask_for_long, NULL, &hurry), -ETIMEDOUT,
+       "a transaction's time is up while it calls: it ends");
+    other_port = test_port;
+    pthread_create(&listener, NULL, listen_there, NULL);
+    tap_ok((int64_t)ask(0) > 0, "and the manager answers others");
+    is(ps_close(opened), 0, "(closed)");
+}
+
 static int keeps(const char *name)
 {
     return open_it(name) ? 1 : held("") ? 2 : 0;
@@ -387,7 +410,7 @@ int main(int argc, char **argv)
 {
     if (getenv(STORE_KEPT_BY)) return manager(argv);
     if (argc > 2) return strcmp(argv[1], "keeps") == 0 ? keeps(argv[2]) : reader(argv[2]);
-    tap_plan(53);
+    tap_plan(57);
     test_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     is(kd_call3(KD_NAME_SET, (long)TEST_PORT, test_port, 0), 0, "who is held is heard here");
     is(client_connect(), 0, "a client without the library, too");
@@ -395,6 +418,7 @@ int main(int argc, char **argv)
     test_waits();
     test_impostor();
     test_handles(argv[0]);
+    test_time();
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
     return tap_end();
 }

@@ -1,0 +1,40 @@
+/*
+ * txn_view.c - a transaction's view that its thread has left: for a while, to do work that takes
+ * locks (TX1), or behind the library, by a kernel call of the program's.
+ */
+#include "pstore_private.h"
+
+#include <time.h>
+
+uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+struct ps_tx *tx_work_begin(void)
+{
+    struct ps_tx *tx = tx_active();
+    if (tx)
+        ps_kernel(KD_VIEW_ENTER, -1, 0, 0);
+    return tx;
+}
+
+void tx_work_end(struct ps_tx *tx)
+{
+    if (tx)
+        ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
+}
+
+uint64_t tx_time_left(const struct ps_tx *tx)
+{
+    uint64_t now = tx && tx->options.timeout_ms ? now_ms() : 0;
+    return !now ? ~0ull : now < tx->ends_ms ? tx->ends_ms - now : 0;
+}
+
+int tx_left(struct ps_tx *tx, int error)
+{
+    return ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0 &&
+           ps_kernel(KD_TXN_ABORT, error, 0, 0) == 0;
+}
