@@ -104,17 +104,15 @@ bool stacked_serve(struct stacked *s, int at)
     return true;
 }
 
-static void *pages_main(void *s)
+static void *serve_all(struct stacked *s, int at)
 {
-    while (stacked_serve(s, ((struct stacked *)s)->port)) {}
+    while (stacked_serve(s, at)) {}
+    __atomic_fetch_sub(&s->serving, 1, __ATOMIC_SEQ_CST);
     return NULL;
 }
 
-static void *commits_main(void *s)
-{
-    while (stacked_serve(s, ((struct stacked *)s)->commit_port)) {}
-    return NULL;
-}
+static void *pages_main(void *s) { return serve_all(s, ((struct stacked *)s)->port); }
+static void *commits_main(void *s) { return serve_all(s, ((struct stacked *)s)->commit_port); }
 
 long stacked_make(struct stacked *s, const int *ports, unsigned count, uint64_t pages)
 {
@@ -138,6 +136,7 @@ long stacked_start(struct stacked *s, const int *ports, unsigned count, uint64_t
     s->commit_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     long e = stacked_make(s, ports, count, pages);
     if (e) return e;
+    s->serving = (int)threads + 1;
     pthread_create(&t, NULL, pages_main, s);
     for (unsigned i = 0; i < threads; i++) pthread_create(&t, NULL, commits_main, s);
     return kd_call3(KD_SPACE_ATTACH, getpid(), s->object, KD_RIGHT_READ | KD_RIGHT_WRITE);

@@ -36,7 +36,9 @@ static int job_end(struct job *j)
     return j->result;
 }
 
-/* So many transactions commit. */
+/* So many transactions commit that began after the last manager did: helpers of earlier ones may be
+ * on their way out still. */
+static uint64_t since;
 static void until_committing(long n)
 {
     enum { COMMITTING = 3 };
@@ -44,14 +46,28 @@ static void until_committing(long n)
     for (long are = 0; are < n; sched_yield()) {
         long all = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
         are = 0;
-        for (long i = 0; i < all; i++) are += list[i].state == COMMITTING;
+        for (long i = 0; i < all; i++)
+            are += list[i].state == COMMITTING && list[i].ticket > since;
     }
 }
 
-/* A manager that is to die, over these ports. */
+static void mark(void)
+{
+    static struct kd_view_info list[KD_VIEW_MAX];
+    long all = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+    for (long i = 0; i < all; i++)
+        if (list[i].ticket > since) since = list[i].ticket;
+}
+
+/* A manager that is to die, over this port. Over the base's the ones before are dead: a thread of
+ * theirs that is yet to learn it would serve a new port of the same number, so all end first. */
 static struct stacked *mortal(int on, uint64_t below, unsigned threads)
 {
-    struct stacked *s = calloc(1, sizeof *s);
+    static struct stacked *before[16], **end = before;
+    struct stacked *s = *end++ = calloc(1, sizeof *s);
+    for (struct stacked **m = before; on == port && m < end; m++)
+        while ((*m)->serving) sched_yield();
+    mark();
     s->below = below;
     s->key = 0x7777;
     working = go_on = 0;
@@ -163,6 +179,7 @@ static void lower(bool asked)
            "the lower of two dies while the %s one works: undone (%d)", asked ? "same" : "higher",
            e);
     tap_ok(late == -EBADF, "and the higher one with it (%ld)", late);
+    die(high);
 }
 
 void part_deaths(void)

@@ -76,13 +76,15 @@ static void reader(void)
     tap_ok(is_now(upper.base, 6, 2, 7), "and all is well");
 }
 
-/* Reads the pages of both helpers, the first time when both have written. */
+/* Reads the pages of both helpers, the first time when both have written: pages that no thread of
+ * the manager has a right to from before, or one that waits here would keep out the other. */
+enum { A_PAGE = 26, B_PAGE };
 static int meets(struct stacked *s, uint64_t view)
 {
     (void)view;
     __atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST);
     until(&arrived, 2);
-    return (int)((*word_at(s->below, 6, 0) + *word_at(s->below, 7, 0)) & 0);
+    return (int)((*word_at(s->below, A_PAGE, 0) + *word_at(s->below, B_PAGE, 0)) & 0);
 }
 
 static void packed(void)
@@ -92,15 +94,15 @@ static void packed(void)
     long commits = upper.commits;
     arrived = 0;
     upper.beside = meets;
-    job_start(&a, upper.base, 6, 3);
-    job_start(&b, upper.base, 7, 4);
+    job_start(&a, upper.base, A_PAGE, 3);
+    job_start(&b, upper.base, B_PAGE, 4);
     int one = job_end(&a), two = job_end(&b);
     upper.beside = NULL;
     tap_ok(one == 0 && two == 0 && system_info().deadlocks > deadlocks &&
                upper.commits == commits + 2,
            "helpers that wait for each other: one begins anew, its client hears nothing (%d, %d)",
            one, two);
-    tap_ok(is_now(upper.base, 6, 3, 7) && is_now(upper.base, 7, 4, 7), "and all is well");
+    tap_ok(is_now(upper.base, A_PAGE, 3, 7) && is_now(upper.base, B_PAGE, 4, 7), "and all is well");
 }
 
 /* Reads what the helper of another will write, and asks the same manager, which has one thread. */
