@@ -226,15 +226,17 @@ static void views_port_dead(struct port *p)
     }
     lock_acquire(&p->lock);
     for (struct view *v; (v = list_take(struct view, &p->credit_queue, credits.link));) {
-        v->credits.waiting = false;
-        thread_wake(v->owner);
+        struct thread *owner = v->owner; /* CE2: once it waits no more, it may give up the view */
+        __atomic_store_n(&v->credits.waiting, false, __ATOMIC_RELEASE);
+        thread_wake(owner);
     }
     lock_release(&p->lock);
 }
 
 void store_port_dead(struct port *p)
 {
-    views_port_dead(p);
+    if (p->serves) /* else no view ever stored at it */
+        views_port_dead(p);
     objects_end(p->owner, p);
     ports_above_die(p); /* SK17 */
 }
