@@ -223,7 +223,7 @@ enum look clock_look(struct leaf *l, unsigned slot, struct frame *f, bool take)
     struct list gone = LIST_INIT(gone);
     uint64_t one = 1ull << slot, group = 0, dirty = 0;
     lock_acquire(&l->lock);
-    bool here = l->pages[slot].frame == f;
+    bool here = l->pages[slot].frame == f && page_resident(&l->pages[slot]); /* or it comes again */
     slots_each(s, here ? group_at(l, slot) : 0) {
         group |= (uint64_t)can_go(l, s) << s;
         dirty |= (uint64_t)(l->pages[s].flags & PAGE_DIRTY) << s;

@@ -227,9 +227,10 @@ void sched_sleep(struct thread *t)
 }
 
 /* tick wakes sleepers whose deadline has come, and charges the thread that runs. */
-static void tick(struct thread *t, bool busy, uint64_t now)
+static void tick(struct thread *t, bool busy)
 {
     lock_acquire(&sched.lock);
+    uint64_t now = arch_time_ns(); /* another CPU may have charged t meanwhile (locus_set) */
     if (busy) {
         sched_account(t, now);
         t->run_start_ns = now;
@@ -254,7 +255,7 @@ void trap_timer(void)
     lock_counting_here();
     thread_seam.tick(now);
     if (busy || __atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) <= now)
-        tick(t, busy, now);
+        tick(t, busy);
 }
 
 void sched_breathe(struct thread *t)
@@ -262,5 +263,5 @@ void sched_breathe(struct thread *t)
     uint64_t now = arch_time_ns();
     if (now - t->slice_start_ns >= SLICE_NS ||
         __atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) <= now)
-        tick(t, true, now);
+        tick(t, true);
 }

@@ -306,11 +306,9 @@ int thread_ask_and_park(struct thread *t, uint64_t until) { return hand_over(t, 
 static void give_way(bool last)
 {
     struct thread *t = thread_this();
-    uint64_t now = arch_time_ns();
     arch_serve_shootdown(); /* loops that yield may come back at once (KR5) */
     lock_acquire_first(&sched.lock);
-    sched_account(t, now);
-    t->run_start_ns = now;
+    locus_set(t, t->locus);
     sched_put_back(t, last);
     switch_to(sched_next());
 }
