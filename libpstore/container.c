@@ -38,9 +38,9 @@ uint64_t requests_counted(void)
 
 /* ---- requests ---- */
 
-/* *handle: what came with the answer, or -1; NULL: nothing is expected. */
-static int request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
-                   const void *data, size_t bytes, void *answer, size_t *answer_bytes, int *handle)
+int store_request_by(struct ps_store *s, int by, struct store_handle *handle, uint32_t kind,
+                     uint64_t word[STORE_REQUEST_WORDS], const void *data, size_t bytes,
+                     void *answer, size_t *answer_bytes)
 {
     struct kd_message m = {
         .kind = kind,
@@ -48,11 +48,12 @@ static int request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUES
         .data_bytes = bytes,
         .buffer = answer,
         .buffer_bytes = answer_bytes ? *answer_bytes : 0,
-        .handle = -1,
+        .handle = handle ? handle->handle : -1,
+        .handle_rights = handle ? handle->rights : 0,
     };
     memcpy(m.word, word, STORE_REQUEST_WORDS * sizeof word[0]);
     requests += kind != STORE_STATS;
-    int result = (int)ps_kernel(KD_PORT_CALL, s->port, (long)&m, 0);
+    int result = (int)ps_kernel(KD_PORT_CALL, by >= 0 ? by : s->port, (long)&m, 0);
     if (result == -EOWNERDEAD || result == -EBADF) {
         atomic_store(&s->lost, 1);
         atomic_store(&death_noted, 1);
@@ -64,7 +65,7 @@ static int request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUES
     if (answer_bytes)
         *answer_bytes = m.buffer_bytes;
     if (handle)
-        *handle = m.handle;
+        handle->handle = m.handle;
     else if (m.handle >= 0)
         ps_kernel(KD_HANDLE_CLOSE, m.handle, 0, 0);
     return m.status;
@@ -73,7 +74,7 @@ static int request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUES
 int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
                   const void *data, size_t bytes, void *answer, size_t *answer_bytes)
 {
-    return request(s, kind, word, data, bytes, answer, answer_bytes, NULL);
+    return store_request_by(s, -1, NULL, kind, word, data, bytes, answer, answer_bytes);
 }
 
 int store_name_copy(char out[STORE_NAME_BYTES], const char *name)
@@ -134,10 +135,20 @@ static long store_port(const struct ps_store *s)
     }
 }
 
+/* A root stays: it is the process's own. */
+static void store_drop(struct ps_store *s)
+{
+    if (s->port >= 0 && !s->confined)
+        ps_kernel(KD_HANDLE_CLOSE, s->port, 0, 0);
+    s->port = -1;
+}
+
 /* Gets a port to the manager; -ENOTCONN if none is published under the name. */
 static int store_find(struct ps_store *s)
 {
-    long port = store_port(s);
+    long port = roots_port(s);
+    if (port == -ENOENT)
+        port = store_port(s);
     if (port < 0)
         return port == -ENOENT ? -ENOTCONN : (int)port;
     s->port = (int)port;
@@ -146,8 +157,7 @@ static int store_find(struct ps_store *s)
         atomic_store(&s->lost, 0);
         s->life++;
     } else {
-        ps_kernel(KD_HANDLE_CLOSE, s->port, 0, 0);
-        s->port = -1;
+        store_drop(s);
     }
     return result;
 }
@@ -329,29 +339,31 @@ static int opened_is_sound(const struct wire_opened *o, size_t bytes)
 }
 
 /* *kept: the port of the program that serves it, or -1: the store manager does. */
-static int request_open(struct ps_store *s, const struct wire_open *how,
+static int request_open(struct ps_store *s, const struct open_request *r,
                         struct wire_opened *opened, int *kept)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {0};
-    size_t bytes = sizeof *opened;
-    *kept = -1;
-    int result = request(s, STORE_OPEN, word, how, sizeof *how, opened, &bytes, kept);
+    size_t bytes = sizeof *opened, behind = r->open.name[0] || r->named ? 0 : strlen(r->path) + 1;
+    struct store_handle handle = {.handle = -1};
+    int result = store_request_by(s, r->by, &handle, STORE_OPEN, word, &r->open,
+                                  sizeof r->open + behind, opened, &bytes);
+    *kept = result == 0 ? handle.handle : -1;
     return result == 0 && !opened_is_sound(opened, bytes) ? -EPROTO : result;
 }
 
 /* The same, table_lock held. It is dropped while the container's own manager starts; if the store
  * manager died meanwhile and is back, it knows nothing of this open: -EOWNERDEAD. */
-static int request_open_unlocked(struct ps_store *s, const struct wire_open *how,
+static int request_open_unlocked(struct ps_store *s, struct open_request *r,
                                  struct wire_opened *opened, int *kept)
 {
-    struct wire_open now = *how;
     unsigned life = s->life;
-    now.now = 1;
-    int result = request_open(s, &now, opened, kept);
+    r->open.now = 1;
+    int result = request_open(s, r, opened, kept);
+    r->open.now = 0;
     if (result != -EINPROGRESS)
         return result;
     pthread_mutex_unlock(&table_lock);
-    result = request_open(s, how, opened, kept);
+    result = request_open(s, r, opened, kept);
     pthread_mutex_lock(&table_lock);
     if (result == 0 && s->life != life) {
         if (*kept >= 0)
@@ -391,9 +403,10 @@ static void segments_ask(ps_container *c, uint64_t count)
     }
 }
 
-static void container_fill(ps_container *c, struct ps_store *s, const struct wire_open *request,
+static void container_fill(ps_container *c, struct ps_store *s, const struct open_request *r,
                            const struct wire_opened *opened)
 {
+    const struct wire_open *request = &r->open;
     if (c->opens == 0) {
         c->kept = opened->kept != 0;
         c->kept_port = -1;
@@ -403,7 +416,9 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct wir
         c->root_bytes = c->root_type[0] = 0;
         c->names_count = 0;
         c->directory = 0;
-        memcpy(c->name, request->name, sizeof c->name);
+        strcpy(c->name, r->path);
+        c->by = r->by;
+        c->named = r->named;
         c->base = opened->base;
         c->segment[0].base = opened->base;
         c->segment[0].end = opened->base + opened->pages * KD_PAGE_BYTES;
@@ -423,11 +438,15 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct wir
 }
 
 /* table_lock: held, perhaps dropped meanwhile; outside a view. */
-static int open_locked(const struct wire_open *request, ps_container **out)
+static int open_locked(struct open_request *request, ps_container **out)
 {
     struct wire_opened opened;
     int port = -1, result = opens_store ? 0 : connect_locked(NULL);
     struct ps_store *s = opens_store;
+    if (result == 0 && s->confined && request->by < 0)
+        result = roots_by(s, request);
+    if (result == 0 && request->named)
+        request->open.name[0] = 0;
     if (result == 0)
         result = request_open_unlocked(s, request, &opened, &port);
     ps_container *c = result == 0 ? container_entry(s, opened.container) : NULL;
@@ -446,14 +465,19 @@ static int open_locked(const struct wire_open *request, ps_container **out)
     return 0;
 }
 
-static int open_request_make(struct wire_open *r, const char *name, int flags,
+static int open_request_make(struct open_request *request, int by, const char *path, int flags,
                              const struct ps_layout *root)
 {
-    memset(r, 0, sizeof *r);
+    struct wire_open *r = &request->open;
+    memset(request, 0, sizeof *request);
+    request->by = by;
+    request->named = by >= 0 && !path;
     if (flags & ~(PS_CREATE | PS_EXCLUSIVE | PS_WRITE) ||
         (flags & (PS_CREATE | PS_EXCLUSIVE)) == PS_EXCLUSIVE)
         return -EINVAL;
-    int result = store_name_copy(r->name, name);
+    int result = request->named ? 0 : path_copy(request->path, path);
+    if (result == 0 && strlen(request->path) < sizeof r->name)
+        strcpy(r->name, request->path);
     if (result == 0 && root)
         result = root->bytes ? store_name_copy(r->type, root->type) : -EINVAL;
     if (result == 0 && root && !type_number(root->type))
@@ -464,11 +488,11 @@ static int open_request_make(struct wire_open *r, const char *name, int flags,
     return result;
 }
 
-ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
+ps_container *container_open_by(int by, const char *path, int flags, const struct ps_layout *root)
 {
-    struct wire_open request;
+    struct open_request request;
     ps_container *c = NULL;
-    int result = open_request_make(&request, name, flags, root);
+    int result = open_request_make(&request, by, path, flags, root);
     if (result == 0 && tx_active() && flags & PS_CREATE)
         result = -EBUSY;
     if (result == 0 && !tx_active())
@@ -483,6 +507,11 @@ ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
     if (error_told(ERROR_OPEN, result) != 0)
         errno = -result;
     return c;
+}
+
+ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
+{
+    return container_open_by(-1, name, flags, root);
 }
 
 int ps_close(ps_container *c)
@@ -515,7 +544,7 @@ void stores_note_death(void)
 }
 
 /* table_lock: held. */
-static int reopen_once(ps_container *c, const struct wire_open *request)
+static int reopen_once(ps_container *c, struct open_request *request)
 {
     struct wire_opened opened;
     int port, result = request_open_unlocked(c->store, request, &opened, &port);
@@ -533,9 +562,13 @@ static int reopen_once(ps_container *c, const struct wire_open *request)
  * every pointer stays right. */
 static int reopen(ps_container *c, int times)
 {
-    struct wire_open request = {.flags = (uint32_t)c->flags};
+    struct open_request request = {.open.flags = (uint32_t)c->flags};
     int result = 0;
-    memcpy(request.name, c->name, sizeof request.name);
+    request.by = c->by;
+    request.named = c->named;
+    strcpy(request.path, c->name);
+    if (!c->named && strlen(c->name) < sizeof request.open.name)
+        strcpy(request.open.name, c->name);
     c->busy++;
     for (int i = 0; i < times && result == 0; i++)
         result = reopen_once(c, &request);
@@ -562,9 +595,7 @@ static int store_refresh(struct ps_store *s)
         kept_refresh(s);
         return 0;
     }
-    if (s->port >= 0)
-        ps_kernel(KD_HANDLE_CLOSE, s->port, 0, 0);
-    s->port = -1;
+    store_drop(s);
     int result = store_find(s);
     for (ps_container *c = containers; result == 0 && c < containers + PS_OPEN_MAX; c++)
         if (c->opens > 0 && c->store == s)
@@ -622,29 +653,39 @@ static int request_names(uint32_t kind, const char *data, size_t bytes)
         kept_port(c, -1);
         c->opens = 0;
     } else if (c && c->opens > 0) {
-        memcpy(c->name, data + bytes - STORE_NAME_BYTES, sizeof c->name);
+        strcpy(c->name, data + bytes / 2);
     }
     pthread_mutex_unlock(&table_lock);
     return result;
 }
 
+/* Short paths travel as names always did. */
+static int paths_copy(char data[2 * WIRE_PATH_BYTES], const char *path, const char *other)
+{
+    size_t each = STORE_NAME_BYTES;
+    int result = tx_active() ? -EBUSY : path_copy(data, path);
+    if (result == 0 && (strlen(path) >= each || (other && strlen(other) >= each)))
+        each = WIRE_PATH_BYTES;
+    if (result == 0 && other)
+        result = path_copy(data + each, other);
+    return result == 0 ? (int)each : result;
+}
+
 int ps_delete(const char *name)
 {
-    char data[STORE_NAME_BYTES];
-    int result = tx_active() ? -EBUSY : store_name_copy(data, name);
-    if (result == 0)
-        result = request_names(STORE_DELETE, data, sizeof data);
+    char data[2 * WIRE_PATH_BYTES];
+    int result = paths_copy(data, name, NULL);
+    if (result > 0)
+        result = request_names(STORE_DELETE, data, (size_t)result);
     return error_told(ERROR_NAMES, result);
 }
 
 int ps_rename(const char *from, const char *to)
 {
-    char data[2 * STORE_NAME_BYTES];
-    int result = tx_active() ? -EBUSY : store_name_copy(data, from);
-    if (result == 0)
-        result = store_name_copy(data + STORE_NAME_BYTES, to);
-    if (result == 0)
-        result = request_names(STORE_RENAME, data, sizeof data);
+    char data[2 * WIRE_PATH_BYTES];
+    int result = to ? paths_copy(data, from, to) : -EINVAL;
+    if (result > 0)
+        result = request_names(STORE_RENAME, data, 2 * (size_t)result);
     return error_told(ERROR_NAMES, result);
 }
 
@@ -713,45 +754,4 @@ int ps_encoder(ps_container *c, int encoder)
         c->encoder = encoder;
     pthread_mutex_unlock(&table_lock);
     return error_told(ERROR_OTHER, result);
-}
-
-/* ---- leases ---- */
-
-/* Is [address, + pages) inside the container? The manager is asked, not trusted. */
-static int lease_is_sound(ps_container *c, uint64_t address, uint64_t pages)
-{
-    return address % KD_PAGE_BYTES == 0 && pages > 0 && pages <= KD_ZONE_BYTES / KD_PAGE_BYTES &&
-           container_has(c, address, pages * KD_PAGE_BYTES);
-}
-
-int container_lease(ps_container *c, uint64_t pages, uint64_t near, uint64_t *address,
-                    uint64_t *got)
-{
-    uint64_t word[STORE_REQUEST_WORDS] = {c->id, pages, near};
-    if (pages > (c->segment[0].end - c->segment[0].base) / KD_PAGE_BYTES)
-        return -ENOSPC;                       /* the manager leases no more than that at once */
-    int result = store_request(c->store, STORE_LEASE, word, NULL, 0, NULL, NULL);
-    if (result != 0)
-        return result;
-    if (!lease_is_sound(c, word[0], word[1]))
-        return -EPROTO;
-    *address = word[0];
-    *got = word[1];
-    return 0;
-}
-
-int container_space(ps_container *c, uint64_t bytes, uint64_t near, uint64_t *address)
-{
-    uint64_t word[STORE_REQUEST_WORDS] = {c->id, bytes, near};
-    int result = store_request(c->store, STORE_SPACE, word, NULL, 0, NULL, NULL);
-    if (result != 0)
-        return result;
-    *address = word[0];
-    return lease_is_sound(c, word[0], 1) ? 0 : -EPROTO;
-}
-
-void container_unlease(ps_container *c, uint64_t address, uint64_t pages)
-{
-    uint64_t word[STORE_REQUEST_WORDS] = {address, pages};
-    store_request(c->store, STORE_UNLEASE, word, NULL, 0, NULL, NULL);
 }

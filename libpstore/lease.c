@@ -7,6 +7,7 @@
  */
 #include "pstore_private.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* TX2: what was stored to the heap so far is in memory before the next instruction can fault. */
@@ -142,4 +143,45 @@ uint64_t heap_page_after(const struct heap *h, const ps_container *c, uint64_t a
             best = page;
     }
     return best;
+}
+
+/* ---- from the manager ---- */
+
+/* Is [address, + pages) inside the container? The manager is asked, not trusted. */
+static int lease_is_sound(ps_container *c, uint64_t address, uint64_t pages)
+{
+    return address % KD_PAGE_BYTES == 0 && pages > 0 && pages <= KD_ZONE_BYTES / KD_PAGE_BYTES &&
+           container_has(c, address, pages * KD_PAGE_BYTES);
+}
+
+int container_lease(ps_container *c, uint64_t pages, uint64_t near, uint64_t *address,
+                    uint64_t *got)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {c->id, pages, near};
+    if (pages > (c->segment[0].end - c->segment[0].base) / KD_PAGE_BYTES)
+        return -ENOSPC;                       /* the manager leases no more than that at once */
+    int result = store_request(c->store, STORE_LEASE, word, NULL, 0, NULL, NULL);
+    if (result != 0)
+        return result;
+    if (!lease_is_sound(c, word[0], word[1]))
+        return -EPROTO;
+    *address = word[0];
+    *got = word[1];
+    return 0;
+}
+
+int container_space(ps_container *c, uint64_t bytes, uint64_t near, uint64_t *address)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {c->id, bytes, near};
+    int result = store_request(c->store, STORE_SPACE, word, NULL, 0, NULL, NULL);
+    if (result != 0)
+        return result;
+    *address = word[0];
+    return lease_is_sound(c, word[0], 1) ? 0 : -EPROTO;
+}
+
+void container_unlease(ps_container *c, uint64_t address, uint64_t pages)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {address, pages};
+    store_request(c->store, STORE_UNLEASE, word, NULL, 0, NULL, NULL);
 }

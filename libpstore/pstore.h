@@ -123,6 +123,63 @@ struct ps_info {
 int ps_list(struct ps_info *out, int count);  /* how many there are; fills at most count */
 int ps_checkpoint(void);                                /* all that is committed is at home when it
                                                          * returns; never needed for durability */
+/* ---- directories, handles, rights: who may touch what (user/store/directories.md) ----
+ * A name of ps_open, ps_delete, ps_rename and the calls below may be a path: "a/b/c" is the entry c
+ * of directory b in directory a. It begins at the process's root of the store, "" is the root
+ * itself, and nothing names what is above it. Parts have 1 to 63 bytes, a path 255 and 16 parts. An
+ * entry leads to a container or a directory with rights; a path gives those that all its entries
+ * and the root have. Not inside transactions (-EBUSY). */
+enum {                          /* of a container;          of a directory */
+    PS_MAY_READ = 1,            /* open it to read;         walk through it, list it */
+    PS_MAY_WRITE = 2,           /* open it to write;        make, link and unlink entries */
+    PS_MAY_DELETE = 4,          /* delete it;               delete what its entries name */
+    PS_MAY_RENAME = 8,          /* -;                       give an entry another name */
+    PS_MAY_MANAGE = 16,         /* take back what was granted out of this;       the same */
+    PS_MAY_GRANT = 32,          /* link it, pass a handle on to others;          the same */
+    PS_MAY_ALL = 63
+};
+/* A new, empty directory. ps_delete removes one that is empty (else -ENOTEMPTY). -EEXIST; -ENOENT:
+ * a part of the path is not there; -ENOTDIR: one is a container; -EACCES: no right to WRITE. */
+int ps_directory_create(const char *path);
+struct ps_entry {
+    char name[64];
+    int directory;                              /* 1; 0: a container */
+    unsigned rights;                            /* PS_MAY_..., on this path */
+    uint64_t grant, made_of;                    /* serial of its grant, and of the one above; 0 */
+};
+/* The entries of a directory, "" the root: how many there are; fills at most count. */
+int ps_directory_list(const char *path, struct ps_entry *out, int count);
+/* What the path names, in *out (NULL: not wanted): its rights > 0, or -errno. */
+int ps_rights(const char *path, struct ps_entry *out);
+
+/* A handle of the container or directory: a number >= 0 of this process, with those of `rights`
+ * that the path gives (-EACCES: one is missing). It can be passed to a program that is started
+ * (kd_process_create.handles; ps_roots_text) or sent in a message, with fewer rights or the same;
+ * by others than its first holder only with PS_MAY_GRANT. It ends with the grant, or ps_drop. */
+int ps_handle(const char *path, unsigned rights);
+int ps_drop(int handle);
+/* As ps_open, with a handle's rights: path begins at the handle's directory; NULL: the handle is of
+ * the container itself. -EIDRM: its grant was taken back. */
+ps_container *ps_open_by(int handle, const char *path, int flags, const struct ps_layout *root);
+
+/* A second entry for what `handle` names (ps_handle with PS_MAY_GRANT), under a path that is not
+ * there yet, with these rights or fewer: durable, until ps_unlink, ps_take_back, or the end of the
+ * grant that the handle is of. */
+int ps_link(int handle, const char *path, unsigned rights);
+/* Removes an entry that ps_link made, its grant, and all that was granted out of that: links,
+ * handles wherever they are, and openings, which end before the call returns (loads and stores
+ * there then end the program). -EPERM: the entry is the container's first one (ps_delete,
+ * ps_rename). */
+int ps_unlink(const char *path);
+/* The entry stays, all that was granted out of it goes: links made of it, handles that ps_handle
+ * made of it, and openings by these. Needs PS_MAY_MANAGE. How many grants went, or -errno. */
+int ps_take_back(const char *path);
+/* A program finds its roots in its environment: PS_ROOTS="STORE:N ...", handle number N is its root
+ * directory of the store of that name; "STORE:N=NAME": of a container, which it opens by NAME. Of a
+ * store that is not named there it looks for the store manager by name, as long as it is not
+ * confined (KD_PROCESS_CONFINED). */
+#define PS_ROOTS "PS_ROOTS"
+
 /* How commits write changed pages to the log: what differs, whole pages, what ps_touch declared, or
  * difference and whole page by what earlier commits of the page changed. Kept with the container.
  * With PS_ENCODE_RANGES a transaction keeps what it stored to bytes that ps_touch declared, rounded

@@ -43,6 +43,7 @@ struct ps_store {
     char name[STORE_NAME_BYTES];
     int port;                             /* -1: not in use */
     _Atomic int lost;                     /* its manager died: connect again before the next use */
+    int confined;                         /* it is reached by handles that were passed (handle.c) */
     unsigned life;                        /* table_lock: the managers that it was connected to */
     uint64_t log_bytes, flushes;          /* at ps_connect, for ps_stats */
 };
@@ -65,7 +66,9 @@ struct ps_container {
     uint32_t root_bytes;                  /* 0: opened without a layout */
     char root_type[STORE_NAME_BYTES];
     _Atomic int encoder;                  /* PS_ENCODE_..., when it was opened or set here */
-    char name[STORE_NAME_BYTES];
+    int by;                               /* the handle that it was opened by; -1: the store's */
+    int named;                            /* that is of the container itself */
+    char name[WIRE_PATH_BYTES];           /* its path from there */
     _Atomic uint64_t directory;           /* of congeries (directory.c); 0: not known yet */
     _Atomic unsigned names_count;
     struct ps_name names[PS_NAMES_MAX];   /* committed names; those before names_count stay */
@@ -77,12 +80,34 @@ struct ps_container {
 #define STORE_REQUEST_WORDS 3
 int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
                   const void *data, size_t bytes, void *answer, size_t *answer_bytes);
+/* The same, by a handle (-1: the store's), with one to send along (-1: none), in whose place comes
+ * what came with the answer, or -1. handle NULL: neither. */
+struct store_handle { int handle; uint32_t rights; };
+int store_request_by(struct ps_store *s, int by, struct store_handle *handle, uint32_t kind,
+                     uint64_t word[STORE_REQUEST_WORDS], const void *data, size_t bytes,
+                     void *answer, size_t *answer_bytes);
 uint64_t requests_counted(void);           /* so many were made, STORE_STATS not counted */
 struct ps_store *store_of_opens(void);    /* where ps_open looks; NULL: none yet */
 int stores_ready(void);                   /* 0: there is one, and those that died are back */
 /* A request about the whole store, outside transactions; *answer: the first word of its answer. */
 int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answer);
 int store_name_copy(char out[STORE_NAME_BYTES], const char *name);  /* -EINVAL, -ENAMETOOLONG */
+int path_copy(char out[WIRE_PATH_BYTES], const char *path);         /* the same */
+/* As ps_open_by; by -1: ps_open. */
+ps_container *container_open_by(int by, const char *path, int flags, const struct ps_layout *root);
+
+/* ---- roots that were passed to the process: handle.c ---- */
+struct open_request {
+    struct wire_open open;
+    char path[WIRE_PATH_BYTES];           /* sent behind it if its name is empty */
+    int by;
+    int named;                            /* the handle is of the container: no path is sent */
+};
+enum { ROOT_CONTAINERS = 1, ROOT_DIRECTORY }; /* ps_store.confined */
+/* A handle for the store's requests; -ENOENT: nothing was passed for it. */
+long roots_port(struct ps_store *s);
+/* A path of a confined process begins at a handle of its own, perhaps: 0 or -ENOENT. */
+int roots_by(const struct ps_store *s, struct open_request *request);
 void stores_note_death(void);
 /* Connects again to stores whose manager died, and opens their containers anew. */
 int stores_refresh(void);

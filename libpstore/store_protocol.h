@@ -29,14 +29,17 @@
 enum store_request {
     STORE_HELLO = 1, /* word0 version; word1 container, word2 key: of a representative, or 0 ->
                       * word0 version, word1 log bytes */
-    STORE_OPEN,      /* data: struct wire_open -> data: struct wire_opened. The manager attaches the
-                      * container's memory object(s) to the calling process. */
+    STORE_OPEN,      /* data: struct wire_open, and behind it, if its name is empty, a path with a
+                      * NUL; all empty: what the caller's handle is of -> data: struct wire_opened.
+                      * The manager attaches the container's memory object(s) to the calling
+                      * process. */
     STORE_CLOSE,     /* word0 container */
-    STORE_DELETE,    /* data: name[64] -> word0 container, which this process has not open now */
-    STORE_RENAME,    /* data: from[64] to[64] -> word0 container */
+    STORE_DELETE,    /* data: path[64] or [256] -> word0 container, which this process has not open
+                      * now */
+    STORE_RENAME,    /* data: two of these, from and to, of one size -> word0 container */
     STORE_LIST,  /* word0 container, word1 entries that there is room for (0: 64, the most) -> word0
-                  * how many containers there are; data: struct wire_entry[] of those with
-                  * higher numbers than `container`, in their order */
+                  * how many containers the caller's root has; data: struct wire_entry[] of those
+                  * with higher numbers than `container`, in their order */
     STORE_LEASE, /* word0 container, word1 pages wanted (contiguous), word2 near address or 0,
                   * -> word0 address, word1 pages. The process may use them for new objects; a
                   * lease is volatile, belongs to the process and ends with it. */
@@ -105,6 +108,16 @@ enum store_request {
                    * manager of its own, a store that is only read; -EIO: a page cannot be read */
     STORE_SEGMENT, /* word0 container, word1 number, from 0 -> word0 address, word1 pages of this
                     * segment. -EACCES: the process has not opened it; -ENOENT */
+    /* ---- directories and grants (directories.md); data: path[256], from the caller's root ---- */
+    STORE_MAKE,    /* a directory. -EEXIST, -ENOENT, -ENOTDIR, -EACCES */
+    STORE_ENTRIES, /* word0 0 or where to go on -> word0 where to go on, 0: the end; data: struct
+                    * wire_named[], in no order */
+    STORE_LOOK,    /* -> data: struct wire_named; its name is the path's last part */
+    STORE_HANDLE,  /* word0 rights in bits 16 to 31, KD_RIGHT_GRANT -> with a handle of it */
+    STORE_LINK,    /* word0 rights; with a handle of this store that has them and KD_RIGHT_GRANT: a
+                    * new entry for what that is of. -EXDEV: of no grant; -EMLINK */
+    STORE_UNLINK,  /* the entry and its grant, with all that came of it -> word0 grants. -EPERM */
+    STORE_TAKE_BACK, /* what came of its grant -> word0 grants */
 };
 
 /* STORE_SERVE's word2. */
@@ -164,6 +177,18 @@ struct wire_entry {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
     uint32_t version, bytes;
     uint64_t container, base, pages_used, pages_max, encoder, kept;
+};
+#define WIRE_PATH_BYTES 256u
+/* Rights of a handle, as the kernel attests them; libpstore's PS_MAY_... << 16. */
+enum {
+    WIRE_MAY_READ = 1 << 16, WIRE_MAY_WRITE = 2 << 16, WIRE_MAY_DELETE = 4 << 16,
+    WIRE_MAY_RENAME = 8 << 16, WIRE_MAY_MANAGE = 16 << 16, WIRE_MAY_GRANT = 1024,
+    WIRE_MAY_ALL = 31 << 16 | 1024
+};
+struct wire_named {
+    char name[STORE_NAME_BYTES];
+    uint64_t container, grant, made_of; /* made_of 0: the first grant */
+    uint32_t rights, directory;
 };
 #define WIRE_MANAGER_BYTES 480u
 enum { WIRE_START = 1, WIRE_KILL };

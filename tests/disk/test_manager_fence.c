@@ -63,7 +63,8 @@ static int ask(uint32_t kind, uint64_t word0, uint64_t word1, void *data, uint64
     const struct kd_message m = {.kind = kind, .process = CLIENT, .word = {word0, word1},
                                  .buffer = data, .data_bytes = bytes};
     struct kd_message reply = {.handle = -1};
-    return request(&m, &reply, &out);
+    struct sources by;
+    return request(&m, &reply, &out, &by);
 }
 
 /* As a page that could not be brought home does it, while a group is in the air. */

@@ -4,7 +4,7 @@
  * The bytes are the kernel's copy, so they do not change while they are read; they may say
  * anything. Two passes: the first checks sizes and counts, the second contents.
  */
-#include "server.h"
+#include "path.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int parse_name(struct batch *b, const struct wire_op *op, const struct co
     struct store_op *to = &b->ops[b->op_count];
     uint64_t page;
     *to = (struct store_op){.object = op->container, .name = op_name(op)};
-    if (!to->name || kept_name(to->name)) return -EINVAL;
+    if (!to->name || directory_name_reserved(to->name)) return -EINVAL;
     if (op->kind == WIRE_NAME_UNSET) {
         to->type = STORE_OP_NAME_UNSET;
     } else {

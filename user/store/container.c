@@ -15,6 +15,7 @@
  *       finds nothing in it that it alone has: so no group that is applied later is about it.
  */
 #include "group.h"
+#include "path.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -224,9 +225,13 @@ static int attach_all(const struct container *c, uint64_t process, uint32_t righ
     return r < 0 ? r : 0;
 }
 
-int container_opened(struct container *c, uint64_t process, uint32_t rights)
+int container_opened(struct container *c, uint64_t process, uint32_t rights,
+                     const struct sources *by)
 {
     struct opening *o = opening_of(c, process);
+    struct sources all = o ? o->by : (struct sources){0};
+    int r = sources_hold(by) ? sources_add(&all, by) : -EIDRM;
+    if (r < 0) return r;
     if (!o && c->opening_count == c->opening_room) {
         unsigned room = c->opening_room ? 2 * c->opening_room : 4;
         void *more = realloc(c->openings, room * sizeof(*o));
@@ -235,7 +240,7 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights)
         c->opening_room = room;
     }
     if (!o || c->kept || (rights & ~o->rights)) { /* kept: its object may be another one now */
-        int r = attach_all(c, process, rights | (o ? o->rights : 0));
+        r = attach_all(c, process, rights | (o ? o->rights : 0));
         if (r < 0) return r;
     }
     if (!o) {
@@ -244,6 +249,7 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights)
     }
     o->count++;
     o->rights |= rights;
+    o->by = all;
     c->idle = 0;
     c->leaving = false;
     return 0;
@@ -268,6 +274,14 @@ static void opening_end(struct container *c, struct opening *o, bool detach)
     if (server.idle_due) pthread_cond_signal(&server.work);
 }
 
+void openings_end(uint64_t serial)
+{
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (struct container *c = server.containers[h]; c; c = c->next)
+            for (unsigned i = c->opening_count; i-- > 0;)
+                if (sources_have(&c->openings[i].by, serial)) opening_end(c, &c->openings[i], true);
+}
+
 static bool others_have_open(const struct container *c, uint64_t process)
 {
     return c->opening_count > 1 || (c->opening_count == 1 && c->openings[0].process != process);
@@ -277,6 +291,12 @@ static bool others_have_open(const struct container *c, uint64_t process)
 static bool in_use_beside(const struct container *c, uint64_t process)
 {
     return others_have_open(c, process) || (c->opening_count == 1 && c->openings[0].count > 1);
+}
+
+bool container_used_beside(uint64_t id, uint64_t process)
+{
+    const struct container *c = container_by_id(id);
+    return c && others_have_open(c, process);
 }
 
 int container_alone(uint64_t id, uint64_t process)
@@ -352,21 +372,6 @@ void idle_give_up(void)
 
 /* ---- requests ---- */
 
-static int name_check(const char *name)
-{
-    if (!memchr(name, 0, STORE_NAME_BYTES)) return -ENAMETOOLONG;
-    return (unsigned char)name[0] > ' ' ? 0 : -EINVAL;
-}
-
-/* Of a name that is given: lists of containers are text, a line for each; a slash will part the
- * names of a path, a colon end a store's. Names that are there already stay as they are. */
-static int new_name_check(const char *name)
-{
-    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
-        if (*c < ' ' || *c == 127 || *c == '/' || *c == ':') return -EINVAL;
-    return 0;
-}
-
 static int layout_check(const struct store_container *d, const struct wire_open *how)
 {
     if (!how->type[0] || !d->layout.type[0]) return 0;
@@ -384,50 +389,14 @@ static void layout_from(struct store_layout *layout, const struct wire_open *how
     layout->bytes = how->bytes;
 }
 
-static int container_create(const struct wire_open *how)
-{
-    struct store_layout layout;
-    int r = new_name_check(how->name);
-    if (r < 0) return r;
-    layout_from(&layout, how);
-    struct store_op ops[2] = {
-        {.type = STORE_OP_CREATE, .name = how->name},
-        {.type = STORE_OP_LAYOUT, .layout = &layout},
-    };
-    return commit_own(ops, how->type[0] ? 2 : 1);
-}
-
-/* A container is deleted: by its user, or by whoever made it and could not open it. From the moment
- * `changing` is set nobody can open it, so its last user is the caller, whose openings end with the
- * delete. If the commit fails the container is as it was. Lock held, dropped for the commit. */
-static int delete_object(uint64_t process, uint64_t id)
+void container_deleted(uint64_t id)
 {
     struct container *c = container_by_id(id);
-    if (c && others_have_open(c, process)) return -EBUSY;
-    server.changing = id;
-    server_unlock();
-    struct store_op op = {.type = STORE_OP_DELETE, .object = id};
-    int r = commit_own(&op, 1);
-    server_lock();
-    c = container_by_id(id);
-    bool index = r == 0 && c && c->index; /* what the index thread has begun would end with it */
+    bool index = c && c->index; /* what the index thread has begun would end with it */
     if (index) gate_enter(false);
-    if (r == 0 && c) {
-        if (c->opening_count) opening_end(c, c->openings, true);
-        container_forget(c);
-    }
+    if (c && c->opening_count) opening_end(c, c->openings, true);
+    if (c) container_forget(c);
     if (index) gate_leave();
-    server.changing = 0;
-    pthread_cond_broadcast(&server.changed);
-    return r;
-}
-
-static int find_locked(const char *name, struct store_container *d)
-{
-    server_lock();
-    int r = store_container_find(server.store, name, d);
-    server_unlock();
-    return r;
 }
 
 /* -EDQUOT: with so many segments more one process would have more open than others could do
@@ -449,13 +418,16 @@ int container_may_grow(uint64_t process)
 }
 
 /* The part of an open under the lock; the container may have been deleted meanwhile: -ENOENT. */
-static int open_found(uint64_t process, const struct wire_open *how, struct wire_opened *out)
+static int open_found(uint64_t process, const char *path, const struct wire_open *how,
+                      struct wire_opened *out, struct sources *by)
 {
     uint32_t rights = KD_RIGHT_READ | (how->flags & PS_WRITE ? KD_RIGHT_WRITE : 0);
+    struct directory_found found;
     struct store_container d;
     struct store_name root;
     struct container *c = NULL;
-    int r = store_container_find(server.store, how->name, &d);
+    int r = path_container(path, rights * DIRECTORY_READ, &found, by);
+    if (r == 0) r = store_container_get(server.store, found.container, &d);
     if (r == 0 && (d.object == server.changing || group_changes_layout(d.object))) r = -EBUSY;
     if (r == 0) r = layout_check(&d, how);
     bool open =
@@ -464,7 +436,7 @@ static int open_found(uint64_t process, const struct wire_open *how, struct wire
     if (r == 0) r = container_load(&d, &c);
     if (r == 0) out->container = d.object;
     if (r == 0 && c->kept) return OPEN_KEPT;
-    if (r == 0) r = container_opened(c, process, rights);
+    if (r == 0) r = container_opened(c, process, rights, by);
     if (r < 0) return r;
     *out = (struct wire_opened){
         .container = d.object, .base = d.base, .pages = d.segments[0].pages,
@@ -474,66 +446,55 @@ static int open_found(uint64_t process, const struct wire_open *how, struct wire
     return 0;
 }
 
-/* The same, and tried again when the cleaner has given up what nobody has open. Lock held, dropped
- * while that is waited for. */
-static int open_with_room(uint64_t process, const struct wire_open *how, struct wire_opened *out)
+_Static_assert(KD_RIGHT_READ * DIRECTORY_READ == DIRECTORY_READ &&
+                   KD_RIGHT_WRITE * DIRECTORY_READ == DIRECTORY_WRITE,
+               "rights of a grant are those of an object, higher up");
+
+/* The same, and tried again when the cleaner has given up what nobody has open. With PS_CREATE and
+ * PS_EXCLUSIVE it must not be there, but for the one that `out` says was made. */
+static int open_with_room(uint64_t process, const char *path, const struct wire_open *how,
+                          struct wire_opened *out, struct sources *by)
 {
-    int r = open_found(process, how, out);
+    bool must_be_new = how->flags & PS_CREATE && how->flags & PS_EXCLUSIVE && !out->created;
+    struct directory_found found;
+    server_lock();
+    int r = must_be_new ? path_walk(path, &found, by) : -ENOENT;
+    r = r == 0 ? -EEXIST : must_be_new ? r : open_found(process, path, how, out, by);
     for (int try = 0; r == -EMFILE && try < IDLE_TRIES; try++) {
         room_wait();
-        r = open_found(process, how, out);
+        r = open_found(process, path, how, out, by);
     }
+    server_unlock();
     return r;
 }
 
-/* It was made for this open, which fails: it goes, unless somebody else has opened it. Lock
- * held. */
-static void unmake(uint64_t process, const char *name)
+/* What is not there is made, and opened. If that fails it goes, unless somebody else has opened
+ * it. */
+int container_open_by(uint64_t process, const char *path, const struct wire_open *how,
+                      struct wire_opened *out, struct sources *by)
 {
-    struct store_container d;
-    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
-    if (store_container_find(server.store, name, &d) == 0) (void)delete_object(process, d.object);
+    struct store_layout layout;
+    int r = memchr(how->type, 0, STORE_NAME_BYTES) ? 0 : -ENAMETOOLONG;
+    if (r == 0 && server.read_only && (how->flags & PS_WRITE)) r = -EROFS;
+    if (r < 0) return r;
+    layout_from(&layout, how);
+    for (out->created = 0;;) {
+        uint64_t id;
+        r = open_with_room(process, path, how, out, by);
+        if (r < 0 && r != -ENOENT && out->created) (void)names_delete(process, path, &id);
+        if (r != -ENOENT || !(how->flags & PS_CREATE)) return r;
+        out->created = 0;
+        r = names_create(path, &layout);
+        if (r < 0 && (r != -EEXIST || how->flags & PS_EXCLUSIVE)) return r;
+        out->created = r == 0;
+    }
 }
 
 int container_open(uint64_t process, const struct wire_open *how, struct wire_opened *out)
 {
-    int r = name_check(how->name);
-    if (r == 0 && !memchr(how->type, 0, STORE_NAME_BYTES)) r = -ENAMETOOLONG;
-    if (r == 0 && server.read_only && (how->flags & PS_WRITE)) r = -EROFS;
-    if (r < 0) return r;
-    out->created = 0;
-    for (;;) {
-        struct store_container d;
-        r = find_locked(how->name, &d);
-        if (r == -ENOENT && (how->flags & PS_CREATE)) {
-            r = container_create(how);
-            if (r == 0) out->created = 1;
-            if (r < 0 && r != -EEXIST) return r;
-            if (r == -EEXIST && (how->flags & PS_EXCLUSIVE)) return r;
-        } else if (r < 0) {
-            return r;
-        } else if ((how->flags & PS_CREATE) && (how->flags & PS_EXCLUSIVE)) {
-            return -EEXIST;
-        }
-        server_lock();
-        r = open_with_room(process, how, out);
-        if (r < 0 && r != -ENOENT && out->created) unmake(process, how->name);
-        server_unlock();
-        if (r != -ENOENT || !(how->flags & PS_CREATE)) return r;
-    }
-}
-
-int container_delete(uint64_t process, const char *name, uint64_t *id)
-{
-    struct store_container d;
-    int r = name_check(name);
-    if (r < 0) return r;
-    server_lock();
-    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
-    r = store_container_find(server.store, name, &d);
-    if (r == 0) r = delete_object(process, *id = d.object);
-    server_unlock();
-    return r;
+    struct sources by;
+    const char *path = names_path(how->name, sizeof(how->name));
+    return path ? container_open_by(process, path, how, out, &by) : -ENAMETOOLONG;
 }
 
 /* ---- how its pages are logged ---- */
@@ -612,80 +573,68 @@ static int manager_prepare(const struct store_container *d)
     return r;
 }
 
-/* Lock held. 0 with the container, or *id 0: it is to be made. */
-static int manager_of_whom(const char *name, bool make, uint64_t *id)
+/* One that is not there is made by the same change. Lock held, dropped for the commit. */
+static int manager_make(const char *path, struct kept_names *names, const char *text, size_t bytes)
 {
-    struct store_container d;
-    int r = store_container_find(server.store, name, &d);
-    *id = r == 0 ? d.object : 0;
-    if (r == -ENOENT && make) return new_name_check(name);
-    return r == 0 ? manager_prepare(&d) : r;
+    struct directory_at at;
+    int r = caller_at(&at);
+    if (r == 0) r = directory_make(paths, at, path, false);
+    if (r < 0) return r;
+    struct directory_change *c = directory_change(paths);
+    kept_names_make(names, c->container, text, bytes);
+    for (unsigned i = 0; i < names->count; i++) c->ops[c->count++] = names->ops[i];
+    return change_commit();
 }
 
-/* Of a container that is not there yet somebody else may make one of that name: -EEXIST. */
-static int manager_set(struct kept_names *names, const char *name, const char *text, size_t bytes)
+/* The gate is passed so that no group is in the air while its objects go. */
+static int manager_set(struct kept_names *names, const char *path, const char *text, size_t bytes)
 {
-    uint64_t id;
-    server_lock();
-    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
+    struct directory_found found;
+    struct store_container d;
+    struct sources by;
+    while (server.changing || directory_change(paths))
+        pthread_cond_wait(&server.changed, &server.lock);
+    int r = path_container(path, DIRECTORY_WRITE | DIRECTORY_MANAGE, &found, &by);
+    if (r == -ENOENT && bytes) return manager_make(path, names, text, bytes);
+    if (r == 0) r = store_container_get(server.store, found.container, &d);
+    if (r < 0) return r;
+    server.changing = d.object; /* nobody opens it */
     gate_enter(true);
-    int r = manager_of_whom(name, bytes > 0, &id);
-    if (r == 0) kept_names_make(names, id, name, text, bytes);
-    if (r == 0) server.changing = id; /* nobody opens it */
+    r = manager_prepare(&d);
+    if (r == 0) kept_names_make(names, d.object, text, bytes);
     gate_leave();
     server_unlock();
     if (r == 0 && names->count) r = commit_own(names->ops, names->count);
     server_lock();
-    if (id && server.changing == id) server.changing = 0;
+    server.changing = 0;
     pthread_cond_broadcast(&server.changed);
-    server_unlock();
     return r;
 }
 
-int container_manager(const char *name, const char *text, size_t bytes)
+int container_manager(const char *path, const char *text, size_t bytes)
 {
-    int r = name_check(name);
-    if (r == 0) r = text_check(text, bytes);
+    int r = text_check(text, bytes);
     struct kept_names *names = r == 0 ? malloc(sizeof(*names)) : NULL;
     if (r == 0 && !names) r = -ENOMEM;
+    server_lock();
+    if (r == 0) r = server_writable();
+    if (r == 0) r = caller_manages(); /* the program runs with all that the keeper gives it */
     if (r == 0) {
-        do r = manager_set(names, name, text, bytes);
+        do r = manager_set(names, path, text, bytes);
         while (r == -EEXIST);
     }
+    server_unlock();
     free(names);
     return r;
 }
 
-int container_managed(const char *name, char text[WIRE_MANAGER_BYTES])
+int container_managed(const char *path, char text[WIRE_MANAGER_BYTES])
 {
-    struct store_container d;
-    int r = name_check(name);
-    if (r < 0) return r;
+    struct directory_found found;
+    struct sources by;
     server_lock();
-    r = store_container_find(server.store, name, &d);
-    if (r == 0) r = kept_text(d.object, text);
-    server_unlock();
-    return r;
-}
-
-int container_rename(const char *from, const char *to, uint64_t *id)
-{
-    struct store_container d;
-    int r = name_check(from);
-    if (r == 0) r = name_check(to);
-    if (r == 0) r = new_name_check(to);
-    if (r == 0) r = find_locked(from, &d);
-    if (r < 0) return r;
-    *id = d.object;
-    if (find_locked(to, &d) == 0) return strcmp(from, to) == 0 ? 0 : -EEXIST;
-    r = find_locked(from, &d);
-    if (r < 0) return r;
-    *id = d.object;
-    struct store_op op = {.type = STORE_OP_RENAME, .object = d.object, .name = to};
-    r = commit_own(&op, 1);
-    server_lock();
-    struct container *c = r == 0 ? container_by_id(d.object) : NULL;
-    if (c) memcpy(c->name, to, strlen(to) + 1);
+    int r = path_container(path, DIRECTORY_READ, &found, &by);
+    if (r == 0) r = kept_text(found.container, text);
     server_unlock();
     return r;
 }

@@ -55,7 +55,8 @@ struct kept {
     unsigned failures;                  /* in a row, before this life */
 };
 static struct kept kept[KEPT_MAX];
-static struct wait { uint64_t token, process, id; uint32_t rights, created, now; } waits[WAITS_MAX];
+struct wait { uint64_t token, process, id; uint32_t rights, created, now; struct sources by; };
+static struct wait waits[WAITS_MAX];
 static uint64_t keeper, keeper_token;   /* process; the call that is answered with an order */
 static int presence = -1;
 
@@ -252,7 +253,7 @@ int container_segment(uint64_t process, uint64_t id, uint64_t number, uint64_t p
 static int admit(struct kept *k, const struct wait *w)
 {
     struct container *c = container_by_id(k->id);
-    int r = c ? container_opened(c, w->process, w->rights) : -ENOENT;
+    int r = c ? container_opened(c, w->process, w->rights, &w->by) : -ENOENT;
     if (r < 0) return r;
     k->due_us = 0;
     struct wire_opened opened = {.container = k->id, .base = 0, .pages = k->pages[0],
@@ -315,11 +316,11 @@ static int open_locked(const struct wait *how)
     return 0;
 }
 
-void kept_open(const struct kd_message *m, const struct wire_opened *opened)
+void kept_open(const struct kd_message *m, const struct wire_opened *o, const struct sources *by)
 {
     const struct wire_open *how = m->buffer;
-    struct wait w = {.token = m->token, .process = m->process, .id = opened->container,
-                     .created = (uint32_t)opened->created, .now = how->now,
+    struct wait w = {.token = m->token, .process = m->process, .id = o->container,
+                     .created = (uint32_t)o->created, .now = how->now, .by = *by,
                      .rights = KD_RIGHT_READ | (how->flags & PS_WRITE ? KD_RIGHT_WRITE : 0)};
     server_lock();
     int r = open_locked(&w);

@@ -67,20 +67,14 @@ static void pieces_set(struct kept_names *n, uint64_t id, const char *text, size
     }
 }
 
-void kept_names_make(struct kept_names *n, uint64_t id, const char *container, const char *text,
-                     size_t bytes)
+void kept_names_make(struct kept_names *n, uint64_t id, const char *text, size_t bytes)
 {
     struct store_name found;
     uint32_t cursor = 0;
     n->count = 0;
-    if (!id) {
-        (void)name_add(n, STORE_OP_CREATE, 0);
-        memcpy(n->name[0], container, strlen(container));
-    }
     if (bytes) pieces_set(n, id, text, bytes);
     unsigned made = n->count;
-    while (id && n->count < KEPT_OPS &&
-           store_name_next(server.store, id, &cursor, &found) == 0) {
+    while (n->count < KEPT_OPS && store_name_next(server.store, id, &cursor, &found) == 0) {
         bool stays = !kept_name(found.name);
         for (unsigned i = 0; i < made && !stays; i++) stays = strcmp(found.name, n->name[i]) == 0;
         if (stays) continue;

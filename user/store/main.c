@@ -6,6 +6,7 @@
  */
 #include "group.h"
 #include "options.h"
+#include "path.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -311,7 +312,9 @@ static bool server_start(void)
     server_lock();
     credits_update(true);
     server_unlock();
-    return true;
+    int mended = paths_open();
+    if (mended < 0) say("the directories cannot be read or mended: %s", strerror(-mended));
+    return mended == 0;
 }
 
 /* The addresses of our containers are ours alone: the commit port bears the zone's name. */

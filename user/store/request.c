@@ -6,6 +6,7 @@
  * client.
  */
 #include "group.h"
+#include "path.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ union answer {
     struct wire_stats stats;
     struct wire_entry entries[LIST_MAX];
     struct wire_name names[NAMES_MAX];
+    struct wire_named named[NAMES_MAX];
     char manager[WIRE_MANAGER_BYTES];
 };
 
@@ -36,62 +38,33 @@ static void answer_data(struct kd_message *reply, const void *data, size_t bytes
 
 /* ---- requests ---- */
 
-static int request_open(const struct kd_message *m, struct kd_message *reply, union answer *a)
+/* The path is the name, or comes behind the struct if that is empty. *by: for request_open_kept. */
+static int request_open(const struct kd_message *m, struct kd_message *reply, union answer *a,
+                        struct sources *by)
 {
-    if (m->data_bytes != sizeof(struct wire_open)) return -EINVAL;
+    const struct wire_open *how = m->buffer;
+    if (m->data_bytes < sizeof(*how)) return -EINVAL;
+    size_t behind = m->data_bytes - sizeof(*how);
+    bool long_path = behind > 0 && !how->name[0];
+    if (behind > (long_path ? WIRE_PATH_BYTES : 0)) return -EINVAL;
+    const char *path = long_path ? names_path(how + 1, behind)
+                                 : names_path(how->name, sizeof(how->name));
+    if (!path) return -ENAMETOOLONG;
     answer_data(reply, &a->opened, sizeof(a->opened));
-    return container_open(m->process, m->buffer, &a->opened);
-}
-
-static int request_names(const struct kd_message *m, struct kd_message *reply)
-{
-    const char *names = m->buffer;
-    bool rename = m->kind == STORE_RENAME;
-    if (m->data_bytes != (rename ? 2u : 1u) * STORE_NAME_BYTES) return -EINVAL;
-    return rename ? container_rename(names, names + STORE_NAME_BYTES, &reply->word[0])
-                  : container_delete(m->process, names, &reply->word[0]);
+    if (!*path && !caller_is_confined()) return -EINVAL;
+    return container_open_by(m->process, path, how, &a->opened, by);
 }
 
 static int request_manager(const struct kd_message *m, struct kd_message *reply, union answer *a)
 {
     const char *name = m->buffer;
     if (m->data_bytes < STORE_NAME_BYTES) return -EINVAL;
+    if (!names_path(name, STORE_NAME_BYTES)) return -ENAMETOOLONG;
     if (m->kind == STORE_MANAGER)
         return container_manager(name, name + STORE_NAME_BYTES, m->data_bytes - STORE_NAME_BYTES);
     int bytes = container_managed(name, a->manager);
     if (bytes > 0) answer_data(reply, a->manager, (size_t)bytes);
     return bytes < 0 ? bytes : 0;
-}
-
-static void entry_fill(struct wire_entry *e, const struct store_container *d)
-{
-    memset(e, 0, sizeof(*e));
-    memcpy(e->name, d->name, sizeof(e->name));
-    memcpy(e->type, d->layout.type, sizeof(e->type));
-    e->version = d->layout.version;
-    e->bytes = d->layout.bytes;
-    e->container = d->object;
-    e->base = d->base;
-    e->pages_used = d->pages_present + d->pages_claimed;
-    e->pages_max = d->pages;
-    e->encoder = d->encoder;
-    e->kept = kept_is(d->object);
-}
-
-static int request_list(const struct kd_message *m, struct kd_message *reply, union answer *a)
-{
-    uint64_t filled = 0, id = m->word[0], room = m->word[1];
-    struct store_container d;
-    struct store_stats stats;
-    if (room == 0 || room > LIST_MAX) room = LIST_MAX;
-    server_lock();
-    for (; filled < room && store_container_next(server.store, id, &d) == 0; id = d.object)
-        entry_fill(&a->entries[filled++], &d);
-    store_stats(server.store, &stats);
-    server_unlock();
-    reply->word[0] = stats.containers;
-    answer_data(reply, a->entries, filled * sizeof(a->entries[0]));
-    return 0;
 }
 
 static int request_stats(struct kd_message *reply, union answer *a)
@@ -375,10 +348,10 @@ static bool request_scrub(const struct kd_message *m)
 
 /* Of a container that another program serves: kept_open answers. */
 static bool request_open_kept(const struct kd_message *m, const struct kd_message *reply,
-                              const union answer *a)
+                              const union answer *a, const struct sources *by)
 {
     if (m->kind != STORE_OPEN || reply->status != OPEN_KEPT) return false;
-    kept_open(m, &a->opened);
+    kept_open(m, &a->opened, by);
     return true;
 }
 
@@ -422,15 +395,23 @@ static int request_flush(void)
     return r < 0 ? -EIO : 0;
 }
 
-static int serve(const struct kd_message *m, struct kd_message *reply, union answer *a)
+static int serve(const struct kd_message *m, struct kd_message *reply, union answer *a,
+                 struct sources *by)
 {
     switch (m->kind) {
     case STORE_HELLO: return request_hello(m, reply);
-    case STORE_OPEN: return request_open(m, reply, a);
+    case STORE_OPEN: return request_open(m, reply, a, by);
     case STORE_CLOSE: return container_close(m->process, m->word[0]);
+    case STORE_LIST: return names_list(m, reply, a->entries, LIST_MAX);
     case STORE_DELETE:
-    case STORE_RENAME: return request_names(m, reply);
-    case STORE_LIST: return request_list(m, reply, a);
+    case STORE_RENAME:
+    case STORE_MAKE:
+    case STORE_ENTRIES:
+    case STORE_LOOK:
+    case STORE_HANDLE:
+    case STORE_LINK:
+    case STORE_UNLINK:
+    case STORE_TAKE_BACK: return names_request(m, reply, a->named, NAMES_MAX);
     case STORE_LEASE:
     case STORE_SPACE: return request_space(m, reply);
     case STORE_UNLEASE: return request_unlease(m);
@@ -461,10 +442,14 @@ static bool serves_writing(const struct kd_message *m)
     const struct wire_open *how = m->buffer;
     switch (m->kind) {
     case STORE_OPEN:
-        return m->data_bytes == sizeof(*how) && (how->flags & PS_CREATE) &&
+        return m->data_bytes >= sizeof(*how) && (how->flags & PS_CREATE) &&
                (how->flags & PS_EXCLUSIVE);
     case STORE_DELETE:
     case STORE_RENAME:
+    case STORE_MAKE:
+    case STORE_LINK:
+    case STORE_UNLINK:
+    case STORE_TAKE_BACK:
     case STORE_LEASE:
     case STORE_SPACE:
     case STORE_CHECKPOINT:
@@ -474,9 +459,44 @@ static bool serves_writing(const struct kd_message *m)
     }
 }
 
+/* Who came by a handle hears nothing of the store as a whole, unless that is of the root with the
+ * right to manage; nor of containers that he has not open, not even whether they are there. */
+static int request_refused(const struct kd_message *m)
+{
+    const struct container *c = NULL;
+    uint64_t page;
+    int r = -EACCES;
+    server_lock();
+    switch (m->kind) {
+    case STORE_STATS:
+    case STORE_CHECKPOINT:
+    case STORE_SCRUB:
+    case STORE_BACKUP:
+    case STORE_MANAGER: r = caller_manages(); break;
+    case STORE_CLOSE:
+    case STORE_LEASE:
+    case STORE_SPACE:
+    case STORE_NAMED:
+    case STORE_ENCODER:
+    case STORE_NAMES:
+    case STORE_NEXT:
+    case STORE_SEGMENT:
+    case STORE_DECIDE: c = container_by_id(m->word[0]); break;
+    case STORE_UNLEASE:
+    case STORE_ADVISE:
+    case STORE_HELD:
+    case STORE_PIN: c = container_at(m->word[0], &page); break;
+    default: r = 0;
+    }
+    if (c && container_has_opening(c, m->process)) r = 0;
+    server_unlock();
+    return r;
+}
+
 /* A fenced store grants nothing that only serves writing, whether it needs a commit or not: who
  * heard EIO and tries again is not to believe that the store works. */
-static int request(const struct kd_message *m, struct kd_message *reply, union answer *a)
+static int request(const struct kd_message *m, struct kd_message *reply, union answer *a,
+                   struct sources *by)
 {
     int r = 0;
     if (serves_writing(m)) {
@@ -484,7 +504,9 @@ static int request(const struct kd_message *m, struct kd_message *reply, union a
         r = server_writable();
         server_unlock();
     }
-    return r < 0 ? r : serve(m, reply, a);
+    if (r == 0) r = serve(m, reply, a, by);
+    bool tells = m->kind == STORE_WATCH && caller_is_confined();
+    return tells && r == -ENOENT ? -EACCES : r;
 }
 
 /* ---- the kernel ---- */
@@ -515,30 +537,41 @@ void *pager_main(void *unused)
     (void)unused;
     uint64_t buffer[REQUEST_BYTES / 8];
     static _Thread_local union answer answer;
+    struct sources by;
     struct kd_message m = {.buffer = buffer, .buffer_bytes = sizeof(buffer)}, reply;
     long r = kd_receive(server.port, &m, -1);
     while (r >= 0) {
         uint64_t token = m.token;
+        int handle = m.handle; /* nobody else asked for one, and the table has an end */
+        int refused;
         bool answered = !(m.kind & KD_MSG_KERNEL);
-        /* nobody else asked for one, and the table has an end */
-        if (m.handle >= 0 && m.kind != STORE_BACKUP && !kept_handle(&m))
-            KD1(KD_HANDLE_CLOSE, m.handle);
+        if (m.kind == STORE_BACKUP || kept_handle(&m)) handle = -1;
+        if (answered) caller_set(&m);
         if (m.kind == (uint32_t)KD_MSG_PAGE) {
             pager_request(&m);
         } else if (m.kind & KD_MSG_KERNEL) {
             server_notice(&m);
+        } else if (caller_is_confined() && (refused = request_refused(&m)) < 0) {
+            if (m.kind == STORE_BACKUP || kept_handle(&m)) handle = m.handle;
+            reply = (struct kd_message){.handle = -1, .status = refused};
         } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m) ||
                    request_backup(&m) || watch_wait(&m) || kept_request(&m) ||
                    decide_request(&m)) {
             answered = false;
         } else {
             reply = (struct kd_message){.handle = -1};
-            reply.status = request(&m, &reply, &answer);
+            reply.status = request(&m, &reply, &answer, &by);
             if (reply.status < 0) reply.data_bytes = 0;
-            answered = !request_open_kept(&m, &reply, &answer);
+            answered = !request_open_kept(&m, &reply, &answer, &by);
         }
+        if (handle >= 0) KD1(KD_HANDLE_CLOSE, handle);
         m.buffer = buffer;
         m.buffer_bytes = sizeof(buffer);
+        if (answered && reply.handle >= 0) { /* the client has a copy of it */
+            (void)kd_reply(token, &reply);
+            KD1(KD_HANDLE_CLOSE, reply.handle);
+            answered = false;
+        }
         r = answered ? kd_reply_receive(token, &reply, server.port, &m)
                      : kd_receive(server.port, &m, -1);
         if (r == -ENOMEM && answered) { /* the kernel had no memory for the data of the answer */

@@ -11,7 +11,8 @@
  *     cleaner        server.work   home writes, checkpoints, credits, repairs       clean.c
  *     scrubber       scrub.c       reads every copy when there is time              scrub.c
  *     backup         -             copies the store to another disk, when asked     backup.c
- * Programs that serve containers in our place: kept.c.
+ * Programs that serve containers in our place: kept.c. Names, rights and handles: directory.h,
+ * path.c, names.c.
  *
  * Locks. `server.lock` guards the disk library (but for its functions marked NO MUTEX), the table
  * of containers, and all counters. It is never held across disk I/O or a wait for another thread,
@@ -58,7 +59,10 @@ struct run { uint64_t first, count, owner; };
 #define NOBODY 0
 #define CLOSED ~0ull
 
-struct opening { uint64_t process; uint32_t count, rights; };
+/* By which grants and handles an opening, or a handle, came to be: it ends with each (path.c). */
+#define SOURCES_MAX 6u
+struct sources { uint64_t of[SOURCES_MAX]; unsigned count; };
+struct opening { uint64_t process; uint32_t count, rights; struct sources by; };
 struct index;                           /* index.c */
 
 struct container {
@@ -183,10 +187,12 @@ bool idle_choose(unsigned left);
 /* Gives up what is leaving, if it is not in use after all. In the gate, no group in the air. */
 void idle_give_up(void);
 /* No lock held: requests of clients. */
+/* by: of a kept container, how it was reached. container_open: by the path in how->name. */
+int container_open_by(uint64_t process, const char *path, const struct wire_open *how,
+                      struct wire_opened *out, struct sources *by);
 int container_open(uint64_t process, const struct wire_open *how, struct wire_opened *out);
 int container_close(uint64_t process, uint64_t id);
 /* *id: of the container. */
-int container_delete(uint64_t process, const char *name, uint64_t *id);
 int container_rename(const char *from, const char *to, uint64_t *id);
 int container_grow(uint64_t id);
 int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one */
@@ -195,11 +201,17 @@ int container_alone(uint64_t id, uint64_t process);
 int container_encoder(uint64_t process, uint64_t id, uint64_t encoder);
 void process_gone(uint64_t process);
 /* Text: a program and its arguments, a NUL behind each; none: the container is served here. */
-int container_manager(const char *name, const char *text, size_t bytes);
+int container_manager(const char *path, const char *text, size_t bytes);
 /* Bytes of that text, or -ENOENT. */
-int container_managed(const char *name, char text[WIRE_MANAGER_BYTES]);
-/* Lock held: an opening by this process more, or less. */
-int container_opened(struct container *c, uint64_t process, uint32_t rights);
+int container_managed(const char *path, char text[WIRE_MANAGER_BYTES]);
+/* Lock held: an opening by this process more, or less. -EIDRM: a source has ended; -EMLINK. */
+int container_opened(struct container *c, uint64_t process, uint32_t rights,
+                     const struct sources *by);
+/* Lock held: those with this source end; others than the process have it open; what is left of a
+ * container that is deleted goes (the lock is dropped). */
+void openings_end(uint64_t serial);
+bool container_used_beside(uint64_t id, uint64_t process);
+void container_deleted(uint64_t id);
 bool container_has_opening(const struct container *c, uint64_t process);
 int container_closed(struct container *c, uint64_t process);
 
@@ -209,15 +221,14 @@ enum { OPEN_KEPT = 1 };             /* of container_open: kept_open is to answer
 /* The container's program and arguments: so many bytes; -ENOENT. */
 int kept_text(uint64_t id, char text[WIRE_MANAGER_BYTES]);
 bool kept_is(uint64_t id);
-/* What makes it so in the directory, in one transaction; id 0: and the container of that name. */
-enum { KEPT_NAMES = 9, KEPT_OPS = 1 + 2 * KEPT_NAMES };
+/* What makes it so, in one transaction. */
+enum { KEPT_NAMES = 9, KEPT_OPS = 2 * KEPT_NAMES };
 struct kept_names {
     struct store_op ops[KEPT_OPS];
     char name[KEPT_OPS][STORE_NAME_BYTES];
     unsigned count;
 };
-void kept_names_make(struct kept_names *n, uint64_t id, const char *container, const char *text,
-                     size_t bytes);
+void kept_names_make(struct kept_names *n, uint64_t id, const char *text, size_t bytes);
 bool kept_name(const char *name);
 /* Nobody waits for it to be served, and who serves it ends. Else -EBUSY. */
 int kept_end(uint64_t id);
@@ -234,7 +245,7 @@ void kept_stop(void);               /* all end, or are waited for in vain; lock 
 /* No lock. True: answered, or it will be. */
 bool kept_request(const struct kd_message *m);
 bool kept_handle(const struct kd_message *m);   /* such a one comes with a handle */
-void kept_open(const struct kd_message *m, const struct wire_opened *opened);
+void kept_open(const struct kd_message *m, const struct wire_opened *o, const struct sources *by);
 int kept_ended(const struct kd_message *m);
 bool kept_page(const struct kd_message *m);     /* of the object that tells clients' ends */
 

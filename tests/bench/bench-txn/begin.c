@@ -87,6 +87,37 @@ double begin_cost(unsigned mode, int end)
     return (double)(cost - counter_cost());
 }
 
+/* Of one that is open already, so that nothing is attached: the request and the look-ups. */
+static double open_cost(const char *path)
+{
+    uint64_t cost = ~0ull;
+    ps_container *first = ps_open(path, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    for (int i = 0; first && i < ROUNDS; i++) {
+        uint64_t t = counter();
+        ps_container *again = ps_open(path, PS_WRITE, PS_LAYOUT(struct root, 1));
+        uint64_t t2 = counter();
+        if (again != first)
+            fail("opening by a path", EINVAL);
+        ps_close(again);
+        cost = least(cost, t2 - t);
+    }
+    if (!first || ps_close(first) || ps_delete(path))
+        fail(path, errno);
+    return (double)(cost - counter_cost());
+}
+
+static void open_rows(void)
+{
+    if (ps_directory_create("bench-a") || ps_directory_create("bench-a/bench-b"))
+        fail("directories", EEXIST);
+    double name = open_cost("bench-name"), path = open_cost("bench-a/bench-b/bench-name");
+    if (ps_delete("bench-a/bench-b") || ps_delete("bench-a"))
+        fail("directories", EBUSY);
+    row("ps_open of a name", "instructions", name, "-");
+    row("ps_open of a path of three parts", "instructions", path, "-");
+    row("the same, by that of a name", "ratio", path / name, "1.3");
+}
+
 /* All words of one snapshot; false: some writer's are of two transactions. */
 static int consistent(uint64_t *sum)
 {
@@ -242,6 +273,7 @@ void group_begin(void)
     pthread_t thread;
     pthread_create(&thread, NULL, library_main, NULL);
     pthread_join(thread, NULL);
+    open_rows();
     row("empty transaction, by ps_transaction", "instructions",
         (double)(library_cost - counter_cost()), "-");
     int view = view_new();

@@ -32,6 +32,19 @@ static _Thread_local int niceness;
 #include "user/store/request.c"
 #include "user/store/scrub.c"
 #include "user/store/pins.c"
+#include "user/store/path.c"
+#include "user/store/names.c"
+#define PIECE DIRECTORY_PIECE           /* two files have one of this name */
+#define limit_of directory_limit_of
+#include "user/store/directory.c"
+#include "user/store/directory_mend.c"
+#include "user/store/directory_plan.c"
+#include "user/store/directory_who.c"
+#include "user/store/grant.c"
+#include "user/store/grant_read.c"
+#include "user/store/limit.c"
+#undef PIECE
+#undef limit_of
 #include "user/store/watch.c"
 #include "user/store/kept.c"
 #include "user/store/kept_setting.c"

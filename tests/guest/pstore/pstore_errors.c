@@ -52,10 +52,10 @@ static void opening(void)
     error_of(ps_open("a\001", 64, NULL), EINVAL, "open: an unknown flag");
     error_of(ps_open("two\nlines", PS_CREATE, NULL), EINVAL,
              "open: a name of two lines is not made");
-    error_of(ps_open("a/b", PS_CREATE, NULL), EINVAL, "open: nor one with a slash");
+    error_of(ps_open("a/b", PS_CREATE, NULL), ENOENT, "open: nor one in no directory");
     error_of(ps_open("a:b", PS_CREATE, NULL), EINVAL, "open: or a colon");
     is(ps_rename("errors", "tab\there"), -EINVAL, "rename: nor given");
-    is(ps_rename("errors", "errors/2"), -EINVAL, "rename: a slash, too");
+    is(ps_rename("errors", "errors/2"), -ENOTDIR, "rename: into a container");
     is(ps_delete("no-such"), -ENOENT, "delete: not there");
     is(ps_rename("no-such", "nicer"), -ENOENT, "rename: not there");
     is(ps_connect("no-such-store"), -ENOTCONN, "connect: no such store");

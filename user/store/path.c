@@ -1,0 +1,281 @@
+/*
+ * path.c - whose request it is, where its paths lead, and what ends when a grant is taken back.
+ *
+ * directory.c has the grants, which are durable. Here is what is volatile: *tickets*, one for each
+ * handle that was given out. A ticket is the number of the handle's badge. It says of which grant
+ * the handle is, and by which others (links of directories on the way, the ticket of who asked for
+ * it) it was reached: its *sources*. Openings have sources, too.
+ *
+ * Invariants
+ *   PT1  A ticket or an opening that is there has sources that have not ended: it ends in the
+ *        section in which the change that ends one of them is applied.
+ *   PT2  A ticket's number is never used again while this port lives: so a request that was
+ *        received by a badge that ended meanwhile finds no ticket (RT6).
+ */
+#include "path.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICKET          (1ull << 62)    /* numbers of tickets; grants have none so high, but 63 */
+#define TICKETS_MAX     4096u
+
+struct ticket {
+    uint64_t number, serial;
+    struct sources by;
+};
+static struct ticket *tickets;
+static unsigned ticket_count, ticket_room;
+static uint64_t ticket_next = TICKET;
+
+struct directory *paths;
+static _Thread_local struct { uint32_t rights; uint64_t number; } caller;
+
+void caller_set(const struct kd_message *m)
+{
+    caller.rights = m->badge_rights;
+    caller.number = m->badge_rights ? m->badge : 0;
+}
+
+bool caller_is_confined(void) { return caller.rights != 0; }
+
+static struct ticket *ticket_find(uint64_t number)
+{
+    for (unsigned i = 0; i < ticket_count; i++)
+        if (tickets[i].number == number) return &tickets[i];
+    return NULL;
+}
+
+static int ticket_at(uint64_t number, uint32_t rights, struct directory_at *at)
+{
+    const struct ticket *t = ticket_find(number);
+    if (!t) return -EIDRM;
+    *at = (struct directory_at){.serial = t->serial, .rights = rights & DIRECTORY_ALL};
+    return 0;
+}
+
+int caller_at(struct directory_at *at)
+{
+    *at = DIRECTORY_AT_ROOT;
+    return caller_is_confined() ? ticket_at(caller.number, caller.rights, at) : 0;
+}
+
+int caller_manages(void)
+{
+    struct directory_at at;
+    int r = caller_at(&at);
+    bool may = at.serial == DIRECTORY_ROOT_SERIAL && at.rights & DIRECTORY_MANAGE;
+    return r < 0 ? r : may ? 0 : -EACCES;
+}
+
+/* ---- walking ---- */
+
+static int source_add(struct sources *by, uint64_t serial)
+{
+    for (unsigned i = 0; i < by->count; i++)
+        if (by->of[i] == serial) return 0;
+    if (by->count == SOURCES_MAX) return -EMLINK;
+    by->of[by->count++] = serial;
+    return 0;
+}
+
+int sources_add(struct sources *to, const struct sources *more)
+{
+    struct sources all = *to;
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < more->count; i++) r = source_add(&all, more->of[i]);
+    if (r == 0) *to = all;
+    return r;
+}
+
+static bool source_holds(uint64_t serial)
+{
+    uint64_t container;
+    uint32_t rights;
+    if (serial & TICKET && !(serial & DIRECTORY_FIRST)) return ticket_find(serial) != NULL;
+    return directory_grant(paths, serial, &container, &rights) == 0;
+}
+
+bool sources_hold(const struct sources *by)
+{
+    for (unsigned i = 0; i < by->count; i++)
+        if (!source_holds(by->of[i])) return false;
+    return true;
+}
+
+/* The next part of the path: its bytes, or -errno. */
+static long part_next(const char *path, char part[STORE_NAME_BYTES])
+{
+    size_t bytes = strcspn(path, "/");
+    if (bytes >= STORE_NAME_BYTES) return -ENAMETOOLONG;
+    if (bytes == 0 || (path[bytes] && !path[bytes + 1])) return -EINVAL;
+    memcpy(part, path, bytes);
+    part[bytes] = 0;
+    return (long)bytes;
+}
+
+int path_walk(const char *path, struct directory_found *found, struct sources *by)
+{
+    char part[STORE_NAME_BYTES];
+    struct directory_at at;
+    *by = (struct sources){0};
+    int r = caller_at(&at), parts = 0;
+    if (r == 0 && caller_is_confined()) r = source_add(by, caller.number);
+    if (r == 0 && !*path) r = directory_walk(paths, at, "", found);
+    while (r == 0 && *path) {
+        long bytes = part_next(path, part);
+        if (bytes >= 0 && parts++ == DIRECTORY_PARTS) bytes = -ELOOP;
+        r = bytes < 0 ? (int)bytes : directory_walk(paths, at, part, found);
+        path += bytes > 0 ? bytes : 0;
+        path += *path == '/';
+        if (r == -ENOENT && *path) found->name[0] = 0; /* not the last one */
+        at = (struct directory_at){.serial = found->serial, .rights = found->rights};
+        if (r == 0 && !(at.serial & DIRECTORY_FIRST)) r = source_add(by, at.serial);
+    }
+    return r == 0 ? source_add(by, found->serial) : r;
+}
+
+int path_container(const char *path, uint32_t rights, struct directory_found *found,
+                   struct sources *by)
+{
+    int r = path_walk(path, found, by);
+    if (r == 0 && found->is_directory) r = -EISDIR;
+    return r == 0 && (found->rights & rights) != rights ? -EACCES : r;
+}
+
+/* ---- what ends ---- */
+
+bool sources_have(const struct sources *by, uint64_t serial)
+{
+    for (unsigned i = 0; i < by->count; i++)
+        if (by->of[i] == serial) return true;
+    return false;
+}
+
+/* Each ticket ends once, so this is as deep only as tickets are made of tickets. */
+static void ends(uint64_t serial)
+{
+    openings_end(serial);
+    tickets_end(serial);
+}
+
+void tickets_end(uint64_t serial)
+{
+    for (unsigned i = 0; i < ticket_count;) {
+        uint64_t number = tickets[i].number;
+        if (!sources_have(&tickets[i].by, serial)) {
+            i++;
+            continue;
+        }
+        tickets[i] = tickets[--ticket_count];
+        KD2(KD_BADGE_END, server.port, number);
+        ends(number);
+        i = 0;
+    }
+}
+
+/* ---- changes ---- */
+
+void change_wait(void)
+{
+    while (directory_change(paths)) pthread_cond_wait(&server.changed, &server.lock);
+}
+
+void change_drop(void)
+{
+    directory_dropped(paths);
+    pthread_cond_broadcast(&server.changed);
+}
+
+int change_commit(void)
+{
+    struct directory_change *c = directory_change(paths);
+    uint64_t cursor = 0, serial;
+    server_unlock();
+    int r = c->count ? commit_own(c->ops, c->count) : 0;
+    server_lock();
+    while (r == 0 && directory_ended(paths, &cursor, &serial)) ends(serial);
+    if (r == 0)
+        directory_applied(paths);
+    else
+        directory_dropped(paths);
+    pthread_cond_broadcast(&server.changed);
+    return r;
+}
+
+/* ---- tickets ---- */
+
+/* One for each set of sources: handles that were reached by the same way share it. */
+static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *number)
+{
+    for (unsigned i = 0; i < ticket_count; i++) {
+        const struct ticket *t = &tickets[i];
+        bool same = t->serial == serial && t->by.count == by->count;
+        for (unsigned k = 0; same && k < by->count; k++) same = sources_have(&t->by, by->of[k]);
+        *number = t->number;
+        if (same) return 0;
+    }
+    if (ticket_count == TICKETS_MAX) return -EMFILE;
+    if (ticket_count == ticket_room) {
+        unsigned room = ticket_room ? 2 * ticket_room : 16;
+        void *more = realloc(tickets, room * sizeof(*tickets));
+        if (!more) return -ENOMEM;
+        tickets = more;
+        ticket_room = room;
+    }
+    *number = ++ticket_next;
+    tickets[ticket_count++] = (struct ticket){.number = *number, .serial = serial, .by = *by};
+    return 0;
+}
+
+long ticket_handle(const struct directory_found *found, const struct sources *by, uint32_t rights)
+{
+    uint64_t number;
+    if (!(rights & DIRECTORY_ALL) || rights & ~(uint32_t)DIRECTORY_ALL) return -EINVAL;
+    if (rights & ~found->rights) return -EACCES;
+    int r = ticket_make(found->serial, by, &number);
+    rights |= KD_RIGHT_CALL | KD_RIGHT_GRANT; /* the client's copy has it only if he asked for it */
+    return r < 0 ? r : KD3(KD_BADGE_CREATE, server.port, number, rights);
+}
+
+int ticket_sent(int handle, struct directory_at *at)
+{
+    uint64_t badge[2] = {0};
+    long r = handle < 0 ? -EINVAL : KD3(KD_BADGE_READ, server.port, handle, badge);
+    const struct ticket *t = r < 0 ? NULL : ticket_find(badge[0]);
+    if (r < 0 || !t) return r < 0 ? (int)r : -EIDRM;
+    for (unsigned i = 0; i < t->by.count; i++) {
+        uint64_t serial = t->by.of[i];
+        bool ticket = serial & TICKET && !(serial & DIRECTORY_FIRST);
+        if (!ticket && !directory_below(paths, t->serial, serial)) return -EMLINK;
+    }
+    return ticket_at(badge[0], (uint32_t)badge[1], at);
+}
+
+/* ---- the start ---- */
+
+static void renamed_say(void)
+{
+    const char *from, *to;
+    for (unsigned i = 0; directory_renamed(paths, i, &from, &to); i++)
+        say("\"%s\" is now \"%s\": a name has no slash and no colon", from, to);
+}
+
+int paths_open(void)
+{
+    struct directory_report found;
+    int r = directory_open(server.store, &paths, &found);
+    if (r < 0 || server.read_only) return r;
+    if (found.forged + found.dangling + found.lost)
+        say("directories: %llu grants are not sound, %llu entries name nothing, %llu containers "
+            "were in none", (unsigned long long)found.forged, (unsigned long long)found.dangling,
+            (unsigned long long)found.lost);
+    server_lock();
+    while (r == 0 && (r = directory_mend(paths)) == 0) {
+        renamed_say();
+        r = change_commit();
+    }
+    server_unlock();
+    return r == -ENOENT ? 0 : r;
+}
