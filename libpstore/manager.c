@@ -28,6 +28,7 @@ enum { PRLIMIT64 = 302 };
 _Static_assert(SAME(KM_READ, KD_READ) && SAME(KM_WRITE, KD_WRITE) && KM_CSN_ANY == KD_CSN_ANY &&
                    SAME(KM_PAGE_BYTES, KD_PAGE_BYTES) && SAME(KM_NAME_MAX, KD_NAME_MAX) &&
                    SAME(KM_VIEWS_MAX, KD_VIEW_MAX) && SAME(KM_RESIDENT, KD_PAGE_RESIDENT) &&
+                   SAME(KM_WORDS, KD_WORDS) && SAME(KM_CREDITS_CLOSED, KD_CREDITS_CLOSED) &&
                    SAME(KM_DIRTY, KD_PAGE_DIRTY) && SAME(KM_WRITER, KD_PAGE_WRITER) &&
                    SAME(KM_PINNED, KD_PAGE_PINNED) && SAME(KM_USED, KD_PAGE_USED),
                "manager.h says what the kernel means");
@@ -70,7 +71,10 @@ static int ports_make(const char *name)
 }
 
 /* Commits of all its objects go there. */
-static int commit_port(void) { return manager.commits >= 0 ? manager.commits : manager.port; }
+static int commit_port(void)
+{
+    return manager.commits >= 0 ? manager.commits : manager.protocol ? manager.calls : manager.port;
+}
 
 static int object_make(struct km_object *o, unsigned at)
 {
@@ -149,11 +153,33 @@ int km_create(const char *name, uint64_t pages, int flags, const struct km_ops *
     return object_create(name, 0, pages, flags, ops, user, out);
 }
 
-int km_attach(struct km_object *o)
+int km_protocol(const char *name, const struct km_protocol *p)
 {
-    return (int)kd_call3(KD_SPACE_ATTACH, getpid(), o->handle,
-                         o->flags & KM_WRITE ? KD_RIGHT_READ | KD_RIGHT_WRITE : KD_RIGHT_READ);
+    if (!name || !name[0] || !p || !p->message || manager.port >= 0 || manager.commits >= 0)
+        return -EINVAL;
+    if (strlen(name) >= KD_NAME_MAX) return -ENAMETOOLONG;
+    manager.messages = calloc(1, KD_DATA_MAX);
+    int r = manager.messages ? ports_make(name) : -ENOMEM;
+    if (r == 0)
+        manager.protocol = p;
+    else
+        free(manager.messages);
+    return r;
 }
+
+int km_admit(struct km_object *o, uint64_t process, int flags)
+{
+    if (flags & ~o->flags & KM_WRITE) return -EACCES;
+    return (int)kd_call3(KD_SPACE_ATTACH, (long)process, o->handle,
+                         flags & KM_WRITE ? KD_RIGHT_READ | KD_RIGHT_WRITE : KD_RIGHT_READ);
+}
+
+int km_dismiss(struct km_object *o, uint64_t process)
+{
+    return (int)kd_call3(KD_SPACE_DETACH, (long)process, o->handle, 0);
+}
+
+int km_attach(struct km_object *o) { return km_admit(o, (uint64_t)getpid(), o->flags & KM_WRITE); }
 
 int km_end(struct km_object *o, int if_unused)
 {

@@ -127,6 +127,37 @@ int km_container_more(const struct km_ops *ops, void *user, struct km_object **o
 unsigned km_container_segments(void);         /* so many there are when the program starts */
 uint64_t km_pages(const struct km_object *o);
 
+/* ---- a protocol of its own ----
+ * Whoever speaks another one with its clients than km_open and km_call gets what they send as it
+ * comes (KD_PORT_CALL, or a library of its own; libpstore's is store_protocol.h, and whoever wants
+ * that one takes manager_store.h, which is built on this). All functions, those of transactions
+ * too, run one at a time, in the order in which the port has them. */
+enum { KM_WORDS = 8 };
+struct km_message {
+    uint64_t process;                         /* of whom it comes */
+    uint32_t kind;
+    uint64_t word[KM_WORDS], reply[KM_WORDS]; /* reply: 0 at first */
+    void *data;                               /* what came with it; until the function returns */
+    uint64_t bytes;
+    const void *answer;                       /* what goes with the reply; until the next message */
+    uint64_t answer_bytes;                    /* 0 at first */
+};
+struct km_protocol {
+    int (*message)(struct km_message *m);     /* the reply's status: 0 or -errno */
+    /* A transaction commits that stored to objects, or has a batch (KD_TXN_COMMIT) for this
+     * manager: before ops->commit of each object. 0; -errno: it aborts. NULL: 0. */
+    int (*commit)(uint64_t process, const void *batch, uint64_t bytes);
+    /* How that ended, once: behind ops->outcome. Not of one that `commit` refused. */
+    void (*outcome)(uint64_t process, const void *batch, uint64_t bytes, int error);
+    void (*gone)(uint64_t process);           /* it had objects, and has ended, or executes anew */
+};
+/* Before the first object; publishes `name`, and no object's. Errors: those of km_create; -EINVAL:
+ * there is an object, or a manager below (km_below). */
+int km_protocol(const char *name, const struct km_protocol *p);
+/* The process may touch o, as km_open lets its caller (KM_READ, KM_WRITE), or no longer. */
+int km_admit(struct km_object *o, uint64_t process, int flags);
+int km_dismiss(struct km_object *o, uint64_t process);
+
 /* ---- answers: each ends the request ----
  * Not if it fails: km_fail then does. But for -ESTALE (km_below): what was read has a newer version
  * by now, and the kernel asks again. */
@@ -211,7 +242,9 @@ static inline const struct km_run *km_run_next(const struct km_run *r, const voi
 }
 /* Transactions may make so many private copies more, of all objects of the process; each that is
  * committed consumes one, so a commit never finds its manager without room. How many are left. A
- * process that never says so gives any number. */
+ * process that never says so gives any number. KM_CREDITS_CLOSED: no, and nothing is ever cleaned:
+ * where dirty pages fill the memory a transaction gets ENOMEM at once; once, o may be NULL. */
+#define KM_CREDITS_CLOSED (1ull << 32)
 int km_credit(struct km_object *o, uint64_t copies);
 int km_wait(uint64_t view, const uint64_t *blockers, int n); /* a wait of the manager's own */
 int km_abort(uint64_t view, int error);

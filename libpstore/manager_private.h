@@ -33,6 +33,9 @@ extern struct manager {
     void (*commit_below)(const struct kd_message *m, struct commit_work *w);
     void (*page_below)(struct km_request *r);
     uint64_t (*read_at)(void);
+    /* of one with a protocol of its own: commits come to `calls`, and messages lie here */
+    const struct km_protocol *protocol;
+    void *messages;
 } manager;
 
 static inline void object_done(struct km_object *o)

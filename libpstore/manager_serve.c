@@ -10,7 +10,7 @@
  * Commits are answered, and pages offered for cleaning, one at a time; but several commits if a
  * manager that stands on others says so (km_commits).
  *
- * Locks: commit_lock, clean_lock; held_lock for the list.
+ * Locks: protocol_lock, then commit_lock; clean_lock; held_lock for the list.
  */
 #include <errno.h>
 #include <link.h>
@@ -25,6 +25,7 @@
 #define STACK_BYTES (32u << 10)
 enum { INFO_PAGES = 256, CLEAN_AT_ONCE = 256, HELD_MAX = 256 };
 
+static pthread_mutex_t protocol_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t clean_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,8 +70,10 @@ static void on_commit(const struct kd_message *m)
     static struct commit_work work; /* commit_lock */
     uint64_t view = m->word[0];
     if (view >= KD_VIEW_MAX) return;
+    const struct km_protocol *p = manager.protocol;
     pthread_mutex_lock(&commit_lock);
-    long r = m->word[1] ? commit_view(&work, view, m->token) : 0;
+    long checked = p && p->commit ? p->commit(m->process, m->buffer, m->buffer_bytes) : 0;
+    long r = checked == 0 && m->word[1] ? commit_view(&work, view, m->token) : checked;
     if (r < 0) {
         kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, -r);
     } else {
@@ -78,6 +81,8 @@ static void on_commit(const struct kd_message *m)
         r = kd_call3(KD_TXN_PUBLISH, (long)&p, 1, 0);
     }
     commit_over(&work, view, (int)r, last_csn);
+    if (p && p->outcome && checked == 0)
+        p->outcome(m->process, m->buffer, m->buffer_bytes, (int)r);
     pthread_mutex_unlock(&commit_lock);
 }
 
@@ -174,6 +179,14 @@ static void on_gone(const struct kd_message *m)
     }
 }
 
+static void on_client_gone(const struct kd_message *m)
+{
+    if (!manager.protocol || !manager.protocol->gone) return;
+    pthread_mutex_lock(&protocol_lock);
+    manager.protocol->gone(m->process);
+    pthread_mutex_unlock(&protocol_lock);
+}
+
 /* Credits are the process's: the first object that has a policy for them answers. */
 static void on_credit_low(void)
 {
@@ -194,6 +207,7 @@ static void work(const struct kd_message *m)
     case (uint32_t)KD_MSG_COMMIT: on_commit(m); return;
     case (uint32_t)KD_MSG_VIEW_GONE: on_gone(m); return;
     case (uint32_t)KD_MSG_CREDIT_LOW: on_credit_low(); return;
+    case (uint32_t)KD_MSG_CLIENT_GONE: on_client_gone(m); return;
     default: return;
     }
 }
@@ -359,6 +373,45 @@ static void *serve_clients(void *unused)
     return (void *)r;
 }
 
+static void protocol_message(const struct kd_message *m, struct kd_message *reply)
+{
+    struct km_message k = {.process = m->process, .kind = m->kind, .data = m->buffer,
+                           .bytes = m->buffer_bytes};
+    memcpy(k.word, m->word, sizeof(k.word));
+    *reply = (struct kd_message){.handle = -1};
+    reply->status = manager.protocol->message(&k);
+    memcpy(reply->word, k.reply, sizeof(k.reply));
+    reply->data = k.answer;
+    reply->data_bytes = k.answer_bytes;
+    message_unload(m);
+}
+
+/* What clients of a protocol of the manager's own say, and their commits, in one order. */
+static void *serve_protocol(void *unused)
+{
+    const struct kd_message room = {.buffer = manager.messages, .buffer_bytes = KD_DATA_MAX};
+    struct kd_message m = room, reply, next;
+    (void)unused;
+    stack_have();
+    long r = kd_call3(KD_PORT_RECEIVE, manager.calls, (long)&m, -1);
+    for (; r >= 0; m = next) {
+        int asked = !(m.kind & (uint32_t)KD_MSG_KERNEL);
+        int commits = m.kind == (uint32_t)KD_MSG_COMMIT;
+        if (asked || commits) pthread_mutex_lock(&protocol_lock);
+        if (asked)
+            protocol_message(&m, &reply);
+        else if (commits)
+            on_commit(&m);
+        else
+            on_kernel(&m);
+        if (asked || commits) pthread_mutex_unlock(&protocol_lock);
+        next = room;
+        r = asked ? message_answer(m.token, &reply, manager.calls, &next)
+                  : kd_call3(KD_PORT_RECEIVE, manager.calls, (long)&next, -1);
+    }
+    return (void *)r;
+}
+
 static int thread_start(void *(*serve)(void *), void *arg)
 {
     pthread_t thread;
@@ -385,7 +438,7 @@ int km_serve(int threads)
     __atomic_store_n(&workers, threads, __ATOMIC_SEQ_CST);
     memset(held.messages, 0, sizeof(held.messages)); /* before memory is short */
     program_have();
-    int r = thread_start(serve_clients, NULL);
+    int r = thread_start(manager.protocol ? serve_protocol : serve_clients, NULL);
     if (r == 0) r = commits_start();
     if (r == 0) r = kept_begin();
     for (int i = 0; r == 0 && i < threads; i++) r = thread_start(serve_kernel, NULL);
