@@ -33,6 +33,11 @@ int ps_decide(ps_container *c, int who)
     return decide_call(c, &m);
 }
 
+static int is_answer(const struct ps_question *q)
+{
+    return q->answer <= PS_GRANT_ALL && q->answer >= -4095;
+}
+
 /* The answer in q as a message. */
 static struct kd_message answer_of(const struct ps_question *q)
 {
@@ -48,6 +53,8 @@ int ps_decide_next(ps_container *c, struct ps_question *q)
 {
     struct kd_message m = {.word = {0, WIRE_DECIDE_NEXT}};
     if (q->number && q->kind == PS_ASKED) {
+        if (!is_answer(q))
+            return -EINVAL;
         m = answer_of(q);
         m.word[1] |= WIRE_DECIDE_AND_NEXT;
     }
@@ -63,8 +70,10 @@ int ps_decide_next(ps_container *c, struct ps_question *q)
 
 int ps_decide_answer(ps_container *c, const struct ps_question *q)
 {
+    if (q->kind != PS_ASKED || !is_answer(q))
+        return -EINVAL;
     struct kd_message m = answer_of(q);
-    return q->kind != PS_ASKED ? -EINVAL : decide_call(c, &m);
+    return decide_call(c, &m);
 }
 
 int ps_decide_grant(ps_container *c, const void *page, uint64_t pages, int write)

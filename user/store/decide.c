@@ -8,25 +8,35 @@
  * call rights back. Whatever it says, transactions stay serialisable: the kernel shares what it has
  * by the same rules as ever.
  *
- * A program's question waits in its ring until its call asks for the next one: the store waits for
- * nobody. When the program ends, or closes the container, the kernel decides again, and whoever
- * waited for an answer goes on. So does a question that comes late, of a page that was supplied
- * without rights just before.
+ * A program's question waits here until its call asks for the next one: the store waits for nobody.
+ * When the program ends, or closes the container, the kernel decides again, and whoever waited for
+ * an answer goes on. So does a question that comes late, of a page that was supplied without rights
+ * just before.
+ *
+ * Invariants
+ *   DE1  A view asks one thing at a time: `asked` has what it asked last, of one container.
+ *   DE2  A program that no longer decides leaves no question behind: who waits asks anew, and is
+ *        answered by who decides then.
+ *   DE3  A program may say that a view waits only while that asks it something.
  */
 #include "server.h"
 
 #include <sched.h>
 #include <stdlib.h>
 
-/* ASKED_MAX: the kernel has so many threads; PIECE: pages told of without a pause */
-enum { ASKED_MAX = 1024, PIECE = 1024, RW = KD_READ | KD_WRITE };
+/* PIECE: pages told of without a pause */
+enum { PIECE = 1024, RW = KD_READ | KD_WRITE };
 
-struct asked { uint64_t cookie, page, access, view, number; };
+static struct asked {                   /* by view; container 0: nothing */
+    uint64_t container, cookie, page, access, number;
+    bool told;
+} asked[KD_VIEW_MAX];
 struct deciding {
     uint64_t process, token;            /* token: its call that waits for the next; or 0 */
     bool recalled;                      /* a user has ended, or one who asked has gone */
     unsigned first, count;
-    struct asked asked[ASKED_MAX];
+    uint8_t view[KD_VIEW_MAX];          /* that asked, in order: each once, which `in` says; some */
+    uint64_t in[KD_VIEW_MAX / 64];      /* ask elsewhere by now */
 };
 
 static void token_answer(uint64_t token, int status)
@@ -37,17 +47,34 @@ static void token_answer(uint64_t token, int status)
 
 /* ---- the program that decides; lock held ---- */
 
-static void next_say(const struct container *c, const struct deciding *d, struct kd_message *reply)
+static void next_say(const struct container *c, const struct asked *a, struct kd_message *reply)
 {
-    const struct asked *a = &d->asked[d->first];
     uint64_t id, page = 0;
-    reply->word[0] = d->recalled ? WIRE_RECALLED : WIRE_ASKED;
-    if (d->recalled) return;
+    reply->word[0] = a ? WIRE_ASKED : WIRE_RECALLED;
+    if (!a) return;
     (void)cookie_page(a->cookie, a->page, &id, &page);
     reply->word[1] = container_address(c, page);
     reply->word[2] = a->access;
-    reply->word[3] = a->view;
+    reply->word[3] = (uint64_t)(a - asked);
     reply->word[4] = a->number;
+}
+
+static void first_leaves(struct deciding *d)
+{
+    unsigned view = d->view[d->first];
+    d->in[view / 64] &= ~(1ull << view % 64);
+    d->first = (d->first + 1) % KD_VIEW_MAX;
+    d->count--;
+}
+
+/* The question that the program hears next, or NULL. */
+static struct asked *next_find(const struct container *c)
+{
+    for (struct deciding *d = c->deciding; d->count; first_leaves(d)) {
+        struct asked *a = &asked[d->view[d->first]];
+        if (a->container == c->id && !a->told) return a;
+    }
+    return NULL;
 }
 
 /* The call that waits hears of what is next. One that was given up meanwhile leaves that to the
@@ -57,32 +84,35 @@ static void next_deliver(const struct container *c)
     struct deciding *d = c->deciding;
     struct kd_message reply = {.handle = -1};
     uint64_t token = d->token;
-    if (!token || (!d->recalled && !d->count)) return;
-    next_say(c, d, &reply);
+    struct asked *a = token && !d->recalled ? next_find(c) : NULL;
+    if (!token || (!d->recalled && !a)) return;
+    next_say(c, a, &reply);
     d->token = 0;
     if (kd_reply(token, &reply) < 0) return;
-    if (!d->recalled) {
-        d->first = (d->first + 1) % ASKED_MAX;
-        d->count--;
+    if (a) {
+        a->told = true;
+        first_leaves(d);
     }
     d->recalled = false;
 }
 
-/* Beyond its size the ring holds questions that nobody waits for any more, or a crowd: the oldest
- * asks again. */
-static void asked_put(const struct container *c, const struct kd_message *m)
+static void asked_put(const struct container *c, const struct kd_message *m, unsigned view)
 {
     struct deciding *d = c->deciding;
-    if (d->count == ASKED_MAX) {
-        const struct asked *old = &d->asked[d->first];
-        kd_object_grant(c->segment[old->cookie & 15].object, old->page, 1, 0, old->number);
-        d->first = (d->first + 1) % ASKED_MAX;
-        d->count--;
-    }
-    d->asked[(d->first + d->count++) % ASKED_MAX] =
-        (struct asked){.cookie = m->word[0], .page = m->word[1], .access = m->word[3] & RW,
-                       .view = m->word[4] - 1, .number = m->word[6]};
+    asked[view] = (struct asked){.container = c->id, .cookie = m->word[0], .page = m->word[1],
+                                 .access = m->word[3] & RW, .number = m->word[6]}; /* DE1 */
+    if (!(d->in[view / 64] >> view % 64 & 1))
+        d->view[(d->first + d->count++) % KD_VIEW_MAX] = (uint8_t)view;
+    d->in[view / 64] |= 1ull << view % 64;
     next_deliver(c);
+}
+
+/* Does the view ask what was told? If so, the question stands at this moment. */
+static bool asks_still(const struct container *c, uint64_t view)
+{
+    const struct asked *a = view < KD_VIEW_MAX ? &asked[view] : NULL;
+    return a && a->container == c->id && a->told &&
+           kd_object_refuse(c->segment[a->cookie & 15].object, a->page, EAGAIN, a->number) == 0;
 }
 
 /* ---- what the kernel says ---- */
@@ -92,8 +122,8 @@ bool decide_asked(const struct kd_message *m)
     if (!(m->word[3] & KD_PAGE_HERE) || server.read_only) return false;
     server_lock();
     const struct container *c = container_by_id(STORE_COOKIE_CONTAINER(m->word[0]));
-    if (c && c->deciding)
-        asked_put(c, m);
+    if (c && c->deciding && m->word[4] - 1 < KD_VIEW_MAX)
+        asked_put(c, m, (unsigned)m->word[4] - 1);
     else if (c && c->decided == WIRE_DECIDE_STORE)
         kd_object_grant((int)m->word[5], m->word[1], 1, m->word[3] & KD_WRITE ? RW : KD_READ,
                         m->word[6]);
@@ -122,6 +152,11 @@ static void deciding_end(struct container *c)
     if (c->deciding->token) token_answer(c->deciding->token, -ECANCELED);
     free(c->deciding);
     c->deciding = NULL;
+    for (struct asked *a = asked; a < asked + KD_VIEW_MAX; a++) {
+        if (a->container != c->id) continue;
+        a->container = 0;
+        kd_object_grant(c->segment[a->cookie & 15].object, a->page, 1, 0, a->number); /* DE2 */
+    }
 }
 
 /* Others have their turn: nobody waits for the lock longer than for PIECE pages. */
@@ -244,9 +279,10 @@ static int decision_act(struct container *c, const struct kd_message *m,
 {
     uint64_t page = 0;
     int object = -1, r = 0;
-    uint32_t what = m->word[1] & ~(uint32_t)WIRE_DECIDE_AND_NEXT;
+    uint64_t what = m->word[1] & ~(uint64_t)WIRE_DECIDE_AND_NEXT;
     if (what == WIRE_DECIDE_NEXT) return 0;
-    if (what == WIRE_DECIDE_WAITS) return (int)kd_view_wait(m->word[2], &m->word[3]);
+    if (what == WIRE_DECIDE_WAITS) /* DE3 */
+        return asks_still(c, m->word[2]) ? (int)kd_view_wait(m->word[2], &m->word[3]) : -ESRCH;
     r = range_find(c, m->word[2], what == WIRE_DECIDE_FAIL ? 1 : m->word[3], &object, &page);
     if (r < 0) return r;
     if (m->word[5] >> 32) return -ESRCH; /* no question's: the kernel's have 32 bits */

@@ -126,8 +126,24 @@ static void deciding(void)
     for (uint64_t view = 0; view < 256; view += 5)
         REFUSED(0, m, WIRE_DECIDE_WAITS, view, all, all, 0);
     REFUSED(0, m, WIRE_DECIDE_WAITS, all, 0, 0, 0);
+    const uint64_t beyond = 1ull << 32; /* a number of 64 bits is no other of 32 */
+    for (uint64_t what = 0; what < 9; what++) REFUSED(-EINVAL, m, beyond | what, at, 1, KD_READ, 0);
     for (uint64_t what = 9; what < 16; what++) REFUSED(-EINVAL, m, what, at, 1, KD_READ, 0);
     tap_ok(good, "who decides says what is no page, no right, no question, no view");
+}
+
+/* A transaction that asks nothing of whoever decides here: that it waits, perhaps for itself, is a
+ * lie, for which it would be ended. */
+static void others_wait(void)
+{
+    int good = 1, e = ps_begin(NULL);
+    if (!e) e = add(other_counter);
+    ps_tx *tx = ps_suspend();
+    for (uint64_t view = 0; view < KD_VIEW_MAX; view++)
+        REFUSED(-ESRCH, mine.container, WIRE_DECIDE_WAITS, view, all, all, 0);
+    ps_resume(tx);
+    e = e ? e : ps_commit();
+    tap_ok(good && e == 0, "nor of others' transactions, which go on (%d)", e);
 }
 
 /* ---- many at once ---- */
@@ -256,7 +272,7 @@ static void quarrel(void)
 int main(int argc, char **argv)
 {
     if (argc > 1) return strcmp(argv[1], "maker") ? silent() : maker();
-    tap_plan(10);
+    tap_plan(11);
     int e = containers_open();
     e = e ? e : (int)client_open("decided", PS_WRITE, NULL, 0, 0, &mine);
     e = e ? e : (int)client_open("others", 0, NULL, 0, 0, &other);
@@ -266,6 +282,7 @@ int main(int argc, char **argv)
     not_allowed();
     is((int)decide(mine.container, WIRE_DECIDE_CALLER, 0, 0, 0, 0), 0, "this program decides");
     deciding();
+    others_wait();
     many();
     at_random();
     dies(argv[0]);

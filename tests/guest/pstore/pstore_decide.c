@@ -272,6 +272,8 @@ static void answers(const char *self)
     is(e, -ETIMEDOUT, "what is not answered ends by the transaction's time");
     kept[0].answer = PS_GRANT;
     is(ps_decide_answer(c, &kept[0]), -ESRCH, "its answer comes too late");
+    kept[0].answer = PS_GRANT_ALL + 1;
+    is(ps_decide_answer(c, &kept[0]), -EINVAL, "nor is there such an answer");
     kept_count = 0;
     pthread_t t = touch(1, LONG_MS);
     while (!kept_count) sched_yield();
@@ -385,7 +387,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2) return child(argv[1], argv[2]);
     const char *self = "/bin/pstore_decide";
-    tap_plan(65);
+    tap_plan(66);
     is(container_open(), 0, "a container");
     is(ps_transaction(make, NULL), 0, "with pages");
     is(ps_transaction(find, NULL), 0, "which lie at addresses");

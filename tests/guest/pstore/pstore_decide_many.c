@@ -1,10 +1,12 @@
 /*
  * pstore_decide_many.c - ps_decide of a container with many pages and several segments.
  *
- * Aim     whoever decides, all pages are told of it, those of every segment; others ask the
- *         store meanwhile; when two decide at a time, the last one's word holds for all pages.
+ * Aim     whoever decides, all pages are told of it, those of every segment; others are answered by
+ *         the store meanwhile; when two decide at a time, the last one's word holds for all pages;
+ *         and a question that was asked before comes to who decides next.
  * Method  4,000 pages in memory, and two objects of which a page each is: three segments. Questions
- *         are counted. Another thread asks the store for its counters, again and again.
+ *         are counted. A grant of many pages is -ECANCELED only if another call was dealt with in
+ *         the midst of it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +16,8 @@
 #include "decide.h"
 #include "pstore_test.h"
 
-enum { PAGES = 4000, STEP = 500, LARGE = 2, WORDS = KD_PAGE_BYTES / 8, TIMES = 10, LOOKED = 20 };
+enum { PAGES = 4000, STEP = 500, LARGE = 2, WORDS = KD_PAGE_BYTES / 8, TIMES = 10, LOOKED = 20,
+       GRANTS = 1000, LIMIT_MS = 20000 };
 #define LARGE_BYTES ((size_t)900 << 20)
 struct root { uint64_t *array, *large[LARGE]; };
 static ps_container *c;
@@ -68,16 +71,6 @@ static long asks(void)
 /* ---- what goes on beside ---- */
 
 static volatile int over;
-static volatile unsigned answers;
-static void *asker(void *unused)
-{
-    struct ps_stats stats;
-    while (!over) {
-        ps_stats(&stats);
-        answers++;
-    }
-    return unused;
-}
 
 static void *decider(void *unused)
 {
@@ -85,23 +78,83 @@ static void *decider(void *unused)
     return unused;
 }
 
+static void *again(void *unused)
+{
+    while (!over) ps_decide(c, PS_DECIDE_PROGRAM);
+    return unused;
+}
+
+/* This program decides. The grants are of a whole segment, 225 pieces. */
 static void beside(void)
 {
+    const void *from = (const void *)(((uintptr_t)at.large[0] + KD_PAGE_BYTES - 1) &
+                                      ~(uintptr_t)(KD_PAGE_BYTES - 1));
     pthread_t t;
-    int e = 0;
-    unsigned meanwhile = 0;
+    int e = 0, grants = 0;
     over = 0;
-    pthread_create(&t, NULL, asker, NULL);
-    while (answers < 3) sched_yield();
-    for (int i = 0; i < TIMES && !e; i++) {
-        unsigned before = answers;
-        e = ps_decide(c, i % 2 ? PS_DECIDE_KERNEL : PS_DECIDE_STORE);
-        meanwhile += answers - before;
-    }
+    pthread_create(&t, NULL, again, NULL);
+    for (; grants < GRANTS && !e; grants++)
+        e = ps_decide_grant(c, from, LARGE_BYTES / KD_PAGE_BYTES - 1, 0);
     over = 1;
     pthread_join(t, NULL);
-    printf("# %u answers to others meanwhile\n", meanwhile);
-    is(e, 0, "it is told while others ask");
+    printf("# %d grants\n", grants);
+    is(e, -ECANCELED, "others are answered between two pieces of a grant of many pages");
+}
+
+/* ---- a question, and who decides changes ---- */
+
+static int stores_last(void *unused)
+{
+    (void)unused;
+    at.large[LARGE - 1][LARGE_BYTES / 8 - 1] = LARGE - 1;
+    return 0;
+}
+static void *touches(void *result)
+{
+    struct ps_options o = {.timeout_ms = LIMIT_MS, .apart = 9};
+    *(int *)result = ps_transaction_opt(stores_last, NULL, &o);
+    return NULL;
+}
+static void *kernel_decides(void *unused)
+{
+    ps_decide(c, PS_DECIDE_KERNEL);
+    return unused;
+}
+
+/* Fetches questions, and answers those that come when it decides for the second time. */
+static volatile int answers_over;
+static void *answers_later(void *told)
+{
+    struct ps_question q = {0};
+    for (int time = 1; time <= 2; time++) {
+        while (ps_decide_next(c, &q) == 0) {
+            *(volatile int *)told = time;
+            q.answer = time == 1 || q.kind != PS_ASKED ? PS_LATER : PS_GRANT;
+        }
+        q = (struct ps_question){0};
+        if (time == 1) ps_decide(c, PS_DECIDE_PROGRAM);
+    }
+    answers_over = 1;
+    return NULL;
+}
+
+/* The kernel is to decide, and has not yet been told of the last page, which is waited for, as the
+ * program decides again. */
+static void question_stands(void)
+{
+    pthread_t asks, answers, kernel;
+    volatile int told = 0;
+    int result = 1;
+    is(ps_decide(c, PS_DECIDE_PROGRAM), 0, "a program decides");
+    pthread_create(&answers, NULL, answers_later, (void *)&told);
+    pthread_create(&asks, NULL, touches, &result);
+    while (!told) sched_yield();
+    pthread_create(&kernel, NULL, kernel_decides, NULL);
+    pthread_join(asks, NULL);
+    pthread_join(kernel, NULL);
+    is(result, 0, "who asked before goes on when who decides has changed twice");
+    while (!answers_over) ps_decide(c, PS_DECIDE_KERNEL);
+    pthread_join(answers, NULL);
 }
 
 static void two(void)
@@ -124,7 +177,7 @@ int main(void)
 {
     uint64_t users[2];
     int e = 0;
-    tap_plan(15);
+    tap_plan(17);
     c = ps_open("many", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c ? ps_transaction(make, NULL) : -errno, 0, "a container of three segments");
     for (uintptr_t i = 0; i < PAGES && !e; i += STEP) e = ps_transaction(fill, (void *)i);
@@ -132,11 +185,12 @@ int main(void)
     is(asks(), 0, "which the kernel decides about");
     is(ps_decide(c, PS_DECIDE_STORE), 0, "now the store");
     is(asks(), PAGES / LOOKED + LARGE, "each page asks, of every segment");
-    beside();
     is(ps_decide(c, PS_DECIDE_PROGRAM), 0, "now this program");
+    beside();
     is(ps_decide_grant(c, at.array, PAGES, 0), 0, "which grants many pages at a time");
     is(ps_decide_recall(c, at.array, PAGES, 0, users), 0, "and calls them back");
     is(ps_decide(c, PS_DECIDE_KERNEL), 0, "the kernel again");
     two();
+    question_stands();
     return tap_end();
 }

@@ -17,6 +17,7 @@
 #include "pstore_test.h"
 #include "store_client.h"
 #include "store_protocol.h"
+#include "system.h"
 
 #define SELF "/bin/pstore_keeper"
 enum { PAGES = 8, WORDS = 512 };
@@ -69,7 +70,16 @@ static int count_call(void *out)
     return 0;
 }
 
-/* Message 0: the pid. 1: the desk's argument squared is its record. 2: a counter that persists. */
+enum { ASK_LIMIT = 100, PRLIMIT64 = 302 };
+static uint64_t limit_of(uint64_t which)
+{
+    uint64_t limit[2] = {0};
+    long r = kd_call4(PRLIMIT64, getpid(), (long)(KD_RLIMIT + which), 0, (long)limit);
+    return r ? (uint64_t)r : limit[0];
+}
+
+/* Message 0: the pid. 1: the desk's argument squared is its record. 2: a counter that persists.
+ * From ASK_LIMIT on: of what it may have so much. */
 static void call(struct km_object *o, void *message, int bytes)
 {
     uint64_t *word = message;
@@ -83,6 +93,8 @@ static void call(struct km_object *o, void *message, int bytes)
     } else if (*word == 2 && kept_in) {
         int r = ps_transaction(count_call, word);
         if (r) *word = (uint64_t)r;
+    } else if (*word >= ASK_LIMIT) {
+        *word = limit_of(*word - ASK_LIMIT);
     }
 }
 
@@ -339,7 +351,11 @@ static void test_use(const char *self)
         listed |= !strcmp(info[i].name, "mine") && info[i].managed && info[i].base == (uintptr_t)at;
     tap_ok(listed, "it is listed");
     tap_ok(!ps_alloc(opened, 16, NULL) && errno == EPERM, "(outside of a transaction)");
-    uint64_t first = ask(0);
+    uint64_t first = ask(0), quarter = system_info().memory_bytes / 4 / KD_PAGE_BYTES;
+    tap_ok(ask(ASK_LIMIT + KD_LIMIT_PROCESSES) == 1 && ask(ASK_LIMIT + KD_LIMIT_HANDLES) == 64 &&
+               ask(ASK_LIMIT + KD_LIMIT_THREADS) == 32 &&
+               ask(ASK_LIMIT + KD_LIMIT_MEMORY) / KD_PAGE_BYTES == quarter,
+           "it may have so much, no more");
     ps_close(opened);
     tap_ok(ends(first), "nobody has it open: its manager ends");
     is(open_it("mine"), 0, "opened again");
@@ -489,7 +505,7 @@ int main(int argc, char **argv)
         return -r;
     }
     if (argc > 2) return reader(argv[2]);
-    tap_plan(107);
+    tap_plan(108);
     test_settings();
     test_hostile();
     test_use(argv[0]);

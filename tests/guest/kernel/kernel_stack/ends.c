@@ -1,6 +1,7 @@
 /* ends.c - managers die while transactions commit through them: here their ports are closed. */
 #include "parts.h"
 
+enum { COMES_MS = 20000 };
 static volatile int working, go_on;
 static int works(struct stacked *s, uint64_t view)
 {
@@ -161,6 +162,51 @@ static void reader(void)
            "who commits below and has only read its page: undone (%d, %d)", e, other);
 }
 
+/* The page is wanted for a store by a call, which fails as the process has lost the container: the
+ * transaction has come to the manager, and has nothing of it. */
+struct comes { struct stacked *s; long wanted; int result; };
+static int comes(void *arg)
+{
+    struct comes *c = arg;
+    *word_of(Q_PAGE, 0) = 77;
+    c->wanted = kd_call3(KD_SYSTEM_INFO, (long)word_at(c->s->base, 2, 0), 0, 0);
+    return 0;
+}
+static void *comes_main(void *arg)
+{
+    struct comes *c = arg;
+    c->result = run(comes, c, KD_SERIALISABLE, COMES_MS);
+    return NULL;
+}
+
+static struct stacked *lost;
+static void lose(void) { kd_call3(KD_SPACE_DETACH, getpid(), lost->object, 0); }
+
+static uint32_t next_kind(const struct stacked *s, struct kd_message *m)
+{
+    *m = (struct kd_message){0};
+    return kd_call3(KD_PORT_RECEIVE, s->port, (long)m, -1) ? 0 : m->kind;
+}
+
+static void without_a_page(void)
+{
+    pthread_t t;
+    struct kd_message m;
+    struct comes c = {.s = lost = calloc(1, sizeof *lost)};
+    lost->below = mortal_at();
+    lost->key = 0x7777;
+    long e = stacked_make(lost, &port, 1, SIDE_PAGES);
+    e = e ? e : kd_call3(KD_SPACE_ATTACH, getpid(), lost->object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    pthread_create(&t, NULL, comes_main, &c);
+    bool asked = next_kind(lost, &m) == (uint32_t)KD_MSG_PAGE;
+    e = e ? e : stacked_supply(lost, m.word[1], lose);
+    bool commits = next_kind(lost, &m) == (uint32_t)KD_MSG_COMMIT;
+    kd_call3(KD_HANDLE_CLOSE, lost->port, 0, 0);
+    pthread_join(t, NULL);
+    tap_ok(!e && asked && c.wanted == -EFAULT && commits && c.result == -ECANCELED &&
+               base_has(5, 9), "one that has a commit with no page of it: undone (%d)", c.result);
+}
+
 /* Two managers, one over the other, of which the lower one dies. */
 static void lower(bool asked)
 {
@@ -187,6 +233,7 @@ void part_deaths(void)
     before();
     behind();
     reader();
+    without_a_page();
     lower(true);
     lower(false);
     /* a thread of a dead manager has left nothing behind */
