@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The tests of the host's tests: each planted bug of disk/ and libpstore/ (tests/bugs) must be found.
+"""The tests of the host's tests: each planted bug of disk/, libpstore/ and user/ (tests/bugs) must be found.
 
   tests/host/test_bugs.py               some of them, by SEED (the clock's); all in `make test-long`
-  tests/host/test_bugs.py --all [KIND]  all, or those of disk or libpstore
+  tests/host/test_bugs.py --all [KIND]  all, or those of disk, libpstore or user
   tests/host/test_bugs.py BUG...        these
 
 A bug is looked for by what the line `Test:` of its patch names, by each of them. `lives`: tests/disk/hunt is linked with the store
 that has it, and recovers crash states of lives until one fails; then hunt without the bug must pass the same life,
 else it was not the bug that failed. Any other is a test of tests/disk that is there for it and must fail, a program of
-tests/host, or one of the guest's (guest/NAME), which is booted; that it passes without is seen when it runs for itself.
+tests/host, or one of the guest's (guest/NAME), which is booted, perhaps with programs of the system that have the bug, too;
+that it passes without is seen when it runs for itself.
 """
 
 import concurrent.futures
@@ -28,7 +29,7 @@ SOME = {"check": 4, "test": 12}
 GUARD_SECONDS = 60                      # of CPU
 JOBS = int(os.environ.get("JOBS") or 2)
 BUGS, TEST = tap.load("bugs"), tap.load("test")
-KINDS = ["disk", "libpstore"]
+KINDS = ["disk", "libpstore", "user"]
 NOT_FOUND = (0, 2, 120, 124)            # of scripts/run: it passes, the command is wrong, no start, it hangs
 
 
@@ -61,21 +62,24 @@ def guarded(folder, program, words):
     return f"{program}, status {status}" if status else None, line
 
 
-def booted(folder, name):
-    """The same, by a program of the guest."""
+def booted(folder, name, words, programs):
+    """The same, by a program of the guest, and programs of the system that have the bug, too."""
     with tempfile.TemporaryDirectory() as scratch:
         options = [word.replace("$TEST_TMP", scratch) for path in glob.glob(f"tests/guest/*/{name}.opts", root_dir=tap.ROOT)
                    for word in TEST.read_options(os.path.join(tap.ROOT, path))]
+        for path in [word for word in options if word.startswith("build/bugs/kernel/")]:
+            subprocess.run(["scripts/bugs", "build", "kernel", path.split("/")[3]], cwd=tap.ROOT, stdout=subprocess.DEVNULL, check=False)
         status, line = run(["scripts/run", "--timeout", "120", *options, "--allow", "all",
-                            "--add", os.path.join(folder, name), "-c", name])
+                            *(word for program in programs for word in ["--add", os.path.join(folder, program)]),
+                            "--add", os.path.join(folder, name), "-c", " ".join([name, *words])])
     found = line.startswith("not ok") or status not in NOT_FOUND
     return f"{name}, status {status}: {line}" if found else None, line
 
 
-def by_test(folder, program, words):
+def by_test(folder, program, words, programs):
     if program == "lives":
         return hunted(folder, words)
-    return booted(folder, program[6:]) if program.startswith("guest/") else guarded(folder, program, words)
+    return booted(folder, program[6:], words, programs) if program.startswith("guest/") else guarded(folder, program, words)
 
 
 def kind_of(name):
@@ -88,10 +92,11 @@ def looked_for(name):
     built = subprocess.run(["scripts/bugs", "build", kind, name], cwd=tap.ROOT, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True, check=False)
     folder = BUGS.place(kind, name)
+    programs = [os.path.basename(path) for path in BUGS.head(kind, name).get("With", "").split()]
     found, wrong = [], built.stdout
     for test in BUGS.head(kind, name)["Test"].split(";") if built.returncode == 0 else []:
         program, *words = test.split()
-        by, wrong = by_test(folder, program, words)
+        by, wrong = by_test(folder, program, words, programs)
         if not by:
             return name, None, f"{test}: {wrong}", time.monotonic() - start
         found.append(by)
@@ -123,7 +128,7 @@ def main():
             print(f"{'ok' if found else 'not ok'} {number} - {name} is found", flush=True)
             if not found:
                 print(f"# {wrong}\n# again: tests/host/test_bugs.py {name}", flush=True)
-            rows.append(f"# {name:<16} {BUGS.head(kind_of(name), name).get('Class', 'libpstore'):<11} {seconds:5.1f} s  {found or 'ALIVE'}")
+            rows.append(f"# {name:<16} {BUGS.head(kind_of(name), name).get('Class', kind_of(name)):<11} {seconds:5.1f} s  {found or 'ALIVE'}")
     print("\n".join(rows))
     return 1 if failed else 0
 

@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""Tests of tests/system/documents.py: which commands it finds, and which outputs it accepts."""
+"""Tests of tests/system/documents.py: which commands it finds, and which outputs it accepts; and of what papers.md names."""
 
-from tap import load, run_tests
+import glob
+import os
+import re
+
+from tap import ROOT, load, run_tests
 
 documents = load("../tests/system/documents.py")
 
@@ -48,6 +52,24 @@ def test_other_numbers_are_no_ports():
 def test_what_is_typed_after_make_run():
     text = "Text.\n\n    make run\n\nbuilds. Type\n\n    todo add x\n    halt\n\nand\n\n    more\n"
     assert documents.typed_lines(text) == ["todo add x", "halt"]
+
+
+def text(path):
+    with open(path, encoding="utf-8", errors="replace") as source:
+        return source.read()
+
+
+def test_the_tests_that_papers_md_names_are_there():
+    """Files, and results in quotation marks, of the last column."""
+    sources = {path: text(path) for path in glob.glob(os.path.join(ROOT, "tests/**/*"), recursive=True) if os.path.isfile(path)}
+    names, everything, missing = " ".join(sources), "\n".join(sources.values()), []
+    for row in [line for line in text(os.path.join(ROOT, "libpstore/papers.md")).splitlines() if line.startswith("| ")]:
+        shown = row.rstrip(" |").split("|")[-1]
+        files = re.findall(r"\b(?:test|pstore|kernel|store|manager|fire|subject)_\w+(?:\.\w+)?", shown)
+        files += [path for path in re.findall(r"\btests/[\w/.-]+\w", shown) if not path.endswith("fire_")]
+        missing += [name for name in files if name not in names]
+        missing += [quote for quote in re.findall(r'"([^"]+?)(?: \.\.\.)?"', shown) if quote not in everything]
+    assert len(names) > 1000 and not missing, missing
 
 
 if __name__ == "__main__":

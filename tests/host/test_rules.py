@@ -57,15 +57,23 @@ def test_the_runner_refuses_a_bug_that_does_not_exist():
         assert run.returncode == 2 and not run.stdout and "NO_SUCH_BUG" in run.stderr, (tier, run)
 
 
-def test_the_tests_that_bugs_of_libraries_name_are_there():
+def test_the_tests_that_bugs_of_libraries_and_programs_name_are_there():
     missing = []
-    for path in sorted(glob.glob(os.path.join(tap.ROOT, "tests/bugs/disk/*.patch")) +
-                       glob.glob(os.path.join(tap.ROOT, "tests/bugs/libpstore/*.patch"))):
+    for path in sorted(path for kind in ["disk", "libpstore", "user"]
+                       for path in glob.glob(os.path.join(tap.ROOT, f"tests/bugs/{kind}/*.patch"))):
+        name = os.path.basename(path)
         for test in re.search(r"^Test: (.+)$", text(path), re.M)[1].split(";"):
             program, *words = test.split()
-            sources = "".join(text(source) for source in glob.glob(os.path.join(tap.ROOT, f"tests/[dh]*/{program}.c")))
-            missing += [f"{os.path.basename(path)}: {word}" for word in words
-                        if program != "lives" and "=" not in word and "*" not in word and word not in sources]
+            places = [f"tests/{program.replace('/', '/*/', 1)}{end}" for end in [".c", "/*.c"]] if "/" in program else \
+                [f"tests/[dh]*/{program}.c"]
+            sources = [text(source) for place in places for source in glob.glob(os.path.join(tap.ROOT, place))]
+            missing += [f"{name}: {program}"] if "/" in program and not sources else []
+            missing += [f"{name}: {word}" for word in words
+                        if program != "lives" and "=" not in word and "*" not in word and word not in "".join(sources)]
+        programs = re.search(r"^With: (.+)$", text(path), re.M)
+        missing += [f"{name}: {program}" for program in (programs[1].split() if programs else [])
+                    if not glob.glob(os.path.join(tap.ROOT, program + ".c")) + glob.glob(os.path.join(tap.ROOT, program)) +
+                    glob.glob(os.path.join(tap.ROOT, program.replace("/", "/managers/", 1) + "*"))]
     assert not missing, missing
 
 
