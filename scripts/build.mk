@@ -184,13 +184,13 @@ build/tests/host/test_index build/tests/host/test_index_look: build/tests/host/%
         $(call objects,asan,$(TREE_PARTS) libpstore/error.c)
 # who only reads damaged nodes may read words at odd addresses
 build/obj/asan/libpstore/structures/%.o build/obj/asan/tests/host/test_index_look.o: SANITIZE += -fno-sanitize=alignment
-build/tests/disk/test_hostile: $(call objects,asan,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
-build/tests/host/test_parsers build/tests/host/test_index build/tests/host/test_index_look build/tests/disk/test_hostile build/tests/asan/kstore: HLINK += $(SANITIZE)
+build/tests/disk/test_hostile build/tests/disk/test_rights_hostile: $(call objects,asan,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+build/tests/host/test_parsers build/tests/host/test_index build/tests/host/test_index_look build/tests/disk/test_hostile build/tests/disk/test_rights_hostile build/tests/asan/kstore: HLINK += $(SANITIZE)
 build/host/kstore build/tests/asan/kstore build/tests/same/host build/tests/host/test_parsers build/tests/host/test_index build/tests/host/test_index_look:
 	$(call do,LINK,$(HLINK) -lm)
 build/host/%: build/obj/host/disk/tools/%.o $(call objects,host,$(STORE_SOURCES))
 	$(call do,LINK,$(HLINK))
-build/tests/disk/test_hostile: build/tests/disk/%: build/obj/asan/tests/disk/%.o
+build/tests/disk/test_hostile build/tests/disk/test_rights_hostile: build/tests/disk/%: build/obj/asan/tests/disk/%.o
 	$(call do,LINK,$(HLINK) -lcmocka)
 build/tests/disk/%: build/obj/test/tests/disk/%.o \
         $(call objects,test,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))

@@ -420,6 +420,12 @@ static void an_entry_moves_with_no_more_rights_than_it_had(void **state)
     assert_int_equal(walks(ROOT, "a/z"), -ENOENT);
     assert_int_equal(done(directory_move(dir, ROOT, "y", ROOT, "a/y")), 0);
     assert_int_equal(walks(ROOT, "y"), -ENOENT);
+    /* between its commit and directory_applied it is found where it will be */
+    assert_int_equal(directory_move(dir, ROOT, "a/y", ROOT, "a/w"), 0);
+    assert_int_equal(ops_commit(directory_change(dir)->ops, directory_change(dir)->count), 0);
+    assert_int_equal(walks(ROOT, "a/w"), 0);
+    directory_applied(dir);
+    assert_int_equal(done(directory_move(dir, ROOT, "a/w", ROOT, "a/y")), 0);
     assert_int_equal(done(directory_move(dir, ROOT, "a/y", ROOT, "a/y")), 0);
     assert_int_equal(directory_move(dir, ROOT, "a/y", ROOT, "a/b"), -EEXIST);
     dir_reopen();

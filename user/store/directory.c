@@ -121,14 +121,16 @@ bool directory_below(const struct directory *d, uint64_t serial, uint64_t above)
     return at || serial == above;
 }
 
-bool entry_counts(const struct directory *d, uint64_t directory, uint64_t serial, uint64_t number)
+bool entry_counts(const struct directory *d, uint64_t directory, const struct store_name *entry)
 {
-    uint32_t at = grant_find(d, serial);
-    if (!at || d->grants[at].container != directory_of_number(d, number)) return false;
-    /* its move is durable, and the table hears of it now */
-    if (d->plan == PLAN_MOVE && serial == d->plan_serial && directory == d->plan_directory)
+    uint32_t at = grant_find(d, entry->address);
+    const struct grant *g = &d->grants[at];
+    if (!at || g->container != directory_of_number(d, entry->bytes)) return false;
+    /* its move is durable, and the table hears of it next */
+    if (d->plan == PLAN_MOVE && g->serial == d->plan_serial && directory == d->plan_directory &&
+        strcmp(entry->name, d->plan_name) == 0)
         return true;
-    return d->grants[at].flags & GRANT_ENTRY && d->grants[at].directory == directory;
+    return g->flags & GRANT_ENTRY && g->directory == directory && g->slot == entry->slot;
 }
 
 bool grant_name(struct directory *d, uint32_t grant, char name[STORE_NAME_BYTES])
@@ -164,7 +166,7 @@ static int found_look(struct directory *d, struct directory_found *out)
     uint64_t number = directory_number(d, out->directory);
     if (out->directory == DIRECTORY_ROOT && found_in_root(d, out) == 0) return 0;
     if (!number || store_name_find(d->store, number, out->name, &entry) < 0 ||
-        !entry_counts(d, out->directory, entry.address, entry.bytes))
+        !entry_counts(d, out->directory, &entry))
         return -ENOENT;
     const struct grant *g = &d->grants[grant_find(d, entry.address)];
     out->serial = g->serial;
@@ -245,7 +247,7 @@ static int list_names(struct directory *d, uint64_t directory, uint64_t *cursor,
         *looks -= slot - from;
         if (r < 0) return r;
         if (object != number || directory_name_reserved(entry.name) ||
-            !entry_counts(d, directory, entry.address, entry.bytes))
+            !entry_counts(d, directory, &entry))
             continue;
         const struct grant *g = &d->grants[grant_find(d, entry.address)];
         *out = (struct directory_entry){ .serial = g->serial, .container = g->container,

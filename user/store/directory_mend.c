@@ -65,7 +65,7 @@ static bool containers_mend(struct directory *d)
 static bool row_counts(struct directory *d, uint64_t number, const struct store_name *row)
 {
     uint64_t serial = row_serial(row->name);
-    uint32_t at = serial ? grant_find(d, serial) : 0;
+    uint32_t at = serial && !(serial & DIRECTORY_FIRST) ? grant_find(d, serial) : 0;
     if (number == d->root && strcmp(row->name, next_serial_name) == 0) return true;
     return at && d->grants[at].container == directory_of_number(d, number);
 }
@@ -75,7 +75,7 @@ static bool is_left_over(struct directory *d, uint64_t number, const struct stor
     uint64_t directory = directory_of_number(d, number);
     if (name->name[0] == 4) return !row_counts(d, number, name);
     if (directory_name_reserved(name->name) || !directory_is(d, directory)) return false;
-    return !entry_counts(d, directory, name->address, name->bytes);
+    return !entry_counts(d, directory, name);
 }
 
 static bool names_mend(struct directory *d)

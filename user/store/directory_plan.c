@@ -363,7 +363,7 @@ static bool has_entries(struct directory *d, uint64_t directory)
     uint64_t number = directory_number(d, directory);
     while (store_name_next(d->store, number, &cursor, &entry) == 0)
         if (!directory_name_reserved(entry.name) &&
-            entry_counts(d, directory, entry.address, entry.bytes))
+            entry_counts(d, directory, &entry))
             return true;
     return false;
 }

@@ -102,9 +102,8 @@ extern const char next_serial_name[];
 int grants_read(struct directory *d, struct directory_report *report);
 
 /* ---- directory.c */
-/* Does an entry in this directory count (DG2)? `number` is of the container on the disk. */
-bool entry_counts(const struct directory *d, uint64_t directory, uint64_t serial,
-                  uint64_t number);
+/* Does an entry in this directory count (DG2)? */
+bool entry_counts(const struct directory *d, uint64_t directory, const struct store_name *entry);
 /* Of a number of a container on the disk: DIRECTORY_ROOT if it is the root's. */
 uint64_t directory_of_number(const struct directory *d, uint64_t number);
 /* The container has its first entry in a directory, not in the root. */

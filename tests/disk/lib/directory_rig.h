@@ -43,6 +43,7 @@ static int ops_commit(struct store_op *ops, unsigned count)
 }
 
 /* Of a plan: committed and applied. Its own result, if it is none. */
+__attribute__((unused))
 static int done(int planned)
 {
     if (planned)
