@@ -4,7 +4,8 @@
  * Each gets tables and a stack, then INIT and a start-up interrupt that names a page below 1 MiB
  * with the trampoline of start.S in it. It reports by cpu->started and goes to cpu_main().
  *
- * Locks: none: one CPU starts at a time, and only the first one starts others.
+ * Locks: none: one CPU starts at a time, and only the first one starts others. Behind one that does
+ * not start none is tried: it may wake up late, and take the trampoline's words for its own.
  */
 #include "x86.h"
 #include "switch.h"
@@ -14,7 +15,7 @@
 
 #define LOW_MEMORY_END  0xa0000
 #define START_AGAIN_NS  2000000ull    /* the second start-up interrupt, as real machines want it */
-#define START_GIVEUP_NS 1000000000ull
+#define START_GIVEUP_NS 5000000000ull
 enum { TSC_ROUNDS = 3 };
 
 /* The end of the trampoline; start.S has the same. */
@@ -115,7 +116,7 @@ static bool cpu_bring_up(unsigned id, unsigned apic_id)
             again = true;
         }
     }
-    if (passed < START_GIVEUP_NS)
+    if (__atomic_load_n(&c->started, __ATOMIC_SEQ_CST)) /* whatever the clock says */
         return true;
     interrupt_start_cpu(apic_id, 0); /* so that it does not wake up later */
     return false;
@@ -124,11 +125,10 @@ static bool cpu_bring_up(unsigned id, unsigned apic_id)
 void arch_start_cpus(void)
 {
     uint64_t start = arch_time_ns();
-    for (unsigned i = 1; trampoline && i < acpi_machine.cpu_count; i++) {
-        if (cpu_bring_up(cpu_count, acpi_machine.apic_ids[i]))
-            __atomic_add_fetch(&cpu_count, 1, __ATOMIC_SEQ_CST);
-        else
-            printk("smp: the CPU with APIC id %u does not start\n", acpi_machine.apic_ids[i]);
-    }
+    while (trampoline && cpu_count < acpi_machine.cpu_count &&
+           cpu_bring_up(cpu_count, acpi_machine.apic_ids[cpu_count]))
+        __atomic_add_fetch(&cpu_count, 1, __ATOMIC_SEQ_CST);
+    if (cpu_count < acpi_machine.cpu_count)
+        printk("smp: the CPU with APIC id %u does not start\n", acpi_machine.apic_ids[cpu_count]);
     printk("smp: %u CPUs in %lu us\n", cpu_count, (arch_time_ns() - start) / 1000);
 }
