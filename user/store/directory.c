@@ -206,6 +206,9 @@ int directory_walk(struct directory *d, struct directory_at at, const char *path
         if (parts == DIRECTORY_PARTS) return -ELOOP;
         r = part_take(&path, out->name);
         if (r == 0) r = walk_step(d, out);
+        bool link = r == 0 && !(out->serial & DIRECTORY_FIRST);
+        if (link && out->links < 4) out->link[out->links] = out->serial;
+        out->links += link;
         if (r == -ENOENT && *path) memset(out, 0, sizeof(*out));
     }
     return r;

@@ -83,6 +83,8 @@ struct directory_found {
     char     name[STORE_NAME_BYTES];    /* the last part; "": the path is empty */
     uint64_t serial, container;         /* of the grant; 0, 0: the entry is not there */
     uint32_t rights;                    /* on this way, the entry's own cut down (RT7) */
+    uint64_t link[4];                   /* serials of links on the way, the first four ... */
+    uint32_t links;                     /* ... of so many */
     uint32_t missing;                   /* after -EACCES: the right that is not there */
     bool     is_directory;
 };

@@ -104,35 +104,15 @@ bool sources_hold(const struct sources *by)
     return true;
 }
 
-/* The next part of the path: its bytes, or -errno. */
-static long part_next(const char *path, char part[STORE_NAME_BYTES])
-{
-    size_t bytes = strcspn(path, "/");
-    if (bytes >= STORE_NAME_BYTES) return -ENAMETOOLONG;
-    if (bytes == 0 || (path[bytes] && !path[bytes + 1])) return -EINVAL;
-    memcpy(part, path, bytes);
-    part[bytes] = 0;
-    return (long)bytes;
-}
-
 int path_walk(const char *path, struct directory_found *found, struct sources *by)
 {
-    char part[STORE_NAME_BYTES];
     struct directory_at at;
-    *by = (struct sources){0};
-    int r = caller_at(&at), parts = 0;
+    by->count = 0;
+    int r = caller_at(&at);
     if (r == 0 && caller_is_confined()) r = source_add(by, caller.number);
-    if (r == 0 && !*path) r = directory_walk(paths, at, "", found);
-    while (r == 0 && *path) {
-        long bytes = part_next(path, part);
-        if (bytes >= 0 && parts++ == DIRECTORY_PARTS) bytes = -ELOOP;
-        r = bytes < 0 ? (int)bytes : directory_walk(paths, at, part, found);
-        path += bytes > 0 ? bytes : 0;
-        path += *path == '/';
-        if (r == -ENOENT && *path) found->name[0] = 0; /* not the last one */
-        at = (struct directory_at){.serial = found->serial, .rights = found->rights};
-        if (r == 0 && !(at.serial & DIRECTORY_FIRST)) r = source_add(by, at.serial);
-    }
+    if (r == 0) r = directory_walk(paths, at, path, found);
+    if (r == 0 && found->links > sizeof(found->link) / sizeof(found->link[0])) r = -EMLINK;
+    for (unsigned i = 0; r == 0 && i < found->links; i++) r = source_add(by, found->link[i]);
     return r == 0 ? source_add(by, found->serial) : r;
 }
 
