@@ -40,7 +40,7 @@ static int help(void *arg)
     const struct kd_message *m = h->m;
     h->helper = tx_active();
     commit_forget(h->work); /* it begins anew */
-    long r = commit_view(h->work, m->word[0], m->token);
+    long r = m->word[7] ? 0 : commit_view(h->work, m->word[0], m->token);
     for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
         for (uint64_t helpers = m->word[4 + i]; r == 0 && helpers; helpers &= helpers - 1)
             r = commit_view(h->work, i * 64 + (unsigned)__builtin_ctzll(helpers), m->token);

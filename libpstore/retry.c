@@ -110,8 +110,9 @@ int retry_wait(struct ps_tx *tx)
 
 void retry_end(struct ps_tx *tx)
 {
+    if (!tx->watched)
+        return;
     struct pages none = {.store = tx->watched};
-    if (none.store)
-        pages_tell(tx, &none, 0);
+    pages_tell(tx, &none, 0);
     tx->watched = NULL;
 }

@@ -96,9 +96,8 @@ void view_answer(struct view *v, int answer)
 
 /* ---- the manager's side ---- */
 
-/* claim_once claims the view for a call of its manager's. 0; -ESRCH: not such a view, its message
- * was not received (a token can be guessed), or another thread works on it; -EAGAIN: its objects
- * are being destroyed. */
+/* claim_once claims the view for a manager's call. 0; -ESRCH: not such a view, its message was not
+ * received (a token can be guessed), or another thread works on it; -EAGAIN: its objects end. */
 static int claim_once(struct view *v, uint64_t token, unsigned asked)
 {
     int e = -ESRCH;
@@ -132,6 +131,10 @@ void view_claim_end(struct view *v)
 
 enum { LOOK_NS = 1000000 };
 
+/* claim_wait waits for a thread that destroys objects, which may sleep: with one CPU a loop that
+ * yields would keep its timer out. */
+#define claim_wait() thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS)
+
 int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked)
 {
     for (uint64_t i = 0; i < n;) {
@@ -145,17 +148,17 @@ int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked)
             view_claim_end(&views[list[--i].view]);
         if (e != -EAGAIN)
             return e;
-        /* The destroying thread may sleep: with one CPU a loop that yields would keep its timer
-         * out. */
-        thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS);
+        claim_wait();
     }
     return 0;
 }
 
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked)
 {
-    struct kd_publish one = {.view = id, .token = token};
-    return views_claim(&one, 1, asked) ? NULL : &views[id];
+    int e = -EAGAIN;
+    while (id < KD_VIEW_MAX && (e = claim_once(&views[id], token, asked)) == -EAGAIN)
+        claim_wait();
+    return e ? NULL : &views[id];
 }
 
 static bool claimed_at(struct view *v, const struct port *p)

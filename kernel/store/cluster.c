@@ -16,8 +16,7 @@
 enum { CLUSTER_DISK = 4 }; /* pages asked for together where touches are clustered */
 enum { CLUSTER_PAGES = 8, NEAR_PAGES = 8 };
 
-/* cluster_map maps those of the leaf's pages [first, last) that are free. Leaf locked; ptes: the
- * leaf's. */
+/* cluster_map maps those of the leaf's pages [first, last) that are free; ptes: the leaf's. */
 static __attribute__((noinline)) void cluster_map(struct view *v, struct leaf *l, pte_t *ptes,
                                                 unsigned first, unsigned last)
 {
@@ -27,8 +26,10 @@ static __attribute__((noinline)) void cluster_map(struct view *v, struct leaf *l
     struct page *p = &l->pages[first];
     for (unsigned slot = first; slot < last; slot++, p++) {
         if (!page_resident(p) || ptes[slot] || p->sequence > newest ||
-            (rights && (p->writer != WRITER_NONE || p->rmw | p->queue)) ||
-            (p->closed && !(v->supply.slots >> slot & 1) && page_closed(p, false, 0, false)))
+            (p->writer != WRITER_NONE && rights) ||
+            (unlikely(p->looks & LOOKS_ACCESS) &&
+             ((rights && p->rmw | p->queue) ||
+              (!(v->supply.slots >> slot & 1) && page_closed(p, false, 0, false)))))
             continue;
         right_neighbour(id, p, &ptes[slot]);
         mapped++;

@@ -173,9 +173,7 @@ long kd_txn_diff(const uint64_t a[6])
     int e = vm_own((vaddr_t)d.buffer, d.buffer_bytes); /* the owner cannot go while it is claimed */
     if (e)
         return e;
-    struct view *v = view_claim(d.view, d.token, ASKED_COMMIT | ASKED_SPILL), *told = v;
-    if (!v && (v = group_claim(d.view, d.token)))
-        told = &views[d.view];
+    struct view *v = group_claim(d.view, d.token), *told = &views[d.view % KD_VIEW_MAX];
     if (!v)
         return -ESRCH;
     e = d.flags & KD_DIFF_BATCH       ? batch_out(v, told, &d)

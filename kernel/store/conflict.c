@@ -253,7 +253,8 @@ void stack_waits(struct view *v)
     vmask_set(&stacked, v->id);
     v->group.arrival = ++arrivals;
     v->group.again = 0;
-    search(v);
+    if (!vmask_only(&stacked, v->id))
+        search(v); /* it waits for others of these alone (port_waits) */
     lock_release(&graph_lock);
 }
 

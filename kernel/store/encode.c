@@ -12,26 +12,22 @@
 #include "store/right.h"
 
 enum { WORDS = PAGE_BYTES / 8, UNIT_WORDS = UNIT_BYTES / 8, UNITS = PAGE_BYTES / UNIT_BYTES };
+enum { BLOCK = 16 };                    /* words that are compared in one piece */
 
 /* struct words: a set of the page's 64-bit words. */
 struct words { uint64_t bits[WORDS / 64]; };
 
-/* differ_of_8 has a bit for each of eight words that differs. On its own: mostly none does. */
-static __attribute__((noinline)) uint64_t differ_of_8(const uint64_t *a, const uint64_t *b)
-{
-    uint64_t bits = 0;
-    for (unsigned i = 8; i-- > 0;)
-        bits = bits << 1 | (a[i] != b[i]);
-    return bits;
-}
-
 static struct words words_that_differ(const uint64_t *a, const uint64_t *b)
 {
     struct words w = {{0}};
-    for (unsigned i = 0; i < WORDS; i += 8, a += 8, b += 8)
-        if ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) |
-            (a[5] ^ b[5]) | (a[6] ^ b[6]) | (a[7] ^ b[7]))
-            w.bits[i / 64] |= differ_of_8(a, b) << i % 64;
+    for (unsigned i = 0; i < WORDS; i += BLOCK) {
+        uint64_t differ = 0;
+#pragma GCC unroll 16
+        for (unsigned k = i; k < i + BLOCK; k++)
+            differ |= a[k] ^ b[k];
+        for (unsigned k = i; unlikely(differ) && k < i + BLOCK; k++)
+            w.bits[k / 64] |= (uint64_t)(a[k] != b[k]) << k % 64;
+    }
     return w;
 }
 
@@ -181,10 +177,8 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     unsigned encoder = object->encoder, from = 0, to = 0;
     bool ranges = encoder == KD_ENCODER_RANGES;
     uint64_t bytes = 0;
-    if (whole)
-        return whole_out(o, &r, now);
-    if (!page_resident(p)) { /* the base was evicted while the copy was spilled */
-        c->changed = true;
+    if (whole || !base) { /* evicted while the copy was spilled */
+        c->changed |= !whole;
         return whole_out(o, &r, now);
     }
     int e = ranges ? undeclared_undo(v, c, now, base) : 0;

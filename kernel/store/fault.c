@@ -23,8 +23,7 @@ HOT bool leaf_aligned(const struct leaf *l)
 
 /* ---- FT7: what a write needs ---- */
 
-/* memory_came tells whether to look again for memory: frames were freed, copies went to the log, or
- * a process ends or has ended. */
+/* memory_came tells whether to look again: frames were freed, copies spilled, a process ends. */
 static bool memory_came(void)
 {
     size_t before = frame_free_count();
@@ -72,8 +71,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
     return v->last.leaf == last ? 0 : -EAGAIN;
 }
 
-/* hands_fill gets a credit, a frame and a struct copy in hand. 0; -EAGAIN: waited, look again;
- * -errno. */
+/* hands_fill gets a credit, a frame and a struct copy in hand. 0; -EAGAIN: it waited; -errno. */
 HOT int hands_fill(struct view *v, struct object *o)
 {
     if (likely(v->txn.enlisted == o->commit_port && v->reserve.credits &&
@@ -127,8 +125,7 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     count(grants_exclusive);
 }
 
-/* grant_shared maps the current version read-only, also for a view that will write
- * (READ_FOR_WRITE). */
+/* grant_shared maps the current version read-only, also for READ_FOR_WRITE. */
 HOT void grant_shared(struct view *v, struct leaf *l, struct page *p, pte_t *pte)
 {
     right_share(v, l, p, pte, p->frame);
@@ -149,8 +146,7 @@ HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *
         cluster_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
 
-/* snapshot_map maps the newest version that is not younger than the snapshot (FT3). 0 or
- * -ESTALE. */
+/* snapshot_map maps the newest version not younger than the snapshot (FT3). 0 or -ESTALE. */
 static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
@@ -327,8 +323,7 @@ HOT bool wants_exclusively(struct view *v, const struct leaf *l, unsigned slot, 
     return v->wait.want != WANT_READ;
 }
 
-/* fault_look looks once at the page, FT2 to FT7. 0: granted; -EAGAIN: look again (it waited);
- * -errno. */
+/* fault_look looks once at the page, FT2 to FT7. 0: granted; -EAGAIN: it waited; -errno. */
 static int fault_look(struct view *v, struct object *o, vaddr_t at)
 {
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
@@ -397,8 +392,7 @@ static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
     return e ? e : spill_bring(v, o, page);
 }
 
-/* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: it is
- * doomed. */
+/* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: doomed. */
 static RARE int fault_ended(struct view *v, int e)
 {
     struct leaf *l = v->wait.leaf ? v->wait.leaf : v->supply.leaf;
@@ -417,15 +411,15 @@ static RARE int fault_ended(struct view *v, int e)
     return -ECANCELED;
 }
 
-/* view_fault repeats FT1 to FT7 until the access would succeed. 0; -ENXIO: o is not attached there
- * now; -errno. */
+/* view_fault repeats FT1 to FT7 until the access would succeed. 0; -ENXIO: o is gone; -errno. */
 static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
 {
     int e = want != WANT_READ && v->snapshot_rights ? -EROFS : 0;
     if (!e && o->escalate && !v->snapshot_rights && !sufficient(own_entry(v, at), want))
         container_escalate(v, o, want != WANT_READ); /* it stands in no queue yet */
-    while (!e) {
+    while (!e || e == -EAGAIN) {
         pte_t now = own_entry(v, at);
+        e = 0;
         if (v->doom || thread_this()->killed) { /* FT1 */
             e = -ECANCELED;
             break;
@@ -435,8 +429,6 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
         v->wait.want = (uint8_t)want;
         if (right_state(now) == RIGHT_SPILLED) {
             e = copy_bring(v, o, page_down(at));
-            if (e == -EAGAIN)
-                e = 0;
             continue;
         }
         if (want == WANT_WRITE)
@@ -450,8 +442,6 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
         if (e == -ENOMEM && v->txn.enlisted &&
             (spill_possible(v, v->txn.enlisted) || spill_for_room(v, o, ~0ull)))
             e = spill_some(v);
-        if (e == -EAGAIN)
-            e = 0;
     }
     return fault_ended(v, e);
 }

@@ -75,7 +75,7 @@ struct page {
             uint8_t closed;  /* recall.c */
             uint8_t whole;   /* so many commits still tell it whole (KD_ENCODER_ADAPTIVE) */
         };
-        uint32_t looks;      /* the same in one word, for page_open */
+        uint32_t looks;      /* the same in one word, for one look at all */
     };
 };
 
@@ -108,6 +108,7 @@ static inline bool page_resident(const struct page *p)
 {
     return p->frame && !(p->flags & PAGE_FILLING);
 }
+enum { LOOKS_ACCESS = 0xffffff };        /* of page->looks: all but `whole` */
 /* page_open tells that nobody waits for the page, that it is not to be taken exclusively, and that
  * the kernel has the right to give. */
 static inline bool page_open(const struct page *p, bool write)

@@ -220,9 +220,11 @@ bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *
     return none;
 }
 
-void right_take_version(struct view *v, const struct frame *old, vaddr_t at, struct debt *debt)
+void right_take_version(struct view *v, struct page *p, const struct copy *old, struct debt *debt)
 {
-    change(CHANGE_take_version, v, at, kept_if_other, frame_paddr(old), debt);
+    paddr_t frame = frame_paddr(old->frame);
+    if (!kept_if_other(change(CHANGE_take_version, v, old->at, kept_if_other, frame, debt), frame))
+        vmask_clear(&p->mask, v->id); /* or each writer of the page would look at it (CF2) */
 }
 
 bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt)

@@ -63,8 +63,8 @@ const char *right_check(const struct view *v, const struct leaf *l, unsigned slo
 pte_t right_take(struct view *v, struct page *p, vaddr_t at, struct debt *debt);
 /* right_take_unused takes a right that was never used. True: none is left. */
 bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *debt);
-/* right_take_version takes an entry that maps this old version. */
-void right_take_version(struct view *v, const struct frame *old, vaddr_t at, struct debt *debt);
+/* right_take_version takes an entry that maps this old version; a view without one is no user. */
+void right_take_version(struct view *v, struct page *p, const struct copy *old, struct debt *debt);
 /* right_hold takes the page's frame out of the entry; a transaction that used it keeps the right as
  * HELD. False: the view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
 bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);

@@ -74,12 +74,13 @@ static struct port *next_of(const struct view *v, const struct port *last, struc
 
 struct vmask group_joined(const struct view *v)
 {
-    struct vmask m;
+    struct vmask m = {0};
+    if (vmask_empty(&v->group.helpers))
+        return m; /* none joins but while v's question is answered */
     lock_acquire(&graph_lock);
-    m = v->group.helpers;
     vmask_for(h, &v->group.helpers)
-        if (!views[h].group.joined)
-            vmask_clear(&m, (unsigned)h);
+        if (views[h].group.joined)
+            vmask_set(&m, (unsigned)h);
     lock_release(&graph_lock);
     return m;
 }
@@ -125,12 +126,12 @@ void group_doom(const struct view *v, int reason)
     lock_release(&graph_lock);
 }
 
-struct view *group_claim(uint64_t helper, uint64_t token)
+struct view *group_claim(uint64_t id, uint64_t token)
 {
-    const struct view *h = helper < KD_VIEW_MAX ? &views[helper] : NULL;
-    struct view *v = h ? group_of(h) : NULL;
-    v = v != h ? view_claim(v->id, token, ASKED_COMMIT) : NULL;
-    if (!v || (h->group.of == v && h->group.joined))
+    const struct view *h = &views[id % KD_VIEW_MAX], *of = group_of(h);
+    struct view *v = view_claim(of == h ? id : of->id, token,
+                                of == h ? ASKED_COMMIT | ASKED_SPILL : ASKED_COMMIT);
+    if (!v || v == h || (h->group.of == v && h->group.joined))
         return v;
     view_claim_end(v);
     return NULL;
@@ -212,10 +213,12 @@ int group_ask(struct view *v)
         struct vmask joined = group_joined(v);
         port = group_next(v, &joined, port);
         v->question.item.word[1] = group_copies(v);
-        memcpy(&v->question.item.word[4], &joined, sizeof joined);
+        v->question.item.word[4] = joined.word[0];
+        v->question.item.word[5] = joined.word[1];
         v->question.item.word[6] = 0;
         vmask_for(h, &joined)
             v->question.item.word[6] += views[h].commit.batch.bytes; /* SK20 */
+        v->question.item.word[7] = !view_enlists(v, port);
         uint64_t until_ns = v->txn.deadline_ns;
         v->txn.deadline_ns = port->rank ? answer_until(until_ns) : until_ns; /* SK18 */
         answer = view_ask(v, port);

@@ -125,12 +125,12 @@ static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c
     return s->sequence >= c->sequence ? s : NULL;
 }
 
-void version_unmap(const struct page *p, const struct copy *c, bool all)
+void version_unmap(struct page *p, const struct copy *c, bool all)
 {
     struct debt debt = {0};
     views_each_locked(v, &p->mask)
         if (all || v->snapshot_rights)
-            right_take_version(v, c->frame, c->at, &debt);
+            right_take_version(v, p, c, &debt);
     right_pay(&debt);
 }
 

@@ -30,7 +30,7 @@ void version_add(struct page *p, struct copy *c);
 void version_release(struct copy *c);
 /* version_unmap takes an old version out of all tables that the mask leads to: those of snapshots
  * and dirty readers, or of all views. Leaf locked. */
-void version_unmap(const struct page *p, const struct copy *c, bool all);
+void version_unmap(struct page *p, const struct copy *c, bool all);
 void version_free(struct page *p, struct copy *c); /* needed or not; leaf locked */
 struct copy *version_find(const struct page *p, uint64_t snapshot);
 /* version_snapshot_begin takes `published`, or the shared point, and registers in one step. 0;

@@ -38,10 +38,17 @@ void trace_event(enum kd_trace_event_kind kind, uint32_t c, uint64_t a, uint64_t
     const struct thread *t = thread_this();
     unsigned cpu = arch_cpu_id();
     struct ring *r = __atomic_load_n(&rings[cpu], __ATOMIC_ACQUIRE);
-    r->events[r->next & (r->count - 1)] = (struct kd_trace_event){
-        .time_ns = arch_time_ns(), .thread = (uint32_t)t->id, .process = (uint32_t)t->pid,
-        .kind = (uint8_t)kind, .cpu = (uint8_t)cpu,
-        .view = t->view_number, .reserved = 0, .c = c, .a = a, .b = b};
+    struct kd_trace_event *e = &r->events[r->next & (r->count - 1)];
+    e->c = c; /* one field after the other: a whole struct would need more registers */
+    e->a = a;
+    e->b = b;
+    e->kind = (uint8_t)kind;
+    e->cpu = (uint8_t)cpu;
+    e->thread = (uint32_t)t->id;
+    e->process = (uint32_t)t->pid;
+    e->view = t->view_number;
+    e->reserved = 0;
+    e->time_ns = arch_time_ns();
     __atomic_store_n(&r->next, r->next + 1, __ATOMIC_RELEASE);
 }
 

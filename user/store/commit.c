@@ -128,7 +128,7 @@ static int add_views(struct group *g, const struct kd_message *m, const struct b
                      uint64_t full_below, uint64_t *pages)
 {
     struct kd_diff diff = {.view = m->word[0], .full_below = full_below};
-    int r = add_view(g, m, b, diff, pages);
+    int r = m->word[7] ? 0 : add_view(g, m, b, diff, pages);
     for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
         for (uint64_t helpers = m->word[4 + i]; r == 0 && helpers; helpers &= helpers - 1) {
             diff.view = i * 64 + (unsigned)__builtin_ctzll(helpers);
