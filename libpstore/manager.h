@@ -80,7 +80,8 @@ enum {
  * client's: what both changed is durable together, or undone. `commit` may run again, and may make
  * objects, free them and set names, as any transaction. All must lie in these containers: a manager
  * that starts again has nothing else, and waits here until what its predecessor had passed on is
- * over. -ENOENT: no such manager. */
+ * over. -ENOENT: no such manager. A container that has a manager of its own cannot lie below: what
+ * `commit` stores there is -EXDEV. */
 int km_below(const char *store);
 /* Behind it, before km_serve: so many commits, 16 at most, are worked on at a time [1], and the
  * store makes them durable together. `commit` then runs in several threads: the locks of what it
@@ -163,7 +164,8 @@ int km_dismiss(struct km_object *o, uint64_t process);
  * by now, and the kernel asks again. */
 int km_supply(struct km_request *r, const void *pages, uint64_t count);
 int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t count);
-int km_zero(struct km_request *r);            /* all pages that were asked for */
+/* All pages that were asked for: r->count = 1 before it, where you may have one of the others. */
+int km_zero(struct km_request *r);
 /* Of `lock`: the right, for this touch alone. -ESRCH: nobody waits for it any more. */
 int km_grant(struct km_request *r);
 /* The client's thread gets the error, positive or negative; -ESRCH: who asked waits no more. EAGAIN
