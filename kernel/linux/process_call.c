@@ -7,6 +7,7 @@
 #include "linux/linux_private.h"
 
 #include "file/file.h"
+#include "message/badge.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
 #include "store/object.h"
@@ -112,6 +113,7 @@ static int endow(struct process *parent, struct process *p, const struct kd_proc
         int result = handle_pass(parent, c->handles[i], c->handle_rights[i], p, (int)i);
         if (result < 0)
             return result;
+        badge_trace(KD_TRACE_PASSED, &p->handles[i], p->pid);
     }
     p->flags = c->flags | parent->flags; /* a program in the foreground starts others there */
     return 0;

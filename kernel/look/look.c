@@ -147,9 +147,9 @@ static void say_handle(struct text *t, int number, const struct handle_slot *s)
     static const char *const types[] = {"", "process", "port", "object", "view", "disk", "badge",
                                         "snapshot", "system"};
     static const char *const of_system[] = {"disks", "names", "processes", "look", "halt"};
-    say(t, "%4d  %-8s %c%c%c%c%c", number, types[s->type], s->rights & KD_RIGHT_READ ? 'r' : '-',
-        s->rights & KD_RIGHT_WRITE ? 'w' : '-', s->rights & KD_RIGHT_CALL ? 'c' : '-',
-        s->rights & KD_RIGHT_RECEIVE ? 'v' : '-', s->rights & KD_RIGHT_MANAGE ? 'm' : '-');
+    say(t, "%4d  %-8s ", number, types[s->type]);
+    for (unsigned i = 0; i < 6; i++)
+        say(t, "%c", s->rights & (i < 5 ? 1u << i : KD_RIGHT_GRANT) ? "rwcvmg"[i] : '-');
     for (unsigned i = 0; s->type == HANDLE_SYSTEM && i < ARRAY_COUNT(of_system); i++)
         if (s->rights & KD_RIGHT_DISKS << i)
             say(t, "  %s", of_system[i]);
@@ -161,9 +161,13 @@ static void say_handle(struct text *t, int number, const struct handle_slot *s)
         say(t, "  %u", ((struct view *)s->object)->id);
     else if (s->type == HANDLE_BADGE)
         say(t, "  %lu, own %x", ((struct badge *)s->object)->value, s->rights / KD_RIGHT_OWN);
-    else if (s->type == HANDLE_PORT && ((struct port *)s->object)->credits_used)
-        say(t, "  %lu credits, %lu held", ((struct port *)s->object)->credits,
-            ((struct port *)s->object)->held);
+    struct port *p = s->type == HANDLE_BADGE ? badge_port(s->object) : s->object;
+    if (s->type == HANDLE_BADGE || s->type == HANDLE_PORT)
+        say(t, "  of %s[%d]", p->owner->name, p->owner->pid);
+    if (s->type == HANDLE_BADGE)
+        port_put(p);
+    if (s->type == HANDLE_PORT && p->credits_used)
+        say(t, "  %lu credits, %lu held", p->credits, p->held);
     say(t, "\n");
 }
 

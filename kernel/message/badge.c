@@ -2,10 +2,13 @@
  * badge.c - badges: a number that a port's owner chose, attested to it with each call that comes by
  * a handle of the badge (messages.md; tests/model/rights.md: RT1 to RT5).
  *
- * Lock: badges_lock, for the lists of all ports, and for what their owners have.
+ * Lock: badges_lock, for the lists of all ports, whose each badge is, and what their owners have.
  */
 #include "message/badge.h"
 
+#include "thread/trace.h"
+
+enum { AT_ONCE = 64 }; /* under the lock */
 static struct lock badges_lock = LOCK_INIT(RANK_PORT, "badges");
 _Static_assert(sizeof(struct badge) <= PAGE_BYTES / BADGES_A_FRAME, "what they are charged as");
 
@@ -25,6 +28,43 @@ void badge_put(void *badge)
     lock_release(&badges_lock);
     port_put(b->port);
     kfree(b);
+}
+
+struct port *badge_port(struct badge *b)
+{
+    lock_acquire(&badges_lock);
+    struct port *p = b->port;
+    port_get(p);
+    lock_release(&badges_lock);
+    return p;
+}
+
+void badge_trace(enum kd_trace_badge what, const struct handle_slot *h, int child)
+{
+    if (!trace_on || h->type != HANDLE_BADGE)
+        return;
+    struct badge *b = h->object;
+    struct port *p = badge_port(b);
+    TRACE(BADGE, what | p->owner->pid << 8, b->value, h->rights | (uint64_t)child << 32);
+    port_put(p);
+}
+
+unsigned badges_inherit(struct port *from, struct port *heir)
+{
+    unsigned n = 0;
+    lock_acquire(&badges_lock);
+    for (struct badge *b; n < AT_ONCE; n++) {
+        b = list_first(&from->badges, struct badge, link);
+        if (list_empty(&from->badges) || !b->port) /* the mark of an end that is under way */
+            break;
+        list_remove(&b->link);
+        list_push_front(&heir->badges, &b->link);
+        port_get(b->port = heir);
+    }
+    from->owner->limits.badges -= n;
+    heir->owner->limits.badges += n;
+    lock_release(&badges_lock);
+    return n;
 }
 
 int badge_lift(int handle, struct handle_slot *passed)
@@ -49,12 +89,12 @@ HANDLE_CALL(kd_badge_create, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
     list_push_front(&p->badges, &b->link); /* behind all marks */
     p->owner->limits.badges++;
     lock_release(&badges_lock);
+    TRACE(BADGE, KD_TRACE_MADE | p->owner->pid << 8, a[1], a[2]);
     return handle_new(process_this(), HANDLE_BADGE, b, (uint32_t)a[2]);
 }
 
 HANDLE_CALL(kd_badge_end, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
 {
-    enum { AT_ONCE = 64 };
     struct badge mark = {.ended = true}; /* in the list: here the walk goes on */
     struct list *at = &mark.link;
     long ended = 0;
@@ -73,6 +113,7 @@ HANDLE_CALL(kd_badge_end, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
     }
     list_remove(&mark.link);
     lock_release(&badges_lock);
+    TRACE(BADGE, KD_TRACE_ENDED | p->owner->pid << 8, a[1], 0);
     return ended;
 }
 

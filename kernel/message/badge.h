@@ -5,13 +5,22 @@
 #include "message/port.h"
 #include "process/handle.h"
 
+#include "katydid/trace.h"
+
 struct badge {
     uint32_t references;     /* atomic */
     bool ended;              /* atomic; set once */
-    struct port *port;       /* a reference */
+    struct port *port;       /* a reference; NULL: a mark. Changes with badges_lock, when dead */
     uint64_t value;
     struct list link;        /* port->badges; badge.c */
 };
+struct port *badge_port(struct badge *b); /* a reference */
+/* badges_inherit makes some badges of a dead port the heir's, in the order that marks want; how
+ * many: the caller has their references to `from`. Port table lock. */
+unsigned badges_inherit(struct port *from, struct port *heir);
+/* badge_trace says what the calling process does with a badge, if h is one; child: to whom, or 0.
+ * No locks. */
+void badge_trace(enum kd_trace_badge what, const struct handle_slot *h, int child);
 void badge_get(void *badge);
 void badge_put(void *badge);
 static inline bool badge_ended(const struct badge *b)

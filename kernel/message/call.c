@@ -127,6 +127,7 @@ static RARE int handle_in(struct call *c)
                           : handle_lift(process_this(), m->handle, m->handle_rights,
                                         KD_RIGHT_GRANT, &c->passed);
     c->laden |= c->passed.type != HANDLE_NONE;
+    badge_trace(KD_TRACE_PASSED, &c->passed, 0);
     return e ? e : -1;
 }
 
@@ -159,6 +160,7 @@ static RARE int extras_out(struct call *c, void *buffer, uint64_t room)
         return -EMSGSIZE;
     if (data_out((vaddr_t)buffer, &c->data))
         return -EFAULT;
+    badge_trace(KD_TRACE_GOT, &c->passed, 0);
     if (c->passed.type)
         c->message.handle = handle_install(process_this(), -1, &c->passed);
     return 0;
@@ -266,9 +268,8 @@ static RARE struct port *call_badged(struct call *c, int handle)
         call_drop(c);
         return (void *)(long)e;
     }
-    struct port *port = ((struct badge *)c->by.object)->port;
-    port_get(port);
-    return port;
+    badge_trace(KD_TRACE_USED, &c->by, 0);
+    return badge_port(c->by.object);
 }
 
 HOT long call_until(const uint64_t a[6], uint64_t deadline)

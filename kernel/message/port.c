@@ -6,6 +6,7 @@
 #include "message/port.h"
 
 #include "block/block.h"
+#include "message/badge.h"
 #include "process/handle.h"
 #include "thread/trace.h"
 #include "words.h"
@@ -242,7 +243,6 @@ static void port_die(struct port *p)
     lock_acquire(&p->lock);
     bool was = p->dead; /* with what it stands on (SK17) */
     __atomic_store_n(&p->dead, true, __ATOMIC_SEQ_CST);
-    p->name[0] = 0;
     thread_wake_all(&p->receivers);
     for (struct item *i; (i = list_take(struct item, &p->items, link));) {
         i->queued = false;
@@ -325,13 +325,16 @@ void port_check(void)
 
 /* ---- names ---- */
 
-static struct port *port_named(const char *name)
+/* port_named finds the port that has the name, or a dead one that had it and has badges. */
+static struct port *port_named(const char *name, bool dead)
 {
     list_each(struct port, p, &ports, all)
-        if (!p->dead && strcmp(p->name, name) == 0)
+        if (p->dead == dead && strcmp(p->name, name) == 0 && !(dead && list_empty(&p->badges)))
             return p;
     return NULL;
 }
+
+static bool disk_held(const struct block_device *d) { return handle_held(HANDLE_BLOCK, d, 0); }
 
 /* name_allowed: may the calling process publish this name? A store's clients find it by the name of
  * its disk, which only the process that has the disk may take; so that name is safe also while the
@@ -339,7 +342,7 @@ static struct port *port_named(const char *name)
 static bool name_allowed(const char *name)
 {
     const struct block_device *d = block_find(name);
-    return system_allows(KD_RIGHT_NAMES) && (!d || handle_held(HANDLE_BLOCK, d, 0));
+    return system_allows(KD_RIGHT_NAMES) && (!d || disk_held(d));
 }
 
 HANDLE_CALL(kd_name_set, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 1)
@@ -351,7 +354,7 @@ HANDLE_CALL(kd_name_set, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 1)
     if (!name_allowed(name))
         return -EPERM;
     lock_acquire(&ports_lock);
-    bool taken = port_named(name);
+    bool taken = port_named(name, false);
     if (!taken)
         memcpy(p->name, name, sizeof name);
     lock_release(&ports_lock);
@@ -367,11 +370,30 @@ long kd_name_find(const uint64_t a[6])
     if (n <= 0)
         return n ? n : -EINVAL;
     lock_acquire(&ports_lock);
-    struct port *p = port_named(name);
+    struct port *p = port_named(name, false);
     if (p)
         port_get(p);
     lock_release(&ports_lock);
     return p ? handle_new(process_this(), HANDLE_PORT, p, KD_RIGHT_CALL) : -ENOENT;
+}
+
+HANDLE_CALL(kd_badge_inherit, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
+{
+    long all = 0;
+    (void)a;
+    for (struct port *from = p; from; thread_breathe()) {
+        lock_acquire(&ports_lock);
+        const struct block_device *d = block_find(p->name);
+        bool may = d && disk_held(d); /* RT11 */
+        from = may ? port_named(p->name, true) : NULL;
+        unsigned n = from ? badges_inherit(from, p) : 0;
+        lock_release(&ports_lock);
+        if (!may)
+            return -EPERM;
+        for (all += n; n > 0; n--)
+            port_put(from); /* it was there as long as its badges referred to it */
+    }
+    return all;
 }
 
 /* ---- calls of the kernel ---- */

@@ -53,7 +53,7 @@ struct port {
     bool spills, wants_gone; /* objects with KD_OBJECT_SPILLS, KD_OBJECT_NOTICES commit here */
     struct port_gone *gone;  /* ends of views to be told (gone.c), or NULL; set once */
     bool tells;              /* KD_PORT_TELLS */
-    char name[KD_NAME_MAX];  /* published under this name, or empty; port table lock */
+    char name[KD_NAME_MAX];  /* published under this name, or was; port table lock */
     /* credits (credit.c), under `lock` */
     bool credits_used;       /* the manager granted some once: there is a limit */
     bool closed;  /* the manager said that it logs and cleans nothing any more; set once */

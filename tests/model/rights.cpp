@@ -31,7 +31,9 @@ enum { W = 1, G = 2, M = 4, ALL = 7 };  /* use it; pass it on; take back what ca
     X(LINK_ANSWERED, "RT9: a link is answered before it is durable") \
     X(REVOKE_ANSWERED, "RT9: a revocation is answered before it is durable") \
     X(REVOKE_ONE, "RT10: what was granted out of a grant outlives it") \
-    X(REVOKE_ANY, "RT10: who has any handle takes back any grant")
+    X(REVOKE_ANY, "RT10: who has any handle takes back any grant") \
+    X(INHERIT_LIVE, "RT11: a badge that had ended is inherited as one that has not") \
+    X(OPEN_EARLY, "RT12: an open is answered before its grant is durable")
 #include "small.h"
 
 enum op : u8 { USE = 1, PASS = 2, TAKE = 4, LINK = 8, OPEN = 16, REVOKE = 32, FORGE = 64 };
@@ -43,11 +45,14 @@ struct Scenario {
     u8 ops[PROCESSES], can[PROCESSES];  /* how many calls, and of which kinds */
     u8 directory[2][PROCESSES];         /* the rights of its handles of two directories; 0: none */
     u8 kills, cuts, deaths;             /* of programs; of power; of the service */
+    bool inherits;                      /* the next service has the badges of the one that died */
 };
 
 struct Slot { u8 badge, rights; };      /* badge + 1; 0: none */
-/* own: of the service's port. grant: the monitor's */
-struct Badge { u8 serial, own, ended, grant; };
+/* own: of the service's port. grant, said: the monitor's; said: serial, and SAID_ENDED, as it was
+ * inherited, or 0 */
+enum { SAID_ENDED = 128 };
+struct Badge { u8 serial, own, ended, grant, said; };
 struct Row { u8 used, entry, object, rights, parent, grant; }; /* entry: in directory 1 or 2 */
 struct Grant { u8 object, rights, parent, directory, answered, ending, revoked; };
 struct Call { u8 kind, phase, badge, rights, directory, serial, made; Row seen; };
@@ -117,7 +122,7 @@ struct Model {
             if (s.badge[b].serial == serial && s.badge[b].own == own && !s.badge[b].ended)
                 return (u8)(b + 1);
         if (s.badges == BADGES) return wrong("the model has too few badges"), (u8)0;
-        s.badge[s.badges] = {(u8)serial, own, 0, (u8)grant};
+        s.badge[s.badges] = {(u8)serial, own, 0, (u8)grant, 0};
         return ++s.badges;
     }
     static bool lifted(const Slot &h, int rights)
@@ -200,8 +205,9 @@ struct Model {
     }
     static bool durable(const State &s, const Call &c)
     {
+        if (c.kind == OPEN) return !c.badge || s.disk[c.serial].used || on(OPEN_EARLY);
         return s.flushed || (c.kind == LINK && on(LINK_ANSWERED)) ||
-               (c.kind == REVOKE && on(REVOKE_ANSWERED)) || c.kind == USE || c.kind == OPEN;
+               (c.kind == REVOKE && on(REVOKE_ANSWERED)) || c.kind == USE;
     }
     void receives(int p)
     {
@@ -214,6 +220,8 @@ struct Model {
             Call &d = s.p[p].call;
             if (by && ended) wrong("a message of an ended badge is received");
             const Badge *b = has ? &s.badge[d.badge - 1] : nullptr;
+            if (b && b->said && (b->said % SAID_ENDED != b->serial || (b->said > SAID_ENDED && !b->ended)))
+                wrong("an inherited badge says what it did not say");
             if (b && d.kind != REVOKE) d.serial = b->own || on(OTHER_PORT) ? b->serial : 0;
             if (b && d.kind == LINK && ended) d.serial = 0;
             d.seen = s.row[d.serial];
@@ -287,11 +295,7 @@ struct Model {
         for (int i = 1; i < s.next; i++)
             gone[i] = s.row[i].used && (on(REVOKE_ONE) ? i == c.serial : descends(s, i, c.serial));
         for (int i = 1; i < s.next; i++)
-            if (gone[i]) {
-                s.row[i] = {};
-                for (int j = 0; j < s.badges; j++)
-                    if (s.badge[j].own && s.badge[j].serial == i) s.badge[j].ended = 1;
-            }
+            if (gone[i]) s.row[i] = {};
         s.grant[grant].ending = 1;
         c.made = grant;
         c.phase = DONE;
@@ -308,7 +312,11 @@ struct Model {
         Call &c = s.p[p].call;
         if (c.kind == OPEN && c.badge) give(s.p[p], {c.badge, c.rights});
         if (c.kind == LINK) s.grant[s.row[c.made].grant].answered = 1;
-        if (c.kind == REVOKE) s.grant[c.made].revoked = 1;
+        if (c.kind == REVOKE) {
+            s.grant[c.made].revoked = 1;
+            for (int i = 0; i < s.badges; i++)
+                if (s.badge[i].own && !s.row[s.badge[i].serial].used) s.badge[i].ended = 1;
+        }
         c = {};
     }
 
@@ -345,10 +353,15 @@ struct Model {
         for (int g = sc->objects + 1; g < s.grants; g++) check_after(s, g);
         for (auto &r : s.row)
             if (r.parent && !r.entry) wrong("half a grant is there after a power cut");
-        for (auto &b : s.badge) b.ended = 1;
+        bool inherits = sc->inherits && !all;
+        for (auto &b : s.badge) {
+            if (b.own && inherits) b.said = b.serial | (b.ended ? SAID_ENDED : 0);
+            b.ended = b.own && inherits ? b.ended && !on(INHERIT_LIVE) : 1;
+        }
         for (int p = 0; p < PROCESSES; p++) {
             Process &x = s.p[p];
             x.call = {};
+            if (inherits) continue;
             memset(x.slot, 0, sizeof x.slot);
             if (all) x.inbox = {};
             begins(s, p);
@@ -374,7 +387,7 @@ struct Model {
             s.row[i] = {1, 0, i, ALL, 0, i};
             s.grant[i] = {i, ALL, 0, 0, 1, 0, 0};
             s.p[A].may[i] = ALL;
-            s.badge[s.badges++] = {i, 1, 0, i};
+            s.badge[s.badges++] = {i, 1, 0, i, 0};
             give(s.p[A], {s.badges, ALL});
         }
         memcpy(s.disk, s.row, sizeof s.row);
@@ -409,24 +422,27 @@ struct Model {
     }
 };
 
-/* Behind the objects: calls, kinds of calls, rights to two directories; kills, cuts, deaths. */
+/* Behind the objects: calls, kinds of calls, rights to two directories; kills, cuts, deaths; does
+ * the next service inherit? */
 static const Scenario scenarios[] = {
     {"revoke", "a grant is taken back", 1, {2, 3, 1}, {LINK | REVOKE, USE | OPEN | PASS, USE},
-     {{ALL, ALL}, {}}, 0, 1, 0},
+     {{ALL, ALL}, {}}, 0, 1, 0, false},
     {"forge", "badges of a port of their own", 1, {1, 2, 3},
-     {LINK | PASS, USE | OPEN, FORGE | LINK | USE | OPEN}, {{ALL, ALL, ALL}, {}}, 0, 0, 0},
+     {LINK | PASS, USE | OPEN, FORGE | LINK | USE | OPEN}, {{ALL, ALL, ALL}, {}}, 0, 0, 0, false},
     {"restart", "the service dies while handles are held", 1, {2, 3, 0},
-     {LINK | PASS, REVOKE | OPEN | USE, 0}, {{ALL, ALL}, {}}, 0, 0, 1},
+     {LINK | PASS, REVOKE | OPEN | USE, 0}, {{ALL, ALL}, {}}, 0, 0, 1, false},
     {"reopen", "a grant behind one that a power cut spared", 2, {2, 2, 0}, {LINK, USE | OPEN, 0},
-     {{ALL, ALL}, {}}, 0, 2, 0},
+     {{ALL, ALL}, {}}, 0, 2, 0, false},
     {"pass", "handles go from one to another", 1, {2, 2, 2}, {USE | PASS, USE | PASS, USE | PASS},
-     {{}, {}}, 1, 0, 0},
+     {{}, {}}, 1, 0, 0, false},
     {"chain", "what came from a grant", 1, {2, 2, 2}, {LINK | REVOKE, LINK | OPEN, OPEN | USE},
-     {{ALL, ALL, ALL}, {}}, 0, 0, 0},
+     {{ALL, ALL, ALL}, {}}, 0, 0, 0, false},
     {"open", "a directory of two, one of whom may not write", 1, {2, 2, 2},
-     {LINK, USE | OPEN, USE | OPEN}, {{ALL, ALL, G}, {}}, 1, 0, 0},
+     {LINK, USE | OPEN, USE | OPEN}, {{ALL, ALL, G}, {}}, 1, 0, 0, false},
     {"again", "a grant behind one that is gone", 2, {3, 2, 0}, {LINK | REVOKE, USE | OPEN, 0},
-     {{ALL, ALL}, {ALL}}, 0, 0, 0},
+     {{ALL, ALL}, {ALL}}, 0, 0, 0, false},
+    {"inherit", "the next service has the badges of the one that died", 2, {2, 2, 0},
+     {LINK | REVOKE, USE | OPEN, 0}, {{ALL, ALL}, {ALL}}, 0, 0, 1, true},
 };
 
 int main(int argc, char **argv)

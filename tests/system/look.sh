@@ -4,13 +4,16 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-seen=$(scripts/run --store "$TEST_TMP/s" --store-size 64M --cpus 2 -c '
+seen=$(scripts/run --add build/tests/guest/kernel_badges --store "$TEST_TMP/s" --store-size 64M --cpus 2 -c '
     todo add bread; todo add milk
     echo == objects; objects
     echo == one; objects todo; echo $?
     echo == none; objects tod; echo $?; objects a b; echo $?
     echo == vmmap; vmmap 2
     echo == handles; handles 2
+    echo == caps; caps 2; caps nobody; echo $?
+    echo == held; kernel_badges holds > /tmp/out & kernel_badges held; caps; kill %1; wait %1
+    echo == rights; trace --rights kernel_badges brief
     echo == lockstat; lockstat
     echo == holding; lockstat on > /tmp/out; bank 100 > /tmp/out; lockstat off; lockstat maybe; echo $?
     echo == store; store
@@ -45,6 +48,17 @@ ok "handles shows how many of how many" has handles '^[1-9][0-9]* of 256 handles
 ok "handles shows the disk and the container" has handles ' disk '
 ok "handles shows a port's credits" has handles ' port .* [1-9][0-9]* credits, [0-9]+ held$'
 ok "handles names the object" has handles ' object .* todo$'
+ok "caps says what a process holds" has caps '^ +[0-9]+  container todo: read, write, manage$'
+ok "whose a port is" has caps '^ +[0-9]+  port of store\[2\].*: call, receive, manage$'
+ok "that there is no such process" has caps '^caps: no such process'
+ok "of all processes that of each" has held '^kernel_badges\[[0-9]+\]$'
+ok "a badge with its number, whose it is, and its rights" has held \
+    '^ +[0-9]+  badge 4711 of kernel_badges\[[0-9]+\]: call, pass on, own 3$'
+ok "trace --rights: who made a badge" has rights \
+    '^ +[0-9.]+ ms  kernel_badges\[[0-9]+\] made badge 7 of kernel_badges\[[0-9]+\]: call, pass on, own 3$'
+ok "to whom it was passed" has rights ' passed on badge 7 of .* to kernel_badges\[[0-9]+\]: call, pass on, own 3$'
+ok "who used it, with fewer rights" has rights ' used badge 7 of kernel_badges\[[0-9]+\]: call, own 1$'
+ok "that it has ended" has rights ' ended badge 7 of kernel_badges\[[0-9]+\]$'
 ok "lockstat has a head" has lockstat '^lock +waits +Kcycles'
 ok "holding is counted when that is asked for" has holding '^sched +[0-9]+ +[0-9]+ +[0-9]+ +[1-9][0-9]* +[0-9]+ +[1-9][0-9]*$'
 ok "and not before" has_none lockstat '^sched +[0-9]+ +[0-9]+ +[0-9]+ +[1-9]'

@@ -370,6 +370,7 @@ static const struct {
 } builtins[] = {
     { "allow", do_allow,
       "[WHAT [PROGRAM ...]]   what programs may: disks,names,processes,look, all or none", false },
+    { "caps", do_caps, "[PID]   what a process, or each, may do: its handles in words", false },
     { "cat", do_cat, "[FILE ...]   shows files, or its input", true },
     { "cd", do_cd, "[FOLDER]   goes there", false },
     { "check", do_check, "walks the kernel's invariants", false },

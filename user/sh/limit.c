@@ -33,7 +33,7 @@ static const char *const names[KD_LIMITS] = {
 };
 
 /* All processes, to be freed; *count of them. NULL and errno. */
-static struct kd_process_info *processes(long *count)
+struct kd_process_info *processes(long *count)
 {
     struct kd_process_info *p = calloc(PROCESSES_MAX, sizeof(*p));
     *count = p ? syscall(KD_PROCESS_LIST, p, PROCESSES_MAX) : -1;

@@ -136,6 +136,56 @@ int do_handles(const struct io *io, int argc, char **argv)
     return show_process(io, argc, argv, KD_LOOK_HANDLES);
 }
 
+/* caps: a line of KD_LOOK_HANDLES in words: "   3  badge    --c--g  7, own 2  of store[2]". */
+static void say_cap(int out, const char *line)
+{
+    static const char *const words[] = {"read", "write", "call", "receive", "manage", "pass on"};
+    char type[16], rights[8];
+    unsigned own;
+    int number, end = 0;
+    if (sscanf(line, "%d %15s %7s%n", &number, type, rights, &end) != 3 || !strchr("r-", *rights))
+        return;
+    const char *rest = line + end + strspn(line + end, " "), *of = strstr(rest, "own ");
+    bool badge = strcmp(type, "badge") == 0, object = strcmp(type, "object") == 0;
+    int length = (int)(badge && of ? strcspn(rest, ",") : strcspn(rest, ""));
+    const char *server = badge ? strstr(rest, "  of ") : NULL;
+    dprintf(out, "%6d  %s%s%.*s%s:", number, object ? "container" : type, *rest ? " " : "", length,
+            rest, server ? server + 1 : "");
+    const char *before = " ";
+    for (unsigned i = 0; i < 6; i++)
+        if (rights[i] != '-') {
+            dprintf(out, "%s%s", before, words[i]);
+            before = ", ";
+        }
+    if (badge && of && sscanf(of, "own %x", &own) == 1 && own)
+        dprintf(out, "%sown %x", before, own);
+    dprintf(out, "\n");
+}
+
+/* caps [PID]: what a process, or each one, holds rights to. */
+int do_caps(const struct io *io, int argc, char **argv)
+{
+    char head[64];
+    long count;
+    int error = 0;
+    if (argc > 2)
+        return dprintf(io->error, "use: %s [PID]\n", argv[0]), 2;
+    if (argc == 2)
+        return show_by(io, argv[0], KD_LOOK_HANDLES, atoi(argv[1]), "handle  what: rights",
+                       say_cap);
+    struct kd_process_info *all = processes(&count);
+    for (long i = 0; all && i < count; i++) {
+        snprintf(head, sizeof head, "%s[%d]", all[i].name, all[i].pid);
+        if (all[i].state == 0) /* it does not end, or has */
+            error = show_by(io, argv[0], KD_LOOK_HANDLES, all[i].pid, head, say_cap);
+        if (error && i == 0) /* init is always there: this shell may not look */
+            break;
+        error = 0; /* others may have ended meanwhile */
+    }
+    free(all);
+    return error;
+}
+
 int do_threads(const struct io *io, int argc, char **argv)
 {
     return show_process(io, argc, argv, KD_LOOK_THREADS);

@@ -67,7 +67,7 @@ typedef int builtin_fn(const struct io *io, int argc, char **argv);
 /* NULL: it is a program's name. *lasts: Ctrl-C should be able to end it. */
 builtin_fn *builtin_find(const char *name, bool *lasts);
 /* look.c */
-builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_threads, do_store;
+builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_caps, do_threads, do_store;
 /* What is said of a call that needs KD_RIGHT_LOOK. */
 #define MAY_NOT_LOOK "this shell may not: its parent starts it by `allow look sh`"
 /* allow.c */
@@ -80,6 +80,8 @@ void allow_text(char *out, size_t bytes);
 int allow_handle(const char *path, uint32_t asked);
 /* limit.c */
 builtin_fn do_ps, do_limit;
+struct kd_process_info;
+struct kd_process_info *processes(long *count); /* all; NULL, errno. The caller frees them */
 /* `limit WHAT N` in front of a program: into `limits` (KD_LIMITS of them). -1: that is no limit. */
 int limit_prefix(char **argv, uint64_t *limits);
 const char *builtin_name(int number);  /* 0, 1, ...; NULL: no more */

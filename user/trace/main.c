@@ -4,6 +4,7 @@
  *   trace -o FILE PROGRAM [ARGUMENT...]              all events into FILE, for scripts/trace2json
  *   trace --print[=TICKET] PROGRAM [ARGUMENT...]     one transaction, as a story
  *   trace --hot PROGRAM [ARGUMENT...]                the pages that were waited for most
+ *   trace --rights PROGRAM [ARGUMENT...]             who made, passed on and used which badge
  *
  * FILE lies under /export to come to the host: scripts/run --export DIR. kernel/look/tracing.md.
  */
@@ -15,7 +16,7 @@
 #include "trace.h"
 
 static const char usage[] =
-    "usage: trace [-o FILE] [--print[=TICKET]] [--hot] PROGRAM [ARGUMENT...]\n"
+    "usage: trace [-o FILE] [--print[=TICKET]] [--hot] [--rights] PROGRAM [ARGUMENT...]\n"
     "Records faults, waits, callbacks, messages, commits, disk requests and thread switches of the "
     "whole\n"
     "system while PROGRAM runs. FILE is for scripts/trace2json on the host (put it under /export); "
@@ -24,7 +25,8 @@ static const char usage[] =
     "--hot lists the pages of containers that transactions waited for most, with the objects and "
     "the places in\n"
     "programs of both sides; piped through scripts/places.py on the host, with fields and source "
-    "lines.\n";
+    "lines.\n"
+    "--rights lists who made, passed on, got and used which badge.\n";
 
 /* 0, or 1 with a message. */
 static int file_write(const struct trace *t, const char *path)
@@ -48,10 +50,11 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"print", optional_argument, NULL, 'p'}, {"hot", no_argument, NULL, 'H'},
+        {"rights", no_argument, NULL, 'R'},
         {"help", no_argument, NULL, 'h'}, {0}};
     const char *path = NULL;
     uint64_t ticket = 0;
-    int print = 0, hot = 0, c;
+    int print = 0, hot = 0, rights = 0, c;
     while ((c = getopt_long(argc, argv, "+o:h", options, NULL)) != -1) {
         switch (c) {
         case 'o': path = optarg; break;
@@ -60,10 +63,11 @@ int main(int argc, char **argv)
             ticket = optarg ? strtoull(optarg, NULL, 10) : 0;
             break;
         case 'H': hot = 1; break;
+        case 'R': rights = 1; break;
         default: fputs(usage, c == 'h' ? stdout : stderr); return c == 'h' ? 0 : 2;
         }
     }
-    if (optind == argc || (!path && !print && !hot)) {
+    if (optind == argc || (!path && !print && !hot && !rights)) {
         fputs(usage, stderr);
         return 2;
     }
@@ -79,5 +83,7 @@ int main(int argc, char **argv)
         bad |= story_print(&t, ticket);
     if (hot)
         bad |= hot_print(&t);
+    if (rights)
+        bad |= rights_print(&t);
     return status ? status : bad;
 }

@@ -44,6 +44,9 @@ const char *type_text(uint32_t number);        /* "struct node"; valid until the
 /* hot.c: the pages that were waited for most. 0, or 1 with a message. */
 int hot_print(const struct trace *t);
 
+/* rights.c: who made, passed on, got and used which badge. 0, or 1 with a message: nobody. */
+int rights_print(const struct trace *t);
+
 /* story.c: one transaction; ticket 0: the one with a conflict that took longest. 0, or 1: there is
  * none. */
 int story_print(const struct trace *t, uint64_t ticket);

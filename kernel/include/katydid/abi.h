@@ -100,6 +100,9 @@
     /* (port, handle, uint64_t out[2]): number and rights of a badge of this port. -EXDEV: of
      * another one; -EIDRM: it has ended */ \
     X(1033, KD_BADGE_READ, kd_badge_read) \
+    /* (port): the port, published under the name of a disk that the caller has open, gets the
+     * badges of dead ports of that name, as they are; how many. -EPERM: it is not */ \
+    X(1034, KD_BADGE_INHERIT, kd_badge_inherit) \
     /* ---- memory objects (store/object.c, page.c): a handle of its manager's; copies of it with \
      * fewer rights, passed on, are for who maps the object itself ---- */ \
     /* (struct kd_object_create *): handle */ \

@@ -40,6 +40,7 @@
     X(COMMIT,   "pages", "ticket", "csn", 1)          /* CM8: its owner goes on */ \
     X(ABORT,    "reason", "ticket", "-", 1) \
     X(DOOM,     "reason", "ticket", "view", 1)        /* it will abort: a victim, or as wished */ \
+    X(BADGE,    "what", "number", "rights", 0)  /* enum kd_trace_badge | 256 * its server's pid */ \
     X(DISK,     "operation", "offset", "bytes", 1)    /* enum kd_trace_disk | 256 * its number */ \
     X(DONE,     "operation", "offset", "status", 1) \
     X(MARK,     "-", "text", "text", 1)  /* by KD_TRACE_MARK: the manager's own steps */
@@ -55,6 +56,9 @@ enum kd_trace_right { KD_TRACE_MAPPED = 1, KD_TRACE_WRITABLE = 2, KD_TRACE_COPY 
 enum kd_trace_wait { KD_TRACE_FOR_PAGE, KD_TRACE_FOR_CONTAINER, KD_TRACE_FOR_SUPPLY,
                      KD_TRACE_FOR_CREDIT,
                      KD_TRACE_FOR_LEAVE, KD_TRACE_FOR_COMMIT, KD_TRACE_FOR_SPILL };
+/* made; sent, or with a child's pid in the upper half of `rights` given to it; taken out of a
+ * message; called by; ended, all of the number */
+enum kd_trace_badge { KD_TRACE_MADE, KD_TRACE_PASSED, KD_TRACE_GOT, KD_TRACE_USED, KD_TRACE_ENDED };
 enum kd_trace_disk { KD_TRACE_READ_DISK, KD_TRACE_WRITE_DISK, KD_TRACE_FLUSH_DISK };
 
 struct kd_trace_event {

@@ -10,6 +10,7 @@
  * Method  This process is the server, and starts itself as client with what each test passes.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 enum { OPEN = KD_RIGHT_OWN, WRITE = KD_RIGHT_OWN << 1 };
 enum { ALL = KD_RIGHT_CALL | KD_RIGHT_GRANT | OPEN | WRITE };
 enum { ASK = 1, STOP };
+#define HELD_FILE "/tmp/kernel_badges.held"
 enum { RANDOM_CALLS = 100000, RACES = 200 };
 
 static int port;
@@ -170,8 +172,36 @@ static int role_confined_too(void)
     return !hears(0, 7, ALL);
 }
 
+/* For `caps` and `trace --rights` (tests/system/look.sh): a badge that a child uses; or one that is
+ * held until this process is killed. */
+static int role_brief(void)
+{
+    port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    long all = badge_of(port, 7, ALL);
+    serve();
+    WANT(start("grants", (int)all, 0, 0) == 0);
+    serve_no_more();
+    WANT(badge_end(7) == 1);
+    return 0;
+}
+static int role_holds(void)
+{
+    port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    WANT(badge_of(port, 4711, ALL) > 0);
+    close(open(HELD_FILE, O_CREAT | O_WRONLY, 0600));
+    for (;;) pause();
+}
+static int role_held(void) /* waits until the one before holds it */
+{
+    while (access(HELD_FILE, F_OK)) sched_yield();
+    return 0;
+}
+
 static int role(const char *what)
 {
+    if (strcmp(what, "brief") == 0) return role_brief();
+    if (strcmp(what, "holds") == 0) return role_holds();
+    if (strcmp(what, "held") == 0) return role_held();
     if (strcmp(what, "reads") == 0) return role_reads();
     if (strcmp(what, "grants") == 0) return role_grants();
     if (strcmp(what, "forges") == 0) return role_forges();
@@ -258,7 +288,8 @@ static void test_look(void)
     long h = badge_of(port, 4711, KD_RIGHT_CALL | WRITE);
     long n = kd_call4(KD_LOOK, KD_LOOK_HANDLES, getpid(), (long)text, sizeof text - 1);
     text[n > 0 ? n : 0] = 0;
-    tap_ok(strstr(text, "badge    --c--  4711, own 2\n") != NULL, "number and rights are shown");
+    tap_ok(strstr(text, "badge    --c---  4711, own 2  of kernel_badges[") != NULL,
+           "number, rights and whose it is are shown");
     drop(h);
 }
 

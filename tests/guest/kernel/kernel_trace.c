@@ -8,6 +8,7 @@
  *         traced.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -159,6 +160,62 @@ static void wrong_calls_do_no_harm(void)
     tap_ok(WEXITSTATUS(status) == 7, "another_process_can_neither_stop_nor_start");
 }
 
+/* ---- badges: the points are the kernel's own, so the tracer's are seen, too ---- */
+
+static long port;
+static void *answers_one(void *unused)
+{
+    struct kd_message m = {.handle = -1}, reply = {.handle = -1};
+    if (kd_call3(KD_PORT_RECEIVE, port, (long)&m, -1) == 0)
+        kd_call3(KD_PORT_REPLY, (long)m.token, (long)&reply, 0);
+    return unused;
+}
+
+/* How many events of this badge say so, each with these rights and by this process. */
+static uint64_t badge_events(enum kd_trace_badge what, uint64_t number, uint64_t rights)
+{
+    uint64_t n = 0, server = (uint64_t)getpid();
+    for (long cpu = 0; cpu < cpus; cpu++)
+        for (long got = 1; got > 0;) {
+            struct kd_trace_read r = {.position = positions[cpu], .events = events,
+                                      .count = AT_ONCE};
+            got = trace(KD_TRACE_READ, cpu, (long)&r);
+            positions[cpu] = r.position;
+            for (long i = 0; i < got; i++)
+                n += events[i].kind == KD_TRACE_BADGE && events[i].c == (what | server << 8) &&
+                     events[i].a == number && events[i].b == rights && events[i].process == server;
+        }
+    return n;
+}
+
+static void badges_are_seen(void)
+{
+    enum { NUMBER = 4711, ALL = KD_RIGHT_CALL | KD_RIGHT_GRANT | KD_RIGHT_OWN };
+    enum { LESS = KD_RIGHT_CALL };
+    static const struct { enum kd_trace_badge what; uint64_t rights; const char *name; } seen[] = {
+        {KD_TRACE_MADE, ALL, "a_badge_that_is_made"}, {KD_TRACE_USED, ALL, "called_by"},
+        {KD_TRACE_PASSED, LESS, "sent_with_fewer_rights"}, {KD_TRACE_GOT, LESS, "got"},
+        {KD_TRACE_ENDED, 0, "and_ended_is_an_event"}};
+    uint64_t start[CPUS_MAX];
+    pthread_t other;
+    from_now();
+    memcpy(start, positions, sizeof start);
+    port = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    long badge = kd_call3(KD_BADGE_CREATE, port, NUMBER, ALL);
+    struct kd_message m = {.handle = (int)badge, .handle_rights = LESS};
+    pthread_create(&other, NULL, answers_one, NULL);
+    long r = kd_call3(KD_PORT_CALL, badge, (long)&m, 0);
+    pthread_join(other, NULL);
+    kd_call3(KD_BADGE_END, port, NUMBER, 0);
+    for (unsigned i = 0; i < sizeof seen / sizeof *seen; i++) {
+        memcpy(positions, start, sizeof start);
+        tap_ok(r == 0 && badge_events(seen[i].what, NUMBER, seen[i].rights) == 1, "%s",
+               seen[i].name);
+    }
+    kd_call3(KD_HANDLE_CLOSE, badge, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+}
+
 static uint64_t free_bytes(void)
 {
     struct kd_system_info s;
@@ -182,13 +239,14 @@ static void a_tracer_that_dies_stops(void)
 
 int main(void)
 {
-    tap_plan(20);
+    tap_plan(25);
     child_calls(1); /* what a first child allocates stays */
     uint64_t free_before = free_bytes();
     cpus = trace(KD_TRACE_START, 0, 0);
     if (!tap_ok(cpus > 0 && cpus <= CPUS_MAX, "tracing_starts"))
         return 1;
     what_a_child_does_is_seen();
+    badges_are_seen();
     tap_ok(misordered == 0, "times_rise_on_each_cpu");
     what_was_overwritten_is_counted();
     wrong_calls_do_no_harm();

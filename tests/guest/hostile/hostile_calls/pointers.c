@@ -340,6 +340,7 @@ void handles(void)
         {NAMED(KD_BADGE_CREATE), {H, 1, KD_RIGHT_CALL}, A_PORT},
         {NAMED(KD_BADGE_END), {H, 1}, A_PORT},
         {NAMED(KD_BADGE_READ), {H, G(my_port), G(room)}, A_PORT},
+        {NAMED(KD_BADGE_INHERIT), {H}, A_PORT},
         {NAMED(KD_BADGE_READ), {G(my_port), H, G(room)}, TYPES},
         {NAMED(KD_NAME_SET), {G("hostile"), H}, A_PORT},
         {NAMED(KD_OBJECT_DESTROY), {H}, A_OBJECT},
@@ -380,6 +381,7 @@ void handles(void)
         {NAMED(KD_CREDIT_GRANT), {H, 1}, A_PORT},
         {NAMED(KD_BADGE_CREATE), {H, 1, KD_RIGHT_CALL}, A_PORT},
         {NAMED(KD_BADGE_END), {H, 1}, A_PORT},
+        {NAMED(KD_BADGE_INHERIT), {H}, A_PORT},
         {NAMED(KD_HANDLE_COPY), {H, KD_RIGHT_RECEIVE}, A_PORT},
         {NAMED(KD_HANDLE_COPY), {H, ~0ul}, A_PORT},
     };

@@ -45,6 +45,7 @@ void katydid_values(void)
         {NAMED(KD_BADGE_CREATE), {G(my_port), 1, all}, -EINVAL},
         {NAMED(KD_BADGE_CREATE), {G(my_port), 1, KD_RIGHT_CALL | KD_RIGHT_MANAGE}, -EINVAL},
         {NAMED(KD_BADGE_CREATE), {G(my_port), 1, 1ul << 32 | KD_RIGHT_CALL}, -EINVAL},
+        {NAMED(KD_BADGE_INHERIT), {G(my_port)}, -EPERM},
         {NAMED(KD_CALL_STATE), {0}, -ESRCH},
         {NAMED(KD_CALL_STATE), {all}, -ESRCH},
         {NAMED(KD_CALL_STATE), {huge | 1}, -ESRCH},
