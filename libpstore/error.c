@@ -54,6 +54,7 @@ static const struct {
      "a manager's path and arguments have at most 480 bytes, with a NUL behind each: use fewer"},
     {EACCES, ERROR_MANAGER, NO_MANAGER "cannot be run: it is no program"},
     {ENOENT, ERROR_MANAGER, "there is no such program, or no container of that name"},
+    {ENOTEMPTY, ERROR_NAMES, "the directory has entries: delete them, or take them away, first"},
     {ENOTEMPTY, ERROR_MANAGER,
      "the container has pages in the store, which nobody could reach any more: take another one"},
     {EINVAL, ERROR_MANAGER,
@@ -63,6 +64,13 @@ static const struct {
      NO_MANAGER "did not begin in time, and was ended: `dmesg` has what it printed"},
     {E2BIG, ERROR_INDEX,
      "the transaction has changed 1,024 keys of indexes already: use several transactions"},
+    {EACCES, ERROR_OPEN,
+     "this program has no right to that, to write it or to make it: who starts it can give it, by "
+     "`run --only NAME:read,write PROGRAM` or `with DIR run PROGRAM`; `cap NAME` says which "
+     "rights there are"},
+    {EACCES, ERROR_NAMES,
+     "this program has no right to do that to it: `cap NAME` in the shell says which rights there "
+     "are, and `cap give NAME NEW RIGHTS` makes a name with more, for who has them"},
     {EACCES, ERROR_TOLD, "the container is open for reading only: open it with PS_WRITE"},
     {EACCES, ERROR_ANY, "not allowed: is it open for changes?"},
     {EAGAIN, ERROR_OPEN,
@@ -241,6 +249,9 @@ static const struct {
       "what is to be stored or sent is larger than there is room for: a heap's item, a message" },
     { EFBIG, "a structure holds no more, or not at so high a number: its header has the limits" },
     { ENAMETOOLONG, "names have at most 63 characters: choose a shorter one" },
+    { ENOTDIR, "a part of the path is a container, and no directory: check it (`ls -l`)" },
+    { EIDRM, "the right to it was taken back: ask who gave it" },
+    { EMLINK, "too many links lie on the way, or above it: take another path" },
     { ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)" },
     { ENOMEM, "memory is full: the transaction changes more pages than fit, or the store more "
               "objects than its "

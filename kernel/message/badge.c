@@ -129,3 +129,16 @@ HANDLE_CALL(kd_badge_read, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
     handle_drop(&passed);
     return e;
 }
+
+struct port *badge_port(int handle)
+{
+    struct handle_slot by = {0};
+    int e = badge_lift(handle, &by);
+    struct port *port = e ? NULL : ((struct badge *)by.object)->port;
+    if (port && !(by.rights & KD_RIGHT_CALL))
+        e = -EACCES;
+    if (port && !e)
+        port_get(port);
+    handle_drop(&by);
+    return e ? (void *)(long)e : port;
+}

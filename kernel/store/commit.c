@@ -4,6 +4,7 @@
  *
  * Locks: leaf, view, versions; none across a user copy or a message.
  */
+#include "message/badge.h"
 #include "store/object_private.h"
 #include "store/commit.h"
 #include "store/evict.h"
@@ -81,6 +82,8 @@ static _Noreturn void commit_forsaken(struct view *v, int answer)
 static int enlist(struct view *v, int handle)
 {
     struct port *p = handle_find(handle, HANDLE_PORT, KD_RIGHT_CALL, port_get);
+    if (handle_failed(p) && (long)p == -EBADF)
+        p = badge_port(handle);
     if (handle_failed(p))
         return (int)(long)p;
     struct port *commit = object_commit_port_of(p);

@@ -85,6 +85,12 @@ static int list(const struct io *io, const char *path)
 
 static int do_ls(const struct io *io, int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "-l") == 0) {
+        int all = argc > 2 ? 0 : list_rights(io, "");
+        for (int i = 2; i < argc; i++)
+            all |= list_rights(io, argv[i]);
+        return all;
+    }
     int status = argc > 1 ? 0 : list(io, ".");
     for (int i = 1; i < argc; i++)
         status |= list(io, argv[i]);
@@ -370,6 +376,9 @@ static const struct {
 } builtins[] = {
     { "allow", do_allow,
       "[WHAT [PROGRAM ...]]   what programs may: disks,names,processes,look, all or none", false },
+    { "cap", do_cap,
+      "[PATH]   what a path of the store gives; cap --help: gives with fewer rights, takes back",
+      false },
     { "caps", do_caps, "[PID]   what a process, or each, may do: its handles in words", false },
     { "cat", do_cat, "[FILE ...]   shows files, or its input", true },
     { "cd", do_cd, "[FOLDER]   goes there", false },
@@ -396,7 +405,8 @@ static const struct {
       false },
     { "ls", do_ls,
       "[PATH ...]   lists folders: /bin /etc /tmp /export /import; all in memory, none\n"
-      "               of their files is kept: what is to stay is in containers",
+      "               of their files is kept: what is to stay is in containers\n"
+      "               -l [DIR ...]   directories of the store, with rights",
       false },
     { "ls-store", do_containers, NULL, false },
     { "mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export", false },
@@ -407,6 +417,8 @@ static const struct {
     { "pwd", do_pwd, "where you are", false },
     { "rm", do_rm, "FILE ...   removes files and empty folders", false },
     { "rm-container", do_rm_container, "NAME ...   deletes containers, for good", false },
+    { "run", do_run, "--only NAME[:RIGHTS] PROGRAM ...   it reaches this container, nothing else",
+      false },
     { "sleep", do_sleep, "SECONDS", true },
     { "store", do_store,
       "[scrub | backup [-f] [DISK]]   the store: space, log; reads all, mends; or is copied\n"
@@ -416,6 +428,9 @@ static const struct {
     { "true", do_true, "succeeds", false },
     { "vmmap", do_vmmap, "PID   the memory of a process", false },
     { "wait", do_wait, "[PID|%JOB ...]   waits for what runs in the background", false },
+    { "who", do_who, "NAME ...   all entries by which a container can be reached", false },
+    { "with", do_with, "DIR[:RIGHTS] [run] PROGRAM ...   its root in the store is this directory",
+      false },
 };
 #define BUILTIN_COUNT (sizeof(builtins) / sizeof(builtins[0]))
 

@@ -52,6 +52,7 @@ int main(int argc, char **argv)
 {
     int status;
     allow_begin();
+    roots_begin();
     setenv("PATH", "/bin", 0);
     setenv("HOME", "/tmp", 0);
     setenv("TERM", "vt100", 0);

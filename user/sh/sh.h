@@ -78,6 +78,39 @@ bool allow_prefix(const char *text, uint32_t *rights);
 /* The handle to pass to a program with `asked` and what it has anyway, to be closed; -1: none. */
 void allow_text(char *out, size_t bytes);
 int allow_handle(const char *path, uint32_t asked);
+/* root.c */
+builtin_fn do_with, do_run;
+#define ROOTS_MAX 7
+#define RIGHTS_BYTES 64
+#define WITH_USE \
+    "with DIR[:RIGHTS] [run] PROGRAM ...   its root in the store is DIR; RIGHTS as for run"
+#define RUN_USE                                                                             \
+    "run --only NAME[:RIGHTS] [--only ...] PROGRAM ...   NAME a container or a directory of " \
+    "the store,\n"                                                                          \
+    "     RIGHTS of read,write,delete,rename,manage,grant, or all; without: read,write"
+struct root {
+    int handle;
+    uint32_t rights;                   /* of the handle that is passed; 0: all that it has */
+    char store[32], name[64];          /* of a container; "": a directory */
+};
+struct roots { struct root root[ROOTS_MAX]; int count; bool confined; };
+struct kd_process_create;
+void roots_begin(void);
+bool roots_own(void);                  /* does the shell itself have only roots that were passed? */
+/* `with` or `run` at *argv, which moves on to the program. 0, or a status, and it was said; the
+ * roots are to be dropped in any case. */
+int roots_prefix(char ***argv, struct roots *r);
+void roots_drop(struct roots *r);
+/* What the program is given, and PS_ROOTS in the environment; roots_passed(*old) when it has been
+ * started. `given` NULL: what the shell has. */
+void roots_pass(const struct roots *given, struct kd_process_create *create, char **old);
+void roots_passed(char *old);
+/* `read,write`, `all`; false: those are no rights. */
+bool rights_parse(const char *text, unsigned *out);
+void rights_text(unsigned rights, char out[RIGHTS_BYTES]);
+/* cap.c */
+builtin_fn do_cap, do_who;
+int list_rights(const struct io *io, const char *path);        /* ls -l */
 /* limit.c */
 builtin_fn do_ps, do_limit;
 struct kd_process_info;

@@ -73,21 +73,25 @@ static struct process process_done(int status)
     return (struct process){.status = status};
 }
 
-/* What a program has of the shell's: fewer limits, and rights over the system. */
-struct share { uint64_t limits[KD_LIMITS]; uint32_t rights; };
+/* What a program has of the shell's: fewer limits, rights over the system, a part of the store. */
+struct share { uint64_t limits[KD_LIMITS]; uint32_t rights; struct roots roots; };
 
 static struct process start_process(const char *path, char **argv, const struct io *io,
                                 bool foreground, const struct share *share)
 {
     struct kd_process_create create = {
-        .path = path, .argv = (const char *const *)argv, .envp = (const char *const *)environ,
+        .path = path, .argv = (const char *const *)argv,
         .fds = {io->in, io->out, io->error}, .flags = foreground ? KD_PROCESS_FOREGROUND : 0,
     };
+    char *roots;
     memcpy(create.limits, share->limits, sizeof(create.limits));
     int system = create.handles[KD_SYSTEM_HANDLE] = allow_handle(path, share->rights);
     create.handle_count = system >= 0;
+    roots_pass(&share->roots, &create, &roots);
+    create.envp = (const char *const *)environ;
     long handle = syscall(KD_PROCESS_CREATE, &create);
     int error = errno;
+    roots_passed(roots);
     if (system >= 0)
         syscall(KD_HANDLE_CLOSE, system);
     if (handle >= 0) {
@@ -96,6 +100,8 @@ static struct process start_process(const char *path, char **argv, const struct 
     }
     const char *why = error == ENOENT ? "not found"
         : error == ENOEXEC            ? "no program (the kernel's log says why)"
+        : error == EACCES && roots_own() ? "what this shell has of the store it may not pass on "
+                                           "(who started it gives it `grant`)"
                                       : strerror(error);
     int status = error == ENOENT ? 127 : 126;
     dprintf(io->error, "sh: %s: %s\n", argv[0], why);
@@ -113,8 +119,13 @@ static struct process start_builtin(char **words, const struct io *io, bool fore
     return start_process("/bin/sh", argv, io, foreground, &share);
 }
 
-/* `limit WHAT N`, `allow WHAT` and `nice N` before a command, also several: where that begins, or
- * NULL, and it was said. */
+static bool is_roots(const char *word)
+{
+    return strcmp(word, "with") == 0 || strcmp(word, "run") == 0;
+}
+
+/* `limit WHAT N`, `allow WHAT`, `nice N`, `with DIR` and `run` before a command, also several:
+ * where that begins, or NULL, and it was said. */
 static char **prefixes(char **argv, struct share *share, int *niceness)
 {
     while (argv[0]) {
@@ -135,6 +146,9 @@ static char **prefixes(char **argv, struct share *share, int *niceness)
                                 2),
                        NULL;
             argv += 2;
+        } else if (is_roots(argv[0]) && argv[1] && share->roots.count == 0) {
+            if (roots_prefix(&argv, &share->roots))
+                return NULL;
         } else {
             break;
         }
@@ -150,8 +164,10 @@ static struct process start_program(struct command *c, const struct io *io, bool
     int own = getpriority(PRIO_PROCESS, 0), niceness = own;
     bool lasts;
     char **argv = prefixes(c->argv, &share, &niceness);
-    if (!argv)
+    if (!argv) {
+        roots_drop(&share.roots);
         return process_done(2);
+    }
     if (niceness != own)
         setpriority(PRIO_PROCESS, 0, niceness);
     snprintf(path, sizeof(path), "%s%s", strchr(argv[0], '/') ? "" : "/bin/", argv[0]);
@@ -160,6 +176,7 @@ static struct process start_program(struct command *c, const struct io *io, bool
                            : start_process(path, argv, io, foreground, &share);
     if (niceness != own)
         setpriority(PRIO_PROCESS, 0, own);
+    roots_drop(&share.roots);
     return p;
 }
 
@@ -230,6 +247,7 @@ struct process start_command(struct command *c, struct io io, bool alone, bool f
         return start_with(c, io, alone, foreground);
     bool prefix =
         c->argc > 2 && (strcmp(c->argv[0], "nice") == 0 || strcmp(c->argv[0], "allow") == 0 ||
+                        is_roots(c->argv[0]) ||
                         (c->argc > 3 && strcmp(c->argv[0], "limit") == 0));
     builtin_fn *fn = c->argc && !prefix ? builtin_find(c->argv[0], &lasts) : NULL;
     if (!io_redirect(&io, c)) {
