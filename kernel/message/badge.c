@@ -130,15 +130,13 @@ HANDLE_CALL(kd_badge_read, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
     return e;
 }
 
-struct port *badge_port(int handle)
+struct port *badge_lift_port(int handle)
 {
     struct handle_slot by = {0};
     int e = badge_lift(handle, &by);
-    struct port *port = e ? NULL : ((struct badge *)by.object)->port;
-    if (port && !(by.rights & KD_RIGHT_CALL))
+    if (!e && !(by.rights & KD_RIGHT_CALL))
         e = -EACCES;
-    if (port && !e)
-        port_get(port);
+    struct port *port = e ? (void *)(long)e : badge_port(by.object);
     handle_drop(&by);
-    return e ? (void *)(long)e : port;
+    return port;
 }

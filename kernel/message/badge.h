@@ -32,6 +32,6 @@ static inline bool badge_ended(const struct badge *b)
 must_check int badge_lift(int handle, struct handle_slot *passed);
 /* The port of a badge of the calling process, with a reference; an error pointer as badge_lift's.
  * KD_RIGHT_CALL. */
-struct port *badge_port(int handle);
+struct port *badge_lift_port(int handle);
 
 #endif

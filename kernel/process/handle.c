@@ -154,13 +154,19 @@ int handle_pass(struct process *from, int handle, uint32_t rights, struct proces
 
 void handle_process_gone(struct process *p)
 {
-    lock_acquire(&p->handle_lock); /* others may look at the table: KD_LOOK, KD_CHECK */
+    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
+        lock_acquire(&p->handle_lock); /* others may look at the table: KD_LOOK, KD_CHECK */
+        struct handle_slot old = p->handles[i];
+        p->handles[i] = (struct handle_slot){0};
+        lock_release(&p->handle_lock);
+        (void)slot_dropped(p, &old);
+        if (old.type != HANDLE_NONE)
+            thread_breathe();
+    }
+    lock_acquire(&p->handle_lock);
     struct handle_slot *table = p->handles;
     p->handles = NULL;
     lock_release(&p->handle_lock);
-    for (int i = 0; table && i < PROCESS_HANDLES_MAX; i++)
-        if (slot_dropped(p, &table[i]))
-            thread_breathe();
     kfree(table);
 }
 

@@ -229,17 +229,15 @@ static void views_port_dead(struct port *p)
     }
     lock_acquire(&p->lock);
     for (struct view *v; (v = list_take(struct view, &p->credit_queue, credits.link));) {
-        struct thread *owner = v->owner; /* CE2: once it waits no more, it may give up the view */
-        __atomic_store_n(&v->credits.waiting, false, __ATOMIC_RELEASE);
-        thread_wake(owner);
+        v->credits.waiting = false;
+        thread_wake(v->owner);
     }
     lock_release(&p->lock);
 }
 
 void store_port_dead(struct port *p)
 {
-    if (p->serves) /* else no view ever stored at it */
-        views_port_dead(p);
+    views_port_dead(p);
     objects_end(p->owner, p);
     ports_above_die(p); /* SK17 */
 }

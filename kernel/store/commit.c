@@ -83,7 +83,7 @@ static int enlist(struct view *v, int handle)
 {
     struct port *p = handle_find(handle, HANDLE_PORT, KD_RIGHT_CALL, port_get);
     if (handle_failed(p) && (long)p == -EBADF)
-        p = badge_port(handle);
+        p = badge_lift_port(handle);
     if (handle_failed(p))
         return (int)(long)p;
     struct port *commit = object_commit_port_of(p);

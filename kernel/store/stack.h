@@ -25,7 +25,7 @@ must_check int port_switch(struct view *v, struct port *p);
 must_check int group_ask(struct view *v);
 struct vmask group_joined(const struct view *v); /* its helpers that are frozen and go with it */
 uint64_t group_copies(const struct view *v); /* v's and its helpers'; as many credits, about */
-struct view *group_claim(uint64_t id, uint64_t token); /* view_claim; of a helper: of whom it helps */
+struct view *group_claim(uint64_t id, uint64_t token); /* view_claim; a helper's: whom it helps */
 
 /* helper_begin lets h, which just began, work for a COMMIT that its process has received. 0;
  * -ESRCH: there is no such one any more. */

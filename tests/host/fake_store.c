@@ -142,6 +142,8 @@ static struct fake_container *container_by_id(uint64_t id)
 static int manager_open(const struct wire_open *r, struct wire_opened *o)
 {
     struct fake_container *c = NULL, *empty = NULL;
+    if (!r->name[0])
+        return -ENAMETOOLONG; /* it comes as a path, and here are no directories */
     for (int i = CONTAINERS - 1; i >= 0; i--) {
         if (containers[i].exists && strcmp(containers[i].made.name, r->name) == 0)
             c = &containers[i];

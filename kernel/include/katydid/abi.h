@@ -391,8 +391,8 @@ enum kd_message_kind {
     KD_MSG_RECALLED,
     /* view, copies, spilled copies, kd_commit.flags, views that helped it (a mask: low, high), told
      * by KD_TXN_DIFF with the same token, bytes of their batches (KD_DIFF_BATCH), 1 if the view
-     * itself stored to no object of this manager; data: the batch; process; token: publish or refuse
-     * (a stacked manager: KD_HELPER or refuse) */
+     * itself stored to no object of this manager; data: the batch; process; token: publish or
+     * refuse (a stacked manager: KD_HELPER or refuse) */
     KD_MSG_COMMIT,
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
     KD_MSG_VIEW_GONE,   /* notice: view, 1 if it died, ended reason; process (an abort or an end) */

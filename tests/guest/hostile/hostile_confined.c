@@ -263,6 +263,7 @@ int main(int argc, char **argv)
     if (strcmp(role, "directory") == 0) return role_directory();
     if (strcmp(role, "loops") == 0) return role_loops();
 
+    tap_plan(9);
     ps_container *todo = made("todo", TODO), *secret = made("secret", SECRET), *hidden = NULL;
     if (ps_directory_create("vault") == 0) hidden = made("vault/hidden", SECRET + 1);
     tap_ok(todo && secret && hidden, "three containers, one in a directory");

@@ -190,7 +190,8 @@ static void scratch(const char *self)
     struct ps_info list[4];
     int manager = manager_start("--scratch", "scratch");
     is(child_run(self, "scratch", "mine"), 0, "a program uses a scratch container and ends");
-    is(ps_list(list, 4), 0, "it is gone");
+    while (ps_list(list, 4) != 0) pause_ms(1); /* the store may hear of the end behind us */
+    tap_ok(1, "it is gone");
     int pid = child_start(self, "stays", "");
     while (ps_list(list, 4) != 1) pause_ms(1);
     ps_container *too = ps_open("mine", 0, NULL);

@@ -267,6 +267,7 @@ static void test_end(void)
 
 int main(void)
 {
+    tap_plan(41);
     test_paths();
     test_refused();
     test_moves();
