@@ -227,8 +227,9 @@ static void batches(void)
     e = e ? e : commit_both(upper.base, 2, 90, 7);
     upper.beside = NULL;
     tap_ok(e == 0 && told && looked.alone == 0 && looked.whole == 0 &&
-               looked.bytes == sizeof said && looked.pid == (uint64_t)getpid() && looked.small == -E2BIG &&
-               looked.client == -EINVAL && is_now(upper.base, 2, 90, 7),
+               looked.bytes == sizeof said && looked.pid == (uint64_t)getpid() &&
+               looked.small == -E2BIG && looked.client == -EINVAL &&
+               is_now(upper.base, 2, 90, 7),
            "the base reads a helper's batch, whole (%d, %ld, %ld, %ld)", e, looked.whole,
            looked.small, looked.client);
     memset(&looked, 0xff, sizeof looked);
