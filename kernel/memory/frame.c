@@ -6,9 +6,9 @@
  *
  * Invariants
  *   FR1  A frame on the free list is in no page table and no TLB (its last user saw to that).
- *   FR2  FRAME_FREE: kept by a CPU (order KEPT), head of a free block (order), or inside one (order
- *       INSIDE). A block's index is a multiple of its size. State and order change in one store:
- *       joining blocks looks at frames that other CPUs take or keep.
+ *   FR2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
+ *       (order), or inside one (order INSIDE). A block's index is a multiple of its size. State and
+ *       order change in one store: joining blocks looks at frames that other CPUs take or keep.
  *   FR3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, in one step with a
  *       look at its pins; then the last frame_unpin, which sees that in one step with its pin's
  *       end, frees it.
@@ -27,15 +27,17 @@
 
 #include "arch.h"
 
-enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffe, ORDER_INSIDE = 0x7fff };
-enum { KEPT_MAX = 47, KEPT_BATCH_ORDER = 5, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
+enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffd, ORDER_HOT = 0x7ffe, ORDER_INSIDE = 0x7fff };
+enum { KEPT_MAX = 31, KEPT_BATCH_ORDER = 4, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
 _Static_assert(FRAME_RUN_MAX == 1 << ORDER_MAX, "the longest run is the largest block");
 
+enum { HOT_MAX = 128, HOT_BATCH_ORDER = 5, HOT_DRAIN = 64 };
 enum { RESERVE_MIN = 64, RESERVE_MAX = 2048 };
 
 static struct {
     struct lock lock;
-    struct list blocks[ORDER_MAX + 1]; /* by order; what was freed last goes first */
+    struct list hot, blocks[ORDER_MAX + 1];
+    size_t hot_count;
     size_t free_count;                 /* kept ones not counted; read without the lock */
     size_t leave, promised;            /* FR5: reserve_count and what is set aside; of that */
     size_t total_count, reserve_count, low_mark;
@@ -43,7 +45,7 @@ static struct {
 } frames = {.lock = LOCK_INIT(RANK_FRAMES, "frames")};
 
 struct frame *frame_all;
-static struct { size_t count; struct frame *frame[KEPT_MAX]; } kept[CPU_MAX]; /* 384 bytes each */
+static struct { size_t count; struct frame *frame[KEPT_MAX]; } kept[CPU_MAX]; /* 256 bytes each */
 
 static size_t frame_index(const struct frame *f) { return (size_t)(f - frame_all); }
 
@@ -119,6 +121,34 @@ static struct frame *block_take(unsigned order)
     return f;
 }
 
+static void hot_put(struct frame *f)
+{
+    set_free(f, ORDER_HOT);
+    list_push_front(&frames.hot, &f->link);
+    frames.hot_count++;
+}
+
+/* Frees the `count` frames that were in the hot list for longest into blocks. */
+static void hot_drain(size_t count)
+{
+    while (count-- > 0 && !list_empty(&frames.hot)) {
+        struct frame *f = container_of(frames.hot.prev, struct frame, link);
+        list_remove(&f->link);
+        frames.hot_count--;
+        block_put(f, 0);
+    }
+}
+
+static void hot_refill(void)
+{
+    unsigned order = HOT_BATCH_ORDER;
+    struct frame *f = block_take(order);
+    while (f == NULL && order-- > 0)
+        f = list_take(struct frame, &frames.blocks[order], link);
+    for (size_t i = (size_t)1 << order; f != NULL && i-- > 0;)
+        hot_put(f + i);
+}
+
 static void make_used(struct frame *f, enum frame_use use)
 {
     list_init(&f->link);
@@ -130,45 +160,65 @@ static void make_used(struct frame *f, enum frame_use use)
 /* ---- single frames ---- */
 
 /* frames.lock held; the count is not 0. */
-static struct frame *one_take(void)
+static struct frame *hot_take(void)
 {
-    struct frame *f = block_take(0);
-    assert(f != NULL); /* FR2 */
-    set_free(f, ORDER_KEPT); /* at once: its buddy may join what is a block */
+    if (list_empty(&frames.hot))
+        hot_refill();
+    struct frame *f = list_take(struct frame, &frames.hot, link);
+    assert(f != NULL && is_free(f, ORDER_HOT)); /* FR2 */
+    frames.hot_count--;
     frames.free_count--;
     return f;
 }
 
-/* kept_refill fills up what this CPU keeps, which is nothing, to KEPT_BATCH: with a block, if there
- * is one. frames.lock held; there are so many. */
-static void kept_refill(unsigned cpu)
+/* The first KEPT_BATCH of the hot list, unlinked all at once, for a CPU that keeps none. */
+static void keep_hot(struct frame **to)
 {
-    struct frame *block = block_take(KEPT_BATCH_ORDER), **to = kept[cpu].frame;
-    assert(kept[cpu].count == 0); /* FR4 */
-    for (size_t i = 0; block != NULL && i < KEPT_BATCH; i++) {
+    struct list *l = frames.hot.next;
+    for (unsigned i = 0; i < KEPT_BATCH; i++, l = l->next) {
+        to[i] = container_of(l, struct frame, link);
+        to[i]->flags = ORDER_KEPT;
+    }
+    frames.hot.next = l;
+    l->prev = &frames.hot;
+    frames.hot_count -= KEPT_BATCH;
+}
+
+static bool keep_block(struct frame **to)
+{
+    struct frame *block = block_take(KEPT_BATCH_ORDER);
+    for (unsigned i = 0; block != NULL && i < KEPT_BATCH; i++) {
         to[i] = block + i;
         to[i]->flags = ORDER_KEPT;
     }
-    for (size_t i = 0; block == NULL && i < KEPT_BATCH; i++)
-        to[i] = one_take();
-    frames.free_count -= block != NULL ? KEPT_BATCH : 0;
+    return block != NULL;
+}
+
+/* frames.lock held; this CPU keeps none. */
+static void kept_refill(unsigned cpu)
+{
+    assert(kept[cpu].count == 0); /* FR4 */
+    if (frames.free_count < frames.low_mark + KEPT_BATCH)
+        return;
+    if (frames.hot_count >= KEPT_BATCH)
+        keep_hot(kept[cpu].frame);
+    else if (!keep_block(kept[cpu].frame))
+        return;
     kept[cpu].count = KEPT_BATCH;
+    frames.free_count -= KEPT_BATCH;
 }
 
 /* take_locked takes one frame for the caller, and some for this CPU to keep. NULL: there are none
  * for this use. */
 static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
 {
-    unsigned cpu = arch_cpu_id();
     struct frame *f = NULL;
     lock_acquire(&frames.lock);
     size_t leave = use > FRAME_MANAGER ? 0 : use == FRAME_MANAGER ? frames.reserve_count / 4
                                                                   : frames.leave;
-    if (frames.free_count > leave && frames.free_count >= frames.low_mark + KEPT_BATCH) {
-        kept_refill(cpu);
-        f = kept[cpu].frame[--kept[cpu].count];
-    } else if (frames.free_count > leave) {
-        f = one_take();
+    if (frames.free_count > leave) {
+        f = hot_take();
+        kept_refill(arch_cpu_id());
     }
     bool low = frames.free_count < frames.low_mark;
     lock_release(&frames.lock);
@@ -198,8 +248,10 @@ struct frame *frame_alloc(enum frame_use use)
 /* frames.lock held. */
 static void put_locked(struct frame *f)
 {
-    block_put(f, 0);
+    hot_put(f);
     frames.free_count++;
+    if (frames.hot_count > HOT_MAX)
+        hot_drain(HOT_DRAIN);
 }
 
 /* kept_drain gives back all that this CPU keeps but `leave`. frames.lock held. */
@@ -276,8 +328,11 @@ void frame_wait_end(bool promised)
     lock_acquire(&frames.lock);
     frames.leave -= FRAME_MEAL;
     frames.promised -= promised ? FRAME_MEAL : 0;
-    while (promised && kept[cpu].count < FRAME_MEAL && frames.free_count > frames.reserve_count)
-        kept[cpu].frame[kept[cpu].count++] = one_take();
+    while (promised && kept[cpu].count < FRAME_MEAL && frames.free_count > frames.reserve_count) {
+        struct frame *f = hot_take();
+        set_free(f, ORDER_KEPT);
+        kept[cpu].frame[kept[cpu].count++] = f;
+    }
     lock_release(&frames.lock);
 }
 
@@ -302,6 +357,7 @@ struct frame *frame_alloc_run(size_t count)
         run = block_take(order);
         if (run == NULL) {
             kept_drain(arch_cpu_id(), 0);
+            hot_drain(SIZE_MAX);
             run = block_take(order);
         }
     }
@@ -351,6 +407,7 @@ void frame_init(void)
     frame_all = arch_phys(array);
     memset(frame_all, 0, bytes); /* FRAME_RESERVED */
 
+    list_init(&frames.hot);
     for (unsigned order = 0; order <= ORDER_MAX; order++)
         list_init(&frames.blocks[order]);
     boot_free_for(add_range, NULL);
