@@ -72,7 +72,12 @@ static int child(unsigned seed)
     for (int i = 0; i < ROUNDS; i++) {
         struct part p = {.which = i % 2, .count = 20};
         p.from = (unsigned)rand_r(&seed) % (PAGES - 20);
-        if (ps_transaction(look, &p) || p.wrong) return 2;
+        int e = ps_transaction(look, &p);
+        if (e || p.wrong) {
+            printf("# look at %u of %d in round %d: %d, %u words are wrong\n", p.from,
+                   p.which, i, e, (unsigned)p.wrong);
+            return 2;
+        }
         p.from = (unsigned)rand_r(&seed) % (PAGES - 5);
         p.count = 5;
         p.add = 1;
