@@ -266,7 +266,7 @@ static void time_goes_on_for_who_is_woken(void **state)
                 syscall(SYS_futex, words + i, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
             usleep(1000);
         }
-        assert_in_range(rounds, 1, OFTEN - 1);
+        assert_true(timed_out); /* at once, where this thread was away for longer than TIME_MS */
         pthread_join(waiter, &result);
         assert_int_equal((int)(intptr_t)result, -ETIMEDOUT);
         ps_area_close(area);
