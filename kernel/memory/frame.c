@@ -96,7 +96,6 @@ static void block_put(struct frame *f, unsigned order)
             break;
         list_remove(&buddy->link);
         buddy->flags = ORDER_INSIDE;
-        frame_all[index].flags = ORDER_INSIDE;
         index &= ~((size_t)1 << order);
     }
     frame_all[index].flags = (uint16_t)order;
@@ -340,10 +339,7 @@ void frame_wait_end(bool promised)
 
 static unsigned order_of(size_t count)
 {
-    unsigned order = 0;
-    while ((size_t)1 << order < count)
-        order++;
-    return order;
+    return count < 2 ? 0 : 64 - (unsigned)__builtin_clzll(count - 1);
 }
 
 struct frame *frame_alloc_run(size_t count)

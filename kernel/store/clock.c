@@ -177,12 +177,12 @@ static uint64_t group_at(const struct leaf *l, uint64_t slot)
     return ((1ull << size) - 1) << (slot & ~(uint64_t)(size - 1));
 }
 
-/* can_go tells whether the page may go (EV1). Leaf locked. */
+/* can_go tells whether the page may go (EV1); a dirty one, once it is cleaned. Leaf locked. */
 static bool can_go(struct leaf *l, uint64_t slot)
 {
     struct page *p = &l->pages[slot];
-    return page_resident(p) && !(p->flags & (PAGE_PINNED | PAGE_CLEANING)) && !p->frame->pins &&
-           !(p->flags & PAGE_DIRTY && never_cleaned(l->object)) &&
+    return page_resident(p) && !(p->flags & PAGE_PINNED) &&
+           (p->flags & PAGE_DIRTY ? !never_cleaned(l->object) : !p->frame->pins) &&
            !(p->writer != WRITER_NONE && writer_needs(p, page_address(l, (unsigned)slot)));
 }
 

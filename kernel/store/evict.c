@@ -24,7 +24,7 @@ static uint64_t turns;           /* the last that was given out; evict lock */
 static uint64_t rounds_in_vain;  /* rounds that found neither clean nor dirty pages */
 enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* a hungry thread looks so often */
 static size_t goal;                             /* of evict_more; atomic; 0: none */
-#define CLEANING_NS 5000000000ull  /* a manager that cleans nothing for so long does not count */
+#define CLEANING_NS 5000000000ull  /* a manager that does nothing for so long does not count */
 struct forgotten evict_forgotten = FORGOTTEN_INIT(evict_forgotten);
 static struct thread *evictor;
 static bool wanted, parked;  /* atomic: evict_wake was called; it has to wake the evictor */
@@ -163,7 +163,7 @@ static void leaves_forget(void)
 }
 
 /* ahead_run has the hand run ahead (EV2), and tells whether there is progress: `enough`, pages that
- * went or were in use, or for not too long a manager that has not cleaned. */
+ * went or were in use; or, if nobody waits for long, some that are cleaned or on their way. */
 static bool ahead_run(struct object *o, bool enough, uint64_t seen[])
 {
     for (int64_t looks = (int64_t)ahead(o), n; looks > 0; looks -= n)
@@ -172,10 +172,12 @@ static bool ahead_run(struct object *o, bool enough, uint64_t seen[])
             (n = look_some(o, false, seen)) == 0)
             break;
     bool went_on = enough || seen[LOOK_FREED] || seen[LOOK_USED];
-    bool cleans = o->in_place[LAUNDRY] && !never_cleaned(o);
-    if (went_on || !cleans)
-        o->progress_ns = arch_time_ns();
-    return went_on || (cleans && arch_time_ns() - o->progress_ns < CLEANING_NS);
+    bool comes = (o->in_place[LAUNDRY] && !never_cleaned(o)) || o->charged > o->resident;
+    uint64_t now = arch_time_ns();
+    if (went_on || !comes || now - o->looked_ns > CLEANING_NS)
+        o->progress_ns = now;
+    o->looked_ns = now;
+    return went_on || (comes && now - o->progress_ns < CLEANING_NS);
 }
 
 /* A round looks at `part` pages of each `of` next, and at so many more in all. */
@@ -278,8 +280,10 @@ static void queue_up(struct thread *me)
     list_push_front(at, &me->wait_link); /* behind `at` */
 }
 
+/* short_sleep is called and returns with the evict lock held, and drops it meanwhile. */
 static void short_sleep(void)
 {
+    lock_release(&evict_lock);
     evict_wake();
     (void)!thread_park_until(arch_time_ns() + HUNGRY_NS);
     lock_acquire(&evict_lock);
@@ -293,7 +297,6 @@ static bool hungry_wait(void)
     lock_acquire(&evict_lock);
     frame_wait_begin();
     queue_up(me);
-    lock_release(&evict_lock);
     short_sleep();
     bool promised = list_empty(&me->wait_link);
     if (promised)
@@ -309,7 +312,6 @@ static void watch(void)
 {
     lock_acquire(&evict_lock);
     list_push_back(&watching, &thread_this()->wait_link);
-    lock_release(&evict_lock);
     short_sleep();
     list_remove(&thread_this()->wait_link);
     lock_release(&evict_lock);
@@ -375,6 +377,7 @@ bool evict_room(struct object *o, struct frame *f, bool wait)
             frame_free(f);
             return false;
         }
+        laundry_notice(o, NULL);
         watch();
     }
     return true;

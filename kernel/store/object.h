@@ -45,7 +45,7 @@ struct object {
     uint64_t dirty;          /* atomic: pages that its manager is to clean */
     struct list places[PLACES]; /* clock.c, evict lock: its resident pages */
     uint64_t in_place[PLACES], resident;
-    uint64_t progress_ns;    /* when a page was freed or cleaned last, or none had to be */
+    uint64_t looked_ns, progress_ns; /* ahead_run: last; when a page was freed or cleaned last */
     uint64_t charged, most;  /* pages in memory and on their way; how many may be: EV7 */
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; object's lock (LF2) */
     uint64_t table_count;

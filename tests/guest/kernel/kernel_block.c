@@ -2,8 +2,9 @@
  * kernel_block.c - the system calls for disks.
  *
  * Aim     any length at any address arrives whole and nothing beside it changes; pages go straight
- *         into an object and back with the right checksums; every wrong argument is an error; two
- *         overlapping writes are never on their way together; one holder at a time.
+ *         into an object and back with the right checksums, and wait where it is full; every wrong
+ *         argument is an error; two overlapping writes are never on their way together; one holder
+ *         at a time.
  * Method  the disk for exports is ours until the test ends; what was written is read back and
  *         compared. At the end its start is zeros again: an empty archive.
  */
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 
 #include "katydid/call.h"
+#include "system.h"
 #include "tap.h"
 
 enum { PAGES = 300, MIB = 1 << 20 };
@@ -232,9 +234,37 @@ static int each_page_has_its_own_error(void)
     return good && kd_call3(KD_BLOCK_WRITE_PAGES, disk, 8, 30) == -EFAULT;
 }
 
+/* ---- an object that has all the pages that it may have ---- */
+
+static void *read_one_more(void *status)
+{
+    struct kd_page_io one = {.object = object, .page = KD_MEMORY_LEAST, .offset_bytes = home(0)};
+    (void)kd_call3(KD_BLOCK_READ_PAGES, disk, (long)&one, 1);
+    *(long *)status = one.status;
+    return NULL;
+}
+
+/* Whoever reads one more while all the others are on their way waits for those. */
+static int a_full_object_waits(void)
+{
+    struct kd_supply s = {.object = object, .source = KD_SUPPLY_READ, .count = KD_MEMORY_LEAST};
+    long status = 1;
+    pthread_t t;
+
+    int good = kd_call4(KD_OBJECT_ADVISE, object, 0, KD_MEMORY_LEAST, KD_ADVISE_MEMORY) == 0;
+    good &= pages_io(KD_BLOCK_READ_PAGES, 0, KD_MEMORY_LEAST, 0) == 0;
+    good &= pthread_create(&t, NULL, read_one_more, &status) == 0;
+    for (int i = 0; i < 20; i++)
+        pause_ms(10);
+    good &= kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0) == 0;
+    pthread_join(t, NULL);
+    printf("# the one more: %ld\n", status);
+    return good && status == 0;
+}
+
 int main(void)
 {
-    tap_plan(12);
+    tap_plan(13);
     tap_ok(kd_call3(KD_BLOCK_OPEN, (long)"nosuch", (long)&info, 0) == -ENODEV &&
            kd_call3(KD_BLOCK_OPEN, 1, (long)&info, 0) == -EFAULT &&
            kd_call3(KD_BLOCK_OPEN, (long)"export", 8, 0) == -EFAULT, "wrong names are refused");
@@ -249,6 +279,7 @@ int main(void)
     tap_ok(make_object() && pages_come_from_the_disk(), "pages come from the disk");
     tap_ok(pages_go_to_the_disk(), "pages go to the disk");
     tap_ok(each_page_has_its_own_error(), "each page has its own error");
+    tap_ok(make_object() && a_full_object_waits(), "a full object waits for what is on its way");
     memset(source, 0, sizeof source);
     tap_ok(transfer(KD_BLOCK_WRITE, 0, source, MIB) == 0 &&
            kd_call3(KD_HANDLE_CLOSE, disk, 0, 0) == 0, "the disk is an empty archive again");

@@ -3,8 +3,8 @@
  *
  * Aim     a hard bound: at no moment are there more, whoever brings pages and however many do, for
  *         two containers beside each other, which each keep to their own; what is dirty goes when
- *         it was cleaned, what is pinned stays, and then a fault ends with ENOMEM and not the
- *         program; no limit is none.
+ *         it was cleaned, and a slow manager is waited for; what is pinned stays, and then a fault
+ *         ends with ENOMEM and not the program; no limit is none.
  * Method  This process is the manager of two objects and there is no store, so what the kernel says
  *         of pages in memory (KD_SYSTEM_INFO) is exactly theirs: a thread looks at that again and
  *         again.
@@ -182,6 +182,39 @@ static void pins(void)
     is(run(read_one, (void *)(uintptr_t)(page - 1), KD_SERIALISABLE, 0), 0, "and it goes on");
 }
 
+static void *read_beside(void *result)
+{
+    *(int *)result = run(read_one, (void *)(PAGES - 1ul), KD_SERIALISABLE, 0);
+    return NULL;
+}
+
+/* After a long idle time all pages are dirty or pinned, and the manager takes its time. What it did
+ * not clean while nobody asked does not count against it. */
+static void idle(void)
+{
+    enum { DIRTY = 30, IDLE_MS = 5100 };
+    static uint8_t bits[PAGES];
+    int r = 0;
+    pthread_t t;
+    view_anew();
+    cleans = false;
+    for (uintptr_t at = 0; !r && at < DIRTY; at += 10)
+        r = run(write_ten, (void *)at, KD_SERIALISABLE, 0);
+    for (uintptr_t page = PAGES / 2; !r && page < PAGES / 2 + FIRST - DIRTY; page++) {
+        r = run(read_one, (void *)page, KD_SERIALISABLE, 0);
+        kd_call4(KD_OBJECT_PIN, object, (long)page, 1, 1);
+    }
+    is(r, 0, "as many pages as may be are dirty or pinned");
+    kd_call6(KD_OBJECT_INFO, object, 0, PAGES, (long)bits, KD_INFO_USES, 0); /* none is used */
+    pause_ms(IDLE_MS);
+    pthread_create(&t, NULL, read_beside, &r);
+    for (int i = 0; i < 20; i++) pause_ms(10);
+    cleans = true;
+    pthread_join(t, NULL);
+    is(r, 0, "a manager that is slow to clean after an idle time is waited for");
+    kd_call4(KD_OBJECT_PIN, object, 0, PAGES, 0);
+}
+
 static void no_limit(void)
 {
     struct kd_supply s = {.object = second, .source = KD_SUPPLY_ZERO, .rights = KD_READ | KD_WRITE,
@@ -203,7 +236,7 @@ static void no_limit(void)
 
 int main(void)
 {
-    tap_plan(22);
+    tap_plan(24);
     struct own_manager how = {.pages = PAGES, .messages = serve_both};
     if (!start_manager(how)) return printf("Bail out! no manager\n"), 1;
     struct kd_object_create c = {.port = port, .commit_port = commit_port, .cookie = COOKIE + 1,
@@ -223,6 +256,7 @@ int main(void)
     two_beside();
     writers();
     pins();
+    idle();
     no_limit();
     tap_ok(check() == 0, "kcheck");
     return tap_end();
