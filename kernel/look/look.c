@@ -175,12 +175,15 @@ static void say_handles(struct text *t, struct process *p)
 {
     say(t, "%lu of %lu handles\n", limit_used(p, KD_LIMIT_HANDLES),
         p->limits.most[KD_LIMIT_HANDLES]);
-    /* whoever closes them waits for one line, not for all */
     for (int i = 0; i < PROCESS_HANDLES_MAX; i++) {
-        lock_acquire(&p->handle_lock);
-        if (p->handles && p->handles[i].type != HANDLE_NONE)
-            say_handle(t, i, &p->handles[i]);
+        lock_acquire(&p->handle_lock); /* not for a line: who closes them would wait long for it */
+        struct handle_slot s = p->handles ? p->handles[i] : (struct handle_slot){0};
+        if (s.type != HANDLE_NONE)
+            handle_kinds[s.type].get(s.object);
         lock_release(&p->handle_lock);
+        if (s.type != HANDLE_NONE)
+            say_handle(t, i, &s);
+        handle_drop(&s);
     }
 }
 

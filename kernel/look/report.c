@@ -91,14 +91,10 @@ static void report_store(const struct process *p)
                 d->name, d->in_flight, d->reads, d->writes, d->flushes, d->errors);
 }
 
-void report_panic(void)
-{
-    report_events(0);
-    report_store(NULL);
-}
-
 void report_killed(struct process *p)
 {
-    report_events(p->pid);
+    report_events(p ? p->pid : 0);
     report_store(p);
 }
+
+void report_panic(void) { report_killed(NULL); }

@@ -37,7 +37,8 @@
 
 struct lock calls_lock = LOCK_INIT(RANK_PORT, "calls");
 static struct call calls[CALLS_MAX];
-static struct call *free_calls;
+static struct call *free_calls;     /* the last one freed first: few are ever used */
+static struct call *calls_end = calls; /* behind all that were used once; atomic */
 
 void call_init(void)
 {
@@ -60,8 +61,7 @@ uint64_t call_next_token(void)
  * answered? Such a process asks for something, so it may be given something (kd_space_attach). */
 bool call_served_from(int pid)
 {
-    for (unsigned i = 0; i < CALLS_MAX; i++) {
-        const struct call *c = &calls[i];
+    for (const struct call *c = calls; c < __atomic_load_n(&calls_end, __ATOMIC_SEQ_CST); c++) {
         if ((__atomic_load_n(&c->word, __ATOMIC_ACQUIRE) & STATE_MASK) == CALL_DELIVERED &&
             c->pid == (uint64_t)pid && c->server == process_this())
             return true;
@@ -79,6 +79,8 @@ static RARE struct call *call_new(void)
     struct call *c = free_calls;
     if (c)
         free_calls = c->next_free;
+    if (c >= calls_end)
+        __atomic_store_n(&calls_end, c + 1, __ATOMIC_SEQ_CST);
     lock_release(&calls_lock);
     if (!c) {
         limit_uncharge(process_this(), KD_LIMIT_MESSAGES, 1);
@@ -431,8 +433,7 @@ void call_refuse(struct item *i, int error)
 
 void calls_port_dead(struct port *p)
 {
-    for (unsigned i = 0; i < CALLS_MAX; i++) {
-        struct call *c = &calls[i];
+    for (struct call *c = calls; c < __atomic_load_n(&calls_end, __ATOMIC_SEQ_CST); c++) {
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
         if ((word & STATE_MASK) == CALL_IDLE || c->port != p)
             continue;

@@ -136,6 +136,8 @@ static void stacked(void)
     kd_call3(KD_HANDLE_CLOSE, upper.object, 0, 0);
     kd_call3(KD_HANDLE_CLOSE, upper.port, 0, 0);
     kd_call3(KD_HANDLE_CLOSE, upper.commit_port, 0, 0);
+    pthread_join(upper.pager, NULL); /* with their views: a program may have VIEWS + 1 */
+    pthread_join(upper.committer, NULL);
     measured("-");
 }
 

@@ -132,12 +132,11 @@ long stacked_make(struct stacked *s, const int *ports, unsigned count, uint64_t 
 long stacked_start(struct stacked *s, const int *ports, unsigned count, uint64_t pages,
                    unsigned threads)
 {
-    pthread_t t;
     s->commit_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     long e = stacked_make(s, ports, count, pages);
     if (e) return e;
     s->serving = (int)threads + 1;
-    pthread_create(&t, NULL, pages_main, s);
-    for (unsigned i = 0; i < threads; i++) pthread_create(&t, NULL, commits_main, s);
+    pthread_create(&s->pager, NULL, pages_main, s);
+    for (unsigned i = 0; i < threads; i++) pthread_create(&s->committer, NULL, commits_main, s);
     return kd_call3(KD_SPACE_ATTACH, getpid(), s->object, KD_RIGHT_READ | KD_RIGHT_WRITE);
 }

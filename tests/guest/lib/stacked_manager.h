@@ -17,6 +17,7 @@ struct stacked {
     int (*beside)(struct stacked *s, uint64_t view);
     volatile bool blind;                /* it looks at no changes, and keeps none */
     volatile long commits, outcome;     /* received; of the last helper */
+    pthread_t pager, committer;         /* the threads of stacked_start; the last for commits */
     volatile int serving;               /* threads that stacked_start began and that serve still */
     volatile uint64_t helpers, helpers_high; /* views that came with the last COMMIT */
 };
