@@ -93,19 +93,23 @@ HANDLE_CALL(kd_badge_create, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
     return handle_new(process_this(), HANDLE_BADGE, b, (uint32_t)a[2]);
 }
 
-HANDLE_CALL(kd_badge_end, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
+/* The port's badges of a number that have not ended: how many, and they end if they are to. */
+static long badges_of(struct port *p, uint64_t number, bool end)
 {
     struct badge mark = {.ended = true}; /* in the list: here the walk goes on */
     struct list *at = &mark.link;
-    long ended = 0;
+    long found = 0;
     lock_acquire(&badges_lock);
     for (list_push_front(&p->badges, at); at != &p->badges; lock_acquire(&badges_lock)) {
         at = mark.link.next;
         list_remove(&mark.link);
         for (unsigned n = 0; n < AT_ONCE && at != &p->badges; n++, at = at->next) {
             struct badge *b = container_of(at, struct badge, link);
-            if (b->value == a[1] && !__atomic_exchange_n(&b->ended, true, __ATOMIC_SEQ_CST))
-                ended++;
+            if (b->value != number || badge_ended(b))
+                continue;
+            found++;
+            if (end)
+                __atomic_store_n(&b->ended, true, __ATOMIC_SEQ_CST);
         }
         list_insert_before(at, &mark.link);
         lock_release(&badges_lock);
@@ -113,8 +117,19 @@ HANDLE_CALL(kd_badge_end, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
     }
     list_remove(&mark.link);
     lock_release(&badges_lock);
+    return found;
+}
+
+HANDLE_CALL(kd_badge_end, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
+{
+    long ended = badges_of(p, a[1], true);
     TRACE(BADGE, KD_TRACE_ENDED | p->owner->pid << 8, a[1], 0);
     return ended;
+}
+
+HANDLE_CALL(kd_badge_used, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
+{
+    return badges_of(p, a[1], false);
 }
 
 HANDLE_CALL(kd_badge_read, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)

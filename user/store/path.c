@@ -11,6 +11,10 @@
  *        section in which the change that ends one of them is applied.
  *   PT2  A ticket's number is never used again while this port lives: so a request that was
  *        received by a badge that ended meanwhile finds no ticket (RT6).
+ *   PT3  A ticket is forgotten only if no badge has its number, and no ticket and no opening has it
+ *        as a source. That is looked for when who asked for it is at his limit, and
+ *        when there are twice as many tickets as the last look left.
+ *   PT4  Tickets lie in the order of their numbers.
  */
 #include "path.h"
 
@@ -19,22 +23,26 @@
 #include <string.h>
 
 #define TICKET          (1ull << 62)    /* numbers of tickets; grants have none so high, but 63 */
-#define TICKETS_MAX     4096u
+#define TICKETS_MAX     32768u
+#define TICKETS_EACH    128u            /* of a process; it can have 256 handles */
+#define TICKETS_FEW     256u            /* so many may be nobody's */
 
 struct ticket {
     uint64_t number, serial;
+    uint64_t process;                   /* that asked for it */
     struct sources by;
 };
 static struct ticket *tickets;
-static unsigned ticket_count, ticket_room;
+static unsigned ticket_count, ticket_room, ticket_look = TICKETS_FEW;
 static uint64_t ticket_next = TICKET;
 
 struct directory *paths;
-static _Thread_local struct { uint32_t rights; uint64_t number; } caller;
+static _Thread_local struct { uint32_t rights; uint64_t number, process; } caller;
 
 void caller_set(const struct kd_message *m)
 {
     caller.rights = m->badge_rights;
+    caller.process = m->process;
     caller.number = m->badge_rights ? m->badge : 0;
 }
 
@@ -42,9 +50,20 @@ bool caller_is_confined(void) { return caller.rights != 0; }
 
 static struct ticket *ticket_find(uint64_t number)
 {
-    for (unsigned i = 0; i < ticket_count; i++)
-        if (tickets[i].number == number) return &tickets[i];
-    return NULL;
+    unsigned low = 0, high = ticket_count;
+    while (low < high) {
+        unsigned mid = low + (high - low) / 2;
+        if (tickets[mid].number < number)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < ticket_count && tickets[low].number == number ? &tickets[low] : NULL;
+}
+
+static void ticket_remove(unsigned i)
+{
+    memmove(&tickets[i], &tickets[i + 1], (--ticket_count - i) * sizeof(*tickets));
 }
 
 static int ticket_at(uint64_t number, uint32_t rights, struct directory_at *at)
@@ -148,7 +167,7 @@ void tickets_end(uint64_t serial)
             i++;
             continue;
         }
-        tickets[i] = tickets[--ticket_count];
+        ticket_remove(i);
         KD2(KD_BADGE_END, server.port, number);
         ends(number);
         i = 0;
@@ -186,17 +205,68 @@ int change_commit(void)
 
 /* ---- tickets ---- */
 
-/* One for each set of sources: handles that were reached by the same way share it. */
-static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *number)
+static bool ticket_is_source(uint64_t number)
 {
+    for (unsigned i = ticket_count; i-- > 0 && tickets[i].number > number;)
+        if (sources_have(&tickets[i].by, number)) return true;
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (const struct container *c = server.containers[h]; c; c = c->next)
+            for (unsigned i = 0; i < c->opening_count; i++)
+                if (sources_have(&c->openings[i].by, number)) return true;
+    return false;
+}
+
+/* Tickets of the process (0: of all) that nobody has any more are forgotten (PT3), later ones
+ * first: sources of a ticket are older. How many. */
+static unsigned tickets_forget(uint64_t process)
+{
+    unsigned gone = 0;
+    for (unsigned i = ticket_count; i-- > 0;) {
+        const struct ticket *t = &tickets[i];
+        if ((process && t->process != process) ||
+            KD2(KD_BADGE_USED, server.port, t->number) != 0 || ticket_is_source(t->number))
+            continue;
+        ticket_remove(i);
+        gone++;
+    }
+    return gone;
+}
+
+static void tickets_look(void)
+{
+    if (ticket_count < ticket_look) return;
+    tickets_forget(0);
+    ticket_look = 2 * ticket_count + TICKETS_FEW;
+    if (ticket_look > TICKETS_MAX) ticket_look = TICKETS_MAX;
+}
+
+/* Which ticket has exactly these sources; *mine: how many are the caller's. */
+static const struct ticket *ticket_same(uint64_t serial, const struct sources *by, unsigned *mine)
+{
+    *mine = 0;
     for (unsigned i = 0; i < ticket_count; i++) {
         const struct ticket *t = &tickets[i];
         bool same = t->serial == serial && t->by.count == by->count;
         for (unsigned k = 0; same && k < by->count; k++) same = sources_have(&t->by, by->of[k]);
-        *number = t->number;
-        if (same) return 0;
+        if (same) return t;
+        *mine += t->process == caller.process;
     }
+    return NULL;
+}
+
+/* One for each set of sources: handles that were reached by the same way share it. */
+static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *number)
+{
+    unsigned mine;
+    tickets_look();
+    const struct ticket *same = ticket_same(serial, by, &mine);
+    if (same) {
+        *number = same->number;
+        return 0;
+    }
+    if (mine >= TICKETS_EACH && tickets_forget(caller.process) == 0) return -EMFILE;
     if (ticket_count == TICKETS_MAX) return -EMFILE;
+    if (!sources_hold(by)) return -EIDRM; /* the caller closed his handle meanwhile */
     if (ticket_count == ticket_room) {
         unsigned room = ticket_room ? 2 * ticket_room : 16;
         void *more = realloc(tickets, room * sizeof(*tickets));
@@ -205,7 +275,8 @@ static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *numb
         ticket_room = room;
     }
     *number = ++ticket_next;
-    tickets[ticket_count++] = (struct ticket){.number = *number, .serial = serial, .by = *by};
+    tickets[ticket_count++] = (struct ticket){
+        .number = *number, .serial = serial, .process = caller.process, .by = *by};
     return 0;
 }
 

@@ -103,6 +103,8 @@
     /* (port): the port, published under the name of a disk that the caller has open, gets the
      * badges of dead ports of that name, as they are; how many. -EPERM: it is not */ \
     X(1034, KD_BADGE_INHERIT, kd_badge_inherit) \
+    /* (port, number): how many badges with this number there are that have not ended */ \
+    X(1035, KD_BADGE_USED, kd_badge_used) \
     /* ---- memory objects (store/object.c, page.c): a handle of its manager's; copies of it with \
      * fewer rights, passed on, are for who maps the object itself ---- */ \
     /* (struct kd_object_create *): handle */ \
