@@ -324,6 +324,24 @@ int store_txn_op(struct store_group *group, struct store_op *op)
     return 0;
 }
 
+bool store_txn_pages(const struct store_group *group, size_t *cursor, struct store_txn_pages *out)
+{
+    if (*cursor < group->txn_used)
+        *cursor = group->txn_used;
+    if (!group->in_txn || *cursor >= group->used)
+        return false;
+    const struct record_disk *record = (const void *)(group->buffer + *cursor);
+    *cursor += le32_get(record->length);
+    enum record_type type = le16_get(record->type);
+    bool one = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_LOGGED;
+    bool run = type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM;
+    *out = (struct store_txn_pages){ .object = le64_get(record->object),
+                                     .page = le64_get(record->page),
+                                     .count = one ? 1 : run ? le64_get(record->base) : 0,
+                                     .freed = type == RECORD_PAGE_FREE };
+    return true;
+}
+
 /* Where the group would end with the commit record. */
 static size_t commit_end(const struct store_group *group)
 {

@@ -216,6 +216,10 @@ int store_txn_begin(struct store_group *group, uint64_t tag);
 /* *position identifies the commit record for store_group_csn(). */
 store_must_check int store_txn_end(struct store_group *group, uint32_t *position);
 void store_txn_cancel(struct store_group *group);
+/* What the open transaction says so far, record by record: *cursor is 0 at first; false: that was
+ * all. count 0: the record is about the object, but not about pages of it. */
+struct store_txn_pages { uint64_t object, page, count; bool freed; };
+bool store_txn_pages(const struct store_group *group, size_t *cursor, struct store_txn_pages *out);
 
 /* A full image. */
 int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes);

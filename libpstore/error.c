@@ -100,6 +100,10 @@ static const struct {
      "end that first"},
     {EDQUOT, ERROR_RETRY,
      "too many wait in ps_retry: 32 threads of a process at most, 128 in all; wait with fewer"},
+    {EDQUOT, ERROR_TXN,
+     "a directory above one of the containers has a limit, of pages or of commits in a second, "
+     "that the transaction would pass; it was undone. Free something, wait, or ask who manages it: "
+     "`cap DIRECTORY` tells limits, `cap limit` sets them"},
     {EEXIST, ERROR_OPEN,
      "a container of that name exists already: leave PS_EXCLUSIVE out, or choose another name"},
     {EEXIST, ERROR_NAMES, "a container of that name exists already: choose another name"},

@@ -215,3 +215,26 @@ int ps_take_back(const char *path)
 {
     return take_away(STORE_TAKE_BACK, path);
 }
+
+/* ---- limits ---- */
+
+_Static_assert(PS_LIMIT_PAGES == (int)WIRE_LIMIT_PAGES &&
+                   PS_LIMIT_COMMITS == (int)WIRE_LIMIT_COMMITS,
+               "limits go through as they are");
+
+int ps_limit_set(const char *directory, enum ps_limit kind, uint64_t most)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {(uint64_t)kind, 1, most};
+    return error_told(ERROR_NAMES, ask(STORE_LIMIT, directory, word, NULL, NULL, NULL));
+}
+
+int ps_limit(const char *directory, enum ps_limit kind, uint64_t *most, uint64_t *used)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {(uint64_t)kind};
+    int result = ask(STORE_LIMIT, directory, word, NULL, NULL, NULL);
+    if (result == 0 && most)
+        *most = word[0];
+    if (result == 0 && used)
+        *used = word[1];
+    return error_told(ERROR_NAMES, result);
+}

@@ -174,6 +174,15 @@ int ps_unlink(const char *path);
 /* The entry stays, all that was granted out of it goes: links made of it, handles that ps_handle
  * made of it, and openings by these. Needs PS_MAY_MANAGE. How many grants went, or -errno. */
 int ps_take_back(const char *path);
+/* What all containers below a directory ("": the root) may take together: pages that they hold, and
+ * commits that change them in a second. A transaction that would pass a limit of a directory above
+ * is undone and returns -EDQUOT; what is over a limit already may still be changed, and freed. It
+ * holds for who comes by whatever link. Setting needs PS_MAY_MANAGE. */
+enum ps_limit { PS_LIMIT_PAGES, PS_LIMIT_COMMITS };
+#define PS_NO_LIMIT UINT64_MAX
+int ps_limit_set(const char *directory, enum ps_limit kind, uint64_t most);
+/* *most: PS_NO_LIMIT, or the limit and in *used what is held now. Either may be NULL. */
+int ps_limit(const char *directory, enum ps_limit kind, uint64_t *most, uint64_t *used);
 /* A program finds its roots in its environment: PS_ROOTS="STORE:N ...", handle number N is its root
  * directory of the store of that name; "STORE:N=NAME": of a container, which it opens by NAME. Of a
  * store that is not named there it looks for the store manager by name, as long as it is not

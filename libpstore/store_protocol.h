@@ -118,7 +118,12 @@ enum store_request {
                     * new entry for what that is of. -EXDEV: of no grant; -EMLINK */
     STORE_UNLINK,  /* the entry and its grant, with all that came of it -> word0 grants. -EPERM */
     STORE_TAKE_BACK, /* what came of its grant -> word0 grants */
+    STORE_LIMIT,   /* word0 enum wire_limit, word1 1: word2 is the most from now on (~0: no limit),
+                    * else only a look -> word0 the most, word1 what is held. -ENOTDIR, -EACCES */
 };
+
+/* STORE_LIMIT's word0. */
+enum wire_limit { WIRE_LIMIT_PAGES, WIRE_LIMIT_COMMITS };
 
 /* STORE_SERVE's word2. */
 enum wire_serve {

@@ -126,6 +126,30 @@ static void a_limit_counts_all_that_is_below(void **state)
     assert_int_equal(full, DIRECTORY_ROOT);
 }
 
+static void a_second_has_so_many_commits(void **state)
+{
+    uint64_t full = 0, x = at(ROOT, "a/b/x").container, y = at(ROOT, "y").container;
+    (void)state;
+    assert_int_equal(done(directory_limit_set(dir, ROOT, "a", LIMIT_COMMITS, 2)), 0);
+    assert_true(directory_limited(dir));
+    for (uint64_t second = 5000000; second < 5000000 + 3 * 1000000; second += 1000000)
+        for (unsigned i = 0; i < 4; i++) {
+            directory_commit_mark(dir, x);
+            directory_commit_mark(dir, x);          /* a directory counts a commit once */
+            int r = directory_commit_check(dir, second + i, &full);
+            assert_int_equal(r, i < 2 ? 0 : -EDQUOT);
+            directory_commit_end(dir, r == 0);
+        }
+    assert_int_equal(full, at(ROOT, "a").container);
+    directory_commit_mark(dir, y);                  /* it is not below */
+    assert_int_equal(directory_commit_check(dir, 7000003, &full), 0);
+    directory_commit_end(dir, true);
+    directory_commit_mark(dir, x);                  /* refused ones were not counted */
+    assert_int_equal(directory_commit_check(dir, 8000000, &full), 0);
+    directory_commit_end(dir, false);
+    assert_int_equal(directory_limit_used(dir, at(ROOT, "a").container, LIMIT_COMMITS), 0);
+}
+
 #define named_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -134,6 +158,7 @@ int main(void)
         named_test(a_list_tells_each_entry_once),
         named_test(who_tells_all_ways_to_a_container),
         named_test(a_limit_counts_all_that_is_below),
+        named_test(a_second_has_so_many_commits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

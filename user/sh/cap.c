@@ -5,6 +5,8 @@
  */
 #include "sh.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +154,17 @@ int do_who(const struct io *io, int argc, char **argv)
 
 /* ---- cap ---- */
 
+static const char *const limit_words[2] = {"pages", "commits"};
+
+static void limit_say(const struct io *io, const char *path, enum ps_limit kind)
+{
+    uint64_t most, used;
+    if (ps_limit(path, kind, &most, &used) == 0 && most != PS_NO_LIMIT)
+        dprintf(io->out, "  at most %llu %s%s; now %llu\n", (unsigned long long)most,
+                limit_words[kind], kind == PS_LIMIT_COMMITS ? " in a second" : "",
+                (unsigned long long)used);
+}
+
 static int cap_show(const struct io *io, const char *path)
 {
     struct ps_entry e;
@@ -165,7 +178,21 @@ static int cap_show(const struct io *io, const char *path)
     dprintf(io->out, "%s: a %s, %s; grant %s", *path ? path : "this shell's root",
             e.directory ? "directory" : "container", rights, grant);
     dprintf(io->out, e.made_of ? " made of %s\n" : "\n", of);
+    for (int i = 0; e.directory && i < 2; i++)
+        limit_say(io, path, (enum ps_limit)i);
     return 0;
+}
+
+/* `pages` or `commits`, a number or `none`. -EINVAL: it is neither. */
+static int cap_limit(const char *path, const char *kind, const char *most)
+{
+    char *end;
+    uint64_t number = strcmp(most, "none") == 0 ? PS_NO_LIMIT : strtoull(most, &end, 10);
+    bool good = number == PS_NO_LIMIT || (*most >= '0' && *most <= '9' && !*end);
+    for (int i = 0; good && i < 2; i++)
+        if (strcmp(kind, limit_words[i]) == 0)
+            return ps_limit_set(path, (enum ps_limit)i, number);
+    return -EINVAL;
 }
 
 static int cap_give(const struct io *io, const char *from, const char *to, const char *text)
@@ -196,6 +223,8 @@ static int cap_use(const struct io *io)
             "                                  read,write,delete,rename,manage,grant, or all\n"
             "     cap drop NEW                 takes that away, with all that came of it\n"
             "     cap back PATH                takes back all that was given of PATH; it stays\n"
+            "     cap limit DIR pages MOST     so many for all containers below; or commits, in a\n"
+            "                                  second; none: no limit\n"
             "     cap dir PATH                 makes a directory; rm-container removes it\n");
     return 2;
 }
@@ -216,6 +245,8 @@ int do_cap(const struct io *io, int argc, char **argv)
         error = ps_unlink(argv[2]);
     else if (strcmp(what, "back") == 0 && argc == 3)
         error = ps_take_back(argv[2]);
+    else if (strcmp(what, "limit") == 0 && argc == 5)
+        error = cap_limit(argv[2], argv[3], argv[4]);
     else
         return argc > 2 ? cap_use(io) : cap_show(io, what);
     if (error < 0)

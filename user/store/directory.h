@@ -229,6 +229,18 @@ unsigned directory_up(const struct directory *d, uint64_t container,
  * nearest to the root that would have more than it may. Counts nothing. */
 int directory_limit_check(struct directory *d, uint64_t container, enum directory_limit kind,
                           uint64_t more, uint64_t *full);
+/* Counts anew what the disk holds; how often that was done, also by a change that was applied. */
+void directory_limits_count(struct directory *d);
+uint64_t directory_limits_counted(const struct directory *d);
+/* So many are held now: of commits those of this second. 0 without a limit. */
+uint64_t directory_limit_used(struct directory *d, uint64_t directory, enum directory_limit kind);
+/* Is there any limit at all? */
+bool directory_limited(const struct directory *d);
+/* A commit is about this container; then, of all that were marked since the last commit, may it be
+ * made now (-EDQUOT), and it was made. A directory counts it once. */
+void directory_commit_mark(struct directory *d, uint64_t container);
+int directory_commit_check(struct directory *d, uint64_t now_us, uint64_t *full);
+void directory_commit_end(struct directory *d, bool made);
 /* So much more, or less, is held now. */
 void directory_limit_count(struct directory *d, uint64_t container, enum directory_limit kind,
                            int64_t more);

@@ -42,7 +42,8 @@ _Static_assert(sizeof(struct grant) == 64, "as directories.md says");
 enum plan { PLAN_NONE, PLAN_MEND, PLAN_MAKE, PLAN_LINK, PLAN_END, PLAN_MOVE, PLAN_DELETE,
             PLAN_LIMIT };
 
-struct limit { uint64_t directory, most[LIMITS], used[LIMITS]; };
+/* Of commits: so many since this moment, within a second; marked: the next commit is about it. */
+struct limit { uint64_t directory, most[LIMITS], used[LIMITS], since_us; bool marked; };
 
 struct directory {
     struct store *store;
@@ -55,6 +56,7 @@ struct directory {
     uint64_t links;
     struct limit *limits;
     uint32_t limit_count, limit_room;
+    uint64_t limits_counted;            /* so often */
     /* the pending change */
     enum plan plan;
     uint64_t plan_container;            /* MAKE, LINK, MOVE, DELETE: what the entry names ... */

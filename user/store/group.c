@@ -54,7 +54,9 @@ int group_begin(struct group **out)
 void group_cancel(struct group *g)
 {
     g->layout = 0;
+    quota_before(g);
     store_group_cancel(g->disk);
+    quota_after(g);
 }
 
 static void *grown(void *table, unsigned count, unsigned *room, size_t size)
@@ -197,7 +199,9 @@ static int group_publish(struct group *g)
 {
     for (unsigned i = 0; i < g->count; i++)
         g->publish[i].csn = server.last_csn = store_group_csn(g->disk, g->position[i]);
+    quota_before(g);
     int r = store_group_apply(g->disk);
+    quota_after(g);
     if (r < 0) return r;
     group_settle(g);
     if (g->counted) step(STEP_CM6);

@@ -86,6 +86,15 @@ int index_commit(struct kd_message *m);
 /* The group is cancelled before that. */
 void index_cancel(struct group *g);
 
+/* quota.c; lock held. Ends a transaction as store_txn_end does, if it keeps to the limits of the
+ * directories that its containers are in; else -EDQUOT, and it is cancelled. What it takes is
+ * counted at once, and what the disk library says of it when the group is applied. */
+int quota_txn_end(struct group *g, uint32_t *position);
+/* Around its application, or cancelling. */
+void quota_before(struct group *g);
+void quota_after(struct group *g);
+void quota_again(void);         /* a limit was set, or a container moved or went */
+
 /* Bits of the notices to the commit port. */
 enum { NOTICE_OWN = 1, NOTICE_LANDED = 2, NOTICE_LAZY = 4 };
 

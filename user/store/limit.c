@@ -3,7 +3,8 @@
  *
  * Most stores have none, and then nothing is counted. The pages that are held are added up from the
  * disk library when a limit is set, and when something moves or goes; in between the caller says
- * what is more and less. What a limit of commits or versions holds is the caller's to say.
+ * what is more and less (quota.c). Commits are counted by the second, which begins with the first
+ * of them. Nobody counts versions yet.
  *
  * Lock: that of the disk library, held by the caller.
  */
@@ -72,6 +73,7 @@ static void limit_put(struct directory *d, uint64_t directory, enum directory_li
 void limits_count_again(struct directory *d)
 {
     struct store_container c = { .object = 0 };
+    d->limits_counted++;
     if (!d->limit_count) return;
     for (uint32_t i = 0; i < d->limit_count; i++) d->limits[i].used[LIMIT_PAGES] = 0;
     while (store_container_next(d->store, c.object, &c) == 0)
@@ -82,6 +84,8 @@ void limits_count_again(struct directory *d)
 void limit_apply(struct directory *d, uint64_t directory, enum directory_limit kind, uint64_t most)
 {
     limit_put(d, directory, kind, most);
+    struct limit *l = limit_of(d, directory);
+    if (l && kind == LIMIT_COMMITS) l->used[kind] = 0;     /* a second begins */
     limits_count_again(d);
 }
 
@@ -134,5 +138,54 @@ void directory_limit_count(struct directory *d, uint64_t container, enum directo
         if (!l) continue;
         bool less = more < 0 && (uint64_t)-more > l->used[kind];
         l->used[kind] = less ? 0 : l->used[kind] + (uint64_t)more;
+    }
+}
+
+uint64_t directory_limit_used(struct directory *d, uint64_t directory, enum directory_limit kind)
+{
+    const struct limit *l = limit_of(d, directory);
+    return l ? l->used[kind] : 0;
+}
+
+void directory_limits_count(struct directory *d) { limits_count_again(d); }
+
+uint64_t directory_limits_counted(const struct directory *d) { return d->limits_counted; }
+
+bool directory_limited(const struct directory *d) { return d->limit_count > 0; }
+
+/* ---- commits ---- */
+
+#define SECOND_US 1000000u
+
+void directory_commit_mark(struct directory *d, uint64_t container)
+{
+    uint64_t up[DIRECTORY_DEPTH + 1];
+    for (unsigned i = directory_up(d, container, up); i-- > 0;) {
+        struct limit *l = limit_of(d, up[i]);
+        if (l) l->marked = true;
+    }
+}
+
+int directory_commit_check(struct directory *d, uint64_t now_us, uint64_t *full)
+{
+    for (uint32_t i = 0; i < d->limit_count; i++) {
+        struct limit *l = &d->limits[i];
+        if (!l->marked) continue;
+        if (!l->used[LIMIT_COMMITS] || now_us - l->since_us >= SECOND_US) {
+            l->used[LIMIT_COMMITS] = 0;
+            l->since_us = now_us;
+        }
+        if (l->used[LIMIT_COMMITS] < l->most[LIMIT_COMMITS]) continue;
+        *full = l->directory;
+        return -EDQUOT;
+    }
+    return 0;
+}
+
+void directory_commit_end(struct directory *d, bool made)
+{
+    for (uint32_t i = 0; i < d->limit_count; i++) {
+        d->limits[i].used[LIMIT_COMMITS] += made && d->limits[i].marked;
+        d->limits[i].marked = false;
     }
 }

@@ -217,6 +217,30 @@ static int take_away(const char *path, bool unlink, uint64_t *grants)
     return r == -ENOENT && !unlink ? 0 : r;
 }
 
+/* Looks need no more than a way to the directory. */
+static int limit_request(const struct kd_message *m, const char *path, uint64_t word[2])
+{
+    enum directory_limit kind = m->word[0] == WIRE_LIMIT_PAGES ? LIMIT_PAGES : LIMIT_COMMITS;
+    struct directory_found found;
+    struct directory_at at;
+    struct sources by;
+    if (m->word[0] > WIRE_LIMIT_COMMITS || m->word[1] > 1) return -EINVAL;
+    server_lock();
+    int r = 0;
+    if (m->word[1]) {
+        r = plan_begin(&at);
+        r = planned(r == 0 ? directory_limit_set(paths, at, path, kind, m->word[2]) : r);
+    }
+    if (r == 0) r = path_walk(path, &found, &by);
+    if (r == 0 && !found.is_directory) r = -ENOTDIR;
+    if (r == 0) {
+        word[0] = directory_limit_get(paths, found.container, kind);
+        word[1] = directory_limit_used(paths, found.container, kind);
+    }
+    server_unlock();
+    return r;
+}
+
 static int by_path(const struct kd_message *m, const char *path, struct kd_message *reply,
                    struct wire_named *out, unsigned room, unsigned *count)
 {
@@ -228,6 +252,7 @@ static int by_path(const struct kd_message *m, const char *path, struct kd_messa
     case STORE_LOOK: *count = 1; return look(path, out);
     case STORE_HANDLE: return make_handle(path, (uint32_t)m->word[0], reply);
     case STORE_LINK: return make_link(m->handle, (uint32_t)m->word[0], path);
+    case STORE_LIMIT: return limit_request(m, path, reply->word);
     case STORE_UNLINK:
     case STORE_TAKE_BACK: return take_away(path, m->kind == STORE_UNLINK, &reply->word[0]);
     default: return -ENOSYS;
@@ -243,7 +268,8 @@ int names_request(const struct kd_message *m, struct kd_message *reply, struct w
     unsigned count = 0;
     if (!size_known || (m->kind == STORE_RENAME && m->data_bytes % 2)) return -EINVAL;
     const char *path = names_path(names, each);
-    bool about_root = m->kind == STORE_ENTRIES || m->kind == STORE_LOOK || m->kind == STORE_HANDLE;
+    bool about_root = m->kind == STORE_ENTRIES || m->kind == STORE_LOOK ||
+                      m->kind == STORE_HANDLE || m->kind == STORE_LIMIT;
     if (!path) return -ENAMETOOLONG;
     if (!*path && !about_root) return -EINVAL;
     if (m->kind == STORE_DELETE) return names_delete(m->process, path, &reply->word[0]);

@@ -16,6 +16,7 @@
  *        when there are twice as many tickets as the last look left.
  *   PT4  Tickets lie in the order of their numbers.
  */
+#include "group.h"
 #include "path.h"
 
 #include <stdio.h>
@@ -195,10 +196,12 @@ int change_commit(void)
     int r = c->count ? commit_own(c->ops, c->count) : 0;
     server_lock();
     while (r == 0 && directory_ended(paths, &cursor, &serial)) ends(serial);
-    if (r == 0)
+    if (r == 0) {
         directory_applied(paths);
-    else
+        quota_again();
+    } else {
         directory_dropped(paths);
+    }
     pthread_cond_broadcast(&server.changed);
     return r;
 }

@@ -411,6 +411,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_HANDLE:
     case STORE_LINK:
     case STORE_UNLINK:
+    case STORE_LIMIT:
     case STORE_TAKE_BACK: return names_request(m, reply, a->named, NAMES_MAX);
     case STORE_LEASE:
     case STORE_SPACE: return request_space(m, reply);

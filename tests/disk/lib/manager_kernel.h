@@ -33,6 +33,7 @@ static _Thread_local int niceness;
 #include "user/store/scrub.c"
 #include "user/store/pins.c"
 #include "user/store/path.c"
+#include "user/store/quota.c"
 #include "user/store/names.c"
 #define PIECE DIRECTORY_PIECE           /* two files have one of this name */
 #define limit_of directory_limit_of

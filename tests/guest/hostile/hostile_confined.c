@@ -22,7 +22,8 @@
 struct page { uint64_t number; };
 #define PAGE PS_LAYOUT(struct page, 1)
 #define WANT(good) do { if (!(good)) exit(__LINE__ % 250 + 1); } while (0)
-enum { WRITES = PS_MAY_READ | PS_MAY_WRITE, SECRET = 99, TODO = 7, NUMBERS = 64 };
+enum { WRITES = PS_MAY_READ | PS_MAY_WRITE, SECRET = 99, TODO = 7, NUMBERS = 64,
+       LIMIT = 4 };
 
 struct job { ps_container *c; uint64_t number; };
 static int set(void *arg)
@@ -225,6 +226,45 @@ static int role_loops(void)
     return 0;
 }
 
+/* A new container with one object: it takes a page at least. */
+static int puts_in(const char *path)
+{
+    struct job j = {ps_open(path, PS_CREATE | PS_WRITE, PAGE), 1};
+    int r = j.c ? ps_transaction(set, &j) : -errno;
+    if (j.c) ps_close(j.c);
+    return r;
+}
+
+/* A directory with a limit, and no right to manage it: however it is gone about, it holds. */
+static int role_limited(void)
+{
+    static const uint64_t words[] = {0, 1, 2, 1ull << 32, ~0ull};
+    char path[WIRE_PATH_BYTES] = "";
+    uint64_t most, used;
+    int r = 0;
+    for (int i = 0; r == 0 && i <= LIMIT; i++) {
+        snprintf(path, sizeof path, "box%d", i);
+        r = puts_in(path);
+    }
+    WANT(r == -EDQUOT && puts_in("box0") == 0);
+    WANT(ps_directory_create("sub") == 0 && ps_directory_create("sub/sub") == 0);
+    WANT(puts_in("more") == -EDQUOT && puts_in("sub/more") == -EDQUOT);
+    WANT(puts_in("sub/sub/more") == -EDQUOT);
+    WANT(ps_rename("box0", "sub/box0") < 0 || puts_in("box0") == -EDQUOT);
+    int h = ps_handle("sub", PS_MAY_READ | PS_MAY_WRITE);
+    WANT(h >= 0 && ps_link(h, "again", PS_MAY_READ | PS_MAY_WRITE) < 0);
+    WANT(ps_limit_set("", PS_LIMIT_PAGES, 1000) == -EACCES);
+    WANT(ps_limit_set("sub", PS_LIMIT_PAGES, PS_NO_LIMIT) == -EACCES);
+    memset(path, 0, sizeof path);
+    for (unsigned k = 0; k < 5; k++)
+        for (unsigned s = 0; s < 5; s++)
+            WANT(ask(STORE_LIMIT, words[k], words[s], ~0ull, path, sizeof path) < 0 ||
+                 words[s] == 0);
+    WANT(ps_limit("", PS_LIMIT_PAGES, &most, &used) == 0 && most == LIMIT && used <= LIMIT);
+    WANT(puts_in("last") == -EDQUOT);
+    return 0;
+}
+
 /* ---- who gives ---- */
 
 static const char *self;
@@ -262,8 +302,9 @@ int main(int argc, char **argv)
     if (strcmp(role, "reads") == 0) return role_reads();
     if (strcmp(role, "directory") == 0) return role_directory();
     if (strcmp(role, "loops") == 0) return role_loops();
+    if (strcmp(role, "limited") == 0) return role_limited();
 
-    tap_plan(9);
+    tap_plan(11);
     ps_container *todo = made("todo", TODO), *secret = made("secret", SECRET), *hidden = NULL;
     if (ps_directory_create("vault") == 0) hidden = made("vault/hidden", SECRET + 1);
     tap_ok(todo && secret && hidden, "three containers, one in a directory");
@@ -279,6 +320,15 @@ int main(int argc, char **argv)
     tap_ok(status == 0, "given to read, it reads: %d", status);
     status = child_wait(give("directory", vault, PS_MAY_READ, "PS_ROOTS=store:0"));
     tap_ok(status == 0, "given a directory, it has that: %d", status);
+    int jail = ps_directory_create("jail");
+    if (jail == 0) jail = ps_limit_set("jail", PS_LIMIT_PAGES, LIMIT);
+    if (jail == 0) jail = ps_handle("jail", PS_MAY_ALL);
+    unsigned most = WRITES | PS_MAY_DELETE | PS_MAY_RENAME;
+    status = jail < 0 ? jail : child_wait(give("limited", jail, most, "PS_ROOTS=store:0"));
+    tap_ok(status == 0, "given a directory with a limit, it cannot pass that: %d", status);
+    uint64_t used = LIMIT + 1;
+    tap_ok(ps_limit("jail", PS_LIMIT_PAGES, NULL, &used) == 0 && used <= LIMIT && used > 0,
+           "nor did it");
     int pid = give("loops", read, PS_MAY_READ, "PS_ROOTS=store:0=todo");
     tap_ok(child_has_begun(pid) && ps_take_back("todo") >= 0, "taken back while it reads");
     status = child_wait_for(pid, CHILD_ENDS_S);

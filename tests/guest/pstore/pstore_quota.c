@@ -1,0 +1,233 @@
+/*
+ * pstore_quota.c - limits of directories, kept by the store manager.
+ *
+ * Aim     A transaction that would pass the limit of pages of a directory above its containers is
+ *         refused whole, with -EDQUOT, and all that was there is there; the same with an ancestor's
+ *         limit, for two programs that share a directory, by whatever link the container is
+ *         reached, and after the store manager was killed. Who is over a limit that was lowered
+ *         changes and frees what he has, and takes nothing more. Limits of commits in a second.
+ * Method  Limits are set from what ps_limit tells of the pages in use, so no layout is assumed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pstore_test.h"
+
+enum { ITEM = 4096 - 64, MANY = 40 };   /* each item takes a page of its own */
+struct root { uint64_t count, number; char *item[2 * MANY]; };
+#define ROOT PS_LAYOUT(struct root, 1)
+
+struct job { ps_container *c; unsigned count; };
+
+/* One item and more in one transaction. */
+static int take(void *arg)
+{
+    const struct job *j = arg;
+    struct root *r = ps_root(j->c);
+    if (!r) return -errno;
+    for (unsigned i = 0; i < j->count; i++) {
+        char *item = ps_alloc(j->c, ITEM, NULL);
+        if (!item) return -errno;
+        memset(item, 'x', ITEM);
+        r->item[r->count++] = item;
+    }
+    return 0;
+}
+
+static int give_back(void *arg)
+{
+    const struct job *j = arg;
+    struct root *r = ps_root(j->c);
+    int e = r ? 0 : -errno;
+    for (unsigned i = 0; e == 0 && i < j->count && r->count > 0; i++) {
+        e = ps_free(r->item[--r->count]);
+        r->item[r->count] = NULL;
+    }
+    return e;
+}
+
+static int change(void *arg)
+{
+    const struct job *j = arg;
+    struct root *r = ps_root(j->c);
+    if (!r) return -errno;
+    r->number++;
+    for (unsigned i = 0; i < r->count; i++) r->item[i][0]++;
+    return 0;
+}
+
+static uint64_t counted;
+static int look(void *arg)
+{
+    const struct job *j = arg;
+    struct root *r = ps_root(j->c);
+    counted = r ? r->count : ~0ull;
+    return 0;
+}
+
+static int run(ps_container *c, int (*what)(void *), unsigned count)
+{
+    struct job j = {c, count};
+    return ps_transaction(what, &j);
+}
+static uint64_t items(ps_container *c) { return run(c, look, 0) == 0 ? counted : ~0ull; }
+
+static uint64_t used(const char *directory)
+{
+    uint64_t most, now = 0;
+    return ps_limit(directory, PS_LIMIT_PAGES, &most, &now) == 0 ? now : ~0ull;
+}
+static int pages_set(const char *directory, uint64_t most)
+{
+    return ps_limit_set(directory, PS_LIMIT_PAGES, most);
+}
+
+/* Takes page by page until that is refused: how it was, and how many it took. */
+static int take_all(ps_container *c, unsigned *taken)
+{
+    int e = 0;
+    for (*taken = 0; e == 0 && *taken < MANY; *taken += e == 0) e = run(c, take, 1);
+    return e;
+}
+
+static ps_container *opened(const char *path) { return ps_open(path, PS_CREATE | PS_WRITE, ROOT); }
+
+/* ---- the other program */
+
+static int other(const char *path)
+{
+    ps_container *c = opened(path);
+    unsigned taken;
+    int e = c ? take_all(c, &taken) : -errno;
+    if (e != -EDQUOT) return 1;
+    return 10 + (int)taken;
+}
+
+/* ---- */
+
+static ps_container *a, *b, *out;
+
+static void test_pages(void)
+{
+    unsigned taken;
+    uint64_t most, now;
+    is(ps_directory_create("up") | ps_directory_create("up/in"), 0, "two directories");
+    a = opened("up/in/a");
+    out = opened("outside");
+    tap_ok(a && out && run(a, take, 2) == 0 && run(out, take, 2) == 0, "containers");
+    is(ps_limit("up/in", PS_LIMIT_PAGES, &most, &now) | (most != PS_NO_LIMIT), 0, "no limit yet");
+    is(pages_set("up/in", 1000), 0, "a limit is set");
+    uint64_t before = used("up/in");
+    tap_ok(before > 0 && before < 100, "and what is there is counted (%ld)", (long)before);
+    is(pages_set("up/in", before + 5), 0, "five pages more");
+    is(run(a, take, 12), -EDQUOT, "a transaction that passes it is refused");
+    tap_ok(strstr(ps_strerror(-EDQUOT), "limit") != NULL, "in words");
+    tap_ok(items(a) == 2 && used("up/in") == before, "and nothing of it is there");
+    is(take_all(a, &taken), -EDQUOT, "page by page it ends, too");
+    tap_ok(taken >= 1 && taken <= 5 && items(a) == 2 + taken && used("up/in") <= before + 5,
+           "after what fits (%d)", (int)taken);
+    is(run(a, change, 0), 0, "what is there can be changed");
+    is(run(out, take, 5), 0, "and others are not concerned");
+}
+
+static void test_ancestor(void)
+{
+    unsigned taken;
+    is(pages_set("up/in", PS_NO_LIMIT), 0, "no limit any more");
+    is(run(a, take, 8), 0, "and all is allowed");
+    is(pages_set("up", 1000), 0, "a limit of the directory above");
+    uint64_t now = used("up");
+    is(pages_set("up", now + 4) | pages_set("up/in", 1000), 0, "and a wide one of its own");
+    is(take_all(a, &taken), -EDQUOT, "the one above counts");
+    tap_ok(taken <= 4 && used("up") <= now + 4, "(%d)", (int)taken);
+}
+
+static void test_lowered(void)
+{
+    uint64_t had = items(a), now = used("up");
+    is(pages_set("up", 1), 0, "the limit is lowered below what is used");
+    tap_ok(run(a, change, 0) == 0 && run(a, take, 3) == -EDQUOT && items(a) == had,
+           "what is there stays, and can be changed; nothing more");
+    is(run(a, give_back, 4), 0, "it can be freed");
+    tap_ok(used("up") < now && items(a) == had - 4, "and is counted less (%ld of %ld)",
+           (long)used("up"), (long)now);
+}
+
+/* Two programs in one directory, each with a container: together they have what the limit says. */
+static void test_two(const char *self)
+{
+    uint64_t now = used("up");
+    unsigned mine;
+    b = opened("up/b");                 /* a container without pages is none of the limit's */
+    is(pages_set("up", now + 12), 0, "twelve pages for two programs");
+    int pid = child_start(self, "other", "up/b");
+    int e = take_all(a, &mine), status = child_wait(pid);
+    tap_ok(e == -EDQUOT && status >= 10, "both are refused in the end (%d, %d)", e, status);
+    tap_ok(used("up") <= now + 12 && used("up") + 3 > now + 12, "and have it together (%ld of %ld)",
+           (long)used("up"), (long)(now + 12));
+    is(run(a, take, 3), -EDQUOT, "no more for one");
+}
+
+/* By a link, in another directory without a limit: the container is where it is. */
+static void test_link(void)
+{
+    int h = ps_handle("up/in/a", PS_MAY_READ | PS_MAY_WRITE | PS_MAY_GRANT);
+    is(h < 0 ? h : ps_link(h, "linked", PS_MAY_READ | PS_MAY_WRITE), 0, "a link in the root");
+    ps_container *c = ps_open("linked", PS_WRITE, ROOT);
+    tap_ok(c && run(c, take, 8) == -EDQUOT, "no way around the limit");
+    is(ps_directory_create("up/in/sub"), 0, "a directory below");
+    ps_container *d = opened("up/in/sub/d");
+    tap_ok(d && run(d, take, 8) == -EDQUOT, "nor there");
+    if (c) ps_close(c);
+    if (d) ps_close(d);
+    ps_drop(h);
+}
+
+static void test_commits(void)
+{
+    int e = 0, made = 0;
+    is(ps_limit_set("up", PS_LIMIT_COMMITS, 0), 0, "no commits at all");
+    tap_ok(run(a, change, 0) == -EDQUOT && run(out, change, 0) == 0, "none there; elsewhere yes");
+    is(ps_limit_set("up", PS_LIMIT_COMMITS, 3), 0, "three in a second");
+    for (int i = 0; i < 2000 && e == 0; made += e == 0, i++) e = run(a, change, 0);
+    tap_ok(e == -EDQUOT && made >= 3, "the one that is too many is refused (%d)", made);
+    is(ps_limit_set("up", PS_LIMIT_COMMITS, PS_NO_LIMIT) | run(a, change, 0), 0, "no limit");
+}
+
+static void test_death(void)
+{
+    uint64_t most = 0, now = used("up"), again = 0;
+    ps_close(a);
+    int manager = store_pid(), e;
+    tap_ok(manager > 0 && kd_call3(KD_PROCESS_KILL, manager, 9, 0) == 0, "the store manager dies");
+    do e = ps_limit("up", PS_LIMIT_PAGES, &most, &again); while (e == -EOWNERDEAD);
+    tap_ok(e == 0 && again == now, "its next one counts the same (%d, %ld, %ld)", e, (long)again,
+           (long)now);
+    a = opened("up/in/a");
+    tap_ok(a && run(a, take, 8) == -EDQUOT && run(a, change, 0) == 0, "and refuses the same");
+}
+
+static void test_refused(void)
+{
+    is(pages_set("outside", 5), -ENOTDIR, "a container has no limit");
+    is(pages_set("none", 5), -ENOENT, "nor has what is not there");
+    is(ps_limit_set("up", (enum ps_limit)7, 5), -EINVAL, "nor of anything");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 2) return other(argv[2]);
+    tap_plan(43);
+    test_pages();
+    test_ancestor();
+    test_lowered();
+    test_two(argv[0]);
+    test_link();
+    test_commits();
+    test_refused();
+    test_death();
+    tap_ok(kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");
+    return tap_end();
+}

@@ -1,0 +1,219 @@
+/*
+ * quota.c - limits of directories are kept: what each transaction takes, counted before it commits.
+ *
+ * What a directory's containers hold is what the disk library says (limit.c), and so is right after
+ * any crash. Transactions that are in a group, and not applied yet, have promised pages on top of
+ * that: `promised`, by container. A promise is counted as held; when its group is applied it goes,
+ * and the difference that the group made to the container's pages is counted in its place.
+ *
+ * A page is new if no commit that was applied holds it. A transaction that gives back pages is
+ * counted by what it takes beyond these, over all its containers: so who is over his limit (it was
+ * lowered) can still change what is there, and give back.
+ *
+ * Lock held everywhere. A store without limits pays one test for each transaction.
+ */
+#include "group.h"
+#include "path.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct promise {
+    struct group *group;                /* not applied */
+    uint64_t container, pages;          /* new ones */
+    uint64_t before;                    /* held, as quota_before saw it */
+};
+static struct promise *promised;
+static unsigned promise_count, promise_room;
+
+/* A limit was set when this group was the last, and it and those before it may have no promises:
+ * when they are applied all is counted again. */
+static uint64_t unpromised;
+static uint64_t counted;                /* directory_limits_counted, with our promises on top */
+
+static struct store_txn_pages *spans;   /* of the transaction that is looked at */
+static size_t span_count, span_room;
+
+static int room_for(void **table, size_t count, size_t *room, size_t size)
+{
+    if (count < *room) return 0;
+    size_t more = *room ? 2 * *room : 64;
+    void *bigger = realloc(*table, more * size);
+    if (!bigger) return -ENOMEM;
+    *table = bigger;
+    *room = more;
+    return 0;
+}
+
+/* ---- what a transaction takes ---- */
+
+static int span_order(const void *a, const void *b)
+{
+    const struct store_txn_pages *x = a, *y = b;
+    if (x->object != y->object) return x->object < y->object ? -1 : 1;
+    return x->page < y->page ? -1 : x->page > y->page;
+}
+
+static int spans_read(const struct group *g)
+{
+    struct store_txn_pages span;
+    size_t cursor = 0;
+    for (span_count = 0; store_txn_pages(g->disk, &cursor, &span); span_count++) {
+        int r = room_for((void **)&spans, span_count, &span_room, sizeof(*spans));
+        if (r < 0) return r;
+        spans[span_count] = span;
+    }
+    if (span_count) qsort(spans, span_count, sizeof(*spans), span_order);
+    return 0;
+}
+
+/* Pages of a run that are held, by what was applied. */
+static uint64_t held_pages(uint64_t container, uint64_t from, uint64_t end)
+{
+    uint64_t held = 0;
+    struct store_page at;
+    for (uint64_t page = from; page < end; page++)
+        held += store_page_find(server.store, container, page, &at) == 0 &&
+                (at.present || at.claimed);
+    return held;
+}
+
+/* More pages, or fewer, of the container at *i: *i goes behind its spans. A page that is claimed
+ * and stored to counts once. */
+static int64_t container_takes(size_t *i)
+{
+    uint64_t container = spans[*i].object, end = 0;
+    int64_t more = 0;
+    for (; *i < span_count && spans[*i].object == container; ++*i) {
+        const struct store_txn_pages *s = &spans[*i];
+        uint64_t from = s->page, to = s->page + s->count;
+        if (s->count == 0) continue;
+        if (s->freed) {
+            more -= (int64_t)held_pages(container, from, to);
+            continue;
+        }
+        if (from < end) from = end;
+        if (to <= from) continue;
+        more += (int64_t)(to - from - held_pages(container, from, to));
+        end = to;
+    }
+    return more;
+}
+
+/* ---- promises ---- */
+
+static int promise_add(struct group *g, uint64_t container, uint64_t pages)
+{
+    size_t room = promise_room;
+    int r = room_for((void **)&promised, promise_count, &room, sizeof(*promised));
+    promise_room = (unsigned)room;
+    if (r < 0) return r;
+    promised[promise_count++] = (struct promise){g, container, pages, 0};
+    directory_limit_count(paths, container, LIMIT_PAGES, (int64_t)pages);
+    return 0;
+}
+
+static void promises_drop(unsigned from)
+{
+    while (promise_count > from) {
+        const struct promise *p = &promised[--promise_count];
+        directory_limit_count(paths, p->container, LIMIT_PAGES, -(int64_t)p->pages);
+    }
+}
+
+/* What is given back makes room for what the same transaction takes. */
+static void returns_count(int sign)
+{
+    for (size_t i = 0; i < span_count;) {
+        uint64_t container = spans[i].object;
+        int64_t more = container_takes(&i);
+        if (more < 0) directory_limit_count(paths, container, LIMIT_PAGES, sign * more);
+    }
+}
+
+static int pages_promise(struct group *g, uint64_t *full)
+{
+    int r = 0;
+    returns_count(1);
+    for (size_t i = 0; r == 0 && i < span_count;) {
+        uint64_t container = spans[i].object;
+        int64_t more = container_takes(&i);
+        uint64_t pages = more > 0 ? (uint64_t)more : 0;
+        if (pages) r = directory_limit_check(paths, container, LIMIT_PAGES, pages, full);
+        if (r == 0) r = promise_add(g, container, pages);
+        directory_commit_mark(paths, container);
+    }
+    returns_count(-1);
+    return r;
+}
+
+int quota_txn_end(struct group *g, uint32_t *position)
+{
+    uint64_t full = 0;
+    unsigned before = promise_count;
+    if (!directory_limited(paths)) return store_txn_end(g->disk, position);
+    int r = spans_read(g);
+    if (r == 0) r = pages_promise(g, &full);
+    if (r == 0) r = directory_commit_check(paths, disk_clock.microseconds(NULL), &full);
+    if (r < 0)
+        store_txn_cancel(g->disk);
+    else
+        r = store_txn_end(g->disk, position);
+    directory_commit_end(paths, r == 0);
+    if (r < 0) promises_drop(before);
+    return r;
+}
+
+/* ---- groups ---- */
+
+static uint64_t pages_held(uint64_t container)
+{
+    struct store_container c;
+    int r = store_container_get(server.store, container, &c);
+    return r == 0 ? c.pages_present + c.pages_claimed : 0;
+}
+
+static bool is_first(const struct promise *p)
+{
+    for (const struct promise *q = promised; q < p; q++)
+        if (q->group == p->group && q->container == p->container) return false;
+    return true;
+}
+
+void quota_before(struct group *g)
+{
+    for (unsigned i = 0; i < promise_count; i++)
+        if (promised[i].group == g) promised[i].before = pages_held(promised[i].container);
+}
+
+static void promises_count(void)
+{
+    for (unsigned i = 0; i < promise_count; i++)
+        directory_limit_count(paths, promised[i].container, LIMIT_PAGES,
+                              (int64_t)promised[i].pages);
+    counted = directory_limits_counted(paths);
+}
+
+void quota_after(struct group *g)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < promise_count; i++) {
+        const struct promise *p = &promised[i];
+        if (p->group != g) continue;
+        int64_t more = is_first(p) ? (int64_t)(pages_held(p->container) - p->before) : 0;
+        directory_limit_count(paths, p->container, LIMIT_PAGES, more - (int64_t)p->pages);
+    }
+    for (unsigned i = 0; i < promise_count; i++)
+        if (promised[i].group != g) promised[left++] = promised[i];
+    promise_count = left;
+    if (g->number > unpromised || !counted) return;
+    directory_limits_count(paths);
+    promises_count();
+}
+
+void quota_again(void)
+{
+    if (counted == directory_limits_counted(paths)) return;
+    promises_count();
+    unpromised = server.launched;
+}
