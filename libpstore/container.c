@@ -1,178 +1,28 @@
 /*
- * container.c - stores and containers as this process has them open, and requests to the manager.
+ * container.c - containers as this process has them open, and what a fork or a manager's death does
+ * to them.
  *
- * Owns      the tables of stores and of open containers.
- * Not here  names inside a container (container_name.c), pages (alloc.c).
+ * Owns      the table of open containers.
+ * Not here  stores and requests (store.c), names inside a container (container_name.c), pages
+ *           (alloc.c).
  *
- * Locks     table_lock for changes of the tables, held across requests to the manager and therefore
- *           taken outside transactions only (TX1; ps_open leaves the view meanwhile). It is dropped
- *           while a container's own manager starts, which may take seconds; a container that is
- *           opened anew then is `busy`, and whoever closes it waits. Looking an
- *           address up takes no lock: entries are never freed, and segments are valid from the
- *           moment `opens` is not zero.
+ * Locks     table_lock for changes of this table and of that of stores, held across requests to the
+ *           manager and therefore taken outside transactions only (TX1; ps_open leaves the view
+ *           meanwhile). It is dropped while a container's own manager starts, which may take
+ *           seconds; a container that is opened anew then is `busy`, and whoever closes it waits.
+ *           Looking an address up takes no lock: entries are never freed, and segments are valid
+ *           from the moment `opens` is not zero.
  */
-#include "pstore_private.h"
+#include "store_private.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#define RESTART_SECONDS 10              /* a manager that died is waited for */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;  /* a container is not busy any more */
-static struct ps_store stores[PS_STORES_MAX];
 static struct ps_container containers[PS_OPEN_MAX];
 static _Atomic unsigned containers_used;      /* entries that were ever open lie below */
-static unsigned stores_count;
-static struct ps_store *opens_store;          /* the one connected to last */
-static _Atomic int death_noted;
-static _Atomic uint64_t requests;             /* for ps_stats, which does not count its own */
-
-uint64_t requests_counted(void)
-{
-    return requests;
-}
-
-/* ---- requests ---- */
-
-int store_request_by(struct ps_store *s, int by, struct store_handle *handle, uint32_t kind,
-                     uint64_t word[STORE_REQUEST_WORDS], const void *data, size_t bytes,
-                     void *answer, size_t *answer_bytes)
-{
-    struct kd_message m = {
-        .kind = kind,
-        .data = data,
-        .data_bytes = bytes,
-        .buffer = answer,
-        .buffer_bytes = answer_bytes ? *answer_bytes : 0,
-        .handle = handle ? handle->handle : -1,
-        .handle_rights = handle ? handle->rights : 0,
-    };
-    memcpy(m.word, word, STORE_REQUEST_WORDS * sizeof word[0]);
-    requests += kind != STORE_STATS;
-    int result = (int)ps_kernel(KD_PORT_CALL, by >= 0 ? by : s->port, (long)&m, 0);
-    if (result == -EOWNERDEAD || result == -EBADF) {
-        atomic_store(&s->lost, 1);
-        atomic_store(&death_noted, 1);
-        return -EOWNERDEAD;
-    }
-    if (result != 0)
-        return result;
-    memcpy(word, m.word, STORE_REQUEST_WORDS * sizeof word[0]);
-    if (answer_bytes)
-        *answer_bytes = m.buffer_bytes;
-    if (handle)
-        handle->handle = m.handle;
-    else if (m.handle >= 0)
-        ps_kernel(KD_HANDLE_CLOSE, m.handle, 0, 0);
-    return m.status;
-}
-
-int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
-                  const void *data, size_t bytes, void *answer, size_t *answer_bytes)
-{
-    return store_request_by(s, -1, NULL, kind, word, data, bytes, answer, answer_bytes);
-}
-
-int store_name_copy(char out[STORE_NAME_BYTES], const char *name)
-{
-    size_t bytes = name ? strnlen(name, STORE_NAME_BYTES) : 0;
-    if (bytes == 0)
-        return -EINVAL;
-    if (bytes == STORE_NAME_BYTES)
-        return -ENAMETOOLONG;
-    memset(out, 0, STORE_NAME_BYTES);
-    memcpy(out, name, bytes);
-    return 0;
-}
-
-/* ---- connecting ---- */
-
-/* A representative says for which container it was started: so the store knows whom it would make
- * wait for itself. */
-static int hello(struct ps_store *s)
-{
-    uint64_t word[STORE_REQUEST_WORDS] = {STORE_PROTOCOL_VERSION};
-    const char *kept = getenv(STORE_KEPT_BY);
-    size_t length = strlen(s->name);
-    if (kept && strncmp(kept, s->name, length) == 0 && kept[length] == ' ') {
-        char *end;
-        word[1] = strtoull(kept + length, &end, 10);
-        word[2] = strtoull(end, NULL, 10);
-    }
-    int result = store_request(s, STORE_HELLO, word, NULL, 0, NULL, NULL);
-    return result == 0 && word[0] != STORE_PROTOCOL_VERSION ? -EPROTONOSUPPORT : result;
-}
-
-/* Init has a port of this name as long as it starts the manager again when that dies. */
-static int store_comes_back(const struct ps_store *s)
-{
-    char name[sizeof s->name + sizeof STORE_KEPT];
-    snprintf(name, sizeof name, STORE_KEPT "%s", s->name);
-    long port = ps_kernel(KD_NAME_FIND, (long)name, 0, 0);
-    if (port >= 0)
-        ps_kernel(KD_HANDLE_CLOSE, port, 0, 0);
-    return port >= 0;
-}
-
-/* The manager's port; one that has just died is waited for. -ENOENT */
-static long store_port(const struct ps_store *s)
-{
-    const struct timespec moment = {.tv_nsec = 1000000};
-    struct timespec now, begun;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    for (;;) {
-        long port = ps_kernel(KD_NAME_FIND, (long)s->name, 0, 0);
-        if (port != -ENOENT || !store_comes_back(s))
-            return port;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec - begun.tv_sec > RESTART_SECONDS)
-            return port;
-        nanosleep(&moment, NULL);
-    }
-}
-
-/* A root stays: it is the process's own. */
-static void store_drop(struct ps_store *s)
-{
-    if (s->port >= 0 && !s->confined)
-        ps_kernel(KD_HANDLE_CLOSE, s->port, 0, 0);
-    s->port = -1;
-}
-
-/* Gets a port to the manager; -ENOTCONN if none is published under the name. */
-static int store_find(struct ps_store *s)
-{
-    long port = roots_port(s);
-    if (port == -ENOENT)
-        port = store_port(s);
-    if (port < 0)
-        return port == -ENOENT ? -ENOTCONN : (int)port;
-    s->port = (int)port;
-    int result = hello(s);
-    if (result == 0) {
-        atomic_store(&s->lost, 0);
-        s->life++;
-    } else {
-        store_drop(s);
-    }
-    return result;
-}
-
-static void store_baseline(struct ps_store *s)
-{
-    struct wire_stats stats;
-    size_t bytes = sizeof stats;
-    uint64_t word[STORE_REQUEST_WORDS] = {0};
-    if (store_request(s, STORE_STATS, word, NULL, 0, &stats, &bytes) == 0 &&
-        bytes == sizeof stats) {
-        s->log_bytes = stats.log_bytes;
-        s->flushes = stats.flushes;
-    }
-}
 
 /* ---- fork: the child has no handle, so it connects and opens anew at its first use ---- */
 
@@ -194,8 +44,8 @@ static void fork_in_parent(void)
 
 static void fork_in_child(void)
 {
-    for (unsigned i = 0; i < stores_count; i++)
-        stores[i].port = -1;
+    for (struct ps_store *s = NULL; (s = store_next(s));)
+        s->port = -1;
     for (unsigned i = 0; i < containers_used; i++)
         containers[i].kept_port = -1; /* or the child would close a handle of its own */
     for (unsigned i = 0; i < containers_used; i++)
@@ -215,28 +65,8 @@ static void fork_watch(void)
 static int connect_locked(const char *store)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    char name[STORE_NAME_BYTES];
-    const char *first = getenv("PS_STORE");
     pthread_once(&once, fork_watch);
-    int result = store_name_copy(name, store ? store : first && *first ? first : "store");
-    if (result != 0)
-        return result;
-    for (unsigned i = 0; i < stores_count; i++)
-        if (strcmp(stores[i].name, name) == 0) {
-            opens_store = &stores[i];
-            return 0;
-        }
-    if (stores_count == PS_STORES_MAX)
-        return -EMFILE;
-    struct ps_store *s = &stores[stores_count];
-    memcpy(s->name, name, sizeof name);
-    result = store_find(s);
-    if (result != 0)
-        return result;
-    store_baseline(s);
-    stores_count++;
-    opens_store = s;
-    return 0;
+    return store_connect(store);
 }
 
 int ps_connect(const char *store)
@@ -247,11 +77,6 @@ int ps_connect(const char *store)
     int result = connect_locked(store);
     pthread_mutex_unlock(&table_lock);
     return result == 0 ? stores_refresh() : result;
-}
-
-struct ps_store *store_of_opens(void)
-{
-    return opens_store;
 }
 
 /* ---- the table of containers ---- */
@@ -441,8 +266,8 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct ope
 static int open_locked(struct open_request *request, ps_container **out)
 {
     struct wire_opened opened;
-    int port = -1, result = opens_store ? 0 : connect_locked(NULL);
-    struct ps_store *s = opens_store;
+    int port = -1, result = store_of_opens() ? 0 : connect_locked(NULL);
+    struct ps_store *s = store_of_opens();
     if (result == 0 && s->confined && request->by < 0)
         result = roots_by(s, request);
     if (result == 0 && request->named)
@@ -536,13 +361,6 @@ int ps_close(ps_container *c)
 
 /* ---- after a manager's death ---- */
 
-void stores_note_death(void)
-{
-    for (unsigned i = 0; i < stores_count; i++)
-        atomic_store(&stores[i].lost, 1);     /* stores_refresh() finds out which */
-    atomic_store(&death_noted, 1);
-}
-
 /* table_lock: held. */
 static int reopen_once(ps_container *c, struct open_request *request)
 {
@@ -590,7 +408,7 @@ static void kept_refresh(const struct ps_store *s)
 
 static int store_refresh(struct ps_store *s)
 {
-    if (s->port >= 0 && hello(s) == 0) {
+    if (s->port >= 0 && store_hello(s) == 0) {
         atomic_store(&s->lost, 0);
         kept_refresh(s);
         return 0;
@@ -607,23 +425,23 @@ static int store_refresh(struct ps_store *s)
 
 int stores_refresh(void)
 {
-    if (!atomic_load(&death_noted))
+    if (!atomic_load(&store_death_noted))
         return 0;
     int result = 0;
     pthread_mutex_lock(&table_lock);
-    atomic_store(&death_noted, 0);
-    for (unsigned i = 0; i < stores_count && result == 0; i++)
-        if (atomic_load(&stores[i].lost))
-            result = store_refresh(&stores[i]);
+    atomic_store(&store_death_noted, 0);
+    for (struct ps_store *s = NULL; result == 0 && (s = store_next(s));)
+        if (atomic_load(&s->lost))
+            result = store_refresh(s);
     if (result != 0)
-        atomic_store(&death_noted, 1);
+        atomic_store(&store_death_noted, 1);
     pthread_mutex_unlock(&table_lock);
     return result;
 }
 
 int stores_ready(void)
 {
-    return opens_store ? stores_refresh() : ps_connect(NULL);
+    return store_of_opens() ? stores_refresh() : ps_connect(NULL);
 }
 
 /* ---- delete, rename ---- */
@@ -633,7 +451,7 @@ int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answe
     uint64_t word[STORE_REQUEST_WORDS] = {0};
     int result = stores_ready();
     if (result == 0)
-        result = store_request(opens_store, kind, word, data, bytes, NULL, NULL);
+        result = store_request(store_of_opens(), kind, word, data, bytes, NULL, NULL);
     *answer = word[0];
     return result;
 }
@@ -645,7 +463,7 @@ static int request_names(uint32_t kind, const char *data, size_t bytes)
     uint64_t id;
     int result = request_plain(kind, data, bytes, &id);
     pthread_mutex_lock(&table_lock);
-    ps_container *c = result == 0 ? container_entry(opens_store, id) : NULL;
+    ps_container *c = result == 0 ? container_entry(store_of_opens(), id) : NULL;
     while (c && c->opens > 0 && c->busy)
         pthread_cond_wait(&settled, &table_lock);
     if (c && c->opens > 0 && kind == STORE_DELETE) {
@@ -717,16 +535,6 @@ void *ps_segment(const ps_container *c, unsigned number, uint64_t *pages)
 void *ps_address(const ps_container *c)
 {
     return container_is_open(c) ? (void *)(uintptr_t)c->base : NULL;
-}
-
-int ps_flush(void)
-{
-    int result = tx_active() ? -EBUSY : 0;
-    for (unsigned i = 0; i < stores_count && result == 0; i++) {
-        uint64_t word[STORE_REQUEST_WORDS] = {0};
-        result = store_request(&stores[i], STORE_FLUSH, word, NULL, 0, NULL, NULL);
-    }
-    return error_told(ERROR_OTHER, result);
 }
 
 /* ---- how commits are logged ---- */

@@ -31,7 +31,7 @@
 /* Every call of the kernel by this library (pstore_kernel.c); tests put a double in its place. */
 long ps_kernel(long number, long a, long b, long c);
 
-/* ---- stores and containers: container.c ---- */
+/* ---- stores and containers: store.c, container.c ---- */
 
 #define PS_STORES_MAX 4
 #define PS_OPEN_MAX   64

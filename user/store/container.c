@@ -19,7 +19,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pstore.h"
 #include "index_format.h"
@@ -190,6 +189,13 @@ static void container_forget(struct container *c)
     free(c->runs);
     free(c->room);
     free(c);
+}
+
+int container_let_go(struct container *c)
+{
+    int r = objects_destroy(c, true);
+    if (r == 0) container_forget(c);
+    return r;
 }
 
 static int container_load(const struct store_container *d, struct container **out)
@@ -366,7 +372,7 @@ void idle_give_up(void)
             next = c->next;
             bool leaves = c->leaving && !c->busy && c->id != server.changing;
             c->leaving = false;
-            if (leaves && objects_destroy(c, true) == 0) container_forget(c);
+            if (leaves) (void)container_let_go(c);
         }
 }
 
@@ -547,97 +553,7 @@ int container_encoder(uint64_t process, uint64_t id, uint64_t encoder)
     return r;
 }
 
-/* ---- who serves it ---- */
-
-/* A program by its path, then its arguments. */
-static int text_check(const char *text, size_t bytes)
-{
-    if (bytes > WIRE_MANAGER_BYTES) return -E2BIG;
-    if (bytes && (text[0] != '/' || text[bytes - 1])) return -EINVAL;
-    for (size_t i = 0; i < bytes; i++)
-        if (text[i] && ((unsigned char)text[i] < ' ' || text[i] == 127)) return -EINVAL;
-    return !bytes || access(text, X_OK) == 0 ? 0 : -errno;
-}
-
-/* Lock held. Of a container that has no pages and that nobody has open, our objects go: in the
- * gate, when no group is in the air (OC4). */
-static int manager_prepare(const struct store_container *d)
-{
-    struct container *c = container_by_id(d->object);
-    if (c && c->opening_count) return -EBUSY;
-    if (index_kind(d->layout.type) >= 0) return -EINVAL;
-    if (d->pages_present || d->pages_claimed) return -ENOTEMPTY;
-    int r = kept_end(d->object);
-    if (r == 0 && c) r = objects_destroy(c, true);
-    if (r == 0 && c) container_forget(c);
-    return r;
-}
-
-/* One that is not there is made by the same change. Lock held, dropped for the commit. */
-static int manager_make(const char *path, struct kept_names *names, const char *text, size_t bytes)
-{
-    struct directory_at at;
-    int r = caller_at(&at);
-    if (r == 0) r = directory_make(paths, at, path, false);
-    if (r < 0) return r;
-    struct directory_change *c = directory_change(paths);
-    kept_names_make(names, c->container, text, bytes);
-    for (unsigned i = 0; i < names->count; i++) c->ops[c->count++] = names->ops[i];
-    return change_commit();
-}
-
-/* The gate is passed so that no group is in the air while its objects go. */
-static int manager_set(struct kept_names *names, const char *path, const char *text, size_t bytes)
-{
-    struct directory_found found;
-    struct store_container d;
-    struct sources by;
-    while (server.changing || directory_change(paths))
-        pthread_cond_wait(&server.changed, &server.lock);
-    int r = path_container(path, DIRECTORY_WRITE | DIRECTORY_MANAGE, &found, &by);
-    if (r == -ENOENT && bytes) return manager_make(path, names, text, bytes);
-    if (r == 0) r = store_container_get(server.store, found.container, &d);
-    if (r < 0) return r;
-    server.changing = d.object; /* nobody opens it */
-    gate_enter(true);
-    r = manager_prepare(&d);
-    if (r == 0) kept_names_make(names, d.object, text, bytes);
-    gate_leave();
-    server_unlock();
-    if (r == 0 && names->count) r = commit_own(names->ops, names->count);
-    server_lock();
-    server.changing = 0;
-    pthread_cond_broadcast(&server.changed);
-    return r;
-}
-
-int container_manager(const char *path, const char *text, size_t bytes)
-{
-    int r = text_check(text, bytes);
-    struct kept_names *names = r == 0 ? malloc(sizeof(*names)) : NULL;
-    if (r == 0 && !names) r = -ENOMEM;
-    server_lock();
-    if (r == 0) r = server_writable();
-    if (r == 0) r = caller_manages(); /* the program runs with all that the keeper gives it */
-    if (r == 0) {
-        do r = manager_set(names, path, text, bytes);
-        while (r == -EEXIST);
-    }
-    server_unlock();
-    free(names);
-    return r;
-}
-
-int container_managed(const char *path, char text[WIRE_MANAGER_BYTES])
-{
-    struct directory_found found;
-    struct sources by;
-    server_lock();
-    int r = path_container(path, DIRECTORY_READ, &found, &by);
-    if (r == 0) r = kept_text(found.container, text);
-    server_unlock();
-    return r;
-}
+/* ---- it grows ---- */
 
 /* Lock held. */
 static int grown_make(uint64_t id, struct container **c)

@@ -5,11 +5,15 @@
  * with the length of the text, and pieces of the text. So it is logged, recovered, copied and
  * deleted like all names, and its look-up reads no disk.
  *
- * Locks: server.lock, held by the caller.
+ * Locks: server.lock, held by the caller; the last two functions take it themselves.
  */
-#include <string.h>
+#include "group.h"
+#include "index_format.h"
+#include "path.h"
 
-#include "server.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { PIECE_BYTES = 60, PIECES_MAX = WIRE_MANAGER_BYTES / PIECE_BYTES };
 static const char kept_head[] = "\3manager";
@@ -81,4 +85,94 @@ void kept_names_make(struct kept_names *n, uint64_t id, const char *text, size_t
         (void)name_add(n, STORE_OP_NAME_UNSET, id);
         memcpy(n->name[n->count - 1], found.name, STORE_NAME_BYTES);
     }
+}
+
+/* ---- a program is set, or none ---- */
+
+/* A program by its path, then its arguments. */
+static int text_check(const char *text, size_t bytes)
+{
+    if (bytes > WIRE_MANAGER_BYTES) return -E2BIG;
+    if (bytes && (text[0] != '/' || text[bytes - 1])) return -EINVAL;
+    for (size_t i = 0; i < bytes; i++)
+        if (text[i] && ((unsigned char)text[i] < ' ' || text[i] == 127)) return -EINVAL;
+    return !bytes || access(text, X_OK) == 0 ? 0 : -errno;
+}
+
+/* Lock held. Of a container that has no pages and that nobody has open, our objects go: in the
+ * gate, when no group is in the air (OC4). */
+static int manager_prepare(const struct store_container *d)
+{
+    struct container *c = container_by_id(d->object);
+    if (c && c->opening_count) return -EBUSY;
+    if (index_kind(d->layout.type) >= 0) return -EINVAL;
+    if (d->pages_present || d->pages_claimed) return -ENOTEMPTY;
+    int r = kept_end(d->object);
+    return r == 0 && c ? container_let_go(c) : r;
+}
+
+/* One that is not there is made by the same change. Lock held, dropped for the commit. */
+static int manager_make(const char *path, struct kept_names *names, const char *text, size_t bytes)
+{
+    struct directory_at at;
+    int r = caller_at(&at);
+    if (r == 0) r = directory_make(paths, at, path, false);
+    if (r < 0) return r;
+    struct directory_change *c = directory_change(paths);
+    kept_names_make(names, c->container, text, bytes);
+    for (unsigned i = 0; i < names->count; i++) c->ops[c->count++] = names->ops[i];
+    return change_commit();
+}
+
+/* The gate is passed so that no group is in the air while its objects go. */
+static int manager_set(struct kept_names *names, const char *path, const char *text, size_t bytes)
+{
+    struct directory_found found;
+    struct store_container d;
+    struct sources by;
+    while (server.changing || directory_change(paths))
+        pthread_cond_wait(&server.changed, &server.lock);
+    int r = path_container(path, DIRECTORY_WRITE | DIRECTORY_MANAGE, &found, &by);
+    if (r == -ENOENT && bytes) return manager_make(path, names, text, bytes);
+    if (r == 0) r = store_container_get(server.store, found.container, &d);
+    if (r < 0) return r;
+    server.changing = d.object; /* nobody opens it */
+    gate_enter(true);
+    r = manager_prepare(&d);
+    if (r == 0) kept_names_make(names, d.object, text, bytes);
+    gate_leave();
+    server_unlock();
+    if (r == 0 && names->count) r = commit_own(names->ops, names->count);
+    server_lock();
+    server.changing = 0;
+    pthread_cond_broadcast(&server.changed);
+    return r;
+}
+
+int container_manager(const char *path, const char *text, size_t bytes)
+{
+    int r = text_check(text, bytes);
+    struct kept_names *names = r == 0 ? malloc(sizeof(*names)) : NULL;
+    if (r == 0 && !names) r = -ENOMEM;
+    server_lock();
+    if (r == 0) r = server_writable();
+    if (r == 0) r = caller_manages(); /* the program runs with all that the keeper gives it */
+    if (r == 0) {
+        do r = manager_set(names, path, text, bytes);
+        while (r == -EEXIST);
+    }
+    server_unlock();
+    free(names);
+    return r;
+}
+
+int container_managed(const char *path, char text[WIRE_MANAGER_BYTES])
+{
+    struct directory_found found;
+    struct sources by;
+    server_lock();
+    int r = path_container(path, DIRECTORY_READ, &found, &by);
+    if (r == 0) r = kept_text(found.container, text);
+    server_unlock();
+    return r;
 }

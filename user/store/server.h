@@ -200,10 +200,6 @@ int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one
 int container_alone(uint64_t id, uint64_t process);
 int container_encoder(uint64_t process, uint64_t id, uint64_t encoder);
 void process_gone(uint64_t process);
-/* Text: a program and its arguments, a NUL behind each; none: the container is served here. */
-int container_manager(const char *path, const char *text, size_t bytes);
-/* Bytes of that text, or -ENOENT. */
-int container_managed(const char *path, char text[WIRE_MANAGER_BYTES]);
 /* Lock held: an opening by this process more, or less. -EIDRM: a source has ended; -EMLINK. */
 int container_opened(struct container *c, uint64_t process, uint32_t rights,
                      const struct sources *by);
@@ -212,6 +208,9 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights,
 void openings_end(uint64_t serial);
 bool container_used_beside(uint64_t id, uint64_t process);
 void container_deleted(uint64_t id);
+/* Lock held: one that nobody has open is forgotten, if the kernel lets its objects go; else -EBUSY.
+ * In the gate, when no group is in the air (OC4). */
+int container_let_go(struct container *c);
 bool container_has_opening(const struct container *c, uint64_t process);
 int container_closed(struct container *c, uint64_t process);
 
@@ -221,6 +220,11 @@ enum { OPEN_KEPT = 1 };             /* of container_open: kept_open is to answer
 /* The container's program and arguments: so many bytes; -ENOENT. */
 int kept_text(uint64_t id, char text[WIRE_MANAGER_BYTES]);
 bool kept_is(uint64_t id);
+/* Sets the program that serves the container at the path: text is it and its arguments, a NUL
+ * behind each; none: the container is served here. No lock. */
+int container_manager(const char *path, const char *text, size_t bytes);
+/* Bytes of that text, or -ENOENT. No lock. */
+int container_managed(const char *path, char text[WIRE_MANAGER_BYTES]);
 /* What makes it so, in one transaction. */
 enum { KEPT_NAMES = 9, KEPT_OPS = 2 * KEPT_NAMES };
 struct kept_names {

@@ -1,0 +1,25 @@
+/*
+ * store_private.h - the connections to stores (store.c), for container.c, which opens and refreshes
+ * them. container.c's table_lock is held, unless it says otherwise.
+ */
+#ifndef PSTORE_STORE_PRIVATE_H
+#define PSTORE_STORE_PRIVATE_H
+
+#include "pstore_private.h"
+
+/* Some manager died, perhaps; stores_refresh() finds out which. No lock. */
+extern _Atomic int store_death_noted;
+
+/* The store behind s in the table, NULL: the first one. NULL: there is none. */
+struct ps_store *store_next(struct ps_store *s);
+/* Makes the store of that name the one that ps_open looks in; NULL: that of PS_STORE, or "store".
+ * 0, -EMFILE, -ENOTCONN or another -errno. */
+int store_connect(const char *store);
+/* Asks its manager whether it is there and speaks our protocol: 0 or -errno. */
+int store_hello(struct ps_store *s);
+/* Gives up the connection. */
+void store_drop(struct ps_store *s);
+/* Gets a port to the manager; -ENOTCONN if none is published under the name. */
+int store_find(struct ps_store *s);
+
+#endif
