@@ -54,7 +54,7 @@ map:                            ## bring a map of the world into $(STORE), for t
 
 test:                           ## all tests (12 minutes at most); ONLY=PATTERN picks some, CPUS=N for the guest
 	@scripts/setup test
-	$(SUBMAKE) tests iso
+	$(SUBMAKE) tests iso $(FUZZERS_HERE)
 	@scripts/test --cpus $(CPUS) $(if $(ONLY),--only '$(ONLY)')
 
 check:                          ## host tests only (1 minute at most, when all is built)

@@ -21,8 +21,9 @@ HFLAGS  := $(COMMON) -D_GNU_SOURCE -Idisk -I. -Ilibpstore -Ikernel/include -Ites
 ALONE   := -Wl,-z,max-page-size=4096,-z,noexecstack,--build-id=none
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 # A struct that ends in an array of open length at the head of another one (libpstore/slot.h) is GNU's, which clang tells.
-FUZZING := $(CLANG) $(filter-out -MMD -MP,$(HFLAGS)) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+FUZZED  := $(CLANG) $(HFLAGS) -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
     -Wno-gnu-variable-sized-type-not-at-end
+FUZZING  = $(filter-out -MMD -MP,$(subst fuzzer-no-link,fuzzer,$(FUZZED)))
 
 KERNEL_LD := arch/x86_64/kernel.ld
 KLINK    = $(CC) -nostdlib -static -no-pie $(ALONE) -T $(KERNEL_LD) -o $@ $(filter %.o,$^) -lgcc
@@ -74,6 +75,8 @@ COVERED_TESTS   := $(patsubst %,build/coverage/test_%,store decide errors format
                    calls craft corners wide_free hash open spill scarce checkpoint unflushed recovery one_fault upgrade scrub \
                    scrub_closed backup span span_labels directory areas budget)
 FUZZERS         := $(addprefix build/fuzz/,image log kcheck corpus parsers) build/tests/host/test_parsers
+# `make test` has them where clang is and its library for them; elsewhere it says that they are left out
+FUZZERS_HERE    := $(if $(and $(shell which $(CLANG)),$(wildcard /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a)),$(FUZZERS))
 
 # --- objects: build/obj/KIND/PATH.o, by kind of program -----------------------------------------
 define kind
@@ -86,6 +89,7 @@ $(eval $(call kind,kernel,CC  ,$$(CC) $$(KFLAGS)))
 $(eval $(call kind,guest,CC  ,$$(MUSL) $$(UFLAGS)))
 $(eval $(call kind,host,HOST,$$(HOSTCC) $$(HFLAGS)))
 $(eval $(call kind,test,HOST,$$(HOSTCC) $$(HFLAGS) -DKATYDID_TEST))
+$(eval $(call kind,fuzz,FUZZ,$$(FUZZED) -DKATYDID_TEST))
 $(eval $(call kind,asan,HOST,$$(HOSTCC) $$(HFLAGS) -O1 -DKATYDID_TEST $$(SANITIZE)))
 $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/%.c,$$<),--coverage) \
     -DKATYDID_COVERAGE))
@@ -216,13 +220,13 @@ build/tests/stretch.so: tests/stretch/stretch.c $(RULES)
 # libFuzzer's targets: the kernel's parsers, with the machine replaced; disk/, and what makes its first inputs
 build/fuzz/parsers: tests/fuzz/parsers.c tests/host/kernel_names.h $(wildcard kernel/*/*.[ch] arch/*/*.[ch]) $(RULES)
 	$(call do,FUZZ,$(FUZZING) $(PARSERS) -DFUZZ_PARSERS -Wno-unknown-attributes -o $@ $<)
+FUZZ_SOURCES := $(STORE_SOURCES) $(WORLD_PARTS) $(KCHECK_SOURCES) $(addprefix tests/disk/lib/,crew.c hostile.c)
 build/fuzz/image: FUZZ := -DFUZZ_PART=HOSTILE_IMAGE
 build/fuzz/log: FUZZ := -DFUZZ_PART=HOSTILE_LOG
 build/fuzz/kcheck: FUZZ := -DFUZZ_KCHECK
-build/fuzz/corpus: FUZZ := -DFUZZ_CORPUS
-build/fuzz/corpus: FUZZING := $(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS))
-$(addprefix build/fuzz/,image log kcheck corpus): tests/fuzz/fuzz.c $(STORE_SOURCES) $(WORLD_PARTS) \
-        $(KCHECK_SOURCES) $(addprefix tests/disk/lib/,crew.c hostile.c) $(RULES)
-	$(call do,FUZZ,$(FUZZING) -DKATYDID_TEST $(FUZZ) -o $@ $(filter %.c,$^) -lcmocka)
+$(addprefix build/fuzz/,image log kcheck): tests/fuzz/fuzz.c $(call objects,fuzz,$(FUZZ_SOURCES)) $(RULES)
+	$(call do,FUZZ,$(FUZZING) -DKATYDID_TEST $(FUZZ) -o $@ $(filter %.c %.o,$^) -lcmocka)
+build/fuzz/corpus: tests/fuzz/fuzz.c $(call objects,test,$(FUZZ_SOURCES)) $(RULES)
+	$(call do,FUZZ,$(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS)) -DKATYDID_TEST -DFUZZ_CORPUS -o $@ $(filter %.c %.o,$^) -lcmocka)
 
 -include $(shell find build/obj -name '*.d' 2>/dev/null)
