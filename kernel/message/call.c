@@ -499,12 +499,6 @@ HOT int item_deliver(struct port *p, vaddr_t at)
     return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
 }
 
-/* The call that the thread was given while it waited; NULL: none. */
-HOT struct call *given(const struct thread *me)
-{
-    return __atomic_load_n(&me->given, __ATOMIC_ACQUIRE);
-}
-
 /* answered wakes a caller whose server need not wait for the next call. */
 static RARE void answered(struct thread *caller)
 {
@@ -535,11 +529,11 @@ HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thre
             lock_release(&p->lock);
             int e = likely(first) ? thread_answer_and_park(first) : thread_park_until(deadline);
             first = NULL;
-            struct call *c = given(me); /* mostly: then no lock is needed */
-            if (unlikely(!c)) {
+            struct call *c = __atomic_load_n(&me->given, __ATOMIC_ACQUIRE);
+            if (unlikely(!c)) { /* mostly it was given a call: then no lock is needed */
                 lock_acquire(&p->lock);
                 list_remove(&me->wait_link);
-                c = given(me);
+                c = me->given;
                 if (!c && (!e || !list_empty(&p->items)))
                     continue;
                 lock_release(&p->lock);
