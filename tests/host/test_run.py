@@ -11,6 +11,7 @@ import tempfile
 from tap import ROOT, load, run_tests
 
 run = load("run")
+runparts = load("runparts.py")
 kvmcheck = load("kvmcheck.py")
 
 
@@ -106,11 +107,11 @@ def test_a_closed_stdout_has_its_own_status_and_is_named():
 
 
 def test_sizes_are_read():
-    assert [run.size_bytes(text) for text in ("7", "1K", "64m", "2G")] == [7, 1024, 64 << 20, 2 << 30]
+    assert [runparts.size_bytes(text) for text in ("7", "1K", "64m", "2G")] == [7, 1024, 64 << 20, 2 << 30]
     for text in ("", "G", "1.5G", "-1", "1X"):
         try:
-            run.size_bytes(text)
-        except run.RunError:
+            runparts.size_bytes(text)
+        except runparts.RunError:
             continue
         raise AssertionError(f"{text!r} was taken for a size")
 

@@ -1,0 +1,199 @@
+"""What goes into the machine of scripts/run: programs of --add, and disks as QEMU wants them said."""
+
+import os
+import re
+import subprocess
+
+import runreplay
+
+BUILD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build")
+KSTORE = os.path.join(BUILD, "host/kstore")
+STORE_BYTES_MIN = 512 << 10     # what the store manager can format
+GUEST_NAME_MAX = 90             # of a program in the initrd
+
+
+class RunError(Exception):
+    """A run that cannot start; the text says what to do."""
+
+
+def need_file(path, hint):
+    if not os.path.exists(path):
+        raise RunError(f"{os.path.relpath(path)} is missing: {hint}")
+    return path
+
+
+def added_programs(args):
+    """Pairs (path on the host, name in the guest) of --add."""
+    pairs = []
+    for text in args.add:
+        path, _, name = text.partition(":")
+        name = name or os.path.basename(path)
+        if not os.path.exists(path):
+            raise RunError(f"--add {path}: no such file")
+        if not os.path.isfile(path) or not os.access(path, os.R_OK):
+            raise RunError(f"--add {path}: no file that can be read")
+        if "/" in name or name in ("", ".", "..") or len(os.fsencode(name)) > GUEST_NAME_MAX:
+            raise RunError(f"--add {text}: a name in the guest's /bin has at most {GUEST_NAME_MAX} bytes, and no slash")
+        pairs.append((path, name))
+    return pairs
+
+
+# --- disks ---
+
+def more_stores(args):
+    """Pairs (name, file) of the store disks beside the first."""
+    named = [("store2", args.store2), ("store3", args.store3), ("store4", args.store4)]
+    return [(name, path) for name, path in named if path is not None]
+
+
+def size_bytes(text):
+    match = re.fullmatch(r"(\d+)([KMGT]?)", text.upper())
+    if not match:
+        raise RunError(f"{text}: a size is a number with K, M, G or T")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2]]
+
+
+def make_blank(path, size):
+    with open(path, "wb") as disk:
+        disk.truncate(size)
+
+
+def make_import(directory, scratch):
+    if os.path.isfile(directory):
+        return directory                # an archive, or any image, is taken as it is
+    if not os.path.isdir(directory):
+        raise RunError(f"--import {directory}: no such folder")
+    path = os.path.join(scratch, "import.tar")
+    tar = subprocess.run(["tar", "--format=ustar", "--sort=name", "-C", directory, "-cf", path, "."],
+                         stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    if tar.returncode:
+        raise RunError(f"--import {directory}: {(tar.stderr.strip() or 'tar fails').splitlines()[0]}")
+    return path
+
+
+def option_path(path):
+    return path.replace(",", ",,")      # how QEMU quotes a comma
+
+
+def disk(args, name, more="", device=""):
+    """The guest finds a disk by its serial; an I/O error is the guest's to handle."""
+    node, replayed = name, []
+    if args.rr:
+        node = name + "-replay"
+        replayed = ["-blockdev", f"driver=blkreplay,node-name={node},image={name}{more}"]
+    return replayed + ["-device", f"virtio-blk-pci,drive={node},serial={name},disable-legacy=on,"
+                       "werror=report,rerror=report" + device]
+
+
+def file_disk(args, name, path, more=""):
+    return ["-blockdev", f"node-name={name},driver=file,filename={option_path(path)}{more}"] + \
+        disk(args, name, more)
+
+
+def store_file(args, scratch, name, path):
+    """A store disk's file, made if missing; a replay works on a copy of the one that was kept."""
+    if args.replay:
+        kept, path = path, os.path.join(scratch, name)
+        runreplay.copy_disk(kept, path)
+    elif not os.path.exists(path):
+        size = size_bytes(args.store_size)
+        if size < STORE_BYTES_MIN:
+            raise RunError(f"--store-size {args.store_size}: a store has 512K at least; say K, M, G or T")
+        make_blank(path, size)
+    if args.replay_record:
+        runreplay.copy_disk(path, os.path.join(args.rr, name))
+    return path
+
+
+def span_make(args):
+    """The disks of a store over several are made together, or are all there."""
+    paths = [args.store] + args.span
+    there = [os.path.exists(path) for path in paths]
+    if not any(there):
+        tool = need_file(KSTORE, "build it with `make`")
+        subprocess.run([tool, "create", "--size", str(size_bytes(args.store_size) >> 20)] + paths, check=True)
+    elif not all(there):
+        raise RunError(f"{paths[there.index(False)]} is missing: give all disks of the store, or none that is there")
+
+
+def span_disks(args):
+    options = []
+    for number, path in enumerate(args.span, 2):
+        options += file_disk(args, f"store.{number}", path)
+    return options
+
+
+def further_stores(args, scratch):
+    options = span_disks(args) if not args.record else []
+    for name, path in more_stores(args):
+        options += file_disk(args, name, store_file(args, scratch, name, path))
+    return options
+
+
+def backup_disk(args, store):
+    """The copy is one disk like the store's, or like all of them; one that is there keeps its size."""
+    if args.backup is None:
+        return []
+    if not os.path.exists(args.backup):
+        make_blank(args.backup, sum(map(os.path.getsize, [store] + args.span)))
+    return file_disk(args, "backup", args.backup)
+
+
+def store_options(args, scratch):
+    if args.no_store:
+        return []
+    more = ",cache.no-flush=on" if args.store is None else ""
+    if args.span:
+        span_make(args)
+    path = store_file(args, scratch, "store", args.store or os.path.join(scratch, "store"))
+    more_disks = further_stores(args, scratch) + backup_disk(args, path)
+    if not args.record:
+        return file_disk(args, "store", path, more) + more_disks
+    make_blank(args.record, 0)          # an old log is not truncated: its entries would be read
+    whole = whole_join(args, os.path.join(scratch, "whole")) if args.span else path
+    logged = ["-blockdev", f"node-name=data,driver=file,filename={option_path(whole)}",
+              "-blockdev", f"node-name=log,driver=file,filename={option_path(args.record)}",
+              "-blockdev", f"driver=blklogwrites,node-name={'whole' if args.span else 'store'},file=data,log=log,"
+              "log-sector-size=512"]
+    return logged + (whole_disks(args) if args.span else disk(args, "store")) + more_disks
+
+
+def whole_copy(source, source_at, target, target_at, size):
+    with open(source, "rb") as old, open(target, "r+b") as new:
+        old.seek(source_at)
+        new.seek(target_at)
+        while size:
+            data = old.read(min(size, 1 << 20))
+            new.seek(len(data), os.SEEK_CUR) if not any(data) else new.write(data)
+            size -= len(data)
+
+
+def whole_places(args):
+    """(path, its place in the whole, bytes) of each disk of a store over several."""
+    paths = [args.store] + args.span
+    sizes = [os.path.getsize(path) for path in paths]
+    return [(path, sum(sizes[:i]), size) for i, (path, size) in enumerate(zip(paths, sizes))]
+
+
+def whole_join(args, whole):
+    """The disks of one store in one file, one after the other, so that one log has the order of all their writes."""
+    places_of = whole_places(args)
+    make_blank(whole, sum(size for _, _, size in places_of))
+    for path, at, size in places_of:
+        whole_copy(path, 0, whole, at, size)
+    return whole
+
+
+def whole_disks(args):
+    """Each disk is a part of the file that is recorded. A flush of one is a flush of all in the log."""
+    options = []
+    for number, (_, at, size) in enumerate(whole_places(args), 1):
+        name = "store" if number == 1 else f"store.{number}"
+        options += ["-blockdev", f"driver=raw,node-name={name},file=whole,offset={at},size={size}"] + disk(args, name, device=",share-rw=on")
+    return options
+
+
+def whole_split(args, scratch):
+    for path, at, size in whole_places(args):
+        make_blank(path, size)
+        whole_copy(os.path.join(scratch, "whole"), at, path, 0, size)
