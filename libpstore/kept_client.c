@@ -4,6 +4,33 @@
 #include "manager_private.h"
 #include "pstore_private.h"
 
+static int look(void *page)
+{
+    return (void)*(volatile char *)page, 0;
+}
+
+static long port_below(const struct ps_container *c)
+{
+    struct kd_message m = {.kind = CALL_BELOW, .handle = -1};
+    int port = container_kept_port(c);
+    if (port < 0) return port;
+    long r = ps_kernel(KD_PORT_CALL, port, (long)&m, 0);
+    ps_kernel(KD_HANDLE_CLOSE, port, 0, 0);
+    return r < 0 ? r : m.status < 0 ? m.status : m.handle >= 0 ? m.handle : -EPROTO;
+}
+
+/* Its manager may just be dying: the next transaction finds the successor. */
+int km_below_container(const struct ps_container *c)
+{
+    int r = -EOWNERDEAD;
+    if (manager.port >= 0 || manager.commits >= 0 || tx_active()) return -EINVAL;
+    for (int times = 0; times < 3 && (r == -EOWNERDEAD || r == -ENOENT); times++) {
+        if (times) (void)ps_transaction(look, ps_address(c));
+        r = manager_below(port_below(c));
+    }
+    return r;
+}
+
 /* A call goes through a handle of its own: the container's may be closed meanwhile, by a thread
  * that closes the container or finds the manager's successor, and its number be given to another
  * port. A transaction is left for so long (TX1): it would be aborted with the handle in its

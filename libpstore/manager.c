@@ -70,8 +70,7 @@ static int ports_make(const char *name)
     return r < 0 ? (int)r : 0;
 }
 
-/* Commits of all its objects go there. */
-static int commit_port(void)
+int manager_commit_port(void)
 {
     return manager.commits >= 0 ? manager.commits : manager.protocol ? manager.calls : manager.port;
 }
@@ -82,7 +81,7 @@ static int object_make(struct km_object *o, unsigned at)
     if (r < 0) return r;
     o->number = at | (uint64_t)++generation << 16;
     struct kd_object_create create = {
-        .port = manager.port, .commit_port = commit_port(), .cookie = o->number,
+        .port = manager.port, .commit_port = manager_commit_port(), .cookie = o->number,
         .base = o->base, /* 0: the kernel chooses, never the same for two */
         .pages = o->pages,
         .flags = (o->flags & KM_TRANSACTIONAL ? KD_OBJECT_TRANSACTIONAL : 0)
@@ -318,7 +317,7 @@ int km_wait(uint64_t view, const uint64_t *blockers, int n)
 int km_credit(struct km_object *o, uint64_t copies)
 {
     (void)o; /* all objects of a process share its port's credits */
-    return (int)kd_call3(KD_CREDIT_GRANT, commit_port(), (long)copies, 0);
+    return (int)kd_call3(KD_CREDIT_GRANT, manager_commit_port(), (long)copies, 0);
 }
 
 int km_abort(uint64_t view, int error)

@@ -74,15 +74,20 @@ enum {
     KM_UNLOCKED = 16,
 };
 
+struct ps_container;
 /* Before the first object (km_create, km_container): this manager keeps what it serves in
  * containers of the store of this name, which it has open; NULL: of the one that ps_open uses. Then
  * `page` runs in a snapshot of them, and `commit` in a transaction that becomes a part of the
  * client's: what both changed is durable together, or undone. `commit` may run again, and may make
  * objects, free them and set names, as any transaction. All must lie in these containers: a manager
  * that starts again has nothing else, and waits here until what its predecessor had passed on is
- * over. -ENOENT: no such manager. A container that has a manager of its own cannot lie below: what
- * `commit` stores there is -EXDEV. */
+ * over. -ENOENT: no such manager. What lies below has no manager of its own: what `commit` stores
+ * there is -EXDEV. */
 int km_below(const char *store);
+/* The same on the manager of a container that is open, which stands on the store or on such a one
+ * itself; all is still one commit. What this one keeps lies in that container, or further below.
+ * -ENOTCONN: the container has no manager of its own; -EXDEV: five managers above each other. */
+int km_below_container(const struct ps_container *c);
 /* Behind it, before km_serve: so many commits, 16 at most, are worked on at a time [1], and the
  * store makes them durable together. `commit` then runs in several threads: the locks of what it
  * touches below keep them apart, and what else it changes needs locks of its own. `outcome` comes
@@ -277,7 +282,6 @@ int km_call(const char *manager, const char *object, void *message, int bytes); 
  * that manager and clients share: always volatile, and nobody locks it but they. -ENOTCONN: the
  * store manager serves it; -EOWNERDEAD: it has ended, ps_open once more starts it again;
  * -ETIMEDOUT: as above, or the timeout_ms of the transaction in which it is called is over. */
-struct ps_container;
 void *km_open_beside(const struct ps_container *c, const char *object, int flags);
 int km_call_beside(const struct ps_container *c, const char *object, void *message, int bytes);
 

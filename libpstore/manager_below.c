@@ -58,11 +58,8 @@ static void commit_below(const struct kd_message *m, struct commit_work *w)
     commit_over(w, m->word[0], r > 0 ? -EIO : r, h.helper ? h.helper->committed_at : 0);
 }
 
-int km_below(const char *name)
+int manager_below(long found)
 {
-    if (!name && store_of_opens()) name = store_of_opens()->name;
-    if (!name || manager.port >= 0 || manager.commits >= 0) return -EINVAL;
-    long found = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
     long p = found < 0 ? found : kd_call3(KD_PORT_CREATE, 0, 0, 0);
     int below = (int)found;
     long r = p < 0 ? p : kd_call3(KD_PORT_BELOW, p, (long)&below, 1);
@@ -75,6 +72,13 @@ int km_below(const char *name)
     manager.page_below = page_below;
     manager.read_at = tx_read_at;
     return 0;
+}
+
+int km_below(const char *name)
+{
+    if (!name && store_of_opens()) name = store_of_opens()->name;
+    if (!name || manager.port >= 0 || manager.commits >= 0) return -EINVAL;
+    return manager_below(kd_call3(KD_NAME_FIND, (long)name, 0, 0));
 }
 
 int km_commits(int threads)

@@ -8,7 +8,9 @@
 #include "katydid/abi.h"
 #include "manager.h"
 
-enum { CALL_OPEN = 1, CALL_USER };      /* what clients ask; CALL_USER: word0 the object's number */
+/* What clients ask; CALL_USER: word0 the object's number; CALL_BELOW: a handle of the port where
+ * its objects commit, to stand on (km_below_container). */
+enum { CALL_OPEN = 1, CALL_USER, CALL_BELOW };
 #define NO_OBJECT (~0ull)
 
 struct commit_work;
@@ -89,6 +91,11 @@ int object_create(const char *name, uint64_t base, uint64_t pages, int flags,
 void *client_open(const char *manager, int known, uint64_t ms, const char *object, int flags);
 int client_ask(const char *manager, int known, uint64_t ms, const char *object, void *message,
                int bytes);
+
+int manager_commit_port(void);          /* commits of all objects go there */
+/* km_below by a handle of the other's commit port, or of one where it has objects; closes it. A
+ * negative `found` is an error, and said. */
+int manager_below(long found);
 
 /* kept.c: tells the store that its container is served from now on; 0 also if there is none. */
 int kept_begin(void);

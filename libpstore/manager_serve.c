@@ -291,6 +291,14 @@ static void *serve_kernel(void *unused)
     return (void *)r;
 }
 
+/* Who stands on us has a handle of the port for commits (CALL_BELOW): nobody calls there. */
+static void refuse_call(const struct kd_message *m)
+{
+    const struct kd_message reply = {.handle = -1, .status = -ENOSYS};
+    if (m->handle >= 0) kd_call3(KD_HANDLE_CLOSE, m->handle, 0, 0);
+    kd_call3(KD_PORT_REPLY, (long)m->token, (long)&reply, 0);
+}
+
 static void *serve_commits(void *work)
 {
     struct kd_message m = {.handle = -1};
@@ -299,8 +307,10 @@ static void *serve_commits(void *work)
     while ((r = kd_call3(KD_PORT_RECEIVE, manager.commits, (long)&m, -1)) >= 0)
         if (m.kind == (uint32_t)KD_MSG_COMMIT)
             manager.commit_below(&m, work);
-        else
+        else if (m.kind & (uint32_t)KD_MSG_KERNEL)
             on_kernel(&m);
+        else
+            refuse_call(&m);
     return (void *)r;
 }
 
@@ -341,6 +351,13 @@ static int serve_open(const struct kd_message *m, char *name, struct kd_message 
     return r;
 }
 
+static int serve_below(struct kd_message *reply)
+{
+    reply->handle = manager_commit_port();
+    reply->handle_rights = KD_RIGHT_CALL;
+    return 0;
+}
+
 static int serve_user(const struct kd_message *m, void *data, struct kd_message *reply)
 {
     struct km_object *o = object_of(m->word[0]);
@@ -365,6 +382,7 @@ static void *serve_clients(void *unused)
                                                           .buffer_bytes = sizeof(data)};
         reply.status = m.kind == CALL_OPEN   ? serve_open(&m, (char *)data, &reply)
                        : m.kind == CALL_USER ? serve_user(&m, data, &reply)
+                       : m.kind == CALL_BELOW ? serve_below(&reply)
                                              : -ENOSYS;
         message_unload(&m);
         r = message_answer(m.token, &reply, manager.calls, &next);
