@@ -153,7 +153,7 @@ void *names_object(ps_container *c, const char *name, size_t bytes, uint32_t typ
         result = -EPROTO;
     }
     if (tx && result == -ENOENT)
-        tx->missed = c->store;
+        tx->retry.missed = c->store;
     if (result != -ENOENT || bytes == 0 || !(c->flags & PS_WRITE)) {
         errno = -result;
         return NULL;

@@ -318,13 +318,15 @@ struct ps_tx {
     unsigned hook_count;  /* what is run once it is known how the transaction ended */
     int abandoned;  /* its frames were jumped over: they are still to be run */
     int busy;                             /* they run: no transaction is begun in this ps_tx */
-    struct ps_store *watching;            /* ps_retry: what is to be waited for; or NULL */
-    struct ps_store *watched;             /* which has a watch of this view; or NULL */
-    uint64_t retry_since_ms;              /* when it first waited for that; 0: not yet */
+    struct {
+        struct ps_store *waits_for;       /* ps_retry: which is to tell of a change; or NULL */
+        struct ps_store *watched;         /* which has a watch of this view; or NULL */
+        uint64_t since_ms;                /* when it first waited for that; 0: not yet */
+        struct ps_store *missed;          /* where it looked for a name that is not there */
+        int looks_again;                  /* ... and does so once more, with its watch set */
+    } retry;
     uint64_t ends_ms;                     /* with timeout_ms: when its time is up (now_ms) */
     int clears;                           /* runs that were to end the rights of others before */
-    struct ps_store *missed;              /* where it looked for a name that is not there */
-    int looks_again;                      /* ... and does so once more, with its watch set */
     struct hook {
         void (*function)(void *argument);
         void *argument;

@@ -35,7 +35,7 @@ static int pages_tell(struct ps_tx *tx, struct pages *p, int more)
     uint64_t word[STORE_REQUEST_WORDS] = {watch_number(tx), (uint64_t)more};
     size_t bytes = p->count * sizeof p->address[0];
     p->count = 0;
-    tx->watched = p->store;
+    tx->retry.watched = p->store;
     return store_request(p->store, STORE_WATCH, word, p->address, bytes, NULL, NULL);
 }
 
@@ -65,7 +65,7 @@ int retry_watch(struct ps_tx *tx)
 {
     struct pages p = {0};
     struct kd_changes used = {0};
-    int told = tx->looks_again; /* behind those of the look before */
+    int told = tx->retry.looks_again; /* behind those of the look before */
     int result = indexes_add(tx, &p);
     while (result == 0 &&
            ps_kernel(KD_TXN_CHANGES, (long)used.address, (long)&used, CHANGES_READ) == 0) {
@@ -78,31 +78,31 @@ int retry_watch(struct ps_tx *tx)
         used.address += KD_PAGE_BYTES;
     }
     if (result == 0)
-        result = store_set(&p, tx->missed);
+        result = store_set(&p, tx->retry.missed);
     if (result == 0 && (p.count || (p.store && !told)))
         result = pages_tell(tx, &p, told > 0 || !p.count);
-    tx->watching = p.store;
-    tx->looks_again = tx->missed && !tx->looks_again;
+    tx->retry.waits_for = p.store;
+    tx->retry.looks_again = tx->retry.missed && !tx->retry.looks_again;
     return result == 0 && !p.store ? -EINVAL : result;
 }
 
 int retry_wait(struct ps_tx *tx)
 {
     struct kd_message m = {.kind = STORE_WAIT, .word = {watch_number(tx)}, .handle = -1};
-    struct ps_store *store = tx->watching;
+    struct ps_store *store = tx->retry.waits_for;
     uint64_t limit = tx->options.timeout_ms, now = now_ms();
-    tx->watching = NULL;
-    if (tx->looks_again)
+    tx->retry.waits_for = NULL;
+    if (tx->retry.looks_again)
         return 0;
-    if (!tx->retry_since_ms)
-        tx->retry_since_ms = now;
-    uint64_t slept = now - tx->retry_since_ms;
+    if (!tx->retry.since_ms)
+        tx->retry.since_ms = now;
+    uint64_t slept = now - tx->retry.since_ms;
     long result = limit && slept >= limit ? -ETIMEDOUT
                   : ps_kernel(limit ? KD_PORT_CALL_UNTIL : KD_PORT_CALL, store->port, (long)&m,
                               (long)(limit - slept));
     if (result == -ETIMEDOUT)
         return -ETIMEDOUT;
-    tx->watched = NULL;                  /* what has told is no watch any more */
+    tx->retry.watched = NULL;                  /* what has told is no watch any more */
     if (result == -EOWNERDEAD || result == -EBADF)
         stores_note_death();
     return 0;                           /* whatever woke it: look again */
@@ -110,9 +110,9 @@ int retry_wait(struct ps_tx *tx)
 
 void retry_end(struct ps_tx *tx)
 {
-    if (!tx->watched)
+    if (!tx->retry.watched)
         return;
-    struct pages none = {.store = tx->watched};
+    struct pages none = {.store = tx->retry.watched};
     pages_tell(tx, &none, 0);
-    tx->watched = NULL;
+    tx->retry.watched = NULL;
 }

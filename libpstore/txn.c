@@ -193,9 +193,9 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     int keeps_ticket = explicit_ && tx->explicit_ && tx->again;
     tx->explicit_ = explicit_;
     tx->aborts = 0;
-    tx->retry_since_ms = 0;
-    tx->watching = NULL;
-    tx->looks_again = tx->clears = 0;
+    tx->retry.since_ms = 0;
+    tx->retry.waits_for = NULL;
+    tx->retry.looks_again = tx->clears = 0;
     tx->options = *options;
     tx->place = ps_place;
     tx->begin = (struct kd_begin){
@@ -221,7 +221,7 @@ static void tx_undo(struct ps_tx *tx, int error);
 static int tx_begin(struct ps_tx *tx)
 {
     tx->again = 0;
-    tx->missed = NULL;
+    tx->retry.missed = NULL;
     tx->hook_count = 0;
     error_forget();
     int result = stores_refresh();
@@ -457,7 +457,7 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
         else
             result = tx->reason;
         hooks_run(tx);
-        if (tx->watching)
+        if (tx->retry.waits_for)
             tx->again = (result = error_told(ERROR_RETRY, retry_wait(tx))) == 0;
     } while (tx_runs_again(tx));
     retry_end(tx);
@@ -496,7 +496,7 @@ _Noreturn void ps_retry(void)
         result = 0;
     }
     if (result != 0 || clears)
-        tx->watching = NULL;
+        tx->retry.waits_for = NULL;
     tx_undo(tx, result ? -result : EAGAIN);
     tx->again = clears;
     tx->aborts -= result == 0;            /* what `retries` counts are deadlocks */

@@ -11,8 +11,8 @@ below all of them, and kernel/arch.h is its interface: what that header declares
 first C function) is its one way up, but for page frames, and the threads whose registers it saves. Static functions of one
 name in two files are told apart.
 
-Headers are small and speak for their own room: one of kernel/ has at most HEADER_LINES lines, a structure at most
-MEMBERS members, and a function is declared once, in a header of the room that defines it, if another file uses it.
+Headers are small and speak for their own room: one of kernel/ has at most HEADER_LINES lines, a structure (of disk/,
+libpstore/ and user/, too) at most MEMBERS members, and a function is declared once, in a header of the room that defines it, if another file uses it.
 One whose name ends in _private.h is for the files of its own room only.
 """
 
@@ -25,7 +25,14 @@ import sys
 ORDER = "include arch base memory thread block file process message store block_io linux look top".split()
 BESIDE_ARCH = {"base", "memory", "thread"}     # tables and stacks are frames, and a thread has registers
 HEADER_LINES, MEMBERS = 150, 40
+LARGE = {"disk/internal.h:store": 74}            # structures that are still larger: a number here only falls
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def sources(*folders):
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders], stdout=subprocess.PIPE,
+                            text=True, check=True).stdout.split()
+    return sorted(name for name in listed if name.endswith((".c", ".h")) and os.path.exists(name))
 
 
 def room(path):
@@ -166,7 +173,7 @@ def bad_structures(files):
     tags = subprocess.run(["ctags", "--c-kinds=m", "-x", "--_xformat=%{input}\t%{scope}\t%{name}", *files], stdout=subprocess.PIPE,
                           text=True, check=True).stdout
     for (name, structure), members in collections.Counter(tuple(line.split("\t")[:2]) for line in tags.splitlines()).items():
-        if members > MEMBERS:
+        if members > LARGE.get(f"{name}:{structure}", MEMBERS):
             yield f"{name}: struct {structure} has {members} members"
 
 
@@ -178,9 +185,7 @@ def main(words):
         print("usage: scripts/rooms.py [--lines | --knots]", file=sys.stderr)
         return 2
     os.chdir(ROOT)
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "kernel", "arch"],
-                            stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-    files = sorted(name for name in listed if name.endswith((".c", ".h")) and os.path.exists(name))
+    files = sources("kernel", "arch")
     code = read(files)
     if words == ["--lines"]:
         lines = collections.Counter()
@@ -209,7 +214,7 @@ def main(words):
         return 0
     bad += bad_includes(files, headers)
     bad += bad_headers(files, code, public, allowed)
-    bad += bad_structures(files)
+    bad += bad_structures(files + sources("disk", "libpstore", "user"))
     print("\n".join(sorted(bad)) if bad else "no include and no call runs upwards; headers speak for their rooms")
     return 1 if bad else 0
 

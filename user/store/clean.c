@@ -300,7 +300,7 @@ static int checkpoint_run(void)
     int r = store_checkpoint_begin(server.store);
     gate_leave();
     if (r < 0) return r;
-    server.checkpoint_due_us = 0;
+    server.checkpoints.due_us = 0;
     step(STEP_CK1);
     for (int round = 0;; round++) {
         r = checkpoint_clean();
@@ -393,7 +393,7 @@ static void stop(void)
 
 static bool time_is_up(void)
 {
-    return server.checkpoint_due_us && disk_clock.microseconds(NULL) >= server.checkpoint_due_us;
+    return server.checkpoints.due_us && disk_clock.microseconds(NULL) >= server.checkpoints.due_us;
 }
 
 static bool work_is_due(void)
@@ -402,7 +402,7 @@ static bool work_is_due(void)
            || (!server.fenced
                && (scrub_repair_due() || server.clean_wanted || server.credit_low || server.idle_due
                    || server.rooms_done < server.rooms_wanted
-                   || server.checkpoints_done < server.checkpoints_wanted
+                   || server.checkpoints.done < server.checkpoints.wanted
                    || store_should_checkpoint(server.store) || time_is_up()));
 }
 
@@ -421,7 +421,7 @@ int server_wait(pthread_cond_t *condition, uint64_t us)
 static void cleaner_wait(void)
 {
     uint64_t done = server.pagers_done, now = disk_clock.microseconds(NULL);
-    uint64_t due = server.fenced ? 0 : server.checkpoint_due_us, kept = kept_due_us();
+    uint64_t due = server.fenced ? 0 : server.checkpoints.due_us, kept = kept_due_us();
     if (kept && (!due || kept < due)) due = kept;
     if (server.pagers_busy == PAGER_THREADS) {
         if (server_wait(&server.work, STUCK_MS * 1000) == ETIMEDOUT && server.pagers_done == done)
@@ -438,7 +438,7 @@ static void cleaner_wait(void)
 static int work_round(void)
 {
     int r = 0;
-    uint64_t wanted = server.checkpoints_wanted, pages = server.clean_wanted;
+    uint64_t wanted = server.checkpoints.wanted, pages = server.clean_wanted;
     uint64_t rooms = server.rooms_wanted;
     bool low = server.credit_low, idle = server.idle_due, room = server.rooms_done < rooms;
     if (scrub_repair_due()) scrub_repair();
@@ -446,21 +446,21 @@ static int work_round(void)
     server.credit_low = server.idle_due = false;
     if (pages) r = clean_for_kernel(pages > CLEAN_MIN ? pages : CLEAN_MIN);
     if (r == 0 && low) r = credits_help();
-    if (r == 0 && (wanted > server.checkpoints_done || store_should_checkpoint(server.store)
+    if (r == 0 && (wanted > server.checkpoints.done || store_should_checkpoint(server.store)
                    || time_is_up()))
         r = checkpoint_run();
     if (r == -ENOMEM) {
-        if (server.checkpoints_failed <= server.checkpoints_done)
+        if (server.checkpoints.failed <= server.checkpoints.done)
             say("no memory for a checkpoint; it is tried again");
-        server.checkpoints_failed = wanted;
-        server.checkpoint_due_us = disk_clock.microseconds(NULL);
+        server.checkpoints.failed = wanted;
+        server.checkpoints.due_us = disk_clock.microseconds(NULL);
         pthread_cond_broadcast(&server.changed);
         pause_unlocked(RETRY_MS);
         return 0;
     }
     if (r == 0 && (idle || room)) r = give_up_idle(room);
     if (r < 0) return r;
-    server.checkpoints_done = wanted;
+    server.checkpoints.done = wanted;
     server.rooms_done = rooms;
     credits_update(true);
     pthread_cond_broadcast(&server.changed);

@@ -26,10 +26,10 @@ void gate_leave(void)
 
 int checkpoint_wait(void)
 {
-    uint64_t mine = ++server.checkpoints_wanted;
+    uint64_t mine = ++server.checkpoints.wanted;
     pthread_cond_signal(&server.work);
-    while (server.checkpoints_done < mine && server.checkpoints_failed < mine && !server.fenced)
+    while (server.checkpoints.done < mine && server.checkpoints.failed < mine && !server.fenced)
         pthread_cond_wait(&server.changed, &server.lock);
     if (server.fenced) return server.fenced;
-    return server.checkpoints_done < mine ? -ENOMEM : 0;
+    return server.checkpoints.done < mine ? -ENOMEM : 0;
 }

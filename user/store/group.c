@@ -215,9 +215,9 @@ static int group_publish(struct group *g)
     server.credits -= g->copies < server.credits ? g->copies : server.credits;
     credits_update(false);
     server.credit_low |= server.credit_short;
-    bool timed = g->counted && options.checkpoint_ms && !server.checkpoint_due_us;
+    bool timed = g->counted && options.checkpoint_ms && !server.checkpoints.due_us;
     if (timed)
-        server.checkpoint_due_us = disk_clock.microseconds(NULL) + options.checkpoint_ms * 1000;
+        server.checkpoints.due_us = disk_clock.microseconds(NULL) + options.checkpoint_ms * 1000;
     if (timed || server.credit_low || store_should_checkpoint(server.store))
         pthread_cond_signal(&server.work);
     return 0;

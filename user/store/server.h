@@ -112,9 +112,11 @@ struct server {
     uint64_t launched, landed;      /* groups (group.h) */
     int fenced;                     /* 0, or the error that ended this store's commits */
     bool read_only;                 /* the store is damaged: what is left of it may be read */
-    uint64_t checkpoints_wanted, checkpoints_done;
-    uint64_t checkpoints_failed;    /* so many were wanted when one last found no memory */
-    uint64_t checkpoint_due_us;     /* by the clock; 0: nothing was committed since the last */
+    struct {
+        uint64_t wanted, done;
+        uint64_t failed;            /* so many were wanted when one last found no memory */
+        uint64_t due_us;            /* by the clock; 0: nothing was committed since the last */
+    } checkpoints;
     uint64_t clean_wanted;          /* pages */
     bool credit_low;                /* the kernel asked for credits */
     bool credit_short;              /* and got none: ask again after the next commit */
