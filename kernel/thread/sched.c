@@ -150,7 +150,7 @@ static void kick_some_cpu(const struct thread *t, struct thread *most)
 /* lent: t serves a thread that is nicer than it, and goes before all that compute, for others may
  * wait for what it holds: until it has had LENT_NS for this call since it first stood in the
  * queue. */
-static bool lent(struct thread *t)
+static RARE bool lent(struct thread *t)
 {
     uint64_t now = t->locus->cpu_ns;
     if (t->locus->nice <= MAX(t->nice, 0))
@@ -171,7 +171,8 @@ void sched_make_ready(struct thread *t)
     locus->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* SC2 */
     assert(list_empty(&t->run_link)); /* TH1 */
     t->state = THREAD_READY;
-    queue_add(t, share <= sched.floor_ns + CREDIT_NS || lent(t) ? first : share);
+    bool ahead = share <= sched.floor_ns + CREDIT_NS || (unlikely(locus != t) && lent(t));
+    queue_add(t, ahead ? first : share);
     kick_some_cpu(t, most);
 }
 
@@ -181,7 +182,7 @@ void sched_put_back(struct thread *t, bool last)
     uint64_t first = sched.floor_ns - MIN(sched.floor_ns, BONUS_NS);
     uint64_t key = MAX(share_of(t->locus), first);
     t->locus->share_ns = key; /* SC2: a direct switch may have woken it after a long sleep */
-    if (lent(t))
+    if (unlikely(t->locus != t) && lent(t))
         key = first;
     t->state = THREAD_READY;
     if (last && !list_empty(&sched.ready))
