@@ -22,7 +22,7 @@ struct part {
 extern const struct part nested_part, pages_part, replacement_part, windows_part,
     compressed_part, imported_part, stacked_part, optimistic_part,
     congeries_part, collected_part, metadata_part;
-extern const struct part rights_part, asked_part;
+extern const struct part rights_part, asked_part, kept_part;
 
 /* main.c */
 void row(const char *name, const char *unit, double value, const char *reach);

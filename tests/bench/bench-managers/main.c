@@ -28,6 +28,7 @@ static const struct part *const parts[] = {
     &congeries_part,
     &collected_part,
     &metadata_part,
+    &kept_part,
 };
 enum { PARTS = sizeof parts / sizeof *parts, SYSTEM_YIELD = 24 };
 
@@ -177,7 +178,7 @@ int main(int argc, char **argv)
     usage(argc, argv, good,
           "usage: bench-managers [pages] [nested] [replacement] [windows] [compressed] [imported]\n"
           "       [stacked] [optimistic] [congeries] [collected] [metadata] [rights]\n"
-          "       [asked]\n"
+          "       [asked] [kept]\n"
           "Counts instructions; run it by `make bench ONLY=managers`, which boots with -icount.\n");
     for (int i = 0; i < PARTS && argc == 1; i++)
         part_apart(parts[i]->name);

@@ -5,16 +5,32 @@
 #include "bench.h"
 
 enum { PAGES = 1024, FEW = 64 };
-static const char object_name[] = "bench-windows";
+static const char object_name[] = "bench-windows", away_name[] = "bench-windows-away";
+static char contents[KD_PAGE_BYTES * 8];
+
+/* What is asked for comes, up to 8 pages; how often we were asked, `call` says. */
+static uint64_t asked;
+static void page(struct km_request *r)
+{
+    asked++;
+    km_supply(r, contents, r->count < 8 ? r->count : 8);
+}
+static void call(struct km_object *o, void *message, int bytes)
+{
+    (void)o;
+    if (bytes == sizeof asked)
+        memcpy(message, &asked, sizeof asked);
+}
 
 static int serve(int unused)
 {
-    static const struct km_ops zeros = {0};
-    static char contents[KD_PAGE_BYTES];
-    struct km_object *object;
+    static const struct km_ops zeros = {0}, away = {.page = page, .call = call};
+    struct km_object *object, *other;
     (void)unused;
     int e = km_create(object_name, PAGES, KM_READ | KM_WRITE | KM_TRANSACTIONAL, &zeros, NULL,
                       &object);
+    if (!e)
+        e = km_create(away_name, 2 * PAGES, KM_READ | KM_TRANSACTIONAL, &away, NULL, &other);
     for (uint64_t i = 0; !e && i < PAGES; i++)
         e = km_push(object, i, 1, contents);
     if (!e)
@@ -47,6 +63,31 @@ static double in_new_view(double measure(volatile char *), volatile char *pages,
 static double reads(volatile char *pages) { return touch_all(pages, FEW, 0); }
 static double writes(volatile char *pages) { return touch_all(pages, FEW, 1); }
 
+/* How often the manager was asked, a page of a scan of pages that are away. */
+static double asked_a_page(volatile char *pages)
+{
+    uint64_t before = 0, after = 0;
+    int e = km_call(object_name, away_name, &before, sizeof before);
+    (void)in_new_view(scan, pages, NULL);
+    if (!e)
+        e = km_call(object_name, away_name, &after, sizeof after);
+    if (e)
+        fail("a manager's counts", e);
+    return (double)(after - before) / PAGES;
+}
+
+static void away_rows(void)
+{
+    volatile char *pages = km_open(object_name, away_name, KM_READ);
+    long window = pages ? kd_call4(KD_MAP, (long)pages, PAGES, KD_RIGHT_READ, 0) : -errno;
+    if (window < 0)
+        fail("a window", window);
+    row("requests to the manager, pages away, read by a window one after the other", "a page",
+        asked_a_page((volatile char *)window), "0.3");
+    row("the same at the first addresses", "a page",
+        asked_a_page(pages + (size_t)PAGES * KD_PAGE_BYTES), "0.3");
+}
+
 static void run(void)
 {
     long pid = server_start(&windows_part, 0, object_name, NULL);
@@ -67,6 +108,7 @@ static void run(void)
         in_new_view(scan, seen, NULL), "-");
     row("the same at the first addresses: in clusters", "instructions a page",
         in_new_view(scan, pages, NULL), "-");
+    away_rows();
     server_end(pid);
 }
 
