@@ -237,8 +237,13 @@ static bool orphans_wait(const struct port *base)
     enum { LOOK_NS = 1000000 };
     for (bool is = true; is;) {
         is = false;
-        views_each_locked(v, &views_all)
-            is |= v->handle == HANDLE_FORSAKEN && v->group.rank && v->txn.enlisted->base == base;
+        views_each_locked(v, &views_all) {
+            lock_acquire(&graph_lock); /* so its transaction has the port */
+            bool closed = v->group.of && v->group.joined && v->group.port->dead;
+            lock_release(&graph_lock);
+            is |= v->group.rank && v->txn.enlisted->base == base &&
+                  (closed || v->handle == HANDLE_FORSAKEN);
+        }
         if (is && thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR)
             return false;
     }

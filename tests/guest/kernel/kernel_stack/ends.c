@@ -119,18 +119,46 @@ static void before(void)
     tap_ok(e == -ECANCELED && base_has(0, 8), "one that works for a commit: undone (%d)", e);
 }
 
+/* A manager that begins again reads below what the one before it has passed on (SK16), also if that
+ * one has closed its ports only. */
+struct again { int port; volatile int error, done; volatile uint64_t value; };
+static int read_again(void *arg)
+{
+    ((struct again *)arg)->value = *word_at(mortal_at(), 1, 3) ^ 0x7777;
+    return 0;
+}
+static void *again_main(void *arg)
+{
+    struct again *a = arg;
+    a->error = (int)kd_call3(KD_PORT_BELOW, a->port, (long)&port, 1);
+    if (!a->error) a->error = run(read_again, a, KD_SNAPSHOT, 0);
+    view_anew();
+    a->done = 1;
+    return NULL;
+}
+
 static void behind(void)
 {
+    enum { TOO_EARLY_MS = 20 };
+    pthread_t t;
+    struct again a = {.port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0)};
     struct job first, j;
     struct stacked *s = mortal(port, mortal_at(), 1);
-hold_commits = 1;
+    hold_commits = 1;
     job_start(&j, (struct change){s->base, 1, 5, 9}, false);
     while (!held_commits) sched_yield();
-die(s);
-hold_commits = 0;
+    die(s);
+    pthread_create(&t, NULL, again_main, &a);
+    for (int ms = 0; ms < TOO_EARLY_MS && !a.done; ms++) pause_ms(1);
+    bool early = a.done;
+    hold_commits = 0;
     int e = job_end(&j);
     tap_ok(e == 0 && base_has(5, 9), "one whose commit the base has received: that goes on (%d)",
            e);
+    pthread_join(t, NULL);
+    kd_call3(KD_HANDLE_CLOSE, a.port, 0, 0);
+    tap_ok(!early && !a.error && a.value == 5,
+           "and the next one begins behind it, and has it (%d, %lu)", a.error, a.value);
     s = mortal(port, mortal_at(), 1);
     hold_commits = 1;
     job_start(&first, (struct change){single.base, 3, 1, 0}, false);
