@@ -14,7 +14,7 @@
 #include "pstore_test.h"
 #include "tap.h"
 
-enum { LITTLE = 6 << 20, PIECE = 64 << 10, PIECES = 256, KILLED = 139 };
+enum { LITTLE = 4 << 20, PIECE = 64 << 10, PIECES = 256, KILLED = 139 };
 
 static int add_one(void *root) { return ++*(long *)root, 0; }
 
@@ -80,9 +80,9 @@ int main(int argc, char **argv)
     tap_plan(8);
     is(commits(), 0, "a machine of 20 MiB formats a store and commits");
     tap_ok(getrlimit(RLIMIT_STACK, &l) == 0 && l.rlim_cur == 8 << 20, "a stack may have 8 MiB");
-    is(child(*argv, "deep", LITTLE, 0, 1), 0, "a program starts that may have 6 MiB");
+    is(child(*argv, "deep", LITTLE, 0, 1), 0, "a program starts that may have 4 MiB");
     is(child(*argv, "deep", LITTLE, 2 << 20, KD_PAGE_BYTES), 0, "and its stack grows to 2");
-    is(child(*argv, "deep", LITTLE, 7 << 20, KD_PAGE_BYTES), KILLED, "but not beyond its limit");
+    is(child(*argv, "deep", LITTLE, 5 << 20, KD_PAGE_BYTES), KILLED, "but not beyond its limit");
     is(child(*argv, "deep", 0, (8 << 20) - (64 << 10), PIECE), 0, "others to 8 MiB, nearly");
     is(child(*argv, "deep", 0, (8 << 20) + PIECE, PIECE), KILLED, "and no further");
     is(child(*argv, "fewer", LITTLE, (1 << 20) - (16 << 10), 0), 12,
