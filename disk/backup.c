@@ -92,7 +92,7 @@ static int round_begin(struct store *store, struct store_backup *b)
     if (c->sequence < b->wanted)
         return -EAGAIN;
     if (!b->rounds)
-        b->changed = (store->super.extents - store->free_extents) * store->super.extent_bytes;
+        b->changed = (store->super.extents - store->space.free) * store->super.extent_bytes;
     bool last = b->changed <= store->super.log_bytes / 4 || b->rounds >= ROUNDS_MAX;
     phase_begin(b, PAGES, 0);
     int error = last ? last_round_begin(store, b) : 0;
@@ -122,7 +122,7 @@ static bool extent_changed(struct store *store, const struct store_backup *b, ui
 static bool extents_take(struct store *store, struct store_backup *b)
 {
     uint64_t bytes = store->super.extent_bytes;
-    for (uint32_t visits = VISITS; b->at < store->extent_top && visits--; b->at++) {
+    for (uint32_t visits = VISITS; b->at < store->space.top && visits--; b->at++) {
         uint64_t offset = extent_offset(store, b->at);
         if (b->bytes && (offset != b->offset + b->bytes || b->bytes + bytes > piece_most(b)))
             break;
@@ -134,13 +134,13 @@ static bool extents_take(struct store *store, struct store_backup *b)
         }
     }
     b->changed += b->bytes;
-    return b->at >= store->extent_top && !b->bytes;
+    return b->at >= store->space.top && !b->bytes;
 }
 
 static void log_begin(struct store *store, struct store_backup *b)
 {
     phase_begin(b, LOG, b->hold.lsn);
-    b->end_lsn = store->applied_lsn;
+    b->end_lsn = store->log.applied;
     for (uint32_t i = 0; i < 2; i++) {
         struct superblock_disk *slot = (void *)b->slot[i];
         slot->end_lsn = le64_of(b->end_lsn);

@@ -91,7 +91,7 @@ int store_chain_begin(struct store *store, uint64_t tag, struct store_chain **ou
         return -ENOMEM;
     chain->store = store;
     chain->tag = tag;
-    chain->number = (uint64_t)store->epoch << 32 | ++store->chain_serial;
+    chain->number = (uint64_t)store->log.epoch << 32 | ++store->chain_serial;
     chain->crc = (uint32_t)chain->number;
     chain->next = store->chains;
     store->chains = chain;
@@ -158,7 +158,7 @@ static int spill_room(struct store_group *group, const struct store_chain *chain
     size_t used = spill_continues(group, chain) ? group->used : table_end(group->used);
     if (used + STORE_PAGE_BYTES > store->group_bytes)
         return -ENOBUFS;
-    if (hold_too_old(store, &chain->hold, store->end_lsn + used + STORE_PAGE_BYTES) ||
+    if (hold_too_old(store, &chain->hold, store->log.end + used + STORE_PAGE_BYTES) ||
         chain->hold.expired)
         return -E2BIG;
     if (!log_fits(store, used + STORE_PAGE_BYTES))
@@ -256,7 +256,7 @@ int store_spill_find(struct store *store, struct store_chain *chain, uint64_t ob
         return -ENOENT;
     if (node->group)
         return -EBUSY;
-    assert(node->lsn >= store->keep_lsn);                                       /* CH3 */
+    assert(node->lsn >= store->log.keep);                                       /* CH3 */
     *offset_bytes = ring_offset(store, node->lsn);
     *crc = node->crc;
     return 0;
@@ -378,7 +378,7 @@ bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint
 {
     const struct spill_node *node = node_find(store, NULL, object, page);
     if (node) {
-        assert(node->lsn >= store->keep_lsn);                                   /* CH3 */
+        assert(node->lsn >= store->log.keep);                                   /* CH3 */
         *offset_bytes = ring_offset(store, node->lsn);
         *crc = node->crc;
     }

@@ -14,14 +14,14 @@ static int directory_check(const struct store *store, const char **why)
         if (!le64_get(c->object))
             continue;
         count++;
-        if (!container_valid(c) || le64_get(c->object) >= store->next_object)
+        if (!container_valid(c) || le64_get(c->object) >= store->kept.next_object)
             FAIL("a container's entry is out of range (DR1, DR2)");
         if (!index_holds_container(store, i))
             FAIL("two containers share an id, a name or addresses (DR1, DR2)");
         for (uint32_t s = 0; s < le32_get(c->segment_count); s++)
             gib += le32_get(c->segments[s].gib);
     }
-    if (count != store->containers || count != store->index.id_count)
+    if (count != store->kept.containers || count != store->index.id_count)
         FAIL("the count of containers is wrong");
     if (gib != store->index.owned)
         FAIL("two segments of a container overlap (DR2)");
@@ -42,7 +42,7 @@ static int names_check(const struct store *store, const char **why)
         if (names_find(store, object, name->value.name) != name)
             FAIL("a name occurs twice in a container (DR3)");
     }
-    if (count != store->names)
+    if (count != store->kept.names)
         FAIL("the count of named objects is wrong");
     return 0;
 }
@@ -138,7 +138,7 @@ static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
         if (error)
             return error;
     }
-    if (leaves != store->leaves)
+    if (leaves != store->kept.leaves)
         FAIL("the count of leaves is wrong");
     return 0;
 }
@@ -175,15 +175,15 @@ static void extents_reserve(struct store *store, uint64_t from, uint64_t bytes)
     for (uint64_t i = first; i < store->super.extents && start + i * unit < from + bytes; i++)
         if (store->extents[i].state == EXTENT_FREE && extent_reserved(&store->super, i)) {
             store->extents[i].state = EXTENT_RESERVED;
-            store->free_extents--;
+            store->space.free--;
         }
 }
 
 int store_rebuild_extents(struct store *store, const char **why)
 {
     uint64_t n = store->super.extents, pages = 0;
-    store->free_extents = n;
-    store->claimed_extents = store->freed_extents = store->freed_old = store->pages_dirty = 0;
+    store->space.free = n;
+    store->space.claimed = store->space.freed = store->space.old = store->space.dirty = 0;
     for (int i = 0; i < 2; i++)
         extents_reserve(store, store->super.area_start[i], area_bytes(store->super.area_pages));
     extents_reserve(store, store->super.slot_b_offset, BLOCK_BYTES);
@@ -193,7 +193,7 @@ int store_rebuild_extents(struct store *store, const char **why)
         return error;
     for (uint32_t slot = 0; slot < directory_slots(store); slot++)
         pages += store->use[slot].pages;
-    if (pages != store->pages_present)
+    if (pages != store->kept.pages_present)
         FAIL("the count of pages is wrong (ST23)");
     return 0;
 }

@@ -87,13 +87,13 @@ static uint32_t area_choose(const struct store *store)
 {
     uint32_t newest = store->super.checkpoint_index;
     const struct checkpoint_info *older = &store->super.checkpoints[!newest];
-    return store->area_rotten && older->scan_lsn >= store->keep_lsn ? newest : !newest;
+    return store->area_rotten && older->scan_lsn >= store->log.keep ? newest : !newest;
 }
 
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc)
 {
     struct checkpoint *c = &store->checkpoint;
-    assert(redo_lsn >= store->applied_lsn);                                     /* CP1 */
+    assert(redo_lsn >= store->log.applied);                                     /* CP1 */
     assert(store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE);  /* CP1 */
     memset(c, 0, sizeof *c);
     c->area = area_choose(store);
@@ -103,11 +103,11 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     holds_scan_from(store, c);
     meta_header_encode(store, redo_lsn);
     store->checkpoint_serial++;
-    c->pages = store->page_limit;
-    c->pages_old = store->pages_dirty;
-    c->flush_first = store->twin_lsn && store->durable_lsn <= store->twin_lsn;          /* CP7 */
+    c->pages = store->numbers.limit;
+    c->pages_old = store->space.dirty;
+    c->flush_first = store->log.twin && store->log.durable <= store->log.twin;          /* CP7 */
     c->running = true;
-    store->redo_lsn = redo_lsn;
+    store->log.redo = redo_lsn;
     extents_age(store);
 }
 
@@ -119,7 +119,7 @@ int store_checkpoint_begin(struct store *store)
     if (store->checkpoint.running || store->groups[0].state != GROUP_IDLE ||
         store->groups[1].state != GROUP_IDLE)
         return -EBUSY;
-    checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
+    checkpoint_begin_at(store, store->log.applied, store->log.applied_crc);
     return 0;
 }
 
@@ -129,9 +129,9 @@ static int dirty_find(struct store *store, uint64_t *cursor, uint64_t below, uin
                       uint64_t *object, uint64_t *page, store_lsn_t *lsn)
 {
     uint32_t n = store->extent_pages;
-    if (!store->pages_dirty)
+    if (!store->space.dirty)
         return -ENOENT;
-    for (uint64_t i = *cursor / n; i < store->extent_top; i++) {
+    for (uint64_t i = *cursor / n; i < store->space.top; i++) {
         if (!limit--) {
             *cursor = i * n;
             return -EAGAIN;
@@ -230,7 +230,7 @@ static int super_next(struct store *store)
     c->next.generation++;
     c->next.checkpoint_index = c->area;
     c->next.flags = c->clean ? FLAG_CLEAN : 0;
-    c->next.end_lsn = store->end_lsn;
+    c->next.end_lsn = store->log.end;
     if (c->next.format < FORMAT_VERSION)        /* what the other area holds is of that format */
         c->next.checkpoints[!c->area] = (struct checkpoint_info){ .sequence = newest->sequence };
     c->next.format = FORMAT_VERSION;
@@ -240,7 +240,7 @@ static int super_next(struct store *store)
     };
     if (!c->recovery)
         return 0;
-    return epoch_begin(&c->next, epoch_next(store), store->end_lsn, newest->scan_lsn);
+    return epoch_begin(&c->next, epoch_next(store), store->log.end, newest->scan_lsn);
 }
 
 /* The last part: entries behind the last page are zero, to the end of their block. */
@@ -355,9 +355,9 @@ int store_checkpoint_write(struct store *store)
 static void superblock_settled(struct store *store)
 {
     uint32_t newest = store->super.checkpoint_index;
-    uint64_t older = store->super.checkpoints[!newest].scan_lsn, kept = store->keep_lsn;
-    store->keep_lsn = older ? older : store->super.checkpoints[newest].scan_lsn;
-    assert(store->keep_lsn >= kept && store->keep_lsn <= store->redo_lsn);      /* CP3 */
+    uint64_t older = store->super.checkpoints[!newest].scan_lsn, kept = store->log.keep;
+    store->log.keep = older ? older : store->super.checkpoints[newest].scan_lsn;
+    assert(store->log.keep >= kept && store->log.keep <= store->log.redo);      /* CP3 */
     extents_recycle(store);
 }
 
@@ -370,8 +370,8 @@ int store_checkpoint_apply(struct store *store)
     if (!error) {
         store->super = c->next;
         store->area_rotten = false;
-        store->twin_lsn = store->end_lsn;
-        store->epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
+        store->log.twin = store->log.end;
+        store->log.epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
         superblock_settled(store);
         store_log_flushed(store, c->redo_lsn);  /* the flushes covered SPILL groups, too */
         store->counters.checkpoints++;
@@ -383,10 +383,10 @@ int store_checkpoint_apply(struct store *store)
 int store_should_checkpoint(const struct store *store)
 {
     uint64_t quarter = store->super.log_bytes / 4, free = store_log_free(store);
-    bool nothing = store->end_lsn == store->keep_lsn;   /* then no freed extent waits, either */
+    bool nothing = store->log.end == store->log.keep;   /* then no freed extent waits, either */
     if (store->checkpoint.running || nothing || fence_get(store))
         return 0;
-    if (free < quarter || (store->freed_extents && store->free_extents < store->super.extents / 32))
+    if (free < quarter || (store->space.freed && store->space.free < store->super.extents / 32))
         return 2;
-    return store->end_lsn - store->redo_lsn >= quarter;
+    return store->log.end - store->log.redo >= quarter;
 }

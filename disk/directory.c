@@ -148,7 +148,7 @@ int directory_create(struct store *store, uint64_t object, const struct containe
 {
     uint32_t slot, next;
     if (!container_valid(image) || le32_get(image->segment_count) != 1 ||
-        object < store->next_object || object >> 62 || directory_find(store, image->name))
+        object < store->kept.next_object || object >> 62 || directory_find(store, image->name))
         return -EUCLEAN;
     uint32_t first = le32_get(image->segments[0].first_gib), gib = le32_get(image->segments[0].gib);
     if (directory_range_used(store, first, gib, &next))
@@ -164,10 +164,10 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     container->created = le64_of(csn);
     store->use[slot] = (struct container_use){ .pages = 0 };
     index_container_enter(store, slot);
-    store->containers++;
-    store->next_object = object + 1;
+    store->kept.containers++;
+    store->kept.next_object = object + 1;
     /* what is before it is not handed out again before the cursor wraps */
-    store->cursor_gib = first + gib;
+    store->kept.cursor_gib = first + gib;
     return 0;
 }
 
@@ -180,7 +180,7 @@ static void names_drop(struct store *store, uint64_t object)
         meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
         index_name_drop(store, i);
         memset(name, 0, sizeof *name);
-        store->names--;
+        store->kept.names--;
     }
 }
 
@@ -192,7 +192,7 @@ void directory_delete(struct store *store, uint32_t slot)
     directory_touch(store, slot);
     index_container_drop(store, slot);
     memset(container, 0, sizeof *container);
-    store->containers--;
+    store->kept.containers--;
 }
 
 int directory_rename(struct store *store, uint32_t slot, const char *name)
@@ -216,7 +216,7 @@ int directory_grow(struct store *store, uint32_t slot, const struct segment_disk
     container->segments[count] = *segment;
     container->segment_count = le32_of(count + 1);
     index_segment_enter(store, slot, segment);
-    store->cursor_gib = first_gib + gib;
+    store->kept.cursor_gib = first_gib + gib;
     return 0;
 }
 
@@ -269,7 +269,7 @@ int directory_name_set(struct store *store, uint64_t object, const struct name_v
     memset(slot, 0, sizeof *slot);
     slot->object = le64_of(object);
     slot->value = *value;
-    store->names += made;
+    store->kept.names += made;
     if (made)
         index_name_enter(store, i);
     return 0;
@@ -283,7 +283,7 @@ int directory_name_unset(struct store *store, uint64_t object, const char *name)
     meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
     index_name_drop(store, i);
     memset(names_slot(store, i), 0, sizeof(struct name_disk));
-    store->names--;
+    store->kept.names--;
     return 0;
 }
 

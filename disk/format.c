@@ -106,7 +106,7 @@ static int first_pages(struct store *store)
         return error;
     meta_page_new(store, META_HEADER, 0);
     store->heads[0] = meta_page_new(store, META_BUCKET, 0);
-    store->next_object = 1;
+    store->kept.next_object = 1;
     return 0;
 }
 

@@ -33,25 +33,25 @@ static uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t byte
 
 bool log_fits(const struct store *store, size_t bytes)
 {
-    uint64_t lsn = log_place(store, store->end_lsn, bytes);
-    return lsn + bytes - store->keep_lsn <= store->super.log_bytes;     /* LG3 */
+    uint64_t lsn = log_place(store, store->log.end, bytes);
+    return lsn + bytes - store->log.keep <= store->super.log_bytes;     /* LG3 */
 }
 
 int log_full(struct store *store)
 {
-    store->log_short = true;
+    store->log.short_of = true;
     return -EAGAIN;
 }
 
 uint64_t store_log_free(const struct store *store)
 {
-    uint64_t used = store->end_lsn - store->keep_lsn;
+    uint64_t used = store->log.end - store->log.keep;
     return used < store->super.log_bytes ? store->super.log_bytes - used : 0;
 }
 
 store_lsn_t store_full_below(const struct store *store)
 {
-    return store->redo_lsn;
+    return store->log.redo;
 }
 
 int store_group_begin(struct store *store, struct store_group **out)
@@ -400,8 +400,8 @@ static void group_drop(struct store_group *group)
     meta_trim(store);
     group->state = GROUP_IDLE;
     if (store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE) {
-        store->plan_next_object = store->next_object;
-        store->plan_cursor_gib = store->cursor_gib;
+        store->plan_next_object = store->kept.next_object;
+        store->plan_cursor_gib = store->kept.cursor_gib;
     }
 }
 
@@ -430,11 +430,11 @@ static void header_encode(struct store_group *group)
     memset(header, 0, sizeof *header);
     header->magic = le64_of(GROUP_MAGIC);
     header->lsn = le64_of(group->lsn);
-    header->durable_lsn = le64_of(store->durable_lsn);
+    header->durable_lsn = le64_of(store->log.durable);
     header->first_tag = le64_of(group->first_tag);
     memcpy(header->uuid_low.byte, store->super.uuid, 4);
-    header->epoch = le32_of(store->epoch);
-    header->prev_crc = le32_of(store->prev_crc);
+    header->epoch = le32_of(store->log.epoch);
+    header->prev_crc = le32_of(store->log.crc);
     header->blocks = le32_of((uint32_t)(group->bytes / BLOCK_BYTES));
     header->records = le32_of(group->records);
     header->payload_bytes = le32_of((uint32_t)(group->used - sizeof *header));
@@ -458,13 +458,13 @@ int store_group_seal(struct store_group *group)
     }
     group->bytes = round_block(group->used);
     memset(group->buffer + group->used, 0, group->bytes - group->used);     /* LG4 */
-    group->lsn = log_place(store, store->end_lsn, group->bytes);
+    group->lsn = log_place(store, store->log.end, group->bytes);
     assert(group->lsn % store->super.log_bytes + group->bytes <= store->super.log_bytes);  /* LG1 */
-    assert(group->lsn + group->bytes - store->keep_lsn <= store->super.log_bytes);  /* LG3 */
+    assert(group->lsn + group->bytes - store->log.keep <= store->super.log_bytes);  /* LG3 */
     header_encode(group);
-    chains_sealed(group, store->prev_crc);
-    store->end_lsn = group->lsn + group->bytes;
-    store->prev_crc = le32_get(((struct group_disk *)group->buffer)->crc);
+    chains_sealed(group, store->log.crc);
+    store->log.end = group->lsn + group->bytes;
+    store->log.crc = le32_get(((struct group_disk *)group->buffer)->crc);
     group->state = GROUP_SEALED;
     store->next_group = !store->next_group;
     return 0;
@@ -508,13 +508,13 @@ int store_log_flush(struct store *store)
 
 store_lsn_t store_log_applied(const struct store *store)
 {
-    return store->applied_lsn;
+    return store->log.applied;
 }
 
 void store_log_flushed(struct store *store, store_lsn_t lsn)
 {
-    if (store->durable_lsn < lsn)
-        store->durable_lsn = lsn;
+    if (store->log.durable < lsn)
+        store->log.durable = lsn;
 }
 
 int store_group_write(struct store_group *group)
@@ -541,18 +541,18 @@ int store_group_apply(struct store_group *group)
     if (group != &store->groups[store->next_apply])
         return -EINVAL;                 /* LG2: in order */
     const struct group_disk *header = (const void *)group->buffer;
-    if (group->state != GROUP_FAILED && le32_get(header->prev_crc) != store->applied_crc)
+    if (group->state != GROUP_FAILED && le32_get(header->prev_crc) != store->log.applied_crc)
         group_fail(group, fence_get(store));    /* LG2: the one before has failed */
     int error = group->error;
     if (group->state != GROUP_FAILED) {
-        assert(group->lsn >= store->applied_lsn);  /* LG2 */
+        assert(group->lsn >= store->log.applied);  /* LG2 */
         error = records_apply(store, group->buffer, group->lsn, &store->counters.transactions);
         if (error)
             fence_set(store, error);
-        store->applied_lsn = group->lsn + group->bytes;
+        store->log.applied = group->lsn + group->bytes;
         if (!early)
-            store->durable_lsn = store->applied_lsn;
-        store->applied_crc = le32_get(header->crc);
+            store->log.durable = store->log.applied;
+        store->log.applied_crc = le32_get(header->crc);
         store->counters.groups++;
         store->counters.log_bytes_written += group->bytes;
     }

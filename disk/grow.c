@@ -59,9 +59,9 @@ static void extents_enlarge(struct store *store)
             store->extents[i].state =
                 extent_reserved(&store->super, i) ? EXTENT_RESERVED : EXTENT_FREE;
     }
-    store->free_extents = 0;
+    store->space.free = 0;
     for (uint64_t i = 0; i < store->super.extents; i++)
-        store->free_extents += extent_state(store, i) == EXTENT_FREE;
+        store->space.free += extent_state(store, i) == EXTENT_FREE;
 }
 
 /* Nothing is dirty, open or unapplied: recovery has just ended. */
@@ -75,13 +75,13 @@ int grow_to(struct store *store, uint64_t bytes)
     if (error)
         return error;
     bool moved = next.area_pages != store->super.area_pages;
-    store->free_pages += next.area_pages - store->super.area_pages;
+    store->numbers.free += next.area_pages - store->super.area_pages;
     store->super = next;
     index_fill(store);
     extents_enlarge(store);
-    for (uint32_t i = 0; moved && i < store->page_limit; i++)
+    for (uint32_t i = 0; moved && i < store->numbers.limit; i++)
         meta_dirty_set(store, i, store->pages[i].bytes ? 3 : 0);
-    checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
+    checkpoint_begin_at(store, store->log.applied, store->log.applied_crc);
     error = checkpoint_finish(store);
     return error ? error : store_checkpoint_apply(store);
 }

@@ -24,15 +24,15 @@ static uint64_t mix(uint64_t object, uint64_t index)
 
 uint32_t hash_buckets(const struct store *store)
 {
-    return (1u << store->hash_level) + store->hash_split;
+    return (1u << store->kept.hash_level) + store->kept.hash_split;
 }
 
 uint32_t hash_bucket(const struct store *store, uint64_t object, uint64_t index)
 {
     uint64_t h = mix(object, index);
-    uint32_t bucket = (uint32_t)h & ((1u << store->hash_level) - 1);
-    if (bucket < store->hash_split)
-        bucket = (uint32_t)h & ((2u << store->hash_level) - 1);
+    uint32_t bucket = (uint32_t)h & ((1u << store->kept.hash_level) - 1);
+    if (bucket < store->kept.hash_split)
+        bucket = (uint32_t)h & ((2u << store->kept.hash_level) - 1);
     return bucket;
 }
 
@@ -127,16 +127,16 @@ static void bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk
  * no page is left for it; the table then only grows fuller. */
 static bool bucket_split(struct store *store)
 {
-    uint32_t from = store->hash_split, to = hash_buckets(store);
+    uint32_t from = store->kept.hash_split, to = hash_buckets(store);
     if (never(to >= store->super.area_pages))   /* each bucket has a page of its own */
         return false;
     uint32_t first = bucket_page_new(store, to);
     if (!first)
         return false;
     store->heads[to] = first;
-    if (++store->hash_split == 1u << store->hash_level) {
-        store->hash_level++;
-        store->hash_split = 0;
+    if (++store->kept.hash_split == 1u << store->kept.hash_level) {
+        store->kept.hash_level++;
+        store->kept.hash_split = 0;
     }
     uint32_t at = store->heads[from], slot = 0;
     while (at) {
@@ -172,7 +172,7 @@ static bool bucket_split(struct store *store)
  * make (area_pages_for counts the same way). */
 uint32_t hash_pages_for(const struct store *store, uint32_t leaves)
 {
-    uint64_t c = store->leaves_per_page, all = store->leaves + leaves;
+    uint64_t c = store->leaves_per_page, all = store->kept.leaves + leaves;
     uint64_t now = hash_buckets(store), buckets = all * 4 / (3 * c) + 2;
     uint64_t together = all / c + 1 + (buckets > now ? buckets - now : 0);
     return together < 2ull * leaves ? (uint32_t)together : 2 * leaves;
@@ -184,7 +184,7 @@ struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t ind
 {
     uint64_t room = (uint64_t)hash_buckets(store) * store->leaves_per_page;
     assert(!TESTING || !hash_find(store, object, index, NULL));                 /* HS2 */
-    if ((store->leaves + 1) * 4 > room * 3)
+    if ((store->kept.leaves + 1) * 4 > room * 3)
         bucket_split(store);
     struct leaf_disk *leaf = bucket_append(store, hash_bucket(store, object, index), page);
     if (!leaf)
@@ -192,7 +192,7 @@ struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t ind
     memset(leaf, 0, store->leaf_bytes);
     leaf->object = le64_of(object);
     leaf->index = le64_of(index);
-    store->leaves++;
+    store->kept.leaves++;
     return leaf;
 }
 
@@ -201,11 +201,11 @@ struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t ind
 static void bucket_merge(struct store *store)
 {
     uint32_t from = hash_buckets(store) - 1, page;
-    if (!store->spare_count || never(!store->free_pages))
+    if (!store->spares.count || never(!store->numbers.free))
         return;
-    if (!store->hash_split)
-        store->hash_split = 1u << --store->hash_level;
-    uint32_t into = --store->hash_split;
+    if (!store->kept.hash_split)
+        store->kept.hash_split = 1u << --store->kept.hash_level;
+    uint32_t into = --store->kept.hash_split;
     for (;;) {
         uint32_t at = store->heads[from];
         while (store->pages[at].next)
@@ -230,7 +230,7 @@ void hash_remove(struct store *store, uint64_t object, uint64_t index)
         return;
     meta_touch(store, page);
     bucket_shrink(store, hash_bucket(store, object, index), leaf);
-    store->leaves--;
-    if (store->leaves * 2 < (uint64_t)(hash_buckets(store) - 1) * store->leaves_per_page)
+    store->kept.leaves--;
+    if (store->kept.leaves * 2 < (uint64_t)(hash_buckets(store) - 1) * store->leaves_per_page)
         bucket_merge(store);
 }

@@ -15,7 +15,7 @@
 
 void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint32_t prev_crc)
 {
-    assert(lsn >= store->keep_lsn);                                             /* HL1 */
+    assert(lsn >= store->log.keep);                                             /* HL1 */
     *hold = (struct store_hold){ .next = store->holds, .lsn = lsn, .prev_crc = prev_crc };
     store->holds = hold;
 }
@@ -35,7 +35,7 @@ bool hold_too_old(const struct store *store, const struct store_hold *hold, uint
 {
     uint64_t limit = store->super.log_bytes / 2, rest = store->super.log_bytes;
     rest = rest > 2 * store->group_bytes ? rest - 2 * store->group_bytes : 0;
-    if (store->log_short && rest < limit)
+    if (store->log.short_of && rest < limit)
         limit = rest;
     return hold->lsn && end_lsn - hold->lsn > limit;
 }
@@ -45,14 +45,14 @@ void holds_scan_from(struct store *store, struct checkpoint *c)
 {
     for (struct store_hold *hold = store->holds; hold; hold = hold->next) {
         hold->areas |= (uint8_t)(1u << c->area);
-        if (hold_too_old(store, hold, store->end_lsn))
+        if (hold_too_old(store, hold, store->log.end))
             hold->expired = true;                                               /* HL2 */
         if (!hold->expired && hold->lsn < c->scan_lsn) {
             c->scan_lsn = hold->lsn;
             c->scan_crc = hold->prev_crc;
         }
     }
-    store->log_short = false;
+    store->log.short_of = false;
 }
 
 /* A checkpoint that runs will be the newest one: it must keep the log for the one after it. */

@@ -31,7 +31,7 @@ static struct entry *image_find(const struct images *images, uint64_t number)
 
 const uint8_t *image_bytes(const struct store *store, uint64_t number)
 {
-    const struct entry *image = image_find(&store->images, number);
+    const struct entry *image = image_find(&store->replay.images, number);
     return image ? bytes_of(image) : NULL;
 }
 
@@ -43,7 +43,7 @@ static void image_release(struct store *store, struct entry *image)
 
 static void images_clear(struct store *store)
 {
-    struct table *table = &store->images.table;
+    struct table *table = &store->replay.images.table;
     for (uint32_t i = 0; i < table->count; i++)
         image_release(store, &table->entries[i]);
     for (uint32_t i = 0; i < table->room; i++)
@@ -54,13 +54,13 @@ static void images_clear(struct store *store)
 void images_drop(struct store *store)
 {
     images_clear(store);
-    table_free(store, &store->images.table);
-    store->replaying = false;
+    table_free(store, &store->replay.images.table);
+    store->replay.on = false;
 }
 
 void image_drop(struct store *store, uint64_t extent, uint32_t page)
 {
-    struct entry *image = image_find(&store->images, extent * store->extent_pages + page);
+    struct entry *image = image_find(&store->replay.images, extent * store->extent_pages + page);
     store->extents[extent].homed &= (uint16_t)~(1u << page);
     if (image)
         image_release(store, image);
@@ -77,7 +77,7 @@ static bool number_less(const void *a, const void *b)
 static int run_home(struct store *store, const struct entry *run, uint32_t count, uint8_t *buffer)
 {
     uint32_t n = store->extent_pages;
-    assert(store->homes_begun);                                                 /* IG2 */
+    assert(store->replay.homes_begun);                                                 /* IG2 */
     for (uint32_t i = 0; i < count; i++) {
         struct extent *extent = &store->extents[run[i].object / n];
         uint32_t page = (uint32_t)(run[i].object % n), at;
@@ -108,7 +108,7 @@ static uint32_t run_length(const struct entry *run, uint32_t left)
 
 static int runs_home(struct store *store, uint8_t *buffer)
 {
-    struct images *images = &store->images;
+    struct images *images = &store->replay.images;
     struct table *table = &images->table;
     int error = 0;
     /* its chains are lost */
@@ -137,7 +137,7 @@ int images_home(struct store *store)
 /* Memory for one more image. Beyond the limit the others go home first (IG2). */
 static int image_new(struct store *store, uint64_t number, struct entry **out)
 {
-    struct images *images = &store->images;
+    struct images *images = &store->replay.images;
     struct table *table = &images->table;
     struct entry *image = image_find(images, number);       /* of a page that was freed */
     if (!image) {
@@ -174,7 +174,7 @@ int image_write(struct store *store, const struct record_disk *record,
     uint32_t type = le16_get(record->type);
     bool full = type == RECORD_PAGE_FULL, logged = type == RECORD_PAGE_LOGGED;
     bool change = !full && !logged && base;
-    struct entry *image = image_find(&store->images, number);
+    struct entry *image = image_find(&store->replay.images, number);
     bool here = image && image->value, homed = store->extents[extent].homed >> page & 1;
     int error = 0;
     if (change && ((!here && !homed) ||

@@ -252,20 +252,19 @@ struct store {
     uint32_t  extent_pages, leaf_bytes, leaves_per_page;
     size_t    group_bytes;
 
-    /* log */
-    uint64_t  end_lsn;          /* after the last sealed group */
-    uint32_t  prev_crc;         /* its CRC */
-    uint64_t  applied_lsn;      /* after the last applied group */
-    uint32_t  applied_crc;
-    uint64_t  durable_lsn;      /* after the last one that is also flushed */
-    uint64_t  redo_lsn;         /* newest checkpoint begun: store_full_below */
-    uint64_t  keep_lsn;         /* log before it may be overwritten */
-    uint64_t  twin_lsn;  /* the log's end when the last superblock's twin was written; 0: durable */
-    uint32_t  epoch;
-    uint32_t  epoch_seen;       /* recovery: the newest of valid groups behind the log's end */
+    struct {                    /* LSNs: the log up to ... */
+        uint64_t end;           /* ... the last sealed group, whose CRC is crc */
+        uint64_t applied;       /* ... the last applied group, of applied_crc */
+        uint64_t durable;       /* ... the last one that is also flushed */
+        uint64_t redo;          /* newest checkpoint begun: store_full_below */
+        uint64_t keep;          /* log before it may be overwritten */
+        uint64_t twin;          /* end when the last superblock's twin was written; 0: durable */
+        uint32_t crc, applied_crc, epoch;
+        uint32_t epoch_seen;    /* recovery: the newest of valid groups behind the log's end */
+        bool     short_of;      /* -EAGAIN was returned since the last checkpoint began */
+    } log;
     struct store_group groups[2];
-    uint32_t  next_group;       /* the one to begin next */
-    uint32_t  next_apply;       /* the one to apply next */
+    uint32_t  next_group, next_apply;   /* those to begin and to apply next */
 
     union {
         void *tables[TABLES];   /* what has the size that the superblock gives (store.c) */
@@ -286,46 +285,45 @@ struct store {
     uint8_t  *part;             /* PART_PAGES pages on their way to or from an area, and a block */
     uint32_t  part_numbers[PART_PAGES];
     uint32_t  meta_dirty[2];    /* pages with dirty bit a */
-    uint32_t  page_limit;       /* page numbers in use are below it */
-    uint32_t  free_pages;       /* page numbers without a page */
-    uint32_t  free_number;      /* a list of them by `index`; 0 ends it */
-    uint32_t  fresh_number;     /* from here on none was ever used */
+    struct {                    /* of metadata pages */
+        uint32_t limit;         /* those in use are below it */
+        uint32_t free;          /* so many have no page */
+        uint32_t first;         /* a list of those by `index`; 0 ends it */
+        uint32_t fresh;         /* from here on none was ever used */
+    } numbers;
     uint32_t  directory_count, names_count;
-    uint64_t  next_object, plan_next_object;
-    uint32_t  cursor_gib, plan_cursor_gib;
-    uint32_t  hash_level, hash_split;
-    uint32_t  containers, names;
-    uint64_t  leaves, pages_present;
-    uint8_t  *spare;            /* list of page buffers, linked by their first 8 bytes */
-    uint32_t  spare_count;
+    struct header_kept {        /* what an area's header keeps (meta.c) */
+        uint64_t next_object, leaves, pages_present;
+        uint32_t cursor_gib, hash_level, hash_split, containers, names;
+    } kept;
+    uint64_t  plan_next_object;
+    uint32_t  plan_cursor_gib;
+    struct { uint8_t *first; uint32_t count; } spares;  /* page buffers, linked in 8 bytes */
     struct index index;
 
-    /* space */
-    uint64_t  extent_cursor, free_extents, claimed_extents, freed_extents;
-    uint64_t  extent_top;       /* from here on none was used since the store was opened */
-    uint64_t  freed_old;        /* of the freed: their free is in the running checkpoint */
-    uint64_t  freed_serial, reuse_serial;   /* of frees from now on; older than this are durable */
-    uint64_t  pages_dirty;
+    struct {                    /* extents */
+        uint64_t cursor, free, claimed, freed, dirty;   /* dirty: pages in them */
+        uint64_t top;           /* from here on none was used since the store was opened */
+        uint64_t old;           /* of the freed: their free is in the running checkpoint */
+        uint64_t serial, reuse; /* of frees from now on; older than this are durable */
+    } space;
 
     /* chains and holds */
     struct store_hold *holds;
     struct store_chain *chains;
     struct spill_node **spill_heads;
-    uint32_t  spill_head_count;
-    uint32_t  chain_serial;
-    bool      log_short;        /* -EAGAIN was returned since the last checkpoint began */
+    uint32_t  chain_serial, spill_head_count;
     uint64_t  logged_pages;     /* committed images whose page is not home */
-    struct chain_seen *seen;    /* recovery: chains whose commit was not met yet */
-    uint32_t  seen_count, seen_room;
-    uint64_t  scan_lsn;         /* recovery: where the scan began */
 
-    /* recovery */
-    bool      replaying;        /* pages are rebuilt, too: in `images` */
-    struct images images;
-    bool      homes_begun;      /* homes_begin was called */
-    bool      twin_first;       /* the newest superblock has no twin */
-    bool      advance_first;    /* the next start may find a newer checkpoint than this one did */
-
+    struct {                    /* recovery */
+        bool on, homes_begun;   /* pages are rebuilt, too, in `images`; homes_begin was called */
+        bool twin_first;        /* the newest superblock has no twin */
+        bool advance;           /* the next start may find a newer checkpoint than this one did */
+        uint64_t from;          /* where the scan began */
+        struct chain_seen *seen;    /* chains whose commit was not met yet */
+        uint32_t seen_count, seen_room;
+        struct images images;
+    } replay;
     struct checkpoint checkpoint;
     bool      area_rotten;      /* the newest area, found by the scrub */
     uint32_t  checkpoint_serial;

@@ -49,30 +49,30 @@ uint32_t area_pages_for(uint64_t extents, uint32_t extent_bytes, uint32_t direct
 int meta_setup(struct store *store)
 {
     store->part = store->memory.alloc(store->memory.context, PART_BYTES);
-    store->free_pages = store->super.area_pages;
-    store->fresh_number = 1;
+    store->numbers.free = store->super.area_pages;
+    store->numbers.fresh = 1;
     return store->part ? 0 : -ENOMEM;
 }
 
 static void spare_put(struct store *store, uint8_t *page)
 {
-    memcpy(page, &store->spare, sizeof store->spare);
-    store->spare = page;
-    store->spare_count++;
+    memcpy(page, &store->spares.first, sizeof store->spares.first);
+    store->spares.first = page;
+    store->spares.count++;
 }
 
 static uint8_t *spare_take(struct store *store)
 {
-    uint8_t *page = store->spare;
-    memcpy(&store->spare, page, sizeof store->spare);
-    store->spare_count--;
+    uint8_t *page = store->spares.first;
+    memcpy(&store->spares.first, page, sizeof store->spares.first);
+    store->spares.count--;
     return page;
 }
 
 /* All but so many. */
 static void spares_release(struct store *store, uint32_t kept)
 {
-    while (store->spare_count > kept)
+    while (store->spares.count > kept)
         store_release(store, spare_take(store), BLOCK_BYTES);
 }
 
@@ -81,10 +81,10 @@ void meta_forget(struct store *store)
     for (uint32_t i = 0; store->pages && i < store->super.area_pages; i++)
         store_release(store, store->pages[i].bytes, BLOCK_BYTES);
     memset(store->meta_dirty, 0, sizeof store->meta_dirty);
-    store->free_pages = store->super.area_pages;
-    store->free_number = 0;
-    store->fresh_number = 1;
-    store->page_limit = store->directory_count = store->names_count = 0;
+    store->numbers.free = store->super.area_pages;
+    store->numbers.first = 0;
+    store->numbers.fresh = 1;
+    store->numbers.limit = store->directory_count = store->names_count = 0;
 }
 
 void meta_teardown(struct store *store)
@@ -96,9 +96,9 @@ void meta_teardown(struct store *store)
 
 int meta_reserve(struct store *store, uint32_t pages)
 {
-    if (pages > store->free_pages)      /* there are no more numbers than that to use them for */
-        pages = store->free_pages;
-    while (store->spare_count < pages) {
+    if (pages > store->numbers.free)      /* there are no more numbers than that to use them for */
+        pages = store->numbers.free;
+    while (store->spares.count < pages) {
         uint8_t *page = store->memory.alloc(store->memory.context, BLOCK_BYTES);
         if (!page)
             return -ENOMEM;
@@ -116,20 +116,20 @@ void meta_trim(struct store *store)
 /* A page number that is not in use; 0: there is none. */
 static uint32_t number_take(struct store *store)
 {
-    uint32_t number = store->free_number;
+    uint32_t number = store->numbers.first;
     if (number)
-        store->free_number = store->pages[number].index;
-    else if (store->fresh_number < store->super.area_pages)
-        number = store->fresh_number++;
+        store->numbers.first = store->pages[number].index;
+    else if (store->numbers.fresh < store->super.area_pages)
+        number = store->numbers.fresh++;
     return number;
 }
 
 uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
 {
     uint32_t page = kind == META_HEADER ? 0 : number_take(store);
-    if ((!page && kind != META_HEADER) || !store->spare_count)
+    if ((!page && kind != META_HEADER) || !store->spares.count)
         return 0;
-    assert(store->free_pages && store->spare);                                  /* ME2 */
+    assert(store->numbers.free && store->spares.first);                                  /* ME2 */
     uint8_t *bytes = spare_take(store);
     memset(bytes, 0, BLOCK_BYTES);
     struct meta_page *meta = &store->pages[page];
@@ -137,9 +137,9 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
     *meta = (struct meta_page){ .bytes = bytes, .index = index, .kind = (uint8_t)kind,
                                 .kept = meta->kept, .serial = meta->serial };
     meta_dirty_set(store, page, 3);
-    store->free_pages--;
-    if (page >= store->page_limit)
-        store->page_limit = page + 1;
+    store->numbers.free--;
+    if (page >= store->numbers.limit)
+        store->numbers.limit = page + 1;
     return page;
 }
 
@@ -149,13 +149,13 @@ void meta_page_drop(struct store *store, uint32_t page)
     uint8_t *bytes = meta->bytes;
     meta_touch(store, page);
     meta_dirty_set(store, page, 0);
-    *meta = (struct meta_page){ .index = store->free_number, .kept = meta->kept,
+    *meta = (struct meta_page){ .index = store->numbers.first, .kept = meta->kept,
                                 .serial = meta->serial };
-    store->free_number = page;
-    for (uint32_t i = 0; i < PART_PAGES && !store->pages[store->page_limit - 1].bytes; i++)
-        store->page_limit--;
+    store->numbers.first = page;
+    for (uint32_t i = 0; i < PART_PAGES && !store->pages[store->numbers.limit - 1].bytes; i++)
+        store->numbers.limit--;
     spare_put(store, bytes);
-    store->free_pages++;
+    store->numbers.free++;
 }
 
 void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas)
@@ -180,24 +180,26 @@ void meta_touch(struct store *store, uint32_t page)
     number(32, containers) number(32, names) number(64, leaves) number(64, pages_present)
 
 /* Done when a checkpoint begins. */
-void meta_header_encode(struct store *in, uint64_t redo_lsn)
+void meta_header_encode(struct store *store, uint64_t redo_lsn)
 {
-    struct meta_header_disk *out = (struct meta_header_disk *)in->pages[0].bytes;
-    meta_touch(in, 0);
+    struct meta_header_disk *out = (struct meta_header_disk *)store->pages[0].bytes;
+    const struct header_kept *in = &store->kept;
+    meta_touch(store, 0);
     out->magic = le64_of(META_MAGIC);
     out->redo_lsn = le64_of(redo_lsn);
     HEADER_NUMBERS(NUMBER_ENCODE)
 }
 
-static int header_decode(struct store *out, uint64_t redo_lsn)
+static int header_decode(struct store *store, uint64_t redo_lsn)
 {
-    const struct meta_header_disk *in = (void *)out->pages[0].bytes;
+    const struct meta_header_disk *in = (void *)store->pages[0].bytes;
+    struct header_kept *out = &store->kept;
     if (le64_get(in->magic) != META_MAGIC || le64_get(in->redo_lsn) != redo_lsn)
         return -EUCLEAN;
     HEADER_NUMBERS(NUMBER_DECODE)
     if (out->next_object == 0 || out->next_object >> 62 || out->hash_level > 30 ||
         out->hash_split >= 1u << out->hash_level || out->cursor_gib > ZONE_GIB ||
-        hash_buckets(out) >= out->super.area_pages)
+        hash_buckets(store) >= store->super.area_pages)
         return -EUCLEAN;
     return 0;
 }
@@ -291,7 +293,7 @@ static int page_load(struct store *store, uint32_t area, uint32_t page, const ui
     meta->bytes = store->memory.alloc(store->memory.context, BLOCK_BYTES);
     if (!meta->bytes)
         return -ENOMEM;
-    store->free_pages--;
+    store->numbers.free--;
     int error = 0;
     if (bytes && meta_crc(&store->super, page, bytes) == crc)
         memcpy(meta->bytes, bytes, BLOCK_BYTES);
@@ -327,11 +329,11 @@ static int pages_load(struct store *store, uint32_t area, uint32_t count)
 
 static void numbers_free(struct store *store, uint32_t count)
 {
-    store->page_limit = store->fresh_number = count;
+    store->numbers.limit = store->numbers.fresh = count;
     for (uint32_t i = count; i-- > 1;)
         if (!store->pages[i].bytes) {
-            store->pages[i].index = store->free_number;
-            store->free_number = i;
+            store->pages[i].index = store->numbers.first;
+            store->numbers.first = i;
         }
 }
 
@@ -359,7 +361,7 @@ static void other_compare(struct store *store, uint32_t other)
                 meta_dirty_set(store, number, 0);
     }
     if (left || crc != info->root_crc)          /* it is no map that can be believed */
-        for (uint32_t i = 0; i < store->page_limit; i++)
+        for (uint32_t i = 0; i < store->numbers.limit; i++)
             meta_dirty_set(store, i, store->pages[i].bytes ? (uint8_t)(1u << other) : 0);
 }
 

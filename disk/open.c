@@ -103,8 +103,8 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     if (found < 0)
         return found;
     *seen = scan.seen;
-    store->end_lsn = store->applied_lsn = store->durable_lsn = report->end_lsn = scan.end;
-    store->prev_crc = store->applied_crc = scan.prev_crc;
+    store->log.end = store->log.applied = store->log.durable = report->end_lsn = scan.end;
+    store->log.crc = store->log.applied_crc = scan.prev_crc;
     struct log_facts facts = { .end_lsn = scan.end, .known_durable = known_durable(&store->super),
                                .groups = report->groups };
     uint64_t damage = 0;
@@ -156,10 +156,10 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
 {
     struct scan scan = log_scan_begin(reader, area);
     int error = 0;
-    store->replaying = true;
+    store->replay.on = true;
     scan.until = report->end_lsn;
-    store->scan_lsn = scan.base->scan_lsn;
-    if (!store->images.limit || seen->records <= store->images.limit)
+    store->replay.from = scan.base->scan_lsn;
+    if (!store->replay.images.limit || seen->records <= store->replay.images.limit)
         reader->verified_from = scan.base->redo_lsn;
     while (scan.end < report->end_lsn && !error) {
         int found = log_scan_next(&scan);
@@ -178,7 +178,7 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
 uint32_t epoch_next(const struct store *store)
 {
     uint32_t newest = store->super.epochs[store->super.epoch_count - 1].epoch;
-    return (newest > store->epoch_seen ? newest : store->epoch_seen) + 1;
+    return (newest > store->log.epoch_seen ? newest : store->log.epoch_seen) + 1;
 }
 
 /* The checkpoint stays what it was. One that does not verify is forgotten. */
@@ -190,7 +190,7 @@ int superblock_advance(struct store *store)
         *older = (struct checkpoint_info){ .sequence = older->sequence };
     next.generation++;
     next.flags = 0;
-    int error = epoch_begin(&next, epoch_next(store), store->end_lsn, store->keep_lsn);
+    int error = epoch_begin(&next, epoch_next(store), store->log.end, store->log.keep);
     if (!error)
         error = superblock_write(&store->io, &next, meta_block(store));
     if (!error)
@@ -211,14 +211,14 @@ int superblock_twin(struct store *store, struct superblock *super)
  * superblock had its twin. */
 int homes_begin(struct store *store)
 {
-    if (store->homes_begun)
+    if (store->replay.homes_begun)
         return 0;
-    store->homes_begun = true;
+    store->replay.homes_begun = true;
     int error = store->io.flush(store->io.context);
-    if (error || !(store->advance_first || store->twin_first))
+    if (error || !(store->replay.advance || store->replay.twin_first))
         return error;
     error =
-        store->advance_first ? superblock_advance(store) : superblock_twin(store, &store->super);
+        store->replay.advance ? superblock_advance(store) : superblock_twin(store, &store->super);
     return error ? error : store->io.flush(store->io.context);
 }
 
@@ -229,7 +229,7 @@ static int replayed_home(struct store *store)
     images_drop(store);
     if (error)
         return error;
-    checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
+    checkpoint_begin_at(store, store->log.end, store->log.crc);
     store->checkpoint.recovery = true;
     error = checkpoint_finish(store);
     if (!error)
@@ -242,12 +242,12 @@ static int replayed_home(struct store *store)
  * another one that works proves nothing of it. */
 static int recovery_end(struct store *store, bool replayed, struct store_report *report)
 {
-    store->advance_first |= !replayed;          /* then there is no other */
+    store->replay.advance |= !replayed;          /* then there is no other */
     int error = homes_begin(store);
     if (!error && replayed)
         error = replayed_home(store);
-    report->pages = store->images.written;
-    store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
+    report->pages = store->replay.images.written;
+    store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     return error;
 }
 
@@ -257,9 +257,9 @@ static void marks_set(struct store *store, uint32_t area)
 {
     uint64_t older = store->super.checkpoints[!area].scan_lsn;
     uint64_t scan = store->super.checkpoints[area].scan_lsn;
-    bool kept = older && older < scan && store->end_lsn - older <= store->super.log_bytes;
-    store->redo_lsn = store->super.checkpoints[area].redo_lsn;
-    store->keep_lsn = kept ? older : scan;
+    bool kept = older && older < scan && store->log.end - older <= store->super.log_bytes;
+    store->log.redo = store->super.checkpoints[area].redo_lsn;
+    store->log.keep = kept ? older : scan;
     store->super.checkpoint_index = area;       /* the base of the next checkpoint */
 }
 
@@ -275,7 +275,7 @@ static int upgrade_allowed(const struct store *store, const struct recovery_rule
 {
     if (store->super.format == FORMAT_VERSION)
         return 0;
-    if (store->advance_first)
+    if (store->replay.advance)
         return refuse(report, -EUCLEAN,
                       "the store is damaged; start it with the Katydid that made it, which may "
                       "repair it, before it is upgraded");
@@ -309,13 +309,13 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     if (!error)
         tail_look(&reader, report);
     marks_set(store, area);
-    store->advance_first = base == BASE_OLDER || report->slot_bad[0] || report->slot_bad[1];
+    store->replay.advance = base == BASE_OLDER || report->slot_bad[0] || report->slot_bad[1];
     if (!error)
         error = upgrade_allowed(store, *rule, report);
     if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only))
         error = scan_apply(store, &reader, area, &seen, report);
-    if (!error && !read_only && report->was_clean && store->end_lsn == store->super.end_lsn)
-        log_end_clear(&reader, store->end_lsn);
+    if (!error && !read_only && report->was_clean && store->log.end == store->super.end_lsn)
+        log_end_clear(&reader, store->log.end);
     log_reader_close(&reader);
     return error;
 }
@@ -335,14 +335,14 @@ static int recover(struct store *store, struct store_report *report)
         error = log_recover(store, area, base, &rule, report);
     if (error)
         return error;
-    store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
+    store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     bool older = store->super.format < FORMAT_VERSION;
     if (store->flags & STORE_READ_ONLY)
         fence_set(store, -EROFS);
     else
         error = recovery_end(store, older || rule->action == RECOVERY_REPLAY, report);
-    store->plan_next_object = store->next_object;
-    store->plan_cursor_gib = store->cursor_gib;
+    store->plan_next_object = store->kept.next_object;
+    store->plan_cursor_gib = store->kept.cursor_gib;
     meta_trim(store);
     return error;
 }
@@ -398,11 +398,11 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     if (error)
         return refuse(report, error, "out of memory");
     store->flags = options->flags;
-    store->twin_first = twin_first;
+    store->replay.twin_first = twin_first;
     if (options->step_pages && options->step_pages < PART_PAGES)
         store->step_pages = options->step_pages;
     store->group_bytes = group_bytes_choose(options->group_bytes, &super);
-    store->images.limit = options->flags & STORE_READ_ONLY ? 0 : options->image_pages;
+    store->replay.images.limit = options->flags & STORE_READ_ONLY ? 0 : options->image_pages;
     error = recover(store, report);
     if (!error && !(options->flags & STORE_READ_ONLY))
         error = buffers_setup(store);
@@ -427,7 +427,7 @@ int store_close(struct store *store)
         store_abandon(store);
         return 0;
     }
-    if (!error && (store->pages_dirty || store->chains || store->holds ||
+    if (!error && (store->space.dirty || store->chains || store->holds ||
                    store->checkpoint.running ||
                    store->groups[0].state != GROUP_IDLE || store->groups[1].state != GROUP_IDLE))
         return -EBUSY;

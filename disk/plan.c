@@ -385,7 +385,7 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
     if (!full && base_lsn == 0 && state.present)
         return -ESTALE;
     if (!full && base_lsn &&
-        (!state.present || state.lsn != base_lsn || base_lsn < store->redo_lsn))
+        (!state.present || state.lsn != base_lsn || base_lsn < store->log.redo))
         return -ESTALE;
     error = plan_extent(group, object, page / store->extent_pages, physical);
     return error ? error : claim_add(group, CLAIM_PAGE, object, page, 0);
@@ -427,12 +427,12 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
              top = directory_get(store, object, NULL) ? plan_top(store, object) : end;
     if (end / n >= top)  /* nothing lies behind, and most containers are almost empty */
         end = top * n;
-    if (end <= page || (end - page) / n <= store->extent_top) {
+    if (end <= page || (end - page) / n <= store->space.top) {
         for (uint64_t i = page / n; i * n < end && !error; i++)
             error = plan_extent_free(group, object, i, page, end);
         return error;
     }
-    for (uint64_t i = 0; i < store->extent_top && !error; i++)
+    for (uint64_t i = 0; i < store->space.top && !error; i++)
         if (store->extents[i].state == EXTENT_USED && store->extents[i].object == object)
             error = plan_extent_free(group, object, store->extents[i].index, page, page + count);
     for (int g = 0; g < 2; g++)
@@ -449,7 +449,7 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
 static int plan_create(struct store_group *group, struct store_op *op, struct planned_op *out)
 {
     struct store *store = group->store;
-    uint32_t containers = store->containers;
+    uint32_t containers = store->kept.containers;
     const struct planned_op *planned;
     if (!op->name || !name_valid(op->name) || op->encoder >= STORE_ENCODER_COUNT)
         return -EINVAL;
@@ -488,7 +488,7 @@ static int plan_name_set(struct store_group *group, const struct store_op *op)
 {
     const struct store *store = group->store;
     if (!plan_named(store, op->object, op->name) &&
-        store->names + store->groups[0].names_set + store->groups[1].names_set >=
+        store->kept.names + store->groups[0].names_set + store->groups[1].names_set >=
             store->super.names_pages_max * NAMES_PER_PAGE)
         return -ENOSPC;
     return plan_want(group, 1, 0);

@@ -15,19 +15,19 @@ struct chain_seen {
 /* Newest first: a chain's records are close to each other. */
 static struct chain_seen *seen_find(const struct store *store, uint64_t number)
 {
-    for (uint32_t i = store->seen_count; i-- > 0;)
-        if (store->seen[i].number == number)
-            return &store->seen[i];
+    for (uint32_t i = store->replay.seen_count; i-- > 0;)
+        if (store->replay.seen[i].number == number)
+            return &store->replay.seen[i];
     return NULL;
 }
 
 static int seen_add(struct store *store, uint64_t number, uint64_t lsn, struct chain_seen **out)
 {
-    int error = array_grow(store, &store->seen, store->seen_count, &store->seen_room,
-                           sizeof *store->seen);
+    int error = array_grow(store, &store->replay.seen, store->replay.seen_count,
+                           &store->replay.seen_room, sizeof *store->replay.seen);
     if (error)
         return error;
-    *out = &store->seen[store->seen_count++];
+    *out = &store->replay.seen[store->replay.seen_count++];
     **out = (struct chain_seen){ .number = number, .head_lsn = lsn, .crc = (uint32_t)number };
     return 0;
 }
@@ -70,7 +70,7 @@ int chain_verify(struct store *store, const struct chain_disk *chain)
     if (!seen || seen->head_lsn != le64_get(chain->head_lsn) ||
         seen->groups != le32_get(chain->groups) || seen->crc != le32_get(chain->crc))
         return -EUCLEAN;
-    *seen = store->seen[--store->seen_count];
+    *seen = store->replay.seen[--store->replay.seen_count];
     return 0;
 }
 
@@ -79,7 +79,7 @@ int logged_read(struct store *store, const struct record_disk *record, uint64_t 
                 uint8_t *image)
 {
     uint64_t at = le64_get(record->base);
-    if (at % BLOCK_BYTES || at < store->scan_lsn || at >= lsn)
+    if (at % BLOCK_BYTES || at < store->replay.from || at >= lsn)
         return -EUCLEAN;
     int error = store_read(store, ring_offset(store, at), image, STORE_PAGE_BYTES);
     if (error)
@@ -89,7 +89,7 @@ int logged_read(struct store *store, const struct record_disk *record, uint64_t 
 
 void seen_drop(struct store *store)
 {
-    store_release(store, store->seen, store->seen_room * sizeof *store->seen);
-    store->seen = NULL;
-    store->seen_count = store->seen_room = 0;
+    store_release(store, store->replay.seen, store->replay.seen_room * sizeof *store->replay.seen);
+    store->replay.seen = NULL;
+    store->replay.seen_count = store->replay.seen_room = 0;
 }

@@ -2,7 +2,7 @@
  * record.c - applies the records of one group to the metadata.
  *
  * A commit and recovery run this same code on the same bytes, so what a restart builds is what
- * the running store had. In recovery (store->replaying) pages are rebuilt too: a full image or a
+ * the running store had. In recovery (store->replay.on) pages are rebuilt too: a full image or a
  * difference against zeros starts an image, other differences change it (image.c).
  *
  * Invariants
@@ -124,14 +124,14 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     if (error)
         return error;
     uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
-    if (store->replaying) {
+    if (store->replay.on) {
         error = image_write(store, record, leaf, page, csn);
         if (error)
             return error;
     }
     meta_touch(store, at);
     if (!(mask & bit)) {
-        store->pages_present++;
+        store->kept.pages_present++;
         store->use[slot].pages++;
     }
     leaf->mask = le32_of(mask | bit);
@@ -166,7 +166,7 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
         struct leaf_disk *leaf;
         uint32_t from = (uint32_t)(page % n),
                  to = end - page < n - from ? (uint32_t)(end - page) + from : (uint32_t)n;
-        error = store->replaying ? meta_reserve(store, 4) : 0;
+        error = store->replay.on ? meta_reserve(store, 4) : 0;
         if (!error)
             error = leaf_get(store, object, page / n, physical, csn, slot, &leaf, &at);
         if (error)
@@ -198,7 +198,7 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
         leaf_lsn(store, leaf)[page] = le64_of(0);
         logged_forget(store, object, index * store->extent_pages + page);
         image_drop(store, physical, page);
-        store->pages_present--;
+        store->kept.pages_present--;
         store->use[slot].pages--;
     }
     leaf->mask = le32_of(mask);
@@ -222,9 +222,9 @@ static void range_free(struct store *store, uint64_t object, uint32_t slot, uint
         end = use->top * n;
     if (from >= end)
         return;
-    bool by_extent = (end - from) / n > store->extent_top;   /* the shorter walk of the two */
+    bool by_extent = (end - from) / n > store->space.top;   /* the shorter walk of the two */
     uint64_t i = by_extent ? 0 : from / n;
-    uint64_t last = by_extent ? store->extent_top : (end + n - 1) / n;
+    uint64_t last = by_extent ? store->space.top : (end + n - 1) / n;
     for (; i < last && use->leaves; i++) {
         const struct extent *e = &store->extents[by_extent ? i : 0];
         if (by_extent && (e->state != EXTENT_USED || e->object != object))
@@ -312,7 +312,7 @@ static int commit_check(struct store *store, const struct record_disk *commit, u
     uint32_t bytes = le32_get(commit->data_bytes);
     if (le64_get(commit->page) != records || (bytes && bytes != sizeof(struct chain_disk)))
         return -EUCLEAN;
-    return bytes && store->replaying ? chain_verify(store, (const void *)(commit + 1)) : 0;
+    return bytes && store->replay.on ? chain_verify(store, (const void *)(commit + 1)) : 0;
 }
 
 /* One transaction: `walk` is at its first record. The commit record is looked for first (RC1). */
@@ -331,7 +331,7 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
         int met = record_next(walk, &record);
         if (never(met != 1))                    /* the look ahead met it */
             return -EUCLEAN;
-        error = store->replaying ? meta_reserve(store, 4) : 0;
+        error = store->replay.on ? meta_reserve(store, 4) : 0;
         if (!error)
             error = record_apply(store, record, csn);
     }
@@ -352,7 +352,7 @@ int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint6
         if (type == RECORD_NOOP)
             continue;
         if (type == RECORD_SPILL) {
-            error = store->replaying ? spill_note(store, record, group, lsn) : 0;
+            error = store->replay.on ? spill_note(store, record, group, lsn) : 0;
             continue;
         }
         walk = before;

@@ -278,14 +278,14 @@ int log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, cons
  * or after the end was durable when it was sealed? *damage is `end` or 0. It may lie in a wrong
  * place: its CRC covers the LSN that it says, and stale laps say durable LSNs before `end`. A group
  * of an epoch that no superblock names counts like those of the newest: an epoch's groups say that
- * the log before it was durable. store->epoch_seen tells of it, so that no later group goes on from
+ * the log before it was durable. log.epoch_seen tells of it, so that no later group goes on from
  * it. */
 int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
 {
     struct store *store = reader->store;
     const struct superblock *super = &store->super;
     *damage = 0;
-    store->epoch_seen = super->epochs[super->epoch_count - 1].epoch;
+    store->log.epoch_seen = super->epochs[super->epoch_count - 1].epoch;
     for (uint64_t lsn = end; lsn < end + super->log_bytes; lsn += BLOCK_BYTES) {
         const uint8_t *block;
         int error = reader_get(reader, lsn, BLOCK_BYTES, &block);
@@ -293,7 +293,7 @@ int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
             return error;
         const struct group_disk *header = (const void *)block;
         uint32_t epoch = le32_get(header->epoch);
-        bool newer = epoch > store->epoch_seen;
+        bool newer = epoch > store->log.epoch_seen;
         bool proof = epoch >= super->epochs[super->epoch_count - 1].epoch &&
                      le64_get(header->durable_lsn) > end;
         if (!header_plausible(store, header, lsn) || !(newer || proof))
@@ -302,7 +302,7 @@ int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
         if (holds < 0)
             return holds;
         if (holds && newer)
-            store->epoch_seen = epoch;
+            store->log.epoch_seen = epoch;
         if (holds && proof) {
             *damage = end;
             return 0;

@@ -75,12 +75,12 @@ static bool of_groups(const struct store_scrub *s)
 static bool groups_choose(struct store *store, struct store_scrub *s)
 {
     const struct checkpoint_info *from = store->super.checkpoints;
-    from += from->scan_lsn != store->keep_lsn;
-    if (s->at < store->keep_lsn) {              /* the first one, or those before were released */
-        s->at = store->keep_lsn;
+    from += from->scan_lsn != store->log.keep;
+    if (s->at < store->log.keep) {              /* the first one, or those before were released */
+        s->at = store->log.keep;
         s->sum = from->scan_crc;
     }
-    s->end_lsn = store->applied_lsn;
+    s->end_lsn = store->log.applied;
     s->count = s->at < s->end_lsn;
     return s->count;
 }
@@ -107,7 +107,7 @@ static uint32_t homes_of(struct store *store, const struct store_scrub *s, struc
 static bool pages_choose(struct store *store, struct store_scrub *s)
 {
     struct leaf_disk *leaf;
-    for (uint32_t visits = VISITS; s->at < store->extent_top && visits--; s->at++) {
+    for (uint32_t visits = VISITS; s->at < store->space.top && visits--; s->at++) {
         s->homes = homes_of(store, s, &leaf);
         if (!s->homes)
             continue;
@@ -120,7 +120,7 @@ static bool pages_choose(struct store *store, struct store_scrub *s)
         return true;
     }
     s->count = 0;
-    return s->at < store->extent_top;        /* nothing to read this time */
+    return s->at < store->space.top;        /* nothing to read this time */
 }
 
 static bool choose(struct store *store, struct store_scrub *s)
@@ -264,8 +264,8 @@ static bool block_sound(struct store *store, struct store_scrub *s, uint32_t i)
 static bool ring_dead(const struct store *store, uint64_t offset)
 {
     uint64_t ring = store->super.log_bytes;
-    uint64_t from = (offset - store->super.log_start + ring - store->keep_lsn % ring) % ring;
-    return from >= store->end_lsn - store->keep_lsn;
+    uint64_t from = (offset - store->super.log_start + ring - store->log.keep % ring) % ring;
+    return from >= store->log.end - store->log.keep;
 }
 
 /* What memory knows of block s->bad, into s->good. */
@@ -331,7 +331,7 @@ int store_scrub_judge(struct store *store, struct store_scrub *s)
     s->good_offset =
         map ? store->super.area_start[s->part] : s->offset + (uint64_t)s->bad * BLOCK_BYTES;
     s->page = s->index * store->extent_pages + s->bad;
-    s->end_lsn = store->end_lsn;
+    s->end_lsn = store->log.end;
     good_from_memory(store, s);
     store->area_rotten |= !s->found && (map || s->kind == STORE_SCRUB_META) &&
                           s->part == store->super.checkpoint_index;

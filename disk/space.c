@@ -30,7 +30,7 @@ bool extent_reserved(const struct superblock *super, uint64_t extent)
 enum extent_state extent_state(const struct store *store, uint64_t extent)
 {
     const struct extent *e = &store->extents[extent];
-    bool reusable = e->state == EXTENT_FREED && e->index < store->reuse_serial;
+    bool reusable = e->state == EXTENT_FREED && e->index < store->space.reuse;
     return reusable ? EXTENT_FREE : (enum extent_state)e->state;
 }
 
@@ -38,20 +38,20 @@ enum extent_state extent_state(const struct store *store, uint64_t extent)
 uint64_t extent_claim(struct store *store, uint64_t near)
 {
     uint64_t extent = near;
-    if (!store->free_extents)
+    if (!store->space.free)
         return UINT64_MAX;
     if (near >= store->super.extents || extent_state(store, near) != EXTENT_FREE) {
-        extent = store->extent_cursor;
+        extent = store->space.cursor;
         do {
             if (++extent >= store->super.extents)
                 extent = 0;
         } while (extent_state(store, extent) != EXTENT_FREE);
     }
     assert(extent_state(store, extent) == EXTENT_FREE);                         /* EX2 */
-    store->extent_cursor = extent;
+    store->space.cursor = extent;
     store->extents[extent].state = EXTENT_CLAIMED;
-    store->free_extents--;
-    store->claimed_extents++;
+    store->space.free--;
+    store->space.claimed++;
     return extent;
 }
 
@@ -60,8 +60,8 @@ void extent_unclaim(struct store *store, uint64_t extent)
     if (store->extents[extent].state != EXTENT_CLAIMED)
         return;
     store->extents[extent].state = EXTENT_FREE;
-    store->claimed_extents--;
-    store->free_extents++;
+    store->space.claimed--;
+    store->space.free++;
 }
 
 /* A leaf names it now. -EUCLEAN: out of range, reserved, or in use already. */
@@ -74,14 +74,14 @@ int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t i
         return -EUCLEAN;
     /* it ages between groups, and nobody claims it then */
     enum extent_state state = extent_state(store, extent);
-    if (never(state == EXTENT_FREED && e->index < store->freed_serial))
+    if (never(state == EXTENT_FREED && e->index < store->space.serial))
         return -EUCLEAN;
-    store->free_extents -= state == EXTENT_FREE;
-    store->claimed_extents -= state == EXTENT_CLAIMED;
-    store->freed_extents -= state == EXTENT_FREED;
+    store->space.free -= state == EXTENT_FREE;
+    store->space.claimed -= state == EXTENT_CLAIMED;
+    store->space.freed -= state == EXTENT_FREED;
     *e = (struct extent){ .object = object, .index = index, .state = EXTENT_USED };
-    if (store->extent_top <= extent)
-        store->extent_top = extent + 1;
+    if (store->space.top <= extent)
+        store->space.top = extent + 1;
     return 0;
 }
 
@@ -89,23 +89,23 @@ void extent_free(struct store *store, uint64_t extent)
 {
     assert(store->extents[extent].state == EXTENT_USED);                        /* EX1 */
     store->extents[extent] = (struct extent){ .state = EXTENT_FREED,
-                                              .index = store->freed_serial };
-    store->freed_extents++;
+                                              .index = store->space.serial };
+    store->space.freed++;
 }
 
 void extents_age(struct store *store)
 {
-    store->freed_serial++;
-    store->freed_old = store->freed_extents;
+    store->space.serial++;
+    store->space.old = store->space.freed;
 }
 
 void extents_recycle(struct store *store)
 {
-    assert(store->freed_old <= store->freed_extents);                           /* EX2 */
-    store->reuse_serial = store->freed_serial;
-    store->freed_extents -= store->freed_old;
-    store->free_extents += store->freed_old;
-    store->freed_old = 0;
+    assert(store->space.old <= store->space.freed);                           /* EX2 */
+    store->space.reuse = store->space.serial;
+    store->space.freed -= store->space.old;
+    store->space.free += store->space.old;
+    store->space.old = 0;
 }
 
 void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page, bool dirty)
@@ -116,6 +116,6 @@ void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page, 
     assert(e->state == EXTENT_USED);                                            /* EX3 */
     if (was && le64_get(leaf_lsn(store, leaf)[page]) < store->checkpoint.redo_lsn)
         store->checkpoint.pages_old--;
-    store->pages_dirty += (uint64_t)dirty - was;
+    store->space.dirty += (uint64_t)dirty - was;
     e->dirty = (uint16_t)((e->dirty & ~bit) | (dirty ? bit : 0));
 }

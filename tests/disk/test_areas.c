@@ -110,17 +110,17 @@ static uint64_t keys[PAGES];
 /* Page numbers, half of which fall into the first bucket of any table that these tests make. */
 static void keys_choose(struct store *store, uint64_t object)
 {
-    uint32_t level = store->hash_level, split = store->hash_split;
+    uint32_t level = store->kept.hash_level, split = store->kept.hash_split;
     uint64_t at = PAGES;
-    store->hash_level = 6;
-    store->hash_split = 0;
+    store->kept.hash_level = 6;
+    store->kept.hash_split = 0;
     for (uint32_t i = 0; i < PAGES; i++) {
         while (i % 2 && hash_bucket(store, object, ++at) != 0)
             ;
         keys[i] = i % 2 ? at : i;
     }
-    store->hash_level = level;
-    store->hash_split = split;
+    store->kept.hash_level = level;
+    store->kept.hash_split = split;
 }
 
 /* Toggles `count` pages from keys[at] on, as one transaction. */

@@ -315,7 +315,7 @@ static void the_log_is_kept_while_it_is_held(void **state)
     for (int i = 0; i < 4; i++) {
         work(1);
         assert_int_equal(world_checkpoint(&world), 0);
-        assert_true(world.store->keep_lsn <= hold.lsn);
+        assert_true(world.store->log.keep <= hold.lsn);
     }
     assert_int_equal(store_close(world.store), -EBUSY);
     store_hold_end(world.store, &hold);
@@ -323,7 +323,7 @@ static void the_log_is_kept_while_it_is_held(void **state)
         work(1);
         assert_int_equal(world_checkpoint(&world), 0);
     }
-    assert_true(world.store->keep_lsn > hold.lsn);
+    assert_true(world.store->log.keep > hold.lsn);
     stage_close();
 }
 
@@ -341,7 +341,7 @@ static void a_hold_ends_before_anybody_waits_for_it(void **state)
     store_stats(world.store, &stats);
     assert_true(stats.end_lsn - begin > 4 * (64 << 10));
     assert_true(hold.expired);
-    assert_true(world.store->keep_lsn > hold.lsn);
+    assert_true(world.store->log.keep > hold.lsn);
     store_hold_end(world.store, &hold);
     stage_close();
 }

@@ -172,7 +172,7 @@ static void what_committed_can_be_saved_and_closed(void **state)
     disk_make(8ull << 30);
     made();
     extents_claim(100 * 4096);
-    uint64_t metadata = (uint64_t)store->page_limit * BLOCK_BYTES;
+    uint64_t metadata = (uint64_t)store->numbers.limit * BLOCK_BYTES;
     assert_true(metadata > 32u << 20);
     budget = most;
     store_abandon(store);                       /* the power is cut: all is in the log */

@@ -160,7 +160,7 @@ static void a_page_that_stays_dirty_comes_again(void **state)
     uint32_t parts = 0;
     int error;
     make(40 << 20, 1 << 20);
-    store->extent_cursor = store->super.extents - 2;    /* so all extents are looked at */
+    store->space.cursor = store->super.extents - 2;    /* so all extents are looked at */
     commit_pages(0, 1);
     store_abandon(store);
     assert_int_equal(store_open(&io, &test_memory, &options, &store, &report), 0);
@@ -196,13 +196,13 @@ static void when_a_checkpoint_is_due(void **state)
     assert_int_equal(pages_op(group, STORE_OP_PAGE_FREE, 0, 8), 0);
     assert_int_equal(store_txn_end(group, &position), 0);
     group_done(group);
-    uint64_t taken = store->free_extents;
-    while (store->free_extents)
+    uint64_t taken = store->space.free;
+    while (store->space.free)
         assert_true(extent_claim(store, UINT64_MAX) != UINT64_MAX);
     assert_int_equal(store_should_checkpoint(store), 2);
     for (uint64_t i = 0; i < store->super.extents; i++)
         extent_unclaim(store, i);
-    assert_int_equal(store->free_extents, taken);
+    assert_int_equal(store->space.free, taken);
     checkpoint();
     checkpoint();
     assert_int_equal(store_should_checkpoint(store), 0);
@@ -214,7 +214,7 @@ static void a_failed_checkpoint_releases_nothing(void **state)
 {
     (void)state;
     make(1 << 20, 64 << 10);
-    uint64_t keep = store->keep_lsn;
+    uint64_t keep = store->log.keep;
     assert_int_equal(store_checkpoint_begin(store), 0);
     assert_int_equal(store_checkpoint_apply(store), -EINVAL);
     seal();
@@ -224,7 +224,7 @@ static void a_failed_checkpoint_releases_nothing(void **state)
     assert_int_equal(store_checkpoint_write(store), -EIO);
     assert_int_equal(store_checkpoint_write(store), -EINVAL);
     assert_int_equal(store_checkpoint_apply(store), -EIO);
-    assert_int_equal(store->keep_lsn, keep);
+    assert_int_equal(store->log.keep, keep);
     assert_int_equal(store_checkpoint_write(store), -EINVAL);
     unmake();
 }

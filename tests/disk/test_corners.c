@@ -280,7 +280,7 @@ static void many_names_of_one_group(void **state)
     }
     assert_int_equal(store_txn_end(group, &position), 0);
     group_done(group);
-    assert_int_equal(store->names, 150);
+    assert_int_equal(store->kept.names, 150);
     unmake();
 }
 
@@ -343,7 +343,7 @@ static void more_claims_than_a_group_keeps(void **state)
 {
     (void)state;
     make(40 << 20, 1 << 20);
-    uint64_t free_extents = store->free_extents;
+    uint64_t free_extents = store->space.free;
     for (uint32_t i = 0; i < 2; i++) {
         struct store_group *group = group_open();
         store_txn_begin(group, 1);
@@ -358,7 +358,7 @@ static void more_claims_than_a_group_keeps(void **state)
             store_group_cancel(group);
     }
     checkpoint();
-    assert_int_equal(store->free_extents, free_extents);
+    assert_int_equal(store->space.free, free_extents);
     unmake();
 }
 
@@ -374,13 +374,13 @@ static void a_claim_of_scattered_extents_that_does_not_fit(void **state)
     assert_int_equal(store_open(&io, &test_memory, &small, &store, &report), 0);
     for (uint64_t i = 1; i < store->super.extents; i += 2)      /* every second one is taken */
         store->extents[i].state = EXTENT_RESERVED;
-    uint64_t free_extents = store->free_extents;
+    uint64_t free_extents = store->space.free;
     struct store_group *group = group_open();
     store_txn_begin(group, 1);
     assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 0, 200 * store->extent_pages), -E2BIG);
     assert_int_equal(store_txn_end(group, &position), -E2BIG);
     store_group_cancel(group);
-    assert_int_equal(store->free_extents, free_extents);
+    assert_int_equal(store->space.free, free_extents);
     abandon();
 }
 

@@ -40,7 +40,7 @@ static void each_field_of_a_superblock_has_its_range(void **state)
     make_saved(1 << 20, 64 << 10);
     super = store->super;
     super.slot = super.generation & 1;
-    super.end_lsn = store->end_lsn;
+    super.end_lsn = store->log.end;
     super.epoch_count = 1;
     uint64_t offset = slot_offset(&super, super.slot);
     superblock_encode(&super, &slot);
@@ -96,7 +96,7 @@ static void a_full_table_of_epochs_is_refused(void **state)
             super.epochs[i] = (struct epoch_info){ 1 + i, from + i };
         assert_int_equal(superblock_write(&io, &super, block), 0);
         if (replay) {                   /* a group that the first of these epochs has written */
-            store->epoch = 1;
+            store->log.epoch = 1;
             commit_pages(0, 1);
         }
         store_abandon(store);
@@ -121,7 +121,7 @@ static void an_older_checkpoint_without_log_is_not_kept(void **state)
     }
     struct superblock super = store->super;
     struct checkpoint_info *older = &super.checkpoints[!super.checkpoint_index];
-    assert_true(store->end_lsn > 2 * super.log_bytes);
+    assert_true(store->log.end > 2 * super.log_bytes);
     super.generation++;
     older->scan_lsn = older->redo_lsn = super.log_bytes;
     assert_int_equal(superblock_write(&io, &super, block), 0);
@@ -129,7 +129,7 @@ static void an_older_checkpoint_without_log_is_not_kept(void **state)
     for (int i = 0; i < 2; i++) {       /* and again, with what it has saved */
         assert_int_equal(open_with(0), 0);
         assert_int_equal(store_check(store, &why), 0);
-        assert_true(store->end_lsn - store->keep_lsn <= store->super.log_bytes);
+        assert_true(store->log.end - store->log.keep <= store->super.log_bytes);
         commit_pages(0, 1);
         checkpoint();
         if (!i)
@@ -147,7 +147,7 @@ static void a_header_that_cannot_be_ends_the_log(void **state)
     for (int i = 0; i < 5; i++) {
         make_saved(1 << 20, 64 << 10);
         commit_pages(0, 1);
-        uint64_t lsn = store->applied_lsn;
+        uint64_t lsn = store->log.applied;
         commit_pages(1, 2);
         uint8_t *group = device.image + store->super.log_start + lsn % store->super.log_bytes;
         struct group_disk *header = (void *)group;
@@ -226,7 +226,7 @@ static void reserved_extent(void)
 static void image_odd(void)
 {
     put_page(RECORD_PAGE_LOGGED, 40, extent_of(EXTENT_FREE))->base =
-        le64_of(crafted->store->end_lsn - 8);
+        le64_of(crafted->store->log.end - 8);
     put_commit(0);
 }
 static void image_before_the_log(void)
@@ -237,13 +237,13 @@ static void image_before_the_log(void)
 static void image_of_later(void)
 {
     put_page(RECORD_PAGE_LOGGED, 40, extent_of(EXTENT_FREE))->base =
-        le64_of(crafted->store->end_lsn + 4096);
+        le64_of(crafted->store->log.end + 4096);
     put_commit(0);
 }
 static void image_of_another(void)      /* the group before, whose bytes have another CRC */
 {
     put_page(RECORD_PAGE_LOGGED, 40, extent_of(EXTENT_FREE))->base =
-        le64_of(crafted->store->end_lsn - 4096);
+        le64_of(crafted->store->log.end - 4096);
     put_commit(0);
 }
 static void no_chain(void)
@@ -335,7 +335,7 @@ static void directory_full(void)        /* one container more than it has slots 
         container->segment_count = le32_of(1);
         container->segments[0].first_gib = le32_of(100 + i);
         container->segments[0].gib = le32_of(1);
-        record->object = le64_of(store->next_object + i);
+        record->object = le64_of(store->kept.next_object + i);
     }
     put_commit(0);
 }
@@ -408,7 +408,7 @@ static void a_leaf_without_a_page_is_refused(void **state)
         header->blocks = le32_of(2);
         header->records = le32_of(group.records);
         header->payload_bytes = le32_of((uint32_t)(group.used - sizeof *header));
-        error = records_apply(store, bytes, store->end_lsn, &txns);
+        error = records_apply(store, bytes, store->log.end, &txns);
         assert_true(txns == !error);
     }
     assert_int_equal(error, -EUCLEAN);

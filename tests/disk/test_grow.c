@@ -220,7 +220,7 @@ static void the_hash_table_grows_and_shrinks(void **state)
     for (uint64_t i = 0; i < 3000; i += 500)
         assert_int_equal(commit_pages(store, op.object, i, i + 500, false), 0);
     most = hash_buckets(store);
-    uint32_t pages = store->super.area_pages - store->free_pages;
+    uint32_t pages = store->super.area_pages - store->numbers.free;
     assert_true(most > 50);
     assert_int_equal(store_check(store, &why), 0);
     for (uint64_t i = 0; i < 2900; i += 29) {
@@ -228,11 +228,11 @@ static void the_hash_table_grows_and_shrinks(void **state)
         assert_int_equal(store_check(store, &why), 0);
     }
     assert_true(hash_buckets(store) <= 4);
-    assert_true(store->super.area_pages - store->free_pages < pages / 8);
+    assert_true(store->super.area_pages - store->numbers.free < pages / 8);
     store_abandon(store);
     assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), 0);
     assert_int_equal(store_check(store, &why), 0);
-    assert_int_equal(store->leaves, 100);
+    assert_int_equal(store->kept.leaves, 100);
     store_abandon(store);
     device_close(&device);
     assert_int_equal(memory_live, 0);

@@ -27,15 +27,15 @@ static uint32_t key_count;
  * so of a smaller one. */
 static void keys_choose(uint64_t *random, uint32_t count, bool last)
 {
-    uint32_t level = store->hash_level, split = store->hash_split;
+    uint32_t level = store->kept.hash_level, split = store->kept.hash_split;
     for (key_count = 0; key_count < count;) {
         uint64_t object = 1 + random_below(random, 9),
                  index = random_below(random, 1u << 20) * KEYS_MAX + key_count;
-        store->hash_level = 10;
-        store->hash_split = 0;
+        store->kept.hash_level = 10;
+        store->kept.hash_split = 0;
         bool wanted = key_count % 2 || hash_bucket(store, object, index) == (last ? 1023 : 0);
-        store->hash_level = level;
-        store->hash_split = split;
+        store->kept.hash_level = level;
+        store->kept.hash_split = split;
         if (wanted)
             keys[key_count].object = object, keys[key_count].index = index,
             keys[key_count++].in = false;
@@ -50,7 +50,7 @@ static void table_require(void)
         require((leaf != NULL) == keys[i].in);
         leaves += keys[i].in;
     }
-    require(leaves == store->leaves);
+    require(leaves == store->kept.leaves);
     for (uint32_t bucket = 0; bucket < hash_buckets(store); bucket++)
         for (uint32_t at = store->heads[bucket]; at; at = store->pages[at].next) {
             const struct bucket_disk *page = (const void *)store->pages[at].bytes;
@@ -85,7 +85,7 @@ static void key_toggle(uint32_t i, uint64_t limit)
     uint32_t page;
     if (keys[i].in)
         hash_remove(store, keys[i].object, keys[i].index);
-    else if (store->leaves == limit ||
+    else if (store->kept.leaves == limit ||
              !hash_insert(store, keys[i].object, keys[i].index, &page))
         return;
     keys[i].in = !keys[i].in;
@@ -111,7 +111,7 @@ static void grow_and_shrink(uint64_t seed)
         }
         table_require();
     }
-    crew_add(0, store->leaves);
+    crew_add(0, store->kept.leaves);
     store_abandon(store);
     require(memory_live == 0);
 }
@@ -134,16 +134,16 @@ static void a_merge_waits_for_a_spare_page(void **state)
         assert_int_equal(meta_reserve(store, 3), 0);
         key_toggle(i + 1, 600);
     }
-    uint32_t buckets = hash_buckets(store), spare = store->spare_count;
+    uint32_t buckets = hash_buckets(store), spare = store->spares.count;
     assert_true(buckets > 1);
-    store->spare_count = 0;
+    store->spares.count = 0;
     for (uint32_t i = 0; i < key_count; i += 2) {
         key_toggle(i + 1, 600);
-        store->spare_count = 0;
+        store->spares.count = 0;
     }
     assert_int_equal(hash_buckets(store), buckets);
-    assert_int_equal(store->leaves, 0);
-    store->spare_count = spare;
+    assert_int_equal(store->kept.leaves, 0);
+    store->spares.count = spare;
     store_abandon(store);
     assert_int_equal(memory_live, 0);
 }

@@ -162,7 +162,7 @@ static void store_lives(uint64_t bytes, bool cut)
     assert_int_equal(txn_next(group), 0);
     group_done(group);
     large_commit(pages, 4);
-    store->extent_cursor = store->super.extents - 1;    /* the last one, and places near 2^44 */
+    store->space.cursor = store->super.extents - 1;    /* the last one, and places near 2^44 */
     static const uint64_t far[] = { 230000 };
     large_commit(far, 1);
     if (cut) {

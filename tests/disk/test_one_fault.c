@@ -118,7 +118,7 @@ static void a_group_behind_the_end_stays_dead(void **state)
     cut();
     assert_int_equal(open_with(0), 0);
     uint64_t slot = newest_slot(),
-             first = store->super.log_start + store->end_lsn % store->super.log_bytes;
+             first = store->super.log_start + store->log.end % store->super.log_bytes;
     assert_int_equal(store_group_issue(group_issued(0)), 0);
     assert_int_equal(store_group_issue(group_issued(1)), 0);
     cut();
@@ -142,7 +142,7 @@ static void a_torn_group_at_the_rings_end_stays_dead(void **state)
 {
     (void)state;
     uint64_t ring = store->super.log_bytes;
-    while (store->end_lsn % ring != ring - 2 * BLOCK_BYTES) {
+    while (store->log.end % ring != ring - 2 * BLOCK_BYTES) {
         commit_pages(0, 1);
         checkpoint();
     }
@@ -222,8 +222,8 @@ static void unreadable_blocks_of_dead_log_do_no_harm(void **state)
         checkpoint();
         checkpoint();
         uint64_t ring = store->super.log_bytes, start = store->super.log_start,
-                 live = store->keep_lsn;
-        uint64_t end = store->end_lsn;
+                 live = store->log.keep;
+        uint64_t end = store->log.end;
         if (clean)
             assert_int_equal(store_close(store), 0);
         else
@@ -250,7 +250,7 @@ static void unreadable_blocks_of_dead_log_do_no_harm(void **state)
 static void a_block_at_the_end_that_takes_no_write_stays(void **state)
 {
     (void)state;
-    uint64_t end = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    uint64_t end = store->super.log_start + store->log.end % store->super.log_bytes;
     assert_int_equal(store_close(store), 0);
     device.bad_at = end;
     device.bad_bytes = BLOCK_BYTES;
@@ -273,7 +273,7 @@ static void a_block_at_the_end_that_takes_no_write_stays(void **state)
 static void a_group_that_was_given_up_hides_nothing(void **state)
 {
     (void)state;
-    uint64_t end = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    uint64_t end = store->super.log_start + store->log.end % store->super.log_bytes;
     commit_pages(0, 2);
     cut();
     device.image[end + BLOCK_BYTES] ^= 1;
@@ -303,7 +303,7 @@ static void the_block_at_the_logs_end_is_the_only_witness(void **state)
     uint8_t *without = malloc(device.bytes);
     assert_non_null(without);
     memcpy(without, device.image, device.bytes);
-    uint64_t end = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    uint64_t end = store->super.log_start + store->log.end % store->super.log_bytes;
     renamed("acknowledged");
     cut();
     for (uint64_t at = 0; at < device.bytes; at += BLOCK_BYTES)
@@ -327,7 +327,7 @@ static void the_block_at_the_logs_end_is_the_only_witness(void **state)
 static void a_block_behind_the_last_header_is_a_witness_too(void **state)
 {
     (void)state;
-    uint64_t end = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    uint64_t end = store->super.log_start + store->log.end % store->super.log_bytes;
     commit_pages(0, 3);
     cut();
     device.bad_at = end + BLOCK_BYTES;
@@ -337,7 +337,7 @@ static void a_block_behind_the_last_header_is_a_witness_too(void **state)
     device.bad_bytes = 0;
     assert_int_equal(open_with(STORE_READ_ONLY), 0);
     assert_int_equal(report.transactions, 1);
-    uint64_t behind = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    uint64_t behind = store->super.log_start + store->log.end % store->super.log_bytes;
     cut();
     device.image[end + BLOCK_BYTES] ^= 1;
     device.bad_at = behind + BLOCK_BYTES;
@@ -355,7 +355,7 @@ static void an_unreadable_block_of_live_log_is_damage(void **state)
     (void)state;
     for (uint64_t i = 0; i < 3; i++)
         commit_pages(i, i + 1);
-    device.bad_at = store->super.log_start + store->redo_lsn % store->super.log_bytes;
+    device.bad_at = store->super.log_start + store->log.redo % store->super.log_bytes;
     device.bad_bytes = BLOCK_BYTES;
     cut();
     assert_int_equal(open_with(0), -EUCLEAN);

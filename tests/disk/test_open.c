@@ -117,7 +117,7 @@ static void a_clean_slot_ends_no_log_that_goes_on(void **state)
     assert_int_equal(store_close(store), 0);
     assert_int_equal(open_with(NULL), 0);
     assert_true(report.was_clean);
-    uint64_t first = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    uint64_t first = store->super.log_start + store->log.end % store->super.log_bytes;
     noop_commit();
     noop_commit();
     uint64_t slot = newest_slot();

@@ -267,7 +267,7 @@ static void the_second_reading_is_verified(void **state)
         for (uint64_t page = 0; page < 24; page++)
             put(page, 1);
         saved();
-        uint64_t first = store->super.log_start + store->end_lsn % store->super.log_bytes;
+        uint64_t first = store->super.log_start + store->log.end % store->super.log_bytes;
         put(1, 2);
         for (uint64_t page = 4; page < 24; page++)
             put(page, 2);

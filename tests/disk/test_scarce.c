@@ -37,7 +37,7 @@ static void make_large(void)
     store_txn_begin(group, 3);
     assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 1000, 1200), 0);
     assert_int_equal(store_txn_end(group, &position), 0);
-    before_large = store->end_lsn;
+    before_large = store->log.end;
     group_done(group);
     commit_pages(1, 90);
     large_diffs();

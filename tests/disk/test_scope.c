@@ -276,7 +276,7 @@ enum { RING_LEAST = 4, RING_MOST = 9 };
 
 static uint64_t place_of(const struct world *world)
 {
-    return world->store->end_lsn % world->options.log_bytes / 4096;
+    return world->store->log.end % world->options.log_bytes / 4096;
 }
 
 /* Groups of one block until the log ends there; a checkpoint whenever it is full. */

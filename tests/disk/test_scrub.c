@@ -172,7 +172,7 @@ static void unreadable_log_is_mended(void **state)
     history_make();
     struct superblock super = store->super;
     for (uint64_t at = 0; at < super.log_bytes; at += BLOCK_BYTES) {
-        uint64_t end = super.log_start + store->end_lsn % super.log_bytes;
+        uint64_t end = super.log_start + store->log.end % super.log_bytes;
         struct outcome o = spoiled(super.log_start + at, false);
         assert_int_equal(o.mended, 1);
         assert_int_equal(o.lost, 0);
@@ -195,7 +195,7 @@ static void rotten_log_is_let_go(void **state)
     (void)state;
     uint8_t page[STORE_PAGE_BYTES];
     history_make();
-    uint64_t from = store->keep_lsn, end = store->end_lsn, ring = store->super.log_bytes;
+    uint64_t from = store->log.keep, end = store->log.end, ring = store->super.log_bytes;
     assert_true(end - from >= 3 * BLOCK_BYTES);
     for (uint64_t lsn = from; lsn < end; lsn += BLOCK_BYTES) {
         struct outcome o = spoiled(store->super.log_start + lsn % ring, true);

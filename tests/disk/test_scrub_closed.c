@@ -111,8 +111,8 @@ static uint64_t home_choose(struct store *of)
  * be one. */
 static uint64_t dead_log_choose(const struct store *of)
 {
-    uint64_t ring = of->super.log_bytes, dead = (ring - (of->end_lsn - of->keep_lsn)) / BLOCK_BYTES;
-    uint64_t lsn = dead > 1 ? of->end_lsn + (1 + random_below(&chance, dead - 1)) * BLOCK_BYTES : 0;
+    uint64_t ring = of->super.log_bytes, dead = (ring - (of->log.end - of->log.keep)) / BLOCK_BYTES;
+    uint64_t lsn = dead > 1 ? of->log.end + (1 + random_below(&chance, dead - 1)) * BLOCK_BYTES : 0;
     return lsn % ring ? of->super.log_start + lsn % ring : 0;
 }
 
@@ -120,7 +120,7 @@ static uint64_t dead_log_choose(const struct store *of)
  * start. Only a clean stop says that nothing is there. */
 static uint64_t log_end_choose(const struct store *of, bool clean)
 {
-    uint64_t ring = of->super.log_bytes, end = of->end_lsn, start = (end + ring - 1) / ring * ring;
+    uint64_t ring = of->super.log_bytes, end = of->log.end, start = (end + ring - 1) / ring * ring;
     if (start - end < ring / 2 && random_below(&chance, 2))
         end = start;
     return clean ? of->super.log_start + end % ring : 0;

@@ -217,7 +217,7 @@ static void the_check_sees_broken_chains(void **state)
     assert_int_equal(store_check(store, &why), 0);
     node->lsn = 0;                                      /* committed: its log is needed */
     assert_int_not_equal(store_check(store, &why), 0);
-    node->lsn = store->applied_lsn;                     /* newer than its page */
+    node->lsn = store->log.applied;                     /* newer than its page */
     assert_int_not_equal(store_check(store, &why), 0);
     node->lsn = lsn;
     uint64_t n = store->extent_pages;
@@ -291,7 +291,7 @@ static void groups_before_the_redo_lsn(void **state)
     enum { SPOILED, LOST, LOST_AND_TORN, CASES };
     for (int what = 0; what < CASES; what++) {
         make_saved(4 << 20, 1 << 20);
-        uint64_t at = group_before_redo(what == SPOILED), behind = store->end_lsn;
+        uint64_t at = group_before_redo(what == SPOILED), behind = store->log.end;
         if (what != LOST)
             commit_pages(0, 1);
         if (what != SPOILED)
@@ -315,11 +315,11 @@ static void a_scan_is_one_lap(void **state)
 {
     (void)state;
     make_saved(4 << 20, 16 * BLOCK_BYTES);
-    uint64_t scan_lsn = store->end_lsn;
+    uint64_t scan_lsn = store->log.end;
     group_before_redo(false);
     assert_int_equal(store->super.checkpoints[store->super.checkpoint_index].scan_lsn, scan_lsn);
-    store->keep_lsn = store->redo_lsn;
-    while (store->end_lsn <= scan_lsn + store->super.log_bytes)
+    store->log.keep = store->log.redo;
+    while (store->log.end <= scan_lsn + store->super.log_bytes)
         commit_pages(0, 1);
     store_abandon(store);
     store = NULL;

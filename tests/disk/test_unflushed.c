@@ -85,7 +85,7 @@ static void an_epoch_proves_the_log_before_it(void **state)
     struct kcheck_io disk = { &device, device.bytes, NULL };
     struct kcheck_result own;
     commit_pages(0, 1);
-    uint64_t last = store->super.log_start + store->end_lsn % store->super.log_bytes - BLOCK_BYTES;
+    uint64_t last = store->super.log_start + store->log.end % store->super.log_bytes - BLOCK_BYTES;
     assert_int_equal(superblock_advance(store), 0);
     assert_int_equal(io.flush(io.context), 0);
     device.image[last + 100] ^= 1;
@@ -125,7 +125,7 @@ static void a_clean_start_begins_its_epoch_before_work(void **state)
     assert_int_equal(store_close(store), 0);
     store = NULL;
     assert_int_equal(open_with(0), 0);
-    uint64_t first = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    uint64_t first = store->super.log_start + store->log.end % store->super.log_bytes;
     group_unflushed();
     group_unflushed();
     memset(device.image + first, 0, BLOCK_BYTES);

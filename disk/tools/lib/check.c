@@ -31,12 +31,12 @@ static int extents_check(const struct store *store, const char **why)
         if (e->dirty && e->state != EXTENT_USED)
             FAIL("an extent that is not used is dirty (EX3)");
     }
-    if (count[EXTENT_USED] != store->leaves)
+    if (count[EXTENT_USED] != store->kept.leaves)
         FAIL("used extents and leaves differ in number (ST21)");
-    if (count[EXTENT_FREE] != store->free_extents ||
-        count[EXTENT_CLAIMED] != store->claimed_extents ||
-        count[EXTENT_FREED] != store->freed_extents ||
-        dirty != store->pages_dirty)
+    if (count[EXTENT_FREE] != store->space.free ||
+        count[EXTENT_CLAIMED] != store->space.claimed ||
+        count[EXTENT_FREED] != store->space.freed ||
+        dirty != store->space.dirty)
         FAIL("a count of extents or dirty pages is wrong (ST23)");
     return 0;
 }
@@ -47,7 +47,7 @@ static bool node_sound(const struct store *store, const struct spill_node *node)
     const struct store_chain *chain = node->chain;
     if (node_find(store, chain, node->object, node->page) != node)
         return false;                                                   /* CH1 */
-    if (!node->group && !(chain && chain->hold.expired) && node->lsn < store->keep_lsn)
+    if (!node->group && !(chain && chain->hold.expired) && node->lsn < store->log.keep)
         return false;                                                   /* CH3 */
     return chain || (store_page_find((struct store *)store, node->object, node->page, &page) == 0 &&
                      page.dirty && page.lsn > node->lsn);               /* CH2 */
@@ -67,9 +67,9 @@ static bool chains_sound(const struct store *store)
 
 static int log_check(const struct store *store, const char **why)
 {
-    if (store->keep_lsn > store->redo_lsn || store->redo_lsn > store->applied_lsn ||
-        store->durable_lsn > store->applied_lsn || store->applied_lsn > store->end_lsn ||
-        store->end_lsn - store->keep_lsn > store->super.log_bytes)
+    if (store->log.keep > store->log.redo || store->log.redo > store->log.applied ||
+        store->log.durable > store->log.applied || store->log.applied > store->log.end ||
+        store->log.end - store->log.keep > store->super.log_bytes)
         FAIL("the log's marks are out of order (ST20)");
     if (!chains_sound(store))
         FAIL("an image in the log is not what its page needs (CH1 to CH3)");

@@ -161,9 +161,9 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
         store_abandon(store);
         return false;
     }
-    walk->containers = store->containers;
-    walk->names = store->names;
-    walk->pages = store->pages_present;
+    walk->containers = store->kept.containers;
+    walk->names = store->kept.names;
+    walk->pages = store->kept.pages_present;
     *out = store;
     return true;
 }

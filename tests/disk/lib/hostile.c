@@ -34,7 +34,7 @@ void hostile_open(struct hostile *hostile, uint64_t seed)
     hostile->super.slot = hostile->super.generation & 1;
     const struct checkpoint_info *c = &hostile->super.checkpoints[hostile->super.checkpoint_index];
     hostile->bytes[HOSTILE_IMAGE] = SLOT_BYTES + area_map_bytes(c->pages) + c->pages * 4096ull;
-    hostile->bytes[HOSTILE_LOG] = world.store->end_lsn - c->redo_lsn;
+    hostile->bytes[HOSTILE_LOG] = world.store->log.end - c->redo_lsn;
     world_abandon(&world);
     undo_begin(&hostile->device);
 }

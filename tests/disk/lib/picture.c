@@ -124,7 +124,7 @@ static void last_group(struct picture *picture)
         room_make(10);
         uint64_t commit = world.acked;
         uint8_t *image = image_copy(&picture->device);
-        lsn = world.store->end_lsn;
+        lsn = world.store->log.end;
         steps(1);
         uint8_t *now = picture->device.image;
         picture->device.image = image;
@@ -133,7 +133,7 @@ static void last_group(struct picture *picture)
         free(image);
     } while (world.store->groups[0].lsn != lsn && world.store->groups[1].lsn != lsn);
     const struct store_group *group = &world.store->groups[world.store->groups[1].lsn == lsn];
-    if (group->lsn + group->bytes != world.store->end_lsn)
+    if (group->lsn + group->bytes != world.store->log.end)
         return last_group(picture);
     picture->group_start = group_offset(group);
     picture->group_bytes = group->bytes;
