@@ -376,6 +376,6 @@ long kd_txn_refuse(const uint64_t a[6])
     struct view *v = view_claim(a[0], a[1], ASKED_COMMIT | ASKED_SPILL | ASKED_UNSPILL);
     if (!v)
         return -ESRCH;
-    view_answer(v, error);
+    view_answer(v, v->doom && v->question.kind == ITEM_COMMIT ? v->doom : error); /* as await */
     return 0;
 }
