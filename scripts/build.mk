@@ -102,7 +102,10 @@ build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idi
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o: UFLAGS += -I.
 # -iquote: the names of the kernel's headers must not hide those of the C library
-build/obj/host/tests/host/test_kernel.o: HFLAGS += -iquote kernel -Iarch/x86_64
+build/obj/host/tests/host/test_kernel.o build/obj/host/tests/host/test_signals.o: HFLAGS += -iquote kernel -Iarch/x86_64
+# of a file of the kernel only what the test calls
+build/obj/host/tests/host/test_signals.o: HFLAGS += -ffunction-sections
+build/tests/host/test_signals: HLINK += -Wl,--gc-sections
 # what is only looked at in tests: libpstore's host objects are for them alone
 build/obj/host/libpstore/%.o: HFLAGS += -DKATYDID_TEST
 PARSERS := -I. -iquote kernel -iquote arch/x86_64 -Iarch/x86_64

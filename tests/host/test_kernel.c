@@ -10,9 +10,9 @@
 #include "kernel/memory/frame.c"
 #include "kernel/memory/kmem.c"
 #include "tests/host/kernel_names.h"
+#include "tests/host/steps.h"
 
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static _Alignas(4096) uint8_t ram[RAM_PAGES][PAGE_BYTES];
 static unsigned evict_calls;
 
 void *arch_phys(paddr_t pa) { return (uint8_t *)ram + pa; }
-unsigned arch_cpu_id(void) { return 0; }
+static unsigned cpu;
+unsigned arch_cpu_id(void) { return cpu; }
 static void evict_wake(void) { evict_calls++; }
 static bool never(void) { return false; }
 
@@ -312,25 +313,10 @@ static void runs_do_not_overlap(void **state)
     assert_int_equal(frame_free_count(), total);
 }
 
-/* The processor's single steps let another CPU, which takes no lock for a frame that it keeps, come
- * between any two instructions. */
-static unsigned steps_left;
-static struct frame *taken_between;
-
-static void other_cpu(int signal)
-{
-    (void)signal;
-    if (steps_left != 0 && --steps_left == 0)
-        taken_between = frame_alloc_raw(FRAME_PAGE);
-}
-
-static void stepping(bool on)
-{
-    enum { TRAP_FLAG = 0x100 };
-    unsigned long long flags = __builtin_ia32_readeflags_u64();
-
-    __builtin_ia32_writeeflags_u64(on ? flags | TRAP_FLAG : flags & ~(unsigned long long)TRAP_FLAG);
-}
+/* Another CPU, which takes no lock for a frame that it keeps, comes between any two instructions
+ * (steps.h). */
+static struct frame *volatile taken_between;
+static void take_one(void) { taken_between = frame_alloc_raw(FRAME_PAGE); }
 
 /* A block looks whether its buddy is free while that one is kept, and taken. They were joined, and
  * the frame was given out twice: seen once in some million transactions of two processes. */
@@ -338,22 +324,65 @@ static void frame_that_is_taken_meanwhile_joins_no_block(void **state)
 {
     struct frame *f, *buddy;
 
-    signal(SIGTRAP, other_cpu);
     for (unsigned step = 1; steps_left == 0; step++) {
         start(state);
         f = frame_alloc_run(2);
         buddy = f + 1;
         frame_free(f);
         assert_ptr_equal(kept[0].frame[0], f);
-        steps_left = step;
-        stepping(true);
+        steps_begin(step, take_one);
+        steps_on(true);
         block_put(buddy, 0);
-        stepping(false);
+        steps_on(false);
         frames.free_count++;
         assert_true(steps_left != 0 || taken_between == f);
         assert_true(all_frames_good());
     }
-    signal(SIGTRAP, SIG_DFL);
+    steps_left = 0;
+}
+
+/* The last pin of a frame goes, and before its CPU looks on, another one frees the frame, takes it
+ * for contents of its own, begins to read into it, and gives it up: the first CPU freed it, under
+ * the other one's I/O. */
+static struct frame *unpinned;
+static volatile bool pinned_again;
+static void use_again(void)
+{
+    cpu = 1;
+    if (unpinned->pins == 0) {
+        frame_free(unpinned);
+        assert_ptr_equal(frame_alloc_raw(FRAME_PAGE), unpinned);
+        frame_pin(unpinned);
+        frame_free(unpinned);
+        pinned_again = true;
+    }
+    cpu = 0;
+}
+
+static void frame_that_is_used_again_behind_the_last_unpin_is_not_freed(void **state)
+{
+    unsigned again = 0, step = 1;
+
+    for (steps_left = 0; steps_left == 0; step++) {
+        start(state);
+        unpinned = frame_alloc_raw(FRAME_PAGE);
+        pinned_again = false;
+        frame_pin(unpinned);
+        steps_begin(step, use_again);
+        steps_on(true);
+        frame_unpin(unpinned);
+        steps_on(false);
+        assert_int_equal(unpinned->state, pinned_again ? FRAME_DYING : FRAME_USED);
+        if (pinned_again) {
+            again++;
+            assert_int_equal(unpinned->pins, 1);
+            frame_unpin(unpinned);
+            assert_int_equal(unpinned->state, FRAME_FREE);
+        }
+        assert_true(all_frames_good());
+    }
+    assert_in_range(again, 2, step);
+    steps_left = 0;
 }
 
 /* ---- kernel memory ---- */
@@ -428,6 +457,7 @@ int main(void)
         cmocka_unit_test_setup(those_who_wait_have_frames_set_aside, start),
         cmocka_unit_test_setup(runs_do_not_overlap, start),
         cmocka_unit_test_setup(frame_that_is_taken_meanwhile_joins_no_block, start),
+        cmocka_unit_test_setup(frame_that_is_used_again_behind_the_last_unpin_is_not_freed, start),
         cmocka_unit_test_setup(kernel_memory_is_zeroed_aligned_and_apart, start),
         cmocka_unit_test_setup(kernel_memory_has_an_end, start),
     };

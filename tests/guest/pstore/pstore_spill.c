@@ -3,11 +3,11 @@
  *
  * Aim     a transaction that changes three times the memory commits, and every byte of it is there
  *         afterwards, also after a recovery from a log that is larger than memory; it aborts
- *         without a trace; beyond half the log it gets E2BIG; it finds its own changes again; two
- *         of them at once, snapshots beside one, and the death of the client or of the manager in
- *         the middle do no harm. "pstore_spill steps N": the manager ends N times while it takes
- *         pages, at the steps that store.die names (tests/system/store-death.sh); each time the
- *         client hears so, and nothing is left.
+ *         without a trace; beyond half the log it gets E2BIG, as soon as that is known; it finds
+ *         its own changes again; two of them at once, snapshots beside one, and the death of the
+ *         client or of the manager in the middle do no harm. "pstore_spill steps N": the manager
+ *         ends N times while it takes pages, at the steps that store.die names
+ *         (tests/system/store-death.sh); each time the client hears so, and nothing is left.
  * Method  word w of page p is a hash of p, w and the round that wrote it; some words of each page
  *         are written, all are compared. The kernel counts the copies that spilled.
  */
@@ -17,7 +17,7 @@
 
 #include "pstore_test.h"
 
-enum { PAGES = 27000, LARGE = 22000 /* 85 MiB */, MEDIUM = 3000, TOO_LARGE = 26000, STEP = 64 };
+enum { PAGES = 27000, LARGE = 22000 /* 85 MiB */, MEDIUM = 3000, TOO_LARGE = 26900, STEP = 64 };
 static ps_container *box;
 static volatile uint64_t (*pages)[512];
 
@@ -27,6 +27,7 @@ static uint64_t word_of(uint64_t page, uint64_t word, uint64_t round)
 }
 
 struct range { uint64_t from, count, round; };
+static volatile uint64_t reached;       /* pages that the last body stored to: not rolled back */
 
 static int make(void *unused)
 {
@@ -46,7 +47,7 @@ static int find(void *unused)
 static int write_range(void *arg)
 {
     const struct range *r = arg;
-    for (uint64_t p = r->from; p < r->from + r->count; p++)
+    for (uint64_t p = r->from; p < r->from + r->count; p++, reached = p - r->from)
         for (uint64_t w = p % STEP; w < 512; w += STEP) pages[p][w] = word_of(p, w, r->round);
     return 0;
 }
@@ -144,6 +145,9 @@ static void test_abort(void)
     is(check(0, MEDIUM * 2, 1), 0, "without a trace");
     int r = ps_transaction(write_range, &(struct range){0, TOO_LARGE, 3});
     is(r, -E2BIG, "one that half of the log cannot hold is refused");
+    tap_ok(reached > LARGE && reached < TOO_LARGE,
+           "as soon as that is known: behind %ld of %d pages, not at the commit", (long)reached,
+           TOO_LARGE);
     is(check(0, MEDIUM, 1), 0, "and leaves none");
     is(check(LARGE, TOO_LARGE - LARGE, 0), 0, "nowhere");
 }
@@ -284,7 +288,7 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && !strcmp(argv[1], "child")) return child();
     if (argc > 2) return steps(atoi(argv[2]));
-    tap_plan(2 + 11 + 5 + 2 + 5 + 10 + 1);
+    tap_plan(2 + 11 + 6 + 2 + 5 + 10 + 1);
     is(ps_transaction(make, NULL), 0, "an object of 105 MiB");
     is(ps_transaction(find, NULL), 0, "is found");
     test_large();
