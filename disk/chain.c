@@ -175,7 +175,7 @@ static size_t spill_add(struct store_group *group, struct store_chain *chain, ui
         group->spill_at = group->used;
         group->spill_chain = chain;
         uint32_t table = (uint32_t)(table_end(group->used) - group->used - sizeof *record);
-        record = record_add(group, RECORD_SPILL, 0, table);
+        record = record_add(group, RECORD_SPILL, 0, 0, table);
         memset(record + 1, 0, table);
         record->base = le64_of(chain->number);
     }
@@ -311,11 +311,10 @@ static int chain_page_log(struct store_group *group, const struct spill_node *no
     uint64_t physical;
     int error = txn_room(group, sizeof(struct record_disk));
     if (!error)
-        error = plan_page_write(group, node->object, node->page, 0, true, &physical);
+        error = plan_page_write(group, node->object, node->page, NULL, &physical);
     if (error)
         return error;
-    struct record_disk *record = record_add(group, RECORD_PAGE_LOGGED, node->object, 0);
-    record->page = le64_of(node->page);
+    struct record_disk *record = record_add(group, RECORD_PAGE_LOGGED, node->object, node->page, 0);
     record->physical = le64_of(physical);
     record->base = le64_of(node->lsn);
     record->crc = le32_of(node->crc);

@@ -14,6 +14,8 @@
  *       groups are applied, and so acknowledged, in order, and none behind one that has failed.
  *   LG3  No byte at or after keep_lsn is overwritten.
  *   LG4  All bytes written are defined: padding is zero.
+ *   LG5  A difference from a version of its own group has as base the place of that one's commit,
+ *       which becomes the LSN when the group is sealed. Those that were taken off are left alone.
  */
 #include "internal.h"
 
@@ -66,10 +68,9 @@ int store_group_begin(struct store *store, struct store_group **out)
     group->state = GROUP_OPEN;
     group->error = 0;
     group->used = sizeof(struct group_disk);
-    group->records = group->txns = 0;
-    group->first_tag = 0;
+    group->records = group->txns = group->open_base = 0;
+    group->first_tag = group->seen_object = 0;
     group->in_txn = false;
-    group->seen_object = 0;
     group->spill_chain = NULL;
     *out = group;
     return 0;
@@ -88,6 +89,7 @@ int store_txn_begin(struct store_group *group, uint64_t tag)
     group->txn_claims = group->claims.count;
     group->txn_ops = group->op_count;
     group->txn_records = group->records;
+    group->txn_open_base = group->open_base;
     group->txn_wanted = group->pages_wanted;
     group->txn_leaves = group->leaves_wanted;
     group->txn_next_object = group->store->plan_next_object;
@@ -116,6 +118,7 @@ void store_txn_cancel(struct store_group *group)
     plan_rewind(group, group->txn_claims, group->txn_ops);
     group->used = group->txn_used;
     group->records = group->txn_records;
+    group->open_base = group->txn_open_base;
     group->pages_wanted = group->txn_wanted;
     group->leaves_wanted = group->txn_leaves;
     group->store->plan_next_object = group->txn_next_object;
@@ -134,27 +137,28 @@ int txn_room(const struct store_group *group, size_t bytes)
     return own > group->store->group_bytes ? -E2BIG : -ENOBUFS;
 }
 
-/* A record with room for data_bytes; *data is where they go. Padding is zeroed. */
-struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
-                               uint32_t data_bytes)
+static uint32_t record_room(uint32_t data_bytes)
 {
-    uint32_t length = (uint32_t)sizeof(struct record_disk) + (data_bytes + 7) / 8 * 8;
+    return (uint32_t)sizeof(struct record_disk) + (data_bytes + 7) / 8 * 8;
+}
+
+/* A record with room for data_bytes behind it. Padding is zeroed. */
+struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
+                               uint64_t page, uint32_t data_bytes)
+{
+    uint32_t length = record_room(data_bytes);
     struct record_disk *record = (void *)(group->buffer + group->used);
     memset(record, 0, sizeof *record);
     record->length = le32_of(length);
     record->type = le16_of(type);
     record->data_bytes = le32_of(data_bytes);
     record->object = le64_of(object);
+    record->page = le64_of(page);
     uint32_t padding = length - (uint32_t)sizeof *record - data_bytes;
     memset((uint8_t *)(record + 1) + data_bytes, 0, padding);
     group->used += length;
     group->records++;
     return record;
-}
-
-static size_t record_room(uint32_t data_bytes)
-{
-    return sizeof(struct record_disk) + (data_bytes + 7) / 8 * 8;
 }
 
 int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes)
@@ -164,11 +168,11 @@ int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, co
     if (!error)
         error = txn_room(group, record_room(STORE_PAGE_BYTES));
     if (!error)
-        error = plan_page_write(group, object, page, 0, true, &physical);
+        error = plan_page_write(group, object, page, NULL, &physical);
     if (error)
         return txn_fail(group, error);
-    struct record_disk *record = record_add(group, RECORD_PAGE_FULL, object, STORE_PAGE_BYTES);
-    record->page = le64_of(page);
+    struct record_disk *record = record_add(group, RECORD_PAGE_FULL, object, page,
+                                            STORE_PAGE_BYTES);
     record->physical = le64_of(physical);
     memcpy(record + 1, bytes, STORE_PAGE_BYTES);
     return 0;
@@ -199,55 +203,48 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
     if (!error)
         error = runs_check(group->buffer + group->used + sizeof(struct record_disk), bytes);
     if (!error)
-        error = plan_page_write(group, object, page, base_lsn, false, &physical);
+        error = plan_page_write(group, object, page, &base_lsn, &physical);
     if (error)
         return txn_fail(group, error);
-    struct record_disk *record = record_add(group, RECORD_PAGE_DIFF, object, bytes);
-    record->page = le64_of(page);
+    struct record_disk *record = record_add(group, RECORD_PAGE_DIFF, object, page, bytes);
     record->physical = le64_of(physical);
-    record->base = le64_of(base_lsn);
+    record->base = le64_of(base_lsn & ~BASE_OPEN);
+    if (base_lsn & BASE_OPEN) {         /* until bases_seal, crc is the place of the one before */
+        record->crc = le32_of(group->open_base);
+        group->open_base = (uint32_t)group->diff_at;
+    }
     group->diff_max = 0;
     return 0;
 }
 
 /* ---- directory operations */
 
-static void layout_encode(const struct store_op *op, struct layout_disk *out)
-{
-    name_copy(out->type, op->layout->type);
-    out->version = le32_of(op->layout->version);
-    out->bytes = le32_of(op->layout->bytes);
-    out->root = le64_of(op->address);
-}
-
-static void create_encode(const struct store_op *op, const struct planned_op *plan,
-                          struct container_disk *out)
-{
-    name_copy(out->name, op->name);
-    out->flags = le32_of(op->flags);
-    out->encoder = le32_of(op->encoder);
-    out->segment_count = le32_of(1);
-    out->segments[0].first_gib = le32_of(plan->first_gib);
-    out->segments[0].gib = le32_of(plan->gib);
-}
-
 /* The payload of a directory operation, in the caller's scratch; its size. */
 static uint32_t op_encode(const struct store_op *op, const struct planned_op *plan,
                           struct container_disk *scratch)
 {
+    struct segment_disk segment = { le32_of(plan->first_gib), le32_of(plan->gib) };
     void *to = scratch;
     memset(scratch, 0, sizeof *scratch);
     switch (plan->type) {
     case RECORD_CREATE:
-        create_encode(op, plan, scratch);
+        name_copy(scratch->name, op->name);
+        scratch->flags = le32_of(op->flags);
+        scratch->encoder = le32_of(op->encoder);
+        scratch->segment_count = le32_of(1);
+        scratch->segments[0] = segment;
         return CREATE_BYTES;
     case RECORD_GROW:
-        *(struct segment_disk *)to = (struct segment_disk){ le32_of(plan->first_gib),
-                                                            le32_of(plan->gib) };
-        return sizeof(struct segment_disk);
-    case RECORD_LAYOUT:
-        layout_encode(op, to);
-        return sizeof(struct layout_disk);
+        *(struct segment_disk *)to = segment;
+        return sizeof segment;
+    case RECORD_LAYOUT: {
+        struct layout_disk *layout = to;
+        name_copy(layout->type, op->layout->type);
+        layout->version = le32_of(op->layout->version);
+        layout->bytes = le32_of(op->layout->bytes);
+        layout->root = le64_of(op->address);
+        return sizeof *layout;
+    }
     case RECORD_NAME_SET: {
         struct name_value_disk *value = to;
         name_copy(value->name, op->name);
@@ -269,8 +266,7 @@ static int op_page_free(struct store_group *group, const struct store_op *op)
     int error = plan_page_free(group, op->object, op->page, op->count);
     if (error)
         return error;
-    struct record_disk *record = record_add(group, RECORD_PAGE_FREE, op->object, 0);
-    record->page = le64_of(op->page);
+    struct record_disk *record = record_add(group, RECORD_PAGE_FREE, op->object, op->page, 0);
     record->base = le64_of(op->count);
     return 0;
 }
@@ -290,8 +286,7 @@ static int op_page_claim(struct store_group *group, const struct store_op *op)
             error = txn_room(group, record_room(0));
             if (error)
                 break;
-            record = record_add(group, RECORD_PAGE_CLAIM, op->object, 0);
-            record->page = le64_of(page);
+            record = record_add(group, RECORD_PAGE_CLAIM, op->object, page, 0);
             record->physical = le64_of(physical);
         }
         if (!error)
@@ -317,10 +312,8 @@ int store_txn_op(struct store_group *group, struct store_op *op)
     if (error)
         return txn_fail(group, error);
     uint32_t bytes = op_encode(op, &plan, &scratch);
-    struct record_disk *record = record_add(group, plan.type, plan.object, bytes);
-    memcpy(record + 1, &scratch, bytes);
-    if (plan.type == RECORD_ENCODER)
-        record->page = le64_of(op->encoder);
+    uint64_t page = plan.type == RECORD_ENCODER ? op->encoder : 0;
+    memcpy(record_add(group, plan.type, plan.object, page, bytes) + 1, &scratch, bytes);
     return 0;
 }
 
@@ -342,12 +335,6 @@ bool store_txn_pages(const struct store_group *group, size_t *cursor, struct sto
     return true;
 }
 
-/* Where the group would end with the commit record. */
-static size_t commit_end(const struct store_group *group)
-{
-    return round_block(group->used + (group->txn_chain ? COMMIT_ROOM : sizeof(struct record_disk)));
-}
-
 int store_txn_end(struct store_group *group, uint32_t *position)
 {
     int error = txn_state(group);
@@ -357,7 +344,7 @@ int store_txn_end(struct store_group *group, uint32_t *position)
         error = fence_get(group->store);
     if (!error)
         error = txn_room(group, 0);
-    if (!error && !log_fits(group->store, commit_end(group)))
+    if (!error && !log_fits(group->store, round_block(group->used + COMMIT_ROOM)))
         error = group->txn_records ? -ENOBUFS : log_full(group->store);
     if (error) {
         store_txn_cancel(group);
@@ -366,12 +353,12 @@ int store_txn_end(struct store_group *group, uint32_t *position)
     *position = (uint32_t)group->used;
     struct store_chain *chain = group->txn_chain;
     struct record_disk *commit = record_add(group, RECORD_COMMIT, group->tag,
+                                            group->records - group->txn_records,
                                             chain ? sizeof(struct chain_disk) : 0);
     if (chain) {
         chain_encode(chain, (void *)(commit + 1));
         chain->commit_group = group;
     }
-    commit->page = le64_of(group->records - 1 - group->txn_records);
     for (uint32_t i = group->txn_claims; i < group->claims.count; i++)
         if (group->claims.entries[i].kind == CLAIM_PAGE)
             group->claims.entries[i].value = *position;
@@ -442,6 +429,17 @@ static void header_encode(struct store_group *group)
     header->crc = le32_of(group_crc(&store->super, group->buffer, group->bytes, zeros));
 }
 
+static void bases_seal(struct store_group *group)                               /* LG5 */
+{
+    while (group->open_base) {
+        struct record_disk *record = (void *)(group->buffer + group->open_base);
+        assert(group->open_base < group->used && le64_get(record->base) < group->open_base);
+        group->open_base = le32_get(record->crc);
+        record->base = le64_of(group->lsn + le64_get(record->base));
+        record->crc = le32_of(0);
+    }
+}
+
 int store_group_seal(struct store_group *group)
 {
     struct store *store = group->store;
@@ -454,13 +452,14 @@ int store_group_seal(struct store_group *group)
     if (!group->records) {
         if (!log_fits(store, BLOCK_BYTES))
             return log_full(store);
-        record_add(group, RECORD_NOOP, 0, 0);
+        record_add(group, RECORD_NOOP, 0, 0, 0);
     }
     group->bytes = round_block(group->used);
     memset(group->buffer + group->used, 0, group->bytes - group->used);     /* LG4 */
     group->lsn = log_place(store, store->log.end, group->bytes);
     assert(group->lsn % store->super.log_bytes + group->bytes <= store->super.log_bytes);  /* LG1 */
     assert(group->lsn + group->bytes - store->log.keep <= store->super.log_bytes);  /* LG3 */
+    bases_seal(group);
     header_encode(group);
     chains_sealed(group, store->log.crc);
     store->log.end = group->lsn + group->bytes;

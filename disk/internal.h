@@ -171,6 +171,7 @@ struct store_group {
     size_t    used, bytes;      /* filled; whole blocks once sealed */
     uint64_t  lsn;              /* once sealed */
     uint32_t  records, txns;
+    uint32_t  open_base;        /* the place of the last record of LG5, or 0 */
     struct table claims;
     struct planned_op *ops;
     uint32_t  op_count, op_room;
@@ -183,7 +184,7 @@ struct store_group {
     int       txn_error;
     uint64_t  tag, first_tag;
     size_t    txn_used, diff_at, diff_max;
-    uint32_t  txn_claims, txn_ops, txn_records, txn_wanted, txn_leaves;
+    uint32_t  txn_claims, txn_ops, txn_records, txn_wanted, txn_leaves, txn_open_base;
     uint64_t  txn_next_object;
     uint32_t  txn_cursor_gib;
     struct store_chain *txn_chain;  /* that it ends */
@@ -509,8 +510,10 @@ void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page, 
 void plan_clear(struct store_group *group);
 void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops);
 void plan_free(struct store_group *group);
-int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page,
-                     uint64_t base_lsn, bool full, uint64_t *physical);
+#define BASE_OPEN (1ull << 63)          /* of a base whose LSN is known when its group is sealed */
+/* *base: that of a difference; STORE_BASE_NEWEST becomes it. NULL: a full image. */
+int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page, uint64_t *base,
+                     uint64_t *physical);
 /* 0, -ENOENT or -EINVAL: are these pages of a container that is, or will be? */
 int  plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
@@ -532,7 +535,7 @@ int  txn_state(const struct store_group *group);
 int  txn_fail(struct store_group *group, int error);
 int  txn_room(const struct store_group *group, size_t bytes);
 struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
-                               uint32_t data_bytes);
+                               uint64_t page, uint32_t data_bytes);
 
 /* chain.c; chain NULL: the committed image */
 struct spill_node *node_find(const struct store *store, const struct store_chain *chain,

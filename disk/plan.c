@@ -81,7 +81,6 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
 void plan_clear(struct store_group *group)
 {
     plan_rewind(group, 0, 0);
-    group->op_count = 0;
     group->pages_wanted = group->leaves_wanted = 0;
     if (group->claims.room > CLAIMS_KEPT) {
         table_free(group->store, &group->claims);
@@ -105,11 +104,6 @@ static const struct store_group *pending(const struct store *store, uint32_t n)
     return group->state == GROUP_IDLE ? NULL : group;
 }
 
-static bool kind_matches(uint32_t found, enum claim_kind wanted)
-{
-    return found == wanted || (wanted == CLAIM_PAGE && found == CLAIM_PAGE_FREED);
-}
-
 /* The newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also finds CLAIM_PAGE_FREED. */
 static const struct entry *claim_find(const struct store *store, enum claim_kind kind,
                                       uint64_t object, uint64_t key, const char *name)
@@ -121,7 +115,8 @@ static const struct entry *claim_find(const struct store *store, enum claim_kind
         const struct entry *claims = group->claims.entries;
         for (uint32_t i = *table_head(&group->claims, object, key); i; i = claims[i - 1].next) {
             const struct entry *claim = &claims[i - 1];
-            if (claim->key == key && claim->object == object && kind_matches(claim->kind, kind) &&
+            bool freed = kind == CLAIM_PAGE && claim->kind == CLAIM_PAGE_FREED;
+            if (claim->key == key && claim->object == object && (claim->kind == kind || freed) &&
                 (!name || name_equal(group->names[claim->value / 2], name)))
                 return claim;
         }
@@ -252,7 +247,7 @@ static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32
 
 struct page_state {
     bool     present;
-    uint64_t lsn;               /* UINT64_MAX: written in a group that is still open */
+    uint64_t lsn;               /* or BASE_OPEN and its place in the group that is still open */
     const struct entry *claim;
 };
 
@@ -265,7 +260,7 @@ static struct page_state plan_page(const struct store *store, uint64_t object, u
         const struct store_group *group = group_of(store, state.claim);
         state.present = state.claim->kind == CLAIM_PAGE;
         if (state.present)
-            state.lsn = group->state == GROUP_OPEN ? UINT64_MAX : group->lsn + state.claim->value;
+            state.lsn = (group->state == GROUP_OPEN ? BASE_OPEN : group->lsn) + state.claim->value;
         return state;
     }
     struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
@@ -371,8 +366,8 @@ static int plan_extent(struct store_group *group, uint64_t object, uint64_t inde
     return plan_want(group, 0, 1);
 }
 
-int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, uint64_t base_lsn,
-                    bool full, uint64_t *physical)
+int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, uint64_t *base,
+                    uint64_t *physical)
 {
     struct store *store = group->store;
     int error = plan_pages_exist(group, object, page, 1);
@@ -382,10 +377,10 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
     if (state.present && state.claim && group_of(store, state.claim) == group &&
         state.claim >= group->claims.entries + group->txn_claims)
         return -EINVAL;                 /* twice in one transaction */
-    if (!full && base_lsn == 0 && state.present)
-        return -ESTALE;
-    if (!full && base_lsn &&
-        (!state.present || state.lsn != base_lsn || base_lsn < store->log.redo))
+    if (base && *base == STORE_BASE_NEWEST && state.present)
+        *base = state.lsn;
+    if (base && (*base ? !state.present || state.lsn != *base || *base < store->log.redo
+                       : state.present))
         return -ESTALE;
     error = plan_extent(group, object, page / store->extent_pages, physical);
     return error ? error : claim_add(group, CLAIM_PAGE, object, page, 0);

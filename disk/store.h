@@ -228,11 +228,13 @@ int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, co
  * A difference against the page's version `base_lsn`; 0 is the zero page, for pages that are not
  * present: space for up to `bytes_max` bytes of runs, then how many were used. -ESTALE if the base
  * is not the page's newest version, or if a full image is due because 0 < base_lsn <
- * store_full_below(): send the full image instead.
+ * store_full_below(): send the full image instead. STORE_BASE_NEWEST: against the newest version,
+ * which may be one of a transaction before in the same group; -ESTALE if there is none.
  *
  * Runs: le16 offset, le16 length, then the bytes; they follow each other without padding,
  * ascending, not overlapping, inside the page. A page has at most one record per transaction.
  */
+#define STORE_BASE_NEWEST UINT64_MAX
 int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **runs);
 int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t page,
                         store_lsn_t base_lsn, uint32_t bytes);

@@ -177,7 +177,7 @@ static uint32_t crafted_records;
 
 static struct record_disk *put(enum record_type type, uint32_t bytes)
 {
-    struct record_disk *record = record_add(crafted, type, object, bytes);
+    struct record_disk *record = record_add(crafted, type, object, 0, bytes);
     memset(record + 1, 0, bytes);
     crafted_records++;
     return record;

@@ -272,7 +272,7 @@ static uint64_t group_before_redo(bool spoiled)
     struct store_group *group = group_open();
     assert_int_equal(spill(group, chain, object, 60), 0);
     if (spoiled)
-        record_add(group, RECORD_NOOP, object, 0)->length = le32_of(8);
+        record_add(group, RECORD_NOOP, object, 0, 0)->length = le32_of(8);
     assert_int_equal(store_group_seal(group), 0);
     uint64_t at = store->super.log_start + group->lsn % store->super.log_bytes;
     assert_int_equal(store_group_write(group), 0);

@@ -35,6 +35,7 @@ struct world_options life_options(uint64_t seed)
         o.disk_bytes = shape_least_disk(&o) + 12 * (uint64_t)o.extent_bytes;
     if (seed % 5 == 2)                  /* groups of two blocks: most of the log is headers */
         o.group_bytes = 3 * STORE_PAGE_BYTES;
+    o.newest = seed % 4 == 2;
     if (seed % 7 == 3)                  /* somebody holds the log now and then */
         o.hold_odds = 4;
     return o;

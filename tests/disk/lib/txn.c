@@ -38,7 +38,8 @@ static bool full_wanted(const struct world *world, enum store_encoder encoder,
     bool chosen = random_below(random, 3) == 0;
     return world->options.full_only || encoder == STORE_ENCODER_FULL ||
            (encoder == STORE_ENCODER_ADAPTIVE && chosen) ||
-           (p->present && (p->lsn < store_full_below(world->store) || p->group == world->group));
+           (p->present && (p->lsn < store_full_below(world->store) ||
+                           (p->group == world->group && !world->options.newest)));
 }
 
 static int page_change(struct world *world, struct store_group *group, struct model_container *c,
@@ -49,7 +50,7 @@ static int page_change(struct world *world, struct store_group *group, struct mo
     struct diff_run runs[16];
     uint32_t changed = 1 + (uint32_t)random_below(random, 2);
     bool full = full_wanted(world, c->encoder, p, random);
-    uint64_t base = p->present ? p->lsn : 0;
+    uint64_t base = !p->present ? 0 : world->options.newest ? STORE_BASE_NEWEST : p->lsn;
     if (!p->present)
         memset(p->cells, 0, sizeof p->cells);
     uint32_t cell = (uint32_t)random_below(random, WORLD_CELLS - 1);
@@ -262,6 +263,20 @@ static int twins_ask(struct store_group *group)
     return error == -EEXIST || error == -ENOBUFS || error == -E2BIG ? 0 : -EUCLEAN;
 }
 
+/* A difference from the newest version, whichever that is, is refused if that is gone, or older
+ * than the newest checkpoint. */
+static int newest_ask(const struct world *world, struct store_group *group,
+                      const struct model_container *c, uint32_t page, bool freed)
+{
+    struct diff_run run = { 0, 8 };
+    bool old = freed || c->pages[page].lsn < store_full_below(world->store);
+    int error = txn_diff(group, c->object, page_number(world, page), STORE_BASE_NEWEST, &run, 1,
+                         "changed!");
+    if (error == -ENOBUFS || error == -E2BIG || error == -ENOSPC)
+        return 0;
+    return error == (old ? -ESTALE : 0) ? 0 : -EUCLEAN;
+}
+
 /* A difference against a version that is not the newest is refused; against zeros it is taken only
  * once the page is free. */
 static int base_ask(struct world *world, struct store_group *group, struct model_container *c,
@@ -272,6 +287,8 @@ static int base_ask(struct world *world, struct store_group *group, struct model
     struct store_op op = { .type = STORE_OP_PAGE_FREE, .object = c->object, .page = number,
                            .count = 1 };
     int error = freed ? store_txn_op(group, &op) : 0;
+    if (!error && world->options.newest)
+        return newest_ask(world, group, c, page, freed);
     if (!error)
         error = txn_diff(group, c->object, number,
                                freed ? 0 : c->pages[page].lsn + (1ull << 40), &run, 1, "changed!");
@@ -320,6 +337,9 @@ int txn_doomed(struct world *world, struct store_group *group, uint64_t *random)
         return -EUCLEAN;
     if (random_below(random, 2))
         return refusal_ask(world, group, c, random);
-    txn_any(world, group, random);
+    if (world->want == WANT_SAME_PAGE)
+        txn_pages(world, group, c, random);
+    else
+        txn_any(world, group, random);
     return 0;
 }

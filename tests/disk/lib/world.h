@@ -55,6 +55,7 @@ struct world_options {
     bool     full_only;         /* whole pages over pages that exist: groups repeat bit by bit */
     uint32_t stride;            /* page numbers are multiples of it (0: 1): extents of few pages */
     enum store_encoder encoder; /* of a new container: how its pages become records */
+    bool     newest;            /* differences from the newest version, also of the same group */
     bool     doomed;            /* some transactions are cancelled, or ask for what is refused */
     bool     watch;             /* store_check and the space's rules after every step */
     bool     ahead;             /* issue the next group while the flush of this one runs */
