@@ -175,7 +175,20 @@ static void the_base_of_one_behind_a_cancelled_writer(void **state)
     store_txn_begin(group, 1);
     assert_int_equal(diff(group, STORE_BASE_NEWEST, 40, "old!"), -ESTALE);
     store_txn_cancel(group);
+    store_txn_begin(group, 2);
+    assert_int_equal(store_txn_page(group, object, 0, page_bytes), 0);
+    assert_int_equal(txn_next(group), 0);
+    assert_int_equal(diff(group, STORE_BASE_NEWEST, 48, "lost"), 0);
+    assert_int_equal(txn_next(group), 0);
     store_group_cancel(group);
+    group = group_open();               /* where "lost" was there is now a claim's record */
+    store_txn_begin(group, 3);
+    assert_int_equal(store_txn_page(group, object, 0, page_bytes), 0);
+    assert_int_equal(txn_next(group), 0);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 4, 2), 0);
+    assert_int_equal(txn_next(group), 0);
+    group_done(group);
+    is_read(page_bytes);
     unmake();
 }
 
