@@ -87,7 +87,8 @@ bool container_valid(const struct container_disk *container)
 {
     uint32_t segments = le32_get(container->segment_count);
     if (!name_valid(container->name) || segments < 1 || segments > STORE_SEGMENT_MAX ||
-        le32_get(container->encoder) >= STORE_ENCODER_COUNT)
+        le16_get(container->encoder) >= STORE_ENCODER_COUNT ||
+        le16_get(container->locking) >= STORE_LOCKING_COUNT)
         return false;
     for (uint32_t i = 0; i < segments; i++)
         if (!segment_valid(le32_get(container->segments[i].first_gib),
@@ -229,12 +230,15 @@ int directory_layout(struct store *store, uint32_t slot, const struct layout_dis
     return 0;
 }
 
-int directory_encoder(struct store *store, uint32_t slot, uint64_t encoder)
+/* The encoder, or with RECORD_LOCKING the locking. */
+int directory_choice(struct store *store, uint32_t slot, uint32_t type, uint64_t value)
 {
-    if (encoder >= STORE_ENCODER_COUNT)
+    struct container_disk *container = directory_slot(store, slot);
+    bool locking = type == RECORD_LOCKING;
+    if (value >= (locking ? STORE_LOCKING_COUNT : STORE_ENCODER_COUNT))
         return -EUCLEAN;
     directory_touch(store, slot);
-    directory_slot(store, slot)->encoder = le32_of((uint32_t)encoder);
+    *(locking ? &container->locking : &container->encoder) = le16_of((uint16_t)value);
     return 0;
 }
 
@@ -300,7 +304,8 @@ static int container_tell(const struct store *store, uint32_t slot, struct store
     out->object = le64_get(from->object);
     memcpy(out->name, from->name, STORE_NAME_BYTES);
     out->flags = le32_get(from->flags);
-    out->encoder = (enum store_encoder)le32_get(from->encoder);
+    out->encoder = (enum store_encoder)le16_get(from->encoder);
+    out->locking = (enum store_locking)le16_get(from->locking);
     out->segment_count = le32_get(from->segment_count);
     for (uint32_t i = 0; i < out->segment_count; i++) {
         out->segments[i].address = zone + le32_get(from->segments[i].first_gib) *

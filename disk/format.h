@@ -169,12 +169,14 @@ enum record_type {
     RECORD_ENCODER,             /* object; page = encoder */
     RECORD_PAGE_CLAIM,          /* object, page, base = count; physical: of the first page's extent,
                                  * those that follow lie in the extents behind it */
+    RECORD_LOCKING,             /* object; page = locking */
+    RECORD_TYPES
 };
 
 _Static_assert(RECORD_PAGE_FREE == (int)STORE_OP_PAGE_FREE &&
                RECORD_NAME_UNSET == (int)STORE_OP_NAME_UNSET &&
                RECORD_ENCODER == (int)STORE_OP_ENCODER &&
-               RECORD_PAGE_CLAIM == (int)STORE_OP_PAGE_CLAIM, "an operation is its record");
+               RECORD_LOCKING == (int)STORE_OP_LOCKING, "an operation is its record");
 
 struct record_disk {
     le32 length;                /*  0  of the whole record, a multiple of 8 */
@@ -270,7 +272,8 @@ struct container_disk {
     le32 segment_count;         /*  76 */
     struct segment_disk segments[STORE_SEGMENT_MAX];    /* 80 */
     struct layout_disk layout;  /* 176 */
-    le32 encoder;               /* 256  enum store_encoder */
+    le16 encoder;               /* 256  enum store_encoder */
+    le16 locking;               /* 258  enum store_locking; 0 before there was one */
     le32 reserved_word;         /* 260 */
     le64 created;               /* 264 */
     uint8_t reserved[512 - 272];

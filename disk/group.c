@@ -230,7 +230,8 @@ static uint32_t op_encode(const struct store_op *op, const struct planned_op *pl
     case RECORD_CREATE:
         name_copy(scratch->name, op->name);
         scratch->flags = le32_of(op->flags);
-        scratch->encoder = le32_of(op->encoder);
+        scratch->encoder = le16_of(op->encoder);
+        scratch->locking = le16_of(op->locking);
         scratch->segment_count = le32_of(1);
         scratch->segments[0] = segment;
         return CREATE_BYTES;
@@ -312,7 +313,8 @@ int store_txn_op(struct store_group *group, struct store_op *op)
     if (error)
         return txn_fail(group, error);
     uint32_t bytes = op_encode(op, &plan, &scratch);
-    uint64_t page = plan.type == RECORD_ENCODER ? op->encoder : 0;
+    uint64_t page = plan.type == RECORD_ENCODER ? op->encoder
+                  : plan.type == RECORD_LOCKING ? op->locking : 0;
     memcpy(record_add(group, plan.type, plan.object, page, bytes) + 1, &scratch, bytes);
     return 0;
 }

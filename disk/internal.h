@@ -468,7 +468,7 @@ void directory_delete(struct store *store, uint32_t slot);
 int  directory_rename(struct store *store, uint32_t slot, const char *name);
 int  directory_grow(struct store *store, uint32_t slot, const struct segment_disk *segment);
 int  directory_layout(struct store *store, uint32_t slot, const struct layout_disk *layout);
-int  directory_encoder(struct store *store, uint32_t slot, uint64_t encoder);
+int  directory_choice(struct store *store, uint32_t slot, uint32_t type, uint64_t value);
 /* of a container that is there */
 int  directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value);
 int  directory_name_unset(struct store *store, uint64_t object, const char *name);

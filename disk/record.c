@@ -248,13 +248,6 @@ static int pages_free(struct store *store, const struct record_disk *record, uin
     return 0;
 }
 
-static int container_delete(struct store *store, uint64_t object, uint32_t slot)
-{
-    range_free(store, object, slot, 0, container_pages(directory_slot(store, slot)));
-    directory_delete(store, slot);
-    return 0;
-}
-
 /* ---- one record */
 
 /* Bytes behind a record of a type; of those that are not here each says for itself. */
@@ -266,7 +259,7 @@ static const uint32_t payload_bytes[] = {
     [RECORD_LAYOUT] = sizeof(struct layout_disk),
     [RECORD_NAME_SET] = sizeof(struct name_value_disk),
     [RECORD_NAME_UNSET] = STORE_NAME_BYTES,
-    [RECORD_PAGE_CLAIM] = 0,
+    [RECORD_LOCKING] = 0,
 };
 
 static int record_apply(struct store *store, const struct record_disk *record, uint64_t csn)
@@ -274,7 +267,7 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     uint64_t object = le64_get(record->object);
     uint32_t type = le16_get(record->type), slot;
     const void *data = record + 1;
-    if (type > RECORD_PAGE_CLAIM ||
+    if (type >= RECORD_TYPES ||
         (payload_bytes[type] && payload_bytes[type] != le32_get(record->data_bytes)) ||
         (type != RECORD_CREATE && !directory_get(store, object, &slot)))
         return -EUCLEAN;
@@ -285,13 +278,17 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     case RECORD_PAGE_CLAIM: return pages_claim(store, record, slot, csn);
     case RECORD_PAGE_FREE: return pages_free(store, record, slot);
     case RECORD_CREATE: return directory_create(store, object, data, csn);
-    case RECORD_DELETE: return container_delete(store, object, slot);
+    case RECORD_DELETE:
+        range_free(store, object, slot, 0, container_pages(directory_slot(store, slot)));
+        directory_delete(store, slot);
+        return 0;
     case RECORD_RENAME: return directory_rename(store, slot, data);
     case RECORD_GROW: return directory_grow(store, slot, data);
     case RECORD_LAYOUT: return directory_layout(store, slot, data);
     case RECORD_NAME_SET: return directory_name_set(store, object, data);
     case RECORD_NAME_UNSET: return directory_name_unset(store, object, data);
-    case RECORD_ENCODER: return directory_encoder(store, slot, le64_get(record->page));
+    case RECORD_ENCODER:
+    case RECORD_LOCKING: return directory_choice(store, slot, type, le64_get(record->page));
     default: return -EUCLEAN;
     }
 }

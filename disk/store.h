@@ -343,6 +343,8 @@ enum store_encoder {
     STORE_ENCODER_COUNT
 };
 
+enum store_locking { STORE_LOCKING_PAGE, STORE_LOCKING_ITEM, STORE_LOCKING_COUNT };    /* likewise */
+
 struct store_layout {           /* fingerprint of the root object */
     char     type[STORE_NAME_BYTES];
     uint32_t version, bytes;
@@ -350,7 +352,7 @@ struct store_layout {           /* fingerprint of the root object */
 
 enum store_op_type {            /* the numbers of their records (format.h) */
     STORE_OP_PAGE_FREE = 3, /* object, page, count (pages that are not present are skipped) */
-    STORE_OP_CREATE,     /* name, flags, encoder; sets object and address (1 GiB) */
+    STORE_OP_CREATE,     /* name, flags, encoder, locking; sets object and address (1 GiB) */
     STORE_OP_DELETE,     /* object; its pages and names go with it */
     STORE_OP_RENAME,     /* object, name */
     STORE_OP_GROW,       /* object; one more segment, that doubles it, or triples it from
@@ -362,6 +364,7 @@ enum store_op_type {            /* the numbers of their records (format.h) */
     STORE_OP_PAGE_CLAIM, /* object, page, count: they are somebody's though nobody wrote them,
                           * have an extent each and still read as zeros (those that are
                           * present are skipped) */
+    STORE_OP_LOCKING,    /* object, locking */
 };
 
 struct store_op {
@@ -373,6 +376,7 @@ struct store_op {
     const char *name;
     const struct store_layout *layout;
     enum store_encoder encoder;
+    enum store_locking locking;
     /* For a container that is restored, 0 otherwise: the id (not below any that was given, else
      * -EEXIST) and, with CREATE and GROW, the address it must get (-EEXIST: in use). */
     uint64_t    want_object, want_address;
@@ -473,6 +477,7 @@ struct store_container {
     uint64_t pages_claimed;     /* held and never written */
     uint32_t flags;             /* the caller's */
     enum store_encoder encoder;
+    enum store_locking locking;
     uint32_t segment_count;     /* page numbers run on from one segment to the next */
     struct store_segment segments[STORE_SEGMENT_MAX];
     struct store_layout layout; /* type[0] == 0: none yet */

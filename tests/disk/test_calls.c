@@ -113,6 +113,7 @@ static void call_op(struct store_group *group)
         .object = object_any(), .page = page_any(), .count = pick(9) ? 1 + pick(6) : page_any(),
         .address = pick(1000) << 12, .bytes = pick(100), .name = names[pick(8)],
         .layout = pick(6) ? &layout : NULL, .encoder = (enum store_encoder)pick(6),
+        .locking = (enum store_locking)pick(3),
     };
     answer(store_txn_op(group, &op));
 }

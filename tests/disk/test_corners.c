@@ -461,6 +461,10 @@ static void operations_that_say_it_wrong(void **state)
                                 .object = object,
                                 .encoder = STORE_ENCODER_COUNT };
     make(1 << 20, 256 << 10);
+    struct store_op locking[] = {
+        { .type = STORE_OP_LOCKING, .object = object, .locking = STORE_LOCKING_COUNT },
+        { .type = STORE_OP_CREATE, .name = "new", .locking = STORE_LOCKING_COUNT },
+    };
     struct store_op typed = {
         .type = STORE_OP_LAYOUT, .object = object, .layout = &layout, .name = ""
     };
@@ -470,6 +474,11 @@ static void operations_that_say_it_wrong(void **state)
     store_txn_begin(group, 1);
     assert_int_equal(store_txn_op(group, &encoder), -EINVAL);
     store_txn_cancel(group);
+    for (uint32_t i = 0; i < 2; i++) {
+        store_txn_begin(group, 1);
+        assert_int_equal(store_txn_op(group, &locking[i]), -EINVAL);
+        store_txn_cancel(group);
+    }
     store_txn_begin(group, 1);
     assert_int_equal(store_txn_op(group, &typed), -EINVAL);     /* its type has no end */
     store_txn_cancel(group);

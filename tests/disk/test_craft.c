@@ -256,7 +256,28 @@ static void commit_of_odd_length(void)
 }
 static void type_unknown(void)
 {
-    put(99, 0);
+    put(RECORD_TYPES, 0);
+    put_commit(0);
+}
+static void encoder_unknown(void)
+{
+    put_page(RECORD_ENCODER, STORE_ENCODER_COUNT, 0);
+    put_commit(0);
+}
+static void locking_unknown(void)
+{
+    put_page(RECORD_LOCKING, STORE_LOCKING_COUNT, 0);
+    put_commit(0);
+}
+static void locking_unknown_at_first(void)
+{
+    struct record_disk *record = put(RECORD_CREATE, CREATE_BYTES);
+    struct container_disk *container = (void *)(record + 1);
+    memcpy(container->name, "x", 2);
+    container->segment_count = container->segments[0].gib = le32_of(1);
+    container->segments[0].first_gib = le32_of(100);
+    container->locking = le16_of(STORE_LOCKING_COUNT);
+    record->object = le64_of(store->kept.next_object);
     put_commit(0);
 }
 static void no_commit(void)
@@ -346,7 +367,8 @@ static void records_that_do_not_fit_are_refused(void **state)
     (void)state;
     static void (*const cases[])(void) = { free_from_beyond, free_too_many, reserved_extent,
         image_odd, image_before_the_log, image_of_later, image_of_another, no_chain,
-        commit_of_odd_length, type_unknown, no_commit, object_unknown, length_zero,
+        commit_of_odd_length, type_unknown, encoder_unknown, locking_unknown,
+        locking_unknown_at_first, no_commit, object_unknown, length_zero,
         claim_of_nothing, claim_from_beyond, claim_of_too_many, claim_for_nobody, claim_of_slot_b,
         claim_runs_into_slot_b, claim_with_data, length_zero_inside, directory_full };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -45,6 +45,7 @@ def holds(path):
     """Containers and pages, each page verified."""
     dump = json.loads(run("dump", "--json", "--objects", "--pages", "--verify", path))
     names = {o["id"]: o["name"] for o in dump["objects"]}
+    assert {o["locking"] for o in dump["objects"]} == {"page"}      # of all that was made before there were items
     return sorted((names[p["id"]], p["page"], p["crc"]) for p in dump["pages"])
 
 

@@ -410,7 +410,12 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
     case RECORD_ENCODER:
         if (le64_get(record->page) >= STORE_ENCODER_COUNT)
             return wrong(r, "there is no such encoder");
-        container->disk.encoder = le32_of((uint32_t)le64_get(record->page));
+        container->disk.encoder = le16_of((uint16_t)le64_get(record->page));
+        return 0;
+    case RECORD_LOCKING:
+        if (le64_get(record->page) >= STORE_LOCKING_COUNT)
+            return wrong(r, "there is no such locking");
+        container->disk.locking = le16_of((uint16_t)le64_get(record->page));
         return 0;
     default:
         return wrong(r, "it is of no known type");

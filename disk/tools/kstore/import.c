@@ -318,7 +318,8 @@ static int page_finish(struct import *m, struct copy *copy, const struct place *
 static int container_make(struct import *m, struct copy *copy, struct place *own, uint64_t *object)
 {
     struct store_op op = { .type = STORE_OP_CREATE, .name = UNDER_WAY,
-                           .flags = (uint32_t)m->flags, .encoder = (enum store_encoder)m->encoder };
+                           .flags = (uint32_t)m->flags, .encoder = (enum store_encoder)m->encoder,
+                           .locking = (enum store_locking)m->locking };
     struct store_container old, made;
     if (store_container_find(copy->to, m->name, &old) == 0)
         return -EEXIST;

@@ -245,6 +245,7 @@ static const struct key head_keys[] = {
     { "segments", VALUE_BIT, offsetof(struct import, segments) },
     { "flags", VALUE_BIT, offsetof(struct import, flags) },
     { "encoder", VALUE_BIT, offsetof(struct import, encoder) },
+    { "locking", VALUE_BIT, offsetof(struct import, locking) },
     { "type", VALUE_TEXT, offsetof(struct import, type) },
     { "version", VALUE_BIT, offsetof(struct import, version) },
     { "bytes", VALUE_BIT, offsetof(struct import, root_bytes) },
@@ -280,6 +281,8 @@ static int head_line(struct json *j)
     int error = keys_read(j, head_keys, m, NULL);
     if (!error && (!m->segments || m->segments > STORE_SEGMENT_MAX || !m->name[0]))
         error = import_wrong(m, "a container needs a name and 1 to %u segments", STORE_SEGMENT_MAX);
+    if (!error && m->locking >= STORE_LOCKING_COUNT)
+        error = import_wrong(m, "no such locking");
     return error || m->encoder < STORE_ENCODER_COUNT ? error : import_wrong(m, "no such encoder");
 }
 

@@ -36,7 +36,7 @@ static const char *type_name(unsigned type)
 {
     static const char *const names[] = { "?", "page", "difference", "free", "create", "delete",
         "rename", "grow", "layout", "name", "unname", "commit", "no-op", "spill", "logged page",
-        "encoder", "claim" };
+        "encoder", "claim", "locking" };
     return type < sizeof names / sizeof *names ? names[type] : "?";
 }
 
@@ -85,6 +85,8 @@ static void record_print(const struct record_disk *r, uint64_t lsn)
                le64_get(((const struct chain_disk *)(r + 1))->chain));
     if (type == RECORD_ENCODER)
         printf(" encoder %llu", (unsigned long long)le64_get(r->page));
+    if (type == RECORD_LOCKING)
+        printf(" locking %llu", (unsigned long long)le64_get(r->page));
     if (type == RECORD_PAGE_CLAIM)
         printf(" from extent %llu", (unsigned long long)le64_get(r->physical));
     if (type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM)

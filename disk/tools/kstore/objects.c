@@ -36,7 +36,12 @@ const char *encoder_text(const struct container_disk *container)
         [STORE_ENCODER_DIFF] = "difference", [STORE_ENCODER_FULL] = "full",
         [STORE_ENCODER_RANGES] = "ranges", [STORE_ENCODER_ADAPTIVE] = "adaptive",
     };
-    return texts[le32_get(container->encoder)];     /* kcontainer_valid */
+    return texts[le16_get(container->encoder)];     /* kcontainer_valid */
+}
+
+const char *locking_text(const struct container_disk *container)
+{
+    return le16_get(container->locking) == STORE_LOCKING_ITEM ? "item" : "page";
 }
 
 static void name_show(const struct name_value_disk *name, bool json)

@@ -64,7 +64,8 @@ static int container_copy(struct copy *copy, const struct kcontainer *c)
     struct store_op op = { .type = STORE_OP_CREATE,
                            .name = disk->name,
                            .flags = le32_get(disk->flags),
-                           .encoder = (enum store_encoder)le32_get(disk->encoder),
+                           .encoder = (enum store_encoder)le16_get(disk->encoder),
+                           .locking = (enum store_locking)le16_get(disk->locking),
                            .want_object = c->object,
                            .want_address = kview_address(copy->from, c, 0) };
     int error = copy_op(copy, &op);

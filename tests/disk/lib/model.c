@@ -41,11 +41,11 @@ static uint64_t text_digest(const char *text)
 }
 
 static uint64_t container_digest(uint64_t object, const char *name, uint32_t flags,
-                                 enum store_encoder encoder, uint32_t segments, const char *type,
+                                 uint32_t encoder_locking, uint32_t segments, const char *type,
                                  uint64_t version, uint64_t root)
 {
     return mix(object, text_digest(name), flags) + mix(object, segments, text_digest(type)) +
-           mix(object, version, root + 77) + mix(object, encoder, 55);
+           mix(object, version, root + 77) + mix(object, encoder_locking, 55);
 }
 
 uint64_t page_digest(uint64_t object, uint32_t page, const uint8_t *bytes, uint64_t lsn)
@@ -76,7 +76,8 @@ uint64_t model_digest(const struct model *model)
             continue;
         name_make(c->name, name);
         layout_make(c->layout, &layout, &root);
-        sum += container_digest(c->object, name, c->flags, c->encoder, c->segments, layout.type,
+        sum += container_digest(c->object, name, c->flags, c->encoder + 16 * c->locking,
+                                c->segments, layout.type,
                                 layout.version + ((uint64_t)layout.bytes << 32), root);
         for (uint32_t n = 0; n < WORLD_NAMES; n++) {
             snprintf(name, sizeof name, "name-%u", n);
@@ -103,7 +104,8 @@ int store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest)
         struct store_name name;
         uint32_t cursor = 0;
         sum +=
-            container_digest(c.object, c.name, c.flags, c.encoder, c.segment_count, c.layout.type,
+            container_digest(c.object, c.name, c.flags, c.encoder + 16 * c.locking,
+                             c.segment_count, c.layout.type,
                              c.layout.version + ((uint64_t)c.layout.bytes << 32), c.root);
         while (store_name_next(store, c.object, &cursor, &name) == 0)
             sum += mix(c.object ^ text_digest(name.name), name.address, name.bytes);

@@ -88,10 +88,12 @@ static int txn_create(struct world *world, struct store_group *group, uint64_t *
         c->flags = (uint32_t)random_below(random, 16);
         c->segments = 1;
         c->encoder = world->options.encoder;
+        c->locking = c->flags / 8;      /* a random bit */
         name_make(c->name, name);
         int error = op_run(group, (struct store_op){ .type = STORE_OP_CREATE, .name = name,
                                                      .flags = c->flags,
-                                                     .encoder = c->encoder }, &op);
+                                                     .encoder = c->encoder,
+                                                     .locking = c->locking }, &op);
         c->object = op.object;
         if (!error && op.object <= world->last_object)
             world->wrong = "an id of a container was given twice";
@@ -135,6 +137,11 @@ static int txn_directory(struct store_group *group, struct model *model,
         op.layout = &layout;
         break;
     case 4:
+        if (n == 0) {
+            op.type = STORE_OP_LOCKING;
+            op.locking = c->locking = !c->locking;
+            break;
+        }
         op.type = STORE_OP_ENCODER;
         op.encoder = c->encoder = (c->encoder + 1 + n) % STORE_ENCODER_COUNT;
         break;
