@@ -422,8 +422,9 @@ HOT int call_answer(uint64_t token, vaddr_t at, struct thread **caller)
 void call_taken(struct item *i)
 {
     struct call *c = container_of(i, struct call, item);
-    assert((c->word & STATE_MASK) == CALL_QUEUED && !i->queued); /* PO1 */
+    assert((c->word & STATE_MASK) == CALL_QUEUED && i->queued); /* PO1 */
     call_set(c, call_token(c), CALL_TAKEN);
+    __atomic_store_n(&i->queued, false, __ATOMIC_RELEASE);
 }
 
 void call_refuse(struct item *i, int error)
@@ -492,7 +493,6 @@ HOT int item_deliver(struct port *p, vaddr_t at)
 {
     struct item *i = list_first(&p->items, struct item, link);
     list_remove(&i->link);
-    i->queued = false;
     if (i->kind == ITEM_CALL)
         return call_receive(p, i, at);
     int e = notice_deliver(p, i, at);

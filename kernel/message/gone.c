@@ -28,14 +28,6 @@ bool port_hears(struct port *p)
     return p->gone;
 }
 
-/* post queues the item, and returns who is to be woken. Port locked. */
-static struct thread *post(struct port *p)
-{
-    struct item *i = &p->view_gone;
-    i->queued = true;
-    return list_take(struct thread, &p->receivers, wait_link);
-}
-
 void port_gone(struct port *p, unsigned view, int pid, bool killed, int reason)
 {
     struct port_gone *g = __atomic_load_n(&p->gone, __ATOMIC_ACQUIRE);
@@ -50,7 +42,8 @@ void port_gone(struct port *p, unsigned view, int pid, bool killed, int reason)
     if (!p->dead && !p->view_gone.queued) {
         TRACE(POST, (uintptr_t)&p->view_gone, ITEM_VIEW_GONE - ITEM_CALL, (uint64_t)p->owner->pid);
         list_push_back(&p->items, &p->view_gone.link);
-        receiver = post(p);
+        p->view_gone.queued = true;
+        receiver = list_take(struct thread, &p->receivers, wait_link);
     }
     lock_release(&p->lock);
     if (receiver)
@@ -75,7 +68,7 @@ void port_gone_taken(struct item *i, struct notice *n)
     if (w == WORDS)
         return;
     list_push_front(&p->items, &i->link);
-    struct thread *receiver = post(p);
+    struct thread *receiver = list_take(struct thread, &p->receivers, wait_link);
     if (receiver)
         thread_wake(receiver);
 }

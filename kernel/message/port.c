@@ -101,6 +101,8 @@ bool port_post(struct port *p, struct item *i)
 
 bool port_withdraw(struct port *p, struct item *i)
 {
+    if (!__atomic_load_n(&i->queued, __ATOMIC_ACQUIRE))
+        return false;
     lock_acquire(&p->lock);
     bool was = i->queued;
     if (was) {
@@ -184,7 +186,7 @@ _Static_assert(KD_MSG_UNSPILL - KD_MSG_KERNEL == ITEM_UNSPILL - ITEM_CALL,
 static void notice_of(struct port *p, struct item *i, const struct item_use *use, struct notice *n)
 {
     struct kd_message *m = &n->message;
-    assert(!i->queued && i->kind > ITEM_CALL && i->kind < ITEM_KINDS); /* PO1 */
+    assert(i->queued && i->kind > ITEM_CALL && i->kind < ITEM_KINDS); /* PO1 */
     TRACE(TAKE, (uintptr_t)i, i->kind - ITEM_CALL, i->process);
     if (i->kind == ITEM_NOTIFY) {
         i->word[0] = p->notify_bits;
@@ -203,6 +205,7 @@ static void notice_of(struct port *p, struct item *i, const struct item_use *use
     n->data = (struct data){0};
     if (use->taken)
         use->taken(i, n);
+    __atomic_store_n(&i->queued, !list_empty(&i->link), __ATOMIC_RELEASE); /* PO1: it was read */
     if (use->dropped)
         use->dropped(i);
 }
@@ -216,7 +219,7 @@ static int notice_out(struct notice *n, vaddr_t at)
     if (m->data_bytes > m->buffer_bytes)
         return -EMSGSIZE;
     m->buffer_bytes = m->data_bytes;
-    if (data_out((vaddr_t)m->buffer, &n->data))
+    if (unlikely(m->data_bytes) && data_out((vaddr_t)m->buffer, &n->data))
         return -EFAULT;
     return user_words_out(at, m, MESSAGE_WORDS);
 }
@@ -228,7 +231,8 @@ int notice_deliver(struct port *p, struct item *i, vaddr_t at)
     notice_of(p, i, use, &n);
     lock_release(&p->lock);
     int e = notice_out(&n, at);
-    data_drop(&n.data);
+    if (unlikely(n.data.payer))
+        data_drop(&n.data);
     if (e && use->lost)
         use->lost(&n, e == -EMSGSIZE ? EMSGSIZE : EIO);
     return e;
@@ -245,12 +249,12 @@ static void port_die(struct port *p)
     __atomic_store_n(&p->dead, true, __ATOMIC_SEQ_CST);
     thread_wake_all(&p->receivers);
     for (struct item *i; (i = list_take(struct item, &p->items, link));) {
-        i->queued = false;
         if (i->kind == ITEM_CALL)
             call_taken(i);
         if (i->kind == ITEM_CALL || item_uses[i->kind].dropped)
-            /* PO1: the others may go at any time, with their threads */
             list_push_back(&items, &i->link);
+        else /* PO1: it may go at once, with its thread */
+            __atomic_store_n(&i->queued, false, __ATOMIC_RELEASE);
     }
     lock_release(&p->lock);
     for (struct item *i; (i = list_take(struct item, &items, link));) {

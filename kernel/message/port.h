@@ -4,7 +4,8 @@
  * What is queued at a port is a struct item embedded in the thing it speaks about; an item stands
  * in at most one queue, once.
  *
- * PO1  An item on a queue is valid: whoever frees its home takes it off first, under the port lock.
+ * PO1  An item on a queue is valid. It is `queued` until whoever took it off has read it: whoever
+ *     frees its home looks at that, and takes it off first, under the port lock.
  * PO2  A delivered call is answered at most once: its token names a slot and a sequence number.
  * PO3  A dead port has no items and accepts none. Its owner has no handle any more by which to
  *     receive, and there is no object whose requests or commits go to it.
@@ -22,7 +23,7 @@ enum item_kind {
 struct item {
     struct list link;
     uint8_t kind;
-    bool queued;             /* port lock */
+    bool queued;             /* changed under the port lock; atomic */
     union {                  /* what the message will say; set before it is queued */
         uint64_t word[KD_WORDS];
         struct item_words { uint64_t word[KD_WORDS]; } words;
