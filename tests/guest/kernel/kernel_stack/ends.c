@@ -60,20 +60,26 @@ static void mark(void)
         if (list[i].ticket > since) since = list[i].ticket;
 }
 
-/* A manager that is to die, over this port. Over the base's the ones before are dead: a thread of
- * theirs that is yet to learn it would serve a new port of the same number, so all end first. */
-static struct stacked *mortal(int on, uint64_t below, unsigned threads)
+/* A manager that is to die, over this port. */
+static struct stacked *mortals[32], **mortals_end = mortals;
+static struct stacked *mortal_beside(int on, uint64_t below, unsigned threads)
 {
-    static struct stacked *before[16], **end = before;
-    struct stacked *s = *end++ = calloc(1, sizeof *s);
-    for (struct stacked **m = before; on == port && m < end; m++)
-        while ((*m)->serving) sched_yield();
+    struct stacked *s = *mortals_end++ = calloc(1, sizeof *s);
     mark();
     s->below = below;
     s->key = 0x7777;
     working = go_on = 0;
     if (stacked_start(s, &on, 1, SIDE_PAGES, threads)) printf("# no manager\n");
     return s;
+}
+
+/* Over the base's port the ones before are dead: a thread of theirs that is yet to learn it would
+ * serve a new port of the same number, so all end first. */
+static struct stacked *mortal(int on, uint64_t below, unsigned threads)
+{
+    for (struct stacked **m = mortals; on == port && m < mortals_end; m++)
+        while ((*m)->serving) sched_yield();
+    return mortal_beside(on, below, threads);
 }
 
 static void die(const struct stacked *s)
@@ -235,6 +241,34 @@ static void without_a_page(void)
                base_has(5, 9), "one that has a commit with no page of it: undone (%d)", c.result);
 }
 
+/* A second manager of the transaction dies, and the one that works for it refuses before the client
+ * has woken: the reason is the death, and not what the worker heard of it. */
+static struct stacked *pair[2];
+static int other_dies(struct stacked *s, uint64_t view)
+{
+    (void)view;
+    die(pair[s == pair[0]]);
+    return ESRCH;
+}
+static int write_pair(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 2; i++) *word_at(pair[i]->base, 1, 3) = 8;
+    return 0;
+}
+
+static void beside(void)
+{
+    pair[0] = mortal(port, mortal_at(), 1);
+    pair[1] = mortal_beside(port, mortal_at() + SIDE_PAGES * KD_PAGE_BYTES, 1);
+    pair[0]->beside = pair[1]->beside = other_dies;
+    int e = run(write_pair, NULL, KD_SERIALISABLE, 0);
+    tap_ok(e == -ECANCELED && base_has(5, 9),
+           "one of two managers dies while the other works for the commit: undone (%d)", e);
+    for (int i = 0; i < 2; i++)
+        if (pair[i]->commits) die(pair[i]);
+}
+
 /* Two managers, one over the other, of which the lower one dies. */
 static void lower(bool asked)
 {
@@ -262,6 +296,7 @@ void part_deaths(void)
     behind();
     reader();
     without_a_page();
+    beside();
     lower(true);
     lower(false);
     /* a thread of a dead manager has left nothing behind */

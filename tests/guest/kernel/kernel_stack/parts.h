@@ -41,6 +41,6 @@ void part_deadlocks(void);              /* waits.c */
 void part_stalls(void);
 void part_deaths(void);                 /* ends.c */
 void part_base_dies(void);
-enum { RULES = 13, OWN = 7, SUPPLY = 2, DEADLOCKS = 6, STALLS = 5, DEATHS = 12, BASE_DIES = 4 };
+enum { RULES = 13, OWN = 7, SUPPLY = 2, DEADLOCKS = 6, STALLS = 5, DEATHS = 13, BASE_DIES = 4 };
 
 #endif
