@@ -169,8 +169,9 @@ static bool one_life(enum mortal who, long n, bool *died)
     if (who == AT_START) serves = manager_begin();
     bool over = who == AT_START && f->argv[0]; /* its start is all that is wanted */
     int status = over ? FIRE_UNDONE : client("works", number, who == CLIENT ? n : 0);
-    *died = who == CLIENT ? status != FIRE_END : fire_left() == 0;
-    fire_die(0, f->program);
+    /* it goes on behind the client's end: to ask and to call off is one step */
+    bool called = fire_die(0, f->program) == 0;
+    *died = who == CLIENT ? status != FIRE_END : called;
     bool good = who == CLIENT ? status == FIRE_END || status == 0
                 : *died       ? is_end(status)
                               : over ? serves : status == FIRE_END;

@@ -59,8 +59,9 @@ int fire_lies(const struct fire *f);
 
 /* ---- of the kernel with tests/bugs/kernel-support.patch ---- */
 
-long fire_die(long n, const char *program); /* the process of this name has its n-th event */
-long fire_left(void);                       /* events until then; 0: it has died */
+/* The process of this name ends by its n-th event (0: not any more). How many were left of the n
+ * before; 0: it has ended, or will not go on. */
+long fire_die(long n, const char *program);
 long fire_hold(int pid);                    /* it stands still; 0: it goes on */
 
 #endif

@@ -13,7 +13,7 @@
 #include "system.h"
 #include "user/managers/collected.h"
 
-enum { KD_TRACE_DIE = 1000, KD_TRACE_HOLD, KD_TRACE_LEFT }; /* tests/bugs/kernel-support.patch */
+enum { KD_TRACE_DIE = 1000, KD_TRACE_HOLD }; /* tests/bugs/kernel-support.patch */
 enum { WORDS = KM_PAGE_BYTES / 8, SOME = 4, COUNTER = 100, PRLIMIT64 = 302, LIST = 3000,
        PRESSED = 200, FAR_PAGE = 400,
        FOUND_FIRST = 0, FOUND_BEFORE, FOUND_THIS };
@@ -29,7 +29,6 @@ long fire_die(long n, const char *program)
     memcpy(&name, program, strnlen(program, sizeof name));
     return kd_call3(KD_TRACE, KD_TRACE_DIE, n, (long)name);
 }
-long fire_left(void) { return kd_call3(KD_TRACE, KD_TRACE_LEFT, 0, 0); }
 long fire_hold(int pid) { return kd_call3(KD_TRACE, KD_TRACE_HOLD, pid, 0); }
 
 /* ---- what it serves ---- */
