@@ -8,7 +8,7 @@
 
 #include "bench.h"
 #include "patterns.h"
-#include "user/managers/replacement/counts.h"
+#include "user/managers/replacement/policy.h"
 #include "user/start.h"
 
 enum { PART = 4, SYSTEM_YIELD = 24 };    /* frames: a PART-th of the pages */

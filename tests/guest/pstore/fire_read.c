@@ -12,7 +12,7 @@
 #include "fire.h"
 #include "manager.h"
 #include "process.h"
-#include "user/managers/replacement/counts.h"
+#include "user/managers/replacement/policy.h"
 #include "user/managers/verified.h"
 #include "user/start.h"
 

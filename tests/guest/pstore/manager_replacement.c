@@ -21,7 +21,7 @@
 #include "process.h"
 #include "system.h"
 #include "tap.h"
-#include "user/managers/replacement/counts.h"
+#include "user/managers/replacement/policy.h"
 #include "user/start.h"
 
 enum { PAGES = 300, FRAMES = 40, TOUCHES = 4000, WORDS = KD_PAGE_BYTES / 8, HOT = 25, ROUNDS = 40,

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "../source.h"
-#include "counts.h"
 #include "manager.h"
 #include "policy.h"
 
@@ -107,9 +106,8 @@ static int show(void)
         fprintf(stderr, "replacement: %s\n", strerror(-error));
         return 1;
     }
-    printf("%llu pages asked for, %llu sent out, %llu looks at uses\n",
-           (unsigned long long)c.requests, (unsigned long long)c.evicted,
-           (unsigned long long)c.looks);
+    printf("%lu pages asked for, %lu sent out, %lu looks at uses\n", c.requests, c.evicted,
+           c.looks);
     return 0;
 }
 
