@@ -384,7 +384,7 @@ void kept_hello(uint64_t process, uint64_t parent, uint64_t id, uint64_t key)
 }
 
 /* Is it an object for this segment of the container, at its place? To find out we attach
- * ourselves. */
+ * ourselves. -ECHILD: its program has died meanwhile, and it with that. */
 static int object_check(struct kept *k, unsigned segment, int object)
 {
     struct store_container d;
@@ -394,9 +394,9 @@ static int object_check(struct kept *k, unsigned segment, int object)
     if (r < 0) return r;
     uint64_t base = d.segments[segment].address, pages = d.segments[segment].pages;
     r = (int)kd_space_attach((uint64_t)getpid(), object, KD_RIGHT_READ);
-    if (r < 0) return -EBADMSG;
+    if (r < 0) return r == -EOWNERDEAD ? -ECHILD : -EBADMSG;
     r = (int)KD2(KD_CONTAINER_INFO, base, &info);
-    (void)kd_space_detach((uint64_t)getpid(), object);
+    if (kd_space_detach((uint64_t)getpid(), object) < 0) return -ECHILD;
     if (r < 0 || info.base != base || info.pages > pages) return -EBADMSG;
     k->pages[segment] = info.pages;
     k->object[segment] = object;

@@ -123,8 +123,9 @@ static int serve(void)
     return r ? -r : -km_serve(3);
 }
 
-/* An object at another place, or one that is too large, offered as the container's. */
-static int lie(uint64_t base, uint64_t pages)
+/* An object at another place, or one that is too large, offered as the container's. `dead`: it has
+ * ended by then, as that of a program which dies meanwhile. */
+static int lie(uint64_t base, uint64_t pages, int dead)
 {
     unsigned long long id = 0, key = 0;
     const char *text = getenv(STORE_KEPT_BY);
@@ -136,6 +137,7 @@ static int lie(uint64_t base, uint64_t pages)
     struct kd_message m = {.kind = STORE_SERVE, .handle = port, .handle_rights = KD_RIGHT_CALL,
                            .word = {id, key}};
     kd_call3(KD_PORT_CALL, store, (long)&m, 0);
+    if (dead) kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
     m = (struct kd_message){.kind = STORE_SERVE, .handle = object, .word = {id, key, 1, 3},
                             .handle_rights = KD_RIGHT_MANAGE};
     kd_call3(KD_PORT_CALL, store, (long)&m, 0);
@@ -158,8 +160,9 @@ static int manager(int argc, char **argv)
     if (strcmp(how, "quits") == 0) return 3;
     if (strcmp(how, "silent") == 0)
         for (;;) pause();
-    if (strcmp(how, "elsewhere") == 0) return lie(place() + (64ull << 30), 1);
-    if (strcmp(how, "large") == 0) return lie(place(), (1ull << 18) + 1);
+    if (strcmp(how, "elsewhere") == 0) return lie(place() + (64ull << 30), 1, 0);
+    if (strcmp(how, "large") == 0) return lie(place(), (1ull << 18) + 1, 0);
+    if (strcmp(how, "dies") == 0) return lie(place(), 1, 1);
     if (strcmp(how, "opens") == 0) {
         if (!ps_open(argv[2], 0, NULL)) return 4;
         dies_at = "";
@@ -408,6 +411,7 @@ static void test_failures(void)
     is(try("quits", NULL), -ECHILD, "one that ends at once");
     is(try("elsewhere", NULL), -EBADMSG, "one whose memory lies elsewhere");
     is(try("large", NULL), -EBADMSG, "one whose memory is too large");
+    is(try("dies", NULL), -ECHILD, "one whose memory ends as it offers it");
     is(try("opens", "bad"), -ECHILD, "one that opens its own container is told so, and ends");
     is(set("a", "opens", "b"), 0, "two");
     is(set("b", "opens", "a"), 0, "that open each other");
@@ -505,7 +509,7 @@ int main(int argc, char **argv)
         return -r;
     }
     if (argc > 2) return reader(argv[2]);
-    tap_plan(108);
+    tap_plan(109);
     test_settings();
     test_hostile();
     test_use(argv[0]);
