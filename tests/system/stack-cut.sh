@@ -1,7 +1,7 @@
 #!/bin/bash
 # A commit through a stacked manager under power cuts: what its client wrote to the store, and what the manager keeps
 # there of the rest, are all there or nothing (tests/system/power-cuts.sh); first by one that is started by hand, then by
-# one that the store keeps with the container.
+# one that the store keeps with the container, then by a kept one whose pages lie in a container that has a kept one itself.
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 
@@ -15,13 +15,19 @@ is "each step is committed" 30 "$(grep -c '^ack' <<<"$output")"
 ok "at the end all is equal" grep -q '^step 30: equal' <<<"$output"
 cuts 0 30
 
-[ "${TEST_TIER:-test}" = long ] || KEEPS=all
-STATES=$((STATES * 3 / 5)) BASE=$TEST_TMP/base2 CHECK="stack-cut check $SEED"
+# kept WHAT COMMANDS: the same of a manager that the store keeps, set by these commands.
+STATES=$((STATES * 3 / 5)) CHECK="stack-cut check $SEED"
 WITH=(--add "$TEST_TMP/stack-cut" --add build/user/packed)
-guest --store "$BASE" -c "store manager vault packed 1; $CHECK"
-is "a kept manager: all begins empty" "step 0: equal, all of them" "$(grep '^step' <<<"$output")"
-recorded "stack-cut $SEED 30; $CHECK"
-is "each step is committed" 30 "$(grep -c '^ack' <<<"$output")"
-ok "at the end all is equal" grep -q '^step 30: equal' <<<"$output"
-cuts 0 30
+[ "${TEST_TIER:-test}" = long ] || KEEPS=all
+kept() {
+    BASE=$TEST_TMP/base.${1// /-}
+    guest --store "$BASE" -c "$2; $CHECK"
+    is "$1: all begins empty" "step 0: equal, all of them" "$(grep '^step' <<<"$output")"
+    recorded "stack-cut $SEED 30; $CHECK"
+    is "each step is committed" 30 "$(grep -c '^ack' <<<"$output")"
+    ok "at the end all is equal" grep -q '^step 30: equal' <<<"$output"
+    cuts 0 30
+}
+kept "a kept manager" "store manager vault packed 1"
+kept "one that stands on another kept one" "store manager depths packed 1; store manager vault stacked depths"
 done_testing
