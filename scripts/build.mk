@@ -212,7 +212,7 @@ build/tests/host/test_story: $(call objects,host,user/trace/story.c)
 build/tests/host/test_replacement: $(call objects,host,tests/bench/bench-managers/patterns.c tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 	$(call do,LINK,$(HLINK) -lcmocka)
-build/tests/model-%: tests/model/%.cpp tests/model/small.h $(wildcard tests/model/stack_*.h) tests/model/engine.h $(RULES)
+build/tests/model-%: tests/model/%.cpp tests/model/small.h $(wildcard tests/model/stack_*.h tests/model/item_*.h) tests/model/engine.h $(RULES)
 	$(call do,HOST,$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ $<)
 build/tests/model: $(wildcard tests/model/*.h tests/model/main.cpp) $(RULES)
 	$(call do,HOST,$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ \
