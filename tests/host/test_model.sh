@@ -4,17 +4,22 @@
 # explores N (30, times TIMES) random scenarios from SEED on. TEXT_EVICT_COMMITTING is noticed far down: only there.
 cd "$(dirname "$0")/../.." || exit 1
 MODEL=build/tests/model
-for small in index stack rights item_locks; do  # server-kept indexes, managers that stack, grants, locks of items: complete
+for small in index stack rights; do     # server-kept indexes, managers that stack, grants: complete, seven seconds
     build/tests/model-$small check && build/tests/model-$small teeth || exit 1
 done
-build/tests/model-items check || exit 1         # items: the rules that only few scenarios notice, all in the long tier
-if [ "$TEST_TIER" = long ]; then
-    build/tests/model-items teeth && build/tests/model-items sweep $((200 * ${TIMES:-1})) "${SEED:-1}" || exit 1
-else
+for small in items item_locks; do       # locks finer than a page: complete, two seconds; and rules that few scenarios notice
+    build/tests/model-$small check || exit 1
+done
+case ${TEST_TIER:-test} in
+test)
     for rule in SNAP_IDLE EVICT_EMPTY LIMIT_BLIND WATCH_LATE KIND_LATE BASE_REWOUND; do
         build/tests/model-items teeth $rule || exit 1
     done
-fi
+    build/tests/model-item_locks teeth || exit 1 ;;
+long)
+    build/tests/model-item_locks teeth && build/tests/model-items teeth &&
+        build/tests/model-items sweep $((200 * ${TIMES:-1})) "${SEED:-1}" || exit 1 ;;
+esac
 case ${TEST_TIER:-test} in
 check) LIMIT=200000 "$MODEL" check ;;
 test)
