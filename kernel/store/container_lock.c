@@ -101,6 +101,12 @@ static void join_locked(struct view *v, struct object *o, struct vmask *on)
     waits_add(v, on);
 }
 
+/* first_in_queue tells that nobody stands in the queue before v. */
+static bool first_in_queue(const struct container_lock *c, const struct view *v)
+{
+    return list_empty(&c->queue) || list_first(&c->queue, struct view, wait.lock_link) == v;
+}
+
 /* ---- page faults ---- */
 
 bool container_admits(struct view *v, struct object *o, bool write)
@@ -108,7 +114,9 @@ bool container_admits(struct view *v, struct object *o, bool write)
     struct container_lock *c = &o->container_lock;
     lock_acquire(&locks_lock);
     struct vmask on = against(c, v, write ? LOCK_PAGE_WRITE : LOCK_PAGE_READ);
-    bool admitted = vmask_empty(&on) || holds(c, v, LOCK_EXCLUSIVE);
+    /* who ends with the lock, and begins at once, would always be before those whom it shut out */
+    bool turn = v->locks.faults != 1 || v->wait.page || v->group.rank || first_in_queue(c, v);
+    bool admitted = (vmask_empty(&on) && turn) || holds(c, v, LOCK_EXCLUSIVE);
     struct vmask drained = on; /* holders that yield to nobody any more */
     if (c->drainer != WRITER_NONE)
         vmask_clear(&drained, (unsigned)c->drainer);
@@ -251,8 +259,8 @@ static int hold_try(struct view *v, struct object *o, enum lock_mode mode, bool 
     struct vmask on = against(c, v, mode);
     if (c->drainer != WRITER_NONE)
         vmask_set(&on, (unsigned)c->drainer);
-    bool turn = list_empty(&c->queue) || list_first(&c->queue, struct view, wait.lock_link) == v ||
-                vmask_test(&c->shared, v->id); /* others wait for its shared lock: it goes first */
+    /* others wait for its shared lock: it goes first */
+    bool turn = first_in_queue(c, v) || vmask_test(&c->shared, v->id);
     int result = o->dead ? -EOWNERDEAD : turn && vmask_empty(&on) ? 0 : -EAGAIN;
     if (!result)
         hold_locked(v, c, mode);
