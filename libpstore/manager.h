@@ -81,8 +81,8 @@ struct ps_container;
  * client's: what both changed is durable together, or undone. `commit` may run again, and may make
  * objects, free them and set names, as any transaction. All must lie in these containers: a manager
  * that starts again has nothing else, and waits here until what its predecessor had passed on is
- * over. -ENOENT: no such manager. What lies below has no manager of its own: what `commit` stores
- * there is -EXDEV. */
+ * over. -ENOENT: no such manager. Where a container below has a manager of its own, what `commit`
+ * stores there is -EXDEV: for those is km_below_container. */
 int km_below(const char *store);
 /* The same on the manager of a container that is open, which stands on the store or on such a one
  * itself; all is still one commit. What this one keeps lies in that container, or further below.
@@ -204,8 +204,9 @@ int km_used(struct km_object *o, uint64_t page, uint64_t count, uint8_t *bits);
  * dirty anew. -ENOENT: not in memory; -EBUSY: another thread of this process reads or writes it. */
 int km_read(struct km_object *o, uint64_t page, void *bytes, uint64_t *csn);
 /* The manager has the page as km_read or km_write_home gave it. -ESTALE: it was stored to since, is
- * still dirty, and what was read is no state to keep. KM_CSN_ANY: whatever it is, its manager has
- * it, or wants it no more. */
+ * still dirty, and comes to `clean` once more before anybody asks for it: what was read may be half
+ * of a store, so it may lie where it is kept, but is to be shown to nobody. KM_CSN_ANY: whatever it
+ * is, its manager has it, or wants it no more. */
 int km_cleaned(struct km_object *o, uint64_t page, uint64_t csn);
 /* Has `clean` called for those that are dirty; not to be called in it. */
 int km_clean(struct km_object *o, uint64_t page, uint64_t count);
