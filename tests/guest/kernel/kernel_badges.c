@@ -25,7 +25,7 @@ enum { OPEN = KD_RIGHT_OWN, WRITE = KD_RIGHT_OWN << 1 };
 enum { ALL = KD_RIGHT_CALL | KD_RIGHT_GRANT | OPEN | WRITE };
 enum { ASK = 1, STOP };
 #define HELD_FILE "/tmp/kernel_badges.held"
-enum { RANDOM_CALLS = 100000, RACES = 200 };
+enum { RANDOM_CALLS = 100000, RACES = 200, SOON_MS = 500 };
 
 static int port;
 static const char *self;
@@ -46,6 +46,13 @@ static void drop(long handle)
 static long read_badge(long handle, uint64_t out[2])
 {
     return kd_call3(KD_BADGE_READ, port, handle, (long)out);
+}
+
+/* A call that nobody need receive. */
+static long called(long handle)
+{
+    struct kd_message m = {.kind = ASK, .handle = -1};
+    return kd_call3(KD_PORT_CALL_UNTIL, handle, (long)&m, SOON_MS);
 }
 
 /* ---- the server: answers what it heard, and what the handle is that came along ---- */
@@ -262,7 +269,7 @@ static void test_charge(void)
     long more_of_them = 0;
     for (int i = 0; i < HELD; i++) more_of_them += more[i] >= 0;
     is(badge_end(3), HELD + more_of_them, "all of a number end, however many");
-    tap_ok(ask(held[0]).status == -EIDRM && ask(held[HELD - 1]).status == -EIDRM,
+    tap_ok(called(held[0]) == -EIDRM && called(held[HELD - 1]) == -EIDRM,
            "the first and the last");
     for (int i = 0; i < HELD; i++) drop(held[i]), drop(more[i]);
     is((long)memory_used(), (long)before, "until they are gone");
@@ -317,7 +324,8 @@ static void test_end(void)
     test_queued(reader);
     is(read_badge(all, of), -EIDRM, "and they are read no more");
     long again = copy(all, KD_RIGHT_CALL);
-    serve();                            /* with the error planted it is answered */
+    is(called(all), -EIDRM, "a call by one fails at once, though nobody receives");
+    serve();
     tap_ok(ask(all).status == -EIDRM && ask(reader).status == -EIDRM && ask(twin).status == -EIDRM,
            "calls by them fail");
     tap_ok(again >= 0 && ask(again).status == -EIDRM, "so do copies");
@@ -469,7 +477,7 @@ int main(int argc, char **argv)
 {
     self = argv[0];
     if (argc > 1) return role(argv[1]);
-    tap_plan(37);
+    tap_plan(38);
     port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     uint64_t handles = process_self().used[KD_LIMIT_HANDLES];
     serve();

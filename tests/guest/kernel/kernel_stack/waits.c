@@ -162,6 +162,16 @@ static int stalls(struct stacked *s, uint64_t view)
     return 0;
 }
 
+/* It gives up by itself, long after any limit: who then commits has waited without one. */
+static int stalls_long(struct stacked *s, uint64_t view)
+{
+    enum { LATE_MS = 20000 };
+    (void)s, (void)view;
+    stalled = 1;
+    for (int ms = 0; !go_on && ms < LATE_MS; ms++) pause_ms(1);
+    return 0;
+}
+
 /* The limit of the process: from the last store on, as no page is to be late by it. */
 static unsigned answer_ms;
 static void limit_answer(uint64_t ms)
@@ -181,7 +191,7 @@ static void stalls_by_process(void)
     struct change c = {upper.base, 2, 1, 1};
     int e = 0;
     stalled = go_on = 0;
-    upper.beside = stalls;
+    upper.beside = stalls_long;
     for (answer_ms = 100; !stalled; answer_ms *= 2) /* long enough to get that far */
         e = run(write_limited, &c, KD_SERIALISABLE, 0);
     limit_answer(~0ull);
