@@ -135,13 +135,16 @@ static int list_entries(const char *path, uint64_t *cursor, struct wire_named *o
     int r = path_walk(path, &found, &by);
     struct directory_at at = {.serial = found.serial, .rights = found.rights};
     if (r == 0 && !found.is_directory) r = -ENOTDIR;
-    if (r == 0)
+    if (r == 0) {
         r = directory_list(paths, at, cursor, entries, room < AT_ONCE ? room : AT_ONCE, count);
+        if (r == -ENOENT) { /* that was all */
+            *cursor = 0;
+            r = 0;
+        }
+    }
     server_unlock();
-    if (r == -ENOENT) *cursor = 0;
-    for (unsigned i = 0; (r == 0 || r == -ENOENT) && i < *count; i++)
-        named_fill(&out[i], &entries[i]);
-    return r == -ENOENT ? 0 : r;
+    for (unsigned i = 0; r == 0 && i < *count; i++) named_fill(&out[i], &entries[i]);
+    return r;
 }
 
 static int look(const char *path, struct wire_named *out)
@@ -201,20 +204,20 @@ static int take_away(const char *path, bool unlink, uint64_t *grants)
         if (r == 0) r = path_walk(path, &found, &by);
         struct directory_at of = {.serial = found.serial, .rights = found.rights};
         if (r == 0 && !unlink && !(of.rights & DIRECTORY_MANAGE)) r = -EACCES;
-        if (r == 0) {
-            r = unlink ? directory_unlink(paths, at, path)
-                       : directory_take_back(paths, of, of.serial);
-            if (!unlink && (r == 0 || r == -ENOENT)) tickets_end(of.serial);
-            if (r == -ENOENT && !unlink) break;
-        }
+        if (r < 0) break;
+        r = unlink ? directory_unlink(paths, at, path) : directory_take_back(paths, of, of.serial);
+        if (!unlink && (r == 0 || r == -ENOENT)) tickets_end(of.serial);
         if (r == 0) {
             more = directory_change(paths)->more;
             while (directory_ended(paths, &cursor, &serial)) ++*grants;
             r = change_commit();
+        } else if (r == -ENOENT && !unlink) { /* there were handles at most */
+            more = false;
+            r = 0;
         }
     }
     server_unlock();
-    return r == -ENOENT && !unlink ? 0 : r;
+    return r;
 }
 
 /* Looks need no more than a way to the directory. */

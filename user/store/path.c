@@ -27,10 +27,12 @@
 #define TICKETS_MAX     32768u
 #define TICKETS_EACH    128u            /* of a process; it can have 256 handles */
 #define TICKETS_FEW     256u            /* so many may be nobody's */
+#define TICKETS_DEEP    16u             /* made of one another; `ends` calls itself so often */
 
 struct ticket {
     uint64_t number, serial;
     uint64_t process;                   /* that asked for it */
+    unsigned depth;                     /* 0: no ticket is a source of it; at most one is */
     struct sources by;
 };
 static struct ticket *tickets;
@@ -109,11 +111,13 @@ int sources_add(struct sources *to, const struct sources *more)
     return r;
 }
 
+static bool is_ticket(uint64_t serial) { return serial & TICKET && !(serial & DIRECTORY_FIRST); }
+
 static bool source_holds(uint64_t serial)
 {
     uint64_t container;
     uint32_t rights;
-    if (serial & TICKET && !(serial & DIRECTORY_FIRST)) return ticket_find(serial) != NULL;
+    if (is_ticket(serial)) return ticket_find(serial) != NULL;
     return directory_grant(paths, serial, &container, &rights) == 0;
 }
 
@@ -153,7 +157,7 @@ bool sources_have(const struct sources *by, uint64_t serial)
     return false;
 }
 
-/* Each ticket ends once, so this is as deep only as tickets are made of tickets. */
+/* As deep as tickets are made of tickets (TICKETS_DEEP). */
 static void ends(uint64_t serial)
 {
     openings_end(serial);
@@ -257,6 +261,13 @@ static const struct ticket *ticket_same(uint64_t serial, const struct sources *b
     return NULL;
 }
 
+static const struct ticket *ticket_above(const struct sources *by)
+{
+    for (unsigned i = 0; i < by->count; i++)
+        if (is_ticket(by->of[i])) return ticket_find(by->of[i]);
+    return NULL;
+}
+
 /* One for each set of sources: handles that were reached by the same way share it. */
 static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *number)
 {
@@ -270,6 +281,9 @@ static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *numb
     if (mine >= TICKETS_EACH && tickets_forget(caller.process) == 0) return -EMFILE;
     if (ticket_count == TICKETS_MAX) return -EMFILE;
     if (!sources_hold(by)) return -EIDRM; /* the caller closed his handle meanwhile */
+    const struct ticket *above = ticket_above(by);
+    if (above && above->depth == TICKETS_DEEP) return -EMLINK;
+    unsigned depth = above ? above->depth + 1 : 0;
     if (ticket_count == ticket_room) {
         unsigned room = ticket_room ? 2 * ticket_room : 16;
         void *more = realloc(tickets, room * sizeof(*tickets));
@@ -279,7 +293,7 @@ static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *numb
     }
     *number = ++ticket_next;
     tickets[ticket_count++] = (struct ticket){
-        .number = *number, .serial = serial, .process = caller.process, .by = *by};
+        .number = *number, .serial = serial, .process = caller.process, .depth = depth, .by = *by};
     return 0;
 }
 
@@ -293,18 +307,25 @@ long ticket_handle(const struct directory_found *found, const struct sources *by
     return r < 0 ? r : KD3(KD_BADGE_CREATE, server.port, number, rights);
 }
 
+/* Does what is made out of the grant end with all links by which the ticket was reached? */
+static bool links_above(const struct ticket *t, uint64_t serial)
+{
+    for (; t; t = ticket_above(&t->by))
+        for (unsigned i = 0; i < t->by.count; i++) {
+            uint64_t source = t->by.of[i];
+            bool link = !(source & DIRECTORY_FIRST) && !is_ticket(source);
+            if (link && !directory_below(paths, serial, source)) return false;
+        }
+    return true;
+}
+
 int ticket_sent(int handle, struct directory_at *at)
 {
     uint64_t badge[2] = {0};
     long r = handle < 0 ? -EINVAL : KD3(KD_BADGE_READ, server.port, handle, badge);
     const struct ticket *t = r < 0 ? NULL : ticket_find(badge[0]);
     if (r < 0 || !t) return r < 0 ? (int)r : -EIDRM;
-    for (unsigned i = 0; i < t->by.count; i++) {
-        uint64_t serial = t->by.of[i];
-        bool ticket = serial & TICKET && !(serial & DIRECTORY_FIRST);
-        if (!ticket && !directory_below(paths, t->serial, serial)) return -EMLINK;
-    }
-    return ticket_at(badge[0], (uint32_t)badge[1], at);
+    return links_above(t, t->serial) ? ticket_at(badge[0], (uint32_t)badge[1], at) : -EMLINK;
 }
 
 /* ---- the start ---- */

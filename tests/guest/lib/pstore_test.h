@@ -1,5 +1,5 @@
 /* pstore_test.h - what the guest tests of libpstore share: reads of the disk that take as long
- * as a test wants. */
+ * as a test wants, and handles that are asked for by handles. */
 #ifndef PSTORE_TEST_H
 #define PSTORE_TEST_H
 
@@ -21,5 +21,8 @@ enum { BESIDE = 20 };
 /* Commits, until BESIDE in a row lie between two changes of *reads, or *reads has come to `last`;
  * how many then did. Adds commits that failed to *bad. */
 int commits_beside(int (*change)(void *), volatile int *reads, int last, int *bad);
+
+/* A handle of where the path leads, asked for by a handle of the store's; -errno. WIRE_MAY_*. */
+int handle_by(int handle, const char *path, uint32_t rights);
 
 #endif

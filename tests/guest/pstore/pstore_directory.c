@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "pstore_test.h"
+#include "store_protocol.h"
 
 struct page { uint64_t number; };
 #define PAGE PS_LAYOUT(struct page, 1)
@@ -123,6 +124,10 @@ static void test_refused(void)
     tap_ok(ps_directory_create("maps") == -EEXIST && ps_directory_create("world") == -EEXIST &&
                ps_directory_create("none/x") == -ENOENT && ps_directory_create("") == -EINVAL,
            "directories that cannot be made");
+    struct ps_entry entry;
+    tap_ok(ps_directory_list("none", &entry, 1) == -ENOENT && ps_take_back("none") == -ENOENT &&
+               ps_take_back("maps/none") == -ENOENT && ps_unlink("none") == -ENOENT,
+           "what is not there has no entries, and nothing of it is taken back");
     tap_ok(ps_delete("maps") == -ENOTEMPTY && ps_delete("") == -EINVAL &&
                ps_rename("maps", "maps/old/maps") == -ELOOP,
            "a directory with entries stays; none into itself");
@@ -223,15 +228,25 @@ static void test_take_back(void)
 /* A directory that was linked: what was reached by it ends with the link. */
 static void test_take_back_directory(void)
 {
-    int d = ps_handle("atlas", READS | PS_MAY_WRITE | PS_MAY_GRANT);
-    tap_ok(ps_link(d, "guest/shared", READS | PS_MAY_WRITE | PS_MAY_GRANT) == 0,
+    unsigned lends = READS | PS_MAY_WRITE | PS_MAY_MANAGE | PS_MAY_GRANT;
+    int d = ps_handle("atlas", lends);
+    tap_ok(ps_link(d, "guest/shared", lends) == 0,
            "a directory linked");
     int by = ps_handle("guest/shared/globe", READS | PS_MAY_GRANT);
     tap_ok(by >= 0 && opens_by(by, NULL, 0) == 0 && ps_link(by, "guest/kept", READS) == -EMLINK,
            "what is reached by a link is not linked further");
+    int shared = ps_handle("guest/shared", READS | PS_MAY_GRANT);
+    int below = handle_by(shared, "globe", WIRE_MAY_READ | WIRE_MAY_GRANT);
+    tap_ok(below >= 0 && opens_by(below, NULL, 0) == 0 &&
+               ps_link(below, "guest/kept", READS) == -EMLINK &&
+               ps_link(shared, "guest/same", READS) == 0,
+           "nor by a handle of the link; the link itself is");
     tap_ok(ps_unlink("guest/shared") == 0 && opens_by(by, NULL, 0) == -EIDRM &&
-               opens("guest/shared/globe", 0) == -ENOENT,
+               opens("guest/shared/globe", 0) == -ENOENT && opens_by(below, NULL, 0) == -EIDRM &&
+               opens("guest/same/globe", 0) == -ENOENT && opens("guest/kept", 0) == -ENOENT,
            "and ends with it");
+    ps_drop(shared);
+    ps_drop(below);
     ps_drop(d);
     ps_drop(by);
 }
@@ -267,7 +282,7 @@ static void test_end(void)
 
 int main(void)
 {
-    tap_plan(41);
+    tap_plan(43);
     test_paths();
     test_refused();
     test_moves();
