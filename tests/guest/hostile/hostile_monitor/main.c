@@ -23,7 +23,7 @@
 #include "pstore_test.h"
 #include "test.h"
 
-enum { SAMPLE = 25000, ALL_OF_THEM = 100000, TRIES = 60000, DEATH_EACH = 75, END_EACH = 300 };
+enum { SAMPLE = 25000, ALL_OF_THEM = 100000, TRIES = 60000, DEATHS = 6, END_EACH = 300 };
 
 uint64_t allowed, refused;
 int store = -1;
@@ -174,7 +174,8 @@ static void kill_manager(void)
         wrong(0, "kill of the manager", "", e, 0);
 }
 
-/* It dies while it makes a change: that is there as a whole or not at all. */
+/* It dies while it makes a change: that is there as a whole or not at all. Init starts it again
+ * eight times, and then no more. */
 static void op_torn(int actor, const struct held *h)
 {
     static struct monitor before, after;
@@ -242,7 +243,8 @@ static void random_operations(void)
         if (below(100) == 0)
             compare();
         actor = 1 + (int)below(ACTORS - 1);
-        if (below(DEATH_EACH) == 0 && (h = some_handle(actor)))
+        h = some_handle(actor);
+        if (h && deaths < DEATHS && operation > (deaths + 1) * operations / (DEATHS + 1))
             op_torn(actor, h);
     }
 }
