@@ -51,6 +51,7 @@ static int span_order(const void *a, const void *b)
 {
     const struct store_txn_pages *x = a, *y = b;
     if (x->object != y->object) return x->object < y->object ? -1 : 1;
+    if (x->freed != y->freed) return x->freed ? 1 : -1;
     return x->page < y->page ? -1 : x->page > y->page;
 }
 
@@ -67,35 +68,44 @@ static int spans_read(const struct group *g)
     return 0;
 }
 
-/* Pages of a run that are held, by what was applied. */
-static uint64_t held_pages(uint64_t container, uint64_t from, uint64_t end)
+static bool is_held(uint64_t container, uint64_t page)
 {
-    uint64_t held = 0;
     struct store_page at;
-    for (uint64_t page = from; page < end; page++)
-        held += store_page_find(server.store, container, page, &at) == 0 &&
-                (at.present || at.claimed);
-    return held;
+    return store_page_find(server.store, container, page, &at) == 0 && (at.present || at.claimed);
 }
 
-/* More pages, or fewer, of the container at *i: *i goes behind its spans. A page that is claimed
- * and stored to counts once. */
+/* Pages of a run that no commit holds which was applied. */
+static int64_t new_pages(uint64_t container, uint64_t from, uint64_t end)
+{
+    int64_t fresh = 0;
+    for (uint64_t page = from; page < end; page++) fresh += !is_held(container, page);
+    return fresh;
+}
+
+/* More pages, or fewer, of the container at *i: *i goes behind its spans, of which those that are
+ * taken come first. A page counts once, however often it is named; one that is given back and taken
+ * is taken: which of them was last is not asked. */
 static int64_t container_takes(size_t *i)
 {
-    uint64_t container = spans[*i].object, end = 0;
+    uint64_t container = spans[*i].object, end = 0, covered = 0;
+    size_t take = *i;
     int64_t more = 0;
-    for (; *i < span_count && spans[*i].object == container; ++*i) {
-        const struct store_txn_pages *s = &spans[*i];
-        uint64_t from = s->page, to = s->page + s->count;
-        if (s->count == 0) continue;
-        if (s->freed) {
-            more -= (int64_t)held_pages(container, from, to);
-            continue;
-        }
+    for (; *i < span_count && spans[*i].object == container && !spans[*i].freed; ++*i) {
+        uint64_t from = spans[*i].page, to = from + spans[*i].count;
         if (from < end) from = end;
-        if (to <= from) continue;
-        more += (int64_t)(to - from - held_pages(container, from, to));
-        end = to;
+        more += new_pages(container, from, to);
+        if (to > end) end = to;
+    }
+    size_t frees = *i;
+    for (end = 0; *i < span_count && spans[*i].object == container; ++*i) {
+        uint64_t from = spans[*i].page, to = from + spans[*i].count;
+        for (uint64_t page = from < end ? end : from; page < to; page++) {
+            for (; take < frees && spans[take].page <= page; take++)
+                if (spans[take].page + spans[take].count > covered)
+                    covered = spans[take].page + spans[take].count;
+            more -= page >= covered && is_held(container, page);
+        }
+        if (to > end) end = to;
     }
     return more;
 }
