@@ -10,6 +10,7 @@
  *         first answer that was wrong. Beside lie containers with names that must not be heard.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,22 @@ static int role_loops(void)
     return 0;
 }
 
+/* Writes in a transaction, and commits when the right to it has been taken back. */
+static int set_late(void *arg)
+{
+    char path[WIRE_PATH_BYTES] = "";
+    int r = set(arg);
+    child_begun();
+    while (r == 0 && ask(STORE_LOOK, 0, 0, 0, path, sizeof path) != -EIDRM) sched_yield();
+    return r;
+}
+static int role_commits(void)
+{
+    struct job j = {ps_open("todo", PS_WRITE, PAGE), SECRET};
+    WANT(j.c && ps_transaction(set_late, &j) < 0);
+    return 0;
+}
+
 /* A new container with one object: it takes a page at least. */
 static int puts_in(const char *path)
 {
@@ -302,9 +319,10 @@ int main(int argc, char **argv)
     if (strcmp(role, "reads") == 0) return role_reads();
     if (strcmp(role, "directory") == 0) return role_directory();
     if (strcmp(role, "loops") == 0) return role_loops();
+    if (strcmp(role, "commits") == 0) return role_commits();
     if (strcmp(role, "limited") == 0) return role_limited();
 
-    tap_plan(11);
+    tap_plan(13);
     ps_container *todo = made("todo", TODO), *secret = made("secret", SECRET), *hidden = NULL;
     if (ps_directory_create("vault") == 0) hidden = made("vault/hidden", SECRET + 1);
     tap_ok(todo && secret && hidden, "three containers, one in a directory");
@@ -335,6 +353,12 @@ int main(int argc, char **argv)
     tap_ok(status != -ETIMEDOUT && status != -EBUSY, "and it reads no more: %d", status);
     tap_ok(number_of(todo) == TODO + 1 && !ps_open_by(read, NULL, 0, PAGE) && errno == EIDRM,
            "who gave it goes on");
+    one = ps_handle("todo", WRITES | PS_MAY_GRANT);
+    pid = give("commits", one, WRITES, "PS_ROOTS=store:0=todo");
+    tap_ok(child_has_begun(pid) && ps_take_back("todo") >= 0, "taken back while it writes");
+    status = child_wait_for(pid, CHILD_ENDS_S);
+    tap_ok(status != -ETIMEDOUT && status != -EBUSY && number_of(todo) == TODO + 1,
+           "what it wrote before is not committed behind that: %d", status);
     ps_close(todo);
     ps_close(secret);
     ps_close(hidden);
