@@ -10,7 +10,8 @@
  * Method  Four programs, three of them confined, do what this one says, by bare calls. The monitor
  *         (monitor.c) says beforehand whether each may succeed, and with which rights. What is
  *         mapped is asked of the kernel, what is durable of the directories. In `make test` a
- *         sample, in the long tier 100,000 operations. hostile_monitor SEED OPERATIONS repeats a run.
+ *         sample, in the long tier 100,000 operations. hostile_monitor SEED OPERATIONS repeats a
+ *         run.
  */
 #include <errno.h>
 #include <sched.h>
