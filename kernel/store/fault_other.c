@@ -28,11 +28,11 @@ int fault_outside(vaddr_t at, unsigned flags)
     struct process *p = process_this();
     uint32_t rights, generation = __atomic_load_n(&p->attach_generation, __ATOMIC_SEQ_CST);
     struct object *o = object_at(p, at, &rights);
+    vaddr_t shown = mapping_first(p, at, 1); /* by a window; else `at` or 0 */
     int result;
     if (!o)
-        result = kill_for(flags, at,
-                          mapping_first(p, at, 1) ? "its window does not allow it"
-                                                  : "no container lies there", NULL);
+        result = kill_for(flags, at, shown && shown != at ? "its window does not allow it"
+                                                          : "no container lies there", NULL);
     else if (flags & FAULT_EXECUTE)
         result = kill_for(flags, at, " is not executable", o->name);
     else if (flags & FAULT_WRITE && !(rights & KD_RIGHT_WRITE))
