@@ -212,6 +212,9 @@ static const struct {
     {EUCLEAN, ERROR_ANY,
      "what is stored is damaged, probably by a wild store of a program: copy what is still good "
      "into a new container"},
+    {EXDEV, ERROR_OPEN,
+     "the handle is not of the store that this program is connected to: whoever gave it made it "
+     "himself, or it is of another store, or of one whose manager has died: ask for another one"},
     {EXDEV, ERROR_SPREAD,
      "this change needs another leaf, and a structure that was spread gets none: build it anew and "
      "spread that"},

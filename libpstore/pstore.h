@@ -109,8 +109,10 @@ const char *ps_strerror(int error);
  * on further disks. NULL: the one that PS_STORE names in the environment, or "store"; done by
  * ps_open, too. */
 int ps_connect(const char *store);
-/* -ENOENT; -EBUSY while other processes have it open. Where this one has it open it is closed, so
- * no other thread may be at work in it. */
+/* Deletes the container itself, with all entries and links that lead to it, by whichever of them:
+ * ps_unlink takes only a link away. A directory must be empty (-ENOTEMPTY). Closes it where this
+ * process has it open, however often, so no other thread may be at work in it. -EBUSY while other
+ * processes have it open; -ENOENT; -EACCES. */
 int ps_delete(const char *name);
 int ps_rename(const char *from, const char *to);
 struct ps_info {
@@ -128,7 +130,8 @@ int ps_checkpoint(void);                                /* all that is committed
  * of directory b in directory a. It begins at the process's root of the store, "" is the root
  * itself, and nothing names what is above it. Parts have 1 to 63 bytes, a path 255 and 16 parts. An
  * entry leads to a container or a directory with rights; a path gives those that all its entries
- * and the root have. Not inside transactions (-EBUSY). */
+ * and the root have. Not inside transactions (-EBUSY), except ps_open and ps_open_by of what
+ * exists. */
 enum {                          /* of a container;          of a directory */
     PS_MAY_READ = 1,            /* open it to read;         walk through it, list it */
     PS_MAY_WRITE = 2,           /* open it to write;        make, link and unlink entries */
@@ -158,8 +161,13 @@ int ps_rights(const char *path, struct ps_entry *out);
  * by others than its first holder only with PS_MAY_GRANT. It ends with the grant, or ps_drop. */
 int ps_handle(const char *path, unsigned rights);
 int ps_drop(int handle);
-/* As ps_open, with a handle's rights: path begins at the handle's directory; NULL: the handle is of
- * the container itself. -EIDRM: its grant was taken back. */
+/* As ps_open, with a handle's rights, whosever it was: path begins at the handle's directory; NULL:
+ * the handle is of the container itself. These rights are looked at here and not later: what the
+ * process has open is one ps_container with the rights of all its opens together, so a server that
+ * will store for a client opens with PS_WRITE by the client's handle (else -EACCES). The handle may
+ * be dropped behind it; but a container opened by a dropped handle is not found again after the
+ * store manager's death, with which handles end. Only the store is asked: -EXDEV: the handle is not
+ * of the store that ps_open looks in. -EIDRM: what it was made of was taken back; -EBADF. */
 ps_container *ps_open_by(int handle, const char *path, int flags, const struct ps_layout *root);
 
 /* A second entry for what `handle` names (ps_handle with PS_MAY_GRANT), under a path that is not

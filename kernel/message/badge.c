@@ -145,13 +145,27 @@ HANDLE_CALL(kd_badge_read, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
     return e;
 }
 
-struct port *badge_lift_port(int handle)
+struct port *port_lift(int handle)
 {
     struct handle_slot by = {0};
+    struct port *port = handle_find(handle, HANDLE_PORT, KD_RIGHT_CALL, port_get);
+    if (!handle_failed(port) || (long)port != -EBADF)
+        return port;
     int e = badge_lift(handle, &by);
     if (!e && !(by.rights & KD_RIGHT_CALL))
         e = -EACCES;
-    struct port *port = e ? (void *)(long)e : badge_port(by.object);
+    port = e ? (void *)(long)e : badge_port(by.object);
     handle_drop(&by);
     return port;
+}
+
+long kd_port_same(const uint64_t a[6])
+{
+    struct port *p = port_lift((int)a[0]), *other = handle_failed(p) ? p : port_lift((int)a[1]);
+    long result = handle_failed(other) ? (long)other : p == other ? 0 : -EXDEV;
+    if (!handle_failed(other))
+        port_put(other);
+    if (!handle_failed(p))
+        port_put(p);
+    return result;
 }

@@ -30,8 +30,8 @@ static inline bool badge_ended(const struct badge *b)
 /* badge_lift is handle_lift for a badge of the calling process. 0, -EBADF, -EIDRM (*passed is to be
  * dropped also then). */
 must_check int badge_lift(int handle, struct handle_slot *passed);
-/* The port of a badge of the calling process, with a reference; an error pointer as badge_lift's.
- * KD_RIGHT_CALL. */
-struct port *badge_lift_port(int handle);
+/* The port to which calls by this handle of the calling process come, its own or a badge's, with a
+ * reference; an error pointer as badge_lift's. KD_RIGHT_CALL. */
+struct port *port_lift(int handle);
 
 #endif

@@ -81,9 +81,7 @@ static _Noreturn void commit_forsaken(struct view *v, int answer)
  * objects. */
 static int enlist(struct view *v, int handle)
 {
-    struct port *p = handle_find(handle, HANDLE_PORT, KD_RIGHT_CALL, port_get);
-    if (handle_failed(p) && (long)p == -EBADF)
-        p = badge_lift_port(handle);
+    struct port *p = port_lift(handle);
     if (handle_failed(p))
         return (int)(long)p;
     struct port *commit = object_commit_port_of(p);

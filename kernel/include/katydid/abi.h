@@ -105,6 +105,9 @@
     X(1034, KD_BADGE_INHERIT, kd_badge_inherit) \
     /* (port, number): how many badges with this number there are that have not ended */ \
     X(1035, KD_BADGE_USED, kd_badge_used) \
+    /* (handle, handle): 0 if calls by both come to one port, each by it or by a badge of it; else
+     * -EXDEV. For who is shown a handle and wants to know whose */ \
+    X(1036, KD_PORT_SAME, kd_port_same) \
     /* ---- memory objects (store/object.c, page.c): a handle of its manager's; copies of it with \
      * fewer rights, passed on, are for who maps the object itself ---- */ \
     /* (struct kd_object_create *): handle */ \

@@ -218,6 +218,8 @@ static int role(const char *what)
 
 /* ---- tests ---- */
 
+static long same(long a, long b) { return kd_call3(KD_PORT_SAME, a, b, 0); }
+
 static void test_rights(void)
 {
     long all = badge_of(port, 7, ALL), reader = copy(all, KD_RIGHT_CALL | OPEN);
@@ -236,7 +238,16 @@ static void test_rights(void)
     is(start("confined", (int)all, 0, 4), -EINVAL, "a flag that there is not");
     is(badge_of(port, 1, 0), -EINVAL, "a badge without the right to call");
     is(badge_of(port, 1, KD_RIGHT_CALL | KD_RIGHT_RECEIVE), -EINVAL, "or with that to receive");
-    drop(all), drop(mute), drop(reader);
+    long own = kd_call3(KD_PORT_CREATE, 0, 0, 0), other = badge_of((int)own, 7, ALL);
+    tap_ok(same(all, port) == 0 && same(port, reader) == 0 && same(all, reader) == 0 &&
+               same(other, own) == 0,
+           "which port a handle is of is told to who has one of it");
+    tap_ok(same(all, own) == -EXDEV && same(other, port) == -EXDEV && same(all, other) == -EXDEV &&
+               same(mute, all) == -EACCES && same(all, mute) == -EACCES && same(200, all) == -EBADF,
+           "and nothing about others");
+    is(kd_call3(KD_BADGE_END, own, 7, 0), 1, "a badge ends");
+    is(same(own, other), -EIDRM, "and is of no port");
+    drop(all), drop(mute), drop(reader), drop(own), drop(other);
 }
 
 /* ---- who pays: the port's owner, whoever holds the handles ---- */
@@ -477,7 +488,7 @@ int main(int argc, char **argv)
 {
     self = argv[0];
     if (argc > 1) return role(argv[1]);
-    tap_plan(38);
+    tap_plan(42);
     port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     uint64_t handles = process_self().used[KD_LIMIT_HANDLES];
     serve();

@@ -343,6 +343,8 @@ void handles(void)
         {NAMED(KD_BADGE_READ), {H, G(my_port), G(room)}, A_PORT},
         {NAMED(KD_BADGE_INHERIT), {H}, A_PORT},
         {NAMED(KD_BADGE_READ), {G(my_port), H, G(room)}, TYPES},
+        {NAMED(KD_PORT_SAME), {H, G(my_port)}, A_PORT},
+        {NAMED(KD_PORT_SAME), {G(my_port), H}, A_PORT},
         {NAMED(KD_NAME_SET), {G("hostile"), H}, A_PORT},
         {NAMED(KD_OBJECT_DESTROY), {H}, A_OBJECT},
         {NAMED(KD_SPACE_ATTACH), {G(getpid()), H, 3}, A_OBJECT},
