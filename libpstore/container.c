@@ -16,6 +16,7 @@
 #include "store_private.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;  /* a container is not busy any more */
 static struct ps_container containers[PS_OPEN_MAX];
 static _Atomic unsigned containers_used;      /* entries that were ever open lie below */
+_Atomic unsigned container_closes;
 
 /* ---- fork: the child has no handle, so it connects and opens anew at its first use ---- */
 
@@ -265,12 +267,13 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct ope
     c->opens++;
 }
 
-/* table_lock: held, perhaps dropped meanwhile; outside a view. */
-static int open_locked(struct open_request *request, ps_container **out)
+/* In this store; NULL: in that of ps_open. table_lock: held, perhaps dropped meanwhile; outside a
+ * view. */
+static int open_locked(struct ps_store *s, struct open_request *request, ps_container **out)
 {
     struct wire_opened opened;
-    int port = -1, result = store_of_opens() ? 0 : connect_locked(NULL);
-    struct ps_store *s = store_of_opens();
+    int port = -1, result = s || store_of_opens() ? 0 : connect_locked(NULL);
+    s = s ? s : store_of_opens();
     if (result == 0 && s->confined && request->by < 0)
         result = roots_by(s, request);
     if (result == 0 && request->named)
@@ -328,7 +331,7 @@ ps_container *container_open_by(int by, const char *path, int flags, const struc
     if (result == 0) {
         struct ps_tx *tx = tx_work_begin();
         pthread_mutex_lock(&table_lock);
-        result = open_locked(&request, &c);
+        result = open_locked(NULL, &request, &c);
         pthread_mutex_unlock(&table_lock);
         tx_work_end(tx);
     }
@@ -340,6 +343,42 @@ ps_container *container_open_by(int by, const char *path, int flags, const struc
 ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
 {
     return container_open_by(-1, name, flags, root);
+}
+
+/* table_lock: held, perhaps dropped meanwhile; outside a view. */
+static int touch_locked(uint64_t address)
+{
+    char path[WIRE_PATH_BYTES];
+    int flags, by, result = store_of_opens() ? 0 : connect_locked(NULL);
+    if (result != 0)
+        return result;
+    result = -ENOENT;
+    for (struct ps_store *s = NULL; result != 0 && result != -EBUSY && (s = store_next(s));) {
+        struct open_request request;
+        ps_container *c;
+        result = roots_at(s, address, path, &flags, &by);
+        if (result == 0)
+            result = open_request_make(&request, by, by < 0 ? path : NULL, flags, NULL);
+        if (result == 0)
+            result = open_locked(s, &request, &c);
+    }
+    return result;
+}
+
+int container_touch(uint64_t address)
+{
+    struct kd_space_info info;
+    int result = tx_active() ? 0 : stores_refresh();
+    pthread_mutex_lock(&table_lock);
+    while (result == 0 && ps_kernel(KD_CONTAINER_INFO, (long)address, (long)&info, 0) != 0) {
+        result = touch_locked(address);
+        if (result == -EBUSY)       /* it is being changed: that ends */
+            result = sched_yield();
+        else if (result == 0 && ps_kernel(KD_CONTAINER_INFO, (long)address, (long)&info, 0) != 0)
+            result = -ENOENT;       /* another one has the path; or it was taken back already */
+    }
+    pthread_mutex_unlock(&table_lock);
+    return result;
 }
 
 int ps_close(ps_container *c)
@@ -355,6 +394,7 @@ int ps_close(ps_container *c)
             c->generation++;                  /* leases end with the last close */
             kept_port(c, -1);
         }
+        container_closes++;
         request_close(c->store, c->id);
         c->opens--;
     }
@@ -464,6 +504,7 @@ int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answe
 static int request_names(uint32_t kind, const char *data, size_t bytes)
 {
     uint64_t id;
+    container_closes++;
     int result = request_plain(kind, data, bytes, &id);
     pthread_mutex_lock(&table_lock);
     ps_container *c = result == 0 ? container_entry(store_of_opens(), id) : NULL;
@@ -478,18 +519,6 @@ static int request_names(uint32_t kind, const char *data, size_t bytes)
     }
     pthread_mutex_unlock(&table_lock);
     return result;
-}
-
-/* Short paths travel as names always did. */
-static int paths_copy(char data[2 * WIRE_PATH_BYTES], const char *path, const char *other)
-{
-    size_t each = STORE_NAME_BYTES;
-    int result = tx_active() ? -EBUSY : path_copy(data, path);
-    if (result == 0 && (strlen(path) >= each || (other && strlen(other) >= each)))
-        each = WIRE_PATH_BYTES;
-    if (result == 0 && other)
-        result = path_copy(data + each, other);
-    return result == 0 ? (int)each : result;
 }
 
 int ps_delete(const char *name)

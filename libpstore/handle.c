@@ -38,6 +38,17 @@ int path_copy(char out[WIRE_PATH_BYTES], const char *path)
     return 0;
 }
 
+int paths_copy(char data[2 * WIRE_PATH_BYTES], const char *path, const char *other)
+{
+    size_t each = STORE_NAME_BYTES;
+    int result = tx_active() ? -EBUSY : path_copy(data, path);
+    if (result == 0 && (strlen(path) >= each || (other && strlen(other) >= each)))
+        each = WIRE_PATH_BYTES;
+    if (result == 0 && other)
+        result = path_copy(data + each, other);
+    return result == 0 ? (int)each : result;
+}
+
 /* ---- roots ---- */
 
 /* The next root of this store in the text: its handle, and its name in *name, of *length bytes (0:
@@ -89,6 +100,41 @@ int roots_by(const struct ps_store *s, struct open_request *request)
             return 0;
         }
     return s->confined == ROOT_DIRECTORY ? 0 : -ENOENT;
+}
+
+/* One root's way to what lies at the address; it has at least the flags that were found. */
+static int root_at(struct ps_store *s, int by, uint64_t address, char path[WIRE_PATH_BYTES],
+                   int *flags)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {address};
+    size_t bytes = WIRE_PATH_BYTES;
+    int result = store_request_by(s, by, NULL, STORE_AT, word, NULL, 0, path, &bytes);
+    if (result == 0 && (bytes == 0 || strnlen(path, bytes) != bytes - 1))
+        result = -EPROTO;
+    *flags = word[0] & WIRE_MAY_WRITE ? PS_WRITE : 0;
+    return result;
+}
+
+int roots_at(struct ps_store *s, uint64_t address, char path[WIRE_PATH_BYTES], int *flags, int *by)
+{
+    const char *text = getenv(PS_ROOTS), *name;
+    size_t length;
+    int result = -ENOENT, handle;
+    *by = -1;
+    if (s->confined != ROOT_CONTAINERS)
+        result = root_at(s, -1, address, path, flags);
+    while (s->confined && (result == -ENOENT || (result == 0 && *flags == 0)) &&
+           (handle = root_next(&text, s->name, &name, &length)) >= 0) {
+        char other[WIRE_PATH_BYTES];
+        int others = 0;
+        if (length == 0 || root_at(s, handle, address, other, &others) != 0 ||
+            (result == 0 && !others))
+            continue;
+        *by = handle;
+        *flags = others;
+        result = 0;
+    }
+    return result;
 }
 
 /* ---- requests ---- */

@@ -93,6 +93,9 @@ int stores_ready(void);                   /* 0: there is one, and those that die
 int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answer);
 int store_name_copy(char out[STORE_NAME_BYTES], const char *name);  /* -EINVAL, -ENAMETOOLONG */
 int path_copy(char out[WIRE_PATH_BYTES], const char *path);         /* the same */
+/* One or two (other: not NULL), for a request outside transactions: the bytes of each, or -errno.
+ * Short ones travel as names always did. */
+int paths_copy(char data[2 * WIRE_PATH_BYTES], const char *path, const char *other);
 /* As ps_open_by; by -1: ps_open. */
 ps_container *container_open_by(int by, const char *path, int flags, const struct ps_layout *root);
 
@@ -108,6 +111,13 @@ enum { ROOT_CONTAINERS = 1, ROOT_DIRECTORY }; /* ps_store.confined */
 long roots_port(struct ps_store *s);
 /* A path of a confined process begins at a handle of its own, perhaps: 0 or -ENOENT. */
 int roots_by(const struct ps_store *s, struct open_request *request);
+/* What lies at the address by this process's roots of the store: a path of its root directory, *by
+ * then is -1, or the container of the handle *by; and whether PS_WRITE is possible. -ENOENT. */
+int roots_at(struct ps_store *s, uint64_t address, char path[WIRE_PATH_BYTES], int *flags, int *by);
+/* What lies at the address is open, perhaps from now on: 0, or -errno. In a transaction, too, but
+ * not in its view (tx_work_begin). */
+int container_touch(uint64_t address);
+extern _Atomic unsigned container_closes; /* ps_close and ps_delete, so many times */
 void stores_note_death(void);
 /* Connects again to stores whose manager died, and opens their containers anew. */
 int stores_refresh(void);

@@ -1,9 +1,10 @@
 /*
- * directory_who.c - who can reach a container: from its grants up to the directories that have
- * their entries, and from those on up.
+ * directory_who.c - who can reach a container, and by which path one who has a root can: from its
+ * grants up to the directories that have their entries, and from those on up.
  *
- * Each directory is looked at once, so circles end. A step tells one entry and takes no longer than
- * there are directories on the way.
+ * Each directory is looked at once, so circles end. A step of directory_who tells one entry and
+ * takes no longer than there are directories on the way; directory_way looks at WAY_LOOKS entries
+ * and WAY_PLACES directories at most.
  *
  * Lock: that of the disk library, held by the caller.
  */
@@ -81,4 +82,85 @@ void directory_who_end(struct directory_who_cursor *w)
 {
     free(w->queue);
     *w = (struct directory_who_cursor){ .queue = NULL };
+}
+
+/* ---- a path, upwards ---- */
+
+enum { WAY_LOOKS = 4096, WAY_PLACES = 256, WAY_ROOT = UINT32_MAX };
+
+/* A container, and by which of its entries it leads down to the one that is looked for. */
+struct place { uint64_t container; uint32_t row, below, parts; };   /* row: of the entry below */
+struct ascent {
+    struct place at[WAY_PLACES];
+    uint32_t head, tail, looks;
+    uint64_t root;                      /* where the path begins */
+    uint32_t wanted;                    /* rights that each entry has */
+};
+
+/* The directory that has an entry of the place's container is a place, too. Is it the root? */
+static bool place_add(struct ascent *w, uint64_t directory, uint32_t row)
+{
+    const struct place *from = &w->at[w->head];
+    for (uint32_t i = 0; i < w->tail; i++)
+        if (w->at[i].container == directory) return false;
+    if (w->tail == WAY_PLACES || from->parts == DIRECTORY_PARTS) return false;
+    w->at[w->tail++] = (struct place){ .container = directory, .row = row, .below = w->head,
+                                       .parts = from->parts + 1 };
+    return directory == w->root;
+}
+
+/* All entries of the place's container. */
+static bool place_look(struct directory *d, struct ascent *w)
+{
+    uint64_t of = w->at[w->head].container;
+    struct store_container c;
+    char name[STORE_NAME_BYTES];
+    if (of != DIRECTORY_ROOT && store_container_get(d->store, of, &c) == 0 && in_root(d, &c) &&
+        place_add(w, DIRECTORY_ROOT, WAY_ROOT))
+        return true;
+    for (uint32_t row = 0; w->looks < WAY_LOOKS && (row = grant_of(d, of, row)); w->looks++) {
+        const struct grant *g = &d->grants[row];
+        if ((g->rights & w->wanted) == w->wanted && grant_name(d, row, name) &&
+            place_add(w, g->directory, row))
+            return true;
+    }
+    return false;
+}
+
+/* The path from the last place, which is the root, down. */
+static int way_tell(struct directory *d, const struct ascent *w, char path[DIRECTORY_PATH])
+{
+    size_t used = 0;
+    for (uint32_t i = w->tail - 1; i > 0; i = w->at[i].below) {
+        char name[STORE_NAME_BYTES];
+        struct store_container c;
+        if (w->at[i].row != WAY_ROOT) {
+            if (!grant_name(d, w->at[i].row, name)) return -ENOENT;
+        } else {
+            int r = store_container_get(d->store, w->at[w->at[i].below].container, &c);
+            if (r < 0) return r;
+            memcpy(name, c.name, sizeof(name));
+        }
+        size_t length = strlen(name);
+        if (used + length + 2 > DIRECTORY_PATH) return -ENAMETOOLONG;
+        if (used) path[used++] = '/';
+        memcpy(path + used, name, length + 1);
+        used += length;
+    }
+    return 0;
+}
+
+int directory_way(struct directory *d, struct directory_at at, uint64_t container, uint32_t wanted,
+                  char path[DIRECTORY_PATH])
+{
+    struct ascent w = { .at[0].container = container, .tail = 1, .wanted = wanted };
+    uint32_t rights;
+    int r = directory_grant(d, at.serial, &w.root, &rights);
+    if (r < 0) return r;
+    path[0] = 0;
+    if ((rights & at.rights & wanted) != wanted) return -ENOENT;
+    if (w.root == container) return 0;
+    for (; w.head < w.tail && w.looks < WAY_LOOKS; w.head++)
+        if (place_look(d, &w)) return way_tell(d, &w, path);
+    return -ENOENT;
 }

@@ -286,6 +286,39 @@ int names_request(const struct kd_message *m, struct kd_message *reply, struct w
     return r;
 }
 
+/* ---- what lies at an address ---- */
+
+/* With the right to write, if there is such a way. What no way leads to sounds like nothing. */
+static int at_locked(uint64_t address, char path[WIRE_PATH_BYTES], uint32_t *rights)
+{
+    static const uint32_t wanted[] = {DIRECTORY_READ | DIRECTORY_WRITE, DIRECTORY_READ};
+    struct store_container c;
+    struct directory_found found;
+    struct directory_at at;
+    struct sources by;
+    uint64_t page;
+    int r = store_container_at(server.store, address, &c, &page) < 0 ? -ENOENT : caller_at(&at);
+    int way = -ENOENT;
+    for (unsigned i = server.read_only; r == 0 && way < 0 && i < 2; i++) {
+        way = directory_way(paths, at, c.object, wanted[i], path);
+        if (way == 0) way = path_container(path, wanted[i], &found, &by);
+        if (way == 0) *rights = wanted[i];
+    }
+    return r == 0 && way < 0 ? -ENOENT : r;
+}
+
+int names_at(const struct kd_message *m, struct kd_message *reply, char path[WIRE_PATH_BYTES])
+{
+    uint32_t rights = 0;
+    server_lock();
+    int r = at_locked(m->word[0], path, &rights);
+    server_unlock();
+    reply->word[0] = rights;
+    reply->data = path;
+    reply->data_bytes = r == 0 ? strlen(path) + 1 : 0;
+    return r;
+}
+
 /* ---- the containers of the caller's root, by their numbers ---- */
 
 static void entry_fill(struct wire_entry *e, const struct store_container *d, const char *name)

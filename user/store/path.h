@@ -52,6 +52,8 @@ int names_request(const struct kd_message *m, struct kd_message *reply, struct w
                   unsigned room);
 int names_list(const struct kd_message *m, struct kd_message *reply, struct wire_entry *out,
                unsigned room);
+/* STORE_AT. */
+int names_at(const struct kd_message *m, struct kd_message *reply, char path[WIRE_PATH_BYTES]);
 /* A path in a message: so many bytes, with a NUL. NULL: -EINVAL. */
 const char *names_path(const void *bytes, size_t room);
 

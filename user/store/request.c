@@ -27,7 +27,7 @@ union answer {
     struct wire_entry entries[LIST_MAX];
     struct wire_name names[NAMES_MAX];
     struct wire_named named[NAMES_MAX];
-    char manager[WIRE_MANAGER_BYTES];
+    char manager[WIRE_MANAGER_BYTES], path[WIRE_PATH_BYTES];
 };
 
 static void answer_data(struct kd_message *reply, const void *data, size_t bytes)
@@ -403,6 +403,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_OPEN: return request_open(m, reply, a, by);
     case STORE_CLOSE: return container_close(m->process, m->word[0]);
     case STORE_LIST: return names_list(m, reply, a->entries, LIST_MAX);
+    case STORE_AT: return names_at(m, reply, a->path);
     case STORE_DELETE:
     case STORE_RENAME:
     case STORE_MAKE:
