@@ -193,11 +193,13 @@ int ps_unlink(const char *path);
 /* The entry stays, all that was granted out of it goes: links made of it, handles that ps_handle
  * made of it, and openings by these. Needs PS_MAY_MANAGE. How many grants went, or -errno. */
 int ps_take_back(const char *path);
-/* What all containers below a directory ("": the root) may take together: pages that they hold, and
- * commits that change them in a second. A transaction that would pass a limit of a directory above
- * is undone and returns -EDQUOT; what is over a limit already may still be changed, and freed. It
- * holds for who comes by whatever link. Setting needs PS_MAY_MANAGE. */
-enum ps_limit { PS_LIMIT_PAGES, PS_LIMIT_COMMITS };
+/* What all containers below a directory ("": the root) may take together: pages that they hold,
+ * commits that change them in a second, and old versions of their pages that snapshots keep in
+ * memory. A transaction that would pass a limit of pages or commits of a directory above is undone
+ * and returns -EDQUOT; what is over a limit already may still be changed, and freed. Versions that
+ * are too many go when the next commit has been made, and a snapshot that needs one ends with
+ * -ESTALE. It holds for who comes by whatever link. Setting needs PS_MAY_MANAGE. */
+enum ps_limit { PS_LIMIT_PAGES, PS_LIMIT_COMMITS, PS_LIMIT_VERSIONS };
 #define PS_NO_LIMIT UINT64_MAX
 int ps_limit_set(const char *directory, enum ps_limit kind, uint64_t most);
 /* *most: PS_NO_LIMIT, or the limit and in *used what is held now. Either may be NULL. */

@@ -126,7 +126,7 @@ enum store_request {
 };
 
 /* STORE_LIMIT's word0. */
-enum wire_limit { WIRE_LIMIT_PAGES, WIRE_LIMIT_COMMITS };
+enum wire_limit { WIRE_LIMIT_PAGES, WIRE_LIMIT_COMMITS, WIRE_LIMIT_VERSIONS };
 
 /* STORE_SERVE's word2. */
 enum wire_serve {

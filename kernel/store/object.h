@@ -43,6 +43,7 @@ struct object {
     uint8_t cluster_fixed;     /* pages that a read fault maps; 0: as touches suggest */
     uint32_t touches[TOUCH_KINDS]; /* read faults by kind, about: for people */
     uint64_t dirty;          /* atomic: pages that its manager is to clean */
+    uint64_t versions;       /* old ones of its pages; versions lock */
     struct list places[PLACES]; /* clock.c, evict lock: its resident pages */
     uint64_t in_place[PLACES], resident;
     uint64_t looked_ns, progress_ns; /* ahead_run: last; when a page was freed or cleaned last */

@@ -554,12 +554,17 @@ OBJECT_CALL(kd_object_advise, 0)
 {
     static const uint8_t clusters[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
     struct advice advice = {.needed = a[3] == KD_ADVISE_WILL_NEED};
-    if (!range_ok(o, a[1], a[2]) || a[3] > KD_ADVISE_MEMORY)
+    bool looks = a[3] == KD_ADVISE_FORGET && !a[2];
+    if ((!range_ok(o, a[1], a[2]) && !looks) || a[3] > KD_ADVISE_FORGET)
         return -EINVAL;
     if (a[3] < KD_ADVISE_WILL_NEED)
         return object_policy(o, KD_POLICY_CLUSTER, clusters[a[3]]);
     if (a[3] == KD_ADVISE_MEMORY)
         return object_policy(o, KD_POLICY_MEMORY, a[2]);
+    if (a[3] == KD_ADVISE_FORGET) {
+        leaves_in(o, a[1], a[1] + a[2], version_forget, NULL);
+        return (long)o->versions;
+    }
     if (a[3] == KD_ADVISE_EVICT)
         leaves_in(o, a[1], a[1] + a[2], evict_now, &advice.count);
     else

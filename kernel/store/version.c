@@ -115,6 +115,12 @@ static void detach(struct copy *c)
     c->keeper = NULL;
 }
 
+static void uncount(const struct copy *c)
+{
+    c->leaf->object->versions--;
+    count_add(versions, -1ull);
+}
+
 /* heir returns the snapshot before the keeper, if it needs c (VS2). A snapshot that is over may be
  * given c, too: it gives c on (VS3). */
 static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c)
@@ -158,6 +164,7 @@ void version_add(struct page *p, struct copy *c)
     superseded_count++;
     lock_acquire(&versions_lock);
     attach(&publication, c);
+    c->leaf->object->versions++;
     count(versions);
     lock_release(&versions_lock);
 }
@@ -174,10 +181,28 @@ void version_free(struct page *p, struct copy *c)
 {
     lock_acquire(&versions_lock);
     detach(c);
-    count_add(versions, -1ull);
+    uncount(c);
     lock_release(&versions_lock);
     version_end(p, c);
     copy_free(c);
+}
+
+unsigned version_forget(struct leaf *l, unsigned slot, unsigned end, void *unused)
+{
+    enum { AT_ONCE = 8 };
+    (void)unused;
+    lock_acquire(&l->lock);
+    for (unsigned n = 0; slot < end && n < AT_ONCE;) {
+        struct copy *c = l->pages[slot].versions;
+        while (c && c->keeper == &publication) /* it is to be released */
+            c = c->next;
+        if (!c)
+            slot++;
+        else
+            version_free(&l->pages[slot], c), n++;
+    }
+    lock_release(&l->lock);
+    return slot;
 }
 
 /* hand_on gives c, of a keeper that is over, to the next snapshot that needs it, or frees c. The
@@ -193,7 +218,7 @@ static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
     if (next)
         attach(next, c);
     else if (there)
-        count_add(versions, -1ull);
+        uncount(c);
     lock_release(&versions_lock);
     if (there && !next) {
         version_end(&l->pages[c->slot], c);

@@ -32,6 +32,8 @@ void version_release(struct copy *c);
  * and dirty readers, or of all views. Leaf locked. */
 void version_unmap(struct page *p, const struct copy *c, bool all);
 void version_free(struct page *p, struct copy *c); /* needed or not; leaf locked */
+/* version_forget frees all of these pages, needed or not, but those of an open publication. */
+leaf_fn version_forget;
 struct copy *version_find(const struct page *p, uint64_t snapshot);
 /* version_snapshot_begin takes `published`, or the shared point, and registers in one step. 0;
  * -ESTALE. */

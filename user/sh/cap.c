@@ -154,7 +154,7 @@ int do_who(const struct io *io, int argc, char **argv)
 
 /* ---- cap ---- */
 
-static const char *const limit_words[2] = {"pages", "commits"};
+static const char *const limit_words[3] = {"pages", "commits", "versions"};
 
 static void limit_say(const struct io *io, const char *path, enum ps_limit kind)
 {
@@ -178,7 +178,7 @@ static int cap_show(const struct io *io, const char *path)
     dprintf(io->out, "%s: a %s, %s; grant %s", *path ? path : "this shell's root",
             e.directory ? "directory" : "container", rights, grant);
     dprintf(io->out, e.made_of ? " made of %s\n" : "\n", of);
-    for (int i = 0; e.directory && i < 2; i++)
+    for (int i = 0; e.directory && i < 3; i++)
         limit_say(io, path, (enum ps_limit)i);
     return 0;
 }
@@ -189,7 +189,7 @@ static int cap_limit(const char *path, const char *kind, const char *most)
     char *end;
     uint64_t number = strcmp(most, "none") == 0 ? PS_NO_LIMIT : strtoull(most, &end, 10);
     bool good = number == PS_NO_LIMIT || (*most >= '0' && *most <= '9' && !*end);
-    for (int i = 0; good && i < 2; i++)
+    for (int i = 0; good && i < 3; i++)
         if (strcmp(kind, limit_words[i]) == 0)
             return ps_limit_set(path, (enum ps_limit)i, number);
     return -EINVAL;

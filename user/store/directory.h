@@ -239,6 +239,10 @@ void directory_limits_count(struct directory *d);
 uint64_t directory_limits_counted(const struct directory *d);
 /* So many are held now: of commits those of this second. 0 without a limit. */
 uint64_t directory_limit_used(struct directory *d, uint64_t directory, enum directory_limit kind);
+/* The directories with a limit of this kind, one after the other; *cursor is 0 at first. False:
+ * that was all. */
+bool directory_limit_next(const struct directory *d, enum directory_limit kind, uint32_t *cursor,
+                          uint64_t *directory);
 /* Is there any limit at all? */
 bool directory_limited(const struct directory *d);
 /* A commit is about this container; then, of all that were marked since the last commit, may it be

@@ -210,6 +210,7 @@ static int group_publish(struct group *g)
         if (r < 0) say("the kernel did not publish a group: %s", strerror(-r));
         step(STEP_CM7);
     }
+    versions_keep();
     tell_freed(g);
     if (g->name_count) watch_all_change(); /* who missed a name watches no page; it is there now */
     server.credits -= g->copies < server.credits ? g->copies : server.credits;

@@ -93,6 +93,9 @@ int quota_txn_end(struct group *g, uint32_t *position);
 /* Around its application, or cancelling. */
 void quota_before(struct group *g);
 void quota_after(struct group *g);
+/* versions.c. A group was published: limits of old versions are kept. Lock held. */
+void versions_keep(void);
+uint64_t versions_held(uint64_t directory);
 void quota_again(void);         /* a limit was set, or a container moved or went */
 
 /* Bits of the notices to the commit port. */

@@ -4,7 +4,7 @@
  * Most stores have none, and then nothing is counted. The pages that are held are added up from the
  * disk library when a limit is set, and when something moves or goes; in between the caller says
  * what is more and less (quota.c). Commits are counted by the second, which begins with the first
- * of them. Nobody counts versions yet.
+ * of them. Old versions the kernel counts (versions.c).
  *
  * Lock: that of the disk library, held by the caller.
  */
@@ -145,6 +145,15 @@ uint64_t directory_limit_used(struct directory *d, uint64_t directory, enum dire
 {
     const struct limit *l = limit_of(d, directory);
     return l ? l->used[kind] : 0;
+}
+
+bool directory_limit_next(const struct directory *d, enum directory_limit kind, uint32_t *cursor,
+                          uint64_t *directory)
+{
+    while (*cursor < d->limit_count && d->limits[*cursor].most[kind] == LIMIT_NONE) ++*cursor;
+    if (*cursor >= d->limit_count) return false;
+    *directory = d->limits[(*cursor)++].directory;
+    return true;
 }
 
 void directory_limits_count(struct directory *d) { limits_count_again(d); }

@@ -4,6 +4,7 @@
  * Each plans a change in directory.c under the lock, by the rights that its caller has then (RT6),
  * and makes it durable before it answers (RT9). One change is planned at a time.
  */
+#include "group.h"
 #include "path.h"
 
 #include <stdlib.h>
@@ -220,14 +221,18 @@ static int take_away(const char *path, bool unlink, uint64_t *grants)
     return r;
 }
 
+_Static_assert((int)WIRE_LIMIT_PAGES == LIMIT_PAGES && (int)WIRE_LIMIT_COMMITS == LIMIT_COMMITS &&
+                   (int)WIRE_LIMIT_VERSIONS == LIMIT_VERSIONS,
+               "limits have the numbers that clients say");
+
 /* Looks need no more than a way to the directory. */
 static int limit_request(const struct kd_message *m, const char *path, uint64_t word[2])
 {
-    enum directory_limit kind = m->word[0] == WIRE_LIMIT_PAGES ? LIMIT_PAGES : LIMIT_COMMITS;
+    enum directory_limit kind = (enum directory_limit)m->word[0];
     struct directory_found found;
     struct directory_at at;
     struct sources by;
-    if (m->word[0] > WIRE_LIMIT_COMMITS || m->word[1] > 1) return -EINVAL;
+    if (m->word[0] > WIRE_LIMIT_VERSIONS || m->word[1] > 1) return -EINVAL;
     server_lock();
     int r = 0;
     if (m->word[1]) {
@@ -238,7 +243,8 @@ static int limit_request(const struct kd_message *m, const char *path, uint64_t 
     if (r == 0 && !found.is_directory) r = -ENOTDIR;
     if (r == 0) {
         word[0] = directory_limit_get(paths, found.container, kind);
-        word[1] = directory_limit_used(paths, found.container, kind);
+        word[1] = kind != LIMIT_VERSIONS ? directory_limit_used(paths, found.container, kind)
+                  : word[0] == LIMIT_NONE ? 0 : versions_held(found.container);
     }
     server_unlock();
     return r;

@@ -84,6 +84,7 @@ struct container {
     struct run *runs;
     unsigned run_count, run_room;
     uint64_t lease_next;            /* where leases without a wish are looked for */
+    uint64_t forgotten;             /* versions.c: pages of a segment before this one were */
     uint16_t *room; /* per page: free bytes / 16 when last heard of, and above 8 bits its
                      * tag; NULL: no page */
     uint64_t room_pages;            /* size of it */

@@ -142,6 +142,36 @@ static void several(void)
            "each sees its own, in whatever order they end, and keeps no other");
 }
 
+static long forget(unsigned page, unsigned count)
+{
+    return kd_call4(KD_OBJECT_ADVISE, object, page, count, KD_ADVISE_FORGET);
+}
+
+/* The manager takes old versions of its pages away, whoever needs them. */
+static void forgotten(void)
+{
+    long handles[3];
+    publish(4, 3, 500);
+    for (unsigned i = 0; i < 3; i++) {
+        handles[i] = share();
+        publish(4, 3, 501 + i);
+    }
+    wrong += snapshot_begin((uint32_t)handles[1] + 1) != 0;
+    tap_ok(forget(0, 0) == 9 && sees(4, 3, 501) == 0, "three commit points keep nine versions");
+    tap_ok(forget(5, 1) == 6 && system_info().versions == 6 && check() == 0,
+           "all old ones of a page go at once, of whichever");
+    tap_ok(sees(4, 1, 501) == 0 && sees(6, 1, 501) == 0, "what is left is seen as before");
+    is(sees(5, 1, 501), -ESTALE, "what is gone ends the snapshot");
+    tap_ok(snapshot_begin((uint32_t)handles[2] + 1) == 0 && sees(4, 1, 502) == 0 &&
+               forget(0, PAGES) == 0 && sees(5, 1, 502) == -ESTALE && check() == 0,
+           "so it is while a snapshot has one mapped");
+    wrong += snapshot_begin(0) != 0;
+    tap_ok(sees(4, 3, 503) == 0, "a new one sees what is current");
+    snapshot_end();
+    for (unsigned i = 0; i < 3; i++) kd_call3(KD_HANDLE_CLOSE, handles[i], 0, 0);
+    tap_ok(forget(0, 0) == 0 && system_info().versions == 0 && check() == 0, "nothing is left");
+}
+
 static int scan(void *arg)
 {
     volatile uint64_t sum = 0;
@@ -260,11 +290,12 @@ static void over_the_budget(void)
 int main(int argc, char **argv)
 {
     uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 50000;
-    tap_plan(22);
+    tap_plan(29);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES}),
            "an object of this process's own");
     beside_commits(n);
     several();
+    forgotten();
     portions();
     out_of_memory();
     over_the_budget();

@@ -5,7 +5,9 @@
  *         refused whole, with -EDQUOT, and all that was there is there; the same with an ancestor's
  *         limit, for two programs that share a directory, by whatever link the container is
  *         reached, and after the store manager was killed. Who is over a limit that was lowered
- *         changes and frees what he has, and takes nothing more. Limits of commits in a second.
+ *         changes and frees what he has, and takes nothing more. Limits of commits in a second. Of
+ *         old versions there are no more than the limit: a snapshot that needs one is too old, and
+ *         no commit is refused for it.
  * Method  Limits are set from what ps_limit tells of the pages in use, so no layout is assumed.
  */
 #include <errno.h>
@@ -209,6 +211,71 @@ static void test_death(void)
     tap_ok(a && run(a, take, 8) == -EDQUOT && run(a, change, 0) == 0, "and refuses the same");
 }
 
+/* ---- old versions, which snapshots keep */
+
+static uint64_t versions(const char *directory)
+{
+    uint64_t now = ~0ull;
+    ps_limit(directory, PS_LIMIT_VERSIONS, NULL, &now);
+    return now;
+}
+
+static int shared;
+static int share(void *arg)
+{
+    int e = look(arg);
+    shared = ps_snapshot_share();
+    return shared < 0 ? shared : e;
+}
+/* The first byte of each item, added up, as it was when `shared` was made. */
+static uint64_t summed;
+static int sum(void *arg)
+{
+    const struct job *j = arg;
+    const struct root *r = ps_root(j->c);
+    if (!r) return -errno;
+    summed = r->number;
+    for (unsigned i = 0; i < r->count; i++) summed += (unsigned char)r->item[i][0];
+    return 0;
+}
+static int old(ps_container *c, int (*what)(void *))
+{
+    struct job j = {c, 0};
+    struct ps_options o = {.isolation = PS_SNAPSHOT, .snapshot = what == sum ? shared : 0};
+    return ps_transaction_opt(what, &j, &o);
+}
+
+static void test_versions(void)
+{
+    is(ps_limit_set("up", PS_LIMIT_PAGES, PS_NO_LIMIT) |
+           ps_limit_set("up/in", PS_LIMIT_PAGES, PS_NO_LIMIT), 0, "pages without limit");
+    run(a, give_back, 2 * MANY);
+    run(out, give_back, 2 * MANY);
+    tap_ok(run(a, take, 10) == 0 && run(out, take, 10) == 0, "ten items in each of two");
+    is(ps_limit_set("up", PS_LIMIT_VERSIONS, 1000), 0, "a limit of old versions");
+    is((int)versions("up"), 0, "there are none");
+    is(old(a, share), 0, "a state is kept");
+    tap_ok(run(a, change, 0) == 0 && versions("up") >= 10, "of what is changed there are versions");
+    uint64_t first = versions("up");
+    tap_ok(run(out, change, 0) == 0 && versions("up") == first, "others are not counted");
+    tap_ok(old(a, sum) == 0 && old(out, sum) == 0, "and the state is seen");
+    uint64_t was = summed;
+    is(ps_limit_set("up", PS_LIMIT_VERSIONS, first), 0, "as many as there are");
+    tap_ok(run(a, change, 0) == 0 && versions("up") == first && old(a, sum) == 0,
+           "another commit needs no more");
+    is(ps_limit_set("up/in", PS_LIMIT_VERSIONS, 5), 0, "five, of the directory below");
+    is(run(a, change, 0), 0, "no commit is refused");
+    tap_ok(versions("up/in") <= 5 && versions("up") <= 5, "and there are five at most (%d)",
+           (int)versions("up/in"));
+    is(old(a, sum), -ESTALE, "the state is too old");
+    tap_ok(old(out, sum) == 0 && summed == was, "elsewhere it is seen as ever");
+    tap_ok(old(a, look) == 0 && items(a) == 10, "a new snapshot sees what is there");
+    is(ps_snapshot_drop(shared), 0, "dropped");
+    tap_ok(versions("up") == 0 && versions("up/in") == 0, "there are none again");
+    is(ps_limit_set("up", PS_LIMIT_VERSIONS, PS_NO_LIMIT) |
+           ps_limit_set("up/in", PS_LIMIT_VERSIONS, PS_NO_LIMIT), 0, "no limit");
+}
+
 static void test_refused(void)
 {
     is(pages_set("outside", 5), -ENOTDIR, "a container has no limit");
@@ -219,7 +286,7 @@ static void test_refused(void)
 int main(int argc, char **argv)
 {
     if (argc > 2) return other(argv[2]);
-    tap_plan(43);
+    tap_plan(62);
     test_pages();
     test_ancestor();
     test_lowered();
@@ -228,6 +295,7 @@ int main(int argc, char **argv)
     test_commits();
     test_refused();
     test_death();
+    test_versions();
     tap_ok(kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");
     return tap_end();
 }
