@@ -360,6 +360,61 @@ static void random_bytes_break_no_invariant(void **state)
     }
 }
 
+static int way(struct directory_at from, uint64_t to, uint32_t wanted, const char *path)
+{
+    char found[DIRECTORY_PATH];
+    int r = directory_way(dir, from, to, wanted, found);
+    if (r < 0) return r;
+    assert_string_equal(found, path);
+    assert_int_equal(at(from, found).container, to);
+    assert_int_equal(at(from, found).rights & wanted, wanted);
+    return 0;
+}
+
+/* From a container up to a root, by entries that have the rights; what is found can be walked. */
+static void a_way_is_what_can_be_walked(void **state)
+{
+    (void)state;
+    char path[DIRECTORY_PATH] = "a/b", found[DIRECTORY_PATH];
+    assert_int_equal(way(ROOT, x, R | W, "a/b/x"), 0);
+    assert_int_equal(way(handle(ROOT, "a/b", ALL), x, R, "x"), 0);
+    assert_int_equal(way(handle(ROOT, "a/b/x", R), x, R, ""), 0);
+    assert_int_equal(way(handle(ROOT, "a/b/x", R), x, R | W, ""), -ENOENT);
+    assert_int_equal(way(handle(ROOT, "a/b", W), x, R, ""), -ENOENT);
+    assert_int_equal(way(handle(ROOT, "y", ALL), x, R, ""), -ENOENT);
+    assert_int_equal(way(ROOT, y, ALL, "y"), 0);
+    assert_int_equal(way(handle(ROOT, "a", ALL), y, R | W, "y"), 0);   /* its link */
+    assert_int_equal(way(handle(ROOT, "a", ALL), y, ALL, ""), -ENOENT);
+    assert_int_equal(way(ROOT, 4711, R, ""), -ENOENT);
+    /* b has a, to read: a circle */
+    assert_int_equal(done(directory_link(dir, handle(ROOT, "a", ALL), R, ROOT, "a/b/up")), 0);
+    assert_int_equal(way(handle(ROOT, "a/b", ALL), y, R | W, ""), -ENOENT);
+    assert_int_equal(directory_way(dir, handle(ROOT, "a/b", ALL), y, R, found), 0);
+    assert_true(strcmp(found, "up/y") == 0 || strcmp(found, "up/z") == 0);
+    /* 16 parts, and one more */
+    for (unsigned parts = 2; parts < DIRECTORY_PARTS; parts++) {
+        strcat(path, "/d");
+        assert_int_equal(done(directory_make(dir, ROOT, path, true)), 0);
+    }
+    assert_int_equal(way(ROOT, at(ROOT, path).container, R, path), 0);
+    struct directory_at in = handle(ROOT, path, ALL);
+    assert_int_equal(done(directory_make(dir, in, "e", false)), 0);
+    assert_int_equal(way(ROOT, at(in, "e").container, R, ""), -ENOENT);
+    assert_int_equal(way(handle(ROOT, "a", ALL), at(in, "e").container, R, strcat(path, "/e") + 2),
+                     0);
+    /* a path that is too long is none */
+    in = handle(ROOT, "a", ALL);
+    for (unsigned i = 0; i < 5; i++) {
+        char name[STORE_NAME_BYTES];
+        memset(name, 'n', sizeof name - 1);
+        name[sizeof name - 1] = 0;
+        assert_int_equal(done(directory_make(dir, in, name, true)), 0);
+        in = handle(in, name, ALL);
+    }
+    assert_int_equal(done(directory_make(dir, in, "e", false)), 0);
+    assert_int_equal(way(ROOT, at(in, "e").container, R, ""), -ENAMETOOLONG);
+}
+
 #define named_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv)
@@ -371,6 +426,7 @@ int main(int argc, char **argv)
         named_test(an_entry_does_not_wait_for_a_serial_DG2),
         named_test(a_container_that_calls_itself_directory_is_none),
         named_test(directories_in_circles_are_in_the_root_DG3),
+        named_test(a_way_is_what_can_be_walked),
         named_test(the_next_serial_is_behind_all_that_are_there_RT8),
         named_test(a_chain_of_grants_is_as_deep_as_it_may_be),
         named_test(a_store_full_of_names_is_read_and_listed),

@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ struct page { uint64_t number; };
 #define PAGE PS_LAYOUT(struct page, 1)
 #define WANT(good) do { if (!(good)) exit(__LINE__ % 100 + 1); } while (0)
 enum { ENDS = 128 + SIGSEGV, READS = PS_MAY_READ, WRITES = PS_MAY_READ | PS_MAY_WRITE };
-enum { THREADS = 4, ROUNDS = 60 };
+enum { THREADS = 4, ROUNDS = 60, SOME = 24 };
 
 static char **addresses;                /* of root objects: arguments of a role */
 static volatile uint64_t *at(int i)
@@ -49,6 +50,26 @@ static int stores(void *address)
 }
 static int load(volatile uint64_t *p) { return ps_transaction(loads, (void *)p); }
 static int store(volatile uint64_t *p) { return ps_transaction(stores, (void *)p); }
+
+struct job { ps_container *c; uint64_t number; volatile uint64_t *at; };
+static int set(void *arg)
+{
+    struct job *j = arg;
+    struct page *p = ps_root(j->c);
+    if (!p) return -errno;
+    p->number = j->number;
+    j->at = &p->number;
+    return 0;
+}
+
+/* A container with a number; where that is. */
+static volatile uint64_t *put_in(const char *path, uint64_t number)
+{
+    struct job j = {.c = ps_open(path, PS_CREATE | PS_WRITE, PAGE), .number = number};
+    int e = j.c ? ps_transaction(set, &j) : -1;
+    if (j.c) ps_close(j.c);
+    return e == 0 ? j.at : NULL;
+}
 
 /* ---- roles of programs that have all rights ---- */
 
@@ -130,6 +151,64 @@ static int role_threads(void)
         WANT(pthread_create(&thread[i], NULL, toucher, (void *)i) == 0);
     for (int i = 0; i < THREADS; i++) WANT(pthread_join(thread[i], NULL) == 0);
     WANT(load(at(0)) == 0 && loaded == 2 + THREADS * ROUNDS);
+    return 0;
+}
+
+/* What it has read from is closed behind it, and behind the library, which aborts it: in the
+ * handler, mostly, as that is where it is at that time. */
+static _Atomic int stop, has_read;
+static void *closer(void *unused)
+{
+    struct wire_open how = {.name = "seen"};
+    struct wire_opened opened;
+    long store = kd_call3(KD_NAME_FIND, (long)"store", 0, 0);
+    struct kd_message m = {.kind = STORE_OPEN, .data = &how, .data_bytes = sizeof how,
+                           .handle = -1, .buffer = &opened, .buffer_bytes = sizeof opened};
+    WANT(kd_call3(KD_PORT_CALL, store, (long)&m, 0) == 0);
+    while (!stop) {
+        m = (struct kd_message){.kind = STORE_CLOSE, .word = {opened.container}, .handle = -1};
+        while (!has_read && !stop) sched_yield();
+        while (kd_call3(KD_PORT_CALL, store, (long)&m, 0) == 0)
+            m = (struct kd_message){.kind = STORE_CLOSE, .word = {opened.container}, .handle = -1};
+        has_read = 0;
+    }
+    return unused;
+}
+static volatile uint64_t *some[SOME];
+static int reads_many(void *unused)
+{
+    (void)unused;
+    loaded = *at(0);
+    has_read = 1;
+    for (int i = 0; i < SOME; i++) loaded += *some[i];
+    return 0;
+}
+static int role_aborted(void)
+{
+    pthread_t thread;
+    sigset_t now;
+    char name[SOME][8];
+    int failed = 0;
+    for (int i = 0; i < SOME; i++) {
+        snprintf(name[i], sizeof name[i], "some%d", i);
+        some[i] = put_in(name[i], 1);
+        WANT(some[i]);
+    }
+    WANT(ps_open_on_touch(1) == 0 && pthread_create(&thread, NULL, closer, NULL) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        failed += ps_transaction(reads_many, NULL) != 0;
+        WANT(pthread_sigmask(SIG_BLOCK, NULL, &now) == 0 && !sigismember(&now, SIGSEGV) &&
+             !sigismember(&now, SIGALRM));
+        while (has_read) sched_yield();
+        for (int k = 0; k < SOME; k++) {
+            ps_container *c = ps_container_of((void *)some[k]);
+            if (c) ps_close(c);
+        }
+    }
+    stop = 1;
+    WANT(pthread_join(thread, NULL) == 0 && failed > 0);
+    WANT(ps_transaction(reads_many, NULL) == 0);
+    for (int i = 0; i < SOME; i++) WANT(ps_delete(name[i]) == 0);
     return 0;
 }
 
@@ -271,7 +350,7 @@ static int role_loops(void)
 static const struct role { const char *name; int (*run)(void); } roles[] = {
     {"load", role_load}, {"off", role_off}, {"snapshot", role_snapshot}, {"begin", role_begin},
     {"outside", role_outside}, {"threads", role_threads}, {"fork", role_fork},
-    {"overflow", role_overflow}, {"wild", role_wild}, {"sent", role_sent}, {"own", role_own},
+    {"aborted", role_aborted}, {"overflow", role_overflow}, {"wild", role_wild}, {"sent", role_sent}, {"own", role_own},
     {"reads", role_reads}, {"reads then stores", role_reads_then_stores}, {"writes", role_writes},
     {"other", role_other}, {"loops", role_loops}
 };
@@ -308,25 +387,11 @@ static int confined(const char *role, int i, int j, int root, unsigned rights)
     return child_wait(begin(role, i, j, root, rights, "PS_ROOTS=store:0"));
 }
 
-struct job { ps_container *c; uint64_t number; volatile uint64_t *at; };
-static int set(void *arg)
-{
-    struct job *j = arg;
-    struct page *p = ps_root(j->c);
-    if (!p) return -errno;
-    p->number = j->number;
-    j->at = &p->number;
-    return 0;
-}
-
 static int make(int i, uint64_t number)
 {
-    struct job j = {.c = ps_open(paths[i], PS_CREATE | PS_WRITE, PAGE), .number = number};
-    int e = j.c ? ps_transaction(set, &j) : -errno;
-    if (j.c) ps_close(j.c);
-    object[i] = j.at;
-    snprintf(text[i], sizeof text[i], "%llx", (unsigned long long)(uintptr_t)j.at);
-    return e;
+    object[i] = put_in(paths[i], number);
+    snprintf(text[i], sizeof text[i], "%llx", (unsigned long long)(uintptr_t)object[i]);
+    return object[i] ? 0 : -errno;
 }
 
 static int link_to(const char *from, unsigned rights, const char *to)
@@ -359,6 +424,7 @@ static void test_all(void)
     is(all("outside"), ENDS, "outside of a transaction it is as wrong as ever");
     is(all("fork"), 0, "in the child of fork, and in the parent");
     is(all("threads"), 0, "in many threads at once, with aborts");
+    is(all("aborted"), 0, "an abort in the middle of it leaves nothing blocked");
     is(all("overflow"), ENDS, "a stack that overflows ends the program");
     tap_ok(told("stack overflow: "), "and is called so");
     is(all("wild"), ENDS, "so does a load from nowhere");
@@ -418,7 +484,7 @@ int main(int argc, char **argv)
     addresses = argv + 2;
     for (unsigned i = 0; argc > 2 && i < sizeof roles / sizeof *roles; i++)
         if (strcmp(argv[1], roles[i].name) == 0) return roles[i].run();
-    tap_plan(40);
+    tap_plan(41);
     is(ps_directory_create("dir") | ps_directory_create("dir/sub") | ps_directory_create("vault"),
        0, "directories");
     is(make(0, 1) | make(1, 2) | make(2, 3) | make(3, 4), 0, "containers");
