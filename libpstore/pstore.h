@@ -177,7 +177,8 @@ ps_container *ps_open_by(int handle, const char *path, int flags, const struct p
  * it does with 0, or comes to the handler of SIGSEGV that the program had before; one that it sets
  * later passes on, to the one that sigaction told it, what is not its own. Of stores that the
  * program has connected to, or that of ps_open; 64 containers are open at most. Not for a pointer
- * whose memory a system call reads or writes: that is -EFAULT. The calling thread gets a stack for
+ * whose memory a system call reads or writes: that is -EFAULT. Where the store manager has died,
+ * ps_transaction returns -EOWNERDEAD (a transaction of ps_begin ends the program). The calling thread gets a stack for
  * signals, if it has none. What it was, 0 in the beginning; or -ENOMEM. */
 int ps_open_on_touch(int on);
 

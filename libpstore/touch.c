@@ -48,6 +48,8 @@ static int touch(uint64_t address)
     int result = container_touch(address);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     tx_work_end(tx);
+    if (result == -EOWNERDEAD && tx && !tx->explicit_)
+        ps_abort(EOWNERDEAD);             /* the next one finds the store again */
     return result == 0;
 }
 

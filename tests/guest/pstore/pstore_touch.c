@@ -212,6 +212,21 @@ static int role_aborted(void)
     return 0;
 }
 
+/* The store manager dies under a transaction that has used nothing yet. */
+static int dies_then_loads(void *address)
+{
+    int pid = store_pid();
+    WANT(pid > 0 && kd_call3(KD_PROCESS_KILL, pid, 9, 0) == 0);
+    return loads(address);
+}
+static int role_dead(void)
+{
+    WANT(ps_open_on_touch(1) == 0 && ps_connect(NULL) == 0);
+    WANT(ps_transaction(dies_then_loads, (void *)at(1)) == -EOWNERDEAD);
+    WANT(load(at(1)) == 0 && load(at(0)) == 0);
+    return 0;
+}
+
 static int role_fork(void)
 {
     int status;
@@ -350,7 +365,8 @@ static int role_loops(void)
 static const struct role { const char *name; int (*run)(void); } roles[] = {
     {"load", role_load}, {"off", role_off}, {"snapshot", role_snapshot}, {"begin", role_begin},
     {"outside", role_outside}, {"threads", role_threads}, {"fork", role_fork},
-    {"aborted", role_aborted}, {"overflow", role_overflow}, {"wild", role_wild}, {"sent", role_sent}, {"own", role_own},
+    {"aborted", role_aborted}, {"dead", role_dead},
+    {"overflow", role_overflow}, {"wild", role_wild}, {"sent", role_sent}, {"own", role_own},
     {"reads", role_reads}, {"reads then stores", role_reads_then_stores}, {"writes", role_writes},
     {"other", role_other}, {"loops", role_loops}
 };
@@ -479,12 +495,21 @@ static void test_ends(void)
     is(child_wait(begin("writes", 1, 0, -1, 0, NULL)), ENDS, "what is not there any more");
 }
 
+static void test_dead(void)
+{
+    is(child_wait(begin("dead", 0, 2, -1, 0, NULL)), 0,
+       "the store manager's death undoes the transaction");
+    int e;
+    do e = ps_rights("", NULL); while (e == -EOWNERDEAD);
+    is(e, PS_MAY_ALL, "the next one is there");
+}
+
 int main(int argc, char **argv)
 {
     addresses = argv + 2;
     for (unsigned i = 0; argc > 2 && i < sizeof roles / sizeof *roles; i++)
         if (strcmp(argv[1], roles[i].name) == 0) return roles[i].run();
-    tap_plan(41);
+    tap_plan(43);
     is(ps_directory_create("dir") | ps_directory_create("dir/sub") | ps_directory_create("vault"),
        0, "directories");
     is(make(0, 1) | make(1, 2) | make(2, 3) | make(3, 4), 0, "containers");
@@ -492,6 +517,7 @@ int main(int argc, char **argv)
     test_confined();
     test_circles();
     test_ends();
+    test_dead();
     is(ps_unlink("dir/loop") | ps_unlink("dir/sub/up"), 0, "unlinked");
     is(ps_delete("seen") | ps_delete("vault/hidden") | ps_delete("dir/sub/low") |
            ps_delete("dir/sub") | ps_delete("dir") | ps_delete("vault"), 0, "all is deleted");
