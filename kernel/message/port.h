@@ -1,8 +1,7 @@
 /*
  * port.h - ports: synchronous call and reply, and what the kernel tells managers.
  *
- * What is queued at a port is a struct item embedded in the thing it speaks about; an item stands
- * in at most one queue, once.
+ * What is queued at a port is a struct item in the thing it speaks about, in one queue at most.
  *
  * PO1  An item on a queue is valid. It is `queued` until whoever took it off has read it: whoever
  *     frees its home looks at that, and takes it off first, under the port lock.
