@@ -6,7 +6,7 @@
  * Not here  who looks, how often and why (evict.c); old versions (version.c); home locations
  *           (managers).
  *
- * Each resident page stands in one of three lists of its object, by frame->link; frame->owner is
+ * Each resident page stands in one of four lists of its object, by frame->link; frame->owner is
  * its leaf, frame->flags its slot and its list.
  *
  * EV1  Only clean pages without writer, pins and I/O go (PG4). Old versions of such a page stay,
@@ -19,6 +19,9 @@
  * EV7  A frame counts in `charged` from the moment it is taken for a page of the container, and
  *      none is taken beyond `most`. More there are only by a version that is published of a page
  *      whose base was not in memory, and where the limit was set later.
+ * EV10  A page is proven if it is used in READY or LAUNDRY, or comes back before as many others
+ *      went as the object has in memory. While more than `share` of the others are here, they go
+ *      first.
  *
  * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
  * to its object, then locked and checked again.
@@ -34,18 +37,24 @@ enum { SLOT_MASK = LEAF_PAGES - 1, CHARGED = LEAF_PAGES, PLACE_SHIFT = 8 }; /* f
 
 static enum place place_of(const struct frame *f) { return f->flags >> PLACE_SHIFT; }
 
-/* put_in appends f, which is in no list, to a list. Evict lock held. */
-static void put_in(struct object *o, enum place where, unsigned slot, struct frame *f)
+/* put_in appends f, which is in no list, to a list, a proven page to PROVEN instead of CLOCK. Leaf
+ * and evict lock held. */
+static void put_in(const struct leaf *l, enum place where, unsigned slot, struct frame *f)
 {
+    struct object *o = l->object;
+    if (where == CLOCK && l->proven >> slot & 1)
+        where = PROVEN;
     f->flags = (uint16_t)(slot | where << PLACE_SHIFT);
     list_push_back(&o->places[where], &f->link);
     o->in_place[where]++;
 }
 
-static void take_out(struct object *o, struct frame *f)
+/* take_out takes f from its list, where it was `used` (EV10). Leaf and evict lock held. */
+static void take_out(struct leaf *l, struct frame *f, bool used)
 {
     list_remove(&f->link);
-    o->in_place[place_of(f)]--;
+    l->object->in_place[place_of(f)]--;
+    l->proven |= (uint64_t)(used && place_of(f) > PROVEN) << (f->flags & SLOT_MASK);
 }
 
 /* bare_set puts a leaf on the list of leaves without resident pages, or takes it off. Evict lock
@@ -98,6 +107,20 @@ void evict_page_back(struct object *o, struct frame *f)
     frame_free(f);
 }
 
+/* came_back learns from a page that was here before (EV10). Many that come back at once, and were
+ * not proven, show that such pages had too small a share. Leaf and evict lock held. */
+static void came_back(struct object *o, struct leaf *l, unsigned slot)
+{
+    uint32_t others = __atomic_load_n(&o->left, __ATOMIC_RELAXED) - l->left[slot];
+    uint64_t one = 1ull << slot, share = o->share ? o->share : o->resident / 4;
+    l->left[slot] = 0;
+    if (others < o->resident) {
+        share += others < o->resident / 8 && !(l->proven & one) ? 4 : -1ull;
+        o->share = MIN(MAX(share, o->resident / 16 + 1), o->resident / 4 * 3);
+    }
+    l->proven = others < o->resident ? l->proven | one : l->proven & ~one;
+}
+
 void evict_add(struct leaf *l, unsigned slot)
 {
     struct object *o = l->object;
@@ -107,19 +130,21 @@ void evict_add(struct leaf *l, unsigned slot)
     if (l->resident++ == 0)
         bare_set(l, false);
     o->charged += f->flags != CHARGED;
+    if (l->left[slot])
+        came_back(o, l, slot);
     f->owner = l;
     __atomic_store_n(&f->state, FRAME_LISTED, __ATOMIC_RELAXED); /* EV5 */
-    put_in(o, CLOCK, slot, f);
+    put_in(l, CLOCK, slot, f);
     o->resident++;
     resident++;
     lock_release(&evict_lock);
 }
 
-void evict_remove(struct frame *f)
+void evict_remove(struct frame *f, bool used)
 {
     lock_acquire(&evict_lock);
     struct leaf *l = f->owner;
-    take_out(l->object, f);
+    take_out(l, f, used);
     __atomic_store_n(&f->state, FRAME_USED, __ATOMIC_RELAXED); /* EV5 */
     f->owner = NULL;
     f->flags = 0;
@@ -134,11 +159,11 @@ void evict_remove(struct frame *f)
 void evict_cleaned(struct frame *f)
 {
     lock_acquire(&evict_lock);
-    struct object *o = ((struct leaf *)f->owner)->object;
-    o->progress_ns = arch_time_ns();
+    struct leaf *l = f->owner;
+    l->object->progress_ns = arch_time_ns();
     if (place_of(f) == LAUNDRY) {
-        take_out(o, f);
-        put_in(o, READY, f->flags & SLOT_MASK, f);
+        take_out(l, f, false);
+        put_in(l, READY, f->flags & SLOT_MASK, f);
     }
     lock_release(&evict_lock);
 }
@@ -210,7 +235,8 @@ static uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames)
     slots &= ~users_change(l, slots, &debt); /* a copy came back: its base stays */
     right_pay(&debt);
     slots_each(s, slots) {
-        evict_remove(l->pages[s].frame);
+        l->left[s] = __atomic_add_fetch(&l->object->left, 1, __ATOMIC_RELAXED);
+        evict_remove(l->pages[s].frame, false);
         list_push_back(frames, &l->pages[s].frame->link);
         l->pages[s].frame = NULL;
         count(evictions);
@@ -233,8 +259,8 @@ enum look clock_look(struct leaf *l, unsigned slot, struct frame *f, bool take)
     lock_acquire(&evict_lock);
     slots_each(s, here ? (group | one) & ~freed : 0) {
         bool stays = used || !(group >> s & 1);
-        take_out(l->object, l->pages[s].frame);
-        put_in(l->object, stays ? CLOCK : dirty >> s & 1 ? LAUNDRY : take ? CLOCK : READY,
+        take_out(l, l->pages[s].frame, used);
+        put_in(l, stays ? CLOCK : dirty >> s & 1 ? LAUNDRY : take ? CLOCK : READY,
                (unsigned)s, l->pages[s].frame);
     }
     lock_release(&evict_lock);
@@ -272,8 +298,9 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
     enum place where = needed || never_cleaned(o) ? CLOCK
                        : p->flags & PAGE_DIRTY ? LAUNDRY : READY;
     lock_acquire(&evict_lock);
-    take_out(o, p->frame);
-    put_in(o, where, slot, p->frame);
+    take_out(l, p->frame, false);
+    l->proven = (l->proven & ~(1ull << slot)) | (uint64_t)needed << slot;
+    put_in(l, where, slot, p->frame);
     if (!needed) {
         list_remove(&p->frame->link);
         list_push_front(&o->places[where], &p->frame->link);

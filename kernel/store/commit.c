@@ -207,7 +207,7 @@ static struct frame *old_take(struct leaf *l, struct page *p)
     struct frame *old = p->frame;
     p->frame = NULL;
     if (old)
-        evict_remove(old);
+        evict_remove(old, true);
     return old;
 }
 

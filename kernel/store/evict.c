@@ -105,20 +105,30 @@ static void wake_hungry(void)
     lock_release(&evict_lock);
 }
 
-/* look_some looks at some pages, ready ones or else those at the hand, and returns their number. */
+/* hand_at is the list whose turn it is: READY, to take pages; else by share (EV10), or, for once,
+ * the other one where nothing could go. */
+static enum place hand_at(const struct object *o, bool take)
+{
+    enum place at = o->stuck != (o->in_place[CLOCK] <= o->share) ? PROVEN : CLOCK;
+    return take && o->in_place[READY] ? READY : o->in_place[at] ? at : CLOCK + PROVEN - at;
+}
+
+/* look_some looks at some pages, where the hand is, and returns their number. */
 static unsigned look_some(struct object *o, bool take, uint64_t seen[])
 {
     enum { AT_ONCE = 4 };
     struct candidate found[AT_ONCE];
-    bool ready = take && o->in_place[READY];
-    unsigned count, went = clock_first(o, ready ? READY : CLOCK, AT_ONCE, found, &count);
+    bool stuck = true;
+    unsigned count, went = clock_first(o, hand_at(o, take), AT_ONCE, found, &count);
     for (unsigned i = 0; i < count; i++) {
         enum look look = clock_look(found[i].leaf, found[i].slot, found[i].frame, take);
         seen[look]++;
+        stuck &= look == LOOK_BUSY;
         if (look == LOOK_DIRTY)
             ask_for_cleaning(o, ahead(o));
         object_put(o);
     }
+    o->stuck = stuck;
     thread_breathe();
     return went;
 }

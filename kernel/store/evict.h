@@ -6,10 +6,11 @@
 
 void evict_init(void);
 
-/* evict_add and evict_remove: a page comes to, or leaves, the lists of resident pages. Leaf
+/* evict_add and evict_remove: a page comes to, or leaves, the lists of resident pages; `used`: by
+ * its next version, which takes its place. Leaf
  * locked. */
 void evict_add(struct leaf *l, unsigned slot);
-void evict_remove(struct frame *f);
+void evict_remove(struct frame *f, bool used);
 /* none of its pages is there: it may be forgotten; or not */
 void evict_leaf(struct leaf *l, bool bare);
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */

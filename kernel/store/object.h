@@ -46,6 +46,9 @@ struct object {
     uint64_t versions;       /* old ones of its pages; versions lock */
     struct list places[PLACES]; /* clock.c, evict lock: its resident pages */
     uint64_t in_place[PLACES], resident;
+    uint32_t left;           /* atomic: so many pages went, about */
+    uint64_t share;          /* so many pages that are not proven may stay (EV10); 0: not known */
+    bool stuck;              /* nothing could go where the hand looked last */
     uint64_t looked_ns, progress_ns; /* ahead_run: last; when a page was freed or cleaned last */
     uint64_t charged, most;  /* pages in memory and on their way; how many may be: EV7 */
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; object's lock (LF2) */

@@ -57,7 +57,7 @@ struct copy {
     uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
 };
 
-enum place { CLOCK, LAUNDRY, READY, PLACES }; /* the lists of resident pages (clock.c) */
+enum place { CLOCK, PROVEN, LAUNDRY, READY, PLACES }; /* the lists of resident pages (clock.c) */
 
 struct page {
     struct frame *frame;
@@ -96,6 +96,8 @@ struct leaf {
     struct vmask users;      /* all masks of the pages, or more */
     /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
     uint64_t changes;
+    uint64_t proven;         /* pages that are, or were when they went (EV10) */
+    uint32_t left[LEAF_PAGES]; /* object->left when it went, or 0 */
     struct page pages[LEAF_PAGES];
 };
 _Static_assert(sizeof(struct page) == 56 && sizeof(struct leaf) <= PAGE_BYTES, "a leaf is a frame");

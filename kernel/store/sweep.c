@@ -96,7 +96,7 @@ static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
     }
     page_drop_filling(l, p);
     if (p->frame) {
-        evict_remove(p->frame);
+        evict_remove(p->frame, false);
         if (p->flags & PAGE_DIRTY)
             dirty_count(l->object, -1);
         list_push_back(&u->frames, &p->frame->link);
