@@ -31,7 +31,7 @@ enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffd, ORDER_HOT = 0x7ffe, ORDER_INSIDE = 0
 enum { KEPT_MAX = 31, KEPT_BATCH_ORDER = 4, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
 _Static_assert(FRAME_RUN_MAX == 1 << ORDER_MAX, "the longest run is the largest block");
 
-enum { HOT_MAX = 128, HOT_BATCH_ORDER = 5, HOT_DRAIN = 64 };
+enum { HOT_MAX = 512, HOT_BATCH_ORDER = 5, HOT_DRAIN = 64 };
 enum { RESERVE_MIN = 64, RESERVE_MAX = 2048 };
 
 static struct {
