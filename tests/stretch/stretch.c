@@ -6,11 +6,12 @@
  * user mode goes on. Instructions are counted as QEMU runs them, so the kernel is the one that
  * ships, and knows nothing of it. One CPU; QEMU must count instructions, or clocks would differ.
  *
- *   -plugin stretch.so,limit=N,out=FILE,entry=ADDRESS,point=ADDRESS,mark=ADDRESS
+ *   -plugin stretch.so,limit=N,out=FILE,counts=FILE,entry=ADDRESS,point=ADDRESS,mark=ADDRESS
  *
  * entry, point: code addresses, several of each. limit: a longer stretch ends QEMU; 0: none does.
  * out: each time that the code at `mark` runs, the longest since the last time goes there as a
- * line. scripts/run --stretch makes these words.
+ * line. counts: at the same times, how often each instruction of the kernel ran since, and an
+ * empty line. scripts/run --stretch makes these words.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -35,6 +36,8 @@ void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
                                             enum qemu_plugin_cb_flags flags, void *arg);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
+void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn,
+                                                enum qemu_plugin_op op, void *word, uint64_t value);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t i);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 
@@ -48,7 +51,9 @@ struct addresses { uint64_t of[ADDRESSES_MAX]; int count; };
 
 static struct addresses entries, points, marks;
 static uint64_t limit;
-static FILE *out;
+static FILE *out, *counts;
+enum { CODE_BYTES = 1 << 22 };          /* the kernel has less code than this, in one piece */
+static uint64_t ran[CODE_BYTES];        /* by the lower bits of the address */
 static uint64_t kernel, user;           /* instructions so far */
 static uint64_t last, user_then;        /* `kernel` where the stretch began; `user` at an entry */
 static uint64_t begun;                  /* where the stretch began; 0: no program ran yet */
@@ -91,9 +96,22 @@ static void at_entry(unsigned cpu, void *at)
     begun = (uint64_t)(uintptr_t)at;
 }
 
+static void counts_write(void)
+{
+    for (int i = 0; counts && i < CODE_BYTES; i++)
+        if (ran[i])
+            fprintf(counts, "%x %" PRIu64 "\n", i, ran[i]);
+    memset(ran, 0, sizeof ran);
+    if (counts)
+        fprintf(counts, "\n");
+    if (counts)
+        fflush(counts);
+}
+
 static void at_mark(unsigned cpu, void *at)
 {
     (void)cpu, (void)at;
+    counts_write();
     if (out)
         fprintf(out, "%" PRIu64 " from %" PRIx64 " to %" PRIx64 "\n", longest.count, longest.from,
                 longest.to);
@@ -116,6 +134,9 @@ static void watch(struct qemu_plugin_insn *insn)
     void (*cb)(unsigned cpu, void *arg) = among(&points, at) ? at_point
                                           : among(&entries, at) ? at_entry
                                           : among(&marks, at)   ? at_mark : NULL;
+    if (counts)
+        qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
+                                                   &ran[at % CODE_BYTES], 1);
     if (cb)
         qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, QEMU_PLUGIN_CB_NO_REGS,
                                                (void *)(uintptr_t)at);
@@ -147,6 +168,8 @@ static bool word_take(char *word)
         limit = strtoull(value, NULL, 10);
     else if (!strcmp(word, "out"))
         return (out = fopen(value, "w")) != NULL;
+    else if (!strcmp(word, "counts"))
+        return (counts = fopen(value, "w")) != NULL;
     else
         return false;
     return true;
