@@ -78,7 +78,7 @@ int ps_connect(const char *store)
     pthread_mutex_lock(&table_lock);
     int result = connect_locked(store);
     pthread_mutex_unlock(&table_lock);
-    return result == 0 ? stores_refresh() : result;
+    return error_told_if(ERROR_OPEN, result == 0 ? stores_refresh() : result);
 }
 
 /* ---- the table of containers ---- */
@@ -335,7 +335,7 @@ ps_container *container_open_by(int by, const char *path, int flags, const struc
         pthread_mutex_unlock(&table_lock);
         tx_work_end(tx);
     }
-    if (error_told(ERROR_OPEN, result) != 0)
+    if (error_told(ERROR_OPEN, lack_at(result, path, NULL, request.named && by < 0)) != 0)
         errno = -result;
     return c;
 }
@@ -527,7 +527,7 @@ int ps_delete(const char *name)
     int result = paths_copy(data, name, NULL);
     if (result > 0)
         result = request_names(STORE_DELETE, data, (size_t)result);
-    return error_told(ERROR_NAMES, result);
+    return error_told(ERROR_NAMES, lack_at(result, name, NULL, 0));
 }
 
 int ps_rename(const char *from, const char *to)
@@ -536,7 +536,7 @@ int ps_rename(const char *from, const char *to)
     int result = to ? paths_copy(data, from, to) : -EINVAL;
     if (result > 0)
         result = request_names(STORE_RENAME, data, 2 * (size_t)result);
-    return error_told(ERROR_NAMES, result);
+    return error_told(ERROR_NAMES, lack_at(result, from, to, 0));
 }
 
 int container_kept_port(const ps_container *c)

@@ -188,8 +188,27 @@ static const struct {
      "the latch is taken. A process ended while it had it, so what it guards may be half done: "
      "repair that, then call ps_latch_repaired"},
     {EPERM, ERROR_AREA,
-     "this process may not publish names: `allow names` in the shell lets the programs that it "
-     "starts"},
+     "the right to publish names is missing: who starts this program gives it by `allow names "
+     "PROGRAM`"},
+    {EPERM, ERROR_DISKS,
+     "the right to open disks is missing, or a program has this one open: who starts this one gives "
+     "it by `allow disks PROGRAM`"},
+    {EPERM, ERROR_PROCESSES,
+     "it is init, which nobody ends, or this program did not start it, and the right to touch such "
+     "ones is missing: who starts this one gives it by `allow processes PROGRAM`"},
+    {EPERM, ERROR_LOOK,
+     "the right to look at others and the kernel is missing: who starts this program gives it by "
+     "`allow look PROGRAM`"},
+    {EPERM, ERROR_WHOLE,
+     "this is about the store as a whole, which only programs may touch that are started without "
+     "`with` and `run --only`"},
+    {EPERM, ERROR_OPEN,
+     "this program was given nothing of that store: who starts it gives it by `run --only NAME "
+     "PROGRAM` or `with DIR PROGRAM`"},
+    {EPERM, ERROR_NAMES,
+     "it is the container's first entry, which stays as long as the container: delete it, or give "
+     "it another name"},
+    {EISDIR, ERROR_OPEN, "that is a directory: open one of its containers (`ls -l` lists them)"},
     {EPERM, ERROR_ASK,
      "the task refused; or this process has not opened the area, as a child of fork has to"},
     {EPERM, ERROR_LATCH,
@@ -258,7 +277,8 @@ static const struct {
     { ENAMETOOLONG, "names have at most 63 characters: choose a shorter one" },
     { ENOTDIR, "a part of the path is a container, and no directory: check it (`ls -l`)" },
     { EIDRM, "the right to it was taken back: ask who gave it" },
-    { EMLINK, "too many links lie on the way, or above it: take another path" },
+    { EMLINK, "too many links lie on the way: take another path. What is reached by a link of a "
+              "directory above it is not given further: its owner can, who needs no such link" },
     { ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)" },
     { ENOMEM, "memory is full: the transaction changes more pages than fit, or the store more "
               "objects than its "
@@ -325,10 +345,19 @@ static const char *shared_text(int error)
     return NULL;
 }
 
+/* Of calls that ask the store, and name what they are about by a path, or ask for all of it. */
+static int lack_is_told(void)
+{
+    return last.error == EACCES && (last.call == ERROR_OPEN || last.call == ERROR_NAMES ||
+                                    last.call == ERROR_MANAGER || last.call == ERROR_OTHER);
+}
+
 const char *ps_strerror(int error)
 {
     error = error < 0 ? -error : error;
-    const char *text = shared_text(error);
+    const char *text = error == EACCES && lack_is_told() ? lack_text() : NULL;
+    if (!text)
+        text = shared_text(error);
     if (text)
         return text;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)

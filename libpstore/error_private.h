@@ -7,10 +7,13 @@ enum error_call {
     ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_NO_LAYOUT, ERROR_ALLOC,
     ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_RETRY, ERROR_UPGRADE, ERROR_OTHER, ERROR_AREA,
     ERROR_ASK, ERROR_LATCH, ERROR_INDEX, ERROR_SPREAD, ERROR_PARALLEL, ERROR_MANAGER, ERROR_SEGMENT,
+    ERROR_DISKS, ERROR_PROCESSES, ERROR_LOOK, ERROR_WHOLE,
 };
 int error_told(enum error_call call, int result);             /* returns the result: 0 or -errno */
 void *error_told_by(enum error_call call, void *result);      /* NULL: errno */
 void error_forget(void);
+/* Which right the store missed in this thread's last -EACCES: lack.c. NULL: it said nothing. */
+const char *lack_text(void);
 
 /* For calls that are too short to forget the error before: an error only. */
 static inline int error_told_if(enum error_call call, int result)

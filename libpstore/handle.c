@@ -21,7 +21,7 @@ static uint32_t wire_rights(unsigned rights)
     return (rights & 31) << 16 | (rights & PS_MAY_GRANT ? WIRE_MAY_GRANT : 0);
 }
 
-static unsigned may_of(uint32_t rights)
+unsigned may_of(uint32_t rights)
 {
     return (rights >> 16 & 31) | (rights & WIRE_MAY_GRANT ? PS_MAY_GRANT : 0);
 }
@@ -85,21 +85,28 @@ long roots_port(struct ps_store *s)
     return found < 0 ? -ENOENT : found;
 }
 
-/* A container that was passed under this name is opened by its handle; another path leads on from
- * the root directory, if there is one. */
-int roots_by(const struct ps_store *s, struct open_request *request)
+/* The handle of the container that was passed under this name; -1: none was. */
+static int root_named(const struct ps_store *s, const char *path)
 {
     const char *text = getenv(PS_ROOTS), *name;
     size_t length;
     int handle;
     while ((handle = root_next(&text, s->name, &name, &length)) >= 0)
-        if (length > 0 && strlen(request->path) == length &&
-            strncmp(request->path, name, length) == 0) {
-            request->by = handle;
-            request->named = 1;
-            return 0;
-        }
-    return s->confined == ROOT_DIRECTORY ? 0 : -ENOENT;
+        if (length > 0 && strlen(path) == length && strncmp(path, name, length) == 0)
+            return handle;
+    return -1;
+}
+
+/* A container that was passed is opened by its handle; another path leads on from the root
+ * directory, if there is one. */
+int roots_by(const struct ps_store *s, struct open_request *request)
+{
+    int handle = root_named(s, request->path);
+    if (handle < 0)
+        return s->confined == ROOT_DIRECTORY ? 0 : -ENOENT;
+    request->by = handle;
+    request->named = 1;
+    return 0;
 }
 
 /* One root's way to what lies at the address; it has at least the flags that were found. */
@@ -139,24 +146,26 @@ int roots_at(struct ps_store *s, uint64_t address, char path[WIRE_PATH_BYTES], i
 
 /* ---- requests ---- */
 
-/* path "": the root itself. */
-static int ask(uint32_t kind, const char *path, uint64_t word[STORE_REQUEST_WORDS],
-               struct store_handle *handle, void *answer, size_t *bytes)
+int path_ask(uint32_t kind, const char *path, uint64_t word[STORE_REQUEST_WORDS],
+             struct store_handle *handle, void *answer, size_t *bytes)
 {
     char data[WIRE_PATH_BYTES] = "";
     int result = tx_active() ? -EBUSY : !path ? -EINVAL : *path ? path_copy(data, path) : 0;
     if (result == 0)
         result = stores_ready();
+    int by = result == 0 && store_of_opens()->confined ? root_named(store_of_opens(), path) : -1;
+    if (by >= 0)
+        *data = 0;
     if (result == 0)
-        result = store_request_by(store_of_opens(), -1, handle, kind, word, data, sizeof data,
+        result = store_request_by(store_of_opens(), by, handle, kind, word, data, sizeof data,
                                   answer, bytes);
-    return result;
+    return lack_at(result, path, NULL, by >= 0);
 }
 
 int ps_directory_create(const char *path)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {0};
-    return error_told(ERROR_NAMES, ask(STORE_MAKE, path, word, NULL, NULL, NULL));
+    return error_told(ERROR_NAMES, path_ask(STORE_MAKE, path, word, NULL, NULL, NULL));
 }
 
 static void entry_of_wire(struct ps_entry *out, const struct wire_named *e)
@@ -177,7 +186,7 @@ static int list(const char *path, struct ps_entry *out, int count)
         return -EINVAL;
     do {
         size_t bytes = sizeof entries;
-        int result = ask(STORE_ENTRIES, path, word, NULL, entries, &bytes);
+        int result = path_ask(STORE_ENTRIES, path, word, NULL, entries, &bytes);
         if (result != 0)
             return result;
         for (size_t i = 0; i < bytes / sizeof entries[0]; i++, all++)
@@ -197,7 +206,7 @@ int ps_rights(const char *path, struct ps_entry *out)
     struct wire_named named;
     size_t bytes = sizeof named;
     uint64_t word[STORE_REQUEST_WORDS] = {0};
-    int result = ask(STORE_LOOK, path, word, NULL, &named, &bytes);
+    int result = path_ask(STORE_LOOK, path, word, NULL, &named, &bytes);
     if (result == 0 && bytes != sizeof named)
         result = -EPROTO;
     if (result == 0 && out)
@@ -213,7 +222,7 @@ int ps_handle(const char *path, unsigned rights)
     struct store_handle handle = {.handle = -1};
     int result = rights & ~(unsigned)PS_MAY_ALL ? -EINVAL : 0;
     if (result == 0)
-        result = ask(STORE_HANDLE, path, word, &handle, NULL, NULL);
+        result = path_ask(STORE_HANDLE, path, word, &handle, NULL, NULL);
     if (result == 0 && handle.handle < 0)
         result = -EPROTO;
     return error_told(ERROR_NAMES, result == 0 ? handle.handle : result);
@@ -240,14 +249,14 @@ int ps_link(int handle, const char *path, unsigned rights)
                                 .rights = KD_RIGHT_CALL | wanted | WIRE_MAY_GRANT};
     int result = handle < 0 ? -EBADF : !wanted || rights & ~(unsigned)PS_MAY_ALL ? -EINVAL : 0;
     if (result == 0)
-        result = ask(STORE_LINK, path, word, &sent, NULL, NULL);
+        result = path_ask(STORE_LINK, path, word, &sent, NULL, NULL);
     return error_told(ERROR_NAMES, result);
 }
 
 static int take_away(uint32_t kind, const char *path)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {0};
-    int result = ask(kind, path, word, NULL, NULL, NULL);
+    int result = path_ask(kind, path, word, NULL, NULL, NULL);
     return error_told(ERROR_NAMES, result == 0 ? (int)word[0] : result);
 }
 
@@ -272,13 +281,13 @@ _Static_assert(PS_LIMIT_PAGES == (int)WIRE_LIMIT_PAGES &&
 int ps_limit_set(const char *directory, enum ps_limit kind, uint64_t most)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {(uint64_t)kind, 1, most};
-    return error_told(ERROR_NAMES, ask(STORE_LIMIT, directory, word, NULL, NULL, NULL));
+    return error_told(ERROR_NAMES, path_ask(STORE_LIMIT, directory, word, NULL, NULL, NULL));
 }
 
 int ps_limit(const char *directory, enum ps_limit kind, uint64_t *most, uint64_t *used)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {(uint64_t)kind};
-    int result = ask(STORE_LIMIT, directory, word, NULL, NULL, NULL);
+    int result = path_ask(STORE_LIMIT, directory, word, NULL, NULL, NULL);
     if (result == 0 && most)
         *most = word[0];
     if (result == 0 && used)

@@ -20,6 +20,7 @@
 
 #include "katydid/call.h"
 #include "manager_private.h"
+#include "pstore.h"
 
 #define DISK_SECTOR 512
 enum { PRLIMIT64 = 302 };
@@ -66,6 +67,7 @@ static int ports_make(const char *name)
     manager.port = (int)p;
     manager.calls = (int)c;
     long r = c < 0 || !name ? c : kd_call3(KD_NAME_SET, (long)name, c, 0);
+    if (r == -EPERM) ps_lacks(KD_RIGHT_NAMES);
     if (r < 0) ports_close();
     return r < 0 ? (int)r : 0;
 }

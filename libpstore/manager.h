@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+const char *ps_strerror(int error);           /* what happened, and what to do: pstore.h */
+
 enum {
     KM_PAGE_BYTES = 4096,
     KM_NAME_MAX = 64,                         /* bytes of a name with its NUL */

@@ -100,6 +100,10 @@ int ps_free(void *p);
 /* The text of an errno > 0 or < 0: what happened, and what to do; of an error that is the program's
  * own just what it means. */
 const char *ps_strerror(int error);
+/* A call of the kernel's was refused (-EPERM) for want of a right of the system's handle:
+ * KD_RIGHT_DISKS, _NAMES, _PROCESSES or _LOOK (0: it is about the whole store, and the process is
+ * confined). What ps_strerror says of EPERM next is how that right is given. Returns -EPERM. */
+int ps_lacks(unsigned right);
 
 /* ---- containers ----
  * A transaction reads every container that its process has open and writes those of one store
@@ -152,6 +156,21 @@ struct ps_entry {
 };
 /* The entries of a directory, "" the root: how many there are; fills at most count. */
 int ps_directory_list(const char *path, struct ps_entry *out, int count);
+/* Calls fn for each entry that can be walked to from `path` ("": the root), with its path, until it
+ * returns other than 0, which is returned; each directory is entered once, by its first entry.
+ * -errno: of the directory `path`; what is below, and cannot be listed, is left out. */
+int ps_walk(const char *path, int (*fn)(const char *path, const struct ps_entry *e, void *arg),
+            void *arg);
+/* Who holds now what the path leads to, by its grant or one made out of it: processes that have it
+ * open, and handles. As ps_directory_list; needs PS_MAY_MANAGE. */
+struct ps_holder {
+    int process;                        /* that has it open, or asked for the handles */
+    int manager;                        /* the store manager's pid */
+    uint64_t grant;
+    uint64_t badge;                     /* 0: open; else the number of these handles at `manager` */
+    unsigned rights, handles;           /* of an opening: PS_MAY_...; how many handles there are */
+};
+int ps_holders(const char *path, struct ps_holder *out, int count);
 /* What the path names, in *out (NULL: not wanted): its rights > 0, or -errno. */
 int ps_rights(const char *path, struct ps_entry *out);
 

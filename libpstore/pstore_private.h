@@ -109,6 +109,7 @@ struct open_request {
 enum { ROOT_CONTAINERS = 1, ROOT_DIRECTORY }; /* ps_store.confined */
 /* A handle for the store's requests; -ENOENT: nothing was passed for it. */
 long roots_port(struct ps_store *s);
+unsigned may_of(uint32_t rights);       /* WIRE_MAY_... as PS_MAY_... */
 /* A path of a confined process begins at a handle of its own, perhaps: 0 or -ENOENT. */
 int roots_by(const struct ps_store *s, struct open_request *request);
 /* What lies at the address by this process's roots of the store: a path of its root directory, *by
@@ -118,6 +119,14 @@ int roots_at(struct ps_store *s, uint64_t address, char path[WIRE_PATH_BYTES], i
  * not in its view (tx_work_begin). */
 int container_touch(uint64_t address);
 extern _Atomic unsigned container_closes; /* ps_close and ps_delete, so many times */
+/* A request about a path ("": the root), with and for a handle perhaps; outside transactions. */
+int path_ask(uint32_t kind, const char *path, uint64_t word[STORE_REQUEST_WORDS],
+             struct store_handle *handle, void *answer, size_t *bytes);
+/* The store's answer to a request was -EACCES, with these words: lack.c. */
+void lack_told(const uint64_t word[STORE_REQUEST_WORDS]);
+/* Returns the result; if that is -EACCES, the request was about this path, and perhaps another one;
+ * named: that is the name of a container that was passed to the process. */
+int lack_at(int result, const char *path, const char *to, int named);
 void stores_note_death(void);
 /* Connects again to stores whose manager died, and opens their containers anew. */
 int stores_refresh(void);

@@ -62,6 +62,8 @@ int store_request_by(struct ps_store *s, int by, struct store_handle *handle, ui
         atomic_store(&store_death_noted, 1);
         return -EOWNERDEAD;
     }
+    if (result == -EACCES && m.status == -EACCES)
+        lack_told(m.word);
     if (result != 0)
         return result;
     memcpy(word, m.word, STORE_REQUEST_WORDS * sizeof word[0]);

@@ -123,7 +123,16 @@ enum store_request {
     STORE_AT,      /* word0 an address -> word0 rights, READ and perhaps WRITE; data: a path from the
                     * caller's root to the container there, which gives these. -ENOENT: there is
                     * none, or no path that was found */
+    STORE_HOLDERS, /* word0 0 or where to go on -> word0 where to go on, 0: the end; word1 the
+                    * manager's pid; data: struct wire_holder[], of those who hold what the path
+                    * leads to by its grant, or one made out of that. Needs MANAGE */
 };
+
+/* -EACCES of a request by a path comes with word0 the rights that are missing, 0: not said; word1
+ * those that are there; word2 at what: the path without so many of its last parts, and or-ed: */
+enum wire_lack { WIRE_LACK_TO = 1 << 8, /* the second path */
+                 WIRE_LACK_HANDLE = 2 << 8, /* the handle that was sent */
+                 WIRE_LACK_ROOT = 3 << 8, WIRE_LACK_WHERE = 3 << 8, WIRE_LACK_UP = 255 };
 
 /* STORE_LIMIT's word0. */
 enum wire_limit { WIRE_LIMIT_PAGES, WIRE_LIMIT_COMMITS, WIRE_LIMIT_VERSIONS };
@@ -197,6 +206,11 @@ struct wire_named {
     char name[STORE_NAME_BYTES];
     uint64_t container, grant, made_of; /* made_of 0: the first grant */
     uint32_t rights, directory;
+};
+struct wire_holder {
+    uint64_t process, grant;            /* who has it open, or asked for the handles */
+    uint64_t badge;                     /* 0: it is open; else the number of the handles ... */
+    uint32_t rights, handles;           /* ... and how many there are; with these rights */
 };
 #define WIRE_MANAGER_BYTES 480u
 enum { WIRE_START = 1, WIRE_KILL };

@@ -17,6 +17,8 @@
 
 #include <katydid/abi.h>
 
+#include "pstore.h"
+
 #define BLOCK 512u
 #define BUFFER_BYTES (256u << 10)
 #define PATH_BYTES 1024
@@ -164,7 +166,7 @@ int main(int argc, char **argv)
     if (disk < 0) {
         if (errno == ENODEV)
             return 0;
-        fail("the disk", strerror(errno));
+        fail("the disk", errno == EPERM ? ps_strerror(ps_lacks(KD_RIGHT_DISKS)) : strerror(errno));
     }
     disk_bytes = info.bytes;
     if (chdir("/export"))

@@ -38,7 +38,7 @@ static int serve(void)
     int error = km_container(KM_READ, &ops, NULL, &object);
     if (error == -ENOTCONN) error = km_create("squares", PAGES, KM_READ, &ops, NULL, &object);
     if (!error) error = km_serve(2);
-    fprintf(stderr, "squares: cannot serve: %s\n", strerror(-error));
+    fprintf(stderr, "squares: cannot serve: %s\n", ps_strerror(error));
     return 1;
 }
 

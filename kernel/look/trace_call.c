@@ -173,6 +173,9 @@ long kd_trace(const uint64_t a[6])
         trace_step = (struct trace_step){{a[1], a[2]}, arch_time_ns()};
         TRACE_RARE(MARK, 0, a[1], a[2]);
         return 0;
+    case KD_TRACE_GRANT_IT:
+        TRACE(GRANT, (uint32_t)a[1], a[2], a[3]);
+        return 0;
     default: return -EINVAL;
     }
 }

@@ -86,9 +86,57 @@ static void an_error_of_the_programs_own_is_not_explained_by_the_library(void **
     assert_null(strstr(ps_strerror(ENOENT), "PS_CREATE"));
 }
 
+/* A right that is missing is named, with what it is of and how it is given. */
+static void a_right_that_is_missing_is_named(void **state)
+{
+    (void)state;
+    enum { R = WIRE_MAY_READ, W = WIRE_MAY_WRITE, D = WIRE_MAY_DELETE, G = WIRE_MAY_GRANT };
+    static const struct {
+        uint64_t word[STORE_REQUEST_WORDS];
+        const char *path, *to;
+        int named;
+        const char *text;
+    } told[] = {
+        {{W, R, 0}, "todo", NULL, 0, "todo may only be read here: WRITE is missing; whoever has "
+         "WRITE and GRANT gives it by `cap give todo DIR/NAME rw`"},
+        {{W, R, 0}, "todo", NULL, 1, "todo may only be read here: WRITE is missing; whoever has "
+         "WRITE and GRANT gives it by `run --only todo:rw PROGRAM`"},
+        {{D | G, R | W, 0}, "a/b", NULL, 0, "a/b may only be read and written here: DELETE and "
+         "GRANT are missing; whoever has DELETE and GRANT gives it by `cap give a/b DIR/NAME "
+         "rwdg`"},
+        {{W, R, 1}, "a/b", NULL, 0, "a may only be read here: WRITE is missing; whoever has WRITE "
+         "and GRANT gives it by `cap give a DIR/NAME rw`"},
+        {{W, R, 1}, "b", NULL, 0, "this program's root directory may only be read here: WRITE is "
+         "missing; whoever has WRITE and GRANT gives it by `with DIR:rw PROGRAM`"},
+        {{W, R, 1 | WIRE_LACK_TO}, "a/b", "c/d", 0, "c may only be read here: WRITE is missing; "
+         "whoever has WRITE and GRANT gives it by `cap give c DIR/NAME rw`"},
+        {{R, 0, 9}, "a/b", NULL, 0, "this program's root directory was not given to this program: "
+         "READ is missing; whoever has READ and GRANT gives it by `with DIR:r PROGRAM`"},
+        {{G, R, WIRE_LACK_HANDLE}, "a/b", NULL, 0, "what the handle is of may only be read here: "
+         "GRANT is missing; whoever gave the handle can give one with more (ps_handle)"},
+    };
+    for (unsigned i = 0; i < sizeof told / sizeof told[0]; i++) {
+        lack_told(told[i].word);
+        error_told(ERROR_NAMES, lack_at(-EACCES, told[i].path, told[i].to, told[i].named));
+        assert_string_equal(ps_strerror(EACCES), told[i].text);
+        error_forget();                     /* the next one is the program's own */
+        assert_true(strlen(ps_strerror(EACCES)) < 40);
+    }
+    static const uint64_t nothing[STORE_REQUEST_WORDS];
+    lack_told(nothing);                     /* a store that does not say it */
+    error_told(ERROR_OPEN, lack_at(-EACCES, "todo", NULL, 0));
+    assert_non_null(strstr(ps_strerror(EACCES), "run --only NAME"));
+    assert_int_equal(ps_lacks(KD_RIGHT_LOOK), -EPERM);
+    assert_non_null(strstr(ps_strerror(EPERM), "allow look"));
+    ps_lacks(KD_RIGHT_DISKS);
+    assert_non_null(strstr(ps_strerror(EPERM), "allow disks"));
+    error_forget();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_right_that_is_missing_is_named),
         TEST(each_error_of_a_public_header_has_a_text),
         TEST(an_error_is_explained_by_the_layer_that_gave_it),
         TEST(an_error_of_the_programs_own_is_not_explained_by_the_library),

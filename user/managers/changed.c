@@ -100,6 +100,6 @@ int main(void)
     unused = 1;
     int error = km_create("changed", PAGES, KM_READ | KM_WRITE, &ops, NULL, &object);
     if (!error) error = km_serve(2);
-    fprintf(stderr, "changed: cannot serve: %s\n", strerror(-error));
+    fprintf(stderr, "changed: cannot serve: %s\n", ps_strerror(error));
     return 1;
 }

@@ -260,6 +260,6 @@ int main(int argc, char **argv)
     }
     pages = mib * PAGES_A_MIB;
     int error = argc > 2 ? serve(argv[1], lazy) : show(argv[1]);
-    if (error) fprintf(stderr, "collected: %s: %s\n", argv[1], strerror(-error));
+    if (error) fprintf(stderr, "collected: %s: %s\n", argv[1], ps_strerror(error));
     return error != 0;
 }

@@ -269,7 +269,7 @@ static int serve(uint64_t mib, uint64_t limit_mib)
     int e = prepare(pages, limit_mib << 20) ? 0 : -ENOMEM;
     if (!e) e = km_create(name, pages, KM_READ | KM_WRITE, &ops, NULL, &object);
     if (!e) e = km_serve(2);
-    fprintf(stderr, "compressed: cannot serve: %s\n", strerror(-e));
+    fprintf(stderr, "compressed: cannot serve: %s\n", ps_strerror(e));
     return 1;
 }
 

@@ -193,6 +193,6 @@ int main(int argc, char **argv)
     }
     pages = mib * PAGES_A_MIB;
     int error = argc > 2 ? serve(argv[1], how) : show(argv[1]);
-    if (error) fprintf(stderr, "optimistic: %s: %s\n", argv[1], strerror(-error));
+    if (error) fprintf(stderr, "optimistic: %s: %s\n", argv[1], ps_strerror(error));
     return error != 0;
 }

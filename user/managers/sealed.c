@@ -141,6 +141,6 @@ int main(int argc, char **argv)
         return 2;
     }
     int error = start(argv[1], argv[2]);
-    fprintf(stderr, "sealed: %s: %s\n", argv[1], strerror(-error));
+    fprintf(stderr, "sealed: %s: %s\n", argv[1], ps_strerror(error));
     return 1;
 }

@@ -167,6 +167,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "verified: %s: %s\n", argc > 1 ? from : "nothing is served",
                 error == -ERANGE   ? "the manifest is of another size"
                 : error == -EINVAL ? "that is no manifest, or a damaged one"
-                                   : strerror(-error));
+                                   : ps_strerror(error));
     return error != 0;
 }

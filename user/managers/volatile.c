@@ -29,6 +29,6 @@ int main(int argc, char **argv)
     }
     int e = km_store_serve(&(struct km_store){.name = name, .pages = mib * PAGES_A_MIB,
                                               .scratch = scratch}, 1);
-    fprintf(stderr, "volatile: cannot serve %s: %s\n", name, strerror(-e));
+    fprintf(stderr, "volatile: cannot serve %s: %s\n", name, ps_strerror(e));
     return 1;
 }

@@ -20,6 +20,6 @@ int main(void)
     struct km_object *object;
     int error = km_create("zeros", PAGES, KM_READ | KM_WRITE, &ops, NULL, &object);
     if (!error) error = km_serve(1);
-    fprintf(stderr, "zeros: cannot serve: %s\n", strerror(-error));
+    fprintf(stderr, "zeros: cannot serve: %s\n", ps_strerror(error));
     return 1;
 }

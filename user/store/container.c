@@ -253,6 +253,10 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights,
         o = &c->openings[c->opening_count++];
         *o = (struct opening){.process = process};
     }
+    bool handle;
+    uint64_t serial = sources_grant(by, c->id, &handle);
+    grant_trace(KD_TRACE_OPENED | (handle ? KD_TRACE_BY_HANDLE : 0), process, serial,
+                rights * DIRECTORY_READ, c->id);
     o->count++;
     o->rights |= rights;
     o->by = all;
@@ -285,7 +289,13 @@ void openings_end(uint64_t serial)
     for (unsigned h = 0; h < CONTAINER_HASH; h++)
         for (struct container *c = server.containers[h]; c; c = c->next)
             for (unsigned i = c->opening_count; i-- > 0;)
-                if (sources_have(&c->openings[i].by, serial)) opening_end(c, &c->openings[i], true);
+                if (sources_have(&c->openings[i].by, serial)) {
+                    struct opening *o = &c->openings[i];
+                    bool handle;
+                    grant_trace(KD_TRACE_LOST_IT, o->process, sources_grant(&o->by, c->id, &handle),
+                                o->rights * DIRECTORY_READ, c->id);
+                    opening_end(c, o, true);
+                }
 }
 
 static bool others_have_open(const struct container *c, uint64_t process)

@@ -148,6 +148,15 @@ bool grant_name(struct directory *d, uint32_t grant, char name[STORE_NAME_BYTES]
 
 /* ---- a way ---- */
 
+_Thread_local struct directory_lack directory_lack;
+
+int directory_needs(uint64_t serial, uint32_t has, uint32_t rights, uint32_t up)
+{
+    if (!(rights & ~has)) return 0;
+    directory_lack = (struct directory_lack){serial, has, rights & ~has, up};
+    return -EACCES;
+}
+
 static int found_in_root(struct directory *d, struct directory_found *out)
 {
     struct store_container c;
@@ -176,16 +185,17 @@ static int found_look(struct directory *d, struct directory_found *out)
     return 0;
 }
 
-/* From what *out has to one of its entries. */
-static int walk_step(struct directory *d, struct directory_found *out)
+/* From what *out has to one of its entries; `rest` of the path is behind that. */
+static int walk_step(struct directory *d, struct directory_found *out, const char *rest)
 {
+    uint32_t up = 1 + (*rest != 0);
     if (!out->is_directory) return -ENOTDIR;
-    if (!(out->rights & DIRECTORY_READ)) {
-        out->missing = DIRECTORY_READ;
-        return -EACCES;
-    }
+    while ((rest = strchr(rest, '/'))) rest++, up++;
+    int r = directory_needs(out->serial, out->rights, DIRECTORY_READ, up);
+    if (r < 0) return r;
     out->directory = out->container;
     out->directory_rights = out->rights;
+    out->directory_serial = out->serial;
     out->serial = out->container = 0;
     out->rights = 0;
     out->is_directory = false;
@@ -205,7 +215,7 @@ int directory_walk(struct directory *d, struct directory_at at, const char *path
     for (unsigned parts = 0; r == 0 && *path; parts++) {
         if (parts == DIRECTORY_PARTS) return -ELOOP;
         r = part_take(&path, out->name);
-        if (r == 0) r = walk_step(d, out);
+        if (r == 0) r = walk_step(d, out, path);
         bool link = r == 0 && !(out->serial & DIRECTORY_FIRST);
         if (link && out->links < 4) out->link[out->links] = out->serial;
         out->links += link;
@@ -272,7 +282,8 @@ int directory_list(struct directory *d, struct directory_at at, uint64_t *cursor
     int r = directory_walk(d, at, "", &of);
     if (r < 0) return r;
     if (!of.is_directory) return -ENOTDIR;
-    if (!(of.rights & DIRECTORY_READ)) return -EACCES;
+    r = directory_needs(of.serial, of.rights, DIRECTORY_READ, 0);
+    if (r < 0) return r;
     if (of.container != DIRECTORY_ROOT) *cursor |= LIST_NAMES;
     while (*count < most) {
         r = *cursor & LIST_NAMES ? list_names(d, of.container, cursor, &looks, &out[*count])

@@ -80,14 +80,26 @@ struct directory_at { uint64_t serial; uint32_t rights; };
 struct directory_found {
     uint64_t directory;                 /* the one that has the entry */
     uint32_t directory_rights;          /* on this way */
+    uint64_t directory_serial;          /* of the grant by which it was reached */
     char     name[STORE_NAME_BYTES];    /* the last part; "": the path is empty */
     uint64_t serial, container;         /* of the grant; 0, 0: the entry is not there */
     uint32_t rights;                    /* on this way, the entry's own cut down (RT7) */
     uint64_t link[4];                   /* serials of links on the way, the first four ... */
     uint32_t links;                     /* ... of so many */
-    uint32_t missing;                   /* after -EACCES: the right that is not there */
     bool     is_directory;
 };
+
+/* What the last -EACCES of this thread was for: at what the path names without its last `up` parts,
+ * the rights `missing` are not there. */
+struct directory_lack {
+    uint64_t serial;                    /* of the grant by which that was reached */
+    uint32_t has, missing, up;
+};
+/* Or-ed to `up`: of the second of two paths; of the handle that was sent; of the root directory. */
+enum { DIRECTORY_LACK_TO = 1 << 8, DIRECTORY_LACK_HANDLE = 2 << 8, DIRECTORY_LACK_ROOT = 3 << 8 };
+extern _Thread_local struct directory_lack directory_lack;
+/* 0, or -EACCES, noted there: `has` has not all of these. */
+int directory_needs(uint64_t serial, uint32_t has, uint32_t rights, uint32_t up);
 
 struct directory_report {
     uint64_t grants;            /* links, sound */
@@ -124,7 +136,7 @@ bool directory_name_reserved(const char *name);
  *   -ENOENT    a part is not there; if it is the last one: *out has directory, rights and name,
  *              and serial 0
  *   -EIDRM     the grant at which it begins is not there (any more)
- *   -EACCES    out->missing says which right
+ *   -EACCES    directory_lack says which right
  *   -ENOTDIR, -EINVAL (a name that none can have, an empty part), -ENAMETOOLONG (a part, or the
  *   path), -ELOOP (too many parts) */
 int directory_walk(struct directory *d, struct directory_at at, const char *path,

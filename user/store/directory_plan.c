@@ -101,10 +101,15 @@ static void plan_entry(struct directory *d, enum plan plan, const struct directo
 
 /* ---- where ---- */
 
-static int needs(struct directory_found *f, uint32_t has, uint32_t right)
+static int needs(const struct directory_found *f, uint32_t rights)
 {
-    f->missing = right & ~has;
-    return f->missing ? -EACCES : 0;
+    return directory_needs(f->serial, f->rights, rights, 0);
+}
+
+/* Of the directory that has the entry. */
+static int needs_above(const struct directory_found *f, uint32_t rights)
+{
+    return directory_needs(f->directory_serial, f->directory_rights, rights, 1);
 }
 
 /* A place for an entry, that is not there yet. */
@@ -114,7 +119,7 @@ static int place_free(struct directory *d, struct directory_at at, const char *p
     int r = directory_walk(d, at, path, f);
     if (r == 0) return f->name[0] ? -EEXIST : -EINVAL;
     if (r != -ENOENT || !f->name[0]) return r;
-    return needs(f, f->directory_rights, DIRECTORY_WRITE);
+    return needs_above(f, DIRECTORY_WRITE);
 }
 
 /* An entry that is there. */
@@ -182,7 +187,8 @@ static int link_source(struct directory *d, struct directory_at of, uint64_t *co
     uint32_t has;
     int r = directory_grant(d, of.serial, container, &has);
     if (r < 0) return r;
-    if (!(has & of.rights & DIRECTORY_GRANT)) return -EACCES;
+    r = directory_needs(of.serial, has & of.rights, DIRECTORY_GRANT, DIRECTORY_LACK_HANDLE);
+    if (r < 0) return r;
     *rights &= has & of.rights & DIRECTORY_ALL;
     if (!*rights) return -EACCES;
     uint32_t at = grant_find(d, of.serial);
@@ -245,11 +251,11 @@ int directory_unlink(struct directory *d, struct directory_at at, const char *pa
     struct directory_found f;
     int r = plan_open(d);
     if (r == 0) r = place_taken(d, at, path, &f);
-    if (r == 0) r = needs(&f, f.directory_rights, DIRECTORY_WRITE);
+    if (r == 0) r = needs_above(&f, DIRECTORY_WRITE);
     if (r < 0) return r;
     if (f.serial & DIRECTORY_FIRST) return -EPERM;
     uint32_t grant = grant_find(d, f.serial);
-    if (d->grants[grant].child && !(f.rights & DIRECTORY_MANAGE)) return -EACCES;
+    if (d->grants[grant].child && (r = needs(&f, DIRECTORY_MANAGE)) < 0) return r;
     plan_end(d, grant, true);
     return 0;
 }
@@ -304,11 +310,12 @@ static int move_rights(struct directory *d, struct directory_found *from,
 {
     uint64_t container;
     uint32_t rights;
-    int r = needs(from, from->directory_rights, DIRECTORY_RENAME);
+    int r = needs_above(from, DIRECTORY_RENAME);
     if (r < 0 || from->directory == to->directory) return r;
-    if (!(to->directory_rights & DIRECTORY_WRITE)) return -EACCES;
-    r = directory_grant(d, from->serial, &container, &rights);
-    return r < 0 ? r : needs(from, from->rights, rights | DIRECTORY_GRANT);
+    r = directory_needs(to->directory_serial, to->directory_rights, DIRECTORY_WRITE,
+                        1 | DIRECTORY_LACK_TO);
+    if (r == 0) r = directory_grant(d, from->serial, &container, &rights);
+    return r < 0 ? r : needs(from, rights | DIRECTORY_GRANT);
 }
 
 /* The name in the catalogue of one that has its first entry there now. */
@@ -375,7 +382,7 @@ int directory_remove(struct directory *d, struct directory_at at, const char *pa
     char name[STORE_NAME_BYTES];
     int r = plan_open(d);
     if (r == 0) r = place_taken(d, at, path, f);
-    if (r == 0) r = needs(f, f->rights & f->directory_rights, DIRECTORY_DELETE);
+    if (r == 0) r = needs(f, DIRECTORY_DELETE);
     if (r < 0) return r;
     if (f->container == DIRECTORY_ROOT) return -EPERM;
     if (f->is_directory && has_entries(d, f->container)) return -ENOTEMPTY;
@@ -486,7 +493,7 @@ int directory_limit_set(struct directory *d, struct directory_at at, const char 
     if (r == 0) r = directory_walk(d, at, path, &f);
     if (r < 0) return r;
     if (!f.is_directory) return -ENOTDIR;
-    r = needs(&f, f.rights, DIRECTORY_MANAGE);
+    r = needs(&f, DIRECTORY_MANAGE);
     if (r == 0) r = limits_reserve(d);
     if (r < 0) return r;
     limit_name(name, kind);

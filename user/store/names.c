@@ -69,7 +69,10 @@ int names_delete(uint64_t process, const char *path, uint64_t *id)
     if (r == 0) {
         *id = server.changing = found.container;
         r = change_commit();
-        if (r == 0) container_deleted(found.container);
+        if (r == 0) {
+            grant_trace(KD_TRACE_DELETED, process, found.serial, found.rights, found.container);
+            container_deleted(found.container);
+        }
         server.changing = 0;
         pthread_cond_broadcast(&server.changed);
     }
@@ -178,21 +181,26 @@ static int make_handle(const char *path, uint32_t rights, struct kd_message *rep
     return 0;
 }
 
-static int make_link(int handle, uint32_t rights, const char *path)
+static int make_link(uint64_t process, int handle, uint32_t rights, const char *path)
 {
     struct directory_at at, of;
     server_lock();
     int r = plan_begin(&at);
     if (r == 0) r = ticket_sent(handle, &of);
-    if (r == 0 && (rights & ~of.rights || !(of.rights & DIRECTORY_GRANT))) r = -EACCES;
-    r = planned(r == 0 ? directory_link(paths, of, rights, at, path) : r);
+    if (r == 0)
+        r = directory_needs(of.serial, of.rights, rights | DIRECTORY_GRANT, DIRECTORY_LACK_HANDLE);
+    if (r == 0) r = directory_link(paths, of, rights, at, path);
+    uint64_t serial = r == 0 ? directory_change(paths)->serial : 0;
+    r = planned(r);
+    if (r == 0) grant_trace(KD_TRACE_LINKED, process, serial, rights, grant_short(of.serial));
     server_unlock();
     return r;
 }
 
 /* What does not fit into one transaction goes in several. *grants: how many ended. */
-static int take_away(const char *path, bool unlink, uint64_t *grants)
+static int take_away(uint64_t process, const char *path, bool unlink, uint64_t *grants)
 {
+    unsigned what = unlink ? KD_TRACE_DROPPED : KD_TRACE_TAKEN_BACK;
     bool more = true;
     int r = 0;
     server_lock();
@@ -204,10 +212,12 @@ static int take_away(const char *path, bool unlink, uint64_t *grants)
         r = plan_begin(&at);
         if (r == 0) r = path_walk(path, &found, &by);
         struct directory_at of = {.serial = found.serial, .rights = found.rights};
-        if (r == 0 && !unlink && !(of.rights & DIRECTORY_MANAGE)) r = -EACCES;
+        if (r == 0 && !unlink) r = directory_needs(of.serial, of.rights, DIRECTORY_MANAGE, 0);
         if (r < 0) break;
         r = unlink ? directory_unlink(paths, at, path) : directory_take_back(paths, of, of.serial);
         if (!unlink && (r == 0 || r == -ENOENT)) tickets_end(of.serial);
+        if (*grants == 0 && (r == 0 || (r == -ENOENT && !unlink)))
+            grant_trace(what, process, of.serial, of.rights, 0);
         if (r == 0) {
             more = directory_change(paths)->more;
             while (directory_ended(paths, &cursor, &serial)) ++*grants;
@@ -260,10 +270,11 @@ static int by_path(const struct kd_message *m, const char *path, struct kd_messa
         return list_entries(path, &reply->word[0], out, room, count);
     case STORE_LOOK: *count = 1; return look(path, out);
     case STORE_HANDLE: return make_handle(path, (uint32_t)m->word[0], reply);
-    case STORE_LINK: return make_link(m->handle, (uint32_t)m->word[0], path);
+    case STORE_LINK: return make_link(m->process, m->handle, (uint32_t)m->word[0], path);
     case STORE_LIMIT: return limit_request(m, path, reply->word);
     case STORE_UNLINK:
-    case STORE_TAKE_BACK: return take_away(path, m->kind == STORE_UNLINK, &reply->word[0]);
+    case STORE_TAKE_BACK:
+        return take_away(m->process, path, m->kind == STORE_UNLINK, &reply->word[0]);
     default: return -ENOSYS;
     }
 }

@@ -44,6 +44,7 @@ static _Thread_local struct { uint32_t rights; uint64_t number, process; } calle
 
 void caller_set(const struct kd_message *m)
 {
+    directory_lack.missing = 0;
     caller.rights = m->badge_rights;
     caller.process = m->process;
     caller.number = m->badge_rights ? m->badge : 0;
@@ -51,7 +52,33 @@ void caller_set(const struct kd_message *m)
 
 bool caller_is_confined(void) { return caller.rights != 0; }
 
-static struct ticket *ticket_find(uint64_t number)
+void caller_refused(const struct kd_message *m, struct kd_message *reply)
+{
+    const struct directory_lack *lack = &directory_lack;
+    if (reply->status != -EACCES) return;
+    if (m->kind != STORE_STATS) /* libpstore asks for these at each connection */
+        grant_trace(KD_TRACE_REFUSED, m->process, lack->missing ? lack->serial : 0, lack->missing,
+                    m->kind);
+    reply->word[0] = lack->missing;
+    reply->word[1] = lack->has;
+    reply->word[2] = lack->up;
+}
+
+/* ---- traces ---- */
+
+uint32_t grant_short(uint64_t serial)
+{
+    return (uint32_t)(serial & ~KD_TRACE_FIRST) | (serial & DIRECTORY_FIRST ? KD_TRACE_FIRST : 0);
+}
+
+void grant_trace(unsigned what, uint64_t process, uint64_t serial, uint32_t rights, uint64_t more)
+{
+    (void)KD4(KD_TRACE, KD_TRACE_GRANT_IT, what | process << 8, serial,
+              rights | (more & UINT32_MAX) << 32);
+}
+
+/* The first one of this number or a higher one; NULL: there is none. */
+static struct ticket *ticket_from(uint64_t number)
 {
     unsigned low = 0, high = ticket_count;
     while (low < high) {
@@ -61,7 +88,13 @@ static struct ticket *ticket_find(uint64_t number)
         else
             high = mid;
     }
-    return low < ticket_count && tickets[low].number == number ? &tickets[low] : NULL;
+    return low < ticket_count ? &tickets[low] : NULL;
+}
+
+static struct ticket *ticket_find(uint64_t number)
+{
+    struct ticket *t = ticket_from(number);
+    return t && t->number == number ? t : NULL;
 }
 
 static void ticket_remove(unsigned i)
@@ -87,8 +120,8 @@ int caller_manages(void)
 {
     struct directory_at at;
     int r = caller_at(&at);
-    bool may = at.serial == DIRECTORY_ROOT_SERIAL && at.rights & DIRECTORY_MANAGE;
-    return r < 0 ? r : may ? 0 : -EACCES;
+    uint32_t has = at.serial == DIRECTORY_ROOT_SERIAL ? at.rights : 0;
+    return r < 0 ? r : directory_needs(at.serial, has, DIRECTORY_MANAGE, DIRECTORY_LACK_ROOT);
 }
 
 /* ---- walking ---- */
@@ -121,6 +154,20 @@ static bool source_holds(uint64_t serial)
     return directory_grant(paths, serial, &container, &rights) == 0;
 }
 
+uint64_t sources_grant(const struct sources *by, uint64_t of, bool *handle)
+{
+    uint64_t found = 0, container;
+    uint32_t rights;
+    *handle = false;
+    for (unsigned i = 0; i < by->count; i++) {
+        *handle |= is_ticket(by->of[i]);
+        if (!is_ticket(by->of[i]) && directory_grant(paths, by->of[i], &container, &rights) == 0 &&
+            container == of)
+            found = by->of[i];
+    }
+    return found;
+}
+
 bool sources_hold(const struct sources *by)
 {
     for (unsigned i = 0; i < by->count; i++)
@@ -145,7 +192,7 @@ int path_container(const char *path, uint32_t rights, struct directory_found *fo
 {
     int r = path_walk(path, found, by);
     if (r == 0 && found->is_directory) r = -EISDIR;
-    return r == 0 && (found->rights & rights) != rights ? -EACCES : r;
+    return r == 0 ? directory_needs(found->serial, found->rights, rights, 0) : r;
 }
 
 /* ---- what ends ---- */
@@ -299,12 +346,24 @@ static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *numb
 
 long ticket_handle(const struct directory_found *found, const struct sources *by, uint32_t rights)
 {
-    uint64_t number;
+    uint64_t number = 0;
     if (!(rights & DIRECTORY_ALL) || rights & ~(uint32_t)DIRECTORY_ALL) return -EINVAL;
-    if (rights & ~found->rights) return -EACCES;
-    int r = ticket_make(found->serial, by, &number);
+    int r = directory_needs(found->serial, found->rights, rights, 0);
+    if (r == 0) r = ticket_make(found->serial, by, &number);
+    if (r < 0) return r;
+    grant_trace(KD_TRACE_HANDED, caller.process, found->serial, rights, number);
     rights |= KD_RIGHT_CALL | KD_RIGHT_GRANT; /* the client's copy has it only if he asked for it */
-    return r < 0 ? r : KD3(KD_BADGE_CREATE, server.port, number, rights);
+    return KD3(KD_BADGE_CREATE, server.port, number, rights);
+}
+
+bool ticket_after(uint64_t *number, uint64_t *serial, uint64_t *process)
+{
+    const struct ticket *t = ticket_from(*number + 1);
+    if (!t) return false;
+    *number = t->number;
+    *serial = t->serial;
+    *process = t->process;
+    return true;
 }
 
 /* Does what is made out of the grant end with all links by which the ticket was reached? */

@@ -7,6 +7,7 @@
 #define USER_STORE_PATH_H
 
 #include "directory.h"
+#include "katydid/trace.h"
 #include "server.h"
 
 extern struct directory *paths;         /* the store's; from paths_open on */
@@ -15,6 +16,8 @@ extern struct directory *paths;         /* the store's; from paths_open on */
  * itself. */
 void caller_set(const struct kd_message *m);
 bool caller_is_confined(void);          /* it came by a badge */
+/* The answer is -EACCES: it says, and a trace does, which right was not there. */
+void caller_refused(const struct kd_message *m, struct kd_message *reply);
 /* Where his paths begin; -EIDRM: his handle was taken back. */
 int caller_at(struct directory_at *at);
 /* 0, or -EACCES: only who has the root directory with MANAGE may ask about the whole store. */
@@ -28,6 +31,12 @@ int path_container(const char *path, uint32_t rights, struct directory_found *fo
 bool sources_hold(const struct sources *by);    /* none of them has ended */
 bool sources_have(const struct sources *by, uint64_t serial);
 int sources_add(struct sources *to, const struct sources *more);    /* -EMLINK: too many */
+/* The one that is a grant of this container; 0: none. *handle: a handle is among them. */
+uint64_t sources_grant(const struct sources *by, uint64_t container, bool *handle);
+
+/* An event GRANT of enum kd_trace_grant, for who traces. */
+void grant_trace(unsigned what, uint64_t process, uint64_t serial, uint32_t rights, uint64_t more);
+uint32_t grant_short(uint64_t serial);  /* as such an event has it in its upper half */
 
 /* Waits until no change is planned. */
 void change_wait(void);
@@ -40,6 +49,8 @@ void change_drop(void);
  * client sent along. */
 long ticket_handle(const struct directory_found *found, const struct sources *by, uint32_t rights);
 int ticket_sent(int handle, struct directory_at *at);
+/* The first one behind *number; who asked for it. False: there is none. */
+bool ticket_after(uint64_t *number, uint64_t *serial, uint64_t *process);
 /* All that came of this grant by tickets ends. */
 void tickets_end(uint64_t serial);
 
@@ -50,6 +61,9 @@ int names_create(const char *path, const struct store_layout *layout);
 int names_delete(uint64_t process, const char *path, uint64_t *id);
 int names_request(const struct kd_message *m, struct kd_message *reply, struct wire_named *out,
                   unsigned room);
+/* holders.c: who has what the path leads to, and what was granted out of it; needs MANAGE. */
+int holders_request(const struct kd_message *m, struct kd_message *reply, struct wire_holder *out,
+                    unsigned room);
 int names_list(const struct kd_message *m, struct kd_message *reply, struct wire_entry *out,
                unsigned room);
 /* STORE_AT. */

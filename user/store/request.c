@@ -27,6 +27,7 @@ union answer {
     struct wire_entry entries[LIST_MAX];
     struct wire_name names[NAMES_MAX];
     struct wire_named named[NAMES_MAX];
+    struct wire_holder holders[NAMES_MAX];
     char manager[WIRE_MANAGER_BYTES], path[WIRE_PATH_BYTES];
 };
 
@@ -414,6 +415,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_UNLINK:
     case STORE_LIMIT:
     case STORE_TAKE_BACK: return names_request(m, reply, a->named, NAMES_MAX);
+    case STORE_HOLDERS: return holders_request(m, reply, a->holders, NAMES_MAX);
     case STORE_LEASE:
     case STORE_SPACE: return request_space(m, reply);
     case STORE_UNLEASE: return request_unlease(m);
@@ -567,6 +569,7 @@ void *pager_main(void *unused)
             answered = !request_open_kept(&m, &reply, &answer, &by);
         }
         if (handle >= 0) KD1(KD_HANDLE_CLOSE, handle);
+        if (answered && !(m.kind & KD_MSG_KERNEL)) caller_refused(&m, &reply);
         m.buffer = buffer;
         m.buffer_bytes = sizeof(buffer);
         if (answered && reply.handle >= 0) { /* the client has a copy of it */

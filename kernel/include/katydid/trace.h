@@ -41,9 +41,10 @@
     X(ABORT,    "reason", "ticket", "-", 1) \
     X(DOOM,     "reason", "ticket", "view", 1)        /* it will abort: a victim, or as wished */ \
     X(BADGE,    "what", "number", "rights", 0)  /* enum kd_trace_badge | 256 * its server's pid */ \
+    X(GRANT,    "what", "serial", "rights", 0)  /* enum kd_trace_grant | 256 * the client's pid */ \
     X(DISK,     "operation", "offset", "bytes", 1)    /* enum kd_trace_disk | 256 * its number */ \
     X(DONE,     "operation", "offset", "status", 1) \
-    X(MARK,     "-", "text", "text", 1)  /* by KD_TRACE_MARK: the manager's own steps */
+    X(MARK,     "-", "text", "text", 1)  /* by KD_TRACE_MARK_IT: the manager's own steps */
 
 enum kd_trace_event_kind {
 #define KD_TRACE_ENUM(name, c, a, b, always) KD_TRACE_##name,
@@ -59,6 +60,14 @@ enum kd_trace_wait { KD_TRACE_FOR_PAGE, KD_TRACE_FOR_CONTAINER, KD_TRACE_FOR_SUP
 /* made; sent, or with a child's pid in the upper half of `rights` given to it; taken out of a
  * message; called by; ended, all of the number */
 enum kd_trace_badge { KD_TRACE_MADE, KD_TRACE_PASSED, KD_TRACE_GOT, KD_TRACE_USED, KD_TRACE_ENDED };
+/* Told by a store manager (user/store/path.c): what a client did by the grant of that serial. The
+ * upper half of `rights`: the container's number; of HANDED the lower half of the badge's; of
+ * LINKED the grant that it was made of, KD_TRACE_FIRST set: container and first grant; of REFUSED,
+ * where they are the missing ones, the request's kind. */
+enum kd_trace_grant { KD_TRACE_OPENED, KD_TRACE_HANDED, KD_TRACE_LINKED, KD_TRACE_DROPPED,
+                      KD_TRACE_TAKEN_BACK, KD_TRACE_LOST_IT, KD_TRACE_DELETED, KD_TRACE_REFUSED,
+                      KD_TRACE_BY_HANDLE = 128 };    /* or-ed to OPENED: by a handle, not a name */
+#define KD_TRACE_FIRST 0x80000000u
 enum kd_trace_disk { KD_TRACE_READ_DISK, KD_TRACE_WRITE_DISK, KD_TRACE_FLUSH_DISK };
 
 struct kd_trace_event {
@@ -81,6 +90,7 @@ enum kd_trace_what {
     KD_TRACE_READ,    /* (cpu, struct kd_trace_read *): how many events; also
                        * while nobody traces; -EINVAL, -EFAULT */
     KD_TRACE_MARK_IT, /* (text, text): up to 16 characters, in two words */
+    KD_TRACE_GRANT_IT, /* (c, a, b): an event GRANT of these */
 };
 struct kd_trace_read {
     uint64_t position;  /* in: the first one wanted, by number; out: the next */

@@ -73,7 +73,7 @@ static void asks_for_paths(void)
     static const char *const paths[] = {"secret", "todo", "vault", "vault/hidden", "../secret", "/",
                                         "/secret", ".", "\4root", "store:secret", "", "todo/todo"};
     static const uint32_t kinds[] = {STORE_MAKE, STORE_ENTRIES, STORE_UNLINK, STORE_TAKE_BACK,
-                                     STORE_DELETE, STORE_LINK};
+                                     STORE_DELETE, STORE_LINK, STORE_HOLDERS};
     for (unsigned i = 0; i < sizeof paths / sizeof *paths; i++) {
         char path[2 * WIRE_PATH_BYTES] = "";
         struct wire_open how = {.flags = PS_CREATE | PS_WRITE};
@@ -199,6 +199,7 @@ static int role_reads(void)
     struct wire_open how = {.flags = PS_WRITE};
     WANT(j.c && ps_transaction(get, &j) == 0);
     WANT(!ps_open("todo", PS_WRITE, PAGE) && errno == EACCES);
+    WANT(ps_holders("todo", NULL, 0) == -EACCES);
     WANT(ask(STORE_OPEN, 0, 0, 0, &how, sizeof how) == -EACCES);
     return 0;
 }
@@ -282,6 +283,20 @@ static int role_limited(void)
     return 0;
 }
 
+/* A link of a container that others have open by its first grant: who manages the link hears of
+ * openings and handles by that, and of no others. */
+static int role_manages(void)
+{
+    struct ps_holder h[8];
+    ps_container *c = ps_open("lent", 0, PAGE);
+    WANT(c && ps_holders("lent", h, 8) == 2 && ps_holders("lent", NULL, 0) == 2);
+    WANT(!h[0].badge && h[0].process == getpid() && h[0].rights == PS_MAY_READ);
+    WANT(h[1].badge && h[1].handles > 0 && h[1].process != getpid() && h[1].grant == h[0].grant);
+    WANT(ps_close(c) == 0 && ps_holders("lent", h, 8) == 1 && h[0].badge);
+    WANT(ps_holders("none", h, 8) < 0);
+    return 0;
+}
+
 /* ---- who gives ---- */
 
 static const char *self;
@@ -321,8 +336,9 @@ int main(int argc, char **argv)
     if (strcmp(role, "loops") == 0) return role_loops();
     if (strcmp(role, "commits") == 0) return role_commits();
     if (strcmp(role, "limited") == 0) return role_limited();
+    if (strcmp(role, "manages") == 0) return role_manages();
 
-    tap_plan(13);
+    tap_plan(14);
     ps_container *todo = made("todo", TODO), *secret = made("secret", SECRET), *hidden = NULL;
     if (ps_directory_create("vault") == 0) hidden = made("vault/hidden", SECRET + 1);
     tap_ok(todo && secret && hidden, "three containers, one in a directory");
@@ -336,6 +352,12 @@ int main(int argc, char **argv)
            "the others are as they were");
     status = child_wait(give("reads", read, PS_MAY_READ, "PS_ROOTS=store:0=todo"));
     tap_ok(status == 0, "given to read, it reads: %d", status);
+    unsigned lent = PS_MAY_READ | PS_MAY_MANAGE;
+    int link = ps_handle("todo", lent | PS_MAY_GRANT);
+    if (link >= 0 && ps_link(link, "lent", lent | PS_MAY_GRANT) == 0)
+        link = ps_handle("lent", lent | PS_MAY_GRANT);
+    status = child_wait(give("manages", link, lent, "PS_ROOTS=store:0=lent"));
+    tap_ok(status == 0, "given to manage, it hears who has it by what it manages: %d", status);
     status = child_wait(give("directory", vault, PS_MAY_READ, "PS_ROOTS=store:0"));
     tap_ok(status == 0, "given a directory, it has that: %d", status);
     int jail = ps_directory_create("jail");

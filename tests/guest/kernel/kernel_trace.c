@@ -105,6 +105,9 @@ static void what_a_child_does_is_seen(void)
     from_now();
     trace(KD_TRACE_MARK_IT, (long)TEXT, 0);
     tap_ok(count(getpid(), KD_TRACE_MARK, 0) == 1, "a_mark_is_an_event");
+    from_now();
+    kd_call4(KD_TRACE, KD_TRACE_GRANT_IT, KD_TRACE_LINKED | 7 << 8, 5, KD_RIGHT_OWN);
+    tap_ok(count(getpid(), KD_TRACE_GRANT, KD_TRACE_LINKED | 7 << 8) == 1, "so_is_a_grant");
 }
 
 static void what_was_overwritten_is_counted(void)
@@ -239,7 +242,7 @@ static void a_tracer_that_dies_stops(void)
 
 int main(void)
 {
-    tap_plan(25);
+    tap_plan(26);
     child_calls(1); /* what a first child allocates stays */
     uint64_t free_before = free_bytes();
     cpus = trace(KD_TRACE_START, 0, 0);

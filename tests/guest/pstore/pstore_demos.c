@@ -59,7 +59,7 @@ int main(void)
     tap_plan(5);
     tap_ok(run("deputy") == 0 &&
                SAYS("bill says 4711\n", "\"deputy.bill\": done\n", "bill says 1\n",
-                    "out, here is its handle: done\n", "to write: this program has no right",
+                    "out, here is its handle: done\n", "to write: bill may only be read",
                     "bill says 1\n", "here is a handle to read: not allowed", "out says 4711\n"),
            "the confused deputy: by a name it spoils its bill, by a handle it does not");
     tap_ok(run("todo add milk; cap dir alice; with alice todo add wine; spy todo") == 0 &&

@@ -103,7 +103,7 @@ static int show(void)
     struct replacement_counts c;
     int error = km_call("replacement", "replacement", &c, sizeof c);
     if (error) {
-        fprintf(stderr, "replacement: %s\n", strerror(-error));
+        fprintf(stderr, "replacement: %s\n", ps_strerror(error));
         return 1;
     }
     printf("%lu pages asked for, %lu sent out, %lu looks at uses\n", c.requests, c.evicted,
@@ -122,6 +122,6 @@ int main(int argc, char **argv)
         return 2;
     }
     int error = serve(argv[1], argv[3]);
-    fprintf(stderr, "replacement: cannot serve %s: %s\n", argv[3], strerror(-error));
+    fprintf(stderr, "replacement: cannot serve %s: %s\n", argv[3], ps_strerror(error));
     return 1;
 }
