@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { BANK = 7, STORE = 2, LOGS = 3, LANDS = 4, PAGER = 5, VIEW = 1, OTHER_VIEW = 2, TICKET = 5,
+enum { BANK = 7, OTHER = 8, STORE = 2, LOGS = 3, LANDS = 4, PAGER = 5, VIEW = 1, OTHER_VIEW = 2, TICKET = 5,
        EVENTS = 64 };
 enum { READ = KD_TRACE_READ_DISK, WRITE = KD_TRACE_WRITE_DISK, FLUSH = KD_TRACE_FLUSH_DISK };
 
@@ -26,6 +26,11 @@ const char *object_name(uint64_t address, uint64_t *offset)
 {
     *offset = address;
     return NULL;
+}
+
+const char *grant_story(const struct kd_trace_event *e)
+{
+    return e->a == 1 ? "bank[7] opens" : "another one opens";
 }
 
 static struct kd_trace_event events[EVENTS];
@@ -169,9 +174,25 @@ static void a_manager_without_marks_has_what_its_thread_did(void **state)
     assert_int_equal(count, 2);
 }
 
+/* What the process opened is told, also before its transaction; what others did is not. */
+static void a_story_says_by_which_grants(void **state)
+{
+    (void)state;
+    unsigned count;
+    t.count = 0;
+    add(LOGS, KD_TRACE_GRANT, KD_TRACE_OPENED | BANK << 8, 1, 0);
+    add(LOGS, KD_TRACE_GRANT, KD_TRACE_OPENED | OTHER << 8, 2, 0);
+    add(BANK, KD_TRACE_BEGIN, 0, TICKET, 0);
+    char *story = commit_ends(&count);
+    has(story, "2.0 us before  bank[7] opens\n");
+    assert_null(strstr(story, "another one"));
+    free(story);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_story_says_by_which_grants),
         cmocka_unit_test(a_commit_has_its_own_requests_and_none_of_others),
         cmocka_unit_test(a_group_that_lands_before_keeps_its_flush),
         cmocka_unit_test(a_manager_without_marks_has_what_its_thread_did),

@@ -78,20 +78,23 @@ is_output "a store manager that serves has its disk, its three ports, and no pow
 
 guest -c 'dmesg | cat > /tmp/o && check && handles 1 > /tmp/o && vmmap 1 > /tmp/o && threads 1 > /tmp/o && objects > /tmp/o &&
     lockstat > /tmp/o && echo looked; sleep 1000 & kill %1; wait %1; echo $?; kill 1'
-is_output "the shell looks at all, checks, ends its jobs, not init" $'looked\n137\nkill: 1: Operation not permitted'
+no_end="it is init, which nobody ends, or this program did not start it, and the right to touch such ones is missing: \
+who starts this one gives it by \`allow processes PROGRAM\`"
+is_output "the shell looks at all, checks, ends its jobs, not init" $'looked\n137\nkill: 1: '"$no_end"
 guest -c 'sh -c "dmesg || handles 1 || vmmap 1 || threads 1 || objects || lockstat || check || kill 1" 2>/tmp/o
     echo $?; cat /tmp/o'
 is_output "a program of its may not, and is told what helps" "1
 $(for what in dmesg handles vmmap threads objects lockstat check; do
-    echo "$what: this shell may not: its parent starts it by \`allow look sh\`"; done)
-kill: 1: Operation not permitted"
+    echo "$what: the right to look at others and the kernel is missing: who starts this program gives it by \`allow look PROGRAM\`"
+done)
+kill: 1: $no_end"
 
 guest -c 'squares & rights find squares; squares 12; trace -o /tmp/t squares 9 > /tmp/o && echo traced; sh -c squares; echo $?'
 is_output "programs of /bin that are of no use without get what they need, from a shell that has it" \
-    $'144\ntraced\nsquares: cannot serve: Operation not permitted\n1'
+    $'144\ntraced\nsquares: cannot serve: the right to publish names is missing: who starts this program gives it by `allow names PROGRAM`\n1'
 
 guest --store "$TEST_TMP/store" -c 'todo add milk; sh -c "kill 2"; rights take > /tmp/r & kill 2; wait %1; cat /tmp/r; todo add eggs; todo'
-is_output "the shell ends the store manager, a program neither that nor takes its place" $'kill: 2: Operation not permitted
+is_output "the shell ends the store manager, a program neither that nor takes its place" "kill: 2: $no_end"$'
 init: the store manager ended with status 137: starting it again\nrefused\n- eggs\n- milk'
 guest -c 'allow look; repeat 3 rights & wait; repeat 20 sleep 0.01 & jobs; wait; time sleep 0.3 & wait'
 is "a repeated command behind & is one job, one run after the other, with the same rights; its time is told at its end" \

@@ -36,6 +36,13 @@ static int write_all(int fd, const char *text, size_t bytes)
     return 0;
 }
 
+/* The same of an error that libpstore explains. */
+static int store_failed(const struct io *io, const char *who, const char *what, int error)
+{
+    dprintf(io->error, "%s: %s%s%s\n", who, what, *what ? ": " : "", ps_strerror(error));
+    return 1;
+}
+
 /* ---- files ---- */
 
 static int do_cd(const struct io *io, int argc, char **argv)
@@ -187,7 +194,9 @@ static int do_kill(const struct io *io, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         errno = ESRCH;
         if (job_kill(argv[i], 128 + 9) < 0)
-            status = failed(io, "kill", argv[i], errno);
+            status = errno == EPERM ? store_failed(io, "kill", argv[i],
+                                                   ps_lacks(KD_RIGHT_PROCESSES))
+                                    : failed(io, "kill", argv[i], errno);
     }
     return status;
 }
@@ -231,7 +240,7 @@ static int do_check(const struct io *io, int argc, char **argv)
     (void)argc, (void)argv;
     if (syscall(KD_CHECK) == 0)
         return 0;
-    return errno == EPERM ? dprintf(io->error, "check: %s\n", MAY_NOT_LOOK), 1
+    return errno == EPERM ? store_failed(io, "check", "", ps_lacks(KD_RIGHT_LOOK))
                           : failed(io, "check", "the kernel's invariants", errno);
 }
 
@@ -317,12 +326,6 @@ static int do_false(const struct io *io, int argc, char **argv)
 }
 
 /* ---- containers ---- */
-
-static int store_failed(const struct io *io, const char *who, const char *what, int error)
-{
-    dprintf(io->error, "%s: %s%s%s\n", who, what, *what ? ": " : "", ps_strerror(error));
-    return 1;
-}
 
 int containers_all(struct ps_info **out)
 {
@@ -428,7 +431,7 @@ static const struct {
     { "true", do_true, "succeeds", false },
     { "vmmap", do_vmmap, "PID   the memory of a process", false },
     { "wait", do_wait, "[PID|%JOB ...]   waits for what runs in the background", false },
-    { "who", do_who, "NAME ...   all entries by which a container can be reached", false },
+    { "who", do_who, "NAME ...   who can reach a container: entries, programs that have it", false },
     { "with", do_with, "DIR[:RIGHTS] [run] PROGRAM ...   its root in the store is this directory",
       false },
 };

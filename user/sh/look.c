@@ -26,7 +26,7 @@ static int show_by(const struct io *io, const char *who, enum kd_look what, int 
     if (n < 0)
         dprintf(io->error, "%s: %s\n", who,
                 errno == ESRCH   ? "no such process (ps lists them)"
-                : errno == EPERM ? MAY_NOT_LOOK
+                : errno == EPERM ? ps_strerror(ps_lacks(KD_RIGHT_LOOK))
                                  : strerror(errno));
     if (say && n >= 0) {
         text[n] = 0;
@@ -146,9 +146,18 @@ static void say_cap(int out, const char *line)
     if (sscanf(line, "%d %15s %7s%n", &number, type, rights, &end) != 3 || !strchr("r-", *rights))
         return;
     const char *rest = line + end + strspn(line + end, " "), *of = strstr(rest, "own ");
+    unsigned long long value;
+    int manager;
+    if (sscanf(rest, "%llu, own %x of %*[^[][%d]", &value, &own, &manager) == 3 &&
+        handle_say(out, number, value, manager, own | (rights[5] != '-' ? PS_MAY_GRANT : 0)))
+        return;
     bool badge = strcmp(type, "badge") == 0, object = strcmp(type, "object") == 0;
     int length = (int)(badge && of ? strcspn(rest, ",") : strcspn(rest, ""));
     const char *server = badge ? strstr(rest, "  of ") : NULL;
+    if (strcmp(type, "system") == 0) {
+        dprintf(out, "%6d  system: %s\n", number, rest);
+        return;
+    }
     dprintf(out, "%6d  %s%s%.*s%s:", number, object ? "container" : type, *rest ? " " : "", length,
             rest, server ? server + 1 : "");
     const char *before = " ";
@@ -162,27 +171,41 @@ static void say_cap(int out, const char *line)
     dprintf(out, "\n");
 }
 
-/* caps [PID]: what a process, or each one, holds rights to. */
-int do_caps(const struct io *io, int argc, char **argv)
+static int caps_of(const struct io *io, const char *who, int pid, const char *head)
+{
+    int error = show_by(io, who, KD_LOOK_HANDLES, pid, head, say_cap);
+    if (!error)
+        openings_say(io->out, pid);
+    return error;
+}
+
+static int caps_of_all(const struct io *io, const char *who)
 {
     char head[64];
     long count;
     int error = 0;
-    if (argc > 2)
-        return dprintf(io->error, "use: %s [PID]\n", argv[0]), 2;
-    if (argc == 2)
-        return show_by(io, argv[0], KD_LOOK_HANDLES, atoi(argv[1]), "handle  what: rights",
-                       say_cap);
     struct kd_process_info *all = processes(&count);
     for (long i = 0; all && i < count; i++) {
         snprintf(head, sizeof head, "%s[%d]", all[i].name, all[i].pid);
         if (all[i].state == 0) /* it does not end, or has */
-            error = show_by(io, argv[0], KD_LOOK_HANDLES, all[i].pid, head, say_cap);
+            error = caps_of(io, who, all[i].pid, head);
         if (error && i == 0) /* init is always there: this shell may not look */
             break;
         error = 0; /* others may have ended meanwhile */
     }
     free(all);
+    return error;
+}
+
+/* caps [PID]: what a process, or each one, holds rights to. */
+int do_caps(const struct io *io, int argc, char **argv)
+{
+    if (argc > 2)
+        return dprintf(io->error, "use: %s [PID]\n", argv[0]), 2;
+    holders_learn();
+    int error = argc == 1 ? caps_of_all(io, argv[0])
+                          : caps_of(io, argv[0], atoi(argv[1]), "handle  what: rights");
+    holders_forget();
     return error;
 }
 
@@ -197,7 +220,7 @@ static int store_ask(struct kd_message m, struct kd_message *answer)
     const char *name = getenv("PS_STORE");
     int port = (int)kd_call3(KD_NAME_FIND, (long)(name && *name ? name : "store"), 0, 0);
     if (port < 0)
-        return port == -EPERM ? -EACCES : port; /* confined */
+        return port == -EPERM ? ps_lacks(0) : port; /* confined */
     long r = kd_call3(KD_PORT_CALL, port, (long)&m, 0);
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
     *answer = m;
@@ -263,7 +286,7 @@ static const char *backup_text(int error, bool opening)
 {
     switch (error) {
     case -ENODEV: return "there is no such disk; attach one (scripts/run --backup FILE)";
-    case -EPERM: return "this shell may not open disks";
+    case -EPERM: return ps_strerror(opening ? ps_lacks(KD_RIGHT_DISKS) : error);
     case -EBUSY:
         return opening ? "somebody uses that disk"
                        : "another copy is being made, or others write faster than this one";

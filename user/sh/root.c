@@ -33,6 +33,19 @@ static const struct { const char *name; unsigned right; } words[] = {
     {"read", PS_MAY_READ},     {"write", PS_MAY_WRITE},   {"delete", PS_MAY_DELETE},
     {"rename", PS_MAY_RENAME}, {"manage", PS_MAY_MANAGE}, {"grant", PS_MAY_GRANT}};
 #define RIGHT_COUNT (sizeof(words) / sizeof(words[0]))
+static const char letters[] = "rwdnmg";        /* the same, as ls -l prints them */
+
+/* `rw`; 0: those are no letters of rights. */
+static unsigned letters_parse(const char *text)
+{
+    unsigned rights = 0;
+    for (const char *at; *text; text++) {
+        if (!(at = strchr(letters, *text)))
+            return 0;
+        rights |= words[at - letters].right;
+    }
+    return rights;
+}
 
 bool rights_parse(const char *text, unsigned *out)
 {
@@ -45,9 +58,10 @@ bool rights_parse(const char *text, unsigned *out)
         size_t i = 0;
         while (i < RIGHT_COUNT && strcmp(words[i].name, w) != 0)
             i++;
-        if (i == RIGHT_COUNT)
+        unsigned right = i < RIGHT_COUNT ? words[i].right : letters_parse(w);
+        if (!right)
             return false;
-        *out |= words[i].right;
+        *out |= right;
     }
     return *out != 0;
 }
@@ -61,6 +75,13 @@ void rights_text(unsigned rights, char out[RIGHTS_BYTES])
             n += (size_t)snprintf(out + n, RIGHTS_BYTES - n, "%s%s", n ? "," : "", words[i].name);
 }
 
+void rights_letters(unsigned rights, char out[RIGHTS_LETTERS])
+{
+    for (size_t i = 0; i < RIGHT_COUNT; i++)
+        out[i] = rights & words[i].right ? letters[i] : '-';
+    out[RIGHT_COUNT] = 0;
+}
+
 /* ---- handles ---- */
 
 static const char *store_name(void)
@@ -69,18 +90,9 @@ static const char *store_name(void)
     return name && *name ? name : "store";
 }
 
-/* Which of the rights wanted the path does not give, for a sentence. */
-static int refuse(const char *who, const char *path, int error, unsigned wanted)
+static int refused(const char *who, const char *path, int error)
 {
-    char text[RIGHTS_BYTES];
-    int has = error == -EACCES ? ps_rights(path, NULL) : -1;
-    if (has < 0 || !(wanted & ~(unsigned)has)) {
-        fprintf(stderr, "%s: %s: %s\n", who, path, ps_strerror(error));
-        return 1;
-    }
-    rights_text(wanted & ~(unsigned)has, text);
-    fprintf(stderr, "%s: %s: this shell has no right to %s it (`cap %s` says what it has)\n", who,
-            path, text, path);
+    fprintf(stderr, "%s: %s: %s\n", who, path, ps_strerror(error));
     return 1;
 }
 
@@ -96,7 +108,7 @@ static int root_add(struct roots *r, const char *who, const char *base, const ch
     unsigned rights = 0;
     int bytes = colon ? (int)(colon - word) : (int)strlen(word);
     if (colon && !rights_parse(colon + 1, &rights))
-        return complain(who, "rights are all, or of read,write,delete,rename,manage,grant", 2);
+        return complain(who, RIGHTS_WRONG, 2);
     if (r->count == ROOTS_MAX)
         return complain(who, "a program is given seven at most", 2);
     if (snprintf(path, sizeof(path), "%s%s%.*s", base, *base && bytes ? "/" : "", bytes, word) >=
@@ -104,12 +116,12 @@ static int root_add(struct roots *r, const char *who, const char *base, const ch
         return complain(who, "a path has 255 bytes at most", 2);
     int has = ps_rights(path, &entry);
     if (has < 0)
-        return refuse(who, path, has, 0);
+        return refused(who, path, has);
     if (!rights)
         rights = (unsigned)has & most;
     new->handle = ps_handle(path, rights | PS_MAY_GRANT);
     if (new->handle < 0)
-        return refuse(who, path, new->handle, rights | PS_MAY_GRANT);
+        return refused(who, path, new->handle);
     new->rights = KD_RIGHT_CALL | (rights & ~(unsigned)PS_MAY_GRANT) * KD_RIGHT_OWN |
                   (rights & PS_MAY_GRANT ? KD_RIGHT_GRANT : 0);
     slash = strrchr(path, '/');

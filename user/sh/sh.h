@@ -68,8 +68,6 @@ typedef int builtin_fn(const struct io *io, int argc, char **argv);
 builtin_fn *builtin_find(const char *name, bool *lasts);
 /* look.c */
 builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_caps, do_threads, do_store;
-/* What is said of a call that needs KD_RIGHT_LOOK. */
-#define MAY_NOT_LOOK "this shell may not: its parent starts it by `allow look sh`"
 /* allow.c */
 builtin_fn do_allow;
 void allow_begin(void);  /* first of all: what has the shell itself of the system's handle? */
@@ -87,7 +85,8 @@ builtin_fn do_with, do_run;
 #define RUN_USE                                                                             \
     "run --only NAME[:RIGHTS] [--only ...] PROGRAM ...   NAME a container or a directory of " \
     "the store,\n"                                                                          \
-    "     RIGHTS of read,write,delete,rename,manage,grant, or all; without: read,write"
+    "     RIGHTS of read,write,delete,rename,manage,grant, or letters of rwdnmg, or all;\n"      \
+    "     without: read,write"
 struct root {
     int handle;
     uint32_t rights;                   /* of the handle that is passed; 0: all that it has */
@@ -108,9 +107,23 @@ void roots_passed(char *old);
 /* `read,write`, `all`; false: those are no rights. */
 bool rights_parse(const char *text, unsigned *out);
 void rights_text(unsigned rights, char out[RIGHTS_BYTES]);
+#define RIGHTS_WRONG \
+    "rights are all, or of read,write,delete,rename,manage,grant, or letters of rwdnmg"
+#define RIGHTS_LETTERS 7
+void rights_letters(unsigned rights, char out[RIGHTS_LETTERS]);        /* `rw----` */
 /* cap.c */
-builtin_fn do_cap, do_who;
+builtin_fn do_cap;
+struct ps_entry;
 int list_rights(const struct io *io, const char *path);        /* ls -l */
+void grant_text(uint64_t grant, char out[24]);
+void entry_say(const struct io *io, const struct ps_entry *e, const char *name);
+/* who.c */
+builtin_fn do_who;
+void holders_learn(void);              /* who holds what, as far as the shell may know */
+void holders_forget(void);
+/* A line of that handle. False: it is not known what it is of. */
+bool handle_say(int out, int number, unsigned long long badge, int manager, unsigned rights);
+void openings_say(int out, int pid);   /* a line for each container that the process has open */
 /* limit.c */
 builtin_fn do_ps, do_limit;
 struct kd_process_info;

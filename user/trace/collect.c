@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "../start.h"
+#include "pstore.h"
 #include "trace.h"
 
 enum { AT_ONCE = 256, CPUS_MAX = 64, PAUSE_NS = 1000000 };
@@ -114,7 +115,9 @@ int collect(struct trace *t, char **argv)
     long cpus = kd_call3(KD_TRACE, KD_TRACE_START, 0, 0);
     if (cpus < 0) {
         fprintf(stderr, "trace: %s\n",
-                cpus == -EBUSY ? "another process traces already" : strerror((int)-cpus));
+                cpus == -EBUSY   ? "another process traces already"
+                : cpus == -EPERM ? ps_strerror(ps_lacks(KD_RIGHT_LOOK))
+                                 : strerror((int)-cpus));
         return -1;
     }
     t->cpus = cpus < CPUS_MAX ? (unsigned)cpus : CPUS_MAX;

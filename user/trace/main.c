@@ -4,7 +4,7 @@
  *   trace -o FILE PROGRAM [ARGUMENT...]              all events into FILE, for scripts/trace2json
  *   trace --print[=TICKET] PROGRAM [ARGUMENT...]     one transaction, as a story
  *   trace --hot PROGRAM [ARGUMENT...]                the pages that were waited for most
- *   trace --rights PROGRAM [ARGUMENT...]             who made, passed on and used which badge
+ *   trace --rights PROGRAM [ARGUMENT...]             who made, gave, used, lost which right
  *
  * FILE lies under /export to come to the host: scripts/run --export DIR. kernel/look/tracing.md.
  */
@@ -26,7 +26,8 @@ static const char usage[] =
     "the places in\n"
     "programs of both sides; piped through scripts/places.py on the host, with fields and source "
     "lines.\n"
-    "--rights lists who made, passed on, got and used which badge.\n";
+    "--rights lists who made, passed on, got and used which badge and which grant of the store, and "
+    "who was\nrefused what.\n";
 
 /* 0, or 1 with a message. */
 static int file_write(const struct trace *t, const char *path)

@@ -2,20 +2,24 @@
  * names.c - the names of processes, containers and disks, for people.
  *
  * Processes that still live are in the kernel's list, the others told their names by events.
- * Containers are known by the addresses that the kernel's table of objects shows, disks by its log.
+ * Containers are known by the addresses that the kernel's table of objects shows, disks by its log,
+ * grants by the entries to which this program can walk.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pstore.h"
 #include "trace.h"
 
-enum { PROCESSES_MAX = 1024, OBJECTS_MAX = 256, DISKS_MAX = 16, TEXT_BYTES = 65536 };
+enum { PROCESSES_MAX = 1024, OBJECTS_MAX = 256, DISKS_MAX = 16, TEXT_BYTES = 65536,
+       GRANTS_MAX = 4096 };
 
 static struct { uint32_t pid; char name[KD_NAME_MAX]; } processes[PROCESSES_MAX];
 static struct { uint64_t base, pages; char name[KD_NAME_MAX]; } objects[OBJECTS_MAX];
 static char disks[DISKS_MAX][24], text[TEXT_BYTES + 1];
-static unsigned process_count, object_count, disk_count;
+static struct { uint64_t serial; char *path; } grants[GRANTS_MAX];
+static unsigned process_count, object_count, disk_count, grant_count;
 
 const char *const event_names[KD_TRACE_KINDS] = {
 #define NAME_OF(name, c, a, b, always) #name,
@@ -78,8 +82,20 @@ static void lines_for(int what, void (*learn)(const char *line))
         learn(line);
 }
 
+static int grant_learn(const char *path, const struct ps_entry *e, void *unused)
+{
+    (void)unused;
+    if (grant_count == GRANTS_MAX)
+        return 1;
+    grants[grant_count].serial = e->grant;
+    grants[grant_count++].path = strdup(path);
+    return 0;
+}
+
 void names_learn(const struct trace *t)
 {
+    if (ps_connect(NULL) == 0)
+        ps_walk("", grant_learn, NULL);
     processes_learn(t);
     lines_for(KD_LOOK_OBJECTS, object_learn);
     lines_for(KD_LOOK_LOG, disk_learn);
@@ -91,6 +107,14 @@ const char *process_name(uint32_t pid)
         if (processes[i].pid == pid)
             return processes[i].name;
     return pid ? "?" : "kernel";
+}
+
+const char *grant_path(uint64_t serial)
+{
+    for (unsigned i = 0; i < grant_count; i++)
+        if (grants[i].serial == serial)
+            return grants[i].path;
+    return NULL;
 }
 
 const char *object_name(uint64_t address, uint64_t *offset)

@@ -350,6 +350,19 @@ static size_t tell_commit(struct teller *s, size_t i)
 
 /* ---- the whole ---- */
 
+/* By which grants the process has what it uses, and what it was refused. */
+static void tell_grants(const struct teller *s)
+{
+    for (size_t i = 0; i < s->end; i++) {
+        const struct kd_trace_event *e = at(s, i);
+        if (e->kind != KD_TRACE_GRANT || e->c >> 8 != s->process)
+            continue;
+        bool before = e->time_ns < s->start_ns;
+        printf("%10.1f us%s  %s\n", us(before ? s->start_ns - e->time_ns : e->time_ns - s->start_ns),
+               before ? " before" : "", grant_story(e));
+    }
+}
+
 static void tell_attempt(struct teller *s)
 {
     static const char *const modes[] = { "serialisable", "snapshot", "dirty read",
@@ -358,6 +371,7 @@ static void tell_attempt(struct teller *s)
     printf("transaction %llu of %s[%u], thread %u, view %u, %s\n", (unsigned long long)b->a,
            process_name(b->process), b->process, b->thread, b->view - 1u,
            b->c < 4 ? modes[b->c] : "?");
+    tell_grants(s);
     for (size_t i = s->begin + 1; i < s->end; i++) {
         const struct kd_trace_event *e = at(s, i);
         tell_doom(s, i);

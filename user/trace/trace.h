@@ -29,6 +29,8 @@ void names_learn(const struct trace *t);       /* before any of the following */
 const char *process_name(uint32_t pid);        /* "bank" */
 /* The container that lies there; *offset in it. NULL: none. */
 const char *object_name(uint64_t address, uint64_t *offset);
+/* The path of the entry that has this grant of the store; NULL: none that this program finds. */
+const char *grant_path(uint64_t serial);
 /* What a trace file says before its events. */
 void names_write(void *file);
 extern const char *const event_names[KD_TRACE_KINDS];
@@ -44,8 +46,11 @@ const char *type_text(uint32_t number);        /* "struct node"; valid until the
 /* hot.c: the pages that were waited for most. 0, or 1 with a message. */
 int hot_print(const struct trace *t);
 
-/* rights.c: who made, passed on, got and used which badge. 0, or 1 with a message: nobody. */
+/* rights.c: who made, passed on, got and used which badge and grant. 0, or 1 with a message:
+ * nobody. */
 int rights_print(const struct trace *t);
+/* An event GRANT in words; until the next call. */
+const char *grant_story(const struct kd_trace_event *e);
 
 /* story.c: one transaction; ticket 0: the one with a conflict that took longest. 0, or 1: there is
  * none. */
