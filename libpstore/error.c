@@ -191,8 +191,8 @@ static const struct {
      "the right to publish names is missing: who starts this program gives it by `allow names "
      "PROGRAM`"},
     {EPERM, ERROR_DISKS,
-     "the right to open disks is missing, or a program has this one open: who starts this one gives "
-     "it by `allow disks PROGRAM`"},
+     "the right to open disks is missing: who starts this program gives it by `allow disks "
+     "PROGRAM`"},
     {EPERM, ERROR_PROCESSES,
      "it is init, which nobody ends, or this program did not start it, and the right to touch such "
      "ones is missing: who starts this one gives it by `allow processes PROGRAM`"},

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-enum { BANK = 7, OTHER = 8, STORE = 2, LOGS = 3, LANDS = 4, PAGER = 5, VIEW = 1, OTHER_VIEW = 2, TICKET = 5,
-       EVENTS = 64 };
+enum { BANK = 7, OTHER = 8, STORE = 2, LOGS = 3, LANDS = 4, PAGER = 5, VIEW = 1, OTHER_VIEW = 2,
+       TICKET = 5, EVENTS = 64 };
 enum { READ = KD_TRACE_READ_DISK, WRITE = KD_TRACE_WRITE_DISK, FLUSH = KD_TRACE_FLUSH_DISK };
 
 const char *process_name(uint32_t pid) { return pid == BANK ? "bank" : "store"; }

@@ -40,7 +40,7 @@ r-----      1 of #1     alice/loan
 $others
 rwdnmg     #1 of -      todo
 $others
-0 taken back
+taken back: 0 links, and all handles
 - eggs
 - milk
 sh: cap: $rights
@@ -135,18 +135,18 @@ is_output "a trace says who was given, used, was refused and lost what; a story,
 "sh[N] gets a handle of grant #1 (todo): read, write, grant
 sh[N] makes grant 5 of grant #1 (todo): read, write
 sh[N] gets a handle of grant #7 (lent): read, write, delete, rename, manage, grant
-spy[N] opens container 1 by a handle of grant 5: read
-spy[N] opens container 1 by a handle of grant 5: read, write
+spy[N] opens todo by a handle of grant 5: read
+spy[N] opens todo by a handle of grant 5: read, write
 sh[N] gets a handle of grant #1 (todo): read, grant
 todo[N] is refused: grant #1 (todo) does not give write
 sh[N] drops grant 5, and all that was given of it
 sh[N] takes back all that was given of grant #1 (todo)
 sh[N] gets a handle of grant #1 (todo): read, write, grant
 sh[N] makes grant 6 of grant #1 (todo): read, write
-has[N] opens container 1 by grant 6: read, write
+has[N] opens todo by grant 6: read, write
 has[N] gets a handle of grant #7 (lent): read, grant
 sh[N] drops grant 6, and all that was given of it
-has[N] loses container 1: grant 6 was taken back
+has[N] loses todo: grant 6 was taken back
 sh[N] gets a handle of grant #7 (lent): read, write, delete, rename, manage, grant
-before: todo[N] opens container 1 by a handle of grant #1 (todo): read, write"
+before: todo[N] opens todo by a handle of grant #1 (todo): read, write"
 done_testing

@@ -431,7 +431,7 @@ static const struct {
     { "true", do_true, "succeeds", false },
     { "vmmap", do_vmmap, "PID   the memory of a process", false },
     { "wait", do_wait, "[PID|%JOB ...]   waits for what runs in the background", false },
-    { "who", do_who, "NAME ...   who can reach a container: entries, programs that have it", false },
+    { "who", do_who, "NAME ...   who can reach a container: entries, programs", false },
     { "with", do_with, "DIR[:RIGHTS] [run] PROGRAM ...   its root in the store is this directory",
       false },
 };

@@ -168,6 +168,6 @@ int do_cap(const struct io *io, int argc, char **argv)
     if (error < 0)
         return failed(io, "cap", argv[2], error);
     if (strcmp(what, "back") == 0)
-        dprintf(io->out, "%d taken back\n", error);
+        dprintf(io->out, "taken back: %d links, and all handles\n", error);
     return 0;
 }

@@ -26,8 +26,8 @@ static const char usage[] =
     "the places in\n"
     "programs of both sides; piped through scripts/places.py on the host, with fields and source "
     "lines.\n"
-    "--rights lists who made, passed on, got and used which badge and which grant of the store, and "
-    "who was\nrefused what.\n";
+    "--rights lists who made, passed on, got and used which badge and which grant of the store, "
+    "and who was\nrefused what.\n";
 
 /* 0, or 1 with a message. */
 static int file_write(const struct trace *t, const char *path)

@@ -50,6 +50,15 @@ static const char *grant_text(uint64_t serial)
     return text[turn];
 }
 
+/* By its first entry. */
+static const char *container_text(uint32_t container)
+{
+    static char text[320];
+    const char *path = grant_path((1ull << FIRST_BIT) | container);
+    snprintf(text, sizeof text, "container %u", container);
+    return path ? path : text;
+}
+
 /* As events have it in an upper half. */
 static uint64_t serial_of(uint32_t part)
 {
@@ -67,18 +76,24 @@ const char *grant_story(const struct kd_trace_event *e)
     size_t room = sizeof text - (size_t)n;
     switch (what & ~(unsigned)KD_TRACE_BY_HANDLE) {
     case KD_TRACE_OPENED:
-        snprintf(at, room, "opens container %u by %s%s: %s", more,
+        snprintf(at, room, "opens %s by %s%s: %s", container_text(more),
                  what & KD_TRACE_BY_HANDLE ? "a handle of " : "", grant, grant_rights(rights));
         break;
-    case KD_TRACE_HANDED: snprintf(at, room, "gets a handle of %s: %s", grant, grant_rights(rights)); break;
+    case KD_TRACE_HANDED:
+        snprintf(at, room, "gets a handle of %s: %s", grant, grant_rights(rights));
+        break;
     case KD_TRACE_LINKED:
         snprintf(at, room, "makes %s of %s: %s", grant, grant_text(serial_of(more)),
                  grant_rights(rights));
         break;
-    case KD_TRACE_DROPPED: snprintf(at, room, "drops %s, and all that was given of it", grant); break;
-    case KD_TRACE_TAKEN_BACK: snprintf(at, room, "takes back all that was given of %s", grant); break;
+    case KD_TRACE_DROPPED:
+        snprintf(at, room, "drops %s, and all that was given of it", grant);
+        break;
+    case KD_TRACE_TAKEN_BACK:
+        snprintf(at, room, "takes back all that was given of %s", grant);
+        break;
     case KD_TRACE_LOST_IT:
-        snprintf(at, room, "loses container %u: %s was taken back", more, grant);
+        snprintf(at, room, "loses %s: %s was taken back", container_text(more), grant);
         break;
     case KD_TRACE_DELETED: snprintf(at, room, "deletes container %u by %s", more, grant); break;
     case KD_TRACE_REFUSED:

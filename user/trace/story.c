@@ -358,8 +358,8 @@ static void tell_grants(const struct teller *s)
         if (e->kind != KD_TRACE_GRANT || e->c >> 8 != s->process)
             continue;
         bool before = e->time_ns < s->start_ns;
-        printf("%10.1f us%s  %s\n", us(before ? s->start_ns - e->time_ns : e->time_ns - s->start_ns),
-               before ? " before" : "", grant_story(e));
+        uint64_t ns = before ? s->start_ns - e->time_ns : e->time_ns - s->start_ns;
+        printf("%10.1f us%s  %s\n", us(ns), before ? " before" : "", grant_story(e));
     }
 }
 
