@@ -189,16 +189,17 @@ int ps_drop(int handle);
  * of the store that ps_open looks in. -EIDRM: what it was made of was taken back; -EBADF. */
 ps_container *ps_open_by(int handle, const char *path, int flags, const struct ps_layout *root);
 
-/* 1: from now on a first load or store where nothing is open opens the container that lies there, if
- * the process's root leads to it: by one of the shortest paths, to write if one gives that right,
- * else to read, as ps_open(path, flags, NULL) would; ps_container_of tells which it is. In every
- * thread, in a transaction or not, in what fork makes. A touch of anything else ends the program as
- * it does with 0, or comes to the handler of SIGSEGV that the program had before; one that it sets
- * later passes on, to the one that sigaction told it, what is not its own. Of stores that the
- * program has connected to, or that of ps_open; 64 containers are open at most. Not for a pointer
- * whose memory a system call reads or writes: that is -EFAULT. Where the store manager has died,
- * ps_transaction returns -EOWNERDEAD (a transaction of ps_begin ends the program). The calling thread gets a stack for
- * signals, if it has none. What it was, 0 in the beginning; or -ENOMEM. */
+/* 1: from now on a first load or store where nothing is open opens the container that lies there,
+ * if the process's root leads to it: by one of the shortest paths, to write if one gives that
+ * right, else to read, as ps_open(path, flags, NULL) would; ps_container_of tells which it is. In
+ * every thread, in a transaction or not, in what fork makes. A touch of anything else ends the
+ * program as it does with 0, or comes to the handler of SIGSEGV that the program had before; one
+ * that it sets later passes on, to the one that sigaction told it, what is not its own. Of stores
+ * that the program has connected to, or that of ps_open; 64 containers are open at most. Not for a
+ * pointer whose memory a system call reads or writes: that is -EFAULT. Where the store manager has
+ * died, ps_transaction returns -EOWNERDEAD (a transaction of ps_begin ends the program). The
+ * calling thread gets a stack for signals, if it has none. What it was, 0 in the beginning; or
+ * -ENOMEM. */
 int ps_open_on_touch(int on);
 
 /* A second entry for what `handle` names (ps_handle with PS_MAY_GRANT), under a path that is not

@@ -120,9 +120,9 @@ enum store_request {
     STORE_TAKE_BACK, /* what came of its grant -> word0 grants */
     STORE_LIMIT,   /* word0 enum wire_limit, word1 1: word2 is the most from now on (~0: no limit),
                     * else only a look -> word0 the most, word1 what is held. -ENOTDIR, -EACCES */
-    STORE_AT,      /* word0 an address -> word0 rights, READ and perhaps WRITE; data: a path from the
-                    * caller's root to the container there, which gives these. -ENOENT: there is
-                    * none, or no path that was found */
+    STORE_AT, /* word0 an address -> word0 rights, READ and perhaps WRITE; data: a path from the
+               * caller's root to the container there, which gives these. -ENOENT: there is none, or
+               * no path that was found */
     STORE_HOLDERS, /* word0 0 or where to go on -> word0 where to go on, 0: the end; word1 the
                     * manager's pid; data: struct wire_holder[], of those who hold what the path
                     * leads to by its grant, or one made out of that. Needs MANAGE */

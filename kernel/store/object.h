@@ -18,11 +18,9 @@ struct container_lock {
     uint32_t state; /* atomic: 0: nobody has or wants it; a view + 1: that one alone has it;
                      * CONTAINER_BUSY: a fault must look closer */
     int16_t exclusive, drainer; /* views or WRITER_NONE */
-    struct vmask shared;
-    struct vmask drains;     /* the drainer waits for these: they may still get pages */
+    struct vmask shared, drains; /* the drainer waits for these: they may still get pages */
     bool first_walk, again;
-    struct list queue;       /* views, by wait.lock_link */
-    struct list draining_link;
+    struct list draining_link, queue; /* queue: views, by wait.lock_link */
 };
 
 struct object {
@@ -35,15 +33,13 @@ struct object {
     uint64_t cookie, base, pages;
     int handle;              /* the manager's number for it, in messages */
     struct lock lock;        /* RANK_OBJECT */
-    struct list attachments;
-    struct list all;
+    struct list attachments, all;
     struct container_lock container_lock;
     uint32_t escalate;       /* faults after which a transaction tries to lock it; 0: never */
     uint8_t near_score;      /* cluster.c: high: read faults lie near each other */
     uint8_t cluster_fixed;     /* pages that a read fault maps; 0: as touches suggest */
     uint32_t touches[TOUCH_KINDS]; /* read faults by kind, about: for people */
     uint64_t dirty;          /* atomic: pages that its manager is to clean */
-    uint64_t versions;       /* old ones of its pages; versions lock */
     struct list places[PLACES]; /* clock.c, evict lock: its resident pages */
     uint64_t in_place[PLACES], resident;
     uint32_t left;           /* atomic: so many pages went, about */
@@ -52,7 +48,7 @@ struct object {
     uint64_t looked_ns, progress_ns; /* ahead_run: last; when a page was freed or cleaned last */
     uint64_t charged, most;  /* pages in memory and on their way; how many may be: EV7 */
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; object's lock (LF2) */
-    uint64_t table_count;
+    uint64_t table_count, versions; /* versions: old ones of its pages; versions lock */
     uint64_t leaf_frames;    /* charged to its owner: leaves and their tables */
     uint64_t floor;  /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
     struct recall_told {     /* Views that use pages which are called back (recall.c). */

@@ -1,10 +1,10 @@
 /*
- * versions.c - limits of old versions: those that snapshots keep of the containers below a directory.
+ * versions.c - limits of old versions, those that snapshots keep of containers below a directory.
  *
  * The kernel keeps old versions and counts them by object; here they are added up by directory.
  * When a group has been published and there are more than a limit says, those of the container that
  * has most are taken away, page by page, until there are not: a snapshot that needs one ends with
- * -ESTALE, as one that is too old does. No commit is refused: or who may read could stop who writes.
+ * -ESTALE, as one that is too old does. No commit is refused: who may read could stop who writes.
  *
  * Lock held everywhere. A store without such limits pays one look at those that it has.
  */

@@ -432,8 +432,9 @@ enum kd_advice {
     KD_ADVISE_DONT_NEED,                       /* the first, after cleaning if they are dirty */
     KD_ADVISE_EVICT,                           /* they go at once, if clean; how many did */
     KD_ADVISE_MEMORY,                          /* of the whole object: KD_POLICY_MEMORY `count` */
-    KD_ADVISE_FORGET, /* their old versions go, and snapshots that touch them end (-ESTALE); count 0:
-                       * of none. How many the whole object has then */
+    /* their old versions go, and snapshots that touch them end (-ESTALE); count 0: of none. How
+     * many the whole object has then */
+    KD_ADVISE_FORGET,
 };
 enum kd_encoder {
     KD_ENCODER_DIFF,                           /* what differs from the base */

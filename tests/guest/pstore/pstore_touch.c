@@ -452,8 +452,9 @@ static void test_confined(void)
 {
     int dir = ps_handle("dir", PS_MAY_ALL), in = ps_handle("dir/in", PS_MAY_ALL);
     is(confined("reads", 1, 0, dir, READS), 0, "by a directory: its own, and nothing is told");
-    is(confined("reads then stores", 1, 0, dir, READS), ENDS, "by a right to read nothing is stored");
-    tap_ok(told("container ") , "the kernel says that it is to read");
+    is(confined("reads then stores", 1, 0, dir, READS), ENDS,
+       "by a right to read nothing is stored");
+    tap_ok(told("container "), "the kernel says that it is to read");
     is(confined("other", 1, 0, dir, WRITES), ENDS, "what the root does not lead to ends it");
     tap_ok(told("no container lies there: load from"), "as if nothing were there");
     is(confined("writes", 1, 0, dir, WRITES), 0, "with the right to write it stores");
