@@ -1,11 +1,10 @@
 /* main.c - the kernel's table of contents: its parts, in the order in which they need each
  * other. */
 #include "block/block.h"
-#include "block/block.h"
 #include "base/boot.h"
 #include "file/file.h"
 #include "memory/frame.h"
-#include "linux/futex.h"
+#include "linux/linux.h"
 #include "store/object.h"
 #include "message/port.h"
 #include "process/process.h"

@@ -7,10 +7,8 @@
  */
 #include "base/panic.h"
 #include "block/block.h"
-#include "file/console.h"
-#include "linux/futex.h"
+#include "file/file.h"
 #include "linux/linux.h"
-#include "linux/signal.h"
 #include "look/look.h"
 #include "message/badge.h"
 #include "message/gone.h"

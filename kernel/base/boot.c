@@ -17,6 +17,8 @@ struct boot_info boot_info;
 static void range_insert(struct boot_range *list, unsigned *count, paddr_t start, paddr_t end)
 {
     unsigned from = 0;
+    if (start >= end)
+        return;
     while (from < *count && list[from].end < start)
         from++;
     unsigned to = from; /* [from, to) touch the new range and become one with it */
@@ -35,18 +37,12 @@ static void range_insert(struct boot_range *list, unsigned *count, paddr_t start
 
 void boot_add_memory(paddr_t start, paddr_t end)
 {
-    start = page_up(start);
-    end = page_down(end);
-    if (start < end)
-        range_insert(boot_info.memory, &boot_info.memory_count, start, end);
+    range_insert(boot_info.memory, &boot_info.memory_count, page_up(start), page_down(end));
 }
 
 void boot_reserve(paddr_t start, paddr_t end)
 {
-    start = page_down(start);
-    end = page_up(end);
-    if (start < end)
-        range_insert(boot_info.reserved, &boot_info.reserved_count, start, end);
+    range_insert(boot_info.reserved, &boot_info.reserved_count, page_down(start), page_up(end));
 }
 
 void boot_set_line(const char *line)
@@ -93,8 +89,7 @@ static void take_highest(paddr_t start, paddr_t end, void *arg)
 
 paddr_t boot_take(size_t bytes, paddr_t limit)
 {
-    struct taking t = {.bytes = page_up(bytes),
-                       .limit = page_down(limit)};
+    struct taking t = {.bytes = page_up(bytes), .limit = page_down(limit)};
     boot_free_for(take_highest, &t);
     assert(page_down(t.found) == t.found); /* BO2 */
     if (t.found)

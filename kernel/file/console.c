@@ -18,7 +18,7 @@
  *
  * Locks: console.lock (RANK_FILE) guards modes, input, and whose chunk is on its way.
  */
-#include "file/console.h"
+#include "file/file.h"
 
 #include "serial.h"
 #include "thread/thread.h"

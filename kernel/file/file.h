@@ -122,9 +122,27 @@ void file_put(struct file *f);
 long file_read(struct file *f, void *to, size_t bytes, uint64_t at);
 long file_write(struct file *f, const void *from, size_t bytes, uint64_t at);
 
-/* ---- pipe.c, console.c ---- */
+/* ---- pipe.c ---- */
 must_check int pipe_new(struct file **reader, struct file **writer, unsigned flags);
+
+/* ---- console.c: the terminal on the first serial port, as ioctl sees it ---- */
 void console_init(void);
 extern const struct file_operations console_operations;
+struct terminal_modes {            /* the kernel's struct termios of Linux */
+    uint32_t input, output, control, local;
+    uint8_t line, characters[19];
+};
+_Static_assert(sizeof(struct terminal_modes) == 36, "Linux's size");
+
+/* The functions that Ctrl-C needs; kernel/seams.c names them. Both run in an interrupt, with no
+ * lock held. */
+struct console_seam {
+    bool (*foreground)(void);      /* is a program in the foreground? */
+    void (*interrupt)(void);       /* ends those that are, or lets them handle it */
+};
+extern const struct console_seam console_seam;
+
+void console_modes(struct terminal_modes *out);
+void console_set_modes(const struct terminal_modes *m, bool flush);
 
 #endif

@@ -35,12 +35,16 @@ static struct node **hash_bucket(const struct node *parent, const char *name, si
     return &tree.hash[(h >> 32) % HASH_BUCKETS];
 }
 
+static bool component_is(struct component c, const char *text)
+{
+    return strlen(text) == c.length && memcmp(c.name, text, c.length) == 0;
+}
+
 static struct node *child_find(struct node *parent, struct component c)
 {
     struct node *n = *hash_bucket(parent, c.name, c.length);
     for (; n; n = n->hash_next)
-        if (n->parent == parent && strlen(n->name) == c.length
-            && memcmp(n->name, c.name, c.length) == 0)
+        if (n->parent == parent && component_is(c, n->name))
             return n;
     return NULL;
 }
@@ -87,11 +91,6 @@ static struct component component_next(const char **path)
         (*path)++;
     c.length = (size_t)(*path - c.name);
     return c;
-}
-
-static bool component_is(struct component c, const char *text)
-{
-    return strlen(text) == c.length && memcmp(c.name, text, c.length) == 0;
 }
 
 static int step(struct node *at, struct component c, struct node **out)

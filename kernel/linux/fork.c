@@ -2,14 +2,12 @@
  * fork.c - processes as Linux makes them: fork, execve, wait4. What a child gets, and how execve
  * ends the old program, is told in linux.md.
  */
-#include "linux/linux_private.h"
+#include "linux/linux.h"
 
 #include "file/file.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
-#include "linux/linux.h"
 #include "store/object.h"
-#include "linux/signal.h"
 #include "process/vm.h"
 #include "thread/trace.h"
 #include "store/view.h"
@@ -30,52 +28,42 @@ static void descriptors_copy(struct process *to, struct process *from)
     lock_release(&from->files.lock);
 }
 
-/* Everything but the thread. */
-static int child_make(struct process *parent, struct process **out)
+/* child_copy gives the child everything but a thread. 0 or -ENOMEM. */
+static int child_copy(struct process *p, struct process *parent)
 {
-    struct node *cwd = cwd_get(parent);
-    struct process *p = process_new(parent->name, parent, cwd);
-    if (!p) {
-        node_put(cwd);
-        return -ENOMEM;
-    }
     p->flags = parent->flags;
     p->family = parent->family;
     int error = vm_copy_space(p, parent);
     if (!error)
         error = signal_copy(p);
-    if (error) {
-        process_discard(p);
-        return error;
-    }
-    descriptors_copy(p, parent);
-    *out = p;
-    return 0;
+    if (!error)
+        descriptors_copy(p, parent);
+    return error;
 }
 
 long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool set, bool clear)
 {
-    struct process *parent = process_this(), *p;
+    struct process *parent = process_this();
     if (!process_room())
         return -EAGAIN;
+    struct node *cwd = cwd_get(parent);
+    struct process *p = process_new(parent->name, parent, cwd);
     struct thread_begin *b = kalloc(sizeof(*b));
-    int error = b ? child_make(parent, &p) : -ENOMEM;
-    if (error) {
-        kfree(b);
-        return error;
-    }
-    uint32_t tid = (uint32_t)p->pid;
-    b->registers = *registers;
-    b->fs_base = arch_get_fs_base(&thread_this()->arch);
-    b->resumes = true;
-    b->clear_child_tid = clear ? child_tid : 0;
-    if (set)
+    if (!p)
+        node_put(cwd);
+    int error = p && b ? child_copy(p, parent) : -ENOMEM;
+    uint32_t tid = p ? (uint32_t)p->pid : 0;
+    if (!error && set)
         error = vm_copy_to(p, child_tid, &tid, sizeof(tid));
-    if (!error)
+    if (!error) {
+        b->registers = *registers;
+        b->fs_base = arch_get_fs_base(&thread_this()->arch);
+        b->resumes = true;
+        b->clear_child_tid = clear ? child_tid : 0;
         error = process_launch(p, b);
+    }
     if (error) {
-        kfree(b);
-        process_discard(p);
+        process_discard(p, b);
         return error;
     }
     process_put(p);
@@ -153,11 +141,11 @@ long linux_execve(const uint64_t a[6])
     struct thread_begin begin = *b;
     kfree(b);
     if (!alone(p)) {
-        process_discard(loaded);
+        process_discard(loaded, NULL);
         return -EINTR;
     }
     become(p, loaded);
-    process_discard(loaded);
+    process_discard(loaded, NULL);
     arch_user_enter(begin.entry, begin.stack, 0);
 }
 
@@ -165,7 +153,7 @@ long linux_execve(const uint64_t a[6])
 
 static long times_out(vaddr_t user, uint64_t ns)
 {
-    const uint64_t used[18] = {ns / 1000000000, ns % 1000000000 / 1000}; /* the rest: not counted */
+    const uint64_t used[18] = {ns / NS_PER_S, ns % NS_PER_S / 1000}; /* the rest: not counted */
     return user ? copy_to_user(user, used, sizeof(used)) : 0;
 }
 

@@ -10,16 +10,15 @@
  *
  * Lock: one per bucket (RANK_FUTEX), two buckets never at once.
  */
-#include "linux/futex.h"
+#include "linux/linux.h"
 
+#include "base/boot.h"
 #include "process/vm.h"
-#include "linux/signal.h"
 
 #define BUCKETS 64
 
 enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAIT_BITSET = 9, WAKE_BITSET = 10 };
 enum { PRIVATE = 128, CLOCK_OF_DAY = 256, ALL_BITS = 0xffffffff };
-#define NS_PER_S 1000000000ull
 
 static struct bucket {
     struct lock lock;
@@ -54,11 +53,7 @@ int time_from_user(vaddr_t at, uint64_t *ns)
 
 uint64_t time_of_day_offset_ns(void)
 {
-    uint64_t seconds = 0;
-    const char *text = kernel_option("epoch");
-    for (; text && *text >= '0' && *text <= '9'; text++)
-        seconds = seconds * 10 + (uint64_t)(*text - '0');
-    return seconds * NS_PER_S;
+    return boot_option_number("epoch") * NS_PER_S;
 }
 
 static int deadline(vaddr_t timeout, int operation, uint64_t *out)
@@ -80,12 +75,6 @@ static int deadline(vaddr_t timeout, int operation, uint64_t *out)
     return 0;
 }
 
-static uint32_t word_in(struct frame *f, vaddr_t at)
-{
-    return __atomic_load_n((uint32_t *)((char *)frame_memory(f) + at % PAGE_BYTES),
-                           __ATOMIC_SEQ_CST);
-}
-
 static long wait(struct process *p, vaddr_t at, uint32_t value, uint32_t bits, uint64_t deadline_ns)
 {
     struct thread *t = thread_this();
@@ -94,8 +83,9 @@ static long wait(struct process *p, vaddr_t at, uint32_t value, uint32_t bits, u
     int error = vm_pin(p, at, false, &f);
     if (error)
         return error;
+    const uint32_t *word = (uint32_t *)((char *)frame_memory(f) + at % PAGE_BYTES);
     lock_acquire(&b->lock);
-    bool same = word_in(f, at) == value;
+    bool same = __atomic_load_n(word, __ATOMIC_SEQ_CST) == value;
     if (same) {
         assert(!t->futex_address && list_empty(&t->futex_link)); /* FX1 */
         t->futex_address = at;
@@ -138,35 +128,18 @@ static long wake(struct process *p, vaddr_t at, uint64_t count, uint32_t bits)
     return (long)woken;
 }
 
-/* requeue wakes all waiters that Linux would wake or move: a futex may wake at any time, each
- * waiter looks at its word again, and at most 256 run for the mutex at once. Returns how many;
- * -EAGAIN: not *expected. */
-static long requeue(struct process *p, vaddr_t at, uint64_t count, const uint32_t *expected)
-{
-    struct bucket *b = bucket_of(p, at);
-    struct frame *f;
-    if (!expected)
-        return wake(p, at, count, ALL_BITS);
-    int error = vm_pin(p, at, false, &f);
-    if (error)
-        return error;
-    lock_acquire(&b->lock);
-    if (word_in(f, at) != *expected)
-        error = -EAGAIN;
-    lock_release(&b->lock);
-    frame_unpin(f);
-    return error ? error : wake(p, at, count, ALL_BITS);
-}
-
-long futex_call(vaddr_t at, int operation, uint32_t value, vaddr_t timeout, vaddr_t at2,
-                uint32_t value3)
+/* REQUEUE wakes all waiters that Linux would wake or move: a futex may wake at any time, each waiter
+ * looks at its word again, and at most 256 run for the mutex at once. */
+long linux_futex(const uint64_t a[6])
 {
     struct process *p = process_this();
+    vaddr_t at = a[0], at2 = a[4];
+    uint32_t value = (uint32_t)a[2], value3 = (uint32_t)a[5], now;
+    int operation = (int)a[1] & ~PRIVATE; /* FX2: they all are */
     uint64_t deadline_ns;
     int error;
     if (at % 4 || at >= VM_END)
         return at % 4 ? -EINVAL : -EFAULT;
-    operation &= ~PRIVATE; /* FX2: they all are */
     bool bitset = (operation & ~CLOCK_OF_DAY) == WAIT_BITSET || operation == WAKE_BITSET;
     if (bitset && !value3)
         return -EINVAL;
@@ -174,7 +147,7 @@ long futex_call(vaddr_t at, int operation, uint32_t value, vaddr_t timeout, vadd
     case WAIT:
     case WAIT_BITSET:
     case WAIT_BITSET | CLOCK_OF_DAY:
-        error = deadline(timeout, operation, &deadline_ns);
+        error = deadline(a[3], operation, &deadline_ns);
         return error ? error : wait(p, at, value, bitset ? value3 : ALL_BITS, deadline_ns);
     case WAKE:
     case WAKE_BITSET: return wake(p, at, value, bitset ? value3 : ALL_BITS);
@@ -182,8 +155,11 @@ long futex_call(vaddr_t at, int operation, uint32_t value, vaddr_t timeout, vadd
     case CMP_REQUEUE:
         if (at2 % 4 || at2 >= VM_END)
             return -EINVAL;
-        return requeue(p, at, (uint64_t)value + (uint32_t)timeout,
-                       operation == CMP_REQUEUE ? &value3 : NULL);
+        if (operation == CMP_REQUEUE && copy_from_user(&now, at, sizeof(now)))
+            return -EFAULT;
+        if (operation == CMP_REQUEUE && now != value3)
+            return -EAGAIN;
+        return wake(p, at, (uint64_t)value + (uint32_t)a[3], ALL_BITS);
     default:
         return -ENOSYS;
     }

@@ -1,16 +1,13 @@
 /*
- * linux.h - the Linux calls, which syscall.c puts into the table. Arguments are as the user gave
+ * linux.h - the Linux calls, which syscall.c puts into the table, and what processes, signals and
+ * futexes offer the rooms below by their seams (seams.c). Arguments of calls are as the user gave
  * them: every pointer is a vaddr_t and hostile, and copies to and from it are made without locks.
  */
 #ifndef KERNEL_LINUX_H
 #define KERNEL_LINUX_H
 
-#include "process/process.h"
-
-/* elf.c, for processes (process_seam.load). */
-must_check int elf_load(struct process *p, struct node *image, const char *path,
-                        const char *const *argv, const char *const *envp, vaddr_t *entry,
-                        vaddr_t *stack);
+#include "base/signal.h"
+#include "process/process_make.h"
 
 typedef long linux_call(const uint64_t a[6]);
 /* FILE_CALL(name) { ... }: the call linux_name, whose first argument is a descriptor; its body gets
@@ -69,5 +66,58 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
 LINUX_CALLS(LINUX_CALL)
 #undef LINUX_CALL
 linux_call linux_clone, linux_fork;
+
+/* ---- processes: elf.c, fork.c, process_call.c ---- */
+
+/* For process_seam.load. */
+must_check int elf_load(struct process *p, struct node *image, const char *path,
+                        const char *const *argv, const char *const *envp, vaddr_t *entry,
+                        vaddr_t *stack);
+/* The registers are the child's. Its pid, -ENOMEM, -EAGAIN, -EFAULT. */
+must_check long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool set,
+                             bool clear);
+/* How a child ended, and the CPU time that it and its own took. */
+struct child_end { int32_t status, signal; uint64_t cpu_ns; };
+/* Takes an ended child out of the table (pid -1: any; below: of the family -pid), waiting by
+ * `park`: its pid; 0: none has ended, only with no_hang; -ECHILD; or what park returned. */
+must_check long process_wait_child(int pid, bool no_hang, int (*park)(uint64_t deadline_ns),
+                                   struct child_end *out);
+/* 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
+must_check long process_thread_nice(uint64_t id, const int *nice);
+/* A process with this program, which does not run yet (process_load); path and strings are in the
+ * caller's memory. -EFAULT, -E2BIG, -ENOMEM, ... */
+must_check long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp,
+                                  struct thread_begin **begin, struct process **out);
+
+/* ---- signals, as Linux defines them: signal.c has the contract ---- */
+
+/* signal_send sends a signal to a process, or to one thread of it (tid not 0); number 0 only asks.
+ * 0, -ESRCH (no such thread), -EINVAL, -ENOSYS (the process would have to stop), -EAGAIN (one of
+ * that real-time number is pending). process->lock is not held. */
+int signal_send(struct process *p, uint64_t tid, int number, const struct signal_info *info);
+/* Functions of process_seam: Ctrl-C, and a child's end. */
+void signal_interrupt(struct process *p);
+bool signal_wants_no_child(struct process *p);
+void signal_child_ended(struct process *parent, const struct process *child);
+/* signal_fault: the calling thread did something impossible at `at`. True: its program handles
+ * that. */
+bool signal_fault(int number, int code, vaddr_t at);
+/* Before user mode: calls a handler, or does what stands for it. thread.c */
+void signal_return_to_user(struct trap_frame *f);
+/* fork: the child gets the caller's actions; -ENOMEM. execve: handlers become defaults. */
+must_check int signal_copy(struct process *to);
+void signal_reset(struct process *p);
+void signal_process_free(struct process *p);
+
+/* ---- waiting for a word of user memory, and for time: futex.c ---- */
+
+void futex_init(void);
+/* The thread ends: clears its tid word and wakes who joins it. */
+void futex_thread_gone(struct thread *t);
+#define NS_PER_S 1000000000ull
+/* Nanoseconds of a struct timespec, from user memory. */
+must_check int time_from_user(vaddr_t at, uint64_t *ns);
+/* The time since boot plus this is the time of day (option epoch=SECONDS). */
+uint64_t time_of_day_offset_ns(void);
 
 #endif

@@ -2,11 +2,9 @@
  * linux_file.c - Linux calls on descriptors: read, write, seek, copy, pipes, terminals. Bytes go
  * through a kernel buffer, a page at a time (linux.md, rule 2).
  */
-#include "file/console.h"
 #include "file/file.h"
 #include "process/descriptor.h"
 #include "linux/linux.h"
-#include "linux/signal.h"
 
 #define SMALL_BYTES 256u
 #define VECTORS_MAX 1024
@@ -22,12 +20,6 @@ long call_with_file(file_call *fn, const uint64_t a[6])
     long result = fn(f, a);
     file_put(f);
     return result;
-}
-
-/* transferred: the result of a transfer that moved `done` bytes and then failed with `error`. */
-static long transferred(size_t done, long error)
-{
-    return done ? (long)done : error;
 }
 
 /* is_stream: a pipe or the terminal, which has no place to read from, and gives what it has. */
@@ -67,7 +59,7 @@ static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bo
     }
     if (frame)
         frame_free(frame);
-    return transferred(done, n);
+    return done ? (long)done : n;
 }
 
 static long transfer(struct file *f, vaddr_t user, uint64_t bytes, uint64_t at, bool write)
@@ -114,12 +106,12 @@ static long transfer_vectors(struct file *f, const uint64_t a[6], bool write)
     for (uint64_t i = 0; i < a[2] && done < TRANSFER_MAX; i++) {
         uint64_t v[2];
         if (copy_from_user(v, a[1] + i * sizeof(v), sizeof(v)))
-            return transferred(done, -EFAULT);
+            return done ? (long)done : -EFAULT;
         if (v[1] == 0)
             continue;
         long n = transfer(f, v[0], MIN(v[1], TRANSFER_MAX - done), FILE_HERE, write);
         if (n < 0)
-            return transferred(done, n);
+            return done ? (long)done : n;
         done += (size_t)n;
         if ((uint64_t)n < v[1])
             break;
@@ -150,51 +142,44 @@ long linux_close(const uint64_t a[6]) { return fd_close(process_this(), (int)a[0
 
 /* ---- copies of descriptors ---- */
 
-/* copy gives the file a further descriptor: the number `to`, or with `lowest` the lowest free one
- * from there on. Returns the number, or -errno. */
-static long copy(struct file *f, int to, bool lowest, bool close_on_exec)
+/* A further descriptor of the file: the lowest free one from `lowest` on, or -errno. */
+static long copy(struct file *f, int lowest, bool close_on_exec)
 {
-    struct process *p = process_this();
     file_get(f);
-    int result = lowest ? fd_new(p, f, to) : fd_set(p, to, f);
-    if (result < 0)
-        file_put(f);
-    fd_close_on_exec(p, result, close_on_exec);
-    return result;
+    return fd_new(process_this(), f, lowest, close_on_exec);
 }
 
-FILE_CALL(dup) { return (void)a, copy(f, 0, true, false); }
-FILE_CALL(dup2) { return a[0] == a[1] ? (int)a[0] : copy(f, (int)a[1], false, false); }
+/* The same with the number `to`. */
+static long copy_to(struct file *f, int to, bool close_on_exec)
+{
+    file_get(f);
+    return fd_set(process_this(), to, f, close_on_exec);
+}
+
+FILE_CALL(dup) { return (void)a, copy(f, 0, false); }
+FILE_CALL(dup2) { return a[0] == a[1] ? (int)a[0] : copy_to(f, (int)a[1], false); }
 
 FILE_CALL(dup3)
 {
     bool ok = a[0] != a[1] && !(a[2] & ~(uint64_t)O_CLOEXEC);
-    return ok ? copy(f, (int)a[1], false, a[2] & O_CLOEXEC) : -EINVAL;
+    return ok ? copy_to(f, (int)a[1], a[2] & O_CLOEXEC) : -EINVAL;
 }
 
 static long pipe_make(vaddr_t out, unsigned flags)
 {
     struct process *p = process_this();
     struct file *ends[2];
-    int fds[2] = {-1, -1};
+    int fds[2];
     if (flags & ~(unsigned)(O_CLOEXEC | O_NONBLOCK))
         return -EINVAL;
     int error = pipe_new(&ends[0], &ends[1], flags & O_NONBLOCK);
-    for (int i = 0; i < 2 && !error; i++) {
-        fds[i] = fd_new(p, ends[i], 0);
-        fd_close_on_exec(p, fds[i], flags & O_CLOEXEC);
-        if (fds[i] < 0) {
-            error = fds[i];
-            file_put(ends[i]);
-            if (i == 0)
-                file_put(ends[1]);
-        }
-    }
-    if (!error)
-        error = copy_to_user(out, fds, sizeof(fds));
+    if (error)
+        return error;
+    for (int i = 0; i < 2; i++)
+        fds[i] = fd_new(p, ends[i], 0, flags & O_CLOEXEC);
+    error = MIN(fds[0], fds[1]) < 0 ? -EMFILE : copy_to_user(out, fds, sizeof(fds));
     for (int i = 0; i < 2 && error; i++)
-        if (fds[i] >= 0)
-            (void)!fd_close(p, fds[i]);
+        (void)!fd_close(p, fds[i]);
     return error;
 }
 
@@ -210,7 +195,7 @@ FILE_CALL(fcntl)
     case F_DUPFD:
     case F_DUPFD_CLOEXEC:
         return a[2] < (uint64_t)fd_limit(process_this())
-            ? copy(f, (int)a[2], true, a[1] == F_DUPFD_CLOEXEC) : -EINVAL;
+            ? copy(f, (int)a[2], a[1] == F_DUPFD_CLOEXEC) : -EINVAL;
     case F_GETFD: return fd_closes_on_exec(process_this(), (int)a[0]);
     case F_SETFD: fd_close_on_exec(process_this(), (int)a[0], a[2] & 1); return 0;
     case F_GETFL: return f->flags & ~(unsigned)(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);

@@ -4,7 +4,6 @@
 #include "file/file.h"
 #include "process/descriptor.h"
 #include "linux/linux.h"
-#include "process/process_make.h"
 
 #define HERE (-100)                    /* AT_FDCWD */
 enum { AT_NO_FOLLOW = 0x100, AT_REMOVEDIR = 0x200, AT_NO_AUTOMOUNT = 0x800,
@@ -83,17 +82,10 @@ struct open_how { unsigned flags, mode; };
 
 static long open_path(struct node *from, const char *path, void *arg)
 {
-    struct process *me = process_this();
     struct open_how *how = arg;
     struct file *f;
-    int result = file_open(from, path, how->flags, how->mode, &f);
-    if (result)
-        return result;
-    result = fd_new(me, f, 0);
-    if (result < 0)
-        file_put(f);
-    fd_close_on_exec(me, result, how->flags & O_CLOEXEC);
-    return result;
+    int error = file_open(from, path, how->flags, how->mode, &f);
+    return error ? error : fd_new(process_this(), f, 0, how->flags & O_CLOEXEC);
 }
 
 static long open_at(int fd, vaddr_t user, uint64_t flags, uint64_t mode)
@@ -117,10 +109,10 @@ struct linux_stat {
 };
 _Static_assert(sizeof(struct linux_stat) == 144, "Linux's size");
 
-static uint32_t mode_of(const struct node *n)
+/* type_of: a node's four bits above those of its mode. */
+static uint32_t type_of(enum node_kind kind)
 {
-    bool device = n->kind == NODE_CONSOLE || n->kind == NODE_NULL;
-    return n->mode | (n->kind == NODE_FOLDER ? 0040000u : device ? 0020000u : 0100000u);
+    return kind == NODE_FOLDER ? 4 : kind == NODE_CONSOLE || kind == NODE_NULL ? 2 : 8;
 }
 
 static bool is_read_only(const struct node *n)
@@ -134,11 +126,11 @@ static long stat_out(struct node *n, uint64_t user)
     if (n) {
         uint64_t time = n->time_ns;
         s.ino = n->inode;
-        s.mode = mode_of(n);
+        s.mode = n->mode | type_of(n->kind) << 12;
         s.size = (int64_t)n->bytes;
         s.blocks = (s.size + 511) / 512;
-        s.mtime[0] = s.atime[0] = s.ctime[0] = (int64_t)(time / 1000000000);
-        s.mtime[1] = s.atime[1] = s.ctime[1] = (int64_t)(time % 1000000000);
+        s.mtime[0] = s.atime[0] = s.ctime[0] = (int64_t)(time / NS_PER_S);
+        s.mtime[1] = s.atime[1] = s.ctime[1] = (int64_t)(time % NS_PER_S);
     }
     return copy_to_user(user, &s, sizeof(s));
 }
@@ -324,11 +316,6 @@ long kd_file_part(const uint64_t a[6])
 
 /* ---- listing ---- */
 
-static uint8_t entry_type(enum node_kind kind)
-{
-    return kind == NODE_FOLDER ? 4 : kind == NODE_CONSOLE || kind == NODE_NULL ? 2 : 8;
-}
-
 /* entry_out copies one struct linux_dirent64 out; returns its length, 0 if it does not fit, or
  * -EFAULT. */
 static long entry_out(const struct node_entry *e, vaddr_t to, size_t room)
@@ -341,7 +328,7 @@ static long entry_out(const struct node_entry *e, vaddr_t to, size_t room)
     memcpy(out, &e->inode, 8);
     memcpy(out + 8, &e->order, 8);
     memcpy(out + 16, &(uint16_t){(uint16_t)bytes}, 2);
-    out[18] = entry_type(e->kind);
+    out[18] = (uint8_t)type_of(e->kind);
     memcpy(out + 19, e->name, name);
     return copy_to_user(to, out, bytes) ? -EFAULT : (long)bytes;
 }

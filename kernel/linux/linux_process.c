@@ -3,13 +3,8 @@
  */
 #include "file/file.h"
 #include "process/descriptor.h"
-#include "linux/futex.h"
 #include "linux/linux.h"
-#include "linux/linux_private.h"
-#include "linux/signal.h"
 #include "process/vm.h"
-
-#define NS_PER_S 1000000000ull
 
 /* ---- memory ---- */
 
@@ -168,11 +163,6 @@ long linux_arch_prctl(const uint64_t a[6])
         return -EPERM;
     arch_set_fs_base(&t->arch, a[1]);
     return 0;
-}
-
-long linux_futex(const uint64_t a[6])
-{
-    return futex_call(a[0], (int)a[1], (uint32_t)a[2], a[3], a[4], (uint32_t)a[5]);
 }
 
 long linux_sched_yield(const uint64_t a[6])

@@ -4,7 +4,7 @@
  * All that a call needs from the caller's memory is copied before a lock is taken, and results are
  * copied out after.
  */
-#include "linux/linux_private.h"
+#include "linux/linux.h"
 
 #include "file/file.h"
 #include "message/badge.h"
@@ -107,7 +107,7 @@ static int endow(struct process *parent, struct process *p, const struct kd_proc
         if (!f && c->fds[i] != -1)
             return -EBADF;
         if (f)
-            (void)!fd_set(p, i, f);
+            (void)!fd_set(p, i, f, false);
     }
     for (unsigned i = 0; i < c->handle_count; i++) {
         int result = handle_pass(parent, c->handles[i], c->handle_rights[i], p, (int)i);
@@ -147,8 +147,7 @@ static long create_once(vaddr_t user)
     if (result < 0) {
         if (handle >= 0)
             (void)!handle_close(parent, handle);
-        kfree(b);
-        process_discard(p);
+        process_discard(p, b);
         return result;
     }
     process_put(p);

@@ -14,7 +14,7 @@
  *
  * Lock: process->lock guards actions, pending and blocked sets.
  */
-#include "linux/signal.h"
+#include "linux/linux.h"
 #include "memory/frame.h"
 
 enum { ACTION_DEFAULT = 0, ACTION_IGNORE = 1 };
@@ -469,37 +469,33 @@ long linux_sigaltstack(const uint64_t a[6])
     return error || !a[1] ? error : copy_to_user(a[1], &old, sizeof(old));
 }
 
-/* kill, tkill, tgkill: to one thread of p, or with tid 0 to p. */
-static int send_to(struct process *p, int tid, int number)
+/* kill, tkill, tgkill: to one thread of the process, or with tid 0 to the process. */
+static long send_to(int pid, int tid, int number)
 {
     const struct signal_info info = {.code = tid ? -6 : 0, .pid = process_this()->pid};
-    bool may = process_in_reach(p, KD_RIGHT_PROCESSES);
-    return may ? signal_send(p, (uint64_t)tid, number, &info) : -EPERM;
-}
-
-static long send_to_pid(int pid, int tid, int number)
-{
     struct process *p = process_find(pid);
-    long result = p ? send_to(p, tid, number) : -ESRCH;
-    if (p)
-        process_put(p);
+    if (!p)
+        return -ESRCH;
+    bool may = process_in_reach(p, KD_RIGHT_PROCESSES);
+    long result = may ? signal_send(p, (uint64_t)tid, number, &info) : -EPERM;
+    process_put(p);
     return result;
 }
 
 long linux_kill(const uint64_t a[6])
 {
     int pid = (int)a[0];
-    return pid > 0 ? send_to_pid(pid, 0, (int)a[1]) : -EPERM; /* one process at a time */
+    return pid > 0 ? send_to(pid, 0, (int)a[1]) : -EPERM; /* one process at a time */
 }
 
 long linux_tgkill(const uint64_t a[6])
 {
     int pid = (int)a[0], tid = (int)a[1];
-    return pid > 0 && tid > 0 ? send_to_pid(pid, tid, (int)a[2]) : -EINVAL;
+    return pid > 0 && tid > 0 ? send_to(pid, tid, (int)a[2]) : -EINVAL;
 }
 
 long linux_tkill(const uint64_t a[6])
 {
     int tid = (int)a[0];
-    return tid > 0 ? send_to(process_this(), tid, (int)a[1]) : -EINVAL;
+    return tid > 0 ? send_to(process_this()->pid, tid, (int)a[1]) : -EINVAL;
 }

@@ -34,43 +34,50 @@ uint64_t fd_count(const struct process *p)
     return n;
 }
 
-int fd_new(struct process *p, struct file *f, int lowest)
+int fd_new(struct process *p, struct file *f, int lowest, bool close_on_exec)
 {
-    int result = -EMFILE;
+    int fd = MAX(lowest, 0);
     lock_acquire(&p->files.lock);
-    for (int fd = MAX(lowest, 0); fd < fd_limit(p) && result < 0; fd++)
-        if (!p->files.of[fd]) {
-            p->files.of[fd] = f;
-            result = fd;
-        }
+    while (fd < fd_limit(p) && p->files.of[fd])
+        fd++;
+    bool free = fd < fd_limit(p);
+    if (free) {
+        p->files.of[fd] = f;
+        p->files.close_on_exec |= (uint64_t)close_on_exec << fd;
+    }
     lock_release(&p->files.lock);
-    return result;
+    if (!free)
+        file_put(f);
+    return free ? fd : -EMFILE;
 }
 
 /* fd_replace puts f, or NULL, there, and drops what was there. False: that was nothing. */
-static bool fd_replace(struct process *p, int fd, struct file *f)
+static bool fd_replace(struct process *p, int fd, struct file *f, bool close_on_exec)
 {
     lock_acquire(&p->files.lock);
     struct file *old = p->files.of[fd];
     p->files.of[fd] = f;
     p->files.close_on_exec &= ~(1ull << fd);
+    p->files.close_on_exec |= (uint64_t)close_on_exec << fd;
     lock_release(&p->files.lock);
     if (old)
         file_put(old);
     return old;
 }
 
-int fd_set(struct process *p, int fd, struct file *f)
+int fd_set(struct process *p, int fd, struct file *f, bool close_on_exec)
 {
-    if (fd < 0 || fd >= fd_limit(p))
-        return -EBADF;
-    (void)fd_replace(p, fd, f);
-    return fd;
+    bool good = fd >= 0 && fd < fd_limit(p);
+    if (good)
+        (void)fd_replace(p, fd, f, close_on_exec);
+    else
+        file_put(f);
+    return good ? fd : -EBADF;
 }
 
 int fd_close(struct process *p, int fd)
 {
-    return fd >= 0 && fd < PROCESS_FILES_MAX && fd_replace(p, fd, NULL) ? 0 : -EBADF;
+    return fd >= 0 && fd < PROCESS_FILES_MAX && fd_replace(p, fd, NULL, false) ? 0 : -EBADF;
 }
 
 void fd_close_all(struct process *p)

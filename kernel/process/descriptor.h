@@ -11,10 +11,10 @@ struct file *fd_file(struct process *p, int fd);             /* a reference, or 
 uint64_t fd_count(const struct process *p);                  /* that are in use */
 /* Descriptors are below it. Those that a process had before it lowered the limit stay. */
 int fd_limit(const struct process *p);
-/* The lowest free one from `lowest` on; takes the reference over, unless -EMFILE. */
-must_check int fd_new(struct process *p, struct file *f, int lowest);
-/* fd_set closes what was there; an exec keeps what is there now. */
-must_check int fd_set(struct process *p, int fd, struct file *f);
+/* The lowest free one from `lowest` on, or -EMFILE; takes the reference over in any case. */
+must_check int fd_new(struct process *p, struct file *f, int lowest, bool close_on_exec);
+/* fd_set closes what was there, and takes the reference over, also with -EBADF. */
+must_check int fd_set(struct process *p, int fd, struct file *f, bool close_on_exec);
 must_check int fd_close(struct process *p, int fd);
 void fd_close_all(struct process *p);
 /* A bad number is ignored, and closes nothing. */

@@ -146,8 +146,11 @@ static void table_free(struct process *p)
     arch_table_free(top, false);
 }
 
-void process_discard(struct process *p)
+void process_discard(struct process *p, struct thread_begin *b)
 {
+    kfree(b);
+    if (!p)
+        return;
     process_strip(p);
     table_free(p);
     process_put(p);
@@ -199,11 +202,8 @@ int process_load(const char *path, const char *const *argv, const char *const *e
     struct thread_begin *b = kalloc(sizeof(*b));
     error = p && b ? process_seam.load(p, image, path, argv, envp, &b->entry, &b->stack) : -ENOMEM;
     node_put(image);
-    if (error) {
-        if (p)
-            process_discard(p);
-        kfree(b);
-    }
+    if (error)
+        process_discard(p, b);
     *begin = b;
     *out = p;
     return error;
@@ -416,12 +416,9 @@ static void process_end(struct process *p)
     assert(p->dying && p->thread_count == 0 && !p->ended); /* PR3 */
     p->ended = true;
     tell_family(p);
-    struct process *parent = lookup(p->parent);
-    if (parent && !parent->ended)
-        process_get(parent);
-    else
-        parent = NULL;
+    int pid = p->parent;
     lock_release(&process_table.lock);
+    struct process *parent = process_find(pid);
     if (parent) {
         process_seam.child_ended(parent, p);
         process_put(parent);
@@ -529,7 +526,7 @@ void process_start_first(void)
                                : "is there an initrd?");
     for (int fd = 0; fd < 3; fd++) {
         file_get(f);
-        (void)!fd_set(p, fd, f);
+        (void)!fd_set(p, fd, f, false);
     }
     file_put(f);
     process_table.init = p->pid;

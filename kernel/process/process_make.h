@@ -33,7 +33,7 @@ must_check int process_load(const char *path, const char *const *argv, const cha
 must_check int process_launch(struct process *p, struct thread_begin *b);
 /* process_room: may the caller make one more process? To know it before the work of making one. */
 bool process_room(void);
-/* A process that never ran, nor was in the table. */
-void process_discard(struct process *p);
+/* A process that never ran, nor was in the table, and how it would have begun; NULL: no such. */
+void process_discard(struct process *p, struct thread_begin *b);
 
 #endif

@@ -148,7 +148,6 @@ static int fault_wait(struct process *p, vaddr_t at, unsigned flags, bool popula
     return error;
 }
 
-/* vm_fault makes the page at `at` resident. */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags)
 {
     return fault_wait(p, page_down(at), flags, false);

@@ -1,6 +1,6 @@
 /*
- * refused.c - which children are waited for, and what futexes and signals refuse. Prints the same
- * on Linux and on Katydid.
+ * refused.c - which children are waited for, and what futexes, signals and descriptors refuse.
+ * Prints the same on Linux and on Katydid.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,7 +17,8 @@
 
 enum { NOBODY = 99999999 };
 /* musl has no header for these. */
-enum { FUTEX_WAKE = 1, FUTEX_WAIT_BITSET_PRIVATE = 9 | 128, FUTEX_WAKE_BITSET = 10,
+enum { FUTEX_WAKE = 1, FUTEX_CMP_REQUEUE = 4, FUTEX_WAIT_BITSET_PRIVATE = 9 | 128,
+       FUTEX_WAKE_BITSET = 10,
        FUTEX_WAKE_BITSET_PRIVATE = 10 | 128, FUTEX_CLOCK_REALTIME = 256 };
 
 static void say(const char *what, long value)
@@ -64,7 +66,7 @@ static void numbers_are_checked(void)
 {
     struct timespec t = {0, 1};
     char c;
-    int word = 0;
+    int word = 0, other = 0;
     say("no thread 0", error_of(syscall(SYS_tgkill, getpid(), 0, 0)));
     say("nor -1", error_of(syscall(SYS_tkill, -1, 0)));
     say("one's own", error_of(syscall(SYS_tgkill, getpid(), getpid(), 0)));
@@ -75,6 +77,31 @@ static void numbers_are_checked(void)
     say("clock of a wake",
         error_of(syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_CLOCK_REALTIME, 1, 0, 0, 0)));
     say("no bits", error_of(syscall(SYS_futex, &word, FUTEX_WAKE_BITSET, 1, 0, 0, 0)));
+    say("another word to requeue",
+        error_of(syscall(SYS_futex, &word, FUTEX_CMP_REQUEUE, 1, 1, &other, 5)));
+    say("this one", syscall(SYS_futex, &word, FUTEX_CMP_REQUEUE, 1, 1, &other, 0));
+}
+
+/* With one number left neither end of a pipe is made, and nothing is left of it. */
+static void descriptors_end(void)
+{
+    int ends[2], next = dup(0);
+    struct rlimit limit, before;
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &before);
+    limit = before;
+    limit.rlim_cur = (rlim_t)next + 1;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    say("half a pipe", error_of(pipe(ends)));
+    say("a number above the limit", error_of(dup2(0, next + 1)));
+    say("the last number", dup(0) - next);
+    say("none is left", error_of(dup(0)));
+    close(next);
+    setrlimit(RLIMIT_NOFILE, &before);
+    say("a whole pipe", error_of(pipe(ends)));
+    close(ends[1]);
+    char c;
+    say("its end", read(ends[0], &c, 1));
 }
 
 static int word;
@@ -121,5 +148,6 @@ int main(void)
     nobody_waits();
     numbers_are_checked();
     bits_choose();
+    descriptors_end();
     return 0;
 }
