@@ -67,12 +67,12 @@ unsigned badges_inherit(struct port *from, struct port *heir)
     return n;
 }
 
-int badge_lift(int handle, struct handle_slot *passed)
+int badge_lift(int handle, uint32_t rights, struct handle_slot *passed)
 {
     int e = handle_lift(process_this(), handle, 0, 0, passed);
     if (e || passed->type != HANDLE_BADGE)
         return -EBADF;
-    return badge_ended(passed->object) ? -EIDRM : 0;
+    return badge_ended(passed->object) ? -EIDRM : rights & ~passed->rights ? -EACCES : 0;
 }
 
 HANDLE_CALL(kd_badge_create, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
@@ -135,7 +135,7 @@ HANDLE_CALL(kd_badge_used, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
 HANDLE_CALL(kd_badge_read, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
 {
     struct handle_slot passed = {0};
-    int e = badge_lift((int)a[1], &passed);
+    int e = badge_lift((int)a[1], 0, &passed);
     const struct badge *b = passed.object;
     if (!e && b->port != p)
         e = -EXDEV; /* RT5 */
@@ -151,9 +151,7 @@ struct port *port_lift(int handle)
     struct port *port = handle_find(handle, HANDLE_PORT, KD_RIGHT_CALL, port_get);
     if (!handle_failed(port) || (long)port != -EBADF)
         return port;
-    int e = badge_lift(handle, &by);
-    if (!e && !(by.rights & KD_RIGHT_CALL))
-        e = -EACCES;
+    int e = badge_lift(handle, KD_RIGHT_CALL, &by);
     port = e ? (void *)(long)e : badge_port(by.object);
     handle_drop(&by);
     return port;

@@ -260,9 +260,7 @@ HOT long call_make(struct call *c, struct port *port, uint64_t deadline)
 /* call_badged is handle_find for the port of a badge, which goes with the call. */
 static RARE struct port *call_badged(struct call *c, int handle)
 {
-    int e = badge_lift(handle, &c->by);
-    if (!e && !(c->by.rights & KD_RIGHT_CALL))
-        e = -EACCES;
+    int e = badge_lift(handle, KD_RIGHT_CALL, &c->by);
     c->laden = true;
     if (e) {
         call_drop(c);
