@@ -1,5 +1,5 @@
 /*
- * bytes.h - little-endian fields of on-disk structures, and the memory functions that a
+ * bytes.h - little-endian fields of on-disk structures, and the functions of a C library that a
  * freestanding program must supply.
  *
  * A field is a struct of bytes: it has no alignment, so structures have no padding, and it is
@@ -15,6 +15,7 @@ void *memcpy(void *restrict to, const void *restrict from, size_t count);
 void *memmove(void *to, const void *from, size_t count);
 void *memset(void *to, int value, size_t count);
 int   memcmp(const void *a, const void *b, size_t count);
+int   strcmp(const char *a, const char *b);
 
 /* Eight bytes at any place, as this machine has them. */
 static inline uint64_t load64(const uint8_t *bytes)

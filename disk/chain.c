@@ -38,17 +38,9 @@ struct spill_node *node_find(const struct store *store, const struct store_chain
 /* Out of its chain's list. */
 static void node_unlink(struct spill_node *node)
 {
-    struct store_chain *chain = node->chain;
-    if (node->before)
-        node->before->after = node->after;
-    else
-        chain->first = node->after;
-    if (node->after)
-        node->after->before = node->before;
-    else
-        chain->last = node->before;
-    chain->count--;
-    node->before = node->after = NULL;
+    node->before->after = node->after;
+    node->after->before = node->before;
+    node->chain->count--;
 }
 
 static void node_free(struct store *store, struct spill_node *node)
@@ -81,15 +73,14 @@ static int heads_setup(struct store *store)
 
 int store_chain_begin(struct store *store, uint64_t tag, struct store_chain **out)
 {
-    int error = fence_get(store);
-    if (!error)
-        error = heads_setup(store);
+    int error = fence_get(store) ?: heads_setup(store);
     if (error)
         return error;
     struct store_chain *chain = store_alloc(store, sizeof *chain);
     if (!chain)
         return -ENOMEM;
     chain->store = store;
+    chain->ends.before = chain->ends.after = &chain->ends;
     chain->tag = tag;
     chain->number = (uint64_t)store->log.epoch << 32 | ++store->chain_serial;
     chain->crc = (uint32_t)chain->number;
@@ -103,8 +94,8 @@ void store_chain_end(struct store_chain *chain)
 {
     struct store *store = chain->store;
     struct store_chain **at = &store->chains;
-    while (chain->first)
-        node_free(store, chain->first);
+    while (chain->count)
+        node_free(store, chain->ends.after);
     while (*at != chain)
         at = &(*at)->next;
     *at = chain->next;
@@ -131,8 +122,7 @@ void chains_drop(struct store *store)
 /* The table of a SPILL record that begins at `used` ends here, at the end of a block. */
 static size_t table_end(size_t used)
 {
-    size_t least = used + sizeof(struct record_disk) + sizeof(struct spill_disk);
-    return (least + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+    return round_block(used + sizeof(struct record_disk) + sizeof(struct spill_disk));
 }
 
 /* May the group's last record take one more image of this chain? */
@@ -197,12 +187,9 @@ static void node_add(struct store_chain *chain, struct spill_node *node)
     node->next = *head;
     *head = node;
     node->chain = chain;
-    node->before = chain->last;
-    if (chain->last)
-        chain->last->after = node;
-    else
-        chain->first = node;
-    chain->last = node;
+    node->before = chain->ends.before;
+    node->after = &chain->ends;
+    node->before->after = node->after->before = node;
     chain->count++;
 }
 
@@ -214,9 +201,8 @@ int store_spill_page(struct store_group *group, struct store_chain *chain, uint6
     if (!error && (group->state != GROUP_OPEN || group->in_txn || chain->commit_group))
         error = -EINVAL;
     if (!error)
-        error = plan_pages_exist(group, object, page, 1);
-    if (!error)
-        error = spill_room(group, chain, node_find(store, chain, object, page) != NULL);
+        error = plan_pages_exist(group, object, page, 1) ?:
+                spill_room(group, chain, node_find(store, chain, object, page) != NULL);
     if (error)
         return error;
     struct spill_node *node = store_alloc(store, sizeof *node);
@@ -270,7 +256,7 @@ void chains_sealed(struct store_group *group, uint32_t prev_crc)
     for (struct store_chain *chain = group->store->chains; chain; chain = chain->next) {
         if (!(chain->spilled_in & group_bit(group)))
             continue;
-        for (struct spill_node *node = chain->last; node && node->group; node = node->before)
+        for (struct spill_node *node = chain->ends.before; node->group; node = node->before)
             if (node->group == group)
                 node->lsn += group->lsn;
         if (!chain->groups++)
@@ -293,7 +279,7 @@ void chains_ended(struct store_group *group, bool cancelled)
         if (!(chain->spilled_in & group_bit(group)))
             continue;
         chain->spilled_in &= (uint8_t)~group_bit(group);
-        for (struct spill_node *node = chain->last, *before; node && node->group; node = before) {
+        for (struct spill_node *node = chain->ends.before, *before; node->group; node = before) {
             before = node->before;
             if (node->group == group && cancelled)
                 node_free(store, node);
@@ -309,9 +295,8 @@ void chains_ended(struct store_group *group, bool cancelled)
 static int chain_page_log(struct store_group *group, const struct spill_node *node)
 {
     uint64_t physical;
-    int error = txn_room(group, sizeof(struct record_disk));
-    if (!error)
-        error = plan_page_write(group, node->object, node->page, NULL, &physical);
+    int error = txn_room(group, sizeof(struct record_disk)) ?:
+                plan_page_write(group, node->object, node->page, NULL, &physical);
     if (error)
         return error;
     struct record_disk *record = record_add(group, RECORD_PAGE_LOGGED, node->object, node->page, 0);
@@ -332,7 +317,8 @@ int store_txn_chain(struct store_group *group, struct store_chain *chain)
         error = -E2BIG;
     if (!error && chain->spilled_in & group_bit(group))
         error = -ENOBUFS;
-    for (const struct spill_node *node = chain->first; node && !error; node = node->after)
+    for (const struct spill_node *node = chain->ends.after; node != &chain->ends && !error;
+         node = node->after)
         error = chain_page_log(group, node);
     if (error)
         return txn_fail(group, error);

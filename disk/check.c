@@ -162,8 +162,7 @@ static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const c
     store->use[slot].pages += __builtin_popcount(le32_get(leaf->mask));
     store->use[slot].claimed += __builtin_popcount(le16_get(leaf->claimed));
     store->use[slot].leaves++;
-    if (top > store->use[slot].top)
-        store->use[slot].top = top;
+    store->use[slot].top = MAX(store->use[slot].top, top);
     return 0;
 }
 

@@ -94,7 +94,7 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
 {
     struct checkpoint *c = &store->checkpoint;
     assert(redo_lsn >= store->log.applied);                                     /* CP1 */
-    assert(store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE);  /* CP1 */
+    assert(groups_idle(store));                                                 /* CP1 */
     memset(c, 0, sizeof *c);
     c->area = area_choose(store);
     c->redo_lsn = redo_lsn;
@@ -116,8 +116,7 @@ int store_checkpoint_begin(struct store *store)
     int fence = fence_get(store);
     if (fence)
         return fence;
-    if (store->checkpoint.running || store->groups[0].state != GROUP_IDLE ||
-        store->groups[1].state != GROUP_IDLE)
+    if (store->checkpoint.running || !groups_idle(store))
         return -EBUSY;
     checkpoint_begin_at(store, store->log.applied, store->log.applied_crc);
     return 0;
@@ -217,8 +216,8 @@ static bool part_make(struct store *store)
     while (c->visited < c->pages && visits-- && c->part_count < store->step_pages)
         page_turn(store, c->visited++);
     assert(c->part_count <= PART_PAGES);                                        /* CP5 */
-    if (c->part_count > store->counters.checkpoint_step_pages)
-        store->counters.checkpoint_step_pages = c->part_count;
+    store->counters.checkpoint_step_pages =
+        MAX(store->counters.checkpoint_step_pages, c->part_count);
     return c->visited == c->pages;
 }
 
@@ -274,12 +273,10 @@ int store_checkpoint_seal(struct store *store)
 int checkpoint_finish(struct store *store)
 {
     int error;
-    while ((error = store_checkpoint_seal(store)) == -EAGAIN) {
-        error = store_checkpoint_write(store);
-        if (error)
+    while ((error = store_checkpoint_seal(store)) == -EAGAIN)
+        if ((error = store_checkpoint_write(store)))
             return error;
-    }
-    return error ? error : store_checkpoint_write(store);
+    return error ?: store_checkpoint_write(store);
 }
 
 /* ---- without the mutex: commits reach neither the part nor entries of pages that had a turn */
@@ -299,8 +296,8 @@ static int part_write(struct store *store)
         const uint32_t *run = &store->part_numbers[i];
         for (n = 1; i + n < c->part_count && run[n] == run[0] + n; n++)
             ;
-        error = store->io.write(store->io.context, area_page_offset(&store->super, c->area, run[0]),
-                                store->part + (size_t)i * BLOCK_BYTES, (size_t)n * BLOCK_BYTES);
+        error = io_write(&store->io, area_page_offset(&store->super, c->area, run[0]),
+                           store->part + (size_t)i * BLOCK_BYTES, (size_t)n * BLOCK_BYTES);
     }
     c->part_count = 0;
     return error;
@@ -311,7 +308,7 @@ static int map_write(struct store *store)
     struct checkpoint *c = &store->checkpoint;
     uint64_t bytes = area_map_bytes(c->pages);
     c->next.checkpoints[c->area].root_crc = crc32c(map_seed(&c->next, c->area), store->map, bytes);
-    return store->io.write(store->io.context, store->super.area_start[c->area], store->map, bytes);
+    return io_write(&store->io, store->super.area_start[c->area], store->map, bytes);
 }
 
 /* What is behind the last part. */
@@ -319,13 +316,10 @@ static int end_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
     assert(!c->part_count && c->next.generation == store->super.generation + 1);    /* SB1, SB2 */
-    int error = map_write(store);
-    if (!error)
-        error = store->io.flush(store->io.context);
-    if (!error)
-        error = superblock_write(&store->io, &c->next, meta_block(store));
-    if (!error)
-        error = store->io.flush(store->io.context);
+    int error = map_write(store) ?:
+                io_flush(&store->io) ?:
+                superblock_write(&store->io, &c->next, meta_block(store)) ?:
+                io_flush(&store->io);
     if (error || c->next.generation < GENERATION_MADE)      /* format.c writes slot A last */
         return error;
     return superblock_twin(store, &c->next);
@@ -338,7 +332,7 @@ int store_checkpoint_write(struct store *store)
     if (!c->running || c->done)
         return -EINVAL;
     if (!error && c->flush_first)
-        error = store->io.flush(store->io.context);
+        error = io_flush(&store->io);
     c->flush_first = false;
     if (!error)
         error = part_write(store);

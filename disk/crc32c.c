@@ -189,17 +189,10 @@ void crc32c_choose(const struct disk_clock *clock)
     }
 }
 
-static bool same(const char *a, const char *b)
-{
-    while (*a && *a == *b)
-        a++, b++;
-    return *a == *b;
-}
-
 static const struct variant *variant_of(const char *name)
 {
     for (size_t i = instruction_present() ? 0 : 1; i < VARIANTS; i++)
-        if (same(name, variants[i].name))
+        if (!strcmp(name, variants[i].name))
             return &variants[i];
     return NULL;
 }

@@ -11,30 +11,29 @@
  */
 #include "internal.h"
 
-bool name_valid(const char *name)
+uint32_t name_length(const char *name)
 {
     uint32_t length = 0;
     while (length < STORE_NAME_BYTES && name[length])
         length++;
-    return length > 0 && length < STORE_NAME_BYTES;
+    return length;
+}
+
+bool name_valid(const char *name)
+{
+    return name[0] && name_length(name) < STORE_NAME_BYTES;
 }
 
 bool name_equal(const char *a, const char *b)
 {
-    for (uint32_t i = 0; i < STORE_NAME_BYTES; i++) {
-        if (a[i] != b[i])
-            return false;
-        if (!a[i])
-            return true;
-    }
-    return true;
+    uint32_t length = name_length(a);
+    return length == name_length(b) && !memcmp(a, b, length);
 }
 
 void name_copy(char to[STORE_NAME_BYTES], const char *from)
 {
     memset(to, 0, STORE_NAME_BYTES);
-    for (uint32_t i = 0; i < STORE_NAME_BYTES - 1 && from[i]; i++)
-        to[i] = from[i];
+    memcpy(to, from, MIN(name_length(from), STORE_NAME_BYTES - 1));
 }
 
 uint32_t directory_slots(const struct store *store)
@@ -172,24 +171,21 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     return 0;
 }
 
-static void names_drop(struct store *store, uint64_t object)
+static void name_drop(struct store *store, uint32_t slot)
 {
-    for (uint32_t i = 0; i < names_slots(store); i++) {
-        struct name_disk *name = names_slot(store, i);
-        if (le64_get(name->object) != object)
-            continue;
-        meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
-        index_name_drop(store, i);
-        memset(name, 0, sizeof *name);
-        store->kept.names--;
-    }
+    meta_touch(store, store->names_list[slot / NAMES_PER_PAGE]);
+    index_name_drop(store, slot);
+    memset(names_slot(store, slot), 0, sizeof(struct name_disk));
+    store->kept.names--;
 }
 
 /* The container's slot and names; its leaves and extents are the caller's (record.c). */
 void directory_delete(struct store *store, uint32_t slot)
 {
     struct container_disk *container = directory_slot(store, slot);
-    names_drop(store, le64_get(container->object));
+    for (uint32_t i = 0; i < names_slots(store); i++)
+        if (le64_get(names_slot(store, i)->object) == le64_get(container->object))
+            name_drop(store, i);
     directory_touch(store, slot);
     index_container_drop(store, slot);
     memset(container, 0, sizeof *container);
@@ -284,10 +280,7 @@ int directory_name_unset(struct store *store, uint64_t object, const char *name)
     uint32_t i = index_name(store, object, name);
     if (i == NO_SLOT)
         return -EUCLEAN;
-    meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
-    index_name_drop(store, i);
-    memset(names_slot(store, i), 0, sizeof(struct name_disk));
-    store->kept.names--;
+    name_drop(store, i);
     return 0;
 }
 

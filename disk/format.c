@@ -25,7 +25,7 @@ static uint64_t place(uint64_t *cursor, uint64_t bytes, uint64_t slot_b)
 uint32_t directory_pages_for(uint64_t disk_bytes)
 {
     uint64_t pages = disk_bytes >> 20;
-    return pages < 1 ? 1 : pages > DIRECTORY_PAGES_MOST ? DIRECTORY_PAGES_MOST : (uint32_t)pages;
+    return (uint32_t)MAX(MIN(pages, DIRECTORY_PAGES_MOST), 1);
 }
 
 static int geometry_make(const struct store_options *options, uint64_t disk_bytes,
@@ -39,7 +39,7 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
     super->zone = options->zone;
     super->log_bytes = options->log_bytes;
     if (!super->log_bytes)
-        super->log_bytes = disk_bytes / 8 < LOG_BYTES_DEFAULT ? disk_bytes / 8 : LOG_BYTES_DEFAULT;
+        super->log_bytes = MIN(disk_bytes / 8, LOG_BYTES_DEFAULT);
     super->log_bytes = super->log_bytes / BLOCK_BYTES * BLOCK_BYTES;
     if (super->extent_bytes & (super->extent_bytes - 1) || super->extent_bytes < BLOCK_BYTES ||
         super->extent_bytes > STORE_EXTENT_PAGES_MAX * BLOCK_BYTES || super->zone >= STORE_ZONE_MAX)
@@ -84,19 +84,17 @@ static int signpost_write(const struct disk_io *io, const struct superblock *sup
                           uint64_t slot_b_offset, void *block)
 {
     signpost_encode(super, slot_b_offset, block);
-    return io->write(io->context, SIGNPOST_OFFSET, block, BLOCK_BYTES);
+    return io_write(io, SIGNPOST_OFFSET, block, BLOCK_BYTES);
 }
 
 /* Slot A, and the signpost that ends creation. */
 static int creation_end(const struct disk_io *io, struct superblock *super, void *block)
 {
     super->generation++;
-    int error = superblock_write(io, super, block);
-    if (!error)
-        error = io->flush(io->context);
-    if (!error)
-        error = signpost_write(io, super, super->slot_b_offset, block);
-    return error ? error : io->flush(io->context);
+    return superblock_write(io, super, block) ?:
+           io_flush(io) ?:
+           signpost_write(io, super, super->slot_b_offset, block) ?:
+           io_flush(io);
 }
 
 static int first_pages(struct store *store)
@@ -114,28 +112,22 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
                  const struct store_options *options)
 {
     struct superblock super;
-    int error = geometry_make(options, io->bytes, &super);
-    if (error)
-        return error;
     struct store *store = NULL;
-    error = store_new(io, memory, &super, &store);
+    int error = geometry_make(options, io->bytes, &super) ?: store_new(io, memory, &super, &store);
     if (!error) {
         store->group_bytes = group_bytes_choose(options->group_bytes, &super);
         int tables = tables_setup(store);
         error = buffers_setup(store) || tables ? -ENOMEM : 0;   /* what opening it takes */
     }
     if (!error)
-        error = first_pages(store);
-    if (!error)
-        error = signpost_write(io, &super, 0, meta_block(store));
-    if (!error)
-        error = io->flush(io->context);
+        error = first_pages(store) ?:
+                signpost_write(io, &super, 0, meta_block(store)) ?:
+                io_flush(io);
     if (!error) {
         checkpoint_begin_at(store, super.log_bytes, 0);
-        error = checkpoint_finish(store);               /* generation 1: slot B */
+        error = checkpoint_finish(store) ?:             /* generation 1: slot B */
+                creation_end(io, &store->checkpoint.next, meta_block(store));
     }
-    if (!error)
-        error = creation_end(io, &store->checkpoint.next, meta_block(store));
     store_abandon(store);
     return error;
 }

@@ -21,11 +21,6 @@
 
 #define COMMIT_ROOM (sizeof(struct record_disk) + sizeof(struct chain_disk))
 
-static size_t round_block(size_t bytes)
-{
-    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
-}
-
 /* The LSN of a group of this size that follows `lsn` (LG1). */
 static uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
 {
@@ -148,12 +143,9 @@ struct record_disk *record_add(struct store_group *group, enum record_type type,
 {
     uint32_t length = record_room(data_bytes);
     struct record_disk *record = (void *)(group->buffer + group->used);
-    memset(record, 0, sizeof *record);
-    record->length = le32_of(length);
-    record->type = le16_of(type);
-    record->data_bytes = le32_of(data_bytes);
-    record->object = le64_of(object);
-    record->page = le64_of(page);
+    *record = (struct record_disk){ .length = le32_of(length), .type = le16_of(type),
+                                    .data_bytes = le32_of(data_bytes), .object = le64_of(object),
+                                    .page = le64_of(page) };
     uint32_t padding = length - (uint32_t)sizeof *record - data_bytes;
     memset((uint8_t *)(record + 1) + data_bytes, 0, padding);
     group->used += length;
@@ -164,11 +156,9 @@ struct record_disk *record_add(struct store_group *group, enum record_type type,
 int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes)
 {
     uint64_t physical;
-    int error = txn_state(group);
-    if (!error)
-        error = txn_room(group, record_room(STORE_PAGE_BYTES));
-    if (!error)
-        error = plan_page_write(group, object, page, NULL, &physical);
+    int error = txn_state(group) ?:
+                txn_room(group, record_room(STORE_PAGE_BYTES)) ?:
+                plan_page_write(group, object, page, NULL, &physical);
     if (error)
         return txn_fail(group, error);
     struct record_disk *record = record_add(group, RECORD_PAGE_FULL, object, page,
@@ -201,9 +191,8 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
     if (!error && (group->diff_at != group->used || bytes > group->diff_max))
         error = -EINVAL;
     if (!error)
-        error = runs_check(group->buffer + group->used + sizeof(struct record_disk), bytes);
-    if (!error)
-        error = plan_page_write(group, object, page, &base_lsn, &physical);
+        error = runs_check(group->buffer + group->used + sizeof(struct record_disk), bytes) ?:
+                plan_page_write(group, object, page, &base_lsn, &physical);
     if (error)
         return txn_fail(group, error);
     struct record_disk *record = record_add(group, RECORD_PAGE_DIFF, object, page, bytes);
@@ -280,7 +269,7 @@ static int op_page_claim(struct store_group *group, const struct store_op *op)
     struct record_disk *record = NULL;
     int error = op->count ? plan_pages_exist(group, op->object, page, op->count) : -EINVAL;
     for (uint64_t next; page < end && !error; page = next) {
-        next = end < (page / n + 1) * n ? end : (page / n + 1) * n;
+        next = MIN(end, (page / n + 1) * n);
         uint32_t bits = (uint32_t)((1ull << (next - page)) - 1) << page % n;
         error = plan_extent_claim(group, op->object, page / n, bits, &physical);
         if (!error && (!record || physical != last + 1)) {
@@ -301,9 +290,7 @@ int store_txn_op(struct store_group *group, struct store_op *op)
 {
     struct planned_op plan;
     struct container_disk scratch;
-    int error = txn_state(group);
-    if (!error)
-        error = txn_room(group, record_room(CREATE_BYTES));
+    int error = txn_state(group) ?: txn_room(group, record_room(CREATE_BYTES));
     if (!error && (op->type == STORE_OP_PAGE_FREE || op->type == STORE_OP_PAGE_CLAIM)) {
         error = op->type == STORE_OP_PAGE_FREE ? op_page_free(group, op) : op_page_claim(group, op);
         return error ? txn_fail(group, error) : 0;
@@ -343,9 +330,7 @@ int store_txn_end(struct store_group *group, uint32_t *position)
     if (group->state != GROUP_OPEN || !group->in_txn)
         return -EINVAL;
     if (!error)
-        error = fence_get(group->store);
-    if (!error)
-        error = txn_room(group, 0);
+        error = fence_get(group->store) ?: txn_room(group, 0);
     if (!error && !log_fits(group->store, round_block(group->used + COMMIT_ROOM)))
         error = group->txn_records ? -ENOBUFS : log_full(group->store);
     if (error) {
@@ -388,7 +373,7 @@ static void group_drop(struct store_group *group)
     plan_clear(group);
     meta_trim(store);
     group->state = GROUP_IDLE;
-    if (store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE) {
+    if (groups_idle(store)) {
         store->plan_next_object = store->kept.next_object;
         store->plan_cursor_gib = store->kept.cursor_gib;
     }
@@ -489,8 +474,7 @@ int store_group_issue(struct store_group *group)
         return group_fail(group, error);
     assert(!TESTING || group->used == group->bytes ||
            bytes_zero(group->buffer + group->used, group->bytes - group->used));  /* LG4 */
-    error = store->io.write(store->io.context, ring_offset(store, group->lsn), group->buffer,
-                            group->bytes);
+    error = io_write(&store->io, ring_offset(store, group->lsn), group->buffer, group->bytes);
     if (error)
         return group_fail(group, error);
     group->state = GROUP_ISSUED;
@@ -499,9 +483,8 @@ int store_group_issue(struct store_group *group)
 
 int store_log_flush(struct store *store)
 {
-    int error = fence_get(store);
-    if (!error)
-        error = (store->io.flush_log ? store->io.flush_log : store->io.flush)(store->io.context);
+    int error = fence_get(store) ?:
+                (store->io.flush_log ?: store->io.flush)(store->io.context);
     if (error)
         fence_set(store, error);
     return error;
@@ -514,8 +497,7 @@ store_lsn_t store_log_applied(const struct store *store)
 
 void store_log_flushed(struct store *store, store_lsn_t lsn)
 {
-    if (store->log.durable < lsn)
-        store->log.durable = lsn;
+    store->log.durable = MAX(store->log.durable, lsn);
 }
 
 int store_group_write(struct store_group *group)

@@ -82,6 +82,5 @@ int grow_to(struct store *store, uint64_t bytes)
     for (uint32_t i = 0; moved && i < store->numbers.limit; i++)
         meta_dirty_set(store, i, store->pages[i].bytes ? 3 : 0);
     checkpoint_begin_at(store, store->log.applied, store->log.applied_crc);
-    error = checkpoint_finish(store);
-    return error ? error : store_checkpoint_apply(store);
+    return checkpoint_finish(store) ?: store_checkpoint_apply(store);
 }

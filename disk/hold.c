@@ -33,11 +33,9 @@ void store_hold_end(struct store *store, struct store_hold *hold)
  * ring's end must fit beside what is held. */
 bool hold_too_old(const struct store *store, const struct store_hold *hold, uint64_t end_lsn)
 {
-    uint64_t limit = store->super.log_bytes / 2, rest = store->super.log_bytes;
+    uint64_t half = store->super.log_bytes / 2, rest = store->super.log_bytes;
     rest = rest > 2 * store->group_bytes ? rest - 2 * store->group_bytes : 0;
-    if (store->log.short_of && rest < limit)
-        limit = rest;
-    return hold->lsn && end_lsn - hold->lsn > limit;
+    return hold->lsn && end_lsn - hold->lsn > (store->log.short_of ? MIN(half, rest) : half);
 }
 
 /* A checkpoint begins: its scan must meet all that is held. */

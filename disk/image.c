@@ -91,9 +91,8 @@ static int run_home(struct store *store, const struct entry *run, uint32_t count
         page_dirty_set(store, leaf, page, false);
         extent->homed |= (uint16_t)(1u << page);
     }
-    return store->io.write(store->io.context,
-                           store->super.data_start + run[0].object * STORE_PAGE_BYTES, buffer,
-                           (size_t)count * STORE_PAGE_BYTES);
+    return io_write(&store->io, store->super.data_start + run[0].object * STORE_PAGE_BYTES,
+                      buffer, (size_t)count * STORE_PAGE_BYTES);
 }
 
 /* How many of `left` entries are images that follow one another on the disk. */
@@ -142,11 +141,8 @@ static int image_new(struct store *store, uint64_t number, struct entry **out)
     struct entry *image = image_find(images, number);       /* of a page that was freed */
     if (!image) {
         int error = 0;
-        if (images->limit && table->count >= images->limit) {
-            error = homes_begin(store);
-            if (!error)
-                error = images_home(store);
-        }
+        if (images->limit && table->count >= images->limit)
+            error = homes_begin(store) ?: images_home(store);
         if (!error)
             error = table_add(store, table, (struct entry){ .object = number });
         if (error)
@@ -161,9 +157,9 @@ static int image_new(struct store *store, uint64_t number, struct entry **out)
 /* The image at home, once more. */
 static int image_back(struct store *store, uint64_t number, uint32_t crc, uint8_t *image)
 {
-    int error = store_read(store, store->super.data_start + number * STORE_PAGE_BYTES, image,
-                           STORE_PAGE_BYTES);
-    return error ? error : crc32c(0, image, STORE_PAGE_BYTES) == crc ? 0 : -EIO;
+    return io_read(&store->io, store->super.data_start + number * STORE_PAGE_BYTES, image,
+                   STORE_PAGE_BYTES) ?:
+           (crc32c(0, image, STORE_PAGE_BYTES) == crc ? 0 : -EIO);
 }
 
 int image_write(struct store *store, const struct record_disk *record,

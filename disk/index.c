@@ -66,10 +66,7 @@ static uint32_t name_entry(const struct store *store, uint32_t slot)
 
 static uint32_t *head_of(const struct store *store, uint64_t object, const char *name)
 {
-    uint32_t length = 0;
-    while (length < STORE_NAME_BYTES && name[length])
-        length++;
-    uint32_t crc = crc32c((uint32_t)object * 0x9e3779b9u, name, length);
+    uint32_t crc = crc32c((uint32_t)object * 0x9e3779b9u, name, name_length(name));
     return &store->name_heads[crc & (index_heads_max(&store->super) - 1)];
 }
 
@@ -123,8 +120,7 @@ void index_name_drop(struct store *store, uint32_t slot)
 {
     const struct name_disk *name = names_slot(store, slot);
     name_unlink(store, le64_get(name->object), name->value.name, name_entry(store, slot));
-    if (slot < store->index.free_name)
-        store->index.free_name = slot;
+    store->index.free_name = MIN(store->index.free_name, slot);
 }
 
 void index_rename(struct store *store, uint32_t slot, const char *name)
@@ -181,8 +177,7 @@ void index_container_drop(struct store *store, uint32_t slot)
         memset(store->owners + first, 0, gib * sizeof *store->owners);
         x->owned -= gib;
     }
-    if (slot < x->free_container)
-        x->free_container = slot;
+    x->free_container = MIN(x->free_container, slot);
 }
 
 /* All that the directory's pages hold, which may be hostile: what is left out, the check sees

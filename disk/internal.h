@@ -51,6 +51,13 @@
 #define never(condition) ((condition) && (!TESTING || (__builtin_trap(), 1)))
 #endif
 
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+static inline uint64_t round_block(uint64_t bytes)      /* up */
+{
+    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+}
+
 /* Of an object and something in it, for tables in memory (hash.c's is in the format). */
 static inline uint32_t key_hash(uint64_t object, uint64_t key)
 {
@@ -197,9 +204,9 @@ struct store_group {
 
 struct spill_node {
     struct spill_node *next;    /* of its hash head */
-    struct spill_node *before, *after;  /* of its chain, oldest first */
+    struct spill_node *before, *after;  /* of its chain, a ring, oldest first */
     struct store_chain *chain;  /* NULL: committed */
-    struct store_group *group;  /* not applied yet */
+    struct store_group *group;  /* not applied yet; NULL: it is, or this is a ring's `ends` */
     uint64_t  object, page;
     uint64_t  lsn;              /* of the image; its place in the group until that is sealed */
     uint32_t  crc;
@@ -208,7 +215,7 @@ struct spill_node {
 struct store_chain {
     struct store *store;
     struct store_chain *next;
-    struct spill_node *first, *last;
+    struct spill_node ends;     /* of the ring: behind the newest node, before the oldest */
     uint64_t  tag, number, count;
     struct store_hold hold;     /* lsn: of its first group; 0: none is sealed */
     uint32_t  groups, crc;
@@ -337,6 +344,18 @@ static inline int fence_get(const struct store *store)
 {
     return __atomic_load_n(&store->fence, __ATOMIC_ACQUIRE);
 }
+/* A function that makes steps in their order ends with the first error: a() ?: b() ?: c(). */
+int  io_read(const struct disk_io *io, uint64_t offset, void *buffer, size_t bytes);
+static inline int io_write(const struct disk_io *io, uint64_t offset, const void *from,
+                           size_t bytes)
+{
+    return io->write(io->context, offset, from, bytes);
+}
+static inline int io_flush(const struct disk_io *io) { return io->flush(io->context); }
+static inline bool groups_idle(const struct store *store)
+{
+    return store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE;
+}
 /* The byte of the disk where LSN `lsn` lies in the log's ring. */
 static inline uint64_t ring_offset(const struct store *store, uint64_t lsn)
 {
@@ -349,9 +368,7 @@ static inline size_t group_bytes(const uint8_t *group)          /* of a header t
 int  fence_set(struct store *store, int error);     /* the first error wins; returns it */
 void *store_alloc(const struct store *store, size_t bytes);     /* zeroed, or NULL */
 void store_release(const struct store *store, void *memory, size_t bytes);
-int  store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes);
 bool bytes_zero(const void *bytes, size_t count);
-int  block_read(const struct disk_io *io, uint64_t offset, void *block);
 /* room for one more element; `array` is where the pointer to the elements is */
 int  array_grow(struct store *store, void *array, uint32_t count, uint32_t *room, size_t size);
 uint32_t *table_head(const struct table *table, uint64_t object, uint64_t key);
@@ -376,6 +393,7 @@ int  slots_find(const struct disk_io *io, void *block, bool upgrade, struct supe
                 bool *twin_first, struct store_report *report);
 
 /* directory.c: names; open.c */
+uint32_t name_length(const char *name);             /* STORE_NAME_BYTES: it is longer */
 bool name_valid(const char *name);                  /* 1 to 63 characters, zero filled or not */
 void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
 bool name_equal(const char *a, const char *b);

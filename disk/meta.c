@@ -14,8 +14,7 @@
 
 uint64_t area_map_bytes(uint32_t area_pages)
 {
-    uint64_t bytes = (uint64_t)area_pages * sizeof(struct map_entry_disk);
-    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+    return round_block((uint64_t)area_pages * sizeof(struct map_entry_disk));
 }
 
 /* The map, and behind it the pages. */
@@ -96,8 +95,7 @@ void meta_teardown(struct store *store)
 
 int meta_reserve(struct store *store, uint32_t pages)
 {
-    if (pages > store->numbers.free)      /* there are no more numbers than that to use them for */
-        pages = store->numbers.free;
+    pages = MIN(pages, store->numbers.free);    /* there are no more numbers to use them for */
     while (store->spares.count < pages) {
         uint8_t *page = store->memory.alloc(store->memory.context, BLOCK_BYTES);
         if (!page)
@@ -138,8 +136,7 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
                                 .kept = meta->kept, .serial = meta->serial };
     meta_dirty_set(store, page, 3);
     store->numbers.free--;
-    if (page >= store->numbers.limit)
-        store->numbers.limit = page + 1;
+    store->numbers.limit = MAX(store->numbers.limit, page + 1);
     return page;
 }
 
@@ -276,7 +273,7 @@ static int verified_read(const struct store *store, uint64_t offset, void *buffe
                          uint32_t seed, uint32_t crc)
 {
     for (int i = 0; i < 2; i++) {
-        int error = store_read(store, offset, buffer, bytes);
+        int error = io_read(&store->io, offset, buffer, bytes);
         if (error || crc32c(seed, buffer, bytes) == crc)
             return error;
     }
@@ -349,8 +346,8 @@ static void other_compare(struct store *store, uint32_t other)
     uint32_t crc = map_seed(&store->super, other);
     uint32_t number = 0;
     for (size_t bytes; left; left -= bytes, offset += bytes) {
-        bytes = left < PART_BYTES ? (size_t)left : PART_BYTES;
-        if (store_read(store, offset, store->part, bytes))
+        bytes = (size_t)MIN(left, PART_BYTES);
+        if (io_read(&store->io, offset, store->part, bytes))
             break;
         crc = crc32c(crc, store->part, bytes);
         const struct map_entry_disk *theirs = (const void *)store->part;
@@ -373,9 +370,8 @@ int meta_load(struct store *store, uint32_t area)
         return -EUCLEAN;
     uint64_t map_bytes = area_map_bytes(info->pages);
     int error = verified_read(store, store->super.area_start[area], store->map, map_bytes,
-                              map_seed(&store->super, area), info->root_crc);
-    if (!error)
-        error = pages_load(store, area, info->pages);
+                              map_seed(&store->super, area), info->root_crc) ?:
+                pages_load(store, area, info->pages);
     if (!error && store->pages[0].kind != META_HEADER)
         error = -EUCLEAN;
     if (!error)

@@ -30,9 +30,7 @@ int buffers_setup(struct store *store)
 static int area_load(struct store *store, uint32_t area, struct store_report *report)
 {
     const char *why = NULL;
-    int error = meta_load(store, area);
-    if (!error)
-        error = store_rebuild_extents(store, &why);
+    int error = meta_load(store, area) ?: store_rebuild_extents(store, &why);
     if (why)
         report->message = why;
     return error;
@@ -56,9 +54,7 @@ static int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
         *area = !*area;
         *fact = BASE_OLDER;
         report->older_checkpoint = true;
-        error = tables_renew(store);
-        if (!error)
-            error = area_load(store, *area, report);
+        error = tables_renew(store) ?: area_load(store, *area, report);
         if (error && error != -ENOMEM)
             *fact = BASE_NONE;
     }
@@ -71,11 +67,9 @@ static int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
 /* Everything before this LSN is known to have been durable; so was the log when an epoch began. */
 static uint64_t known_durable(const struct superblock *super)
 {
-    uint64_t known = super->checkpoints[super->checkpoint_index].redo_lsn;
-    uint64_t begun = super->epochs[super->epoch_count - 1].first_lsn;
-    if (begun > known)
-        known = begun;
-    return super->flags & FLAG_CLEAN && super->end_lsn > known ? super->end_lsn : known;
+    uint64_t known = MAX(super->checkpoints[super->checkpoint_index].redo_lsn,
+                         super->epochs[super->epoch_count - 1].first_lsn);
+    return super->flags & FLAG_CLEAN ? MAX(super->end_lsn, known) : known;
 }
 
 /* Was it single blocks of the log that cannot be read, or has the disk gone? Then nothing is known
@@ -84,7 +78,7 @@ static int disk_answers(const struct store *store, struct log_reader *reader)
 {
     uint64_t slot = slot_offset(&store->super, store->super.generation & 1);
     reader->filled = 0;
-    return reader->unreadable_count ? store_read(store, slot, reader->buffer, BLOCK_BYTES) : 0;
+    return reader->unreadable_count ? io_read(&store->io, slot, reader->buffer, BLOCK_BYTES) : 0;
 }
 
 static int scan_verify(struct store *store, struct log_reader *reader, uint32_t area,
@@ -120,14 +114,15 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     *fact = log_fact(&facts);
     report->damage_lsn = *fact == LOG_DAMAGED ? scan.end : 0;
     report->log_unreadable = reader->unreadable_count;
-    return found ? found : disk_answers(store, reader);
+    return found ?: disk_answers(store, reader);
 }
 
 /* Is there something at the end that looks like a group which was being written? */
 static void tail_look(struct log_reader *reader, struct store_report *report)
 {
     const struct store *store = reader->store;
-    if (store_read(store, ring_offset(store, report->end_lsn), reader->buffer, BLOCK_BYTES) == 0) {
+    uint64_t offset = ring_offset(store, report->end_lsn);
+    if (io_read(&store->io, offset, reader->buffer, BLOCK_BYTES) == 0) {
         const struct group_disk *header = (const void *)reader->buffer;
         report->torn_tail = le64_get(header->magic) == GROUP_MAGIC &&
                             le64_get(header->lsn) == report->end_lsn &&
@@ -178,7 +173,7 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
 uint32_t epoch_next(const struct store *store)
 {
     uint32_t newest = store->super.epochs[store->super.epoch_count - 1].epoch;
-    return (newest > store->log.epoch_seen ? newest : store->log.epoch_seen) + 1;
+    return MAX(newest, store->log.epoch_seen) + 1;
 }
 
 /* The checkpoint stays what it was. One that does not verify is forgotten. */
@@ -190,9 +185,8 @@ int superblock_advance(struct store *store)
         *older = (struct checkpoint_info){ .sequence = older->sequence };
     next.generation++;
     next.flags = 0;
-    int error = epoch_begin(&next, epoch_next(store), store->log.end, store->log.keep);
-    if (!error)
-        error = superblock_write(&store->io, &next, meta_block(store));
+    int error = epoch_begin(&next, epoch_next(store), store->log.end, store->log.keep) ?:
+                superblock_write(&store->io, &next, meta_block(store));
     if (!error)
         store->super = next;
     return error;
@@ -214,12 +208,12 @@ int homes_begin(struct store *store)
     if (store->replay.homes_begun)
         return 0;
     store->replay.homes_begun = true;
-    int error = store->io.flush(store->io.context);
+    int error = io_flush(&store->io);
     if (error || !(store->replay.advance || store->replay.twin_first))
         return error;
     error =
         store->replay.advance ? superblock_advance(store) : superblock_twin(store, &store->super);
-    return error ? error : store->io.flush(store->io.context);
+    return error ?: io_flush(&store->io);
 }
 
 /* Pages and metadata home, and a superblock that names them. */
@@ -231,10 +225,7 @@ static int replayed_home(struct store *store)
         return error;
     checkpoint_begin_at(store, store->log.end, store->log.crc);
     store->checkpoint.recovery = true;
-    error = checkpoint_finish(store);
-    if (!error)
-        error = store_checkpoint_apply(store);
-    return error;
+    return checkpoint_finish(store) ?: store_checkpoint_apply(store);
 }
 
 /* Three flushes, one after the other: the log that was read; the pages and metadata made of it; the
@@ -247,7 +238,6 @@ static int recovery_end(struct store *store, bool replayed, struct store_report 
     if (!error && replayed)
         error = replayed_home(store);
     report->pages = store->replay.images.written;
-    store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     return error;
 }
 
@@ -295,11 +285,9 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     enum log_fact log = LOG_EMPTY;
     bool unreadable = false;
     bool read_only = store->flags & STORE_READ_ONLY;
-    int error = log_reader_open(&reader, store, READ_AHEAD_BYTES);
-    if (!error)
-        error = scan_verify(store, &reader, area, &log, &unreadable, &seen, report);
-    if (!error)
-        error = recovery_report(report, SLOTS_GOOD, base, log, rule);
+    int error = log_reader_open(&reader, store, READ_AHEAD_BYTES) ?:
+                scan_verify(store, &reader, area, &log, &unreadable, &seen, report) ?:
+                recovery_report(report, SLOTS_GOOD, base, log, rule);
     if (unreadable)
         report->message =
             "a block at the log's end cannot be read, and what was committed last may lie there; "
@@ -325,22 +313,20 @@ static int recover(struct store *store, struct store_report *report)
     uint32_t area;
     enum base_fact base;
     const struct recovery_rule *rule;
-    int error = tables_setup(store);
-    if (!error)
-        error = base_load(store, &area, &base, report);
-    if (!error)
-        error = recovery_report(report, SLOTS_GOOD, base, LOG_EMPTY, &rule);
+    int error = tables_setup(store) ?:
+                base_load(store, &area, &base, report) ?:
+                recovery_report(report, SLOTS_GOOD, base, LOG_EMPTY, &rule);
     report->was_clean = store->super.flags & FLAG_CLEAN;
     if (!error)
         error = log_recover(store, area, base, &rule, report);
     if (error)
         return error;
-    store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     bool older = store->super.format < FORMAT_VERSION;
     if (store->flags & STORE_READ_ONLY)
         fence_set(store, -EROFS);
     else
         error = recovery_end(store, older || rule->action == RECOVERY_REPLAY, report);
+    store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     store->plan_next_object = store->kept.next_object;
     store->plan_cursor_gib = store->kept.cursor_gib;
     meta_trim(store);
@@ -350,12 +336,8 @@ static int recover(struct store *store, struct store_report *report)
 /* The largest group that is made, of what the caller wants (0: the default). */
 size_t group_bytes_choose(size_t wanted, const struct superblock *super)
 {
-    uint64_t bytes = wanted ? wanted : GROUP_BYTES_DEFAULT;
-    uint64_t half = super->log_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES;
-    bytes = bytes / BLOCK_BYTES * BLOCK_BYTES;
-    if (bytes < 2 * BLOCK_BYTES)
-        bytes = 2 * BLOCK_BYTES;
-    return (size_t)(bytes < half ? bytes : half);
+    uint64_t bytes = MAX(wanted ? wanted : GROUP_BYTES_DEFAULT, 2 * BLOCK_BYTES);
+    return (size_t)MIN(bytes, super->log_bytes / 2) / BLOCK_BYTES * BLOCK_BYTES;
 }
 
 /* Microseconds; 0 without a clock. */
@@ -422,17 +404,14 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
 
 int store_close(struct store *store)
 {
-    int error = fence_get(store);
     if (store->flags & STORE_READ_ONLY) {
         store_abandon(store);
         return 0;
     }
-    if (!error && (store->space.dirty || store->chains || store->holds ||
-                   store->checkpoint.running ||
-                   store->groups[0].state != GROUP_IDLE || store->groups[1].state != GROUP_IDLE))
+    if (!fence_get(store) && (store->space.dirty || store->chains || store->holds ||
+                   store->checkpoint.running || !groups_idle(store)))
         return -EBUSY;
-    if (!error)
-        error = store_checkpoint_begin(store);
+    int error = store_checkpoint_begin(store);
     store->checkpoint.clean = true;
     if (!error)
         error = checkpoint_finish(store);

@@ -59,12 +59,10 @@ int store_page_read(struct store *store, uint64_t object, uint64_t page, void *b
     }
     if (found.dirty && !found.log_offset_bytes)
         return -EBUSY;
-    error = store_read(store, found.dirty ? found.log_offset_bytes : found.offset_bytes, bytes,
-                       STORE_PAGE_BYTES);
-    if (error)
-        return error;
-    return crc32c(0, bytes, STORE_PAGE_BYTES) == (found.dirty ? found.log_crc : found.crc)
-               ? 0 : -EUCLEAN;
+    uint64_t offset = found.dirty ? found.log_offset_bytes : found.offset_bytes;
+    uint32_t crc = found.dirty ? found.log_crc : found.crc;
+    return io_read(&store->io, offset, bytes, STORE_PAGE_BYTES) ?:
+           (crc32c(0, bytes, STORE_PAGE_BYTES) == crc ? 0 : -EUCLEAN);
 }
 
 int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes)
@@ -112,9 +110,7 @@ static bool held_until(const struct store *store, uint64_t object, uint64_t page
     uint32_t bits = plan_extent_held(store, object, page / n) >> slot;
     bool held = bits & 1;
     uint32_t other = held ? ~bits : bits;
-    *next =
-        page + (other && (uint32_t)__builtin_ctz(other) < n - slot ? (uint32_t)__builtin_ctz(other)
-                                                                   : n - slot);
+    *next = page + (other ? MIN((uint32_t)__builtin_ctz(other), n - slot) : n - slot);
     return held;
 }
 
@@ -138,9 +134,7 @@ int store_pages_unused(struct store *store, uint64_t object, uint64_t from, uint
             page = start = end;
             continue;
         }
-        page = skip && next < end ? next : end;
-        if (page > start + count)
-            page = start + count;
+        page = MIN(skip ? MIN(next, end) : end, start + count);
         if (page - start == count && page <= pages) {
             *first = start;
             return 0;

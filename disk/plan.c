@@ -36,9 +36,8 @@ static int name_add(struct store_group *group, const struct planned_op *op)
 {
     bool set = op->type == RECORD_NAME_SET;
     int error = array_grow(group->store, &group->names, group->name_count, &group->name_room,
-                           sizeof *group->names);
-    if (!error)
-        error = claim_add(group, CLAIM_NAME, op->object, name_key(op->name),
+                           sizeof *group->names) ?:
+                claim_add(group, CLAIM_NAME, op->object, name_key(op->name),
                           2ull * group->name_count + set);
     if (error)
         return error;
@@ -77,24 +76,27 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
     group->op_count = ops;
 }
 
+static void claims_free(struct store_group *group)
+{
+    table_free(group->store, &group->claims);
+    store_release(group->store, group->names, group->name_room * sizeof *group->names);
+    group->names = NULL;
+    group->name_room = 0;
+}
+
 /* The group is applied or dropped: extents that are still only claimed become free. */
 void plan_clear(struct store_group *group)
 {
     plan_rewind(group, 0, 0);
     group->pages_wanted = group->leaves_wanted = 0;
-    if (group->claims.room > CLAIMS_KEPT) {
-        table_free(group->store, &group->claims);
-        store_release(group->store, group->names, group->name_room * sizeof *group->names);
-        group->names = NULL;
-        group->name_room = 0;
-    }
+    if (group->claims.room > CLAIMS_KEPT)
+        claims_free(group);
 }
 
 void plan_free(struct store_group *group)
 {
-    table_free(group->store, &group->claims);
+    claims_free(group);
     store_release(group->store, group->ops, group->op_room * sizeof *group->ops);
-    store_release(group->store, group->names, group->name_room * sizeof *group->names);
 }
 
 /* The unapplied groups, oldest first: n = 0 or 1; NULL. */
@@ -323,8 +325,8 @@ static int plan_container_pages(struct store_group *group, uint64_t object, uint
 int plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count)
 {
     uint64_t pages;
-    int error = plan_container_pages(group, object, &pages);
-    return error ? error : page <= pages && count <= pages - page ? 0 : -EINVAL;
+    return plan_container_pages(group, object, &pages) ?:
+           (page <= pages && count <= pages - page ? 0 : -EINVAL);
 }
 
 /* Memory for applying all that is planned (ME2). */
@@ -382,8 +384,8 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
     if (base && (*base ? !state.present || state.lsn != *base || *base < store->log.redo
                        : state.present))
         return -ESTALE;
-    error = plan_extent(group, object, page / store->extent_pages, physical);
-    return error ? error : claim_add(group, CLAIM_PAGE, object, page, 0);
+    return plan_extent(group, object, page / store->extent_pages, physical) ?:
+           claim_add(group, CLAIM_PAGE, object, page, 0);
 }
 
 /* `bits` of the extent's pages become claimed: their extent is assigned now. */
@@ -412,10 +414,8 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
 {
     struct store *store = group->store;
     uint64_t n = store->extent_pages;
-    int error = plan_pages_exist(group, object, page, count);
-    if (error)
-        return error;
-    error = plan_want(group, 1, 0);     /* a shrinking table takes a page before it gives one */
+    int error = plan_pages_exist(group, object, page, count) ?:
+                plan_want(group, 1, 0); /* a shrinking table takes a page before it gives one */
     if (error)
         return error;
     uint64_t end = page + count,

@@ -92,9 +92,14 @@ static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64
     (*leaf)->physical = le64_of(physical);
     (*leaf)->born = le64_of(csn);
     store->use[slot].leaves++;
-    if (index >= store->use[slot].top)
-        store->use[slot].top = index + 1;
+    store->use[slot].top = MAX(store->use[slot].top, index + 1);
     return 0;
+}
+
+/* No plan has set memory aside for what recovery applies. */
+static int replay_reserve(struct store *store)
+{
+    return store->replay.on ? meta_reserve(store, 4) : 0;
 }
 
 /* Sets which pages of the leaf are claimed, and counts them for its container. */
@@ -166,9 +171,8 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
         struct leaf_disk *leaf;
         uint32_t from = (uint32_t)(page % n),
                  to = end - page < n - from ? (uint32_t)(end - page) + from : (uint32_t)n;
-        error = store->replay.on ? meta_reserve(store, 4) : 0;
-        if (!error)
-            error = leaf_get(store, object, page / n, physical, csn, slot, &leaf, &at);
+        error = replay_reserve(store) ?:
+                leaf_get(store, object, page / n, physical, csn, slot, &leaf, &at);
         if (error)
             break;
         meta_touch(store, at);
@@ -328,9 +332,7 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
         int met = record_next(walk, &record);
         if (never(met != 1))                    /* the look ahead met it */
             return -EUCLEAN;
-        error = store->replay.on ? meta_reserve(store, 4) : 0;
-        if (!error)
-            error = record_apply(store, record, csn);
+        error = replay_reserve(store) ?: record_apply(store, record, csn);
     }
     *walk = error ? *walk : ahead;
     return error;

@@ -49,7 +49,7 @@ static int blocks_read(struct log_reader *reader, uint64_t offset, size_t bytes)
 {
     int error = 0;
     for (size_t at = 0; at < bytes && !error; at += BLOCK_BYTES) {
-        error = store_read(reader->store, offset + at, reader->buffer + at, BLOCK_BYTES);
+        error = io_read(&reader->store->io, offset + at, reader->buffer + at, BLOCK_BYTES);
         if (!error || !unreadable_note(reader, offset + at))
             continue;
         memset(reader->buffer + at, 0, BLOCK_BYTES);
@@ -80,7 +80,7 @@ static int reader_get(struct log_reader *reader, uint64_t lsn, size_t bytes, con
     }
     size_t want = reader->room < left ? reader->room : (size_t)left;
     uint64_t offset = ring_offset(store, lsn);
-    int error = store_read(store, offset, reader->buffer, want);
+    int error = io_read(&store->io, offset, reader->buffer, want);
     if (error)
         error = blocks_read(reader, offset, want);
     if (error)
@@ -185,14 +185,13 @@ bool log_end_unreadable(struct log_reader *reader, uint64_t end, uint32_t prev_c
 
 void log_end_clear(struct log_reader *reader, uint64_t end)
 {
-    const struct disk_io *io = &reader->store->io;
     uint64_t lsn[2];
     reader->filled = 0;
     memset(reader->buffer, 0, BLOCK_BYTES);
     for (uint32_t i = next_places(reader->store, end, lsn); i--;) {
         uint64_t offset = ring_offset(reader->store, lsn[i]);
         if (unreadable_in(reader, offset, BLOCK_BYTES))
-            (void)io->write(io->context, offset, reader->buffer, BLOCK_BYTES);
+            (void)io_write(&reader->store->io, offset, reader->buffer, BLOCK_BYTES);
     }
 }
 

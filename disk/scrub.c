@@ -24,11 +24,6 @@
 #define MAP_ENTRIES  (BLOCK_BYTES / sizeof(struct map_entry_disk))
 #define SLOT_PARTS   3u         /* slot A, slot B, signpost */
 
-static uint32_t least(uint64_t left, uint32_t most)
-{
-    return left < most ? (uint32_t)left : most;
-}
-
 /* ---- next */
 
 static bool slot_choose(struct store *store, struct store_scrub *s)
@@ -48,7 +43,7 @@ static bool map_choose(struct store *store, struct store_scrub *s)
     if (!s->at)
         s->sum = map_seed(&store->super, s->part);
     s->offset = store->super.area_start[s->part] + s->at * BLOCK_BYTES;
-    s->count = s->at < blocks ? least(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
+    s->count = s->at < blocks ? (uint32_t)MIN(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
     s->last = s->at + s->count == blocks;
     return s->count;
 }
@@ -60,8 +55,8 @@ static bool meta_choose(struct store *store, struct store_scrub *s)
     uint64_t pages = c->redo_lsn ? c->pages : 0, start = store->super.area_start[s->part];
     s->offset = area_page_offset(&store->super, s->part, (uint32_t)s->at);
     s->map_offset = start + s->at / MAP_ENTRIES * BLOCK_BYTES;
-    s->count = s->at < pages ? least(pages - s->at, STORE_SCRUB_BLOCKS - 1) : 0;
-    s->count = least(MAP_ENTRIES - s->at % MAP_ENTRIES, s->count);
+    s->count = s->at < pages ? (uint32_t)MIN(pages - s->at, STORE_SCRUB_BLOCKS - 1) : 0;
+    s->count = (uint32_t)MIN(MAP_ENTRIES - s->at % MAP_ENTRIES, s->count);
     return s->count;
 }
 
@@ -91,7 +86,7 @@ static bool ring_choose(struct store *store, struct store_scrub *s)
         return groups_choose(store, s);
     uint64_t blocks = store->super.log_bytes / BLOCK_BYTES;
     s->offset = store->super.log_start + s->at * BLOCK_BYTES;
-    s->count = s->at < blocks ? least(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
+    s->count = s->at < blocks ? (uint32_t)MIN(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
     return s->count;
 }
 
@@ -165,10 +160,10 @@ int store_scrub_next(struct store *store, struct store_scrub *s)
 static void blocks_read(const struct store *store, struct store_scrub *s)
 {
     s->unreadable = 0;
-    if (!store_read(store, s->offset, s->bytes, (size_t)s->count * BLOCK_BYTES))
+    if (!io_read(&store->io, s->offset, s->bytes, (size_t)s->count * BLOCK_BYTES))
         return;
     for (uint32_t i = 0; i < s->count; i++)
-        if (store_read(store, s->offset + (uint64_t)i * BLOCK_BYTES,
+        if (io_read(&store->io, s->offset + (uint64_t)i * BLOCK_BYTES,
                        s->bytes + (size_t)i * BLOCK_BYTES, BLOCK_BYTES))
             s->unreadable |= 1u << i;
 }
@@ -204,7 +199,7 @@ void store_scrub_read(struct store *store, struct store_scrub *s)
         blocks_read(store, s);
     s->blocks += s->count;
     s->map_lost =
-        s->kind == STORE_SCRUB_META && store_read(store, s->map_offset, s->map, BLOCK_BYTES);
+        s->kind == STORE_SCRUB_META && io_read(&store->io, s->map_offset, s->map, BLOCK_BYTES);
     for (uint32_t i = 0; i < s->count; i++) {
         const uint8_t *block = s->bytes + (size_t)i * BLOCK_BYTES;
         if (s->kind == STORE_SCRUB_MAP)
@@ -400,7 +395,7 @@ int store_scrub_seek(struct store *store, struct store_scrub *s)
         if (error)
             return error;
     } else if (s->kind == STORE_SCRUB_META) {
-        s->found = !store_read(store, area_page_offset(&store->super, !s->part, number), s->good,
+        s->found = !io_read(&store->io, area_page_offset(&store->super, !s->part, number), s->good,
                                BLOCK_BYTES) &&
                    meta_crc(&store->super, number, s->good) == s->wanted;
     }
@@ -429,9 +424,9 @@ int store_scrub_write(struct store *store, struct store_scrub *s)
     bool map = s->kind == STORE_SCRUB_MAP;
     s->again = 0;
     s->written |= 1u << s->bad;
-    if (store->io.write(store->io.context, s->good_offset, map ? (const void *)store->map : s->good,
-                        map ? s->good_map : BLOCK_BYTES))
+    if (io_write(&store->io, s->good_offset, map ? (const void *)store->map : s->good,
+                   map ? s->good_map : BLOCK_BYTES))
         return -EIO;                            /* as rotten as it was */
-    int error = store->io.flush(store->io.context);
+    int error = io_flush(&store->io);
     return error ? fence_set(store, error) : 0;
 }

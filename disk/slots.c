@@ -31,7 +31,7 @@ static bool version_tells(enum slot_verdict verdict)
 static enum slot_verdict slot_read(const struct disk_io *io, void *block, uint64_t offset,
                                    bool upgrade, struct superblock *super, uint32_t *version)
 {
-    if (block_read(io, offset, block))
+    if (io_read(io, offset, block, BLOCK_BYTES))
         return SLOT_UNREADABLE;
     enum slot_verdict verdict = superblock_decode(block, io->bytes, offset, super, version);
     if (verdict != SLOT_OLDER || !upgrade || !store_upgradable(*version))
@@ -66,12 +66,12 @@ static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slo
  * blank. */
 static bool disk_blank(const struct disk_io *io, void *block)
 {
-    uint64_t most = io->bytes < BLANK_BYTES ? io->bytes / BLOCK_BYTES * BLOCK_BYTES : BLANK_BYTES;
+    uint64_t most = MIN(io->bytes / BLOCK_BYTES * BLOCK_BYTES, BLANK_BYTES);
     bool blank = true;
     for (uint64_t at = 0; at < most && blank; at += BLOCK_BYTES)
-        blank = !block_read(io, at, block) && bytes_zero(block, BLOCK_BYTES);
+        blank = !io_read(io, at, block, BLOCK_BYTES) && bytes_zero(block, BLOCK_BYTES);
     uint64_t last = io->bytes / BLOCK_BYTES * BLOCK_BYTES - BLOCK_BYTES;
-    return blank && !block_read(io, last, block) && bytes_zero(block, BLOCK_BYTES);
+    return blank && !io_read(io, last, block, BLOCK_BYTES) && bytes_zero(block, BLOCK_BYTES);
 }
 
 static void slots_read(const struct disk_io *io, void *block, bool upgrade, struct slots *slots,
@@ -85,7 +85,8 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
     if (version_tells(slots->verdict[0]))
         report->version = version;
     uint64_t b = 0;
-    bool post = !block_read(io, SIGNPOST_OFFSET, block) && signpost_decode(block, io->bytes, &b);
+    bool post = !io_read(io, SIGNPOST_OFFSET, block, BLOCK_BYTES) &&
+                signpost_decode(block, io->bytes, &b);
     bool nowhere = post && !b;
     if (nowhere)
         memcpy(making, ((const struct signpost_disk *)block)->uuid, 16);

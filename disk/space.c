@@ -80,8 +80,7 @@ int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t i
     store->space.claimed -= state == EXTENT_CLAIMED;
     store->space.freed -= state == EXTENT_FREED;
     *e = (struct extent){ .object = object, .index = index, .state = EXTENT_USED };
-    if (store->space.top <= extent)
-        store->space.top = extent + 1;
+    store->space.top = MAX(store->space.top, extent + 1);
     return 0;
 }
 

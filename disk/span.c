@@ -151,12 +151,12 @@ static int label_find(const struct disk_io *disk, bool alone, struct label_disk 
     int error, result = -ENODATA;
     for (uint32_t i = 0; i < 2 && end >= SMALLEST_BYTES; i++) {
         uint64_t at = i ? end - BLOCK_BYTES : 0;
-        error = block_read(disk, at, &copy);
+        error = io_read(disk, at, &copy, BLOCK_BYTES);
         bool own = !at && !error && le64_get(copy.magic) == SUPERBLOCK_MAGIC;
         error = error ? error : label_check(&copy, at);
         if (result == -ENODATA || (!error && (result || le64_get(label->making))))
             *label = copy, result = error;
-        if (own || (alone && !at && error && !block_read(disk, SIGNPOST_OFFSET, block) &&
+        if (own || (alone && !at && error && !io_read(disk, SIGNPOST_OFFSET, block, BLOCK_BYTES) &&
                     signpost_decode((void *)block, disk->bytes, &b)))
             break;
     }

@@ -123,22 +123,12 @@ void array_sort(void *array, size_t count, size_t size, array_less *less)
 
 /* ---- reading */
 
-static int read_again(const struct disk_io *io, uint64_t offset, void *buffer, size_t bytes)
+int io_read(const struct disk_io *io, uint64_t offset, void *buffer, size_t bytes)
 {
     int error = -EIO;
     for (int i = 0; i < READ_TRIES && error; i++)
         error = io->read(io->context, offset, buffer, bytes);
     return error;
-}
-
-int store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes)
-{
-    return read_again(&store->io, offset, buffer, bytes);
-}
-
-int block_read(const struct disk_io *io, uint64_t offset, void *block)
-{
-    return read_again(io, offset, block, BLOCK_BYTES);
 }
 
 bool bytes_zero(const void *bytes, size_t count)

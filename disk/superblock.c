@@ -236,7 +236,7 @@ int superblock_write(const struct disk_io *io, const struct superblock *super, v
     struct superblock slot = *super;
     slot.slot = super->generation & 1;
     superblock_encode(&slot, block);
-    return io->write(io->context, slot_offset(super, slot.slot), block, BLOCK_BYTES);
+    return io_write(io, slot_offset(super, slot.slot), block, BLOCK_BYTES);
 }
 
 /* The epoch that a group at this LSN must carry; 0 matches none. */

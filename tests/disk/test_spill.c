@@ -201,7 +201,7 @@ static void the_check_sees_broken_chains(void **state)
     assert_int_equal(spill(group, chain, object, 2), 0);
     assert_int_equal(store_check(store, &why), 0);      /* not applied yet */
     group_done(group);
-    struct spill_node *node = chain->first, *next = chain->last;
+    struct spill_node *node = chain->ends.after, *next = chain->ends.before;
     assert_int_equal(store_check(store, &why), 0);
     uint64_t page = node->page, lsn = node->lsn;
     node->page = next->page;                            /* two of one page, or in a wrong place */

@@ -36,7 +36,7 @@ static int labels_write(struct span *span, bool making, uint32_t *written)
         const struct disk_io *disk = &span->disk[i / 2];
         uint64_t at = copy_offset(disk, i % 2);
         label_encode(span, i / 2, making, at, &label);
-        if (!block_read(disk, at, &there) && !memcmp(&label, &there, sizeof label))
+        if (!io_read(disk, at, &there, sizeof there) && !memcmp(&label, &there, sizeof label))
             continue;
         error = disk->write(disk->context, at, &label, sizeof label);
         ++*written;
@@ -60,7 +60,7 @@ static int label_wipe(const struct disk_io *disk)
     bool wiped = false;
     for (uint32_t copy = 0; copy < 2 && disk->bytes >= SMALLEST_BYTES && !error; copy++) {
         uint64_t at = copy_offset(disk, copy);
-        if (block_read(disk, at, block) || le64_get(*(const le64 *)block) != LABEL_MAGIC)
+        if (io_read(disk, at, block, BLOCK_BYTES) || le64_get(*(const le64 *)block) != LABEL_MAGIC)
             continue;
         wiped = true;
         memset(block, 0, sizeof block);
