@@ -350,9 +350,7 @@ int node_rename(struct node *from, const char *path, struct node *to_from, const
     struct place a, b = {.node = NULL};
     char *name = NULL;
     lock_acquire(&tree.lock);
-    int error = place_find(&a, from, path);
-    if (!error)
-        error = place_find(&b, to_from, to_path);
+    int error = place_find(&a, from, path) ?: place_find(&b, to_from, to_path);
     if (!error && a.node && a.node == b.node && !(flags & NODE_NO_REPLACE))
         goto out; /* two ways to write one name */
     if (!error)

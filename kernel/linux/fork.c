@@ -33,9 +33,7 @@ static int child_copy(struct process *p, struct process *parent)
 {
     p->flags = parent->flags;
     p->family = parent->family;
-    int error = vm_copy_space(p, parent);
-    if (!error)
-        error = signal_copy(p);
+    int error = vm_copy_space(p, parent) ?: signal_copy(p);
     if (!error)
         descriptors_copy(p, parent);
     return error;

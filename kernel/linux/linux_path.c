@@ -37,32 +37,18 @@ static int path_get(struct path *p, int fd, vaddr_t user)
 
 static void path_put(struct path *p) { node_put(p->from); }
 
-/* with_path copies a path in, calls fn(node where it starts, its text, arg), and returns fn's
- * result or -errno. */
-typedef long path_call(struct node *from, const char *path, void *arg);
-static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
-{
-    struct path p;
-    long result = path_get(&p, fd, user);
-    if (result)
-        return result;
-    result = fn(p.from, p.text, arg);
-    path_put(&p);
-    return result;
-}
-
-static long find_path(struct node *from, const char *path, void *out)
-{
-    return node_find(from, path, out);
-}
-
 /* with_node finds the node at a path of the caller's and calls fn(node, arg); fn's result or
  * -errno. */
 typedef long node_call(struct node *n, uint64_t arg);
 static long with_node(int fd, vaddr_t path, node_call *fn, uint64_t arg)
 {
+    struct path p;
     struct node *n;
-    long result = with_path(fd, path, find_path, &n);
+    long result = path_get(&p, fd, path);
+    if (result)
+        return result;
+    result = node_find(p.from, p.text, &n);
+    path_put(&p);
     if (result)
         return result;
     result = fn(n, arg);
@@ -78,20 +64,16 @@ static unsigned masked(uint64_t mode, unsigned bits)
     return mode & bits & ~process_this()->files.umask;
 }
 
-struct open_how { unsigned flags, mode; };
-
-static long open_path(struct node *from, const char *path, void *arg)
-{
-    struct open_how *how = arg;
-    struct file *f;
-    int error = file_open(from, path, how->flags, how->mode, &f);
-    return error ? error : fd_new(process_this(), f, 0, how->flags & O_CLOEXEC);
-}
-
 static long open_at(int fd, vaddr_t user, uint64_t flags, uint64_t mode)
 {
-    struct open_how how = {(unsigned)flags, masked(mode, 07777)};
-    return with_path(fd, user, open_path, &how);
+    struct path p;
+    struct file *f;
+    int error = path_get(&p, fd, user);
+    if (error)
+        return error;
+    error = file_open(p.from, p.text, (unsigned)flags, masked(mode, 07777), &f);
+    path_put(&p);
+    return error ?: fd_new(process_this(), f, 0, flags & O_CLOEXEC);
 }
 
 long linux_open(const uint64_t a[6]) { return open_at(HERE, a[0], a[1], a[2]); }
@@ -220,29 +202,29 @@ FILE_CALL(fchdir) { return (void)a, cwd_set(f->node, 0); }
 
 /* ---- making and removing ---- */
 
-static long make_path(struct node *from, const char *path, void *mode)
+static long make_at(int fd, vaddr_t user, uint64_t mode)
 {
+    struct path p;
     struct node *n;
-    int error = node_make(from, path, NODE_FOLDER, *(unsigned *)mode, false, &n);
+    int error = path_get(&p, fd, user);
+    if (error)
+        return error;
+    error = node_make(p.from, p.text, NODE_FOLDER, masked(mode, 01777), false, &n);
+    path_put(&p);
     if (!error)
         node_put(n);
     return error;
 }
 
-static long remove_path(struct node *from, const char *path, void *folder)
-{
-    return node_remove(from, path, *(bool *)folder);
-}
-
 static long remove_at(int fd, vaddr_t user, bool folder)
 {
-    return with_path(fd, user, remove_path, &folder);
-}
-
-static long make_at(int fd, vaddr_t user, uint64_t mode)
-{
-    unsigned kept = masked(mode, 01777);
-    return with_path(fd, user, make_path, &kept);
+    struct path p;
+    int error = path_get(&p, fd, user);
+    if (error)
+        return error;
+    error = node_remove(p.from, p.text, folder);
+    path_put(&p);
+    return error;
 }
 
 static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user, uint64_t flags)
@@ -286,19 +268,10 @@ long linux_unlinkat(const uint64_t a[6])
 long linux_readlink(const uint64_t a[6])
 {
     const uint64_t b[6] = {a[0], 0};
-    long error = linux_access(b);
-    return error ? error : -EINVAL; /* nothing is a link */
+    return linux_access(b) ?: -EINVAL; /* nothing is a link */
 }
 
 /* ---- parts of the boot module and the import disk ---- */
-
-struct part { struct node *whole; uint64_t offset, bytes; };
-
-static long part_path(struct node *from, const char *path, void *arg)
-{
-    const struct part *part = arg;
-    return node_part(from, path, part->whole, part->offset, part->bytes);
-}
 
 long kd_file_part(const uint64_t a[6])
 {
@@ -306,9 +279,13 @@ long kd_file_part(const uint64_t a[6])
     if (me->pid != process_table.init)
         return -EPERM;
     struct file *f = fd_file(me, (int)a[1]);
-    struct part part = {.whole = f ? f->node : NULL, .offset = a[2], .bytes = a[3]};
-    bool known = part.whole || (int)a[1] == -1;
-    long result = known ? with_path(HERE, a[0], part_path, &part) : -EBADF;
+    struct node *whole = f ? f->node : NULL;
+    struct path p;
+    long result = whole || (int)a[1] == -1 ? path_get(&p, HERE, a[0]) : -EBADF;
+    if (!result) {
+        result = node_part(p.from, p.text, whole, a[2], a[3]);
+        path_put(&p);
+    }
     if (f)
         file_put(f);
     return result;

@@ -244,8 +244,7 @@ static long time_to_user(vaddr_t to, uint64_t ns)
 long linux_clock_gettime(const uint64_t a[6])
 {
     uint64_t ns;
-    int error = clock_read(a[0], &ns);
-    return error ? error : time_to_user(a[1], ns);
+    return clock_read(a[0], &ns) ?: time_to_user(a[1], ns);
 }
 
 long linux_clock_getres(const uint64_t a[6])
@@ -293,8 +292,8 @@ static long sleep_until(uint64_t deadline_ns, vaddr_t rest)
 long linux_nanosleep(const uint64_t a[6])
 {
     uint64_t ns, now = arch_time_ns();
-    int error = time_from_user(a[0], &ns);
-    return error ? error : sleep_until(ns > ~0ull - 1 - now ? ~0ull - 1 : now + ns, a[1]);
+    return time_from_user(a[0], &ns) ?:
+           sleep_until(ns > ~0ull - 1 - now ? ~0ull - 1 : now + ns, a[1]);
 }
 
 long linux_clock_nanosleep(const uint64_t a[6])

@@ -148,8 +148,8 @@ void handle_drop(struct handle_slot *passed)
 int handle_pass(struct process *from, int handle, uint32_t rights, struct process *to, int slot)
 {
     struct handle_slot passed = {0};
-    int e = handle_lift(from, handle, rights, from == to ? 0 : KD_RIGHT_GRANT, &passed);
-    return e ? e : handle_install(to, slot, &passed);
+    return handle_lift(from, handle, rights, from == to ? 0 : KD_RIGHT_GRANT, &passed) ?:
+           handle_install(to, slot, &passed);
 }
 
 void handle_process_gone(struct process *p)
