@@ -145,9 +145,7 @@ static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
 
 int metadata_check(struct store *store, leaf_visit *visit, const char **why)
 {
-    if (directory_check(store, why) || names_check(store, why))
-        return -EUCLEAN;
-    return leaves_walk(store, visit, why);
+    return directory_check(store, why) ?: names_check(store, why) ?: leaves_walk(store, visit, why);
 }
 
 /* ---- extents from leaves, at open */

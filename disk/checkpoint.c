@@ -38,11 +38,6 @@ void checkpoint_drop(struct store *store)
     memset(c, 0, sizeof *c);
 }
 
-static uint32_t next_sequence(const struct store *store)
-{
-    return (uint32_t)store->super.checkpoints[store->super.checkpoint_index].sequence + 1;
-}
-
 /* The page's entry of the map. True: the area does not hold it as it is now. */
 static bool entry_make(struct store *store, uint32_t number)
 {
@@ -58,7 +53,8 @@ static bool entry_make(struct store *store, uint32_t number)
     entry->index = le32_of(page->index);
     entry->chain = le16_of(page->kind == META_BUCKET ? page->place : 0);
     if (page->dirty == 3 || !le32_get(entry->saved))
-        entry->saved = le32_of(next_sequence(store));
+        entry->saved = le32_of(
+            (uint32_t)store->super.checkpoints[store->super.checkpoint_index].sequence + 1);
     if (!(page->dirty & bit))
         return false;
     meta_dirty_set(store, number, page->dirty & (uint8_t)~bit);

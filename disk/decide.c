@@ -59,8 +59,7 @@ enum slots_fact slots_fact(enum slot_verdict a, enum slot_verdict b, bool blank)
 /* Of two valid slots the newer generation; the other one's `valid` may be false. */
 uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_t generation_b)
 {
-    bool a_is_newer = generation_a > generation_b;
-    return !valid_a || (valid_b && !a_is_newer);
+    return !valid_a || (valid_b && generation_b >= generation_a);
 }
 
 /* ---- step 2: which checkpoint; step 3: where the log ends */

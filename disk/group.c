@@ -256,8 +256,7 @@ static int op_page_free(struct store_group *group, const struct store_op *op)
     int error = plan_page_free(group, op->object, op->page, op->count);
     if (error)
         return error;
-    struct record_disk *record = record_add(group, RECORD_PAGE_FREE, op->object, op->page, 0);
-    record->base = le64_of(op->count);
+    record_add(group, RECORD_PAGE_FREE, op->object, op->page, 0)->base = le64_of(op->count);
     return 0;
 }
 

@@ -53,15 +53,14 @@ static int tables_enlarge(struct store *store, const struct superblock *next)
 /* The new extents are free; areas that moved leave some, and take others. */
 static void extents_enlarge(struct store *store)
 {
+    store->space.free = 0;
     for (uint64_t i = 0; i < store->super.extents; i++) {
         enum extent_state state = extent_state(store, i);
         if (state == EXTENT_FREE || state == EXTENT_RESERVED)
             store->extents[i].state =
                 extent_reserved(&store->super, i) ? EXTENT_RESERVED : EXTENT_FREE;
-    }
-    store->space.free = 0;
-    for (uint64_t i = 0; i < store->super.extents; i++)
         store->space.free += extent_state(store, i) == EXTENT_FREE;
+    }
 }
 
 /* Nothing is dirty, open or unapplied: recovery has just ended. */

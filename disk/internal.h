@@ -346,10 +346,9 @@ static inline int fence_get(const struct store *store)
 }
 /* A function that makes steps in their order ends with the first error: a() ?: b() ?: c(). */
 int  io_read(const struct disk_io *io, uint64_t offset, void *buffer, size_t bytes);
-static inline int io_write(const struct disk_io *io, uint64_t offset, const void *from,
-                           size_t bytes)
+static inline int io_write(const struct disk_io *io, uint64_t offset, const void *of, size_t bytes)
 {
-    return io->write(io->context, offset, from, bytes);
+    return io->write(io->context, offset, of, bytes);
 }
 static inline int io_flush(const struct disk_io *io) { return io->flush(io->context); }
 static inline bool groups_idle(const struct store *store)

@@ -154,26 +154,26 @@ static const struct planned_op *op_next(const struct store *store, struct op_pla
 
 /* ---- containers as they will be when the pending groups are applied */
 
-static bool plan_container(const struct store *store, uint64_t object, uint64_t *pages,
-                           uint32_t *segments)
+struct planned_container { bool exists; uint64_t pages; uint32_t segments; };
+
+static struct planned_container plan_container(const struct store *store, uint64_t object)
 {
     const struct container_disk *live = directory_get(store, object, NULL);
-    bool exists = live != NULL;
-    *pages = live ? container_pages(live) : 0;
-    *segments = live ? le32_get(live->segment_count) : 0;
+    struct planned_container plan = { live != NULL, live ? container_pages(live) : 0,
+                                      live ? le32_get(live->segment_count) : 0 };
     const struct planned_op *op;
     for_each_op(store, op) {
         if (op->object != object)
             continue;
         if (op->type == RECORD_DELETE)
-            exists = false;
+            plan.exists = false;
         if (op->type == RECORD_CREATE || op->type == RECORD_GROW) {
-            exists = true;
-            *pages += op->gib * (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES);
-            ++*segments;
+            plan.exists = true;
+            plan.pages += op->gib * (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES);
+            plan.segments++;
         }
     }
-    return exists;
+    return plan;
 }
 
 static bool plan_name_taken(const struct store *store, const char *name)
@@ -312,11 +312,12 @@ uint64_t plan_top(const struct store *store, uint64_t object)
 
 static int plan_container_pages(struct store_group *group, uint64_t object, uint64_t *pages)
 {
-    uint32_t segments;
     if (!object || group->seen_object != object) {
-        if (!plan_container(group->store, object, &group->seen_pages, &segments))
+        struct planned_container plan = plan_container(group->store, object);
+        if (!plan.exists)
             return -ENOENT;
         group->seen_object = object;
+        group->seen_pages = plan.pages;
     }
     *pages = group->seen_pages;
     return 0;
@@ -468,14 +469,13 @@ static int plan_create(struct store_group *group, struct store_op *op, struct pl
 
 static int plan_grow(struct store_group *group, struct store_op *op, struct planned_op *out)
 {
-    uint64_t pages;
-    uint32_t segments;
-    if (!plan_container(group->store, op->object, &pages, &segments))
+    struct planned_container plan = plan_container(group->store, op->object);
+    if (!plan.exists)
         return -ENOENT;
-    out->gib = (uint32_t)(pages / (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES));
+    out->gib = (uint32_t)(plan.pages / (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES));
     if (out->gib >= LARGE_GIB)          /* so that the last segments reach several TiB */
         out->gib *= 2;
-    if (segments >= STORE_SEGMENT_MAX || out->gib > ZONE_GIB)
+    if (plan.segments >= STORE_SEGMENT_MAX || out->gib > ZONE_GIB)
         return -ENOSPC;
     return plan_range(group->store, op->want_address, out->gib, &out->first_gib);
 }
@@ -493,13 +493,11 @@ static int plan_name_set(struct store_group *group, const struct store_op *op)
 static int plan_simple(struct store_group *group, const struct store_op *op)
 {
     const struct store *store = group->store;
-    uint64_t pages;
-    uint32_t segments;
     bool named = op->type == STORE_OP_RENAME || op->type == STORE_OP_NAME_SET ||
                  op->type == STORE_OP_NAME_UNSET;
     if (named && (!op->name || !name_valid(op->name)))
         return -EINVAL;
-    if (!plan_container(store, op->object, &pages, &segments))
+    if (!plan_container(store, op->object).exists)
         return -ENOENT;
     switch (op->type) {
     case STORE_OP_DELETE: return plan_want(group, 1, 0);
