@@ -572,20 +572,6 @@ void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint
 bool hold_too_old(const struct store *store, const struct store_hold *hold, uint64_t end_lsn);
 void holds_scan_from(struct store *store, struct checkpoint *checkpoint);
 
-/* record.c */
-struct record_walk {
-    const uint8_t *bytes;
-    size_t   at, end;
-    uint32_t left;
-};
-int  record_next(struct record_walk *walk, const struct record_disk **record);  /* 1, 0 end, <0 */
-struct record_walk group_walk(const uint8_t *group);
-int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
-int  runs_check(const uint8_t *runs, uint32_t bytes);
-/* What a checked record of a whole page or a difference makes of `page`, which holds the version
- * before. */
-void record_page(const struct record_disk *record, uint8_t *page);
-
 /* checkpoint.c */
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
 void checkpoint_drop(struct store *store);

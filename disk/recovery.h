@@ -93,6 +93,20 @@ int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
  * `until`. */
 int  log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group);
 
+/* record.c */
+struct record_walk {
+    const uint8_t *bytes;
+    size_t   at, end;
+    uint32_t left;
+};
+int  record_next(struct record_walk *walk, const struct record_disk **record);  /* 1, 0 end, <0 */
+struct record_walk group_walk(const uint8_t *group);
+int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
+int  runs_check(const uint8_t *runs, uint32_t bytes);
+/* What a checked record of a whole page or a difference makes of `page`, which holds the version
+ * before. */
+void record_page(const struct record_disk *record, uint8_t *page);
+
 /* rechain.c */
 int  spill_note(struct store *store, const struct record_disk *record, const uint8_t *group,
                 uint64_t lsn);

@@ -128,7 +128,7 @@ static long wake(struct process *p, vaddr_t at, uint64_t count, uint32_t bits)
     return (long)woken;
 }
 
-/* REQUEUE wakes all waiters that Linux would wake or move: a futex may wake at any time, each waiter
+/* REQUEUE wakes all waiters that Linux would wake or move: a futex may wake at any time, each one
  * looks at its word again, and at most 256 run for the mutex at once. */
 long linux_futex(const uint64_t a[6])
 {
