@@ -7,7 +7,7 @@
 #include "file/file.h"
 #include "message/badge.h"
 #include "process/handle.h"
-#include "store/view.h"
+#include "store/item.h"
 #include "process/vm.h"
 #include "thread/trace.h"
 
@@ -40,7 +40,7 @@ static unsigned leaf_count(struct leaf *l, unsigned slot, unsigned end, void *ar
         const struct page *p = &l->pages[i];
         c->resident += page_resident(p);
         c->dirty += page_resident(p) && (p->flags & PAGE_DIRTY);
-        c->written += p->writer != WRITER_NONE;
+        c->written += p->writer != WRITER_NONE || item_copies(l, p);
         for (const struct copy *v = p->versions; v; v = v->next)
             c->versions++;
     }

@@ -59,7 +59,7 @@ struct port {
     bool closed;  /* the manager said that it logs and cleans nothing any more; set once */
     bool exhausted;  /* the manager said that it has no more, and nothing was consumed since */
     uint64_t credits, held, credits_low;
-    uint64_t consumed;       /* logged since the last grant of 0 */
+    uint64_t consumed, items_order; /* logged since the last grant of 0; of a base: item_page.c */
     struct list credit_queue;
     uint32_t commits_held;   /* atomic: of a base: claim.c, commits_hold */
     /* what its manager stands on (store/stack.c), set once; the store's rank is 0 */
@@ -68,7 +68,6 @@ struct port {
     struct port *base;       /* the one at the bottom of all, perhaps itself */
     struct port *below[PORT_BELOW_MAX]; /* references, or NULL */
 };
-
 void port_init(void);
 void port_check(void);   /* panics if a queue is wrong (PO1, PO3) */
 static inline void port_get(void *port)

@@ -215,6 +215,29 @@ long kd_txn_hint(const uint64_t a[6])
     return 0;
 }
 
+/* kd_txn_declare goes with a commit, or before it where there are more ranges than one call
+ * takes. */
+long kd_txn_declare(const uint64_t a[6])
+{
+    struct view *v = thread_this()->view;
+    struct kd_range r;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    if (a[1] > KD_RANGES_MAX)
+        return -EINVAL;
+    for (uint64_t i = 0; i < a[1]; i++) {
+        if (user_words_in(&r, a[0] + i * sizeof r, sizeof r / 8))
+            return -EFAULT;
+        vaddr_t at = mapping_first(v->process, r.address, r.bytes);
+        if (r.bytes == 0 || !user_range_ok(at, r.bytes))
+            return -EINVAL;
+        encode_declare(v, at, r.bytes);
+        if (i % 64 == 63)
+            thread_breathe();
+    }
+    return 0;
+}
+
 long kd_txn_changes(const uint64_t a[6])
 {
     struct view *v = thread_this()->view;

@@ -4,7 +4,7 @@
  * Each leaf is looked at under its lock, so the check may run beside everything else; errors are
  * counted, and the first ones told in the log.
  */
-#include "store/right.h"
+#include "store/item.h"
 #include "store/wait.h"
 
 struct walk {
@@ -29,6 +29,7 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
         struct page *p = &l->pages[slot];
         vaddr_t at = page_address(l, slot);
         int writable = -1;
+        unsigned copies = 0;
         struct vmask rights = {0};
         for (int i = 0; i < KD_VIEW_MAX; i++) {
             struct view *v = w->view = &views[i];
@@ -43,7 +44,9 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
                 vmask_set(&rights, (unsigned)i);
                 if (owner != WRITER_NONE && owner != i)
                     complain(w, "a right in a container that another view has locked", at);
-                if (e & PTE_COPY)
+                bool item = e & PTE_COPY && !broken && pte_copy(e)->items;
+                copies += item;
+                if (e & PTE_COPY && !item)
                     writable = i;
             }
             lock_release(&v->lock);
@@ -58,6 +61,8 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
             group_clear(&views[writable], &rights); /* SK6 */
         if (writable >= 0 && !vmask_empty(&rights) && !(l->object->flags & KD_OBJECT_UNLOCKED))
             complain(w, "a COPY and a right of another view (PG2)", at);
+        if (copies != item_copies(l, p))
+            complain(w, "item copies and their count differ (IT1)", at);
         if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
             complain(w, "resident and away", at);
         if (page_resident(p) && p->frame->owner != l)

@@ -27,6 +27,7 @@
  * to its object, then locked and checked again.
  */
 #include "store/evict.h"
+#include "store/item.h"
 #include "store/right.h"
 
 struct lock evict_lock = LOCK_INIT(RANK_EVICT, "evict");
@@ -208,6 +209,7 @@ static bool can_go(struct leaf *l, uint64_t slot)
     struct page *p = &l->pages[slot];
     return page_resident(p) && !(p->flags & PAGE_PINNED) &&
            (p->flags & PAGE_DIRTY ? !never_cleaned(l->object) : !p->frame->pins) &&
+           !item_copies(l, p) &&
            !(p->writer != WRITER_NONE && writer_needs(p, page_address(l, (unsigned)slot)));
 }
 
@@ -291,7 +293,8 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
 {
     struct object *o = l->object;
     struct page *p = &l->pages[slot];
-    if (!page_resident(p) || (!needed && (p->flags & PAGE_PINNED || p->writer != WRITER_NONE)))
+    if (!page_resident(p) || (!needed && (p->flags & PAGE_PINNED || p->writer != WRITER_NONE ||
+                                          item_copies(l, p))))
         return false;
     if (!needed)
         (void)users_change(l, 1ull << slot, NULL); /* earlier uses do not count */

@@ -8,6 +8,7 @@
 #include "store/object_private.h"
 #include "store/commit.h"
 #include "store/evict.h"
+#include "store/item.h"
 #include "store/right.h"
 #include "store/spill.h"
 #include "store/stack.h"
@@ -106,10 +107,13 @@ static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at,
                                                      struct kd_commit k)
 {
     v->commit.csn = 0;
+    v->items.told = false;
     v->commit.logged = v->commit.logged_spilled = 0;
     int e = k.batch_bytes ? data_in(&v->commit.batch, (vaddr_t)k.batch, k.batch_bytes) : 0;
     if (!e && k.batch_bytes && (!v->txn.enlisted || k.port >= 0))
         e = enlist(v, k.port);
+    if (!e && v->items.count && view_stacks(v))
+        e = -EXDEV; /* IT8 */
     if (e)
         return commit_refused(v, v->doom ? v->doom : -e);
     bool wrote;
@@ -178,7 +182,7 @@ long kd_txn_diff(const uint64_t a[6])
     if (!v)
         return -ESRCH;
     e = d.flags & KD_DIFF_BATCH       ? batch_out(v, told, &d)
-        : d.flags && view_stacks(v) ? -E2BIG
+        : d.flags && (view_stacks(v) || told->items.count) ? -E2BIG
                                     : encode_copies(told, v->group.asked, &d);
     __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
     view_claim_end(v);
@@ -232,6 +236,8 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
 static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 {
     struct leaf *l = c->leaf;
+    if (unlikely(c->items))
+        return item_publish(v, c, csn, sequence);
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];
     assert(p->writer == v->id);
@@ -285,6 +291,9 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
             chain = c;
             thread_breathe();
         }
+    struct debt debt = {v->items.cpus}; /* FR1: pass 2 may free frames that item copies were in */
+    v->items.cpus = 0;
+    right_pay(&debt);
     return chain;
 }
 
@@ -335,6 +344,11 @@ long kd_txn_publish(const uint64_t a[6])
         newest = list[i].csn;
     }
     int e = views_claim(list, count_views, ASKED_COMMIT | ASKED_BASE);
+    if (!e && !items_in_order(list, count_views)) {
+        for (uint64_t i = 0; i < count_views; i++)
+            view_claim_end(&views[list[i].view]);
+        e = -EINVAL;
+    }
     if (e)
         return e;
     struct copy *chain = NULL;
@@ -358,6 +372,7 @@ long kd_txn_publish(const uint64_t a[6])
         credit_consume(v->group.asked, v->commit.logged - v->commit.logged_spilled);
         __atomic_fetch_add(&v->process->stats.pages_logged, v->commit.logged, __ATOMIC_RELAXED);
         TRACE_RARE(PUBLISH, v->id, v->commit.csn, 0);
+        v->items.order = 0;
         view_answer(v, 0);
         if (i + 1 < count_views)
             thread_breathe();
@@ -374,6 +389,7 @@ long kd_txn_refuse(const uint64_t a[6])
     struct view *v = view_claim(a[0], a[1], ASKED_COMMIT | ASKED_SPILL | ASKED_UNSPILL);
     if (!v)
         return -ESRCH;
+    item_take_back(v);
     view_answer(v, v->doom && v->question.kind == ITEM_COMMIT ? v->doom : error); /* as await */
     return 0;
 }

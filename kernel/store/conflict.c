@@ -426,7 +426,7 @@ static struct vmask candidates_of(const struct view *v, const struct leaf *l, co
 {
     struct vmask m = {0};
     bool reads = v->wait.want == WANT_READ, unlocked = l->object->flags & KD_OBJECT_UNLOCKED;
-    if (!reads && !unlocked)
+    if ((!reads && !unlocked) || l->object->flags & KD_OBJECT_ITEMS)
         m = p->mask;
     else if (p->writer != WRITER_NONE && !(reads && unlocked))
         vmask_set(&m, (unsigned)p->writer);
@@ -434,13 +434,23 @@ static struct vmask candidates_of(const struct view *v, const struct leaf *l, co
     return m;
 }
 
+/* item_copies_only: in item mode v waits for private copies of others, and for other rights only
+ * where it alone is to have the container (IT7). */
+static bool item_copies_only(const struct view *v, const struct object *o)
+{
+    return o->flags & KD_OBJECT_ITEMS &&
+           !(v->wait.want == WANT_WRITE && o->container_lock.exclusive == v->id);
+}
+
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt)
 {
     struct page *p = &l->pages[slot];
     struct vmask candidates = candidates_of(v, l, p);
-    bool blocked = false;
+    vaddr_t at = page_address(l, slot);
+    bool blocked = false, copies_only = item_copies_only(v, l->object);
     views_each_locked(w, &candidates)
-        blocked |= judge(v, w, p, page_address(l, slot), debt);
+        if (!copies_only || right_at(w, at) & PTE_COPY)
+            blocked |= judge(v, w, p, at, debt);
     return blocked;
 }
 

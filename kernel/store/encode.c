@@ -3,12 +3,14 @@
  * differences, or declared ranges, by the object's encoder (commit.md).
  *
  * Whatever the encoder, a page whose base is older than `full_below` is told whole, and so is one
- * whose base is not in memory.
+ * whose base is not in memory. Item copies (item_page.c) are told by what differs, and what was not
+ * declared is put back.
  *
  * Locks: none; the caller has claimed the view (commit.c), so only it works on the copies. The
  * declarations belong to the owner thread, and are read while it sleeps.
  */
 #include "store/commit.h"
+#include "store/item.h"
 #include "store/right.h"
 
 enum { WORDS = PAGE_BYTES / 8, UNIT_WORDS = UNIT_BYTES / 8, UNITS = PAGE_BYTES / UNIT_BYTES };
@@ -57,13 +59,16 @@ static bool next_run(const struct words *w, unsigned *from, unsigned *to)
 
 /* ---- declarations ---- */
 
+/* declare_page declares bytes `first` to `last` of the page. */
 static void declare_page(struct copy *c, unsigned first, unsigned last)
 {
-    if (!c->ranges)
+    uint64_t *set = c->items ? c->words : c->declared;
+    unsigned unit = c->items ? 8 : UNIT_BYTES;
+    if (!c->ranges && !c->items)
         memset(c->declared, 0, sizeof c->declared);
     c->ranges = true;
-    for (unsigned u = first; u <= last; u++)
-        c->declared[u / 64] |= 1ull << u % 64;
+    for (unsigned u = first / unit; u <= last / unit; u++)
+        set[u / 64] |= 1ull << u % 64;
 }
 
 void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
@@ -74,8 +79,7 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
         lock_acquire(&v->lock); /* a sweep takes copies */
         pte_t e = right_at(v, page);
         if (right_state(e) == RIGHT_COPY)
-            declare_page(pte_copy(e), (unsigned)(at - page) / UNIT_BYTES,
-                         (unsigned)(stop - 1 - page) / UNIT_BYTES);
+            declare_page(pte_copy(e), (unsigned)(at - page), (unsigned)(stop - 1 - page));
         lock_release(&v->lock);
         if ((at = stop) < end)
             thread_breathe();
@@ -85,20 +89,22 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
 static struct words words_declared(const struct copy *c)
 {
     struct words w = {{0}};
-    for (unsigned u = 0; c->ranges && u < UNITS; u++)
+    if (c->items)
+        memcpy(w.bits, c->words, sizeof w.bits);
+    for (unsigned u = 0; c->ranges && !c->items && u < UNITS; u++)
         if (c->declared[u / 64] >> u % 64 & 1)
             w.bits[u * UNIT_WORDS / 64] |= 3ull << u * UNIT_WORDS % 64;
     _Static_assert(UNIT_WORDS == 2, "a unit is two words");
     return w;
 }
 
-/* undeclared_undo puts undeclared words back to the base. 0; -ERANGE: a strict transaction had
- * changed one. */
+/* undeclared_undo puts those of the words that differ, which are undeclared, back to the base, and
+ * takes them out of the set. 0; -ERANGE: a strict transaction had changed one. */
 static int undeclared_undo(const struct view *v, struct copy *c, uint64_t *now,
-                           const uint64_t *base)
+                           const uint64_t *base, struct words *differ)
 {
-    struct words differ = words_that_differ(now, base), declared = words_declared(c);
-    for (int i = 0; (i = bit_next(differ.bits, WORDS, (unsigned)i)) >= 0; i++) {
+    struct words declared = words_declared(c);
+    for (int i = 0; (i = bit_next(differ->bits, WORDS, (unsigned)i)) >= 0; i++) {
         if (declared.bits[i / 64] >> i % 64 & 1)
             continue;
         if (v->txn.strict) {
@@ -107,6 +113,7 @@ static int undeclared_undo(const struct view *v, struct copy *c, uint64_t *now,
             return -ERANGE;
         }
         now[i] = base[i];
+        differ->bits[i / 64] &= ~(1ull << i % 64);
     }
     return 0;
 }
@@ -118,11 +125,30 @@ struct diff_out {
     uint64_t left, used;
 };
 
-static int run_out(struct diff_out *o, const struct kd_run *r, const void *bytes)
+/* items_out writes words of an item copy, a piece at a time: the leaf is locked meanwhile. What is
+ * told of a word is the same at each moment (IT6). 0 or -EFAULT. */
+static RARE int items_out(const struct copy *c, vaddr_t to, unsigned from, unsigned n)
+{
+    enum { PIECE = 32 };
+    uint64_t piece[PIECE];
+    for (unsigned end = from + n; from < end; from += n, to += n * 8) {
+        n = MIN(end - from, PIECE);
+        lock_acquire(&c->leaf->lock);
+        item_words(&views[c->view], c, from, n, piece);
+        lock_release(&c->leaf->lock);
+        if (copy_to_user(to, piece, n * 8))
+            return -EFAULT;
+    }
+    return 0;
+}
+
+static int run_out(struct diff_out *o, const struct kd_run *r, const struct copy *c)
 {
     uint64_t body = (r->bytes + 7u) & ~7u;
+    vaddr_t to = o->at + o->used + sizeof *r;
     if (copy_to_user(o->at + o->used, r, sizeof *r) ||
-        copy_to_user(o->at + o->used + sizeof *r, bytes, body))
+        (c->items ? items_out(c, to, r->offset / 8u, (unsigned)body / 8)
+                  : copy_to_user(to, (char *)frame_memory(c->frame) + r->offset, body)))
         return -EFAULT;
     o->used += sizeof *r + body;
     o->left -= sizeof *r + body;
@@ -136,17 +162,17 @@ enum { PAGE_DIFF_MAX = PAGE_BYTES + 2 * sizeof(struct kd_run) };
  * ADAPTIVE_BYTES of it. */
 enum { ADAPTIVE_BYTES = PAGE_BYTES * 3 / 4, ADAPTIVE_COMMITS = 8 };
 
-static int whole_out(struct diff_out *o, struct kd_run *r, const uint64_t *now)
+static int whole_out(struct diff_out *o, struct kd_run *r, const struct copy *c)
 {
     r->offset = 0;
     r->bytes = PAGE_BYTES;
     r->flags = KD_RUN_FULL | KD_RUN_LAST;
-    return run_out(o, r, now);
+    return run_out(o, r, c);
 }
 
 /* runs_out writes the page's runs, from the first one, [from, to), on. *bytes: their size. 0 or
  * -EFAULT. */
-static int runs_out(struct diff_out *o, struct kd_run *r, const uint64_t *now,
+static int runs_out(struct diff_out *o, struct kd_run *r, const struct copy *c,
                     const struct words *w, unsigned from, unsigned to, uint64_t *bytes)
 {
     uint64_t before = o->used;
@@ -156,7 +182,7 @@ static int runs_out(struct diff_out *o, struct kd_run *r, const uint64_t *now,
         r->offset = (uint16_t)(from * 8);
         r->bytes = (uint16_t)((to - from) * 8);
         r->flags = more ? 0 : KD_RUN_LAST;
-        int e = run_out(o, r, now + from);
+        int e = run_out(o, r, c);
         if (e)
             return e;
         from = next;
@@ -179,13 +205,16 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     uint64_t bytes = 0;
     if (whole || !base) { /* evicted while the copy was spilled */
         c->changed |= !whole;
-        return whole_out(o, &r, now);
+        return whole_out(o, &r, c);
     }
-    int e = ranges ? undeclared_undo(v, c, now, base) : 0;
-    if (e)
-        return e;
     bool full = p->csn < full_below || encoder == KD_ENCODER_FULL;
     struct words w;
+    int e = 0;
+    if (ranges) {
+        w = words_that_differ(now, base);
+        if ((e = undeclared_undo(v, c, now, base, &w)))
+            return e;
+    }
     if (full && !ranges) {
         c->changed = memcmp(now, base, PAGE_BYTES) != 0; /* which words differ is of no use */
     } else {
@@ -195,15 +224,39 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     if (!c->changed)
         return 0;
     if (full)
-        return whole_out(o, &r, now);
+        return whole_out(o, &r, c);
     if (encoder == KD_ENCODER_ADAPTIVE && p->whole) {
         p->whole--;
-        return whole_out(o, &r, now);
+        return whole_out(o, &r, c);
     }
-    e = runs_out(o, &r, now, &w, from, to, &bytes);
+    e = runs_out(o, &r, c, &w, from, to, &bytes);
     if (encoder == KD_ENCODER_ADAPTIVE && bytes >= ADAPTIVE_BYTES)
         p->whole = ADAPTIVE_COMMITS;
     return e;
+}
+
+/* item_diff is diff_page for an item copy. Where the log has the page of others, it has it since
+ * the last checkpoint, so it is not told whole. */
+static RARE int item_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below)
+{
+    struct leaf *l = c->leaf;
+    struct page *p = &l->pages[c->slot];
+    struct kd_run r = {l->object->cookie, l->first + c->slot, 0, 0, 0, 0};
+    unsigned from = 0, to = 0;
+    uint64_t bytes;
+    lock_acquire(&l->lock);
+    uint64_t *now = frame_memory(c->frame);
+    const uint64_t *base = frame_memory(p->frame);
+    bool alone = l->object->container_lock.exclusive == v->id;
+    struct words w = words_that_differ(now, base);
+    int e = alone ? 0 : undeclared_undo(v, c, now, base, &w); /* IT5 */
+    c->changed = next_run(&w, &from, &to);
+    r.base_csn = item_told(v, c, w.bits) ? KD_CSN_ANY : p->csn;
+    lock_release(&l->lock);
+    if (e || !c->changed)
+        return e;
+    return r.base_csn < full_below ? whole_out(o, &r, c)
+                                   : runs_out(o, &r, c, &w, from, to, &bytes);
 }
 
 enum { OTHERS_AT_ONCE = 1024 };
@@ -217,6 +270,8 @@ int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
         return -EINVAL;
     struct list *l = told ? v->copies.diff_next : v->copies.resident.next;
     unsigned others = 0;
+    if (!told && v->items.count)
+        item_tell_begin(v);
     v->commit.chained |= whole;
     d->pages = 0;
     for (; l != &v->copies.resident && out.left >= PAGE_DIFF_MAX; l = l->next, told++) {
@@ -226,7 +281,8 @@ int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
                 thread_breathe();
             continue;
         }
-        int e = diff_page(v, c, &out, d->full_below, whole);
+        int e = c->items ? item_diff(v, c, &out, d->full_below)
+                         : diff_page(v, c, &out, d->full_below, whole);
         if (e)
             return e;
         d->pages += whole || c->changed;
@@ -239,7 +295,7 @@ int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
     v->copies.told = whole ? told : 0;
     d->cursor = l == &v->copies.resident ? ~0ull : told;
     d->buffer_bytes = out.used;
-    return 0;
+    return d->cursor == ~0ull && v->items.count ? item_tell_end(v) : 0;
 }
 
 static void changes_of(const struct copy *c, struct kd_changes *out)
@@ -253,8 +309,20 @@ static void changes_of(const struct copy *c, struct kd_changes *out)
     }
 }
 
-/* encode_changes holds the view lock, so no sweep takes the copy, and nobody frees or evicts its
- * base (PG4). */
+/* changes_at tells of the page at out->address, if a sweep has not taken its copy since the leaf
+ * was found: that is there for this look (LF2), and while it is locked the base stands still
+ * (IT2). */
+static void changes_at(struct view *v, struct leaf *l, struct kd_changes *out)
+{
+    lock_acquire(&l->lock);
+    lock_acquire(&v->lock);
+    pte_t e = right_at(v, out->address);
+    if (e & PTE_COPY)
+        changes_of(pte_copy(e), out);
+    lock_release(&v->lock);
+    lock_release(&l->lock);
+}
+
 bool encode_changes(struct view *v, vaddr_t from, bool read, struct kd_changes *out)
 {
     pte_t e = 0, bits = read ? PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED : PTE_COPY;
@@ -263,9 +331,10 @@ bool encode_changes(struct view *v, vaddr_t from, bool read, struct kd_changes *
         lock_acquire(&v->lock);
         e = right_next(v, &from, bits);
         *out = (struct kd_changes){.address = from};
-        if (e & PTE_COPY)
-            changes_of(pte_copy(e), out);
+        struct leaf *l = e & PTE_COPY ? pte_copy(e)->leaf : NULL;
         lock_release(&v->lock);
+        if (l)
+            changes_at(v, l, out);
         thread_breathe();
     }
     return e;

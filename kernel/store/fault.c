@@ -8,6 +8,7 @@
 #include "store/fault.h"
 #include "store/commit.h"
 #include "store/grant.h"
+#include "store/item.h"
 #include "store/spill.h"
 #include "store/stack.h"
 #include "store/wait.h"
@@ -111,7 +112,7 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     c->frame = v->reserve.frame;
     c->frame->owner = c;
     c->at = at;
-    c->changed = c->ranges = false;
+    c->changed = c->ranges = c->items = false;
     v->reserve.copy = NULL;
     v->reserve.frame = NULL;
     v->reserve.page = NULL;
@@ -175,11 +176,14 @@ HOT bool sufficient(pte_t e, enum view_want want)
 
 HOT void grant(struct view *v, struct leaf *l, struct page *p, unsigned slot, pte_t *pte)
 {
+    struct copy *c = v->reserve.copy;
     lock_acquire(&v->lock);
-    if (v->wait.want == WANT_WRITE)
+    if (v->wait.want == WANT_WRITE) {
         grant_copy(v, l, p, slot, page_address(l, slot), pte,
                    v->reserve.page == p ? v->reserve.changes : 0);
-    else if (pte_present(pte_load(pte)))
+        if (unlikely(l->object->flags & KD_OBJECT_ITEMS))
+            item_granted(v, p, c);
+    } else if (pte_present(pte_load(pte)))
         right_exclusive(v, p, pte);
     else
         grant_shared(v, l, p, pte);
@@ -250,12 +254,13 @@ HOT pte_t own_entry(struct view *v, vaddr_t at)
 }
 
 /* leaf_keep remembers the leaf of a page that was granted for fault_fast. Left out are leaves that
- * straddle two page tables, and objects of which each fault is counted. */
+ * straddle two page tables, objects of which each fault is counted, and those in item mode. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
     page_wait_over(&v->supply);
     vmask_add(&l->kept, &v->self);
-    v->last.leaf = leaf_aligned(l) && !l->object->escalate ? l : NULL;
+    bool fast = !(l->object->escalate | (l->object->flags & KD_OBJECT_ITEMS));
+    v->last.leaf = leaf_aligned(l) && fast ? l : NULL;
     v->last.leaf_base = page_address(l, 0);
     v->last.leaf_ptes = ptes;
 }
@@ -265,7 +270,8 @@ static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     int result = 0;
-    switch (conflict_test(v, l, slot, pte_load(pte))) {
+    bool items = l->object->flags & KD_OBJECT_ITEMS; /* nobody upgrades a right there */
+    switch (conflict_test(v, l, slot, items ? 0 : pte_load(pte))) {
     case CONFLICT_GRANT:
         queue_leave(v);
         grant(v, l, &l->pages[slot], slot, pte);
@@ -317,6 +323,7 @@ HOT bool wants_exclusively(struct view *v, const struct leaf *l, unsigned slot, 
 {
     const struct page *p = &l->pages[slot];
     if (v->wait.want == WANT_READ && p->rmw | v->txn.want_x_count && e != PTE_HELD &&
+        !(l->object->flags & KD_OBJECT_ITEMS) &&
         !v->snapshot_rights &&
         ((p->rmw && v->last.rights & KD_RIGHT_WRITE) || want_x_has(v, page_address(l, slot))))
         v->wait.want = WANT_READ_FOR_WRITE;
@@ -366,7 +373,8 @@ again:
     }
     if (container_shut(v, o) && !container_admits(v, o, write))
         return fault_shut_out(v, l);
-    if (!uncontended(v, p) || v->wait.want == WANT_READ_FOR_WRITE)
+    if (unlikely(o->flags & KD_OBJECT_ITEMS)
+            ? item_busy(v, p) : !uncontended(v, p) || v->wait.want == WANT_READ_FOR_WRITE)
         return fault_contended(v, l, slot, pte);
     grant(v, l, p, slot, pte);
     grant_neighbours(v, l, slot, pte);
@@ -415,6 +423,8 @@ static RARE int fault_ended(struct view *v, int e)
 static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
 {
     int e = want != WANT_READ && v->snapshot_rights ? -EROFS : 0;
+    if (want == WANT_READ_FOR_WRITE && o->flags & KD_OBJECT_ITEMS)
+        want = WANT_READ; /* no page is exclusive there */
     if (!e && o->escalate && !v->snapshot_rights && !sufficient(own_entry(v, at), want))
         container_escalate(v, o, want != WANT_READ); /* it stands in no queue yet */
     while (!e || e == -EAGAIN) {

@@ -1,4 +1,5 @@
-/* group.h - what a view knows of a commit through stacked managers (stack.c). */
+/* group.h - what a view knows of a commit: through stacked managers (stack.c), and of item
+ * copies. */
 #ifndef KERNEL_GROUP_H
 #define KERNEL_GROUP_H
 
@@ -24,6 +25,14 @@ struct view_group {
     unsigned rank;           /* its manager's, whose objects it cannot write; 0: it is none */
     const struct port *port; /* its manager's; compared only */
     uint64_t token;          /* of the question that it works on */
+};
+
+/* struct view_items: the item copies of a view's transaction (item_page.c). */
+struct view_items {
+    unsigned count;          /* view lock */
+    bool told;               /* some were told to have changed */
+    uint64_t order, from;    /* its place in the log's order; the last one as its telling began */
+    uint64_t cpus;           /* a struct debt for the frames of those that are being published */
 };
 
 #endif

@@ -10,6 +10,7 @@
 #include "store/object_private.h"
 #include "message/gone.h"
 #include "store/commit.h"
+#include "store/item.h"
 #include "store/wait.h"
 
 struct lock objects_lock = LOCK_INIT(RANK_PROCESS_TABLE, "objects");
@@ -203,8 +204,9 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
 
 static bool object_create_ok(const struct kd_object_create *c)
 {
-    if (c->flags & ~29u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX ||
-        (c->flags & KD_OBJECT_UNLOCKED && !(c->flags & KD_OBJECT_TRANSACTIONAL)))
+    const unsigned how = KD_OBJECT_UNLOCKED | KD_OBJECT_ITEMS; /* of transactions, one of them */
+    if (c->flags & ~61u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX ||
+        (c->flags & how) == how || (c->flags & how && !(c->flags & KD_OBJECT_TRANSACTIONAL)))
         return false;
     if (c->base == 0)
         return c->pages <= KD_ZONE_BYTES / 8 / PAGE_BYTES;
@@ -258,11 +260,12 @@ long kd_object_create(const uint64_t a[6])
     }
     /* Both are this process's (HD3): the object and its commits end together, with it. */
     bool ready = port_serves(commit_port, c.flags);
-    struct object *o = ready ? object_new(&c, port, commit_port) : NULL;
+    bool stacked = c.flags & KD_OBJECT_ITEMS && commit_port->rank; /* IT8 */
+    struct object *o = ready && !stacked ? object_new(&c, port, commit_port) : NULL;
     if (!o) {
         port_put(port);
         port_put(commit_port);
-        return -ENOMEM;
+        return stacked ? -EXDEV : -ENOMEM;
     }
     commit_port->wants_gone |= (c.flags & KD_OBJECT_NOTICES) != 0;
     commit_port->spills |= (c.flags & KD_OBJECT_SPILLS) != 0;
@@ -303,7 +306,8 @@ static unsigned leaf_use(struct leaf *l, unsigned slot, unsigned end, void *arg)
     lock_acquire(&l->lock);
     for (unsigned i = slot; i < end; i++) {
         const struct page *p = &l->pages[i];
-        use->writers |= p->writer != WRITER_NONE && views[p->writer].state != VIEW_IDLE;
+        use->writers |= (p->writer != WRITER_NONE && views[p->writer].state != VIEW_IDLE) ||
+                        item_copies(l, p);
         use->kept |= p->versions || p->flags & KEPT;
     }
     lock_release(&l->lock);
@@ -377,7 +381,7 @@ OBJECT_CALL(kd_object_encoder, 0)
 {
     uint32_t before = o->encoder;
     struct use use = {0};
-    if (a[1] > KD_ENCODER_ADAPTIVE)
+    if (a[1] > KD_ENCODER_ADAPTIVE || (a[1] && o->flags & KD_OBJECT_ITEMS))
         return -EINVAL;
     o->encoder = (uint32_t)a[1];
     if (o->encoder == KD_ENCODER_RANGES && before != KD_ENCODER_RANGES)

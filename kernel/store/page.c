@@ -11,6 +11,7 @@
 #include "thread/trace.h"
 #include "store/commit.h"
 #include "store/evict.h"
+#include "store/item.h"
 #include "process/vm.h"
 
 /* wait_done ends one wait. Who is given a right stays in the list until it has used it, so that a
@@ -407,7 +408,7 @@ static void page_info(struct leaf *l, unsigned slot, void *arg)
 {
     struct info *info = arg;
     const struct page *p = &l->pages[slot];
-    uint8_t bits = p->writer != WRITER_NONE ? KD_PAGE_WRITER : 0;
+    uint8_t bits = p->writer != WRITER_NONE || item_copies(l, p) ? KD_PAGE_WRITER : 0;
     if (page_resident(p))
         bits |= (uint8_t)(KD_PAGE_RESIDENT | (p->flags & PAGE_DIRTY ? KD_PAGE_DIRTY : 0) |
                           (p->flags & PAGE_PINNED ? KD_PAGE_PINNED : 0));

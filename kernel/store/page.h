@@ -4,10 +4,10 @@
  *
  * PG1  At most one frame holds the current version of a page; page->frame is it, unless FILLING.
  * PG2  While a view has a COPY of a page, `writer` is that view and no other view has a right to
- *      it.
+ *      it; but for item copies (IT1).
  * PG3  Every view with a PTE for the page that is not EMPTY has its bit in `mask` (a hint: the bit
  *      may stand alone).
- * PG4  A page with a pin, DIRTY, or a writer whose copy is in memory is not evicted.
+ * PG4  A page with a pin, DIRTY, item copies, or a writer whose copy is in memory is not evicted.
  *
  * Locks: leaf->lock guards all of its 64 pages and is the page lock of the design.
  */
@@ -46,15 +46,25 @@ struct copy {
     uint16_t slot, view;
     bool changed;            /* txn_diff saw a difference: it was logged */
     bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
+    bool items;              /* an item copy: others may have one of the page, too (item_page.c) */
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
-    /* old version: seen by snapshots s, sequence <= s < superseded */
-    uint64_t sequence, superseded;
-    struct copy *next, *previous; /* page->versions */
     /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
     struct snapshot *keeper;
-    struct copy *chain;      /* while it is being published */
+    union {
+        struct copy *chain;  /* while it is being published */
+        uint64_t told;       /* item copy: the sum of what the log has of it (IT6) */
+    };
     vaddr_t at;
-    uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
+    union {
+        struct {
+            uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
+            /* old version: seen by snapshots s, sequence <= s < superseded */
+            uint64_t sequence, superseded;
+            struct copy *next, *previous; /* page->versions */
+        };
+        /* item copy: which words are declared; once it is told, which it changed */
+        uint64_t words[PAGE_BYTES / 8 / 64];
+    };
 };
 
 enum place { CLOCK, PROVEN, LAUNDRY, READY, PLACES }; /* the lists of resident pages (clock.c) */
@@ -73,7 +83,10 @@ struct page {
             uint8_t queue;  /* the first view that waits for it, + 1, or 0; the others in a ring */
             uint8_t rmw;     /* so many first reads still take the page exclusively */
             uint8_t closed;  /* recall.c */
-            uint8_t whole;   /* so many commits still tell it whole (KD_ENCODER_ADAPTIVE) */
+            union {
+                uint8_t whole;  /* so many commits still tell it whole (KD_ENCODER_ADAPTIVE) */
+                uint8_t copies; /* of an object in item mode: so many item copies there are */
+            };
         };
         uint32_t looks;      /* the same in one word, for one look at all */
     };
@@ -110,7 +123,7 @@ static inline bool page_resident(const struct page *p)
 {
     return p->frame && !(p->flags & PAGE_FILLING);
 }
-enum { LOOKS_ACCESS = 0xffffff };        /* of page->looks: all but `whole` */
+enum { LOOKS_ACCESS = 0xffffff };        /* of page->looks: all but `whole` and `copies` */
 /* page_open tells that nobody waits for the page, that it is not to be taken exclusively, and that
  * the kernel has the right to give. */
 static inline bool page_open(const struct page *p, bool write)

@@ -53,7 +53,8 @@ static bool recall_view(struct recall *r, struct leaf *l, unsigned slot, struct 
     pte_t e = right_at(v, at);
     if (transactional && (v->snapshot_rights || v->state == VIEW_FREE))
         return false; /* no right */
-    bool uses = transactional && !idle && ((right_used(e) && (none || p->writer == v->id)) ||
+    bool stores = p->writer == v->id || e & PTE_COPY;
+    bool uses = transactional && !idle && ((right_used(e) && (none || stores)) ||
                                            given_now(&v->supply, l, slot, r->take));
     if (!uses && (none || !transactional)) {
         if (!transactional || idle)

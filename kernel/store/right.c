@@ -7,6 +7,7 @@
  * Not here  who may have which right (fault.c, conflict.c, container_lock.c).
  */
 #include "store/right.h"
+#include "store/item.h"
 
 enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD,
        R_ANY = RIGHT_WRONG - 1,
@@ -111,10 +112,12 @@ const char *right_check(const struct view *v, const struct leaf *l, unsigned slo
         return "a right is not in the mask (PG3)";
     if (pte_present(e) && (!f || (f->state != FRAME_USED && f->state != FRAME_LISTED)))
         return "a free frame is mapped (FR1)";
-    if (e & PTE_COPY && p->writer != v->id)
-        return "a private copy, and another writer (PG2)";
     if (e & PTE_COPY && !is_record_of(pte_copy(e), v, page_address(l, slot), e))
         return "a private copy without its record (SP2)";
+    if (e & PTE_COPY && p->writer != (pte_copy(e)->items ? WRITER_NONE : v->id))
+        return "a private copy, and another writer (PG2)";
+    if (e & PTE_COPY && pte_copy(e)->items && !item_copy_ok(v, pte_copy(e)))
+        return "an item copy is not the current version and what was told of it (IT3)";
     if (f && !(e & PTE_COPY) && !v->snapshot_rights && (!page_resident(p) || p->frame != f))
         return "a right to a frame that is not the current version (PG1)";
     return v->aliases && alias_wrong(v, page_address(l, slot), e)
@@ -220,10 +223,11 @@ bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *
     return none;
 }
 
-void right_take_version(struct view *v, struct page *p, const struct copy *old, struct debt *debt)
+void right_take_version(struct view *v, struct page *p, vaddr_t at, const struct frame *version,
+                        struct debt *debt)
 {
-    paddr_t frame = frame_paddr(old->frame);
-    if (!kept_if_other(change(CHANGE_take_version, v, old->at, kept_if_other, frame, debt), frame))
+    paddr_t frame = frame_paddr(version);
+    if (!kept_if_other(change(CHANGE_take_version, v, at, kept_if_other, frame, debt), frame))
         vmask_clear(&p->mask, v->id); /* or each writer of the page would look at it (CF2) */
 }
 
@@ -267,12 +271,17 @@ void right_freeze(struct view *v, vaddr_t at, bool many)
 
 void right_retire(struct view *v, vaddr_t at) { change(CHANGE_retire, v, at, retired, 0, NULL); }
 
-void right_drop_copy(struct view *v, struct page *p, vaddr_t at)
+void right_retire_item(struct view *v, vaddr_t at, const struct frame *f, struct debt *debt)
 {
-    assert(p->writer == v->id); /* PG2 */
-    change(CHANGE_drop_copy, v, at, becomes, 0, NULL);
+    change(CHANGE_retire, v, at, becomes, pte_make(frame_paddr(f), PTE_SHARED | PTE_USED), debt);
+}
+
+void right_drop_copy(struct view *v, struct page *p, const struct copy *c)
+{
+    assert(p->writer == (c->items ? WRITER_NONE : v->id)); /* PG2 */
+    change(CHANGE_drop_copy, v, c->at, becomes, 0, NULL);
     if (arch_table_loaded() == v->table)
-        arch_flush_page(at);
+        arch_flush_page(c->at);
     else
         v->stale = true;
     p->writer = WRITER_NONE;

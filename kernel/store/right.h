@@ -63,8 +63,9 @@ const char *right_check(const struct view *v, const struct leaf *l, unsigned slo
 pte_t right_take(struct view *v, struct page *p, vaddr_t at, struct debt *debt);
 /* right_take_unused takes a right that was never used. True: none is left. */
 bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *debt);
-/* right_take_version takes an entry that maps this old version; a view without one is no user. */
-void right_take_version(struct view *v, struct page *p, const struct copy *old, struct debt *debt);
+/* right_take_version takes an entry that maps this version; a view without one is no user. */
+void right_take_version(struct view *v, struct page *p, vaddr_t at, const struct frame *version,
+                        struct debt *debt);
 /* right_hold takes the page's frame out of the entry; a transaction that used it keeps the right as
  * HELD. False: the view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
 bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
@@ -78,8 +79,10 @@ void right_pay(struct debt *debt);
 /* `many`: right_flush_due is to follow */
 void right_freeze(struct view *v, vaddr_t at, bool many);
 void right_retire(struct view *v, vaddr_t at);             /* published; from the log: HELD */
+/* published, but the page's frame is f, and that of the copy may be freed when the debt is paid */
+void right_retire_item(struct view *v, vaddr_t at, const struct frame *f, struct debt *debt);
 /* this CPU is flushed; leaf locked */
-void right_drop_copy(struct view *v, struct page *p, vaddr_t at);
+void right_drop_copy(struct view *v, struct page *p, const struct copy *c);
 void right_spill(struct view *v, const struct copy *c, struct debt *debt);
 void right_unspill(struct view *v, const struct copy *c);  /* c->frame has its contents */
 

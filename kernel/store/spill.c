@@ -40,7 +40,8 @@ static int ask(struct view *v)
 
 static bool can_spill(const struct view *v, const struct port *p, uint64_t least)
 {
-    return p->spills && v->txn.enlisted == p && v->copies.count >= least && !view_stacks(v);
+    return p->spills && v->txn.enlisted == p && v->copies.count >= least && !view_stacks(v) &&
+           !v->items.count; /* IT8 */
 }
 
 bool spill_possible(const struct view *v, const struct port *p)

@@ -4,13 +4,18 @@
 
 #include "store/view.h"
 
-/* view_copy_out takes a copy out of its view; `framed`: it was in memory (SP1). View locked. */
+/* view_copy_out takes a copy out of its view; `framed`: it was in memory (SP1). Leaf and view
+ * locked. */
 static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
 {
     list_remove(&c->link);
     v->copies.count -= framed;
     v->credits.held -= framed;
     v->copies.spilled_count -= !framed;
+    if (unlikely(c->items)) {
+        v->items.count--;
+        c->leaf->pages[c->slot].copies--;
+    }
 }
 
 /* spill_possible tells the owner thread, in a fault, whether a spill would give it what it

@@ -136,7 +136,7 @@ void version_unmap(struct page *p, const struct copy *c, bool all)
     struct debt debt = {0};
     views_each_locked(v, &p->mask)
         if (all || v->snapshot_rights)
-            right_take_version(v, p, c, &debt);
+            right_take_version(v, p, c->at, c->frame, &debt);
     right_pay(&debt);
 }
 
@@ -386,10 +386,10 @@ void snapshot_put(void *snapshot)
 static const char *check_version(const struct leaf *l, const struct page *p, const struct copy *c)
 {
     const struct snapshot *k = c->keeper, *next;
-    if (!k || c->leaf != l || &l->pages[c->slot] != p || !c->frame || c->sequence >= c->superseded)
+    if (!k || c->leaf != l || &l->pages[c->slot] != p || !c->frame || c->sequence > c->superseded)
         return "an old version without a keeper, or not of its page (VS1)";
     if (k == &publication)
-        return NULL;
+        return NULL; /* one that it superseded itself goes with it: two item copies of a group */
     next = k->link.next == &snapshots ? NULL : container_of(k->link.next, struct snapshot, link);
     if (k->sequence < c->sequence || k->sequence >= c->superseded)
         return "an old version is kept for a snapshot that does not need it";

@@ -347,7 +347,7 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
     bool there = !list_empty(from) && list_first(from, struct copy, link) == c;
     if (there) {
         struct page *p = &l->pages[c->slot];
-        right_drop_copy(v, p, c->at);
+        right_drop_copy(v, p, c);
         frame = c->frame;
         port = l->object->commit_port; /* v has a reference */
         view_copy_out(v, c, frame);
@@ -398,8 +398,10 @@ HOT void view_over(struct view *v, int reason)
         drop_copies(v, &v->copies.resident); /* AB2; or those that nothing was changed in */
     if (!list_empty(&v->copies.spilled))
         drop_copies(v, &v->copies.spilled);
-    if (v->txn.enlisted)
+    if (v->txn.enlisted) {
+        v->items.order = 0; /* if its manager died */
         view_gone_notice(v, reason); /* AB3 */
+    }
     const struct view_reserve *r = &v->reserve;
     if (r->credits | v->credits.waiting | (uintptr_t)r->frame | (uintptr_t)r->copy)
         view_return_hands(v);

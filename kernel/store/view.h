@@ -15,7 +15,6 @@ enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN
 enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
 enum { WANT_X_MAX = 16, OWED_MAX = 16, LOCKED_MAX = 32, ANSWER_NONE = -1, ANSWER_CLAIMED = -2,
        HANDLE_FORSAKEN = -1 };
-
 struct view {
     uint16_t id;
     struct lock lock;                   /* RANK_VIEW */
@@ -37,6 +36,7 @@ struct view {
         unsigned count, spilled_count;
         uint64_t told;  /* so many of the first in `resident` were told with KD_DIFF_SPILL */
     } copies;
+    struct view_items items;
     struct view_owed {  /* Rights that others wait for: they go when the transaction ends. */
         bool any, recalled;             /* recalled: a manager calls some of them back */
         unsigned count;                 /* OWED_MAX + 1: too many, all rights go */
@@ -138,7 +138,7 @@ uint64_t view_copy_count(void);                 /* private copies of all views, 
 int view_close(void *view, int handle);         /* for handles (handle_kinds) */
 struct view *view_plain(struct process *p);     /* made on first use; NULL: none left */
 void view_destroy(struct view *v);              /* of one that is idle; by its owner thread */
-/* Does a view commit to `to` (NULL: anywhere) whose thread has left p before the outcome? */
+/* view_forsaken: does a view commit to `to` (NULL: anywhere) that its thread in p has left? */
 bool view_forsaken(const struct process *p, const struct port *to);
 void view_abort(struct view *v, int reason);    /* AB1..AB4, by the owner thread */
 void view_thread_gone(struct thread *t);        /* process_seam: its transaction ends */

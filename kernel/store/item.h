@@ -1,0 +1,35 @@
+/* item.h - item mode: several transactions store to one page at the same time (item_page.c,
+ * items.md). */
+#ifndef KERNEL_ITEM_H
+#define KERNEL_ITEM_H
+
+#include "store/right.h"
+
+/* item_copies: how many item copies the page has; leaf locked. */
+static inline unsigned item_copies(const struct leaf *l, const struct page *p)
+{
+    return l->object->flags & KD_OBJECT_ITEMS ? p->copies : 0;
+}
+/* item_busy tells whether a store to a page in item mode has to wait; a load never does. Leaf
+ * locked. */
+bool item_busy(struct view *v, const struct page *p);
+/* item_granted makes c, which was granted just now, an item copy. Leaf and view locked. */
+void item_granted(struct view *v, struct page *p, struct copy *c);
+/* item_words reads words of an item copy as the log is to have them behind what others have told
+ * (IT6). Leaf locked. */
+void item_words(const struct view *v, const struct copy *c, unsigned from, unsigned n,
+                uint64_t *out);
+/* item_told notes what c is told to change; true: the log has the page of others, not published.
+ * Leaf locked. */
+bool item_told(struct view *v, struct copy *c, const uint64_t *changed);
+bool item_copy_ok(const struct view *v, const struct copy *c); /* IT3; leaf and view locked */
+/* item_publish is publish_flip for an item copy; its frame may go when items.cpus is paid. */
+void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence);
+
+/* ---- the order of the log (IT6); the view is claimed ---- */
+void item_tell_begin(struct view *v);
+must_check int item_tell_end(struct view *v);   /* -EAGAIN: to be told anew */
+void item_take_back(struct view *v);            /* it is not in the log, nor who came behind it */
+must_check bool items_in_order(const struct kd_publish *list, uint64_t n);
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * item_page.c - pages in item mode (KD_OBJECT_ITEMS): private copies of several transactions, their
+ * publication, and their order in the log (items.md).
+ *
+ * Owns      page->copies, view->items; the order of told transactions.
+ * Not here  faults (fault.c), what the manager is told (encode.c), locks of items.
+ *
+ * IT1  An item copy needs no right to the page: others may read it, and have copies. `writer` is
+ *      none, page->copies counts them, and at most ITEM_COPIES_MAX there are.
+ * IT2  The current version keeps its frame from supply to eviction, which waits for the copies
+ *      (PG4). A publication exchanges the words that its transaction changed, so their old ones lie
+ *      in the copy's frame, which becomes the old version.
+ * IT3  Each word of a copy is the current word and what its transaction did to it: a publication
+ *      adds its differences to all other copies, also to those of transactions that commit.
+ * IT4  Snapshots and dirty reads lose their entries for the current frame, in all TLBs, before a
+ *      word of it changes.
+ * IT5  Words that were not declared are put back before they are told (KD_STRICT: refused), so what
+ *      is told is what is published. Who has locked the container declares nothing.
+ * IT6  A told transaction has a place in the log's order until it is published or refused; what is
+ *      told of a word holds what those before it do to it. Publications keep that order.
+ * IT7  A lock of the container waits for item copies, and an exclusive one for all used rights.
+ * IT8  Item copies do not spill, and no stacked manager takes part in their commit.
+ *
+ * Locks: leaf, view, port. A copy comes and goes with its leaf and its view locked, so with one of
+ * them it stays.
+ */
+#include "store/item.h"
+#include "store/spill.h"
+#include "store/wait.h"
+
+enum { WORDS = PAGE_BYTES / 8, ITEM_COPIES_MAX = 16 };
+
+/* copy_of returns u's private copy of the page at `at`, or NULL. View locked, or its leaf. */
+static struct copy *copy_of(const struct view *u, vaddr_t at)
+{
+    pte_t e = right_at(u, at);
+    return e & PTE_COPY ? pte_copy(e) : NULL;
+}
+
+/* ---- the grant ---- */
+
+bool item_busy(struct view *v, const struct page *p)
+{
+    bool turn = !p->queue || p->queue == v->id + 1;
+    if (v->wait.want == WANT_WRITE && (p->copies >= ITEM_COPIES_MAX || !turn))
+        return true;
+    waits_clear(v);
+    queue_leave(v);
+    return false;
+}
+
+void item_granted(struct view *v, struct page *p, struct copy *c)
+{
+    p->writer = WRITER_NONE;
+    p->copies++;
+    v->items.count++;
+    c->items = true;
+    memset(c->words, 0, sizeof c->words);
+}
+
+/* ---- what is told ---- */
+
+/* told_before tells whether u is in the log and not published, so before whoever is told now. */
+static bool told_before(const struct view *u, const struct view *v)
+{
+    return u != v && __atomic_load_n(&u->items.order, __ATOMIC_RELAXED);
+}
+
+void item_words(const struct view *v, const struct copy *c, unsigned from, unsigned n,
+                uint64_t *out)
+{
+    const struct page *p = &c->leaf->pages[c->slot];
+    const uint64_t *now = (uint64_t *)frame_memory(p->frame) + from;
+    memcpy(out, (uint64_t *)frame_memory(c->frame) + from, n * sizeof *out);
+    if (p->copies == 1)
+        return;
+    views_each_locked(u, &p->mask) {
+        const struct copy *other = told_before(u, v) ? copy_of(u, c->at) : NULL;
+        const uint64_t *words = other ? (uint64_t *)frame_memory(other->frame) + from : now;
+        for (unsigned i = 0; other && i < n; i++)
+            out[i] += words[i] - now[i];
+    }
+}
+
+/* sum_of is one number for what a copy changes in a set of words: the differences, each times a
+ * number of its own. */
+static uint64_t sum_of(const struct copy *c, const uint64_t *words)
+{
+    const struct page *p = &c->leaf->pages[c->slot];
+    const uint64_t *now = frame_memory(p->frame), *own = frame_memory(c->frame);
+    uint64_t sum = 0;
+    for (int i = 0; (i = bit_next(words, WORDS, (unsigned)i)) >= 0; i++)
+        sum += (own[i] - now[i]) * (2 * (unsigned)i + 1);
+    return sum;
+}
+
+bool item_told(struct view *v, struct copy *c, const uint64_t *changed)
+{
+    const struct page *p = &c->leaf->pages[c->slot];
+    bool others = false;
+    memcpy(c->words, changed, sizeof c->words);
+    c->told = sum_of(c, changed);
+    v->items.told |= c->changed;
+    if (p->copies > 1)
+        views_each_locked(u, &p->mask)
+            others |= told_before(u, v) && copy_of(u, c->at) && copy_of(u, c->at)->changed;
+    return others;
+}
+
+bool item_copy_ok(const struct view *v, const struct copy *c)
+{
+    uint64_t all[WORDS / 64];
+    memset(all, 0xff, sizeof all);
+    return !v->items.order || c->told == sum_of(c, all);
+}
+
+/* ---- publication ---- */
+
+/* patch adds to u's copy what c changes (IT3): its owner may store to it at this moment. */
+static void patch(const struct view *u, const struct copy *c, const uint64_t *words)
+{
+    const struct copy *other = copy_of(u, c->at);
+    const uint64_t *own = frame_memory(c->frame);
+    const uint64_t *now = frame_memory(c->leaf->pages[c->slot].frame);
+    uint64_t *to = other ? frame_memory(other->frame) : NULL;
+    for (int i = 0; to && (i = bit_next(words, WORDS, (unsigned)i)) >= 0; i++)
+        __atomic_fetch_add(&to[i], own[i] - now[i], __ATOMIC_RELAXED);
+}
+
+static void exchange(uint64_t *now, uint64_t *own, const uint64_t *words)
+{
+    for (int i = 0; (i = bit_next(words, WORDS, (unsigned)i)) >= 0; i++) {
+        uint64_t was = now[i];
+        __atomic_store_n(&now[i], own[i], __ATOMIC_RELAXED);
+        own[i] = was;
+    }
+}
+
+/* others_follow takes the current frame out of snapshots' tables, and brings others' copies up to
+ * date. Leaf locked. */
+static void others_follow(const struct view *v, struct page *p, const struct copy *c,
+                          const uint64_t *words)
+{
+    struct debt debt = {0};
+    views_each_locked(u, &p->mask)
+        if (u->snapshot_rights)
+            right_take_version(u, p, c->at, p->frame, &debt);
+    right_pay(&debt); /* IT4 */
+    if (p->copies > 1)
+        views_each_locked(u, &p->mask)
+            if (u != v)
+                patch(u, c, words);
+}
+
+void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
+{
+    struct leaf *l = c->leaf;
+    uint64_t words[WORDS / 64];
+    struct debt debt = {0};
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[c->slot];
+    assert(page_resident(p) && p->writer == WRITER_NONE); /* IT1, IT2 */
+    memcpy(words, c->words, sizeof words);
+    if (!vmask_only(&p->mask, v->id))
+        others_follow(v, p, c, words);
+    exchange(frame_memory(p->frame), frame_memory(c->frame), words);
+    c->sequence = p->sequence;
+    c->superseded = sequence;
+    p->csn = csn;
+    p->sequence = sequence;
+    page_changed(l);
+    if (!(p->flags & PAGE_DIRTY))
+        dirty_count(l->object, 1);
+    p->flags |= PAGE_DIRTY;
+    lock_acquire(&v->lock);
+    right_retire_item(v, c->at, p->frame, &debt);
+    v->items.cpus |= debt.cpus;
+    view_copy_out(v, c, true);
+    v->commit.logged++;
+    lock_release(&v->lock);
+    c->frame->owner = NULL;
+    version_add(p, c);
+    waiters_wake(p);
+    lock_release(&l->lock);
+}
+
+/* ---- the order of the log ---- */
+
+/* take_back takes v's place, and those behind it; who is being told has to be told anew. Port
+ * locked. */
+static void take_back(struct view *v, struct port *port)
+{
+    uint64_t from = v->items.order;
+    if (!from)
+        return;
+    for (struct view *u = views; u < views + KD_VIEW_MAX; u++)
+        if (u->group.asked == port && u->items.order >= from)
+            __atomic_store_n(&u->items.order, 0, __ATOMIC_RELAXED);
+    port->items_order++;
+}
+
+void item_tell_begin(struct view *v)
+{
+    struct port *port = v->group.asked;
+    lock_acquire(&port->lock);
+    take_back(v, port);
+    v->items.from = port->items_order;
+    v->items.told = false;
+    lock_release(&port->lock);
+}
+
+int item_tell_end(struct view *v)
+{
+    struct port *port = v->group.asked;
+    lock_acquire(&port->lock);
+    int e = v->items.from == port->items_order || !v->items.told ? 0 : -EAGAIN;
+    if (!e && v->items.told)
+        __atomic_store_n(&v->items.order, ++port->items_order, __ATOMIC_RELAXED);
+    lock_release(&port->lock);
+    return e;
+}
+
+void item_take_back(struct view *v)
+{
+    struct port *port = v->group.asked;
+    lock_acquire(&port->lock);
+    take_back(v, port);
+    lock_release(&port->lock);
+}
+
+/* in_turn tells whether all that stand before v in the log are published, or in the list before
+ * it. */
+static bool in_turn(const struct view *v, const struct vmask *before)
+{
+    if (!v->items.order)
+        return !v->items.told;
+    for (const struct view *u = views; u < views + KD_VIEW_MAX; u++)
+        if (u->items.order && u->items.order < v->items.order &&
+            u->group.asked == v->group.asked && !vmask_test(before, u->id))
+            return false;
+    return true;
+}
+
+bool items_in_order(const struct kd_publish *list, uint64_t n)
+{
+    struct vmask before = {0};
+    bool in = true;
+    for (uint64_t i = 0; i < n && in; i++) {
+        const struct view *v = &views[list[i].view];
+        in = !v->items.count || in_turn(v, &before);
+        vmask_set(&before, v->id);
+        if (v->items.count)
+            thread_breathe();
+    }
+    return in;
+}
