@@ -29,7 +29,7 @@
 #include "pstore.h"
 #include "tests/bench/measure.h"
 
-enum object_kind { FREE, ASKED, PLAIN, SUPPLIED, OBJECTS }; /* the last two: not transactional */
+enum object_kind { FREE, ASKED, PLAIN, SUPPLIED, ITEMS, OBJECTS }; /* PLAIN, SUPPLIED: without */
 enum { PAGES = 64, ROUNDS = 200, CALL_NULL = 1, CALL_OBJECT = 2, CALL_END = 3 };
 
 static uint64_t read_cost;
@@ -82,7 +82,8 @@ static int serve(void)
             break;
         case CALL_OBJECT: { /* word 0: kind -> word 0: address */
             static const unsigned flags_of[OBJECTS] = {
-                [FREE] = KD_OBJECT_TRANSACTIONAL, [ASKED] = KD_OBJECT_TRANSACTIONAL
+                [FREE] = KD_OBJECT_TRANSACTIONAL, [ASKED] = KD_OBJECT_TRANSACTIONAL,
+                [ITEMS] = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ITEMS
             };
             unsigned kind = m.word[0] % OBJECTS;
             struct kd_object_create c = {.port = port, .commit_port = commit, .pages = PAGES + 1,
@@ -203,6 +204,7 @@ static void group_faults(int port)
     if (reason)
         fail("aborted", reason);
     volatile char *free_pages = object_of(port, FREE), *asked = object_of(port, ASKED);
+    volatile char *item_pages = object_of(port, ITEMS);
     volatile char *plain_pages = object_of(port, PLAIN),
                   *supplied_pages = object_of(port, SUPPLIED);
     (void)plain_pages[0]; /* page tables */
@@ -218,6 +220,13 @@ static void group_faults(int port)
     kd_call3(KD_TXN_ABORT, 0, 0, 0);
     begin();
     double ask = touch_all(asked, 0, IN_ORDER);
+    kd_call3(KD_TXN_ABORT, 0, 0, 0);
+    begin();
+    (void)item_pages[0];
+    double item_read = touch_all(item_pages, 0, JUMPING);
+    kd_call3(KD_TXN_ABORT, 0, 0, 0);
+    begin();
+    double item_write = touch_all(item_pages, 1, IN_ORDER);
     kd_call3(KD_TXN_ABORT, 0, 0, 0);
     kd_call3(KD_VIEW_ENTER, -1, 0, 0);
     kd_call3(KD_HANDLE_CLOSE, view, 0, 0);
@@ -241,6 +250,8 @@ static void group_faults(int port)
         "instructions", write, "900");
     row("first write of a resident page, beyond the fault without transactions and a page's copy",
         "instructions", write - plain - copy_cost(), "300");
+    row("item mode: first read of a resident page", "instructions", item_read, "500");
+    row("item mode: first write of a resident page", "instructions", item_write, "1150");
     row("first touch with ask (the manager decides)", "instructions", ask, "2000");
 }
 
