@@ -28,6 +28,7 @@ bool want_x_has(const struct view *v, vaddr_t at)
 
 void waits_clear(struct view *v)
 {
+    v->wait.any = false;
     if (vmask_empty(&v->wait.holders))
         return; /* only its own thread adds to it, and others at its wish */
     lock_acquire(&graph_lock);
@@ -70,13 +71,23 @@ static void victim_doom(struct view *v)
     doom_locked(v, EDEADLK);
 }
 
+/* runs_instead returns the view that v's thread runs, if v is suspended for it; or NULL. */
+static const struct view *runs_instead(const struct view *v)
+{
+    const struct view *runs = v->owner ? v->owner->view : NULL;
+    return v->state == VIEW_ACTIVE && runs != v ? runs : NULL;
+}
+
 /* own_waits returns the views that v waits for; a suspended view waits for the view that its thread
- * runs now. */
+ * runs now. Where the end of any will do, v waits for them only if they all wait (IT1). */
 static struct vmask own_waits(const struct view *v)
 {
     struct vmask m = v->wait.holders;
-    struct view *runs = v->owner ? v->owner->view : NULL;
-    if (v->state == VIEW_ACTIVE && runs && runs != v)
+    const struct view *runs = runs_instead(v);
+    vmask_for(u, &v->wait.holders)
+        if (v->wait.any && vmask_empty(&views[u].wait.holders) && !runs_instead(&views[u]))
+            m = (struct vmask){0};
+    if (runs)
         vmask_set(&m, runs->id);
     return m;
 }
@@ -479,6 +490,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     struct page *p = &l->pages[slot];
     struct vmask candidates = candidates_of(v, l, p);
     waits_clear(v);
+    v->wait.any = l->object->flags & KD_OBJECT_ITEMS;
     if (vmask_empty(&candidates) && !p->queue)
         return CONFLICT_GRANT;
     vaddr_t at = page_address(l, slot);

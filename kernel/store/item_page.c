@@ -6,7 +6,8 @@
  * Not here  faults (fault.c), what the manager is told (encode.c), locks of items.
  *
  * IT1  An item copy needs no right to the page: others may read it, and have copies. `writer` is
- *      none, page->copies counts them, and at most ITEM_COPIES_MAX there are.
+ *      none, page->copies counts them, at most ITEM_COPIES_MAX: one more waits for the end of any
+ *      of them, which is a deadlock only if all of their owners wait.
  * IT2  The current version keeps its frame from supply to eviction, which waits for the copies
  *      (PG4). A publication exchanges the words that its transaction changed, so their old ones lie
  *      in the copy's frame, which becomes the old version.

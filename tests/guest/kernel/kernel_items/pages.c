@@ -186,6 +186,57 @@ static void too_many_copies(void)
     tap_ok(good && commit(&many[MOST]) == 0 && seen(8, 100) == 1, "and then another one");
 }
 
+/* Where one of sixteen owners runs, nobody is undone, though another one waits for the seventeenth:
+ * the edge from it is said by their manager. */
+static volatile int waits_result = 1;
+static int one_more(void *unused)
+{
+    put(10, 100, 1);
+    return unused != NULL;
+}
+static void *seventeenth(void *unused)
+{
+    int e = run(one_more, NULL, KD_SERIALISABLE, 0);
+    waits_result = mine->aborts ? EDEADLK : e;
+    return unused;
+}
+
+/* The number of the view of this transaction; 0: of the one that waits for others. -1: none. */
+static long view_of(uint64_t ticket)
+{
+    static struct kd_view_info list[KD_VIEW_MAX];
+    long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+    for (long i = 0; i < n; i++)
+        if (ticket ? list[i].ticket == ticket : list[i].waits[0] | list[i].waits[1])
+            return (long)list[i].view;
+    return -1;
+}
+
+static void one_of_them_runs(void)
+{
+    enum { MOST = 16 };
+    static struct context many[MOST];
+    pthread_t t;
+    bool good = true;
+    for (unsigned i = 0; i < MOST; i++) {
+        good = good && begin(&many[i], KD_SERIALISABLE) == 0;
+        put(10, i, i + 1);
+    }
+    pthread_create(&t, NULL, seventeenth, NULL);
+    while (view_of(0) < 0)
+        pause_ms(1);
+    uint64_t on[2] = {0, 0};
+    long who = view_of(0), first = view_of(many[0].begin.ticket);
+    on[who / 64] = 1ull << who % 64;
+    good = good && kd_call3(KD_VIEW_WAIT, first, (long)on, 0) == 0;
+    tap_ok(good && commit(&many[MOST - 1]) == 0, "one of sixteen commits");
+    pthread_join(t, NULL);
+    is(waits_result, 0, "and the seventeenth with it, though another one waits for that");
+    for (unsigned i = 0; i < MOST - 1; i++)
+        good = good && commit(&many[i]) == 0;
+    tap_ok(good && seen(10, 100) == 1 && seen(10, 0) == 1, "and all of them");
+}
+
 static long lock(unsigned how) { return kd_call3(KD_TXN_LOCK, (long)base, how | KD_LOCK_NOW, 0); }
 
 static void container_locks(void)
@@ -257,6 +308,7 @@ void pages_of_two(void)
     undeclared();
     eviction();
     too_many_copies();
+    one_of_them_runs();
     container_locks();
     death_of_a_writer();
 }
