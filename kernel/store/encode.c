@@ -172,8 +172,8 @@ static int whole_out(struct diff_out *o, struct kd_run *r, const struct copy *c)
 
 /* runs_out writes the page's runs, from the first one, [from, to), on. *bytes: their size. 0 or
  * -EFAULT. */
-static int runs_out(struct diff_out *o, struct kd_run *r, const struct copy *c,
-                    const struct words *w, unsigned from, unsigned to, uint64_t *bytes)
+HOT int runs_out(struct diff_out *o, struct kd_run *r, const struct copy *c,
+                 const struct words *w, unsigned from, unsigned to, uint64_t *bytes)
 {
     uint64_t before = o->used;
     for (bool more = true; more;) {
