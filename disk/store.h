@@ -343,7 +343,7 @@ enum store_encoder {
     STORE_ENCODER_COUNT
 };
 
-enum store_locking { STORE_LOCKING_PAGE, STORE_LOCKING_ITEM, STORE_LOCKING_COUNT };    /* likewise */
+enum store_locking { STORE_LOCKING_PAGE, STORE_LOCKING_ITEM, STORE_LOCKING_COUNT }; /* likewise */
 
 struct store_layout {           /* fingerprint of the root object */
     char     type[STORE_NAME_BYTES];

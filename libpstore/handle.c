@@ -21,11 +21,6 @@ static uint32_t wire_rights(unsigned rights)
     return (rights & 31) << 16 | (rights & PS_MAY_GRANT ? WIRE_MAY_GRANT : 0);
 }
 
-unsigned may_of(uint32_t rights)
-{
-    return (rights >> 16 & 31) | (rights & WIRE_MAY_GRANT ? PS_MAY_GRANT : 0);
-}
-
 int path_copy(char out[WIRE_PATH_BYTES], const char *path)
 {
     size_t bytes = path ? strnlen(path, WIRE_PATH_BYTES) : 0;

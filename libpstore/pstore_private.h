@@ -109,7 +109,11 @@ struct open_request {
 enum { ROOT_CONTAINERS = 1, ROOT_DIRECTORY }; /* ps_store.confined */
 /* A handle for the store's requests; -ENOENT: nothing was passed for it. */
 long roots_port(struct ps_store *s);
-unsigned may_of(uint32_t rights);       /* WIRE_MAY_... as PS_MAY_... */
+/* WIRE_MAY_... as PS_MAY_... */
+static inline unsigned may_of(uint32_t rights)
+{
+    return (rights >> 16 & 31) | (rights & WIRE_MAY_GRANT ? PS_MAY_GRANT : 0);
+}
 /* A path of a confined process begins at a handle of its own, perhaps: 0 or -ENOENT. */
 int roots_by(const struct ps_store *s, struct open_request *request);
 /* What lies at the address by this process's roots of the store: a path of its root directory, *by

@@ -188,7 +188,7 @@ build/tests/same/host: $(call objects,host,$(SAME_SOURCES))
 build/tests/host/test_parsers: $(call objects,asan,tests/host/test_parsers.c)
 TREE_PARTS := $(addprefix libpstore/structures/,tree.c tree_look.c node.c structure.c)
 build/tests/host/test_index build/tests/host/test_index_look: build/tests/host/%: build/obj/asan/tests/host/%.o \
-        $(call objects,asan,$(TREE_PARTS) libpstore/error.c)
+        $(call objects,asan,$(TREE_PARTS) libpstore/error.c libpstore/lack.c)
 # who only reads damaged nodes may read words at odd addresses
 build/obj/asan/libpstore/structures/%.o build/obj/asan/tests/host/test_index_look.o: SANITIZE += -fno-sanitize=alignment
 build/tests/disk/test_hostile build/tests/disk/test_rights_hostile: $(call objects,asan,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))

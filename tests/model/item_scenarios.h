@@ -73,7 +73,8 @@ static Scenario random_scenario(uint64_t seed, std::string text[VIEWS][2])
             program = snapshot ? "S" : below(6) == 0 ? "c0" : "";
             for (int n = 1 + below(views == 3 ? 2 : 3); n > 0; n--) {
                 int word = below(3);
-                char o = snapshot ? 'r' : halves && !word ? "lh"[v > 0] : "rrwwaax"[below(6 + !below(6))];
+                char o = snapshot ? 'r' : halves && !word ? "lh"[v > 0]
+                                                          : "rrwwaax"[below(6 + !below(6))];
                 if (program.size() == 2 && program[0] == 'r' && below(8) == 0) program += "c0";
                 program += {o, (char)('0' + (o == 'x' ? 3 : word))};
             }

@@ -105,8 +105,7 @@
     X(1034, KD_BADGE_INHERIT, kd_badge_inherit) \
     /* (port, number): how many badges with this number there are that have not ended */ \
     X(1035, KD_BADGE_USED, kd_badge_used) \
-    /* (handle, handle): 0 if calls by both come to one port, each by it or by a badge of it; else
-     * -EXDEV. For who is shown a handle and wants to know whose */ \
+    /* (handle, handle): 0: calls by both, or by badges, come to one port; else -EXDEV */ \
     X(1036, KD_PORT_SAME, kd_port_same) \
     /* ---- memory objects (store/object.c, page.c): a handle of its manager's; copies of it with \
      * fewer rights, passed on, are for who maps the object itself ---- */ \
@@ -174,9 +173,8 @@
     X(1064, KD_TXN_ABORT, kd_txn_abort) \
     /* (address, bytes, KD_HINT_*) */ \
     X(1065, KD_TXN_HINT, kd_txn_hint) \
-    /* (const struct kd_range *, count, at most KD_RANGES_MAX): the running transaction means its
-     * stores to these bytes: of an object in item mode, rounded out to words of 8 bytes, or with
-     * KD_ENCODER_RANGES; -EINVAL: no such bytes */ \
+    /* (const struct kd_range *, count): the running transaction means its stores to these bytes, of
+     * an object in item mode (whole words) or with KD_ENCODER_RANGES; -EINVAL: no such bytes */ \
     X(1075, KD_TXN_DECLARE, kd_txn_declare) \
     /* (struct kd_view_stats *): sums over the process */ \
     X(1066, KD_VIEW_STATS, kd_view_stats) \
@@ -428,10 +426,9 @@ enum {
      * a publication takes the older ones out of all tables, page by page, in the order in which the
      * transaction first wrote them. For what its manager alone writes, and locks in other ways */
     KD_OBJECT_UNLOCKED = 16,
-    /* item mode: pages are no locks; transactions may store to different words of one page at the
-     * same time, isolated by what they agree on, and declare what they store (KD_TXN_DECLARE); all
-     * else is undone, or with KD_STRICT fails the commit with -ERANGE. Not with KD_OBJECT_UNLOCKED;
-     * -EXDEV: of a stacked manager */
+    /* item mode: transactions may store to different words of a page at the same time, and declare
+     * what they store (KD_TXN_DECLARE); all else is undone, or with KD_STRICT fails the commit
+     * (-ERANGE). Not with KD_OBJECT_UNLOCKED; -EXDEV: of a stacked manager */
     KD_OBJECT_ITEMS = 32,
 };
 enum kd_advice {
@@ -526,10 +523,9 @@ struct kd_commit {
     uint64_t csn;                              /* out; 0 if nothing was written */
     uint64_t copies;                           /* out: pages logged */
 };
-enum { KD_RANGES_MAX = 1024 };
-struct kd_range { uint64_t address, bytes; };
+struct kd_range { uint64_t address, bytes; };  /* at most KD_RANGES_MAX in a call */
 /* EXCLUSIVE: as to write, but without a private copy */
-enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3 };
+enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3, KD_RANGES_MAX = 1024 };
 enum {
     /* pages that a read fault maps, and asks for, a power of 2 up to 64 (1: KD_PAGE_ALONE); 0: as
      * the touches before suggest (the default) */
@@ -551,9 +547,7 @@ enum {                                         /* a container lock: exclusive, o
  * KD_OBJECT_ENCODER says what is told of the others. */
 enum { KD_RUN_FULL = 1, KD_RUN_LAST = 2 };     /* LAST: the last run of this page */
 struct kd_run {
-    /* base_csn KD_CSN_ANY (item mode): transactions that are not published stand in the log with
-     * this page, and its base is the newest of them */
-    uint64_t cookie, page, base_csn;
+    uint64_t cookie, page, base_csn;           /* KD_CSN_ANY: newest in the log (items.md) */
     uint16_t offset, bytes;                    /* bytes 4096 for a whole page */
     uint32_t flags;
 };

@@ -34,6 +34,8 @@ static _Thread_local int niceness;
 #include "user/store/pins.c"
 #include "user/store/path.c"
 #include "user/store/quota.c"
+#include "user/store/versions.c"
+#include "user/store/holders.c"
 #include "user/store/names.c"
 #define PIECE DIRECTORY_PIECE           /* two files have one of this name */
 #define limit_of directory_limit_of
