@@ -73,15 +73,16 @@ static void declare_page(struct copy *c, unsigned first, unsigned last)
 
 void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
 {
-    for (vaddr_t end = at + bytes; at < end;) {
-        vaddr_t page = page_down(at);
-        vaddr_t stop = MIN(end, page + PAGE_BYTES);
+    for (vaddr_t end = MIN(at + bytes, v->tables.to); at < end && !thread_this()->killed;) {
+        vaddr_t page = page_down(at), stop = MIN(end, page + PAGE_BYTES);
         lock_acquire(&v->lock); /* a sweep takes copies */
         pte_t e = right_at(v, page);
         if (right_state(e) == RIGHT_COPY)
             declare_page(pte_copy(e), (unsigned)(at - page), (unsigned)(stop - 1 - page));
-        lock_release(&v->lock);
         if ((at = stop) < end)
+            (void)right_next(v, &at, PTE_COPY); /* the range may be as large as the store */
+        lock_release(&v->lock);
+        if (at < end)
             thread_breathe();
     }
 }

@@ -134,6 +134,13 @@ static void undeclared(void)
     *word_of(6, 3) = 666;
     is(commit(&a), -EIO, "with KD_STRICT the commit is refused");
     tap_ok(seen(6, 0) == 1 && seen(6, 3) == 0, "and nothing of it is seen");
+    begin(&a, KD_SERIALISABLE);
+    *word_of(6, 0) = 4;
+    *word_of(HOME_PAGES - 1, 1) = 5;
+    is(declare((void *)KD_STORE_BASE, KD_STORE_END - KD_STORE_BASE), 0,
+       "a range as large as the store costs what the transaction has");
+    tap_ok(commit(&a) == 0 && seen(6, 0) == 4 && seen(HOME_PAGES - 1, 1) == 5,
+           "and declares all of that");
 }
 
 static long evicted(uint64_t page)
