@@ -139,6 +139,7 @@ static RARE int items_out(const struct copy *c, vaddr_t to, unsigned from, unsig
         lock_release(&c->leaf->lock);
         if (copy_to_user(to, piece, n * 8))
             return -EFAULT;
+        thread_breathe(); /* all views may have rights to the page */
     }
     return 0;
 }

@@ -31,6 +31,12 @@
 
 enum { WORDS = PAGE_BYTES / 8, ITEM_COPIES_MAX = 16 };
 
+/* words_each: each word i of a set; a page and all its copies have many. */
+#define words_each(i, set)                                                                   \
+    for (unsigned of = 0, i; of < WORDS; of += 64)                                           \
+        for (uint64_t left = (set)[of / 64];                                                 \
+             left && (i = of + (unsigned)__builtin_ctzll(left), true); left &= left - 1)
+
 /* copy_of returns u's private copy of the page at `at`, or NULL. View locked, or its leaf. */
 static struct copy *copy_of(const struct view *u, vaddr_t at)
 {
@@ -90,8 +96,8 @@ static uint64_t sum_of(const struct copy *c, const uint64_t *words)
     const struct page *p = &c->leaf->pages[c->slot];
     const uint64_t *now = frame_memory(p->frame), *own = frame_memory(c->frame);
     uint64_t sum = 0;
-    for (int i = 0; (i = bit_next(words, WORDS, (unsigned)i)) >= 0; i++)
-        sum += (own[i] - now[i]) * (2 * (unsigned)i + 1);
+    words_each(i, words)
+        sum += (own[i] - now[i]) * (2 * i + 1);
     return sum;
 }
 
@@ -123,14 +129,16 @@ static void patch(const struct view *u, const struct copy *c, const uint64_t *wo
     const struct copy *other = copy_of(u, c->at);
     const uint64_t *own = frame_memory(c->frame);
     const uint64_t *now = frame_memory(c->leaf->pages[c->slot].frame);
-    uint64_t *to = other ? frame_memory(other->frame) : NULL;
-    for (int i = 0; to && (i = bit_next(words, WORDS, (unsigned)i)) >= 0; i++)
+    if (!other)
+        return;
+    uint64_t *to = frame_memory(other->frame);
+    words_each(i, words)
         __atomic_fetch_add(&to[i], own[i] - now[i], __ATOMIC_RELAXED);
 }
 
 static void exchange(uint64_t *now, uint64_t *own, const uint64_t *words)
 {
-    for (int i = 0; (i = bit_next(words, WORDS, (unsigned)i)) >= 0; i++) {
+    words_each(i, words) {
         uint64_t was = now[i];
         __atomic_store_n(&now[i], own[i], __ATOMIC_RELAXED);
         own[i] = was;

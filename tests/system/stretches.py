@@ -19,7 +19,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT = 200000
 TIME_LIMIT_S = 900
-SOME = ["hostile_calls", "hostile_limits"]
+SOME = ["hostile_calls", "hostile_limits", "kernel_items"]
 ONE_IN = 3
 # What cannot be asked: what is measured as itself, or kernels that keep a shadow of the TLBs, which takes longer.
 LEFT_OUT = ["--stretch", "--kernel"]

@@ -2,7 +2,7 @@
  * yet, and the order in which it may publish them. */
 #include "items.h"
 
-enum { MOST = 3 };
+enum { MOST = 16 };
 
 /* COMMITs wait in `kept` while gather is set, until the test has dealt with them. */
 static struct kd_message kept[MOST];
@@ -84,7 +84,16 @@ static int adds(void *n)
     return 0;
 }
 
-static void *client(void *n) { return (void *)(intptr_t)run(adds, n, KD_SERIALISABLE, 0); }
+/* As much as a page can be changed. */
+static int adds_to_all(void *unused)
+{
+    for (unsigned i = 0; i < KD_PAGE_BYTES / 8; i++)
+        __atomic_fetch_add(word_of(page_now, i), 1, __ATOMIC_RELAXED);
+    return (void)unused, declare(word_of(page_now, 0), KD_PAGE_BYTES) != 0;
+}
+
+static int (*work)(void *n) = adds;
+static void *client(void *n) { return (void *)(intptr_t)run(work, n, KD_SERIALISABLE, 0); }
 
 /* So many COMMITs of a page of their own wait, the first of client 0, and so on. */
 static void gather_commits(int count, uint64_t page)
@@ -176,6 +185,37 @@ static void told_twice(void)
            "is told again, too");
 }
 
+/* tests/system/stretches.py counts what these keep a CPU in the kernel. */
+static void whole_pages(void)
+{
+    enum { READERS = 40 };
+    static struct context readers[READERS];
+    const unsigned last = KD_PAGE_BYTES / 8 - 1;
+    uint64_t page = PAGE + 5;
+    int all[MOST], none[MOST] = {0};
+    bool good = true;
+    for (int i = 0; i < READERS; i++)
+        good = good && begin(&readers[i], KD_SNAPSHOT) == 0 && *word_of(page, 0) == 0;
+    work = adds_to_all;
+    gather_commits(MOST, page);
+    for (int i = 0; i < MOST; i++) {
+        good = good && telling(i, 0, page, last).value == (uint64_t)i + 1;
+        all[i] = i;
+    }
+    is(check(), 0, "kcheck with sixteen copies, told, of a page that is changed as a whole");
+    good = publish(all, MOST) == 0 && good;
+    tap_ok(all_ended(MOST, none) && good && seen(page, 0) == MOST && seen(page, last) == MOST,
+           "and all of them are published");
+    for (int i = 0; i < READERS; i++) {
+        in_view(&readers[i]);
+        good = good && *word_of(page, last) == 0 && commit(&readers[i]) == 0;
+        view_anew();
+        readers[i].view = 0;
+    }
+    tap_ok(good, "what forty snapshots do not see");
+    work = adds;
+}
+
 void end_of_the_object(void)
 {
     static struct context a, b;
@@ -200,4 +240,5 @@ void order_of_log(void)
     images();
     refusals();
     told_twice();
+    whole_pages();
 }
