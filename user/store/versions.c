@@ -61,17 +61,22 @@ static void forget_some(struct container *c, unsigned segment)
     c->forgotten += count;
 }
 
+/* One limit of each group, in turn: a store of a thousand limits commits as one with a single one. */
 void versions_keep(void)
 {
-    uint32_t cursor = 0, calls = 0;
+    static uint32_t cursor;
+    uint32_t calls = 0;
     uint64_t directory;
-    while (directory_limit_next(paths, LIMIT_VERSIONS, &cursor, &directory)) {
-        uint64_t most = directory_limit_get(paths, directory, LIMIT_VERSIONS);
-        struct container *c = NULL;
-        unsigned segment = 0;
-        while (calls < CALLS_MOST && count_all(directory, &c, &segment) > most) {
-            forget_some(c, segment);
-            calls++;
-        }
+    if (!directory_limit_next(paths, LIMIT_VERSIONS, &cursor, &directory)) {
+        cursor = 0;
+        if (!directory_limit_next(paths, LIMIT_VERSIONS, &cursor, &directory))
+            return;
+    }
+    uint64_t most = directory_limit_get(paths, directory, LIMIT_VERSIONS);
+    struct container *c = NULL;
+    unsigned segment = 0;
+    while (calls < CALLS_MOST && count_all(directory, &c, &segment) > most) {
+        forget_some(c, segment);
+        calls++;
     }
 }
