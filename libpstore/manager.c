@@ -215,6 +215,13 @@ int km_supply(struct km_request *r, const void *pages, uint64_t count)
     return supply(r->object, KD_SUPPLY_MEMORY, r->page, count, pages);
 }
 
+void km_answer(struct km_request *r, const void *page, int error)
+{
+    r->count = 1;
+    if (!error && (page ? km_supply(r, page, 1) : km_zero(r)) == -ENOMEM) error = ENOMEM;
+    if (error) (void)km_fail(r, error);
+}
+
 int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t count)
 {
     struct kd_page_io io[KM_DISK_PAGES_MAX];

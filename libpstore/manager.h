@@ -90,6 +90,12 @@ int km_below(const char *store);
  * itself; all is still one commit. What this one keeps lies in that container, or further below.
  * -ENOTCONN: the container has no manager of its own; -EXDEV: five managers above each other. */
 int km_below_container(const struct ps_container *c);
+/* The container NAME.ENDING of the store of ps_open, made if there is none, with a root of this
+ * layout, and then km_below(NULL): what a predecessor did there is over. -ENAMETOOLONG; -ENOTCONN:
+ * the name is NULL, as that of km_container_name may be. */
+struct ps_layout;
+int km_below_own(const char *name, const char *ending, const struct ps_layout *layout,
+                 struct ps_container **out);
 /* Behind it, before km_serve: so many commits, 16 at most, are worked on at a time [1], and the
  * store makes them durable together. `commit` then runs in several threads: the locks of what it
  * touches below keep them apart, and what else it changes needs locks of its own. `outcome` comes
@@ -170,6 +176,9 @@ int km_dismiss(struct km_object *o, uint64_t process);
  * Not if it fails: km_fail then does. But for -ESTALE (km_below): what was read has a newer version
  * by now, and the kernel asks again. */
 int km_supply(struct km_request *r, const void *pages, uint64_t count);
+/* What `page` ends with, mostly: the first page, NULL: of zeros; or if there is an error, km_fail
+ * with that. */
+void km_answer(struct km_request *r, const void *page, int error);
 int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t count);
 /* All pages that were asked for: r->count = 1 before it, where you may have one of the others. */
 int km_zero(struct km_request *r);
@@ -236,6 +245,9 @@ struct km_run {
 /* In ops->commit: the next runs of o, into a buffer of one page and a half at least; how many
  * bytes. *cursor is 0 at first, and ~0 when all is told. From 0 on all is told once more. */
 long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer, size_t bytes);
+/* The same with all runs, in the order of pages: each(run, user). 0; what is not 0 ends it. */
+int km_diff_each(struct km_object *o, uint64_t view,
+                 int (*each)(const struct km_run *r, void *user), void *user);
 /* for (r = km_run_first(buffer, n); r; r = km_run_next(r, buffer, n)) */
 static inline const struct km_run *km_run_at(const void *at, const void *buffer, long bytes)
 {

@@ -6,6 +6,7 @@
  * that need a page of ours: pages are supplied meanwhile.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "katydid/call.h"
 #include "manager_private.h"
@@ -79,6 +80,16 @@ int km_below(const char *name)
     if (!name && store_of_opens()) name = store_of_opens()->name;
     if (!name || manager.port >= 0 || manager.commits >= 0) return -EINVAL;
     return manager_below(kd_call3(KD_NAME_FIND, (long)name, 0, 0));
+}
+
+int km_below_own(const char *name, const char *ending, const struct ps_layout *layout,
+                 struct ps_container **out)
+{
+    char own[KM_NAME_MAX];
+    if (!name) return -ENOTCONN;
+    if (snprintf(own, sizeof own, "%s.%s", name, ending) >= KM_NAME_MAX) return -ENAMETOOLONG;
+    *out = ps_open(own, PS_CREATE | PS_WRITE, layout);
+    return *out ? km_below(NULL) : -errno; /* behind it: it may be made */
 }
 
 int km_commits(int threads)

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "katydid/call.h"
@@ -120,4 +121,23 @@ long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer,
         kept = runs_keep(o, buffer, buffer, d.buffer_bytes);
     }
     return (long)kept;
+}
+
+int km_diff_each(struct km_object *o, uint64_t view,
+                 int (*each)(const struct km_run *r, void *user), void *user)
+{
+    const struct commit_work *w = at_work;
+    bool known = w && w->view == view && w->is_all; /* of all objects */
+    uint64_t buffer[1024], cursor = 0;
+    const void *runs = known ? (const void *)w->runs : buffer;
+    while (cursor != ~0ull) {
+        long n = known ? (long)w->bytes : km_diff(o, view, &cursor, buffer, sizeof buffer);
+        if (n < 0) return (int)n;
+        if (known) cursor = ~0ull;
+        for (const struct km_run *r = km_run_first(runs, n); r; r = km_run_next(r, runs, n)) {
+            int error = r->object == o->number ? each(r, user) : 0;
+            if (error) return error;
+        }
+    }
+    return 0;
 }

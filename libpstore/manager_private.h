@@ -73,7 +73,7 @@ struct commit_work {
     uint64_t view;
     int is_all;
     size_t bytes;
-    uint8_t runs[64 << 10];
+    _Alignas(struct km_run) uint8_t runs[64 << 10];
 };
 /* The objects that one view of the transaction changed are told of it: 0, or what ops->commit or
  * the kernel says. */

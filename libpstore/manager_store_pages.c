@@ -164,16 +164,17 @@ void front_unlease(struct container *c, uint64_t process, uint64_t address, uint
 
 /* The kernel compares each copy with its base when it tells what changed, and publishes those that
  * differ. Their pages are in use from now on. Then it is the policy's turn. */
+static int use(const struct km_run *r, void *container)
+{
+    ((struct container *)container)->owner[r->page] = USED;
+    return 0;
+}
+
 int front_commit(struct km_object *o, uint64_t view)
 {
-    static uint64_t runs[8192];
     struct container *c = front_by_id(STORE_COOKIE_CONTAINER(o->number));
-    for (uint64_t cursor = 0; c && cursor != ~0ull;) {
-        long n = km_diff(o, view, &cursor, runs, sizeof runs);
-        if (n < 0) return (int)n;
-        for (const struct km_run *r = km_run_first(runs, n); r; r = km_run_next(r, runs, n))
-            c->owner[r->page] = USED;
-    }
+    int error = c ? km_diff_each(o, view, use, c) : 0;
+    if (error) return error;
     return front.is.ops && front.is.ops->commit ? front.is.ops->commit(o, view) : 0;
 }
 

@@ -69,26 +69,25 @@ static void page(struct km_request *r)
 {
     uint64_t words[WORDS];
     int error = page_get(r->page, words);
-    if (!error && km_supply(r, words, 1) == -ENOMEM) error = ENOMEM;
-    if (error) km_fail(r, error);
+    km_answer(r, words, error);
+}
+
+static int change(const struct km_run *r, void *last)
+{
+    uint64_t words[WORDS], *page = last;
+    int error = r->page == *page ? 0 : page_get(r->page, words);
+    uint64_t *to = error ? NULL : page_own(r->page);
+    if (!to) return error ? error : -ENOSPC;
+    if (r->page != *page) memcpy(to, words, KM_PAGE_BYTES);
+    *page = r->page;
+    memcpy((char *)to + r->offset, r->data, r->bytes);
+    return 0;
 }
 
 static int commit(struct km_object *o, uint64_t view)
 {
-    uint64_t runs[1024], words[WORDS], last = ~0ull;
-    for (uint64_t cursor = 0; cursor != ~0ull;) {
-        long n = km_diff(o, view, &cursor, runs, sizeof runs);
-        if (n < 0) return (int)n;
-        for (const struct km_run *r = km_run_first(runs, n); r; r = km_run_next(r, runs, n)) {
-            int error = r->page == last ? 0 : page_get(r->page, words);
-            uint64_t *to = error ? NULL : page_own(r->page);
-            if (!to) return error ? error : -ENOSPC;
-            if (r->page != last) memcpy(to, words, KM_PAGE_BYTES);
-            last = r->page;
-            memcpy((char *)to + r->offset, r->data, r->bytes);
-        }
-    }
-    return 0;
+    uint64_t last = ~0ull;
+    return km_diff_each(o, view, change, &last);
 }
 
 /* ---- start ---- */

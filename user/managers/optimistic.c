@@ -28,7 +28,7 @@
 #include "manager.h"
 #include "optimistic.h"
 
-enum { MIB_MAX = 64, PAGES_A_MIB = 256, THREADS = 2, RUNS_BYTES = 1 << 16 };
+enum { MIB_MAX = 64, PAGES_A_MIB = 256, THREADS = 2 };
 
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER; /* all that follows */
 static uint64_t pages;
@@ -103,18 +103,12 @@ static void lock(struct km_request *r)
 /* ---- commits ---- */
 
 /* Notes which pages it changes, and what they are now. 0 or -errno. Guarded. */
-static int pass(struct km_object *o, uint64_t view)
+static int pass(const struct km_run *r, void *unused)
 {
-    static char runs[RUNS_BYTES];
-    for (uint64_t cursor = 0; cursor != ~0ull;) {
-        long n = km_diff(o, view, &cursor, runs, sizeof runs);
-        if (n < 0) return (int)n;
-        for (const struct km_run *r = km_run_first(runs, n); r; r = km_run_next(r, runs, n)) {
-            if (coming[r->page].is) continue;
-            coming[r->page] = (struct coming){r->base_csn, 1};
-            passed[passed_count++] = r->page;
-        }
-    }
+    (void)unused;
+    if (coming[r->page].is) return 0;
+    coming[r->page] = (struct coming){r->base_csn, 1};
+    passed[passed_count++] = r->page;
     return 0;
 }
 
@@ -125,7 +119,7 @@ static int commit(struct km_object *o, uint64_t view)
     pthread_mutex_lock(&guard);
     while (passed_count > 0) settle(passed[--passed_count]);
     int good = reader_judge(&readers[view]) || !validates;
-    int error = good ? pass(o, view) : -EDEADLK; /* the client runs it again */
+    int error = good ? km_diff_each(o, view, pass, NULL) : -EDEADLK; /* the client runs it again */
     counts.commits += error == 0;
     counts.refused += error == -EDEADLK;
     pthread_mutex_unlock(&guard);

@@ -87,27 +87,23 @@ static void page(struct km_request *r)
 {
     char bytes[KM_PAGE_BYTES];
     int error = unpack(r->page, bytes);
-    if (!error && km_supply(r, bytes, 1) == -ENOMEM) error = ENOMEM;
-    if (error) km_fail(r, error);
+    km_answer(r, bytes, error);
 }
 
 /* The runs of a page follow each other: it is unpacked, changed, and packed anew. */
+struct unpacked { uint64_t page; char bytes[KM_PAGE_BYTES]; };
+static int change(const struct km_run *r, void *unpacked)
+{
+    struct unpacked *u = unpacked;
+    int error = r->page == u->page ? 0 : unpack(r->page, u->bytes);
+    u->page = r->page;
+    memcpy(u->bytes + r->offset, r->data, r->bytes);
+    return !error && r->flags & KM_RUN_LAST ? pack(r->page, u->bytes) : error;
+}
+
 static int commit(struct km_object *o, uint64_t view)
 {
-    uint64_t runs[1024], last = ~0ull;
-    char bytes[KM_PAGE_BYTES];
-    for (uint64_t cursor = 0; cursor != ~0ull;) {
-        long n = km_diff(o, view, &cursor, runs, sizeof runs);
-        if (n < 0) return (int)n;
-        for (const struct km_run *r = km_run_first(runs, n); r; r = km_run_next(r, runs, n)) {
-            int error = r->page == last ? 0 : unpack(r->page, bytes);
-            last = r->page;
-            memcpy(bytes + r->offset, r->data, r->bytes);
-            if (!error && r->flags & KM_RUN_LAST) error = pack(r->page, bytes);
-            if (error) return error;
-        }
-    }
-    return 0;
+    return km_diff_each(o, view, change, &(struct unpacked){.page = ~0ull});
 }
 
 /* ---- start ---- */
@@ -129,10 +125,7 @@ static int serve(const char *name, uint64_t mib)
 {
     static const struct km_ops ops = {.page = page, .commit = commit};
     struct km_object *object;
-    char below[KM_NAME_MAX];
-    if (snprintf(below, sizeof below, "%s.packed", name) >= KM_NAME_MAX) return -ENAMETOOLONG;
-    box = ps_open(below, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-    int error = box ? km_below(NULL) : -errno; /* first: what died before is over then */
+    int error = km_below_own(name, "packed", PS_LAYOUT(struct root, 1), &box);
     if (!error) error = ps_transaction(set_up, &mib);
     if (!error) error = km_container(KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &object);
     return error ? error : km_serve(2);

@@ -83,27 +83,26 @@ static void page(struct km_request *r)
 {
     uint32_t words[WORDS];
     open_page(words, r->page);
-    if (km_supply(r, words, 1) == -ENOMEM) km_fail(r, ENOMEM);
+    km_answer(r, words, 0);
 }
 
 /* In a transaction of the store's that becomes part of the client's. */
+struct opened { uint64_t page; uint32_t words[WORDS]; };
+static int change(const struct km_run *r, void *opened)
+{
+    struct opened *p = opened;
+    if (p->page != r->page) open_page(p->words, r->page);
+    p->page = r->page;
+    memcpy((char *)p->words + r->offset, r->data, r->bytes);
+    if (!(r->flags & KM_RUN_LAST)) return 0;
+    uint64_t nonce = root->nonce[r->page] = nonce_new();
+    if (nonce) turn_page(root->sealed[r->page], p->words, r->page, nonce);
+    return nonce ? 0 : -EIO;
+}
+
 static int commit(struct km_object *o, uint64_t view)
 {
-    uint8_t runs[8192], bytes[KM_PAGE_BYTES];
-    long n;
-    for (uint64_t cursor = 0; cursor != ~0ull;) {
-        if ((n = km_diff(o, view, &cursor, runs, sizeof runs)) < 0) return (int)n;
-        for (const struct km_run *r = km_run_first(runs, n), *last = NULL; r;
-             last = r, r = km_run_next(r, runs, n)) {
-            if (!last || last->page != r->page) open_page((uint32_t *)bytes, r->page);
-            memcpy(bytes + r->offset, r->data, r->bytes);
-            if (!(r->flags & KM_RUN_LAST)) continue;
-            uint64_t nonce = root->nonce[r->page] = nonce_new();
-            if (!nonce) return -EIO;
-            turn_page(root->sealed[r->page], (uint32_t *)bytes, r->page, nonce);
-        }
-    }
-    return 0;
+    return km_diff_each(o, view, change, &(struct opened){.page = ~0ull});
 }
 
 /* ---- start ---- */
@@ -120,12 +119,8 @@ static int start(const char *name, const char *text)
 {
     static const struct km_ops ops = {.page = page, .commit = commit};
     struct km_object *object;
-    char sealed[KM_NAME_MAX];
-    if (snprintf(sealed, sizeof sealed, "%s.sealed", name) >= (int)sizeof sealed)
-        return -ENAMETOOLONG;
     memcpy(key, text, strnlen(text, KEY_BYTES));
-    box = ps_open(sealed, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 2));
-    int error = box ? km_below(NULL) : -errno; /* first: what died before is over then */
+    int error = km_below_own(name, "sealed", PS_LAYOUT(struct root, 2), &box);
     if (!error) error = ps_transaction(set_up, NULL);
     if (!error)
         error = km_create(name, PAGES, KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &object);

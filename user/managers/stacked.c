@@ -27,21 +27,17 @@ static void page(struct km_request *r)
 {
     char bytes[KM_PAGE_BYTES];
     memcpy(bytes, home[r->page], sizeof bytes);
-    if (km_supply(r, bytes, 1) == -ENOMEM) km_fail(r, ENOMEM);
+    km_answer(r, bytes, 0);
 }
 
 /* In a transaction on what lies below that becomes a part of the client's. */
-static int commit(struct km_object *o, uint64_t view)
+static int store(const struct km_run *r, void *unused)
 {
-    uint64_t runs[1024];
-    for (uint64_t cursor = 0; cursor != ~0ull;) {
-        long n = km_diff(o, view, &cursor, runs, sizeof runs);
-        if (n < 0) return (int)n;
-        for (const struct km_run *r = km_run_first(runs, n); r; r = km_run_next(r, runs, n))
-            memcpy(home[r->page] + r->offset, r->data, r->bytes);
-    }
+    (void)unused;
+    memcpy(home[r->page] + r->offset, r->data, r->bytes);
     return 0;
 }
+static int commit(struct km_object *o, uint64_t view) { return km_diff_each(o, view, store, NULL); }
 
 static const struct km_ops ops = {.page = page, .commit = commit};
 enum { HOW = KM_READ | KM_WRITE | KM_TRANSACTIONAL };
@@ -57,10 +53,7 @@ static int find_home(void *unused)
 static int serve_named(const char *name)
 {
     struct km_object *object;
-    char kept_in[KM_NAME_MAX];
-    if (snprintf(kept_in, sizeof kept_in, "%s.below", name) >= KM_NAME_MAX) return -ENAMETOOLONG;
-    below = ps_open(kept_in, PS_CREATE | PS_WRITE, PS_LAYOUT(struct home, 1));
-    int error = below ? km_below(NULL) : -errno; /* what died before this is over then */
+    int error = km_below_own(name, "below", PS_LAYOUT(struct home, 1), &below);
     if (!error) error = ps_transaction(find_home, NULL);
     return error ? error : km_create(name, PAGES, HOW, &ops, NULL, &object);
 }
