@@ -5,7 +5,7 @@
 #include <congeries.h>
 
 #include "bench.h"
-#include "user/managers/congeries/call.h"
+#include "user/managers/congeries.h"
 
 enum { ROUNDS = 100, BYTES = 100 };
 static const char managed[] = "bench-congeries";
@@ -19,7 +19,7 @@ static ps_congeries *library;
 static struct congeries_call say(int what, const char *name, uint64_t address)
 {
     struct congeries_call m = {.what = what, .congeries = g, .address = address, .bytes = BYTES,
-                               .policy = "plain"};
+                               .policy = CONGERIES_PLAIN};
     strcpy(m.name, name);
     int e = km_call_beside(c, managed, &m, sizeof m);
     if (e < 0 || m.error)

@@ -10,7 +10,7 @@
 
 #include "fire.h"
 #include "pstore.h"
-#include "user/managers/congeries/call.h"
+#include "user/managers/congeries.h"
 
 struct root { uint64_t word[512]; };
 static ps_container *original;
