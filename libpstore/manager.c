@@ -215,10 +215,10 @@ int km_supply(struct km_request *r, const void *pages, uint64_t count)
     return supply(r->object, KD_SUPPLY_MEMORY, r->page, count, pages);
 }
 
-void km_answer(struct km_request *r, const void *page, int error)
+void km_answer(struct km_request *r, const void *pages, uint64_t count, int error)
 {
-    r->count = 1;
-    if (!error && (page ? km_supply(r, page, 1) : km_zero(r)) == -ENOMEM) error = ENOMEM;
+    r->count = count;
+    if (!error && (pages ? km_supply(r, pages, count) : km_zero(r)) == -ENOMEM) error = ENOMEM;
     if (error) (void)km_fail(r, error);
 }
 

@@ -69,7 +69,7 @@ static void page(struct km_request *r)
 {
     uint64_t words[WORDS];
     int error = page_get(r->page, words);
-    km_answer(r, words, error);
+    km_answer(r, words, 1, error);
 }
 
 static int change(const struct km_run *r, void *last)

@@ -32,59 +32,47 @@ static struct km_object *object;
 static uint64_t base, pages;            /* of the object; pages of a space */
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER; /* all that follows */
 static pthread_cond_t begun = PTHREAD_COND_INITIALIZER;
-static struct space {
-    struct collected_cell *cells;       /* what was supplied or taken back, or is being copied */
-    uint8_t *here, *scanned;            /* of each page: taken back (old); scanned (new) */
-    uint64_t copied, top;               /* cells of copies from its begin; first page of chunks */
-} spaces[2];
-static int now, collecting;             /* the mutator's space */
+static struct collected_cell *cells;    /* what was supplied or taken back, or is being copied */
+static uint8_t *done;                   /* of each page: taken back (old), or scanned (new) */
+/* A space: its first page; where its copies end, counted in cells; its first page of chunks. */
+static struct space { uint64_t first, copied, top; } new, old; /* new: the mutator's */
+static int collecting;
 static uint64_t next_scan;              /* pages before it are scanned and supplied */
 static uint64_t due;                    /* cells of the old space that may have to be copied yet */
 static struct collected_counts counts;
 
-static uint64_t first_page(int s) { return (uint64_t)s * pages; }
-static uint64_t copied_pages(int s)
+/* The page behind its copies. */
+static uint64_t copies_end(const struct space *s)
 {
-    return (spaces[s].copied + PAGE_CELLS - 1) / PAGE_CELLS;
+    return (s->copied + PAGE_CELLS - 1) / PAGE_CELLS;
 }
 
 /* ---- copying ---- */
 
-/* A cell of the old space. Its page is taken back from the kernel when it is needed first; what is
- * not there any more is as it was supplied (GC3). */
-static struct collected_cell *old_cell(uint64_t offset)
-{
-    struct space *old = &spaces[!now];
-    uint64_t page = offset / KM_PAGE_BYTES, csn;
-    if (!old->here[page])
-        (void)km_read(object, first_page(!now) + page, old->cells + page * PAGE_CELLS, &csn);
-    old->here[page] = 1;
-    return &old->cells[offset / sizeof(struct collected_cell)];
-}
-
-/* The value as the mutator may see it. Guarded. */
+/* The value as the mutator may see it. A page of the old space is taken back from the kernel when a
+ * cell of it is needed first; what is not there any more is as it was supplied (GC3). Guarded. */
 static uint64_t forward(uint64_t value)
 {
-    struct space *new = &spaces[now], *old = &spaces[!now];
-    uint64_t offset = value - base - first_page(!now) * KM_PAGE_BYTES, p = offset / KM_PAGE_BYTES;
-    if (p >= pages || offset % sizeof(struct collected_cell)) return value;
-    if (p >= copied_pages(!now) && p < old->top) return value; /* nobody was given it (GC4) */
-    struct collected_cell *cell = old_cell(offset);
-    if ((cell->car & 3) == FORWARDED) return cell->car & ~3ull;
-    if (new->copied / PAGE_CELLS >= new->top) abort(); /* GC4 */
+    uint64_t i = (value - base) / sizeof *cells, page = i / PAGE_CELLS, csn;
+    if (page - old.first >= pages || value % sizeof *cells) return value;
+    if (page >= copies_end(&old) && page < old.top) return value; /* nobody was given it (GC4) */
+    if (!done[page]) (void)km_read(object, page, cells + page * PAGE_CELLS, &csn);
+    done[page] = 1;
+    if ((cells[i].car & 3) == FORWARDED) return cells[i].car & ~3ull;
+    if (new.copied / PAGE_CELLS >= new.top) abort(); /* GC4 */
     due--;
-    uint64_t at = base + first_page(now) * KM_PAGE_BYTES + new->copied * sizeof *cell;
-    new->cells[new->copied++] = *cell;
+    uint64_t at = base + new.copied * sizeof *cells;
+    cells[new.copied++] = cells[i];
     counts.copied++;
-    cell->car = at | FORWARDED;
+    cells[i].car = at | FORWARDED;
     return at;
 }
 
 /* Pages between copies and chunks that no copy will need (GC4). */
 static uint64_t room(void)
 {
-    uint64_t used = copied_pages(now), need = collecting ? due / PAGE_CELLS + 2 : 0;
-    return spaces[now].top > used + need ? spaces[now].top - used - need : 0;
+    uint64_t end = copies_end(&new) + (collecting ? due / PAGE_CELLS + 2 : 0);
+    return new.top > end ? new.top - end : 0;
 }
 
 static void step(void);
@@ -93,52 +81,33 @@ static void step(void);
  * where room is short others are scanned first, which may fill it. Guarded. */
 static void scan(uint64_t page)
 {
-    struct space *new = &spaces[now];
-    if (new->scanned[page]) return;
-    while (room() == 0 && next_scan < page && new->copied / PAGE_CELLS == page) step();
-    new->scanned[page] = 1;
+    if (done[page]) return;
+    while (room() == 0 && next_scan < page && new.copied / PAGE_CELLS == page) step();
+    done[page] = 1;
     uint64_t i = page * PAGE_CELLS, end = i + PAGE_CELLS;
-    for (; i < end && i < new->copied; i++) {
-        new->cells[i].car = forward(new->cells[i].car);
-        new->cells[i].cdr = forward(new->cells[i].cdr);
-    }
-    memset(new->cells + i, 0, (end - i) * sizeof *new->cells);
-    if (new->copied < end) new->copied = end;
+    for (; i < end && i < new.copied; i++)
+        cells[i].car = forward(cells[i].car), cells[i].cdr = forward(cells[i].cdr);
+    memset(cells + i, 0, (end - i) * sizeof *cells);
+    if (new.copied < end) new.copied = end;
 }
 
 /* ---- a collection ---- */
 
-static void page_forget(uint64_t page)
-{
-    static char bytes[KM_PAGE_BYTES];
-    uint64_t csn;
-    if (km_cleaned(object, page, KM_CSN_ANY) == -ESTALE && !km_read(object, page, bytes, &csn))
-        (void)km_cleaned(object, page, KM_CSN_ANY);
-}
-
-/* The old space leaves memory. Guarded. */
-static void finish(void)
-{
-    struct space *old = &spaces[!now];
-    for (uint64_t p = 0; p < pages; p++) page_forget(first_page(!now) + p);
-    (void)km_advise(object, first_page(!now), pages, KM_EVICT);
-    memset(old->here, 0, pages);
-    memset(old->scanned, 0, pages);
-    collecting = 0;
-}
-
-/* One more page is scanned and brought, or the collection is over. Guarded, so that no page comes
- * when its space is the old one already. */
+/* One more page is scanned and brought, or the collection is over and the old space, which nobody
+ * can store to (GC2), leaves memory. Guarded, so that no page comes when its space is the old one
+ * already. */
 static void step(void)
 {
-    if (next_scan == copied_pages(now)) {
-        finish();
+    if (next_scan == copies_end(&new)) {
+        for (uint64_t p = 0; p < pages; p++) (void)km_cleaned(object, old.first + p, KM_CSN_ANY);
+        (void)km_advise(object, old.first, pages, KM_EVICT);
+        collecting = 0;
         return;
     }
     uint64_t page = next_scan++;
-    counts.by_scanner += !spaces[now].scanned[page];
+    counts.by_scanner += !done[page];
     scan(page);
-    (void)km_push(object, first_page(now) + page, 1, spaces[now].cells + page * PAGE_CELLS);
+    (void)km_push(object, page, 1, cells + page * PAGE_CELLS);
 }
 
 static void *scan_all(void *unused)
@@ -153,18 +122,20 @@ static void *scan_all(void *unused)
 }
 
 /* Guarded; the mutator waits for the answer. */
-static void flip(uint64_t *roots)
+static int flip(uint64_t *roots)
 {
     while (collecting) step();
-    due = copied_pages(now) * PAGE_CELLS + (pages - spaces[now].top) * PAGE_CELLS;
-    now = !now;
-    spaces[now].copied = next_scan = 0;
-    spaces[now].top = pages;
-    (void)km_recall(object, first_page(!now), pages, 0, NULL); /* GC2 */
+    due = (pages - (new.top - copies_end(&new))) * PAGE_CELLS;
+    next_scan = old.first;
+    old = new;
+    new = (struct space){next_scan, next_scan * PAGE_CELLS, next_scan + pages};
+    memset(done, 0, 2 * pages);
+    (void)km_recall(object, old.first, pages, 0, NULL); /* GC2 */
     for (int i = 0; i < COLLECTED_ROOTS + 2; i++) roots[i] = forward(roots[i]);
     collecting = 1;
     counts.flips++;
     pthread_cond_signal(&begun);
+    return 0;
 }
 
 /* ---- what the kernel and the mutator ask ---- */
@@ -172,17 +143,14 @@ static void flip(uint64_t *roots)
 static void page(struct km_request *r)
 {
     pthread_mutex_lock(&guard);
-    uint64_t p = r->page - first_page(now);
-    int error = -EFAULT;                /* the old space, or what nobody was given (GC2) */
-    r->count = 1;
-    if (p < copied_pages(now)) {
-        counts.by_fault += !spaces[now].scanned[p];
+    uint64_t p = r->page;
+    if (p >= new.first && p < copies_end(&new)) {
+        counts.by_fault += !done[p];
         scan(p);
-        error = km_supply(r, spaces[now].cells + p * PAGE_CELLS, 1);
-    } else if (p < pages && p >= spaces[now].top) {
-        error = km_zero(r);
+        km_answer(r, cells + p * PAGE_CELLS, 1, 0);
+    } else { /* new cells; else the old space, or what nobody was given (GC2) */
+        km_answer(r, NULL, 1, p >= new.top && p < new.first + pages ? 0 : EFAULT);
     }
-    if (error) km_fail(r, error);
     pthread_mutex_unlock(&guard);
 }
 
@@ -193,10 +161,10 @@ static int chunk(struct collected_call *c)
 {
     while (room() < COLLECTED_CHUNK_PAGES && collecting) step();
     if (room() < COLLECTED_CHUNK_PAGES) return -ENOSPC;
-    spaces[now].top -= COLLECTED_CHUNK_PAGES;
-    c->at = base + (first_page(now) + spaces[now].top) * KM_PAGE_BYTES;
+    new.top -= COLLECTED_CHUNK_PAGES;
+    c->at = base + new.top * KM_PAGE_BYTES;
     c->end = c->at + COLLECTED_CHUNK_PAGES * KM_PAGE_BYTES;
-    c->collect = copied_pages(now) + pages - spaces[now].top >= pages / 2;
+    c->collect = new.top - copies_end(&new) <= pages / 2;
     return 0;
 }
 
@@ -206,10 +174,8 @@ static void call(struct km_object *o, void *message, int bytes)
     (void)o;
     if (bytes != sizeof *c) return;
     pthread_mutex_lock(&guard);
-    c->error = c->what == COLLECTED_CHUNK    ? chunk(c)
-               : c->what == COLLECTED_FLIP   ? (flip(c->root), 0)
-               : c->what == COLLECTED_COUNTS ? 0
-                                             : -EINVAL;
+    c->error = c->what == COLLECTED_CHUNK  ? chunk(c)
+               : c->what == COLLECTED_FLIP ? flip(c->root) : 0;
     c->counts = counts;
     pthread_mutex_unlock(&guard);
 }
@@ -220,17 +186,13 @@ static int serve(const char *name, int lazy)
 {
     static const struct km_ops ops = {.page = page, .lock = lock, .call = call};
     pthread_t scanner;
-    int error = 0;
-    for (struct space *s = spaces; s < spaces + 2; s++) {
-        s->cells = calloc(pages, KM_PAGE_BYTES);
-        s->here = calloc(pages, 1);
-        s->scanned = calloc(pages, 1);
-        s->top = pages;
-        if (!s->cells || !s->here || !s->scanned) error = -ENOMEM;
-    }
-    if (!error)
-        error = km_create(name, 2 * pages, KM_READ | KM_WRITE, &ops, NULL, &object);
+    cells = calloc(2 * pages, KM_PAGE_BYTES);
+    done = calloc(2 * pages, 1);
+    int error = cells && done ? 0 : -ENOMEM;
+    if (!error) error = km_create(name, 2 * pages, KM_READ | KM_WRITE, &ops, NULL, &object);
     if (error) return error;
+    new = (struct space){0, 0, pages};
+    old = (struct space){pages, pages * PAGE_CELLS, 2 * pages};
     base = (uint64_t)(uintptr_t)km_address(object);
     if (!lazy) error = -pthread_create(&scanner, NULL, scan_all, NULL);
     return error ? error : km_serve(THREADS);
@@ -241,10 +203,8 @@ static int show(const char *name)
     struct collected_call c = {.what = COLLECTED_COUNTS};
     int error = km_call(name, name, &c, sizeof c);
     if (!error)
-        printf("%llu collections, %llu cells copied; pages scanned: %llu touched before, "
-               "%llu ahead\n", (unsigned long long)c.counts.flips,
-               (unsigned long long)c.counts.copied, (unsigned long long)c.counts.by_fault,
-               (unsigned long long)c.counts.by_scanner);
+        printf("%lu collections, %lu cells copied; pages scanned: %lu touched before, %lu ahead\n",
+               c.counts.flips, c.counts.copied, c.counts.by_fault, c.counts.by_scanner);
     return error;
 }
 

@@ -203,7 +203,7 @@ static void call(struct km_object *o, void *message, int bytes)
 /* In a snapshot of the store. */
 static void page(struct km_request *r)
 {
-    km_answer(r, (char *)root->word + r->page * KM_PAGE_BYTES, r->page < PAGES ? 0 : ENOSPC);
+    km_answer(r, (char *)root->word + r->page * KM_PAGE_BYTES, 1, r->page < PAGES ? 0 : ENOSPC);
 }
 
 /* In a transaction of the store's that becomes part of the client's. Objects are OLD now (CG2). */

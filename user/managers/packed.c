@@ -87,7 +87,7 @@ static void page(struct km_request *r)
 {
     char bytes[KM_PAGE_BYTES];
     int error = unpack(r->page, bytes);
-    km_answer(r, bytes, error);
+    km_answer(r, bytes, 1, error);
 }
 
 /* The runs of a page follow each other: it is unpacked, changed, and packed anew. */

@@ -83,7 +83,7 @@ static void page(struct km_request *r)
 {
     uint32_t words[WORDS];
     open_page(words, r->page);
-    km_answer(r, words, 0);
+    km_answer(r, words, 1, 0);
 }
 
 /* In a transaction of the store's that becomes part of the client's. */

@@ -27,7 +27,7 @@ static void page(struct km_request *r)
 {
     char bytes[KM_PAGE_BYTES];
     memcpy(bytes, home[r->page], sizeof bytes);
-    km_answer(r, bytes, 0);
+    km_answer(r, bytes, 1, 0);
 }
 
 /* In a transaction on what lies below that becomes a part of the client's. */

@@ -107,8 +107,7 @@ static void page(struct km_request *r)
         error = page_read(r->page + have, bytes[have]);
         have += !error;
     }
-    if (have) error = km_supply(r, bytes, have);
-    if (error && !have) km_fail(r, error);
+    km_answer(r, bytes, have, have ? 0 : error);
 }
 
 static void call(struct km_object *o, void *message, int bytes)

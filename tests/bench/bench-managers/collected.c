@@ -13,7 +13,7 @@ static struct collected heap = {.name = "bench-collected"};
 static void build(void)
 {
     for (int i = 0; i < CELLS; i++)
-        if (!(heap.root[0] = collected_cons(&heap, collected_number(i), heap.root[0])))
+        if (!(heap.call.root[0] = collected_cons(&heap, collected_number(i), heap.call.root[0])))
             fail("a cell", -ENOSPC);
 }
 
@@ -38,7 +38,7 @@ static uint64_t scanned(void)
 static double touch_cost(void)
 {
     uint64_t before = scanned(), t = counter(), sum = 0;
-    for (uint64_t v = heap.root[0]; v; v = collected_at(v)->cdr)
+    for (uint64_t v = heap.call.root[0]; v; v = collected_at(v)->cdr)
         sum += collected_at(v)->car;
     t = counter() - t;
     return sum ? (double)t / (double)(scanned() - before) : 0;

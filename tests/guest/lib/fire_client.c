@@ -102,15 +102,15 @@ static int cells(uint64_t number)
 {
     int e = collected_flip(&heap);
     for (int round = 0; round < 2 && !e; round++) {
-        heap.root[0] = 0;
+        heap.call.root[0] = 0;
         for (int i = 0; i < LIST; i++) {
-            heap.root[1] = collected_cons(&heap, collected_number((int64_t)number + i),
-                                          heap.root[0]);
-            if (!heap.root[1]) return (e = collected_say(&heap, COLLECTED_COUNTS)) ? e : -ENOSPC;
-            heap.root[0] = heap.root[1];
+            uint64_t *root = heap.call.root;
+            root[1] = collected_cons(&heap, collected_number((int64_t)number + i), root[0]);
+            if (!root[1]) return (e = collected_say(&heap, COLLECTED_COUNTS)) ? e : -ENOSPC;
+            root[0] = root[1];
         }
         e = collected_flip(&heap);
-        uint64_t at = heap.root[0];
+        uint64_t at = heap.call.root[0];
         for (int i = LIST; i-- > 0 && !e; at = collected_at(at)->cdr)
             if (!at || collected_value(collected_at(at)->car) != (int64_t)number + i) e = -EUCLEAN;
     }

@@ -116,10 +116,10 @@ static long wild_cells(const struct fire *f)
         for (int i = 0; i < CHUNK_CELLS; i++, before = (uint64_t)(uintptr_t)cell++)
             *cell = (struct collected_cell){wild + (uint64_t)i * sizeof *cell, before};
     }
-    h.root[0] = before;
+    h.call.root[0] = before;
     if (collected_flip(&h)) return 1;
     while (collected_say(&h, COLLECTED_CHUNK) == 0) {}
-    h.root[0] = 0;
+    h.call.root[0] = 0;
     return collected_flip(&h);
 }
 

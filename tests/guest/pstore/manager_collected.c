@@ -46,9 +46,9 @@ static void push(int list)
     int64_t n = (int64_t)draw(1000);
     uint64_t car = collected_number(n);
     if (draw(2)) car = cons(car, collected_number(-n)); /* the list is in its root meanwhile */
-    uint64_t cell = full ? 0 : cons(car, heap.root[list]);
+    uint64_t cell = full ? 0 : cons(car, heap.call.root[list]);
     if (!cell) return;
-    heap.root[list] = cell;
+    heap.call.root[list] = cell;
     sum[list] += n;
     length[list]++;
 }
@@ -57,7 +57,7 @@ static int list_wrong(int list)
 {
     int64_t total = 0;
     uint64_t count = 0, wrong = 0;
-    for (uint64_t v = heap.root[list]; v && count <= LENGTH_MAX; v = collected_at(v)->cdr) {
+    for (uint64_t v = heap.call.root[list]; v && count <= LENGTH_MAX; v = collected_at(v)->cdr) {
         uint64_t car = collected_at(v)->car;
         if (!(car & 1)) {
             wrong += collected_at(car)->cdr != collected_number(
@@ -74,21 +74,21 @@ static int list_wrong(int list)
 static void reverse(int list)
 {
     uint64_t done = 0;
-    for (uint64_t v = heap.root[list], next; v; v = next) {
+    for (uint64_t v = heap.call.root[list], next; v; v = next) {
         next = collected_at(v)->cdr;
         collected_at(v)->cdr = done;
         done = v;
     }
-    heap.root[list] = done;
+    heap.call.root[list] = done;
 }
 
 /* ---- a tree, made from its leaves, and a ring ---- */
 
 static void tree_make(void)
 {
-    heap.root[TREE] = collected_number(1);
+    heap.call.root[TREE] = collected_number(1);
     for (int depth = 0; depth < DEPTH && !full; depth++) /* both halves are one: shared */
-        heap.root[TREE] = cons(heap.root[TREE], heap.root[TREE]);
+        heap.call.root[TREE] = cons(heap.call.root[TREE], heap.call.root[TREE]);
 }
 static int64_t leaves(uint64_t v)
 {
@@ -97,19 +97,19 @@ static int64_t leaves(uint64_t v)
 
 static void ring_make(void)
 {
-    heap.root[RING] = cons(collected_number(0), 0);
-    collected_at(heap.root[RING])->cdr = heap.root[RING];
+    heap.call.root[RING] = cons(collected_number(0), 0);
+    collected_at(heap.call.root[RING])->cdr = heap.call.root[RING];
     for (int i = 1; i < RING_CELLS && !full; i++) {
-        uint64_t cell = cons(collected_number(i), collected_at(heap.root[RING])->cdr);
-        collected_at(heap.root[RING])->cdr = cell;
+        uint64_t cell = cons(collected_number(i), collected_at(heap.call.root[RING])->cdr);
+        collected_at(heap.call.root[RING])->cdr = cell;
     }
 }
 static int ring_wrong(void)
 {
-    uint64_t v = heap.root[RING], bits = 0;
+    uint64_t v = heap.call.root[RING], bits = 0;
     for (int i = 0; i < RING_CELLS; i++, v = collected_at(v)->cdr)
         bits += (uint64_t)collected_value(collected_at(v)->car);
-    return v != heap.root[RING] || bits != (uint64_t)RING_CELLS * (RING_CELLS - 1) / 2;
+    return v != heap.call.root[RING] || bits != (uint64_t)RING_CELLS * (RING_CELLS - 1) / 2;
 }
 
 /* ---- the mutator ---- */
@@ -118,14 +118,14 @@ static void step(void)
 {
     int list = (int)draw(LISTS);
     if (length[list] == LENGTH_MAX || draw(30) == 0) {
-        heap.root[list] = 0;            /* garbage */
+        heap.call.root[list] = 0;            /* garbage */
         sum[list] = 0;
         length[list] = 0;
     } else if (draw(10) == 0) {
         reverse(list);
     }
     for (uint64_t n = draw(6); n > 0 && length[list] < LENGTH_MAX && !full; n--) push(list);
-    for (uint64_t n = draw(200); n > 0 && !full; n--) (void)cons(heap.root[list], 1);
+    for (uint64_t n = draw(200); n > 0 && !full; n--) (void)cons(heap.call.root[list], 1);
 }
 
 static int mutate(void)
@@ -136,7 +136,7 @@ static int mutate(void)
     for (long i = 0; (i < STEPS || made < CONS_AT_LEAST) && !full && !wrong; i++) {
         step();
         wrong += list_wrong((int)draw(LISTS));
-        if (i % 64 == 0) wrong += leaves(heap.root[TREE]) != 1 << DEPTH || ring_wrong();
+        if (i % 64 == 0) wrong += leaves(heap.call.root[TREE]) != 1 << DEPTH || ring_wrong();
     }
     for (int i = 0; i < LISTS; i++) wrong += list_wrong(i);
     return wrong;
@@ -184,12 +184,12 @@ static int stray(const char *at)
 static void old_space(const char *self)
 {
     char text[32];
-    uint64_t before = heap.root[RING];
+    uint64_t before = heap.call.root[RING];
     is(collected_flip(&heap), 0, "a flip");
-    tap_ok(heap.root[RING] != before, "moves what is reached");
+    tap_ok(heap.call.root[RING] != before, "moves what is reached");
     snprintf(text, sizeof text, "%lu", before);
     tap_ok(child_run(self, "stray", text) != 0, "who follows an old pointer is ended");
-    snprintf(text, sizeof text, "%lu", heap.root[RING]);
+    snprintf(text, sizeof text, "%lu", heap.call.root[RING]);
     is(child_run(self, "stray", text), 0, "not who follows a new one");
     is(ring_wrong(), 0, "and the heap is as it was");
 }
@@ -199,11 +199,11 @@ static void fill(void)
 {
     full = 0;
     while (!full) {
-        uint64_t cell = cons(heap.root[0], heap.root[0]);
-        if (cell) heap.root[0] = cell;
+        uint64_t cell = cons(heap.call.root[0], heap.call.root[0]);
+        if (cell) heap.call.root[0] = cell;
     }
     tap_ok(counts().flips > 0 && !ring_wrong(), "a heap that is full says so");
-    heap.root[0] = 0;
+    heap.call.root[0] = 0;
     full = 0;
     is(collected_flip(&heap), 0, "some is let go");
     tap_ok(cons(1, 1) && !ring_wrong(), "and there is room again");
