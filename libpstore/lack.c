@@ -71,16 +71,19 @@ static size_t add_rights(size_t at, unsigned set, int names)
     return at;
 }
 
-/* How it is given: as a root to a program, if it is one's root, else as another name. */
+/* How it is given: as a root to a program, if it is one's root, else as another name. By the name
+ * that the program said nobody can: it is the one whose rights are missing. */
 static size_t add_command(size_t at)
 {
     char letters[RIGHTS + 1] = "";
     for (unsigned i = 0, n = 0; i < RIGHTS; i++)
         if ((lack.has | lack.missing) & rights[i].right)
             letters[n++] = rights[i].letter;
-    at = add(at, lack.named ? "`run --only " : *lack.path ? "`cap give " : "`with DIR:");
-    at = add(at, lack.path);
-    at = add(at, lack.named ? ":" : *lack.path ? " DIR/NAME " : "");
+    at = add(at, lack.named   ? "`run --only "
+                 : *lack.path ? "another name of it: `cap give THAT-NAME NEW-NAME "
+                              : "`with DIR:");
+    at = add(at, lack.named ? lack.path : "");
+    at = add(at, lack.named ? ":" : "");
     at = add(at, letters);
     return add(at, lack.named || !*lack.path ? " PROGRAM`" : "`");
 }

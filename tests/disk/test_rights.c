@@ -175,6 +175,26 @@ static int lacks(int result, uint32_t right, uint32_t up)
     return result;
 }
 
+/* What is named is the lowest part of the way that lacks it itself, not what it is lost on. */
+static void what_is_named_is_the_part_that_lacks_it(void **state)
+{
+    struct directory_found f;
+    (void)state;
+    struct directory_at a = handle(ROOT, "a", R | W | D | G), b = handle(ROOT, "a/b", ALL);
+    assert_int_equal(done(directory_link(dir, b, R | W | N, ROOT, "a/l")), 0);
+    assert_int_equal(directory_walk(dir, a, "l/x", &f), 0);
+    assert_int_equal(f.rights, R | W);
+    assert_int_equal(f.parts, 2);
+    static const struct { uint32_t right, up, has; } named[] = {
+        { D, 1, R | W }, { G, 1, R | W }, { N, 2, R | W | D | G }, { M, 1, R | W } };
+    for (int i = 0; i < 4; i++) {
+        int r = directory_way_needs(&f, f.parts, named[i].right, 0);
+        assert_int_equal(lacks(r, named[i].right, named[i].up), -EACCES);
+        assert_int_equal(directory_lack.has, named[i].has);
+    }
+    assert_int_equal(directory_way_needs(&f, f.parts, R | W, 0), 0);
+}
+
 static void each_call_needs_its_right(void **state)
 {
     struct directory_found f;
@@ -193,7 +213,7 @@ static void each_call_needs_its_right(void **state)
         r = lacks(directory_move(dir, a, "b", a, "c"), right[i], 1);
         assert_int_equal(r, right[i] == R || right[i] == N ? -EACCES : 0);
         directory_dropped(dir);
-        r = lacks(directory_remove(dir, a, "b/x", NULL), right[i], right[i] == R ? 2 : 0);
+        r = lacks(directory_remove(dir, a, "b/x", NULL), right[i], 2);
         assert_int_equal(r, right[i] == R || right[i] == D ? -EACCES : 0);
         directory_dropped(dir);
         r = lacks(directory_link(dir, x, R | W, ROOT, "linked"), right[i], DIRECTORY_LACK_HANDLE);
@@ -500,6 +520,7 @@ int main(void)
         named_test(rights_only_shrink_on_the_way_RT7),
         named_test(a_link_has_the_rights_that_its_handle_has_RT7),
         named_test(each_call_needs_its_right),
+        named_test(what_is_named_is_the_part_that_lacks_it),
         named_test(one_change_at_a_time_RT6),
         named_test(a_serial_is_never_used_again_RT8),
         named_test(a_link_is_one_transaction_RT9),

@@ -98,18 +98,19 @@ static void a_right_that_is_missing_is_named(void **state)
         const char *text;
     } told[] = {
         {{W, R, 0}, "todo", NULL, 0, "todo may only be read here: WRITE is missing; whoever has "
-         "WRITE and GRANT gives it by `cap give todo DIR/NAME rw`"},
+         "WRITE and GRANT gives it by another name of it: `cap give THAT-NAME NEW-NAME rw`"},
         {{W, R, 0}, "todo", NULL, 1, "todo may only be read here: WRITE is missing; whoever has "
          "WRITE and GRANT gives it by `run --only todo:rw PROGRAM`"},
         {{D | G, R | W, 0}, "a/b", NULL, 0, "a/b may only be read and written here: DELETE and "
-         "GRANT are missing; whoever has DELETE and GRANT gives it by `cap give a/b DIR/NAME "
-         "rwdg`"},
+         "GRANT are missing; whoever has DELETE and GRANT gives it by another name of it: `cap "
+         "give THAT-NAME NEW-NAME rwdg`"},
         {{W, R, 1}, "a/b", NULL, 0, "a may only be read here: WRITE is missing; whoever has WRITE "
-         "and GRANT gives it by `cap give a DIR/NAME rw`"},
+         "and GRANT gives it by another name of it: `cap give THAT-NAME NEW-NAME rw`"},
         {{W, R, 1}, "b", NULL, 0, "this program's root directory may only be read here: WRITE is "
          "missing; whoever has WRITE and GRANT gives it by `with DIR:rw PROGRAM`"},
         {{W, R, 1 | WIRE_LACK_TO}, "a/b", "c/d", 0, "c may only be read here: WRITE is missing; "
-         "whoever has WRITE and GRANT gives it by `cap give c DIR/NAME rw`"},
+         "whoever has WRITE and GRANT gives it by another name of it: `cap give THAT-NAME "
+         "NEW-NAME rw`"},
         {{R, 0, 9}, "a/b", NULL, 0, "this program's root directory was not given to this program: "
          "READ is missing; whoever has READ and GRANT gives it by `with DIR:r PROGRAM`"},
         {{G, R, WIRE_LACK_HANDLE}, "a/b", NULL, 0, "what the handle is of may only be read here: "

@@ -49,6 +49,8 @@ cap: none: $missing"
 
 # WHAT of PATH, of which only HAS is there; who has NEED gives it by COMMAND.
 lacks() { echo "$1 may only be $2 here: $3 is missing; whoever has $4 gives it by \`$5\`"; }
+# By the name that lacks it nobody can.
+lacks_link() { lacks "$1" "$2" "$3" "$4" "" | sed "s/by .*/by another name of it: \`cap give THAT-NAME NEW-NAME $5\`/"; }
 guest 'run --only todo:r todo add no; run --only todo:r sh -c "cap give todo x; cap todo; who todo"
     with alice:r sh -c "cap dir x; cap drop todo; rm-container todo; cap give todo y; cap back todo; cap limit todo pages 3"
     cap drop todo; cap dir bob; cap give bob alice/to-bob rw; with alice sh -c "cap give todo to-bob/wine r; cap give to-bob/wine z"
@@ -61,13 +63,13 @@ r-----     #1 of -      todo
 who: processes are not told: todo: $(lacks todo read MANAGE 'MANAGE and GRANT' 'run --only todo:rm PROGRAM')
 cap: x: $(lacks "this program's root directory" read WRITE 'WRITE and GRANT' 'with DIR:rw PROGRAM')
 cap: todo: $(lacks "this program's root directory" read WRITE 'WRITE and GRANT' 'with DIR:rw PROGRAM')
-rm-container: todo: $(lacks todo read DELETE 'DELETE and GRANT' 'cap give todo DIR/NAME rd')
-cap: todo: $(lacks todo read GRANT GRANT 'cap give todo DIR/NAME rg')
-cap: todo: $(lacks todo read MANAGE 'MANAGE and GRANT' 'cap give todo DIR/NAME rm')
+rm-container: todo: $(lacks "this program's root directory" read DELETE 'DELETE and GRANT' 'with DIR:rd PROGRAM')
+cap: todo: $(lacks "this program's root directory" read GRANT GRANT 'with DIR:rg PROGRAM')
+cap: todo: $(lacks "this program's root directory" read MANAGE 'MANAGE and GRANT' 'with DIR:rm PROGRAM')
 cap: todo: a part of the path is a container, and no directory: check it (\`ls -l\`)
 cap: todo: it is the container's first entry, which stays as long as the container: delete it, or give it another name
-cap: to-bob/wine: $(lacks to-bob/wine read GRANT GRANT 'cap give to-bob/wine DIR/NAME rg')
-rm-container: wine: $(lacks wine read DELETE 'DELETE and GRANT' 'cap give wine DIR/NAME rd')
+cap: to-bob/wine: $(lacks_link to-bob/wine read GRANT GRANT rg)
+rm-container: wine: $(lacks_link wine read DELETE 'DELETE and GRANT' rd)
 rwdnmg     #6 of -      todo
 r-----      3 of #4     wine
 wn: there is no container wordnet; bring WordNet in first: wn-import /import

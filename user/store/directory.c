@@ -157,6 +157,19 @@ int directory_needs(uint64_t serial, uint32_t has, uint32_t rights, uint32_t up)
     return -EACCES;
 }
 
+int directory_way_needs(const struct directory_found *f, unsigned at, uint32_t rights, uint32_t up)
+{
+    uint32_t missing = rights & ~f->way[at].rights;
+    for (; at > 0 && !(missing & ~f->way[at].own); at--) up++;
+    return missing ? directory_needs(f->way[at].serial, f->way[at].rights, rights, up) : 0;
+}
+
+/* The next step leads to what *out is now. */
+static void way_add(struct directory_found *out, uint32_t own)
+{
+    out->way[out->parts] = (struct directory_step){ out->serial, own, out->rights };
+}
+
 static int found_in_root(struct directory *d, struct directory_found *out)
 {
     struct store_container c;
@@ -164,7 +177,8 @@ static int found_in_root(struct directory *d, struct directory_found *out)
     out->serial = DIRECTORY_FIRST | c.object;
     out->container = c.object;
     out->is_directory = c.flags & DIRECTORY_FLAG;
-    out->rights = out->directory_rights;
+    out->rights = out->way[out->parts - 1].rights;
+    way_add(out, DIRECTORY_ALL);
     return 0;
 }
 
@@ -181,7 +195,8 @@ static int found_look(struct directory *d, struct directory_found *out)
     out->serial = g->serial;
     out->container = g->container;
     out->is_directory = g->flags & GRANT_DIRECTORY;
-    out->rights = out->directory_rights & g->rights;
+    out->rights = out->way[out->parts - 1].rights & g->rights;
+    way_add(out, g->rights);
     return 0;
 }
 
@@ -191,11 +206,10 @@ static int walk_step(struct directory *d, struct directory_found *out, const cha
     uint32_t up = 1 + (*rest != 0);
     if (!out->is_directory) return -ENOTDIR;
     while ((rest = strchr(rest, '/'))) rest++, up++;
-    int r = directory_needs(out->serial, out->rights, DIRECTORY_READ, up);
+    int r = directory_way_needs(out, out->parts, DIRECTORY_READ, up);
     if (r < 0) return r;
+    out->parts++;
     out->directory = out->container;
-    out->directory_rights = out->rights;
-    out->directory_serial = out->serial;
     out->serial = out->container = 0;
     out->rights = 0;
     out->is_directory = false;
@@ -212,8 +226,9 @@ int directory_walk(struct directory *d, struct directory_at at, const char *path
     out->serial = at.serial;
     out->rights &= at.rights;
     out->is_directory = directory_is(d, out->container);
-    for (unsigned parts = 0; r == 0 && *path; parts++) {
-        if (parts == DIRECTORY_PARTS) return -ELOOP;
+    way_add(out, out->rights);
+    while (r == 0 && *path) {
+        if (out->parts == DIRECTORY_PARTS) return -ELOOP;
         r = part_take(&path, out->name);
         if (r == 0) r = walk_step(d, out, path);
         bool link = r == 0 && !(out->serial & DIRECTORY_FIRST);
@@ -282,7 +297,7 @@ int directory_list(struct directory *d, struct directory_at at, uint64_t *cursor
     int r = directory_walk(d, at, "", &of);
     if (r < 0) return r;
     if (!of.is_directory) return -ENOTDIR;
-    r = directory_needs(of.serial, of.rights, DIRECTORY_READ, 0);
+    r = directory_way_needs(&of, 0, DIRECTORY_READ, 0);
     if (r < 0) return r;
     if (of.container != DIRECTORY_ROOT) *cursor |= LIST_NAMES;
     while (*count < most) {

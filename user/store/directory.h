@@ -76,17 +76,20 @@ struct directory;
 struct directory_at { uint64_t serial; uint32_t rights; };
 #define DIRECTORY_AT_ROOT ((struct directory_at){ DIRECTORY_ROOT_SERIAL, DIRECTORY_ALL })
 
+/* Part of a way: the rights of its grant, and those that are left of them on the way. */
+struct directory_step { uint64_t serial; uint32_t own, rights; };
+
 /* What a path leads to. */
 struct directory_found {
     uint64_t directory;                 /* the one that has the entry */
-    uint32_t directory_rights;          /* on this way */
-    uint64_t directory_serial;          /* of the grant by which it was reached */
     char     name[STORE_NAME_BYTES];    /* the last part; "": the path is empty */
     uint64_t serial, container;         /* of the grant; 0, 0: the entry is not there */
     uint32_t rights;                    /* on this way, the entry's own cut down (RT7) */
     uint64_t link[4];                   /* serials of links on the way, the first four ... */
     uint32_t links;                     /* ... of so many */
     bool     is_directory;
+    unsigned parts;                     /* of the path, up to the entry */
+    struct directory_step way[DIRECTORY_PARTS + 1];     /* [0]: where it begins */
 };
 
 /* What the last -EACCES of this thread was for: at what the path names without its last `up` parts,
@@ -100,6 +103,9 @@ enum { DIRECTORY_LACK_TO = 1 << 8, DIRECTORY_LACK_HANDLE = 2 << 8, DIRECTORY_LAC
 extern _Thread_local struct directory_lack directory_lack;
 /* 0, or -EACCES, noted there: `has` has not all of these. */
 int directory_needs(uint64_t serial, uint32_t has, uint32_t rights, uint32_t up);
+/* The same of part `at` of a way, which is the path without its last `up` parts. Noted is the
+ * last part up to that whose own grant has not all: to give others another would be of no use. */
+int directory_way_needs(const struct directory_found *f, unsigned at, uint32_t rights, uint32_t up);
 
 struct directory_report {
     uint64_t grants;            /* links, sound */

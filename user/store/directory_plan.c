@@ -103,13 +103,13 @@ static void plan_entry(struct directory *d, enum plan plan, const struct directo
 
 static int needs(const struct directory_found *f, uint32_t rights)
 {
-    return directory_needs(f->serial, f->rights, rights, 0);
+    return directory_way_needs(f, f->parts, rights, 0);
 }
 
 /* Of the directory that has the entry. */
 static int needs_above(const struct directory_found *f, uint32_t rights)
 {
-    return directory_needs(f->directory_serial, f->directory_rights, rights, 1);
+    return directory_way_needs(f, f->parts - 1, rights, 1);
 }
 
 /* A place for an entry, that is not there yet. */
@@ -312,8 +312,7 @@ static int move_rights(struct directory *d, struct directory_found *from,
     uint32_t rights;
     int r = needs_above(from, DIRECTORY_RENAME);
     if (r < 0 || from->directory == to->directory) return r;
-    r = directory_needs(to->directory_serial, to->directory_rights, DIRECTORY_WRITE,
-                        1 | DIRECTORY_LACK_TO);
+    r = directory_way_needs(to, to->parts - 1, DIRECTORY_WRITE, 1 | DIRECTORY_LACK_TO);
     if (r == 0) r = directory_grant(d, from->serial, &container, &rights);
     return r < 0 ? r : needs(from, rights | DIRECTORY_GRANT);
 }

@@ -64,7 +64,7 @@ int holders_request(const struct kd_message *m, struct kd_message *reply, struct
     if (!path || m->data_bytes != WIRE_PATH_BYTES) return -EINVAL;
     server_lock();
     int r = path_walk(path, &found, &by);
-    if (r == 0) r = directory_needs(found.serial, found.rights, DIRECTORY_MANAGE, 0);
+    if (r == 0) r = directory_way_needs(&found, found.parts, DIRECTORY_MANAGE, 0);
     if (r == 0 && cursor < TICKETS_FROM) n = holders_open(&found, &cursor, out, room);
     if (r == 0 && cursor >= TICKETS_FROM) n += holders_handles(&found, &cursor, out + n, room - n);
     server_unlock();

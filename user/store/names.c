@@ -212,7 +212,7 @@ static int take_away(uint64_t process, const char *path, bool unlink, uint64_t *
         r = plan_begin(&at);
         if (r == 0) r = path_walk(path, &found, &by);
         struct directory_at of = {.serial = found.serial, .rights = found.rights};
-        if (r == 0 && !unlink) r = directory_needs(of.serial, of.rights, DIRECTORY_MANAGE, 0);
+        if (r == 0 && !unlink) r = directory_way_needs(&found, found.parts, DIRECTORY_MANAGE, 0);
         if (r < 0) break;
         r = unlink ? directory_unlink(paths, at, path) : directory_take_back(paths, of, of.serial);
         if (!unlink && (r == 0 || r == -ENOENT)) tickets_end(of.serial);

@@ -192,7 +192,7 @@ int path_container(const char *path, uint32_t rights, struct directory_found *fo
 {
     int r = path_walk(path, found, by);
     if (r == 0 && found->is_directory) r = -EISDIR;
-    return r == 0 ? directory_needs(found->serial, found->rights, rights, 0) : r;
+    return r == 0 ? directory_way_needs(found, found->parts, rights, 0) : r;
 }
 
 /* ---- what ends ---- */
@@ -348,7 +348,7 @@ long ticket_handle(const struct directory_found *found, const struct sources *by
 {
     uint64_t number = 0;
     if (!(rights & DIRECTORY_ALL) || rights & ~(uint32_t)DIRECTORY_ALL) return -EINVAL;
-    int r = directory_needs(found->serial, found->rights, rights, 0);
+    int r = directory_way_needs(found, found->parts, rights, 0);
     if (r == 0) r = ticket_make(found->serial, by, &number);
     if (r < 0) return r;
     grant_trace(KD_TRACE_HANDED, caller.process, found->serial, rights, number);
