@@ -106,14 +106,17 @@ static const struct {
      "`cap DIRECTORY` tells limits, `cap limit` sets them"},
     {EEXIST, ERROR_OPEN,
      "a container of that name exists already: leave PS_EXCLUSIVE out, or choose another name"},
-    {EEXIST, ERROR_NAMES, "a container of that name exists already: choose another name"},
+    {EEXIST, ERROR_NAMES,
+     "a container or directory of that name exists already: choose another name"},
     {EEXIST, ERROR_AREA, "an area, or something else, of that name is there: choose another name"},
     {EEXIST, ERROR_INDEX, "the key is in the index already: ps_index_put replaces its value"},
     {EEXIST, ERROR_ANY, "it exists already"},
     {EINVAL, ERROR_OPEN,
      "a container's name has no space at its beginning, no slash, colon or control character, and "
      "is not empty; a layout has bytes; PS_EXCLUSIVE needs PS_CREATE: check the call"},
-    {EINVAL, ERROR_NAMES, "that is no name of a container: check the call"},
+    {EINVAL, ERROR_NAMES,
+     "that is no path of names: a name is not empty, `.` or `..`, and has no colon or control "
+     "character; slashes stand only between names: check the call"},
     {EINVAL, ERROR_OBJECT, "the container is not open, or the name is empty: check the call"},
     {EINVAL, ERROR_ALLOC,
      "an object has at least one byte, and its container is open: check the call"},
@@ -145,7 +148,7 @@ static const struct {
      "there is no container of that name: check it. The shell's `containers` lists them; "
      "ps_open makes one with PS_CREATE"},
     {ENOENT, ERROR_NAMES,
-     "there is no container of that name: check it. The shell's `containers` lists them"},
+     "there is no container of that name: check it. The shell's `ls -l` lists them"},
     {ENOENT, ERROR_NO_LAYOUT,
      "there is no root, and none can be made: the container was opened without a layout; give "
      "ps_open one, such as PS_LAYOUT(struct root, 1), or use ps_named"},
@@ -206,8 +209,8 @@ static const struct {
      "this program was given nothing of that store: who starts it gives it by `run --only NAME "
      "PROGRAM` or `with DIR PROGRAM`"},
     {EPERM, ERROR_NAMES,
-     "it is the container's first entry, which stays as long as the container: delete it, or give "
-     "it another name"},
+     "it is the container's first entry, which stays as long as the container: delete it "
+     "(`rm-container`), or give it another name"},
     {EISDIR, ERROR_OPEN, "that is a directory: open one of its containers (`ls -l` lists them)"},
     {EPERM, ERROR_ASK,
      "the task refused; or this process has not opened the area, as a child of fork has to"},

@@ -158,7 +158,10 @@ int main(int argc, char **argv)
     static const char *const roots[] = {PS_ROOTS "=store:0", NULL};
     if (argc == 2 && strcmp(argv[1], "client") == 0)
         return client();
-    int error = argc == 1 ? prepare() : -EINVAL;
+    if (argc > 1)
+        return fprintf(stderr, "use: deputy   runs a service and a client that would spoil its "
+                               "bill\n"), 2;
+    int error = prepare();
     int port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     int root = error ? error : ps_handle("deputy", PS_MAY_ALL);
     struct given given[] = {{root, start_rights(PS_MAY_READ | PS_MAY_WRITE | PS_MAY_GRANT)},

@@ -150,6 +150,8 @@ int main(int argc, char **argv)
         return ann();
     if (argc == 2 && strcmp(argv[1], "bob") == 0)
         return bob();
+    if (argc > 1)
+        return fprintf(stderr, "use: revoke   takes a right back that lies in a message\n"), 2;
     struct job j = {ps_open(PATH, PS_CREATE | PS_WRITE, NOTE), ANSWER};
     int error = j.c ? ps_transaction(put, &j) : -errno;
     if (j.c)

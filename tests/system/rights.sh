@@ -10,7 +10,7 @@ guest() {
     output=${output//$'\r'/}
 }
 is_output() { is "$1" "$2" "$output"; }
-missing="there is no container of that name: check it. The shell's \`containers\` lists them"
+missing="there is no container of that name: check it. The shell's \`ls -l\` lists them"
 rights="rights are all, or of read,write,delete,rename,manage,grant, or letters of rwdnmg"
 others="rwdnmg      - of -      each program that is started without \`with\` and \`run --only\`"
 
@@ -67,7 +67,7 @@ rm-container: todo: $(lacks "this program's root directory" read DELETE 'DELETE 
 cap: todo: $(lacks "this program's root directory" read GRANT GRANT 'with DIR:rg PROGRAM')
 cap: todo: $(lacks "this program's root directory" read MANAGE 'MANAGE and GRANT' 'with DIR:rm PROGRAM')
 cap: todo: a part of the path is a container, and no directory: check it (\`ls -l\`)
-cap: todo: it is the container's first entry, which stays as long as the container: delete it, or give it another name
+cap: todo: it is the container's first entry, which stays as long as the container: delete it (\`rm-container\`), or give it another name
 cap: to-bob/wine: $(lacks_link to-bob/wine read GRANT GRANT rg)
 rm-container: wine: $(lacks_link wine read DELETE 'DELETE and GRANT' rd)
 rwdnmg     #6 of -      todo
@@ -151,4 +151,30 @@ sh[N] drops grant 6, and all that was given of it
 has[N] loses todo: grant 6 was taken back
 sh[N] gets a handle of grant #7 (lent): read, write, delete, rename, manage, grant
 before: todo[N] opens todo by a handle of grant #1 (todo): read, write"
+
+add=()
+guest 'cap drop; cap limit alice commit 3; cap limit alice pages -3; cap limit alice versions 7; cap alice; cap limit alice versions none
+    cap give todo lent/second rg
+    run --only lent/second --only todo sh -c "ls -l"; cap dir alice; cap ..; caps --help; rm-container --help | cat; echo --help; cap dir drop; cap drop
+    cap --help'
+output=$(sed '/^     cap [bdg]/d; /^      *r[ew]/d' <<<"$output")
+use="use: cap [PATH]                   what a path of the store gives
+     cap limit DIR pages MOST     so many for all containers below; or commits, in a
+                                  second; or versions, old pages that snapshots
+                                  keep; MOST none: no limit"
+what="sh: cap: a limit is of pages, commits or versions: a number, or none"
+is_output "wrong words and half commands are told what there is; --help of each command; a shell with containers lists them" "$use
+$what
+$what
+alice: a directory, read,write,delete,rename,manage,grant; grant #2
+  at most 7 versions; now 0
+r-----      7 of #1     second
+rw----     #1 of -      todo
+cap: alice: a container or directory of that name exists already: choose another name
+cap: ..: that is no path of names: a name is not empty, \`.\` or \`..\`, and has no colon or control character; slashes stand only between names: check the call
+caps [PID]   what a process, or each, may do: its handles in words
+rm-container NAME ...   deletes containers, for good
+--help
+drop: a directory, read,write,delete,rename,manage,grant; grant #8
+$use"
 done_testing

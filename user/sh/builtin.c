@@ -539,3 +539,14 @@ builtin_fn *builtin_find(const char *name, bool *lasts)
         }
     return NULL;
 }
+
+/* `NAME --help` is `help NAME`, but of those that say more themselves, or print all words. */
+int builtin_run(const struct io *io, int argc, char **argv)
+{
+    static builtin_fn *const own[] = {do_cap, do_who, do_run, do_with, do_echo, do_true, do_false};
+    bool lasts, help = argc == 2 && strcmp(argv[1], "--help") == 0;
+    builtin_fn *fn = builtin_find(argv[0], &lasts);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        help &= fn != own[i];
+    return help ? help_of(io, argv[0]) : fn(io, argc, argv);
+}

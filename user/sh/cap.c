@@ -66,13 +66,17 @@ int list_rights(const struct io *io, const char *path)
     n = n < 0 ? n : ps_rights(path, &one);
     if (n < 0)
         return failed(io, "ls", *path ? path : "the store", n);
+    const char *name;
+    int status = 0;
+    for (int i = 0; !*path && (name = roots_name(i)); i++) /* containers that were passed */
+        status |= *name ? list_rights(io, name) : 0;
     if (!one.directory)
-        return entry_say(io, &one, path), 0;
+        return *path ? entry_say(io, &one, path), 0 : status;
     n = entries(path, &all);
     for (int i = 0; i < n; i++)
         entry_say(io, &all[i], all[i].name);
     free(all);
-    return n < 0 ? failed(io, "ls", *path ? path : "the store", n) : 0;
+    return n < 0 ? failed(io, "ls", *path ? path : "the store", n) : status;
 }
 
 /* ---- cap ---- */
@@ -106,16 +110,19 @@ static int cap_show(const struct io *io, const char *path)
     return 0;
 }
 
-/* `pages` or `commits`, a number or `none`. -EINVAL: it is neither. */
-static int cap_limit(const char *path, const char *kind, const char *most)
+/* `pages`, `commits` or `versions`, a number or `none`. */
+static int cap_limit(const struct io *io, const char *path, const char *kind, const char *most)
 {
     char *end;
     uint64_t number = strcmp(most, "none") == 0 ? PS_NO_LIMIT : strtoull(most, &end, 10);
+    int error = 1; /* nothing was tried */
     bool good = number == PS_NO_LIMIT || (*most >= '0' && *most <= '9' && !*end);
     for (int i = 0; good && i < 3; i++)
         if (strcmp(kind, limit_words[i]) == 0)
-            return ps_limit_set(path, (enum ps_limit)i, number);
-    return -EINVAL;
+            good = false, error = ps_limit_set(path, (enum ps_limit)i, number);
+    if (error == 1)
+        return complain("cap", "a limit is of pages, commits or versions: a number, or none", 2);
+    return error < 0 ? failed(io, "cap", path, error) : 0;
 }
 
 static int cap_give(const struct io *io, const char *from, const char *to, const char *text)
@@ -140,9 +147,21 @@ static int cap_use(const struct io *io)
             "     cap drop NEW                 takes that away, with all that came of it\n"
             "     cap back PATH                takes back all that was given of PATH; it stays\n"
             "     cap limit DIR pages MOST     so many for all containers below; or commits, in a\n"
-            "                                  second; none: no limit\n"
+            "                                  second; or versions, old pages that snapshots\n"
+            "                                  keep; MOST none: no limit\n"
             "     cap dir PATH                 makes a directory; rm-container removes it\n");
     return 2;
+}
+
+/* A word of cap's own, with too little behind it, if no container has that name. */
+static bool is_word(const char *what)
+{
+    static const char *const words[] = {"give", "drop", "back", "limit", "dir"};
+    struct ps_entry e;
+    for (int i = 0; i < 5; i++)
+        if (strcmp(what, words[i]) == 0)
+            return ps_rights(what, &e) < 0;
+    return false;
 }
 
 int do_cap(const struct io *io, int argc, char **argv)
@@ -162,9 +181,9 @@ int do_cap(const struct io *io, int argc, char **argv)
     else if (strcmp(what, "back") == 0 && argc == 3)
         error = ps_take_back(argv[2]);
     else if (strcmp(what, "limit") == 0 && argc == 5)
-        error = cap_limit(argv[2], argv[3], argv[4]);
+        return cap_limit(io, argv[2], argv[3], argv[4]);
     else
-        return argc > 2 ? cap_use(io) : cap_show(io, what);
+        return argc > 2 || is_word(what) ? cap_use(io) : cap_show(io, what);
     if (error < 0)
         return failed(io, "cap", argv[2], error);
     if (strcmp(what, "back") == 0)

@@ -44,8 +44,7 @@ static int run_builtin(int argc, char **argv)
 {
     const struct io io = {0, 1, 2};
     bool lasts;
-    builtin_fn *fn = builtin_find(argv[0], &lasts);
-    return fn ? fn(&io, argc, argv) : 127;
+    return builtin_find(argv[0], &lasts) ? builtin_run(&io, argc, argv) : 127;
 }
 
 int main(int argc, char **argv)

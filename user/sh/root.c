@@ -196,6 +196,11 @@ void roots_begin(void)
     own.confined = own.count > 0;
 }
 
+const char *roots_name(int number)
+{
+    return number < own.count ? own.root[number].name : NULL;
+}
+
 bool roots_own(void) { return own.confined; }
 
 /* Into the handles of `create`, behind those that are there; *old: for roots_passed. */

@@ -66,6 +66,7 @@ extern bool interactive;
 typedef int builtin_fn(const struct io *io, int argc, char **argv);
 /* NULL: it is a program's name. *lasts: Ctrl-C should be able to end it. */
 builtin_fn *builtin_find(const char *name, bool *lasts);
+int builtin_run(const struct io *io, int argc, char **argv); /* one that there is */
 /* look.c */
 builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_caps, do_threads, do_store;
 /* allow.c */
@@ -95,6 +96,7 @@ struct root {
 struct roots { struct root root[ROOTS_MAX]; int count; bool confined; };
 struct kd_process_create;
 void roots_begin(void);
+const char *roots_name(int number);     /* of those: 0, 1 ...; "": a directory; NULL: no more */
 bool roots_own(void);                  /* does the shell itself have only roots that were passed? */
 /* `with` or `run` at *argv, which moves on to the program. 0, or a status, and it was said; the
  * roots are to be dropped in any case. */

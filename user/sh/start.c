@@ -257,7 +257,7 @@ struct process start_command(struct command *c, struct io io, bool alone, bool f
     if (fn && (!alone || (lasts && interactive)))
         j = start_builtin(c->argv, &io, foreground, (struct share){0});
     else if (fn)
-        j = process_done(fn(&io, c->argc, c->argv));
+        j = process_done(builtin_run(&io, c->argc, c->argv));
     else if (command_assigns(c))
         j = process_done(assign_all(c));
     else if (c->argc)
