@@ -159,9 +159,10 @@ int directory_needs(uint64_t serial, uint32_t has, uint32_t rights, uint32_t up)
 
 int directory_way_needs(const struct directory_found *f, unsigned at, uint32_t rights, uint32_t up)
 {
-    uint32_t missing = rights & ~f->way[at].rights;
-    for (; at > 0 && !(missing & ~f->way[at].own); at--) up++;
-    return missing ? directory_needs(f->way[at].serial, f->way[at].rights, rights, up) : 0;
+    const struct directory_step *s = f->way + at;
+    uint32_t missing = rights & ~s->rights;
+    for (; s > f->way && !(missing & ~s->own); s--) up++;
+    return missing ? directory_needs(s->serial, s->rights, rights, up) : 0;
 }
 
 /* The next step leads to what *out is now. */
