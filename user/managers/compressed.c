@@ -74,10 +74,10 @@ static void slab_move(uint32_t s, uint32_t list)
     slabs[list].next = s;
 }
 
-static void *slot_memory(uint32_t at)
+static char *slab_memory(uint32_t s) { return memory + (size_t)(s - SLABS) * SLAB_BYTES; }
+static char *slot_memory(uint32_t at)
 {
-    uint32_t s = at / 64;
-    return memory + (size_t)(s - SLABS) * SLAB_BYTES + (size_t)(at % 64) * slabs[s].class * STEP;
+    return slab_memory(at / 64) + (size_t)(at % 64) * slabs[at / 64].class * STEP;
 }
 
 static uint64_t slots_all(uint32_t class) { return ~0ull >> (64 - SLAB_BYTES / (class * STEP)); }
@@ -102,17 +102,14 @@ static uint32_t slot_take(uint32_t class)
 
 static void slot_free(uint32_t at)
 {
-    uint32_t s = at / 64, list = slabs[s].class;
+    uint32_t s = at / 64;
+    bool stays = ready < AHEAD;                 /* where it is empty now */
     slabs[s].used &= ~(1ull << at % 64);
     counts.memory -= slabs[s].class * STEP;
-    if (!slabs[s].used && ready < AHEAD) {
-        list = READY;
-        ready++;
-    } else if (!slabs[s].used) {
-        list = BARE;
-        madvise(memory + (size_t)(s - SLABS) * SLAB_BYTES, SLAB_BYTES, MADV_DONTNEED);
-    }
-    slab_move(s, list);
+    slab_move(s, slabs[s].used ? slabs[s].class : stays ? READY : BARE);
+    if (slabs[s].used) return;
+    ready += stays;
+    if (!stays) madvise(slab_memory(s), SLAB_BYTES, MADV_DONTNEED);
 }
 
 /* Gives slabs memory before they are needed. It may wait for that, as cleaning must not (CZ2).
@@ -122,15 +119,11 @@ static void *slabs_prepare(void *unused)
 {
     pthread_mutex_lock(&lock);
     for (;;) {
-        uint32_t s = slabs[BARE].next;
-        if (ready >= AHEAD || s == BARE) {
-            pthread_cond_wait(&changed, &lock);
-            continue;
-        }
+        uint32_t s;
+        while (ready >= AHEAD || (s = slabs[BARE].next) == BARE) pthread_cond_wait(&changed, &lock);
         slab_move(s, s);
         pthread_mutex_unlock(&lock);
-        char *at = memory + (size_t)(s - SLABS) * SLAB_BYTES;
-        bool got = madvise(at, SLAB_BYTES, POPULATE_WRITE) == 0;
+        bool got = madvise(slab_memory(s), SLAB_BYTES, POPULATE_WRITE) == 0;
         pthread_mutex_lock(&lock);
         ready += got;
         slab_move(s, got ? READY : BARE);
@@ -177,11 +170,7 @@ static void page(struct km_request *r)
     expected = r->page + (n ? n : 1);
     counts.supplied += n;
     pthread_mutex_unlock(&lock);
-    r->count = 1;
-    if (error)
-        km_fail(r, error);
-    else if ((n ? km_supply(r, bytes, n) : km_zero(r)) == -ENOMEM)
-        km_fail(r, ENOMEM);
+    km_answer(r, n ? bytes : NULL, error || !n ? 1 : n, error);
     while (n) __atomic_fetch_sub(&places[r->page + --n].coming, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -189,19 +178,15 @@ static void page(struct km_request *r)
  * no room for it. lock: held. */
 static bool keep(uint64_t page, const void *packed, uint32_t bytes)
 {
-    struct place *p = &places[page];
-    uint32_t class = (bytes + STEP - 1) / STEP, at = p->at;
-    bool fits = at && bytes && slabs[at / 64].class == class;
-    if (!fits && bytes && !(at = slot_take(class))) return false;
-    if (p->at) {
-        counts.packed--;
-        counts.bytes -= p->bytes;
-        if (!fits) slot_free(p->at);
-    }
-    *p = (struct place){bytes ? at : 0, (uint16_t)bytes, 0};
-    if (bytes) memcpy(slot_memory(at), packed, bytes);
-    counts.packed += bytes != 0;
-    counts.bytes += bytes;
+    struct place old = places[page];
+    uint32_t class = (bytes + STEP - 1) / STEP, at = bytes ? old.at : 0;
+    bool fits = at && slabs[at / 64].class == class;
+    if (bytes && !fits && !(at = slot_take(class))) return false;
+    if (old.at && !fits) slot_free(old.at);
+    places[page] = (struct place){at, (uint16_t)bytes, 0};
+    if (at) memcpy(slot_memory(at), packed, bytes);
+    counts.packed = counts.packed + (at != 0) - (old.at != 0);
+    counts.bytes = counts.bytes + bytes - old.bytes;
     return true;
 }
 
@@ -265,26 +250,24 @@ static int serve(uint64_t mib, uint64_t limit_mib)
 {
     static const struct km_ops ops = {.page = page, .clean = clean, .call = call};
     struct km_object *object;
-    uint64_t pages = mib << 8;
-    int e = prepare(pages, limit_mib << 20) ? 0 : -ENOMEM;
-    if (!e) e = km_create(name, pages, KM_READ | KM_WRITE, &ops, NULL, &object);
+    int e = prepare(mib << 8, limit_mib << 20) ? 0 : -ENOMEM;
+    if (!e) e = km_create(name, mib << 8, KM_READ | KM_WRITE, &ops, NULL, &object);
     if (!e) e = km_serve(2);
     fprintf(stderr, "compressed: cannot serve: %s\n", ps_strerror(e));
     return 1;
 }
 
-#define N(x) (unsigned long long)c.counts.x
 static int show(void)
 {
     struct compressed_call c = {.what = COMPRESSED_COUNTS};
-    if (km_call(name, name, &c, sizeof c) < 0) {
-        fprintf(stderr, "compressed: nobody serves it; start `compressed MIB LIMIT_MIB &`\n");
-        return 1;
-    }
-    printf("%llu MiB: %llu pages packed into %llu KiB, which take %llu of %llu KiB\n"
-           "supplied %llu, cleaned %llu, stored to meanwhile %llu, left in memory %llu\n",
-           N(pages) >> 8, N(packed), N(bytes) >> 10, N(memory) >> 10, N(limit) >> 10, N(supplied),
-           N(cleaned), N(stale), N(left));
+    if (km_call(name, name, &c, sizeof c) < 0)
+        return fprintf(stderr, "compressed: nobody serves it; start it by "
+                               "`compressed MIB LIMIT_MIB &`\n"), 1;
+    const struct compressed_counts *n = &c.counts;
+    printf("%lu MiB: %lu pages packed into %lu KiB, which take %lu of %lu KiB\n"
+           "supplied %lu, cleaned %lu, stored to meanwhile %lu, left in memory %lu\n",
+           n->pages >> 8, n->packed, n->bytes >> 10, n->memory >> 10, n->limit >> 10,
+           n->supplied, n->cleaned, n->stale, n->left);
     return 0;
 }
 

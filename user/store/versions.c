@@ -61,7 +61,7 @@ static void forget_some(struct container *c, unsigned segment)
     c->forgotten += count;
 }
 
-/* One limit of each group, in turn: a store of a thousand limits commits as one with a single one. */
+/* One limit of each group, in turn: a store of a thousand commits as one with a single one. */
 void versions_keep(void)
 {
     static uint32_t cursor;
