@@ -91,6 +91,7 @@ void katydid_values(void)
         {NAMED(KD_TXN_COMMIT), {r}, -ENOENT},
         {NAMED(KD_TXN_ABORT), {all}, -ENOENT},
         {NAMED(KD_TXN_HINT), {my_base, 8, 1}, -ENOENT},
+        {NAMED(KD_TXN_DECLARE), {r, 1}, -ENOENT},
         {NAMED(KD_TXN_LOCK), {my_base, 0}, -ENOENT},
         {NAMED(KD_TXN_CHANGES), {0, r}, -ENOENT},
         {NAMED(KD_CONTAINER_INFO), {0, r}, -ENOENT},
@@ -301,6 +302,13 @@ static int begin_structures(void)
             CALL(KD_TXN_HINT, my_base, ~0ul, 1) == -EINVAL;
     good &= is_errno(CALL(KD_TXN_HINT, 4096, 1ul << 40, 2));
     good &= is_errno(CALL(KD_TXN_HINT, 0x3f0000000000, 1ul << 40, 2));
+    struct kd_range ranges[] = {{my_base, 8}, {my_base, 0}, {my_base, ~0ul}, {~0ul, 8}};
+    good &= CALL(KD_TXN_DECLARE, ranges, 1) == 0 &&
+            CALL(KD_TXN_DECLARE, ranges, KD_RANGES_MAX + 1) == -EINVAL &&
+            CALL(KD_TXN_DECLARE, ranges, ~0ul) == -EINVAL;
+    for (int i = 1; i < 4; i++)
+        good &= CALL(KD_TXN_DECLARE, ranges + i, 1) == -EINVAL;
+    good &= CALL(KD_TXN_DECLARE, 1, 1) == -EFAULT && CALL(KD_TXN_DECLARE, ~15ul, 1) == -EFAULT;
     return good;
 }
 
@@ -470,7 +478,7 @@ void linux_values(void)
         { "prlimit64", SYS_prlimit64, { all, 7, 0, r }, -ESRCH },
         { "prlimit64", SYS_prlimit64, { 0, KD_RLIMIT + KD_LIMITS, 0, r }, -EINVAL },
         { "prlimit64", SYS_prlimit64, { 0, KD_RLIMIT - 1, 0, r }, -EINVAL },
-        { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, 1, KD_ADVISE_MEMORY + 1 }, -EINVAL },
+        { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, 1, KD_ADVISE_FORGET + 1 }, -EINVAL },
         { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, huge, KD_ADVISE_DONT_NEED }, -EINVAL },
         { NAMED(KD_OBJECT_ADVISE), { G(my_port), 0, 1, 4 }, -EBADF },
         { "sched_getaffinity", SYS_sched_getaffinity, { 0, 7, r }, -EINVAL },
