@@ -217,7 +217,7 @@ int km_supply(struct km_request *r, const void *pages, uint64_t count)
 
 void km_answer(struct km_request *r, const void *pages, uint64_t count, int error)
 {
-    r->count = count;
+    r->count = count ? count : 1;
     if (!error && (pages ? km_supply(r, pages, count) : km_zero(r)) == -ENOMEM) error = ENOMEM;
     if (error) (void)km_fail(r, error);
 }
