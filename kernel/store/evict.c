@@ -128,7 +128,7 @@ static unsigned look_some(struct object *o, bool take, uint64_t seen[])
             ask_for_cleaning(o, ahead(o));
         object_put(o);
     }
-    o->stuck = stuck;
+    o->stuck = stuck && !o->stuck; /* where neither list gives way, they take turns */
     thread_breathe();
     return went;
 }
@@ -219,13 +219,14 @@ static void part_ahead(struct object *o, void *round)
     r->went_on |= ahead_run(o, r->enough, r->seen);
 }
 
-/* evict_round frees frames up to the high mark, with one look at each page at most. Then the hand
- * runs ahead. False: no page can go, or for long no manager has cleaned the pages that wait for
+/* evict_round frees frames up to the high mark, with one look at each page of each list (EV10) at
+ * most: a list may be all of the object. Then the hand runs ahead. False: no page can go, or for long no manager has cleaned the pages that wait for
  * it. */
 static bool evict_round(struct round *r)
 {
     leaves_forget(); /* they are frames, and no pages of containers */
-    r->looks = (int64_t)(r->of = evict_resident_count() + 1);
+    r->of = evict_resident_count() + 1;
+    r->looks = (int64_t)(2 * r->of);
     r->part = frame_low_mark() / 4;
     for (int64_t left = 0; frames_short() && r->looks > 0 && r->looks != left; r->part *= 2) {
         left = r->looks;
