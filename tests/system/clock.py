@@ -18,7 +18,7 @@ import tap                                                                # noqa
 
 LOG = os.path.join(os.environ.get("TEST_TMP", "/tmp"), "kernel")
 STOPPED_S, GOING_S, STOPS_MAX = 0.06, 0.005, 400
-ROUNDS = 3
+ROUNDS, TRIES = 3, 20
 
 
 def qemu_of(run):
@@ -63,10 +63,15 @@ def rate(disturbed):
 
 def test_the_rate_is_right_when_the_host_is_busy():
     quiet = min(rate(False)[0] for _ in range(ROUNDS))
-    for _ in range(ROUNDS):
+    disturbed = 0
+    for _ in range(TRIES):              # on a busy host a boot may be over before it could be stopped
         found, stops = rate(True)
         print(f"# {quiet} kHz undisturbed, {found} kHz with {stops} stops")
-        assert stops > 0 and abs(found - quiet) < quiet / 50, (quiet, found, stops)
+        assert abs(found - quiet) < quiet / 50, (quiet, found, stops)
+        disturbed += stops > 0
+        if disturbed == ROUNDS:
+            return
+    raise AssertionError(f"{disturbed} of {TRIES} boots could be stopped, {ROUNDS} are wanted")
 
 
 if __name__ == "__main__":
