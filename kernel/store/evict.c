@@ -220,8 +220,8 @@ static void part_ahead(struct object *o, void *round)
 }
 
 /* evict_round frees frames up to the high mark, with one look at each page of each list (EV10) at
- * most: a list may be all of the object. Then the hand runs ahead. False: no page can go, or for long no manager has cleaned the pages that wait for
- * it. */
+ * most: a list may be all of the object. Then the hand runs ahead. False: no page can go, or for
+ * long no manager has cleaned the pages that wait for it. */
 static bool evict_round(struct round *r)
 {
     leaves_forget(); /* they are frames, and no pages of containers */
