@@ -28,12 +28,12 @@ bool want_x_has(const struct view *v, vaddr_t at)
 
 void waits_clear(struct view *v)
 {
-    v->wait.any = false;
-    if (vmask_empty(&v->wait.holders))
-        return; /* only its own thread adds to it, and others at its wish */
-    lock_acquire(&graph_lock);
-    v->wait.holders = (struct vmask){0};
-    lock_release(&graph_lock);
+    if (!vmask_empty(&v->wait.holders)) { /* its own thread adds, and others at its wish */
+        lock_acquire(&graph_lock);
+        v->wait.holders = (struct vmask){0};
+        lock_release(&graph_lock);
+    }
+    v->wait.any = false;    /* behind it: without holders it says nothing */
 }
 
 void doom_locked(struct view *v, int reason)
