@@ -67,20 +67,11 @@ static u8 bits(unsigned from, unsigned to)
     return m;
 }
 
-struct Model {
-    const Scenario *sc;
-    std::string error;
-    bool in_state = false, names = false;
-    const State *now;
-    std::vector<Successor<State>> *out;
-
+struct Model : Steps<State, Scenario> {
     template <class F> void step(int client, const char *what, F change)
     {
-        State s = *now;
-        change(s);
-        std::string label;
-        if (names) label = (client >= 0 ? std::string(1, (char)('A' + client)) + " " : "") + what;
-        out->push_back({s, label});
+        step_of([&] { return client >= 0 ? std::string(1, (char)('A' + client)) + " " : ""; },
+                what, change);
     }
 
     /* ---- locks ---- */

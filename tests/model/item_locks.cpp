@@ -78,20 +78,11 @@ struct State {
     u8 kills;
 };
 
-struct Model {
-    const Scenario *sc;
-    std::string error;
-    bool in_state = false, names = false;
-    const State *now;
-    std::vector<Successor<State>> *out;
-
-    void wrong(const char *what) { if (error.empty()) error = what; }
+struct Model : Steps<State, Scenario> {
     template <class F> void step(int v, const char *what, F change)
     {
-        if (!error.empty()) return;
-        State s = *now;
-        change(s, s.v[v]);
-        out->push_back({s, names ? "T" + std::to_string(v + 1) + " " + what : std::string()});
+        step_of([&] { return "T" + std::to_string(v + 1) + " "; }, what,
+                [&](State &s) { change(s, s.v[v]); });
     }
     static void go(View &x, enum pc pc) { x.pc = pc; }
     void next(int v, const char *what, enum pc pc)

@@ -5,21 +5,10 @@
 #pragma once
 #include "item_state.h"
 
-struct Pages {
-    const Scenario *sc;
-    std::string error;
-    bool in_state = false, names = false;
-    const State *now;
-    std::vector<Successor<State>> *out;
-
-    void wrong(const char *what) { if (error.empty()) error = what; }
+struct Pages : Steps<State, Scenario> {
     template <class F> void step(const std::string &who, const std::string &what, F change)
     {
-        if (!error.empty()) return;
-        State s = *now;
-        change(s);
-        check(s);
-        out->push_back({s, names ? who + " " + what : std::string()});
+        step_of([&] { return who + " "; }, what, [&](State &s) { change(s), check(s); });
     }
     std::string name(int v) const { return names ? "T" + std::to_string(v + 1) : std::string(); }
     std::string of(const char *text, int n) const { return names ? text + std::to_string(n) : ""; }

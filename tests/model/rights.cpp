@@ -69,21 +69,11 @@ struct State {
     u8 next, disk_next, grants, badges, flushed, kills, cuts, deaths;
 };
 
-struct Model {
-    const Scenario *sc;
-    std::string error;
-    bool in_state = false, names = false;
-    const State *now;
-    std::vector<Successor<State>> *out;
-
-    void wrong(const char *what) { if (error.empty()) error = what; }
+struct Model : Steps<State, Scenario> {
     template <class F> void step(int p, const char *what, F change)
     {
-        if (!error.empty()) return;
-        State s = *now;
-        change(s);
-        std::string who = p == NOBODY ? "" : std::string(1, (char)('A' + p)) + " ";
-        out->push_back({s, names ? who + what : std::string()});
+        step_of([&] { return p == NOBODY ? "" : std::string(1, (char)('A' + p)) + " "; }, what,
+                change);
     }
 
     /* ---- the monitor ---- */

@@ -14,6 +14,26 @@ static const struct { const char *name, *text; } rules[] = {RULES(RULE_ROW)};
 static int broken = -1;                 /* the rule that is switched */
 static bool on(enum rule r) { return broken == r; }
 
+/* Steps is what the model of a scenario derives from: the state that it looks at, and the steps that
+ * it makes from there. */
+template <class State, class Scenario> struct Steps {
+    const Scenario *sc;
+    std::string error;
+    bool in_state = false, names = false;
+    const State *now;
+    std::vector<Successor<State>> *out;
+
+    void wrong(const char *what) { if (error.empty()) error = what; }
+    /* who() says whose step it is, for a trace. */
+    template <class Who, class What, class F> void step_of(Who who, const What &what, F change)
+    {
+        if (!error.empty()) return;
+        State s = *now;
+        change(s);
+        out->push_back({s, names ? who() + what : std::string()});
+    }
+};
+
 template <class Model, class Scenario> Verdict run(const Scenario &sc)
 {
     Model m;

@@ -5,21 +5,13 @@
 #pragma once
 #include "stack_state.h"
 
-struct Rights {
-    const Scenario *sc;
-    std::string error;
-    bool in_state = false, names = false;
-    const State *now;
-    std::vector<Successor<State>> *out;
-
-    void wrong(const char *what) { if (error.empty()) error = what; }
+struct Rights : Steps<State, Scenario> {
     template <class F> void step(const std::string &who, const char *what, F change)
     {
-        if (!error.empty()) return;
-        State s = *now;
-        change(s);
-        if (!s.off) check(s);
-        out->push_back({s, names ? who + " " + what : std::string()});
+        step_of([&] { return who + " "; }, what, [&](State &s) {
+            change(s);
+            if (!s.off) check(s);
+        });
     }
     std::string name(int c) const { return names ? "T" + std::to_string(c + 1) : std::string(); }
     std::string manager(int k) const { return names ? "M" + std::to_string(k) : std::string(); }
