@@ -1,9 +1,10 @@
 #!/bin/bash
 # The model of the transaction protocol (tests/model): the protocol passes, and a rule that is switched
-# is noticed: one in twelve of those that have a planted bug in the kernel, too; all with TEST_TIER=long, which also
-# explores N (30, times TIMES) random scenarios from SEED on. TEXT_EVICT_COMMITTING is noticed far down: only there.
+# is noticed: those that have a planted bug in the kernel, too, but for FAR; all with TEST_TIER=long, which also
+# explores N (30, times TIMES) random scenarios from SEED on.
 cd "$(dirname "$0")/../.." || exit 1
 MODEL=build/tests/model
+FAR='EVICT_COMM|DIFF_PLACE|WRITER_AT_FLIP|RECALL_LAST|ASK_KEPT|CLOCK_TLB|LOCK_UNTOUCHED'    # noticed behind millions of states
 for small in index stack rights; do     # server-kept indexes, managers that stack, grants: complete, seven seconds
     build/tests/model-$small check && build/tests/model-$small teeth || exit 1
 done
@@ -24,8 +25,8 @@ case ${TEST_TIER:-test} in
 check) LIMIT=200000 "$MODEL" check ;;
 test)
     LIMIT=100000 "$MODEL" check || exit 1
-    for rule in BUG_LAZY_ORDER BUG_LAZY_SHARED BUG_LAZY_HOME BUG_LAZY_FAILED \
-        $(sed -n 's/^Rule: \([TB].*\)/\1/p' tests/bugs/kernel/*.patch | grep -v EVICT_COMM | awk 'NR % 12 == 1'); do
+    for rule in BUG_LAZY_ORDER BUG_LAZY_HOME \
+        $(sed -n 's/^Rule: \([TB].*\)/\1/p' tests/bugs/kernel/*.patch | grep -Ev "$FAR"); do
         "$MODEL" teeth "$rule" || exit 1
     done ;;
 long) "$MODEL" check && "$MODEL" teeth && "$MODEL" sweep "${SEED:-1}" "${N:-$((30 * ${TIMES:-1}))}" ;;
