@@ -17,32 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "number.h"
 #include "pstore_test.h"
 #include "store_protocol.h"
 
-struct page { uint64_t number; };
-#define PAGE PS_LAYOUT(struct page, 1)
 #define WANT(good) do { if (!(good)) exit(__LINE__ % 250 + 1); } while (0)
 enum { WRITES = PS_MAY_READ | PS_MAY_WRITE, SECRET = 99, TODO = 7, NUMBERS = 64,
        LIMIT = 4 };
-
-struct job { ps_container *c; uint64_t number; };
-static int set(void *arg)
-{
-    struct job *j = arg;
-    struct page *p = ps_root(j->c);
-    if (!p) return -errno;
-    p->number = j->number;
-    return 0;
-}
-static int get(void *arg)
-{
-    struct job *j = arg;
-    struct page *p = ps_root(j->c);
-    if (!p) return -errno;
-    j->number = p->number;
-    return 0;
-}
 
 /* ---- the confined program; its root is handle 0 ---- */
 
@@ -172,9 +153,9 @@ static void loads_others(uint64_t base)
 static int role_one(void)
 {
     struct job j = {ps_open("todo", PS_WRITE, PAGE), 0};
-    WANT(j.c && ps_transaction(get, &j) == 0 && j.number == TODO);
+    WANT(j.c && ps_transaction(number_get, &j) == 0 && j.number == TODO);
     j.number = TODO + 1;
-    WANT(ps_transaction(set, &j) == 0);
+    WANT(ps_transaction(number_set, &j) == 0);
     WANT(!ps_open("secret", 0, PAGE) && errno == ENOENT);
     WANT(!ps_open("new", PS_CREATE, PAGE) && !ps_open("vault/hidden", 0, PAGE));
     WANT(ps_delete("todo") < 0 && ps_delete("secret") < 0 && ps_rename("todo", "mine") < 0);
@@ -197,7 +178,7 @@ static int role_reads(void)
 {
     struct job j = {ps_open("todo", 0, PAGE), 0};
     struct wire_open how = {.flags = PS_WRITE};
-    WANT(j.c && ps_transaction(get, &j) == 0);
+    WANT(j.c && ps_transaction(number_get, &j) == 0);
     WANT(!ps_open("todo", PS_WRITE, PAGE) && errno == EACCES);
     WANT(ps_holders("todo", NULL, 0) == -EACCES);
     WANT(ask(STORE_OPEN, 0, 0, 0, &how, sizeof how) == -EACCES);
@@ -220,9 +201,9 @@ static int role_directory(void)
 static int role_loops(void)
 {
     struct job j = {ps_open("todo", 0, PAGE), 0};
-    WANT(j.c && ps_transaction(get, &j) == 0);
+    WANT(j.c && ps_transaction(number_get, &j) == 0);
     child_begun();
-    while (ps_transaction(get, &j) == 0)
+    while (ps_transaction(number_get, &j) == 0)
         ;
     WANT(!ps_open("todo", 0, PAGE) && errno == EIDRM);
     return 0;
@@ -232,7 +213,7 @@ static int role_loops(void)
 static int set_late(void *arg)
 {
     char path[WIRE_PATH_BYTES] = "";
-    int r = set(arg);
+    int r = number_set(arg);
     child_begun();
     while (r == 0 && ask(STORE_LOOK, 0, 0, 0, path, sizeof path) != -EIDRM) sched_yield();
     return r;
@@ -248,7 +229,7 @@ static int role_commits(void)
 static int puts_in(const char *path)
 {
     struct job j = {ps_open(path, PS_CREATE | PS_WRITE, PAGE), 1};
-    int r = j.c ? ps_transaction(set, &j) : -errno;
+    int r = j.c ? ps_transaction(number_set, &j) : -errno;
     if (j.c) ps_close(j.c);
     return r;
 }
@@ -317,13 +298,13 @@ static int give(const char *role, int handle, unsigned rights, const char *roots
 static ps_container *made(const char *path, uint64_t number)
 {
     struct job j = {ps_open(path, PS_CREATE | PS_WRITE, PAGE), number};
-    return j.c && ps_transaction(set, &j) == 0 ? j.c : NULL;
+    return j.c && ps_transaction(number_set, &j) == 0 ? j.c : NULL;
 }
 
 static uint64_t number_of(ps_container *c)
 {
     struct job j = {c, 0};
-    return ps_transaction(get, &j) == 0 ? j.number : 0;
+    return ps_transaction(number_get, &j) == 0 ? j.number : 0;
 }
 
 int main(int argc, char **argv)

@@ -14,26 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "number.h"
 #include "pstore_test.h"
 #include "store_protocol.h"
-
-struct page { uint64_t number; };
-#define PAGE PS_LAYOUT(struct page, 1)
-
-struct job { ps_container *c; uint64_t number; };
-static int set(void *arg)
-{
-    struct job *j = arg;
-    struct page *p = ps_root(j->c);
-    if (!p) return -errno;
-    p->number = j->number;
-    return 0;
-}
 
 static ps_container *made(const char *path)
 {
     struct job j = {ps_open(path, PS_CREATE | PS_WRITE, PAGE), 1};
-    return j.c && ps_transaction(set, &j) == 0 ? j.c : NULL;
+    return j.c && ps_transaction(number_set, &j) == 0 ? j.c : NULL;
 }
 
 /* ---- the client's own port */
@@ -102,7 +90,7 @@ int main(void)
     struct ps_stats before, after;
     ps_stats(&before);
     struct job j = {bill, 2};
-    is(ps_transaction(set, &j), 0, "the store is where it was");
+    is(ps_transaction(number_set, &j), 0, "the store is where it was");
     ps_stats(&after);
     is((int)(after.requests - before.requests), 0, "and is not connected to anew");
     int h = ps_handle("out", PS_MAY_READ | PS_MAY_GRANT);

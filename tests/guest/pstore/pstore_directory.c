@@ -13,11 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
 #include "pstore_test.h"
 #include "store_protocol.h"
 
-struct page { uint64_t number; };
-#define PAGE PS_LAYOUT(struct page, 1)
 enum { READS = PS_MAY_READ, WRITES = PS_MAY_READ | PS_MAY_WRITE };
 
 static int opens(const char *path, int flags)
@@ -36,28 +35,10 @@ static int opens_by(int handle, const char *path, int flags)
     return result;
 }
 
-struct job { ps_container *c; uint64_t number; };
-static int set(void *arg)
-{
-    struct job *j = arg;
-    struct page *p = ps_root(j->c);
-    if (!p) return -errno;
-    p->number = j->number;
-    return 0;
-}
-static int get(void *arg)
-{
-    struct job *j = arg;
-    struct page *p = ps_root(j->c);
-    if (!p) return -errno;
-    j->number = p->number;
-    return 0;
-}
-
 static int put_in(const char *path, uint64_t number)
 {
     struct job j = {ps_open(path, PS_CREATE | PS_WRITE, PAGE), number};
-    int result = j.c ? ps_transaction(set, &j) : -errno;
+    int result = j.c ? ps_transaction(number_set, &j) : -errno;
     if (j.c) ps_close(j.c);
     return result;
 }
@@ -65,7 +46,7 @@ static int put_in(const char *path, uint64_t number)
 static uint64_t number_in(const char *path)
 {
     struct job j = {.c = ps_open(path, 0, PAGE)};
-    int result = j.c ? ps_transaction(get, &j) : -errno;
+    int result = j.c ? ps_transaction(number_get, &j) : -errno;
     if (j.c) ps_close(j.c);
     return result == 0 ? j.number : 0;
 }
@@ -214,7 +195,8 @@ static void test_take_back(void)
     tap_ok(opens_by(h, NULL, 0) == -EIDRM && opens_by(own, "globe", 0) == 0, "handles, too");
     ps_close(c);
     struct job j = {ps_open("atlas/globe", 0, PAGE), 0};
-    tap_ok(j.c && ps_transaction(get, &j) == 0 && j.number == 7, "the grant itself is there");
+    tap_ok(j.c && ps_transaction(number_get, &j) == 0 && j.number == 7,
+           "the grant itself is there");
     if (j.c) ps_close(j.c);
     ps_drop(h);
     h = ps_handle("atlas/globe", READS | PS_MAY_GRANT);
