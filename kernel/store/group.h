@@ -30,7 +30,7 @@ struct view_group {
 /* struct view_items: the item copies of a view's transaction (item_page.c). */
 struct view_items {
     unsigned count;          /* view lock */
-    bool told;               /* some were told to have changed */
+    bool told;               /* once some had changed: no order then, no publication */
     uint64_t order, from;    /* its place in the log's order; the last one as its telling began */
     uint64_t cpus;           /* a struct debt for the frames of those that are being published */
 };

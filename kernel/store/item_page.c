@@ -214,7 +214,6 @@ void item_tell_begin(struct view *v)
     lock_acquire(&port->lock);
     take_back(v, port);
     v->items.from = port->items_order;
-    v->items.told = false;
     lock_release(&port->lock);
 }
 

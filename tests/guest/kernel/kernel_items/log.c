@@ -185,6 +185,20 @@ static void told_twice(void)
            "is told again, too");
 }
 
+/* A telling that fails takes the place in the log, and leaves none. */
+static void told_in_vain(void)
+{
+    uint64_t page = PAGE + 6;
+    gather_commits(1, page);
+    bool good = telling(0, 0, page, BOTH).value == 1;
+    struct kd_diff d = {.view = kept[0].word[0], .token = kept[0].token, .buffer = buffer};
+    good = good && kd_call3(KD_TXN_DIFF, (long)&d, 0, 0) == -EINVAL;
+    is(publish((int[]){0}, 1), -EINVAL, "who is told again into a buffer without room");
+    good = good && telling(0, 0, page, BOTH).value == 1;
+    tap_ok(good && publish((int[]){0}, 1) == 0 && all_ended(1, (int[]){0}),
+           "is told once more, and published");
+}
+
 /* tests/system/stretches.py counts what these keep a CPU in the kernel. */
 static void whole_pages(void)
 {
@@ -240,5 +254,6 @@ void order_of_log(void)
     images();
     refusals();
     told_twice();
+    told_in_vain();
     whole_pages();
 }
