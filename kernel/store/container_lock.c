@@ -115,7 +115,8 @@ bool container_admits(struct view *v, struct object *o, bool write)
     lock_acquire(&locks_lock);
     struct vmask on = against(c, v, write ? LOCK_PAGE_WRITE : LOCK_PAGE_READ);
     /* who ends with the lock, and begins at once, would always be before those whom it shut out */
-    bool turn = v->locks.faults != 1 || v->wait.page || v->group.rank || first_in_queue(c, v);
+    bool turn = !o->escalate || v->locks.faults != 1 || v->wait.page || v->group.rank ||
+                first_in_queue(c, v);
     bool admitted = (vmask_empty(&on) && turn) || holds(c, v, LOCK_EXCLUSIVE);
     struct vmask drained = on; /* holders that yield to nobody any more */
     if (c->drainer != WRITER_NONE)
