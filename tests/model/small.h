@@ -14,8 +14,8 @@ static const struct { const char *name, *text; } rules[] = {RULES(RULE_ROW)};
 static int broken = -1;                 /* the rule that is switched */
 static bool on(enum rule r) { return broken == r; }
 
-/* Steps is what the model of a scenario derives from: the state that it looks at, and the steps that
- * it makes from there. */
+/* Steps is what the model of a scenario derives from: the state that it looks at, and the steps
+ * that it makes from there. */
 template <class State, class Scenario> struct Steps {
     const Scenario *sc;
     std::string error;
