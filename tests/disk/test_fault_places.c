@@ -308,7 +308,7 @@ static void starts_job(uint64_t seed)
 static void one_spoiled_copy_loses_nothing(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(crew_short() ? 8 : 24), copies_job));
+    assert_true(crew_run(__func__, crew_count(24), copies_job));
     printf("# %llu of %llu crash states, %llu faults: a copy rotten or unreadable\n",
            (unsigned long long)crew_sum(LOOKS), (unsigned long long)crew_sum(STATES),
            (unsigned long long)crew_sum(FAULTS));
@@ -319,7 +319,7 @@ static void one_spoiled_copy_loses_nothing(void **state)
 static void a_read_that_fails_in_one_start_loses_nothing(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(crew_short() ? 8 : 24), starts_job));
+    assert_true(crew_run(__func__, crew_count(24), starts_job));
     printf("# %llu of %llu crash states, %llu cuts in a start that could not read a block\n",
            (unsigned long long)crew_sum(LOOKS), (unsigned long long)crew_sum(STATES),
            (unsigned long long)crew_sum(CUTS));

@@ -370,7 +370,7 @@ static void print_sums(uint64_t lives)
 static void interleaved_clients_survive_every_crash_state(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(crew_short() ? 16 : crew_long() ? 64 : 32);
+    uint64_t lives = crew_count(32);
     assert_true(crew_run(__func__, lives, life_in_child));
     print_sums(lives);
     assert_true(crew_part() || (crew_sum(SHARED) > lives && crew_sum(CHECKPOINTS) > lives));
@@ -387,7 +387,7 @@ static void lazy_life(uint64_t seed)
 static void lazy_commits_leave_a_prefix(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(crew_short() ? 16 : crew_long() ? 48 : 24);
+    uint64_t lives = crew_count(24);
     assert_true(crew_run(__func__, lives, lazy_life));
     print_sums(lives);
     printf("# %llu of these commits were lazy, %llu flushes were asked for\n",
@@ -407,7 +407,7 @@ static void stacked_life(uint64_t seed)
 static void stacked_commits_are_whole(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(crew_short() ? 16 : crew_long() ? 48 : 24);
+    uint64_t lives = crew_count(24);
     assert_true(crew_run(__func__, lives, stacked_life));
     print_sums(lives);
     printf("# %llu of these commits had helpers\n", (unsigned long long)crew_sum(STACKED));

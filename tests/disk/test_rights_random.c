@@ -13,7 +13,7 @@
 #include "crew.h"
 #include "directory_rig.h"
 
-enum { OPERATIONS = 2000, SEEDS = 50, ACTORS = 4, HANDLES = 8, BOXES = 40, GRANTS = 160, NAMES = 7,
+enum { OPERATIONS = 2000, SEEDS = 100, ACTORS = 4, HANDLES = 8, BOXES = 40, GRANTS = 160, NAMES = 7,
        NONE = -1 };
 static const char *const names[NAMES] = { "a", "A", "b", "\xc3\xa4", "a\xcc\x88", " a", "c" };
 

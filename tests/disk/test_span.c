@@ -199,7 +199,7 @@ static void life_survives(uint64_t seed)
 static void lives_on_several_disks_survive_every_crash_state(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(crew_short() ? 9 : 30);
+    uint64_t lives = crew_count(30);
     assert_true(crew_run(__func__, lives, life_survives));
     printf("# %llu lives, %llu crash states: %llu after a second crash, %llu asked of kcheck; in "
            "%llu of them %llu copies spoiled\n",
@@ -373,7 +373,7 @@ static void failures_survived(uint64_t seed)
 static void errors_of_one_disk_lose_nothing(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(crew_short() ? 4 : 12), failures_survived));
+    assert_true(crew_run(__func__, crew_count(12), failures_survived));
     printf("# %llu failures, %llu commits acknowledged, 0 lost\n",
            (unsigned long long)crew_sum(FIRED), (unsigned long long)crew_sum(ACKED));
     assert_true(crew_part() || crew_sum(FIRED) > 100);

@@ -251,7 +251,7 @@ static void hostile_labels(uint64_t seed)
 static void hostile_labels_do_no_harm(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(crew_short() ? 3 : 9), hostile_labels));
+    assert_true(crew_run(__func__, crew_count(9), hostile_labels));
     printf("# %llu labels, %llu opened\n", (unsigned long long)crew_sum(HOSTILE),
            (unsigned long long)crew_sum(OPENED));
     assert_true(crew_part() || crew_sum(OPENED) > 20);

@@ -114,7 +114,7 @@ static void life(uint64_t seed)
 static void writers_of_a_page_in_one_group_survive_every_crash_state(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(crew_short() ? 24 : 96), life));
+    assert_true(crew_run(__func__, crew_count(96), life));
     printf("# %llu differences from their own group, %llu of them from a whole image; %llu crash "
            "states, %llu after a second crash\n", (unsigned long long)crew_sum(IN_GROUP),
            (unsigned long long)crew_sum(AFTER_FULL), (unsigned long long)crew_sum(STATES),
