@@ -21,7 +21,8 @@
 enum { PAGES = 256, AFTER = 16, WORDS = KD_PAGE_BYTES / 8, VISITED = PAGES - 1 };
 static const int steps[] = {1, 5, 7};
 enum { STREAMS = 3, HOT = 12, SOON = 4, THROUGH = 20, YIELDS = 20,
-       TURNS = 1000 /* of all streams, before each has had one: never so many */ };
+       TURNS = 50000 /* of all streams, before each has had one: never so many, whenever the host
+                        stops one of the guest's CPUs */ };
 struct root { uint64_t *pages; };
 static ps_container *c, *own;
 static volatile uint64_t *pages;
@@ -202,6 +203,7 @@ static void through(int streams_write, int escalate, const char *what)
     for (int i = 0; i < STREAMS; i++)
         while (!turns[i] && turns[0] + turns[1] + turns[2] < TURNS) sched_yield();
     int starved = !turns[0] || !turns[1] || !turns[2];
+    printf("# before the first turn of each: %ld, %ld and %ld\n", turns[0], turns[1], turns[2]);
     uint64_t before = escalations();
     for (; times < THROUGH || (escalate && escalations() == before && times < 50 * THROUGH);
          times++) {
