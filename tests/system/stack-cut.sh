@@ -16,7 +16,7 @@ ok "at the end all is equal" grep -q '^step 30: equal' <<<"$output"
 cuts 0 30
 
 # kept WHAT COMMANDS: the same of a manager that the store keeps, set by these commands.
-STATES=$((STATES * 3 / 5)) CHECK="stack-cut check $SEED"
+CHECK="stack-cut check $SEED"
 WITH=(--add "$TEST_TMP/stack-cut" --add build/user/packed)
 [ "${TEST_TIER:-test}" = long ] || KEEPS=all
 kept() {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A stress run on 4 CPUs, more than the host has: the kernel's transactions, evictions and deaths; then the store's
-# commits, cleaning and checkpoints. It goes on, seed after seed, until the guests have run for a quarter of a minute; a program
+# commits, cleaning and checkpoints. It goes on, seed after seed, until the guests have run for some seconds; a program
 # counts its work in operations, so on a slow host there are fewer seeds, and each is as good. The long tier takes N
 # seeds: `make test-long ONLY=stress N=SEEDS SEED=FIRST` goes on for as long as there is time; a seed takes 30 s.
 # Runs once: with 4 CPUs.
@@ -8,7 +8,7 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-RUN_MS=15000
+RUN_MS=6000
 ran_ms=0
 
 # stress PROGRAM OPTIONS...: one run; what it says about a failure, the command that repeats it last.

@@ -36,7 +36,7 @@ entries=$(scripts/cut "$LOG" --list | wc -l)
 ok "the disk was written" test "$entries" -gt 10
 
 # A cut between a write and its flush leaves the write open: there, or not.
-step=$((entries / 16 + (entries < 16)))
+step=$((entries / 8 + (entries < 8)))
 for keep in none all; do
     last=0
     for ((at = 0; at <= entries; at += step)); do
