@@ -115,8 +115,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2 && strcmp(argv[1], "client") == 0)
         return client(atol(argv[2]));
-    const char *tier = getenv("TEST_TIER");
-    bool all = argc > 1 || (tier && strcmp(tier, "long") == 0), good = true;
+    bool all = argc > 1 || tap_long(), good = true;
     long every = all ? 1 : 3, lives = 0, n = 1 + (all ? 0 : time(NULL) % 3);
     int status = 0;
     tap_plan(4);

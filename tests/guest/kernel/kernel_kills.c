@@ -364,8 +364,7 @@ int main(int argc, char **argv)
         {AT_COMMIT, AT_UNSPILL}, {AT_SPILL, AT_UNSPILL}};
     pthread_t t;
     if (argc > 2) return client(strtoul(argv[2], NULL, 10), (unsigned)argv[1][0] - 48);
-    const char *tier = getenv("TEST_TIER");
-    if (argc == 1 && !(tier && strcmp(tier, "long") == 0)) {
+    if (argc == 1 && !tap_long()) {
         every = 3;
         first_event = 1 + (long)(system_info().uptime_ns / 1000 % 3);
         printf("# each third event from %ld on\n", first_event);

@@ -184,8 +184,7 @@ static long map_far(void)
 
 int main(int argc, char **argv)
 {
-    bool is_long = getenv("TEST_TIER") && !strcmp(getenv("TEST_TIER"), "long");
-    unsigned gib = is_long ? GIB_MOST : GIB_TEST;
+    unsigned gib = tap_long() ? GIB_MOST : GIB_TEST;
     uint64_t first = 0, full = 0, last = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     marks = argc == 2 && !strcmp(argv[1], "marks");
@@ -206,7 +205,7 @@ int main(int argc, char **argv)
     in_view(&reader);
     bool read = read_all(gib, &first, &full, &last);
     tap_ok(read && wrong == 0, "a page in each 256 KiB of %u GiB is read", gib);
-    tap_ok(last && (last <= first + (is_long ? ROOM_COST_MOST : ROOM_COST) || !counted()),
+    tap_ok(last && (last <= first + (tap_long() ? ROOM_COST_MOST : ROOM_COST) || !counted()),
            "with full memory a touch costs little more");
     tap_ok(last && (10 * last <= 11 * full || !counted()),
            "and no more after many GiB than when it had just become full");

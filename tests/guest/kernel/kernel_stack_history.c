@@ -75,8 +75,7 @@ static bool begin(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    const char *tier = getenv("TEST_TIER");
-    uint64_t count = tier && !strcmp(tier, "long") ? HISTORIES_LONG : HISTORIES;
+    uint64_t count = tap_long() ? HISTORIES_LONG : HISTORIES;
     uint64_t seed = history_seed(argc > 1 ? argv[1] : NULL);
     if (argc > 2) count = strtoull(argv[2], NULL, 0);
     tap_plan(3);

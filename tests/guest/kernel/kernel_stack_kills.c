@@ -329,10 +329,9 @@ static void each_step(enum mortal who)
 {
     int status = 0, alive = who == CLIENT ? STATUS_END : STATUS_KILLED;
     bool good = true;
-    const char *tier = getenv("TEST_TIER");
-    long n = 1, step = who == CLIENT || (tier && !strcmp(tier, "long")) ? 1
-                       : who < UPPER_STARTS                           ? 2
-                                                                      : 5;
+    long n = 1, step = who == CLIENT || tap_long() ? 1
+                       : who < UPPER_STARTS         ? 2
+                                                    : 5;
     for (; n < STEPS_MAX && good && status == 0; n += step)
         good = one_life(who, n, &status);
     tap_ok(good && status == alive && n > 10,

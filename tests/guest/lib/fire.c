@@ -22,7 +22,6 @@ static const char *self;
 static unsigned at;                     /* its number in the table */
 static int manager;                     /* its process; 0: none, or the store's business */
 static uint64_t number;                 /* what the next client stores: what is there, and 1 */
-static bool is_long;
 
 /* ---- processes ---- */
 
@@ -188,7 +187,7 @@ static void each_step(enum mortal who)
     int deaths = 0;
     long n = 0;
     while (good && died && n < EVENTS_MAX) {
-        n += is_long ? 1 : 1 + n;
+        n += tap_long() ? 1 : 1 + n;
         good = one_life(who, n, &died);
         deaths += died;
     }
@@ -322,10 +321,9 @@ int fire_main(const struct fire *managers, unsigned count, int argc, char **argv
         return fire_role(&managers[atoi(argv[2])], argv[1], strtoul(argv[3], NULL, 10),
                          atol(argv[4]));
     char path[64];
-    const char *name = strrchr(argv[0], '/'), *tier = getenv("TEST_TIER");
+    const char *name = strrchr(argv[0], '/');
     snprintf(path, sizeof path, "/bin/%s", name ? name + 1 : argv[0]);
     self = path;
-    is_long = tier && strcmp(tier, "long") == 0;
     bool one = argc == 2; /* by hand: only the manager of this name */
     tap_plan((int)((one ? 1 : count) * RESULTS));
     if (kd_call3(KD_TRACE, KD_TRACE_START, 0, 0) <= 0) printf("# no trace\n");

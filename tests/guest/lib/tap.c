@@ -1,5 +1,6 @@
 /* tap.c - results, counted and printed as TAP. */
 #include "tap.h"
+#include <string.h>
 
 static int tap_number;
 int tap_failed;
@@ -27,6 +28,12 @@ int is(long got, long wanted, const char *what)
     if (got != wanted)
         printf("# got %ld, wanted %ld\n", got, wanted);
     return tap_ok(got == wanted, "%s", what);
+}
+
+bool tap_long(void)
+{
+    const char *tier = getenv("TEST_TIER");
+    return tier && !strcmp(tier, "long");
 }
 
 int tap_end(void)

@@ -4,6 +4,7 @@
 
 #include <katydid/call.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +18,9 @@ int tap_ok(int good, const char *format, ...) __attribute__((format(printf, 2, 3
 
 /* One result: `got` is what was wanted; if not, both are printed. */
 int is(long got, long wanted, const char *what);
+
+/* Whether this is `make test-long`, which has time for all of what `make test` takes a sample of. */
+bool tap_long(void);
 
 /* The status for main() to return: 0 if all results were good and the kernel finds itself in
  * order. */

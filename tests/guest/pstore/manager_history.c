@@ -154,8 +154,7 @@ static void at_a_time(void)
 
 int main(int argc, char **argv)
 {
-    const char *tier = getenv("TEST_TIER");
-    uint64_t count = tier && !strcmp(tier, "long") ? HISTORIES_LONG : HISTORIES;
+    uint64_t count = tap_long() ? HISTORIES_LONG : HISTORIES;
     int one_pid;
     if (argc == 2) return serve(argv[1]);
     uint64_t seed = history_seed(argc > 2 ? argv[1] : NULL);

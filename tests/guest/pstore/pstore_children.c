@@ -12,7 +12,7 @@
 
 #include "pstore_test.h"
 
-enum { PAGES = 16384 /* 64 MiB */, AT_ONCE = 256, ROUNDS = 12, CHILDREN = 4, THREADS = 8 };
+enum { PAGES = 16384 /* 64 MiB */, AT_ONCE = 256, ROUNDS = 6, CHILDREN = 4, THREADS = 8 };
 enum { WORDS = KD_PAGE_BYTES / 8 };
 static ps_container *c;
 static volatile uint64_t *pages;

@@ -16,7 +16,7 @@
 #include "pstore_test.h"
 #include "store_protocol.h"
 
-enum { PAGES = 8, ROUNDS = 150, WRITERS = 3, WORDS = 480 };
+enum { PAGES = 8, ROUNDS = 60, WRITERS = 3, WORDS = 480 };
 
 struct array { uint64_t word[WORDS]; char gap[4096 - WORDS * 8 - 64]; };
 struct root { struct array *of[PAGES]; };

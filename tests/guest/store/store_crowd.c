@@ -13,7 +13,7 @@
 
 #include "store_client.h"
 
-enum { THREADS = 12, ROUNDS = 10, PAGES = 16, WORDS = 512, TOO_MANY = 400 };
+enum { THREADS = 12, ROUNDS = 7, PAGES = 16, WORDS = 512, TOO_MANY = 400 };
 
 static struct wire_opened box;
 

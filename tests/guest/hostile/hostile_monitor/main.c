@@ -258,10 +258,9 @@ int main(int argc, char **argv)
         return actor_main();
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     clock_gettime(CLOCK_MONOTONIC, &t);
-    const char *tier = getenv("TEST_TIER");
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)t.tv_nsec % 1000000;
     operations = argc > 2 ? strtoull(argv[2], NULL, 0)
-                 : tier && strcmp(tier, "long") == 0 ? ALL_OF_THEM : SAMPLE;
+                 : tap_long() ? ALL_OF_THEM : SAMPLE;
     tap_plan(4);
     port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     begin_all();
