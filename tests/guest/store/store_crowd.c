@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     struct wire_stats after = client_stats();
     uint64_t logged = after.log_bytes - before.log_bytes,
              checkpoints = after.checkpoints - before.checkpoints;
-    tap_ok(logged > 12u << 20 && checkpoints * (1 << 20) > logged,
+    tap_ok(logged > 10u << 20 && checkpoints * (1 << 20) > logged,
            "%llu KiB of log went through it, by %llu checkpoints", (unsigned long long)logged >> 10,
            (unsigned long long)checkpoints);
     struct work large = {.first = client_lease(box.container, TOO_MANY, NULL), .pages = TOO_MANY};
