@@ -62,8 +62,8 @@ ok reset_store_asks_and_yes_removes_it \
     bash -c 'echo y | make reset-store STORE="$1" && test ! -e "$1"' _ "$store"
 
 # --- katydid-cc links the library of today ---
-mkdir -p "$TEST_TMP/old/build" "$TEST_TMP/old/kernel" && cp -r scripts libpstore Makefile "$TEST_TMP/old"
-cp -r kernel/include "$TEST_TMP/old/kernel"
+mkdir -p "$TEST_TMP/old/build/obj/guest" "$TEST_TMP/old/kernel" && cp -rp scripts libpstore Makefile "$TEST_TMP/old"
+cp -rp kernel/include "$TEST_TMP/old/kernel" && cp -rp build/obj/guest/libpstore "$TEST_TMP/old/build/obj/guest"  # to save time
 (cd "$TEST_TMP/old" && ar rcs build/libpstore.a && touch -d 2000-01-01 build/libpstore.a)
 echo 'int ps_newest(void); int ps_newest(void) { return 7; }' >"$TEST_TMP/old/libpstore/newest.c"
 echo 'int ps_newest(void); int main(void) { return ps_newest(); }' >"$TEST_TMP/newest.c"
