@@ -23,6 +23,7 @@ enum lock_rank {            /* outer to inner */
     RANK_OBJECT,            /* one memory object: state, radix tree, attachments */
     RANK_ATTACH,            /* one process's attached objects */
     RANK_LEAF,              /* 64 page slots: the page lock */
+    RANK_ITEMS,             /* some entries of tables of item locks */
     RANK_VIEW,              /* one view at a time */
     RANK_MAPPING,           /* one process's windows */
     RANK_LOCKS,             /* locks of containers */

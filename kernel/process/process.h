@@ -76,6 +76,7 @@ struct process {
     } windows;
     struct view *plain;              /* maps objects that are not transactional; view.c */
     uint64_t dirty;  /* of its objects: pages that it is to clean; objects_sum_dirty() */
+    bool locks_items;                /* its views may have bits in tables; item_lock.c */
     bool takes_reserve; /* init, and managers with KD_OBJECT_SPILLS that init started or that may
                          * open disks: their memory may come from the reserve, and they
                          * do not end for want of it */

@@ -10,7 +10,8 @@
  *       are sorted and do not overlap.
  *   VM2  A present leaf entry lies inside a region, and allows no more than the region does.
  *   VM3  No region is writable and executable.
- *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
+ *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame,
+ *        but for a region's of struct vm_memory, which owns its frames.
  *        limits.promised_bytes is the length of all regions with any right. limits.tables counts
  *        page tables of slot 0, which go with what is forgotten, or the last region near.
  *   VM5  A frame is freed only after the shootdown that followed the removal of its entry.
@@ -71,8 +72,7 @@ struct region *region_like(struct process *p, const struct region *r)
     if (!copy)
         return NULL;
     *copy = *r;
-    if (r->source.node)
-        node_get(r->source.node);
+    source_get(&r->source);
     return copy;
 }
 
@@ -106,7 +106,7 @@ static struct region *region_join(struct process *p, struct region *r)
 {
     struct region *prev = region_before(p, r);
     if (!prev || prev->end != r->start || prev->protection != r->protection || prev->source.node ||
-        r->source.node)
+        r->source.node || prev->source.memory || r->source.memory)
         return r;
     prev->end = r->end;
     list_remove(&r->link);
@@ -152,6 +152,70 @@ static bool promise_ok(struct process *p, uint64_t bytes, unsigned protection)
     return !protection || pages + pages / (PAGE_BYTES / sizeof(pte_t)) <= limit;
 }
 
+/* ---- memory that several processes map ---- */
+
+static const char shared;               /* owns the frames of each struct vm_memory */
+
+struct vm_memory *vm_memory_new(uint64_t pages)
+{
+    struct vm_memory *m = kalloc(sizeof *m + pages * sizeof m->frames[0]);
+    if (!m)
+        return NULL;
+    for (m->references = 1; m->pages < pages; m->pages++) {
+        struct frame *f = frame_seam.take(FRAME_LEAF);
+        if (!f) {
+            vm_memory_put(m);
+            return NULL;
+        }
+        memset(frame_memory(f), 0, PAGE_BYTES);
+        f->owner = (void *)(uintptr_t)&shared;
+        m->frames[m->pages] = f;
+        thread_breathe();
+    }
+    return m;
+}
+
+void vm_memory_put(struct vm_memory *m)
+{
+    if (__atomic_sub_fetch(&m->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    while (m->pages) {
+        m->frames[--m->pages]->owner = NULL;
+        frame_free(m->frames[m->pages]);
+        if (lock_holds_none())
+            thread_breathe();
+    }
+    kfree(m);
+}
+
+long vm_memory_map(struct process *p, struct vm_memory *m)
+{
+    struct vm_source source = {.memory = m};
+    long at = 0;
+    lock_acquire(&p->space_lock);
+    list_each(const struct region, r, &p->regions, link)
+        if (r->source.memory == m && r->end - r->start == m->pages << PAGE_SHIFT)
+            at = (long)r->start;
+    lock_release(&p->space_lock);
+    return at ? at : vm_map(p, 0, m->pages << PAGE_SHIFT, VM_READ | VM_WRITE, 0, &source);
+}
+
+void source_get(const struct vm_source *s)
+{
+    if (s->node)
+        node_get(s->node);
+    if (s->memory)
+        __atomic_fetch_add(&s->memory->references, 1, __ATOMIC_RELAXED);
+}
+
+void source_put(const struct vm_source *s)
+{
+    if (s->node)
+        node_put(s->node);
+    if (s->memory)
+        vm_memory_put(s->memory);
+}
+
 /* ---- taking memory away ----
  * A page without any right (PROT_NONE) keeps its frame in an entry that is not present. */
 
@@ -179,7 +243,8 @@ static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
         pte_exchange(pte, pte_make(pa, region_flags(s->protection)));
     } else {
         pte_exchange(pte, 0);
-        list_push_back(&s->frames, &frame_of(pa)->link);
+        if (frame_of(pa)->owner != &shared)
+            list_push_back(&s->frames, &frame_of(pa)->link);
         assert(s->process->frames > 0); /* VM4 */
         s->process->frames--;
     }
@@ -259,8 +324,7 @@ static int range_clear(struct process *p, vaddr_t at, vaddr_t end)
         at = unmap_some(p, at, end, &gone, &error);
         lock_release(&p->space_lock);
         for (struct region *r; (r = list_take(struct region, &gone, link)); kfree(r))
-            if (r->source.node)
-                node_put(r->source.node);
+            source_put(&r->source);
         thread_breathe();
     }
     return error;
@@ -298,9 +362,9 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
         r->start = at;
         r->end = at + bytes;
         r->protection = protection;
-        if (source && source->node) {
+        if (source) {
             r->source = *source;
-            node_get(source->node);
+            source_get(source);
         }
         region_insert(p, r);
     } else if (r) {

@@ -20,11 +20,23 @@ struct node;
 enum { VM_READ = 1, VM_WRITE = 2, VM_EXECUTE = 4 };           /* Linux's PROT_* */
 enum { VM_FIXED = 1, VM_NO_REPLACE = 2 };
 
-/* vm_source: the bytes that a mapping shows. node NULL: zeros. Bytes at and after file_bytes are
- * zeros, too; a page for which the file has no byte left is an error. */
+/* Frames that several processes map: each region of them has a reference. fork leaves it out. */
+struct vm_memory {
+    uint32_t references;                 /* atomic */
+    uint64_t pages;
+    struct frame *frames[];
+};
+must_check struct vm_memory *vm_memory_new(uint64_t pages); /* zeros; NULL: none. No locks */
+void vm_memory_put(struct vm_memory *m); /* the last one may breathe */
+/* vm_memory_map maps all of it, where p has not done that. The address, or -ENOMEM. */
+must_check long vm_memory_map(struct process *p, struct vm_memory *m);
+
+/* vm_source: the bytes that a mapping shows. node and memory NULL: zeros. Bytes at and after
+ * file_bytes are zeros, too; a page for which the file has no byte left is an error. */
 #define VM_WHOLE_FILE (~0ull)            /* file_bytes: what there is when a page is filled */
 struct vm_source {
     struct node *node;
+    struct vm_memory *memory;            /* or NULL */
     uint64_t offset_bytes, file_bytes;
     bool shared;                         /* of bytes that never change: it never becomes writable */
 };

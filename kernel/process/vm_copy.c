@@ -56,6 +56,10 @@ static bool regions_copy_some(struct process *to, struct process *from, vaddr_t 
 {
     struct region *r = region_after(from, *at);
     for (unsigned n = 0; r && n < COPIED_AT_ONCE; n++, r = region_next(from, r)) {
+        if (r->source.memory) {
+            *at = r->end;
+            continue;
+        }
         struct region *copy = region_like(to, r);
         if (!copy) {
             *error = -ENOMEM;

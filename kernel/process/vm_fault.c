@@ -113,12 +113,24 @@ static int fault_file(struct process *p, struct region *r, vaddr_t at, enum fram
     return error;
 }
 
+/* fault_shared maps the page of r's memory. space_lock held. */
+static int fault_shared(struct process *p, const struct region *r, vaddr_t at)
+{
+    uint64_t page = (r->source.offset_bytes + (at - r->start)) >> PAGE_SHIFT;
+    pte_t *pte = arch_pte(p->home.table, at, &p->limits.tables);
+    if (page >= r->source.memory->pages)
+        return -EFAULT;
+    return !pte || (*pte == 0 && !page_install(p, r, at, r->source.memory->frames[page])) ? -ENOMEM
+                                                                                        : 0;
+}
+
 static int fault_once(struct process *p, vaddr_t at, unsigned flags, enum frame_use use)
 {
     lock_acquire(&p->space_lock);
     struct region *r = region_touched(p, at);
     int error = !r                         ? -EFAULT
                 : !region_allows(r, flags) ? -EACCES
+                : r->source.memory         ? fault_shared(p, r, at)
                 : r->source.node           ? fault_file(p, r, at, use)
                                            : fault_zero(p, r, at, use);
     lock_release(&p->space_lock);

@@ -15,8 +15,17 @@ static uint64_t next_ticket = 1;
 
 uint64_t view_tickets(void) { return __atomic_load_n(&next_ticket, __ATOMIC_RELAXED); }
 
-/* txn_lock locks a container for the running transaction. If that is doomed meanwhile, it goes to
- * its entry. */
+long lock_over(struct view *v, int e)
+{
+    if (e == -ECANCELED || e == -ETIMEDOUT) {
+        view_doom(v, e == -ETIMEDOUT ? ETIMEDOUT : EINTR); /* the first reason counts */
+        v->deliver = true;
+        thread_kick(thread_this()); /* view_return_to_user */
+    }
+    return e;
+}
+
+/* txn_lock locks a container for the running transaction. */
 static long txn_lock(vaddr_t at, unsigned how)
 {
     struct view *v = thread_this()->view;
@@ -24,13 +33,7 @@ static long txn_lock(vaddr_t at, unsigned how)
         return -ENOENT;
     if (v->snapshot_rights)
         return -EINVAL;
-    int e = container_lock_at(v, at, how);
-    if (e == -ECANCELED || e == -ETIMEDOUT) {
-        view_doom(v, e == -ETIMEDOUT ? ETIMEDOUT : EINTR); /* the first reason counts */
-        v->deliver = true;
-        thread_kick(thread_this()); /* view_return_to_user */
-    }
-    return e;
+    return lock_over(v, container_lock_at(v, at, how));
 }
 
 /* begin_locked begins a transaction with KD_CONTAINER_LOCK: the lock comes before the first

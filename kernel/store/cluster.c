@@ -153,6 +153,8 @@ long object_policy(struct object *o, uint64_t policy, uint64_t value)
         o->escalate = (uint32_t)value;
     else if (policy == KD_POLICY_MEMORY && (value >= KD_MEMORY_LEAST || value == 0))
         evict_limit(o, value ? value : ~0ull);
+    else if (policy == KD_POLICY_ITEMS || policy == KD_POLICY_OWN)
+        return item_policy(o, policy, value);
     else
         return -EINVAL;
     return 0;

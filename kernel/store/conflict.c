@@ -277,6 +277,13 @@ static void wait_for_view(struct view *v, struct view *w)
     vmask_set(&w->wait.waiters, v->id);
 }
 
+void waits_edge(struct view *v, struct view *w)
+{
+    lock_acquire(&graph_lock);
+    wait_for_view(v, w);
+    lock_release(&graph_lock);
+}
+
 void waits_add(struct view *v, const struct vmask *on)
 {
     lock_acquire(&graph_lock);
@@ -417,9 +424,7 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, st
     }
     TRACE(HELD, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
     right_owe(w, at);
-    lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
-    wait_for_view(v, w);
-    lock_release(&graph_lock);
+    waits_edge(v, w); /* in the same section, or its end could miss us */
     return true;
 }
 

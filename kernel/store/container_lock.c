@@ -337,6 +337,7 @@ bool container_locks_wanted(const struct view *v)
 
 void container_locks_end(struct view *v)
 {
+    item_notes_end(v);
     while (v->locks.count) {
         struct object *o = v->locks.held[--v->locks.count];
         release(v, o, false);

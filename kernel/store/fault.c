@@ -465,9 +465,7 @@ static RARE struct object *object_look_up(struct view *v, vaddr_t at, uint32_t g
     return o;
 }
 
-/* view_object_at finds the object at `at`, first where the view found the last one. Not counted:
- * the reference is the view's. */
-static struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
+struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
 {
     struct object *o = v->last.object;
     uint32_t generation = __atomic_load_n(&v->process->attach_generation, __ATOMIC_SEQ_CST);

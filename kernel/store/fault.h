@@ -10,6 +10,10 @@
  * not transactional. */
 must_check int view_touch(struct view *v, vaddr_t at, enum view_want want);
 
+/* view_object_at finds the object at `at`, first where the view found the last one. Not counted:
+ * the reference is the view's. */
+struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights);
+
 /* fault_other.c: both -errno, after the program was ended or told, or 0: served. */
 int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no transaction */
 int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags);

@@ -33,6 +33,8 @@ struct view_items {
     bool told;               /* once some had changed: no order then, no publication */
     uint64_t order, from;    /* its place in the log's order; the last one as its telling began */
     uint64_t cpus;           /* a struct debt for the frames of those that are being published */
+    struct item_note *notes; /* locks of items for who may not write; owner thread */
+    unsigned noted;
 };
 
 #endif

@@ -47,9 +47,7 @@ static void leaf_init(struct leaf *l, struct object *o, uint64_t first)
     }
 }
 
-/* leaf_charge charges n frames to the owner, who lives while the object is not dead. A dead one
- * gets no leaf more. Object locked. */
-static bool leaf_charge(struct object *o, uint64_t n)
+bool leaf_charge(struct object *o, uint64_t n)
 {
     bool can = !o->dead && limit_charge(o->owner, KD_LIMIT_MEMORY, n);
     o->leaf_frames += can ? n : 0;

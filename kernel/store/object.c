@@ -9,6 +9,7 @@
  */
 #include "store/object_private.h"
 #include "message/gone.h"
+#include "process/vm.h"
 #include "store/commit.h"
 #include "store/item.h"
 #include "store/wait.h"
@@ -101,6 +102,8 @@ void object_get(void *object)
 static void object_free(struct object *o)
 {
     leaves_free(o);
+    if (o->items.table)
+        vm_memory_put(o->items.table);
     kfree(o->tables);
     (void)port_withdraw(o->port, &o->recalled.item);
     port_put(o->port);
@@ -193,6 +196,8 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     o->cookie = c->cookie;
     o->base = c->base;
     o->pages = c->pages;
+    o->items = (struct object_items){NULL, __builtin_ctz(KD_ITEMS_DEFAULT),
+                                     (1 << KD_ITEM_MODES) - 1};
     if (commit_port->rank)
         o->floor = version_newest(); /* its pages are of a later time than snapshots there are */
     item_say(&o->recalled.item, ITEM_RECALLED, 0, c->cookie);

@@ -51,6 +51,10 @@ struct object {
     uint64_t table_count, versions; /* versions: old ones of its pages; versions lock */
     uint64_t leaf_frames;    /* charged to its owner: leaves and their tables */
     uint64_t floor;  /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
+    struct object_items {    /* Its table of item locks, once there is one (item_lock.c). */
+        struct vm_memory *table; /* set once, with the object locked */
+        uint8_t bits, own;   /* KD_POLICY_ITEMS, a logarithm; KD_POLICY_OWN */
+    } items;
     struct recall_told {     /* Views that use pages which are called back (recall.c). */
         struct vmask users;  /* graph lock */
         struct item item;    /* RECALLED, to `port` */

@@ -15,6 +15,9 @@ void leaves_in(struct object *o, uint64_t page, uint64_t end, leaf_fn *fn, void 
 /* leaf_portion returns the end of a portion of [slot, end), short enough where each page is looked
  * at in each of the leaf's users. Leaf locked. */
 unsigned leaf_portion(const struct leaf *l, unsigned slot, unsigned end);
+/* leaf_charge charges n frames to the owner, who lives while the object is not dead. A dead one
+ * gets no leaf more. Object locked. */
+bool leaf_charge(struct object *o, uint64_t n);
 struct leaf ***leaf_tables_new(uint64_t n); /* empty ones; NULL: no memory. No lock is held */
 void leaves_free(struct object *o); /* with the object */
 

@@ -32,11 +32,13 @@ void view_init(void)
         list_init(&v->wait.link);
         list_init(&v->credits.link);
         list_init(&v->wait.lock_link);
+        list_init(&v->wait.item_link);
         version_snapshot_init(&v->snapshot.seen);
         list_init(&v->question.item.link);
         page_wait_init(&v->supply, v);
         list_init(&v->notices.conflict.link);
     }
+    item_locks_init();
 }
 
 uint64_t view_copy_count(void)
@@ -189,6 +191,7 @@ void view_destroy(struct view *v)
         handle_forget(v->process, v->handle);
     view_forget_object(v);
     right_tables_free(v);
+    item_view_gone(v);
     view_give(v);
 }
 

@@ -39,6 +39,7 @@ void stack_waits_end(const struct view *v); /* its commit is over; graph lock he
 void group_clear(const struct view *v, struct vmask *m); /* takes v and all of its group out */
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
 void waits_clear(struct view *v);
+void waits_edge(struct view *v, struct view *w); /* on w, which is locked and not idle */
 void waits_add(struct view *v, const struct vmask *on); /* and searches for a cycle */
 bool want_x_has(const struct view *v, vaddr_t at);
 
@@ -71,6 +72,16 @@ must_check int container_lock_at(struct view *v, vaddr_t at, unsigned how); /* K
 void container_escalate(struct view *v, struct object *o, bool write);
 void container_lock_init(struct container_lock *c);
 void container_lock_dead(struct object *o);     /* views that wait look again */
+
+/* item_lock.c */
+void item_locks_init(void);
+long item_policy(struct object *o, uint64_t policy, uint64_t value); /* KD_POLICY_ITEMS, _OWN */
+void item_notes_end(struct view *v);            /* locks of who may not write; it is idle */
+void item_view_gone(struct view *v);            /* its number will be another's (IT12) */
+void item_locks_wake(void);                     /* an object is dead: all that wait look again */
+/* lock_over ends a call that locks something: a view that is doomed goes to its entry. Returns
+ * e. */
+long lock_over(struct view *v, int e);          /* begin.c */
 
 /* credit.c */
 must_check int credit_take(struct view *v, struct port *p);

@@ -1,0 +1,436 @@
+/*
+ * item_lock.c - locks of items: tables of entries that programs share with the kernel, and what
+ * happens to who meets another in one (items.md).
+ *
+ * Owns      object->items, the queues of entries (view->wait.item_link), view->items.notes.
+ * Not here  pages in item mode (item_page.c), the way without a call (libpstore).
+ *
+ * IT9   A bit of an entry counts while its view's transaction runs or commits. It is judged with
+ *       that view locked: an edge, or a stale bit goes, in the same section. A transaction's end
+ *       needs nothing in a table to be right.
+ * IT10  Who asks sets `waiting` and its bit, and then looks at the others'. If it has to wait, it
+ *       takes the bit back; those who may have seen it, and all who have an edge to it in this
+ *       queue, look again. It waits for those before it, too, unless it has a mode here: then it
+ *       goes before those that have none.
+ * IT11  Who may not write cannot spoil others' locks: it has no table, and its bits are noted, and
+ *       cleared at the transaction's end.
+ * IT12  A view's number is another's only when all tables were scanned for it.
+ * IT13  The kernel trusts nothing in a table, and changes only bits there, and `waiting`.
+ *
+ * Locks: some entries, one view, graph. Tables are memory of programs: all changes are atomic.
+ */
+#include "store/fault.h"
+#include "store/object_private.h"
+#include "store/wait.h"
+#include "process/vm.h"
+#include "thread/trace.h"
+
+enum { STRIPES = 16, ENTRIES_A_PAGE = PAGE_BYTES / sizeof(struct kd_item_entry) };
+_Static_assert(sizeof(struct kd_item_entry) == 128, "an entry lies in one page");
+
+/* A stripe is the entries that share a lock, with the views that wait for one of them, in order. */
+static struct stripe { struct lock lock; struct list waiting; } stripes[STRIPES];
+
+struct ask { /* One call for an entry. */
+    struct view *v;
+    struct object *o;
+    struct stripe *s;
+    struct kd_item_entry *e;
+    uint32_t item, mode;
+    bool now;
+};
+
+void item_locks_init(void)
+{
+    for (unsigned i = 0; i < STRIPES; i++) {
+        lock_init(&stripes[i].lock, RANK_ITEMS, "items");
+        list_init(&stripes[i].waiting);
+    }
+}
+
+/* ---- tables ---- */
+
+static struct vm_memory *table_at(const struct object *o)
+{
+    return __atomic_load_n(&o->items.table, __ATOMIC_ACQUIRE);
+}
+
+static uint32_t table_bits(const struct vm_memory *m)
+{
+    return (uint32_t)__builtin_ctzll(m->pages * ENTRIES_A_PAGE);
+}
+
+static struct kd_item_entry *entry_at(const struct vm_memory *m, uint32_t i)
+{
+    struct kd_item_entry *page = frame_memory(m->frames[i / ENTRIES_A_PAGE]);
+    return &page[i % ENTRIES_A_PAGE];
+}
+
+long item_policy(struct object *o, uint64_t policy, uint64_t value)
+{
+    bool own = policy == KD_POLICY_OWN;
+    if (!(o->flags & KD_OBJECT_ITEMS) ||
+        (own ? value >> KD_ITEM_MODES
+             : value < KD_ITEMS_LEAST || value > KD_ITEMS_MOST || value & (value - 1)))
+        return -EINVAL;
+    lock_acquire(&o->lock);
+    long e = o->items.table ? -EBUSY : 0;
+    if (!e && own)
+        o->items.own = (uint8_t)value;
+    else if (!e)
+        o->items.bits = (uint8_t)__builtin_ctzll(value);
+    lock_release(&o->lock);
+    return e;
+}
+
+/* table_make makes o's table, which its owner is charged for. 0, -EINVAL, -EOWNERDEAD, -ENOMEM. */
+static int table_make(struct object *o)
+{
+    if (!(o->flags & KD_OBJECT_ITEMS))
+        return -EINVAL;
+    while (!table_at(o)) {
+        uint32_t bits = __atomic_load_n(&o->items.bits, __ATOMIC_RELAXED);
+        struct vm_memory *m = o->dead ? NULL : vm_memory_new((1u << bits) / ENTRIES_A_PAGE);
+        if (!m)
+            return o->dead ? -EOWNERDEAD : -ENOMEM;
+        bool charged = true;
+        lock_acquire(&o->lock);
+        if (!o->items.table && bits == o->items.bits && (charged = leaf_charge(o, m->pages))) {
+            __atomic_store_n(&o->items.table, m, __ATOMIC_RELEASE);
+            m = NULL;
+        }
+        lock_release(&o->lock);
+        if (m)
+            vm_memory_put(m);
+        if (!charged)
+            return o->dead ? -EOWNERDEAD : -ENOMEM;
+    }
+    return o->dead ? -EOWNERDEAD : 0;
+}
+
+long kd_item_map(const uint64_t a[6])
+{
+    uint32_t rights;
+    struct process *p = process_this();
+    const struct view *v = thread_this()->view;
+    struct object *o = object_at(p, mapping_first(p, a[0], 1), &rights);
+    if (!o)
+        return -ENOENT;
+    long at = table_make(o);
+    if (!at && rights & KD_RIGHT_WRITE) {
+        p->locks_items = true;
+        at = vm_memory_map(p, o->items.table);
+    }
+    struct kd_item_table t = {.view = v ? v->id : ~0u, .own = o->items.own};
+    if (at >= 0) {
+        t.entries = (struct kd_item_entry *)at;
+        t.bits = table_bits(o->items.table);
+    }
+    object_put(o);
+    return at < 0 ? at : copy_to_user(a[1], &t, sizeof t) ? -EFAULT : 0;
+}
+
+/* ---- bits ---- */
+
+static void bit_set(struct kd_item_entry *e, unsigned mode, unsigned view)
+{
+    __atomic_fetch_or(&e->holders[mode][view / 64], 1ull << view % 64, __ATOMIC_SEQ_CST);
+}
+
+static void bit_clear(struct kd_item_entry *e, unsigned mode, unsigned view)
+{
+    uint64_t bit = 1ull << view % 64, *word = &e->holders[mode][view / 64];
+    if (__atomic_load_n(word, __ATOMIC_RELAXED) & bit)
+        __atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
+}
+
+static void bits_clear(struct kd_item_entry *e, unsigned view)
+{
+    for (unsigned k = 0; k < KD_ITEM_MODES; k++)
+        bit_clear(e, k, view);
+}
+
+/* holders_of returns who has one of the modes of a set. */
+static struct vmask holders_of(struct kd_item_entry *e, uint32_t modes)
+{
+    struct vmask m = {0};
+    for (; modes; modes &= modes - 1) {
+        const uint64_t *of = e->holders[__builtin_ctz(modes)];
+        m.word[0] |= __atomic_load_n(&of[0], __ATOMIC_SEQ_CST);
+        m.word[1] |= __atomic_load_n(&of[1], __ATOMIC_SEQ_CST);
+    }
+    return m;
+}
+
+/* ---- queues; the stripe locked ---- */
+
+#define queue_each(u, q)                                      \
+    list_each(struct view, u, &(q)->s->waiting, wait.item_link) \
+        if (u->wait.entry == (q)->e)
+
+/* queue_wake has those look again that wait for v here. */
+static void queue_wake(const struct ask *q)
+{
+    if (list_empty(&q->s->waiting))
+        return;
+    lock_acquire(&graph_lock);
+    queue_each(u, q)
+        if (vmask_test(&u->wait.holders, q->v->id)) {
+            vmask_clear(&u->wait.holders, q->v->id);
+            thread_wake(u->owner);
+        }
+    lock_release(&graph_lock);
+}
+
+static void queue_enter(const struct ask *q, bool first)
+{
+    struct list *at = &q->s->waiting;
+    if (q->v->wait.entry)
+        return;
+    if (first)
+        at = at->next;
+    q->v->wait.entry = q->e;
+    q->v->wait.item = q->item;
+    q->v->wait.item_mode = q->mode;
+    q->v->wait.lock_base = q->o->base;
+    list_insert_before(at, &q->v->wait.item_link);
+}
+
+static void queue_quit(const struct ask *q)
+{
+    if (q->v->wait.entry)
+        list_remove(&q->v->wait.item_link);
+    q->v->wait.entry = NULL;
+    queue_each(u, q)
+        return;
+    __atomic_store_n(&q->e->waiting, 0, __ATOMIC_SEQ_CST);
+}
+
+void item_locks_wake(void)
+{
+    for (struct stripe *s = stripes; s < stripes + STRIPES; s++) {
+        lock_acquire(&s->lock);
+        list_each(const struct view, u, &s->waiting, wait.item_link)
+            thread_wake(u->owner);
+        lock_release(&s->lock);
+    }
+}
+
+/* ---- the call ---- */
+
+/* judge tells whether w, which is locked, is in the way; then v has an edge to it (IT9). */
+static bool judge(const struct ask *q, struct view *w, uint32_t against)
+{
+    struct vmask now = holders_of(q->e, against);
+    if (!vmask_test(&now, w->id))
+        return false; /* it left the item meanwhile */
+    if (w->state == VIEW_ACTIVE || w->state == VIEW_COMMITTING) {
+        if (!q->now)
+            waits_edge(q->v, w);
+        return true;
+    }
+    bits_clear(q->e, w->id);
+    return false;
+}
+
+/* blocked tells whether v has to wait; then it stands in the queue, with edges to all that are in
+ * the way (IT10), unless it does not wait. */
+static bool blocked(const struct ask *q, bool first)
+{
+    uint32_t against = kd_item_against(q->mode, q->o->items.own);
+    struct vmask on = holders_of(q->e, against), before = {0};
+    bool is = false;
+    group_clear(q->v, &on);
+    views_each_locked(w, &on)
+        is |= judge(q, w, against);
+    queue_each(u, q) {
+        if (u == q->v || first)
+            break;
+        vmask_set(&before, u->id);
+    }
+    group_clear(q->v, &before);
+    is |= !vmask_empty(&before);
+    if (!is || q->now)
+        return is;
+    queue_enter(q, first);
+    waits_add(q->v, &before);
+    return true;
+}
+
+/* look_once is one look at the entry: 0: it has the mode; -EAGAIN: it stands in the queue; -EBUSY:
+ * it does not wait. */
+static int look_once(const struct ask *q)
+{
+    uint32_t others = ((1u << KD_ITEM_MODES) - 1) & ~(1u << q->mode);
+    int e = 0;
+    lock_acquire(&q->s->lock);
+    waits_clear(q->v);
+    queue_wake(q);
+    struct vmask own = holders_of(q->e, others);
+    __atomic_store_n(&q->e->waiting, 1, __ATOMIC_SEQ_CST);
+    bit_set(q->e, q->mode, q->v->id);
+    if (blocked(q, vmask_test(&own, q->v->id))) {
+        bit_clear(q->e, q->mode, q->v->id);
+        e = q->now ? -EBUSY : -EAGAIN;
+    } else {
+        queue_quit(q);
+    }
+    lock_release(&q->s->lock);
+    return e;
+}
+
+/* give_up takes back what is left of a call in vain. */
+static void give_up(const struct ask *q)
+{
+    lock_acquire(&q->s->lock);
+    waits_clear(q->v);
+    bit_clear(q->e, q->mode, q->v->id);
+    queue_wake(q);
+    queue_quit(q);
+    lock_release(&q->s->lock);
+}
+
+/* wait_for waits until v has the mode. 0; -EBUSY; -ECANCELED: doomed or killed; -ETIMEDOUT;
+ * -EOWNERDEAD. */
+static int wait_for(const struct ask *q)
+{
+    struct view *v = q->v;
+    int e;
+    for (;;) {
+        e = v->doom ? -ECANCELED : q->o->dead ? -EOWNERDEAD : look_once(q);
+        if (e != -EAGAIN)
+            break;
+        __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
+        TRACE(WAIT, KD_TRACE_FOR_ITEM, q->o->base, q->item);
+        e = v->doom ? -ECANCELED : thread_park_until(v->txn.deadline_ns);
+        if (v->doom || thread_this()->killed)
+            e = -ECANCELED;
+        if (e)
+            break;
+    }
+    if (e)
+        give_up(q);
+    return e;
+}
+
+/* ---- who may not write ---- */
+
+struct item_note { uint16_t item; uint8_t held; }; /* held: which of v->locks.held */
+_Static_assert(KD_ITEM_NOTES * sizeof(struct item_note) == PAGE_BYTES, "notes fill a frame");
+
+/* note notes an entry, so that the end clears it (IT11). 0, -ENOLCK, -ENOMEM. */
+static int note(struct view *v, struct object *o, uint32_t item)
+{
+    unsigned i = 0;
+    while (i < v->locks.count && v->locks.held[i] != o)
+        i++;
+    if (i == LOCKED_MAX || v->items.noted == KD_ITEM_NOTES)
+        return -ENOLCK;
+    if (!v->items.notes) {
+        struct frame *f = limit_charge(v->process, KD_LIMIT_MEMORY, 1) ? frame_alloc(FRAME_LEAF)
+                                                                       : NULL;
+        if (!f)
+            return -ENOMEM;
+        v->items.notes = frame_memory(f);
+    }
+    if (i == v->locks.count) { /* kept to the end as if it was locked */
+        object_get(o);
+        if (i == 0)
+            v->locks.base = o->base;
+        v->locks.held[v->locks.count++] = o;
+    }
+    v->items.notes[v->items.noted++] = (struct item_note){(uint16_t)item, (uint8_t)i};
+    return 0;
+}
+
+void item_notes_end(struct view *v)
+{
+    while (v->items.noted) {
+        const struct item_note *n = &v->items.notes[--v->items.noted];
+        bits_clear(entry_at(table_at(v->locks.held[n->held]), n->item), v->id);
+    }
+}
+
+/* reader_may tells whether who may not write may ask: 0; 1: it has the mode; -errno. */
+static int reader_may(const struct ask *q)
+{
+    struct vmask own = holders_of(q->e, 1u << q->mode);
+    if (q->mode != KD_ITEM_S && q->mode != KD_ITEM_IS)
+        return -EACCES; /* it would keep those out who may do more than it may */
+    return vmask_test(&own, q->v->id) ? 1 : note(q->v, q->o, q->item);
+}
+
+/* ---- calls ---- */
+
+/* ask_for finds the entry of a name. 0 or -errno. */
+static int ask_for(struct ask *q, vaddr_t at, uint64_t name, uint32_t *rights)
+{
+    q->v = thread_this()->view;
+    if (!q->v || q->v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    q->o = view_object_at(q->v, mapping_first(q->v->process, at, 1), rights);
+    int e = !q->o ? -ENOENT : q->v->snapshot_rights ? -EINVAL : table_make(q->o);
+    if (e)
+        return e;
+    q->item = kd_item_entry(name, table_bits(q->o->items.table));
+    q->e = entry_at(q->o->items.table, q->item);
+    q->s = &stripes[q->item % STRIPES];
+    return 0;
+}
+
+long kd_item_lock(const uint64_t a[6])
+{
+    struct ask q;
+    uint32_t rights;
+    int e = (a[2] & ~(uint64_t)KD_ITEM_NOW) < KD_ITEM_MODES ? ask_for(&q, a[0], a[1], &rights)
+                                                            : -EINVAL;
+    if (e)
+        return e;
+    q.mode = (uint32_t)a[2] & ~(uint32_t)KD_ITEM_NOW;
+    q.now = a[2] & KD_ITEM_NOW;
+    if (rights & KD_RIGHT_WRITE)
+        q.v->process->locks_items = true;
+    else
+        e = reader_may(&q);
+    return e ? MIN(e, 0) : lock_over(q.v, wait_for(&q));
+}
+
+long kd_item_wake(const uint64_t a[6])
+{
+    struct ask q;
+    uint32_t rights;
+    int e = ask_for(&q, a[0], a[1], &rights);
+    if (e)
+        return e;
+    lock_acquire(&q.s->lock);
+    bits_clear(q.e, q.v->id);
+    queue_wake(&q);
+    lock_release(&q.s->lock);
+    return 0;
+}
+
+/* ---- the end of a view ---- */
+
+/* scan takes a view's bits out of a table (IT12). */
+static void scan(struct object *o, void *view)
+{
+    enum { PAGES_AT_ONCE = 64 };
+    const struct vm_memory *m = table_at(o);
+    const struct view *v = view;
+    for (uint32_t i = 0; m && i < m->pages * ENTRIES_A_PAGE; i++) {
+        bits_clear(entry_at(m, i), v->id);
+        if (i % (PAGES_AT_ONCE * ENTRIES_A_PAGE) == 0)
+            thread_breathe();
+    }
+}
+
+void item_view_gone(struct view *v)
+{
+    if (v->items.notes) {
+        frame_free(frame_of_memory(v->items.notes));
+        v->items.notes = NULL;
+        limit_uncharge(v->process, KD_LIMIT_MEMORY, 1);
+    }
+    if (v->process->locks_items)
+        object_for_each(scan, v);
+}
