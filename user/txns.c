@@ -13,6 +13,7 @@
 static const char *const states[] = {"free", "idle", "active", "committing", "plain"};
 static const char *const modes[] = {"serialisable", "snapshot", "dirty read", "container lock"};
 static const char *const wants[] = {"read", "write", "read for write"};
+static const char *const item_modes[] = {"S", "U", "X", "ADD", "IS", "IX", "OWN"};
 
 static const char *name_of(const char *const *names, size_t count, uint64_t i)
 {
@@ -48,7 +49,10 @@ static void print_view(const struct kd_view_info *v)
         if (v->page)
             printf(", in the queue of 0x%llx to %s", (unsigned long long)v->page,
                    NAME(wants, v->want));
-        if (v->container)
+        if (v->item_mode)
+            printf(", in the queue of entry %u in container 0x%llx, mode %s", v->item,
+                   (unsigned long long)v->container, NAME(item_modes, v->item_mode - 1));
+        else if (v->container)
             printf(", in the queue of container 0x%llx", (unsigned long long)v->container);
         if (v->doom)
             printf(", to be aborted: %s", strerror((int)v->doom));

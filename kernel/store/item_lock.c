@@ -9,9 +9,10 @@
  *       that view locked: an edge, or a stale bit goes, in the same section. A transaction's end
  *       needs nothing in a table to be right.
  * IT10  Who asks sets `waiting` and its bit, and then looks at the others'. If it has to wait, it
- *       takes the bit back; those who may have seen it, and all who have an edge to it in this
- *       queue, look again. It waits for those before it, too, unless it has a mode here: then it
- *       goes before those that have none.
+ *       takes the bit back. Those in this queue who have an edge to it look again: at its first
+ *       look, for they may have seen the bit that it set without a call, and when it leaves the
+ *       queue; in between their edges stay, or two would never see each other's. It waits for those
+ *       before it, too, unless it has a mode here: then it goes before those that have none.
  * IT11  Who may not write cannot spoil others' locks: it has no table, and its bits are noted, and
  *       cleared at the transaction's end.
  * IT12  A view's number is another's only when all tables were scanned for it.
@@ -198,6 +199,7 @@ static void queue_enter(const struct ask *q, bool first)
 
 static void queue_quit(const struct ask *q)
 {
+    queue_wake(q);
     if (q->v->wait.entry)
         list_remove(&q->v->wait.item_link);
     q->v->wait.entry = NULL;
@@ -265,7 +267,8 @@ static int look_once(const struct ask *q)
     int e = 0;
     lock_acquire(&q->s->lock);
     waits_clear(q->v);
-    queue_wake(q);
+    if (!q->v->wait.entry)
+        queue_wake(q);
     struct vmask own = holders_of(q->e, others);
     __atomic_store_n(&q->e->waiting, 1, __ATOMIC_SEQ_CST);
     bit_set(q->e, q->mode, q->v->id);
@@ -285,7 +288,6 @@ static void give_up(const struct ask *q)
     lock_acquire(&q->s->lock);
     waits_clear(q->v);
     bit_clear(q->e, q->mode, q->v->id);
-    queue_wake(q);
     queue_quit(q);
     lock_release(&q->s->lock);
 }

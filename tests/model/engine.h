@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 struct Visited { /* open addressing; 0 marks a free slot */
@@ -133,4 +134,43 @@ Verdict explore(Model &model, const State &start, uint64_t limit)
     v.states = nodes.size();
     v.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
     return v;
+}
+
+/*
+ * endless tells whether there is a state from which no step leads to an end any more, though steps
+ * are made for ever. Model: static bool over(const State &), whether all is done. After explore()
+ * of the same, without an error.
+ */
+template <class Model, class State> bool endless(Model &model, const State &start)
+{
+    std::unordered_map<uint64_t, uint32_t> number{{fingerprint(&start, sizeof start), 0}};
+    std::vector<State> states{start};
+    std::vector<std::vector<uint32_t>> before(1);
+    std::vector<Successor<State>> out;
+    std::vector<uint32_t> ends;
+    for (uint32_t i = 0; i < states.size(); i++) {
+        out.clear();
+        State s = states[i];
+        model.successors(s, false, out);
+        if (Model::over(s)) ends.push_back(i);
+        for (auto &to : out) {
+            auto [at, is_new] = number.emplace(fingerprint(&to.s, sizeof(State)), states.size());
+            if (is_new) {
+                states.push_back(to.s);
+                before.emplace_back();
+            }
+            before[at->second].push_back(i);
+        }
+    }
+    std::vector<bool> comes(states.size());
+    size_t count = 0;
+    while (!ends.empty()) {
+        uint32_t i = ends.back();
+        ends.pop_back();
+        if (comes[i]) continue;
+        comes[i] = true;
+        count++;
+        ends.insert(ends.end(), before[i].begin(), before[i].end());
+    }
+    return count < states.size();
 }

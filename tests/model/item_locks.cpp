@@ -19,6 +19,8 @@ enum { VIEWS = 3, ENTRIES = 2, ITEMS = 3, TXNS = 3 };
     X(BARGE, "IL2: user mode does not look at `waiting`") \
     X(LIST_LATE, "IL2: the entry is noted in the list behind its bit") \
     X(KEEP_EDGES, "IL3: who withdraws a bit leaves others' edges to it, and wakes nobody") \
+    X(WAKE_ALWAYS, "IL3: each look takes others' edges to the caller, also between first and last") \
+    X(GRANT_KEEPS, "IL3: who gets its mode leaves the edges of those behind it, and wakes nobody") \
     X(WAITING_LATE, "IL3: the kernel sets `waiting` behind its look at the holders") \
     X(EDGE_LATE, "IL3: an edge is made behind the section that saw its holder active") \
     X(TENTATIVE_GRANT, "IL3: the kernel looks first, and sets the bit when nobody is in the way") \
@@ -64,7 +66,7 @@ struct View {
     u8 pc, txn, op, state, undone, tries;
     u8 doomed, woken, waits, late;      /* edges; `late`: those that a switched rule adds later */
     u8 at, loaded;                      /* the mode, view or entry that a loop is at */
-    u8 passed;                          /* so often it was overtaken in its queue */
+    u8 passed, slept;                   /* overtaken in its queue so often; not the first look */
     u8 list[ENTRIES], has[ENTRIES], twice;  /* noted modes; granted ones; entries asked for twice */
     u8 needs[ITEMS];                    /* what the program relies on */
 };
@@ -99,7 +101,7 @@ struct Model : Steps<State, Scenario> {
     void op_done(View &x, int v)
     {
         x.op++;
-        x.late = x.passed = x.at = 0;
+        x.late = x.passed = x.slept = x.at = 0;
         x.pc = op(x, v) ? OP : END;
     }
     static bool conflicts(int mode, u8 modes) { return against[mode] & modes; }
@@ -269,7 +271,7 @@ struct Model : Steps<State, Scenario> {
                 s.e[e].locked = 0;
                 return go(y, ABORT);
             }
-            if (!on(KEEP_EDGES)) wake_queue(s, e, v);
+            if (!on(KEEP_EDGES) && (!y.slept || on(WAKE_ALWAYS))) wake_queue(s, e, v);
             if (!on(WAITING_LATE)) s.e[e].waiting = 1;
             if (on(TENTATIVE_GRANT)) mask &= (u8)~bit(v);
             else mask |= bit(v);
@@ -315,8 +317,10 @@ struct Model : Steps<State, Scenario> {
             for (int i = 0; i < q.queued && q.queue[i] != v && !first; i++)
                 y.waits |= bit(q.queue[i]);
             y.at = 0;
+            y.slept = 1;
             if (!y.waits) {
                 q.mask[m] |= bit(v);
+                if (!on(GRANT_KEEPS)) wake_queue(s, e, v);
                 leave(q, v);
                 q.locked = 0;
                 return granted(s, v);
@@ -352,7 +356,7 @@ struct Model : Steps<State, Scenario> {
         step(v, "wakes who waits for it", [&](State &s, View &y) {
             if (on(WAKE_FIRST)) idle(y);
             else wake_all(s, v);
-            y.doomed = y.op = y.passed = y.at = y.late = 0;
+            y.doomed = y.op = y.passed = y.slept = y.at = y.late = 0;
             if (y.undone && sc->calm) wrong("undone, with update locks");
             if (y.undone && ++y.tries > 3) wrong("undone four times");
             if (!y.undone) y.tries = 0;
@@ -474,6 +478,12 @@ struct Model : Steps<State, Scenario> {
                 return true;
         }
         return false;
+    }
+    static bool over(const State &s)
+    {
+        bool all = true;
+        for (auto &x : s.v) all &= x.pc == DONE;
+        return all;
     }
     static State start_of(const Scenario &sc)
     {

@@ -34,11 +34,25 @@ template <class State, class Scenario> struct Steps {
     }
 };
 
+/* Only a model that says what is over() is looked at in that way. */
+template <class Model, class Scenario>
+auto leads_nowhere(Model &m, const Scenario &sc, int) -> decltype(Model::over(Model::start_of(sc)))
+{
+    return endless(m, Model::start_of(sc));
+}
+template <class Model, class Scenario> bool leads_nowhere(Model &, const Scenario &, long)
+{
+    return false;
+}
+
 template <class Model, class Scenario> Verdict run(const Scenario &sc)
 {
     Model m;
     m.sc = &sc;
-    return explore(m, Model::start_of(sc), 20000000);
+    Verdict v = explore(m, Model::start_of(sc), 20000000);
+    if (v.error.empty() && leads_nowhere(m, sc, 0))
+        v.error = "steps are made for ever, and lead nowhere";
+    return v;
 }
 
 template <class Model, class Scenario, size_t N>

@@ -109,6 +109,16 @@ void katydid_values(void)
         {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_CLUSTER, 128}, -EINVAL},
         {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_CLUSTER, huge}, -EINVAL},
         {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_ESCALATE, all}, -EINVAL},
+        {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_ITEMS, 4096}, -EINVAL},
+        {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_ITEMS, all}, -EINVAL},
+        {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_OWN, all}, -EINVAL},
+        {NAMED(KD_ITEM_MAP), {my_base, r}, -EINVAL},
+        {NAMED(KD_ITEM_MAP), {0, r}, -ENOENT},
+        {NAMED(KD_ITEM_MAP), {all, all}, -ENOENT},
+        {NAMED(KD_ITEM_LOCK), {my_base, 0, 0}, -ENOENT},
+        {NAMED(KD_ITEM_LOCK), {my_base, 0, KD_ITEM_MODES}, -EINVAL},
+        {NAMED(KD_ITEM_LOCK), {my_base, 0, all}, -EINVAL},
+        {NAMED(KD_ITEM_WAKE), {my_base, all}, -ENOENT},
         {NAMED(KD_MAP), {my_base, 0, 1, 0}, -EINVAL},
         {NAMED(KD_MAP), {my_base, 9, 1, 0}, -EINVAL},
         {NAMED(KD_MAP), {my_base, all, 1, 0}, -EINVAL},
@@ -302,6 +312,10 @@ static int begin_structures(void)
             CALL(KD_TXN_HINT, my_base, ~0ul, 1) == -EINVAL;
     good &= is_errno(CALL(KD_TXN_HINT, 4096, 1ul << 40, 2));
     good &= is_errno(CALL(KD_TXN_HINT, 0x3f0000000000, 1ul << 40, 2));
+    good &= CALL(KD_ITEM_LOCK, my_base, 0, KD_ITEM_X) == -EINVAL &&
+            CALL(KD_ITEM_LOCK, 4096, 0, KD_ITEM_X) == -ENOENT &&
+            CALL(KD_ITEM_LOCK, ~0ul, ~0ul, KD_ITEM_X | KD_ITEM_NOW) == -ENOENT &&
+            CALL(KD_ITEM_WAKE, my_base, 0) == -EINVAL && CALL(KD_ITEM_WAKE, ~0ul, 0) == -ENOENT;
     struct kd_range ranges[] = {{my_base, 8}, {my_base, 0}, {my_base, ~0ul}, {~0ul, 8}};
     good &= CALL(KD_TXN_DECLARE, ranges, 1) == 0 &&
             CALL(KD_TXN_DECLARE, ranges, KD_RANGES_MAX + 1) == -EINVAL &&
