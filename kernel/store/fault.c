@@ -465,7 +465,8 @@ static RARE struct object *object_look_up(struct view *v, vaddr_t at, uint32_t g
     return o;
 }
 
-struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
+static inline __attribute__((always_inline)) struct object *
+object_found(struct view *v, vaddr_t at, uint32_t *rights)
 {
     struct object *o = v->last.object;
     uint32_t generation = __atomic_load_n(&v->process->attach_generation, __ATOMIC_SEQ_CST);
@@ -475,6 +476,11 @@ struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
     return o;
 }
 
+struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
+{
+    return object_found(v, at, rights);
+}
+
 __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_want want)
 {
     uint32_t rights;
@@ -482,7 +488,7 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_w
         /* perhaps as it lost the container: it aborts, and is not ended for touching it */
         if (v->doom)
             return fault_ended(v, -ECANCELED);
-        struct object *o = view_object_at(v, at, &rights);
+        struct object *o = object_found(v, at, &rights);
         if (!o)
             return -EFAULT;
         if (!(o->flags & KD_OBJECT_TRANSACTIONAL))

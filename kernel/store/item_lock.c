@@ -152,7 +152,7 @@ static void bits_clear(struct kd_item_entry *e, unsigned view)
 }
 
 /* holders_of returns who has one of the modes of a set. */
-static struct vmask holders_of(struct kd_item_entry *e, uint32_t modes)
+static inline struct vmask holders_of(const struct kd_item_entry *e, uint32_t modes)
 {
     struct vmask m = {0};
     for (; modes; modes &= modes - 1) {
@@ -161,6 +161,12 @@ static struct vmask holders_of(struct kd_item_entry *e, uint32_t modes)
         m.word[1] |= __atomic_load_n(&of[1], __ATOMIC_SEQ_CST);
     }
     return m;
+}
+
+static bool has_any(const struct kd_item_entry *e, uint32_t modes, unsigned view)
+{
+    struct vmask m = holders_of(e, modes);
+    return vmask_test(&m, view);
 }
 
 /* ---- queues; the stripe locked ---- */
@@ -223,8 +229,7 @@ void item_locks_wake(void)
 /* judge tells whether w, which is locked, is in the way; then v has an edge to it (IT9). */
 static bool judge(const struct ask *q, struct view *w, uint32_t against)
 {
-    struct vmask now = holders_of(q->e, against);
-    if (!vmask_test(&now, w->id))
+    if (!has_any(q->e, against, w->id))
         return false; /* it left the item meanwhile */
     if (w->state == VIEW_ACTIVE || w->state == VIEW_COMMITTING) {
         if (!q->now)
@@ -235,13 +240,13 @@ static bool judge(const struct ask *q, struct view *w, uint32_t against)
     return false;
 }
 
-/* blocked tells whether v has to wait; then it stands in the queue, with edges to all that are in
- * the way (IT10), unless it does not wait. */
-static bool blocked(const struct ask *q, bool first)
+/* blocked tells whether v has to wait; then it stands in the queue, with edges to all of `on` that
+ * are in the way (IT10), unless it does not wait. */
+static bool blocked(const struct ask *q, uint32_t against, struct vmask on)
 {
-    uint32_t against = kd_item_against(q->mode, q->o->items.own);
-    struct vmask on = holders_of(q->e, against), before = {0};
-    bool is = false;
+    uint32_t others = ((1u << KD_ITEM_MODES) - 1) & ~(1u << q->mode);
+    bool is = false, first = has_any(q->e, others, q->v->id);
+    struct vmask before = {0};
     group_clear(q->v, &on);
     views_each_locked(w, &on)
         is |= judge(q, w, against);
@@ -263,16 +268,19 @@ static bool blocked(const struct ask *q, bool first)
  * it does not wait. */
 static int look_once(const struct ask *q)
 {
-    uint32_t others = ((1u << KD_ITEM_MODES) - 1) & ~(1u << q->mode);
+    uint32_t against = kd_item_against(q->mode, q->o->items.own);
     int e = 0;
     lock_acquire(&q->s->lock);
     waits_clear(q->v);
     if (!q->v->wait.entry)
         queue_wake(q);
-    struct vmask own = holders_of(q->e, others);
     __atomic_store_n(&q->e->waiting, 1, __ATOMIC_SEQ_CST);
     bit_set(q->e, q->mode, q->v->id);
-    if (blocked(q, vmask_test(&own, q->v->id))) {
+    struct vmask on = holders_of(q->e, against);
+    vmask_clear(&on, q->v->id);
+    if (vmask_empty(&on) && list_empty(&q->s->waiting)) {
+        __atomic_store_n(&q->e->waiting, 0, __ATOMIC_SEQ_CST);
+    } else if (blocked(q, against, on)) {
         bit_clear(q->e, q->mode, q->v->id);
         e = q->now ? -EBUSY : -EAGAIN;
     } else {
@@ -356,10 +364,9 @@ void item_notes_end(struct view *v)
 /* reader_may tells whether who may not write may ask: 0; 1: it has the mode; -errno. */
 static int reader_may(const struct ask *q)
 {
-    struct vmask own = holders_of(q->e, 1u << q->mode);
     if (q->mode != KD_ITEM_S && q->mode != KD_ITEM_IS)
         return -EACCES; /* it would keep those out who may do more than it may */
-    return vmask_test(&own, q->v->id) ? 1 : note(q->v, q->o, q->item);
+    return has_any(q->e, 1u << q->mode, q->v->id) ? 1 : note(q->v, q->o, q->item);
 }
 
 /* ---- calls ---- */

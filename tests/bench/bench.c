@@ -1,7 +1,7 @@
 /*
  * bench.c - what the kernel's operations cost, in counted instructions.
  *
- *   bench [GROUP...]     groups: calls, faults, processes, commit; all without an argument
+ *   bench [GROUP...]     groups: calls, faults, locks, processes, commit; all without an argument
  *   bench checkpoint     how much longer commits take while a checkpoint runs: times, not
  *                        instructions
  *
@@ -29,7 +29,8 @@
 #include "pstore.h"
 #include "tests/bench/measure.h"
 
-enum object_kind { FREE, ASKED, PLAIN, SUPPLIED, ITEMS, OBJECTS }; /* PLAIN, SUPPLIED: without */
+/* PLAIN, SUPPLIED: without transactions */
+enum object_kind { FREE, ASKED, PLAIN, SUPPLIED, ITEMS, LOCKED, OBJECTS };
 enum { PAGES = 64, ROUNDS = 200, CALL_NULL = 1, CALL_OBJECT = 2, CALL_END = 3 };
 
 static uint64_t read_cost;
@@ -53,7 +54,7 @@ static int serve(void)
 {
     int port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     int commit = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    int objects[OBJECTS] = {-1, -1, -1, -1};
+    int objects[OBJECTS];
     static char contents[KD_PAGE_BYTES];
     uint64_t token = 0;
     struct kd_message reply = {.handle = -1}, m = {.handle = -1}; /* buffers: none */
@@ -83,7 +84,8 @@ static int serve(void)
         case CALL_OBJECT: { /* word 0: kind -> word 0: address */
             static const unsigned flags_of[OBJECTS] = {
                 [FREE] = KD_OBJECT_TRANSACTIONAL, [ASKED] = KD_OBJECT_TRANSACTIONAL,
-                [ITEMS] = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ITEMS
+                [ITEMS] = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ITEMS,
+                [LOCKED] = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ITEMS
             };
             unsigned kind = m.word[0] % OBJECTS;
             struct kd_object_create c = {.port = port, .commit_port = commit, .pages = PAGES + 1,
@@ -253,6 +255,57 @@ static void group_faults(int port)
     row("item mode: first read of a resident page", "instructions", item_read, "500");
     row("item mode: first write of a resident page", "instructions", item_write, "1150");
     row("first touch with ask (the manager decides)", "instructions", ask, "2000");
+}
+
+/* ---- locks of items, by the calls ---- */
+
+static long item_base;
+
+/* In a transaction of its own: so often an item, and away with it; a second one waits each time. */
+static void *take_turns(void *unused)
+{
+    kd_call3(KD_VIEW_ENTER, kd_call3(KD_VIEW_CREATE, 0, 0, 0), 0, 0);
+    begin();
+    for (int i = 0; i < ROUNDS; i++) {
+        long e = kd_call3(KD_ITEM_LOCK, item_base, 8, KD_ITEM_X);
+        if (e)
+            fail("an item", e);
+        kd_call3(KD_ITEM_WAKE, item_base, 8, 0);
+    }
+    kd_call3(KD_TXN_ABORT, 0, 0, 0);
+    return unused;
+}
+
+static void group_locks(int port)
+{
+    pthread_t threads[2];
+    uint64_t lock = ~0ull, leave = ~0ull, turns;
+    item_base = (long)object_of(port, LOCKED);
+    kd_call3(KD_VIEW_ENTER, kd_call3(KD_VIEW_CREATE, 0, 0, 0), 0, 0);
+    begin();
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t t = counter();
+        kd_call3(KD_ITEM_LOCK, item_base, 8 * i, KD_ITEM_X);
+        lock = best(lock, counter() - t - read_cost);
+        t = counter();
+        kd_call3(KD_ITEM_WAKE, item_base, 8 * i, 0);
+        leave = best(leave, counter() - t - read_cost);
+    }
+    kd_call3(KD_ITEM_LOCK, item_base, 8, KD_ITEM_X);
+    for (int i = 0; i < 2; i++) /* both wait for it, and then for each other */
+        pthread_create(&threads[i], NULL, take_turns, NULL);
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    turns = counter();
+    kd_call3(KD_TXN_ABORT, 0, 0, 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    turns = counter() - turns;
+    kd_call3(KD_VIEW_ENTER, -1, 0, 0);
+    row("lock of an item by the call, without waiting", "instructions", (double)lock, "500");
+    row("an item is left by the call", "instructions", (double)leave, "300");
+    row("lock of an item that another one leaves: the wait, its sleep and wake", "instructions",
+        (double)turns / (2 * ROUNDS) - (double)leave, "4000");
 }
 
 /* ---- memory, threads, processes ---- */
@@ -467,7 +520,7 @@ int main(int argc, char **argv)
         return 0;
     }
     usage(argc, argv, 1,
-          "usage: bench [calls] [faults] [processes] [commit], or bench checkpoint\n"
+          "usage: bench [calls] [faults] [locks] [processes] [commit], or bench checkpoint\n"
           "Counts instructions; run it by `make bench ONLY=kernel`, which boots with -icount.\n");
     read_cost = ~0ull;
     for (int i = 0; i < 100; i++) {
@@ -479,12 +532,15 @@ int main(int argc, char **argv)
               "reach; "
               "`make bench ONLY=kernel`\n",
               stderr);
-    if (wanted(argc, argv, "calls") || wanted(argc, argv, "faults")) {
+    if (wanted(argc, argv, "calls") || wanted(argc, argv, "faults") ||
+        wanted(argc, argv, "locks")) {
         int port = start_manager();
         if (wanted(argc, argv, "calls"))
             group_calls(port);
         if (wanted(argc, argv, "faults"))
             group_faults(port);
+        if (wanted(argc, argv, "locks"))
+            group_locks(port);
         struct kd_message end = {.kind = CALL_END};
         kd_call3(KD_PORT_CALL, port, (long)&end, 0);
     }
