@@ -36,8 +36,7 @@ struct process {
     unsigned thread_count;
     bool dying, ended;
     uint64_t dying_ns; /* since when */
-    int status;                      /* exit status; 128 + signal if it was killed */
-    int signal;                      /* that ended it, or 0 */
+    int status, signal;              /* exit status, 128 + signal if that ended it; or 0 */
     struct list waiters;             /* its threads that wait for children; process table lock */
     uint32_t references;             /* atomic: handles, threads, table */
     uint64_t children_ns;            /* of the children that it waited for; process table lock */

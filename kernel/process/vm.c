@@ -42,6 +42,23 @@ static bool protection_valid(unsigned protection)
 
 /* ---- regions; space_lock held ---- */
 
+/* source_get and source_put count what a source names, if it names anything. */
+static void source_get(const struct vm_source *s)
+{
+    if (s->node)
+        node_get(s->node);
+    if (s->memory)
+        vm_memory_get(s->memory);
+}
+
+static void source_put(const struct vm_source *s)
+{
+    if (s->node)
+        node_put(s->node);
+    if (s->memory)
+        vm_memory_put(s->memory);
+}
+
 struct region *region_after(struct process *p, vaddr_t at)
 {
     list_each(struct region, r, &p->regions, link)
@@ -182,8 +199,7 @@ void vm_memory_put(struct vm_memory *m)
     while (m->pages) {
         m->frames[--m->pages]->owner = NULL;
         frame_free(m->frames[m->pages]);
-        if (lock_holds_none())
-            thread_breathe();
+        thread_breathe();
     }
     kfree(m);
 }
@@ -198,22 +214,6 @@ long vm_memory_map(struct process *p, struct vm_memory *m)
             at = (long)r->start;
     lock_release(&p->space_lock);
     return at ? at : vm_map(p, 0, m->pages << PAGE_SHIFT, VM_READ | VM_WRITE, 0, &source);
-}
-
-void source_get(const struct vm_source *s)
-{
-    if (s->node)
-        node_get(s->node);
-    if (s->memory)
-        __atomic_fetch_add(&s->memory->references, 1, __ATOMIC_RELAXED);
-}
-
-void source_put(const struct vm_source *s)
-{
-    if (s->node)
-        node_put(s->node);
-    if (s->memory)
-        vm_memory_put(s->memory);
 }
 
 /* ---- taking memory away ----

@@ -40,9 +40,6 @@ static inline uint64_t region_flags(unsigned protection)
     return protection ? pte_flags(protection) : PTE_SOFT0;
 }
 
-void source_get(const struct vm_source *s); /* what it names, if any */
-void source_put(const struct vm_source *s);
-
 /* The file part of a source, `skip` bytes further on. */
 static inline struct vm_source source_skip(struct vm_source s, uint64_t skip)
 {

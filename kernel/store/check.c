@@ -95,7 +95,7 @@ int kcheck(void)
         if (v->state == VIEW_IDLE && n + spilled)
             complain(&w, "an idle view has copies", 0);
         bool over = v->state == VIEW_IDLE || v->state == VIEW_FREE;
-        if (over && (v->wait.page || v->wait.object || v->wait.entry || v->credits.waiting))
+        if (over && (v->wait.page || v->wait.object || v->items.queue || v->credits.waiting))
             complain(&w, "a view without a transaction stands in a queue", 0);
         if (over && (v->reserve.credits || v->reserve.frame || v->reserve.copy || v->items.noted))
             complain(&w, "a view without a transaction has something in hand", 0);

@@ -456,29 +456,13 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
     return fault_ended(v, e);
 }
 
-static RARE struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation)
+struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation)
 {
     struct object *o = object_at(v->process, at, &v->last.rights);
     view_forget_object(v);
     v->last.generation = generation; /* read before the look: if it changed, that is seen */
     v->last.object = o;
     return o;
-}
-
-static inline __attribute__((always_inline)) struct object *
-object_found(struct view *v, vaddr_t at, uint32_t *rights)
-{
-    struct object *o = v->last.object;
-    uint32_t generation = __atomic_load_n(&v->process->attach_generation, __ATOMIC_SEQ_CST);
-    if (!o || v->last.generation != generation || at - o->base >= o->pages << PAGE_SHIFT)
-        o = object_look_up(v, at, generation);
-    *rights = v->last.rights;
-    return o;
-}
-
-struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
-{
-    return object_found(v, at, rights);
 }
 
 __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_want want)
@@ -488,7 +472,7 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_w
         /* perhaps as it lost the container: it aborts, and is not ended for touching it */
         if (v->doom)
             return fault_ended(v, -ECANCELED);
-        struct object *o = object_found(v, at, &rights);
+        struct object *o = view_object_at(v, at, &rights);
         if (!o)
             return -EFAULT;
         if (!(o->flags & KD_OBJECT_TRANSACTIONAL))

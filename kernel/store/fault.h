@@ -10,9 +10,18 @@
  * not transactional. */
 must_check int view_touch(struct view *v, vaddr_t at, enum view_want want);
 
+struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation);
 /* view_object_at finds the object at `at`, first where the view found the last one. Not counted:
  * the reference is the view's. */
-struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights);
+static inline struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
+{
+    struct object *o = v->last.object;
+    uint32_t generation = __atomic_load_n(&v->process->attach_generation, __ATOMIC_SEQ_CST);
+    if (!o || v->last.generation != generation || at - o->base >= o->pages << PAGE_SHIFT)
+        o = object_look_up(v, at, generation);
+    *rights = v->last.rights;
+    return o;
+}
 
 /* fault_other.c: both -errno, after the program was ended or told, or 0: served. */
 int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no transaction */

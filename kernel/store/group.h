@@ -27,7 +27,8 @@ struct view_group {
     uint64_t token;          /* of the question that it works on */
 };
 
-/* struct view_items: the item copies of a view's transaction (item_page.c). */
+/* struct view_items: the item copies of a view's transaction (item_page.c), its locks of items, and
+ * the entry that it waits for (item_lock.c). */
 struct view_items {
     unsigned count;          /* view lock */
     bool told;               /* once some had changed: no order then, no publication */
@@ -35,6 +36,14 @@ struct view_items {
     uint64_t cpus;           /* a struct debt for the frames of those that are being published */
     struct item_note *notes; /* locks of items for who may not write; owner thread */
     unsigned noted;
+    struct list link;        /* in the queue of an entry of ... */
+    const struct object *queue; /* ... or NULL; with its entries locked, as the others */
+    uint32_t entry, mode;    /* which entry that is, and what it wants */
+};
+/* struct object_items: an object's table of locks (item_lock.c). */
+struct object_items {
+    struct vm_memory *table; /* or NULL; object's lock; or some entries', while it is not dead */
+    uint8_t bits, own;       /* KD_POLICY_ITEMS, a logarithm; KD_POLICY_OWN */
 };
 
 #endif

@@ -2,7 +2,7 @@
  * item_lock.c - locks of items: tables of entries that programs share with the kernel, and what
  * happens to who meets another in one (items.md).
  *
- * Owns      object->items, the queues of entries (view->wait.item_link), view->items.notes.
+ * Owns      object->items, the queues of entries (view->items.link), view->items.notes.
  * Not here  pages in item mode (item_page.c), the way without a call (libpstore).
  *
  * IT9   A bit of an entry counts while its view's transaction runs or commits. It is judged with
@@ -49,17 +49,7 @@ void item_locks_init(void)
     }
 }
 
-/* ---- tables ---- */
-
-static struct vm_memory *table_at(const struct object *o)
-{
-    return __atomic_load_n(&o->items.table, __ATOMIC_ACQUIRE);
-}
-
-static uint32_t table_bits(const struct vm_memory *m)
-{
-    return (uint32_t)__builtin_ctzll(m->pages * ENTRIES_A_PAGE);
-}
+/* ---- tables: o->items.bits stays when there is one ---- */
 
 static struct kd_item_entry *entry_at(const struct vm_memory *m, uint32_t i)
 {
@@ -89,24 +79,37 @@ static int table_make(struct object *o)
 {
     if (!(o->flags & KD_OBJECT_ITEMS))
         return -EINVAL;
-    while (!table_at(o)) {
-        uint32_t bits = __atomic_load_n(&o->items.bits, __ATOMIC_RELAXED);
-        struct vm_memory *m = o->dead ? NULL : vm_memory_new((1u << bits) / ENTRIES_A_PAGE);
-        if (!m)
-            return o->dead ? -EOWNERDEAD : -ENOMEM;
-        bool charged = true;
-        lock_acquire(&o->lock);
-        if (!o->items.table && bits == o->items.bits && (charged = leaf_charge(o, m->pages))) {
-            __atomic_store_n(&o->items.table, m, __ATOMIC_RELEASE);
-            m = NULL;
-        }
-        lock_release(&o->lock);
-        if (m)
-            vm_memory_put(m);
-        if (!charged)
-            return o->dead ? -EOWNERDEAD : -ENOMEM;
+    if (__atomic_load_n(&o->items.table, __ATOMIC_ACQUIRE))
+        return 0;
+    uint8_t bits = o->items.bits;
+    struct vm_memory *m = o->dead ? NULL : vm_memory_new((1u << bits) / ENTRIES_A_PAGE);
+    if (!m)
+        return o->dead ? -EOWNERDEAD : -ENOMEM;
+    lock_acquire(&o->lock);
+    bool can = o->items.table || leaf_charge(o, m->pages);
+    if (can && !o->items.table) {
+        o->items.bits = bits; /* it may have been changed meanwhile: too late */
+        __atomic_store_n(&o->items.table, m, __ATOMIC_RELEASE);
+        m = NULL;
     }
-    return o->dead ? -EOWNERDEAD : 0;
+    lock_release(&o->lock);
+    if (m)
+        vm_memory_put(m);
+    return can ? 0 : o->dead ? -EOWNERDEAD : -ENOMEM;
+}
+
+/* table_map maps o's table, once there is one. Its address, or -errno. */
+static long table_map(struct process *p, struct object *o)
+{
+    lock_acquire(&o->lock);
+    struct vm_memory *m = o->items.table; /* it goes when o dies */
+    if (m)
+        vm_memory_get(m);
+    lock_release(&o->lock);
+    long at = m ? vm_memory_map(p, m) : -EOWNERDEAD;
+    if (m)
+        vm_memory_put(m);
+    return at;
 }
 
 long kd_item_map(const uint64_t a[6])
@@ -120,13 +123,10 @@ long kd_item_map(const uint64_t a[6])
     long at = table_make(o);
     if (!at && rights & KD_RIGHT_WRITE) {
         p->locks_items = true;
-        at = vm_memory_map(p, o->items.table);
+        at = table_map(p, o);
     }
-    struct kd_item_table t = {.view = v ? v->id : ~0u, .own = o->items.own};
-    if (at >= 0) {
-        t.entries = (struct kd_item_entry *)at;
-        t.bits = table_bits(o->items.table);
-    }
+    struct kd_item_table t = {.entries = (struct kd_item_entry *)at, .bits = o->items.bits,
+                              .own = o->items.own, .view = v ? v->id : ~0u};
     object_put(o);
     return at < 0 ? at : copy_to_user(a[1], &t, sizeof t) ? -EFAULT : 0;
 }
@@ -169,11 +169,21 @@ static bool has_any(const struct kd_item_entry *e, uint32_t modes, unsigned view
     return vmask_test(&m, view);
 }
 
+/* entry_lock locks the stripe of q->item, and finds that entry. False: its table is gone
+ * (item_locks_end). */
+static bool entry_lock(struct ask *q)
+{
+    q->s = &stripes[q->item % STRIPES];
+    lock_acquire(&q->s->lock);
+    q->e = q->o->dead ? NULL : entry_at(q->o->items.table, q->item);
+    return q->e;
+}
+
 /* ---- queues; the stripe locked ---- */
 
 #define queue_each(u, q)                                      \
-    list_each(struct view, u, &(q)->s->waiting, wait.item_link) \
-        if (u->wait.entry == (q)->e)
+    list_each(struct view, u, &(q)->s->waiting, items.link) \
+        if (u->items.queue == (q)->o && u->items.entry == (q)->item)
 
 /* queue_wake has those look again that wait for v here. */
 static void queue_wake(const struct ask *q)
@@ -192,36 +202,43 @@ static void queue_wake(const struct ask *q)
 static void queue_enter(const struct ask *q, bool first)
 {
     struct list *at = &q->s->waiting;
-    if (q->v->wait.entry)
+    if (q->v->items.queue)
         return;
     if (first)
         at = at->next;
-    q->v->wait.entry = q->e;
-    q->v->wait.item = q->item;
-    q->v->wait.item_mode = q->mode;
+    q->v->items.queue = q->o;
+    q->v->items.entry = q->item;
+    q->v->items.mode = q->mode;
     q->v->wait.lock_base = q->o->base;
-    list_insert_before(at, &q->v->wait.item_link);
+    list_insert_before(at, &q->v->items.link);
 }
 
 static void queue_quit(const struct ask *q)
 {
     queue_wake(q);
-    if (q->v->wait.entry)
-        list_remove(&q->v->wait.item_link);
-    q->v->wait.entry = NULL;
+    if (q->v->items.queue)
+        list_remove(&q->v->items.link);
+    q->v->items.queue = NULL;
     queue_each(u, q)
         return;
-    __atomic_store_n(&q->e->waiting, 0, __ATOMIC_SEQ_CST);
+    if (q->e)
+        __atomic_store_n(&q->e->waiting, 0, __ATOMIC_SEQ_CST);
 }
 
-void item_locks_wake(void)
+void item_locks_end(struct object *o)
 {
     for (struct stripe *s = stripes; s < stripes + STRIPES; s++) {
         lock_acquire(&s->lock);
-        list_each(const struct view, u, &s->waiting, wait.item_link)
+        list_each(const struct view, u, &s->waiting, items.link)
             thread_wake(u->owner);
         lock_release(&s->lock);
     }
+    lock_acquire(&o->lock);
+    struct vm_memory *m = o->items.table;
+    o->items.table = NULL;
+    lock_release(&o->lock);
+    if (m)
+        vm_memory_put(m);
 }
 
 /* ---- the call ---- */
@@ -265,14 +282,17 @@ static bool blocked(const struct ask *q, uint32_t against, struct vmask on)
 }
 
 /* look_once is one look at the entry: 0: it has the mode; -EAGAIN: it stands in the queue; -EBUSY:
- * it does not wait. */
-static int look_once(const struct ask *q)
+ * it does not wait; -EOWNERDEAD. */
+static int look_once(struct ask *q)
 {
     uint32_t against = kd_item_against(q->mode, q->o->items.own);
-    int e = 0;
-    lock_acquire(&q->s->lock);
+    int e = entry_lock(q) ? 0 : -EOWNERDEAD;
+    if (e) {
+        lock_release(&q->s->lock);
+        return e;
+    }
     waits_clear(q->v);
-    if (!q->v->wait.entry)
+    if (!q->v->items.queue)
         queue_wake(q);
     __atomic_store_n(&q->e->waiting, 1, __ATOMIC_SEQ_CST);
     bit_set(q->e, q->mode, q->v->id);
@@ -291,23 +311,24 @@ static int look_once(const struct ask *q)
 }
 
 /* give_up takes back what is left of a call in vain. */
-static void give_up(const struct ask *q)
+static void give_up(struct ask *q)
 {
-    lock_acquire(&q->s->lock);
+    bool there = entry_lock(q);
     waits_clear(q->v);
-    bit_clear(q->e, q->mode, q->v->id);
+    if (there)
+        bit_clear(q->e, q->mode, q->v->id);
     queue_quit(q);
     lock_release(&q->s->lock);
 }
 
 /* wait_for waits until v has the mode. 0; -EBUSY; -ECANCELED: doomed or killed; -ETIMEDOUT;
  * -EOWNERDEAD. */
-static int wait_for(const struct ask *q)
+static int wait_for(struct ask *q)
 {
     struct view *v = q->v;
     int e;
     for (;;) {
-        e = v->doom ? -ECANCELED : q->o->dead ? -EOWNERDEAD : look_once(q);
+        e = v->doom ? -ECANCELED : look_once(q);
         if (e != -EAGAIN)
             break;
         __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
@@ -337,11 +358,13 @@ static int note(struct view *v, struct object *o, uint32_t item)
     if (i == LOCKED_MAX || v->items.noted == KD_ITEM_NOTES)
         return -ENOLCK;
     if (!v->items.notes) {
-        struct frame *f = limit_charge(v->process, KD_LIMIT_MEMORY, 1) ? frame_alloc(FRAME_LEAF)
-                                                                       : NULL;
-        if (!f)
+        if (!limit_charge(v->process, KD_LIMIT_MEMORY, 1))
             return -ENOMEM;
-        v->items.notes = frame_memory(f);
+        v->items.notes = kalloc_raw(PAGE_BYTES);
+        if (!v->items.notes) {
+            limit_uncharge(v->process, KD_LIMIT_MEMORY, 1);
+            return -ENOMEM;
+        }
     }
     if (i == v->locks.count) { /* kept to the end as if it was locked */
         object_get(o);
@@ -357,21 +380,26 @@ void item_notes_end(struct view *v)
 {
     while (v->items.noted) {
         const struct item_note *n = &v->items.notes[--v->items.noted];
-        bits_clear(entry_at(table_at(v->locks.held[n->held]), n->item), v->id);
+        struct ask q = {.o = v->locks.held[n->held], .item = n->item};
+        if (entry_lock(&q))
+            bits_clear(q.e, v->id);
+        lock_release(&q.s->lock);
     }
 }
 
 /* reader_may tells whether who may not write may ask: 0; 1: it has the mode; -errno. */
-static int reader_may(const struct ask *q)
+static int reader_may(struct ask *q)
 {
+    bool has = entry_lock(q) && has_any(q->e, 1u << q->mode, q->v->id);
+    lock_release(&q->s->lock);
     if (q->mode != KD_ITEM_S && q->mode != KD_ITEM_IS)
         return -EACCES; /* it would keep those out who may do more than it may */
-    return has_any(q->e, 1u << q->mode, q->v->id) ? 1 : note(q->v, q->o, q->item);
+    return has ? 1 : note(q->v, q->o, q->item);
 }
 
 /* ---- calls ---- */
 
-/* ask_for finds the entry of a name. 0 or -errno. */
+/* ask_for finds the number of a name's entry. 0 or -errno. */
 static int ask_for(struct ask *q, vaddr_t at, uint64_t name, uint32_t *rights)
 {
     q->v = thread_this()->view;
@@ -381,9 +409,7 @@ static int ask_for(struct ask *q, vaddr_t at, uint64_t name, uint32_t *rights)
     int e = !q->o ? -ENOENT : q->v->snapshot_rights ? -EINVAL : table_make(q->o);
     if (e)
         return e;
-    q->item = kd_item_entry(name, table_bits(q->o->items.table));
-    q->e = entry_at(q->o->items.table, q->item);
-    q->s = &stripes[q->item % STRIPES];
+    q->item = kd_item_entry(name, q->o->items.bits);
     return 0;
 }
 
@@ -411,9 +437,10 @@ long kd_item_wake(const uint64_t a[6])
     int e = ask_for(&q, a[0], a[1], &rights);
     if (e)
         return e;
-    lock_acquire(&q.s->lock);
-    bits_clear(q.e, q.v->id);
-    queue_wake(&q);
+    if (entry_lock(&q)) {
+        bits_clear(q.e, q.v->id);
+        queue_wake(&q);
+    }
     lock_release(&q.s->lock);
     return 0;
 }
@@ -423,23 +450,22 @@ long kd_item_wake(const uint64_t a[6])
 /* scan takes a view's bits out of a table (IT12). */
 static void scan(struct object *o, void *view)
 {
-    enum { PAGES_AT_ONCE = 64 };
-    const struct vm_memory *m = table_at(o);
+    enum { AT_ONCE = 1024 };
     const struct view *v = view;
-    for (uint32_t i = 0; m && i < m->pages * ENTRIES_A_PAGE; i++) {
-        bits_clear(entry_at(m, i), v->id);
-        if (i % (PAGES_AT_ONCE * ENTRIES_A_PAGE) == 0)
-            thread_breathe();
+    for (uint32_t from = 0, end = 1u << o->items.bits; from < end; from += AT_ONCE) {
+        lock_acquire(&o->lock);
+        for (uint32_t i = from; o->items.table && i < MIN(from + AT_ONCE, end); i++)
+            bits_clear(entry_at(o->items.table, i), v->id);
+        lock_release(&o->lock);
+        thread_breathe();
     }
 }
 
 void item_view_gone(struct view *v)
 {
-    if (v->items.notes) {
-        frame_free(frame_of_memory(v->items.notes));
-        v->items.notes = NULL;
-        limit_uncharge(v->process, KD_LIMIT_MEMORY, 1);
-    }
+    limit_uncharge(v->process, KD_LIMIT_MEMORY, v->items.notes != NULL);
+    kfree(v->items.notes);
+    v->items.notes = NULL;
     if (v->process->locks_items)
         object_for_each(scan, v);
 }

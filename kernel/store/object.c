@@ -9,7 +9,6 @@
  */
 #include "store/object_private.h"
 #include "message/gone.h"
-#include "process/vm.h"
 #include "store/commit.h"
 #include "store/item.h"
 #include "store/wait.h"
@@ -102,8 +101,6 @@ void object_get(void *object)
 static void object_free(struct object *o)
 {
     leaves_free(o);
-    if (o->items.table)
-        vm_memory_put(o->items.table);
     kfree(o->tables);
     (void)port_withdraw(o->port, &o->recalled.item);
     port_put(o->port);

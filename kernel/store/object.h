@@ -7,6 +7,7 @@
 #define KERNEL_OBJECT_H
 
 #include "message/port.h"
+#include "store/group.h"
 #include "store/page.h"
 
 enum { SCORE_CLUSTERED = 8, SCORE_MAX = 15, SCORE_NEW = SCORE_CLUSTERED }; /* near_score */
@@ -25,8 +26,7 @@ struct container_lock {
 
 struct object {
     uint32_t references;     /* atomic: handle, attachments, walks under way */
-    uint32_t flags;          /* KD_OBJECT_* */
-    uint32_t encoder;        /* KD_ENCODER_*; read anew for each page */
+    uint32_t flags, encoder; /* KD_OBJECT_*; KD_ENCODER_*, read anew for each page */
     bool dead;               /* its manager is gone or destroyed it; set before the sweep */
     struct process *owner;   /* compared only */
     struct port *port, *commit_port;
@@ -51,10 +51,7 @@ struct object {
     uint64_t table_count, versions; /* versions: old ones of its pages; versions lock */
     uint64_t leaf_frames;    /* charged to its owner: leaves and their tables */
     uint64_t floor;  /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
-    struct object_items {    /* Its table of item locks, once there is one (item_lock.c). */
-        struct vm_memory *table; /* set once, with the object locked */
-        uint8_t bits, own;   /* KD_POLICY_ITEMS, a logarithm; KD_POLICY_OWN */
-    } items;
+    struct object_items items;
     struct recall_told {     /* Views that use pages which are called back (recall.c). */
         struct vmask users;  /* graph lock */
         struct item item;    /* RECALLED, to `port` */
@@ -115,7 +112,6 @@ static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
 {
     return l->object->base + ((l->first + slot) << PAGE_SHIFT);
 }
-
 /* attachments_end_left: a commit that p left behind is over; if p has ended, so do attachments. */
 void attachments_end_left(struct process *p);
 /* objects_end destroys the objects of a process; p not NULL: those that ask, or commit, there. A

@@ -164,7 +164,7 @@ void object_die(struct object *o, int reason)
     if (was)
         return;
     container_lock_dead(o);
-    item_locks_wake();
+    item_locks_end(o);
     snapshots_doom(o, reason);
     UNMAP(u, .reason = reason, .dying = true);
     leaves_for(o, leaf_sweep, &u);

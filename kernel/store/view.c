@@ -32,7 +32,7 @@ void view_init(void)
         list_init(&v->wait.link);
         list_init(&v->credits.link);
         list_init(&v->wait.lock_link);
-        list_init(&v->wait.item_link);
+        list_init(&v->items.link);
         version_snapshot_init(&v->snapshot.seen);
         list_init(&v->question.item.link);
         page_wait_init(&v->supply, v);

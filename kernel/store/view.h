@@ -84,9 +84,6 @@ struct view {
         uint8_t want;
         struct list lock_link;          /* locks_lock; in the queue of ... */
         struct object *object;          /* ... or NULL; set by the owner thread */
-        struct list item_link;          /* in the queue of ... */
-        struct kd_item_entry *entry;    /* ... or NULL; item_lock.c, with its entries locked */
-        uint32_t item, item_mode;       /* which one that is, and the mode, for KD_VIEW_LIST */
         struct vmask holders, waiters;  /* graph lock; waiters: a hint for its end */
     } wait;
     struct view_locks {                 /* Containers that it has locked; owner thread. */

@@ -78,7 +78,7 @@ void item_locks_init(void);
 long item_policy(struct object *o, uint64_t policy, uint64_t value); /* KD_POLICY_ITEMS, _OWN */
 void item_notes_end(struct view *v);            /* locks of who may not write; it is idle */
 void item_view_gone(struct view *v);            /* its number will be another's (IT12) */
-void item_locks_wake(void);                     /* an object is dead: all that wait look again */
+void item_locks_end(struct object *o);          /* it is dead: its table goes */
 /* lock_over ends a call that locks something: a view that is doomed goes to its entry. Returns
  * e. */
 long lock_over(struct view *v, int e);          /* begin.c */

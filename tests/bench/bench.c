@@ -303,7 +303,7 @@ static void group_locks(int port)
     turns = counter() - turns;
     kd_call3(KD_VIEW_ENTER, -1, 0, 0);
     row("lock of an item by the call, without waiting", "instructions", (double)lock, "500");
-    row("an item is left by the call", "instructions", (double)leave, "300");
+    row("an item is left by the call", "instructions", (double)leave, "350");
     row("lock of an item that another one leaves: the wait, its sleep and wake", "instructions",
         (double)turns / (2 * ROUNDS) - (double)leave, "4000");
 }

@@ -192,20 +192,9 @@
     /* (view, address, pages, to: KD_READ or 0): gives rights up before the transaction's end, but
      * for pages that it stored to: how many those are. For who holds rights for others */ \
     X(1074, KD_TXN_RELEASE, kd_txn_release) \
-    /* ---- locks of items (store/item_lock.c, items.md): of an object in item mode; `address` is \
-     * one in it, `name` an item's first byte or any other number ---- */ \
-    /* (address, struct kd_item_table *): its table of locks, mapped for who may write the object; \
-     * made at first, as KD_POLICY_ITEMS and KD_POLICY_OWN say. Again: the same. munmap ends it, and \
-     * fork leaves it out. -ENOENT, -EINVAL: no such object; -EOWNERDEAD; -ENOMEM */ \
+    /* ---- locks of items (store/item_lock.c); katydid/item.h ---- */ \
     X(1076, KD_ITEM_MAP, kd_item_map) \
-    /* (address, name, mode, perhaps with KD_ITEM_NOW): waits until the running transaction has the \
-     * mode there, besides those it has, whether it has set its bit before or not. Who may not \
-     * write gets S and IS (else -EACCES) until the end, at most KD_ITEM_NOTES (-ENOLCK); all others \
-     * clear their bits themselves. -EBUSY: not now, and its bit is cleared. -ENOENT: no \
-     * transaction; -EINVAL: a snapshot */ \
     X(1077, KD_ITEM_LOCK, kd_item_lock) \
-    /* (address, name): the running transaction gives up all modes there before its end, and who \
-     * waits looks again. For who has cleared its bits, and then seen `waiting` */ \
     X(1078, KD_ITEM_WAKE, kd_item_wake) \
     /* ---- windows (store/mapping.c): pages of a container at a further address ---- */ \
     /* (address, pages, KD_RIGHT_READ and perhaps KD_RIGHT_WRITE, place): shows the pages from an
@@ -294,10 +283,8 @@ enum kd_limit {
      * data of messages, batches, tables of objects */
     KD_LIMIT_MEMORY,
     KD_LIMIT_HANDLES, KD_LIMIT_THREADS, KD_LIMIT_VIEWS,
-    /* private copies in memory, of all its transactions */
-    KD_LIMIT_COPIES,
-    /* threads that have called somebody: one call each */
-    KD_LIMIT_MESSAGES,
+    KD_LIMIT_COPIES,                           /* private copies in memory, of all transactions */
+    KD_LIMIT_MESSAGES,                         /* threads that have called somebody */
     KD_LIMIT_FILES,
     KD_LIMIT_PROCESSES,                        /* in the system, when it makes one more */
     KD_LIMIT_PINS,                             /* pages of its objects */
@@ -551,54 +538,11 @@ enum {
      * Private copies do not count */
     KD_POLICY_MEMORY = 3,
     KD_MEMORY_LEAST = 16,
-    /* entries of its table of item locks, a power of 2, KD_ITEMS_LEAST (256) to KD_ITEMS_MOST; as
-     * long as there is none (else -EBUSY). The default is KD_ITEMS_DEFAULT */
-    KD_POLICY_ITEMS = 4,
-    /* a set of modes (1 << KD_ITEM_S ...) that KD_ITEM_OWN conflicts with; as long as there is no
-     * table (else -EBUSY). All by default */
-    KD_POLICY_OWN = 5,
 };
 enum {                                         /* a container lock: exclusive, or ... */
-    /* others may read and lock it shared, nobody writes */
-    KD_LOCK_SHARED = 1,
+    KD_LOCK_SHARED = 1,                        /* others may read and lock it so, nobody writes */
     KD_LOCK_NOW = 2,                           /* -EBUSY instead of waiting */
 };
-/* Locks of items. Modes that a transaction has at an entry add up. */
-enum kd_item_mode { KD_ITEM_S, KD_ITEM_U, KD_ITEM_X, KD_ITEM_ADD, KD_ITEM_IS, KD_ITEM_IX,
-                    KD_ITEM_OWN, KD_ITEM_MODES };
-enum { KD_ITEM_NOW = 16 };                     /* -EBUSY instead of waiting */
-enum { KD_ITEMS_LEAST = 256, KD_ITEMS_DEFAULT = 4096, KD_ITEMS_MOST = 65536,
-       KD_ITEM_NOTES = 1024 };
-/* An entry of a table. Bit v % 64 of holders[mode][v / 64]: view v has this mode, or tries to get
- * it; it counts while the view has a transaction. By locked instructions, its own bits only. */
-struct kd_item_entry {
-    uint64_t holders[KD_ITEM_MODES][KD_VIEW_MAX / 64];
-    uint64_t waiting;                          /* not 0: somebody waits, newcomers call */
-    uint64_t reserved;
-};
-struct kd_item_table {
-    /* of entry 0; 0: the caller may not write, and takes each lock by KD_ITEM_LOCK */
-    struct kd_item_entry *entries;
-    uint32_t bits;                             /* there are 1 << bits entries */
-    uint32_t own;                              /* KD_POLICY_OWN */
-    uint32_t view;                             /* the caller's number, ~0: it is in no view */
-    uint32_t reserved;
-};
-/* kd_item_entry: the number of a name's entry. Names that share one share their locks. */
-static inline uint32_t kd_item_entry(uint64_t name, uint32_t bits)
-{
-    return (uint32_t)(name * 0x9e3779b97f4a7c15ull >> (64 - bits));
-}
-/* kd_item_against: the modes, as a set, that a mode conflicts with. `own`: kd_item_table's. */
-static inline uint32_t kd_item_against(uint32_t mode, uint32_t own)
-{
-    enum { S = 1 << KD_ITEM_S, U = 1 << KD_ITEM_U, X = 1 << KD_ITEM_X, ADD = 1 << KD_ITEM_ADD,
-           IS = 1 << KD_ITEM_IS, IX = 1 << KD_ITEM_IX };
-    static const uint8_t with[KD_ITEM_OWN] = { /* by enum kd_item_mode */
-        X | ADD | IX, U | X | ADD | IX, S | U | X | ADD | IS | IX, S | U | X, X, S | U | X,
-    };
-    return mode == KD_ITEM_OWN ? own : with[mode] | (own >> mode & 1) << KD_ITEM_OWN;
-}
 /* KD_TXN_DIFF fills a buffer with what a committing view changed: kd_run, its bytes (padded to 8),
  * kd_run, ... A page whose base csn is below `full_below` comes whole as one run with KD_RUN_FULL.
  * KD_OBJECT_ENCODER says what is told of the others. */
@@ -634,12 +578,10 @@ struct kd_publish { uint64_t view, token, csn; };
 struct kd_view_info {
     uint64_t view, state, doom, ticket, weight, copies, snapshot_csn, waits[2];
     int32_t pid, tid;
-    /* want: of the page; 0 to read, 1 to write, 2 both */
-    uint32_t mode, want;
+    uint32_t mode, want;                       /* of the page; 0 to read, 1 to write, 2 both */
     uint64_t page, container;                  /* in whose queue it stands: addresses, or 0 */
-    uint32_t item, item_mode;  /* an entry of the container's locks: its number; mode + 1, or 0 */
-    /* containers that it has locked: the first one's address */
-    uint64_t locked, locked_count;
+    uint32_t item, item_mode;                  /* an entry of that; mode + 1, or 0: none */
+    uint64_t locked, locked_count;             /* containers that it has locked: the first */
 };
 
 /* ---- disks ---- */
@@ -654,4 +596,5 @@ struct kd_page_io {
     int64_t status;                            /* out: 0 or -errno of this page */
 };
 
+#include "katydid/item.h"
 #endif

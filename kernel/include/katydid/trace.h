@@ -56,7 +56,8 @@ enum kd_trace_event_kind {
 enum kd_trace_right { KD_TRACE_MAPPED = 1, KD_TRACE_WRITABLE = 2, KD_TRACE_COPY = 4 };
 enum kd_trace_wait { KD_TRACE_FOR_PAGE, KD_TRACE_FOR_CONTAINER, KD_TRACE_FOR_SUPPLY,
                      KD_TRACE_FOR_CREDIT,
-                     KD_TRACE_FOR_LEAVE, KD_TRACE_FOR_COMMIT, KD_TRACE_FOR_SPILL, KD_TRACE_FOR_ITEM };
+                     KD_TRACE_FOR_LEAVE, KD_TRACE_FOR_COMMIT, KD_TRACE_FOR_SPILL,
+                     KD_TRACE_FOR_ITEM };
 /* made; sent, or with a child's pid in the upper half of `rights` given to it; taken out of a
  * message; called by; ended, all of the number */
 enum kd_trace_badge { KD_TRACE_MADE, KD_TRACE_PASSED, KD_TRACE_GOT, KD_TRACE_USED, KD_TRACE_ENDED };
