@@ -31,8 +31,8 @@ TIME_LIMIT_S, SURE_LIMIT_S = 150, 300    # with a bug; with none
 WALL_LIMIT_S = 1800                     # however busy the host is
 TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills", "kernel_sparse",
          "kernel_ask", "kernel_mapping", "kernel_limit", "kernel_loci", "kernel_recall", "kernel_hungry", "kernel_badges",
-         "kernel_inherit", "kernel_items"]
-WITH = {"kernel_items": "--no-store --memory 48",
+         "kernel_inherit", "kernel_items", "kernel_item_locks"]
+WITH = {"kernel_items": "--no-store --memory 48", "kernel_item_locks": "--no-store --memory 48",
         "kernel_loci": "--no-store --memory 32 --icount --cpus 1"}      # shares of a CPU, counted
 SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "SPILL_TOLD"]
 ALL_OF = {"kernel_kills": "kernel_kills all", "kernel_history": "TEST_TIER=long; kernel_history"}   # not a sample

@@ -3,18 +3,22 @@
  * other.
  *
  * Aim     whatever the client is doing, another transaction with copies of the same pages keeps
- *         what is its own, sees what was published and nothing else, and commits; no copy, view or
- *         version is left behind, and kcheck is clean.
+ *         what is its own, sees what was published and nothing else, and commits; others get the
+ *         locks of items that it had or waited for; no copy, view, version or bit of a lock is left
+ *         behind, and kcheck is clean.
  * Method  as kernel_kills.c: a client runs three transactions and is killed by its n-th trace event
  *         for n = 1, 2, ... until it comes to its end alive. This process is the manager and the
- *         other writer. The clock chooses each third event; `kernel_item_kills all` and the long
- *         tier take all.
+ *         other writer, and a thread of it takes and leaves the same locks all the time. The clock
+ *         chooses each third event; `kernel_item_kills all` and the long tier take all.
  */
 #include "katydid/trace.h"
 #include "own_manager.h"
 
 enum { PAGES = 4, ITS = 3, MINE = 4, SUM = 5, STATUS_END = 9, STEPS_MAX = 1500 };
-static struct context mine_context, look_context;
+static struct context mine_context, look_context, lock_context;
+static struct kd_item_table table;
+static volatile long locks_taken, locks_failed;
+static volatile bool over;
 
 static void declare(volatile void *at, uint64_t bytes)
 {
@@ -34,11 +38,62 @@ static void add(uint64_t page, unsigned i)
     declare(word_of(page, i), 8);
 }
 
+/* ---- locks: one for each page ---- */
+
+static long lock(uint64_t page)
+{
+    return kd_call3(KD_ITEM_LOCK, (long)base, (long)page * 64, KD_ITEM_X);
+}
+
+/* All bits of a view, cleared as a library does it, where it knows which. */
+static void unlock(uint32_t view)
+{
+    for (uint64_t page = 0; page < PAGES; page++)
+        for (unsigned k = 0; k < KD_ITEM_MODES; k++)
+            __atomic_fetch_and(&table.entries[kd_item_entry(page * 64, table.bits)]
+                                    .holders[k][view / 64], ~(1ull << view % 64), __ATOMIC_SEQ_CST);
+}
+
+static long map_table(void) { return kd_call3(KD_ITEM_MAP, (long)base, (long)&table, 0); }
+
+static long bits_left(void)
+{
+    long n = 0;
+    for (uint64_t i = 0; i < 1ull << table.bits; i++)
+        for (unsigned k = 0; k < KD_ITEM_MODES * 2; k++)
+            n += table.entries[i].holders[k / 2][k % 2] != 0;
+    return n;
+}
+
+/* Others' locks: each in a transaction of its own, which waits for the client's at most as long as
+ * that has them. */
+static void *neighbour(void *unused)
+{
+    const struct kd_begin how = {.mode = KD_SERIALISABLE, .timeout_ms = 20000};
+    in_view(&lock_context);
+    map_table();
+    uint32_t view = table.view;
+    for (volatile uint64_t page = 0; !over; page = (page + 1) % (PAGES - 1)) {
+        if (setjmp(lock_context.env))
+            locks_failed++;
+        else if (txn_open(&lock_context, how) || lock(page) ||
+                 kd_call3(KD_TXN_ABORT, 1, 0, 0))
+            locks_failed++;
+        unlock(view);
+        locks_taken++;
+        pause_ms(1);
+    }
+    return unused;
+}
+
 /* ---- the client ---- */
 
 static int writes(void *value)
 {
+    unlock(table.view);
     for (uint64_t page = 0; page < PAGES - 1; page++) {
+        if (lock(page))
+            return 2;
         put(page, ITS, (uint64_t)value);
         add(page, SUM);
     }
@@ -54,9 +109,12 @@ static int client(long n)
     base = KD_STORE_BASE;
     while (kd_call3(KD_CONTAINER_INFO, (long)base, (long)&info, 0))
         pause_ms(1);
+    in_view(&mine_context);
+    map_table();
     die_at_event(n);
     bool good = run(writes, (void *)(uintptr_t)n, KD_SERIALISABLE, 0) == 0;
     good = good && run(gives_up, NULL, KD_SERIALISABLE, 0) == 1;
+    unlock(table.view);
     good = good && run(reads, NULL, KD_SNAPSHOT, 0) == 0;
     return good ? STATUS_END : 1;
 }
@@ -118,10 +176,12 @@ int main(int argc, char **argv)
     bool all = argc > 1 || tap_long(), good = true;
     long every = all ? 1 : 3, lives = 0, n = 1 + (all ? 0 : time(NULL) % 3);
     int status = 0;
-    tap_plan(4);
+    tap_plan(6);
     struct own_manager how = {.pages = PAGES, .flags = KD_OBJECT_ITEMS};
     tap_ok(start_manager(how) && kd_call3(KD_TRACE, KD_TRACE_START, 0, 0) > 0 &&
-               die_at_event(0) == 0, "pages in item mode, and ends by choice");
+               die_at_event(0) == 0 && map_table() == 0, "pages in item mode, and ends by choice");
+    pthread_t locks;
+    pthread_create(&locks, NULL, neighbour, NULL);
     for (; n < STEPS_MAX && good && status != STATUS_END; n += every, lives++) {
         good = txn_open(&mine_context, (struct kd_begin){.mode = KD_SERIALISABLE}) == 0;
         for (uint64_t page = 0; page < PAGES - 1; page++) {
@@ -136,6 +196,10 @@ int main(int argc, char **argv)
            n - every);
     tap_ok(status == STATUS_END && lives > 10, "until it comes to its end alive (%d)", status);
     is((long)comes_to_rest(), 1, "no copy and no version is left");
+    over = true;
+    pthread_join(locks, NULL);
+    tap_ok(!locks_failed && locks_taken > lives, "others took %ld locks meanwhile", locks_taken);
+    is(bits_left(), 0, "no bit of a lock is left");
     kd_call3(KD_TRACE, KD_TRACE_STOP, 0, 0);
     return tap_end();
 }

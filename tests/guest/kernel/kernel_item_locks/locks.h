@@ -21,7 +21,9 @@ long table_map(uint64_t at);
 extern struct kd_item_table table;      /* of the object at `base`; `view` is the last mapper's */
 struct kd_item_entry *entry_of(uint64_t name);
 
-/* The running transaction wants a mode, perhaps with KD_ITEM_NOW: 0 or -errno. */
+/* The running transaction wants a mode, perhaps with KD_ITEM_NOW: 0 or -errno. BARGES: it does not
+ * look whether somebody waits; CALLS: it leaves everything to the kernel. */
+enum { BARGES = 32, CALLS = 64 };
 long item_lock(uint64_t name, unsigned how);
 
 /* It leaves an item before its end. False: it was asked for twice, and is kept. */
@@ -46,11 +48,14 @@ long aborts(int n);
 long loads(int n, uint64_t at);
 long stores(int n, uint64_t at);
 long locks_all(int n, uint64_t at, unsigned how);   /* a container */
+void begins_to_lock(int n, uint64_t name, unsigned how); /* and is left alone */
+uint64_t *bit_of(int n, uint64_t name, unsigned mode, uint64_t *bit); /* where its bit lies */
 
 /* What became of one that waited: 0 or -errno, when it has come to its end; as it is now, perhaps
  * WAITS; the same after a moment. */
 long ended(int n);
 long now_is(int n);
+long settles(int n);                    /* when it is done, or stands in a queue: WAITS */
 long still(int n);
 
 /* What KD_VIEW_LIST says of an actor. */
@@ -60,6 +65,7 @@ struct kd_view_info shown(int n);
 void modes(void);                       /* steps.c */
 void queues(void);
 void ends_and_orders(void);
+void races(void);
 void deadlocks(void);
 void readers(void);
 void tables(void);                      /* tables.c */

@@ -37,7 +37,10 @@ static const struct scenario {
 };
 
 /* What a thread says: its transaction's number, and the modes that it has at each item. */
-static volatile struct said { uint64_t epoch; uint32_t modes[ITEMS]; uint64_t suspect; } said[THREADS];
+static volatile struct said {
+    uint64_t epoch, suspect;
+    uint32_t modes[ITEMS];
+} said[THREADS];
 static volatile long isolation, undone, failed;
 static const struct scenario *now;
 static pthread_barrier_t starts;

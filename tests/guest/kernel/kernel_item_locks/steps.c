@@ -23,7 +23,7 @@ void modes(void)
             bool x = against[a][b] == 'x';
             opens(0, plain), opens(1, plain);
             good = good && locks(0, names[0], a) == 0;
-            long r = locks(1, names[0], b);
+            long r = locks(1, names[0], b | (a & 1 ? CALLS : 0));
             waits = waits && r == (x ? WAITS : 0);
             commits(0);
             good = good && (!x || ended(1) == 0) && commits(1) == 0;
@@ -65,13 +65,22 @@ void queues(void)
     opens(0, plain), opens(1, plain), opens(2, plain);
     locks(0, names[0], KD_ITEM_S), locks(1, names[0], KD_ITEM_S);
     is(locks(2, names[0], KD_ITEM_X), WAITS, "a writer waits for two readers");
-    is(locks(0, names[0], KD_ITEM_X), WAITS, "one of those wants to write, and waits for the other");
+    is(locks(0, names[0], KD_ITEM_X), WAITS, "one of those wants to write, and waits, too");
     commits(1);
     is(ended(0), 0, "it goes before who came before it, and nobody is undone");
     is(still(2), WAITS, "who waits on");
     commits(0);
     is(ended(2), 0, "and has it at last");
     commits(2);
+
+    opens(0, plain), opens(1, plain), opens(2, plain);
+    locks(0, names[0], KD_ITEM_IX);
+    is(locks(1, names[0], KD_ITEM_S), WAITS, "a reader of the whole waits for a writer of a part,");
+    is(locks(2, names[0], KD_ITEM_IS), WAITS, "and behind it a reader of a part");
+    commits(0);
+    is(ended(1), 0, "the first has it");
+    is(ended(2), 0, "and the other one with it");
+    over(1, 3);
 
     opens(0, plain), opens(1, plain), opens(2, plain);
     locks(0, names[0], KD_ITEM_S);
@@ -130,6 +139,67 @@ void ends_and_orders(void)
     is(locks(2, names[0], KD_ITEM_S), 0, "what a snapshot does by itself is its own affair,");
     is(kd_call3(KD_ITEM_LOCK, (long)base, (long)names[0], KD_ITEM_S), -ENOENT, "main has none");
     aborts(2);
+}
+
+/* Two want one item at the same moment, one by the call: never do both have it. `stale`: there is a
+ * bit left of the other one's last transaction. */
+static bool both_at_once(bool stale)
+{
+    bool both = false;
+    for (int i = 0; i < 30 && !both; i++) {
+        uint64_t bit, *at = bit_of(0, names[0], KD_ITEM_X, &bit);
+        if (stale)
+            *at |= bit;
+        opens(1, plain);
+        begins_to_lock(1, names[0], KD_ITEM_X | CALLS);
+        opens(0, plain);
+        both = locks(0, names[0], KD_ITEM_X | BARGES) == 0 && settles(1) == 0;
+        if (now_is(0) == WAITS)
+            over(1, 2);
+        ended(0);
+        over(0, 1);
+        ended(1);
+        over(1, 2);
+    }
+    return both;
+}
+
+/* An item is left just when somebody comes to wait for it: does that one ever wait to the end? */
+static bool left_in_between(void)
+{
+    bool good = true;
+    for (int i = 0; i < 40 && good; i++) {
+        opens(0, plain), opens(1, (struct kd_begin){.timeout_ms = 1000});
+        locks(0, names[0], KD_ITEM_X);
+        begins_to_lock(1, names[0], KD_ITEM_X | CALLS);
+        for (volatile int k = 0; k < i * 500; k++)
+            ;
+        leaves(0, names[0]);
+        good = ended(1) == 0;
+        over(0, 2);
+    }
+    return good;
+}
+
+void races(void)
+{
+    is(both_at_once(false), 0, "one without a call and one by the call: one of them has the item");
+    is(both_at_once(true), 0, "also where a bit was left behind");
+    is(left_in_between(), 1, "an item is left while somebody comes: that one has it");
+
+    uint64_t bit, *at = bit_of(2, names[0], KD_ITEM_X, &bit);
+    opens(0, plain), opens(1, plain), opens(2, plain);
+    locks(0, names[0], KD_ITEM_X);
+    *at |= bit;
+    is(locks(1, names[0], KD_ITEM_X), WAITS, "somebody waits, also for one that tries just now");
+    is(locks(2, names[0], KD_ITEM_X | CALLS), WAITS, "that one takes its bit back, and waits");
+    is(still(1) + still(2), 2 * WAITS, "behind the first: this is no deadlock");
+    commits(0);
+    is(ended(1), 0, "they have it in turn");
+    commits(1);
+    is(ended(2), 0, "each");
+    commits(2);
+    is(stale_bits(), 0, "no bit is left");
 }
 
 /* Page 0 of an object in page mode beside the other. */

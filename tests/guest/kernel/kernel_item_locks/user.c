@@ -62,17 +62,18 @@ static bool meets(const struct kd_item_entry *e, unsigned mode)
 long item_lock(uint64_t name, unsigned how)
 {
     struct kd_item_entry *e = entry_of(name);
-    unsigned mode = how & 15;
+    unsigned mode = how & 7, asks = how & (7 | KD_ITEM_NOW);
     uint32_t own = own_modes(e);
     if (own)
         twice(e);
-    if (own >> mode & 1)
+    if (own >> mode & 1 && !(how & CALLS))
         return 0;
     note(e);
-    if (!own && __atomic_load_n(&e->waiting, __ATOMIC_SEQ_CST))
-        return kd_call3(KD_ITEM_LOCK, (long)base, (long)name, how);
+    if (how & CALLS ||
+        (!own && !(how & BARGES) && __atomic_load_n(&e->waiting, __ATOMIC_SEQ_CST)))
+        return kd_call3(KD_ITEM_LOCK, (long)base, (long)name, asks);
     __atomic_fetch_or(&e->holders[mode][my_view / 64], my_bit(), __ATOMIC_SEQ_CST);
-    return meets(e, mode) ? kd_call3(KD_ITEM_LOCK, (long)base, (long)name, how) : 0;
+    return meets(e, mode) ? kd_call3(KD_ITEM_LOCK, (long)base, (long)name, asks) : 0;
 }
 
 static void clear(struct kd_item_entry *e)
@@ -220,7 +221,7 @@ static bool stands(int n)
     return in_queue ? (v.waits[0] | v.waits[1]) && !v.doom : v.state == 3 && held_commits;
 }
 
-static long go(int n, enum what what, uint64_t at, unsigned how)
+static void tell(int n, enum what what, uint64_t at, unsigned how)
 {
     struct actor *a = &actors[n];
     pthread_t t;
@@ -238,12 +239,22 @@ static long go(int n, enum what what, uint64_t at, unsigned how)
     a->busy = true;
     pthread_cond_signal(&a->told);
     pthread_mutex_unlock(&a->mutex);
+}
+
+long settles(int n)
+{
     while (!stands(n)) {
-        if (now_is(n) != WAITS || !a->busy)
-            return a->result;
+        if (now_is(n) != WAITS || !actors[n].busy)
+            return actors[n].result;
         sched_yield();
     }
     return WAITS;
+}
+
+static long go(int n, enum what what, uint64_t at, unsigned how)
+{
+    tell(n, what, at, how);
+    return settles(n);
 }
 
 long opens(int n, struct kd_begin how)
@@ -252,6 +263,14 @@ long opens(int n, struct kd_begin how)
     return go(n, OPEN, 0, 0);
 }
 long locks(int n, uint64_t name, unsigned how) { return go(n, LOCK, name, how); }
+void begins_to_lock(int n, uint64_t name, unsigned how) { tell(n, LOCK, name, how); }
+
+uint64_t *bit_of(int n, uint64_t name, unsigned mode, uint64_t *bit)
+{
+    *bit = 1ull << actors[n].view % 64;
+    return &entry_of(name)->holders[mode][actors[n].view / 64];
+}
+
 long leaves(int n, uint64_t name) { return go(n, LEAVE, name, 0); }
 long commits(int n) { return go(n, COMMIT, 0, 0); }
 long aborts(int n) { return go(n, ABORT, 0, 0); }
