@@ -385,8 +385,8 @@ int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes)
 /* protect_check: may all of r get these rights? 0, -ENOMEM, -EACCES. */
 static int protect_check(struct process *p, const struct region *r, unsigned protection)
 {
-    if (r->source.shared && (protection & VM_WRITE))
-        return -EACCES;
+    if (protection & (r->source.shared ? VM_WRITE : r->source.memory ? VM_EXECUTE : 0))
+        return -EACCES; /* a table of locks may be writable elsewhere */
     return r->protection || promise_ok(p, r->end - r->start, protection) ? 0 : -ENOMEM;
 }
 

@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IONBF, 0);
     if (argc > 2)
         return child(argv[1], argv[2]);
-    tap_plan(140);
+    tap_plan(141);
     struct own_manager how = {.pages = PAGES, .home_pages = 8, .flags = KD_OBJECT_ITEMS,
                               .messages = other_pages};
     tap_ok(start_manager(how), "a manager of pages in item mode");

@@ -71,6 +71,7 @@ static void sizes(void)
     is(kd_call3(KD_ITEM_MAP, (long)at, (long)&again, 0) | (again.entries != t.entries), 0,
        "mapped again, it is the same");
     is(policy(at, KD_POLICY_ITEMS, 4096) & policy(at, KD_POLICY_OWN, 0), -EBUSY, "it stays");
+    is(mprotect(t.entries, 4096, PROT_READ | PROT_EXEC), -1, "it does not become code");
     is(forked(&t), SIGSEGV, "fork leaves it out");
     munmap(t.entries, 4096);
     is(kd_call3(KD_ITEM_MAP, (long)at, (long)&again, 0), 0, "unmapped in part: it is mapped anew");
