@@ -172,7 +172,8 @@ int main(int argc, char **argv)
     tap_plan(3 + 9 * count);
     for (int i = 0; i < count; i++) {
         is(ps_transaction(set_up, (void *)(uintptr_t)subjects[i]), 0, "set up");
-        is(transactions(subjects[i], tap_long() ? OPERATIONS : SOME), 0, "transactions commit and abort");
+        is(transactions(subjects[i], tap_long() ? OPERATIONS : SOME), 0,
+           "transactions commit and abort");
         equal(subjects[i]->name, "random operations, with aborts, are those of the model");
     }
     int first = child_start(argv[0], "work", "0"), second = child_start(argv[0], "work", "1");
