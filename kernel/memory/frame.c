@@ -6,15 +6,15 @@
  *
  * Invariants
  *   FR1  A frame on the free list is in no page table and no TLB (its last user saw to that).
- *   FR2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
- *       (order), or inside one (order INSIDE). A block's index is a multiple of its size. State and
- *       order change in one store: joining blocks looks at frames that other CPUs take or keep.
+ *   FR2  FRAME_FREE: kept by a CPU (order KEPT), head of a free block (order), or inside one (order
+ *       INSIDE). A block's index is a multiple of its size. State and order change in one store:
+ *       joining blocks looks at frames that other CPUs take or keep.
  *   FR3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, in one step with a
  *       look at its pins; then the last frame_unpin, which sees that in one step with its pin's
  *       end, frees it.
  *   FR4  An allocation leaves at least what its use (enum frame_use) has to leave of reserve_count,
  *       kept ones not counted: CPUs take and keep frames only while the low mark is not reached,
- *       but for FR5.
+ *       but for FR5, and all together fewer than the evictor frees beyond the reserve.
  *   FR5  Who waits for frames has FRAME_MEAL of them set aside: a use whose takers can wait leaves
  *       them, too. When some are there, the thread is promised them, and when it runs, its CPU
  *       keeps them.
@@ -27,25 +27,24 @@
 
 #include "arch.h"
 
-enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffd, ORDER_HOT = 0x7ffe, ORDER_INSIDE = 0x7fff };
-enum { KEPT_MAX = 31, KEPT_BATCH_ORDER = 4, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
+enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffe, ORDER_INSIDE = 0x7fff };
+enum { BATCH_MIN = 16, BATCH_MAX = 64 };
 _Static_assert(FRAME_RUN_MAX == 1 << ORDER_MAX, "the longest run is the largest block");
 
-enum { HOT_MAX = 512, HOT_BATCH_ORDER = 5, HOT_DRAIN = 64 };
 enum { RESERVE_MIN = 64, RESERVE_MAX = 2048 };
 
 static struct {
     struct lock lock;
-    struct list hot, blocks[ORDER_MAX + 1];
-    size_t hot_count;
+    struct list blocks[ORDER_MAX + 1];
     size_t free_count;                 /* kept ones not counted; read without the lock */
     size_t leave, promised;            /* FR5: reserve_count and what is set aside; of that */
     size_t total_count, reserve_count, low_mark;
     size_t all_count;                  /* holes and reserved memory included */
+    size_t batch;                      /* so many a CPU takes, and keeps twice as many at most */
 } frames = {.lock = LOCK_INIT(RANK_FRAMES, "frames")};
 
 struct frame *frame_all;
-static struct { size_t count; struct frame *frame[KEPT_MAX]; } kept[CPU_MAX]; /* 256 bytes each */
+static struct { size_t count; struct frame *frame[2 * BATCH_MAX]; } kept[CPU_MAX];
 
 static size_t frame_index(const struct frame *f) { return (size_t)(f - frame_all); }
 
@@ -120,34 +119,6 @@ static struct frame *block_take(unsigned order)
     return f;
 }
 
-static void hot_put(struct frame *f)
-{
-    set_free(f, ORDER_HOT);
-    list_push_front(&frames.hot, &f->link);
-    frames.hot_count++;
-}
-
-/* Frees the `count` frames that were in the hot list for longest into blocks. */
-static void hot_drain(size_t count)
-{
-    while (count-- > 0 && !list_empty(&frames.hot)) {
-        struct frame *f = container_of(frames.hot.prev, struct frame, link);
-        list_remove(&f->link);
-        frames.hot_count--;
-        block_put(f, 0);
-    }
-}
-
-static void hot_refill(void)
-{
-    unsigned order = HOT_BATCH_ORDER;
-    struct frame *f = block_take(order);
-    while (f == NULL && order-- > 0)
-        f = list_take(struct frame, &frames.blocks[order], link);
-    for (size_t i = (size_t)1 << order; f != NULL && i-- > 0;)
-        hot_put(f + i);
-}
-
 static void make_used(struct frame *f, enum frame_use use)
 {
     list_init(&f->link);
@@ -159,52 +130,32 @@ static void make_used(struct frame *f, enum frame_use use)
 /* ---- single frames ---- */
 
 /* frames.lock held; the count is not 0. */
-static struct frame *hot_take(void)
+static struct frame *take_kept(void)
 {
-    if (list_empty(&frames.hot))
-        hot_refill();
-    struct frame *f = list_take(struct frame, &frames.hot, link);
-    assert(f != NULL && is_free(f, ORDER_HOT)); /* FR2 */
-    frames.hot_count--;
+    struct frame *f = block_take(0);
+    assert(f != NULL); /* FR2 */
+    set_free(f, ORDER_KEPT); /* the caller's: no block joins it */
     frames.free_count--;
     return f;
 }
 
-/* The first KEPT_BATCH of the hot list, unlinked all at once, for a CPU that keeps none. */
-static void keep_hot(struct frame **to)
-{
-    struct list *l = frames.hot.next;
-    for (unsigned i = 0; i < KEPT_BATCH; i++, l = l->next) {
-        to[i] = container_of(l, struct frame, link);
-        to[i]->flags = ORDER_KEPT;
-    }
-    frames.hot.next = l;
-    l->prev = &frames.hot;
-    frames.hot_count -= KEPT_BATCH;
-}
-
-static bool keep_block(struct frame **to)
-{
-    struct frame *block = block_take(KEPT_BATCH_ORDER);
-    for (unsigned i = 0; block != NULL && i < KEPT_BATCH; i++) {
-        to[i] = block + i;
-        to[i]->flags = ORDER_KEPT;
-    }
-    return block != NULL;
-}
-
-/* frames.lock held; this CPU keeps none. */
+/* kept_refill gives this CPU, which keeps none, the frames of a block, or of a smaller one.
+ * frames.lock held. */
 static void kept_refill(unsigned cpu)
 {
     assert(kept[cpu].count == 0); /* FR4 */
-    if (frames.free_count < frames.low_mark + KEPT_BATCH)
+    if (frames.free_count < frames.low_mark + frames.batch)
         return;
-    if (frames.hot_count >= KEPT_BATCH)
-        keep_hot(kept[cpu].frame);
-    else if (!keep_block(kept[cpu].frame))
-        return;
-    kept[cpu].count = KEPT_BATCH;
-    frames.free_count -= KEPT_BATCH;
+    unsigned order = (unsigned)__builtin_ctzll(frames.batch);
+    struct frame *block = block_take(order);
+    while (block == NULL && order-- > 0)
+        block = list_take(struct frame, &frames.blocks[order], link);
+    assert(block != NULL); /* FR2 */
+    for (size_t i = 0; i < (size_t)1 << order; i++) {
+        set_free(block + i, ORDER_KEPT);
+        kept[cpu].frame[kept[cpu].count++] = block + i;
+    }
+    frames.free_count -= kept[cpu].count;
 }
 
 /* take_locked takes one frame for the caller, and some for this CPU to keep. NULL: there are none
@@ -216,7 +167,7 @@ static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
     size_t leave = use > FRAME_MANAGER ? 0 : use == FRAME_MANAGER ? frames.reserve_count / 4
                                                                   : frames.leave;
     if (frames.free_count > leave) {
-        f = hot_take();
+        f = take_kept();
         kept_refill(arch_cpu_id());
     }
     bool low = frames.free_count < frames.low_mark;
@@ -247,10 +198,8 @@ struct frame *frame_alloc(enum frame_use use)
 /* frames.lock held. */
 static void put_locked(struct frame *f)
 {
-    hot_put(f);
+    block_put(f, 0);
     frames.free_count++;
-    if (frames.hot_count > HOT_MAX)
-        hot_drain(HOT_DRAIN);
 }
 
 /* kept_drain gives back all that this CPU keeps but `leave`. frames.lock held. */
@@ -264,14 +213,14 @@ static void free_now(struct frame *f)
 {
     unsigned cpu = arch_cpu_id();
     assert(f->state == FRAME_USED); /* FR3: the last unpin came first */
-    if (kept[cpu].count < KEPT_MAX && frames.free_count >= frames.low_mark) {
+    if (kept[cpu].count < 2 * frames.batch && frames.free_count >= frames.low_mark) {
         set_free(f, ORDER_KEPT);
         kept[cpu].frame[kept[cpu].count++] = f;
         return;
     }
     lock_acquire(&frames.lock);
     put_locked(f);
-    kept_drain(cpu, frames.free_count >= frames.low_mark ? KEPT_BATCH : 0);
+    kept_drain(cpu, frames.free_count >= frames.low_mark ? frames.batch : 0);
     lock_release(&frames.lock);
 }
 
@@ -327,11 +276,8 @@ void frame_wait_end(bool promised)
     lock_acquire(&frames.lock);
     frames.leave -= FRAME_MEAL;
     frames.promised -= promised ? FRAME_MEAL : 0;
-    while (promised && kept[cpu].count < FRAME_MEAL && frames.free_count > frames.reserve_count) {
-        struct frame *f = hot_take();
-        set_free(f, ORDER_KEPT);
-        kept[cpu].frame[kept[cpu].count++] = f;
-    }
+    while (promised && kept[cpu].count < FRAME_MEAL && frames.free_count > frames.reserve_count)
+        kept[cpu].frame[kept[cpu].count++] = take_kept();
     lock_release(&frames.lock);
 }
 
@@ -353,7 +299,6 @@ struct frame *frame_alloc_run(size_t count)
         run = block_take(order);
         if (run == NULL) {
             kept_drain(arch_cpu_id(), 0);
-            hot_drain(SIZE_MAX);
             run = block_take(order);
         }
     }
@@ -403,7 +348,6 @@ void frame_init(void)
     frame_all = arch_phys(array);
     memset(frame_all, 0, bytes); /* FRAME_RESERVED */
 
-    list_init(&frames.hot);
     for (unsigned order = 0; order <= ORDER_MAX; order++)
         list_init(&frames.blocks[order]);
     boot_free_for(add_range, NULL);
@@ -411,6 +355,10 @@ void frame_init(void)
     frames.reserve_count = MIN(MAX(frames.total_count / 64, RESERVE_MIN), RESERVE_MAX);
     frames.leave = frames.reserve_count;
     frames.low_mark = frames.reserve_count + frames.total_count / 64;
+    size_t beyond = frames.low_mark * 5 / 4 - frames.reserve_count; /* evict.c: high_mark */
+    frames.batch = BATCH_MIN;
+    while (frames.batch < BATCH_MAX && 4 * CPU_MAX * frames.batch < beyond) /* FR4 */
+        frames.batch *= 2;
     printk("frames: %zu (%zu MiB), reserve %zu, low mark %zu", frames.total_count,
            frames.total_count >> 8, frames.reserve_count, frames.low_mark);
 }
