@@ -454,31 +454,6 @@ int vm_forget(struct process *p, vaddr_t at, uint64_t bytes)
     return 0;
 }
 
-/* vm_remap shrinks a mapping, or grows it where there is room; it never moves one. The address, or
- * -errno. */
-long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_bytes)
-{
-    if (old_bytes > VM_END || new_bytes > VM_END || !range_valid(at, old_bytes = page_up(old_bytes))
-        || !range_mappable(at, new_bytes = page_up(new_bytes)))
-        return -EINVAL;
-    if (new_bytes < old_bytes) {
-        int error = vm_unmap(p, at + new_bytes, old_bytes - new_bytes);
-        return error ? error : (long)at;
-    }
-    lock_acquire(&p->space_lock);
-    struct region *r = region_at(p, at);
-    uint64_t more = new_bytes - old_bytes;
-    long result = !r || r->end < at + old_bytes ? -EFAULT : more ? -ENOMEM : (long)at;
-    if (result == -ENOMEM && r->end == at + old_bytes &&
-        range_is_free(p, r->end, more + PAGE_BYTES) && promise_ok(p, more, r->protection)) {
-        r->end += more;
-        p->limits.promised_bytes += r->protection ? more : 0;
-        result = (long)at;
-    }
-    lock_release(&p->space_lock);
-    return result;
-}
-
 vaddr_t vm_break(struct process *p, vaddr_t end)
 {
     vaddr_t old = p->brk.end;

@@ -68,7 +68,6 @@ must_check long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned p
                        unsigned flags, const struct vm_source *source);
 must_check int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes);
 must_check int vm_protect(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection);
-must_check long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_bytes);
 vaddr_t vm_break(struct process *p, vaddr_t end);   /* the new end, or the old one: it failed */
 /* Zero on demand: frees the frames but keeps the region (madvise). */
 must_check int vm_forget(struct process *p, vaddr_t at, uint64_t bytes);
