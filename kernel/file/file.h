@@ -59,10 +59,9 @@ must_check int node_make(struct node *from, const char *path, enum node_kind kin
 must_check int node_part(struct node *from, const char *path, const struct node *whole,
                          uint64_t offset, uint64_t bytes);
 must_check int node_remove(struct node *from, const char *path, bool folder);
-enum { NODE_NO_REPLACE = 1, NODE_EXCHANGE = 2 }; /* Linux's RENAME_* */
-/* A file replaces a file, a folder an empty folder; NODE_NO_REPLACE: -EEXIST instead. */
+/* A file replaces a file, a folder an empty folder; unless it `replaces`: -EEXIST instead. */
 must_check int node_rename(struct node *from, const char *path, struct node *to_from,
-                           const char *to_path, unsigned flags);
+                           const char *to_path, bool replaces);
 /* The node's path into the buffer; its length with the NUL, or -ERANGE, -ENOENT (removed). */
 must_check long node_path(struct node *n, char *buffer, size_t bytes);
 struct node_entry { uint64_t inode, order; enum node_kind kind; char name[FILE_NAME_MAX + 1]; };

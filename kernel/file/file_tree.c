@@ -297,24 +297,6 @@ static bool is_inside(const struct node *n, const struct node *folder)
     return false;
 }
 
-/* rename_check: 0 if n may take the place of `old` (NULL: a free one), or the two may be exchanged;
- * else the errno that says why not. Lock held. */
-static int rename_check(struct node *n, struct node *old, struct node *to_parent, bool exchange)
-{
-    bool folder = n->kind == NODE_FOLDER, over_folder = old && old->kind == NODE_FOLDER;
-    if (!folder && n->kind != NODE_MEMORY)
-        return -EXDEV; /* a file's bytes may leave the read-only parts of the tree only as a copy */
-    if (is_inside(to_parent, n))
-        return -EINVAL;
-    if (depth(to_parent) + n->height >= FILE_DEPTH_MAX)
-        return -ENOSPC;
-    if (!old || exchange)
-        return 0;
-    if (folder != over_folder)
-        return folder ? -ENOTDIR : -EISDIR;
-    return list_empty(&old->children) ? 0 : -ENOTEMPTY;
-}
-
 struct place { struct node *parent, *node; struct component name; };
 
 /* place_find finds a name's folder, and its node, or NULL if nothing has that name. Lock held. */
@@ -327,48 +309,53 @@ static int place_find(struct place *p, struct node *from, const char *path)
     return 0;
 }
 
-static int places_check(const struct place *a, const struct place *b, unsigned flags)
+/* rename_check: 0 if a's node may take b's place, and that of the node there, else the errno that
+ * says why not. Lock held. */
+static int rename_check(const struct place *a, const struct place *b, bool replaces)
 {
-    bool exchange = flags & NODE_EXCHANGE;
-    if (!a->node || (exchange && !b->node))
+    const struct node *n = a->node, *old = b->node;
+    bool folder = n && n->kind == NODE_FOLDER;
+    if (!n)
         return -ENOENT;
-    if (b->node && (flags & NODE_NO_REPLACE))
+    if (old && !replaces)
         return -EEXIST;
     if (a->parent->read_only || b->parent->read_only)
         return -EROFS;
-    if ((a->name.folder || (b->name.folder && !exchange)) && a->node->kind != NODE_FOLDER)
+    if ((a->name.folder || b->name.folder) && !folder)
         return -ENOTDIR;
-    if (exchange && b->name.folder && b->node->kind != NODE_FOLDER)
-        return -ENOTDIR;
-    int error = rename_check(a->node, b->node, b->parent, exchange);
-    return error || !exchange ? error : rename_check(b->node, a->node, a->parent, true);
+    if (!folder && n->kind != NODE_MEMORY)
+        return -EXDEV; /* a file's bytes may leave the read-only parts of the tree only as a copy */
+    if (is_inside(b->parent, n))
+        return -EINVAL;
+    if (depth(b->parent) + n->height >= FILE_DEPTH_MAX)
+        return -ENOSPC;
+    if (old && folder != (old->kind == NODE_FOLDER))
+        return folder ? -ENOTDIR : -EISDIR;
+    return !old || list_empty(&old->children) ? 0 : -ENOTEMPTY;
 }
 
 int node_rename(struct node *from, const char *path, struct node *to_from, const char *to_path,
-                unsigned flags)
+                bool replaces)
 {
     struct place a, b = {.node = NULL};
     char *name = NULL;
     lock_acquire(&tree.lock);
     int error = place_find(&a, from, path) ?: place_find(&b, to_from, to_path);
-    if (!error && a.node && a.node == b.node && !(flags & NODE_NO_REPLACE))
+    if (!error && a.node && a.node == b.node && replaces)
         goto out; /* two ways to write one name */
     if (!error)
-        error = places_check(&a, &b, flags);
-    if (!error && !(flags & NODE_EXCHANGE) && !(name = name_copy(b.name)))
+        error = rename_check(&a, &b, replaces);
+    if (!error && !(name = name_copy(b.name)))
         error = -ENOMEM;
     if (error)
         goto out;
     child_unlink(a.node);
     if (b.node)
         child_unlink(b.node);
-    char **free_name = flags & NODE_EXCHANGE ? &b.node->name : &name;
     char *old = a.node->name;
-    a.node->name = *free_name;
-    *free_name = old;
+    a.node->name = name;
+    name = old;
     child_link(b.parent, a.node);
-    if (flags & NODE_EXCHANGE)
-        child_link(a.parent, b.node);
 out:
     lock_release(&tree.lock);
     if (name) {

@@ -229,7 +229,8 @@ static long remove_at(int fd, vaddr_t user, bool folder)
 
 static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user, uint64_t flags)
 {
-    if (flags > NODE_EXCHANGE) /* one of them, not both, no other */
+    enum { RENAME_NO_REPLACE = 1 };
+    if (flags & ~(uint64_t)RENAME_NO_REPLACE)
         return -EINVAL;
     struct path *p = kalloc(2 * sizeof(*p));
     if (!p)
@@ -238,7 +239,7 @@ static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user, uint64_t
     if (!error) {
         error = path_get(&p[1], to_fd, to_user);
         if (!error) {
-            error = node_rename(p[0].from, p[0].text, p[1].from, p[1].text, (unsigned)flags);
+            error = node_rename(p[0].from, p[0].text, p[1].from, p[1].text, !flags);
             path_put(&p[1]);
         }
         path_put(&p[0]);
