@@ -10,8 +10,6 @@
 #include "message/badge.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
-#include "store/object.h"
-#include "store/evict.h"
 
 #define ARGUMENTS_MAX 1024
 #define ARGUMENT_BYTES_MAX 65536
@@ -119,13 +117,13 @@ static int endow(struct process *parent, struct process *p, const struct kd_proc
     return 0;
 }
 
-static long create_once(vaddr_t user)
+long kd_process_create(const uint64_t a[6])
 {
     struct process *parent = process_this(), *p;
     struct kd_process_create c;
     struct thread_begin *b;
     int handle = -1;
-    if (copy_from_user(&c, user, sizeof(c)))
+    if (copy_from_user(&c, a[0], sizeof(c)))
         return -EFAULT;
     if (c.handle_count > KD_HANDLES_PASSED_MAX || c.flags > KD_PROCESS_FLAGS)
         return -EINVAL;
@@ -137,7 +135,7 @@ static long create_once(vaddr_t user)
     limit_begin(p, parent, c.limits);
     result = endow(parent, p, &c);
     if (!result)
-        result = copy_to_user(user + offsetof(struct kd_process_create, pid), &pid, sizeof(pid));
+        result = copy_to_user(a[0] + offsetof(struct kd_process_create, pid), &pid, sizeof(pid));
     if (!result) {
         process_get(p);
         result = handle = handle_new(parent, HANDLE_PROCESS, p, KD_RIGHT_MANAGE);
@@ -152,18 +150,6 @@ static long create_once(vaddr_t user)
     }
     process_put(p);
     return handle;
-}
-
-enum { MEMORY_TRIES = 16 };
-
-/* A process needs some memory in pieces of several frames; they may be there when the pages that
- * lie in their way have gone. */
-long kd_process_create(const uint64_t a[6])
-{
-    long result = create_once(a[0]);
-    for (int i = 0; result == -ENOMEM && i < MEMORY_TRIES && evict_together(STACK_FRAMES); i++)
-        result = create_once(a[0]);
-    return result;
 }
 
 /* Takes an ended child that matches out of the table; *any: there are some. Table lock held. */
