@@ -11,7 +11,6 @@
 #include "linux/linux.h"
 #include "look/look.h"
 #include "message/badge.h"
-#include "message/gone.h"
 #include "message/port.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
@@ -99,11 +98,11 @@ const struct item_use item_uses[ITEM_KINDS] = {
     [ITEM_SPILL] = {KD_MSG_SPILL, .taken = view_item_taken, .lost = view_item_lost},
     [ITEM_UNSPILL] = {KD_MSG_UNSPILL, .taken = view_item_taken, .lost = view_item_lost},
     [ITEM_CONFLICT] = {KD_MSG_CONFLICT},
-    [ITEM_VIEW_GONE] = {KD_MSG_VIEW_GONE, .taken = port_gone_taken},
+    [ITEM_VIEW_GONE] = {KD_MSG_VIEW_GONE, .taken = port_words_taken},
     [ITEM_CLEAN] = {KD_MSG_CLEAN},
     [ITEM_CREDIT_LOW] = {KD_MSG_CREDIT_LOW},
     [ITEM_CLIENT_GONE] = {KD_MSG_CLIENT_GONE, .dropped = attachment_gone_told},
-    [ITEM_NOTIFY] = {KD_MSG_NOTIFY},
+    [ITEM_NOTIFY] = {KD_MSG_NOTIFY, .taken = port_words_taken},
 };
 
 const struct port_seam port_seam = {.dead = store_port_dead};

@@ -59,7 +59,7 @@ struct km_ops {
      * which rises from one to the next; or -errno: it is undone; -EIO of a manager that stands on a
      * store: its disk failed, and nobody knows. Tables in this process follow the commits here. */
     void (*outcome)(struct km_object *o, uint64_t view, int error, uint64_t csn);
-    void (*gone)(struct km_object *o, uint64_t view, int died); /* end, abort or death */
+    void (*gone)(struct km_object *o, uint64_t view); /* end, abort or death */
     void (*credit_low)(struct km_object *o);  /* km_credit: more, or 0: there are no more */
     void (*call)(struct km_object *o, void *message, int bytes); /* your own protocol; in place */
     void (*end)(struct km_object *o); /* of km_container's: nobody has it open, the process ends */

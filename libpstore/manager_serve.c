@@ -174,7 +174,8 @@ static void on_gone(const struct kd_message *m)
 {
     for (unsigned i = 0; i < KM_OBJECTS_MAX; i++) {
         struct km_object *o = object_at(i);
-        if (o && o->ops->gone) o->ops->gone(o, m->word[0], (int)m->word[1]);
+        for (uint64_t view = 0; o && o->ops->gone && view < KD_VIEW_MAX; view++)
+            if (m->word[view / 64] >> view % 64 & 1) o->ops->gone(o, view);
         if (o) object_done(o);
     }
 }

@@ -71,7 +71,6 @@ void port_free(struct port *p)
     }
     ports_put(p->below);
     process_put(p->owner);
-    kfree(p->gone);
     kfree(p);
 }
 
@@ -113,12 +112,27 @@ bool port_withdraw(struct port *p, struct item *i)
     return was;
 }
 
-bool port_notify(struct port *p, uint64_t bits)
+/* port_gather adds to what an item of the port will say, and queues it: it stands for all that
+ * comes until it is taken off. False: the port is dead. */
+static bool port_gather(struct port *p, struct item *i, unsigned word, uint64_t bits)
 {
     lock_acquire(&p->lock);
-    p->notify_bits |= bits;
+    i->word[word] |= bits;
     lock_release(&p->lock);
-    return port_post(p, &p->notify);
+    return port_post(p, i);
+}
+
+void port_words_taken(struct item *i, struct notice *n)
+{
+    (void)n;
+    i->words = (struct item_words){0};
+}
+
+bool port_notify(struct port *p, uint64_t bits) { return port_gather(p, &p->notify, 0, bits); }
+
+void port_gone(struct port *p, unsigned view)
+{
+    (void)port_gather(p, &p->view_gone, view / 64, 1ull << view % 64);
 }
 
 /* ---- data ---- */
@@ -183,15 +197,11 @@ _Static_assert(KD_MSG_UNSPILL - KD_MSG_KERNEL == ITEM_UNSPILL - ITEM_CALL,
                "traces tell both by one number");
 
 /* notice_of makes a notice of an item that was taken off the queue. Port lock held. */
-static void notice_of(struct port *p, struct item *i, const struct item_use *use, struct notice *n)
+static void notice_of(struct item *i, const struct item_use *use, struct notice *n)
 {
     struct kd_message *m = &n->message;
     assert(i->queued && i->kind > ITEM_CALL && i->kind < ITEM_KINDS); /* PO1 */
     TRACE(TAKE, (uintptr_t)i, i->kind - ITEM_CALL, i->process);
-    if (i->kind == ITEM_NOTIFY) {
-        i->word[0] = p->notify_bits;
-        p->notify_bits = 0;
-    }
     m->kind = use->message; /* each field by itself: notice_out sets the others */
     m->status = 0;
     m->token = 0;
@@ -228,7 +238,7 @@ int notice_deliver(struct port *p, struct item *i, vaddr_t at)
 {
     const struct item_use *use = &item_uses[i->kind];
     struct notice n;
-    notice_of(p, i, use, &n);
+    notice_of(i, use, &n);
     lock_release(&p->lock);
     int e = notice_out(&n, at);
     if (unlikely(n.data.payer))

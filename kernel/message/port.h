@@ -23,7 +23,7 @@ struct item {
     struct list link;
     uint8_t kind;
     bool queued;             /* changed under the port lock; atomic */
-    union {                  /* what the message will say; set before it is queued */
+    union {                  /* what the message will say; set before it is queued, or gathered */
         uint64_t word[KD_WORDS];
         struct item_words { uint64_t word[KD_WORDS]; } words;
     };
@@ -49,9 +49,7 @@ struct port {
     struct list items, receivers, badges;
     struct list all;         /* ports of all processes; port table lock */
     struct item clean, credit_low, notify, view_gone;
-    uint64_t notify_bits;
     bool spills, wants_gone; /* objects with KD_OBJECT_SPILLS, KD_OBJECT_NOTICES commit here */
-    struct port_gone *gone;  /* ends of views to be told (gone.c), or NULL; set once */
     bool tells;              /* KD_PORT_TELLS */
     char name[KD_NAME_MAX];  /* published under this name, or was; port table lock */
     /* credits (credit.c), under `lock` */
@@ -93,6 +91,9 @@ static inline int port_other_error(const struct port *p)
     return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;
 }
 bool port_notify(struct port *p, uint64_t bits); /* as port_post */
+/* port_gone tells the manager that a view's transaction has ended: what the view asks next comes
+ * behind that. */
+void port_gone(struct port *p, unsigned view);
 /* Queues an item unless it is queued already; returns who is to be woken, NULL, or PORT_DEAD. */
 struct thread *port_queue(struct port *p, struct item *i);
 #define PORT_DEAD ((struct thread *)1)
@@ -126,6 +127,7 @@ struct item_use {
     void (*dropped)(struct item *i);  /* was delivered, or nobody will hear it any more */
 };
 extern const struct item_use item_uses[ITEM_KINDS];
+void port_words_taken(struct item *i, struct notice *n); /* there: what was gathered is told */
 /* The port is dead; its callers know. No lock. */
 extern const struct port_seam { void (*dead)(struct port *p); } port_seam;
 

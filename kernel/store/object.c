@@ -8,7 +8,6 @@
  * Locks: objects_lock for the list.
  */
 #include "store/object_private.h"
-#include "message/gone.h"
 #include "store/commit.h"
 #include "store/item.h"
 #include "store/wait.h"
@@ -230,16 +229,6 @@ static vaddr_t base_choose(uint64_t pages)
     return base;
 }
 
-/* port_serves: the port's rank and base stay from now on, and its manager hears of ends. No memory:
- * false. */
-static bool port_serves(struct port *p, uint32_t flags)
-{
-    lock_acquire(&p->lock);
-    p->serves |= (flags & KD_OBJECT_TRANSACTIONAL) != 0;
-    lock_release(&p->lock);
-    return !(flags & (KD_OBJECT_NOTICES | KD_OBJECT_SPILLS)) || port_hears(p);
-}
-
 long kd_object_create(const uint64_t a[6])
 {
     struct kd_object_create c;
@@ -261,9 +250,11 @@ long kd_object_create(const uint64_t a[6])
         return (long)commit_port;
     }
     /* Both are this process's (HD3): the object and its commits end together, with it. */
-    bool ready = port_serves(commit_port, c.flags);
+    lock_acquire(&commit_port->lock); /* its rank and base stay from now on */
+    commit_port->serves |= (c.flags & KD_OBJECT_TRANSACTIONAL) != 0;
+    lock_release(&commit_port->lock);
     bool stacked = c.flags & KD_OBJECT_ITEMS && commit_port->rank; /* IT8 */
-    struct object *o = ready && !stacked ? object_new(&c, port, commit_port) : NULL;
+    struct object *o = stacked ? NULL : object_new(&c, port, commit_port);
     if (!o) {
         port_put(port);
         port_put(commit_port);

@@ -10,7 +10,6 @@
 #include "store/stack.h"
 #include "store/wait.h"
 
-#include "message/gone.h"
 #include "process/handle.h"
 #include "thread/trace.h"
 
@@ -381,21 +380,21 @@ static void drop_copies(struct view *v, struct list *from)
 
 /* view_gone_notice tells the managers that a transaction ended, each that hears of such or may hold
  * pages of it. */
-static void view_gone_notice(struct view *v, int reason)
+static void view_gone_notice(struct view *v)
 {
     struct port *port = v->txn.enlisted;
     for (unsigned i = v->group.other_count;; port = v->group.other[i]) {
         if (port->wants_gone || v->commit.chained)
-            port_gone(port, v->id, v->process->pid, v->owner->killed, reason);
+            port_gone(port, v->id);
         if (i-- == 0)
             break;
     }
     v->commit.chained = false;
 }
 
-/* view_over gives back what the transaction has, but for its rights. It was published (0), or is
- * undone for `reason`, and has left all queues as its fault or call ended (fault_ended). */
-HOT void view_over(struct view *v, int reason)
+/* view_over gives back what the transaction has, but for its rights. It was published, or is undone,
+ * and has left all queues as its fault or call ended (fault_ended). */
+HOT void view_over(struct view *v)
 {
     if (!list_empty(&v->copies.resident))
         drop_copies(v, &v->copies.resident); /* AB2; or those that nothing was changed in */
@@ -403,7 +402,7 @@ HOT void view_over(struct view *v, int reason)
         drop_copies(v, &v->copies.spilled);
     if (v->txn.enlisted) {
         v->items.order = 0; /* if its manager died */
-        view_gone_notice(v, reason); /* AB3 */
+        view_gone_notice(v); /* AB3 */
     }
     const struct view_reserve *r = &v->reserve;
     if (r->credits | v->credits.waiting | (uintptr_t)r->frame | (uintptr_t)r->copy)
@@ -417,7 +416,7 @@ void view_abort(struct view *v, int reason)
     TRACE_RARE(ABORT, reason, v->txn.ticket, 0);
     if (v->group.rank)
         helper_leave(v);
-    view_over(v, reason);
+    view_over(v);
     data_drop(&v->commit.batch);
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
     if (reason == EDEADLK)
@@ -430,7 +429,7 @@ void view_abort(struct view *v, int reason)
  * too late: the transaction ended before it. */
 void view_end(struct view *v)
 {
-    view_over(v, 0);
+    view_over(v);
     v->txn.ticket = 0; /* so the next begin is a new one, and forgets aborts and want-X */
     __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
     view_idle(v, false);

@@ -273,6 +273,17 @@ bool spill_needs_gate(const struct kd_message *m)
     return m->kind == (uint32_t)KD_MSG_VIEW_GONE || m->kind == (uint32_t)KD_MSG_SPILL;
 }
 
+/* The transactions of these views have ended, by an abort or another way. */
+static void views_gone(const uint64_t mask[2])
+{
+    for (uint64_t view = 0; view < KD_VIEW_MAX; view++) {
+        if (!(mask[view / 64] >> view % 64 & 1)) continue;
+        waiting[view].order = 0;
+        unspills[view].wanted = false;
+        spill_end(view);
+    }
+}
+
 bool spill_message(const struct kd_message *m)
 {
     bool gone = m->kind == (uint32_t)KD_MSG_VIEW_GONE;
@@ -282,15 +293,12 @@ bool spill_message(const struct kd_message *m)
     }
     if (!spill_needs_gate(m)) return false;
     server_lock();
-    if (gone) {
-        waiting[m->word[0]].order = 0;
-        unspills[m->word[0]].wanted = false;
-        spill_end(m->word[0]);
-    } else if (holder.chain && holder.view != m->word[0]) {
+    if (gone)
+        views_gone(m->word);
+    else if (holder.chain && holder.view != m->word[0])
         wait_add(m);
-    } else {
+    else
         answer_spill(m->word[0], m->token, m->process, m->word[2]);
-    }
     wait_next();
     server_unlock();
     return true;

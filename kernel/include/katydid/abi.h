@@ -404,7 +404,7 @@ enum kd_message_kind {
      * refuse (a stacked manager: KD_HELPER or refuse) */
     KD_MSG_COMMIT,
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
-    KD_MSG_VIEW_GONE,   /* notice: view, 1 if it died, ended reason; process (an abort or an end) */
+    KD_MSG_VIEW_GONE,   /* notice: views whose transactions have ended (a mask: low, high) */
     KD_MSG_CLEAN,       /* notice: frames are wanted; word[0] pages */
     KD_MSG_CREDIT_LOW,  /* notice */
     KD_MSG_CLIENT_GONE, /* notice: process */

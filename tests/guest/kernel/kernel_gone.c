@@ -9,7 +9,7 @@
  */
 #include "own_manager.h"
 
-enum { VIEWS = 40, REASON = EDOM };
+enum { VIEWS = 40 };
 struct hears { int port; uint64_t base; };
 static struct hears store, other, upper;
 static struct context contexts[VIEWS];
@@ -30,88 +30,105 @@ static bool manager_new(struct hears *h, const int *below)
 }
 
 /* A transaction of this view that writes to one container, or to two, and is aborted. */
-static bool aborted(unsigned i, const struct hears *h, const struct hears *more, int reason)
+static bool aborted(unsigned i, const struct hears *h, const struct hears *more)
 {
     if (txn_open(&contexts[i], (struct kd_begin){0})) return false;
     *(volatile uint64_t *)(h->base + i * KD_PAGE_BYTES) = 1;
     if (more) *(volatile uint64_t *)(more->base + i * KD_PAGE_BYTES) = 1;
-    return kd_call3(KD_TXN_ABORT, reason, 0, 0) == 0;
+    return kd_call3(KD_TXN_ABORT, EDOM, 0, 0) == 0;
 }
 
-/* What it heard last; -1: nothing. */
-static struct kd_message heard;
-static long hear(const struct hears *h)
+/* The views of which it hears next; none: nothing is told. */
+struct ends { uint64_t word[KD_VIEW_MAX / 64]; };
+static struct ends hear(const struct hears *h)
 {
-    heard = (struct kd_message){0};
-    long e = kd_call3(KD_PORT_RECEIVE, h->port, (long)&heard, 0);
-    return e ? -1 : heard.kind == (uint32_t)KD_MSG_VIEW_GONE ? (long)heard.word[0] : -2;
+    struct kd_message m = {0};
+    struct ends none = {{0}};
+    long e = kd_call3(KD_PORT_RECEIVE, h->port, (long)&m, 0);
+    if (e || m.kind != (uint32_t)KD_MSG_VIEW_GONE) return none;
+    return (struct ends){{m.word[0], m.word[1]}};
 }
+
+static unsigned count(struct ends e)
+{
+    return (unsigned)(__builtin_popcountll(e.word[0]) + __builtin_popcountll(e.word[1]));
+}
+
+static bool same(struct ends a, struct ends b) { return !memcmp(&a, &b, sizeof a); }
 
 static void late(void)
 {
-    bool good = aborted(0, &store, NULL, REASON) && aborted(0, &other, NULL, REASON + 1);
-    long view = hear(&store);
-    tap_ok(good && view >= 0 && heard.word[2] == REASON && !heard.word[1] &&
-               heard.process == (uint64_t)getpid(),
-           "a manager hears of an end, though its view has ended another's meanwhile (%ld, %lu)",
-           view, heard.word[2]);
-    long same = hear(&other);
-    tap_ok(same == view && heard.word[2] == REASON + 1 && hear(&store) == -1 && hear(&other) == -1,
-           "and the other of its own, each once (%ld, %lu)", same, heard.word[2]);
-    good = aborted(0, &store, NULL, REASON);
+    bool good = aborted(0, &store, NULL) && aborted(0, &other, NULL);
+    struct ends view = hear(&store), again = hear(&other);
+    tap_ok(good && count(view) == 1,
+           "a manager hears of an end, though its view has ended another's meanwhile (%u)",
+           count(view));
+    tap_ok(same(view, again) && !count(hear(&store)) && !count(hear(&other)),
+           "and the other of its own, each once (%u)", count(again));
+    good = aborted(0, &store, NULL);
     kd_call3(KD_HANDLE_CLOSE, contexts[0].view, 0, 0);
     contexts[0].view = 0;
-    good &= aborted(0, &other, NULL, REASON);
-    tap_ok(good && hear(&store) == view && hear(&other) == view && hear(&store) == -1,
+    good &= aborted(0, &other, NULL);
+    tap_ok(good && same(hear(&store), view) && same(hear(&other), view) && !count(hear(&store)),
            "also if the view is another one's by then");
+}
+
+/* All that it hears of; each once, else more than there are. */
+static unsigned hear_all(const struct hears *h)
+{
+    unsigned n = 0;
+    for (struct ends e; count(e = hear(h)) > 0;) n += count(e);
+    return n;
 }
 
 static void many(void)
 {
-    uint64_t seen[KD_VIEW_MAX / 64] = {0};
-    unsigned n = 0;
     bool good = true;
-    for (unsigned i = 0; i < VIEWS; i++) good &= aborted(i, &store, NULL, REASON);
-    for (unsigned i = 0; i < VIEWS; i += 2) good &= aborted(i, &other, NULL, REASON);
-    for (long v; (v = hear(&store)) >= 0; n++) {
-        good &= !(seen[v / 64] >> v % 64 & 1) && heard.word[2] == REASON;
-        seen[v / 64] |= 1ull << v % 64;
-    }
+    for (unsigned i = 0; i < VIEWS; i++) good &= aborted(i, &store, NULL);
+    for (unsigned i = 0; i < VIEWS; i += 2) good &= aborted(i, &other, NULL);
+    unsigned n = hear_all(&store);
     tap_ok(good && n == VIEWS, "it hears of all that ended before it listened (%u)", n);
-    for (n = 0; hear(&other) >= 0;) n++;
+    n = hear_all(&other);
     tap_ok(n == VIEWS / 2, "and nobody of others (%u)", n);
 }
 
 static void two(void)
 {
-    bool good = aborted(1, &upper, &store, REASON);
-    long high = hear(&upper), low = hear(&store);
-    tap_ok(good && high >= 0 && low == high && hear(&upper) == -1 && hear(&store) == -1,
-           "a transaction over two managers' containers: both hear of its end (%ld, %ld)", high,
-           low);
-    good = aborted(1, &store, &upper, REASON);
+    bool good = aborted(1, &upper, &store);
+    struct ends high = hear(&upper), low = hear(&store);
+    tap_ok(good && count(high) == 1 && same(low, high) && hear_all(&upper) + hear_all(&store) == 0,
+           "a transaction over two managers' containers: both hear of its end (%u, %u)",
+           count(high), count(low));
+    good = aborted(1, &store, &upper);
     high = hear(&upper), low = hear(&store);
-    tap_ok(good && high >= 0 && low == high, "whichever it wrote last (%ld, %ld)", high, low);
+    tap_ok(good && count(high) == 1 && same(low, high), "whichever it wrote last (%u, %u)",
+           count(high), count(low));
 }
 
-/* Two that wait are told of two ends at once. */
-static volatile long told[2] = {-1, -1};
-static void *listens(void *to)
+/* Two that wait are told of many ends while these come. */
+enum { LISTENERS = 2 };
+static unsigned told; /* atomic */
+static void *listens(void *unused)
 {
     struct kd_message m = {0};
-    if (kd_call3(KD_PORT_RECEIVE, store.port, (long)&m, -1) == 0)
-        *(volatile long *)to = (long)m.word[0];
-    return NULL;
+    while (__atomic_load_n(&told, __ATOMIC_SEQ_CST) < VIEWS &&
+           kd_call3(KD_PORT_RECEIVE, store.port, (long)&m, -1) == 0) {
+        unsigned n = count((struct ends){{m.word[0], m.word[1]}});
+        if (m.kind == (uint32_t)KD_MSG_VIEW_GONE)
+            __atomic_fetch_add(&told, n, __ATOMIC_SEQ_CST);
+    }
+    for (unsigned i = 0; i < LISTENERS; i++) kd_call3(KD_PORT_NOTIFY, store.port, 1, 0);
+    return unused;
 }
 
 static void waiting(void)
 {
-    pthread_t t[2];
-    for (int i = 0; i < 2; i++) pthread_create(&t[i], NULL, listens, (void *)&told[i]);
-    bool good = aborted(2, &store, NULL, REASON) && aborted(3, &store, NULL, REASON);
-    for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
-    tap_ok(good && told[0] >= 0 && told[1] >= 0 && told[0] != told[1] && hear(&store) == -1,
-           "two that listen hear of one each (%ld, %ld)", told[0], told[1]);
+    pthread_t t[LISTENERS];
+    bool good = true;
+    for (int i = 0; i < LISTENERS; i++) pthread_create(&t[i], NULL, listens, NULL);
+    for (unsigned i = 0; i < VIEWS; i++) good &= aborted(i, &store, NULL);
+    for (int i = 0; i < LISTENERS; i++) pthread_join(t[i], NULL);
+    tap_ok(good && told == VIEWS, "two that listen hear of all, each once (%u)", told);
 }
 
 int main(void)
