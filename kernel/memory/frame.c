@@ -151,11 +151,13 @@ static void kept_refill(unsigned cpu)
     while (block == NULL && order-- > 0)
         block = list_take(struct frame, &frames.blocks[order], link);
     assert(block != NULL); /* FR2 */
-    for (size_t i = 0; i < (size_t)1 << order; i++) {
+    size_t count = (size_t)1 << order;
+    for (size_t i = 0; i < count; i++) {
         set_free(block + i, ORDER_KEPT);
-        kept[cpu].frame[kept[cpu].count++] = block + i;
+        kept[cpu].frame[i] = block + i;
     }
-    frames.free_count -= kept[cpu].count;
+    kept[cpu].count = count;
+    frames.free_count -= count;
 }
 
 /* take_locked takes one frame for the caller, and some for this CPU to keep. NULL: there are none
