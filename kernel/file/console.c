@@ -295,7 +295,4 @@ void console_set_modes(const struct terminal_modes *m, bool flush)
     lock_release(&console.lock);
 }
 
-void console_init(void)
-{
-    serial_input_start(input);
-}
+void console_init(void) { serial_input_start(input); }

@@ -70,10 +70,7 @@ struct file *file_new(const struct file_operations *operations, unsigned flags)
     return f;
 }
 
-void file_get(struct file *f)
-{
-    __atomic_add_fetch(&f->references, 1, __ATOMIC_RELAXED);
-}
+void file_get(struct file *f) { __atomic_add_fetch(&f->references, 1, __ATOMIC_RELAXED); }
 
 void file_put(struct file *f)
 {

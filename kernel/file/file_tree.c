@@ -144,10 +144,7 @@ static int walk(struct node *from, const char *path, struct component *last, str
     return 0;
 }
 
-void node_get(struct node *n)
-{
-    __atomic_add_fetch(&n->references, 1, __ATOMIC_RELAXED);
-}
+void node_get(struct node *n) { __atomic_add_fetch(&n->references, 1, __ATOMIC_RELAXED); }
 
 void node_put(struct node *n)
 {

@@ -132,7 +132,9 @@ static void switch_points(bool on)
 static long trace_start(void)
 {
     lock_acquire(&trace_lock);
-    long result = tracer ? -EBUSY : trace_rings_large();
+    long result = tracer ? -EBUSY : trace_rings(arch_cpu_count(), KD_TRACE_EVENTS);
+    if (result == -ENOMEM)
+        (void)!trace_rings(arch_cpu_count(), KD_TRACE_KEPT);
     if (!result) {
         tracer = process_this();
         switch_points(true);
@@ -148,7 +150,7 @@ static long trace_stop(const struct process *p)
     bool own = tracer == p;
     if (own) {
         switch_points(false);
-        trace_rings_small();
+        (void)!trace_rings(arch_cpu_count(), KD_TRACE_KEPT); /* or the large ones stay */
         tracer = NULL;
     }
     lock_release(&trace_lock);

@@ -27,8 +27,6 @@ struct ring {
 
 bool trace_on, trace_keeps = true;
 struct lock trace_lock = LOCK_INIT(RANK_PROCESS_TABLE, "trace");
-static uint64_t small[CPU_MAX]
-                     [(sizeof(struct ring) + KD_TRACE_KEPT * sizeof(struct kd_trace_event)) / 8];
 static struct ring *rings[CPU_MAX]; /* atomic */
 
 /* ---- writing ---- */
@@ -119,47 +117,27 @@ unsigned trace_last(int pid, struct kd_trace_event *to, unsigned count)
 
 /* ---- large and small rings ---- */
 
-static struct ring *ring_small(unsigned cpu) { return (struct ring *)small[cpu]; }
-
-/* trace_rings_small puts the small rings in place and frees the large ones, once no CPU appends to
- * one any more: each has served a shootdown, which no CPU does while it appends. */
-void trace_rings_small(void)
+/* trace_rings makes new rings, which begin behind the events of the old ones. Those are free once
+ * each CPU has served a shootdown, which none does while it appends. */
+int trace_rings(unsigned cpus, uint64_t count)
 {
     struct ring *old[CPU_MAX] = {0};
-    for (unsigned i = 0; i < arch_cpu_count(); i++) {
-        struct ring *r = ring_small(i);
-        if (rings[i] == r)
-            continue;
-        old[i] = rings[i];
-        r->first = r->next = old[i]->next;
-        __atomic_store_n(&rings[i], r, __ATOMIC_SEQ_CST);
+    unsigned n = 0;
+    for (struct ring *r; n < cpus && (r = kalloc(sizeof *r + count * sizeof r->events[0])); n++) {
+        old[n] = rings[n];
+        r->next = r->first = old[n] ? old[n]->next : 0;
+        r->count = count;
+        __atomic_store_n(&rings[n], r, __ATOMIC_SEQ_CST);
     }
-    arch_shootdown((1ull << arch_cpu_count()) - 1);
-    for (unsigned i = 0; i < arch_cpu_count(); i++)
+    if (old[0])
+        arch_shootdown((1ull << cpus) - 1);
+    for (unsigned i = 0; i < n; i++)
         kfree(old[i]);
-}
-
-/* trace_rings_large puts large rings in place. 0; -ENOMEM: the small ones stay. */
-int trace_rings_large(void)
-{
-    for (unsigned i = 0; i < arch_cpu_count(); i++) {
-        struct ring *r = kalloc(sizeof *r + KD_TRACE_EVENTS * sizeof r->events[0]);
-        if (!r) {
-            trace_rings_small();
-            return -ENOMEM;
-        }
-        *r = (struct ring){ .next = rings[i]->next,
-                            .first = rings[i]->next,
-                            .count = KD_TRACE_EVENTS };
-        __atomic_store_n(&rings[i], r, __ATOMIC_RELEASE);
-    }
-    return 0;
+    return n == cpus ? 0 : -ENOMEM;
 }
 
 void trace_init(void)
 {
-    for (unsigned i = 0; i < CPU_MAX; i++) {
-        rings[i] = ring_small(i);
-        rings[i]->count = KD_TRACE_KEPT;
-    }
+    if (trace_rings(CPU_MAX, KD_TRACE_KEPT))
+        panic("no memory for rings of events");
 }

@@ -32,8 +32,8 @@ enum { TRACE_READ_MAX = 256 };
 /* Copies what d asks for of a CPU's ring, TRACE_READ_MAX events at most; d says what was lost. How
  * many. */
 unsigned trace_ring_read(unsigned cpu, struct kd_trace_read *d, struct kd_trace_event *to);
-must_check int trace_rings_large(void);        /* 0, -ENOMEM */
-void trace_rings_small(void);
+/* Rings of so many events for the first CPUs; -ENOMEM: for some of them only. */
+must_check int trace_rings(unsigned cpus, uint64_t count);
 /* The last events, newest first, of a process (0: of all); how many. Takes the lock, but in a
  * panic. */
 unsigned trace_last(int pid, struct kd_trace_event *to, unsigned count);
