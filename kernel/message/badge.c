@@ -12,16 +12,8 @@ enum { AT_ONCE = 64 }; /* under the lock */
 static struct lock badges_lock = LOCK_INIT(RANK_PORT, "badges");
 _Static_assert(sizeof(struct badge) <= PAGE_BYTES / BADGES_A_FRAME, "what they are charged as");
 
-void badge_get(void *badge)
+static void badge_free(struct badge *b)
 {
-    __atomic_fetch_add(&((struct badge *)badge)->references, 1, __ATOMIC_RELAXED);
-}
-
-void badge_put(void *badge)
-{
-    struct badge *b = badge;
-    if (__atomic_sub_fetch(&b->references, 1, __ATOMIC_ACQ_REL))
-        return;
     lock_acquire(&badges_lock);
     list_remove(&b->link);
     b->port->owner->limits.badges--;
@@ -29,6 +21,7 @@ void badge_put(void *badge)
     port_put(b->port);
     kfree(b);
 }
+COUNTED(badge, badge_free)
 
 struct port *badge_port(struct badge *b)
 {

@@ -91,8 +91,7 @@ static inline int port_other_error(const struct port *p)
     return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;
 }
 bool port_notify(struct port *p, uint64_t bits); /* as port_post */
-/* port_gone tells the manager that a view's transaction has ended: what the view asks next comes
- * behind that. */
+/* port_gone tells that a view's transaction has ended: what it asks next comes behind that. */
 void port_gone(struct port *p, unsigned view);
 /* Queues an item unless it is queued already; returns who is to be woken, NULL, or PORT_DEAD. */
 struct thread *port_queue(struct port *p, struct item *i);

@@ -35,6 +35,21 @@ struct handle_kind {
 };
 extern const struct handle_kind handle_kinds[HANDLE_TYPES];
 void handle_uncounted(void *object);
+/* COUNTED(badge, badge_free): badge_get and badge_put, for handle_kinds: a struct badge has one
+ * more reference, or one less; badge_free ends one that has none. */
+#define COUNTED(name, free)                                                                       \
+    void name##_get(void *object)                                                                 \
+    {                                                                                             \
+        __atomic_fetch_add(&((struct name *)object)->references, 1, __ATOMIC_RELAXED);            \
+    }                                                                                             \
+    void name##_put(void *object)                                                                 \
+    {                                                                                             \
+        struct name *o = object;                                                                  \
+        uint32_t left = __atomic_sub_fetch(&o->references, 1, __ATOMIC_ACQ_REL);                  \
+        assert(left != UINT32_MAX); /* HD1 */                                                     \
+        if (unlikely(left == 0))                                                                  \
+            free(o);                                                                              \
+    }
 
 /* A new handle of p; consumes one reference to `object`, always. Number, -EMFILE, -ENOMEM. */
 must_check int handle_new(struct process *p, enum handle_type type, void *object, uint32_t rights);

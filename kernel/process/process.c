@@ -25,20 +25,12 @@
 struct process_table process_table = {.lock = LOCK_INIT(RANK_PROCESS_TABLE, "processes"),
                                       .all = LIST_INIT(process_table.all)};
 
-void process_get(void *process)
+static void process_free(struct process *p)
 {
-    __atomic_add_fetch(&((struct process *)process)->references, 1, __ATOMIC_RELAXED);
+    assert(!p->limits.badges); /* LM1 */
+    kfree(p);
 }
-
-void process_put(void *process)
-{
-    struct process *p = process;
-    uint32_t left = __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL);
-    assert(left != UINT32_MAX); /* PR1 */
-    assert(left || !p->limits.badges); /* LM1 */
-    if (left == 0)
-        kfree(p);
-}
+COUNTED(process, process_free) /* PR1 */
 
 /* process_table.lock held. */
 static struct process *lookup(int pid)

@@ -92,12 +92,7 @@ void copy_free(struct copy *c)
 
 /* ---- life ---- */
 
-void object_get(void *object)
-{
-    __atomic_fetch_add(&((struct object *)object)->references, 1, __ATOMIC_RELAXED);
-}
-
-static void object_free(struct object *o)
+static RARE void object_free(struct object *o)
 {
     leaves_free(o);
     kfree(o->tables);
@@ -107,12 +102,7 @@ static void object_free(struct object *o)
     kfree(o);
 }
 
-void object_put(void *object)
-{
-    struct object *o = object;
-    if (__atomic_sub_fetch(&o->references, 1, __ATOMIC_ACQ_REL) == 0)
-        object_free(o);
-}
+COUNTED(object, object_free)
 
 void object_for_each(void (*fn)(struct object *o, void *arg), void *arg)
 {

@@ -366,19 +366,12 @@ void version_snapshot_end(struct view *v)
         snapshot_end(&v->snapshot.seen);
 }
 
-void snapshot_get(void *snapshot)
+static void snapshot_free(struct snapshot *s)
 {
-    __atomic_fetch_add(&((struct snapshot *)snapshot)->references, 1, __ATOMIC_RELAXED);
-}
-
-void snapshot_put(void *snapshot)
-{
-    struct snapshot *s = snapshot;
-    if (__atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL))
-        return;
     snapshot_end(s);
     kfree(s);
 }
+COUNTED(snapshot, snapshot_free)
 
 /* ---- for check.c ---- */
 

@@ -392,8 +392,8 @@ static void view_gone_notice(struct view *v)
     v->commit.chained = false;
 }
 
-/* view_over gives back what the transaction has, but for its rights. It was published, or is undone,
- * and has left all queues as its fault or call ended (fault_ended). */
+/* view_over gives back what the transaction has, but for its rights. It was published, or is
+ * undone, and has left all queues as its fault or call ended (fault_ended). */
 HOT void view_over(struct view *v)
 {
     if (!list_empty(&v->copies.resident))
