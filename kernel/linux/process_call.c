@@ -249,29 +249,18 @@ static void info_fill(struct kd_process_info *i, struct process *p)
     process_stats(p, &i->stats);
 }
 
-/* The process with the lowest number above `last`; false: none. */
-static bool info_next(int last, struct kd_process_info *info)
-{
-    struct process *next = NULL;
-    lock_acquire(&process_table.lock);
-    list_each(struct process, p, &process_table.all, link)
-        if (p->pid > last && (!next || p->pid < next->pid))
-            next = p;
-    if (next)
-        info_fill(info, next);
-    lock_release(&process_table.lock);
-    return next != NULL;
-}
-
 /* kd_process_list copies the processes out one by one, so it needs no memory. Returns how many
  * there are. */
 long kd_process_list(const uint64_t a[6])
 {
     struct kd_process_info info = {0};
     uint64_t n = 0;
-    for (; info_next(info.pid, &info); n++)
+    for (struct process *p; (p = process_after(info.pid)); n++) {
+        info_fill(&info, p);
+        process_put(p);
         if (n < a[1] && copy_to_user(a[0] + n * sizeof info, &info, sizeof info))
             return -EFAULT;
+    }
     return (long)n;
 }
 

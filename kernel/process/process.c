@@ -476,25 +476,23 @@ void process_stats(const struct process *p, struct kd_view_stats *out)
 
 unsigned process_count(void) { return process_table.count; }
 
-/* process_after finds the first process with a higher number that has not ended, with a reference;
- * or NULL. */
-static struct process *process_after(int pid)
+struct process *process_after(int pid)
 {
-    struct process *found = NULL;
+    struct process *next = NULL;
     lock_acquire(&process_table.lock);
     list_each(struct process, p, &process_table.all, link)
-        if (!found && p->pid > pid && !p->ended)
-            process_get(found = p);
+        if (p->pid > pid && (!next || p->pid < next->pid))
+            next = p;
+    if (next)
+        process_get(next);
     lock_release(&process_table.lock);
-    return found;
+    return next;
 }
 
 void process_check(void)
 {
-    for (int pid = 0;;) {
-        struct process *p = process_after(pid);
-        if (!p)
-            return;
+    int pid = 0;
+    for (struct process *p; (p = process_after(pid));) {
         vm_check(p); /* of a process that ends no region is left before its page table goes */
         handle_check(p);
         pid = p->pid;

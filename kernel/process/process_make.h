@@ -11,6 +11,8 @@ struct process_table {
     int init;                    /* pid of the first process */
 };
 extern struct process_table process_table;
+/* The process with the lowest number above that, also one that has ended; a reference, or NULL. */
+struct process *process_after(int pid);
 bool process_in_reach_locked(const struct process *p, uint32_t right); /* process_table.lock held */
 
 struct thread_begin {            /* how a thread enters user mode */
