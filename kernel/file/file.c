@@ -22,11 +22,6 @@ long node_read(struct node *n, void *to, size_t bytes, uint64_t at)
     return (long)bytes;
 }
 
-int node_resize(struct node *n, uint64_t bytes)
-{
-    return n->kind == NODE_MEMORY ? memory_resize(n, bytes) : -EINVAL;
-}
-
 static long tree_read(struct file *f, void *to, size_t bytes, uint64_t at)
 {
     long n = node_read(f->node, to, bytes, at == FILE_HERE ? f->offset : at);

@@ -78,7 +78,6 @@ static inline bool node_has_bytes(const struct node *n) /* NULL: a pipe */
     return n && (n->kind == NODE_MEMORY || node_fixed(n));
 }
 long node_read(struct node *n, void *to, size_t bytes, uint64_t at);  /* short only at the end */
-must_check int node_resize(struct node *n, uint64_t bytes);                   /* NODE_MEMORY */
 long memory_read(struct node *n, void *to, size_t bytes, uint64_t at);
 long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, bool append,
                   uint64_t *end);

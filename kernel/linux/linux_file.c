@@ -220,8 +220,8 @@ FILE_CALL(fsync) { return (void)a, is_stream(f) ? -EINVAL : 0; }
 
 FILE_CALL(ftruncate)
 {
-    bool ok = f->node && file_writes(f) && (int64_t)a[1] >= 0;
-    return ok ? node_resize(f->node, a[1]) : -EINVAL;
+    bool ok = f->node && f->node->kind == NODE_MEMORY && file_writes(f) && (int64_t)a[1] >= 0;
+    return ok ? memory_resize(f->node, a[1]) : -EINVAL;
 }
 
 /* ---- terminals ---- */
