@@ -7,7 +7,6 @@
 #include "x86.h"
 #include "interrupt.h"
 #include "base/panic.h"
-#include "base/symbol.h"
 #include "thread/trace.h"
 #include "thread/thread.h"
 

@@ -13,6 +13,8 @@ extern bool panic_begun;
 extern const struct panic_seam { void (*report)(void); } panic_seam;
 extern uint64_t __stack_chk_guard;
 void panic_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The function that the address lies in, and where in it; NULL: none. symbol.c */
+const char *symbol_find(uint64_t address, uint64_t *offset);
 
 /* say: a line for the log, or, in a panic, for both serial ports. */
 #define say(...) (panic_begun ? panic_print(__VA_ARGS__) : printk(__VA_ARGS__))

@@ -1,6 +1,10 @@
 /* symbol.c - finds the function that an address of the kernel lies in. */
-#include "base/symbol.h"
-#include "arch.h"
+#include "base/panic.h"
+
+/* The table is made by scripts/mksymbols: functions in ascending order of address. The count is 0
+ * only in the first link. */
+extern const struct kernel_symbol { uint64_t address; const char *name; } kernel_symbols[];
+extern const unsigned kernel_symbol_count;
 
 const char *symbol_find(uint64_t address, uint64_t *offset)
 {
