@@ -9,7 +9,7 @@
 enum { AT_NO_FOLLOW = 0x100, AT_REMOVEDIR = 0x200, AT_NO_AUTOMOUNT = 0x800,
        AT_EMPTY_PATH = 0x1000 };
 
-/* A path from user memory, and the node it starts from (with a reference). */
+/* A path from user memory, and the node it starts from (with a reference), or NULL: it is none. */
 struct path {
     struct node *from;
     char text[FILE_PATH_MAX];
@@ -18,6 +18,7 @@ struct path {
 static int path_get(struct path *p, int fd, vaddr_t user)
 {
     long n = copy_string_from_user(p->text, user, sizeof(p->text));
+    p->from = NULL;
     if (n < 0)
         return (int)n;
     if (fd == HERE || p->text[0] == '/') {
@@ -35,7 +36,11 @@ static int path_get(struct path *p, int fd, vaddr_t user)
     return error;
 }
 
-static void path_put(struct path *p) { node_put(p->from); }
+static void path_put(struct path *p)
+{
+    if (p->from)
+        node_put(p->from);
+}
 
 /* with_node finds the node at a path of the caller's and calls fn(node, arg); fn's result or
  * -errno. */
@@ -44,10 +49,7 @@ static long with_node(int fd, vaddr_t path, node_call *fn, uint64_t arg)
 {
     struct path p;
     struct node *n;
-    long result = path_get(&p, fd, path);
-    if (result)
-        return result;
-    result = node_find(p.from, p.text, &n);
+    long result = path_get(&p, fd, path) ?: node_find(p.from, p.text, &n);
     path_put(&p);
     if (result)
         return result;
@@ -68,10 +70,8 @@ static long open_at(int fd, vaddr_t user, uint64_t flags, uint64_t mode)
 {
     struct path p;
     struct file *f;
-    int error = path_get(&p, fd, user);
-    if (error)
-        return error;
-    error = file_open(p.from, p.text, (unsigned)flags, masked(mode, 07777), &f);
+    int error = path_get(&p, fd, user) ?:
+                file_open(p.from, p.text, (unsigned)flags, masked(mode, 07777), &f);
     path_put(&p);
     return error ?: fd_new(process_this(), f, 0, flags & O_CLOEXEC);
 }
@@ -206,10 +206,8 @@ static long make_at(int fd, vaddr_t user, uint64_t mode)
 {
     struct path p;
     struct node *n;
-    int error = path_get(&p, fd, user);
-    if (error)
-        return error;
-    error = node_make(p.from, p.text, NODE_FOLDER, masked(mode, 01777), false, &n);
+    int error = path_get(&p, fd, user) ?:
+                node_make(p.from, p.text, NODE_FOLDER, masked(mode, 01777), false, &n);
     path_put(&p);
     if (!error)
         node_put(n);
@@ -219,10 +217,7 @@ static long make_at(int fd, vaddr_t user, uint64_t mode)
 static long remove_at(int fd, vaddr_t user, bool folder)
 {
     struct path p;
-    int error = path_get(&p, fd, user);
-    if (error)
-        return error;
-    error = node_remove(p.from, p.text, folder);
+    int error = path_get(&p, fd, user) ?: node_remove(p.from, p.text, folder);
     path_put(&p);
     return error;
 }
@@ -235,15 +230,10 @@ static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user, uint64_t
     struct path *p = kalloc(2 * sizeof(*p));
     if (!p)
         return -ENOMEM;
-    long error = path_get(&p[0], fd, user);
-    if (!error) {
-        error = path_get(&p[1], to_fd, to_user);
-        if (!error) {
-            error = node_rename(p[0].from, p[0].text, p[1].from, p[1].text, !flags);
-            path_put(&p[1]);
-        }
-        path_put(&p[0]);
-    }
+    long error = path_get(&p[0], fd, user) ?: path_get(&p[1], to_fd, to_user) ?:
+                 node_rename(p[0].from, p[0].text, p[1].from, p[1].text, !flags);
+    path_put(&p[0]);
+    path_put(&p[1]); /* none, if the first was wrong */
     kfree(p);
     return error;
 }
