@@ -39,6 +39,12 @@ void error_forget(void)
 #define WAITS "who serves an area neither asks it nor closes it: it would wait for itself"
 #define NO_MANAGER \
     "the program that is the container's manager "
+#define MANY_OPEN \
+    "this process has too many containers open: 128 segments of them at most, a GiB or more " \
+    "each; close some"
+#define LIMIT_OF_NAMES \
+    "a directory above has a limit of names: take some away, or ask who manages it: " \
+    "`cap DIRECTORY` tells limits, `cap limit` sets them"
 #define FULL \
     "the store is full, or its log: what is stored is safe. Delete containers or objects, or " \
     "use smaller transactions or a larger store"
@@ -101,9 +107,11 @@ static const struct {
     {EDQUOT, ERROR_RETRY,
      "too many wait in ps_retry: 32 threads of a process at most, 128 in all; wait with fewer"},
     {EDQUOT, ERROR_TXN,
-     "a directory above one of the containers has a limit, of pages or of commits in a second, "
-     "that the transaction would pass; it was undone. Free something, wait, or ask who manages it: "
-     "`cap DIRECTORY` tells limits, `cap limit` sets them"},
+     "a directory above one of the containers has a limit, of pages, of names or of commits in a "
+     "second, that the transaction would pass; it was undone. Free something, wait, or ask who "
+     "manages it: `cap DIRECTORY` tells limits, `cap limit` sets them"},
+    {EDQUOT, ERROR_NAMES, LIMIT_OF_NAMES},
+    {EDQUOT, ERROR_OPEN, MANY_OPEN "; or, with PS_CREATE, " LIMIT_OF_NAMES},
     {EEXIST, ERROR_OPEN,
      "a container of that name exists already: leave PS_EXCLUSIVE out, or choose another name"},
     {EEXIST, ERROR_NAMES,
@@ -267,8 +275,7 @@ static const struct {
     { ECANCELED, "the transaction was undone: its program gave it up, or the program that serves "
                  "one of its containers ended: run it again" },
     { EDEADLK, "two transactions waited for each other, this one was undone: run it again" },
-    { EDQUOT, "this process has too many containers open: 128 segments of them at most, a GiB or "
-              "more each; close some" },
+    { EDQUOT, MANY_OPEN },
     { EFAULT, "an address that is not the program's was passed: check the pointers given" },
     { EINPROGRESS, NO_MANAGER "is starting: ask again, and wait (ps_open does)" },
     { EINTR, "another thread waits for the next question now: ps_decide_next is for one thread" },

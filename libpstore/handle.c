@@ -270,7 +270,8 @@ int ps_take_back(const char *path)
 
 _Static_assert(PS_LIMIT_PAGES == (int)WIRE_LIMIT_PAGES &&
                    PS_LIMIT_COMMITS == (int)WIRE_LIMIT_COMMITS &&
-                   PS_LIMIT_VERSIONS == (int)WIRE_LIMIT_VERSIONS,
+                   PS_LIMIT_VERSIONS == (int)WIRE_LIMIT_VERSIONS &&
+                   PS_LIMIT_NAMES == (int)WIRE_LIMIT_NAMES,
                "limits go through as they are");
 
 int ps_limit_set(const char *directory, enum ps_limit kind, uint64_t most)

@@ -215,12 +215,13 @@ int ps_unlink(const char *path);
  * made of it, and openings by these. Needs PS_MAY_MANAGE. How many grants went, or -errno. */
 int ps_take_back(const char *path);
 /* What all containers below a directory ("": the root) may take together: pages that they hold,
- * commits that change them in a second, and old versions of their pages that snapshots keep in
- * memory. A transaction that would pass a limit of pages or commits of a directory above is undone
- * and returns -EDQUOT; what is over a limit already may still be changed, and freed. Versions that
- * are too many go when the next commit has been made, and a snapshot that needs one ends with
- * -ESTALE. It holds for who comes by whatever link. Setting needs PS_MAY_MANAGE. */
-enum ps_limit { PS_LIMIT_PAGES, PS_LIMIT_COMMITS, PS_LIMIT_VERSIONS };
+ * commits that change them in a second, old versions of their pages that snapshots keep in memory,
+ * and names: entries (a link is two), and objects with names in the containers. What would pass a
+ * limit of pages, commits or names of a directory above is undone and returns -EDQUOT; what is over
+ * a limit already may still be changed, and freed. Versions that are too many go when the next
+ * commit has been made, and a snapshot that needs one ends with -ESTALE. It holds for who comes by
+ * whatever link. Setting needs PS_MAY_MANAGE. */
+enum ps_limit { PS_LIMIT_PAGES, PS_LIMIT_COMMITS, PS_LIMIT_VERSIONS, PS_LIMIT_NAMES };
 #define PS_NO_LIMIT UINT64_MAX
 int ps_limit_set(const char *directory, enum ps_limit kind, uint64_t most);
 /* *most: PS_NO_LIMIT, or the limit and in *used what is held now. Either may be NULL. */

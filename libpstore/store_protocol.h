@@ -135,7 +135,7 @@ enum wire_lack { WIRE_LACK_TO = 1 << 8, /* the second path */
                  WIRE_LACK_ROOT = 3 << 8, WIRE_LACK_WHERE = 3 << 8, WIRE_LACK_UP = 255 };
 
 /* STORE_LIMIT's word0. */
-enum wire_limit { WIRE_LIMIT_PAGES, WIRE_LIMIT_COMMITS, WIRE_LIMIT_VERSIONS };
+enum wire_limit { WIRE_LIMIT_PAGES, WIRE_LIMIT_COMMITS, WIRE_LIMIT_VERSIONS, WIRE_LIMIT_NAMES };
 
 /* STORE_SERVE's word2. */
 enum wire_serve {

@@ -150,6 +150,97 @@ static void a_second_has_so_many_commits(void **state)
     assert_int_equal(directory_limit_used(dir, at(ROOT, "a").container, LIMIT_COMMITS), 0);
 }
 
+static uint64_t names(const char *path)
+{
+    uint64_t directory = *path ? at(ROOT, path).container : DIRECTORY_ROOT;
+    uint64_t now = directory_limit_used(dir, directory, LIMIT_NAMES);
+    dir_reopen();                       /* what the disk says is the same */
+    assert_int_equal(directory_limit_used(dir, directory, LIMIT_NAMES), now);
+    return now;
+}
+
+/* A link is two where its entry is; all else counts where it lies. */
+static void a_limit_of_names_is_kept_by_who_makes_them(void **state)
+{
+    (void)state;
+    struct directory_at x = handle(ROOT, "a/b/x", ALL), y = handle(ROOT, "y", ALL);
+    assert_int_equal(done(directory_limit_set(dir, ROOT, "a", LIMIT_NAMES, 100)), 0);
+    uint64_t had = names("a");
+    assert_int_equal(had, 3);             /* b, x, and the limit */
+    assert_int_equal(done(directory_make(dir, ROOT, "a/new", false)), 0);
+    assert_int_equal(done(directory_make(dir, ROOT, "a/b/deep", true)), 0);
+    assert_int_equal(names("a"), had + 2);
+    assert_int_equal(done(directory_link(dir, y, R, ROOT, "a/b/deep/y")), 0);
+    assert_int_equal(names("a"), had + 4);
+    assert_int_equal(done(directory_link(dir, x, R, ROOT, "outside")), 0);      /* not a's */
+    assert_int_equal(names("a"), had + 4);
+    assert_int_equal(done(directory_limit_set(dir, ROOT, "a", LIMIT_NAMES, had + 5)), 0);
+    assert_int_equal(done(directory_link(dir, y, R, ROOT, "a/two")), -EDQUOT);
+    assert_int_equal(done(directory_make(dir, ROOT, "a/one", false)), 0);
+    assert_int_equal(done(directory_make(dir, ROOT, "a/b/more", false)), -EDQUOT);
+    assert_int_equal(done(directory_limit_set(dir, ROOT, "a/b", LIMIT_PAGES, 9)), -EDQUOT);
+    assert_int_equal(done(directory_link(dir, x, R, ROOT, "free")), 0);
+    assert_int_equal(names("a"), had + 5);
+    assert_int_equal(directory_make(dir, ROOT, "out", false), 0);
+    directory_dropped(dir);
+    assert_int_equal(done(directory_unlink(dir, ROOT, "a/b/deep/y")), 0);
+    assert_int_equal(names("a"), had + 3);
+    assert_int_equal(directory_link(dir, y, R, ROOT, "a/two"), 0);
+    directory_dropped(dir);                                         /* it gives them back */
+    assert_int_equal(done(directory_link(dir, y, R, ROOT, "a/two")), 0);
+    assert_int_equal(done(directory_make(dir, ROOT, "a/three", false)), -EDQUOT);
+    assert_int_equal(done(directory_take_back(dir, y, y.serial)), 0);
+    assert_int_equal(names("a"), had + 3);
+    assert_int_equal(done(directory_remove(dir, ROOT, "a/new", NULL)), 0);
+    assert_int_equal(done(directory_move(dir, ROOT, "a/one", ROOT, "one")), 0);
+    assert_int_equal(names("a"), had + 1);
+}
+
+/* Many directories with limits: each is found, and counts on after another's is gone. */
+static void limits_of_many_directories(void **state)
+{
+    enum { MANY = 40 };
+    uint64_t of[MANY], full;
+    char path[16];
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(path, sizeof path, "many%u", i);
+        assert_int_equal(done(directory_make(dir, ROOT, path, true)), 0);
+        of[i] = at(ROOT, path).container;
+    }
+    for (unsigned k = 0; k < MANY; k++) {
+        unsigned i = k * 7 % MANY;
+        snprintf(path, sizeof path, "many%u", i);
+        assert_int_equal(done(directory_limit_set(dir, ROOT, path, LIMIT_COMMITS, i + 1)), 0);
+    }
+    for (unsigned round = 0; round < 2; round++) {
+        uint32_t cursor = 0;
+        uint64_t next = 0, seen = 0;
+        for (unsigned i = 0; i < MANY; i++) {
+            uint64_t most = round && i % 3 == 0 ? LIMIT_NONE : i + 1;
+            assert_int_equal(directory_limit_get(dir, of[i], LIMIT_COMMITS), most);
+            if (round == 0) seen += of[i];
+        }
+        for (unsigned i = 0; round == 0 && i < MANY; i++) {
+            assert_true(directory_limit_next(dir, LIMIT_COMMITS, &cursor, &next));
+            seen -= next;
+        }
+        assert_int_equal(seen, 0);
+        for (unsigned i = 0; round == 0 && i < MANY; i += 3) {
+            snprintf(path, sizeof path, "many%u", i);
+            assert_int_equal(done(directory_limit_set(dir, ROOT, path, LIMIT_COMMITS,
+                                                      LIMIT_NONE)), 0);
+        }
+    }
+    uint32_t cursor = 0;
+    assert_false(directory_limit_next(dir, LIMIT_VERSIONS, &cursor, &full));
+    assert_int_equal(done(directory_make(dir, ROOT, "many4/x", false)), 0);
+    directory_commit_mark(dir, at(ROOT, "many4/x").container);
+    directory_commit_end(dir, true);
+    assert_int_equal(directory_limit_used(dir, of[4], LIMIT_COMMITS), 1);
+    assert_int_equal(directory_limit_used(dir, of[5], LIMIT_COMMITS), 0);
+}
+
 #define named_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -159,6 +250,8 @@ int main(void)
         named_test(who_tells_all_ways_to_a_container),
         named_test(a_limit_counts_all_that_is_below),
         named_test(a_second_has_so_many_commits),
+        named_test(a_limit_of_names_is_kept_by_who_makes_them),
+        named_test(limits_of_many_directories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,8 +161,8 @@ output=$(sed '/^     cap [bdg]/d; /^      *r[ew]/d' <<<"$output")
 use="use: cap [PATH]                   what a path of the store gives
      cap limit DIR pages MOST     so many for all containers below; or commits, in a
                                   second; or versions, old pages that snapshots
-                                  keep; MOST none: no limit"
-what="sh: cap: a limit is of pages, commits or versions: a number, or none"
+                                  keep; or names; MOST none: no limit"
+what="sh: cap: a limit is of pages, commits, versions or names: a number, or none"
 is_output "wrong words and half commands are told what there is; --help of each command; a shell with containers lists them" "$use
 $what
 $what

@@ -81,7 +81,8 @@ int list_rights(const struct io *io, const char *path)
 
 /* ---- cap ---- */
 
-static const char *const limit_words[3] = {"pages", "commits", "versions"};
+static const char *const limit_words[] = {"pages", "commits", "versions", "names"};
+#define LIMIT_WORDS (int)(sizeof(limit_words) / sizeof(limit_words[0]))
 
 static void limit_say(const struct io *io, const char *path, enum ps_limit kind)
 {
@@ -105,23 +106,23 @@ static int cap_show(const struct io *io, const char *path)
     dprintf(io->out, "%s: a %s, %s; grant %s", *path ? path : "this shell's root",
             e.directory ? "directory" : "container", rights, grant);
     dprintf(io->out, e.made_of ? " made of %s\n" : "\n", of);
-    for (int i = 0; e.directory && i < 3; i++)
+    for (int i = 0; e.directory && i < LIMIT_WORDS; i++)
         limit_say(io, path, (enum ps_limit)i);
     return 0;
 }
 
-/* `pages`, `commits` or `versions`, a number or `none`. */
+/* One of these words, a number or `none`. */
 static int cap_limit(const struct io *io, const char *path, const char *kind, const char *most)
 {
     char *end;
     uint64_t number = strcmp(most, "none") == 0 ? PS_NO_LIMIT : strtoull(most, &end, 10);
     int error = 1; /* nothing was tried */
     bool good = number == PS_NO_LIMIT || (*most >= '0' && *most <= '9' && !*end);
-    for (int i = 0; good && i < 3; i++)
+    for (int i = 0; good && i < LIMIT_WORDS; i++)
         if (strcmp(kind, limit_words[i]) == 0)
             good = false, error = ps_limit_set(path, (enum ps_limit)i, number);
     if (error == 1)
-        return complain("cap", "a limit is of pages, commits or versions: a number, or none", 2);
+        return complain("cap", "a limit is of pages, commits, versions or names: a number, or none", 2);
     return error < 0 ? failed(io, "cap", path, error) : 0;
 }
 
@@ -148,7 +149,7 @@ static int cap_use(const struct io *io)
             "     cap back PATH                takes back all that was given of PATH; it stays\n"
             "     cap limit DIR pages MOST     so many for all containers below; or commits, in a\n"
             "                                  second; or versions, old pages that snapshots\n"
-            "                                  keep; MOST none: no limit\n"
+            "                                  keep; or names; MOST none: no limit\n"
             "     cap dir PATH                 makes a directory; rm-container removes it\n");
     return 2;
 }

@@ -156,7 +156,7 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     unsigned changes = g->changes;
     if (r == 0 && b->change_count) r = index_change(g, b->changes, b->change_count);
     if (r == 0) {
-        r = quota_txn_end(g, position); /* from here on it cannot be taken back */
+        r = quota_txn_end(g, b, position); /* from here on it cannot be taken back */
         if (r < 0 && b->change_count && index_take_back(g, changes) < 0) r = -ECANCELED;
         return r;
     }

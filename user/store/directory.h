@@ -239,7 +239,7 @@ int directory_remove(struct directory *d, struct directory_at at, const char *pa
 int directory_take_back(struct directory *d, struct directory_at by, uint64_t target);
 
 /* ---- limits: numbers of a directory, for all that has its first entry below it */
-enum directory_limit { LIMIT_PAGES, LIMIT_COMMITS, LIMIT_VERSIONS, LIMITS };
+enum directory_limit { LIMIT_PAGES, LIMIT_COMMITS, LIMIT_VERSIONS, LIMIT_NAMES, LIMITS };
 #define LIMIT_NONE UINT64_MAX
 /* A plan: sets it or, with LIMIT_NONE, takes it away. MANAGE of the directory. */
 int directory_limit_set(struct directory *d, struct directory_at at, const char *path,
@@ -248,6 +248,9 @@ uint64_t directory_limit_get(struct directory *d, uint64_t directory, enum direc
 /* The directories above a container, from the nearest to the root: up[0] is its own; how many. */
 unsigned directory_up(const struct directory *d, uint64_t container,
                       uint64_t up[DIRECTORY_DEPTH + 1]);
+/* Names count where their container lies, a directory's own in itself, too; a link is two, where
+ * its entry is. So plans that make one may end with -EDQUOT. What moves in, and what the manager
+ * sets, is counted and not refused. */
 /* May `more` be added to what the container's directories hold? -EDQUOT: not in *full, the one
  * nearest to the root that would have more than it may. Counts nothing. */
 int directory_limit_check(struct directory *d, uint64_t container, enum directory_limit kind,
@@ -257,8 +260,8 @@ void directory_limits_count(struct directory *d);
 uint64_t directory_limits_counted(const struct directory *d);
 /* So many are held now: of commits those of this second. 0 without a limit. */
 uint64_t directory_limit_used(struct directory *d, uint64_t directory, enum directory_limit kind);
-/* The directories with a limit of this kind, one after the other; *cursor is 0 at first. False:
- * that was all. */
+/* The next directory with a limit of this kind, round and round; *cursor is 0 at first. False: it
+ * was not found among some; there is none perhaps. */
 bool directory_limit_next(const struct directory *d, enum directory_limit kind, uint32_t *cursor,
                           uint64_t *directory);
 /* Is there any limit at all? */

@@ -170,6 +170,7 @@ int directory_make(struct directory *d, struct directory_at at, const char *path
         r = catalogue_name(d, number, name);
     else if (catalogue_has(d, f.name))          /* one that lies elsewhere is called so */
         r = -EEXIST;
+    if (r == 0) r = limit_names_take(d, f.directory, f.directory != DIRECTORY_ROOT);
     if (r < 0) return r;
     change_create(d, f.directory == DIRECTORY_ROOT ? f.name : name, is_directory, number);
     if (f.directory != DIRECTORY_ROOT)
@@ -206,6 +207,7 @@ int directory_link(struct directory *d, struct directory_at of, uint32_t rights,
     if (r == 0) r = place_free(d, at, path, &f);
     if (r == 0 && serial >= SERIAL_MAX - 1) r = -ENOSPC;
     if (r == 0) r = grants_reserve(d, 2);
+    if (r == 0) r = limit_names_take(d, f.directory, 2);
     if (r < 0) return r;
     uint64_t root = change_root(d), number = change_number(d, container);
     row_name(row, serial);
@@ -434,6 +436,14 @@ static void applied_link(struct directory *d)
     d->next = d->plan_serial + 1;
 }
 
+static void applied_end(struct directory *d, uint32_t at)
+{
+    const struct grant *g = &d->grants[at];
+    bool entry = g->flags & GRANT_ENTRY;
+    limit_names_gone(d, entry ? g->directory : g->container, 1 + entry);
+    grant_end(d, at);
+}
+
 static void applied_move(struct directory *d)
 {
     bool first = d->plan_serial & DIRECTORY_FIRST, root = d->plan_directory == DIRECTORY_ROOT;
@@ -458,7 +468,7 @@ void directory_applied(struct directory *d)
         break;
     case PLAN_LINK: applied_link(d); break;
     case PLAN_END:
-        for (uint32_t i = 0; i < d->ended_count; i++) grant_end(d, d->ended[i]);
+        for (uint32_t i = 0; i < d->ended_count; i++) applied_end(d, d->ended[i]);
         break;
     case PLAN_MOVE: applied_move(d); break;
     case PLAN_DELETE:
@@ -469,7 +479,9 @@ void directory_applied(struct directory *d)
     case PLAN_MEND:
     case PLAN_NONE: break;
     }
-    if (d->plan == PLAN_MOVE || d->plan == PLAN_DELETE) limits_count_again(d);
+    if (d->plan == PLAN_MOVE || d->plan == PLAN_DELETE || d->plan == PLAN_MEND)
+        limits_count_again(d);
+    limit_names_end(d, true);
     d->plan = PLAN_NONE;
     d->plan_root = 0;
     d->changes++;
@@ -477,6 +489,7 @@ void directory_applied(struct directory *d)
 
 void directory_dropped(struct directory *d)
 {
+    limit_names_end(d, false);
     d->plan = PLAN_NONE;
     d->plan_root = 0;
 }
@@ -494,9 +507,10 @@ int directory_limit_set(struct directory *d, struct directory_at at, const char 
     if (!f.is_directory) return -ENOTDIR;
     r = needs(&f, DIRECTORY_MANAGE);
     if (r == 0) r = limits_reserve(d);
+    bool is = directory_limit_get(d, f.container, kind) != LIMIT_NONE;
+    if (r == 0) r = limit_names_take(d, f.container, !is && most != LIMIT_NONE);
     if (r < 0) return r;
     limit_name(name, kind);
-    bool is = directory_limit_get(d, f.container, kind) != LIMIT_NONE;
     if (most != LIMIT_NONE)
         change_set(d, change_number(d, f.container), name, most, 0);
     else if (is)

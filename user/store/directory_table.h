@@ -43,7 +43,11 @@ enum plan { PLAN_NONE, PLAN_MEND, PLAN_MAKE, PLAN_LINK, PLAN_END, PLAN_MOVE, PLA
             PLAN_LIMIT };
 
 /* Of commits: so many since this moment, within a second; marked: the next commit is about it. */
-struct limit { uint64_t directory, most[LIMITS], used[LIMITS], since_us; bool marked; };
+struct limit {
+    uint64_t directory, most[LIMITS], used[LIMITS], since_us;
+    uint32_t marked_next;               /* another that is marked: its place and one; 0: none */
+    bool marked;
+};
 
 struct directory {
     struct store *store;
@@ -54,8 +58,8 @@ struct directory {
     uint32_t room, top, free;           /* places; used once; the first that is free again */
     uint32_t *by_serial, *by_container, heads;
     uint64_t links;
-    struct limit *limits;
-    uint32_t limit_count, limit_room;
+    struct limit *limits;               /* in the order of their directories */
+    uint32_t limit_count, limit_room, marked;
     uint64_t limits_counted;            /* so often */
     /* the pending change */
     enum plan plan;
@@ -67,6 +71,8 @@ struct directory {
     uint32_t ended[DIRECTORY_NAMES], ended_count;       /* END: grants, children first */
     enum directory_limit plan_limit;
     uint64_t plan_most;
+    uint64_t plan_payer, plan_names;    /* so many names are counted already, of this directory */
+    uint64_t plan_counted;              /* as limits_counted was then */
     /* what a start mends */
     uint64_t mend_container;
     uint32_t mend_slot;
@@ -134,5 +140,10 @@ void limit_apply(struct directory *d, uint64_t directory, enum directory_limit k
                  uint64_t most);
 void limits_forget(struct directory *d, uint64_t directory);
 void limits_count_again(struct directory *d);   /* what moved takes its pages along */
+/* The plan makes so many names that count in this directory: -EDQUOT, or they are counted. */
+int limit_names_take(struct directory *d, uint64_t directory, uint32_t names);
+/* The plan's are made, or not; so many of this directory are gone. */
+void limit_names_end(struct directory *d, bool made);
+void limit_names_gone(struct directory *d, uint64_t directory, uint32_t names);
 
 #endif

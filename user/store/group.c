@@ -56,7 +56,7 @@ void group_cancel(struct group *g)
     g->layout = 0;
     quota_before(g);
     store_group_cancel(g->disk);
-    quota_after(g);
+    quota_after(g, false);
 }
 
 static void *grown(void *table, unsigned count, unsigned *room, size_t size)
@@ -201,7 +201,7 @@ static int group_publish(struct group *g)
         g->publish[i].csn = server.last_csn = store_group_csn(g->disk, g->position[i]);
     quota_before(g);
     int r = store_group_apply(g->disk);
-    quota_after(g);
+    quota_after(g, r == 0);
     if (r < 0) return r;
     group_settle(g);
     if (g->counted) step(STEP_CM6);

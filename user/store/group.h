@@ -89,10 +89,10 @@ void index_cancel(struct group *g);
 /* quota.c; lock held. Ends a transaction as store_txn_end does, if it keeps to the limits of the
  * directories that its containers are in; else -EDQUOT, and it is cancelled. What it takes is
  * counted at once, and what the disk library says of it when the group is applied. */
-int quota_txn_end(struct group *g, uint32_t *position);
+int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position);
 /* Around its application, or cancelling. */
 void quota_before(struct group *g);
-void quota_after(struct group *g);
+void quota_after(struct group *g, bool applied);
 /* versions.c. A group was published: limits of old versions are kept. Lock held. */
 void versions_keep(void);
 uint64_t versions_held(uint64_t directory);

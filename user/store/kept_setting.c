@@ -161,6 +161,8 @@ int container_manager(const char *path, const char *text, size_t bytes)
         do r = manager_set(names, path, text, bytes);
         while (r == -EEXIST);
     }
+    directory_limits_count(paths); /* its names count where it lies */
+    quota_again();
     server_unlock();
     free(names);
     return r;

@@ -232,7 +232,8 @@ static int take_away(uint64_t process, const char *path, bool unlink, uint64_t *
 }
 
 _Static_assert((int)WIRE_LIMIT_PAGES == LIMIT_PAGES && (int)WIRE_LIMIT_COMMITS == LIMIT_COMMITS &&
-                   (int)WIRE_LIMIT_VERSIONS == LIMIT_VERSIONS,
+                   (int)WIRE_LIMIT_VERSIONS == LIMIT_VERSIONS &&
+                   (int)WIRE_LIMIT_NAMES == LIMIT_NAMES,
                "limits have the numbers that clients say");
 
 /* Looks need no more than a way to the directory. */
@@ -242,7 +243,7 @@ static int limit_request(const struct kd_message *m, const char *path, uint64_t 
     struct directory_found found;
     struct directory_at at;
     struct sources by;
-    if (m->word[0] > WIRE_LIMIT_VERSIONS || m->word[1] > 1) return -EINVAL;
+    if (m->word[0] > WIRE_LIMIT_NAMES || m->word[1] > 1) return -EINVAL;
     server_lock();
     int r = 0;
     if (m->word[1]) {

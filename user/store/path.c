@@ -236,6 +236,7 @@ void change_wait(void)
 void change_drop(void)
 {
     directory_dropped(paths);
+    quota_again();
     pthread_cond_broadcast(&server.changed);
 }
 
@@ -247,12 +248,11 @@ int change_commit(void)
     int r = c->count ? commit_own(c->ops, c->count) : 0;
     server_lock();
     while (r == 0 && directory_ended(paths, &cursor, &serial)) ends(serial);
-    if (r == 0) {
+    if (r == 0)
         directory_applied(paths);
-        quota_again();
-    } else {
+    else
         directory_dropped(paths);
-    }
+    quota_again();
     pthread_cond_broadcast(&server.changed);
     return r;
 }

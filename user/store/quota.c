@@ -8,7 +8,8 @@
  *
  * A page is new if no commit that was applied holds it. A transaction that gives back pages is
  * counted by what it takes beyond these, over all its containers: so who is over his limit (it was
- * lowered) can still change what is there, and give back.
+ * lowered) can still change what is there, and give back. Names of a transaction are promised, too,
+ * and need not be looked for when its group is applied.
  *
  * Lock held everywhere. A store without limits pays one test for each transaction.
  */
@@ -22,6 +23,7 @@ struct promise {
     struct group *group;                /* not applied */
     uint64_t container, pages;          /* new ones */
     uint64_t before;                    /* held, as quota_before saw it */
+    int64_t names;                      /* more, or fewer */
 };
 static struct promise *promised;
 static unsigned promise_count, promise_room;
@@ -112,23 +114,27 @@ static int64_t container_takes(size_t *i)
 
 /* ---- promises ---- */
 
-static int promise_add(struct group *g, uint64_t container, uint64_t pages)
+/* Counted, or with -1 not any more. */
+static void promise_count_it(const struct promise *p, int sign)
+{
+    directory_limit_count(paths, p->container, LIMIT_PAGES, sign * (int64_t)p->pages);
+    directory_limit_count(paths, p->container, LIMIT_NAMES, sign * p->names);
+}
+
+static int promise_add(struct group *g, uint64_t container, uint64_t pages, int64_t names)
 {
     size_t room = promise_room;
     int r = room_for((void **)&promised, promise_count, &room, sizeof(*promised));
     promise_room = (unsigned)room;
     if (r < 0) return r;
-    promised[promise_count++] = (struct promise){g, container, pages, 0};
-    directory_limit_count(paths, container, LIMIT_PAGES, (int64_t)pages);
+    promised[promise_count++] = (struct promise){g, container, pages, 0, names};
+    promise_count_it(&promised[promise_count - 1], 1);
     return 0;
 }
 
 static void promises_drop(unsigned from)
 {
-    while (promise_count > from) {
-        const struct promise *p = &promised[--promise_count];
-        directory_limit_count(paths, p->container, LIMIT_PAGES, -(int64_t)p->pages);
-    }
+    while (promise_count > from) promise_count_it(&promised[--promise_count], -1);
 }
 
 /* What is given back makes room for what the same transaction takes. */
@@ -150,20 +156,41 @@ static int pages_promise(struct group *g, uint64_t *full)
         int64_t more = container_takes(&i);
         uint64_t pages = more > 0 ? (uint64_t)more : 0;
         if (pages) r = directory_limit_check(paths, container, LIMIT_PAGES, pages, full);
-        if (r == 0) r = promise_add(g, container, pages);
+        if (r == 0) r = promise_add(g, container, pages, 0);
         directory_commit_mark(paths, container);
     }
     returns_count(-1);
     return r;
 }
 
-int quota_txn_end(struct group *g, uint32_t *position)
+/* One name more of a container, or fewer, in each: none is made that is there, nor goes that is not
+ * (add_ops). Those that go make room for the others. */
+static int names_promise(struct group *g, const struct batch *b, enum store_op_type type,
+                         uint64_t *full)
+{
+    int r = 0;
+    for (unsigned i = 0, end; r == 0 && i < b->op_count; i = end) {
+        uint64_t container = b->ops[i].object;
+        int64_t names = 0;
+        for (end = i; end < b->op_count && b->ops[end].object == container; end++)
+            names += b->ops[end].type == type;
+        if (names && type == STORE_OP_NAME_SET)
+            r = directory_limit_check(paths, container, LIMIT_NAMES, (uint64_t)names, full);
+        if (names && r == 0)
+            r = promise_add(g, container, 0, type == STORE_OP_NAME_SET ? names : -names);
+    }
+    return r;
+}
+
+int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position)
 {
     uint64_t full = 0;
     unsigned before = promise_count;
     if (!directory_limited(paths)) return store_txn_end(g->disk, position);
     int r = spans_read(g);
     if (r == 0) r = pages_promise(g, &full);
+    if (r == 0) r = names_promise(g, b, STORE_OP_NAME_UNSET, &full);
+    if (r == 0) r = names_promise(g, b, STORE_OP_NAME_SET, &full);
     if (r == 0) r = directory_commit_check(paths, disk_clock.microseconds(NULL), &full);
     if (r < 0)
         store_txn_cancel(g->disk);
@@ -198,13 +225,11 @@ void quota_before(struct group *g)
 
 static void promises_count(void)
 {
-    for (unsigned i = 0; i < promise_count; i++)
-        directory_limit_count(paths, promised[i].container, LIMIT_PAGES,
-                              (int64_t)promised[i].pages);
+    for (unsigned i = 0; i < promise_count; i++) promise_count_it(&promised[i], 1);
     counted = directory_limits_counted(paths);
 }
 
-void quota_after(struct group *g)
+void quota_after(struct group *g, bool applied)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < promise_count; i++) {
@@ -212,6 +237,7 @@ void quota_after(struct group *g)
         if (p->group != g) continue;
         int64_t more = is_first(p) ? (int64_t)(pages_held(p->container) - p->before) : 0;
         directory_limit_count(paths, p->container, LIMIT_PAGES, more - (int64_t)p->pages);
+        if (!applied) directory_limit_count(paths, p->container, LIMIT_NAMES, -p->names);
     }
     for (unsigned i = 0; i < promise_count; i++)
         if (promised[i].group != g) promised[left++] = promised[i];

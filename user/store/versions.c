@@ -67,11 +67,7 @@ void versions_keep(void)
     static uint32_t cursor;
     uint32_t calls = 0;
     uint64_t directory;
-    if (!directory_limit_next(paths, LIMIT_VERSIONS, &cursor, &directory)) {
-        cursor = 0;
-        if (!directory_limit_next(paths, LIMIT_VERSIONS, &cursor, &directory))
-            return;
-    }
+    if (!directory_limit_next(paths, LIMIT_VERSIONS, &cursor, &directory)) return;
     uint64_t most = directory_limit_get(paths, directory, LIMIT_VERSIONS);
     struct container *c = NULL;
     unsigned segment = 0;

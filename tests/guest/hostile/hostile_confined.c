@@ -23,7 +23,7 @@
 
 #define WANT(good) do { if (!(good)) exit(__LINE__ % 250 + 1); } while (0)
 enum { WRITES = PS_MAY_READ | PS_MAY_WRITE, SECRET = 99, TODO = 7, NUMBERS = 64,
-       LIMIT = 4 };
+       LIMIT = 4, NAMES = 40 };
 
 /* ---- the confined program; its root is handle 0 ---- */
 
@@ -264,6 +264,47 @@ static int role_limited(void)
     return 0;
 }
 
+/* The same with names: the store's are not its to use up, by whatever kind of name. */
+static int name_more(void *arg)
+{
+    const struct job *j = arg;
+    char name[32];
+    int e = 0;
+    for (unsigned i = 0; e == 0 && i < j->number; i++) {
+        snprintf(name, sizeof name, "name%u", i);
+        e = ps_named(j->c, name, 8) ? 0 : -errno;
+    }
+    return e;
+}
+
+static int role_names(void)
+{
+    char path[WIRE_PATH_BYTES];
+    uint64_t most, used;
+    int e = 0, made;
+    WANT(ps_directory_create("sub") == 0);
+    struct job j = {ps_open("sub/box", PS_CREATE | PS_WRITE, PAGE), 2 * NAMES};
+    WANT(j.c && ps_transaction(name_more, &j) == -EDQUOT);
+    int h = ps_handle("sub", PS_MAY_READ | PS_MAY_GRANT);
+    WANT(h >= 0);
+    for (made = 0; e == 0 && made < 2 * NAMES; made++) {
+        snprintf(path, sizeof path, made % 2 ? "sub/link%d" : "link%d", made);
+        e = ps_link(h, path, PS_MAY_READ);
+    }
+    WANT(e == -EDQUOT && made > 10);
+    for (e = made = 0; e == 0 && made < 2 * NAMES; made++) {
+        snprintf(path, sizeof path, made % 2 ? "sub/new%d" : "new%d", made);
+        e = made % 3 ? ps_directory_create(path) : puts_in(path);
+    }
+    WANT(e == -EDQUOT && ps_rename("sub/box", "sub/other") == 0);
+    j.number = 3;
+    WANT(ps_transaction(name_more, &j) == -EDQUOT);
+    for (int kind = 0; kind < 5; kind++)
+        WANT(ps_limit_set("sub", (enum ps_limit)kind, PS_NO_LIMIT) < 0);
+    WANT(ps_limit("", PS_LIMIT_NAMES, &most, &used) == 0 && most == NAMES && used <= NAMES);
+    return 0;
+}
+
 /* A link of a container that others have open by its first grant: who manages the link hears of
  * openings and handles by that, and of no others. */
 static int role_manages(void)
@@ -289,7 +330,8 @@ static int give(const char *role, int handle, unsigned rights, const char *roots
     struct kd_process_create p = {.path = "/bin/hostile_confined", .argv = argv, .envp = envp,
                                   .fds = {-1, -1, -1}, .flags = KD_PROCESS_CONFINED,
                                   .handle_count = 1, .handles = {handle},
-                                  .handle_rights = {KD_RIGHT_CALL | rights << 16}};
+                                  .handle_rights = {KD_RIGHT_CALL | (rights & 31) << 16 |
+                                                    (rights & PS_MAY_GRANT ? KD_RIGHT_GRANT : 0)}};
     long h = kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
     if (h >= 0) kd_call3(KD_HANDLE_CLOSE, h, 0, 0);
     return h < 0 ? (int)h : p.pid;
@@ -317,9 +359,10 @@ int main(int argc, char **argv)
     if (strcmp(role, "loops") == 0) return role_loops();
     if (strcmp(role, "commits") == 0) return role_commits();
     if (strcmp(role, "limited") == 0) return role_limited();
+    if (strcmp(role, "names") == 0) return role_names();
     if (strcmp(role, "manages") == 0) return role_manages();
 
-    tap_plan(14);
+    tap_plan(15);
     ps_container *todo = made("todo", TODO), *secret = made("secret", SECRET), *hidden = NULL;
     if (ps_directory_create("vault") == 0) hidden = made("vault/hidden", SECRET + 1);
     tap_ok(todo && secret && hidden, "three containers, one in a directory");
@@ -350,6 +393,12 @@ int main(int argc, char **argv)
     uint64_t used = LIMIT + 1;
     tap_ok(ps_limit("jail", PS_LIMIT_PAGES, NULL, &used) == 0 && used <= LIMIT && used > 0,
            "nor did it");
+    jail = ps_directory_create("names");
+    if (jail == 0) jail = ps_limit_set("names", PS_LIMIT_NAMES, NAMES);
+    if (jail == 0) jail = ps_handle("names", PS_MAY_ALL);
+    unsigned gives = most | PS_MAY_GRANT;
+    status = jail < 0 ? jail : child_wait(give("names", jail, gives, "PS_ROOTS=store:0"));
+    tap_ok(status == 0, "given one with a limit of names, it makes so many: %d", status);
     int pid = give("loops", read, PS_MAY_READ, "PS_ROOTS=store:0=todo");
     tap_ok(child_has_begun(pid) && ps_take_back("todo") >= 0, "taken back while it reads");
     status = child_wait_for(pid, CHILD_ENDS_S);

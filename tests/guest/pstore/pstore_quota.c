@@ -7,7 +7,8 @@
  *         reached, and after the store manager was killed. Who is over a limit that was lowered
  *         changes and frees what he has, and takes nothing more. Limits of commits in a second. Of
  *         old versions there are no more than the limit: a snapshot that needs one is too old, and
- *         no commit is refused for it.
+ *         no commit is refused for it. Names, of entries and of objects, are no more than the limit
+ *         says, whoever makes them, and what goes makes room.
  * Method  Limits are set from what ps_limit tells of the pages in use, so no layout is assumed.
  */
 #include <errno.h>
@@ -276,6 +277,89 @@ static void test_versions(void)
            ps_limit_set("up/in", PS_LIMIT_VERSIONS, PS_NO_LIMIT), 0, "no limit");
 }
 
+/* ---- names */
+
+struct named { ps_container *c; int first, count, remove; };
+
+static int name_all(void *arg)
+{
+    const struct named *n = arg;
+    char name[16];
+    int e = 0;
+    for (int i = 0; e == 0 && i < n->count; i++) {
+        snprintf(name, sizeof name, "n%d", n->first + i);
+        e = n->remove ? ps_name_remove(n->c, name) : ps_named(n->c, name, 8) ? 0 : -errno;
+    }
+    return e;
+}
+
+static int name_some(ps_container *c, int first, int count, int remove)
+{
+    struct named n = {c, first, count, remove};
+    return ps_transaction(name_all, &n);
+}
+
+/* Two in a, then one in b. */
+static int name_two(void *unused)
+{
+    struct named n = {a, 50, 2, 0}, m = {b, 50, 1, 0};
+    (void)unused;
+    int e = name_all(&n);
+    return e == 0 ? name_all(&m) : e;
+}
+
+static uint64_t names(const char *directory)
+{
+    uint64_t now = ~0ull;
+    ps_limit(directory, PS_LIMIT_NAMES, NULL, &now);
+    return now;
+}
+
+static int error_of(ps_container *c)
+{
+    int e = c ? 0 : -errno;
+    if (c) ps_close(c);
+    return e;
+}
+
+static void test_names(void)
+{
+    uint64_t up, in;
+    int h = ps_handle("outside", PS_MAY_READ | PS_MAY_GRANT);
+    is(ps_limit_set("up", PS_LIMIT_NAMES, 1000) | ps_limit_set("up/in", PS_LIMIT_NAMES, 1000), 0,
+       "limits of names");
+    up = names("up");
+    in = names("up/in");
+    is(name_some(a, 0, 10, 0), 0, "ten objects with names");
+    tap_ok(names("up") == up + 10 && names("up/in") == in + 10, "are counted on the way up");
+    is(name_some(out, 0, 10, 0), 0, "and elsewhere");
+    is(ps_limit_set("up/in", PS_LIMIT_NAMES, in + 12), 0, "two more");
+    is(name_some(a, 10, 3, 0), -EDQUOT, "three are refused");
+    tap_ok(names("up/in") == in + 10 && name_some(a, 10, 1, 0) == 0, "and none is made; one is");
+    tap_ok(ps_link(h, "up/in/link", PS_MAY_READ) == -EDQUOT, "a link is two");
+    is(error_of(ps_open("up/in/new", PS_CREATE | PS_WRITE, ROOT)), 0, "a container is one");
+    tap_ok(error_of(ps_open("up/in/more", PS_CREATE | PS_WRITE, ROOT)) == -EDQUOT &&
+               strstr(ps_strerror(-EDQUOT), "limit of names") != NULL, "and no more, in words");
+    tap_ok(ps_directory_create("up/in/dir") == -EDQUOT && name_some(a, 20, 1, 0) == -EDQUOT &&
+               ps_directory_create("up/dir") == 0 && name_some(out, 20, 1, 0) == 0,
+           "nothing else either; above and elsewhere yes");
+    tap_ok(name_some(a, 0, 2, 1) == 0 && names("up/in") == in + 10, "names that go are room again");
+    is(ps_link(h, "up/in/link", PS_MAY_READ), 0, "for a link");
+    tap_ok(name_some(a, 0, 1, 0) == -EDQUOT && ps_take_back("outside") == 1 &&
+               name_some(a, 0, 2, 0) == 0, "which, taken back, is room again");
+    is(ps_limit_set("up", PS_LIMIT_NAMES, names("up")), 0, "the directory above is full");
+    is(ps_limit_set("up/in", PS_LIMIT_NAMES, PS_NO_LIMIT), 0, "(a limit is a name, too)");
+    tap_ok(name_some(a, 20, 1, 0) == 0 && name_some(a, 21, 1, 0) == -EDQUOT, "counts as well");
+    up = names("up");
+    int e = ps_limit_set("up", PS_LIMIT_NAMES, up + 2);
+    for (int i = 0; e == 0 && i < 4; i++) e = run(a, change, 0);   /* a group is counted anew */
+    is(e, 0, "two more");
+    is(ps_transaction(name_two, NULL), -EDQUOT, "three of two containers are too many");
+    tap_ok(names("up") == up && name_some(a, 21, 2, 0) == 0, "and none of them counts");
+    is(ps_limit_set("up", PS_LIMIT_NAMES, PS_NO_LIMIT) | name_some(a, 25, 5, 0), 0, "no limit");
+    ps_drop(h);
+}
+
 static void test_refused(void)
 {
     is(pages_set("outside", 5), -ENOTDIR, "a container has no limit");
@@ -286,7 +370,7 @@ static void test_refused(void)
 int main(int argc, char **argv)
 {
     if (argc > 2) return other(argv[2]);
-    tap_plan(62);
+    tap_plan(83);
     test_pages();
     test_ancestor();
     test_lowered();
@@ -296,6 +380,7 @@ int main(int argc, char **argv)
     test_refused();
     test_death();
     test_versions();
+    test_names();
     tap_ok(kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");
     return tap_end();
 }
