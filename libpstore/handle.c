@@ -8,6 +8,7 @@
 #include "pstore_private.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,17 @@ long roots_port(struct ps_store *s)
             found = handle;
     s->confined = found < 0 ? 0 : length == 0 ? ROOT_DIRECTORY : ROOT_CONTAINERS;
     return found < 0 ? -ENOENT : found;
+}
+
+/* A handle to call the store manager of this name, to be closed: a copy of the root, if there is
+ * one. */
+long store_by_name(const char *name)
+{
+    struct ps_store s = {.port = -1};
+    snprintf(s.name, sizeof s.name, "%s", name);
+    long root = roots_port(&s);
+    return root < 0 ? ps_kernel(KD_NAME_FIND, (long)name, 0, 0)
+                    : ps_kernel(KD_HANDLE_COPY, root, KD_RIGHT_CALL, 0);
 }
 
 /* The handle of the container that was passed under this name; -1: none was. */

@@ -8,6 +8,7 @@
  * the program ends, too: the store's successor starts another.
  */
 #include "manager_private.h"
+#include "pstore_private.h"
 #include "store_protocol.h"
 
 #include <errno.h>
@@ -58,8 +59,7 @@ int km_container(int flags, const struct km_ops *ops, void *user, struct km_obje
 {
     int r = kept_read();
     if (r == 0 && kept.object) r = -EALREADY;
-    if (r == 0 && (kept.port = (int)kd_call3(KD_NAME_FIND, (long)kept.store, 0, 0)) < 0)
-        r = kept.port;
+    if (r == 0 && (kept.port = (int)store_by_name(kept.store)) < 0) r = kept.port;
     if (r == 0)
         r = object_create(kept.name, kept.base, kept.pages, flags, ops, user, &kept.object);
     kept.flags = flags;

@@ -79,7 +79,7 @@ int km_below(const char *name)
 {
     if (!name && store_of_opens()) name = store_of_opens()->name;
     if (!name || manager.port >= 0 || manager.commits >= 0) return -EINVAL;
-    return manager_below(kd_call3(KD_NAME_FIND, (long)name, 0, 0));
+    return manager_below(store_by_name(name));
 }
 
 int km_below_own(const char *name, const char *ending, const struct ps_layout *layout,

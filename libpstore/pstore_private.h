@@ -109,6 +109,7 @@ struct open_request {
 enum { ROOT_CONTAINERS = 1, ROOT_DIRECTORY }; /* ps_store.confined */
 /* A handle for the store's requests; -ENOENT: nothing was passed for it. */
 long roots_port(struct ps_store *s);
+long store_by_name(const char *name);
 /* WIRE_MAY_... as PS_MAY_... */
 static inline unsigned may_of(uint32_t rights)
 {

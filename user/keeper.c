@@ -4,9 +4,9 @@
  *     keeper STORE         run by init, one for each store; nobody else has a use for it
  *
  * The store says what to do, in answers to STORE_KEEPER; here is only what the store must not do
- * itself, for it has the disk: making processes. A program gets no handle of the system's, no
- * input, a limit of memory, may make no process, and what it prints goes to the kernel's log. When
- * the store dies, all of its programs are ended, and so is the keeper: init starts both again.
+ * itself, for it has the disk: making processes. A program is confined: it gets a handle of the
+ * directory that its container lies in, which comes with the order, and no other; no input, a limit
+ * of memory, may make no process, and what it prints goes to the kernel's log. When the store dies, all of its programs are ended, and so is the keeper: init starts both again.
  *
  * The kernel gives the number of a process that has ended to no other one, so an order to kill
  * that comes too late harms nobody.
@@ -83,9 +83,13 @@ static void log_lines(int from, const char *name)
     if (used && said < LINES_MAX) line_say(name, line, used);
 }
 
-static int make(const struct wire_order *o, int out)
+/* What is to be started, and the handle that it begins with. */
+struct job { struct wire_order o; int root; };
+
+static int make(const struct job *j, int out)
 {
-    char kept[256], where[96];
+    const struct wire_order *o = &j->o;
+    char kept[256], where[96], roots[96];
     char *argv[WORDS_MAX + 1] = {0};
     unsigned words = 0;
     for (uint32_t at = 0; at < o->text_bytes && words < WORDS_MAX; words++) {
@@ -97,15 +101,18 @@ static int make(const struct wire_order *o, int out)
              (unsigned long long)o->base, (unsigned long long)o->pages,
              (unsigned long long)o->segments, o->name);
     snprintf(where, sizeof(where), "PS_STORE=%s", store);
-    const char *envp[] = {"PATH=/bin", "HOME=/tmp", where, kept, NULL};
+    snprintf(roots, sizeof(roots), "PS_ROOTS=%s:0", store);
+    const char *envp[] = {"PATH=/bin", "HOME=/tmp", where, kept, roots, NULL};
     int nothing = open("/dev/null", O_RDONLY);
     struct kd_process_create c = {.path = argv[0], .argv = (const char *const *)argv, .envp = envp,
-                                  .fds = {nothing, out, out}};
+                                  .fds = {nothing, out, out}, .flags = KD_PROCESS_CONFINED,
+                                  .handle_count = 1, .handles = {j->root},
+                                  .handle_rights = {KD_RIGHT_CALL | WIRE_KEPT_MAY}};
     c.limits[KD_LIMIT_MEMORY] = memory_bytes / MEMORY_SHARE;
     c.limits[KD_LIMIT_HANDLES] = HANDLES;
     c.limits[KD_LIMIT_THREADS] = THREADS;
     c.limits[KD_LIMIT_PROCESSES] = 1;
-    long handle = words ? kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0) : -ENOEXEC;
+    long handle = j->root < 0 ? -EACCES : words ? kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0) : -ENOEXEC;
     if (nothing >= 0) close(nothing);
     if (handle >= 0) kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
     return handle < 0 ? (int)handle : c.pid;
@@ -119,12 +126,12 @@ static struct program *program_of(uint64_t key)
 }
 
 /* Starts it, unless it was to be killed before that; its pid. */
-static int begin(struct program *p, const struct wire_order *o, int out)
+static int begin(struct program *p, const struct job *j, int out)
 {
-    nanosleep(&(struct timespec){.tv_sec = (time_t)(o->delay_ms / 1000),
-                                 .tv_nsec = (long)(o->delay_ms % 1000) * 1000000}, NULL);
+    nanosleep(&(struct timespec){.tv_sec = (time_t)(j->o.delay_ms / 1000),
+                                 .tv_nsec = (long)(j->o.delay_ms % 1000) * 1000000}, NULL);
     pthread_mutex_lock(&lock);
-    int pid = p->pid < 0 ? -ECANCELED : make(o, out);
+    int pid = p->pid < 0 ? -ECANCELED : make(j, out);
     if (pid > 0) p->pid = pid;
     pthread_mutex_unlock(&lock);
     return pid;
@@ -132,46 +139,49 @@ static int begin(struct program *p, const struct wire_order *o, int out)
 
 static void *life(void *arg)
 {
-    struct wire_order *o = arg;
+    struct job *j = arg;
+    const struct wire_order *o = &j->o;
     int ends[2], status = 0, pid = pipe(ends) == 0 ? 0 : -errno;
     struct program *p = program_of(o->key);
     if (pid == 0) {
-        pid = begin(p, o, ends[1]);
+        pid = begin(p, j, ends[1]);
         close(ends[1]);
         if (pid > 0) log_lines(ends[0], o->name);
         close(ends[0]);
     }
+    if (j->root >= 0) kd_call3(KD_HANDLE_CLOSE, j->root, 0, 0);
     if (pid > 0) kd_call3(KD_PROCESS_WAIT, pid, (long)&status, 0);
     pthread_mutex_lock(&lock);
     *p = (struct program){0};
     pthread_mutex_unlock(&lock);
     ended(o->container, o->key, pid < 0 ? pid : status);
-    free(o);
+    free(j);
     return NULL;
 }
 
 /* ---- what the store says ---- */
 
-static void start(const struct wire_order *order)
+static void start(const struct wire_order *order, int root)
 {
     pthread_t thread;
     pthread_attr_t how;
-    struct wire_order *o = malloc(sizeof(*o));
+    struct job *j = malloc(sizeof(*j));
     pthread_mutex_lock(&lock);
-    struct program *p = o ? program_of(0) : NULL;
+    struct program *p = j ? program_of(0) : NULL;
     if (p) *p = (struct program){.key = order->key};
     pthread_mutex_unlock(&lock);
-    if (o) *o = *order;
+    if (j) *j = (struct job){*order, root};
     pthread_attr_init(&how);
     pthread_attr_setstacksize(&how, 32 << 10);
-    if (p && pthread_create(&thread, &how, life, o) == 0) {
+    if (p && pthread_create(&thread, &how, life, j) == 0) {
         pthread_detach(thread);
         return;
     }
     pthread_mutex_lock(&lock);
     if (p) *p = (struct program){0};
     pthread_mutex_unlock(&lock);
-    free(o);
+    free(j);
+    if (root >= 0) kd_call3(KD_HANDLE_CLOSE, root, 0, 0);
     ended(order->container, order->key, -ENOMEM);
 }
 
@@ -215,7 +225,7 @@ int main(int argc, char **argv)
         m.buffer_bytes = sizeof(order);
         if (ask(&m) < 0 || m.buffer_bytes != sizeof(order)) return kill_all();
         if (order.what == WIRE_START)
-            start(&order);
+            start(&order, m.handle);
         else
             kill_program(&order);
         m = (struct kd_message){.kind = STORE_KEEPER, .handle = -1};

@@ -13,7 +13,7 @@
  *
  * Locks: view, graph.
  */
-#include "process/handle.h"
+#include "message/badge.h"
 #include "store/commit.h"
 #include "store/stack.h"
 
@@ -250,10 +250,10 @@ static bool orphans_wait(const struct port *base)
     return true;
 }
 
-/* below_find finds the commit port behind a handle. */
+/* below_find finds the commit port behind a handle, of a port or a badge. */
 static int below_find(int handle, struct port **out)
 {
-    struct port *p = handle_find(handle, HANDLE_PORT, KD_RIGHT_CALL, port_get);
+    struct port *p = port_lift(handle);
     if (handle_failed(p))
         return (int)(long)p;
     *out = object_commit_port_of(p);

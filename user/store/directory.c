@@ -146,6 +146,16 @@ bool grant_name(struct directory *d, uint32_t grant, char name[STORE_NAME_BYTES]
     return true;
 }
 
+bool directory_entry_name(struct directory *d, uint64_t container, char name[STORE_NAME_BYTES])
+{
+    struct store_container c;
+    uint32_t at = grant_find(d, DIRECTORY_FIRST | container);
+    if (at && grant_name(d, at, name)) return true;
+    if (store_container_get(d->store, container, &c) < 0) return false;
+    memcpy(name, c.name, STORE_NAME_BYTES);
+    return true;
+}
+
 /* ---- a way ---- */
 
 _Thread_local struct directory_lack directory_lack;

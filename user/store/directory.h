@@ -153,6 +153,8 @@ int directory_grant(struct directory *d, uint64_t serial, uint64_t *container, u
 uint64_t directory_parent(const struct directory *d, uint64_t serial);
 /* Is the grant `above` itself, or made out of it? */
 bool directory_below(const struct directory *d, uint64_t serial, uint64_t above);
+/* What its first entry is called: false, there is no such container. */
+bool directory_entry_name(struct directory *d, uint64_t container, char name[STORE_NAME_BYTES]);
 /* Is this container a directory? */
 bool directory_is(const struct directory *d, uint64_t container);
 /* The container's number on the disk; of DIRECTORY_ROOT 0 while there is none. */

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "options.h"
+#include "path.h"
 #include "pstore.h"
 
 enum {
@@ -94,8 +95,9 @@ static bool order_make(const struct kept *k, struct wire_order *o)
         .what = k->order, .container = k->id, .key = k->key, .process = (int64_t)k->process};
     if (k->order == WIRE_KILL) return true;
     int bytes = kept_text(k->id, o->text);
-    if (bytes < 0 || store_container_get(server.store, k->id, &d) < 0) return false;
-    memcpy(o->name, d.name, sizeof(o->name));
+    if (bytes < 0 || store_container_get(server.store, k->id, &d) < 0 ||
+        !directory_entry_name(paths, k->id, o->name))
+        return false;
     o->text_bytes = (uint32_t)bytes;
     o->base = d.base;
     o->pages = d.segments[0].pages;
@@ -105,18 +107,22 @@ static bool order_make(const struct kept *k, struct wire_order *o)
 }
 
 static void kept_over(struct kept *k, int error);
+
 /* Tells the keeper, if it asks, the first thing that it is to do. */
 static void keeper_tell(void)
 {
     static struct wire_order order;
-    struct kd_message reply = {.handle = -1, .data = &order, .data_bytes = sizeof(order)};
+    struct kd_message reply = {.data = &order, .data_bytes = sizeof(order),
+                               .handle_rights = KD_RIGHT_CALL | KD_RIGHT_GRANT | WIRE_KEPT_MAY};
     kept_each(k) {
         if (!keeper_token || !k->order) continue;
         if (!order_make(k, &order)) { /* the container is gone */
             kept_over(k, -ENOENT);
             continue;
         }
+        reply.handle = k->order == WIRE_START ? (int)ticket_home(keeper, k->id, WIRE_KEPT_MAY) : -1;
         if (kd_reply(keeper_token, &reply) == 0) k->order = 0;
+        if (reply.handle >= 0) KD1(KD_HANDLE_CLOSE, reply.handle);
         keeper_token = 0;
     }
 }

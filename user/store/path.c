@@ -294,8 +294,9 @@ static void tickets_look(void)
     if (ticket_look > TICKETS_MAX) ticket_look = TICKETS_MAX;
 }
 
-/* Which ticket has exactly these sources; *mine: how many are the caller's. */
-static const struct ticket *ticket_same(uint64_t serial, const struct sources *by, unsigned *mine)
+/* Which ticket has exactly these sources; *mine: how many are the process's. */
+static const struct ticket *ticket_same(uint64_t process, uint64_t serial,
+                                        const struct sources *by, unsigned *mine)
 {
     *mine = 0;
     for (unsigned i = 0; i < ticket_count; i++) {
@@ -303,7 +304,7 @@ static const struct ticket *ticket_same(uint64_t serial, const struct sources *b
         bool same = t->serial == serial && t->by.count == by->count;
         for (unsigned k = 0; same && k < by->count; k++) same = sources_have(&t->by, by->of[k]);
         if (same) return t;
-        *mine += t->process == caller.process;
+        *mine += t->process == process;
     }
     return NULL;
 }
@@ -316,16 +317,17 @@ static const struct ticket *ticket_above(const struct sources *by)
 }
 
 /* One for each set of sources: handles that were reached by the same way share it. */
-static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *number)
+static int ticket_make(uint64_t process, uint64_t serial, const struct sources *by,
+                       uint64_t *number)
 {
     unsigned mine;
     tickets_look();
-    const struct ticket *same = ticket_same(serial, by, &mine);
+    const struct ticket *same = ticket_same(process, serial, by, &mine);
     if (same) {
         *number = same->number;
         return 0;
     }
-    if (mine >= TICKETS_EACH && tickets_forget(caller.process) == 0) return -EMFILE;
+    if (mine >= TICKETS_EACH && tickets_forget(process) == 0) return -EMFILE;
     if (ticket_count == TICKETS_MAX) return -EMFILE;
     if (!sources_hold(by)) return -EIDRM; /* the caller closed his handle meanwhile */
     const struct ticket *above = ticket_above(by);
@@ -340,8 +342,15 @@ static int ticket_make(uint64_t serial, const struct sources *by, uint64_t *numb
     }
     *number = ++ticket_next;
     tickets[ticket_count++] = (struct ticket){
-        .number = *number, .serial = serial, .process = caller.process, .depth = depth, .by = *by};
+        .number = *number, .serial = serial, .process = process, .depth = depth, .by = *by};
     return 0;
+}
+
+/* The client's copy has the right to pass it on only if he asked for it. */
+static long ticket_badge(uint64_t process, uint64_t serial, uint32_t rights, uint64_t number)
+{
+    grant_trace(KD_TRACE_HANDED, process, serial, rights, number);
+    return KD3(KD_BADGE_CREATE, server.port, number, rights | KD_RIGHT_CALL | KD_RIGHT_GRANT);
 }
 
 long ticket_handle(const struct directory_found *found, const struct sources *by, uint32_t rights)
@@ -349,11 +358,17 @@ long ticket_handle(const struct directory_found *found, const struct sources *by
     uint64_t number = 0;
     if (!(rights & DIRECTORY_ALL) || rights & ~(uint32_t)DIRECTORY_ALL) return -EINVAL;
     int r = directory_way_needs(found, found->parts, rights, 0);
-    if (r == 0) r = ticket_make(found->serial, by, &number);
-    if (r < 0) return r;
-    grant_trace(KD_TRACE_HANDED, caller.process, found->serial, rights, number);
-    rights |= KD_RIGHT_CALL | KD_RIGHT_GRANT; /* the client's copy has it only if he asked for it */
-    return KD3(KD_BADGE_CREATE, server.port, number, rights);
+    if (r == 0) r = ticket_make(caller.process, found->serial, by, &number);
+    return r < 0 ? r : ticket_badge(caller.process, found->serial, rights, number);
+}
+
+long ticket_home(uint64_t process, uint64_t container, uint32_t rights)
+{
+    uint64_t up[DIRECTORY_DEPTH + 1], number = 0;
+    if (directory_up(paths, container, up) == 0) return -ENOENT;
+    struct sources by = {.of = {DIRECTORY_FIRST | up[0]}, .count = 1};
+    int r = ticket_make(process, by.of[0], &by, &number);
+    return r < 0 ? r : ticket_badge(process, by.of[0], rights, number);
 }
 
 bool ticket_after(uint64_t *number, uint64_t *serial, uint64_t *process)

@@ -49,6 +49,8 @@ void change_drop(void);
  * client sent along. */
 long ticket_handle(const struct directory_found *found, const struct sources *by, uint32_t rights);
 int ticket_sent(int handle, struct directory_at *at);
+/* The same of the directory that the container's first entry lies in, for this process. */
+long ticket_home(uint64_t process, uint64_t container, uint32_t rights);
 /* The first one behind *number; who asked for it. False: there is none. */
 bool ticket_after(uint64_t *number, uint64_t *serial, uint64_t *process);
 /* All that came of this grant by tickets ends. */

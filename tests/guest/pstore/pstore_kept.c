@@ -6,7 +6,7 @@
  *         other containers can be opened and closed; a call to a manager goes to no other port,
  *         whatever is closed meanwhile; and nobody serves a container whom the keeper has not
  *         started for it, though he knows its key. A call waits no longer than its transaction.
- * Method  this program once more, as the manager. It calls back to the test where it is to be held:
+ * Method  this program once more, as the manager. It tells the test where it is to be held:
  *         so each step happens when the test says so.
  */
 #include <errno.h>
@@ -21,7 +21,6 @@
 #include "store_protocol.h"
 
 #define SELF "/bin/pstore_kept"
-#define TEST_PORT "kept test"
 enum { PAGES = 262144, SEGMENTS = 3, SEGMENTS_MAX = 12, HELD = 7 };
 
 /* ---- the manager side ---- */
@@ -29,12 +28,45 @@ enum { PAGES = 262144, SEGMENTS = 3, SEGMENTS_MAX = 12, HELD = 7 };
 static struct km_object *object[SEGMENTS_MAX + 1];
 static uint8_t home[SEGMENTS_MAX + 1][2][4096]; /* of each segment the first page and the last */
 
-/* Tells the test where it is, and goes on when that answers. */
+/* A manager is confined, so it meets the test in a container: who is held says so there, and goes on
+ * when that is answered. */
+struct gate { uint64_t asked, heard; char answered[64], text[256]; };
+static ps_container *gate;
+
+struct held { const char *text; uint64_t number; };
+
+static int gate_ask(void *arg)
+{
+    struct held *h = arg;
+    struct gate *g = ps_root(gate);
+    if (!g) return -errno;
+    if (g->asked != g->heard) ps_retry();
+    snprintf(g->text, sizeof g->text, "%s", h->text);
+    h->number = ++g->asked;
+    return 0;
+}
+
+static int gate_wait(void *arg)
+{
+    const struct held *h = arg;
+    const struct gate *g = ps_root(gate);
+    if (!g) return -errno;
+    if (!g->answered[h->number % 64]) ps_retry();
+    return 0;
+}
+
+static int gate_open(void)
+{
+    if (!gate) gate = ps_open("gate", PS_CREATE | PS_WRITE, PS_LAYOUT(struct gate, 1));
+    return gate ? 0 : -errno;
+}
+
 static long held(const char *text)
 {
-    long port = kd_call3(KD_NAME_FIND, (long)TEST_PORT, 0, 0);
-    struct kd_message m = {.handle = -1, .data = text, .data_bytes = strlen(text) + 1};
-    return port < 0 ? port : kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+    struct held h = {text, 0};
+    int r = gate_open();
+    if (r == 0) r = ps_transaction(gate_ask, &h);
+    return r == 0 ? ps_transaction(gate_wait, &h) : r;
 }
 
 static uint8_t *home_of(const struct km_object *o, uint64_t page)
@@ -94,7 +126,6 @@ static int manager(char **argv)
 static ps_container *opened;
 static const char *name_now;
 static uint64_t *segment[SEGMENTS], pages[SEGMENTS];
-static int test_port;
 
 static int set(const char *name, const char *how, const char *more)
 {
@@ -115,18 +146,34 @@ static uint64_t ask(uint64_t what)
     return r ? (uint64_t)(int64_t)r : what;
 }
 
-/* What a manager says that is held; it goes on when its token is answered. */
-static uint64_t hear(char *text, size_t bytes)
+/* What a manager says that is held; it goes on when its number is answered. */
+static int gate_hear(void *arg)
 {
-    struct kd_message m = {.handle = -1, .buffer = text, .buffer_bytes = bytes};
-    return kd_call3(KD_PORT_RECEIVE, test_port, (long)&m, -1) ? 0 : m.token;
+    struct held *h = arg;
+    struct gate *g = ps_root(gate);
+    if (!g) return -errno;
+    if (g->asked == g->heard) ps_retry();
+    h->number = g->heard = g->asked;
+    g->answered[h->number % 64] = 0;
+    strcpy((char *)h->text, g->text);
+    return 0;
 }
 
-static void go_on(uint64_t token)
+static uint64_t hear(char *text)
 {
-    struct kd_message m = {.handle = -1};
-    kd_call3(KD_PORT_REPLY, (long)token, (long)&m, 0);
+    struct held h = {text, 0};
+    return ps_transaction(gate_hear, &h) == 0 ? h.number : 0;
 }
+
+static int gate_answer(void *number)
+{
+    struct gate *g = ps_root(gate);
+    if (!g) return -errno;
+    g->answered[(uintptr_t)number % 64] = 1;
+    return 0;
+}
+
+static int go_on(uint64_t number) { return ps_transaction(gate_answer, (void *)number); }
 
 /* ---- segments ---- */
 
@@ -262,7 +309,7 @@ static void test_waits(void)
     char text[256];
     is(set("slow", "asks", "1"), 0, "a container whose manager takes its time");
     pthread_create(&first, NULL, open_slow, "slow");
-    uint64_t token = hear(text, sizeof text);
+    uint64_t token = hear(text);
     pthread_create(&second, NULL, open_slow, "slow");
     ps_container *c = ps_open("other", PS_CREATE | PS_WRITE, NULL);
     tap_ok(c != NULL, "another container is opened meanwhile");
@@ -294,7 +341,7 @@ static void test_impostor(void)
     unsigned long long id = 0, key = 0;
     is(set("lent", "asks", "1"), 0, "a container whose manager tells its key");
     pthread_create(&opener, NULL, open_slow, "lent");
-    uint64_t token = hear(text, sizeof text);
+    uint64_t token = hear(text);
     tap_ok(sscanf(text, "%*s %llu %llu", &id, &key) == 2, "somebody else has it");
     int port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     is(say(STORE_HELLO, id, key, 0, -1), 0, "(and says so)");
@@ -360,9 +407,9 @@ static void test_handles(const char *self)
     is(ps_transaction(ask_in, &pid), 0, "in a transaction");
     tap_ok((int64_t)pid > 0 && ask(0) == pid, "and outside of one");
     int child = child_start(self, "keeps", "calls"); /* so that its manager stays */
-    uint64_t kept_open = hear(text, sizeof text);
+    uint64_t kept_open = hear(text);
     pthread_create(&held_one, NULL, ask_held, NULL);
-    uint64_t token = hear(text, sizeof text);
+    uint64_t token = hear(text);
     pthread_create(&other, NULL, ask_pid, NULL);
     while (!queued()) pause_ms(1);
     is(ps_close(opened), 0, "it is closed while a call is on its way");
@@ -386,6 +433,13 @@ static int ask_for_long(void *unused)
     return (int)(int64_t)ask(HELD);
 }
 
+static void *answer_all(void *unused)
+{
+    char text[256];
+    for (uint64_t number; (number = hear(text));) go_on(number);
+    return unused;
+}
+
 /* Nobody hears the manager, which is held, before the transaction has ended. If that has not cut
  * its call (loci), a thread answers. */
 static void test_time(void)
@@ -395,8 +449,7 @@ static void test_time(void)
     is(open_it("calls"), 0, "a container whose manager is called");
     is(ps_transaction_opt(ask_for_long, NULL, &hurry), -ETIMEDOUT,
        "a transaction's time is up while it calls: it ends");
-    other_port = test_port;
-    pthread_create(&listener, NULL, listen_there, NULL);
+    pthread_create(&listener, NULL, answer_all, NULL);
     tap_ok((int64_t)ask(0) > 0, "and the manager answers others");
     is(ps_close(opened), 0, "(closed)");
 }
@@ -411,8 +464,7 @@ int main(int argc, char **argv)
     if (getenv(STORE_KEPT_BY)) return manager(argv);
     if (argc > 2) return strcmp(argv[1], "keeps") == 0 ? keeps(argv[2]) : reader(argv[2]);
     tap_plan(57);
-    test_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    is(kd_call3(KD_NAME_SET, (long)TEST_PORT, test_port, 0), 0, "who is held is heard here");
+    is(gate_open(), 0, "who is held is heard here");
     is(client_connect(), 0, "a client without the library, too");
     test_segments(argv[0]);
     test_waits();
