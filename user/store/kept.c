@@ -200,11 +200,6 @@ static void refuse(struct wait *w, int error)
     w->token = 0;
 }
 
-static void refuse_all(uint64_t id, int error)
-{
-    waits_each(w) if (w->token && w->id == id) refuse(w, error);
-}
-
 static int presence_make(void)
 {
     struct kd_object_create o = {.port = server.port, .commit_port = server.commit_port, .pages = 1,
@@ -240,19 +235,12 @@ void kept_detach(uint64_t id, uint64_t process)
         (void)kd_space_detach(process, k->object[i]);
 }
 
-int container_segment(uint64_t process, uint64_t id, uint64_t number, uint64_t place[2])
+int kept_object(uint64_t id, uint64_t number, uint64_t *pages)
 {
-    struct store_container d;
-    server_lock();
-    const struct container *c = container_by_id(id);
     const struct kept *k = kept_of(id);
-    int r = c && container_has_opening(c, process) ? 0 : -EACCES;
-    if (r == 0) r = store_container_get(server.store, id, &d);
-    if (r == 0 && number >= (c->kept ? k ? k->segments : 0 : c->segment_count)) r = -ENOENT;
-    if (r == 0) place[0] = d.segments[number].address;
-    if (r == 0) place[1] = c->kept ? k->pages[number] : d.segments[number].pages;
-    server_unlock();
-    return r;
+    if (!k || number >= k->segments) return -ENOENT;
+    *pages = k->pages[number];
+    return k->object[number];
 }
 
 /* Opens the container for a client that waits, and answers it. The entry SERVES. */
@@ -358,7 +346,8 @@ static void kept_over(struct kept *k, int error)
     k->state = KEPT_NONE;
     k->order = 0;
     k->begun_us = now_us();
-    if (!began) refuse_all(k->id, k->error ? k->error : error);
+    waits_each(w)
+        if (!began && w->token && w->id == k->id) refuse(w, k->error ? k->error : error);
     if (waited_for(k->id)) kept_start(k, k->id);
     pthread_cond_broadcast(&server.changed);
 }
@@ -572,8 +561,8 @@ uint64_t kept_due_us(void)
 {
     uint64_t due = 0;
     kept_each(k) {
-        bool waits_for_it = k->state != KEPT_NONE && k->due_us && !k->killed;
-        if (waits_for_it && (!due || k->due_us < due)) due = k->due_us;
+        if (k->state == KEPT_NONE || !k->due_us || k->killed) continue;
+        if (!due || k->due_us < due) due = k->due_us;
     }
     return due;
 }

@@ -178,3 +178,26 @@ int container_managed(const char *path, char text[WIRE_MANAGER_BYTES])
     server_unlock();
     return r;
 }
+
+/* ---- segments ---- */
+
+int container_segment(uint64_t process, uint64_t id, uint64_t number, uint64_t place[2])
+{
+    struct store_container d;
+    server_lock();
+    const struct container *c = container_by_id(id);
+    int r = c && container_has_opening(c, process) ? 0 : -EACCES;
+    if (r == 0) r = store_container_get(server.store, id, &d);
+    if (r == 0 && container_object_of(c, number, &place[1]) < 0) r = -ENOENT;
+    if (r == 0) place[0] = d.segments[number].address;
+    server_unlock();
+    return r;
+}
+
+int container_object_of(const struct container *c, uint64_t number, uint64_t *pages)
+{
+    if (c->kept) return kept_object(c->id, number, pages);
+    if (number >= c->segment_count) return -ENOENT;
+    *pages = c->segment[number].pages;
+    return c->segment[number].object;
+}

@@ -5,6 +5,7 @@
  * When a group has been published and there are more than a limit says, those of the container that
  * has most are taken away, page by page, until there are not: a snapshot that needs one ends with
  * -ESTALE, as one that is too old does. No commit is refused: who may read could stop who writes.
+ * Containers with managers of their own count, too, by the objects that these handed over.
  *
  * Lock held everywhere. A store without such limits pays one look at those that it has.
  */
@@ -21,20 +22,22 @@ static bool is_below(uint64_t container, uint64_t directory)
     return count > 0;
 }
 
-static uint64_t versions_of(const struct container *c, unsigned segment)
+static uint64_t versions_of(int object)
 {
-    long n = kd_object_advise(c->segment[segment].object, 0, 0, KD_ADVISE_FORGET);
+    long n = kd_object_advise(object, 0, 0, KD_ADVISE_FORGET);
     return n > 0 ? (uint64_t)n : 0;
 }
 
 /* All below the directory; *most, *segment: who has the most of them. */
 static uint64_t count_all(uint64_t directory, struct container **most, unsigned *segment)
 {
-    uint64_t all = 0, best = 0;
+    uint64_t all = 0, best = 0, pages;
+    int object;
     for (unsigned h = 0; h < CONTAINER_HASH; h++)
         for (struct container *c = server.containers[h]; c; c = c->next)
-            for (unsigned i = 0; i < c->segment_count && is_below(c->id, directory); i++) {
-                uint64_t n = versions_of(c, i);
+            for (unsigned i = 0; (object = container_object_of(c, i, &pages)) >= 0 &&
+                                 is_below(c->id, directory); i++) {
+                uint64_t n = versions_of(object);
                 all += n;
                 if (n <= best) continue;
                 best = n;
@@ -54,10 +57,12 @@ uint64_t versions_held(uint64_t directory)
 /* The next pages, in circles: what one group leaves goes with the next. */
 static void forget_some(struct container *c, unsigned segment)
 {
-    uint64_t pages = c->segment[segment].pages;
+    uint64_t pages = 0;
+    int object = container_object_of(c, segment, &pages);
+    if (object < 0) return;
     if (c->forgotten >= pages) c->forgotten = 0;
     uint64_t count = pages - c->forgotten < PAGES_AT_ONCE ? pages - c->forgotten : PAGES_AT_ONCE;
-    (void)kd_object_advise(c->segment[segment].object, c->forgotten, count, KD_ADVISE_FORGET);
+    (void)kd_object_advise(object, c->forgotten, count, KD_ADVISE_FORGET);
     c->forgotten += count;
 }
 

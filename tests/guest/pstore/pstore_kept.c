@@ -6,6 +6,7 @@
  *         other containers can be opened and closed; a call to a manager goes to no other port,
  *         whatever is closed meanwhile; and nobody serves a container whom the keeper has not
  *         started for it, though he knows its key. A call waits no longer than its transaction.
+ *         Old versions of what a manager serves count for the limits of its container's directory.
  * Method  this program once more, as the manager. It tells the test where it is to be held:
  *         so each step happens when the test says so.
  */
@@ -425,6 +426,53 @@ static void test_handles(const char *self)
     is(child_wait(child), 0, "(closed)");
 }
 
+/* ---- old versions ---- */
+
+static int shared;
+static int share(void *unused)
+{
+    (void)unused;
+    shared = segment[0][1] ? -EIO : ps_snapshot_share();
+    return shared < 0 ? shared : 0;
+}
+
+static int write_one(void *value)
+{
+    segment[0][1] = (uint64_t)(uintptr_t)value;
+    return 0;
+}
+
+static int read_old(void *unused)
+{
+    (void)unused;
+    return segment[0][1] ? -EIO : 0;
+}
+
+static int versions(void)
+{
+    uint64_t now = 99;
+    ps_limit("up", PS_LIMIT_VERSIONS, NULL, &now);
+    return (int)now;
+}
+
+static void test_versions(void)
+{
+    const struct ps_options look = {.isolation = PS_SNAPSHOT};
+    is(ps_directory_create("up") | set("up/kept", "serves", "1"), 0, "one in a directory");
+    is(ps_limit_set("up", PS_LIMIT_VERSIONS, 9), 0, "which has a limit of old versions");
+    is(open_it("up/kept"), 0, "is opened");
+    is(segments_find(1) == 1 ? versions() : -1, 0, "no version is there");
+    is(ps_transaction_opt(share, NULL, &look), 0, "a state is kept");
+    is(ps_transaction(write_one, (void *)5), 0, "and changed");
+    is(versions(), 1, "its old version counts for the directory");
+    const struct ps_options old = {.isolation = PS_SNAPSHOT, .snapshot = shared};
+    is(ps_transaction_opt(read_old, NULL, &old), 0, "and is seen");
+    is(ps_limit_set("up", PS_LIMIT_VERSIONS, 0) | go_on(60) | go_on(60), 0, "none may be there");
+    is(versions(), 0, "and none is, when the store has committed");
+    is(ps_transaction_opt(read_old, NULL, &old), -ESTALE, "the state is too old");
+    is(ps_snapshot_drop(shared) | ps_close(opened), 0, "(closed)");
+}
+
 /* ---- time ---- */
 
 static int ask_for_long(void *unused)
@@ -463,7 +511,7 @@ int main(int argc, char **argv)
 {
     if (getenv(STORE_KEPT_BY)) return manager(argv);
     if (argc > 2) return strcmp(argv[1], "keeps") == 0 ? keeps(argv[2]) : reader(argv[2]);
-    tap_plan(57);
+    tap_plan(69);
     is(gate_open(), 0, "who is held is heard here");
     is(client_connect(), 0, "a client without the library, too");
     test_segments(argv[0]);
@@ -471,6 +519,7 @@ int main(int argc, char **argv)
     test_impostor();
     test_handles(argv[0]);
     test_time();
+    test_versions();
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
     return tap_end();
 }
