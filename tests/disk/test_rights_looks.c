@@ -86,6 +86,34 @@ static void who_tells_all_ways_to_a_container(void **state)
     directory_who_end(&cursor);
 }
 
+/* ---- ways */
+
+/* Who may give a container on gives it to many directories of his own: that hides no way of others. */
+static void a_way_is_not_lost_among_others_links(void **state)
+{
+    enum { MANY = 300 };
+    char path[DIRECTORY_PATH];
+    (void)state;
+    struct directory_at give = handle(ROOT, "a/b/x", ALL);
+    uint64_t x = at(ROOT, "a/b/x").container;
+    assert_int_equal(done(directory_make(dir, ROOT, "mine", true)), 0);
+    assert_int_equal(done(directory_link(dir, give, R | W, ROOT, "mine/x")), 0);
+    assert_int_equal(done(directory_make(dir, ROOT, "his", true)), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(path, sizeof path, "his/d%u", i);
+        assert_int_equal(done(directory_make(dir, ROOT, path, true)), 0);
+        strcat(path, "/x");
+        assert_int_equal(done(directory_link(dir, give, R | W, ROOT, path)), 0);
+    }
+    assert_int_equal(directory_way(dir, handle(ROOT, "mine", ALL), x, R | W, path), 0);
+    assert_string_equal(path, "x");
+    assert_int_equal(directory_way(dir, handle(ROOT, "his", ALL), x, R | W, path), 0);
+    assert_int_equal(at(handle(ROOT, "his", ALL), path).container, x);
+    assert_int_equal(directory_way(dir, handle(ROOT, "a/b", ALL), x, R | W, path), 0);
+    assert_int_equal(done(directory_unlink(dir, ROOT, "mine/x")), 0);
+    assert_int_equal(directory_way(dir, handle(ROOT, "mine", ALL), x, R | W, path), -ENOENT);
+}
+
 /* ---- limits */
 
 static void a_limit_counts_all_that_is_below(void **state)
@@ -248,6 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         named_test(a_list_tells_each_entry_once),
         named_test(who_tells_all_ways_to_a_container),
+        named_test(a_way_is_not_lost_among_others_links),
         named_test(a_limit_counts_all_that_is_below),
         named_test(a_second_has_so_many_commits),
         named_test(a_limit_of_names_is_kept_by_who_makes_them),

@@ -131,7 +131,7 @@ bob/lent
 
 add=(--add "$TEST_TMP/has")
 guest 'cap dir lent; trace --rights sh -c "cap give todo lent/todo rw; with lent spy todo bank; run --only todo:r todo add no
-    cap drop lent/todo; cap back todo; cap give todo lent/todo rw; has lent/todo lent \"cap drop lent/todo\"; with lent rm-container todo"; trace --print sh -c "run --only todo todo add tea"'
+    cap drop lent/todo; cap back todo; cap give todo lent/todo rw; has lent/todo lent \"cap drop lent/todo\"; with lent rm-container todo"; trace --print run --only todo todo add tea; trace --rights with lent sh -c "spy none"; trace --rights run --only todo:r spy todo'
 output=$(sed -nE 's/.* says: //p; s/ +[0-9.]+ us before  /before: /p' <<<"$output"); pids
 is_output "a trace says who was given, used, was refused and lost what; a story, by which right" \
 "sh[N] gets a handle of grant #1 (todo): read, write, grant
@@ -150,7 +150,11 @@ has[N] gets a handle of grant #7 (lent): read, grant
 sh[N] drops grant 6, and all that was given of it
 has[N] loses todo: grant 6 was taken back
 sh[N] gets a handle of grant #7 (lent): read, write, delete, rename, manage, grant
-before: todo[N] opens todo by a handle of grant #1 (todo): read, write"
+before: todo[N] opens todo by a handle of grant #1 (todo): read, write
+sh[N] gets a handle of grant #7 (lent): read, write, delete, rename, manage, grant
+sh[N] gets a handle of grant #1 (todo): read, grant
+spy[N] opens todo by a handle of grant #1 (todo): read
+spy[N] is refused: grant #1 (todo) does not give write"
 
 add=()
 guest 'cap drop; cap limit alice commit 3; cap limit alice pages -3; cap limit alice versions 7; cap alice; cap limit alice versions none

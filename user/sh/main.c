@@ -5,7 +5,7 @@
  *   sh -c TEXT      runs TEXT
  *   sh FILE [WORD ...]   runs the lines of FILE, in which $1 to $9 are the words and $# is their
  *                        number
- *   sh --builtin NAME WORD ...   one built-in, for another shell
+ *   sh --builtin NAME WORD ...   one built-in, for another shell or `trace run ...`
  */
 #include "sh.h"
 
@@ -40,11 +40,16 @@ static int run_terminal(void)
     return status;
 }
 
+/* `run` and `with` have a program behind them. */
 static int run_builtin(int argc, char **argv)
 {
-    const struct io io = {0, 1, 2};
+    struct command c = {.argc = argc};
     bool lasts;
-    return builtin_find(argv[0], &lasts) ? builtin_run(&io, argc, argv) : 127;
+    if (argc > WORDS_MAX || !builtin_find(argv[0], &lasts))
+        return 127;
+    memcpy(c.argv, argv, (size_t)argc * sizeof(*argv));
+    struct process p = start_command(&c, (struct io){0, 1, 2}, true, true);
+    return process_wait(&p);
 }
 
 int main(int argc, char **argv)

@@ -183,8 +183,8 @@ int directory_who(struct directory *d, uint64_t container, struct directory_who_
                   struct directory_who *out);
 void directory_who_end(struct directory_who_cursor *cursor);
 /* A path from `at` to the container, on which every entry has the rights wanted, one of the
- * shortest; "": it is what `at` is of. -ENOENT: there is none, or it was not found among the first
- * 4,096 entries and 256 directories above; -EIDRM. Who walks it has no more than by any path. */
+ * shortest; "": it is what `at` is of. -ENOENT: there is none; -EIDRM, -ENOMEM, -ENAMETOOLONG. Who
+ * walks it has no more than by any path. */
 int directory_way(struct directory *d, struct directory_at at, uint64_t container, uint32_t wanted,
                   char path[DIRECTORY_PATH]);
 

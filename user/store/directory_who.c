@@ -3,8 +3,8 @@
  * grants up to the directories that have their entries, and from those on up.
  *
  * Each directory is looked at once, so circles end. A step of directory_who tells one entry and
- * takes no longer than there are directories on the way; directory_way looks at WAY_LOOKS entries
- * and WAY_PLACES directories at most.
+ * takes no longer than there are directories on the way; directory_way looks at each grant once at
+ * most, of which there are no more than names: whoever has many hides no way of others.
  *
  * Lock: that of the disk library, held by the caller.
  */
@@ -86,26 +86,41 @@ void directory_who_end(struct directory_who_cursor *w)
 
 /* ---- a path, upwards ---- */
 
-enum { WAY_LOOKS = 4096, WAY_PLACES = 256, WAY_ROOT = UINT32_MAX };
+#define WAY_ROOT UINT32_MAX
 
-/* A container, and by which of its entries it leads down to the one that is looked for. */
-struct place { uint64_t container; uint32_t row, below, parts; };   /* row: of the entry below */
+/* A container, and by which of its entries it leads down to the one that is looked for. row: of the
+ * entry below; same: another place of its hash, and one; 0: none. */
+struct place { uint64_t container; uint32_t row, below, parts, same; };
 struct ascent {
-    struct place at[WAY_PLACES];
-    uint32_t head, tail, looks;
+    struct place *at;                   /* as many as there are entries, and two */
+    uint32_t *first, heads;             /* by hash: the first place, and one */
+    uint32_t head, tail;
     uint64_t root;                      /* where the path begins */
     uint32_t wanted;                    /* rights that each entry has */
 };
+
+static int ascent_begin(const struct directory *d, struct ascent *w, uint64_t container)
+{
+    uint32_t room = d->top + 2;
+    for (w->heads = 1; w->heads < room;) w->heads *= 2;
+    w->at = calloc(1, room * sizeof(*w->at) + w->heads * sizeof(*w->first));
+    if (!w->at) return -ENOMEM;
+    w->first = (uint32_t *)(w->at + room);
+    w->at[w->tail++].container = container;
+    return 0;
+}
 
 /* The directory that has an entry of the place's container is a place, too. Is it the root? */
 static bool place_add(struct ascent *w, uint64_t directory, uint32_t row)
 {
     const struct place *from = &w->at[w->head];
-    for (uint32_t i = 0; i < w->tail; i++)
-        if (w->at[i].container == directory) return false;
-    if (w->tail == WAY_PLACES || from->parts == DIRECTORY_PARTS) return false;
+    uint32_t *first = &w->first[(directory * 0x9e3779b97f4a7c15ull >> 32) & (w->heads - 1)];
+    for (uint32_t i = *first; i; i = w->at[i - 1].same)
+        if (w->at[i - 1].container == directory) return false;
+    if (from->parts == DIRECTORY_PARTS || directory == w->at[0].container) return false;
     w->at[w->tail++] = (struct place){ .container = directory, .row = row, .below = w->head,
-                                       .parts = from->parts + 1 };
+                                       .parts = from->parts + 1, .same = *first };
+    *first = w->tail;
     return directory == w->root;
 }
 
@@ -118,7 +133,7 @@ static bool place_look(struct directory *d, struct ascent *w)
     if (of != DIRECTORY_ROOT && store_container_get(d->store, of, &c) == 0 && in_root(d, &c) &&
         place_add(w, DIRECTORY_ROOT, WAY_ROOT))
         return true;
-    for (uint32_t row = 0; w->looks < WAY_LOOKS && (row = grant_of(d, of, row)); w->looks++) {
+    for (uint32_t row = 0; (row = grant_of(d, of, row));) {
         const struct grant *g = &d->grants[row];
         if ((g->rights & w->wanted) == w->wanted && grant_name(d, row, name) &&
             place_add(w, g->directory, row))
@@ -153,14 +168,20 @@ static int way_tell(struct directory *d, const struct ascent *w, char path[DIREC
 int directory_way(struct directory *d, struct directory_at at, uint64_t container, uint32_t wanted,
                   char path[DIRECTORY_PATH])
 {
-    struct ascent w = { .at[0].container = container, .tail = 1, .wanted = wanted };
+    struct ascent w = { .wanted = wanted };
     uint32_t rights;
     int r = directory_grant(d, at.serial, &w.root, &rights);
     if (r < 0) return r;
     path[0] = 0;
     if ((rights & at.rights & wanted) != wanted) return -ENOENT;
     if (w.root == container) return 0;
-    for (; w.head < w.tail && w.looks < WAY_LOOKS; w.head++)
-        if (place_look(d, &w)) return way_tell(d, &w, path);
-    return -ENOENT;
+    r = ascent_begin(d, &w, container);
+    if (r < 0) return r;
+    for (r = -ENOENT; w.head < w.tail; w.head++)
+        if (place_look(d, &w)) {
+            r = way_tell(d, &w, path);
+            break;
+        }
+    free(w.at);
+    return r;
 }

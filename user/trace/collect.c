@@ -78,9 +78,24 @@ static size_t drain(struct trace *t)
     return sum;
 }
 
+/* `run --only NAME PROGRAM`, `with DIR PROGRAM`: the shell knows what these pass on. */
+static long shell_start(char **argv)
+{
+    enum { WORDS = 64 };
+    const char *words[WORDS + 3] = {"sh", "--builtin"};
+    for (int i = 0; argv[i]; i++) {
+        if (i == WORDS)
+            return -E2BIG;
+        words[2 + i] = argv[i];
+    }
+    return start_program("/bin/sh", words, KD_PROCESS_FOREGROUND, 0);
+}
+
 static long program_start(char **argv)
 {
     char path[256];
+    if (strcmp(argv[0], "run") == 0 || strcmp(argv[0], "with") == 0)
+        return shell_start(argv);
     snprintf(path, sizeof path, "%s%s", strchr(argv[0], '/') ? "" : "/bin/", argv[0]);
     return start_program(path, (const char *const *)argv, KD_PROCESS_FOREGROUND, 0);
 }

@@ -6,6 +6,7 @@
  *   trace --hot PROGRAM [ARGUMENT...]                the pages that were waited for most
  *   trace --rights PROGRAM [ARGUMENT...]             who made, gave, used, lost which right
  *
+ * PROGRAM may be `run --only NAME PROGRAM` or `with DIR PROGRAM`, as at the shell.
  * FILE lies under /export to come to the host: scripts/run --export DIR. kernel/look/tracing.md.
  */
 #include <getopt.h>
@@ -19,8 +20,8 @@ static const char usage[] =
     "usage: trace [-o FILE] [--print[=TICKET]] [--hot] [--rights] PROGRAM [ARGUMENT...]\n"
     "Records faults, waits, callbacks, messages, commits, disk requests and thread switches of the "
     "whole\n"
-    "system while PROGRAM runs. FILE is for scripts/trace2json on the host (put it under /export); "
-    "--print\n"
+    "system while PROGRAM runs, which may be `run --only NAME PROGRAM` or `with DIR PROGRAM`.\n"
+    "FILE is for scripts/trace2json on the host (put it under /export); --print\n"
     "tells one transaction as a story: the one that waited longest, or that with the ticket.\n"
     "--hot lists the pages of containers that transactions waited for most, with the objects and "
     "the places in\n"
