@@ -223,8 +223,8 @@ struct wire_order {
     char name[STORE_NAME_BYTES];      /* of the container */
     char text[WIRE_MANAGER_BYTES];    /* START: program and arguments, a NUL behind each */
 };
-/* With START comes a handle of the directory that the container lies in: with these rights it is all
- * that the program has, as handle 0 and in PS_ROOTS. */
+/* With START comes a handle of the directory that the container lies in: with these rights it is
+ * all that the program has, as handle 0 and in PS_ROOTS. */
 #define WIRE_KEPT_MAY (WIRE_MAY_READ | WIRE_MAY_WRITE | WIRE_MAY_DELETE | WIRE_MAY_RENAME)
 /* In the environment of a representative: store, container, key, base, pages, segments, name. */
 #define STORE_KEPT_BY "KM_CONTAINER"

@@ -6,7 +6,8 @@
  * The store says what to do, in answers to STORE_KEEPER; here is only what the store must not do
  * itself, for it has the disk: making processes. A program is confined: it gets a handle of the
  * directory that its container lies in, which comes with the order, and no other; no input, a limit
- * of memory, may make no process, and what it prints goes to the kernel's log. When the store dies, all of its programs are ended, and so is the keeper: init starts both again.
+ * of memory, may make no process, and what it prints goes to the kernel's log. When the store dies,
+ * all of its programs are ended, and so is the keeper: init starts both again.
  *
  * The kernel gives the number of a process that has ended to no other one, so an order to kill
  * that comes too late harms nobody.
@@ -112,7 +113,8 @@ static int make(const struct job *j, int out)
     c.limits[KD_LIMIT_HANDLES] = HANDLES;
     c.limits[KD_LIMIT_THREADS] = THREADS;
     c.limits[KD_LIMIT_PROCESSES] = 1;
-    long handle = j->root < 0 ? -EACCES : words ? kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0) : -ENOEXEC;
+    long handle = j->root < 0 ? -EACCES : words ? 0 : -ENOEXEC;
+    if (handle == 0) handle = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
     if (nothing >= 0) close(nothing);
     if (handle >= 0) kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
     return handle < 0 ? (int)handle : c.pid;

@@ -88,7 +88,8 @@ static void who_tells_all_ways_to_a_container(void **state)
 
 /* ---- ways */
 
-/* Who may give a container on gives it to many directories of his own: that hides no way of others. */
+/* Who may give a container on gives it to many directories of his own: no way of others is hidden
+ * by that. */
 static void a_way_is_not_lost_among_others_links(void **state)
 {
     enum { MANY = 300 };

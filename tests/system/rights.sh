@@ -181,4 +181,20 @@ rm-container NAME ...   deletes containers, for good
 --help
 drop: a directory, read,write,delete,rename,manage,grant; grant #8
 $use"
+# shellcheck disable=SC2016
+guest 'cap limit alice pages 99999999999999999999; cap limit alice pages 18446744073709551615; cap limit alice pages 1x; cap limit "" pages 1x; cap alice
+    with todo todo; run todo; with alice:rw sh -c "cap limit \"\" names 4; cap give \"\" x; cap drop \"\""; trace --print=x todo 2>/tmp/e || echo refused'
+is_output "numbers that are none, or too large, are refused; a container is no root for with; an empty path is the root" "$what
+$what
+$what
+$what
+alice: a directory, read,write,delete,rename,manage,grant; grant #2
+with: todo: this is a container, and no directory: \`run --only todo PROGRAM\`
+- tea
+- eggs
+- milk
+cap: this shell's root: $(lacks "this program's root directory" 'read and written' MANAGE 'MANAGE and GRANT' 'with DIR:rwm PROGRAM')
+cap: this shell's root: $(lacks "this program's root directory" 'read and written' GRANT GRANT 'with DIR:rwg PROGRAM')
+cap: this shell's root: that is no path of names: a name is not empty, \`.\` or \`..\`, and has no colon or control character; slashes stand only between names: check the call
+refused"
 done_testing

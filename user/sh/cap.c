@@ -17,7 +17,8 @@
 
 static int failed(const struct io *io, const char *who, const char *what, int error)
 {
-    dprintf(io->error, "%s: %s: %s\n", who, what, ps_strerror(error));
+    dprintf(io->error, "%s: %s: %s\n", who, *what ? what : "this shell's root",
+            ps_strerror(error));
     return 1;
 }
 
@@ -65,7 +66,7 @@ int list_rights(const struct io *io, const char *path)
     int n = ps_connect(NULL);
     n = n < 0 ? n : ps_rights(path, &one);
     if (n < 0)
-        return failed(io, "ls", *path ? path : "the store", n);
+        return failed(io, "ls", path, n);
     const char *name;
     int status = 0;
     for (int i = 0; !*path && (name = roots_name(i)); i++) /* containers that were passed */
@@ -76,7 +77,7 @@ int list_rights(const struct io *io, const char *path)
     for (int i = 0; i < n; i++)
         entry_say(io, &all[i], all[i].name);
     free(all);
-    return n < 0 ? failed(io, "ls", *path ? path : "the store", n) : status;
+    return n < 0 ? failed(io, "ls", path, n) : status;
 }
 
 /* ---- cap ---- */
@@ -99,7 +100,7 @@ static int cap_show(const struct io *io, const char *path)
     char rights[RIGHTS_BYTES], grant[24], of[24];
     int error = ps_rights(path, &e);
     if (error < 0)
-        return failed(io, "cap", *path ? path : "the store", error);
+        return failed(io, "cap", path, error);
     rights_text(e.rights, rights);
     grant_text(e.grant, grant);
     grant_text(e.made_of, of);
@@ -115,14 +116,16 @@ static int cap_show(const struct io *io, const char *path)
 static int cap_limit(const struct io *io, const char *path, const char *kind, const char *most)
 {
     char *end;
-    uint64_t number = strcmp(most, "none") == 0 ? PS_NO_LIMIT : strtoull(most, &end, 10);
+    bool none = strcmp(most, "none") == 0;
+    uint64_t number = none ? PS_NO_LIMIT : strtoull(most, &end, 10);
     int error = 1; /* nothing was tried */
-    bool good = number == PS_NO_LIMIT || (*most >= '0' && *most <= '9' && !*end);
+    bool good = none || (*most >= '0' && *most <= '9' && !*end && number < PS_NO_LIMIT);
     for (int i = 0; good && i < LIMIT_WORDS; i++)
         if (strcmp(kind, limit_words[i]) == 0)
             good = false, error = ps_limit_set(path, (enum ps_limit)i, number);
     if (error == 1)
-        return complain("cap", "a limit is of pages, commits, versions or names: a number, or none", 2);
+        return complain("cap", "a limit is of pages, commits, versions or names: a number, or none",
+                        2);
     return error < 0 ? failed(io, "cap", path, error) : 0;
 }
 

@@ -153,6 +153,11 @@ int roots_prefix(char ***argv, struct roots *r)
         return complain(run ? "run" : "with", ps_strerror(status), 1);
     if (with && !only)
         status = root_add(r, "with", "", with, PS_MAY_ALL);
+    if (r->count && *r->root[0].name) {
+        fprintf(stderr, "with: %s: this is a container, and no directory: `run --only %s "
+                        "PROGRAM`\n", with, with);
+        status = 2;
+    }
     for (; status == 0 && is_only(at[0]); at += 2) {
         if (!at[1] || !at[2])
             return complain("run", "use: " RUN_USE, 2);

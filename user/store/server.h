@@ -243,8 +243,8 @@ void kept_idle(uint64_t id);        /* nobody has it open any more */
 int kept_attach(uint64_t id, uint64_t process, uint32_t rights);
 void kept_detach(uint64_t id, uint64_t process);
 void kept_hello(uint64_t process, uint64_t parent, uint64_t id, uint64_t key);
-/* Lock held. The kernel's object of a segment, and its pages; one of a kept container is that of its
- * representative, if it has one now. -ENOENT. */
+/* Lock held. The kernel's object of a segment, and its pages; of a kept container that of its
+ * representative, if there is one now. -ENOENT. */
 int kept_object(uint64_t id, uint64_t number, uint64_t *pages);
 int container_object_of(const struct container *c, uint64_t number, uint64_t *pages);
 /* Where segment `number` of an open container lies, and its pages. -EACCES, -ENOENT. No lock. */

@@ -55,6 +55,7 @@ int main(int argc, char **argv)
         {"rights", no_argument, NULL, 'R'},
         {"help", no_argument, NULL, 'h'}, {0}};
     const char *path = NULL;
+    char *end = "";
     uint64_t ticket = 0;
     int print = 0, hot = 0, rights = 0, c;
     while ((c = getopt_long(argc, argv, "+o:h", options, NULL)) != -1) {
@@ -62,14 +63,14 @@ int main(int argc, char **argv)
         case 'o': path = optarg; break;
         case 'p':
             print = 1;
-            ticket = optarg ? strtoull(optarg, NULL, 10) : 0;
+            ticket = optarg ? strtoull(optarg, &end, 10) : 0;
             break;
         case 'H': hot = 1; break;
         case 'R': rights = 1; break;
         default: fputs(usage, c == 'h' ? stdout : stderr); return c == 'h' ? 0 : 2;
         }
     }
-    if (optind == argc || (!path && !print && !hot && !rights)) {
+    if (*end || optind == argc || (!path && !print && !hot && !rights)) {
         fputs(usage, stderr);
         return 2;
     }

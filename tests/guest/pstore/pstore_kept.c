@@ -29,8 +29,8 @@ enum { PAGES = 262144, SEGMENTS = 3, SEGMENTS_MAX = 12, HELD = 7 };
 static struct km_object *object[SEGMENTS_MAX + 1];
 static uint8_t home[SEGMENTS_MAX + 1][2][4096]; /* of each segment the first page and the last */
 
-/* A manager is confined, so it meets the test in a container: who is held says so there, and goes on
- * when that is answered. */
+/* A manager is confined, so it meets the test in a container: who is held says so there, and goes
+ * on when that is answered. */
 struct gate { uint64_t asked, heard; char answered[64], text[256]; };
 static ps_container *gate;
 
