@@ -27,12 +27,13 @@
 #define TICKETS_MAX     32768u
 #define TICKETS_EACH    128u            /* of a process; it can have 256 handles */
 #define TICKETS_FEW     256u            /* so many may be nobody's */
-#define TICKETS_DEEP    16u             /* made of one another; `ends` calls itself so often */
+#define TICKETS_DEEP    16u             /* made of one another */
 
 struct ticket {
     uint64_t number, serial;
     uint64_t process;                   /* that asked for it */
     unsigned depth;                     /* 0: no ticket is a source of it; at most one is */
+    bool source, ends;                  /* while they are looked through */
     struct sources by;
 };
 static struct ticket *tickets;
@@ -97,9 +98,14 @@ static struct ticket *ticket_find(uint64_t number)
     return t && t->number == number ? t : NULL;
 }
 
-static void ticket_remove(unsigned i)
+/* Those that end go: how many. */
+static unsigned tickets_remove(void)
 {
-    memmove(&tickets[i], &tickets[i + 1], (--ticket_count - i) * sizeof(*tickets));
+    unsigned left = 0, all = ticket_count;
+    for (unsigned i = 0; i < all; i++)
+        if (!tickets[i].ends) tickets[left++] = tickets[i];
+    ticket_count = left;
+    return all - left;
 }
 
 static int ticket_at(uint64_t number, uint32_t rights, struct directory_at *at)
@@ -204,26 +210,30 @@ bool sources_have(const struct sources *by, uint64_t serial)
     return false;
 }
 
-/* As deep as tickets are made of tickets (TICKETS_DEEP). */
+static struct ticket *ticket_above(const struct sources *by)
+{
+    for (unsigned i = 0; i < by->count; i++)
+        if (is_ticket(by->of[i])) return ticket_find(by->of[i]);
+    return NULL;
+}
+
+/* In one pass: a ticket comes behind the one of which it was made (PT4). */
+void tickets_end(uint64_t serial)
+{
+    for (struct ticket *t = tickets; t < tickets + ticket_count; t++) {
+        const struct ticket *above = ticket_above(&t->by);
+        t->ends = sources_have(&t->by, serial) || (above && above->ends);
+        if (!t->ends) continue;
+        KD2(KD_BADGE_END, server.port, t->number);
+        openings_end(t->number);
+    }
+    (void)tickets_remove();
+}
+
 static void ends(uint64_t serial)
 {
     openings_end(serial);
     tickets_end(serial);
-}
-
-void tickets_end(uint64_t serial)
-{
-    for (unsigned i = 0; i < ticket_count;) {
-        uint64_t number = tickets[i].number;
-        if (!sources_have(&tickets[i].by, serial)) {
-            i++;
-            continue;
-        }
-        ticket_remove(i);
-        KD2(KD_BADGE_END, server.port, number);
-        ends(number);
-        i = 0;
-    }
 }
 
 /* ---- changes ---- */
@@ -259,31 +269,28 @@ int change_commit(void)
 
 /* ---- tickets ---- */
 
-static bool ticket_is_source(uint64_t number)
+static void source_mark(const struct sources *by)
 {
-    for (unsigned i = ticket_count; i-- > 0 && tickets[i].number > number;)
-        if (sources_have(&tickets[i].by, number)) return true;
-    for (unsigned h = 0; h < CONTAINER_HASH; h++)
-        for (const struct container *c = server.containers[h]; c; c = c->next)
-            for (unsigned i = 0; i < c->opening_count; i++)
-                if (sources_have(&c->openings[i].by, number)) return true;
-    return false;
+    struct ticket *above;
+    for (unsigned i = 0; i < by->count; i++)
+        if (is_ticket(by->of[i]) && (above = ticket_find(by->of[i]))) above->source = true;
 }
 
 /* Tickets of the process (0: of all) that nobody has any more are forgotten (PT3), later ones
  * first: sources of a ticket are older. How many. */
 static unsigned tickets_forget(uint64_t process)
 {
-    unsigned gone = 0;
+    for (unsigned i = 0; i < ticket_count; i++) tickets[i].source = false;
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (const struct container *c = server.containers[h]; c; c = c->next)
+            for (unsigned i = 0; i < c->opening_count; i++) source_mark(&c->openings[i].by);
     for (unsigned i = ticket_count; i-- > 0;) {
-        const struct ticket *t = &tickets[i];
-        if ((process && t->process != process) ||
-            KD2(KD_BADGE_USED, server.port, t->number) != 0 || ticket_is_source(t->number))
-            continue;
-        ticket_remove(i);
-        gone++;
+        struct ticket *t = &tickets[i];
+        t->ends = (!process || t->process == process) && !t->source &&
+                  KD2(KD_BADGE_USED, server.port, t->number) == 0;
+        if (!t->ends) source_mark(&t->by);
     }
-    return gone;
+    return tickets_remove();
 }
 
 static void tickets_look(void)
@@ -306,13 +313,6 @@ static const struct ticket *ticket_same(uint64_t process, uint64_t serial,
         if (same) return t;
         *mine += t->process == process;
     }
-    return NULL;
-}
-
-static const struct ticket *ticket_above(const struct sources *by)
-{
-    for (unsigned i = 0; i < by->count; i++)
-        if (is_ticket(by->of[i])) return ticket_find(by->of[i]);
     return NULL;
 }
 
