@@ -228,7 +228,7 @@ int ps_congeries_count(ps_congeries *congeries, struct ps_congeries_info *out)
     if (!c)
         return error_told(ERROR_OBJECT, result);
     *out = (struct ps_congeries_info){.congeries = congeries};
-    strcpy(out->name, directory_name_of(c, congeries));
+    strncpy(out->name, directory_name_of(c, congeries), sizeof out->name - 1);
     out->spare_blocks = arena_knobs(congeries, &out->block_pages, &out->fill);
     uint64_t tail, bytes = out->block_pages * KD_PAGE_BYTES, last = 0, page = 0;
     while ((page = arena_page_after(c, congeries, page, &tail)) > 1) {

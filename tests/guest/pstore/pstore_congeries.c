@@ -4,14 +4,17 @@
  * Aim     random work of two processes on the same congeries equals the model; what is dropped or
  *         released comes back to the store; rules and names of one process are those of the next; a
  *         lock keeps others out; a region is kept whole with each encoder; and what a congeries is
- *         for: a traversal touches its pages and no others.
+ *         for: a traversal touches its pages and no others. Names that somebody spoilt, who may
+ *         write the container, overrun nobody.
  * Method  tests/structures/congeries_model.c in the root: two processes take turns in it at random,
  *         a quarter of the transactions is undone. Pages used are those that the store counts.
  */
 #include "pstore_test.h"
+#include "store_protocol.h"
 #include "tests/structures/congeries_model.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <structures/heap.h>
 
 enum { ROUNDS = 60, CHAINS = 8, LINKS = 200 };
@@ -359,6 +362,70 @@ static void encoders(void)
     }
 }
 
+/* ---- who may write the container writes what he likes ---- */
+
+static ps_congeries *spoilt;
+static int spoilt_make(void *unused)
+{
+    (void)unused;
+    spoilt = ps_congeries_make(c, "spoilt", NULL);
+    return spoilt ? 0 : -errno;
+}
+
+/* The object that has the names of congeries, by its own name. */
+static char *names_object(void)
+{
+    static char name[STORE_NAME_BYTES] = "\2congeries";
+    struct kd_space_info info;
+    struct kd_message m = {.kind = STORE_NAMED, .handle = -1, .data = name,
+                           .data_bytes = sizeof name};
+    long port = kd_call3(KD_NAME_FIND, (long)"store", 0, 0);
+    if (kd_call3(KD_CONTAINER_INFO, (long)ps_address(c), (long)&info, 0) != 0)
+        return NULL;
+    m.word[0] = STORE_COOKIE_CONTAINER(info.cookie);
+    long r = kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    return r == 0 && m.status == 0 ? (char *)m.word[0] : NULL;
+}
+
+/* Names without an end; and more of them than there can be. */
+static int spoil(void *where)
+{
+    char *at = where, *name = memmem(at, 200, "spoilt", 7);
+    if (!name)
+        return -ENOENT;
+    memset(name, 'A', 1500);
+    memset(at, 0xff, 8);
+    return 0;
+}
+
+static struct { struct ps_congeries_info info[2]; char behind[4096]; } seen;
+
+static int spoilt_look(void *unused)
+{
+    (void)unused;
+    int r = ps_congeries_count(spoilt, &seen.info[0]);
+    int n = ps_congeries_list(c, &seen.info[1], 1);
+    return r ? r : n < 0 ? n : 0;
+}
+
+static void hostile(void)
+{
+    c = ps_open("hostile", PS_CREATE | PS_WRITE, PS_LAYOUT(struct regions, 1));
+    int r = c ? ps_transaction(spoilt_make, NULL) : -errno;
+    char *at = r ? NULL : names_object();
+    is(r | !at, 0, "a congeries with a name");
+    is(at ? ps_transaction(spoil, at) : -1, 0, "whose name has no end any more");
+    is(ps_transaction(spoilt_look, NULL), 0, "is looked at");
+    size_t whole = 0, most = sizeof seen.info[0].name;
+    while (whole < sizeof seen.behind && !seen.behind[whole])
+        whole++;
+    tap_ok(whole == sizeof seen.behind && strnlen(seen.info[0].name, most) < most &&
+               strnlen(seen.info[1].name, most) < most,
+           "and its name is no longer than a name");
+    is(ps_close(c) | ps_delete("hostile"), 0, "(deleted)");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
@@ -374,7 +441,7 @@ int main(int argc, char **argv)
         seed = (uint32_t)atoi(argv[2]);
         return rounds();
     }
-    tap_plan(34);
+    tap_plan(39);
     ps_delete("congeries");
     c = ps_open("congeries", PS_CREATE | PS_WRITE, PS_LAYOUT(struct regions, 1));
     is(c != NULL, 1, "a container is created");
@@ -383,5 +450,6 @@ int main(int argc, char **argv)
     locks(argv[0]);
     knobs();
     encoders();
+    hostile();
     return tap_end();
 }
