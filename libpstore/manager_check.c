@@ -9,6 +9,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,16 +46,29 @@ static int program_says(const char *program)
     return says;
 }
 
-/* The status with which it ended; 0 also if it cannot be started here: its first open tells. */
-static int program_ask(const char *name, const char *program, const char *const *arguments)
+/* The status with which it ended; 0 also if it cannot be started here: its first open tells. It has
+ * what it will begin with (user/keeper.c): the directory that the container lies in. */
+static int program_ask(const char *path, const char *program, const char *const *arguments)
 {
+    char directory[WIRE_PATH_BYTES], roots[2 * STORE_NAME_BYTES], store[2 * STORE_NAME_BYTES];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *argv[WORDS_MAX + 1] = {program, "--check", name};
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 0, path);
+    int root = ps_handle(directory, may_of(WIRE_KEPT_MAY | WIRE_MAY_GRANT));
+    if (root < 0)
+        return 0;
+    snprintf(roots, sizeof roots, PS_ROOTS "=%s:0", store_of_opens()->name);
+    snprintf(store, sizeof store, "PS_STORE=%s", store_of_opens()->name);
+    const char *envp[] = {"PATH=/bin", "HOME=/tmp", store, roots, NULL};
     for (int i = 3; arguments && *arguments && i < WORDS_MAX; i++)
         argv[i] = *arguments++;
     struct kd_process_create c = {.path = program, .argv = argv, .fds = {-1, -1, -1},
-                                  .envp = (const char *const *)environ};
+                                  .envp = envp, .flags = KD_PROCESS_CONFINED, .handle_count = 1,
+                                  .handles = {root},
+                                  .handle_rights = {KD_RIGHT_CALL | WIRE_KEPT_MAY}};
     long handle = ps_kernel(KD_PROCESS_CREATE, (long)&c, 0, 0);
     int status = 0;
+    ps_drop(root);
     if (handle < 0)
         return 0;
     ps_kernel(KD_HANDLE_CLOSE, handle, 0, 0);

@@ -152,7 +152,7 @@ int main(void)
 {
     const char *how[] = {"original", "4", "1", NULL};
     const long first = (long)NODES * (NODES - 1) / 2;
-    tap_plan(29);
+    tap_plan(33);
     original = ps_open("original", PS_CREATE | PS_WRITE, PS_LAYOUT(struct list, 1));
     is(original ? ps_transaction(make, NULL) : -errno, 0, "a list over 350 pages");
     test_refused();
@@ -172,5 +172,13 @@ int main(void)
     close_wait();
     is(ps_manager("other", "/bin/branch", how) || branch_open("other"), 0, "another branch");
     is(sum_of(opened), first, "begins with the original");
+    close_wait();
+    /* in a directory: it is asked, and begins, with what lies there */
+    is(ps_directory_create("apart") | ps_rename("original", "apart/list"), 0, "moved");
+    const char *near[] = {"list", "4", "1", NULL}, *far[] = {"apart/list", "4", "1", NULL};
+    is(ps_manager("apart/branch", "/bin/branch", far), -ECHILD, "one that has no such path");
+    is(ps_manager("apart/branch", "/bin/branch", near), 0, "and one that finds it beside itself");
+    tap_ok(branch_open("apart/branch") == 0 && sum_of(opened) == first &&
+               is_there("apart/branch.pages"), "begins with it, and keeps its own there, too");
     return tap_end();
 }
