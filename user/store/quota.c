@@ -114,11 +114,12 @@ static int64_t container_takes(size_t *i)
 
 /* ---- promises ---- */
 
-/* Counted, or with -1 not any more. */
-static void promise_count_it(const struct promise *p, int sign)
+/* Counted, or not any more. */
+static void promise_count_it(const struct promise *p, bool more)
 {
-    directory_limit_count(paths, p->container, LIMIT_PAGES, sign * (int64_t)p->pages);
-    directory_limit_count(paths, p->container, LIMIT_NAMES, sign * p->names);
+    int64_t pages = (int64_t)p->pages;
+    directory_limit_count(paths, p->container, LIMIT_PAGES, more ? pages : -pages);
+    directory_limit_count(paths, p->container, LIMIT_NAMES, more ? p->names : -p->names);
 }
 
 static int promise_add(struct group *g, uint64_t container, uint64_t pages, int64_t names)
@@ -128,13 +129,13 @@ static int promise_add(struct group *g, uint64_t container, uint64_t pages, int6
     promise_room = (unsigned)room;
     if (r < 0) return r;
     promised[promise_count++] = (struct promise){g, container, pages, 0, names};
-    promise_count_it(&promised[promise_count - 1], 1);
+    promise_count_it(&promised[promise_count - 1], true);
     return 0;
 }
 
 static void promises_drop(unsigned from)
 {
-    while (promise_count > from) promise_count_it(&promised[--promise_count], -1);
+    while (promise_count > from) promise_count_it(&promised[--promise_count], false);
 }
 
 /* What is given back makes room for what the same transaction takes. */
@@ -225,7 +226,7 @@ void quota_before(struct group *g)
 
 static void promises_count(void)
 {
-    for (unsigned i = 0; i < promise_count; i++) promise_count_it(&promised[i], 1);
+    for (unsigned i = 0; i < promise_count; i++) promise_count_it(&promised[i], true);
     counted = directory_limits_counted(paths);
 }
 

@@ -4,8 +4,8 @@
  * Aim     What it dropped is given to others: 8,191 handles, each by a way of its own, leave room.
  *         Who holds as many as one may have hears -EMFILE, and nobody else does; one that he
  *         drops is his again. What was got by a handle that is closed still ends with its source.
- *         A handle that was asked for by a handle that was asked for by a handle ... is so deep, and
- *         no deeper.
+ *         A handle that was asked for by a handle that was asked for by a handle ... is so deep,
+ *         and no deeper.
  * Method  Directories in directories, 13 deep. From each, handles of all below it are asked for:
  *         2^13 - 1 ways, of which at most 13 are held at once; each is a ticket of the store
  *         manager's (user/store/path.c: PT3), which had 4,096 of them for all.
