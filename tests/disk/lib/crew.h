@@ -21,8 +21,8 @@ typedef void crew_job(uint64_t seed);
 
 /* Called once, with argv[0], before the tests run. */
 void crew_begin(const char *program);
-/* How many jobs: half of `count` in `make test`, a quarter in `make check`, CREW_LONG * crew_times()
- * times as many in `make test-long`, N= where that is given. crew_short: in `make check`. */
+/* How many jobs: half of `count` in `make test`, a quarter in `make check`, in `make test-long`
+ * CREW_LONG * crew_times() times as many, N= where that is given. crew_short: in `make check`. */
 uint64_t crew_count(uint64_t count);
 /* The same for tests of which each job is another case: all of them in each tier, N= where that is
  * given. */
