@@ -19,7 +19,7 @@ int tap_ok(int good, const char *format, ...) __attribute__((format(printf, 2, 3
 /* One result: `got` is what was wanted; if not, both are printed. */
 int is(long got, long wanted, const char *what);
 
-/* Whether this is `make test-long`, which has time for all of what `make test` takes a sample of. */
+/* Whether this is `make test-long`, which has time for all where `make test` takes a sample. */
 bool tap_long(void);
 
 /* The status for main() to return: 0 if all results were good and the kernel finds itself in
