@@ -1,5 +1,6 @@
 /* kept_client.c - a client's way to the manager of a container that it has open (manager.h). */
 #include <errno.h>
+#include <stdbool.h>
 
 #include "manager_private.h"
 #include "pstore_private.h"
@@ -46,6 +47,33 @@ void *km_open_beside(const struct ps_container *c, const char *object, int flags
     tx_work_end(tx);
     errno = error;
     return found;
+}
+
+/* Whoever has none of the kernel's names, or finds none there, takes the name as a path. */
+static bool is_no_name(int error) { return error == EPERM || error == ENOENT; }
+
+void *km_open(const char *manager, const char *object, int flags)
+{
+    void *found = client_open(manager, -1, ~0ull, object, flags);
+    int error = errno;
+    if (found || !is_no_name(error)) return found;
+    ps_container *c = ps_open(manager, 0, NULL);
+    if (c && !(found = km_open_beside(c, object, flags))) {
+        if (errno != ENOTCONN) error = errno;
+        ps_close(c);
+    }
+    errno = error;
+    return found;
+}
+
+int km_call(const char *manager, const char *object, void *message, int bytes)
+{
+    int result = client_ask(manager, -1, ~0ull, object, message, bytes);
+    ps_container *c = is_no_name(-result) ? ps_open(manager, 0, NULL) : NULL;
+    if (!c) return result;
+    int beside = km_call_beside(c, object, message, bytes);
+    ps_close(c);
+    return beside == -ENOTCONN ? result : beside;
 }
 
 int km_call_beside(const struct ps_container *c, const char *object, void *message, int bytes)

@@ -409,13 +409,3 @@ int client_ask(const char *manager, int known, uint64_t ms, const char *object, 
                             .buffer_bytes = (uint64_t)bytes};
     return (int)client_call(manager, known, ms, &m);
 }
-
-void *km_open(const char *manager, const char *object, int flags)
-{
-    return client_open(manager, -1, ~0ull, object, flags);
-}
-
-int km_call(const char *manager, const char *object, void *message, int bytes)
-{
-    return client_ask(manager, -1, ~0ull, object, message, bytes);
-}
