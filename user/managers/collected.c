@@ -13,20 +13,21 @@
  * GC1  A page that the mutator can read has no pointer into the old space. A page of the new space
  *      that is not scanned is not supplied; who touches it waits until it is (AEL's trap).
  * GC2  The old space is closed to the mutator from the flip on: its rights are called back.
- * GC3  What was supplied is kept until the next flip: the kernel may drop a clean page. Dirty ones
- *      stay, since nobody cleans.
+ * GC3  What was supplied is kept until the next flip: the kernel may drop it while it is clean.
  * GC4  Chunks for new cells leave room for all that may have to be copied.
+ * GC5  The mutator never waits until this process has memory: it has all of it before it serves.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "collected.h"
 
 enum { MIB_MAX = 64, PAGES_A_MIB = 256, PAGE_CELLS = KM_PAGE_BYTES / sizeof(struct collected_cell),
-       FORWARDED = 2, THREADS = 2 };
+       FORWARDED = 2, THREADS = 2, POPULATE_WRITE = 23 /* MADV_, which musl lacks */ };
 
 static struct km_object *object;
 static uint64_t base, pages;            /* of the object; pages of a space */
@@ -122,7 +123,7 @@ static void *scan_all(void *unused)
 }
 
 /* Guarded; the mutator waits for the answer. */
-static int flip(uint64_t *roots)
+static void flip(uint64_t *roots)
 {
     while (collecting) step();
     due = (pages - (new.top - copies_end(&new))) * PAGE_CELLS;
@@ -135,7 +136,6 @@ static int flip(uint64_t *roots)
     collecting = 1;
     counts.flips++;
     pthread_cond_signal(&begun);
-    return 0;
 }
 
 /* ---- what the kernel and the mutator ask ---- */
@@ -175,7 +175,7 @@ static void call(struct km_object *o, void *message, int bytes)
     if (bytes != sizeof *c) return;
     pthread_mutex_lock(&guard);
     c->error = c->what == COLLECTED_CHUNK  ? chunk(c)
-               : c->what == COLLECTED_FLIP ? flip(c->root) : 0;
+               : c->what == COLLECTED_FLIP ? (flip(c->root), 0) : 0;
     c->counts = counts;
     pthread_mutex_unlock(&guard);
 }
@@ -185,11 +185,12 @@ static void call(struct km_object *o, void *message, int bytes)
 static int serve(const char *name, int lazy)
 {
     static const struct km_ops ops = {.page = page, .lock = lock, .call = call};
+    uint64_t bytes = 2 * pages * (KM_PAGE_BYTES + 1);
     pthread_t scanner;
-    cells = calloc(2 * pages, KM_PAGE_BYTES);
-    done = calloc(2 * pages, 1);
-    int error = cells && done ? 0 : -ENOMEM;
-    if (!error) error = km_create(name, 2 * pages, KM_READ | KM_WRITE, &ops, NULL, &object);
+    cells = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (cells == MAP_FAILED || madvise(cells, bytes, POPULATE_WRITE)) return -errno; /* GC5 */
+    done = (uint8_t *)(cells + 2 * pages * PAGE_CELLS);
+    int error = km_create(name, 2 * pages, KM_READ | KM_WRITE, &ops, NULL, &object);
     if (error) return error;
     new = (struct space){0, 0, pages};
     old = (struct space){pages, pages * PAGE_CELLS, 2 * pages};
