@@ -105,6 +105,28 @@ static int open_it(void)
 
 /* ---- tests ---- */
 
+/* Three objects, and the middle one is dropped and collected: where a fourth one goes, 1: between
+ * the others, 2: behind them. */
+static int fourth(void *at)
+{
+    struct node **slot = &root->slot[120];
+    *(int *)at = slot[1] > slot[0] && slot[1] < slot[2] ? 1 : slot[1] > slot[2] ? 2 : 0;
+    return 0;
+}
+static int fourth_goes(uint32_t g)
+{
+    struct node *gone[3];
+    int bad = 0, at = 0;
+    for (uint64_t i = 120; i < 123; i++) bad |= slot_set(g, i, 1000, NULL);
+    bad |= slot_set(0, 121, 0, &gone[1]) | drop(gone[1]);
+    (void)collect(g);
+    bad |= slot_set(g, 121, 1000, NULL) | ps_transaction(fourth, &at);
+    for (uint64_t i = 120; i < 123; i++) bad |= slot_set(0, i, 0, &gone[i - 120]);
+    for (int i = 0; i < 3; i++) bad |= drop(gone[i]);
+    (void)collect(g);
+    return bad ? bad : at;
+}
+
 static void policies(void)
 {
     struct node *gone[40];
@@ -130,6 +152,8 @@ static void policies(void)
     tap_ok(!bad && count(journal).objects == 40, "log: what is dropped stays");
     is(collect(journal), 40, "until it is collected");
     is(say(CONGERIES_EXPAND, plain, 0, 0, 5).count, 5, "blocks ahead of need");
+    tap_ok(fourth_goes(plain) == 1 && fourth_goes(tight) == 1, "an object goes where there is room");
+    is(fourth_goes(journal), 2, "log: behind all others");
 }
 
 static int build_list(void *cut)
@@ -277,7 +301,7 @@ static void nonsense(void)
 
 int main(void)
 {
-    tap_plan(34);
+    tap_plan(36);
     is(ps_manager(name, "/bin/congeries", NULL), 0, "a container gets the manager");
     is(open_it(), 0, "and is opened");
     if (!c) return tap_end();
