@@ -51,8 +51,8 @@ static void on_page(const struct kd_message *m)
         policy(&r);
     else if (here)
         km_grant(&r);
-    else if (km_zero(&r) == -ENOMEM)
-        km_fail(&r, ENOMEM);
+    else
+        km_answer(&r, NULL, r.count, 0);
     object_done(o);
 }
 

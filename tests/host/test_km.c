@@ -3,8 +3,10 @@
  *
  * Aim     cleaning goes on where it stopped: to clean a whole object, a few pages at a time, looks
  *         at each page a bounded number of times, not at all that lie before it at every notice.
- *         All pages get their turn.
- * Method  manager.c is compiled in, with calls that answer from one array of dirty bits and count.
+ *         All pages get their turn. A request that km_answer gets has exactly one answer, also where
+ *         the kernel has no memory for the pages.
+ * Method  manager.c is compiled in, with calls that answer from one array of dirty bits and count, and refuse
+ *         pages when they are told to.
  */
 #define KATYDID_CALL_H /* the calls are these */
 #include "katydid/abi.h"
@@ -27,10 +29,17 @@ enum { OBJECT_PAGES = 10000, WANTED = 16 };
 
 static uint8_t dirty[OBJECT_PAGES];
 static uint64_t looked_at, cleaned, out_of_order, last_cleaned;
+static struct kd_supply supplied;
+static int supply_result;
+static struct { long page, count, error; int times; } failed;
 
 static long kd_call3(long number, long a, long b, long c)
 {
     (void)b, (void)c;
+    if (number == KD_OBJECT_SUPPLY) {
+        supplied = *(struct kd_supply *)a;
+        return supply_result;
+    }
     if (number == KD_OBJECT_CREATE) {
         ((struct kd_object_create *)a)->base = KD_STORE_BASE;
         return 9;
@@ -41,6 +50,10 @@ static long kd_call3(long number, long a, long b, long c)
 static long kd_call4(long number, long a, long b, long c, long d)
 {
     (void)a;
+    if (number == KD_OBJECT_FAIL) {
+        failed.page = b, failed.count = c, failed.error = d;
+        failed.times++;
+    }
     if (number != KD_OBJECT_INFO)
         return 0;
     looked_at += (uint64_t)c;
@@ -103,11 +116,54 @@ static void cleaning_goes_round(void **state)
     assert_true(looked_at <= 2 * OBJECT_PAGES + 2 * INFO_PAGES);
 }
 
+/* So many of these pages are answered while the kernel supplies, or says what stands there. */
+static void answer(const void *pages, uint64_t count, int error, int result)
+{
+    static const struct km_ops ops = {0};
+    static struct km_object object = {.ops = &ops, .handle = 9};
+    struct km_request r = {.object = &object, .page = 20, .count = 8, .token = 3};
+    supplied = (struct kd_supply){0};
+    failed.times = 0;
+    supply_result = result;
+    km_answer(&r, pages, count, error);
+}
+
+static void an_answer_is_one(void **state)
+{
+    static char pages[3 * KM_PAGE_BYTES];
+    (void)state;
+    answer(pages, 3, 0, 0);
+    assert_int_equal(failed.times, 0);
+    assert_true(supplied.source == KD_SUPPLY_MEMORY && supplied.memory == pages);
+    assert_true(supplied.page == 20 && supplied.count == 3);
+    answer(NULL, 2, 0, 0);
+    assert_int_equal(failed.times, 0);
+    assert_true(supplied.source == KD_SUPPLY_ZERO && supplied.count == 2);
+    answer(pages, 0, ENOSPC, 0);
+    assert_true(failed.times == 1 && failed.error == ENOSPC && !supplied.count);
+    assert_true(failed.page == 20 && failed.count == 1);
+}
+
+static void an_answer_without_memory_fails(void **state)
+{
+    static char pages[2 * KM_PAGE_BYTES];
+    (void)state;
+    answer(pages, 2, 0, -ENOMEM);
+    assert_true(failed.times == 1 && failed.error == ENOMEM);
+    assert_true(failed.page == 20 && failed.count == 2);
+    answer(NULL, 1, 0, -ENOMEM);
+    assert_true(failed.times == 1 && failed.error == ENOMEM && failed.count == 1);
+    answer(pages, 2, 0, -ESTALE); /* the kernel asks again */
+    assert_int_equal(failed.times, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cleaning_goes_on_where_it_stopped),
         cmocka_unit_test(cleaning_goes_round),
+        cmocka_unit_test(an_answer_is_one),
+        cmocka_unit_test(an_answer_without_memory_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
