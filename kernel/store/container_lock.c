@@ -101,10 +101,11 @@ static void join_locked(struct view *v, struct object *o, struct vmask *on)
     waits_add(v, on);
 }
 
-/* first_in_queue tells that nobody stands in the queue before v. */
-static bool first_in_queue(const struct container_lock *c, const struct view *v)
+/* has_turn tells that nobody stands in the queue before v, or for v's shared lock alone. */
+static bool has_turn(const struct container_lock *c, const struct view *v)
 {
-    return list_empty(&c->queue) || list_first(&c->queue, struct view, wait.lock_link) == v;
+    return list_empty(&c->queue) || list_first(&c->queue, struct view, wait.lock_link) == v ||
+           vmask_test(&c->shared, v->id);
 }
 
 /* ---- page faults ---- */
@@ -116,7 +117,7 @@ bool container_admits(struct view *v, struct object *o, bool write)
     struct vmask on = against(c, v, write ? LOCK_PAGE_WRITE : LOCK_PAGE_READ);
     /* who ends with the lock, and begins at once, would always be before those whom it shut out */
     bool turn = !o->escalate || v->locks.faults != 1 || v->wait.page || v->group.rank ||
-                first_in_queue(c, v);
+                has_turn(c, v);
     bool admitted = (vmask_empty(&on) && turn) || holds(c, v, LOCK_EXCLUSIVE);
     struct vmask drained = on; /* holders that yield to nobody any more */
     if (c->drainer != WRITER_NONE)
@@ -260,9 +261,7 @@ static int hold_try(struct view *v, struct object *o, enum lock_mode mode, bool 
     struct vmask on = against(c, v, mode);
     if (c->drainer != WRITER_NONE)
         vmask_set(&on, (unsigned)c->drainer);
-    /* others wait for its shared lock: it goes first */
-    bool turn = first_in_queue(c, v) || vmask_test(&c->shared, v->id);
-    int result = o->dead ? -EOWNERDEAD : turn && vmask_empty(&on) ? 0 : -EAGAIN;
+    int result = o->dead ? -EOWNERDEAD : has_turn(c, v) && vmask_empty(&on) ? 0 : -EAGAIN;
     if (!result)
         hold_locked(v, c, mode);
     else if (result == -EAGAIN && wait)

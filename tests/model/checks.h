@@ -18,7 +18,8 @@ struct Scenario {
     bool speculate = false, drop = false, migrate = false, group = false, overlap = false,
          rmw = false, hand = false,
          heavy = false /* view 0 is, and the others are not */,
-         loses = false; /* a published page that was spilled */
+         loses = false /* a published page that was spilled */,
+         escalates = false; /* the container does: L, M and E by policy, too */
     int lazy = 0; /* bit v: view v's commits are answered before they are durable */
     int evictions = 0, kills = 0, deaths = 0, refusals = 0, credits = 0, stales = 0, flushfails = 0,
         spills = 0, timeouts = 0, suspends = 0 /* views 0 and 1 are one thread's */, bound = 3,
@@ -86,6 +87,7 @@ struct Checks {
     {
         if (error.empty()) error = text;
     }
+    void faults(View &n) const { n.faults += sc.escalates && n.faults < 2; }
     int all() const { return (1 << views) - 1; }
     bool snapshots() const
     {

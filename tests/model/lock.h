@@ -56,7 +56,16 @@ struct Lock : Checks {
         for (; i + 1 < s.clockwaits; i++) s.clockqueue[i] = s.clockqueue[i + 1];
         s.clockqueue[--s.clockwaits] = 0;
         for (i = 0; i < s.clockwaits; i++) s.v[s.clockqueue[i]].waits &= ~(1 << v);
+        for (auto &n : s.v) n.behind &= ~(1 << v);
         lock_wake(s);
+    }
+    bool first_in_queue(const State &s, int v) const
+    {
+        return !s.clockwaits || s.clockqueue[0] == v;
+    }
+    bool has_turn(const State &s, int v) const
+    { /* who waits for its shared lock does not go before it */
+        return first_in_queue(s, v) || s.shared >> v & 1;
     }
 
     /* ---- page faults ---- */
@@ -68,7 +77,12 @@ struct Lock : Checks {
     {
         View &n = s.v[v];
         int before = against(s, v, n.want != 0);
-        bool admitted = !before || s.clock1 == v + 1;
+        bool here = n.faults != 1 || queue_index(s, v, n.page) >= 0 || s.clock1 == v + 1;
+        bool turn = here || on(BUG_LOCK_BARGES) ||
+                    (on(BUG_LOCK_BEHIND) ? first_in_queue(s, v) : has_turn(s, v));
+        bool admitted = (!before && turn) || s.clock1 == v + 1;
+        if (admitted && !here && n.behind && !(s.shared >> v & 1))
+            fail("(5) who is shut out of a container is overtaken by who began behind it");
         bool waited_for = s.drains >> v & 1;
         /* those that were drained yield to nobody */
         int drainer = s.drainer1 ? 1 << (s.drainer1 - 1) : 0;
@@ -117,8 +131,7 @@ struct Lock : Checks {
                 return;
             }
             int before = against(s, v, exclusive) | (s.drainer1 ? 1 << (s.drainer1 - 1) : 0);
-            bool turn =
-                !s.clockwaits || s.clockqueue[0] == v || s.shared >> v & 1 || on(TEXT_CLOCK_UNFAIR);
+            bool turn = has_turn(s, v) || on(TEXT_CLOCK_UNFAIR);
             if (turn && !before) { /* hold_locked */
                 lock_leave(s, v);
                 if (exclusive) s.clock1 = v + 1;

@@ -68,6 +68,7 @@ static Scenario random_scenario(uint64_t seed, std::string &text)
             sc.program.back().push_back(b);
         }
     }
+    sc.escalates = locks && seed % 2;
     int hazards = rnd(3) + 1;
     std::string flags;
     for (int i = 0; i < hazards; i++) switch (rnd(12)) {
@@ -142,6 +143,7 @@ static Scenario random_scenario(uint64_t seed, std::string &text)
         for (auto &t : v) text += t + " ";
         text += "| ";
     }
+    if (sc.escalates) flags += " escalates";
     text += flags;
     return sc;
 }

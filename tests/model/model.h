@@ -143,6 +143,7 @@ struct Model : Death {
                 View &n = s.v[v];
                 n.page = p;
                 n.pc = FAULT;
+                faults(n);
                 n.want = write ? 1 : snapshot_view(v) ? 0 : (n.wantx >> p & 1) || n.rmw ? 2 : 0;
             });
     }
@@ -172,6 +173,7 @@ struct Model : Death {
                 n.page = p;
                 if (n.pte[p].right == COPY || s.p[p].writer1 == v + 1) return;
                 n.pc = FAULT;
+                faults(n);
                 n.want = 2;
                 n.exclusive = 1;
             });
@@ -222,6 +224,7 @@ struct Model : Death {
                 s.v[v].page = p;
                 s.v[v].want = write;
                 s.v[v].pc = FAULT;
+                faults(s.v[v]);
             });
     }
     char operation_kind(const State &s, int v) const
@@ -281,7 +284,8 @@ struct Model : Death {
             for (int u = 1; u <= total; u++)
                 if (s.t[u].state == ACKED) t.before |= 1 << u;
             if (s.drains >> v & 1) fail("(10) a transaction begins as one that is waited for");
-            n.op = n.copying1 = n.late1 = 0;
+            n.op = n.copying1 = n.late1 = n.faults = n.behind = 0;
+            for (int i = 0; i < s.clockwaits && sc.escalates; i++) n.behind |= 1 << s.clockqueue[i];
             n.late = s.drainer1 && !s.firstwalk;
             n.untouched = tells_store || body(s, v)[0] == 'L' || body(s, v)[0] == 'M';
             n.state = ACTIVE;

@@ -61,6 +61,10 @@
     X(BUG_LOCK_SHUT, "those that a drain waits for are shut out, too") \
     X(BUG_LOCK_NEWCOMERS, "who comes while a container is drained is let in, always") \
     X(BUG_LOCK_DRAINS, "an end does not leave `drains`") \
+    X(BUG_LOCK_BARGES, \
+      "who begins anew in a container with escalation is before those whom its lock shut out") \
+    X(BUG_LOCK_BEHIND, \
+      "the first fault of who has a shared lock goes behind those who wait for that") \
     X(BUG_LOCK_UNTOUCHED, "a view that waits for its first lock keeps its rights") \
     X(BUG_ASK_READ, "a right for a load that was asked for counts for a store") \
     X(BUG_ASK_KEPT, "a right that was asked for outlives the touch and its transaction") \

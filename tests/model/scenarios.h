@@ -139,6 +139,25 @@ static std::vector<Scenario> scenarios()
         auto &s = add("lock8", "escalation: a lock that does not wait; deaths of clients",
                       { { "r0E0w1" }, { "w0" }, { "L0r1" } });
         s.kills = 1;
+        s.escalates = true;
+    }
+    {
+        auto &s = add("lock11", "escalation: a lock ends, and its holder begins anew",
+                      { { "w0E0", "w0" }, { "w0" } });
+        s.escalates = true;
+        s.bound = 0;
+    }
+    {
+        auto &s = add("lock12", "escalation: the first fault of who has a shared lock",
+                      { { "M0r0" }, { "L0w0" } });
+        s.escalates = true;
+        s.bound = 0;
+    }
+    {
+        auto &s = add("lock13", "escalation: rights from before, and a first fault",
+                      { { "w0E0r1", "r1w0" }, { "w1" } });
+        s.escalates = true;
+        s.bound = 0;
     }
     {
         auto &s = add("ask", "the manager gives a right for each first touch",

@@ -67,7 +67,9 @@ struct View {
         handpage, handaccess, place, look /* ask.h: order */, word, given, closed, exclusive,
         told /* pages whose copies the manager was told, to spill */,
         cursor, logged /* of KD_TXN_DIFF: places in the list; pages that were told */,
-        left; /* a snapshot that looked for its versions and leaves the list later */
+        left /* a snapshot that looked for its versions and leaves the list later */,
+        faults, behind; /* of its transaction, 2 at most; who stood in the container's queue when it
+                           began, and does still. Of scenarios that escalate */
     u8 copy1[NP], allowed[NP];
     u8 alias1[NP], late1 /* an alias that is still to be stored */; /* frame, ALIAS_WRITE */
     Pte pte[NP];

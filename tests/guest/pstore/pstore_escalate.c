@@ -147,6 +147,31 @@ static void beside_another(void)
     is(ps_resume(there) | ps_commit(), 0, "that one commits");
 }
 
+/* ---- locked shared by choice: who waits for that lock is no reason to wait ---- */
+
+static int lock_then_read(void *writer)
+{
+    int e = ps_lock(c, PS_LOCK_SHARED);
+    if (!e && !((struct visitor *)writer)->thread && !visit(writer, 1)) e = -EPROTO;
+    return e ? e : (int)*word(0) & 0;
+}
+static void *locker_main(void *writer)
+{
+    return (void *)(long)ps_transaction(lock_then_read, writer);
+}
+static void before_who_waits(void)
+{
+    struct visitor writer = {0};
+    uint64_t before = system_info().deadlocks;
+    pthread_t thread;
+    void *error;
+    pthread_create(&thread, NULL, locker_main, &writer);
+    pthread_join(thread, &error);
+    pthread_join(writer.thread, NULL);
+    is((long)error | writer.result, 0, "who has the lock reads its first page, and a writer waits");
+    is((long)(system_info().deadlocks - before), 0, "for the lock's end, without a deadlock");
+}
+
 /* ---- open for reading only; it writes elsewhere ---- */
 
 static int child(void)
@@ -241,7 +266,7 @@ static int zero(void *unused)
 int main(int argc, char **argv)
 {
     if (argc > 1) return child();
-    tap_plan(20);
+    tap_plan(22);
     ps_delete("escalate");
     c = ps_open("escalate", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c ? ps_transaction(find, NULL) : -errno, 0, "a container");
@@ -254,6 +279,7 @@ int main(int argc, char **argv)
     look((struct look){.step = 67, .writes = 1}, 2, "and who reads after it has written");
     look((struct look){.step = 67, .how = {.isolation = PS_SNAPSHOT}}, 0, "a snapshot does not");
     beside_another();
+    before_who_waits();
     is(child_run(argv[0], "child", NULL), 0,
        "who writes elsewhere and may only read here locks it shared");
     is(ps_policy(c, PS_ESCALATE, SOON) | ps_transaction(zero, NULL), 0, "to be locked soon");
