@@ -33,7 +33,7 @@ void waits_clear(struct view *v)
         v->wait.holders = (struct vmask){0};
         lock_release(&graph_lock);
     }
-    v->wait.any = false;    /* behind it: without holders it says nothing */
+    v->wait.kind = WAIT_NOT; /* behind it: without holders it says nothing */
 }
 
 void doom_locked(struct view *v, int reason)
@@ -82,10 +82,10 @@ static const struct view *runs_instead(const struct view *v)
  * runs now. Where the end of any will do, v waits for them only if they all wait (IT1). */
 static struct vmask own_waits(const struct view *v)
 {
-    struct vmask m = v->wait.holders;
+    struct vmask m = v->wait.kind == WAIT_NOT ? (struct vmask){0} : v->wait.holders;
     const struct view *runs = runs_instead(v);
-    vmask_for(u, &v->wait.holders)
-        if (v->wait.any && vmask_empty(&views[u].wait.holders) && !runs_instead(&views[u]))
+    vmask_for(u, &m)
+        if (v->wait.kind == WAIT_ANY && vmask_empty(&views[u].wait.holders) && !runs_instead(&views[u]))
             m = (struct vmask){0};
     if (runs)
         vmask_set(&m, runs->id);
@@ -284,12 +284,13 @@ void waits_edge(struct view *v, struct view *w)
     lock_release(&graph_lock);
 }
 
-void waits_add(struct view *v, const struct vmask *on)
+void waits_add(struct view *v, const struct vmask *on, enum wait_kind kind)
 {
     lock_acquire(&graph_lock);
     vmask_for(u, on)
         wait_for_view(v, &views[u]);
     vmask_clear(&v->wait.holders, v->id);
+    v->wait.kind = kind;
     search(v);
     lock_release(&graph_lock);
 }
@@ -495,7 +496,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     struct page *p = &l->pages[slot];
     struct vmask candidates = candidates_of(v, l, p);
     waits_clear(v);
-    v->wait.any = l->object->flags & KD_OBJECT_ITEMS;
+    enum wait_kind kind = l->object->flags & KD_OBJECT_ITEMS ? WAIT_ANY : WAIT_ALL;
     if (vmask_empty(&candidates) && !p->queue)
         return CONFLICT_GRANT;
     vaddr_t at = page_address(l, slot);
@@ -518,7 +519,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
         queue_join(v, l, p);
         struct vmask before = queue_before(v, p);
         if (!vmask_empty(&before)) {
-            waits_add(v, &before);
+            waits_add(v, &before, kind);
             return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
         }
     }
@@ -529,7 +530,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
         return CONFLICT_GRANT;
     queue_join(v, l, p);
     struct vmask before = queue_before(v, p);
-    waits_add(v, &before); /* CF5 */
+    waits_add(v, &before, kind); /* CF5 */
     conflict_notice(v, l, slot);
     return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
 }

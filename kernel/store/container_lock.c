@@ -98,7 +98,7 @@ static void join_locked(struct view *v, struct object *o, struct vmask *on)
         vmask_set(on, u->id);
     }
     waits_clear(v);
-    waits_add(v, on);
+    waits_add(v, on, WAIT_ALL);
 }
 
 /* has_turn tells that nobody stands in the queue before v, or for v's shared lock alone. */
@@ -199,8 +199,7 @@ static bool walk_end(struct view *v, struct object *o, bool blocked)
     c->first_walk = c->again = false;
     lock_acquire(&graph_lock);
     /* an end takes the edge before it leaves `drains` */
-    c->drains.word[0] |= v->wait.holders.word[0];
-    c->drains.word[1] |= v->wait.holders.word[1];
+    vmask_add(&c->drains, &v->wait.holders);
     lock_release(&graph_lock);
     if (!more)
         drain_over(c);
@@ -223,7 +222,7 @@ static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wai
         if (w.blocked && !wait)
             return -EBUSY;
         if (w.blocked)
-            waits_add(v, &none); /* the walk added the edges: search */
+            waits_add(v, &none, WAIT_ALL); /* the walk noted the edges */
         if (w.blocked)
             TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
         int e = v->doom ? -ECANCELED : w.blocked ? thread_park_until(v->txn.deadline_ns) : 0;

@@ -70,7 +70,7 @@ static void add_holders(const struct port *p, struct vmask *m)
 static int credit_wait(struct view *v, const struct vmask *on)
 {
     waits_clear(v);
-    waits_add(v, on);
+    waits_add(v, on, WAIT_ALL);
     TRACE(WAIT, KD_TRACE_FOR_CREDIT, 0, 0);
     int e = v->doom ? 0 : thread_park_until(v->txn.deadline_ns);
     return e == -ETIMEDOUT ? e : -EAGAIN;

@@ -277,7 +277,7 @@ static bool blocked(const struct ask *q, uint32_t against, struct vmask on)
     if (!is || q->now)
         return is;
     queue_enter(q, first);
-    waits_add(q->v, &before);
+    waits_add(q->v, &before, WAIT_ALL);
     return true;
 }
 

@@ -40,7 +40,7 @@ void group_clear(const struct view *v, struct vmask *m); /* takes v and all of i
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
 void waits_clear(struct view *v);
 void waits_edge(struct view *v, struct view *w); /* on w, which is locked and not idle */
-void waits_add(struct view *v, const struct vmask *on); /* and searches for a cycle */
+void waits_add(struct view *v, const struct vmask *on, enum wait_kind k); /* and searches */
 bool want_x_has(const struct view *v, vaddr_t at);
 
 /* container_lock.c */

@@ -156,7 +156,7 @@ struct Pages : Steps<State, Scenario> {
         bool all_wait = true;
         if (!too_many(s, v) || on(LIMIT_BLIND)) return who;
         for (int u = 0; u < VIEWS; u++)
-            if (s.v[u].copy[page(s.v[v], v)]) {
+            if (s.v[u].copy[page(s.v[v], v)] && (!on(LIMIT_PARTLY) || s.v[v].noted >> u & 1)) {
                 owners |= bit(u);
                 all_wait &= waits(s, u) || too_many(s, u);
             }

@@ -176,6 +176,13 @@ struct Model : Log {
         int p = page(x, v);
         if ((waits(*now, v) && !on(LOCK_FAULT)) || too_many(*now, v)) {
             if (victim(*now, v)) aborts(v, "is a deadlock's victim in a fault");
+            for (u8 u = 0; u < VIEWS && on(LIMIT_PARTLY); u++)
+                if (x.noted < bit(u)) {
+                    step(name(v), "notes one more owner", [&](State &s) {
+                        s.v[v].noted = (u8)(s.v[v].noted | bit(u));
+                    });
+                    break;
+                }
             return;
         }
         if (!now->p[p].frame)
@@ -194,7 +201,7 @@ struct Model : Log {
             y.entry[p] = {y.copy[p], COPY};
             y.tlb[p] = {};
             y.used |= bit(p);
-            y.seen[0] = y.seen[1] = y.seen_changes = 0;
+            y.seen[0] = y.seen[1] = y.seen_changes = y.noted = 0;
             y.pc = ACCESS;
         });
     }
