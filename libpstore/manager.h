@@ -184,9 +184,10 @@ int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t cou
 int km_zero(struct km_request *r);
 /* Of `lock`: the right, for this touch alone. -ESRCH: nobody waits for it any more. */
 int km_grant(struct km_request *r);
-/* The client's thread gets the error, positive or negative; -ESRCH: who asked waits no more. EAGAIN
- * ends nothing, the client waits on. Who keeps a request of `lock` for later does that first, and
- * then calls this with EAGAIN: -ESRCH: forget it; 0: if its client goes, `recalled` is called. */
+/* Of all pages that were asked for, as km_zero. The client's thread gets the error, positive or
+ * negative; -ESRCH: who asked waits no more. EAGAIN ends nothing, the client waits on. Who keeps a
+ * request of `lock` for later does that first, and then calls this with EAGAIN: -ESRCH: forget it;
+ * 0: if its client goes, `recalled` is called. */
 int km_fail(struct km_request *r, int error);
 
 /* ---- pages, unasked, at any time ----
