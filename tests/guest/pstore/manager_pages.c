@@ -2,8 +2,8 @@
  * manager_pages.c - manager.h's calls that the other tests of managers leave out.
  *
  * Aim     a manager with one thread, whose objects are larger than memory, cleans while its supply
- *         waits for memory; km_read, km_clean, km_cleaned, km_resident and km_pin do what manager.h
- *         says; objects end, 1000 one after the other, and their numbers are not taken for others'.
+ *         waits for memory; km_read, km_clean, km_cleaned, km_push, km_resident and km_pin do what
+ *         manager.h says; objects end, 1000 one after the other, and their numbers are not taken for others'.
  * Method  a child is the manager: it keeps one word of each page, the rest is a pattern made of it.
  *         This program writes pages that memory has no room for, and reads them.
  */
@@ -20,12 +20,13 @@
 #include "tap.h"
 
 enum { PAGES = 9000, WORDS = KM_PAGE_BYTES / 8, MANY = 1000 };
-enum { ASK_RESIDENT = 1, ASK_CLEAN, ASK_PIN, ASK_MANY, ASK_COUNTS, ASK_READ, ASK_NOTHING };
+enum { ASK_RESIDENT = 1, ASK_CLEAN, ASK_PIN, ASK_MANY, ASK_COUNTS, ASK_READ, ASK_PUSH,
+       ASK_NOTHING };
 static const char name[] = "pages";
 
 /* ---- the manager ---- */
 
-static uint64_t home[PAGES], cleaned, stale, wrong;
+static uint64_t home[PAGES], cleaned, stale, wrong, requests;
 static struct km_object *object;
 
 static void fill(uint64_t words[WORDS], uint64_t page, uint64_t value)
@@ -37,6 +38,7 @@ static void fill(uint64_t words[WORDS], uint64_t page, uint64_t value)
 static void page(struct km_request *r)
 {
     uint64_t words[WORDS];
+    requests++;
     fill(words, r->page, home[r->page]);
     wrong += km_supply(r, words, 1) != 0;
 }
@@ -69,6 +71,14 @@ static long many_objects(void)
     return 0;
 }
 
+/* Two pages, unasked. */
+static int pages_push(struct km_object *o, uint64_t first, uint64_t value)
+{
+    static uint64_t words[2 * WORDS];
+    for (uint64_t i = 0; i < 2; i++) fill(words + i * WORDS, first + i, value);
+    return km_push(o, first, 2, words);
+}
+
 static void call(struct km_object *o, void *message, int bytes)
 {
     static uint64_t into[WORDS];
@@ -84,8 +94,11 @@ static void call(struct km_object *o, void *message, int bytes)
     case ASK_PIN: words[0] = (uint64_t)km_pin(o, words[1], 1, (int)words[2]); return;
     case ASK_MANY: words[0] = (uint64_t)many_objects(); return;
     case ASK_READ: words[0] = (uint64_t)km_read(o, words[1], into, &csn); return;
+    case ASK_PUSH: words[0] = (uint64_t)pages_push(o, words[1], words[2]); return;
     case ASK_NOTHING: for (;;) pause(); /* never answers */
-    default: words[0] = cleaned, words[1] = stale, words[2] = wrong; return;
+    default:
+        words[0] = cleaned, words[1] = stale, words[2] = wrong, words[3] = requests;
+        return;
     }
 }
 
@@ -133,6 +146,19 @@ static void one_page(void)
            "a page is pinned");
 }
 
+static void unasked(void)
+{
+    uint64_t before = ask(ASK_COUNTS, 0, 0).words[3];
+    is((long)ask(ASK_PUSH, 20, 9).words[0], 0, "two pages are brought unasked");
+    tap_ok(at(20)[0] == 9 && at(21)[5] == 9 * 26 && ask(ASK_COUNTS, 0, 0).words[3] == before,
+           "nobody asks for them when they are touched");
+    write_page(21, 4);
+    tap_ok((long)ask(ASK_PUSH, 20, 10).words[0] == 0 && at(20)[0] == 9 && at(21)[0] == 4,
+           "a page that is there stays as it is");
+    (void)at(22)[0];
+    is((long)(ask(ASK_COUNTS, 0, 0).words[3] - before), 1, "another one is asked for");
+}
+
 static void more_than_memory(void)
 {
     long bad = 0;
@@ -163,7 +189,7 @@ int main(int argc, char **argv)
 {
     (void)argv;
     if (argc > 1) return side();
-    tap_plan(17);
+    tap_plan(21);
     int pid = child_start("/bin/manager_pages", "side", NULL);
     for (int i = 0; i < 3000 && !pages_at; i++) {
         pages_at = km_open(name, name, KM_READ | KM_WRITE);
@@ -171,6 +197,7 @@ int main(int argc, char **argv)
     }
     if (!tap_ok(pid > 0 && pages_at, "a manager with one thread")) return tap_end();
     one_page();
+    unasked();
     more_than_memory();
     is((long)ask(ASK_MANY, 0, 0).words[0], 0, "a thousand objects begin and end");
     tap_ok(!km_open(name, "further", KM_READ) && errno == ENOENT, "none is left");
