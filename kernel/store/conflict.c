@@ -30,7 +30,7 @@ void waits_clear(struct view *v)
 {
     if (!vmask_empty(&v->wait.holders)) { /* its own thread adds, and others at its wish */
         lock_acquire(&graph_lock);
-        v->wait.holders = (struct vmask){0};
+        v->wait.holders = v->wait.told = (struct vmask){0};
         lock_release(&graph_lock);
     }
     v->wait.kind = WAIT_NOT; /* behind it: without holders it says nothing */
@@ -85,7 +85,8 @@ static struct vmask own_waits(const struct view *v)
     struct vmask m = v->wait.kind == WAIT_NOT ? (struct vmask){0} : v->wait.holders;
     const struct view *runs = runs_instead(v);
     vmask_for(u, &m)
-        if (v->wait.kind == WAIT_ANY && vmask_empty(&views[u].wait.holders) && !runs_instead(&views[u]))
+        if (v->wait.kind == WAIT_ANY && vmask_empty(&views[u].wait.holders) &&
+            !runs_instead(&views[u]))
             m = (struct vmask){0};
     if (runs)
         vmask_set(&m, runs->id);
@@ -271,16 +272,11 @@ void stack_waits(struct view *v)
 
 void stack_waits_end(const struct view *v) { vmask_clear(&stacked, v->id); }
 
-static void wait_for_view(struct view *v, struct view *w)
-{
-    vmask_set(&v->wait.holders, w->id);
-    vmask_set(&w->wait.waiters, v->id);
-}
-
 void waits_edge(struct view *v, struct view *w)
 {
     lock_acquire(&graph_lock);
-    wait_for_view(v, w);
+    vmask_set(&v->wait.holders, w->id);
+    vmask_set(&w->wait.waiters, v->id);
     lock_release(&graph_lock);
 }
 
@@ -288,8 +284,11 @@ void waits_add(struct view *v, const struct vmask *on, enum wait_kind kind)
 {
     lock_acquire(&graph_lock);
     vmask_for(u, on)
-        wait_for_view(v, &views[u]);
+        vmask_set(&views[u].wait.waiters, v->id);
+    vmask_add(&v->wait.holders, on);
     vmask_clear(&v->wait.holders, v->id);
+    if (kind == WAIT_TOLD)
+        vmask_add(&v->wait.told, on);
     v->wait.kind = kind;
     search(v);
     lock_release(&graph_lock);
@@ -308,6 +307,7 @@ void view_wake_waiters(struct view *v)
         if (!vmask_test(&views[u].wait.holders, v->id))
             continue;
         vmask_clear(&views[u].wait.holders, v->id); /* KR3 */
+        vmask_clear(&views[u].wait.told, v->id);
         if (views[u].owner)
             thread_wake(views[u].owner);
     }
@@ -329,6 +329,14 @@ static struct view *queue_next(const struct page *p, const struct view *v)
 
 #define queue_each(v, p) for (struct view *v = queue_head(p); v; v = queue_next(p, v))
 
+bool wait_over(struct view *u, const struct view *v)
+{
+    bool over = vmask_test(&u->wait.holders, v->id) && !vmask_test(&u->wait.told, v->id);
+    if (over)
+        vmask_clear(&u->wait.holders, v->id);
+    return over;
+}
+
 void queue_leave(struct view *v)
 {
     struct page *p = v->wait.page;
@@ -347,8 +355,7 @@ void queue_leave(struct view *v)
      * without edges looks anew: an upgrader that came to the front later is not among them. */
     lock_acquire(&graph_lock);
     queue_each(u, p) {
-        bool waited = vmask_test(&u->wait.holders, v->id);
-        vmask_clear(&u->wait.holders, v->id);
+        bool waited = wait_over(u, v);
         if (u == head || (waited && vmask_empty(&u->wait.holders)))
             thread_wake(u->owner);
     }

@@ -300,7 +300,7 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
     /* else no search can come by: v waits for no view */
     if (v->doom || port || !vmask_empty(&v->wait.holders)) {
         lock_acquire(&graph_lock);
-        v->wait.holders = (struct vmask){0};
+        v->wait.holders = v->wait.told = (struct vmask){0};
         v->doom = 0;
         lock_release(&graph_lock);
         v->txn.enlisted = NULL;

@@ -13,7 +13,6 @@
 
 enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN };
 enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
-enum wait_kind { WAIT_NOT, WAIT_ALL, WAIT_ANY }; /* not: edges are added yet; any: one will do */
 enum { WANT_X_MAX = 16, OWED_MAX = 16, LOCKED_MAX = 32, ANSWER_NONE = -1, ANSWER_CLAIMED = -2,
        HANDLE_FORSAKEN = -1 };
 struct view {
@@ -85,7 +84,7 @@ struct view {
         uint8_t want, kind;             /* kind: enum wait_kind, of the holders */
         struct list lock_link;          /* locks_lock; in the queue of ... */
         struct object *object;          /* ... or NULL; set by the owner thread */
-        struct vmask holders, waiters;  /* graph lock; waiters: a hint for its end */
+        struct vmask holders, told, waiters; /* graph lock; those by managers; a hint at its end */
     } wait;
     struct view_locks {                 /* Containers that it has locked; owner thread. */
         struct object *held[LOCKED_MAX]; /* references */

@@ -47,7 +47,7 @@ static long wait_add(struct view *v, const void *on)
 {
     if (v->state != VIEW_ACTIVE && v->state != VIEW_COMMITTING)
         return -ESRCH;
-    waits_add(v, on, WAIT_ALL);
+    waits_add(v, on, WAIT_TOLD);
     return v->doom ? -EDEADLK : 0;
 }
 

@@ -472,6 +472,74 @@ static void stalled(void)
     tap_ok(hand.result == -EACCES && told_is(before + 2), "and its transaction is undone");
 }
 
+/* ---- a wait that the manager tells of who stands in the page's queue ---- */
+
+enum { QUEUED = 44, ELSE = 46 };
+static volatile int upgrader_at, upgrader_go;
+static volatile long upgraded_to;
+static int reads_then_writes(void *unused)
+{
+    reads(number(QUEUED));
+    for (upgrader_at = 1; !upgrader_go;)
+        sched_yield();
+    writes(number(QUEUED));
+    return unused ? 0 : writes(number(ELSE));
+}
+static void *upgrader_main(void *arg)
+{
+    upgraded_to = run(reads_then_writes, NULL, KD_SERIALISABLE, LONG_MS);
+    return arg;
+}
+static int writes_then_stores(void *page) { return writes(number(ELSE)) + stores(page); }
+
+/* The view that stands in the page's queue, another one than that; -1: none. */
+static long queued_view(unsigned page, long but)
+{
+    static struct kd_view_info list[KD_VIEW_MAX];
+    long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+    for (long i = 0; i < n; i++)
+        if (list[i].page == (uint64_t)word_of(page, 0) && (long)list[i].view != but)
+            return (long)list[i].view;
+    return -1;
+}
+
+/* Two read; one waits in the queue to store, is woken by the recall, and asks. One of the two comes
+ * before it in the queue, and goes on when the other one ends: the manager says that it is waited
+ * for. Then it wants what the one that asks has. */
+static void told_in_a_queue(void)
+{
+    pthread_t u, w, h;
+    uint64_t on[2] = {0}, before = system_info().deadlocks;
+    answer = ALL;
+    asks(writes, QUEUED);
+    asks(writes, ELSE);
+    h = hold(reads, QUEUED, 0);
+    pthread_create(&u, NULL, upgrader_main, NULL);
+    while (!upgrader_at)
+        sched_yield();
+    w = touch(writes_then_stores, QUEUED);
+    long asks_now, before_it;
+    while ((asks_now = queued_view(QUEUED, -1)) < 0)
+        sched_yield();
+    answer = KEEP;
+    kept_count = 0;
+    recall(QUEUED, 0);
+    while (!kept_count)
+        sched_yield();
+    answer = ALL;
+    upgrader_go = 1;
+    while ((before_it = queued_view(QUEUED, asks_now)) < 0)
+        sched_yield();
+    on[before_it / 64] = 1ull << before_it % 64;
+    is(kd_call3(KD_VIEW_WAIT, asks_now, (long)on, 0), 0, "who asks waits for another one");
+    let_go(h);
+    pthread_join(u, NULL);
+    pthread_join(w, NULL);
+    tap_ok(upgraded_to == 0 && toucher.result == 0 && system_info().deadlocks == before + 1,
+           "that one leaves the page's queue, and a deadlock with it is found (%ld, %d)",
+           upgraded_to, toucher.result);
+}
+
 static void destroyed(void)
 {
     answer = KEEP;
@@ -487,7 +555,7 @@ static void destroyed(void)
 
 int main(void)
 {
-    tap_plan(58);
+    tap_plan(60);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .closed = true, .messages = hears}),
            "a manager that gives no rights");
     idle_rights();
@@ -504,6 +572,7 @@ int main(void)
     evicted();
     aborted();
     stalled();
+    told_in_a_queue();
     tap_ok(recall_users(0, PAGES + 1, 0, NULL) == -EINVAL && recall(0, 2) == -EINVAL &&
                recall(0, 8) == -EINVAL && check() == 0 &&
                kd_call6(KD_OBJECT_RECALL, object, 0, 1, 0, 8, 0) == -EFAULT,
