@@ -3,10 +3,10 @@
  *
  * Aim     cleaning goes on where it stopped: to clean a whole object, a few pages at a time, looks
  *         at each page a bounded number of times, not at all that lie before it at every notice.
- *         All pages get their turn. A request that km_answer gets has exactly one answer, also where
- *         the kernel has no memory for the pages.
- * Method  manager.c is compiled in, with calls that answer from one array of dirty bits and count, and refuse
- *         pages when they are told to.
+ *         All pages get their turn. A request that km_answer gets has exactly one answer, also
+ *         where the kernel has no memory for the pages.
+ * Method  manager.c is compiled in, with calls that answer from one array of dirty bits and count,
+ *         and refuse pages when they are told to.
  */
 #define KATYDID_CALL_H /* the calls are these */
 #include "katydid/abi.h"

@@ -26,7 +26,7 @@ enum { VIEWS = 3, PAGES = 2, WORDS = 4, HALVES = 8, FRAMES = 9, OLD = 4, ENTRIES
     X(LIMIT_NONE, "IP9: any number of copies") \
     X(LIMIT_EDGES, "IP9: who waits for a copy to go waits for each owner, though one runs") \
     X(LIMIT_BLIND, "IP9: who waits for a copy to go waits for nobody, though all owners wait") \
-    X(LIMIT_PARTLY, "IP9: who waits for a copy to go is seen to wait while owners are still noted") \
+    X(LIMIT_PARTLY, "IP9: who waits for a copy to go is seen to wait while owners are noted yet") \
     X(WATCH_SKIPPED, "IP11: a publication of the only copy looks at no other view") \
     X(WATCH_LATE, "IP11: ps_retry lets go first, and watches then") \
     X(MODE_REPLACED, "IL1: a second mode at an item takes the place of the first") \

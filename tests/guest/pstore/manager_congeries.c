@@ -152,7 +152,8 @@ static void policies(void)
     tap_ok(!bad && count(journal).objects == 40, "log: what is dropped stays");
     is(collect(journal), 40, "until it is collected");
     is(say(CONGERIES_EXPAND, plain, 0, 0, 5).count, 5, "blocks ahead of need");
-    tap_ok(fourth_goes(plain) == 1 && fourth_goes(tight) == 1, "an object goes where there is room");
+    tap_ok(fourth_goes(plain) == 1 && fourth_goes(tight) == 1,
+           "an object goes where there is room");
     is(fourth_goes(journal), 2, "log: behind all others");
 }
 

@@ -3,7 +3,8 @@
  *
  * Aim     a manager with one thread, whose objects are larger than memory, cleans while its supply
  *         waits for memory; km_read, km_clean, km_cleaned, km_push, km_resident and km_pin do what
- *         manager.h says; objects end, 1000 one after the other, and their numbers are not taken for others'.
+ *         manager.h says; objects end, 1000 one after the other, and their numbers are not taken
+ *         for others'.
  * Method  a child is the manager: it keeps one word of each page, the rest is a pattern made of it.
  *         This program writes pages that memory has no room for, and reads them.
  */
