@@ -142,6 +142,8 @@ int page_get(struct view *v, struct leaf *l, unsigned slot, bool write)
         pages = MIN(MAX(pages, 1), l->object->pages - l->first - slot);
     }
     int e = page_request(&v->supply, l, slot, access, pages, v->txn.deadline_ns);
+    if (v->wait.is_told)
+        waits_clear(v); /* what its manager told */
     return e ? e : v->supply.leaf && !v->doom ? 0 : -EAGAIN;
 }
 

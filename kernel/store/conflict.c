@@ -28,9 +28,9 @@ bool want_x_has(const struct view *v, vaddr_t at)
 
 void waits_clear(struct view *v)
 {
-    if (!vmask_empty(&v->wait.holders)) { /* its own thread adds, and others at its wish */
+    if (!waits_none(v)) { /* its own thread adds, and others at its wish */
         lock_acquire(&graph_lock);
-        v->wait.holders = v->wait.told = (struct vmask){0};
+        waits_none_now(v);
         lock_release(&graph_lock);
     }
     v->wait.kind = WAIT_NOT; /* behind it: without holders it says nothing */
@@ -85,9 +85,9 @@ static struct vmask own_waits(const struct view *v)
     struct vmask m = v->wait.kind == WAIT_NOT ? (struct vmask){0} : v->wait.holders;
     const struct view *runs = runs_instead(v);
     vmask_for(u, &m)
-        if (v->wait.kind == WAIT_ANY && vmask_empty(&views[u].wait.holders) &&
-            !runs_instead(&views[u]))
+        if (v->wait.kind == WAIT_ANY && waits_none(&views[u]) && !runs_instead(&views[u]))
             m = (struct vmask){0};
+    vmask_add(&m, &v->wait.told);
     if (runs)
         vmask_set(&m, runs->id);
     return m;
@@ -282,14 +282,16 @@ void waits_edge(struct view *v, struct view *w)
 
 void waits_add(struct view *v, const struct vmask *on, enum wait_kind kind)
 {
+    struct vmask *m = kind == WAIT_TOLD ? &v->wait.told : &v->wait.holders;
     lock_acquire(&graph_lock);
     vmask_for(u, on)
         vmask_set(&views[u].wait.waiters, v->id);
-    vmask_add(&v->wait.holders, on);
-    vmask_clear(&v->wait.holders, v->id);
+    vmask_add(m, on);
+    vmask_clear(m, v->id);
     if (kind == WAIT_TOLD)
-        vmask_add(&v->wait.told, on);
-    v->wait.kind = kind;
+        v->wait.is_told = true;
+    else
+        v->wait.kind = kind;
     search(v);
     lock_release(&graph_lock);
 }
@@ -304,10 +306,11 @@ void view_wake_waiters(struct view *v)
     struct vmask waiting = v->wait.waiters;
     v->wait.waiters = (struct vmask){0};
     vmask_for(u, &waiting) {
-        if (!vmask_test(&views[u].wait.holders, v->id))
+        struct view_wait *w = &views[u].wait;
+        if (!vmask_test(&w->holders, v->id) && !vmask_test(&w->told, v->id))
             continue;
-        vmask_clear(&views[u].wait.holders, v->id); /* KR3 */
-        vmask_clear(&views[u].wait.told, v->id);
+        vmask_clear(&w->holders, v->id); /* KR3 */
+        vmask_clear(&w->told, v->id);
         if (views[u].owner)
             thread_wake(views[u].owner);
     }
@@ -329,14 +332,6 @@ static struct view *queue_next(const struct page *p, const struct view *v)
 
 #define queue_each(v, p) for (struct view *v = queue_head(p); v; v = queue_next(p, v))
 
-bool wait_over(struct view *u, const struct view *v)
-{
-    bool over = vmask_test(&u->wait.holders, v->id) && !vmask_test(&u->wait.told, v->id);
-    if (over)
-        vmask_clear(&u->wait.holders, v->id);
-    return over;
-}
-
 void queue_leave(struct view *v)
 {
     struct page *p = v->wait.page;
@@ -355,7 +350,8 @@ void queue_leave(struct view *v)
      * without edges looks anew: an upgrader that came to the front later is not among them. */
     lock_acquire(&graph_lock);
     queue_each(u, p) {
-        bool waited = wait_over(u, v);
+        bool waited = vmask_test(&u->wait.holders, v->id);
+        vmask_clear(&u->wait.holders, v->id);
         if (u == head || (waited && vmask_empty(&u->wait.holders)))
             thread_wake(u->owner);
     }

@@ -66,7 +66,7 @@ static void leave_locked(struct view *v)
     state_update(c);
     lock_acquire(&graph_lock); /* those behind it do not wait for it any more; they look again */
     list_for(n, &c->queue)
-        (void)wait_over(container_of(n, struct view, wait.lock_link), v);
+        vmask_clear(&container_of(n, struct view, wait.lock_link)->wait.holders, v->id);
     lock_release(&graph_lock);
     queue_wake(c);
 }

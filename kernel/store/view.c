@@ -298,9 +298,9 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         v->credits.charged = 0;
     }
     /* else no search can come by: v waits for no view */
-    if (v->doom || port || !vmask_empty(&v->wait.holders)) {
+    if (v->doom || port || !waits_none(v)) {
         lock_acquire(&graph_lock);
-        v->wait.holders = v->wait.told = (struct vmask){0};
+        waits_none_now(v);
         v->doom = 0;
         lock_release(&graph_lock);
         v->txn.enlisted = NULL;

@@ -80,11 +80,11 @@ struct view {
         vaddr_t at, lock_base;          /* the addresses of what it waits for, for KD_VIEW_LIST */
         struct page *page;              /* the page in whose queue it stands, or NULL */
         struct list link;               /* in the ring of the views that wait for it */
-        bool upgrade;
+        bool upgrade, is_told;          /* is_told: told may have some */
         uint8_t want, kind;             /* kind: enum wait_kind, of the holders */
         struct list lock_link;          /* locks_lock; in the queue of ... */
         struct object *object;          /* ... or NULL; set by the owner thread */
-        struct vmask holders, told, waiters; /* graph lock; those by managers; a hint at its end */
+        struct vmask holders, told, waiters; /* graph lock; by managers; a hint for its end */
     } wait;
     struct view_locks {                 /* Containers that it has locked; owner thread. */
         struct object *held[LOCKED_MAX]; /* references */

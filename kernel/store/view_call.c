@@ -42,7 +42,7 @@ long kd_view_abort(const uint64_t a[6])
     return ok ? view_reach(a[0], abort_it, &reason) : -EINVAL;
 }
 
-/* its end, which needs the lock, takes the edges away */
+/* its end, which needs the lock, takes the edges away; or its next look */
 static long wait_add(struct view *v, const void *on)
 {
     if (v->state != VIEW_ACTIVE && v->state != VIEW_COMMITTING)
@@ -75,7 +75,8 @@ long kd_view_list(const uint64_t a[6])
             .item = v->items.queue ? v->items.entry : 0,
             .item_mode = v->items.queue ? v->items.mode + 1 : 0,
             .locked_count = v->locks.count, .locked = v->locks.count ? v->locks.base : 0,
-            .waits = {v->wait.holders.word[0], v->wait.holders.word[1]},
+            .waits = {v->wait.holders.word[0] | v->wait.told.word[0],
+                      v->wait.holders.word[1] | v->wait.told.word[1]},
             .pid = v->process ? v->process->pid : 0, .tid = v->owner ? (int)v->owner->id : 0,
         };
         lock_release(&v->lock);

@@ -40,9 +40,16 @@ void group_clear(const struct view *v, struct vmask *m); /* takes v and all of i
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
 void waits_clear(struct view *v);
 void waits_edge(struct view *v, struct view *w); /* on w, which is locked and not idle */
-/* wait_over: v has left a queue; u's edge goes, unless a manager told it. Graph lock held. */
-bool wait_over(struct view *u, const struct view *v);
-/* not: edges are added yet; any: one will do; told: by a manager */
+static inline bool waits_none(const struct view *v)
+{
+    return vmask_empty(&v->wait.holders) && !v->wait.is_told;
+}
+static inline void waits_none_now(struct view *v) /* graph lock held */
+{
+    v->wait.holders = v->wait.told = (struct vmask){0};
+    v->wait.is_told = false;
+}
+/* not: edges are added yet; any: one will do; told: by a manager, whatever the view's own are */
 enum wait_kind { WAIT_NOT, WAIT_ALL, WAIT_ANY, WAIT_TOLD };
 void waits_add(struct view *v, const struct vmask *on, enum wait_kind k); /* and searches */
 bool want_x_has(const struct view *v, vaddr_t at);
