@@ -45,7 +45,7 @@ static void settle(void)
 void heap_declare(const ps_container *c, uint64_t page, uint64_t pages)
 {
     /* an error dooms the transaction: there is nothing to add */
-    if (c->encoder == PS_ENCODE_RANGES)
+    if (c->encoder == PS_ENCODE_RANGES || c->items)
         (void)ps_kernel(KD_TXN_HINT, (long)page, (long)(pages * KD_PAGE_BYTES), KD_HINT_WRITE);
 }
 

@@ -258,6 +258,7 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct ope
     }
     c->flags |= (int)request->flags & PS_WRITE;
     c->encoder = (int)opened->encoder;
+    c->items = opened->items != 0;
     if (request->bytes) {
         c->root_bytes = request->bytes;
         memcpy(c->root_type, request->type, sizeof c->root_type);
@@ -415,6 +416,7 @@ static int reopen_once(ps_container *c, struct open_request *request)
     if (opened.container != c->id || opened.base != c->base)
         return -ESTALE;
     c->encoder = (int)opened.encoder;
+    c->items = opened.items != 0;
     segments_ask(c, opened.kept);
     return 0;
 }
@@ -569,29 +571,20 @@ void *ps_address(const ps_container *c)
     return container_is_open(c) ? (void *)(uintptr_t)c->base : NULL;
 }
 
-/* ---- how commits are logged ---- */
+/* ---- its form ---- */
 
-_Static_assert((int)PS_ENCODE_DIFF == KD_ENCODER_DIFF && (int)PS_ENCODE_FULL == KD_ENCODER_FULL &&
-                   (int)PS_ENCODE_RANGES == KD_ENCODER_RANGES &&
-                   (int)PS_ENCODE_ADAPTIVE == KD_ENCODER_ADAPTIVE,
-               "one number means one encoder");
-
-int ps_encoder(ps_container *c, int encoder)
+int container_form(ps_container *c, uint32_t request, int value, _Atomic int *kept)
 {
-    if (tx_active())
-        return -EBUSY;
-    if (encoder < PS_ENCODE_DIFF || encoder > PS_ENCODE_ADAPTIVE)
-        return -EINVAL;
-    int result = stores_refresh();
+    int result = tx_active() ? -EBUSY : stores_refresh();
     pthread_mutex_lock(&table_lock);
     if (result == 0 && !container_is_open(c))
         result = -EINVAL;
     if (result == 0) {
-        uint64_t word[STORE_REQUEST_WORDS] = {c->id, (uint64_t)encoder};
-        result = store_request(c->store, STORE_ENCODER, word, NULL, 0, NULL, NULL);
+        uint64_t word[STORE_REQUEST_WORDS] = {c->id, (uint64_t)value};
+        result = store_request(c->store, request, word, NULL, 0, NULL, NULL);
     }
     if (result == 0)
-        c->encoder = encoder;
+        *kept = value;
     pthread_mutex_unlock(&table_lock);
     return error_told(ERROR_OTHER, result);
 }

@@ -84,6 +84,7 @@ static void info_fill(struct ps_info *out, const struct wire_entry *e)
     out->pages_max = e->pages_max;
     out->encoder = (int)e->encoder;
     out->managed = e->kept != 0;
+    out->locking = (int)e->items;
 }
 
 static int list_all(struct ps_info *out, int count)

@@ -79,6 +79,25 @@ int ps_policy(ps_container *c, int which, unsigned value)
     return result == -EACCES ? -EROFS : result;
 }
 
+_Static_assert((int)PS_ENCODE_DIFF == KD_ENCODER_DIFF && (int)PS_ENCODE_FULL == KD_ENCODER_FULL &&
+                   (int)PS_ENCODE_RANGES == KD_ENCODER_RANGES &&
+                   (int)PS_ENCODE_ADAPTIVE == KD_ENCODER_ADAPTIVE,
+               "one number means one encoder");
+
+int ps_encoder(ps_container *c, int encoder)
+{
+    if (encoder < PS_ENCODE_DIFF || encoder > PS_ENCODE_ADAPTIVE)
+        return -EINVAL;
+    return container_form(c, STORE_ENCODER, encoder, &c->encoder);
+}
+
+int ps_locking(ps_container *c, int locking)
+{
+    if (locking != PS_LOCK_PAGES && locking != PS_LOCK_ITEMS)
+        return -EINVAL;
+    return container_form(c, STORE_LOCKING, locking, &c->items);
+}
+
 _Static_assert((int)PS_NORMAL == KD_ADVISE_NORMAL && (int)PS_DONT_NEED == KD_ADVISE_DONT_NEED,
                "one number means one advice");
 

@@ -125,6 +125,7 @@ struct ps_info {
     uint64_t base, pages_used, pages_max;               /* used: of objects, written or not */
     int encoder;                                        /* PS_ENCODE_... */
     int managed;                                        /* 1: a program serves it (ps_manager) */
+    int locking;                                        /* PS_LOCK_PAGES, PS_LOCK_ITEMS */
 };
 int ps_list(struct ps_info *out, int count);  /* how many there are; fills at most count */
 int ps_checkpoint(void);                                /* all that is committed is at home when it
@@ -241,6 +242,12 @@ int ps_limit(const char *directory, enum ps_limit kind, uint64_t *most, uint64_t
  * -EBUSY: to or from PS_ENCODE_RANGES while others have it open or a transaction stores to it. */
 enum { PS_ENCODE_DIFF, PS_ENCODE_FULL, PS_ENCODE_RANGES, PS_ENCODE_ADAPTIVE };
 int ps_encoder(ps_container *c, int encoder);
+/* What transactions lock in c: pages, by loads and stores, or items, by ps_access (items.md). Kept
+ * with the container. No other thread may be at work in it. -EBUSY: others have it open, or it is
+ * pinned, a snapshot needs a page of it, or a program decides about its pages; -EINVAL: its encoder
+ * is not PS_ENCODE_DIFF; -ENOTSUP: a program serves it. */
+enum { PS_LOCK_PAGES, PS_LOCK_ITEMS };
+int ps_locking(ps_container *c, int locking);
 
 /* From now on a program is the container's manager: whoever opens the container has its pages from
  * that program, at the container's place, and the store starts it at the first open, again after

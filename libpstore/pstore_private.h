@@ -66,6 +66,7 @@ struct ps_container {
     uint32_t root_bytes;                  /* 0: opened without a layout */
     char root_type[STORE_NAME_BYTES];
     _Atomic int encoder;                  /* PS_ENCODE_..., when it was opened or set here */
+    _Atomic int items;                    /* PS_LOCK_ITEMS or _PAGES: the same */
     int by;                               /* the handle that it was opened by; -1: the store's */
     int named;                            /* that is of the container itself */
     char name[WIRE_PATH_BYTES];           /* its path from there */
@@ -139,6 +140,8 @@ int stores_refresh(void);
 int container_kept_port(const ps_container *c);  /* manager_private.h */
 int container_index(const ps_container *c);
 int container_is_open(const ps_container *c);
+/* The store manager is told of its form (STORE_ENCODER, STORE_LOCKING); *kept: our copy of it. */
+int container_form(ps_container *c, uint32_t request, int value, _Atomic int *kept);
 /* Are [address, + bytes) addresses of c, in one segment? */
 int container_has(ps_container *c, uint64_t address, uint64_t bytes);
 /* Locks its segments, from the one of this number on, for the active transaction. */

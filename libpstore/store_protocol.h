@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define STORE_PROTOCOL_VERSION 7
+#define STORE_PROTOCOL_VERSION 8
 #define STORE_NAME_BYTES 64u
 
 /* Ends of a manager that said why it does not start: another try would say the same. */
@@ -126,6 +126,9 @@ enum store_request {
     STORE_HOLDERS, /* word0 0 or where to go on -> word0 where to go on, 0: the end; word1 the
                     * manager's pid; data: struct wire_holder[], of those who hold what the path
                     * leads to by its grant, or one made out of that. Needs MANAGE */
+    STORE_LOCKING, /* word0 container, open for writing, word1 1: transactions lock items in it; 0:
+                    * pages. -EBUSY: others have it open, or it is in use; -EINVAL: it has another
+                    * encoder than KD_ENCODER_DIFF; -ENOTSUP: another program serves it */
 };
 
 /* -EACCES of a request by a path comes with word0 the rights that are missing, 0: not said; word1
@@ -187,13 +190,14 @@ struct wire_opened {
     uint64_t root_address;            /* 0: not made yet (a name "\1root" by wire_op)  */
     uint64_t created;                 /* 1: this call made it */
     uint64_t encoder;                 /* KD_ENCODER_* */
+    uint64_t items;                   /* 1: transactions lock items in it */
     uint64_t kept;                    /* a program serves so many segments of it; with a handle of
                                        * its port. 0: the store manager serves it */
 };
 struct wire_entry {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
     uint32_t version, bytes;
-    uint64_t container, base, pages_used, pages_max, encoder, kept;
+    uint64_t container, base, pages_used, pages_max, encoder, kept, items;
 };
 #define WIRE_PATH_BYTES 256u
 /* Rights of a handle, as the kernel attests them; libpstore's PS_MAY_... << 16. */

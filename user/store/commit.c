@@ -66,7 +66,10 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
         memcpy(to + 4, run + 1, run->bytes);
         to += 4u + run->bytes;
     }
-    return store_txn_diff_done(g->disk, id, page, first->base_csn, bytes);
+    /* others' record of the page is in the log, perhaps in this group (IT6) */
+    bool newest = first->base_csn == KD_CSN_ANY;
+    return store_txn_diff_done(g->disk, id, page, newest ? STORE_BASE_NEWEST : first->base_csn,
+                               bytes);
 }
 
 static int add_pages(struct group *g, const struct batch *b, uint64_t bytes)
@@ -117,6 +120,7 @@ static int add_view(struct group *g, const struct kd_message *m, const struct ba
         server_unlock();
         r = (int)kd_txn_diff(&diff);
         server_lock();
+        if (r == -EAGAIN) return -ESTALE; /* another one was refused meanwhile: told anew (IT6) */
         if (r >= 0) r = add_pages(g, b, diff.buffer_bytes);
         *pages += diff.pages;
     }

@@ -86,12 +86,6 @@ int cookie_page(uint64_t cookie, uint64_t object_page, uint64_t *id, uint64_t *p
     return 0;
 }
 
-_Static_assert((int)STORE_ENCODER_FULL == KD_ENCODER_FULL &&
-                   (int)STORE_ENCODER_DIFF == KD_ENCODER_DIFF &&
-                   (int)STORE_ENCODER_RANGES == KD_ENCODER_RANGES &&
-                   (int)STORE_ENCODER_ADAPTIVE == KD_ENCODER_ADAPTIVE,
-               "one number means one encoder");
-
 static struct opening *opening_of(const struct container *c, uint64_t process)
 {
     for (unsigned i = 0; i < c->opening_count; i++)
@@ -143,7 +137,8 @@ static int segments_make(struct container *c, const struct store_container *d)
         if (i >= c->segment_count) {
             struct kd_object_create o = { .port = server.port,
                                           .commit_port = server.commit_port,
-                                          .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS,
+                                          .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS |
+                                                   (c->items ? KD_OBJECT_ITEMS : 0),
                                           .cookie = cookie_of(d->object, i),
                                           .base = d->segments[i].address,
                                           .pages = d->segments[i].pages };
@@ -208,6 +203,7 @@ static int container_load(const struct store_container *d, struct container **ou
         c->id = d->object;
         memcpy(c->name, d->name, sizeof(c->name));
         c->encoder = d->encoder;
+        c->items = d->locking == STORE_LOCKING_ITEM;
         c->kept = kept_text(d->object, text) > 0;
         c->idle = ++server.idle_clock;
         c->next = server.containers[c->id % CONTAINER_HASH];
@@ -263,6 +259,24 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights,
     c->idle = 0;
     c->leaving = false;
     return 0;
+}
+
+int container_remake(struct container *c, bool items)
+{
+    struct store_container d;
+    int r = store_container_get(server.store, c->id, &d);
+    if (r < 0) return r;
+    for (unsigned o = 0; o < c->opening_count; o++)
+        for (unsigned i = 0; i < c->segment_count; i++)
+            kd_space_detach(c->openings[o].process, c->segment[i].object);
+    r = objects_destroy(c, true);
+    if (r == 0) c->items = items;
+    int made = segments_make(c, &d);
+    for (unsigned o = 0; made == 0 && o < c->opening_count; o++) {
+        made = attach_all(c, c->openings[o].process, c->openings[o].rights);
+        if (made == -ESRCH) made = 0; /* it is ending; CLIENT_GONE will follow */
+    }
+    return r < 0 ? r : made;
 }
 
 static void opening_end(struct container *c, struct opening *o, bool detach)
@@ -366,7 +380,8 @@ static struct container *idle_oldest(void)
 bool idle_choose(unsigned left)
 {
     unsigned remaining = server.objects;
-    bool chosen = false;
+    const struct container *changing = container_by_id(server.changing);
+    bool chosen = changing && changing->leaving; /* its objects are made anew (form.c) */
     struct container *c;
     while (remaining > left && (c = idle_oldest())) {
         c->leaving = chosen = true;
@@ -380,9 +395,12 @@ void idle_give_up(void)
     for (unsigned h = 0; h < CONTAINER_HASH; h++)
         for (struct container *c = server.containers[h], *next; c; c = next) {
             next = c->next;
-            bool leaves = c->leaving && !c->busy && c->id != server.changing;
+            bool leaves = c->leaving && !c->busy;
             c->leaving = false;
-            if (leaves) (void)container_let_go(c);
+            if (leaves && c->id == server.changing)
+                form_remake(c);
+            else if (leaves)
+                (void)container_let_go(c);
         }
 }
 
@@ -456,7 +474,7 @@ static int open_found(uint64_t process, const char *path, const struct wire_open
     if (r < 0) return r;
     *out = (struct wire_opened){
         .container = d.object, .base = d.base, .pages = d.segments[0].pages,
-        .created = out->created, .encoder = c->encoder};
+        .created = out->created, .encoder = c->encoder, .items = c->items};
     if (store_name_find(server.store, d.object, ROOT_NAME, &root) == 0)
         out->root_address = root.address;
     return 0;
@@ -511,56 +529,6 @@ int container_open(uint64_t process, const struct wire_open *how, struct wire_op
     struct sources by;
     const char *path = names_path(how->name, sizeof(how->name));
     return path ? container_open_by(process, path, how, out, &by) : -ENAMETOOLONG;
-}
-
-/* ---- how its pages are logged ---- */
-
-/* All its kernel objects, or none: -EBUSY. */
-static int encoder_tell(const struct container *c, uint32_t encoder)
-{
-    int r = 0;
-    unsigned i = 0;
-    for (; r == 0 && i < c->segment_count; i++)
-        r = (int)kd_object_encoder(c->segment[i].object, encoder);
-    for (; r < 0 && i-- > 0;) kd_object_encoder(c->segment[i].object, c->encoder);
-    return r;
-}
-
-/* Lock held. Whoever has it open knows whether to declare, so that does not change under them: to
- * and from KD_ENCODER_RANGES the caller is alone, and nobody opens it meanwhile. */
-static int encoder_prepare(struct container *c, uint64_t process, uint32_t encoder)
-{
-    int r = container_allows(c, process, KD_RIGHT_WRITE);
-    bool ranges = (encoder == KD_ENCODER_RANGES) != (c->encoder == KD_ENCODER_RANGES);
-    if (r == 0 && ranges && in_use_beside(c, process)) r = -EBUSY;
-    return r == 0 ? encoder_tell(c, encoder) : r;
-}
-
-/* The kernel first: it knows who stores. If the commit fails, as it was. */
-int container_encoder(uint64_t process, uint64_t id, uint64_t encoder)
-{
-    if (encoder > KD_ENCODER_ADAPTIVE) return -EINVAL;
-    server_lock();
-    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
-    struct container *c = container_by_id(id);
-    int r = c ? encoder_prepare(c, process, (uint32_t)encoder) : -ENOENT;
-    if (r == 0) server.changing = id;
-    server_unlock();
-    if (r < 0) return r;
-
-    struct store_op op = { .type = STORE_OP_ENCODER,
-                           .object = id,
-                           .encoder = (enum store_encoder)encoder };
-    r = commit_own(&op, 1);
-
-    server_lock();
-    c = container_by_id(id); /* nobody deletes it meanwhile */
-    if (r == 0) c->encoder = (uint32_t)encoder;
-    encoder_tell(c, c->encoder);
-    server.changing = 0;
-    pthread_cond_broadcast(&server.changed);
-    server_unlock();
-    return r;
 }
 
 /* ---- it grows ---- */

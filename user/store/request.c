@@ -424,6 +424,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_CHECKPOINT: return request_checkpoint();
     case STORE_FLUSH: return request_flush();
     case STORE_ENCODER: return container_encoder(m->process, m->word[0], m->word[1]);
+    case STORE_LOCKING: return container_locking(m->process, m->word[0], m->word[1]);
     case STORE_ADVISE: return request_advise(m);
     case STORE_HELD: return request_held(m, reply);
     case STORE_PIN: return m->word[2] ? -EINVAL : pins_unpin(m);
@@ -458,7 +459,8 @@ static bool serves_writing(const struct kd_message *m)
     case STORE_SPACE:
     case STORE_CHECKPOINT:
     case STORE_MANAGER:
-    case STORE_ENCODER: return true;
+    case STORE_ENCODER:
+    case STORE_LOCKING: return true;
     default: return false;
     }
 }
@@ -482,6 +484,7 @@ static int request_refused(const struct kd_message *m)
     case STORE_SPACE:
     case STORE_NAMED:
     case STORE_ENCODER:
+    case STORE_LOCKING:
     case STORE_NAMES:
     case STORE_NEXT:
     case STORE_SEGMENT:

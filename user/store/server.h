@@ -74,6 +74,7 @@ struct container {
                     * one closed it */
     bool leaving;                   /* the cleaner brings its pages home, to give it up */
     uint32_t encoder;               /* KD_ENCODER_* */
+    bool items;                     /* transactions lock items in it, not pages */
     uint32_t segment_count;
     struct {
         int object;                 /* the kernel's memory object */
@@ -121,8 +122,8 @@ struct server {
     uint64_t clean_wanted;          /* pages */
     bool credit_low;                /* the kernel asked for credits */
     bool credit_short;              /* and got none: ask again after the next commit */
-    uint64_t changing;              /* the container that is being deleted, or given another way to
-                                     * log its pages; 0: none */
+    uint64_t changing;              /* the container that is being deleted, or given another form
+                                     * (form.c); 0: none */
     uint64_t credits;               /* granted and not yet spent by a commit */
     uint64_t stop_token;            /* the request to stop, answered by the cleaner; 0: none */
     struct container *containers[CONTAINER_HASH];
@@ -201,7 +202,13 @@ int container_grow(uint64_t id);
 int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one */
 /* Lock held. 0, or -EBUSY: another process than this one has it open; -ENOENT. */
 int container_alone(uint64_t id, uint64_t process);
+/* Lock held. Its kernel objects, made anew to be locked that way: 0; -EBUSY: they are in use, and
+ * as they were. In the gate, when no group is in the air (OC4). */
+int container_remake(struct container *c, bool items);
+/* form.c: how its pages are logged, and what is locked in it. */
 int container_encoder(uint64_t process, uint64_t id, uint64_t encoder);
+int container_locking(uint64_t process, uint64_t id, uint64_t locking);
+void form_remake(struct container *c); /* by the cleaner, for the latter. Lock held, in the gate */
 void process_gone(uint64_t process);
 /* Lock held: an opening by this process more, or less. -EIDRM: a source has ended; -EMLINK. */
 int container_opened(struct container *c, uint64_t process, uint32_t rights,

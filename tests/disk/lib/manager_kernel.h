@@ -21,6 +21,7 @@ static _Thread_local int niceness;
 #include "user/store/container.c"
 #include "user/store/decide.c"
 #include "user/store/device.c"
+#include "user/store/form.c"
 #include "user/store/mapped.c"
 #include "user/store/gate.c"
 #include "user/store/group.c"
