@@ -19,6 +19,9 @@
  *   AL3  A hint, a remembered page or a page's contents may be wrong: the seal and the bounds of
  *       slot.c are checked each time, and the worst case is another page.
  *   AL4  A page of a committed object is the object's whether it was ever written or not.
+ *   AL5  In item mode a page is an item: X for who allocates in it, and if it is not free at once
+ *        another page; ADD for who frees in it. Pages go back to the manager, and large objects
+ *        come and go, only under the lock of the container: nobody else has copies then.
  */
 #include "pstore_private.h"
 
@@ -45,7 +48,8 @@ static void settle(void)
 void heap_declare(const ps_container *c, uint64_t page, uint64_t pages)
 {
     /* an error dooms the transaction: there is nothing to add */
-    if (c->encoder == PS_ENCODE_RANGES || c->items)
+    items_store(tx_active(), c, page, pages * KD_PAGE_BYTES);
+    if (c->encoder == PS_ENCODE_RANGES)
         (void)ps_kernel(KD_TXN_HINT, (long)page, (long)(pages * KD_PAGE_BYTES), KD_HINT_WRITE);
 }
 
@@ -209,13 +213,33 @@ static void near_forget(struct heap *h, uint64_t page)
 
 /* ---- small objects ---- */
 
+/* In item mode (AL5): as slot_alloc; -EBUSY: others allocate or free in the page. */
+static int page_item_alloc(ps_container *c, uint64_t page, struct wanted want)
+{
+    struct ps_tx *tx = tx_active();
+    if (slot_room(slotted(page)) < want.units * SLOT_UNIT_BYTES || want.units > SLOT_SMALL_MAX)
+        return -ENOSPC;                   /* a glance: nobody is kept out of a page that is full */
+    int result = items_lock(tx, c, page, PS_X | PS_NOW);
+    if (result != 0)
+        return result;
+    unsigned before = slot_area_bytes(slotted(page));
+    slot_settle(slotted(page));
+    int start = slot_alloc(slotted(page), (unsigned)want.units, want.type);
+    unsigned after = slot_area_bytes(slotted(page));
+    items_store(tx, c, page, before > after ? before : after);
+    if (start > 0)
+        items_store(tx, c, page + (unsigned)start * SLOT_UNIT_BYTES, want.units * SLOT_UNIT_BYTES);
+    return start;
+}
+
 /* Tries to place an object in a page that may or may not be a fit one; NULL: elsewhere. */
-static void *page_try(const ps_container *c, const struct fill *f, uint64_t page,
-                      struct wanted want)
+static void *page_try(ps_container *c, const struct fill *f, uint64_t page, struct wanted want)
 {
     int fits = page && slot_arena(slotted(page)) == f->arena;
-    int start = fits ? slot_alloc(slotted(page), (unsigned)want.units, want.type) : -ENOSPC;
-    if (start > 0)
+    int start = !fits ? -ENOSPC
+                : c->items && slot_is_page(slotted(page)) ? page_item_alloc(c, page, want)
+                : slot_alloc(slotted(page), (unsigned)want.units, want.type);
+    if (start > 0 && !c->items)
         heap_declare(c, page, 1);
     return start > 0 ? (void *)(uintptr_t)(page + (unsigned)start * SLOT_UNIT_BYTES) : NULL;
 }
@@ -267,7 +291,7 @@ static uint64_t page_fresh(struct heap *h, ps_container *c, struct fill *f, uint
 }
 
 /* The same in this page and those behind it in its block: *page is where it lies. */
-static void *block_try(const ps_container *c, const struct fill *f, uint64_t *page,
+static void *block_try(ps_container *c, const struct fill *f, uint64_t *page,
                        struct wanted want)
 {
     for (;;) {
@@ -319,7 +343,8 @@ static void *fill_try(struct heap *h, ps_container *c, struct fill *f, struct wa
 {
     void *object = NULL;
     for (uint64_t page = f->current; page && !object;) {
-        heap_page_touch(page);
+        if (!c->items)                    /* there a store makes a copy, and no lock */
+            heap_page_touch(page);
         if (slotted(page)->free >= want.units + f->keep || slot_is_empty(slotted(page)))
             object = page_try(c, f, page, want);
         room_note(h, c, page);
@@ -449,6 +474,11 @@ void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *ne
         errno = bytes == 0 ? EINVAL : ENOSPC;
         return NULL;
     }
+    int result = arena || want.units > SLOT_SMALL_MARKED ? items_lock_whole(tx, c) : 0;
+    if (result != 0) {
+        errno = -result;
+        return NULL;
+    }
     if (arena) {
         f = fill_of(h, c, arena);
         fill_learn(f);
@@ -528,8 +558,8 @@ int heap_pages_back(struct ps_tx *tx, ps_container *c, uint64_t page, uint32_t t
 {
     struct heap *h = &tx->heap;
     struct fill *f = fill_of(h, c, 0);
-    int whole =
-        slot_is_empty(slotted(page)) && (tail || page != f->current) && !slot_arena(slotted(page));
+    int whole = slot_is_empty(slotted(page)) && (tail || page != f->current) &&
+                !slot_arena(slotted(page)) && items_whole(tx, c);
     if (!whole)
         room_note(h, c, page);
     if (!whole && tail == 0)

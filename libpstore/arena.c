@@ -171,7 +171,9 @@ uint64_t arena_page_after(ps_container *c, const ps_arena *arena, uint64_t page,
 ps_arena *arena_make(ps_container *c, unsigned block_pages, unsigned fill)
 {
     struct ps_tx *tx = tx_writing(c);
-    uint64_t page = tx ? heap_block(tx, c, block_pages) : 0;
+    int result = tx ? items_lock_whole(tx, c) : 0;
+    errno = result ? -result : errno;
+    uint64_t page = tx && !result ? heap_block(tx, c, block_pages) : 0;
     if (!page)
         return NULL;
     uint64_t second = arena_block_next(0, block_pages, page);
@@ -214,7 +216,9 @@ static int arena_free(ps_arena *arena)
     struct ps_tx *tx = tx_writing(c);
     if (!tx || !arena_is(c, arena))
         return tx ? -EINVAL : -errno;
-    int result = directory_forget(c, arena);
+    int result = items_lock_whole(tx, c);
+    if (result == 0)
+        result = directory_forget(c, arena);
     uint64_t tail, page = arena_page_after(c, arena, 0, &tail);
     while (page > 1 && result == 0) {
         uint64_t here = page, pages = tail;

@@ -21,10 +21,12 @@ static struct slot_page *page_at(uint64_t page)
 static ps_container *container_of(const ps_congeries *congeries, int writing, int *result)
 {
     ps_container *c = ps_container_of(congeries);
-    const struct ps_tx *tx = writing && c ? tx_writing(c) : tx_active();
+    struct ps_tx *tx = writing && c ? tx_writing(c) : tx_active();
     *result = !tx ? -EPERM : !c || !arena_is(c, congeries) ? -EINVAL : 0;
     if (!tx && tx_active())
         *result = -errno;
+    if (*result == 0 && writing)
+        *result = items_lock_whole(tx, c);
     return *result == 0 ? c : NULL;
 }
 

@@ -48,10 +48,12 @@ static void fork_in_child(void)
 {
     for (struct ps_store *s = NULL; (s = store_next(s));)
         s->port = -1;
-    for (unsigned i = 0; i < containers_used; i++)
-        containers[i].kept_port = -1; /* or the child would close a handle of its own */
-    for (unsigned i = 0; i < containers_used; i++)
-        containers[i].busy = 0;           /* by threads that the child has not */
+    for (ps_container *c = containers; c < containers + containers_used; c++) {
+        c->kept_port = -1;                /* or the child would close a handle of its own */
+        c->busy = 0;                      /* by threads that the child has not */
+        for (unsigned i = 0; i < PS_SEGMENTS_MAX; i++)
+            c->segment[i].locks = NULL;   /* nor has it the tables */
+    }
     settled = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     stores_note_death();
     tx_forget();
@@ -95,7 +97,7 @@ int container_is_open(const ps_container *c)
 }
 
 /* The segment that holds `address`; NULL if it is not known (yet). */
-static const struct ps_segment *segment_of(const ps_container *c, uint64_t address)
+static struct ps_segment *segment_of(ps_container *c, uint64_t address)
 {
     for (unsigned i = 0; i < c->segment_count; i++)
         if (address >= c->segment[i].base && address < c->segment[i].end)
@@ -116,7 +118,8 @@ static ps_container *segment_learn(uint64_t address)
         if (c->opens == 0 || c->id != STORE_COOKIE_CONTAINER(info.cookie) ||
             c->base / KD_ZONE_BYTES != info.base / KD_ZONE_BYTES || n == PS_SEGMENTS_MAX)
             continue;
-        c->segment[n] = (struct ps_segment){info.base, info.base + info.pages * KD_PAGE_BYTES};
+        c->segment[n] = (struct ps_segment){
+            .base = info.base, .end = info.base + info.pages * KD_PAGE_BYTES};
         c->segment_count = n + 1;
         return c;
     }
@@ -134,11 +137,15 @@ ps_container *ps_container_of(const void *p)
     return segment_learn(address);
 }
 
+struct ps_segment *container_segment(ps_container *c, uint64_t address)
+{
+    struct ps_segment *s = segment_of(c, address);
+    return s || ps_container_of((void *)(uintptr_t)address) != c ? s : segment_of(c, address);
+}
+
 int container_has(ps_container *c, uint64_t address, uint64_t bytes)
 {
-    const struct ps_segment *s = segment_of(c, address);
-    if (!s && ps_container_of((void *)(uintptr_t)address) == c)
-        s = segment_of(c, address);
+    const struct ps_segment *s = container_segment(c, address);
     return s && bytes <= s->end - address;
 }
 
@@ -228,7 +235,7 @@ static void segments_ask(ps_container *c, uint64_t count)
         struct wire_opened o = {.base = word[0], .pages = word[1]};
         if (!opened_is_sound(&o, sizeof o))
             return;
-        c->segment[n] = (struct ps_segment){o.base, o.base + o.pages * KD_PAGE_BYTES};
+        c->segment[n] = (struct ps_segment){.base = o.base, .end = o.base + o.pages * KD_PAGE_BYTES};
         c->segment_count = n + 1;
     }
 }
@@ -253,9 +260,12 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct ope
         c->segment[0].base = opened->base;
         c->segment[0].end = opened->base + opened->pages * KD_PAGE_BYTES;
         c->segment_count = 1;
+        items_forget(c);
         if (containers_used <= (unsigned)container_index(c))
             containers_used = (unsigned)container_index(c) + 1;
     }
+    if (~c->flags & (int)request->flags & PS_WRITE)
+        items_forget(c);                  /* who reads has no table */
     c->flags |= (int)request->flags & PS_WRITE;
     c->encoder = (int)opened->encoder;
     c->items = opened->items != 0;
@@ -393,6 +403,7 @@ int ps_close(ps_container *c)
     if (result == 0) {
         if (c->opens == 1) {
             c->generation++;                  /* leases end with the last close */
+            items_forget(c);
             kept_port(c, -1);
         }
         container_closes++;
@@ -417,6 +428,7 @@ static int reopen_once(ps_container *c, struct open_request *request)
         return -ESTALE;
     c->encoder = (int)opened.encoder;
     c->items = opened.items != 0;
+    items_forget(c);
     segments_ask(c, opened.kept);
     return 0;
 }
@@ -514,6 +526,7 @@ static int request_names(uint32_t kind, const char *data, size_t bytes)
         pthread_cond_wait(&settled, &table_lock);
     if (c && c->opens > 0 && kind == STORE_DELETE) {
         c->generation++;
+        items_forget(c);
         kept_port(c, -1);
         c->opens = 0;
     } else if (c && c->opens > 0) {
@@ -575,16 +588,17 @@ void *ps_address(const ps_container *c)
 
 int container_form(ps_container *c, uint32_t request, int value, _Atomic int *kept)
 {
+    uint64_t word[STORE_REQUEST_WORDS] = {0, (uint64_t)value};
     int result = tx_active() ? -EBUSY : stores_refresh();
     pthread_mutex_lock(&table_lock);
-    if (result == 0 && !container_is_open(c))
+    if (result == 0 && (!container_is_open(c) || !(word[0] = c->id)))
         result = -EINVAL;
-    if (result == 0) {
-        uint64_t word[STORE_REQUEST_WORDS] = {c->id, (uint64_t)value};
-        result = store_request(c->store, request, word, NULL, 0, NULL, NULL);
-    }
     if (result == 0)
+        result = store_request(c->store, request, word, NULL, 0, NULL, NULL);
+    if (result == 0) {
+        items_forget(c);
         *kept = value;
+    }
     pthread_mutex_unlock(&table_lock);
     return error_told(ERROR_OTHER, result);
 }

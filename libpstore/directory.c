@@ -122,6 +122,9 @@ static int wish_check(ps_container *c, const char *name, unsigned block_pages, u
     struct ps_tx *tx = tx_writing(c);
     if (!tx)
         return -errno;
+    int result = items_lock_whole(tx, c);
+    if (result != 0)
+        return result;
     if (block_pages > BLOCK_PAGES_MAX || block_pages & (block_pages - 1) || fill > 100 || !length)
         return -EINVAL;
     if (length == sizeof((struct directory *)0)->entry[0].name)
@@ -169,6 +172,9 @@ static int rule_set(ps_container *c, const char *type, ps_congeries *congeries)
     uint32_t number = tx && type ? type_number(type) : 0, i = 0;
     if (!number)
         return tx && !type ? -EINVAL : -errno;
+    int result = items_lock_whole(tx, c);
+    if (result != 0)
+        return result;
     if (congeries && !arena_is(c, congeries))
         return -EINVAL;
     struct directory *d = congeries || directory_of(tx, c) ? directory_make(tx, c) : NULL;

@@ -74,6 +74,11 @@ static void *each(ps_container *c, uint32_t type, const void *previous)
     }
     errno = 0;
     for (;; start = 0) {
+        int result = page ? items_lock(tx, c, page, PS_S) : 0;
+        if (result != 0) {
+            errno = -result;
+            return NULL;
+        }
         while (page && slot_is_page(page_at(page)) &&
                (start = slot_next(page_at(page), start, type)))
             if (slot_type(page_at(page), start) != SLOT_TYPE_ARENA)

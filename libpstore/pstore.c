@@ -26,6 +26,8 @@ int container_lock(ps_container *c, unsigned from, int how)
     int result = 0;
     for (unsigned i = from; result == 0 && i < c->segment_count; i++)
         result = (int)ps_kernel(KD_TXN_LOCK, (long)c->segment[i].base, how, 0);
+    if (result == 0 && !(how & KD_LOCK_SHARED) && c->items)
+        items_lock_all(tx_active(), c);
     return result;
 }
 

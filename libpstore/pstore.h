@@ -417,6 +417,32 @@ ps_container *ps_container_of(const void *p); /* NULL: p is not persistent */
 int ps_touch(const void *p, size_t bytes);    /* about to write: takes the write right at once; with
                                                * PS_ENCODE_RANGES declares what is kept */
 int ps_prefetch(const void *p, size_t bytes);
+/* ---- items: what is locked in a container in item mode (ps_locking; items.md) ----
+ * An item is any bytes, named by the first of them. Others that are locked by themselves share no
+ * byte with it. Waits until the transaction has the mode there besides those it has, and keeps it
+ * to the end: PS_S to read, PS_U to read what may be written later, PS_X to write, PS_ADD for
+ * ps_add, PS_IS and PS_IX at a whole whose parts are locked to read or to write, PS_OWN as the
+ * container's users agree. What is stored under PS_X and PS_OWN is kept; other stores are undone at
+ * the commit. Loads without a lock see what is committed, at any moment of it. Returns p; a
+ * deadlock leaves fn. In a container that locks pages, PS_X is ps_touch, PS_U the same without a
+ * store, and the loads lock.
+ * NULL: EBUSY (PS_NOW, or-ed: instead of waiting); EPERM: no transaction; EINVAL: not persistent,
+ * no such mode; EROFS; ENOMEM, EOWNERDEAD. In snapshots and dirty reads nothing is locked. After
+ * 1,024 items the transaction locks the container as a whole. */
+enum { PS_S, PS_U, PS_X, PS_ADD, PS_IS, PS_IX, PS_OWN, PS_NOW = 16 };
+void *ps_access(const void *p, size_t bytes, int mode);
+#define ps_read(p)  ((const __typeof__(*(p)) *)ps_access((p), sizeof *(p), PS_S))
+#define ps_write(p) ((__typeof__(p))ps_access((p), sizeof *(p), PS_X))
+/* The same for a number that programs agree on: keys that are not there, gaps, names. In a
+ * container that locks pages it does nothing. 0 or -errno. */
+int ps_key(ps_container *c, uint64_t key, int mode);
+/* Adds to an aligned number. Those who add do not wait for each other; who reads it waits for them.
+ * 0 or -errno. */
+int ps_add(int64_t *p, int64_t delta);
+/* Gives what was locked at p by PS_S, PS_U or PS_IS back before the end: the transaction is then
+ * not serialisable as to this item. Nothing, if it was asked for more than once, or its entry of
+ * the table is shared. -EINVAL: stores may have been made under it. */
+int ps_release(const void *p);
 enum { PS_LOCK_SHARED = 1, PS_LOCK_NOW = 2 }; /* NOW: -EBUSY instead of waiting */
 int ps_lock(ps_container *c, int how); /* locks all of it until the transaction's end; -EROFS:
                                         * only shared, it is open for reading */

@@ -62,7 +62,11 @@ struct ps_container {
     int kept, kept_port;                  /* a program serves it; its port, or -1 (table_lock) */
     int busy;                             /* table_lock: it is being opened anew */
     _Atomic unsigned segment_count;       /* those before it never change while it is open */
-    struct ps_segment { uint64_t base, end; } segment[PS_SEGMENTS_MAX];
+    struct ps_segment {
+        uint64_t base, end;
+        struct kd_item_entry *locks;      /* the table of its items (item.c); NULL: by calls */
+        unsigned lock_bits;               /* 0: not asked for yet */
+    } segment[PS_SEGMENTS_MAX];
     uint32_t root_bytes;                  /* 0: opened without a layout */
     char root_type[STORE_NAME_BYTES];
     _Atomic int encoder;                  /* PS_ENCODE_..., when it was opened or set here */
@@ -142,6 +146,7 @@ int container_index(const ps_container *c);
 int container_is_open(const ps_container *c);
 /* The store manager is told of its form (STORE_ENCODER, STORE_LOCKING); *kept: our copy of it. */
 int container_form(ps_container *c, uint32_t request, int value, _Atomic int *kept);
+struct ps_segment *container_segment(ps_container *c, uint64_t address);    /* NULL: it is none */
 /* Are [address, + bytes) addresses of c, in one segment? */
 int container_has(ps_container *c, uint64_t address, uint64_t bytes);
 /* Locks its segments, from the one of this number on, for the active transaction. */
@@ -209,7 +214,49 @@ struct heap {
     struct room room[ROOMS_MAX];          /* pages whose room changed, by page number */
 };
 
+/* ---- items locked by a transaction: item.c ---- */
+
+#define HELD_MAX    1024u
+#define ASKED_WORDS 64u
+#define WANTS_MAX   16u
+struct items {
+    int used;                             /* in this transaction */
+    unsigned word;                        /* where the view's bit is in each mask ... */
+    uint64_t bit;                         /* ... 0: not known yet */
+    _Alignas(16) uint64_t others[2];      /* all bits but that */
+    struct {
+        uint64_t base;                    /* of a segment ... */
+        uint64_t bytes, stores;           /* 0, or at hand: to read; to write, too */
+        struct kd_item_entry *entries;    /* NULL: locks are calls */
+        unsigned shift;
+    } place;
+    uint64_t locked;                      /* containers that it has locked as a whole, by index */
+    unsigned count, ranges;
+    struct held { volatile uint64_t *mask; uint64_t number; } held[HELD_MAX];
+    struct kd_range range[KD_RANGES_MAX]; /* declared, and not handed over yet */
+    struct asked { uint64_t once, again; } asked[ASKED_WORDS];    /* by the entry's number */
+    /* what a reader wanted more of, and got a deadlock */
+    uint64_t wanted, want[WANTS_MAX];
+    unsigned wants;
+};
 struct ps_tx;
+/* What was declared is handed over: 0 or -errno. */
+int items_declare(struct ps_tx *tx);
+/* In item mode: stores to these bytes are meant. */
+void items_store(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes);
+/* Clears the bits of a transaction that has ended like this. */
+void items_ended(struct ps_tx *tx, int result);
+/* ps_access of an item, where c has such; mode perhaps with PS_NOW. 0, -EBUSY, -errno. */
+int items_lock(struct ps_tx *tx, ps_container *c, uint64_t at, int mode);
+/* Where c has items, all of it is locked, which the library needs for what it does not do item by
+ * item: 0 or -errno. */
+int items_lock_whole(struct ps_tx *tx, ps_container *c);
+/* Pages of c are the transaction's alone: by themselves, or by a lock of the container. */
+int items_whole(const struct ps_tx *tx, const ps_container *c);
+/* It has locked all of c. */
+void items_lock_all(struct ps_tx *tx, const ps_container *c);
+/* The tables of c are others from now on. */
+void items_forget(ps_container *c);
 /* Where the slot of an object is: one at a page's first byte began in the page before. */
 uint64_t slot_page_of(const void *p, unsigned *start);
 static inline struct slot_page *slotted(uint64_t page)
@@ -368,11 +415,16 @@ struct ps_tx {
     /* pages that ps_each knows of */
     struct { const ps_container *container; uint64_t first, end; } held;
     struct heap heap;
+    struct items items;
 };
 
+extern _Thread_local struct ps_tx *tx_current;    /* its view is entered; it may be idle */
 /* The calling thread's transaction if one is active, else NULL. */
+static inline struct ps_tx *tx_active(void)
+{
+    return tx_current && tx_current->active ? tx_current : NULL;
+}
 uint64_t tx_read_at(void); /* of a snapshot: the state that it sees; else 0 */
-struct ps_tx *tx_active(void);
 /* In a child of fork: this thread has begun nothing. */
 void tx_forget(void);
 /* The same for changes of c; NULL with errno: EPERM, EINVAL, EROFS. */

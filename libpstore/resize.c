@@ -18,6 +18,19 @@ uint64_t slot_page_of(const void *p, unsigned *start)
     return address - KD_PAGE_BYTES;
 }
 
+/* In item mode: X on the object and ADD on its page, so that those who free there do not wait for
+ * each other; a large object: the container. */
+static int free_lock(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start)
+{
+    uint64_t at = page + start * SLOT_UNIT_BYTES;
+    if (!c->items)
+        return heap_page_touch(page), 0;
+    if (slot_units(slotted(page), start) > SLOT_SMALL_MAX)
+        return items_lock_whole(tx, c);
+    int result = items_lock(tx, c, at, PS_X);
+    return result ? result : items_lock(tx, c, page, PS_ADD);
+}
+
 static int object_free(void *p)
 {
     unsigned start;
@@ -33,14 +46,20 @@ static int object_free(void *p)
         return -EBUSY;
     if (tx->ops_bytes > 0 && tx->store != c->store)
         return -EXDEV;
-    heap_page_touch(page);
+    int result = free_lock(tx, c, page, start);
+    if (result != 0)
+        return result;
     uint64_t pages = slot_units(slotted(page), start) / SLOT_UNITS;
     if (!container_has(c, page, (pages + 1) * KD_PAGE_BYTES))
         return -EUCLEAN;                  /* a spoilt page: its run would leave the segment */
     if (lint_on)
         lint_freed(tx, p, slot_units(slotted(page), start) * SLOT_UNIT_BYTES);
-    int result = slot_free(slotted(page), start, &tail);
-    heap_declare(c, page, 1);
+    tail = 0;
+    result = items_whole(tx, c) ? slot_free(slotted(page), start, &tail)
+                                : slot_free_beside(slotted(page), start);
+    items_store(tx, c, page, slot_area_bytes(slotted(page)));
+    if (!c->items)
+        heap_declare(c, page, 1);
     return result == 0 ? heap_pages_back(tx, c, page, tail) : result;
 }
 
@@ -85,8 +104,17 @@ static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned
 static int object_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start,
                          uint64_t old, uint64_t units)
 {
+    int locked = old > SLOT_SMALL_MAX ? items_lock_whole(tx, c)
+                                      : items_lock(tx, c, page, PS_X | PS_NOW);
+    if (locked != 0)
+        return locked == -EBUSY ? -ENOSPC : locked;
     heap_page_touch(page);
-    heap_declare(c, page, 1);
+    if (old <= SLOT_SMALL_MAX && !items_whole(tx, c)) {
+        items_store(tx, c, page, slot_area_bytes(slotted(page)));
+        items_store(tx, c, page + start * SLOT_UNIT_BYTES, units * SLOT_UNIT_BYTES);
+    } else {
+        heap_declare(c, page, 1);
+    }
     if (old > SLOT_SMALL_MAX)
         return run_resize(tx, c, page, start, units);
     if (old == units)

@@ -282,22 +282,39 @@ static unsigned stack_units(const struct slot_page *page)
     return SLOT_UNITS - top;
 }
 
-int slot_free(struct slot_page *page, unsigned start, uint32_t *tail)
+void slot_settle(struct slot_page *page)
 {
-    *tail = 0;
+    unsigned area = slot_area_units(page, page->slots);
+    while (page->slots > 0 && slot_at(page, page->slots - 1)->units == 0 && page->unused > 0) {
+        page->slots--;
+        page->unused--;
+    }
+    page->stack = (uint8_t)stack_units(page);
+    page->free = (uint8_t)(page->free + area - slot_area_units(page, page->slots));
+}
+
+/* The slot of the object that begins there, and its units in this page; or -errno. */
+static int slot_to_free(const struct slot_page *page, unsigned start, unsigned *units)
+{
     if (!slot_is_page(page))
         return -EINVAL;
-    int sound = page_sound(page);
     if (!header_is_sound(page))
         return -EUCLEAN;
     int index = slot_find(page, start);
     if (index < 0)
         return index;
+    *units = slot_units_here(*slot_at(page, (unsigned)index));
+    return start + *units > SLOT_UNITS || page->free + *units > SLOT_UNITS ? -EUCLEAN : index;
+}
 
+int slot_free(struct slot_page *page, unsigned start, uint32_t *tail)
+{
+    unsigned units;
+    int sound = page_sound(page), index = slot_to_free(page, start, &units);
+    *tail = 0;
+    if (index < 0)
+        return index;
     struct slot *slot = slot_at(page, (unsigned)index);
-    unsigned units = slot_units_here(*slot), area = slot_area_units(page, page->slots);
-    if (start + units > SLOT_UNITS || page->free + units > SLOT_UNITS)
-        return -EUCLEAN;
     if (slot->units == SLOT_RUNS_ON) {
         *tail = page->tail;
         page->tail = 0;
@@ -305,13 +322,22 @@ int slot_free(struct slot_page *page, unsigned start, uint32_t *tail)
     *slot = (struct slot){0, 0};
     type_put(page, (unsigned)index, 0);
     page->unused++;
-    while (page->slots > 0 && slot_at(page, page->slots - 1)->units == 0 && page->unused > 0) {
-        page->slots--;
-        page->unused--;
-    }
-    page->stack = (uint8_t)stack_units(page);
-    page->free = (uint8_t)(page->free + units + (area - slot_area_units(page, page->slots)));
+    page->free = (uint8_t)(page->free + units);
+    slot_settle(page);
     assert(!sound || page_sound(page));                                         /* SL2, SL3, SL4 */
+    return 0;
+}
+
+int slot_free_beside(struct slot_page *page, unsigned start)
+{
+    unsigned units;
+    int index = slot_to_free(page, start, &units);
+    if (index < 0 || slot_at(page, (unsigned)index)->units == SLOT_RUNS_ON)
+        return index < 0 ? index : -EINVAL;
+    *slot_at(page, (unsigned)index) = (struct slot){0, 0};
+    type_put(page, (unsigned)index, 0);
+    __atomic_fetch_add(&page->unused, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&page->free, (uint8_t)units, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -422,7 +448,7 @@ int slot_check(const struct slot_page *page)
     }
     if (used + page->free != SLOT_UNITS)
         return -EUCLEAN;                                               /* SL3 */
-    if (unused != page->unused || stack_units(page) != page->stack)
+    if (unused != page->unused || stack_units(page) > page->stack)
         return -EUCLEAN;                                               /* SL4 */
     return runs <= 1 && (runs == 1 || page->tail == 0) ? 0 : -EUCLEAN; /* SL5 */
 }

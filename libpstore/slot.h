@@ -22,7 +22,8 @@
  *        knows its own place.
  *   SL2  Objects lie above the slot array, inside the page, and overlap nowhere.
  *   SL3  `free` is the number of units in neither an object nor header and slot array.
- *   SL4  `stack` units from the page's end on are below no object; `unused` slots are all zero.
+ *   SL4  `stack` units from the page's end on are below no object, as many as that or more where
+ *        objects were freed beside others (slot_free_beside); `unused` slots are all zero.
  *   SL5  At most one object goes on into following pages, and `tail` says how many.
  */
 #ifndef PSTORE_SLOT_H
@@ -119,6 +120,12 @@ void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail, uint3
 /* Free the object at unit `start`; *tail is how many following pages are free with it.
  * 0, -EINVAL (no object begins there), -EUCLEAN. */
 int slot_free(struct slot_page *page, unsigned start, uint32_t *tail);
+/* The same, while others free other objects of the page, in item mode: what is counted is changed
+ * by locked instructions, and room is not made good: slot_settle does, before slot_alloc.
+ * -EINVAL also: it runs on. */
+int slot_free_beside(struct slot_page *page, unsigned start);
+/* The slot array ends with a used slot, and `stack` at the lowest object. */
+void slot_settle(struct slot_page *page);
 /* Make the object at unit `start`, which does not run on, `units` long (1 to SLOT_SMALL_MAX) where
  * it is; new units are zeroed. 0, -ENOSPC (another object lies there), -EINVAL, -EUCLEAN. */
 int slot_resize(struct slot_page *page, unsigned start, unsigned units);

@@ -25,8 +25,8 @@
 
 #define LANDING_BYTES 65536u              /* stack of tx_landed() and of a ps_catch() handler */
 
+_Thread_local struct ps_tx *tx_current;
 static _Thread_local struct {
-    struct ps_tx *current;                /* its view is entered; it may be idle */
     struct ps_tx *all;                    /* those that this thread made */
     void (*handler)(int error, void *arg);
     void *handler_arg;
@@ -43,6 +43,8 @@ static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
 static void tx_destroy(struct ps_tx *tx)
 {
+    if (tx->items.used)
+        items_ended(tx, -ECANCELED);
     heap_release(&tx->heap);
     ps_kernel(KD_HANDLE_CLOSE, tx->view, 0, 0);
     if (tx->ops)
@@ -60,7 +62,7 @@ static void thread_ended(void *unused)
 {
     (void)unused;
     ps_kernel(KD_VIEW_ENTER, -1, 0, 0);   /* what is active ends with its view */
-    thread.current = NULL;
+    tx_current = NULL;
     while (thread.all) {
         struct ps_tx *tx = thread.all;
         thread.all = tx->next;
@@ -70,7 +72,7 @@ static void thread_ended(void *unused)
 
 void tx_forget(void)
 {
-    thread.current = thread.all = NULL;   /* their views are not this process's */
+    tx_current = thread.all = NULL;   /* their views are not this process's */
 }
 
 static void thread_key_make(void)
@@ -123,16 +125,11 @@ static int tx_enter_idle(int kind)
     if (result == 0)
         result = (int)ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
     if (result == 0)
-        thread.current = tx;
+        tx_current = tx;
     return result;
 }
 
 static int strict; /* of the process: rights end with each transaction */
-
-struct ps_tx *tx_active(void)
-{
-    return thread.current && thread.current->active ? thread.current : NULL;
-}
 
 uint64_t tx_read_at(void)
 {
@@ -184,10 +181,10 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
         return -EALREADY;
     int reads = options->isolation == PS_SNAPSHOT || options->isolation == PS_DIRTY_READ;
     int kind = reads ? TX_READS : options->apart + TX_PLAIN;
-    int fits = thread.current && thread.current->kind == kind && !thread.current->busy;
+    int fits = tx_current && tx_current->kind == kind && !tx_current->busy;
     if (!fits && (result = tx_enter_idle(kind)) != 0)
         return result;
-    struct ps_tx *tx = *out = thread.current;
+    struct ps_tx *tx = *out = tx_current;
     /* An interpreter that runs a deadlock's victim again keeps its ticket, as ps_transaction
      * does. */
     int keeps_ticket = explicit_ && tx->explicit_ && tx->again;
@@ -275,6 +272,8 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
     tx->directories = 0;
     if (tx->indexes)
         index_ended(tx);
+    if (tx->items.used)
+        items_ended(tx, result);
     assert(!tx->heap.used);                                                     /* TX3 */
     if (result == -EOWNERDEAD)
         stores_note_death();
@@ -295,8 +294,13 @@ static int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
 
 static int tx_commit(struct ps_tx *tx)
 {
+    int result;
     if (tx->heap.used)
         heap_commit_prepare(tx);
+    if (tx->items.ranges && (result = items_declare(tx)) != 0) {
+        tx_undo(tx, -result);
+        return result;
+    }
     if (lint_on)
         lint_check(tx);
     struct kd_commit commit = {
@@ -305,7 +309,7 @@ static int tx_commit(struct ps_tx *tx)
         .port = tx->ops_bytes ? tx->store->port : -1,
         .flags = !tx->options.lazy ? 0 : tx->options.lazy_ms ? tx->options.lazy_ms : STORE_LAZY,
     };
-    int result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
+    result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
     tx->committed_at = commit.csn;
     /* Somebody else made the same name or root: run again, and find it. */
     int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
@@ -327,7 +331,7 @@ static void tx_undo(struct ps_tx *tx, int error)
  * ps_tx. */
 static void hooks_run(struct ps_tx *tx)
 {
-    struct ps_tx *current = thread.current;
+    struct ps_tx *current = tx_current;
     unsigned count = tx->hook_count;
     if (count == 0)
         return;
@@ -339,8 +343,8 @@ static void hooks_run(struct ps_tx *tx)
     tx->hook_count = 0;
     tx->busy--;
     current->busy--;
-    if (thread.current != current && ps_kernel(KD_VIEW_ENTER, current->view, 0, 0) == 0)
-        thread.current = current;
+    if (tx_current != current && ps_kernel(KD_VIEW_ENTER, current->view, 0, 0) == 0)
+        tx_current = current;
 }
 
 static int hook_add(void (*function)(void *argument), void *argument, int commit)
@@ -412,7 +416,7 @@ static _Noreturn void tx_leave(struct ps_tx *tx)
 
 _Noreturn void tx_landed(int reason, struct ps_tx *tx)
 {
-    thread.current = tx;
+    tx_current = tx;
     tx_ended_by_kernel(tx, reason > 0 ? -reason : -ECANCELED, reason == EDEADLK);
     tx_leave(tx);
 }
@@ -426,7 +430,7 @@ static int tx_attempt(struct ps_tx *tx, int (*fn)(void *arg), void *arg)
     if (result != 0)
         return result;
     result = fn(arg);
-    if (thread.current != tx) {           /* it suspended this transaction and forgot to resume */
+    if (tx_current != tx) {           /* it suspended this transaction and forgot to resume */
         if (ps_resume(tx) != 0) {
             fprintf(stderr, "pstore: a transaction's function returned inside another one\n");
             abort();
@@ -564,7 +568,7 @@ ps_tx *ps_suspend(void)
         errno = -result;
         return NULL;
     }
-    thread.current = NULL;
+    tx_current = NULL;
     return tx;
 }
 
@@ -585,10 +589,10 @@ int ps_resume(ps_tx *tx)
         return tx ? -EPERM : -EINVAL;
     if (!tx->active)
         return -EINVAL;
-    struct ps_tx *idle = thread.current;
-    thread.current = tx;
+    struct ps_tx *idle = tx_current;
+    tx_current = tx;
     int result = (int)ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
     if (result != 0)
-        thread.current = idle;
+        tx_current = idle;
     return result;
 }

@@ -16,7 +16,7 @@
 
 #include "pstore_test.h"
 
-enum { PAGES = 3, WRITERS = 4, ROUNDS = 60, WORDS = 256 };
+enum { PAGES = 3, WRITERS = 4, ROUNDS = 30, WORDS = 256 };
 
 struct array { uint64_t word[WORDS]; char gap[4096 - WORDS * 8 - 64]; };
 struct root { struct array *of[PAGES]; };

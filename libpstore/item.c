@@ -1,0 +1,485 @@
+/*
+ * item.c - locks of items, in containers in item mode (PS_LOCK_ITEMS; items.md).
+ *
+ * Owns      struct items of each ps_tx: which bits of which entries the transaction has set, and
+ *           which bytes it means its stores to. The tables of locks as this process maps them.
+ * Not here  queues, waits and deaths (the kernel's item_lock.c, in whose items.md the rules are).
+ *
+ * A lock that nobody stands in the way of is one locked instruction: the view's bit in one of the
+ * masks of the item's entry, which all programs that write the container share. Then the masks that
+ * conflict are looked at, and another's bit there means a call.
+ *
+ * Invariants
+ *   IM1  An entry's mask is in the list before the bit is set in it: an abort may come at any
+ *        instruction, and the list says what to clear (TX2).
+ *   IM2  Bits are cleared behind the end of the transaction, which is behind publication, and
+ *        before the next one begins: one place, items_ended(). Only ps_release clears before.
+ *   IM3  What was stored under a lock is declared when the commit is asked for. A list that is full
+ *        is handed over before, with its pages stored to, for only copies have declarations.
+ *   IM4  Who has locked the whole container takes no items in it, and declares nothing.
+ */
+#include "pstore_private.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+_Static_assert((int)PS_S == KD_ITEM_S && (int)PS_U == KD_ITEM_U && (int)PS_X == KD_ITEM_X &&
+                   (int)PS_ADD == KD_ITEM_ADD && (int)PS_IS == KD_ITEM_IS &&
+                   (int)PS_IX == KD_ITEM_IX && (int)PS_OWN == KD_ITEM_OWN &&
+                   (int)PS_NOW == KD_ITEM_NOW,
+               "one number means one mode");
+
+enum { STAY = 1 << PS_X | 1 << PS_ADD | 1 << PS_IX | 1 << PS_OWN };  /* to the end */
+enum { STORE = 1 << PS_X | 1 << PS_ADD | 1 << PS_OWN };              /* what is stored under */
+
+/* Transactions of this process that may have bits in tables: while there is one, none is unmapped. */
+static _Atomic unsigned users;
+
+/* An abort in the middle leaves one too many. */
+static void use(struct items *t)
+{
+    if (t->used)
+        return;
+    users++;
+    __asm__ volatile("" ::: "memory");
+    t->used = 1;
+}
+
+int items_whole(const struct ps_tx *tx, const ps_container *c)
+{
+    return !c->items || tx->items.locked >> container_index(c) & 1;
+}
+
+void items_lock_all(struct ps_tx *tx, const ps_container *c)
+{
+    use(&tx->items);
+    tx->items.locked |= 1ull << container_index(c);
+    tx->items.place.bytes = tx->items.place.stores = 0;
+}
+
+/* ---- what is declared ---- */
+
+int items_declare(struct ps_tx *tx)
+{
+    struct items *t = &tx->items;
+    unsigned count = t->ranges;
+    t->ranges = 0;
+    return count ? (int)ps_kernel(KD_TXN_DECLARE, (long)t->range, count, 0) : 0;
+}
+
+/* IM3 */
+static void ranges_full(struct ps_tx *tx)
+{
+    for (const struct kd_range *r = tx->items.range; r < tx->items.range + KD_RANGES_MAX; r++)
+        for (uint64_t page = PAGE_OF(r->address); page < r->address + r->bytes;
+             page += KD_PAGE_BYTES)
+            heap_page_touch(page);
+    int result = items_declare(tx);
+    if (result != 0)
+        ps_abort(-result);
+}
+
+/* Ranges that touch the last one are one with it. */
+static inline void declare_one(struct items *t, uint64_t at, uint64_t bytes)
+{
+    struct kd_range *last = &t->range[t->ranges - 1];
+    if (t->ranges && at - last->address <= last->bytes) {
+        if (at + bytes > last->address + last->bytes)
+            last->bytes = at + bytes - last->address;
+        return;
+    }
+    t->range[t->ranges] = (struct kd_range){at, bytes};
+    t->ranges++;
+}
+
+static void declare(struct ps_tx *tx, uint64_t at, uint64_t bytes)
+{
+    if (tx->items.ranges == KD_RANGES_MAX)
+        ranges_full(tx);
+    declare_one(&tx->items, at, bytes);
+}
+
+void items_store(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes)
+{
+    if (!items_whole(tx, c)) {
+        use(&tx->items);
+        declare(tx, at, bytes);
+    }
+}
+
+/* ---- tables ---- */
+
+/* The table of a segment, and this view's number. In the transaction's view. 0 or -errno. */
+static int table_map(struct items *t, struct ps_segment *s)
+{
+    struct kd_item_table table;
+    int result = (int)ps_kernel(KD_ITEM_MAP, (long)s->base, (long)&table, 0);
+    if (result != 0)
+        return result;
+    t->word = table.view / 64;
+    t->bit = 1ull << table.view % 64;
+    t->others[t->word] = ~t->bit;
+    t->others[t->word ^ 1] = ~0ull;
+    s->locks = table.entries;            /* two threads may: it is the same */
+    s->lock_bits = table.bits;
+    return 0;
+}
+
+void items_forget(ps_container *c)
+{
+    for (unsigned i = 0; i < PS_SEGMENTS_MAX; i++) {
+        struct ps_segment *s = &c->segment[i];
+        struct kd_item_entry *locks = s->locks;
+        size_t bytes = sizeof *locks << s->lock_bits;
+        s->lock_bits = 0;
+        s->locks = NULL;
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        if (locks && users == 0)          /* else another thread may be about to clear bits */
+            munmap(locks, bytes);
+    }
+}
+
+/* The table that `at` is locked by becomes t->place, for the fast path, unless reads are to take U
+ * first. stores: the transaction may write there. 0 or -errno. */
+static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
+{
+    use(t);
+    struct ps_segment *s = container_segment(c, at);
+    int result = !s ? -EINVAL : s->lock_bits && t->bit ? 0 : table_map(t, s);
+    if (result != 0)
+        return result;
+    uint64_t bytes = s->locks && !t->wants ? s->end - s->base : 0;
+    stores |= t->place.base == s->base && t->place.stores;
+    t->place.bytes = t->place.stores = 0;
+    t->place.entries = s->locks;
+    t->place.shift = 64 - s->lock_bits;
+    t->place.base = s->base;
+    t->place.bytes = bytes;
+    t->place.stores = stores ? bytes : 0;
+    return 0;
+}
+
+/* ---- one lock ---- */
+
+typedef volatile struct kd_item_entry entry;
+typedef uint64_t pair __attribute__((vector_size(16), may_alias));    /* a mask of 128 bits */
+
+static inline pair row(entry *e, int mode)
+{
+    return *(const volatile pair *)e->holders[mode];
+}
+
+/* Whether another one has a mode that conflicts. Of modes of its own (PS_OWN) the kernel knows. */
+static inline int foreign(entry *e, const struct items *t, int mode)
+{
+    pair any = row(e, PS_X) | row(e, PS_OWN);
+    if (mode == PS_S || mode == PS_U)
+        any |= row(e, PS_ADD) | row(e, PS_IX);
+    else if (mode != PS_IS)
+        any |= row(e, PS_S);
+    if (mode != PS_IS && mode != PS_S)
+        any |= row(e, PS_U);
+    if (mode == PS_X || mode == PS_OWN)
+        any |= row(e, PS_ADD) | row(e, PS_IS) | row(e, PS_IX);
+    any &= *(const pair *)t->others;
+    return (any[0] | any[1]) != 0;
+}
+
+/* The modes that the transaction has here, as a set. */
+static unsigned own_modes(entry *e, const struct items *t)
+{
+    unsigned modes = 0;
+    for (int m = 0; m < KD_ITEM_MODES; m++)
+        modes |= (unsigned)((e->holders[m][t->word] & t->bit) != 0) << m;
+    return modes;
+}
+
+static inline uint64_t entry_of(const struct items *t, uint64_t name)
+{
+    return name * 0x9e3779b97f4a7c15ull >> t->place.shift;
+}
+
+/* The entry's bits: it was asked for once, and again. Entries far apart share one, so that it is
+ * kept, which does no harm. */
+static inline struct asked *asked_of(struct items *t, uint64_t number)
+{
+    return &t->asked[number / 64 % ASKED_WORDS];
+}
+
+/* HELD: it has the mode. TAKEN: its bit is set. For CONTENDED the mode is the last in the list, and
+ * its bit perhaps set: lock_contended is to follow. FULL: nothing was done. */
+enum { HELD, TAKEN, CONTENDED, FULL };
+static inline __attribute__((always_inline)) int lock(struct items *t, uint64_t name, int mode)
+{
+    uint64_t number = entry_of(t, name), bit = 1ull << number % 64;
+    entry *e = &t->place.entries[number];
+    volatile uint64_t *mask = &e->holders[mode][t->word];
+    struct asked *asked = asked_of(t, number);
+    asked->again |= asked->once & bit;
+    if (*mask & t->bit)
+        return HELD;
+    if (t->count == HELD_MAX)
+        return FULL;
+    asked->once |= bit;
+    t->held[t->count] = (struct held){mask, number};
+    __asm__ volatile("" ::: "memory");
+    t->count++;                           /* IM1 */
+    __asm__ volatile("" ::: "memory");
+    if (__builtin_expect(e->waiting != 0, 0))
+        return CONTENDED;
+    __atomic_fetch_or(mask, t->bit, __ATOMIC_SEQ_CST);
+    return __builtin_expect(foreign(e, t, mode), 0) ? CONTENDED : TAKEN;
+}
+
+/* The kernel decides, and waits. A deadlock in which a reader wanted more is remembered: its next
+ * run takes U at once. 0, -EBUSY, -errno. */
+static int lock_call(struct items *t, uint64_t name, int mode, int now, unsigned had)
+{
+    t->wanted = had & 1 << PS_S && mode != PS_S ? name : 0;
+    int result = (int)ps_kernel(KD_ITEM_LOCK, (long)t->place.base, (long)name, mode | now);
+    t->wanted = 0;
+    return result;
+}
+
+static int lock_contended(struct items *t, uint64_t name, int mode, int now)
+{
+    entry *e = &t->place.entries[entry_of(t, name)];
+    volatile uint64_t *mask = t->held[t->count - 1].mask;
+    unsigned had = own_modes(e, t) & ~(1u << mode);
+    if (had && !(*mask & t->bit)) {       /* who has a mode here goes before those who wait */
+        __atomic_fetch_or(mask, t->bit, __ATOMIC_SEQ_CST);
+        if (!foreign(e, t, mode))
+            return 0;
+    }
+    int result = lock_call(t, name, mode, now, had);
+    if (result != 0) {
+        __atomic_fetch_and(mask, ~t->bit, __ATOMIC_SEQ_CST);
+        t->count--;
+    }
+    return result;
+}
+
+/* 0; -EBUSY; -ENOLCK: the list is full. Who only reads asks the kernel each time, which clears its
+ * bits. */
+static int lock_any(struct items *t, uint64_t name, int mode, int now)
+{
+    if (!t->place.entries)
+        return lock_call(t, name, mode, now, 0);
+    int how = lock(t, name, mode);
+    return how == CONTENDED ? lock_contended(t, name, mode, now) : how == FULL ? -ENOLCK : 0;
+}
+
+static int wants_more(const struct items *t, uint64_t name)
+{
+    for (unsigned i = 0; i < t->wants; i++)
+        if (t->want[i] == name)
+            return 1;
+    return 0;
+}
+
+/* ---- what is not done by the table in t->place ---- */
+
+/* An item of pages is its pages (C3). The mode has no PS_NOW. */
+static int page_access(ps_container *c, const void *p, size_t bytes, int mode)
+{
+    int declares = c->encoder == PS_ENCODE_RANGES;
+    if (mode == PS_X || (mode == PS_OWN && declares) || (mode == PS_ADD && declares))
+        return ps_touch(p, bytes);
+    return mode == PS_U ? (int)ps_kernel(KD_TXN_HINT, (long)ps_home(p), (long)bytes,
+                                         KD_HINT_EXCLUSIVE)
+                        : 0;
+}
+
+/* Of the container, or all of it: 0 or -errno. */
+static int item_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name, int mode,
+                       int now)
+{
+    struct items *t = &tx->items;
+    if (items_whole(tx, c))
+        return 0;                         /* IM4 */
+    int result = place_set(t, c, at, STORE >> mode & 1);
+    if (mode == PS_S && t->wants && t->place.entries && wants_more(t, name))
+        mode = PS_U;
+    if (result == 0)
+        result = lock_any(t, name, mode, now);
+    if (result == -ENOLCK)
+        result = container_lock(c, 0, (c->flags & PS_WRITE ? 0 : KD_LOCK_SHARED) |
+                                          (now ? KD_LOCK_NOW : 0));
+    return result;
+}
+
+int items_lock(struct ps_tx *tx, ps_container *c, uint64_t at, int mode)
+{
+    return c->items ? item_access(tx, c, at, at, mode & ~PS_NOW, mode & PS_NOW) : 0;
+}
+
+int items_lock_whole(struct ps_tx *tx, ps_container *c)
+{
+    return items_whole(tx, c) ? 0 : container_lock(c, 0, 0);
+}
+
+/* 0; NOTHING: there is nothing to lock; -errno. */
+enum { NOTHING = 1 };
+static int access_check(struct ps_tx *tx, ps_container *c, int mode)
+{
+    if (!tx)
+        return -EPERM;
+    if (!c || !container_is_open(c) || mode < 0 || (mode & ~PS_NOW) > PS_OWN)
+        return -EINVAL;
+    if (tx->kind == TX_READS)
+        return NOTHING;
+    mode &= ~PS_NOW;
+    if (mode != PS_S && mode != PS_IS && !tx_writing(c))
+        return -errno;
+    return 0;
+}
+
+static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, int mode)
+{
+    struct ps_tx *tx = tx_active();
+    uint64_t home = (uintptr_t)ps_home(p);
+    ps_container *c = ps_container_of(p);
+    int now = mode & PS_NOW, result = access_check(tx, c, mode);
+    mode &= ~PS_NOW;
+    if (result >= 0 && !container_has(c, home, bytes ? bytes : 1))
+        result = -EINVAL;
+    if (result == 0)
+        result = c->items ? item_access(tx, c, home, home, mode, now)
+                          : page_access(c, p, bytes, mode);
+    if (result == 0 && STORE >> mode & 1 && bytes)
+        items_store(tx, c, home, bytes);
+    errno = result < 0 ? -result : errno;
+    return error_told_by(ERROR_OBJECT, result < 0 ? NULL : (void *)(uintptr_t)p);
+}
+
+/* ---- what programs call ---- */
+
+/* It was contended, and is in the list. */
+static __attribute__((noinline)) void *access_contended(const void *p, size_t bytes, int mode)
+{
+    struct ps_tx *tx = tx_current;
+    int result = lock_contended(&tx->items, (uintptr_t)p, mode, 0);
+    if (result != 0) {
+        errno = -result;
+        return error_told_by(ERROR_OBJECT, NULL);
+    }
+    if (STORE >> mode & 1)
+        declare(tx, (uintptr_t)p, bytes);
+    return (void *)(uintptr_t)p;
+}
+
+/* Of a segment at hand: one that is written, for a mode to write. Only then is there a transaction,
+ * too. What is not done here is left to other functions as the last step, so no register is
+ * saved. */
+static inline __attribute__((always_inline)) void *access_fast(const void *p, size_t bytes,
+                                                               int mode)
+{
+    struct ps_tx *tx = tx_current;
+    uint64_t at = (uintptr_t)p;
+    if (!tx)
+        return access_slow(p, bytes, mode);
+    struct items *t = &tx->items;
+    uint64_t most = mode == PS_S ? t->place.bytes : t->place.stores, offset = at - t->place.base;
+    if (offset >= most || bytes - 1 >= most - offset ||
+        (mode != PS_S && t->ranges == KD_RANGES_MAX))
+        return access_slow(p, bytes, mode);
+    int how = lock(t, at, mode);
+    if (__builtin_expect(how == CONTENDED, 0))
+        return access_contended(p, bytes, mode);
+    if (__builtin_expect(how == FULL, 0))
+        return access_slow(p, bytes, mode);
+    if (mode != PS_S)
+        declare_one(t, at, bytes);
+    return (void *)at;
+}
+
+void *ps_access(const void *p, size_t bytes, int mode)
+{
+    if (mode == PS_S)
+        return access_fast(p, bytes, PS_S);
+    if (mode == PS_X)
+        return access_fast(p, bytes, PS_X);
+    return access_slow(p, bytes, mode);
+}
+
+int ps_key(ps_container *c, uint64_t key, int mode)
+{
+    struct ps_tx *tx = tx_active();
+    int result = access_check(tx, c, mode);
+    if (result == 0 && c->items)
+        result = item_access(tx, c, c->base, key, mode & ~PS_NOW, mode & PS_NOW);
+    return error_told(ERROR_OBJECT, result < 0 ? result : 0);
+}
+
+int ps_add(int64_t *p, int64_t delta)
+{
+    if ((uintptr_t)p % sizeof *p != 0)
+        return -EINVAL;
+    if (!access_fast(p, sizeof *p, PS_ADD))
+        return -errno;
+    __atomic_fetch_add(p, delta, __ATOMIC_RELAXED); /* a publication may come between */
+    return 0;
+}
+
+static void note_drop(struct items *t, const volatile uint64_t *mask)
+{
+    for (unsigned i = t->count; i-- > 0;)
+        if (t->held[i].mask == mask) {
+            t->held[i] = t->held[t->count - 1];
+            t->count--;
+            return;
+        }
+}
+
+int ps_release(const void *p)
+{
+    struct ps_tx *tx = tx_active();
+    ps_container *c = ps_container_of(p);
+    uint64_t name = (uintptr_t)ps_home(p);
+    int result = access_check(tx, c, PS_S);
+    if (result == 0 && items_whole(tx, c))
+        result = NOTHING;
+    if (result == 0)
+        result = place_set(&tx->items, c, name, 0);
+    if (result != 0)
+        return result < 0 ? error_told(ERROR_OBJECT, result) : 0;
+    struct items *t = &tx->items;
+    if (!t->place.entries)
+        return (int)ps_kernel(KD_ITEM_WAKE, (long)t->place.base, (long)name, 0);
+    uint64_t number = entry_of(t, name);
+    entry *e = &t->place.entries[number];
+    unsigned own = own_modes(e, t);
+    if (own & STAY)
+        return -EINVAL;
+    if (asked_of(t, number)->again >> number % 64 & 1 || !own)
+        return 0;
+    asked_of(t, number)->once &= ~(1ull << number % 64);
+    for (int m = 0; m < KD_ITEM_MODES; m++)
+        if (own >> m & 1) {
+            __atomic_fetch_and(&e->holders[m][t->word], ~t->bit, __ATOMIC_SEQ_CST);
+            note_drop(t, &e->holders[m][t->word]);
+        }
+    return e->waiting ? (int)ps_kernel(KD_ITEM_WAKE, (long)t->place.base, (long)name, 0) : 0;
+}
+
+/* ---- the end ---- */
+
+void items_ended(struct ps_tx *tx, int result)
+{
+    struct items *t = &tx->items;
+    for (const struct held *h = t->held, *end = h + t->count; h < end; h++) {
+        *asked_of(t, h->number) = (struct asked){0, 0};
+        __atomic_fetch_and(h->mask, ~t->bit, __ATOMIC_RELEASE);
+    }
+    t->count = 0;
+    t->ranges = 0;
+    t->place.bytes = t->place.stores = 0;
+    t->locked = 0;
+    if (result == 0)
+        t->wants = 0;
+    else if (result == -EDEADLK && t->wanted)
+        t->want[t->wants < WANTS_MAX ? t->wants++ : t->wanted / 16 % WANTS_MAX] = t->wanted;
+    t->wanted = 0;
+    t->used = 0;
+    users--;
+}
