@@ -374,6 +374,7 @@ struct ps_tx {
     int view;
     int kind;                             /* what its view is for: TX_... */
     int active, explicit_, again;         /* again: how it ended lets ps_transaction run it again */
+    int plain;                            /* it was prepared without options, by ps_transaction */
     int reason;                           /* how it ended: -errno */
     uint64_t committed_at;                /* a commit's number; 0: it changed nothing */
     unsigned aborts;

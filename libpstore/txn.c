@@ -168,10 +168,22 @@ static int options_check(const struct ps_options *o)
     return o->isolation == PS_CONTAINER_LOCK && !container_is_open(o->locked) ? -EINVAL : 0;
 }
 
-/* What ps_transaction and ps_begin check and set up alike; *out is the current, idle ps_tx. */
+/* What ps_transaction and ps_begin check and set up alike; *out is the current, idle ps_tx. One
+ * without options behind another such one finds all but this as that left it. */
 static int tx_prepare(const struct ps_options *options, int explicit_, struct ps_tx **out)
 {
     static const struct ps_options plain;
+    struct ps_tx *last = tx_current;
+    if (!(options || explicit_) && last && last->plain && !(last->active | last->busy | strict)) {
+        last->aborts = 0;
+        last->begin.ticket = 0;
+        last->retry.since_ms = 0;
+        last->retry.looks_again = last->clears = 0;
+        last->place = ps_place;
+        *out = last;
+        return 0;
+    }
+    int is_plain = !options && !explicit_ && !strict;
     if (!options)
         options = &plain;
     int result = options_check(options);
@@ -189,6 +201,7 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
      * does. */
     int keeps_ticket = explicit_ && tx->explicit_ && tx->again;
     tx->explicit_ = explicit_;
+    tx->plain = is_plain;
     tx->aborts = 0;
     tx->retry.since_ms = 0;
     tx->retry.waits_for = NULL;
@@ -243,7 +256,7 @@ static int tx_begin(struct ps_tx *tx)
 /* Names set by this transaction are there for good now. */
 static void names_committed(struct ps_tx *tx)
 {
-    for (size_t at = 0; tx->names > 0 && at < tx->ops_bytes;) {
+    for (size_t at = 0; at < tx->ops_bytes;) {
         struct wire_op *op = (struct wire_op *)(tx->ops + at);
         ps_container *c = ps_container_of((void *)(uintptr_t)op->address);
         if (op->kind == WIRE_NAME_SET && c)
@@ -262,8 +275,10 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
     tx->reason = result;
     tx->again = again;
     if (result == 0) {
-        heap_committed(&tx->heap);
-        names_committed(tx);
+        if (tx->heap.used)
+            heap_committed(&tx->heap);
+        if (tx->names)
+            names_committed(tx);
     } else {
         tx->aborts++;
         heap_aborted(&tx->heap);
@@ -460,11 +475,13 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
             result = tx_attempt(tx, fn, arg);
         else
             result = tx->reason;
-        hooks_run(tx);
+        if (tx->hook_count)
+            hooks_run(tx);
         if (tx->retry.waits_for)
             tx->again = (result = error_told(ERROR_RETRY, retry_wait(tx))) == 0;
     } while (tx_runs_again(tx));
-    retry_end(tx);
+    if (tx->retry.watched)
+        retry_end(tx);
     return result;
 }
 
@@ -497,6 +514,7 @@ _Noreturn void ps_retry(void)
     int clears = result == -EXDEV && tx->clears++ < 2;
     if (clears) {
         tx->begin.mode |= KD_STRICT;
+        tx->plain = 0;
         result = 0;
     }
     if (result != 0 || clears)

@@ -18,8 +18,9 @@ enum { TREES = 1000, FEW = 60, LOOKS = 20, STEPS = 200, LIMIT_S = 300 };
 
 /* ---- the library around it ---- */
 
-static struct ps_tx snapshot = {.options.isolation = PS_SNAPSHOT};
-struct ps_tx *tx_active(void) { return &snapshot; }
+static struct ps_tx snapshot = {.active = 1, .options.isolation = PS_SNAPSHOT};
+_Thread_local struct ps_tx *tx_current = &snapshot;
+__thread const char *ps_place;
 int container_is_open(const ps_container *c) { return c != NULL; }
 int (ps_transaction_opt)(int (*fn)(void *), void *arg, const struct ps_options *opt)
 {
