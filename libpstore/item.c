@@ -21,6 +21,7 @@
 #include "pstore_private.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 _Static_assert((int)PS_S == KD_ITEM_S && (int)PS_U == KD_ITEM_U && (int)PS_X == KD_ITEM_X &&
@@ -41,6 +42,8 @@ static void use(struct items *t)
     if (t->used)
         return;
     users++;
+    t->range[0].address = ~0ull;
+    t->next = t->range + 1;
     __asm__ volatile("" ::: "memory");
     t->used = 1;
 }
@@ -62,15 +65,15 @@ void items_lock_all(struct ps_tx *tx, const ps_container *c)
 int items_declare(struct ps_tx *tx)
 {
     struct items *t = &tx->items;
-    unsigned count = t->ranges;
-    t->ranges = 0;
-    return count ? (int)ps_kernel(KD_TXN_DECLARE, (long)t->range, count, 0) : 0;
+    long count = t->used ? t->next - t->range - 1 : 0;
+    t->next = t->range + 1;
+    return count ? (int)ps_kernel(KD_TXN_DECLARE, (long)(t->range + 1), count, 0) : 0;
 }
 
 /* IM3 */
 static void ranges_full(struct ps_tx *tx)
 {
-    for (const struct kd_range *r = tx->items.range; r < tx->items.range + KD_RANGES_MAX; r++)
+    for (const struct kd_range *r = tx->items.range + 1; r < tx->items.next; r++)
         for (uint64_t page = PAGE_OF(r->address); page < r->address + r->bytes;
              page += KD_PAGE_BYTES)
             heap_page_touch(page);
@@ -79,24 +82,30 @@ static void ranges_full(struct ps_tx *tx)
         ps_abort(-result);
 }
 
-/* Ranges that touch the last one are one with it. */
-static inline void declare_one(struct items *t, uint64_t at, uint64_t bytes)
+/* A range that touches the last one becomes one with it; before the first is one that none touches.
+ * False: the list is full. */
+static inline int declare_fast(struct items *t, uint64_t at, uint64_t bytes)
 {
-    struct kd_range *last = &t->range[t->ranges - 1];
-    if (t->ranges && at - last->address <= last->bytes) {
-        if (at + bytes > last->address + last->bytes)
-            last->bytes = at + bytes - last->address;
-        return;
+    struct kd_range *last = t->next - 1;
+    uint64_t offset = at - last->address;
+    if (offset <= last->bytes) {
+        if (offset + bytes > last->bytes)
+            last->bytes = offset + bytes;
+        return 1;
     }
-    t->range[t->ranges] = (struct kd_range){at, bytes};
-    t->ranges++;
+    if (t->next == t->range + 1 + KD_RANGES_MAX)
+        return 0;
+    *t->next = (struct kd_range){at, bytes};
+    t->next++;
+    return 1;
 }
 
 static void declare(struct ps_tx *tx, uint64_t at, uint64_t bytes)
 {
-    if (tx->items.ranges == KD_RANGES_MAX)
-        ranges_full(tx);
-    declare_one(&tx->items, at, bytes);
+    if (declare_fast(&tx->items, at, bytes))
+        return;
+    ranges_full(tx);
+    declare_fast(&tx->items, at, bytes);
 }
 
 void items_store(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes)
@@ -151,12 +160,31 @@ static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
     uint64_t bytes = s->locks && !t->wants ? s->end - s->base : 0;
     stores |= t->place.base == s->base && t->place.stores;
     t->place.bytes = t->place.stores = 0;
+    t->place.segment = s;
     t->place.entries = s->locks;
     t->place.shift = 64 - s->lock_bits;
     t->place.base = s->base;
+    t->place.writes = stores;
     t->place.bytes = bytes;
     t->place.stores = stores ? bytes : 0;
     return 0;
+}
+
+/* At a transaction's first item: the place is that of the one before, if its table is still the
+ * segment's. */
+static int place_again(struct ps_tx *tx, uint64_t at)
+{
+    struct items *t = &tx->items;
+    const struct ps_segment *s = t->place.segment;
+    if (t->used || !s || tx->kind == TX_READS || t->wants)
+        return 0;
+    use(t);
+    if (s->locks != t->place.entries || s->base != t->place.base || !s->locks ||
+        at - s->base >= s->end - s->base)
+        return 0;
+    t->place.stores = t->place.writes ? s->end - s->base : 0;
+    t->place.bytes = s->end - s->base;
+    return 1;
 }
 
 /* ---- one lock ---- */
@@ -199,11 +227,11 @@ static inline uint64_t entry_of(const struct items *t, uint64_t name)
     return name * 0x9e3779b97f4a7c15ull >> t->place.shift;
 }
 
-/* The entry's bits: it was asked for once, and again. Entries far apart share one, so that it is
- * kept, which does no harm. */
-static inline struct asked *asked_of(struct items *t, uint64_t number)
+/* The word with the bit that says that the entry was asked for again. Entries far apart share one,
+ * so that a lock is kept, which does no harm. */
+static inline uint64_t *again_of(struct items *t, uint64_t number)
 {
-    return &t->asked[number / 64 % ASKED_WORDS];
+    return &t->again[number / 64 % AGAIN_WORDS];
 }
 
 /* HELD: it has the mode. TAKEN: its bit is set. For CONTENDED the mode is the last in the list, and
@@ -211,17 +239,17 @@ static inline struct asked *asked_of(struct items *t, uint64_t number)
 enum { HELD, TAKEN, CONTENDED, FULL };
 static inline __attribute__((always_inline)) int lock(struct items *t, uint64_t name, int mode)
 {
-    uint64_t number = entry_of(t, name), bit = 1ull << number % 64;
+    uint64_t number = entry_of(t, name);
     entry *e = &t->place.entries[number];
     volatile uint64_t *mask = &e->holders[mode][t->word];
-    struct asked *asked = asked_of(t, number);
-    asked->again |= asked->once & bit;
-    if (*mask & t->bit)
+    if (*mask & t->bit) {
+        t->any_again = 1;
+        *again_of(t, number) |= 1ull << number % 64;
         return HELD;
+    }
     if (t->count == HELD_MAX)
         return FULL;
-    asked->once |= bit;
-    t->held[t->count] = (struct held){mask, number};
+    t->held[t->count] = mask;
     __asm__ volatile("" ::: "memory");
     t->count++;                           /* IM1 */
     __asm__ volatile("" ::: "memory");
@@ -244,7 +272,7 @@ static int lock_call(struct items *t, uint64_t name, int mode, int now, unsigned
 static int lock_contended(struct items *t, uint64_t name, int mode, int now)
 {
     entry *e = &t->place.entries[entry_of(t, name)];
-    volatile uint64_t *mask = t->held[t->count - 1].mask;
+    volatile uint64_t *mask = t->held[t->count - 1];
     unsigned had = own_modes(e, t) & ~(1u << mode);
     if (had && !(*mask & t->bit)) {       /* who has a mode here goes before those who wait */
         __atomic_fetch_or(mask, t->bit, __ATOMIC_SEQ_CST);
@@ -337,6 +365,8 @@ static int access_check(struct ps_tx *tx, ps_container *c, int mode)
 static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, int mode)
 {
     struct ps_tx *tx = tx_active();
+    if (tx && place_again(tx, (uintptr_t)p))
+        return ps_access(p, bytes, mode);
     uint64_t home = (uintptr_t)ps_home(p);
     ps_container *c = ps_container_of(p);
     int now = mode & PS_NOW, result = access_check(tx, c, mode);
@@ -380,16 +410,15 @@ static inline __attribute__((always_inline)) void *access_fast(const void *p, si
         return access_slow(p, bytes, mode);
     struct items *t = &tx->items;
     uint64_t most = mode == PS_S ? t->place.bytes : t->place.stores, offset = at - t->place.base;
-    if (offset >= most || bytes - 1 >= most - offset ||
-        (mode != PS_S && t->ranges == KD_RANGES_MAX))
+    if (offset >= most || (mode != PS_S && bytes - 1 >= most - offset))
         return access_slow(p, bytes, mode);
     int how = lock(t, at, mode);
     if (__builtin_expect(how == CONTENDED, 0))
         return access_contended(p, bytes, mode);
     if (__builtin_expect(how == FULL, 0))
         return access_slow(p, bytes, mode);
-    if (mode != PS_S)
-        declare_one(t, at, bytes);
+    if (mode != PS_S && !declare_fast(t, at, bytes))
+        return access_slow(p, bytes, mode);
     return (void *)at;
 }
 
@@ -424,7 +453,7 @@ int ps_add(int64_t *p, int64_t delta)
 static void note_drop(struct items *t, const volatile uint64_t *mask)
 {
     for (unsigned i = t->count; i-- > 0;)
-        if (t->held[i].mask == mask) {
+        if (t->held[i] == mask) {
             t->held[i] = t->held[t->count - 1];
             t->count--;
             return;
@@ -451,14 +480,11 @@ int ps_release(const void *p)
     unsigned own = own_modes(e, t);
     if (own & STAY)
         return -EINVAL;
-    if (asked_of(t, number)->again >> number % 64 & 1 || !own)
+    if (!own || own & (own - 1) || *again_of(t, number) >> number % 64 & 1)
         return 0;
-    asked_of(t, number)->once &= ~(1ull << number % 64);
-    for (int m = 0; m < KD_ITEM_MODES; m++)
-        if (own >> m & 1) {
-            __atomic_fetch_and(&e->holders[m][t->word], ~t->bit, __ATOMIC_SEQ_CST);
-            note_drop(t, &e->holders[m][t->word]);
-        }
+    volatile uint64_t *mask = &e->holders[__builtin_ctz(own)][t->word];
+    __atomic_fetch_and(mask, ~t->bit, __ATOMIC_SEQ_CST);
+    note_drop(t, mask);
     return e->waiting ? (int)ps_kernel(KD_ITEM_WAKE, (long)t->place.base, (long)name, 0) : 0;
 }
 
@@ -467,12 +493,12 @@ int ps_release(const void *p)
 void items_ended(struct ps_tx *tx, int result)
 {
     struct items *t = &tx->items;
-    for (const struct held *h = t->held, *end = h + t->count; h < end; h++) {
-        *asked_of(t, h->number) = (struct asked){0, 0};
-        __atomic_fetch_and(h->mask, ~t->bit, __ATOMIC_RELEASE);
-    }
+    for (unsigned i = 0, count = t->count; i < count; i++)
+        __atomic_fetch_and(t->held[i], ~t->bit, __ATOMIC_RELEASE);
     t->count = 0;
-    t->ranges = 0;
+    if (t->any_again)
+        memset(t->again, 0, sizeof t->again);
+    t->any_again = 0;
     t->place.bytes = t->place.stores = 0;
     t->locked = 0;
     if (result == 0)

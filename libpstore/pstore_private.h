@@ -217,7 +217,7 @@ struct heap {
 /* ---- items locked by a transaction: item.c ---- */
 
 #define HELD_MAX    1024u
-#define ASKED_WORDS 64u
+#define AGAIN_WORDS 64u
 #define WANTS_MAX   16u
 struct items {
     int used;                             /* in this transaction */
@@ -229,12 +229,16 @@ struct items {
         uint64_t bytes, stores;           /* 0, or at hand: to read; to write, too */
         struct kd_item_entry *entries;    /* NULL: locks are calls */
         unsigned shift;
+        int writes;                       /* as stores, and kept for the next transaction, as is: */
+        const struct ps_segment *segment;
     } place;
     uint64_t locked;                      /* containers that it has locked as a whole, by index */
-    unsigned count, ranges;
-    struct held { volatile uint64_t *mask; uint64_t number; } held[HELD_MAX];
-    struct kd_range range[KD_RANGES_MAX]; /* declared, and not handed over yet */
-    struct asked { uint64_t once, again; } asked[ASKED_WORDS];    /* by the entry's number */
+    unsigned count;
+    int any_again;
+    struct kd_range *next;                /* behind the last one of: */
+    volatile uint64_t *held[HELD_MAX];    /* masks with its bit */
+    struct kd_range range[1 + KD_RANGES_MAX];     /* declared, and not handed over; from 1 on */
+    uint64_t again[AGAIN_WORDS];          /* a bit by the entry's number: asked for twice */
     /* what a reader wanted more of, and got a deadlock */
     uint64_t wanted, want[WANTS_MAX];
     unsigned wants;

@@ -66,6 +66,7 @@ double begin_cost(unsigned mode, int end);  /* of begin and end together, or of 
 int writers_main(void);
 void group_tree(void);                               /* tree.c */
 void group_cached(void);
+void group_items(void);                              /* items.c */
 void group_lazy(void);                             /* cached.c */
 void group_cricket(void);                            /* cricket.c */
 void group_tables(void);                             /* tables.c */

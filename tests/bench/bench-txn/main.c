@@ -4,6 +4,7 @@
  *   bench-txn begin            begin and end, alone and while eight writers run
  *   bench-txn tree             a tree of 16,105 nodes on 1,343 pages, searched again and again
  *   bench-txn cached           transactions over pages that are at hand; rights that others hold
+ *   bench-txn items            locks of items without contention
  *   bench-txn lazy             a lazy commit beside a strict one
  *   bench-txn cricket          Cricket's Table 3
  *   bench-txn clients MS       commits per second of 1 to 8 processes, for MS milliseconds each
@@ -153,7 +154,7 @@ uint64_t touch(volatile char *pages, unsigned count, unsigned step, int write)
 static const struct { const char *name; void (*run)(void);
 } groups[] = {
     { "begin", group_begin },     { "tree", group_tree },           { "cached", group_cached },
-    { "lazy", group_lazy },
+    { "lazy", group_lazy },       { "items", group_items },
     { "cricket", group_cricket }, { "crossover", group_crossover }, { "tables", group_tables },
 };
 
@@ -181,7 +182,7 @@ int main(int argc, char **argv)
         group_replace(number, second);
     } else {
         usage(argc, argv, 0,
-              "usage: bench-txn begin | tree | cached | lazy | cricket | tables | crossover | "
+              "usage: bench-txn begin | tree | cached | items | lazy | cricket | tables | crossover | "
               "clients MS | replace PAGES UPDATES\n"
               "Counts instructions; run it by `make bench ONLY=txn`, which boots with -icount.\n");
     }
