@@ -7,7 +7,8 @@
  *         given when every thread has done its steps so far or waits for a lock (the kernel says
  *         so), so the interleaving is the script's; steps of a thread that waits come when it goes
  *         on. The level is that of the transactions in `who`; 4 is a snapshot, the others are
- *         serialisable. The program computes the table, prints it and compares it with the page,
+ *         serialisable. At the level ITEMS all are in a container of items, which they lock, and
+ *         the predicate by a key. The program computes the table, prints it and compares it with the page,
  *         which is read from /import.
  */
 #include <pthread.h>
@@ -18,12 +19,12 @@
 
 #include "pstore_test.h"
 
-enum { ACTORS = 4, STEPS = 12, READS = 8, LEVELS = 4, NODES = 6 };
+enum { ACTORS = 4, STEPS = 12, READS = 8, ITEMS = 4, LEVELS, NODES = 6, PREDICATE = 3 };
 
 /* Everything in pages of its own; the list is what a predicate is evaluated over. */
 struct node { struct node *next; long value; char other_page[4064]; };
 struct root { struct node *list; struct node *item[2], *spare[NODES]; };
-static ps_container *c;
+static ps_container *c, *both[2];        /* the one in use; of pages, of items */
 
 struct actor {
     int level, number, tid;
@@ -57,17 +58,26 @@ static void begin(struct actor *a)
     a->result = e ? e : 1;
 }
 
+/* Where items are locked: to read, to write. */
+#define TO_READ(p)  (c == both[1] ? (__typeof__(p))ps_access(p, sizeof *(p), PS_S) : (p))
+#define TO_WRITE(p) (c == both[1] ? (__typeof__(p))ps_access(p, sizeof *(p), PS_X) : (p))
+
 static long count_threes(const struct root *root)
 {
     long n = 0;
+    if (c == both[1])
+        ps_key(c, PREDICATE, PS_S);
     for (const struct node *i = root->list; i; i = i->next)
-        n += i->value % 3 == 0;
+        n += *TO_READ(&i->value) % 3 == 0;
     return n;
 }
 
 static void insert_three(struct root *root, int number)
 {
-    struct node *n = root->spare[number];
+    if (c == both[1])
+        ps_key(c, PREDICATE, PS_X);
+    struct node *n = TO_WRITE(root->spare[number]);
+    TO_WRITE(&root->list);
     n->value = 30;
     n->next = root->list;
     root->list = n;
@@ -81,10 +91,10 @@ static void step(struct actor *a, const char *text)
     if (!a->active)
         return;                         /* it is over */
     struct root *root = ps_root(c);
-    volatile long *item = text[1] ? &root->item[text[1] == 'y']->value : NULL;
+    long *item = text[1] ? &root->item[text[1] == 'y']->value : NULL;
     switch (text[0]) {
-    case 'w': *item = atol(text + 2); break;
-    case 'r': a->read[a->reads] = *item; a->reads++; break;
+    case 'w': *(volatile long *)TO_WRITE(item) = atol(text + 2); break;
+    case 'r': a->read[a->reads] = *(volatile long *)TO_READ(item); a->reads++; break;
     case 'P': a->read[a->reads] = count_threes(root); a->reads++; break;
     case 'I': insert_three(root, a->number); break;
     case 'c':
@@ -144,14 +154,14 @@ static void settle(int to_the_end)
 
 static int make(void *unused)
 {
-    struct root *root = ps_root(c);
+    struct root *root = TO_WRITE((struct root *)ps_root(c));
     (void)unused;
     if (!root->item[0])
         for (int i = 0; i < NODES + 2; i++)
             *(i < 2 ? &root->item[i] : &root->spare[i - 2]) = ps_new(c, struct node, NULL);
     root->list = root->item[0];
-    *root->item[0] = (struct node){.next = root->item[1], .value = 10};
-    *root->item[1] = (struct node){.value = 20};
+    *TO_WRITE(root->item[0]) = (struct node){.next = root->item[1], .value = 10};
+    *TO_WRITE(root->item[1]) = (struct node){.value = 20};
     return 0;
 }
 
@@ -160,8 +170,8 @@ static int look(void *unused)
 {
     struct root *root = ps_root(c);
     (void)unused;
-    last[0] = root->item[0]->value;
-    last[1] = root->item[1]->value;
+    last[0] = *TO_READ(&root->item[0]->value);
+    last[1] = *TO_READ(&root->item[1]->value);
     return 0;
 }
 
@@ -169,6 +179,8 @@ static int look(void *unused)
 static int play(const char *script, const char *who, int level)
 {
     pthread_t thread[ACTORS];
+    c = both[level == ITEMS];
+    level = level == ITEMS ? PS_SERIALISABLE : level;
     int bad = ps_transaction(make, NULL);
     memset(actors, 0, sizeof actors);
     for (int i = 0; i < ACTORS; i++) {
@@ -285,10 +297,12 @@ int main(void)
 {
     tap_plan(ANOMALIES + 2);
     ps_delete("anomalies");
+    ps_delete("anomalies-items");
     /* one page a fault: which neighbours come along must not decide what is seen */
-    c = ps_open("anomalies", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-    tap_ok(c && ps_policy(c, PS_GROUP, 1) == 0,
-           "the columns: serialisable, snapshot, dirty read, container lock");
+    both[0] = c = ps_open("anomalies", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    both[1] = ps_open("anomalies-items", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    tap_ok(c && ps_policy(c, PS_GROUP, 1) == 0 && ps_locking(both[1], PS_LOCK_ITEMS) == 0,
+           "the columns: serialisable, snapshot, dirty read, container lock, items");
     for (int i = 0; i < ANOMALIES && c; i++)
         test(&anomalies[i]);
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck is clean");
