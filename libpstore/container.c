@@ -96,6 +96,11 @@ int container_is_open(const ps_container *c)
     return offset < sizeof containers && offset % sizeof *c == 0 && c->opens > 0;
 }
 
+static struct ps_segment segment_new(uint64_t base, uint64_t pages)
+{
+    return (struct ps_segment){.base = base, .end = base + pages * KD_PAGE_BYTES};
+}
+
 /* The segment that holds `address`; NULL if it is not known (yet). */
 static struct ps_segment *segment_of(ps_container *c, uint64_t address)
 {
@@ -118,8 +123,7 @@ static ps_container *segment_learn(uint64_t address)
         if (c->opens == 0 || c->id != STORE_COOKIE_CONTAINER(info.cookie) ||
             c->base / KD_ZONE_BYTES != info.base / KD_ZONE_BYTES || n == PS_SEGMENTS_MAX)
             continue;
-        c->segment[n] = (struct ps_segment){
-            .base = info.base, .end = info.base + info.pages * KD_PAGE_BYTES};
+        c->segment[n] = segment_new(info.base, info.pages);
         c->segment_count = n + 1;
         return c;
     }
@@ -235,7 +239,7 @@ static void segments_ask(ps_container *c, uint64_t count)
         struct wire_opened o = {.base = word[0], .pages = word[1]};
         if (!opened_is_sound(&o, sizeof o))
             return;
-        c->segment[n] = (struct ps_segment){.base = o.base, .end = o.base + o.pages * KD_PAGE_BYTES};
+        c->segment[n] = segment_new(o.base, o.pages);
         c->segment_count = n + 1;
     }
 }
@@ -257,15 +261,11 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct ope
         c->by = r->by;
         c->named = r->named;
         c->base = opened->base;
-        c->segment[0].base = opened->base;
-        c->segment[0].end = opened->base + opened->pages * KD_PAGE_BYTES;
+        c->segment[0] = segment_new(opened->base, opened->pages);
         c->segment_count = 1;
-        items_forget(c);
         if (containers_used <= (unsigned)container_index(c))
             containers_used = (unsigned)container_index(c) + 1;
     }
-    if (~c->flags & (int)request->flags & PS_WRITE)
-        items_forget(c);                  /* who reads has no table */
     c->flags |= (int)request->flags & PS_WRITE;
     c->encoder = (int)opened->encoder;
     c->items = opened->items != 0;
@@ -584,15 +584,11 @@ void *ps_address(const ps_container *c)
     return container_is_open(c) ? (void *)(uintptr_t)c->base : NULL;
 }
 
-/* ---- its form ---- */
-
 int container_form(ps_container *c, uint32_t request, int value, _Atomic int *kept)
 {
-    uint64_t word[STORE_REQUEST_WORDS] = {0, (uint64_t)value};
-    int result = tx_active() ? -EBUSY : stores_refresh();
     pthread_mutex_lock(&table_lock);
-    if (result == 0 && (!container_is_open(c) || !(word[0] = c->id)))
-        result = -EINVAL;
+    int result = container_is_open(c) ? 0 : -EINVAL;
+    uint64_t word[STORE_REQUEST_WORDS] = {result == 0 ? c->id : 0, (uint64_t)value};
     if (result == 0)
         result = store_request(c->store, request, word, NULL, 0, NULL, NULL);
     if (result == 0) {
@@ -600,5 +596,5 @@ int container_form(ps_container *c, uint32_t request, int value, _Atomic int *ke
         *kept = value;
     }
     pthread_mutex_unlock(&table_lock);
-    return error_told(ERROR_OTHER, result);
+    return result;
 }

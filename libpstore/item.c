@@ -10,13 +10,13 @@
  * conflict are looked at, and another's bit there means a call.
  *
  * Invariants
- *   IM1  An entry's mask is in the list before the bit is set in it: an abort may come at any
+ *   LI1  An entry's mask is in the list before the bit is set in it: an abort may come at any
  *        instruction, and the list says what to clear (TX2).
- *   IM2  Bits are cleared behind the end of the transaction, which is behind publication, and
+ *   LI2  Bits are cleared behind the end of the transaction, which is behind publication, and
  *        before the next one begins: one place, items_ended(). Only ps_release clears before.
- *   IM3  What was stored under a lock is declared when the commit is asked for. A list that is full
+ *   LI3  What was stored under a lock is declared when the commit is asked for. A list that is full
  *        is handed over before, with its pages stored to, for only copies have declarations.
- *   IM4  Who has locked the whole container takes no items in it, and declares nothing.
+ *   LI4  Who has locked the whole container takes no items in it, and declares nothing.
  */
 #include "pstore_private.h"
 
@@ -70,7 +70,7 @@ int items_declare(struct ps_tx *tx)
     return count ? (int)ps_kernel(KD_TXN_DECLARE, (long)(t->range + 1), count, 0) : 0;
 }
 
-/* IM3 */
+/* LI3 */
 static void ranges_full(struct ps_tx *tx)
 {
     for (const struct kd_range *r = tx->items.range + 1; r < tx->items.next; r++)
@@ -154,7 +154,9 @@ static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
 {
     use(t);
     struct ps_segment *s = container_segment(c, at);
-    int result = !s ? -EINVAL : s->lock_bits && t->bit ? 0 : table_map(t, s);
+    /* who opened it to read had no table, and may write since */
+    int known = s && s->lock_bits && t->bit && (s->locks || !(c->flags & PS_WRITE));
+    int result = !s ? -EINVAL : known ? 0 : table_map(t, s);
     if (result != 0)
         return result;
     uint64_t bytes = s->locks && !t->wants ? s->end - s->base : 0;
@@ -251,7 +253,7 @@ static inline __attribute__((always_inline)) int lock(struct items *t, uint64_t 
         return FULL;
     t->held[t->count] = mask;
     __asm__ volatile("" ::: "memory");
-    t->count++;                           /* IM1 */
+    t->count++;                           /* LI1 */
     __asm__ volatile("" ::: "memory");
     if (__builtin_expect(e->waiting != 0, 0))
         return CONTENDED;
@@ -307,7 +309,7 @@ static int wants_more(const struct items *t, uint64_t name)
 
 /* ---- what is not done by the table in t->place ---- */
 
-/* An item of pages is its pages (C3). The mode has no PS_NOW. */
+/* An item of pages is its pages (IK3). The mode has no PS_NOW. */
 static int page_access(ps_container *c, const void *p, size_t bytes, int mode)
 {
     int declares = c->encoder == PS_ENCODE_RANGES;
@@ -324,7 +326,7 @@ static int item_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t 
 {
     struct items *t = &tx->items;
     if (items_whole(tx, c))
-        return 0;                         /* IM4 */
+        return 0;                         /* LI4 */
     int result = place_set(t, c, at, STORE >> mode & 1);
     if (mode == PS_S && t->wants && t->place.entries && wants_more(t, name))
         mode = PS_U;

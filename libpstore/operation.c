@@ -1,6 +1,7 @@
 /*
  * operation.c - what a transaction tells the store manager with its commit: names, pages freed and
- * claimed, room; and memory that may grow in a transaction.
+ * claimed, room; what the program wants to be run behind its end; and memory that may grow in a
+ * transaction.
  */
 #include "pstore_private.h"
 
@@ -77,4 +78,28 @@ int tx_op_bytes(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t addre
     tx->names += kind == WIRE_NAME_SET || kind == WIRE_NAME_UNSET;
     tx->ops_bytes += bytes;
     return 0;
+}
+
+/* ---- functions for its end ---- */
+
+static int hook_add(void (*function)(void *argument), void *argument, int commit)
+{
+    struct ps_tx *tx = tx_active();
+    if (!tx || !function)
+        return tx ? -EINVAL : -EPERM;
+    if (tx->hook_count == PS_HOOKS_MAX)
+        return -ENOSPC;
+    tx->hook[tx->hook_count] = (struct hook){function, argument, commit};
+    tx->hook_count++;
+    return 0;
+}
+
+int ps_on_commit(void (*function)(void *argument), void *argument)
+{
+    return error_told(ERROR_OTHER, hook_add(function, argument, 1));
+}
+
+int ps_on_abort(void (*function)(void *argument), void *argument)
+{
+    return error_told(ERROR_OTHER, hook_add(function, argument, 0));
 }

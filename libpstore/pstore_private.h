@@ -403,9 +403,9 @@ struct ps_tx {
         uint64_t since_ms;                /* when it first waited for that; 0: not yet */
         struct ps_store *missed;          /* where it looked for a name that is not there */
         int looks_again;                  /* ... and does so once more, with its watch set */
+        int clears;                       /* runs that were to end the rights of others before */
     } retry;
     uint64_t ends_ms;                     /* with timeout_ms: when its time is up (now_ms) */
-    int clears;                           /* runs that were to end the rights of others before */
     struct hook {
         void (*function)(void *argument);
         void *argument;

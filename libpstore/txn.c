@@ -178,7 +178,7 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
         last->aborts = 0;
         last->begin.ticket = 0;
         last->retry.since_ms = 0;
-        last->retry.looks_again = last->clears = 0;
+        last->retry.looks_again = last->retry.clears = 0;
         last->place = ps_place;
         *out = last;
         return 0;
@@ -205,7 +205,7 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     tx->aborts = 0;
     tx->retry.since_ms = 0;
     tx->retry.waits_for = NULL;
-    tx->retry.looks_again = tx->clears = 0;
+    tx->retry.looks_again = tx->retry.clears = 0;
     tx->options = *options;
     tx->place = ps_place;
     tx->begin = (struct kd_begin){
@@ -362,28 +362,6 @@ static void hooks_run(struct ps_tx *tx)
         tx_current = current;
 }
 
-static int hook_add(void (*function)(void *argument), void *argument, int commit)
-{
-    struct ps_tx *tx = tx_active();
-    if (!tx || !function)
-        return tx ? -EINVAL : -EPERM;
-    if (tx->hook_count == PS_HOOKS_MAX)
-        return -ENOSPC;
-    tx->hook[tx->hook_count] = (struct hook){function, argument, commit};
-    tx->hook_count++;
-    return 0;
-}
-
-int ps_on_commit(void (*function)(void *argument), void *argument)
-{
-    return error_told(ERROR_OTHER, hook_add(function, argument, 1));
-}
-
-int ps_on_abort(void (*function)(void *argument), void *argument)
-{
-    return error_told(ERROR_OTHER, hook_add(function, argument, 0));
-}
-
 /* Transactions whose ps_transaction() was called further in than `frame` and which are suspended:
  * the thread jumps over their bodies, so nobody will ever resume them. */
 static void tx_abandon_inner(struct ps_tx *outer)
@@ -511,7 +489,7 @@ _Noreturn void ps_retry(void)
     /* Of a thread with another transaction, nobody knows who waits for that one. */
     int result = tx->kind == TX_READS ? -EINVAL : others_suspended(tx) ? -EDEADLK : retry_watch(tx);
     /* Of two stores; but rights of transactions before may say so. They end with one run more. */
-    int clears = result == -EXDEV && tx->clears++ < 2;
+    int clears = result == -EXDEV && tx->retry.clears++ < 2;
     if (clears) {
         tx->begin.mode |= KD_STRICT;
         tx->plain = 0;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The examples of libpstore/isolation.md, one for each level, compiled as they stand there and run.
+# The examples of libpstore/isolation.md, one for each level, and of libpstore/items.md, compiled as they stand there and run.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
@@ -44,8 +44,11 @@ int main(void) {
 C
 
 ok "the examples compile without a warning" scripts/katydid-cc -Werror "$PROGRAM.c" -o "$PROGRAM"
-scripts/run --timeout 60 --add "$PROGRAM" -c isolation 2>&1 | tr -d '\r' >"$TEST_TMP/out"
-for line in 'serialisable 0' 'serialisable, too much 1' 'container lock 0' 'index 1' 'snapshot 0 600' 'dirty read 0 1'
+sed -n '/^```c$/,/^```$/p' libpstore/items.md | grep -v '^```' >"$TEST_TMP/items.c"
+ok "that of items, too" scripts/katydid-cc -Werror "$TEST_TMP/items.c" -o "$TEST_TMP/items"
+scripts/run --timeout 60 --add "$PROGRAM" --add "$TEST_TMP/items" -c 'isolation; items; containers' 2>&1 | tr -d '\r' >"$TEST_TMP/out"
+for line in 'serialisable 0' 'serialisable, too much 1' 'container lock 0' 'index 1' 'snapshot 0 600' 'dirty read 0 1' \
+    'items 0 100000' '.*KiB.*items.*items'
 do
     ok "an example does what its text says: $line" grep -qx "$line" "$TEST_TMP/out"
 done

@@ -22,6 +22,8 @@
 #define FULL_ALWAYS    (~0ull)
 #define NOTHING_TO_LOG 1                /* no error and no transaction either */
 
+_Static_assert(KD_CSN_ANY == STORE_BASE_NEWEST, "the log has the page of others, too (IT6)");
+
 static uint8_t *diff_buffer, *batch_buffer;
 static struct kd_message pending;       /* a COMMIT that is not in a group yet */
 static bool has_pending;
@@ -66,10 +68,7 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
         memcpy(to + 4, run + 1, run->bytes);
         to += 4u + run->bytes;
     }
-    /* others' record of the page is in the log, perhaps in this group (IT6) */
-    bool newest = first->base_csn == KD_CSN_ANY;
-    return store_txn_diff_done(g->disk, id, page, newest ? STORE_BASE_NEWEST : first->base_csn,
-                               bytes);
+    return store_txn_diff_done(g->disk, id, page, first->base_csn, bytes);
 }
 
 static int add_pages(struct group *g, const struct batch *b, uint64_t bytes)
@@ -233,19 +232,16 @@ static int group_add(struct group *g, const struct kd_message *m)
         batch_release(&b);
         return r;
     }
-    r = add_transaction(g, m, &b, store_full_below(server.store), &pages,
-                        &g->position[g->count]);
-    if (r == -ESTALE) { /* a page's home was freed under an old version: log such pages whole */
+    for (uint64_t below = store_full_below(server.store);; below = FULL_ALWAYS) {
+        r = add_transaction(g, m, &b, below, &pages, &g->position[g->count]);
+        if (r >= 0) break;
         g->name_count = names;
         g->freed_count = freed;
         g->layout = layout;
-        r = add_transaction(g, m, &b, FULL_ALWAYS, &pages, &g->position[g->count]);
+        if (r != -ESTALE || below == FULL_ALWAYS) break;
+        /* a page's home was freed under an old version: log such pages whole */
     }
-    if (r < 0) {
-        g->name_count = names;
-        g->freed_count = freed;
-        g->layout = layout;
-    } else if (r == 0) {
+    if (r == 0) {
         g->ends_chain = spill_chain(m->word[0]) != NULL;
         g->chain_view = m->word[0];
         g->bytes += bytes;

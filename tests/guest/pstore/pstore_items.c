@@ -1,5 +1,5 @@
 /*
- * pstore_items.c - locks of items by libpstore (item.c): IM1 to IM4, IL1 to IL10.
+ * pstore_items.c - locks of items by libpstore (item.c): LI1 to LI4, IL1 to IL10.
  *
  * Aim     each pair of modes conflicts, or not, as the table says; neighbours in a page do not; what
  *         is given back is free, and what was asked for twice is not; a list that is full locks the
