@@ -33,7 +33,8 @@ _Static_assert((int)PS_S == KD_ITEM_S && (int)PS_U == KD_ITEM_U && (int)PS_X == 
 enum { STAY = 1 << PS_X | 1 << PS_ADD | 1 << PS_IX | 1 << PS_OWN };  /* to the end */
 enum { STORE = 1 << PS_X | 1 << PS_ADD | 1 << PS_OWN };              /* what is stored under */
 
-/* Transactions of this process that may have bits in tables: while there is one, none is unmapped. */
+/* Transactions of this process that may have bits in tables: while there is one, none is
+ * unmapped. */
 static _Atomic unsigned users;
 
 /* An abort in the middle leaves one too many. */

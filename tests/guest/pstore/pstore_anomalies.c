@@ -8,8 +8,8 @@
  *         so), so the interleaving is the script's; steps of a thread that waits come when it goes
  *         on. The level is that of the transactions in `who`; 4 is a snapshot, the others are
  *         serialisable. At the level ITEMS all are in a container of items, which they lock, and
- *         the predicate by a key. The program computes the table, prints it and compares it with the page,
- *         which is read from /import.
+ *         the predicate by a key. The program computes the table, prints it and compares it with
+ *         the page, which is read from /import.
  */
 #include <pthread.h>
 #include <sched.h>
