@@ -431,7 +431,7 @@ void *ps_access(const void *p, size_t bytes, int mode)
         return access_fast(p, bytes, PS_S);
     if (mode == PS_X)
         return access_fast(p, bytes, PS_X);
-    return access_slow(p, bytes, mode);
+    return mode == PS_ADD ? access_fast(p, bytes, PS_ADD) : access_slow(p, bytes, mode);
 }
 
 int ps_key(ps_container *c, uint64_t key, int mode)
