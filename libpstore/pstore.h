@@ -243,7 +243,8 @@ int ps_limit(const char *directory, enum ps_limit kind, uint64_t *most, uint64_t
 enum { PS_ENCODE_DIFF, PS_ENCODE_FULL, PS_ENCODE_RANGES, PS_ENCODE_ADAPTIVE };
 int ps_encoder(ps_container *c, int encoder);
 /* What transactions lock in c: pages, by loads and stores, or items, by ps_access (items.md). Kept
- * with the container. No other thread may be at work in it. -EBUSY: others have it open, or it is
+ * with the container. No other thread may be at work in it. In item mode no transaction spills: one
+ * that would ends with -E2BIG or -ENOMEM. -EBUSY: others have it open, or it is
  * pinned, a snapshot needs a page of it, or a program decides about its pages; -EINVAL: its encoder
  * is not PS_ENCODE_DIFF; -ENOTSUP: a program serves it. */
 enum { PS_LOCK_PAGES, PS_LOCK_ITEMS };
