@@ -182,8 +182,8 @@ int main(int argc, char **argv)
         group_replace(number, second);
     } else {
         usage(argc, argv, 0,
-              "usage: bench-txn begin | tree | cached | items | lazy | cricket | tables | crossover "
-              "| clients MS | replace PAGES UPDATES\n"
+              "usage: bench-txn begin | tree | cached | items | lazy | cricket | tables | "
+              "crossover | clients MS | replace PAGES UPDATES\n"
               "Counts instructions; run it by `make bench ONLY=txn`, which boots with -icount.\n");
     }
     return 0;

@@ -2,8 +2,8 @@
  * pstore_items.c - locks of items by libpstore (item.c): LI1 to LI4, IL1 to IL10.
  *
  * Aim     each pair of modes conflicts, or not, as the table says; neighbours in a page do not;
- *         what is given back is free, and what was asked for twice is not; a list that is full locks the
- *         container; keys that are not there are locked as well; adders do not wait for each other;
+ *         what is given back is free, and what was asked for twice is not; a list that is full
+ *         locks the container; keys that are not there are locked; adders do not wait for adders;
  *         deadlocks end, and who read what it then wrote is none again; a reader without the right
  *         to write locks, too; nothing of who is killed stays; where pages are locked the same
  *         program runs.
