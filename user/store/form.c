@@ -117,6 +117,7 @@ static int locking_commit(uint64_t id, bool items)
 static int locking_prepare(struct container *c, uint64_t process, bool items)
 {
     int r = container_allows(c, process, KD_RIGHT_WRITE);
+    if (r == 0 && c->items == items) return 0;
     if (r == 0) r = container_alone(c->id, process);
     if (r == 0 && items && c->encoder != KD_ENCODER_DIFF) r = -EINVAL;
     return r == 0 && c->opens ? -EBUSY : r; /* who decides about its pages knows its objects */

@@ -97,6 +97,7 @@ static void test_form(void)
     is(value_of(7), 70, "what was stored is there");
     is(ps_encoder(box, PS_ENCODE_FULL), -EINVAL, "and no encoder but that of differences");
     is(set_by_child(PS_LOCK_PAGES), -EBUSY, "not back, either, while another process has it open");
+    is(set_by_child(PS_LOCK_ITEMS), 0, "what it is may be said again");
 }
 
 /* ---- two processes, one page ---- */
@@ -232,7 +233,7 @@ static int fill(void *unused)
 
 int main(void)
 {
-    tap_plan(32);
+    tap_plan(33);
     box = ps_open("items", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(box ? ps_transaction(build, NULL) : -errno, 0, "a container is made");
     test_form();
