@@ -1,0 +1,41 @@
+/*
+ * bench.h - what the parts of bench-dali share: the tuples, what is done to them, rows.
+ */
+#ifndef BENCH_DALI_H
+#define BENCH_DALI_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "katydid/call.h"
+#include "pstore.h"
+#include "tests/bench/measure.h"
+
+enum { TUPLES = 100000 };
+struct tuple { uint64_t key, value; };
+
+/* main.c */
+void row(const char *name, const char *unit, double value, const char *reach);
+_Noreturn void fail(const char *what, long error);
+uint64_t busy(void);            /* the counter without idle CPUs */
+struct kd_system_info system_now(void);
+
+/* tuples.c */
+void tuples_open(void);                                     /* or fails */
+void tuples_load(unsigned each, int items);                 /* anew, so many in a transaction */
+void tuples_touch(void);                                    /* all pages are at hand behind it */
+struct tuple *tuple_of(uint64_t key);                       /* by the hash index, without a lock */
+uint64_t key_draw(void);
+/* `count` operations, of which every `one_in`-th is an update; 0: none. */
+struct work { unsigned count, one_in; };
+int operations(void *work);                                 /* for ps_transaction */
+
+/* paper.c */
+void group_paper(unsigned ms);
+void group_latency(unsigned ms);
+int server_main(void);
+
+#endif
