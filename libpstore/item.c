@@ -368,8 +368,6 @@ static int access_check(struct ps_tx *tx, ps_container *c, int mode)
 static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, int mode)
 {
     struct ps_tx *tx = tx_active();
-    if (tx && place_again(tx, (uintptr_t)p))
-        return ps_access(p, bytes, mode);
     uint64_t home = (uintptr_t)ps_home(p);
     ps_container *c = ps_container_of(p);
     int now = mode & PS_NOW, result = access_check(tx, c, mode);
@@ -386,6 +384,14 @@ static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, 
 }
 
 /* ---- what programs call ---- */
+
+/* A place is to be found first: perhaps the last transaction's. */
+static __attribute__((noinline)) void *access_first(const void *p, size_t bytes, int mode)
+{
+    struct ps_tx *tx = tx_active();
+    return tx && place_again(tx, (uintptr_t)p) ? ps_access(p, bytes, mode)
+                                               : access_slow(p, bytes, mode);
+}
 
 /* It was contended, and is in the list. */
 static __attribute__((noinline)) void *access_contended(const void *p, size_t bytes, int mode)
@@ -410,11 +416,11 @@ static inline __attribute__((always_inline)) void *access_fast(const void *p, si
     struct ps_tx *tx = tx_current;
     uint64_t at = (uintptr_t)p;
     if (!tx)
-        return access_slow(p, bytes, mode);
+        return access_first(p, bytes, mode);
     struct items *t = &tx->items;
     uint64_t most = mode == PS_S ? t->place.bytes : t->place.stores, offset = at - t->place.base;
     if (offset >= most || (mode != PS_S && bytes - 1 >= most - offset))
-        return access_slow(p, bytes, mode);
+        return access_first(p, bytes, mode);
     int how = lock(t, at, mode);
     if (__builtin_expect(how == CONTENDED, 0))
         return access_contended(p, bytes, mode);

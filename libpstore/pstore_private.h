@@ -246,6 +246,10 @@ struct items {
 struct ps_tx;
 /* What was declared is handed over: 0 or -errno. */
 int items_declare(struct ps_tx *tx);
+static inline int items_declares(const struct items *t)     /* is there anything? */
+{
+    return t->used && t->next - t->range > 1;
+}
 /* In item mode: stores to these bytes are meant. */
 void items_store(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes);
 /* Clears the bits of a transaction that has ended like this. */

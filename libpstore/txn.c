@@ -312,7 +312,7 @@ static int tx_commit(struct ps_tx *tx)
     int result;
     if (tx->heap.used)
         heap_commit_prepare(tx);
-    if (tx->items.used && (result = items_declare(tx)) != 0) {
+    if (items_declares(&tx->items) && (result = items_declare(tx)) != 0) {
         tx_undo(tx, -result);
         return result;
     }

@@ -124,11 +124,20 @@ static void undeclared(void)
     *word_of(6, 1) = 666;
     begin(&b, KD_SERIALISABLE);
     put(6, 1, 2);
-    bool good = commit(&b) == 0 && commit(&a) == 0;
+    bool good = commit(&b) == 0 && begin(&c, KD_SNAPSHOT) == 0 && commit(&a) == 0;
     tap_ok(good && seen(6, 0) == 1 && seen(6, 1) == 2, "a store that was not declared is undone");
     in_view(&reader);
-    tap_ok(*word_of(6, 1) == 0, "and no snapshot sees it");
+    good = *word_of(6, 1) == 0;
     commit(&reader);
+    in_view(&c);
+    tap_ok(good && *word_of(6, 1) == 2, "and no snapshot sees it, of before or between");
+    commit(&c);
+    begin(&a, KD_SERIALISABLE);
+    for (unsigned i = 0; i < 64; i++)
+        put(6, 100 + 2 * i, 7);
+    *word_of(6, 101) = *word_of(6, 500) = 666;
+    tap_ok(commit(&a) == 0 && seen(6, 226) == 7 && seen(6, 101) == 0 && seen(6, 500) == 0,
+           "so are those beside many that were declared");
     begin(&a, KD_SERIALISABLE | KD_STRICT);
     put(6, 0, 3);
     *word_of(6, 3) = 666;
