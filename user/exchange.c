@@ -111,7 +111,8 @@ static int call(void *arg)
     struct subscriber *from = find(k->from), *to = find(k->to);
     if (!from || !to || from == to)
         return -ENOENT;
-    if (!ps_write(from < to ? from : to) || !ps_write(from < to ? to : from))
+    struct subscriber *first = from < to ? from : to, *second = from < to ? to : from;
+    if (!ps_write(first) || !ps_write(second))
         return -errno;
     int64_t price = k->seconds < from->credit ? k->seconds : from->credit;
     from->credit -= price;

@@ -116,6 +116,20 @@ static double updates(unsigned each)
     return cost(operations, &w, COMMITS, 0) / each;
 }
 
+/* Of tuples that lie side by side. */
+static int update_row_of(void *arg)
+{
+    unsigned count = *(unsigned *)arg;
+    uint64_t key = key_draw() % ((TUPLES - 100) * 1000003ull) / 1000003 * 1000003;
+    for (unsigned i = 0; i < count; i++) {
+        struct tuple *t = ps_write(tuple_of(key + i * 1000003ull));
+        if (!t)
+            return -errno;
+        t->value++;
+    }
+    return 0;
+}
+
 /* ---- two processes, different items of the same pages ---- */
 
 struct own { unsigned who, round; };
@@ -227,6 +241,11 @@ static void instructions(void)
     row("an update, 10 in a transaction, flushed", "instructions", updates(10), "5000");
     row("an update, 100 in a transaction, flushed (LMDB 15,514; SQLite 22,509)", "instructions",
         updates(100), "2500");
+    unsigned ten = 10, hundred = 100;
+    row("the same of tuples side by side, 10", "instructions",
+        cost(update_row_of, &ten, COMMITS, 0) / ten, "-");
+    row("the same of tuples side by side, 100", "instructions",
+        cost(update_row_of, &hundred, COMMITS, 0) / hundred, "-");
     two_processes();
     (void)cost(change_item, NULL, 3, 0);
     row("commit of one changed tuple, item mode", "instructions",
