@@ -1,5 +1,5 @@
 /*
- * main.c - bench-dali: the benchmark of the Dali paper, in counted instructions and in its form.
+ * main.c - bench-dali: the benchmark of the Dali paper, by instructions and in its own form.
  *
  *   bench-dali instructions    for -icount and one CPU
  *   bench-dali paper MS        Tables 1 and 2, MS milliseconds for each figure; needs 2 CPUs
