@@ -291,8 +291,8 @@ int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector,
  * ended. A commit that the store has received, or a manager that stands on nobody, is
  * waited for; one that a manager keeps from passing on aborts with ETIMEDOUT. */
 /* KM_READ, KM_WRITE: its address. -ENOENT: nobody serves it (yet: who has just started the manager
- * tries again). `manager` is a name of the kernel's, for whom has those (`allow names`), or else the
- * path of a container with a manager of its own in the process's directory: the object is one
+ * tries again). `manager` is a name of the kernel's, for whom has those (`allow names`); or else a
+ * path in the process's directory, of a container with a manager of its own: the object is one
  * beside it, and the container stays open. */
 void *km_open(const char *manager, const char *object, int flags);
 int km_call(const char *manager, const char *object, void *message, int bytes); /* to ops->call */
