@@ -176,6 +176,7 @@ int data_in(struct data *d, vaddr_t from, uint64_t bytes)
             d->first = f;
         last = f;
         e = copy_from_user(frame_memory(f), from + at, MIN(bytes - at, PAGE_BYTES));
+        thread_breathe(); /* a mebibyte is 150,000 instructions */
     }
     if (e)
         data_drop(d);
@@ -186,8 +187,10 @@ int data_out(vaddr_t to, const struct data *d)
 {
     const struct frame *f = d->first;
     int e = 0;
-    for (uint64_t at = 0; !e && at < d->bytes; at += PAGE_BYTES, f = f->owner)
+    for (uint64_t at = 0; !e && at < d->bytes; at += PAGE_BYTES, f = f->owner) {
         e = copy_to_user(to + at, frame_memory(f), MIN(d->bytes - at, PAGE_BYTES));
+        thread_breathe();
+    }
     return e;
 }
 
