@@ -51,12 +51,15 @@ static void use(struct items *t)
 
 int items_whole(const struct ps_tx *tx, const ps_container *c)
 {
-    return !c->items || tx->items.locked >> container_index(c) & 1;
+    const struct items *t = &tx->items;
+    int i = container_index(c);
+    return !c->items || (t->locked >> i & 1 && t->segments[i] == c->segment_count);
 }
 
-void items_lock_all(struct ps_tx *tx, const ps_container *c)
+void items_lock_all(struct ps_tx *tx, const ps_container *c, unsigned segments)
 {
     use(&tx->items);
+    tx->items.segments[container_index(c)] = (uint8_t)segments;
     tx->items.locked |= 1ull << container_index(c);
     tx->items.place.bytes = tx->items.place.stores = 0;
 }
@@ -77,7 +80,7 @@ static void ranges_full(struct ps_tx *tx)
     for (const struct kd_range *r = tx->items.range + 1; r < tx->items.next; r++)
         for (uint64_t page = PAGE_OF(r->address); page < r->address + r->bytes;
              page += KD_PAGE_BYTES)
-            heap_page_touch(page);
+            __asm__ volatile("lock orb $0, (%0)" ::"r"(page) : "memory", "cc"); /* IL10 */
     int result = items_declare(tx);
     if (result != 0)
         ps_abort(-result);
@@ -160,12 +163,14 @@ static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
     int result = !s ? -EINVAL : known ? 0 : table_map(t, s);
     if (result != 0)
         return result;
-    uint64_t bytes = s->locks && !t->wants ? s->end - s->base : 0;
+    struct kd_item_entry *locks = s->locks; /* items_forget may come at any moment */
+    unsigned bits = s->lock_bits;
+    uint64_t bytes = locks && bits && !t->wants ? s->end - s->base : 0;
     stores |= t->place.base == s->base && t->place.stores;
     t->place.bytes = t->place.stores = 0;
     t->place.segment = s;
-    t->place.entries = s->locks;
-    t->place.shift = 64 - s->lock_bits;
+    t->place.entries = locks;
+    t->place.shift = 64 - bits;
     t->place.base = s->base;
     t->place.writes = stores;
     t->place.bytes = bytes;
@@ -182,7 +187,8 @@ static int place_again(struct ps_tx *tx, uint64_t at)
     if (t->used || !s || tx->kind == TX_READS || t->wants)
         return 0;
     use(t);
-    if (s->locks != t->place.entries || s->base != t->place.base || !s->locks ||
+    if (s->locks != t->place.entries || 64 - s->lock_bits != t->place.shift ||
+        s->base != t->place.base || !s->locks ||
         at - s->base >= s->end - s->base)
         return 0;
     t->place.stores = t->place.writes ? s->end - s->base : 0;

@@ -24,10 +24,11 @@ static int hint(const void *p, size_t bytes, int what)
 int container_lock(ps_container *c, unsigned from, int how)
 {
     int result = 0;
-    for (unsigned i = from; result == 0 && i < c->segment_count; i++)
+    unsigned segments = c->segment_count;
+    for (unsigned i = from; result == 0 && i < segments; i++)
         result = (int)ps_kernel(KD_TXN_LOCK, (long)c->segment[i].base, how, 0);
     if (result == 0 && !(how & KD_LOCK_SHARED) && c->items)
-        items_lock_all(tx_active(), c);
+        items_lock_all(tx_active(), c, segments);
     return result;
 }
 

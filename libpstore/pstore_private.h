@@ -233,6 +233,7 @@ struct items {
         const struct ps_segment *segment;
     } place;
     uint64_t locked;                      /* containers that it has locked as a whole, by index */
+    uint8_t segments[PS_OPEN_MAX];        /* with so many segments: one that grows is whole no more */
     unsigned count;
     int any_again;
     struct kd_range *next;                /* behind the last one of: */
@@ -261,8 +262,8 @@ int items_lock(struct ps_tx *tx, ps_container *c, uint64_t at, int mode);
 int items_lock_whole(struct ps_tx *tx, ps_container *c);
 /* Pages of c are the transaction's alone: by themselves, or by a lock of the container. */
 int items_whole(const struct ps_tx *tx, const ps_container *c);
-/* It has locked all of c. */
-void items_lock_all(struct ps_tx *tx, const ps_container *c);
+/* It has locked all of c: so many segments. */
+void items_lock_all(struct ps_tx *tx, const ps_container *c, unsigned segments);
 /* The tables of c are others from now on. */
 void items_forget(ps_container *c);
 /* Where the slot of an object is: one at a page's first byte began in the page before. */

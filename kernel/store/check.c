@@ -97,7 +97,7 @@ int kcheck(void)
         bool over = v->state == VIEW_IDLE || v->state == VIEW_FREE;
         if (over && (v->wait.page || v->wait.object || v->items.queue || v->credits.waiting))
             complain(&w, "a view without a transaction stands in a queue", 0);
-        if (over && (v->reserve.credits || v->reserve.frame || v->reserve.copy || v->items.noted))
+        if (over && (v->reserve.credits || v->reserve.frame || v->reserve.copy))
             complain(&w, "a view without a transaction has something in hand", 0);
         lock_acquire(&graph_lock);
         const struct view *of = v->group.of;

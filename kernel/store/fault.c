@@ -312,7 +312,7 @@ HOT bool still_attached(const struct view *v, const struct object *o)
  * edges left. */
 HOT bool uncontended(const struct view *v, const struct page *p)
 {
-    return !p->queue && vmask_empty(&v->wait.holders) &&
+    return !p->queue && waits_none(v) &&
            (v->wait.want == WANT_WRITE ? vmask_within(&p->mask, &v->self)
                                        : p->writer == WRITER_NONE);
 }

@@ -346,8 +346,19 @@ static int wait_for(struct ask *q)
 
 /* ---- who may not write ---- */
 
-struct item_note { uint16_t item; uint8_t held; }; /* held: which of v->locks.held */
+/* held: which of v->locks.held. again: it was asked for more than once, so it is kept to the end */
+struct item_note { uint16_t item; uint8_t held; bool again; };
 _Static_assert(KD_ITEM_NOTES * sizeof(struct item_note) == PAGE_BYTES, "notes fill a frame");
+
+static struct item_note *note_of(struct view *v, const struct object *o, uint32_t item)
+{
+    for (unsigned i = 0; i < v->items.noted; i++) {
+        struct item_note *n = &v->items.notes[i];
+        if (n->item == item && v->locks.held[n->held] == o)
+            return n;
+    }
+    return NULL;
+}
 
 /* note notes an entry, so that the end clears it (IT11). 0, -ENOLCK, -ENOMEM. */
 static int note(struct view *v, struct object *o, uint32_t item)
@@ -372,7 +383,7 @@ static int note(struct view *v, struct object *o, uint32_t item)
             v->locks.base = o->base;
         v->locks.held[v->locks.count++] = o;
     }
-    v->items.notes[v->items.noted++] = (struct item_note){(uint16_t)item, (uint8_t)i};
+    v->items.notes[v->items.noted++] = (struct item_note){(uint16_t)item, (uint8_t)i, false};
     return 0;
 }
 
@@ -394,7 +405,10 @@ static int reader_may(struct ask *q)
     lock_release(&q->s->lock);
     if (q->mode != KD_ITEM_S && q->mode != KD_ITEM_IS)
         return -EACCES; /* it would keep those out who may do more than it may */
-    return has ? 1 : note(q->v, q->o, q->item);
+    struct item_note *n = note_of(q->v, q->o, q->item);
+    if (n)
+        n->again = true;
+    return has ? 1 : n ? 0 : note(q->v, q->o, q->item);
 }
 
 /* ---- calls ---- */
@@ -437,6 +451,12 @@ long kd_item_wake(const uint64_t a[6])
     int e = ask_for(&q, a[0], a[1], &rights);
     if (e)
         return e;
+    if (!(rights & KD_RIGHT_WRITE)) {
+        struct item_note *n = note_of(q.v, q.o, q.item);
+        if (!n || n->again)
+            return 0;
+        *n = q.v->items.notes[--q.v->items.noted];
+    }
     if (entry_lock(&q)) {
         bits_clear(q.e, q.v->id);
         queue_wake(&q);

@@ -241,6 +241,7 @@ void view_thread_gone(struct thread *t)
             view_forsake(v);
         else
             view_destroy(v);
+        thread_breathe(); /* a thread may have a hundred of them */
     }
 }
 

@@ -453,6 +453,7 @@ static int work_round(void)
         if (server.checkpoints.failed <= server.checkpoints.done)
             say("no memory for a checkpoint; it is tried again");
         server.checkpoints.failed = wanted;
+        server.idle_due |= idle;
         server.checkpoints.due_us = disk_clock.microseconds(NULL);
         pthread_cond_broadcast(&server.changed);
         pause_unlocked(RETRY_MS);

@@ -19,7 +19,7 @@
 
 #include "pstore_test.h"
 
-enum { WORDS = 300, MODES = 7, THREADS = 3, ROUNDS = 40, KEYS = 32, MANY = 1200 };
+enum { WORDS = 300, MODES = 7, THREADS = 3, ROUNDS = 40, KEYS = 32, MANY = 1200, ADDS = 150000 };
 
 struct array { uint64_t word[WORDS]; };
 struct root {
@@ -203,6 +203,47 @@ static void test_adders_beside(void)
     is(ps_add((int64_t *)((char *)&root->sum + 1), 1), -EINVAL, "to whole numbers only");
 }
 
+/* One adds so often, to two counters in turns, that its list of ranges is handed over again and
+ * again; another one commits additions to the first, whose word begins its page. */
+static int64_t *counter;
+static volatile int adds_over;
+static int64_t committed;
+static int add_often(void *unused)
+{
+    (void)unused;
+    int result = 0;
+    for (int i = 0; !result && i < ADDS; i++) result = ps_add(&counter[i % 2 * 8], 1);
+    return result;
+}
+static int add_once(void *unused)
+{
+    (void)unused;
+    return ps_add(counter, 1);
+}
+static void *adds_beside(void *unused)
+{
+    while (!adds_over) committed += ps_transaction(add_once, unused) == 0;
+    return unused;
+}
+static int look_counter(void *out) { return *(int64_t *)out = *ps_read(counter), 0; }
+static void test_add_often(void)
+{
+    enum { TIMES = 6 };
+    pthread_t thread;
+    int64_t before = 0, after = 0;
+    int result = 0;
+    counter = (int64_t *)(((uintptr_t)root->many + KD_PAGE_BYTES) & -(uintptr_t)KD_PAGE_BYTES);
+    result |= ps_transaction(look_counter, &before);
+    pthread_create(&thread, NULL, adds_beside, NULL);
+    for (int i = 0; i < TIMES; i++) result |= ps_transaction(add_often, NULL);
+    adds_over = 1;
+    pthread_join(thread, NULL);
+    result |= ps_transaction(look_counter, &after);
+    printf("# %ld beside\n", (long)committed);
+    is(result ? result : (long)(after - before), TIMES * ADDS / 2 + (long)committed,
+       "none of another one's additions is lost while a list of ranges is handed over");
+}
+
 /* All move from word to word, in different directions, after they have read both. */
 struct move { unsigned from, to; };
 static int move(void *arg)
@@ -278,9 +319,12 @@ static void test_killed(void)
     ps_rollback();
 }
 
-static int reader(void)
+static int reader(int in, int out)
 {
+    char byte = 0;
     ps_begin(NULL);
+    int again = ask(word(23), PS_S) | ask(word(23), PS_S) | ps_release(word(23));
+    if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1 || again) return 98;
     int free = ask(word(21), PS_S), taken = ask(word(22), PS_S), more = ask(word(21), PS_X);
     int back = ps_release(word(21));
     ps_rollback();
@@ -289,14 +333,19 @@ static int reader(void)
 static void test_reader(void)
 {
     pid_t pid;
+    int in[2], out[2];
+    char byte = 0;
     ps_begin(NULL);
-    is(ask(word(22), PS_X), 0, "an item is locked");
+    is(ask(word(22), PS_X) | pipe(in) | pipe(out), 0, "an item is locked");
     pid = fork();
     if (pid == 0) {
         ps_close(box);
         box = ps_open("items", 0, NULL);
-        _exit(box ? reader() : 99);
+        _exit(box ? reader(in[0], out[1]) : 99);
     }
+    is(read(out[0], &byte, 1), 1, "who may only read asks twice for one, and gives it back once:");
+    is(other_asks(word(23), PS_X), 1, "it is kept");
+    is(write(in[1], &byte, 1), 1, "(it goes on)");
     is(wait_for(pid), 0, "who may only read waits for it, and reads others");
     ps_rollback();
 }
@@ -320,7 +369,7 @@ static long deadlocks(void)
 
 int main(void)
 {
-    tap_plan(53);
+    tap_plan(57);
     box = ps_open("items", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(box ? ps_locking(box, PS_LOCK_ITEMS) : -errno, 0, "a container in item mode");
     is(ps_transaction(build, NULL), 0, "with some objects");
@@ -334,6 +383,7 @@ int main(void)
     is((long)number_of(look_sum), THREADS * ROUNDS, "and nothing is lost");
     test_adders_beside();
     is((long)number_of(look_sum), THREADS * ROUNDS + 2, "both count");
+    test_add_often();
     threads(mover, "readers that want to write: deadlocks end");
     is((long)number_of(total), 0, "and leave nothing");
     printf("# %ld deadlocks\n", deadlocks());

@@ -206,9 +206,30 @@ static int in_arena(void *unused)
     return ps_arena_free(arena);
 }
 
+/* The container grows by a segment after it was locked as a whole: what is stored there is in no
+ * lock that it has. */
+static uint64_t *in_new_segment;
+static int grow_locked(void *unused)
+{
+    enum { SEGMENT = 1 << 30, MIB = 1 << 20 };
+    int e = ps_lock(box, 0);
+    if (e || !ps_alloc(box, SEGMENT - MIB, NULL)) return e ? e : -errno;
+    in_new_segment = ps_alloc(box, 2 * MIB, unused);
+    if (!in_new_segment) return -errno;
+    for (int i = 0; i < 300; i++) in_new_segment[i * 512] = (uint64_t)i + 1;
+    return 0;
+}
+static int is_there(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 300; i++)
+        if (in_new_segment[i * 512] != (uint64_t)i + 1) return 1 + i;
+    return 0;
+}
+
 int main(void)
 {
-    tap_plan(24);
+    tap_plan(26);
     box = ps_open("items-alloc", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(box ? ps_locking(box, PS_LOCK_ITEMS) : -errno, 0, "a container in item mode");
     is(ps_transaction(make_root, NULL), 0, "and its root");
@@ -217,5 +238,7 @@ int main(void)
     test_processes();
     is(ps_transaction(in_arena, NULL), 0, "an arena comes and goes");
     is(wrong_now(), 0, "and leaves nothing");
+    is(ps_transaction(grow_locked, NULL), 0, "a container that is locked grows by a segment");
+    is(ps_transaction(is_there, NULL), 0, "and what was stored there is there");
     return tap_end();
 }
