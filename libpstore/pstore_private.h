@@ -233,7 +233,7 @@ struct items {
         const struct ps_segment *segment;
     } place;
     uint64_t locked;                      /* containers that it has locked as a whole, by index */
-    uint8_t segments[PS_OPEN_MAX];        /* with so many segments: one that grows is whole no more */
+    uint8_t segments[PS_OPEN_MAX];        /* with so many: one that grows is whole no more */
     unsigned count;
     int any_again;
     struct kd_range *next;                /* behind the last one of: */

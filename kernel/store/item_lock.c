@@ -74,6 +74,21 @@ long item_policy(struct object *o, uint64_t policy, uint64_t value)
     return e;
 }
 
+/* tables_take keeps the pages of all tables, whoever opened the containers, to a part of memory. */
+static uint64_t tables_taken;           /* pages */
+static void tables_give(uint64_t pages)
+{
+    __atomic_sub_fetch(&tables_taken, pages, __ATOMIC_RELAXED);
+}
+static bool tables_take(uint64_t pages)
+{
+    enum { TABLES_PART = 4 };
+    uint64_t taken = __atomic_add_fetch(&tables_taken, pages, __ATOMIC_RELAXED);
+    if (taken > frame_total_count() / TABLES_PART)
+        tables_give(pages);
+    return taken <= frame_total_count() / TABLES_PART;
+}
+
 /* table_make makes o's table, which its owner is charged for. 0, -EINVAL, -EOWNERDEAD, -ENOMEM. */
 static int table_make(struct object *o)
 {
@@ -82,9 +97,14 @@ static int table_make(struct object *o)
     if (__atomic_load_n(&o->items.table, __ATOMIC_ACQUIRE))
         return 0;
     uint8_t bits = o->items.bits;
-    struct vm_memory *m = o->dead ? NULL : vm_memory_new((1u << bits) / ENTRIES_A_PAGE);
-    if (!m)
+    uint64_t pages = (1u << bits) / ENTRIES_A_PAGE;
+    if (!tables_take(pages))
+        return -ENOMEM;
+    struct vm_memory *m = o->dead ? NULL : vm_memory_new(pages);
+    if (!m) {
+        tables_give(pages);
         return o->dead ? -EOWNERDEAD : -ENOMEM;
+    }
     lock_acquire(&o->lock);
     bool can = o->items.table || leaf_charge(o, m->pages);
     if (can && !o->items.table) {
@@ -93,8 +113,10 @@ static int table_make(struct object *o)
         m = NULL;
     }
     lock_release(&o->lock);
-    if (m)
+    if (m) {
         vm_memory_put(m);
+        tables_give(pages);
+    }
     return can ? 0 : o->dead ? -EOWNERDEAD : -ENOMEM;
 }
 
@@ -237,8 +259,10 @@ void item_locks_end(struct object *o)
     struct vm_memory *m = o->items.table;
     o->items.table = NULL;
     lock_release(&o->lock);
-    if (m)
+    if (m) {
+        tables_give(m->pages);
         vm_memory_put(m);
+    }
 }
 
 /* ---- the call ---- */

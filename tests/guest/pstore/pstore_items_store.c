@@ -231,15 +231,56 @@ static int fill(void *unused)
     return p ? 0 : -errno;
 }
 
+/* ---- the largest tables, of as many containers as there may be */
+
+static int has_table(void *container)
+{
+    return (int)kd_call3(KD_ITEM_WAKE, (long)ps_address(container), 1, 0);
+}
+/* How many containers get one; *end: why the next one does not. */
+static int tables(int *end)
+{
+    enum { MOST = 40, ENTRIES = 65536 };
+    static ps_container *c[MOST];
+    int n = 0;
+    for (*end = 0; n < MOST && !*end; n += !*end) {
+        char name[16];
+        snprintf(name, sizeof name, "table %d", n);
+        c[n] = ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+        *end = c[n] ? ps_locking(c[n], PS_LOCK_ITEMS) : -errno;
+        if (!*end) *end = ps_policy(c[n], KD_POLICY_ITEMS, ENTRIES);
+        if (!*end) *end = ps_transaction(has_table, c[n]);
+        if (c[n]) ps_close(c[n]);
+        if (*end) ps_delete(name);
+    }
+    for (int i = 0; i < n; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "table %d", i);
+        ps_delete(name);
+    }
+    return n;
+}
+
+static void test_tables(void)
+{
+    enum { TABLE_KIB = 8192 };
+    int end, n = tables(&end);
+    long kib = (long)(system_info().memory_bytes / 1024);
+    tap_ok(n > 0 && n * TABLE_KIB <= kib / 4 && end == -ENOMEM,
+           "all tables together take a quarter of memory at most: %d (%d)", n, end);
+    is(tables(&end), n, "and are given back with their containers");
+}
+
 int main(void)
 {
-    tap_plan(33);
+    tap_plan(35);
     box = ps_open("items", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(box ? ps_transaction(build, NULL) : -errno, 0, "a container is made");
     test_form();
     test_two();
     test_many();
     test_undeclared();
+    test_tables();
     is(ps_transaction(fill, NULL), -E2BIG, "a transaction that would have to spill ends");
     is(value_of(0), 1, "and leaves nothing");
     is(ps_locking(box, PS_LOCK_PAGES), 0, "pages again");
