@@ -96,11 +96,21 @@ static void next_deliver(const struct container *c)
     d->recalled = false;
 }
 
+/* Is this what the view asked before what it asks now? Threads that read the port may come to the
+ * lock in another order. Numbers grow, and begin anew behind 32 bits. */
+static bool is_older(uint32_t number, unsigned view)
+{
+    enum { SOON = 1 << 20 };
+    uint32_t by = (uint32_t)asked[view].number - number;
+    return asked[view].number && by && by < SOON;
+}
+
 static void asked_put(const struct container *c, const struct kd_message *m, unsigned view)
 {
     struct deciding *d = c->deciding;
+    if (is_older((uint32_t)m->word[6], view)) return; /* DE1 */
     asked[view] = (struct asked){.container = c->id, .cookie = m->word[0], .page = m->word[1],
-                                 .access = m->word[3] & RW, .number = m->word[6]}; /* DE1 */
+                                 .access = m->word[3] & RW, .number = m->word[6]};
     if (!(d->in[view / 64] >> view % 64 & 1))
         d->view[(d->first + d->count++) % KD_VIEW_MAX] = (uint8_t)view;
     d->in[view / 64] |= 1ull << view % 64;

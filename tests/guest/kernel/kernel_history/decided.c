@@ -17,6 +17,18 @@ static uint64_t container;
 static int store_port;
 static struct kd_message kept[KEPT_MAX]; /* questions, as they were told */
 static unsigned kept_count;
+static struct { uint64_t what, view, page, number; long result; } last[32]; /* what it did */
+static unsigned lasts;
+
+static void noted(uint64_t what, const struct kd_message *q, long result)
+{
+    unsigned n = lasts++ % 32;
+    last[n].what = what;
+    last[n].view = q->word[3];
+    last[n].page = q->word[1];
+    last[n].number = q->word[4];
+    last[n].result = result;
+}
 
 static long decide(struct kd_message *m)
 {
@@ -36,7 +48,8 @@ static long decide_by(uint64_t what, uint64_t a, uint64_t b, uint64_t c, uint64_
 static void grant(struct kd_message *m, bool all)
 {
     uint64_t page = m->word[1], rights = all || m->word[2] == KD_WRITE ? RW : KD_READ;
-    decide_by(WIRE_DECIDE_GRANT, page, 1, rights, all ? 0 : m->word[4]);
+    noted(WIRE_DECIDE_GRANT + (all ? 100 : 0), m,
+          decide_by(WIRE_DECIDE_GRANT, page, 1, rights, all ? 0 : m->word[4]));
 }
 
 /* Grants it if nobody has the page in a way that forbids it; else who asks waits for them. True:
@@ -50,6 +63,7 @@ static bool alone(struct kd_message *q)
     m.word[1 + view / 64] &= ~(1ull << view % 64);
     if (!e && (m.word[1] | m.word[2])) {
         e = decide_by(WIRE_DECIDE_WAITS, view, m.word[1], m.word[2], 0);
+        noted(WIRE_DECIDE_WAITS, q, e);
         return e != 0; /* it is aborted, or has ended */
     }
     grant(q, false);
@@ -92,6 +106,16 @@ static void *decides(void *arg)
         else
             asked(&m, next(&rng));
     }
+}
+
+void decided_say(void)
+{
+    for (unsigned n = 0; n < kept_count; n++)
+        printf("# kept: view %lu, page %lx, access %lu, number %lu\n", kept[n].word[3],
+               kept[n].word[1], kept[n].word[2], kept[n].word[4]);
+    for (unsigned n = lasts < 32 ? 0 : lasts - 32; n < lasts; n++)
+        printf("# did %lu: view %lu, page %lx, number %lu: %ld\n", last[n % 32].what,
+               last[n % 32].view, last[n % 32].page, last[n % 32].number, last[n % 32].result);
 }
 
 bool decided_begin(uint64_t of)

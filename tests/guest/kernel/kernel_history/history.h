@@ -64,6 +64,7 @@ void copies_written(const struct kd_run *r);
 extern volatile long decided_asked, decided_kept;
 bool decided_begin(uint64_t container);
 bool decided_end(void);
+void decided_say(void);         /* which questions it keeps, and what it did last */
 
 /* ---- manager.c ---- */
 extern int control, object, hog, stamp_object;  /* control: the port of the parent */

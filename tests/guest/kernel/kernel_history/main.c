@@ -309,6 +309,7 @@ static void views_say(void)
                list[i].view, list[i].pid, list[i].tid, list[i].state, list[i].doom, list[i].mode,
                list[i].copies, list[i].waits[0], list[i].waits[1], list[i].page, list[i].locked);
     copies_say();
+    decided_say();
 }
 
 /* Waits until all workers have called; 0, or what one of them reports. */
