@@ -341,13 +341,19 @@ static int hoard(void)
         pid[i] = child_beside("/bin/store_stress", "greedy", NULL, NULL);
     long more = client_run(hoard_write, &n);
     for (int i = 0; i < GREEDY; i++) {
-        if (kd_call3(KD_PROCESS_WAIT, pid[i], (long)&ended[i], 0) < 0) ended[i] = -1;
+        if (pid[i] == -ENOMEM) /* no free frames lie together for its kernel stack */
+            ended[i] = NO_MEMORY;
+        else if (kd_call3(KD_PROCESS_WAIT, pid[i], (long)&ended[i], 0) < 0)
+            ended[i] = -1;
         good &= ended[i] == KILLED || ended[i] == NO_MEMORY;
     }
     long look = client_run(hoard_read, &n), check = kd_call3(KD_CHECK, 0, 0, 0);
     kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
-    printf("# %llu pages committed, %llu dirty; a program ended with %d, one with %d\n",
-           (unsigned long long)n, (unsigned long long)info.dirty_pages, ended[0], ended[1]);
+    printf("# %llu pages committed, %llu dirty, %llu of %llu frames free; "
+           "program %ld ended with %d, %ld with %d\n",
+           (unsigned long long)n, (unsigned long long)info.dirty_pages,
+           (unsigned long long)info.free_bytes / 4096,
+           (unsigned long long)info.memory_bytes / 4096, pid[0], ended[0], pid[1], ended[1]);
     printf("result %ld, %s dirty, %s, a commit %s, %s, kcheck %ld\n", r, many ? "many" : "few",
            good ? "who takes all ends" : "who takes all goes on",
            more == -EIO || more == -ENOMEM ? "is refused" : "goes on",
