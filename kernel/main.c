@@ -12,6 +12,7 @@
 #include "thread/trace.h"
 #include "store/view.h"
 #include "store/evict.h"
+#include "stream/stream.h"
 
 #include "arch.h"
 #include "disk/crc32c.h"
@@ -53,7 +54,8 @@ _Noreturn void kmain(void)
     futex_init();
     checksum_init();        /* measures how best to compute checksums */
     virtio_blk_init();      /* finds the disks */
-    /* Not before the disks: enabling a PCI device changes the memory map, and QEMU 7.2's TCG can
+    virtio_serial_init();   /* and streams */
+    /* Not before those: enabling a PCI device changes the memory map, and QEMU 7.2's TCG can
      * crash when another CPU reads a device register at that moment. */
     arch_start_cpus();      /* the others go idle and look for threads */
     file_tree_init();       /* folders, the boot loader's module, the first program */

@@ -17,6 +17,7 @@
 #include "store/commit.h"
 #include "store/evict.h"
 #include "store/right.h"
+#include "stream/stream.h"
 
 const struct panic_seam panic_seam = {.report = report_panic};
 
@@ -88,6 +89,7 @@ const struct handle_kind handle_kinds[HANDLE_TYPES] = {
     [HANDLE_BLOCK] = {.get = handle_uncounted, .put = handle_uncounted, .dropped = block_dropped},
     [HANDLE_BADGE] = {.travels = true, .get = badge_get, .put = badge_put},
     [HANDLE_SNAPSHOT] = {.travels = true, .get = snapshot_get, .put = snapshot_put},
+    [HANDLE_STREAM] = {.travels = true, .get = stream_get, .put = stream_put},
     [HANDLE_SYSTEM] = {.travels = true, .get = handle_uncounted, .put = handle_uncounted},
 };
 

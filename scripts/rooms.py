@@ -22,7 +22,7 @@ import re
 import subprocess
 import sys
 
-ORDER = "include arch base memory thread block file process message store block_io linux look top".split()
+ORDER = "include arch base memory thread virtio block file process message store block_io stream linux look top".split()
 BESIDE_ARCH = {"base", "memory", "thread"}     # tables and stacks are frames, and a thread has registers
 HEADER_LINES, MEMBERS = 150, 40
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -241,6 +241,15 @@
     X(1104, KD_BLOCK_READ_PAGES, kd_block_read_pages) \
     /* (disk, struct kd_page_io *, count): from pinned current versions */ \
     X(1105, KD_BLOCK_WRITE_PAGES, kd_block_write_pages) \
+    /* ---- streams (stream/streams.md) ---- */ \
+    /* (name, port, bits): exclusive; KD_MSG_NOTIFY with these bits to the port whenever more can
+     * be read or written, or the other end comes or goes. -ENODEV, -EBUSY. KD_RIGHT_DISKS */ \
+    X(1106, KD_STREAM_OPEN, kd_stream_open) \
+    /* (stream, buffer, bytes): how many, at least 1; never waits. -EAGAIN: none yet, -ENOTCONN:
+     * nobody is at the other end, -ECONNRESET, once: there was, and what was under way is gone */ \
+    X(1107, KD_STREAM_READ, kd_stream_read) \
+    /* (stream, buffer, bytes): how many were taken, at most 4096; never waits. Errors as above */ \
+    X(1108, KD_STREAM_WRITE, kd_stream_write) \
     /* ---- traces (look/trace_call.c) ---- */ \
     /* (enum kd_trace_what, ...): katydid/trace.h */ \
     X(1110, KD_TRACE, kd_trace)

@@ -1,7 +1,7 @@
 /* hostile_handles.c - one of each kind of handle. */
 #include "hostile_handles.h"
 
-int my_port, copy, my_object, view, process, disk, store, file, folder, ends[2];
+int my_port, copy, my_object, view, process, disk, stream, store, file, folder, ends[2];
 uint64_t my_base;
 char room[8192] __attribute__((aligned(4096)));
 
@@ -55,6 +55,7 @@ void prepare(const char *self)
     view = (int)CALL(KD_VIEW_CREATE, 0);
     store = (int)CALL(KD_NAME_FIND, "store");
     disk = (int)CALL(KD_BLOCK_OPEN, "export", &info);
+    stream = (int)CALL(KD_STREAM_OPEN, "inner", CALL(KD_PORT_CREATE, 0), 1); /* if there is one */
     process_make(self);
     files_make();
     base_find();

@@ -6,7 +6,7 @@
 
 #include "hostile.h"
 
-extern int my_port, copy, my_object, view, process, disk, store, file, folder, ends[2];
+extern int my_port, copy, my_object, view, process, disk, stream, store, file, folder, ends[2];
 extern uint64_t my_base;                   /* of a container that the store manager has */
 extern char room[8192];
 static const char here[] = "/tmp/hostile";

@@ -77,17 +77,33 @@ static int role(char **argv)
     return 0;
 }
 
+/* A stream to read from has something to be read, more than all cases take. */
+static bool stream_filled(void)
+{
+    static char bytes[4096];
+    int outer = (int)CALL(KD_STREAM_OPEN, "outer", CALL(KD_PORT_CREATE, 0), 1);
+    long n, all = 0;
+    while ((n = CALL(KD_STREAM_WRITE, outer, bytes, sizeof bytes)) > 0 || n == -ENOTCONN ||
+           all < (long)(16 * sizeof bytes)) {
+        if (n < 0 && n != -EAGAIN && n != -ENOTCONN) break;
+        all += n > 0 ? n : 0;
+    }
+    while ((n = CALL(KD_STREAM_READ, stream, bytes, 1)) == -EAGAIN || n == -ENOTCONN) {}
+    return n == 1;
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) return role(argv);
     static char self[64];
     const char *name = strrchr(argv[0], '/');
     snprintf(self, sizeof self, "/bin/%s", name ? name + 1 : argv[0]);
-    tap_plan(33);
+    tap_plan(34);
     is(child_run(self, "count", NULL), 0, "a counter is made");
     prepare(self);
     tap_ok(my_port >= 0 && copy >= 0 && my_object >= 0 && view >= 0 && process >= 0 && disk >= 0
                && store >= 0 && file >= 0 && my_base != KD_STORE_BASE, "one of each handle");
+    tap_ok(stream_filled(), "one stream leads in again");
     ps_list(&(struct ps_info){0}, 1); /* the library keeps its handle */
     const struct counts before = counts_now();
     katydid_pointers();

@@ -144,6 +144,9 @@ void katydid_pointers(void)
         {NAMED(KD_BLOCK_WRITE), {G(disk), 1 << 20, P, 4096}, IN, 4096},
         {NAMED(KD_BLOCK_READ_PAGES), {G(disk), P, 1}, IN, sizeof(struct kd_page_io)},
         {NAMED(KD_BLOCK_WRITE_PAGES), {G(disk), P, 1}, IN, sizeof(struct kd_page_io)},
+        {NAMED(KD_STREAM_OPEN), {P, G(my_port), 1}, STRING, 0},
+        {NAMED(KD_STREAM_READ), {G(stream), P, 4096}, OUT, 4096},
+        {NAMED(KD_STREAM_WRITE), {G(stream), P, 4096}, IN, 4096},
         {NAMED(KD_BADGE_READ), {G(my_port), G(badge), P}, OUT, 16}, /* its 0 would end strings */
     };
     CALL(KD_VIEW_ENTER, view);
@@ -310,7 +313,7 @@ void inner_pointers(const char *self)
 /* ---- handles ---- */
 
 struct handle_case { const char *name; long number; unsigned long a[6]; int type; };
-enum { A_PORT, A_OBJECT, A_VIEW, A_PROCESS, A_DISK, TYPES };
+enum { A_PORT, A_OBJECT, A_VIEW, A_PROCESS, A_DISK, A_STREAM, TYPES };
 
 static int handle_try(const struct handle_case *c, unsigned long handle)
 {
@@ -364,9 +367,12 @@ void handles(void)
         {NAMED(KD_BLOCK_FLUSH), {H}, A_DISK},
         {NAMED(KD_BLOCK_READ_PAGES), {H, G(room), 1}, A_DISK},
         {NAMED(KD_BLOCK_WRITE_PAGES), {H, G(room), 1}, A_DISK},
+        {NAMED(KD_STREAM_OPEN), {G("outer"), H, 1}, A_PORT},
+        {NAMED(KD_STREAM_READ), {H, G(room), 1}, A_STREAM},
+        {NAMED(KD_STREAM_WRITE), {H, G(room), 1}, A_STREAM},
         {NAMED(KD_VIEW_ENTER), {H}, A_VIEW},
     };
-    const int of_type[TYPES] = {my_port, my_object, view, process, disk};
+    const int of_type[TYPES] = {my_port, my_object, view, process, disk, stream};
     int good = 1, tried = 0;
     (void)supply;
     for (const struct handle_case *c = cases; c < cases + COUNT(cases); c++) {

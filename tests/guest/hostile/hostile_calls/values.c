@@ -170,7 +170,7 @@ void katydid_values(void)
         {NAMED(KD_BLOCK_READ_PAGES), {G(disk), r, all}, -EINVAL},
         {NAMED(KD_BLOCK_WRITE_PAGES), {G(disk), r, huge}, -EINVAL},
         {"no call", 1003, {1, 2, 3}, -ENOSYS}, {"no call", 1009, {1, 2, 3}, -ENOSYS},
-        {"no call", 1039, {1, 2, 3}, -ENOSYS}, {"no call", 1106, {1, 2, 3}, -ENOSYS},
+        {"no call", 1039, {1, 2, 3}, -ENOSYS}, {"no call", 1109, {1, 2, 3}, -ENOSYS},
         {"no call", 999, {1, 2, 3}, -ENOSYS}, {"no call", 320, {1, 2, 3}, -ENOSYS},
         {"no call", 100000, {1, 2, 3}, -ENOSYS}, {"no call", -1, {1, 2, 3}, -ENOSYS},
         {"no call", (long)(1ul << 63), {1}, -ENOSYS}, {"no call", 0x100000001, {1}, -ENOSYS},

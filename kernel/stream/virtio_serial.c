@@ -1,0 +1,459 @@
+/*
+ * virtio_serial.c - virtio 1.x consoles with many ports (1af4:1043): each port is a byte stream.
+ *
+ * Owns      each stream's queues and buffers, who has it open, whether somebody listens outside.
+ * Not here  order and repetition (the host's socket), what the bytes mean (user/link).
+ *
+ * The device's words about its ports (there is one, its name, the other end is there) come by a
+ * queue of their own, and ours go by another. A stream has as many buffers as the device may fill
+ * before anybody reads: then it stops, and so does whoever writes at the other end.
+ *
+ * Invariants
+ *   BS1  A buffer to read is offered to the device, or full and in the stream's list, or in the
+ *        hands of the one call that reads (`reading`). One to write is free, offered, or in the
+ *        hands of the one call that writes.
+ *   BS2  What the device writes is input: ports that do not exist, names without an end, lengths
+ *        that do not fit are ignored or cut.
+ *   BS3  A stream has references exactly while `opened`; the notices go to the port of that opener.
+ *
+ * Lock: the device's (RANK_BLOCK), also taken by the interrupt. Ports are told without it.
+ */
+#include "stream/stream.h"
+
+#include "message/port.h"
+#include "process/vm.h"
+#include "thread/thread.h"
+#include "virtio/virtio.h"
+
+#include "arch.h"
+
+enum { STREAMS_MAX = 16, BUFFERS = 8, WORDS = 64 };
+#define FEATURE_MULTIPORT (1ull << 1)
+
+struct serial_registers { uint16_t columns, rows; uint32_t ports_max; };
+struct control { uint32_t id; uint16_t event, value; };     /* a name follows NAME */
+enum control_event { DEVICE_READY, PORT_ADD, PORT_REMOVE, PORT_READY, CONSOLE_PORT, RESIZE,
+                     PORT_OPEN, PORT_NAME };
+enum { QUEUE_CONTROL_IN = 2, QUEUE_CONTROL_OUT = 3 };
+
+struct stream {
+    struct serial *device;
+    uint32_t references;                /* atomic; BS3 */
+    char name[KD_NAME_MAX];             /* "": the device has not said it */
+    bool exists, opened, told_open;     /* told_open: what the device knows of `opened` */
+    bool connected, broken;             /* the other end; it went, and nobody has heard it */
+    bool reading, writing, tell;        /* BS1; the port is to be told */
+    struct port *port;                  /* a reference */
+    uint64_t bits;                      /* of KD_MSG_NOTIFY */
+    struct virtq in, out;
+    char *in_memory, *out_memory;       /* BUFFERS pages */
+    uint16_t out_free;                  /* a bit for each buffer */
+    uint8_t full[BUFFERS];              /* in the order in which they came */
+    uint32_t full_bytes[BUFFERS];
+    unsigned full_first, full_count;
+    uint32_t full_read;                 /* of the first */
+};
+
+struct serial {
+    struct virtio_device virtio;
+    struct lock lock;
+    struct virtq control_in, control_out;
+    char *words;                        /* a page: what the device says, WORDS pieces of it */
+    struct control *said;               /* what we say */
+    uint64_t said_free;                 /* a bit for each */
+    unsigned count;                     /* of streams; numbers are the device's ports */
+    struct stream streams[STREAMS_MAX];
+};
+
+static struct serial *device;           /* set at boot */
+enum { WORD_BYTES = PAGE_BYTES / WORDS };
+
+static unsigned number_of(const struct stream *s) { return (unsigned)(s - s->device->streams); }
+
+/* ---- our words to the device ---- */
+
+/* say tells the device one thing. False: it has not read enough of what it was told. Lock held. */
+static bool say(struct serial *d, unsigned port, enum control_event event, uint16_t value)
+{
+    if (!d->said_free)
+        return false;
+    unsigned i = (unsigned)__builtin_ctzll(d->said_free);
+    d->said_free &= d->said_free - 1;
+    d->said[i] = (struct control){port, (uint16_t)event, value};
+    virtq_offer(&d->control_out, (uint16_t)i);
+    virtq_notify(&d->control_out);
+    return true;
+}
+
+/* say_opened tells the device who is open and who is not, as far as it does not know. Lock held. */
+static void say_opened(struct serial *d)
+{
+    for (unsigned i = 0; i < d->count; i++) {
+        struct stream *s = &d->streams[i];
+        if (s->exists && s->opened != s->told_open && say(d, i, PORT_OPEN, s->opened))
+            s->told_open = s->opened;
+    }
+}
+
+/* ---- what the device says ---- */
+
+static void offer_in(struct stream *s, unsigned i)
+{
+    s->in.descriptors[i].bytes = PAGE_BYTES;
+    virtq_offer(&s->in, (uint16_t)i);
+}
+
+static void control_taken(struct serial *d, const char *at, uint32_t bytes)
+{
+    struct control c;
+    memcpy(&c, at, sizeof(c));
+    if (bytes < sizeof(c) || c.id >= d->count) /* BS2 */
+        return;
+    struct stream *s = &d->streams[c.id];
+    switch (c.event) {
+    case PORT_ADD:
+        s->exists = say(d, c.id, PORT_READY, 1);
+        break;
+    case PORT_REMOVE:
+        s->exists = false;
+        s->broken |= s->connected;
+        s->connected = false;
+        break;
+    case PORT_NAME:
+        bytes = MIN(bytes - (uint32_t)sizeof(c), (uint32_t)sizeof(s->name) - 1);
+        memcpy(s->name, at + sizeof(c), bytes);
+        s->name[bytes] = 0;
+        break;
+    case PORT_OPEN:
+        s->broken |= s->connected && !c.value;
+        s->connected = c.value;
+        break;
+    default:
+        return;
+    }
+    s->tell = true;
+}
+
+static void control_collect(struct serial *d)
+{
+    uint32_t head, bytes;
+    for (unsigned n = virtq_used(&d->control_out); n > 0 && n <= WORDS; n--) {
+        virtq_take(&d->control_out, &head, &bytes);
+        if (head < WORDS)
+            d->said_free |= 1ull << head;
+    }
+    for (unsigned n = virtq_used(&d->control_in); n > 0 && n <= WORDS; n--) {
+        virtq_take(&d->control_in, &head, &bytes);
+        if (head >= WORDS)
+            continue;
+        control_taken(d, d->words + head * WORD_BYTES, MIN(bytes, (uint32_t)WORD_BYTES));
+        virtq_offer(&d->control_in, (uint16_t)head);
+    }
+    virtq_notify(&d->control_in);
+    say_opened(d);
+}
+
+static void stream_collect(struct stream *s)
+{
+    uint32_t head, bytes;
+    for (unsigned n = virtq_used(&s->in); n > 0 && n <= BUFFERS; n--) {
+        virtq_take(&s->in, &head, &bytes);
+        if (head >= BUFFERS || s->full_count == BUFFERS) /* BS2 */
+            continue;
+        if (!bytes) {
+            offer_in(s, head);
+            continue;
+        }
+        unsigned at = (s->full_first + s->full_count++) % BUFFERS;
+        s->full[at] = (uint8_t)head;
+        s->full_bytes[at] = MIN(bytes, (uint32_t)PAGE_BYTES);
+        s->tell = true;
+    }
+    for (unsigned n = virtq_used(&s->out); n > 0 && n <= BUFFERS; n--) {
+        virtq_take(&s->out, &head, &bytes);
+        if (head < BUFFERS)
+            s->out_free |= (uint16_t)(1u << head);
+        s->tell = true;
+    }
+}
+
+/* tell_port tells who has a stream open that there is something to do. No lock. */
+static void tell_port(struct stream *s)
+{
+    lock_acquire(&s->device->lock);
+    struct port *p = s->tell ? s->port : NULL;
+    s->tell = false;
+    if (p)
+        port_get(p);
+    lock_release(&s->device->lock);
+    if (!p)
+        return;
+    (void)port_notify(p, s->bits); /* a dead port hears nothing */
+    port_put(p);
+}
+
+static void interrupt(void *arg)
+{
+    struct serial *d = arg;
+    lock_acquire(&d->lock);
+    control_collect(d);
+    for (unsigned i = 0; i < d->count; i++)
+        stream_collect(&d->streams[i]);
+    lock_release(&d->lock);
+    for (unsigned i = 0; i < d->count; i++)
+        tell_port(&d->streams[i]);
+}
+
+/* ---- opening and closing ---- */
+
+static struct stream *stream_named(const char *name)
+{
+    for (unsigned i = 0; device && i < device->count; i++)
+        if (device->streams[i].exists && strcmp(device->streams[i].name, name) == 0)
+            return &device->streams[i];
+    return NULL;
+}
+
+void stream_get(void *stream)
+{
+    __atomic_fetch_add(&((struct stream *)stream)->references, 1, __ATOMIC_RELAXED);
+}
+
+/* read_all gives the first full buffer back to the device. Lock held. */
+static void read_all(struct stream *s)
+{
+    offer_in(s, s->full[s->full_first]);
+    s->full_first = (s->full_first + 1) % BUFFERS;
+    s->full_count--;
+    s->full_read = 0;
+}
+
+void stream_put(void *stream)
+{
+    struct stream *s = stream;
+    if (__atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    lock_acquire(&s->device->lock);
+    struct port *p = s->port;
+    s->port = NULL;
+    while (s->full_count > 0) /* the next one begins with what comes then */
+        read_all(s);
+    virtq_notify(&s->in);
+    s->opened = false; /* BS3 */
+    say_opened(s->device);
+    lock_release(&s->device->lock);
+    port_put(p);
+}
+
+/* stream_claim gives a stream that nobody has open to the one who asks. 0, -ENODEV, -EBUSY. */
+static long stream_claim(const char *name, struct port *p, uint64_t bits, struct stream **found)
+{
+    if (!device)
+        return -ENODEV;
+    lock_acquire(&device->lock);
+    struct stream *s = stream_named(name);
+    long result = !s ? -ENODEV : s->opened ? -EBUSY : 0;
+    if (!result) {
+        s->references = 1;
+        s->opened = true; /* BS3 */
+        s->broken = false;
+        s->tell = true;
+        s->port = p;
+        s->bits = bits;
+        say_opened(device);
+        *found = s;
+    }
+    lock_release(&device->lock);
+    return result;
+}
+
+long kd_stream_open(const uint64_t a[6])
+{
+    char name[KD_NAME_MAX];
+    struct stream *s = NULL;
+    if (!system_allows(KD_RIGHT_DISKS))
+        return -EPERM;
+    long result = copy_string_from_user(name, a[0], sizeof name);
+    if (result <= 0)
+        return result && result != -ENAMETOOLONG ? result : -ENODEV;
+    struct port *p = handle_find((int)a[1], HANDLE_PORT, KD_RIGHT_CALL, port_get);
+    if (handle_failed(p))
+        return (long)p;
+    result = stream_claim(name, p, a[2], &s);
+    if (result) {
+        port_put(p);
+        return result;
+    }
+    tell_port(s); /* so that it looks for what was there before */
+    return handle_new(process_this(), HANDLE_STREAM, s,
+                      KD_RIGHT_READ | KD_RIGHT_WRITE | KD_RIGHT_MANAGE);
+}
+
+/* ---- reading and writing ---- */
+
+/* state_error: 0, or why nothing can be read or written at the moment. Lock held. */
+static long state_error(const struct stream *s)
+{
+    return s->broken ? -ECONNRESET : s->connected ? 0 : -ENOTCONN;
+}
+
+/* read_begin takes the first full buffer into the call's hands (BS1). 0 or -errno. */
+static long read_begin(struct stream *s, const char **at, uint64_t *bytes)
+{
+    lock_acquire(&s->device->lock);
+    long error = s->reading ? -EBUSY : s->full_count == 0 ? state_error(s) : 0;
+    if (!error && s->full_count == 0)
+        error = -EAGAIN;
+    if (error == -ECONNRESET)
+        s->broken = false; /* it is heard once, behind all that came before */
+    if (!error) {
+        s->reading = true;
+        *at = s->in_memory + s->full[s->full_first] * (size_t)PAGE_BYTES + s->full_read;
+        *bytes = MIN(*bytes, s->full_bytes[s->full_first] - s->full_read);
+    }
+    lock_release(&s->device->lock);
+    return error;
+}
+
+HANDLE_CALL(kd_stream_read, struct stream *s, HANDLE_STREAM, KD_RIGHT_READ, 0)
+{
+    const char *at;
+    uint64_t bytes = a[2];
+    long error = read_begin(s, &at, &bytes);
+    if (error)
+        return error;
+    error = copy_to_user(a[1], at, bytes);
+    lock_acquire(&s->device->lock);
+    s->reading = false;
+    if (!error) {
+        s->full_read += (uint32_t)bytes;
+        if (s->full_read == s->full_bytes[s->full_first]) {
+            read_all(s);
+            virtq_notify(&s->in);
+        }
+    }
+    lock_release(&s->device->lock);
+    return error ? error : (long)bytes;
+}
+
+/* write_begin takes a free buffer into the call's hands (BS1): its number, or -errno. */
+static long write_begin(struct stream *s)
+{
+    lock_acquire(&s->device->lock);
+    long result = s->writing ? -EBUSY : state_error(s);
+    if (!result && !s->out_free)
+        result = -EAGAIN;
+    if (!result) {
+        s->writing = true;
+        result = __builtin_ctz(s->out_free);
+    }
+    lock_release(&s->device->lock);
+    return result;
+}
+
+HANDLE_CALL(kd_stream_write, struct stream *s, HANDLE_STREAM, KD_RIGHT_WRITE, 0)
+{
+    uint64_t bytes = MIN(a[2], (uint64_t)PAGE_BYTES);
+    if (!bytes)
+        return 0;
+    long i = write_begin(s);
+    if (i < 0)
+        return i;
+    long error = copy_from_user(s->out_memory + i * (long)PAGE_BYTES, a[1], bytes);
+    lock_acquire(&s->device->lock);
+    s->writing = false;
+    if (!error) {
+        s->out_free &= (uint16_t)~(1u << i);
+        s->out.descriptors[i].bytes = (uint32_t)bytes;
+        virtq_offer(&s->out, (uint16_t)i);
+    }
+    lock_release(&s->device->lock);
+    if (!error)
+        virtq_notify(&s->out);
+    return error ? error : (long)bytes;
+}
+
+/* ---- set-up ---- */
+
+/* buffers_make gives queue entries 0, 1, 2 ... one piece of memory each. */
+static char *buffers_make(struct virtq *q, unsigned count, uint32_t bytes, uint16_t flags)
+{
+    char *memory = virtio_memory((size_t)count * bytes);
+    for (unsigned i = 0; memory && i < count; i++)
+        q->descriptors[i] = (struct virtio_descriptor){virtio_address(memory + (size_t)i * bytes),
+                                                       bytes, flags, 0};
+    return memory;
+}
+
+static bool stream_make(struct serial *d, struct stream *s)
+{
+    unsigned i = number_of(s);
+    uint16_t number = (uint16_t)(i ? 2 * i + 2 : 0);
+    if (!virtq_make(&d->virtio, &s->in, number, BUFFERS, BUFFERS) ||
+        !virtq_make(&d->virtio, &s->out, (uint16_t)(number + 1), BUFFERS, BUFFERS))
+        return false;
+    s->in_memory = buffers_make(&s->in, BUFFERS, PAGE_BYTES, VIRTIO_DEVICE_WRITES);
+    s->out_memory = buffers_make(&s->out, BUFFERS, PAGE_BYTES, 0);
+    s->out_free = (1u << BUFFERS) - 1;
+    return s->in_memory && s->out_memory;
+}
+
+static bool queues_make(struct serial *d)
+{
+    if (!virtq_make(&d->virtio, &d->control_in, QUEUE_CONTROL_IN, WORDS / 2, WORDS) ||
+        !virtq_make(&d->virtio, &d->control_out, QUEUE_CONTROL_OUT, WORDS / 2, WORDS))
+        return false;
+    d->words = buffers_make(&d->control_in, d->control_in.size, WORD_BYTES, VIRTIO_DEVICE_WRITES);
+    d->said = (void *)buffers_make(&d->control_out, d->control_out.size, sizeof(struct control), 0);
+    d->said_free = ~0ull >> (64 - d->control_out.size);
+    for (unsigned i = 0; i < d->count; i++) {
+        d->streams[i].device = d;
+        if (!stream_make(d, &d->streams[i]))
+            return false;
+    }
+    return d->words && d->said;
+}
+
+static const char *set_up(struct serial *d, const struct pci_device *p)
+{
+    const char *failure = virtio_begin(&d->virtio, p, sizeof(struct serial_registers),
+                                       VIRTIO_VERSION_1 | FEATURE_MULTIPORT, 0, interrupt, d);
+    if (failure)
+        return failure;
+    d->count = ((volatile struct serial_registers *)d->virtio.registers)->ports_max;
+    d->count = MIN(d->count, STREAMS_MAX);
+    if (!queues_make(d))
+        return "no queue";
+    virtio_ready(&d->virtio);
+    for (unsigned i = 0; i < d->control_in.size; i++)
+        virtq_offer(&d->control_in, (uint16_t)i);
+    virtq_notify(&d->control_in);
+    for (unsigned i = 0; i < d->count; i++) {
+        for (unsigned k = 0; k < BUFFERS; k++)
+            offer_in(&d->streams[i], k);
+        virtq_notify(&d->streams[i].in);
+    }
+    return say(d, 0, DEVICE_READY, 1) ? NULL : "it does not listen";
+}
+
+static void found(const struct pci_device *p, void *arg)
+{
+    (void)arg;
+    if (p->vendor != VIRTIO_VENDOR || p->id != VIRTIO_SERIAL || device)
+        return;
+    struct serial *d = kalloc(sizeof *d);
+    if (!d)
+        panic("no memory for streams");
+    lock_init(&d->lock, RANK_BLOCK, "streams");
+    const char *failure = set_up(d, p);
+    if (failure) { /* its memory stays: the device may know of it */
+        printk("virtio serial device at PCI %02x:%02x.%u is not used: %s", p->bus, p->slot,
+               p->function, failure);
+        virtio_failed(&d->virtio);
+        return;
+    }
+    device = d;
+    printk("streams: virtio, %u at most", d->count);
+}
+
+void virtio_serial_init(void) { pci_for(found, NULL); }
