@@ -31,15 +31,17 @@ TIME_LIMIT_S, SURE_LIMIT_S = 150, 300    # with a bug; with none
 WALL_LIMIT_S = 1800                     # however busy the host is
 TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills", "kernel_sparse",
          "kernel_ask", "kernel_mapping", "kernel_limit", "kernel_loci", "kernel_recall", "kernel_hungry", "kernel_badges",
-         "kernel_inherit", "kernel_items", "kernel_item_locks"]
+         "kernel_inherit", "kernel_items", "kernel_item_locks", "kernel_streams"]
 WITH = {"kernel_items": "--no-store --memory 48", "kernel_item_locks": "--no-store --memory 48",
         "kernel_loci": "--no-store --memory 32 --icount --cpus 1"}      # shares of a CPU, counted
+OWN_OPTIONS = ["kernel_streams"]
 SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "SPILL_TOLD"]
 ALL_OF = {"kernel_kills": "kernel_kills all", "kernel_history": "TEST_TIER=long; kernel_history"}   # not a sample
 SOME_CONTROLS = ["kernel_rights", "kernel_locks"]
 
 
 tool = load("scripts/bugs")
+runner = load("scripts/test")
 HEADS = {name: tool.head("kernel", name) for name in tool.names("kernel")}
 # what is no error of the kernel's, which it must get over: the test finds nothing
 SURVIVED = {name for name, head in HEADS.items() if "Survived" in head}
@@ -99,12 +101,20 @@ def end_after(process, limit):
         time.sleep(1)
 
 
+def options(test, bug):
+    """scripts/run's for the guest: the bug's, the test's here, or those that it has anyway, where it needs a device."""
+    if test in OWN_OPTIONS:
+        os.environ.setdefault("TEST_TMP", os.path.join(ROOT, "build"))
+        return map(os.path.expandvars, runner.read_options(f"{ROOT}/tests/guest/kernel/{test}.opts"))
+    return HEADS.get(bug, {}).get("With", WITH.get(test, "--no-store --memory 32")).split()
+
+
 def run(test, bug):
     """What the test says with this bug: (None or how it was found, seconds, output)."""
     start = time.monotonic()
     limit = SURE_LIMIT_S if bug == "none" or bug in SURVIVED else TIME_LIMIT_S
     words = [os.path.join(ROOT, "scripts/run"), "--kernel", f"build/bugs/kernel/{bug}/kernel.elf", "--cpus", CPUS,
-             *HEADS.get(bug, {}).get("With", WITH.get(test, "--no-store --memory 32")).split(),
+             *options(test, bug),
              "--timeout", str(WALL_LIMIT_S),
              "--export", os.path.join(os.environ.get("TEST_TMP", "build"), "kernel-bugs-export"),
              "--allow", "all", "--add", f"build/tests/guest/{test}", "-c", ALL_OF.get(test, test)]

@@ -130,6 +130,20 @@ static void backpressure(struct end *one, struct end *two)
     tap_ok(out == in, "all of it is read in the end (%llu)", (unsigned long long)out);
 }
 
+/* Who found no room hears when there is some, though nothing comes to be read. */
+static void room(struct end *one, struct end *two)
+{
+    long n;
+    while (kd_call3(KD_STREAM_WRITE, one->stream, (long)buffer, 4096) > 0) {}
+    do {
+        do /* what is read there makes room here */
+            while (kd_call3(KD_STREAM_READ, two->stream, (long)buffer, 4096) > 0) {}
+        while (!(heard() & 1));
+        n = kd_call3(KD_STREAM_WRITE, one->stream, (long)buffer, 4096);
+    } while (n == -EAGAIN);
+    is(n, 4096, "who waits for room hears of it");
+}
+
 /* program starts this one again, to do `what`, with the right to disks or without any; its end of
  * the pipe is its standard output. Its pid. */
 static int program(const char *what, bool disks, int output)
@@ -208,13 +222,14 @@ int main(int argc, char **argv)
     }
     one.stream = stream_open("one", 1);
     two.stream = stream_open("two", 2);
-    tap_plan(19);
+    tap_plan(20);
     tap_ok(one.stream >= 0 && two.stream >= 0, "two streams open (%ld, %ld)", one.stream,
            two.stream);
     connected(one.stream);
     connected(two.stream);
     both_ways(&one, &two);
     backpressure(&one, &two);
+    room(&one, &two);
     openers(&one);
     killed_owner();
     return tap_end();
