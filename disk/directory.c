@@ -87,7 +87,8 @@ bool container_valid(const struct container_disk *container)
     uint32_t segments = le32_get(container->segment_count);
     if (!name_valid(container->name) || segments < 1 || segments > STORE_SEGMENT_MAX ||
         le16_get(container->encoder) >= STORE_ENCODER_COUNT ||
-        le16_get(container->locking) >= STORE_LOCKING_COUNT)
+        le16_get(container->locking) >= STORE_LOCKING_COUNT ||
+        le16_get(container->durability) || le16_get(container->protection))
         return false;
     for (uint32_t i = 0; i < segments; i++)
         if (!segment_valid(le32_get(container->segments[i].first_gib),

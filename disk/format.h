@@ -1,5 +1,5 @@
 /*
- * format.h - what lies on the disk, format version 2. The chapter (disk.md) explains it.
+ * format.h - what lies on the disk, format version 3. The chapter (disk.md) explains it.
  *
  * All numbers are little-endian. Every CRC is CRC-32C and seeded with the store's uuid, the kind
  * of block, and its own address or LSN (crc_seed), so that a right block in a wrong place fails.
@@ -12,7 +12,7 @@
 #include "store.h"
 
 #define BLOCK_BYTES          4096u
-#define FORMAT_VERSION       2u
+#define FORMAT_VERSION       3u
 #define SUPERBLOCK_MAGIC     0x6269644b53746f31ull
 #define GROUP_MAGIC          0x70726f75474b6431ull
 #define META_MAGIC           0x6174654d4b696431ull
@@ -160,7 +160,8 @@ enum record_type {
     RECORD_LAYOUT,              /* object; struct layout_disk */
     RECORD_NAME_SET,            /* object; struct name_value_disk */
     RECORD_NAME_UNSET,          /* object; name */
-    RECORD_COMMIT,              /* object = tag, page = records of the transaction before it; no
+    RECORD_COMMIT,              /* object = tag, page = records of the transaction before it, base
+                                 * = time (ns since 1970, UTC; 0: not known), physical = id; no
                                  * data, or struct chain_disk */
     RECORD_NOOP,
     RECORD_SPILL,               /* outside of a transaction: base = chain, page = images; a table of
@@ -274,7 +275,8 @@ struct container_disk {
     struct layout_disk layout;  /* 176 */
     le16 encoder;               /* 256  enum store_encoder */
     le16 locking;               /* 258  enum store_locking; 0 before there was one */
-    le32 reserved_word;         /* 260 */
+    le16 durability;            /* 260  0 */
+    le16 protection;            /* 262  0 */
     le64 created;               /* 264 */
     uint8_t reserved[512 - 272];
 };

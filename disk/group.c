@@ -64,9 +64,10 @@ int store_group_begin(struct store *store, struct store_group **out)
     group->error = 0;
     group->used = sizeof(struct group_disk);
     group->records = group->txns = group->open_base = 0;
-    group->first_tag = group->seen_object = 0;
+    group->first_tag = group->seen.object = 0;
     group->in_txn = false;
     group->spill_chain = NULL;
+    group->commits.time = group->commits.last = 0;
     *out = group;
     return 0;
 }
@@ -79,6 +80,7 @@ int store_txn_begin(struct store_group *group, uint64_t tag)
         return -EINVAL;
     group->in_txn = true;
     group->tag = tag;
+    group->commits.id = 0;
     group->txn_error = 0;
     group->txn_used = group->used;
     group->txn_claims = group->claims.count;
@@ -92,6 +94,16 @@ int store_txn_begin(struct store_group *group, uint64_t tag)
     group->txn_chain = NULL;
     group->diff_max = 0;
     return 0;
+}
+
+void store_txn_id(struct store_group *group, uint64_t id)
+{
+    group->commits.id = id;
+}
+
+void store_group_time(struct store_group *group, uint64_t nanoseconds)
+{
+    group->commits.time = nanoseconds;
 }
 
 int txn_fail(struct store_group *group, int error)
@@ -118,7 +130,7 @@ void store_txn_cancel(struct store_group *group)
     group->leaves_wanted = group->txn_leaves;
     group->store->plan_next_object = group->txn_next_object;
     group->store->plan_cursor_gib = group->txn_cursor_gib;
-    group->seen_object = 0;
+    group->seen.object = 0;
     group->in_txn = false;
 }
 
@@ -341,6 +353,9 @@ int store_txn_end(struct store_group *group, uint32_t *position)
     struct record_disk *commit = record_add(group, RECORD_COMMIT, group->tag,
                                             group->records - group->txn_records,
                                             chain ? sizeof(struct chain_disk) : 0);
+    commit->base = le64_of(group->commits.last);        /* until commits_seal */
+    commit->physical = le64_of(group->commits.id);
+    group->commits.last = *position;
     if (chain) {
         chain_encode(chain, (void *)(commit + 1));
         chain->commit_group = group;
@@ -426,6 +441,16 @@ static void bases_seal(struct store_group *group)                               
     }
 }
 
+/* All of a group are of one time: what it acknowledges was asked for before, and nothing else. */
+static void commits_seal(struct store_group *group)
+{
+    while (group->commits.last) {
+        struct record_disk *commit = (void *)(group->buffer + group->commits.last);
+        group->commits.last = (uint32_t)le64_get(commit->base);
+        commit->base = le64_of(group->commits.time);
+    }
+}
+
 int store_group_seal(struct store_group *group)
 {
     struct store *store = group->store;
@@ -446,6 +471,7 @@ int store_group_seal(struct store_group *group)
     assert(group->lsn % store->super.log_bytes + group->bytes <= store->super.log_bytes);  /* LG1 */
     assert(group->lsn + group->bytes - store->log.keep <= store->super.log_bytes);  /* LG3 */
     bases_seal(group);
+    commits_seal(group);
     header_encode(group);
     chains_sealed(group, store->log.crc);
     store->log.end = group->lsn + group->bytes;

@@ -197,7 +197,11 @@ struct store_group {
     struct store_chain *txn_chain;  /* that it ends */
     size_t    spill_at;         /* the last SPILL record, and whose it is (NULL: none) */
     struct store_chain *spill_chain;
-    uint64_t  seen_object, seen_pages;  /* the container last checked, and its size */
+    struct { uint64_t object, pages; } seen;    /* the container last checked, and its size */
+    struct {                    /* what commit records say beside the tag */
+        uint64_t id, time;
+        uint32_t last;          /* the place of the last one; its base is that of the one before */
+    } commits;
 };
 
 /* ---- chains */

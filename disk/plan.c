@@ -312,14 +312,14 @@ uint64_t plan_top(const struct store *store, uint64_t object)
 
 static int plan_container_pages(struct store_group *group, uint64_t object, uint64_t *pages)
 {
-    if (!object || group->seen_object != object) {
+    if (!object || group->seen.object != object) {
         struct planned_container plan = plan_container(group->store, object);
         if (!plan.exists)
             return -ENOENT;
-        group->seen_object = object;
-        group->seen_pages = plan.pages;
+        group->seen.object = object;
+        group->seen.pages = plan.pages;
     }
-    *pages = group->seen_pages;
+    *pages = group->seen.pages;
     return 0;
 }
 
@@ -525,6 +525,6 @@ int plan_op(struct store_group *group, struct store_op *op, struct planned_op *o
     if (out->gib)
         op->address = STORE_REGION_BASE + group->store->super.zone * STORE_ZONE_BYTES +
                       out->first_gib * STORE_SEGMENT_UNIT;
-    group->seen_object = 0;
+    group->seen.object = 0;
     return op_add(group, out);
 }

@@ -144,6 +144,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
                const struct store_open_options *options, struct store **out,
                struct store_report *report);
 
+extern const uint32_t store_format_version;     /* today's */
 /* Is there a way from this version of the format to today's? */
 bool store_upgradable(uint32_t version);
 /* Clean close: the caller has cleaned every dirty page (else -EBUSY, and the store stays open).
@@ -216,6 +217,11 @@ int store_txn_begin(struct store_group *group, uint64_t tag);
 /* *position identifies the commit record for store_group_csn(). */
 store_must_check int store_txn_end(struct store_group *group, uint32_t *position);
 void store_txn_cancel(struct store_group *group);
+/* Beside the tag the commit record has an id, the caller's as well (0 unless it is given between
+ * begin and end), and the time when its group was sealed, in nanoseconds since 1970, UTC: that is
+ * the caller's to say before (0: not known). */
+void store_txn_id(struct store_group *group, uint64_t id);
+void store_group_time(struct store_group *group, uint64_t nanoseconds);
 /* What the open transaction says so far, record by record: *cursor is 0 at first; false: that was
  * all. count 0: the record is about the object, but not about pages of it. */
 struct store_txn_pages { uint64_t object, page, count; bool freed; };

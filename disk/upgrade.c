@@ -2,15 +2,34 @@
  * upgrade.c - a store of an older format becomes one of this format, as it is read (disk.md).
  *
  * A step turns the superblock and the metadata pages of one version, in memory, into those of the
- * next. Version 2 is the first that a store can have, and the newest: there is no step yet.
- * (test_upgrade makes one up.)
+ * next. Version 2 is the first that a store can have. (test_upgrade makes one up that was before.)
+ *
+ *   2 to 3  Two words of a container's slot, which nobody looked at, are its durability and its
+ *           protection; 0 is what was there before them. Commit records may have a time and an id;
+ *           those that have none say 0. So groups of version 2 are replayed as they are.
  */
 #include "internal.h"
 
-static const struct format_step none = { .from = 0 };
+static void same_superblock(struct superblock_disk *block)
+{
+    (void)block;
+}
 
-const struct format_step *format_steps = &none;
-uint32_t format_step_count = 0;
+static void properties_none(uint32_t kind, uint8_t *bytes)
+{
+    struct container_disk *container = (void *)bytes;
+    for (uint32_t i = 0; kind == META_DIRECTORY && i < CONTAINERS_PER_PAGE; i++)
+        container[i].durability = container[i].protection = le16_of(0);
+}
+
+static const struct format_step steps[] = {
+    { .from = 2, .superblock = same_superblock, .page = properties_none },
+};
+
+const struct format_step *format_steps = steps;
+uint32_t format_step_count = sizeof steps / sizeof *steps;
+
+const uint32_t store_format_version = FORMAT_VERSION;
 
 static const struct format_step *step_from(uint32_t version)
 {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A container from before pages were marked (tests/disk/fixtures/unmarked-pages.c says how it was made): all calls of
-# today work on it, new objects go beside the old ones, and it outlives a power cut and a clean stop.
+# A container from before pages were marked (tests/disk/fixtures/unmarked-pages.c says how it was made), in a store of
+# format 2: a start upgrades it when it is told to, all calls of today work on it, new objects go beside the old ones, and it outlives a power cut and a clean stop.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
@@ -22,6 +22,10 @@ sound() {
     pages=$(sed -nE 's/^space: .* ([0-9]+) pages in .*/\1/p' <<<"$checked")
 }
 
+guest --store "$OLD" -c true
+is "a start does not upgrade it unasked" 1 "$(grep -c 'store.upgrade=yes' <<<"$output")"
+guest --store "$OLD" --log "$TEST_TMP/upgraded" --append store.upgrade=yes -c true
+is "a start that is told to does" "0 1" "$status $(grep -c 'was of format 2' "$TEST_TMP/upgraded")"
 sound "$OLD" "as it was made"
 cp "$OLD" "$TEST_TMP/cut"
 cp "$OLD" "$TEST_TMP/room"

@@ -144,7 +144,7 @@ static int add_views(struct group *g, const struct kd_message *m, const struct b
 static int add_transaction(struct group *g, const struct kd_message *m, struct batch *b,
                            uint64_t full_below, uint64_t *pages, uint32_t *position)
 {
-    int r = store_txn_begin(g->disk, m->process);
+    int r = group_txn_begin(g, m->process);
     if (r < 0) return r;
     *pages = 0;
     r = spill_commit(g->disk, m, b);
@@ -267,7 +267,7 @@ static int own_launch(struct store_op *ops, unsigned count, struct group **out)
     int r = group_begin(out);
     if (r < 0) return r;
     struct store_group *disk = (*out)->disk;
-    r = store_txn_begin(disk, 0);
+    r = group_txn_begin(*out, 0);
     for (unsigned i = 0; r == 0 && i < count; i++) {
         struct store_op op = ops[i];
         if (!op.object) op.object = object;

@@ -311,6 +311,13 @@ static uint64_t clock_microseconds(void *context)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+uint64_t time_of_day(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 const struct disk_memory disk_memory = {
     .alloc = memory_alloc, .free = memory_free, .alloc_zeroed = memory_zeroed};
 const struct disk_clock disk_clock = {.microseconds = clock_microseconds};

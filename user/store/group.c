@@ -102,6 +102,16 @@ bool group_changes_layout(uint64_t container)
     return groups[0].layout == container || groups[1].layout == container;
 }
 
+/* The id is another one each time, also after the next start: the clock runs faster. */
+int group_txn_begin(struct group *g, uint64_t tag)
+{
+    static uint64_t id;
+    int r = store_txn_begin(g->disk, tag);
+    if (!id) id = time_of_day();
+    store_txn_id(g->disk, ++id);
+    return r;
+}
+
 int group_freed_add(struct group *g, const struct free_range *freed, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -117,6 +127,7 @@ int group_freed_add(struct group *g, const struct free_range *freed, unsigned co
 
 int group_launch(struct group *g)
 {
+    store_group_time(g->disk, time_of_day());
     int r = server.fenced ? server.fenced : store_group_seal(g->disk);    /* GL3 */
     if (r < 0) {
         group_cancel(g);

@@ -46,6 +46,8 @@ bool group_flying(void);                /* is one in the air? */
 /* Inside the gate, which leaves one of the two free. 0, -ENOMEM, or the fence. */
 int group_begin(struct group **out);
 void group_cancel(struct group *g);
+/* store_txn_begin; the transaction gets an id. Lock held. */
+int group_txn_begin(struct group *g, uint64_t tag);
 int group_freed_add(struct group *g, const struct free_range *freed, unsigned count);
 int group_name_add(struct group *g, const struct store_op *op);
 /* Does the name exist for a transaction that follows what is in the group? */

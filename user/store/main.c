@@ -178,7 +178,7 @@ static const char *advice(int error)
     case -EPROTONOSUPPORT: return "this store was made by a newer Katydid; start that one";
     case -EOPNOTSUPP:
         return "this store is of an older format; copy the disk, then `kstore upgrade` it on "
-               "the host";
+               "the host, or start with store.upgrade=yes on the kernel's command line";
     case -EUCLEAN:
         return "this store is damaged; copy the disk, `kstore check` it on the host, and "
                "`kstore salvage` what is sound into a new store";
@@ -204,6 +204,8 @@ static void report_say(const struct store_report *report)
     say("%s, log %llu to %llu%s, in %llu ms; CRC by %s", what,
         (unsigned long long)report->redo_lsn, (unsigned long long)report->end_lsn, note,
         (unsigned long long)(report->microseconds / 1000), crc32c_chosen());
+    if (report->version < store_format_version)
+        say("it was of format %u, and is of format %u now", report->version, store_format_version);
     if (report->grown)
         say("the disk has grown, and the store with it");
     else if (report->grow_error)
@@ -255,7 +257,7 @@ static bool store_start(const struct disk_io *io)
                                       .image_pages =
                                           (uint32_t)(part_of_memory() / PAGE_BYTES * 15 / 16) };
     struct store_report report;
-    how.flags = STORE_GROW;
+    how.flags = STORE_GROW | (options.upgrade ? STORE_UPGRADE : 0);
     int r = store_open(io, &disk_memory, &how, &server.store, &report);
     if (r == -ENODATA && disk_format(io, group_bytes) == 0)
         r = store_open(io, &disk_memory, &how, &server.store, &report);

@@ -104,6 +104,11 @@ static bool metadata_option(const char *value)
     return options.mapped = strcmp(value, "mapped") == 0;
 }
 
+static bool upgrade_option(const char *value)
+{
+    return options.upgrade = strcmp(value, "yes") == 0;
+}
+
 static bool option(char *word, unsigned life)
 {
     char *value = strchr(word, '=');
@@ -120,6 +125,7 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "group_kib") == 0) return group_option(value);
     if (strcmp(word, "extent_kib") == 0) return extent_option(value);
     if (strcmp(word, "metadata") == 0) return metadata_option(value);
+    if (strcmp(word, "upgrade") == 0) return upgrade_option(value);
     if (strcmp(word, "crc") == 0) return crc_option(value);
     return false;
 }

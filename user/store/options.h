@@ -14,6 +14,7 @@
  *     store.extent_kib=N             and its extents: 4, 8, 16 (unless told), 32 or 64
  *     store.group_kib=N              the largest group; a larger transaction spills (an eighth of
  *                                    the memory, but never more than half of the log)
+ *     store.upgrade=yes              a store of an older format becomes one of today's, for good
  *     store.metadata=mapped          metadata in an object that the manager serves itself, instead
  *                                    of memory of its own: to be measured (mapped.c)
  *     crc=table|instruction|sums     how the kernel and its managers compute checksums, instead of
@@ -62,6 +63,7 @@ struct options {
     uint64_t group_bytes;           /* 0: a part of memory */
     uint64_t log_bytes;             /* 0: as the library likes */
     bool crc_fixed, mapped;         /* mapped: the metadata are (mapped.c) */
+    bool upgrade;
 };
 extern struct options options;
 

@@ -4,6 +4,7 @@
 #include "kstore.h"
 
 #include <string.h>
+#include <time.h>
 
 struct log {
     struct common common;
@@ -64,14 +65,29 @@ static bool is_page(unsigned type)
            type == RECORD_PAGE_LOGGED;
 }
 
+/* What a commit record says beside its tag, if it says it. */
+static void commit_print(const struct record_disk *r)
+{
+    uint64_t nanoseconds = le64_get(r->base), id = le64_get(r->physical);
+    time_t seconds = (time_t)(nanoseconds / 1000000000);
+    struct tm when;
+    char text[32];
+    if (id)
+        printf(", id %llu", (unsigned long long)id);
+    if (nanoseconds && gmtime_r(&seconds, &when) &&
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &when))
+        printf(", at %s.%09lluZ", text, (unsigned long long)(nanoseconds % 1000000000));
+}
+
 static void record_print(const struct record_disk *r, uint64_t lsn)
 {
     unsigned type = le16_get(r->type);
     printf("    %-10s", type_name(type));
-    if (type == RECORD_COMMIT)
+    if (type == RECORD_COMMIT) {
         printf(" csn %llu, tag %llu, %llu records", (unsigned long long)lsn,
                (unsigned long long)le64_get(r->object), (unsigned long long)le64_get(r->page));
-    else if (type != RECORD_NOOP && type != RECORD_SPILL)
+        commit_print(r);
+    } else if (type != RECORD_NOOP && type != RECORD_SPILL)
         printf(" object %llu", (unsigned long long)le64_get(r->object));
     if (is_page(type))
         printf(" page %llu extent %llu base %llu, %u bytes",
