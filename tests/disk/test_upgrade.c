@@ -258,8 +258,8 @@ static int teardown_two(void **state)
     return teardown(state);
 }
 
-/* Aim: a store of version 2 with a log that was not closed is whole afterwards, whatever those words
- * held, and has neither durability nor protection. */
+/* Aim: a store of version 2 that was not closed is whole afterwards, whatever those words held, and
+ * has neither durability nor protection. */
 static void a_store_of_version_2_has_no_properties_yet(void **state)
 {
     (void)state;
