@@ -63,7 +63,7 @@ static void phase_begin(struct store_backup *b, enum phase phase, uint64_t at)
 static int last_round_begin(struct store *store, struct store_backup *b)
 {
     struct superblock super = store->super;
-    int error = store_hold_begin(store, &b->hold);
+    int error = store_hold_begin(store, &b->hold, "a backup", false);
     if (error)
         return error == -EBUSY ? -EAGAIN : error;
     b->held = true;

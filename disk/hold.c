@@ -8,7 +8,10 @@
  * Invariants
  *   HL1  keep_lsn is at or below each hold that has not expired.
  *   HL2  A hold older than half the log expires when a checkpoint begins. So holds never keep more
- *       than that, and no commit waits for a holder: the holder must begin anew, or give up.
+ *       than that, and no commit waits for a holder: the holder must begin anew, or give up. But
+ *       one that stays is ended and moved by its owner alone, whoever waits.
+ *   HL4  What stays is never overwritten: keep_lsn does not pass it, so a log that is full of it
+ *       takes no group (LG3).
  *   HL3  The LSN of a hold is where a group begins, and the CRC is that of the group before it.
  */
 #include "internal.h"
@@ -18,6 +21,17 @@ void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint
     assert(lsn >= store->log.keep);                                             /* HL1 */
     *hold = (struct store_hold){ .next = store->holds, .lsn = lsn, .prev_crc = prev_crc };
     store->holds = hold;
+}
+
+void holds_tell(const struct store *store, struct store_stats *out)
+{
+    const struct store_hold *oldest = NULL;
+    for (const struct store_hold *hold = store->holds; hold; hold = hold->next) {
+        out->holds++;
+        if (!hold->expired && (!oldest || hold->lsn < oldest->lsn))
+            oldest = hold;
+    }
+    out->hold_owner = oldest ? oldest->owner ?: "a large transaction" : NULL;
 }
 
 void store_hold_end(struct store *store, struct store_hold *hold)
@@ -43,8 +57,11 @@ void holds_scan_from(struct store *store, struct checkpoint *c)
 {
     for (struct store_hold *hold = store->holds; hold; hold = hold->next) {
         hold->areas |= (uint8_t)(1u << c->area);
-        if (hold_too_old(store, hold, store->log.end))
+        if (!hold->stays && !hold->expired && hold_too_old(store, hold, store->log.end)) {
             hold->expired = true;                                               /* HL2 */
+            store->counters.holds_expired++;
+            store->counters.expired_owner = hold->owner ?: "a large transaction";
+        }
         if (!hold->expired && hold->lsn < c->scan_lsn) {
             c->scan_lsn = hold->lsn;
             c->scan_crc = hold->prev_crc;
@@ -54,20 +71,34 @@ void holds_scan_from(struct store *store, struct checkpoint *c)
 }
 
 /* A checkpoint that runs will be the newest one: it must keep the log for the one after it. */
-int store_hold_begin(struct store *store, struct store_hold *hold)
+int store_hold_begin(struct store *store, struct store_hold *hold, const char *owner, bool stays)
 {
     const struct checkpoint_info *newest = &store->super.checkpoints[store->super.checkpoint_index];
     struct checkpoint *c = &store->checkpoint;
+    uint32_t count = 0;
     int error = fence_get(store);
-    if (error)
-        return error;
+    for (const struct store_hold *other = store->holds; other; other = other->next)
+        count += other->owner != NULL;
+    if (error || count >= STORE_HOLDS_MAX)
+        return error ?: -ENOSPC;
     if (c->sealed)                              /* its superblock is made */
         return -EBUSY;
     hold_enter(store, hold, newest->scan_lsn, newest->scan_crc);
+    hold->owner = owner;
+    hold->stays = stays;
     if (c->running) {
         hold->areas = (uint8_t)(1u << c->area);
         c->scan_lsn = hold->lsn;                                                /* HL1 */
         c->scan_crc = hold->prev_crc;
     }
+    return 0;
+}
+
+int store_hold_move(struct store *store, struct store_hold *hold)
+{
+    if (hold->expired || !hold->lsn)
+        return -EINVAL;
+    hold->lsn = store->log.applied;                                             /* HL3 */
+    hold->prev_crc = store->log.applied_crc;
     return 0;
 }

@@ -575,6 +575,7 @@ uint64_t chains_count(const struct store *store, uint64_t *pages);
 void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint32_t prev_crc);
 bool hold_too_old(const struct store *store, const struct store_hold *hold, uint64_t end_lsn);
 void holds_scan_from(struct store *store, struct checkpoint *checkpoint);
+void holds_tell(const struct store *store, struct store_stats *out);
 
 /* checkpoint.c */
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);

@@ -167,5 +167,6 @@ void store_stats(const struct store *store, struct store_stats *out)
     out->older_redo_lsn = store->log.keep;
     out->chains = chains_count(store, &out->chain_pages);
     out->logged_pages = store->logged_pages;
+    holds_tell(store, out);
     memcpy(out->uuid, super->uuid, 16);
 }

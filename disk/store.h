@@ -290,17 +290,25 @@ int store_txn_chain(struct store_group *group, struct store_chain *chain);
  *
  * From the scan LSN of the newest checkpoint on, no log is overwritten while a hold stands. It
  * lives for half the log at most: when more was logged since, the next checkpoint that begins ends
- * it (expired), and its owner has to begin anew. So a hold keeps nobody's commits waiting. It is
- * the owner's memory; the owner ends it before store_close (-EBUSY), and forgets it after
- * store_abandon. -EBUSY: a checkpoint is about to end, try again; or the fence. */
+ * it (expired; store_stats tells whose), and its owner has to begin anew. So a hold keeps nobody's
+ * commits waiting. One that stays does not expire: when the log is full of what it holds, commits
+ * are refused (-EAGAIN, and no checkpoint helps) until its owner moves or ends it. A hold is the
+ * owner's memory; the owner ends it before store_close (-EBUSY), and forgets it after
+ * store_abandon. -EBUSY: a checkpoint is about to end, try again. -ENOSPC: there are
+ * STORE_HOLDS_MAX. Or the fence. */
+#define STORE_HOLDS_MAX 16u     /* those of chains are not counted */
 struct store_hold {
     struct store_hold *next;
+    const char *owner;          /* a static text; NULL: a chain */
     store_lsn_t lsn;
     uint32_t    prev_crc;       /* of the group before */
-    bool        expired;
+    bool        stays, expired;
     uint8_t     areas;          /* bit a: a checkpoint has begun to write metadata area a */
 };
-store_must_check int store_hold_begin(struct store *store, struct store_hold *hold);
+store_must_check int store_hold_begin(struct store *store, struct store_hold *hold,
+                                      const char *owner, bool stays);
+/* The owner needs nothing of what is applied so far. -EINVAL: it has expired. */
+store_must_check int store_hold_move(struct store *store, struct store_hold *hold);
 void store_hold_end(struct store *store, struct store_hold *hold);  /* also one that is none */
 
 /* ---------------------------------------------------------------- backup of a store at work
@@ -592,6 +600,8 @@ struct store_stats {
     uint32_t epoch, zone;
     store_lsn_t end_lsn, redo_lsn, older_redo_lsn;      /* the log is kept from the last one */
     uint64_t chains, chain_pages, logged_pages;         /* running; committed, not yet home */
+    uint64_t    holds, holds_expired;                   /* that stand; ever */
+    const char *hold_owner, *expired_owner;             /* of the oldest; of the last. Or NULL */
     uint8_t  uuid[16];
 };
 void store_stats(const struct store *store, struct store_stats *out);

@@ -311,7 +311,7 @@ static void the_log_is_kept_while_it_is_held(void **state)
     (void)state;
     struct store_hold hold;
     stage_open(256 << 10);
-    assert_int_equal(store_hold_begin(world.store, &hold), 0);
+    assert_int_equal(store_hold_begin(world.store, &hold, "a test", false), 0);
     for (int i = 0; i < 4; i++) {
         work(1);
         assert_int_equal(world_checkpoint(&world), 0);
@@ -334,7 +334,7 @@ static void a_hold_ends_before_anybody_waits_for_it(void **state)
     struct store_hold hold;
     struct store_stats stats;
     stage_open(64 << 10);
-    assert_int_equal(store_hold_begin(world.store, &hold), 0);
+    assert_int_equal(store_hold_begin(world.store, &hold, "a test", false), 0);
     store_stats(world.store, &stats);
     uint64_t begin = stats.end_lsn;
     work(120);
@@ -342,6 +342,58 @@ static void a_hold_ends_before_anybody_waits_for_it(void **state)
     assert_true(stats.end_lsn - begin > 4 * (64 << 10));
     assert_true(hold.expired);
     assert_true(world.store->log.keep > hold.lsn);
+    store_hold_end(world.store, &hold);
+    stage_close();
+}
+
+/* One that does not expire: commits are refused rather than what it holds overwritten, until its
+ * owner moves it on. */
+static void a_hold_that_stays_is_never_overwritten(void **state)
+{
+    (void)state;
+    struct store_hold hold, more[STORE_HOLDS_MAX];
+    struct store_stats stats;
+    static uint8_t held[64 << 10];
+    uint32_t count = 0;
+    int error = 0;
+    stage_open(64 << 10);
+    assert_int_equal(store_hold_begin(world.store, &hold, "somebody", true), 0);
+    uint64_t ring = world.store->super.log_start, place = hold.lsn % sizeof held;
+    world.want = WANT_PAGE;
+    assert_int_equal(world_commit(&world, 1, false), 0);
+    memcpy(held, disk.image + ring, sizeof held);
+    for (uint32_t i = 0; i < 40; i++) {
+        error = world_commit(&world, 1, false);
+        assert_true(!error || error == -EAGAIN);
+        assert_int_equal(error ? world_checkpoint(&world) : 0, 0);
+    }
+    assert_int_equal(error, -EAGAIN);
+    assert_true(!hold.expired && world.store->log.keep <= hold.lsn);
+    assert_memory_equal(held + place, disk.image + ring + place, 4096);
+    store_stats(world.store, &stats);
+    assert_true(stats.holds == 1 && !stats.holds_expired && !strcmp(stats.hold_owner, "somebody"));
+    assert_int_equal(store_hold_move(world.store, &hold), 0);
+    assert_true(hold.stays && hold.lsn == stats.end_lsn);
+    assert_int_equal(world_checkpoint(&world), 0);
+    assert_int_equal(world_checkpoint(&world), 0);
+    assert_int_equal(world_commit(&world, 1, false), 0);
+    assert_int_equal(world_checkpoint(&world), 0);
+    assert_true(world.store->log.keep == hold.lsn);
+    while (store_hold_begin(world.store, &more[count], "another", false) == 0)
+        count++;
+    assert_int_equal(count, STORE_HOLDS_MAX - 1);
+    world.want = WANT_ANY;
+    for (int i = 0; i < 60; i++) {
+        work(2);
+        assert_int_equal(store_hold_move(world.store, &hold), 0);
+    }
+    assert_int_equal(store_hold_move(world.store, &more[0]), -EINVAL);
+    store_stats(world.store, &stats);
+    assert_true(stats.holds == STORE_HOLDS_MAX && more[0].expired && !hold.expired);
+    assert_int_equal(stats.holds_expired, count);
+    assert_string_equal(stats.expired_owner, "another");
+    while (count)
+        store_hold_end(world.store, &more[--count]);
     store_hold_end(world.store, &hold);
     stage_close();
 }
@@ -354,15 +406,15 @@ static void a_hold_waits_for_a_checkpoint_that_ends(void **state)
     work(1);
     assert_int_equal(store_checkpoint_begin(world.store), 0);
     world.checkpointing = true;
-    assert_int_equal(store_hold_begin(world.store, &hold), 0);
+    assert_int_equal(store_hold_begin(world.store, &hold, "a test", false), 0);
     store_hold_end(world.store, &hold);
     world.checkpointing = false;
     assert_int_equal(world_clean(&world, UINT32_MAX), 0);
     assert_int_equal(store_checkpoint_seal(world.store), 0);
-    assert_int_equal(store_hold_begin(world.store, &hold), -EBUSY);
+    assert_int_equal(store_hold_begin(world.store, &hold, "a test", false), -EBUSY);
     assert_int_equal(store_checkpoint_write(world.store), 0);
     assert_int_equal(store_checkpoint_apply(world.store), 0);
-    assert_int_equal(store_hold_begin(world.store, &hold), 0);
+    assert_int_equal(store_hold_begin(world.store, &hold, "a test", false), 0);
     store_hold_end(world.store, &hold);
     stage_close();
 }
@@ -376,6 +428,7 @@ int main(void)
         cmocka_unit_test(a_hold_waits_for_a_checkpoint_that_ends),
         cmocka_unit_test(the_log_is_kept_while_it_is_held),
         cmocka_unit_test(a_hold_ends_before_anybody_waits_for_it),
+        cmocka_unit_test(a_hold_that_stays_is_never_overwritten),
     };
     const char *only = getenv("ONLY");
     if (only)

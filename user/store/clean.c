@@ -293,12 +293,25 @@ static int checkpoint_seal(void)
     return r;
 }
 
+/* Whoever needed old log, and was too slow for it, has lost it now. */
+static void expired_say(void)
+{
+    static uint64_t said;
+    struct store_stats stats;
+    store_stats(server.store, &stats);
+    if (stats.holds_expired == said) return;
+    said = stats.holds_expired;
+    say("the log is kept no longer for %s, which has lagged behind by half of it",
+        stats.expired_owner);
+}
+
 /* Lock held, dropped for the disk. -ENOMEM: not begun; other errors: the store is to be fenced. */
 static int checkpoint_run(void)
 {
     gate_enter(true);
     int r = store_checkpoint_begin(server.store);
     gate_leave();
+    expired_say();
     if (r < 0) return r;
     server.checkpoints.due_us = 0;
     step(STEP_CK1);

@@ -368,16 +368,24 @@ int world_idle(struct world *world)
 }
 
 /* It may stand through whole checkpoints. Its log must be there as long as it has not expired. */
-static int hold_step(struct world *world)
+static int hold_step(struct world *world, bool move)
 {
     struct store_stats stats;
     store_stats(world->store, &stats);
     if (world->holds && !world->hold.expired && world->hold.lsn < stats.older_redo_lsn)
         world->wrong = "log that is held was given up";
-    if (world->holds)
+    if (world->holds && world->hold.stays && world->hold.expired)
+        world->wrong = "a hold that stays has expired";
+    int error = 0;
+    if (world->holds && move && !world->hold.expired) {
+        error = store_hold_move(world->store, &world->hold);
+    } else if (world->holds) {
         store_hold_end(world->store, &world->hold);
-    int error = world->holds ? 0 : store_hold_begin(world->store, &world->hold);
-    world->holds = !world->holds && !error;
+        world->holds = false;
+    } else {
+        error = store_hold_begin(world->store, &world->hold, "a test", world->seed % 2);
+        world->holds = !error;
+    }
     return world->wrong ? -EUCLEAN : error == -EBUSY ? 0 : error;
 }
 
@@ -387,7 +395,9 @@ int world_step(struct world *world)
     int error = groups_commit(world, &random);
     for (int i = 0; error == -EAGAIN && i < 3; i++) {
         world->log_full++;
-        error = world_checkpoint(world);
+        if (i && world->holds && world->hold.stays)     /* nobody else makes room */
+            error = hold_step(world, world->model.commits % 2);
+        error = error && error != -EAGAIN ? error : world_checkpoint(world);
         if (!error)
             error = groups_commit(world, &random);
     }
@@ -413,7 +423,7 @@ int world_step(struct world *world)
         random_below(&random, world->options.chain_odds) == 0)
         error = world_chain_step(world, &random);
     if (!error && world->options.hold_odds && random_below(&random, world->options.hold_odds) == 0)
-        error = hold_step(world);
+        error = hold_step(world, random_below(&random, 2));
     return error;
 }
 
