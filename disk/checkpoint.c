@@ -226,7 +226,8 @@ static int super_next(struct store *store)
     c->next.checkpoint_index = c->area;
     c->next.flags = c->clean ? FLAG_CLEAN : 0;
     c->next.end_lsn = store->log.end;
-    if (c->next.format < FORMAT_VERSION)        /* what the other area holds is of that format */
+    if (c->next.format < FORMAT_VERSION || (store->replay.roll && c->recovery))
+        /* what the other area holds is of that format, or of the life before */
         c->next.checkpoints[!c->area] = (struct checkpoint_info){ .sequence = newest->sequence };
     c->next.format = FORMAT_VERSION;
     c->next.checkpoints[c->area] = (struct checkpoint_info){

@@ -25,6 +25,7 @@
 #define ESTALE 116
 #define EUCLEAN 117
 #define EMEDIUMTYPE 124
+#define ECANCELED 125
 #endif
 
 #endif

@@ -19,6 +19,7 @@
  *     checkpoint.c  begin, next, seal, write, apply
  *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
  *     hold.c        who else needs the log; backup.c: a copy of a store at work
+ *     roll.c        recovery goes on with an archived log
  *     page.c        look-ups and home writes; scrub.c: reads every copy, and mends
  *     grow.c        the store takes a larger disk; upgrade.c: it becomes one of this format
  *     check.c       invariants; format.c: a new store
@@ -331,6 +332,8 @@ struct store {
         bool on, homes_begun;   /* pages are rebuilt, too, in `images`; homes_begin was called */
         bool twin_first;        /* the newest superblock has no twin */
         bool advance;           /* the next start may find a newer checkpoint than this one did */
+        struct store_roll *roll;/* or NULL */
+        bool rolling;           /* what the disk's own log holds is applied */
         uint64_t from;          /* where the scan began */
         struct chain_seen *seen;    /* chains whose commit was not met yet */
         uint32_t seen_count, seen_room;

@@ -162,7 +162,6 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
             return found ? found : -EIO;        /* it was there a moment ago */
         error = found == 0 ? 0 : group_replay(store, &scan, report);
     }
-    seen_drop(store);
     if (!error && memcmp(&scan.seen, seen, sizeof scan.seen))
         error = -EIO;                           /* these are not the bytes that were verified */
     return error;
@@ -300,8 +299,11 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     store->replay.advance = base == BASE_OLDER || report->slot_bad[0] || report->slot_bad[1];
     if (!error)
         error = upgrade_allowed(store, *rule, report);
-    if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only))
+    if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only || store->replay.roll))
         error = scan_apply(store, &reader, area, &seen, report);
+    if (!error && store->replay.roll)
+        error = roll_forward(store, store->replay.roll, report);
+    seen_drop(store);
     if (!error && !read_only && report->was_clean && store->log.end == store->super.end_lsn)
         log_end_clear(&reader, store->log.end);
     log_reader_close(&reader);
@@ -321,11 +323,14 @@ static int recover(struct store *store, struct store_report *report)
         error = log_recover(store, area, base, &rule, report);
     if (error)
         return error;
-    bool older = store->super.format < FORMAT_VERSION;
+    struct store_roll *roll = store->replay.roll;
+    bool anew = store->super.format < FORMAT_VERSION || roll;
     if (store->flags & STORE_READ_ONLY)
         fence_set(store, -EROFS);
     else
-        error = recovery_end(store, older || rule->action == RECOVERY_REPLAY, report);
+        error = (roll ? roll_end(store, roll->uuid) : 0) ?:
+                recovery_end(store, anew || rule->action == RECOVERY_REPLAY, report);
+    store->replay.roll = NULL;
     store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     store->plan_next_object = store->kept.next_object;
     store->plan_cursor_gib = store->kept.cursor_gib;
@@ -381,6 +386,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
         return refuse(report, error, "out of memory");
     store->flags = options->flags;
     store->replay.twin_first = twin_first;
+    store->replay.roll = options->flags & STORE_READ_ONLY ? NULL : options->roll;
     if (options->step_pages && options->step_pages < PART_PAGES)
         store->step_pages = options->step_pages;
     store->group_bytes = group_bytes_choose(options->group_bytes, &super);

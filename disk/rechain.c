@@ -85,6 +85,15 @@ int logged_read(struct store *store, const struct record_disk *record, uint64_t 
            (crc32c(0, image, STORE_PAGE_BYTES) == le32_get(record->crc) ? 0 : -EUCLEAN);
 }
 
+void seen_forget(struct store *store, uint64_t before)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < store->replay.seen_count; i++)
+        if (store->replay.seen[i].last_lsn >= before)
+            store->replay.seen[kept++] = store->replay.seen[i];
+    store->replay.seen_count = kept;
+}
+
 void seen_drop(struct store *store)
 {
     store_release(store, store->replay.seen, store->replay.seen_room * sizeof *store->replay.seen);

@@ -328,6 +328,8 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
         records++;
     int error = more < 0 ? more : more == 0 ? -EUCLEAN : commit_check(store, record, records);
     uint64_t csn = error ? 0 : lsn + (uint64_t)((const uint8_t *)record - group);
+    if (!error && roll_stops(store, record, csn))
+        return -ECANCELED;
     for (uint32_t i = 0; i < records && !error; i++) {
         int met = record_next(walk, &record);
         if (never(met != 1))                    /* the look ahead met it */
@@ -358,6 +360,8 @@ int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint6
         error = transaction_apply(store, group, lsn, &walk);
         if (!error)
             ++*txns;
+        if (error == -ECANCELED)
+            return 0;
     }
     return error ? error : walk.at == walk.end ? 0 : -EUCLEAN;
 }

@@ -93,6 +93,9 @@ int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
  * `until`. */
 int  log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group);
 
+/* The bytes are one whole group of this store, of whatever place. */
+bool log_group_valid(const struct store *store, const uint8_t *group, size_t bytes);
+
 /* record.c */
 struct record_walk {
     const uint8_t *bytes;
@@ -115,6 +118,13 @@ int  chain_verify(struct store *store, const struct chain_disk *chain);
 int  logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
                  uint8_t *image);
 void seen_drop(struct store *store);
+void seen_forget(struct store *store, uint64_t before);     /* chains that ended in groups before */
+
+/* roll.c */
+int  roll_forward(struct store *store, struct store_roll *roll, struct store_report *report);
+/* The transaction that this commit record ends, and all behind it, are not wanted. */
+bool roll_stops(struct store *store, const struct record_disk *commit, uint64_t csn);
+int  roll_end(struct store *store, const uint8_t uuid[16]);
 
 /* image.c */
 const uint8_t *image_bytes(const struct store *store, uint64_t number);     /* NULL: none */

@@ -105,6 +105,13 @@ static bool header_plausible(const struct store *store, const struct group_disk 
            le32_get(header->epoch) < EPOCH_LIMIT;
 }
 
+bool log_group_valid(const struct store *store, const uint8_t *group, size_t bytes)
+{
+    const struct group_disk *header = (const void *)group;
+    return header_plausible(store, header, le64_get(header->lsn)) && group_bytes(group) == bytes &&
+           group_crc(&store->super, group, bytes, 0) == le32_get(header->crc);
+}
+
 static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, const uint8_t **group)
 {
     int error = reader_get(reader, lsn, bytes, group);

@@ -101,7 +101,28 @@ struct store_open_options {
     uint64_t grow_bytes;        /* STORE_GROW: to this size; 0: the whole disk */
     uint32_t image_pages;  /* recovery holds so many pages at most in memory; 0: all of the log */
     const struct disk_clock *clock;
+    struct store_roll *roll;    /* the disk holds a copy: go on with what was archived; or NULL */
     uint32_t step_pages;  /* metadata pages that a call of a checkpoint handles; 0: 64, the most */
+};
+
+/* Recovery of a copy (store_backup, which nobody else has open) that goes on behind the copy's log
+ * with the groups of an archive, up to a transaction or a time, or to their end. Then the store
+ * begins a new life: with another uuid. A power cut inside leaves no store: begin again with the
+ * copy. -EUCLEAN: a group does not follow (a hole: report->end_lsn says where), or the copy is
+ * newer than that, or damaged. */
+struct store_roll {
+    void *context;
+    /* The archive's first group at or behind `lsn`, as it lay in the log; the bytes stay until the
+     * next call. 1; 0: it has none; or an error, which store_open returns. */
+    int    (*next)(void *context, store_lsn_t lsn, const void **group, size_t *bytes);
+    store_lsn_t to_csn;         /* the last transaction; 0: all */
+    uint64_t to_time;           /* all before the first that is later than that; 0: all */
+    uint8_t  uuid[16];          /* of the new life: must differ for all that was ever made */
+    /* filled */
+    bool        reached;        /* there was a transaction behind that */
+    uint64_t    groups, transactions;
+    store_lsn_t last_csn;       /* of the last transaction rolled; 0: none */
+    uint64_t    last_time;
 };
 
 /* What open found, also filled when it fails. */

@@ -143,6 +143,8 @@ static void group_note(struct world *world, const struct built *built, const str
                                             built->positions[page->lsn - PENDING - built->first]);
         }
         world->digests[k + 1] = model_digest(model);
+        world->times[k + 1] = world->group * WORLD_GROUP_TIME;
+        world->csns[k + 1] = store_group_csn(built->group, built->positions[k - built->first]);
     }
     world->model = world->history[built->last];
     for (uint32_t i = 0; i < WORLD_CONTAINERS; i++)
@@ -171,6 +173,7 @@ static int group_build(struct world *world, struct built *built, uint32_t txns)
         return refused ? refused : -ENODATA;
     }
     built->proven = world->acked;
+    store_group_time(built->group, world->group * WORLD_GROUP_TIME);
     error = store_group_seal(built->group);
     if (!error)
         group_note(world, built, after);

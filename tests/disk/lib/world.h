@@ -18,6 +18,7 @@
 #define WORLD_CELLS      8u     /* a page is 8 cells of 512 bytes, each made from one number */
 #define WORLD_NAMES      3u
 #define WORLD_COMMITS    400u
+#define WORLD_GROUP_TIME 1000000000ull  /* each group is sealed so long after the one before */
 #define WORLD_EXTENTS    1280u  /* watched, by the number of their first block on the disk */
 
 struct model_page {
@@ -89,6 +90,7 @@ struct world {
     bool     holds;
     uint64_t digests[WORLD_COMMITS + 1];
     struct model history[WORLD_COMMITS + 1];    /* the model after commit k */
+    uint64_t times[WORLD_COMMITS + 1], csns[WORLD_COMMITS + 1];     /* of commit k, from 1 on */
     uint64_t refused;           /* transactions refused for want of space */
     enum world_want want;
     uint64_t last_object;       /* the newest id; ids are never given again */

@@ -1,0 +1,108 @@
+/*
+ * roll.c - recovery that goes on behind the end of its log, with groups from an archive.
+ *
+ * A copy of a store (backup.c) holds the log up to some group; an archive has the groups behind it.
+ * They are replayed one after the other as if they lay in the ring, and each is put into its place
+ * there, too, for later ones may name images in it. So one recovery leads from the copy to any
+ * transaction since; what memory cannot hold goes home meanwhile (image.c).
+ *
+ * Invariants
+ *   RL1  Each group is that which followed the one before: by LSN, by the CRC of the one before, by
+ *       its own CRC, and of no older epoch. A hole ends in an error, never in another history.
+ *   RL2  What is applied are whole transactions, all up to the one that was asked for, none behind.
+ *   RL3  The store begins a new life: another uuid seeds all that is written from now on, so nothing
+ *       of the old one's log, areas or archive is taken for its own, and nothing of its for the old
+ *       one's.
+ */
+#include "internal.h"
+
+#define CHAINS_SEEN 1024u       /* more of them, and those that have left the ring are forgotten */
+
+static int refuse(struct store_report *report, const char *message)
+{
+    report->message = message;
+    return -EUCLEAN;
+}
+
+/* The archive's next group, if it is that of this history (RL1). */
+static int group_take(struct store *store, const uint8_t *group, size_t bytes, uint64_t *lsn)
+{
+    const struct group_disk *header = (const void *)group;
+    uint64_t ring = store->super.log_bytes, end = store->log.end;
+    uint64_t start = (end + ring - 1) / ring * ring;        /* the ring's end may be skipped */
+    if (bytes < BLOCK_BYTES || bytes % BLOCK_BYTES)
+        return -EUCLEAN;
+    *lsn = le64_get(header->lsn);
+    if ((*lsn != end && *lsn != start) || !log_group_valid(store, group, bytes) ||
+        le32_get(header->prev_crc) != store->log.crc || le32_get(header->epoch) + 1 < epoch_next(store))
+        return -EUCLEAN;
+    return 0;
+}
+
+static int group_roll(struct store *store, struct store_roll *roll, const uint8_t *group,
+                      size_t bytes)
+{
+    const struct group_disk *header = (const void *)group;
+    uint64_t lsn;
+    int error = group_take(store, group, bytes, &lsn) ?:
+                io_write(&store->io, ring_offset(store, lsn), group, bytes) ?:
+                records_apply(store, group, lsn, &roll->transactions);
+    if (error)
+        return error;
+    store->log.epoch_seen = le32_get(header->epoch);
+    store->log.end = store->log.applied = store->log.durable = lsn + bytes;
+    store->log.crc = store->log.applied_crc = le32_get(header->crc);
+    roll->groups++;
+    if (store->replay.seen_count > CHAINS_SEEN && lsn > store->super.log_bytes)
+        seen_forget(store, lsn - store->super.log_bytes);
+    return 0;
+}
+
+int roll_forward(struct store *store, struct store_roll *roll, struct store_report *report)
+{
+    store->replay.rolling = true;
+    if (report->older_checkpoint || report->slot_bad[0] || report->slot_bad[1])
+        return refuse(report, "the copy is damaged");
+    if (roll->to_csn && roll->to_csn < store->log.end)
+        return refuse(report, "the copy is newer than what it is to be rolled forward to");
+    int error = 0, found = 1;
+    while (!error && !roll->reached) {
+        const void *group;
+        size_t bytes;
+        found = roll->next(roll->context, store->log.end, &group, &bytes);
+        if (found <= 0)
+            break;
+        error = group_roll(store, roll, group, bytes);
+    }
+    report->end_lsn = store->log.end;
+    if (error == -EUCLEAN || error == -ENOSPC)
+        return refuse(report, "a group of the archive does not follow what was restored so far");
+    return error ?: found < 0 ? found : 0;
+}
+
+bool roll_stops(struct store *store, const struct record_disk *commit, uint64_t csn)
+{
+    struct store_roll *roll = store->replay.roll;
+    uint64_t time = le64_get(commit->base);
+    if (!roll || !store->replay.rolling)
+        return false;
+    if ((roll->to_csn && csn > roll->to_csn) || (roll->to_time && time > roll->to_time))
+        roll->reached = true;                                                   /* RL2 */
+    if (!roll->reached) {
+        roll->last_csn = csn;
+        roll->last_time = time ? time : roll->last_time;
+    }
+    return roll->reached;
+}
+
+/* All metadata is written anew, under the new uuid; the signpost at once. */
+int roll_end(struct store *store, const uint8_t uuid[16])
+{
+    struct signpost_disk *post = meta_block(store);
+    memcpy(store->super.uuid, uuid, sizeof store->super.uuid);                  /* RL3 */
+    for (uint32_t i = 0; i < store->numbers.limit; i++)
+        if (store->pages[i].bytes)
+            meta_dirty_set(store, i, 3);
+    signpost_encode(&store->super, store->super.slot_b_offset, post);
+    return io_write(&store->io, SIGNPOST_OFFSET, post, BLOCK_BYTES);
+}

@@ -1,0 +1,402 @@
+/*
+ * test_roll.c - stores that are lost, and made again from a copy and the log that was archived.
+ *
+ * Aim     a restore to any instant, or to any transaction, equals the model there; a hole, or a
+ *         group that was changed, is refused; the restored store lives another life.
+ * Method  a world works; all groups that are durable are put away, through clean stops and power
+ *         cuts; copies are made at work. Then instants are chosen, and restored from one of the
+ *         copies that are older.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "../../disk/tools/kcheck/kcheck.h"
+#include "internal.h"
+#include "life.h"
+
+#define BASES   3u
+#define GROUPS  2000u
+
+static struct world world, again;
+static struct device disk, target;
+static uint64_t seed;
+
+struct base { struct device device; uint64_t end_lsn, commits; };
+static struct base bases[BASES];
+static uint32_t base_count;
+
+static struct archive {
+    uint8_t *groups[GROUPS];
+    uint64_t lsn[GROUPS];
+    size_t   bytes[GROUPS];
+    uint32_t count, missing;    /* missing: this one is not there (its number from 1 on) */
+    uint64_t end;
+    uint32_t crc;
+    struct store_hold hold;
+    bool     held, lagged;
+} archive;
+
+static uint64_t random_seed;
+static uint64_t below(uint64_t limit) { return random_below(&random_seed, limit); }
+
+static void fail_at(const char *what, int error)
+{
+    fail_msg("seed %llu: %s (error %d)%s%s", (unsigned long long)seed, what, error,
+             world.wrong ? ": " : "", world.wrong ? world.wrong : "");
+}
+
+/* ---- the archive: what is durable of the log */
+
+static bool group_put_away(uint64_t lsn)
+{
+    const struct superblock *super = &world.store->super;
+    const uint8_t *group = disk.image + super->log_start + lsn % super->log_bytes;
+    const struct group_disk *header = (const void *)group;
+    if (le64_get(header->magic) != GROUP_MAGIC || le64_get(header->lsn) != lsn ||
+        le32_get(header->prev_crc) != archive.crc)
+        return false;
+    size_t bytes = group_bytes(group);
+    assert_true(archive.count < GROUPS);
+    archive.groups[archive.count] = malloc(bytes);
+    assert_non_null(archive.groups[archive.count]);
+    memcpy(archive.groups[archive.count], group, bytes);
+    archive.lsn[archive.count] = lsn;
+    archive.bytes[archive.count++] = bytes;
+    archive.end = lsn + bytes;
+    archive.crc = le32_get(header->crc);
+    return true;
+}
+
+static void log_put_away(void)
+{
+    uint64_t ring = world.store->super.log_bytes;
+    while (archive.end < world.store->log.durable && !archive.lagged)
+        if (!group_put_away(archive.end) &&
+            !group_put_away((archive.end + ring - 1) / ring * ring))
+            archive.lagged = true;      /* a step may write more than a small ring holds */
+    if (archive.held && store_hold_move(world.store, &archive.hold)) {
+        store_hold_end(world.store, &archive.hold);     /* it has expired, within one step */
+        archive.held = !store_hold_begin(world.store, &archive.hold, "an archive", false);
+    }
+}
+
+static void archive_begin(void)
+{
+    archive.end = world.store->log.applied;
+    archive.crc = world.store->log.applied_crc;
+}
+
+static void archive_hold(void)
+{
+    archive.held = !store_hold_begin(world.store, &archive.hold, "an archive", false);
+}
+
+static void work(uint32_t steps)
+{
+    for (uint32_t i = 0; i < steps && world.model.commits + 8 < WORLD_COMMITS; i++) {
+        int error = world_step(&world);
+        if (error && error != -ENOSPC && error != -ENODATA)
+            fail_at("the store refuses work", error);
+        log_put_away();
+    }
+}
+
+/* The store is closed, or the power is cut, and it starts again. */
+static void stop_and_start(bool cut)
+{
+    struct store_report report;
+    store_hold_end(world.store, &archive.hold);
+    archive.held = false;
+    int error = 0;
+    if (cut)
+        world_abandon(&world);
+    else
+        error = world_close(&world);
+    if (error)
+        fail_at("the store does not close", error);
+    error = world_open(&world, &report);
+    if (error)
+        fail_at("the store does not open", error);
+    world.acked = world.model.commits;
+    log_put_away();
+    archive_hold();
+}
+
+/* ---- copies, made while others work and tear what is copied */
+
+static void piece_copy(struct device *to, const struct store_backup *b)
+{
+    size_t cut = below(b->bytes / SECTOR_BYTES) * SECTOR_BYTES;
+    if (b->zeros) {
+        memset(to->image + b->offset, 0, b->bytes);
+        return;
+    }
+    memcpy(to->image + b->offset, disk.image + b->offset, cut);
+    work(below(8) == 0);
+    memcpy(to->image + b->offset + cut, disk.image + b->offset + cut, b->bytes - cut);
+}
+
+static void base_make(void)
+{
+    static struct store_backup b;
+    struct base *base = &bases[base_count];
+    int error;
+    memset(&b, 0, sizeof b);
+    b.most = world.options.extent_bytes * 2;
+    device_open(&base->device, disk.bytes);
+    while ((error = store_backup_next(world.store, &b)) == 0 || error == -EAGAIN) {
+        if (error == -EAGAIN)
+            error = world_checkpoint(&world);
+        else if (b.bytes)
+            piece_copy(&base->device, &b);
+    }
+    store_backup_end(world.store, &b);
+    if (error == -EBUSY) {              /* writers are faster: no copy this time */
+        device_close(&base->device);
+        return;
+    }
+    if (error != -ENOENT)
+        fail_at("the copy does not come to an end", error);
+    for (int i = 2; i >= 0; i--)
+        memcpy(base->device.image + b.slot_offset[i], b.slot[i], STORE_PAGE_BYTES);
+    base->end_lsn = b.end_lsn;
+    for (base->commits = 0; base->commits < world.model.commits &&
+         world.csns[base->commits + 1] < b.end_lsn; base->commits++)
+        ;
+    base_count++;
+}
+
+/* ---- restoring */
+
+static int archive_next(void *context, store_lsn_t lsn, const void **group, size_t *bytes)
+{
+    (void)context;
+    for (uint32_t i = 0; i < archive.count; i++)
+        if (archive.lsn[i] >= lsn && i + 1 != archive.missing) {
+            *group = archive.groups[i];
+            *bytes = archive.bytes[i];
+            return 1;
+        }
+    return 0;
+}
+
+static int restore(const struct base *base, struct store_roll *roll, struct store **store,
+                   struct store_report *report)
+{
+    struct store_open_options options = { .roll = roll, .image_pages = (uint32_t)below(3) * 2,
+                                          .group_bytes = world.options.group_bytes };
+    struct disk_io io = device_io(&target);
+    roll->next = archive_next;
+    roll->uuid[0] = (uint8_t)(seed + 100);
+    roll->uuid[15] = 77;
+    memcpy(target.image, base->device.image, target.bytes);
+    return store_open(&io, &test_memory, &options, store, report);
+}
+
+static int image_read(void *context, uint64_t offset, void *buffer, size_t bytes)
+{
+    (void)context;
+    memcpy(buffer, target.image + offset, bytes);
+    return 0;
+}
+
+static void finding_say(void *context, enum kcheck_level level, const char *label, const char *text)
+{
+    (void)context;
+    if (level != KCHECK_NOTE)
+        print_message("# %s %s\n", label, text);
+}
+
+static void sound_require(void)
+{
+    struct kcheck_io io = { NULL, target.bytes, image_read };
+    struct kcheck_options how = { .report = finding_say };
+    struct kcheck_result result;
+    if (kcheck_image(&io, &how, &result) != KCHECK_SOUND || result.warnings)
+        fail_at("kcheck finds the restored store damaged, or warns", result.error);
+}
+
+/* The store is that after `commits` of them. */
+static void state_require(struct store *store, uint64_t commits)
+{
+    uint32_t stride = world.options.stride ? world.options.stride : 1;
+    uint64_t digest;
+    const char *why;
+    if (store_check(store, &why))
+        fail_at(why, -EUCLEAN);
+    int error = store_digest_wide(store, stride, &digest);
+    if (error)
+        fail_at("a page of the restored store cannot be read", error);
+    if (digest != world.digests[commits])
+        fail_at("the restored store is not that of the instant", (int)commits);
+}
+
+/* It takes work, power cuts and a clean stop, and none of the archive of the life before. */
+static void next_life_require(struct store *store, uint64_t commits)
+{
+    struct store_report report;
+    struct base new = { 0 };
+    struct store_roll roll = { 0 };
+    assert_int_equal(world_resume(&again, &world, commits, store, &target), 0);
+    again.options.hold_odds = 0;
+    for (uint32_t i = 0; i < 6 && again.model.commits + 8 < WORLD_COMMITS; i++) {
+        int error = world_step(&again);
+        if (error && error != -ENOSPC && error != -ENODATA)
+            fail_at("the restored store refuses work", error);
+        if (i == 3) {
+            world_abandon(&again);
+            sound_require();
+            assert_int_equal(world_open(&again, &report), 0);
+        }
+    }
+    assert_int_equal(world_close(&again), 0);
+    sound_require();
+    device_open(&new.device, target.bytes);
+    memcpy(new.device.image, target.image, target.bytes);
+    int error = restore(&new, &roll, &store, &report);
+    if (archive.count && archive.lsn[archive.count - 1] >= report.end_lsn)
+        assert_int_equal(error, -EUCLEAN);
+    if (!error)
+        store_abandon(store);
+    device_close(&new.device);
+}
+
+static void one_restore(void)
+{
+    struct store_roll roll = { 0 };
+    struct store_report report;
+    struct store *store;
+    const struct base *base = &bases[below(base_count)];
+    uint64_t k = base->commits + below(world.acked - base->commits + 1);
+    bool all = below(6) == 0, by_time = below(2);
+    if (all) {
+        k = world.acked;
+    } else if (by_time) {               /* all of a group are of one time */
+        while (k < world.acked && world.times[k + 1] == world.times[k])
+            k++;
+        roll.to_time = world.times[k] + below(WORLD_GROUP_TIME);
+        while (k < world.acked && world.times[k + 1] <= roll.to_time)
+            k++;
+    } else {
+        roll.to_csn = k > base->commits ? world.csns[k] : base->end_lsn;
+    }
+    if (by_time && !all && roll.to_time < world.times[base->commits])
+        return;
+    int error = restore(base, &roll, &store, &report);
+    if (error)
+        fail_at(report.message, error);
+    assert_int_equal(roll.transactions, k - base->commits);
+    assert_true(roll.last_csn == (k > base->commits ? world.csns[k] : 0));
+    assert_true(roll.reached == (k < world.acked));
+    state_require(store, k);
+    next_life_require(store, k);
+}
+
+static void life_begin(uint64_t number)
+{
+    struct store_report report;
+    struct world_options options = life_options(number);
+    seed = random_seed = number;
+    options.log_bytes *= 2 + number % 3;
+    options.disk_bytes += 2 * options.log_bytes;
+    options.hold_odds = 0;
+    memset(&archive, 0, sizeof archive);
+    base_count = 0;
+    device_open(&disk, options.disk_bytes);
+    device_open(&target, options.disk_bytes);
+    int error = world_format(&world, &disk, number, &options) ?: world_open(&world, &report);
+    if (error)
+        fail_at("no store can be made", error);
+    archive_begin();
+    archive_hold();
+    work(10);
+    base_make();
+    work(20);
+    stop_and_start(number % 2);
+    work(10);
+    base_make();
+    work(10);
+    stop_and_start(!(number % 2));
+    work(20);
+}
+
+static void life_end(void)
+{
+    store_hold_end(world.store, &archive.hold);
+    world_abandon(&world);
+    device_close(&disk);
+    device_close(&target);
+    while (base_count)
+        device_close(&bases[--base_count].device);
+    while (archive.count)
+        free(archive.groups[--archive.count]);
+    assert_int_equal(memory_live, 0);
+}
+
+static uint32_t instants(void)
+{
+    const char *tier = getenv("TEST_TIER");
+    return tier && !strcmp(tier, "long") ? 200 : 24;
+}
+
+static void restores_to_any_instant_equal_the_model(void **state)
+{
+    (void)state;
+    const char *only = getenv("SEED");
+    uint32_t done = 0, lagged = 0;
+    for (uint64_t number = only ? strtoull(only, NULL, 0) : 1; done < instants(); number++) {
+        life_begin(number);
+        for (uint32_t i = 0; base_count && !archive.lagged && i < 4; i++, done++)
+            one_restore();
+        lagged += archive.lagged;
+        life_end();
+    }
+    print_message("# %u instants, %u lives whose archive lagged\n", done, lagged);
+    assert_true(lagged <= done / 8);
+}
+
+/* Every group in turn is missing, or has a bit changed. */
+static void a_hole_is_refused(void **state)
+{
+    (void)state;
+    struct store_report report;
+    struct store *store;
+    life_begin(5);
+    assert_true(base_count > 0);
+    uint32_t first = 0;
+    while (archive.lsn[first] < bases[0].end_lsn)
+        first++;
+    for (uint32_t i = first; i + 1 < archive.count; i++) {
+        struct store_roll roll = { 0 };
+        archive.missing = i + 1;
+        assert_int_equal(restore(&bases[0], &roll, &store, &report), -EUCLEAN);
+        assert_non_null(strstr(report.message, "does not follow"));
+        assert_int_equal(report.end_lsn, i ? archive.lsn[i - 1] + archive.bytes[i - 1]
+                                           : bases[0].end_lsn);
+        archive.missing = 0;
+        uint8_t *byte = &archive.groups[i][below(archive.bytes[i])], bit = (uint8_t)(1u << below(8));
+        *byte ^= bit;
+        assert_int_equal(restore(&bases[0], &roll, &store, &report), -EUCLEAN);
+        *byte ^= bit;
+    }
+    life_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(restores_to_any_instant_equal_the_model),
+        cmocka_unit_test(a_hole_is_refused),
+    };
+    const char *only = getenv("ONLY");
+    if (only)
+        cmocka_set_test_filter(only);
+    return cmocka_run_group_tests_name("roll", tests, NULL, NULL);
+}
