@@ -69,6 +69,9 @@ int roll_forward(struct store *store, struct store_roll *roll, struct store_repo
     while (!error && !roll->reached) {
         const void *group;
         size_t bytes;
+        roll->reached = roll->to_csn && store->log.end >= roll->to_csn;
+        if (roll->reached)
+            break;
         found = roll->next(roll->context, store->log.end, &group, &bytes);
         if (found <= 0)
             break;

@@ -119,7 +119,7 @@ struct store_roll {
     uint64_t to_time;           /* all before the first that is later than that; 0: all */
     uint8_t  uuid[16];          /* of the new life: must differ for all that was ever made */
     /* filled */
-    bool        reached;        /* there was a transaction behind that */
+    bool        reached;        /* what is behind would be later than that */
     uint64_t    groups, transactions;
     store_lsn_t last_csn;       /* of the last transaction rolled; 0: none */
     uint64_t    last_time;

@@ -19,10 +19,9 @@
 #define ROUNDS_MAX 40u
 
 struct backup {
-    struct common common;
-    struct image from, to;
+    struct image *from, *to;
     struct kview view;
-    uint64_t since, copied;
+    uint64_t since, copied, end_lsn;
     uint8_t buffer[STORE_BACKUP_BYTES];
 };
 
@@ -42,7 +41,7 @@ static const struct argp argp = { options, common_parse, "IMAGE NEW", "Copies a 
 static int super_read(struct backup *b)
 {
     struct kview *view = &b->view;
-    struct kcheck_io io = image_kcheck_io(&b->from);
+    struct kcheck_io io = image_kcheck_io(b->from);
     kview_close(view);
     memset(view, 0, sizeof *view);
     view->io = io;
@@ -64,12 +63,12 @@ static int64_t checkpoints_since(struct backup *b, uint64_t sequence)
 
 static int bytes_copy(struct backup *b, uint64_t offset, uint64_t bytes)
 {
-    struct disk_io from = image_disk_io(&b->from), to = image_disk_io(&b->to);
+    struct disk_io from = image_disk_io(b->from), to = image_disk_io(b->to);
     for (uint64_t at = 0; at < bytes; at += sizeof b->buffer) {
         size_t n = bytes - at < sizeof b->buffer ? (size_t)(bytes - at) : sizeof b->buffer;
         int error = from.read(from.context, offset + at, b->buffer, n);
         if (error) {
-            fprintf(stderr, "kstore: %s: byte %llu cannot be read\n", b->from.path,
+            fprintf(stderr, "kstore: %s: byte %llu cannot be read\n", b->from->path,
                     (unsigned long long)(offset + at));
             return error;
         }
@@ -83,7 +82,7 @@ static int bytes_copy(struct backup *b, uint64_t offset, uint64_t bytes)
 
 static int zeros_write(struct backup *b, uint64_t offset, uint64_t bytes)
 {
-    struct disk_io to = image_disk_io(&b->to);
+    struct disk_io to = image_disk_io(b->to);
     int error = 0;
     memset(b->buffer, 0, sizeof b->buffer);
     for (uint64_t at = 0; at < bytes && !error; at += sizeof b->buffer)
@@ -121,16 +120,16 @@ static int area_copy(struct backup *b, const struct kslot *super)
 }
 
 /* From the scan LSN to the end that the log has now; behind it zeros. */
-static int log_copy(struct backup *b, const struct kslot *super, uint64_t *end)
+static int log_copy(struct backup *b, const struct kslot *super)
 {
     uint64_t ring = super->log_bytes, at = super->checkpoints[super->newest].scan_lsn;
     b->view.super = *super;
     int error = klog_follow(&b->view, super->newest);
-    *end = b->view.result.end_lsn;
+    uint64_t end = b->end_lsn = b->view.result.end_lsn;
     if (!error)
         error = zeros_write(b, super->log_start, ring);
-    for (uint64_t n; at < *end && !error; at += n) {
-        n = *end - at < ring - at % ring ? *end - at : ring - at % ring;
+    for (uint64_t n; at < end && !error; at += n) {
+        n = end - at < ring - at % ring ? end - at : ring - at % ring;
         error = bytes_copy(b, super->log_start + at % ring, n);
     }
     return error;
@@ -140,7 +139,7 @@ static int log_copy(struct backup *b, const struct kslot *super, uint64_t *end)
 
 static int mark_write(struct backup *b)
 {
-    struct disk_io to = image_disk_io(&b->to);
+    struct disk_io to = image_disk_io(b->to);
     store_backup_mark(b->buffer);
     int error = to.write(to.context, 0, b->buffer, BLOCK_BYTES);
     return error ? error : to.flush(to.context);
@@ -157,7 +156,7 @@ static uint32_t slot_crc(const struct superblock_disk *s)
  * written. */
 static int superblock_take(struct backup *b, struct superblock_disk *out)
 {
-    struct disk_io from = image_disk_io(&b->from);
+    struct disk_io from = image_disk_io(b->from);
     int error = from.read(from.context, b->view.super.offset, out, BLOCK_BYTES);
     if (error)
         return error;
@@ -168,7 +167,7 @@ static int superblock_take(struct backup *b, struct superblock_disk *out)
 
 static int slot_write(struct backup *b, const struct superblock_disk *s, uint32_t slot)
 {
-    struct disk_io to = image_disk_io(&b->to);
+    struct disk_io to = image_disk_io(b->to);
     uint64_t generation = le64_get(s->generation);
     struct superblock_disk block = *s;
     block.slot = le32_of(slot);
@@ -180,14 +179,14 @@ static int slot_write(struct backup *b, const struct superblock_disk *s, uint32_
 }
 
 /* Both name one checkpoint only; the mark is overwritten last. */
-static int slots_write(struct backup *b, struct superblock_disk *s, uint64_t end)
+static int slots_write(struct backup *b, struct superblock_disk *s)
 {
-    struct disk_io to = image_disk_io(&b->to);
+    struct disk_io to = image_disk_io(b->to);
     uint32_t newest = le32_get(s->checkpoint_index);
     uint64_t sequence = le64_get(s->checkpoints[newest].sequence);
     s->checkpoints[!newest] = (struct checkpoint_disk){ .sequence = le64_of(sequence - 1) };
     s->flags = le32_of(0);
-    s->end_lsn = le64_of(end);
+    s->end_lsn = le64_of(b->end_lsn);
     int error = bytes_copy(b, SIGNPOST_OFFSET, BLOCK_BYTES);
     if (!error)
         error = slot_write(b, s, 1);
@@ -218,7 +217,6 @@ static int checkpoint_copy(struct backup *b, const struct kslot *super)
 static int round_copy(struct backup *b)
 {
     struct superblock_disk s;
-    uint64_t end;
     int error = super_read(b);
     struct kslot super = b->view.super;
     if (!error)
@@ -226,20 +224,20 @@ static int round_copy(struct backup *b)
     if (!error)
         error = checkpoint_copy(b, &super);
     if (!error)
-        error = log_copy(b, &super, &end);
+        error = log_copy(b, &super);
     if (error)
         return error;
     int64_t since = checkpoints_since(b, super.checkpoints[super.newest].sequence);
-    return since < 0 || since > 1 ? -EAGAIN : slots_write(b, &s, end);
+    return since < 0 || since > 1 ? -EAGAIN : slots_write(b, &s);
 }
 
 static int rounds_copy(struct backup *b)
 {
-    int error = image_resize(&b->to, 0);
+    int error = image_resize(b->to, 0);
     if (!error)
         error = mark_write(b);
     if (!error)
-        error = image_resize(&b->to, b->from.bytes);
+        error = image_resize(b->to, b->from->bytes);
     uint32_t rounds = 0;
     if (!error)
         do
@@ -264,7 +262,7 @@ static void damage_print(void *context, enum kcheck_level level, const char *lab
  * from a rotten one while a guest writes; in the copy nothing changes, and kcheck knows the log. */
 static int copy_check(struct backup *b)
 {
-    struct kcheck_io io = image_kcheck_io(&b->to);
+    struct kcheck_io io = image_kcheck_io(b->to);
     struct kcheck_options how = { .context = stderr, .report = damage_print,
                                   .progress = progress_show };
     struct kcheck_result result;
@@ -277,43 +275,61 @@ static int copy_check(struct backup *b)
     return DAMAGED;
 }
 
-static int target_open(struct backup *b)
+static int target_open(const struct common *common, const struct image *from, struct image *to)
 {
-    const char *name = b->common.files[1];
-    if (!b->common.force && access(name, F_OK) == 0) {
+    const char *name = common->files[1];
+    if (!common->force && access(name, F_OK) == 0) {
         fprintf(stderr, "kstore: %s exists; give a new name, or --force to overwrite it\n", name);
         return CANNOT;
     }
-    int status = image_open(&b->to, name, O_RDWR | O_CREAT | (b->common.force ? 0 : O_EXCL));
-    if (!status && images_share(&b->from, &b->to)) {
+    int status = image_open(to, name, O_RDWR | O_CREAT | (common->force ? 0 : O_EXCL));
+    if (!status && images_share(from, to)) {
         fprintf(stderr, "kstore: %s is the store itself; give a new name\n", name);
         return WRONG_USE;
     }
     return status;
 }
 
+int image_backup(struct image *from, struct image *to, uint64_t *end_lsn)
+{
+    static struct backup b;
+    b = (struct backup){ .from = from, .to = to };
+    int error = rounds_copy(&b), status = error ? 0 : copy_check(&b);
+    progress_end();
+    if (error)
+        fprintf(stderr, "kstore: not finished: %s\n",
+                error == -EAGAIN ? "the guest writes faster; `store backup` in the guest waits"
+                                 : error_text(error));
+    *end_lsn = b.end_lsn;
+    kview_close(&b.view);
+    return error == -EAGAIN ? CANNOT : error ? error_status(error) : status;
+}
+
+int image_is_store(struct image *image)
+{
+    static struct backup b;
+    b = (struct backup){ .from = image };
+    int error = super_read(&b);
+    kview_close(&b.view);
+    if (error)
+        fprintf(stderr, "kstore: %s: %s\n", image->path, image_error_text(image, error));
+    return error ? error_status(error) : SOUND;
+}
+
 int backup_main(int count, char **words)
 {
-    static struct backup b = { .common.wanted = 2, };
-    command_parse(&argp, count, words, &b);
-    int status = image_open(&b.from, b.common.files[0], O_RDONLY);
-    int error = status ? 0 : super_read(&b);
-    if (error)
-        fprintf(stderr, "kstore: %s: %s\n", b.from.path, image_error_text(&b.from, error));
-    if (!status && !error)
-        status = target_open(&b);
-    if (!status && !error) {
-        error = rounds_copy(&b);
-        progress_end();
-        if (error)
-            fprintf(stderr, "kstore: not finished: %s\n",
-                    error == -EAGAIN ? "the guest writes faster; `store backup` in the guest waits"
-                                     : error_text(error));
-        else
-            status = copy_check(&b);
-    }
-    kview_close(&b.view);
-    image_close(&b.to);
-    image_close(&b.from);
-    return error == -EAGAIN ? CANNOT : error ? error_status(error) : status;
+    struct common common = { .wanted = 2 };
+    struct image from, to = { .count = 0 };
+    uint64_t end_lsn;
+    command_parse(&argp, count, words, &common);
+    int status = image_open(&from, common.files[0], O_RDONLY);
+    if (!status)
+        status = image_is_store(&from);
+    if (!status)
+        status = target_open(&common, &from, &to);
+    if (!status)
+        status = image_backup(&from, &to, &end_lsn);
+    image_close(&to);
+    image_close(&from);
+    return status;
 }

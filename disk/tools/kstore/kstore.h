@@ -1,9 +1,9 @@
 /*
  * kstore.h - what the subcommands of kstore share: exit status, images as disks, options, JSON.
  *
- * Only create, put, import, grow, upgrade, scrub and salvage use the store's own code; the others
- * read an image through kcheck/view.h, which is the format chapter's reading of it, and so also
- * show damaged ones.
+ * Only create, put, import, grow, upgrade, scrub, restore and salvage use the store's own code; the
+ * others read an image through kcheck/view.h, which is the format chapter's reading of it, and so
+ * also show damaged ones.
  */
 #ifndef KATYDID_KSTORE_H
 #define KATYDID_KSTORE_H
@@ -35,6 +35,8 @@ int upgrade_main(int count, char **words);
 int scrub_main(int count, char **words);
 int get_main(int count, char **words);
 int backup_main(int count, char **words);
+int archive_main(int count, char **words);
+int restore_main(int count, char **words);
 int export_main(int count, char **words);
 int import_main(int count, char **words);
 
@@ -104,6 +106,11 @@ int  image_view(struct image *image, const char *path, struct kview *view);
 void image_unview(struct image *image, struct kview *view);
 bool uuid_random(uint8_t uuid[16]);
 void uuid_text(const uint8_t uuid[16], char out[33]);
+
+/* backup.c */
+/* Copies the store that `from` has open for reading; its log up to *end_lsn. A status. */
+int image_backup(struct image *from, struct image *to, uint64_t *end_lsn);
+int image_is_store(struct image *image);        /* SOUND, or another status after a message */
 
 /* get.c: the container, or NULL after a message */
 const struct kcontainer *container_named(const struct kview *view, const char *name);

@@ -16,6 +16,8 @@ static const struct command {
     { "leaks",   "objects that no root and no name leads to",                leaks_main },
     { "put",     "make a container out of a file",                           put_main },
     { "backup",  "copy a store, also one that a guest has open",             backup_main },
+    { "archive", "put a copy of a store, and its log since, into a directory", archive_main },
+    { "restore", "make a store of such an archive, as it was at some time",    restore_main },
     { "get",     "write a container's bytes to a file",                      get_main },
     { "export",  "print a container's objects as lines of JSON",             export_main },
     { "import",  "make a container of such lines",                           import_main },
@@ -42,8 +44,8 @@ static void usage(FILE *out)
                  "  2  wrong use\n"
                  "  3  cannot read, write or allocate\n"
                  "  4  blank, or not a store, or of a newer format\n\n"
-                 "Only create, put, import, grow, scrub, upgrade and the targets of backup and "
-                 "salvage ever write.\n");
+                 "Only create, put, import, grow, scrub, upgrade and the targets of archive, "
+                 "backup, restore and salvage ever write.\n");
 }
 
 int main(int count, char **words)
