@@ -389,11 +389,66 @@ static void a_hole_is_refused(void **state)
     life_end();
 }
 
+/* A group says something else, and its CRC is right: it is refused for itself, not for what follows. */
+static void group_refused(uint32_t i, uint32_t prev_crc, uint32_t epoch)
+{
+    struct store_roll roll = { 0 };
+    struct store_report report;
+    struct store *store;
+    struct group_disk *header = (void *)archive.groups[i], good = *header;
+    header->prev_crc = le32_of(prev_crc);
+    header->epoch = le32_of(epoch);
+    header->crc = le32_of(group_crc(&world.store->super, archive.groups[i], archive.bytes[i], 0));
+    assert_int_equal(restore(&bases[0], &roll, &store, &report), -EUCLEAN);
+    assert_int_equal(report.end_lsn, i ? archive.lsn[i - 1] + archive.bytes[i - 1]
+                                       : bases[0].end_lsn);
+    *header = good;
+}
+
+/* A group of another history, or of an epoch that was over. */
+static void another_history_is_refused(void **state)
+{
+    (void)state;
+    life_begin(5);
+    assert_true(base_count > 0);
+    for (uint32_t i = 0; i < archive.count; i++) {
+        const struct group_disk *header = (const void *)archive.groups[i];
+        if (archive.lsn[i] < bases[0].end_lsn)
+            continue;
+        group_refused(i, le32_get(header->prev_crc) ^ 1, le32_get(header->epoch));
+        if (i && archive.lsn[i - 1] >= bases[0].end_lsn)
+            group_refused(i, le32_get(header->prev_crc),
+                          le32_get(((struct group_disk *)archive.groups[i - 1])->epoch) - 1);
+        group_refused(i, le32_get(header->prev_crc), EPOCH_LIMIT);
+    }
+    life_end();
+}
+
+/* A copy of which a slot is lost, or that is newer than what is wanted: nothing is made of it. */
+static void a_copy_that_is_no_base_is_refused(void **state)
+{
+    (void)state;
+    struct store_roll roll = { 0 };
+    struct store_report report;
+    struct store *store;
+    life_begin(5);
+    roll.to_csn = bases[0].end_lsn - 1;
+    assert_int_equal(restore(&bases[0], &roll, &store, &report), -EUCLEAN);
+    assert_non_null(strstr(report.message, "newer"));
+    roll.to_csn = 0;
+    bases[0].device.image[100] ^= 1;
+    assert_int_equal(restore(&bases[0], &roll, &store, &report), -EUCLEAN);
+    assert_non_null(strstr(report.message, "damaged"));
+    life_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(restores_to_any_instant_equal_the_model),
         cmocka_unit_test(a_hole_is_refused),
+        cmocka_unit_test(another_history_is_refused),
+        cmocka_unit_test(a_copy_that_is_no_base_is_refused),
     };
     const char *only = getenv("ONLY");
     if (only)
