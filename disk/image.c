@@ -172,9 +172,6 @@ int image_write(struct store *store, const struct record_disk *record,
     bool change = !full && !logged && base;
     struct entry *image = image_find(&store->replay.images, number);
     bool here = image && image->value, homed = store->extents[extent].homed >> page & 1;
-    bool present = le32_get(leaf->mask) >> page & 1;
-    if (store->replay.rolling && present && !(store->extents[extent].dirty >> page & 1))
-        homed = true;                   /* no checkpoint came in between */
     int error = 0;
     if (change && ((!here && !homed) ||
                    base != le64_get(leaf_lsn(store, leaf)[page])))

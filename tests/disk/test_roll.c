@@ -143,6 +143,24 @@ static void piece_copy(struct device *to, const struct store_backup *b)
     memcpy(to->image + b->offset + cut, disk.image + b->offset + cut, b->bytes - cut);
 }
 
+static void commits_count(struct base *base)
+{
+    for (base->commits = 0; base->commits < world.model.commits &&
+         world.csns[base->commits + 1] < base->end_lsn; base->commits++)
+        ;
+    base_count++;
+}
+
+/* What a power cut leaves is a copy as well: with both checkpoints. */
+static void base_take(void)
+{
+    struct base *base = &bases[base_count];
+    device_open(&base->device, disk.bytes);
+    memcpy(base->device.image, disk.image, disk.bytes);
+    base->end_lsn = world.store->log.applied;
+    commits_count(base);
+}
+
 static void base_make(void)
 {
     static struct store_backup b;
@@ -167,10 +185,7 @@ static void base_make(void)
     for (int i = 2; i >= 0; i--)
         memcpy(base->device.image + b.slot_offset[i], b.slot[i], STORE_PAGE_BYTES);
     base->end_lsn = b.end_lsn;
-    for (base->commits = 0; base->commits < world.model.commits &&
-         world.csns[base->commits + 1] < b.end_lsn; base->commits++)
-        ;
-    base_count++;
+    commits_count(base);
 }
 
 /* ---- restoring */
@@ -295,6 +310,9 @@ static void one_restore(void)
     assert_int_equal(roll.transactions, k - base->commits);
     assert_true(roll.last_csn == (k > base->commits ? world.csns[k] : 0));
     assert_true(roll.reached == (roll.to_csn || k < world.acked));
+    struct store_stats stats;
+    store_stats(store, &stats);
+    assert_memory_equal(stats.uuid, roll.uuid, sizeof roll.uuid);
     state_require(store, k);
     next_life_require(store, k);
 }
@@ -323,6 +341,7 @@ static void life_begin(uint64_t number)
     work(10);
     base_make();
     work(10);
+    base_take();
     stop_and_start(!(number % 2));
     work(20);
 }
