@@ -82,13 +82,39 @@ static bool segment_valid(uint32_t first_gib, uint32_t gib)
     return gib > 0 && gib <= ZONE_GIB && first_gib <= ZONE_GIB - gib;
 }
 
+/* What a container has one of a few of, by the record that changes it: the place in its slot. */
+static const struct { uint32_t count; size_t at; } choices[RECORD_TYPES] = {
+    [RECORD_ENCODER] = { STORE_ENCODER_COUNT, offsetof(struct container_disk, encoder) },
+    [RECORD_LOCKING] = { STORE_LOCKING_COUNT, offsetof(struct container_disk, locking) },
+    [RECORD_PROTECTION] = { STORE_PROTECTION_COUNT, offsetof(struct container_disk, protection) },
+};
+
+uint32_t choice_count(uint32_t type)
+{
+    return type < RECORD_TYPES ? choices[type].count : 0;
+}
+
+uint32_t choice_value(const struct store_op *op)
+{
+    return op->type == STORE_OP_ENCODER  ? op->encoder
+           : op->type == STORE_OP_LOCKING ? op->locking : op->protection;
+}
+
+static bool choices_valid(const struct container_disk *container)
+{
+    bool valid = true;
+    for (uint32_t type = 0; type < RECORD_TYPES; type++)
+        if (choices[type].count)
+            valid &= le16_get(*(const le16 *)((const char *)container + choices[type].at)) <
+                     choices[type].count;
+    return valid;
+}
+
 bool container_valid(const struct container_disk *container)
 {
     uint32_t segments = le32_get(container->segment_count);
     if (!name_valid(container->name) || segments < 1 || segments > STORE_SEGMENT_MAX ||
-        le16_get(container->encoder) >= STORE_ENCODER_COUNT ||
-        le16_get(container->locking) >= STORE_LOCKING_COUNT ||
-        le16_get(container->durability) || le16_get(container->protection))
+        le16_get(container->durability) || !choices_valid(container))
         return false;
     for (uint32_t i = 0; i < segments; i++)
         if (!segment_valid(le32_get(container->segments[i].first_gib),
@@ -227,15 +253,13 @@ int directory_layout(struct store *store, uint32_t slot, const struct layout_dis
     return 0;
 }
 
-/* The encoder, or with RECORD_LOCKING the locking. */
 int directory_choice(struct store *store, uint32_t slot, uint32_t type, uint64_t value)
 {
     struct container_disk *container = directory_slot(store, slot);
-    bool locking = type == RECORD_LOCKING;
-    if (value >= (locking ? STORE_LOCKING_COUNT : STORE_ENCODER_COUNT))
+    if (value >= choices[type].count)
         return -EUCLEAN;
     directory_touch(store, slot);
-    *(locking ? &container->locking : &container->encoder) = le16_of((uint16_t)value);
+    *(le16 *)((char *)container + choices[type].at) = le16_of((uint16_t)value);
     return 0;
 }
 
@@ -300,6 +324,7 @@ static int container_tell(const struct store *store, uint32_t slot, struct store
     out->flags = le32_get(from->flags);
     out->encoder = (enum store_encoder)le16_get(from->encoder);
     out->locking = (enum store_locking)le16_get(from->locking);
+    out->protection = le16_get(from->protection);
     out->segment_count = le32_get(from->segment_count);
     for (uint32_t i = 0; i < out->segment_count; i++) {
         out->segments[i].address = zone + le32_get(from->segments[i].first_gib) *

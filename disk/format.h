@@ -171,13 +171,14 @@ enum record_type {
     RECORD_PAGE_CLAIM,          /* object, page, base = count; physical: of the first page's extent,
                                  * those that follow lie in the extents behind it */
     RECORD_LOCKING,             /* object; page = locking */
+    RECORD_PROTECTION,          /* object; page = protection */
     RECORD_TYPES
 };
 
 _Static_assert(RECORD_PAGE_FREE == (int)STORE_OP_PAGE_FREE &&
                RECORD_NAME_UNSET == (int)STORE_OP_NAME_UNSET &&
                RECORD_ENCODER == (int)STORE_OP_ENCODER &&
-               RECORD_LOCKING == (int)STORE_OP_LOCKING, "an operation is its record");
+               RECORD_PROTECTION == (int)STORE_OP_PROTECTION, "an operation is its record");
 
 struct record_disk {
     le32 length;                /*  0  of the whole record, a multiple of 8 */
@@ -276,7 +277,7 @@ struct container_disk {
     le16 encoder;               /* 256  enum store_encoder */
     le16 locking;               /* 258  enum store_locking; 0 before there was one */
     le16 durability;            /* 260  0 */
-    le16 protection;            /* 262  0 */
+    le16 protection;            /* 262  STORE_PROTECT_*; 0 before there was one */
     le64 created;               /* 264 */
     uint8_t reserved[512 - 272];
 };

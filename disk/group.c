@@ -233,6 +233,7 @@ static uint32_t op_encode(const struct store_op *op, const struct planned_op *pl
         scratch->flags = le32_of(op->flags);
         scratch->encoder = le16_of(op->encoder);
         scratch->locking = le16_of(op->locking);
+        scratch->protection = le16_of((uint16_t)op->protection);
         scratch->segment_count = le32_of(1);
         scratch->segments[0] = segment;
         return CREATE_BYTES;
@@ -311,8 +312,7 @@ int store_txn_op(struct store_group *group, struct store_op *op)
     if (error)
         return txn_fail(group, error);
     uint32_t bytes = op_encode(op, &plan, &scratch);
-    uint64_t page = plan.type == RECORD_ENCODER ? op->encoder
-                  : plan.type == RECORD_LOCKING ? op->locking : 0;
+    uint64_t page = choice_count(plan.type) ? choice_value(op) : 0;
     memcpy(record_add(group, plan.type, plan.object, page, bytes) + 1, &scratch, bytes);
     return 0;
 }

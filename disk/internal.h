@@ -492,6 +492,9 @@ void directory_delete(struct store *store, uint32_t slot);
 int  directory_rename(struct store *store, uint32_t slot, const char *name);
 int  directory_grow(struct store *store, uint32_t slot, const struct segment_disk *segment);
 int  directory_layout(struct store *store, uint32_t slot, const struct layout_disk *layout);
+/* Of what a record of this type chooses there are so many; 0: it is none that chooses. */
+uint32_t choice_count(uint32_t type);
+uint32_t choice_value(const struct store_op *op);       /* of an operation that is one */
 int  directory_choice(struct store *store, uint32_t slot, uint32_t type, uint64_t value);
 /* of a container that is there */
 int  directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value);

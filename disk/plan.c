@@ -448,7 +448,7 @@ static int plan_create(struct store_group *group, struct store_op *op, struct pl
     uint32_t containers = store->kept.containers;
     const struct planned_op *planned;
     if (!op->name || !name_valid(op->name) || op->encoder >= STORE_ENCODER_COUNT ||
-        op->locking >= STORE_LOCKING_COUNT)
+        op->locking >= STORE_LOCKING_COUNT || op->protection >= STORE_PROTECTION_COUNT)
         return -EINVAL;
     if (plan_name_taken(store, op->name))
         return -EEXIST;
@@ -504,11 +504,9 @@ static int plan_simple(struct store_group *group, const struct store_op *op)
     case STORE_OP_RENAME: return plan_name_taken(store, op->name) ? -EEXIST : 0;
     case STORE_OP_LAYOUT:
         return op->layout && (!op->layout->type[0] || name_valid(op->layout->type)) ? 0 : -EINVAL;
-    case STORE_OP_ENCODER: return op->encoder < STORE_ENCODER_COUNT ? 0 : -EINVAL;
-    case STORE_OP_LOCKING: return op->locking < STORE_LOCKING_COUNT ? 0 : -EINVAL;
     case STORE_OP_NAME_SET: return plan_name_set(group, op);
     case STORE_OP_NAME_UNSET: return plan_named(store, op->object, op->name) ? 0 : -ENOENT;
-    default: return -EINVAL;
+    default: return choice_value(op) < choice_count(op->type) ? 0 : -EINVAL;
     }
 }
 

@@ -263,7 +263,7 @@ static const uint32_t payload_bytes[] = {
     [RECORD_LAYOUT] = sizeof(struct layout_disk),
     [RECORD_NAME_SET] = sizeof(struct name_value_disk),
     [RECORD_NAME_UNSET] = STORE_NAME_BYTES,
-    [RECORD_LOCKING] = 0,
+    [RECORD_PROTECTION] = 0,
 };
 
 static int record_apply(struct store *store, const struct record_disk *record, uint64_t csn)
@@ -292,7 +292,8 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     case RECORD_NAME_SET: return directory_name_set(store, object, data);
     case RECORD_NAME_UNSET: return directory_name_unset(store, object, data);
     case RECORD_ENCODER:
-    case RECORD_LOCKING: return directory_choice(store, slot, type, le64_get(record->page));
+    case RECORD_LOCKING:
+    case RECORD_PROTECTION: return directory_choice(store, slot, type, le64_get(record->page));
     default: return -EUCLEAN;
     }
 }

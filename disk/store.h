@@ -379,6 +379,8 @@ enum store_encoder {
 };
 
 enum store_locking { STORE_LOCKING_PAGE, STORE_LOCKING_ITEM, STORE_LOCKING_COUNT }; /* likewise */
+/* What its pages are protected by from stray stores, or-ed; likewise. */
+enum { STORE_PROTECT_GUARD = 1, STORE_PROTECT_CODEWORDS = 2, STORE_PROTECTION_COUNT = 4 };
 
 struct store_layout {           /* fingerprint of the root object */
     char     type[STORE_NAME_BYTES];
@@ -387,7 +389,8 @@ struct store_layout {           /* fingerprint of the root object */
 
 enum store_op_type {            /* the numbers of their records (format.h) */
     STORE_OP_PAGE_FREE = 3, /* object, page, count (pages that are not present are skipped) */
-    STORE_OP_CREATE,     /* name, flags, encoder, locking; sets object and address (1 GiB) */
+    STORE_OP_CREATE,     /* name, flags, encoder, locking, protection; sets object and address
+                          * (1 GiB) */
     STORE_OP_DELETE,     /* object; its pages and names go with it */
     STORE_OP_RENAME,     /* object, name */
     STORE_OP_GROW,       /* object; one more segment, that doubles it, or triples it from
@@ -400,6 +403,7 @@ enum store_op_type {            /* the numbers of their records (format.h) */
                           * have an extent each and still read as zeros (those that are
                           * present are skipped) */
     STORE_OP_LOCKING,    /* object, locking */
+    STORE_OP_PROTECTION, /* object, protection */
 };
 
 struct store_op {
@@ -412,6 +416,7 @@ struct store_op {
     const struct store_layout *layout;
     enum store_encoder encoder;
     enum store_locking locking;
+    uint32_t    protection;
     /* For a container that is restored, 0 otherwise: the id (not below any that was given, else
      * -EEXIST) and, with CREATE and GROW, the address it must get (-EEXIST: in use). */
     uint64_t    want_object, want_address;
@@ -513,6 +518,7 @@ struct store_container {
     uint32_t flags;             /* the caller's */
     enum store_encoder encoder;
     enum store_locking locking;
+    uint32_t protection;        /* STORE_PROTECT_* */
     uint32_t segment_count;     /* page numbers run on from one segment to the next */
     struct store_segment segments[STORE_SEGMENT_MAX];
     struct store_layout layout; /* type[0] == 0: none yet */

@@ -267,8 +267,7 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct ope
             containers_used = (unsigned)container_index(c) + 1;
     }
     c->flags |= (int)request->flags & PS_WRITE;
-    c->encoder = (int)opened->encoder;
-    c->items = opened->items != 0;
+    form_take(c, opened->form);
     if (request->bytes) {
         c->root_bytes = request->bytes;
         memcpy(c->root_type, request->type, sizeof c->root_type);
@@ -426,8 +425,7 @@ static int reopen_once(ps_container *c, struct open_request *request)
         return result;
     if (opened.container != c->id || opened.base != c->base)
         return -ESTALE;
-    c->encoder = (int)opened.encoder;
-    c->items = opened.items != 0;
+    form_take(c, opened.form);
     items_forget(c);
     segments_ask(c, opened.kept);
     return 0;
@@ -584,13 +582,13 @@ void *ps_address(const ps_container *c)
     return container_is_open(c) ? (void *)(uintptr_t)c->base : NULL;
 }
 
-int container_form(ps_container *c, uint32_t request, int value, _Atomic int *kept)
+int container_form(ps_container *c, uint32_t which, int value, _Atomic int *kept)
 {
     pthread_mutex_lock(&table_lock);
     int result = container_is_open(c) ? 0 : -EINVAL;
-    uint64_t word[STORE_REQUEST_WORDS] = {result == 0 ? c->id : 0, (uint64_t)value};
+    uint64_t word[STORE_REQUEST_WORDS] = {result == 0 ? c->id : 0, which, (uint64_t)value};
     if (result == 0)
-        result = store_request(c->store, request, word, NULL, 0, NULL, NULL);
+        result = store_request(c->store, STORE_FORM, word, NULL, 0, NULL, NULL);
     if (result == 0) {
         items_forget(c);
         *kept = value;

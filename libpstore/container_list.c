@@ -82,9 +82,10 @@ static void info_fill(struct ps_info *out, const struct wire_entry *e)
     out->base = e->base;
     out->pages_used = e->pages_used;
     out->pages_max = e->pages_max;
-    out->encoder = (int)e->encoder;
+    out->encoder = (int)e->form[WIRE_FORM_ENCODER];
     out->managed = e->kept != 0;
-    out->locking = (int)e->items;
+    out->locking = (int)e->form[WIRE_FORM_LOCKING];
+    out->protection = (int)e->form[WIRE_FORM_PROTECTION];
 }
 
 static int list_all(struct ps_info *out, int count)

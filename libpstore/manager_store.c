@@ -54,7 +54,8 @@ static int serve_open(struct km_message *m)
     const struct named *root = front_name(c, "\1root");
     out.opened = (struct wire_opened){.container = c->id, .base = c->base, .pages = front.is.pages,
                                       .root_address = root ? root->address : 0,
-                                      .created = (uint64_t)make, .encoder = KD_ENCODER_DIFF};
+                                      .created = (uint64_t)make,
+                                      .form = {[WIRE_FORM_ENCODER] = KD_ENCODER_DIFF}};
     answer(m, sizeof out.opened);
     return 0;
 }
@@ -165,7 +166,8 @@ static int serve_open_container(struct km_message *m)
     case STORE_NAMES: return serve_names(m, c);
     case STORE_NEXT: return serve_next(m, c);
     case STORE_SPACE: return -ENOENT; /* room hints are not kept */
-    case STORE_ENCODER: return m->word[1] == KD_ENCODER_DIFF ? 0 : -ENOSYS;
+    case STORE_FORM:
+        return m->word[1] == WIRE_FORM_ENCODER && m->word[2] == KD_ENCODER_DIFF ? 0 : -ENOSYS;
     default: return -ENOSYS;
     }
 }

@@ -87,24 +87,38 @@ _Static_assert((int)PS_ENCODE_DIFF == KD_ENCODER_DIFF && (int)PS_ENCODE_FULL == 
                    (int)PS_ENCODE_ADAPTIVE == KD_ENCODER_ADAPTIVE,
                "one number means one encoder");
 
-static int form_set(ps_container *c, uint32_t request, int value, _Atomic int *kept)
+void form_take(ps_container *c, const uint32_t form[WIRE_FORMS])
+{
+    c->encoder = (int)form[WIRE_FORM_ENCODER];
+    c->items = (int)form[WIRE_FORM_LOCKING];
+    c->protection = (int)form[WIRE_FORM_PROTECTION];
+}
+
+static int form_set(ps_container *c, uint32_t which, int value, _Atomic int *kept)
 {
     int result = tx_active() ? -EBUSY : stores_refresh();
-    return error_told(ERROR_OTHER, result == 0 ? container_form(c, request, value, kept) : result);
+    return error_told(ERROR_OTHER, result == 0 ? container_form(c, which, value, kept) : result);
 }
 
 int ps_encoder(ps_container *c, int encoder)
 {
     if (encoder < PS_ENCODE_DIFF || encoder > PS_ENCODE_ADAPTIVE)
         return -EINVAL;
-    return form_set(c, STORE_ENCODER, encoder, &c->encoder);
+    return form_set(c, WIRE_FORM_ENCODER, encoder, &c->encoder);
 }
 
 int ps_locking(ps_container *c, int locking)
 {
     if (locking != PS_LOCK_PAGES && locking != PS_LOCK_ITEMS)
         return -EINVAL;
-    return form_set(c, STORE_LOCKING, locking, &c->items);
+    return form_set(c, WIRE_FORM_LOCKING, locking, &c->items);
+}
+
+int ps_protection(ps_container *c, int protection)
+{
+    if (protection & ~(PS_PROTECT_GUARD | PS_PROTECT_CODEWORDS))
+        return -EINVAL;
+    return form_set(c, WIRE_FORM_PROTECTION, protection, &c->protection);
 }
 
 _Static_assert((int)PS_NORMAL == KD_ADVISE_NORMAL && (int)PS_DONT_NEED == KD_ADVISE_DONT_NEED,

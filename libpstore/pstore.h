@@ -126,6 +126,7 @@ struct ps_info {
     int encoder;                                        /* PS_ENCODE_... */
     int managed;                                        /* 1: a program serves it (ps_manager) */
     int locking;                                        /* PS_LOCK_PAGES, PS_LOCK_ITEMS */
+    int protection;                                     /* PS_PROTECT_... */
 };
 int ps_list(struct ps_info *out, int count);  /* how many there are; fills at most count */
 int ps_checkpoint(void);                                /* all that is committed is at home when it
@@ -249,6 +250,10 @@ int ps_encoder(ps_container *c, int encoder);
  * is not PS_ENCODE_DIFF; -ENOTSUP: a program serves it. */
 enum { PS_LOCK_PAGES, PS_LOCK_ITEMS };
 int ps_locking(ps_container *c, int locking);
+/* What protects the pages of c from stray stores; several are or-ed. Kept with the container, and
+ * changed as ps_locking is, with its errors. */
+enum { PS_PROTECT_NONE, PS_PROTECT_GUARD = 1, PS_PROTECT_CODEWORDS = 2 };
+int ps_protection(ps_container *c, int protection);
 
 /* From now on a program is the container's manager: whoever opens the container has its pages from
  * that program, at the container's place, and the store starts it at the first open, again after

@@ -71,6 +71,7 @@ struct ps_container {
     char root_type[STORE_NAME_BYTES];
     _Atomic int encoder;                  /* PS_ENCODE_..., when it was opened or set here */
     _Atomic int items;                    /* PS_LOCK_ITEMS or _PAGES: the same */
+    _Atomic int protection;               /* PS_PROTECT_...: the same */
     int by;                               /* the handle that it was opened by; -1: the store's */
     int named;                            /* that is of the container itself */
     char name[WIRE_PATH_BYTES];           /* its path from there */
@@ -144,8 +145,9 @@ int stores_refresh(void);
 int container_kept_port(const ps_container *c);  /* manager_private.h */
 int container_index(const ps_container *c);
 int container_is_open(const ps_container *c);
-/* The store manager is told of its form (STORE_ENCODER, STORE_LOCKING); *kept: our copy of it. */
-int container_form(ps_container *c, uint32_t request, int value, _Atomic int *kept);
+/* The store manager is told of a part of its form (enum wire_form); *kept: our copy of it. */
+void form_take(ps_container *c, const uint32_t form[WIRE_FORMS]);    /* as the store says */
+int container_form(ps_container *c, uint32_t which, int value, _Atomic int *kept);
 struct ps_segment *container_segment(ps_container *c, uint64_t address);    /* NULL: it is none */
 /* Are [address, + bytes) addresses of c, in one segment? */
 int container_has(ps_container *c, uint64_t address, uint64_t bytes);

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define STORE_PROTOCOL_VERSION 8
+#define STORE_PROTOCOL_VERSION 9
 #define STORE_NAME_BYTES 64u
 
 /* Ends of a manager that said why it does not start: another try would say the same. */
@@ -53,8 +53,11 @@ enum store_request {
     STORE_STOP,       /* from init only, else -EPERM -> when all pages are home, the store is closed
                        * as clean, and the manager ends; -EIO: not closed, the next start
                        * recovers */
-    STORE_ENCODER,    /* word0 container, word1 KD_ENCODER_*; -EBUSY: to or from KD_ENCODER_RANGES
-                       * while others have it open or a transaction stores to it */
+    STORE_FORM,       /* word0 container, open for writing, word1 enum wire_form, word2 what it is
+                       * from now on. Of what it does not have yet. -EBUSY: others have it open, or
+                       * it is in use (an encoder: only to or from KD_ENCODER_RANGES); -EINVAL: no
+                       * such value, or items with another encoder than KD_ENCODER_DIFF; -ENOTSUP:
+                       * another program serves it */
     STORE_ADVISE, /* word0 address, word1 pages, word2 KD_ADVISE_WILL_NEED: up to 1,024 of them are
                    * in memory when it is answered, or being brought for others; KD_ADVISE_DONT_NEED
                    */
@@ -126,9 +129,6 @@ enum store_request {
     STORE_HOLDERS, /* word0 0 or where to go on -> word0 where to go on, 0: the end; word1 the
                     * manager's pid; data: struct wire_holder[], of those who hold what the path
                     * leads to by its grant, or one made out of that. Needs MANAGE */
-    STORE_LOCKING, /* word0 container, open for writing, word1 1: transactions lock items in it; 0:
-                    * pages. -EBUSY: others have it open, or it is in use; -EINVAL: it has another
-                    * encoder than KD_ENCODER_DIFF; -ENOTSUP: another program serves it */
 };
 
 /* -EACCES of a request by a path comes with word0 the rights that are missing, 0: not said; word1
@@ -136,6 +136,10 @@ enum store_request {
 enum wire_lack { WIRE_LACK_TO = 1 << 8, /* the second path */
                  WIRE_LACK_HANDLE = 2 << 8, /* the handle that was sent */
                  WIRE_LACK_ROOT = 3 << 8, WIRE_LACK_WHERE = 3 << 8, WIRE_LACK_UP = 255 };
+
+/* The form of a container (STORE_FORM): how its pages are logged, KD_ENCODER_*; what transactions
+ * lock in it, 0 pages, 1 items; what protects it, PS_PROTECT_*. */
+enum wire_form { WIRE_FORM_ENCODER, WIRE_FORM_LOCKING, WIRE_FORM_PROTECTION, WIRE_FORMS };
 
 /* STORE_LIMIT's word0. */
 enum wire_limit { WIRE_LIMIT_PAGES, WIRE_LIMIT_COMMITS, WIRE_LIMIT_VERSIONS, WIRE_LIMIT_NAMES };
@@ -189,15 +193,15 @@ struct wire_opened {
     uint64_t container, base, pages;  /* pages: address space of the first segment */
     uint64_t root_address;            /* 0: not made yet (a name "\1root" by wire_op)  */
     uint64_t created;                 /* 1: this call made it */
-    uint64_t encoder;                 /* KD_ENCODER_* */
-    uint64_t items;                   /* 1: transactions lock items in it */
+    uint32_t form[WIRE_FORMS], zero;
     uint64_t kept;                    /* a program serves so many segments of it; with a handle of
                                        * its port. 0: the store manager serves it */
 };
 struct wire_entry {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
     uint32_t version, bytes;
-    uint64_t container, base, pages_used, pages_max, encoder, kept, items;
+    uint64_t container, base, pages_used, pages_max, kept;
+    uint32_t form[WIRE_FORMS], zero;
 };
 #define WIRE_PATH_BYTES 256u
 /* Rights of a handle, as the kernel attests them; libpstore's PS_MAY_... << 16. */

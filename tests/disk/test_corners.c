@@ -464,6 +464,8 @@ static void operations_that_say_it_wrong(void **state)
     struct store_op locking[] = {
         { .type = STORE_OP_LOCKING, .object = object, .locking = STORE_LOCKING_COUNT },
         { .type = STORE_OP_CREATE, .name = "new", .locking = STORE_LOCKING_COUNT },
+        { .type = STORE_OP_PROTECTION, .object = object, .protection = STORE_PROTECTION_COUNT },
+        { .type = STORE_OP_CREATE, .name = "new", .protection = STORE_PROTECTION_COUNT },
     };
     struct store_op typed = {
         .type = STORE_OP_LAYOUT, .object = object, .layout = &layout, .name = ""
@@ -474,7 +476,7 @@ static void operations_that_say_it_wrong(void **state)
     store_txn_begin(group, 1);
     assert_int_equal(store_txn_op(group, &encoder), -EINVAL);
     store_txn_cancel(group);
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         store_txn_begin(group, 1);
         assert_int_equal(store_txn_op(group, &locking[i]), -EINVAL);
         store_txn_cancel(group);

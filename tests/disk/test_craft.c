@@ -269,6 +269,11 @@ static void locking_unknown(void)
     put_page(RECORD_LOCKING, STORE_LOCKING_COUNT, 0);
     put_commit(0);
 }
+static void protection_unknown(void)
+{
+    put_page(RECORD_PROTECTION, STORE_PROTECTION_COUNT, 0);
+    put_commit(0);
+}
 static void locking_unknown_at_first(void)
 {
     struct record_disk *record = put(RECORD_CREATE, CREATE_BYTES);
@@ -368,7 +373,7 @@ static void records_that_do_not_fit_are_refused(void **state)
     static void (*const cases[])(void) = { free_from_beyond, free_too_many, reserved_extent,
         image_odd, image_before_the_log, image_of_later, image_of_another, no_chain,
         commit_of_odd_length, type_unknown, encoder_unknown, locking_unknown,
-        locking_unknown_at_first, no_commit, object_unknown, length_zero,
+        locking_unknown_at_first, protection_unknown, no_commit, object_unknown, length_zero,
         claim_of_nothing, claim_from_beyond, claim_of_too_many, claim_for_nobody, claim_of_slot_b,
         claim_runs_into_slot_b, claim_with_data, length_zero_inside, directory_full };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

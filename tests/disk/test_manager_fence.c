@@ -88,7 +88,7 @@ static void expect_readers_only(void)
     CHECK(ask(STORE_LEASE, 1, 1, NULL, 0) == -EIO && ask(STORE_SPACE, 1, 64, NULL, 0) == -EIO);
     CHECK(ask(STORE_DELETE, 0, 0, absent, sizeof(absent)) == -EIO);
     CHECK(ask(STORE_RENAME, 0, 0, names, sizeof(names)) == -EIO);
-    CHECK(ask(STORE_ENCODER, 77, 0, NULL, 0) == -EIO &&
+    CHECK(ask(STORE_FORM, 77, 0, NULL, 0) == -EIO &&
           ask(STORE_CHECKPOINT, 0, 0, NULL, 0) == -EIO);
     CHECK(ask(STORE_OPEN, 0, 0, &made, sizeof(made)) == -EIO);
     CHECK(ask(STORE_OPEN, 0, 0, &old, sizeof(old)) == 0 && ask(STORE_LIST, 0, 0, NULL, 0) == 0);

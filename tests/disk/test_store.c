@@ -396,14 +396,14 @@ static void claimed_pages_are_held_without_a_write(void **state)
     store_group_cancel(group);
 }
 
-/* How a container is locked changes, and does not, by itself; it is there after a restart from the
- * log, and from a checkpoint. */
-static void locking_is_kept_beside_the_encoder(void **state)
+/* How a container is locked changes, and does not, by itself, and so does its protection; they are
+ * there after a restart from the log, and from a checkpoint. */
+static void locking_and_protection_are_kept_beside_the_encoder(void **state)
 {
     (void)state;
     static const enum store_locking wanted[] = { 1, 0, 1, 1 };
     struct store_op made = { .type = STORE_OP_CREATE, .name = "a", .locking = STORE_LOCKING_ITEM,
-                             .encoder = STORE_ENCODER_RANGES };
+                             .encoder = STORE_ENCODER_RANGES, .protection = 3 };
     struct store_container found;
     assert_int_equal(operate(&made), 0);
     for (uint32_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
@@ -411,17 +411,22 @@ static void locking_is_kept_beside_the_encoder(void **state)
                                .locking = wanted[i] };
         struct store_op encoder = { .type = STORE_OP_ENCODER, .object = made.object,
                                     .encoder = (enum store_encoder)i };
-        if (i)
+        struct store_op protection = { .type = STORE_OP_PROTECTION, .object = made.object,
+                                       .protection = 3 - i };
+        if (i) {
             assert_int_equal(operate(&op), 0);
+            assert_int_equal(operate(&protection), 0);
+        }
         assert_int_equal(store_container_find(store, "a", &found), 0);
-        assert_true(found.locking == wanted[i] &&
+        assert_true(found.locking == wanted[i] && found.protection == 3 - i &&
                     found.encoder == (i ? (enum store_encoder)(i - 1) : STORE_ENCODER_RANGES));
         assert_int_equal(operate(&encoder), 0);
         if (i == 2)
             checkpoint();
         reopen();
         assert_int_equal(store_container_find(store, "a", &found), 0);
-        assert_true(found.locking == wanted[i] && found.encoder == (enum store_encoder)i);
+        assert_true(found.locking == wanted[i] && found.encoder == (enum store_encoder)i &&
+                    found.protection == 3 - i);
     }
     struct store_op wrong = { .type = STORE_OP_LOCKING, .object = 99 };
     assert_int_equal(operate(&wrong), -ENOENT);
@@ -512,7 +517,7 @@ int main(void)
         TEST(full_log_full_group_and_full_disk_have_their_errors),
         TEST(unused_pages_pass_over_pages_claims_and_leases),
         TEST(claimed_pages_are_held_without_a_write),
-        TEST(locking_is_kept_beside_the_encoder),
+        TEST(locking_and_protection_are_kept_beside_the_encoder),
         TEST(fifty_recoveries_grow_nothing),
         TEST(the_fence_refuses_everything_until_the_next_open),
         TEST(recovery_makes_durable_what_it_read_before_it_writes),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""How a container is locked, by pages or by items, is a property of its own in the directory: kstore shows it, moves it,
-and calls what is neither damage. Stores that were made before there was such a choice are locked by pages."""
+"""How a container is locked, by pages or by items, and what protects it, are properties of their own in the directory:
+kstore shows them, moves them, and calls what is none damage. Stores that were made before there was such a choice are locked by
+pages, and have no protection."""
 
 import json
 import os
@@ -13,7 +14,7 @@ from tap import ROOT, run_tests
 
 KSTORE = os.path.join(ROOT, "build/host/kstore")
 SOUND, DAMAGED, WRONG_USE = range(3)
-LINES = """{"container": "%s", "segments": 1, "flags": 0, "encoder": %d, "locking": %d, "type": "", "version": 0, "bytes": 0}
+LINES = """{"container": "%s", "segments": 1, "flags": 0, "encoder": %d, "locking": %d, "protection": %d, "type": "", "version": 0, "bytes": 0}
 {"end": 0}
 """
 
@@ -27,20 +28,20 @@ def run(*words, status=SOUND, answer=""):
 def made(folder):
     path = os.path.join(folder, "store")
     run("create", "--size", "2", path)
-    for name, encoder, locking in (("pages", 1, 0), ("items", 2, 1)):
-        run("import", "-q", path, "-", answer=LINES % (name, encoder, locking))
+    for name, encoder, locking, protection in (("pages", 1, 0, 0), ("items", 2, 1, 3)):
+        run("import", "-q", path, "-", answer=LINES % (name, encoder, locking, protection))
     return path
 
 
 def listed(path):
     info = json.loads(run("info", "--json", path).stdout)["containers"]
     dump = json.loads(run("dump", "--json", "--objects", path).stdout)["objects"]
-    assert [(c["name"], c["encoder"], c["locking"]) for c in info] == \
-           [(c["name"], c["encoder"], c["locking"]) for c in dump]
-    return [(c["name"], c["encoder"], c["locking"]) for c in info]
+    form = lambda c: (c["name"], c["encoder"], c["locking"], c["protection"])
+    assert [form(c) for c in info] == [form(c) for c in dump]
+    return [form(c) for c in info]
 
 
-HELD = [("pages", "full", "page"), ("items", "ranges", "item")]
+HELD = [("pages", "full", "page", "none"), ("items", "ranges", "item", "guard and codewords")]
 
 
 def test_it_is_shown_beside_the_encoder_and_goes_where_the_container_goes():
@@ -49,20 +50,22 @@ def test_it_is_shown_beside_the_encoder_and_goes_where_the_container_goes():
         assert listed(path) == HELD
         for command in ("info", "dump"):
             said = run(command, *(["--objects"] if command == "dump" else []), path).stdout.splitlines()
-            assert ["locked by items" in line for line in said if "encoder" in line] == [False, True]
+            assert ["locked by items, protected by guard and codewords" in line for line in said if "encoder" in line] == [False, True]
         run("salvage", path, other)
         assert listed(other) == HELD
         line = json.loads(run("export", "-q", path, "items").stdout.splitlines()[0])
-        assert (line["encoder"], line["locking"]) == (2, 1)
+        assert (line["encoder"], line["locking"], line["protection"]) == (2, 1, 3)
         run("check", "--strict", path)
 
 
 def test_a_line_that_says_nothing_of_it_means_pages_and_another_number_is_refused():
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMP")) as folder:
         path = made(folder)
-        run("import", "-q", path, "-", answer=(LINES % ("old", 0, 0)).replace('"locking": 0, ', ""))
-        assert listed(path)[-1] == ("old", "difference", "page")
-        assert "no such locking" in run("import", "-q", path, "-", answer=LINES % ("new", 0, 2), status=None).stderr
+        run("import", "-q", path, "-", answer=(LINES % ("old", 0, 0, 0)).replace('"locking": 0, "protection": 0, ', ""))
+        assert listed(path)[-1] == ("old", "difference", "page", "none")
+        for wrong, numbers in (("locking", (0, 2, 0)), ("protection", (0, 0, 4))):
+            said = run("import", "-q", path, "-", answer=LINES % ("new", *numbers), status=None).stderr
+            assert "no such " + wrong in said
 
 
 def entry_spoilt(path, name, offset, value):
@@ -94,10 +97,11 @@ def entry_spoilt(path, name, offset, value):
 
 def test_an_entry_that_is_locked_by_neither_is_damage_and_so_is_another_one_than_the_log_says():
     """Only the newest checkpoint has the container; the log leads there from the older one, too."""
-    for value, told in ((1, None), (2, "out of range (DR1)"), (256, "out of range (DR1)"), (0, "ST19")):
+    for at, value, told in ((258, 1, None), (258, 2, "out of range (DR1)"), (258, 256, "out of range (DR1)"),
+                            (258, 0, "ST19"), (262, 3, None), (262, 4, "out of range (DR1)"), (262, 1, "ST19")):
         with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMP")) as folder:
             path = made(folder)
-            assert entry_spoilt(path, b"items", 258, value) == 2
+            assert entry_spoilt(path, b"items", at, value) == 2
             said = run("check", "--strict", path, status=DAMAGED if told else SOUND)
             assert not told or told in said.stdout + said.stderr, said
 

@@ -138,7 +138,7 @@ static int segments_make(struct container *c, const struct store_container *d)
             struct kd_object_create o = { .port = server.port,
                                           .commit_port = server.commit_port,
                                           .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS |
-                                                   (c->items ? KD_OBJECT_ITEMS : 0),
+                                                   form_flags(c->form),
                                           .cookie = cookie_of(d->object, i),
                                           .base = d->segments[i].address,
                                           .pages = d->segments[i].pages };
@@ -151,7 +151,7 @@ static int segments_make(struct container *c, const struct store_container *d)
             c->segment[i].pages = d->segments[i].pages;
             c->segment_count = i + 1;
             server.objects++;
-            kd_object_encoder(c->segment[i].object, c->encoder);
+            kd_object_encoder(c->segment[i].object, c->form[WIRE_FORM_ENCODER]);
         }
         first += d->segments[i].pages;
     }
@@ -202,8 +202,7 @@ static int container_load(const struct store_container *d, struct container **ou
         if (!c) return -ENOMEM;
         c->id = d->object;
         memcpy(c->name, d->name, sizeof(c->name));
-        c->encoder = d->encoder;
-        c->items = d->locking == STORE_LOCKING_ITEM;
+        form_of(d, c->form);
         c->kept = kept_text(d->object, text) > 0;
         c->idle = ++server.idle_clock;
         c->next = server.containers[c->id % CONTAINER_HASH];
@@ -261,7 +260,7 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights,
     return 0;
 }
 
-int container_remake(struct container *c, bool items)
+int container_remake(struct container *c, enum wire_form which, uint32_t value)
 {
     struct store_container d;
     int r = store_container_get(server.store, c->id, &d);
@@ -270,7 +269,7 @@ int container_remake(struct container *c, bool items)
         for (unsigned i = 0; i < c->segment_count; i++)
             kd_space_detach(c->openings[o].process, c->segment[i].object);
     r = objects_destroy(c, true);
-    if (r == 0) c->items = items;
+    if (r == 0) c->form[which] = value;
     int made = segments_make(c, &d);
     for (unsigned o = 0; made == 0 && o < c->opening_count; o++) {
         made = attach_all(c, c->openings[o].process, c->openings[o].rights);
@@ -474,7 +473,8 @@ static int open_found(uint64_t process, const char *path, const struct wire_open
     if (r < 0) return r;
     *out = (struct wire_opened){
         .container = d.object, .base = d.base, .pages = d.segments[0].pages,
-        .created = out->created, .encoder = c->encoder, .items = c->items};
+        .created = out->created};
+    memcpy(out->form, c->form, sizeof(out->form));
     if (store_name_find(server.store, d.object, ROOT_NAME, &root) == 0)
         out->root_address = root.address;
     return 0;

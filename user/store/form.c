@@ -1,11 +1,11 @@
 /*
  * form.c - the form of a container, kept in its directory entry: how its pages are logged (its
- * encoder), and what transactions lock in it, pages or items.
+ * encoder), what transactions lock in it, pages or items, and what protects it from stray stores.
  *
- * The kernel's objects are made for pages or for items. So where that changes they are made anew:
- * the new property is committed, the cleaner brings the container's pages home and, in the gate,
- * makes the objects again. If that cannot be, the property is set back. Nobody opens the container
- * meanwhile (server.changing), and who has it open is the one who asked.
+ * The kernel's objects are told of another encoder; for the rest they are made anew: the new
+ * property is committed, the cleaner brings the container's pages home and, in the gate, makes the
+ * objects again. If that cannot be, the property is set back. Nobody opens the container meanwhile
+ * (server.changing), and who has it open is the one who asked.
  */
 #include "group.h"
 
@@ -19,24 +19,44 @@ _Static_assert((int)STORE_ENCODER_FULL == KD_ENCODER_FULL &&
 
 static struct {
     bool due;                           /* the container that changes is to be made anew ... */
-    bool items;                         /* ... like this, ... */
+    enum wire_form which;               /* ... with another one of these, ... */
+    uint32_t value;                     /* ... this, ... */
     int result;                         /* ... and what came of it */
 } remake;
 
-/* Lock held, dropped while another one changes. NULL: there is no such container. */
-static struct container *changes_wait(uint64_t id)
+static const uint32_t form_counts[WIRE_FORMS] = {
+    [WIRE_FORM_ENCODER] = STORE_ENCODER_COUNT,
+    [WIRE_FORM_LOCKING] = STORE_LOCKING_COUNT,
+    [WIRE_FORM_PROTECTION] = STORE_PROTECTION_COUNT,
+};
+
+void form_of(const struct store_container *d, uint32_t form[WIRE_FORMS])
 {
-    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
-    return container_by_id(id);
+    form[WIRE_FORM_ENCODER] = d->encoder;
+    form[WIRE_FORM_LOCKING] = d->locking;
+    form[WIRE_FORM_PROTECTION] = d->protection;
 }
 
-static void change_done(void)
+uint32_t form_flags(const uint32_t form[WIRE_FORMS])
 {
-    server.changing = 0;
-    pthread_cond_broadcast(&server.changed);
+    return (form[WIRE_FORM_LOCKING] == STORE_LOCKING_ITEM ? KD_OBJECT_ITEMS : 0) |
+           (form[WIRE_FORM_PROTECTION] & STORE_PROTECT_GUARD ? KD_OBJECT_GUARD : 0);
 }
 
-/* ---- how its pages are logged ---- */
+static int form_commit(uint64_t id, enum wire_form which, uint32_t value)
+{
+    static const enum store_op_type types[] = { [WIRE_FORM_ENCODER] = STORE_OP_ENCODER,
+                                                [WIRE_FORM_LOCKING] = STORE_OP_LOCKING,
+                                                [WIRE_FORM_PROTECTION] = STORE_OP_PROTECTION };
+    struct store_op op = { .type = types[which],
+                           .object = id,
+                           .encoder = (enum store_encoder)value,
+                           .locking = (enum store_locking)value,
+                           .protection = value };
+    return commit_own(&op, 1);
+}
+
+/* ---- an encoder ---- */
 
 /* All its kernel objects, or none: -EBUSY. */
 static int encoder_tell(const struct container *c, uint32_t encoder)
@@ -45,57 +65,34 @@ static int encoder_tell(const struct container *c, uint32_t encoder)
     unsigned i = 0;
     for (; r == 0 && i < c->segment_count; i++)
         r = (int)kd_object_encoder(c->segment[i].object, encoder);
-    for (; r < 0 && i-- > 0;) kd_object_encoder(c->segment[i].object, c->encoder);
+    for (; r < 0 && i-- > 0;)
+        kd_object_encoder(c->segment[i].object, c->form[WIRE_FORM_ENCODER]);
     return r;
 }
 
-/* Lock held. Whoever has it open knows whether to declare, so that does not change under them: to
- * and from KD_ENCODER_RANGES the caller is alone, and nobody opens it meanwhile. */
-static int encoder_prepare(struct container *c, uint64_t process, uint32_t encoder)
+/* Whoever has it open knows whether to declare, so that does not change under them: to and from
+ * KD_ENCODER_RANGES the caller is alone. The kernel is told first: it knows who stores. */
+static int encoder_prepare(const struct container *c, uint64_t process, uint32_t encoder)
 {
-    int r = container_allows(c, process, KD_RIGHT_WRITE);
-    bool ranges = (encoder == KD_ENCODER_RANGES) != (c->encoder == KD_ENCODER_RANGES);
-    if (r == 0 && ranges) r = container_alone(c->id, process);
+    uint32_t old = c->form[WIRE_FORM_ENCODER];
+    bool ranges = (encoder == KD_ENCODER_RANGES) != (old == KD_ENCODER_RANGES);
+    int r = ranges ? container_alone(c->id, process) : 0;
     return r == 0 ? encoder_tell(c, encoder) : r;
 }
 
-/* The kernel first: it knows who stores. If the commit fails, as it was. */
-int container_encoder(uint64_t process, uint64_t id, uint64_t encoder)
-{
-    if (encoder > KD_ENCODER_ADAPTIVE) return -EINVAL;
-    server_lock();
-    struct container *c = changes_wait(id);
-    int r = c ? encoder_prepare(c, process, (uint32_t)encoder) : -ENOENT;
-    if (r == 0) server.changing = id;
-    server_unlock();
-    if (r < 0) return r;
-
-    struct store_op op = { .type = STORE_OP_ENCODER,
-                           .object = id,
-                           .encoder = (enum store_encoder)encoder };
-    r = commit_own(&op, 1);
-
-    server_lock();
-    c = container_by_id(id); /* nobody deletes it meanwhile */
-    if (r == 0) c->encoder = (uint32_t)encoder;
-    encoder_tell(c, c->encoder);
-    change_done();
-    server_unlock();
-    return r;
-}
-
-/* ---- what is locked ---- */
+/* ---- what kernel objects are made with ---- */
 
 void form_remake(struct container *c)
 {
-    if (remake.due) remake.result = container_remake(c, remake.items);
+    if (remake.due) remake.result = container_remake(c, remake.which, remake.value);
 }
 
 /* Waits until the cleaner has tried: 0, -EBUSY. Lock held, dropped meanwhile. */
-static int objects_remake(struct container *c, bool items)
+static int objects_remake(struct container *c, enum wire_form which, uint32_t value)
 {
     remake.due = true;
-    remake.items = items;
+    remake.which = which;
+    remake.value = value;
     remake.result = -EBUSY;
     for (int try = 0; remake.result == -EBUSY && !server.fenced && try < REMAKE_TRIES; try++) {
         c->leaving = server.idle_due = true;
@@ -106,45 +103,64 @@ static int objects_remake(struct container *c, bool items)
     return server.fenced ? -EIO : remake.result;
 }
 
-static int locking_commit(uint64_t id, bool items)
+static int remake_prepare(const struct container *c, uint64_t process, enum wire_form which,
+                          uint32_t value)
 {
-    struct store_op op = {.type = STORE_OP_LOCKING, .object = id,
-                          .locking = items ? STORE_LOCKING_ITEM : STORE_LOCKING_PAGE};
-    return commit_own(&op, 1);
-}
-
-/* Lock held. */
-static int locking_prepare(struct container *c, uint64_t process, bool items)
-{
-    int r = container_allows(c, process, KD_RIGHT_WRITE);
-    if (r == 0 && c->items == items) return 0;
-    if (r == 0) r = container_alone(c->id, process);
-    if (r == 0 && items && c->encoder != KD_ENCODER_DIFF) r = -EINVAL;
+    bool items = which == WIRE_FORM_LOCKING && value == STORE_LOCKING_ITEM;
+    int r = container_alone(c->id, process);
+    if (r == 0 && items && c->form[WIRE_FORM_ENCODER] != KD_ENCODER_DIFF) r = -EINVAL;
     return r == 0 && c->opens ? -EBUSY : r; /* who decides about its pages knows its objects */
 }
 
-int container_locking(uint64_t process, uint64_t id, uint64_t locking)
+/* ---- a property ---- */
+
+/* Lock held, dropped while another one changes. NULL: there is no such container. */
+static struct container *changes_wait(uint64_t id)
 {
-    bool items = locking;
-    if (locking > 1) return -EINVAL;
+    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
+    return container_by_id(id);
+}
+
+/* Lock held. 1: it has it already. */
+static int form_prepare(struct container *c, uint64_t process, enum wire_form which, uint32_t value)
+{
+    int r = container_allows(c, process, KD_RIGHT_WRITE);
+    if (r != 0 || c->form[which] == value) return r != 0 ? r : 1;
+    return which == WIRE_FORM_ENCODER ? encoder_prepare(c, process, value)
+                                      : remake_prepare(c, process, which, value);
+}
+
+/* It is committed, or was to be: the objects follow, and if they cannot, the property does. Nobody
+ * deletes the container meanwhile. */
+static int form_follow(struct container *c, enum wire_form which, uint32_t value, int r)
+{
+    server_lock();
+    if (which == WIRE_FORM_ENCODER) {
+        if (r == 0) c->form[which] = value;
+        encoder_tell(c, c->form[which]);
+    } else if (r == 0)
+        r = objects_remake(c, which, value);
+    uint32_t is = c->form[which];
+    server_unlock();
+    if (r < 0 && which != WIRE_FORM_ENCODER && is != value) (void)form_commit(c->id, which, is);
+    return r;
+}
+
+int container_form(uint64_t process, uint64_t id, uint64_t which, uint64_t value)
+{
+    if (which >= WIRE_FORMS || value >= form_counts[which]) return -EINVAL;
     server_lock();
     struct container *c = changes_wait(id);
-    int r = c ? locking_prepare(c, process, items) : -ENOENT;
-    bool same = r == 0 && c->items == items;
-    if (r == 0 && !same) server.changing = id;
+    int r = c ? form_prepare(c, process, (enum wire_form)which, (uint32_t)value) : -ENOENT;
+    if (r == 0) server.changing = id;
     server_unlock();
-    if (r < 0 || same) return r;
+    if (r != 0) return r < 0 ? r : 0;
 
-    r = locking_commit(id, items);
-    if (r == 0) {
-        server_lock();
-        r = objects_remake(c, items); /* nobody deletes it meanwhile */
-        bool back = c->items != items;
-        server_unlock();
-        if (back) (void)locking_commit(id, !items);
-    }
+    r = form_commit(id, (enum wire_form)which, (uint32_t)value);
+    r = form_follow(c, (enum wire_form)which, (uint32_t)value, r);
     server_lock();
-    change_done();
+    server.changing = 0;
+    pthread_cond_broadcast(&server.changed);
     server_unlock();
     return r;
 }

@@ -251,8 +251,8 @@ static int admit(struct kept *k, const struct wait *w)
     if (r < 0) return r;
     k->due_us = 0;
     struct wire_opened opened = {.container = k->id, .base = 0, .pages = k->pages[0],
-                                 .created = w->created, .encoder = c->encoder,
-                                 .kept = k->segments};
+                                 .created = w->created, .kept = k->segments};
+    memcpy(opened.form, c->form, sizeof(opened.form));
     struct store_container d;
     if (store_container_get(server.store, k->id, &d) == 0) opened.base = d.base;
     opened.root_address = opened.base;

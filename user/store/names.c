@@ -350,8 +350,7 @@ static void entry_fill(struct wire_entry *e, const struct store_container *d, co
     e->base = d->base;
     e->pages_used = d->pages_present + d->pages_claimed;
     e->pages_max = d->pages;
-    e->encoder = d->encoder;
-    e->items = d->locking == STORE_LOCKING_ITEM;
+    form_of(d, e->form);
     e->kept = kept_is(d->object);
 }
 

@@ -423,8 +423,8 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_STATS: return request_stats(reply, a);
     case STORE_CHECKPOINT: return request_checkpoint();
     case STORE_FLUSH: return request_flush();
-    case STORE_ENCODER: return container_encoder(m->process, m->word[0], m->word[1]);
-    case STORE_LOCKING: return container_locking(m->process, m->word[0], m->word[1]);
+    case STORE_FORM:
+        return container_form(m->process, m->word[0], m->word[1], m->word[2]);
     case STORE_ADVISE: return request_advise(m);
     case STORE_HELD: return request_held(m, reply);
     case STORE_PIN: return m->word[2] ? -EINVAL : pins_unpin(m);
@@ -459,8 +459,7 @@ static bool serves_writing(const struct kd_message *m)
     case STORE_SPACE:
     case STORE_CHECKPOINT:
     case STORE_MANAGER:
-    case STORE_ENCODER:
-    case STORE_LOCKING: return true;
+    case STORE_FORM: return true;
     default: return false;
     }
 }
@@ -483,8 +482,7 @@ static int request_refused(const struct kd_message *m)
     case STORE_LEASE:
     case STORE_SPACE:
     case STORE_NAMED:
-    case STORE_ENCODER:
-    case STORE_LOCKING:
+    case STORE_FORM:
     case STORE_NAMES:
     case STORE_NEXT:
     case STORE_SEGMENT:

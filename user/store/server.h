@@ -73,8 +73,7 @@ struct container {
     uint64_t idle; /* 0: a process has it open; else server.idle_clock when the last
                     * one closed it */
     bool leaving;                   /* the cleaner brings its pages home, to give it up */
-    uint32_t encoder;               /* KD_ENCODER_* */
-    bool items;                     /* transactions lock items in it, not pages */
+    uint32_t form[WIRE_FORMS];      /* how it is logged, locked and protected (form.c) */
     uint32_t segment_count;
     struct {
         int object;                 /* the kernel's memory object */
@@ -202,13 +201,15 @@ int container_grow(uint64_t id);
 int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one */
 /* Lock held. 0, or -EBUSY: another process than this one has it open; -ENOENT. */
 int container_alone(uint64_t id, uint64_t process);
-/* Lock held. Its kernel objects, made anew to be locked that way: 0; -EBUSY: they are in use, and
- * as they were. In the gate, when no group is in the air (OC4). */
-int container_remake(struct container *c, bool items);
-/* form.c: how its pages are logged, and what is locked in it. */
-int container_encoder(uint64_t process, uint64_t id, uint64_t encoder);
-int container_locking(uint64_t process, uint64_t id, uint64_t locking);
-void form_remake(struct container *c); /* by the cleaner, for the latter. Lock held, in the gate */
+/* Lock held. Its kernel objects, made anew with another form: 0; -EBUSY: they are in use, and as
+ * they were. In the gate, when no group is in the air (OC4). */
+int container_remake(struct container *c, enum wire_form which, uint32_t value);
+/* form.c: how its pages are logged, what is locked in it, what protects it: `which` is an enum
+ * wire_form. */
+int container_form(uint64_t process, uint64_t id, uint64_t which, uint64_t value);
+void form_of(const struct store_container *d, uint32_t form[WIRE_FORMS]);
+uint32_t form_flags(const uint32_t form[WIRE_FORMS]); /* KD_OBJECT_* of its kernel objects */
+void form_remake(struct container *c); /* by the cleaner, for it. Lock held, in the gate */
 void process_gone(uint64_t process);
 /* Lock held: an opening by this process more, or less. -EIDRM: a source has ended; -EMLINK. */
 int container_opened(struct container *c, uint64_t process, uint32_t rights,

@@ -417,6 +417,11 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
             return wrong(r, "there is no such locking");
         container->disk.locking = le16_of((uint16_t)le64_get(record->page));
         return 0;
+    case RECORD_PROTECTION:
+        if (le64_get(record->page) >= STORE_PROTECTION_COUNT)
+            return wrong(r, "there is no such protection");
+        container->disk.protection = le16_of((uint16_t)le64_get(record->page));
+        return 0;
     default:
         return wrong(r, "it is of no known type");
     }

@@ -195,10 +195,11 @@ static void segments_dump(const struct container_disk *c, bool json)
 static void object_dump(const struct kview *view, const struct kcontainer *c, bool json)
 {
     if (!json) {
-        printf("object %llu %.63s: %llu pages, created at LSN %llu, encoder %s%s, segments",
+        printf("object %llu %.63s: %llu pages, created at LSN %llu",
                (unsigned long long)c->object, c->disk.name, (unsigned long long)c->pages_present,
-               (unsigned long long)le64_get(c->disk.created), encoder_text(&c->disk),
-               le16_get(c->disk.locking) ? ", locked by items" : "");
+               (unsigned long long)le64_get(c->disk.created));
+        form_show(&c->disk, false);
+        printf(", segments");
         segments_dump(&c->disk, false);
         printf("\n");
         names_show(&view->model, c->object, false);
@@ -210,8 +211,7 @@ static void object_dump(const struct kview *view, const struct kcontainer *c, bo
     json_number("address", kview_address(view, c, 0));
     json_number("pages_present", c->pages_present);
     json_number("created", le64_get(c->disk.created));
-    json_text("encoder", encoder_text(&c->disk), 16);
-    json_text("locking", locking_text(&c->disk), 16);
+    form_show(&c->disk, true);
     segments_dump(&c->disk, true);
     names_show(&view->model, c->object, true);
     json_end();

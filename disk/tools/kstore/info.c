@@ -20,11 +20,11 @@ static const char *state_text(const struct kview *view)
 static void container_print(const struct kview *view, const struct kcontainer *c)
 {
     const struct layout_disk *layout = &c->disk.layout;
-    printf("container %-24.63s id %llu at %#llx, %llu pages of %llu, encoder %s%s", c->disk.name,
+    printf("container %-24.63s id %llu at %#llx, %llu pages of %llu", c->disk.name,
            (unsigned long long)c->object, (unsigned long long)kview_address(view, c, 0),
            (unsigned long long)c->pages_present,
-           (unsigned long long)kcontainer_pages(&c->disk), encoder_text(&c->disk),
-           le16_get(c->disk.locking) ? ", locked by items" : "");
+           (unsigned long long)kcontainer_pages(&c->disk));
+    form_show(&c->disk, false);
     if (layout->type[0])
         printf(", root %#llx %.63s version %u%s (%u bytes)",
                (unsigned long long)le64_get(layout->root), layout->type,
@@ -63,8 +63,7 @@ static void container_json(const struct kview *view, const struct kcontainer *c)
     json_number("id", c->object);
     json_text("name", c->disk.name, STORE_NAME_BYTES);
     json_number("flags", le32_get(c->disk.flags));
-    json_text("encoder", encoder_text(&c->disk), 16);
-    json_text("locking", locking_text(&c->disk), 16);
+    form_show(&c->disk, true);
     json_number("address", kview_address(view, c, 0));
     json_number("pages", kcontainer_pages(&c->disk));
     json_number("pages_present", c->pages_present);

@@ -118,8 +118,8 @@ const struct kcontainer *container_named(const struct kview *view, const char *n
 /* ---- objects.c */
 
 void objects_sort(struct kmodel *model);        /* containers by id, names by owner */
-const char *encoder_text(const struct container_disk *container);
-const char *locking_text(const struct container_disk *container);
+/* how it is logged, locked and protected */
+void form_show(const struct container_disk *container, bool json);
 /* A name of the store manager's own, which is none of an object. */
 bool name_is_setting(const char *name);
 /* the manager and the named objects of one */

@@ -246,6 +246,7 @@ static const struct key head_keys[] = {
     { "flags", VALUE_BIT, offsetof(struct import, flags) },
     { "encoder", VALUE_BIT, offsetof(struct import, encoder) },
     { "locking", VALUE_BIT, offsetof(struct import, locking) },
+    { "protection", VALUE_BIT, offsetof(struct import, protection) },
     { "type", VALUE_TEXT, offsetof(struct import, type) },
     { "version", VALUE_BIT, offsetof(struct import, version) },
     { "bytes", VALUE_BIT, offsetof(struct import, root_bytes) },
@@ -283,6 +284,8 @@ static int head_line(struct json *j)
         error = import_wrong(m, "a container needs a name and 1 to %u segments", STORE_SEGMENT_MAX);
     if (!error && m->locking >= STORE_LOCKING_COUNT)
         error = import_wrong(m, "no such locking");
+    if (!error && m->protection >= STORE_PROTECTION_COUNT)
+        error = import_wrong(m, "no such protection");
     return error || m->encoder < STORE_ENCODER_COUNT ? error : import_wrong(m, "no such encoder");
 }
 

@@ -37,7 +37,7 @@ static const char *type_name(unsigned type)
 {
     static const char *const names[] = { "?", "page", "difference", "free", "create", "delete",
         "rename", "grow", "layout", "name", "unname", "commit", "no-op", "spill", "logged page",
-        "encoder", "claim", "locking" };
+        "encoder", "claim", "locking", "protection" };
     return type < sizeof names / sizeof *names ? names[type] : "?";
 }
 
@@ -103,6 +103,8 @@ static void record_print(const struct record_disk *r, uint64_t lsn)
         printf(" encoder %llu", (unsigned long long)le64_get(r->page));
     if (type == RECORD_LOCKING)
         printf(" locking %llu", (unsigned long long)le64_get(r->page));
+    if (type == RECORD_PROTECTION)
+        printf(" protection %llu", (unsigned long long)le64_get(r->page));
     if (type == RECORD_PAGE_CLAIM)
         printf(" from extent %llu", (unsigned long long)le64_get(r->physical));
     if (type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM)

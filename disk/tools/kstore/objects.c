@@ -30,7 +30,7 @@ void objects_sort(struct kmodel *model)
         qsort(model->names, model->name_count, sizeof *model->names, by_owner);
 }
 
-const char *encoder_text(const struct container_disk *container)
+static const char *encoder_text(const struct container_disk *container)
 {
     static const char *const texts[STORE_ENCODER_COUNT] = {
         [STORE_ENCODER_DIFF] = "difference", [STORE_ENCODER_FULL] = "full",
@@ -39,9 +39,32 @@ const char *encoder_text(const struct container_disk *container)
     return texts[le16_get(container->encoder)];     /* kcontainer_valid */
 }
 
-const char *locking_text(const struct container_disk *container)
+static const char *locking_text(const struct container_disk *container)
 {
     return le16_get(container->locking) == STORE_LOCKING_ITEM ? "item" : "page";
+}
+
+static const char *protection_text(const struct container_disk *container)
+{
+    static const char *const texts[STORE_PROTECTION_COUNT] = {
+        "none", [STORE_PROTECT_GUARD] = "guard", [STORE_PROTECT_CODEWORDS] = "codewords",
+        [STORE_PROTECT_GUARD | STORE_PROTECT_CODEWORDS] = "guard and codewords",
+    };
+    return texts[le16_get(container->protection)];  /* kcontainer_valid */
+}
+
+void form_show(const struct container_disk *container, bool json)
+{
+    bool protected = le16_get(container->protection);
+    if (!json) {
+        printf(", encoder %s%s%s%s", encoder_text(container),
+               le16_get(container->locking) ? ", locked by items" : "",
+               protected ? ", protected by " : "", protected ? protection_text(container) : "");
+        return;
+    }
+    json_text("encoder", encoder_text(container), 16);
+    json_text("locking", locking_text(container), 16);
+    json_text("protection", protection_text(container), 32);
 }
 
 static void name_show(const struct name_value_disk *name, bool json)

@@ -66,6 +66,7 @@ static int container_copy(struct copy *copy, const struct kcontainer *c)
                            .flags = le32_get(disk->flags),
                            .encoder = (enum store_encoder)le16_get(disk->encoder),
                            .locking = (enum store_locking)le16_get(disk->locking),
+                           .protection = le16_get(disk->protection),
                            .want_object = c->object,
                            .want_address = kview_address(copy->from, c, 0) };
     int error = copy_op(copy, &op);

@@ -441,6 +441,7 @@ enum {
      * what they store (KD_TXN_DECLARE); all else is undone, or with KD_STRICT fails the commit
      * (-ERANGE). Not with KD_OBJECT_UNLOCKED; -EXDEV: of a stacked manager */
     KD_OBJECT_ITEMS = 32,
+    KD_OBJECT_GUARD = 64,   /* a page is written only behind KD_HINT_WRITE (store/items.md) */
 };
 enum kd_advice {
     /* of the whole object: KD_POLICY_CLUSTER 0, 64, 1 */

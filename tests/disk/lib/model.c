@@ -76,7 +76,7 @@ uint64_t model_digest(const struct model *model)
             continue;
         name_make(c->name, name);
         layout_make(c->layout, &layout, &root);
-        sum += container_digest(c->object, name, c->flags, c->encoder + 16 * c->locking,
+        sum += container_digest(c->object, name, c->flags, c->encoder + 16 * c->locking + 64 * c->protection,
                                 c->segments, layout.type,
                                 layout.version + ((uint64_t)layout.bytes << 32), root);
         for (uint32_t n = 0; n < WORLD_NAMES; n++) {
@@ -104,7 +104,7 @@ int store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest)
         struct store_name name;
         uint32_t cursor = 0;
         sum +=
-            container_digest(c.object, c.name, c.flags, c.encoder + 16 * c.locking,
+            container_digest(c.object, c.name, c.flags, c.encoder + 16 * c.locking + 64 * c.protection,
                              c.segment_count, c.layout.type,
                              c.layout.version + ((uint64_t)c.layout.bytes << 32), c.root);
         while (store_name_next(store, c.object, &cursor, &name) == 0)

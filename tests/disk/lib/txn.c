@@ -89,11 +89,13 @@ static int txn_create(struct world *world, struct store_group *group, uint64_t *
         c->segments = 1;
         c->encoder = world->options.encoder;
         c->locking = c->flags / 8;      /* a random bit */
+        c->protection = c->flags / 4;
         name_make(c->name, name);
         int error = op_run(group, (struct store_op){ .type = STORE_OP_CREATE, .name = name,
                                                      .flags = c->flags,
                                                      .encoder = c->encoder,
-                                                     .locking = c->locking }, &op);
+                                                     .locking = c->locking,
+                                                     .protection = c->protection }, &op);
         c->object = op.object;
         if (!error && op.object <= world->last_object)
             world->wrong = "an id of a container was given twice";
@@ -140,6 +142,11 @@ static int txn_directory(struct store_group *group, struct model *model,
         if (n == 0) {
             op.type = STORE_OP_LOCKING;
             op.locking = c->locking = !c->locking;
+            break;
+        }
+        if (n == 1) {
+            op.type = STORE_OP_PROTECTION;
+            op.protection = c->protection = (c->protection + 1) % STORE_PROTECTION_COUNT;
             break;
         }
         op.type = STORE_OP_ENCODER;

@@ -34,6 +34,7 @@ struct model_container {
     enum store_encoder encoder; /* whole pages, differences wherever one may be, declared ranges of
                                  * 64 bytes, or (adaptive) one or the other from page to page */
     enum store_locking locking;
+    uint32_t protection;
     uint64_t layout;            /* 0: none; else made into type, version, bytes, root */
     uint64_t names[WORLD_NAMES];/* 0: unset; else address and bytes are made from it */
     struct model_page pages[WORLD_PAGES];

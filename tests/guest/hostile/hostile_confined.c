@@ -78,7 +78,7 @@ static void asks_for_paths(void)
 static void asks_for_numbers(uint64_t own, uint64_t base)
 {
     static const uint32_t kinds[] = {STORE_LEASE, STORE_SPACE, STORE_NAMES, STORE_NEXT,
-                                     STORE_ENCODER, STORE_SEGMENT, STORE_DECIDE, STORE_CLOSE};
+                                     STORE_FORM, STORE_SEGMENT, STORE_DECIDE, STORE_CLOSE};
     static const uint32_t at[] = {STORE_UNLEASE, STORE_HELD, STORE_ADVISE, STORE_PIN};
     char name[STORE_NAME_BYTES] = "\1root";
     for (uint64_t id = 0; id < NUMBERS; id++) {

@@ -88,7 +88,7 @@ static long with_handles(int port)
 static long others_containers(int port)
 {
     static const uint32_t kinds[] = {STORE_CLOSE, STORE_LEASE, STORE_SPACE, STORE_NAMED,
-                                     STORE_ENCODER, STORE_NAMES, STORE_NEXT, STORE_DECIDE};
+                                     STORE_FORM, STORE_NAMES, STORE_NEXT, STORE_DECIDE};
     long good = 0;
     memset(&data, 0, sizeof data);
     strcpy(data.bytes, "\1root");

@@ -236,7 +236,7 @@ static void messages(void)
     refused(client_run(too_many, NULL), 0, "many changes of one key each");
     refused(client_call(STORE_LEASE, id, 1, 0, NULL, 0, NULL, 0), -EACCES, "a lease");
     refused(client_call(STORE_SPACE, id, 64, 0, NULL, 0, NULL, 0), -EACCES, "room");
-    refused(client_call(STORE_ENCODER, id, 1, 0, NULL, 0, NULL, 0), -EACCES, "an encoder");
+    refused(client_call(STORE_FORM, id, 1, 0, NULL, 0, NULL, 0), -EACCES, "an encoder");
     refused(client_run(store_to_lock, NULL), 0, "a store to a lock");
     refused(client_run(store_to_lock, &w), 0, "and a declared one");
     refused(client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0), 0, "a checkpoint");

@@ -60,13 +60,17 @@ static long value_of(unsigned at)
 
 /* ---- the form ---- */
 
-static int listed(void)
+static struct ps_info all_listed(void)
 {
-    struct ps_info info[16];
+    struct ps_info info[16], none = {.locking = -1};
     int n = ps_list(info, 16);
     for (int i = 0; i < n && i < 16; i++)
-        if (strcmp(info[i].name, "items") == 0) return info[i].locking;
-    return -1;
+        if (strcmp(info[i].name, "items") == 0) return info[i];
+    return none;
+}
+static int listed(void)
+{
+    return all_listed().locking;
 }
 static int set_within(void *unused)
 {
@@ -98,6 +102,11 @@ static void test_form(void)
     is(ps_encoder(box, PS_ENCODE_FULL), -EINVAL, "and no encoder but that of differences");
     is(set_by_child(PS_LOCK_PAGES), -EBUSY, "not back, either, while another process has it open");
     is(set_by_child(PS_LOCK_ITEMS), 0, "what it is may be said again");
+    is(ps_protection(box, 4), -EINVAL, "there is no such protection");
+    is(ps_protection(box, PS_PROTECT_GUARD | PS_PROTECT_CODEWORDS), 0, "two at once");
+    is(all_listed().protection, PS_PROTECT_GUARD | PS_PROTECT_CODEWORDS, "which are listed");
+    is(value_of(7), 70, "what was stored is there");
+    is(ps_protection(box, PS_PROTECT_NONE), 0, "none again");
 }
 
 /* ---- two processes, one page ---- */
@@ -273,7 +282,7 @@ static void test_tables(void)
 
 int main(void)
 {
-    tap_plan(35);
+    tap_plan(40);
     box = ps_open("items", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(box ? ps_transaction(build, NULL) : -errno, 0, "a container is made");
     test_form();
