@@ -87,6 +87,7 @@ static const struct { uint32_t count; size_t at; } choices[RECORD_TYPES] = {
     [RECORD_ENCODER] = { STORE_ENCODER_COUNT, offsetof(struct container_disk, encoder) },
     [RECORD_LOCKING] = { STORE_LOCKING_COUNT, offsetof(struct container_disk, locking) },
     [RECORD_PROTECTION] = { STORE_PROTECTION_COUNT, offsetof(struct container_disk, protection) },
+    [RECORD_DURABILITY] = { STORE_DURABILITY_COUNT, offsetof(struct container_disk, durability) },
 };
 
 uint32_t choice_count(uint32_t type)
@@ -96,8 +97,10 @@ uint32_t choice_count(uint32_t type)
 
 uint32_t choice_value(const struct store_op *op)
 {
-    return op->type == STORE_OP_ENCODER  ? op->encoder
-           : op->type == STORE_OP_LOCKING ? op->locking : op->protection;
+    return op->type == STORE_OP_ENCODER      ? op->encoder
+           : op->type == STORE_OP_LOCKING    ? op->locking
+           : op->type == STORE_OP_DURABILITY ? op->durability
+                                             : op->protection;
 }
 
 static bool choices_valid(const struct container_disk *container)
@@ -114,7 +117,7 @@ bool container_valid(const struct container_disk *container)
 {
     uint32_t segments = le32_get(container->segment_count);
     if (!name_valid(container->name) || segments < 1 || segments > STORE_SEGMENT_MAX ||
-        le16_get(container->durability) || !choices_valid(container))
+        !choices_valid(container))
         return false;
     for (uint32_t i = 0; i < segments; i++)
         if (!segment_valid(le32_get(container->segments[i].first_gib),
@@ -263,6 +266,43 @@ int directory_choice(struct store *store, uint32_t slot, uint32_t type, uint64_t
     return 0;
 }
 
+bool container_unlogged(const struct container_disk *container)
+{
+    return le16_get(container->durability) >= STORE_DURABILITY_VOLATILE;
+}
+
+/* Its named objects go, but for the caller's own (of address 0), and its root. */
+static bool names_lose(struct store *store, uint32_t slot)
+{
+    struct container_disk *container = directory_slot(store, slot);
+    bool any = le64_get(container->layout.root) != 0;
+    for (uint32_t i = 0; i < names_slots(store); i++) {
+        const struct name_disk *name = names_slot(store, i);
+        if (!le64_get(name->value.address) ||
+            le64_get(name->object) != le64_get(container->object))
+            continue;
+        name_drop(store, i);
+        any = true;
+    }
+    if (le64_get(container->layout.root))
+        directory_touch(store, slot);
+    container->layout.root = le64_of(0);
+    return any;
+}
+
+/* What a start finds of a container whose pages are in no log; REBUILD is LOST from now on. */
+bool directory_lose(struct store *store, uint32_t slot)
+{
+    struct container_disk *container = directory_slot(store, slot);
+    bool any = names_lose(store, slot);
+    if (le16_get(container->durability) == STORE_DURABILITY_REBUILD) {
+        directory_touch(store, slot);
+        container->durability = le16_of(STORE_DURABILITY_LOST);
+        any = true;
+    }
+    return any;
+}
+
 uint32_t names_slots(const struct store *store)
 {
     return store->names_count * (uint32_t)NAMES_PER_PAGE;
@@ -325,6 +365,7 @@ static int container_tell(const struct store *store, uint32_t slot, struct store
     out->encoder = (enum store_encoder)le16_get(from->encoder);
     out->locking = (enum store_locking)le16_get(from->locking);
     out->protection = le16_get(from->protection);
+    out->durability = (enum store_durability)le16_get(from->durability);
     out->segment_count = le32_get(from->segment_count);
     for (uint32_t i = 0; i < out->segment_count; i++) {
         out->segments[i].address = zone + le32_get(from->segments[i].first_gib) *

@@ -18,6 +18,7 @@
 #define EINVAL 22
 #define ENOSPC 28
 #define EROFS 30
+#define ENOTEMPTY 39
 #define ENODATA 61
 #define EPROTONOSUPPORT 93
 #define EOPNOTSUPP 95

@@ -169,21 +169,23 @@ enum record_type {
     RECORD_PAGE_LOGGED,         /* object, page, physical; base = LSN of its image, crc */
     RECORD_ENCODER,             /* object; page = encoder */
     RECORD_PAGE_CLAIM,          /* object, page, base = count; physical: of the first page's extent,
-                                 * those that follow lie in the extents behind it */
+                                 * those that follow lie in the extents behind it. RECORD_WRITTEN:
+                                 * they were written, too, and their bytes are in no log */
     RECORD_LOCKING,             /* object; page = locking */
     RECORD_PROTECTION,          /* object; page = protection */
+    RECORD_DURABILITY,          /* object; page = durability */
     RECORD_TYPES
 };
 
 _Static_assert(RECORD_PAGE_FREE == (int)STORE_OP_PAGE_FREE &&
                RECORD_NAME_UNSET == (int)STORE_OP_NAME_UNSET &&
                RECORD_ENCODER == (int)STORE_OP_ENCODER &&
-               RECORD_PROTECTION == (int)STORE_OP_PROTECTION, "an operation is its record");
+               RECORD_DURABILITY == (int)STORE_OP_DURABILITY, "an operation is its record");
 
 struct record_disk {
     le32 length;                /*  0  of the whole record, a multiple of 8 */
     le16 type;                  /*  4 */
-    le16 flags;                 /*  6 */
+    le16 flags;                 /*  6  RECORD_WRITTEN */
     le32 data_bytes;            /*  8  payload without padding */
     le32 crc;                   /* 12  PAGE_LOGGED: plain CRC-32C of the image; else 0 */
     le64 object;                /* 16 */
@@ -192,6 +194,7 @@ struct record_disk {
     le64 physical;              /* 40  extent number */
 };
 _Static_assert(sizeof(struct record_disk) == 48, "on-disk size");
+#define RECORD_WRITTEN       2u
 
 /*
  * A chain: a transaction that wrote pages into the log before its commit. Image i of a SPILL
@@ -276,7 +279,7 @@ struct container_disk {
     struct layout_disk layout;  /* 176 */
     le16 encoder;               /* 256  enum store_encoder */
     le16 locking;               /* 258  enum store_locking; 0 before there was one */
-    le16 durability;            /* 260  0 */
+    le16 durability;            /* 260  enum store_durability; 0 before there was one */
     le16 protection;            /* 262  STORE_PROTECT_*; 0 before there was one */
     le64 created;               /* 264 */
     uint8_t reserved[512 - 272];

@@ -68,6 +68,7 @@ int store_group_begin(struct store *store, struct store_group **out)
     group->in_txn = false;
     group->spill_chain = NULL;
     group->commits.time = group->commits.last = 0;
+    group->written_at = 0;
     *out = group;
     return 0;
 }
@@ -144,7 +145,7 @@ int txn_room(const struct store_group *group, size_t bytes)
     return own > group->store->group_bytes ? -E2BIG : -ENOBUFS;
 }
 
-static uint32_t record_room(uint32_t data_bytes)
+uint32_t record_room(uint32_t data_bytes)
 {
     return (uint32_t)sizeof(struct record_disk) + (data_bytes + 7) / 8 * 8;
 }
@@ -234,6 +235,7 @@ static uint32_t op_encode(const struct store_op *op, const struct planned_op *pl
         scratch->encoder = le16_of(op->encoder);
         scratch->locking = le16_of(op->locking);
         scratch->protection = le16_of((uint16_t)op->protection);
+        scratch->durability = le16_of(op->durability);
         scratch->segment_count = le32_of(1);
         scratch->segments[0] = segment;
         return CREATE_BYTES;

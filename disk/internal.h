@@ -12,7 +12,7 @@
  *     directory.c   containers and names; index.c: finds them
  *     space.c       extents: free, claimed, used, freed
  *     plan.c        claims of groups that are not applied yet
- *     group.c       transactions and groups: encode, seal, write, apply
+ *     group.c       transactions and groups: encode, seal, write, apply; unlogged.c: pages in no log
  *     record.c      walks a group's records and applies them (commit and recovery alike)
  *     image.c       recovery's pages: from the log, in memory, home
  *     scan.c        reads groups back from the ring: validity, end, damage
@@ -163,7 +163,7 @@ enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED, CLAIM_UNWRITTE
 /* A directory operation that is planned and not applied; those on names of objects are claims. */
 struct planned_op {
     uint32_t type;              /* enum record_type */
-    uint32_t first_gib, gib;
+    uint32_t first_gib, gib, durability;
     uint64_t object;
     char     name[STORE_NAME_BYTES];
 };
@@ -196,37 +196,14 @@ struct store_group {
     uint64_t  txn_next_object;
     uint32_t  txn_cursor_gib;
     struct store_chain *txn_chain;  /* that it ends */
+    size_t    written_at;       /* a record of written pages that lies here may be the last */
     size_t    spill_at;         /* the last SPILL record, and whose it is (NULL: none) */
     struct store_chain *spill_chain;
-    struct { uint64_t object, pages; } seen;    /* the container last checked, and its size */
+    struct { uint64_t object, pages; bool unlogged; } seen;     /* the container last checked */
     struct {                    /* what commit records say beside the tag */
         uint64_t id, time;
         uint32_t last;          /* the place of the last one; its base is that of the one before */
     } commits;
-};
-
-/* ---- chains */
-
-struct spill_node {
-    struct spill_node *next;    /* of its hash head */
-    struct spill_node *before, *after;  /* of its chain, a ring, oldest first */
-    struct store_chain *chain;  /* NULL: committed */
-    struct store_group *group;  /* not applied yet; NULL: it is, or this is a ring's `ends` */
-    uint64_t  object, page;
-    uint64_t  lsn;              /* of the image; its place in the group until that is sealed */
-    uint32_t  crc;
-};
-
-struct store_chain {
-    struct store *store;
-    struct store_chain *next;
-    struct spill_node ends;     /* of the ring: behind the newest node, before the oldest */
-    uint64_t  tag, number, count;
-    struct store_hold hold;     /* lsn: of its first group; 0: none is sealed */
-    uint32_t  groups, crc;
-    uint8_t   spilled_in;       /* group_bit of unapplied groups with SPILL records of it */
-    bool      done;             /* committed and applied */
-    struct store_group *commit_group;   /* holds its commit record, not applied yet */
 };
 
 struct checkpoint {
@@ -330,6 +307,7 @@ struct store {
 
     struct {                    /* recovery */
         bool on, homes_begun;   /* pages are rebuilt, too, in `images`; homes_begin was called */
+        bool passed;            /* records were passed over (UL1) */
         bool twin_first;        /* the newest superblock has no twin */
         bool advance;           /* the next start may find a newer checkpoint than this one did */
         struct store_roll *roll;/* or NULL */
@@ -446,6 +424,7 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
 void meta_page_drop(struct store *store, uint32_t page);
 void meta_touch(struct store *store, uint32_t page);        /* before each change of its bytes */
 void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas);
+void meta_differs(struct store *store);      /* nothing is known of what the areas hold */
 void meta_header_encode(struct store *in, uint64_t redo_lsn);   /* page 0 from the counters */
 static inline void *meta_block(const struct store *store)   /* scratch for one block */
 {
@@ -496,6 +475,8 @@ int  directory_layout(struct store *store, uint32_t slot, const struct layout_di
 uint32_t choice_count(uint32_t type);
 uint32_t choice_value(const struct store_op *op);       /* of an operation that is one */
 int  directory_choice(struct store *store, uint32_t slot, uint32_t type, uint64_t value);
+bool container_unlogged(const struct container_disk *container);    /* volatile, or rebuilt */
+bool directory_lose(struct store *store, uint32_t slot);    /* false: nothing has changed */
 /* of a container that is there */
 int  directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value);
 int  directory_name_unset(struct store *store, uint64_t object, const char *name);
@@ -543,6 +524,7 @@ int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page, 
                      uint64_t *physical);
 /* 0, -ENOENT or -EINVAL: are these pages of a container that is, or will be? */
 int  plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
+bool plan_unlogged(struct store_group *group, uint64_t object);     /* its pages are in no log */
 int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 int  plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index, uint32_t bits,
                        uint64_t *physical);
@@ -561,21 +543,9 @@ bool log_fits(const struct store *store, size_t bytes);
 int  txn_state(const struct store_group *group);
 int  txn_fail(struct store_group *group, int error);
 int  txn_room(const struct store_group *group, size_t bytes);
+uint32_t record_room(uint32_t data_bytes);          /* of a record in a group */
 struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
                                uint64_t page, uint32_t data_bytes);
-
-/* chain.c; chain NULL: the committed image */
-struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
-                             uint64_t object, uint64_t page);
-void chains_drop(struct store *store);
-void chains_sealed(struct store_group *group, uint32_t prev_crc);
-void chains_ended(struct store_group *group, bool cancelled);
-void chain_encode(const struct store_chain *chain, struct chain_disk *out);
-void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t lsn);
-void logged_forget(struct store *store, uint64_t object, uint64_t page);
-bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes,
-                 uint32_t *crc);
-uint64_t chains_count(const struct store *store, uint64_t *pages);
 
 /* hold.c */
 void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint32_t prev_crc);
@@ -604,6 +574,7 @@ typedef int leaf_visit(struct store *store, const struct leaf_disk *leaf, const 
 int  metadata_check(struct store *store, leaf_visit *visit, const char **why);
 int  store_rebuild_extents(struct store *store, const char **why);
 
+#include "chain.h"
 #include "recovery.h"
 
 #endif

@@ -336,7 +336,7 @@ static void numbers_free(struct store *store, uint32_t count)
 
 /* The other area need not be given what it holds: pages of which its map names the same version.
  * What a checkpoint that was cut off has written there since is known as well: it had changed after
- * the redo LSN, so the log changes it again. */
+ * the redo LSN, so the log changes it again (or see meta_differs). */
 static void other_compare(struct store *store, uint32_t other)
 {
     const struct checkpoint_info *info = &store->super.checkpoints[other];
@@ -360,6 +360,13 @@ static void other_compare(struct store *store, uint32_t other)
     if (left || crc != info->root_crc)          /* it is no map that can be believed */
         for (uint32_t i = 0; i < store->numbers.limit; i++)
             meta_dirty_set(store, i, store->pages[i].bytes ? (uint8_t)(1u << other) : 0);
+}
+
+void meta_differs(struct store *store)
+{
+    for (uint32_t i = 0; i < store->numbers.limit; i++)
+        if (store->pages[i].bytes)
+            meta_dirty_set(store, i, 3);
 }
 
 /* Loads and checks the metadata of one area, into new tables. */

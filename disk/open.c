@@ -222,6 +222,8 @@ static int replayed_home(struct store *store)
     images_drop(store);
     if (error)
         return error;
+    if (store->replay.passed)           /* a checkpoint that was cut off had not */
+        meta_differs(store);
     checkpoint_begin_at(store, store->log.end, store->log.crc);
     store->checkpoint.recovery = true;
     return checkpoint_finish(store) ?: store_checkpoint_apply(store);
@@ -299,10 +301,15 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     store->replay.advance = base == BASE_OLDER || report->slot_bad[0] || report->slot_bad[1];
     if (!error)
         error = upgrade_allowed(store, *rule, report);
+    bool same = base == BASE_NEWEST && (*rule)->action == RECOVERY_EPOCH;       /* UL3 */
+    if (!error)
+        error = unlogged_forget(store, same, &report->lost);
     if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only || store->replay.roll))
         error = scan_apply(store, &reader, area, &seen, report);
     if (!error && store->replay.roll)
         error = roll_forward(store, store->replay.roll, report);
+    if (!error)
+        unlogged_lose(store, same, &report->lost);
     seen_drop(store);
     if (!error && !read_only && report->was_clean && store->log.end == store->super.end_lsn)
         log_end_clear(&reader, store->log.end);
@@ -329,7 +336,8 @@ static int recover(struct store *store, struct store_report *report)
         fence_set(store, -EROFS);
     else
         error = (roll ? roll_end(store, roll->uuid) : 0) ?:
-                recovery_end(store, anew || rule->action == RECOVERY_REPLAY, report);
+                recovery_end(store, anew || report->lost || rule->action == RECOVERY_REPLAY,
+                             report);
     store->replay.roll = NULL;
     store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     store->plan_next_object = store->kept.next_object;

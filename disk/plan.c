@@ -154,19 +154,22 @@ static const struct planned_op *op_next(const struct store *store, struct op_pla
 
 /* ---- containers as they will be when the pending groups are applied */
 
-struct planned_container { bool exists; uint64_t pages; uint32_t segments; };
+struct planned_container { bool exists; uint64_t pages; uint32_t segments, durability; };
 
 static struct planned_container plan_container(const struct store *store, uint64_t object)
 {
     const struct container_disk *live = directory_get(store, object, NULL);
     struct planned_container plan = { live != NULL, live ? container_pages(live) : 0,
-                                      live ? le32_get(live->segment_count) : 0 };
+                                      live ? le32_get(live->segment_count) : 0,
+                                      live ? le16_get(live->durability) : 0 };
     const struct planned_op *op;
     for_each_op(store, op) {
         if (op->object != object)
             continue;
         if (op->type == RECORD_DELETE)
             plan.exists = false;
+        if (op->type == RECORD_CREATE || op->type == RECORD_DURABILITY)
+            plan.durability = op->durability;
         if (op->type == RECORD_CREATE || op->type == RECORD_GROW) {
             plan.exists = true;
             plan.pages += op->gib * (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES);
@@ -318,9 +321,16 @@ static int plan_container_pages(struct store_group *group, uint64_t object, uint
             return -ENOENT;
         group->seen.object = object;
         group->seen.pages = plan.pages;
+        group->seen.unlogged = plan.durability >= STORE_DURABILITY_VOLATILE;
     }
     *pages = group->seen.pages;
     return 0;
+}
+
+bool plan_unlogged(struct store_group *group, uint64_t object)
+{
+    uint64_t pages;
+    return plan_container_pages(group, object, &pages) == 0 && group->seen.unlogged;
 }
 
 int plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count)
@@ -448,7 +458,8 @@ static int plan_create(struct store_group *group, struct store_op *op, struct pl
     uint32_t containers = store->kept.containers;
     const struct planned_op *planned;
     if (!op->name || !name_valid(op->name) || op->encoder >= STORE_ENCODER_COUNT ||
-        op->locking >= STORE_LOCKING_COUNT || op->protection >= STORE_PROTECTION_COUNT)
+        op->locking >= STORE_LOCKING_COUNT || op->protection >= STORE_PROTECTION_COUNT ||
+        op->durability >= STORE_DURABILITY_LOST)
         return -EINVAL;
     if (plan_name_taken(store, op->name))
         return -EEXIST;
@@ -457,6 +468,7 @@ static int plan_create(struct store_group *group, struct store_op *op, struct pl
     if (containers >= store->super.directory_pages_max * CONTAINERS_PER_PAGE)
         return -ENOSPC;
     out->gib = 1;
+    out->durability = op->durability;
     if (op->want_object && (op->want_object < store->plan_next_object || op->want_object >> 62))
         return -EEXIST;
     int error = plan_range(store, op->want_address, out->gib, &out->first_gib);
@@ -490,7 +502,33 @@ static int plan_name_set(struct store_group *group, const struct store_op *op)
     return plan_want(group, 1, 0);
 }
 
-static int plan_simple(struct store_group *group, const struct store_op *op)
+/* Does the container have pages, or will it when the pending groups are applied? */
+static bool plan_has_pages(const struct store *store, uint64_t object)
+{
+    uint32_t slot;
+    bool any = directory_get(store, object, &slot) && store->use[slot].leaves;
+    for (int g = 0; g < 2; g++)
+        for (uint32_t i = 0; i < store->groups[g].claims.count; i++) {
+            const struct entry *claim = &store->groups[g].claims.entries[i];
+            any |= claim->object == object && claim->kind == CLAIM_EXTENT;
+        }
+    return any;
+}
+
+/* Between durabilities of which one logs pages and the other does not, it must have none (UL2). */
+static int plan_durability(struct store_group *group, const struct store_op *op,
+                           struct planned_op *out)
+{
+    bool unlogged = plan_unlogged(group, op->object);
+    out->durability = op->durability;
+    if (op->durability >= STORE_DURABILITY_LOST)
+        return -EINVAL;
+    return (op->durability >= STORE_DURABILITY_VOLATILE) != unlogged &&
+           plan_has_pages(group->store, op->object) ? -ENOTEMPTY : 0;
+}
+
+static int plan_simple(struct store_group *group, const struct store_op *op,
+                       struct planned_op *out)
 {
     const struct store *store = group->store;
     bool named = op->type == STORE_OP_RENAME || op->type == STORE_OP_NAME_SET ||
@@ -504,6 +542,7 @@ static int plan_simple(struct store_group *group, const struct store_op *op)
     case STORE_OP_RENAME: return plan_name_taken(store, op->name) ? -EEXIST : 0;
     case STORE_OP_LAYOUT:
         return op->layout && (!op->layout->type[0] || name_valid(op->layout->type)) ? 0 : -EINVAL;
+    case STORE_OP_DURABILITY: return plan_durability(group, op, out);
     case STORE_OP_NAME_SET: return plan_name_set(group, op);
     case STORE_OP_NAME_UNSET: return plan_named(store, op->object, op->name) ? 0 : -ENOENT;
     default: return choice_value(op) < choice_count(op->type) ? 0 : -EINVAL;
@@ -515,7 +554,7 @@ int plan_op(struct store_group *group, struct store_op *op, struct planned_op *o
     *out = (struct planned_op){ .type = op->type, .object = op->object };
     int error = op->type == STORE_OP_CREATE ? plan_create(group, op, out)
               : op->type == STORE_OP_GROW   ? plan_grow(group, op, out)
-                                            : plan_simple(group, op);
+                                            : plan_simple(group, op, out);
     if (error)
         return error;
     if (op->name && name_valid(op->name))

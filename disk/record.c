@@ -115,6 +115,24 @@ static void claimed_set(struct store *store, uint32_t slot, struct leaf_disk *le
     store->use[slot].claimed -= (uint64_t)__builtin_popcount(before);
 }
 
+/* The page has a new version, which is not at home; meta_touch was called. */
+static void version_enter(struct store *store, uint32_t slot, struct leaf_disk *leaf,
+                          uint32_t page, uint64_t csn)
+{
+    uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
+    if (!(mask & bit)) {
+        store->kept.pages_present++;
+        store->use[slot].pages++;
+    }
+    leaf->mask = le32_of(mask | bit);
+    claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bit);
+    leaf_crc(leaf)[page] = le32_of(0);
+    page_dirty_set(store, leaf, page, true);
+    leaf_lsn(store, leaf)[page] = le64_of(csn);
+    logged_forget(store, le64_get(leaf->object),
+                  le64_get(leaf->index) * store->extent_pages + page);
+}
+
 static int page_write(struct store *store, const struct record_disk *record, uint32_t slot,
                       uint64_t csn)
 {
@@ -128,23 +146,13 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     int error = leaf_get(store, object, index, physical, csn, slot, &leaf, &at);
     if (error)
         return error;
-    uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
     if (store->replay.on) {
         error = image_write(store, record, leaf, page, csn);
         if (error)
             return error;
     }
     meta_touch(store, at);
-    if (!(mask & bit)) {
-        store->kept.pages_present++;
-        store->use[slot].pages++;
-    }
-    leaf->mask = le32_of(mask | bit);
-    claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bit);
-    leaf_crc(leaf)[page] = le32_of(0);
-    page_dirty_set(store, leaf, page, true);
-    leaf_lsn(store, leaf)[page] = le64_of(csn);
-    logged_forget(store, object, le64_get(record->page));
+    version_enter(store, slot, leaf, page, csn);
     if (le16_get(record->type) == RECORD_PAGE_LOGGED)
         logged_enter(store, object, le64_get(record->page), le64_get(record->base));
     return 0;
@@ -155,7 +163,8 @@ static uint32_t bits_between(uint32_t from, uint32_t to)
     return (uint32_t)((1ull << to) - (1ull << from));
 }
 
-/* Pages [page, page + count) of a container become claimed, but for those that are present. */
+/* Pages [page, page + count) of a container become claimed, but for those that are present; or, if
+ * the record says that they were written, have a new version. */
 static int pages_claim(struct store *store, const struct record_disk *record, uint32_t slot,
                        uint64_t csn)
 {
@@ -163,9 +172,11 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
              n = store->extent_pages;
     uint64_t count = le64_get(record->base), physical = le64_get(record->physical);
     uint64_t pages = container_pages(directory_slot(store, slot));
+    bool written = le16_get(record->flags) & RECORD_WRITTEN;
     uint32_t at;
     int error = 0;
-    if (!count || page > pages || count > pages - page || le32_get(record->data_bytes))
+    if (!count || page > pages || count > pages - page || le32_get(record->data_bytes) ||
+        (written && !container_unlogged(directory_slot(store, slot))))
         return -EUCLEAN;
     for (uint64_t end = page + count; page < end; page = (page / n + 1) * n, physical++) {
         struct leaf_disk *leaf;
@@ -176,8 +187,11 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
         if (error)
             break;
         meta_touch(store, at);
-        claimed_set(store, slot, leaf,
-                    le16_get(leaf->claimed) | (bits_between(from, to) & ~le32_get(leaf->mask)));
+        if (!written)
+            claimed_set(store, slot, leaf,
+                        le16_get(leaf->claimed) | (bits_between(from, to) & ~le32_get(leaf->mask)));
+        for (uint32_t p = from; written && p < to; p++)
+            version_enter(store, slot, leaf, p, csn);
     }
     return error;
 }
@@ -216,8 +230,7 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
 
 /* Frees pages [from, end) of a container. The walk ends with its last leaf; a free of what is free
  * already is no walk, for a log may hold a great many of these. */
-static void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t from,
-                       uint64_t end)
+void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t from, uint64_t end)
 {
     uint32_t n = store->extent_pages;
     struct container_use *use = &store->use[slot];
@@ -263,7 +276,7 @@ static const uint32_t payload_bytes[] = {
     [RECORD_LAYOUT] = sizeof(struct layout_disk),
     [RECORD_NAME_SET] = sizeof(struct name_value_disk),
     [RECORD_NAME_UNSET] = STORE_NAME_BYTES,
-    [RECORD_PROTECTION] = 0,
+    [RECORD_DURABILITY] = 0,
 };
 
 static int record_apply(struct store *store, const struct record_disk *record, uint64_t csn)
@@ -275,6 +288,10 @@ static int record_apply(struct store *store, const struct record_disk *record, u
         (payload_bytes[type] && payload_bytes[type] != le32_get(record->data_bytes)) ||
         (type != RECORD_CREATE && !directory_get(store, object, &slot)))
         return -EUCLEAN;
+    if (type != RECORD_CREATE && record_passed(store, type, slot)) {
+        store->replay.passed = true;
+        return 0;
+    }
     switch (type) {
     case RECORD_PAGE_FULL:
     case RECORD_PAGE_DIFF:
@@ -294,6 +311,7 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     case RECORD_ENCODER:
     case RECORD_LOCKING:
     case RECORD_PROTECTION: return directory_choice(store, slot, type, le64_get(record->page));
+    case RECORD_DURABILITY: return durability_apply(store, record, slot);
     default: return -EUCLEAN;
     }
 }

@@ -128,6 +128,8 @@ struct store_roll {
 /* What open found, also filled when it fails. */
 struct store_report {
     uint64_t    groups, transactions, pages;    /* replayed; pages written home */
+    uint64_t    lost;                           /* not 0: containers that are volatile, or to be
+                                                 * rebuilt, have lost what they had */
     store_lsn_t redo_lsn, end_lsn;              /* where replay began and where the log ends */
     store_lsn_t damage_lsn;                     /* first lost LSN of acknowledged history, or 0 */
     bool        was_clean;                      /* closed properly last time */
@@ -266,6 +268,10 @@ int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **r
 int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t page,
                         store_lsn_t base_lsn, uint32_t bytes);
 
+/* The page of a container that is volatile, or to be rebuilt, has a new version, whose bytes are
+ * not logged. -EINVAL: they are to be. */
+int store_txn_written(struct store_group *group, uint64_t object, uint64_t page);
+
 /* A page whose newest version is older than this needs a full image (redo LSN of the newest
  * checkpoint begun). Changes only in store_checkpoint_begin. */
 store_lsn_t store_full_below(const struct store *store);
@@ -382,6 +388,18 @@ enum store_locking { STORE_LOCKING_PAGE, STORE_LOCKING_ITEM, STORE_LOCKING_COUNT
 /* What its pages are protected by from stray stores, or-ed; likewise. */
 enum { STORE_PROTECT_GUARD = 1, STORE_PROTECT_CODEWORDS = 2, STORE_PROTECTION_COUNT = 4 };
 
+/* What a power cut leaves of a container. LAZY is the caller's to act on. From VOLATILE on the bytes
+ * of its pages are in no log (store_txn_written): a start finds it without pages and named objects;
+ * REBUILD only after a power cut, and then it is LOST, until its owner says REBUILD again. */
+enum store_durability {
+    STORE_DURABILITY_FULL,
+    STORE_DURABILITY_LAZY,      /* its commits need not wait for a flush */
+    STORE_DURABILITY_VOLATILE,
+    STORE_DURABILITY_REBUILD,
+    STORE_DURABILITY_LOST,      /* not to be asked for */
+    STORE_DURABILITY_COUNT
+};
+
 struct store_layout {           /* fingerprint of the root object */
     char     type[STORE_NAME_BYTES];
     uint32_t version, bytes;
@@ -389,8 +407,8 @@ struct store_layout {           /* fingerprint of the root object */
 
 enum store_op_type {            /* the numbers of their records (format.h) */
     STORE_OP_PAGE_FREE = 3, /* object, page, count (pages that are not present are skipped) */
-    STORE_OP_CREATE,     /* name, flags, encoder, locking, protection; sets object and address
-                          * (1 GiB) */
+    STORE_OP_CREATE,     /* name, flags, encoder, locking, protection, durability; sets object and
+                          * address (1 GiB) */
     STORE_OP_DELETE,     /* object; its pages and names go with it */
     STORE_OP_RENAME,     /* object, name */
     STORE_OP_GROW,       /* object; one more segment, that doubles it, or triples it from
@@ -404,6 +422,8 @@ enum store_op_type {            /* the numbers of their records (format.h) */
                           * present are skipped) */
     STORE_OP_LOCKING,    /* object, locking */
     STORE_OP_PROTECTION, /* object, protection */
+    STORE_OP_DURABILITY, /* object, durability; -ENOTEMPTY: it has pages, and only with one of the
+                          * two they would be in the log */
 };
 
 struct store_op {
@@ -417,6 +437,7 @@ struct store_op {
     enum store_encoder encoder;
     enum store_locking locking;
     uint32_t    protection;
+    enum store_durability durability;
     /* For a container that is restored, 0 otherwise: the id (not below any that was given, else
      * -EEXIST) and, with CREATE and GROW, the address it must get (-EEXIST: in use). */
     uint64_t    want_object, want_address;
@@ -519,6 +540,7 @@ struct store_container {
     enum store_encoder encoder;
     enum store_locking locking;
     uint32_t protection;        /* STORE_PROTECT_* */
+    enum store_durability durability;
     uint32_t segment_count;     /* page numbers run on from one segment to the next */
     struct store_segment segments[STORE_SEGMENT_MAX];
     struct store_layout layout; /* type[0] == 0: none yet */
@@ -556,64 +578,6 @@ store_must_check int store_name_any(struct store *store, uint32_t *cursor, uint3
  * made before, that is -EEXIST. */
 uint64_t store_object_next(const struct store *store);
 
-/* ---------------------------------------------------------------- scrub: rot is found and mended
- * at work
- *
- *   while (store_scrub_next(store, &s) == 0)             a piece of 64 KiB at most
- *       store_scrub_read(store, &s)                      NO MUTEX
- *       if (store_scrub_judge(store, &s) == -EUCLEAN)    something is rotten, or cannot be read
- *           if (store_scrub_seek(store, &s) == 0)        NO MUTEX: and has another copy
- *               store_scrub_holds(store, &s) == 0 && store_scrub_write(store, &s)    (NO MUTEX)
- *           else store_scrub_skip(&s)                    goes on behind it
- *
- * *s is the caller's, zero at first; after a round (-ENOENT) it is ready for the next one. Holds
- * and write are for who runs checkpoints, while no group is open, sealed or unapplied. After a
- * write the piece is read again. What has no other copy: two checkpoints write superblocks and
- * areas anew, and need no log from before; a page is lost, unless memory has it. */
-
-#define STORE_SCRUB_BLOCKS 16u
-enum store_scrub_kind { STORE_SCRUB_SLOT, STORE_SCRUB_MAP, STORE_SCRUB_META, STORE_SCRUB_RING,
-                        STORE_SCRUB_PAGE,
-                        STORE_SCRUB_KINDS };
-
-struct store_scrub {
-    enum store_scrub_kind kind;
-    uint32_t part;              /* slot A, slot B or signpost; area; blocks of the ring or groups */
-    uint64_t at;                /* block, metadata page or extent */
-    uint64_t blocks;            /* read so far, in all rounds */
-    uint64_t offset, map_offset;/* the piece on the disk */
-    uint32_t count;             /* its blocks */
-    uint32_t unreadable, skip, written; /* bit i: block i */
-    uint32_t again;             /* so often it was found rotten and read again */
-    uint32_t bad;               /* after -EUCLEAN: the block, and where it lies */
-    uint64_t good_offset;
-    uint64_t object, page;      /* PAGE: whose it is */
-    /* the library's */
-    uint64_t generation, map_generation, index, lsn[STORE_SCRUB_BLOCKS], end_lsn;
-    uint32_t crc[STORE_SCRUB_BLOCKS], sum, homes, wanted;
-    bool     last, map_lost, found;
-    size_t   good_map;          /* bytes of the map that go from memory */
-    uint64_t next_lsn;          /* behind the groups that were read */
-    uint32_t next_crc;
-    int      result;
-    uint8_t bytes[STORE_SCRUB_BLOCKS * STORE_PAGE_BYTES], map[STORE_PAGE_BYTES],
-        good[STORE_PAGE_BYTES];
-};
-
-/* -ENOENT: the round is over. -EAGAIN: nothing to read now (a checkpoint runs); call it again. Or
- * the fence. */
-store_must_check int store_scrub_next(struct store *store, struct store_scrub *scrub);
-void store_scrub_read(struct store *store, struct store_scrub *scrub);
-/* 0: sound. -EAGAIN: it changed meanwhile, or is to be read again. -EUCLEAN */
-store_must_check int store_scrub_judge(struct store *store, struct store_scrub *scrub);
-/* -ENODATA: there is no other copy. -ENOMEM */
-store_must_check int store_scrub_seek(struct store *store, struct store_scrub *scrub);
-/* -EAGAIN: it has changed, and is left alone. */
-store_must_check int store_scrub_holds(struct store *store, struct store_scrub *scrub);
-/* -EIO: the place cannot be written. */
-store_must_check int store_scrub_write(struct store *store, struct store_scrub *scrub);
-void store_scrub_skip(struct store_scrub *scrub);
-
 /* ---------------------------------------------------------------- seeing what happened */
 
 struct store_stats {
@@ -632,5 +596,7 @@ struct store_stats {
     uint8_t  uuid[16];
 };
 void store_stats(const struct store *store, struct store_stats *out);
+
+#include "store_scrub.h"
 
 #endif

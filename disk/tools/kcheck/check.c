@@ -165,10 +165,12 @@ static int older_replay(struct kview *view, struct kmodel *older)
         return error;
     if (end != kept.end_lsn)
         return -ESTALE;
+    kunlogged_forget(older, false);
     for (uint32_t i = 0; i < view->group_count && !error; i++) {
         int found = klog_group(view, view->groups[i].lsn, &group);
         error = found == 1 ? kreplay_group(view, older, &group, from) : -EIO;
     }
+    kunlogged_lose(older, false);
     view->result = kept;
     return error;
 }
@@ -207,6 +209,8 @@ static int older_check(struct kview *view)
         !view->super.checkpoints[number].redo_lsn)
         return 0;
     view->quiet = true;
+    kunlogged_forget(&view->model, false);  /* the older one knows nothing of them */
+    kunlogged_lose(&view->model, false);
     int error = karea_load(view, number, &older);
     view->quiet = false;
     if (error == -EUCLEAN) {
@@ -258,11 +262,11 @@ enum kcheck_verdict kcheck_image(const struct kcheck_io *io, const struct kcheck
     int error = kview_open(&view, io, options, false);
     if (!error) {
         result_count(&view);
-        error = older_check(&view);
-        if (!error)
-            error = pages_verify(&view);
+        error = pages_verify(&view);
         if (!error && !view.options.quick && !view.result.damages)
             error = kstrays_check(&view);
+        if (!error)
+            error = older_check(&view);
         view.result.error = error;
     }
     *result = view.result;

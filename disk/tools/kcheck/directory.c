@@ -39,7 +39,7 @@ bool kcontainer_valid(const struct container_disk *container)
     if (!kname_valid(container->name) || count < 1 || count > STORE_SEGMENT_MAX ||
         le16_get(container->encoder) >= STORE_ENCODER_COUNT ||
         le16_get(container->locking) >= STORE_LOCKING_COUNT ||
-        le16_get(container->durability) ||
+        le16_get(container->durability) >= STORE_DURABILITY_COUNT ||
         le16_get(container->protection) >= STORE_PROTECTION_COUNT)
         return false;
     for (uint32_t i = 0; i < count; i++)

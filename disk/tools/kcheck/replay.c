@@ -196,6 +196,8 @@ static int claim_apply(struct replay *r, const struct kcontainer *container,
         return wrong(r, "it has a wrong size");
     if (!count || first >= pages || count > pages - first)
         return wrong(r, "it claims pages outside its container");
+    if (le16_get(record->flags) & RECORD_WRITTEN)
+        return wrong(r, "pages whose bytes belong into the log are not there");
     for (uint64_t index = first / n; index <= (first + count - 1) / n && !error; index++) {
         uint64_t physical = le64_get(record->physical) + index - first / n;
         struct kleaf *leaf = kmodel_leaf(model, container->object, index);
@@ -422,6 +424,9 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
             return wrong(r, "there is no such protection");
         container->disk.protection = le16_of((uint16_t)le64_get(record->page));
         return 0;
+    case RECORD_DURABILITY:
+        r->why = kunlogged_change(r->model, container, le64_get(record->page));
+        return r->why ? -EUCLEAN : 0;
     default:
         return wrong(r, "it is of no known type");
     }
@@ -429,6 +434,8 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
 
 static int record_apply(struct replay *r, const struct record_disk *record, size_t at)
 {
+    if (kunlogged_passes(r->model, record))
+        return 0;
     switch (le16_get(record->type)) {
     case RECORD_PAGE_FULL:
     case RECORD_PAGE_DIFF:

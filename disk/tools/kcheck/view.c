@@ -145,6 +145,8 @@ static int base_choose(struct kview *view)
 static int groups_replay(struct kview *view)
 {
     int error = 0;
+    bool same = !view->result.groups && !view->result.older_checkpoint;     /* UL3 */
+    kunlogged_forget(&view->model, same);
     for (uint32_t i = 0; i < view->group_count && !error; i++) {
         struct kgroup group;
         int found = klog_group(view, view->groups[i].lsn, &group);
@@ -156,6 +158,7 @@ static int groups_replay(struct kview *view)
         if (error == -EUCLEAN)
             view->result.damage_lsn = group.lsn;
     }
+    kunlogged_lose(&view->model, same);
     return error;
 }
 

@@ -227,6 +227,16 @@ int  klog_follow(struct kview *view, uint32_t checkpoint);
 int  klog_judge(struct kview *view);            /* torn tail or damage: result.damage_lsn */
 uint32_t klog_epoch(const struct kslot *super, uint64_t lsn);
 
+/* unlogged.c: containers that are volatile, or to be rebuilt. */
+bool kunlogged(const struct kcontainer *container);
+/* What a start does not find; `same`: of those that are to be rebuilt nothing is gone (UL3). Before
+ * the log is followed: their pages; after it: all else that leads to these. */
+void kunlogged_forget(struct kmodel *model, bool same);
+void kunlogged_lose(struct kmodel *model, bool same);
+bool kunlogged_passes(struct kmodel *model, const struct record_disk *record);
+/* A record of its durability: NULL; or what is wrong with it. */
+const char *kunlogged_change(struct kmodel *model, struct kcontainer *container, uint64_t value);
+
 /* heap.c */
 struct kheap_page {             /* a written page that is not the inside of a large object */
     const struct kcontainer *container;

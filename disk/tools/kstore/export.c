@@ -281,9 +281,9 @@ static int head_out(struct export *x)
     printf("{\"container\": ");
     text_out(disk->name, STORE_NAME_BYTES);
     printf(", \"segments\": %u, \"flags\": %u, \"encoder\": %u, \"locking\": %u, "
-           "\"protection\": %u, \"type\": ",
+           "\"protection\": %u, \"durability\": %u, \"type\": ",
            le32_get(disk->segment_count), le32_get(disk->flags), le16_get(disk->encoder),
-           le16_get(disk->locking), le16_get(disk->protection));
+           le16_get(disk->locking), le16_get(disk->protection), le16_get(disk->durability));
     text_out(disk->layout.type, STORE_NAME_BYTES);
     printf(", \"version\": %u, \"bytes\": %u", le32_get(disk->layout.version),
            le32_get(disk->layout.bytes));

@@ -320,7 +320,8 @@ static int container_make(struct import *m, struct copy *copy, struct place *own
     struct store_op op = { .type = STORE_OP_CREATE, .name = UNDER_WAY,
                            .flags = (uint32_t)m->flags, .encoder = (enum store_encoder)m->encoder,
                            .locking = (enum store_locking)m->locking,
-                           .protection = (uint32_t)m->protection };
+                           .protection = (uint32_t)m->protection,
+                           .durability = durability_asked((uint32_t)m->durability) };
     struct store_container old, made;
     if (store_container_find(copy->to, m->name, &old) == 0)
         return -EEXIST;

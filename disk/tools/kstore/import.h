@@ -44,7 +44,7 @@ struct import {
     uint64_t line;
     bool     wrong, ended;
     char     name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
-    uint64_t segments, flags, encoder, locking, protection, version, root_bytes;
+    uint64_t segments, flags, encoder, locking, protection, durability, version, root_bytes;
     struct import_ref root;
     struct import_page *page;           /* by number */
     uint32_t page_count, page_room, pages_max;      /* pages_max: what the store could hold */

@@ -118,8 +118,10 @@ const struct kcontainer *container_named(const struct kview *view, const char *n
 /* ---- objects.c */
 
 void objects_sort(struct kmodel *model);        /* containers by id, names by owner */
-/* how it is logged, locked and protected */
+/* how it is logged, locked, protected, and when durable */
 void form_show(const struct container_disk *container, bool json);
+/* What a copy is to have: a lost one is one to be rebuilt. */
+enum store_durability durability_asked(uint32_t durability);
 /* A name of the store manager's own, which is none of an object. */
 bool name_is_setting(const char *name);
 /* the manager and the named objects of one */

@@ -247,6 +247,7 @@ static const struct key head_keys[] = {
     { "encoder", VALUE_BIT, offsetof(struct import, encoder) },
     { "locking", VALUE_BIT, offsetof(struct import, locking) },
     { "protection", VALUE_BIT, offsetof(struct import, protection) },
+    { "durability", VALUE_BIT, offsetof(struct import, durability) },
     { "type", VALUE_TEXT, offsetof(struct import, type) },
     { "version", VALUE_BIT, offsetof(struct import, version) },
     { "bytes", VALUE_BIT, offsetof(struct import, root_bytes) },
@@ -286,6 +287,8 @@ static int head_line(struct json *j)
         error = import_wrong(m, "no such locking");
     if (!error && m->protection >= STORE_PROTECTION_COUNT)
         error = import_wrong(m, "no such protection");
+    if (!error && m->durability >= STORE_DURABILITY_COUNT)
+        error = import_wrong(m, "no such durability");
     return error || m->encoder < STORE_ENCODER_COUNT ? error : import_wrong(m, "no such encoder");
 }
 

@@ -37,7 +37,7 @@ static const char *type_name(unsigned type)
 {
     static const char *const names[] = { "?", "page", "difference", "free", "create", "delete",
         "rename", "grow", "layout", "name", "unname", "commit", "no-op", "spill", "logged page",
-        "encoder", "claim", "locking", "protection" };
+        "encoder", "claim", "locking", "protection", "durability" };
     return type < sizeof names / sizeof *names ? names[type] : "?";
 }
 
@@ -105,6 +105,10 @@ static void record_print(const struct record_disk *r, uint64_t lsn)
         printf(" locking %llu", (unsigned long long)le64_get(r->page));
     if (type == RECORD_PROTECTION)
         printf(" protection %llu", (unsigned long long)le64_get(r->page));
+    if (type == RECORD_DURABILITY)
+        printf(" durability %llu", (unsigned long long)le64_get(r->page));
+    if (le16_get(r->flags) & RECORD_WRITTEN)
+        printf(" written,");
     if (type == RECORD_PAGE_CLAIM)
         printf(" from extent %llu", (unsigned long long)le64_get(r->physical));
     if (type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM)

@@ -3,6 +3,7 @@
  */
 #include "kstore.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,18 +54,37 @@ static const char *protection_text(const struct container_disk *container)
     return texts[le16_get(container->protection)];  /* kcontainer_valid */
 }
 
+static const char *durability_text(const struct container_disk *container)
+{
+    static const char *const texts[STORE_DURABILITY_COUNT] = {
+        [STORE_DURABILITY_FULL] = "durable", [STORE_DURABILITY_LAZY] = "lazy",
+        [STORE_DURABILITY_VOLATILE] = "volatile", [STORE_DURABILITY_REBUILD] = "rebuild",
+        [STORE_DURABILITY_LOST] = "lost",
+    };
+    return texts[le16_get(container->durability)];  /* kcontainer_valid */
+}
+
 void form_show(const struct container_disk *container, bool json)
 {
     bool protected = le16_get(container->protection);
     if (!json) {
-        printf(", encoder %s%s%s%s", encoder_text(container),
+        printf(", encoder %s%s%s%s%s%s", encoder_text(container),
                le16_get(container->locking) ? ", locked by items" : "",
-               protected ? ", protected by " : "", protected ? protection_text(container) : "");
+               protected ? ", protected by " : "", protected ? protection_text(container) : "",
+               le16_get(container->durability) ? ", " : "",
+               le16_get(container->durability) ? durability_text(container) : "");
         return;
     }
     json_text("encoder", encoder_text(container), 16);
     json_text("locking", locking_text(container), 16);
     json_text("protection", protection_text(container), 32);
+    json_text("durability", durability_text(container), 16);
+}
+
+enum store_durability durability_asked(uint32_t durability)
+{
+    return durability == STORE_DURABILITY_LOST ? STORE_DURABILITY_REBUILD
+                                               : (enum store_durability)durability;
 }
 
 static void name_show(const struct name_value_disk *name, bool json)

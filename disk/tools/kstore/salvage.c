@@ -67,6 +67,7 @@ static int container_copy(struct copy *copy, const struct kcontainer *c)
                            .encoder = (enum store_encoder)le16_get(disk->encoder),
                            .locking = (enum store_locking)le16_get(disk->locking),
                            .protection = le16_get(disk->protection),
+                           .durability = durability_asked(le16_get(disk->durability)),
                            .want_object = c->object,
                            .want_address = kview_address(copy->from, c, 0) };
     int error = copy_op(copy, &op);

@@ -125,6 +125,20 @@ static bool before_format(const struct walk *walk, int error, bool garbled)
     return !walk->formatted && (error == -ENODATA || foreign);
 }
 
+/* After a power cut nothing is left that was in no log (UL1, UL3). */
+static int kept_check(struct store *store, bool same)
+{
+    struct store_container c = { .object = 0 };
+    while (store_container_next(store, c.object, &c) == 0) {
+        bool is_volatile = c.durability == STORE_DURABILITY_VOLATILE;
+        bool rebuilt = c.durability > STORE_DURABILITY_VOLATILE && !same;
+        bool any = c.pages_present || c.pages_claimed || c.durability == STORE_DURABILITY_REBUILD;
+        if ((is_volatile || rebuilt) && any)
+            return -EUCLEAN;
+    }
+    return 0;
+}
+
 /* Recovers the state that is on the device now. *k: the commit that it is. False: none (blank). */
 static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct store **out)
 {
@@ -148,6 +162,9 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
         return false;
     }
     error = store_check(store, &why);
+    bool same = !walk->report.groups && !walk->report.older_checkpoint;
+    if (!error && (error = kept_check(store, same)))
+        why = "pages that are in no log are there after a power cut";
     if (error)
         fail(walk, why, error);
     else if ((error = store_digest_wide(store, stride_of(walk), &digest)))

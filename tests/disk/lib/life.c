@@ -11,6 +11,8 @@
 struct world_options life_options(uint64_t seed)
 {
     static const uint32_t log_kib[] = { 16, 24, 32, 64, 128 };
+    bool forms = seed >= LIFE_FORMS;
+    seed %= LIFE_FORMS;
     uint64_t random = seed;
     struct world_options o = {
         .log_bytes = log_kib[random_below(&random, 5)] * 1024,
@@ -38,6 +40,7 @@ struct world_options life_options(uint64_t seed)
     o.newest = seed % 4 == 2;
     if (seed % 7 == 3)                  /* somebody holds the log now and then */
         o.hold_odds = 4;
+    o.forms = forms;
     return o;
 }
 

@@ -63,6 +63,20 @@ void layout_make(uint64_t layout, struct store_layout *out, uint64_t *root)
     *root = layout >> 3;
 }
 
+bool model_unlogged(const struct model_container *c)
+{
+    return c->durability >= STORE_DURABILITY_VOLATILE;
+}
+
+/* A container's form; of its durability LOST is REBUILD once more. */
+static uint32_t choices(uint32_t encoder, uint32_t locking, uint32_t protection,
+                        uint32_t durability)
+{
+    bool lost = durability == STORE_DURABILITY_LOST;
+    return encoder + 16 * locking + 64 * protection +
+           1024 * (lost ? STORE_DURABILITY_REBUILD : durability);
+}
+
 uint64_t model_digest(const struct model *model)
 {
     uint64_t sum = 0;
@@ -76,9 +90,14 @@ uint64_t model_digest(const struct model *model)
             continue;
         name_make(c->name, name);
         layout_make(c->layout, &layout, &root);
-        sum += container_digest(c->object, name, c->flags, c->encoder + 16 * c->locking + 64 * c->protection,
+        if (model_unlogged(c) || c->rootless)
+            root = 0;
+        sum += container_digest(c->object, name, c->flags,
+                                choices(c->encoder, c->locking, c->protection, c->durability),
                                 c->segments, layout.type,
                                 layout.version + ((uint64_t)layout.bytes << 32), root);
+        if (model_unlogged(c))
+            continue;
         for (uint32_t n = 0; n < WORLD_NAMES; n++) {
             snprintf(name, sizeof name, "name-%u", n);
             if (c->names[n])
@@ -103,11 +122,14 @@ int store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest)
     while (store_container_next(store, c.object, &c) == 0) {
         struct store_name name;
         uint32_t cursor = 0;
+        bool kept = c.durability >= STORE_DURABILITY_REBUILD;   /* perhaps (UL3) */
         sum +=
-            container_digest(c.object, c.name, c.flags, c.encoder + 16 * c.locking + 64 * c.protection,
+            container_digest(c.object, c.name, c.flags,
+                             choices(c.encoder, c.locking, c.protection, c.durability),
                              c.segment_count, c.layout.type,
-                             c.layout.version + ((uint64_t)c.layout.bytes << 32), c.root);
-        while (store_name_next(store, c.object, &cursor, &name) == 0)
+                             c.layout.version + ((uint64_t)c.layout.bytes << 32),
+                             kept ? 0 : c.root);
+        while (!kept && store_name_next(store, c.object, &cursor, &name) == 0)
             sum += mix(c.object ^ text_digest(name.name), name.address, name.bytes);
         for (uint32_t p = 0; p < WORLD_PAGES; p++) {
             struct store_page page;
@@ -116,10 +138,10 @@ int store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest)
                 error = store_page_read(store, c.object, (uint64_t)p * stride, bytes);
             if (error)
                 return error;
-            if (page.claimed)
+            if (page.claimed && !kept)
                 sum += mix(c.object, p, CLAIMED);
             pages += page.present;
-            if (page.present)
+            if (page.present && !kept)
                 sum += page_digest(c.object, p, bytes, page.lsn);
         }
     }

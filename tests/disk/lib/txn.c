@@ -57,10 +57,12 @@ static int page_change(struct world *world, struct store_group *group, struct mo
     for (uint32_t i = 0; i < changed; i++)
         p->cells[cell + i] = random_next(random) | 1;
     page_fill(p->cells, bytes);
-    p->present = true;
+    c->used = p->present = true;
     p->claimed = false;
     p->group = world->group;
     p->lsn = PENDING + world->model.commits;    /* the csn is known when the group is sealed */
+    if (model_unlogged(c))
+        return store_txn_written(group, c->object, page_number(world, page));
     if (full)
         return store_txn_page(group, c->object, page_number(world, page), bytes);
     uint32_t count = runs_make(c->encoder, bytes, cell, changed, runs, data);
@@ -88,20 +90,29 @@ static int txn_create(struct world *world, struct store_group *group, uint64_t *
         c->flags = (uint32_t)random_below(random, 16);
         c->segments = 1;
         c->encoder = world->options.encoder;
-        c->locking = c->flags / 8;      /* a random bit */
+        c->locking = c->flags / 8;      /* a random bit, and two more */
         c->protection = c->flags / 4;
+        c->durability = world->options.forms ? c->flags % 4 : 0;
         name_make(c->name, name);
         int error = op_run(group, (struct store_op){ .type = STORE_OP_CREATE, .name = name,
                                                      .flags = c->flags,
                                                      .encoder = c->encoder,
                                                      .locking = c->locking,
-                                                     .protection = c->protection }, &op);
+                                                     .protection = c->protection,
+                                                     .durability = c->durability }, &op);
         c->object = op.object;
         if (!error && op.object <= world->last_object)
             world->wrong = "an id of a container was given twice";
         return error;
     }
     return 0;
+}
+
+/* Another one; with pages one of the same kind, in the log or not. */
+static enum store_durability durability_next(const struct model_container *c)
+{
+    uint32_t next = (c->durability + 1u) % STORE_DURABILITY_LOST;
+    return c->used ? c->durability ^ 1u : next;
 }
 
 static int txn_directory(struct store_group *group, struct model *model,
@@ -135,6 +146,7 @@ static int txn_directory(struct store_group *group, struct model *model,
     case 3:
         op.type = STORE_OP_LAYOUT;
         c->layout = random_next(random) | 1;
+        c->rootless = false;
         layout_make(c->layout, &layout, &op.address);
         op.layout = &layout;
         break;
@@ -147,6 +159,11 @@ static int txn_directory(struct store_group *group, struct model *model,
         if (n == 1) {
             op.type = STORE_OP_PROTECTION;
             op.protection = c->protection = (c->protection + 1) % STORE_PROTECTION_COUNT;
+            break;
+        }
+        if (model->forms && c->flags & 1) {
+            op.type = STORE_OP_DURABILITY;
+            op.durability = c->durability = durability_next(c);
             break;
         }
         op.type = STORE_OP_ENCODER;
@@ -194,6 +211,7 @@ static int txn_claim(const struct world *world, struct store_group *group,
         end = end - page > 3 ? page + 3 : end;
         count = 1;
     }
+    c->used = true;
     for (uint32_t p = page; p < end; p++)
         c->pages[p].claimed = !c->pages[p].present;
     for (; page < end && !error; page += count) {

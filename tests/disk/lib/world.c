@@ -440,6 +440,7 @@ int world_format(struct world *world, struct device *device, uint64_t seed,
     device->proven = 0;
     world->seed = seed;
     world->options = *options;
+    world->model.forms = options->forms;
     struct store_options format = { .log_bytes = options->log_bytes,
                                     .extent_bytes = options->extent_bytes };
     memcpy(format.uuid, &seed, sizeof seed);
@@ -462,7 +463,28 @@ int world_open(struct world *world, struct store_report *report)
     world->store = NULL;
     int error = device_start(world->device, &io, &span);
     report->message = span.message;
-    return error ? error : store_open(&io, &test_memory, &options, &world->store, report);
+    error = error ? error : store_open(&io, &test_memory, &options, &world->store, report);
+    if (!error)
+        world_lose(world);
+    return error;
+}
+
+void world_lose(struct world *world)
+{
+    struct store_container found;
+    for (uint32_t i = 0; i < WORLD_CONTAINERS; i++) {
+        struct model_container *c = &world->model.containers[i];
+        struct store_name name;
+        uint32_t cursor = 0;
+        if (!c->object || !model_unlogged(c) ||
+            store_container_get(world->store, c->object, &found))
+            continue;                   /* what it has then is all that it had */
+        if (!found.pages_present && !found.pages_claimed)
+            memset(c->pages, 0, sizeof c->pages);
+        if (store_name_next(world->store, c->object, &cursor, &name))
+            memset(c->names, 0, sizeof c->names);
+        c->rootless |= !found.root;
+    }
 }
 
 int world_kill(struct world *world)
@@ -534,5 +556,6 @@ int world_resume(struct world *to, const struct world *from, uint64_t k, struct 
     memset(to->extents, 0, sizeof to->extents);
     memcpy(to->digests, from->digests, (k + 1) * sizeof to->digests[0]);
     memcpy(to->history, from->history, (k + 1) * sizeof to->history[0]);
+    world_lose(to);
     return 0;
 }

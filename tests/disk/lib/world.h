@@ -35,6 +35,9 @@ struct model_container {
                                  * 64 bytes, or (adaptive) one or the other from page to page */
     enum store_locking locking;
     uint32_t protection;
+    enum store_durability durability;   /* LOST is REBUILD here */
+    bool     used;              /* it had pages, or claims, at some time */
+    bool     rootless;          /* its root was lost with its pages */
     uint64_t layout;            /* 0: none; else made into type, version, bytes, root */
     uint64_t names[WORLD_NAMES];/* 0: unset; else address and bytes are made from it */
     struct model_page pages[WORLD_PAGES];
@@ -43,6 +46,7 @@ struct model_container {
 struct model {
     struct model_container containers[WORLD_CONTAINERS];
     uint64_t commits;
+    bool     forms;             /* as in the options */
 };
 
 /* What the next transaction shall do; ANY: the seed chooses. */
@@ -67,6 +71,7 @@ struct world_options {
     uint32_t chain_odds;  /* and so many go on with a transaction of several groups; 0: none */
     uint64_t unit_bytes;        /* of a store over several disks */
     uint32_t hold_odds;         /* and so many begin or end a hold on the log; 0: none */
+    bool     forms;             /* containers of each durability */
 };
 
 /* The transaction that spills; bit p of the masks: page p. */
@@ -117,6 +122,8 @@ int  world_checkpoint_begin(struct world *world);
 int  world_checkpoint_some(struct world *world, uint32_t pages);    /* ends it when all are home */
 int  world_clean(struct world *world, uint32_t pages);
 int  world_idle(struct world *world);
+/* After a start: the model forgets what was in no log and the store has lost. */
+void world_lose(struct world *world);
 int  world_close(struct world *world);          /* cleans, then store_close */
 void world_abandon(struct world *world);
 /* The store's digest; an error if a page cannot be read or a CRC is wrong. */

@@ -123,7 +123,7 @@ int world_chain_txn(struct world *world, struct store_group *group)
         uint8_t bytes[STORE_PAGE_BYTES];
         if (!((c->spilled | c->memory) >> page & 1))
             continue;
-        p->present = true;
+        container->used = p->present = true;
         p->claimed = false;
         p->group = world->group;
         p->lsn = PENDING + world->model.commits;

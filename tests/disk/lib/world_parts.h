@@ -10,7 +10,9 @@
 
 void name_make(uint32_t name, char *out);
 void layout_make(uint64_t layout, struct store_layout *out, uint64_t *root);
+/* The digest of what a start finds after a power cut: nothing of what is in no log. */
 uint64_t model_digest(const struct model *model);
+bool model_unlogged(const struct model_container *c);
 uint64_t page_digest(uint64_t object, uint32_t page, const uint8_t *bytes, uint64_t lsn);
 /* Fills transaction number model.commits of kind world->want; the model changes as if it
  * succeeds. */

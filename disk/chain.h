@@ -1,0 +1,44 @@
+/*
+ * chain.h - chains in memory, and what chain.c offers the others. internal.h includes it.
+ */
+#ifndef KATYDID_DISK_CHAIN_H
+#define KATYDID_DISK_CHAIN_H
+
+#include "internal.h"
+
+struct spill_node {
+    struct spill_node *next;    /* of its hash head */
+    struct spill_node *before, *after;  /* of its chain, a ring, oldest first */
+    struct store_chain *chain;  /* NULL: committed */
+    struct store_group *group;  /* not applied yet; NULL: it is, or this is a ring's `ends` */
+    uint64_t  object, page;
+    uint64_t  lsn;              /* of the image; its place in the group until that is sealed */
+    uint32_t  crc;
+};
+
+struct store_chain {
+    struct store *store;
+    struct store_chain *next;
+    struct spill_node ends;     /* of the ring: behind the newest node, before the oldest */
+    uint64_t  tag, number, count;
+    struct store_hold hold;     /* lsn: of its first group; 0: none is sealed */
+    uint32_t  groups, crc;
+    uint8_t   spilled_in;       /* group_bit of unapplied groups with SPILL records of it */
+    bool      done;             /* committed and applied */
+    struct store_group *commit_group;   /* holds its commit record, not applied yet */
+};
+
+/* chain NULL: the committed image */
+struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
+                             uint64_t object, uint64_t page);
+void chains_drop(struct store *store);
+void chains_sealed(struct store_group *group, uint32_t prev_crc);
+void chains_ended(struct store_group *group, bool cancelled);
+void chain_encode(const struct store_chain *chain, struct chain_disk *out);
+void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t lsn);
+void logged_forget(struct store *store, uint64_t object, uint64_t page);
+bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes,
+                 uint32_t *crc);
+uint64_t chains_count(const struct store *store, uint64_t *pages);
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * unlogged.c - containers whose pages are in no log: those that are volatile, or rebuilt by their
+ * owner after a power cut. A commit says which pages have a new version and where they lie, so a
+ * page goes home and comes back as any other; and a start forgets them all.
+ *
+ * Invariants
+ *   UL1  The bytes of pages of a container that is volatile, or to be rebuilt, are in no log. So
+ *       recovery passes over all records about them, as it forgets those of its checkpoint: it
+ *       has none, and their extents are free, whatever a commit after them used these for.
+ *   UL3  Those that are to be rebuilt are kept if nothing follows the newest checkpoint, as after an
+ *       orderly end: their pages are home, for they went there before it was sealed.
+ *   UL2  A container becomes such a one, or one that logs its pages, only while it has none.
+ */
+#include "internal.h"
+
+/* The last record, if it tells of written pages of which this is the next, in an extent that fits. */
+static struct record_disk *written_last(const struct store_group *group, uint64_t object,
+                                        uint64_t page, uint64_t physical)
+{
+    struct record_disk *record = (void *)(group->buffer + group->written_at);
+    uint64_t n = group->store->extent_pages;
+    if (group->written_at < group->txn_used ||
+        group->written_at + sizeof *record != group->used)
+        return NULL;
+    uint64_t first = le64_get(record->page), end = first + le64_get(record->base);
+    bool next = le64_get(record->object) == object && page == end &&
+                physical == le64_get(record->physical) + page / n - first / n;
+    return next ? record : NULL;
+}
+
+int store_txn_written(struct store_group *group, uint64_t object, uint64_t page)
+{
+    uint64_t physical;
+    int error = txn_state(group) ?: txn_room(group, record_room(0));
+    if (!error && !plan_unlogged(group, object))
+        error = -EINVAL;                                                        /* UL1 */
+    if (!error)
+        error = plan_page_write(group, object, page, NULL, &physical);
+    if (error)
+        return txn_fail(group, error);
+    struct record_disk *record = written_last(group, object, page, physical);
+    if (!record) {
+        group->written_at = group->used;
+        record = record_add(group, RECORD_PAGE_CLAIM, object, page, 0);
+        record->flags = le16_of(RECORD_WRITTEN);
+        record->physical = le64_of(physical);
+    }
+    record->base = le64_of(le64_get(record->base) + 1);
+    return 0;
+}
+
+/* ---- recovery */
+
+bool record_passed(const struct store *store, uint32_t type, uint32_t slot)
+{
+    bool pages = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_FREE ||
+                 type == RECORD_PAGE_LOGGED || type == RECORD_PAGE_CLAIM;
+    return pages && store->replay.on && container_unlogged(directory_slot(store, slot)); /* UL1 */
+}
+
+int durability_apply(struct store *store, const struct record_disk *record, uint32_t slot)
+{
+    uint64_t value = le64_get(record->page);
+    bool unlogged = container_unlogged(directory_slot(store, slot));
+    if ((value >= STORE_DURABILITY_VOLATILE) != unlogged && store->use[slot].leaves)    /* UL2 */
+        return -EUCLEAN;
+    return directory_choice(store, slot, RECORD_DURABILITY, value);
+}
+
+/* Has the container that, and does the start lose it? */
+static bool loses(const struct store *store, uint32_t slot, bool same)
+{
+    const struct container_disk *container = directory_slot(store, slot);
+    return le64_get(container->object) && container_unlogged(container) &&
+           (!same || le16_get(container->durability) == STORE_DURABILITY_VOLATILE);
+}
+
+int unlogged_forget(struct store *store, bool same, uint64_t *lost)
+{
+    int error = 0;
+    for (uint32_t slot = 0; slot < directory_slots(store) && !error; slot++) {
+        struct container_disk *container = directory_slot(store, slot);
+        if (!loses(store, slot, same) || !store->use[slot].leaves)
+            continue;
+        error = meta_reserve(store, 4);
+        if (!error)
+            range_free(store, le64_get(container->object), slot, 0, container_pages(container));
+        ++*lost;
+    }
+    return error;
+}
+
+void unlogged_lose(struct store *store, bool same, uint64_t *lost)
+{
+    for (uint32_t slot = 0; slot < directory_slots(store); slot++)
+        if (loses(store, slot, same))
+            *lost += directory_lose(store, slot);
+}
