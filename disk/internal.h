@@ -199,7 +199,7 @@ struct store_group {
     size_t    written_at;       /* a record of written pages that lies here may be the last */
     size_t    spill_at;         /* the last SPILL record, and whose it is (NULL: none) */
     struct store_chain *spill_chain;
-    struct { uint64_t object, pages; bool unlogged; } seen;     /* the container last checked */
+    struct { uint64_t object, pages; uint32_t durability; } seen;   /* the container last checked */
     struct {                    /* what commit records say beside the tag */
         uint64_t id, time;
         uint32_t last;          /* the place of the last one; its base is that of the one before */

@@ -321,16 +321,22 @@ static int plan_container_pages(struct store_group *group, uint64_t object, uint
             return -ENOENT;
         group->seen.object = object;
         group->seen.pages = plan.pages;
-        group->seen.unlogged = plan.durability >= STORE_DURABILITY_VOLATILE;
+        group->seen.durability = plan.durability;
     }
     *pages = group->seen.pages;
     return 0;
 }
 
-bool plan_unlogged(struct store_group *group, uint64_t object)
+enum store_durability store_txn_durability(struct store_group *group, uint64_t object)
 {
     uint64_t pages;
-    return plan_container_pages(group, object, &pages) == 0 && group->seen.unlogged;
+    return plan_container_pages(group, object, &pages) ? STORE_DURABILITY_FULL
+                                                       : group->seen.durability;
+}
+
+bool plan_unlogged(struct store_group *group, uint64_t object)
+{
+    return store_txn_durability(group, object) >= STORE_DURABILITY_VOLATILE;
 }
 
 int plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count)

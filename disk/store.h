@@ -271,6 +271,8 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
 /* The page of a container that is volatile, or to be rebuilt, has a new version, whose bytes are
  * not logged. -EINVAL: they are to be. */
 int store_txn_written(struct store_group *group, uint64_t object, uint64_t page);
+/* Of the container, for what follows in the group; one that does not exist: FULL. */
+enum store_durability store_txn_durability(struct store_group *group, uint64_t object);
 
 /* A page whose newest version is older than this needs a full image (redo LSN of the newest
  * checkpoint begun). Changes only in store_checkpoint_begin. */
@@ -381,6 +383,8 @@ enum store_encoder {
     STORE_ENCODER_FULL,         /* whole pages */
     STORE_ENCODER_RANGES,       /* what the program declared */
     STORE_ENCODER_ADAPTIVE,     /* whole pages or differences, by what earlier commits changed */
+    STORE_ENCODER_OPERATIONS,   /* what the program did to the page, else what differs */
+    STORE_ENCODER_COMPRESSED,   /* what differs, packed by LZ4 (store_txn_pack) */
     STORE_ENCODER_COUNT
 };
 

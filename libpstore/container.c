@@ -426,6 +426,8 @@ static int reopen_once(ps_container *c, struct open_request *request)
     if (opened.container != c->id || opened.base != c->base)
         return -ESTALE;
     form_take(c, opened.form);
+    if (c->durability >= PS_VOLATILE)   /* they may have been lost */
+        c->names_count = 0;
     items_forget(c);
     segments_ask(c, opened.kept);
     return 0;

@@ -86,6 +86,7 @@ static void info_fill(struct ps_info *out, const struct wire_entry *e)
     out->managed = e->kept != 0;
     out->locking = (int)e->form[WIRE_FORM_LOCKING];
     out->protection = (int)e->form[WIRE_FORM_PROTECTION];
+    out->durability = (int)e->form[WIRE_FORM_DURABILITY];
 }
 
 static int list_all(struct ps_info *out, int count)

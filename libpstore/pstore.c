@@ -92,6 +92,7 @@ void form_take(ps_container *c, const uint32_t form[WIRE_FORMS])
     c->encoder = (int)form[WIRE_FORM_ENCODER];
     c->items = (int)form[WIRE_FORM_LOCKING];
     c->protection = (int)form[WIRE_FORM_PROTECTION];
+    c->durability = (int)form[WIRE_FORM_DURABILITY];
 }
 
 static int form_set(ps_container *c, uint32_t which, int value, _Atomic int *kept)
@@ -102,7 +103,7 @@ static int form_set(ps_container *c, uint32_t which, int value, _Atomic int *kep
 
 int ps_encoder(ps_container *c, int encoder)
 {
-    if (encoder < PS_ENCODE_DIFF || encoder > PS_ENCODE_ADAPTIVE)
+    if (encoder < PS_ENCODE_DIFF || encoder > PS_ENCODE_COMPRESSED)
         return -EINVAL;
     return form_set(c, WIRE_FORM_ENCODER, encoder, &c->encoder);
 }
@@ -119,6 +120,18 @@ int ps_protection(ps_container *c, int protection)
     if (protection & ~(PS_PROTECT_GUARD | PS_PROTECT_CODEWORDS))
         return -EINVAL;
     return form_set(c, WIRE_FORM_PROTECTION, protection, &c->protection);
+}
+
+int ps_durability(ps_container *c, int durability)
+{
+    if (durability < PS_DURABLE || durability > PS_REBUILD)
+        return -EINVAL;
+    return form_set(c, WIRE_FORM_DURABILITY, durability, &c->durability);
+}
+
+int ps_lost(const ps_container *c)
+{
+    return container_is_open(c) ? c->durability == PS_LOST : -EINVAL;
 }
 
 _Static_assert((int)PS_NORMAL == KD_ADVISE_NORMAL && (int)PS_DONT_NEED == KD_ADVISE_DONT_NEED,

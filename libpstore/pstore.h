@@ -127,6 +127,7 @@ struct ps_info {
     int managed;                                        /* 1: a program serves it (ps_manager) */
     int locking;                                        /* PS_LOCK_PAGES, PS_LOCK_ITEMS */
     int protection;                                     /* PS_PROTECT_... */
+    int durability;                                     /* PS_DURABLE, ..., PS_LOST */
 };
 int ps_list(struct ps_info *out, int count);  /* how many there are; fills at most count */
 int ps_checkpoint(void);                                /* all that is committed is at home when it
@@ -241,7 +242,8 @@ int ps_limit(const char *directory, enum ps_limit kind, uint64_t *most, uint64_t
  * commit, or after ps_strict(1) fails it with -ERANGE. Of a transaction larger than memory, pages
  * that went into the log ahead of the commit are kept whole.
  * -EBUSY: to or from PS_ENCODE_RANGES while others have it open or a transaction stores to it. */
-enum { PS_ENCODE_DIFF, PS_ENCODE_FULL, PS_ENCODE_RANGES, PS_ENCODE_ADAPTIVE };
+enum { PS_ENCODE_DIFF, PS_ENCODE_FULL, PS_ENCODE_RANGES, PS_ENCODE_ADAPTIVE, PS_ENCODE_OPERATIONS,
+       PS_ENCODE_COMPRESSED };
 int ps_encoder(ps_container *c, int encoder);
 /* What transactions lock in c: pages, by loads and stores, or items, by ps_access (items.md). Kept
  * with the container. No other thread may be at work in it. In item mode no transaction spills: one
@@ -250,6 +252,16 @@ int ps_encoder(ps_container *c, int encoder);
  * is not PS_ENCODE_DIFF; -ENOTSUP: a program serves it. */
 enum { PS_LOCK_PAGES, PS_LOCK_ITEMS };
 int ps_locking(ps_container *c, int locking);
+/* What a power cut leaves of c, kept with it (user/store/logs.md). PS_LAZY: of commits that changed
+ * only such containers the last may be missing, as if each had been lazy (ps_tx_options). VOLATILE:
+ * c is empty, without a root, at each start. PS_REBUILD: only after a power cut; then ps_lost says 1
+ * to whoever opens c, until ps_durability(c, PS_REBUILD) says that it has been built again. Neither
+ * is logged, so commits cost little; evicted pages go to the disk as others do. An index may have
+ * each. -ENOTEMPTY: c has pages, which would begin, or end, to be in the log; -EINVAL: an encoder
+ * was chosen for it, which means nothing without a log. */
+enum { PS_DURABLE, PS_LAZY, PS_VOLATILE, PS_REBUILD, PS_LOST };
+int ps_durability(ps_container *c, int durability);
+int ps_lost(const ps_container *c);
 /* What protects the pages of c from stray stores; several are or-ed. Kept with the container, and
  * changed as ps_locking is, with its errors. */
 enum { PS_PROTECT_NONE, PS_PROTECT_GUARD = 1, PS_PROTECT_CODEWORDS = 2 };

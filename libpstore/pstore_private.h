@@ -70,6 +70,7 @@ struct ps_container {
     uint32_t root_bytes;                  /* 0: opened without a layout */
     char root_type[STORE_NAME_BYTES];
     _Atomic int encoder;                  /* PS_ENCODE_..., when it was opened or set here */
+    _Atomic int durability;               /* PS_DURABLE, ..., PS_LOST: the same */
     _Atomic int items;                    /* PS_LOCK_ITEMS or _PAGES: the same */
     _Atomic int protection;               /* PS_PROTECT_...: the same */
     int by;                               /* the handle that it was opened by; -1: the store's */

@@ -137,9 +137,11 @@ enum wire_lack { WIRE_LACK_TO = 1 << 8, /* the second path */
                  WIRE_LACK_HANDLE = 2 << 8, /* the handle that was sent */
                  WIRE_LACK_ROOT = 3 << 8, WIRE_LACK_WHERE = 3 << 8, WIRE_LACK_UP = 255 };
 
-/* The form of a container (STORE_FORM): how its pages are logged, KD_ENCODER_*; what transactions
- * lock in it, 0 pages, 1 items; what protects it, PS_PROTECT_*. */
-enum wire_form { WIRE_FORM_ENCODER, WIRE_FORM_LOCKING, WIRE_FORM_PROTECTION, WIRE_FORMS };
+/* The form of a container (STORE_FORM): how its pages are logged, PS_ENCODE_*; what transactions
+ * lock in it, 0 pages, 1 items; what protects it, PS_PROTECT_*; when its commits are durable, one of
+ * PS_DURABLE, ... */
+enum wire_form { WIRE_FORM_ENCODER, WIRE_FORM_LOCKING, WIRE_FORM_PROTECTION, WIRE_FORM_DURABILITY,
+                 WIRE_FORMS };
 
 /* STORE_LIMIT's word0. */
 enum wire_limit { WIRE_LIMIT_PAGES, WIRE_LIMIT_COMMITS, WIRE_LIMIT_VERSIONS, WIRE_LIMIT_NAMES };
@@ -193,7 +195,7 @@ struct wire_opened {
     uint64_t container, base, pages;  /* pages: address space of the first segment */
     uint64_t root_address;            /* 0: not made yet (a name "\1root" by wire_op)  */
     uint64_t created;                 /* 1: this call made it */
-    uint32_t form[WIRE_FORMS], zero;
+    uint32_t form[WIRE_FORMS];
     uint64_t kept;                    /* a program serves so many segments of it; with a handle of
                                        * its port. 0: the store manager serves it */
 };
@@ -201,7 +203,7 @@ struct wire_entry {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
     uint32_t version, bytes;
     uint64_t container, base, pages_used, pages_max, kept;
-    uint32_t form[WIRE_FORMS], zero;
+    uint32_t form[WIRE_FORMS];
 };
 #define WIRE_PATH_BYTES 256u
 /* Rights of a handle, as the kernel attests them; libpstore's PS_MAY_... << 16. */

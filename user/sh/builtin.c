@@ -348,11 +348,12 @@ static int do_containers(const struct io *io, int argc, char **argv)
         char manager[512] = "";
         if (c[i].managed)
             ps_manager_of(c[i].name, manager, sizeof(manager));
-        dprintf(io->out, "%8llu KiB  0x%llx  %s  (%s, version %u)%s%s%s%s%s\n",
+        dprintf(io->out, "%8llu KiB  0x%llx  %s  (%s, version %u)%s%s%s%s%s%s\n",
                 (unsigned long long)c[i].pages_used * 4, (unsigned long long)c[i].base, c[i].name,
                 c[i].type, c[i].version, c[i].locking == PS_LOCK_ITEMS ? "  items" : "",
                 c[i].protection & PS_PROTECT_GUARD ? "  guard" : "",
                 c[i].protection & PS_PROTECT_CODEWORDS ? "  codewords" : "",
+                (const char *[]){"", "  lazy", "  volatile", "  rebuild", "  lost"}[c[i].durability],
                 *manager ? "  manager " : "", manager);
     }
     free(c);

@@ -33,7 +33,17 @@ static bool idle_due;                   /* nothing seals the last group yet */
 static bool quiet;                      /* no other commit is being made or waits */
 static unsigned alone;                  /* so many groups have one commit each (group_failed) */
 
+static bool strict;                     /* the transaction changes a container that is durable */
+
 /* ---- one view ---- */
+
+/* A transaction changes the container; its durability. */
+static enum store_durability logged_note(const struct group *g, uint64_t id)
+{
+    enum store_durability is = store_txn_durability(g->disk, id);
+    strict |= is == STORE_DURABILITY_FULL;
+    return is;
+}
 
 /* One page's runs begin at *at; moves it behind them. Lock held, a transaction open. */
 static int add_page(struct group *g, const struct batch *b, const uint8_t **at, const uint8_t *end)
@@ -55,6 +65,8 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
     if (r < 0) return r;
     if (batch_frees(b, id, page)) return 0;
     watch_changes(id, page, 1);
+    if (logged_note(g, id) >= STORE_DURABILITY_VOLATILE)
+        return store_txn_written(g->disk, id, page);
     if (first->flags & KD_RUN_FULL) return store_txn_page(g->disk, id, page, first + 1);
 
     void *space;
@@ -94,6 +106,7 @@ static int add_ops(struct group *g, uint64_t process, struct batch *b)
     int r = 0;
     for (unsigned i = 0; r == 0 && i < b->op_count; i++) {
         struct store_op *op = &b->ops[i];
+        logged_note(g, op->object);
         bool set = op->type == STORE_OP_NAME_SET, unset = op->type == STORE_OP_NAME_UNSET;
         if (set || unset) {
             bool exists = group_name_exists(g, op);
@@ -147,6 +160,8 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     int r = group_txn_begin(g, m->process);
     if (r < 0) return r;
     *pages = 0;
+    strict = false;
+    for (unsigned i = 0; i < b->change_count; i++) logged_note(g, b->changes[i].container->id);
     r = spill_commit(g->disk, m, b);
     if (r == 0 && m->word[1] > 0) r = add_views(g, m, b, full_below, pages);
     if (r == 0) r = add_ops(g, m->process, b);
@@ -246,6 +261,7 @@ static int group_add(struct group *g, const struct kd_message *m)
         g->chain_view = m->word[0];
         g->bytes += bytes;
         uint64_t us = g->ends_chain ? 0 : lazy_us(m);
+        if (!strict && !us && !g->ends_chain) us = options.lazy_ms * 1000;
         if (g->count == 0 || us < g->lazy_us) g->lazy_us = us;
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;

@@ -151,7 +151,7 @@ static int segments_make(struct container *c, const struct store_container *d)
             c->segment[i].pages = d->segments[i].pages;
             c->segment_count = i + 1;
             server.objects++;
-            kd_object_encoder(c->segment[i].object, c->form[WIRE_FORM_ENCODER]);
+            kd_object_encoder(c->segment[i].object, form_encoder(c->form[WIRE_FORM_ENCODER]));
         }
         first += d->segments[i].pages;
     }

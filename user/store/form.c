@@ -9,6 +9,8 @@
  */
 #include "group.h"
 
+#include <string.h>
+
 #define REMAKE_TRIES 8
 
 _Static_assert((int)STORE_ENCODER_FULL == KD_ENCODER_FULL &&
@@ -28,6 +30,7 @@ static const uint32_t form_counts[WIRE_FORMS] = {
     [WIRE_FORM_ENCODER] = STORE_ENCODER_COUNT,
     [WIRE_FORM_LOCKING] = STORE_LOCKING_COUNT,
     [WIRE_FORM_PROTECTION] = STORE_PROTECTION_COUNT,
+    [WIRE_FORM_DURABILITY] = STORE_DURABILITY_LOST,
 };
 
 void form_of(const struct store_container *d, uint32_t form[WIRE_FORMS])
@@ -35,6 +38,12 @@ void form_of(const struct store_container *d, uint32_t form[WIRE_FORMS])
     form[WIRE_FORM_ENCODER] = d->encoder;
     form[WIRE_FORM_LOCKING] = d->locking;
     form[WIRE_FORM_PROTECTION] = d->protection;
+    form[WIRE_FORM_DURABILITY] = d->durability;
+}
+
+uint32_t form_encoder(uint32_t encoder)
+{
+    return encoder <= STORE_ENCODER_ADAPTIVE ? encoder : KD_ENCODER_DIFF;
 }
 
 uint32_t form_flags(const uint32_t form[WIRE_FORMS])
@@ -47,12 +56,14 @@ static int form_commit(uint64_t id, enum wire_form which, uint32_t value)
 {
     static const enum store_op_type types[] = { [WIRE_FORM_ENCODER] = STORE_OP_ENCODER,
                                                 [WIRE_FORM_LOCKING] = STORE_OP_LOCKING,
-                                                [WIRE_FORM_PROTECTION] = STORE_OP_PROTECTION };
+                                                [WIRE_FORM_PROTECTION] = STORE_OP_PROTECTION,
+                                                [WIRE_FORM_DURABILITY] = STORE_OP_DURABILITY };
     struct store_op op = { .type = types[which],
                            .object = id,
                            .encoder = (enum store_encoder)value,
                            .locking = (enum store_locking)value,
-                           .protection = value };
+                           .protection = value,
+                           .durability = (enum store_durability)value };
     return commit_own(&op, 1);
 }
 
@@ -64,9 +75,9 @@ static int encoder_tell(const struct container *c, uint32_t encoder)
     int r = 0;
     unsigned i = 0;
     for (; r == 0 && i < c->segment_count; i++)
-        r = (int)kd_object_encoder(c->segment[i].object, encoder);
+        r = (int)kd_object_encoder(c->segment[i].object, form_encoder(encoder));
     for (; r < 0 && i-- > 0;)
-        kd_object_encoder(c->segment[i].object, c->form[WIRE_FORM_ENCODER]);
+        kd_object_encoder(c->segment[i].object, form_encoder(c->form[WIRE_FORM_ENCODER]));
     return r;
 }
 
@@ -103,16 +114,25 @@ static int objects_remake(struct container *c, enum wire_form which, uint32_t va
     return server.fenced ? -EIO : remake.result;
 }
 
-static int remake_prepare(const struct container *c, uint64_t process, enum wire_form which,
-                          uint32_t value)
+static int remake_prepare(const struct container *c, uint64_t process)
 {
-    bool items = which == WIRE_FORM_LOCKING && value == STORE_LOCKING_ITEM;
     int r = container_alone(c->id, process);
-    if (r == 0 && items && c->form[WIRE_FORM_ENCODER] != KD_ENCODER_DIFF) r = -EINVAL;
     return r == 0 && c->opens ? -EBUSY : r; /* who decides about its pages knows its objects */
 }
 
 /* ---- a property ---- */
+
+/* Do they make sense together? The chapter has the table. Items are merged into a page by what
+ * differs, and an operation is one of the whole page; and pages that are in no log have no form
+ * there. */
+static bool form_sense(const uint32_t form[WIRE_FORMS])
+{
+    uint32_t encoder = form[WIRE_FORM_ENCODER];
+    bool items = form[WIRE_FORM_LOCKING] == STORE_LOCKING_ITEM;
+    bool unlogged = form[WIRE_FORM_DURABILITY] >= STORE_DURABILITY_VOLATILE;
+    return encoder == STORE_ENCODER_DIFF ||
+           (!unlogged && (!items || encoder == STORE_ENCODER_COMPRESSED));
+}
 
 /* Lock held, dropped while another one changes. NULL: there is no such container. */
 static struct container *changes_wait(uint64_t id)
@@ -124,10 +144,17 @@ static struct container *changes_wait(uint64_t id)
 /* Lock held. 1: it has it already. */
 static int form_prepare(struct container *c, uint64_t process, enum wire_form which, uint32_t value)
 {
-    int r = container_allows(c, process, KD_RIGHT_WRITE);
+    bool durability = which == WIRE_FORM_DURABILITY;
+    int r = c->index && durability ? container_allows_index(c, process)
+                                   : container_allows(c, process, KD_RIGHT_WRITE);
+    uint32_t form[WIRE_FORMS];
+    memcpy(form, c->form, sizeof(form));
+    form[which] = value;
     if (r != 0 || c->form[which] == value) return r != 0 ? r : 1;
+    if (!form_sense(form)) return -EINVAL;
+    if (durability) return 0;
     return which == WIRE_FORM_ENCODER ? encoder_prepare(c, process, value)
-                                      : remake_prepare(c, process, which, value);
+                                      : remake_prepare(c, process);
 }
 
 /* It is committed, or was to be: the objects follow, and if they cannot, the property does. Nobody
@@ -135,14 +162,13 @@ static int form_prepare(struct container *c, uint64_t process, enum wire_form wh
 static int form_follow(struct container *c, enum wire_form which, uint32_t value, int r)
 {
     server_lock();
-    if (which == WIRE_FORM_ENCODER) {
-        if (r == 0) c->form[which] = value;
-        encoder_tell(c, c->form[which]);
-    } else if (r == 0)
-        r = objects_remake(c, which, value);
+    bool remade = which != WIRE_FORM_ENCODER && which != WIRE_FORM_DURABILITY;
+    if (!remade && r == 0) c->form[which] = value;
+    if (which == WIRE_FORM_ENCODER) encoder_tell(c, c->form[which]);
+    if (remade && r == 0) r = objects_remake(c, which, value);
     uint32_t is = c->form[which];
     server_unlock();
-    if (r < 0 && which != WIRE_FORM_ENCODER && is != value) (void)form_commit(c->id, which, is);
+    if (r < 0 && remade && is != value) (void)form_commit(c->id, which, is);
     return r;
 }
 

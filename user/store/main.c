@@ -206,6 +206,7 @@ static void report_say(const struct store_report *report)
         (unsigned long long)(report->microseconds / 1000), crc32c_chosen());
     if (report->version < store_format_version)
         say("it was of format %u, and is of format %u now", report->version, store_format_version);
+    if (report->lost) say("containers that are volatile, or are to be rebuilt, are empty");
     if (report->grown)
         say("the disk has grown, and the store with it");
     else if (report->grow_error)

@@ -208,6 +208,7 @@ int container_remake(struct container *c, enum wire_form which, uint32_t value);
  * wire_form. */
 int container_form(uint64_t process, uint64_t id, uint64_t which, uint64_t value);
 void form_of(const struct store_container *d, uint32_t form[WIRE_FORMS]);
+uint32_t form_encoder(uint32_t encoder); /* KD_ENCODER_* of a container with this form of the log */
 uint32_t form_flags(const uint32_t form[WIRE_FORMS]); /* KD_OBJECT_* of its kernel objects */
 void form_remake(struct container *c); /* by the cleaner, for it. Lock held, in the gate */
 void process_gone(uint64_t process);

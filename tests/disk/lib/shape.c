@@ -16,7 +16,7 @@ struct world_options shape_of(uint64_t seed)
         .log_bytes = logs[random_below(&random, 8)] * 4096ull,
         .group_bytes = groups[random_below(&random, 6)] * 4096ull,
         .ahead = random_below(&random, 2),
-        .encoder = (enum store_encoder)(seed % STORE_ENCODER_COUNT),
+        .encoder = (enum store_encoder)(seed % 4),
         .checkpoint_odds = 1 + (uint32_t)random_below(&random, 6),
         .chain_odds = seed % 4 == 0 ? 3 : 0,
     };

@@ -167,7 +167,7 @@ static int txn_directory(struct store_group *group, struct model *model,
             break;
         }
         op.type = STORE_OP_ENCODER;
-        op.encoder = c->encoder = (c->encoder + 1 + n) % STORE_ENCODER_COUNT;
+        op.encoder = c->encoder = (c->encoder + 1 + n) % (model->forms ? STORE_ENCODER_COUNT : 4);
         break;
     case 5:
         if (c->names[n]) {
