@@ -87,7 +87,7 @@ void arch_set_fs_base(struct arch_thread *t, uint64_t base); /* of the running t
 uint64_t arch_get_fs_base(const struct arch_thread *t);
 /* Copies the FPU state (clone). */
 void arch_thread_copy_fpu(struct arch_thread *to, const struct arch_thread *from);
-/* Replaces that of the running thread; NULL: as in a new one. */
+/* Replaces that of the running thread; NULL: as in a new one, and so are its protection keys. */
 void arch_thread_set_fpu(struct arch_thread *t, const uint8_t image[512]);
 
 /* ---- signals: the frame on the user's stack that a handler returns through ---- */
@@ -118,7 +118,9 @@ void trap_registers(struct trap_frame *f);         /* some of those that the cal
 void arch_backtrace(uint64_t frame_pointer, bool user);
 
 /* ---- the upward calls, implemented by kernel/ ---- */
-enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL = 8 };
+/* FAULT_KEY: the page would allow it, and a protection key of the thread's does not. */
+enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL = 8,
+       FAULT_KEY = 16 };
 /* A page fault at a user address, by user mode or by a copy above. Returns 0: retry; -errno: a copy
  * gives that up with -EFAULT, user mode was already dealt with (killed, aborted). fault.c */
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags);

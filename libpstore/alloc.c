@@ -466,6 +466,7 @@ static void *alloc_run(struct ps_tx *tx, ps_container *c, struct fill *f, struct
 void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near, uint32_t type,
                  uint64_t arena)
 {
+    GUARD_OPENED(c);
     struct heap *h = &tx->heap;
     struct fill *f = fill_of(h, c, 0);
     struct wanted want = {units_of(bytes), type};

@@ -171,6 +171,7 @@ uint64_t arena_page_after(ps_container *c, const ps_arena *arena, uint64_t page,
 ps_arena *arena_make(ps_container *c, unsigned block_pages, unsigned fill)
 {
     struct ps_tx *tx = tx_writing(c);
+    GUARD_OPENED(c);
     int result = tx ? items_lock_whole(tx, c) : 0;
     errno = result ? -result : errno;
     uint64_t page = tx && !result ? heap_block(tx, c, block_pages) : 0;
@@ -197,6 +198,7 @@ void *ps_alloc_in(ps_arena *arena, size_t bytes, const void *near, const char *t
 {
     ps_container *c = ps_container_of(arena);
     struct ps_tx *tx = tx_writing(c);
+    GUARD_OPENED(c);
     uint32_t number = type ? type_number(type) : 0;
     void *object = NULL;
     if (type && !number)
@@ -214,6 +216,7 @@ static int arena_free(ps_arena *arena)
 {
     ps_container *c = ps_container_of(arena);
     struct ps_tx *tx = tx_writing(c);
+    GUARD_OPENED(c);
     if (!tx || !arena_is(c, arena))
         return tx ? -EINVAL : -errno;
     int result = items_lock_whole(tx, c);

@@ -43,6 +43,7 @@ int ps_congeries_grow(ps_congeries *congeries, uint64_t blocks)
 {
     int result;
     ps_container *c = container_of(congeries, 1, &result);
+    GUARD_OPENED(c);
     if (c)
         result = heap_blocks_add(tx_active(), c, (uintptr_t)congeries, blocks);
     return error_told(ERROR_ALLOC, result);
@@ -112,6 +113,7 @@ int64_t ps_congeries_release(ps_congeries *congeries)
 {
     int result;
     ps_container *c = container_of(congeries, 1, &result);
+    GUARD_OPENED(c);
     int64_t given = c ? release(c, congeries) : result;
     error_told(ERROR_FREE, given < 0 ? (int)given : 0);
     return given;
@@ -151,6 +153,7 @@ int ps_congeries_lock(ps_congeries *congeries, int how)
 {
     int result;
     ps_container *c = container_of(congeries, how == 0, &result);
+    GUARD_OPENED(c);
     if (c)
         result = how & ~PS_LOCK_SHARED ? -EINVAL : lock_all(c, congeries, how == 0);
     return error_told(ERROR_OBJECT, result);

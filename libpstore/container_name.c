@@ -216,6 +216,7 @@ static int name_remove(ps_container *c, const char *name)
     struct found found;
     unsigned start;
     struct ps_tx *tx = tx_writing(c);
+    GUARD_OPENED(c);
     int result = !tx ? -errno : name_is_wrong(name);
     if (result == 0)
         result = find(tx, c, name, &found);

@@ -105,6 +105,7 @@ const char *directory_name_of(ps_container *c, const ps_arena *arena)
 
 static int name_enter(struct ps_tx *tx, ps_container *c, const char *name, ps_arena *arena)
 {
+    GUARD_OPENED(c);
     struct directory *d = directory_make(tx, c);
     if (!d)
         return -errno;
@@ -172,6 +173,7 @@ static int rule_set(ps_container *c, const char *type, ps_congeries *congeries)
     uint32_t number = tx && type ? type_number(type) : 0, i = 0;
     if (!number)
         return tx && !type ? -EINVAL : -errno;
+    GUARD_OPENED(c);
     int result = items_lock_whole(tx, c);
     if (result != 0)
         return result;

@@ -38,7 +38,7 @@ enum { STORE = 1 << PS_X | 1 << PS_ADD | 1 << PS_OWN };              /* what is 
 static _Atomic unsigned users;
 
 /* An abort in the middle leaves one too many. */
-static void use(struct items *t)
+void items_use(struct items *t)
 {
     if (t->used)
         return;
@@ -58,7 +58,7 @@ int items_whole(const struct ps_tx *tx, const ps_container *c)
 
 void items_lock_all(struct ps_tx *tx, const ps_container *c, unsigned segments)
 {
-    use(&tx->items);
+    items_use(&tx->items);
     tx->items.segments[container_index(c)] = (uint8_t)segments;
     tx->items.locked |= 1ull << container_index(c);
     tx->items.place.bytes = tx->items.place.stores = 0;
@@ -77,11 +77,13 @@ int items_declare(struct ps_tx *tx)
 /* LI3 */
 static void ranges_full(struct ps_tx *tx)
 {
+    struct ps_tx *opened = tx->guard.brackets ? guard_open_rare() : NULL;
     for (const struct kd_range *r = tx->items.range + 1; r < tx->items.next; r++)
         for (uint64_t page = PAGE_OF(r->address); page < r->address + r->bytes;
              page += KD_PAGE_BYTES)
             __asm__ volatile("lock orb $0, (%0)" ::"r"(page) : "memory", "cc"); /* IL10 */
     int result = items_declare(tx);
+    guard_shut(&opened);
     if (result != 0)
         ps_abort(-result);
 }
@@ -115,7 +117,7 @@ static void declare(struct ps_tx *tx, uint64_t at, uint64_t bytes)
 void items_store(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes)
 {
     if (!items_whole(tx, c)) {
-        use(&tx->items);
+        items_use(&tx->items);
         declare(tx, at, bytes);
     }
 }
@@ -156,7 +158,7 @@ void items_forget(ps_container *c)
  * first. stores: the transaction may write there. 0 or -errno. */
 static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
 {
-    use(t);
+    items_use(t);
     struct ps_segment *s = container_segment(c, at);
     /* who opened it to read had no table, and may write since */
     int known = s && s->lock_bits && t->bit && (s->locks || !(c->flags & PS_WRITE));
@@ -167,6 +169,7 @@ static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
     unsigned bits = s->lock_bits;
     uint64_t bytes = locks && bits && !t->wants ? s->end - s->base : 0;
     stores |= t->place.base == s->base && t->place.stores;
+    stores &= !(c->protection & PS_PROTECT_GUARD);      /* each of them is told (guard.c) */
     t->place.bytes = t->place.stores = 0;
     t->place.segment = s;
     t->place.entries = locks;
@@ -186,7 +189,7 @@ static int place_again(struct ps_tx *tx, uint64_t at)
     const struct ps_segment *s = t->place.segment;
     if (t->used || !s || tx->kind == TX_READS || t->wants)
         return 0;
-    use(t);
+    items_use(t);
     if (s->locks != t->place.entries || 64 - s->lock_bits != t->place.shift ||
         s->base != t->place.base || !s->locks ||
         at - s->base >= s->end - s->base)
@@ -319,7 +322,7 @@ static int wants_more(const struct items *t, uint64_t name)
 /* An item of pages is its pages (IK3). The mode has no PS_NOW. */
 static int page_access(ps_container *c, const void *p, size_t bytes, int mode)
 {
-    int declares = c->encoder == PS_ENCODE_RANGES;
+    int declares = c->encoder == PS_ENCODE_RANGES || c->protection & PS_PROTECT_GUARD;
     if (mode == PS_X || (mode == PS_OWN && declares) || (mode == PS_ADD && declares))
         return ps_touch(p, bytes);
     return mode == PS_U ? (int)ps_kernel(KD_TXN_HINT, (long)ps_home(p), (long)bytes,
@@ -371,6 +374,14 @@ static int access_check(struct ps_tx *tx, ps_container *c, int mode)
     return 0;
 }
 
+static int stores_meant(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes)
+{
+    if (c->items && c->protection & PS_PROTECT_GUARD)
+        return guard_access(tx, c, at, bytes);
+    items_store(tx, c, at, bytes);
+    return 0;
+}
+
 static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, int mode)
 {
     struct ps_tx *tx = tx_active();
@@ -384,7 +395,7 @@ static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, 
         result = c->items ? item_access(tx, c, home, home, mode, now)
                           : page_access(c, p, bytes, mode);
     if (result == 0 && STORE >> mode & 1 && bytes)
-        items_store(tx, c, home, bytes);
+        result = stores_meant(tx, c, home, bytes);
     errno = result < 0 ? -result : errno;
     return error_told_by(ERROR_OBJECT, result < 0 ? NULL : (void *)(uintptr_t)p);
 }
@@ -455,6 +466,14 @@ int ps_key(ps_container *c, uint64_t key, int mode)
     return error_told(ERROR_OBJECT, result < 0 ? result : 0);
 }
 
+/* It needed no bracket of its own. */
+static __attribute__((noinline)) void guard_added(const int64_t *p)
+{
+    const ps_container *c = ps_container_of(p);
+    if (c && c->items)
+        (void)guard_release(tx_current, c);
+}
+
 int ps_add(int64_t *p, int64_t delta)
 {
     if ((uintptr_t)p % sizeof *p != 0)
@@ -462,6 +481,8 @@ int ps_add(int64_t *p, int64_t delta)
     if (!access_fast(p, sizeof *p, PS_ADD))
         return -errno;
     __atomic_fetch_add(p, delta, __ATOMIC_RELAXED); /* a publication may come between */
+    if (__builtin_expect(tx_current->guard.brackets, 0))
+        guard_added(p);
     return 0;
 }
 
@@ -483,6 +504,8 @@ int ps_release(const void *p)
     int result = access_check(tx, c, PS_S);
     if (result == 0 && items_whole(tx, c))
         result = NOTHING;
+    if (result == NOTHING)
+        (void)guard_release(tx, c);
     if (result == 0)
         result = place_set(&tx->items, c, name, 0);
     if (result != 0)
@@ -493,8 +516,12 @@ int ps_release(const void *p)
     uint64_t number = entry_of(t, name);
     entry *e = &t->place.entries[number];
     unsigned own = own_modes(e, t);
+    if (own & STORE)
+        return guard_release(tx, c);
     if (own & STAY)
         return -EINVAL;
+    if (!own)
+        (void)guard_release(tx, c);       /* of ps_touch */
     if (!own || own & (own - 1) || *again_of(t, number) >> number % 64 & 1)
         return 0;
     volatile uint64_t *mask = &e->holders[__builtin_ctz(own)][t->word];
@@ -521,6 +548,8 @@ void items_ended(struct ps_tx *tx, int result)
     else if (result == -EDEADLK && t->wanted)
         t->want[t->wants < WANTS_MAX ? t->wants++ : t->wanted / 16 % WANTS_MAX] = t->wanted;
     t->wanted = 0;
+    if (tx->guard.used)
+        guard_ended(tx);
     t->used = 0;
     users--;
 }

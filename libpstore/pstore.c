@@ -18,6 +18,8 @@ static int hint(const void *p, size_t bytes, int what)
         return -EINVAL;
     if (what == KD_HINT_WRITE && !tx_writing(c))
         return -errno;
+    if (what == KD_HINT_WRITE && c->items && c->protection & PS_PROTECT_GUARD)
+        return guard_access(tx_active(), c, (uintptr_t)p, bytes);
     return (int)ps_kernel(KD_TXN_HINT, (long)p, (long)bytes, what);
 }
 

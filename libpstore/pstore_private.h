@@ -247,7 +247,38 @@ struct items {
     uint64_t wanted, want[WANTS_MAX];
     unsigned wants;
 };
+/* ---- guards: guard.c ---- */
+#define GUARD_TOLD 64u
+struct guard {
+    unsigned depth;                       /* functions of the library that store */
+    unsigned brackets;                    /* accesses to write that are not released */
+    unsigned used;                        /* by this transaction */
+    uint64_t told[GUARD_TOLD];            /* by its number: this page the kernel was told of */
+};
 struct ps_tx;
+struct ps_tx *guard_open_rare(void);
+void guard_shut_rare(struct ps_tx *tx);
+static inline struct ps_tx *guard_open(const ps_container *c)
+{
+    return c && c->protection & PS_PROTECT_GUARD ? guard_open_rare() : NULL;
+}
+static inline void guard_shut(struct ps_tx **tx)
+{
+    if (*tx)
+        guard_shut_rare(*tx);
+}
+/* All stores to pages of c are the library's, so they are meant, up to the end of the block. */
+#define GUARD_OPENED(c) \
+    __attribute__((cleanup(guard_shut))) struct ps_tx *opened_ = guard_open(c)
+/* The program is about to store to these bytes of c, which has a guard. 0 or -errno. */
+int guard_access(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes);
+/* It has done so. -EINVAL: c has none. */
+int guard_release(struct ps_tx *tx, const ps_container *c);
+void guard_ended(struct ps_tx *tx);
+/* The thread leaves the transaction, or is in it again. */
+void guard_suspended(const struct ps_tx *tx, int suspended);
+
+void items_use(struct items *t);          /* items_ended is to be called */
 /* What was declared is handed over: 0 or -errno. */
 int items_declare(struct ps_tx *tx);
 static inline int items_declares(const struct items *t)     /* is there anything? */
@@ -429,6 +460,7 @@ struct ps_tx {
     struct { const ps_container *container; uint64_t first, end; } held;
     struct heap heap;
     struct items items;
+    struct guard guard;
 };
 
 extern _Thread_local struct ps_tx *tx_current;    /* its view is entered; it may be idle */

@@ -37,6 +37,7 @@ static int object_free(void *p)
     uint32_t tail;
     ps_container *c = ps_container_of(p);
     struct ps_tx *tx = tx_writing(c);
+    GUARD_OPENED(c);
     uint64_t page = slot_page_of(p, &start);
     if (!tx)
         return -errno;
@@ -154,6 +155,7 @@ void *ps_realloc(void *p, size_t bytes)
     size_t old = ps_size(p);
     ps_container *c = ps_container_of(p);
     struct ps_tx *tx = old ? tx_writing(c) : NULL;
+    GUARD_OPENED(c);
     uint64_t page = slot_page_of(p, &start), units = units_of(bytes);
     if (tx && (bytes == 0 || bytes > OBJECT_BYTES_MAX)) {
         errno = bytes ? ENOSPC : EINVAL;

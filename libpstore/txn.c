@@ -565,6 +565,7 @@ ps_tx *ps_suspend(void)
         return NULL;
     }
     tx_current = NULL;
+    guard_suspended(tx, 1);
     return tx;
 }
 
@@ -590,5 +591,7 @@ int ps_resume(ps_tx *tx)
     int result = (int)ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
     if (result != 0)
         tx_current = idle;
+    else
+        guard_suspended(tx, 0);
     return result;
 }

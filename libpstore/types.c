@@ -79,5 +79,6 @@ char *ps_strdup(ps_container *c, const char *text, const void *near)
 {
     size_t bytes = strlen(text) + 1;
     char *copy = ps_alloc(c, bytes, near);
+    GUARD_OPENED(c);
     return copy ? memcpy(copy, text, bytes) : NULL;
 }

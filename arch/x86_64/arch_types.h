@@ -66,6 +66,7 @@ struct arch_thread {
     uint64_t stack_top;
     uint64_t fs_base;
     int fpu_cpu;                   /* the CPU whose registers may still hold this image, or -1 */
+    uint32_t keys;                 /* its PKRU, while it does not run */
 };
 
 /* arch_user_frame: where the registers of user mode are while the thread is in the kernel. */
@@ -129,6 +130,8 @@ typedef uint64_t pte_t;
 #define PTE_SOFT0     (1ull << 9)
 #define PTE_SOFT1     (1ull << 10)
 #define PTE_SOFT2     (1ull << 11)
+/* stored to by user mode only while its PKRU has not KEYS_CLOSED; nothing without such keys */
+#define PTE_GUARDED   (1ull << 59)
 #define PTE_NX        (1ull << 63)
 #define PTE_FRAME     0x000ffffffffff000ull
 

@@ -52,7 +52,7 @@ OFFSET_IS(cpu, locks_held, CPU_LOCKS_HELD);
 OFFSET_IS(cpu, mark, CPU_MARK);
 
 struct cpu cpus[CPU_MAX];
-bool cpu_emulated;
+bool cpu_emulated, cpu_keys;
 static struct cpu_tables tables[CPU_MAX];
 static uint64_t idle_stacks[CPU_MAX]; /* their lowest bytes */
 /* for a trap before there are frames */
@@ -77,7 +77,9 @@ static void features_init(void)
     if (cpuid(0).a >= 7)
         extended = cpuid(7);
     features = CR4_PGE | (extended.b & 1u << 7 ? CR4_SMEP : 0) |
-               (extended.b & 1u << 20 ? CR4_SMAP : 0) | (extended.c & 1u << 2 ? CR4_UMIP : 0);
+               (extended.b & 1u << 20 ? CR4_SMAP : 0) | (extended.c & 1u << 2 ? CR4_UMIP : 0) |
+               (extended.c & 1u << 3 ? CR4_PKE : 0);
+    cpu_keys = features & CR4_PKE;
     if (!(features & CR4_SMAP))
         patch_smap();
     cpu_emulated = (cpuid(1).c & 1u << 31) && memcmp(&hypervisor.b, "TCGTCGTCGTCG", 12) == 0;
@@ -245,8 +247,11 @@ void arch_thread_set_fpu(struct arch_thread *t, const uint8_t image[512])
     struct cpu *c = cpu_this();
     if (image)
         memcpy(t->fpu, image, sizeof t->fpu);
-    else
+    else {
         fpu_initial(t);
+        if (cpu_keys)
+            keys_store(KEYS_CLOSED);
+    }
     if (c->fpu_open)
         fpu_close(c);
     if (c->fpu_owner == t)
@@ -261,6 +266,7 @@ void arch_thread_init(struct arch_thread *t, void *stack_top, void (*start)(void
     memset(t, 0, sizeof *t);
     t->stack_top = (uint64_t)stack_top;
     t->fpu_cpu = -1;
+    t->keys = KEYS_CLOSED;
     fpu_initial(t);
     uint64_t *stack = (uint64_t *)arch_user_frame(t) - 3; /* what stack_switch() returns by */
     stack[0] = (uint64_t)thread_first;

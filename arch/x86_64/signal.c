@@ -7,12 +7,13 @@
  *   interrupted function may be using (red zone)
  *
  * What rt_sigreturn reads is input: flags and selectors are ours (arch_user_resume), a bad rip is
- * noticed on the way out, reserved bits of MXCSR are cleared.
+ * noticed on the way out, reserved bits of MXCSR are cleared, and keys (PKRU), which lie in the first
+ * of Linux's reserved words, may be any. A handler begins with those of a new thread.
  */
 #include "x86.h"
 
 #include "base/signal.h"
-#include "thread/thread.h"
+#include "switch.h"
 
 #define RED_ZONE_BYTES 128
 #define FPU_BYTES 512
@@ -25,7 +26,7 @@ struct context {                         /* Linux's struct ucontext, with its st
     uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip,
         rflags;
     uint16_t cs, gs, fs, ss;
-    uint64_t error, vector, old_mask, cr2, fpu_at, reserved[8];
+    uint64_t error, vector, old_mask, cr2, fpu_at, keys, reserved[7];
     uint64_t mask;
 };
 struct signal_frame {
@@ -54,6 +55,10 @@ int arch_signal_enter(struct trap_frame *f, const struct signal_call *c)
     s.context.mask = c->mask;
     s.context.stack = c->stack;
     arch_thread_copy_fpu(t, t);
+    if (cpu_keys) {
+        s.context.keys = keys_load();
+        keys_store(KEYS_CLOSED); /* also for these copies */
+    }
     if (top > USER_LIMIT || top < 2 * PAGE_BYTES || at < c->bottom
         || copy_to_user(fpu_at, t->fpu, FPU_BYTES) || copy_to_user(at, &s, sizeof(s)))
         return -EFAULT;
@@ -77,6 +82,8 @@ int arch_signal_leave(struct trap_frame *out, uint64_t *mask, struct signal_stac
         return -EFAULT;
     *(uint32_t *)&fpu[MXCSR_AT] &= MXCSR_VALID;
     arch_thread_set_fpu(t, fpu);
+    if (cpu_keys)
+        keys_store((uint32_t)c.keys);
     memset(out, 0, sizeof(*out));
 #define LOAD(r) out->r = c.r;
     BOTH(LOAD)

@@ -10,6 +10,22 @@
 void fpu_leave(struct cpu *c, struct arch_thread *from); /* cpu.c: FP1 ends */
 void fpu_found(struct cpu *c);                           /* cpu.c: nobody has used them meanwhile */
 
+/* ---- protection keys: PKRU belongs to user mode, which may set it to anything at any time. The
+ * kernel's copies to and from user memory go by it, too; its own memory has no keys. ---- */
+#define KEYS_CLOSED 8u                          /* no stores by key 1 (PTE_GUARDED) */
+extern bool cpu_keys;                           /* cpu.c: this machine has them */
+
+static inline uint32_t keys_load(void)
+{
+    uint32_t keys;
+    __asm__ volatile("rdpkru" : "=a"(keys) : "c"(0) : "rdx");
+    return keys;
+}
+static inline void keys_store(uint32_t keys)
+{
+    __asm__ volatile("wrpkru" :: "a"(keys), "c"(0), "d"(0) : "memory");
+}
+
 /* Loads a top-level table; always reloads, so the TLB is clean of user entries after it. */
 static inline void table_load(struct cpu *c, paddr_t top)
 {
@@ -38,7 +54,8 @@ static inline __attribute__((always_inline)) void stack_switch(uint64_t *save_rs
                        "r15", "cc", "memory");
 }
 
-/* Saves FPU and stack of `from`, loads FS base and stack of `to`; tables are not touched. */
+/* Saves FPU, keys and stack of `from`, loads FS base, keys and stack of `to`; tables are not
+ * touched. */
 static inline __attribute__((always_inline)) void arch_thread_switch(struct cpu *c,
                                                                      struct thread *from,
                                                                      struct thread *to)
@@ -49,6 +66,11 @@ static inline __attribute__((always_inline)) void arch_thread_switch(struct cpu 
         fpu_leave(c, &from->arch);
     if (c->fpu_owner == next)
         fpu_found(c);
+    if (cpu_keys) {
+        from->arch.keys = keys_load();
+        if (__builtin_expect(from->arch.keys != next->keys, 0))
+            keys_store(next->keys);
+    }
     c->user_frame = arch_user_frame(next);
     *(tss_word *)c->trap_stack = next->stack_top;
     __asm__ volatile("wrmsr" ::"c"(0xc0000100), "a"((uint32_t)next->fs_base),

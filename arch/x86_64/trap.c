@@ -76,13 +76,12 @@ static void kernel_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 
 enum { ERROR_USER = 4 }; /* the access was user mode's own: never set in the kernel's faults */
 
-/* The error code's bits 0 (present), 1 (write) and 4 (fetch) as kernel/ has them. */
+/* The error code's bits 0 (present), 1 (write), 4 (fetch) and 5 (key) as kernel/ has them. */
 #define FLAGS(e) (((e) & 1 ? FAULT_PRESENT : 0) | ((e) & 2 ? FAULT_WRITE : 0) | \
-                  ((e) & 16 ? FAULT_EXECUTE : 0))
+                  ((e) & 16 ? FAULT_EXECUTE : 0) | ((e) & 32 ? FAULT_KEY : 0))
 #define FLAGS4(e) FLAGS(e), FLAGS((e) + 1), FLAGS((e) + 2), FLAGS((e) + 3)
-static const uint8_t fault_flags[32] = {
-    FLAGS4(0), FLAGS4(4), FLAGS4(8), FLAGS4(12), FLAGS4(16), FLAGS4(20), FLAGS4(24), FLAGS4(28),
-};
+#define FLAGS16(e) FLAGS4(e), FLAGS4((e) + 4), FLAGS4((e) + 8), FLAGS4((e) + 12)
+static const uint8_t fault_flags[64] = {FLAGS16(0), FLAGS16(16), FLAGS16(32), FLAGS16(48)};
 
 void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at);
 void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at)

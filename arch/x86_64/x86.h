@@ -17,6 +17,7 @@
 #define CR4_UMIP       (1ull << 11)
 #define CR4_SMEP       (1ull << 20)
 #define CR4_SMAP       (1ull << 21)
+#define CR4_PKE        (1ull << 22)
 
 #define RFLAGS_FIXED 2ull
 #define RFLAGS_TF (1ull << 8)

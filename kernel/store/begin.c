@@ -99,6 +99,7 @@ static void begin_fields(struct view *v, const struct kd_begin *b)
     }
     v->txn.mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED | KD_HELPER);
     v->txn.strict = b->mode & KD_STRICT;
+    v->txn.meant = false;
     v->txn.weight = b->weight;
     v->txn.pages_max = b->pages_max;
     v->locks.faults = v->locks.escalate_at = 0;
@@ -204,18 +205,24 @@ long kd_txn_hint(const uint64_t a[6])
         return -ENOENT;
     if (hint == KD_HINT_PREFETCH)
         bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
+    if (hint == KD_HINT_OPEN || hint == KD_HINT_SHUT) {
+        v->txn.meant = hint == KD_HINT_OPEN;
+        return 0;
+    }
     if (bytes == 0 || !user_range_ok(at, bytes) || hint - 1 >= sizeof wants / sizeof wants[0])
         return -EINVAL;
     at = mapping_first(v->process, at, bytes);
-    for (vaddr_t page = page_down(at); page < at + bytes; page += PAGE_BYTES) {
-        int e = view_touch(v, page, (enum view_want)wants[hint - 1]);
-        if (e)
-            return e;
+    bool meant = v->txn.meant;
+    int e = 0;
+    v->txn.meant = true;
+    for (vaddr_t page = page_down(at); page < at + bytes && !e; page += PAGE_BYTES) {
+        e = view_touch(v, page, (enum view_want)wants[hint - 1]);
         thread_breathe();
     }
-    if (hint == KD_HINT_WRITE)
+    v->txn.meant = meant;
+    if (!e && hint == KD_HINT_WRITE)
         encode_declare(v, at, bytes);
-    return 0;
+    return e;
 }
 
 /* kd_txn_declare goes with a commit, or before it where there are more ranges than one call

@@ -182,7 +182,7 @@ HOT void grant(struct view *v, struct leaf *l, struct page *p, unsigned slot, pt
         grant_copy(v, l, p, slot, page_address(l, slot), pte,
                    v->reserve.page == p ? v->reserve.changes : 0);
         if (unlikely(l->object->flags & KD_OBJECT_ITEMS))
-            item_granted(v, p, c);
+            item_granted(v, p, c, pte);
     } else if (pte_present(pte_load(pte)))
         right_exclusive(v, p, pte);
     else
@@ -254,12 +254,14 @@ HOT pte_t own_entry(struct view *v, vaddr_t at)
 }
 
 /* leaf_keep remembers the leaf of a page that was granted for fault_fast. Left out are leaves that
- * straddle two page tables, objects of which each fault is counted, and those in item mode. */
+ * straddle two page tables, objects of which each fault is counted, and those in item mode or with
+ * a guard. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
     page_wait_over(&v->supply);
     vmask_add(&l->kept, &v->self);
-    bool fast = !(l->object->escalate | (l->object->flags & KD_OBJECT_ITEMS));
+    bool fast =
+        !(l->object->escalate | (l->object->flags & (KD_OBJECT_ITEMS | KD_OBJECT_GUARD)));
     v->last.leaf = leaf_aligned(l) && fast ? l : NULL;
     v->last.leaf_base = page_address(l, 0);
     v->last.leaf_ptes = ptes;
@@ -456,6 +458,14 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
     return fault_ended(v, e);
 }
 
+/* guard_allows: FT8, a store to a page with a guard is made where the transaction has said so, now
+ * or (its copy is in the log, or came back meanwhile) before. */
+static RARE bool guard_allows(struct view *v, vaddr_t at)
+{
+    return v->txn.meant || v->snapshot_rights ||
+           right_state(own_entry(v, at)) & (RIGHT_COPY | RIGHT_SPILLED);
+}
+
 struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation)
 {
     struct object *o = object_at(v->process, at, &v->last.rights);
@@ -478,6 +488,8 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_w
         if (!(o->flags & KD_OBJECT_TRANSACTIONAL))
             return -EINVAL;
         if (want != WANT_READ && !(rights & KD_RIGHT_WRITE))
+            return -EACCES;
+        if (unlikely(o->flags & KD_OBJECT_GUARD) && want == WANT_WRITE && !guard_allows(v, at))
             return -EACCES;
         int e = view_fault(v, o, at, want);
         if (e != -ENXIO)
@@ -541,7 +553,7 @@ static __attribute__((noinline)) int store_touch(struct view *v, vaddr_t at, uns
 HOT int store_fault(vaddr_t at, unsigned flags)
 {
     struct view *v = thread_this()->view;
-    if (!v || v->state != VIEW_ACTIVE || flags & FAULT_EXECUTE)
+    if (!v || v->state != VIEW_ACTIVE || flags & (FAULT_EXECUTE | FAULT_KEY))
         return fault_outside(at, flags);
     struct kd_view_stats *stats = &v->process->stats;
     __atomic_fetch_add(flags & FAULT_WRITE ? &stats->write_faults : &stats->read_faults, 1,
@@ -558,7 +570,8 @@ static RARE int window_fault(vaddr_t at, unsigned flags)
     struct thread *t = thread_this();
     struct mapping m;
     bool write = flags & FAULT_WRITE, here = mapping_at(t->process, at, &m);
-    if (!here || (write && !(m.rights & KD_RIGHT_WRITE)) || flags & FAULT_EXECUTE)
+    if (!here || (write && !(m.rights & KD_RIGHT_WRITE)) ||
+        flags & (FAULT_EXECUTE | FAULT_KEY))
         return fault_outside(at, flags);
     for (int e = 0, looks = 0;; looks++) {
         struct view *v = t->view ? t->view : t->process->plain;

@@ -23,6 +23,12 @@ static int kill_for(unsigned flags, vaddr_t at, const char *why, const char *nam
     return -EFAULT;
 }
 
+static bool in_transaction(void)
+{
+    const struct view *v = thread_this()->view;
+    return v && v->state == VIEW_ACTIVE;
+}
+
 int fault_outside(vaddr_t at, unsigned flags)
 {
     struct process *p = process_this();
@@ -37,6 +43,12 @@ int fault_outside(vaddr_t at, unsigned flags)
         result = kill_for(flags, at, " is not executable", o->name);
     else if (flags & FAULT_WRITE && !(rights & KD_RIGHT_WRITE))
         result = kill_for(flags, at, " is open read-only", o->name);
+    else if (flags & FAULT_KEY)
+        result = kill_for(flags, at, " is guarded, and no access is open (ps_write opens one)",
+                          o->name);
+    else if (o->flags & KD_OBJECT_GUARD && flags & FAULT_WRITE && in_transaction())
+        result = kill_for(flags, at, " is guarded, and the page was not touched (ps_touch, ps_write)",
+                          o->name);
     else if (o->flags & KD_OBJECT_TRANSACTIONAL)
         result = kill_for(flags, at, " touched outside a transaction", o->name);
     else {
@@ -56,13 +68,14 @@ int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags)
     enum { STACK_NEAR_BYTES = 64 << 10 }; /* so near the stack pointer it is the stack that grew */
     struct process *p = process_this();
     assert(p);
-    int e = vm_fault(p, at, flags), signal = e == -EIO ? SIGNAL_BUS : SIGNAL_ACCESS;
+    int e = flags & FAULT_KEY ? -EACCES : vm_fault(p, at, flags), signal = e == -EIO ? SIGNAL_BUS : SIGNAL_ACCESS;
     if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed
         && (e == -ENOMEM || !process_seam.fault(
                 signal, e == -EFAULT ? SIGNAL_CODE_NOTHING : SIGNAL_CODE_REFUSED, at)))
         process_kill(p, 128 + signal, "%s: %s 0x%lx",
                      e == -ENOMEM
                          ? limit_memory_left(p) ? "out of memory" : "its memory limit is reached"
+                     : flags & FAULT_KEY ? "its protection keys do not allow it"
                      : !(flags & FAULT_EXECUTE) &&
                              at - trap_stack_pointer(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES
                          /* a thread's ends at a page without rights, the first one's at none */

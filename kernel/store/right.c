@@ -372,7 +372,7 @@ static int alias_make(struct view *v, vaddr_t at, pte_t *of, pte_t without)
     v->aliases = true;
     while (!(e & PTE_ACCESSED) && !pte_compare_exchange(of, &e, e | PTE_ACCESSED)) /* WI3 */
         ;
-    pte_exchange(pte, pte_make(pte_frame_paddr(e), (e & (PTE_PRIVATE & ~PTE_COPY) & ~without) |
+    pte_exchange(pte, pte_make(pte_frame_paddr(e), (e & (PTE_PRIVATE | PTE_GUARDED) & ~PTE_COPY & ~without) |
                                                        PTE_ACCESSED));
     return 0;
 }

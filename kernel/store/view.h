@@ -49,6 +49,7 @@ struct view {
     bool deliver;                       /* a touch found the doom: abort before user mode goes on */
     struct view_txn {  /* The transaction: how it began, and what its retries are to do. */
         bool strict;                    /* its rights end with the transaction */
+        bool meant;  /* it may store to pages with a guard, since it says that it does */
         bool untouched;  /* it waits for its first lock: no right was used in this transaction */
         uint32_t mode, weight, aborts, pages_max;
         uint64_t ticket, deadline_ns;

@@ -441,7 +441,10 @@ enum {
      * what they store (KD_TXN_DECLARE); all else is undone, or with KD_STRICT fails the commit
      * (-ERANGE). Not with KD_OBJECT_UNLOCKED; -EXDEV: of a stacked manager */
     KD_OBJECT_ITEMS = 32,
-    KD_OBJECT_GUARD = 64,   /* a page is written only behind KD_HINT_WRITE (store/items.md) */
+    /* a page is stored to in a transaction that has said so (KD_HINT_WRITE, KD_HINT_OPEN); with
+     * KD_OBJECT_ITEMS, where the processor has protection keys, while bit 3 of PKRU is 0, too. Any
+     * other store is SIGSEGV, or -EFAULT of a system call */
+    KD_OBJECT_GUARD = 64,
 };
 enum kd_advice {
     /* of the whole object: KD_POLICY_CLUSTER 0, 64, 1 */
@@ -536,8 +539,10 @@ struct kd_commit {
     uint64_t copies;                           /* out: pages logged */
 };
 struct kd_range { uint64_t address, bytes; };  /* at most KD_RANGES_MAX in a call */
-/* EXCLUSIVE: as to write, but without a private copy */
-enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3, KD_RANGES_MAX = 1024 };
+/* EXCLUSIVE: as to write, but without a private copy. OPEN: all stores of the transaction are meant,
+ * until SHUT; of no bytes */
+enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3, KD_HINT_OPEN = 4,
+       KD_HINT_SHUT = 5, KD_RANGES_MAX = 1024 };
 enum {
     /* pages that a read fault maps, and asks for, a power of 2 up to 64 (1: KD_PAGE_ALONE); 0: as
      * the touches before suggest (the default) */
