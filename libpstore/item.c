@@ -337,7 +337,7 @@ static int item_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t 
     struct items *t = &tx->items;
     if (items_whole(tx, c))
         return 0;                         /* LI4 */
-    int result = place_set(t, c, at, STORE >> mode & 1);
+    int result = place_set(t, c, at, mode != PS_S && mode != PS_IS);
     if (mode == PS_S && t->wants && t->place.entries && wants_more(t, name))
         mode = PS_U;
     if (result == 0)
@@ -435,15 +435,16 @@ static inline __attribute__((always_inline)) void *access_fast(const void *p, si
     if (!tx)
         return access_first(p, bytes, mode);
     struct items *t = &tx->items;
-    uint64_t most = mode == PS_S ? t->place.bytes : t->place.stores, offset = at - t->place.base;
-    if (offset >= most || (mode != PS_S && bytes - 1 >= most - offset))
+    const int reads = mode == PS_S || mode == PS_IS, declares = STORE >> mode & 1;
+    uint64_t most = reads ? t->place.bytes : t->place.stores, offset = at - t->place.base;
+    if (offset >= most || (declares && bytes - 1 >= most - offset))
         return access_first(p, bytes, mode);
     int how = lock(t, at, mode);
     if (__builtin_expect(how == CONTENDED, 0))
         return access_contended(p, bytes, mode);
     if (__builtin_expect(how == FULL, 0))
         return access_slow(p, bytes, mode);
-    if (mode != PS_S && !declare_fast(t, at, bytes))
+    if (declares && !declare_fast(t, at, bytes))
         return access_slow(p, bytes, mode);
     return (void *)at;
 }
@@ -454,16 +455,45 @@ void *ps_access(const void *p, size_t bytes, int mode)
         return access_fast(p, bytes, PS_S);
     if (mode == PS_X)
         return access_fast(p, bytes, PS_X);
+    if (mode == PS_IS)
+        return access_fast(p, bytes, PS_IS);
+    if (mode == PS_IX)
+        return access_fast(p, bytes, PS_IX);
     return mode == PS_ADD ? access_fast(p, bytes, PS_ADD) : access_slow(p, bytes, mode);
 }
 
-int ps_key(ps_container *c, uint64_t key, int mode)
+static __attribute__((noinline)) int key_slow(ps_container *c, uint64_t key, int mode)
 {
     struct ps_tx *tx = tx_active();
     int result = access_check(tx, c, mode);
     if (result == 0 && c->items)
         result = item_access(tx, c, c->base, key, mode & ~PS_NOW, mode & PS_NOW);
     return error_told(ERROR_OBJECT, result < 0 ? result : 0);
+}
+
+static __attribute__((noinline)) int key_contended(uint64_t key, int mode)
+{
+    return error_told(ERROR_OBJECT, lock_contended(&tx_current->items, key, mode, 0));
+}
+
+static inline __attribute__((always_inline)) int key_fast(ps_container *c, uint64_t key, int mode)
+{
+    struct ps_tx *tx = tx_current;
+    struct items *t = tx ? &tx->items : NULL;
+    if (!t || t->place.segment != c->segment ||
+        !(mode == PS_S ? t->place.bytes : t->place.stores))
+        return key_slow(c, key, mode);
+    int how = lock(t, key, mode);
+    return how == CONTENDED ? key_contended(key, mode)
+           : how == FULL    ? key_slow(c, key, mode)
+                            : 0;
+}
+
+int ps_key(ps_container *c, uint64_t key, int mode)
+{
+    return mode == PS_S   ? key_fast(c, key, PS_S)
+           : mode == PS_X ? key_fast(c, key, PS_X)
+                          : key_slow(c, key, mode);
 }
 
 /* It needed no bracket of its own. */

@@ -9,8 +9,8 @@
  *      none, page->copies counts them, at most ITEM_COPIES_MAX: one more waits for the end of any
  *      of them, which is a deadlock only if all of their owners wait.
  * IT2  The current version keeps its frame from supply to eviction, which waits for the copies
- *      (PG4). A publication exchanges the words that its transaction changed, so their old ones lie
- *      in the copy's frame, which becomes the old version.
+ *      (PG4). A publication exchanges the words that its transaction changed, the lowest first, so
+ *      their old ones lie in the copy's frame, which becomes the old version.
  * IT3  Each word of a copy is the current word and what its transaction did to it: a publication
  *      adds its differences to all other copies, also to those of transactions that commit.
  * IT4  Snapshots and dirty reads lose their entries for the current frame, in all TLBs, before a
@@ -144,7 +144,7 @@ static void exchange(uint64_t *now, uint64_t *own, const uint64_t *words)
 {
     words_each(i, words) {
         uint64_t was = now[i];
-        __atomic_store_n(&now[i], own[i], __ATOMIC_RELAXED);
+        __atomic_store_n(&now[i], own[i], __ATOMIC_RELEASE);
         own[i] = was;
     }
 }

@@ -119,6 +119,7 @@ struct ps_type {
     uint32_t key_bytes, key_align;                      /* key_bytes 0: strings */
     uint32_t record_bytes, record_align;                /* variable: of a record's length */
     uint32_t variable;                                  /* records are of any size */
+    uint32_t ordered;                                   /* of an index on items: the tree */
 };
 
 /* The instance; that of a program has the same members, with the program's types. */
