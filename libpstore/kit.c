@@ -6,6 +6,8 @@
  *   KT2  Who sleeps for a latch has seen LATCH_WAITERS in the word that he sleeps on; who takes it
  *        after a sleep sets LATCH_WAITERS, since others may sleep still.
  *   KT3  A semaphore's `waiters` is at least the number of threads that sleep for it.
+ *   KT4  Images below `used` are whole, and of words as they were when the latch was taken; they go
+ *        before the latch does. So a death at any instruction leaves what puts all back.
  *
  * So whoever gives something up sees in the same memory that he has to wake. The sleeper's word is
  * compared once more by the one who would put him to sleep: nothing falls between.
@@ -75,17 +77,19 @@ static int sleep_until(ps_area *a, uint64_t *word, uint64_t expected, int latch,
 
 /* ---- latches ---- */
 
-/* The calling thread as a latch's owner: threads count from 1. */
+/* The calling thread's number, from 1, as it stands in a latch's word; 0: it has none yet. */
+static __thread uint32_t thread_bits;
+
+/* The calling thread as a latch's owner. */
 static uint64_t myself(const ps_area *a)
 {
     static uint32_t threads;
-    static __thread uint32_t thread;
-    if (!thread)
-        thread = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
-    return a->client << 32 | thread << 2;
+    if (!thread_bits)
+        thread_bits = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED) << 2;
+    return a->owner | thread_bits;
 }
 
-static int latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
+static __attribute__((noinline)) int latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
 {
     const uint64_t me = myself(a);
     uint64_t seen = LOAD(&l->word), slept = 0;
@@ -93,27 +97,30 @@ static int latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
     for (;;) {
         if (!(seen & LATCH_OWNER)) {
             if (SWAP(&l->word, &seen, seen | me | slept)) /* KT2 */
-                return seen & LATCH_DIED ? -EOWNERDEAD : 0;
+                return error_told_if(ERROR_LATCH, seen & LATCH_DIED ? -EOWNERDEAD : 0);
             continue;
         }
         if ((seen & LATCH_OWNER) == me)
-            return -EDEADLK;
+            return error_told(ERROR_LATCH, -EDEADLK);
         if (!(seen & LATCH_WAITERS) && !SWAP(&l->word, &seen, seen | LATCH_WAITERS))
             continue;
         int error = sleep_until(a, &l->word, seen | LATCH_WAITERS, 1, timeout_ms, &until);
         if (error)
-            return error;
+            return error_told(ERROR_LATCH, error);
         slept = LATCH_WAITERS;
         seen = LOAD(&l->word);
     }
 }
 
+/* Both are a compare-exchange where nobody is in the way: 0 against the owner. */
 int ps_latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
 {
-    return error_told_if(ERROR_LATCH, latch_take(a, l, timeout_ms));
+    uint64_t nobody = 0;
+    return thread_bits && SWAP(&l->word, &nobody, a->owner | thread_bits)
+               ? 0 : latch_take(a, l, timeout_ms);
 }
 
-int ps_latch_give(ps_area *a, struct ps_latch *l)
+static __attribute__((noinline)) int latch_give(ps_area *a, struct ps_latch *l)
 {
     if ((LOAD(&l->word) & LATCH_OWNER) != myself(a))
         return error_told(ERROR_LATCH, -EPERM);
@@ -123,12 +130,52 @@ int ps_latch_give(ps_area *a, struct ps_latch *l)
     return 0;
 }
 
+int ps_latch_give(ps_area *a, struct ps_latch *l)
+{
+    uint64_t me = a->owner | thread_bits;
+    return SWAP(&l->word, &me, 0) ? 0 : latch_give(a, l);
+}
+
 int ps_latch_repaired(ps_area *a, struct ps_latch *l)
 {
     if ((LOAD(&l->word) & LATCH_OWNER) != myself(a))
         return error_told(ERROR_LATCH, -EPERM);
     __atomic_fetch_and(&l->word, ~LATCH_DIED, __ATOMIC_SEQ_CST);
     return 0;
+}
+
+/* ---- before-images ---- */
+
+int ps_image(ps_area *a, struct ps_images *i, const void *p, size_t bytes)
+{
+    uint64_t at = (uintptr_t)p & ~7ull, end = (uintptr_t)p + bytes, base = (uintptr_t)a->memory;
+    if (at < base || end > base + a->bytes || end < at)
+        return error_told(ERROR_LATCH, -EINVAL);
+    if (i->used > PS_IMAGES_MAX || (end - at + 7) / 8 > PS_IMAGES_MAX - i->used)
+        return error_told(ERROR_LATCH, -ENOSPC);
+    for (; at < end; at += 8) {
+        i->image[i->used].at = at - base;
+        i->image[i->used].word = *(uint64_t *)(void *)(a->memory + (at - base));
+        __atomic_store_n(&i->used, i->used + 1, __ATOMIC_RELEASE);  /* KT4 */
+    }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return 0;
+}
+
+void ps_images_drop(struct ps_images *i)
+{
+    __atomic_store_n(&i->used, 0, __ATOMIC_RELEASE);
+}
+
+/* The first image of a word is the oldest, so the last one put back. */
+void ps_images_restore(ps_area *a, struct ps_images *i)
+{
+    uint64_t used = i->used < PS_IMAGES_MAX ? i->used : PS_IMAGES_MAX;
+    for (; used > 0; used--)
+        if (i->image[used - 1].at + 8 <= a->bytes && i->image[used - 1].at % 8 == 0)
+            *(volatile uint64_t *)(void *)(a->memory + i->image[used - 1].at) =
+                i->image[used - 1].word;
+    ps_images_drop(i);
 }
 
 /* ---- semaphores ---- */
@@ -175,7 +222,7 @@ ps_area *ps_area_private(size_t bytes, const struct ps_task *task)
         errno = bytes == 0 || bytes > PS_AREA_MAX ? EINVAL : ENOMEM;
         return error_told_by(ERROR_AREA, NULL);
     }
-    *a = (ps_area){.bytes = bytes, .client = 1, .port = -1,
+    *a = (ps_area){.bytes = bytes, .owner = LATCH_OF_CLIENT(1), .port = -1,
                    .serving = PTHREAD_MUTEX_INITIALIZER};
     if (task)
         a->task = *task;
@@ -260,7 +307,7 @@ static int private_ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
     pthread_mutex_lock(&a->serving);
     struct asker w = {.token = ++a->tokens, .message = message, .room = bytes,
                       .told = PTHREAD_COND_INITIALIZER};
-    struct ps_request r = {a->client, w.token, message, bytes};
+    struct ps_request r = {LATCH_CLIENT(a->owner), w.token, message, bytes};
     a->serves = pthread_self();
     __atomic_store_n(&a->in_serve, 1, __ATOMIC_SEQ_CST);
     int result = a->task.serve(a->task.arg, &r);

@@ -80,7 +80,7 @@ static ps_area *area_open(const char *name)
     }
     a->memory = (char *)m.word[0];
     a->bytes = m.word[1];
-    a->client = m.word[2];
+    a->owner = LATCH_OF_CLIENT(m.word[2]);
     return a;
 }
 

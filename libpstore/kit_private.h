@@ -12,6 +12,7 @@
 #define LATCH_DIED     2ull             /* a holder ended, and nobody has said it is repaired */
 #define LATCH_OWNER    (~3ull)
 #define LATCH_CLIENT(word) ((word) >> 32)
+#define LATCH_OF_CLIENT(number) ((uint64_t)(number) << 32)
 
 struct area_server;
 struct kd_message;
@@ -19,7 +20,7 @@ struct asker;
 struct ps_area {
     char *memory;
     size_t bytes;
-    uint64_t client;            /* this process's number, 1 in a private area */
+    uint64_t owner;             /* this process in a latch's word; its number is 1 in a private area */
     struct ps_task task;
     int port;                   /* of a shared area; -1: it is private */
     struct area_server *server; /* of the process that made a shared area */

@@ -317,7 +317,7 @@ static int server_begin(struct area_server *s, const char *name, uint64_t pages)
     struct kd_message opened;
     if (error == 0)
         error = client_open(s, s->process, &opened); /* client 1 */
-    a->client = 1;
+    a->owner = LATCH_OF_CLIENT(1);
     a->memory = (char *)s->base;
     if (error == 0)
         error = -pthread_create(&s->thread, NULL, serve, s);
