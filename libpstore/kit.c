@@ -116,8 +116,9 @@ static __attribute__((noinline)) int latch_take(ps_area *a, struct ps_latch *l, 
 int ps_latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
 {
     uint64_t nobody = 0;
-    return thread_bits && SWAP(&l->word, &nobody, a->owner | thread_bits)
-               ? 0 : latch_take(a, l, timeout_ms);
+    if (thread_bits && SWAP(&l->word, &nobody, a->owner | thread_bits))
+        return (int)nobody;               /* 0, and at hand */
+    return latch_take(a, l, timeout_ms);
 }
 
 static __attribute__((noinline)) int latch_give(ps_area *a, struct ps_latch *l)

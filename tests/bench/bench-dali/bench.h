@@ -33,6 +33,9 @@ uint64_t key_draw(void);
 struct work { unsigned count, one_in; };
 int operations(void *work);                                 /* for ps_transaction */
 
+/* indexes.c */
+void group_indexes(void);
+
 /* paper.c */
 void group_paper(unsigned ms);
 void group_latency(unsigned ms);

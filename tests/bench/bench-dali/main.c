@@ -2,6 +2,7 @@
  * main.c - bench-dali: the benchmark of the Dali paper, by instructions and in its own form.
  *
  *   bench-dali instructions    for -icount and one CPU
+ *   bench-dali indexes         the same, of indexes that two processes change
  *   bench-dali paper MS        Tables 1 and 2, MS milliseconds for each figure; needs 2 CPUs
  *   bench-dali latency MS      look-ups beside updates
  *
@@ -258,15 +259,16 @@ int main(int argc, char **argv)
     const char *command = argc > 1 ? argv[1] : "";
     unsigned ms = argc == 3 ? (unsigned)atoi(argv[2]) : 0;
     int counts = argc == 2 && strcmp(command, "instructions") == 0;
+    int indexes = argc == 2 && strcmp(command, "indexes") == 0;
     int serves = argc == 2 && strcmp(command, "--server") == 0;
     int paper = ms && strcmp(command, "paper") == 0, late = ms && strcmp(command, "latency") == 0;
-    usage(argc, argv, counts || serves || paper || late,
-          "usage: bench-dali instructions | paper MS | latency MS\n"
+    usage(argc, argv, counts || indexes || serves || paper || late,
+          "usage: bench-dali instructions | indexes | paper MS | latency MS\n"
           "The benchmark of the Dali paper: run it by `make bench ONLY=dali`.\n");
     if (serves)
         return server_main();
-    if (counts) {
-        instructions();
+    if (counts || indexes) {
+        counts ? instructions() : group_indexes();
         return 0;
     }
     tuples_load(1000, 1);
