@@ -1,8 +1,8 @@
 /*
  * history/check.c - dependencies between transactions, and the search for a cycle among them.
  *
- * In order: who wrote each value (writes_collect), the versions of each item by csn
- * (versions_collect), what each read saw (reads_check), snapshots against prefixes of the commits
+ * In order: who wrote each value (writes_collect), who added what (adds_collect), the versions of
+ * each item by csn (versions_collect), what each read saw (reads_check), snapshots against prefixes of the commits
  * (snapshots_check), the graph (edges_collect) and its cycles, shortest first (cycle_find).
  */
 #include "check.h"
@@ -26,6 +26,8 @@ static uint32_t write_count;
 static uint16_t hash[HASH_SLOTS];       /* index in writes[] + 1 */
 static struct write *versions[HISTORY_ACCESSES_MAX]; /* committed and last, by item, then csn */
 static uint32_t version_count, item_first[HISTORY_ITEMS_MAX + 1];
+static struct add { uint64_t bit; uint32_t txn, at; } adds[HISTORY_ACCESSES_MAX]; /* by item */
+static uint32_t add_first[HISTORY_ITEMS_MAX + 1];
 static uint8_t edge[HISTORY_TXNS_MAX][HISTORY_TXNS_MAX];
 static uint16_t edge_item[HISTORY_TXNS_MAX][HISTORY_TXNS_MAX];
 
@@ -58,7 +60,7 @@ static void say_txn(uint32_t t)
         (unsigned long long)x->snapshot, (unsigned long long)x->began,
         (unsigned long long)x->ended);
     for (uint32_t i = x->first; i < x->first + x->count && i < x->first + 12; i++)
-        say(" %s%u=%llx", h->accesses[i].write ? "w" : "r", h->accesses[i].item,
+        say(" %c%u=%llx", "rw+l"[h->accesses[i].what], h->accesses[i].item,
             (unsigned long long)h->accesses[i].value);
     say("\n");
 }
@@ -103,7 +105,7 @@ static int write_add(uint32_t t, const struct history_access *a, int last)
 static int written_later(const struct history_txn *x, uint32_t i)
 {
     for (uint32_t k = i + 1; k < x->first + x->count; k++)
-        if (h->accesses[k].write && h->accesses[k].item == h->accesses[i].item)
+        if (h->accesses[k].what == HISTORY_WRITE && h->accesses[k].item == h->accesses[i].item)
             return 1;
     return 0;
 }
@@ -119,14 +121,74 @@ static int writes_collect(void)
         const struct history_txn *x = &h->txns[t];
         int wrote = 0;
         for (uint32_t i = x->first; i < x->first + x->count; i++) {
-            wrote |= h->accesses[i].write;
-            if (h->accesses[i].write && write_add(t, &h->accesses[i], !written_later(x, i)))
+            const int what = (int)h->accesses[i].what;
+            wrote |= what == HISTORY_WRITE || what == HISTORY_ADD;
+            if (what == HISTORY_WRITE && write_add(t, &h->accesses[i], !written_later(x, i)))
                 return 1;
         }
         if (x->committed && (wrote != (x->csn != 0) || (wrote && x->level)))
             return found(HISTORY_MALFORMED, t, 0, x->csn);
     }
     return 0;
+}
+
+/* ---- additions ---- */
+
+static int add_add(uint32_t item, uint32_t t, uint32_t i)
+{
+    const struct history_access *a = &h->accesses[i];
+    uint32_t *end = &add_first[item + 1];
+    if (a->item != item)
+        return 0;
+    for (uint32_t k = add_first[item]; k < *end; k++)
+        if (adds[k].bit == a->value)
+            return found(HISTORY_MALFORMED, t, item, a->value);
+    if (a->what == HISTORY_WRITE ? *end > add_first[item] : a->value & (a->value - 1) || !a->value)
+        return found(HISTORY_MALFORMED, t, item, a->value);
+    if (a->what == HISTORY_ADD)
+        adds[(*end)++] = (struct add){a->value, t, i};
+    return 0;
+}
+
+static int adds_collect(void)
+{
+    for (uint32_t item = 0; item < h->item_count; item++) {
+        add_first[item + 1] = add_first[item];
+        for (uint32_t t = 0; t < h->txn_count; t++)
+            for (uint32_t i = h->txns[t].first; i < h->txns[t].first + h->txns[t].count; i++)
+                if ((h->accesses[i].what == HISTORY_ADD || h->accesses[i].what == HISTORY_WRITE) &&
+                    add_add(item, t, i))
+                    return 1;
+    }
+    return 0;
+}
+
+/* Additions to an item; there is none to one that is written. */
+#define adds_each(a, of) \
+    for (const struct add *a = adds + add_first[of]; a < adds + add_first[(of) + 1]; a++)
+
+static int is_added_to(uint32_t item) { return add_first[item + 1] > add_first[item]; }
+static int saw(uint32_t i, const struct add *a)
+{
+    return ((h->accesses[i].value - h->before[h->accesses[i].item]) & a->bit) != 0;
+}
+
+/* Whether read i of t saw all of what it may have seen, and nothing else. */
+static int sum_check(uint32_t t, uint32_t i)
+{
+    const struct history_access *of = &h->accesses[i];
+    uint64_t left = of->value - h->before[of->item];
+    adds_each(a, of->item) {
+        left &= ~a->bit;
+        if (a->txn == t && saw(i, a) != (a->at < i))
+            return found(HISTORY_OWN_WRITE, t, of->item, of->value);
+        if (a->txn != t && saw(i, a) && !h->txns[a->txn].committed)
+            return found(HISTORY_G1A, t, of->item, of->value);
+        adds_each(b, of->item)
+            if (a->txn != t && a->txn == b->txn && saw(i, a) != saw(i, b))
+                return found(HISTORY_G1B, t, of->item, of->value);
+    }
+    return left ? found(HISTORY_GARBAGE, t, of->item, of->value) : 0;
 }
 
 static int by_item_and_csn(const void *a, const void *b)
@@ -161,6 +223,8 @@ static int last_state_check(void)
         uint32_t end = item_first[item + 1];
         int changed = end > item_first[item];
         uint64_t last = changed ? versions[end - 1]->value : h->before[item];
+        adds_each(a, item)
+            last += h->txns[a->txn].committed ? a->bit : 0;
         if (h->after[item] != last)
             return found(HISTORY_LAST_STATE, changed ? versions[end - 1]->txn : h->txn_count, item,
                          h->after[item]);
@@ -174,7 +238,7 @@ static int last_state_check(void)
 static const struct history_access *own_write(const struct history_txn *x, uint32_t i)
 {
     for (uint32_t k = i; k-- > x->first;)
-        if (h->accesses[k].write && h->accesses[k].item == h->accesses[i].item)
+        if (h->accesses[k].what == HISTORY_WRITE && h->accesses[k].item == h->accesses[i].item)
             return &h->accesses[k];
     return NULL;
 }
@@ -194,6 +258,8 @@ static int read_check(uint32_t t, uint32_t i)
     const struct write *w = write_of(a->value);
     if (a->item >= h->item_count)
         return found(HISTORY_MALFORMED, t, a->item, a->value);
+    if (is_added_to(a->item))
+        return sum_check(t, i);
     if (own)
         return own->value != a->value ? found(HISTORY_OWN_WRITE, t, a->item, a->value) : 0;
     if (!w)
@@ -205,12 +271,13 @@ static int read_check(uint32_t t, uint32_t i)
     return w->last ? 0 : found(HISTORY_G1B, t, a->item, a->value);
 }
 
-/* Calls fn for each read that saw another transaction's version. */
+/* Calls fn for each read. */
 static int reads_each(int (*fn)(uint32_t t, uint32_t i))
 {
     for (uint32_t t = 0; t < h->txn_count; t++)
         for (uint32_t i = h->txns[t].first; i < h->txns[t].first + h->txns[t].count; i++)
-            if (!h->accesses[i].write && fn(t, i))
+            if ((h->accesses[i].what == HISTORY_READ || h->accesses[i].what == HISTORY_LOOSE) &&
+                fn(t, i))
                 return 1;
     return 0;
 }
@@ -230,6 +297,13 @@ static struct prefix prefix_of(const struct history_txn *x)
             p.low = w->csn;
         if (next && next->csn < p.high)
             p.high = next->csn;
+        adds_each(a, h->accesses[i].item) {
+            uint64_t csn = h->txns[a->txn].csn;
+            if (saw(i, a) && csn > p.low)
+                p.low = csn;
+            if (!saw(i, a) && h->txns[a->txn].committed && csn < p.high)
+                p.high = csn;
+        }
     }
     for (uint32_t u = 0; u < h->txn_count; u++)
         if (h->txns[u].committed && h->txns[u].ended < x->began && h->txns[u].csn > p.low)
@@ -278,7 +352,14 @@ static void edge_add(uint32_t from, uint32_t to, uint8_t kind, uint32_t item)
 static int read_edges(uint32_t t, uint32_t i)
 {
     const struct history_access *a = &h->accesses[i];
-    if (h->txns[t].level == HISTORY_DIRTY_READ || own_write(&h->txns[t], i))
+    if (h->txns[t].level == HISTORY_DIRTY_READ || a->what == HISTORY_LOOSE)
+        return 0;
+    adds_each(by, a->item)
+        if (saw(i, by))
+            edge_add(by->txn, t, WR, a->item);
+        else if (h->txns[by->txn].committed)
+            edge_add(t, by->txn, RW, a->item);
+    if (own_write(&h->txns[t], i) || is_added_to(a->item))
         return 0;
     const struct write *w = write_of(a->value), *next = version_after(a->item, w);
     if (w)
@@ -415,7 +496,7 @@ void history_check(const struct history *history, struct history_verdict *out)
     h = history;
     verdict = out;
     *out = (struct history_verdict){.kind = HISTORY_GOOD};
-    if (writes_collect() || versions_collect() || reads_each(read_check))
+    if (writes_collect() || adds_collect() || versions_collect() || reads_each(read_check))
         return;
     edges_collect();
     /* the narrowest anomaly first */

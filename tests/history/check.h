@@ -1,6 +1,6 @@
 /*
- * history/check.h - was this history serialisable? A pure function on what transactions read and
- * wrote.
+ * history/check.h - was this history serialisable? A pure function on what transactions read,
+ * wrote and added.
  *
  * Every write stores a value that is stored once only, so a read names the write that it saw. From
  * that, and from the order of commits (csn), follow the dependencies between transactions:
@@ -10,6 +10,9 @@
  *
  * A history is serialisable if these have no cycle (Adya 1999). Attempts that were undone count as
  * readers: they, too, must not have seen what no serial order shows.
+ *
+ * Additions commute, so there is no ww among them. Each adds a power of two that nobody else adds
+ * to that item, which is only added to: so a read names all the additions that it saw.
  */
 #ifndef HISTORY_CHECK_H
 #define HISTORY_CHECK_H
@@ -20,8 +23,13 @@ enum { HISTORY_TXNS_MAX = 512, HISTORY_ACCESSES_MAX = 16384, HISTORY_ITEMS_MAX =
 
 enum history_level { HISTORY_SERIALISABLE, HISTORY_SNAPSHOT, HISTORY_DIRTY_READ };
 
+enum history_what {
+    HISTORY_READ, HISTORY_WRITE,
+    HISTORY_ADD,                        /* value: what was added */
+    HISTORY_LOOSE,                      /* a read whose lock was given back: of something committed */
+};
 struct history_access {
-    uint32_t item, write;               /* write: 0 or 1 */
+    uint32_t item, what;
     uint64_t value;
 };
 struct history_txn {

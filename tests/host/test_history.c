@@ -2,8 +2,8 @@
  * test_history.c - the history checker finds each anomaly, and nothing in good histories.
  *
  * Method: histories as text, in the order of events. "1wx=5" is transaction 1 storing 5 into x,
- * "1rx=5" loading it; "1b" begins (the first event does, too), "1S" as a snapshot, "1D" dirty; "1c"
- * commits, "1a" undoes. Items x, y, z are 0 before. "!x=5": x is 5 afterwards, whatever was
+ * "1rx=5" loading it, "1lx=5" with a lock that is given back, "1+x=4" adds; "1b" begins (the first
+ * event does, too), "1S" as a snapshot, "1D" dirty; "1c" commits, "1a" undoes. Items x, y, z are 0 before. "!x=5": x is 5 afterwards, whatever was
  * committed. Then random histories: made by one transaction after the other, and the same with one
  * read changed.
  */
@@ -37,8 +37,9 @@ static void commit(struct world *w, struct history_txn *x)
     x->committed = 1;
     x->ended = ++w->now;
     for (uint32_t i = x->first; i < x->first + x->count; i++)
-        if (w->accesses[i].write) {
-            w->after[w->accesses[i].item] = w->accesses[i].value;
+        if (w->accesses[i].what == HISTORY_WRITE || w->accesses[i].what == HISTORY_ADD) {
+            uint64_t *item = &w->after[w->accesses[i].item];
+            *item = w->accesses[i].value + (w->accesses[i].what == HISTORY_ADD ? *item : 0);
             x->csn = w->csn + 1;
         }
     w->csn += x->csn != 0;
@@ -46,6 +47,7 @@ static void commit(struct world *w, struct history_txn *x)
 
 static void event(struct world *w, const char *text)
 {
+    static const char events[] = "rw+l"; /* enum history_what */
     uint32_t item = text[0] == '!' ? (uint32_t)(text[1] - 'x') : (uint32_t)(text[2] - 'x');
     if (text[0] == '!') {
         w->after[item] = number_after(text);
@@ -61,10 +63,10 @@ static void event(struct world *w, const char *text)
     case 'D': x->level = HISTORY_DIRTY_READ; break;
     case 'a': x->ended = ++w->now; break;
     case 'c': commit(w, x); break;
-    case 'r':
-    case 'w':
-        w->accesses[x->first + x->count++] =
-            (struct history_access){item, text[1] == 'w', number_after(text)};
+    case 'b': break;
+    default:
+        w->accesses[x->first + x->count++] = (struct history_access){
+            item, (uint32_t)(strchr(events, text[1]) - events), number_after(text)};
     }
 }
 
@@ -108,6 +110,11 @@ static void good_histories_are_good(void **state)
         {"1wx=1 1a 2rx=0 2wx=2 2c", HISTORY_GOOD},  /* undone, and seen by nobody */
         {"1D 1rx=0 2wx=1 2wy=2 2c 1ry=2 1rx=0 1c", HISTORY_GOOD},    /* dirty reads may be torn */
         {"1rx=0 2rx=0 1wy=1 1c 2c", HISTORY_GOOD},
+        {"1+x=1 2+x=2 1+x=4 2c 1c 3rx=7 3c", HISTORY_GOOD},          /* additions commute */
+        {"1+x=1 1rx=1 1+x=4 1rx=5 2+x=2 2a 1c 3S 3rx=5 3c", HISTORY_GOOD},
+        {"1+x=1 1wy=9 1c 2rx=1 2ry=9 2c", HISTORY_GOOD},
+        {"1+x=1 2S 1c 2rx=0 2ry=0 2c", HISTORY_GOOD},
+        {"1lx=0 2wx=1 2wy=2 2c 1ry=2 1c", HISTORY_GOOD},             /* x was given back */
     };
     (void)state;
     EXPECT(good);
@@ -133,6 +140,32 @@ static void anomalies_are_found(void **state)
         {"1rx=0 2rx=0 3ry=0 1ry=0 2wy=1 3rz=0 3wx=2 3c 2c 1c", HISTORY_G2},
         /* a victim must not see it either */
         {"1rx=0 2wx=1 2wy=2 2c 1ry=2 1a", HISTORY_G_SINGLE},
+    };
+    (void)state;
+    EXPECT(bad);
+}
+
+static void wrong_sums_are_found(void **state)
+{
+    static const struct named bad[] = {
+        {"1+x=1 2+x=2 1rx=1 2rx=2 1c 2c", HISTORY_G2},               /* neither saw the other's */
+        {"1rx=0 2+x=2 2wy=1 2c 1ry=1 1c", HISTORY_G_SINGLE},
+        {"1+x=1 1c 2rx=0 2c", HISTORY_REAL_TIME},                     /* lost, or too old */
+        {"1+x=1 2rx=1 1a 2c", HISTORY_G1A},
+        {"1+x=1 2rx=1 1+x=2 1c 2c", HISTORY_G1B},
+        {"1+x=1 1rx=0 1c", HISTORY_OWN_WRITE},
+        {"1+x=1 1c 2rx=9 2c", HISTORY_GARBAGE},
+        {"1+x=1 2+x=2 1c 2c !x=2", HISTORY_LAST_STATE},              /* one was lost */
+        {"1+x=1 1a !x=1", HISTORY_LAST_STATE},
+        {"1+x=1 1c 2+x=1 2c", HISTORY_MALFORMED},                    /* added twice */
+        {"1+x=3 1c", HISTORY_MALFORMED},
+        {"1+x=1 1c 2wx=8 2c", HISTORY_MALFORMED},
+        {"1S 1+x=1 1c", HISTORY_MALFORMED},
+        {"1+x=1 2wy=2 3b 1c 2c 3S 3ry=2 3rx=0 3c", HISTORY_SNAPSHOT_TORN},
+        {"1+x=1 2S 3S 1c 3rx=0 2rx=1 3c 2c", HISTORY_SNAPSHOT_TORN}, /* one number, two states */
+        {"1wx=1 2lx=1 1a 2c", HISTORY_G1A},                           /* not even loosely */
+        {"1wx=1 2lx=1 1wx=2 1c 2c", HISTORY_G1B},
+        {"1lx=7 1c", HISTORY_GARBAGE},
     };
     (void)state;
     EXPECT(bad);
@@ -201,9 +234,9 @@ static void serial(struct random_history *r)
         memcpy(state, r->after, sizeof state);
         for (uint32_t i = x->first; i < x->first + x->count; i++) {
             struct history_access *a = &r->accesses[i];
-            *a = (struct history_access){.item = draw(RANDOM_ITEMS), .write = !reads && draw(2)};
-            wrote |= (int)a->write;
-            if (a->write)
+            *a = (struct history_access){.item = draw(RANDOM_ITEMS), .what = !reads && draw(2)};
+            wrote |= (int)a->what;
+            if (a->what)
                 state[a->item] = 100 + i;
             a->value = state[a->item];
         }
@@ -235,7 +268,7 @@ static void one_wrong_read_is_always_found(void **state)
         assert_int_equal(check_random(&r), HISTORY_GOOD);
         struct history_access *a = &r.accesses[draw(RANDOM_TXNS * RANDOM_ACCESSES)];
         const struct history_access *b = &r.accesses[draw(RANDOM_TXNS * RANDOM_ACCESSES)];
-        if (a->write || a->value == b->value || a->item != b->item)
+        if (a->what || a->value == b->value || a->item != b->item)
             continue;
         a->value = b->value;
         if (check_random(&r) == HISTORY_GOOD)
@@ -249,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_histories_are_good),
         cmocka_unit_test(anomalies_are_found),
+        cmocka_unit_test(wrong_sums_are_found),
         cmocka_unit_test(what_is_no_anomaly_of_the_books_is_found_too),
         cmocka_unit_test(one_wrong_read_is_always_found),
     };

@@ -56,7 +56,7 @@ static void access_one(uint64_t top, uint64_t item, int write)
 {
     struct history_access *a = &me.record->accesses[me.record->access_count];
     a->item = (uint32_t)item;
-    a->write = (uint32_t)write;
+    a->what = write ? HISTORY_WRITE : HISTORY_READ;
     a->value = write ? ++me.value : *how.item_at(top, item);
     me.record->access_count++;
     me.txn->count++;

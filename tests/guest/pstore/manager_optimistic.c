@@ -79,7 +79,7 @@ static void undone(struct worker *w, struct history_txn *t)
 {
     uint32_t kept = t->first;
     for (uint32_t i = t->first; i < w->access_count; i++)
-        if (w->accesses[i].write) w->accesses[kept++] = w->accesses[i];
+        if (w->accesses[i].what) w->accesses[kept++] = w->accesses[i];
     w->access_count = kept;
 }
 

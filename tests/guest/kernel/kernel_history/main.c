@@ -42,7 +42,7 @@ static void access_one(uint64_t page, uint64_t word, int write)
     if (draw(4) == 0)
         at = (uint64_t *)((uint64_t)at - base + window);
     a->item = (uint32_t)(page * WORDS + word);
-    a->write = (uint32_t)write;
+    a->what = write ? HISTORY_WRITE : HISTORY_READ;
     if (write) {                        /* noted first: it may be undone in the store itself */
         a->value = ++me.value;
         me.record.access_count++;
