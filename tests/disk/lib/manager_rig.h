@@ -1,6 +1,6 @@
 /*
  * manager_rig.h - the store manager over a kernel made of arrays and a disk that fails on command,
- * for test_manager.c and test_manager_fence.c.
+ * for test_manager.c, test_manager_fence.c and test_manager_objects.c.
  *
  * The manager's files are compiled in, and kd_system() is ours: one container of 2048 pages, views
  * that commit words, a disk in shared memory. Each case runs in a child, so its end is a power
@@ -63,6 +63,7 @@ static pthread_mutex_t kernel = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
 static uint64_t credits;
 static bool no_object;                                      /* can be made */
+static long (*object_call)(long number, long a, long b);    /* of a test that knows its objects */
 static const void *next_batch;                              /* of the next commit that is posted */
 static uint64_t next_batch_bytes;
 /* what happens once while the disk does that */
@@ -115,6 +116,9 @@ static long copy_write_to(uint64_t offset, const void *bytes, uint64_t count)
 
 static long kernel_call(long number, long a, long b, long c, long d)
 {
+    if (object_call && (number == KD_OBJECT_CREATE || number == KD_OBJECT_DESTROY ||
+                        number == KD_SPACE_ATTACH || number == KD_SPACE_DETACH))
+        return object_call(number, a, b);
     switch (number) {
     case KD_BLOCK_OPEN:
         if (strchr((const char *)a, '.')) return -ENODEV; /* it is the only one of its store */
@@ -207,7 +211,7 @@ static int commit(uint64_t first, uint64_t count, uint64_t value)
     return commit_wait(0);
 }
 
-static void stop_and_wait(void)
+__attribute__((unused)) static void stop_and_wait(void)
 {
     const struct kd_message m = {.kind = STORE_STOP, .token = 7, .process = INIT_PROCESS};
     struct kd_message by_another = m;

@@ -1,0 +1,135 @@
+/*
+ * test_manager_objects.c - the store manager and the kernel's objects: they are made anew for items,
+ * and their pages are asked for.
+ *
+ * Aim     what a guest cannot show: wherever an object cannot be made, or must not go, a container
+ *         that is to be made anew has its objects as they were, or all as they are to be, and who
+ *         has it open is attached to them (OC2); a question that comes to the manager late does not
+ *         take the place of the view's newer one (DE1).
+ * Method  lib/manager_rig.h, with objects that fail at a moment, and questions in both orders.
+ */
+#include "manager_rig.h"
+
+/* ---- made anew ---- */
+
+enum { OBJECTS = 40, SEGMENTS = 3 };
+static struct object { bool there, items, attached; } object[OBJECTS];
+static int objects, creates_left, destroys_left;    /* then one fails */
+
+static long object_at(long number, long a, long b)
+{
+    struct object *o = &object[number == KD_OBJECT_DESTROY ? a - OBJECT : b - OBJECT];
+    switch (number) {
+    case KD_OBJECT_CREATE:
+        if (creates_left-- == 0) return -ENOMEM;
+        object[objects] = (struct object){
+            .there = true, .items = ((struct kd_object_create *)a)->flags & KD_OBJECT_ITEMS};
+        return OBJECT + objects++;
+    case KD_OBJECT_DESTROY:
+        if (b && (o->attached || destroys_left-- == 0)) return -EBUSY;
+        CHECK(o->there);
+        *o = (struct object){0};
+        return 0;
+    default:
+        CHECK(o->there);
+        o->attached = number == KD_SPACE_ATTACH;
+        return 0;
+    }
+}
+
+/* The container has its segments' objects, all of one sort and attached, and there is no other. */
+static void is_whole(const struct container *c, bool items)
+{
+    int there = 0;
+    for (int i = 0; i < OBJECTS; i++) there += object[i].there;
+    CHECK(there == SEGMENTS && c->segment_count == SEGMENTS && server.objects == SEGMENTS);
+    CHECK(c->items == items);
+    for (unsigned i = 0; i < SEGMENTS; i++) {
+        const struct object *o = &object[c->segment[i].object - OBJECT];
+        CHECK(o->there && o->attached && o->items == items);
+    }
+}
+
+/* One creation or one end of an object fails, or none. */
+static void child_made_anew(int create, int destroy)
+{
+    object_call = object_at;
+    creates_left = destroys_left = -1;
+    client_start();
+    for (unsigned i = 1; i < SEGMENTS; i++) CHECK(container_grow(1) == 0);
+    server_lock();
+    struct container *c = container_by_id(1);
+    is_whole(c, false);
+    creates_left = create;
+    destroys_left = destroy;
+    int r = container_remake(c, true);
+    bool failed = (create >= 0 && creates_left < 0) || (destroy >= 0 && destroys_left < 0);
+    CHECK((r != 0) == failed);
+    is_whole(c, r == 0);
+    creates_left = destroys_left = -1;
+    CHECK(container_remake(c, true) == 0);
+    is_whole(c, true);
+    server_unlock();
+    CHECK(commit(0, 4, 7) == 0);
+}
+static int fails_at;
+static void child_all_goes_well(void) { child_made_anew(-1, -1); }
+static void child_create_fails(void) { child_made_anew(fails_at, -1); }
+static void child_destroy_fails(void) { child_made_anew(-1, fails_at); }
+
+static void a_container_is_made_anew_as_a_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    run_child(child_all_goes_well);
+    recover_and_compare();
+    for (fails_at = 0; fails_at < 2 * SEGMENTS + 1; fails_at++) run_child(child_create_fails);
+    for (fails_at = 0; fails_at < SEGMENTS + 1; fails_at++) run_child(child_destroy_fails);
+}
+
+/* ---- questions ---- */
+
+enum { VIEW = 5 };
+
+static void ask_for_page(uint64_t page_asked, uint32_t number)
+{
+    const struct kd_message m = {.word = {cookie_of(1, 0), page_asked, 0, KD_READ | KD_PAGE_HERE,
+                                          VIEW + 1, OBJECT, number}};
+    CHECK(decide_asked(&m));
+}
+
+/* Of two questions the newer one stays, in whichever order they come. */
+static void question_stays(uint32_t older, uint32_t newer, bool late)
+{
+    ask_for_page(late ? 20 : 10, late ? newer : older);
+    ask_for_page(late ? 10 : 20, late ? older : newer);
+    CHECK(asked[VIEW].number == newer && asked[VIEW].page == 20 && asked[VIEW].container == 1);
+}
+static void child_asks(void)
+{
+    client_start();
+    struct kd_message m = {.kind = STORE_DECIDE, .process = CLIENT, .token = 3,
+                           .word = {1, WIRE_DECIDE_CALLER}};
+    CHECK(decide_request(&m));
+    question_stays(100, 101, false);
+    question_stays(102, 103, true);
+    question_stays(104, 104 + 1000000, true);
+    question_stays(1u << 31, (1u << 31) + 1, false);
+    question_stays(0xfffffffe, 0xffffffff, true);
+    question_stays(0xffffffff, 3, true);    /* numbers begin anew */
+    question_stays(4, 5, false);
+}
+static void a_late_question_does_not_take_a_newer_ones_place(void **state)
+{
+    (void)state;
+    run_child(child_asks);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_container_is_made_anew_as_a_whole_or_not_at_all),
+        cmocka_unit_test(a_late_question_does_not_take_a_newer_ones_place),
+    };
+    memory_share();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
