@@ -17,6 +17,9 @@
  *   LI3  What was stored under a lock is declared when the commit is asked for. A list that is full
  *        is handed over before, with its pages stored to, for only copies have declarations.
  *   LI4  Who has locked the whole container takes no items in it, and declares nothing.
+ *   LI5  A lock of the container waits for who has locked keys in it, and the other way round: who
+ *        locks a key uses a page first, for which a lock waits; and to write, has IX at the name of
+ *        all keys, of which who locks the container shared has S.
  */
 #include "pstore_private.h"
 
@@ -330,9 +333,9 @@ static int page_access(ps_container *c, const void *p, size_t bytes, int mode)
                         : 0;
 }
 
-/* Of the container, or all of it: 0 or -errno. */
-static int item_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name, int mode,
-                       int now)
+/* An item in the table of the segment of `at`; with -ENOLCK the list is full. 0 or -errno. */
+static int named_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name, int mode,
+                        int now)
 {
     struct items *t = &tx->items;
     if (items_whole(tx, c))
@@ -340,12 +343,45 @@ static int item_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t 
     int result = place_set(t, c, at, mode != PS_S && mode != PS_IS);
     if (mode == PS_S && t->wants && t->place.entries && wants_more(t, name))
         mode = PS_U;
-    if (result == 0)
-        result = lock_any(t, name, mode, now);
+    return result ? result : lock_any(t, name, mode, now);
+}
+
+/* Of the container, or all of it: 0 or -errno. */
+static int item_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name, int mode,
+                       int now)
+{
+    int result = named_access(tx, c, at, name, mode, now);
     if (result == -ENOLCK)
-        result = container_lock(c, 0, (c->flags & PS_WRITE ? 0 : KD_LOCK_SHARED) |
-                                          (now ? KD_LOCK_NOW : 0));
+        result = segments_lock(c, 0, (c->flags & PS_WRITE ? 0 : KD_LOCK_SHARED) |
+                                         (now ? KD_LOCK_NOW : 0));
     return result;
+}
+
+/* ---- keys and locks of the container (LI5) ---- */
+
+/* The name of all keys: no address of an item, and any key that has it is only locked coarser. */
+static uint64_t all_keys(const ps_container *c)
+{
+    return c->base | 1;
+}
+
+static int key_access(struct ps_tx *tx, ps_container *c, uint64_t key, int mode, int now)
+{
+    int result = 0;
+    if (items_whole(tx, c))
+        return 0;
+    (void)*(const volatile char *)(uintptr_t)c->base;
+    if (mode != PS_S && mode != PS_U && mode != PS_IS)
+        result = item_access(tx, c, c->base, all_keys(c), PS_IX, now);
+    if (result == 0)
+        result = c->flags & PS_WRITE ? item_access(tx, c, c->base, key, mode, now)
+                                     : named_access(tx, c, c->base, key, mode, now);
+    return result;
+}
+
+int items_lock_keys(struct ps_tx *tx, ps_container *c, int now)
+{
+    return item_access(tx, c, c->base, all_keys(c), PS_S, now ? PS_NOW : 0);
 }
 
 int items_lock(struct ps_tx *tx, ps_container *c, uint64_t at, int mode)
@@ -467,7 +503,7 @@ static __attribute__((noinline)) int key_slow(ps_container *c, uint64_t key, int
     struct ps_tx *tx = tx_active();
     int result = access_check(tx, c, mode);
     if (result == 0 && c->items)
-        result = item_access(tx, c, c->base, key, mode & ~PS_NOW, mode & PS_NOW);
+        result = key_access(tx, c, key, mode & ~PS_NOW, mode & PS_NOW);
     return error_told(ERROR_OBJECT, result < 0 ? result : 0);
 }
 

@@ -23,7 +23,7 @@ static int hint(const void *p, size_t bytes, int what)
     return (int)ps_kernel(KD_TXN_HINT, (long)p, (long)bytes, what);
 }
 
-int container_lock(ps_container *c, unsigned from, int how)
+int segments_lock(ps_container *c, unsigned from, int how)
 {
     int result = 0;
     unsigned segments = c->segment_count;
@@ -31,6 +31,14 @@ int container_lock(ps_container *c, unsigned from, int how)
         result = (int)ps_kernel(KD_TXN_LOCK, (long)c->segment[i].base, how, 0);
     if (result == 0 && !(how & KD_LOCK_SHARED) && c->items)
         items_lock_all(tx_active(), c, segments);
+    return result;
+}
+
+int container_lock(ps_container *c, unsigned from, int how)
+{
+    int result = segments_lock(c, from, how);
+    if (result == 0 && how & KD_LOCK_SHARED && c->items)
+        result = items_lock_keys(tx_active(), c, how & KD_LOCK_NOW);
     return result;
 }
 

@@ -153,6 +153,8 @@ struct ps_segment *container_segment(ps_container *c, uint64_t address);    /* N
 /* Are [address, + bytes) addresses of c, in one segment? */
 int container_has(ps_container *c, uint64_t address, uint64_t bytes);
 /* Locks its segments, from the one of this number on, for the active transaction. */
+int segments_lock(ps_container *c, unsigned from, int how);
+/* The same, and its keys (LI5). */
 int container_lock(ps_container *c, unsigned from, int how);
 /* Leases of pages; 0, -ENOSPC, -ENOENT (space: no page known), -EOWNERDEAD. */
 int container_lease(ps_container *c, uint64_t pages, uint64_t near, uint64_t *address,
@@ -296,6 +298,8 @@ int items_lock(struct ps_tx *tx, ps_container *c, uint64_t at, int mode);
 int items_lock_whole(struct ps_tx *tx, ps_container *c);
 /* Pages of c are the transaction's alone: by themselves, or by a lock of the container. */
 int items_whole(const struct ps_tx *tx, const ps_container *c);
+/* It locks c shared: nobody locks a key to write. 0, -EBUSY, -errno. */
+int items_lock_keys(struct ps_tx *tx, ps_container *c, int now);
 /* It has locked all of c: so many segments. */
 void items_lock_all(struct ps_tx *tx, const ps_container *c, unsigned segments);
 /* The tables of c are others from now on. */

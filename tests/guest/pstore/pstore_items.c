@@ -273,6 +273,70 @@ static int total(void *out)
     return 0;
 }
 
+/* ---- keys, and locks of the container ---- */
+
+static int other_locks(int how)
+{
+    ps_tx *mine = ps_suspend();
+    int result = ps_begin(&(struct ps_options){.apart = 1});
+    if (result == 0) result = ps_lock(box, how | PS_LOCK_NOW);
+    ps_rollback();
+    int back = ps_resume(mine);
+    return back ? back : result;
+}
+
+static volatile int key_had;
+static int take_key(void *mode)
+{
+    int error = ps_key(box, 55, *(int *)mode);
+    key_had = error == 0;
+    return error;
+}
+static void *key_taker(void *mode) { return (void *)(long)ps_transaction(take_key, mode); }
+
+static int somebody_waits(void)
+{
+    static struct kd_view_info views[KD_VIEW_MAX];
+    long n = kd_call3(KD_VIEW_LIST, (long)views, KD_VIEW_MAX, 0);
+    for (long i = 0; i < n; i++)
+        if (views[i].waits[0] | views[i].waits[1]) return 1;
+    return 0;
+}
+
+/* Whether a key is had by another one while this one has locked the container. */
+static int key_beside(int how, int mode)
+{
+    pthread_t thread;
+    void *result = NULL;
+    key_had = 0;
+    ps_begin(NULL);
+    int error = ps_lock(box, how);
+    pthread_create(&thread, NULL, key_taker, &mode);
+    while (!key_had && !somebody_waits()) sched_yield();
+    int had = key_had;
+    ps_rollback();
+    pthread_join(thread, &result);
+    return error ? error : result ? (int)(long)result : !key_had ? -EIO : had;
+}
+
+static void test_keys_and_locks(void)
+{
+    ps_begin(NULL);
+    is(ps_key(box, 55, PS_S), 0, "a key to read");
+    is(other_locks(0), -EBUSY, "a lock of the container waits for it,");
+    is(other_locks(PS_LOCK_SHARED), 0, "a shared one does not");
+    is(ps_key(box, 56, PS_X), 0, "another one to write:");
+    is(other_locks(PS_LOCK_SHARED), -EBUSY, "a shared lock waits for that");
+    ps_rollback();
+    is(key_beside(0, PS_S) + key_beside(0, PS_X), 0, "keys wait for a lock of the container");
+    is(key_beside(PS_LOCK_SHARED, PS_S), 1, "to read, not for a shared one,");
+    is(key_beside(PS_LOCK_SHARED, PS_X), 0, "but to write");
+    ps_begin(NULL);
+    is(ps_key(box, 55, PS_X) + ps_lock(box, 0) + ps_key(box, 57, PS_X), 0,
+       "one's own are not in the way");
+    ps_rollback();
+}
+
 /* ---- processes ---- */
 
 static int wait_for(pid_t pid)
@@ -369,7 +433,7 @@ static long deadlocks(void)
 
 int main(void)
 {
-    tap_plan(57);
+    tap_plan(66);
     box = ps_open("items", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(box ? ps_locking(box, PS_LOCK_ITEMS) : -errno, 0, "a container in item mode");
     is(ps_transaction(build, NULL), 0, "with some objects");
@@ -387,6 +451,7 @@ int main(void)
     threads(mover, "readers that want to write: deadlocks end");
     is((long)number_of(total), 0, "and leave nothing");
     printf("# %ld deadlocks\n", deadlocks());
+    test_keys_and_locks();
     test_killed();
     test_reader();
     int error = -EBUSY;
