@@ -519,7 +519,12 @@ static inline __attribute__((always_inline)) int key_fast(ps_container *c, uint6
     if (!t || t->place.segment != c->segment ||
         !(mode == PS_S ? t->place.bytes : t->place.stores))
         return key_slow(c, key, mode);
-    int how = lock(t, key, mode);
+    (void)*(const volatile char *)(uintptr_t)c->base; /* LI5 */
+    int how = mode == PS_S ? HELD : lock(t, all_keys(c), PS_IX);
+    int result = how == CONTENDED ? key_contended(all_keys(c), PS_IX) : 0;
+    if (result != 0)
+        return result;
+    how = how == FULL ? FULL : lock(t, key, mode);
     return how == CONTENDED ? key_contended(key, mode)
            : how == FULL    ? key_slow(c, key, mode)
                             : 0;
@@ -562,18 +567,11 @@ static void note_drop(struct items *t, const volatile uint64_t *mask)
         }
 }
 
-int ps_release(const void *p)
+int items_release(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name)
 {
-    struct ps_tx *tx = tx_active();
-    ps_container *c = ps_container_of(p);
-    uint64_t name = (uintptr_t)ps_home(p);
-    int result = access_check(tx, c, PS_S);
-    if (result == 0 && items_whole(tx, c))
-        result = NOTHING;
+    int result = items_whole(tx, c) ? NOTHING : place_set(&tx->items, c, at, 0);
     if (result == NOTHING)
         (void)guard_release(tx, c);
-    if (result == 0)
-        result = place_set(&tx->items, c, name, 0);
     if (result != 0)
         return result < 0 ? error_told(ERROR_OBJECT, result) : 0;
     struct items *t = &tx->items;
@@ -594,6 +592,19 @@ int ps_release(const void *p)
     __atomic_fetch_and(mask, ~t->bit, __ATOMIC_SEQ_CST);
     note_drop(t, mask);
     return e->waiting ? (int)ps_kernel(KD_ITEM_WAKE, (long)t->place.base, (long)name, 0) : 0;
+}
+
+int ps_release(const void *p)
+{
+    struct ps_tx *tx = tx_active();
+    ps_container *c = ps_container_of(p);
+    uint64_t name = (uintptr_t)ps_home(p);
+    int result = access_check(tx, c, PS_S);
+    if (result == NOTHING)
+        (void)guard_release(tx, c);
+    if (result != 0)
+        return result < 0 ? error_told(ERROR_OBJECT, result) : 0;
+    return items_release(tx, c, name, name);
 }
 
 /* ---- the end ---- */

@@ -221,6 +221,7 @@ struct heap {
 
 /* ---- items locked by a transaction: item.c ---- */
 
+struct ps_tx;
 #define HELD_MAX    1024u
 #define AGAIN_WORDS 64u
 #define WANTS_MAX   16u
@@ -248,6 +249,9 @@ struct items {
     /* what a reader wanted more of, and got a deadlock */
     uint64_t wanted, want[WANTS_MAX];
     unsigned wants;
+    /* item_layer.c: what its brackets keep; ends them before the commit, NULL: there are none */
+    struct item_chunk { struct item_chunk *next; size_t size, used; } *chunk;
+    int (*accesses)(struct ps_tx *tx);
 };
 /* ---- guards: guard.c ---- */
 #define GUARD_TOLD 64u
@@ -257,7 +261,6 @@ struct guard {
     unsigned used;                        /* by this transaction */
     uint64_t told[GUARD_TOLD];            /* by its number: this page the kernel was told of */
 };
-struct ps_tx;
 struct ps_tx *guard_open_rare(void);
 void guard_shut_rare(struct ps_tx *tx);
 static inline struct ps_tx *guard_open(const ps_container *c)
@@ -293,6 +296,8 @@ void items_store(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t 
 void items_ended(struct ps_tx *tx, int result);
 /* ps_access of an item, where c has such; mode perhaps with PS_NOW. 0, -EBUSY, -errno. */
 int items_lock(struct ps_tx *tx, ps_container *c, uint64_t at, int mode);
+/* As ps_release, of a name in the table of the segment of c in which `at` lies. */
+int items_release(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name);
 /* Where c has items, all of it is locked, which the library needs for what it does not do item by
  * item: 0 or -errno. */
 int items_lock_whole(struct ps_tx *tx, ps_container *c);

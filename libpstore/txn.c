@@ -55,6 +55,10 @@ static void tx_destroy(struct ps_tx *tx)
         munmap(tx->map, tx->map_size);
     if (tx->scratch)
         munmap(tx->scratch, tx->scratch_size);
+    for (struct item_chunk *c = tx->items.chunk, *next; c; c = next) {
+        next = c->next;
+        munmap(c, c->size);
+    }
     munmap((char *)tx - LANDING_BYTES, LANDING_BYTES + sizeof *tx);
 }
 
@@ -272,6 +276,7 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
     tx->active = 0;
     tx->writing = NULL;
     tx->held.container = NULL;
+    tx->items.accesses = NULL;
     tx->reason = result;
     tx->again = again;
     if (result == 0) {
@@ -310,6 +315,10 @@ static int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
 static int tx_commit(struct ps_tx *tx)
 {
     int result;
+    if (tx->items.accesses && (result = tx->items.accesses(tx)) != 0) {
+        tx_undo(tx, ECANCELED);
+        return result;
+    }
     if (tx->heap.used)
         heap_commit_prepare(tx);
     if (items_declares(&tx->items) && (result = items_declare(tx)) != 0) {

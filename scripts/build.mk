@@ -97,7 +97,7 @@ build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
 build/obj/guest/user/lua/%.o: UFLAGS += -DLUA_USE_POSIX -I$(LUA_SRC) -ffile-prefix-map=$(LUA_SRC)=lua
 build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
 $(call objects,guest,$(wildcard tests/guest/lib/fire*.c tests/guest/pstore/fire_*.c)): UFLAGS += -I.
-$(addprefix build/obj/guest/tests/guest/pstore/manager_,behind.o clone.o collected.o compressed.o congeries.o optimistic.o replacement.o steps.o verified.o volatile.o) build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o: UFLAGS += -I.
+$(addprefix build/obj/guest/tests/guest/pstore/manager_,behind.o clone.o collected.o compressed.o congeries.o optimistic.o replacement.o steps.o verified.o volatile.o) build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o build/obj/guest/tests/guest/pstore/pstore_item_layer.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o: UFLAGS += -I.

@@ -1,0 +1,463 @@
+/*
+ * item_layer.c - access to items by brackets, and what their types do on the way.
+ *
+ * Owns      the types of this process by number; of each transaction what it accesses of types with
+ *           functions (struct accesses), in memory of its own (chunks), which an abort leaves as
+ *           it is and the next transaction's first access makes empty.
+ * Not here  headers and room (item_header.c), locks (item.c).
+ *
+ * An item is locked by its header's address, in the table of the container with its data: so who
+ * may not write headers has locks, and a lock stays where it is when data move. An item of a type
+ * without functions leaves no trace but that lock.
+ *
+ * Invariants
+ *   IY1  What a header says is believed behind the lock only.
+ *   IY2  An item's functions `first` and `update` are called once in a transaction, `commit` at
+ *        most once; what is packed is packed behind the last of them.
+ */
+#include "item_layer_private.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { TYPES_MAX = 64, BUCKETS = 256, CHUNK = 65536, BASE_MODE = 15 };
+enum { STORES = 1 << PS_X | 1 << PS_ADD | 1 << PS_OWN };
+
+/* ---- types ---- */
+
+static struct {
+    _Atomic uint32_t number;              /* 0: free; set when it is whole */
+    _Atomic uint32_t taken;
+    const struct ps_item_type *type;
+} types[TYPES_MAX];
+
+static const struct ps_item_type *type_of(uint32_t number)
+{
+    for (unsigned i = 0; i < TYPES_MAX && types[(number + i) % TYPES_MAX].number; i++)
+        if (types[(number + i) % TYPES_MAX].number == number)
+            return types[(number + i) % TYPES_MAX].type;
+    return NULL;
+}
+
+int ps_item_type_add(const struct ps_item_type *type)
+{
+    uint32_t number = type_number(type->name);
+    if (!number || type_of(number))
+        return number ? -EEXIST : -errno;
+    for (unsigned i = 0; i < TYPES_MAX; i++) {
+        unsigned at = (number + i) % TYPES_MAX;
+        uint32_t none = 0;
+        if (!atomic_compare_exchange_strong(&types[at].taken, &none, 1))
+            continue;
+        types[at].type = type;
+        types[at].number = number;
+        return 0;
+    }
+    return -ENOSPC;
+}
+
+/* ---- what a transaction accesses ---- */
+
+struct access {
+    struct access *next, *chain;          /* in their order; of its bucket */
+    ps_item_id id;
+    ps_part *part;
+    struct ps_item *item;
+    const struct ps_item_type *type;
+    void *plain;                          /* what the program sees */
+    uint64_t bytes;
+    int copied;                           /* it is a volatile copy */
+    int updated, dirty, gone;             /* dirty: to be packed */
+};
+struct accesses {
+    struct item_chunk chunk;
+    struct access *first, **last, *bucket[BUCKETS];
+    int aborts;                           /* ps_on_abort knows */
+};
+
+/* Volatile bytes until the transaction's end, aligned to 16; NULL: ENOMEM. Not malloc (TX1). */
+static void *chunk_take(struct ps_tx *tx, size_t bytes)
+{
+    struct item_chunk *c = tx->items.chunk, *rest = c ? c->next : NULL;
+    size_t wanted = (bytes + 15) / 16 * 16, size = wanted + sizeof *c;
+    for (; c; c = c == tx->items.chunk ? rest : NULL)         /* the first and the youngest one */
+        if (c->size - c->used >= wanted) {
+            c->used += wanted;
+            return (char *)c + c->used - wanted;
+        }
+    size = size > CHUNK ? (size + KD_PAGE_BYTES - 1) / KD_PAGE_BYTES * KD_PAGE_BYTES : CHUNK;
+    c = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (c == MAP_FAILED) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    *c = (struct item_chunk){.next = rest, .size = size, .used = sizeof *c + wanted};
+    if (tx->items.chunk)
+        tx->items.chunk->next = c;
+    else
+        tx->items.chunk = c;
+    return (char *)c + sizeof *c;
+}
+
+static int accesses_end(struct ps_tx *tx);
+
+static struct accesses *accesses_of(struct ps_tx *tx)
+{
+    struct accesses *all = (struct accesses *)(void *)tx->items.chunk;
+    if (tx->items.accesses)
+        return all;
+    if (!all && !chunk_take(tx, sizeof *all - sizeof all->chunk))
+        return NULL;
+    all = (struct accesses *)(void *)tx->items.chunk;
+    for (struct item_chunk *c = all->chunk.next, *next; c; c = next) {
+        next = c->next;
+        munmap(c, c->size);
+    }
+    all->chunk = (struct item_chunk){.size = all->chunk.size, .used = sizeof *all};
+    memset(all->bucket, 0, sizeof all->bucket);
+    all->last = &all->first;
+    all->first = NULL;
+    all->aborts = 0;
+    tx->items.accesses = accesses_end;
+    return all;
+}
+
+static struct access **bucket_of(struct accesses *all, ps_item_id id)
+{
+    return &all->bucket[(id * 0x9e3779b97f4a7c15ull) >> 56];
+}
+
+static struct access *access_find(struct ps_tx *tx, ps_item_id id)
+{
+    struct access *a = tx->items.accesses ? *bucket_of(accesses_of(tx), id) : NULL;
+    while (a && (a->id != id || a->gone))
+        a = a->chain;
+    return a;
+}
+
+static struct access *access_add(struct ps_tx *tx, ps_part *p, struct ps_item *item,
+                                 const struct ps_item_type *type)
+{
+    struct accesses *all = accesses_of(tx);
+    struct access *a = all ? chunk_take(tx, sizeof *a) : NULL;
+    if (!a)
+        return NULL;
+    struct access **bucket = bucket_of(all, id_of(p, item));
+    *a = (struct access){.chain = *bucket, .id = id_of(p, item), .part = p, .item = item,
+                         .type = type, .plain = item->data, .bytes = item->bytes};
+    *all->last = *bucket = a;
+    all->last = &a->next;
+    return a;
+}
+
+static void accesses_aborted(void *all)
+{
+    for (const struct access *a = ((struct accesses *)all)->first; a; a = a->next)
+        if (a->updated && a->type->abort)
+            a->type->abort(a->id);
+}
+
+/* ---- room ---- */
+
+/* The item has room for so many bytes, perhaps elsewhere: then `keep` of them are copied. */
+static int room_set(struct ps_tx *tx, ps_part *p, struct ps_item *item, uint64_t bytes,
+                    uint64_t keep)
+{
+    struct ps_item old = *item;
+    int result = header_write(tx, p, item);
+    if (result != 0)
+        return result;
+    if (!old.data || bytes > old.room || bytes < old.room / 4) {
+        if (!(item->data = p->allocator->take(p, old.type, bytes, &item->room))) {
+            *item = old;
+            return -errno;
+        }
+        if (old.data)
+            memcpy(item->data, old.data, keep < bytes ? keep : bytes);
+        result = old.data ? p->allocator->give(p, old.data, old.room, NULL) : 0;
+    } else {
+        items_store(tx, p->data, (uintptr_t)item->data, item->room);
+        if (bytes < keep)
+            memset((char *)item->data + bytes, 0, keep - bytes);
+    }
+    return result;
+}
+
+/* What the program changed in its copy goes to where the item is kept. */
+static int access_pack(struct ps_tx *tx, struct access *a)
+{
+    struct ps_item *item = a->item;
+    void *out = a->bytes ? chunk_take(tx, a->bytes) : NULL;
+    if (a->bytes && !out)
+        return -errno;
+    size_t packed = out ? a->type->pack(a->plain, a->bytes, out, a->bytes) : 0;
+    size_t stored = packed ? packed : a->bytes;
+    int result = room_set(tx, a->part, item, stored, 0);
+    if (result != 0)
+        return result;
+    if (stored)
+        memcpy(item->data, packed ? out : a->plain, stored);
+    item->bytes = a->bytes;
+    item->stored = stored;
+    item->form = packed != 0;
+    a->dirty = 0;
+    return 0;
+}
+
+/* The commit is about to be asked for. Functions may access other items, which come last then. */
+static int accesses_end(struct ps_tx *tx)
+{
+    int result = 0;
+    struct access *first = accesses_of(tx)->first;
+    for (struct access *a = first; a && result == 0; a = a->next)
+        if (a->updated && a->type->commit)
+            result = a->type->commit(a->id, a->gone ? NULL : a->plain, a->gone ? 0 : a->bytes);
+    for (struct access *a = first; a && result == 0; a = a->next)
+        if (a->dirty && !a->gone)
+            result = access_pack(tx, a);                                        /* IY2 */
+    return result;
+}
+
+/* ---- brackets ---- */
+
+/* What the program sees: a copy if the type packs, and it is packed or to be written. */
+static int access_copy(struct ps_tx *tx, struct access *a, int stores)
+{
+    const struct ps_item *item = a->item;
+    if (a->copied || (!item->form && !(stores && a->type->pack)))
+        return 0;
+    if (item->form && !a->type->unpack)
+        return -ENOTSUP;
+    void *plain = chunk_take(tx, item->bytes + 1);
+    if (!plain)
+        return -errno;
+    int result = item->form ? a->type->unpack(item->data, item->stored, plain, item->bytes) : 0;
+    if (!item->form && item->data)
+        memcpy(plain, item->data, item->bytes);
+    a->plain = plain;
+    a->copied = result == 0;
+    return result;
+}
+
+static int access_open(struct ps_tx *tx, ps_part *p, struct ps_item *item,
+                       const struct ps_item_type *type, int stores, void **out)
+{
+    struct access *a = access_find(tx, id_of(p, item));
+    int is_new = !a, result = 0;
+    if (!a && !(a = access_add(tx, p, item, type)))
+        return -errno;
+    result = access_copy(tx, a, stores);
+    if (result == 0 && is_new && type->first)
+        result = type->first(a->id, a->plain, a->bytes);
+    struct accesses *all = accesses_of(tx);
+    if (result == 0 && stores && type->abort && !all->aborts) {
+        result = ps_on_abort(accesses_aborted, all);
+        all->aborts = result == 0;
+    }
+    if (result == 0 && stores && !a->updated) {
+        a->updated = 1;                   /* before the call: that may begin an access here, too */
+        result = type->update ? type->update(a->id, a->plain, a->bytes) : 0;
+    }
+    if (stores && a->copied)
+        a->dirty = 1;
+    else if (stores)
+        items_store(tx, p->data, (uintptr_t)item->data, item->room);
+    *out = a->plain;
+    return result;
+}
+
+static int lock(struct ps_tx *tx, const ps_part *p, const struct ps_item *item, int mode, int stores)
+{
+    if (tx->kind == TX_READS)
+        return stores ? -EROFS : 0;
+    if (p->flags & PS_PART_UNLOCKED)
+        return !stores || tx_writing(p->data) ? 0 : -errno;
+    return ps_key(p->data, (uintptr_t)item, mode & (BASE_MODE | PS_NOW));
+}
+
+struct opened { ps_part *part; struct ps_item *item; const struct ps_item_type *type; };
+static int item_open(ps_item_id id, int mode, struct opened *o, void **out)
+{
+    struct ps_tx *tx = tx_active();
+    int base = mode & BASE_MODE, stores = base <= PS_OWN ? STORES >> base & 1 : 0;
+    if (!tx || !(o->item = header_of(id, &o->part)))
+        return tx ? -EINVAL : -EPERM;
+    struct ps_item *item = o->item;
+    int result = lock(tx, o->part, item, mode, stores);
+    if (result == 0)
+        result = header_is(o->part, item, id);                                  /* IY1 */
+    if (result != 0)
+        return result;
+    if (!(item->rights & (stores ? PS_MAY_WRITE : PS_MAY_READ)))
+        return -EACCES;
+    o->type = type_of(item->type);
+    if (o->type)
+        return access_open(tx, o->part, item, o->type, stores, out);
+    if (item->form)
+        return -ENOTSUP;
+    if (stores)
+        items_store(tx, o->part->data, (uintptr_t)item->data, item->room);
+    *out = item->data;
+    return 0;
+}
+
+void *ps_begin_access(ps_item_id id, int mode)
+{
+    struct opened o;
+    void *data;
+    int result = item_open(id, mode, &o, &data);
+    errno = -result;
+    return result == 0 ? data : NULL;
+}
+
+int ps_end_access(ps_item_id id, int mode)
+{
+    struct ps_tx *tx = tx_active();
+    ps_part *p;
+    struct ps_item *item = tx ? header_of(id, &p) : NULL;
+    if (!item)
+        return tx ? -EINVAL : -EPERM;
+    struct access *a = access_find(tx, id);
+    int result = a && a->dirty ? access_pack(tx, a) : 0;
+    int gives_back = mode & PS_BRIEF && !(p->flags & PS_PART_UNLOCKED) && tx->kind != TX_READS;
+    return result == 0 && gives_back ? items_release(tx, p->data, p->data->base, (uintptr_t)item)
+                                     : result;
+}
+
+/* ---- whole items ---- */
+
+ps_item_id ps_item_make(ps_part *p, const char *type, size_t bytes)
+{
+    struct ps_tx *tx = tx_active();
+    uint32_t number = type_number(type);
+    struct ps_item *item = !tx || !p->root || !number ? NULL : header_take(tx, p);
+    if (!item) {
+        errno = !tx ? EPERM : !p->root ? EINVAL : errno;
+        return 0;
+    }
+    const struct ps_item_type *t = type_of(number);
+    item->type = number;
+    item->rights = PS_MAY_READ | PS_MAY_WRITE;
+    int result = t && t->pack ? 0 : room_set(tx, p, item, bytes, 0);
+    if (result == 0)
+        item->bytes = item->stored = bytes;
+    struct access *a = result == 0 && t ? access_add(tx, p, item, t) : NULL;
+    if (a) {
+        a->updated = 1;
+        if (t->pack) {
+            a->plain = chunk_take(tx, bytes + 1);
+            a->copied = a->dirty = a->plain != NULL;
+            item->stored = 0;
+            result = a->plain ? 0 : -errno;
+        }
+        if (a->plain && a->copied)
+            memset(a->plain, 0, bytes);
+    }
+    if (result == 0 && t && !a)
+        result = -errno;
+    if (result == 0 && t && t->update)
+        result = t->update(a->id, NULL, 0);
+    if (result != 0) {                    /* the header is free again; what was called, was */
+        if (a)
+            a->gone = 1;
+        if (item->data)
+            p->allocator->give(p, item->data, item->room, NULL);
+        header_free(item);
+    }
+    errno = -result;
+    return result == 0 ? id_of(p, item) : 0;
+}
+
+int ps_item_delete(ps_item_id id)
+{
+    struct ps_tx *tx = tx_active();
+    struct opened o;
+    void *data;
+    int result = item_open(id, PS_X, &o, &data) ?: header_write(tx, o.part, o.item);
+    if (result != 0)
+        return result;
+    struct access *a = access_find(tx, id);
+    struct ps_item old = *o.item;
+    if (a)
+        a->gone = 1;
+    header_free(o.item);
+    return old.data ? o.part->allocator->give(o.part, old.data, old.room, o.item) : 0;
+}
+
+int ps_item_resize(ps_item_id id, size_t bytes)
+{
+    struct ps_tx *tx = tx_active();
+    struct opened o;
+    void *data;
+    int result = item_open(id, PS_X, &o, &data);
+    if (result != 0)
+        return result;
+    struct access *a = access_find(tx, id);
+    if (a && a->copied) {
+        void *plain = chunk_take(tx, bytes + 1);
+        if (!plain)
+            return -errno;
+        memset(plain, 0, bytes);
+        memcpy(plain, a->plain, a->bytes < bytes ? a->bytes : bytes);
+        a->plain = plain;
+    } else if ((result = room_set(tx, o.part, o.item, bytes, o.item->bytes)) == 0) {
+        o.item->bytes = o.item->stored = bytes;
+        if (a)
+            a->plain = o.item->data;
+    }
+    if (a)
+        a->bytes = bytes;
+    return result;
+}
+
+int ps_item_protect(ps_item_id id, unsigned rights)
+{
+    struct ps_tx *tx = tx_active();
+    ps_part *p;
+    struct ps_item *item = tx ? header_of(id, &p) : NULL;
+    int result = !item ? tx ? -EINVAL : -EPERM
+                       : lock(tx, p, item, PS_X, 1) ?: header_is(p, item, id)
+                             ?: header_write(tx, p, item);
+    if (result == 0)
+        item->rights = rights & (PS_MAY_READ | PS_MAY_WRITE);
+    return result;
+}
+
+const struct ps_item *ps_item_header(ps_item_id id)
+{
+    ps_part *p;
+    return header_of(id, &p);
+}
+
+size_t ps_item_bytes(ps_item_id id)
+{
+    ps_part *p;
+    struct ps_tx *tx = tx_active();
+    const struct access *a = tx ? access_find(tx, id) : NULL;
+    const struct ps_item *item = header_of(id, &p);
+    return a ? a->bytes : item && header_is(p, item, id) == 0 ? item->bytes : 0;
+}
+
+int64_t ps_item_get(ps_item_id id, void *out, size_t bytes)
+{
+    struct opened o;
+    void *data;
+    int result = item_open(id, PS_S, &o, &data);
+    size_t have = result == 0 ? ps_item_bytes(id) : 0;
+    if (result == 0 && bytes && have)
+        memcpy(out, data, have < bytes ? have : bytes);
+    return result == 0 ? (int64_t)have : result;
+}
+
+int ps_item_put(ps_item_id id, const void *data, size_t bytes)
+{
+    struct opened o;
+    void *there;
+    int result = item_open(id, PS_X, &o, &there);
+    if (result == 0 && ps_item_bytes(id) != bytes)
+        result = ps_item_resize(id, bytes) ?: item_open(id, PS_X, &o, &there);
+    if (result == 0 && bytes)
+        memcpy(there, data, bytes);
+    return result;
+}

@@ -1,0 +1,147 @@
+/*
+ * item_layer.h - database files of partitions, and items behind headers, as Dali has them.
+ *
+ * A *file* is a directory of the store's name space whose containers belong together: its
+ * *partitions*, each with rights of its own, and a table of them. A partition may hold *items*: a
+ * header of 64 bytes that stays where it is, and data that may move. An item's identifier leads to
+ * its header, which may lie in a companion container that fewer programs may write.
+ *
+ * Access goes by brackets, ps_begin_access and ps_end_access, with plain loads and stores between
+ * them; a program may bypass them, with pointers of its own and ps_access. Functions of an item's
+ * type are called on the way (struct ps_item_type).
+ *
+ * Calls about files: not in a transaction (-EBUSY). Those about items: in one (EPERM). An int is 0
+ * or -errno; a pointer or an identifier is NULL or 0 with errno. Chapter: item-layer.md.
+ */
+#ifndef PS_ITEM_LAYER_H
+#define PS_ITEM_LAYER_H
+
+#include <pstore.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- files and partitions ---- */
+
+typedef struct ps_file ps_file; /* volatile handles, as ps_container is */
+typedef struct ps_part ps_part;
+
+/* Flags of a partition, kept in the file's table. 0: a plain container, which locks pages. */
+enum {
+    PS_PART_ITEMS = 1,    /* it has items, and locks them */
+    PS_PART_APART = 2,    /* headers and allocation data are in a container of their own */
+    PS_PART_CHECKED = 4,  /* an identifier of an item that is gone is an error, also if its header
+                           * is another item's now; else that item is found */
+    PS_PART_UNLOCKED = 8, /* brackets lock nothing */
+    PS_PART_PAGES = 16,   /* its containers lock pages, by loads and stores */
+};
+/* The layers of a partition's memory are: leases of pages from the store (resize), an allocator in
+ * them (malloc), items. The one in the middle has a name: "objects" (or NULL), ps_alloc of its
+ * container; "arena": the same, in pages of an arena of its own; "apart": all allocation data are
+ * with the headers, in the container of PS_PART_APART; or one of ps_allocator_add. */
+struct ps_part_wish {
+    const char *name;      /* 1 to 23 bytes, without a point */
+    const char *allocator;
+    unsigned flags;
+};
+/* Opens a file, with PS_CREATE made if it is not there; so are partitions that it lacks. Each of
+ * its containers is opened to write if `flags` has PS_WRITE and the path gives that right, else to
+ * read. wish NULL: those that it has. -EBUSY: this process has it open. A cut of power while it was
+ * made leaves parts out: open it with PS_CREATE again. */
+ps_file *ps_file_open(const char *path, int flags, const struct ps_part_wish *wish, int count);
+int ps_file_close(ps_file *file);
+/* Deletes a file, or a view: then its containers stay. Nobody has it open. */
+int ps_file_delete(const char *path);
+/* A directory `view` through which the same file is found with fewer rights (PS_MAY_*): those to
+ * the data, and those to headers, allocation data and the table. Made as ps_link makes it. */
+int ps_file_view(const char *path, const char *view, unsigned data, unsigned headers);
+ps_part *ps_file_part(ps_file *file, const char *name);
+ps_container *ps_part_data(const ps_part *part);
+ps_container *ps_part_headers(const ps_part *part); /* NULL: it has no items */
+/* Switches PS_PART_CHECKED or PS_PART_UNLOCKED. Who may write the file's table may (-EROFS). Those
+ * who have it open see it when they open it again. */
+int ps_part_switch(ps_part *part, unsigned flag, int on);
+/* Looks through all headers and allocation data, in a transaction: 0, or -EUCLEAN and in *why what
+ * is wrong (a constant). */
+int ps_part_check(ps_part *part, const char **why);
+
+/* ---- items ---- */
+
+typedef uint64_t ps_item_id; /* 0: none. Where the header is, and its generation */
+/* A header. It is read by all, and written by the calls below. */
+struct ps_item {
+    void *data;
+    uint64_t bytes, stored;    /* as programs see it; what it has at `data` */
+    uint64_t room;             /* bytes at `data` that are its own */
+    uint32_t type, generation; /* of the type's text (as ps_alloc_as); 0: a free header */
+    uint32_t rights, form;     /* PS_MAY_READ, PS_MAY_WRITE; 0: plain, 1: by the type's `pack` */
+    uint64_t next;             /* of free room */
+    uint64_t reserved;
+};
+
+/* A new item, zeroed. Needs the right to write headers (EROFS), as do all that change one. */
+ps_item_id ps_item_make(ps_part *part, const char *type, size_t bytes);
+int ps_item_delete(ps_item_id id);
+/* Its size; the data may move, what is there stays, more is zeros. */
+int ps_item_resize(ps_item_id id, size_t bytes);
+/* PS_MAY_READ and PS_MAY_WRITE, for brackets (EACCES); a new item has both. */
+int ps_item_protect(ps_item_id id, unsigned rights);
+
+/* Begins an access: waits for the item's lock in that mode (PS_S, PS_U, PS_X, PS_ADD, PS_OWN, as
+ * ps_access; | PS_NOW), and returns its data, good until the item moves: by ps_item_resize, or,
+ * if its type packs, until the transaction's end. What is stored under PS_X is kept. The end of
+ * the transaction ends each access; ps_end_access does before: it packs what was changed, and
+ * gives a lock of PS_S, PS_U | PS_BRIEF back (ps_release).
+ * NULL: EINVAL: no identifier; ESTALE, ENOENT: the item is gone; EACCES; EROFS; ENOTSUP: it is
+ * packed, and the type is not known here; EBUSY (PS_NOW); what the type's functions return. */
+enum { PS_BRIEF = 32 };
+void *ps_begin_access(ps_item_id id, int mode);
+int ps_end_access(ps_item_id id, int mode);
+size_t ps_item_bytes(ps_item_id id); /* within an access; 0: there is none */
+/* Copies, on top of these: how many bytes it has, at most `bytes` of them copied; or -errno. */
+int64_t ps_item_get(ps_item_id id, void *out, size_t bytes);
+int ps_item_put(ps_item_id id, const void *data, size_t bytes);
+const struct ps_item *ps_item_header(ps_item_id id); /* without a lock; NULL: EINVAL */
+/* The next item of this type (NULL: any) behind `previous` (0: the first), in no order, without a
+ * lock; 0: the end, errno 0. */
+ps_item_id ps_item_next(ps_part *part, const char *type, ps_item_id previous);
+
+/* What is called for items of a type, in a transaction and as a part of it; each may be NULL. An
+ * int other than 0 is what the call, or the commit, returns; the transaction is then the caller's
+ * to give up. They may access other items. */
+struct ps_item_type {
+    const char *name;
+    /* At the first access in a transaction. */
+    int (*first)(ps_item_id id, const void *data, size_t bytes);
+    /* At the first access to write, and before it is deleted; NULL, 0: it was just made. */
+    int (*update)(ps_item_id id, const void *before, size_t bytes);
+    /* When the transaction is about to commit, once for each item that was updated; NULL: deleted.
+     * What it changes is part of the commit. */
+    int (*commit)(ps_item_id id, const void *after, size_t bytes);
+    /* Behind the end of one that was undone (as ps_on_abort), for each item that was updated. */
+    void (*abort)(ps_item_id id);
+    /* How items are kept: compressed, encrypted, with pointers in another form. Bytes written to
+     * `out`, at most `room`; 0: keep it plain. The program works on a volatile copy. */
+    size_t (*pack)(const void *plain, size_t bytes, void *out, size_t room);
+    int (*unpack)(const void *packed, size_t stored, void *plain, size_t bytes);
+};
+/* From now on; `type` stays where it is. -ENOSPC: 64 are known; -EEXIST; -ENOTUNIQ. */
+int ps_item_type_add(const struct ps_item_type *type);
+
+/* An allocator for partitions that name it. Room is zeroed, aligned to 16 bytes, in the data
+ * container; *room: how much it is, at least `bytes`. `spare`: a header that is free now, for its
+ * use, or NULL. */
+struct ps_allocator {
+    const char *name;
+    void *(*take)(ps_part *part, uint32_t type, size_t bytes, uint64_t *room);
+    int (*give)(ps_part *part, void *data, uint64_t room, struct ps_item *spare);
+    int (*check)(ps_part *part, const struct ps_item *item); /* 0: its room is sound */
+};
+int ps_allocator_add(const struct ps_allocator *allocator); /* -ENOSPC: 8 are known; -EEXIST */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,55 @@
+/* item_layer_private.h - what the parts of the item layer know of each other. */
+#ifndef PS_ITEM_LAYER_PRIVATE_H
+#define PS_ITEM_LAYER_PRIVATE_H
+
+#include "item_layer.h"
+#include "pstore_private.h"
+
+enum { PARTS_MAX = 16, PART_NAME = 24, SLAB_ITEMS = 63, ROOM_CLASSES = 112 };
+enum { TYPE_HOLE = 0x80000000u };       /* of a header: free room, in the list of its class */
+
+/* Headers fill a page: they are at multiples of 64 bytes, and never anything else again (IH1). */
+struct slab {
+    uint32_t seal, unused;
+    struct slab *next;
+    struct ps_item item[SLAB_ITEMS];
+};
+_Static_assert(sizeof(struct ps_item) == 64, "on-disk size");
+_Static_assert(sizeof(struct slab) == 4048, "the largest object of a page");
+
+/* The root of a container with headers. */
+struct headers {
+    struct slab *first;
+    ps_arena *arena;                    /* of the allocator "arena" */
+    uint64_t at, end;                   /* of "apart": what of the last region is free, ... */
+    uint64_t regions, lost;             /* ... bytes of all, and those that nobody will get */
+    struct ps_item *hole[ROOM_CLASSES];
+};
+
+struct ps_part {
+    struct ps_file *file;
+    char name[PART_NAME];
+    unsigned flags;
+    const struct ps_allocator *allocator;
+    ps_container *data, *headers;
+    struct headers *root;
+    struct slab *_Atomic slab;          /* a hint: where a header may be free */
+};
+
+/* ---- item_file.c ---- */
+ps_part *part_of(const ps_container *headers);                      /* NULL: of none */
+
+/* ---- item_header.c ---- */
+/* A free header, to be written by the transaction; NULL with errno. */
+struct ps_item *header_take(struct ps_tx *tx, ps_part *p);
+void header_free(struct ps_item *item);                             /* its generation ends */
+/* The header is about to be stored to: 0 or -EROFS. */
+int header_write(struct ps_tx *tx, ps_part *p, struct ps_item *item);
+ps_item_id id_of(const ps_part *p, const struct ps_item *item);
+/* Where it leads: a header of some kind; NULL: EINVAL. */
+struct ps_item *header_of(ps_item_id id, ps_part **part);
+/* 0, -ESTALE, -ENOENT: it is the item that the identifier was made for. Behind the lock. */
+int header_is(const ps_part *p, const struct ps_item *item, ps_item_id id);
+const struct ps_allocator *allocator_named(const char *name);
+
+#endif

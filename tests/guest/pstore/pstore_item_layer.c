@@ -1,0 +1,669 @@
+/*
+ * pstore_item_layer.c - files of partitions, items behind headers, brackets, functions of types.
+ *
+ * Aim     a row for each thing that the Dali paper says of them (DA-N: the numbers of its checklist):
+ *         groups of containers with rights each, headers apart from data that move, identifiers with
+ *         generations, brackets that end by themselves, copies, functions of a type, packed items,
+ *         allocators by name, partitions without locks; and that a client with stray stores cannot
+ *         damage headers and allocation data that lie apart.
+ * Method  this program; transactions of one thread, one of them suspended; itself again, confined to
+ *         a view of the file, as the client that stores where it should not.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <item_layer.h>
+#include <kit.h>
+#include <unistd.h>
+
+#include "pstore_test.h"
+#include "user/start.h"
+
+enum { PAGE = 4096, MANY = 200 };
+enum { READS = PS_MAY_READ, WRITES = PS_MAY_READ | PS_MAY_WRITE };
+
+/* ---- an allocator of the test's own: all items of one size ---- */
+
+static int takes, gives;
+static void *own_take(ps_part *p, uint32_t type, size_t bytes, uint64_t *room)
+{
+    (void)type;
+    takes++;
+    *room = 512;
+    errno = ENOSPC;
+    return bytes <= 512 ? ps_alloc(ps_part_data(p), 512, NULL) : NULL;
+}
+static int own_give(ps_part *p, void *data, uint64_t room, struct ps_item *spare)
+{
+    (void)p, (void)room, (void)spare;
+    gives++;
+    return ps_free(data);
+}
+static int own_check(ps_part *p, const struct ps_item *item)
+{
+    (void)p;
+    return item->room == 512 ? 0 : -EUCLEAN;
+}
+static const struct ps_allocator own = {"sized", own_take, own_give, own_check};
+
+static const struct ps_part_wish wish[] = {
+    {"calls", "apart", PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED},
+    {"plain", NULL, PS_PART_ITEMS},
+    {"grove", "arena", PS_PART_ITEMS | PS_PART_APART},
+    {"sized", "sized", PS_PART_ITEMS},
+    {"stray", "apart", PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED | PS_PART_PAGES},
+    {"loose", "objects", PS_PART_ITEMS | PS_PART_APART | PS_PART_PAGES},
+    {"index", NULL, 0},
+};
+enum { PARTS = sizeof wish / sizeof *wish };
+static ps_file *file;
+static ps_part *calls, *plain;
+
+static int open_file(int flags)
+{
+    file = ps_file_open("switch", flags | PS_WRITE, flags ? wish : NULL, flags ? PARTS : 0);
+    calls = file ? ps_file_part(file, "calls") : NULL;
+    plain = file ? ps_file_part(file, "plain") : NULL;
+    return calls && plain ? 0 : -errno;
+}
+
+/* ---- what transactions do ---- */
+
+static ps_item_id id, other;
+static void *before;
+
+static int make_one(void *part)
+{
+    id = ps_item_make(part, "struct call", 100);
+    char *data = id ? ps_begin_access(id, PS_X) : NULL;
+    if (!data) return -errno;
+    memset(data, 7, 100);
+    before = data;
+    return 0;
+}
+static int grow_one(void *unused)
+{
+    (void)unused;
+    return ps_item_resize(id, 5000);
+}
+static int shrink_one(void *unused)
+{
+    (void)unused;
+    return ps_item_resize(id, 50) ?: ps_item_resize(id, 60);
+}
+struct seen { size_t bytes; long sevens, zeros; void *data; };
+static int look(void *out)
+{
+    struct seen *s = out;
+    const char *data = s->data = ps_begin_access(id, PS_S);
+    if (!data) return -errno;
+    s->bytes = ps_item_bytes(id);
+    s->sevens = s->zeros = 0;
+    for (size_t i = 0; i < s->bytes; i++) {
+        s->sevens += data[i] == 7;
+        s->zeros += data[i] == 0;
+    }
+    return ps_end_access(id, PS_S);
+}
+static int delete_one(void *unused)
+{
+    (void)unused;
+    return ps_item_delete(id);
+}
+static int make_again(void *part)
+{
+    for (int i = 0; i < 63; i++)        /* one of them is in the header that became free */
+        if (!(other = ps_item_make(part, "struct call", 60)) || (other ^ id) << 23 == 0)
+            return other ? 0 : -errno;
+    return -ENOENT;
+}
+
+/* In another transaction, while this thread's first one stays open; what `fn` returns. */
+static int beside(int (*fn)(void *), void *arg)
+{
+    ps_tx *tx = ps_suspend();
+    int result = ps_begin(&(struct ps_options){.apart = 1, .timeout_ms = 20000});
+    if (result == 0) {
+        result = fn(arg);
+        ps_rollback();
+    }
+    ps_resume(tx);
+    return result;
+}
+static int writes_now(void *unused)
+{
+    (void)unused;
+    return ps_begin_access(id, PS_X | PS_NOW) ? 0 : -errno;
+}
+
+/* ---- DA-06, 13, 15 ---- */
+
+static void test_file(void)
+{
+    struct ps_part_wish more[] = {{"calls", "apart", PS_PART_ITEMS | PS_PART_APART}};
+    is(ps_allocator_add(&own), 0, "an allocator of the program's own");
+    is(open_file(PS_CREATE), 0, "DA-06: a file is made, by one name");
+    tap_ok(ps_rights("switch/calls", NULL) == PS_MAY_ALL &&
+               ps_rights("switch/calls.h", NULL) == PS_MAY_ALL &&
+               ps_rights("switch/plain.h", NULL) == -ENOENT &&
+               ps_rights("switch/index", NULL) == PS_MAY_ALL &&
+               ps_rights("switch/table", NULL) == PS_MAY_ALL,
+           "DA-06: its partitions and the table are containers, with rights each");
+    is(ps_file_close(file), 0, "it is closed");
+    tap_ok(!ps_file_open("switch", PS_CREATE | PS_WRITE, more, 1) && errno == EPROTO,
+           "DA-06: who wants a partition otherwise is told");
+    is(open_file(0), 0, "DA-06: it is opened, with what it has");
+    tap_ok(!ps_file_open("switch", PS_WRITE, NULL, 0) && errno == EBUSY, "once in a process");
+}
+
+static void test_header(void)
+{
+    struct seen s;
+    is(ps_transaction(make_one, calls), 0, "an item");
+    ps_begin(NULL);
+    const struct ps_item *item = ps_item_header(id);
+    tap_ok(ps_container_of(item) == ps_part_headers(calls) &&
+               ps_container_of(item->data) == ps_part_data(calls) &&
+               ps_part_data(calls) != ps_part_headers(calls),
+           "DA-13: its header is in another container than its data");
+    tap_ok(item->bytes == 100 && item->room == 112 && item->type && item->data == before,
+           "DA-13: which knows type, size and data");
+    ps_commit();
+    is(ps_transaction(grow_one, NULL), 0, "it grows");
+    is(ps_transaction(look, &s), 0, "and is found");
+    tap_ok(s.data != before && s.bytes == 5000 && s.sevens == 100 && s.zeros == 4900,
+           "DA-13: elsewhere, under the same identifier, with what was in it");
+    is(ps_transaction(shrink_one, NULL) ?: ps_transaction(look, &s), 0, "it shrinks, grows again");
+    tap_ok(s.bytes == 60 && s.sevens == 50 && s.zeros == 10, "and what it lost is zeros");
+}
+
+static void test_generation(void)
+{
+    struct seen s;
+    is(ps_transaction(delete_one, NULL), 0, "it is deleted");
+    is(ps_transaction(look, &s), -ESTALE, "DA-15: its identifier is stale");
+    is(ps_transaction(make_again, calls), 0, "another one gets the header");
+    is(ps_transaction(look, &s), -ESTALE, "DA-15: and the old identifier does not find it");
+    is(ps_transaction(delete_one, NULL), -ESTALE, "nor deletes it");
+    ps_transaction(make_one, plain);
+    ps_transaction(delete_one, NULL);
+    is(ps_transaction(look, &s), -ENOENT, "in a partition that does not check it, it is not there");
+    is(ps_transaction(make_again, plain), 0, "and when another one has its header");
+    is(ps_transaction(look, &s), 0, "DA-15: that one is found");
+    is(ps_part_switch(plain, PS_PART_CHECKED, 1), 0, "the partition is to check them");
+    is(ps_transaction(look, &s), -ESTALE, "DA-15: from then on it does");
+    is(ps_part_switch(plain, PS_PART_CHECKED, 0), 0, "and no more");
+    id = 4711;
+    is(ps_transaction(look, &s), -EINVAL, "a number that is none");
+    id = (uintptr_t)ps_address(ps_part_data(plain)) / 64 + 1;
+    is(ps_transaction(look, &s), -EINVAL, "nor one of something else in the container");
+}
+
+/* ---- DA-28, 30, 31 ---- */
+
+static int bypass(void *unused)
+{
+    int32_t *number = ps_access(ps_item_header(id)->data, sizeof *number, PS_X);
+    (void)unused;
+    if (!number) return -errno;
+    *number = 4711;
+    return 0;
+}
+static int put_long(void *unused)
+{
+    char text[300];
+    (void)unused;
+    memset(text, 'x', sizeof text);
+    return ps_item_put(id, text, sizeof text);
+}
+static int get(void *out) { return (int)ps_item_get(id, out, 4); }
+static int protect(void *rights) { return ps_item_protect(id, *(unsigned *)rights); }
+
+static void test_brackets(void)
+{
+    struct seen s;
+    int number = 0;
+    unsigned rights = READS;
+    ps_transaction(make_one, calls);
+    ps_begin(NULL);
+    tap_ok(ps_begin_access(id, PS_S) && ps_end_access(id, PS_S) == 0, "an access begins and ends");
+    is(beside(writes_now, NULL), -EBUSY, "DA-28: the lock stays to the transaction's end");
+    is(ps_commit(), 0, "which ends it");
+    ps_begin(NULL);
+    tap_ok(ps_begin_access(id, PS_S | PS_BRIEF) && ps_end_access(id, PS_S | PS_BRIEF) == 0,
+           "one in a mode that gives the lock back");
+    is(beside(writes_now, NULL), 0, "DA-28: ends it at the bracket");
+    tap_ok(ps_begin_access(id, PS_X) != NULL, "one that nobody ends");
+    is(beside(writes_now, NULL), -EBUSY, "keeps others out");
+    is(ps_commit(), 0, "DA-28: and is ended by the commit");
+    is(ps_transaction(bypass, NULL), 0, "brackets are bypassed");
+    is(ps_transaction(get, &number), 100, "a copy is got,");
+    is(number, 4711, "DA-30: with what was stored by a plain pointer");
+    is(ps_transaction(put_long, NULL), 0, "a longer one is put");
+    is(ps_transaction(look, &s), 0, "and");
+    is((long)s.bytes, 300, "DA-30: has its size");
+    is(ps_transaction(protect, &rights), 0, "an item is protected");
+    is(ps_transaction(put_long, NULL), -EACCES, "DA-14: its header says who may");
+    is(ps_transaction(look, &s), 0, "and it is still read");
+    rights = WRITES;
+    is(ps_transaction(protect, &rights), 0, "no more");
+    is(ps_part_switch(calls, PS_PART_UNLOCKED, 1), 0, "locks of a partition are switched off");
+    ps_begin(NULL);
+    tap_ok(ps_begin_access(id, PS_X) != NULL, "an access to write");
+    is(beside(writes_now, NULL), 0, "DA-31: keeps nobody out");
+    ps_rollback();
+    is(ps_file_close(file) ?: open_file(0), 0, "the file is opened again");
+    ps_begin(NULL);
+    ps_begin_access(id, PS_X);
+    is(beside(writes_now, NULL), 0, "DA-31: the table says so");
+    ps_rollback();
+    is(ps_part_switch(calls, PS_PART_UNLOCKED, 0), 0, "and on");
+}
+
+/* ---- DA-33 ---- */
+
+static char said[64];
+static ps_item_id sum_id;
+static int refuses;
+struct bill { int64_t cents; };
+static void say(const char *letter) { strncat(said, letter, sizeof said - 1 - strlen(said)); }
+static int bill_first(ps_item_id i, const void *data, size_t bytes)
+{
+    (void)i, (void)data, (void)bytes;
+    say("f");
+    return 0;
+}
+/* A sum that is derived: the old value out, the new one in. */
+static int sum_add(int64_t cents)
+{
+    int64_t *sum = ps_begin_access(sum_id, PS_X);
+    if (!sum) return -errno;
+    *sum += cents;
+    return 0;
+}
+static int bill_update(ps_item_id i, const void *data, size_t bytes)
+{
+    (void)i, (void)bytes;
+    say("u");
+    return data ? sum_add(-((const struct bill *)data)->cents) : 0;
+}
+static int bill_commit(ps_item_id i, const void *data, size_t bytes)
+{
+    (void)i, (void)bytes;
+    say("c");
+    if (refuses) return -EDOM;
+    return data ? sum_add(((const struct bill *)data)->cents) : 0;
+}
+static void bill_abort(ps_item_id i)
+{
+    say(i && !ps_active() ? "a" : "?");
+}
+static const struct ps_item_type bill_type = {.name = "struct bill", .first = bill_first,
+                                              .update = bill_update, .commit = bill_commit,
+                                              .abort = bill_abort};
+static int bills(void *unused)
+{
+    int64_t *sum;
+    (void)unused;
+    id = ps_item_make(plain, "struct bill", sizeof(struct bill));
+    other = ps_item_make(plain, "struct bill", sizeof(struct bill));
+    if (!id || !other || !(sum_id = ps_item_make(plain, "int64_t", sizeof *sum))) return -errno;
+    if (!(sum = ps_begin_access(sum_id, PS_X))) return -errno;
+    *sum = 0;
+    return 0;
+}
+struct charge { int64_t cents; int result; };
+static int charge(void *arg)
+{
+    const struct charge *c = arg;
+    for (int i = 0; i < 2; i++) {
+        struct bill *b = ps_begin_access(i ? other : id, PS_S);
+        if (!b || !(b = ps_begin_access(i ? other : id, PS_X))) return -errno;
+        b->cents += c->cents;
+        ps_begin_access(id, PS_X);
+    }
+    return c->result;
+}
+static int read_sum(void *out) { return (int)ps_item_get(sum_id, out, 8) == 8 ? 0 : -EIO; }
+static int bill_gone(void *unused)
+{
+    (void)unused;
+    return ps_item_delete(other);
+}
+static int said_was(const char *wanted, const char *what)
+{
+    int same = strcmp(said, wanted) == 0;
+    if (!same) printf("# said %s, wanted %s\n", said, wanted);
+    said[0] = '\0';
+    return tap_ok(same, "%s", what);
+}
+
+static void test_functions(void)
+{
+    int64_t sum = 0;
+    struct charge c = {20, 0};
+    is(ps_item_type_add(&bill_type), 0, "a type with functions");
+    is(ps_item_type_add(&bill_type), -EEXIST, "once");
+    is(ps_transaction(bills, NULL), 0, "two bills, and a sum of them");
+    said_was("uucc", "DA-33: made is updated, and committed");
+    is(ps_transaction(charge, &c), 0, "both are charged");
+    said_was("fufucc", "DA-33: first access, update, and before the commit, once each");
+    is(ps_transaction(read_sum, &sum), 0, "the sum");
+    is(sum, 40, "DA-33: derived data are of the same commit");
+    c = (struct charge){7, -ECANCELED};
+    is(ps_transaction(charge, &c), -ECANCELED, "one that is given up");
+    said_was("fufuaa", "DA-33: calls those for an abort, behind it");
+    c = (struct charge){7, 0};
+    refuses = 1;
+    is(ps_transaction(charge, &c), -EDOM, "DA-33: a function refuses the commit");
+    said_was("fufucaa", "which is undone");
+    refuses = 0;
+    is(ps_transaction(read_sum, &sum), 0, "the sum");
+    is(sum, 40, "is what it was");
+    is(ps_begin(NULL) ?: charge(&c) ?: ps_commit(), 0, "an explicit transaction");
+    said_was("fufucc", "DA-33: does the same");
+    said[0] = '\0';
+    is(ps_transaction(bill_gone, NULL), 0, "one is deleted");
+    said_was("fuc", "DA-33: that is an update, too");
+    is(ps_transaction(read_sum, &sum), 0, "the sum");
+    is(sum, 27, "is the other one");
+}
+
+/* ---- DA-43: runs of one byte become two ---- */
+
+static int unpacked;
+static size_t pack(const void *from, size_t bytes, void *to, size_t room)
+{
+    const unsigned char *in = from;
+    unsigned char *out = to;
+    size_t n = 0;
+    for (size_t i = 0, run; i < bytes; i += run) {
+        for (run = 1; i + run < bytes && run < 255 && in[i + run] == in[i]; run++) {}
+        if (n + 2 > room) return 0;
+        out[n++] = (unsigned char)run;
+        out[n++] = in[i];
+    }
+    return n < bytes ? n : 0;
+}
+static int unpack(const void *from, size_t stored, void *to, size_t bytes)
+{
+    const unsigned char *in = from;
+    unsigned char *out = to;
+    size_t n = 0;
+    unpacked++;
+    for (size_t i = 0; i + 2 <= stored; i += 2)
+        for (int run = in[i]; run > 0 && n < bytes; run--) out[n++] = in[i + 1];
+    return n == bytes ? 0 : -EILSEQ;
+}
+static const struct ps_item_type text_type = {.name = "text", .pack = pack, .unpack = unpack};
+
+static int make_text(void *part)
+{
+    id = ps_item_make(part, "text", 3000);
+    char *text = id ? ps_begin_access(id, PS_X) : NULL;
+    if (!text) return -errno;
+    memset(text, 7, 1000);
+    return ps_end_access(id, PS_X);
+}
+static int header(void *out)
+{
+    *(struct ps_item *)out = *ps_item_header(id);
+    return 0;
+}
+static int mix_text(void *unused)
+{
+    unsigned char *text = ps_begin_access(id, PS_X);
+    (void)unused;
+    if (!text) return -errno;
+    for (int i = 0; i < 3000; i++) text[i] = (unsigned char)(i * 7 + i / 3);
+    return 0;
+}
+static int is_mixed(void *out)
+{
+    const unsigned char *text = ps_begin_access(id, PS_S);
+    if (!text) return -errno;
+    *(int *)out = 0;
+    for (int i = 0; i < 3000; i++) *(int *)out += text[i] == (unsigned char)(i * 7 + i / 3);
+    return 0;
+}
+
+static void test_packed(void)
+{
+    struct ps_item item;
+    struct seen s;
+    int same;
+    is(ps_item_type_add(&text_type), 0, "a type that packs");
+    is(ps_transaction(make_text, calls) ?: ps_transaction(header, &item), 0, "an item of it");
+    tap_ok(item.bytes == 3000 && item.form == 1 && item.stored == 24 && item.room == 32,
+           "DA-43: 3,000 bytes are 24 in memory");
+    unpacked = 0;
+    is(ps_transaction(look, &s), 0, "it is read");
+    tap_ok(s.bytes == 3000 && s.sevens == 1000 && s.zeros == 2000 && unpacked == 1 &&
+               !ps_container_of(s.data),
+           "DA-43: as it was, in a volatile copy");
+    before = item.data;
+    is(ps_transaction(mix_text, NULL) ?: ps_transaction(header, &item), 0, "it is changed");
+    tap_ok(item.data != before && item.form == 0 && item.stored == 3000,
+           "DA-43: what does not pack is kept plain, elsewhere");
+    is(ps_transaction(is_mixed, &same), 0, "it is read");
+    is(same, 3000, "DA-43: and is all there");
+    is(ps_transaction(grow_one, NULL) ?: ps_transaction(look, &s), 0, "it grows");
+    is((long)s.bytes, 5000, "DA-43: by its copy");
+    is(ps_transaction(delete_one, NULL), 0, "it is deleted");
+}
+
+/* ---- DA-19 ---- */
+
+static int make_many(void *part)
+{
+    for (int i = 0; i < MANY; i++)
+        if (!(id = ps_item_make(part, "struct call", 40 + (size_t)i % 60))) return -errno;
+    return 0;
+}
+static int where(void *out)
+{
+    *(ps_arena **)out = ps_arena_of(ps_item_header(id)->data);
+    return 0;
+}
+static int count(void *part)
+{
+    int n = 0;
+    for (ps_item_id i = 0; (i = ps_item_next(part, "struct call", i)) != 0;) n++;
+    return n;
+}
+/* Each second item is deleted; then there are so many anew. */
+static int churn(void *part)
+{
+    int n = 0;
+    for (ps_item_id i = 0, gone; (gone = ps_item_next(part, "struct call", i)) != 0;) {
+        i = gone;
+        if (n++ % 2 == 0 && ps_item_delete(gone) != 0) return -EUCLEAN;
+    }
+    return make_many(part);
+}
+static const char *why;
+static int check(void *part) { return ps_part_check(part, &why); }
+
+static void test_allocators(void)
+{
+    ps_arena *arena = NULL;
+    static const char *const name[] = {"calls", "plain", "grove", "sized", "stray", "loose"};
+    for (unsigned i = 0; i < sizeof name / sizeof *name; i++) {
+        ps_part *p = ps_file_part(file, name[i]);
+        int had = ps_transaction(count, p), bad = ps_transaction(make_many, p);
+        int good = !bad && ps_transaction(count, p) == had + MANY;
+        for (int k = 0; k < 4 && good; k++) good = ps_transaction(churn, p) == 0;
+        bad = ps_transaction(check, p);
+        tap_ok(good && !bad, "DA-19: %s, items come and go, all is sound%s%s", name[i],
+               bad ? ": " : "", bad && why ? why : "");
+        if (p == ps_file_part(file, "grove")) {
+            ps_transaction(where, &arena);
+            tap_ok(arena != NULL, "DA-19: in an arena");
+        }
+    }
+    tap_ok(takes >= 5 * MANY && gives > MANY, "DA-19: the program's own was asked");
+}
+
+/* ---- DA-07: this program again, confined to a view ---- */
+
+static int spoil_data(void *part)
+{
+    for (ps_item_id i = 0; (i = ps_item_next(part, NULL, i)) != 0;) {
+        uint64_t page = (uint64_t)ps_item_header(i)->data / PAGE * PAGE;
+        memset((void *)page, 0x5a, PAGE);
+    }
+    return 0;
+}
+static int store_header(void *part)
+{
+    struct ps_item *item = (struct ps_item *)ps_item_header(ps_item_next(part, NULL, 0));
+    item->data = item;
+    return 0;
+}
+static int change_item(void *part)
+{
+    char *data = ps_begin_access(ps_item_next(part, NULL, 0), PS_X);
+    if (!data) return -errno;
+    *data = 1;
+    return 0;
+}
+static int delete_item(void *part) { return ps_item_delete(ps_item_next(part, NULL, 0)); }
+
+static int client(const char *what)
+{
+    file = ps_file_open("", PS_WRITE, NULL, 0);
+    ps_part *p = file ? ps_file_part(file, what[1] == 'l' ? "loose" : "stray") : NULL;
+    if (!p) return 100;
+    switch (what[0]) {
+    case 'c': return -ps_transaction(change_item, p);
+    case 'd': return -ps_transaction(delete_item, p);
+    case 'm': return -ps_transaction(make_one, p);
+    case 'u': return -ps_part_switch(p, PS_PART_UNLOCKED, 1);
+    case 's': return -ps_transaction(spoil_data, p);
+    default: return -ps_transaction(store_header, p);
+    }
+}
+static int run_client(const char *what)
+{
+    static const char *const environment[] = {"PS_ROOTS=store:0", NULL};
+    const char *argv[] = {"pstore_item_layer", what, NULL};
+    struct given given = {ps_handle("clients", WRITES | PS_MAY_GRANT), start_rights(WRITES)};
+    long pid = given.handle;
+    if (pid >= 0) pid = start_confined("/bin/pstore_item_layer", argv, environment, &given, 1);
+    ps_drop(given.handle);
+    return child_wait((int)pid);
+}
+
+static uint64_t sum_of_headers(ps_part *p)
+{
+    uint64_t sum = 0;
+    for (ps_item_id i = 0; (i = ps_item_next(p, NULL, i)) != 0;) {
+        const struct ps_item *item = ps_item_header(i);
+        sum = sum * 31 + (uint64_t)item->data + item->bytes + item->room + item->type;
+    }
+    return sum;
+}
+static ps_part *summed;
+static int sum_headers(void *out)
+{
+    *(uint64_t *)out = sum_of_headers(summed);
+    return 0;
+}
+
+static void test_wild(void)
+{
+    uint64_t sum, now;
+    ps_part *stray = ps_file_part(file, "stray"), *loose = ps_file_part(file, "loose");
+    is(ps_file_view("switch", "clients", WRITES, READS), 0, "DA-06: a view with fewer rights");
+    tap_ok(ps_rights("clients/stray", NULL) == WRITES && ps_rights("clients/stray.h", NULL) == READS,
+           "DA-06: to write data, and to read headers and allocation data");
+    summed = stray;
+    ps_transaction(sum_headers, &sum);
+    is(run_client("cs"), 0, "DA-07: a client of the view changes items");
+    is(run_client("ms"), EROFS, "DA-07: makes none");
+    is(run_client("ds"), EROFS, "DA-07: deletes none");
+    is(run_client("us"), EROFS, "DA-31: and switches nothing off");
+    int status = run_client("hs");
+    tap_ok(status > 128, "DA-07: one that stores to a header is ended (%d)", status);
+    is(run_client("ss"), 0, "DA-07: one stores all over the data,");
+    ps_transaction(sum_headers, &now);
+    tap_ok(now == sum && ps_transaction(check, stray) == 0,
+           "DA-07: and headers and allocation data are sound");
+    tap_ok(ps_transaction(churn, stray) == 0 && ps_transaction(check, stray) == 0,
+           "DA-07: items come and go");
+    is(run_client("sl"), 0, "the same where allocation data lie with the data");
+    is(ps_transaction(check, loose), -EUCLEAN, "DA-07: there they are lost");
+}
+
+/* ---- DA-07, 32: a client asks a trusted process for items ---- */
+
+struct asked { uint64_t bytes, id; };
+static int make_asked(void *arg)
+{
+    struct asked *a = arg;
+    a->id = ps_item_make(calls, "struct call", a->bytes);
+    return a->id ? 0 : -errno;
+}
+static int serve(void *unused, struct ps_request *r)
+{
+    (void)unused;
+    return ps_transaction(make_asked, r->message);
+}
+static int fill_asked(void *arg)
+{
+    const struct asked *a = arg;
+    char *data = ps_begin_access(a->id, PS_X);
+    if (!data) return -errno;
+    memset(data, 9, a->bytes);
+    return 0;
+}
+/* A client of the view that may find names. */
+static int asker(void)
+{
+    struct asked a = {.bytes = 77};
+    ps_file *view = ps_file_open("clients", PS_WRITE, NULL, 0);
+    ps_area *area = ps_area_open("item_layer");
+    if (!view || !area) return 100;
+    int result = ps_ask(area, &a, sizeof a, 20000);
+    return result ? -result : -ps_transaction(fill_asked, &a);
+}
+static int nines(void *out)
+{
+    char bytes[77];
+    for (ps_item_id i = 0; (i = ps_item_next(calls, "struct call", i)) != 0;)
+        *(int *)out += ps_item_get(i, bytes, 77) == 77 && bytes[0] == 9 && bytes[76] == 9;
+    return 0;
+}
+
+static void test_asked(const char *self)
+{
+    int n = 0;
+    struct ps_task task = {.serve = serve};
+    ps_area *area = ps_area_make("item_layer", 4096, &task);
+    is(area ? child_run(self, "ask", NULL) : -errno, 0,
+       "DA-07: a client asks a trusted process for an item, and fills it");
+    ps_area_close(area);
+    is(ps_transaction(nines, &n), 0, "the items");
+    is(n, 1, "are one more");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return ps_allocator_add(&own) ? 101 : strcmp(argv[1], "ask") == 0 ? asker() : client(argv[1]);
+    tap_plan(112);
+    test_file();
+    test_header();
+    test_generation();
+    test_brackets();
+    test_functions();
+    test_packed();
+    test_allocators();
+    test_wild();
+    test_asked(argv[0]);
+    is(ps_file_close(file), 0, "the file is closed");
+    is(ps_file_delete("clients"), 0, "DA-06: the view is deleted");
+    is(ps_rights("switch/calls", NULL), PS_MAY_ALL, "the file not");
+    is(ps_file_delete("switch"), 0, "DA-06: and the file");
+    is(ps_rights("switch/calls", NULL), -ENOENT, "with all that was in it");
+    return tap_end();
+}
