@@ -27,16 +27,15 @@ enum { STORES = 1 << PS_X | 1 << PS_ADD | 1 << PS_OWN };
 /* ---- types ---- */
 
 static struct {
-    _Atomic uint32_t number;              /* 0: free; set when it is whole */
-    _Atomic uint32_t taken;
-    const struct ps_item_type *type;
+    const struct ps_item_type *_Atomic type;
+    _Atomic uint32_t number;              /* behind it: until then it is of no type */
 } types[TYPES_MAX];
 
 static const struct ps_item_type *type_of(uint32_t number)
 {
-    for (unsigned i = 0; i < TYPES_MAX && types[(number + i) % TYPES_MAX].number; i++)
-        if (types[(number + i) % TYPES_MAX].number == number)
-            return types[(number + i) % TYPES_MAX].type;
+    for (unsigned i = number; i < number + TYPES_MAX && types[i % TYPES_MAX].type; i++)
+        if (types[i % TYPES_MAX].number == number)
+            return types[i % TYPES_MAX].type;
     return NULL;
 }
 
@@ -45,14 +44,12 @@ int ps_item_type_add(const struct ps_item_type *type)
     uint32_t number = type_number(type->name);
     if (!number || type_of(number))
         return number ? -EEXIST : -errno;
-    for (unsigned i = 0; i < TYPES_MAX; i++) {
-        unsigned at = (number + i) % TYPES_MAX;
-        uint32_t none = 0;
-        if (!atomic_compare_exchange_strong(&types[at].taken, &none, 1))
-            continue;
-        types[at].type = type;
-        types[at].number = number;
-        return 0;
+    for (unsigned i = number; i < number + TYPES_MAX; i++) {
+        const struct ps_item_type *none = NULL;
+        if (atomic_compare_exchange_strong(&types[i % TYPES_MAX].type, &none, type)) {
+            types[i % TYPES_MAX].number = number;
+            return 0;
+        }
     }
     return -ENOSPC;
 }
@@ -276,37 +273,41 @@ static int lock(struct ps_tx *tx, const ps_part *p, const struct ps_item *item, 
     return ps_key(p->data, (uintptr_t)item, mode & (BASE_MODE | PS_NOW));
 }
 
-struct opened { ps_part *part; struct ps_item *item; const struct ps_item_type *type; };
-static int item_open(ps_item_id id, int mode, struct opened *o, void **out)
+static int item_open(struct ps_tx *tx, ps_part *p, struct ps_item *item, ps_item_id id, int mode,
+                     void **out)
 {
-    struct ps_tx *tx = tx_active();
     int base = mode & BASE_MODE, stores = base <= PS_OWN ? STORES >> base & 1 : 0;
-    if (!tx || !(o->item = header_of(id, &o->part)))
-        return tx ? -EINVAL : -EPERM;
-    struct ps_item *item = o->item;
-    int result = lock(tx, o->part, item, mode, stores);
-    if (result == 0)
-        result = header_is(o->part, item, id);                                  /* IY1 */
+    int result = lock(tx, p, item, mode, stores) ?: header_is(p, item, id);     /* IY1 */
     if (result != 0)
         return result;
     if (!(item->rights & (stores ? PS_MAY_WRITE : PS_MAY_READ)))
         return -EACCES;
-    o->type = type_of(item->type);
-    if (o->type)
-        return access_open(tx, o->part, item, o->type, stores, out);
+    const struct ps_item_type *type = type_of(item->type);
+    if (type)
+        return access_open(tx, p, item, type, stores, out);
     if (item->form)
         return -ENOTSUP;
     if (stores)
-        items_store(tx, o->part->data, (uintptr_t)item->data, item->room);
+        items_store(tx, p->data, (uintptr_t)item->data, item->room);
     *out = item->data;
     return 0;
 }
 
+/* The header, in a transaction; NULL with errno. */
+static struct ps_item *item_at(ps_item_id id, ps_part **part)
+{
+    if (tx_active())
+        return header_of(id, part);
+    errno = EPERM;
+    return NULL;
+}
+
 void *ps_begin_access(ps_item_id id, int mode)
 {
-    struct opened o;
-    void *data;
-    int result = item_open(id, mode, &o, &data);
+    ps_part *p;
+    void *data = NULL;
+    struct ps_item *item = item_at(id, &p);
+    int result = item ? item_open(tx_active(), p, item, id, mode, &data) : -errno;
     errno = -result;
     return result == 0 ? data : NULL;
 }
@@ -315,17 +316,32 @@ int ps_end_access(ps_item_id id, int mode)
 {
     struct ps_tx *tx = tx_active();
     ps_part *p;
-    struct ps_item *item = tx ? header_of(id, &p) : NULL;
-    if (!item)
-        return tx ? -EINVAL : -EPERM;
-    struct access *a = access_find(tx, id);
-    int result = a && a->dirty ? access_pack(tx, a) : 0;
-    int gives_back = mode & PS_BRIEF && !(p->flags & PS_PART_UNLOCKED) && tx->kind != TX_READS;
-    return result == 0 && gives_back ? items_release(tx, p->data, p->data->base, (uintptr_t)item)
-                                     : result;
+    struct ps_item *item = item_at(id, &p);
+    struct access *a = item ? access_find(tx, id) : NULL;
+    int result = !item ? -errno : a && a->dirty ? access_pack(tx, a) : 0;
+    if (result != 0 || !(mode & PS_BRIEF) || p->flags & PS_PART_UNLOCKED || tx->kind == TX_READS)
+        return result;
+    return items_release(tx, p->data, p->data->base, (uintptr_t)item);
 }
 
 /* ---- whole items ---- */
+
+/* What a type's functions are to know of a new item: 0 or -errno. */
+static int item_made(struct ps_tx *tx, ps_part *p, struct ps_item *item,
+                     const struct ps_item_type *type, size_t bytes)
+{
+    struct access *a = access_add(tx, p, item, type);
+    if (!a)
+        return -errno;
+    a->updated = 1;
+    if (type->pack) {
+        if (!(a->plain = chunk_take(tx, bytes + 1)))
+            return -errno;
+        memset(a->plain, 0, bytes);
+        a->copied = a->dirty = 1;
+    }
+    return type->update ? type->update(a->id, NULL, 0) : 0;
+}
 
 ps_item_id ps_item_make(ps_part *p, const char *type, size_t bytes)
 {
@@ -340,31 +356,12 @@ ps_item_id ps_item_make(ps_part *p, const char *type, size_t bytes)
     item->type = number;
     item->rights = PS_MAY_READ | PS_MAY_WRITE;
     int result = t && t->pack ? 0 : room_set(tx, p, item, bytes, 0);
-    if (result == 0)
-        item->bytes = item->stored = bytes;
-    struct access *a = result == 0 && t ? access_add(tx, p, item, t) : NULL;
-    if (a) {
-        a->updated = 1;
-        if (t->pack) {
-            a->plain = chunk_take(tx, bytes + 1);
-            a->copied = a->dirty = a->plain != NULL;
-            item->stored = 0;
-            result = a->plain ? 0 : -errno;
-        }
-        if (a->plain && a->copied)
-            memset(a->plain, 0, bytes);
-    }
-    if (result == 0 && t && !a)
-        result = -errno;
-    if (result == 0 && t && t->update)
-        result = t->update(a->id, NULL, 0);
-    if (result != 0) {                    /* the header is free again; what was called, was */
-        if (a)
-            a->gone = 1;
-        if (item->data)
-            p->allocator->give(p, item->data, item->room, NULL);
+    item->bytes = bytes;
+    item->stored = t && t->pack ? 0 : bytes;
+    if (result != 0)
         header_free(item);
-    }
+    else if (t && (result = item_made(tx, p, item, t, bytes)) != 0)
+        ps_item_delete(id_of(p, item));
     errno = -result;
     return result == 0 ? id_of(p, item) : 0;
 }
@@ -372,42 +369,38 @@ ps_item_id ps_item_make(ps_part *p, const char *type, size_t bytes)
 int ps_item_delete(ps_item_id id)
 {
     struct ps_tx *tx = tx_active();
-    struct opened o;
-    void *data;
-    int result = item_open(id, PS_X, &o, &data) ?: header_write(tx, o.part, o.item);
+    ps_part *p;
+    struct ps_item *item = ps_begin_access(id, PS_X) ? header_of(id, &p) : NULL;
+    int result = item ? header_write(tx, p, item) : -errno;
     if (result != 0)
         return result;
     struct access *a = access_find(tx, id);
-    struct ps_item old = *o.item;
+    struct ps_item old = *item;
     if (a)
         a->gone = 1;
-    header_free(o.item);
-    return old.data ? o.part->allocator->give(o.part, old.data, old.room, o.item) : 0;
+    header_free(item);
+    return old.data ? p->allocator->give(p, old.data, old.room, item) : 0;
 }
 
 int ps_item_resize(ps_item_id id, size_t bytes)
 {
     struct ps_tx *tx = tx_active();
-    struct opened o;
-    void *data;
-    int result = item_open(id, PS_X, &o, &data);
-    if (result != 0)
-        return result;
-    struct access *a = access_find(tx, id);
-    if (a && a->copied) {
-        void *plain = chunk_take(tx, bytes + 1);
-        if (!plain)
-            return -errno;
+    ps_part *p;
+    struct ps_item *item = ps_begin_access(id, PS_X) ? header_of(id, &p) : NULL;
+    struct access *a = item ? access_find(tx, id) : NULL;
+    void *plain = a && a->copied ? chunk_take(tx, bytes + 1) : NULL;
+    int result = item && (plain || !a || !a->copied) ? 0 : -errno;
+    if (result == 0 && plain) {
         memset(plain, 0, bytes);
         memcpy(plain, a->plain, a->bytes < bytes ? a->bytes : bytes);
-        a->plain = plain;
-    } else if ((result = room_set(tx, o.part, o.item, bytes, o.item->bytes)) == 0) {
-        o.item->bytes = o.item->stored = bytes;
-        if (a)
-            a->plain = o.item->data;
+    } else if (result == 0 && (result = room_set(tx, p, item, bytes, item->bytes)) == 0) {
+        item->bytes = item->stored = bytes;
+        plain = item->data;
     }
-    if (a)
+    if (result == 0 && a) {
+        a->plain = plain;
         a->bytes = bytes;
+    }
     return result;
 }
 
@@ -415,8 +408,8 @@ int ps_item_protect(ps_item_id id, unsigned rights)
 {
     struct ps_tx *tx = tx_active();
     ps_part *p;
-    struct ps_item *item = tx ? header_of(id, &p) : NULL;
-    int result = !item ? tx ? -EINVAL : -EPERM
+    struct ps_item *item = item_at(id, &p);
+    int result = !item ? -errno
                        : lock(tx, p, item, PS_X, 1) ?: header_is(p, item, id)
                              ?: header_write(tx, p, item);
     if (result == 0)
@@ -433,31 +426,25 @@ const struct ps_item *ps_item_header(ps_item_id id)
 size_t ps_item_bytes(ps_item_id id)
 {
     ps_part *p;
-    struct ps_tx *tx = tx_active();
-    const struct access *a = tx ? access_find(tx, id) : NULL;
-    const struct ps_item *item = header_of(id, &p);
+    const struct ps_item *item = item_at(id, &p);
+    const struct access *a = item ? access_find(tx_active(), id) : NULL;
     return a ? a->bytes : item && header_is(p, item, id) == 0 ? item->bytes : 0;
 }
 
 int64_t ps_item_get(ps_item_id id, void *out, size_t bytes)
 {
-    struct opened o;
-    void *data;
-    int result = item_open(id, PS_S, &o, &data);
-    size_t have = result == 0 ? ps_item_bytes(id) : 0;
-    if (result == 0 && bytes && have)
+    const void *data = ps_begin_access(id, PS_S);
+    size_t have = data ? ps_item_bytes(id) : 0;
+    if (have && bytes)
         memcpy(out, data, have < bytes ? have : bytes);
-    return result == 0 ? (int64_t)have : result;
+    return data ? (int64_t)have : -errno;
 }
 
 int ps_item_put(ps_item_id id, const void *data, size_t bytes)
 {
-    struct opened o;
-    void *there;
-    int result = item_open(id, PS_X, &o, &there);
-    if (result == 0 && ps_item_bytes(id) != bytes)
-        result = ps_item_resize(id, bytes) ?: item_open(id, PS_X, &o, &there);
+    void *there = ps_begin_access(id, PS_X);
+    int result = !there ? -errno : ps_item_bytes(id) != bytes ? ps_item_resize(id, bytes) : 0;
     if (result == 0 && bytes)
-        memcpy(there, data, bytes);
+        memcpy(ps_begin_access(id, PS_X), data, bytes);
     return result;
 }

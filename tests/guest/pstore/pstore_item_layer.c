@@ -151,7 +151,9 @@ static void test_file(void)
     is(ps_file_close(file), 0, "it is closed");
     tap_ok(!ps_file_open("switch", PS_CREATE | PS_WRITE, more, 1) && errno == EPROTO,
            "DA-06: who wants a partition otherwise is told");
-    is(open_file(0), 0, "DA-06: it is opened, with what it has");
+    is(ps_delete("switch/grove.h") ?: open_file(0), -ENOENT, "one of its containers is not there");
+    is(open_file(PS_CREATE), 0, "as behind a cut: it is made again");
+    is(ps_file_close(file) ?: open_file(0), 0, "DA-06: it is opened, with what it has");
     tap_ok(!ps_file_open("switch", PS_WRITE, NULL, 0) && errno == EBUSY, "once in a process");
 }
 
@@ -650,7 +652,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return ps_allocator_add(&own) ? 101 : strcmp(argv[1], "ask") == 0 ? asker() : client(argv[1]);
-    tap_plan(112);
+    tap_plan(114);
     test_file();
     test_header();
     test_generation();
