@@ -59,6 +59,7 @@ static int root_find(void *part)
 {
     struct ps_part *p = part;
     p->root = ps_root(p->headers);
+    p->bytes = p->headers->segment[0].end - p->headers->base;
     return p->root ? 0 : -errno;
 }
 
@@ -186,6 +187,7 @@ int ps_file_close(ps_file *f)
 {
     if (ps_active())
         return -EBUSY;
+    header_forget();
     for (struct ps_part *p = f->part; p < f->part + f->count; p++) {
         if (p->headers && part_of(p->headers) == p)
             parts[container_index(p->headers)] = NULL;

@@ -41,12 +41,22 @@ ps_item_id id_of(const ps_part *p, const struct ps_item *item)
     return (uintptr_t)item / sizeof *item | generation << PLACE_BITS;
 }
 
+static ps_part *_Atomic recent;           /* whose item was found last */
+
+void header_forget(void)
+{
+    recent = NULL;
+}
+
 struct ps_item *header_of(ps_item_id id, ps_part **part)
 {
     uint64_t at = (id & ((1ull << PLACE_BITS) - 1)) * sizeof(struct ps_item);
     struct ps_item *item = (struct ps_item *)(uintptr_t)at;
-    *part = part_of(ps_container_of(item));
-    if (*part && at % KD_PAGE_BYTES && slab_is(slab_at(PAGE_OF(at))))
+    ps_part *p = recent;
+    if (!p || at - p->headers->base >= p->bytes)
+        recent = p = part_of(ps_container_of(item));
+    *part = p;
+    if (p && at % KD_PAGE_BYTES && slab_is(slab_at(PAGE_OF(at))))
         return item;
     errno = EINVAL;
     return NULL;

@@ -33,6 +33,7 @@ struct ps_part {
     const struct ps_allocator *allocator;
     ps_container *data, *headers;
     struct headers *root;
+    uint64_t bytes;                     /* of the headers' first segment */
     struct slab *_Atomic slab;          /* a hint: where a header may be free */
 };
 
@@ -48,6 +49,7 @@ int header_write(struct ps_tx *tx, ps_part *p, struct ps_item *item);
 ps_item_id id_of(const ps_part *p, const struct ps_item *item);
 /* Where it leads: a header of some kind; NULL: EINVAL. */
 struct ps_item *header_of(ps_item_id id, ps_part **part);
+void header_forget(void);                                           /* a part is closed */
 /* 0, -ESTALE, -ENOENT: it is the item that the identifier was made for. Behind the lock. */
 int header_is(const ps_part *p, const struct ps_item *item, ps_item_id id);
 const struct ps_allocator *allocator_named(const char *name);

@@ -25,17 +25,10 @@ uint64_t ps_bytes_hash(const void *bytes, size_t count)
     return hash;
 }
 
-static struct ps_hash_access index_of(const struct ps_relation *r, enum ps_mode mode)
-{
-    struct ps_hash_access a;
-    ps_access_open(&a.base, &r->index, &r->schema->index, mode);
-    return a;
-}
-
 /* The relation as a whole, by the number of its index's head. */
 static int whole(const struct ps_relation *r, int mode)
 {
-    return ps_key(ps_part_data(r->tuples), (uintptr_t)r->index.head, mode);
+    return ps_key(ps_part_data(r->tuples), (uintptr_t)r->index.base.head, mode);
 }
 
 int ps_relation_open(struct ps_relation *r, const struct ps_schema *schema, ps_part *tuples,
@@ -46,16 +39,16 @@ int ps_relation_open(struct ps_relation *r, const struct ps_schema *schema, ps_p
     struct ps_head *head = ps_named(index, name, sizeof(struct ps_hash));
     if (!head)
         return -errno;
-    *r = (struct ps_relation){schema, tuples, {.head = head, .memory = ps_in(index)}};
-    if (head->fingerprint == 0)
-        return ps_hash_set_up(&r->index, &schema->index);
-    struct ps_hash_access a = index_of(r, PS_LOOK);
-    return a.base.error;
+    struct ps_instance instance = {.head = head, .memory = ps_in(index)};
+    int error = head->fingerprint ? 0 : ps_hash_set_up(&instance, &schema->index);
+    *r = (struct ps_relation){.schema = schema, .tuples = tuples};
+    ps_access_open(&r->index.base, &instance, &schema->index, PS_CHANGE);
+    return error ? error : r->index.base.error;
 }
 
 ps_item_id ps_relation_id(const struct ps_relation *r, const void *key)
 {
-    struct ps_hash_access a = index_of(r, PS_LOOK);
+    struct ps_hash_access a = r->index;
     const ps_item_id *id = ps_hash_find(&a, key, PS_LOOK);
     return id ? *id : 0;
 }
@@ -72,7 +65,7 @@ void *ps_relation_find(const struct ps_relation *r, const void *key, int mode)
 int ps_relation_insert(const struct ps_relation *r, const void *tuple)
 {
     const char *key = (const char *)tuple + r->schema->key_at;
-    struct ps_hash_access a = index_of(r, PS_CHANGE);
+    struct ps_hash_access a = r->index;
     int error = whole(r, PS_IX);
     if (error || ps_hash_find(&a, key, PS_LOOK))
         return error ? error : -EEXIST;
@@ -89,7 +82,7 @@ int ps_relation_insert(const struct ps_relation *r, const void *tuple)
 
 int ps_relation_delete(const struct ps_relation *r, const void *key)
 {
-    struct ps_hash_access a = index_of(r, PS_CHANGE);
+    struct ps_hash_access a = r->index;
     int error = whole(r, PS_IX);
     ps_item_id id = error ? 0 : ps_relation_id(r, key);
     if (!id)
@@ -122,7 +115,7 @@ int64_t ps_relation_check(const struct ps_relation *r)
     if (errno)
         return -errno;
     struct ps_hash_range range;
-    range.access = index_of(r, PS_LOOK);
+    range.access = r->index;
     ps_hash_range(&range);
     for (const ps_item_id *id; (id = ps_hash_next(&range)) != NULL; entries++)
         if (!ps_begin_access(*id, PS_S))

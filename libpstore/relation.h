@@ -33,7 +33,7 @@ struct ps_schema {
 struct ps_relation {
     const struct ps_schema *schema;
     ps_part *tuples;
-    struct ps_instance index;
+    struct ps_hash_access index;
 };
 /* Of one relation: what a `where` says is not 0 to. NULL: all. In no order. */
 struct ps_selection {
@@ -44,7 +44,8 @@ struct ps_selection {
     int mode;
 };
 
-/* In a transaction; makes the relation if it is not there and `index` is open to write. */
+/* In a transaction; makes the relation if it is not there and `index` is open to write. If that
+ * transaction is undone, so is the instance. */
 int ps_relation_open(struct ps_relation *r, const struct ps_schema *schema, ps_part *tuples,
                      ps_container *index);
 int ps_relation_insert(const struct ps_relation *r, const void *tuple);

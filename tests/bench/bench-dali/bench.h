@@ -36,6 +36,9 @@ int operations(void *work);                                 /* for ps_transactio
 /* indexes.c */
 void group_indexes(void);
 
+/* layer.c */
+void group_layer(void);
+
 /* paper.c */
 void group_paper(unsigned ms);
 void group_latency(unsigned ms);

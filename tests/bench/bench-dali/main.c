@@ -5,6 +5,7 @@
  *   bench-dali indexes         the same, of indexes that two processes change
  *   bench-dali paper MS        Tables 1 and 2, MS milliseconds for each figure; needs 2 CPUs
  *   bench-dali latency MS      look-ups beside updates
+ *   bench-dali layer           brackets, relations; for -icount and one CPU
  *
  * Figures of LMDB and SQLite are of the same tuples on Linux in the same QEMU. Instructions are
  * those of all processes and the kernel, the manager's and the disk's share in them.
@@ -261,14 +262,15 @@ int main(int argc, char **argv)
     int counts = argc == 2 && strcmp(command, "instructions") == 0;
     int indexes = argc == 2 && strcmp(command, "indexes") == 0;
     int serves = argc == 2 && strcmp(command, "--server") == 0;
+    int layer = argc == 2 && strcmp(command, "layer") == 0;
     int paper = ms && strcmp(command, "paper") == 0, late = ms && strcmp(command, "latency") == 0;
-    usage(argc, argv, counts || indexes || serves || paper || late,
-          "usage: bench-dali instructions | indexes | paper MS | latency MS\n"
+    usage(argc, argv, counts || indexes || layer || serves || paper || late,
+          "usage: bench-dali instructions | indexes | layer | paper MS | latency MS\n"
           "The benchmark of the Dali paper: run it by `make bench ONLY=dali`.\n");
     if (serves)
         return server_main();
-    if (counts || indexes) {
-        counts ? instructions() : group_indexes();
+    if (counts || indexes || layer) {
+        (counts ? instructions : layer ? group_layer : group_indexes)();
         return 0;
     }
     tuples_load(1000, 1);

@@ -190,7 +190,7 @@ static int look_up(void *unused)
 static int insert_now(void *unused)
 {
     (void)unused;                       /* what call_insert does first */
-    return ps_key(ps_part_data(calls.all.tuples), (uintptr_t)calls.all.index.head, PS_IX | PS_NOW);
+    return ps_key(ps_part_data(calls.all.tuples), (uintptr_t)calls.all.index.base.head, PS_IX | PS_NOW);
 }
 
 /* ---- another schema under the same name ---- */
