@@ -1,5 +1,6 @@
 #!/bin/bash
-# The examples of libpstore/isolation.md, one for each level, and of libpstore/items.md, compiled as they stand there and run.
+# The examples of libpstore/isolation.md, one for each level, of libpstore/items.md and libpstore/item-layer.md, compiled as
+# they stand there and run; and items that LZ4 packs, where its source is.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
@@ -46,9 +47,16 @@ C
 ok "the examples compile without a warning" scripts/katydid-cc -Werror "$PROGRAM.c" -o "$PROGRAM"
 sed -n '/^```c$/,/^```$/p' libpstore/items.md | grep -v '^```' >"$TEST_TMP/items.c"
 ok "that of items, too" scripts/katydid-cc -Werror "$TEST_TMP/items.c" -o "$TEST_TMP/items"
-scripts/run --timeout 60 --add "$PROGRAM" --add "$TEST_TMP/items" -c 'isolation; items; containers' 2>&1 | tr -d '\r' >"$TEST_TMP/out"
+sed -n '/^```c$/,/^```$/p' libpstore/item-layer.md | grep -v '^```' >"$TEST_TMP/book.c"
+ok "that of the item layer, too" scripts/katydid-cc -Werror "$TEST_TMP/book.c" -o "$TEST_TMP/book"
+ADD=(--add "$PROGRAM" --add "$TEST_TMP/items" --add "$TEST_TMP/book") LZ4=$(scripts/source lz4 --where) PACKED='' PACKS=()
+if [ -e "$LZ4/lz4.c" ]; then
+    ok "a type that LZ4 packs compiles" scripts/katydid-cc "-I$LZ4" tests/system/item-layer-lz4.c "$LZ4/lz4.c" -o "$TEST_TMP/packs"
+    ADD+=(--add "$TEST_TMP/packs") PACKED='; packs grow; packs' PACKS=('lz4: moved behind its header' 'lz4: equal, a fifth or less')
+fi
+scripts/run --timeout 60 "${ADD[@]}" -c "isolation; items; containers; book; book$PACKED" 2>&1 | tr -d '\r' >"$TEST_TMP/out"
 for line in 'serialisable 0' 'serialisable, too much 1' 'container lock 0' 'index 1' 'snapshot 0 600' 'dirty read 0 1' \
-    'items 0 100000' '.*KiB.*items.*items'
+    'items 0 100000' '.*KiB.*items.*items' 'Ada: 5000001, pays late; 2000 bytes, kept in 9; 1 busy' "${PACKS[@]}"
 do
     ok "an example does what its text says: $line" grep -qx "$line" "$TEST_TMP/out"
 done
