@@ -316,11 +316,10 @@ static void page_end(struct page_batch *b, unsigned i)
 {
     struct page_work *w = &b->works[i];
     int status = w->request->status;
-    b->ios[i].status = status;
     bool read = b->operation == BLOCK_READ;
     if (read && !status)
         page_checksum(b, i);
-    object_io_end(w->object, b->ios[i].page, w->frame, read, status);
+    b->ios[i].status = object_io_end(w->object, b->ios[i].page, w->frame, read, status);
     object_put(w->object);
 }
 

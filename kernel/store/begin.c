@@ -5,6 +5,7 @@
  * Locks: view->lock; versions lock for snapshots (version.c).
  */
 #include "process/handle.h"
+#include "store/codeword.h"
 #include "store/commit.h"
 #include "store/fault.h"
 #include "store/right.h"
@@ -196,7 +197,10 @@ enum { PREFETCH_BYTES_MAX = 4 << 20 };
 
 long kd_txn_hint(const uint64_t a[6])
 {
-    static const uint8_t wants[] = {WANT_WRITE, WANT_READ, WANT_READ_FOR_WRITE};
+    static const uint8_t wants[] = {[KD_HINT_WRITE - 1] = WANT_WRITE,
+                                    [KD_HINT_PREFETCH - 1] = WANT_READ,
+                                    [KD_HINT_EXCLUSIVE - 1] = WANT_READ_FOR_WRITE,
+                                    [KD_HINT_CHECK - 1] = WANT_READ};
     vaddr_t at = a[0];
     uint64_t bytes = a[1];
     unsigned hint = (unsigned)a[2];
@@ -222,7 +226,8 @@ long kd_txn_hint(const uint64_t a[6])
     v->txn.meant = meant;
     if (!e && hint == KD_HINT_WRITE)
         encode_declare(v, at, bytes);
-    return e;
+    return !e && hint == KD_HINT_CHECK && v->last.object ? codeword_at(v->last.object, at, bytes)
+                                                         : e;
 }
 
 /* kd_txn_declare goes with a commit, or before it where there are more ranges than one call

@@ -4,6 +4,7 @@
  * Each leaf is looked at under its lock, so the check may run beside everything else; errors are
  * counted, and the first ones told in the log.
  */
+#include "store/codeword.h"
 #include "store/item.h"
 #include "store/wait.h"
 
@@ -62,6 +63,8 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
             complain(w, "a COPY and a right of another view (PG2)", at);
         if (copies != item_copies(l, p))
             complain(w, "item copies and their count differ (IT1)", at);
+        if (codeword_wrong(l, slot, REGIONS_ALL))
+            complain(w, "a page and its codewords differ (CW1)", at);
         if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
             complain(w, "resident and away", at);
         if (page_resident(p) && p->frame->owner != l)

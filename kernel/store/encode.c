@@ -277,8 +277,9 @@ static RARE int item_diff(struct view *v, struct copy *c, struct diff_out *o, ui
     lock_release(&l->lock);
     if (e || !c->changed)
         return e;
-    return r.base_csn < full_below ? whole_out(o, &r, c)
-                                   : runs_out(o, &r, c, &w, from, to, &bytes);
+    bool whole = r.base_csn < full_below;
+    e = whole ? whole_out(o, &r, c) : runs_out(o, &r, c, &w, from, to, &bytes);
+    return e || item_tells_right(v, c, whole) ? e : -EIO;
 }
 
 enum { OTHERS_AT_ONCE = 1024 };

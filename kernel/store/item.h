@@ -23,6 +23,9 @@ void item_words(const struct view *v, const struct copy *c, unsigned from, unsig
  * Leaf locked. */
 bool item_told(struct view *v, struct copy *c, const uint64_t *changed);
 bool item_copy_ok(const struct view *v, const struct copy *c); /* IT3; leaf and view locked */
+/* item_tells_right tells whether what was told of c is what its transaction did, and its page as it
+ * was committed, as far as codewords say (CW2). `whole`: the whole page was told. */
+bool item_tells_right(const struct view *v, const struct copy *c, bool whole);
 /* item_publish is publish_flip for an item copy; its frame may go when items.cpus is paid. */
 void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence);
 

@@ -25,6 +25,7 @@
  * Locks: leaf, view, port. A copy comes and goes with its leaf and its view locked, so with one of
  * them it stays.
  */
+#include "store/codeword.h"
 #include "store/item.h"
 #include "store/spill.h"
 #include "store/wait.h"
@@ -66,6 +67,7 @@ void item_granted(struct view *v, struct page *p, struct copy *c, pte_t *pte)
     p->copies++;
     v->items.count++;
     c->items = true;
+    c->spoilt = false;
     memset(c->words, 0, sizeof c->words);
 }
 
@@ -118,11 +120,34 @@ bool item_told(struct view *v, struct copy *c, const uint64_t *changed)
     return others;
 }
 
-bool item_copy_ok(const struct view *v, const struct copy *c)
+static bool copy_sound(const struct copy *c, bool whole)
 {
     uint64_t all[WORDS / 64];
     memset(all, 0xff, sizeof all);
-    return !v->items.order || c->told == sum_of(c, all);
+    return c->told == sum_of(c, whole ? all : c->words);
+}
+
+bool item_copy_ok(const struct view *v, const struct copy *c)
+{
+    return !v->items.order || copy_sound(c, true);
+}
+
+bool item_tells_right(const struct view *v, const struct copy *c, bool whole)
+{
+    struct leaf *l = c->leaf;
+    const struct page *p = &l->pages[c->slot];
+    unsigned regions = whole ? REGIONS_ALL : 0;
+    if (!l->codewords)
+        return true;
+    for (unsigned r = 0; r < KD_REGIONS; r++)
+        regions |= (unsigned)(c->words[r] != 0) << r;
+    lock_acquire(&l->lock);
+    bool right = !c->spoilt && copy_sound(c, whole) && !codeword_wrong(l, c->slot, regions);
+    if (right && p->copies > 1)
+        views_each_locked(u, &p->mask)
+            right &= !told_before(u, v) || !copy_of(u, c->at) || copy_sound(copy_of(u, c->at), false);
+    lock_release(&l->lock);
+    return right;
 }
 
 /* ---- publication ---- */
@@ -176,8 +201,11 @@ void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
     memcpy(words, c->words, sizeof words);
     if (!vmask_only(&p->mask, v->id))
         others_follow(v, p, c, words);
+    bool sound = !l->codewords || c->told == sum_of(c, words); /* CW2 */
+    if (l->codewords)
+        codeword_follow(l, c->slot, frame_memory(c->frame), words, sound);
     exchange(frame_memory(p->frame), frame_memory(c->frame), words);
-    c->sequence = p->sequence;
+    c->sequence = sound ? p->sequence : sequence; /* of what is not sound no snapshot sees it */
     c->superseded = sequence;
     p->csn = csn;
     p->sequence = sequence;

@@ -54,13 +54,15 @@ bool leaf_charge(struct object *o, uint64_t n)
     return can;
 }
 
-/* leaf_install puts the leaf *f in its table, or in *t if none; *f and *t are NULL if used. Object
- * locked. */
+/* leaf_install puts the leaf *f in its table, or in *t if none, with room for codewords in *w, if
+ * it needs some; what is used is NULL then. Object locked. */
 static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame **f,
-                                 struct frame **t)
+                                 struct frame **t, struct frame **w)
 {
     struct leaf *l = object_leaf_find(o, first);
-    if (l || !*f || !(table_of(o, first) || *t) || !leaf_charge(o, table_of(o, first) ? 1 : 2))
+    bool words = o->flags & KD_OBJECT_CODEWORDS;
+    if (l || !*f || !(table_of(o, first) || *t) || (words && !*w) ||
+        !leaf_charge(o, 1 + !table_of(o, first) + words))
         return l;
     if (!table_of(o, first)) {
         __atomic_store_n(&o->tables[first / LEAF_PAGES / LEAF_TABLE], frame_memory(*t),
@@ -70,6 +72,10 @@ static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame 
     l = frame_memory(*f);
     *f = NULL;
     leaf_init(l, o, first);
+    if (words) {
+        l->codewords = frame_memory(*w);
+        *w = NULL;
+    }
     leaf_put(o, first, l);
     evict_leaf(l, true);
     return l;
@@ -78,10 +84,13 @@ static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame 
 static struct leaf *leaf_new(struct object *o, uint64_t first)
 {
     struct frame *f = frame_alloc(FRAME_LEAF),
-                 *t = table_of(o, first) ? NULL : frame_alloc(FRAME_LEAF);
+                 *t = table_of(o, first) ? NULL : frame_alloc(FRAME_LEAF),
+                 *w = o->flags & KD_OBJECT_CODEWORDS ? frame_alloc(FRAME_LEAF) : NULL;
     lock_acquire(&o->lock);
-    struct leaf *l = leaf_install(o, first, &f, &t);
+    struct leaf *l = leaf_install(o, first, &f, &t, &w);
     lock_release(&o->lock);
+    if (w)
+        frame_free(w);
     if (f)
         frame_free(f);
     if (t)
@@ -100,7 +109,7 @@ struct leaf *object_leaf(struct object *o, uint64_t page, bool create)
 int leaf_refused(struct object *o)
 {
     lock_acquire(&o->lock);
-    int e = o->dead ? -EOWNERDEAD : limit_left(o->owner, KD_LIMIT_MEMORY) < 2 ? -ENOMEM : 0;
+    int e = o->dead ? -EOWNERDEAD : limit_left(o->owner, KD_LIMIT_MEMORY) < 3 ? -ENOMEM : 0;
     lock_release(&o->lock);
     return e;
 }
@@ -173,9 +182,12 @@ void leaves_free(struct object *o)
 {
     for (uint64_t i = 0; i < o->table_count; i++) {
         struct leaf **table = o->tables[i];
-        for (unsigned k = 0; table && k < LEAF_TABLE; k++)
+        for (unsigned k = 0; table && k < LEAF_TABLE; k++) {
+            if (table[k] && table[k]->codewords)
+                frame_free(frame_of_memory(table[k]->codewords));
             if (table[k])
                 frame_free(frame_of_memory(table[k]));
+        }
         if (table)
             frame_free(frame_of_memory(table));
         if ((table || i % TABLES_AT_ONCE == 0) && lock_holds_none())
@@ -277,6 +289,10 @@ static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
         list_push_back(&gone->frames, &table->link);
     }
     tables_forget(o, l, n == 2, gone);
+    if (l->codewords) {
+        list_push_back(&gone->frames, &frame_of_memory(l->codewords)->link);
+        n++;
+    }
     o->leaf_frames -= n;
     limit_uncharge(o->owner, KD_LIMIT_MEMORY, n);
 }

@@ -196,8 +196,10 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
 static bool object_create_ok(const struct kd_object_create *c)
 {
     const unsigned how = KD_OBJECT_UNLOCKED | KD_OBJECT_ITEMS; /* of transactions, one of them */
-    if (c->flags & ~125u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX ||
-        (c->flags & how) == how || (c->flags & (how | KD_OBJECT_GUARD) && !(c->flags & KD_OBJECT_TRANSACTIONAL)))
+    if (c->flags & ~253u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX ||
+        (c->flags & how) == how ||
+        (c->flags & (how | KD_OBJECT_GUARD) && !(c->flags & KD_OBJECT_TRANSACTIONAL)) ||
+        (c->flags & (KD_OBJECT_CODEWORDS | KD_OBJECT_ITEMS)) == KD_OBJECT_CODEWORDS)
         return false;
     if (c->base == 0)
         return c->pages <= KD_ZONE_BYTES / 8 / PAGE_BYTES;

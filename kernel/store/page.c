@@ -7,6 +7,7 @@
  * Locks: leaf. Never held across a message, a user copy or I/O.
  */
 #include "store/object_private.h"
+#include "store/codeword.h"
 #include "store/grant.h"
 #include "thread/trace.h"
 #include "store/commit.h"
@@ -213,6 +214,7 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, const st
         p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_AWAY);
         p->closed |= CLOSED_ALL;
         evict_add(l, slot);
+        codeword_make(l, slot);
     }
     if (!s->number && !result)
         page_give(p, s->rights);
@@ -451,19 +453,21 @@ int object_io_begin_read(struct object *o, uint64_t page, bool wait, struct fram
     return e;
 }
 
-void object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status)
+int object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status)
 {
     struct leaf *l = object_leaf_find(o, page);
     struct page *p = l ? &l->pages[page % LEAF_PAGES] : NULL;
     if (l) /* else its manager has failed the page meanwhile, or it has died */
         lock_acquire(&l->lock);
     frame_unpin(frame);
-    if (p && !read)
+    if (p && !read) {
         p->flags &= (uint8_t)~PAGE_CLEANING;
-    else if (p && status && p->frame == frame)
+        status = codeword_wrong(l, page % LEAF_PAGES, REGIONS_ALL) ? -EUCLEAN : status; /* CW3 */
+    } else if (p && status && p->frame == frame)
         page_drop_filling(l, p);
     if (l)
         lock_release(&l->lock);
+    return status;
 }
 
 int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame, csn_t *csn)
@@ -474,6 +478,8 @@ int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
     lock_acquire(&l->lock);
     struct page *p = &l->pages[page % LEAF_PAGES];
     int e = page_resident(p) ? p->flags & PAGE_CLEANING || p->csn > *csn - 1 ? -EBUSY : 0 : -ENOENT;
+    if (!e && codeword_wrong(l, page % LEAF_PAGES, REGIONS_ALL)) /* CW3 */
+        e = -EUCLEAN;
     /* not transactional: no thread is to store meanwhile */
     if (!e && p->flags & PAGE_MAPPED_WRITE) {
         UNMAP(u, .reason = 0);
@@ -503,7 +509,7 @@ OBJECT_CALL(kd_object_read, 0)
     if (e)
         return e;
     e = copy_to_user(a[2], frame_memory(f), PAGE_BYTES);
-    object_io_end(o, a[1], f, false, 0);
+    e = object_io_end(o, a[1], f, false, e);
     return e ? e : copy_to_user(a[3], &csn, sizeof csn);
 }
 

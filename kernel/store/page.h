@@ -47,6 +47,7 @@ struct copy {
     bool changed;            /* txn_diff saw a difference: it was logged */
     bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
     bool items;              /* an item copy: others may have one of the page, too (item_page.c) */
+    bool spoilt;             /* ... of a page that was mended: it is not told (CW4) */
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
     /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
     struct snapshot *keeper;
@@ -110,6 +111,7 @@ struct leaf {
     /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
     uint64_t changes;
     uint64_t proven;         /* pages that are, or were when they went (EV10) */
+    uint64_t (*codewords)[KD_REGIONS]; /* of each page (codeword.c), in a frame of their own; NULL */
     uint32_t left[LEAF_PAGES]; /* object->left when it went, or 0 */
     struct page pages[LEAF_PAGES];
 };
@@ -144,6 +146,7 @@ must_check int object_io_begin_read(struct object *o, uint64_t page, bool wait,
                                     struct frame **frame);
 must_check int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
                                      csn_t *csn);
-void object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status);
+/* Its status, or -EUCLEAN: what was written may be damaged (codeword.c). */
+int object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status);
 
 #endif

@@ -160,6 +160,14 @@
      * manager that has it packed, say; then KD_OBJECT_CLEANED, -ESTALE where somebody stored to it
      * meanwhile. Own memory. -ENOENT: it is not in memory; -EBUSY: it is being written */ \
     X(1054, KD_OBJECT_READ, kd_object_read) \
+    /* (object, page, count, struct kd_damage *): are the codewords of its pages in memory right?
+     * -EUCLEAN: not of this one, the first */ \
+    X(1055, KD_OBJECT_AUDIT, kd_object_audit) \
+    /* (object, page, bytes, csn): what version csn, its current one, is: a damaged page is mended.
+     * Transactions with a copy of it end with EIO. -ESTALE: it is another version, and csn is not
+     * KD_CSN_ANY; -EBUSY: a transaction that stored to it is told, and not published; -ENOENT: it
+     * is not in memory */ \
+    X(1056, KD_OBJECT_MEND, kd_object_mend) \
     /* ---- transactions, client's side (store/view.c, begin.c, commit.c) ---- */ \
     /* (): handle; the calling thread owns it but does not enter it */ \
     X(1060, KD_VIEW_CREATE, kd_view_create) \
@@ -445,7 +453,15 @@ enum {
      * KD_OBJECT_ITEMS, where the processor has protection keys, while bit 3 of PKRU is 0, too. Any
      * other store is SIGSEGV, or -EFAULT of a system call */
     KD_OBJECT_GUARD = 64,
+    /* pages in memory have codewords, of KD_REGIONS regions each: what changes them beside
+     * transactions is found, by KD_OBJECT_AUDIT, KD_HINT_CHECK, before a page is written home
+     * (-EUCLEAN) and before what changed there is told (KD_TXN_DIFF: -EIO). With KD_OBJECT_ITEMS
+     * only */
+    KD_OBJECT_CODEWORDS = 128,
 };
+enum { KD_REGIONS = 8 };                       /* of a page */
+/* regions: a bit for each that is damaged; looked: pages in memory, up to there */
+struct kd_damage { uint64_t page, regions, looked; };
 enum kd_advice {
     /* of the whole object: KD_POLICY_CLUSTER 0, 64, 1 */
     KD_ADVISE_NORMAL, KD_ADVISE_SEQUENTIAL, KD_ADVISE_RANDOM,
@@ -540,9 +556,10 @@ struct kd_commit {
 };
 struct kd_range { uint64_t address, bytes; };  /* at most KD_RANGES_MAX in a call */
 /* EXCLUSIVE: as to write, but without a private copy. OPEN: all stores of the transaction are meant,
- * until SHUT; of no bytes */
+ * until SHUT; of no bytes. CHECK: touched for reading, and by their codewords as they were
+ * committed, where they have some; else -EIO */
 enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3, KD_HINT_OPEN = 4,
-       KD_HINT_SHUT = 5, KD_RANGES_MAX = 1024 };
+       KD_HINT_SHUT = 5, KD_HINT_CHECK = 6, KD_RANGES_MAX = 1024 };
 enum {
     /* pages that a read fault maps, and asks for, a power of 2 up to 64 (1: KD_PAGE_ALONE); 0: as
      * the touches before suggest (the default) */

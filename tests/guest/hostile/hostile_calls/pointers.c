@@ -359,6 +359,8 @@ void handles(void)
         {NAMED(KD_OBJECT_CLEANED), {H, 0, 1}, A_OBJECT},
         {NAMED(KD_OBJECT_READ), {H, 0, G(room), G(room)}, A_OBJECT},
         {NAMED(KD_OBJECT_GRANT), {H, 0, 1, 0}, A_OBJECT},
+        {NAMED(KD_OBJECT_AUDIT), {H, 0, 1, G(room)}, A_OBJECT},
+        {NAMED(KD_OBJECT_MEND), {H, 0, G(room), 0}, A_OBJECT},
         {NAMED(KD_TXN_RELEASE), {H, my_base, 1, 0}, A_VIEW},
         {NAMED(KD_OBJECT_PIN), {H, 0, 1, 1}, A_OBJECT},
         {NAMED(KD_CREDIT_GRANT), {H, 1}, A_PORT},

@@ -3,7 +3,7 @@
  * Each client has words of its own in each page, between which it moves amounts; all add to one
  * word of each page. So the sum of a client's words is 0 in each serial order, and what was added
  * is what was committed. */
-#include "items.h"
+#include "kernel_items.h"
 
 enum { CLIENTS = 4, FIRST = 60, SPAN = 6, OWN = 8, COUNTER = 500 };
 

@@ -1,6 +1,6 @@
 /* log.c - what a manager is told of transactions of one page that are in its log and not published
  * yet, and the order in which it may publish them. */
-#include "items.h"
+#include "kernel_items.h"
 
 enum { MOST = 16 };
 

@@ -1,7 +1,7 @@
 /* pages.c - two transactions at one page, step by step. */
 #include <signal.h>
 
-#include "items.h"
+#include "kernel_items.h"
 
 static struct context a, b, c, reader;
 

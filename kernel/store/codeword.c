@@ -1,0 +1,186 @@
+/*
+ * codeword.c - codewords of pages in item mode (KD_OBJECT_CODEWORDS): what no transaction did to a
+ * committed page, a wild DMA, a bad memory cell or the kernel itself did (codewords.md).
+ *
+ * Owns      the codewords of a leaf's pages, in a frame beside the leaf; KD_OBJECT_AUDIT, _MEND.
+ * Not here  what is told and published (item_page.c, encode.c), page I/O (page.c).
+ *
+ * CW1  The codeword of a region is the XOR of its words in the current frame as they were supplied
+ *      and published. It is made at supply, and follows each exchange by the words that change, so
+ *      a word that anybody else changed leaves it wrong, whatever is published later.
+ * CW2  What is told comes from regions whose codewords hold, and out of copies that are what they
+ *      were told to be; a copy that is not any more when it is published makes its page damaged.
+ * CW3  A page that is damaged before a home write, or behind it, was not brought home.
+ * CW4  Who has a copy of a page that is mended does not commit: the copy may have come from the
+ *      damage. No page is mended while one of its copies is told and not published.
+ *
+ * Locks: leaf, view, port.
+ */
+#include "store/codeword.h"
+#include "store/object_private.h"
+#include "store/wait.h"
+
+enum { REGION_WORDS = PAGE_BYTES / KD_REGIONS / 8, AT_ONCE = 8 };
+_Static_assert(sizeof *((struct leaf *)0)->codewords * LEAF_PAGES == PAGE_BYTES, "they are a frame");
+
+static uint64_t sum(const uint64_t *words)
+{
+    uint64_t x = 0;
+#pragma GCC unroll 64
+    for (unsigned i = 0; i < REGION_WORDS; i++)
+        x ^= words[i];
+    return x;
+}
+
+void codeword_make(struct leaf *l, unsigned slot)
+{
+    const uint64_t *now = frame_memory(l->pages[slot].frame);
+    for (unsigned r = 0; l->codewords && r < KD_REGIONS; r++)
+        l->codewords[slot][r] = sum(now + r * REGION_WORDS);
+}
+
+void codeword_follow(struct leaf *l, unsigned slot, const uint64_t *own, const uint64_t *words,
+                     bool sound)
+{
+    const uint64_t *now = frame_memory(l->pages[slot].frame);
+    _Static_assert(REGION_WORDS == 64, "a region is an element of the set");
+    for (unsigned r = 0; r < KD_REGIONS; r++, now += REGION_WORDS, own += REGION_WORDS) {
+        uint64_t x = sound ? 0 : ~0ull;
+        for (uint64_t left = words[r]; left; left &= left - 1)
+            x ^= now[__builtin_ctzll(left)] ^ own[__builtin_ctzll(left)];
+        l->codewords[slot][r] ^= x;
+    }
+}
+
+unsigned codeword_wrong(const struct leaf *l, unsigned slot, unsigned regions)
+{
+    const struct page *p = &l->pages[slot];
+    unsigned wrong = 0;
+    if (!l->codewords || !page_resident(p))
+        return 0;
+    const uint64_t *now = frame_memory(p->frame);
+    for (; regions; regions &= regions - 1) {
+        unsigned r = (unsigned)__builtin_ctz(regions);
+        wrong |= (unsigned)(l->codewords[slot][r] != sum(now + r * REGION_WORDS)) << r;
+    }
+    return wrong;
+}
+
+int codeword_at(struct object *o, vaddr_t at, uint64_t bytes)
+{
+    enum { BYTES = PAGE_BYTES / KD_REGIONS };
+    unsigned wrong = 0;
+    for (vaddr_t end = at + bytes, page; at < end && !wrong; at = page + PAGE_BYTES) {
+        uint64_t index = ((page = page_down(at)) - o->base) >> PAGE_SHIFT;
+        struct leaf *l = index < o->pages ? object_leaf_find(o, index) : NULL;
+        if (!l)
+            continue;
+        unsigned from = (unsigned)(at - page) / BYTES;
+        unsigned to = (unsigned)(MIN(end - page, PAGE_BYTES) - 1) / BYTES;
+        lock_acquire(&l->lock); /* it is there for this look (LF2) */
+        wrong = codeword_wrong(l, index % LEAF_PAGES, (2u << to) - (1u << from));
+        lock_release(&l->lock);
+        if (page + PAGE_BYTES < end)
+            thread_breathe();
+    }
+    return wrong ? -EIO : 0;
+}
+
+/* ---- the audit ---- */
+
+static unsigned audit(struct leaf *l, unsigned slot, unsigned end, void *arg)
+{
+    struct kd_damage *d = arg;
+    unsigned stop = MIN(end, slot + AT_ONCE);
+    if (d->regions)
+        return end;
+    lock_acquire(&l->lock);
+    for (; slot < stop && !d->regions; slot++) {
+        d->page = l->first + slot;
+        d->looked += page_resident(&l->pages[slot]);
+        d->regions = codeword_wrong(l, slot, REGIONS_ALL);
+    }
+    lock_release(&l->lock);
+    return d->regions ? end : slot;
+}
+
+OBJECT_CALL(kd_object_audit, 0)
+{
+    struct kd_damage d = {0};
+    if (!range_ok(o, a[1], a[2]) || !(o->flags & KD_OBJECT_CODEWORDS))
+        return -EINVAL;
+    leaves_in(o, a[1], a[1] + a[2], audit, &d);
+    return copy_to_user(a[3], &d, sizeof d) ? -EFAULT : d.regions ? -EUCLEAN : 0;
+}
+
+/* ---- a page is mended ---- */
+
+/* copies_spoil sees to it that no copy of the page commits (CW4). False: one is told. Leaf
+ * locked. */
+static bool copies_spoil(struct leaf *l, const struct page *p, vaddr_t at)
+{
+    bool told = false;
+    views_each_locked(v, &p->mask)
+        told |= right_at(v, at) & PTE_COPY && v->items.order;
+    views_each_locked(v, &p->mask) {
+        pte_t e = right_at(v, at);
+        if (told || !(e & PTE_COPY))
+            continue;
+        pte_copy(e)->spoilt = true;
+        if (v->state == VIEW_ACTIVE)
+            view_doom_locked(v, EIO);
+    }
+    struct port *port = l->object->commit_port;
+    lock_acquire(&port->lock);
+    port->items_order++; /* who is being told is told anew, and refused (IT6) */
+    lock_release(&port->lock);
+    return !told;
+}
+
+/* page_mend puts the page's right words back, also into old versions that took wrong ones along; if
+ * that were too many, old versions are to go, and it returns true. Leaf locked. */
+static bool page_mend(struct leaf *l, unsigned slot, const uint64_t *right)
+{
+    enum { WORDS = PAGE_BYTES / 8, STEPS_MAX = 4096 };
+    struct page *p = &l->pages[slot];
+    uint64_t *now = frame_memory(p->frame);
+    unsigned steps = 0;
+    for (unsigned i = 0; i < WORDS; i++) {
+        for (struct copy *c = p->versions; now[i] != right[i] && c && steps < STEPS_MAX;
+             c = c->next, steps++) {
+            uint64_t *word = (uint64_t *)frame_memory(c->frame) + i;
+            *word = *word == now[i] ? right[i] : *word;
+        }
+        __atomic_store_n(&now[i], right[i], __ATOMIC_RELAXED);
+    }
+    page_changed(l);
+    codeword_make(l, slot);
+    return steps == STEPS_MAX;
+}
+
+OBJECT_CALL(kd_object_mend, 0)
+{
+    unsigned slot = a[1] % LEAF_PAGES;
+    bool forget = false;
+    if (!range_ok(o, a[1], 1) || !(o->flags & KD_OBJECT_CODEWORDS))
+        return -EINVAL;
+    struct frame *f = frame_alloc_raw(FRAME_PAGE);
+    long e = !f ? -ENOMEM : copy_from_user(frame_memory(f), a[2], PAGE_BYTES);
+    struct leaf *l = e ? NULL : object_leaf_find(o, a[1]);
+    if (l) {
+        lock_acquire(&l->lock); /* it is there for this look (LF2) */
+        struct page *p = &l->pages[slot];
+        e = !page_resident(p) ? -ENOENT
+            : p->csn != a[3] && a[3] != KD_CSN_ANY ? -ESTALE
+            : copies_spoil(l, p, page_address(l, slot)) ? 0 : -EBUSY;
+        forget = !e && page_mend(l, slot, frame_memory(f));
+        lock_release(&l->lock);
+    } else if (!e) {
+        e = -ENOENT;
+    }
+    if (f)
+        frame_free(f);
+    if (forget)
+        leaves_in(o, a[1], a[1] + 1, version_forget, NULL);
+    return e;
+}
