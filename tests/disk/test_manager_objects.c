@@ -43,7 +43,7 @@ static void is_whole(const struct container *c, bool items)
     int there = 0;
     for (int i = 0; i < OBJECTS; i++) there += object[i].there;
     CHECK(there == SEGMENTS && c->segment_count == SEGMENTS && server.objects == SEGMENTS);
-    CHECK(c->items == items);
+    CHECK(c->form[WIRE_FORM_LOCKING] == items);
     for (unsigned i = 0; i < SEGMENTS; i++) {
         const struct object *o = &object[c->segment[i].object - OBJECT];
         CHECK(o->there && o->attached && o->items == items);
@@ -62,12 +62,12 @@ static void child_made_anew(int create, int destroy)
     is_whole(c, false);
     creates_left = create;
     destroys_left = destroy;
-    int r = container_remake(c, true);
+    int r = container_remake(c, WIRE_FORM_LOCKING, STORE_LOCKING_ITEM);
     bool failed = (create >= 0 && creates_left < 0) || (destroy >= 0 && destroys_left < 0);
     CHECK((r != 0) == failed);
     is_whole(c, r == 0);
     creates_left = destroys_left = -1;
-    CHECK(container_remake(c, true) == 0);
+    CHECK(container_remake(c, WIRE_FORM_LOCKING, STORE_LOCKING_ITEM) == 0);
     is_whole(c, true);
     server_unlock();
     CHECK(commit(0, 4, 7) == 0);

@@ -124,6 +124,22 @@ bool process_known(uint64_t process)
 
 /* ---- the table and the kernel's objects ---- */
 
+/* An object of the kernel for a segment: its handle or -errno. */
+static int object_make(const struct store_container *d, unsigned i, const uint32_t *form)
+{
+    struct kd_object_create o = { .port = server.port,
+                                  .commit_port = server.commit_port,
+                                  .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS |
+                                           form_flags(form),
+                                  .cookie = cookie_of(d->object, i),
+                                  .base = d->segments[i].address,
+                                  .pages = d->segments[i].pages };
+    memcpy(o.name, d->name, sizeof(o.name));
+    long object = kd_object_create(&o);
+    if (object >= 0) kd_object_encoder((int)object, form_encoder(form[WIRE_FORM_ENCODER]));
+    return (int)object;
+}
+
 /* Makes the kernel objects of segments that have none yet. */
 static int segments_make(struct container *c, const struct store_container *d)
 {
@@ -135,23 +151,14 @@ static int segments_make(struct container *c, const struct store_container *d)
                                      d->segments[0].pages);
     for (unsigned i = 0; i < d->segment_count; i++) {
         if (i >= c->segment_count) {
-            struct kd_object_create o = { .port = server.port,
-                                          .commit_port = server.commit_port,
-                                          .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS |
-                                                   form_flags(c->form),
-                                          .cookie = cookie_of(d->object, i),
-                                          .base = d->segments[i].address,
-                                          .pages = d->segments[i].pages };
-            memcpy(o.name, d->name, sizeof(o.name));
-            long object = kd_object_create(&o);
-            if (object < 0) return (int)object;
-            c->segment[i].object = (int)object;
+            int object = object_make(d, i, c->form);
+            if (object < 0) return object;
+            c->segment[i].object = object;
             c->segment[i].base = d->segments[i].address;
             c->segment[i].first = first;
             c->segment[i].pages = d->segments[i].pages;
             c->segment_count = i + 1;
             server.objects++;
-            kd_object_encoder(c->segment[i].object, form_encoder(c->form[WIRE_FORM_ENCODER]));
         }
         first += d->segments[i].pages;
     }
@@ -260,17 +267,53 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights,
     return 0;
 }
 
+/* Objects for all segments, or none: -errno. */
+static int spares_make(const struct container *c, const struct store_container *d,
+                       const uint32_t *form, int *spare)
+{
+    unsigned i = 0;
+    int object = 0;
+    for (; i < c->segment_count && (object = object_make(d, i, form)) >= 0; i++) spare[i] = object;
+    for (; object < 0 && i-- > 0;) kd_object_destroy(spare[i], 0);
+    return object < 0 ? object : 0;
+}
+
+/* From here on nothing needs memory: some objects go, perhaps all. Those as they were, or as they
+ * are to be, come into their places, and the other spare ones go. 0, or why not all went. */
+static int spares_take(struct container *c, const int *as_was, const int *as_is)
+{
+    unsigned count = c->segment_count;
+    int r = objects_destroy(c, true);
+    for (unsigned i = 0; i < count; i++) {
+        bool taken = i >= c->segment_count;
+        if (taken) c->segment[i].object = r == 0 ? as_is[i] : as_was[i];
+        if (r < 0 || !taken) kd_object_destroy(as_is[i], 0);
+        if (r == 0 || !taken) kd_object_destroy(as_was[i], 0);
+    }
+    server.objects += count - c->segment_count;
+    c->segment_count = count;
+    return r;
+}
+
 int container_remake(struct container *c, enum wire_form which, uint32_t value)
 {
     struct store_container d;
+    int as_was[STORE_SEGMENT_MAX], as_is[STORE_SEGMENT_MAX];
+    uint32_t form[WIRE_FORMS];
+    memcpy(form, c->form, sizeof(form));
+    form[which] = value;
     int r = store_container_get(server.store, c->id, &d);
+    if (r == 0) r = spares_make(c, &d, form, as_is);
+    if (r < 0) return r;
+    r = spares_make(c, &d, c->form, as_was);
+    for (unsigned i = 0; r < 0 && i < c->segment_count; i++) kd_object_destroy(as_is[i], 0);
     if (r < 0) return r;
     for (unsigned o = 0; o < c->opening_count; o++)
         for (unsigned i = 0; i < c->segment_count; i++)
             kd_space_detach(c->openings[o].process, c->segment[i].object);
-    r = objects_destroy(c, true);
+    r = spares_take(c, as_was, as_is);
     if (r == 0) c->form[which] = value;
-    int made = segments_make(c, &d);
+    int made = 0;
     for (unsigned o = 0; made == 0 && o < c->opening_count; o++) {
         made = attach_all(c, c->openings[o].process, c->openings[o].rights);
         if (made == -ESRCH) made = 0; /* it is ending; CLIENT_GONE will follow */
