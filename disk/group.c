@@ -181,6 +181,26 @@ int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, co
     return 0;
 }
 
+int store_txn_move(struct store_group *group, uint64_t object, uint64_t page,
+                   const void *const bytes[])
+{
+    uint32_t n = group->store->extent_pages;
+    uint64_t physical;
+    int error = txn_state(group);
+    if (!error && page % n)
+        error = -EINVAL;
+    if (!error)
+        error = txn_room(group, record_room(0)) ?: plan_pages_exist(group, object, page, n) ?:
+                plan_extent_move(group, object, page / n, &physical);
+    if (error)
+        return txn_fail(group, error);
+    record_add(group, RECORD_MOVE, object, page, 0)->physical = le64_of(physical);
+    for (uint32_t i = 0; i < n && !error; i++)
+        if (plan_page_present(group->store, object, page + i))
+            error = bytes[i] ? store_txn_page(group, object, page + i, bytes[i]) : -EINVAL;
+    return error ? txn_fail(group, error) : 0;
+}
+
 int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **runs)
 {
     int error = txn_state(group);
@@ -392,6 +412,7 @@ static void group_drop(struct store_group *group)
     if (groups_idle(store)) {
         store->plan_next_object = store->kept.next_object;
         store->plan_cursor_gib = store->kept.cursor_gib;
+        store->space.moves = 0;
     }
 }
 

@@ -296,6 +296,7 @@ struct store {
         uint64_t top;           /* from here on none was used since the store was opened */
         uint64_t old;           /* of the freed: their free is in the running checkpoint */
         uint64_t serial, reuse; /* of frees from now on; older than this are durable */
+        uint64_t moves;         /* planned in groups that are not applied; 0 when there is none */
     } space;
 
     /* chains and holds */
@@ -368,13 +369,6 @@ void table_sizes(const struct superblock *super, size_t bytes[TABLES]);
 int  tables_make(const struct store *store, const struct superblock *super, void *tables[TABLES]);
 void tables_release(const struct store *store, const struct superblock *super,
                     void *const tables[TABLES]);
-
-/* slots.c */
-#define SMALLEST_BYTES (8ull * BLOCK_BYTES)
-/* The superblock to believe, and the rule in the report; or that rule's error. `block` is scratch.
- * *twin_first: its twin is to be written before any area is (SB4). */
-int  slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,
-                bool *twin_first, struct store_report *report);
 
 /* directory.c: names; open.c */
 uint32_t name_length(const char *name);             /* STORE_NAME_BYTES: it is longer */
@@ -528,6 +522,9 @@ bool plan_unlogged(struct store_group *group, uint64_t object);     /* its pages
 int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 int  plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index, uint32_t bits,
                        uint64_t *physical);
+int  plan_extent_move(struct store_group *group, uint64_t object, uint64_t index,
+                      uint64_t *physical);
+bool plan_page_present(const struct store *store, uint64_t object, uint64_t page);
 int  plan_op(struct store_group *group, struct store_op *op, struct planned_op *out);
 
 uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t index);
@@ -567,12 +564,6 @@ int  grow_to(struct store *store, uint64_t bytes);
 uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as many of names */
 /* Where extents would begin on such a disk; 0: no store can be made there. */
 uint64_t store_data_start(uint64_t disk_bytes, const struct store_options *options);
-
-/* check.c; -EUCLEAN: *why is a static text */
-#define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)
-typedef int leaf_visit(struct store *store, const struct leaf_disk *leaf, const char **why);
-int  metadata_check(struct store *store, leaf_visit *visit, const char **why);
-int  store_rebuild_extents(struct store *store, const char **why);
 
 #include "chain.h"
 #include "recovery.h"

@@ -359,10 +359,10 @@ static int plan_want(struct store_group *group, uint32_t pages, uint32_t leaves)
 static uint64_t plan_physical(const struct store *store, uint64_t object, uint64_t index)
 {
     const struct leaf_disk *leaf = hash_find(store, object, index, NULL);
-    if (leaf)
+    if (leaf && !store->space.moves)
         return le64_get(leaf->physical);
     const struct entry *claim = claim_find(store, CLAIM_EXTENT, object, index, NULL);
-    return claim ? claim->value : UINT64_MAX;
+    return claim ? claim->value : leaf ? le64_get(leaf->physical) : UINT64_MAX;
 }
 
 static int plan_extent(struct store_group *group, uint64_t object, uint64_t index,
@@ -413,6 +413,29 @@ int plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index
     const struct entry *before = claim_find(group->store, CLAIM_UNWRITTEN, object, index, NULL);
     return error ? error : claim_add(group, CLAIM_UNWRITTEN, object, index,
                                      bits | (before ? before->value : 0));
+}
+
+bool plan_page_present(const struct store *store, uint64_t object, uint64_t page)
+{
+    return plan_page(store, object, page).present;
+}
+
+/* The extent gets another place, whether it has one already or will. */
+int plan_extent_move(struct store_group *group, uint64_t object, uint64_t index,
+                     uint64_t *physical)
+{
+    struct store *store = group->store;
+    if (!plan_extent_held(store, object, index))
+        return -ENOENT;
+    *physical = extent_claim(store, UINT64_MAX);
+    if (*physical == UINT64_MAX)
+        return -ENOSPC;
+    int error = claim_add(group, CLAIM_EXTENT, object, index, *physical);
+    if (error)
+        extent_unclaim(store, *physical);
+    else
+        store->space.moves++;
+    return error;
 }
 
 static int plan_extent_free(struct store_group *group, uint64_t object, uint64_t index,

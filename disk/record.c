@@ -196,6 +196,45 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
     return error;
 }
 
+/* The page is gone, or nobody knows what it holds; of its leaf's mask that is the caller's to say. */
+static void page_forget(struct store *store, struct leaf_disk *leaf, uint32_t page, uint32_t slot)
+{
+    page_dirty_set(store, leaf, page, false);
+    leaf_crc(leaf)[page] = le32_of(0);
+    leaf_lsn(store, leaf)[page] = le64_of(0);
+    logged_forget(store, le64_get(leaf->object),
+                  le64_get(leaf->index) * store->extent_pages + page);
+    image_drop(store, le64_get(leaf->physical), page);
+    store->kept.pages_present--;
+    store->use[slot].pages--;
+}
+
+/* The leaf names another extent from now on. */
+static int extent_move(struct store *store, const struct record_disk *record, uint32_t slot,
+                       uint64_t csn)
+{
+    uint64_t object = le64_get(record->object), page = le64_get(record->page);
+    uint64_t index = page / store->extent_pages, physical = le64_get(record->physical);
+    uint32_t at;
+    struct leaf_disk *leaf = hash_find(store, object, index, &at);
+    if (!leaf || page % store->extent_pages || le32_get(record->data_bytes))
+        return -EUCLEAN;
+    int error = extent_use(store, physical, object, index);
+    if (error)
+        return error;
+    uint32_t mask = le32_get(leaf->mask);
+    meta_touch(store, at);
+    for (uint32_t p = 0; mask >> p; p++)
+        if (mask >> p & 1)
+            page_forget(store, leaf, p, slot);
+    leaf->mask = le32_of(0);
+    claimed_set(store, slot, leaf, le16_get(leaf->claimed) | mask);
+    extent_free(store, le64_get(leaf->physical));
+    leaf->physical = le64_of(physical);
+    leaf->born = le64_of(csn);
+    return 0;
+}
+
 /* Frees pages [from, to) of one extent, and the extent with its last page. */
 static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint32_t from,
                       uint32_t to, uint32_t slot)
@@ -211,13 +250,7 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
         if (!(mask >> page & 1))
             continue;
         mask &= ~(1u << page);
-        page_dirty_set(store, leaf, page, false);
-        leaf_crc(leaf)[page] = le32_of(0);
-        leaf_lsn(store, leaf)[page] = le64_of(0);
-        logged_forget(store, object, index * store->extent_pages + page);
-        image_drop(store, physical, page);
-        store->kept.pages_present--;
-        store->use[slot].pages--;
+        page_forget(store, leaf, page, slot);
     }
     leaf->mask = le32_of(mask);
     claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bits_between(from, to));
@@ -268,7 +301,7 @@ static int pages_free(struct store *store, const struct record_disk *record, uin
 /* ---- one record */
 
 /* Bytes behind a record of a type; of those that are not here each says for itself. */
-static const uint32_t payload_bytes[] = {
+static const uint32_t payload_bytes[RECORD_TYPES] = {
     [RECORD_PAGE_FULL] = STORE_PAGE_BYTES,
     [RECORD_CREATE] = CREATE_BYTES,
     [RECORD_RENAME] = STORE_NAME_BYTES,
@@ -298,6 +331,7 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     case RECORD_PAGE_LOGGED: return page_write(store, record, slot, csn);
     case RECORD_PAGE_CLAIM: return pages_claim(store, record, slot, csn);
     case RECORD_PAGE_FREE: return pages_free(store, record, slot);
+    case RECORD_MOVE: return extent_move(store, record, slot, csn);
     case RECORD_CREATE: return directory_create(store, object, data, csn);
     case RECORD_DELETE:
         range_free(store, object, slot, 0, container_pages(directory_slot(store, slot)));

@@ -1,6 +1,6 @@
 /*
- * recovery.h - what the files of recovery offer each other: its decision table, the log's scan,
- * chains, images, older formats. internal.h includes it.
+ * recovery.h - what the files of recovery offer each other: slots, its decision table, the log's
+ * scan, chains, images, older formats, the check of what was loaded. internal.h includes it.
  */
 #ifndef KATYDID_DISK_RECOVERY_H
 #define KATYDID_DISK_RECOVERY_H
@@ -160,5 +160,18 @@ extern uint32_t format_step_count;
 void upgrade_superblock(struct superblock_disk *block, uint32_t version);
 void upgrade_page(uint32_t version, uint32_t kind, uint8_t *bytes);
 bool upgrade_needs_empty_log(uint32_t version);
+
+/* slots.c */
+#define SMALLEST_BYTES (8ull * BLOCK_BYTES)
+/* The superblock to believe, and the rule in the report; or that rule's error. `block` is scratch.
+ * *twin_first: its twin is to be written before any area is (SB4). */
+int  slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,
+                bool *twin_first, struct store_report *report);
+
+/* check.c; -EUCLEAN: *why is a static text */
+#define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)
+typedef int leaf_visit(struct store *store, const struct leaf_disk *leaf, const char **why);
+int  metadata_check(struct store *store, leaf_visit *visit, const char **why);
+int  store_rebuild_extents(struct store *store, const char **why);
 
 #endif

@@ -285,6 +285,26 @@ static void locking_unknown_at_first(void)
     record->object = le64_of(store->kept.next_object);
     put_commit(0);
 }
+static void move_over_another(void)
+{
+    put_page(RECORD_MOVE, 0, extent_of(EXTENT_USED));
+    put_commit(0);
+}
+static void move_to_what_is_reserved(void)
+{
+    put_page(RECORD_MOVE, 0, extent_of(EXTENT_RESERVED));
+    put_commit(0);
+}
+static void move_of_half_an_extent(void)
+{
+    put_page(RECORD_MOVE, 1, extent_of(EXTENT_FREE));
+    put_commit(0);
+}
+static void move_of_nothing(void)
+{
+    put_page(RECORD_MOVE, 4096, extent_of(EXTENT_FREE));
+    put_commit(0);
+}
 static void no_commit(void)
 {
     put_page(RECORD_PAGE_FREE, 0, 0);
@@ -373,7 +393,8 @@ static void records_that_do_not_fit_are_refused(void **state)
     static void (*const cases[])(void) = { free_from_beyond, free_too_many, reserved_extent,
         image_odd, image_before_the_log, image_of_later, image_of_another, no_chain,
         commit_of_odd_length, type_unknown, encoder_unknown, locking_unknown,
-        locking_unknown_at_first, protection_unknown, no_commit, object_unknown, length_zero,
+        locking_unknown_at_first, protection_unknown, move_over_another, move_to_what_is_reserved,
+        move_of_half_an_extent, move_of_nothing, no_commit, object_unknown, length_zero,
         claim_of_nothing, claim_from_beyond, claim_of_too_many, claim_for_nobody, claim_of_slot_b,
         claim_runs_into_slot_b, claim_with_data, length_zero_inside, directory_full };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

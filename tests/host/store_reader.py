@@ -226,6 +226,9 @@ class Store:
                 leaf = self.leaf(obj, p // self.n, physical + p // self.n - page // self.n)
                 if p % self.n not in leaf["pages"]:
                     leaf["claimed"].add(p % self.n)
+        elif kind == 25:
+            leaf = self.leaves[obj, page // self.n]
+            leaf.update(physical=physical, claimed=leaf["claimed"] | set(leaf["pages"]), pages={})
         elif kind == 3:
             self.free(obj, page, page + base)
         elif kind == 4:

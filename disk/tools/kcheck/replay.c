@@ -211,6 +211,29 @@ static int claim_apply(struct replay *r, const struct kcontainer *container,
     return error;
 }
 
+/* The leaf of an extent names another one; what was present of it is claimed. */
+static int move_apply(struct replay *r, struct kcontainer *container,
+                      const struct record_disk *record)
+{
+    struct kmodel *model = r->model;
+    uint64_t page = le64_get(record->page), n = model->extent_pages;
+    struct kleaf *leaf = kmodel_leaf(model, container->object, page / n);
+    if (!leaf || page % n || le32_get(record->data_bytes))
+        return wrong(r, "it moves an extent that is none");
+    uint32_t held = leaf->mask | leaf->claimed, present = kbits(leaf->mask);
+    struct kfreed freed = { leaf->physical, leaf->object, leaf->index, r->csn };
+    if (le64_get(record->physical) == leaf->physical)
+        return wrong(r, "it moves an extent to where it is");
+    kmodel_leaf_remove(model, leaf);
+    int error = leaf_make(r, container->object, page / n, le64_get(record->physical), &leaf);
+    if (error)
+        return error;
+    leaf->claimed = held;
+    model->pages_present -= present;
+    container->pages_present -= present;
+    return kmodel_freed_add(model, &freed);
+}
+
 /* Frees the pages [from, to) of this leaf; the extent goes with its last page. */
 static int leaf_free(struct replay *r, struct kcontainer *container, struct kleaf *leaf,
                      uint64_t from, uint64_t to)
@@ -391,24 +414,19 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
     if (payload_of(type) && le32_get(record->data_bytes) != payload_of(type))
         return wrong(r, "it has a wrong size");
     switch (type) {
-    case RECORD_PAGE_CLAIM:
-        return claim_apply(r, container, record);
+    case RECORD_PAGE_CLAIM: return claim_apply(r, container, record);
+    case RECORD_MOVE: return move_apply(r, container, record);
     case RECORD_PAGE_FREE:
         return range_free(r, container, le64_get(record->page), le64_get(record->base));
-    case RECORD_DELETE:
-        return delete_apply(r, container);
-    case RECORD_RENAME:
-        return rename_apply(r, container, data);
-    case RECORD_GROW:
-        return grow_apply(r, container, data);
+    case RECORD_DELETE: return delete_apply(r, container);
+    case RECORD_RENAME: return rename_apply(r, container, data);
+    case RECORD_GROW: return grow_apply(r, container, data);
     case RECORD_LAYOUT:
         container->disk.layout = *(const struct layout_disk *)data;
         return !container->disk.layout.type[0] || kname_valid(container->disk.layout.type)
                    ? 0 : wrong(r, "the type has no valid name");
-    case RECORD_NAME_SET:
-        return name_set_apply(r, container, data);
-    case RECORD_NAME_UNSET:
-        return name_unset_apply(r, container, data);
+    case RECORD_NAME_SET: return name_set_apply(r, container, data);
+    case RECORD_NAME_UNSET: return name_unset_apply(r, container, data);
     case RECORD_ENCODER:
         if (le64_get(record->page) >= STORE_ENCODER_COUNT)
             return wrong(r, "there is no such encoder");
@@ -427,8 +445,7 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
     case RECORD_DURABILITY:
         r->why = kunlogged_change(r->model, container, le64_get(record->page));
         return r->why ? -EUCLEAN : 0;
-    default:
-        return wrong(r, "it is of no known type");
+    default: return wrong(r, "it is of no known type");
     }
 }
 

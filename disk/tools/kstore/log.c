@@ -37,8 +37,9 @@ static const char *type_name(unsigned type)
 {
     static const char *const names[] = { "?", "page", "difference", "free", "create", "delete",
         "rename", "grow", "layout", "name", "unname", "commit", "no-op", "spill", "logged page",
-        "encoder", "claim", "locking", "protection", "durability" };
-    return type < sizeof names / sizeof *names ? names[type] : "?";
+        "encoder", "claim", "locking", "protection", "durability",
+        [RECORD_MOVE] = "move" };
+    return type < sizeof names / sizeof *names && names[type] ? names[type] : "?";
 }
 
 /* The text that a directory operation carries, or "". */
@@ -109,6 +110,9 @@ static void record_print(const struct record_disk *r, uint64_t lsn)
         printf(" durability %llu", (unsigned long long)le64_get(r->page));
     if (le16_get(r->flags) & RECORD_WRITTEN)
         printf(" written,");
+    if (type == RECORD_MOVE)
+        printf(" page %llu to extent %llu", (unsigned long long)le64_get(r->page),
+               (unsigned long long)le64_get(r->physical));
     if (type == RECORD_PAGE_CLAIM)
         printf(" from extent %llu", (unsigned long long)le64_get(r->physical));
     if (type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM)

@@ -38,6 +38,8 @@ struct world_options life_options(uint64_t seed)
     if (seed % 5 == 2)                  /* groups of two blocks: most of the log is headers */
         o.group_bytes = 3 * STORE_PAGE_BYTES;
     o.newest = seed % 4 == 2;
+    if (seed % 4 == 1)                  /* extents get other places */
+        o.move_odds = 6;
     if (seed % 7 == 3)                  /* somebody holds the log now and then */
         o.hold_odds = 4;
     o.forms = forms;

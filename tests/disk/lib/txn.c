@@ -244,6 +244,31 @@ static int txn_pages(struct world *world, struct store_group *group, struct mode
     return 0;
 }
 
+/* An extent that holds something gets another place. */
+static int txn_move(struct world *world, struct store_group *group, struct model_container *c,
+                    uint64_t *random)
+{
+    static uint8_t bytes[STORE_EXTENT_PAGES_MAX][STORE_PAGE_BYTES];
+    const void *images[STORE_EXTENT_PAGES_MAX] = { NULL };
+    uint64_t n = world->options.extent_bytes / STORE_PAGE_BYTES;
+    uint32_t page = (uint32_t)random_below(random, WORLD_PAGES), tries = WORLD_PAGES;
+    while (tries-- && !c->pages[page].present && !c->pages[page].claimed)
+        page = (page + 1) % WORLD_PAGES;
+    if (!c->pages[page].present && !c->pages[page].claimed)
+        return txn_pages(world, group, c, random);
+    uint64_t first = page_number(world, page) / n * n;
+    for (uint32_t p = 0; p < WORLD_PAGES; p++) {
+        uint64_t number = page_number(world, p);
+        if (!c->pages[p].present || number < first || number >= first + n)
+            continue;
+        page_fill(c->pages[p].cells, bytes[number - first]);
+        images[number - first] = bytes[number - first];
+        c->pages[p].group = world->group;
+        c->pages[p].lsn = PENDING + world->model.commits;
+    }
+    return store_txn_move(group, c->object, first, images);
+}
+
 static int txn_any(struct world *world, struct store_group *group, uint64_t *random)
 {
     int at = random_container(&world->model, random);
@@ -252,6 +277,8 @@ static int txn_any(struct world *world, struct store_group *group, uint64_t *ran
     if (at < 0 || locked || (what < 8 && !world->options.full_only))
         return txn_create(world, group, random);
     struct model_container *c = &world->model.containers[at];
+    if (world->options.move_odds && random_below(random, world->options.move_odds) == 0)
+        return txn_move(world, group, c, random);
     if (world->options.full_only || what < 72)
         return txn_pages(world, group, c, random);
     if (what < 77)
@@ -272,6 +299,8 @@ int txn_make(struct world *world, struct store_group *group, uint64_t *random)
         return txn_pages(world, group, c, random);
     if (world->want == WANT_CLAIM)
         return txn_claim(world, group, c, random);
+    if (world->want == WANT_MOVE)
+        return txn_move(world, group, c, random);
     if (world->want == WANT_FREE)
         return txn_free(world, group, c, random);
     return txn_directory(group, &world->model, c, world->want, random);

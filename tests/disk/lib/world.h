@@ -51,7 +51,7 @@ struct model {
 
 /* What the next transaction shall do; ANY: the seed chooses. */
 enum world_want { WANT_ANY, WANT_PAGE, WANT_SAME_PAGE, WANT_PAGES, WANT_FREE, WANT_CLAIM,
-                  WANT_CREATE,
+                  WANT_MOVE, WANT_CREATE,
                   WANT_DELETE, WANT_RENAME, WANT_GROW, WANT_LAYOUT, WANT_ENCODER,
                   WANT_NAME_SET, WANT_NAME_UNSET };
 
@@ -70,6 +70,7 @@ struct world_options {
     uint32_t step_pages;        /* metadata pages that a step of a checkpoint handles; 0: many */
     uint32_t chain_odds;  /* and so many go on with a transaction of several groups; 0: none */
     uint64_t unit_bytes;        /* of a store over several disks */
+    uint32_t move_odds;         /* one transaction in so many moves an extent; 0: none */
     uint32_t hold_odds;         /* and so many begin or end a hold on the log; 0: none */
     bool     forms;             /* containers of each durability */
 };
