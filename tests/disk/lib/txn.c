@@ -244,7 +244,7 @@ static int txn_pages(struct world *world, struct store_group *group, struct mode
     return 0;
 }
 
-/* An extent that holds something gets another place. */
+/* An extent with a page that is present, so that extents_watch sees it, gets another place. */
 static int txn_move(struct world *world, struct store_group *group, struct model_container *c,
                     uint64_t *random)
 {
@@ -252,9 +252,9 @@ static int txn_move(struct world *world, struct store_group *group, struct model
     const void *images[STORE_EXTENT_PAGES_MAX] = { NULL };
     uint64_t n = world->options.extent_bytes / STORE_PAGE_BYTES;
     uint32_t page = (uint32_t)random_below(random, WORLD_PAGES), tries = WORLD_PAGES;
-    while (tries-- && !c->pages[page].present && !c->pages[page].claimed)
+    while (tries-- && !c->pages[page].present)
         page = (page + 1) % WORLD_PAGES;
-    if (!c->pages[page].present && !c->pages[page].claimed)
+    if (!c->pages[page].present)
         return txn_pages(world, group, c, random);
     uint64_t first = page_number(world, page) / n * n;
     for (uint32_t p = 0; p < WORLD_PAGES; p++) {

@@ -36,6 +36,12 @@ static bool extents_watch(struct world *world)
         if (!same && world->extents[e].freed > world->durable)
             good = false;
         used[e] = true;
+        for (uint32_t x = 0; x < WORLD_EXTENTS; x++)    /* it was here before it was moved */
+            if (x != e && world->extents[x].object == c->object &&
+                world->extents[x].index == page / n) {
+                world->extents[x].object = 0;
+                world->extents[x].freed = world->begun + 1;
+            }
         world->extents[e].object = c->object;
         world->extents[e].index = page / n;
     }
