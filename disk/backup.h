@@ -1,6 +1,6 @@
 /*
- * backup.h - who else needs a store's log: holds; copies of a store at work; and a copy that goes on
- * with what was archived since. A part of store.h, which includes it.
+ * backup.h - who else needs a store's log: holds; copies of a store at work; and a copy that goes
+ * on with what was archived since. A part of store.h, which includes it.
  */
 #ifndef KATYDID_DISK_BACKUP_H
 #define KATYDID_DISK_BACKUP_H

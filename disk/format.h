@@ -174,9 +174,9 @@ enum record_type {
     RECORD_LOCKING,             /* object; page = locking */
     RECORD_PROTECTION,          /* object; page = protection */
     RECORD_DURABILITY,          /* object; page = durability */
-    RECORD_MOVE = 25,           /* object, page: the first of an extent; physical: where it lies now.
-                                 * Its present pages are claimed until a record that follows
-                                 * writes them */
+    RECORD_MOVE = 25,           /* object, page: the first of an extent; physical: where it lies
+                                 * now. Its present pages are claimed until a record that
+                                 * follows writes them */
     RECORD_TYPES
 };
 

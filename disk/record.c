@@ -196,7 +196,7 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
     return error;
 }
 
-/* The page is gone, or nobody knows what it holds; of its leaf's mask that is the caller's to say. */
+/* The page is gone, or nobody knows what it holds; its leaf's mask is the caller's to change. */
 static void page_forget(struct store *store, struct leaf_disk *leaf, uint32_t page, uint32_t slot)
 {
     page_dirty_set(store, leaf, page, false);

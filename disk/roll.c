@@ -7,12 +7,11 @@
  * transaction since; what memory cannot hold goes home meanwhile (image.c).
  *
  * Invariants
- *   RL1  Each group is that which followed the one before: by LSN, by the CRC of the one before, by
- *       its own CRC, and of no older epoch. A hole ends in an error, never in another history.
- *   RL2  What is applied are whole transactions, all up to the one that was asked for, none behind.
- *   RL3  The store begins a new life: another uuid seeds all that is written from now on, so nothing
- *       of the old one's log, areas or archive is taken for its own, and nothing of its for the old
- *       one's.
+ *   RL1  Each group is that which followed the one before: by LSN, by the CRC of the one before,
+ *       by its own CRC, and of no older epoch. A hole ends in an error, never in another history.
+ *   RL2  What is applied are whole transactions: all up to the one that was asked for, none behind.
+ *   RL3  The store begins a new life: another uuid seeds all that is written from now on, so
+ *       nothing of the old one's log, areas or archive is taken for its own, nor the reverse.
  */
 #include "internal.h"
 
@@ -33,10 +32,10 @@ static int group_take(struct store *store, const uint8_t *group, size_t bytes, u
     if (bytes < BLOCK_BYTES || bytes % BLOCK_BYTES)
         return -EUCLEAN;
     *lsn = le64_get(header->lsn);
-    if ((*lsn != end && *lsn != start) || !log_group_valid(store, group, bytes) ||
-        le32_get(header->prev_crc) != store->log.crc || le32_get(header->epoch) + 1 < epoch_next(store))
-        return -EUCLEAN;
-    return 0;
+    bool follows = (*lsn == end || *lsn == start) && log_group_valid(store, group, bytes) &&
+                   le32_get(header->prev_crc) == store->log.crc &&
+                   le32_get(header->epoch) + 1 >= epoch_next(store);
+    return follows ? 0 : -EUCLEAN;
 }
 
 static int group_roll(struct store *store, struct store_roll *roll, const uint8_t *group,

@@ -159,6 +159,22 @@ static void what_cannot_be_moved_is_refused(void **state)
     move_now();
 }
 
+/* What is saved is from before the move, which the log makes again. */
+static void a_checkpoint_that_began_before_does_not_have_it(void **state)
+{
+    (void)state;
+    checkpoint();
+    assert_int_equal(store_checkpoint_begin(store), 0);
+    move_now();
+    uint64_t now = place(0);
+    seal();
+    assert_int_equal(store_checkpoint_write(store), 0);
+    assert_int_equal(store_checkpoint_apply(store), 0);
+    reopen();
+    assert_int_equal(place(0), now);
+    pages_require(0, (const uint8_t[]){ 1, 2, 3, 4 });
+}
+
 /* Pages that were never written stay so; a page that is freed behind the move stays free. */
 static void claims_and_frees_go_with_it(void **state)
 {
@@ -191,6 +207,7 @@ int main(void)
         TEST(an_extent_gets_another_place),
         TEST(groups_that_are_under_way_follow),
         TEST(what_cannot_be_moved_is_refused),
+        TEST(a_checkpoint_that_began_before_does_not_have_it),
         TEST(claims_and_frees_go_with_it),
     };
     const char *only = getenv("ONLY");

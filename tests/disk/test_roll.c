@@ -400,7 +400,8 @@ static void a_hole_is_refused(void **state)
         assert_int_equal(report.end_lsn, i ? archive.lsn[i - 1] + archive.bytes[i - 1]
                                            : bases[0].end_lsn);
         archive.missing = 0;
-        uint8_t *byte = &archive.groups[i][below(archive.bytes[i])], bit = (uint8_t)(1u << below(8));
+        uint8_t *byte = &archive.groups[i][below(archive.bytes[i])];
+        uint8_t bit = (uint8_t)(1u << below(8));
         *byte ^= bit;
         assert_int_equal(restore(&bases[0], &roll, &store, &report), -EUCLEAN);
         *byte ^= bit;
@@ -408,7 +409,7 @@ static void a_hole_is_refused(void **state)
     life_end();
 }
 
-/* A group says something else, and its CRC is right: it is refused for itself, not for what follows. */
+/* A group says something else, and its CRC is right: it is refused itself, not what follows. */
 static void group_refused(uint32_t i, uint32_t prev_crc, uint32_t epoch)
 {
     struct store_roll roll = { 0 };

@@ -19,7 +19,9 @@
 static int file_order(const void *a, const void *b)
 {
     const struct archive_file *x = a, *y = b;
-    return x->lsn != y->lsn ? (x->lsn < y->lsn ? -1 : 1) : x->time < y->time ? -1 : x->time > y->time;
+    if (x->lsn != y->lsn)
+        return x->lsn < y->lsn ? -1 : 1;
+    return x->time < y->time ? -1 : x->time > y->time;
 }
 
 char *archive_name(const struct archive *archive, const struct archive_file *file, bool base)

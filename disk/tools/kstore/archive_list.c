@@ -91,7 +91,8 @@ static void group_note(struct listing *l, const uint8_t *group, size_t bytes)
             printf("HOLE  from LSN %llu to %llu: what was committed in between is missing, or was "
                    "changed\n", (unsigned long long)l->end, (unsigned long long)le64_get(h->lsn));
         else
-            printf("HOLE  the group of LSN %llu was changed\n", (unsigned long long)le64_get(h->lsn));
+            printf("HOLE  the group of LSN %llu was changed\n",
+                   (unsigned long long)le64_get(h->lsn));
         l->holes++;
         l->groups = l->transactions = l->from_time = 0;
         if (!group_holds(l, group, bytes))
