@@ -16,48 +16,6 @@ struct replay {
     const char *why;            /* what is wrong with the record */
 };
 
-const struct record_disk *kreplay_record(const uint8_t *group, size_t bytes, size_t at,
-                                         size_t *next)
-{
-    const struct record_disk *record = (const void *)(group + at);
-    if (at > bytes || bytes - at < sizeof *record)
-        return NULL;
-    uint64_t length = le32_get(record->length), data = le32_get(record->data_bytes);
-    if (length > bytes - at || length != (sizeof *record + data + 7) / 8 * 8)
-        return NULL;
-    *next = at + length;
-    return record;
-}
-
-const char *kreplay_runs(const uint8_t *runs, uint32_t bytes)
-{
-    uint32_t least = 0;
-    while (bytes) {
-        uint32_t offset, length;
-        if (bytes < 4)
-            return "its runs end in the middle";
-        offset = runs[0] + 256u * runs[1];
-        length = runs[2] + 256u * runs[3];
-        if (!length || length > bytes - 4 || offset + length > STORE_PAGE_BYTES)
-            return "a run leaves the page or the record";
-        if (offset < least)
-            return "its runs do not ascend";
-        least = offset + length;
-        runs += 4 + length;
-        bytes -= 4 + length;
-    }
-    return NULL;
-}
-
-void kreplay_patch(uint8_t *page, const uint8_t *runs, uint32_t bytes)
-{
-    for (const uint8_t *end = runs + bytes; runs < end;) {
-        uint32_t offset = runs[0] + 256u * runs[1], length = runs[2] + 256u * runs[3];
-        memcpy(page + offset, runs + 4, length);
-        runs += 4 + length;
-    }
-}
-
 static int wrong(struct replay *r, const char *why)
 {
     r->why = why;
@@ -218,12 +176,11 @@ static int move_apply(struct replay *r, struct kcontainer *container,
     struct kmodel *model = r->model;
     uint64_t page = le64_get(record->page), n = model->extent_pages;
     struct kleaf *leaf = kmodel_leaf(model, container->object, page / n);
-    if (!leaf || page % n || le32_get(record->data_bytes))
-        return wrong(r, "it moves an extent that is none");
+    if (!leaf || page % n || le32_get(record->data_bytes) ||
+        le64_get(record->physical) == leaf->physical)
+        return wrong(r, "it moves an extent that is none, or to where it is");
     uint32_t held = leaf->mask | leaf->claimed, present = kbits(leaf->mask);
     struct kfreed freed = { leaf->physical, leaf->object, leaf->index, r->csn };
-    if (le64_get(record->physical) == leaf->physical)
-        return wrong(r, "it moves an extent to where it is");
     kmodel_leaf_remove(model, leaf);
     int error = leaf_make(r, container->object, page / n, le64_get(record->physical), &leaf);
     if (error)
@@ -404,11 +361,18 @@ static size_t payload_of(unsigned type)
          : type == RECORD_NAME_SET ? sizeof(struct name_value_disk) : 0;
 }
 
+static int choice_apply(struct replay *r, le16 *choice, uint64_t value, uint64_t count)
+{
+    *choice = le16_of((uint16_t)value);
+    return value < count ? 0 : wrong(r, "there is no such choice");
+}
+
 static int operation_apply(struct replay *r, const struct record_disk *record)
 {
     unsigned type = le16_get(record->type);
     struct kcontainer *container = kmodel_container(r->model, le64_get(record->object));
     const void *data = record + 1;
+    uint64_t value = le64_get(record->page);
     if (!container)
         return wrong(r, "there is no such container");
     if (payload_of(type) && le32_get(record->data_bytes) != payload_of(type))
@@ -428,22 +392,13 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
     case RECORD_NAME_SET: return name_set_apply(r, container, data);
     case RECORD_NAME_UNSET: return name_unset_apply(r, container, data);
     case RECORD_ENCODER:
-        if (le64_get(record->page) >= STORE_ENCODER_COUNT)
-            return wrong(r, "there is no such encoder");
-        container->disk.encoder = le16_of((uint16_t)le64_get(record->page));
-        return 0;
+        return choice_apply(r, &container->disk.encoder, value, STORE_ENCODER_COUNT);
     case RECORD_LOCKING:
-        if (le64_get(record->page) >= STORE_LOCKING_COUNT)
-            return wrong(r, "there is no such locking");
-        container->disk.locking = le16_of((uint16_t)le64_get(record->page));
-        return 0;
+        return choice_apply(r, &container->disk.locking, value, STORE_LOCKING_COUNT);
     case RECORD_PROTECTION:
-        if (le64_get(record->page) >= STORE_PROTECTION_COUNT)
-            return wrong(r, "there is no such protection");
-        container->disk.protection = le16_of((uint16_t)le64_get(record->page));
-        return 0;
+        return choice_apply(r, &container->disk.protection, value, STORE_PROTECTION_COUNT);
     case RECORD_DURABILITY:
-        r->why = kunlogged_change(r->model, container, le64_get(record->page));
+        r->why = kunlogged_change(r->model, container, value);
         return r->why ? -EUCLEAN : 0;
     default: return wrong(r, "it is of no known type");
     }

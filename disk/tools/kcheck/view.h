@@ -6,7 +6,7 @@
  *     slots.c    which superblock slot to believe; the geometry
  *     area.c     the metadata of one checkpoint, checked, into a model
  *     log.c      the groups from the redo LSN to the end of the log; torn tail or damage
- *     replay.c   their records, applied to the model
+ *     replay.c   their records (record.c), applied to the model
  *     view.c     all of it in the order of a recovery
  *     check.c    the rest of the invariants
  *     heap.c     the objects of libpstore in the pages of containers
@@ -264,6 +264,7 @@ int  kstrays_check(struct kview *view);
  * count. 0, -EUCLEAN (a finding says why), -ENOMEM, -EIO. */
 int  kreplay_group(struct kview *view, struct kmodel *model, const struct kgroup *group,
                    const struct kcheckpoint *from);
+/* record.c */
 const char *kreplay_runs(const uint8_t *runs, uint32_t bytes);  /* NULL: fine; else why not */
 void kreplay_patch(uint8_t *page, const uint8_t *runs, uint32_t bytes);
 /* The record at `at` of a group's bytes; NULL if it is malformed. *next is the place behind it. */
