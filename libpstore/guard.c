@@ -78,36 +78,47 @@ void guard_ended(struct ps_tx *tx)
 {
     struct guard *g = &tx->guard;
     g->depth = g->brackets = g->used = 0;
+    g->last = 0;
     key_update(g);
     memset(g->told, 0, sizeof g->told);
+}
+
+void guard_bracket(struct guard *g, uint64_t at)
+{
+    g->last = at;
+    if (g->brackets++ == 0)
+        key_update(g);
 }
 
 int guard_access(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes)
 {
     struct guard *g = &tx->guard;
-    uint64_t page = PAGE_OF(at), *told = &g->told[page / KD_PAGE_BYTES % GUARD_TOLD];
     items_use(&tx->items);
     g->used = 1;
-    if (*told == page && c->items && at + bytes <= page + KD_PAGE_BYTES) {
+    if (c->items && guard_knows(g, at, bytes)) {
         items_store(tx, c, at, bytes);
     } else {
         int result = (int)ps_kernel(KD_TXN_HINT, (long)at, (long)bytes, KD_HINT_WRITE);
         if (result != 0)
             return result;
-        *told = page;
+        g->told[at / KD_PAGE_BYTES % GUARD_TOLD] = PAGE_OF(at);
     }
-    if (c->items) {
-        g->brackets++;
-        key_update(g);
-    }
+    if (c->items)
+        guard_bracket(g, at);
     return 0;
+}
+
+void guard_released(struct guard *g)
+{
+    g->last = 0;
+    if (g->brackets && --g->brackets == 0)
+        key_update(g);
 }
 
 int guard_release(struct ps_tx *tx, const ps_container *c)
 {
     if (!(c->protection & PS_PROTECT_GUARD))
         return -EINVAL;
-    if (c->items && tx->guard.brackets && --tx->guard.brackets == 0)
-        key_update(&tx->guard);
+    guard_released(&tx->guard);
     return 0;
 }

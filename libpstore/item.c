@@ -172,7 +172,8 @@ static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
     unsigned bits = s->lock_bits;
     uint64_t bytes = locks && bits && !t->wants ? s->end - s->base : 0;
     stores |= t->place.base == s->base && t->place.stores;
-    stores &= !(c->protection & PS_PROTECT_GUARD);      /* each of them is told (guard.c) */
+    t->place.guards = c->protection & PS_PROTECT_GUARD;
+    stores &= !t->place.guards;           /* each of them is told (guard.c) */
     t->place.bytes = t->place.stores = 0;
     t->place.segment = s;
     t->place.entries = locks;
@@ -438,14 +439,6 @@ static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, 
 
 /* ---- what programs call ---- */
 
-/* A place is to be found first: perhaps the last transaction's. */
-static __attribute__((noinline)) void *access_first(const void *p, size_t bytes, int mode)
-{
-    struct ps_tx *tx = tx_active();
-    return tx && place_again(tx, (uintptr_t)p) ? ps_access(p, bytes, mode)
-                                               : access_slow(p, bytes, mode);
-}
-
 /* It was contended, and is in the list. */
 static __attribute__((noinline)) void *access_contended(const void *p, size_t bytes, int mode)
 {
@@ -458,6 +451,33 @@ static __attribute__((noinline)) void *access_contended(const void *p, size_t by
     if (STORE >> mode & 1)
         declare(tx, (uintptr_t)p, bytes);
     return (void *)(uintptr_t)p;
+}
+
+/* To write, in a container with a guard: a page that the kernel knows of. */
+static __attribute__((noinline)) void *access_guarded(struct ps_tx *tx, const void *p, size_t bytes,
+                                                      int mode)
+{
+    struct items *t = &tx->items;
+    uint64_t at = (uintptr_t)p;
+    int how = lock(t, at, mode);
+    if (how == CONTENDED && !access_contended(p, bytes, mode))
+        return NULL;
+    if (how == FULL || (how != CONTENDED && !declare_fast(t, at, bytes)))
+        return access_slow(p, bytes, mode);
+    guard_bracket(&tx->guard, at);
+    return (void *)at;
+}
+
+/* A place is to be found first: perhaps the last transaction's. */
+static __attribute__((noinline)) void *access_first(const void *p, size_t bytes, int mode)
+{
+    struct ps_tx *tx = tx_active();
+    if (tx && tx->items.place.guards && STORE >> mode & 1 &&
+        (uintptr_t)p - tx->items.place.base < tx->items.place.bytes &&
+        guard_knows(&tx->guard, (uintptr_t)p, bytes))
+        return access_guarded(tx, p, bytes, mode);
+    return tx && place_again(tx, (uintptr_t)p) ? ps_access(p, bytes, mode)
+                                               : access_slow(p, bytes, mode);
 }
 
 /* Of a segment at hand: one that is written, for a mode to write. Only then is there a transaction,
@@ -540,9 +560,8 @@ int ps_key(ps_container *c, uint64_t key, int mode)
 /* It needed no bracket of its own. */
 static __attribute__((noinline)) void guard_added(const int64_t *p)
 {
-    const ps_container *c = ps_container_of(p);
-    if (c && c->items)
-        (void)guard_release(tx_current, c);
+    if (tx_current->guard.last == (uintptr_t)p)
+        guard_released(&tx_current->guard);
 }
 
 int ps_add(int64_t *p, int64_t delta)
@@ -597,6 +616,8 @@ int items_release(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name)
 int ps_release(const void *p)
 {
     struct ps_tx *tx = tx_active();
+    if (tx && p && tx->guard.last == (uintptr_t)p)
+        return guard_released(&tx->guard), 0;
     ps_container *c = ps_container_of(p);
     uint64_t name = (uintptr_t)ps_home(p);
     int result = access_check(tx, c, PS_S);

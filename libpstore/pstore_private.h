@@ -235,6 +235,7 @@ struct items {
         uint64_t bytes, stores;           /* 0, or at hand: to read; to write, too */
         struct kd_item_entry *entries;    /* NULL: locks are calls */
         unsigned shift;
+        int guards;                       /* its container has a guard: no stores, but they come */
         int writes;                       /* as stores, and kept for the next transaction, as is: */
         const struct ps_segment *segment;
     } place;
@@ -259,6 +260,7 @@ struct guard {
     unsigned depth;                       /* functions of the library that store */
     unsigned brackets;                    /* accesses to write that are not released */
     unsigned used;                        /* by this transaction */
+    uint64_t last;                        /* access to write, not released; 0 */
     uint64_t told[GUARD_TOLD];            /* by its number: this page the kernel was told of */
 };
 struct ps_tx *guard_open_rare(void);
@@ -279,6 +281,14 @@ static inline void guard_shut(struct ps_tx **tx)
 int guard_access(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes);
 /* It has done so. -EINVAL: c has none. */
 int guard_release(struct ps_tx *tx, const ps_container *c);
+void guard_released(struct guard *g);
+void guard_bracket(struct guard *g, uint64_t at);       /* the same, where it is known (GD2) */
+static inline int guard_knows(const struct guard *g, uint64_t at, uint64_t bytes)
+{
+    uint64_t page = PAGE_OF(at);
+    return g->told[page / KD_PAGE_BYTES % GUARD_TOLD] == page &&
+           at + bytes <= page + KD_PAGE_BYTES;
+}
 void guard_ended(struct ps_tx *tx);
 /* The thread leaves the transaction, or is in it again. */
 void guard_suspended(const struct ps_tx *tx, int suspended);

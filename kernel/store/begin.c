@@ -221,6 +221,8 @@ long kd_txn_hint(const uint64_t a[6])
     v->txn.meant = true;
     for (vaddr_t page = page_down(at); page < at + bytes && !e; page += PAGE_BYTES) {
         e = view_touch(v, page, (enum view_want)wants[hint - 1]);
+        if (!e && v->last.rights & RIGHTS_GUARDED)
+            guard_key(v, page);
         thread_breathe();
     }
     v->txn.meant = meant;

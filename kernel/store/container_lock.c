@@ -362,7 +362,7 @@ void container_lock_dead(struct object *o)
 
 void container_escalate(struct view *v, struct object *o, bool write)
 {
-    enum lock_mode mode = write || (v->txn.enlisted && v->last.rights & KD_RIGHT_WRITE)
+    enum lock_mode mode = write || (v->txn.enlisted && v->last.rights & RIGHTS_STORE)
                               ? LOCK_EXCLUSIVE : LOCK_SHARED;
     if (++v->locks.faults < MAX(o->escalate, v->locks.escalate_at))
         return;

@@ -182,7 +182,7 @@ HOT void grant(struct view *v, struct leaf *l, struct page *p, unsigned slot, pt
         grant_copy(v, l, p, slot, page_address(l, slot), pte,
                    v->reserve.page == p ? v->reserve.changes : 0);
         if (unlikely(l->object->flags & KD_OBJECT_ITEMS))
-            item_granted(v, p, c, pte);
+            item_granted(v, p, c);
     } else if (pte_present(pte_load(pte)))
         right_exclusive(v, p, pte);
     else
@@ -254,14 +254,12 @@ HOT pte_t own_entry(struct view *v, vaddr_t at)
 }
 
 /* leaf_keep remembers the leaf of a page that was granted for fault_fast. Left out are leaves that
- * straddle two page tables, objects of which each fault is counted, and those in item mode or with
- * a guard. */
+ * straddle two page tables, objects of which each fault is counted, and those in item mode. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
     page_wait_over(&v->supply);
     vmask_add(&l->kept, &v->self);
-    bool fast =
-        !(l->object->escalate | (l->object->flags & (KD_OBJECT_ITEMS | KD_OBJECT_GUARD)));
+    bool fast = !(l->object->escalate | (l->object->flags & KD_OBJECT_ITEMS));
     v->last.leaf = leaf_aligned(l) && fast ? l : NULL;
     v->last.leaf_base = page_address(l, 0);
     v->last.leaf_ptes = ptes;
@@ -327,7 +325,7 @@ HOT bool wants_exclusively(struct view *v, const struct leaf *l, unsigned slot, 
     if (v->wait.want == WANT_READ && p->rmw | v->txn.want_x_count && e != PTE_HELD &&
         !(l->object->flags & KD_OBJECT_ITEMS) &&
         !v->snapshot_rights &&
-        ((p->rmw && v->last.rights & KD_RIGHT_WRITE) || want_x_has(v, page_address(l, slot))))
+        ((p->rmw && v->last.rights & RIGHTS_STORE) || want_x_has(v, page_address(l, slot))))
         v->wait.want = WANT_READ_FOR_WRITE;
     return v->wait.want != WANT_READ;
 }
@@ -460,16 +458,28 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
 
 /* guard_allows: FT8, a store to a page with a guard is made where the transaction has said so, now
  * or (its copy is in the log, or came back meanwhile) before. */
-static RARE bool guard_allows(struct view *v, vaddr_t at)
+static RARE bool guard_allows(struct view *v, vaddr_t at, enum view_want want)
 {
-    return v->txn.meant || v->snapshot_rights ||
-           right_state(own_entry(v, at)) & (RIGHT_COPY | RIGHT_SPILLED);
+    return v->last.rights & RIGHTS_GUARDED &&
+           (v->txn.meant || v->snapshot_rights || want != WANT_WRITE ||
+            right_state(own_entry(v, at)) & (RIGHT_COPY | RIGHT_SPILLED));
+}
+
+/* guard_key: FT9, a copy in item mode, of an object with a guard, is stored to by who has the key. */
+RARE void guard_key(struct view *v, vaddr_t at)
+{
+    lock_acquire(&v->lock);
+    if (v->last.object->flags & KD_OBJECT_ITEMS)
+        right_guard(v, page_down(at));
+    lock_release(&v->lock);
 }
 
 struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation)
 {
     struct object *o = object_at(v->process, at, &v->last.rights);
     view_forget_object(v);
+    if (o && o->flags & KD_OBJECT_GUARD && v->last.rights & KD_RIGHT_WRITE)
+        v->last.rights ^= RIGHTS_STORE;
     v->last.generation = generation; /* read before the look: if it changed, that is seen */
     v->last.object = o;
     return o;
@@ -487,9 +497,7 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_w
             return -EFAULT;
         if (!(o->flags & KD_OBJECT_TRANSACTIONAL))
             return -EINVAL;
-        if (want != WANT_READ && !(rights & KD_RIGHT_WRITE))
-            return -EACCES;
-        if (unlikely(o->flags & KD_OBJECT_GUARD) && want == WANT_WRITE && !guard_allows(v, at))
+        if (want != WANT_READ && !(rights & KD_RIGHT_WRITE) && !guard_allows(v, at, want))
             return -EACCES;
         int e = view_fault(v, o, at, want);
         if (e != -ENXIO)
@@ -545,6 +553,11 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 static __attribute__((noinline)) int store_touch(struct view *v, vaddr_t at, unsigned flags)
 {
     int e = view_touch(v, at, flags & FAULT_WRITE ? WANT_WRITE : WANT_READ);
+    if (likely(!e)) {
+        if (unlikely(thread_this()->view->last.rights & RIGHTS_GUARDED))
+            guard_key(thread_this()->view, at); /* not v: it need not be kept */
+        return 0;
+    }
     if (e == -EFAULT || e == -EINVAL || e == -EACCES)
         return fault_outside(at, flags);
     return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */

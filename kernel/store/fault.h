@@ -10,6 +10,8 @@
  * not transactional. */
 must_check int view_touch(struct view *v, vaddr_t at, enum view_want want);
 
+/* guard_key: behind view_touch, where the view's last object has a guard. */
+void guard_key(struct view *v, vaddr_t at);
 struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation);
 /* view_object_at finds the object at `at`, first where the view found the last one. Not counted:
  * the reference is the view's. */

@@ -14,7 +14,7 @@ static inline unsigned item_copies(const struct leaf *l, const struct page *p)
  * locked. */
 bool item_busy(struct view *v, const struct page *p);
 /* item_granted makes c, which was granted just now, an item copy. Leaf and view locked. */
-void item_granted(struct view *v, struct page *p, struct copy *c, pte_t *pte);
+void item_granted(struct view *v, struct page *p, struct copy *c);
 /* item_words reads words of an item copy as the log is to have them behind what others have told
  * (IT6). Leaf locked. */
 void item_words(const struct view *v, const struct copy *c, unsigned from, unsigned n,

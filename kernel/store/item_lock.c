@@ -461,7 +461,7 @@ long kd_item_lock(const uint64_t a[6])
         return e;
     q.mode = (uint32_t)a[2] & ~(uint32_t)KD_ITEM_NOW;
     q.now = a[2] & KD_ITEM_NOW;
-    if (rights & KD_RIGHT_WRITE)
+    if (rights & RIGHTS_STORE)
         q.v->process->locks_items = true;
     else
         e = reader_may(&q);
@@ -475,7 +475,7 @@ long kd_item_wake(const uint64_t a[6])
     int e = ask_for(&q, a[0], a[1], &rights);
     if (e)
         return e;
-    if (!(rights & KD_RIGHT_WRITE)) {
+    if (!(rights & RIGHTS_STORE)) {
         struct item_note *n = note_of(q.v, q.o, q.item);
         if (!n || n->again)
             return 0;

@@ -57,12 +57,8 @@ bool item_busy(struct view *v, const struct page *p)
     return false;
 }
 
-void item_granted(struct view *v, struct page *p, struct copy *c, pte_t *pte)
+void item_granted(struct view *v, struct page *p, struct copy *c)
 {
-    if (c->leaf->object->flags & KD_OBJECT_GUARD) {
-        pte_exchange(pte, pte_load(pte) | PTE_GUARDED); /* FT9 */
-        arch_flush_page(c->at);
-    }
     p->writer = WRITER_NONE;
     p->copies++;
     v->items.count++;

@@ -287,6 +287,15 @@ void right_drop_copy(struct view *v, struct page *p, const struct copy *c)
     p->writer = WRITER_NONE;
 }
 
+void right_guard(struct view *v, vaddr_t at)
+{
+    pte_t *pte = arch_pte(v->table, at, NULL), e = pte ? pte_load(pte) : 0;
+    if (right_state(e) != RIGHT_COPY || e & PTE_GUARDED)
+        return;
+    pte_exchange(pte, e | PTE_GUARDED);
+    arch_flush_page(at);
+}
+
 void right_spill(struct view *v, const struct copy *c, struct debt *debt)
 {
     uint64_t record = (uint64_t)((const char *)c - (const char *)arch_phys(0));

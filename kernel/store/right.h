@@ -78,6 +78,7 @@ void right_pay(struct debt *debt);
 /* ---- private copies; the view locked, by its owner or a manager that has claimed it ---- */
 /* `many`: right_flush_due is to follow */
 void right_freeze(struct view *v, vaddr_t at, bool many);
+void right_guard(struct view *v, vaddr_t at); /* a copy gets the key; by the owner thread */
 void right_retire(struct view *v, vaddr_t at);             /* published; from the log: HELD */
 /* published, but the page's frame is f, and that of the copy may be freed when the debt is paid */
 void right_retire_item(struct view *v, vaddr_t at, const struct frame *f, struct debt *debt);

@@ -15,6 +15,8 @@ enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN
 enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
 enum { WANT_X_MAX = 16, OWED_MAX = 16, LOCKED_MAX = 32, ANSWER_NONE = -1, ANSWER_CLAIMED = -2,
        HANDLE_FORSAKEN = -1 };
+/* In view->last.rights, instead of KD_RIGHT_WRITE: the object has a guard. */
+enum { RIGHTS_GUARDED = 1 << 30, RIGHTS_STORE = KD_RIGHT_WRITE | RIGHTS_GUARDED };
 struct view {
     uint16_t id;
     struct lock lock;                   /* RANK_VIEW */
@@ -95,7 +97,7 @@ struct view {
     } locks;
     struct view_last {                  /* Results of the owner thread's last lookup, at a fault. */
         struct object *object;          /* a reference; good while `generation` is the process's */
-        uint32_t rights, generation;
+        uint32_t rights, generation;    /* rights: KD_RIGHT_*, RIGHTS_GUARDED */
         pte_t *ptes;                    /* 512 entries for 2 MiB from `base`; tables stay */
         vaddr_t base;
         struct leaf *leaf;              /* of the object, or NULL; its pages begin at ... */

@@ -39,6 +39,11 @@ void group_indexes(void);
 /* layer.c */
 void group_layer(void);
 
+ps_container *tuples_container(void);
+
+/* protect.c */
+void group_protection(void);
+
 /* paper.c */
 void group_paper(unsigned ms);
 void group_latency(unsigned ms);

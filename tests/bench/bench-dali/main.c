@@ -3,6 +3,7 @@
  *
  *   bench-dali instructions    for -icount and one CPU
  *   bench-dali indexes         the same, of indexes that two processes change
+ *   bench-dali protection      likewise
  *   bench-dali paper MS        Tables 1 and 2, MS milliseconds for each figure; needs 2 CPUs
  *   bench-dali latency MS      look-ups beside updates
  *   bench-dali layer           brackets, relations; for -icount and one CPU
@@ -261,11 +262,12 @@ int main(int argc, char **argv)
     unsigned ms = argc == 3 ? (unsigned)atoi(argv[2]) : 0;
     int counts = argc == 2 && strcmp(command, "instructions") == 0;
     int indexes = argc == 2 && strcmp(command, "indexes") == 0;
+    int protects = argc == 2 && strcmp(command, "protection") == 0;
     int serves = argc == 2 && strcmp(command, "--server") == 0;
     int layer = argc == 2 && strcmp(command, "layer") == 0;
     int paper = ms && strcmp(command, "paper") == 0, late = ms && strcmp(command, "latency") == 0;
-    usage(argc, argv, counts || indexes || layer || serves || paper || late,
-          "usage: bench-dali instructions | indexes | layer | paper MS | latency MS\n"
+    usage(argc, argv, counts || indexes || layer || protects || serves || paper || late,
+          "usage: bench-dali instructions | indexes | layer | protection | paper MS | latency MS\n"
           "The benchmark of the Dali paper: run it by `make bench ONLY=dali`.\n");
     if (serves)
         return server_main();
@@ -275,7 +277,9 @@ int main(int argc, char **argv)
     }
     tuples_load(1000, 1);
     tuples_touch();
-    if (paper)
+    if (protects)
+        group_protection();
+    else if (paper)
         group_paper(ms);
     else
         group_latency(ms);

@@ -75,6 +75,11 @@ void tuples_open(void)
         fail("the container", e);
 }
 
+ps_container *tuples_container(void)
+{
+    return c;
+}
+
 void tuples_load(unsigned each, int items)
 {
     if (c) {
