@@ -262,8 +262,11 @@ int ps_locking(ps_container *c, int locking);
 enum { PS_DURABLE, PS_LAZY, PS_VOLATILE, PS_REBUILD, PS_LOST };
 int ps_durability(ps_container *c, int durability);
 int ps_lost(const ps_container *c);
-/* What protects the pages of c from stray stores; several are or-ed. Kept with the container, and
- * changed as ps_locking is, with its errors. */
+/* What protects the pages of c from stray stores (protection.md); several are or-ed. Kept with the
+ * container, and changed as ps_locking is, with its errors. With GUARD a store ends the program, at
+ * its place, unless it was announced: to a page that this transaction has given to ps_touch, or to
+ * ps_access to write; in item mode, where the processor has protection keys, between such a call and
+ * ps_release, too. A system call that would store elsewhere is EFAULT. */
 enum { PS_PROTECT_NONE, PS_PROTECT_GUARD = 1, PS_PROTECT_CODEWORDS = 2 };
 int ps_protection(ps_container *c, int protection);
 
@@ -465,7 +468,8 @@ int ps_key(ps_container *c, uint64_t key, int mode);
 int ps_add(int64_t *p, int64_t delta);
 /* Gives what was locked at p by PS_S, PS_U or PS_IS back before the end: the transaction is then
  * not serialisable as to this item. Nothing, if it was asked for more than once, or its entry of
- * the table is shared. -EINVAL: stores may have been made under it. */
+ * the table is shared. -EINVAL: stores may have been made under it. With PS_PROTECT_GUARD these end
+ * here, once as many accesses to write were released as made; the lock stays. */
 int ps_release(const void *p);
 enum { PS_LOCK_SHARED = 1, PS_LOCK_NOW = 2 }; /* NOW: -EBUSY instead of waiting */
 int ps_lock(ps_container *c, int how); /* locks all of it until the transaction's end; -EROFS:

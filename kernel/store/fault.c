@@ -583,9 +583,10 @@ static RARE int window_fault(vaddr_t at, unsigned flags)
     struct thread *t = thread_this();
     struct mapping m;
     bool write = flags & FAULT_WRITE, here = mapping_at(t->process, at, &m);
-    if (!here || (write && !(m.rights & KD_RIGHT_WRITE)) ||
-        flags & (FAULT_EXECUTE | FAULT_KEY))
+    if (!here || (write && !(m.rights & KD_RIGHT_WRITE)) || flags & FAULT_EXECUTE)
         return fault_outside(at, flags);
+    if (flags & FAULT_KEY)
+        return fault_outside(at - m.at + m.first, flags);
     for (int e = 0, looks = 0;; looks++) {
         struct view *v = t->view ? t->view : t->process->plain;
         bool active = v && v->state == VIEW_ACTIVE;

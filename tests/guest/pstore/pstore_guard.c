@@ -176,6 +176,17 @@ static int again_in_child(void *unused)
     (void)ps_transaction(again, NULL);
     return (void)unused, 0;
 }
+static int opens_and_aborts(void *unused)
+{
+    kd_call3(KD_TXN_HINT, 0, 0, KD_HINT_OPEN);  /* as the library does, which may be aborted there */
+    return (void)unused, ECANCELED;
+}
+static int opened_before(void *unused)
+{
+    (void)ps_transaction(opens_and_aborts, NULL);
+    (void)ps_transaction(at_once, NULL);
+    return (void)unused, 0;
+}
 static int child_of(int (*body)(void *))
 {
     int status = -1;
@@ -228,6 +239,7 @@ static void test_both(void)
     commits(announced, "announced stores");
     commits(announced_by_touch, "also by ps_touch");
     is(child_of(again_in_child), FOUND, "an abort takes the announcement back");
+    is(child_of(opened_before), FOUND, "and what the library had opened");
     commits(library, "the library's own stores are meant");
     finds(behind_library, "a store behind them is not");
     commits(call_stray, "a system call's store that was not announced is EFAULT");
@@ -256,6 +268,15 @@ static int two_open(void *unused)
     if (ps_release((const void *)(uintptr_t)q) || !closed_now()) return -EIO;
     if (!for_writing(0, 1) || !open_now()) return -EIO; /* an item that it has already */
     *p = 0;
+    return (void)unused, 0;
+}
+static int window_closed(void *unused)
+{
+    uint64_t *p = ps_window((const void *)(uintptr_t)word(2, 0), 8, PS_WRITE);
+    if (!p || !(p = ps_write(p))) return -errno;
+    *p = 0;
+    if (ps_release(p)) return -EIO;
+    wild(p);
     return (void)unused, 0;
 }
 static int after_add(void *unused)
@@ -434,6 +455,7 @@ static void test_hostile(void)
 static void test_items(void)
 {
     finds_by_key(after_release, "behind ps_release");
+    finds_by_key(window_closed, "by a window");
     commits(two_open, "brackets nest");
     finds_by_key(after_add, "behind ps_add");
     finds_by_key(after_alloc, "to a new object without an access");
@@ -451,7 +473,7 @@ static void test_items(void)
 
 int main(void)
 {
-    tap_plan(50);
+    tap_plan(53);
     has_keys = keys_here();
     printf("# protection keys: %d\n", has_keys);
     box = ps_open("guarded", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
