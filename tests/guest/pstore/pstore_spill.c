@@ -12,8 +12,11 @@
  *         are written, all are compared. The kernel counts the copies that spilled.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "pstore_test.h"
 
@@ -161,6 +164,33 @@ static int write_twice(void *arg)
     return write_range(&second);
 }
 
+/* With a guard (FT8): what was announced stays so when it has gone into the log. */
+static int announced_twice(void *arg)
+{
+    const struct range *r = arg;
+    return ps_touch((const void *)(uintptr_t)pages[r->from], r->count * 4096) ? 1 : write_twice(arg);
+}
+static int none_announced(void *arg)
+{
+    struct range r = *(struct range *)arg, beside = {r.from + r.count, 1, r.round};
+    return announced_twice(&r) || write_range(&beside);
+}
+static void test_guard(void)
+{
+    struct range r = {100, MEDIUM, 4};
+    uint64_t before = spills();
+    int status = 0;
+    is(ps_protection(box, PS_PROTECT_GUARD), 0, "a guard");
+    is(ps_transaction(announced_twice, &r) || spills() < before + MEDIUM / 8, 0,
+       "pages that were announced are changed when they have spilled, too");
+    is(check(100, MEDIUM, 5), 0, "its last word counts");
+    pid_t pid = fork();
+    if (pid == 0) _exit(ps_transaction(none_announced, &r) != 0);
+    is(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) ? WTERMSIG(status) : -1, SIGSEGV,
+       "a page beside them is not");
+    is(ps_protection(box, PS_PROTECT_NONE), 0, "no guard");
+}
+
 static void test_again(void)
 {
     is(ps_transaction(write_twice, &(struct range){100, MEDIUM, 4}), 0,
@@ -288,12 +318,13 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && !strcmp(argv[1], "child")) return child();
     if (argc > 2) return steps(atoi(argv[2]));
-    tap_plan(2 + 11 + 6 + 2 + 5 + 10 + 1);
+    tap_plan(2 + 11 + 6 + 2 + 5 + 5 + 10 + 1);
     is(ps_transaction(make, NULL), 0, "an object of 105 MiB");
     is(ps_transaction(find, NULL), 0, "is found");
     test_large();
     test_abort();
     test_again();
+    test_guard();
     test_beside();
     test_deaths(argv[0]);
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
