@@ -33,6 +33,7 @@
 /* Of a marked page: header and one slot. */
 #define RUN_AREA_UNITS   3u
 #define CLOSE_BYTES      (256u * 1024)    /* a leased page so far from `near` is still near */
+#define FRESH_TRIES      8
 #define ROOM_TAG_UNMARKED 255u            /* of hints; below it: arenas */
 
 struct wanted { uint64_t units; uint32_t type; };
@@ -290,6 +291,28 @@ static uint64_t page_fresh(struct heap *h, ps_container *c, struct fill *f, uint
     return page;
 }
 
+/* The object in a page, *page, that is taken from a lease. In item mode the page's entry in the
+ * table of locks may be another item's, too: who has that is not waited for (AL5), but at last. */
+static void *fresh_try(struct heap *h, ps_container *c, struct fill *f, struct wanted want,
+                       uint64_t near, struct lease *lease, uint64_t *page)
+{
+    void *object = NULL;
+    for (int tries = 0; !object && tries <= FRESH_TRIES; tries++) {
+        *page = page_fresh(h, c, f, near, lease);
+        int result = *page && tries == FRESH_TRIES ? items_lock(tx_active(), c, *page, PS_X) : 0;
+        if (result != 0)
+            errno = -result;
+        if (!*page || result != 0)
+            return NULL;
+        room_note(h, c, *page);
+        object = page_try(c, f, *page, want);
+        lease = lease_find(h, c, block_of(f), block_of(f), near, near ? CLOSE_BYTES : 0);
+    }
+    if (!object)
+        errno = ENOSPC;
+    return object;
+}
+
 /* The same in this page and those behind it in its block: *page is where it lies. */
 static void *block_try(ps_container *c, const struct fill *f, uint64_t *page,
                        struct wanted want)
@@ -376,8 +399,8 @@ static void *alloc_anywhere(struct heap *h, ps_container *c, struct fill *f, str
         if (object)
             return object;
     }
-    uint64_t page = page_fresh(h, c, f, 0, lease);
-    object = page_try(c, f, page, want);
+    uint64_t page;
+    object = fresh_try(h, c, f, want, 0, lease, &page);
     if (page)
         fill_prefer(h, c, f, page);
     return object;
@@ -406,9 +429,8 @@ static void *alloc_near(struct heap *h, ps_container *c, struct fill *f, struct 
         page = object ? PAGE_OF((uintptr_t)object) : 0;
     }
     if (!object) {
-        page = page_fresh(h, c, f, near, lease);
-        object = page_try(c, f, page, want);
-        if (!page)
+        object = fresh_try(h, c, f, want, near, lease, &page);
+        if (!object)
             return NULL;
         fill_prefer(h, c, f, page);
     }

@@ -86,6 +86,32 @@ static void test_beside(void)
     ps_commit();
 }
 
+/* Entries of the table of locks may be another item's than the page's. */
+static int take_names(void *unused)
+{
+    int error = 0;
+    (void)unused;
+    for (uint64_t key = 0; key < 1000 && !error; key++) error = ps_key(box, key * key, PS_S);
+    return error;
+}
+static int make_pages(void *unused)
+{
+    void *last = unused, *object;
+    for (int i = 0; i < 40; i++, last = object)
+        if (!(object = ps_alloc(box, 4000, i % 2 ? last : NULL))) return errno ? -errno : -EUCLEAN;
+    return -ECANCELED;
+}
+static void test_names(void)
+{
+    ps_begin(NULL);
+    is(take_names(NULL), 0, "one has locked many names, with entries of the same table,");
+    ps_tx *tx = ps_suspend();
+    struct ps_options o = {.apart = 1, .retries = 1, .timeout_ms = 20000};
+    is(ps_transaction_opt(make_pages, NULL, &o), -ECANCELED, "another one takes pages all the same");
+    ps_resume(tx);
+    ps_rollback();
+}
+
 /* ---- processes ---- */
 
 static void fill(struct object *o, size_t bytes, unsigned owner, unsigned step)
@@ -229,11 +255,12 @@ static int is_there(void *unused)
 
 int main(void)
 {
-    tap_plan(26);
+    tap_plan(28);
     box = ps_open("items-alloc", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(box ? ps_locking(box, PS_LOCK_ITEMS) : -errno, 0, "a container in item mode");
     is(ps_transaction(make_root, NULL), 0, "and its root");
     test_beside();
+    test_names();
     is(wrong_now(), 0, "only the root is left");
     test_processes();
     is(ps_transaction(in_arena, NULL), 0, "an arena comes and goes");
