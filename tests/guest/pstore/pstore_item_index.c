@@ -9,6 +9,7 @@
  *         it gets -EDEADLK. Then children of fork with random work. The reference is an array of
  *         items that each transaction changes with both indexes, so all three are equal always.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -240,6 +241,40 @@ static int beside(struct op first, struct op second)
     return error == -ECANCELED ? 0 : error;
 }
 
+/* Who waits for an insertion in front of the next key sees it then: the next key is another one. */
+static int scan_few(void *sum)
+{
+    *(int64_t *)sum = scan(151, 160);
+    return *(int64_t *)sum < 0 ? (int)*(int64_t *)sum : 0;
+}
+static void *scanner(void *sum)
+{
+    return (void *)(long)ps_transaction(scan_few, sum);
+}
+static uint64_t waits(void)
+{
+    struct kd_view_stats s = {0};
+    kd_call3(KD_VIEW_STATS, (long)&s, 0, 0);
+    return s.lock_waits;
+}
+static void test_waits(void)
+{
+    pthread_t thread;
+    void *result;
+    int64_t alone = 0, sum = 0;
+    is(ps_transaction(scan_few, &alone), 0, "a range");
+    ps_begin(NULL);
+    is(put(155, 7), 0, "somebody inserts into it");
+    uint64_t before = waits();
+    pthread_create(&thread, NULL, scanner, &sum);
+    while (waits() == before) sched_yield();
+    is(ps_commit(), 0, "and commits, while another one waits");
+    pthread_join(thread, &result);
+    is((long)result, 0, "who then");
+    is((long)(sum - alone), 8 * 156, "sees what has come");
+    is(ps_transaction(does, &(struct op){REMOVE, 155}), 0, "as it was");
+}
+
 static int make_row(void *unused)
 {
     int error = 0;
@@ -269,6 +304,7 @@ static void test_beside(void)
     is(beside((struct op){REMOVE, 200}, (struct op){TREE_RANGE, 150}), -EDEADLK,
        "a range waits for who removes");
     is(beside((struct op){PUT, 155}, (struct op){TREE_RANGE, 151}), -EDEADLK, "... or inserts");
+    test_waits();
     is(beside((struct op){HASH_FIND, 105}, (struct op){HASH_PUT, 105}), -EDEADLK,
        "in the hash: a key that is not there");
     is(beside((struct op){HASH_FIND, 105}, (struct op){HASH_PUT, 106}), 0, "another one");
@@ -337,8 +373,10 @@ static void test_kills(void)
 static int tear_down(void *unused)
 {
     (void)unused;
-    int error = tree_tear_down(&tree);
-    return error ? error : hash_tear_down(&hash);
+    const uint64_t *seal = (const uint64_t *)(void *)root->tree.kept.root + PS_NODE_BYTES / 8 - 1;
+    int was = *seal != 0, error = tree_tear_down(&tree);
+    error = error ? error : hash_tear_down(&hash);
+    return error ? error : was && *seal == 0 ? 0 : -EUCLEAN;
 }
 static int count_objects(void *count)
 {
@@ -355,7 +393,7 @@ static void open_box(const char *name, int locking)
 
 int main(void)
 {
-    tap_plan(40);
+    tap_plan(46);
     open_box("indexes", PS_LOCK_ITEMS);
     test_beside();
     test_splits();
