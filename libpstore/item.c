@@ -440,10 +440,11 @@ static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, 
 /* ---- what programs call ---- */
 
 /* It was contended, and is in the list. */
-static __attribute__((noinline)) void *access_contended(const void *p, size_t bytes, int mode)
+static __attribute__((noinline)) void *access_contended(const void *p, size_t bytes, int modes)
 {
     struct ps_tx *tx = tx_current;
-    int result = lock_contended(&tx->items, (uintptr_t)p, mode, 0);
+    const int mode = modes & ~PS_NOW;
+    int result = lock_contended(&tx->items, (uintptr_t)p, mode, modes & PS_NOW);
     if (result != 0) {
         errno = -result;
         return error_told_by(ERROR_OBJECT, NULL);
@@ -484,24 +485,25 @@ static __attribute__((noinline)) void *access_first(const void *p, size_t bytes,
  * too. What is not done here is left to other functions as the last step, so no register is
  * saved. */
 static inline __attribute__((always_inline)) void *access_fast(const void *p, size_t bytes,
-                                                               int mode)
+                                                               int modes)
 {
     struct ps_tx *tx = tx_current;
     uint64_t at = (uintptr_t)p;
+    const int mode = modes & ~PS_NOW;
     if (!tx)
-        return access_first(p, bytes, mode);
+        return access_first(p, bytes, modes);
     struct items *t = &tx->items;
     const int reads = mode == PS_S || mode == PS_IS, declares = STORE >> mode & 1;
     uint64_t most = reads ? t->place.bytes : t->place.stores, offset = at - t->place.base;
     if (offset >= most || (declares && bytes - 1 >= most - offset))
-        return access_first(p, bytes, mode);
+        return access_first(p, bytes, modes);
     int how = lock(t, at, mode);
     if (__builtin_expect(how == CONTENDED, 0))
-        return access_contended(p, bytes, mode);
+        return access_contended(p, bytes, modes);
     if (__builtin_expect(how == FULL, 0))
-        return access_slow(p, bytes, mode);
+        return access_slow(p, bytes, modes);
     if (declares && !declare_fast(t, at, bytes))
-        return access_slow(p, bytes, mode);
+        return access_slow(p, bytes, modes);
     return (void *)at;
 }
 
@@ -515,6 +517,8 @@ void *ps_access(const void *p, size_t bytes, int mode)
         return access_fast(p, bytes, PS_IS);
     if (mode == PS_IX)
         return access_fast(p, bytes, PS_IX);
+    if (mode == (PS_X | PS_NOW))
+        return access_fast(p, bytes, PS_X | PS_NOW);
     return mode == PS_ADD ? access_fast(p, bytes, PS_ADD) : access_slow(p, bytes, mode);
 }
 

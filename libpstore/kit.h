@@ -92,10 +92,10 @@ int ps_latch_give(ps_area *a, struct ps_latch *l);      /* -EPERM: another one's
 int ps_latch_repaired(ps_area *a, struct ps_latch *l);  /* -EPERM */
 enum { PS_WAITERS_MAX = 1024 };
 
-/* What the holder of a latch changes, as it was before: in the area, guarded by that latch, zeros at
- * first. The holder says ps_image before each change, and ps_images_drop when all is done, before he
- * gives the latch; who is told -EOWNERDEAD says ps_images_restore, and then ps_latch_repaired. He
- * may die himself in it: the next one does it again. */
+/* What the holder of a latch changes, as it was before: in the area, guarded by that latch, zeros
+ * at first. The holder says ps_image before each change, and ps_images_drop when all is done,
+ * before he gives the latch; who is told -EOWNERDEAD says ps_images_restore, and then
+ * ps_latch_repaired. He may die himself in it: the next one does it again. */
 enum { PS_IMAGES_MAX = 127 };
 struct ps_images { uint64_t used, unused; struct { uint64_t at, word; } image[PS_IMAGES_MAX]; };
 /* Of these bytes, in whole words of 8. -EINVAL: not of the area; -ENOSPC. */

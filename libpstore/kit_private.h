@@ -20,7 +20,7 @@ struct asker;
 struct ps_area {
     char *memory;
     size_t bytes;
-    uint64_t owner;             /* this process in a latch's word; its number is 1 in a private area */
+    uint64_t owner;             /* this process in a latch's word; 1 in a private area */
     struct ps_task task;
     int port;                   /* of a shared area; -1: it is private */
     struct area_server *server; /* of the process that made a shared area */

@@ -350,10 +350,10 @@ int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options 
  * -EDQUOT: 32 threads of this process sleep so, or 128 in all. Ends the program outside
  * ps_transaction's functions. */
 PS_NORETURN void ps_retry(void);
-/* For a change that is to stay whatever becomes of the transaction, in a container of items: the split
- * of a full node, say. Undoes the transaction, carries change(arg) out as one of its own, and runs
- * the first again; arg is not in the stack of its function. Returns if the transaction has c to
- * itself, or its pages, or gets it by ps_lock, which it does when it was run again often, and of
+/* For a change that is to stay whatever becomes of the transaction, in a container of items: the
+ * split of a full node, say. Undoes the transaction, carries change(arg) out as one of its own, and
+ * runs the first again; arg is not in the stack of its function. Returns if the transaction has c
+ * to itself, or its pages, or gets it by ps_lock, which it does when it was run again often, and of
  * ps_begin: 0, and it makes the change itself; or -errno. */
 int ps_apart(ps_container *c, int (*change)(void *arg), void *arg);
 int ps_begin(const struct ps_options *opt);   /* for interpreters: explicit; -EALREADY if begun */

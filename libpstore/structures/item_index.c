@@ -138,21 +138,29 @@ static unsigned home_of(const struct ps_items_access *a, const struct ps_items_n
     return n->count + ((unsigned)(tag >> 16 & 0xffff) * count >> 16);
 }
 
+/* The first entry with this tag and key of those from first to end, -1: none. */
+static int entry_seek(const struct ps_items_access *a, const struct ps_items_node *n,
+                      unsigned first, unsigned end, const void *key, uint64_t tag)
+{
+    const unsigned bytes = entry_bytes(a), key_at = 8 + a->base.shape[0].key_at;
+    const uint8_t *e = (const uint8_t *)entry_at(a, n, first);
+    for (unsigned i = first; i < end; i++, e += bytes)
+        if (__builtin_expect(*(const volatile uint64_t *)(const void *)e == tag, 0) &&
+            a->base.compare(key, e + key_at) == 0)
+            return (int)i;
+    return -1;
+}
+
 /* The entry of the key, -1: none. */
 static int entry_find(const struct ps_items_access *a, const struct ps_items_node *n,
                       const void *key, uint64_t tag)
 {
-    const unsigned end = entries_max(a), home = home_of(a, n, tag);
+    const unsigned home = home_of(a, n, tag);
     unsigned i = n->count ? in_order(a, n, key, 0) : 0;
     if (i < n->count && tag_at(a, n, i) == tag && a->base.compare(key, key_at(a, n, i)) == 0)
         return (int)i;
-    for (i = home; i < end; i++)
-        if (tag_at(a, n, i) == tag && a->base.compare(key, key_at(a, n, i)) == 0)
-            return (int)i;
-    for (i = n->count; i < home; i++)
-        if (tag_at(a, n, i) == tag && a->base.compare(key, key_at(a, n, i)) == 0)
-            return (int)i;
-    return -1;
+    int found = entry_seek(a, n, home, entries_max(a), key, tag);
+    return found >= 0 ? found : entry_seek(a, n, n->count, home, key, tag);
 }
 
 /* The least key behind this one in the leaf, -1: none. What is just being published may be missed,
@@ -160,15 +168,21 @@ static int entry_find(const struct ps_items_access *a, const struct ps_items_nod
 static int entry_behind(const struct ps_items_access *a, const struct ps_items_node *n,
                         const void *key, int from)
 {
-    unsigned i = in_order(a, n, key, !from), end = entries_max(a);
+    const unsigned bytes = entry_bytes(a), end = entries_max(a), at = 8 + a->base.shape[0].key_at;
+    int (*const compare)(const void *, const void *) = a->base.compare;
+    unsigned i = in_order(a, n, key, !from);
     while (i < n->count && !tag_at(a, n, i))
         i++;
-    int best = i < n->count ? (int)i : -1;
-    for (i = n->count; i < end; i++)
-        if (tag_at(a, n, i) && (!key || a->base.compare(key_at(a, n, i), key) >= !from) &&
-            (best < 0 || a->base.compare(key_at(a, n, i), key_at(a, n, (unsigned)best)) < 0))
-            best = (int)i;
-    return best;
+    const uint8_t *e = (const uint8_t *)entry_at(a, n, n->count);
+    const uint8_t *best = i < n->count ? key_at(a, n, i) : NULL;
+    int found = best ? (int)i : -1;
+    for (i = n->count; i < end; i++, e += bytes)
+        if (*(const volatile uint64_t *)(const void *)e && (!best || compare(e + at, best) < 0) &&
+            (!key || compare(e + at, key) >= !from)) {
+            best = e + at;
+            found = (int)i;
+        }
+    return found;
 }
 
 /* The same in this leaf and those behind it, which are locked. */

@@ -33,7 +33,7 @@ struct ps_items_node;
 struct ps_items {
     struct ps_head head;
     struct ps_items_node *root;
-    uint64_t born;              /* where the head lay then: in each node's seal, and names of keys */
+    uint64_t born;              /* where the head lay then: in seals of nodes, and names of keys */
     uint64_t reserved[8];
 };
 struct ps_items_access { struct ps_access base; };

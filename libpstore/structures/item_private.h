@@ -13,10 +13,10 @@
  *        the leaf. A free one is filled only by who has X at it, too. So whoever has S at a key may
  *        rely on each entry with its tag, and on none else: what others publish comes word by word.
  *   NX2  All else of a leaf changes only under X at it. A leaf says itself which keys it has.
- *   NX3  Branches and the root change only under X at the word of the root, which is asked for last.
- *        Who looks reads them without a lock, perhaps half published: each child was a node of this
- *        index once, and what he comes to tells whether it is the right leaf (NX2). If not, he waits
- *        for who splits.
+ *   NX3  Branches and the root change only under X at the word of the root, which is asked for
+ *        last. Who looks reads them without a lock, perhaps half published: each child is a node of
+ *        this index, and what he comes to tells whether it is the right leaf (NX2). If not, he
+ *        waits for who splits.
  *   NX4  A node's last word is its seal. A page is published from its lowest word up (IP3 of
  *        tests/model/items.md): where the seal is, the node is. Nodes are given back by a tear-down
  *        alone, which breaks their seals.
@@ -153,8 +153,8 @@ uint64_t items_gap(const struct ps_items_access *a, struct ps_items_node **leaf,
 
 /* A node with its seal; NULL with errno. */
 struct ps_items_node *items_node(const struct ps_items_access *a, unsigned level);
-/* The leaf has no room for the key: makes some, perhaps by a transaction before this one, which then
- * does not come back here. 0: look again; -errno. */
+/* The leaf has no room for the key: makes some, perhaps by a transaction before this one, which
+ * then does not come back here. 0: look again; -errno. */
 int items_grow(const struct ps_items_access *a, struct ps_items_node *leaf, const void *key,
                uint64_t tag);
 

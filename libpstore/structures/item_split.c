@@ -241,8 +241,8 @@ static int has_room(const struct ps_items_access *a, const struct ps_items_node 
     return 0;
 }
 
-/* `seen`: how the leaf was when it was found to be full; others may have split it meanwhile. If not,
- * it may have room all the same: what filled it was of transactions that are undone. */
+/* `seen`: how the leaf was when it was found to be full; others may have split it meanwhile. If
+ * not, it may have room all the same: what filled it was of transactions that are undone. */
 static int leaf_split(const struct ps_items_access *a, struct ps_items_node *leaf,
                       const struct ps_items_node *seen, const void *key, uint64_t tag)
 {

@@ -107,7 +107,8 @@ static void test_names(void)
     is(take_names(NULL), 0, "one has locked many names, with entries of the same table,");
     ps_tx *tx = ps_suspend();
     struct ps_options o = {.apart = 1, .retries = 1, .timeout_ms = 20000};
-    is(ps_transaction_opt(make_pages, NULL, &o), -ECANCELED, "another one takes pages all the same");
+    is(ps_transaction_opt(make_pages, NULL, &o), -ECANCELED, "another one takes pages all the "
+                                                              "same");
     ps_resume(tx);
     ps_rollback();
 }
