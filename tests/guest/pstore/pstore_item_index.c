@@ -247,9 +247,12 @@ static int scan_few(void *sum)
     *(int64_t *)sum = scan(151, 160);
     return *(int64_t *)sum < 0 ? (int)*(int64_t *)sum : 0;
 }
+static _Atomic int scanned;
 static void *scanner(void *sum)
 {
-    return (void *)(long)ps_transaction(scan_few, sum);
+    long result = ps_transaction(scan_few, sum);
+    scanned = 1;
+    return (void *)result;
 }
 static uint64_t waits(void)
 {
@@ -267,7 +270,7 @@ static void test_waits(void)
     is(put(155, 7), 0, "somebody inserts into it");
     uint64_t before = waits();
     pthread_create(&thread, NULL, scanner, &sum);
-    while (waits() == before) sched_yield();
+    while (waits() == before && !scanned) sched_yield();
     is(ps_commit(), 0, "and commits, while another one waits");
     pthread_join(thread, &result);
     is((long)result, 0, "who then");
