@@ -306,7 +306,7 @@ ps_item_id ps_item_next(ps_part *p, const char *type, ps_item_id previous)
 
 int ps_part_check(ps_part *p, const char **why)
 {
-    uint64_t room = 0, pages = 0, size;
+    uint64_t room = 0, pages = 0, holes = 0, size;
     *why = NULL;
     if (!tx_active() || !p->root)
         return tx_active() ? -EINVAL : -EPERM;
@@ -318,6 +318,7 @@ int ps_part_check(ps_part *p, const char **why)
         }
         for (const struct ps_item *i = s->item; i < s->item + SLAB_ITEMS && !*why; i++) {
             room += i->type ? i->room : 0;
+            holes += i->type == TYPE_HOLE;
             if (i->type && i->data && (i->stored > i->room || p->allocator->check(p, i) != 0))
                 *why = "an item's room is not its own";
         }
@@ -325,8 +326,10 @@ int ps_part_check(ps_part *p, const char **why)
     for (unsigned c = 0; c < ROOM_CLASSES && !*why; c++)
         for (const struct ps_item *hole = root->hole[c]; hole && !*why;
              hole = (const struct ps_item *)(uintptr_t)hole->next)
-            if (hole->type != TYPE_HOLE || class_of(hole->room, &size) != c || pages++ >> 26)
+            if (hole->type != TYPE_HOLE || class_of(hole->room, &size) != c || holes-- == 0)
                 *why = "a list of free room leads to something else";
+    if (!*why && holes)
+        *why = "free room is in no list";
     if (!*why && root->regions && root->regions != room + root->lost + (root->end - root->at))
         *why = "regions are not what lies in them";                             /* IH4 */
     return *why ? -EUCLEAN : 0;

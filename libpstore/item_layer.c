@@ -264,7 +264,8 @@ static int access_open(struct ps_tx *tx, ps_part *p, struct ps_item *item,
     return result;
 }
 
-static int lock(struct ps_tx *tx, const ps_part *p, const struct ps_item *item, int mode, int stores)
+static int lock(struct ps_tx *tx, const ps_part *p, const struct ps_item *item, int mode,
+                int stores)
 {
     if (tx->kind == TX_READS)
         return stores ? -EROFS : 0;

@@ -1,11 +1,11 @@
 /*
  * object.h - objects: items (item_layer.h) of classes, which have identity and come in sets.
  *
- * A class says how large its objects are, whose they are too (`is_a`: their first bytes are those of
- * that class), and what can be done with them: `methods`, a table of functions. An object keeps its
- * class's name as its header's type, not a pointer to such a table, so there is nothing to mend when
- * another program, or the next build of this one, finds it: ps_object_methods leads from the object
- * to this program's table.
+ * A class says how large its objects are, whose they are too (`is_a`: their first bytes are those
+ * of that class), and what can be done with them: `methods`, a table of functions. An object keeps
+ * its class's name as its header's type, not a pointer to such a table, so there is nothing to mend
+ * when another program, or the next build of this one, finds it: ps_object_methods leads from the
+ * object to this program's table.
  *
  * A set is an item, too: a hash of identifiers, whose nodes lie in a container that locks pages. An
  * object's extent, all objects of its class and of those below it, needs none: ps_object_next.

@@ -11,12 +11,12 @@
  * A key is there once; it is compared and hashed by its bytes, so text in it is filled with zeros.
  * It has an index, a hash (structures/hash.h) in a container that locks pages.
  *
- * What locks what. find: IS at the relation, S at the tuple; change: IX and X; insert, delete: IX, X,
- * and pages of the index; select: S at the relation, so nobody inserts, deletes or changes what a
- * selection might have found; update: X at it. All of it to the transaction's end. A partition has
- * one relation of a tuple type. An error of insert or delete: give the transaction up, but for
- * -EEXIST and -ENOENT.
- * Functions of the tuple's type (struct ps_item_type) are called: triggers, views.
+ * What locks what. find: IS at the relation, S at the tuple; change: IX and X; insert, delete: IX,
+ * X, and pages of the index; select: S at the relation, so nobody inserts, deletes or changes what
+ * a selection might have found; update: X at it. All of it to the transaction's end. A partition
+ * has one relation of a tuple type. An error of insert or delete: give the transaction up, but for
+ * -EEXIST and -ENOENT. Functions of the tuple's type (struct ps_item_type) are called: triggers,
+ * views.
  */
 #ifndef PS_RELATION_H
 #define PS_RELATION_H

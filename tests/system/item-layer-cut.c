@@ -1,6 +1,6 @@
 /*
- * item-layer-cut.c - the load of item-layer-cut.sh: a file of partitions whose items come, move, are
- * packed and go, with a relation that leads to them, until the power goes (steps.h).
+ * item-layer-cut.c - the load of item-layer-cut.sh: a file of partitions whose items come, move,
+ * are packed and go, with a relation that leads to them, until the power goes (steps.h).
  *
  * What a key's item holds follows from the key and the step that put it.
  */
@@ -55,7 +55,8 @@ static int put(uint32_t n, uint64_t step)
     struct place *p = place_change(&places, &n);
     struct place fresh = {.n = n};
     int error = 0;
-    if (!p && !(fresh.id = ps_item_make(half[n % 2], n % 2 ? "packed" : "bytes", count))) return -errno;
+    if (!p && !(fresh.id = ps_item_make(half[n % 2], n % 2 ? "packed" : "bytes", count)))
+        return -errno;
     if (!p && ((error = place_insert(&places, &fresh)) || !(p = place_change(&places, &n))))
         return error ? error : -errno;
     p->step = (uint32_t)step;

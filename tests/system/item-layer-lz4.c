@@ -1,6 +1,6 @@
 /*
- * item-layer-lz4.c - items that LZ4 packs (isolation.sh): a text grows by lines, in place and behind
- * its header, and is read by the next run.
+ * item-layer-lz4.c - items that LZ4 packs (isolation.sh): a text grows by lines, behind its header,
+ * and is read by the next run.
  */
 #include <item_layer.h>
 #include <lz4.h>
@@ -22,12 +22,16 @@ enum { LINES = 200 };
 static ps_part *part;
 static size_t moves;
 
-static int line(int i, char *out) { return sprintf(out, "line %d of a text that says little\n", i); }
+static int line(int i, char *out)
+{
+    return sprintf(out, "line %d of a text that says little\n", i);
+}
 
 static int grow(void *unused)
 {
     ps_item_id *id = ps_named(ps_part_data(part), "text", sizeof *id);
-    if (!id || (!*id && !(ps_access(id, sizeof *id, PS_X) && (*id = ps_item_make(part, "text", 0)))))
+    if (!id || !ps_access(id, sizeof *id, PS_X) ||
+        (!*id && !(*id = ps_item_make(part, "text", 0))))
         return -errno;
     const void *data = ps_item_header(*id)->data;
     char out[64];
@@ -48,7 +52,8 @@ static int grow(void *unused)
 static int check(void *unused)
 {
     const ps_item_id *id = ps_named(ps_part_data(part), "text", 0);
-    const char *at = id ? ps_begin_access(*id, PS_S) : NULL, *end = at + (at ? ps_item_bytes(*id) : 0);
+    const char *at = id ? ps_begin_access(*id, PS_S) : NULL;
+    const char *end = at + (at ? ps_item_bytes(*id) : 0);
     const struct ps_item *item = at ? ps_item_header(*id) : NULL;
     char out[64];
     if (!at)
@@ -59,7 +64,8 @@ static int check(void *unused)
             return -EUCLEAN;
         from += bytes;
     }
-    printf("lz4: equal, %s\n", item->form && item->stored * 5 < item->bytes ? "a fifth or less" : "LARGE");
+    printf("lz4: equal, %s\n",
+           item->form && item->stored * 5 < item->bytes ? "a fifth or less" : "LARGE");
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /*
- * layer.c - what the item layer costs: brackets beside plain locks, types with functions, a relation;
- * and what a pointer to a lock in an item's header would save of the hash of its address (3.4).
+ * layer.c - what the item layer costs: brackets beside plain locks, types with functions, a
+ * relation; and what a pointer to a lock in an item's header would save of the hash of its address
+ * (3.4).
  */
 #include <item_layer.h>
 #include <relation.h>
@@ -21,8 +22,10 @@ static inline void lock_unlock(volatile struct kd_item_entry *e)
 {
     volatile uint64_t *mask = &e->holders[PS_S][0];
     __atomic_fetch_or(mask, 1, __ATOMIC_SEQ_CST);
-    pair any = *(const volatile pair *)e->holders[PS_X] | *(const volatile pair *)e->holders[PS_OWN] |
-               *(const volatile pair *)e->holders[PS_ADD] | *(const volatile pair *)e->holders[PS_IX];
+    const volatile uint64_t *of[] = {e->holders[PS_X], e->holders[PS_OWN], e->holders[PS_ADD],
+                                     e->holders[PS_IX]};
+    pair any = *(const volatile pair *)of[0] | *(const volatile pair *)of[1] |
+               *(const volatile pair *)of[2] | *(const volatile pair *)of[3];
     if ((any[0] | any[1]) & ~1ull)
         fail("a lock that nobody has", EBUSY);
     __atomic_fetch_and(mask, ~1ull, __ATOMIC_RELEASE);
@@ -179,7 +182,8 @@ void group_layer(void)
     row("a tuple locked to write by ps_write", "instructions", cost(PLAIN_WRITE) - loop, "-");
     row("an access to write", "instructions", cost(WRITE) - loop, "-");
     make_all("hooked");
-    row("an access by brackets, a type with a function", "instructions", cost(BRACKETS) - loop, "-");
+    row("an access by brackets, a type with a function", "instructions", cost(BRACKETS) - loop,
+        "-");
     make_all("packed");
     row("the same, of a type that packs", "instructions", cost(BRACKETS) - loop, "-");
     int e = ps_transaction(fill, NULL);

@@ -1,13 +1,13 @@
 /*
  * pstore_item_layer.c - files of partitions, items behind headers, brackets, functions of types.
  *
- * Aim     a row for each thing that the Dali paper says of them (DA-N: the numbers of its checklist):
- *         groups of containers with rights each, headers apart from data that move, identifiers with
+ * Aim     a row for each thing that the Dali paper says of them, numbered DA-N: groups of
+ *         containers with rights each, headers apart from data that move, identifiers with
  *         generations, brackets that end by themselves, copies, functions of a type, packed items,
  *         allocators by name, partitions without locks; and that a client with stray stores cannot
  *         damage headers and allocation data that lie apart.
- * Method  this program; transactions of one thread, one of them suspended; itself again, confined to
- *         a view of the file, as the client that stores where it should not.
+ * Method  this program; transactions of one thread, one of them suspended; itself again, confined
+ *         to a view of the file, as the client that stores where it should not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static int grow_one(void *unused)
 static int shrink_one(void *unused)
 {
     (void)unused;
-    return ps_item_resize(id, 50) ?: ps_item_resize(id, 60);
+    return ps_item_resize(id, 50) ?: ps_item_resize(id, 45) ?: ps_item_resize(id, 60);
 }
 struct seen { size_t bytes; long sevens, zeros; void *data; };
 static int look(void *out)
@@ -175,7 +175,7 @@ static void test_header(void)
     tap_ok(s.data != before && s.bytes == 5000 && s.sevens == 100 && s.zeros == 4900,
            "DA-13: elsewhere, under the same identifier, with what was in it");
     is(ps_transaction(shrink_one, NULL) ?: ps_transaction(look, &s), 0, "it shrinks, grows again");
-    tap_ok(s.bytes == 60 && s.sevens == 50 && s.zeros == 10, "and what it lost is zeros");
+    tap_ok(s.bytes == 60 && s.sevens == 45 && s.zeros == 15, "and what it lost is zeros");
 }
 
 static void test_generation(void)
@@ -576,7 +576,8 @@ static void test_wild(void)
     uint64_t sum, now;
     ps_part *stray = ps_file_part(file, "stray"), *loose = ps_file_part(file, "loose");
     is(ps_file_view("switch", "clients", WRITES, READS), 0, "DA-06: a view with fewer rights");
-    tap_ok(ps_rights("clients/stray", NULL) == WRITES && ps_rights("clients/stray.h", NULL) == READS,
+    tap_ok(ps_rights("clients/stray", NULL) == WRITES &&
+               ps_rights("clients/stray.h", NULL) == READS,
            "DA-06: to write data, and to read headers and allocation data");
     summed = stray;
     ps_transaction(sum_headers, &sum);
@@ -651,7 +652,8 @@ static void test_asked(const char *self)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        return ps_allocator_add(&own) ? 101 : strcmp(argv[1], "ask") == 0 ? asker() : client(argv[1]);
+        return ps_allocator_add(&own) ? 101
+               : !strcmp(argv[1], "ask") ? asker() : client(argv[1]);
     tap_plan(114);
     test_file();
     test_header();

@@ -50,7 +50,8 @@ static int64_t room_worth(ps_item_id id)
     return error ? error : sum;
 }
 static const struct methods thing_methods = {thing_worth}, room_methods = {room_worth};
-static const struct ps_class thing_class = {"thing", NULL, sizeof(struct thing), &thing_methods, NULL};
+static const struct ps_class thing_class = {"thing", NULL, sizeof(struct thing), &thing_methods,
+                                            NULL};
 static const struct ps_class lamp_class = {"lamp", &thing_class, sizeof(struct lamp), NULL, NULL};
 static const struct ps_class room_class = {"room", &thing_class, sizeof(struct room), &room_methods,
                                            NULL};
@@ -82,7 +83,8 @@ static int build(void *unused)
     (void)unused;
     if (!room_make("kitchen") || !room_make("attic")) return -errno;
     for (int i = 0; i < THINGS; i++) {
-        int error = put_into(i % 3 ? "kitchen" : "attic", i < LAMPS ? &lamp_class : &thing_class, i);
+        const struct ps_class *class = i < LAMPS ? &lamp_class : &thing_class;
+        int error = put_into(i % 3 ? "kitchen" : "attic", class, i);
         if (error) return error;
     }
     return 0;
@@ -121,8 +123,8 @@ static int sets(void *unused)
         if (ps_set_has(&kitchen, i) + ps_set_has(&attic, i) != 1) return -EUCLEAN;
         if (ps_set_has(&attic, i) && ps_set_add(&attic, i) != -EEXIST) return -EUCLEAN;
     }
-    return ps_set_count(&kitchen) == THINGS * 2 / 3 && ps_set_count(&attic) == THINGS / 3 ? 0
-                                                                                          : -EUCLEAN;
+    int good = ps_set_count(&kitchen) == THINGS * 2 / 3 && ps_set_count(&attic) == THINGS / 3;
+    return good ? 0 : -EUCLEAN;
 }
 
 static ps_item_id gone;

@@ -1,5 +1,5 @@
 /*
- * pstore_relation.c - relations over items: an exchange's subscribers, their calls, and their bills.
+ * pstore_relation.c - relations over items: an exchange's subscribers, their calls, their bills.
  *
  * Aim     DA-47: tuples come, are found by key, selected, changed and deleted; two relations are
  *         joined; a view is kept up to date by functions of the tuple's type; keys are there once;
@@ -190,7 +190,8 @@ static int look_up(void *unused)
 static int insert_now(void *unused)
 {
     (void)unused;                       /* what call_insert does first */
-    return ps_key(ps_part_data(calls.all.tuples), (uintptr_t)calls.all.index.base.head, PS_IX | PS_NOW);
+    return ps_key(ps_part_data(calls.all.tuples), (uintptr_t)calls.all.index.base.head,
+                  PS_IX | PS_NOW);
 }
 
 /* ---- another schema under the same name ---- */
@@ -201,7 +202,8 @@ static int open_wrong(void *unused)
     struct ps_relation r;
     (void)unused;
     wrong.index.key_bytes = 4;
-    return ps_relation_open(&r, &wrong, calls.all.tuples, ps_part_data(ps_file_part(file, "index")));
+    return ps_relation_open(&r, &wrong, calls.all.tuples,
+                            ps_part_data(ps_file_part(file, "index")));
 }
 
 static int client(unsigned n)
@@ -231,7 +233,7 @@ int main(void)
     for (uint64_t i = 0; i < CALLS && !error; i++) error = ps_transaction(ring, &i);
     is(error, 0, "calls, each by a transaction");
     is(ps_transaction(ring_twice, NULL), 0, "DA-47: a key is there once");
-    is(ps_transaction(check, NULL), 0, "RE1: tuples and indexes fit");
+    is(ps_transaction(check, NULL), 0, "RL1: tuples and indexes fit");
     tap_ok(rows[0] == SUBSCRIBERS && rows[1] == CALLS && rows[2] == SUBSCRIBERS, "all are there");
     is(ps_transaction(bills_fit, NULL), 0, "DA-33: bills, a view, are what the calls say");
 
@@ -242,13 +244,14 @@ int main(void)
         want_minutes += c.minutes > 80 ? c.minutes : 0;
     }
     is(ps_transaction(join, &j), 0, "DA-47: a join");
-    tap_ok(want_rows > 0 && j.rows == want_rows && j.minutes == want_minutes, "finds what it should");
+    tap_ok(want_rows > 0 && j.rows == want_rows && j.minutes == want_minutes,
+           "finds what it should");
     is(ps_transaction(lengthen, &changed), 0, "DA-47: tuples are updated by a condition");
     is(changed, (long)want_rows, "those that fit");
     is(ps_transaction(bills_fit, NULL), 0, "and the bills with them");
     changed = 0;
     is(ps_transaction(forget, &changed), 0, "DA-47: tuples are deleted by a condition");
-    is(ps_transaction(check, NULL), 0, "RE1: and from the index");
+    is(ps_transaction(check, NULL), 0, "RL1: and from the index");
     is(rows[1], CALLS - changed, "those that fit");
     is(ps_transaction(bills_fit, NULL), 0, "and the bills with them");
 
@@ -261,7 +264,7 @@ int main(void)
         if (fork() == 0) _exit(client(n));
     for (error = 0; wait(&status) > 0;) error |= status;
     is(error, 0, "several processes insert, and give some up");
-    is(ps_transaction(check, NULL), 0, "RE1: tuples and indexes fit");
+    is(ps_transaction(check, NULL), 0, "RL1: tuples and indexes fit");
     is(rows[1], CALLS - changed + PROCESSES * MORE * 4 / 5, "those that were committed are there");
     is(ps_transaction(bills_fit, NULL), 0, "with their bills");
     return tap_end();
