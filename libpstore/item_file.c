@@ -17,11 +17,16 @@
 
 enum { ENTRIES_MAX = 2 * PARTS_MAX + 1, KEPT_FLAGS = 31 };
 
-struct part_kept { char name[PART_NAME], allocator[PART_NAME]; uint32_t flags, reserved; };
+struct part_kept {
+    char name[PART_NAME], allocator[PART_NAME];
+    uint32_t flags;
+    uint16_t durability, protection;
+};
 struct table { struct part_kept part[PARTS_MAX]; };
 
 struct ps_file {
     char path[WIRE_PATH_BYTES];
+    struct table kept;                    /* the table, as it was when the file was opened */
     ps_container *table;
     unsigned count;
     struct ps_part part[PARTS_MAX];
@@ -63,7 +68,20 @@ static int root_find(void *part)
     return p->root ? 0 : -errno;
 }
 
-static int part_open(struct ps_part *p, int flags)
+/* What the table says of a container, where that may be written. */
+static int form_set(ps_container *c, int locking, const struct part_kept *k)
+{
+    int result = c->flags & PS_WRITE ? 0 : -EROFS;
+    if (result == 0 && c->durability != k->durability && c->durability != PS_LOST)
+        result = ps_durability(c, k->durability);
+    if (result == 0 && c->items != locking)
+        result = ps_locking(c, locking);
+    if (result == 0 && c->protection != k->protection)
+        result = ps_protection(c, k->protection);
+    return result == -EROFS ? 0 : result;
+}
+
+static int part_open(struct ps_part *p, const struct part_kept *k, int flags)
 {
     static const char *const suffix[] = {"", ".h"};
     const struct ps_layout *root = PS_LAYOUT(struct headers, 1);
@@ -76,18 +94,14 @@ static int part_open(struct ps_part *p, int flags)
     if (!p->data || (items && !headers))
         return -errno;
     p->headers = headers;
-    ps_container *both[] = {p->data, apart ? headers : NULL};
-    for (int i = 0; i < 2; i++)
-        if (both[i] && both[i]->items != locking && both[i]->flags & PS_WRITE) {
-            int result = ps_locking(both[i], locking);
-            if (result != 0)
-                return result;
-        }
+    int result = form_set(p->data, locking, k) ?: apart ? form_set(headers, locking, k) : 0;
+    if (result != 0)
+        return result;
     if (!headers)
         return 0;
     if (parts[container_index(headers)])
         return -EBUSY;
-    int result = ps_transaction(root_find, p);
+    result = ps_transaction(root_find, p);
     parts[container_index(headers)] = result == 0 ? p : NULL;
     return result;
 }
@@ -121,11 +135,14 @@ static int table_write(void *arg)
             k++;
         if (k == t->part + PARTS_MAX)
             return -ENOSPC;
-        if (k->name[0] && (k->flags != w->wish[i].flags || strcmp(k->allocator, allocator) != 0))
+        struct part_kept wanted = {.flags = w->wish[i].flags,
+                                   .durability = (uint16_t)w->wish[i].durability,
+                                   .protection = (uint16_t)w->wish[i].protection};
+        strcpy(wanted.name, w->wish[i].name);
+        strcpy(wanted.allocator, allocator);
+        if (k->name[0] && memcmp(k, &wanted, sizeof wanted) != 0)
             return -EPROTO;
-        strcpy(k->name, w->wish[i].name);
-        strcpy(k->allocator, allocator);
-        k->flags = w->wish[i].flags;
+        *k = wanted;
     }
     return t ? 0 : -errno;
 }
@@ -135,6 +152,8 @@ static int table_read(void *file)
     struct ps_file *f = file;
     const struct table *t = ps_root(f->table);
     f->count = 0;
+    if (t)
+        f->kept = *t;
     for (unsigned i = 0; t && i < PARTS_MAX && t->part[i].name[0]; i++) {
         const struct part_kept *k = &t->part[i];
         struct ps_part *p = &f->part[f->count++];
@@ -171,7 +190,7 @@ ps_file *ps_file_open(const char *path, int flags, const struct ps_part_wish *wi
     if (result == 0)
         result = ps_transaction(table_read, f);
     for (unsigned i = 0; result == 0 && i < f->count; i++) {
-        result = part_open(&f->part[i], flags & ~PS_EXCLUSIVE);
+        result = part_open(&f->part[i], &f->kept.part[i], flags & ~PS_EXCLUSIVE);
         if (result != 0)
             f->count = i + 1;
     }

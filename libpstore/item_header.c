@@ -120,6 +120,7 @@ static struct slab *slab_make(struct ps_tx *tx, ps_part *p)
 
 struct ps_item *header_take(struct ps_tx *tx, ps_part *p)
 {
+    PART_OPENED(p);
     struct slab *s = p->slab && slab_is(p->slab) ? p->slab : p->root->first;
     struct ps_item *item = NULL;
     int result = tx_writing(p->headers) ? 0 : -errno;

@@ -181,9 +181,19 @@ static int room_set(struct ps_tx *tx, ps_part *p, struct ps_item *item, uint64_t
     return result;
 }
 
+/* The program is about to store to it. */
+static int stores_meant(struct ps_tx *tx, const ps_part *p, const struct ps_item *item)
+{
+    if (p->data->protection & PS_PROTECT_GUARD)
+        return guard_access(tx, p->data, (uintptr_t)item->data, item->room);
+    items_store(tx, p->data, (uintptr_t)item->data, item->room);
+    return 0;
+}
+
 /* What the program changed in its copy goes to where the item is kept. */
 static int access_pack(struct ps_tx *tx, struct access *a)
 {
+    PART_OPENED(a->part);
     struct ps_item *item = a->item;
     void *out = a->bytes ? chunk_take(tx, a->bytes) : NULL;
     if (a->bytes && !out)
@@ -256,12 +266,10 @@ static int access_open(struct ps_tx *tx, ps_part *p, struct ps_item *item,
         a->updated = 1;                   /* before the call: that may begin an access here, too */
         result = type->update ? type->update(a->id, a->plain, a->bytes) : 0;
     }
+    *out = a->plain;
     if (stores && a->copied)
         a->dirty = 1;
-    else if (stores)
-        items_store(tx, p->data, (uintptr_t)item->data, item->room);
-    *out = a->plain;
-    return result;
+    return result || !stores || a->copied ? result : stores_meant(tx, p, item);
 }
 
 static int lock(struct ps_tx *tx, const ps_part *p, const struct ps_item *item, int mode,
@@ -288,10 +296,8 @@ static int item_open(struct ps_tx *tx, ps_part *p, struct ps_item *item, ps_item
         return access_open(tx, p, item, type, stores, out);
     if (item->form)
         return -ENOTSUP;
-    if (stores)
-        items_store(tx, p->data, (uintptr_t)item->data, item->room);
     *out = item->data;
-    return 0;
+    return stores ? stores_meant(tx, p, item) : 0;
 }
 
 /* The header, in a transaction; NULL with errno. */
@@ -316,12 +322,14 @@ void *ps_begin_access(ps_item_id id, int mode)
 int ps_end_access(ps_item_id id, int mode)
 {
     struct ps_tx *tx = tx_active();
-    if (tx && !tx->items.accesses && !(mode & PS_BRIEF))
+    if (tx && !tx->items.accesses && !tx->guard.brackets && !(mode & PS_BRIEF))
         return 0;                         /* of no type with functions */
     ps_part *p;
     struct ps_item *item = item_at(id, &p);
     struct access *a = item ? access_find(tx, id) : NULL;
     int result = !item ? -errno : a && a->dirty ? access_pack(tx, a) : 0;
+    if (result == 0 && STORES >> (mode & BASE_MODE) & 1 && !(a && a->copied))
+        (void)guard_release(tx, p->data);
     if (result != 0 || !(mode & PS_BRIEF) || p->flags & PS_PART_UNLOCKED || tx->kind == TX_READS)
         return result;
     return items_release(tx, p->data, p->data->base, (uintptr_t)item);
@@ -346,6 +354,21 @@ static int item_made(struct ps_tx *tx, ps_part *p, struct ps_item *item,
     return type->update ? type->update(a->id, NULL, 0) : 0;
 }
 
+/* A new header, and room unless it will be packed. */
+static int item_fill(struct ps_tx *tx, ps_part *p, struct ps_item *item, uint32_t type,
+                     size_t bytes, int packs)
+{
+    PART_OPENED(p);
+    item->type = type;
+    item->rights = PS_MAY_READ | PS_MAY_WRITE;
+    int result = packs ? 0 : room_set(tx, p, item, bytes, 0);
+    item->bytes = bytes;
+    item->stored = packs ? 0 : bytes;
+    if (result != 0)
+        header_free(item);
+    return result;
+}
+
 ps_item_id ps_item_make(ps_part *p, const char *type, size_t bytes)
 {
     struct ps_tx *tx = tx_active();
@@ -356,14 +379,8 @@ ps_item_id ps_item_make(ps_part *p, const char *type, size_t bytes)
         return 0;
     }
     const struct ps_item_type *t = type_of(number);
-    item->type = number;
-    item->rights = PS_MAY_READ | PS_MAY_WRITE;
-    int result = t && t->pack ? 0 : room_set(tx, p, item, bytes, 0);
-    item->bytes = bytes;
-    item->stored = t && t->pack ? 0 : bytes;
-    if (result != 0)
-        header_free(item);
-    else if (t && (result = item_made(tx, p, item, t, bytes)) != 0)
+    int result = item_fill(tx, p, item, number, bytes, t && t->pack);
+    if (result == 0 && t && (result = item_made(tx, p, item, t, bytes)) != 0)
         ps_item_delete(id_of(p, item));
     errno = -result;
     return result == 0 ? id_of(p, item) : 0;
@@ -377,6 +394,7 @@ int ps_item_delete(ps_item_id id)
     int result = item ? header_write(tx, p, item) : -errno;
     if (result != 0)
         return result;
+    PART_OPENED(p);
     struct access *a = access_find(tx, id);
     struct ps_item old = *item;
     if (a)
@@ -393,10 +411,13 @@ int ps_item_resize(ps_item_id id, size_t bytes)
     struct access *a = item ? access_find(tx, id) : NULL;
     void *plain = a && a->copied ? chunk_take(tx, bytes + 1) : NULL;
     int result = item && (plain || !a || !a->copied) ? 0 : -errno;
-    if (result == 0 && plain) {
+    if (result != 0)
+        return result;
+    PART_OPENED(p);
+    if (plain) {
         memset(plain, 0, bytes);
         memcpy(plain, a->plain, a->bytes < bytes ? a->bytes : bytes);
-    } else if (result == 0 && (result = room_set(tx, p, item, bytes, item->bytes)) == 0) {
+    } else if ((result = room_set(tx, p, item, bytes, item->bytes)) == 0) {
         item->bytes = item->stored = bytes;
         plain = item->data;
     }
@@ -415,9 +436,11 @@ int ps_item_protect(ps_item_id id, unsigned rights)
     int result = !item ? -errno
                        : lock(tx, p, item, PS_X, 1) ?: header_is(p, item, id)
                              ?: header_write(tx, p, item);
-    if (result == 0)
-        item->rights = rights & (PS_MAY_READ | PS_MAY_WRITE);
-    return result;
+    if (result != 0)
+        return result;
+    PART_OPENED(p);
+    item->rights = rights & (PS_MAY_READ | PS_MAY_WRITE);
+    return 0;
 }
 
 const struct ps_item *ps_item_header(ps_item_id id)

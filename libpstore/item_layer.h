@@ -44,6 +44,8 @@ struct ps_part_wish {
     const char *name;      /* 1 to 23 bytes, without a point */
     const char *allocator;
     unsigned flags;
+    int durability, protection; /* PS_DURABLE, ..., and PS_PROTECT_..., of its containers; what is
+                                 * in a partition that is volatile, or lost, is gone as a whole */
 };
 /* Opens a file, with PS_CREATE made if it is not there; so are partitions that it lacks. Each of
  * its containers is opened to write if `flags` has PS_WRITE and the path gives that right, else to
@@ -91,8 +93,9 @@ int ps_item_protect(ps_item_id id, unsigned rights);
 /* Begins an access: waits for the item's lock in that mode (PS_S, PS_U, PS_X, PS_ADD, PS_OWN, as
  * ps_access; | PS_NOW), and returns its data, good until the item moves: by ps_item_resize, or,
  * if its type packs, until the transaction's end. What is stored under PS_X is kept. The end of
- * the transaction ends each access; ps_end_access does before: it packs what was changed, and
- * gives a lock of PS_S, PS_U | PS_BRIEF back (ps_release).
+ * the transaction ends each access; ps_end_access does before: it packs what was changed, gives a
+ * lock of PS_S, PS_U | PS_BRIEF back (ps_release), and closes what a guard had opened
+ * (ps_protection).
  * NULL: EINVAL: no identifier; ESTALE, ENOENT: the item is gone; EACCES; EROFS; ENOTSUP: it is
  * packed, and the type is not known here; EBUSY (PS_NOW); what the type's functions return. */
 enum { PS_BRIEF = 32 };

@@ -37,6 +37,14 @@ struct ps_part {
     struct slab *_Atomic slab;          /* a hint: where a header may be free */
 };
 
+/* All stores to the partition's pages are the library's, up to the end of the block. */
+static inline struct ps_tx *part_opened(const ps_part *p)
+{
+    return (p->data->protection | p->headers->protection) & PS_PROTECT_GUARD ? guard_open_rare()
+                                                                             : NULL;
+}
+#define PART_OPENED(p) __attribute__((cleanup(guard_shut))) struct ps_tx *opened_ = part_opened(p)
+
 /* ---- item_file.c ---- */
 ps_part *part_of(const ps_container *headers);                      /* NULL: of none */
 

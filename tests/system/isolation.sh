@@ -73,7 +73,7 @@ static int fill(void *unused) {
     return 0;
 }
 int main(void) {
-    static const struct ps_part_wish wish[] = {{"rows", NULL, PS_PART_ITEMS}, {"index", NULL, 0}};
+    static const struct ps_part_wish wish[] = {{.name = "rows", .flags = PS_PART_ITEMS}, {.name = "index"}};
     f = ps_file_open("map-file", PS_CREATE | PS_WRITE, wish, 2);
     return !f || ps_transaction(fill, NULL);
 }

@@ -113,10 +113,11 @@ static int check(void *arg)
 int main(int argc, char **argv)
 {
     static const struct ps_part_wish wish[] = {
-        {"plain", NULL, PS_PART_ITEMS},
-        {"packed", "apart", PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED},
-        {"places", "arena", PS_PART_ITEMS | PS_PART_APART},
-        {"index", NULL, 0}};
+        {.name = "plain", .flags = PS_PART_ITEMS},
+        {.name = "packed", .allocator = "apart",
+         .flags = PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED},
+        {.name = "places", .allocator = "arena", .flags = PS_PART_ITEMS | PS_PART_APART},
+        {.name = "index"}};
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 3 || ps_item_type_add(&packed)) return 2;
     file = ps_file_open("cut", PS_CREATE | PS_WRITE, wish, 4);

@@ -71,7 +71,7 @@ static int check(void *unused)
 
 int main(int argc, char **argv)
 {
-    static const struct ps_part_wish wish = {"texts", NULL, PS_PART_ITEMS};
+    static const struct ps_part_wish wish = {.name = "texts", .flags = PS_PART_ITEMS};
     ps_file *f = ps_file_open("packed", PS_CREATE | PS_WRITE, &wish, 1);
     int error = !f || ps_item_type_add(&text) ? -errno : 0;
     part = f ? ps_file_part(f, "texts") : NULL;

@@ -162,8 +162,9 @@ static void make_all(const char *type)
 void group_layer(void)
 {
     static const struct ps_part_wish wish[] = {
-        {"tuples", NULL, PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED},
-        {"rows", "apart", PS_PART_ITEMS | PS_PART_APART}, {"index", NULL, 0}};
+        {.name = "tuples", .flags = PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED},
+        {.name = "rows", .allocator = "apart", .flags = PS_PART_ITEMS | PS_PART_APART},
+        {.name = "index"}};
     for (unsigned i = 0; i < KEPT; i++)
         headers[i].lock = &entries[(uint64_t)&headers[i] * 0x9e3779b97f4a7c15ull >>
                                    (64 - ENTRIES_BITS)];

@@ -13,6 +13,8 @@
 #include <fcntl.h>
 #include <item_layer.h>
 #include <kit.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pstore_test.h"
@@ -46,13 +48,18 @@ static int own_check(ps_part *p, const struct ps_item *item)
 static const struct ps_allocator own = {"sized", own_take, own_give, own_check};
 
 static const struct ps_part_wish wish[] = {
-    {"calls", "apart", PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED},
-    {"plain", NULL, PS_PART_ITEMS},
-    {"grove", "arena", PS_PART_ITEMS | PS_PART_APART},
-    {"sized", "sized", PS_PART_ITEMS},
-    {"stray", "apart", PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED | PS_PART_PAGES},
-    {"loose", "objects", PS_PART_ITEMS | PS_PART_APART | PS_PART_PAGES},
-    {"index", NULL, 0},
+    {.name = "calls", .allocator = "apart",
+     .flags = PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED},
+    {.name = "plain", .flags = PS_PART_ITEMS},
+    {.name = "grove", .allocator = "arena", .flags = PS_PART_ITEMS | PS_PART_APART},
+    {.name = "sized", .allocator = "sized", .flags = PS_PART_ITEMS},
+    {.name = "stray", .allocator = "apart",
+     .flags = PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED | PS_PART_PAGES},
+    {.name = "loose", .allocator = "objects",
+     .flags = PS_PART_ITEMS | PS_PART_APART | PS_PART_PAGES},
+    {.name = "guarded", .flags = PS_PART_ITEMS | PS_PART_APART, .protection = PS_PROTECT_GUARD},
+    {.name = "brief", .flags = PS_PART_ITEMS | PS_PART_APART, .durability = PS_VOLATILE},
+    {.name = "index"},
 };
 enum { PARTS = sizeof wish / sizeof *wish };
 static ps_file *file;
@@ -139,7 +146,8 @@ static int writes_now(void *unused)
 
 static void test_file(void)
 {
-    struct ps_part_wish more[] = {{"calls", "apart", PS_PART_ITEMS | PS_PART_APART}};
+    struct ps_part_wish more[] = {
+        {.name = "calls", .allocator = "apart", .flags = PS_PART_ITEMS | PS_PART_APART}};
     is(ps_allocator_add(&own), 0, "an allocator of the program's own");
     is(open_file(PS_CREATE), 0, "DA-06: a file is made, by one name");
     tap_ok(ps_rights("switch/calls", NULL) == PS_MAY_ALL &&
@@ -505,6 +513,83 @@ static void test_allocators(void)
     tap_ok(takes >= 5 * MANY && gives > MANY, "DA-19: the program's own was asked");
 }
 
+/* ---- other properties of a partition: a guard, nothing logged ---- */
+
+enum { FOUND = 42 };
+static ps_part *guarded;
+static volatile char *wild_at;
+static void on_wild(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)context;
+    _exit((volatile char *)info->si_addr == wild_at ? FOUND : 1);
+}
+static int wild_step;
+/* Stores within brackets; then one behind them (1), or to the header (2). */
+static int store_wildly(void *unused)
+{
+    char *data = ps_begin_access(id, PS_X);
+    (void)unused;
+    if (!data) return -errno;
+    *data = 5;
+    int error = ps_end_access(id, PS_X);
+    wild_at = wild_step == 2 ? (char *)&ps_item_header(id)->bytes : data + 1;
+    if (!error && wild_step) *wild_at = 6;
+    return error;
+}
+static int wild_child(int step)
+{
+    int status = 0;
+    struct sigaction action = {.sa_sigaction = on_wild, .sa_flags = SA_SIGINFO};
+    if (fork() == 0) {
+        sigaction(SIGSEGV, &action, NULL);
+        wild_step = step;
+        _exit(ps_transaction(store_wildly, NULL) ? 2 : 0);
+    }
+    wait(&status);
+    return WEXITSTATUS(status);
+}
+static int has_keys(void)
+{
+    uint32_t a = 7, b, c = 0, d;
+    __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    return c >> 4 & 1;
+}
+
+enum { FILL = 200000 };
+static int fill_large(void *part)
+{
+    ps_item_id large = ps_item_make(part, "struct call", FILL);
+    char *data = large ? ps_begin_access(large, PS_X) : NULL;
+    for (int i = 0; data && i < FILL; i++) data[i] = (char)(i * 7 + i / 100);
+    return data ? 0 : -errno;
+}
+static uint64_t logged_by(ps_part *part)
+{
+    struct ps_stats before_it, behind;
+    ps_stats(&before_it);
+    if (ps_transaction(fill_large, part)) return FILL / 2;
+    ps_stats(&behind);
+    return behind.log_bytes - before_it.log_bytes;
+}
+
+static void test_properties(void)
+{
+    struct seen s;
+    guarded = ps_file_part(file, "guarded");
+    is(ps_transaction(make_one, guarded), 0, "DA-37: items in a partition with a guard: made,");
+    is(ps_transaction(grow_one, NULL) ?: ps_transaction(shrink_one, NULL), 0, "moved,");
+    is(wild_child(0), 0, "stored to within brackets");
+    is(wild_child(1), has_keys() ? FOUND : 0, "and not behind them,");
+    is(wild_child(2), FOUND, "nor a header");
+    is(ps_transaction(churn, guarded) ?: ps_transaction(check, guarded), 0, "they come and go,");
+    is(ps_transaction(delete_one, NULL), 0, "and are deleted");
+    ps_part *brief = ps_file_part(file, "brief");
+    is(ps_transaction(make_one, brief) ?: ps_transaction(look, &s), 0, "items that are not logged");
+    is((long)s.bytes, 100, "are there");
+    tap_ok(logged_by(brief) < FILL / 4 && logged_by(plain) > FILL * 3 / 4,
+           "DA-31: what they hold is not in the log, as that of others is");
+}
+
 /* ---- DA-07: this program again, confined to a view ---- */
 
 static int spoil_data(void *part)
@@ -654,7 +739,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         return ps_allocator_add(&own) ? 101
                : !strcmp(argv[1], "ask") ? asker() : client(argv[1]);
-    tap_plan(114);
+    tap_plan(124);
     test_file();
     test_header();
     test_generation();
@@ -662,6 +747,7 @@ int main(int argc, char **argv)
     test_functions();
     test_packed();
     test_allocators();
+    test_properties();
     test_wild();
     test_asked(argv[0]);
     is(ps_file_close(file), 0, "the file is closed");

@@ -177,7 +177,8 @@ static int client(void)
 int main(void)
 {
     static const struct ps_part_wish wish[] = {
-        {"objects", NULL, PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED}, {"nodes", NULL, 0}};
+        {.name = "objects", .flags = PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED},
+        {.name = "nodes"}};
     static const struct ps_class orphan = {"orphan", &room_class, 4, NULL, NULL};
     int64_t swept = 0, before;
     int error = 0, status;

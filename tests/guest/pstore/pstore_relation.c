@@ -220,7 +220,8 @@ static int client(unsigned n)
 int main(void)
 {
     static const struct ps_part_wish wish[] = {
-        {"tuples", NULL, PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED}, {"index", NULL, 0}};
+        {.name = "tuples", .flags = PS_PART_ITEMS | PS_PART_APART | PS_PART_CHECKED},
+        {.name = "index"}};
     struct joined j;
     int error = 0, changed = 0, status;
     tap_plan(27);
