@@ -107,10 +107,7 @@ static struct accesses *accesses_of(struct ps_tx *tx)
     if (!all && !chunk_take(tx, sizeof *all - sizeof all->chunk))
         return NULL;
     all = (struct accesses *)(void *)tx->items.chunk;
-    for (struct item_chunk *c = all->chunk.next, *next; c; c = next) {
-        next = c->next;
-        munmap(c, c->size);
-    }
+    chunks_free(all->chunk.next);
     all->chunk = (struct item_chunk){.size = all->chunk.size, .used = sizeof *all};
     memset(all->bucket, 0, sizeof all->bucket);
     all->last = &all->first;

@@ -482,6 +482,8 @@ struct ps_tx {
     struct guard guard;
 };
 
+void chunks_free(struct item_chunk *c);   /* and those behind it */
+
 extern _Thread_local struct ps_tx *tx_current;    /* its view is entered; it may be idle */
 /* The calling thread's transaction if one is active, else NULL. */
 static inline struct ps_tx *tx_active(void)

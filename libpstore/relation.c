@@ -4,7 +4,7 @@
  * Owns      the index's head, an object of the index's container that has the schema's name.
  * Not here  tuples (item_layer.c), the hash (structures/hash.c).
  *
- *   RL1  Each tuple has one entry in the index, under its key, and each entry a tuple.
+ *   TU1  Each tuple has one entry in the index, under its key, and each entry a tuple.
  */
 #include "relation.h"
 
@@ -74,7 +74,7 @@ int ps_relation_insert(const struct ps_relation *r, const void *tuple)
     ps_item_id id = ps_item_make(r->tuples, r->schema->type, r->schema->bytes);
     if (!id)
         return -errno;
-    error = ps_item_put(id, tuple, r->schema->bytes) ?: ps_hash_insert(&a, key, &id, 0); /* RL1 */
+    error = ps_item_put(id, tuple, r->schema->bytes) ?: ps_hash_insert(&a, key, &id, 0); /* TU1 */
     if (error)
         ps_item_delete(id);
     return error;

@@ -55,10 +55,7 @@ static void tx_destroy(struct ps_tx *tx)
         munmap(tx->map, tx->map_size);
     if (tx->scratch)
         munmap(tx->scratch, tx->scratch_size);
-    for (struct item_chunk *c = tx->items.chunk, *next; c; c = next) {
-        next = c->next;
-        munmap(c, c->size);
-    }
+    chunks_free(tx->items.chunk);
     munmap((char *)tx - LANDING_BYTES, LANDING_BYTES + sizeof *tx);
 }
 

@@ -1,9 +1,10 @@
 /*
  * txn_view.c - a transaction's view that its thread has left: for a while, to do work that takes
- * locks (TX1), or behind the library, by a kernel call of the program's.
+ * locks (TX1), or behind the library, by a kernel call of the program's; and what goes with a view.
  */
 #include "pstore_private.h"
 
+#include <sys/mman.h>
 #include <time.h>
 
 uint64_t now_ms(void)
@@ -37,4 +38,12 @@ int tx_left(struct ps_tx *tx, int error)
 {
     return ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0 &&
            ps_kernel(KD_TXN_ABORT, error, 0, 0) == 0;
+}
+
+void chunks_free(struct item_chunk *c)
+{
+    for (struct item_chunk *next; c; c = next) {
+        next = c->next;
+        munmap(c, c->size);
+    }
 }

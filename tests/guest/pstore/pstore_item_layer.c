@@ -3,8 +3,7 @@
  *
  * Aim     a row for each thing that the Dali paper says of them, numbered DA-N: groups of
  *         containers with rights each, headers apart from data that move, identifiers with
- *         generations, brackets that end by themselves, copies, functions of a type, packed items,
- *         allocators by name, partitions without locks; and that a client with stray stores cannot
+ *         generations, brackets that end by themselves, copies, allocators by name, partitions without locks; and that a client with stray stores cannot
  *         damage headers and allocation data that lie apart.
  * Method  this program; transactions of one thread, one of them suspended; itself again, confined
  *         to a view of the file, as the client that stores where it should not.
@@ -267,198 +266,6 @@ static void test_brackets(void)
     is(beside(writes_now, NULL), 0, "DA-31: the table says so");
     ps_rollback();
     is(ps_part_switch(calls, PS_PART_UNLOCKED, 0), 0, "and on");
-}
-
-/* ---- DA-33 ---- */
-
-static char said[64];
-static ps_item_id sum_id;
-static int refuses;
-struct bill { int64_t cents; };
-static void say(const char *letter) { strncat(said, letter, sizeof said - 1 - strlen(said)); }
-static int bill_first(ps_item_id i, const void *data, size_t bytes)
-{
-    (void)i, (void)data, (void)bytes;
-    say("f");
-    return 0;
-}
-/* A sum that is derived: the old value out, the new one in. */
-static int sum_add(int64_t cents)
-{
-    int64_t *sum = ps_begin_access(sum_id, PS_X);
-    if (!sum) return -errno;
-    *sum += cents;
-    return 0;
-}
-static int bill_update(ps_item_id i, const void *data, size_t bytes)
-{
-    (void)i, (void)bytes;
-    say("u");
-    return data ? sum_add(-((const struct bill *)data)->cents) : 0;
-}
-static int bill_commit(ps_item_id i, const void *data, size_t bytes)
-{
-    (void)i, (void)bytes;
-    say("c");
-    if (refuses) return -EDOM;
-    return data ? sum_add(((const struct bill *)data)->cents) : 0;
-}
-static void bill_abort(ps_item_id i)
-{
-    say(i && !ps_active() ? "a" : "?");
-}
-static const struct ps_item_type bill_type = {.name = "struct bill", .first = bill_first,
-                                              .update = bill_update, .commit = bill_commit,
-                                              .abort = bill_abort};
-static int bills(void *unused)
-{
-    int64_t *sum;
-    (void)unused;
-    id = ps_item_make(plain, "struct bill", sizeof(struct bill));
-    other = ps_item_make(plain, "struct bill", sizeof(struct bill));
-    if (!id || !other || !(sum_id = ps_item_make(plain, "int64_t", sizeof *sum))) return -errno;
-    if (!(sum = ps_begin_access(sum_id, PS_X))) return -errno;
-    *sum = 0;
-    return 0;
-}
-struct charge { int64_t cents; int result; };
-static int charge(void *arg)
-{
-    const struct charge *c = arg;
-    for (int i = 0; i < 2; i++) {
-        struct bill *b = ps_begin_access(i ? other : id, PS_S);
-        if (!b || !(b = ps_begin_access(i ? other : id, PS_X))) return -errno;
-        b->cents += c->cents;
-        ps_begin_access(id, PS_X);
-    }
-    return c->result;
-}
-static int read_sum(void *out) { return (int)ps_item_get(sum_id, out, 8) == 8 ? 0 : -EIO; }
-static int bill_gone(void *unused)
-{
-    (void)unused;
-    return ps_item_delete(other);
-}
-static int said_was(const char *wanted, const char *what)
-{
-    int same = strcmp(said, wanted) == 0;
-    if (!same) printf("# said %s, wanted %s\n", said, wanted);
-    said[0] = '\0';
-    return tap_ok(same, "%s", what);
-}
-
-static void test_functions(void)
-{
-    int64_t sum = 0;
-    struct charge c = {20, 0};
-    is(ps_item_type_add(&bill_type), 0, "a type with functions");
-    is(ps_item_type_add(&bill_type), -EEXIST, "once");
-    is(ps_transaction(bills, NULL), 0, "two bills, and a sum of them");
-    said_was("uucc", "DA-33: made is updated, and committed");
-    is(ps_transaction(charge, &c), 0, "both are charged");
-    said_was("fufucc", "DA-33: first access, update, and before the commit, once each");
-    is(ps_transaction(read_sum, &sum), 0, "the sum");
-    is(sum, 40, "DA-33: derived data are of the same commit");
-    c = (struct charge){7, -ECANCELED};
-    is(ps_transaction(charge, &c), -ECANCELED, "one that is given up");
-    said_was("fufuaa", "DA-33: calls those for an abort, behind it");
-    c = (struct charge){7, 0};
-    refuses = 1;
-    is(ps_transaction(charge, &c), -EDOM, "DA-33: a function refuses the commit");
-    said_was("fufucaa", "which is undone");
-    refuses = 0;
-    is(ps_transaction(read_sum, &sum), 0, "the sum");
-    is(sum, 40, "is what it was");
-    is(ps_begin(NULL) ?: charge(&c) ?: ps_commit(), 0, "an explicit transaction");
-    said_was("fufucc", "DA-33: does the same");
-    said[0] = '\0';
-    is(ps_transaction(bill_gone, NULL), 0, "one is deleted");
-    said_was("fuc", "DA-33: that is an update, too");
-    is(ps_transaction(read_sum, &sum), 0, "the sum");
-    is(sum, 27, "is the other one");
-}
-
-/* ---- DA-43: runs of one byte become two ---- */
-
-static int unpacked;
-static size_t pack(const void *from, size_t bytes, void *to, size_t room)
-{
-    const unsigned char *in = from;
-    unsigned char *out = to;
-    size_t n = 0;
-    for (size_t i = 0, run; i < bytes; i += run) {
-        for (run = 1; i + run < bytes && run < 255 && in[i + run] == in[i]; run++) {}
-        if (n + 2 > room) return 0;
-        out[n++] = (unsigned char)run;
-        out[n++] = in[i];
-    }
-    return n < bytes ? n : 0;
-}
-static int unpack(const void *from, size_t stored, void *to, size_t bytes)
-{
-    const unsigned char *in = from;
-    unsigned char *out = to;
-    size_t n = 0;
-    unpacked++;
-    for (size_t i = 0; i + 2 <= stored; i += 2)
-        for (int run = in[i]; run > 0 && n < bytes; run--) out[n++] = in[i + 1];
-    return n == bytes ? 0 : -EILSEQ;
-}
-static const struct ps_item_type text_type = {.name = "text", .pack = pack, .unpack = unpack};
-
-static int make_text(void *part)
-{
-    id = ps_item_make(part, "text", 3000);
-    char *text = id ? ps_begin_access(id, PS_X) : NULL;
-    if (!text) return -errno;
-    memset(text, 7, 1000);
-    return ps_end_access(id, PS_X);
-}
-static int header(void *out)
-{
-    *(struct ps_item *)out = *ps_item_header(id);
-    return 0;
-}
-static int mix_text(void *unused)
-{
-    unsigned char *text = ps_begin_access(id, PS_X);
-    (void)unused;
-    if (!text) return -errno;
-    for (int i = 0; i < 3000; i++) text[i] = (unsigned char)(i * 7 + i / 3);
-    return 0;
-}
-static int is_mixed(void *out)
-{
-    const unsigned char *text = ps_begin_access(id, PS_S);
-    if (!text) return -errno;
-    *(int *)out = 0;
-    for (int i = 0; i < 3000; i++) *(int *)out += text[i] == (unsigned char)(i * 7 + i / 3);
-    return 0;
-}
-
-static void test_packed(void)
-{
-    struct ps_item item;
-    struct seen s;
-    int same;
-    is(ps_item_type_add(&text_type), 0, "a type that packs");
-    is(ps_transaction(make_text, calls) ?: ps_transaction(header, &item), 0, "an item of it");
-    tap_ok(item.bytes == 3000 && item.form == 1 && item.stored == 24 && item.room == 32,
-           "DA-43: 3,000 bytes are 24 in memory");
-    unpacked = 0;
-    is(ps_transaction(look, &s), 0, "it is read");
-    tap_ok(s.bytes == 3000 && s.sevens == 1000 && s.zeros == 2000 && unpacked == 1 &&
-               !ps_container_of(s.data),
-           "DA-43: as it was, in a volatile copy");
-    before = item.data;
-    is(ps_transaction(mix_text, NULL) ?: ps_transaction(header, &item), 0, "it is changed");
-    tap_ok(item.data != before && item.form == 0 && item.stored == 3000,
-           "DA-43: what does not pack is kept plain, elsewhere");
-    is(ps_transaction(is_mixed, &same), 0, "it is read");
-    is(same, 3000, "DA-43: and is all there");
-    is(ps_transaction(grow_one, NULL) ?: ps_transaction(look, &s), 0, "it grows");
-    is((long)s.bytes, 5000, "DA-43: by its copy");
-    is(ps_transaction(delete_one, NULL), 0, "it is deleted");
 }
 
 /* ---- DA-19 ---- */
@@ -739,13 +546,11 @@ int main(int argc, char **argv)
     if (argc > 1)
         return ps_allocator_add(&own) ? 101
                : !strcmp(argv[1], "ask") ? asker() : client(argv[1]);
-    tap_plan(124);
+    tap_plan(92);
     test_file();
     test_header();
     test_generation();
     test_brackets();
-    test_functions();
-    test_packed();
     test_allocators();
     test_properties();
     test_wild();

@@ -234,7 +234,7 @@ int main(void)
     for (uint64_t i = 0; i < CALLS && !error; i++) error = ps_transaction(ring, &i);
     is(error, 0, "calls, each by a transaction");
     is(ps_transaction(ring_twice, NULL), 0, "DA-47: a key is there once");
-    is(ps_transaction(check, NULL), 0, "RL1: tuples and indexes fit");
+    is(ps_transaction(check, NULL), 0, "TU1: tuples and indexes fit");
     tap_ok(rows[0] == SUBSCRIBERS && rows[1] == CALLS && rows[2] == SUBSCRIBERS, "all are there");
     is(ps_transaction(bills_fit, NULL), 0, "DA-33: bills, a view, are what the calls say");
 
@@ -252,7 +252,7 @@ int main(void)
     is(ps_transaction(bills_fit, NULL), 0, "and the bills with them");
     changed = 0;
     is(ps_transaction(forget, &changed), 0, "DA-47: tuples are deleted by a condition");
-    is(ps_transaction(check, NULL), 0, "RL1: and from the index");
+    is(ps_transaction(check, NULL), 0, "TU1: and from the index");
     is(rows[1], CALLS - changed, "those that fit");
     is(ps_transaction(bills_fit, NULL), 0, "and the bills with them");
 
@@ -265,7 +265,7 @@ int main(void)
         if (fork() == 0) _exit(client(n));
     for (error = 0; wait(&status) > 0;) error |= status;
     is(error, 0, "several processes insert, and give some up");
-    is(ps_transaction(check, NULL), 0, "RL1: tuples and indexes fit");
+    is(ps_transaction(check, NULL), 0, "TU1: tuples and indexes fit");
     is(rows[1], CALLS - changed + PROCESSES * MORE * 4 / 5, "those that were committed are there");
     is(ps_transaction(bills_fit, NULL), 0, "with their bills");
     return tap_end();
