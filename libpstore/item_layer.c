@@ -14,6 +14,8 @@
  *   IY1  What a header says is believed behind the lock only.
  *   IY2  An item's functions `first` and `update` are called once in a transaction, `commit` at
  *        most once; what is packed is packed behind the last of them.
+ *   IY3  Chunks and accesses are whole before they are linked, and unlinked before they go: an
+ *        abort may come at any instruction, and the next transaction finds them (TX2).
  */
 #include "item_layer_private.h"
 
@@ -56,6 +58,12 @@ int ps_item_type_add(const struct ps_item_type *type)
 
 /* ---- what a transaction accesses ---- */
 
+/* IY3: what was stored so far is stored before what follows. */
+static void settle(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
 struct access {
     struct access *next, *chain;          /* in their order; of its bucket */
     ps_item_id id;
@@ -90,6 +98,7 @@ static void *chunk_take(struct ps_tx *tx, size_t bytes)
         return NULL;
     }
     *c = (struct item_chunk){.next = rest, .size = size, .used = sizeof *c + wanted};
+    settle();
     if (tx->items.chunk)
         tx->items.chunk->next = c;
     else
@@ -107,12 +116,13 @@ static struct accesses *accesses_of(struct ps_tx *tx)
     if (!all && !chunk_take(tx, sizeof *all - sizeof all->chunk))
         return NULL;
     all = (struct accesses *)(void *)tx->items.chunk;
-    chunks_free(all->chunk.next);
-    all->chunk = (struct item_chunk){.size = all->chunk.size, .used = sizeof *all};
+    chunks_free(&all->chunk.next);
+    all->chunk.used = sizeof *all;
     memset(all->bucket, 0, sizeof all->bucket);
     all->last = &all->first;
     all->first = NULL;
     all->aborts = 0;
+    settle();
     tx->items.accesses = accesses_end;
     return all;
 }
@@ -140,6 +150,7 @@ static struct access *access_add(struct ps_tx *tx, ps_part *p, struct ps_item *i
     struct access **bucket = bucket_of(all, id_of(p, item));
     *a = (struct access){.chain = *bucket, .id = id_of(p, item), .part = p, .item = item,
                          .type = type, .plain = item->data, .bytes = item->bytes};
+    settle();
     *all->last = *bucket = a;
     all->last = &a->next;
     return a;
@@ -358,7 +369,7 @@ static int item_fill(struct ps_tx *tx, ps_part *p, struct ps_item *item, uint32_
     PART_OPENED(p);
     item->type = type;
     item->rights = PS_MAY_READ | PS_MAY_WRITE;
-    int result = packs ? 0 : room_set(tx, p, item, bytes, 0);
+    int result = lock(tx, p, item, PS_X, 1) ?: packs ? 0 : room_set(tx, p, item, bytes, 0);
     item->bytes = bytes;
     item->stored = packs ? 0 : bytes;
     if (result != 0)

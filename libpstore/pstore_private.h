@@ -482,7 +482,7 @@ struct ps_tx {
     struct guard guard;
 };
 
-void chunks_free(struct item_chunk *c);   /* and those behind it */
+void chunks_free(struct item_chunk **list);     /* one after the other: an abort may come */
 
 extern _Thread_local struct ps_tx *tx_current;    /* its view is entered; it may be idle */
 /* The calling thread's transaction if one is active, else NULL. */

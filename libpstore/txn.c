@@ -55,7 +55,7 @@ static void tx_destroy(struct ps_tx *tx)
         munmap(tx->map, tx->map_size);
     if (tx->scratch)
         munmap(tx->scratch, tx->scratch_size);
-    chunks_free(tx->items.chunk);
+    chunks_free(&tx->items.chunk);
     munmap((char *)tx - LANDING_BYTES, LANDING_BYTES + sizeof *tx);
 }
 

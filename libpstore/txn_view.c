@@ -40,10 +40,11 @@ int tx_left(struct ps_tx *tx, int error)
            ps_kernel(KD_TXN_ABORT, error, 0, 0) == 0;
 }
 
-void chunks_free(struct item_chunk *c)
+void chunks_free(struct item_chunk **list)
 {
-    for (struct item_chunk *next; c; c = next) {
-        next = c->next;
+    for (struct item_chunk *c; (c = *list) != NULL;) {
+        *list = c->next;
+        __asm__ volatile("" ::: "memory");
         munmap(c, c->size);
     }
 }

@@ -213,6 +213,19 @@ static int is_mixed(void *out)
     return 0;
 }
 
+/* More than one piece of volatile memory, again and again. */
+static int large(void *out)
+{
+    *(struct seen *)out = (struct seen){0};
+    ps_item_id a = ps_item_make(calls, "text", 200000), b = ps_item_make(plain, "text", 150000);
+    char *at[2] = {a ? ps_begin_access(a, PS_X) : NULL, b ? ps_begin_access(b, PS_X) : NULL};
+    if (!at[0] || !at[1]) return -errno;
+    memset(at[0], 7, 200000);
+    memset(at[1], 7, 150000);
+    id = a;
+    return ps_end_access(b, PS_X) ?: ps_item_delete(b);
+}
+
 static void test_packed(void)
 {
     struct ps_item item;
@@ -236,11 +249,15 @@ static void test_packed(void)
     is(ps_transaction(grow_one, NULL) ?: ps_transaction(look, &s), 0, "it grows");
     is((long)s.bytes, 5000, "DA-43: by its copy");
     is(ps_transaction(delete_one, NULL), 0, "it is deleted");
+    for (int i = 0; i < 3; i++) {
+        is(ps_transaction(large, &s) ?: ps_transaction(look, &s), 0, "large ones");
+        tap_ok(s.bytes == 200000 && s.sevens == 200000, "DA-43: are there");
+    }
 }
 
 int main(void)
 {
-    tap_plan(33);
+    tap_plan(39);
     ps_file *file = ps_file_open("functions", PS_CREATE | PS_WRITE, wish, 2);
     calls = file ? ps_file_part(file, "calls") : NULL;
     plain = file ? ps_file_part(file, "plain") : NULL;
