@@ -64,4 +64,27 @@ store_must_check int store_scrub_holds(struct store *store, struct store_scrub *
 store_must_check int store_scrub_write(struct store *store, struct store_scrub *scrub);
 void store_scrub_skip(struct store_scrub *scrub);
 
+/* ---------------------------------------------------------------- mending a page in memory
+ *
+ *   store_mend_begin(store, object, page, &m)
+ *   store_mend_read(store, &m)           NO MUTEX
+ *   if (store_mend_again(store, &m))     commits went on meanwhile:
+ *       store_mend_read(store, &m)       what they added
+ *
+ * m.bytes is the page's version m.at.lsn then, from its home or, where it is dirty, from its
+ * records in the log; zeros if it is not present. For who runs checkpoints, so that the log stays. */
+struct store_mend {
+    uint64_t object, page;
+    struct store_page at;
+    uint64_t from, end, lsn;    /* the library's */
+    uint32_t crc;
+    uint8_t bytes[STORE_PAGE_BYTES];
+};
+/* -ENOENT: no such container */
+store_must_check int store_mend_begin(struct store *store, uint64_t object, uint64_t page,
+                                      struct store_mend *mend);
+bool store_mend_again(struct store *store, struct store_mend *mend);
+/* -EUCLEAN: neither has it. -ENOMEM, or the device's error. */
+store_must_check int store_mend_read(struct store *store, struct store_mend *mend);
+
 #endif

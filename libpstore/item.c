@@ -507,6 +507,25 @@ static inline __attribute__((always_inline)) void *access_fast(const void *p, si
     return (void *)at;
 }
 
+/* Are the bytes as they were committed? If not, the store mends their page, unless there is another
+ * reason; then they are. */
+static __attribute__((noinline)) void *access_checked(const void *p, size_t bytes, int mode)
+{
+    void *at = ps_access(p, bytes, mode);
+    const ps_container *c = ps_container_of(p);
+    long home = (long)ps_home(p), result = -EIO;
+    uint64_t word[STORE_REQUEST_WORDS] = {2, (uint64_t)home};
+    for (int try = 0; at && c && result == -EIO && try < 2; try++) {
+        if (try)
+            (void)store_request(c->store, STORE_AUDIT, word, NULL, 0, NULL, NULL);
+        result = ps_kernel(KD_TXN_HINT, home, (long)bytes, KD_HINT_CHECK);
+    }
+    if (!at || result == 0)
+        return at;
+    errno = (int)-result;
+    return error_told_by(ERROR_OBJECT, NULL);
+}
+
 void *ps_access(const void *p, size_t bytes, int mode)
 {
     if (mode == PS_S)
@@ -519,6 +538,8 @@ void *ps_access(const void *p, size_t bytes, int mode)
         return access_fast(p, bytes, PS_IX);
     if (mode == (PS_X | PS_NOW))
         return access_fast(p, bytes, PS_X | PS_NOW);
+    if (mode & PS_CHECK)
+        return access_checked(p, bytes, mode & ~PS_CHECK);
     return mode == PS_ADD ? access_fast(p, bytes, PS_ADD) : access_slow(p, bytes, mode);
 }
 

@@ -266,7 +266,10 @@ int ps_lost(const ps_container *c);
  * container, and changed as ps_locking is, with its errors. With GUARD a store ends the program, at
  * its place, unless it was announced: to a page that this transaction has given to ps_touch, or to
  * ps_access to write; in item mode, where the processor has protection keys, between such a call and
- * ps_release, too. A system call that would store elsewhere is EFAULT. */
+ * ps_release, too. A system call that would store elsewhere is EFAULT. CODEWORDS: what anything but
+ * a transaction does to committed pages in memory, a broken device, say, is found and mended before
+ * it reaches the disk; transactions that had changed such a page end with EIO. -EINVAL: it locks
+ * pages, not items. */
 enum { PS_PROTECT_NONE, PS_PROTECT_GUARD = 1, PS_PROTECT_CODEWORDS = 2 };
 int ps_protection(ps_container *c, int protection);
 
@@ -454,9 +457,10 @@ int ps_prefetch(const void *p, size_t bytes);
  * deadlock leaves fn. In a container that locks pages, PS_X is ps_touch, PS_U the same without a
  * store, and the loads lock.
  * NULL: EBUSY (PS_NOW, or-ed: instead of waiting); EPERM: no transaction; EINVAL: not persistent,
- * no such mode; EROFS; ENOMEM, EOWNERDEAD. In snapshots and dirty reads nothing is locked. After
+ * no such mode; EROFS; ENOMEM, EOWNERDEAD; EIO (PS_CHECK, or-ed: with PS_PROTECT_CODEWORDS the bytes
+ * are compared with what was committed, and mended): that could not be. In snapshots and dirty reads nothing is locked. After
  * 1,024 items the transaction locks the container as a whole. */
-enum { PS_S, PS_U, PS_X, PS_ADD, PS_IS, PS_IX, PS_OWN, PS_NOW = 16 };
+enum { PS_S, PS_U, PS_X, PS_ADD, PS_IS, PS_IX, PS_OWN, PS_NOW = 16, PS_CHECK = 32 };
 void *ps_access(const void *p, size_t bytes, int mode);
 #define ps_read(p)  ((const __typeof__(*(p)) *)ps_access((p), sizeof *(p), PS_S))
 #define ps_write(p) ((__typeof__(p))ps_access((p), sizeof *(p), PS_X))

@@ -66,6 +66,10 @@ enum store_request {
                   * (-EBUSY: too many wait for that; -EROFS, -EIO: nothing can be mended). word0 0:
                   * at once -> since the start: word0 rounds, word1 KiB read, word2 repairs, word3
                   * lost pages */
+    STORE_AUDIT, /* word0 1: all pages in memory that have codewords are compared with them, and
+                  * mended if they are damaged; answered when that is done; 2: the page at the
+                  * address word1. 0: at once -> since the start: word0 rounds, word1 pages looked
+                  * at, word2 damaged, word3 mended. -EIO: nothing can be mended */
     STORE_NAMES, /* word0 container, word1 0 or where to go on -> word0 where to go on, 0: the end;
                   * data: struct wire_name[], in no order */
     STORE_NEXT,  /* word0 container, word1 0 or the address of a page -> word0 address, word1 pages:

@@ -30,6 +30,7 @@ struct clean_batch {
     struct { uint64_t container, page; } what[CLEAN_BATCH];
 };
 static struct clean_batch batch;        /* of the cleaner thread */
+static bool closing;                    /* it is in the gate, to stay */
 
 /* Whoever waits for the lock has it now. */
 static void others_first(void)
@@ -119,6 +120,9 @@ static int batch_write(void)
         int e = batch_settle(i);
         if (r == 0) r = e;
     }
+    for (unsigned i = 0; r == 0 && i < batch.count; i++)
+        if (batch.io[i].status == -EUCLEAN) /* then it comes again */
+            r = audit_mend(batch.what[i].container, batch.what[i].page, closing);
     batch.count = 0;
     pthread_cond_broadcast(&server.changed); /* those who wait for handles */
     return r;
@@ -387,6 +391,7 @@ static void stop(void)
     uint64_t started = disk_clock.microseconds(NULL), homes = server.home_writes;
     kept_stop();
     gate_enter(true);
+    closing = true;
     backup_stop();
     int r = store_end();
     if (server.read_only)
@@ -413,7 +418,7 @@ static bool work_is_due(void)
 {
     return server.stop_token
            || (!server.fenced
-               && (scrub_repair_due() || server.clean_wanted || server.credit_low || server.idle_due
+               && (scrub_repair_due() || audit_mend_due() || server.clean_wanted || server.credit_low || server.idle_due
                    || server.rooms_done < server.rooms_wanted
                    || server.checkpoints.done < server.checkpoints.wanted
                    || store_should_checkpoint(server.store) || time_is_up()));
@@ -455,6 +460,7 @@ static int work_round(void)
     uint64_t rooms = server.rooms_wanted;
     bool low = server.credit_low, idle = server.idle_due, room = server.rooms_done < rooms;
     if (scrub_repair_due()) scrub_repair();
+    if (audit_mend_due()) audit_mend_one();
     server.clean_wanted = 0;
     server.credit_low = server.idle_due = false;
     if (pages) r = clean_for_kernel(pages > CLEAN_MIN ? pages : CLEAN_MIN);

@@ -132,6 +132,7 @@ static int add_view(struct group *g, const struct kd_message *m, const struct ba
         server_unlock();
         r = (int)kd_txn_diff(&diff);
         server_lock();
+        if (r == -EIO) audit_hurry(); /* it met something that is damaged */
         if (r == -EAGAIN) return -ESTALE; /* another one was refused meanwhile: told anew (IT6) */
         if (r >= 0) r = add_pages(g, b, diff.buffer_bytes);
         *pages += diff.pages;

@@ -159,6 +159,7 @@ static int segments_make(struct container *c, const struct store_container *d)
             c->segment[i].pages = d->segments[i].pages;
             c->segment_count = i + 1;
             server.objects++;
+            audit_wake();
         }
         first += d->segments[i].pages;
     }

@@ -49,7 +49,8 @@ uint32_t form_encoder(uint32_t encoder)
 uint32_t form_flags(const uint32_t form[WIRE_FORMS])
 {
     return (form[WIRE_FORM_LOCKING] == STORE_LOCKING_ITEM ? KD_OBJECT_ITEMS : 0) |
-           (form[WIRE_FORM_PROTECTION] & STORE_PROTECT_GUARD ? KD_OBJECT_GUARD : 0);
+           (form[WIRE_FORM_PROTECTION] & STORE_PROTECT_GUARD ? KD_OBJECT_GUARD : 0) |
+           (form[WIRE_FORM_PROTECTION] & STORE_PROTECT_CODEWORDS ? KD_OBJECT_CODEWORDS : 0);
 }
 
 static int form_commit(uint64_t id, enum wire_form which, uint32_t value)
@@ -124,12 +125,14 @@ static int remake_prepare(const struct container *c, uint64_t process)
 
 /* Do they make sense together? The chapter has the table. Items are merged into a page by what
  * differs, and an operation is one of the whole page; and pages that are in no log have no form
- * there. */
+ * there, and could not be mended from it. Codewords follow the publication of items. */
 static bool form_sense(const uint32_t form[WIRE_FORMS])
 {
     uint32_t encoder = form[WIRE_FORM_ENCODER];
     bool items = form[WIRE_FORM_LOCKING] == STORE_LOCKING_ITEM;
     bool unlogged = form[WIRE_FORM_DURABILITY] >= STORE_DURABILITY_VOLATILE;
+    bool codewords = form[WIRE_FORM_PROTECTION] & STORE_PROTECT_CODEWORDS;
+    if (codewords && (!items || unlogged)) return false;
     return encoder == STORE_ENCODER_DIFF ||
            (!unlogged && (!items || encoder == STORE_ENCODER_COMPRESSED));
 }

@@ -109,6 +109,14 @@ static inline long kd_object_cleaned(int object, uint64_t page, uint64_t csn)
 {
     return KD3(KD_OBJECT_CLEANED, object, page, csn);
 }
+static inline long kd_object_audit(int object, uint64_t page, uint64_t count, struct kd_damage *d)
+{
+    return KD4(KD_OBJECT_AUDIT, object, page, count, d);
+}
+static inline long kd_object_mend(int object, uint64_t page, const void *bytes, uint64_t csn)
+{
+    return KD4(KD_OBJECT_MEND, object, page, bytes, csn);
+}
 static inline long kd_clean_list(struct kd_page_name *names, unsigned count)
 {
     return KD2(KD_CLEAN_LIST, names, count);

@@ -309,7 +309,7 @@ static bool server_start(void)
     if (!device_workers()) say("not all disks have a thread of their own");
     bool ok = thread_make(committer_main) && thread_make(publisher_main) &&
               thread_make(unspill_main) && thread_make(cleaner_main) && thread_make(scrub_main) &&
-              thread_make(index_main);
+              thread_make(index_main) && thread_make(audit_main);
     for (unsigned i = 1; ok && i < PAGER_THREADS; i++) ok = thread_make(pager_main);
     if (!ok) return false;
     server_lock();

@@ -17,7 +17,7 @@ static const char step_names[STEP_COUNT][16] = {
     "SS4",
 };
 
-struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256,
+struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256, .audit_kib = 4096,
                           .kept_ms = 10000, .linger_ms = 1000, .quick_ms = 1000};
 
 static enum step die_at = STEP_COUNT;   /* none; written before there are threads */
@@ -62,11 +62,11 @@ static bool time_option(const char *value, uint64_t *ms)
     return end != value && *end == 0 && *ms < 1u << 30;
 }
 
-static bool scrub_option(const char *value)
+static bool rate_option(const char *value, uint64_t *kib)
 {
     char *end;
-    options.scrub_kib = strtoull(value, &end, 10);
-    return end != value && *end == 0 && options.scrub_kib < 1u << 20;
+    *kib = strtoull(value, &end, 10);
+    return end != value && *end == 0 && *kib < 1u << 20;
 }
 
 static bool log_option(const char *value)
@@ -120,7 +120,8 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "kept_ms") == 0) return time_option(value, &options.kept_ms);
     if (strcmp(word, "linger_ms") == 0) return time_option(value, &options.linger_ms);
     if (strcmp(word, "quick_ms") == 0) return time_option(value, &options.quick_ms);
-    if (strcmp(word, "scrub_kib") == 0) return scrub_option(value);
+    if (strcmp(word, "scrub_kib") == 0) return rate_option(value, &options.scrub_kib);
+    if (strcmp(word, "audit_kib") == 0) return rate_option(value, &options.audit_kib);
     if (strcmp(word, "log_mib") == 0) return log_option(value);
     if (strcmp(word, "group_kib") == 0) return group_option(value);
     if (strcmp(word, "extent_kib") == 0) return extent_option(value);

@@ -59,6 +59,7 @@ struct options {
     uint64_t checkpoint_ms;
     uint64_t lazy_ms;
     uint64_t kept_ms, linger_ms, quick_ms;    /* of representatives (kept.c) */
+    uint64_t audit_kib;             /* of memory, the same */
     uint64_t scrub_kib;             /* read per second when nobody asks for it; 0: nothing */
     uint64_t group_bytes;           /* 0: a part of memory */
     uint64_t log_bytes;             /* 0: as the library likes */

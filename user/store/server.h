@@ -401,6 +401,21 @@ void scrub_numbers(struct kd_message *reply);   /* lock held: rounds, KiB read, 
  * lock. */
 int scrub_ask(uint64_t token);
 
+/* audit.c */
+void *audit_main(void *unused);
+bool audit_mend_due(void);          /* lock held */
+void audit_mend_one(void);          /* by the cleaner; lock held, dropped for the disk */
+/* The same: a page that is damaged is mended: 0, also if it is not; else the fence. in_gate: the
+ * cleaner is there, to stay. */
+int audit_mend(uint64_t id, uint64_t page, bool in_gate);
+void audit_wake(void);              /* lock held: there are pages with codewords now */
+void audit_hurry(void);             /* lock held: a round is made at once */
+void audit_numbers(struct kd_message *reply);   /* lock held: rounds, pages, damaged, mended */
+/* STORE_AUDIT: 0, the token is answered when a round that begins now has ended; or why not. No
+ * lock. */
+int audit_ask(uint64_t token);
+int audit_page(uint64_t process, uint64_t address); /* the same of a page; when it is done. No lock */
+
 /* backup.c */
 /* STORE_BACKUP, to a disk of so many bytes: 0, the token is answered when the copy is done, and the
  * handle is closed; or why not. No lock. */

@@ -14,6 +14,7 @@
 static _Thread_local int niceness;
 #define setpriority(which, who, nice) (void)(niceness = (nice))
 
+#include "user/store/audit.c"
 #include "user/store/backup.c"
 #include "user/store/batch.c"
 #include "user/store/clean.c"

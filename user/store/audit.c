@@ -1,0 +1,258 @@
+/*
+ * audit.c - the auditor: looks at pages in memory that have codewords (PS_PROTECT_CODEWORDS) when
+ * there is time, and has mended what no transaction changed.
+ *
+ * The kernel compares; here is when, and with what a damaged page is mended. A round goes over all
+ * such pages, at most `store.audit_kib` KiB a second, or at once if somebody asked for it
+ * (STORE_AUDIT), or a commit was refused because of what it met (audit_hurry). Besides, each page is
+ * compared before and behind a home write (clean.c), and where a program asks for it (PS_CHECK).
+ *
+ * AU1  A page is mended by the cleaner: it alone releases log and writes homes, so what the page is
+ *      made of stays. The kernel takes it in the gate, when no group is in the air: then the
+ *      version that the log has is the one that is published. Commits go on while the log is read.
+ * AU2  A page that cannot be mended ends the store's commits; the next start builds all from the
+ *      log.
+ */
+#include "group.h"
+#include "options.h"
+
+#include <string.h>
+
+#define AUDIT_PAGES       1024u             /* pages of an address range in a call; most are not there */
+#define AUDIT_WAITERS   8u
+#define TOLD_MS      1
+#define TOLD_TRIES     1000
+
+/* server.lock: */
+static struct {
+    uint64_t rounds, begun;             /* done; the number of the one that runs */
+    uint64_t looked, found, mended;     /* pages */
+    uint64_t id, page;                  /* the next piece */
+    bool hurry;                         /* a round is made at once ... */
+    bool restart;                       /* ... from the first page on */
+    bool due;                           /* the cleaner is to mend a page ... */
+    uint64_t due_id, due_page;
+    unsigned waiters;
+    struct { uint64_t token, round; } waiter[AUDIT_WAITERS];
+} audit;
+static pthread_cond_t audit_asked = PTHREAD_COND_INITIALIZER;
+
+static bool has_codewords(const struct container *c)
+{
+    return c->segment_count && form_flags(c->form) & KD_OBJECT_CODEWORDS;
+}
+
+/* ---- a page is mended, by the cleaner */
+
+/* The right bytes, and into the kernel with them. Lock held, dropped for the disk. */
+static int page_mend(uint64_t id, uint64_t page, int object, uint64_t object_page, bool in_gate)
+{
+    static struct store_mend m;
+    int r = store_mend_begin(server.store, id, page, &m);
+    if (r < 0) return 0; /* deleted */
+    for (int try = 0;; try++) {
+        server_unlock();
+        r = store_mend_read(server.store, &m);
+        server_lock();
+        if (!in_gate) gate_enter(true);
+        if (r == 0 && store_mend_again(server.store, &m)) r = store_mend_read(server.store, &m);
+        uint64_t csn = m.at.present ? m.at.lsn : KD_CSN_ANY;
+        if (r == 0) r = (int)kd_object_mend(object, object_page, m.bytes, csn);
+        if (!in_gate) gate_leave();
+        if (r != -EBUSY || in_gate || try == TOLD_TRIES) break; /* a commit of it was told, and waits */
+        server_wait(&server.changed, TOLD_MS * 1000);
+    }
+    return r == -ENOENT ? 0 : r;
+}
+
+int audit_mend(uint64_t id, uint64_t page, bool in_gate)
+{
+    struct kd_damage d;
+    char name[STORE_NAME_BYTES];
+    int object;
+    uint64_t object_page;
+    if (container_object(id, page, &object, &object_page) < 0) return 0;
+    if (kd_object_audit(object, object_page, 1, &d) != -EUCLEAN) return 0;
+    struct container *c = container_by_id(id);
+    memcpy(name, c->name, sizeof(name));
+    c->busy++;
+    audit.found++;
+    int r = page_mend(id, page, object, object_page, in_gate);
+    c->busy--;
+    audit.mended += r == 0;
+    server_unlock();
+    say("%s, page %llu, region %d of %d: not what was committed%s", name, (unsigned long long)page,
+        __builtin_ctzll(d.regions) + 1, KD_REGIONS,
+        r == 0 ? ": it was mended. Transactions that had changed it end with EIO"
+               : ", and it cannot be mended");
+    server_lock();
+    if (r < 0) server_fence("a damaged page of memory could not be mended", r); /* AU2 */
+    return r;
+}
+
+bool audit_mend_due(void)
+{
+    return audit.due;
+}
+
+void audit_mend_one(void)
+{
+    (void)!audit_mend(audit.due_id, audit.due_page, false);
+    audit.due = false;
+    pthread_cond_broadcast(&server.changed);
+}
+
+/* Lock held, dropped meanwhile. */
+static void mend_wait(uint64_t id, uint64_t page)
+{
+    while (audit.due && !server.fenced) pthread_cond_wait(&server.changed, &server.lock);
+    if (server.fenced) return;
+    audit.due = true;
+    audit.due_id = id;
+    audit.due_page = page;
+    pthread_cond_signal(&server.work);
+    while (audit.due && !server.fenced) pthread_cond_wait(&server.changed, &server.lock);
+}
+
+/* ---- rounds */
+
+/* The first container from this id on that has codewords; NULL: none. */
+static struct container *container_from(uint64_t id)
+{
+    struct container *first = NULL;
+    for (unsigned i = 0; i < CONTAINER_HASH; i++)
+        for (struct container *c = server.containers[i]; c; c = c->next)
+            if (c->id >= id && has_codewords(c) && (!first || c->id < first->id)) first = c;
+    return first;
+}
+
+static void audit_answer(int error)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < audit.waiters; i++) {
+        struct kd_message reply = {.status = error, .handle = -1};
+        if (!error && audit.waiter[i].round > audit.begun) {
+            audit.waiter[left++] = audit.waiter[i];
+            continue;
+        }
+        audit_numbers(&reply);
+        kd_reply(audit.waiter[i].token, &reply);
+    }
+    audit.waiters = left;
+    audit.hurry = left;
+}
+
+/* One piece. How many pages were looked at. Lock held, dropped meanwhile. */
+static uint64_t audit_step(void)
+{
+    if (audit.restart) {
+        audit.id = audit.page = 0;
+        audit.begun++;
+        audit.restart = false;
+    }
+    struct container *c = container_from(audit.id);
+    int object;
+    uint64_t object_page, left = c && c->id == audit.id ? container_left(c, audit.page) : 0;
+    if (!left && c) { /* the next container, from its first page */
+        c = c->id == audit.id ? container_from(audit.id + 1) : c;
+        audit.id = c ? c->id : ~0ull;
+        audit.page = 0;
+        left = c ? container_left(c, 0) : 0;
+    }
+    if (!left || container_object(audit.id, audit.page, &object, &object_page) < 0) {
+        audit.rounds++;
+        audit_answer(0);
+        audit.begun++;
+        audit.id = audit.page = 0;
+        return 0;
+    }
+    struct kd_damage d = {0};
+    uint64_t id = audit.id, first = audit.page, count = left < AUDIT_PAGES ? left : AUDIT_PAGES;
+    c->busy++;
+    server_unlock();
+    long r = kd_object_audit(object, object_page, count, &d);
+    server_lock();
+    c->busy--;
+    pthread_cond_broadcast(&server.changed);
+    audit.looked += d.looked;
+    audit.page = first + count;
+    if (r == -EUCLEAN) {
+        audit.page = first + (d.page - object_page);
+        mend_wait(id, audit.page++);
+    }
+    return d.looked;
+}
+
+/* Until the next piece. Lock held, dropped meanwhile. */
+static void audit_turn(uint64_t looked)
+{
+    uint64_t rate = options.audit_kib * 1024;
+    while (!audit.hurry && (!rate || !container_from(0) || server.fenced))
+        pthread_cond_wait(&audit_asked, &server.lock);
+    if (!audit.hurry && (looked || audit.id == 0))
+        server_wait(&audit_asked, (looked ? looked : 1) * PAGE_BYTES * 1000000 / rate);
+}
+
+void *audit_main(void *unused)
+{
+    uint64_t looked = 0;
+    (void)unused;
+    server_lock();
+    for (;;) {
+        audit_turn(looked);
+        if (server.fenced) {
+            audit_answer(-EIO);
+            continue;
+        }
+        looked = audit_step();
+    }
+}
+
+/* ---- asked for */
+
+void audit_wake(void)
+{
+    pthread_cond_signal(&audit_asked);
+}
+
+void audit_hurry(void)
+{
+    audit.restart |= !audit.hurry;
+    audit.hurry = true;
+    pthread_cond_signal(&audit_asked);
+}
+
+void audit_numbers(struct kd_message *reply)
+{
+    reply->word[0] = audit.rounds;
+    reply->word[1] = audit.looked;
+    reply->word[2] = audit.found;
+    reply->word[3] = audit.mended;
+}
+
+int audit_ask(uint64_t token)
+{
+    server_lock();
+    int r = audit.waiters == AUDIT_WAITERS ? -EBUSY : server.fenced;
+    if (r == 0) {
+        audit.waiter[audit.waiters].token = token;
+        audit.waiter[audit.waiters++].round = audit.begun + 1;
+        audit_hurry();
+    }
+    server_unlock();
+    return r;
+}
+
+int audit_page(uint64_t process, uint64_t address)
+{
+    struct store_container d;
+    uint64_t page;
+    server_lock();
+    int r = store_container_at(server.store, address, &d, &page);
+    const struct container *c = r == 0 ? container_by_id(d.object) : NULL;
+    if (r == 0) r = c ? container_allows(c, process, KD_RIGHT_READ) : -ENOENT;
+    if (r == 0) mend_wait(d.object, page);
+    if (r == 0) r = server.fenced;
+    server_unlock();
+    return r;
+}
