@@ -73,7 +73,7 @@ HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/
 SAME_SOURCES    := tests/same/log.c tests/disk/lib/shape.c $(WORLD_PARTS) $(STORE_SOURCES)
 COVERED_TESTS   := $(patsubst %,build/coverage/test_%,store decide errors formats agree hostile chain grow kcheck \
                    calls craft corners wide_free hash open spill scarce checkpoint unflushed recovery one_fault upgrade scrub \
-                   scrub_closed backup span span_labels directory areas budget)
+                   scrub_closed mend backup span span_labels directory areas budget)
 FUZZERS         := $(addprefix build/fuzz/,image log kcheck corpus parsers) build/tests/host/test_parsers
 # `make test` has them where clang is and its library for them; elsewhere it says that they are left out
 FUZZERS_HERE    := $(if $(and $(shell which $(CLANG)),$(wildcard /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a)),$(FUZZERS))
