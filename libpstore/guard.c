@@ -51,32 +51,32 @@ struct ps_tx *guard_open_rare(void)
     if (!tx || tx->kind == TX_READS)
         return NULL;
     items_use(&tx->items);                /* so that items_ended comes to guard_ended */
-    tx->guard.used = 1;
-    if (tx->guard.depth++ == 0) {
+    tx->items.guard.used = 1;
+    if (tx->items.guard.depth++ == 0) {
         (void)ps_kernel(KD_TXN_HINT, 0, 0, KD_HINT_OPEN);
-        key_update(&tx->guard);
+        key_update(&tx->items.guard);
     }
     return tx;
 }
 
 void guard_shut_rare(struct ps_tx *tx)
 {
-    if (!tx->active || !tx->guard.depth || --tx->guard.depth)
+    if (!tx->active || !tx->items.guard.depth || --tx->items.guard.depth)
         return;
-    key_update(&tx->guard);
+    key_update(&tx->items.guard);
     (void)ps_kernel(KD_TXN_HINT, 0, 0, KD_HINT_SHUT);
 }
 
 void guard_suspended(const struct ps_tx *tx, int suspended)
 {
     static const struct guard none;
-    if (tx->guard.used)
-        key_update(suspended ? &none : &tx->guard);
+    if (tx->items.guard.used)
+        key_update(suspended ? &none : &tx->items.guard);
 }
 
 void guard_ended(struct ps_tx *tx)
 {
-    struct guard *g = &tx->guard;
+    struct guard *g = &tx->items.guard;
     g->depth = g->brackets = g->used = 0;
     g->last = 0;
     key_update(g);
@@ -92,7 +92,7 @@ void guard_bracket(struct guard *g, uint64_t at)
 
 int guard_access(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes)
 {
-    struct guard *g = &tx->guard;
+    struct guard *g = &tx->items.guard;
     items_use(&tx->items);
     g->used = 1;
     if (c->items && guard_knows(g, at, bytes)) {
@@ -119,6 +119,6 @@ int guard_release(struct ps_tx *tx, const ps_container *c)
 {
     if (!(c->protection & PS_PROTECT_GUARD))
         return -EINVAL;
-    guard_released(&tx->guard);
+    guard_released(&tx->items.guard);
     return 0;
 }

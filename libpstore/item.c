@@ -80,7 +80,7 @@ int items_declare(struct ps_tx *tx)
 /* LI3 */
 static void ranges_full(struct ps_tx *tx)
 {
-    struct ps_tx *opened = tx->guard.brackets ? guard_open_rare() : NULL;
+    struct ps_tx *opened = tx->items.guard.brackets ? guard_open_rare() : NULL;
     for (const struct kd_range *r = tx->items.range + 1; r < tx->items.next; r++)
         for (uint64_t page = PAGE_OF(r->address); page < r->address + r->bytes;
              page += KD_PAGE_BYTES)
@@ -465,7 +465,7 @@ static __attribute__((noinline)) void *access_guarded(struct ps_tx *tx, const vo
         return NULL;
     if (how == FULL || (how != CONTENDED && !declare_fast(t, at, bytes)))
         return access_slow(p, bytes, mode);
-    guard_bracket(&tx->guard, at);
+    guard_bracket(&tx->items.guard, at);
     return (void *)at;
 }
 
@@ -475,7 +475,7 @@ static __attribute__((noinline)) void *access_first(const void *p, size_t bytes,
     struct ps_tx *tx = tx_active();
     if (tx && tx->items.place.guards && STORE >> mode & 1 &&
         (uintptr_t)p - tx->items.place.base < tx->items.place.bytes &&
-        guard_knows(&tx->guard, (uintptr_t)p, bytes))
+        guard_knows(&tx->items.guard, (uintptr_t)p, bytes))
         return access_guarded(tx, p, bytes, mode);
     return tx && place_again(tx, (uintptr_t)p) ? ps_access(p, bytes, mode)
                                                : access_slow(p, bytes, mode);
@@ -585,8 +585,8 @@ int ps_key(ps_container *c, uint64_t key, int mode)
 /* It needed no bracket of its own. */
 static __attribute__((noinline)) void guard_added(const int64_t *p)
 {
-    if (tx_current->guard.last == (uintptr_t)p)
-        guard_released(&tx_current->guard);
+    if (tx_current->items.guard.last == (uintptr_t)p)
+        guard_released(&tx_current->items.guard);
 }
 
 int ps_add(int64_t *p, int64_t delta)
@@ -596,7 +596,7 @@ int ps_add(int64_t *p, int64_t delta)
     if (!access_fast(p, sizeof *p, PS_ADD))
         return -errno;
     __atomic_fetch_add(p, delta, __ATOMIC_RELAXED); /* a publication may come between */
-    if (__builtin_expect(tx_current->guard.brackets, 0))
+    if (__builtin_expect(tx_current->items.guard.brackets, 0))
         guard_added(p);
     return 0;
 }
@@ -641,8 +641,8 @@ int items_release(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name)
 int ps_release(const void *p)
 {
     struct ps_tx *tx = tx_active();
-    if (tx && p && tx->guard.last == (uintptr_t)p)
-        return guard_released(&tx->guard), 0;
+    if (tx && p && tx->items.guard.last == (uintptr_t)p)
+        return guard_released(&tx->items.guard), 0;
     ps_container *c = ps_container_of(p);
     uint64_t name = (uintptr_t)ps_home(p);
     int result = access_check(tx, c, PS_S);
@@ -671,7 +671,7 @@ void items_ended(struct ps_tx *tx, int result)
     else if (result == -EDEADLK && t->wanted)
         t->want[t->wants < WANTS_MAX ? t->wants++ : t->wanted / 16 % WANTS_MAX] = t->wanted;
     t->wanted = 0;
-    if (tx->guard.used)
+    if (tx->items.guard.used)
         guard_ended(tx);
     t->used = 0;
     users--;

@@ -330,7 +330,7 @@ void *ps_begin_access(ps_item_id id, int mode)
 int ps_end_access(ps_item_id id, int mode)
 {
     struct ps_tx *tx = tx_active();
-    if (tx && !tx->items.accesses && !tx->guard.brackets && !(mode & PS_BRIEF))
+    if (tx && !tx->items.accesses && !tx->items.guard.brackets && !(mode & PS_BRIEF))
         return 0;                         /* of no type with functions */
     ps_part *p;
     struct ps_item *item = item_at(id, &p);

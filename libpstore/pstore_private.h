@@ -225,6 +225,14 @@ struct ps_tx;
 #define HELD_MAX    1024u
 #define AGAIN_WORDS 64u
 #define WANTS_MAX   16u
+#define GUARD_TOLD 64u
+struct guard {
+    unsigned depth;                       /* functions of the library that store */
+    unsigned brackets;                    /* accesses to write that are not released */
+    unsigned used;                        /* by this transaction */
+    uint64_t last;                        /* access to write, not released; 0 */
+    uint64_t told[GUARD_TOLD];            /* by its number: this page the kernel was told of */
+};
 struct items {
     int used;                             /* in this transaction */
     unsigned word;                        /* where the view's bit is in each mask ... */
@@ -253,16 +261,9 @@ struct items {
     /* item_layer.c: what its brackets keep; ends them before the commit, NULL: there are none */
     struct item_chunk { struct item_chunk *next; size_t size, used; } *chunk;
     int (*accesses)(struct ps_tx *tx);
+    struct guard guard;                   /* guard.c */
 };
 /* ---- guards: guard.c ---- */
-#define GUARD_TOLD 64u
-struct guard {
-    unsigned depth;                       /* functions of the library that store */
-    unsigned brackets;                    /* accesses to write that are not released */
-    unsigned used;                        /* by this transaction */
-    uint64_t last;                        /* access to write, not released; 0 */
-    uint64_t told[GUARD_TOLD];            /* by its number: this page the kernel was told of */
-};
 struct ps_tx *guard_open_rare(void);
 void guard_shut_rare(struct ps_tx *tx);
 static inline struct ps_tx *guard_open(const ps_container *c)
@@ -479,7 +480,6 @@ struct ps_tx {
     struct { const ps_container *container; uint64_t first, end; } held;
     struct heap heap;
     struct items items;
-    struct guard guard;
 };
 
 void chunks_free(struct item_chunk **list);     /* one after the other: an abort may come */

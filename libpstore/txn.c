@@ -562,19 +562,6 @@ int ps_active(void)
 
 /* ---- suspend and resume ---- */
 
-ps_tx *ps_suspend(void)
-{
-    struct ps_tx *tx = tx_active();
-    int result = tx ? (int)ps_kernel(KD_VIEW_ENTER, -1, 0, 0) : -EPERM;
-    if (result != 0) {
-        errno = -result;
-        return NULL;
-    }
-    tx_current = NULL;
-    guard_suspended(tx, 1);
-    return tx;
-}
-
 static int tx_is_mine(const struct ps_tx *tx)
 {
     for (const struct ps_tx *mine = thread.all; mine; mine = mine->next)

@@ -4,6 +4,7 @@
  */
 #include "pstore_private.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -47,4 +48,17 @@ void chunks_free(struct item_chunk **list)
         __asm__ volatile("" ::: "memory");
         munmap(c, c->size);
     }
+}
+
+ps_tx *ps_suspend(void)
+{
+    struct ps_tx *tx = tx_active();
+    int result = tx ? (int)ps_kernel(KD_VIEW_ENTER, -1, 0, 0) : -EPERM;
+    if (result != 0) {
+        errno = -result;
+        return NULL;
+    }
+    tx_current = NULL;
+    guard_suspended(tx, 1);
+    return tx;
 }

@@ -456,24 +456,6 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
     return fault_ended(v, e);
 }
 
-/* guard_allows: FT8, a store to a page with a guard is made where the transaction has said so, now
- * or (its copy is in the log, or came back meanwhile) before. */
-static RARE bool guard_allows(struct view *v, vaddr_t at, enum view_want want)
-{
-    return v->last.rights & RIGHTS_GUARDED &&
-           (v->txn.meant || v->snapshot_rights || want != WANT_WRITE ||
-            right_state(own_entry(v, at)) & (RIGHT_COPY | RIGHT_SPILLED));
-}
-
-/* guard_key: FT9, a copy in item mode, of an object with a guard, is stored to by who has the key. */
-RARE void guard_key(struct view *v, vaddr_t at)
-{
-    lock_acquire(&v->lock);
-    if (v->last.object->flags & KD_OBJECT_ITEMS)
-        right_guard(v, page_down(at));
-    lock_release(&v->lock);
-}
-
 struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation)
 {
     struct object *o = object_at(v->process, at, &v->last.rights);

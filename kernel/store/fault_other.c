@@ -1,12 +1,29 @@
 /*
  * fault_other.c - faults that no transaction serves: memory of the process itself, objects that are
- * not transactional, and forbidden touches, which end the program with the reason.
+ * not transactional, and forbidden touches, which end the program with the reason; guards.
  *
  * Locks: none are held.
  */
 #include "base/signal.h"
 #include "store/fault.h"
 #include "store/right.h"
+
+/* ---- guards (FT8, FT9) ---- */
+
+bool guard_allows(struct view *v, vaddr_t at, enum view_want want)
+{
+    return v->last.rights & RIGHTS_GUARDED &&
+           (v->txn.meant || v->snapshot_rights || want != WANT_WRITE ||
+            right_state(right_at(v, page_down(at))) & (RIGHT_COPY | RIGHT_SPILLED));
+}
+
+void guard_key(struct view *v, vaddr_t at)
+{
+    lock_acquire(&v->lock);
+    if (v->last.object->flags & KD_OBJECT_ITEMS)
+        right_guard(v, page_down(at));
+    lock_release(&v->lock);
+}
 
 static const char *access_text(unsigned flags)
 {

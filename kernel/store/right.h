@@ -26,6 +26,9 @@ enum right_state {
 /* A debt is the CPUs whose TLBs may hold entries that were taken; {0}: none. */
 struct debt { uint64_t cpus; };
 
+/* In view->last.rights, instead of KD_RIGHT_WRITE: the object has a guard. */
+enum { RIGHTS_GUARDED = 1 << 30, RIGHTS_STORE = KD_RIGHT_WRITE | RIGHTS_GUARDED };
+
 static inline enum right_state right_state(pte_t e)
 {
     if (!pte_present(e))

@@ -15,8 +15,6 @@ enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN
 enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
 enum { WANT_X_MAX = 16, OWED_MAX = 16, LOCKED_MAX = 32, ANSWER_NONE = -1, ANSWER_CLAIMED = -2,
        HANDLE_FORSAKEN = -1 };
-/* In view->last.rights, instead of KD_RIGHT_WRITE: the object has a guard. */
-enum { RIGHTS_GUARDED = 1 << 30, RIGHTS_STORE = KD_RIGHT_WRITE | RIGHTS_GUARDED };
 struct view {
     uint16_t id;
     struct lock lock;                   /* RANK_VIEW */
@@ -50,8 +48,7 @@ struct view {
     int doom;                           /* graph lock; 0 or the reason, an errno */
     bool deliver;                       /* a touch found the doom: abort before user mode goes on */
     struct view_txn {  /* The transaction: how it began, and what its retries are to do. */
-        bool strict;                    /* its rights end with the transaction */
-        bool meant;  /* it may store to pages with a guard, since it says that it does */
+        bool strict, meant;  /* its rights end with it; it may store to pages with a guard */
         bool untouched;  /* it waits for its first lock: no right was used in this transaction */
         uint32_t mode, weight, aborts, pages_max;
         uint64_t ticket, deadline_ns;
