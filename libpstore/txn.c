@@ -311,15 +311,11 @@ static int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
 
 static int tx_commit(struct ps_tx *tx)
 {
-    int result;
-    if (tx->items.accesses && (result = tx->items.accesses(tx)) != 0) {
-        tx_undo(tx, ECANCELED);
-        return result;
-    }
-    if (tx->heap.used)
+    int result = tx->items.accesses ? tx->items.accesses(tx) : 0;
+    if (result == 0 && tx->heap.used)
         heap_commit_prepare(tx);
-    if (items_declares(&tx->items) && (result = items_declare(tx)) != 0) {
-        tx_undo(tx, -result);
+    if (result != 0 || (items_declares(&tx->items) && (result = items_declare(tx)) != 0)) {
+        tx_undo(tx, result < 0 ? -result : ECANCELED);
         return result;
     }
     if (lint_on)

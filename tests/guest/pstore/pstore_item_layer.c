@@ -3,7 +3,8 @@
  *
  * Aim     a row for each thing that the Dali paper says of them, numbered DA-N: groups of
  *         containers with rights each, headers apart from data that move, identifiers with
- *         generations, brackets that end by themselves, copies, allocators by name, partitions without locks; and that a client with stray stores cannot
+ *         generations, brackets that end by themselves, copies, allocators by name, partitions
+ *         without locks, without a log, with a guard; and that a client with stray stores cannot
  *         damage headers and allocation data that lie apart.
  * Method  this program; transactions of one thread, one of them suspended; itself again, confined
  *         to a view of the file, as the client that stores where it should not.
