@@ -73,6 +73,8 @@ static void child_calm(void)
     result->a = (double)calm.sum / (double)calm.count;
     result->b = (double)calm.max;
 }
+static uint64_t copied_bytes;
+static int64_t copied_us;
 static void child_checkpoint(void)
 {
     simulate(8, 2000, checkpoints_main);
@@ -91,6 +93,37 @@ static void a_checkpoint_at_most_doubles_a_commits_time(void **state)
     in_child(child_checkpoint);
     assert_true(result->c <= 2 * result->a);
     assert_true(result->d <= 2 * result->b);
+}
+
+/* Copies of the store, one after the other. */
+static void *copies_main(void *unused)
+{
+    (void)unused;
+    copying = true;
+    while (!over) {
+        int64_t begin = sim_us;
+        checkpoint_runs = true;
+        CHECK(backup_begin(1, COPY_DISK, DISK_BYTES, true) == 0);
+        while (backup.running && !over) sim_sleep(100);
+        checkpoint_runs = false;
+        copied_bytes += copy.bytes;
+        copied_us += sim_us - begin;
+    }
+    return NULL;
+}
+static void child_copies(void)
+{
+    simulate(8, 2000, copies_main);
+    result->c = (double)beside_checkpoint.sum / (double)beside_checkpoint.count;
+    result->d = (double)copied_bytes / (double)copied_us * PAGE_US / 4096;
+    CHECK(beside_checkpoint.count > 100);
+}
+static void a_copy_costs_commits_little(void **state)
+{
+    (void)state;
+    in_child(child_calm);
+    in_child(child_copies);
+    assert_true(result->c <= 1.5 * result->a);
 }
 
 static void child_reader(void)
@@ -387,6 +420,17 @@ static void a_failed_flush_is_no_lack_of_room(void **state)
     in_child(child_full);
 }
 
+static int bench_copies(void)
+{
+    in_child(child_calm);
+    in_child(child_copies);
+    printf("commit beside a backup against without, virtual time, mean\ttimes\t%.2f\t1.3\n",
+           result->c / result->a);
+    printf("the disk's sequential rate against a backup's, virtual time\ttimes\t%.2f\t2\n",
+           1 / result->d);
+    return 0;
+}
+
 static int bench(void)
 {
     in_child(child_many);
@@ -407,6 +451,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_client_gets_one_write_and_one_flush),
         cmocka_unit_test(sixty_four_clients_share_two_flushes),
         cmocka_unit_test(a_checkpoint_at_most_doubles_a_commits_time),
+        cmocka_unit_test(a_copy_costs_commits_little),
         cmocka_unit_test(a_slow_read_delays_no_commit),
         cmocka_unit_test(what_is_committed_goes_home_after_thirty_seconds),
         cmocka_unit_test(two_thousand_lazy_commits_take_a_handful_of_flushes),
@@ -418,5 +463,6 @@ int main(int argc, char **argv)
     };
     result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench();
+    if (argc > 1 && strcmp(argv[1], "--copies") == 0) return bench_copies();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,8 @@
  * backup.c - STORE_BACKUP: copies the store to a disk of the client's, while others commit.
  *
  * disk/backup.c says which piece is next, and keeps the log that the copy needs. A thread reads
- * the piece and writes it to the client's disk, without the lock; between two pieces groups that
- * are in the air go first. The disk is opened by a right that the client passes (request.c): the
+ * the piece, without the lock, while another one writes the piece before to the client's disk;
+ * between two pieces groups that are in the air go first. The disk is opened by a right that the client passes (request.c): the
  * manager itself has none to any disk but its own.
  *
  * The hold ends with the copy, with the manager's end, or when the log runs short (HL2): then the
@@ -25,8 +25,18 @@ static struct {
     int disk;
     bool force;
     uint64_t token, unreadable, bytes;
-    char *buffer;
+    char *buffer;               /* for a piece; it and the writer's change places */
 } copy;
+
+/* The other thread, which writes: */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    char *buffer;
+    uint64_t offset, count;     /* count: to be written; 0: nothing is */
+    int result;
+    bool end, gone;
+} writer = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static int read_some(uint64_t offset, char *bytes, uint64_t count)
 {
@@ -62,12 +72,76 @@ static int copy_flush(void)
     return r < 0 ? (int)r : 0;
 }
 
+static void *writer_main(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&writer.lock);
+    while (!writer.end || writer.count) {
+        if (!writer.count) {
+            pthread_cond_wait(&writer.changed, &writer.lock);
+            continue;
+        }
+        pthread_mutex_unlock(&writer.lock);
+        int r = copy_write(writer.offset, writer.buffer, writer.count);
+        pthread_mutex_lock(&writer.lock);
+        if (r < 0) writer.result = r;
+        writer.count = 0;
+        pthread_cond_broadcast(&writer.changed);
+    }
+    writer.gone = true;
+    pthread_cond_broadcast(&writer.changed);
+    pthread_mutex_unlock(&writer.lock);
+    return NULL;
+}
+
+/* Waits for the piece before, and gives the writer this one (none: count 0). What became of those
+ * before. */
+static int writer_next(uint64_t offset, uint64_t count)
+{
+    pthread_mutex_lock(&writer.lock);
+    while (writer.count) pthread_cond_wait(&writer.changed, &writer.lock);
+    int r = writer.result;
+    if (r == 0 && count) {
+        char *free_one = writer.buffer;
+        writer.buffer = copy.buffer;
+        copy.buffer = free_one;
+        writer.offset = offset;
+        writer.count = count;
+        pthread_cond_broadcast(&writer.changed);
+    }
+    pthread_mutex_unlock(&writer.lock);
+    return r;
+}
+
+static int writer_begin(void)
+{
+    pthread_t thread;
+    writer.count = writer.result = writer.end = writer.gone = 0;
+    writer.buffer = malloc(STORE_BACKUP_BYTES);
+    int r = writer.buffer ? -pthread_create(&thread, NULL, writer_main, NULL) : -ENOMEM;
+    if (r == 0)
+        pthread_detach(thread);
+    else
+        free(writer.buffer);
+    return r;
+}
+
+static void writer_end(void)
+{
+    pthread_mutex_lock(&writer.lock);
+    writer.end = true;
+    pthread_cond_broadcast(&writer.changed);
+    while (!writer.gone) pthread_cond_wait(&writer.changed, &writer.lock);
+    pthread_mutex_unlock(&writer.lock);
+    free(writer.buffer);
+}
+
 /* Lock held, dropped for the disks. */
 static int piece_copy(const struct store_backup *b)
 {
     server_unlock();
     int r = piece_read(b);
-    if (r == 0) r = copy_write(b->offset, copy.buffer, b->bytes);
+    if (r == 0) r = writer_next(b->offset, b->bytes);
     server_lock();
     cleaner_step();
     return r;
@@ -126,9 +200,15 @@ static void *backup_main(void *unused)
     (void)unused;
     int r = copy.force ? 0 : disk_is_free();
     if (r == 0) r = mark_write();
-    server_lock();
-    if (r == 0) r = pieces_copy();
-    server_unlock();
+    if (r == 0) r = writer_begin();
+    if (r == 0) {
+        server_lock();
+        r = pieces_copy();
+        server_unlock();
+        int last = writer_next(0, 0);
+        if (r == 0) r = last;
+        writer_end();
+    }
     if (r == 0) r = slots_write();
     KD1(KD_HANDLE_CLOSE, copy.disk);
     free(copy.buffer);

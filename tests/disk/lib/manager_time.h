@@ -75,6 +75,8 @@ static int home_write(uint64_t offset, const void *bytes)
 static uint32_t laziness;                                   /* kd_commit.flags of all commits */
 static uint64_t homes_passed_over;
 static bool starving;                                       /* no memory for any checkpoint */
+static bool copying;                                        /* reads take their turn, too */
+enum { COPY_DISK = 77 };                                    /* a disk of its own */
 
 /* MG5: commits may be published while the disk works for others, and then do not go home. */
 static long homes_write(struct kd_page_io *io, long count)
@@ -97,9 +99,16 @@ long kd_system(long number, long a, long b, long c, long d)
         if (strchr((const char *)a, '.')) return -ENODEV; /* it is the only one of its store */
         *(struct kd_block_info *)b = (struct kd_block_info){ DISK_BYTES, 512, 0 };
         return 1;
-    case KD_BLOCK_READ: memcpy((void *)c, disk + b, (size_t)d); return 0;
-    case KD_BLOCK_WRITE: return block_write((uint64_t)b, (void *)c, (uint64_t)d);
-    case KD_BLOCK_FLUSH: return block_flush();
+    case KD_BLOCK_READ:
+        if (copying) disk_serve(REQUEST_US + d / 4096 * PAGE_US);
+        memcpy((void *)c, disk + b, (size_t)d);
+        return 0;
+    case KD_BLOCK_WRITE:
+        if (a == COPY_DISK) return sim_sleep(REQUEST_US + d / 4096 * PAGE_US), 0;
+        return block_write((uint64_t)b, (void *)c, (uint64_t)d);
+    case KD_BLOCK_FLUSH:
+        if (a == COPY_DISK) return sim_sleep(FLUSH_US), 0;
+        return block_flush();
     case KD_BLOCK_WRITE_PAGES: return homes_write((void *)b, c);
     case KD_BLOCK_READ_PAGES: sim_sleep(SLOW_READ_US); return 0;
     default: return sim_call(number, a, b, c, d);
