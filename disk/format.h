@@ -188,7 +188,7 @@ _Static_assert(RECORD_PAGE_FREE == (int)STORE_OP_PAGE_FREE &&
 struct record_disk {
     le32 length;                /*  0  of the whole record, a multiple of 8 */
     le16 type;                  /*  4 */
-    le16 flags;                 /*  6  RECORD_WRITTEN */
+    le16 flags;                 /*  6  RECORD_PACKED, RECORD_WRITTEN */
     le32 data_bytes;            /*  8  payload without padding */
     le32 crc;                   /* 12  PAGE_LOGGED: plain CRC-32C of the image; else 0 */
     le64 object;                /* 16 */
@@ -197,6 +197,7 @@ struct record_disk {
     le64 physical;              /* 40  extent number */
 };
 _Static_assert(sizeof(struct record_disk) == 48, "on-disk size");
+#define RECORD_PACKED        1u         /* its data by LZ4: PAGE_FULL, PAGE_DIFF */
 #define RECORD_WRITTEN       2u
 
 /*

@@ -68,7 +68,7 @@ int store_group_begin(struct store *store, struct store_group **out)
     group->in_txn = false;
     group->spill_chain = NULL;
     group->commits.time = group->commits.last = 0;
-    group->written_at = 0;
+    group->last_at = 0;
     *out = group;
     return 0;
 }
@@ -161,6 +161,7 @@ struct record_disk *record_add(struct store_group *group, enum record_type type,
                                     .page = le64_of(page) };
     uint32_t padding = length - (uint32_t)sizeof *record - data_bytes;
     memset((uint8_t *)(record + 1) + data_bytes, 0, padding);
+    group->last_at = group->used;
     group->used += length;
     group->records++;
     return record;

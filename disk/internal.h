@@ -14,6 +14,7 @@
  *     plan.c        claims of groups that are not applied yet
  *     group.c       transactions and groups: encode, seal, write, apply; unlogged.c: pages in no log
  *     record.c      walks a group's records and applies them (commit and recovery alike)
+ *     pack.c        records packed by LZ4
  *     image.c       recovery's pages: from the log, in memory, home
  *     scan.c        reads groups back from the ring: validity, end, damage
  *     checkpoint.c  begin, next, seal, write, apply
@@ -196,7 +197,7 @@ struct store_group {
     uint64_t  txn_next_object;
     uint32_t  txn_cursor_gib;
     struct store_chain *txn_chain;  /* that it ends */
-    size_t    written_at;       /* a record of written pages that lies here may be the last */
+    size_t    last_at;          /* here the last record began, unless that was taken off */
     size_t    spill_at;         /* the last SPILL record, and whose it is (NULL: none) */
     struct store_chain *spill_chain;
     struct { uint64_t object, pages; uint32_t durability; } seen;   /* the container last checked */

@@ -72,7 +72,10 @@ static bool page_record_valid(const struct container_disk *container,
     uint32_t bytes = le32_get(record->data_bytes), type = le16_get(record->type);
     if (le64_get(record->page) >= container_pages(container))
         return false;
-    return type == RECORD_PAGE_FULL || (type == RECORD_PAGE_LOGGED && !bytes) ||
+    if (record_packed(record))          /* a commit's */
+        return true;
+    return (type == RECORD_PAGE_FULL && bytes == STORE_PAGE_BYTES) ||
+           (type == RECORD_PAGE_LOGGED && !bytes) ||
            (type == RECORD_PAGE_DIFF && !runs_check((const uint8_t *)(record + 1), bytes));
 }
 
@@ -156,6 +159,16 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     if (le16_get(record->type) == RECORD_PAGE_LOGGED)
         logged_enter(store, object, le64_get(record->page), le64_get(record->base));
     return 0;
+}
+
+/* In a commit the bytes of pages are not looked at; and they were sound before they were packed. */
+static int page_unpack(struct store *store, const struct record_disk *record, uint32_t slot,
+                       uint64_t csn)
+{
+    struct unpacked unpacked;
+    if (store->replay.on)
+        record = record_unpack(record, &unpacked);                              /* PK1 */
+    return record ? page_write(store, record, slot, csn) : -EUCLEAN;
 }
 
 static uint32_t bits_between(uint32_t from, uint32_t to)
@@ -318,7 +331,8 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     uint32_t type = le16_get(record->type), slot;
     const void *data = record + 1;
     if (type >= RECORD_TYPES ||
-        (payload_bytes[type] && payload_bytes[type] != le32_get(record->data_bytes)) ||
+        (payload_bytes[type] && payload_bytes[type] != le32_get(record->data_bytes) &&
+         !record_packed(record)) ||
         (type != RECORD_CREATE && !directory_get(store, object, &slot)))
         return -EUCLEAN;
     if (type != RECORD_CREATE && record_passed(store, type, slot)) {
@@ -328,7 +342,7 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     switch (type) {
     case RECORD_PAGE_FULL:
     case RECORD_PAGE_DIFF:
-    case RECORD_PAGE_LOGGED: return page_write(store, record, slot, csn);
+    case RECORD_PAGE_LOGGED: return page_unpack(store, record, slot, csn);
     case RECORD_PAGE_CLAIM: return pages_claim(store, record, slot, csn);
     case RECORD_PAGE_FREE: return pages_free(store, record, slot);
     case RECORD_MOVE: return extent_move(store, record, slot, csn);

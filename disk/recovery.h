@@ -123,6 +123,11 @@ int  durability_apply(struct store *store, const struct record_disk *record, uin
 int  unlogged_forget(struct store *store, bool same, uint64_t *lost);
 void unlogged_lose(struct store *store, bool same, uint64_t *lost);
 
+/* pack.c: a record whose data is packed, as it was before. NULL: it is damaged. */
+struct unpacked { struct record_disk record; uint8_t data[2 * STORE_PAGE_BYTES]; };
+bool record_packed(const struct record_disk *record);
+const struct record_disk *record_unpack(const struct record_disk *record, struct unpacked *to);
+
 /* rechain.c */
 int  spill_note(struct store *store, const struct record_disk *record, const uint8_t *group,
                 uint64_t lsn);

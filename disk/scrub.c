@@ -346,10 +346,12 @@ void store_scrub_skip(struct store_scrub *s)
 /* Makes of s->good what the record says of its page; true: that is what its leaf wants. */
 static bool record_take(struct store_scrub *s, const struct record_disk *record)
 {
+    struct unpacked unpacked;
+    if (le64_get(record->object) != s->object || le64_get(record->page) != s->page ||
+        !(record = record_unpack(record, &unpacked)))
+        return false;
     const uint8_t *data = (const uint8_t *)(record + 1);
     uint32_t type = le16_get(record->type), bytes = le32_get(record->data_bytes);
-    if (le64_get(record->object) != s->object || le64_get(record->page) != s->page)
-        return false;
     bool full = type == RECORD_PAGE_FULL && bytes == BLOCK_BYTES;
     if (!full && (type != RECORD_PAGE_DIFF || runs_check(data, bytes)))
         return false;

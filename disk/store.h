@@ -256,6 +256,10 @@ int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **r
 int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t page,
                         store_lsn_t base_lsn, uint32_t bytes);
 
+/* NO MUTEX. The record of a page that was added last is packed, if that makes it smaller. 0, or the
+ * transaction's error. */
+int store_txn_pack(struct store_group *group);
+
 /* The page of a container that is volatile, or to be rebuilt, has a new version, whose bytes are
  * not logged. -EINVAL: they are to be. */
 int store_txn_written(struct store_group *group, uint64_t object, uint64_t page);
@@ -311,7 +315,6 @@ enum store_encoder {
     STORE_ENCODER_FULL,         /* whole pages */
     STORE_ENCODER_RANGES,       /* what the program declared */
     STORE_ENCODER_ADAPTIVE,     /* whole pages or differences, by what earlier commits changed */
-    STORE_ENCODER_OPERATIONS,   /* what the program did to the page, else what differs */
     STORE_ENCODER_COMPRESSED,   /* what differs, packed by LZ4 (store_txn_pack) */
     STORE_ENCODER_COUNT
 };

@@ -17,10 +17,10 @@
 static struct record_disk *written_last(const struct store_group *group, uint64_t object,
                                         uint64_t page, uint64_t physical)
 {
-    struct record_disk *record = (void *)(group->buffer + group->written_at);
+    struct record_disk *record = (void *)(group->buffer + group->last_at);
     uint64_t n = group->store->extent_pages;
-    if (group->written_at < group->txn_used ||
-        group->written_at + sizeof *record != group->used)
+    if (group->last_at < group->txn_used || group->last_at + sizeof *record != group->used ||
+        !(le16_get(record->flags) & RECORD_WRITTEN))
         return NULL;
     uint64_t first = le64_get(record->page), end = first + le64_get(record->base);
     bool next = le64_get(record->object) == object && page == end &&
@@ -40,7 +40,6 @@ int store_txn_written(struct store_group *group, uint64_t object, uint64_t page)
         return txn_fail(group, error);
     struct record_disk *record = written_last(group, object, page, physical);
     if (!record) {
-        group->written_at = group->used;
         record = record_add(group, RECORD_PAGE_CLAIM, object, page, 0);
         record->flags = le16_of(RECORD_WRITTEN);
         record->physical = le64_of(physical);

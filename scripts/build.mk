@@ -39,7 +39,7 @@ objects  = $(patsubst %.c,build/obj/$(1)/%.o,$(filter %.c,$(2))) \
 
 KERNEL_SOURCES  := $(wildcard kernel/*.c kernel/*/*.c arch/x86_64/*.c arch/x86_64/*.S) disk/crc32c.c
 PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*/*.c libpstore/*.S)
-DISK_SOURCES    := $(wildcard disk/*.c)
+DISK_SOURCES    := $(wildcard disk/*.c) disk/lz4/lz4.c
 # the same, and what only host tools and tests ask of a store
 STORE_SOURCES   := $(DISK_SOURCES) $(wildcard disk/tools/lib/*.c)
 # a program of the guest is a file NAME.c or all of a folder NAME/; in user/managers each file is one, too
@@ -94,6 +94,9 @@ $(eval $(call kind,asan,HOST,$$(HOSTCC) $$(HFLAGS) -O1 -DKATYDID_TEST $$(SANITIZ
 $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/%.c,$$<),--coverage) \
     -DKATYDID_COVERAGE))
 build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
+# the reference library as it is: its warnings are others' business
+build/obj/guest/disk/lz4/%.o: UFLAGS += -w
+$(foreach kind,host test fuzz asan coverage,build/obj/$(kind)/disk/lz4/%.o): HFLAGS += -w
 build/obj/guest/user/lua/%.o: UFLAGS += -DLUA_USE_POSIX -I$(LUA_SRC) -ffile-prefix-map=$(LUA_SRC)=lua
 build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
 $(call objects,guest,$(wildcard tests/guest/lib/fire*.c tests/guest/pstore/fire_*.c)): UFLAGS += -I.

@@ -14,7 +14,10 @@
 
 #include "crew.h"
 #include "hostile.h"
+#include "internal.h"
 #include "life.h"
+#include "lz4/lz4.h"
+#include "tools/kcheck/view.h"
 
 #define TRIES 250u              /* of one job */
 #define BASES 6u
@@ -102,12 +105,55 @@ static void lives_break_no_rule_of_the_language(void **state)
            (unsigned long long)crew_sum(2));
 }
 
+/* Data of packed records: random, or what was packed with some bytes changed. */
+static void unpack_anything(uint64_t seed)
+{
+    static struct { struct record_disk record; uint8_t data[4 * STORE_PAGE_BYTES]; } hostile;
+    static struct unpacked unpacked;
+    static uint8_t plain[STORE_PAGE_BYTES], own[KUNPACKED_BYTES];
+    uint64_t random = seed;
+    for (uint32_t i = 0; i < 20 * TRIES; i++) {
+        crew_at("payload", i);
+        uint32_t bytes = (uint32_t)random_below(&random, i % 8 ? 600 : sizeof hostile.data);
+        for (uint32_t k = 0; k < bytes; k++)
+            hostile.data[k] = (uint8_t)random_next(&random);
+        if (i % 2) {
+            for (uint32_t k = 0; k < sizeof plain; k++)
+                plain[k] = (uint8_t)(k * seed / 64);
+            bytes = (uint32_t)LZ4_compress_default((const char *)plain, (char *)hostile.data,
+                                                   sizeof plain, sizeof hostile.data);
+            for (uint64_t changes = random_below(&random, 4); changes--;)
+                hostile.data[random_below(&random, bytes)] = (uint8_t)random_next(&random);
+        }
+        hostile.record = (struct record_disk){ .type = le16_of(RECORD_PAGE_DIFF),
+                                               .flags = le16_of(RECORD_PACKED),
+                                               .data_bytes = le32_of(bytes) };
+        const struct record_disk *record = record_unpack(&hostile.record, &unpacked);
+        int n = kunpack(hostile.data, bytes, own);
+        require((record != NULL) == (n >= 0));
+        require(!record || (le32_get(record->data_bytes) == (uint32_t)n &&
+                            memcmp(record + 1, own, (size_t)n) == 0));
+        crew_add(record ? 3 : 4, 1);
+    }
+}
+
+/* Aim: whatever a packed record holds, unpacking it stays inside its memory. */
+static void hostile_packed_records_stay_inside(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(8), unpack_anything));
+    printf("# %llu payloads unpacked, %llu refused\n", (unsigned long long)crew_sum(3),
+           (unsigned long long)crew_sum(4));
+    assert_true(crew_sum(3) && crew_sum(4));
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hostile_images_never_crash_the_store),
         cmocka_unit_test(hostile_logs_never_crash_the_store),
+        cmocka_unit_test(hostile_packed_records_stay_inside),
         cmocka_unit_test(lives_break_no_rule_of_the_language),
     };
     crew_begin(argv[0]);

@@ -16,15 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIFF_BYTES     (256u << 10)
 #define IDLE_MS        100              /* then the last group is sealed by an empty one */
 #define SPACE_TRIES    3
 #define FULL_ALWAYS    (~0ull)
 #define NOTHING_TO_LOG 1                /* no error and no transaction either */
 
-_Static_assert(KD_CSN_ANY == STORE_BASE_NEWEST, "the log has the page of others, too (IT6)");
-
-static uint8_t *diff_buffer, *batch_buffer;
+static uint8_t *batch_buffer;
 static struct kd_message pending;       /* a COMMIT that is not in a group yet */
 static bool has_pending;
 static struct kd_message held;          /* one for spill.c that came while a group was filled */
@@ -33,63 +30,7 @@ static bool idle_due;                   /* nothing seals the last group yet */
 static bool quiet;                      /* no other commit is being made or waits */
 static unsigned alone;                  /* so many groups have one commit each (group_failed) */
 
-static bool strict;                     /* the transaction changes a container that is durable */
-
 /* ---- one view ---- */
-
-/* A transaction changes the container; its durability. */
-static enum store_durability logged_note(const struct group *g, uint64_t id)
-{
-    enum store_durability is = store_txn_durability(g->disk, id);
-    strict |= is == STORE_DURABILITY_FULL;
-    return is;
-}
-
-/* One page's runs begin at *at; moves it behind them. Lock held, a transaction open. */
-static int add_page(struct group *g, const struct batch *b, const uint8_t **at, const uint8_t *end)
-{
-    const struct kd_run *first = (const void *)*at;
-    const uint8_t *next = *at;
-    uint32_t bytes = 0;
-    for (bool last = false; !last;) {
-        const struct kd_run *run = (const void *)next;
-        if (next >= end || run->bytes > PAGE_BYTES) return -EPROTO;
-        last = run->flags & KD_RUN_LAST;
-        bytes += 4u + run->bytes;
-        next += sizeof(*run) + ((run->bytes + 7u) & ~7u);
-    }
-    *at = next;
-    if (index_lock_page(first->cookie)) return 0; /* its bytes mean nothing */
-    uint64_t id, page;
-    int r = cookie_page(first->cookie, first->page, &id, &page);
-    if (r < 0) return r;
-    if (batch_frees(b, id, page)) return 0;
-    watch_changes(id, page, 1);
-    if (logged_note(g, id) >= STORE_DURABILITY_VOLATILE)
-        return store_txn_written(g->disk, id, page);
-    if (first->flags & KD_RUN_FULL) return store_txn_page(g->disk, id, page, first + 1);
-
-    void *space;
-    r = store_txn_diff_space(g->disk, bytes, &space);
-    if (r < 0) return r;
-    uint8_t *to = space;
-    for (const struct kd_run *run = first; (const uint8_t *)run < next;
-         run = (const void *)((const uint8_t *)(run + 1) + ((run->bytes + 7u) & ~7u))) {
-        memcpy(to, &run->offset, 2); /* little-endian, as this machine is */
-        memcpy(to + 2, &run->bytes, 2);
-        memcpy(to + 4, run + 1, run->bytes);
-        to += 4u + run->bytes;
-    }
-    return store_txn_diff_done(g->disk, id, page, first->base_csn, bytes);
-}
-
-static int add_pages(struct group *g, const struct batch *b, uint64_t bytes)
-{
-    const uint8_t *at = diff_buffer, *end = diff_buffer + bytes;
-    int r = 0;
-    while (r == 0 && at < end) r = add_page(g, b, &at, end);
-    return r;
-}
 
 /* Who has the container open has pointers to objects of the old layout. One change for each group
  * (-ENOBUFS: in the next one). */
@@ -106,7 +47,7 @@ static int add_ops(struct group *g, uint64_t process, struct batch *b)
     int r = 0;
     for (unsigned i = 0; r == 0 && i < b->op_count; i++) {
         struct store_op *op = &b->ops[i];
-        logged_note(g, op->object);
+        changes_note(g, op->object);
         bool set = op->type == STORE_OP_NAME_SET, unset = op->type == STORE_OP_NAME_UNSET;
         if (set || unset) {
             bool exists = group_name_exists(g, op);
@@ -119,41 +60,6 @@ static int add_ops(struct group *g, uint64_t process, struct batch *b)
     return r;
 }
 
-/* What one view changed. The lock is dropped while the kernel compares pages: only this thread is
- * inside the gate. */
-static int add_view(struct group *g, const struct kd_message *m, const struct batch *b,
-                    struct kd_diff diff, uint64_t *pages)
-{
-    int r = 0;
-    diff.token = m->token;
-    while (r == 0 && diff.cursor != ~0ull) {
-        diff.buffer = diff_buffer;
-        diff.buffer_bytes = DIFF_BYTES;
-        server_unlock();
-        r = (int)kd_txn_diff(&diff);
-        server_lock();
-        if (r == -EIO) audit_hurry(); /* it met something that is damaged */
-        if (r == -EAGAIN) return -ESTALE; /* another one was refused meanwhile: told anew (IT6) */
-        if (r >= 0) r = add_pages(g, b, diff.buffer_bytes);
-        *pages += diff.pages;
-    }
-    return r;
-}
-
-/* What a transaction changed, and what managers that stand on this one did on its behalf. */
-static int add_views(struct group *g, const struct kd_message *m, const struct batch *b,
-                     uint64_t full_below, uint64_t *pages)
-{
-    struct kd_diff diff = {.view = m->word[0], .full_below = full_below};
-    int r = m->word[7] ? 0 : add_view(g, m, b, diff, pages);
-    for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
-        for (uint64_t helpers = m->word[4 + i]; r == 0 && helpers; helpers &= helpers - 1) {
-            diff.view = i * 64 + (unsigned)__builtin_ctzll(helpers);
-            r = add_view(g, m, b, diff, pages);
-        }
-    return r;
-}
-
 /* The transaction of one view, from its differences and its batch; 0, or it left no trace. */
 static int add_transaction(struct group *g, const struct kd_message *m, struct batch *b,
                            uint64_t full_below, uint64_t *pages, uint32_t *position)
@@ -161,10 +67,9 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     int r = group_txn_begin(g, m->process);
     if (r < 0) return r;
     *pages = 0;
-    strict = false;
-    for (unsigned i = 0; i < b->change_count; i++) logged_note(g, b->changes[i].container->id);
+    changes_begin(g, b);
     r = spill_commit(g->disk, m, b);
-    if (r == 0 && m->word[1] > 0) r = add_views(g, m, b, full_below, pages);
+    if (r == 0 && m->word[1] > 0) r = changes_add(g, m, b, full_below, pages);
     if (r == 0) r = add_ops(g, m->process, b);
     if (r == 0) r = group_freed_add(g, b->freed, b->freed_count);
     for (unsigned i = 0; r == 0 && i < b->freed_count; i++)
@@ -262,7 +167,7 @@ static int group_add(struct group *g, const struct kd_message *m)
         g->chain_view = m->word[0];
         g->bytes += bytes;
         uint64_t us = g->ends_chain ? 0 : lazy_us(m);
-        if (!strict && !us && !g->ends_chain) us = options.lazy_ms * 1000;
+        if (!changes_strict() && !us && !g->ends_chain) us = options.lazy_ms * 1000;
         if (g->count == 0 || us < g->lazy_us) g->lazy_us = us;
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;
@@ -608,10 +513,8 @@ void *committer_main(void *unused)
 
 int committer_init(void)
 {
-    diff_buffer = malloc(DIFF_BYTES);
     batch_buffer = malloc(KD_DATA_MAX);
-    if (!diff_buffer || !batch_buffer) return -ENOMEM;
-    memset(diff_buffer, 0, DIFF_BYTES); /* memory from now on: see device.c */
-    memset(batch_buffer, 0, KD_DATA_MAX);
+    if (!batch_buffer || changes_init() < 0) return -ENOMEM;
+    memset(batch_buffer, 0, KD_DATA_MAX); /* memory from now on: see device.c */
     return memory_touch(TOUCH_BYTES);
 }

@@ -124,8 +124,8 @@ static int remake_prepare(const struct container *c, uint64_t process)
 /* ---- a property ---- */
 
 /* Do they make sense together? The chapter has the table. Items are merged into a page by what
- * differs, and an operation is one of the whole page; and pages that are in no log have no form
- * there, and could not be mended from it. Codewords follow the publication of items. */
+ * differs; pages that are in no log have no form there, and could not be mended from it. Codewords
+ * follow the publication of items. */
 static bool form_sense(const uint32_t form[WIRE_FORMS])
 {
     uint32_t encoder = form[WIRE_FORM_ENCODER];

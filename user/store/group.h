@@ -72,6 +72,18 @@ void group_notice(bool wanted);
 
 void *publisher_main(void *unused);
 
+/* changes.c; by the committer, lock held. A transaction begins. */
+void changes_begin(const struct group *g, const struct batch *b);
+/* It changes this container; that one's durability. */
+enum store_durability changes_note(const struct group *g, uint64_t id);
+/* One of them is durable: so its commit is not lazy of itself. */
+bool changes_strict(void);
+/* Records of what it changed, and of what managers that stand on this one did on its behalf. The
+ * lock is dropped meanwhile. *pages: increased by how many. */
+int changes_add(struct group *g, const struct kd_message *m, const struct batch *b,
+                uint64_t full_below, uint64_t *pages);
+int changes_init(void);
+
 /* index.c; by the committer, inside the gate, lock held and dropped meanwhile. */
 /* Is there room for changes of indexes in a group, beside so many bytes of a transaction? 0;
  * -ENOBUFS, -E2BIG, -EAGAIN as store_txn_end says it. */

@@ -72,6 +72,7 @@ static int page_note(struct replay *r, const struct record_disk *record, uint64_
     uint64_t base = le64_get(record->base);
     bool full = le16_get(record->type) == RECORD_PAGE_FULL;
     struct kpage_record note = { .data_offset = data_offset, .full = full,
+                                 .packed = kpacked(record),
                                  .data_bytes = le32_get(record->data_bytes) };
     if (!full && base) {
         if (!*newest || base != kleaf_lsn(leaf)[page])
@@ -112,15 +113,9 @@ static int page_apply(struct replay *r, const struct record_disk *record, uint64
     struct kcontainer *container = kmodel_container(model, object);
     if (!container || page >= kcontainer_pages(&container->disk))
         return wrong(r, "it is outside of any container");
-    if (le16_get(record->type) == RECORD_PAGE_FULL && le32_get(record->data_bytes) != BLOCK_BYTES)
-        return wrong(r, "it is not a whole page");
-    if (le16_get(record->type) == RECORD_PAGE_LOGGED && le32_get(record->data_bytes))
-        return wrong(r, "it has a wrong size");
-    if (le16_get(record->type) == RECORD_PAGE_DIFF) {
-        const char *why = kreplay_runs((const uint8_t *)(record + 1), le32_get(record->data_bytes));
-        if (why)
-            return wrong(r, why);
-    }
+    const char *why = kpage_wrong(record);
+    if (why)
+        return wrong(r, why);
     struct kleaf *leaf = kmodel_leaf(model, object, page / n);
     if (leaf && leaf->physical != physical)
         return wrong(r, "its page lies in another extent");

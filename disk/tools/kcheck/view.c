@@ -273,12 +273,20 @@ static int record_patch(struct kview *view, const struct kpage_record *record, u
     size_t bytes = (skip + record->data_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
     uint8_t *blocks = malloc(bytes);
     int error = !blocks ? -ENOMEM : kview_read(view, from, blocks, bytes);
-    if (!error && record->full)
-        memcpy(page, blocks + skip, BLOCK_BYTES);
-    else if (!error && kreplay_runs(blocks + skip, record->data_bytes))
+    const uint8_t *data = blocks + skip;
+    uint8_t unpacked[KUNPACKED_BYTES];
+    int count = (int)record->data_bytes;
+    if (!error && record->packed) {
+        count = kunpack(data, record->data_bytes, unpacked);
+        data = unpacked;
+    }
+    if (!error && (count < 0 || (record->full ? count != BLOCK_BYTES
+                                              : !!kreplay_runs(data, (uint32_t)count))))
         error = -EUCLEAN;               /* the log changed under our hands */
+    if (!error && record->full)
+        memcpy(page, data, BLOCK_BYTES);
     else if (!error)
-        kreplay_patch(page, blocks + skip, record->data_bytes);
+        kreplay_patch(page, data, (uint32_t)count);
     free(blocks);
     return error;
 }

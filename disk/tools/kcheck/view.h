@@ -79,7 +79,7 @@ struct kpage_record {
     uint64_t data_offset;       /* on the disk */
     uint32_t data_bytes;
     uint32_t before;            /* the record that this difference builds on, index + 1; 0: none */
-    bool     full;
+    bool     full, packed;
 };
 
 /* An extent that the log frees, until it is used again. */
@@ -226,6 +226,12 @@ int  klog_group(struct kview *view, uint64_t lsn, struct kgroup *group);
 int  klog_follow(struct kview *view, uint32_t checkpoint);
 int  klog_judge(struct kview *view);            /* torn tail or damage: result.damage_lsn */
 uint32_t klog_epoch(const struct kslot *super, uint64_t lsn);
+
+/* packed.c: is the record's data packed? It unpacked, at most so much: its size; -EUCLEAN. */
+#define KUNPACKED_BYTES (2 * BLOCK_BYTES)
+bool kpacked(const struct record_disk *record);
+const char *kpage_wrong(const struct record_disk *record);  /* of a page; NULL: its data is fine */
+int  kunpack(const uint8_t *from, uint32_t bytes, uint8_t to[KUNPACKED_BYTES]);
 
 /* unlogged.c: containers that are volatile, or to be rebuilt. */
 bool kunlogged(const struct kcontainer *container);

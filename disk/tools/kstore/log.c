@@ -108,6 +108,8 @@ static void record_print(const struct record_disk *r, uint64_t lsn)
         printf(" protection %llu", (unsigned long long)le64_get(r->page));
     if (type == RECORD_DURABILITY)
         printf(" durability %llu", (unsigned long long)le64_get(r->page));
+    if (kpacked(r))
+        printf(" packed");
     if (le16_get(r->flags) & RECORD_WRITTEN)
         printf(" written,");
     if (type == RECORD_MOVE)

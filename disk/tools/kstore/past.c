@@ -76,8 +76,14 @@ static bool record_take(const struct record_disk *record, uint64_t object, uint6
 {
     const uint8_t *data = (const uint8_t *)(record + 1);
     uint32_t count = le32_get(record->data_bytes);
+    uint8_t unpacked[KUNPACKED_BYTES];
     if (le64_get(record->object) != object || le64_get(record->page) != page)
         return false;
+    if (kpacked(record)) {
+        int n = kunpack(data, count, unpacked);
+        count = n < 0 ? 0 : (uint32_t)n;
+        data = unpacked;
+    }
     if (le16_get(record->type) == RECORD_PAGE_FULL && count == BLOCK_BYTES)
         memcpy(bytes, data, BLOCK_BYTES);
     else if (le16_get(record->type) == RECORD_PAGE_DIFF && !kreplay_runs(data, count)) {

@@ -18,6 +18,7 @@ static _Thread_local int niceness;
 #include "user/store/backup.c"
 #include "user/store/batch.c"
 #include "user/store/clean.c"
+#include "user/store/changes.c"
 #include "user/store/commit.c"
 #include "user/store/container.c"
 #include "user/store/decide.c"

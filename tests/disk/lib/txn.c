@@ -37,9 +37,14 @@ static bool full_wanted(const struct world *world, enum store_encoder encoder,
 {
     bool chosen = random_below(random, 3) == 0;
     return world->options.full_only || encoder == STORE_ENCODER_FULL ||
-           (encoder == STORE_ENCODER_ADAPTIVE && chosen) ||
+           (encoder >= STORE_ENCODER_ADAPTIVE && chosen) ||
            (p->present && (p->lsn < store_full_below(world->store) ||
                            (p->group == world->group && !world->options.newest)));
+}
+
+static int packed(struct store_group *group, const struct model_container *c)
+{
+    return c->encoder == STORE_ENCODER_COMPRESSED ? store_txn_pack(group) : 0;
 }
 
 static int page_change(struct world *world, struct store_group *group, struct model_container *c,
@@ -64,9 +69,11 @@ static int page_change(struct world *world, struct store_group *group, struct mo
     if (model_unlogged(c))
         return store_txn_written(group, c->object, page_number(world, page));
     if (full)
-        return store_txn_page(group, c->object, page_number(world, page), bytes);
+        return store_txn_page(group, c->object, page_number(world, page), bytes) ?:
+               packed(group, c);
     uint32_t count = runs_make(c->encoder, bytes, cell, changed, runs, data);
-    return txn_diff(group, c->object, page_number(world, page), base, runs, count, data);
+    return txn_diff(group, c->object, page_number(world, page), base, runs, count, data) ?:
+           packed(group, c);
 }
 
 static int op_run(struct store_group *group, struct store_op op, struct store_op *out)
@@ -90,6 +97,8 @@ static int txn_create(struct world *world, struct store_group *group, uint64_t *
         c->flags = (uint32_t)random_below(random, 16);
         c->segments = 1;
         c->encoder = world->options.encoder;
+        if (world->options.forms && random_below(random, 2))
+            c->encoder = STORE_ENCODER_COMPRESSED;
         c->locking = c->flags / 8;      /* a random bit, and two more */
         c->protection = c->flags / 4;
         c->durability = world->options.forms ? c->flags % 4 : 0;

@@ -25,7 +25,7 @@ static ps_container *box;
 static const char *const table[] = {
     [PS_ENCODE_DIFF] = "yyyy yyyy",     [PS_ENCODE_FULL] = "yy-- ----",
     [PS_ENCODE_RANGES] = "yy-- ----",   [PS_ENCODE_ADAPTIVE] = "yy-- ----",
-    [PS_ENCODE_OPERATIONS] = "yy-- ----", [PS_ENCODE_COMPRESSED] = "yy-- yy--",
+    [PS_ENCODE_COMPRESSED] = "yy-- yy--",
 };
 
 static int form_is(int encoder, int locking, int durability)

@@ -234,7 +234,7 @@ static void test_ranges(const char *self)
     ps_close(again);
     is(child_run(self, "child", ""), 0, "nor while another process has it open");
     is(ps_encoder(box, PS_ENCODE_DIFF), 0, "then it changes");
-    is(ps_encoder(box, 4), -EINVAL, "there is no fifth encoder");
+    is(ps_encoder(box, PS_ENCODE_COMPRESSED + 1), -EINVAL, "there is no sixth encoder");
 }
 
 static int child(void)

@@ -1,0 +1,64 @@
+/*
+ * pack.c - records whose bytes are packed by LZ4: of a whole page, or of a difference.
+ *
+ * Such a record says so in its flags, and data_bytes is what it takes packed. What it is unpacked
+ * fits into two pages, as any record of one page does; else, or if the bytes are none of LZ4's, it
+ * is damage. The library (lz4/) is the reference one, as it is.
+ *
+ * Invariants
+ *   PK1  Who applies a record unpacks it first, and checks what comes out as he would check what
+ *       was never packed; so nobody else need know.
+ */
+#include "internal.h"
+#include "lz4/lz4.h"
+
+#define PACK_LEAST 64u                  /* of fewer bytes nothing is gained */
+
+int store_txn_pack(struct store_group *group)
+{
+    char packed[2 * STORE_PAGE_BYTES];
+    struct record_disk *record = (void *)(group->buffer + group->last_at);
+    int error = txn_state(group);
+    if (error || group->last_at < group->txn_used || group->last_at >= group->used)
+        return error;
+    uint32_t bytes = le32_get(record->data_bytes), type = le16_get(record->type);
+    if ((type != RECORD_PAGE_FULL && type != RECORD_PAGE_DIFF) || le16_get(record->flags) ||
+        bytes < PACK_LEAST)
+        return 0;
+    int n = LZ4_compress_default((const char *)(record + 1), packed, (int)bytes,
+                                 (int)(bytes - bytes / 8));
+    if (n <= 0)
+        return 0;                       /* it does not become smaller */
+    uint32_t length = record_room((uint32_t)n);
+    memcpy(record + 1, packed, (size_t)n);
+    memset((uint8_t *)(record + 1) + n, 0, length - sizeof *record - (uint32_t)n);
+    record->length = le32_of(length);
+    record->data_bytes = le32_of((uint32_t)n);
+    record->flags = le16_of(RECORD_PACKED);
+    group->used = group->last_at + length;
+    return 0;
+}
+
+bool record_packed(const struct record_disk *record)
+{
+    uint32_t type = le16_get(record->type);
+    return (type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF) &&
+           le16_get(record->flags) & RECORD_PACKED;
+}
+
+const struct record_disk *record_unpack(const struct record_disk *record, struct unpacked *to)
+{
+    if (!record_packed(record))
+        return record;
+    uint32_t bytes = le32_get(record->data_bytes);
+    int n = bytes > sizeof to->data
+                ? -1
+                : LZ4_decompress_safe((const char *)(record + 1), (char *)to->data, (int)bytes,
+                                      (int)sizeof to->data);
+    if (n < 0)
+        return NULL;
+    to->record = *record;
+    to->record.flags = le16_of(0);
+    to->record.data_bytes = le32_of((uint32_t)n);
+    return &to->record;
+}

@@ -1,0 +1,135 @@
+/*
+ * changes.c - what a committing transaction changed, as records of a group; by the committer.
+ *
+ * The kernel compares copies with their base and tells the runs that differ, or whole pages. What
+ * becomes of them is the container's form: a record of each page as it was told, or packed; and of
+ * one whose pages are in no log, only that the page has a new version.
+ */
+#include "group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DIFF_BYTES (256u << 10)
+
+_Static_assert(KD_CSN_ANY == STORE_BASE_NEWEST, "the log has the page of others, too (IT6)");
+
+static uint8_t *diff_buffer;
+static bool strict;                     /* the transaction changes a container that is durable */
+
+enum store_durability changes_note(const struct group *g, uint64_t id)
+{
+    enum store_durability is = store_txn_durability(g->disk, id);
+    strict |= is == STORE_DURABILITY_FULL;
+    return is;
+}
+
+/* The lock is dropped meanwhile: only this thread is inside the gate. */
+static int pack(struct group *g, uint64_t id)
+{
+    const struct container *c = container_by_id(id);
+    if (!c || c->form[WIRE_FORM_ENCODER] != STORE_ENCODER_COMPRESSED) return 0;
+    server_unlock();
+    int r = store_txn_pack(g->disk);
+    server_lock();
+    return r;
+}
+
+/* One page's runs begin at *at; moves it behind them. Lock held, a transaction open. */
+static int add_page(struct group *g, const struct batch *b, const uint8_t **at, const uint8_t *end)
+{
+    const struct kd_run *first = (const void *)*at;
+    const uint8_t *next = *at;
+    uint32_t bytes = 0;
+    for (bool last = false; !last;) {
+        const struct kd_run *run = (const void *)next;
+        if (next >= end || run->bytes > PAGE_BYTES) return -EPROTO;
+        last = run->flags & KD_RUN_LAST;
+        bytes += 4u + run->bytes;
+        next += sizeof(*run) + ((run->bytes + 7u) & ~7u);
+    }
+    *at = next;
+    if (index_lock_page(first->cookie)) return 0; /* its bytes mean nothing */
+    uint64_t id, page;
+    int r = cookie_page(first->cookie, first->page, &id, &page);
+    if (r < 0) return r;
+    if (batch_frees(b, id, page)) return 0;
+    watch_changes(id, page, 1);
+    if (changes_note(g, id) >= STORE_DURABILITY_VOLATILE)
+        return store_txn_written(g->disk, id, page);
+    if (first->flags & KD_RUN_FULL)
+        return store_txn_page(g->disk, id, page, first + 1) ?: pack(g, id);
+
+    void *space;
+    r = store_txn_diff_space(g->disk, bytes, &space);
+    if (r < 0) return r;
+    uint8_t *to = space;
+    for (const struct kd_run *run = first; (const uint8_t *)run < next;
+         run = (const void *)((const uint8_t *)(run + 1) + ((run->bytes + 7u) & ~7u))) {
+        memcpy(to, &run->offset, 2); /* little-endian, as this machine is */
+        memcpy(to + 2, &run->bytes, 2);
+        memcpy(to + 4, run + 1, run->bytes);
+        to += 4u + run->bytes;
+    }
+    return store_txn_diff_done(g->disk, id, page, first->base_csn, bytes) ?: pack(g, id);
+}
+
+static int add_pages(struct group *g, const struct batch *b, uint64_t bytes)
+{
+    const uint8_t *at = diff_buffer, *end = diff_buffer + bytes;
+    int r = 0;
+    while (r == 0 && at < end) r = add_page(g, b, &at, end);
+    return r;
+}
+
+/* What one view changed. The lock is dropped while the kernel compares pages: only this thread is
+ * inside the gate. */
+static int add_view(struct group *g, const struct kd_message *m, const struct batch *b,
+                    struct kd_diff diff, uint64_t *pages)
+{
+    int r = 0;
+    diff.token = m->token;
+    while (r == 0 && diff.cursor != ~0ull) {
+        diff.buffer = diff_buffer;
+        diff.buffer_bytes = DIFF_BYTES;
+        server_unlock();
+        r = (int)kd_txn_diff(&diff);
+        server_lock();
+        if (r == -EIO) audit_hurry(); /* it met something that is damaged */
+        if (r == -EAGAIN) return -ESTALE; /* another one was refused meanwhile: told anew (IT6) */
+        if (r >= 0) r = add_pages(g, b, diff.buffer_bytes);
+        *pages += diff.pages;
+    }
+    return r;
+}
+
+int changes_add(struct group *g, const struct kd_message *m, const struct batch *b,
+                uint64_t full_below, uint64_t *pages)
+{
+    struct kd_diff diff = {.view = m->word[0], .full_below = full_below};
+    int r = m->word[7] ? 0 : add_view(g, m, b, diff, pages);
+    for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
+        for (uint64_t helpers = m->word[4 + i]; r == 0 && helpers; helpers &= helpers - 1) {
+            diff.view = i * 64 + (unsigned)__builtin_ctzll(helpers);
+            r = add_view(g, m, b, diff, pages);
+        }
+    return r;
+}
+
+void changes_begin(const struct group *g, const struct batch *b)
+{
+    strict = false;
+    for (unsigned i = 0; i < b->change_count; i++) changes_note(g, b->changes[i].container->id);
+}
+
+bool changes_strict(void)
+{
+    return strict;
+}
+
+int changes_init(void)
+{
+    diff_buffer = malloc(DIFF_BYTES);
+    if (diff_buffer) memset(diff_buffer, 0, DIFF_BYTES); /* memory from now on: see device.c */
+    return diff_buffer ? 0 : -ENOMEM;
+}
