@@ -48,6 +48,33 @@ def need(condition, what):
         raise Damaged(what)
 
 
+def unpacked(data):
+    """A block of LZ4."""
+    out, at = bytearray(), 0
+    while at < len(data):
+        counts = [data[at] >> 4, data[at] & 15]
+        at += 1
+        for which in (0, 1):
+            more = counts[which] == 15
+            if which:
+                if at >= len(data):
+                    break
+                back = field(data, at, "H")
+                at += 2
+            while more:
+                counts[which] += data[at]
+                more = data[at] == 255
+                at += 1
+            if not which:
+                out += data[at:at + counts[0]]
+                at += counts[0]
+            else:
+                need(0 < back <= len(out), "packed data leads to before its beginning")
+                for _ in range(counts[1] + 4):
+                    out.append(out[-back])
+    return bytes(out)
+
+
 class Slot:
     """A superblock slot; valid() says whether to believe it (the ranges are not all checked)."""
 
@@ -81,6 +108,7 @@ class Store:
             self.load(newest)
         except Damaged:
             self.load(1 - newest)
+        self.forget()
         self.replay()
 
     def block(self, offset, count=1):
@@ -114,7 +142,7 @@ class Store:
         table = self.block(s.area_start[area], blocks)
         need(crc(seed(s.uuid, 3, self.redo, 0), table) == root, "the map is damaged")
         first = s.area_start[area] + (s.area_pages * 16 + BLOCK - 1) // BLOCK * BLOCK
-        self.containers, self.leaves = {}, {}
+        self.containers, self.leaves, self.durability = {}, {}, {}
         for i in range(pages):
             page_crc, kind = struct.unpack_from("<IH", table, 16 * i)
             if kind == 0:
@@ -130,6 +158,7 @@ class Store:
         for at in range(0, BLOCK, 512):
             if field(page, at, "Q"):
                 self.containers[field(page, at, "Q")] = page[at + 8:at + 72].split(b"\0")[0].decode()
+                self.durability[field(page, at, "Q")] = field(page, at + 260, "H")
 
     def bucket(self, page):
         size = 40 + 12 * self.n
@@ -214,8 +243,20 @@ class Store:
         for offset in range((at + 72 + BLOCK - 1) // BLOCK * BLOCK, end, BLOCK):
             self.images[lsn + offset] = data[offset:offset + BLOCK]
 
+    def forget(self):
+        """Pages that are in no log, before that is followed."""
+        newest = self.redo == self.super.checkpoints[self.super.newest][0]
+        same = newest and all(lsn < self.redo for lsn, _ in self.groups())
+        for key in list(self.leaves):
+            if self.durability[key[0]] == 2 or self.durability[key[0]] > 2 and not same:
+                del self.leaves[key]
+
     def apply(self, csn, kind, head, data):
         obj, page, base, physical = struct.unpack_from("<QQQQ", head, 16)
+        if kind in (1, 2, 3, 14, 16) and self.durability.get(obj, 0) >= 2:
+            return
+        if kind in (1, 2) and field(head, 6, "H") & 1:
+            data = unpacked(data)
         if kind in (1, 2, 14):
             leaf = self.leaf(obj, page // self.n, physical)
             leaf["claimed"].discard(page % self.n)
@@ -233,6 +274,9 @@ class Store:
             self.free(obj, page, page + base)
         elif kind == 4:
             self.containers[obj] = data[8:72].split(b"\0")[0].decode()
+            self.durability[obj] = field(data, 260, "H")
+        elif kind == 19:
+            self.durability[obj] = page
         elif kind == 5:
             self.free(obj, 0, 1 << 64)
             del self.containers[obj]

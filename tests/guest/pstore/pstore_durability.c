@@ -202,10 +202,12 @@ static void index_is_rebuilt(void)
 
 int main(void)
 {
-    tap_plan(41);
+    tap_plan(42);
     is(table_walked("eld"), 0, "the table, walked whole: encoder, locking, durability");
     is(table_walked("dle"), 0, "and the other way round");
+    uint64_t before = (uint64_t)client_flushes("store");
     filled("durable", PS_DURABLE);
+    tap_ok((uint64_t)client_flushes("store") - before >= 20, "each commit of a durable one is flushed");
     manager_kill();
     is(count_now(), 20, "durable: all are there after the manager's death");
     is(ps_durability(box, PS_VOLATILE), -ENOTEMPTY, "its pages are in the log");
