@@ -270,42 +270,6 @@ enum store_durability store_txn_durability(struct store_group *group, uint64_t o
  * checkpoint begun). Changes only in store_checkpoint_begin. */
 store_lsn_t store_full_below(const struct store *store);
 
-/* ---------------------------------------------------------------- chains
- *
- * A transaction that needs more memory than there is writes pages into the log before its commit:
- *
- *     store_chain_begin
- *     a group: store_spill_page ..., seal, issue (or write), apply     the frames may be given away
- *     store_spill_find: where to read a page back from; store_spill_drop: it is in memory again
- *     a later group: store_txn_begin, store_txn_chain, pages in memory, store_txn_end
- *     seal, write, apply; store_chain_end
- *
- * A chain without a commit record is nothing at the next start. A chain lives for half the log at
- * most, and has at most (group_bytes - 4096) / 48 pages; else each call about it returns -E2BIG,
- * and the transaction must be aborted (disk.md).
- */
-struct store_chain;
-store_must_check int store_chain_begin(struct store *store, uint64_t tag, struct store_chain **out);
-/* The transaction was aborted, or its group is applied. Writes nothing. */
-void store_chain_end(struct store_chain *chain);
-/* In an open group, outside of a transaction. A later image of a page replaces the earlier one.
- * -ENOBUFS: the group is full; -EAGAIN: the log is full; -E2BIG; -ENOMEM; -ENOENT, -EINVAL: no such
- * page. Cancelling the group takes it back (and an image that it replaced is lost as well). */
-store_must_check int store_spill_page(struct store_group *group, struct store_chain *chain,
-                                      uint64_t object, uint64_t page, const void *bytes);
-/* Where the image lies, once its group is applied (-EBUSY: not yet), and its crc32c(0, page, 4096).
- * -ENOENT: none. -E2BIG: the chain is too old. */
-store_must_check int store_spill_find(struct store *store, struct store_chain *chain,
-                                      uint64_t object, uint64_t page, uint64_t *offset_bytes,
-                                      uint32_t *crc);
-/* The page is in memory again (or freed): its image counts no more. */
-void store_spill_drop(struct store_chain *chain, uint64_t object, uint64_t page);
-uint64_t store_chain_pages(const struct store_chain *chain);    /* images that count */
-/* In a transaction: it is the end of `chain`. Claims space for all pages of the chain and logs
- * where they are. -ENOBUFS: a SPILL record of the chain is in this very group: use the next.
- * -E2BIG. -ENOSPC: fewer free extents than these pages need. After that, as after -EAGAIN of
- * store_txn_end, the chain is as it was: a later transaction may commit it, or it is ended. */
-int store_txn_chain(struct store_group *group, struct store_chain *chain);
 
 /* ---------------------------------------------------------------- operations */
 
@@ -533,6 +497,7 @@ struct store_stats {
 void store_stats(const struct store *store, struct store_stats *out);
 
 #include "backup.h"
+#include "store_chain.h"
 #include "store_scrub.h"
 
 #endif

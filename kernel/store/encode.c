@@ -162,7 +162,7 @@ static int run_out(struct diff_out *o, const struct kd_run *r, const struct copy
 enum { PAGE_DIFF_MAX = PAGE_BYTES + 2 * sizeof(struct kd_run) };
 /* ADAPTIVE_COMMITS: commits that tell a page whole, without a look, after one that changed
  * ADAPTIVE_BYTES of it. */
-enum { ADAPTIVE_BYTES = PAGE_BYTES * 3 / 4, ADAPTIVE_COMMITS = 8 };
+enum { ADAPTIVE_BYTES = PAGE_BYTES * 15 / 16, ADAPTIVE_COMMITS = 2 };
 
 static int whole_out(struct diff_out *o, struct kd_run *r, const struct copy *c)
 {

@@ -56,6 +56,14 @@ static void fail(const char *what, int error)
     exit(1);
 }
 
+/* Instructions of all processes and the kernel so far, not those of an idle machine. */
+static uint64_t instructions(void)
+{
+    struct kd_system_info now = {0};
+    kd_call3(KD_SYSTEM_INFO, (long)&now, 0, 0);
+    return counter() - now.idle_cycles;
+}
+
 static void touched(void *p, size_t bytes)
 {
     if (declares) ps_touch(p, bytes);
@@ -188,9 +196,9 @@ static void measure(unsigned w, int form)
     changes(&shadow);
     uint64_t changed = 0, log = 0, spent = 0;
     for (int i = 0; i < ROUNDS; i++) {
-        uint64_t before = log_bytes(), start = counter();
+        uint64_t before = log_bytes(), start = instructions();
         e = ps_transaction(workloads[w].run, NULL);
-        spent += counter() - start;
+        spent += instructions() - start;
         if (e) fail(workloads[w].name, e);
         log += log_bytes() - before;
         changed += changes(&shadow);
@@ -217,9 +225,9 @@ static void durability(int which, const char *name)
     int e = box ? ps_durability(box, which) : -errno;
     if (e == 0) e = ps_transaction(small, NULL);
     ps_stats(&before);
-    uint64_t start = counter();
+    uint64_t start = instructions();
     for (uintptr_t i = 1; e == 0 && i <= LAZY; i++) e = ps_transaction(small, (void *)i);
-    uint64_t spent = counter() - start;
+    uint64_t spent = instructions() - start;
     ps_stats(&after);
     if (e) fail(name, e);
     printf("%d small transactions, %s: flushes\tflushes\t%llu\t%s\n", LAZY, name,

@@ -18,6 +18,7 @@
 
 #define IDLE_MS        100              /* then the last group is sealed by an empty one */
 #define SPACE_TRIES    3
+#define LAZY_TIMES     10               /* a lazy container's commits wait so many lazy_ms */
 #define FULL_ALWAYS    (~0ull)
 #define NOTHING_TO_LOG 1                /* no error and no transaction either */
 
@@ -167,7 +168,7 @@ static int group_add(struct group *g, const struct kd_message *m)
         g->chain_view = m->word[0];
         g->bytes += bytes;
         uint64_t us = g->ends_chain ? 0 : lazy_us(m);
-        if (!changes_strict() && !us && !g->ends_chain) us = options.lazy_ms * 1000;
+        if (!changes_strict() && !us && !g->ends_chain) us = LAZY_TIMES * options.lazy_ms * 1000;
         if (g->count == 0 || us < g->lazy_us) g->lazy_us = us;
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;
