@@ -17,6 +17,8 @@
  *   BU2  The checkpoint of the copy is one whose area nobody began to overwrite before it was
  *       copied, and the log from its scan LSN on is held until it is.
  *   BU3  The superblocks of the copy name this checkpoint only, and the end of the log copied.
+ *   BU4  Of each PAGE_HOME record in the log copied the pages were copied after its commit: if one
+ *       came while the last round went over the extents, it looks for newer ones once more.
  */
 #include "internal.h"
 
@@ -60,6 +62,13 @@ static void phase_begin(struct store_backup *b, enum phase phase, uint64_t at)
     b->at = at;
 }
 
+static void pages_begin(const struct store *store, struct store_backup *b, uint64_t from)
+{
+    b->from = from;
+    b->walked = store->log.applied;
+    phase_begin(b, PAGES, 0);
+}
+
 static int last_round_begin(struct store *store, struct store_backup *b)
 {
     struct superblock super = store->super;
@@ -94,7 +103,7 @@ static int round_begin(struct store *store, struct store_backup *b)
     if (!b->rounds)
         b->changed = (store->super.extents - store->space.free) * store->super.extent_bytes;
     bool last = b->changed <= store->super.log_bytes / 4 || b->rounds >= ROUNDS_MAX;
-    phase_begin(b, PAGES, 0);
+    pages_begin(store, b, b->since);
     int error = last ? last_round_begin(store, b) : 0;
     if (error) {
         phase_begin(b, ROUND, 0);
@@ -105,7 +114,7 @@ static int round_begin(struct store *store, struct store_backup *b)
     return 0;
 }
 
-/* Has the extent a page that was committed at or after b->since? */
+/* Has the extent a page that was committed at or after b->from? */
 static bool extent_changed(struct store *store, const struct store_backup *b, uint64_t extent)
 {
     const struct extent *e = &store->extents[extent];
@@ -114,7 +123,7 @@ static bool extent_changed(struct store *store, const struct store_backup *b, ui
     bool changed = false;
     for (uint32_t p = 0; leaf && p < store->extent_pages; p++)
         changed |= le32_get(leaf->mask) >> p & 1 &&
-                   le64_get(leaf_lsn(store, leaf)[p]) >= b->since;
+                   le64_get(leaf_lsn(store, leaf)[p]) >= b->from;
     return changed;
 }
 
@@ -172,12 +181,14 @@ static int phase_next(struct store *store, struct store_backup *b)
         if (piece_take(b, super->area_start[b->area],
                        area_page_offset(super, b->area, b->map_pages) -
                            super->area_start[b->area]))
-            phase_begin(b, PAGES, 0);
+            pages_begin(store, b, b->since);
         return 0;
     case PAGES:
         b->homes = true;
         if (!extents_take(store, b))
             return 0;
+        if (b->held && store->log.bulk >= b->walked)                            /* BU4 */
+            return pages_begin(store, b, b->walked), 0;
         b->rounds++;
         if (b->held)
             return log_begin(store, b), 0;

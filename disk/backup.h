@@ -62,6 +62,7 @@ struct store_backup {
     bool     held;
     uint32_t phase, area, map_pages;
     uint64_t at, wanted, since, redo_lsn, changed;
+    uint64_t from, walked;      /* pages at or after it are copied; the log's end as that began */
 };
 store_must_check int store_backup_next(struct store *store, struct store_backup *backup);
 void store_backup_end(struct store *store, struct store_backup *backup);

@@ -96,6 +96,7 @@ void store_chain_end(struct store_chain *chain)
     struct store_chain **at = &store->chains;
     while (chain->count)
         node_free(store, chain->ends.after);
+    bulk_end(chain);
     while (*at != chain)
         at = &(*at)->next;
     *at = chain->next;
@@ -135,15 +136,16 @@ static bool spill_continues(const struct store_group *group, const struct store_
 }
 
 /* The commit's group holds a record for each of the chain's pages, and has a block for all else. */
-static uint64_t chain_pages_max(const struct store *store)
+bool chain_too_long(const struct store_chain *chain, uint32_t more)
 {
-    return (store->group_bytes - BLOCK_BYTES) / sizeof(struct record_disk);
+    return (chain->count + more) * sizeof(struct record_disk) + bulk_record_bytes(chain) >
+           chain->store->group_bytes - BLOCK_BYTES;
 }
 
 static int spill_room(struct store_group *group, const struct store_chain *chain, bool again)
 {
     struct store *store = group->store;
-    if (chain->count + !again > chain_pages_max(store))
+    if (chain_too_long(chain, !again))
         return -E2BIG;
     size_t used = spill_continues(group, chain) ? group->used : table_end(group->used);
     if (used + STORE_PAGE_BYTES > store->group_bytes)
@@ -225,11 +227,12 @@ void store_spill_drop(struct store_chain *chain, uint64_t object, uint64_t page)
     struct spill_node *node = node_find(chain->store, chain, object, page);
     if (node)
         node_free(chain->store, node);
+    bulk_drop(chain, object, page);
 }
 
 uint64_t store_chain_pages(const struct store_chain *chain)
 {
-    return chain->count;
+    return chain->count + chain->home_pages;
 }
 
 int store_spill_find(struct store *store, struct store_chain *chain, uint64_t object,
@@ -239,7 +242,7 @@ int store_spill_find(struct store *store, struct store_chain *chain, uint64_t ob
     if (chain->hold.expired)
         return -E2BIG;
     if (!node)
-        return -ENOENT;
+        return bulk_find(chain, object, page, offset_bytes, crc);
     if (node->group)
         return -EBUSY;
     assert(node->lsn >= store->log.keep);                                       /* CH3 */
@@ -311,12 +314,14 @@ int store_txn_chain(struct store_group *group, struct store_chain *chain)
     int error = txn_state(group);
     if (!error && (group->txn_chain || chain->commit_group || chain->done))
         error = -EINVAL;
-    if (!error && !chain->count)
+    if (!error && !store_chain_pages(chain))
         return 0;                       /* all pages are back in memory: no chain is needed */
     if (!error && chain->hold.expired)
         error = -E2BIG;
     if (!error && chain->spilled_in & group_bit(group))
         error = -ENOBUFS;
+    if (!error)
+        error = bulk_pages_log(group, chain);   /* first: they have their extents already */
     for (const struct spill_node *node = chain->ends.after; node != &chain->ends && !error;
          node = node->after)
         error = chain_page_log(group, node);
@@ -375,6 +380,6 @@ uint64_t chains_count(const struct store *store, uint64_t *pages)
     uint64_t count = 0;
     *pages = 0;
     for (const struct store_chain *chain = store->chains; chain; chain = chain->next, count++)
-        *pages += chain->count;
+        *pages += store_chain_pages(chain);
     return count;
 }

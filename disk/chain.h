@@ -23,6 +23,11 @@ struct store_chain {
     uint64_t  tag, number, count;
     struct store_hold hold;     /* lsn: of its first group; 0: none is sealed */
     uint32_t  groups, crc;
+    struct table homes;         /* bulk.c: object, index -> its extent; kind: bit p: page p is there */
+    uint32_t *home_crcs;        /* extent_pages for each of them */
+    uint32_t  home_crc_room;
+    uint64_t  home_pages;       /* bits in all of them */
+    bool      home_unflushed;
     uint8_t   spilled_in;       /* group_bit of unapplied groups with SPILL records of it */
     bool      done;             /* committed and applied */
     struct store_group *commit_group;   /* holds its commit record, not applied yet */
@@ -31,6 +36,8 @@ struct store_chain {
 /* chain NULL: the committed image */
 struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
                              uint64_t object, uint64_t page);
+/* With so many images more: its records would not fit the commit's group. */
+bool chain_too_long(const struct store_chain *chain, uint32_t more);
 void chains_drop(struct store *store);
 void chains_sealed(struct store_group *group, uint32_t prev_crc);
 void chains_ended(struct store_group *group, bool cancelled);
@@ -40,5 +47,14 @@ void logged_forget(struct store *store, uint64_t object, uint64_t page);
 bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes,
                  uint32_t *crc);
 uint64_t chains_count(const struct store *store, uint64_t *pages);
+
+/* bulk.c */
+/* Bytes that the records of a chain's pages at home take at most. */
+uint64_t bulk_record_bytes(const struct store_chain *chain);
+int  bulk_find(const struct store_chain *chain, uint64_t object, uint64_t page,
+               uint64_t *offset_bytes, uint32_t *crc);
+void bulk_drop(struct store_chain *chain, uint64_t object, uint64_t page);
+int  bulk_pages_log(struct store_group *group, const struct store_chain *chain);
+void bulk_end(struct store_chain *chain);
 
 #endif

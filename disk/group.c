@@ -350,7 +350,7 @@ bool store_txn_pages(const struct store_group *group, size_t *cursor, struct sto
     *cursor += le32_get(record->length);
     enum record_type type = le16_get(record->type);
     bool one = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_LOGGED;
-    bool run = type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM;
+    bool run = type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM || type == RECORD_PAGE_HOME;
     *out = (struct store_txn_pages){ .object = le64_get(record->object),
                                      .page = le64_get(record->page),
                                      .count = one ? 1 : run ? le64_get(record->base) : 0,
@@ -375,16 +375,17 @@ int store_txn_end(struct store_group *group, uint32_t *position)
     struct store_chain *chain = group->txn_chain;
     struct record_disk *commit = record_add(group, RECORD_COMMIT, group->tag,
                                             group->records - group->txn_records,
-                                            chain ? sizeof(struct chain_disk) : 0);
+                                            chain && chain->count ? sizeof(struct chain_disk) : 0);
     commit->base = le64_of(group->commits.last);        /* until commits_seal */
     commit->physical = le64_of(group->commits.id);
     group->commits.last = *position;
-    if (chain) {
+    if (chain && chain->count)
         chain_encode(chain, (void *)(commit + 1));
+    if (chain)
         chain->commit_group = group;
-    }
     for (uint32_t i = group->txn_claims; i < group->claims.count; i++)
-        if (group->claims.entries[i].kind == CLAIM_PAGE)
+        if (group->claims.entries[i].kind == CLAIM_PAGE ||
+            group->claims.entries[i].kind == CLAIM_PAGE_HOME)
             group->claims.entries[i].value = *position;
     if (!group->txns++)
         group->first_tag = group->tag;

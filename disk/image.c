@@ -13,6 +13,9 @@
  *   IG2  A home page is written only when the log that it comes from is durable. Should recovery
  *       end before it is through, the next one builds the same page again, so a torn one does no
  *       harm.
+ *   IG3  Where a PAGE_HOME record of the log lies in wait for a place, nothing older is written: the
+ *       only copy of what it names is there. (From the newest checkpoint on no log has older records
+ *       of such a place, EX2; from the older one on it may.)
  */
 #include "internal.h"
 
@@ -55,6 +58,7 @@ void images_drop(struct store *store)
 {
     images_clear(store);
     table_free(store, &store->replay.images.table);
+    table_free(store, &store->replay.bulk);
     store->replay.on = false;
 }
 
@@ -64,6 +68,48 @@ void image_drop(struct store *store, uint64_t extent, uint32_t page)
     store->extents[extent].homed &= (uint16_t)~(1u << page);
     if (image)
         image_release(store, image);
+}
+
+/* ---- places that the log fills again by PAGE_HOME */
+
+static int place_note(struct store *store, uint64_t extent, uint64_t lsn)
+{
+    struct table *table = &store->replay.bulk;
+    uint32_t at = table->count ? *table_head(table, extent, 0) : 0;
+    while (at && table->entries[at - 1].object != extent)
+        at = table->entries[at - 1].next;
+    if (!at)
+        return table_add(store, table, (struct entry){ .object = extent, .value = lsn });
+    table->entries[at - 1].value = lsn;
+    return 0;
+}
+
+/* Does a record at or behind this commit say that the extent's bytes are home already? */
+static bool place_waits(const struct store *store, uint64_t extent, uint64_t csn)
+{
+    const struct table *table = &store->replay.bulk;
+    uint32_t at = table->count ? *table_head(table, extent, 0) : 0;
+    while (at && table->entries[at - 1].object != extent)
+        at = table->entries[at - 1].next;
+    return at && csn < table->entries[at - 1].value;
+}
+
+int images_spare(struct store *store, const uint8_t *group, uint64_t lsn)
+{
+    struct record_walk walk = group_walk(group);
+    const struct record_disk *record;
+    uint64_t n = store->extent_pages;
+    int error = 0;
+    while (!error && record_next(&walk, &record) > 0) {
+        uint64_t page = le64_get(record->page), extent = le64_get(record->physical);
+        uint64_t count = le32_get(record->data_bytes) / sizeof(le32);
+        if (le16_get(record->type) != RECORD_PAGE_HOME || !count)
+            continue;
+        uint64_t last = extent + (page % n + count - 1) / n;
+        for (; extent <= last && extent < store->super.extents && !error; extent++)
+            error = place_note(store, extent, lsn + (uint64_t)((const uint8_t *)record - group));
+    }
+    return error;
 }
 
 /* ---- home: in ascending order */
@@ -173,6 +219,8 @@ int image_write(struct store *store, const struct record_disk *record,
     struct entry *image = image_find(&store->replay.images, number);
     bool here = image && image->value, homed = store->extents[extent].homed >> page & 1;
     int error = 0;
+    if (place_waits(store, extent, lsn))                                        /* IG3 */
+        return 0;
     if (change && ((!here && !homed) ||
                    base != le64_get(leaf_lsn(store, leaf)[page])))
         return -EUCLEAN;                /* the first record after a redo LSN must be complete */

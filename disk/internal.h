@@ -19,6 +19,7 @@
  *     scan.c        reads groups back from the ring: validity, end, damage
  *     checkpoint.c  begin, next, seal, write, apply
  *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
+ *     bulk.c        their fresh pages, home before the commit and in no log
  *     hold.c        who else needs the log; backup.c: a copy of a store at work
  *     roll.c        recovery goes on with an archived log
  *     page.c        look-ups and home writes; scrub.c: reads every copy, and mends
@@ -113,7 +114,8 @@ struct meta_page {
  * A freed extent notes which checkpoint will save the free; once that is durable, the extent counts
  * as FREE (extent_state), so that a checkpoint walks over none. One that is written again by the
  * same container before that goes back to USED. RESERVED holds slot B of the superblock, or a part
- * of a metadata area.
+ * of a metadata area. One that is CLAIMED by a chain (bulk.c) says so in `bulk`, and no rewind frees
+ * it.
  */
 enum extent_state { EXTENT_FREE, EXTENT_CLAIMED, EXTENT_USED, EXTENT_FREED, EXTENT_RESERVED,
                     EXTENT_STATES };
@@ -122,6 +124,7 @@ struct extent {
     uint64_t object, index;     /* USED: whose; FREED: index is the checkpoint */
     uint16_t dirty;             /* bit p: page p is newer in the log than at home */
     uint16_t homed;             /* bit p: recovery has built page p and written it home */
+    uint16_t bulk;              /* bit p: page p's newest record is PAGE_HOME (BH4) */
     uint8_t  state;
 };
 
@@ -159,7 +162,8 @@ struct table {
 /* A claim's key is an extent's index, or a page, or the hash of a name. Its value is the extent's
  * number; of a page the commit record's place in the group; UNWRITTEN, of pages of an extent that a
  * transaction claims: bit p: page p; NAME, of an object: 2 * its place in names, + 1: set. */
-enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN, CLAIM_NAME };
+enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_HOME, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN,
+                  CLAIM_NAME };
 
 /* A directory operation that is planned and not applied; those on names of objects are claims. */
 struct planned_op {
@@ -250,6 +254,7 @@ struct store {
         uint64_t redo;          /* newest checkpoint begun: store_full_below */
         uint64_t keep;          /* log before it may be overwritten */
         uint64_t twin;          /* end when the last superblock's twin was written; 0: durable */
+        uint64_t bulk;          /* the newest csn of PAGE_HOME records applied; 0: none */
         uint32_t crc, applied_crc, epoch;
         uint32_t epoch_seen;    /* recovery: the newest of valid groups behind the log's end */
         bool     short_of;      /* -EAGAIN was returned since the last checkpoint began */
@@ -315,6 +320,7 @@ struct store {
         struct store_roll *roll;/* or NULL */
         bool rolling;           /* what the disk's own log holds is applied */
         uint64_t from;          /* where the scan began */
+        struct table bulk;      /* extent -> LSN of its last PAGE_HOME record (IG3) */
         struct chain_seen *seen;    /* chains whose commit was not met yet */
         uint32_t seen_count, seen_room;
         struct images images;
@@ -521,6 +527,12 @@ int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page, 
 int  plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 bool plan_unlogged(struct store_group *group, uint64_t object);     /* its pages are in no log */
 int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
+/* An extent that a chain has claimed, and its pages in `mask`, as this transaction's. -ESTALE:
+ * somebody else has pages in it by now. */
+int  plan_extent_home(struct store_group *group, uint64_t object, uint64_t index, uint64_t physical,
+                      uint32_t mask);
+/* May a chain claim it: has nobody, and does no group want, any of its pages? */
+bool plan_extent_fresh(const struct store *store, uint64_t object, uint64_t index);
 int  plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index, uint32_t bits,
                        uint64_t *physical);
 int  plan_extent_move(struct store_group *group, uint64_t object, uint64_t index,

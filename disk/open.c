@@ -86,9 +86,14 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
                        struct store_report *report)
 {
     struct scan scan = log_scan_begin(reader, area);
-    int found;
-    while ((found = log_scan_next(&scan)) > 0)
+    bool early = report->older_checkpoint && store->replay.images.limit;
+    int found, error = 0;
+    while (!error && (found = log_scan_next(&scan)) > 0) {
         report->groups += scan.lsn >= scan.base->redo_lsn;
+        error = early ? images_spare(store, scan.group, scan.lsn) : 0;
+    }
+    if (error)
+        return error;
     if (found == -EUCLEAN) {            /* no room in the table for one epoch more */
         *fact = LOG_UNFIT;
         report->damage_lsn = scan.lsn;

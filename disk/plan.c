@@ -6,7 +6,8 @@
  * is refused. Claims are in memory only.
  *
  * Invariants
- *   PL1  A CLAIMED extent belongs to exactly one CLAIM_EXTENT of an unapplied group.
+ *   PL1  A CLAIMED extent belongs to exactly one CLAIM_EXTENT of an unapplied group, or to a chain
+ *        (bulk.c), and then to that CLAIM_EXTENT as well while the chain's commit is not applied.
  *   PL2  Claims and planned operations of a group are in the order of its records; undoing a
  *       transaction takes them off the end.
  *   PL3  A plan that was accepted can be applied: space, page numbers and memory are set aside.
@@ -106,7 +107,7 @@ static const struct store_group *pending(const struct store *store, uint32_t n)
     return group->state == GROUP_IDLE ? NULL : group;
 }
 
-/* The newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also finds CLAIM_PAGE_FREED. */
+/* The newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also finds _HOME and _FREED. */
 static const struct entry *claim_find(const struct store *store, enum claim_kind kind,
                                       uint64_t object, uint64_t key, const char *name)
 {
@@ -117,8 +118,9 @@ static const struct entry *claim_find(const struct store *store, enum claim_kind
         const struct entry *claims = group->claims.entries;
         for (uint32_t i = *table_head(&group->claims, object, key); i; i = claims[i - 1].next) {
             const struct entry *claim = &claims[i - 1];
-            bool freed = kind == CLAIM_PAGE && claim->kind == CLAIM_PAGE_FREED;
-            if (claim->key == key && claim->object == object && (claim->kind == kind || freed) &&
+            bool page = kind == CLAIM_PAGE && claim->kind >= CLAIM_PAGE &&
+                        claim->kind <= CLAIM_PAGE_FREED;
+            if (claim->key == key && claim->object == object && (claim->kind == kind || page) &&
                 (!name || name_equal(group->names[claim->value / 2], name)))
                 return claim;
         }
@@ -252,6 +254,7 @@ static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32
 
 struct page_state {
     bool     present;
+    bool     bulk;              /* the next record is a full image (BH4) */
     uint64_t lsn;               /* or BASE_OPEN and its place in the group that is still open */
     const struct entry *claim;
 };
@@ -263,7 +266,8 @@ static struct page_state plan_page(const struct store *store, uint64_t object, u
     state.claim = claim_find(store, CLAIM_PAGE, object, page, NULL);
     if (state.claim) {
         const struct store_group *group = group_of(store, state.claim);
-        state.present = state.claim->kind == CLAIM_PAGE;
+        state.bulk = state.claim->kind == CLAIM_PAGE_HOME;
+        state.present = state.claim->kind != CLAIM_PAGE_FREED;
         if (state.present)
             state.lsn = (group->state == GROUP_OPEN ? BASE_OPEN : group->lsn) + state.claim->value;
         return state;
@@ -271,6 +275,7 @@ static struct page_state plan_page(const struct store *store, uint64_t object, u
     struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
     if (leaf && le32_get(leaf->mask) >> at & 1) {
         state.present = true;
+        state.bulk = store->extents[le64_get(leaf->physical)].bulk >> at & 1;
         state.lsn = le64_get(leaf_lsn(store, leaf)[at]);
     }
     return state;
@@ -289,7 +294,7 @@ uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t i
     for (uint32_t p = 0; p < n; p++) {
         const struct entry *claim = claim_find(store, CLAIM_PAGE, object, index * n + p, NULL);
         if (claim)
-            held = (held & ~(1u << p)) | (uint32_t)(claim->kind == CLAIM_PAGE) << p;
+            held = (held & ~(1u << p)) | (uint32_t)(claim->kind != CLAIM_PAGE_FREED) << p;
     }
     const struct entry *unwritten = claim_find(store, CLAIM_UNWRITTEN, object, index, NULL);
     return unwritten ? held | (uint32_t)unwritten->value : held;
@@ -398,11 +403,32 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
         return -EINVAL;                 /* twice in one transaction */
     if (base && *base == STORE_BASE_NEWEST && state.present)
         *base = state.lsn;
-    if (base && (*base ? !state.present || state.lsn != *base || *base < store->log.redo
+    if (base && (*base ? !state.present || state.lsn != *base || *base < store->log.redo ||
+                             state.bulk
                        : state.present))
         return -ESTALE;
     return plan_extent(group, object, page / store->extent_pages, physical) ?:
            claim_add(group, CLAIM_PAGE, object, page, 0);
+}
+
+bool plan_extent_fresh(const struct store *store, uint64_t object, uint64_t index)
+{
+    return plan_physical(store, object, index) == UINT64_MAX;
+}
+
+int plan_extent_home(struct store_group *group, uint64_t object, uint64_t index, uint64_t physical,
+                     uint32_t mask)
+{
+    uint32_t n = group->store->extent_pages;
+    int error = plan_pages_exist(group, object, index * n, n);
+    if (!error && !plan_extent_fresh(group->store, object, index))
+        error = -ESTALE;
+    if (!error)
+        error = claim_add(group, CLAIM_EXTENT, object, index, physical) ?: plan_want(group, 0, 1);
+    for (uint32_t p = 0; p < n && !error; p++)
+        if (mask >> p & 1)
+            error = claim_add(group, CLAIM_PAGE_HOME, object, index * n + p, 0);
+    return error;
 }
 
 /* `bits` of the extent's pages become claimed: their extent is assigned now. */

@@ -132,6 +132,7 @@ static void version_enter(struct store *store, uint32_t slot, struct leaf_disk *
     leaf_crc(leaf)[page] = le32_of(0);
     page_dirty_set(store, leaf, page, true);
     leaf_lsn(store, leaf)[page] = le64_of(csn);
+    store->extents[le64_get(leaf->physical)].bulk &= (uint16_t)~bit;
     logged_forget(store, le64_get(leaf->object),
                   le64_get(leaf->index) * store->extent_pages + page);
 }
@@ -217,6 +218,7 @@ static void page_forget(struct store *store, struct leaf_disk *leaf, uint32_t pa
     leaf_lsn(store, leaf)[page] = le64_of(0);
     logged_forget(store, le64_get(leaf->object),
                   le64_get(leaf->index) * store->extent_pages + page);
+    store->extents[le64_get(leaf->physical)].bulk &= (uint16_t)~(1u << page);
     image_drop(store, le64_get(leaf->physical), page);
     store->kept.pages_present--;
     store->use[slot].pages--;
@@ -246,6 +248,54 @@ static int extent_move(struct store *store, const struct record_disk *record, ui
     leaf->physical = le64_of(physical);
     leaf->born = le64_of(csn);
     return 0;
+}
+
+/* Pages of one extent that are at home (BH1): the transaction has made their leaf. */
+static int extent_home(struct store *store, const struct record_disk *record, uint64_t page,
+                       uint32_t count, uint64_t physical, uint32_t slot, uint64_t csn)
+{
+    const le32 *crc = (const le32 *)(record + 1) + (page - le64_get(record->page));
+    uint32_t from = (uint32_t)(page % store->extent_pages), at;
+    uint32_t bits = bits_between(from, from + count);
+    struct leaf_disk *leaf;
+    int error = replay_reserve(store) ?:
+                leaf_get(store, le64_get(record->object), page / store->extent_pages, physical, csn,
+                         slot, &leaf, &at);
+    if (error)
+        return error;
+    if (le64_get(leaf->born) != csn || le32_get(leaf->mask) & bits)
+        return -EUCLEAN;
+    meta_touch(store, at);
+    leaf->mask = le32_of(le32_get(leaf->mask) | bits);
+    claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bits);
+    for (uint32_t p = 0; p < count; p++) {
+        leaf_crc(leaf)[from + p] = crc[p];
+        leaf_lsn(store, leaf)[from + p] = le64_of(csn);
+    }
+    store->extents[physical].bulk |= (uint16_t)bits;
+    store->kept.pages_present += count;
+    store->use[slot].pages += count;
+    store->log.bulk = csn;
+    return 0;
+}
+
+static int pages_home(struct store *store, const struct record_disk *record, uint32_t slot,
+                      uint64_t csn)
+{
+    uint64_t page = le64_get(record->page), count = le64_get(record->base), n = store->extent_pages;
+    uint64_t pages = container_pages(directory_slot(store, slot)),
+             physical = le64_get(record->physical);
+    int error = 0;
+    if (!count || page > pages || count > pages - page ||
+        count * sizeof(le32) != le32_get(record->data_bytes))
+        return -EUCLEAN;
+    if (store->replay.rolling)          /* what is in no log is in no archive, either */
+        return -ENODATA;
+    for (uint64_t end = page + count, next; page < end && !error; page = next, physical++) {
+        next = MIN(end, (page / n + 1) * n);
+        error = extent_home(store, record, page, (uint32_t)(next - page), physical, slot, csn);
+    }
+    return error;
 }
 
 /* Frees pages [from, to) of one extent, and the extent with its last page. */
@@ -323,6 +373,7 @@ static const uint32_t payload_bytes[RECORD_TYPES] = {
     [RECORD_NAME_SET] = sizeof(struct name_value_disk),
     [RECORD_NAME_UNSET] = STORE_NAME_BYTES,
     [RECORD_DURABILITY] = 0,
+    [RECORD_PAGE_HOME] = 0,
 };
 
 static int record_apply(struct store *store, const struct record_disk *record, uint64_t csn)
@@ -344,6 +395,7 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     case RECORD_PAGE_DIFF:
     case RECORD_PAGE_LOGGED: return page_unpack(store, record, slot, csn);
     case RECORD_PAGE_CLAIM: return pages_claim(store, record, slot, csn);
+    case RECORD_PAGE_HOME: return pages_home(store, record, slot, csn);
     case RECORD_PAGE_FREE: return pages_free(store, record, slot);
     case RECORD_MOVE: return extent_move(store, record, slot, csn);
     case RECORD_CREATE: return directory_create(store, object, data, csn);

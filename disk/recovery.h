@@ -149,6 +149,8 @@ const uint8_t *image_bytes(const struct store *store, uint64_t number);     /* N
 store_must_check int images_home(struct store *store);
 void images_drop(struct store *store);
 void image_drop(struct store *store, uint64_t extent, uint32_t page);
+/* Notes the places that the group at `lsn` has PAGE_HOME records of. */
+store_must_check int images_spare(struct store *store, const uint8_t *group, uint64_t lsn);
 /* What the record makes of its page's image. The leaf still tells of the version before. */
 store_must_check int image_write(struct store *store, const struct record_disk *record,
                                  struct leaf_disk *leaf, uint32_t page, uint64_t lsn);

@@ -77,6 +77,9 @@ int roll_forward(struct store *store, struct store_roll *roll, struct store_repo
         error = group_roll(store, roll, group, bytes);
     }
     report->end_lsn = store->log.end;
+    if (error == -ENODATA)
+        return refuse(report, "the archive names pages of a load (ps_bulk), which are in no log; "
+                              "restore from a copy that was made after it");
     if (error == -EUCLEAN || error == -ENOSPC)
         return refuse(report, "a group of the archive does not follow what was restored so far");
     return error ?: found < 0 ? found : 0;

@@ -57,7 +57,7 @@ uint64_t extent_claim(struct store *store, uint64_t near)
 
 void extent_unclaim(struct store *store, uint64_t extent)
 {
-    if (store->extents[extent].state != EXTENT_CLAIMED)
+    if (store->extents[extent].state != EXTENT_CLAIMED || store->extents[extent].bulk)
         return;
     store->extents[extent].state = EXTENT_FREE;
     store->space.claimed--;

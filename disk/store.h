@@ -270,7 +270,6 @@ enum store_durability store_txn_durability(struct store_group *group, uint64_t o
  * checkpoint begun). Changes only in store_checkpoint_begin. */
 store_lsn_t store_full_below(const struct store *store);
 
-
 /* ---------------------------------------------------------------- operations */
 
 /* How commits of a container's pages are logged; the caller acts on it, the store remembers it. */

@@ -39,8 +39,34 @@ void store_spill_drop(struct store_chain *chain, uint64_t object, uint64_t page)
 uint64_t store_chain_pages(const struct store_chain *chain);    /* images that count */
 /* In a transaction: it is the end of `chain`. Claims space for all pages of the chain and logs
  * where they are. -ENOBUFS: a SPILL record of the chain is in this very group: use the next.
- * -E2BIG. -ENOSPC: fewer free extents than these pages need. After that, as after -EAGAIN of
- * store_txn_end, the chain is as it was: a later transaction may commit it, or it is ended. */
+ * -E2BIG. -ENOSPC: fewer free extents than these pages need. -ESTALE: another transaction has
+ * committed into an extent that this one has pages of at home: end it. After -ENOSPC, as after
+ * -EAGAIN of store_txn_end, the chain is as it was: a later transaction may commit it, or it is
+ * ended. */
 int store_txn_chain(struct store_group *group, struct store_chain *chain);
+
+/* ---------------------------------------------------------------- bulk: home before the commit
+ *
+ * A page of a chain that lies in an extent of which nobody has a page goes straight home, and not
+ * into the log:
+ *
+ *     store_bulk_page          where its home will be; the place is the chain's alone
+ *     the page is written there, and completed                             NO MUTEX
+ *     store_bulk_written       store_spill_find and store_spill_drop know it from now on
+ *     ... store_bulk_flush     NO MUTEX: all of them are on stable storage
+ *     store_txn_chain          claims for the container what the chain has, and logs 4 bytes a page
+ *
+ * What is not committed leaves nothing: its places are free again with store_chain_end, or the next
+ * start. Beside group_bytes only free extents limit how many pages these are. (bulk.c)
+ */
+
+/* -ENOENT: somebody has pages in its extent: store_spill_page. -ENOSPC; -E2BIG; -ENOMEM; -EINVAL */
+store_must_check int store_bulk_page(struct store_chain *chain, uint64_t object, uint64_t page,
+                                     uint64_t *offset_bytes);
+/* crc: crc32c(0, bytes, 4096) */
+void store_bulk_written(struct store_chain *chain, uint64_t object, uint64_t page, uint32_t crc);
+/* While pages are at home that were written since, store_txn_chain returns -EINVAL. */
+store_must_check int store_bulk_flush(struct store_chain *chain);
+uint64_t store_bulk_pages(const struct store_chain *chain);
 
 #endif

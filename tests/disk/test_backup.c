@@ -204,6 +204,17 @@ static void a_copy_made_at_work_is_the_store_as_it_was(void **state)
     assert_true(only || (finished > count / 2 && torn > count && lost > count / 10));
 }
 
+/* Aim (BU4): what is loaded past the log while the last round goes over the extents is in the copy,
+ * as its log says. */
+static void a_copy_of_a_store_that_is_loaded_is_good(void **state)
+{
+    (void)state;
+    const char *only = getenv("SEED");
+    uint64_t from = only ? strtoull(only, NULL, 0) : 1, count = only ? 1 : long_or(300, 6000);
+    for (uint64_t i = from; i < from + count; i++)
+        one_copy(LIFE_BULK + i);
+}
+
 /* The copy's disk holds the same store as it went on from here, but for a fault that made its owner
  * go back: groups of that time lie behind the end of the log that is copied. */
 static void a_copy_over_an_older_copy_is_good(void **state)
@@ -423,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_made_at_work_is_the_store_as_it_was),
+        cmocka_unit_test(a_copy_of_a_store_that_is_loaded_is_good),
         cmocka_unit_test(a_copy_over_an_older_copy_is_good),
         cmocka_unit_test(a_copy_where_another_store_was_is_the_copy),
         cmocka_unit_test(a_hold_waits_for_a_checkpoint_that_ends),

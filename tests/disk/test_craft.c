@@ -359,6 +359,69 @@ static void claim_with_data(void)
     record->physical = le64_of(extent_of(EXTENT_FREE));
     put_commit(0);
 }
+/* 2 pages from `page` on that are said to be home. */
+static struct record_disk *put_home(uint64_t page, enum extent_state where)
+{
+    struct record_disk *record = put(RECORD_PAGE_HOME, 2 * sizeof(le32));
+    record->object = le64_of(object);
+    record->page = le64_of(page);
+    record->base = le64_of(2);
+    record->physical = le64_of(extent_of(where));
+    return record;
+}
+static void home_of_nothing(void)
+{
+    struct record_disk *record = put_home(40, EXTENT_FREE);
+    record->base = record->page;
+    put_commit(0);
+}
+static void home_of_another_size(void)
+{
+    put_home(40, EXTENT_FREE)->base = le64_of(3);
+    put_commit(0);
+}
+static void home_of_a_size_that_wraps(void)
+{
+    put_home(40, EXTENT_FREE)->base = le64_of((1ull << 62) + 2);
+    put_commit(0);
+}
+static void home_from_beyond(void)
+{
+    put_home(UINT64_MAX - 1, EXTENT_FREE);
+    put_commit(0);
+}
+static void home_for_nobody(void)
+{
+    put_home(40, EXTENT_FREE)->object = le64_of(77);
+    put_commit(0);
+}
+static void home_in_slot_b(void)
+{
+    put_home(40, EXTENT_RESERVED);
+    put_commit(0);
+}
+static void home_in_an_extent_of_before(void)       /* the container's own, another page of it */
+{
+    put_home(1, EXTENT_USED)->base = le64_of(2);
+    put_commit(0);
+}
+static void home_over_a_page_of_it(void)            /* both of one transaction */
+{
+    put_page(RECORD_PAGE_FULL, 40, extent_of(EXTENT_FREE));
+    put_home(40, EXTENT_FREE);
+    put_commit(0);
+}
+static void difference_from_home(void)
+{
+    struct record_disk *record;
+    uint64_t csn;
+    put_home(40, EXTENT_FREE);
+    csn = crafted->store->log.end + crafted->used;
+    put_commit(0);
+    record = put_page(RECORD_PAGE_DIFF, 40, extent_of(EXTENT_FREE));
+    record->base = le64_of(csn);
+    put_commit(0);
+}
 static void length_zero(void)
 {
     put(RECORD_NOOP, 0)->length = le32_of(0);
@@ -396,7 +459,10 @@ static void records_that_do_not_fit_are_refused(void **state)
         locking_unknown_at_first, protection_unknown, move_over_another, move_to_what_is_reserved,
         move_of_half_an_extent, move_of_nothing, no_commit, object_unknown, length_zero,
         claim_of_nothing, claim_from_beyond, claim_of_too_many, claim_for_nobody, claim_of_slot_b,
-        claim_runs_into_slot_b, claim_with_data, length_zero_inside, directory_full };
+        claim_runs_into_slot_b, claim_with_data, home_of_nothing, home_of_another_size,
+        home_of_a_size_that_wraps, home_from_beyond, home_for_nobody, home_in_slot_b,
+        home_in_an_extent_of_before, home_over_a_page_of_it, difference_from_home,
+        length_zero_inside, directory_full };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make_saved(4 << 20, 1 << 20);
         commit_pages(0, 3);

@@ -270,6 +270,12 @@ class Store:
         elif kind == 25:
             leaf = self.leaves[obj, page // self.n]
             leaf.update(physical=physical, claimed=leaf["claimed"] | set(leaf["pages"]), pages={})
+        elif kind == 20:
+            for i, p in enumerate(range(page, page + base)):
+                leaf = self.leaf(obj, p // self.n, physical + p // self.n - page // self.n)
+                need(p % self.n not in leaf["pages"], "a page is home twice")
+                leaf["claimed"].discard(p % self.n)
+                leaf["pages"][p % self.n] = (csn, field(data, 4 * i, "I"), None)
         elif kind == 3:
             self.free(obj, page, page + base)
         elif kind == 4:

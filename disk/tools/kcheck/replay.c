@@ -137,6 +137,38 @@ static int page_apply(struct replay *r, const struct record_disk *record, uint64
     return 0;
 }
 
+/* Pages that were home before the commit, in extents that this transaction gives. */
+static int home_apply(struct replay *r, struct kcontainer *container,
+                      const struct record_disk *record)
+{
+    struct kmodel *model = r->model;
+    const le32 *crcs = (const le32 *)(record + 1);
+    uint64_t first = le64_get(record->page), count = le64_get(record->base),
+             n = model->extent_pages, pages = kcontainer_pages(&container->disk);
+    if (!count || first >= pages || count > pages - first)
+        return wrong(r, "its pages are outside its container");
+    if (le32_get(record->data_bytes) != count * sizeof *crcs)
+        return wrong(r, "it has a wrong size");
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t index = (first + i) / n, p = (first + i) % n;
+        uint64_t physical = le64_get(record->physical) + index - first / n;
+        struct kleaf *leaf = kmodel_leaf(model, container->object, index);
+        int error = leaf ? 0 : leaf_make(r, container->object, index, physical, &leaf);
+        if (error)
+            return error;
+        if (leaf->physical != physical || leaf->born != r->csn || leaf->mask >> p & 1)
+            return wrong(r, "a page that it says is home lies in an extent from before");
+        leaf->mask |= 1u << p;
+        leaf->claimed &= ~(1u << p);
+        kleaf_lsn(leaf)[p] = r->csn;
+        kleaf_crc(model, leaf)[p] = le32_get(crcs[i]);
+        kleaf_record(model, leaf)[p] = 0;
+        model->pages_present++;
+        container->pages_present++;
+    }
+    return 0;
+}
+
 static int claim_apply(struct replay *r, const struct kcontainer *container,
                        const struct record_disk *record)
 {
@@ -375,6 +407,7 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
     switch (type) {
     case RECORD_PAGE_CLAIM: return claim_apply(r, container, record);
     case RECORD_MOVE: return move_apply(r, container, record);
+    case RECORD_PAGE_HOME: return home_apply(r, container, record);
     case RECORD_PAGE_FREE:
         return range_free(r, container, le64_get(record->page), le64_get(record->base));
     case RECORD_DELETE: return delete_apply(r, container);

@@ -38,7 +38,7 @@ static const char *type_name(unsigned type)
     static const char *const names[] = { "?", "page", "difference", "free", "create", "delete",
         "rename", "grow", "layout", "name", "unname", "commit", "no-op", "spill", "logged page",
         "encoder", "claim", "locking", "protection", "durability",
-        [RECORD_MOVE] = "move" };
+        [RECORD_MOVE] = "move", [RECORD_PAGE_HOME] = "home" };
     return type < sizeof names / sizeof *names && names[type] ? names[type] : "?";
 }
 
@@ -115,9 +115,9 @@ static void record_print(const struct record_disk *r, uint64_t lsn)
     if (type == RECORD_MOVE)
         printf(" page %llu to extent %llu", (unsigned long long)le64_get(r->page),
                (unsigned long long)le64_get(r->physical));
-    if (type == RECORD_PAGE_CLAIM)
+    if (type == RECORD_PAGE_CLAIM || type == RECORD_PAGE_HOME)
         printf(" from extent %llu", (unsigned long long)le64_get(r->physical));
-    if (type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM)
+    if (type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM || type == RECORD_PAGE_HOME)
         printf(" pages %llu, %llu of them", (unsigned long long)le64_get(r->page),
                (unsigned long long)le64_get(r->base));
     if (*text_of(r))

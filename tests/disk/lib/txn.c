@@ -38,7 +38,7 @@ static bool full_wanted(const struct world *world, enum store_encoder encoder,
     bool chosen = random_below(random, 3) == 0;
     return world->options.full_only || encoder == STORE_ENCODER_FULL ||
            (encoder >= STORE_ENCODER_ADAPTIVE && chosen) ||
-           (p->present && (p->lsn < store_full_below(world->store) ||
+           (p->present && (p->home || p->lsn < store_full_below(world->store) ||
                            (p->group == world->group && !world->options.newest)));
 }
 
@@ -63,7 +63,7 @@ static int page_change(struct world *world, struct store_group *group, struct mo
         p->cells[cell + i] = random_next(random) | 1;
     page_fill(p->cells, bytes);
     c->used = p->present = true;
-    p->claimed = false;
+    p->claimed = p->home = false;
     p->group = world->group;
     p->lsn = PENDING + world->model.commits;    /* the csn is known when the group is sealed */
     if (model_unlogged(c))
@@ -333,13 +333,14 @@ static int twins_ask(struct store_group *group)
     return error == -EEXIST || error == -ENOBUFS || error == -E2BIG ? 0 : -EUCLEAN;
 }
 
-/* A difference from the newest version, whichever that is, is refused if that is gone, or older
- * than the newest checkpoint. */
+/* A difference from the newest version, whichever that is, is refused if that is gone, older than
+ * the newest checkpoint, or in no log. */
 static int newest_ask(const struct world *world, struct store_group *group,
                       const struct model_container *c, uint32_t page, bool freed)
 {
     struct diff_run run = { 0, 8 };
-    bool old = freed || c->pages[page].lsn < store_full_below(world->store);
+    const struct model_page *p = &c->pages[page];
+    bool old = freed || p->home || p->lsn < store_full_below(world->store);
     int error = txn_diff(group, c->object, page_number(world, page), STORE_BASE_NEWEST, &run, 1,
                          "changed!");
     if (error == -ENOBUFS || error == -E2BIG || error == -ENOSPC)

@@ -62,7 +62,7 @@ static int world_watch(struct world *world)
     if (store_check(world->store, &world->wrong))
         return -EUCLEAN;
     store_stats(world->store, &stats);
-    if (stats.claimed_extents)
+    if (stats.claimed_extents && !world->chain.chain)
         world->wrong = "an extent is claimed although no group is open";
     if (!extents_watch(world))
         world->wrong = "a freed extent was used again before its free was checkpointed (ST22)";

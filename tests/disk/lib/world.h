@@ -23,6 +23,7 @@
 
 struct model_page {
     bool     present, claimed;  /* claimed: the container's, never written */
+    bool     home;              /* written past the log: the next record is a full image */
     uint64_t cells[WORLD_CELLS];
     uint64_t lsn;
     uint32_t group;             /* group that last wrote it */
@@ -69,6 +70,7 @@ struct world_options {
     uint32_t checkpoint_odds;   /* one step in so many begins a checkpoint */
     uint32_t step_pages;        /* metadata pages that a step of a checkpoint handles; 0: many */
     uint32_t chain_odds;  /* and so many go on with a transaction of several groups; 0: none */
+    bool     bulk;              /* that one's fresh pages go home, when they may */
     uint64_t unit_bytes;        /* of a store over several disks */
     uint32_t move_odds;         /* one transaction in so many moves an extent; 0: none */
     uint32_t hold_odds;         /* and so many begin or end a hold on the log; 0: none */
@@ -78,7 +80,7 @@ struct world_options {
 /* The transaction that spills; bit p of the masks: page p. */
 struct world_chain {
     struct store_chain *chain;
-    uint32_t container, spilled, memory;
+    uint32_t container, spilled, memory, home;  /* home: of the spilled */
     bool     commit;
     uint64_t cells[WORLD_PAGES][WORLD_CELLS];
 };

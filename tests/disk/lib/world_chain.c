@@ -45,6 +45,7 @@ static int spill_some(struct world *world, uint32_t count, uint64_t *random)
             break;
         memcpy(c->cells[page], cells, sizeof cells);
         c->spilled |= 1u << page;
+        c->home &= ~(1u << page);
         c->memory &= ~(1u << page);
     }
     error = store_group_seal(group);
@@ -60,6 +61,48 @@ static int spill_some(struct world *world, uint32_t count, uint64_t *random)
     if (refused == -E2BIG)
         world_chain_end(world);
     return error ? error : applied;
+}
+
+/* Fresh pages go home, some at a time. One whose extent is not fresh stays for the log. */
+static int home_some(struct world *world, uint32_t count, uint64_t *random)
+{
+    struct world_chain *c = &world->chain;
+    struct disk_io io = device_io(world->device);
+    uint64_t object = world->model.containers[c->container].object, offset;
+    int error = 0;
+    while (count-- && !error) {
+        uint32_t page = (uint32_t)random_below(random, WORLD_PAGES);
+        uint64_t cells[WORLD_CELLS];
+        uint8_t bytes[STORE_PAGE_BYTES];
+        for (uint32_t i = 0; i < WORLD_CELLS; i++)
+            cells[i] = random_next(random) | 1;
+        page_fill(cells, bytes);
+        error = store_bulk_page(c->chain, object, page, &offset);
+        if (error == -ENOSPC || error == -E2BIG) {
+            world_chain_end(world);
+            return 0;
+        }
+        if (error == -ENOENT) {
+            error = 0;
+            continue;
+        }
+        if (!error)
+            error = io.write(io.context, offset, bytes, sizeof bytes);
+        if (error)
+            return error;
+        store_bulk_written(c->chain, object, page, crc32c(0, bytes, sizeof bytes));
+        memcpy(c->cells[page], cells, sizeof cells);
+        c->spilled |= 1u << page;
+        c->home |= 1u << page;
+        c->memory &= ~(1u << page);
+    }
+    return 0;
+}
+
+static int some_leave(struct world *world, uint32_t count, uint64_t *random)
+{
+    bool home = world->options.bulk && random_below(random, 4);
+    return home ? home_some(world, 6 * count, random) : spill_some(world, count, random);
 }
 
 /* One page comes back into memory; its image must be what was spilled. */
@@ -83,6 +126,7 @@ static int take_back(struct world *world, uint64_t *random)
         error = -EUCLEAN;
     store_spill_drop(c->chain, object, page);
     c->spilled &= ~(1u << page);
+    c->home &= ~(1u << page);
     c->memory |= 1u << page;
     return error;
 }
@@ -95,7 +139,7 @@ int world_chain_step(struct world *world, uint64_t *random)
         if (!world->model.containers[c->container].object)
             return 0;
         int error = store_chain_begin(world->store, 7, &c->chain);
-        return error ? error : spill_some(world, 2, random);
+        return error ? error : some_leave(world, 2, random);
     }
     switch (random_below(random, 6)) {
     case 0:
@@ -105,10 +149,12 @@ int world_chain_step(struct world *world, uint64_t *random)
         return take_back(world, random);
     case 2:
     case 3:
-        return spill_some(world, 1 + (uint32_t)random_below(random, 2), random);
-    default:
-        c->commit = true;                       /* the next transaction is this one */
-        return 0;
+        return some_leave(world, 1 + (uint32_t)random_below(random, 2), random);
+    default: {                                  /* the next transaction is this one */
+        int error = world->options.bulk ? home_some(world, 4, random) : 0;
+        c->commit = c->chain != NULL;
+        return error;
+    }
     }
 }
 
@@ -117,7 +163,7 @@ int world_chain_txn(struct world *world, struct store_group *group)
 {
     struct world_chain *c = &world->chain;
     struct model_container *container = &world->model.containers[c->container];
-    int error = store_txn_chain(group, c->chain);
+    int error = store_bulk_flush(c->chain) ?: store_txn_chain(group, c->chain);
     for (uint32_t page = 0; page < WORLD_PAGES && !error; page++) {
         struct model_page *p = &container->pages[page];
         uint8_t bytes[STORE_PAGE_BYTES];
@@ -125,6 +171,7 @@ int world_chain_txn(struct world *world, struct store_group *group)
             continue;
         container->used = p->present = true;
         p->claimed = false;
+        p->home = c->home >> page & 1;
         p->group = world->group;
         p->lsn = PENDING + world->model.commits;
         memcpy(p->cells, c->cells[page], sizeof p->cells);
