@@ -64,6 +64,12 @@ int ps_lock(ps_container *c, int how)
     return error_told(ERROR_OTHER, result == 0 ? container_lock(c, 0, how) : result);
 }
 
+int (ps_bulk)(ps_container *c, int (*fn)(void *arg), void *arg)
+{
+    return (ps_transaction_opt)(fn, arg, &(struct ps_options){.isolation = PS_CONTAINER_LOCK,
+                                                              .locked = c, .bulk = 1});
+}
+
 int ps_snapshot_share(void)
 {
     long handle = tx_active() ? ps_kernel(KD_SNAPSHOT_SHARE, 0, 0, 0) : -EPERM;

@@ -327,6 +327,9 @@ struct ps_options {
      * it. */
     int lazy;
     uint32_t lazy_ms;
+    /* 1: a load (ps_bulk): the commit writes new pages to their places and not into the log. Never
+     * lazy; in containers that lock items, and those with a manager of their own, it is as any. */
+    int bulk;
     /* N > 0: in a view that the thread uses for transactions of this number alone. Rights stay with
      * a view, so a transaction that stays open beside others of its thread (ps_suspend) would make
      * them wait for pages that an earlier one has used; this one only for what it and earlier ones
@@ -342,6 +345,12 @@ struct ps_options {
  * transaction can look. */
 int ps_flush(void);
 int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt);
+/* ps_transaction for much new data: c is locked as a whole until the end, and pages that nobody has
+ * stored to before go past the log, each written once, where it will stay. One commit, or nothing
+ * at all: an abort, a kill or a power cut leaves no trace, and takes no space. It may be larger
+ * than the memory and the log; -ENOSPC: than the disk. Old pages go into the log, as ever. The new
+ * ones are not in memory afterwards. -EINVAL: c is not open. */
+int ps_bulk(ps_container *c, int (*fn)(void *arg), void *arg);
 /* Undoes the transaction, sleeps until another one's commit changes a page that it has read, and
  * runs fn again: `if (!queue->first) ps_retry();` waits for a job without polling. It may run again
  * for less: a page may hold more than what was read, and pages read by earlier transactions of
@@ -396,6 +405,7 @@ extern __thread const char *ps_place;
 #define PS_HERE (ps_place = __FILE__ ":" PS_TEXT(__LINE__))
 #define ps_transaction(...) (PS_HERE, ps_transaction(__VA_ARGS__))
 #define ps_transaction_opt(...) (PS_HERE, ps_transaction_opt(__VA_ARGS__))
+#define ps_bulk(...) (PS_HERE, ps_bulk(__VA_ARGS__))
 #define ps_commit() (PS_HERE, ps_commit())
 
 /* ---- more of objects; in a transaction only ---- */

@@ -189,6 +189,8 @@ enum { WIRE_ASKED, WIRE_RECALLED };
  * next commit that is not, or after so many milliseconds; STORE_LAZY: as many as the store likes
  * (store.lazy_ms). */
 #define STORE_LAZY 0xffffffffu
+/* Or it is a load: new pages go past the log (spill.c). It is not lazy. */
+#define STORE_BULK 0xfffffffeu
 
 struct wire_open {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];

@@ -324,7 +324,8 @@ static int tx_commit(struct ps_tx *tx)
         .batch = tx->ops_bytes ? tx->ops : NULL,
         .batch_bytes = tx->ops_bytes,
         .port = tx->ops_bytes ? tx->store->port : -1,
-        .flags = !tx->options.lazy ? 0 : tx->options.lazy_ms ? tx->options.lazy_ms : STORE_LAZY,
+        .flags = tx->options.bulk ? STORE_BULK : !tx->options.lazy ? 0
+                 : tx->options.lazy_ms ? tx->options.lazy_ms : STORE_LAZY,
     };
     result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
     tx->committed_at = commit.csn;

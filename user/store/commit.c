@@ -123,6 +123,7 @@ static void rooms_note(const struct batch *b)
 /* So long the flush of this commit may wait; 0: it is not lazy. */
 static uint64_t lazy_us(const struct kd_message *m)
 {
+    if (m->word[3] == STORE_BULK) return 0;
     uint64_t ms = m->word[3] == STORE_LAZY ? options.lazy_ms : m->word[3];
     return options.lazy_ms ? ms * 1000 : 0;
 }
@@ -204,16 +205,6 @@ static int own_launch(struct store_op *ops, unsigned count, struct group **out)
     if (r == 0) return group_launch(*out);
     group_cancel(*out);
     return r;
-}
-
-/* After such an error, could a checkpoint help? */
-static bool checkpoint_helps(int error)
-{
-    struct store_stats stats;
-    if (error == -EAGAIN) return true;
-    if (error != -ENOSPC) return false;
-    store_stats(server.store, &stats);
-    return stats.freed_extents > 0;
 }
 
 int commit_own(struct store_op *ops, unsigned count)
@@ -300,9 +291,13 @@ static int no_checkpoint; /* why the one that `pending` waited for was not made 
  */
 enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE, LOST };
 
+/* Its copies are to leave before it is in a group. */
+static bool pending_loads(void) { return pending.word[3] == STORE_BULK && pending.word[1]; }
+
 /* Lock held. */
 static enum taken take_pending(struct group *g, int *tries)
 {
+    if (pending_loads()) return NEXT_GROUP;
     int r = server.fenced ? -EIO : group_add(g, &pending);
     if (checkpoint_helps(r) && *tries < SPACE_TRIES) {
         ++*tries;
@@ -419,10 +414,12 @@ static void land_here(struct group *g)
     if (group_land(g) == 0 && ends_chain) spill_committed(view);
 }
 
-/* `pending` fits no group: its copies go into the log before it. */
-static void make_smaller(void)
+/* `pending` fits no group, or is a load: its copies leave before it, into the log or home. A load
+ * that cannot do so (it stands on another manager, or has locked items) is logged. */
+static void make_smaller(bool load)
 {
     int r = spill_for_commit(&pending);
+    if (r == -E2BIG && load) pending.word[3] = r = 0;
     if (r == 0) return;
     kd_txn_refuse(pending.word[0], pending.token, -r);
     server.refused++;
@@ -435,10 +432,11 @@ static void run_group(int *tries)
     enum taken taken = TAKEN;
     size_t room = pending_bytes() > TOUCH_BYTES ? pending_bytes() : TOUCH_BYTES;
     bool many = pending.word[1] > SPILL_GROUP_PAGES, chained = spill_chain(pending.word[0]);
-    if ((many && chained) || memory_touch(room) < 0) {
+    bool load = pending_loads();
+    if (load || (many && chained) || memory_touch(room) < 0) {
         server_lock();
-        if (many)
-            make_smaller(); /* rather than fill memory with a large group's buffers */
+        if (load || many)
+            make_smaller(load); /* rather than fill memory with a large group's buffers */
         else
             pending_refuse(ENOMEM); /* what its batch frees and allocates is too much */
         server_unlock();
@@ -458,7 +456,7 @@ static void run_group(int *tries)
     case NEXT_GROUP: break;
     case CHECKPOINT: no_checkpoint = checkpoint_wait(); break;
     case TOO_LARGE:
-        if (!g) make_smaller();
+        if (!g) make_smaller(false);
     }
     if (no_checkpoint) *tries = SPACE_TRIES;
     server_unlock();

@@ -123,6 +123,15 @@ int group_freed_add(struct group *g, const struct free_range *freed, unsigned co
     return 0;
 }
 
+bool checkpoint_helps(int error)
+{
+    struct store_stats stats;
+    if (error == -EAGAIN) return true;
+    if (error != -ENOSPC) return false;
+    store_stats(server.store, &stats);
+    return stats.freed_extents > 0;
+}
+
 /* ---- launching ---- */
 
 int group_launch(struct group *g)

@@ -43,6 +43,7 @@ struct group {
 
 /* All with the lock held. */
 bool group_flying(void);                /* is one in the air? */
+bool checkpoint_helps(int error);       /* could a checkpoint help after this? */
 /* Inside the gate, which leaves one of the two free. 0, -ENOMEM, or the fence. */
 int group_begin(struct group **out);
 void group_cancel(struct group *g);

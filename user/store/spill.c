@@ -10,7 +10,14 @@
  * One running transaction has a chain at a time, so each may take half of the log; the others that
  * want to spill wait, and the kernel knows for whom (KD_VIEW_WAIT), so a deadlock is found there. A
  * COMMIT that fits no group does not wait: it has a chain of its own, from its receipt to its
- * answer. What it writes has room, for its copies hold credits. All of this is done by the
+ * answer. What it writes has room, for its copies hold credits.
+ *
+ * A page goes home instead, and into no log, if it lies in an extent that nobody has a page of and
+ * that is leased as a whole to the transaction's process: then no other one can be given a page
+ * there before this one commits. So a load of new pages is limited by the disk, not by the log. A
+ * COMMIT with STORE_BULK sends all of its copies this way.
+ *
+ * All of this is done by the
  * committer thread, and the chains are its own; the disk library is under the lock. Only the disk
  * reads of UNSPILL are those of a thread for them alone: no commit waits for them, and no page
  * fault, which may wait for frames that only this transaction will give back.
@@ -21,10 +28,12 @@
 #include <assert.h>
 #include <string.h>
 
+#define TOLD_ONE    (PAGE_BYTES + sizeof(struct kd_run))
 #define TOLD_BYTES  (64u * (PAGE_BYTES + 2 * sizeof(struct kd_run)))
+#define TOLD_PAGES  (TOLD_BYTES / TOLD_ONE)
 #define ROOM_TRIES  3
 
-struct chain { struct store_chain *chain; uint64_t view; };     /* chain NULL: nobody's */
+struct chain { struct store_chain *chain; uint64_t view, process; };    /* chain NULL: nobody's */
 static struct chain holder, late;                               /* of a COMMIT */
 static struct { uint64_t token, process, wanted, order; } waiting[KD_VIEW_MAX]; /* order 0: no */
 static uint64_t orders;
@@ -46,32 +55,86 @@ struct store_chain *spill_chain(uint64_t view)
     return c ? c->chain : NULL;
 }
 
-/* ---- pages into the log ---- */
+/* ---- pages home ---- */
 
-/* Puts what the kernel told into the group; how many there were before the error, if any. */
-static int add_told(struct group *g, uint64_t view, uint64_t bytes, uint64_t *pages)
+/* Where a page's home will be, if it may go there; -ENOENT: into the log. Lock held. */
+static int home_place(struct store_chain *chain, uint64_t process, uint64_t id, uint64_t page,
+                      uint64_t *offset)
 {
-    struct store_chain *chain = spill_chain(view);
-    const uint8_t *at = told, *end = told + bytes;
+    const struct container *c = container_by_id(id);
+    uint64_t n = server.extent_pages;
+    if (!c || !space_leased(c, process, page / n * n, n)) return -ENOENT;
+    return store_bulk_page(chain, id, page, offset);
+}
+
+/* Of what the kernel told last: its place in `told`, which all of them leave for the front. */
+static struct home { uint64_t id, page, offset; const uint8_t *bytes; } leaving[TOLD_PAGES];
+
+/* Those that follow one another on the disk in one write. Lock held, dropped for the disk. */
+static int leaving_write(struct store_chain *chain, unsigned count)
+{
+    uint32_t crcs[TOLD_PAGES];
     int r = 0;
-    while (r == 0 && at < end) {
-        const struct kd_run *run = (const void *)at;
-        uint64_t id, page;
-        bool lock = index_lock_page(run->cookie); /* its bytes mean nothing */
-        r = lock ? 0 : cookie_page(run->cookie, run->page, &id, &page);
-        if (r == 0 && !lock) r = store_spill_page(g->disk, chain, id, page, run + 1);
-        if (r == 0) ++*pages;
-        if (r == 0) locks[view] += lock;
-        at += sizeof(*run) + PAGE_BYTES;
+    server_unlock();
+    for (unsigned i = 0; i < count; i++) {
+        crcs[i] = crc32c(0, leaving[i].bytes, PAGE_BYTES);
+        memmove(told + i * PAGE_BYTES, leaving[i].bytes, PAGE_BYTES);
     }
+    for (unsigned i = 0, n; i < count && r == 0; i += n) {
+        for (n = 1; i + n < count && leaving[i + n].offset == leaving[i].offset + n * PAGE_BYTES; n++)
+            ;
+        r = server.disk.write(server.disk.context, leaving[i].offset, told + i * PAGE_BYTES,
+                              n * PAGE_BYTES);
+    }
+    if (r == 0 && count) step(STEP_SS5);
+    server_lock();
+    for (unsigned i = 0; r == 0 && i < count; i++)
+        store_bulk_written(chain, leaving[i].id, leaving[i].page, crcs[i]);
+    server.home_writes += r == 0 ? count : 0;
     return r;
 }
 
-/* Inside the gate. Fills a group with up to `wanted` copies. */
-static int fill_told(struct group *g, uint64_t view, uint64_t token, uint64_t wanted,
-                     uint64_t *pages)
+/* ---- pages into the log ---- */
+
+/* One copy that the kernel told: home, or into the group, which is *logged then. */
+static int add_one(struct group *g, const struct chain *c, const struct kd_run *run,
+                   unsigned *home_count, bool *logged)
 {
-    struct kd_diff diff = {.view = view, .token = token, .flags = KD_DIFF_SPILL};
+    struct home *home = &leaving[*home_count];
+    bool lock = index_lock_page(run->cookie); /* its bytes mean nothing */
+    int r = lock ? 0 : cookie_page(run->cookie, run->page, &home->id, &home->page);
+    locks[c->view] += lock;
+    if (r < 0 || lock) return r;
+    home->bytes = (const uint8_t *)(run + 1);
+    r = home_place(c->chain, c->process, home->id, home->page, &home->offset);
+    if (r == 0) ++*home_count;
+    if (r != -ENOENT) return r;
+    *logged = true;
+    return store_spill_page(g->disk, c->chain, home->id, home->page, run + 1);
+}
+
+/* What the kernel told leaves; *pages: more by those that did before the error, if any. */
+static int add_told(struct group *g, const struct chain *c, uint64_t bytes, uint64_t *pages,
+                    bool *logged)
+{
+    uint64_t before = *pages;
+    unsigned home_count = 0;
+    int r = 0;
+    for (const uint8_t *at = told; r == 0 && at < told + bytes; at += TOLD_ONE) {
+        r = add_one(g, c, (const void *)at, &home_count, logged);
+        *pages += r == 0;
+    }
+    int written = leaving_write(c->chain, home_count);
+    if (written == 0) return r;
+    *pages = before;
+    return written;
+}
+
+/* Inside the gate. Up to `wanted` copies leave, into the group or home. */
+static int fill_told(struct group *g, const struct chain *c, uint64_t token, uint64_t wanted,
+                     uint64_t *pages, bool *logged)
+{
+    struct kd_diff diff = {.view = c->view, .token = token, .flags = KD_DIFF_SPILL};
     int r = 0;
     while (r == 0 && *pages < wanted && *pages < SPILL_GROUP_PAGES && diff.cursor != ~0ull) {
         uint64_t left = (wanted < SPILL_GROUP_PAGES ? wanted : SPILL_GROUP_PAGES) - *pages;
@@ -82,24 +145,27 @@ static int fill_told(struct group *g, uint64_t view, uint64_t token, uint64_t wa
         r = (int)kd_txn_diff(&diff);
         server_lock();
         if (r == 0 && diff.pages == 0) break;
-        if (r == 0) r = add_told(g, view, diff.buffer_bytes, pages);
+        if (r == 0) r = add_told(g, c, diff.buffer_bytes, pages, logged);
     }
     return r;
 }
 
-/* One group of SPILL records. *pages: how many copies are in the log, whatever the result. */
-static int spill_group(uint64_t view, uint64_t token, uint64_t wanted, uint64_t *pages)
+/* One group of SPILL records, or none if all go home. *pages: how many copies have left, whatever
+ * the result. */
+static int spill_group(const struct chain *c, uint64_t token, uint64_t wanted, uint64_t *pages)
 {
     struct group *g;
+    bool logged = false;
     *pages = 0;
     gate_enter(false);
     int r = group_begin(&g);
     if (r == 0) {
         g->spills = true;
-        r = fill_told(g, view, token, wanted, pages);
-        int launched = -ENODATA;
-        if (*pages) step(STEP_SS1);
-        if (*pages)
+        r = fill_told(g, c, token, wanted, pages, &logged);
+        int launched = *pages ? 0 : -ENODATA;
+        logged = logged && *pages;
+        if (logged) step(STEP_SS1);
+        if (logged)
             launched = group_launch(g);
         else
             group_cancel(g);
@@ -107,10 +173,10 @@ static int spill_group(uint64_t view, uint64_t token, uint64_t wanted, uint64_t 
         if (r == 0 && *pages == 0) r = launched;
     }
     gate_leave();
-    int landed = *pages ? group_land(g) : 0;
+    int landed = logged && *pages ? group_land(g) : 0;
     if (landed < 0) *pages = 0;
     if (*pages) step(STEP_SS2);
-    long spilled = kd_txn_spilled(view, token, *pages, 0); /* also with 0: tell those again */
+    long spilled = kd_txn_spilled(c->view, token, *pages, 0); /* also with 0: tell those again */
     if (spilled > 0) {
         step(STEP_SS3);
         uint64_t gone = (uint64_t)spilled;
@@ -120,7 +186,7 @@ static int spill_group(uint64_t view, uint64_t token, uint64_t wanted, uint64_t 
     return landed < 0 ? landed : spilled < 0 ? (int)spilled : r;
 }
 
-/* Lock held. Brings up to `wanted` copies of a view into the log; how many, or why none. */
+/* Lock held. Brings up to `wanted` copies of a view into the log, or home; how many, or why none. */
 static int spill(struct chain *c, uint64_t view, uint64_t token, uint64_t process, uint64_t wanted)
 {
     int r = 0, tries = 0;
@@ -128,12 +194,13 @@ static int spill(struct chain *c, uint64_t view, uint64_t token, uint64_t proces
     if (!c->chain) {
         r = store_chain_begin(server.store, process, &c->chain);
         c->view = view;
+        c->process = process;
     }
     while (r == 0 && done < wanted) {
-        r = spill_group(view, token, wanted - done, &pages);
+        r = spill_group(c, token, wanted - done, &pages);
         done += pages;
         if (r == -ENOBUFS && pages) r = 0;
-        if (r == -EAGAIN && tries++ < ROOM_TRIES) r = checkpoint_wait();
+        if (checkpoint_helps(r) && tries++ < ROOM_TRIES) r = checkpoint_wait();
     }
     if (done) return (int)done;
     return r == -ENOBUFS || r == -EAGAIN ? -E2BIG : r == -ENODATA ? -EIO : r;
@@ -321,6 +388,16 @@ int spill_for_commit(struct kd_message *m)
     return 0;
 }
 
+/* Before the group that names them is written. Lock held, dropped for the disk. */
+static int leaving_flush(struct store_chain *chain)
+{
+    server_unlock();
+    int r = store_bulk_flush(chain);
+    server_lock();
+    if (r < 0) server_fence("pages at home were not flushed", r);
+    return r;
+}
+
 int spill_commit(struct store_group *disk, const struct kd_message *m, const struct batch *b)
 {
     struct store_chain *chain = spill_chain(m->word[0]);
@@ -331,8 +408,11 @@ int spill_commit(struct store_group *disk, const struct kd_message *m, const str
         return -EIO;
     }
     if (pages == 0) return 0;
+    int r = leaving_flush(chain);
+    if (r < 0) return r;
     for (unsigned i = 0; i < b->freed_count; i++)
         for (uint64_t k = 0; k < b->freed[i].count; k++)
             store_spill_drop(chain, b->freed[i].container, b->freed[i].first + k);
-    return store_txn_chain(disk, chain);
+    r = store_txn_chain(disk, chain);
+    return r == -ESTALE ? -EDEADLK : r; /* somebody else was given a page there: run it again */
 }
