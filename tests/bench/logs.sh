@@ -33,3 +33,11 @@ recover() {
 recover 'recovery of 100,000 records of 44 bytes' 250 records 100000
 recover 'recovery of 256 MiB of log' 1000 log 256
 build/tests/disk/test_manager_time --copies
+
+# loads past the log in counted instructions and bytes; Table 3 of the Dali paper, on two CPUs
+scripts/run --icount --cpus 1 --timeout 300 -c 'bench-loads load'
+scripts/run --cpus 2 --timeout 300 --allow names -c 'bench-loads paper'
+
+# commits beside a checkpoint: by chunks, and of the whole store in one go
+scripts/run --cpus 2 --timeout 300 --allow names -c 'bench-loads beside'
+scripts/run --cpus 2 --timeout 300 --allow names --append store.chunk_pages=256 -c 'bench-loads beside whole'
