@@ -88,9 +88,18 @@ static unsigned segment_part(const ps_container *c, unsigned pages)
     return pages < KD_MEMORY_LEAST ? pages : part > KD_MEMORY_LEAST ? part : KD_MEMORY_LEAST;
 }
 
+static int chunk_set(const ps_container *c, unsigned pages)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {c->id, pages};
+    int result = store_request(c->store, STORE_CHUNK, word, NULL, 0, NULL, NULL);
+    return result == -EACCES ? -EROFS : result;
+}
+
 int ps_policy(ps_container *c, int which, unsigned value)
 {
     int result = container_is_open(c) ? 0 : -EINVAL;
+    if (!result && which == PS_CHUNK)
+        return chunk_set(c, value);
     if (!result && which == PS_MEMORY)
         value = segment_part(c, value);
     for (unsigned i = 0; result == 0 && i < c->segment_count; i++)

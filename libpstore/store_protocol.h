@@ -133,7 +133,10 @@ enum store_request {
     STORE_HOLDERS, /* word0 0 or where to go on -> word0 where to go on, 0: the end; word1 the
                     * manager's pid; data: struct wire_holder[], of those who hold what the path
                     * leads to by its grant, or one made out of that. Needs MANAGE */
+    STORE_CHUNK, /* word0 container, open for writing, word1 pages that go home together, at most
+                  * WIRE_CHUNK_MAX; 0: as many as the store likes */
 };
+#define WIRE_CHUNK_MAX 256u
 
 /* -EACCES of a request by a path comes with word0 the rights that are missing, 0: not said; word1
  * those that are there; word2 at what: the path without so many of its last parts, and or-ed: */

@@ -4,6 +4,13 @@
  * Home pages are written in place and cost no log: the first record of a page after a checkpoint
  * began is a full image, so recovery never reads a home page, and a torn one does no harm.
  *
+ * Chunks. What a checkpoint takes home in one call is a run of pages of one container, in the
+ * order of their places on the disk: of the size that was set for the container (container_chunk),
+ * or as many as the store likes, a few while others commit and many when nobody does. Between two
+ * of them a group that is in the air lands. No commit is half done in a page that goes home: it has
+ * a version that was published as a whole and is durable (MG5), and one that a transaction is
+ * changing has its old version there.
+ *
  * Credits. The kernel takes one for each private copy that a transaction makes, and we lend only
  * as many as half of the log has room for, and never more than there is room now; a commit spends
  * those of the pages it logged, and a checkpoint, which releases log, lends them again. When the
@@ -19,7 +26,6 @@
 #include <unistd.h>
 
 #define CLEAN_MIN    CLEAN_BATCH        /* pages cleaned per notice at least */
-#define GENTLE_BATCH 8                  /* pages per home write call while others commit */
 #define ROUNDS_MAX   1000               /* of a checkpoint that makes no progress */
 #define RETRY_MS     100
 #define STUCK_MS     20
@@ -141,18 +147,41 @@ void cleaner_step(void)
         pthread_cond_wait(&server.changed, &server.lock);
 }
 
+static uint64_t launched_before;        /* when a batch was last written */
+
+/* One chunk goes home; the next one comes after the landing of a group that is in the air. Lock
+ * held, dropped for the disk. */
+static int chunk_write(void)
+{
+    launched_before = server.launched;
+    int r = batch_write();
+    if (options.chunk_pages < CLEAN_BATCH) cleaner_step();
+    return r;
+}
+
+static unsigned chunk_of(uint64_t id)
+{
+    const struct container *c = container_by_id(id);
+    return c ? c->chunk : 0;
+}
+
+/* Is this page of another chunk than those in the batch? */
+static bool chunk_ends(uint64_t id, uint64_t page)
+{
+    if (batch.count == 0) return false;
+    uint64_t first = batch.what[0].page, before = batch.what[0].container;
+    unsigned chunk = chunk_of(id);
+    if (chunk && id == before) return page / chunk != first / chunk;
+    return chunk || chunk_of(before);
+}
+
 /* A batch is as large as it may be: while others commit, the disk is not kept from them for long,
- * and the next batch comes after the landing of a group that is in the air. Lock held, dropped for
- * the disk. */
+ * unless that is what was set. Lock held, dropped for the disk. */
 static int batch_write_full(void)
 {
-    static uint64_t launched;
-    bool gentle = (group_flying() || server.launched != launched) && !in_a_hurry();
-    if (batch.count < (gentle ? GENTLE_BATCH : CLEAN_BATCH)) return 0;
-    launched = server.launched;
-    int r = batch_write();
-    cleaner_step();
-    return r;
+    bool busy = group_flying() || server.launched != launched_before;
+    bool gentle = busy && !in_a_hurry() && batch.count && !chunk_of(batch.what[0].container);
+    return batch.count < (gentle ? options.chunk_pages : CLEAN_BATCH) ? 0 : chunk_write();
 }
 
 /* Brings up to `pages` dirty pages home, in disk order. Lock held, dropped for the disk. */
@@ -266,6 +295,8 @@ static int checkpoint_clean(void)
             continue;
         }
         if (found < 0) break;
+        if (chunk_ends(id, page)) r = chunk_write();
+        if (r < 0) break;
         batch_add(id, page);
         r = batch_write_full();
         if (r < 0) break;

@@ -121,6 +121,19 @@ static int remake_prepare(const struct container *c, uint64_t process)
     return r == 0 && c->opens ? -EBUSY : r; /* who decides about its pages knows its objects */
 }
 
+/* ---- how many of its pages go home together ---- */
+
+int container_chunk(uint64_t process, uint64_t id, uint64_t pages)
+{
+    if (pages > WIRE_CHUNK_MAX) return -EINVAL;
+    server_lock();
+    struct container *c = container_by_id(id);
+    int r = c ? container_allows(c, process, KD_RIGHT_WRITE) : -ENOENT;
+    if (r == 0) c->chunk = (unsigned)pages;
+    server_unlock();
+    return r;
+}
+
 /* ---- a property ---- */
 
 /* Do they make sense together? The chapter has the table. Items are merged into a page by what

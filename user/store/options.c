@@ -18,6 +18,7 @@ static const char step_names[STEP_COUNT][16] = {
 };
 
 struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256, .audit_kib = 4096,
+                          .chunk_pages = 8,
                           .kept_ms = 10000, .linger_ms = 1000, .quick_ms = 1000};
 
 static enum step die_at = STEP_COUNT;   /* none; written before there are threads */
@@ -53,6 +54,13 @@ static bool lazy_option(const char *value)
     char *end;
     options.lazy_ms = strtoull(value, &end, 10);
     return end != value && *end == 0 && options.lazy_ms < STORE_LAZY;
+}
+
+static bool chunk_option(const char *value)
+{
+    char *end;
+    options.chunk_pages = (unsigned)strtoul(value, &end, 10);
+    return end != value && *end == 0 && options.chunk_pages - 1 < WIRE_CHUNK_MAX;
 }
 
 static bool time_option(const char *value, uint64_t *ms)
@@ -116,6 +124,7 @@ static bool option(char *word, unsigned life)
     *value++ = 0;
     if (strcmp(word, "die") == 0) return die_option(value, life);
     if (strcmp(word, "checkpoint_ms") == 0) return checkpoint_option(value);
+    if (strcmp(word, "chunk_pages") == 0) return chunk_option(value);
     if (strcmp(word, "lazy_ms") == 0) return lazy_option(value);
     if (strcmp(word, "kept_ms") == 0) return time_option(value, &options.kept_ms);
     if (strcmp(word, "linger_ms") == 0) return time_option(value, &options.linger_ms);

@@ -4,6 +4,8 @@
  *
  *     store.checkpoint_ms=N          a checkpoint so long after the first commit that none covers
  *                                    (30000; 0: only when the log wants one, or somebody asks)
+ *     store.chunk_pages=N            a checkpoint takes so many pages home together while others
+ *                                    commit: 1 to 256 (8); 256: and waits for nobody
  *     store.lazy_ms=N                a lazy commit is durable after so long at the latest, if it
  *                                    does not say itself (100; 0: all commits are strict)
  *     store.kept_ms=N                a container's own manager has so long to begin (10000)
@@ -61,6 +63,7 @@ struct options {
     uint64_t lazy_ms;
     uint64_t kept_ms, linger_ms, quick_ms;    /* of representatives (kept.c) */
     uint64_t audit_kib;             /* of memory, the same */
+    unsigned chunk_pages;           /* go home together while others commit */
     uint64_t scrub_kib;             /* read per second when nobody asks for it; 0: nothing */
     uint64_t group_bytes;           /* 0: a part of memory */
     uint64_t log_bytes;             /* 0: as the library likes */

@@ -440,6 +440,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_FLUSH: return request_flush();
     case STORE_FORM:
         return container_form(m->process, m->word[0], m->word[1], m->word[2]);
+    case STORE_CHUNK: return container_chunk(m->process, m->word[0], m->word[1]);
     case STORE_ADVISE: return request_advise(m);
     case STORE_HELD: return request_held(m, reply);
     case STORE_PIN: return m->word[2] ? -EINVAL : pins_unpin(m);
@@ -474,7 +475,8 @@ static bool serves_writing(const struct kd_message *m)
     case STORE_SPACE:
     case STORE_CHECKPOINT:
     case STORE_MANAGER:
-    case STORE_FORM: return true;
+    case STORE_FORM:
+    case STORE_CHUNK: return true;
     default: return false;
     }
 }
@@ -499,6 +501,7 @@ static int request_refused(const struct kd_message *m)
     case STORE_SPACE:
     case STORE_NAMED:
     case STORE_FORM:
+    case STORE_CHUNK:
     case STORE_NAMES:
     case STORE_NEXT:
     case STORE_SEGMENT:

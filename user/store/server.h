@@ -74,6 +74,7 @@ struct container {
                     * one closed it */
     bool leaving;                   /* the cleaner brings its pages home, to give it up */
     uint32_t form[WIRE_FORMS];      /* how it is logged, locked and protected (form.c) */
+    unsigned chunk;                 /* pages that go home together (clean.c); 0: no matter */
     uint32_t segment_count;
     struct {
         int object;                 /* the kernel's memory object */
@@ -210,6 +211,7 @@ int container_form(uint64_t process, uint64_t id, uint64_t which, uint64_t value
 void form_of(const struct store_container *d, uint32_t form[WIRE_FORMS]);
 uint32_t form_encoder(uint32_t encoder); /* KD_ENCODER_* of a container with this form of the log */
 uint32_t form_flags(const uint32_t form[WIRE_FORMS]); /* KD_OBJECT_* of its kernel objects */
+int container_chunk(uint64_t process, uint64_t id, uint64_t pages);
 void form_remake(struct container *c); /* by the cleaner, for it. Lock held, in the gate */
 void process_gone(uint64_t process);
 /* Lock held: an opening by this process more, or less. -EIDRM: a source has ended; -EMLINK. */
