@@ -156,6 +156,104 @@ static void a_commit_spills_beside_a_transaction_that_has_spilled(void **state)
     recover_and_compare();
 }
 
+/* ---- loads past the log, and chunks ---- */
+
+static void leased(uint64_t first, uint64_t count)
+{
+    uint64_t at;
+    server_lock();
+    struct container *c = container_by_id(1);
+    CHECK(space_lease(c, CLIENT, count, container_address(c, first), &at) == 0 && at == first);
+    server_unlock();
+}
+static int load(unsigned i, uint64_t first, uint64_t count, uint64_t value)
+{
+    pthread_mutex_lock(&kernel);
+    view[i] = (struct view){.token = view[i].token, .first = first, .count = count, .value = value,
+                            .lazy = STORE_BULK};
+    for (uint64_t p = first; p < first + count; p++) shared->tried[p] = value;
+    pthread_mutex_unlock(&kernel);
+    view_post(i, 0, 0);
+    return commit_wait(i);
+}
+static struct store_stats stats_now(void)
+{
+    struct store_stats s;
+    server_lock();
+    store_stats(server.store, &s);
+    server_unlock();
+    return s;
+}
+
+/* More than the log holds, in pages of one lease; the pages beside it, which only half an extent of
+ * is leased, go into the log, and so do old ones. */
+static void child_load(void)
+{
+    client_start();
+    leased(100, 1802);
+    uint64_t before = stats_now().log_bytes_written;
+    CHECK(load(0, 100, 1800, 1) == 0 && view[0].spilled == 1800);
+    uint64_t logged = stats_now().log_bytes_written - before;
+    CHECK(logged < 32 << 10 && stats_now().claimed_extents == 0);
+    CHECK(page[1899].word[8] == 1);
+    CHECK(load(0, 1900, 2, 2) == 0);            /* the extent's other two are nobody's */
+    CHECK(stats_now().log_bytes_written - before - logged >= 2 * 4096);
+    CHECK(commit(100, 5, 3) == 0 && load(0, 110, 5, 4) == 0);
+    leased(2000, 8);                            /* a small one does so, too */
+    before = stats_now().log_bytes_written;
+    CHECK(load(0, 2000, 8, 5) == 0 && stats_now().log_bytes_written - before < 8 * 4096);
+}
+static void a_load_larger_than_the_log_goes_past_it(void **state)
+{
+    (void)state;
+    run_child(child_load);
+    recover_and_compare();
+}
+
+/* A transaction whose pages went home is told to run again if another one has committed into one of
+ * their extents; what it had is free. */
+static void child_second(void)
+{
+    client_start();
+    leased(0, 80);
+    CHECK(spill_half(1, 0, 80, 1) == 0 && stats_now().claimed_extents == 10);
+    CHECK(commit(60, 1, 9) == 0 && commit(2, 1, 9) == 0);
+    view_post(1, 0, 0);
+    CHECK(commit_wait(1) == -EDEADLK);
+    server_lock();
+    spill_end(1);                               /* as a VIEW_GONE does, which the kernel sends */
+    server_unlock();
+    CHECK(stats_now().claimed_extents == 0 && load(2, 300, 4, 5) == 0);
+}
+static void who_comes_second_into_an_extent_runs_again(void **state)
+{
+    (void)state;
+    run_child(child_second);
+    recover_and_compare();
+}
+
+/* A checkpoint takes pages home in runs of the size that was set, and of no other container. */
+static void child_chunks(void)
+{
+    client_start();
+    CHECK(commit(3, 200, 1) == 0 && checkpoint_asked() == 0);
+    CHECK(home_most > 64);
+    CHECK(container_chunk(CLIENT, 1, 257) == -EINVAL && container_chunk(CLIENT, 2, 1) == -ENOENT);
+    CHECK(container_chunk(CLIENT + 1, 1, 16) == -EACCES && container_chunk(CLIENT, 1, 16) == 0);
+    home_calls = home_most = 0;
+    home_chunk = 16;
+    CHECK(commit(3, 200, 2) == 0 && checkpoint_asked() == 0);
+    CHECK(home_crossed == 0 && home_most == 16 && home_calls == 13);
+    home_chunk = 0;
+    CHECK(container_chunk(CLIENT, 1, 0) == 0);
+}
+static void a_checkpoint_goes_chunk_by_chunk(void **state)
+{
+    (void)state;
+    run_child(child_chunks);
+    recover_and_compare();
+}
+
 /* The disk reads slowly: a commit comes and is answered before the read ends. */
 static void commit_beside(void)
 {
@@ -467,6 +565,9 @@ int main(void)
         cmocka_unit_test(a_checkpoint_without_memory_is_none),
         cmocka_unit_test(a_view_too_big_is_refused_alone),
         cmocka_unit_test(a_commit_spills_beside_a_transaction_that_has_spilled),
+        cmocka_unit_test(a_load_larger_than_the_log_goes_past_it),
+        cmocka_unit_test(who_comes_second_into_an_extent_runs_again),
+        cmocka_unit_test(a_checkpoint_goes_chunk_by_chunk),
         cmocka_unit_test(a_slow_read_of_a_spilled_page_delays_no_commit),
         cmocka_unit_test(who_is_refused_for_want_of_memory_is_in_no_log),
         cmocka_unit_test(pages_without_an_object_are_not_leased),

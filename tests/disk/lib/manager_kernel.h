@@ -219,8 +219,14 @@ static long publish(const struct kd_publish *p, long count)
     return 0;
 }
 
+static uint64_t home_calls, home_most, home_chunk, home_crossed;    /* chunk 0: not looked at */
+
 static long write_homes(struct kd_page_io *io, long count)
 {
+    home_calls++;
+    home_most = (uint64_t)count > home_most ? (uint64_t)count : home_most;
+    for (long i = 1; home_chunk && i < count; i++)
+        home_crossed += io[i].page / home_chunk != io[0].page / home_chunk;
     for (long i = 0; i < count; i++) {
         if (io[i].csn && io[i].csn <= page[io[i].page].csn) {
             io[i].status = -EBUSY;
