@@ -13,4 +13,14 @@ recorded "bulk-cut $STEPS; $CHECK"
 is "each load is answered" "$STEPS" "$(grep -c '^ack' <<<"$output")"
 is "all loads are there" "step $((STEPS + 1))" "$(grep '^step' <<<"$output")"
 cuts 1 $((STEPS + 1))
+
+# The disk in the middle of all that, as a guest that is killed leaves it: its log names pages that it does not have.
+scripts/cut "$LOG" "$BASE" "$CUT" --at $(($(scripts/cut "$LOG" --list | wc -l) / 2)) --keep all
+ok "the log has pages at home" grep -q '^ *home .* from extent' <<<"$(build/host/kstore log "$CUT")"
+build/host/kstore backup --quiet "$CUT" "$TEST_TMP/copy" >"$TEST_TMP/said" 2>&1
+is "kstore copies them" 0 $?
+guest --store "$CUT" -c "$CHECK"
+there=$output
+guest --store "$TEST_TMP/copy" -c "$CHECK"
+is "what the copy holds is what the store holds" "$there" "$output"
 done_testing

@@ -119,12 +119,57 @@ static int area_copy(struct backup *b, const struct kslot *super)
     return bytes_copy(b, start, kslot_page_offset(super, super->newest, pages) - start);
 }
 
-/* From the scan LSN to the end that the log has now; behind it zeros. */
+/* The extents of a record of pages that are at home and in no log. */
+static int record_homes_copy(struct backup *b, const struct record_disk *record)
+{
+    const struct kslot *super = &b->view.super;
+    uint64_t page = le64_get(record->page), n = super->extent_pages;
+    uint64_t count = le32_get(record->data_bytes) / sizeof(le32), extent = le64_get(record->physical);
+    uint64_t last = extent + (page % n + count - 1) / n;
+    if (le16_get(record->type) != RECORD_PAGE_HOME || !count || last < extent ||
+        last >= super->extents)
+        return 0;
+    return bytes_copy(b, super->data_start + extent * super->extent_bytes,
+                      (last - extent + 1) * super->extent_bytes);
+}
+
+/* Of the groups from *lsn on: what is at home and in no log. *lsn: behind them. */
+static int homes_copy(struct backup *b, uint64_t *lsn)
+{
+    struct kgroup group;
+    int error = 0;
+    for (uint32_t i = 0; i < b->view.group_count && !error; i++) {
+        if (b->view.groups[i].lsn < *lsn)
+            continue;
+        if (klog_group(&b->view, b->view.groups[i].lsn, &group) != 1)
+            return -EAGAIN;
+        const uint8_t *bytes = b->view.buffer;
+        size_t at = sizeof(struct group_disk), next;
+        size_t end = at + le32_get(((const struct group_disk *)(const void *)bytes)->payload_bytes);
+        for (uint32_t r = 0; r < group.records && !error; r++, at = next) {
+            const struct record_disk *record = kreplay_record(bytes, end, at, &next);
+            if (!record)
+                break;
+            error = record_homes_copy(b, record);
+        }
+        *lsn = group.lsn + group.bytes;
+    }
+    return error;
+}
+
+/* From the scan LSN to the end that the log has now; behind it zeros. Before that end is looked
+ * for, the pages are copied that the log names and does not have: what is written over them
+ * later comes from a group that is then found, too. */
 static int log_copy(struct backup *b, const struct kslot *super)
 {
     uint64_t ring = super->log_bytes, at = super->checkpoints[super->newest].scan_lsn;
-    b->view.super = *super;
-    int error = klog_follow(&b->view, super->newest);
+    uint64_t seen = at, before;
+    int error;
+    do {
+        b->view.super = *super;
+        before = seen;
+        error = klog_follow(&b->view, super->newest) ?: homes_copy(b, &seen);
+    } while (!error && seen > before);
     uint64_t end = b->end_lsn = b->view.result.end_lsn;
     if (!error)
         error = zeros_write(b, super->log_start, ring);
