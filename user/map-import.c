@@ -149,7 +149,7 @@ int main(int argc, char **argv)
     if (!file)
         return fprintf(stderr, "map-import: %s: %s\n", argv[1], strerror(errno)), 1;
     container = ps_open("map", PS_WRITE | PS_CREATE, PS_LAYOUT(struct map, 1));
-    int error = container ? ps_transaction(import, file) : -errno;
+    int error = container ? ps_bulk(container, import, file) : -errno;
     if (error == 0)
         printf("map-import: %d lands, %d pieces of coasts and borders, %d places\n", in.lands,
                in.shapes, in.places);
