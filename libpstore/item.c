@@ -507,22 +507,27 @@ static inline __attribute__((always_inline)) void *access_fast(const void *p, si
     return (void *)at;
 }
 
-/* Are the bytes as they were committed? If not, the store mends their page, unless there is another
- * reason; then they are. */
+/* Have the bytes been changed since they were committed? Then the store mends their page, and they
+ * are looked at again. 0 or -errno. */
+static __attribute__((noinline)) int check_again(const void *p, size_t bytes)
+{
+    const ps_container *c = ps_container_of(p);
+    uint64_t home = (uintptr_t)ps_home(p), word[STORE_REQUEST_WORDS] = {2, home};
+    if (!c)
+        return -EINVAL;
+    (void)store_request(c->store, STORE_AUDIT, word, NULL, 0, NULL, NULL);
+    return (int)ps_kernel(KD_TXN_HINT, (long)home, (long)bytes, KD_HINT_CHECK);
+}
+
 static __attribute__((noinline)) void *access_checked(const void *p, size_t bytes, int mode)
 {
     void *at = ps_access(p, bytes, mode);
-    const ps_container *c = ps_container_of(p);
-    long home = (long)ps_home(p), result = -EIO;
-    uint64_t word[STORE_REQUEST_WORDS] = {2, (uint64_t)home};
-    for (int try = 0; at && c && result == -EIO && try < 2; try++) {
-        if (try)
-            (void)store_request(c->store, STORE_AUDIT, word, NULL, 0, NULL, NULL);
-        result = ps_kernel(KD_TXN_HINT, home, (long)bytes, KD_HINT_CHECK);
-    }
-    if (!at || result == 0)
+    int result = at ? (int)ps_kernel(KD_TXN_HINT, (long)p, (long)bytes, KD_HINT_CHECK) : 0;
+    if (result == -EIO)
+        result = check_again(p, bytes);
+    if (result == 0)
         return at;
-    errno = (int)-result;
+    errno = -result;
     return error_told_by(ERROR_OBJECT, NULL);
 }
 

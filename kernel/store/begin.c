@@ -197,10 +197,7 @@ enum { PREFETCH_BYTES_MAX = 4 << 20 };
 
 long kd_txn_hint(const uint64_t a[6])
 {
-    static const uint8_t wants[] = {[KD_HINT_WRITE - 1] = WANT_WRITE,
-                                    [KD_HINT_PREFETCH - 1] = WANT_READ,
-                                    [KD_HINT_EXCLUSIVE - 1] = WANT_READ_FOR_WRITE,
-                                    [KD_HINT_CHECK - 1] = WANT_READ};
+    static const uint8_t wants[] = {WANT_WRITE, WANT_READ, WANT_READ_FOR_WRITE};
     vaddr_t at = a[0];
     uint64_t bytes = a[1];
     unsigned hint = (unsigned)a[2];
@@ -213,9 +210,15 @@ long kd_txn_hint(const uint64_t a[6])
         v->txn.meant = hint == KD_HINT_OPEN;
         return 0;
     }
-    if (bytes == 0 || !user_range_ok(at, bytes) || hint - 1 >= sizeof wants / sizeof wants[0])
+    bool check = hint == KD_HINT_CHECK;
+    if (bytes == 0 || !user_range_ok(at, bytes) || (!check && hint - 1 >= sizeof wants))
         return -EINVAL;
     at = mapping_first(v->process, at, bytes);
+    if (check) {
+        uint32_t rights;
+        struct object *o = view_object_at(v, at, &rights);
+        return o ? codeword_at(o, at, bytes) : -EFAULT;
+    }
     bool meant = v->txn.meant;
     int e = 0;
     v->txn.meant = true;
@@ -228,8 +231,7 @@ long kd_txn_hint(const uint64_t a[6])
     v->txn.meant = meant;
     if (!e && hint == KD_HINT_WRITE)
         encode_declare(v, at, bytes);
-    return !e && hint == KD_HINT_CHECK && v->last.object ? codeword_at(v->last.object, at, bytes)
-                                                         : e;
+    return e;
 }
 
 /* kd_txn_declare goes with a commit, or before it where there are more ranges than one call

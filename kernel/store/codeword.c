@@ -17,10 +17,11 @@
  * Locks: leaf, view, port.
  */
 #include "store/codeword.h"
+#include "store/item.h"
 #include "store/object_private.h"
 #include "store/wait.h"
 
-enum { REGION_WORDS = PAGE_BYTES / KD_REGIONS / 8, AT_ONCE = 8 };
+enum { REGION_WORDS = PAGE_BYTES / KD_REGIONS / 8, AT_ONCE = 8, AUDIT_MOST = 256 };
 _Static_assert(sizeof *((struct leaf *)0)->codewords * LEAF_PAGES == PAGE_BYTES, "they are a frame");
 
 static uint64_t sum(const uint64_t *words)
@@ -39,17 +40,20 @@ void codeword_make(struct leaf *l, unsigned slot)
         l->codewords[slot][r] = sum(now + r * REGION_WORDS);
 }
 
-void codeword_follow(struct leaf *l, unsigned slot, const uint64_t *own, const uint64_t *words,
-                     bool sound)
+bool codeword_follow(struct leaf *l, const struct copy *c, const uint64_t *words)
 {
-    const uint64_t *now = frame_memory(l->pages[slot].frame);
+    const uint64_t *now = frame_memory(l->pages[c->slot].frame), *own = frame_memory(c->frame);
+    uint64_t told = c->told, *codeword = l->codewords[c->slot];
     _Static_assert(REGION_WORDS == 64, "a region is an element of the set");
-    for (unsigned r = 0; r < KD_REGIONS; r++, now += REGION_WORDS, own += REGION_WORDS) {
-        uint64_t x = sound ? 0 : ~0ull;
-        for (uint64_t left = words[r]; left; left &= left - 1)
-            x ^= now[__builtin_ctzll(left)] ^ own[__builtin_ctzll(left)];
-        l->codewords[slot][r] ^= x;
-    }
+    for (unsigned r = 0; r < KD_REGIONS; r++)
+        for (uint64_t left = words[r], i; left; left &= left - 1) {
+            i = r * 64 + (unsigned)__builtin_ctzll(left);
+            codeword[r] ^= now[i] ^ own[i];
+            told -= item_weight(own[i], now[i], i);
+        }
+    for (unsigned r = 0; told && r < KD_REGIONS; r++)
+        codeword[r] = ~codeword[r];
+    return !told;
 }
 
 unsigned codeword_wrong(const struct leaf *l, unsigned slot, unsigned regions)
@@ -92,13 +96,13 @@ static unsigned audit(struct leaf *l, unsigned slot, unsigned end, void *arg)
 {
     struct kd_damage *d = arg;
     unsigned stop = MIN(end, slot + AT_ONCE);
-    if (d->regions)
+    if (d->regions || d->looked >= AUDIT_MOST)
         return end;
     lock_acquire(&l->lock);
     for (; slot < stop && !d->regions; slot++) {
-        d->page = l->first + slot;
         d->looked += page_resident(&l->pages[slot]);
         d->regions = codeword_wrong(l, slot, REGIONS_ALL);
+        d->page = l->first + slot + !d->regions;
     }
     lock_release(&l->lock);
     return d->regions ? end : slot;
@@ -110,6 +114,8 @@ OBJECT_CALL(kd_object_audit, 0)
     if (!range_ok(o, a[1], a[2]) || !(o->flags & KD_OBJECT_CODEWORDS))
         return -EINVAL;
     leaves_in(o, a[1], a[1] + a[2], audit, &d);
+    if (!d.regions && d.looked < AUDIT_MOST)
+        d.page = a[1] + a[2];
     return copy_to_user(a[3], &d, sizeof d) ? -EFAULT : d.regions ? -EUCLEAN : 0;
 }
 

@@ -9,14 +9,13 @@ enum { REGIONS_ALL = (1 << KD_REGIONS) - 1 };
 /* codeword_make makes the codewords of a page that came, or was mended; leaf locked. */
 void codeword_make(struct leaf *l, unsigned slot);
 /* codeword_follow brings them up to date for words that are about to be exchanged with those of
- * `own`. `sound`: they are those that were told; else the page is damaged from now on. Leaf
+ * item copy c. False: they are not those that were told, and the page is damaged from now on. Leaf
  * locked. */
-void codeword_follow(struct leaf *l, unsigned slot, const uint64_t *own, const uint64_t *words,
-                     bool sound);
+bool codeword_follow(struct leaf *l, const struct copy *c, const uint64_t *words);
 /* codeword_wrong tells which of these regions are not as they were committed, a bit for each; none
  * of a page that is away, or of an object without codewords. Leaf locked. */
 unsigned codeword_wrong(const struct leaf *l, unsigned slot, unsigned regions);
-/* codeword_at is KD_HINT_CHECK: 0, -EIO. */
+/* codeword_at is KD_HINT_CHECK, of bytes that begin in o: 0, -EIO. */
 must_check int codeword_at(struct object *o, vaddr_t at, uint64_t bytes);
 
 #endif

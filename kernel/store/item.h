@@ -15,6 +15,11 @@ static inline unsigned item_copies(const struct leaf *l, const struct page *p)
 bool item_busy(struct view *v, const struct page *p);
 /* item_granted makes c, which was granted just now, an item copy. Leaf and view locked. */
 void item_granted(struct view *v, struct page *p, struct copy *c);
+/* item_weight is what a word adds to the sum of a told copy (copy->told). */
+static inline uint64_t item_weight(uint64_t own, uint64_t now, uint64_t i)
+{
+    return (own - now) * (2 * i + 1);
+}
 /* item_words reads words of an item copy as the log is to have them behind what others have told
  * (IT6). Leaf locked. */
 void item_words(const struct view *v, const struct copy *c, unsigned from, unsigned n,

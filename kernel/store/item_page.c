@@ -99,7 +99,7 @@ static uint64_t sum_of(const struct copy *c, const uint64_t *words)
     const uint64_t *now = frame_memory(p->frame), *own = frame_memory(c->frame);
     uint64_t sum = 0;
     words_each(i, words)
-        sum += (own[i] - now[i]) * (2 * i + 1);
+        sum += item_weight(own[i], now[i], i);
     return sum;
 }
 
@@ -118,8 +118,7 @@ bool item_told(struct view *v, struct copy *c, const uint64_t *changed)
 
 static bool copy_sound(const struct copy *c, bool whole)
 {
-    uint64_t all[WORDS / 64];
-    memset(all, 0xff, sizeof all);
+    static const uint64_t all[WORDS / 64] = {[0 ... WORDS / 64 - 1] = ~0ull};
     return c->told == sum_of(c, whole ? all : c->words);
 }
 
@@ -132,13 +131,13 @@ bool item_tells_right(const struct view *v, const struct copy *c, bool whole)
 {
     struct leaf *l = c->leaf;
     const struct page *p = &l->pages[c->slot];
-    unsigned regions = whole ? REGIONS_ALL : 0;
     if (!l->codewords)
         return true;
-    for (unsigned r = 0; r < KD_REGIONS; r++)
-        regions |= (unsigned)(c->words[r] != 0) << r;
     lock_acquire(&l->lock);
-    bool right = !c->spoilt && copy_sound(c, whole) && !codeword_wrong(l, c->slot, regions);
+    bool right = !c->spoilt && copy_sound(c, whole);
+    for (unsigned r = 0; r < KD_REGIONS; r++)
+        if (whole || c->words[r])
+            right &= !codeword_wrong(l, c->slot, 1u << r);
     if (right && p->copies > 1)
         views_each_locked(u, &p->mask)
             right &= !told_before(u, v) || !copy_of(u, c->at) || copy_sound(copy_of(u, c->at), false);
@@ -197,9 +196,7 @@ void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
     memcpy(words, c->words, sizeof words);
     if (!vmask_only(&p->mask, v->id))
         others_follow(v, p, c, words);
-    bool sound = !l->codewords || c->told == sum_of(c, words); /* CW2 */
-    if (l->codewords)
-        codeword_follow(l, c->slot, frame_memory(c->frame), words, sound);
+    bool sound = !l->codewords || codeword_follow(l, c, words); /* CW2 */
     exchange(frame_memory(p->frame), frame_memory(c->frame), words);
     c->sequence = sound ? p->sequence : sequence; /* of what is not sound no snapshot sees it */
     c->superseded = sequence;

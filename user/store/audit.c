@@ -18,7 +18,6 @@
 
 #include <string.h>
 
-#define AUDIT_PAGES       1024u             /* pages of an address range in a call; most are not there */
 #define AUDIT_WAITERS   8u
 #define TOLD_MS      1
 #define TOLD_TRIES     1000
@@ -166,20 +165,17 @@ static uint64_t audit_step(void)
         audit.id = audit.page = 0;
         return 0;
     }
-    struct kd_damage d = {0};
-    uint64_t id = audit.id, first = audit.page, count = left < AUDIT_PAGES ? left : AUDIT_PAGES;
+    struct kd_damage d = {.page = object_page + left};
+    uint64_t id = audit.id, shift = audit.page - object_page;
     c->busy++;
     server_unlock();
-    long r = kd_object_audit(object, object_page, count, &d);
+    long r = kd_object_audit(object, object_page, left, &d);
     server_lock();
     c->busy--;
     pthread_cond_broadcast(&server.changed);
     audit.looked += d.looked;
-    audit.page = first + count;
-    if (r == -EUCLEAN) {
-        audit.page = first + (d.page - object_page);
-        mend_wait(id, audit.page++);
-    }
+    audit.page = d.page + shift;
+    if (r == -EUCLEAN) mend_wait(id, audit.page++);
     return d.looked;
 }
 

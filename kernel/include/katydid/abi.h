@@ -161,7 +161,7 @@
      * meanwhile. Own memory. -ENOENT: it is not in memory; -EBUSY: it is being written */ \
     X(1054, KD_OBJECT_READ, kd_object_read) \
     /* (object, page, count, struct kd_damage *): are the codewords of its pages in memory right?
-     * -EUCLEAN: not of this one, the first */ \
+     * -EUCLEAN: not of this one, the first. Looks at some hundred, and says where it ended */ \
     X(1055, KD_OBJECT_AUDIT, kd_object_audit) \
     /* (object, page, bytes, csn): what version csn, its current one, is: a damaged page is mended.
      * Transactions with a copy of it end with EIO. -ESTALE: it is another version, and csn is not
@@ -460,7 +460,7 @@ enum {
     KD_OBJECT_CODEWORDS = 128,
 };
 enum { KD_REGIONS = 8 };                       /* of a page */
-/* regions: a bit for each that is damaged; looked: pages in memory, up to there */
+/* page: the damaged one, or where to go on; regions: a bit for each that is; looked: at so many */
 struct kd_damage { uint64_t page, regions, looked; };
 enum kd_advice {
     /* of the whole object: KD_POLICY_CLUSTER 0, 64, 1 */
@@ -556,8 +556,8 @@ struct kd_commit {
 };
 struct kd_range { uint64_t address, bytes; };  /* at most KD_RANGES_MAX in a call */
 /* EXCLUSIVE: as to write, but without a private copy. OPEN: all stores of the transaction are meant,
- * until SHUT; of no bytes. CHECK: touched for reading, and by their codewords as they were
- * committed, where they have some; else -EIO */
+ * until SHUT; of no bytes. CHECK: -EIO: by the codewords of an object that has some, and of pages in
+ * memory, not what was committed */
 enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3, KD_HINT_OPEN = 4,
        KD_HINT_SHUT = 5, KD_HINT_CHECK = 6, KD_RANGES_MAX = 1024 };
 enum {

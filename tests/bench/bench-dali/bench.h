@@ -22,10 +22,14 @@ void row(const char *name, const char *unit, double value, const char *reach);
 _Noreturn void fail(const char *what, long error);
 uint64_t busy(void);            /* the counter without idle CPUs */
 struct kd_system_info system_now(void);
+/* The median of `rounds` transactions, each to its end; they return `wanted`. */
+double median_cost(int (*fn)(void *), void *arg, int rounds, int wanted);
+double updates(unsigned each);  /* an update, so many in a transaction */
 
 /* tuples.c */
 void tuples_open(void);                                     /* or fails */
 void tuples_load(unsigned each, int items);                 /* anew, so many in a transaction */
+void tuples_protect(int protection);                        /* PS_PROTECT_* */
 void tuples_touch(void);                                    /* all pages are at hand behind it */
 struct tuple *tuple_of(uint64_t key);                       /* by the hash index, without a lock */
 uint64_t key_draw(void);
@@ -43,6 +47,9 @@ ps_container *tuples_container(void);
 
 /* protect.c */
 void group_protection(void);
+
+/* codewords.c */
+void group_codewords(void);
 
 /* paper.c */
 void group_paper(unsigned ms);

@@ -4,6 +4,7 @@
  *   bench-dali instructions    for -icount and one CPU
  *   bench-dali indexes         the same, of indexes that two processes change
  *   bench-dali protection      likewise
+ *   bench-dali codewords       the same, of updates with PS_PROTECT_CODEWORDS
  *   bench-dali paper MS        Tables 1 and 2, MS milliseconds for each figure; needs 2 CPUs
  *   bench-dali latency MS      look-ups beside updates
  *   bench-dali layer           brackets, relations; for -icount and one CPU
@@ -49,8 +50,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of `rounds` transactions, each to its end; they return `wanted`. */
-static double cost(int (*fn)(void *), void *arg, int rounds, int wanted)
+double median_cost(int (*fn)(void *), void *arg, int rounds, int wanted)
 {
     uint64_t each[COMMITS], none = busy();
     none = busy() - none;
@@ -108,15 +108,15 @@ static int take_none(void *arg)
 static double lock_cost(int mode)
 {
     struct locks few = {LOCKS, mode}, more = {2 * LOCKS, mode};
-    double with = cost(take, &more, ROUNDS, 1) - cost(take, &few, ROUNDS, 1);
-    double without = cost(take_none, &more, ROUNDS, 1) - cost(take_none, &few, ROUNDS, 1);
+    double with = median_cost(take, &more, ROUNDS, 1) - median_cost(take, &few, ROUNDS, 1);
+    double without = median_cost(take_none, &more, ROUNDS, 1) - median_cost(take_none, &few, ROUNDS, 1);
     return (with - without) / LOCKS;
 }
 
-static double updates(unsigned each)
+double updates(unsigned each)
 {
     struct work w = {each, 1};
-    return cost(operations, &w, COMMITS, 0) / each;
+    return median_cost(operations, &w, COMMITS, 0) / each;
 }
 
 /* Of tuples that lie side by side. */
@@ -221,15 +221,15 @@ static void instructions(void)
     row("Table 3, in one transaction (paper: 23 s; LMDB 143.5, SQLite 440.7)",
         "million instructions", (double)(busy() - t) / 1e6, "-");
     tuples_touch();
-    (void)cost(change, NULL, 3, 0);
-    double pages = cost(change, NULL, COMMITS, 0);
+    (void)median_cost(change, NULL, 3, 0);
+    double pages = median_cost(change, NULL, COMMITS, 0);
     t = busy();
     tuples_load(1000, 1);
     row("Table 3, 1,000 in a transaction (paper: 320 s)", "million instructions",
         (double)(busy() - t) / 1e6, "-");
     tuples_touch();
     (void)lookups(1);
-    row("an empty ps_transaction", "instructions", cost(nothing, NULL, ROUNDS, 0), "600");
+    row("an empty ps_transaction", "instructions", median_cost(nothing, NULL, ROUNDS, 0), "600");
     row("a look-up, 1 in a transaction (LMDB 1,595; SQLite 9,271)", "instructions", lookups(1),
         "900");
     row("a look-up, 25 in a transaction (LMDB 1,430; SQLite 3,580)", "instructions", lookups(25),
@@ -246,14 +246,14 @@ static void instructions(void)
         updates(100), "2500");
     unsigned ten = 10, hundred = 100;
     row("the same of tuples side by side, 10", "instructions",
-        cost(update_row_of, &ten, COMMITS, 0) / ten, "-");
+        median_cost(update_row_of, &ten, COMMITS, 0) / ten, "-");
     row("the same of tuples side by side, 100", "instructions",
-        cost(update_row_of, &hundred, COMMITS, 0) / hundred, "-");
+        median_cost(update_row_of, &hundred, COMMITS, 0) / hundred, "-");
     two_processes();
-    (void)cost(change_item, NULL, 3, 0);
+    (void)median_cost(change_item, NULL, 3, 0);
     row("commit of one changed tuple, item mode", "instructions",
-        cost(change_item, NULL, COMMITS, 0), "-");
-    row("the same, of page mode", "times", cost(change_item, NULL, COMMITS, 0) / pages, "1.15");
+        median_cost(change_item, NULL, COMMITS, 0), "-");
+    row("the same, of page mode", "times", median_cost(change_item, NULL, COMMITS, 0) / pages, "1.15");
 }
 
 int main(int argc, char **argv)
@@ -263,16 +263,23 @@ int main(int argc, char **argv)
     int counts = argc == 2 && strcmp(command, "instructions") == 0;
     int indexes = argc == 2 && strcmp(command, "indexes") == 0;
     int protects = argc == 2 && strcmp(command, "protection") == 0;
+    int codewords = argc == 2 && strcmp(command, "codewords") == 0;
     int serves = argc == 2 && strcmp(command, "--server") == 0;
     int layer = argc == 2 && strcmp(command, "layer") == 0;
     int paper = ms && strcmp(command, "paper") == 0, late = ms && strcmp(command, "latency") == 0;
-    usage(argc, argv, counts || indexes || layer || protects || serves || paper || late,
-          "usage: bench-dali instructions | indexes | layer | protection | paper MS | latency MS\n"
+    usage(argc, argv,
+          counts || indexes || codewords || layer || protects || serves || paper || late,
+          "usage: bench-dali instructions | indexes | codewords | layer | protection | paper MS | "
+          "latency MS\n"
           "The benchmark of the Dali paper: run it by `make bench ONLY=dali`.\n");
     if (serves)
         return server_main();
     if (counts || indexes || layer) {
         (counts ? instructions : layer ? group_layer : group_indexes)();
+        return 0;
+    }
+    if (codewords) {
+        group_codewords();
         return 0;
     }
     tuples_load(1000, 1);

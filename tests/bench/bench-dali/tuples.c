@@ -94,6 +94,13 @@ void tuples_load(unsigned each, int items)
         fail("loading", e);
 }
 
+void tuples_protect(int protection)
+{
+    int e = ps_protection(c, protection);
+    if (e)
+        fail("its protection", e);
+}
+
 /* ---- what is done to them ---- */
 
 int operations(void *arg)

@@ -41,8 +41,10 @@ static void hit(uint64_t page, uint64_t other, unsigned word)
 /* The regions of the page that an audit finds damaged, or -errno. */
 static long audited(uint64_t page, uint64_t count)
 {
-    struct kd_damage d;
-    long e = kd_call4(KD_OBJECT_AUDIT, object, (long)page, (long)count, (long)&d);
+    struct kd_damage d = {.page = page};
+    long e = 0;
+    for (uint64_t end = page + count; d.page < end && !e;)
+        e = kd_call4(KD_OBJECT_AUDIT, object, (long)d.page, (long)(end - d.page), (long)&d);
     return e == -EUCLEAN ? (long)(d.page << 8 | d.regions) : e;
 }
 
