@@ -22,7 +22,8 @@
 #include "store/wait.h"
 
 enum { REGION_WORDS = PAGE_BYTES / KD_REGIONS / 8, AT_ONCE = 8, AUDIT_MOST = 256 };
-_Static_assert(sizeof *((struct leaf *)0)->codewords * LEAF_PAGES == PAGE_BYTES, "they are a frame");
+_Static_assert(sizeof *((struct leaf *)0)->codewords * LEAF_PAGES == PAGE_BYTES,
+               "they are a frame");
 
 static uint64_t sum(const uint64_t *words)
 {

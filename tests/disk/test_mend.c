@@ -3,7 +3,7 @@
  *
  * Method  worlds (world.h) with chains, holds, checkpoints and differences from the newest version;
  *         after each step every page of the model is mended and compared with it, half of them
- *         with commits between the reading and the last look. And what the log has lost is an error.
+ *         with commits between the reading and the last look. What the log has lost is an error.
  */
 #include "crew.h"
 #include "stage.h"
@@ -59,8 +59,10 @@ static void life(uint64_t seed, bool newest, uint32_t chain_odds)
 {
     static struct world world;
     struct device disk;
-    struct world_options options = { .disk_bytes = 8 << 20, .log_bytes = 2 << 20, .extent_bytes = 8192,
-                                     .group_bytes = 64 * 1024, .newest = newest, .checkpoint_odds = 6,
+    struct world_options options = { .disk_bytes = 8 << 20, .log_bytes = 2 << 20,
+                                    .extent_bytes = 8192,
+                                     .group_bytes = 64 * 1024, .newest = newest,
+                          .checkpoint_odds = 6,
                                      .chain_odds = chain_odds, .hold_odds = chain_odds ? 7 : 0 };
     device_open(&disk, options.disk_bytes);
     struct store_report found;

@@ -4,8 +4,8 @@
  *
  * The kernel compares; here is when, and with what a damaged page is mended. A round goes over all
  * such pages, at most `store.audit_kib` KiB a second, or at once if somebody asked for it
- * (STORE_AUDIT), or a commit was refused because of what it met (audit_hurry). Besides, each page is
- * compared before and behind a home write (clean.c), and where a program asks for it (PS_CHECK).
+ * (STORE_AUDIT), or a commit was refused because of what it met (audit_hurry). Besides, each page
+ * is compared before and behind a home write (clean.c), and where a program asks for it (PS_CHECK).
  *
  * AU1  A page is mended by the cleaner: it alone releases log and writes homes, so what the page is
  *      made of stays. The kernel takes it in the gate, when no group is in the air: then the
@@ -58,7 +58,8 @@ static int page_mend(uint64_t id, uint64_t page, int object, uint64_t object_pag
         uint64_t csn = m.at.present ? m.at.lsn : KD_CSN_ANY;
         if (r == 0) r = (int)kd_object_mend(object, object_page, m.bytes, csn);
         if (!in_gate) gate_leave();
-        if (r != -EBUSY || in_gate || try == TOLD_TRIES) break; /* a commit of it was told, and waits */
+        /* BUSY: a commit of it was told, and waits for the next group */
+        if (r != -EBUSY || in_gate || try == TOLD_TRIES) break;
         server_wait(&server.changed, TOLD_MS * 1000);
     }
     return r == -ENOENT ? 0 : r;

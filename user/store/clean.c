@@ -449,7 +449,8 @@ static bool work_is_due(void)
 {
     return server.stop_token
            || (!server.fenced
-               && (scrub_repair_due() || audit_mend_due() || server.clean_wanted || server.credit_low || server.idle_due
+               && (scrub_repair_due() || audit_mend_due() || server.clean_wanted ||
+                   server.credit_low || server.idle_due
                    || server.rooms_done < server.rooms_wanted
                    || server.checkpoints.done < server.checkpoints.wanted
                    || store_should_checkpoint(server.store) || time_is_up()));

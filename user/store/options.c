@@ -17,8 +17,8 @@ static const char step_names[STEP_COUNT][16] = {
     "SS4", "SS5",
 };
 
-struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256, .audit_kib = 4096,
-                          .chunk_pages = 8,
+struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256,
+                          .audit_kib = 4096, .chunk_pages = 8,
                           .kept_ms = 10000, .linger_ms = 1000, .quick_ms = 1000};
 
 static enum step die_at = STEP_COUNT;   /* none; written before there are threads */

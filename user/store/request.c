@@ -578,7 +578,8 @@ void *pager_main(void *unused)
         } else if (caller_is_confined() && (refused = request_refused(&m)) < 0) {
             if (m.kind == STORE_BACKUP || kept_handle(&m)) handle = m.handle;
             reply = (struct kd_message){.handle = -1, .status = refused};
-        } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m) || request_audit(&m) ||
+        } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m) ||
+                   request_audit(&m) ||
                    request_backup(&m) || watch_wait(&m) || kept_request(&m) ||
                    decide_request(&m)) {
             answered = false;

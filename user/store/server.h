@@ -416,7 +416,7 @@ void audit_numbers(struct kd_message *reply);   /* lock held: rounds, pages, dam
 /* STORE_AUDIT: 0, the token is answered when a round that begins now has ended; or why not. No
  * lock. */
 int audit_ask(uint64_t token);
-int audit_page(uint64_t process, uint64_t address); /* the same of a page; when it is done. No lock */
+int audit_page(uint64_t process, uint64_t address); /* of a page; 0: it is done. No lock */
 
 /* backup.c */
 /* STORE_BACKUP, to a disk of so many bytes: 0, the token is answered when the copy is done, and the

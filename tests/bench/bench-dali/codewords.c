@@ -47,7 +47,8 @@ void group_codewords(void)
         for (unsigned i = 0; i < 3; i++) {
             double is = updates(each[i]);
             char name[80];
-            snprintf(name, sizeof name, "with codewords: an update, %u in a transaction, flushed", each[i]);
+            snprintf(name, sizeof name, "with codewords: an update, %u in a transaction, flushed",
+                     each[i]);
             if (with) {
                 row(name, "instructions", is, "-");
                 row("the same, of without", "times", is / without[i], "1.1");

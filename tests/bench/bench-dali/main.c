@@ -109,7 +109,8 @@ static double lock_cost(int mode)
 {
     struct locks few = {LOCKS, mode}, more = {2 * LOCKS, mode};
     double with = median_cost(take, &more, ROUNDS, 1) - median_cost(take, &few, ROUNDS, 1);
-    double without = median_cost(take_none, &more, ROUNDS, 1) - median_cost(take_none, &few, ROUNDS, 1);
+    double without = median_cost(take_none, &more, ROUNDS, 1) -
+                     median_cost(take_none, &few, ROUNDS, 1);
     return (with - without) / LOCKS;
 }
 
@@ -253,7 +254,8 @@ static void instructions(void)
     (void)median_cost(change_item, NULL, 3, 0);
     row("commit of one changed tuple, item mode", "instructions",
         median_cost(change_item, NULL, COMMITS, 0), "-");
-    row("the same, of page mode", "times", median_cost(change_item, NULL, COMMITS, 0) / pages, "1.15");
+    row("the same, of page mode", "times", median_cost(change_item, NULL, COMMITS, 0) / pages,
+        "1.15");
 }
 
 int main(int argc, char **argv)

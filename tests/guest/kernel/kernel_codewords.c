@@ -75,7 +75,8 @@ static long hint_check(uint64_t page, unsigned i, unsigned words)
 
 static void what_is_refused(void)
 {
-    struct kd_object_create o = {.port = port, .commit_port = commit_port, .pages = 1, .name = "none",
+    struct kd_object_create o = {.port = port, .commit_port = commit_port, .pages = 1,
+                                 .name = "none",
                                  .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_CODEWORDS};
     is(kd_call3(KD_OBJECT_CREATE, (long)&o, 0, 0), -EINVAL, "codewords are for item mode");
     is(audited(PAGES - 1, 2), -EINVAL, "an audit of pages that are not there");
@@ -250,7 +251,8 @@ static void in_the_commit(uint64_t page, uint64_t other, unsigned word, long wro
     is(mend(page, KD_CSN_ANY), -EBUSY, "no page is mended of which a copy is told");
     is(published(), 0, "published, as the log has it");
     is(ended(t), 0, "committed");
-    is(audited(page, 1), wrong < 0 ? 0 : (long)(page << 8 | (uint64_t)wrong), "what the audit finds");
+    is(audited(page, 1), wrong < 0 ? 0 : (long)(page << 8 | (uint64_t)wrong),
+       "what the audit finds");
     own[10] = 1000;
     own[OTHER] = 77;
     is(mend(page, KD_CSN_ANY), 0, "mended by what was told");
@@ -316,7 +318,8 @@ static void load(void)
 {
     pthread_t threads[CLIENTS], audits;
     pthread_create(&audits, NULL, auditor, NULL);
-    for (uintptr_t i = 0; i < CLIENTS; i++) pthread_create(&threads[i], NULL, stepper, (void *)(i + 1));
+    for (uintptr_t i = 0; i < CLIENTS; i++)
+        pthread_create(&threads[i], NULL, stepper, (void *)(i + 1));
     for (int i = 0; i < CLIENTS; i++) pthread_join(threads[i], NULL);
     over = 1;
     pthread_join(audits, NULL);
@@ -338,7 +341,8 @@ static void memory_at_its_end(void)
     is(kd_call3(KD_CHECK, 1, 0, 0), 0, "what leaves and codewords take is what is charged");
     uint64_t before = process_self().used[KD_LIMIT_MEMORY];
     is(kd_call3(KD_OBJECT_DESTROY, object, 0, 0), 0, "the object ends");
-    tap_ok(process_self().used[KD_LIMIT_MEMORY] < before, "and its leaves and codewords are given back");
+    tap_ok(process_self().used[KD_LIMIT_MEMORY] < before,
+           "and its leaves and codewords are given back");
     is(check(), 0, "kcheck at the end");
 }
 

@@ -7,8 +7,8 @@
  *         commit, is mended from its home or from the log; who had changed it ends with EIO, others
  *         go on; who reads with PS_CHECK reads what was committed.
  * Method  wild writes by the host (wild.h), asked for by the auditor's rounds (STORE_AUDIT), a
- *         checkpoint, or a reader; idle rounds are off (store.audit_kib=0). Each page of one object has a
- *         tag, words that are stored to, and words that are 0 for ever, which are hit. `crash`:
+ *         checkpoint, or a reader; idle rounds are off (store.audit_kib=0). Each page of one object
+ *         has a tag, words that are stored to, and words that are 0 for ever, which are hit. `crash`:
  *         pages are hit and mended, and it waits to be cut off; `check`: all is as it was committed
  *         (tests/system/wild.sh).
  */
@@ -29,7 +29,8 @@ static ps_container *box;
 static struct page *page_at(unsigned n)
 {
     uintptr_t first = (uintptr_t)((struct root *)ps_root(box))->pages;
-    return (struct page *)((first + sizeof(struct page) - 1) & ~(uintptr_t)(sizeof(struct page) - 1)) + n;
+    uintptr_t behind = first + sizeof(struct page) - 1;
+    return (struct page *)(behind - behind % sizeof(struct page)) + n;
 }
 static uint64_t tag_of(unsigned n) { return 0x7061676500000000 | n; }
 
@@ -89,7 +90,8 @@ struct numbers { uint64_t rounds, looked, found, mended; };
 static struct numbers audited(int how)
 {
     long r = client_call(STORE_AUDIT, (uint64_t)how, 0, 0, NULL, 0, NULL, 0);
-    struct numbers n = {client_reply.word[0], client_reply.word[1], client_reply.word[2], client_reply.word[3]};
+    struct numbers n = {client_reply.word[0], client_reply.word[1], client_reply.word[2],
+                        client_reply.word[3]};
     if (r) printf("# audit: %ld\n", r);
     return n;
 }
@@ -101,7 +103,8 @@ static void found(uint64_t wanted, const char *what)
 {
     struct numbers now = audited(0);
     if (now.found - before.found != wanted || now.mended - before.mended != wanted)
-        printf("# found %ld, mended %ld\n", (long)(now.found - before.found), (long)(now.mended - before.mended));
+        printf("# found %ld, mended %ld\n", (long)(now.found - before.found),
+               (long)(now.mended - before.mended));
     tap_ok(now.found - before.found == wanted && now.mended - before.mended == wanted, "%s", what);
 }
 
@@ -138,7 +141,8 @@ static void dirty_page(void)
     found(2, "they are found before they are at home");
     bool good = true;
     for (unsigned i = 0; i < 20; i++) good = good && value_in(2, OWN + i * 16, PS_S) == i + 1;
-    tap_ok(good && value_in(2, 7, PS_S) == 0 && value_in(3, OWN, PS_S) == 33 && value_in(3, 400, PS_S) == 0,
+    tap_ok(good && value_in(2, 7, PS_S) == 0 && value_in(3, OWN, PS_S) == 33 && value_in(3, 400,
+                                                                                         PS_S) == 0,
            "and are as they were committed");
     numbers_begin();
     is(hit(2, 0, 7), 1, "one is hit again, clean now");
@@ -152,7 +156,8 @@ static void reader(void)
     is(put_in(4, OWN, 44), 0, "a page is changed");
     numbers_begin();
     is(hit(4, 0, 10), 1, "and hit");
-    is((long)value_in(4, 100, PS_S | PS_CHECK), 0, "who reads elsewhere with PS_CHECK sees nothing of it");
+    is((long)value_in(4, 100, PS_S | PS_CHECK), 0,
+       "who reads elsewhere with PS_CHECK sees nothing of it");
     found(0, "nor does anybody else");
     is((long)value_in(4, 10, PS_S | PS_CHECK), 0, "who reads there reads what was committed");
     found(1, "it was mended first");
@@ -164,7 +169,8 @@ static int tries;
 static int hit_within(void *arg)
 {
     const struct put *p = arg;
-    uint64_t *word = ps_write(&page_at(p->page)->word[p->at]), *mark = ps_write(&page_at(p->page)->word[MARK]);
+    uint64_t *word = ps_write(&page_at(p->page)->word[p->at]),
+                          *mark = ps_write(&page_at(p->page)->word[MARK]);
     if (!word || !mark) return -errno;
     *mark = 99;
     *word = p->value;
@@ -176,16 +182,19 @@ static void copies(void)
 {
     numbers_begin();
     tries = 0;
-    is(ps_transaction(hit_within, &(struct put){5, 71, 5}), -EIO, "who changed something beside what was hit meanwhile ends");
+    is(ps_transaction(hit_within, &(struct put){5, 71, 5}), -EIO,
+       "who changed something beside what was hit meanwhile ends");
     (void)audited(1);
     found(1, "the page is found");
     is(ps_transaction(hit_within, &(struct put){5, 71, 6}), 0, "the next one commits");
     is(put_in(6, OWN, 1), 0, "a page is in the log as a whole");
     tries = 0;
-    is(ps_transaction(hit_within, &(struct put){6, 200, 7}), 0, "who changed another region does, too");
+    is(ps_transaction(hit_within, &(struct put){6, 200, 7}), 0,
+       "who changed another region does, too");
     (void)audited(1);
     found(2, "what was hit is found behind that");
-    tap_ok(value_in(5, 71, PS_S) == 6 && value_in(6, 200, PS_S) == 7 && value_in(6, 70, PS_S) == 0 &&
+    tap_ok(value_in(5, 71, PS_S) == 6 && value_in(6, 200, PS_S) == 7 && value_in(6, 70,
+                                                                                 PS_S) == 0 &&
                value_in(5, 70, PS_S) == 0, "all is as it was committed");
 }
 
@@ -201,7 +210,8 @@ static void mended_beside(void)
 {
     numbers_begin();
     tries = 0;
-    is(ps_transaction(mended_within, &(struct put){7, 300, 7}), -EIO, "who has a copy when a page is mended");
+    is(ps_transaction(mended_within, &(struct put){7, 300, 7}), -EIO,
+       "who has a copy when a page is mended");
     found(1, "which it is");
     is((long)value_in(7, 300, PS_S), 0, "nothing of it is there");
 }
@@ -231,7 +241,8 @@ static void old_version(void)
     numbers_begin();
     is(ps_transaction_opt(reads_old, seen, &(struct ps_options){.isolation = PS_SNAPSHOT}), 0,
        "a snapshot reads on while the page is hit, changed and mended");
-    tap_ok(seen[0] == 80 && seen[1] == 80 && seen[2] == 0 && value_in(8, OWN, PS_S) == 88, "it sees its moment");
+    tap_ok(seen[0] == 80 && seen[1] == 80 && seen[2] == 0 && value_in(8, OWN, PS_S) == 88,
+           "it sees its moment");
     found(1, "which was found");
 }
 
@@ -279,9 +290,11 @@ static void load(void)
             good = good && value_in(FIRST + n, OWN + who, PS_S) == shadow[n][who];
         for (unsigned i = 0; i < HITS; i++) good = good && value_in(FIRST + n, 300 + i, PS_S) == 0;
     }
-    tap_ok(good, "%d clients, checkpoints and %ld wild writes beside: all is as it was committed", CLIENTS, hits);
+    tap_ok(good, "%d clients, checkpoints and %ld wild writes beside: all is as it was committed",
+           CLIENTS, hits);
     struct numbers now = audited(0);
-    tap_ok(now.found == now.mended, "what was found was mended: %ld pages; %ld transactions ended with EIO",
+    tap_ok(now.found == now.mended,
+           "what was found was mended: %ld pages; %ld transactions ended with EIO",
            (long)(now.found - before.found), refused);
     is(ps_policy(box, PS_MEMORY, 0), 0, "memory for all again");
 }
@@ -304,7 +317,8 @@ static _Noreturn void crash(void)
     for (unsigned n = 0; n < PAGES; n++) (void)put_in(n, OWN + 1, n + 2);
     for (unsigned n = 3; n < PAGES; n += 16) hits += hit(n, 0, 100);
     struct numbers now = audited(1);
-    for (unsigned n = 0; n < PAGES; n++) (void)put_in(n, OWN + 2, n + 3); /* ... and changed further */
+    for (unsigned n = 0; n < PAGES; n++)
+        (void)put_in(n, OWN + 2, n + 3); /* ... and changed further */
     for (unsigned n = 5; n < PAGES; n += 16) hits += hit(n, 0, 100); /* nobody finds these */
     printf("hit %ld mended %ld\ncut\n", hits, (long)now.mended);
     for (;;) pause_ms(1000);
@@ -314,7 +328,8 @@ static int checks(void)
 {
     long wrong = 0;
     for (unsigned n = 0; n < PAGES; n++) {
-        for (unsigned i = 0; i < 3; i++) wrong += value_in(n, OWN + i, PS_S | PS_CHECK) != n + 1 + i;
+        for (unsigned i = 0; i < 3; i++)
+            wrong += value_in(n, OWN + i, PS_S | PS_CHECK) != n + 1 + i;
         wrong += value_in(n, 100, PS_S) != 0 || value_in(n, 0, PS_S) != 1000 + n;
     }
     printf("wrong %ld\n", wrong);
