@@ -37,12 +37,17 @@ bool store_mend_again(struct store *store, struct store_mend *m)
 static int record_mend(const struct store *store, struct store_mend *m,
                        const struct record_disk *record, uint64_t csn)
 {
-    uint32_t type = le16_get(record->type), bytes = le32_get(record->data_bytes);
+    struct unpacked unpacked;
+    uint32_t type = le16_get(record->type);
     uint64_t base = le64_get(record->base);
     bool full = type == RECORD_PAGE_FULL, logged = type == RECORD_PAGE_LOGGED;
     if (le64_get(record->object) != m->object || le64_get(record->page) != m->page ||
         !(full || logged || type == RECORD_PAGE_DIFF))
         return 0;
+    record = record_unpack(record, &unpacked);
+    uint32_t bytes = record ? le32_get(record->data_bytes) : 0;
+    if (!record)
+        return -EUCLEAN;
     if (logged) {
         int error = io_read(&store->io, ring_offset(store, base), m->bytes, BLOCK_BYTES);
         if (error || crc32c(0, m->bytes, BLOCK_BYTES) != le32_get(record->crc))
