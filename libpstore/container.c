@@ -85,10 +85,8 @@ int ps_connect(const char *store)
 
 /* ---- the table of containers ---- */
 
-int container_index(const ps_container *c)
-{
-    return (int)(c - containers);
-}
+int container_index(const ps_container *c) { return (int)(c - containers); }
+ps_container *container_by_index(int index) { return &containers[index]; }
 
 int container_is_open(const ps_container *c)
 {
@@ -480,10 +478,8 @@ static int store_refresh(struct ps_store *s)
     return result;
 }
 
-int stores_refresh(void)
+int stores_find_again(void)
 {
-    if (!atomic_load(&store_death_noted))
-        return 0;
     int result = 0;
     pthread_mutex_lock(&table_lock);
     atomic_store(&store_death_noted, 0);

@@ -14,24 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static __thread struct { enum error_call call; int error; } last;
-
-int error_told(enum error_call call, int result)
-{
-    last.call = call;
-    last.error = result < 0 ? -result : 0;
-    return result;
-}
+__thread struct error_last error_last;
 
 void *error_told_by(enum error_call call, void *result)
 {
     error_told(call, result ? 0 : -errno);
     return result;
-}
-
-void error_forget(void)
-{
-    last.error = 0;
 }
 
 #define ENDED \
@@ -349,8 +337,8 @@ static const char *shared_text(int error)
     for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
         if (shared[i].error == error &&
             (shared[i].call == ERROR_ANY ||
-             (error == last.error &&
-              (shared[i].call == last.call || shared[i].call == ERROR_TOLD))))
+             (error == error_last.error &&
+              (shared[i].call == error_last.call || shared[i].call == ERROR_TOLD))))
             return shared[i].text;
     return NULL;
 }
@@ -358,8 +346,9 @@ static const char *shared_text(int error)
 /* Of calls that ask the store, and name what they are about by a path, or ask for all of it. */
 static int lack_is_told(void)
 {
-    return last.error == EACCES && (last.call == ERROR_OPEN || last.call == ERROR_NAMES ||
-                                    last.call == ERROR_MANAGER || last.call == ERROR_OTHER);
+    enum error_call by = error_last.call;
+    return error_last.error == EACCES && (by == ERROR_OPEN || by == ERROR_NAMES ||
+                                          by == ERROR_MANAGER || by == ERROR_OTHER);
 }
 
 const char *ps_strerror(int error)

@@ -9,9 +9,14 @@ enum error_call {
     ERROR_ASK, ERROR_LATCH, ERROR_INDEX, ERROR_SPREAD, ERROR_PARALLEL, ERROR_MANAGER, ERROR_SEGMENT,
     ERROR_DISKS, ERROR_PROCESSES, ERROR_LOOK, ERROR_WHOLE,
 };
-int error_told(enum error_call call, int result);             /* returns the result: 0 or -errno */
+extern __thread struct error_last { enum error_call call; int error; } error_last;
+static inline int error_told(enum error_call call, int result) /* returns it: 0 or -errno */
+{
+    error_last = (struct error_last){call, result < 0 ? -result : 0};
+    return result;
+}
 void *error_told_by(enum error_call call, void *result);      /* NULL: errno */
-void error_forget(void);
+static inline void error_forget(void) { error_last.error = 0; }
 /* Which right the store missed in this thread's last -EACCES: lack.c. NULL: it said nothing. */
 const char *lack_text(void);
 

@@ -180,6 +180,8 @@ static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
     t->place.shift = 64 - bits;
     t->place.base = s->base;
     t->place.writes = stores;
+    t->place.stored = stores ? 1ull << container_index(c) : 0;
+    t->stored |= t->place.stored;
     t->place.bytes = bytes;
     t->place.stores = stores ? bytes : 0;
     return 0;
@@ -200,6 +202,7 @@ static int place_again(struct ps_tx *tx, uint64_t at)
         return 0;
     t->place.stores = t->place.writes ? s->end - s->base : 0;
     t->place.bytes = s->end - s->base;
+    t->stored |= t->place.stored;
     return 1;
 }
 
@@ -671,6 +674,8 @@ void items_ended(struct ps_tx *tx, int result)
     t->any_again = 0;
     t->place.bytes = t->place.stores = 0;
     t->locked = 0;
+    if (result != -EDEADLK && !(t->too_large && (result == -E2BIG || result == -ENOMEM)))
+        t->stored = t->too_large = 0;
     if (result == 0)
         t->wants = 0;
     else if (result == -EDEADLK && t->wanted)

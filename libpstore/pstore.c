@@ -42,6 +42,32 @@ int container_lock(ps_container *c, unsigned from, int how)
     return result;
 }
 
+/* A container that the transaction may have stored items to; NULL: it has not. */
+static ps_container *stored_at(const struct ps_tx *tx, int i)
+{
+    ps_container *c = container_by_index(i);
+    int stored = tx->items.stored >> i & 1;
+    return stored && container_is_open(c) && c->items && c->flags & PS_WRITE ? c : NULL;
+}
+
+int items_too_large(struct ps_tx *tx)
+{
+    int any = 0;
+    for (int i = 0; i < PS_OPEN_MAX && !tx->items.too_large; i++)
+        any |= stored_at(tx, i) != NULL;
+    tx->items.too_large = any;            /* not twice */
+    return any;
+}
+
+int items_lock_stored(struct ps_tx *tx)
+{
+    int result = 0;
+    for (int i = 0; i < PS_OPEN_MAX && result == 0; i++)
+        if (stored_at(tx, i))
+            result = container_lock(stored_at(tx, i), 0, 0);
+    return result;
+}
+
 int ps_touch(const void *p, size_t bytes)
 {
     return hint(p, bytes, KD_HINT_WRITE);

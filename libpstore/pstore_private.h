@@ -141,10 +141,13 @@ void lack_told(const uint64_t word[STORE_REQUEST_WORDS]);
 int lack_at(int result, const char *path, const char *to, int named);
 void stores_note_death(void);
 /* Connects again to stores whose manager died, and opens their containers anew. */
-int stores_refresh(void);
+int stores_find_again(void);
+extern _Atomic int store_death_noted;     /* some manager died, perhaps; no lock */
+static inline int stores_refresh(void) { return store_death_noted ? stores_find_again() : 0; }
 
 int container_kept_port(const ps_container *c);  /* manager_private.h */
 int container_index(const ps_container *c);
+ps_container *container_by_index(int index);
 int container_is_open(const ps_container *c);
 /* The store manager is told of a part of its form (enum wire_form); *kept: our copy of it. */
 void form_take(ps_container *c, const uint32_t form[WIRE_FORMS]);    /* as the store says */
@@ -244,9 +247,12 @@ struct items {
         struct kd_item_entry *entries;    /* NULL: locks are calls */
         unsigned shift;
         int guards;                       /* its container has a guard: no stores, but they come */
-        int writes;                       /* as stores, and kept for the next transaction, as is: */
+        int writes;                       /* as stores, and kept for the next transaction, as are: */
+        uint64_t stored;
         const struct ps_segment *segment;
     } place;
+    uint64_t stored;                      /* containers of items that it may store to, by index */
+    int too_large;                        /* ... and is to lock as a whole, when it runs again */
     uint64_t locked;                      /* containers that it has locked as a whole, by index */
     uint8_t segments[PS_OPEN_MAX];        /* with so many: one that grows is whole no more */
     unsigned count;
@@ -303,6 +309,11 @@ static inline int items_declares(const struct items *t)     /* is there anything
 }
 /* In item mode: stores to these bytes are meant. */
 void items_store(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes);
+/* A transaction that fits into no log, or not into memory, is about to end: whether it is to run
+ * again, with the containers locked that it stores items to, for then it spills. */
+int items_too_large(struct ps_tx *tx);
+/* At the begin of that run: 0 or -errno. */
+int items_lock_stored(struct ps_tx *tx);
 /* Clears the bits of a transaction that has ended like this. */
 void items_ended(struct ps_tx *tx, int result);
 /* ps_access of an item, where c has such; mode perhaps with PS_NOW. 0, -EBUSY, -errno. */

@@ -7,9 +7,6 @@
 
 #include "pstore_private.h"
 
-/* Some manager died, perhaps; stores_refresh() finds out which. No lock. */
-extern _Atomic int store_death_noted;
-
 /* The store behind s in the table, NULL: the first one. NULL: there is none. */
 struct ps_store *store_next(struct ps_store *s);
 /* Makes the store of that name the one that ps_open looks in; NULL: that of PS_STORE, or "store".

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define RARE __attribute__((noinline, cold))
 #define LANDING_BYTES 65536u              /* stack of tx_landed() and of a ps_catch() handler */
 
 _Thread_local struct ps_tx *tx_current;
@@ -76,10 +77,7 @@ void tx_forget(void)
     tx_current = thread.all = NULL;   /* their views are not this process's */
 }
 
-static void thread_key_make(void)
-{
-    pthread_key_create(&thread_key, thread_ended);
-}
+static void thread_key_make(void) { pthread_key_create(&thread_key, thread_ended); }
 
 /* The landing stack lies below the struct and begins at its first word, `landing`. */
 static int tx_create(struct ps_tx **out)
@@ -138,25 +136,6 @@ uint64_t tx_read_at(void)
     return tx && tx->options.isolation == PS_SNAPSHOT ? tx->begin.csn : 0;
 }
 
-struct ps_tx *tx_writing(const ps_container *c)
-{
-    struct ps_tx *tx = tx_active();
-    if (tx && tx->writing == c && c)
-        return tx;
-    int error = !tx                                   ? EPERM
-                : !container_is_open(c)               ? EINVAL
-                : !(c->flags & PS_WRITE)              ? EROFS
-                : tx->options.isolation == PS_SNAPSHOT  ? EROFS
-                : tx->options.isolation == PS_DIRTY_READ ? EROFS
-                                                      : 0;
-    if (error == 0) {
-        tx->writing = c;
-        return tx;
-    }
-    errno = error;
-    return NULL;
-}
-
 /* ---- begin and end ---- */
 
 enum { APART_MAX = 1 << 20 };            /* views end long before that */
@@ -169,21 +148,10 @@ static int options_check(const struct ps_options *o)
     return o->isolation == PS_CONTAINER_LOCK && !container_is_open(o->locked) ? -EINVAL : 0;
 }
 
-/* What ps_transaction and ps_begin check and set up alike; *out is the current, idle ps_tx. One
- * without options behind another such one finds all but this as that left it. */
-static int tx_prepare(const struct ps_options *options, int explicit_, struct ps_tx **out)
+/* What ps_transaction and ps_begin check and set up alike; *out is the current, idle ps_tx. */
+static RARE int tx_prepare(const struct ps_options *options, int explicit_, struct ps_tx **out)
 {
     static const struct ps_options plain;
-    struct ps_tx *last = tx_current;
-    if (!(options || explicit_) && last && last->plain && !(last->active | last->busy | strict)) {
-        last->aborts = 0;
-        last->begin.ticket = 0;
-        last->retry.since_ms = 0;
-        last->retry.looks_again = last->retry.clears = 0;
-        last->place = ps_place;
-        *out = last;
-        return 0;
-    }
     int is_plain = !options && !explicit_ && !strict;
     if (!options)
         options = &plain;
@@ -227,9 +195,33 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     return 0;
 }
 
+/* A plain one behind another plain one finds all but this as that left it; else NULL. */
+static inline struct ps_tx *tx_plain_again(void)
+{
+    struct ps_tx *last = tx_current;
+    if (!last || !last->plain || last->active | last->busy | strict)
+        return NULL;
+    last->aborts = 0;
+    last->begin.ticket = 0;
+    last->retry.since_ms = 0;
+    last->retry.looks_again = last->retry.clears = 0;
+    last->place = ps_place;
+    return last;
+}
+
 static void tx_undo(struct ps_tx *tx, int error);
 
-static int tx_begin(struct ps_tx *tx)
+/* The program left the view behind us, perhaps: then once more. */
+static RARE int tx_begin_again(struct ps_tx *tx, int result)
+{
+    if (result == -ENOENT && ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0)
+        result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+    if (result == -EOWNERDEAD)
+        stores_note_death();
+    return tx->reason = result;
+}
+
+static inline int tx_begin(struct ps_tx *tx)
 {
     tx->again = 0;
     tx->retry.missed = NULL;
@@ -240,12 +232,8 @@ static int tx_begin(struct ps_tx *tx)
         tx->ends_ms = now_ms() + tx->options.timeout_ms;
     if (result == 0)
         result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
-    if (result == -ENOENT && ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0) /* left behind us */
-        result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
-    if (result == -EOWNERDEAD)
-        stores_note_death();
-    if (result != 0)
-        return tx->reason = result;
+    if (result != 0 && (result = tx_begin_again(tx, result)) != 0)
+        return result;
     tx->active = 1;
     if (tx->options.isolation == PS_CONTAINER_LOCK) /* the kernel has locked its first segment */
         result = container_lock(tx->options.locked, 1, tx->options.shared ? KD_LOCK_SHARED : 0);
@@ -255,7 +243,7 @@ static int tx_begin(struct ps_tx *tx)
 }
 
 /* Names set by this transaction are there for good now. */
-static void names_committed(struct ps_tx *tx)
+static RARE void names_committed(struct ps_tx *tx)
 {
     for (size_t at = 0; at < tx->ops_bytes;) {
         struct wire_op *op = (struct wire_op *)(tx->ops + at);
@@ -266,8 +254,10 @@ static void names_committed(struct ps_tx *tx)
     }
 }
 
-/* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. */
-static int tx_ended(struct ps_tx *tx, int result, int again)
+/* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. Inline for
+ * commits: there it is a few stores. */
+static inline __attribute__((always_inline)) int tx_ended_as(struct ps_tx *tx, int result,
+                                                             int again)
 {
     assert(tx->active);                                                         /* TX3 */
     tx->active = 0;
@@ -284,6 +274,8 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
     } else {
         tx->aborts++;
         heap_aborted(&tx->heap);
+        if (result == -EOWNERDEAD)
+            stores_note_death();
     }
     tx->ops_bytes = tx->names = tx->last_op = 0;
     tx->directories = 0;
@@ -292,20 +284,25 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
     if (tx->items.used)
         items_ended(tx, result);
     assert(!tx->heap.used);                                                     /* TX3 */
-    if (result == -EOWNERDEAD)
-        stores_note_death();
     return result;
+}
+
+static RARE int tx_ended(struct ps_tx *tx, int result, int again)
+{
+    return tx_ended_as(tx, result, again);
 }
 
 /* What the kernel said may mean that a manager died: then containers are opened anew. ECANCELED:
  * one that stands on others, before the base had the commit, so it is undone for certain. ENOENT:
  * there was no transaction where the thread is, or a name that is to go is not there. */
-static int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
+static RARE int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
 {
     if (result == -ECANCELED)
         stores_note_death();
     else if (result == -ENOENT && tx_left(tx, ECANCELED))
         result = -EBADFD;
+    else if ((result == -E2BIG || result == -ENOMEM) && !tx->options.pages_max)
+        again |= items_too_large(tx);
     return error_told(ERROR_TXN, tx_ended(tx, result, again));
 }
 
@@ -329,6 +326,8 @@ static int tx_commit(struct ps_tx *tx)
     };
     result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
     tx->committed_at = commit.csn;
+    if (result == 0)
+        return error_told(ERROR_TXN, tx_ended_as(tx, 0, 0));
     /* Somebody else made the same name or root: run again, and find it. */
     int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
     if (result == -EIO || result == -EOWNERDEAD)
@@ -425,6 +424,8 @@ static int tx_attempt(struct ps_tx *tx, int (*fn)(void *arg), void *arg)
     int result = tx_begin(tx);
     if (result != 0)
         return result;
+    if (tx->aborts && tx->items.too_large && (result = items_lock_stored(tx)) != 0)
+        ps_abort(-result);
     result = fn(arg);
     if (tx_current != tx) {           /* it suspended this transaction and forgot to resume */
         if (ps_resume(tx) != 0) {
@@ -447,7 +448,7 @@ static int tx_runs_again(const struct ps_tx *tx)
 int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_options *opt)
 {
     struct ps_tx *tx;
-    int result = fn ? tx_prepare(opt, 0, &tx) : -EINVAL;
+    int result = !fn ? -EINVAL : opt || !(tx = tx_plain_again()) ? tx_prepare(opt, 0, &tx) : 0;
     if (result != 0)
         return error_told(ERROR_TXN, result);
     tx->frame = __builtin_frame_address(0);
@@ -458,6 +459,8 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
             result = tx->reason;
         if (tx->hook_count)
             hooks_run(tx);
+        if (result == 0)
+            break;
         if (tx->retry.waits_for)
             tx->again = (result = error_told(ERROR_RETRY, retry_wait(tx))) == 0;
     } while (tx_runs_again(tx));
@@ -466,10 +469,7 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
     return result;
 }
 
-int (ps_transaction)(int (*fn)(void *arg), void *arg)
-{
-    return (ps_transaction_opt)(fn, arg, NULL);
-}
+int (ps_transaction)(int (*fn)(void *arg), void *arg) { return (ps_transaction_opt)(fn, arg, NULL); }
 
 _Noreturn void ps_abort(int error)
 {
@@ -552,10 +552,7 @@ int ps_strict(int on)
     return before;
 }
 
-int ps_active(void)
-{
-    return tx_active() != NULL;
-}
+int ps_active(void) { return tx_active() != NULL; }
 
 /* ---- suspend and resume ---- */
 

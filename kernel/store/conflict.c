@@ -5,6 +5,7 @@
  * Locks: leaf, then one view, then graph. Doom and search are one section under the graph lock.
  */
 #include "thread/trace.h"
+#include "store/item.h"
 #include "store/right.h"
 #include "store/wait.h"
 
@@ -454,20 +455,12 @@ static struct vmask candidates_of(const struct view *v, const struct leaf *l, co
     return m;
 }
 
-/* item_copies_only: in item mode v waits for private copies of others, and for other rights only
- * where it alone is to have the container (IT7). */
-static bool item_copies_only(const struct view *v, const struct object *o)
-{
-    return o->flags & KD_OBJECT_ITEMS &&
-           !(v->wait.want == WANT_WRITE && o->container_lock.exclusive == v->id);
-}
-
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt)
 {
     struct page *p = &l->pages[slot];
     struct vmask candidates = candidates_of(v, l, p);
     vaddr_t at = page_address(l, slot);
-    bool blocked = false, copies_only = item_copies_only(v, l->object);
+    bool blocked = false, copies_only = item_apart(v, l->object); /* IT7 */
     views_each_locked(w, &candidates)
         if (!copies_only || right_at(w, at) & PTE_COPY)
             blocked |= judge(v, w, p, at, debt);

@@ -181,7 +181,7 @@ HOT void grant(struct view *v, struct leaf *l, struct page *p, unsigned slot, pt
     if (v->wait.want == WANT_WRITE) {
         grant_copy(v, l, p, slot, page_address(l, slot), pte,
                    v->reserve.page == p ? v->reserve.changes : 0);
-        if (unlikely(l->object->flags & KD_OBJECT_ITEMS))
+        if (unlikely(item_apart(v, l->object)))
             item_granted(v, p, c);
     } else if (pte_present(pte_load(pte)))
         right_exclusive(v, p, pte);

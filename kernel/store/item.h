@@ -10,6 +10,11 @@ static inline unsigned item_copies(const struct leaf *l, const struct page *p)
 {
     return l->object->flags & KD_OBJECT_ITEMS ? p->copies : 0;
 }
+/* item_apart tells whether what v stores to is an item copy: it has not locked all of o (IT7). */
+static inline bool item_apart(const struct view *v, const struct object *o)
+{
+    return o->flags & KD_OBJECT_ITEMS && o->container_lock.exclusive != v->id;
+}
 /* item_busy tells whether a store to a page in item mode has to wait; a load never does. Leaf
  * locked. */
 bool item_busy(struct view *v, const struct page *p);

@@ -19,7 +19,8 @@
  *      is told is what is published. Who has locked the container declares nothing.
  * IT6  A told transaction has a place in the log's order until it is published or refused; what is
  *      told of a word holds what those before it do to it. Publications keep that order.
- * IT7  A lock of the container waits for item copies, and an exclusive one for all used rights.
+ * IT7  A lock of the container waits for item copies, and an exclusive one for all used rights. What
+ *      its holder copies is no item copy: it has a writer, spills, and becomes the current frame.
  * IT8  Item copies do not spill, and no stacked manager takes part in their commit.
  *
  * Locks: leaf, view, port. A copy comes and goes with its leaf and its view locked, so with one of

@@ -8,7 +8,8 @@
  *         so), so the interleaving is the script's; steps of a thread that waits come when it goes
  *         on. The level is that of the transactions in `who`; 4 is a snapshot, the others are
  *         serialisable. At the level ITEMS all are in a container of items, which they lock, and
- *         the predicate by a key. The program computes the table, prints it and compares it with
+ *         the predicate as a range of keys: each that is there, and the first one behind, whose
+ *         gap is where others insert. The program computes the table, prints it and compares it with
  *         the page, which is read from /import.
  */
 #include <pthread.h>
@@ -19,7 +20,7 @@
 
 #include "pstore_test.h"
 
-enum { ACTORS = 4, STEPS = 12, READS = 8, ITEMS = 4, LEVELS, NODES = 6, PREDICATE = 3 };
+enum { ACTORS = 4, STEPS = 12, READS = 8, ITEMS = 4, LEVELS, NODES = 6, BEHIND = 1000 };
 
 /* Everything in pages of its own; the list is what a predicate is evaluated over. */
 struct node { struct node *next; long value; char other_page[4064]; };
@@ -65,17 +66,22 @@ static void begin(struct actor *a)
 static long count_threes(const struct root *root)
 {
     long n = 0;
-    if (c == both[1])
-        ps_key(c, PREDICATE, PS_S);
-    for (const struct node *i = root->list; i; i = i->next)
+    for (const struct node *i = root->list; i; i = i->next) {
+        if (c == both[1])
+            ps_key(c, (uint64_t)i->value, PS_S);
         n += *TO_READ(&i->value) % 3 == 0;
+    }
+    if (c == both[1])
+        ps_key(c, BEHIND, PS_S);
     return n;
 }
 
 static void insert_three(struct root *root, int number)
 {
-    if (c == both[1])
-        ps_key(c, PREDICATE, PS_X);
+    if (c == both[1]) {
+        ps_key(c, BEHIND, PS_X);
+        ps_key(c, 30, PS_X);
+    }
     struct node *n = TO_WRITE(root->spare[number]);
     TO_WRITE(&root->list);
     n->value = 30;

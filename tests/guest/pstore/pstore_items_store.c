@@ -230,14 +230,58 @@ static void test_undeclared(void)
 
 /* ---- what would have to spill ---- */
 
-enum { MANY = 100 }; /* whole ones fit into no group */
+enum { MANY = 100, HUGE = 700 }; /* whole pages: of a group's 64, of all memory that it may have */
+static char *filled;
+static int runs;
 static int fill(void *unused)
 {
     (void)unused;
-    char *p = ps_alloc(box, MANY * 4096ul, NULL);
-    ps_touch(p, MANY * 4096ul);
-    if (p) memset(p, 1, MANY * 4096ul);
+    char *p = filled = ps_alloc(box, HUGE * 4096ul, NULL);
     return p ? 0 : -errno;
+}
+static int fill_items(void *pages)
+{
+    runs++;
+    for (size_t i = 0; i < *(size_t *)pages; i++) {
+        if (!ps_access(filled + i * 4096, 4096, PS_X)) return -errno;
+        memset(filled + i * 4096, 1 + runs, 4096);
+    }
+    return 0;
+}
+/* So that nothing fits whose words are not told: each page as a whole. */
+static long fills(size_t pages)
+{
+    runs = 0;
+    int error = ps_transaction(fill_items, &pages);
+    return error ? error : runs;
+}
+static int all_filled(void *pages)
+{
+    for (size_t i = 0; i < *(size_t *)pages * 4096; i++)
+        if (filled[i] != 3) return 1;
+    return 0;
+}
+
+static int fill_explicitly(size_t pages)
+{
+    runs = 0;
+    int error = ps_begin(NULL);
+    if (!error) error = fill_items(&pages);
+    return error ? error : ps_commit();
+}
+
+static void test_too_large(void)
+{
+    size_t pages = MANY;
+    is(ps_transaction(fill, NULL), 0, "room for many pages, under a lock of the container");
+    is(fills(8), 1, "a transaction that fits runs once;");
+    is(fills(MANY), 2, "one that would have to spill runs again, with the container locked");
+    is(ps_transaction(all_filled, &pages), 0, "and is there");
+    is(manager_dies(), 0, "(the manager died)");
+    is(ps_transaction(all_filled, &pages), 0, "and stays");
+    is(fill_explicitly(MANY), -E2BIG, "one that nobody runs again ends");
+    is(ps_transaction(all_filled, &pages), 0, "and leaves nothing");
+    is(value_of(0), 1, "as all else is");
 }
 
 /* ---- the largest tables, of as many containers as there may be */
@@ -282,7 +326,7 @@ static void test_tables(void)
 
 int main(void)
 {
-    tap_plan(40);
+    tap_plan(47);
     box = ps_open("items", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(box ? ps_transaction(build, NULL) : -errno, 0, "a container is made");
     test_form();
@@ -290,8 +334,7 @@ int main(void)
     test_many();
     test_undeclared();
     test_tables();
-    is(ps_transaction(fill, NULL), -E2BIG, "a transaction that would have to spill ends");
-    is(value_of(0), 1, "and leaves nothing");
+    test_too_large();
     is(ps_locking(box, PS_LOCK_PAGES), 0, "pages again");
     is(ps_transaction(fill, NULL), 0, "then that transaction is none too large");
     is(value_of(0), 1, "with all that was there");
