@@ -188,7 +188,7 @@ int store_txn_move(struct store_group *group, uint64_t object, uint64_t page,
     uint32_t n = group->store->extent_pages;
     uint64_t physical;
     int error = txn_state(group);
-    if (!error && page % n)
+    if (!error && (page % n || plan_unlogged(group, object)))
         error = -EINVAL;
     if (!error)
         error = txn_room(group, record_room(0)) ?: plan_pages_exist(group, object, page, n) ?:

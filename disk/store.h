@@ -237,7 +237,8 @@ int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, co
 /* The extent of this page (its first one) gets another place on the disk. bytes[i]: the whole page
  * page + i, of each that is present; all are logged, so a move costs what writing them would, and
  * they are dirty after it. -ENOENT: nothing of the extent is present or claimed. -EINVAL: bytes of
- * a page are missing, or one was written in this transaction before. */
+ * a page are missing, or one was written in this transaction before; or the container's pages are
+ * in no log. */
 int store_txn_move(struct store_group *group, uint64_t object, uint64_t page,
                    const void *const bytes[]);
 
