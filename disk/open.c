@@ -306,7 +306,8 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     store->replay.advance = base == BASE_OLDER || report->slot_bad[0] || report->slot_bad[1];
     if (!error)
         error = upgrade_allowed(store, *rule, report);
-    bool same = base == BASE_NEWEST && (*rule)->action == RECOVERY_EPOCH;       /* UL3 */
+    bool same = base == BASE_NEWEST && (*rule)->action == RECOVERY_EPOCH &&
+                !store->replay.roll;                                            /* UL3 */
     if (!error)
         error = unlogged_forget(store, same, &report->lost);
     if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only || store->replay.roll))
