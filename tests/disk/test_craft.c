@@ -274,6 +274,29 @@ static void protection_unknown(void)
     put_page(RECORD_PROTECTION, STORE_PROTECTION_COUNT, 0);
     put_commit(0);
 }
+static void durability_unknown(void)
+{
+    put_page(RECORD_DURABILITY, STORE_DURABILITY_COUNT, 0);
+    put_commit(0);
+}
+static void out_of_the_log_with_pages(void)                                     /* UL2 */
+{
+    put_page(RECORD_DURABILITY, STORE_DURABILITY_VOLATILE, 0);
+    put_commit(0);
+}
+static void written_and_not_logged(void)                                        /* UL1 */
+{
+    struct record_disk *record = put_page(RECORD_PAGE_CLAIM, 40, extent_of(EXTENT_FREE));
+    record->base = le64_of(1);
+    record->flags = le16_of(RECORD_WRITTEN);
+    put_commit(0);
+}
+static void packed_by_nobody(void)                                              /* PK1 */
+{
+    struct record_disk *record = put_page(RECORD_PAGE_FULL, 40, extent_of(EXTENT_FREE));
+    record->flags = le16_of(RECORD_PACKED);
+    put_commit(0);
+}
 static void locking_unknown_at_first(void)
 {
     struct record_disk *record = put(RECORD_CREATE, CREATE_BYTES);
@@ -457,7 +480,8 @@ static void records_that_do_not_fit_are_refused(void **state)
         image_odd, image_before_the_log, image_of_later, image_of_another, no_chain,
         commit_of_odd_length, type_unknown, encoder_unknown, locking_unknown,
         locking_unknown_at_first, protection_unknown, move_over_another, move_to_what_is_reserved,
-        move_of_half_an_extent, move_of_nothing, no_commit, object_unknown, length_zero,
+        move_of_half_an_extent, move_of_nothing, durability_unknown, out_of_the_log_with_pages,
+        written_and_not_logged, packed_by_nobody, no_commit, object_unknown, length_zero,
         claim_of_nothing, claim_from_beyond, claim_of_too_many, claim_for_nobody, claim_of_slot_b,
         claim_runs_into_slot_b, claim_with_data, home_of_nothing, home_of_another_size,
         home_of_a_size_that_wraps, home_from_beyond, home_for_nobody, home_in_slot_b,
