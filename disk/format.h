@@ -174,12 +174,12 @@ enum record_type {
     RECORD_LOCKING,             /* object; page = locking */
     RECORD_PROTECTION,          /* object; page = protection */
     RECORD_DURABILITY,          /* object; page = durability */
-    RECORD_MOVE = 25,           /* object, page: the first of an extent; physical: where it lies
-                                 * now. Its present pages are claimed until a record that
-                                 * follows writes them */
     RECORD_PAGE_HOME = 20,      /* object, page, base = count; physical, as of PAGE_CLAIM: extents
                                  * that are given by this transaction; le32 crc of each page, whose
                                  * bytes are at home */
+    RECORD_MOVE = 25,           /* object, page: the first of an extent; physical: where it lies
+                                 * now. Its present pages are claimed until a record that
+                                 * follows writes them */
     RECORD_TYPES
 };
 
