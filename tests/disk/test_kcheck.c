@@ -180,7 +180,6 @@ static void life_record(struct world *world, struct device *device, uint64_t see
         .log_bytes = (16 + 48 * (seed % 4)) * 1024, .extent_bytes = 4096u << seed % 5,
         .ahead = seed & 1, .checkpoint_odds = 2 + (uint32_t)seed % 7,
         .encoder = (enum store_encoder)(seed % STORE_ENCODER_COUNT),
-        .bulk = seed % 3 == 1, .chain_odds = seed % 3 == 1,
     };
     shape.disk_bytes = shape.log_bytes + 768 * 1024;
     device_open(device, shape.disk_bytes);
