@@ -12,7 +12,8 @@
  *     directory.c   containers and names; index.c: finds them
  *     space.c       extents: free, claimed, used, freed
  *     plan.c        claims of groups that are not applied yet
- *     group.c       transactions and groups: encode, seal, write, apply; unlogged.c: pages in no log
+ *     group.c       transactions and groups: encode, seal, write, apply
+ *     unlogged.c    containers whose pages are in no log
  *     record.c      walks a group's records and applies them (commit and recovery alike)
  *     pack.c        records packed by LZ4
  *     image.c       recovery's pages: from the log, in memory, home

@@ -118,7 +118,7 @@ void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t fr
 bool record_passed(const struct store *store, uint32_t type, uint32_t slot);
 int  durability_apply(struct store *store, const struct record_disk *record, uint32_t slot);
 /* What a start does not find of containers whose pages are in no log (UL1); `same`: only of those
- * that are volatile (UL3). Before the log is followed: pages; after it: all else that leads to them.
+ * that are volatile (UL3). Before the log is followed: pages; after it: all that leads to them.
  * *lost: more than 0 if there was something. */
 int  unlogged_forget(struct store *store, bool same, uint64_t *lost);
 void unlogged_lose(struct store *store, bool same, uint64_t *lost);

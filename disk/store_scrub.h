@@ -72,8 +72,7 @@ void store_scrub_skip(struct store_scrub *scrub);
  *       store_mend_read(store, &m)       what they added
  *
  * m.bytes is the page's version m.at.lsn then, from its home or, where it is dirty, from its
- * records in the log; zeros if it is not present. For who runs checkpoints, so that the log
- * stays. */
+ * records in the log; zeros if it is not present. For who runs checkpoints: the log stays. */
 struct store_mend {
     uint64_t object, page;
     struct store_page at;

@@ -7,13 +7,13 @@
  *   UL1  The bytes of pages of a container that is volatile, or to be rebuilt, are in no log. So
  *       recovery passes over all records about them, as it forgets those of its checkpoint: it
  *       has none, and their extents are free, whatever a commit after them used these for.
- *   UL3  Those that are to be rebuilt are kept if nothing follows the newest checkpoint, as after an
- *       orderly end: their pages are home, for they went there before it was sealed.
+ *   UL3  Those that are to be rebuilt are kept if nothing follows the newest checkpoint, as after
+ *       an orderly end: their pages are home, for they went there before it was sealed.
  *   UL2  A container becomes such a one, or one that logs its pages, only while it has none.
  */
 #include "internal.h"
 
-/* The last record, if it tells of written pages of which this is the next, in an extent that fits. */
+/* The last record, if it tells of written pages of which this is the next. */
 static struct record_disk *written_last(const struct store_group *group, uint64_t object,
                                         uint64_t page, uint64_t physical)
 {

@@ -3,7 +3,7 @@
  * (ps_encoder), and what a commit costs, by form and durability (ps_durability).
  *
  *     bench-logs WORKLOAD FORM     oo1, tree, phone, wordnet (/import/data); a line of four fields:
- *                                  WORKLOAD, FORM, log bytes for a changed byte, instructions for it
+ *                                  WORKLOAD, FORM, log bytes and instructions for a changed byte
  *     bench-logs lazy              a thousand small transactions, by durability: flushes
  *
  * OO1: parts of 100 bytes at random places move and are connected anew, 400 in a transaction. Tree:

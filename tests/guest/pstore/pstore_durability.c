@@ -4,8 +4,8 @@
  *
  * Aim     what makes no sense together is refused, by the table of user/store/logs.md, and all else
  *         is kept; after the manager's death, which is a power cut for its containers, a durable
- *         one has all, a lazy one the first so many commits, a volatile one nothing, and one that is
- *         to be rebuilt nothing, and says so until it is; so does an index.
+ *         one has all, a lazy one the first so many commits, a volatile one nothing, and one that
+ *         is to be rebuilt nothing, and says so until it is; so does an index.
  * Method  the table is walked whole. The manager is killed; init starts another.
  */
 #include <index.h>
@@ -195,7 +195,8 @@ static void index_is_rebuilt(void)
     ps_close(names);
     names = ps_index_open("numbers", PS_NUMBERS, PS_WRITE);
     is(ps_lost(names), 1, "who opens it is told");
-    is(ps_transaction(fill, NULL) ?: ps_durability(names, PS_REBUILD) ?: found(), 0, "it is rebuilt");
+    is(ps_transaction(fill, NULL) ?: ps_durability(names, PS_REBUILD) ?: found(), 0,
+       "it is rebuilt");
     is(ps_lost(names) ?: ps_index_check(names, NULL, NULL), 0, "and sound");
     ps_close(names);
 }
@@ -207,7 +208,7 @@ int main(void)
     is(table_walked("dle"), 0, "and the other way round");
     uint64_t before = (uint64_t)client_flushes("store");
     filled("durable", PS_DURABLE);
-    tap_ok((uint64_t)client_flushes("store") - before >= 20, "each commit of a durable one is flushed");
+    tap_ok((uint64_t)client_flushes("store") - before >= 20, "each durable commit is flushed");
     manager_kill();
     is(count_now(), 20, "durable: all are there after the manager's death");
     is(ps_durability(box, PS_VOLATILE), -ENOTEMPTY, "its pages are in the log");
