@@ -253,7 +253,7 @@ class Store:
 
     def apply(self, csn, kind, head, data):
         obj, page, base, physical = struct.unpack_from("<QQQQ", head, 16)
-        if kind in (1, 2, 3, 14, 16, 25) and self.durability.get(obj, 0) >= 2:
+        if kind in (1, 2, 3, 14, 16, 20, 25) and self.durability.get(obj, 0) >= 2:
             return
         if kind in (1, 2) and field(head, 6, "H") & 1:
             data = unpacked(data)
