@@ -83,16 +83,3 @@ void chunks_free(struct item_chunk **list)
         munmap(c, c->size);
     }
 }
-
-ps_tx *ps_suspend(void)
-{
-    struct ps_tx *tx = tx_active();
-    int result = tx ? (int)ps_kernel(KD_VIEW_ENTER, -1, 0, 0) : -EPERM;
-    if (result != 0) {
-        errno = -result;
-        return NULL;
-    }
-    tx_current = NULL;
-    guard_suspended(tx, 1);
-    return tx;
-}
