@@ -23,7 +23,7 @@ struct store_chain {
     uint64_t  tag, number, count;
     struct store_hold hold;     /* lsn: of its first group; 0: none is sealed */
     uint32_t  groups, crc;
-    struct table homes;         /* bulk.c: object, index -> its extent; kind: bit p: page p is there */
+    struct table homes;         /* bulk.c: object, index -> its extent; kind: bits of pages */
     uint32_t *home_crcs;        /* extent_pages for each of them */
     uint32_t  home_crc_room;
     uint64_t  home_pages;       /* bits in all of them */

@@ -13,9 +13,9 @@
  *   IG2  A home page is written only when the log that it comes from is durable. Should recovery
  *       end before it is through, the next one builds the same page again, so a torn one does no
  *       harm.
- *   IG3  Where a PAGE_HOME record of the log lies in wait for a place, nothing older is written: the
- *       only copy of what it names is there. (From the newest checkpoint on no log has older records
- *       of such a place, EX2; from the older one on it may.)
+ *   IG3  Where a PAGE_HOME record of the log lies in wait for a place, nothing older is written:
+ *       the only copy of what it names is there. (From the newest checkpoint on no log has older
+ *       records of such a place, EX2; from the older one on it may.)
  */
 #include "internal.h"
 

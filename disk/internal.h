@@ -115,8 +115,8 @@ struct meta_page {
  * A freed extent notes which checkpoint will save the free; once that is durable, the extent counts
  * as FREE (extent_state), so that a checkpoint walks over none. One that is written again by the
  * same container before that goes back to USED. RESERVED holds slot B of the superblock, or a part
- * of a metadata area. One that is CLAIMED by a chain (bulk.c) says so in `bulk`, and no rewind frees
- * it.
+ * of a metadata area. One that is CLAIMED by a chain (bulk.c) says so in `bulk`, and no rewind
+ * frees it.
  */
 enum extent_state { EXTENT_FREE, EXTENT_CLAIMED, EXTENT_USED, EXTENT_FREED, EXTENT_RESERVED,
                     EXTENT_STATES };

@@ -288,8 +288,9 @@ enum store_locking { STORE_LOCKING_PAGE, STORE_LOCKING_ITEM, STORE_LOCKING_COUNT
 enum { STORE_PROTECT_GUARD = 1, STORE_PROTECT_CODEWORDS = 2, STORE_PROTECTION_COUNT = 4 };
 
 /* What a power cut leaves of a container. LAZY is the caller's to act on. From VOLATILE on the
- * bytes of its pages are in no log (store_txn_written): a start finds it without pages and named objects;
- * REBUILD only after a power cut, and then it is LOST, until its owner says REBUILD again. */
+ * bytes of its pages are in no log (store_txn_written): a start finds it without pages and named
+ * objects; REBUILD only after a power cut, and then it is LOST, until its owner says REBUILD
+ * again. */
 enum store_durability {
     STORE_DURABILITY_FULL,
     STORE_DURABILITY_LAZY,      /* its commits need not wait for a flush */

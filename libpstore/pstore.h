@@ -254,22 +254,22 @@ enum { PS_LOCK_PAGES, PS_LOCK_ITEMS };
 int ps_locking(ps_container *c, int locking);
 /* What a power cut leaves of c, kept with it (user/store/logs.md). PS_LAZY: of commits that changed
  * only such containers the last may be missing, as if each had been lazy (ps_tx_options). VOLATILE:
- * c is empty, without a root, at each start. PS_REBUILD: only after a power cut; then ps_lost says 1
- * to whoever opens c, until ps_durability(c, PS_REBUILD) says that it has been built again. Neither
- * is logged, so commits cost little; evicted pages go to the disk as others do. An index may have
- * each. -ENOTEMPTY: c has pages, which would begin, or end, to be in the log; -EINVAL: an encoder
- * was chosen for it, which means nothing without a log. */
+ * c is empty, without a root, at each start. PS_REBUILD: only after a power cut; then ps_lost says
+ * 1 to whoever opens c, until ps_durability(c, PS_REBUILD) says that it has been built again.
+ * Neither is logged, so commits cost little; evicted pages go to the disk as others do. An index
+ * may have each. -ENOTEMPTY: c has pages, which would begin, or end, to be in the log; -EINVAL: an
+ * encoder was chosen for it, which means nothing without a log. */
 enum { PS_DURABLE, PS_LAZY, PS_VOLATILE, PS_REBUILD, PS_LOST };
 int ps_durability(ps_container *c, int durability);
 int ps_lost(const ps_container *c);
 /* What protects the pages of c from stray stores (protection.md); several are or-ed. Kept with the
  * container, and changed as ps_locking is, with its errors. With GUARD a store ends the program, at
  * its place, unless it was announced: to a page that this transaction has given to ps_touch, or to
- * ps_access to write; in item mode, where the processor has protection keys, between such a call and
- * ps_release, too. A system call that would store elsewhere is EFAULT. CODEWORDS: what anything but
- * a transaction does to committed pages in memory, a broken device, say, is found and mended before
- * it reaches the disk; transactions that had changed such a page end with EIO. -EINVAL: it locks
- * pages, not items, or is volatile. */
+ * ps_access to write; in item mode, where the processor has protection keys, between such a call
+ * and ps_release, too. A system call that would store elsewhere is EFAULT. CODEWORDS: what anything
+ * but a transaction does to committed pages in memory, a broken device, say, is found and mended
+ * before it reaches the disk; transactions that had changed such a page end with EIO. -EINVAL: it
+ * locks pages, not items, or is volatile. */
 enum { PS_PROTECT_NONE, PS_PROTECT_GUARD = 1, PS_PROTECT_CODEWORDS = 2 };
 int ps_protection(ps_container *c, int protection);
 
@@ -467,9 +467,9 @@ int ps_prefetch(const void *p, size_t bytes);
  * deadlock leaves fn. In a container that locks pages, PS_X is ps_touch, PS_U the same without a
  * store, and the loads lock.
  * NULL: EBUSY (PS_NOW, or-ed: instead of waiting); EPERM: no transaction; EINVAL: not persistent,
- * no such mode; EROFS; ENOMEM, EOWNERDEAD; EIO (PS_CHECK, or-ed: with PS_PROTECT_CODEWORDS the bytes
- * are compared with what was committed, and mended): that could not be. In snapshots and dirty reads nothing is locked. After
- * 1,024 items the transaction locks the container as a whole. */
+ * no such mode; EROFS; ENOMEM, EOWNERDEAD; EIO (PS_CHECK, or-ed: with PS_PROTECT_CODEWORDS the
+ * bytes are compared with what was committed, and mended): that could not be. In snapshots and
+ * dirty reads nothing is locked. After 1,024 items the transaction locks the whole container. */
 enum { PS_S, PS_U, PS_X, PS_ADD, PS_IS, PS_IX, PS_OWN, PS_NOW = 16, PS_CHECK = 32 };
 void *ps_access(const void *p, size_t bytes, int mode);
 #define ps_read(p)  ((const __typeof__(*(p)) *)ps_access((p), sizeof *(p), PS_S))

@@ -247,7 +247,7 @@ struct items {
         struct kd_item_entry *entries;    /* NULL: locks are calls */
         unsigned shift;
         int guards;                       /* its container has a guard: no stores, but they come */
-        int writes;                       /* as stores, and kept for the next transaction, as are: */
+        int writes;                       /* as stores, and kept for the next one, as are: */
         uint64_t stored;
         const struct ps_segment *segment;
     } place;

@@ -145,8 +145,8 @@ enum wire_lack { WIRE_LACK_TO = 1 << 8, /* the second path */
                  WIRE_LACK_ROOT = 3 << 8, WIRE_LACK_WHERE = 3 << 8, WIRE_LACK_UP = 255 };
 
 /* The form of a container (STORE_FORM): how its pages are logged, PS_ENCODE_*; what transactions
- * lock in it, 0 pages, 1 items; what protects it, PS_PROTECT_*; when its commits are durable, one of
- * PS_DURABLE, ... */
+ * lock in it, 0 pages, 1 items; what protects it, PS_PROTECT_*; when its commits are durable, one
+ * of PS_DURABLE, ... */
 enum wire_form { WIRE_FORM_ENCODER, WIRE_FORM_LOCKING, WIRE_FORM_PROTECTION, WIRE_FORM_DURABILITY,
                  WIRE_FORMS };
 

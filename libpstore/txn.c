@@ -254,8 +254,8 @@ static RARE void names_committed(struct ps_tx *tx)
     }
 }
 
-/* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. Inline for
- * commits: there it is a few stores. */
+/* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. Inline
+ * for commits: there it is a few stores. */
 static inline __attribute__((always_inline)) int tx_ended_as(struct ps_tx *tx, int result,
                                                              int again)
 {
@@ -469,7 +469,10 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
     return result;
 }
 
-int (ps_transaction)(int (*fn)(void *arg), void *arg) { return (ps_transaction_opt)(fn, arg, NULL); }
+int (ps_transaction)(int (*fn)(void *arg), void *arg)
+{
+    return (ps_transaction_opt)(fn, arg, NULL);
+}
 
 _Noreturn void ps_abort(int error)
 {

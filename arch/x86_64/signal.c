@@ -7,8 +7,8 @@
  *   interrupted function may be using (red zone)
  *
  * What rt_sigreturn reads is input: flags and selectors are ours (arch_user_resume), a bad rip is
- * noticed on the way out, reserved bits of MXCSR are cleared, and keys (PKRU), which lie in the first
- * of Linux's reserved words, may be any. A handler begins with those of a new thread.
+ * noticed on the way out, reserved bits of MXCSR are cleared, and keys (PKRU), which lie in the
+ * first of Linux's reserved words, may be any. A handler begins with those of a new thread.
  */
 #include "x86.h"
 

@@ -24,8 +24,8 @@ static inline struct object *view_object_at(struct view *v, vaddr_t at, uint32_t
 }
 
 /* fault_other.c */
-/* guard_allows: FT8, the view's last object has a guard, and the transaction has said that it stores
- * there, now or (its copy is in the log, or came back meanwhile) before. */
+/* guard_allows: FT8, the view's last object has a guard, and the transaction has said that it
+ * stores there, now or (its copy is in the log, or came back meanwhile) before. */
 RARE bool guard_allows(struct view *v, vaddr_t at, enum view_want want);
 /* guard_key: FT9, a copy in item mode is stored to by who has the key. Behind view_touch, where the
  * view's last object has a guard. */

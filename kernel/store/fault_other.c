@@ -64,7 +64,8 @@ int fault_outside(vaddr_t at, unsigned flags)
         result = kill_for(flags, at, " is guarded, and no access is open (ps_write opens one)",
                           o->name);
     else if (o->flags & KD_OBJECT_GUARD && flags & FAULT_WRITE && in_transaction())
-        result = kill_for(flags, at, " is guarded, and the page was not touched (ps_touch, ps_write)",
+        result = kill_for(flags, at,
+                          " is guarded, and the page was not touched (ps_touch, ps_write)",
                           o->name);
     else if (o->flags & KD_OBJECT_TRANSACTIONAL)
         result = kill_for(flags, at, " touched outside a transaction", o->name);
@@ -85,7 +86,8 @@ int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags)
     enum { STACK_NEAR_BYTES = 64 << 10 }; /* so near the stack pointer it is the stack that grew */
     struct process *p = process_this();
     assert(p);
-    int e = flags & FAULT_KEY ? -EACCES : vm_fault(p, at, flags), signal = e == -EIO ? SIGNAL_BUS : SIGNAL_ACCESS;
+    int e = flags & FAULT_KEY ? -EACCES : vm_fault(p, at, flags);
+    int signal = e == -EIO ? SIGNAL_BUS : SIGNAL_ACCESS;
     if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed
         && (e == -ENOMEM || !process_seam.fault(
                 signal, e == -EFAULT ? SIGNAL_CODE_NOTHING : SIGNAL_CODE_REFUSED, at)))

@@ -19,8 +19,9 @@
  *      is told is what is published. Who has locked the container declares nothing.
  * IT6  A told transaction has a place in the log's order until it is published or refused; what is
  *      told of a word holds what those before it do to it. Publications keep that order.
- * IT7  A lock of the container waits for item copies, and an exclusive one for all used rights. What
- *      its holder copies is no item copy: it has a writer, spills, and becomes the current frame.
+ * IT7  A lock of the container waits for item copies, and an exclusive one for all used rights.
+ *      What its holder copies is no item copy: it has a writer, spills, and becomes the current
+ *      frame.
  * IT8  Item copies do not spill, and no stacked manager takes part in their commit.
  *
  * Locks: leaf, view, port. A copy comes and goes with its leaf and its view locked, so with one of
@@ -141,7 +142,8 @@ bool item_tells_right(const struct view *v, const struct copy *c, bool whole)
             right &= !codeword_wrong(l, c->slot, 1u << r);
     if (right && p->copies > 1)
         views_each_locked(u, &p->mask)
-            right &= !told_before(u, v) || !copy_of(u, c->at) || copy_sound(copy_of(u, c->at), false);
+            right &= !told_before(u, v) || !copy_of(u, c->at) ||
+                     copy_sound(copy_of(u, c->at), false);
     lock_release(&l->lock);
     return right;
 }

@@ -111,7 +111,7 @@ struct leaf {
     /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
     uint64_t changes;
     uint64_t proven;         /* pages that are, or were when they went (EV10) */
-    uint64_t (*codewords)[KD_REGIONS]; /* of each page (codeword.c), in a frame of their own; NULL */
+    uint64_t (*codewords)[KD_REGIONS]; /* of each page (codeword.c): a frame; NULL */
     uint32_t left[LEAF_PAGES]; /* object->left when it went, or 0 */
     struct page pages[LEAF_PAGES];
 };

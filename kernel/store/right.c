@@ -381,8 +381,9 @@ static int alias_make(struct view *v, vaddr_t at, pte_t *of, pte_t without)
     v->aliases = true;
     while (!(e & PTE_ACCESSED) && !pte_compare_exchange(of, &e, e | PTE_ACCESSED)) /* WI3 */
         ;
-    pte_exchange(pte, pte_make(pte_frame_paddr(e), (e & (PTE_PRIVATE | PTE_GUARDED) & ~PTE_COPY & ~without) |
-                                                       PTE_ACCESSED));
+    without |= PTE_COPY;
+    pte_exchange(pte, pte_make(pte_frame_paddr(e), PTE_ACCESSED | (e & ~without &
+                                                       (PTE_PRIVATE | PTE_GUARDED))));
     return 0;
 }
 

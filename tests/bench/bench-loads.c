@@ -2,11 +2,11 @@
  * bench-loads.c - what goes into the log, and what past it: loads, and commits beside a checkpoint.
  *
  *     bench-loads load     100,000 tuples, as inserts of 1,000 in a transaction and as one load
- *                         (ps_bulk), a checkpoint behind each: instructions (-icount), bytes written
- *     bench-loads paper    the same in seconds by the clock, and a load by a server: Table 3
- *     bench-loads beside   commits of one page alone, and while a checkpoint takes DIRTY pages home:
- *                         by chunks, mixed ones, and (whole, with store.chunk_pages=256) all of
- *                         the store in one go
+ *                         (ps_bulk), a checkpoint behind each: instructions (-icount), bytes
+ *     bench-loads paper   the same in seconds by the clock, and a load by a server: Table 3
+ *     bench-loads beside  commits of one page alone, and while a checkpoint takes DIRTY pages
+ *                         home: by chunks, mixed ones, and (whole, with store.chunk_pages=256) all
+ *                         of the store in one go
  *
  * The tuples are those of bench-dali: a key and a value of 8 bytes each, and a hash index of the
  * keys, an array of twice as many places, in which the next one is tried where one is taken.
@@ -160,19 +160,22 @@ static void load_whole(void)
 
 static void group_load(void)
 {
-    struct cost normal = cost_of(load_normal), bulk = cost_of(load_bulk), whole = cost_of(load_whole);
+    struct cost normal = cost_of(load_normal), bulk = cost_of(load_bulk);
+    struct cost whole = cost_of(load_whole);
     row("100,000 tuples, 1,000 in a transaction", "million instructions",
         normal.instructions / 1e6, "-");
-    row("100,000 tuples, one load past the log", "million instructions", bulk.instructions / 1e6, "-");
+    row("100,000 tuples, one load past the log", "million instructions", bulk.instructions / 1e6,
+        "-");
     row("the load, times fewer", "times", normal.instructions / bulk.instructions, ">=8");
     row("100,000 tuples, 1,000 in a transaction, written", "KiB", normal.bytes / 1024, "-");
     row("100,000 tuples, one load past the log, written", "KiB", bulk.bytes / 1024, "-");
     row("the load, times fewer bytes", "times", normal.bytes / bulk.bytes, ">=5");
-    row("the load, times fewer bytes than inserts in whole pages", "times", whole.bytes / bulk.bytes,
+    row("the load, times fewer bytes than inserts in whole pages", "times",
+        whole.bytes / bulk.bytes,
         ">=5");
 }
 
-/* ---- Table 3 of the paper: a server hands out the place of each tuple; the client stores it ---- */
+/* ---- Table 3 of the paper: a server hands out places of tuples; the client stores them ---- */
 
 struct asked { uint64_t place; };
 static ps_area *server;
@@ -345,7 +348,8 @@ static void beside_rows(const char *how, const char *reach, int alone_too)
         row("a commit of one page, alone", "us", median(alone) / 1e3, "-");
         row("the longest of 150 such commits", "us", median(alone_most) / 1e3, "-");
     }
-    snprintf(name, sizeof name, "a commit beside a checkpoint of 1,500 pages, %s, of one alone", how);
+    snprintf(name, sizeof name, "a commit beside a checkpoint of 1,500 pages, %s, of one alone",
+             how);
     row(name, "times", median(times), reach);
     snprintf(name, sizeof name, "the longest commit beside a checkpoint, %s", how);
     row(name, "us", median(most) / 1e3, "-");

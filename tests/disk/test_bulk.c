@@ -449,7 +449,7 @@ static void life_survives(uint64_t seed)
     crew_add(ROTTEN, result.rotten_states);
 }
 
-/* Aim: no crash state of a life that loads past the log loses, mixes up or invents a transaction. */
+/* Aim: no crash state of a life that loads past the log loses, mixes up or invents any commit. */
 static void loading_lives_survive_every_crash_state(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * test_manager_objects.c - the store manager and the kernel's objects: they are made anew for items,
- * and their pages are asked for.
+ * test_manager_objects.c - the store manager and the kernel's objects: they are made anew for
+ * items, and their pages are asked for.
  *
  * Aim     what a guest cannot show: wherever an object cannot be made, or must not go, a container
  *         that is to be made anew has its objects as they were, or all as they are to be, and who

@@ -26,7 +26,7 @@ enum history_level { HISTORY_SERIALISABLE, HISTORY_SNAPSHOT, HISTORY_DIRTY_READ 
 enum history_what {
     HISTORY_READ, HISTORY_WRITE,
     HISTORY_ADD,                        /* value: what was added */
-    HISTORY_LOOSE,                      /* a read whose lock was given back: of something committed */
+    HISTORY_LOOSE,                      /* a read whose lock was given back: of commits */
 };
 struct history_access {
     uint32_t item, what;

@@ -3,9 +3,9 @@
  *
  * Method: histories as text, in the order of events. "1wx=5" is transaction 1 storing 5 into x,
  * "1rx=5" loading it, "1lx=5" with a lock that is given back, "1+x=4" adds; "1b" begins (the first
- * event does, too), "1S" as a snapshot, "1D" dirty; "1c" commits, "1a" undoes. Items x, y, z are 0 before. "!x=5": x is 5 afterwards, whatever was
- * committed. Then random histories: made by one transaction after the other, and the same with one
- * read changed.
+ * event does, too), "1S" as a snapshot, "1D" dirty; "1c" commits, "1a" undoes. Items x, y, z are 0
+ * before. "!x=5": x is 5 afterwards, whatever was committed. Then random histories: made by one
+ * transaction after the other, and the same with one read changed.
  */
 #include "../history/check.h"
 

@@ -342,6 +342,7 @@ int containers_all(struct ps_info **out)
 static int do_containers(const struct io *io, int argc, char **argv)
 {
     struct ps_info *c;
+    static const char *const kept[] = {"", "  lazy", "  volatile", "  rebuild", "  lost"};
     int n = containers_all(&c);
     (void)argc, (void)argv;
     for (int i = 0; i < n; i++) {
@@ -353,7 +354,7 @@ static int do_containers(const struct io *io, int argc, char **argv)
                 c[i].type, c[i].version, c[i].locking == PS_LOCK_ITEMS ? "  items" : "",
                 c[i].protection & PS_PROTECT_GUARD ? "  guard" : "",
                 c[i].protection & PS_PROTECT_CODEWORDS ? "  codewords" : "",
-                (const char *[]){"", "  lazy", "  volatile", "  rebuild", "  lost"}[c[i].durability],
+                kept[c[i].durability],
                 *manager ? "  manager " : "", manager);
     }
     free(c);

@@ -3,8 +3,8 @@
  *
  * disk/backup.c says which piece is next, and keeps the log that the copy needs. A thread reads
  * the piece, without the lock, while another one writes the piece before to the client's disk;
- * between two pieces groups that are in the air go first. The disk is opened by a right that the client passes (request.c): the
- * manager itself has none to any disk but its own.
+ * between two pieces groups that are in the air go first. The disk is opened by a right that the
+ * client passes (request.c): the manager itself has none to any disk but its own.
  *
  * The hold ends with the copy, with the manager's end, or when the log runs short (HL2): then the
  * round begins anew.

@@ -81,7 +81,9 @@ static int leaving_write(struct store_chain *chain, unsigned count)
         memmove(told + i * PAGE_BYTES, leaving[i].bytes, PAGE_BYTES);
     }
     for (unsigned i = 0, n; i < count && r == 0; i += n) {
-        for (n = 1; i + n < count && leaving[i + n].offset == leaving[i].offset + n * PAGE_BYTES; n++)
+        for (n = 1; i + n < count &&
+                    leaving[i + n].offset == leaving[i].offset + n * PAGE_BYTES;
+             n++)
             ;
         r = server.disk.write(server.disk.context, leaving[i].offset, told + i * PAGE_BYTES,
                               n * PAGE_BYTES);
@@ -186,7 +188,8 @@ static int spill_group(const struct chain *c, uint64_t token, uint64_t wanted, u
     return landed < 0 ? landed : spilled < 0 ? (int)spilled : r;
 }
 
-/* Lock held. Brings up to `wanted` copies of a view into the log, or home; how many, or why none. */
+/* Lock held. Brings up to `wanted` copies of a view into the log, or home; how many, or why none.
+ * */
 static int spill(struct chain *c, uint64_t view, uint64_t token, uint64_t process, uint64_t wanted)
 {
     int r = 0, tries = 0;

@@ -124,7 +124,8 @@ static int record_homes_copy(struct backup *b, const struct record_disk *record)
 {
     const struct kslot *super = &b->view.super;
     uint64_t page = le64_get(record->page), n = super->extent_pages;
-    uint64_t count = le32_get(record->data_bytes) / sizeof(le32), extent = le64_get(record->physical);
+    uint64_t count = le32_get(record->data_bytes) / sizeof(le32);
+    uint64_t extent = le64_get(record->physical);
     uint64_t last = extent + (page % n + count - 1) / n;
     if (le16_get(record->type) != RECORD_PAGE_HOME || !count || last < extent ||
         last >= super->extents)

@@ -555,9 +555,9 @@ struct kd_commit {
     uint64_t copies;                           /* out: pages logged */
 };
 struct kd_range { uint64_t address, bytes; };  /* at most KD_RANGES_MAX in a call */
-/* EXCLUSIVE: as to write, but without a private copy. OPEN: all stores of the transaction are meant,
- * until SHUT; of no bytes. CHECK: -EIO: by the codewords of an object that has some, and of pages in
- * memory, not what was committed */
+/* EXCLUSIVE: as to write, but without a private copy. OPEN: all stores of the transaction are
+ * meant, until SHUT; of no bytes. CHECK: -EIO: by the codewords of an object that has some, and of
+ * pages in memory, not what was committed */
 enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3, KD_HINT_OPEN = 4,
        KD_HINT_SHUT = 5, KD_HINT_CHECK = 6, KD_RANGES_MAX = 1024 };
 enum {

@@ -263,7 +263,7 @@ static int txn_move(struct world *world, struct store_group *group, struct model
     uint32_t page = (uint32_t)random_below(random, WORLD_PAGES), tries = WORLD_PAGES;
     while (tries-- && !c->pages[page].present)
         page = (page + 1) % WORLD_PAGES;
-    if (!c->pages[page].present)
+    if (!c->pages[page].present || model_unlogged(c))
         return txn_pages(world, group, c, random);
     uint64_t first = page_number(world, page) / n * n;
     for (uint32_t p = 0; p < WORLD_PAGES; p++) {

@@ -9,8 +9,8 @@
  *         on. The level is that of the transactions in `who`; 4 is a snapshot, the others are
  *         serialisable. At the level ITEMS all are in a container of items, which they lock, and
  *         the predicate as a range of keys: each that is there, and the first one behind, whose
- *         gap is where others insert. The program computes the table, prints it and compares it with
- *         the page, which is read from /import.
+ *         gap is where others insert. The program computes the table, prints it and compares it
+ *         with the page, which is read from /import.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -18,7 +18,12 @@
 
 enum { LARGE = 6400 /* 25 MiB */, MEDIUM = 1500, TUPLES = 5000, DISK = 10000 };
 struct tuple { struct tuple *next; uint64_t number; char text[80]; };
-struct root { volatile uint64_t *large; uint64_t pages, load; struct tuple *tuples; uint64_t count, others; };
+struct root {
+    volatile uint64_t *large;
+    uint64_t pages, load;
+    struct tuple *tuples;
+    uint64_t count, others;
+};
 static ps_container *box, *beside;
 static struct root *root;
 

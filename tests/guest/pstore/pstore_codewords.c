@@ -8,9 +8,9 @@
  *         go on; who reads with PS_CHECK reads what was committed.
  * Method  wild writes by the host (wild.h), asked for by the auditor's rounds (STORE_AUDIT), a
  *         checkpoint, or a reader; idle rounds are off (store.audit_kib=0). Each page of one object
- *         has a tag, words that are stored to, and words that are 0 for ever, which are hit. `crash`:
- *         pages are hit and mended, and it waits to be cut off; `check`: all is as it was committed
- *         (tests/system/wild.sh).
+ *         has a tag, words that are stored to, and words that are 0 for ever, which are hit.
+ *         `crash`: pages are hit and mended, and it waits to be cut off; `check`: all is as it was
+ *         committed (tests/system/wild.sh).
  */
 #include <errno.h>
 #include <pthread.h>

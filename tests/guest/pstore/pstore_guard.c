@@ -2,14 +2,15 @@
  * pstore_guard.c - containers with a guard: stray stores in the middle of a transaction's own (FT8,
  * FT9, GD1, GD2).
  *
- * Aim     a store that was not announced is found at its own instruction: in page mode one to a page
- *         without ps_touch; in item mode one to a page without ps_write and, where the processor has
- *         protection keys, one to any page while no access is open: before the first, behind
- *         ps_release, ps_add, ps_alloc, the end, an abort. What is announced is stored, the
+ * Aim     a store that was not announced is found at its own instruction: in page mode one to a
+ *         page without ps_touch; in item mode one to a page without ps_write and, where the
+ *         processor has protection keys, one to any page while no access is open: before the first,
+ *         behind ps_release, ps_add, ps_alloc, the end, an abort. What is announced is stored, the
  *         library's own stores are. Keys are of a thread: others', children's and handlers' are
  *         closed, also when two threads take turns on one CPU. System calls honour them. Who
  *         sets PKRU himself harms nobody.
- * Method  children of fork with a handler of SIGSEGV, which looks at the instruction and the address.
+ * Method  children of fork with a handler of SIGSEGV, which looks at the instruction and the
+ * address.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -76,7 +77,8 @@ static void commits(int (*body)(void *), const char *what)
 {
     is(child(body, NULL), 0, what);
 }
-/* Found at its place by a key; without one, at its page if that was not written, else at the commit. */
+/* Found at its place by a key; without one, at its page if that was not written, else at the
+ * commit. */
 static void finds_by_key(int (*body)(void *), const char *what)
 {
     is(child(body, NULL), has_keys ? FOUND : 0, what);
@@ -162,7 +164,7 @@ static int announced_by_touch(void *unused)
     return (void)unused, 0;
 }
 static int runs;
-static int again(void *unused)              /* what the first run announced is none of the second's */
+static int again(void *unused)              /* what one run announced is not the next's */
 {
     (void)unused;
     if (runs++) wild(word(0, 1));
@@ -178,7 +180,7 @@ static int again_in_child(void *unused)
 }
 static int opens_and_aborts(void *unused)
 {
-    kd_call3(KD_TXN_HINT, 0, 0, KD_HINT_OPEN);  /* as the library does, which may be aborted there */
+    kd_call3(KD_TXN_HINT, 0, 0, KD_HINT_OPEN);  /* as the library does */
     return (void)unused, ECANCELED;
 }
 static int opened_before(void *unused)

@@ -5,12 +5,12 @@
  *         some serial order shows the same, in real time and in the order of commits; snapshots see
  *         a prefix of it; attempts that are undone see nothing impossible either
  *         (tests/history/check.h). No phantoms come up in ranges of keys.
- * Method  items are words, halves of words, counters and places of an ordered set, side by side. They
- *         are read, written (after S, U or nothing), added to, given back, locked by their page with
- *         intentions at it, by key with the next one's gap, or by the container. Three workers are
- *         threads of this process, two are children, the last one may only read. In each fourth
- *         history one of the children is killed; of its last transaction both ends are tried.
- *             pstore_item_history SEED FIRST COUNT    chooses the same programs again
+ * Method  items are words, halves of words, counters and places of an ordered set, side by side.
+ *         They are read, written (after S, U or nothing), added to, given back, locked by their
+ *         page with intentions at it, by key with the next one's gap, or by the container. Three
+ *         workers are threads of this process, two are children, the last one may only read. In
+ *         each fourth history one of the children is killed; of its last transaction both ends are
+ *             tried. pstore_item_history SEED FIRST COUNT    chooses the same programs again
  */
 #include <pthread.h>
 #include <sched.h>

@@ -168,7 +168,8 @@ static int write_twice(void *arg)
 static int announced_twice(void *arg)
 {
     const struct range *r = arg;
-    return ps_touch((const void *)(uintptr_t)pages[r->from], r->count * 4096) ? 1 : write_twice(arg);
+    const void *first = (const void *)(uintptr_t)pages[r->from];
+    return ps_touch(first, r->count * 4096) ? 1 : write_twice(arg);
 }
 static int none_announced(void *arg)
 {
