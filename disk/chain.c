@@ -102,8 +102,8 @@ void store_chain_end(struct store_chain *chain)
     *at = chain->next;
     store_hold_end(store, &chain->hold);
     for (int i = 0; i < 2; i++)
-        if (store->groups[i].spill_chain == chain)
-            store->groups[i].spill_chain = NULL;
+        if (store->groups[i].spill.chain == chain)
+            store->groups[i].spill.chain = NULL;
     store_release(store, chain, sizeof *chain);
 }
 
@@ -129,9 +129,9 @@ static size_t table_end(size_t used)
 /* May the group's last record take one more image of this chain? */
 static bool spill_continues(const struct store_group *group, const struct store_chain *chain)
 {
-    const struct record_disk *record = (const void *)(group->buffer + group->spill_at);
-    size_t table = table_end(group->spill_at) - group->spill_at - sizeof *record;
-    return group->spill_chain == chain && group->used == group->spill_at +
+    const struct record_disk *record = (const void *)(group->buffer + group->spill.at);
+    size_t table = table_end(group->spill.at) - group->spill.at - sizeof *record;
+    return group->spill.chain == chain && group->used == group->spill.at +
            le32_get(record->length) && le64_get(record->page) < table / sizeof(struct spill_disk);
 }
 
@@ -162,10 +162,10 @@ static int spill_room(struct store_group *group, const struct store_chain *chain
 static size_t spill_add(struct store_group *group, struct store_chain *chain, uint64_t object,
                         uint64_t page, uint32_t crc)
 {
-    struct record_disk *record = (void *)(group->buffer + group->spill_at);
+    struct record_disk *record = (void *)(group->buffer + group->spill.at);
     if (!spill_continues(group, chain)) {
-        group->spill_at = group->used;
-        group->spill_chain = chain;
+        group->spill.at = group->used;
+        group->spill.chain = chain;
         uint32_t table = (uint32_t)(table_end(group->used) - group->used - sizeof *record);
         record = record_add(group, RECORD_SPILL, 0, 0, table);
         memset(record + 1, 0, table);
@@ -290,7 +290,7 @@ void chains_ended(struct store_group *group, bool cancelled)
                 node->group = NULL;
         }
     }
-    group->spill_chain = NULL;
+    group->spill.chain = NULL;
 }
 
 /* ---- commit */

@@ -66,7 +66,7 @@ int store_group_begin(struct store *store, struct store_group **out)
     group->records = group->txns = group->open_base = 0;
     group->first_tag = group->seen.object = 0;
     group->in_txn = false;
-    group->spill_chain = NULL;
+    group->spill.chain = NULL;
     group->commits.time = group->commits.last = 0;
     group->last_at = 0;
     *out = group;

@@ -203,8 +203,7 @@ struct store_group {
     uint32_t  txn_cursor_gib;
     struct store_chain *txn_chain;  /* that it ends */
     size_t    last_at;          /* here the last record began, unless that was taken off */
-    size_t    spill_at;         /* the last SPILL record, and whose it is (NULL: none) */
-    struct store_chain *spill_chain;
+    struct { size_t at; struct store_chain *chain; } spill; /* the last SPILL record; NULL: none */
     struct { uint64_t object, pages; uint32_t durability; } seen;   /* the container last checked */
     struct {                    /* what commit records say beside the tag */
         uint64_t id, time;
@@ -527,6 +526,8 @@ int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page, 
 /* 0, -ENOENT or -EINVAL: are these pages of a container that is, or will be? */
 int  plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 bool plan_unlogged(struct store_group *group, uint64_t object);     /* its pages are in no log */
+/* unlogged.c: an operation that sets a durability. 0, -EINVAL, -ENOTEMPTY (UL2) */
+int unlogged_plan(struct store_group *group, const struct store_op *op, struct planned_op *out);
 int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 /* An extent that a chain has claimed, and its pages in `mask`, as this transaction's. -ESTALE:
  * somebody else has pages in it by now. */

@@ -557,31 +557,6 @@ static int plan_name_set(struct store_group *group, const struct store_op *op)
     return plan_want(group, 1, 0);
 }
 
-/* Does the container have pages, or will it when the pending groups are applied? */
-static bool plan_has_pages(const struct store *store, uint64_t object)
-{
-    uint32_t slot;
-    bool any = directory_get(store, object, &slot) && store->use[slot].leaves;
-    for (int g = 0; g < 2; g++)
-        for (uint32_t i = 0; i < store->groups[g].claims.count; i++) {
-            const struct entry *claim = &store->groups[g].claims.entries[i];
-            any |= claim->object == object && claim->kind == CLAIM_EXTENT;
-        }
-    return any;
-}
-
-/* Between durabilities of which one logs pages and the other does not, it must have none (UL2). */
-static int plan_durability(struct store_group *group, const struct store_op *op,
-                           struct planned_op *out)
-{
-    bool unlogged = plan_unlogged(group, op->object);
-    out->durability = op->durability;
-    if (op->durability >= STORE_DURABILITY_LOST)
-        return -EINVAL;
-    return (op->durability >= STORE_DURABILITY_VOLATILE) != unlogged &&
-           plan_has_pages(group->store, op->object) ? -ENOTEMPTY : 0;
-}
-
 static int plan_simple(struct store_group *group, const struct store_op *op,
                        struct planned_op *out)
 {
@@ -597,7 +572,7 @@ static int plan_simple(struct store_group *group, const struct store_op *op,
     case STORE_OP_RENAME: return plan_name_taken(store, op->name) ? -EEXIST : 0;
     case STORE_OP_LAYOUT:
         return op->layout && (!op->layout->type[0] || name_valid(op->layout->type)) ? 0 : -EINVAL;
-    case STORE_OP_DURABILITY: return plan_durability(group, op, out);
+    case STORE_OP_DURABILITY: return unlogged_plan(group, op, out);
     case STORE_OP_NAME_SET: return plan_name_set(group, op);
     case STORE_OP_NAME_UNSET: return plan_named(store, op->object, op->name) ? 0 : -ENOENT;
     default: return choice_value(op) < choice_count(op->type) ? 0 : -EINVAL;

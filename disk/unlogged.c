@@ -96,3 +96,29 @@ void unlogged_lose(struct store *store, bool same, uint64_t *lost)
         if (loses(store, slot, same))
             *lost += directory_lose(store, slot);
 }
+
+/* ---- a container becomes one, or is one no longer */
+
+/* Does the container have pages, or will it when the pending groups are applied? */
+static bool has_pages(const struct store *store, uint64_t object)
+{
+    uint32_t slot;
+    bool any = directory_get(store, object, &slot) && store->use[slot].leaves;
+    for (int g = 0; g < 2; g++)
+        for (uint32_t i = 0; i < store->groups[g].claims.count; i++) {
+            const struct entry *claim = &store->groups[g].claims.entries[i];
+            any |= claim->object == object && claim->kind == CLAIM_EXTENT;
+        }
+    return any;
+}
+
+/* Between durabilities of which one logs pages and the other does not, it must have none (UL2). */
+int unlogged_plan(struct store_group *group, const struct store_op *op, struct planned_op *out)
+{
+    bool unlogged = plan_unlogged(group, op->object);
+    out->durability = op->durability;
+    if (op->durability >= STORE_DURABILITY_LOST)
+        return -EINVAL;
+    return (op->durability >= STORE_DURABILITY_VOLATILE) != unlogged &&
+           has_pages(group->store, op->object) ? -ENOTEMPTY : 0;
+}

@@ -53,7 +53,7 @@ int time_from_user(vaddr_t at, uint64_t *ns)
 
 uint64_t time_of_day_offset_ns(void)
 {
-    return boot_option_number("epoch") * NS_PER_S;
+    return boot_option_number("epoch_us") * 1000;
 }
 
 static int deadline(vaddr_t timeout, int operation, uint64_t *out)

@@ -381,9 +381,8 @@ static int alias_make(struct view *v, vaddr_t at, pte_t *of, pte_t without)
     v->aliases = true;
     while (!(e & PTE_ACCESSED) && !pte_compare_exchange(of, &e, e | PTE_ACCESSED)) /* WI3 */
         ;
-    without |= PTE_COPY;
-    pte_exchange(pte, pte_make(pte_frame_paddr(e), PTE_ACCESSED | (e & ~without &
-                                                       (PTE_PRIVATE | PTE_GUARDED))));
+    pte_t kept = (PTE_PRIVATE | PTE_GUARDED) & ~PTE_COPY & ~without;
+    pte_exchange(pte, pte_make(pte_frame_paddr(e), (e & kept) | PTE_ACCESSED));
     return 0;
 }
 

@@ -50,13 +50,23 @@ static ps_container *c;
 static int nothing(void *unused) { (void)unused; return 0; }
 static int nested(void *unused) { (void)unused; return ps_transaction(nothing, NULL); }
 
+static char *taken[800];
+
 static int take(void *mebibytes)
 {
     for (long i = 0; i < *(long *)mebibytes * 4; i++) {
         char *p = ps_alloc(c, 250000, NULL);
         if (!p) return -errno;
+        taken[i % 800] = p;
         for (int at = 0; at < 250000; at += 4096) p[at] = (char)(i + 1);
     }
+    return 0;
+}
+
+static int change(void *mebibytes)
+{
+    for (long i = 0; i < *(long *)mebibytes * 4; i++)
+        for (int at = 0; at < 250000; at += 4096) taken[i][at]++;
     return 0;
 }
 
@@ -70,7 +80,8 @@ static int attempt(const char *what, long size)
     c = ps_open("bad", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     if (!c) return -errno;
     if (strcmp(what, "nested") == 0) return ps_transaction(nested, NULL);
-    if (strcmp(what, "large") == 0) return ps_transaction(take, &size);
+    if (strcmp(what, "large") == 0) /* new pages go past the log, old ones do not */
+        return ps_transaction(take, &size) ? 1 : ps_transaction(change, &size);
     int error = 0; /* fill: until the disk is full */
     for (long i = 0; error == 0 && i < 4096; i++) error = ps_transaction(take, &size);
     return error;

@@ -253,3 +253,18 @@ int audit_page(uint64_t process, uint64_t address)
     server_unlock();
     return r;
 }
+
+/* word0 0: only the numbers; 1: the auditor answers; 2: of one page. */
+bool audit_request(const struct kd_message *m)
+{
+    if (m->kind != STORE_AUDIT) return false;
+    struct kd_message reply = {.handle = -1};
+    if (m->word[0]) reply.status = m->word[0] == 1 ? audit_ask(m->token)
+                                                   : audit_page(m->process, m->word[1]);
+    if (m->word[0] == 1 && reply.status == 0) return true;
+    server_lock();
+    audit_numbers(&reply);
+    server_unlock();
+    kd_reply(m->token, &reply);
+    return true;
+}

@@ -124,22 +124,6 @@ bool process_known(uint64_t process)
 
 /* ---- the table and the kernel's objects ---- */
 
-/* An object of the kernel for a segment: its handle or -errno. */
-static int object_make(const struct store_container *d, unsigned i, const uint32_t *form)
-{
-    struct kd_object_create o = { .port = server.port,
-                                  .commit_port = server.commit_port,
-                                  .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS |
-                                           form_flags(form),
-                                  .cookie = cookie_of(d->object, i),
-                                  .base = d->segments[i].address,
-                                  .pages = d->segments[i].pages };
-    memcpy(o.name, d->name, sizeof(o.name));
-    long object = kd_object_create(&o);
-    if (object >= 0) kd_object_encoder((int)object, form_encoder(form[WIRE_FORM_ENCODER]));
-    return (int)object;
-}
-
 /* Makes the kernel objects of segments that have none yet. */
 static int segments_make(struct container *c, const struct store_container *d)
 {
@@ -151,7 +135,7 @@ static int segments_make(struct container *c, const struct store_container *d)
                                      d->segments[0].pages);
     for (unsigned i = 0; i < d->segment_count; i++) {
         if (i >= c->segment_count) {
-            int object = object_make(d, i, c->form);
+            int object = form_object(d, i, c->form);
             if (object < 0) return object;
             c->segment[i].object = object;
             c->segment[i].base = d->segments[i].address;
@@ -274,7 +258,7 @@ static int spares_make(const struct container *c, const struct store_container *
 {
     unsigned i = 0;
     int object = 0;
-    for (; i < c->segment_count && (object = object_make(d, i, form)) >= 0; i++) spare[i] = object;
+    for (; i < c->segment_count && (object = form_object(d, i, form)) >= 0; i++) spare[i] = object;
     for (; object < 0 && i-- > 0;) kd_object_destroy(spare[i], 0);
     return object < 0 ? object : 0;
 }

@@ -94,6 +94,22 @@ static int encoder_prepare(const struct container *c, uint64_t process, uint32_t
 
 /* ---- what kernel objects are made with ---- */
 
+/* An object of the kernel for a segment: its handle or -errno. */
+int form_object(const struct store_container *d, unsigned i, const uint32_t form[WIRE_FORMS])
+{
+    struct kd_object_create o = { .port = server.port,
+                                  .commit_port = server.commit_port,
+                                  .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS |
+                                           form_flags(form),
+                                  .cookie = cookie_of(d->object, i),
+                                  .base = d->segments[i].address,
+                                  .pages = d->segments[i].pages };
+    memcpy(o.name, d->name, sizeof(o.name));
+    long object = kd_object_create(&o);
+    if (object >= 0) kd_object_encoder((int)object, form_encoder(form[WIRE_FORM_ENCODER]));
+    return (int)object;
+}
+
 void form_remake(struct container *c)
 {
     if (remake.due) remake.result = container_remake(c, remake.which, remake.value);

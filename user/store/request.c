@@ -347,21 +347,6 @@ static bool request_scrub(const struct kd_message *m)
     return true;
 }
 
-/* word0 0: only the numbers; 1: the auditor answers (audit.c); 2: of one page. */
-static bool request_audit(const struct kd_message *m)
-{
-    if (m->kind != STORE_AUDIT) return false;
-    struct kd_message reply = {.handle = -1};
-    if (m->word[0]) reply.status = m->word[0] == 1 ? audit_ask(m->token)
-                                                   : audit_page(m->process, m->word[1]);
-    if (m->word[0] == 1 && reply.status == 0) return true;
-    server_lock();
-    audit_numbers(&reply);
-    server_unlock();
-    kd_reply(m->token, &reply);
-    return true;
-}
-
 /* Of a container that another program serves: kept_open answers. */
 static bool request_open_kept(const struct kd_message *m, const struct kd_message *reply,
                               const union answer *a, const struct sources *by)
@@ -579,8 +564,7 @@ void *pager_main(void *unused)
             if (m.kind == STORE_BACKUP || kept_handle(&m)) handle = m.handle;
             reply = (struct kd_message){.handle = -1, .status = refused};
         } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m) ||
-                   request_audit(&m) ||
-                   request_backup(&m) || watch_wait(&m) || kept_request(&m) ||
+                   audit_request(&m) || request_backup(&m) || watch_wait(&m) || kept_request(&m) ||
                    decide_request(&m)) {
             answered = false;
         } else {

@@ -211,6 +211,8 @@ int container_form(uint64_t process, uint64_t id, uint64_t which, uint64_t value
 void form_of(const struct store_container *d, uint32_t form[WIRE_FORMS]);
 uint32_t form_encoder(uint32_t encoder); /* KD_ENCODER_* of a container with this form of the log */
 uint32_t form_flags(const uint32_t form[WIRE_FORMS]); /* KD_OBJECT_* of its kernel objects */
+/* An object of the kernel for a segment: its handle or -errno. */
+int form_object(const struct store_container *d, unsigned i, const uint32_t form[WIRE_FORMS]);
 int container_chunk(uint64_t process, uint64_t id, uint64_t pages);
 void form_remake(struct container *c); /* by the cleaner, for it. Lock held, in the gate */
 void process_gone(uint64_t process);
@@ -411,6 +413,7 @@ void audit_mend_one(void);          /* by the cleaner; lock held, dropped for th
  * cleaner is there, to stay. */
 int audit_mend(uint64_t id, uint64_t page, bool in_gate);
 void audit_wake(void);              /* lock held: there are pages with codewords now */
+bool audit_request(const struct kd_message *m); /* STORE_AUDIT. No lock */
 void audit_hurry(void);             /* lock held: a round is made at once */
 void audit_numbers(struct kd_message *reply);   /* lock held: rounds, pages, damaged, mended */
 /* STORE_AUDIT: 0, the token is answered when a round that begins now has ended; or why not. No

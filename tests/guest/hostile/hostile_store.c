@@ -82,7 +82,8 @@ static void unknown_kinds(void)
     const uint64_t all = ~0ull;
     int good = 1;
     for (unsigned kind = 13; kind < 100; kind++)
-        if (kind != STORE_SCRUB && kind != STORE_WATCH && kind != STORE_FLUSH) /* harmless ones */
+        if (kind != STORE_SCRUB && kind != STORE_AUDIT && kind != STORE_WATCH &&
+            kind != STORE_FLUSH) /* harmless ones */
             REFUSED(kind, 0, 0, 0, 0);
     REFUSED(STORE_WATCH, 0, 0, 0, 7);       /* no whole address */
     REFUSED(STORE_WATCH, 0, 0, 0, 64);      /* of no container */

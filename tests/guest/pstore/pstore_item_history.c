@@ -22,6 +22,7 @@
 
 #include "pstore_private.h"
 #include "pstore_test.h"
+#include "random.h"
 #include "../../history/check.h"
 
 enum {
@@ -60,18 +61,6 @@ static struct shared {
 static int control;                         /* the port of the parent, where workers meet */
 static uint64_t seed;
 static struct { uint64_t txns, committed, undone, killed, doubtful, adds, loose, scans; } sum;
-
-static uint64_t next(uint64_t *x)
-{
-    *x ^= *x << 13, *x ^= *x >> 7, *x ^= *x << 17;
-    return *x >> 11;
-}
-static uint64_t mixed(uint64_t a, uint64_t b)
-{
-    uint64_t x =
-        (a + 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull ^ (b + 1) * 0xc4ceb9fe1a85ec53ull;
-    return (x ^ x >> 29) | 1;
-}
 
 /* ---- a worker: what it notes ---- */
 
@@ -567,10 +556,7 @@ static int build(void *unused)
     (void)unused;
     struct root *root = ps_root(c);
     if (!ps_write(root)) return -errno;
-    for (int i = 0; i < PAGES; i++) {
-        root->page[i] = ps_new(c, struct page, NULL);
-        page[i] = root->page[i];
-    }
+    for (int i = 0; i < PAGES; i++) page[i] = root->page[i] = ps_new(c, struct page, NULL);
     return page[PAGES - 1] ? 0 : -errno;
 }
 

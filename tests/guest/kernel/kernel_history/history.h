@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "random.h"
 #include "store_client.h"
 #include "../../../history/check.h"
 
@@ -31,17 +32,6 @@ enum { SAY_HISTORY, SAY_SEED, SAY_PAGES, SAY_STRIDE, SAY_WORKER, SAY_PART };
 extern uint64_t base, hog_base, *stamps; /* of the pages, and the counter that all share */
 static inline long call(long number, long a, long b, long c) { return kd_call3(number, a, b, c); }
 
-static inline uint64_t next(uint64_t *x)
-{
-    *x ^= *x << 13, *x ^= *x >> 7, *x ^= *x << 17;
-    return *x >> 11;
-}
-static inline uint64_t mixed(uint64_t a, uint64_t b)
-{
-    uint64_t x =
-        (a + 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull ^ (b + 1) * 0xc4ceb9fe1a85ec53ull;
-    return (x ^ x >> 29) | 1;
-}
 static inline volatile uint64_t *word_at(uint64_t page, uint64_t word)
 {
     return (volatile uint64_t *)(base + page * KD_PAGE_BYTES) + word * STEP;
