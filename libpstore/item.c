@@ -21,7 +21,7 @@
  *        locks a key uses a page first, for which a lock waits; and to write, has IX at the name of
  *        all keys, of which who locks the container shared has S.
  */
-#include "item_lock.h"
+#include "item_private.h"
 
 #include <errno.h>
 #include <string.h>

@@ -145,7 +145,7 @@ static void say_map(struct text *t, struct process *p)
 static void say_handle(struct text *t, int number, const struct handle_slot *s)
 {
     static const char *const types[] = {"", "process", "port", "object", "view", "disk", "badge",
-                                        "snapshot", "system"};
+                                        "snapshot", "stream", "system"};
     static const char *const of_system[] = {"disks", "names", "processes", "look", "halt"};
     say(t, "%4d  %-8s ", number, types[s->type]);
     for (unsigned i = 0; i < 6; i++)

@@ -375,7 +375,7 @@ static void group_beside(int whole)
 int main(int argc, char **argv)
 {
     usage(argc, argv, argc == 2 || (argc == 3 && !strcmp(argv[2], "whole")),
-          "bench-loads load|paper|beside [whole]\n");
+          "usage: bench-loads load|paper|beside [whole]\n");
     if (!strcmp(argv[1], "server"))
         server_main();
     if (!strcmp(argv[1], "load"))

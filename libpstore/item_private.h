@@ -1,9 +1,9 @@
 /*
- * item_lock.h - one lock of an item, and one declaration: the ways without a call, for item.c, in
- * whose head the rules are.
+ * item_private.h - one lock of an item, and one declaration: the ways without a call, for item.c,
+ * in whose head the rules are.
  */
-#ifndef ITEM_LOCK_H
-#define ITEM_LOCK_H
+#ifndef ITEM_PRIVATE_H
+#define ITEM_PRIVATE_H
 
 #include "pstore_private.h"
 
