@@ -6,10 +6,12 @@
  * Not here  what is told and published (item_page.c, encode.c), page I/O (page.c).
  *
  * CW1  The codeword of a region is the XOR of its words in the current frame as they were supplied
- *      and published. It is made at supply, and follows each exchange by the words that change, so
- *      a word that anybody else changed leaves it wrong, whatever is published later.
+ *      and published. It is made at supply, and follows each exchange by the words that change, or
+ *      by all of them where a frame takes the place of another one (IT7), so a word that anybody
+ *      else changed leaves it wrong, whatever is published later.
  * CW2  What is told comes from regions whose codewords hold, and out of copies that are what they
  *      were told to be; a copy that is not any more when it is published makes its page damaged.
+ *      Of what is no item copy (IT7) only the page is compared, all of it.
  * CW3  A page that is damaged before a home write, or behind it, was not brought home.
  * CW4  Who has a copy of a page that is mended does not commit: the copy may have come from the
  *      damage. No page is mended while one of its copies is told and not published.
@@ -41,6 +43,15 @@ void codeword_make(struct leaf *l, unsigned slot)
         l->codewords[slot][r] = sum(now + r * REGION_WORDS);
 }
 
+void codeword_replace(struct leaf *l, unsigned slot, const struct frame *was)
+{
+    const uint64_t *now = frame_memory(l->pages[slot].frame), *old = was ? frame_memory(was) : NULL;
+    for (unsigned r = 0; l->codewords && r < KD_REGIONS; r++) {
+        uint64_t wrong = old ? l->codewords[slot][r] ^ sum(old + r * REGION_WORDS) : 0;
+        l->codewords[slot][r] = wrong ^ sum(now + r * REGION_WORDS);
+    }
+}
+
 bool codeword_follow(struct leaf *l, const struct copy *c, const uint64_t *words)
 {
     const uint64_t *now = frame_memory(l->pages[c->slot].frame), *own = frame_memory(c->frame);
@@ -69,6 +80,17 @@ unsigned codeword_wrong(const struct leaf *l, unsigned slot, unsigned regions)
         wrong |= (unsigned)(l->codewords[slot][r] != sum(now + r * REGION_WORDS)) << r;
     }
     return wrong;
+}
+
+bool codeword_tells_right(const struct copy *c)
+{
+    struct leaf *l = c->leaf;
+    if (!l->codewords)
+        return true;
+    lock_acquire(&l->lock);
+    bool right = !c->spoilt && !codeword_wrong(l, c->slot, REGIONS_ALL);
+    lock_release(&l->lock);
+    return right;
 }
 
 int codeword_at(struct object *o, vaddr_t at, uint64_t bytes)

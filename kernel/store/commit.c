@@ -6,6 +6,7 @@
  */
 #include "message/badge.h"
 #include "store/object_private.h"
+#include "store/codeword.h"
 #include "store/commit.h"
 #include "store/evict.h"
 #include "store/item.h"
@@ -248,6 +249,8 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     p->csn = csn;
     p->sequence = sequence;
     current_set(l, c->slot, now);
+    if (now)
+        codeword_replace(l, c->slot, c->frame);
     if (p->flags & PAGE_ASKED)
         /* its base was away: the manager may find it here, and not answer */
         waits_end(l, c->slot, 0, 0, 0);

@@ -9,6 +9,7 @@
  * Locks: none; the caller has claimed the view (commit.c), so only it works on the copies. The
  * declarations belong to the owner thread, and are read while it sleeps.
  */
+#include "store/codeword.h"
 #include "store/commit.h"
 #include "store/item.h"
 #include "store/right.h"
@@ -308,6 +309,8 @@ int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
                          : diff_page(v, c, &out, d->full_below, whole);
         if (e)
             return e;
+        if (!c->items && (whole || c->changed) && !codeword_tells_right(c))
+            return -EIO; /* CW2 */
         d->pages += whole || c->changed;
         thread_breathe(); /* the view is claimed: no sweep takes a copy meanwhile */
     }

@@ -112,7 +112,7 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     c->frame = v->reserve.frame;
     c->frame->owner = c;
     c->at = at;
-    c->changed = c->ranges = c->items = false;
+    c->changed = c->ranges = c->items = c->spoilt = false;
     v->reserve.copy = NULL;
     v->reserve.frame = NULL;
     v->reserve.page = NULL;

@@ -65,7 +65,6 @@ void item_granted(struct view *v, struct page *p, struct copy *c)
     p->copies++;
     v->items.count++;
     c->items = true;
-    c->spoilt = false;
     memset(c->words, 0, sizeof c->words);
 }
 

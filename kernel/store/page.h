@@ -47,7 +47,7 @@ struct copy {
     bool changed;            /* txn_diff saw a difference: it was logged */
     bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
     bool items;              /* an item copy: others may have one of the page, too (item_page.c) */
-    bool spoilt;             /* ... of a page that was mended: it is not told (CW4) */
+    bool spoilt;             /* of a page that was mended: it is not told (CW4) */
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
     /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
     struct snapshot *keeper;

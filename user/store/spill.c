@@ -146,6 +146,7 @@ static int fill_told(struct group *g, const struct chain *c, uint64_t token, uin
         server_unlock();
         r = (int)kd_txn_diff(&diff);
         server_lock();
+        if (r == -EIO) audit_hurry(); /* it met something that is damaged */
         if (r == 0 && diff.pages == 0) break;
         if (r == 0) r = add_told(g, c, diff.buffer_bytes, pages, logged);
     }

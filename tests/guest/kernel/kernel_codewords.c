@@ -181,6 +181,26 @@ static void old_version(uint64_t page)
     is(check(), 0, "kcheck");
 }
 
+/* Who has locked the container has copies that become the page (IT7). */
+static void locked(uint64_t page)
+{
+    page_made(page);
+    begin(&a, KD_SERIALISABLE);
+    is(kd_call3(KD_TXN_LOCK, (long)word_of(page, 0), 0, 0), 0, "the container is locked");
+    *word_of(page, 3 * REGION) = 5;
+    *word_of(page, OTHER) = 79; /* its frame is told by that */
+    is(commit(&a), 0, "and a page changed");
+    tap_ok(audited(page, 1) == 0 && seen(page, 3 * REGION) == 5, "it is sound");
+    hit(page, 79, 70);
+    begin(&a, KD_SERIALISABLE);
+    is(kd_call3(KD_TXN_LOCK, (long)word_of(page, 0), 0, 0), 0, "locked again");
+    *word_of(page, 3 * REGION) = 6;
+    is(commit(&a), -EIO, "from a page that was hit nothing is committed");
+    is(audited(page, 1), (long)(page << 8 | 1 << 1), "what was hit is known");
+    is(mend(page, KD_CSN_ANY), 0, "it is mended");
+    tap_ok(seen(page, 70) == 0 && seen(page, 3 * REGION) == 5, "and as it was committed");
+}
+
 /* ---- in the middle of a commit: the test tells and publishes itself ---- */
 
 static struct kd_message kept;
@@ -349,7 +369,7 @@ static void memory_at_its_end(void)
 int main(void)
 {
     setvbuf(stdout, NULL, _IONBF, 0);
-    tap_plan(89);
+    tap_plan(99);
     struct own_manager how = {.pages = PAGES, .home_pages = HOME_PAGES,
                               .flags = KD_OBJECT_ITEMS | KD_OBJECT_CODEWORDS, .messages = gathers};
     tap_ok(start_manager(how), "a manager of pages with codewords");
@@ -360,6 +380,7 @@ int main(void)
     copies(3);
     others_go_on(4);
     old_version(5);
+    locked(10);
     in_the_commit(6, 77, 10, 0xff);
     in_the_commit(7, 0, 10, 0xff);
     in_the_commit(8, 0, 70, 1 << 1);
