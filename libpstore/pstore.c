@@ -121,6 +121,9 @@ static int chunk_set(const ps_container *c, unsigned pages)
     return result == -EACCES ? -EROFS : result;
 }
 
+_Static_assert((int)PS_CHUNK != KD_POLICY_ITEMS && (int)PS_CHUNK != KD_POLICY_OWN,
+               "ps_policy passes the kernel's numbers on");
+
 int ps_policy(ps_container *c, int which, unsigned value)
 {
     int result = container_is_open(c) ? 0 : -EINVAL;

@@ -495,7 +495,7 @@ enum {
                    * neighbours are read from disk either */
     PS_ESCALATE = 2, /* page faults after which a transaction locks c if that
                       * is free; 0: never (the default) */
-    PS_CHUNK = 4, /* pages, 1 to 256, that a checkpoint takes home together, between commits of
+    PS_CHUNK = 6, /* pages, 1 to 256, that a checkpoint takes home together, between commits of
                    * others: fewer make their commits wait less, more make the checkpoint shorter.
                    * 0: the store chooses (the default) */
     PS_MEMORY = 3 /* pages of c in memory at a time, at least 16; 0: any number (the default).
