@@ -166,6 +166,10 @@ static uint64_t audit_step(void)
         audit.id = audit.page = 0;
         return 0;
     }
+    if (c->leaving) { /* a piece would keep its objects from being given up or made anew */
+        pthread_cond_wait(&server.changed, &server.lock);
+        return 0;
+    }
     struct kd_damage d = {.page = object_page + left};
     uint64_t id = audit.id, shift = audit.page - object_page;
     c->busy++;

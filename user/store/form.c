@@ -123,7 +123,9 @@ static int objects_remake(struct container *c, enum wire_form which, uint32_t va
     remake.value = value;
     remake.result = -EBUSY;
     for (int try = 0; remake.result == -EBUSY && !server.fenced && try < REMAKE_TRIES; try++) {
-        c->leaving = server.idle_due = true;
+        c->leaving = true; /* the auditor takes no further piece of it */
+        while (c->busy && !server.fenced) pthread_cond_wait(&server.changed, &server.lock);
+        server.idle_due = true;
         pthread_cond_signal(&server.work);
         while (c->leaving && !server.fenced) pthread_cond_wait(&server.changed, &server.lock);
     }
