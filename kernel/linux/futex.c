@@ -53,7 +53,13 @@ int time_from_user(vaddr_t at, uint64_t *ns)
 
 uint64_t time_of_day_offset_ns(void)
 {
-    return boot_option_number("epoch_us") * 1000;
+    static uint64_t known; /* atomic: it and 1, as the command line is long to read; 0: not yet */
+    uint64_t offset = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!offset) {
+        offset = boot_option_number("epoch_us") * 1000 + 1;
+        __atomic_store_n(&known, offset, __ATOMIC_RELAXED);
+    }
+    return offset - 1;
 }
 
 static int deadline(vaddr_t timeout, int operation, uint64_t *out)
