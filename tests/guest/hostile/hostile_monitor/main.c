@@ -175,6 +175,14 @@ static void kill_manager(void)
         wrong(0, "kill of the manager", "", e, 0);
 }
 
+/* It dies while nothing changes. */
+static void death(void)
+{
+    kill_manager();
+    manager_gone();
+    compare();
+}
+
 /* It dies while it makes a change: that is there as a whole or not at all. Init starts it again
  * eight times, and then no more. */
 static void op_torn(int actor, const struct held *h)
@@ -245,8 +253,11 @@ static void random_operations(void)
             compare();
         actor = 1 + (int)below(ACTORS - 1);
         h = some_handle(actor);
-        if (h && deaths < DEATHS && operation > (deaths + 1) * operations / (DEATHS + 1))
+        uint64_t before = deaths, due = (deaths + 1) * operations / (DEATHS + 1);
+        if (h && deaths < DEATHS && operation > due)
             op_torn(actor, h);
+        if (deaths == before && deaths < DEATHS && operation > due + operations / 20)
+            death(); /* there was no room for a change, for long */
     }
 }
 
