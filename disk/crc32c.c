@@ -74,6 +74,7 @@ static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t count)
  */
 #define BACK 216u                       /* the furthest place, in whole words */
 #define CHUNK 1024u
+#define SUMS_FROM 900u                  /* bytes: of fewer, the tables are done before the sums' ends */
 
 /* No loop may lie in two pages: an emulator goes from one to the other slowly. */
 #define IN_ONE_PAGE __attribute__((noinline, aligned(1024)))
@@ -88,7 +89,7 @@ static IN_ONE_PAGE uint32_t crc_by_sums(uint32_t state, const uint8_t *bytes, si
 {
     _Alignas(2048) uint8_t window[BACK + CHUNK];    /* an emulator is slow where pages meet */
     uint8_t *at = window + BACK;
-    if (count < BACK)
+    if (count < SUMS_FROM)
         return crc_by_table(state, bytes, count);
     memset(window, 0, BACK);
     while (count >= BACK + 32) {
@@ -222,13 +223,18 @@ uint32_t crc32c(uint32_t seed, const void *bytes, size_t count)
     return ~chosen->routine(~seed, bytes, count);
 }
 
+/* What is known to be zero is not read: whole lanes, then 16 bytes at a time, move the CRC alone. */
 uint32_t crc32c_padded(uint32_t seed, const void *bytes, size_t count, size_t zeros)
 {
-    size_t lanes = zeros / LANE;
-    uint64_t state = (uint32_t)~crc32c(seed, bytes, count - lanes * LANE);
+    uint32_t state = ~crc32c(seed, bytes, count - zeros);
     if (!table_ready)
         table_fill();
-    for (; lanes; lanes--)
-        state = carry(state);
-    return (uint32_t)~state;
+    for (; zeros >= LANE; zeros -= LANE)
+        state = (uint32_t)carry(state);
+    for (; zeros >= SLICES; zeros -= SLICES)
+        state = table[15][state & 255] ^ table[14][state >> 8 & 255] ^
+                table[13][state >> 16 & 255] ^ table[12][state >> 24];
+    for (; zeros; zeros--)
+        state = state >> 8 ^ table[0][state & 255];
+    return ~state;
 }

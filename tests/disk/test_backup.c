@@ -442,8 +442,5 @@ int main(void)
         cmocka_unit_test(a_hold_ends_before_anybody_waits_for_it),
         cmocka_unit_test(a_hold_that_stays_is_never_overwritten),
     };
-    const char *only = getenv("ONLY");
-    if (only)
-        cmocka_set_test_filter(only);
     return cmocka_run_group_tests_name("backup", tests, NULL, NULL);
 }

@@ -210,8 +210,5 @@ int main(void)
         TEST(a_checkpoint_that_began_before_does_not_have_it),
         TEST(claims_and_frees_go_with_it),
     };
-    const char *only = getenv("ONLY");
-    if (only)
-        cmocka_set_test_filter(only);
     return cmocka_run_group_tests_name("move", tests, NULL, NULL);
 }

@@ -470,8 +470,5 @@ int main(void)
         cmocka_unit_test(another_history_is_refused),
         cmocka_unit_test(a_copy_that_is_no_base_is_refused),
     };
-    const char *only = getenv("ONLY");
-    if (only)
-        cmocka_set_test_filter(only);
     return cmocka_run_group_tests_name("roll", tests, NULL, NULL);
 }

@@ -75,6 +75,16 @@ def test_what_failed_is_kept_when_it_runs_again():
         os.remove(path)
 
 
+def test_a_program_does_not_see_the_pattern_of_make():
+    os.environ["TEST_TIER"] = "test"
+    os.environ["ONLY"] = "test_runner"
+    try:
+        _, text, _ = runner.run_item("runner-only", ["sh", "-c", "echo ${ONLY-none}"], 2)
+    finally:
+        del os.environ["ONLY"]
+    assert text.strip() == "none", text
+
+
 def test_words_that_only_look_like_results_do_not_count():
     assert counts(0, "1..1\nok 1\nokay\nnot okay\n  ok 7\n") == (1, 0)
 
