@@ -74,6 +74,8 @@ void *arch_stack_new(void)
 {
     struct frame *f = frame_alloc_run(STACK_FRAMES);
     assert(!f || frame_paddr(f) % KERNEL_STACK_BYTES == 0);
+    for (unsigned i = 0; f && i < STACK_FRAMES; i++)
+        page_zero(frame_memory(f + i)); /* kernel/memory/memory.md, "What held code" */
     return f ? (void *)stack_place(frame_paddr(f)) : NULL;
 }
 

@@ -40,7 +40,7 @@ static unsigned slab_live(const struct frame *f) { return f->flags & LIVE_MASK; 
 /* A new slab, all free, in no list. No lock is held. */
 static struct frame *slab_new(unsigned class)
 {
-    struct frame *f = frame_alloc_raw(FRAME_KERNEL);
+    struct frame *f = frame_alloc(FRAME_KERNEL); /* zeroed: memory.md, "What held code" */
     size_t step = class_bytes(class);
     if (f == NULL)
         return NULL;
