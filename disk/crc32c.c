@@ -74,7 +74,7 @@ static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t count)
  */
 #define BACK 216u                       /* the furthest place, in whole words */
 #define CHUNK 1024u
-#define SUMS_FROM 900u                  /* bytes: of fewer, the tables are done before the sums' ends */
+#define SUMS_FROM 900u                  /* bytes: fewer take the tables less than the sums' ends */
 
 /* No loop may lie in two pages: an emulator goes from one to the other slowly. */
 #define IN_ONE_PAGE __attribute__((noinline, aligned(1024)))
@@ -223,7 +223,7 @@ uint32_t crc32c(uint32_t seed, const void *bytes, size_t count)
     return ~chosen->routine(~seed, bytes, count);
 }
 
-/* What is known to be zero is not read: whole lanes, then 16 bytes at a time, move the CRC alone. */
+/* Bytes known to be zero are not read: whole lanes, then 16 at a time, move the CRC alone. */
 uint32_t crc32c_padded(uint32_t seed, const void *bytes, size_t count, size_t zeros)
 {
     uint32_t state = ~crc32c(seed, bytes, count - zeros);
