@@ -42,9 +42,11 @@ PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*/*.c libpstore/*.S)
 DISK_SOURCES    := $(wildcard disk/*.c) disk/lz4/lz4.c
 # the same, and what only host tools and tests ask of a store
 STORE_SOURCES   := $(DISK_SOURCES) $(wildcard disk/tools/lib/*.c)
-# a program of the guest is a file NAME.c or all of a folder NAME/; in user/managers each file is one, too
-FILE_PROGRAMS   := $(wildcard user/*.c user/managers/*.c tests/bench/*.c)
-FOLDER_PROGRAMS := $(filter-out user/managers,$(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user user/managers tests/bench tests/crash))))))
+# a program of the guest is a file NAME.c or all of a folder NAME/; in user/managers each file is one, too; in user/sites
+# these are, each with its NAME_*.c
+SITE_PROGRAMS   := $(wildcard $(patsubst %,user/sites/%.c,link agent remote sites))
+FILE_PROGRAMS   := $(wildcard user/*.c user/managers/*.c tests/bench/*.c) $(SITE_PROGRAMS)
+FOLDER_PROGRAMS := $(filter-out user/managers user/sites,$(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user user/managers tests/bench tests/crash))))))
 # the sources of Lua, SQLite and LZ4 lie outside of the tree (scripts/source); where one is not, its program is left out
 LUA_SRC         := $(or $(LUA_SRC),$(shell scripts/source lua --where))
 SQLITE_SRC      := $(or $(SQLITE_SRC),$(shell scripts/source sqlite --where))
@@ -103,7 +105,7 @@ $(call objects,guest,$(wildcard tests/guest/lib/fire*.c tests/guest/pstore/fire_
 $(addprefix build/obj/guest/tests/guest/pstore/manager_,behind.o clone.o collected.o compressed.o congeries.o optimistic.o replacement.o steps.o verified.o volatile.o) build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o build/obj/guest/tests/guest/pstore/pstore_item_layer.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
-build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o: UFLAGS += -I.
+build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o build/obj/guest/user/sites/%.o: UFLAGS += -I.
 # -iquote: the names of the kernel's headers must not hide those of the C library
 build/obj/host/tests/host/test_kernel.o build/obj/host/tests/host/test_signals.o: HFLAGS += -iquote kernel -Iarch/x86_64
 # of a file of the kernel only what the test calls
@@ -153,6 +155,10 @@ build/obj/guest/lz4/%.o: $(LZ4_SRC)/%.c $(RULES)
 	$(call do,CC  ,$(MUSL) $(UFLAGS) -w -O3 -ffile-prefix-map=$(LZ4_SRC)=lz4 -c -o $@ $<)
 build/user/compressed build/user/packed: build/obj/guest/lz4/lz4.o
 build/user/verified build/user/branch: $(call objects,guest,disk/crc32c.c)
+SITE_SHARED := $(addprefix user/sites/,frame.c link_client.c) disk/crc32c.c
+build/user/link: $(call objects,guest,$(wildcard user/sites/link_*.c) $(SITE_SHARED))
+build/user/agent: $(call objects,guest,$(wildcard user/sites/agent_*.c user/sites/message*.c) $(SITE_SHARED))
+build/user/remote: $(call objects,guest,$(wildcard user/sites/remote_*.c user/sites/message*.c) $(SITE_SHARED))
 build/user/bench-managers: $(call objects,guest,tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 build/user/udatabase: $(call objects,guest,disk/crc32c.c $(addprefix tests/structures/btree_,layered.c integrated.c))
 build/user/lua: user/lua/link
@@ -213,6 +219,11 @@ build/host/parts.a: $(call objects,host,$(HOST_TEST_PARTS))
 build/tests/host/test_history: $(call objects,host,tests/history/check.c)
 build/tests/host/test_story: $(call objects,host,user/trace/story.c)
 build/tests/host/test_replacement: $(call objects,host,tests/bench/bench-managers/patterns.c tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
+# what sites hear is input
+build/tests/host/test_frames: $(call objects,asan,tests/host/test_frames.c user/sites/frame.c disk/crc32c.c)
+build/tests/host/test_frames: HLINK += $(SANITIZE)
+build/tests/host/test_frames:
+	$(call do,LINK,$(HLINK) -lcmocka)
 build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 	$(call do,LINK,$(HLINK) -lcmocka)
 build/tests/model-%: tests/model/%.cpp tests/model/small.h $(wildcard tests/model/stack_*.h tests/model/item_*.h) tests/model/engine.h $(RULES)

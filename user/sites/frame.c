@@ -1,0 +1,180 @@
+/*
+ * frame.c - frames between sites: header, CRC, fields. Pure: no calls, no memory of its own.
+ *
+ * Invariants
+ *   SF1  A field that is not whole sets `bad`, or `full`, for good: who looks once at the end has
+ *        seen all. Nothing outside of [at, end) is touched.
+ */
+#include "frame.h"
+
+#include <string.h>
+
+#include "disk/crc32c.h"
+
+enum { CRC_BEGINS = 12 };               /* behind magic, bytes and crc */
+
+/* ---- fields ---- */
+
+uint8_t *put_room(struct fields_out *o, size_t bytes)
+{
+    o->full |= bytes > (size_t)(o->end - o->at); /* SF1 */
+    if (o->full)
+        return NULL;
+    uint8_t *at = o->at;
+    o->at += bytes;
+    return at;
+}
+
+/* put_number puts the lowest `bytes` bytes, the least one first. */
+static void put_number(struct fields_out *o, uint64_t value, unsigned bytes)
+{
+    uint8_t *at = put_room(o, bytes);
+    for (unsigned i = 0; at && i < bytes; i++)
+        at[i] = (uint8_t)(value >> 8 * i);
+}
+
+void put_u8(struct fields_out *o, uint8_t value) { put_number(o, value, 1); }
+void put_u16(struct fields_out *o, uint16_t value) { put_number(o, value, 2); }
+void put_u32(struct fields_out *o, uint32_t value) { put_number(o, value, 4); }
+void put_u64(struct fields_out *o, uint64_t value) { put_number(o, value, 8); }
+
+void put_bytes(struct fields_out *o, const void *from, size_t bytes)
+{
+    uint8_t *at = put_room(o, bytes);
+    if (at && bytes)
+        memcpy(at, from, bytes);
+}
+
+void put_text(struct fields_out *o, const char *text)
+{
+    size_t bytes = strlen(text);
+    o->full |= bytes > UINT16_MAX;
+    put_u16(o, (uint16_t)bytes);
+    put_bytes(o, text, bytes);
+}
+
+const uint8_t *take_bytes(struct fields_in *i, size_t bytes)
+{
+    i->bad |= bytes > (size_t)(i->end - i->at); /* SF1 */
+    if (i->bad)
+        return NULL;
+    const uint8_t *at = i->at;
+    i->at += bytes;
+    return at;
+}
+
+static uint64_t take_number(struct fields_in *i, unsigned bytes)
+{
+    const uint8_t *at = take_bytes(i, bytes);
+    uint64_t value = 0;
+    for (unsigned k = 0; at && k < bytes; k++)
+        value |= (uint64_t)at[k] << 8 * k;
+    return value;
+}
+
+uint8_t take_u8(struct fields_in *i) { return (uint8_t)take_number(i, 1); }
+uint16_t take_u16(struct fields_in *i) { return (uint16_t)take_number(i, 2); }
+uint32_t take_u32(struct fields_in *i) { return (uint32_t)take_number(i, 4); }
+uint64_t take_u64(struct fields_in *i) { return take_number(i, 8); }
+
+void take_text(struct fields_in *i, char *to, size_t room)
+{
+    size_t bytes = take_u16(i);
+    const uint8_t *at = take_bytes(i, bytes);
+    i->bad |= !at || bytes >= room || memchr(at, 0, bytes);
+    if (i->bad)
+        bytes = 0;
+    if (bytes)
+        memcpy(to, at, bytes);
+    to[bytes] = 0;
+}
+
+bool take_end(const struct fields_in *i) { return !i->bad && i->at == i->end; }
+
+/* ---- headers ---- */
+
+static void head_put(struct fields_out *o, const struct frame *f)
+{
+    put_u32(o, f->magic);
+    put_u32(o, f->bytes);
+    put_u32(o, f->crc);
+    put_u16(o, f->kind);
+    put_u8(o, f->to);
+    put_u8(o, f->zero);
+    put_u64(o, f->session);
+    put_u32(o, f->sequence);
+    put_u32(o, f->held);
+    put_u64(o, f->time);
+    put_u64(o, f->heard);
+    put_u64(o, f->number);
+    put_u64(o, f->answer_to);
+}
+
+static void head_take(struct fields_in *i, struct frame *f)
+{
+    f->magic = take_u32(i);
+    f->bytes = take_u32(i);
+    f->crc = take_u32(i);
+    f->kind = take_u16(i);
+    f->to = take_u8(i);
+    f->zero = take_u8(i);
+    f->session = take_u64(i);
+    f->sequence = take_u32(i);
+    f->held = take_u32(i);
+    f->time = take_u64(i);
+    f->heard = take_u64(i);
+    f->number = take_u64(i);
+    f->answer_to = take_u64(i);
+}
+
+bool frame_head(struct frame *f, const void *at, size_t bytes)
+{
+    struct fields_in i = {at, (const uint8_t *)at + (bytes < FRAME_HEADER ? bytes : FRAME_HEADER),
+                          false};
+    head_take(&i, f);
+    return take_end(&i) && f->magic == FRAME_MAGIC && f->bytes >= FRAME_HEADER &&
+           f->bytes <= FRAME_BYTES_MAX && f->to < FRAME_TOS && f->zero == 0;
+}
+
+bool frame_whole(const struct frame *f, const void *at, size_t bytes)
+{
+    return bytes >= f->bytes && f->bytes >= FRAME_HEADER &&
+           crc32c(0, (const uint8_t *)at + CRC_BEGINS, f->bytes - CRC_BEGINS) == f->crc;
+}
+
+void frame_seal(struct frame *f, void *at)
+{
+    uint8_t *bytes = at;
+    struct fields_out o = {bytes, bytes, bytes + FRAME_HEADER, false};
+    f->magic = FRAME_MAGIC;
+    head_put(&o, f);
+    f->crc = crc32c(0, bytes + CRC_BEGINS, f->bytes - CRC_BEGINS);
+    o = (struct fields_out){bytes, bytes + 8, bytes + CRC_BEGINS, false};
+    put_u32(&o, f->crc);
+}
+
+struct fields_out frame_begin(void *at, size_t room)
+{
+    uint8_t *bytes = at;
+    room = room < FRAME_BYTES_MAX ? room : FRAME_BYTES_MAX;
+    struct fields_out o = {bytes, bytes, bytes + room, false};
+    put_room(&o, FRAME_HEADER);
+    return o;
+}
+
+size_t frame_end(struct fields_out *o, uint16_t kind, uint64_t number, uint64_t answer_to)
+{
+    struct frame f = {.magic = FRAME_MAGIC, .bytes = (uint32_t)(o->at - o->begin), .kind = kind,
+                      .number = number, .answer_to = answer_to};
+    struct fields_out head = {o->begin, o->begin, o->begin + FRAME_HEADER, false};
+    if (o->full)
+        return 0;
+    head_put(&head, &f);
+    return f.bytes;
+}
+
+struct fields_in frame_fields(const struct frame *f, const void *at)
+{
+    const uint8_t *bytes = at;
+    return (struct fields_in){bytes + FRAME_HEADER, bytes + f->bytes, false};
+}

@@ -1,0 +1,107 @@
+/*
+ * link.h - what `link` and its clients, `remote` and `agent`, say to each other.
+ *
+ * link owns the streams, the queues of frames and the sessions. A client has a *handle of a
+ * session*, a badge of link's port (kernel/message/badge.c): by it, it sends and receives whole
+ * frames (frame.h) of this session, in order. All are calls of the client's; link calls nobody.
+ *
+ *   remote  started by link, once; has a handle of link itself at LINK_HANDLE. It opens a session
+ *           with each home by its name. Frames that it sends go to the home's agent.
+ *   agent   started by link for each session in which a frame to it came; has the handle of that
+ *           session at LINK_HANDLE, and the client's name as argv[1]. What it sends goes to the
+ *           client's `remote`.
+ *
+ * Both have the system's handle at KD_SYSTEM_HANDLE, with KD_RIGHT_NAMES (remote) or none (agent).
+ *
+ * One thread receives: link_receive gives one frame after the other, and waits. Any thread sends;
+ * link_send waits while too much is queued (LINK_WINDOW bytes on each side for each role).
+ *
+ * The end of a session (the stream broke; silence, or nothing answered, for a lease; a frame that
+ * cannot be; the end of link or of either client):
+ *
+ *   remote  link_receive and link_send say -ECONNRESET from then on, and what had come and was not
+ *           received is gone. It revokes the home's objects, and *then* link_close()s the handle or
+ *           opens the site anew: only then link says HELLO again (S3). Other sites go on meanwhile.
+ *   agent   link_send says -ECONNRESET, link_receive waits: the session is DYING. When that is over
+ *           (S4), link kills the agent; one that link itself left behind hears -EOWNERDEAD, and
+ *           ends. There is nothing for it to do.
+ *
+ * If a client ends, its session ends, and both sites begin another one. If link ends, all handles
+ * say -EOWNERDEAD for good: remote revokes all and ends, agents end; init starts link again.
+ */
+#ifndef USER_SITES_LINK_H
+#define USER_SITES_LINK_H
+
+#include <stdint.h>
+
+#include "frame.h"
+
+#define LINK_NAME "link"                /* of its port: for LINK_LOOK */
+#define LINK_SITE_BYTES 32u             /* a site's name with its NUL: a-z A-Z 0-9 . - _ */
+#define LINK_SITES_MAX 15u              /* streams of a machine */
+#define LINK_STORES_MAX 4u
+#define LINK_STORE_BYTES 16u
+#define LINK_WINDOW (2u << 20)          /* bytes that wait to be received, at most; per role */
+enum { LINK_HANDLE = 1 };               /* of the programs that link starts */
+
+enum link_request {
+    LINK_OPEN = 1,  /* by the handle of link; data: the home's name with NUL. Waits until its session
+                     * is LIVE -> with the session's handle; data: struct link_session. -EBUSY: it
+                     * is open; -EINVAL: no name; -EAGAIN: too many wait; -EPERM: by no such handle.
+                     * (A caller who will not wait for ever: KD_PORT_CALL_UNTIL) */
+    LINK_SESSION,   /* by a session's -> data: struct link_session */
+    LINK_SEND,      /* by a session's; data: a frame as frame_end leaves it, kind at least
+                     * FRAME_KIND_OTHERS. -ECONNRESET; -EINVAL: no such frame; -EAGAIN: so many
+                     * threads wait already */
+    LINK_RECEIVE,   /* by a session's; word0: room -> data: one frame or more, whole ones, in order,
+                     * in so much room. -ECONNRESET; -EMSGSIZE: the next one, word0, needs more;
+                     * -EBUSY: somebody receives already */
+    LINK_CLOSE,     /* by a session's: this client is done with it, and it is LOST or ends thereby */
+    LINK_LOOK,      /* by any; word0 from which site on -> word0 how many there are; data: struct
+                     * link_site[] */
+};
+
+/* A store of a site. Its addresses are the zone's: KD_STORE_BASE + zone * KD_ZONE_BYTES. */
+struct link_store { char name[LINK_STORE_BYTES]; uint32_t zone, reserved; uint64_t term; };
+
+struct link_session {
+    char own[LINK_SITE_BYTES], site[LINK_SITE_BYTES];   /* site: the other one */
+    uint64_t own_boot, boot;            /* numbers of the starts of the two machines: for ids */
+    uint64_t number;                    /* of the session, the same at both sites */
+    uint64_t lease_ns;                  /* L, the smaller of the two sites' */
+    uint32_t store_count, reserved;
+    struct link_store stores[LINK_STORES_MAX];          /* of the other site */
+};
+
+enum link_state { LINK_AWAY, LINK_GREETING, LINK_LIVE, LINK_LOST, LINK_REFUSED };
+enum { LINK_WHY_BYTES = 160 };
+struct link_site {
+    char site[LINK_SITE_BYTES];         /* "": it has not said */
+    char stream[LINK_SITE_BYTES];       /* of the machine */
+    uint32_t state, store_count;
+    uint32_t sessions, dying;           /* so far; 1: an agent of the last one stands still */
+    uint64_t round_trip_ns;             /* of the last frame; 0: none */
+    uint64_t frames_in, frames_out, bytes_in, bytes_out;
+    uint64_t waits_in, waits_out;       /* bytes that wait at the moment */
+    int32_t agent, remote;              /* pids, or 0 */
+    struct link_store stores[LINK_STORES_MAX];
+    char why[LINK_WHY_BYTES];           /* the last session ended, or was refused */
+};
+
+/* ---- link_client.c ---- */
+
+/* Opens a session with a home, waits until it is LIVE. The handle; -errno. */
+int link_open(const char *site, struct link_session *s);
+/* The session of a handle, LINK_HANDLE in an agent. 0 or -errno. */
+int link_session(int handle, struct link_session *s);
+int link_close(int handle);
+/* Sends `bytes` bytes that frame_end left at `at`. 0 or -errno. Any thread. */
+int link_send(int handle, const void *at, size_t bytes);
+
+/* What is received: one to a receiving thread. memory is of FRAME_BYTES_MAX bytes, aligned to 8. */
+struct link_inbox { uint8_t *memory; size_t at, bytes; };
+/* The next frame, whole and checked; its bytes lie at *at until the next call. 0; -errno: the
+ * session has ended (-ECONNRESET at remote). */
+int link_receive(int handle, struct link_inbox *inbox, struct frame *f, const uint8_t **at);
+
+#endif
