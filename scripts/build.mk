@@ -157,8 +157,8 @@ build/user/compressed build/user/packed: build/obj/guest/lz4/lz4.o
 build/user/verified build/user/branch: $(call objects,guest,disk/crc32c.c)
 SITE_SHARED := $(addprefix user/sites/,frame.c link_client.c) disk/crc32c.c
 build/user/link: $(call objects,guest,$(wildcard user/sites/link_*.c) $(SITE_SHARED))
-build/user/agent: $(call objects,guest,$(wildcard user/sites/agent_*.c user/sites/message*.c) $(SITE_SHARED))
-build/user/remote: $(call objects,guest,$(wildcard user/sites/remote_*.c user/sites/message*.c) $(SITE_SHARED))
+build/user/agent: $(call objects,guest,$(wildcard user/sites/agent_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
+build/user/remote: $(call objects,guest,$(wildcard user/sites/remote_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
 build/user/bench-managers: $(call objects,guest,tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 build/user/udatabase: $(call objects,guest,disk/crc32c.c $(addprefix tests/structures/btree_,layered.c integrated.c))
 build/user/lua: user/lua/link
@@ -221,8 +221,11 @@ build/tests/host/test_story: $(call objects,host,user/trace/story.c)
 build/tests/host/test_replacement: $(call objects,host,tests/bench/bench-managers/patterns.c tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 # what sites hear is input
 build/tests/host/test_frames: $(call objects,asan,tests/host/test_frames.c user/sites/frame.c disk/crc32c.c)
-build/tests/host/test_frames: HLINK += $(SANITIZE)
-build/tests/host/test_frames:
+build/tests/host/test_pages: $(call objects,asan,tests/host/test_pages.c user/sites/pages.c)
+build/tests/host/test_messages: $(call objects,asan,tests/host/test_messages.c $(addprefix user/sites/,message.c frame.c) disk/crc32c.c)
+SITE_TESTS := $(addprefix build/tests/host/test_,frames pages messages)
+$(SITE_TESTS): HLINK += $(SANITIZE)
+$(SITE_TESTS):
 	$(call do,LINK,$(HLINK) -lcmocka)
 build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 	$(call do,LINK,$(HLINK) -lcmocka)

@@ -1,0 +1,80 @@
+/*
+ * message.h - what `remote` (at a client) and `agent` (at the home) say to each other: frames of
+ * frame.h, of the kinds below (remote.md).
+ *
+ * A page is named by its address, which is the same at all sites. A message that came is hostile
+ * until message_take has said true; then every length fits, addresses are those of whole pages in
+ * the store region, and rights are rights.
+ */
+#ifndef USER_SITES_MESSAGE_H
+#define USER_SITES_MESSAGE_H
+
+#include "frame.h"
+
+enum site_kind {
+    SITE_ASK = FRAME_KIND_OTHERS, /* client: a request of store_protocol.h; answered by TOLD */
+    SITE_TOLD,
+    SITE_GET,     /* client: page, right, whether its contents are wanted; by GRANT or DENIED */
+    SITE_GRANT,   /* page, right, serial, contents or none */
+    SITE_DENIED,  /* page, error */
+    SITE_CALL,    /* home: page, serial, the right that may stay */
+    SITE_GONE,    /* client: page, serial, the right that stayed */
+    SITE_COMMIT,  /* client: batch, runs; by DONE or REFUSED */
+    SITE_DONE,
+    SITE_REFUSED, /* error */
+    SITE_PROBE,   /* home: page, serial: for which GETs do those wait that keep it? By PROBED */
+    SITE_PROBED,
+    SITE_KINDS
+};
+enum site_right { SITE_NO, SITE_SHARED, SITE_EXCLUSIVE };
+
+#define SITE_PAGE_BYTES 4096u
+#define SITE_WORDS 8u
+#define SITE_SEGMENTS_MAX 12u
+#define SITE_PROBED_MAX 16u
+
+/* A part of a container's memory; container: its number at the home. */
+struct site_segment { uint64_t container, base, pages; };
+
+struct site_message {
+    uint16_t kind;
+    uint8_t right;                      /* GET, GRANT; CALL, GONE: what stays */
+    uint8_t wants;                      /* GET: 1: contents, too */
+    uint32_t request;                   /* ASK; COMMIT: kd_commit.flags */
+    int32_t error;                      /* TOLD: 0 or -errno; DENIED, REFUSED: errno */
+    uint32_t count;                     /* TOLD: segments; PROBED: numbers */
+    uint64_t number, answer_to;
+    uint64_t page, serial;
+    union {
+        uint64_t word[SITE_WORDS];      /* ASK, TOLD */
+        uint64_t waits[SITE_PROBED_MAX]; /* PROBED: numbers of GETs */
+    };
+    struct site_segment segment[SITE_SEGMENTS_MAX]; /* TOLD: those that are to be opened now */
+    const void *data;                   /* ASK, TOLD, GRANT: contents; COMMIT: the batch */
+    size_t bytes;
+    const void *runs;                   /* COMMIT */
+    size_t runs_bytes;
+};
+
+/* The frame's bytes; 0: it does not fit into so much room. */
+size_t message_put(const struct site_message *m, void *frame, size_t room);
+/* False: that is no message. Data and runs lie in the frame. */
+bool message_take(struct site_message *m, const struct frame *f, const void *frame);
+
+/* ---- what a transaction changed: runs of bytes of one page each ---- */
+struct site_run {
+    uint64_t page, serial;
+    uint16_t offset, bytes;
+    const uint8_t *data;
+};
+#define SITE_RUN_HEAD 20u               /* bytes of a run beside its data */
+void run_put(struct fields_out *o, const struct site_run *r);
+/* False: there is none behind the last one. Of a message that message_take has taken. */
+bool run_next(struct fields_in *i, struct site_run *r);
+struct fields_in message_runs(const struct site_message *m);
+/* A COMMIT whose runs are put one by one: message_commit, run_put ..., frame_end with SITE_COMMIT.
+ */
+struct fields_out message_commit(void *frame, size_t room, uint32_t flags, const void *batch,
+                                 size_t bytes);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * pages.h - which rights a site has to which pages: the table that a home keeps for a client, and
+ * the client for the home (remote.md). Nothing here calls the kernel or sends anything; who calls
+ * does what the answer says, and guards the table.
+ *
+ * GR1  A page has one entry, and each grant a serial of its own in the session; a GONE or a COMMIT
+ *      that names another serial than the page's last one says nothing about it.
+ * GR2  While a page is on its way to the client, or in a commit of it, no GONE is believed.
+ */
+#ifndef USER_SITES_PAGES_H
+#define USER_SITES_PAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct site_page {
+    uint64_t page;                      /* its address; 0: no entry */
+    uint64_t serial;                    /* of the last grant; 0: none yet */
+    uint64_t asked;                     /* number of the GET that is open, or 0 */
+    uint8_t right;                      /* enum site_right */
+    uint8_t called;                     /* 0, or 1 + the right that may stay */
+    uint8_t wanted;                     /* home: the same, of those who wait; client: of the GET */
+    uint8_t held;                       /* home: on its way, or in so many commits (GR2) */
+};
+struct site_pages { struct site_page *at; size_t room, count, most, hand; };
+
+/* The page's entry; NULL: it has none. It stays where it is until the next pages_make. */
+struct site_page *pages_find(const struct site_pages *t, uint64_t page);
+/* The same, made if there is none; NULL: `most` are there, or there is no memory. */
+struct site_page *pages_make(struct site_pages *t, uint64_t page);
+/* The entry goes if there is nothing in it. */
+void pages_settle(struct site_pages *t, uint64_t page);
+/* All entries of pages from `base` to below `end` go. */
+void pages_forget(struct site_pages *t, uint64_t base, uint64_t end);
+void pages_free(struct site_pages *t);
+
+/* ---- at the home ---- */
+/* A GET came. False: its client has one open for this page already, or asks for less than it
+ * has: no client does that. NULL entry: no room. */
+bool home_get(struct site_page *p, uint64_t number, int right);
+/* The page has been taken for it: from now on no GONE counts. */
+void home_taken(struct site_page *p);
+/* ... and is the client's, the serial being this. 0, or 1 + the right that may stay, if a CALL is
+ * to follow the GRANT. */
+int home_granted(struct site_page *p, int right, uint64_t serial);
+/* ... and is not, after all. */
+void home_denied(struct site_page *p);
+/* Somebody waits for the client's right, to whom only `to` may stay. True: send a CALL. */
+bool home_wanted(struct site_page *p, int to);
+/* GONE came. True: the client has `to` from now on, and what is above it is to be released. */
+bool home_gone(struct site_page *p, uint64_t serial, int to);
+/* May a COMMIT change the page? Then it is held until home_committed. */
+bool home_commits(struct site_page *p, uint64_t serial);
+int home_committed(struct site_page *p); /* 0, or 1 + the right that may stay: a CALL is due */
+
+/* ---- at the client ---- */
+/* A fault wants the page. `uses`: its transaction has used it, so a page that is called back is no
+ * obstacle (R6). The right to ask for in a GET; SITE_NO: no GET now. */
+int client_wants(const struct site_page *p, int right, bool uses);
+void client_asked(struct site_page *p, uint64_t number, int right);
+/* GRANT came. False: to no open GET. */
+bool client_granted(struct site_page *p, uint64_t number, uint64_t serial, int right);
+bool client_denied(struct site_page *p, uint64_t number);
+/* CALL came. True: recall what is above p->called - 1; false: that grant is over, and GONE is to
+ * say so. */
+bool client_called(struct site_page *p, uint64_t serial, int to);
+/* Nobody uses more than p->called - 1 of it any more: GONE is to be sent. The right that stays. */
+int client_gone(struct site_page *p);
+
+#endif
