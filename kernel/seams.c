@@ -100,6 +100,7 @@ const struct item_use item_uses[ITEM_KINDS] = {
     [ITEM_SPILL] = {KD_MSG_SPILL, .taken = view_item_taken, .lost = view_item_lost},
     [ITEM_UNSPILL] = {KD_MSG_UNSPILL, .taken = view_item_taken, .lost = view_item_lost},
     [ITEM_CONFLICT] = {KD_MSG_CONFLICT},
+    [ITEM_WANTED] = {KD_MSG_WANTED},
     [ITEM_VIEW_GONE] = {KD_MSG_VIEW_GONE, .taken = port_words_taken},
     [ITEM_CLEAN] = {KD_MSG_CLEAN},
     [ITEM_CREDIT_LOW] = {KD_MSG_CREDIT_LOW},

@@ -37,7 +37,8 @@ static void print_view(const struct kd_view_info *v)
     printf("%4llu  %-10s %5d %-12.12s", (unsigned long long)v->view, NAME(states, v->state), v->pid,
            process_name(v->pid));
     if (v->state == 2 || v->state == 3) {
-        printf(" %s, ticket %llu", NAME(modes, v->mode), (unsigned long long)v->ticket);
+        printf(" %s, ticket %llu", v->mode == KD_HOLDER ? "holder" : NAME(modes, v->mode),
+               (unsigned long long)v->ticket);
         if (v->copies)
             printf(", %llu copies", (unsigned long long)v->copies);
         if (v->snapshot_csn)

@@ -8,6 +8,7 @@
 #include "store/codeword.h"
 #include "store/commit.h"
 #include "store/fault.h"
+#include "store/holder.h"
 #include "store/right.h"
 #include "store/stack.h"
 #include "store/wait.h"
@@ -32,7 +33,7 @@ static long txn_lock(vaddr_t at, unsigned how)
     struct view *v = thread_this()->view;
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
-    if (v->snapshot_rights)
+    if (v->snapshot_rights || heir_is(v))
         return -EINVAL;
     return lock_over(v, container_lock_at(v, at, how));
 }
@@ -50,9 +51,12 @@ static long begin_locked(struct view *v, const struct kd_begin *b)
     return e;
 }
 
-static __attribute__((noinline)) long begin_more(struct view *v, const struct kd_begin *b)
+static __attribute__((noinline)) long begin_more(struct view *v, const struct kd_begin *b,
+                                                 vaddr_t at)
 {
-    long e = b->mode & KD_HELPER ? helper_begin(v, b->view, b->locked) : 0;
+    long e = b->mode & KD_HELPER   ? helper_begin(v, b->view, b->locked)
+             : b->mode & KD_HOLDER ? holder_begin(v, b, at)
+             : b->mode & KD_HEIR   ? heir_begin(v, b) : 0;
     if (e)
         view_abort(v, (int)-e);
     return v->txn.mode == KD_CONTAINER_LOCK ? begin_locked(v, b) : e;
@@ -62,20 +66,22 @@ static __attribute__((noinline)) long begin_more(struct view *v, const struct kd
  * -errno. */
 static int begin_check(const struct view *v, const struct kd_begin *b)
 {
-    uint32_t mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED | KD_HELPER);
+    uint32_t how = b->mode & (KD_HELPER | KD_HOLDER | KD_HEIR);
+    uint32_t mode = b->mode & ~(how | KD_STRICT | KD_LOCKED_SHARED);
     if (!v)
         return -ENOENT;
     if (v->state != VIEW_IDLE)
         return -EALREADY;
     if (mode > KD_CONTAINER_LOCK || (b->mode & KD_LOCKED_SHARED && mode != KD_CONTAINER_LOCK) ||
-        (b->snapshot && mode != KD_SNAPSHOT) || (b->mode & KD_HELPER && mode))
+        (b->snapshot && mode != KD_SNAPSHOT && !(how & (KD_HOLDER | KD_HEIR))) ||
+        (how && (mode || how & (how - 1))))
         return -EINVAL;
     if (!user_range_ok(b->entry, 1) || !user_range_ok(b->stack, 1))
         return -EFAULT;
     if (b->ticket >= __atomic_load_n(&next_ticket, __ATOMIC_RELAXED))
         /* no program invents a ticket of the future, or takes an old one of others */
         return -EINVAL;
-    return b->ticket && b->ticket != v->txn.ticket ? -EINVAL : 0;
+    return b->ticket && b->ticket != v->txn.ticket && how != KD_HEIR ? -EINVAL : 0;
 }
 
 /* begin_snapshot gives the view the commit point that its snapshot will see (BG2). 0 or -errno. */
@@ -93,12 +99,13 @@ static int begin_snapshot(struct view *v, const struct kd_begin *b)
 
 static void begin_fields(struct view *v, const struct kd_begin *b)
 {
-    if (!b->ticket) { /* else a retry: it is the view's */
-        v->txn.ticket = __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
+    if (!b->ticket || b->ticket != v->txn.ticket) { /* else a retry */
+        v->txn.ticket = b->ticket ?: __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
         v->txn.want_x_count = 0;
         v->txn.aborts = 0;
     }
-    v->txn.mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED | KD_HELPER);
+    v->txn.mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED | KD_HELPER | KD_HEIR);
+    v->txn.heir = WRITER_NONE;
     v->txn.strict = b->mode & KD_STRICT;
     v->txn.meant = false;
     v->txn.weight = b->weight;
@@ -159,7 +166,7 @@ long kd_txn_begin(const uint64_t a[6])
         return -EFAULT;
     }
     begin_active(v, snapshot);
-    return b.mode < KD_CONTAINER_LOCK ? 0 : begin_more(v, &b);
+    return b.mode < KD_CONTAINER_LOCK ? 0 : begin_more(v, &b, at);
 }
 
 /* kd_snapshot_share makes a handle for the running snapshot's commit point: others may begin at
@@ -201,9 +208,11 @@ long kd_txn_hint(const uint64_t a[6])
     vaddr_t at = a[0];
     uint64_t bytes = a[1];
     unsigned hint = (unsigned)a[2];
+    bool now = hint == (KD_HINT_PREFETCH | KD_HINT_NOW);
     struct view *v = thread_this()->view;
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
+    hint = now ? KD_HINT_PREFETCH : hint;
     if (hint == KD_HINT_PREFETCH)
         bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
     if (hint == KD_HINT_OPEN || hint == KD_HINT_SHUT) {
@@ -222,6 +231,7 @@ long kd_txn_hint(const uint64_t a[6])
     bool meant = v->txn.meant;
     int e = 0;
     v->txn.meant = true;
+    v->txn.now = now;
     for (vaddr_t page = page_down(at); page < at + bytes && !e; page += PAGE_BYTES) {
         e = view_touch(v, page, (enum view_want)wants[hint - 1]);
         if (!e && v->last.rights & RIGHTS_GUARDED)
@@ -229,6 +239,7 @@ long kd_txn_hint(const uint64_t a[6])
         thread_breathe();
     }
     v->txn.meant = meant;
+    v->txn.now = false;
     if (!e && hint == KD_HINT_WRITE)
         encode_declare(v, at, bytes);
     return e;

@@ -5,8 +5,8 @@
  * counted, and the first ones told in the log.
  */
 #include "store/codeword.h"
+#include "store/holder.h"
 #include "store/item.h"
-#include "store/wait.h"
 
 struct walk {
     struct view *view;
@@ -37,7 +37,7 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
                 continue;
             lock_acquire(&v->lock);
             pte_t e = right_at(v, at);
-            const char *broken = right_check(v, l, slot, e);
+            const char *broken = right_check(v, l, slot, e) ?: holder_wrong(v, e);
             if (broken)
                 complain(w, broken, at);
             if (e && !v->snapshot_rights && v->state != VIEW_PLAIN) {

@@ -178,8 +178,9 @@ uint64_t evict_resident_count(void) { return resident; }
 
 /* ---- one look ---- */
 
-/* writer_needs tells whether the page's writer needs the base. A copy in the log needs none; nor
- * does an idle view that never used its right to write, and so has no copy (PG2). Leaf locked. */
+/* writer_needs tells whether the page's writer needs the base. A copy in the log needs none, nor a
+ * right that is kept; nor does an idle view that never used its right to write, and so has no copy
+ * (PG2). Leaf locked. */
 static bool writer_needs(struct page *p, vaddr_t at)
 {
     struct view *v = &views[p->writer];
@@ -188,7 +189,7 @@ static bool writer_needs(struct page *p, vaddr_t at)
     if (v->state == VIEW_IDLE || v->state == VIEW_FREE || e == 0)
         p->writer = WRITER_NONE;
     lock_release(&v->lock);
-    return p->writer != WRITER_NONE && right_state(e) != RIGHT_SPILLED;
+    return p->writer != WRITER_NONE && !(right_state(e) & (RIGHT_SPILLED | RIGHT_HELD));
 }
 
 #define slots_each(slot, slots) \

@@ -9,6 +9,7 @@
 #include "store/codeword.h"
 #include "store/commit.h"
 #include "store/evict.h"
+#include "store/holder.h"
 #include "store/item.h"
 #include "store/right.h"
 #include "store/spill.h"
@@ -320,6 +321,7 @@ static void publish_release(struct copy *c)
     struct page *p = &c->leaf->pages[c->slot];
     if (p->writer == c->view) {
         p->writer = WRITER_NONE;
+        heir_return(&views[c->view], p);
         waiters_wake(p);
     }
     struct leaf *l = c->leaf;

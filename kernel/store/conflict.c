@@ -5,9 +5,8 @@
  * Locks: leaf, then one view, then graph. Doom and search are one section under the graph lock.
  */
 #include "thread/trace.h"
+#include "store/holder.h"
 #include "store/item.h"
-#include "store/right.h"
-#include "store/wait.h"
 
 struct lock graph_lock = LOCK_INIT(RANK_GRAPH, "graph");
 
@@ -51,6 +50,7 @@ void view_doom_locked(struct view *v, int reason)
     lock_acquire(&graph_lock);
     doom_locked(v, reason);
     lock_release(&graph_lock);
+    holder_doomed(v);
 }
 
 void view_doom(struct view *v, int reason)
@@ -76,7 +76,7 @@ static void victim_doom(struct view *v)
 static const struct view *runs_instead(const struct view *v)
 {
     const struct view *runs = v->owner ? v->owner->view : NULL;
-    return v->state == VIEW_ACTIVE && runs != v ? runs : NULL;
+    return v->state == VIEW_ACTIVE && runs != v && !view_holds(v) ? runs : NULL; /* HO1 */
 }
 
 /* own_waits returns the views that v waits for; a suspended view waits for the view that its thread
@@ -452,6 +452,8 @@ static struct vmask candidates_of(const struct view *v, const struct leaf *l, co
     else if (p->writer != WRITER_NONE && !(reads && unlocked))
         vmask_set(&m, (unsigned)p->writer);
     vmask_clear(&m, v->id);
+    if (heir_is(v))
+        vmask_clear(&m, (unsigned)v->txn.heir);
     return m;
 }
 
@@ -470,6 +472,7 @@ bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *d
 static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
 {
     struct object *o = l->object;
+    holders_tell(v, page_address(l, slot), 1);
     if (!(o->flags & KD_OBJECT_NOTICES))
         return;
     if (!v->notices.conflict_port) { /* until its end: a port is not put with a leaf locked */
@@ -496,8 +499,13 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     if (vmask_empty(&candidates) && !p->queue)
         return CONFLICT_GRANT;
     vaddr_t at = page_address(l, slot);
-    v->wait.upgrade = v->wait.want != WANT_READ && e & (PTE_ACCESSED | PTE_USED | PTE_HELD) &&
-                 !(e & PTE_COPY) && p->writer != v->id; /* a neighbour's unused right is none */
+    bool own = heir_has(v, l, slot); /* HO3 */
+    if (v->txn.now && (!vmask_empty(&candidates) || !own))
+        return CONFLICT_BUSY;
+    /* a neighbour's unused right is none */
+    v->wait.upgrade = !own && v->wait.want != WANT_READ &&
+                      e & (PTE_ACCESSED | PTE_USED | PTE_HELD) && !(e & PTE_COPY) &&
+                      p->writer != v->id;
     struct view *first = v->wait.upgrade ? other_upgrader(v, p) : NULL;
     if (first) { /* two would wait for each other: the second goes, if it is not the heavier one */
         struct view *victim = weight_now(first) < weight_now(v) ? first : v;
@@ -511,7 +519,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
             return CONFLICT_DOOMED;
     }
     struct view *head = queue_head(p);
-    if (head && head != v && !(p->writer == v->id && e)) {
+    if (head && head != v && !own && !(p->writer == v->id && e)) {
         queue_join(v, l, p);
         struct vmask before = queue_before(v, p);
         if (!vmask_empty(&before)) {
@@ -525,7 +533,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     if (!blocked)
         return CONFLICT_GRANT;
     queue_join(v, l, p);
-    struct vmask before = queue_before(v, p);
+    struct vmask before = own ? (struct vmask){0} : queue_before(v, p);
     waits_add(v, &before, kind); /* CF5 */
     conflict_notice(v, l, slot);
     return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;

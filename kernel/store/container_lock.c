@@ -8,8 +8,8 @@
  *
  * Locks: leaf, view, locks_lock, graph.
  */
+#include "store/holder.h"
 #include "store/object_private.h"
-#include "store/wait.h"
 #include "thread/trace.h"
 
 static struct lock locks_lock = LOCK_INIT(RANK_LOCKS, "container locks");
@@ -221,8 +221,10 @@ static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wai
             return 0;
         if (w.blocked && !wait)
             return -EBUSY;
-        if (w.blocked)
+        if (w.blocked) {
             waits_add(v, &none, WAIT_ALL); /* the walk noted the edges */
+            holders_tell(v, o->base, o->pages);
+        }
         if (w.blocked)
             TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
         int e = v->doom ? -ECANCELED : w.blocked ? thread_park_until(v->txn.deadline_ns) : 0;
@@ -364,7 +366,7 @@ void container_escalate(struct view *v, struct object *o, bool write)
 {
     enum lock_mode mode = write || (v->txn.enlisted && v->last.rights & RIGHTS_STORE)
                               ? LOCK_EXCLUSIVE : LOCK_SHARED;
-    if (++v->locks.faults < MAX(o->escalate, v->locks.escalate_at))
+    if (heir_is(v) || ++v->locks.faults < MAX(o->escalate, v->locks.escalate_at))
         return;
     v->locks.escalate_at = v->locks.faults * 2; /* the next try: nobody is waited for */
     if (!holds(&o->container_lock, v, mode) && !container_lock_take(v, o, mode, false))

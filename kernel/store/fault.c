@@ -8,6 +8,7 @@
 #include "store/fault.h"
 #include "store/commit.h"
 #include "store/grant.h"
+#include "store/holder.h"
 #include "store/item.h"
 #include "store/spill.h"
 #include "store/stack.h"
@@ -254,15 +255,27 @@ HOT pte_t own_entry(struct view *v, vaddr_t at)
 }
 
 /* leaf_keep remembers the leaf of a page that was granted for fault_fast. Left out are leaves that
- * straddle two page tables, objects of which each fault is counted, and those in item mode. */
+ * straddle two page tables, objects that count faults or are in item mode, and all of heirs. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
     page_wait_over(&v->supply);
     vmask_add(&l->kept, &v->self);
     bool fast = !(l->object->escalate | (l->object->flags & KD_OBJECT_ITEMS));
-    v->last.leaf = leaf_aligned(l) && fast ? l : NULL;
+    v->last.leaf = leaf_aligned(l) && fast && !heir_is(v) ? l : NULL;
     v->last.leaf_base = page_address(l, 0);
     v->last.leaf_ptes = ptes;
+}
+
+/* fault_waits sleeps in a queue. Leaf locked on entry, not on return. */
+static RARE int fault_waits(struct view *v, struct leaf *l, unsigned what, vaddr_t at)
+{
+    lock_release(&l->lock);
+    if (v->txn.now)
+        return -EBUSY;
+    __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
+    TRACE(WAIT, what, at, 0);
+    int e = v->doom ? 0 : thread_park_until(v->txn.deadline_ns);
+    return e == -ETIMEDOUT ? e : -EAGAIN; /* CF6: from FT1, keeping the place */
 }
 
 /* fault_contended does FT5 and FT6 where others have or want the page. Leaf locked on entry, not on
@@ -273,31 +286,21 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
     bool items = l->object->flags & KD_OBJECT_ITEMS; /* nobody upgrades a right there */
     switch (conflict_test(v, l, slot, items ? 0 : pte_load(pte))) {
     case CONFLICT_GRANT:
+        if (heir_is(v) && (result = heir_share(v, l, slot)))
+            break;
         queue_leave(v);
         grant(v, l, &l->pages[slot], slot, pte);
+        if (v->wait.want == WANT_READ_FOR_WRITE)
+            heir_return(v, &l->pages[slot]);
         leaf_keep(v, l, pte - slot);
         break;
-    case CONFLICT_BLOCKED:
-        lock_release(&l->lock);
-        __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
-        TRACE(WAIT, KD_TRACE_FOR_PAGE, page_address(l, slot), 0);
-        result = thread_park_until(v->txn.deadline_ns);
-        return result == -ETIMEDOUT ? result : -EAGAIN; /* CF6: from FT1, keeping the place */
+    case CONFLICT_BLOCKED: return fault_waits(v, l, KD_TRACE_FOR_PAGE, page_address(l, slot));
+    case CONFLICT_BUSY: result = -EBUSY; break;
     case CONFLICT_DOOMED: result = -EAGAIN; break;
     }
     lock_release(&l->lock);
-    return result;
-}
-
-/* fault_shut_out sleeps in the queue of a container locked by another view. Leaf locked on entry,
- * not on return. */
-static RARE int fault_shut_out(struct view *v, struct leaf *l)
-{
-    lock_release(&l->lock);
-    __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
-    TRACE(WAIT, KD_TRACE_FOR_CONTAINER, l->object->base, 0);
-    int e = v->doom ? 0 : thread_park_until(v->txn.deadline_ns);
-    return e == -ETIMEDOUT ? e : -EAGAIN;
+    return result == -ENOMEM && limit_left(v->process, KD_LIMIT_MEMORY) >= 3 ? leaf_memory(v, 0)
+                                                                             : result;
 }
 
 /* still_attached tells whether the object that was looked up before the leaf lock is attached
@@ -309,10 +312,10 @@ HOT bool still_attached(const struct view *v, const struct object *o)
 }
 
 /* uncontended tells that no view has a right that could conflict, none waits here, and v has no
- * edges left. */
+ * edges left, and no holder. */
 HOT bool uncontended(const struct view *v, const struct page *p)
 {
-    return !p->queue && waits_none(v) &&
+    return !p->queue && waits_none(v) && !heir_is(v) &&
            (v->wait.want == WANT_WRITE ? vmask_within(&p->mask, &v->self)
                                        : p->writer == WRITER_NONE);
 }
@@ -324,7 +327,7 @@ HOT bool wants_exclusively(struct view *v, const struct leaf *l, unsigned slot, 
     const struct page *p = &l->pages[slot];
     if (v->wait.want == WANT_READ && p->rmw | v->txn.want_x_count && e != PTE_HELD &&
         !(l->object->flags & KD_OBJECT_ITEMS) &&
-        !v->snapshot_rights &&
+        !v->snapshot_rights && !heir_is(v) &&
         ((p->rmw && v->last.rights & RIGHTS_STORE) || want_x_has(v, page_address(l, slot))))
         v->wait.want = WANT_READ_FOR_WRITE;
     return v->wait.want != WANT_READ;
@@ -361,7 +364,8 @@ again:
         result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
         goto out;
     }
-    if (p->closed && page_closed(p, right_used(mine), v->supply.leaf ? v->supply.rights : 0, write))
+    if (p->closed && page_closed(p, right_used(mine) || heir_has(v, l, slot),
+                                 v->supply.leaf ? v->supply.rights : 0, write))
         goto get;
     if (v->snapshot_rights) {
         result = snapshot_map(v, l, slot, pte);
@@ -371,8 +375,8 @@ again:
         right_share(v, l, p, pte, p->frame);
         goto out;
     }
-    if (container_shut(v, o) && !container_admits(v, o, write))
-        return fault_shut_out(v, l);
+    if (container_shut(v, o) && !heir_has(v, l, slot) && !container_admits(v, o, write))
+        return fault_waits(v, l, KD_TRACE_FOR_CONTAINER, o->base);
     if (unlikely(o->flags & KD_OBJECT_ITEMS)
             ? item_busy(v, p) : !uncontended(v, p) || v->wait.want == WANT_READ_FOR_WRITE)
         return fault_contended(v, l, slot, pte);
@@ -411,7 +415,8 @@ static RARE int fault_ended(struct view *v, int e)
         lock_release(&l->lock);
     }
     container_lock_leave(v);
-    if (!e || e == -ENXIO)
+    waits_clear(v);
+    if (!e || e == -ENXIO || (e == -EBUSY && v->txn.now))
         return e; /* the right came meanwhile; or the caller looks the address up again */
     view_doom(v, e == -ECANCELED ? EINTR : -e); /* the first reason counts */
     v->deliver = true;
@@ -445,9 +450,7 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
             e = hands_fill(v, o);
         else if (spill_now(v))
             e = spill_some(v);
-        if (!e)
-            e = fault_look(v, o, at);
-        if (!e)
+        if (!e && !(e = fault_look(v, o, at)))
             return 0;
         if (e == -ENOMEM && v->txn.enlisted &&
             (spill_possible(v, v->txn.enlisted) || spill_for_room(v, o, ~0ull)))

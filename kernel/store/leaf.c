@@ -14,6 +14,7 @@
  */
 #include "process/process.h"
 #include "store/evict.h"
+#include "store/holder.h"
 #include "store/object_private.h"
 #include "store/right.h"
 #include "store/version.h"
@@ -206,7 +207,8 @@ static bool right_forget(struct leaf *l, unsigned slot, struct view *v)
     lock_acquire(&v->lock);
     enum right_state state = right_state(right_at(v, at));
     bool since = v->state == VIEW_ACTIVE && v->txn.ticket >= l->held; /* it began later */
-    bool can = state == RIGHT_EMPTY || (state == RIGHT_HELD && (v->state == VIEW_IDLE || since));
+    bool can = state == RIGHT_EMPTY || (state == RIGHT_HELD && !view_holds(v) &&
+                                        (v->state == VIEW_IDLE || since));
     /* else only the mask names it (PG3) */
     if (can && (state == RIGHT_HELD || l->pages[slot].writer == v->id))
         right_take(v, &l->pages[slot], at, &none); /* if it was to write, it had no copy */

@@ -291,7 +291,8 @@ static unsigned leaf_use(struct leaf *l, unsigned slot, unsigned end, void *arg)
     lock_acquire(&l->lock);
     for (unsigned i = slot; i < end; i++) {
         const struct page *p = &l->pages[i];
-        use->writers |= (p->writer != WRITER_NONE && views[p->writer].state != VIEW_IDLE) ||
+        unsigned state = p->writer != WRITER_NONE ? views[p->writer].state : VIEW_IDLE;
+        use->writers |= state == VIEW_ACTIVE || state == VIEW_COMMITTING ||
                         item_copies(l, p);
         use->kept |= p->versions || p->flags & KEPT;
     }

@@ -11,8 +11,8 @@
  * Locks: leaf, view, graph.
  */
 #include "store/evict.h"
+#include "store/holder.h"
 #include "store/object_private.h"
-#include "store/wait.h"
 
 struct recall {
     unsigned take;           /* KD_READ, KD_WRITE */
@@ -154,21 +154,23 @@ static unsigned leaf_release(struct leaf *l, unsigned slot, unsigned end, void *
     struct release *r = arg;
     struct view *v = r->view;
     struct debt debt = {0};
+    bool may = true;
     lock_acquire(&l->lock);
-    lock_acquire(&v->lock);
-    bool may = v->state == VIEW_ACTIVE && v->process == process_this() && !v->snapshot_rights;
-    for (; may && slot < end; slot++) {
+    for (end = leaf_portion(l, slot, end); may && slot < end; slot++) {
         struct page *p = &l->pages[slot];
+        bool worked = view_holds(v) && heirs_use(v, l, slot);
+        lock_acquire(&v->lock);
         pte_t e = right_at(v, page_address(l, slot));
-        if (e & PTE_COPY)
-            r->stored++;
+        may = v->state == VIEW_ACTIVE && v->process == process_this() && !v->snapshot_rights;
+        if (!may || e & PTE_COPY || (worked && e))
+            r->stored += may;
         else if (e && r->none)
             right_take(v, p, page_address(l, slot), &debt);
         else if (p->writer == v->id)
             p->writer = WRITER_NONE;
+        lock_release(&v->lock);
         waiters_wake(p);
     }
-    lock_release(&v->lock);
     right_pay(&debt);
     lock_release(&l->lock);
     return end;
@@ -187,6 +189,7 @@ HANDLE_CALL(kd_txn_release, struct view *v, HANDLE_VIEW, 0, 0)
     if (ok) {
         leaves_in(o, page, page + a[2], leaf_release, &r);
         view_wake_waiters(v); /* they look again */
+        user_gone(o, v);      /* so does who calls back */
     }
     object_put(o);
     return ok ? r.stored : -EINVAL;

@@ -6,7 +6,7 @@
  *           debt; rights that are owed.
  * Not here  who may have which right (fault.c, conflict.c, container_lock.c).
  */
-#include "store/right.h"
+#include "store/grant.h"
 #include "store/item.h"
 
 enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD,
@@ -16,6 +16,7 @@ enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD,
     /* change     finds                         leaves */ \
     X(age,          R_READ,                       R_READ)  /* the clock: ACCESSED becomes USED */  \
     X(hold,         R_READ,                       R_NONE)     /* EV3: the page is evicted */ \
+    X(keep,         R_NONE,                       RIGHT_HELD) /* a holder's (HO2) */ \
     X(take,         R_ANY,                        RIGHT_EMPTY) /* CF2, of an idle view; a sweep */ \
     X(take_unused,  RIGHT_SHARED,                 RIGHT_EMPTY) /* CF2, of one in a transaction */ \
     X(take_version, RIGHT_SHARED,                 RIGHT_EMPTY) /* CM7: an old version is freed */ \
@@ -240,6 +241,15 @@ bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt
     if (keeps && maps(was, frame) && right_used(was))
         l->held = view_tickets();
     return !(pte_present(was) && was & PTE_COPY);
+}
+
+void right_keep(struct view *holder, struct leaf *l, unsigned slot)
+{
+    vaddr_t at = page_address(l, slot);
+    right_user_add(holder, l, &l->pages[slot]);
+    holder->tables.from = MIN(holder->tables.from, page_down(at));
+    holder->tables.to = MAX(holder->tables.to, page_down(at) + PAGE_BYTES);
+    change(CHANGE_keep, holder, at, becomes, PTE_HELD, NULL);
 }
 
 bool right_age(struct view *v, const struct page *p, vaddr_t at)

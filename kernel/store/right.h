@@ -72,6 +72,8 @@ void right_take_version(struct view *v, struct page *p, vaddr_t at, const struct
 /* right_hold takes the page's frame out of the entry; a transaction that used it keeps the right as
  * HELD. False: the view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
 bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
+/* right_keep gives a holder the right to a page, for which it has a page table, as HELD. */
+void right_keep(struct view *holder, struct leaf *l, unsigned slot);
 /* right_age says whether the page was used since the last call: ACCESSED becomes USED, without a
  * flush. */
 bool right_age(struct view *v, const struct page *p, vaddr_t at);

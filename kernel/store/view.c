@@ -5,6 +5,7 @@
  */
 #include "store/commit.h"
 #include "store/fault.h"
+#include "store/holder.h"
 #include "store/right.h"
 #include "store/spill.h"
 #include "store/stack.h"
@@ -85,7 +86,7 @@ static void view_show(struct thread *t, struct view *v)
     t->view_number = v ? (uint8_t)(v->id + 1) : 0;
 }
 
-static void view_leave(struct view *v)
+void view_leave(struct view *v)
 {
     if (v->owner->view != v)
         return;
@@ -269,6 +270,8 @@ long kd_view_enter(const uint64_t a[6])
         return (long)v;
     if (v && v->owner != t)
         return -EPERM;
+    if (v && view_holds(v))
+        return -EBUSY; /* HO1 */
     if (t->view == v)
         return 0;
     view_show(t, v);
@@ -357,6 +360,8 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
         waiters_wake(p);
     } /* else a sweep took it: its manager died */
     lock_release(&v->lock);
+    if (there)
+        heir_return(v, &l->pages[c->slot]);
     lock_release(&l->lock);
     if (there)
         copy_free(c);
@@ -417,6 +422,7 @@ void view_abort(struct view *v, int reason)
     TRACE_RARE(ABORT, reason, v->txn.ticket, 0);
     if (v->group.rank)
         helper_leave(v);
+    holder_end(v);
     view_over(v);
     data_drop(&v->commit.batch);
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);

@@ -49,9 +49,10 @@ struct view {
     bool deliver;                       /* a touch found the doom: abort before user mode goes on */
     struct view_txn {  /* The transaction: how it began, and what its retries are to do. */
         bool strict, meant;  /* its rights end with it; it may store to pages with a guard */
-        bool untouched;  /* it waits for its first lock: no right was used in this transaction */
+        bool untouched, now; /* it waits for its first lock: no right was used; KD_HINT_NOW */
+        int16_t heir;                   /* the holder that it works for, or WRITER_NONE */
         uint32_t mode, weight, aborts, pages_max;
-        uint64_t ticket, deadline_ns;
+        uint64_t ticket, heir_ticket, deadline_ns;
         vaddr_t entry, stack;           /* where an abort by the system goes on */
         unsigned want_x_count;          /* pages that a retry takes exclusively at first touch */
         vaddr_t want_x[WANT_X_MAX];
@@ -66,8 +67,7 @@ struct view {
         uint64_t credits, changes;
         struct frame *frame;
         struct copy *copy;
-        /* the frame holds its contents if its leaf has changed `changes` times */
-        struct page *page;
+        struct page *page; /* whose bytes the frame has, if its leaf changed `changes` times */
     } reserve;
     struct view_credits {               /* Credits for copies, and the queue for them. */
         uint64_t held;                  /* by its copies */
@@ -114,7 +114,7 @@ struct view {
         int answer;  /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     } question;
     struct view_group group;
-    struct view_notices {               /* A notice to a manager, and its port; a reference. */
+    struct view_notices {  /* A notice to a manager, or to a holder's port; a reference. */
         struct item conflict;
         struct port *conflict_port;
     } notices;
@@ -128,7 +128,7 @@ struct view {
 
 extern struct view views[KD_VIEW_MAX];
 extern const struct vmask views_all;
-/* The views of a mask, each locked while it is looked at; the loop must go to its end. */
+/* The views of a mask, each locked while it is looked at; to the loop's end. */
 #define views_each_locked(v, m) \
     for (struct view *v = view_lock_next(NULL, (m)); v; v = view_lock_next(v, (m)))
 struct view *view_lock_next(struct view *v, const struct vmask *m);

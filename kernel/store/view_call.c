@@ -6,10 +6,18 @@
  *
  * Locks: one view at a time; none across a user copy.
  */
-#include "store/wait.h"
+#include "store/holder.h"
+
+static long abort_it(struct view *v, const void *reason)
+{
+    if (v->state == VIEW_ACTIVE)
+        view_doom_locked(v, *(const int *)reason);
+    return v->state == VIEW_ACTIVE ? 0 : v->state == VIEW_COMMITTING ? -EBUSY : -ESRCH;
+}
 
 /* view_reach calls fn with the view locked, if a process has it that has attached an object of the
- * caller's. -EPERM: none has; -ESRCH: it does not have it any more. */
+ * caller's, or the caller itself, to abort it. -EPERM: none has; -ESRCH: it does not have it any
+ * more. */
 static long view_reach(uint64_t id, long (*fn)(struct view *v, const void *arg), const void *arg)
 {
     struct view *v = &views[id];
@@ -18,7 +26,8 @@ static long view_reach(uint64_t id, long (*fn)(struct view *v, const void *arg),
     if (p)
         process_get(p);
     lock_release(&v->lock);
-    long result = object_manager_of(process_this(), p) ? -ESRCH : -EPERM;
+    bool own = p == process_this() && fn == abort_it;
+    long result = own || object_manager_of(process_this(), p) ? -ESRCH : -EPERM;
     lock_acquire(&v->lock);
     if (result == -ESRCH && v->process == p)
         result = fn(v, arg);
@@ -26,13 +35,6 @@ static long view_reach(uint64_t id, long (*fn)(struct view *v, const void *arg),
     if (p)
         process_put(p);
     return result;
-}
-
-static long abort_it(struct view *v, const void *reason)
-{
-    if (v->state == VIEW_ACTIVE)
-        view_doom_locked(v, *(const int *)reason);
-    return v->state == VIEW_ACTIVE ? 0 : v->state == VIEW_COMMITTING ? -EBUSY : -ESRCH;
 }
 
 long kd_view_abort(const uint64_t a[6])
@@ -45,7 +47,7 @@ long kd_view_abort(const uint64_t a[6])
 /* its end, which needs the lock, takes the edges away; or its next look */
 static long wait_add(struct view *v, const void *on)
 {
-    if (v->state != VIEW_ACTIVE && v->state != VIEW_COMMITTING)
+    if (view_holds(v) || (v->state != VIEW_ACTIVE && v->state != VIEW_COMMITTING))
         return -ESRCH;
     waits_add(v, on, WAIT_TOLD);
     return v->doom ? -EDEADLK : 0;

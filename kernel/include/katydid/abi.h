@@ -188,6 +188,10 @@ enum kd_message_kind {
     KD_MSG_NOTIFY,      /* notice: word[0] the bits of KD_PORT_NOTIFY */
     KD_MSG_SPILL,       /* view, copies, wanted; process; token: KD_TXN_SPILLED or refuse */
     KD_MSG_UNSPILL,     /* view, cookie, page; process; token: KD_TXN_UNSPILL or refuse */
+    /* notice to a holder's port: its number, address, pages (all, if somebody locks the container),
+     * KD_READ or KD_WRITE, the view that waits, its ticket, 1: there were others that were not told
+     * (KD_VIEW_LIST has them), 0 or why the holder is over: it has lost rights by force */
+    KD_MSG_WANTED,
 };
 
 /* ---- memory objects ---- */
@@ -288,6 +292,12 @@ enum { KD_LOCKED_SHARED = 0x200 };             /* with KD_CONTAINER_LOCK: shared
  * it has. Its KD_TXN_COMMIT joins that one, passes it on to the next lower manager, and returns
  * when the outcome of both is known. -ESRCH: that one is taken back */
 enum { KD_HELPER = 0x400 };
+/* with KD_SERIALISABLE. HOLDER: the view holds rights for another site, to the end of its handle.
+ * The caller leaves it, and nobody enters it (-EBUSY); it gets rights as an heir alone, and gives
+ * them up by KD_TXN_RELEASE. HEIR: what the transaction is given its holder is given, too, and what
+ * that one has it takes before all others; its ticket may be any from its holder's on. -EOWNERDEAD,
+ * also of touches: the holder has ended, or lost rights by force */
+enum { KD_HOLDER = 0x800, KD_HEIR = 0x1000 };
 struct kd_begin {
     uint32_t mode, weight;                     /* the lightest is a deadlock's victim */
     /* 0: a new one (returned here); a retry keeps its own */
@@ -301,9 +311,12 @@ struct kd_begin {
      * waited for all the same */
     uint32_t timeout_ms, pages_max;
     uint64_t csn;                              /* out: a snapshot's commit point */
-    /* KD_SNAPSHOT: 0, or a handle of KD_SNAPSHOT_SHARE + 1 */
-    int32_t snapshot;
-    uint32_t view;                             /* KD_HELPER: of the COMMIT */
+    union {                                    /* a handle + 1 */
+        int32_t snapshot;                      /* KD_SNAPSHOT: 0, or of KD_SNAPSHOT_SHARE */
+        int32_t port;                          /* KD_HOLDER: hears KD_MSG_WANTED */
+        int32_t heir;                          /* KD_HEIR: the holder's view, of the same process */
+    };
+    uint32_t view;                             /* KD_HELPER: of the COMMIT; KD_HOLDER, out: it */
 };
 struct kd_commit {
     const void *batch;                         /* operations for the manager, copied */
@@ -318,6 +331,8 @@ struct kd_range { uint64_t address, bytes; };  /* at most KD_RANGES_MAX in a cal
 /* EXCLUSIVE: as to write, but without a private copy. OPEN: all stores of the transaction are
  * meant, until SHUT; of no bytes. CHECK: -EIO: by the codewords of an object that has some, and of
  * pages in memory, not what was committed */
+/* NOW, with PREFETCH: -EBUSY instead of waiting for another transaction */
+enum { KD_HINT_NOW = 16 };
 enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3, KD_HINT_OPEN = 4,
        KD_HINT_SHUT = 5, KD_HINT_CHECK = 6, KD_RANGES_MAX = 1024 };
 enum {

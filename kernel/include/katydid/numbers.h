@@ -183,7 +183,8 @@
      * transaction changed; 1: or read (or one before it, by a right it kept); -ENOENT: none */ \
     X(1071, KD_TXN_CHANGES, kd_txn_changes) \
     /* (view, address, pages, to: KD_READ or 0): gives rights up before the transaction's end, but
-     * for pages that it stored to: how many those are. For who holds rights for others */ \
+     * for pages that it stored to, or that others have for whom it holds them: how many those
+     * are */ \
     X(1074, KD_TXN_RELEASE, kd_txn_release) \
     /* ---- locks of items (store/item_lock.c); katydid/item.h ---- */ \
     X(1076, KD_ITEM_MAP, kd_item_map) \
@@ -207,7 +208,7 @@
     X(1082, KD_TXN_REFUSE, kd_txn_refuse) \
     /* (struct kd_view_info *, count): how many */ \
     X(1083, KD_VIEW_LIST, kd_view_list) \
-    /* (view, error) */ \
+    /* (view, error): of a client's, or of the caller's own */ \
     X(1084, KD_VIEW_ABORT, kd_view_abort) \
     /* (view, const uint64_t mask[2]): waits-for edges of the manager's own, for a view of a
      * client's, whether it stores or reads */ \

@@ -1,0 +1,153 @@
+/*
+ * holder.c - holders: views that keep rights for another site, and transactions that work for them
+ * (holders.md).
+ *
+ * HO1  A holder touches nothing: its entries are EMPTY or HELD. Nobody enters it, it waits for
+ *      nobody, so it is in no cycle, and its rights stand until they are released or it is closed.
+ * HO2  What a transaction is given its holder has from the same section on, and keeps behind its
+ *      end. A copy is the transaction's alone; when it is gone, the holder has the page
+ *      exclusively.
+ * HO3  What a holder has its transactions take before queues, recalls and locks of containers.
+ * HO4  Each view that begins to wait for a holder is told to the holder's port, alone or in what
+ *      KD_VIEW_LIST says then.
+ *
+ * Locks: leaf, one view, graph, port.
+ */
+#include "process/handle.h"
+#include "store/holder.h"
+
+static uint32_t holders;  /* atomic: so many there are */
+
+/* ---- begin and end ---- */
+
+int holder_begin(struct view *v, const struct kd_begin *b, vaddr_t at)
+{
+    uint32_t number = v->id;
+    __atomic_fetch_add(&holders, 1, __ATOMIC_SEQ_CST);
+    view_leave(v);
+    struct port *port = handle_find(b->port - 1, HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
+    if (handle_failed(port))
+        return (int)(long)port;
+    lock_acquire(&v->lock);
+    v->notices.conflict_port = port;
+    lock_release(&v->lock);
+    return copy_to_user(at + offsetof(struct kd_begin, view), &number, sizeof number);
+}
+
+void holder_end(const struct view *v)
+{
+    if (v->txn.mode == KD_HOLDER)
+        __atomic_fetch_sub(&holders, 1, __ATOMIC_SEQ_CST);
+}
+
+int heir_begin(struct view *v, const struct kd_begin *b)
+{
+    struct view *h = handle_find(b->heir - 1, HANDLE_VIEW, 0, handle_uncounted);
+    if (handle_failed(h))
+        return (int)(long)h;
+    lock_acquire(&h->lock);
+    bool holds = view_holds(h) && h->handle == b->heir - 1 && h->process == v->process;
+    uint64_t ticket = h->txn.ticket;
+    int e = !holds || v->txn.ticket < ticket ? -EINVAL : h->doom ? -EOWNERDEAD : 0;
+    lock_release(&h->lock);
+    if (e)
+        return e;
+    lock_acquire(&v->lock);
+    right_drop(v, true, false); /* those of before are not the holder's */
+    right_owe_all(v);           /* and those that it gets go with its end */
+    v->last.leaf = NULL;
+    v->txn.heir = (int16_t)h->id;
+    v->txn.heir_ticket = ticket;
+    lock_release(&v->lock);
+    return 0;
+}
+
+/* heir_lock locks the holder that v works for. NULL: it is over, or doomed. */
+static struct view *heir_lock(const struct view *v)
+{
+    struct view *h = &views[v->txn.heir];
+    lock_acquire(&h->lock);
+    if (view_holds(h) && h->txn.ticket == v->txn.heir_ticket && !h->doom)
+        return h;
+    lock_release(&h->lock);
+    return NULL;
+}
+
+/* ---- rights ---- */
+
+bool heir_has(const struct view *v, const struct leaf *l, unsigned slot)
+{
+    struct view *h = heir_is(v) ? heir_lock(v) : NULL;
+    if (!h)
+        return false;
+    bool has = right_at(h, page_address(l, slot)) &&
+               (v->wait.want == WANT_READ || l->pages[slot].writer == h->id);
+    lock_release(&h->lock);
+    return has;
+}
+
+int heir_share(const struct view *v, struct leaf *l, unsigned slot)
+{
+    struct view *h = NULL;
+    if (l->object->flags & (KD_OBJECT_ITEMS | KD_OBJECT_UNLOCKED))
+        return -EOPNOTSUPP;
+    if (!(h = heir_lock(v)))
+        return -EOWNERDEAD;
+    bool made = view_pte_make(h, page_address(l, slot));
+    if (made)
+        right_keep(h, l, slot);
+    lock_release(&h->lock);
+    return made ? 0 : -ENOMEM;
+}
+
+void heir_return(const struct view *v, struct page *p)
+{
+    struct view *h = heir_is(v) ? heir_lock(v) : NULL;
+    if (!h)
+        return;
+    p->writer = (int16_t)h->id;
+    lock_release(&h->lock);
+}
+
+bool heirs_use(const struct view *holder, struct leaf *l, unsigned slot)
+{
+    bool use = false;
+    views_each_locked(v, &l->pages[slot].mask)
+        use |= (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING) &&
+               v->txn.heir == holder->id && v->txn.heir_ticket == holder->txn.ticket &&
+               right_at(v, page_address(l, slot));
+    return use;
+}
+
+const char *holder_wrong(const struct view *v, pte_t e)
+{
+    return view_holds(v) && right_state(e) & ~(RIGHT_EMPTY | RIGHT_HELD)
+               ? "a holder has more than a right (HO1)" : NULL;
+}
+
+/* ---- notices ---- */
+
+/* tell posts the holder's one notice; what stood there unheard is to be looked for
+ * (KD_VIEW_LIST). View locked. */
+static void tell(struct view *h, vaddr_t at, uint64_t pages, const struct view *v)
+{
+    struct item *i = &h->notices.conflict;
+    struct port *port = h->notices.conflict_port;
+    if (!view_holds(h) || !port)
+        return;
+    bool more = port_withdraw(port, i);
+    item_say(i, ITEM_WANTED, 0, h->id, at, pages,
+             v && v->wait.want != WANT_READ ? KD_WRITE : KD_READ, v ? v->id : 0,
+             v ? v->txn.ticket : 0, more, (uint64_t)h->doom);
+    port_post(port, i);
+}
+
+void holders_tell(const struct view *v, vaddr_t at, uint64_t pages)
+{
+    struct vmask m = v->wait.holders;
+    if (__atomic_load_n(&holders, __ATOMIC_SEQ_CST))
+        views_each_locked(h, &m)
+            tell(h, at, pages, v);
+}
+
+void holder_doomed(struct view *h) { tell(h, 0, 0, NULL); }

@@ -1,0 +1,36 @@
+/* holder.h - holders, views that keep rights for another site, and transactions that work for them
+ * (holder.c, holders.md). */
+#ifndef KERNEL_HOLDER_H
+#define KERNEL_HOLDER_H
+
+#include "store/wait.h"
+
+/* view_holds tells whether v is a holder. Owner thread, or view locked. */
+static inline bool view_holds(const struct view *v)
+{
+    return v->state == VIEW_ACTIVE && v->txn.mode == KD_HOLDER;
+}
+/* holder_begin makes v, which just began, a holder, and the caller leaves it. `at`: the struct
+ * kd_begin, for its number. 0 or -errno. */
+must_check int holder_begin(struct view *v, const struct kd_begin *b, vaddr_t at);
+void view_leave(struct view *v);       /* view.c: its thread is in no view, if it was in it */
+void holder_end(const struct view *v); /* it is aborted, if it is one */
+/* heir_begin lets v, which just began, work for a holder. 0; -EINVAL; -EOWNERDEAD: it is over. */
+must_check int heir_begin(struct view *v, const struct kd_begin *b);
+static inline bool heir_is(const struct view *v) { return v->txn.heir != WRITER_NONE; }
+/* heir_has tells whether the holder that v works for, if any, has the right that v wants. Leaf
+ * locked, as for the others. */
+bool heir_has(const struct view *v, const struct leaf *l, unsigned slot);
+/* heir_share gives v's holder the right that v is given now. 0; -EOWNERDEAD, -EOPNOTSUPP; -ENOMEM:
+ * it has no page table. */
+must_check int heir_share(const struct view *v, struct leaf *l, unsigned slot);
+void heir_return(const struct view *v, struct page *p); /* v's copy is gone: its holder has X */
+/* heirs_use tells whether transactions that work for the holder have a right to the page. */
+bool heirs_use(const struct view *holder, struct leaf *l, unsigned slot);
+/* holders_tell tells the holders among those that v waits for what it wants: pages from `at` on. */
+void holders_tell(const struct view *v, vaddr_t at, uint64_t pages);
+void holder_doomed(struct view *h); /* a holder was doomed: it is told. View locked */
+/* holder_wrong returns the rule that a right of v breaks, or NULL; for kcheck. */
+const char *holder_wrong(const struct view *v, pte_t e);
+
+#endif
