@@ -223,7 +223,9 @@ build/tests/host/test_replacement: $(call objects,host,tests/bench/bench-manager
 build/tests/host/test_frames: $(call objects,asan,tests/host/test_frames.c user/sites/frame.c disk/crc32c.c)
 build/tests/host/test_pages: $(call objects,asan,tests/host/test_pages.c user/sites/pages.c)
 build/tests/host/test_messages: $(call objects,asan,tests/host/test_messages.c $(addprefix user/sites/,message.c frame.c) disk/crc32c.c)
-SITE_TESTS := $(addprefix build/tests/host/test_,frames pages messages)
+build/tests/host/test_link: $(call objects,asan,tests/host/test_link.c user/sites/frame.c disk/crc32c.c \
+        $(patsubst %,user/sites/link_%.c,peer in out hello key queue))
+SITE_TESTS := $(addprefix build/tests/host/test_,frames pages messages link)
 $(SITE_TESTS): HLINK += $(SANITIZE)
 $(SITE_TESTS):
 	$(call do,LINK,$(HLINK) -lcmocka)
