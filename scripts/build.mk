@@ -231,7 +231,7 @@ $(SITE_TESTS):
 	$(call do,LINK,$(HLINK) -lcmocka)
 build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 	$(call do,LINK,$(HLINK) -lcmocka)
-build/tests/model-%: tests/model/%.cpp tests/model/small.h $(wildcard tests/model/stack_*.h tests/model/item_*.h) tests/model/engine.h $(RULES)
+build/tests/model-%: tests/model/%.cpp tests/model/small.h $(wildcard tests/model/stack_*.h tests/model/item_*.h tests/model/s[ip]*.h) tests/model/engine.h $(RULES)
 	$(call do,HOST,$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ $<)
 build/tests/model: $(wildcard tests/model/*.h tests/model/main.cpp) $(RULES)
 	$(call do,HOST,$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ \
