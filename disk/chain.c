@@ -26,10 +26,16 @@ static struct spill_node **head_of(const struct store *store, uint64_t object, u
     return &store->spill_heads[key_hash(object, page) & (store->spill_head_count - 1)];
 }
 
+/* The first of its hash head. */
+struct spill_node *node_first(const struct store *store, uint64_t object, uint64_t page)
+{
+    return store->spill_heads ? *head_of(store, object, page) : NULL;
+}
+
 struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
                              uint64_t object, uint64_t page)
 {
-    struct spill_node *node = store->spill_heads ? *head_of(store, object, page) : NULL;
+    struct spill_node *node = node_first(store, object, page);
     while (node && (node->chain != chain || node->page != page || node->object != object))
         node = node->next;
     return node;
@@ -150,7 +156,8 @@ static int spill_room(struct store_group *group, const struct store_chain *chain
     size_t used = spill_continues(group, chain) ? group->used : table_end(group->used);
     if (used + STORE_PAGE_BYTES > store->group_bytes)
         return -ENOBUFS;
-    if (hold_too_old(store, &chain->hold, store->log.end + used + STORE_PAGE_BYTES) ||
+    if ((!chain->hold.stays &&
+         hold_too_old(store, &chain->hold, store->log.end + used + STORE_PAGE_BYTES)) ||
         chain->hold.expired)
         return -E2BIG;
     if (!log_fits(store, used + STORE_PAGE_BYTES))
@@ -195,12 +202,27 @@ static void node_add(struct store_chain *chain, struct spill_node *node)
     chain->count++;
 }
 
+int chain_node_add(struct store_chain *chain, uint64_t object, uint64_t page, uint64_t lsn,
+                   uint32_t crc)
+{
+    struct spill_node *node = store_alloc(chain->store, sizeof *node);
+    if (!node)
+        return -ENOMEM;
+    node->object = object;
+    node->page = page;
+    node->lsn = lsn;
+    node->crc = crc;
+    node_add(chain, node);
+    return 0;
+}
+
 int store_spill_page(struct store_group *group, struct store_chain *chain, uint64_t object,
                      uint64_t page, const void *bytes)
 {
     struct store *store = group->store;
     int error = fence_get(store);
-    if (!error && (group->state != GROUP_OPEN || group->in_txn || chain->commit_group))
+    if (!error && (group->state != GROUP_OPEN || group->in_txn || chain->commit_group ||
+                   chain->prepared))
         error = -EINVAL;
     if (!error)
         error = plan_pages_exist(group, object, page, 1) ?:
@@ -272,12 +294,17 @@ void chains_sealed(struct store_group *group, uint32_t prev_crc)
 void chains_ended(struct store_group *group, bool cancelled)
 {
     struct store *store = group->store;
-    for (struct store_chain *chain = store->chains; chain; chain = chain->next) {
+    for (struct store_chain *chain = store->chains, *next; chain; chain = next) {
+        next = chain->next;
         if (chain->commit_group == group) {
             chain->commit_group = NULL;
             chain->done = !cancelled;
             if (chain->done)
                 store_hold_end(store, &chain->hold);
+            if (chain->orphan) {
+                store_chain_end(chain);
+                continue;
+            }
         }
         if (!(chain->spilled_in & group_bit(group)))
             continue;
@@ -312,7 +339,8 @@ static int chain_page_log(struct store_group *group, const struct spill_node *no
 int store_txn_chain(struct store_group *group, struct store_chain *chain)
 {
     int error = txn_state(group);
-    if (!error && (group->txn_chain || chain->commit_group || chain->done))
+    if (!error && (group->txn_chain || chain->commit_group || chain->done ||
+                   (chain->prepared && !doubt_commits(group, chain))))
         error = -EINVAL;
     if (!error && !store_chain_pages(chain))
         return 0;                       /* all pages are back in memory: no chain is needed */
@@ -343,7 +371,7 @@ void chain_encode(const struct store_chain *chain, struct chain_disk *out)
  * nodes. */
 void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t lsn)
 {
-    struct spill_node *node = store->spill_heads ? *head_of(store, object, page) : NULL;
+    struct spill_node *node = node_first(store, object, page);
     while (node && node->lsn != lsn)
         node = node->next;
     if (!node)

@@ -30,6 +30,8 @@ struct store_chain {
     bool      home_unflushed;
     uint8_t   spilled_in;       /* group_bit of unapplied groups with SPILL records of it */
     bool      done;             /* committed and applied */
+    bool      prepared;         /* prepared.c has it; orphan: it ends with its commit's group */
+    bool      orphan;
     struct store_group *commit_group;   /* holds its commit record, not applied yet */
 };
 
@@ -38,6 +40,10 @@ struct spill_node *node_find(const struct store *store, const struct store_chain
                              uint64_t object, uint64_t page);
 /* With so many images more: its records would not fit the commit's group. */
 bool chain_too_long(const struct store_chain *chain, uint32_t more);
+struct spill_node *node_first(const struct store *store, uint64_t object, uint64_t page);
+/* Recovery: an image that is applied. */
+int  chain_node_add(struct store_chain *chain, uint64_t object, uint64_t page, uint64_t lsn,
+                    uint32_t crc);
 void chains_drop(struct store *store);
 void chains_sealed(struct store_group *group, uint32_t prev_crc);
 void chains_ended(struct store_group *group, bool cancelled);

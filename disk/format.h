@@ -177,6 +177,10 @@ enum record_type {
     RECORD_PAGE_HOME = 20,      /* object, page, base = count; physical, as of PAGE_CLAIM: extents
                                  * that are given by this transaction; le32 crc of each page, whose
                                  * bytes are at home */
+    RECORD_PREPARED = 23,       /* outside of a transaction: base = chain, page = its pages; struct
+                                 * prepared_disk, so many struct prepared_page_disk, the caller's */
+    RECORD_DECIDED,             /* page = enum decided, base = participants; struct decided_disk, so
+                                 * many struct participant_disk */
     RECORD_MOVE = 25,           /* object, page: the first of an extent; physical: where it lies
                                  * now. Its present pages are claimed until a record that
                                  * follows writes them */
@@ -225,6 +229,41 @@ struct chain_disk {
 };
 _Static_assert(sizeof(struct chain_disk) == 24, "on-disk size");
 
+/*
+ * A transaction of several stores that has voted yes: its images are in the log, and its end is
+ * not decided. `chain` tells of the groups before this one. An outcome is of an id: UNDO and COMMIT
+ * end what is prepared; KEPT is a decision of this store that others may ask for, until FORGET,
+ * AGAIN the same in a later part of the log. COMMIT and KEPT are in the transaction that they are
+ * about, the others outside of one.
+ */
+struct prepared_disk {
+    uint8_t id[16];             /*  0 */
+    uint8_t coordinator[16];    /* 16 */
+    struct chain_disk chain;    /* 32  head_lsn 0: there is no group before */
+    le32 names;                 /* 56  so many may be set when it commits */
+    le32 reserved;              /* 60 */
+};
+_Static_assert(sizeof(struct prepared_disk) == 64, "on-disk size");
+
+struct prepared_page_disk {
+    le64 object;                /*  0 */
+    le64 page;                  /*  8 */
+    le64 lsn;                   /* 16  of its image */
+    le32 crc;                   /* 24  plain CRC-32C of the image */
+    le32 reserved;              /* 28 */
+};
+_Static_assert(sizeof(struct prepared_page_disk) == 32, "on-disk size");
+
+enum decided { DECIDED_UNDO, DECIDED_COMMIT, DECIDED_KEPT, DECIDED_FORGET, DECIDED_AGAIN,
+               DECIDED_COUNT };
+
+struct decided_disk { uint8_t id[16]; };
+struct participant_disk {
+    uint8_t store[16];          /*  0 */
+    le64 number;                /* 16 */
+};
+_Static_assert(sizeof(struct participant_disk) == 24, "on-disk size");
+
 struct layout_disk {
     char type[STORE_NAME_BYTES];
     le32 version;
@@ -265,7 +304,8 @@ struct meta_header_disk {
     le32 hash_split;            /* 32 */
     le32 containers;            /* 36 */
     le32 names;                 /* 40 */
-    le32 reserved;              /* 44 */
+    le32 doubts;                /* 44  prepared transactions and kept decisions; 0 before there were
+                                 *     any */
     le64 leaves;                /* 48 */
     le64 pages_present;         /* 56 */
     uint8_t zero[BLOCK_BYTES - 64];

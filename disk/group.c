@@ -124,6 +124,7 @@ void store_txn_cancel(struct store_group *group)
     if (group->state != GROUP_OPEN || !group->in_txn)
         return;
     plan_rewind(group, group->txn_claims, group->txn_ops);
+    doubts_cancel(group, group->txn_used);
     group->used = group->txn_used;
     group->records = group->txn_records;
     group->open_base = group->txn_open_base;
@@ -422,6 +423,7 @@ void store_group_cancel(struct store_group *group)
 {
     if (group->state == GROUP_OPEN) {
         chains_ended(group, true);
+        doubts_cancel(group, 0);
         group_drop(group);
     }
 }
@@ -497,6 +499,7 @@ int store_group_seal(struct store_group *group)
     assert(group->lsn + group->bytes - store->log.keep <= store->super.log_bytes);  /* LG3 */
     bases_seal(group);
     commits_seal(group);
+    doubts_sealed(group);
     header_encode(group);
     chains_sealed(group, store->log.crc);
     store->log.end = group->lsn + group->bytes;

@@ -19,7 +19,8 @@
 void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint32_t prev_crc)
 {
     assert(lsn >= store->log.keep);                                             /* HL1 */
-    *hold = (struct store_hold){ .next = store->holds, .lsn = lsn, .prev_crc = prev_crc };
+    *hold = (struct store_hold){ .next = store->holds, .lsn = lsn, .prev_crc = prev_crc,
+                                 .stays = hold->stays };
     store->holds = hold;
 }
 

@@ -20,6 +20,7 @@
  *     scan.c        reads groups back from the ring: validity, end, damage
  *     checkpoint.c  begin, next, seal, write, apply
  *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
+ *     prepared.c    transactions of several stores; doubt.c: the table of those in doubt
  *     bulk.c        their fresh pages, home before the commit and in no log
  *     hold.c        who else needs the log; backup.c: a copy of a store at work
  *     roll.c        recovery goes on with an archived log
@@ -290,7 +291,7 @@ struct store {
     uint32_t  directory_count, names_count;
     struct header_kept {        /* what an area's header keeps (meta.c) */
         uint64_t next_object, leaves, pages_present;
-        uint32_t cursor_gib, hash_level, hash_split, containers, names;
+        uint32_t cursor_gib, hash_level, hash_split, containers, names, doubts;
     } kept;
     uint64_t  plan_next_object;
     uint32_t  plan_cursor_gib;
@@ -308,6 +309,7 @@ struct store {
     /* chains and holds */
     struct store_hold *holds;
     struct store_chain *chains;
+    struct doubts *doubts;      /* NULL: there was none yet */
     struct spill_node **spill_heads;
     uint32_t  chain_serial, spill_head_count;
     uint64_t  logged_pages;     /* committed images whose page is not home */
@@ -581,6 +583,7 @@ uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as
 uint64_t store_data_start(uint64_t disk_bytes, const struct store_options *options);
 
 #include "chain.h"
+#include "prepared.h"
 #include "recovery.h"
 
 #endif

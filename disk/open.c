@@ -136,17 +136,30 @@ static void tail_look(struct log_reader *reader, struct store_report *report)
     reader->filled = 0;
 }
 
+/* What the log holds does not fit the metadata. */
+static int unfit(struct store_report *report, uint64_t lsn)
+{
+    const struct recovery_rule *rule;
+    report->damage_lsn = lsn;
+    return recovery_report(report, SLOTS_GOOD, report->older_checkpoint ? BASE_OLDER : BASE_NEWEST,
+                           LOG_UNFIT, &rule);
+}
+
 static int group_replay(struct store *store, const struct scan *scan, struct store_report *report)
 {
     if (scan->lsn < scan->base->redo_lsn)
-        return spills_note(store, scan->group, scan->lsn);
+        return spills_note(store, scan->group, scan->lsn, scan->base->redo_lsn);
     int error = records_apply(store, scan->group, scan->lsn, &report->transactions);
-    if (error != -EUCLEAN && error != -ENOSPC)
-        return error;
-    const struct recovery_rule *rule;
-    report->damage_lsn = scan->lsn;
-    return recovery_report(report, SLOTS_GOOD, report->older_checkpoint ? BASE_OLDER : BASE_NEWEST,
-                           LOG_UNFIT, &rule);
+    return error == -EUCLEAN || error == -ENOSPC ? unfit(report, scan->lsn) : error;
+}
+
+/* As many were in doubt at the redo LSN as the checkpoint says (TP5). */
+static bool doubts_missed(const struct store *store, const struct scan *scan, bool *counted)
+{
+    bool missed = !*counted && scan->lsn >= scan->base->redo_lsn &&
+                  store->kept.doubts != doubts_count(store);
+    *counted |= scan->lsn >= scan->base->redo_lsn;
+    return missed;
 }
 
 /* When memory may not hold an image for each record, some pages go home before the sums can be
@@ -155,6 +168,7 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
                       const struct fingerprint *seen, struct store_report *report)
 {
     struct scan scan = log_scan_begin(reader, area);
+    bool counted = false;
     int error = 0;
     store->replay.on = true;
     scan.until = report->end_lsn;
@@ -165,8 +179,13 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
         int found = log_scan_next(&scan);
         if (found < 0 || (found == 0 && scan.end < report->end_lsn))
             return found ? found : -EIO;        /* it was there a moment ago */
-        error = found == 0 ? 0 : group_replay(store, &scan, report);
+        if (found)
+            error = doubts_missed(store, &scan, &counted) ? unfit(report, scan.base->redo_lsn)
+                                                          : group_replay(store, &scan, report);
     }
+    scan.lsn = UINT64_MAX;
+    if (!error && doubts_missed(store, &scan, &counted))
+        error = unfit(report, scan.base->redo_lsn);
     if (!error && memcmp(&scan.seen, seen, sizeof scan.seen))
         error = -EIO;                           /* these are not the bytes that were verified */
     return error;
@@ -243,6 +262,7 @@ static int recovery_end(struct store *store, bool replayed, struct store_report 
     int error = homes_begin(store);
     if (!error && replayed)
         error = replayed_home(store);
+    store->replay.on = false;
     report->pages = store->replay.images.written;
     return error;
 }
@@ -282,6 +302,16 @@ static int upgrade_allowed(const struct store *store, const struct recovery_rule
     return 0;
 }
 
+/* Another life of a store (RL3) has no part in what its earlier one has promised others. */
+static int doubts_recover(struct store *store, struct store_report *report)
+{
+    if (store->replay.roll)
+        doubts_drop(store);
+    int error = doubts_restore(store);
+    report->doubts = doubts_count(store);
+    return error == -EUCLEAN ? unfit(report, store->log.end) : error;
+}
+
 /* Both scans. *rule: what is to be done then. */
 static int log_recover(struct store *store, uint32_t area, enum base_fact base,
                        const struct recovery_rule **rule, struct store_report *report)
@@ -310,12 +340,15 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
                 !store->replay.roll;                                            /* UL3 */
     if (!error)
         error = unlogged_forget(store, same, &report->lost);
-    if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only || store->replay.roll))
+    bool apply = (*rule)->action != RECOVERY_EPOCH || store->kept.doubts || read_only;
+    if (!error && (apply || store->replay.roll))
         error = scan_apply(store, &reader, area, &seen, report);
     if (!error && store->replay.roll)
         error = roll_forward(store, store->replay.roll, report);
     if (!error)
         unlogged_lose(store, same, &report->lost);
+    if (!error)
+        error = doubts_recover(store, report);
     seen_drop(store);
     if (!error && !read_only && report->was_clean && store->log.end == store->super.end_lsn)
         log_end_clear(&reader, store->log.end);
@@ -422,13 +455,24 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     return 0;
 }
 
+/* A chain that is not prepared, or a hold that is not of a doubt: these outlive the store. */
+static bool held_by_others(const struct store *store)
+{
+    uint32_t holds = 0, chains = 0;
+    for (const struct store_hold *hold = store->holds; hold; hold = hold->next)
+        holds++;
+    for (const struct store_chain *chain = store->chains; chain; chain = chain->next)
+        chains += !chain->prepared;
+    return chains || holds > doubts_count(store);
+}
+
 int store_close(struct store *store)
 {
     if (store->flags & STORE_READ_ONLY) {
         store_abandon(store);
         return 0;
     }
-    if (!fence_get(store) && (store->space.dirty || store->chains || store->holds ||
+    if (!fence_get(store) && (store->space.dirty || held_by_others(store) ||
                    store->checkpoint.running || !groups_idle(store)))
         return -EBUSY;
     int error = store_checkpoint_begin(store);

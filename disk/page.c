@@ -105,10 +105,14 @@ static bool held_until(const struct store *store, uint64_t object, uint64_t page
 {
     uint32_t n = store->extent_pages, slot = (uint32_t)(page % n);
     *next = UINT64_MAX;
-    if (page / n >= top)
+    if (page / n >= top && !(store->doubts && store->doubts->prepared))
         return false;
     uint32_t bits = plan_extent_held(store, object, page / n) >> slot;
     bool held = bits & 1;
+    if (!held && store->doubts && store->doubts->prepared) {    /* page by page (TP4) */
+        *next = page + 1;
+        return store_page_prepared(store, object, page);
+    }
     uint32_t other = held ? ~bits : bits;
     *next = page + (other ? MIN((uint32_t)__builtin_ctz(other), n - slot) : n - slot);
     return held;
@@ -167,6 +171,8 @@ void store_stats(const struct store *store, struct store_stats *out)
     out->older_redo_lsn = store->log.keep;
     out->chains = chains_count(store, &out->chain_pages);
     out->logged_pages = store->logged_pages;
+    out->prepared = store->doubts ? store->doubts->prepared : 0;
+    out->decisions = store->doubts ? store->doubts->kept : 0;
     holds_tell(store, out);
     memcpy(out->uuid, super->uuid, 16);
 }

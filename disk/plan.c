@@ -397,6 +397,8 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
     int error = plan_pages_exist(group, object, page, 1);
     if (error)
         return error;
+    if (doubt_has_page(group, object, page))
+        return -EBUSY;                                                          /* TP4 */
     struct page_state state = plan_page(store, object, page);
     if (state.present && state.claim && group_of(store, state.claim) == group &&
         state.claim >= group->claims.entries + group->txn_claims)
@@ -481,6 +483,7 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
     struct store *store = group->store;
     uint64_t n = store->extent_pages;
     int error = plan_pages_exist(group, object, page, count) ?:
+                doubt_has_range(group, object, page, count) ? -EBUSY :          /* TP4 */
                 plan_want(group, 1, 0); /* a shrinking table takes a page before it gives one */
     if (error)
         return error;
@@ -551,8 +554,7 @@ static int plan_name_set(struct store_group *group, const struct store_op *op)
 {
     const struct store *store = group->store;
     if (!plan_named(store, op->object, op->name) &&
-        store->kept.names + store->groups[0].names_set + store->groups[1].names_set >=
-            store->super.names_pages_max * NAMES_PER_PAGE)
+        doubt_names_free(store) <= promised_names(store))                       /* TP3 */
         return -ENOSPC;
     return plan_want(group, 1, 0);
 }
@@ -568,7 +570,8 @@ static int plan_simple(struct store_group *group, const struct store_op *op,
     if (!plan_container(store, op->object).exists)
         return -ENOENT;
     switch (op->type) {
-    case STORE_OP_DELETE: return plan_want(group, 1, 0);
+    case STORE_OP_DELETE:
+        return doubt_has_range(group, op->object, 0, UINT64_MAX) ? -EBUSY : plan_want(group, 1, 0);
     case STORE_OP_RENAME: return plan_name_taken(store, op->name) ? -EEXIST : 0;
     case STORE_OP_LAYOUT:
         return op->layout && (!op->layout->type[0] || name_valid(op->layout->type)) ? 0 : -EINVAL;

@@ -10,6 +10,8 @@
 struct chain_seen {
     uint64_t number, head_lsn, last_lsn;
     uint32_t groups, crc;
+    uint32_t head_prev;         /* CRC of the group before the first */
+    uint32_t crc_before;        /* without the last group */
 };
 
 /* Newest first: a chain's records are close to each other. */
@@ -42,14 +44,16 @@ int spill_note(struct store *store, const struct record_disk *record, const uint
     int error = seen ? 0 : seen_add(store, number, lsn, &seen);
     if (error || seen->last_lsn == lsn)
         return error;
+    if (!seen->groups++)
+        seen->head_prev = le32_get(header->prev_crc);
     seen->last_lsn = lsn;
-    seen->groups++;
+    seen->crc_before = seen->crc;
     seen->crc = crc32c(seen->crc, header->crc.byte, sizeof header->crc);
     return 0;
 }
 
-/* Only the SPILL records of a group that lies before the redo LSN. */
-int spills_note(struct store *store, const uint8_t *group, uint64_t lsn)
+/* Only the SPILL records of a group that lies before the redo LSN, and what is in doubt. */
+int spills_note(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t redo)
 {
     struct record_walk walk = group_walk(group);
     const struct record_disk *record;
@@ -57,8 +61,11 @@ int spills_note(struct store *store, const uint8_t *group, uint64_t lsn)
     while (!error && (more = record_next(&walk, &record)) != 0) {
         if (more < 0)
             return more;
-        if (le16_get(record->type) == RECORD_SPILL)
+        uint32_t type = le16_get(record->type);
+        if (type == RECORD_SPILL)
             error = spill_note(store, record, group, lsn);
+        if (type == RECORD_PREPARED || type == RECORD_DECIDED)
+            error = doubt_apply(store, record, group, lsn, redo);
     }
     return error;
 }
@@ -72,6 +79,28 @@ int chain_verify(struct store *store, const struct chain_disk *chain)
         return -EUCLEAN;
     *seen = store->replay.seen[--store->replay.seen_count];
     return 0;
+}
+
+int chain_stands(const struct store *store, const struct chain_disk *chain, uint64_t lsn)
+{
+    const struct chain_seen *seen = seen_find(store, le64_get(chain->chain));
+    bool here = seen && seen->last_lsn == lsn;          /* that group is not counted */
+    uint32_t groups = seen ? seen->groups - here : 0;
+    uint32_t crc = !seen ? (uint32_t)le64_get(chain->chain) : here ? seen->crc_before : seen->crc;
+    return groups == le32_get(chain->groups) && crc == le32_get(chain->crc) &&
+           le64_get(chain->head_lsn) == (groups ? seen->head_lsn : 0) ? 0 : -EUCLEAN;
+}
+
+void chain_restore(struct store_chain *chain, uint64_t number)
+{
+    const struct chain_seen *seen = seen_find(chain->store, number);
+    chain->number = number;
+    chain->crc = (uint32_t)number;
+    if (!seen)
+        return;
+    chain->groups = seen->groups;
+    chain->crc = seen->crc;
+    hold_enter(chain->store, &chain->hold, seen->head_lsn, seen->head_prev);
 }
 
 /* Reads the image that a PAGE_LOGGED record of the group at `lsn` names. */

@@ -416,6 +416,15 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     }
 }
 
+/* About a transaction of several stores, and in none itself. */
+static bool record_doubt_alone(const struct record_disk *record)
+{
+    uint64_t what = le64_get(record->page);
+    return le16_get(record->type) == RECORD_PREPARED ||
+           (le16_get(record->type) == RECORD_DECIDED && what != DECIDED_COMMIT &&
+            what != DECIDED_KEPT);
+}
+
 struct record_walk group_walk(const uint8_t *group)
 {
     const struct group_disk *header = (const void *)group;
@@ -453,7 +462,10 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
         int met = record_next(walk, &record);
         if (never(met != 1))                    /* the look ahead met it */
             return -EUCLEAN;
-        error = replay_reserve(store) ?: record_apply(store, record, csn);
+        error = replay_reserve(store) ?:
+                (le16_get(record->type) == RECORD_DECIDED
+                     ? doubt_apply(store, record, group, lsn, 0)
+                     : record_apply(store, record, csn));
     }
     *walk = error ? *walk : ahead;
     return error;
@@ -473,6 +485,10 @@ int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint6
             continue;
         if (type == RECORD_SPILL) {
             error = store->replay.on ? spill_note(store, record, group, lsn) : 0;
+            continue;
+        }
+        if (record_doubt_alone(record)) {
+            error = doubt_apply(store, record, group, lsn, 0);
             continue;
         }
         walk = before;

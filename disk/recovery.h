@@ -131,8 +131,11 @@ const struct record_disk *record_unpack(const struct record_disk *record, struct
 /* rechain.c */
 int  spill_note(struct store *store, const struct record_disk *record, const uint8_t *group,
                 uint64_t lsn);
-int  spills_note(struct store *store, const uint8_t *group, uint64_t lsn);
+int  spills_note(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t redo);
 int  chain_verify(struct store *store, const struct chain_disk *chain);
+/* Is it that chain, as far as it went before the group at `lsn`, which was met last? */
+int  chain_stands(const struct store *store, const struct chain_disk *chain, uint64_t lsn);
+void chain_restore(struct store_chain *chain, uint64_t number);  /* as the log has it */
 int  logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
                  uint8_t *image);
 void seen_drop(struct store *store);

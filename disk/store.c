@@ -204,6 +204,7 @@ void store_abandon(struct store *store)
         plan_free(&store->groups[i]);
         store_release(store, store->groups[i].buffer, store->group_bytes);
     }
+    doubts_drop(store);
     chains_drop(store);
     seen_drop(store);
     checkpoint_drop(store);

@@ -124,6 +124,7 @@ struct store_report {
     bool        grown;                          /* STORE_GROW: it is larger now */
     int         grow_error;                     /* why not; if the store is open, it is as it was */
     uint64_t    microseconds;                   /* 0 without a clock */
+    uint32_t    doubts;                         /* prepared, or decided and kept (prepared.c) */
     const char *rule;                           /* of the decision table (disk.md): "RV1" ... */
     const char *message;                        /* static text: what is wrong and what to do */
 };
@@ -491,6 +492,7 @@ struct store_stats {
     uint32_t epoch, zone;
     store_lsn_t end_lsn, redo_lsn, older_redo_lsn;      /* the log is kept from the last one */
     uint64_t chains, chain_pages, logged_pages;         /* running; committed, not yet home */
+    uint32_t    prepared, decisions;                    /* in doubt; kept (store_prepared.h) */
     uint64_t    holds, holds_expired;                   /* that stand; ever */
     const char *hold_owner, *expired_owner;             /* of the oldest; of the last. Or NULL */
     uint8_t  uuid[16];
@@ -499,6 +501,7 @@ void store_stats(const struct store *store, struct store_stats *out);
 
 #include "backup.h"
 #include "store_chain.h"
+#include "store_prepared.h"
 #include "store_scrub.h"
 
 #endif

@@ -120,5 +120,6 @@ int unlogged_plan(struct store_group *group, const struct store_op *op, struct p
     if (op->durability >= STORE_DURABILITY_LOST)
         return -EINVAL;
     return (op->durability >= STORE_DURABILITY_VOLATILE) != unlogged &&
-           has_pages(group->store, op->object) ? -ENOTEMPTY : 0;
+           (has_pages(group->store, op->object) ||
+            doubt_has_range(group, op->object, 0, UINT64_MAX)) ? -ENOTEMPTY : 0;
 }

@@ -116,6 +116,7 @@ static void header_read(struct area *area)
         area->header_pages = le64_get(header.pages_present);
         area->header_containers = le32_get(header.containers);
         area->header_names = le32_get(header.names);
+        model->doubts_told = le32_get(header.doubts);
         area->header_seen = true;
     }
 }

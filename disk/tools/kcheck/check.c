@@ -92,8 +92,9 @@ static int pages_verify(struct kview *view)
 static const char *directories_differ(struct kmodel *older, struct kmodel *newer)
 {
     if (older->container_count != newer->container_count ||
-        older->name_count != newer->name_count || older->next_object != newer->next_object)
-        return "counts of containers, names or ids";
+        older->name_count != newer->name_count || older->next_object != newer->next_object ||
+        older->doubt_count != newer->doubt_count)
+        return "counts of containers, names, ids or transactions in doubt";
     for (uint32_t i = 0; i < older->container_count; i++) {
         const struct kcontainer *a = &older->containers[i];
         const struct kcontainer *b = kmodel_container(newer, a->object);
@@ -171,6 +172,8 @@ static int older_replay(struct kview *view, struct kmodel *older)
         error = found == 1 ? kreplay_group(view, older, &group, from) : -EIO;
     }
     kunlogged_lose(older, false);
+    if (!error)
+        error = kdoubts_count(view, older);
     view->result = kept;
     return error;
 }
@@ -262,6 +265,7 @@ enum kcheck_verdict kcheck_image(const struct kcheck_io *io, const struct kcheck
     int error = kview_open(&view, io, options, false);
     if (!error) {
         result_count(&view);
+        kdoubts_tell(&view);
         error = pages_verify(&view);
         if (!error && !view.options.quick && !view.result.damages)
             error = kstrays_check(&view);

@@ -118,8 +118,9 @@ static int group_next(struct kview *view, uint64_t lsn, uint32_t prev_crc, struc
     return 0;
 }
 
-/* Between scan LSN and redo LSN only SPILL records matter: where the history breaks off there, it
- * is taken up again at the redo LSN, and a commit that needs what was lost will say so. */
+/* Between scan LSN and redo LSN only SPILL records and what is in doubt matter: where the history
+ * breaks off there, it is taken up again at the redo LSN, and a commit that needs what was lost
+ * will say so, or the count of doubts. */
 int klog_follow(struct kview *view, uint32_t checkpoint)
 {
     const struct kcheckpoint *from = &view->super.checkpoints[checkpoint];

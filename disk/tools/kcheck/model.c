@@ -46,6 +46,7 @@ void kmodel_free(struct kmodel *model)
     free(model->records);
     free(model->freed);
     free(model->chains);
+    kdoubts_free(model);
     memset(model, 0, sizeof *model);
 }
 

@@ -432,6 +432,11 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
     }
 }
 
+static int doubt_apply(struct replay *r, const struct record_disk *record)
+{
+    return kdoubt_apply(r->model, r->group, record, r->group->lsn < r->redo_lsn, &r->why);
+}
+
 static int record_apply(struct replay *r, const struct record_disk *record, size_t at)
 {
     if (kunlogged_passes(r->model, record))
@@ -443,64 +448,11 @@ static int record_apply(struct replay *r, const struct record_disk *record, size
         return page_apply(r, record, r->group->offset + at + sizeof *record);
     case RECORD_CREATE:
         return create_apply(r, record);
+    case RECORD_DECIDED:
+        return doubt_apply(r, record);
     default:
         return operation_apply(r, record);
     }
-}
-
-/* ---- chains: SPILL records stand outside of transactions, and count if a commit names them */
-
-static struct kchain *chain_get(struct kmodel *model, uint64_t number)
-{
-    for (uint32_t i = 0; i < model->chain_count; i++)
-        if (model->chains[i].number == number)
-            return &model->chains[i];
-    return NULL;
-}
-
-static int chain_extend(struct replay *r, uint64_t number)
-{
-    struct kmodel *model = r->model;
-    struct kchain *chain = chain_get(model, number);
-    if (!chain) {
-        if (!karray_room((void **)&model->chains, model->chain_count, &model->chain_room,
-                         sizeof *model->chains))
-            return -ENOMEM;
-        chain = &model->chains[model->chain_count++];
-        *chain = (struct kchain){ .number = number, .head_lsn = r->group->lsn,
-                                  .crc = (uint32_t)number };
-    }
-    if (chain->groups && chain->last_lsn == r->group->lsn)
-        return 0;
-    le32 crc = le32_of(r->group->crc);
-    chain->last_lsn = r->group->lsn;
-    chain->groups++;
-    chain->crc = kcheck_crc(chain->crc, &crc, sizeof crc);
-    return 0;
-}
-
-static void chain_forget(struct kmodel *model, uint64_t number)
-{
-    struct kchain *chain = chain_get(model, number);
-    if (chain)
-        *chain = model->chains[--model->chain_count];
-}
-
-/* The commit record of a chain: all groups of it must be the ones that it was written for. */
-static int chain_check(struct replay *r, const struct record_disk *commit)
-{
-    const struct chain_disk *end = (const void *)(commit + 1);
-    if (!le32_get(commit->data_bytes))
-        return 0;
-    if (le32_get(commit->data_bytes) != sizeof *end)
-        return wrong(r, "a commit record has a wrong size");
-    const struct kchain *chain = chain_get(r->model, le64_get(end->chain));
-    if (!chain)
-        return wrong(r, "its chain is not in the log");
-    if (chain->head_lsn != le64_get(end->head_lsn) || chain->groups != le32_get(end->groups) ||
-        chain->crc != le32_get(end->crc))
-        return wrong(r, "its chain is not the one that was committed");
-    return 0;
 }
 
 /* ---- transactions: records, then the commit record that counts them */
@@ -541,14 +493,12 @@ static int transaction_apply(struct replay *r, size_t bytes, size_t *at, uint32_
         return -EUCLEAN;
     if (le64_get(commit->page) != records)
         return wrong(r, "a commit record counts wrongly");
-    int error = chain_check(r, commit);
+    r->why = kchain_end(r->model, commit);
+    int error = r->why ? -EUCLEAN : 0;
     for (uint32_t i = 0; i < records && !error; i++, *at = next)
         error = record_apply(r, kreplay_record(group, bytes, *at, &next), *at);
     if (error)
         return error;
-    const struct chain_disk *end = (const void *)(commit + 1);
-    if (le32_get(commit->data_bytes))
-        chain_forget(r->model, le64_get(end->chain));
     kreplay_record(group, bytes, *at, &next);
     *at = next;
     *left -= records + 1;
@@ -556,7 +506,7 @@ static int transaction_apply(struct replay *r, size_t bytes, size_t *at, uint32_
     return 0;
 }
 
-/* The next transaction, SPILL record or no-op. */
+/* The next transaction, or what stands outside of one. */
 static int piece_apply(struct replay *r, size_t bytes, size_t *at, uint32_t *left)
 {
     size_t next = *at;
@@ -567,7 +517,9 @@ static int piece_apply(struct replay *r, size_t bytes, size_t *at, uint32_t *lef
     bool before = r->group->lsn < r->redo_lsn;
     int error = 0;
     if (type == RECORD_SPILL)
-        error = chain_extend(r, le64_get(record->base));
+        error = kchain_extend(r->model, r->group, le64_get(record->base));
+    else if (kdoubt_alone(record) || (type == RECORD_DECIDED && before))
+        error = doubt_apply(r, record);
     else if (type != RECORD_NOOP && !before)
         return transaction_apply(r, bytes, at, left);
     *at = next;
@@ -583,7 +535,9 @@ int kreplay_group(struct kview *view, struct kmodel *model, const struct kgroup 
                         .redo_lsn = from->redo_lsn, .scan_lsn = from->scan_lsn };
     size_t at = sizeof *header, bytes = sizeof *header + le32_get(header->payload_bytes);
     uint32_t left = group->records;
-    int error = 0;
+    int error = group->lsn < from->redo_lsn ? 0 : kdoubts_count(view, model);
+    if (error)
+        return error;
     while (left && !error)
         error = piece_apply(&r, bytes, &at, &left);
     if (!error && at != bytes)

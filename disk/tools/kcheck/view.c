@@ -158,8 +158,12 @@ static int groups_replay(struct kview *view)
         if (error == -EUCLEAN)
             view->result.damage_lsn = group.lsn;
     }
+    if (!error)
+        error = kdoubts_count(view, &view->model);
+    if (error == -EUCLEAN && !view->result.damage_lsn)
+        view->result.damage_lsn = view->result.redo_lsn;
     kunlogged_lose(&view->model, same);
-    return error;
+    return error ? error : kdoubts_end(view);
 }
 
 static int recover(struct kview *view)

@@ -89,6 +89,15 @@ struct kfreed { uint64_t physical, object, index, lsn; };
 struct kchain {
     uint64_t number, head_lsn, last_lsn;    /* first and last group with a SPILL record of it */
     uint32_t groups, crc;                   /* their number, the CRC over their CRCs */
+    uint32_t crc_before;                    /* without the last */
+};
+
+/* A transaction of several stores that is prepared, or a decision that is kept. */
+struct kdoubt {
+    uint8_t  id[16], coordinator[16];
+    bool     kept;
+    uint64_t pages;
+    struct prepared_page_disk *table;       /* NULL: kept */
 };
 
 struct kmodel {
@@ -111,6 +120,10 @@ struct kmodel {
     uint32_t freed_count, freed_room;
     struct kchain *chains;
     uint32_t chain_count, chain_room;
+    struct kdoubt *doubts;
+    uint32_t doubt_count, doubt_room;
+    uint32_t doubts_told;               /* by the checkpoint: so many at its redo LSN */
+    bool     doubts_counted;
 };
 
 /* ---- the log */
@@ -264,6 +277,20 @@ const char *kheap_objects(const struct kheap_page *page, struct kobject *objects
 
 /* stray.c: warns of pages that hold no object, of spoilt ones, and of arenas. 0, -ENOMEM. */
 int  kstrays_check(struct kview *view);
+
+/* chains.c; *why, and what a function returns that is a text: what is wrong, else NULL */
+int  kchain_extend(struct kmodel *model, const struct kgroup *group, uint64_t number);
+/* Of a commit record: all groups of the chain must be the ones that it was written for. */
+const char *kchain_end(struct kmodel *model, const struct record_disk *commit);
+/* Is it about a transaction in doubt, and outside of any? */
+bool kdoubt_alone(const struct record_disk *record);
+int  kdoubt_apply(struct kmodel *model, const struct kgroup *group,
+                  const struct record_disk *record, bool before, const char **why);
+/* The redo LSN is reached: as many are in doubt as the checkpoint says, or a finding. */
+int  kdoubts_count(struct kview *view, struct kmodel *model);
+int  kdoubts_end(struct kview *view);       /* the log's end: their images are there */
+void kdoubts_tell(struct kview *view);      /* a note of each */
+void kdoubts_free(struct kmodel *model);
 
 /* replay.c */
 /* Applies the group in view->buffer; of one before the checkpoint's redo LSN only SPILL records

@@ -50,6 +50,10 @@ static void view_print(const struct kview *view)
            (unsigned long long)view->result.redo_lsn, (unsigned long long)view->result.end_lsn,
            (unsigned long long)view->result.groups, (unsigned long long)view->result.transactions,
            view->result.torn_tail ? ", then a torn group" : "");
+    for (uint32_t i = 0; i < view->model.doubt_count; i++)
+        printf("%s: %llu pages\n", view->model.doubts[i].kept ? "decision kept for other stores"
+               : "prepared transaction that waits for its coordinator",
+               (unsigned long long)view->model.doubts[i].pages);
     for (uint32_t i = 0; i < view->model.container_count; i++)
         container_print(view, &view->model.containers[i]);
 }
@@ -97,6 +101,7 @@ static void view_json(const struct kview *view)
     json_number("end_lsn", view->result.end_lsn);
     json_number("groups", view->result.groups);
     json_number("transactions", view->result.transactions);
+    json_number("in_doubt", view->model.doubt_count);
     json_bool("torn_tail", view->result.torn_tail);
     json_bool("older_checkpoint", view->result.older_checkpoint);
     json_number("damage_lsn", view->result.damage_lsn);

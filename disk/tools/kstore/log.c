@@ -38,7 +38,8 @@ static const char *type_name(unsigned type)
     static const char *const names[] = { "?", "page", "difference", "free", "create", "delete",
         "rename", "grow", "layout", "name", "unname", "commit", "no-op", "spill", "logged page",
         "encoder", "claim", "locking", "protection", "durability",
-        [RECORD_MOVE] = "move", [RECORD_PAGE_HOME] = "home" };
+        [RECORD_PREPARED] = "prepared", [RECORD_DECIDED] = "decided", [RECORD_MOVE] = "move",
+        [RECORD_PAGE_HOME] = "home" };
     return type < sizeof names / sizeof *names && names[type] ? names[type] : "?";
 }
 
@@ -80,6 +81,23 @@ static void commit_print(const struct record_disk *r)
         printf(", at %s.%09lluZ", text, (unsigned long long)(nanoseconds % 1000000000));
 }
 
+/* About a transaction of several stores. */
+static void doubt_print(const struct record_disk *r)
+{
+    static const char *const outcomes[] = { "undone", "committed", "committed, kept for others",
+                                            "forgotten", "kept for others, again" };
+    uint64_t what = le64_get(r->page);
+    const uint8_t *id = (const uint8_t *)(r + 1);
+    printf(" id ");
+    for (uint32_t i = 0; i < sizeof(struct decided_disk) && i < le32_get(r->data_bytes); i++)
+        printf("%02x", id[i]);
+    if (le16_get(r->type) == RECORD_PREPARED)
+        printf(", %llu pages of chain %#llx", (unsigned long long)what,
+               (unsigned long long)le64_get(r->base));
+    else
+        printf(" %s", what < DECIDED_COUNT ? outcomes[what] : "?");
+}
+
 static void record_print(const struct record_disk *r, uint64_t lsn)
 {
     unsigned type = le16_get(r->type);
@@ -88,6 +106,8 @@ static void record_print(const struct record_disk *r, uint64_t lsn)
         printf(" csn %llu, tag %llu, %llu records", (unsigned long long)lsn,
                (unsigned long long)le64_get(r->object), (unsigned long long)le64_get(r->page));
         commit_print(r);
+    } else if (type == RECORD_PREPARED || type == RECORD_DECIDED) {
+        doubt_print(r);
     } else if (type != RECORD_NOOP && type != RECORD_SPILL)
         printf(" object %llu", (unsigned long long)le64_get(r->object));
     if (is_page(type))

@@ -24,13 +24,16 @@ struct world_options life_options(uint64_t seed)
         .doomed = seed % 3 == 1,
         .watch = true,
     };
-    if (seed >= LIFE_BULK && seed < LIFE_FORMS) {
+    if (seed >= LIFE_DOUBTS) {
+        o.doubt_odds = 1 + seed % 2;
+        o.log_bytes = (128u << seed % 3) * 1024;
+    } else if (seed >= LIFE_BULK) {
         o.bulk = true;
         o.chain_odds = 1;
         o.extent_bytes = 4096u << seed % 3;
     }
     o.disk_bytes = o.log_bytes + 768 * 1024 + random_below(&random, 4) * 65536;
-    if (seed % 4 == 3 && !o.bulk) {     /* every page in an extent of its own */
+    if (seed % 4 == 3 && !o.bulk && !o.doubt_odds) {     /* every page in an extent of its own */
         o.stride = 3 * o.extent_bytes / STORE_PAGE_BYTES;
         o.disk_bytes += 64 * (uint64_t)o.extent_bytes;
     }

@@ -79,7 +79,7 @@ static uint32_t choices(uint32_t encoder, uint32_t locking, uint32_t protection,
 
 uint64_t model_digest(const struct model *model)
 {
-    uint64_t sum = 0;
+    uint64_t sum = model_doubts_digest(model);
     uint8_t bytes[STORE_PAGE_BYTES];
     char name[STORE_NAME_BYTES];
     for (uint32_t i = 0; i < WORLD_CONTAINERS; i++) {
@@ -118,7 +118,7 @@ int store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest)
 {
     struct store_container c = { .object = 0 };
     uint8_t bytes[STORE_PAGE_BYTES];
-    uint64_t sum = 0, pages = 0;
+    uint64_t sum = doubts_digest(store), pages = 0;
     while (store_container_next(store, c.object, &c) == 0) {
         struct store_name name;
         uint32_t cursor = 0;

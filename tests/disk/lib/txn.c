@@ -282,7 +282,8 @@ static int txn_any(struct world *world, struct store_group *group, uint64_t *ran
 {
     int at = random_container(&world->model, random);
     uint64_t what = random_below(random, 100);
-    bool locked = world->chain.chain && (uint32_t)at == world->chain.container;
+    bool locked = (world->chain.chain && (uint32_t)at == world->chain.container) ||
+                  (at >= 0 && model_doubted(&world->model, (uint32_t)at));
     if (at < 0 || locked || (what < 8 && !world->options.full_only))
         return txn_create(world, group, random);
     struct model_container *c = &world->model.containers[at];

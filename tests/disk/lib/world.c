@@ -401,12 +401,15 @@ static int hold_step(struct world *world, bool move)
 int world_step(struct world *world)
 {
     uint64_t random = world->seed * 31 + world->model.commits * 17 + world->group * 101 + 5;
-    int error = groups_commit(world, &random);
+    int error = world_doubts_renew(world);
+    error = error ? error : groups_commit(world, &random);
     for (int i = 0; error == -EAGAIN && i < 3; i++) {
         world->log_full++;
         if (i && world->holds && world->hold.stays)     /* nobody else makes room */
             error = hold_step(world, world->model.commits % 2);
         error = error && error != -EAGAIN ? error : world_checkpoint(world);
+        if (!error)
+            error = world_doubts_renew(world);
         if (!error)
             error = groups_commit(world, &random);
     }
@@ -431,6 +434,8 @@ int world_step(struct world *world)
     if (!error && world->options.chain_odds &&
         random_below(&random, world->options.chain_odds) == 0)
         error = world_chain_step(world, &random);
+    if (!error && world->options.doubt_odds)
+        error = world_doubts_step(world, &random);
     if (!error && world->options.hold_odds && random_below(&random, world->options.hold_odds) == 0)
         error = hold_step(world, random_below(&random, 2));
     return error;

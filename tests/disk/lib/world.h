@@ -17,6 +17,7 @@
 #define WORLD_PAGES      12u    /* page numbers used in each container */
 #define WORLD_CELLS      8u     /* a page is 8 cells of 512 bytes, each made from one number */
 #define WORLD_NAMES      3u
+#define WORLD_DOUBTS     3u
 #define WORLD_COMMITS    400u
 #define WORLD_GROUP_TIME 1000000000ull  /* each group is sealed so long after the one before */
 #define WORLD_EXTENTS    1280u  /* watched, by the number of their first block on the disk */
@@ -44,8 +45,17 @@ struct model_container {
     struct model_page pages[WORLD_PAGES];
 };
 
+/* A transaction of several stores that is prepared, or decided and kept; id 0: none. */
+struct model_doubt {
+    uint64_t id, value;
+    bool     kept;
+    uint32_t container, pages;  /* bit p: page p */
+    uint64_t cells[WORLD_PAGES][WORLD_CELLS];
+};
+
 struct model {
     struct model_container containers[WORLD_CONTAINERS];
+    struct model_doubt doubts[WORLD_DOUBTS];
     uint64_t commits;
     bool     forms;             /* as in the options */
 };
@@ -75,6 +85,7 @@ struct world_options {
     uint32_t move_odds;         /* one transaction in so many moves an extent; 0: none */
     uint32_t hold_odds;         /* and so many begin or end a hold on the log; 0: none */
     bool     forms;             /* containers of each durability */
+    uint32_t doubt_odds;        /* one step in so many prepares or decides something; 0: none */
 };
 
 /* The transaction that spills; bit p of the masks: page p. */
@@ -133,6 +144,9 @@ void world_abandon(struct world *world);
 int  store_digest(struct store *store, uint64_t *digest);
 int  store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest);
 void page_fill(const uint64_t cells[WORLD_CELLS], uint8_t *bytes);
+/* world_prepared.c */
+int  world_doubts_renew(struct world *world);   /* what is due, before the next group */
+int  world_doubts_step(struct world *world, uint64_t *random);
 /* world_chain.c */
 int  world_chain_step(struct world *world, uint64_t *random);
 int  world_chain_txn(struct world *world, struct store_group *group);

@@ -136,7 +136,8 @@ int world_chain_step(struct world *world, uint64_t *random)
     struct world_chain *c = &world->chain;
     if (!c->chain) {
         c->container = (uint32_t)random_below(random, WORLD_CONTAINERS);
-        if (!world->model.containers[c->container].object)
+        if (!world->model.containers[c->container].object ||
+            model_doubted(&world->model, c->container))
             return 0;
         int error = store_chain_begin(world->store, 7, &c->chain);
         return error ? error : some_leave(world, 2, random);

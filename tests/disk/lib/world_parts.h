@@ -22,4 +22,9 @@ int txn_doomed(struct world *world, struct store_group *group, uint64_t *random)
 /* A group is durable now that was sealed after all that is acknowledged: it bears witness. */
 void world_prove(struct world *world);
 
+/* world_prepared.c: of what is in doubt. Is the container in it? */
+uint64_t doubts_digest(struct store *store);
+uint64_t model_doubts_digest(const struct model *model);
+bool model_doubted(const struct model *model, uint32_t container);
+
 #endif

@@ -1,0 +1,420 @@
+/*
+ * doubt.c - the table of what is in doubt: what PREPARED and DECIDED records do to it, in a commit
+ * and in a recovery, and who asks it. The rules are those of prepared.c.
+ */
+#include "internal.h"
+
+static const struct prepared_disk *prepared_of(const struct record_disk *record)
+{
+    return (const void *)(record + 1);
+}
+
+static const struct store_txn_id *id_of(const struct record_disk *record)
+{
+    return (const void *)(record + 1);          /* the first field of both */
+}
+
+static bool ids_equal(const struct store_txn_id *a, const struct store_txn_id *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+struct doubt *doubt_find(const struct store *store, const struct store_txn_id *id)
+{
+    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++)
+        if (store->doubts->all[i].state && ids_equal(&store->doubts->all[i].id, id))
+            return &store->doubts->all[i];
+    return NULL;
+}
+
+uint32_t doubts_count(const struct store *store)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++)
+        count += store->doubts->all[i].state > DOUBT_PENDING;
+    return count;
+}
+
+/* ---- begin and end of one */
+
+int doubt_new(struct store *store, const struct store_txn_id *id, bool prepared, uint64_t pages,
+              uint32_t room, struct doubt **out)
+{
+    uint64_t blocks = doubt_blocks(pages, room);
+    if (!store->doubts)
+        store->doubts = store_alloc(store, sizeof *store->doubts);
+    if (!store->doubts)
+        return -ENOMEM;
+    if (prepared ? store->doubts->prepared >= STORE_PREPARED_MAX
+                 : store->doubts->kept >= STORE_DECISIONS_MAX)
+        return -EAGAIN;
+    if (!store->replay.on &&
+        (store->doubts->blocks + blocks) * BLOCK_BYTES > store->super.log_bytes / 8)
+        return -EAGAIN;                                                         /* TP2 */
+    struct doubt *d = store->doubts->all;
+    while (d->state)
+        d++;
+    struct record_disk *record = store_alloc(store, room);
+    if (!record)
+        return -ENOMEM;
+    *d = (struct doubt){ .id = *id, .state = DOUBT_PENDING, .record = record, .room = room,
+                         .blocks = blocks };
+    store->doubts->blocks += blocks;
+    store->doubts->prepared += prepared;
+    store->doubts->kept += !prepared;
+    *out = d;
+    return 0;
+}
+
+void doubt_promise(struct store *store, const struct doubt *d, bool again)
+{
+    store->doubts->extents += again ? d->extents : -d->extents;
+    store->doubts->names += again ? d->names : -d->names;
+}
+
+static void hold_stays(struct store *store, struct store_hold *hold, const struct doubt *d)
+{
+    if (!hold->lsn)
+        hold_enter(store, hold, d->lsn, d->prev_crc);
+    hold->stays = true;                                                         /* TP2 */
+}
+
+/* The chain is nobody's; its commit's group, if it has one, still needs the images. */
+static void chain_leave(struct doubt *d)
+{
+    if (d->fresh)
+        store_chain_end(d->fresh);
+    if (d->chain && d->chain->commit_group)
+        d->chain->orphan = true;
+    else if (d->chain)
+        store_chain_end(d->chain);
+}
+
+void doubt_end(struct store *store, struct doubt *d, bool prepared)
+{
+    store->doubts->prepared -= prepared;
+    store->doubts->kept -= !prepared;
+    store->doubts->blocks -= d->blocks;
+    store_hold_end(store, &d->hold);
+    store_release(store, d->record, d->room);
+    *d = (struct doubt){ .state = DOUBT_NONE };
+}
+
+void doubts_drop(struct store *store)
+{
+    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++) {
+        store_hold_end(store, &store->doubts->all[i].hold);
+        store_release(store, store->doubts->all[i].record, store->doubts->all[i].room);
+    }
+    store_release(store, store->doubts, sizeof *store->doubts);
+    store->doubts = NULL;
+}
+
+/* ---- what is promised (TP3) */
+
+uint64_t doubt_extents(const struct store *store, const struct store_chain *chain)
+{
+    uint64_t wanted = 0, n = store->extent_pages;
+    for (const struct spill_node *node = chain->ends.after; node != &chain->ends;
+         node = node->after) {
+        uint64_t first = node->page / n * n;
+        bool counted = false;
+        for (uint64_t page = first; page < first + n && !counted; page++)
+            counted = node_find(store, chain, node->object, page) &&
+                      (page < node->page || plan_page_present(store, node->object, page));
+        wanted += !counted;
+    }
+    return wanted;
+}
+
+uint64_t doubt_names_free(const struct store *store)
+{
+    uint64_t set = (uint64_t)store->kept.names + store->groups[0].names_set +
+                   store->groups[1].names_set,
+             most = store->super.names_pages_max * NAMES_PER_PAGE;
+    return set < most ? most - set : 0;
+}
+
+/* ---- what a record does: a commit and recovery alike */
+
+static void record_keep(struct doubt *d, const struct record_disk *record, const uint8_t *group,
+                        uint64_t lsn)
+{
+    memcpy(d->record, record, le32_get(record->length));
+    d->lsn = lsn;
+    d->prev_crc = le32_get(((const struct group_disk *)group)->prev_crc);
+    d->group = NULL;
+}
+
+/* In recovery. One that is written again takes the place of what it was. */
+static int doubt_met(struct store *store, const struct record_disk *record, bool prepared,
+                     struct doubt **out)
+{
+    struct doubt *before = doubt_find(store, id_of(record));
+    if (before && before->state != (prepared ? DOUBT_PREPARED : DOUBT_KEPT))
+        return -EUCLEAN;
+    if (before)
+        doubt_end(store, before, prepared);
+    int error = doubt_new(store, id_of(record), prepared, prepared ? le64_get(record->page) : 0,
+                          le32_get(record->length), out);
+    return error == -EAGAIN ? -EUCLEAN : error;
+}
+
+static bool prepared_valid(const struct record_disk *record)
+{
+    uint64_t pages = le64_get(record->page), bytes = le32_get(record->data_bytes),
+             table = sizeof(struct prepared_page_disk);
+    return bytes >= sizeof(struct prepared_disk) &&
+           pages <= (bytes - sizeof(struct prepared_disk)) / table &&
+           le64_get(prepared_of(record)->chain.chain) == le64_get(record->base);
+}
+
+static int prepared_apply(struct store *store, const struct record_disk *record,
+                          const uint8_t *group, uint64_t lsn)
+{
+    struct doubt *d = doubt_find(store, id_of(record));
+    int error = 0;
+    if (store->replay.on)
+        error = !prepared_valid(record) ? -EUCLEAN
+                : chain_stands(store, &prepared_of(record)->chain, lsn) ?:
+                  doubt_met(store, record, true, &d);
+    if (error)
+        return error;
+    record_keep(d, record, group, lsn);
+    d->state = DOUBT_PREPARED;
+    if (store->replay.on)
+        return 0;
+    if (d->fresh) {
+        store_chain_end(d->chain);
+        d->chain = d->fresh;
+        d->chain->prepared = true;
+        d->fresh = NULL;
+    }
+    hold_stays(store, &d->chain->hold, d);
+    return 0;
+}
+
+static int kept_apply(struct store *store, const struct record_disk *record, const uint8_t *group,
+                      uint64_t lsn)
+{
+    struct doubt *d = doubt_find(store, id_of(record));
+    int error = store->replay.on ? doubt_met(store, record, false, &d) : 0;
+    if (error)
+        return error;
+    record_keep(d, record, group, lsn);
+    d->state = DOUBT_KEPT;
+    store_hold_end(store, &d->hold);
+    d->hold.lsn = 0;
+    if (!store->replay.on)
+        hold_stays(store, &d->hold, d);
+    return 0;
+}
+
+static void ended_apply(struct store *store, struct doubt *d)
+{
+    bool prepared = d->state == DOUBT_PREPARED;
+    if (prepared && !store->replay.on) {
+        if (!d->committing)
+            doubt_promise(store, d, false);
+        d->chain->prepared = false;
+        chain_leave(d);
+    }
+    doubt_end(store, d, prepared);
+}
+
+static int decided_apply(struct store *store, const struct record_disk *record,
+                         const uint8_t *group, uint64_t lsn, uint64_t redo)
+{
+    uint64_t what = le64_get(record->page), count = le64_get(record->base);
+    struct doubt *d = doubt_find(store, id_of(record));
+    if (count > STORE_PARTICIPANTS_MAX || what >= DECIDED_COUNT ||
+        le32_get(record->data_bytes) != sizeof(struct decided_disk) +
+                                        count * sizeof(struct participant_disk))
+        return -EUCLEAN;
+    if (what == DECIDED_KEPT || what == DECIDED_AGAIN)
+        return kept_apply(store, record, group, lsn);
+    enum doubt_state was = what == DECIDED_FORGET ? DOUBT_KEPT : DOUBT_PREPARED;
+    if (d && d->state == was)
+        ended_apply(store, d);
+    else if (lsn >= redo)               /* before it, it may have begun before the scan */
+        return -EUCLEAN;
+    return 0;
+}
+
+int doubt_apply(struct store *store, const struct record_disk *record, const uint8_t *group,
+                uint64_t lsn, uint64_t redo)
+{
+    if (le32_get(record->data_bytes) < sizeof(struct store_txn_id))
+        return -EUCLEAN;
+    return le16_get(record->type) == RECORD_PREPARED
+               ? prepared_apply(store, record, group, lsn)
+               : decided_apply(store, record, group, lsn, redo);
+}
+
+/* ---- the end of a recovery */
+
+static const struct prepared_page_disk *page_of(const struct record_disk *record, uint64_t i)
+{
+    return (const struct prepared_page_disk *)(prepared_of(record) + 1) + i;
+}
+
+/* The image is there, and of a page that can be. Of a container that has lost what it had (UL1)
+ * there is nothing to be committed. */
+static int image_restore(struct store *store, struct doubt *d, const struct prepared_page_disk *p,
+                         uint8_t *block)
+{
+    uint64_t object = le64_get(p->object), page = le64_get(p->page), lsn = le64_get(p->lsn);
+    const struct container_disk *container = directory_get(store, object, NULL);
+    if (!container || page >= container_pages(container) || lsn % BLOCK_BYTES ||
+        lsn < store->replay.from || lsn >= store->log.end ||
+        node_find(store, d->chain, object, page) ||
+        store_page_prepared(store, object, page))
+        return -EUCLEAN;
+    if (container_unlogged(container))
+        return 0;
+    int error = io_read(&store->io, ring_offset(store, lsn), block, BLOCK_BYTES);
+    if (error)
+        return error;
+    if (crc32c(0, block, BLOCK_BYTES) != le32_get(p->crc))
+        return -EUCLEAN;
+    return chain_node_add(d->chain, object, page, lsn, le32_get(p->crc));
+}
+
+static int prepared_restore(struct store *store, struct doubt *d)
+{
+    uint64_t pages = le64_get(d->record->page);
+    uint8_t *block = store->memory.alloc(store->memory.context, BLOCK_BYTES);
+    int error = block ? store_chain_begin(store, 0, &d->chain) : -ENOMEM;
+    if (!error)
+        chain_restore(d->chain, le64_get(d->record->base));
+    if (!error && pages > store->super.log_bytes / BLOCK_BYTES)
+        error = -EUCLEAN;
+    for (uint64_t i = 0; i < pages && !error; i++)
+        error = image_restore(store, d, page_of(d->record, i), block);
+    store_release(store, block, BLOCK_BYTES);
+    if (error)
+        return error;
+    d->chain->prepared = true;
+    hold_stays(store, &d->chain->hold, d);
+    d->extents = doubt_extents(store, d->chain);
+    d->names = le32_get(prepared_of(d->record)->names);
+    doubt_promise(store, d, true);
+    return 0;
+}
+
+int doubts_restore(struct store *store)
+{
+    int error = 0;
+    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX && !error; i++) {
+        struct doubt *d = &store->doubts->all[i];
+        if (d->state == DOUBT_PREPARED)
+            error = prepared_restore(store, d);
+        else if (d->state == DOUBT_KEPT)
+            hold_stays(store, &d->hold, d);
+    }
+    return error;
+}
+
+/* ---- what others may not do (TP4) */
+
+/* One of this page, of a chain that is prepared; if `group`, not of the one that it commits. */
+static bool prepared_page(const struct store *store, const struct store_group *group,
+                          uint64_t object, uint64_t page)
+{
+    const struct spill_node *node = NULL;
+    if (store->doubts && store->doubts->prepared)
+        node = node_first(store, object, page);
+    for (; node; node = node->next)
+        if (node->object == object && node->page == page && node->chain && node->chain->prepared &&
+            !(group && doubt_commits(group, node->chain)))
+            return true;
+    return false;
+}
+
+bool store_page_prepared(const struct store *store, uint64_t object, uint64_t page)
+{
+    return prepared_page(store, NULL, object, page);
+}
+
+bool doubt_has_page(const struct store_group *group, uint64_t object, uint64_t page)
+{
+    return prepared_page(group->store, group, object, page);
+}
+
+bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t page,
+                     uint64_t count)
+{
+    const struct store *store = group->store;
+    if (!store->doubts || !store->doubts->prepared)
+        return false;
+    for (const struct store_chain *chain = store->chains; chain; chain = chain->next) {
+        if (!chain->prepared || doubt_commits(group, chain))
+            continue;
+        for (const struct spill_node *node = chain->ends.after; node != &chain->ends;
+             node = node->after)
+            if (node->object == object && node->page >= page && node->page - page < count)
+                return true;
+    }
+    return false;
+}
+
+/* ---- seeing them */
+
+static void doubt_tell(const struct doubt *d, struct store_doubt *out)
+{
+    const struct record_disk *record = d->record;
+    *out = (struct store_doubt){ .id = d->id, .prepared = d->state == DOUBT_PREPARED };
+    out->data = record;
+    if (!out->prepared) {
+        out->data = (const struct decided_disk *)(record + 1) + 1;
+        out->participants = (uint32_t)le64_get(record->base);
+        return;
+    }
+    memcpy(out->coordinator, prepared_of(record)->coordinator, sizeof out->coordinator);
+    out->pages = d->chain->count;
+    out->data = page_of(record, le64_get(record->page));
+    out->bytes = le32_get(record->data_bytes) - prepared_bytes(le64_get(record->page), 0);
+}
+
+int store_doubt_next(const struct store *store, uint32_t *cursor, struct store_doubt *out)
+{
+    for (; store->doubts && *cursor < DOUBTS_MAX; ++*cursor)
+        if (store->doubts->all[*cursor].state > DOUBT_PENDING) {
+            doubt_tell(&store->doubts->all[(*cursor)++], out);
+            return 0;
+        }
+    return -ENOENT;
+}
+
+int store_doubt_find(const struct store *store, const struct store_txn_id *id,
+                     struct store_doubt *out)
+{
+    const struct doubt *d = doubt_find(store, id);
+    if (!d || d->state == DOUBT_PENDING)
+        return -ENOENT;
+    doubt_tell(d, out);
+    return 0;
+}
+
+struct store_participant store_doubt_participant(const struct store_doubt *doubt, uint32_t i)
+{
+    const struct participant_disk *p = (const struct participant_disk *)doubt->data + i;
+    struct store_participant out = { .number = le64_get(p->number) };
+    memcpy(out.store, p->store, sizeof out.store);
+    return out;
+}
+
+bool store_doubt_page(const struct store *store, const struct store_doubt *doubt, uint64_t *cursor,
+                      struct store_doubt_page *out)
+{
+    const struct doubt *d = doubt_find(store, &doubt->id);
+    for (; d && d->chain && *cursor < le64_get(d->record->page);) {
+        const struct prepared_page_disk *p = page_of(d->record, (*cursor)++);
+        *out = (struct store_doubt_page){ .object = le64_get(p->object), .page = le64_get(p->page),
+            .offset_bytes = ring_offset(store, le64_get(p->lsn)), .crc = le32_get(p->crc) };
+        if (node_find(store, d->chain, out->object, out->page))
+            return true;
+    }
+    return false;
+}
+

@@ -1,0 +1,102 @@
+/*
+ * prepared.h - transactions in doubt, in memory, and what prepared.c offers the others. internal.h
+ * includes it.
+ */
+#ifndef KATYDID_DISK_PREPARED_H
+#define KATYDID_DISK_PREPARED_H
+
+#include "internal.h"
+
+#define DOUBTS_MAX (STORE_PREPARED_MAX + STORE_DECISIONS_MAX)
+
+/*
+ *   NONE --store_prepare--> PENDING --apply--> PREPARED --COMMIT or UNDO applied--> NONE
+ *   NONE --store_txn_decided--> PENDING --apply--> KEPT --FORGET applied--> NONE
+ */
+enum doubt_state { DOUBT_NONE, DOUBT_PENDING, DOUBT_PREPARED, DOUBT_KEPT };
+
+struct doubt {
+    struct store_txn_id id;
+    enum doubt_state state;
+    struct store_group *group;  /* not applied, and holds a record about it at `at`; NULL: none */
+    size_t   at;
+    bool     committing;        /* that record is its commit: what was promised is redeemed */
+    struct record_disk *record; /* its PREPARED, KEPT or AGAIN record as it is in the log */
+    uint32_t room;              /* bytes of that */
+    uint64_t lsn;               /* of the group that has it ... */
+    uint32_t prev_crc;          /* ... and of the one before that */
+    struct store_hold hold;     /* of one that is kept */
+    struct store_chain *chain;  /* PREPARED: its images; NULL in recovery */
+    struct store_chain *fresh;  /* they are being written again, into this one */
+    uint64_t blocks;            /* that it takes in the log at most (TP2) */
+    uint64_t extents;           /* promised; and names (TP3) */
+    uint32_t names;
+};
+
+struct doubts {
+    struct doubt all[DOUBTS_MAX];
+    uint32_t prepared, kept;    /* PENDING ones among them */
+    uint64_t blocks;            /* of all */
+    uint64_t extents;           /* promised and not redeemed */
+    uint32_t names;
+};
+
+/* Bytes of a PREPARED record's data. */
+static inline uint32_t prepared_bytes(uint64_t pages, uint32_t bytes)
+{
+    return (uint32_t)(sizeof(struct prepared_disk) + pages * sizeof(struct prepared_page_disk)) +
+           bytes;
+}
+
+/* Blocks of the log: its images, and a record of so many bytes; each may begin a block. */
+static inline uint64_t doubt_blocks(uint64_t pages, uint32_t record_bytes)
+{
+    return pages + (pages != 0) + 1 + record_bytes / BLOCK_BYTES;
+}
+
+/* doubt.c */
+struct doubt *doubt_find(const struct store *store, const struct store_txn_id *id);
+/* One more, PENDING, with room for its record. -EAGAIN: there are too many, or they take too much
+ * of the log. */
+int  doubt_new(struct store *store, const struct store_txn_id *id, bool prepared, uint64_t pages,
+               uint32_t room, struct doubt **out);
+void doubt_end(struct store *store, struct doubt *d, bool prepared);
+/* It is redeemed; or, if the commit is taken back, promised again. */
+void doubt_promise(struct store *store, const struct doubt *d, bool again);
+/* Extents of which the chain has a page and nobody is sure to have one when it commits: the pages
+ * of it that are there already stay, for nobody else may free them. */
+uint64_t doubt_extents(const struct store *store, const struct store_chain *chain);
+uint64_t doubt_names_free(const struct store *store);   /* how many more may be set */
+uint32_t doubts_count(const struct store *store);       /* PREPARED and KEPT */
+void doubts_drop(struct store *store);
+/* A PREPARED or DECIDED record of the group at `lsn`. In recovery also of groups before the redo
+ * LSN, which is `redo`. */
+int  doubt_apply(struct store *store, const struct record_disk *record, const uint8_t *group,
+                 uint64_t lsn, uint64_t redo);
+/* Recovery has met the whole log: each that is left has a chain and its promise, as before. */
+int  doubts_restore(struct store *store);
+/* Has one that is prepared, and that is not the one which this transaction commits, this page; one
+ * of these; any of the container? (TP4) */
+bool doubt_has_page(const struct store_group *group, uint64_t object, uint64_t page);
+bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t page,
+                     uint64_t count);
+
+/* prepared.c */
+/* Before the group's CRC is made: places of images become LSNs. */
+void doubts_sealed(struct store_group *group);
+/* The records at or behind `from` in the group are taken back. */
+void doubts_cancel(struct store_group *group, size_t from);
+/* May the transaction that is being built end this chain, which is prepared? */
+bool doubt_commits(const struct store_group *group, const struct store_chain *chain);
+
+/* Free extents, names, that are promised. */
+static inline uint64_t promised_extents(const struct store *store)
+{
+    return store->doubts ? store->doubts->extents : 0;
+}
+static inline uint32_t promised_names(const struct store *store)
+{
+    return store->doubts ? store->doubts->names : 0;
+}
+
+#endif
