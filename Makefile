@@ -27,7 +27,7 @@ image tests host-tests: all
 else
 image: build/kernel.elf build/initrd.tar $(SQLITE_LIBRARY)
 host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/model build/tests/model-index build/tests/model-stack \
-            build/tests/model-rights build/tests/model-items build/tests/model-item_locks build/tests/asan/kstore
+            build/tests/model-rights build/tests/model-holders build/tests/model-items build/tests/model-item_locks build/tests/asan/kstore
 tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/tests/stretch.so \
        build/bugs/kernel/none/kernel.elf
 endif

@@ -30,7 +30,7 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
         vaddr_t at = page_address(l, slot);
         int writable = -1;
         unsigned copies = 0;
-        struct vmask rights = {0};
+        struct vmask rights = {0}, heirs = {0};
         for (int i = 0; i < KD_VIEW_MAX; i++) {
             struct view *v = w->view = &views[i];
             if (v->state == VIEW_FREE)
@@ -42,6 +42,8 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
                 complain(w, broken, at);
             if (e && !v->snapshot_rights && v->state != VIEW_PLAIN) {
                 vmask_set(&rights, (unsigned)i);
+                if (heir_is(v) && v->state != VIEW_IDLE)
+                    vmask_set(&heirs, (unsigned)i);
                 if (owner != WRITER_NONE && owner != i)
                     complain(w, "a right in a container that another view has locked", at);
                 bool item = e & PTE_COPY && !broken && pte_copy(e)->items;
@@ -52,13 +54,15 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
             lock_release(&v->lock);
         }
         w->view = NULL;
+        if (!vmask_empty(&heirs) && heirs_lack(&heirs, &rights, at))
+            complain(w, "a right that its holder has not (HO2)", at);
         const char *wrong = p->versions ? version_check_page(l, p) : NULL;
         if (wrong)
             complain(w, wrong, at);
         if ((p->mask.word[0] & ~l->users.word[0]) | (p->mask.word[1] & ~l->users.word[1]))
             complain(w, "a mask is not in its leaf's sum", at);
         if (writable >= 0)
-            group_clear(&views[writable], &rights); /* SK6 */
+            group_clear(&views[writable], &rights); /* SK6, HO2 */
         if (writable >= 0 && !vmask_empty(&rights) && !(l->object->flags & KD_OBJECT_UNLOCKED))
             complain(w, "a COPY and a right of another view (PG2)", at);
         if (copies != item_copies(l, p))

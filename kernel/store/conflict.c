@@ -436,6 +436,8 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, st
 void group_clear(const struct view *v, struct vmask *m)
 {
     vmask_clear(m, v->id);
+    if (heir_is(v))
+        vmask_clear(m, (unsigned)v->txn.heir);
     if (!v->group.rank)
         return;
     vmask_for(u, m)

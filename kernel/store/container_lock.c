@@ -215,6 +215,8 @@ static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wai
     for (;;) {
         struct walk w = {.view = v};
         waits_clear(v);
+        v->wait.drains = true;
+        v->wait.lock_base = o->base;
         v->wait.want = mode == LOCK_EXCLUSIVE ? WANT_WRITE : WANT_READ;
         leaves_for(o, walk_leaf, &w);
         if (!walk_end(v, o, w.blocked))
@@ -315,6 +317,7 @@ static int container_lock_take(struct view *v, struct object *o, enum lock_mode 
     int e = hold_wait(v, o, mode, wait);
     if (!e && (e = drain(v, o, mode, wait)))
         release(v, o, shared);
+    v->wait.drains = false;
     if (e) {
         waits_clear(v); /* the transaction may go on, and waits for nobody */
     } else if (!shared) {

@@ -9,7 +9,8 @@
  *      exclusively.
  * HO3  What a holder has its transactions take before queues, recalls and locks of containers.
  * HO4  Each view that begins to wait for a holder is told to the holder's port, alone or in what
- *      KD_VIEW_LIST says then.
+ *      KD_VIEW_LIST says then; so is a recall. HO5: who waits is woken, and who calls back told, when
+ *      a right is released, which none of its transactions has.
  *
  * Locks: leaf, one view, graph, port.
  */
@@ -119,6 +120,22 @@ bool heirs_use(const struct view *holder, struct leaf *l, unsigned slot)
     return use;
 }
 
+bool heirs_lack(const struct vmask *heirs, const struct vmask *rights, vaddr_t at)
+{
+    struct vmask lack = {0};
+    bool is = false;
+    vmask_for(i, heirs) {
+        struct view *h = heir_is(&views[i]) ? heir_lock(&views[i]) : NULL;
+        if (h && !vmask_test(rights, h->id))
+            vmask_set(&lack, (unsigned)i);
+        if (h)
+            lock_release(&h->lock);
+    }
+    views_each_locked(v, &lack)
+        is |= right_at(v, at) != 0; /* else it has ended meanwhile, and its holder was another */
+    return is;
+}
+
 const char *holder_wrong(const struct view *v, pte_t e)
 {
     return view_holds(v) && right_state(e) & ~(RIGHT_EMPTY | RIGHT_HELD)
@@ -127,7 +144,7 @@ const char *holder_wrong(const struct view *v, pte_t e)
 
 /* ---- notices ---- */
 
-/* tell posts the holder's one notice; what stood there unheard is to be looked for
+/* tell posts a notice of the holder's; `more`: what stood there unheard is to be looked for
  * (KD_VIEW_LIST). View locked. */
 static void tell(struct view *h, vaddr_t at, uint64_t pages, const struct view *v)
 {
@@ -137,10 +154,38 @@ static void tell(struct view *h, vaddr_t at, uint64_t pages, const struct view *
         return;
     bool more = port_withdraw(port, i);
     item_say(i, ITEM_WANTED, 0, h->id, at, pages,
-             v && v->wait.want != WANT_READ ? KD_WRITE : KD_READ, v ? v->id : 0,
+             v && v->wait.want != WANT_READ ? KD_WRITE : KD_READ, v ? v->id : h->id,
              v ? v->txn.ticket : 0, more, (uint64_t)h->doom);
     port_post(port, i);
 }
+
+/* holder_recall tells of a recall by another notice. Of two unheard ones it becomes one of all that
+ * lies between, as there is no list of them. */
+static void holder_recall(struct view *h, vaddr_t at, uint64_t pages, unsigned access)
+{
+    struct item *i = &h->supply.item; /* it has no faults */
+    struct port *port = h->notices.conflict_port;
+    vaddr_t end = at + (pages << PAGE_SHIFT);
+    if (!view_holds(h) || !port)
+        return;
+    if (port_withdraw(port, i)) {
+        at = MIN(at, i->word[1]);
+        end = MAX(end, i->word[1] + (i->word[2] << PAGE_SHIFT));
+        access |= (unsigned)i->word[3];
+    }
+    item_say(i, ITEM_WANTED, 0, h->id, at, (end - at) >> PAGE_SHIFT, access & KD_WRITE ?: KD_READ,
+             h->id);
+    port_post(port, i);
+}
+
+void holders_recall(const struct vmask *users, vaddr_t at, uint64_t pages, unsigned access)
+{
+    if (__atomic_load_n(&holders, __ATOMIC_SEQ_CST))
+        views_each_locked(h, users)
+            holder_recall(h, at, pages, access);
+}
+
+void holder_unheard(struct view *h) { port_withdraw(h->notices.conflict_port, &h->supply.item); }
 
 void holders_tell(const struct view *v, vaddr_t at, uint64_t pages)
 {

@@ -29,7 +29,13 @@ void heir_return(const struct view *v, struct page *p); /* v's copy is gone: its
 bool heirs_use(const struct view *holder, struct leaf *l, unsigned slot);
 /* holders_tell tells the holders among those that v waits for what it wants: pages from `at` on. */
 void holders_tell(const struct view *v, vaddr_t at, uint64_t pages);
+/* holders_recall tells the holders among the users of pages that these are called back. */
+void holders_recall(const struct vmask *users, vaddr_t at, uint64_t pages, unsigned access);
+void holder_unheard(struct view *h); /* it is over: that notice is taken back */
 void holder_doomed(struct view *h); /* a holder was doomed: it is told. View locked */
+/* heirs_lack tells whether one of these, which have a right to the page, has a holder that is not
+ * among those that have one; for kcheck. */
+bool heirs_lack(const struct vmask *heirs, const struct vmask *rights, vaddr_t at);
 /* holder_wrong returns the rule that a right of v breaks, or NULL; for kcheck. */
 const char *holder_wrong(const struct view *v, pte_t e);
 

@@ -121,6 +121,8 @@ OBJECT_CALL(kd_object_recall, 0)
     if (!range_ok(o, a[1], a[2]) || (a[3] & ~(uint64_t)KD_RECALL_DROP && a[3] != KD_READ))
         return -EINVAL;
     leaves_in(o, a[1], a[1] + a[2], leaf_recall, &r);
+    holders_recall(&r.users, o->base + (a[1] << PAGE_SHIFT), a[2],
+                   r.take & KD_READ ? KD_WRITE : KD_READ);
     return a[4] && copy_to_user(a[4], &r.users, sizeof r.users) ? -EFAULT : (long)r.used;
 }
 

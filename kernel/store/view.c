@@ -283,6 +283,8 @@ long kd_view_enter(const uint64_t a[6])
 static void conflict_over(struct view *v)
 {
     port_withdraw(v->notices.conflict_port, &v->notices.conflict);
+    if (v->txn.mode == KD_HOLDER)
+        holder_unheard(v);
     port_put(v->notices.conflict_port);
     v->notices.conflict_port = NULL;
 }

@@ -80,7 +80,7 @@ struct view {
         vaddr_t at, lock_base;          /* the addresses of what it waits for, for KD_VIEW_LIST */
         struct page *page;              /* the page in whose queue it stands, or NULL */
         struct list link;               /* in the ring of the views that wait for it */
-        bool upgrade, is_told;          /* is_told: told may have some */
+        bool upgrade, is_told, drains;  /* is_told: told may have some; drains: a container */
         uint8_t want, kind;             /* kind: enum wait_kind, of the holders */
         struct list lock_link;          /* locks_lock; in the queue of ... */
         struct object *object;          /* ... or NULL; set by the owner thread */

@@ -190,7 +190,8 @@ enum kd_message_kind {
     KD_MSG_UNSPILL,     /* view, cookie, page; process; token: KD_TXN_UNSPILL or refuse */
     /* notice to a holder's port: its number, address, pages (all, if somebody locks the container),
      * KD_READ or KD_WRITE, the view that waits, its ticket, 1: there were others that were not told
-     * (KD_VIEW_LIST has them), 0 or why the holder is over: it has lost rights by force */
+     * (KD_VIEW_LIST has them), 0 or why the holder is over: it has lost rights by force. The holder
+     * itself as the view: a manager calls back some of these pages */
     KD_MSG_WANTED,
 };
 

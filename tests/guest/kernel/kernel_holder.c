@@ -319,6 +319,10 @@ static void locked(void)
     struct waiter *w = waits(0, locks, 0);
     tap_ok(told_of(0, PAGES, KD_WRITE) && w->result == 1,
            "a lock of the container wants all that the holder has");
+    long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0), listed = 0;
+    for (long i = 0; i < n; i++)
+        listed += list[i].view == notice.word[4] && list[i].container == base && !list[i].page;
+    is(listed, 1, "which is listed, too");
     struct waiter *late = waits_like(1, reads, 52, heir);
     tap_ok(works(stores, 50) == 0 && w->result == 1, "its workers store on to what it has");
     tap_ok(late->result == 1, "and wait with what it has not");
@@ -335,6 +339,11 @@ static void called_back(void)
     tap_ok(kd_call6(KD_OBJECT_RECALL, object, 60, 1, 0, (long)users, 0) == 1 &&
                users[holder_number / 64] == 1ull << holder_number % 64,
            "a page that is called back has the holder for a user");
+    tap_ok(told_of(60, 1, KD_WRITE) && notice.word[4] == holder_number, "which is told");
+    works(reads, 64);
+    kd_call6(KD_OBJECT_RECALL, object, 60, 1, KD_READ, 0, 0);
+    kd_call6(KD_OBJECT_RECALL, object, 64, 1, 0, 0, 0);
+    tap_ok(told_of(60, 5, KD_WRITE) && told_nothing(), "of two that it has not heard at once");
     tap_ok(works(stores, 60) == 0 && recalled == before, "its workers use it on");
     releases(60, 1, 0);
     while (recalled == before)
@@ -551,7 +560,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return child();
-    tap_plan(54);
+    tap_plan(58);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .messages = hears}), "a manager");
     site_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     ours(reads, 0);
