@@ -26,9 +26,8 @@ ifneq ($(filter all,$(MAKECMDGOALS)),)  # its make makes these too: two would bu
 image tests host-tests: all
 else
 image: build/kernel.elf build/initrd.tar $(SQLITE_LIBRARY)
-host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/model build/tests/model-index build/tests/model-stack \
-            build/tests/model-rights build/tests/model-holders build/tests/model-items build/tests/model-item_locks build/tests/asan/kstore
-tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/tests/stretch.so \
+host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) $(MODELS) build/tests/asan/kstore
+tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/tests/stretch.so build/tests/sites/echoes \
        build/bugs/kernel/none/kernel.elf
 endif
 

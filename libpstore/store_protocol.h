@@ -28,7 +28,7 @@
 
 enum store_request {
     STORE_HELLO = 1, /* word0 version; word1 container, word2 key: of a representative, or 0 ->
-                      * word0 version, word1 log bytes */
+                      * word0 version, word1 log bytes, word2 zone of addresses */
     STORE_OPEN,      /* data: struct wire_open, and behind it, if its name is empty, a path with a
                       * NUL; all empty: what the caller's handle is of -> data: struct wire_opened.
                       * The manager attaches the container's memory object(s) to the calling

@@ -105,7 +105,7 @@ $(call objects,guest,$(wildcard tests/guest/lib/fire*.c tests/guest/pstore/fire_
 $(addprefix build/obj/guest/tests/guest/pstore/manager_,behind.o clone.o collected.o compressed.o congeries.o optimistic.o replacement.o steps.o verified.o volatile.o) build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o build/obj/guest/tests/guest/pstore/pstore_item_layer.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
-build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o build/obj/guest/user/sites/%.o: UFLAGS += -I.
+build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o build/obj/guest/user/sites/%.o build/obj/guest/tests/sites/%.o: UFLAGS += -I.
 # -iquote: the names of the kernel's headers must not hide those of the C library
 build/obj/host/tests/host/test_kernel.o build/obj/host/tests/host/test_signals.o: HFLAGS += -iquote kernel -Iarch/x86_64
 # of a file of the kernel only what the test calls
@@ -156,6 +156,8 @@ build/obj/guest/lz4/%.o: $(LZ4_SRC)/%.c $(RULES)
 build/user/compressed build/user/packed: build/obj/guest/lz4/lz4.o
 build/user/verified build/user/branch: $(call objects,guest,disk/crc32c.c)
 SITE_SHARED := $(addprefix user/sites/,frame.c link_client.c) disk/crc32c.c
+build/tests/sites/%: build/obj/guest/tests/sites/%.o $(call objects,guest,$(SITE_SHARED)) build/libpstore.a
+	$(call do,LINK,$(ULINK))
 build/user/link: $(call objects,guest,$(wildcard user/sites/link_*.c) $(SITE_SHARED))
 build/user/agent: $(call objects,guest,$(wildcard user/sites/agent_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
 build/user/remote: $(call objects,guest,$(wildcard user/sites/remote_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
@@ -231,6 +233,7 @@ $(SITE_TESTS):
 	$(call do,LINK,$(HLINK) -lcmocka)
 build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 	$(call do,LINK,$(HLINK) -lcmocka)
+MODELS := $(addprefix build/tests/model,$(patsubst tests/model/%.cpp,-%,$(filter-out %/main.cpp,$(wildcard tests/model/*.cpp)))) build/tests/model
 build/tests/model-%: tests/model/%.cpp tests/model/small.h $(wildcard tests/model/stack_*.h tests/model/item_*.h tests/model/s[ip]*.h) tests/model/engine.h $(RULES)
 	$(call do,HOST,$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ $<)
 build/tests/model: $(wildcard tests/model/*.h tests/model/main.cpp) $(RULES)

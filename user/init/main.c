@@ -8,6 +8,8 @@
  * have given up, so that programs find the stores at once. When one dies later it is started again:
  * that is the ordinary recovery, and its clients connect again.
  *
+ * In a site `link` is started behind them, and again when it dies.
+ *
  * The system's handle is passed on with what each needs: to a store manager disks and names, to the
  * shell all but the power. What the shell starts has it only if the shell says so (`allow`).
  */
@@ -36,6 +38,11 @@ static struct manager { const char *name; int pid, restarts, kept, keeper, keepe
     {.name = "store", .kept = -1}, {.name = "store2", .kept = -1},
     {.name = "store3", .kept = -1}, {.name = "store4", .kept = -1}};
 #define MANAGER_COUNT (sizeof(managers) / sizeof(managers[0]))
+
+/* Of a machine that is a site (user/sites/sites.md): the options of `link`, a key among them, which
+ * nobody else is to read. -1: it is none. */
+#define SITE_FILE "/etc/site"
+static struct { int options, pid, starts; } site = {.options = -1};
 
 static const char banner[] =
     "\n"
@@ -164,6 +171,29 @@ static void store_ended(int pid, int status)
         }
 }
 
+/* The connections with other sites; programs find them at once, as they do the stores. */
+static void link_start(void)
+{
+    static const char *const argv[] = {"/bin/link", NULL};
+    int status;
+    if (site.options < 0 || site.starts++ > RESTARTS_MAX)
+        return;
+    lseek(site.options, 0, SEEK_SET);
+    site.pid = start(argv[0], argv, KD_RIGHT_DISKS | KD_RIGHT_NAMES, site.options);
+    if (site.pid < 0)
+        fprintf(stderr, "init: cannot start /bin/link: %s\n", strerror(-site.pid));
+    else if (!store_wait("link", site.pid, &status))
+        fprintf(stderr, "init: link does not run: the kernel's log says why\n");
+}
+
+static void site_start(void)
+{
+    site.options = open(SITE_FILE, O_RDONLY | O_CLOEXEC);
+    if (site.options >= 0 && unlink(SITE_FILE))
+        fprintf(stderr, "init: %s stays: %s\n", SITE_FILE, strerror(errno));
+    link_start();
+}
+
 /* The text of /etc/command, or NULL: this is an interactive boot. */
 static char *command_read(void)
 {
@@ -207,7 +237,10 @@ static int supervise(int shell)
             fprintf(stderr, "init: the shell is lost: %s\n", strerror(errno));
             return 1;
         }
-        store_ended((int)pid, status); /* or an orphan's end */
+        if (pid == site.pid)
+            link_start();
+        else
+            store_ended((int)pid, status); /* or an orphan's end */
     }
 }
 
@@ -266,6 +299,7 @@ int main(void)
     files_make();
     for (size_t i = 0; i < MANAGER_COUNT; i++)
         store_start(&managers[i]);
+    site_start();
     int shell = shell_start(command_read());
     int status = 127;
     if (shell > 0)

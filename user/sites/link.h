@@ -11,7 +11,7 @@
  *           session at LINK_HANDLE, and the client's name as argv[1]. What it sends goes to the
  *           client's `remote`.
  *
- * Both have the system's handle at KD_SYSTEM_HANDLE, with KD_RIGHT_NAMES (remote) or none (agent).
+ * At KD_SYSTEM_HANDLE remote has the system's, with KD_RIGHT_NAMES; agent has no such right.
  *
  * One thread receives: link_receive gives one frame after the other, and waits. Any thread sends;
  * link_send waits while too much is queued (LINK_WINDOW bytes on each side for each role).
@@ -92,6 +92,7 @@ struct link_site {
 
 /* Opens a session with a home, waits until it is LIVE. The handle; -errno. */
 int link_open(const char *site, struct link_session *s);
+int link_open_by(int link, const char *site, struct link_session *s); /* by a handle of link */
 /* The session of a handle, LINK_HANDLE in an agent. 0 or -errno. */
 int link_session(int handle, struct link_session *s);
 int link_close(int handle);

@@ -12,12 +12,17 @@ static int ask(int handle, struct kd_message *m)
     return r < 0 ? (int)r : m->status;
 }
 
-int link_open(const char *site, struct link_session *s)
+int link_open_by(int link, const char *site, struct link_session *s)
 {
     struct kd_message m = {.kind = LINK_OPEN, .data = site, .data_bytes = strlen(site) + 1,
                            .buffer = s, .buffer_bytes = sizeof(*s), .handle = -1};
-    int r = ask(LINK_HANDLE, &m);
+    int r = ask(link, &m);
     return r ? r : m.buffer_bytes == sizeof(*s) ? m.handle : -EPROTO;
+}
+
+int link_open(const char *site, struct link_session *s)
+{
+    return link_open_by(LINK_HANDLE, site, s);
 }
 
 int link_session(int handle, struct link_session *s)

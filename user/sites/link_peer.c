@@ -209,6 +209,8 @@ void peer_hello(struct peer *p, const struct frame *f, const uint8_t *at, uint64
     p->their_time = f->time;
     p->their_at = now;
     if (wrong) {
+        if (!p->hold)
+            p->hello = h; /* who it is that is refused */
         refuse(p, wrong, h.nonce, now);
     } else if (ours) { /* it was said, so nobody holds */
         live(p, f, &h, now);

@@ -102,6 +102,14 @@ static bool extent_option(const char *value)
     return true;
 }
 
+static bool zone_option(const char *value)
+{
+    uint32_t zone = (uint32_t)(value[0] - '0');
+    bool good = zone < STORE_ZONE_MAX && !value[1];
+    if (good) options.zone = zone;
+    return good;
+}
+
 static bool crc_option(const char *value)
 {
     return options.crc_fixed = crc32c_fix(value);
@@ -134,6 +142,7 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "log_mib") == 0) return log_option(value);
     if (strcmp(word, "group_kib") == 0) return group_option(value);
     if (strcmp(word, "extent_kib") == 0) return extent_option(value);
+    if (strcmp(word, "zone") == 0) return zone_option(value);
     if (strcmp(word, "metadata") == 0) return metadata_option(value);
     if (strcmp(word, "upgrade") == 0) return upgrade_option(value);
     if (strcmp(word, "crc") == 0) return crc_option(value);

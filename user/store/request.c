@@ -282,6 +282,7 @@ static int request_hello(const struct kd_message *m, struct kd_message *reply)
     static _Atomic unsigned told;
     reply->word[0] = STORE_PROTOCOL_VERSION;
     reply->word[1] = server.log_bytes;
+    reply->word[2] = server.zone;
     if (m->word[2]) {
         uint64_t parent = process_parent(m->process);
         server_lock();

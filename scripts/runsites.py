@@ -1,0 +1,111 @@
+"""A machine of scripts/run that is a site: its connections with others are ports of a virtio serial device on sockets of QEMU's
+(user/sites/sites.md)."""
+
+import os
+import re
+
+from runparts import RunError, option_path
+
+CONNECTIONS_MAX = 15            # kernel/stream: 16 ports, the first of which is a console's
+SITE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,30}")
+# what link says of sites that it has no session with, and why it does not run
+TROUBLE = re.compile(r"\blink\[\d+\]: (.*(?:: refused: |not understood|its name is taken|the machine has no|cannot start).*)")
+
+
+def add_options(add):
+    add("--site", metavar="NAME", help="the machine is a site of this name (user/sites/sites.md): its connections are")
+    add("--listen", metavar="ADDRESS", action="append", default=[], help="a socket at which one other site joins: a path, or "
+        "127.0.0.1:PORT; repeatable")
+    add("--join", metavar="ADDRESS", action="append", default=[], help="the socket at which another site listens, now or later; "
+        "repeatable")
+    add("--site-key", metavar="FILE", help="what the sites at these addresses must know, too: for addresses that are not of this "
+        "machine")
+    add("--zone", metavar="N", type=int, help="a store that is made has addresses of this zone, 0 to 7 (0): sites of one system "
+        "have different ones")
+    add("--link", metavar="OPTION=VALUE", action="append", default=[], help="for the program link: lease=MS, agent=PROGRAM, "
+        "remote=PROGRAM, open=all; repeatable")
+
+
+def is_path(address):
+    return "/" in address or ":" not in address
+
+
+def host_and_port(address):
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise RunError(f"{address}: a path, or HOST:PORT with a port from 1 to 65535")
+    return host.strip("[]") or "127.0.0.1", port
+
+
+def is_local(address):
+    return is_path(address) or re.fullmatch(r"127(\.\d{1,3}){3}|localhost|::1", host_and_port(address)[0])
+
+
+def check(parser, args):
+    """Ends with what is wrong about the options."""
+    connections = args.listen + args.join
+    if not args.site and (connections or args.link or args.site_key):
+        parser.error("--listen, --join, --link, --site-key: of a site; give it a name with --site")
+    if args.zone is not None and not 0 <= args.zone <= 7:
+        parser.error(f"--zone {args.zone}: a number from 0 to 7")
+    if not args.site:
+        return
+    if not SITE_NAME.fullmatch(args.site):
+        parser.error(f"--site {args.site}: letters, digits, - _ . and at most 31 of them")
+    if args.rr:
+        parser.error("--site: not with a recorded run")
+    if len(connections) > CONNECTIONS_MAX:
+        parser.error(f"--site: at most {CONNECTIONS_MAX} connections")
+    try:
+        far = [address for address in connections if not is_local(address)]
+    except RunError as error:
+        parser.error(str(error))
+    if far and not args.site_key:
+        parser.error(f"{far[0]}: who reaches this address could be any site: give all of them --site-key FILE, or join "
+                     "127.0.0.1 through a tunnel")
+
+
+def chardev(name, address, listens):
+    if is_path(address):
+        if len(os.fsencode(address)) > 107:
+            raise RunError(f"{address}: too long for a socket's path")
+        where = f"path={option_path(address)}"
+    else:
+        host, port = host_and_port(address)
+        where = f"host={host},port={port}"
+    how = "server=on,wait=off" if listens else "reconnect=1"
+    return ["-chardev", f"socket,id={name},{where},{how}"]
+
+
+def options(args):
+    """Of QEMU."""
+    if not args.site:
+        return []
+    sockets = [(address, True) for address in args.listen] + [(address, False) for address in args.join]
+    command = ["-device", f"virtio-serial-pci,disable-legacy=on,max_ports={len(sockets) + 2}"]       # one more may be --qemu's
+    for number, (address, listens) in enumerate(sockets, 1):
+        command += chardev(f"site{number}", address, listens)
+        command += ["-device", f"virtserialport,chardev=site{number},name=site.{number}"]
+    return command
+
+
+def words(args):
+    """Of the kernel's command line."""
+    return [f"store.zone={args.zone}"] if args.zone is not None else []
+
+
+def text(args):
+    """The guest's /etc/site, which its init reads and removes."""
+    lines = [f"site={args.site}", f"streams={len(args.listen + args.join)}", *args.link]
+    if args.site_key:
+        try:
+            with open(args.site_key, encoding="utf-8") as key:
+                secret = key.read().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunError(f"--site-key {args.site_key}: {getattr(error, 'strerror', None) or 'no text'}") from None
+        if not 16 <= len(secret.encode()) <= 200 or "\n" in secret:
+            raise RunError(f"--site-key {args.site_key}: one line of 16 to 200 bytes; `head -c 32 /dev/urandom | base64` makes one")
+        lines.append(f"key={secret}")
+    if any("\n" in line for line in lines):
+        raise RunError("--link: an option is one line")
+    return "\n".join(lines) + "\n"

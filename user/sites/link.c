@@ -1,0 +1,252 @@
+/*
+ * link.c - the connections with other sites: frames, sessions, leases, and the programs that use them.
+ *
+ *     link < OPTIONS       started by init in a machine that is a site (user/sites/sites.md)
+ *
+ * One thread waits at one port, for streams, clients and the clock. Options are lines:
+ *     site=NAME            this site's name
+ *     streams=N            connections to other sites that the machine has, site.1 to site.N
+ *     lease=MS             L: a session that is silent for so long has ended (250)
+ *     agent=PROGRAM        started for sites that use what is at home here (/bin/agent)
+ *     remote=PROGRAM       started once, for programs here that use what is elsewhere (/bin/remote)
+ *     key=TEXT             what the other sites must have, too
+ *     open=all             any program may open a session: for tests
+ */
+#include "link_private.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store_protocol.h"
+
+#define LEASE_MS 250
+enum { LINE_BYTES = 256, STREAM_TRIES = 500, TRY_MS = 10 };
+struct link link_all = {.agent = "/bin/agent", .remote = "/bin/remote"};
+static unsigned streams;
+
+uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void say(const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    kd_call3(KD_KERNEL_LOG, (long)line, n < LINE_BYTES ? n : LINE_BYTES - 1, 0);
+}
+
+/* ---- options */
+
+static bool number_of(const char *text, uint64_t least, uint64_t most, uint64_t *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtoull(text, &end, 10);
+    return !errno && *text && !*end && *number >= least && *number <= most;
+}
+
+static bool option(const char *name, const char *value)
+{
+    struct hello *h = &link_all.self.hello;
+    uint64_t number;
+    if (strcmp(name, "site") == 0 && site_name_good(value)) {
+        strcpy(h->site, value);
+    } else if (strcmp(name, "streams") == 0 && number_of(value, 0, LINK_SITES_MAX, &number)) {
+        streams = (unsigned)number;
+    } else if (strcmp(name, "lease") == 0 && number_of(value, 1, 60000, &number)) {
+        h->lease_ns = number * 1000000;
+    } else if (strcmp(name, "agent") == 0 && strlen(value) < sizeof(link_all.agent)) {
+        strcpy(link_all.agent, value);
+    } else if (strcmp(name, "remote") == 0 && strlen(value) < sizeof(link_all.remote)) {
+        strcpy(link_all.remote, value);
+    } else if (strcmp(name, "open") == 0 && strcmp(value, "all") == 0) {
+        link_all.open_to_all = true;
+    } else if (strcmp(name, "key") == 0 && *value) {
+        key_make(link_all.self.key, value);
+        link_all.self.has_key = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool options_read(void)
+{
+    char line[LINE_BYTES];
+    link_all.self.hello.lease_ns = LEASE_MS * 1000000ull;
+    while (fgets(line, sizeof(line), stdin)) {
+        line[strcspn(line, "\n")] = 0;
+        char *value = strchr(line, '=');
+        if (value)
+            *value++ = 0;
+        if (!value || !option(line, value)) {
+            say("the option %s is not understood", line);
+            return false;
+        }
+    }
+    return link_all.self.hello.site[0];
+}
+
+/* ---- what this site is */
+
+static void store_add(const char *name)
+{
+    struct hello *h = &link_all.self.hello;
+    struct kd_message m = {.kind = STORE_HELLO, .word = {STORE_PROTOCOL_VERSION}, .handle = -1};
+    long port = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
+    if (port < 0)
+        return;
+    if (kd_call3(KD_PORT_CALL, port, (long)&m, 0) == 0 && m.status == 0) {
+        struct link_store *s = &h->stores[h->store_count++];
+        snprintf(s->name, sizeof(s->name), "%s", name);
+        s->zone = (uint32_t)m.word[2];
+        s->term = 1;
+    }
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+}
+
+static void self_make(void)
+{
+    static const char *const stores[LINK_STORES_MAX] = {"store", "store2", "store3", "store4"};
+    struct hello *h = &link_all.self.hello;
+    struct timespec t;
+    for (unsigned i = 0; i < LINK_STORES_MAX; i++)
+        store_add(stores[i]);
+    clock_gettime(CLOCK_REALTIME, &t);
+    if (getrandom(&h->boot, sizeof(h->boot), 0) != sizeof(h->boot))
+        h->boot = 0;
+    h->boot ^= (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    if (access(link_all.agent, X_OK))
+        link_all.agent[0] = 0;
+    if (access(link_all.remote, X_OK))
+        link_all.remote[0] = 0;
+    h->flags = link_all.agent[0] ? HELLO_HAS_AGENT : 0;
+    h->protocol = LINK_PROTOCOL;
+}
+
+/* The device says after the boot which streams there are. */
+static bool streams_open(void)
+{
+    struct kd_message m;
+    for (unsigned tries = 0; link_all.count < streams; tries++) {
+        while (link_all.count < streams &&
+               stream_open(&link_all.sites[link_all.count], link_all.count))
+            link_all.count++;
+        if (link_all.count == streams)
+            break;
+        if (tries == STREAM_TRIES)
+            return false;
+        m = (struct kd_message){.handle = -1};
+        kd_call3(KD_PORT_RECEIVE, link_all.port, (long)&m, TRY_MS);
+    }
+    for (unsigned i = 0; i < link_all.count; i++) /* a notice may have been one of these */
+        link_all.sites[i].readable = link_all.sites[i].writable = true;
+    return true;
+}
+
+/* ---- the loop */
+
+static void notice(const struct kd_message *m)
+{
+    uint64_t bits = m->kind == (uint32_t)KD_MSG_NOTIFY ? m->word[0] : 0;
+    for (unsigned i = 0; i < link_all.count; i++)
+        if (bits >> i & 1)
+            link_all.sites[i].readable = link_all.sites[i].writable = true;
+    if (bits & KD_NOTIFY_CUT)
+        programs_look();
+}
+
+/* A refusal is told once. */
+static void refusal_tell(struct site *s)
+{
+    const struct peer *p = &s->peer;
+    if (p->state == LINK_LIVE)
+        s->told[0] = 0;
+    if (p->state != LINK_REFUSED || strcmp(s->told, p->why) == 0)
+        return;
+    memcpy(s->told, p->why, sizeof(s->told));
+    say("site %s: refused: %s", p->hello.site[0] ? p->hello.site : s->stream, p->why);
+}
+
+static bool work(void)
+{
+    bool more = false;
+    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
+        peer_tick(&s->peer, now_ns());
+        more |= stream_work(s);
+        refusal_tell(s);
+    }
+    serve_opens();
+    return more;
+}
+
+/* How long to wait for a message, in milliseconds; -1: for ever. */
+static long wait_ms(void)
+{
+    uint64_t now = now_ns(), due = programs_deadline();
+    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
+        uint64_t d = peer_deadline(&s->peer);
+        due = d < due ? d : due;
+    }
+    return due == TIME_NEVER ? -1 : due <= now ? 1 : (long)((due - now + 999999) / 1000000);
+}
+
+static void loop(void)
+{
+    struct waiting *incoming = NULL;
+    for (uint64_t looked = 0;;) {
+        bool more = work();
+        if (!incoming && !(incoming = waiting_new(KD_DATA_MAX)))
+            return;
+        struct kd_message m = {.buffer = incoming->frame, .buffer_bytes = KD_DATA_MAX,
+                               .handle = -1};
+        long r = kd_call3(KD_PORT_RECEIVE, link_all.port, (long)&m, more ? 0 : wait_ms());
+        if (r == 0 && m.token)
+            serve(&m, &incoming);
+        else if (r == 0)
+            notice(&m);
+        if (now_ns() - looked > 50000000) {
+            looked = now_ns();
+            programs_look();
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1) {
+        fputs("link: init starts it, in a machine of `scripts/run --site NAME`; `sites` shows what "
+              "it does\n", stderr);
+        return 2;
+    }
+    link_all.port = (int)kd_call3(KD_PORT_CREATE, KD_PORT_TELLS, 0, 0);
+    if (!options_read())
+        return 2;
+    self_make();
+    if (kd_call3(KD_NAME_SET, (long)LINK_NAME, link_all.port, 0) < 0) {
+        say("its name is taken, or it may not have one");
+        return 2;
+    }
+    if (!streams_open()) {
+        say("the machine has no stream site.%u", link_all.count + 1);
+        return 2;
+    }
+    say("site %s: %u streams, lease %llu ms", link_all.self.hello.site, streams,
+        (unsigned long long)link_all.self.hello.lease_ns / 1000000);
+    remote_start();
+    loop();
+    return 1;
+}

@@ -1,0 +1,219 @@
+/*
+ * link_agent.c - the programs that have to do with other sites: an agent for each session in which
+ * one is asked for, and `remote`.
+ *
+ * Invariants
+ *   SL5  The agent of a session ends before the next one's begins; and not before what its site
+ *        granted stands no more (S4): two leases after our last frame, or when the other site has
+ *        begun a new session, which it does only when it uses nothing any more.
+ *   SL6  While the client of a session that ended has its handle, no HELLO is said to that site
+ *        (S3).
+ */
+#include "link_private.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { STARTS_MAX = 16 };
+#define LOOK_NS 50000000ull             /* so often: has a client ended that is no child of ours? */
+
+/* A program, with a handle of link's at LINK_HANDLE, and of the system if it gets rights there. Its
+ * pid or -errno. */
+static int program_start(const char *path, const char *argument, uint32_t rights, int handle)
+{
+    static const char *const envp[] = {"PATH=/bin", "HOME=/tmp", NULL};
+    const char *const argv[] = {path, argument, NULL};
+    struct kd_process_create c = {.path = path, .argv = argv, .envp = envp, .fds = {-1, -1, -1},
+                                  .handle_count = 2,
+                                  .handles = {rights ? KD_SYSTEM_HANDLE : handle, handle},
+                                  .handle_rights = {rights ? rights : KD_RIGHT_CALL,
+                                                    KD_RIGHT_CALL}};
+    if (handle < 0)
+        return handle;
+    long made = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
+    if (made >= 0)
+        kd_call3(KD_HANDLE_CLOSE, made, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
+    return made < 0 ? (int)made : c.pid;
+}
+
+void remote_start(void)
+{
+    if (!link_all.remote[0] || link_all.remote_starts++ > STARTS_MAX)
+        return;
+    int badge = (int)kd_call3(KD_BADGE_CREATE, link_all.port, LINK_BADGE,
+                              KD_RIGHT_CALL | KD_RIGHT_GRANT);
+    link_all.remote_pid = program_start(link_all.remote, NULL, KD_RIGHT_NAMES, badge);
+    if (link_all.remote_pid < 0)
+        say("cannot start %s: %s", link_all.remote, strerror(-link_all.remote_pid));
+}
+
+void agent_needed(struct site *s)
+{
+    struct client *c = &s->agent;
+    if (s->peer.state != LINK_LIVE || c->running || !peer_first(&s->peer, FRAME_HOME)) /* SL5 */
+        return;
+    c->over = c->kill_late = false;
+    int pid = program_start(link_all.agent, s->peer.hello.site, 0, client_badge(c));
+    c->running = pid > 0;
+    c->pid = pid;
+    if (pid > 0)
+        return;
+    say("cannot start %s: %s", link_all.agent, strerror(-pid));
+    client_gone(s, c, "there is no agent for it");
+}
+
+static void agent_kill(struct site *s)
+{
+    struct client *c = &s->agent;
+    c->kill_late = false;
+    kd_call3(KD_BADGE_END, link_all.port, (long)c->badge, 0);
+    kd_call3(KD_PROCESS_KILL, c->pid, SIGKILL, 0);
+}
+
+/* ---- what happens to the session */
+
+static uint64_t nonce(void)
+{
+    uint64_t n = 0;
+    while (n == 0)
+        if (getrandom(&n, sizeof(n), 0) != sizeof(n))
+            n = now_ns() * 0x9e3779b97f4a7c15u;
+    return n;
+}
+
+static bool same_zone(const struct hello *a, const struct hello *b, uint32_t *zone)
+{
+    for (uint32_t i = 0; i < a->store_count; i++)
+        for (uint32_t k = 0; k < b->store_count; k++)
+            if (a->stores[i].zone == b->stores[k].zone) {
+                *zone = a->stores[i].zone;
+                return true;
+            }
+    return false;
+}
+
+static const char *accept(struct peer *p, const struct hello *h)
+{
+    static char why[LINK_WHY_BYTES];
+    for (unsigned i = 0; i <= link_all.count; i++) {
+        const struct peer *other = i < link_all.count ? &link_all.sites[i].peer : NULL;
+        const struct hello *there = other ? &other->hello : &link_all.self.hello;
+        uint32_t zone;
+        if (other && (other == p || other->state != LINK_LIVE))
+            continue;
+        if (strcmp(there->site, h->site) == 0) {
+            snprintf(why, sizeof(why), "%s is the name of another site here", h->site);
+            return why;
+        }
+        if (same_zone(there, h, &zone)) {
+            snprintf(why, sizeof(why), "zone %u of %s's store is that of %s's: a new store gets "
+                     "another by scripts/run --zone N", zone, h->site, there->site);
+            return why;
+        }
+    }
+    return NULL;
+}
+
+static void on_live(struct peer *p)
+{
+    struct site *s = (struct site *)p;
+    say("site %s: LIVE by %s", p->hello.site, s->stream);
+    if (s->agent.running)
+        agent_kill(s); /* of the session before */
+}
+
+static void on_end(struct peer *p)
+{
+    struct site *s = (struct site *)p;
+    say("site %s: LOST: %s", p->hello.site, p->why);
+    if (s->remote.badge) {
+        s->remote.over = p->hold = true; /* SL6 */
+        serve_end(&s->remote, -ECONNRESET);
+    }
+    if (s->agent.running)
+        s->agent.over = s->agent.kill_late = true;
+}
+
+static bool wanted(struct peer *p, unsigned to)
+{
+    struct site *s = (struct site *)p;
+    return to == FRAME_HOME ? link_all.agent[0] : s->remote.badge && !s->remote.over;
+}
+
+static void arrived(struct peer *p, unsigned to)
+{
+    if (to == FRAME_HOME)
+        agent_needed((struct site *)p);
+}
+
+static void answer(uint64_t token, int error)
+{
+    struct kd_message m = {.status = error, .handle = -1};
+    kd_call3(KD_PORT_REPLY, (long)token, (long)&m, 0);
+}
+
+const struct peer_ops site_ops = {nonce, accept, on_live, on_end, wanted, arrived, answer};
+
+/* ---- ends */
+
+void client_gone(struct site *s, struct client *c, const char *why)
+{
+    bool over = c->over;
+    kd_call3(KD_BADGE_END, link_all.port, (long)c->badge, 0);
+    serve_end(c, -ECONNRESET);
+    if (c == &s->remote) {
+        *c = (struct client){0};
+        peer_release(&s->peer);
+    }
+    if (!over)
+        peer_end(&s->peer, why, now_ns());
+}
+
+static void child_ended(int pid)
+{
+    if (pid == link_all.remote_pid) {
+        say("remote ended: starting it again");
+        for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
+            if (s->remote.badge && s->remote.pid == pid)
+                client_gone(s, &s->remote, "remote ended here");
+        remote_start();
+        return;
+    }
+    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
+        if (!s->agent.running || s->agent.pid != pid)
+            continue;
+        bool over = s->agent.over;
+        kd_call3(KD_BADGE_END, link_all.port, (long)s->agent.badge, 0);
+        s->agent = (struct client){0};
+        if (!over)
+            peer_end(&s->peer, "its agent ended here", now_ns());
+        agent_needed(s);
+        return;
+    }
+}
+
+void programs_look(void)
+{
+    int status;
+    for (long pid; (pid = kd_call3(KD_PROCESS_WAIT, -1, (long)&status, KD_WAIT_NOHANG)) > 0;)
+        child_ended((int)pid);
+    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
+        if (s->agent.running && s->agent.kill_late && now_ns() >= s->peer.dying_until)
+            agent_kill(s);
+        if (s->remote.badge &&
+            kd_call3(KD_BADGE_USED, link_all.port, (long)s->remote.badge, 0) == 0)
+            client_gone(s, &s->remote, "its client ended here");
+    }
+}
+
+uint64_t programs_deadline(void)
+{
+    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
+        if (s->remote.badge || s->agent.running)
+            return now_ns() + LOOK_NS;
+    return link_all.remote_pid > 0 ? now_ns() + 4 * LOOK_NS : TIME_NEVER;
+}

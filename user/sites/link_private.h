@@ -1,0 +1,65 @@
+/* link_private.h - what the files of `link` that call the kernel share. */
+#ifndef USER_SITES_LINK_PRIVATE_H
+#define USER_SITES_LINK_PRIVATE_H
+
+#include "link_peer.h"
+
+#include "katydid/call.h"
+
+enum { LINK_BADGE = 1 };                /* of remote's handle of link itself; sessions' are above */
+
+/* One of the two programs that have to do with a site, and its handle of the session. */
+struct client {
+    uint64_t badge;                     /* 0: none has the session */
+    bool over;                          /* the session has ended, its client not yet */
+    uint64_t receives, room;            /* a call that waits for frames, its buffer; 0 */
+    int pid;                            /* an agent's process; remote's, or another opener's */
+    bool running, kill_late;            /* agent: not reaped; to be killed at dying_until */
+};
+
+struct site {
+    struct peer peer;                   /* first: of the callbacks' argument */
+    char stream[LINK_SITE_BYTES];       /* its name */
+    int handle;                         /* of the stream */
+    bool readable, writable;            /* it may be: something changed, or was left */
+    struct client agent, remote;        /* receive FRAME_HOME and FRAME_CLIENT */
+    char told[LINK_WHY_BYTES];          /* why it is refused, as the kernel's log tells already */
+};
+
+struct link {
+    struct self self;
+    int port;
+    char agent[64], remote[64];         /* programs; "": none */
+    bool open_to_all;                   /* LINK_OPEN by anybody: for tests */
+    int remote_pid;
+    unsigned remote_starts;
+    unsigned count;
+    struct site sites[LINK_SITES_MAX];
+};
+extern struct link link_all;
+
+uint64_t now_ns(void);
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The client that receives frames to `to`. */
+struct client *client_of(struct site *s, unsigned to);
+
+/* link_stream.c: moves what can be moved now; true: there is more, without another notice. */
+bool stream_work(struct site *s);
+bool stream_open(struct site *s, unsigned number);
+
+/* link_serve.c: a call; frames, or the end, for one who waits; opens that wait for this site */
+void serve(struct kd_message *m, struct waiting **incoming);
+void serve_frames(struct site *s, unsigned to);
+void serve_end(struct client *c, int error);
+void serve_opens(void);
+int client_badge(struct client *c);   /* a new handle, and its badge */
+
+/* link_agent.c: the two programs */
+extern const struct peer_ops site_ops;
+void agent_needed(struct site *s);
+void remote_start(void);
+void programs_look(void);               /* who has ended? whose time is up? */
+uint64_t programs_deadline(void);
+void client_gone(struct site *s, struct client *c, const char *why);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * sites.c - the other sites: sessions, stores, round trips, frames.
+ *
+ *     sites            this site, and a line for each connection
+ *     sites -v         and why the last session with it ended, and the programs
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "link.h"
+
+#include "katydid/call.h"
+
+static const char *const states[] = {"AWAY", "GREETING", "LIVE", "LOST", "REFUSED"};
+
+static void stores(const struct link_site *s)
+{
+    for (uint32_t i = 0; i < s->store_count && i < LINK_STORES_MAX; i++)
+        printf("%s%s zone %u", i ? ", " : "", s->stores[i].name, s->stores[i].zone);
+    if (!s->store_count)
+        printf("no store");
+}
+
+static void round_trip(const struct link_site *s)
+{
+    if (s->state == LINK_LIVE && s->round_trip_ns)
+        printf("%7llu us", (unsigned long long)s->round_trip_ns / 1000);
+    else
+        printf("%10s", "-");
+}
+
+static void line(const struct link_site *s, bool more)
+{
+    const char *state = s->state < sizeof(states) / sizeof(states[0]) ? states[s->state] : "?";
+    printf("%-12s %-8s %-8s", s->site[0] ? s->site : "-", s->stream, state);
+    round_trip(s);
+    printf(" %10llu %10llu %12llu %12llu  ", (unsigned long long)s->frames_in,
+           (unsigned long long)s->frames_out, (unsigned long long)s->bytes_in,
+           (unsigned long long)s->bytes_out);
+    stores(s);
+    putchar('\n');
+    if (!more)
+        return;
+    printf("    sessions: %u; waiting: %llu bytes in, %llu out", s->sessions,
+           (unsigned long long)s->waits_in, (unsigned long long)s->waits_out);
+    if (s->agent)
+        printf("; agent: process %d%s", s->agent, s->dying ? ", of a session that has ended" : "");
+    if (s->remote)
+        printf("; used by process %d", s->remote);
+    printf("\n%s%s%s", s->why[0] ? "    " : "", s->why, s->why[0] ? "\n" : "");
+}
+
+int main(int argc, char **argv)
+{
+    static struct link_site all[LINK_SITES_MAX + 1];
+    struct kd_message m = {.kind = LINK_LOOK, .buffer = all, .buffer_bytes = sizeof(all),
+                           .handle = -1};
+    bool more = argc == 2 && strcmp(argv[1], "-v") == 0;
+    if (argc > 1 && !more) {
+        fprintf(stderr, "usage: sites [-v]   the sites that this one is connected with\n");
+        return strcmp(argv[1], "--help") == 0 ? 0 : 2;
+    }
+    long port = kd_call3(KD_NAME_FIND, (long)LINK_NAME, 0, 0);
+    if (port < 0 || kd_call3(KD_PORT_CALL, port, (long)&m, 0) < 0 || m.status) {
+        fprintf(stderr, "sites: this machine is no site: scripts/run --site NAME makes it one\n");
+        return 1;
+    }
+    size_t count = m.buffer_bytes / sizeof(all[0]);
+    printf("this site: %s, ", all[0].site);
+    stores(&all[0]);
+    printf("\n%-12s %-8s %-8s%10s %10s %10s %12s %12s  %s\n", "site", "stream", "state",
+           "round trip", "frames in", "out", "bytes in", "out", "stores");
+    for (size_t i = 1; i < count; i++)
+        line(&all[i], more);
+    return 0;
+}
