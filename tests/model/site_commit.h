@@ -28,6 +28,8 @@ struct Commits : Pages {
         return body[x].lazy && (!written(x) || on(LAZY_PREPARED) || on(LAZY_DECIDED));
     }
 
+    static bool counts() { return on(PAIR_COUNTS) || on(DONE_APPLIED); }
+
     /* ---- a home's log ---- */
     /* publish: x becomes current at home h. It is in the log there, and durable if it is strict. */
     void publish(State &s, int h, int x)
@@ -55,7 +57,7 @@ struct Commits : Pages {
         if (s.txn[x].undone) wrong("(3) what was reported as undone is committed");
         for (int j = 0; j < sites; j++) {
             if (has(s.site[j].undone[x], attempt)) wrong("(3) committed here, undone there");
-            if (has(written(x), j) && on(PAIR_COUNTS)) s.site[h].decided[j]++;
+            if (has(written(x), j) && counts()) s.site[h].decided[j]++;
         }
     }
     /* flush: what h has in its log is durable; the point of commit of what waits for it. */
@@ -108,7 +110,7 @@ struct Commits : Pages {
         if (commit) {
             if (!is_so) wrong("(3) a participant commits what is not decided");
             publish(s, h, x);
-            if (on(PAIR_COUNTS)) g.applied[coordinator(x)]++;
+            if (counts()) g.applied[coordinator(x)]++;
         } else {
             if (is_so) wrong("(3) a participant undoes what is committed");
             g.undone[x] |= bit(attempt);

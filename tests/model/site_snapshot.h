@@ -14,7 +14,8 @@ struct Snapshots : Commits {
     {
         Thread &th = s.thread[t];
         int i = where(t), all = homes_asked(s, t);
-        if (++th.round > patience() + 2) wrong("(5) a snapshot asks its homes again and again");
+        if (th.round <= patience() + 2) th.round++;
+        if (th.round > patience() + 2 && !on(DONE_APPLIED)) wrong("(5) a snapshot asks its homes again and again");
         bool hold = th.round > patience() && !on(NO_HOLD);
         if (hold && all != bit(i)) s.site[i].held |= bit(t);
         th.attempt = (u8)((th.attempt + 1) & 7);
@@ -28,7 +29,6 @@ struct Snapshots : Commits {
         Thread &th = s.thread[t];
         th.snap[h] = (u8)(m.know[h] + 1);
         memcpy(th.parts[h], m.know, SITES);
-        if (on(SNAP_EACH)) look(s, t, h);
         may_act(s, t);
     }
     /* All have answered, and nothing is prepared in the own home. */
@@ -60,7 +60,7 @@ struct Snapshots : Commits {
         }
         for (int h = 0; h < sites; h++) {
             if (!has(all, h)) continue;
-            if (!on(SNAP_EACH)) look(s, t, h);
+            look(s, t, h);
             if (h != i && th.round > patience()) to_home(s, i, h, {0, SNAP_END, 0, (u8)t});
         }
         memset(th.parts, 0, sizeof th.parts);
@@ -78,8 +78,8 @@ struct Snapshots : Commits {
             for (int j = 0; j < sites; j++) {
                 if (i == j || !has(all, j)) continue;
                 int made = has(all, i) ? th.pairs[i][j] & 15 : s.site[i].decided[j];
-                if (on(PAIR_COUNTS) ? all != bit(j) && made != th.pairs[j][i] >> 4
-                                    : has(all, i) && th.parts[i][j] >= th.snap[j]) return false;
+                if (counts() && all != bit(j) && made != th.pairs[j][i] >> 4) return false;
+                if (!on(PAIR_COUNTS) && has(all, i) && th.parts[i][j] >= th.snap[j]) return false;
             }
         return true;
     }
@@ -151,7 +151,7 @@ struct Snapshots : Commits {
     }
     void count(State &s, int h, int t)
     {
-        for (int j = 0; j < sites && on(PAIR_COUNTS); j++)
+        for (int j = 0; j < sites && counts(); j++)
             s.thread[t].pairs[h][j] =
                 (u8)(s.site[h].decided[j] | s.site[h].applied[j] << 4);
     }
@@ -169,7 +169,12 @@ struct Snapshots : Commits {
         for (int t = 0; t < threads; t++) {
             int i = where(t), own = g.unanswered | (i == h ? 0 : g.logging);
             bool crossing = false;
-            for (int x = 1; x <= total(); x++) crossing |= has(own, x) && site_of(x) == i;
+            for (int x = 1; x <= total(); x++) {
+                crossing |= has(own, x) && site_of(x) == i;
+                if (has(g.held, t) && !on(HOLD_LOGGING))
+                    crossing |= has(g.logging, x) ||
+                                (has(g.came, x) && written(x) && site_of(x) != i);
+            }
             if (!g.open[t] || in_the_way_of_snapshots(*now, h) || (crossing && !on(SNAP_CROSSES))) continue;
             step(true, text("S", h, " begins the snapshot of T", t), [&](State &s) {
                 Msg m = {0, SNAPPED, 0, (u8)t, (u8)(g.open[t] - 1)};

@@ -34,16 +34,16 @@ enum { AWAY = 0xff };                   /* contents that were evicted: the site 
     X(SNAP_LATER, "NV3: a snapshot uses what was granted after it began") \
     X(SNAP_PAUSES_NOT, "NV3: messages of a home go on between its SNAPPED and the others") \
     X(SNAP_TWO, "NV3: a site begins two snapshots of several homes at a time") \
-    X(SNAP_EACH, "NV3: a page counts as cached when its home answers, not when all have") \
     X(SNAP_ANY, "NM2: an answer to a snapshot's earlier question counts") \
     X(SNAP_UNPAIRED, "NV5: a snapshot of several homes does not compare what they know") \
     X(PAIR_COUNTS, "NV5: it compares the numbers of decisions made and applied only") \
     X(KNOWS_OWN, "NV5: homes learn of each other by commits of several homes only") \
     X(SNAP_DOUBT, "NV6: a snapshot begins while something is prepared there") \
     X(SNAP_ORPHANS, "NV6: a snapshot waits for orphans only") \
-    X(DONE_APPLIED, "NV6: ... for orphans only, and DONE is told when all have applied it") \
+    X(DONE_APPLIED, "NV6: ... ... with numbers compared, and a commit told when all have applied it") \
     X(SNAP_OWN, "NV8: a site asks for a snapshot while a commit of its own is under way there") \
     X(NO_HOLD, "NV7: a snapshot of several homes never asks them to hold") \
+    X(HOLD_LOGGING, "NV7: ... or answers before what it has taken is flushed") \
     X(HOLD_COMMITS, "NV7: a home that holds puts back COMMITs of several homes") \
     X(ANSWER_ACTIVE, "NR4: a callback is answered although a transaction uses the page") \
     X(HOME_TAKES, "NR3: the home takes an idle site's pages without a callback") \
