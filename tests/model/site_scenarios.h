@@ -43,4 +43,13 @@ static const Scenario scenarios[] = {
     {"latel", "the same, a link is lost", "011", "201", {"w0w1", "r0w2", "Sr1r2"}, "b"},
     {"homes3s", "its client's own home decides; a snapshot of the others", "012", "03", {"w0w1w2", "Sr1r2"}, "b"},
     {"homes3c", "the same, a crash", "012", "31", {"w0w1w2", "r1r2"}, "c"},
+    {"order", "a snapshot of two homes beside two commits at both", "0101", "220", {"w0w1", "Sr0r1r3", "w2w3"}, ""},
+    {"order2", "the same, the site is a home itself", "0101", "002", {"w0w1", "Sr0r1r3", "w2w3"}, ""},
+    {"order4", "the same, a participant asks early", "0101", "220", {"w0w1", "Sr0r1r3", "w2w3"}, "e"},
+    {"cross", "two commits at two homes each; a link is lost", "01", "20", {"w0w1", "r1w0w1"}, "b"},
+    {"cross2", "the same, a crash", "01", "21", {"w0w1", "r1w0w1"}, "c"},
+    {"drop2", "pages that go at a site with two threads; a link is lost", "0", "112", {"w0,r0", "r0", "w0"}, "db"},
+    {"two3", "crash and loss, a question too early", "01", "2", {"w0w1"}, "cbe"},
+    {"snap3", "snapshots; a link is lost", "00", "112", {"w0", "Sr0r1", "w1w0"}, "b"},
+    {"holds", "a snapshot that holds beside commits at three homes", "012", "33", {"Sr0r1", "w0w2,w1w2"}, "", 0, 0, 1},
 };

@@ -8,7 +8,6 @@ enum { LOG = 5, LINK = 6, WITNESS = 2 };
 #define RULES(X) \
     X(ASYNC_ACK, "NH2: commits are acknowledged before the spare has them") \
     X(ALONE_AT_LOSS, "NH3: a home that loses its spare goes on alone without the witness") \
-    X(ANY_ANSWER, "NH3: an answer of the witness counts though not of the last request") \
     X(TAKE_AT_LOSS, "NH4: a spare that loses its home takes over without the witness") \
     X(ACK_AFTER_ASK, "NH4: a spare acknowledges while it asks to take over") \
     X(OPEN_AT_RECORD, "NH4: who finds itself home in the record does not wait for the lease") \
@@ -26,7 +25,7 @@ enum { LOG = 5, LINK = 6, WITNESS = 2 };
     X(TAKE_ONE_SLOT, "NH7: who opens names its epoch in one superblock slot only") \
     X(NO_FREEZE, "NH8: a home serves reads after its spare's lease has ended") \
     X(VOTE_ALONE, "NC4: a home votes though its spare has answered nothing since (a clock)") \
-    X(VOTE_LAZY, "NC9: a home votes before its spare has what it has shown") \
+    X(VOTE_LAZY, "NC9: a home votes before what it has shown is durable") \
     X(WITNESS_FORGETS, "planted: the witness answers before its record is durable") \
     X(WITNESS_TWICE, "planted: the witness grants one term to both")
 #include "small.h"
