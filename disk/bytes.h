@@ -62,10 +62,9 @@ static inline le32 le32_of(uint32_t v)
     return (le32){ { (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) } };
 }
 
-/* A compiler sees one load in le64_get, but not one store in eight bytes that are made one by one. */
 static inline le64 le64_of(uint64_t v)
 {
-    le64 out;
+    le64 out; /* made by one store, which no compiler sees in eight bytes one by one */
     store64(out.byte, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v : __builtin_bswap64(v));
     return out;
 }

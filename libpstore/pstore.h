@@ -269,7 +269,7 @@ int ps_lost(const ps_container *c);
  * and ps_release, too. A system call that would store elsewhere is EFAULT. CODEWORDS: what anything
  * but a transaction does to committed pages in memory, a broken device, say, is found and mended
  * before it reaches the disk; transactions that had changed such a page end with EIO. -EINVAL: it
- * locks pages, not items, or is volatile. */
+ * is volatile. */
 enum { PS_PROTECT_NONE, PS_PROTECT_GUARD = 1, PS_PROTECT_CODEWORDS = 2 };
 int ps_protection(ps_container *c, int protection);
 

@@ -1,17 +1,17 @@
 /*
- * codeword.c - codewords of pages in item mode (KD_OBJECT_CODEWORDS): what no transaction did to a
- * committed page, a wild DMA, a bad memory cell or the kernel itself did (codewords.md).
+ * codeword.c - codewords of pages (KD_OBJECT_CODEWORDS): what no transaction did to a committed
+ * page, a wild DMA, a bad memory cell or the kernel itself did (codewords.md).
  *
  * Owns      the codewords of a leaf's pages, in a frame beside the leaf; KD_OBJECT_AUDIT, _MEND.
  * Not here  what is told and published (item_page.c, encode.c), page I/O (page.c).
  *
  * CW1  The codeword of a region is the XOR of its words in the current frame as they were supplied
- *      and published. It is made at supply, and follows each exchange by the words that change, or
- *      by all of them where a frame takes the place of another one (IT7), so a word that anybody
- *      else changed leaves it wrong, whatever is published later.
+ *      and published. It is made at supply, and follows each exchange by the words that change.
+ *      Where a copy becomes the current frame, codewords of regions that it was told to change are
+ *      made of these, and others stay. So a word that anybody else changed leaves its region wrong,
+ *      whatever is published later.
  * CW2  What is told comes from regions whose codewords hold, and out of copies that are what they
  *      were told to be; a copy that is not any more when it is published makes its page damaged.
- *      Of what is no item copy (IT7) only the page is compared, all of it.
  * CW3  A page that is damaged before a home write, or behind it, was not brought home.
  * CW4  Who has a copy of a page that is mended does not commit: the copy may have come from the
  *      damage. No page is mended while one of its copies is told and not published.
@@ -43,13 +43,36 @@ void codeword_make(struct leaf *l, unsigned slot)
         l->codewords[slot][r] = sum(now + r * REGION_WORDS);
 }
 
-void codeword_replace(struct leaf *l, unsigned slot, const struct frame *was)
+/* sums_of is one number for some regions of a frame: a word that is hit changes it. */
+static uint64_t sums_of(const struct frame *f, unsigned regions)
 {
-    const uint64_t *now = frame_memory(l->pages[slot].frame), *old = was ? frame_memory(was) : NULL;
-    for (unsigned r = 0; l->codewords && r < KD_REGIONS; r++) {
-        uint64_t wrong = old ? l->codewords[slot][r] ^ sum(old + r * REGION_WORDS) : 0;
-        l->codewords[slot][r] = wrong ^ sum(now + r * REGION_WORDS);
+    const uint64_t *words = frame_memory(f);
+    uint64_t all = 0;
+    for (unsigned r; regions; regions &= regions - 1) {
+        r = (unsigned)__builtin_ctz(regions);
+        uint64_t x = sum(words + r * REGION_WORDS);
+        all ^= x << r | x >> 1 >> (63 - r);
     }
+    return all;
+}
+
+void codeword_tell(struct copy *c, unsigned regions)
+{
+    if (!c->leaf->codewords)
+        return;
+    c->regions = (uint8_t)regions;
+    c->told = sums_of(c->frame, regions);
+}
+
+void codeword_replace(struct leaf *l, const struct copy *c)
+{
+    const struct frame *f = l->pages[c->slot].frame;
+    if (!l->codewords)
+        return;
+    uint64_t wrong = c->told == sums_of(f, c->regions) ? 0 : ~0ull;
+    for (unsigned r = 0; r < KD_REGIONS; r++)
+        if (c->regions >> r & 1)
+            l->codewords[c->slot][r] = wrong ^ sum((uint64_t *)frame_memory(f) + r * REGION_WORDS);
 }
 
 bool codeword_follow(struct leaf *l, const struct copy *c, const uint64_t *words)
@@ -82,13 +105,15 @@ unsigned codeword_wrong(const struct leaf *l, unsigned slot, unsigned regions)
     return wrong;
 }
 
-bool codeword_tells_right(const struct copy *c)
+bool codeword_tells_right(struct copy *c)
 {
     struct leaf *l = c->leaf;
     if (!l->codewords)
         return true;
     lock_acquire(&l->lock);
-    bool right = !c->spoilt && !codeword_wrong(l, c->slot, REGIONS_ALL);
+    bool right = !c->spoilt && c->told == sums_of(c->frame, c->regions) &&
+                 !codeword_wrong(l, c->slot, c->regions);
+    c->regions = right ? c->regions : 0; /* it is not told */
     lock_release(&l->lock);
     return right;
 }
@@ -144,13 +169,19 @@ OBJECT_CALL(kd_object_audit, 0)
 
 /* ---- a page is mended ---- */
 
+/* is_told tells whether v's copy may be in the log, and waits for its publication. */
+static bool is_told(const struct view *v, const struct copy *c)
+{
+    return c->items ? v->items.order != 0 : c->regions && v->state == VIEW_COMMITTING;
+}
+
 /* copies_spoil sees to it that no copy of the page commits (CW4). False: one is told. Leaf
  * locked. */
 static bool copies_spoil(struct leaf *l, const struct page *p, vaddr_t at)
 {
     bool told = false;
     views_each_locked(v, &p->mask)
-        told |= right_at(v, at) & PTE_COPY && v->items.order;
+        told |= right_at(v, at) & PTE_COPY && is_told(v, pte_copy(right_at(v, at)));
     views_each_locked(v, &p->mask) {
         pte_t e = right_at(v, at);
         if (told || !(e & PTE_COPY))

@@ -8,9 +8,9 @@ enum { REGIONS_ALL = (1 << KD_REGIONS) - 1 };
 
 /* codeword_make makes the codewords of a page that came, or was mended; leaf locked. */
 void codeword_make(struct leaf *l, unsigned slot);
-/* codeword_replace brings them up to date for a frame that took the place of `was`, which was the
- * page's version in memory; NULL: there was none. Leaf locked. */
-void codeword_replace(struct leaf *l, unsigned slot, const struct frame *was);
+/* codeword_replace brings them up to date for the frame of c, no item copy, which has become the
+ * page. Leaf locked. */
+void codeword_replace(struct leaf *l, const struct copy *c);
 /* codeword_follow brings them up to date for words that are about to be exchanged with those of
  * item copy c. False: they are not those that were told, and the page is damaged from now on. Leaf
  * locked. */
@@ -18,9 +18,10 @@ bool codeword_follow(struct leaf *l, const struct copy *c, const uint64_t *words
 /* codeword_wrong tells which of these regions are not as they were committed, a bit for each; none
  * of a page that is away, or of an object without codewords. Leaf locked. */
 unsigned codeword_wrong(const struct leaf *l, unsigned slot, unsigned regions);
-/* codeword_tells_right tells whether the page of c, no item copy, which was just told, is as it was
- * committed (CW2). */
-bool codeword_tells_right(const struct copy *c);
+/* codeword_tell notes what is about to be told of c, no item copy: these regions of it. */
+void codeword_tell(struct copy *c, unsigned regions);
+/* codeword_tells_right tells whether that was told, and its page is as it was committed (CW2). */
+bool codeword_tells_right(struct copy *c);
 /* codeword_at is KD_HINT_CHECK, of bytes that begin in o: 0, -EIO. */
 must_check int codeword_at(struct object *o, vaddr_t at, uint64_t bytes);
 

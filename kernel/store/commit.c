@@ -251,7 +251,7 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     p->sequence = sequence;
     current_set(l, c->slot, now);
     if (now)
-        codeword_replace(l, c->slot, c->frame);
+        codeword_replace(l, c);
     if (p->flags & PAGE_ASKED)
         /* its base was away: the manager may find it here, and not answer */
         waits_end(l, c->slot, 0, 0, 0);

@@ -165,12 +165,23 @@ enum { PAGE_DIFF_MAX = PAGE_BYTES + 2 * sizeof(struct kd_run) };
  * ADAPTIVE_BYTES of it. */
 enum { ADAPTIVE_BYTES = PAGE_BYTES * 15 / 16, ADAPTIVE_COMMITS = 2 };
 
-static int whole_out(struct diff_out *o, struct kd_run *r, const struct copy *c)
+static int whole_out(struct diff_out *o, struct kd_run *r, struct copy *c)
 {
     r->offset = 0;
     r->bytes = PAGE_BYTES;
     r->flags = KD_RUN_FULL | KD_RUN_LAST;
+    if (!c->items)
+        codeword_tell(c, REGIONS_ALL);
     return run_out(o, r, c);
+}
+
+/* regions_of tells in which regions these words are. */
+static unsigned regions_of(const struct words *w)
+{
+    unsigned regions = 0;
+    for (unsigned r = 0; r < KD_REGIONS; r++)
+        regions |= (unsigned)(w->bits[r] != 0) << r;
+    return regions;
 }
 
 /* runs_out writes the page's runs, from the first one, [from, to), on. *bytes: their size. 0 or
@@ -232,6 +243,7 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
         p->whole--;
         return whole_out(o, &r, c);
     }
+    codeword_tell(c, regions_of(&w));
     e = runs_out(o, &r, c, &w, from, to, &bytes);
     if (encoder == KD_ENCODER_ADAPTIVE && bytes >= ADAPTIVE_BYTES)
         p->whole = ADAPTIVE_COMMITS;

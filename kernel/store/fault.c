@@ -114,6 +114,7 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     c->frame->owner = c;
     c->at = at;
     c->changed = c->ranges = c->items = c->spoilt = false;
+    c->regions = 0;
     v->reserve.copy = NULL;
     v->reserve.frame = NULL;
     v->reserve.page = NULL;

@@ -198,8 +198,8 @@ static bool object_create_ok(const struct kd_object_create *c)
     const unsigned how = KD_OBJECT_UNLOCKED | KD_OBJECT_ITEMS; /* of transactions, one of them */
     if (c->flags & ~253u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX ||
         (c->flags & how) == how ||
-        (c->flags & (how | KD_OBJECT_GUARD) && !(c->flags & KD_OBJECT_TRANSACTIONAL)) ||
-        (c->flags & (KD_OBJECT_CODEWORDS | KD_OBJECT_ITEMS)) == KD_OBJECT_CODEWORDS)
+        (c->flags & (how | KD_OBJECT_GUARD | KD_OBJECT_CODEWORDS) &&
+         !(c->flags & KD_OBJECT_TRANSACTIONAL)))
         return false;
     if (c->base == 0)
         return c->pages <= KD_ZONE_BYTES / 8 / PAGE_BYTES;
@@ -245,7 +245,7 @@ long kd_object_create(const uint64_t a[6])
     lock_acquire(&commit_port->lock); /* its rank and base stay from now on */
     commit_port->serves |= (c.flags & KD_OBJECT_TRANSACTIONAL) != 0;
     lock_release(&commit_port->lock);
-    bool stacked = c.flags & KD_OBJECT_ITEMS && commit_port->rank; /* IT8 */
+    bool stacked = c.flags & (KD_OBJECT_ITEMS | KD_OBJECT_CODEWORDS) && commit_port->rank; /* IT8 */
     struct object *o = stacked ? NULL : object_new(&c, port, commit_port);
     if (!o) {
         port_put(port);

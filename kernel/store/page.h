@@ -37,8 +37,7 @@ enum page_flag {
  * them; and, shifted by this, those that are called back: who uses the page has them still. */
 enum { CLOSED_RECALLED = 2, CLOSED_ALL = KD_READ | KD_WRITE };
 
-/* struct copy: a private copy made at a write fault; publish makes it the struct of the old
- * version. */
+/* struct copy: a private copy of a write fault; publish makes it the struct of the old version. */
 struct copy {
     /* view->copies.resident or .spilled (view lock), later keeper->versions (versions lock) */
     struct list link;
@@ -48,12 +47,13 @@ struct copy {
     bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
     bool items;              /* an item copy: others may have one of the page, too (item_page.c) */
     bool spoilt;             /* of a page that was mended: it is not told (CW4) */
+    uint8_t regions;         /* no item copy: those that were told; 0: none (CW2) */
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
     /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
     struct snapshot *keeper;
     union {
         struct copy *chain;  /* while it is being published */
-        uint64_t told;       /* item copy: the sum of what the log has of it (IT6) */
+        uint64_t told;       /* the sum of what the log has of it (IT6, CW2) */
     };
     vaddr_t at;
     union {

@@ -8,7 +8,7 @@ trap 'rm -rf "$scratch"' EXIT
 scripts/run --icount --cpus 1 --timeout 300 -c 'bench-dali instructions'
 scripts/run --icount --cpus 1 --timeout 300 -c 'bench-dali indexes'
 scripts/run --icount --cpus 1 --timeout 300 -c 'bench-dali layer'
-scripts/run --icount --cpus 1 --timeout 300 -c 'bench-dali protection'
+scripts/run --icount --cpus 1 --timeout 300 --append store.audit_kib=0 -c 'bench-dali protection'
 scripts/run --icount --cpus 1 --timeout 300 --append store.audit_kib=0 --allow names -c 'bench-dali codewords'
 scripts/run --cpus 2 --timeout 300 --allow names -c 'bench-dali paper 1000; bench-dali latency 3000'
 

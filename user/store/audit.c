@@ -142,24 +142,31 @@ static void audit_answer(int error)
     audit.hurry = left;
 }
 
+/* The container that the next piece is of, behind the last page of one the next one. NULL: the
+ * round is over. */
+static struct container *piece_next(int *object, uint64_t *object_page)
+{
+    struct container *c = container_from(audit.id);
+    for (; c; c = container_from(audit.id + 1)) {
+        audit.page = c->id == audit.id ? audit.page : 0;
+        audit.id = c->id;
+        if (container_object(c->id, audit.page, object, object_page) == 0) break;
+    }
+    return c;
+}
+
 /* One piece. How many pages were looked at. Lock held, dropped meanwhile. */
 static uint64_t audit_step(void)
 {
+    int object;
+    uint64_t object_page;
     if (audit.restart) {
         audit.id = audit.page = 0;
         audit.begun++;
         audit.restart = false;
     }
-    struct container *c = container_from(audit.id);
-    int object;
-    uint64_t object_page, left = c && c->id == audit.id ? container_left(c, audit.page) : 0;
-    if (!left && c) { /* the next container, from its first page */
-        c = c->id == audit.id ? container_from(audit.id + 1) : c;
-        audit.id = c ? c->id : ~0ull;
-        audit.page = 0;
-        left = c ? container_left(c, 0) : 0;
-    }
-    if (!left || container_object(audit.id, audit.page, &object, &object_page) < 0) {
+    struct container *c = piece_next(&object, &object_page);
+    if (!c) {
         audit.rounds++;
         audit_answer(0);
         audit.begun++;
@@ -170,6 +177,7 @@ static uint64_t audit_step(void)
         pthread_cond_wait(&server.changed, &server.lock);
         return 0;
     }
+    uint64_t left = container_left(c, audit.page);
     struct kd_damage d = {.page = object_page + left};
     uint64_t id = audit.id, shift = audit.page - object_page;
     c->busy++;

@@ -155,15 +155,14 @@ int container_chunk(uint64_t process, uint64_t id, uint64_t pages)
 /* ---- a property ---- */
 
 /* Do they make sense together? The chapter has the table. Items are merged into a page by what
- * differs; pages that are in no log have no form there, and could not be mended from it. Codewords
- * follow the publication of items. */
+ * differs; pages that are in no log have no form there, and could not be mended from it. */
 static bool form_sense(const uint32_t form[WIRE_FORMS])
 {
     uint32_t encoder = form[WIRE_FORM_ENCODER];
     bool items = form[WIRE_FORM_LOCKING] == STORE_LOCKING_ITEM;
     bool unlogged = form[WIRE_FORM_DURABILITY] >= STORE_DURABILITY_VOLATILE;
     bool codewords = form[WIRE_FORM_PROTECTION] & STORE_PROTECT_CODEWORDS;
-    if (codewords && (!items || unlogged)) return false;
+    if (codewords && unlogged) return false;
     return encoder == STORE_ENCODER_DIFF ||
            (!unlogged && (!items || encoder == STORE_ENCODER_COMPRESSED));
 }

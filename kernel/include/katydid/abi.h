@@ -220,8 +220,8 @@ enum {
     KD_OBJECT_GUARD = 64,
     /* pages in memory have codewords, of KD_REGIONS regions each: what changes them beside
      * transactions is found, by KD_OBJECT_AUDIT, KD_HINT_CHECK, before a page is written home
-     * (-EUCLEAN) and before what changed there is told (KD_TXN_DIFF: -EIO). With KD_OBJECT_ITEMS
-     * only */
+     * (-EUCLEAN) and before what changed there is told (KD_TXN_DIFF: -EIO). -EXDEV: of a stacked
+     * manager */
     KD_OBJECT_CODEWORDS = 128,
 };
 enum { KD_REGIONS = 8 };                       /* of a page */

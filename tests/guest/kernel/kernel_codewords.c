@@ -5,9 +5,11 @@
  *         by who reads it, before it is brought home, before anything of its region is told; also
  *         when it was hit between the telling and the publication. Nothing is found where nothing
  *         was hit, whatever transactions, snapshots and the evictor do. A mended page is as it was,
- *         in its old versions, too, and who had a copy of it does not commit.
- * Method  own_manager.h, and wild writes by the host (wild.h). Word TAG of a page says to the host
- *         which one it is; the manager's own copy of the page has another one meanwhile.
+ *         in its old versions, too, and who had a copy of it does not commit. In item mode and in
+ *         page mode.
+ * Method  own_manager.h, an object of each mode, one behind the other; wild writes by the host
+ *         (wild.h). Word TAG of a page says to the host which one it is; the manager's own copy of
+ *         the page has another one meanwhile.
  */
 #include "items.h"
 #include "wild.h"
@@ -28,13 +30,13 @@ static void page_made(uint64_t page)
     is(commit(&a), 0, "a page is made");
 }
 
-/* Of the page's frames that hold `other` in word OTHER, a word is hit. */
+/* Of the page's frames that hold `other` in word OTHER, a word is hit; some may be free. */
 static void hit(uint64_t page, uint64_t other, unsigned word)
 {
     uint64_t *own = (uint64_t *)home[page];
     own[TAG] = 0;
-    is(wild_write((struct wild_page){TAG, tag_of(page), OTHER, other}, word, BITS), 1,
-       "one frame is hit");
+    tap_ok(wild_write((struct wild_page){TAG, tag_of(page), OTHER, other}, word, BITS) > 0,
+           "a frame is hit");
     own[TAG] = tag_of(page);
 }
 
@@ -76,9 +78,8 @@ static long hint_check(uint64_t page, unsigned i, unsigned words)
 static void what_is_refused(void)
 {
     struct kd_object_create o = {.port = port, .commit_port = commit_port, .pages = 1,
-                                 .name = "none",
-                                 .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_CODEWORDS};
-    is(kd_call3(KD_OBJECT_CREATE, (long)&o, 0, 0), -EINVAL, "codewords are for item mode");
+                                 .name = "none", .flags = KD_OBJECT_CODEWORDS};
+    is(kd_call3(KD_OBJECT_CREATE, (long)&o, 0, 0), -EINVAL, "codewords are for transactions");
     is(audited(PAGES - 1, 2), -EINVAL, "an audit of pages that are not there");
     is(mend(60, KD_CSN_ANY), -ENOENT, "a page that is away is not mended");
 }
@@ -152,6 +153,37 @@ static void copies(uint64_t page)
     is(check(), 0, "kcheck");
 }
 
+/* The same of page mode, where nobody else has one. */
+static void one_copy(uint64_t page)
+{
+    page_made(page);
+    begin(&a, KD_SERIALISABLE);
+    put(page, 0, 1);
+    put(page, OTHER, 77);
+    hit(page, 0, 5);
+    is(commit(&a), -EIO, "who changed something in a region that was hit does not commit");
+    is(mend(page, KD_CSN_ANY), 0, "the page is mended");
+    begin(&a, KD_SERIALISABLE);
+    put(page, 0, 1);
+    put(page, OTHER, 77);
+    hit(page, 77, 6);
+    is(commit(&a), 0, "what hits his copy before he commits is what he did");
+    here = word_of(page, 1);
+    int reason = setjmp(b.env);
+    if (!reason) {
+        begin(&b, KD_SERIALISABLE);
+        put(page, 2 * REGION, 2);
+        hit(page, 77, 200);
+        is(mend(page, KD_CSN_ANY), 0, "it is mended again");
+        for (int i = 0; i < 100; i++) (void)kd_call3(KD_TXN_HINT, (long)here, 8, KD_HINT_PREFETCH);
+        undo(&b);
+    }
+    is(reason, EIO, "who had a copy ends");
+    tap_ok(seen(page, 0) == 1 && seen(page, 2 * REGION) == (page << 16 | 2) &&
+               seen(page, 5) == 0 && seen(page, 200) == 0, "nothing of it is there");
+    is(check(), 0, "kcheck");
+}
+
 /* The other one of two commits, in another region, before the page is mended: that stays wrong. */
 static void others_go_on(uint64_t page)
 {
@@ -194,11 +226,12 @@ static void locked(uint64_t page)
     hit(page, 79, 70);
     begin(&a, KD_SERIALISABLE);
     is(kd_call3(KD_TXN_LOCK, (long)word_of(page, 0), 0, 0), 0, "locked again");
-    *word_of(page, 3 * REGION) = 6;
-    is(commit(&a), -EIO, "from a page that was hit nothing is committed");
+    *word_of(page, REGION) = 6;
+    is(commit(&a), -EIO, "from a region that was hit nothing is committed");
     is(audited(page, 1), (long)(page << 8 | 1 << 1), "what was hit is known");
     is(mend(page, KD_CSN_ANY), 0, "it is mended");
-    tap_ok(seen(page, 70) == 0 && seen(page, 3 * REGION) == 5, "and as it was committed");
+    tap_ok(seen(page, 70) == 0 && seen(page, REGION) == (page << 16 | 1),
+           "and as it was committed");
 }
 
 /* ---- in the middle of a commit: the test tells and publishes itself ---- */
@@ -271,7 +304,7 @@ static void in_the_commit(uint64_t page, uint64_t other, unsigned word, long wro
     is(mend(page, KD_CSN_ANY), -EBUSY, "no page is mended of which a copy is told");
     is(published(), 0, "published, as the log has it");
     is(ended(t), 0, "committed");
-    is(audited(page, 1), wrong < 0 ? 0 : (long)(page << 8 | (uint64_t)wrong),
+    is(audited(page, 1), wrong ? (long)(page << 8 | (uint64_t)wrong) : 0,
        "what the audit finds");
     own[10] = 1000;
     own[OTHER] = 77;
@@ -337,6 +370,7 @@ static void *auditor(void *arg)
 static void load(void)
 {
     pthread_t threads[CLIENTS], audits;
+    over = 0;
     pthread_create(&audits, NULL, auditor, NULL);
     for (uintptr_t i = 0; i < CLIENTS; i++)
         pthread_create(&threads[i], NULL, stepper, (void *)(i + 1));
@@ -366,13 +400,33 @@ static void memory_at_its_end(void)
     is(check(), 0, "kcheck at the end");
 }
 
+/* What hits the page that a told copy takes the place of is gone with it. */
+static void in_page_mode(void)
+{
+    what_is_refused();
+    supplied(20);
+    clean_page(1);
+    dirty_page(2);
+    one_copy(3);
+    others_go_on(4);
+    old_version(5);
+    locked(10);
+    in_the_commit(6, 77, 10, 1 << 0 | 1 << 7);
+    in_the_commit(11, 77, 70, 1 << 1);
+    in_the_commit(7, 0, 10, 0);
+    in_the_commit(8, 0, 70, 0);
+    told_whole(9);
+    load();
+    memory_at_its_end();
+}
+
 int main(void)
 {
     setvbuf(stdout, NULL, _IONBF, 0);
-    tap_plan(99);
+    tap_plan(211);
     struct own_manager how = {.pages = PAGES, .home_pages = HOME_PAGES,
                               .flags = KD_OBJECT_ITEMS | KD_OBJECT_CODEWORDS, .messages = gathers};
-    tap_ok(start_manager(how), "a manager of pages with codewords");
+    tap_ok(start_manager(how), "a manager of pages with codewords, in item mode");
     what_is_refused();
     supplied(20);
     clean_page(1);
@@ -387,5 +441,8 @@ int main(void)
     told_whole(9);
     load();
     memory_at_its_end();
+    how.flags = KD_OBJECT_CODEWORDS;
+    tap_ok(start_manager(how), "another one, in page mode");
+    in_page_mode();
     return tap_end();
 }
