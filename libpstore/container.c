@@ -73,6 +73,20 @@ static int connect_locked(const char *store)
     return store_connect(store);
 }
 
+/* The store of "SITE:PATH"; ps_open goes on looking where it did. table_lock: held. */
+static int site_connect(const char *path, struct ps_store **out)
+{
+    char store[STORE_NAME_BYTES];
+    struct ps_store *before = store_of_opens();
+    int result = site_store(store, path);
+    if (result == 0)
+        result = connect_locked(store);
+    if (result == 0)
+        *out = store_of_opens();
+    store_opens(before);
+    return result;
+}
+
 int ps_connect(const char *store)
 {
     if (tx_active())
@@ -330,8 +344,10 @@ static int open_request_make(struct open_request *request, int by, const char *p
 ps_container *container_open_by(int by, const char *path, int flags, const struct ps_layout *root)
 {
     struct open_request request;
+    struct ps_store *store = NULL;
     ps_container *c = NULL;
-    int result = open_request_make(&request, by, path, flags, root);
+    const char *rest = by < 0 ? site_path(path) : path;
+    int result = open_request_make(&request, by, rest, flags, root);
     if (result == 0 && tx_active() && flags & PS_CREATE)
         result = -EBUSY;
     if (result == 0 && !tx_active())
@@ -339,7 +355,10 @@ ps_container *container_open_by(int by, const char *path, int flags, const struc
     if (result == 0) {
         struct ps_tx *tx = tx_work_begin();
         pthread_mutex_lock(&table_lock);
-        result = open_locked(NULL, &request, &c);
+        if (rest != path)
+            result = site_connect(path, &store);
+        if (result == 0)
+            result = open_locked(store, &request, &c);
         pthread_mutex_unlock(&table_lock);
         tx_work_end(tx);
     }

@@ -338,6 +338,7 @@ struct ps_options {
     /* of km_below: the commit that this works for, view + 1, and its token */
     uint32_t helps;
     uint64_t helps_token;
+    int heir;                       /* of site.h: a view's handle + 1 */
 };
 /* Waits until every commit that was answered before the call, by anybody in the stores that this
  * process uses, is durable. 0; -EBUSY: in a transaction; -EIO: the disk has failed, and what was

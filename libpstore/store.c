@@ -34,6 +34,8 @@ struct ps_store *store_of_opens(void)
     return opens_store;
 }
 
+void store_opens(struct ps_store *s) { opens_store = s; }
+
 /* ---- requests ---- */
 
 uint64_t requests_counted(void)

@@ -12,6 +12,12 @@ struct ps_store *store_next(struct ps_store *s);
 /* Makes the store of that name the one that ps_open looks in; NULL: that of PS_STORE, or "store".
  * 0, -EMFILE, -ENOTCONN or another -errno. */
 int store_connect(const char *store);
+/* That one is the one that ps_open looks in. */
+void store_opens(struct ps_store *s);
+/* Of "SITE:PATH" what is behind the colon; any other path (site.c). */
+const char *site_path(const char *path);
+/* The name of the site's store, which is begun, if it is not there. 0 or -errno. */
+int site_store(char store[STORE_NAME_BYTES], const char *path);
 /* Asks its manager whether it is there and speaks our protocol: 0 or -errno. */
 int store_hello(struct ps_store *s);
 /* Gives up the connection. */

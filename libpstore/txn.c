@@ -179,7 +179,7 @@ static RARE int tx_prepare(const struct ps_options *options, int explicit_, stru
     tx->place = ps_place;
     tx->begin = (struct kd_begin){
         .mode = (uint32_t)options->isolation | (strict ? KD_STRICT : 0) |
-                (options->helps ? KD_HELPER : 0) |
+                (options->helps ? KD_HELPER : 0) | (options->heir ? KD_HEIR : 0) |
                 (options->isolation == PS_CONTAINER_LOCK && options->shared ? KD_LOCKED_SHARED : 0),
         .weight = (uint32_t)options->weight,
         .ticket = keeps_ticket ? tx->begin.ticket : 0,
@@ -188,7 +188,7 @@ static RARE int tx_prepare(const struct ps_options *options, int explicit_, stru
         .locked = options->isolation == PS_CONTAINER_LOCK ? options->locked->base
                                                           : options->helps_token,
         .view = options->helps - 1,
-        .snapshot = options->isolation == PS_SNAPSHOT ? options->snapshot : 0,
+        .snapshot = options->isolation == PS_SNAPSHOT ? options->snapshot : options->heir,
         .timeout_ms = options->timeout_ms,
         .pages_max = options->pages_max,
     };

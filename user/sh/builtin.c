@@ -430,7 +430,8 @@ static const struct {
     { "sleep", do_sleep, "SECONDS", true },
     { "store", do_store,
       "[scrub | backup [-f] [DISK]]   the store: space, log; reads all, mends; or is copied\n"
-      "               manager NAME [PROGRAM ...]   which program serves a container; -: the store",
+      "               manager NAME [PROGRAM ...]   which program serves a container; -: the store\n"
+      "               export NAME SITE read|write   another site may open it",
       false },
     { "threads", do_threads, "PID   the threads of a process: state, niceness, CPU time", false },
     { "true", do_true, "succeeds", false },

@@ -251,7 +251,8 @@ static int store_usage(const struct io *io)
     dprintf(io->error, "store [scrub | backup [--force] [DISK] | manager NAME [PROGRAM ...]]\n"
                        "manager NAME: says which program serves the container; with a\n"
                        "    PROGRAM and its arguments: that one does from now on; with -: the\n"
-                       "    store does\n");
+                       "    store does\n"
+                       "    store export NAME SITE read|write: another site may open it\n");
     return 2;
 }
 
@@ -327,6 +328,8 @@ int do_store(const struct io *io, int argc, char **argv)
     struct kd_message stats = {.kind = STORE_STATS, .buffer = &s, .buffer_bytes = sizeof(s)}, scrub;
     if (argc > 1 && strcmp(argv[1], "backup") == 0)
         return store_backup(io, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "export") == 0)
+        return store_export(io, argv + 2);
     if (argc > 1 && strcmp(argv[1], "manager") == 0)
         return store_manager(io, argv + 2);
     if (argc > 1)

@@ -68,6 +68,7 @@ typedef int builtin_fn(const struct io *io, int argc, char **argv);
 builtin_fn *builtin_find(const char *name, bool *lasts);
 int builtin_run(const struct io *io, int argc, char **argv); /* one that there is */
 /* look.c */
+int store_export(const struct io *io, char **words);   /* export.c */
 builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_caps, do_threads, do_store;
 /* allow.c */
 builtin_fn do_allow;

@@ -1,0 +1,65 @@
+/*
+ * site.c - containers of other sites: "SITE:PATH" is PATH in the store "SITE/store", whose manager
+ * is `remote`; and what the agent of another site needs (site.h).
+ */
+#include "store_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "site.h"
+
+enum { WANT = 1 };                      /* of remote: the site's name; it begins a manager */
+
+int ps_site_transaction(int (*fn)(void *arg), void *arg, int holder, struct ps_options options)
+{
+    options.heir = holder + 1;
+    return (ps_transaction_opt)(fn, arg, &options);
+}
+
+int ps_site_batch(const void *batch, size_t bytes)
+{
+    struct ps_tx *tx = tx_active();
+    if (!tx || tx->ops_bytes)
+        return -EPERM;
+    if (bytes > tx->ops_size && tx_memory(&tx->ops, &tx->ops_size, bytes, 0) != 0)
+        return -ENOMEM;
+    memcpy(tx->ops, batch, bytes);
+    tx->ops_bytes = bytes;
+    tx->store = store_of_opens();
+    return 0;
+}
+
+/* ---- SITE:PATH ---- */
+
+/* Has remote begin a manager for the site's store, if it has not yet. */
+static int site_want(const char *site)
+{
+    struct kd_message m = {.kind = WANT, .data = site, .data_bytes = strlen(site) + 1,
+                           .handle = -1};
+    long port = ps_kernel(KD_NAME_FIND, (long)"remote", 0, 0);
+    if (port < 0)
+        return -ENOTCONN;
+    long result = ps_kernel(KD_PORT_CALL, port, (long)&m, 0);
+    ps_kernel(KD_HANDLE_CLOSE, port, 0, 0);
+    return result < 0 ? (int)result : m.status;
+}
+
+const char *site_path(const char *path)
+{
+    const char *colon = path ? strchr(path, ':') : NULL;
+    return colon ? colon + 1 : path;
+}
+
+int site_store(char store[STORE_NAME_BYTES], const char *path)
+{
+    const char *rest = site_path(path);
+    size_t bytes = (size_t)(rest - path);
+    if (bytes < 2 || bytes + sizeof "/store" > STORE_NAME_BYTES)
+        return -EINVAL;
+    memcpy(store, path, bytes - 1);
+    store[bytes - 1] = 0;
+    int result = site_want(store);
+    memcpy(store + bytes - 1, "/store", sizeof "/store");
+    return result;
+}

@@ -1,0 +1,118 @@
+/*
+ * agent.c - `agent`: stands at the home for one session of another site (remote.md).
+ *
+ *     agent SITE      started by link, with the session's handle
+ *
+ * It is an ordinary client of the local store. A view that is begun as a holder has the rights that
+ * the site has cached; threads take pages for it, and store what the site commits. The session ends
+ * with the process, and the process with the session: then all of that goes, but what the store has
+ * received for commit, which ends by the store's word.
+ */
+#include "agent.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "katydid/call.h"
+#include "link.h"
+#include "pstore.h"
+
+struct agent agent = {.pages = {.most = SITE_PAGES_MAX}};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static const char *site;
+
+void agent_lock(void) { pthread_mutex_lock(&lock); }
+void agent_unlock(void) { pthread_mutex_unlock(&lock); }
+void agent_wait(void) { pthread_cond_wait(&changed, &lock); }
+void agent_changed(void) { pthread_cond_broadcast(&changed); }
+
+_Noreturn void agent_ends(const char *why)
+{
+    char line[160];
+    int n = snprintf(line, sizeof line, "agent of %s: %s", site, why);
+    kd_call3(KD_KERNEL_LOG, (long)line, n, 0);
+    _exit(1);
+}
+
+/* A session that is over takes nothing, and link ends this process when its time has come (S4). */
+void agent_send(const struct site_message *m)
+{
+    static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX]; /* locked */
+    size_t bytes = message_put(m, frame, sizeof frame);
+    if (!bytes || link_send(agent.session, frame, bytes) == -EOWNERDEAD)
+        agent_ends("link has ended");
+}
+
+void agent_start(void *(*function)(void *), void *argument)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, function, argument)) agent_ends("no thread");
+    pthread_detach(thread);
+}
+
+struct container *container_at(uint64_t page)
+{
+    for (struct container *c = agent.containers; c < agent.containers + CONTAINERS_MAX; c++)
+        for (unsigned i = 0; c->id && i < c->segments; i++)
+            if (page >= c->segment[i].base &&
+                (page - c->segment[i].base) / KD_PAGE_BYTES < c->segment[i].pages)
+                return c;
+    return NULL;
+}
+
+/* The holder is the view of the thread that begins it: this one, which lives as long. */
+static int holder_begin(void)
+{
+    static struct { uint64_t word[512]; } stack; /* is not used: nothing ever lands there */
+    agent.port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    agent.holder = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
+    if (agent.port < 0 || agent.holder < 0) return agent.port < 0 ? agent.port : agent.holder;
+    struct kd_begin begin = {.mode = KD_SERIALISABLE | KD_HOLDER, .port = agent.port + 1,
+                             .entry = (uintptr_t)agent_changed, .stack = (uintptr_t)(&stack + 1)};
+    long r = kd_call3(KD_VIEW_ENTER, agent.holder, 0, 0);
+    if (r == 0) r = kd_call3(KD_TXN_BEGIN, (long)&begin, 0, 0);
+    agent.view = begin.view;
+    return (int)r;
+}
+
+static void heard(const struct frame *f, const uint8_t *at)
+{
+    struct site_message m;
+    if (!message_take(&m, f, at)) agent_ends("the site says what is no message");
+    switch (m.kind) {
+    case SITE_GET: page_get(&m); return;
+    case SITE_GONE: page_gone(&m); return;
+    case SITE_COMMIT: commit_do(&m, at, f->bytes, f); return;
+    case SITE_ASK: store_ask(&m); return;
+    case SITE_PROBED: page_probed(&m); return;
+    default: agent_ends("the site says what no client says");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static _Alignas(8) uint8_t memory[FRAME_BYTES_MAX];
+    struct link_inbox inbox = {.memory = memory};
+    struct frame f;
+    const uint8_t *at;
+    if (argc != 2) {
+        fprintf(stderr, "agent: link starts it, for each session of another site\n");
+        return 2;
+    }
+    site = argv[1];
+    agent.session = LINK_HANDLE;
+    int error = ps_connect(NULL);
+    if (!error) error = store_begin(site);
+    if (!error) error = holder_begin();
+    if (error) agent_ends(ps_strerror(error));
+    for (int i = 0; i < GETTERS; i++) agent_start(page_work, NULL);
+    for (int i = 0; i < COMMITTERS; i++) agent_start(commit_work, NULL);
+    agent_start(page_hear, NULL);
+    agent_start(store_work, NULL);
+    while (link_receive(agent.session, &inbox, &f, &at) == 0) heard(&f, at);
+    agent_ends("its session is over");
+}

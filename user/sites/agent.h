@@ -1,0 +1,71 @@
+/*
+ * agent.h - the parts of `agent`, which stands at the home for one session of another site
+ * (remote.md).
+ *
+ * One lock guards all state, and frames are sent with it: so a GRANT is in the stream before a CALL
+ * of the same page. It is not held across what waits for the store or for other transactions.
+ */
+#ifndef USER_SITES_AGENT_H
+#define USER_SITES_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "katydid/abi.h"
+#include "message.h"
+#include "pages.h"
+#include "store_protocol.h"
+
+enum {
+    GETTERS = 8, COMMITTERS = 4,        /* threads */
+    JOBS_MAX = 1024,                    /* GETs and COMMITs that wait for a thread */
+    CONTAINERS_MAX = 64,
+    SITE_PAGES_MAX = 1 << 20,
+};
+
+struct container {
+    uint64_t id;                        /* 0: free */
+    bool writes;
+    unsigned busy;                      /* GETs and COMMITs under way */
+    unsigned segments;
+    struct site_segment segment[SITE_SEGMENTS_MAX];
+};
+
+extern struct agent {
+    int session, holder, port;          /* handles: of link's, of the view, of what it hears */
+    uint64_t view;                      /* the holder's number */
+    int store, root;                    /* handles: of the store's port, of what the site may see */
+    uint64_t serial;                    /* of the last grant */
+    struct site_pages pages;
+    struct container containers[CONTAINERS_MAX];
+} agent;
+
+void agent_lock(void);
+void agent_unlock(void);
+void agent_wait(void);                  /* until agent_changed; leaves the lock meanwhile */
+void agent_changed(void);
+void agent_start(void *(*function)(void *), void *argument);
+_Noreturn void agent_ends(const char *why);
+void agent_send(const struct site_message *m);
+struct container *container_at(uint64_t page);
+
+/* ---- agent_store.c: the store's protocol, in the site's name ---- */
+int store_begin(const char *site);      /* 0 or -errno */
+void *store_work(void *unused);         /* a thread */
+void store_ask(const struct site_message *m);
+
+/* ---- agent_page.c ---- */
+void page_get(const struct site_message *m);
+void page_gone(const struct site_message *m);
+void page_call(struct site_page *p, int due); /* sends a CALL, if one is due */
+void pages_release(const struct site_segment *s);
+void *page_work(void *unused);          /* takes pages, in some threads */
+void *page_hear(void *unused);          /* hears who wants them back */
+void page_probed(const struct site_message *m);
+
+/* ---- agent_commit.c ---- */
+void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
+               const struct frame *f);
+void *commit_work(void *unused);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * agent_commit.c - commits of the site: its runs of bytes are stored into the home's pages by a
+ * transaction here, and committed with its batch, as anybody's (C2).
+ */
+#include "agent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "site.h"
+
+struct commit {
+    struct commit *next;
+    struct site_message m;
+    uint8_t *frame;
+    _Alignas(8) uint8_t batch[];
+};
+static struct commit *first, **last = &first;
+static unsigned count;
+
+static void answer(uint64_t number, int error)
+{
+    agent_send(&(struct site_message){.kind = error ? SITE_REFUSED : SITE_DONE,
+                                      .answer_to = number, .error = error < 0 ? -error : error});
+}
+
+/* The frame is kept as it came: the message points into it. */
+void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
+               const struct frame *f)
+{
+    struct commit *c = malloc(sizeof *c + m->bytes);
+    uint8_t *copy = malloc(bytes);
+    agent_lock();
+    if (c && copy && count < JOBS_MAX) {
+        memcpy(copy, frame, bytes);
+        c->frame = copy;
+        c->next = NULL;
+        (void)message_take(&c->m, f, copy);
+        memcpy(c->batch, c->m.data, c->m.bytes);
+        *last = c;
+        last = &c->next;
+        count++;
+        agent_changed();
+    } else {
+        free(c);
+        free(copy);
+        answer(m->number, -ENOMEM);
+    }
+    agent_unlock();
+}
+
+/* ---- the pages of a commit ---- */
+
+/* Each page once, as its runs follow each other. False: that was the last one. */
+static bool page_next(struct fields_in *i, uint64_t *page, uint64_t *serial)
+{
+    struct site_run r;
+    uint64_t before = *page;
+    do
+        if (!run_next(i, &r)) return false;
+    while (r.page == before);
+    *page = r.page;
+    *serial = r.serial;
+    return true;
+}
+
+/* So many of its pages are let go; CALLs that were put off are due. */
+static void pages_let(const struct commit *c, unsigned held)
+{
+    struct fields_in i = message_runs(&c->m);
+    uint64_t page = 0, serial;
+    for (; held > 0 && page_next(&i, &page, &serial); held--) {
+        struct site_page *p = pages_find(&agent.pages, page);
+        container_at(page)->busy--;
+        page_call(p, home_committed(p));
+    }
+}
+
+/* Has the site the pages still? Then they are held; how many; -errno. */
+static int pages_hold(const struct commit *c, unsigned *held)
+{
+    struct fields_in i = message_runs(&c->m);
+    uint64_t page = 0, serial;
+    for (*held = 0; page_next(&i, &page, &serial); ++*held) {
+        struct site_page *p = pages_find(&agent.pages, page);
+        struct container *k = container_at(page);
+        if (!p || !k || !k->writes || !home_commits(p, serial)) return -EACCES;
+        k->busy++;
+    }
+    return 0;
+}
+
+static int store(void *commit)
+{
+    const struct commit *c = commit;
+    struct fields_in i = message_runs(&c->m);
+    struct site_run r;
+    int error = c->m.bytes ? ps_site_batch(c->batch, c->m.bytes) : 0;
+    while (!error && run_next(&i, &r)) memcpy((char *)r.page + r.offset, r.data, r.bytes);
+    return error;
+}
+
+static int work(struct commit *c)
+{
+    struct ps_options options = {.lazy = c->m.request != 0 && c->m.request != STORE_BULK,
+                                 .lazy_ms = c->m.request < STORE_BULK ? c->m.request : 0};
+    unsigned held;
+    int error = pages_hold(c, &held);
+    if (!error) {
+        agent_unlock();
+        error = ps_site_transaction(store, c, agent.holder, options);
+        agent_lock();
+    }
+    answer(c->m.number, error);
+    pages_let(c, held);
+    return error;
+}
+
+void *commit_work(void *unused)
+{
+    agent_lock();
+    for (;;) {
+        while (!first) agent_wait();
+        struct commit *c = first;
+        first = c->next;
+        if (!first) last = &first;
+        count--;
+        (void)work(c);
+        agent_changed();
+        free(c->frame);
+        free(c);
+    }
+    return unused;
+}

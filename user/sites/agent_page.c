@@ -1,0 +1,293 @@
+/*
+ * agent_page.c - pages for the site: who takes them, who wants them back.
+ *
+ * A GET waits for a thread, and the thread in the kernel's queue of the page, as any transaction.
+ * Its rights are the holder's from the moment it has them (KD_HEIR). Who then waits for the holder
+ * is told of by KD_MSG_WANTED, and the site hears a CALL.
+ */
+#include "agent.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "katydid/call.h"
+#include "site.h"
+
+/* A GET. tid: of the thread that works on it, 0: none yet. */
+struct job {
+    struct site_message get;
+    int tid;
+    bool used, taken;
+    uint8_t contents[SITE_PAGE_BYTES];
+};
+static struct job working[GETTERS];
+static struct { struct site_message get[JOBS_MAX]; unsigned first, count; } waiting;
+
+void page_call(struct site_page *p, int due)
+{
+    if (due)
+        agent_send(&(struct site_message){.kind = SITE_CALL, .page = p->page, .serial = p->serial,
+                                          .right = (uint8_t)(due - 1)});
+}
+
+static long release(uint64_t page, uint64_t pages, int to)
+{
+    return kd_call4(KD_TXN_RELEASE, agent.holder, (long)page, (long)pages,
+                    to == SITE_SHARED ? KD_READ : 0);
+}
+
+void pages_release(const struct site_segment *s)
+{
+    release(s->base, s->pages, SITE_NO);
+    pages_forget(&agent.pages, s->base, s->base + s->pages * KD_PAGE_BYTES);
+}
+
+static void denied(const struct site_message *get, int error)
+{
+    agent_send(&(struct site_message){.kind = SITE_DENIED, .answer_to = get->number,
+                                      .page = get->page, .error = error});
+}
+
+/* ---- GET ---- */
+
+void page_get(const struct site_message *m)
+{
+    agent_lock();
+    struct container *c = container_at(m->page);
+    struct site_page *p = NULL;
+    int error = !c || (m->right == SITE_EXCLUSIVE && !c->writes) ? EACCES
+                : waiting.count == JOBS_MAX                      ? EAGAIN
+                : (p = pages_make(&agent.pages, m->page))        ? 0 : ENOMEM;
+    if (!error && !home_get(p, m->number, m->right)) agent_ends("the site asks twice for a page");
+    if (!error) {
+        c->busy++;
+        waiting.get[(waiting.first + waiting.count++) % JOBS_MAX] = *m;
+        agent_changed();
+    } else {
+        denied(m, error);
+    }
+    agent_unlock();
+}
+
+static int take(void *arg)
+{
+    struct job *j = arg;
+    if (j->get.right == SITE_EXCLUSIVE) {
+        long r = kd_call3(KD_TXN_HINT, (long)j->get.page, KD_PAGE_BYTES, KD_HINT_EXCLUSIVE);
+        if (r < 0) return (int)r;
+    }
+    memcpy(j->contents, (const void *)j->get.page, KD_PAGE_BYTES);
+    agent_lock();
+    if (!j->taken) home_taken(pages_find(&agent.pages, j->get.page));
+    j->taken = true;
+    agent_unlock();
+    return 0;
+}
+
+/* The holder has what was taken, however the transaction ended. */
+static void granted(struct job *j)
+{
+    struct site_page *p = pages_find(&agent.pages, j->get.page);
+    int due = home_granted(p, j->get.right, ++agent.serial);
+    agent_send(&(struct site_message){
+        .kind = SITE_GRANT, .answer_to = j->get.number, .page = p->page, .right = j->get.right,
+        .serial = p->serial, .data = j->get.wants ? j->contents : NULL,
+        .bytes = j->get.wants ? KD_PAGE_BYTES : 0});
+    page_call(p, due);
+}
+
+static void refused(struct job *j, int error)
+{
+    struct site_page *p = pages_find(&agent.pages, j->get.page);
+    home_denied(p);
+    if (p->right == SITE_NO) release(p->page, 1, SITE_NO);
+    pages_settle(&agent.pages, j->get.page);
+    denied(&j->get, error == -EBUSY ? EDEADLK : error < 0 ? -error : EIO);
+}
+
+static struct job *job_take(void)
+{
+    struct job *j = working;
+    while (waiting.count == 0) agent_wait();
+    while (j->used) j++;
+    j->get = waiting.get[waiting.first];
+    waiting.first = (waiting.first + 1) % JOBS_MAX;
+    waiting.count--;
+    j->used = true;
+    j->taken = false;
+    j->tid = (int)gettid();
+    return j;
+}
+
+void *page_work(void *unused)
+{
+    agent_lock();
+    for (;;) {
+        struct job *j = job_take();
+        agent_unlock();
+        int error = ps_site_transaction(take, j, agent.holder, (struct ps_options){0});
+        agent_lock();
+        struct container *c = container_at(j->get.page);
+        if (j->taken)
+            granted(j);
+        else
+            refused(j, error);
+        j->used = false;
+        c->busy--;
+        agent_changed();
+    }
+    return unused;
+}
+
+/* ---- GONE ---- */
+
+void page_gone(const struct site_message *m)
+{
+    agent_lock();
+    struct site_page *p = pages_find(&agent.pages, m->page);
+    if (p && home_gone(p, m->serial, m->right)) {
+        release(m->page, 1, m->right);
+        pages_settle(&agent.pages, m->page);
+    }
+    agent_unlock();
+}
+
+/* ---- who wants pages back ---- */
+
+static void wanted(uint64_t page, int to)
+{
+    struct site_page *p = pages_find(&agent.pages, page);
+    if (!p || (!p->right && !p->asked && !p->held))
+        release(page, 1, SITE_NO); /* of what the site has not, others need not wait */
+    else if (home_wanted(p, to))
+        page_call(p, to + 1);
+}
+
+static void wanted_all(uint64_t base, uint64_t pages, int to)
+{
+    for (size_t i = 0; i < agent.pages.room; i++) {
+        uint64_t page = agent.pages.at[i].page;
+        if (page >= base && (page - base) / KD_PAGE_BYTES < pages) wanted(page, to);
+    }
+}
+
+static struct kd_view_info views[KD_VIEW_MAX];  /* locked */
+static long views_list(void) { return kd_call3(KD_VIEW_LIST, (long)views, KD_VIEW_MAX, 0); }
+static bool in(const uint64_t mask[2], uint64_t view) { return mask[view / 64] >> view % 64 & 1; }
+
+static void wanted_others(void)
+{
+    long n = views_list();
+    for (long i = 0; i < n; i++) {
+        const struct kd_view_info *v = &views[i];
+        int to = v->want == 0 ? SITE_SHARED : SITE_NO;
+        if (!in(v->waits, agent.view)) continue;
+        if (v->page) wanted(v->page & ~(uint64_t)(KD_PAGE_BYTES - 1), to);
+        for (struct container *c = agent.containers; c < agent.containers + CONTAINERS_MAX; c++)
+            for (unsigned k = 0; v->container && c->id && k < c->segments; k++)
+                if (c->segment[k].base == v->container)
+                    wanted_all(c->segment[k].base, c->segment[k].pages, to);
+    }
+}
+
+/* ---- deadlocks over the link (D1 to D3) ---- */
+
+enum { PROBE_MS = 20, PROBES_MAX = 16 };
+
+/* Asks the site of each page that is called back and has not come: for what do those wait that keep
+ * it? True: there are such pages. */
+static bool probe(void)
+{
+    unsigned sent = 0;
+    bool any = false;
+    for (size_t i = 0; i < agent.pages.room; i++) {
+        const struct site_page *p = &agent.pages.at[i];
+        if (!p->page || !p->called) continue;
+        any = true;
+        if (sent++ < PROBES_MAX)
+            agent_send(&(struct site_message){.kind = SITE_PROBE, .number = p->serial,
+                                              .page = p->page, .serial = p->serial});
+    }
+    return any;
+}
+
+/* All for whom the view waits, and for whom those wait. A holder that is waited for waits, as far
+ * as can be seen here, for what its own process's threads wait for. */
+static void reach(long n, uint64_t view, uint64_t reached[2])
+{
+    reached[view / 64] |= 1ull << view % 64;
+    for (bool more = true; more;) {
+        more = false;
+        for (long i = 0; i < n; i++) {
+            if (!in(reached, views[i].view)) continue;
+            uint64_t next[2] = {views[i].waits[0], views[i].waits[1]};
+            for (long k = 0; k < n && views[i].mode & KD_HOLDER; k++)
+                if (views[k].pid == views[i].pid && views[i].view != agent.view)
+                    next[views[k].view / 64] |= 1ull << views[k].view % 64;
+            for (int k = 0; k < 2; k++) {
+                more |= (next[k] & ~reached[k]) != 0;
+                reached[k] |= next[k];
+            }
+        }
+    }
+}
+
+/* The view of the thread that waits for the page of this GET. */
+static const struct kd_view_info *view_of(long n, uint64_t number)
+{
+    for (struct job *j = working; number && j < working + GETTERS; j++)
+        for (long i = 0; j->used && j->get.number == number && i < n; i++)
+            if (views[i].pid == getpid() && views[i].tid == j->tid && !(views[i].mode & KD_HOLDER))
+                return &views[i];
+    return NULL;
+}
+
+/* Who keeps `page` at the site waits for these GETs. If one of them waits, here, for somebody who
+ * waits for the page, that is a circle, and the GET is denied. */
+void page_probed(const struct site_message *m)
+{
+    agent_lock();
+    const struct site_page *p = pages_find(&agent.pages, m->page);
+    long n = p && p->called && p->serial == m->answer_to ? views_list() : 0;
+    for (uint32_t i = 0; i < m->count && n > 0; i++) {
+        const struct kd_view_info *worker = view_of(n, m->waits[i]);
+        uint64_t reached[2] = {0};
+        if (!worker) continue;
+        reach(n, worker->view, reached);
+        for (long k = 0; k < n; k++) {
+            uint64_t at = views[k].page & ~(uint64_t)(KD_PAGE_BYTES - 1);
+            if (!in(reached, views[k].view) || at != m->page || !in(views[k].waits, agent.view))
+                continue;
+            kd_call3(KD_VIEW_ABORT, (long)worker->view, EBUSY, 0);
+            n = 0;
+        }
+    }
+    agent_unlock();
+}
+
+void *page_hear(void *unused)
+{
+    bool calls = false;
+    for (;;) {
+        struct kd_message m = {.handle = -1};
+        long r = kd_call3(KD_PORT_RECEIVE, agent.port, (long)&m, calls ? PROBE_MS : -1);
+        agent_lock();
+        if (r == -ETIMEDOUT) {
+            calls = probe();
+        } else if (r < 0) {
+            agent_ends("its port ended");
+        } else if (m.kind == (uint32_t)KD_MSG_WANTED) {
+            int to = m.word[3] == KD_READ ? SITE_SHARED : SITE_NO;
+            if (m.word[7]) agent_ends("the store has ended");
+            if (m.word[2] == 1)
+                wanted(m.word[1], to);
+            else
+                wanted_all(m.word[1], m.word[2], to);
+            if (m.word[6]) wanted_others();
+            calls = true;
+        }
+        agent_unlock();
+    }
+    return unused;
+}

@@ -1,0 +1,240 @@
+/*
+ * agent_store.c - requests of the site to the store, in its name: one after the other, by the
+ * handle of the directory that is exported to it (`store export`). What the site has open, this
+ * process has open; leases of space are this process's, and end with it.
+ */
+#include "agent.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "katydid/call.h"
+#include "pstore.h"
+
+enum { ASKS_MAX = 64 };
+
+/* A request, with its data behind it. */
+struct ask {
+    struct ask *next;
+    struct site_message m;
+    _Alignas(8) uint8_t data[];
+};
+static struct ask *first, **last = &first;
+static unsigned count;
+static char exports[WIRE_PATH_BYTES];   /* the directory of what the site may open */
+static _Alignas(8) uint8_t answer_data[KD_DATA_MAX / 2];
+
+int store_begin(const char *site)
+{
+    const char *name = getenv("PS_STORE");
+    agent.store = (int)kd_call3(KD_NAME_FIND, (long)(name && *name ? name : "store"), 0, 0);
+    snprintf(exports, sizeof exports, "exports/%s", site);
+    agent.root = -1;
+    return agent.store < 0 ? agent.store : 0;
+}
+
+/* What is exported may come while the session lasts, and be taken back. */
+static bool root_have(void)
+{
+    if (agent.root >= 0 && kd_call3(KD_PORT_SAME, agent.root, agent.store, 0) < 0) {
+        ps_drop(agent.root);
+        agent.root = -1;
+    }
+    if (agent.root < 0) agent.root = ps_handle(exports, PS_MAY_READ | PS_MAY_WRITE);
+    return agent.root >= 0;
+}
+
+void store_ask(const struct site_message *m)
+{
+    struct ask *a = malloc(sizeof *a + m->bytes);
+    agent_lock();
+    if (!a || count == ASKS_MAX) {
+        free(a);
+        agent_send(&(struct site_message){.kind = SITE_TOLD, .answer_to = m->number,
+                                          .error = -EAGAIN});
+    } else {
+        a->m = *m;
+        a->next = NULL;
+        memcpy(a->data, m->data, m->bytes);
+        *last = a;
+        last = &a->next;
+        count++;
+        agent_changed();
+    }
+    agent_unlock();
+}
+
+/* ---- the store ---- */
+
+static long call(int by, struct site_message *m, const void *data, size_t bytes)
+{
+    struct kd_message k = {.kind = m->request, .data = data, .data_bytes = bytes, .handle = -1,
+                           .buffer = answer_data, .buffer_bytes = sizeof answer_data};
+    memcpy(k.word, m->word, sizeof k.word);
+    long r = kd_call3(KD_PORT_CALL, by, (long)&k, 0);
+    if (r == -EOWNERDEAD) agent_ends("the store has ended");
+    if (r < 0) return r;
+    if (k.handle >= 0) kd_call3(KD_HANDLE_CLOSE, k.handle, 0, 0);
+    memcpy(m->word, k.word, sizeof m->word);
+    m->data = answer_data;
+    m->bytes = k.buffer_bytes;
+    return k.status;
+}
+
+static struct container *container_of_id(uint64_t id)
+{
+    for (struct container *c = agent.containers; id && c < agent.containers + CONTAINERS_MAX; c++)
+        if (c->id == id) return c;
+    return NULL;
+}
+
+static void segment_note(struct site_message *told, struct container *c, uint64_t base,
+                         uint64_t pages)
+{
+    for (unsigned i = 0; i < c->segments; i++)
+        if (c->segment[i].base == base) return;
+    if (c->segments == SITE_SEGMENTS_MAX) return;
+    c->segment[c->segments++] = (struct site_segment){c->id, base, pages};
+    told->segment[told->count++] = c->segment[c->segments - 1];
+}
+
+/* What lies at an address that the store has named: a segment that the site has not heard of yet.
+ */
+static void segment_learn(struct site_message *told, uint64_t address)
+{
+    struct kd_space_info info;
+    if (address < KD_STORE_BASE || address >= KD_STORE_END) return;
+    if (kd_call3(KD_CONTAINER_INFO, (long)address, (long)&info, 0) != 0) return;
+    struct container *c = container_of_id(STORE_COOKIE_CONTAINER(info.cookie));
+    if (c) segment_note(told, c, info.base, info.pages);
+}
+
+static void close_container(struct container *c)
+{
+    struct site_message m = {.request = STORE_CLOSE, .word = {c->id}};
+    while (c->busy) agent_wait();
+    for (unsigned i = 0; i < c->segments; i++) pages_release(&c->segment[i]);
+    *c = (struct container){0};
+    agent_unlock();
+    (void)call(agent.store, &m, NULL, 0);
+    agent_lock();
+}
+
+/* Pages are what a site caches: whoever locks or logs in another way is not for it. */
+static int opened_refuse(const struct wire_opened *o)
+{
+    if (o->kept || o->form[WIRE_FORM_LOCKING]) return -EOPNOTSUPP;
+    return o->form[WIRE_FORM_ENCODER] == KD_ENCODER_RANGES ? -EOPNOTSUPP : 0;
+}
+
+static int open_container(struct site_message *told, const struct ask *a)
+{
+    struct wire_opened o;
+    struct wire_open open;
+    if (a->m.bytes < sizeof open) return -EINVAL;
+    if (!root_have()) return -EACCES;
+    memcpy(&open, a->data, sizeof open);
+    long r = call(agent.root, told, a->data, a->m.bytes);
+    if (r < 0 || told->bytes != sizeof o) return r < 0 ? (int)r : -EPROTO;
+    memcpy(&o, told->data, sizeof o);
+    int error = opened_refuse(&o);
+    agent_lock();
+    struct container *c = container_of_id(o.container);
+    bool again = c != NULL;
+    for (struct container *at = agent.containers;
+         !error && !c && at < agent.containers + CONTAINERS_MAX; at++)
+        if (!at->id) c = at;
+    if (!error && !c) error = -EMFILE;
+    if (!error) {
+        c->id = o.container;
+        c->writes |= (open.flags & PS_WRITE) != 0;
+        segment_note(told, c, o.base, o.pages);
+    }
+    agent_unlock();
+    if (error || again) { /* the site is one opener */
+        struct site_message m = {.request = STORE_CLOSE, .word = {o.container}};
+        size_t bytes = told->bytes;
+        (void)call(agent.store, &m, NULL, 0);
+        memcpy(answer_data, &o, bytes);
+        if (error) return error;
+    }
+    for (unsigned n = 1; n < SITE_SEGMENTS_MAX; n++) {
+        struct site_message m = {.request = STORE_SEGMENT, .word = {o.container, n}};
+        if (call(agent.store, &m, NULL, 0) != 0) break;
+        agent_lock();
+        segment_note(told, c, m.word[0], m.word[1]);
+        agent_unlock();
+    }
+    memcpy(answer_data, &o, sizeof o);
+    told->data = answer_data;
+    told->bytes = sizeof o;
+    told->count = 0;
+    agent_lock();
+    for (unsigned i = 0; i < c->segments; i++) told->segment[told->count++] = c->segment[i];
+    agent_unlock();
+    return 0;
+}
+
+static int request(struct site_message *told, const struct ask *a)
+{
+    int by = agent.store;
+    switch (told->request) {
+    case STORE_OPEN: return open_container(told, a);
+    case STORE_CLOSE: {
+        agent_lock();
+        struct container *c = container_of_id(told->word[0]);
+        if (c) close_container(c);
+        agent_unlock();
+        return c ? 0 : -ENOENT;
+    }
+    case STORE_LIST:
+    case STORE_LOOK:
+    case STORE_ENTRIES:
+        if (!root_have()) return -EACCES;
+        by = agent.root;
+        break;
+    case STORE_HELLO:
+    case STORE_STATS:
+    case STORE_FLUSH:
+    case STORE_LEASE:
+    case STORE_SPACE:
+    case STORE_UNLEASE:
+    case STORE_NAMED:
+    case STORE_NAMES:
+    case STORE_NEXT:
+    case STORE_HELD:
+    case STORE_SEGMENT: break;
+    default: return -EOPNOTSUPP;
+    }
+    int status = (int)call(by, told, a->data, a->m.bytes);
+    agent_lock();
+    if (!status && told->request != STORE_HELLO && told->request != STORE_HELD)
+        segment_learn(told, told->word[0]);
+    agent_unlock();
+    return status;
+}
+
+void *store_work(void *unused)
+{
+    for (;;) {
+        agent_lock();
+        while (!first) agent_wait();
+        struct ask *a = first;
+        first = a->next;
+        if (!first) last = &first;
+        count--;
+        agent_unlock();
+        struct site_message told = {.kind = SITE_TOLD, .answer_to = a->m.number,
+                                    .request = a->m.request};
+        memcpy(told.word, a->m.word, sizeof told.word);
+        told.error = request(&told, a);
+        if (told.error < 0) told.bytes = 0;
+        agent_lock();
+        agent_send(&told);
+        agent_unlock();
+        free(a);
+    }
+    return unused;
+}

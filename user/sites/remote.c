@@ -1,0 +1,224 @@
+/*
+ * remote.c - `remote`: the manager of containers whose home is another site (remote.md).
+ *
+ *     remote          started by link; begins a manager for each home that a program asks for
+ *     remote SITE     such a manager: serves the port "SITE/store" in one session with the home
+ *
+ * A manager ends when its session does, and with it all that this site had cached of the home: its
+ * objects, so transactions that used them (S3). Then the first process lets go of the session, and
+ * begins the next one. Programs wait for that as for a store that is started again ("kept SITE/store").
+ *
+ * Threads of a manager: some hear kernel and programs, one the home. None waits for the home.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "katydid/call.h"
+#include "link.h"
+#include "pstore.h"
+#include "remote.h"
+
+enum { THREADS = 3, SITE_PAGES_MAX = 1 << 22, WANT = 1 };
+
+struct remote remote = {.pages = {.most = SITE_PAGES_MAX}};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void remote_lock(void) { pthread_mutex_lock(&lock); }
+void remote_unlock(void) { pthread_mutex_unlock(&lock); }
+
+_Noreturn void remote_ends(const char *why)
+{
+    char line[160];
+    int n = snprintf(line, sizeof line, "remote: %s", why);
+    kd_call3(KD_KERNEL_LOG, (long)line, n, 0);
+    _exit(1);
+}
+
+void remote_send(const struct site_message *m)
+{
+    static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX]; /* locked */
+    size_t bytes = message_put(m, frame, sizeof frame);
+    remote.counts[m->kind]++;
+    if (!bytes || link_send(remote.session, frame, bytes))
+        remote_ends("the session with the home is over");
+}
+
+/* ---- a manager: what the home says ---- */
+
+static void heard(const struct site_message *m)
+{
+    remote_lock();
+    remote.counts[m->kind]++;
+    switch (m->kind) {
+    case SITE_GRANT: page_granted(m); break;
+    case SITE_DENIED: page_denied(m); break;
+    case SITE_CALL: page_called(m); break;
+    case SITE_PROBE: page_probed(m); break;
+    case SITE_TOLD: store_told(m); break;
+    case SITE_DONE:
+    case SITE_REFUSED: commit_answered(m); break;
+    default: remote_ends("the home says what no home says");
+    }
+    remote_unlock();
+}
+
+static void *hear_home(void *unused)
+{
+    static _Alignas(8) uint8_t memory[FRAME_BYTES_MAX];
+    struct link_inbox inbox = {.memory = memory};
+    struct frame f;
+    const uint8_t *at;
+    struct site_message m;
+    (void)unused;
+    while (link_receive(remote.session, &inbox, &f, &at) == 0) {
+        if (!message_take(&m, &f, at)) remote_ends("the home says what is no message");
+        heard(&m);
+    }
+    remote_ends("the session with the home is over");
+}
+
+/* ---- what kernel and programs say ---- */
+
+static void on_message(const struct kd_message *m)
+{
+    switch (m->kind) {
+    case (uint32_t)KD_MSG_PAGE: page_asked(m); return;
+    case (uint32_t)KD_MSG_RECALLED: pages_recalled(m->word[0]); return;
+    case (uint32_t)KD_MSG_COMMIT: commit_asked(m); return;
+    case (uint32_t)KD_MSG_CLIENT_GONE: store_client_gone(m->process ? m->process : m->word[0]);
+        return;
+    default:
+        if (m->handle >= 0) kd_call3(KD_HANDLE_CLOSE, m->handle, 0, 0);
+        if (!(m->kind & (uint32_t)KD_MSG_KERNEL)) store_asked(m);
+    }
+}
+
+static void *hear_here(void *unused)
+{
+    void *data = calloc(1, KD_DATA_MAX);
+    (void)unused;
+    if (!data) remote_ends("no memory");
+    for (;;) {
+        struct kd_message m = {.buffer = data, .buffer_bytes = KD_DATA_MAX, .handle = -1};
+        if (kd_call3(KD_PORT_RECEIVE, remote.port, (long)&m, -1) < 0) remote_ends("its port ended");
+        on_message(&m);
+    }
+}
+
+static void start(void *(*function)(void *), void *argument)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, function, argument)) remote_ends("no thread");
+    pthread_detach(thread);
+}
+
+/* The home's addresses are its containers' alone, as those of each store of this machine. */
+static void zone_claim(void)
+{
+    char name[STORE_NAME_BYTES];
+    struct link_session s;
+    if (link_session(remote.session, &s)) remote_ends("the session with the home is over");
+    if (s.store_count == 0) remote_ends("the home has no store");
+    remote.zone = s.stores[0].zone;
+    snprintf(name, sizeof name, "zone %u", s.stores[0].zone);
+    if (kd_call3(KD_NAME_SET, (long)name, remote.port, 0) < 0)
+        remote_ends("the home's store has its addresses in the zone of another store here");
+}
+
+static void serve(const char *site)
+{
+    char name[STORE_NAME_BYTES];
+    snprintf(name, sizeof name, "%s/store", site);
+    remote.session = LINK_HANDLE;
+    remote.port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    if (remote.port < 0) remote_ends("no port");
+    zone_claim();
+    start(hear_home, NULL);
+    for (int i = 1; i < THREADS; i++) start(hear_here, NULL);
+    if (kd_call3(KD_NAME_SET, (long)name, remote.port, 0) < 0)
+        remote_ends("it may not publish its name");
+    hear_here(NULL);
+}
+
+/* ---- the first process: a manager for each home ---- */
+
+static struct home { char site[LINK_SITE_BYTES]; } homes[LINK_SITES_MAX];
+
+static long manager_start(const char *site, int session)
+{
+    const char *argv[] = {"remote", site, NULL};
+    struct kd_process_create p = {.path = "/bin/remote", .argv = argv, .fds = {-1, -1, -1},
+                                  .handle_count = 2,
+                                  .handles = {KD_SYSTEM_HANDLE, session}};
+    long handle = kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
+    if (handle < 0) return handle;
+    kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
+    return p.pid;
+}
+
+static void *keep(void *home)
+{
+    static const struct timespec moment = {.tv_nsec = 10000000};
+    const char *site = home;
+    for (;;) {
+        struct link_session session;
+        int status, handle = link_open(site, &session);
+        if (handle == -EAGAIN || handle == -EBUSY || handle == -ECONNRESET) {
+            nanosleep(&moment, NULL);
+            continue;
+        }
+        if (handle < 0) remote_ends("link opens no session");
+        long pid = manager_start(site, handle);
+        if (pid < 0) remote_ends("a manager cannot be started");
+        kd_call3(KD_PROCESS_WAIT, pid, (long)&status, 0);
+        link_close(handle);
+    }
+}
+
+/* "A program wants a store of this site." */
+static int want(const char *site, size_t bytes)
+{
+    char name[STORE_NAME_BYTES];
+    struct home *h = homes;
+    if (bytes < 2 || bytes > LINK_SITE_BYTES || strnlen(site, bytes) != bytes - 1) return -EINVAL;
+    for (; h < homes + LINK_SITES_MAX && h->site[0]; h++)
+        if (strcmp(h->site, site) == 0) return 0;
+    if (h == homes + LINK_SITES_MAX) return -EMFILE;
+    long port = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    snprintf(name, sizeof name, STORE_KEPT "%s/store", site);
+    long r = port < 0 ? port : kd_call3(KD_NAME_SET, (long)name, port, 0);
+    if (r < 0) return (int)r;
+    memcpy(h->site, site, bytes);
+    start(keep, h->site);
+    return 0;
+}
+
+static int keep_all(void)
+{
+    long port = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    long r = port < 0 ? port : kd_call3(KD_NAME_SET, (long)"remote", port, 0);
+    while (r >= 0) {
+        char site[LINK_SITE_BYTES];
+        struct kd_message m = {.buffer = site, .buffer_bytes = sizeof site, .handle = -1};
+        r = kd_call3(KD_PORT_RECEIVE, port, (long)&m, -1);
+        if (r < 0 || !m.token) continue;
+        if (m.handle >= 0) kd_call3(KD_HANDLE_CLOSE, m.handle, 0, 0);
+        struct kd_message reply = {.handle = -1, .status = m.kind == WANT
+                                                               ? want(site, m.buffer_bytes)
+                                                               : -ENOSYS};
+        kd_call3(KD_PORT_REPLY, (long)m.token, (long)&reply, 0);
+    }
+    return (int)r;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2) serve(argv[1]);
+    fprintf(stderr, "remote: cannot serve: %s\n", ps_strerror(keep_all()));
+    return 1;
+}

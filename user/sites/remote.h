@@ -1,0 +1,70 @@
+/*
+ * remote.h - the parts of `remote`, the manager of another site's containers (remote.md).
+ *
+ * Nothing here waits for the home: what it is asked goes into a frame, and what it answers finds
+ * who asked. One lock guards all state; a call of the kernel may be made with it.
+ */
+#ifndef USER_SITES_REMOTE_H
+#define USER_SITES_REMOTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "katydid/abi.h"
+#include "message.h"
+#include "pages.h"
+#include "store_protocol.h"
+
+/* To "SITE/store" beside store_protocol.h: -> words: how many of each were sent or came, in the
+ * session: GET, GRANT, CALL, GONE, COMMIT, DONE or REFUSED, ASK. */
+enum { REMOTE_COUNTS = 0x1000 };
+
+enum { CONTAINERS_MAX = 64, OPENINGS_MAX = 256, REQUESTS_MAX = 64 };
+
+struct segment { int object; uint64_t base, pages; };   /* object: its handle; -1: none */
+struct container {
+    uint64_t id;                        /* 0: free */
+    unsigned segments;
+    bool writes;                        /* somebody here may write it */
+    struct segment segment[SITE_SEGMENTS_MAX];
+};
+struct opening { uint64_t process; struct container *container; unsigned times; bool writes; };
+
+extern struct remote {
+    int port, session;
+    uint32_t zone;                      /* of the home's addresses */
+    uint64_t number;                    /* of the last request */
+    uint64_t counts[SITE_KINDS];        /* of messages */
+    struct site_pages pages;
+    struct container containers[CONTAINERS_MAX];
+    struct opening openings[OPENINGS_MAX];
+} remote;
+
+void remote_lock(void);
+void remote_unlock(void);
+/* Sends it, or ends the process, since the session is over. */
+void remote_send(const struct site_message *m);
+_Noreturn void remote_ends(const char *why);
+
+/* ---- remote_store.c: what programs ask (store_protocol.h), and what the home says to it ---- */
+void store_asked(const struct kd_message *m);
+void store_told(const struct site_message *m);
+void store_client_gone(uint64_t process);
+struct opening *opening_of(uint64_t process, const struct container *c);
+struct container *container_of_id(uint64_t id);
+struct container *container_at(uint64_t address, struct segment **segment);
+
+/* ---- remote_page.c: pages ---- */
+void page_asked(const struct kd_message *m);
+void page_granted(const struct site_message *m);
+void page_denied(const struct site_message *m);
+void page_called(const struct site_message *m);
+void page_probed(const struct site_message *m);
+void pages_recalled(uint64_t cookie);
+void pages_closed(const struct container *c);   /* its objects end */
+
+/* ---- remote_commit.c: commits ---- */
+void commit_asked(const struct kd_message *m);
+void commit_answered(const struct site_message *m);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * remote_commit.c - commits: what a transaction changed goes home as one COMMIT, and is published
+ * here when DONE comes. Whether it happened is the home's word alone.
+ *
+ * A COMMIT is one frame. What does not fit is refused with E2BIG, and undone.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "katydid/call.h"
+#include "link.h"
+#include "remote.h"
+
+enum { DIFF_BYTES = 64 << 10 };
+
+/* One that is under way, by its view. */
+struct pending { uint64_t number, token, *page; size_t count; };
+static struct pending pending[KD_VIEW_MAX];
+static uint64_t last_csn;
+
+static int page_note(struct pending *p, uint64_t page)
+{
+    if (p->count && p->page[p->count - 1] == page) return 0;
+    if ((p->count & (p->count - 1)) == 0) {
+        uint64_t *more = realloc(p->page, (p->count ? 2 * p->count : 1) * sizeof *more);
+        if (!more) return -ENOMEM;
+        p->page = more;
+    }
+    p->page[p->count++] = page;
+    return 0;
+}
+
+static int run_add(struct fields_out *o, struct pending *p, const struct kd_run *run,
+                   const uint8_t *data)
+{
+    struct container *c = container_of_id(STORE_COOKIE_CONTAINER(run->cookie));
+    if (!c || run->cookie % 16 >= c->segments) return -EIO;
+    uint64_t page = c->segment[run->cookie % 16].base + run->page * KD_PAGE_BYTES;
+    const struct site_page *known = pages_find(&remote.pages, page);
+    if (!known || known->right != SITE_EXCLUSIVE) return -EIO;
+    run_put(o, &(struct site_run){.page = page, .serial = known->serial, .offset = run->offset,
+                                  .bytes = run->bytes, .data = data});
+    return o->full ? -E2BIG : page_note(p, page);
+}
+
+static int runs_add(struct fields_out *o, struct pending *p, uint64_t view)
+{
+    static _Alignas(struct kd_run) uint8_t runs[DIFF_BYTES];
+    struct kd_diff d = {.view = view, .token = p->token};
+    int error = 0;
+    while (!error && d.cursor != ~0ull) {
+        d.buffer = runs;
+        d.buffer_bytes = sizeof runs;
+        error = (int)kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
+        struct kd_run run;
+        for (size_t at = 0; !error && at < d.buffer_bytes;) {
+            memcpy(&run, runs + at, sizeof run);
+            error = run_add(o, p, &run, runs + at + sizeof run);
+            at += sizeof run + ((run.bytes + 7u) & ~7u);
+        }
+    }
+    return error;
+}
+
+/* ---- the batch: operations only on what its process may write ---- */
+
+static int batch_check(uint64_t process, const uint8_t *batch, uint64_t bytes)
+{
+    const struct wire_op *op;
+    for (uint64_t at = 0; at < bytes; at += op->op_bytes) {
+        op = (const void *)(batch + at);
+        if (bytes - at < sizeof *op || op->op_bytes < sizeof *op || op->op_bytes % 8 ||
+            op->op_bytes > bytes - at)
+            return -EINVAL;
+        const struct container *c = container_of_id(op->container);
+        const struct opening *o = c ? opening_of(process, c) : NULL;
+        if (!o || !o->writes) return -EACCES;
+    }
+    return 0;
+}
+
+static void forget(struct pending *p)
+{
+    free(p->page);
+    *p = (struct pending){0};
+}
+
+static int commit_send(struct pending *p, const struct kd_message *m)
+{
+    static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];
+    struct fields_out o = message_commit(frame, sizeof frame, (uint32_t)m->word[3], m->buffer,
+                                         m->buffer_bytes);
+    int error = batch_check(m->process, m->buffer, m->buffer_bytes);
+    if (!error && m->word[1]) error = runs_add(&o, p, m->word[0]);
+    size_t bytes = error ? 0 : frame_end(&o, SITE_COMMIT, p->number, 0);
+    if (error || !bytes) return error ? error : -E2BIG;
+    remote.counts[SITE_COMMIT]++;
+    error = link_send(remote.session, frame, bytes);
+    if (error) remote_ends("the session with the home is over");
+    return 0;
+}
+
+void commit_asked(const struct kd_message *m)
+{
+    uint64_t view = m->word[0];
+    if (view >= KD_VIEW_MAX) return;
+    remote_lock();
+    struct pending *p = &pending[view];
+    *p = (struct pending){.number = ++remote.number, .token = m->token};
+    int error = commit_send(p, m);
+    if (error) forget(p);
+    remote_unlock();
+    if (error) kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, -error);
+}
+
+/* What is published is at home already, so it is clean. */
+static void clean(const struct pending *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        struct segment *s;
+        if (container_at(p->page[i], &s))
+            kd_call3(KD_OBJECT_CLEANED, s->object,
+                     (long)((p->page[i] - s->base) / KD_PAGE_BYTES), (long)last_csn);
+    }
+}
+
+void commit_answered(const struct site_message *m)
+{
+    for (uint64_t view = 0; view < KD_VIEW_MAX; view++) {
+        struct pending *p = &pending[view];
+        if (!m->answer_to || p->number != m->answer_to) continue;
+        struct kd_publish publish = {.view = view, .token = p->token, .csn = last_csn + 1};
+        if (m->kind == SITE_REFUSED) {
+            kd_call3(KD_TXN_REFUSE, (long)view, (long)p->token, m->error);
+        } else {
+            last_csn++;
+            kd_call3(KD_TXN_PUBLISH, (long)&publish, 1, 0);
+            clean(p);
+        }
+        forget(p);
+        return;
+    }
+}

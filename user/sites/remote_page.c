@@ -1,0 +1,231 @@
+/*
+ * remote_page.c - pages of containers whose home is another site: faults become GETs, a GRANT is
+ * supplied, a CALL is a recall of the kernel's.
+ *
+ * The kernel asks again whenever somebody lacks a right (recall.md), so no question is kept here:
+ * a page has one GET at a time (pages.h), and whoever wants more asks behind its GRANT.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "katydid/call.h"
+#include "remote.h"
+
+#define ACCESS(right) ((right) == SITE_EXCLUSIVE ? KD_READ | KD_WRITE \
+                       : (right) == SITE_SHARED  ? KD_READ : 0)
+
+static struct { uint64_t *page; size_t count, room; } called; /* pages that are called back */
+
+static void called_add(uint64_t page)
+{
+    for (size_t i = 0; i < called.count; i++)
+        if (called.page[i] == page) return;
+    if (called.count == called.room) {
+        size_t room = called.room ? 2 * called.room : 64;
+        uint64_t *more = realloc(called.page, room * sizeof *more);
+        if (!more) remote_ends("no memory for pages that are called back");
+        called.page = more;
+        called.room = room;
+    }
+    called.page[called.count++] = page;
+}
+
+static void called_take(uint64_t page)
+{
+    for (size_t i = 0; i < called.count; i++)
+        if (called.page[i] == page) called.page[i--] = called.page[--called.count];
+}
+
+static uint64_t number_in(const struct segment *s, uint64_t page)
+{
+    return (page - s->base) / KD_PAGE_BYTES;
+}
+
+static void open_to(const struct segment *s, uint64_t page, int right)
+{
+    kd_call4(KD_OBJECT_GRANT, s->object, (long)number_in(s, page), 1, ACCESS(right));
+}
+
+/* ---- what the kernel asks ---- */
+
+/* Takes the rights back that nobody uses. How many pages are still used, and by whom. */
+static long recall(const struct segment *s, const struct site_page *p, uint64_t users[2])
+{
+    int to = ACCESS(p->called - 1);
+    users[0] = users[1] = 0;
+    return kd_call6(KD_OBJECT_RECALL, s->object, (long)number_in(s, p->page), 1,
+                    to | (to ? 0 : KD_RECALL_DROP), (long)users, 0);
+}
+
+/* The page leaves memory, changed or not: the home has what was committed. */
+static void drop(const struct segment *s, uint64_t page)
+{
+    uint8_t bits = 0;
+    uint64_t users[2];
+    long n = (long)number_in(s, page);
+    kd_call4(KD_OBJECT_INFO, s->object, n, 1, (long)&bits);
+    if (!(bits & KD_PAGE_RESIDENT)) return;
+    kd_call3(KD_OBJECT_CLEANED, s->object, n, (long)KD_CSN_ANY);
+    kd_call6(KD_OBJECT_RECALL, s->object, n, 1, KD_RECALL_DROP, (long)users, 0);
+    kd_call4(KD_OBJECT_INFO, s->object, n, 1, (long)&bits);
+    if (bits & KD_PAGE_RESIDENT) remote_ends("a page that is called back stays in memory");
+}
+
+/* R4: what is called back goes when nobody uses it. True: it has gone. */
+static bool give_back(const struct segment *s, struct site_page *p)
+{
+    uint64_t users[2], page = p->page, serial = p->serial;
+    if (recall(s, p, users) > 0) return false;
+    int to = client_gone(p);
+    if (to == SITE_NO) drop(s, page);
+    called_take(page);
+    pages_settle(&remote.pages, page);
+    remote_send(&(struct site_message){.kind = SITE_GONE, .page = page, .serial = serial,
+                                       .right = (uint8_t)to});
+    open_to(s, page, SITE_NO); /* who waits for it looks again */
+    return true;
+}
+
+static void get(struct site_page *p, int right, bool wants)
+{
+    client_asked(p, ++remote.number, right);
+    remote_send(&(struct site_message){.kind = SITE_GET, .number = p->asked, .page = p->page,
+                                       .right = (uint8_t)right, .wants = wants});
+}
+
+static void fail(const struct segment *s, uint64_t page, int error)
+{
+    kd_call6(KD_OBJECT_FAIL, s->object, (long)number_in(s, page), 1, error, 0, 0);
+}
+
+static bool uses(const struct segment *s, const struct site_page *p, uint64_t view)
+{
+    uint64_t users[2];
+    return recall(s, p, users) > 0 && view < KD_VIEW_MAX && users[view / 64] >> view % 64 & 1;
+}
+
+static void wanted(const struct segment *s, uint64_t page, const struct kd_message *m)
+{
+    struct site_page *p = pages_make(&remote.pages, page);
+    bool here = m->word[3] & KD_PAGE_HERE;
+    int want = m->word[3] & KD_WRITE ? SITE_EXCLUSIVE : SITE_SHARED;
+    if (p && p->called && give_back(s, p)) p = pages_make(&remote.pages, page);
+    if (!p) {
+        fail(s, page, ENOMEM);
+        return;
+    }
+    if (here && p->right >= want && !p->called) {
+        open_to(s, page, p->right);
+        return;
+    }
+    int ask = client_wants(p, want, p->called && uses(s, p, m->word[4] - 1));
+    if (ask) get(p, ask, !here);
+}
+
+void page_asked(const struct kd_message *m)
+{
+    remote_lock();
+    struct container *c = container_of_id(STORE_COOKIE_CONTAINER(m->word[0]));
+    struct segment *s = c && m->word[0] % 16 < c->segments ? &c->segment[m->word[0] % 16] : NULL;
+    if (s && m->word[1] < s->pages) wanted(s, s->base + m->word[1] * KD_PAGE_BYTES, m);
+    remote_unlock();
+}
+
+void pages_recalled(uint64_t cookie)
+{
+    struct segment *s;
+    remote_lock();
+    for (size_t i = called.count; i-- > 0;) {
+        struct container *c = i < called.count ? container_at(called.page[i], &s) : NULL;
+        if (c && c->id == STORE_COOKIE_CONTAINER(cookie))
+            (void)give_back(s, pages_find(&remote.pages, called.page[i]));
+    }
+    remote_unlock();
+}
+
+void pages_closed(const struct container *c)
+{
+    for (unsigned i = 0; i < c->segments; i++) {
+        const struct segment *s = &c->segment[i];
+        uint64_t end = s->base + s->pages * KD_PAGE_BYTES;
+        for (size_t n = called.count; n-- > 0;)
+            if (called.page[n] >= s->base && called.page[n] < end)
+                called.page[n] = called.page[--called.count];
+        pages_forget(&remote.pages, s->base, end);
+    }
+}
+
+/* ---- what the home says; locked ---- */
+
+void page_granted(const struct site_message *m)
+{
+    struct segment *s;
+    struct site_page *p = pages_find(&remote.pages, m->page);
+    if (!p || !container_at(m->page, &s)) return; /* closed meanwhile */
+    if (!client_granted(p, m->answer_to, m->serial, m->right)) remote_ends("a GRANT of no GET");
+    called_take(m->page);
+    if (m->bytes == 0) {
+        open_to(s, m->page, m->right);
+        return;
+    }
+    struct kd_supply supply = {.object = s->object, .source = KD_SUPPLY_MEMORY,
+                               .rights = ACCESS(m->right), .page = number_in(s, m->page),
+                               .count = 1, .memory = m->data};
+    long r = kd_call3(KD_OBJECT_SUPPLY, (long)&supply, 0, 0);
+    if (r < 0) fail(s, m->page, (int)-r);
+}
+
+void page_denied(const struct site_message *m)
+{
+    struct segment *s;
+    struct site_page *p = pages_find(&remote.pages, m->page);
+    if (!p || !container_at(m->page, &s) || !client_denied(p, m->answer_to)) return;
+    fail(s, m->page, m->error);
+    pages_settle(&remote.pages, m->page);
+}
+
+void page_called(const struct site_message *m)
+{
+    struct segment *s = NULL;
+    struct site_page *p = container_at(m->page, &s) ? pages_find(&remote.pages, m->page) : NULL;
+    if (!p || !client_called(p, m->serial, m->right)) {
+        remote_send(&(struct site_message){.kind = SITE_GONE, .page = m->page,
+                                           .serial = m->serial, .right = m->right});
+    } else {
+        called_add(m->page);
+        (void)give_back(s, p);
+    }
+}
+
+/* ---- for which GETs do those wait that keep a page? (D2) ---- */
+
+void page_probed(const struct site_message *m)
+{
+    static struct kd_view_info views[KD_VIEW_MAX];
+    struct site_message answer = {.kind = SITE_PROBED, .answer_to = m->number, .page = m->page};
+    struct segment *s = NULL;
+    struct site_page *p = container_at(m->page, &s) ? pages_find(&remote.pages, m->page) : NULL;
+    uint64_t reached[2] = {0};
+    if (p && p->called && p->serial == m->serial) (void)recall(s, p, reached);
+    long n = kd_call3(KD_VIEW_LIST, (long)views, KD_VIEW_MAX, 0);
+    for (bool more = true; more;) {
+        more = false;
+        for (long i = 0; i < n; i++) {
+            const struct kd_view_info *v = &views[i];
+            if (!(reached[v->view / 64] >> v->view % 64 & 1)) continue;
+            for (int k = 0; k < 2; k++) {
+                more |= (v->waits[k] & ~reached[k]) != 0;
+                reached[k] |= v->waits[k];
+            }
+        }
+    }
+    for (long i = 0; i < n && answer.count < SITE_PROBED_MAX; i++) {
+        const struct kd_view_info *v = &views[i];
+        uint64_t page = v->page & ~(uint64_t)(KD_PAGE_BYTES - 1);
+        const struct site_page *q = page ? pages_find(&remote.pages, page) : NULL;
+        if (q && q->asked && reached[v->view / 64] >> v->view % 64 & 1)
+            answer.waits[answer.count++] = q->asked;
+    }
+    remote_send(&answer);
+}

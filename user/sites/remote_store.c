@@ -1,0 +1,301 @@
+/*
+ * remote_store.c - programs at this site speak the store's protocol with `remote`, which passes it
+ * on to the home, and has an object of the kernel's for each segment that is open.
+ *
+ * A container is open at the home once, for the whole site, from its first opening here to its last
+ * close; leases of space are the site's so long. What is not in `passed` cannot be asked of another
+ * site's store (-EOPNOTSUPP).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "katydid/call.h"
+#include "remote.h"
+
+/* A request that the home has not answered yet. */
+struct request {
+    uint64_t number, token, process, container;
+    uint32_t kind;
+    bool writes;
+};
+static struct request requests[REQUESTS_MAX];
+static struct opening nobody;
+
+/* ---- what is open ---- */
+
+struct container *container_of_id(uint64_t id)
+{
+    for (struct container *c = remote.containers; id && c < remote.containers + CONTAINERS_MAX; c++)
+        if (c->id == id) return c;
+    return NULL;
+}
+
+struct container *container_at(uint64_t address, struct segment **segment)
+{
+    for (struct container *c = remote.containers; c < remote.containers + CONTAINERS_MAX; c++)
+        for (unsigned i = 0; c->id && i < c->segments; i++) {
+            struct segment *s = &c->segment[i];
+            if (address < s->base || address >= s->base + s->pages * KD_PAGE_BYTES) continue;
+            *segment = s;
+            return c;
+        }
+    return NULL;
+}
+
+struct opening *opening_of(uint64_t process, const struct container *c)
+{
+    for (struct opening *o = remote.openings; o < remote.openings + OPENINGS_MAX; o++)
+        if (o->times && o->process == process && o->container == c) return o;
+    return NULL;
+}
+
+static bool is_open(const struct container *c)
+{
+    for (struct opening *o = remote.openings; o < remote.openings + OPENINGS_MAX; o++)
+        if (o->times && o->container == c) return true;
+    return false;
+}
+
+static void answer(const struct request *r, int status, const struct site_message *m)
+{
+    struct kd_message reply = {.handle = -1, .status = status};
+    if (m) {
+        memcpy(reply.word, m->word, sizeof reply.word);
+        reply.data = m->data;
+        reply.data_bytes = m->bytes;
+    }
+    kd_call3(KD_PORT_REPLY, (long)r->token, (long)&reply, 0);
+}
+
+/* ---- requests to the home ---- */
+
+static struct request *request_free(void)
+{
+    for (struct request *r = requests; r < requests + REQUESTS_MAX; r++)
+        if (!r->number) return r;
+    return NULL;
+}
+
+static void ask(struct request *r, uint32_t kind, const uint64_t *word, const void *data,
+                uint64_t bytes)
+{
+    struct site_message m = {.kind = SITE_ASK, .number = ++remote.number, .request = kind,
+                             .data = data, .bytes = bytes};
+    r->number = m.number;
+    r->kind = kind;
+    memcpy(m.word, word, sizeof m.word);
+    remote_send(&m);
+}
+
+/* ---- objects of the kernel ---- */
+
+static int segment_open(struct container *c, uint64_t base, uint64_t pages)
+{
+    for (unsigned i = 0; i < c->segments; i++)
+        if (c->segment[i].base == base) return 0;
+    if (c->segments == SITE_SEGMENTS_MAX) return -EMFILE;
+    uint64_t zone = KD_STORE_BASE + remote.zone * KD_ZONE_BYTES; /* nobody else's addresses */
+    if (base < zone || base - zone >= KD_ZONE_BYTES ||
+        pages > (KD_ZONE_BYTES - (base - zone)) / KD_PAGE_BYTES)
+        return -EPROTO;
+    struct kd_object_create create = {
+        .port = remote.port, .commit_port = remote.port, .base = base, .pages = pages,
+        .cookie = c->id << 4 | c->segments, .flags = KD_OBJECT_TRANSACTIONAL, .name = "remote"};
+    long object = kd_call3(KD_OBJECT_CREATE, (long)&create, 0, 0);
+    if (object < 0) return (int)object;
+    c->segment[c->segments++] = (struct segment){(int)object, base, pages};
+    return 0;
+}
+
+static int attach(const struct opening *o, const struct segment *s)
+{
+    return (int)kd_call3(KD_SPACE_ATTACH, (long)o->process, s->object,
+                         o->writes ? KD_RIGHT_READ | KD_RIGHT_WRITE : KD_RIGHT_READ);
+}
+
+/* Segments that the home has told of: for all that have their container open. */
+static int segments_open(const struct site_message *m)
+{
+    int error = 0;
+    for (uint32_t i = 0; !error && i < m->count; i++) {
+        struct container *c = container_of_id(m->segment[i].container);
+        unsigned before = c ? c->segments : 0;
+        if (!c) continue;
+        error = segment_open(c, m->segment[i].base, m->segment[i].pages);
+        for (struct opening *o = remote.openings; c->segments > before; o++) {
+            if (o == remote.openings + OPENINGS_MAX) break;
+            if (o->times && o->container == c) (void)attach(o, &c->segment[before]);
+        }
+    }
+    return error;
+}
+
+static void container_end(struct container *c)
+{
+    uint64_t word[SITE_WORDS] = {c->id};
+    struct request *r = request_free();
+    pages_closed(c);
+    for (unsigned i = 0; i < c->segments; i++)
+        kd_call3(KD_OBJECT_DESTROY, c->segment[i].object, 0, 0);
+    *c = (struct container){0};
+    if (!r) remote_ends("too many requests wait for the home");
+    *r = (struct request){.token = 0};
+    ask(r, STORE_CLOSE, word, NULL, 0);
+}
+
+static void opening_close(struct opening *o)
+{
+    struct container *c = o->container;
+    if (--o->times) return;
+    for (unsigned i = 0; i < c->segments; i++)
+        kd_call3(KD_SPACE_DETACH, (long)o->process, c->segment[i].object, 0);
+    *o = nobody;
+    if (!is_open(c)) container_end(c);
+}
+
+static int opening_make(uint64_t process, struct container *c, bool writes)
+{
+    struct opening *o = opening_of(process, c);
+    for (struct opening *at = remote.openings; !o && at < remote.openings + OPENINGS_MAX; at++)
+        if (!at->times) o = at;
+    if (!o) return -EMFILE;
+    *o = (struct opening){process, c, o->times + 1, o->writes || writes};
+    int error = 0;
+    for (unsigned i = 0; !error && i < c->segments; i++) error = attach(o, &c->segment[i]);
+    if (error) opening_close(o);
+    return error;
+}
+
+/* The home has opened it: so it is open here. */
+static int opened(const struct request *r, const struct site_message *m)
+{
+    struct wire_opened o;
+    if (m->bytes != sizeof o || m->count == 0) return -EPROTO;
+    memcpy(&o, m->data, sizeof o);
+    struct container *c = container_of_id(o.container);
+    for (struct container *at = remote.containers; !c && at < remote.containers + CONTAINERS_MAX;
+         at++)
+        if (!at->id) c = at;
+    if (!c || o.container == 0 || o.container >> 59) return -EMFILE;
+    c->id = o.container;
+    int error = 0;
+    for (uint32_t i = 0; !error && i < m->count; i++)
+        error = m->segment[i].container != o.container
+                    ? -EPROTO
+                    : segment_open(c, m->segment[i].base, m->segment[i].pages);
+    if (!error) error = opening_make(r->process, c, r->writes);
+    if (error && !is_open(c)) container_end(c);
+    return error;
+}
+
+void store_told(const struct site_message *m)
+{
+    for (struct request *r = requests; r < requests + REQUESTS_MAX; r++) {
+        if (!m->answer_to || r->number != m->answer_to) continue;
+        struct request asked = *r;
+        *r = (struct request){0};
+        if (!asked.token) return;
+        int error = m->error;
+        if (!error) error = asked.kind == STORE_OPEN ? opened(&asked, m) : segments_open(m);
+        answer(&asked, error, m);
+        return;
+    }
+}
+
+/* ---- what programs ask ---- */
+
+enum { OF_NONE, OF_READER, OF_WRITER };  /* what word0, a container, is to be open for */
+static const struct { uint32_t kind; int open; } passed[] = {
+    {STORE_HELLO, OF_NONE},   {STORE_OPEN, OF_NONE},     {STORE_LIST, OF_NONE},
+    {STORE_LOOK, OF_NONE},    {STORE_ENTRIES, OF_NONE},  {STORE_STATS, OF_NONE},
+    {STORE_FLUSH, OF_NONE},   {STORE_LEASE, OF_WRITER},  {STORE_SPACE, OF_WRITER},
+    {STORE_NAMED, OF_READER}, {STORE_NAMES, OF_READER},  {STORE_NEXT, OF_READER},
+    {STORE_SEGMENT, OF_READER},
+};
+
+static int close_asked(const struct kd_message *m)
+{
+    struct container *c = container_of_id(m->word[0]);
+    struct opening *o = c ? opening_of(m->process, c) : NULL;
+    if (!o) return -EACCES;
+    opening_close(o);
+    return 0;
+}
+
+/* By the address of a page: those are the site's, whichever program asks. */
+static int address_asked(const struct kd_message *m)
+{
+    struct segment *s;
+    struct container *c = container_at(m->word[0], &s);
+    const struct opening *o = c ? opening_of(m->process, c) : NULL;
+    if (!o) return -EACCES;
+    return m->kind != STORE_UNLEASE || o->writes ? 0 : -EACCES;
+}
+
+static int pass(const struct kd_message *m)
+{
+    uint64_t word[SITE_WORDS];
+    memcpy(word, m->word, sizeof word);
+    struct request *r = request_free();
+    if (!r) return -EAGAIN;
+    *r = (struct request){.token = m->token, .process = m->process};
+    if (m->kind == STORE_HELLO) word[1] = word[2] = 0;
+    if (m->kind == STORE_OPEN) {
+        struct wire_open open;
+        if (m->buffer_bytes < sizeof open) return -EINVAL;
+        memcpy(&open, m->buffer, sizeof open);
+        r->writes = open.flags & 1 << 2;
+    }
+    ask(r, m->kind, word, m->buffer, m->buffer_bytes);
+    return 1;
+}
+
+/* 1: the home answers. */
+static int asked(const struct kd_message *m)
+{
+    if (m->kind == STORE_CLOSE) return close_asked(m);
+    if (m->kind == STORE_ADVISE) return 0; /* a hint */
+    if (m->kind == STORE_UNLEASE || m->kind == STORE_HELD) {
+        int error = address_asked(m);
+        return error ? error : pass(m);
+    }
+    for (unsigned i = 0; i < sizeof passed / sizeof *passed; i++) {
+        if (passed[i].kind != m->kind) continue;
+        const struct container *c = passed[i].open ? container_of_id(m->word[0]) : NULL;
+        const struct opening *o = c ? opening_of(m->process, c) : NULL;
+        if (passed[i].open && (!o || (passed[i].open == OF_WRITER && !o->writes))) return -EACCES;
+        return pass(m);
+    }
+    return -EOPNOTSUPP;
+}
+
+static void counts_told(const struct kd_message *m)
+{
+    const uint64_t *n = remote.counts;
+    const struct site_message told = {
+        .word = {n[SITE_GET], n[SITE_GRANT], n[SITE_CALL], n[SITE_GONE], n[SITE_COMMIT],
+                 n[SITE_DONE] + n[SITE_REFUSED], n[SITE_ASK]}};
+    answer(&(struct request){.token = m->token}, 0, &told);
+}
+
+void store_asked(const struct kd_message *m)
+{
+    remote_lock();
+    int status = m->kind == REMOTE_COUNTS ? 1 : asked(m);
+    if (m->kind == REMOTE_COUNTS)
+        counts_told(m);
+    else if (status <= 0) answer(&(struct request){.token = m->token}, status, NULL);
+    remote_unlock();
+}
+
+void store_client_gone(uint64_t process)
+{
+    remote_lock();
+    for (struct opening *o = remote.openings; o < remote.openings + OPENINGS_MAX; o++)
+        if (o->times && o->process == process) {
+            o->times = 1;
+            opening_close(o);
+        }
+    remote_unlock();
+}
