@@ -76,6 +76,7 @@ int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned ac
     page_wait_over(w); /* what it was given before did not suffice */
     w->thread = thread_this();
     w->leaf = l;
+    w->at = page_address(l, slot);
     w->slot = (uint8_t)slot;
     w->number = w->rights = 0;
     w->done = false;

@@ -13,6 +13,7 @@
 struct page_wait {
     struct list link;        /* leaf->waits */
     struct leaf *leaf;       /* while it is in the list; leaf lock */
+    vaddr_t at;              /* the page, so long; others look at it without the lock */
     struct thread *thread;
     struct view *view;       /* NULL: no transaction's; it is given its right and forgotten */
     uint64_t slots;          /* other pages for which it was given the same */
@@ -42,14 +43,14 @@ static inline void page_wait_init(struct page_wait *w, struct view *v)
     w->item.queued = false;
     w->leaf = NULL;
     w->view = v;
-    w->slots = w->rights = 0;
+    w->at = w->slots = w->rights = 0;
 }
 /* page_wait_over: the fault goes on or ends, and is in no list any more. Leaf locked. */
 static inline void page_wait_over(struct page_wait *w)
 {
     list_remove(&w->link);
     w->leaf = NULL;
-    w->slots = 0;
+    w->at = w->slots = 0;
 }
 /* recall_user_gone: the view's transaction is over, and managers hear it that call back what it
  * used. */

@@ -9,17 +9,17 @@
  *     moves=N      N transfers between accounts that seed=N says; of two the order differs
  *     phase=N      stores N; await=N waits until it is stored by somebody, without a store
  *     abort        stores to each account, and undoes that
- *     cross=N      stores to account N, waits until the other site has stored to its own (phase),
- *                  and stores to that one: two of them are a deadlock
+ *     busy=N       transfers until N is stored by somebody
+ *     deadlocks=N  transfers until the home has denied N pages: each was a deadlock of two sites
  *     counts       what has been said to the home since the last `counts`
  *     fail=ERRNO   the next word has to fail so
  */
 #include <errno.h>
 #include <pstore.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <katydid/call.h>
 
@@ -39,6 +39,9 @@ static uint64_t draw(uint64_t below)
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (seed >> 33) % below;
 }
+
+/* Between two looks at what another machine does. */
+static void pause_ms(void) { nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); }
 
 static int opens(void)
 {
@@ -83,7 +86,6 @@ static int move(void *numbers)
 {
     const uint64_t *n = numbers;
     struct account *from = account(n[0]), *to = account(n[1]);
-    if (from == to) return 0;
     from->amount -= (int64_t)n[2];
     to->amount += (int64_t)n[2];
     return 0;
@@ -94,7 +96,8 @@ static int moves(uint64_t times)
     int64_t of[2];
     int error = ps_transaction(sum, of);
     for (uint64_t i = 0; !error && i < times; i++) {
-        uint64_t n[3] = {draw((uint64_t)of[0]), draw((uint64_t)of[0]), draw(100)};
+        uint64_t all = (uint64_t)of[0], n[3] = {draw(all), draw(all - 1), draw(100)};
+        n[1] = (n[0] + 1 + n[1]) % all;
         error = ps_transaction(move, n);
     }
     return error;
@@ -120,7 +123,7 @@ static int await(uint64_t number)
 {
     uint64_t now = 0;
     int error;
-    while (!(error = ps_transaction(look, &now)) && now < number) sched_yield();
+    while (!(error = ps_transaction(look, &now)) && now < number) pause_ms();
     return error;
 }
 
@@ -131,41 +134,45 @@ static int spoil(void *unused)
     return -ECANCELED;
 }
 
-/* Both sites have stored to one account each when they want the other's. */
-static int cross(void *number)
+static long counts_ask(uint64_t now[KD_WORDS])
 {
-    static unsigned runs;
-    uint64_t mine = *(uint64_t *)number;
-    struct account *a = account(mine), *b = account(!mine);
-    a->amount++;
-    if (runs++ == 0) {
-        struct phase *p = phase();
-        (void)p;
-        printf("stored to %llu\n", (unsigned long long)mine);
-        fflush(stdout);
-        char line[8];
-        if (!fgets(line, sizeof line, stdin)) return -EPIPE;
-    }
-    b->amount--;
-    return 0;
-}
-
-static int counts(void)
-{
-    static uint64_t before[KD_WORDS];
-    static const char *const what[] = {"GET", "GRANT", "CALL", "GONE", "COMMIT", "answer", "ASK"};
     char store[KD_NAME_MAX];
     snprintf(store, sizeof store, "%.*s/store", (int)strcspn(name, ":"), name);
     struct kd_message m = {.kind = REMOTE_COUNTS, .handle = -1};
     long port = kd_call3(KD_NAME_FIND, (long)store, 0, 0);
     long r = port < 0 ? port : kd_call3(KD_PORT_CALL, port, (long)&m, 0);
-    if (r < 0 || m.status) return r < 0 ? (int)r : m.status;
-    for (unsigned i = 0; i < sizeof what / sizeof *what; i++)
-        printf("%s%llu %s", i ? ", " : "", (unsigned long long)(m.word[i] - before[i]), what[i]);
-    printf("\n");
-    memcpy(before, m.word, sizeof before);
-    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
-    return 0;
+    if (port >= 0) kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    memcpy(now, m.word, sizeof m.word);
+    return r < 0 ? r : m.status;
+}
+
+static int counts(void)
+{
+    static uint64_t before[KD_WORDS];
+    static const char *const what[] = {"GET", "GRANT", "CALL", "GONE", "COMMIT", "answer"};
+    uint64_t now[KD_WORDS];
+    long r = counts_ask(now);
+    for (unsigned i = 0; !r && i < sizeof what / sizeof *what; i++)
+        printf("%s%llu %s", i ? ", " : "", (unsigned long long)(now[i] - before[i]), what[i]);
+    if (!r) printf("\n");
+    memcpy(before, now, sizeof before);
+    return (int)r;
+}
+
+static int busy(uint64_t number)
+{
+    uint64_t now = 0;
+    int error = 0;
+    while (!error && now < number) error = moves(4) ?: ps_transaction(look, &now);
+    return error;
+}
+
+static int deadlocks(uint64_t number)
+{
+    uint64_t now[KD_WORDS] = {0};
+    int error = 0;
+    while (!error && now[7] < number) error = moves(1) ?: (int)counts_ask(now);
+    return error;
 }
 
 static int word(const char *w, uint64_t n)
@@ -178,7 +185,7 @@ static int word(const char *w, uint64_t n)
     }
     if (!strcmp(w, "open")) {
         while ((error = opens()) == -ENOENT || error == -EACCES || error == -ENOTCONN || error == -EOWNERDEAD)
-            sched_yield();
+            pause_ms();
         return error;
     }
     if (!c && (error = opens()) != 0) return error;
@@ -192,7 +199,8 @@ static int word(const char *w, uint64_t n)
            : !strncmp(w, "phase", 5) ? ps_transaction(set, &n)
            : !strncmp(w, "await", 5) ? await(n)
            : !strcmp(w, "abort")     ? (error = ps_transaction(spoil, NULL), error == -ECANCELED ? 0 : error)
-           : !strncmp(w, "cross", 5) ? ps_transaction(cross, &n)
+           : !strncmp(w, "busy", 4)  ? busy(n)
+           : !strncmp(w, "dead", 4)  ? deadlocks(n)
            : !strcmp(w, "counts")    ? counts()
                                      : -EINVAL;
 }

@@ -273,7 +273,7 @@ void *page_hear(void *unused)
         struct kd_message m = {.handle = -1};
         long r = kd_call3(KD_PORT_RECEIVE, agent.port, (long)&m, calls ? PROBE_MS : -1);
         agent_lock();
-        if (r == -ETIMEDOUT) {
+        if (r == -EAGAIN || r == -ETIMEDOUT) {
             calls = probe();
         } else if (r < 0) {
             agent_ends("its port ended");

@@ -16,7 +16,7 @@
 #include "store_protocol.h"
 
 /* To "SITE/store" beside store_protocol.h: -> words: how many of each were sent or came, in the
- * session: GET, GRANT, CALL, GONE, COMMIT, DONE or REFUSED, ASK. */
+ * session: GET, GRANT, CALL, GONE, COMMIT, DONE or REFUSED, ASK, DENIED. */
 enum { REMOTE_COUNTS = 0x1000 };
 
 enum { CONTAINERS_MAX = 64, OPENINGS_MAX = 256, REQUESTS_MAX = 64 };

@@ -387,7 +387,8 @@ struct kd_view_info {
     uint64_t view, state, doom, ticket, weight, copies, snapshot_csn, waits[2];
     int32_t pid, tid;
     uint32_t mode, want;                       /* of the page; 0 to read, 1 to write, 2 both */
-    uint64_t page, container;                  /* in whose queue it stands: addresses, or 0 */
+    /* in whose queue it stands: addresses, or 0; page: or for which it waits for a manager */
+    uint64_t page, container;
     uint32_t item, item_mode;                  /* an entry of that; mode + 1, or 0: none */
     uint64_t locked, locked_count;             /* containers that it has locked: the first */
 };
