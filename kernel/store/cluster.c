@@ -11,7 +11,7 @@
 #include "store/evict.h"
 #include "store/fault.h"
 #include "store/grant.h"
-#include "store/wait.h"
+#include "store/holder.h"
 
 enum { CLUSTER_DISK = 4 }; /* pages asked for together where touches are clustered */
 enum { CLUSTER_PAGES = 8, NEAR_PAGES = 8 };
@@ -136,6 +136,10 @@ int page_get(struct view *v, struct leaf *l, unsigned slot, bool write)
 {
     unsigned access = (write ? KD_WRITE : KD_READ) | KD_PAGE_HERE;
     uint64_t pages = 1;
+    if (heir_is(v) && heir_opens(v, l, slot)) {
+        lock_release(&l->lock);
+        return 0;
+    }
     if (!page_resident(&l->pages[slot])) {
         pages = cluster_request(v, l, slot, write);
         access ^= KD_PAGE_HERE | (pages ? 0 : KD_PAGE_ALONE);

@@ -110,9 +110,12 @@ static bool has_turn(const struct container_lock *c, const struct view *v)
 
 /* ---- page faults ---- */
 
-bool container_admits(struct view *v, struct object *o, bool write)
+bool container_admits(struct view *v, struct leaf *l, unsigned slot, bool write)
 {
+    struct object *o = l->object;
     struct container_lock *c = &o->container_lock;
+    if (heir_has(v, l, slot))
+        return true; /* HO3: the holder is waited for, and this is how it comes to its end */
     lock_acquire(&locks_lock);
     struct vmask on = against(c, v, write ? LOCK_PAGE_WRITE : LOCK_PAGE_READ);
     /* who ends with the lock, and begins at once, would always be before those whom it shut out */

@@ -365,8 +365,7 @@ again:
         result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
         goto out;
     }
-    if (p->closed && page_closed(p, right_used(mine) || heir_has(v, l, slot),
-                                 v->supply.leaf ? v->supply.rights : 0, write))
+    if (p->closed && page_closed(p, right_used(mine), v->supply.leaf ? v->supply.rights : 0, write))
         goto get;
     if (v->snapshot_rights) {
         result = snapshot_map(v, l, slot, pte);
@@ -376,7 +375,7 @@ again:
         right_share(v, l, p, pte, p->frame);
         goto out;
     }
-    if (container_shut(v, o) && !heir_has(v, l, slot) && !container_admits(v, o, write))
+    if (container_shut(v, o) && !container_admits(v, l, slot, write))
         return fault_waits(v, l, KD_TRACE_FOR_CONTAINER, o->base);
     if (unlikely(o->flags & KD_OBJECT_ITEMS)
             ? item_busy(v, p) : !uncontended(v, p) || v->wait.want == WANT_READ_FOR_WRITE)
@@ -466,6 +465,7 @@ struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation)
     view_forget_object(v);
     if (o && o->flags & KD_OBJECT_GUARD && v->last.rights & KD_RIGHT_WRITE)
         v->last.rights ^= RIGHTS_STORE;
+    heir_looks(v, o);
     v->last.generation = generation; /* read before the look: if it changed, that is seen */
     v->last.object = o;
     return o;

@@ -9,8 +9,8 @@
  *      exclusively.
  * HO3  What a holder has its transactions take before queues, recalls and locks of containers.
  * HO4  Each view that begins to wait for a holder is told to the holder's port, alone or in what
- *      KD_VIEW_LIST says then; so is a recall. HO5: who waits is woken, and who calls back told, when
- *      a right is released, which none of its transactions has.
+ *      KD_VIEW_LIST says then; so is a recall.
+ * HO5  What is released none of its transactions has; who waits is woken, and who calls back told.
  *
  * Locks: leaf, one view, graph, port.
  */
@@ -53,10 +53,10 @@ int heir_begin(struct view *v, const struct kd_begin *b)
     lock_release(&h->lock);
     if (e)
         return e;
+    view_forget_object(v); /* object_look_up is to see each */
     lock_acquire(&v->lock);
     right_drop(v, true, false); /* those of before are not the holder's */
     right_owe_all(v);           /* and those that it gets go with its end */
-    v->last.leaf = NULL;
     v->txn.heir = (int16_t)h->id;
     v->txn.heir_ticket = ticket;
     lock_release(&v->lock);
@@ -76,9 +76,9 @@ static struct view *heir_lock(const struct view *v)
 
 /* ---- rights ---- */
 
-bool heir_has(const struct view *v, const struct leaf *l, unsigned slot)
+bool heir_has_it(const struct view *v, const struct leaf *l, unsigned slot)
 {
-    struct view *h = heir_is(v) ? heir_lock(v) : NULL;
+    struct view *h = heir_lock(v);
     if (!h)
         return false;
     bool has = right_at(h, page_address(l, slot)) &&
@@ -89,10 +89,8 @@ bool heir_has(const struct view *v, const struct leaf *l, unsigned slot)
 
 int heir_share(const struct view *v, struct leaf *l, unsigned slot)
 {
-    struct view *h = NULL;
-    if (l->object->flags & (KD_OBJECT_ITEMS | KD_OBJECT_UNLOCKED))
-        return -EOPNOTSUPP;
-    if (!(h = heir_lock(v)))
+    struct view *h = heir_lock(v);
+    if (!h)
         return -EOWNERDEAD;
     bool made = view_pte_make(h, page_address(l, slot));
     if (made)
@@ -101,13 +99,35 @@ int heir_share(const struct view *v, struct leaf *l, unsigned slot)
     return made ? 0 : -ENOMEM;
 }
 
-void heir_return(const struct view *v, struct page *p)
+void heir_gets_back(const struct view *v, struct page *p)
 {
-    struct view *h = heir_is(v) ? heir_lock(v) : NULL;
+    struct view *h = heir_lock(v);
     if (!h)
         return;
     p->writer = (int16_t)h->id;
     lock_release(&h->lock);
+}
+
+void heir_looks(struct view *v, const struct object *o)
+{
+    if (o && heir_is(v) && o->flags & (KD_OBJECT_ITEMS | KD_OBJECT_UNLOCKED))
+        view_doom(v, EOPNOTSUPP);
+}
+
+bool heir_opens(struct view *v, struct leaf *l, unsigned slot)
+{
+    struct page_wait *w = &v->supply;
+    if (!page_resident(&l->pages[slot]) || !heir_has_it(v, l, slot))
+        return false;
+    page_wait_over(w);
+    w->leaf = l;
+    w->slot = (uint8_t)slot;
+    w->number = 0;
+    w->error = 0;
+    w->rights = KD_READ | KD_WRITE;
+    w->done = true;
+    list_push_back(&l->waits, &w->link);
+    return true;
 }
 
 bool heirs_use(const struct view *holder, struct leaf *l, unsigned slot)

@@ -17,14 +17,27 @@ void view_leave(struct view *v);       /* view.c: its thread is in no view, if i
 void holder_end(const struct view *v); /* it is aborted, if it is one */
 /* heir_begin lets v, which just began, work for a holder. 0; -EINVAL; -EOWNERDEAD: it is over. */
 must_check int heir_begin(struct view *v, const struct kd_begin *b);
-static inline bool heir_is(const struct view *v) { return v->txn.heir != WRITER_NONE; }
+static inline bool heir_is(const struct view *v) { return unlikely(v->txn.heir != WRITER_NONE); }
 /* heir_has tells whether the holder that v works for, if any, has the right that v wants. Leaf
  * locked, as for the others. */
-bool heir_has(const struct view *v, const struct leaf *l, unsigned slot);
-/* heir_share gives v's holder the right that v is given now. 0; -EOWNERDEAD, -EOPNOTSUPP; -ENOMEM:
- * it has no page table. */
+RARE bool heir_has_it(const struct view *v, const struct leaf *l, unsigned slot);
+static inline bool heir_has(const struct view *v, const struct leaf *l, unsigned slot)
+{
+    return heir_is(v) && heir_has_it(v, l, slot);
+}
+/* heir_opens counts v as one that was given the right to a page that is closed (RE3), if its holder
+ * has that. */
+RARE bool heir_opens(struct view *v, struct leaf *l, unsigned slot);
+void heir_looks(struct view *v, const struct object *o); /* dooms it where holders have no rights */
+/* heir_share gives v's holder the right that v is given now. 0; -EOWNERDEAD; -ENOMEM: it has no
+ * page table. */
 must_check int heir_share(const struct view *v, struct leaf *l, unsigned slot);
-void heir_return(const struct view *v, struct page *p); /* v's copy is gone: its holder has X */
+RARE void heir_gets_back(const struct view *v, struct page *p);
+static inline void heir_return(const struct view *v, struct page *p) /* v's copy is gone */
+{
+    if (heir_is(v))
+        heir_gets_back(v, p); /* its holder has the page exclusively */
+}
 /* heirs_use tells whether transactions that work for the holder have a right to the page. */
 bool heirs_use(const struct view *holder, struct leaf *l, unsigned slot);
 /* holders_tell tells the holders among those that v waits for what it wants: pages from `at` on. */

@@ -66,7 +66,7 @@ static inline bool container_shut(const struct view *v, const struct object *o)
 }
 /* container_admits tells whether v may get a page. If not, v is queued, with edges, and is to
  * sleep. Leaf locked. */
-bool container_admits(struct view *v, struct object *o, bool write);
+bool container_admits(struct view *v, struct leaf *l, unsigned slot, bool write);
 bool container_locked_by(const struct view *v, const struct object *o);
 int container_owner(struct object *o);          /* the exclusive holder, drained; or WRITER_NONE */
 void container_lock_leave(struct view *v);      /* the queue, if it stands in one */

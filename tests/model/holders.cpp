@@ -41,8 +41,8 @@ static bool is_holder(int v) { return v >= HOMES && (v - HOMES) % 3 == 2; }
 static int heir(int v) { return v < HOMES ? NOBODY : holder((v - HOMES) / 3); }
 static u16 bit(int n) { return (u16)(1u << n); }
 
-/* "r0w1": reads page 0, writes page 1. `recalls`: so often a manager calls page 0 back; `undone`: so
- * many commits are undone halfway; `deaths`: of site 0. */
+/* "r0w1": reads page 0, writes page 1. `recalls`: so often a manager calls page 0 back; `undone`:
+ * so many commits are undone halfway; `deaths`: of site 0. */
 struct Scenario {
     const char *name, *what;
     const char *home[HOMES][TXNS], *site[SITES][TXNS];
@@ -171,7 +171,8 @@ struct Model : Steps<State, Scenario> {
             x.pc = ASK;
             return leave(s, v, x.page);
         }
-        u16 rivals = x.mode == X ? page.has : page.writer < VIEWS ? bit(page.writer) : 0, before = 0;
+        u16 before = 0, rivals = x.mode == X ? page.has : 0;
+        if (x.mode == S && page.writer < VIEWS) rivals = bit(page.writer);
         rivals &= (u16)~(bit(v) | (h != NOBODY ? bit(h) : 0));
         for (u8 i = 0; i < page.queued && page.queue[i] != v; i++) before |= bit(page.queue[i]);
         bool queues = before && (!own || on(QUEUES));
@@ -509,7 +510,8 @@ struct Model : Steps<State, Scenario> {
         if (on(FORGOTTEN))
             for (int p = 0; p < PAGES; p++)
                 if (now->p[p].has && now->p[p].writer == NOBODY)
-                    step_of([] { return std::string("evictor "); }, "forgets a page", [&](State &s) {
+                    step_of([] { return std::string("evictor "); }, "forgets a page",
+                            [&](State &s) {
                         for (int i = 0; i < SITES; i++) s.p[p].has &= (u16)~bit(holder(i));
                     });
     }

@@ -270,9 +270,11 @@ static void many(void)
     }
     long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0), listed = 0;
     for (long i = 0; i < n; i++)
-        listed += list[i].waits[holder_number / 64] >> holder_number % 64 & 1 && list[i].want == 1;
+        listed += list[i].waits[holder_number / 64] >> holder_number % 64 & 1 &&
+                  list[i].want == 1;
     tap_ok(more && listed == 2 && told_nothing(), "one notice stands for all, who are listed");
-    tap_ok(releases(0, PAGES, 0) == 0 && ends_well(a) && ends_well(b), "and all is given up at once");
+    tap_ok(releases(0, PAGES, 0) == 0 && ends_well(a) && ends_well(b),
+           "and all is given up at once");
 }
 
 /* ---- deadlocks, locks, recalls ---- */
@@ -513,6 +515,20 @@ static void by_force(void)
 
 /* ---- nonsense ---- */
 
+static int reads_at(void *at) { return *(volatile int *)at & 0; }
+static void of_items(void)
+{
+    struct kd_object_create c = {.port = port, .commit_port = commit_port, .cookie = 8,
+                                 .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ITEMS, .pages = 16,
+                                 .base = base + 0x40000000, .name = "items"};
+    int items = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    kd_call3(KD_SPACE_ATTACH, getpid(), items, RW);
+    is(run_like(reads_at, (void *)c.base, &heir), -EOPNOTSUPP, "items have no holder");
+    works(reads, 3);
+    is(run_like(reads_at, (void *)c.base, &heir), -EOPNOTSUPP, "nor have they behind another page");
+    kd_call3(KD_OBJECT_DESTROY, items, 0, 0);
+}
+
 static long begins(struct kd_begin how)
 {
     struct context c = {0}, *main_view = mine;
@@ -560,7 +576,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return child();
-    tap_plan(58);
+    tap_plan(60);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .messages = hears}), "a manager");
     site_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     ours(reads, 0);
@@ -580,6 +596,7 @@ int main(int argc, char **argv)
     thread_gone();
     process_gone(argv[0]);
     by_force();
+    of_items();
     tickets();
     nonsense();
     return tap_end();
