@@ -25,13 +25,13 @@ int holder_begin(struct view *v, const struct kd_begin *b, vaddr_t at)
 {
     uint32_t number = v->id;
     __atomic_fetch_add(&holders, 1, __ATOMIC_SEQ_CST);
-    view_leave(v);
     struct port *port = handle_find(b->port - 1, HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
     if (handle_failed(port))
         return (int)(long)port;
     lock_acquire(&v->lock);
     v->notices.conflict_port = port;
     lock_release(&v->lock);
+    view_leave(v);
     return copy_to_user(at + offsetof(struct kd_begin, view), &number, sizeof number);
 }
 

@@ -363,7 +363,7 @@ struct Model : Steps<State, Scenario> {
                 y.gets = 0;
                 ends(s, v);
                 w.pc = on(HEIR_LATE) ? LEFT : NEXT;
-                used(s, i, w.page, w.mode); /* R7 */
+                used(s, i, w.page, w.mode); /* before any call is looked at */
             });
         (void)x;
     }

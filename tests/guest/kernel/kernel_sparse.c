@@ -150,12 +150,28 @@ static void *writes(void *result)
     return NULL;
 }
 
+/* A holder (KD_HOLDER) gets the second page, by a worker that is undone. */
+static struct context site, worker;
+static void site_reads(void)
+{
+    txn_open(&site, (struct kd_begin){.mode = KD_HOLDER, .port = port + 1});
+    txn_open(&worker, (struct kd_begin){.mode = KD_HEIR, .heir = site.view + 1});
+    (void)*word_of(1, 0);
+    kd_call3(KD_TXN_ABORT, ECANCELED, 0, 0);
+}
+static int write_second(void *unused)
+{
+    *word_of(1, 0) = 9;
+    return (int)(uintptr_t)unused;
+}
+
 /* A transaction has read the first page, which then goes out of memory; another one wants to write
- * it. */
+ * it. The same of a holder and the second page. */
 static void right_stays(void)
 {
     int result = -1;
     pthread_t t;
+    site_reads();
     long before = opens(&holder, 0);
     in_view(&reader);
     bool far = read_gib() && read_gib() && read_gib();
@@ -165,6 +181,11 @@ static void right_stays(void)
     tap_ok(far && before == 2 && result == -ETIMEDOUT && sees(&holder) == 2,
            "what a running transaction has read stays shut to others (%ld, %d)", before, result);
     kd_call3(KD_TXN_ABORT, ECANCELED, 0, 0);
+    in_view(&writer);
+    tap_ok(run(write_second, NULL, 0, 50) == -ETIMEDOUT &&
+               kd_call3(KD_HANDLE_CLOSE, site.view, 0, 0) == 0 &&
+               run(write_second, NULL, 0, 50) == 0,
+           "and what a holder has, to its end");
 }
 
 /* KiB that are less free than before. */
@@ -188,7 +209,7 @@ int main(int argc, char **argv)
     uint64_t first = 0, full = 0, last = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     marks = argc == 2 && !strcmp(argv[1], "marks");
-    tap_plan(marks ? 1 : 7);
+    tap_plan(marks ? 1 : 8);
     if (!start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES})) {
         printf("Bail out! no object\n");
         return 1;

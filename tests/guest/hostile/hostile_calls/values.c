@@ -308,6 +308,16 @@ static int begin_structures(void)
     BEGIN(-EINVAL, b.mode = KD_SERIALISABLE | KD_LOCKED_SHARED);
     BEGIN(-EINVAL, b.ticket = 1ull << 62);
     BEGIN(-EINVAL, b.ticket = ~0ull);
+    BEGIN(-EBADF, b.mode = KD_HOLDER);
+    BEGIN(-EBADF, b.mode = KD_HOLDER; b.port = view + 1);
+    BEGIN(-EBADF, b.mode = KD_HOLDER; b.port = INT32_MIN);
+    BEGIN(-EINVAL, b.mode = KD_HOLDER | KD_CONTAINER_LOCK);
+    BEGIN(-EINVAL, b.mode = KD_HOLDER | KD_HEIR);
+    BEGIN(-EBADF, b.mode = KD_HEIR);
+    BEGIN(-EBADF, b.mode = KD_HEIR; b.heir = INT32_MAX);
+    BEGIN(-EINVAL, b.mode = KD_HEIR; b.heir = view + 1);
+    BEGIN(-EINVAL, b.mode = KD_HEIR; b.ticket = ~0ull);
+    BEGIN(-EINVAL, b.mode = KD_HEIR | KD_HELPER);
     BEGIN(0, b.mode = KD_SERIALISABLE);
     BEGIN(-EALREADY, b.mode = KD_SERIALISABLE);
     good &=
