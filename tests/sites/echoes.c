@@ -6,7 +6,7 @@
  * sends N frames (100) of a length up to BYTES (a frame's most) that the seed says, several under
  * way, and looks whether each comes back as it was, in order. With `again` it opens another session
  * when one ends, and sends what had not come back once more; with `stay` it goes on until the
- * session ends, so that the other site can do its part. Link starts it as an agent, too: with
+ * session ends (with both for ever), so that the other site can do its part. Link starts it as an agent, too: with
  * the other site's name alone; then it sends back what it receives.
  */
 #include <errno.h>
@@ -123,7 +123,7 @@ static int client(void)
     struct link_session s;
     link_port = (int)kd_call3(KD_NAME_FIND, (long)LINK_NAME, 0, 0);
     int r = one_session(&s);
-    while (again && back < frames && r == -ECONNRESET)
+    while (again && (stay || back < frames) && r == -ECONNRESET)
         r = one_session(&s);
     if (back == frames && (r == 0 || r == -ECONNRESET))
         return 0;

@@ -23,8 +23,7 @@
  *           received is gone. It revokes the home's objects, and *then* link_close()s the handle or
  *           opens the site anew: only then link says HELLO again (S3). Other sites go on meanwhile.
  *   agent   link_send says -ECONNRESET, link_receive waits: the session is DYING. When that is over
- *           (S4), link kills the agent; one that link itself left behind hears -EOWNERDEAD, and
- *           ends. There is nothing for it to do.
+ *           (S4), link_receive says -EIDRM, and the agent ends: at once, or it is killed.
  *
  * If a client ends, its session ends, and both sites begin another one. If link ends, all handles
  * say -EOWNERDEAD for good: remote revokes all and ends, agents end; init starts link again.
@@ -47,7 +46,8 @@ enum { LINK_HANDLE = 1 };               /* of the programs that link starts */
 enum link_request {
     LINK_OPEN = 1,  /* by the handle of link; data: the home's name with NUL. Waits until its session
                      * is LIVE -> with the session's handle; data: struct link_session. -EBUSY: it
-                     * is open; -EINVAL: no name; -EAGAIN: too many wait; -EPERM: by no such handle.
+                     * is open; -ECONNREFUSED: one of the sites refuses it (`sites` says why);
+                     * -EINVAL: no name; -EAGAIN: too many wait; -EPERM: by no such handle.
                      * (A caller who will not wait for ever: KD_PORT_CALL_UNTIL) */
     LINK_SESSION,   /* by a session's -> data: struct link_session */
     LINK_SEND,      /* by a session's; data: a frame as frame_end leaves it, kind at least

@@ -18,6 +18,7 @@
 #include <sys/random.h>
 
 enum { STARTS_MAX = 16 };
+#define END_NS 100000000ull             /* an agent that is told to end has so long */
 #define LOOK_NS 50000000ull             /* so often: has a client ended that is no child of ours? */
 
 /* A program, with a handle of link's at LINK_HANDLE, and of the system if it gets rights there. Its
@@ -56,7 +57,8 @@ void agent_needed(struct site *s)
     struct client *c = &s->agent;
     if (s->peer.state != LINK_LIVE || c->running || !peer_first(&s->peer, FRAME_HOME)) /* SL5 */
         return;
-    c->over = c->kill_late = false;
+    c->over = false;
+    c->end_by = 0;
     int pid = program_start(link_all.agent, s->peer.hello.site, 0, client_badge(c));
     c->running = pid > 0;
     c->pid = pid;
@@ -66,12 +68,17 @@ void agent_needed(struct site *s)
     client_gone(s, c, "there is no agent for it");
 }
 
-static void agent_kill(struct site *s)
+/* agent_end tells an agent to end, and kills it if it does not. */
+static void agent_end(struct site *s)
 {
     struct client *c = &s->agent;
-    c->kill_late = false;
+    if (c->end_by && now_ns() < c->end_by)
+        return;
+    if (c->end_by)
+        kd_call3(KD_PROCESS_KILL, c->pid, SIGKILL, 0);
     kd_call3(KD_BADGE_END, link_all.port, (long)c->badge, 0);
-    kd_call3(KD_PROCESS_KILL, c->pid, SIGKILL, 0);
+    serve_end(c, -EIDRM);
+    c->end_by = now_ns() + END_NS;
 }
 
 /* ---- what happens to the session */
@@ -123,7 +130,7 @@ static void on_live(struct peer *p)
     struct site *s = (struct site *)p;
     say("site %s: LIVE by %s", p->hello.site, s->stream);
     if (s->agent.running)
-        agent_kill(s); /* of the session before */
+        agent_end(s); /* of the session before */
 }
 
 static void on_end(struct peer *p)
@@ -135,7 +142,7 @@ static void on_end(struct peer *p)
         serve_end(&s->remote, -ECONNRESET);
     }
     if (s->agent.running)
-        s->agent.over = s->agent.kill_late = true;
+        s->agent.over = true;
 }
 
 static bool wanted(struct peer *p, unsigned to)
@@ -202,8 +209,9 @@ void programs_look(void)
     for (long pid; (pid = kd_call3(KD_PROCESS_WAIT, -1, (long)&status, KD_WAIT_NOHANG)) > 0;)
         child_ended((int)pid);
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
-        if (s->agent.running && s->agent.kill_late && now_ns() >= s->peer.dying_until)
-            agent_kill(s);
+        if (s->agent.running && s->agent.over &&
+            (s->agent.end_by || now_ns() >= s->peer.dying_until))
+            agent_end(s);
         if (s->remote.badge &&
             kd_call3(KD_BADGE_USED, link_all.port, (long)s->remote.badge, 0) == 0)
             client_gone(s, &s->remote, "its client ended here");

@@ -151,6 +151,8 @@ void peer_away(struct peer *p, const char *why, uint64_t now)
 {
     (void)now;
     bool lost = p->state == LINK_LOST;
+    if (p->state == LINK_REFUSED)
+        p->quiet_until = 0; /* the next one may be another */
     p->connected = false;
     writer_begin(p); /* the rest of a frame is nobody's */
     session_end(p, why);
@@ -204,7 +206,7 @@ void peer_hello(struct peer *p, const struct frame *f, const uint8_t *at, uint64
         reason(p, wrong);
         return;
     }
-    if (!wrong && ours)
+    if (!wrong && (ours || !p->self->has_key)) /* with a key: not before it has shown it */
         wrong = p->ops->accept(p, &h);
     p->their_time = f->time;
     p->their_at = now;

@@ -14,7 +14,8 @@ struct client {
     bool over;                          /* the session has ended, its client not yet */
     uint64_t receives, room;            /* a call that waits for frames, its buffer; 0 */
     int pid;                            /* an agent's process; remote's, or another opener's */
-    bool running, kill_late;            /* agent: not reaped; to be killed at dying_until */
+    bool running;                       /* agent: its end has not been heard */
+    uint64_t end_by;                    /* agent: told to end, and killed then; 0: not yet */
 };
 
 struct site {

@@ -49,7 +49,7 @@ int client_badge(struct client *c)
 {
     c->badge = ++badge_last;
     return (int)kd_call3(KD_BADGE_CREATE, link_all.port, (long)c->badge,
-                         KD_RIGHT_CALL | KD_RIGHT_GRANT); /* which whoever gets it does not have */
+                         KD_RIGHT_CALL | KD_RIGHT_GRANT);
 }
 
 /* Gives the caller the session with a site that is LIVE. */
@@ -66,17 +66,17 @@ static void open_now(struct site *s, uint64_t token, int pid)
     s->remote.pid = pid;
     session_tell(s, &session);
     struct kd_message m = {.data = &session, .data_bytes = sizeof(session), .handle = handle,
-                           .handle_rights = KD_RIGHT_CALL};
+                           .handle_rights = KD_RIGHT_CALL | KD_RIGHT_GRANT};
     bool heard = reply(token, &m) == 0;
     kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
     if (!heard)
         client_gone(s, &s->remote, "who opened it has ended");
 }
 
-static struct site *site_live(const char *name)
+static struct site *site_named(const char *name, enum link_state state)
 {
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
-        if (s->peer.state == LINK_LIVE && strcmp(s->peer.hello.site, name) == 0)
+        if (s->peer.state == state && strcmp(s->peer.hello.site, name) == 0)
             return s;
     return NULL;
 }
@@ -93,12 +93,15 @@ static void opened_before(const char *name, int pid)
 void serve_opens(void)
 {
     for (int i = 0; i < OPENS; i++) {
-        struct site *s = opens[i].token ? site_live(opens[i].site) : NULL;
-        if (!s)
+        struct site *s = opens[i].token ? site_named(opens[i].site, LINK_LIVE) : NULL;
+        bool refused = opens[i].token && !s && site_named(opens[i].site, LINK_REFUSED);
+        if (!s && !refused)
             continue;
         uint64_t token = opens[i].token;
         opens[i].token = 0;
-        if (s->remote.badge)
+        if (refused)
+            reply_status(token, -ECONNREFUSED);
+        else if (s->remote.badge)
             reply_status(token, -EBUSY);
         else
             open_now(s, token, opens[i].pid);
