@@ -11,13 +11,28 @@ done
 for small in items item_locks; do       # locks finer than a page: complete, two seconds; and rules that few scenarios notice
     build/tests/model-$small check || exit 1
 done
+for small in cached skew local pause snaps again hold hold2 own late cut2 order5 lock lockdead worker ticket; do
+    build/tests/model-sites check $small || exit 1      # pages of other machines, and a spare: two seconds
+done
+for small in new votec clock; do
+    build/tests/model-spare check $small || exit 1
+done
 case ${TEST_TIER:-test} in
 test)
+    for rule in GONE_ANY CLIENT_DECIDES SNAP_UNPAIRED SNAP_DOUBT HOLD_COMMITS DRAIN_IDLE NO_WORKER_EDGE OLD_VICTIM; do
+        build/tests/model-sites teeth $rule || exit 1
+    done
+    for rule in ASYNC_ACK MATE_BEHIND NO_FREEZE HOME_APPLIES; do
+        build/tests/model-spare teeth $rule || exit 1
+    done
     for rule in SNAP_IDLE EVICT_EMPTY LIMIT_BLIND WATCH_LATE KIND_LATE BASE_REWOUND; do
         build/tests/model-items teeth $rule || exit 1
     done
     build/tests/model-item_locks teeth || exit 1 ;;
 long)
+    for small in sites spare; do
+        build/tests/model-$small check && build/tests/model-$small teeth || exit 1
+    done
     build/tests/model-item_locks teeth && build/tests/model-items teeth &&
         build/tests/model-items sweep $((200 * ${TIMES:-1})) "${SEED:-1}" || exit 1 ;;
 esac

@@ -45,6 +45,19 @@ def test_bugs_without_a_rule_are_explained():
     assert all(bug in rest for bug, rule in BUGS.items() if rule == "-")
 
 
+def test_the_chapter_of_sites_has_the_rules_and_scenarios_of_its_models():
+    chapter = text("tests/model/sites.md")
+    labels = set(re.findall(r"^- \*\*(N[MSRCVDH]\d+)\*\* ", chapter, re.M)) | {"planted"}
+    models = [("sites", "tests/model/site_state.h", "tests/model/site_scenarios.h"),
+              ("spare", "tests/model/spare_state.h", "tests/model/spare.cpp")]
+    for model, rules, scenarios in models:
+        found = re.findall(r"^    X\((\w+), \"(\w+): ", text(rules), re.M)
+        count = len(re.findall(r"^    \{\"\w+\", \"", text(scenarios), re.M))
+        assert found and not {label for _, label in found} - labels, (model, found)
+        assert f"model-{model} check       {count} scenarios" in chapter, (model, count)
+        assert f"model-{model} teeth       its {len(found)} rules" in chapter, (model, len(found))
+
+
 def test_the_runner_names_no_bug_that_does_not_exist():
     module = tap.load("../tests/system/kernel-bugs.py")
     assert {*module.SURVIVED, *module.SOME} <= set(BUGS)

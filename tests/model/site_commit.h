@@ -311,7 +311,8 @@ struct Commits : Pages {
             if (on(VOTE_EARLY) || (on(LAZY_PREPARED) && body[x].lazy)) g.unlogged |= bit(x);
             else g.prepared |= bit(x);
         }
-        if (yes && !on(LAZY_READ) && !(on(LAZY_PREPARED) && body[x].lazy)) g.lazy = 0;  /* flushed */
+        /* All that it has shown is flushed. */
+        if (yes && !on(LAZY_READ) && !(on(LAZY_PREPARED) && body[x].lazy)) g.lazy = 0;
         to_client(s, h, i, {0, VOTED, 0, (u8)x, m.serial, (u8)(again ? 2 : yes)});
     }
     void commit_asked(State &s, int h, int i, const Msg &m)

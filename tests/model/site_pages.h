@@ -171,8 +171,9 @@ struct Pages : Steps<State, Scenario> {
     }
     void hear(State &s, int i, const Msg &m) const
     {
-        bool several = m.kind == VOTED || m.kind == DECIDE || m.kind == TOLD || m.kind == SNAPPED ||
-                       (m.kind == COMMIT && homes_of(body[m.txn].reads) & (homes_of(body[m.txn].reads) - 1));
+        int homes = m.kind == COMMIT ? homes_of(body[m.txn].reads) : 0;
+        bool several = m.kind == VOTED || m.kind == DECIDE || m.kind == TOLD ||
+                       m.kind == SNAPPED || (homes & (homes - 1));
         if (on(KNOWS_OWN) && !several) return;
         for (int h = 0; h < SITES; h++)
             if (h != i && m.know[h] > s.site[i].know[h]) s.site[i].know[h] = m.know[h];

@@ -15,7 +15,8 @@ struct Snapshots : Commits {
         Thread &th = s.thread[t];
         int i = where(t), all = homes_asked(s, t);
         if (th.round <= patience() + 2) th.round++;
-        if (th.round > patience() + 2 && !on(DONE_APPLIED)) wrong("(5) a snapshot asks its homes again and again");
+        if (th.round > patience() + 2 && !on(DONE_APPLIED))
+            wrong("(5) a snapshot asks its homes again and again");
         bool hold = th.round > patience() && !on(NO_HOLD);
         if (hold && all != bit(i)) s.site[i].held |= bit(t);
         th.attempt = (u8)((th.attempt + 1) & 7);
@@ -175,7 +176,8 @@ struct Snapshots : Commits {
                     crossing |= has(g.logging, x) ||
                                 (has(g.came, x) && written(x) && site_of(x) != i);
             }
-            if (!g.open[t] || in_the_way_of_snapshots(*now, h) || (crossing && !on(SNAP_CROSSES))) continue;
+            if (!g.open[t] || in_the_way_of_snapshots(*now, h) ||
+                (crossing && !on(SNAP_CROSSES))) continue;
             step(true, text("S", h, " begins the snapshot of T", t), [&](State &s) {
                 Msg m = {0, SNAPPED, 0, (u8)t, (u8)(g.open[t] - 1)};
                 count(s, h, t);

@@ -40,7 +40,7 @@ enum { AWAY = 0xff };                   /* contents that were evicted: the site 
     X(KNOWS_OWN, "NV5: homes learn of each other by commits of several homes only") \
     X(SNAP_DOUBT, "NV6: a snapshot begins while something is prepared there") \
     X(SNAP_ORPHANS, "NV6: a snapshot waits for orphans only") \
-    X(DONE_APPLIED, "NV6: ... ... with numbers compared, and a commit told when all have applied it") \
+    X(DONE_APPLIED, "NV6: ... and numbers are compared, DONE is told when all have applied it") \
     X(SNAP_OWN, "NV8: a site asks for a snapshot while a commit of its own is under way there") \
     X(NO_HOLD, "NV7: a snapshot of several homes never asks them to hold") \
     X(HOLD_LOGGING, "NV7: ... or answers before what it has taken is flushed") \

@@ -101,6 +101,7 @@ struct Model : Steps<State, Scenario> {
         c.open = 1;
         c.frozen = c.lost = c.shown = c.question = 0;
         c.epoch = (u8)(newest(c) + !on(TAKE_SAME_EPOCH));
+        if (on(TERM_EPOCH)) c.epoch = c.term;
         name_epochs(c, c.of, c.length, c.epoch, !on(TAKE_ONE_SLOT));
         show(s, i, c.length);
     }
@@ -260,7 +261,8 @@ struct Model : Steps<State, Scenario> {
         const Copy &c = now->c[i], &o = now->c[1 - i];
         bool lost = !connected(*now, i, 1 - i);
         if (!c.up) return step(true, i, "starts", [&](State &s) { starts(s, i); });
-        if (lost) step(true, i, "notices the loss of the other", [&](State &s) { lost_other(s, i); });
+        if (lost)
+            step(true, i, "notices the loss of the other", [&](State &s) { lost_other(s, i); });
         bool answers = o.up && (o.role == SPARE || (o.role == TAKING && on(ACK_AFTER_ASK)));
         if (c.role == HOME && c.mate && !c.lost && !lost && !answers && !on(NO_FREEZE) &&
             !catching_up(*now, i))
@@ -569,7 +571,7 @@ static const Scenario scenarios[] = {
     {"rot2", "the same, with a crash", "cr", 1, 0, false},
     {"join", "a home alone, a spare joins; a link is lost, a crash", "bc", 2, 0, false},
     {"spare", "a home and its spare; a link is lost, a crash", "bc", 2, 0, true},
-    {"spare2", "two crashes, the home is taken for dead", "ccd", 2, 0, true},
+    {"spare2", "two crashes, the home is taken for dead", "ccd", 1, 0, true},
     {"join2", "a home alone, a spare joins; two crashes, one suspicion", "ccd", 1, 0, false},
 };
 

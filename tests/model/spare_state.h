@@ -22,6 +22,7 @@ enum { LOG = 5, LINK = 6, WITNESS = 2 };
     X(SPARE_APPLIES, "NH7: a spare writes a group into pages as soon as it has it") \
     X(HOME_APPLIES, "NH7: a home writes a group into pages before its spare has it") \
     X(TAKE_SAME_EPOCH, "NH7: a take-over goes on in the epoch of the former home") \
+    X(TERM_EPOCH, "NH7: the epoch is the term's, whoever opens how often") \
     X(TAKE_ONE_SLOT, "NH7: who opens names its epoch in one superblock slot only") \
     X(NO_FREEZE, "NH8: a home serves reads after its spare's lease has ended") \
     X(VOTE_ALONE, "NC4: a home votes though its spare has answered nothing since (a clock)") \
