@@ -4,10 +4,12 @@ stand still, that have no place in it.
 
 Method  scripts/sites runs plans of two and three guests without stores, or with, and has the faults on their links;
         tests/sites/echoes.c sends frames up to the largest, and looks whether each comes back as it was, in order. What
-        happens is counted in frames, not in time; the lease is long where a busy host could be taken for silence.
+        happens is counted in frames, not in time; the lease is long where a busy host could be taken for silence. `make test`
+        has most of it in one plan; make test-long has each alone.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,63 +37,76 @@ def site(name, commands, options=SLOW, kind="site", store="--no-store"):
     return f"{kind} {name} {store} {COMMON} {options} : {commands}\n"
 
 
+def sessions(said):
+    """How many a had with b. Behind its client's close the next one may have begun."""
+    return int(re.findall(r"^a:     sessions: (\d+)", said, re.M)[0])
+
+
 def server(name, peer="a", options=SLOW):
     return site(name, f"echoes {peer} frames=0 stay again", options, kind="server")
 
 
-def test_frames_go_both_ways_and_sites_shows_them():
+def test_frames_through_all_that_can_happen():
+    """What `make test` has of the next five."""
+    said = run(site("a", "echoes b frames=60 again; sites -v") + server("b") +
+               "link a b\nat a>b 4 cut byte=64\nat b>a 20 flip\nat a>b 28 drop\nat a>b 45 kill b again\nat b>a 50 cut byte=9\n")
+    assert "a: a to b: 60 frames" in said and sessions(said) >= 5, said
+    line = [words for words in map(str.split, said.splitlines()) if words[:3] == ["a:", "b", "site.1"]][0]
+    assert min(int(word) for word in line[line.index("us") + 1 if "us" in line else 5:][:4]) > 60, said
+
+
+def long_frames_go_both_ways():
     said = run(site("a", "echoes b frames=60 seed=5; sites -v") + site("b", "echoes a frames=30 seed=6 stay") + "link a b\n")
     assert "a: a to b: 60 frames" in said and "b: b to a: 30 frames" in said, said
-    line = [words for words in map(str.split, said.splitlines()) if words[:3] == ["a:", "b", "site.1"]][0]
-    assert int(line[-4 if line[-1] != "store" else -6]) > 60, said
 
 
-def test_connections_that_break_inside_frames():
+def long_connections_that_break_inside_frames():
     cuts = "".join(f"at {way} {frame} cut byte={byte}\n" for way, frame, byte in
                    [("a>b", 4, 0), ("b>a", 6, 1), ("a>b", 20, 63), ("b>a", 25, 64), ("a>b", 40, 65), ("a>b", 60, 10000)])
     said = run(site("a", "echoes b frames=80 again; sites") + server("b") + "link a b\n" + cuts)
     assert "a: a to b: 80 frames" in said and said.count(": cut") == 6, said
 
 
-def test_frames_that_are_lost_or_changed_end_the_session():
+def long_frames_that_are_lost_or_changed_end_the_session():
     said = run(site("a", "echoes b frames=60 again; sites -v") + server("b") + "link a b\nat a>b 9 drop\nat b>a 20 flip\nat a>b 45 flip\n")
-    assert "a: a to b: 60 frames" in said and "sessions: 4" in said, said
+    assert "a: a to b: 60 frames" in said and sessions(said) >= 3, said
 
 
-def test_a_guest_that_is_killed_and_started_again():
+def long_a_guest_that_is_killed_and_started_again():
     said = run(site("a", "echoes b frames=60 again; sites -v") + server("b") + "link a b\nat a>b 30 kill b again\n")
-    assert "a: a to b: 60 frames" in said and "sessions: 2" in said, said
+    assert "a: a to b: 60 frames" in said and sessions(said) >= 2, said
 
 
-def test_a_guest_that_stands_still_is_lost_and_comes_back():
+def long_a_guest_that_stands_still_is_lost_and_comes_back():
     said = run(site("a", "echoes b frames=60 again; sites -v", FAST) + server("b", options=FAST) + "link a b\nat a>b 30 stop b ms=1500\n")
-    assert "a: a to b: 60 frames" in said and "sessions: 1;" not in said, said
+    assert "a: a to b: 60 frames" in said and sessions(said) >= 2, said
 
 
-def test_a_half_open_connection_is_lost():
+def long_a_half_open_connection_is_lost():
     said = run(site("a", "echoes b frames=60 again; sites -v", FAST) + server("b", options=FAST) + "link a b\nat b>a 30 hold ms=1500\n")
-    assert "a: a to b: 60 frames" in said and "sessions: 1;" not in said, said
+    assert "a: a to b: 60 frames" in said and sessions(said) >= 2, said
 
 
-def test_three_sites_and_one_too_many():
+def long_three_sites_and_one_too_many():
     store = "--store-size 64M"
     plan = site("a", "echoes b frames=20; echoes c frames=20; echoes d frames=1; sites", store=store)
-    plan += "".join(site(name, "echoes a frames=0 stay again", kind="server", store=store + zone)
+    plan += "".join(site(name, "echoes a frames=0 stay again || echoes nobody", kind="server", store=store + zone)
                     for name, zone in (("b", ""), ("c", ""), ("d", " --zone 0"))) + "link a b\nlink a c\nlink a d\n"
     said = run(plan)
     assert "a: a to b: 20 frames" in said and "a: a to c: 20 frames" in said, said
     assert "a: echoes: 0 of 1 frames, then: Connection refused" in said, said
-    assert "a: site d: refused: zone 0 of d's store is that of a's: a new store gets another by scripts/run --zone N" in said, said
+    assert re.search(r"a: site d: refused: .*zone 0 of [ad]'s store is that of [ad]'s: a new store gets another by "
+                     "scripts/run --zone N", said), said
 
 
-def test_only_who_has_the_key():
+def long_only_who_has_the_key():
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("one", "a very secret key of sites"), ("two", "another very secret key")):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as out:
                 out.write(text + "\n")
         key = f"{SLOW} --site-key {folder}/"
         said = run(site("a", "echoes b frames=20; sites", key + "one") + server("b", options=key + "one") +
-                   server("c", options=key + "two") + "link a b\nlink a c\n")
+                   site("c", "echoes a frames=0 stay || echoes nobody", key + "two", kind="server") + "link a b\nlink a c\n")
     assert "a: a to b: 20 frames" in said, said
     assert "it has another key" in said, said
 
@@ -114,11 +129,13 @@ def test_plans_that_make_no_sense():
         assert what in run(plan, status=2), plan
 
 
-def test_random_faults():
-    for seed in range(1, 13 if LONG else 2):
+def long_random_faults():
+    for seed in range(1, 13):
         said = run(site("a", "echoes b frames=60 again; sites -v", FAST) + server("b", options=FAST) + "link a b\nrandom a b 6\n",
                    "--seed", str(seed))
         assert "a: a to b: 60 frames" in said, said
 
 
+if LONG:
+    globals().update({"test_" + name[5:]: value for name, value in list(globals().items()) if name.startswith("long_")})
 tap.run_tests(globals())

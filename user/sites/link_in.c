@@ -36,11 +36,14 @@ static bool greets(const struct frame *f)
 
 static void heard_refused(struct peer *p, const struct frame *f, const uint8_t *at, uint64_t now)
 {
-    char text[LINK_WHY_BYTES], why[LINK_WHY_BYTES];
+    char site[LINK_SITE_BYTES], text[LINK_WHY_BYTES], why[LINK_WHY_BYTES];
     struct fields_in i = frame_fields(f, at);
+    take_text(&i, site, sizeof(site));
     take_text(&i, text, sizeof(text));
-    if (i.bad || f->session != p->nonce)
+    if (i.bad || f->session != p->nonce || !site_name_good(site))
         return;
+    if (p->state == LINK_GREETING)
+        memcpy(p->hello.site, site, sizeof(site)); /* who it is */
     for (char *c = text; *c; c++)
         *c = isprint((unsigned char)*c) ? *c : '?';
     snprintf(why, sizeof(why), "the other site says: %.*s", LINK_WHY_BYTES - 24, text);

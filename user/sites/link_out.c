@@ -68,6 +68,7 @@ static void hello_out(struct peer *p, uint64_t now)
 static void refused_out(struct peer *p, uint64_t now)
 {
     struct fields_out o = frame_begin(p->writer.own, OWN_BYTES);
+    put_text(&o, p->self->hello.site);
     put_text(&o, p->why);
     frame_end(&o, FRAME_REFUSED, 0, 0);
     p->refuse_due = false;
