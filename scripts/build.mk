@@ -158,6 +158,8 @@ build/user/verified build/user/branch: $(call objects,guest,disk/crc32c.c)
 SITE_SHARED := $(addprefix user/sites/,frame.c link_client.c) disk/crc32c.c
 build/tests/sites/%: build/obj/guest/tests/sites/%.o $(call objects,guest,$(SITE_SHARED)) build/libpstore.a
 	$(call do,LINK,$(ULINK))
+build/tests/guest/hostile_site: $(call objects,guest,$(SITE_SHARED))
+build/obj/guest/tests/guest/hostile/hostile_site.o: UFLAGS += -I.
 build/user/link: $(call objects,guest,$(wildcard user/sites/link_*.c) $(SITE_SHARED))
 build/user/agent: $(call objects,guest,$(wildcard user/sites/agent_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
 build/user/remote: $(call objects,guest,$(wildcard user/sites/remote_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))

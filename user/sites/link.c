@@ -30,11 +30,15 @@ enum { LINE_BYTES = 256, STREAM_TRIES = 500, TRY_MS = 10 };
 struct link link_all = {.agent = "/bin/agent", .remote = "/bin/remote"};
 static unsigned streams;
 
-uint64_t now_ns(void)
+static uint64_t now;
+
+uint64_t now_ns(void) { return now; }
+
+uint64_t clock_look(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 void say(const char *format, ...)
@@ -195,7 +199,7 @@ static bool work(void)
 /* How long to wait for a message, in milliseconds; -1: for ever. */
 static long wait_ms(void)
 {
-    uint64_t now = now_ns(), due = programs_deadline();
+    uint64_t due = programs_deadline();
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
         uint64_t d = peer_deadline(&s->peer);
         due = d < due ? d : due;
@@ -213,6 +217,7 @@ static void loop(void)
         struct kd_message m = {.buffer = incoming->frame, .buffer_bytes = KD_DATA_MAX,
                                .handle = -1};
         long r = kd_call3(KD_PORT_RECEIVE, link_all.port, (long)&m, more ? 0 : wait_ms());
+        clock_look();
         if (r == 0 && m.token)
             serve(&m, &incoming);
         else if (r == 0)
@@ -232,6 +237,7 @@ int main(int argc, char **argv)
               "it does\n", stderr);
         return 2;
     }
+    clock_look();
     link_all.port = (int)kd_call3(KD_PORT_CREATE, KD_PORT_TELLS, 0, 0);
     if (!options_read())
         return 2;

@@ -39,7 +39,8 @@ struct link {
 };
 extern struct link link_all;
 
-uint64_t now_ns(void);
+uint64_t now_ns(void);                  /* as clock_look saw it last: with each message and write */
+uint64_t clock_look(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The client that receives frames to `to`. */
 struct client *client_of(struct site *s, unsigned to);

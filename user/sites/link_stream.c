@@ -60,6 +60,8 @@ static bool stream_write(struct site *s)
     const uint8_t *at;
     size_t n;
     for (int i = 0; i < AT_ONCE; i++) {
+        if (i)
+            clock_look();
         if ((n = peer_output(&s->peer, &at, now_ns())) == 0)
             return false;
         long done = kd_call3(KD_STREAM_WRITE, s->handle, (long)at, (long)n);
