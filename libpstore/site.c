@@ -45,6 +45,17 @@ static int site_want(const char *site)
     return result < 0 ? (int)result : m.status;
 }
 
+int site_again(const char *store)
+{
+    char site[STORE_NAME_BYTES] = {0};
+    const char *slash = strchr(store, '/');
+    if (!slash)
+        return 0;
+    memcpy(site, store, (size_t)(slash - store));
+    (void)site_want(site);
+    return 1;
+}
+
 const char *site_path(const char *path)
 {
     const char *colon = path ? strchr(path, ':') : NULL;

@@ -143,7 +143,7 @@ static long store_port(const struct ps_store *s)
     clock_gettime(CLOCK_MONOTONIC, &begun);
     for (;;) {
         long port = ps_kernel(KD_NAME_FIND, (long)s->name, 0, 0);
-        if (port != -ENOENT || !store_comes_back(s))
+        if (port != -ENOENT || !(site_again(s->name) || store_comes_back(s)))
             return port;
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (now.tv_sec - begun.tv_sec > RESTART_SECONDS)

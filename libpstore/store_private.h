@@ -18,6 +18,8 @@ void store_opens(struct ps_store *s);
 const char *site_path(const char *path);
 /* The name of the site's store, which is begun, if it is not there. 0 or -errno. */
 int site_store(char store[STORE_NAME_BYTES], const char *path);
+/* Is the store another site's? Then it is begun, if it is not there any more. */
+int site_again(const char *store);
 /* Asks its manager whether it is there and speaks our protocol: 0 or -errno. */
 int store_hello(struct ps_store *s);
 /* Gives up the connection. */

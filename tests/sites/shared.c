@@ -11,6 +11,8 @@
  *     abort        stores to each account, and undoes that
  *     busy=N       transfers until N is stored by somebody
  *     deadlocks=N  transfers until the home has denied N pages: each was a deadlock of two sites
+ *     ups=N        counts N times one up; after a death it looks whether the last one was made
+ *     upto=N       waits until that count is N; kill:NAME ends the programs of that name
  *     counts       what has been said to the home since the last `counts`
  *     fail=ERRNO   the next word has to fail so
  */
@@ -159,6 +161,76 @@ static int counts(void)
     return (int)r;
 }
 
+/* ---- deaths ---- */
+
+static int up(void *unused)
+{
+    struct phase *p = phase();
+    (void)unused;
+    if (!p) return -errno;
+    p->arrived++;
+    return 0;
+}
+
+static int count_look(void *number)
+{
+    const struct phase *p = phase();
+    if (!p) return -errno;
+    *(uint64_t *)number = p->arrived;
+    return 0;
+}
+
+static bool died(int error)
+{
+    if (error == -EOWNERDEAD || error == -ENOTCONN || error == -ECANCELED) pause_ms();
+    return error == -EOWNERDEAD || error == -ENOTCONN || error == -ECANCELED;
+}
+
+/* Nobody else counts: so what was acknowledged is there, and of what was not, all or nothing. */
+static int ups(uint64_t times)
+{
+    uint64_t at, now, unknown = 0;
+    int error;
+    while (died(error = ps_transaction(count_look, &at))) continue;
+    for (uint64_t end = at + times; !error && at < end; at = now) {
+        error = ps_transaction(up, NULL);
+        now = at + 1;
+        if (!died(error)) continue;
+        while (died(error = ps_transaction(count_look, &now))) continue;
+        unknown++;
+        if (!error && now != at && now != at + 1) {
+            printf("%llu were acknowledged, %llu are there\n", (unsigned long long)at,
+                   (unsigned long long)now);
+            error = -EIO;
+        }
+    }
+    printf("counted to %llu%s\n", (unsigned long long)at, unknown ? ", through deaths" : "");
+    return error;
+}
+
+static int upto(uint64_t number)
+{
+    uint64_t now = 0;
+    int error = 0;
+    while (!error && now < number) {
+        pause_ms();
+        error = ps_transaction(count_look, &now);
+        if (died(error)) error = 0;
+    }
+    return error;
+}
+
+static int kill_all(const char *program)
+{
+    static struct kd_process_info all[128];
+    long n = kd_call3(KD_PROCESS_LIST, (long)all, 128, 0), killed = 0;
+    for (long i = 0; i < n; i++)
+        if (!strcmp(all[i].name, program) && all[i].at >= 0)
+            killed += kd_call3(KD_PROCESS_KILL, all[i].pid, 9, 0) == 0;
+    if (!killed) pause_ms();
+    return killed ? 0 : kill_all(program);
+}
+
 static int busy(uint64_t number)
 {
     uint64_t now = 0;
@@ -188,7 +260,9 @@ static int word(const char *w, uint64_t n)
             pause_ms();
         return error;
     }
-    if (!c && (error = opens()) != 0) return error;
+    if (!strncmp(w, "kill:", 5)) return kill_all(w + 5);
+    while (!c && died(error = opens())) continue;
+    if (error) return error;
     if (!strcmp(w, "sum")) {
         error = ps_transaction(sum, of);
         if (!error) printf("%lld accounts, %lld\n", (long long)of[0], (long long)of[1]);
@@ -201,6 +275,8 @@ static int word(const char *w, uint64_t n)
            : !strcmp(w, "abort")     ? (error = ps_transaction(spoil, NULL), error == -ECANCELED ? 0 : error)
            : !strncmp(w, "busy", 4)  ? busy(n)
            : !strncmp(w, "dead", 4)  ? deadlocks(n)
+           : !strncmp(w, "upto", 4)  ? upto(n)
+           : !strncmp(w, "ups", 3)   ? ups(n)
            : !strcmp(w, "counts")    ? counts()
                                      : -EINVAL;
 }
