@@ -195,7 +195,8 @@ struct Commits : Pages {
             else to_home(s, i, home(p), {0, CANCEL, (u8)p, (u8)t});
         }
         if (th.pc == VOTING) tell(s, t, false);
-        if (th.sure && !on(SAME_ID) && ++th.attempt == 8) wrong("(5) a commit is refused again and again");
+        if (th.sure && !on(SAME_ID) && ++th.attempt == 8)
+            wrong("(5) a commit is refused again and again");
         th.sure = 0;
         if (deadlock && ++th.aborts > (sc->bound ? sc->bound : 4))
             wrong("(5) a transaction is undone again and again");
