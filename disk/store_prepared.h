@@ -22,7 +22,10 @@
 #define STORE_DECISIONS_MAX     64u
 #define STORE_PARTICIPANTS_MAX  8u
 
+#ifndef STORE_TXN_ID                     /* store_protocol.h names them, too */
+#define STORE_TXN_ID
 struct store_txn_id { uint8_t bytes[16]; };
+#endif
 
 struct store_prepare {
     struct store_txn_id id;

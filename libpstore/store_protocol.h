@@ -14,6 +14,11 @@
 #define STORE_PROTOCOL_VERSION 9
 #define STORE_NAME_BYTES 64u
 
+#ifndef STORE_TXN_ID
+#define STORE_TXN_ID
+struct store_txn_id { uint8_t bytes[16]; };
+#endif
+
 /* Ends of a manager that said why it does not start: another try would say the same. */
 #define STORE_EXIT_NO_DISK 2
 #define STORE_EXIT_REFUSED 3
@@ -135,8 +140,26 @@ enum store_request {
                     * leads to by its grant, or one made out of that. Needs MANAGE */
     STORE_CHUNK, /* word0 container, open for writing, word1 pages that go home together, at most
                   * WIRE_CHUNK_MAX; 0: as many as the store likes */
+    STORE_TXN,   /* word0 enum wire_txn; data: an id of 16 bytes. From who may manage the root */
 };
 #define WIRE_CHUNK_MAX 256u
+
+/* Transactions of several stores (user/store/votes.md). */
+enum wire_txn {
+    WIRE_TXN_VOTER,  /* COMMITs of this process may have WIRE_VOTE and WIRE_DECISION from now on; no
+                      * id. -EAGAIN: there are too many such */
+    WIRE_TXN_VOTED,  /* -> when the COMMIT with this id, which may come later, has its vote: 0, or
+                      * why it was refused, if it is one of the last 64 that were. -EPERM */
+    WIRE_TXN_COMMIT, /* what is prepared under this id is committed, its COMMIT answered; -> when
+                      * that is durable. -ENOENT; -EBUSY: another one decides it just now */
+    WIRE_TXN_UNDO,   /* ... is undone: -ECANCELED to the COMMIT, also to one that comes later */
+    WIRE_TXN_ASK,    /* -> word0 enum wire_outcome; of what is not known the last one, for good */
+    WIRE_TXN_FORGET, /* nobody asks for this decision any more. -ENOENT */
+    WIRE_TXN_NEXT,   /* word1 0 or where to go on -> word0 where to go on, data: struct wire_doubt;
+                      * -ENOENT: that was all. No id */
+};
+enum wire_outcome { WIRE_UNDONE, WIRE_COMMITTED, WIRE_IN_DOUBT };
+#define WIRE_PARTICIPANTS_MAX 8u
 
 /* -EACCES of a request by a path comes with word0 the rights that are missing, 0: not said; word1
  * those that are there; word2 at what: the path without so many of its last parts, and or-ed: */
@@ -272,12 +295,29 @@ enum wire_op_kind {
                         * value; the key as name: is there with this value from now on */
     WIRE_INDEX_UNSET,  /* the same: is not there any more. -E2BIG from both: too many, or too many
                         * pages */
+    WIRE_VOTE,         /* struct wire_vote; first: the COMMIT is not answered before it is decided,
+                        * over any number of lives of the store, and WIRE_TXN_VOTED says when it can
+                        * be. -EOPNOTSUPP: it has changes of indexes or of a layout, or pages that
+                        * are in no log; -E2BIG: it has spilled, or is too large to be kept */
+    WIRE_DECISION,     /* struct wire_decision; first: that this commits is kept, with those who may
+                        * ask, until WIRE_TXN_FORGET. -EALREADY: it is decided */
 };
 /* Of the page, 1 to 255; 0: none. STORE_SPACE looks for pages with the tag that it is given. */
 #define WIRE_ROOM_TAG(tag)  ((uint64_t)(tag) << 16)
 #define WIRE_ROOM_BYTES(value) ((value) & 0xffff)
 #define WIRE_ROOM_TAG_OF(value) ((value) >> 16)
 #define WIRE_LAYOUT_VALUE(version, bytes) ((uint64_t)(bytes) << 32 | (version))
+/* Behind the struct wire_op of these, in place of a name; its other fields are 0. */
+struct wire_vote { struct store_txn_id id; uint8_t coordinator[16]; };
+struct wire_participant { uint8_t store[16]; uint64_t number; };
+struct wire_decision { struct store_txn_id id; struct wire_participant participant[]; };
+struct wire_doubt {
+    struct store_txn_id id;
+    uint8_t  coordinator[16];
+    uint64_t pages;
+    uint32_t prepared, participants;    /* prepared 0: a decision that is kept */
+    struct wire_participant participant[WIRE_PARTICIPANTS_MAX];
+};
 struct wire_op {
     uint32_t kind, op_bytes;          /* op_bytes: this struct and the name, rounded up to 8 */
     uint64_t container, address, value;

@@ -141,8 +141,24 @@ static int parse_change(struct batch *b, uint64_t process, const struct wire_op 
     return 0;
 }
 
+/* The first of all, of a transaction of several stores. */
+static int parse_outcome(struct batch *b, const struct wire_op *op)
+{
+    size_t bytes = op->op_bytes - sizeof(*op), one = sizeof(struct wire_participant);
+    if (b->op_count + b->change_count || b->vote || b->decision) return -EINVAL;
+    if (op->kind == WIRE_VOTE) {
+        b->vote = (const void *)op->name;
+        return bytes == sizeof(*b->vote) ? 0 : -EINVAL;
+    }
+    b->decision = (const void *)op->name;
+    b->participants = (unsigned)((bytes - sizeof(*b->decision)) / one);
+    return bytes >= sizeof(*b->decision) && (bytes - sizeof(*b->decision)) % one == 0 &&
+           b->participants <= WIRE_PARTICIPANTS_MAX ? 0 : -EINVAL;
+}
+
 static int parse_op(struct batch *b, uint64_t process, const struct wire_op *op)
 {
+    if (op->kind == WIRE_VOTE || op->kind == WIRE_DECISION) return parse_outcome(b, op);
     struct container *c = container_by_id(op->container);
     if (!c) return -ENOENT;
     if (op->kind == WIRE_INDEX_SET || op->kind == WIRE_INDEX_UNSET)

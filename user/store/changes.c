@@ -15,6 +15,7 @@
 _Static_assert(KD_CSN_ANY == STORE_BASE_NEWEST, "the log has the page of others, too (IT6)");
 
 static uint8_t *diff_buffer;
+static struct store_chain *into;        /* pages go there, not into a transaction */
 static bool strict;                     /* the transaction changes a container that is durable */
 
 enum store_durability changes_note(const struct group *g, uint64_t id)
@@ -54,6 +55,9 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
     int r = cookie_page(first->cookie, first->page, &id, &page);
     if (r < 0) return r;
     if (batch_frees(b, id, page)) return 0;
+    if (into)
+        return store_txn_durability(g->disk, id) >= STORE_DURABILITY_VOLATILE ? -EOPNOTSUPP
+               : store_spill_page(g->disk, into, id, page, first + 1);
     watch_changes(id, page, 1);
     if (changes_note(g, id) >= STORE_DURABILITY_VOLATILE)
         return store_txn_written(g->disk, id, page);
@@ -113,6 +117,15 @@ int changes_add(struct group *g, const struct kd_message *m, const struct batch 
             diff.view = i * 64 + (unsigned)__builtin_ctzll(helpers);
             r = add_view(g, m, b, diff, pages);
         }
+    return r;
+}
+
+int changes_spill(struct group *g, const struct kd_message *m, const struct batch *b,
+                  struct store_chain *chain, uint64_t *pages)
+{
+    into = chain;
+    int r = changes_add(g, m, b, ~0ull, pages);
+    into = NULL;
     return r;
 }
 

@@ -43,7 +43,7 @@ static int add_layout(struct group *g, uint64_t process, uint64_t container)
     return r;
 }
 
-static int add_ops(struct group *g, uint64_t process, struct batch *b)
+int commit_ops(struct group *g, uint64_t process, struct batch *b)
 {
     int r = 0;
     for (unsigned i = 0; r == 0 && i < b->op_count; i++) {
@@ -52,6 +52,7 @@ static int add_ops(struct group *g, uint64_t process, struct batch *b)
         bool set = op->type == STORE_OP_NAME_SET, unset = op->type == STORE_OP_NAME_UNSET;
         if (set || unset) {
             bool exists = group_name_exists(g, op);
+            if (votes_name(op)) return -EDEADLK; /* run again, when that is decided */
             if (set == exists) return set ? -EEXIST : -ENOENT;
             r = group_name_add(g, op);
         }
@@ -69,14 +70,16 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     if (r < 0) return r;
     *pages = 0;
     changes_begin(g, b);
-    r = spill_commit(g->disk, m, b);
+    if (b->decision) r = votes_decision(g, m, b);
+    if (r == 0) r = spill_commit(g->disk, m, b);
     if (r == 0 && m->word[1] > 0) r = changes_add(g, m, b, full_below, pages);
-    if (r == 0) r = add_ops(g, m->process, b);
+    if (r == 0) r = commit_ops(g, m->process, b);
     if (r == 0) r = group_freed_add(g, b->freed, b->freed_count);
     for (unsigned i = 0; r == 0 && i < b->freed_count; i++)
         watch_changes(b->freed[i].container, b->freed[i].first, b->freed[i].count);
     if (r == 0 && spill_chain(m->word[0])) watch_all_change();
-    bool empty = *pages == 0 && b->op_count + b->change_count == 0 && !spill_chain(m->word[0]);
+    bool empty = *pages == 0 && b->op_count + b->change_count == 0 && !b->decision &&
+                 !spill_chain(m->word[0]);
     if (r == 0 && empty) r = NOTHING_TO_LOG;
     unsigned changes = g->changes;
     if (r == 0 && b->change_count) r = index_change(g, b->changes, b->change_count);
@@ -168,8 +171,9 @@ static int group_add(struct group *g, const struct kd_message *m)
         g->ends_chain = spill_chain(m->word[0]) != NULL;
         g->chain_view = m->word[0];
         g->bytes += bytes;
-        uint64_t us = g->ends_chain ? 0 : lazy_us(m);
-        if (!changes_strict() && !us && !g->ends_chain) us = LAZY_TIMES * options.lazy_ms * 1000;
+        bool flushed = g->ends_chain || b.decision;
+        uint64_t us = flushed ? 0 : lazy_us(m);
+        if (!changes_strict() && !us && !flushed) us = LAZY_TIMES * options.lazy_ms * 1000;
         if (g->count == 0 || us < g->lazy_us) g->lazy_us = us;
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;
@@ -297,7 +301,7 @@ static bool pending_loads(void) { return pending.word[3] == STORE_BULK && pendin
 /* Lock held. */
 static enum taken take_pending(struct group *g, int *tries)
 {
-    if (pending_loads()) return NEXT_GROUP;
+    if (pending_loads() || votes_wanted(&pending)) return NEXT_GROUP;
     int r = server.fenced ? -EIO : group_add(g, &pending);
     if (checkpoint_helps(r) && *tries < SPACE_TRIES) {
         ++*tries;
@@ -429,6 +433,11 @@ static void make_smaller(bool load)
 /* `pending` and whatever else is queued, as far as it fits, become a group. */
 static void run_group(int *tries)
 {
+    if (votes_wanted(&pending)) {
+        votes_vote(&pending);
+        has_pending = false;
+        return;
+    }
     enum taken taken = TAKEN;
     size_t room = pending_bytes() > TOUCH_BYTES ? pending_bytes() : TOUCH_BYTES;
     bool many = pending.word[1] > SPILL_GROUP_PAGES, chained = spill_chain(pending.word[0]);
@@ -495,6 +504,7 @@ void *committer_main(void *unused)
         if (has_held) spill_message(&held);
         has_held = false;
         uint64_t launched = __atomic_load_n(&server.launched, __ATOMIC_RELAXED);
+        votes_renew();
         long r = has_pending ? 0 : await_commit();
         if (r == 0) {
             run_group(&tries);

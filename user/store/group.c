@@ -44,6 +44,7 @@ int group_begin(struct group **out)
     if (server.fenced) return server.fenced;
     g->handed = g->spills = g->ends_chain = g->flushed = false;
     g->lazy_us = g->bytes = 0;
+    g->voted = false;
     g->changes = 0;
     g->count = g->freed_count = g->name_count = 0;
     g->copies = g->layout = 0;

@@ -27,6 +27,7 @@ struct group {
     uint32_t position[KD_VIEW_MAX];
     uint64_t copies;                    /* pages logged */
     bool spills;                        /* SPILL records only: it needs no flush */
+    bool voted;                         /* it commits what is prepared: limits were asked then */
     bool ends_chain;                    /* its last transaction of a client does ... */
     uint64_t chain_view;                /* ... which is of this view */
     unsigned changes;                   /* of indexes, made (index.c) */
@@ -73,10 +74,18 @@ void group_notice(bool wanted);
 
 void *publisher_main(void *unused);
 
+/* commit.c: the operations of a batch, into a transaction. Lock held. */
+int commit_ops(struct group *g, uint64_t process, struct batch *b);
+/* votes.c: the record of a decision, first in its transaction. */
+int votes_decision(struct group *g, const struct kd_message *m, const struct batch *b);
+
 /* changes.c; by the committer, lock held. A transaction begins. */
 void changes_begin(const struct group *g, const struct batch *b);
 /* It changes this container; that one's durability. */
 enum store_durability changes_note(const struct group *g, uint64_t id);
+/* The same pages as images of a chain, outside of a transaction. */
+int changes_spill(struct group *g, const struct kd_message *m, const struct batch *b,
+                  struct store_chain *chain, uint64_t *pages);
 /* One of them is durable: so its commit is not lazy of itself. */
 bool changes_strict(void);
 /* Records of what it changed, and of what managers that stand on this one did on its behalf. The
@@ -105,6 +114,8 @@ void index_cancel(struct group *g);
  * directories that its containers are in; else -EDQUOT, and it is cancelled. What it takes is
  * counted at once, and what the disk library says of it when the group is applied. */
 int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position);
+/* The same without the end: it is cancelled, whatever the limits say. */
+int quota_txn_try(struct group *g, const struct batch *b);
 /* Around its application, or cancelling. */
 void quota_before(struct group *g);
 void quota_after(struct group *g, bool applied);

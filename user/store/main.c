@@ -306,6 +306,7 @@ static bool server_start(void)
         committer_init() < 0 || index_init() < 0)
         return false;
     pager_init();
+    votes_start();
     if (!device_workers()) say("not all disks have a thread of their own");
     bool ok = thread_make(committer_main) && thread_make(publisher_main) &&
               thread_make(unspill_main) && thread_make(cleaner_main) && thread_make(scrub_main) &&

@@ -74,7 +74,8 @@ static bool is_brought(uint64_t container, uint64_t page)
 static void claim(struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
-        if (is_brought(b->container, b->first + i)) done_set(b, i);
+        if (is_brought(b->container, b->first + i) || votes_held(b->container, b->first + i))
+            done_set(b, i);
     b->taken = true;
     container_by_id(b->container)->busy++;
 }
@@ -407,6 +408,7 @@ void pager_request(const struct kd_message *m)
     if (index_lock_request(m) || kept_page(m) || decide_asked(m)) return;
     server_lock();
     struct bring *b = bring_prepare(m);
+    if (b && votes_hold(m, b->container, b->first + b->page)) b = NULL;
     if (b) {
         struct store_page *at = &b->at[b->page];
         if (b->count <= server.extent_pages) { /* as quick as the page alone */

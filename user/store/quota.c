@@ -156,7 +156,8 @@ static int pages_promise(struct group *g, uint64_t *full)
         uint64_t container = spans[i].object;
         int64_t more = container_takes(&i);
         uint64_t pages = more > 0 ? (uint64_t)more : 0;
-        if (pages) r = directory_limit_check(paths, container, LIMIT_PAGES, pages, full);
+        if (pages && !g->voted)
+            r = directory_limit_check(paths, container, LIMIT_PAGES, pages, full);
         if (r == 0) r = promise_add(g, container, pages, 0);
         directory_commit_mark(paths, container);
     }
@@ -175,7 +176,7 @@ static int names_promise(struct group *g, const struct batch *b, enum store_op_t
         int64_t names = 0;
         for (end = i; end < b->op_count && b->ops[end].object == container; end++)
             names += b->ops[end].type == type;
-        if (names && type == STORE_OP_NAME_SET)
+        if (names && type == STORE_OP_NAME_SET && !g->voted)
             r = directory_limit_check(paths, container, LIMIT_NAMES, (uint64_t)names, full);
         if (names && r == 0)
             r = promise_add(g, container, 0, type == STORE_OP_NAME_SET ? names : -names);
@@ -183,22 +184,41 @@ static int names_promise(struct group *g, const struct batch *b, enum store_op_t
     return r;
 }
 
-int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position)
+/* Promises for what the transaction takes. A vote's commit keeps to no limit: the vote did. */
+static int all_promise(struct group *g, const struct batch *b)
 {
     uint64_t full = 0;
-    unsigned before = promise_count;
-    if (!directory_limited(paths)) return store_txn_end(g->disk, position);
     int r = spans_read(g);
     if (r == 0) r = pages_promise(g, &full);
     if (r == 0) r = names_promise(g, b, STORE_OP_NAME_UNSET, &full);
     if (r == 0) r = names_promise(g, b, STORE_OP_NAME_SET, &full);
-    if (r == 0) r = directory_commit_check(paths, disk_clock.microseconds(NULL), &full);
+    if (r == 0 && !g->voted)
+        r = directory_commit_check(paths, disk_clock.microseconds(NULL), &full);
+    return r;
+}
+
+int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position)
+{
+    unsigned before = promise_count;
+    if (!directory_limited(paths)) return store_txn_end(g->disk, position);
+    int r = all_promise(g, b);
     if (r < 0)
         store_txn_cancel(g->disk);
     else
         r = store_txn_end(g->disk, position);
     directory_commit_end(paths, r == 0);
     if (r < 0) promises_drop(before);
+    return r;
+}
+
+int quota_txn_try(struct group *g, const struct batch *b)
+{
+    unsigned before = promise_count;
+    bool limited = directory_limited(paths);
+    int r = limited ? all_promise(g, b) : 0;
+    store_txn_cancel(g->disk);
+    if (limited) directory_commit_end(paths, false);
+    promises_drop(before);
     return r;
 }
 

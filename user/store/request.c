@@ -480,6 +480,7 @@ static int request_refused(const struct kd_message *m)
     case STORE_CHECKPOINT:
     case STORE_SCRUB:
     case STORE_BACKUP:
+    case STORE_TXN:
     case STORE_MANAGER: r = caller_manages(); break;
     case STORE_AUDIT: r = m->word[0] == 2 ? 0 : caller_manages(); break;
     case STORE_CLOSE:
@@ -566,7 +567,7 @@ void *pager_main(void *unused)
             reply = (struct kd_message){.handle = -1, .status = refused};
         } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m) ||
                    audit_request(&m) || request_backup(&m) || watch_wait(&m) || kept_request(&m) ||
-                   decide_request(&m)) {
+                   decide_request(&m) || votes_request(&m)) {
             answered = false;
         } else {
             reply = (struct kd_message){.handle = -1};

@@ -331,6 +331,9 @@ struct batch {
     struct store_layout layout;     /* of the operation that changes one, if there is one */
     struct index_op *changes;       /* of indexes */
     unsigned change_count;
+    const struct wire_vote *vote;   /* of a transaction of several stores; in the batch, or NULL */
+    const struct wire_decision *decision;
+    unsigned participants;
     void *memory;
 };
 /* What views say that helped a COMMIT comes behind the batch in its buffer of so many bytes, which
@@ -341,6 +344,18 @@ bool batch_fetch(struct kd_message *m, uint64_t most);
 int batch_parse(struct batch *b, const uint8_t *bytes);
 bool batch_frees(const struct batch *b, uint64_t container, uint64_t page);
 void batch_release(struct batch *b);
+
+/* votes.c */
+void votes_start(void);                 /* what earlier lives have prepared */
+bool votes_wanted(const struct kd_message *m);      /* of a COMMIT: does it want a vote? */
+void votes_vote(const struct kd_message *m);        /* which is told, or it is refused. No lock */
+void votes_renew(void);                 /* what is due. By the committer; no lock */
+bool votes_request(const struct kd_message *m);     /* STORE_TXN: answered, or later. No lock */
+/* Lock held. The page request waits for an outcome; others in one such a page may not have. */
+bool votes_hold(const struct kd_message *m, uint64_t container, uint64_t page);
+bool votes_held(uint64_t container, uint64_t page);
+/* Does one that is prepared set or unset this name? */
+bool votes_name(const struct store_op *op);
 
 /* spill.c: by the committer thread, but for the last. */
 #define TOUCH_BYTES (1u << 20)          /* of the group buffers are always memory */

@@ -1,0 +1,327 @@
+/*
+ * test_manager_votes.c - the store manager's part in transactions of several stores.
+ *
+ * Aim     a vote is durable before it is told, and its COMMIT answered when it is decided, in this
+ *         life of the manager or in none; what is in doubt is given to nobody.
+ * Method  lib/manager_rig.h; each life of a manager is a child, whose end is a power cut.
+ */
+#include "manager_rig.h"
+
+enum { ONE = 1, TWO = 2 };
+
+/* ---- what clients say ---- */
+
+static struct store_txn_id id_of(unsigned number)
+{
+    return (struct store_txn_id){{3, [15] = (uint8_t)number}};
+}
+
+static uint64_t said;                   /* word0 of the last answer */
+
+static int txn(enum wire_txn what, unsigned number, uint64_t token)
+{
+    struct store_txn_id id = id_of(number);
+    bool none = what == WIRE_TXN_VOTER || what == WIRE_TXN_NEXT;
+    struct kd_message m = {.kind = STORE_TXN, .process = CLIENT, .token = token,
+                           .word = {what}, .buffer = &id, .data_bytes = none ? 0 : sizeof(id)};
+    struct kd_message reply = {.handle = -1};
+    struct wire_doubt told;
+    server_lock();
+    int r = txn_serve(&m, &reply, &told);
+    server_unlock();
+    said = reply.word[0];
+    return r;
+}
+
+static struct { struct wire_op op; struct wire_vote vote; } vote_batch;
+
+static void vote_post(unsigned view, unsigned number, uint64_t first, uint64_t count,
+                      uint64_t value)
+{
+    vote_batch.op = (struct wire_op){.kind = WIRE_VOTE,
+                                     .op_bytes = sizeof(struct wire_op) + sizeof(struct wire_vote)};
+    vote_batch.vote = (struct wire_vote){.id = id_of(number), .coordinator = {7}};
+    next_batch = &vote_batch;
+    next_batch_bytes = sizeof(vote_batch.op) + sizeof(vote_batch.vote);
+    commit_post(view, first, count, value);
+}
+
+/* Posts it and waits for the vote, or its refusal. */
+static int vote(unsigned i, unsigned number, uint64_t first, uint64_t count, uint64_t value)
+{
+    vote_post(i, number, first, count, value);
+    for (;; usleep(200)) {
+        server_lock();
+        struct store_txn_id id = id_of(number);
+        const struct vote *v = vote_of(&id);
+        bool voted = v && v->prepared;
+        server_unlock();
+        if (voted) return 0;
+        pthread_mutex_lock(&kernel);
+        bool answered = view[i].answered;
+        pthread_mutex_unlock(&kernel);
+        if (answered) return commit_wait(i);
+    }
+}
+
+static void voter_start(void)
+{
+    client_start();
+    CHECK(vote(0, 99, 0, 1, 5) == -EPERM); /* not yet */
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+}
+
+static bool answered(unsigned i)
+{
+    pthread_mutex_lock(&kernel);
+    bool is = view[i].answered;
+    pthread_mutex_unlock(&kernel);
+    return is;
+}
+
+/* ---- one life ---- */
+
+static void child_votes(void)
+{
+    voter_start();
+    for (uint64_t i = 1; i <= 40; i++) {
+        CHECK(vote(ONE, (unsigned)i, 10, 1 + i % 6, i) == 0);
+        CHECK(!answered(ONE));
+        CHECK(commit(100 + i, 3, i) == 0);      /* others go on */
+        if (i % 3) {
+            CHECK(txn(WIRE_TXN_COMMIT, (unsigned)i, 2) == 0);
+            CHECK(commit_wait(ONE) == 0 && page[10].word[WORD_A] == i);
+            CHECK(page[10].csn > 1);
+        } else {
+            CHECK(txn(WIRE_TXN_UNDO, (unsigned)i, 2) == 0);
+            CHECK(commit_wait(ONE) == -ECANCELED);
+        }
+        CHECK(txn(WIRE_TXN_COMMIT, (unsigned)i, 2) == -ENOENT);
+        if (i % 10 == 0) {
+            server_lock();
+            CHECK(checkpoint_wait() == 0);
+            server_unlock();
+        }
+    }
+}
+static void votes_are_kept_until_they_are_decided(void **state)
+{
+    (void)state;
+    run_child(child_votes);
+    recover_and_compare();
+}
+
+/* Aim: what a vote and its decision write, beside a plain commit. */
+static uint64_t logged(void)
+{
+    static uint64_t before;
+    struct store_stats s;
+    server_lock();
+    store_stats(server.store, &s);
+    server_unlock();
+    uint64_t bytes = s.log_bytes_written - before;
+    before = s.log_bytes_written;
+    return bytes;
+}
+static void child_costs(void)
+{
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0 && commit(10, 1, 1) == 0);
+    logged();
+    CHECK(commit(10, 1, 2) == 0);
+    uint64_t plain = logged();
+    CHECK(vote(ONE, 1, 10, 1, 3) == 0);
+    uint64_t voted = logged();
+    CHECK(txn(WIRE_TXN_COMMIT, 1, 1) == 0 && commit_wait(ONE) == 0);
+    uint64_t decided = logged();
+    dprintf(1, "# one page, log bytes: commit %llu, vote %llu, decision %llu\n",
+            (unsigned long long)plain, (unsigned long long)voted, (unsigned long long)decided);
+    CHECK(plain == 4096 && voted == 3 * 4096 && decided == 4096);
+}
+static void a_vote_writes_whole_pages(void **state)
+{
+    (void)state;
+    run_child(child_costs);
+    recover_and_compare();
+}
+
+/* A vote that stands while the log goes round several times is written again. */
+static void child_long(void)
+{
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+    CHECK(vote(ONE, 1, 10, 4, 77) == 0);
+    store_lsn_t first = store_log_applied(server.store);
+    for (uint64_t i = 1; i <= 120; i++) CHECK(commit(200 + i % 7 * 40, 30, i) == 0);
+    CHECK(store_log_applied(server.store) - first > 3 * server.log_bytes);
+    CHECK(!answered(ONE));
+    CHECK(txn(WIRE_TXN_COMMIT, 1, 2) == 0);
+    CHECK(commit_wait(ONE) == 0);
+}
+static void a_vote_outlives_the_log_that_it_was_written_in(void **state)
+{
+    (void)state;
+    run_child(child_long);
+    recover_and_compare();
+}
+
+/* What is asked for and not known is undone, and stays so (VO3); what is refused leaves nothing. */
+static void child_asks(void)
+{
+    voter_start();
+    CHECK(txn(WIRE_TXN_ASK, 1, 1) == 0 && said == WIRE_UNDONE);
+    CHECK(vote(ONE, 1, 10, 2, 5) == -ECANCELED);
+    CHECK(txn(WIRE_TXN_UNDO, 2, 1) == 0);
+    CHECK(vote(ONE, 2, 10, 2, 5) == -ECANCELED);
+    CHECK(vote(ONE, 3, 10, 2, 5) == 0);
+    vote_post(TWO, 3, 20, 2, 5);                /* the same id */
+    CHECK(commit_wait(TWO) == -EEXIST);
+    CHECK(txn(WIRE_TXN_ASK, 3, 1) == 0 && said == WIRE_IN_DOUBT);
+    CHECK(txn(WIRE_TXN_VOTED, 3, 1) == 0 && txn(WIRE_TXN_VOTED, 4, 1) == 1);
+    CHECK(txn(WIRE_TXN_COMMIT, 3, 1) == 0 && commit_wait(ONE) == 0);
+    CHECK(vote(ONE, 5, 500, 1400, 9) == -E2BIG);
+    CHECK(txn(WIRE_TXN_NEXT, 0, 1) == -ENOENT);
+}
+static void what_is_not_known_is_undone_for_good(void **state)
+{
+    (void)state;
+    run_child(child_asks);
+    recover_and_compare();
+}
+
+/* ---- a decision of this store ---- */
+
+static struct { struct wire_op op; struct wire_decision id; struct wire_participant to[2]; }
+    decision_batch;
+
+static int decision(unsigned number, uint64_t first, uint64_t value)
+{
+    decision_batch.op = (struct wire_op){.kind = WIRE_DECISION,
+                                         .op_bytes = sizeof(decision_batch)};
+    decision_batch.id.id = id_of(number);
+    decision_batch.to[0] = (struct wire_participant){{4}, 40};
+    decision_batch.to[1] = (struct wire_participant){{5}, 50};
+    next_batch = &decision_batch;
+    next_batch_bytes = sizeof(decision_batch);
+    return commit(first, 2, value);
+}
+
+static void child_decides(void)
+{
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+    CHECK(txn(WIRE_TXN_ASK, 1, 1) == 0 && said == WIRE_UNDONE);
+    CHECK(decision(1, 10, 5) == -EALREADY);
+    CHECK(decision(2, 10, 6) == 0 && decision(3, 20, 7) == 0);
+    CHECK(txn(WIRE_TXN_ASK, 2, 1) == 0 && said == WIRE_COMMITTED);
+    CHECK(decision(2, 10, 8) == -EALREADY);
+    CHECK(txn(WIRE_TXN_FORGET, 2, 1) == 0 && txn(WIRE_TXN_FORGET, 2, 1) == -ENOENT);
+    CHECK(txn(WIRE_TXN_UNDO, 3, 1) == 0); /* it is no vote: only a COMMIT to come is refused */
+    CHECK(txn(WIRE_TXN_ASK, 3, 1) == 0 && said == WIRE_COMMITTED);
+}
+static void child_is_asked(void)
+{
+    client_start();
+    CHECK(txn(WIRE_TXN_ASK, 3, 1) == 0 && said == WIRE_COMMITTED);
+    CHECK(txn(WIRE_TXN_ASK, 2, 1) == 0 && said == WIRE_UNDONE);
+    CHECK(txn(WIRE_TXN_NEXT, 0, 1) == 0);
+    CHECK(txn(WIRE_TXN_FORGET, 3, 1) == 0);
+}
+
+/* The next life, on the disk that the last one has left. */
+static void run_next(void (*body)(void))
+{
+    int status;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(60);
+        body();
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+static void decisions_are_kept_over_lives(void **state)
+{
+    (void)state;
+    run_child(child_decides);
+    run_next(child_is_asked);
+    recover_and_compare();
+}
+
+/* ---- the next life ---- */
+
+static bool page_waits(uint64_t p)
+{
+    struct kd_message m = {.kind = (uint32_t)KD_MSG_PAGE,
+                           .word = {cookie_of(1, 0), p, 1, KD_READ, 0, OBJECT}};
+    unsigned before = blocked_count;
+    pager_request(&m);
+    return blocked_count > before;
+}
+
+static void child_leaves_votes(void)
+{
+    voter_start();
+    CHECK(commit(10, 4, 3) == 0);
+    CHECK(vote(ONE, 1, 10, 3, 11) == 0);
+    CHECK(vote(TWO, 2, 20, 3, 22) == 0);
+}
+static void child_finds_votes(void)
+{
+    client_start();
+    CHECK(orphans == 2 && txn(WIRE_TXN_ASK, 1, 1) == 0 && said == WIRE_IN_DOUBT);
+    CHECK(page_waits(10) && page_waits(12) && page_waits(21));                  /* VO2 */
+    CHECK(!page_waits(13) && blocked_count == 3);
+    CHECK(commit(11, 1, 99) == -EBUSY);
+    CHECK(txn(WIRE_TXN_COMMIT, 1, 1) == 0);
+    for (unsigned i = 0; i < 3; i++) shared->acknowledged[10 + i] = 11;
+    CHECK(orphans == 1 && blocked_count == 1);
+    CHECK(!page_waits(10));
+    CHECK(txn(WIRE_TXN_UNDO, 2, 1) == 0);
+    for (unsigned i = 0; i < 3; i++) shared->tried[20 + i] = 0;
+    CHECK(orphans == 0 && blocked_count == 0);
+    CHECK(commit(20, 2, 44) == 0);
+}
+static void an_earlier_lifes_votes_hold_their_pages(void **state)
+{
+    (void)state;
+    run_child(child_leaves_votes);
+    run_next(child_finds_votes);
+    recover_and_compare();
+}
+
+/* The power is cut when the vote's flush fails: it was not told, and may stand or not. */
+static void child_flush_fails(void)
+{
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+    CHECK(commit(10, 3, 3) == 0);
+    flushes_left = 0;
+    CHECK(vote(ONE, 1, 10, 3, 11) == -EIO);
+    CHECK(txn(WIRE_TXN_COMMIT, 1, 1) < 0);
+    CHECK(vote(TWO, 2, 20, 3, 22) == -EIO);
+}
+static void a_vote_that_is_not_durable_is_refused(void **state)
+{
+    (void)state;
+    run_child(child_flush_fails);
+    recover_and_compare();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(votes_are_kept_until_they_are_decided),
+        cmocka_unit_test(a_vote_writes_whole_pages),
+        cmocka_unit_test(a_vote_outlives_the_log_that_it_was_written_in),
+        cmocka_unit_test(what_is_not_known_is_undone_for_good),
+        cmocka_unit_test(decisions_are_kept_over_lives),
+        cmocka_unit_test(an_earlier_lifes_votes_hold_their_pages),
+        cmocka_unit_test(a_vote_that_is_not_durable_is_refused),
+    };
+    memory_share();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

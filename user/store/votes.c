@@ -1,0 +1,540 @@
+/*
+ * votes.c - transactions of several stores (votes.md): this store votes, keeps its vote, and
+ * does what it is told; or it decides, and says so to those who ask.
+ *
+ *     COMMIT with WIRE_VOTE     records are made on trial; images and PREPARED in a group of their
+ *                               own; flushed: it has voted. The COMMIT is not answered
+ *     WIRE_TXN_COMMIT, _UNDO    a group with the decision; the COMMIT is published, or refused
+ *     COMMIT with WIRE_DECISION a commit as any other, and a decision that is kept
+ *
+ * What was prepared in an earlier life of the manager has no COMMIT to be answered, and no
+ * transaction that locks its pages: until its end no page of it is given to anybody.
+ *
+ * Invariants
+ *   VO1  A vote is told when its group is durable, and its COMMIT answered when its outcome is.
+ *   VO2  A page request for what an earlier life has prepared waits until its outcome is applied.
+ *   VO3  An id that was asked for when nothing was known of it never commits in this life: a COMMIT
+ *        that brings it is refused. So "undone" stays true.
+ *   VO4  Only who may manage the store as a whole says who votes and what is decided.
+ */
+#include "path.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "group.h"
+#include "options.h"
+
+#define VOTE_TRIES  3
+#define VOTERS_MAX  32u
+#define UNDONE_MAX  1024u
+#define REFUSED_MAX 64u                 /* of voters' COMMITs, the last ones */
+
+static struct vote {
+    struct store_txn_id id;
+    bool used, prepared, deciding;
+    bool orphan;                        /* of an earlier life: there is no COMMIT */
+    uint64_t view, token, pages;
+} votes[STORE_PREPARED_MAX];
+static struct { uint64_t token, process; struct store_txn_id id; } asking[VOTERS_MAX];
+static uint64_t voters[VOTERS_MAX];     /* processes; 0: none */
+static struct store_txn_id undone[UNDONE_MAX];
+static unsigned undone_count, orphans;
+static struct { struct store_txn_id id; int error; } refused[REFUSED_MAX];
+static unsigned refused_next;
+static struct kd_message *blocked;      /* page requests (VO2) */
+static unsigned blocked_count, blocked_room;
+
+/* An operation of a batch, as it is kept with a vote. */
+struct kept_op {
+    uint64_t type, object, page, count, address, bytes;
+    char name[STORE_NAME_BYTES];
+};
+
+static bool same_txn(const struct store_txn_id *a, const struct store_txn_id *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static struct vote *vote_of(const struct store_txn_id *id)
+{
+    for (struct vote *v = votes; v < votes + STORE_PREPARED_MAX; v++)
+        if (v->used && same_txn(&v->id, id)) return v;
+    return NULL;
+}
+
+static bool is_undone(const struct store_txn_id *id)
+{
+    bool is = false;
+    for (unsigned i = 0; i < undone_count && !is; i++) is = same_txn(&undone[i], id);
+    return is;
+}
+
+static int undone_add(const struct store_txn_id *id)
+{
+    if (is_undone(id)) return 0;
+    if (undone_count == UNDONE_MAX) return -EAGAIN;
+    undone[undone_count++] = *id;
+    return 0;
+}
+
+static bool may_vote(uint64_t process)
+{
+    for (unsigned i = 0; i < VOTERS_MAX; i++)
+        if (process && voters[i] == process) return true;
+    return false;
+}
+
+/* Who asked how this one votes hears it, or who will ask. */
+static void vote_told(const struct store_txn_id *id, int status)
+{
+    struct kd_message reply = {.handle = -1, .status = status};
+    if (status < 0) {
+        refused[refused_next % REFUSED_MAX].id = *id;
+        refused[refused_next++ % REFUSED_MAX].error = status;
+    }
+    for (unsigned i = 0; i < VOTERS_MAX; i++)
+        if (asking[i].token && same_txn(&asking[i].id, id)) {
+            kd_reply(asking[i].token, &reply);
+            asking[i].token = 0;
+        }
+}
+
+/* ---- what is kept with a vote ---- */
+
+/* Only operations that nobody else's commit can come between. */
+static int ops_keep(const struct batch *b, struct kept_op **out, uint32_t *names)
+{
+    struct kept_op *kept = calloc(b->op_count + 1, sizeof(*kept));
+    int r = kept ? b->change_count ? -EOPNOTSUPP : 0 : -ENOMEM;
+    *names = 0;
+    for (unsigned i = 0; r == 0 && i < b->op_count; i++) {
+        const struct store_op *op = &b->ops[i];
+        bool named = op->type == STORE_OP_NAME_SET || op->type == STORE_OP_NAME_UNSET;
+        if (!named && op->type != STORE_OP_PAGE_FREE && op->type != STORE_OP_PAGE_CLAIM)
+            r = -EOPNOTSUPP;
+        kept[i] = (struct kept_op){op->type, op->object, op->page, op->count, op->address,
+                                   op->bytes, {0}};
+        if (named) memcpy(kept[i].name, op->name, strlen(op->name));
+        *names += op->type == STORE_OP_NAME_SET;
+    }
+    *out = kept;
+    if (r < 0) free(kept);
+    return r;
+}
+
+/* The batch that was kept; its names lie in the vote. */
+static int ops_make(const struct store_doubt *d, struct batch *b)
+{
+    const struct kept_op *kept = d->data;
+    unsigned count = d->bytes / sizeof(*kept);
+    *b = (struct batch){0};
+    b->memory = malloc((count + 1) * (sizeof(*b->ops) + sizeof(*b->freed)));
+    if (!b->memory) return -ENOMEM;
+    b->ops = b->memory;
+    b->freed = (void *)(b->ops + count);
+    for (unsigned i = 0; i < count; i++) {
+        const struct kept_op *k = &kept[i];
+        b->ops[b->op_count++] = (struct store_op){
+            .type = (enum store_op_type)k->type, .object = k->object, .page = k->page,
+            .count = k->count, .address = k->address, .bytes = k->bytes, .name = k->name};
+        if (k->type == STORE_OP_PAGE_FREE)
+            b->freed[b->freed_count++] = (struct free_range){k->object, k->page, k->count};
+    }
+    return 0;
+}
+
+bool votes_name(const struct store_op *op)
+{
+    struct store_doubt d;
+    uint32_t cursor = 0;
+    while (store_doubt_next(server.store, &cursor, &d) == 0) {
+        const struct kept_op *kept = d.data;
+        for (unsigned i = 0; d.prepared && i < d.bytes / sizeof(*kept); i++)
+            if (*kept[i].name && kept[i].object == op->object &&
+                strcmp(kept[i].name, op->name) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* ---- the vote; by the committer ---- */
+
+bool votes_wanted(const struct kd_message *m)
+{
+    const struct wire_op *op = m->buffer;
+    return m->data_bytes >= sizeof(*op) && op->kind == WIRE_VOTE;
+}
+
+/* All that a commit would be refused for, now: its records are made and taken back. */
+static int try_commit(struct group *g, const struct kd_message *m, struct batch *b)
+{
+    uint64_t pages = 0;
+    int r = group_txn_begin(g, m->process);
+    if (r == 0) r = changes_add(g, m, b, ~0ull, &pages);
+    if (r == 0) r = commit_ops(g, m->process, b);
+    if (r == 0) return quota_txn_try(g, b);
+    store_txn_cancel(g->disk);
+    return r;
+}
+
+static int vote_check(const struct kd_message *m, const struct batch *b)
+{
+    if (!may_vote(m->process)) return -EPERM;                                   /* VO4 */
+    if (!b->vote || is_undone(&b->vote->id)) return b->vote ? -ECANCELED : -EINVAL; /* VO3 */
+    if (vote_of(&b->vote->id)) return -EEXIST;
+    return m->word[2] ? -E2BIG : 0;     /* it has spilled */
+}
+
+/* Inside the gate. The group holds images and PREPARED record; *chain is the store's then. */
+static int vote_fill(struct group *g, const struct kd_message *m, struct batch *b, struct vote *v,
+                     struct store_chain **chain)
+{
+    struct kept_op *kept = NULL;
+    struct store_prepare what = {.id = b->vote->id};
+    int r = try_commit(g, m, b) ?: ops_keep(b, &kept, &what.names);
+    if (r < 0) return r;
+    g->name_count = g->freed_count = 0;
+    if (!*chain) r = store_chain_begin(server.store, m->process, chain);
+    if (r == 0) r = changes_spill(g, m, b, *chain, &v->pages);
+    memcpy(what.coordinator, b->vote->coordinator, sizeof(what.coordinator));
+    what.data = kept;
+    what.bytes = (uint32_t)(b->op_count * sizeof(*kept));
+    if (r == 0) r = store_prepare(g->disk, *chain, &what);
+    free(kept);
+    return r == -ENOBUFS ? -E2BIG : r;
+}
+
+/* One try, in a group of its own. */
+static int vote_write(const struct kd_message *m, struct batch *b, struct vote *v)
+{
+    struct store_chain *chain = NULL;
+    struct group *g;
+    gate_enter(false);
+    int r = group_begin(&g);
+    if (r == 0) {
+        r = vote_fill(g, m, b, v, &chain);
+        if (r == 0) r = group_launch(g);
+        else group_cancel(g);
+        if (r < 0 && chain) store_chain_end(chain);
+    }
+    gate_leave();
+    if (r == 0) r = group_land(g);
+    return r;
+}
+
+static struct vote *vote_free(void)
+{
+    struct vote *v = votes;
+    while (v < votes + STORE_PREPARED_MAX && v->used) v++;
+    return v < votes + STORE_PREPARED_MAX ? v : NULL;
+}
+
+static int vote_give(const struct kd_message *m, struct batch *b)
+{
+    struct vote *v = vote_free();
+    int r = vote_check(m, b);
+    if (r == 0 && !v) r = -EAGAIN;
+    if (r < 0) return r;
+    *v = (struct vote){.id = b->vote->id, .used = true, .view = m->word[0], .token = m->token};
+    for (int i = 0;; i++) {
+        v->pages = 0;
+        r = server.fenced ? server.fenced : vote_write(m, b, v);
+        if (r != -ENOSPC && r != -EAGAIN) break;
+        if (!checkpoint_helps(r) || i == VOTE_TRIES || checkpoint_wait() < 0) break;
+    }
+    v->prepared = r == 0;
+    v->used = r == 0;
+    return r;
+}
+
+void votes_vote(const struct kd_message *m)
+{
+    struct batch b;
+    server_lock();
+    int r = batch_parse(&b, m->buffer);
+    if (r == 0) {
+        struct store_txn_id id = b.vote ? b.vote->id : (struct store_txn_id){{0}};
+        r = vote_give(m, &b);
+        if (r == 0) step(STEP_VT1);
+        if (may_vote(m->process)) vote_told(&id, r);                            /* VO1 */
+        batch_release(&b);
+    }
+    if (r < 0) {
+        kd_txn_refuse(m->word[0], m->token, -r);
+        server.refused++;
+    }
+    server_unlock();
+}
+
+int votes_decision(struct group *g, const struct kd_message *m, const struct batch *b)
+{
+    struct store_participant to[STORE_PARTICIPANTS_MAX];
+    if (!may_vote(m->process)) return -EPERM;                                   /* VO4 */
+    if (is_undone(&b->decision->id)) return -EALREADY;                          /* VO3 */
+    for (unsigned i = 0; i < b->participants; i++) {
+        memcpy(to[i].store, b->decision->participant[i].store, sizeof(to[i].store));
+        to[i].number = b->decision->participant[i].number;
+    }
+    int r = store_txn_decided(g->disk, &b->decision->id, to, b->participants);
+    return r == -EEXIST ? -EALREADY : r == -EBUSY ? -ENOBUFS : r;
+}
+
+/* ---- the outcome; by a request's thread ---- */
+
+/* Pages of an earlier life's votes are asked for again. Lock held, dropped. */
+static void blocked_go(void)
+{
+    unsigned count = blocked_count;
+    struct kd_message *all = blocked;
+    blocked = NULL;
+    blocked_count = blocked_room = 0;
+    server_unlock();
+    for (unsigned i = 0; i < count; i++) pager_request(&all[i]);
+    free(all);
+    server_lock();
+}
+
+bool votes_hold(const struct kd_message *m, uint64_t container, uint64_t page)
+{
+    if (!orphans || !store_page_prepared(server.store, container, page)) return false;
+    if (blocked_count == blocked_room) {
+        unsigned room = blocked_room ? 2 * blocked_room : 16;
+        struct kd_message *larger = realloc(blocked, room * sizeof(*larger));
+        if (!larger) {
+            kd_object_fail((int)m->word[5], m->word[1], 1, ENOMEM);
+            return true;
+        }
+        blocked = larger;
+        blocked_room = room;
+    }
+    blocked[blocked_count++] = *m;
+    return true;
+}
+
+bool votes_held(uint64_t container, uint64_t page)
+{
+    return orphans && store_page_prepared(server.store, container, page);
+}
+
+/* Inside the gate: the group that commits it. */
+static int outcome_fill(struct group *g, const struct vote *v)
+{
+    struct store_doubt d;
+    struct batch b;
+    int r = store_doubt_find(server.store, &v->id, &d);
+    if (r == 0) r = ops_make(&d, &b);
+    if (r < 0) return r;
+    r = group_txn_begin(g, 0);
+    if (r == 0) r = store_txn_decided(g->disk, &v->id, NULL, 0);
+    for (unsigned i = 0; r == 0 && i < b.op_count; i++) {
+        r = store_txn_op(g->disk, &b.ops[i]);
+        if (r == 0 && *(b.ops[i].name ? b.ops[i].name : "")) r = group_name_add(g, &b.ops[i]);
+    }
+    if (r == 0) r = group_freed_add(g, b.freed, b.freed_count);
+    g->voted = true;
+    if (r == 0)
+        r = quota_txn_end(g, &b, &g->position[0]);
+    else
+        store_txn_cancel(g->disk);
+    batch_release(&b);
+    if (r < 0 || v->orphan) return r;
+    g->publish[g->count++] = (struct kd_publish){.view = v->view, .token = v->token};
+    g->copies = v->pages;
+    return 0;
+}
+
+/* One try. */
+static int outcome_write(struct vote *v, bool commits)
+{
+    struct group *g;
+    gate_enter(true);                   /* nothing about it is in the air */
+    int r = group_begin(&g);
+    if (r == 0) {
+        r = commits ? outcome_fill(g, v) : store_undo(g->disk, &v->id);
+        if (r == 0) r = group_launch(g);
+        else group_cancel(g);
+    }
+    gate_leave();
+    if (r == 0) r = group_land(g);
+    return r;
+}
+
+/* It is over: its pages, and its place, are free. */
+static void vote_end(struct vote *v, bool commits)
+{
+    if (!commits && !v->orphan) kd_txn_refuse(v->view, v->token, ECANCELED);
+    orphans -= v->orphan;
+    watch_all_change();
+    v->used = v->prepared = false;
+    blocked_go();
+}
+
+static int vote_decide(const struct store_txn_id *id, bool commits)
+{
+    struct vote *v = vote_of(id);
+    int r = v ? v->prepared && !v->deciding ? 0 : -EBUSY : -ENOENT;
+    if (r == -ENOENT && !commits) {     /* its COMMIT may still come */
+        r = undone_add(id);
+        if (r == 0) vote_told(id, -ECANCELED);
+    }
+    if (r < 0 || !v) return r;
+    v->deciding = true;
+    for (int i = 0;; i++) {
+        r = server.fenced ? server.fenced : outcome_write(v, commits);
+        if (r != -EAGAIN || i == VOTE_TRIES || checkpoint_wait() < 0) break;
+    }
+    v->deciding = false;
+    if (r == 0) vote_end(v, commits);
+    return r;
+}
+
+static int decision_forget(const struct store_txn_id *id)
+{
+    struct group *g;
+    gate_enter(true);
+    int r = group_begin(&g);
+    if (r == 0) {
+        r = store_forget(g->disk, id);
+        if (r == 0) r = group_launch(g);
+        else group_cancel(g);
+    }
+    gate_leave();
+    return r == 0 ? group_land(g) : r;
+}
+
+/* What is known of it, when no group is in the air; nothing: it is undone, for good. */
+static int outcome_ask(const struct store_txn_id *id, uint64_t *outcome)
+{
+    struct store_doubt d;
+    int r = 0;
+    gate_enter(true);
+    if (server.fenced) r = server.fenced;
+    else if (store_doubt_find(server.store, id, &d) == 0)
+        *outcome = d.prepared ? WIRE_IN_DOUBT : WIRE_COMMITTED;
+    else r = undone_add(id);                                                    /* VO3 */
+    gate_leave();
+    return r;
+}
+
+/* ---- written again, as the log goes on; by the committer ---- */
+
+void votes_renew(void)
+{
+    server_lock();
+    for (int more = 1; more > 0 && !server.fenced && store_doubts_due(server.store);) {
+        struct group *g;
+        gate_enter(true);
+        more = group_begin(&g);
+        if (more == 0) {
+            more = store_doubts_renew(g->disk);
+            int launched = more < 0 ? more : group_launch(g);
+            if (more < 0) group_cancel(g);
+            if (launched < 0) more = launched;
+        }
+        gate_leave();
+        if (more >= 0 && group_land(g) < 0) more = -EIO;
+        if (more == -EAGAIN && checkpoint_wait() == 0) more = 1;
+        if (more == -EUCLEAN) server_fence("an image of what is prepared is damaged", more);
+    }
+    server_unlock();
+}
+
+/* ---- requests ---- */
+
+static int voter_add(uint64_t process)
+{
+    unsigned at = VOTERS_MAX;
+    if (may_vote(process)) return 0;
+    for (unsigned i = 0; i < VOTERS_MAX; i++) {
+        if (voters[i] && process_parent(voters[i]) == 0) voters[i] = 0; /* it has ended */
+        if (!voters[i]) at = i;
+    }
+    if (at == VOTERS_MAX) return -EAGAIN;
+    voters[at] = process;
+    return 0;
+}
+
+/* How it votes, or 1: that is told later. */
+static int voted_ask(const struct kd_message *m, const struct store_txn_id *id)
+{
+    const struct vote *v = vote_of(id);
+    if (!may_vote(m->process)) return -EPERM;
+    if (is_undone(id)) return -ECANCELED;
+    if (v && v->prepared) return 0;
+    for (unsigned i = 0; i < REFUSED_MAX; i++)
+        if (refused[i].error && same_txn(&refused[i].id, id)) return refused[i].error;
+    for (unsigned i = 0; i < VOTERS_MAX; i++)
+        if (!asking[i].token) {
+            asking[i].token = m->token;
+            asking[i].process = m->process;
+            asking[i].id = *id;
+            return 1;
+        }
+    return -EAGAIN;
+}
+
+static int doubt_next(const struct kd_message *m, struct kd_message *reply, struct wire_doubt *out)
+{
+    struct store_doubt d;
+    uint32_t cursor = (uint32_t)m->word[1];
+    if (store_doubt_next(server.store, &cursor, &d) < 0) return -ENOENT;
+    *out = (struct wire_doubt){.id = d.id, .pages = d.pages, .prepared = d.prepared,
+                               .participants = d.participants};
+    memcpy(out->coordinator, d.coordinator, sizeof(out->coordinator));
+    for (uint32_t i = 0; i < d.participants && i < STORE_PARTICIPANTS_MAX; i++) {
+        struct store_participant p = store_doubt_participant(&d, i);
+        memcpy(out->participant[i].store, p.store, sizeof(p.store));
+        out->participant[i].number = p.number;
+    }
+    reply->word[0] = cursor;
+    reply->data = out;
+    reply->data_bytes = sizeof(*out);
+    return 0;
+}
+
+/* Lock held. */
+static int txn_serve(const struct kd_message *m, struct kd_message *reply, struct wire_doubt *out)
+{
+    const struct store_txn_id *id = m->buffer;
+    int r = server_writable();
+    if (m->word[0] == WIRE_TXN_NEXT) return doubt_next(m, reply, out);
+    if (m->word[0] == WIRE_TXN_VOTER) return r < 0 ? r : voter_add(m->process);
+    if (m->data_bytes != sizeof(*id)) return -EINVAL;
+    if (r < 0) return r;
+    switch (m->word[0]) {
+    case WIRE_TXN_VOTED: return voted_ask(m, id);
+    case WIRE_TXN_COMMIT: return vote_decide(id, true);
+    case WIRE_TXN_UNDO: return vote_decide(id, false);
+    case WIRE_TXN_ASK: return outcome_ask(id, &reply->word[0]);
+    case WIRE_TXN_FORGET: return decision_forget(id);
+    default: return -EINVAL;
+    }
+}
+
+bool votes_request(const struct kd_message *m)
+{
+    if (m->kind != STORE_TXN) return false;
+    struct kd_message reply = {.handle = -1};
+    struct wire_doubt told;
+    server_lock();
+    int r = txn_serve(m, &reply, &told);
+    server_unlock();
+    reply.status = r < 0 ? r : 0;
+    if (r <= 0) kd_reply(m->token, &reply);
+    return true;
+}
+
+void votes_start(void)
+{
+    struct store_doubt d;
+    uint32_t cursor = 0;
+    while (store_doubt_next(server.store, &cursor, &d) == 0) {
+        struct vote *v = d.prepared ? vote_free() : NULL;
+        if (!v) continue;
+        *v = (struct vote){.id = d.id, .used = true, .prepared = true, .orphan = true,
+                           .pages = d.pages};
+        orphans++;
+    }
+    if (orphans) say("%u transactions are prepared and wait for the word of others", orphans);
+}
