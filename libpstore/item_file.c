@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENTRIES_MAX = 2 * PARTS_MAX + 1, KEPT_FLAGS = 31 };
+enum { ENTRIES_MAX = 2 * PARTS_MAX + 1, KEPT_FLAGS = 63 };
 
 struct part_kept {
     char name[PART_NAME], allocator[PART_NAME];
@@ -118,7 +118,9 @@ static int wish_check(const struct ps_part_wish *w)
     return length == 0 || length >= PART_NAME || strpbrk(w->name, "./") ||
                    strcmp(w->name, "table") == 0 || w->flags & ~KEPT_FLAGS ||
                    strlen(allocator) >= PART_NAME || !allocator_named(allocator) ||
-                   ((apart || w->flags & PS_PART_CHECKED) && !(w->flags & PS_PART_ITEMS)) ||
+                   (w->flags & PS_PART_SUMS && w->flags & PS_PART_UNLOCKED) ||
+                   ((apart || w->flags & (PS_PART_CHECKED | PS_PART_SUMS)) &&
+                    !(w->flags & PS_PART_ITEMS)) ||
                    (strcmp(allocator, "apart") == 0 && !apart)
                ? -EINVAL
                : 0;
@@ -294,7 +296,8 @@ static int table_switch(void *arg)
 int ps_part_switch(ps_part *p, unsigned flag, int on)
 {
     struct switched s = {p, on ? p->flags | flag : p->flags & ~flag};
-    if (!(p->flags & PS_PART_ITEMS) || flag & ~(unsigned)(PS_PART_CHECKED | PS_PART_UNLOCKED))
+    if (!(p->flags & PS_PART_ITEMS) || flag & ~(unsigned)(PS_PART_CHECKED | PS_PART_UNLOCKED) ||
+        (flag & PS_PART_UNLOCKED && p->flags & PS_PART_SUMS))
         return -EINVAL;
     int result = p->file->table->flags & PS_WRITE ? ps_transaction(table_switch, &s) : -EROFS;
     if (result == 0)

@@ -79,6 +79,21 @@ int header_write(struct ps_tx *tx, ps_part *p, struct ps_item *item)
     return 0;
 }
 
+uint64_t header_sum(const struct ps_item *item)
+{
+    uint64_t sum = item->stored, word = 0;
+    const char *data = item->data, *end = data + item->stored;
+    for (; end - data >= 8; data += 8) {
+        memcpy(&word, data, 8);
+        sum = (sum ^ word) * 0x9e3779b97f4a7c15ull;
+        sum ^= sum >> 32;
+    }
+    word = 0;
+    if (data < end)
+        memcpy(&word, data, (size_t)(end - data));
+    return (sum ^ word) * 0x9e3779b97f4a7c15ull;
+}
+
 void header_free(struct ps_item *item)
 {
     uint32_t generation = item->generation < GENERATIONS ? item->generation + 1 : GENERATIONS;
@@ -322,6 +337,9 @@ int ps_part_check(ps_part *p, const char **why)
             holes += i->type == TYPE_HOLE;
             if (i->type && i->data && (i->stored > i->room || p->allocator->check(p, i) != 0))
                 *why = "an item's room is not its own";
+            else if (p->flags & PS_PART_SUMS && i->type && i->type != TYPE_HOLE &&
+                     i->sum != header_sum(i))
+                *why = "an item is not what its header's sum says";
         }
     }
     for (unsigned c = 0; c < ROOM_CLASSES && !*why; c++)

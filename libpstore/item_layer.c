@@ -16,6 +16,9 @@
  *        most once; what is packed is packed behind the last of them.
  *   IY3  Chunks and accesses are whole before they are linked, and unlinked before they go: an
  *        abort may come at any instruction, and the next transaction finds them (TX2).
+ *   IY4  In a partition with sums a header's sum is that of its data before and behind each
+ *        transaction; it is made anew at the end of one that accessed the item to write, and looked
+ *        at whenever an item is accessed that this one has not.
  */
 #include "item_layer_private.h"
 
@@ -54,6 +57,14 @@ int ps_item_type_add(const struct ps_item_type *type)
         }
     }
     return -ENOSPC;
+}
+
+/* Whose functions are called; where there are sums an item that is written has one always. */
+static const struct ps_item_type *type_in(const ps_part *p, uint32_t number, int stores)
+{
+    static const struct ps_item_type none;
+    const struct ps_item_type *type = type_of(number);
+    return type || !stores || !(p->flags & PS_PART_SUMS) ? type : &none;
 }
 
 /* ---- what a transaction accesses ---- */
@@ -231,6 +242,11 @@ static int accesses_end(struct ps_tx *tx)
     for (struct access *a = first; a && result == 0; a = a->next)
         if (a->dirty && !a->gone)
             result = access_pack(tx, a);                                        /* IY2 */
+    for (struct access *a = first; a && result == 0; a = a->next) {
+        PART_OPENED(a->part);
+        if (a->updated && !a->gone && a->part->flags & PS_PART_SUMS)
+            a->item->sum = header_sum(a->item);                                 /* IY4 */
+    }
     return result;
 }
 
@@ -290,6 +306,17 @@ static int lock(struct ps_tx *tx, const ps_part *p, const struct ps_item *item, 
     return ps_key(p->data, (uintptr_t)item, mode & (BASE_MODE | PS_NOW));
 }
 
+/* IY4, behind the lock, of a partition with sums. Who writes will write the header, too. */
+static int sum_look(struct ps_tx *tx, ps_part *p, struct ps_item *item, int mode, int stores)
+{
+    const struct access *a = access_find(tx, id_of(p, item));
+    if (a && a->updated)
+        return 0;
+    if (stores && mode != PS_X)
+        return -EINVAL;
+    return item->sum != header_sum(item) ? -EIO : stores ? header_write(tx, p, item) : 0;
+}
+
 static int item_open(struct ps_tx *tx, ps_part *p, struct ps_item *item, ps_item_id id, int mode,
                      void **out)
 {
@@ -299,7 +326,9 @@ static int item_open(struct ps_tx *tx, ps_part *p, struct ps_item *item, ps_item
         return result;
     if (!(item->rights & (stores ? PS_MAY_WRITE : PS_MAY_READ)))
         return -EACCES;
-    const struct ps_item_type *type = type_of(item->type);
+    if (p->flags & PS_PART_SUMS && (result = sum_look(tx, p, item, base, stores)) != 0)
+        return result;
+    const struct ps_item_type *type = type_in(p, item->type, stores);
     if (type)
         return access_open(tx, p, item, type, stores, out);
     if (item->form)
@@ -386,7 +415,7 @@ ps_item_id ps_item_make(ps_part *p, const char *type, size_t bytes)
         errno = !tx ? EPERM : !p->root ? EINVAL : errno;
         return 0;
     }
-    const struct ps_item_type *t = type_of(number);
+    const struct ps_item_type *t = type_in(p, number, 1);
     int result = item_fill(tx, p, item, number, bytes, t && t->pack);
     if (result == 0 && t && (result = item_made(tx, p, item, t, bytes)) != 0)
         ps_item_delete(id_of(p, item));
@@ -436,16 +465,34 @@ int ps_item_resize(ps_item_id id, size_t bytes)
     return result;
 }
 
+/* The header of an item, locked to be written; NULL with errno. */
+static struct ps_item *header_locked(ps_item_id id, ps_part **p)
+{
+    struct ps_item *item = item_at(id, p);
+    int result = !item ? -errno
+                       : lock(tx_active(), *p, item, PS_X, 1) ?: header_is(*p, item, id)
+                             ?: header_write(tx_active(), *p, item);
+    errno = -result;
+    return result == 0 ? item : NULL;
+}
+
+int ps_item_sum_again(ps_item_id id)
+{
+    ps_part *p;
+    struct ps_item *item = header_locked(id, &p);
+    if (!item)
+        return -errno;
+    PART_OPENED(p);
+    item->sum = header_sum(item);
+    return 0;
+}
+
 int ps_item_protect(ps_item_id id, unsigned rights)
 {
-    struct ps_tx *tx = tx_active();
     ps_part *p;
-    struct ps_item *item = item_at(id, &p);
-    int result = !item ? -errno
-                       : lock(tx, p, item, PS_X, 1) ?: header_is(p, item, id)
-                             ?: header_write(tx, p, item);
-    if (result != 0)
-        return result;
+    struct ps_item *item = header_locked(id, &p);
+    if (!item)
+        return -errno;
     PART_OPENED(p);
     item->rights = rights & (PS_MAY_READ | PS_MAY_WRITE);
     return 0;

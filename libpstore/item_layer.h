@@ -35,6 +35,9 @@ enum {
                            * is another item's now; else that item is found */
     PS_PART_UNLOCKED = 8, /* brackets lock nothing */
     PS_PART_PAGES = 16,   /* its containers lock pages, by loads and stores */
+    PS_PART_SUMS = 32,    /* a header has a sum of its item's data: what stored to them by no access
+                           * is found by the next one (EIO). Who changes an item writes its header;
+                           * not with PS_PART_UNLOCKED, nor under PS_ADD and PS_OWN (EINVAL) */
 };
 /* The layers of a partition's memory are: leases of pages from the store (resize), an allocator in
  * them (malloc), items. The one in the middle has a name: "objects" (or NULL), ps_alloc of its
@@ -79,7 +82,7 @@ struct ps_item {
     uint32_t type, generation; /* of the type's text (as ps_alloc_as); 0: a free header */
     uint32_t rights, form;     /* PS_MAY_READ, PS_MAY_WRITE; 0: plain, 1: by the type's `pack` */
     uint64_t next;             /* of free room */
-    uint64_t reserved;
+    uint64_t sum;              /* of what is stored at `data` (PS_PART_SUMS) */
 };
 
 /* A new item, zeroed. Needs the right to write headers (EROFS), as do all that change one. */
@@ -87,6 +90,8 @@ ps_item_id ps_item_make(ps_part *part, const char *type, size_t bytes);
 int ps_item_delete(ps_item_id id);
 /* Its size; the data may move, what is there stays, more is zeros. */
 int ps_item_resize(ps_item_id id, size_t bytes);
+/* Its data are right as they are: its header gets their sum (PS_PART_SUMS). */
+int ps_item_sum_again(ps_item_id id);
 /* PS_MAY_READ and PS_MAY_WRITE, for brackets (EACCES); a new item has both. */
 int ps_item_protect(ps_item_id id, unsigned rights);
 
@@ -96,7 +101,8 @@ int ps_item_protect(ps_item_id id, unsigned rights);
  * the transaction ends each access; ps_end_access does before: it packs what was changed, gives a
  * lock of PS_S, PS_U | PS_BRIEF back (ps_release), and closes what a guard had opened
  * (ps_protection).
- * NULL: EINVAL: no identifier; ESTALE, ENOENT: the item is gone; EACCES; EROFS; ENOTSUP: it is
+ * NULL: EINVAL: no identifier; ESTALE, ENOENT: the item is gone; EIO: its sum is another one
+ * (ps_item_sum_again); EACCES; EROFS; ENOTSUP: it is
  * packed, and the type is not known here; EBUSY (PS_NOW); what the type's functions return. */
 enum { PS_BRIEF = 32 };
 void *ps_begin_access(ps_item_id id, int mode);

@@ -57,6 +57,7 @@ int header_write(struct ps_tx *tx, ps_part *p, struct ps_item *item);
 ps_item_id id_of(const ps_part *p, const struct ps_item *item);
 /* Where it leads: a header of some kind; NULL: EINVAL. */
 struct ps_item *header_of(ps_item_id id, ps_part **part);
+uint64_t header_sum(const struct ps_item *item);                    /* of the data (PS_PART_SUMS) */
 void header_forget(void);                                           /* a part is closed */
 /* 0, -ESTALE, -ENOENT: it is the item that the identifier was made for. Behind the lock. */
 int header_is(const ps_part *p, const struct ps_item *item, ps_item_id id);

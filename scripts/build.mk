@@ -164,6 +164,7 @@ build/user/link: $(call objects,guest,$(wildcard user/sites/link_*.c) $(SITE_SHA
 build/user/agent: $(call objects,guest,$(wildcard user/sites/agent_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
 build/user/remote: $(call objects,guest,$(wildcard user/sites/remote_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
 build/user/bench-managers: $(call objects,guest,tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
+build/user/bench-dali: $(call objects,guest,tests/guest/lib/wild.c tests/guest/lib/system.c)
 build/user/udatabase: $(call objects,guest,disk/crc32c.c $(addprefix tests/structures/btree_,layered.c integrated.c))
 build/user/lua: user/lua/link
 build/obj/guest/user/lua/main.o: user/lua/dump.lua

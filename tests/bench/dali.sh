@@ -10,6 +10,7 @@ scripts/run --icount --cpus 1 --timeout 300 -c 'bench-dali indexes'
 scripts/run --icount --cpus 1 --timeout 300 -c 'bench-dali layer'
 scripts/run --icount --cpus 1 --timeout 300 --append store.audit_kib=0 -c 'bench-dali protection'
 scripts/run --icount --cpus 1 --timeout 300 --append store.audit_kib=0 --allow names -c 'bench-dali codewords'
+scripts/run --icount --cpus 1 --timeout 300 --append store.audit_kib=0 --allow names --wild --memory 64 -c 'bench-dali sums'
 scripts/run --cpus 2 --timeout 300 --allow names -c 'bench-dali paper 1000; bench-dali latency 3000'
 
 scripts/run --store "$scratch/store" --timeout 120 --kill-on 'CUT' \

@@ -48,6 +48,9 @@ ps_container *tuples_container(void);
 /* protect.c */
 void group_protection(void);
 
+/* sums.c */
+void group_sums(void);
+
 /* codewords.c */
 void group_codewords(void);
 

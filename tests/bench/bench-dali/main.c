@@ -8,6 +8,7 @@
  *   bench-dali paper MS        Tables 1 and 2, MS milliseconds for each figure; needs 2 CPUs
  *   bench-dali latency MS      look-ups beside updates
  *   bench-dali layer           brackets, relations; for -icount and one CPU
+ *   bench-dali sums            sums in headers beside codewords; with scripts/run --wild, too
  *
  * Figures of LMDB and SQLite are of the same tuples on Linux in the same QEMU. Instructions are
  * those of all processes and the kernel, the manager's and the disk's share in them.
@@ -268,11 +269,12 @@ int main(int argc, char **argv)
     int codewords = argc == 2 && strcmp(command, "codewords") == 0;
     int serves = argc == 2 && strcmp(command, "--server") == 0;
     int layer = argc == 2 && strcmp(command, "layer") == 0;
+    int sums = argc == 2 && strcmp(command, "sums") == 0;
     int paper = ms && strcmp(command, "paper") == 0, late = ms && strcmp(command, "latency") == 0;
     usage(argc, argv,
-          counts || indexes || codewords || layer || protects || serves || paper || late,
-          "usage: bench-dali instructions | indexes | codewords | layer | protection | paper MS | "
-          "latency MS\n"
+          counts || indexes || codewords || layer || sums || protects || serves || paper || late,
+          "usage: bench-dali instructions | indexes | codewords | layer | sums | protection | "
+          "paper MS | latency MS\n"
           "The benchmark of the Dali paper: run it by `make bench ONLY=dali`.\n");
     if (serves)
         return server_main();
@@ -280,8 +282,8 @@ int main(int argc, char **argv)
         (counts ? instructions : layer ? group_layer : group_indexes)();
         return 0;
     }
-    if (codewords) {
-        group_codewords();
+    if (codewords || sums) {
+        (sums ? group_sums : group_codewords)();
         return 0;
     }
     tuples_load(1000, 1);
