@@ -177,6 +177,7 @@ enum record_type {
     RECORD_PAGE_HOME = 20,      /* object, page, base = count; physical, as of PAGE_CLAIM: extents
                                  * that are given by this transaction; le32 crc of each page, whose
                                  * bytes are at home */
+    RECORD_PAGE_OP,             /* object, page, physical, base; operations (operate.c) */
     RECORD_PREPARED = 23,       /* outside of a transaction: base = chain, page = its pages; struct
                                  * prepared_disk, so many struct prepared_page_disk, the caller's */
     RECORD_DECIDED,             /* page = enum decided, base = participants; struct decided_disk, so

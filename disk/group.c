@@ -350,7 +350,8 @@ bool store_txn_pages(const struct store_group *group, size_t *cursor, struct sto
     const struct record_disk *record = (const void *)(group->buffer + *cursor);
     *cursor += le32_get(record->length);
     enum record_type type = le16_get(record->type);
-    bool one = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_LOGGED;
+    bool one = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP ||
+               type == RECORD_PAGE_LOGGED;
     bool run = type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM || type == RECORD_PAGE_HOME;
     *out = (struct store_txn_pages){ .object = le64_get(record->object),
                                      .page = le64_get(record->page),

@@ -15,7 +15,7 @@
  *     group.c       transactions and groups: encode, seal, write, apply
  *     unlogged.c    containers whose pages are in no log
  *     record.c      walks a group's records and applies them (commit and recovery alike)
- *     pack.c        records packed by LZ4
+ *     pack.c        records packed by LZ4; operate.c: records of operations
  *     image.c       recovery's pages: from the log, in memory, home
  *     scan.c        reads groups back from the ring: validity, end, damage
  *     checkpoint.c  begin, next, seal, write, apply

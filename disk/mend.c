@@ -42,19 +42,15 @@ static int record_mend(const struct store *store, struct store_mend *m,
     uint64_t base = le64_get(record->base);
     bool full = type == RECORD_PAGE_FULL, logged = type == RECORD_PAGE_LOGGED;
     if (le64_get(record->object) != m->object || le64_get(record->page) != m->page ||
-        !(full || logged || type == RECORD_PAGE_DIFF))
+        !(full || logged || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP))
         return 0;
     record = record_unpack(record, &unpacked);
-    uint32_t bytes = record ? le32_get(record->data_bytes) : 0;
-    if (!record)
+    if (!record || !record_page_valid(record))
         return -EUCLEAN;
     if (logged) {
         int error = io_read(&store->io, ring_offset(store, base), m->bytes, BLOCK_BYTES);
         if (error || crc32c(0, m->bytes, BLOCK_BYTES) != le32_get(record->crc))
             return error ? error : -EUCLEAN;
-    } else if (full ? bytes != BLOCK_BYTES
-                    : runs_check((const uint8_t *)(record + 1), bytes) != 0) {
-        return -EUCLEAN;
     } else if (full || !base || base == m->lsn) {                                       /* MD1 */
         record_page(record, m->bytes);
     } else {

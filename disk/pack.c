@@ -14,12 +14,29 @@
 
 #define PACK_LEAST 64u                  /* of fewer bytes nothing is gained */
 
+struct record_disk *record_last(const struct store_group *group)
+{
+    bool any = group->last_at >= group->txn_used && group->last_at < group->used;
+    return any ? (void *)(group->buffer + group->last_at) : NULL;
+}
+
+void record_shrink(struct store_group *group, const void *data, uint32_t bytes)
+{
+    struct record_disk *record = (void *)(group->buffer + group->last_at);
+    uint32_t length = record_room(bytes);
+    memcpy(record + 1, data, bytes);
+    memset((uint8_t *)(record + 1) + bytes, 0, length - sizeof *record - bytes);
+    record->length = le32_of(length);
+    record->data_bytes = le32_of(bytes);
+    group->used = group->last_at + length;
+}
+
 int store_txn_pack(struct store_group *group)
 {
     char packed[2 * STORE_PAGE_BYTES];
-    struct record_disk *record = (void *)(group->buffer + group->last_at);
+    struct record_disk *record = record_last(group);
     int error = txn_state(group);
-    if (error || group->last_at < group->txn_used || group->last_at >= group->used)
+    if (error || !record)
         return error;
     uint32_t bytes = le32_get(record->data_bytes), type = le16_get(record->type);
     if ((type != RECORD_PAGE_FULL && type != RECORD_PAGE_DIFF) || le16_get(record->flags) ||
@@ -29,13 +46,8 @@ int store_txn_pack(struct store_group *group)
                                  (int)(bytes - bytes / 8));
     if (n <= 0)
         return 0;                       /* it does not become smaller */
-    uint32_t length = record_room((uint32_t)n);
-    memcpy(record + 1, packed, (size_t)n);
-    memset((uint8_t *)(record + 1) + n, 0, length - sizeof *record - (uint32_t)n);
-    record->length = le32_of(length);
-    record->data_bytes = le32_of((uint32_t)n);
+    record_shrink(group, packed, (uint32_t)n);
     record->flags = le16_of(RECORD_PACKED);
-    group->used = group->last_at + length;
     return 0;
 }
 

@@ -46,6 +46,19 @@ int runs_check(const uint8_t *runs, uint32_t bytes)
     return 0;
 }
 
+bool record_page_valid(const struct record_disk *record)
+{
+    const uint8_t *data = (const uint8_t *)(record + 1);
+    uint32_t bytes = le32_get(record->data_bytes);
+    switch (le16_get(record->type)) {
+    case RECORD_PAGE_FULL: return bytes == STORE_PAGE_BYTES;
+    case RECORD_PAGE_LOGGED: return !bytes;
+    case RECORD_PAGE_DIFF: return !runs_check(data, bytes);
+    case RECORD_PAGE_OP: return !operations_check(data, bytes);
+    default: return false;
+    }
+}
+
 void record_page(const struct record_disk *record, uint8_t *page)
 {
     const uint8_t *runs = (const uint8_t *)(record + 1);
@@ -56,6 +69,10 @@ void record_page(const struct record_disk *record, uint8_t *page)
     }
     if (!le64_get(record->base))
         memset(page, 0, STORE_PAGE_BYTES);
+    if (le16_get(record->type) == RECORD_PAGE_OP) {
+        operations_apply(runs, bytes, page);
+        return;
+    }
     while (bytes) {
         uint32_t offset = runs[0] | runs[1] << 8, length = runs[2] | runs[3] << 8;
         memcpy(page + offset, runs + 4, length);
@@ -69,14 +86,9 @@ void record_page(const struct record_disk *record, uint8_t *page)
 static bool page_record_valid(const struct container_disk *container,
                               const struct record_disk *record)
 {
-    uint32_t bytes = le32_get(record->data_bytes), type = le16_get(record->type);
-    if (le64_get(record->page) >= container_pages(container))
-        return false;
-    if (record_packed(record))          /* a commit's */
-        return true;
-    return (type == RECORD_PAGE_FULL && bytes == STORE_PAGE_BYTES) ||
-           (type == RECORD_PAGE_LOGGED && !bytes) ||
-           (type == RECORD_PAGE_DIFF && !runs_check((const uint8_t *)(record + 1), bytes));
+    return le64_get(record->page) < container_pages(container) &&
+           (record_packed(record) ||    /* a commit's */
+            record_page_valid(record));
 }
 
 /* The leaf of an extent that lies at `physical`; it is made if there is none. */
@@ -393,6 +405,7 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     switch (type) {
     case RECORD_PAGE_FULL:
     case RECORD_PAGE_DIFF:
+    case RECORD_PAGE_OP:
     case RECORD_PAGE_LOGGED: return page_unpack(store, record, slot, csn);
     case RECORD_PAGE_CLAIM: return pages_claim(store, record, slot, csn);
     case RECORD_PAGE_HOME: return pages_home(store, record, slot, csn);

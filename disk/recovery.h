@@ -106,7 +106,9 @@ int  record_next(struct record_walk *walk, const struct record_disk **record);  
 struct record_walk group_walk(const uint8_t *group);
 int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
 int  runs_check(const uint8_t *runs, uint32_t bytes);
-/* What a checked record of a whole page or a difference makes of `page`, which holds the version
+/* Is what a record of a page, unpacked, has as data of its type? */
+bool record_page_valid(const struct record_disk *record);
+/* What a valid record of a whole page, a difference or operations makes of `page`, which holds the version
  * before. */
 void record_page(const struct record_disk *record, uint8_t *page);
 
@@ -127,6 +129,14 @@ void unlogged_lose(struct store *store, bool same, uint64_t *lost);
 struct unpacked { struct record_disk record; uint8_t data[2 * STORE_PAGE_BYTES]; };
 bool record_packed(const struct record_disk *record);
 const struct record_disk *record_unpack(const struct record_disk *record, struct unpacked *to);
+
+/* The open transaction's last record, or NULL; and other data, not more, for it. */
+struct record_disk *record_last(const struct store_group *group);
+void record_shrink(struct store_group *group, const void *data, uint32_t bytes);
+
+/* operate.c: of data that was checked (0, -EINVAL), what it makes of the version before */
+int  operations_check(const uint8_t *data, uint32_t bytes);
+void operations_apply(const uint8_t *data, uint32_t bytes, uint8_t *page);
 
 /* rechain.c */
 int  spill_note(struct store *store, const struct record_disk *record, const uint8_t *group,

@@ -348,12 +348,8 @@ static bool record_take(struct store_scrub *s, const struct record_disk *record)
 {
     struct unpacked unpacked;
     if (le64_get(record->object) != s->object || le64_get(record->page) != s->page ||
-        !(record = record_unpack(record, &unpacked)))
-        return false;
-    const uint8_t *data = (const uint8_t *)(record + 1);
-    uint32_t type = le16_get(record->type), bytes = le32_get(record->data_bytes);
-    bool full = type == RECORD_PAGE_FULL && bytes == BLOCK_BYTES;
-    if (!full && (type != RECORD_PAGE_DIFF || runs_check(data, bytes)))
+        !(record = record_unpack(record, &unpacked)) || !record_page_valid(record) ||
+        le16_get(record->type) == RECORD_PAGE_LOGGED)
         return false;
     record_page(record, s->good);
     return crc32c(0, s->good, BLOCK_BYTES) == s->wanted;

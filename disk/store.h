@@ -123,7 +123,8 @@ struct store_report {
     uint64_t    cut_bytes;                      /* -EUCLEAN: the store has so many, the disk less */
     bool        grown;                          /* STORE_GROW: it is larger now */
     int         grow_error;                     /* why not; if the store is open, it is as it was */
-    uint64_t    microseconds;                   /* 0 without a clock */
+    /* 0 without a clock; and of these the first scan of the log took, which applies nothing */
+    uint64_t    microseconds, verify_microseconds;
     uint32_t    doubts;                         /* prepared, or decided and kept (prepared.c) */
     const char *rule;                           /* of the decision table (disk.md): "RV1" ... */
     const char *message;                        /* static text: what is wrong and what to do */
@@ -262,6 +263,11 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
  * transaction's error. */
 int store_txn_pack(struct store_group *group);
 
+/* NO MUTEX. The difference that was added last becomes operations on `before`, the version of the
+ * page that it is against, if that takes less. 1: it does; 0: it is what it was; or the
+ * transaction's error. */
+int store_txn_operate(struct store_group *group, const void *before);
+
 /* The page of a container that is volatile, or to be rebuilt, has a new version, whose bytes are
  * not logged. -EINVAL: they are to be. */
 int store_txn_written(struct store_group *group, uint64_t object, uint64_t page);
@@ -281,6 +287,7 @@ enum store_encoder {
     STORE_ENCODER_RANGES,       /* what the program declared */
     STORE_ENCODER_ADAPTIVE,     /* whole pages or differences, by what earlier commits changed */
     STORE_ENCODER_COMPRESSED,   /* what differs, packed by LZ4 (store_txn_pack) */
+    STORE_ENCODER_OPERATIONS,   /* what was done, if that takes less (store_txn_operate) */
     STORE_ENCODER_COUNT
 };
 

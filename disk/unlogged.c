@@ -54,7 +54,7 @@ bool record_passed(const struct store *store, uint32_t type, uint32_t slot)
 {
     bool pages = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_FREE ||
                  type == RECORD_PAGE_LOGGED || type == RECORD_PAGE_CLAIM || type == RECORD_MOVE ||
-                 type == RECORD_PAGE_HOME;
+                 type == RECORD_PAGE_HOME || type == RECORD_PAGE_OP;
     return pages && store->replay.on && container_unlogged(directory_slot(store, slot)); /* UL1 */
 }
 

@@ -157,7 +157,7 @@ static int form_set(ps_container *c, uint32_t which, int value, _Atomic int *kep
 
 int ps_encoder(ps_container *c, int encoder)
 {
-    if (encoder < PS_ENCODE_DIFF || encoder > PS_ENCODE_COMPRESSED)
+    if (encoder < PS_ENCODE_DIFF || encoder > PS_ENCODE_OPERATIONS)
         return -EINVAL;
     return form_set(c, WIRE_FORM_ENCODER, encoder, &c->encoder);
 }

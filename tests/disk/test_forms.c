@@ -1,6 +1,6 @@
 /*
  * test_forms.c - containers that differ in durability: durable, lazy, volatile, to be rebuilt; and
- * records that are packed.
+ * records that are packed, or of operations.
  *
  * Method: random lives (life.h) in which each container has one of them, and some pack, cut
  * everywhere; and single cases: what an orderly end keeps, what is refused, what a record takes.
@@ -15,7 +15,9 @@
 
 #include "crew.h"
 #include "life.h"
+#include "opinion.h"
 #include "stage.h"
+#include "tools/kcheck/view.h"
 
 #define STEPS 40u
 
@@ -242,9 +244,133 @@ static void packed_records_take_less_and_come_back(void **state)
     unmake();
 }
 
+/* ---- operations */
+
+/* The page `before`, then a commit that makes `now` of it, told by one run: what that takes in the
+ * log as operations. A restart must find the bytes, and so must kcheck. */
+static uint64_t operated(const uint8_t *before, const uint8_t *now, uint32_t from, uint32_t to,
+                         enum record_type *type)
+{
+    uint8_t found[STORE_PAGE_BYTES];
+    struct kcheck_result own;
+    char said[OPINION_BYTES];
+    struct diff_run run = { (uint16_t)from, (uint16_t)(to - from) };
+    struct store_group *group = group_begun();
+    assert_int_equal(store_txn_page(group, object, 0, before), 0);
+    assert_int_equal(txn_next(group), 0);
+    size_t used = group->used;
+    assert_int_equal(txn_diff(group, object, 0, STORE_BASE_NEWEST, &run, 1, now + from), 0);
+    int became = store_txn_operate(group, before);
+    *type = le16_get(record_last(group)->type);
+    assert_int_equal(became, *type == RECORD_PAGE_OP);
+    used = group->used - used;
+    group_ended(group);
+    store_abandon(store);
+    assert_int_equal(open_with(0), 0);
+    assert_int_equal(store_page_read(store, object, 0, found), 0);
+    assert_memory_equal(found, now, sizeof found);
+    store_abandon(store);                   /* and kcheck says that it is sound */
+    opinion_ask(&device, &own, said);
+    assert_int_equal(own.damages, 0);
+    assert_int_equal(open_with(0), 0);
+    return used;
+}
+
+/* Aim (FN1): an element goes into a sorted array, two go out of it, a part becomes zeros: the log
+ * has what was done, not what moved; and recovery makes the same bytes of it. */
+static void operations_take_less_and_come_back(void **state)
+{
+    (void)state;
+    enum { AT = 1600, TO = 3600, WIDE = 24 };
+    uint8_t before[STORE_PAGE_BYTES], now[STORE_PAGE_BYTES];
+    enum record_type type;
+    uint64_t random = 7;
+    for (size_t i = 0; i < sizeof before; i++)
+        before[i] = (uint8_t)random_next(&random);
+    make(1 << 20, 256 << 10);
+    memcpy(now, before, sizeof now);
+    memmove(now + AT + WIDE, before + AT, TO - AT - WIDE);
+    memset(now + AT, 0x5a, 4);
+    uint64_t put = operated(before, now, AT, TO, &type);
+    assert_int_equal(type, RECORD_PAGE_OP);
+    memcpy(now, before, sizeof now);
+    memmove(now + AT, before + AT + WIDE, TO - AT - WIDE);
+    memmove(now + AT + 400, before + AT + 400 + 3 * WIDE, TO - AT - 400 - 3 * WIDE);
+    uint64_t taken = operated(before, now, AT, TO, &type);
+    assert_int_equal(type, RECORD_PAGE_OP);
+    memcpy(now, before, sizeof now);
+    memset(now + AT, 0, TO - AT);
+    uint64_t zeros = operated(before, now, AT, TO, &type);
+    printf("# of 2,000 bytes: %llu for one put in, %llu for two taken out, %llu for zeros\n",
+           (unsigned long long)put, (unsigned long long)taken, (unsigned long long)zeros);
+    assert_true(put < 48 + 48 && taken < 48 + 160 && zeros <= 48 + 8);
+    for (size_t i = AT; i < TO; i++)
+        now[i] = (uint8_t)random_next(&random);
+    assert_int_equal(operated(before, now, AT, TO, &type), record_room(4 + TO - AT));
+    assert_int_equal(type, RECORD_PAGE_DIFF);
+    unmake();
+}
+
+/* Some change of a page: bytes that move, in one direction or the other, or are filled, or new. */
+static void change(uint8_t *page, uint64_t *random)
+{
+    uint32_t n = 1 + (uint32_t)random_below(random, 600), most = STORE_PAGE_BYTES - n;
+    uint32_t at = (uint32_t)random_below(random, most), far = (uint32_t)random_below(random, 200);
+    switch (random_below(random, 4)) {
+    case 0: memmove(page + MIN(at + far, most), page + at, n); break;
+    case 1: memmove(page + (at > far ? at - far : 0), page + at, n); break;
+    case 2: memset(page + at, (int)random_below(random, 3), n); break;
+    default:
+        for (uint32_t i = at; i < at + n % 30; i++)
+            page[i] = (uint8_t)random_next(random);
+    }
+}
+
+/* Aim (FN2): whatever was done, the record makes the same of the page; to kcheck, too. */
+static void any_change_is_made_again(void **state)
+{
+    (void)state;
+    static uint8_t before[STORE_PAGE_BYTES], now[STORE_PAGE_BYTES], own[STORE_PAGE_BYTES];
+    static struct { struct record_disk record; uint8_t runs[2 * STORE_PAGE_BYTES]; } made;
+    uint64_t random = 11, smaller = 0, left = 0;
+    make(1 << 20, 256 << 10);
+    for (uint32_t i = 0; i < 3000; i++) {
+        for (size_t k = 0; k < sizeof before; k++)
+            before[k] = (uint8_t)(random_next(&random) % (i % 3 ? 256 : 3));
+        memcpy(now, before, sizeof now);
+        for (uint64_t n = 1 + random_below(&random, 4); n--;)
+            change(now, &random);
+        struct store_group *group = group_begun();
+        struct diff_run run = { 0, STORE_PAGE_BYTES };
+        assert_int_equal(txn_diff(group, object, 0, 0, &run, 1, now), 0);
+        assert_true(store_txn_operate(group, before) >= 0);
+        const struct record_disk *record = record_last(group);
+        memcpy(&made, record, le32_get(record->length));
+        store_group_cancel(group);
+        smaller += le16_get(made.record.type) == RECORD_PAGE_OP;
+        left += le16_get(made.record.type) == RECORD_PAGE_DIFF;
+        if (le16_get(made.record.type) != RECORD_PAGE_OP)
+            continue;
+        assert_true(record_page_valid(&made.record) &&
+                    le32_get(made.record.data_bytes) < STORE_PAGE_BYTES);
+        memcpy(own, before, sizeof own);
+        koperate(own, made.runs, le32_get(made.record.data_bytes));
+        assert_memory_equal(own, now, sizeof now);
+        made.record.base = le64_of(1);
+        record_page(&made.record, before);
+        assert_memory_equal(before, now, sizeof now);
+    }
+    printf("# %llu changes as operations, %llu as they were\n", (unsigned long long)smaller,
+           (unsigned long long)left);
+    assert_true(smaller > 2000);
+    unmake();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_take_less_and_come_back),
+        cmocka_unit_test(any_change_is_made_again),
         cmocka_unit_test(a_container_with_pages_stays_in_the_log_or_out_of_it),
         cmocka_unit_test(written_pages_cost_the_log_next_to_nothing),
         cmocka_unit_test(an_orderly_end_keeps_what_is_to_be_rebuilt),

@@ -147,6 +147,61 @@ static void hostile_packed_records_stay_inside(void **state)
     assert_true(crew_sum(3) && crew_sum(4));
 }
 
+/* Operations that fit, with up to two bytes changed, or bytes that are none; how many. */
+static uint32_t operations_make(uint8_t *data, uint32_t most, uint64_t *random)
+{
+    uint32_t used = 0;
+    while (used + 24 < most) {
+        uint32_t function = (uint32_t)random_below(random, 3), n = 1 + random_below(random, 16);
+        data[used++] = (uint8_t)((8 + random_below(random, 8)) << 2 | function);
+        data[used++] = (uint8_t)n;
+        for (uint32_t i = function ? 1 : n; i--;)
+            data[used++] = (uint8_t)random_below(random, 12);
+    }
+    for (uint64_t changes = random_below(random, 3); changes-- && used;)
+        data[random_below(random, used)] = (uint8_t)random_next(random);
+    return used - (used && random_below(random, 8) == 0);
+}
+
+static void operate_anything(uint64_t seed)
+{
+    static uint8_t made[STORE_PAGE_BYTES + 64];
+    static uint8_t page[STORE_PAGE_BYTES], own[STORE_PAGE_BYTES];
+    uint64_t random = seed;
+    for (uint32_t i = 0; i < 20 * TRIES; i++) {
+        crew_at("operations", i);
+        uint32_t most = 1 + (uint32_t)random_below(&random, i % 8 ? 200 : sizeof made), bytes = most;
+        for (uint32_t k = 0; k < most; k++)
+            made[k] = (uint8_t)random_next(&random);
+        if (i % 4)
+            bytes = operations_make(made, most, &random);
+        uint8_t *data = malloc(bytes + !bytes); /* a byte behind it is found out */
+        require(data != NULL);
+        memcpy(data, made, bytes);
+        bool fine = !operations_check(data, bytes);
+        require(fine == !koperations(data, bytes));
+        for (uint32_t k = 0; k < sizeof page; k++)
+            page[k] = own[k] = (uint8_t)(k * seed / 16);
+        if (fine) {
+            operations_apply(data, bytes, page);
+            koperate(own, data, bytes);
+        }
+        require(memcmp(page, own, sizeof page) == 0);
+        free(data);
+        crew_add(fine ? 5 : 6, 1);
+    }
+}
+
+/* Aim: whatever a record of operations holds, it stays inside its page, and two readers agree. */
+static void hostile_operations_stay_inside(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(8), operate_anything));
+    printf("# %llu lists of operations applied, %llu refused\n", (unsigned long long)crew_sum(5),
+           (unsigned long long)crew_sum(6));
+    assert_true(crew_sum(5) > 100 && crew_sum(6) > 100);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -154,6 +209,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(hostile_images_never_crash_the_store),
         cmocka_unit_test(hostile_logs_never_crash_the_store),
         cmocka_unit_test(hostile_packed_records_stay_inside),
+        cmocka_unit_test(hostile_operations_stay_inside),
         cmocka_unit_test(lives_break_no_rule_of_the_language),
     };
     crew_begin(argv[0]);

@@ -295,6 +295,7 @@ static void *start_main(void *base)
     CHECK(disk_open(&io) && store_start(&io) && server_start());
     CHECK(container_open(CLIENT, &how, &out) == 0 && out.container == 1);
     server_lock();
+    server.containers[1]->form[WIRE_FORM_ENCODER] = (uint32_t)encoder;
     CHECK(checkpoint_wait() == 0);
     server_unlock();
     memcpy(((struct device *)base)->image, disk.image, DISK_BYTES);

@@ -75,6 +75,35 @@ def unpacked(data):
     return bytes(out)
 
 
+def operate(page, data):
+    """Operations of a record, on the version before."""
+    before, at, end = bytes(page), 0, 0
+
+    def number():
+        nonlocal at
+        value, at = data[at], at + 1
+        if value > 127:
+            value, at = value % 128 + 128 * data[at], at + 1
+        return value
+
+    while at < len(data):
+        head, size = number(), number()
+        start = end + head // 4
+        if head % 4 == 0:
+            made, at = data[at:at + size], at + size
+        elif head % 4 == 1:
+            far = number()
+            place = start + far // 2 if far % 2 else start - far // 2
+            need(place >= 0, "an operation leaves its page")
+            made = before[place:place + size]
+        else:
+            need(head % 4 == 2, "there is no such operation")
+            made, at = data[at:at + 1] * size, at + 1
+        end = start + size
+        need(len(made) == size and end <= BLOCK, "an operation leaves its page")
+        page[start:end] = made
+
+
 class Slot:
     """A superblock slot; valid() says whether to believe it (the ranges are not all checked)."""
 
@@ -253,11 +282,11 @@ class Store:
 
     def apply(self, csn, kind, head, data):
         obj, page, base, physical = struct.unpack_from("<QQQQ", head, 16)
-        if kind in (1, 2, 3, 14, 16, 20, 25) and self.durability.get(obj, 0) >= 2:
+        if kind in (1, 2, 3, 14, 16, 20, 21, 25) and self.durability.get(obj, 0) >= 2:
             return
         if kind in (1, 2) and field(head, 6, "H") & 1:
             data = unpacked(data)
-        if kind in (1, 2, 14):
+        if kind in (1, 2, 14, 21):
             leaf = self.leaf(obj, page // self.n, physical)
             leaf["claimed"].discard(page % self.n)
             old = leaf["pages"].get(page % self.n, (0, 0, None))[2]
@@ -303,6 +332,9 @@ class Store:
             return self.images[base]
         need(old is not None or not base, "a difference has no base")
         page = bytearray(old if base else BLOCK)
+        if kind == 21:
+            operate(page, data)
+            data = b""
         while data:
             offset, length = struct.unpack_from("<HH", data, 0)
             page[offset:offset + length] = data[4:4 + length]

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define DIFF_BYTES (256u << 10)
+#define OPERATE_REST 7u                 /* pages that adaptive leaves alone after one of no gain */
 
 _Static_assert(KD_CSN_ANY == STORE_BASE_NEWEST, "the log has the page of others, too (IT6)");
 
@@ -25,15 +26,37 @@ enum store_durability changes_note(const struct group *g, uint64_t id)
     return is;
 }
 
-/* The lock is dropped meanwhile: only this thread is inside the gate. */
-static int pack(struct group *g, uint64_t id)
+/* The version before of the page that was added last, from the kernel, and what was done to it. What
+ * the kernel does not give stays a difference. 1: it has become operations. */
+static int operate(struct group *g, int object, uint64_t object_page, uint64_t base)
 {
-    const struct container *c = container_by_id(id);
-    if (!c || c->form[WIRE_FORM_ENCODER] != STORE_ENCODER_COMPRESSED) return 0;
+    static uint8_t before[PAGE_BYTES];
+    uint64_t csn;
+    long r = kd_object_read(object, object_page, before, &csn);
+    return r == 0 && csn == base ? store_txn_operate(g->disk, before) : 0;
+}
+
+/* The record that was added last, of `bytes` that differ from `base`, in the form of its container.
+ * The lock is dropped meanwhile: only this thread is inside the gate. */
+static int reform(struct group *g, uint64_t id, uint64_t page, uint64_t base, uint32_t bytes)
+{
+    struct container *c = container_by_id(id);
+    uint32_t encoder = c ? c->form[WIRE_FORM_ENCODER] : STORE_ENCODER_DIFF;
+    bool adaptive = encoder == STORE_ENCODER_ADAPTIVE && bytes < PAGE_BYTES;
+    bool may = encoder == STORE_ENCODER_OPERATIONS || (adaptive && !c->operate_rest);
+    if (adaptive && c->operate_rest) c->operate_rest--;
+    int object, r = 0;
+    uint64_t object_page;
+    if (encoder != STORE_ENCODER_COMPRESSED &&
+        (!may || bytes >= PAGE_BYTES || container_object(id, page, &object, &object_page) < 0))
+        return 0;
+    c->busy++;
     server_unlock();
-    int r = store_txn_pack(g->disk);
+    r = may ? operate(g, object, object_page, base) : store_txn_pack(g->disk);
     server_lock();
-    return r;
+    if (--c->busy == 0) pthread_cond_broadcast(&server.changed);
+    if (adaptive && r == 0) c->operate_rest = OPERATE_REST;
+    return r < 0 ? r : 0;
 }
 
 /* One page's runs begin at *at; moves it behind them. Lock held, a transaction open. */
@@ -62,7 +85,7 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
     if (changes_note(g, id) >= STORE_DURABILITY_VOLATILE)
         return store_txn_written(g->disk, id, page);
     if (first->flags & KD_RUN_FULL)
-        return store_txn_page(g->disk, id, page, first + 1) ?: pack(g, id);
+        return store_txn_page(g->disk, id, page, first + 1) ?: reform(g, id, page, 0, PAGE_BYTES);
 
     void *space;
     r = store_txn_diff_space(g->disk, bytes, &space);
@@ -75,7 +98,8 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
         memcpy(to + 4, run + 1, run->bytes);
         to += 4u + run->bytes;
     }
-    return store_txn_diff_done(g->disk, id, page, first->base_csn, bytes) ?: pack(g, id);
+    return store_txn_diff_done(g->disk, id, page, first->base_csn, bytes) ?:
+           reform(g, id, page, first->base_csn, bytes);
 }
 
 static int add_pages(struct group *g, const struct batch *b, uint64_t bytes)

@@ -109,6 +109,10 @@ static inline long kd_object_cleaned(int object, uint64_t page, uint64_t csn)
 {
     return KD3(KD_OBJECT_CLEANED, object, page, csn);
 }
+static inline long kd_object_read(int object, uint64_t page, void *bytes, uint64_t *csn)
+{
+    return KD4(KD_OBJECT_READ, object, page, bytes, csn);
+}
 static inline long kd_object_audit(int object, uint64_t page, uint64_t count, struct kd_damage *d)
 {
     return KD4(KD_OBJECT_AUDIT, object, page, count, d);

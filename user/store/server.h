@@ -74,6 +74,7 @@ struct container {
                     * one closed it */
     bool leaving;                   /* the cleaner brings its pages home, to give it up */
     uint32_t form[WIRE_FORMS];      /* how it is logged, locked and protected (form.c) */
+    unsigned operate_rest;          /* pages that are not looked at for operations (changes.c) */
     unsigned chunk;                 /* pages that go home together (clean.c); 0: no matter */
     uint32_t segment_count;
     struct {

@@ -35,5 +35,7 @@ const char *kpage_wrong(const struct record_disk *record)
         return "it is not a whole page";
     if (type == RECORD_PAGE_LOGGED && bytes)
         return "it has a wrong size";
+    if (type == RECORD_PAGE_OP)
+        return koperations(data, (uint32_t)bytes);
     return type == RECORD_PAGE_DIFF ? kreplay_runs(data, (uint32_t)bytes) : NULL;
 }

@@ -73,6 +73,7 @@ static int page_note(struct replay *r, const struct record_disk *record, uint64_
     bool full = le16_get(record->type) == RECORD_PAGE_FULL;
     struct kpage_record note = { .data_offset = data_offset, .full = full,
                                  .packed = kpacked(record),
+                                 .operations = le16_get(record->type) == RECORD_PAGE_OP,
                                  .data_bytes = le32_get(record->data_bytes) };
     if (!full && base) {
         if (!*newest || base != kleaf_lsn(leaf)[page])
@@ -444,6 +445,7 @@ static int record_apply(struct replay *r, const struct record_disk *record, size
     switch (le16_get(record->type)) {
     case RECORD_PAGE_FULL:
     case RECORD_PAGE_DIFF:
+    case RECORD_PAGE_OP:
     case RECORD_PAGE_LOGGED:
         return page_apply(r, record, r->group->offset + at + sizeof *record);
     case RECORD_CREATE:

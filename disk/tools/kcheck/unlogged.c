@@ -52,7 +52,7 @@ bool kunlogged_passes(struct kmodel *model, const struct record_disk *record)
     const struct kcontainer *container = kmodel_container(model, le64_get(record->object));
     bool pages = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_FREE ||
                  type == RECORD_PAGE_LOGGED || type == RECORD_PAGE_CLAIM || type == RECORD_MOVE ||
-                 type == RECORD_PAGE_HOME;
+                 type == RECORD_PAGE_HOME || type == RECORD_PAGE_OP;
     return pages && container && kunlogged(container);
 }
 

@@ -284,11 +284,14 @@ static int record_patch(struct kview *view, const struct kpage_record *record, u
         count = kunpack(data, record->data_bytes, unpacked);
         data = unpacked;
     }
-    if (!error && (count < 0 || (record->full ? count != BLOCK_BYTES
-                                              : !!kreplay_runs(data, (uint32_t)count))))
+    if (!error && (count < 0 || (record->full         ? count != BLOCK_BYTES
+                                 : record->operations ? !!koperations(data, (uint32_t)count)
+                                                      : !!kreplay_runs(data, (uint32_t)count))))
         error = -EUCLEAN;               /* the log changed under our hands */
     if (!error && record->full)
         memcpy(page, data, BLOCK_BYTES);
+    else if (!error && record->operations)
+        koperate(page, data, (uint32_t)count);
     else if (!error)
         kreplay_patch(page, data, (uint32_t)count);
     free(blocks);

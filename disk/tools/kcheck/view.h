@@ -79,7 +79,7 @@ struct kpage_record {
     uint64_t data_offset;       /* on the disk */
     uint32_t data_bytes;
     uint32_t before;            /* the record that this difference builds on, index + 1; 0: none */
-    bool     full, packed;
+    bool     full, packed, operations;
 };
 
 /* An extent that the log frees, until it is used again. */
@@ -245,6 +245,10 @@ uint32_t klog_epoch(const struct kslot *super, uint64_t lsn);
 bool kpacked(const struct record_disk *record);
 const char *kpage_wrong(const struct record_disk *record);  /* of a page; NULL: its data is fine */
 int  kunpack(const uint8_t *from, uint32_t bytes, uint8_t to[KUNPACKED_BYTES]);
+
+/* operate.c: operations that are fine (NULL; else why not), and what they make of a page. */
+const char *koperations(const uint8_t *data, uint32_t bytes);
+void koperate(uint8_t *page, const uint8_t *data, uint32_t bytes);
 
 /* unlogged.c: containers that are volatile, or to be rebuilt. */
 bool kunlogged(const struct kcontainer *container);

@@ -36,7 +36,7 @@ static const char *encoder_text(const struct container_disk *container)
     static const char *const texts[STORE_ENCODER_COUNT] = {
         [STORE_ENCODER_DIFF] = "difference", [STORE_ENCODER_FULL] = "full",
         [STORE_ENCODER_RANGES] = "ranges", [STORE_ENCODER_ADAPTIVE] = "adaptive",
-        [STORE_ENCODER_COMPRESSED] = "compressed",
+        [STORE_ENCODER_COMPRESSED] = "compressed", [STORE_ENCODER_OPERATIONS] = "operations",
     };
     return texts[le16_get(container->encoder)];     /* kcontainer_valid */
 }

@@ -27,7 +27,7 @@ static bool past_add(struct copy *copy, const struct record_disk *record, uint64
                      uint64_t offset)
 {
     uint32_t type = le16_get(record->type);
-    if (type != RECORD_PAGE_FULL && type != RECORD_PAGE_DIFF)
+    if (type != RECORD_PAGE_FULL && type != RECORD_PAGE_DIFF && type != RECORD_PAGE_OP)
         return true;
     if (!karray_room((void **)&copy->past, copy->past_count, &copy->past_room, sizeof *copy->past))
         return false;
@@ -84,13 +84,16 @@ static bool record_take(const struct record_disk *record, uint64_t object, uint6
         count = n < 0 ? 0 : (uint32_t)n;
         data = unpacked;
     }
-    if (le16_get(record->type) == RECORD_PAGE_FULL && count == BLOCK_BYTES)
+    uint32_t type = le16_get(record->type);
+    if (type != RECORD_PAGE_FULL && !le64_get(record->base))
+        memset(bytes, 0, BLOCK_BYTES);
+    if (type == RECORD_PAGE_FULL && count == BLOCK_BYTES)
         memcpy(bytes, data, BLOCK_BYTES);
-    else if (le16_get(record->type) == RECORD_PAGE_DIFF && !kreplay_runs(data, count)) {
-        if (!le64_get(record->base))
-            memset(bytes, 0, BLOCK_BYTES);
+    else if (type == RECORD_PAGE_DIFF && !kreplay_runs(data, count))
         kreplay_patch(bytes, data, count);
-    } else
+    else if (type == RECORD_PAGE_OP && !koperations(data, count))
+        koperate(bytes, data, count);
+    else
         return false;
     return true;
 }

@@ -251,6 +251,10 @@ static long kernel_plain(long number, long a, long b, long c, long d)
     case KD_PORT_NOTIFY: notified |= (uint64_t)b; return 0;
     case KD_OBJECT_CREATE: return OBJECT;
     case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
+    case KD_OBJECT_READ:
+        memcpy((void *)c, page[b].word, 4096);
+        *(uint64_t *)d = page[b].csn;
+        return 0;
     case KD_TXN_DIFF: return diff((void *)a);
     case KD_TXN_UNSPILL: return unspilled((uint64_t)a, (const uint64_t *)c);
     case KD_TXN_SPILLED: return spilled((uint64_t)a, (uint64_t)c, d);

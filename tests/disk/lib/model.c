@@ -11,13 +11,18 @@
 
 #define CLAIMED 0xc1a1edull       /* in a digest, in place of a CRC */
 
+uint64_t cell_next(uint64_t cell)
+{
+    return cell ? cell * 6364136223846793005ull + 1442695040888963407ull : 0;
+}
+
 void page_fill(const uint64_t cells[WORLD_CELLS], uint8_t *bytes)
 {
     for (uint32_t c = 0; c < WORLD_CELLS; c++) {
         uint64_t x = cells[c];
         for (uint32_t i = 0; i < 512; i += 8) {
             memcpy(bytes + c * 512 + i, &x, 8);
-            x = x * 6364136223846793005ull + (cells[c] | 1) * (cells[c] != 0);
+            x = cell_next(x);
         }
     }
 }

@@ -42,9 +42,16 @@ static bool full_wanted(const struct world *world, enum store_encoder encoder,
                            (p->group == world->group && !world->options.newest)));
 }
 
-static int packed(struct store_group *group, const struct model_container *c)
+/* The record that was added last, in the form of its container; before: the page's cells. */
+static int reformed(struct store_group *group, const struct model_container *c,
+                    const uint64_t before[WORLD_CELLS])
 {
-    return c->encoder == STORE_ENCODER_COMPRESSED ? store_txn_pack(group) : 0;
+    uint8_t bytes[STORE_PAGE_BYTES];
+    page_fill(before, bytes);
+    int r = c->encoder == STORE_ENCODER_OPERATIONS   ? store_txn_operate(group, bytes)
+            : c->encoder == STORE_ENCODER_COMPRESSED ? store_txn_pack(group)
+                                                     : 0;
+    return r < 0 ? r : 0;
 }
 
 static int page_change(struct world *world, struct store_group *group, struct model_container *c,
@@ -53,14 +60,19 @@ static int page_change(struct world *world, struct store_group *group, struct mo
     struct model_page *p = &c->pages[page];
     uint8_t bytes[STORE_PAGE_BYTES], data[1024];
     struct diff_run runs[16];
+    uint64_t before[WORLD_CELLS];
     uint32_t changed = 1 + (uint32_t)random_below(random, 2);
     bool full = full_wanted(world, c->encoder, p, random);
     uint64_t base = !p->present ? 0 : world->options.newest ? STORE_BASE_NEWEST : p->lsn;
     if (!p->present)
         memset(p->cells, 0, sizeof p->cells);
     uint32_t cell = (uint32_t)random_below(random, WORLD_CELLS - 1);
-    for (uint32_t i = 0; i < changed; i++)
-        p->cells[cell + i] = random_next(random) | 1;
+    memcpy(before, p->cells, sizeof before);
+    bool shift = c->encoder == STORE_ENCODER_OPERATIONS && random_below(random, 2);
+    for (uint32_t i = 0; i < changed; i++) {    /* the next one is the cell, shifted by a word */
+        uint64_t next = cell_next(p->cells[cell + i]);
+        p->cells[cell + i] = shift && next ? next : random_next(random) | 1;
+    }
     page_fill(p->cells, bytes);
     c->used = p->present = true;
     p->claimed = p->home = false;
@@ -70,10 +82,10 @@ static int page_change(struct world *world, struct store_group *group, struct mo
         return store_txn_written(group, c->object, page_number(world, page));
     if (full)
         return store_txn_page(group, c->object, page_number(world, page), bytes) ?:
-               packed(group, c);
+               reformed(group, c, before);
     uint32_t count = runs_make(c->encoder, bytes, cell, changed, runs, data);
     return txn_diff(group, c->object, page_number(world, page), base, runs, count, data) ?:
-           packed(group, c);
+           reformed(group, c, before);
 }
 
 static int op_run(struct store_group *group, struct store_op op, struct store_op *out)
@@ -97,8 +109,8 @@ static int txn_create(struct world *world, struct store_group *group, uint64_t *
         c->flags = (uint32_t)random_below(random, 16);
         c->segments = 1;
         c->encoder = world->options.encoder;
-        if (world->options.forms && random_below(random, 2))
-            c->encoder = STORE_ENCODER_COMPRESSED;
+        if (world->options.forms && random_below(random, 3))
+            c->encoder = STORE_ENCODER_COMPRESSED + random_below(random, 2);
         c->locking = c->flags / 8;      /* a random bit, and two more */
         c->protection = c->flags / 4;
         c->durability = world->options.forms ? c->flags % 4 : 0;

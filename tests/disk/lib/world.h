@@ -143,6 +143,7 @@ void world_abandon(struct world *world);
 /* The store's digest; an error if a page cannot be read or a CRC is wrong. */
 int  store_digest(struct store *store, uint64_t *digest);
 int  store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest);
+uint64_t cell_next(uint64_t cell);       /* the word behind this one in a cell */
 void page_fill(const uint64_t cells[WORLD_CELLS], uint8_t *bytes);
 /* world_prepared.c */
 int  world_doubts_renew(struct world *world);   /* what is due, before the next group */

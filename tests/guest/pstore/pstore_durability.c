@@ -25,7 +25,7 @@ static ps_container *box;
 static const char *const table[] = {
     [PS_ENCODE_DIFF] = "yyyy yyyy",     [PS_ENCODE_FULL] = "yy-- ----",
     [PS_ENCODE_RANGES] = "yy-- ----",   [PS_ENCODE_ADAPTIVE] = "yy-- ----",
-    [PS_ENCODE_COMPRESSED] = "yy-- yy--",
+    [PS_ENCODE_COMPRESSED] = "yy-- yy--", [PS_ENCODE_OPERATIONS] = "yy-- ----",
 };
 
 static int form_is(int encoder, int locking, int durability)
@@ -52,7 +52,7 @@ static int form_set(ps_container *c, int encoder, int locking, int durability, c
 static int table_walked(const char *order)
 {
     int wrong = 0;
-    for (int e = PS_ENCODE_DIFF; e <= PS_ENCODE_COMPRESSED; e++)
+    for (int e = PS_ENCODE_DIFF; e <= PS_ENCODE_OPERATIONS; e++)
         for (int l = PS_LOCK_PAGES; l <= PS_LOCK_ITEMS; l++)
             for (int d = PS_DURABLE; d <= PS_REBUILD; d++) {
                 ps_container *c = ps_open("form", PS_CREATE | PS_WRITE, NULL);

@@ -20,7 +20,8 @@ enum { PAGES = 8, ROUNDS = 60, WRITERS = 3, WORDS = 480 };
 
 struct array { uint64_t word[WORDS]; char gap[4096 - WORDS * 8 - 64]; };
 struct root { struct array *of[PAGES]; };
-static const char *const names[] = {"diff", "full", "ranges", "adaptive"};
+static const char *const names[] = {"diff", "full", "ranges", "adaptive", "compressed",
+                                    "operations"};
 static ps_container *box;
 static int encoder_now;
 static volatile int torn, stop;
@@ -167,7 +168,7 @@ static long logged(int encoder, uint64_t count)
 
 static void test_bytes(void)
 {
-    long few[4], many[4];
+    long few[4], many[4], operations = logged(PS_ENCODE_OPERATIONS, 4);
     for (int e = 0; e < 4; e++) {
         few[e] = logged(e, 4);
         many[e] = logged(e, WORDS);
@@ -179,6 +180,7 @@ static void test_bytes(void)
     tap_ok(few[PS_ENCODE_RANGES] * 4 < few[PS_ENCODE_FULL], "RANGES logs what was declared");
     tap_ok(few[PS_ENCODE_ADAPTIVE] * 4 < few[PS_ENCODE_FULL],
            "ADAPTIVE logs what differs, if little");
+    tap_ok(operations <= few[PS_ENCODE_DIFF], "OPERATIONS not more than that");
     tap_ok(many[PS_ENCODE_ADAPTIVE] <= many[PS_ENCODE_FULL] * 11 / 10, "and whole pages, if much");
 }
 
@@ -234,7 +236,7 @@ static void test_ranges(const char *self)
     ps_close(again);
     is(child_run(self, "child", ""), 0, "nor while another process has it open");
     is(ps_encoder(box, PS_ENCODE_DIFF), 0, "then it changes");
-    is(ps_encoder(box, PS_ENCODE_COMPRESSED + 1), -EINVAL, "there is no sixth encoder");
+    is(ps_encoder(box, PS_ENCODE_OPERATIONS + 1), -EINVAL, "there is no seventh encoder");
 }
 
 static int child(void)
@@ -246,7 +248,7 @@ static int child(void)
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "child")) return child();
-    tap_plan(3 + 4 * 7 + 5 + 12);
+    tap_plan(3 + 5 * 7 + 6 + 12);
     box = ps_open("encoders", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     if (!box) {
         printf("Bail out! no container: %s\n", ps_strerror(errno));
@@ -255,6 +257,7 @@ int main(int argc, char **argv)
     is(listed("encoders"), PS_ENCODE_DIFF, "a new container logs differences");
     is(ps_transaction(build, NULL), 0, "objects");
     for (int e = 0; e < 4; e++) test_readers_and_death(e);
+    test_readers_and_death(PS_ENCODE_OPERATIONS);
     test_bytes();
     test_ranges(argv[0]);
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
