@@ -312,11 +312,19 @@ static int doubts_recover(struct store *store, struct store_report *report)
     return error == -EUCLEAN ? unfit(report, store->log.end) : error;
 }
 
+/* Microseconds; 0 without a clock. */
+static uint64_t now(const struct disk_clock *clock)
+{
+    return clock ? clock->microseconds(clock->context) : 0;
+}
+
 /* Both scans. *rule: what is to be done then. */
 static int log_recover(struct store *store, uint32_t area, enum base_fact base,
-                       const struct recovery_rule **rule, struct store_report *report)
+                       const struct recovery_rule **rule, const struct disk_clock *clock,
+                       struct store_report *report)
 {
     struct log_reader reader;
+    uint64_t started = now(clock);
     struct fingerprint seen;
     enum log_fact log = LOG_EMPTY;
     bool unreadable = false;
@@ -324,6 +332,7 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     int error = log_reader_open(&reader, store, READ_AHEAD_BYTES) ?:
                 scan_verify(store, &reader, area, &log, &unreadable, &seen, report) ?:
                 recovery_report(report, SLOTS_GOOD, base, log, rule);
+    report->verify_microseconds = now(clock) - started;
     if (unreadable)
         report->message =
             "a block at the log's end cannot be read, and what was committed last may lie there; "
@@ -356,7 +365,8 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     return error;
 }
 
-static int recover(struct store *store, struct store_report *report)
+static int recover(struct store *store, const struct disk_clock *clock,
+                   struct store_report *report)
 {
     uint32_t area;
     enum base_fact base;
@@ -366,7 +376,7 @@ static int recover(struct store *store, struct store_report *report)
                 recovery_report(report, SLOTS_GOOD, base, LOG_EMPTY, &rule);
     report->was_clean = store->super.flags & FLAG_CLEAN;
     if (!error)
-        error = log_recover(store, area, base, &rule, report);
+        error = log_recover(store, area, base, &rule, clock, report);
     if (error)
         return error;
     struct store_roll *roll = store->replay.roll;
@@ -390,12 +400,6 @@ size_t group_bytes_choose(size_t wanted, const struct superblock *super)
 {
     uint64_t bytes = MAX(wanted ? wanted : GROUP_BYTES_DEFAULT, 2 * BLOCK_BYTES);
     return (size_t)MIN(bytes, super->log_bytes / 2) / BLOCK_BYTES * BLOCK_BYTES;
-}
-
-/* Microseconds; 0 without a clock. */
-static uint64_t now(const struct disk_clock *clock)
-{
-    return clock ? clock->microseconds(clock->context) : 0;
 }
 
 /* The store is open in any case, unless the disk failed, or memory when the larger tables were in
@@ -438,7 +442,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
         store->step_pages = options->step_pages;
     store->group_bytes = group_bytes_choose(options->group_bytes, &super);
     store->replay.images.limit = options->flags & STORE_READ_ONLY ? 0 : options->image_pages;
-    error = recover(store, report);
+    error = recover(store, options->clock, report);
     if (!error && !(options->flags & STORE_READ_ONLY))
         error = buffers_setup(store);
     if (!error && (options->flags & (STORE_GROW | STORE_READ_ONLY)) == STORE_GROW)

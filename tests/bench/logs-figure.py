@@ -1,38 +1,44 @@
 #!/usr/bin/env python3
-"""Rows and pictures of `make bench ONLY=logs`, the part about forms: lines of bench-logs from standard input, two
-pictures into the folder named, logs-bytes.svg and logs-instructions.svg.
+"""Rows and pictures of `make bench ONLY=logs`, the part about forms: lines of bench-logs from standard input, three
+pictures into the folder named, logs-bytes.svg, logs-instructions.svg and logs-recovery.svg.
 
   logs-figure.py FOLDER
 
-Every line has four fields, separated by tabs: data, form, log bytes and instructions for a byte that changed.
+Every line has six fields, separated by tabs: data, form, log bytes and instructions for a byte that changed; microseconds of
+the recovery after the power was cut, and of its verifying scan.
 """
 
 import os
 import sys
 
-COLOURS = {"difference": "#1b6ca8", "whole": "#c0392b", "ranges": "#2e8b57", "adaptive": "#8e44ad", "compressed": "#b8860b"}
-LEFT, TOP, WIDE, HIGH, BAR = 70, 40, 560, 240, 22
-PICTURES = (("bytes", "Log bytes for a byte that changed"), ("instructions", "Instructions for a byte that changed"))
+COLOURS = {"difference": "#1b6ca8", "whole": "#c0392b", "ranges": "#2e8b57", "adaptive": "#8e44ad", "compressed": "#b8860b",
+           "operations": "#444444"}
+LEFT, TOP, WIDE, HIGH, BAR = 70, 40, 850, 240, 22
+PICTURES = (("bytes", "Log bytes for a byte that changed"), ("instructions", "Instructions for a byte that changed"),
+            ("recovery", "Milliseconds of recovery"))
 
 
 def read(lines):
-    """{data: {form: (bytes, instructions)}}"""
+    """{data: {form: (bytes, instructions, milliseconds of recovery, of these the verifying scan)}}"""
     cost = {}
     for line in lines:
         fields = line.rstrip("\n").split("\t")
-        if len(fields) == 4:
-            cost.setdefault(fields[0], {})[fields[1]] = (float(fields[2]), float(fields[3]))
-    if sum(len(forms) for forms in cost.values()) != 19:
-        sys.exit(f"logs-figure: not 19 lines: {cost}")
+        if len(fields) == 6:
+            cost.setdefault(fields[0], {})[fields[1]] = (float(fields[2]), float(fields[3]), float(fields[4]) / 1000,
+                                                         float(fields[5]) / 1000)
+    if sum(len(forms) for forms in cost.values()) != 28:
+        sys.exit(f"logs-figure: not 28 lines: {cost}")
     return cost
 
 
 def rows(cost):
     for data, forms in cost.items():
-        for form, (size, spent) in forms.items():
+        for form, (size, spent, whole, verify) in forms.items():
             print(f"log bytes for a changed byte, {data}, {form}\tbytes\t{size:.3f}\t-")
             print(f"instructions for a changed byte, {data}, {form}\tinstructions\t{spent:.1f}\t-")
-        best = min(size for form, (size, _) in forms.items() if form != "compressed")
+            print(f"recovery after it, {data}, {form}\tms\t{whole:.2f}\t-")
+            print(f"share of the verifying scan in it (DA-22), {data}, {form}\t%\t{100 * verify / max(whole, 0.001):.0f}\t-")
+        best = min(costs[0] for form, costs in forms.items() if form != "compressed")
         print(f"adaptive against the best form that is not packed, {data}\ttimes\t{forms['adaptive'][0] / best:.3f}\t1.05")
     forms = cost["wordnet"]
     print(f"WordNet: whole pages against packed ones\ttimes\t{forms['whole'][0] / forms['compressed'][0]:.2f}\t>=2")

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Group logs: what a changed byte costs in the log, by the form of the container's log, on four kinds of data
-# (pictures: build/bench/logs-*.svg); what a commit costs, by durability; how long a recovery takes, of a log of small
+# Group logs: what a changed byte costs in the log, and how long a recovery of it takes, by the form of the container's log,
+# on five kinds of data (pictures: build/bench/logs-*.svg); what a commit costs, by durability; how long a recovery takes, of a log of small
 # records and of one of pages: seconds of one processor of this machine, of the store's library over an image in memory (the
 # group store has the same in the guest); and what a backup of a store in use costs, in virtual time, of the manager over a
 # disk that serves one request after the other.
@@ -9,16 +9,19 @@ cd "$(dirname "$0")/../.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# bytes and instructions by form; a tree does not declare ranges
+# bytes, instructions and recovery by form; a tree does not declare ranges
 mkdir -p "$scratch/text" build/bench
 head -n 20000 "${WORDNET:-/usr/share/wordnet}/data.noun" >"$scratch/text/data"
-commands=
-for what in oo1 tree phone wordnet; do
-    for form in difference whole ranges adaptive compressed; do
-        [ "$what $form" = 'tree ranges' ] || commands+="bench-logs $what $form; "
+for what in oo1 tree index phone wordnet; do
+    for form in difference whole ranges adaptive compressed operations; do
+        case "$what $form" in tree\ ranges | index\ ranges) continue ;; esac
+        scripts/run --icount --cpus 1 --timeout 300 --import "$scratch/text" --store "$scratch/store" \
+            --store-size 256M --kill-on 'the power may be cut' -c "bench-logs $what $form" |
+            grep "^$what" | tr '\n' '\t' >>"$scratch/lines"
+        build/tests/disk/test_reach --recover "$scratch/store" - - >>"$scratch/lines"
+        rm "$scratch/store"
     done
 done
-scripts/run --icount --cpus 1 --timeout 600 --import "$scratch/text" -c "$commands" >"$scratch/lines"
 tests/bench/logs-figure.py build/bench <"$scratch/lines"
 
 # flushes and instructions by durability
