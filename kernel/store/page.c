@@ -226,7 +226,7 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, const st
     return result;
 }
 
-static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
+static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i, uint64_t newest)
 {
     unsigned slot = (unsigned)((s->page + i) % LEAF_PAGES);
     bool read = s->source == KD_SUPPLY_READ;
@@ -261,6 +261,8 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
     }
     if (f)
         result = page_install(l, slot, f, s, csn);
+    if (newest && !result && p->frame == f)
+        p->sequence = newest; /* no snapshot that began before has seen it */
     lock_release(&l->lock);
     return result;
 }
@@ -282,11 +284,14 @@ long kd_object_supply(const uint64_t a[6])
     struct object *o = handle_find(s.object, HANDLE_OBJECT, KD_RIGHT_MANAGE, object_get);
     if (handle_failed(o))
         return (long)o;
+    bool newer = s.source & KD_SUPPLY_NEWER;
+    s.source &= ~(uint32_t)KD_SUPPLY_NEWER;
     if (s.source > KD_SUPPLY_READ || !rights_ok(s.rights) || !range_ok(o, s.page, s.count))
         e = -EINVAL;
+    uint64_t newest = newer && !e ? version_tick() : 0;
     /* the last comes first: mostly the first is waited for, and finds the others here then */
     for (uint64_t i = s.count; i-- > 0 && (!e || e == -ESTALE);) {
-        int failed = supply_one(o, &s, i);
+        int failed = supply_one(o, &s, i, newest);
         e = failed ? failed : e;
         if (i && i % SUPPLY_AT_ONCE == 0)
             thread_breathe();

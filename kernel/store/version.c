@@ -78,6 +78,14 @@ void version_publish_end(void)
         versions_shed(most);
 }
 
+uint64_t version_tick(void)
+{
+    uint64_t sequence = version_publish_begin();
+    version_publish(sequence);
+    version_publish_end();
+    return sequence;
+}
+
 uint64_t version_newest(void) { return __atomic_load_n(&published, __ATOMIC_ACQUIRE); }
 
 uint64_t version_oldest(void)

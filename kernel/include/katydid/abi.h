@@ -256,6 +256,9 @@ struct kd_object_create {
     char name[KD_NAME_MAX];                    /* for messages to people */
 };
 enum { KD_SUPPLY_ZERO, KD_SUPPLY_MEMORY, KD_SUPPLY_READ }; /* READ: came by KD_BLOCK_READ_PAGES */
+/* or-ed to it: the version is newer than all snapshots that have begun, which end where they touch
+ * it (-ESTALE). For a page of another site, fetched as it is now */
+enum { KD_SUPPLY_NEWER = 16 };
 struct kd_supply {
     int32_t object;
     /* rights: KD_READ, KD_READ | KD_WRITE, or 0: each touch asks for its own. They are for all, or

@@ -150,23 +150,24 @@ static void *writes(void *result)
     return NULL;
 }
 
-/* A holder (KD_HOLDER) gets the second page, by a worker that is undone. */
+/* A holder (KD_HOLDER) gets a page of a leaf that nobody else needs, by a worker that is undone. */
+enum { SITE_PAGE = 5 * STEP + 1 };
 static struct context site, worker;
 static void site_reads(void)
 {
     txn_open(&site, (struct kd_begin){.mode = KD_HOLDER, .port = port + 1});
     txn_open(&worker, (struct kd_begin){.mode = KD_HEIR, .heir = site.view + 1});
-    (void)*word_of(1, 0);
+    (void)*word_of(SITE_PAGE, 0);
     kd_call3(KD_TXN_ABORT, ECANCELED, 0, 0);
 }
-static int write_second(void *unused)
+static int write_it(void *unused)
 {
-    *word_of(1, 0) = 9;
+    *word_of(SITE_PAGE, 0) = 9;
     return (int)(uintptr_t)unused;
 }
 
 /* A transaction has read the first page, which then goes out of memory; another one wants to write
- * it. The same of a holder and the second page. */
+ * it. The same of a holder and its page. */
 static void right_stays(void)
 {
     int result = -1;
@@ -182,9 +183,9 @@ static void right_stays(void)
            "what a running transaction has read stays shut to others (%ld, %d)", before, result);
     kd_call3(KD_TXN_ABORT, ECANCELED, 0, 0);
     in_view(&writer);
-    tap_ok(run(write_second, NULL, 0, 50) == -ETIMEDOUT &&
+    tap_ok(run(write_it, NULL, 0, 50) == -ETIMEDOUT &&
                kd_call3(KD_HANDLE_CLOSE, site.view, 0, 0) == 0 &&
-               run(write_second, NULL, 0, 50) == 0,
+               run(write_it, NULL, 0, 50) == 0,
            "and what a holder has, to its end");
 }
 

@@ -287,12 +287,45 @@ static void over_the_budget(void)
     tap_ok(system_info().versions == 0, "and keeps no other");
 }
 
+/* A page that comes while a snapshot is there is of a later time, if its manager says so. */
+static bool newer;
+static bool hears(struct kd_message *m)
+{
+    if (!newer || m->kind != (uint32_t)KD_MSG_PAGE)
+        return false;
+    struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY | KD_SUPPLY_NEWER,
+                          .rights = KD_READ | KD_WRITE, .page = m->word[1], .count = 1,
+                          .memory = home[m->word[1]]};
+    wrong += kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0) != 0;
+    return true;
+}
+static void newer_than_snapshots(void)
+{
+    for (unsigned page = 10; page < 13; page++) {
+        publish(page, 1, 50);
+        kd_call3(KD_OBJECT_CLEANED, object, page, (long)KD_CSN_ANY);
+    }
+    kd_call4(KD_OBJECT_ADVISE, object, 10, 2, KD_ADVISE_EVICT);
+    snapshot_begin(0);
+    newer = true;
+    tap_ok(!page_resident(10) && sees(12, 1, 50) == 0 && sees(10, 1, 50) == -ESTALE,
+           "a page supplied as newer is not seen by a snapshot of before");
+    snapshot_begin(0);
+    tap_ok(sees(10, 1, 50) == 0 && sees(12, 1, 50) == 0, "but by the next one");
+    publish(10, 1, 51);
+    tap_ok(sees(10, 1, 50) == 0, "which keeps it beside a commit");
+    snapshot_end();
+    newer = false;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 50000;
-    tap_plan(29);
-    tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES}),
+    tap_plan(32);
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES,
+                                              .messages = hears}),
            "an object of this process's own");
+    newer_than_snapshots();
     beside_commits(n);
     several();
     forgotten();
