@@ -573,7 +573,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return child();
-    tap_plan(61);
+    tap_plan(60);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .messages = hears}), "a manager");
     site_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     ours(reads, 0);
