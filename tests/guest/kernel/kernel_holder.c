@@ -31,15 +31,12 @@ static int reads(void *page) { return (int)(*word_of(page_of(page), 0) & 0); }
 static int stores(void *page) { ++*word_of(page_of(page), 0); return 0; }
 static int reads_two(void *page) { return reads(page) + reads(number(page_of(page) + 1)); }
 static int sets(void *page) { return (int)(*word_of(page_of(page), 1) = 0); } /* no load */
-static int exclusive(void *page)
+static int hints(void *page, int how)
 {
-    return (int)-kd_call3(KD_TXN_HINT, (long)word_of(page_of(page), 0), 8, KD_HINT_EXCLUSIVE);
+    return (int)-kd_call3(KD_TXN_HINT, (long)word_of(page_of(page), 0), 8, how);
 }
-static int reads_now(void *page)
-{
-    return (int)-kd_call3(KD_TXN_HINT, (long)word_of(page_of(page), 0), 8,
-                          KD_HINT_PREFETCH | KD_HINT_NOW);
-}
+static int exclusive(void *page) { return hints(page, KD_HINT_EXCLUSIVE); }
+static int reads_now(void *page) { return hints(page, KD_HINT_PREFETCH | KD_HINT_NOW); }
 static int stores_and_fails(void *page) { return stores(page) ? 0 : EIO; }
 static int ours(int (*body)(void *), unsigned page) { return run(body, number(page), 0, LONG_MS); }
 static int works(int (*body)(void *), unsigned page) { return run_like(body, number(page), &heir); }
@@ -91,8 +88,7 @@ static bool told_of(unsigned page, unsigned pages, uint64_t access)
 }
 static bool told_nothing(void)
 {
-    struct kd_message m = {0};
-    return kd_call3(KD_PORT_RECEIVE, site_port, (long)&m, 0) == -EAGAIN;
+    return kd_call3(KD_PORT_RECEIVE, site_port, (long)&(struct kd_message){0}, 0) == -EAGAIN;
 }
 static void hear_all(void)
 {
@@ -110,12 +106,17 @@ static struct waiter {
     pthread_t thread;
 } waiters[WAITERS];
 static volatile int orders;
+static int in_order(void *arg)
+{
+    struct waiter *w = arg;
+    int e = w->body(number(w->page));
+    w->order = __atomic_add_fetch(&orders, 1, __ATOMIC_SEQ_CST);
+    return e;
+}
 static void *waiter_main(void *arg)
 {
     struct waiter *w = arg;
-    int e = run_like(w->body, number(w->page), &w->like);
-    w->order = __atomic_add_fetch(&orders, 1, __ATOMIC_SEQ_CST);
-    w->result = e;
+    w->result = run_like(in_order, w, &w->like);
     return NULL;
 }
 static struct waiter *waits_like(unsigned i, int (*body)(void *), unsigned page,
@@ -433,8 +434,7 @@ static void thread_gone(void)
     tap_ok(told_of(84, 1, KD_READ) && kd_call3(KD_HANDLE_CLOSE, thread_view, 0, 0) == -EPERM,
            "another thread does not close a holder");
     go = 1;
-    tap_ok(ends_well(w), "that thread's end does");
-    pthread_join(t, NULL);
+    tap_ok(ends_well(w) && pthread_join(t, NULL) == 0, "that thread's end does");
     holder_number = number_before;
 }
 
