@@ -73,20 +73,6 @@ static int connect_locked(const char *store)
     return store_connect(store);
 }
 
-/* The store of "SITE:PATH"; ps_open goes on looking where it did. table_lock: held. */
-static int site_connect(const char *path, struct ps_store **out)
-{
-    char store[STORE_NAME_BYTES];
-    struct ps_store *before = store_of_opens();
-    int result = site_store(store, path);
-    if (result == 0)
-        result = connect_locked(store);
-    if (result == 0)
-        *out = store_of_opens();
-    store_opens(before);
-    return result;
-}
-
 int ps_connect(const char *store)
 {
     if (tx_active())
@@ -355,8 +341,7 @@ ps_container *container_open_by(int by, const char *path, int flags, const struc
     if (result == 0) {
         struct ps_tx *tx = tx_work_begin();
         pthread_mutex_lock(&table_lock);
-        if (rest != path)
-            result = site_connect(path, &store);
+        result = rest != path ? site_connect(path, connect_locked, &store) : 0;
         if (result == 0)
             result = open_locked(store, &request, &c);
         pthread_mutex_unlock(&table_lock);

@@ -178,8 +178,8 @@ static const struct {
     {ENOSPC, ERROR_ANY, "there is no room"},
     {ENOSYS, ERROR_ASK, "the area has no task: give ps_area_make one"},
     {ENOTSUP, ERROR_OPEN,
-     "a container that locks items, has a manager of its own or is logged by PS_ENCODE_RANGES cannot "
-     "be opened at another site: open it at its home"},
+     "a container that locks items, has a manager of its own or is logged by PS_ENCODE_RANGES "
+     "cannot be opened at another site: open it at its home"},
     {ENOTCONN, ERROR_AREA, ENDED},
     {ENOTCONN, ERROR_ASK, ENDED},
     {ENOTCONN, ERROR_LATCH, ENDED},

@@ -62,7 +62,8 @@ const char *site_path(const char *path)
     return colon ? colon + 1 : path;
 }
 
-int site_store(char store[STORE_NAME_BYTES], const char *path)
+/* The name of the site's store, which is begun, if it is not there. */
+static int site_store(char store[STORE_NAME_BYTES], const char *path)
 {
     const char *rest = site_path(path);
     size_t bytes = (size_t)(rest - path);
@@ -72,5 +73,18 @@ int site_store(char store[STORE_NAME_BYTES], const char *path)
     store[bytes - 1] = 0;
     int result = site_want(store);
     memcpy(store + bytes - 1, "/store", sizeof "/store");
+    return result;
+}
+
+int site_connect(const char *path, int (*connect)(const char *store), struct ps_store **out)
+{
+    char store[STORE_NAME_BYTES];
+    struct ps_store *before = store_of_opens();
+    int result = site_store(store, path);
+    if (result == 0)
+        result = connect(store);
+    if (result == 0)
+        *out = store_of_opens();
+    store_opens(before);
     return result;
 }

@@ -16,8 +16,9 @@ int store_connect(const char *store);
 void store_opens(struct ps_store *s);
 /* Of "SITE:PATH" what is behind the colon; any other path (site.c). */
 const char *site_path(const char *path);
-/* The name of the site's store, which is begun, if it is not there. 0 or -errno. */
-int site_store(char store[STORE_NAME_BYTES], const char *path);
+/* Its store, which is begun, if it is not there; ps_open goes on looking where it did. 0 or -errno.
+ */
+int site_connect(const char *path, int (*connect)(const char *store), struct ps_store **out);
 /* Is the store another site's? Then it is begun, if it is not there any more. */
 int site_again(const char *store);
 /* Asks its manager whether it is there and speaks our protocol: 0 or -errno. */

@@ -74,6 +74,8 @@ long kd_view_list(const uint64_t a[6])
             .snapshot_csn = list_empty(&v->snapshot.seen.link) ? 0 : v->snapshot.at,
             .mode = v->txn.mode, .want = v->wait.want,
             .page = v->wait.page ? v->wait.at : v->supply.at,
+            .mode = v->txn.mode, .want = v->wait.want,
+            .page = v->wait.page ? v->wait.at : v->supply.at,
             .container = v->wait.object || v->items.queue || v->wait.drains ? v->wait.lock_base : 0,
             .item = v->items.queue ? v->items.entry : 0,
             .item_mode = v->items.queue ? v->items.mode + 1 : 0,

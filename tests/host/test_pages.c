@@ -294,7 +294,7 @@ static void at_client_granted(int client, const struct site_message *m)
     assert_true(e && client_granted(e, m->answer_to, m->serial, m->right));
     w.in_memory[client][page] = 1;
     w.copy[client][page] = (int)m->count;
-    for (int t = 0; t < THREADS; t++) /* R7 */
+    for (int t = 0; t < THREADS; t++) /* who asked goes first */
         if (w.thread[client][t].op < OPS && w.thread[client][t].page[w.thread[client][t].op] == page
             && may_use(client, t)) {
             use(client, &w.thread[client][t]);
@@ -409,7 +409,10 @@ static void link_breaks(int client)
     w.client[client].most = w.agent[client].most = PAGES;
     w.to_home[client].count = w.to_client[client].count = 0;
     for (int t = 0; t < THREADS; t++) /* what was received for commit ends by the store's word */
-        if (w.flushing[client][t]) w.version[w.flushing[client][t] - 1]++, w.flushing[client][t] = 0;
+        if (w.flushing[client][t]) {
+            w.version[w.flushing[client][t] - 1]++;
+            w.flushing[client][t] = 0;
+        }
     for (int p = 0; p < PAGES; p++) {
         w.in_memory[client][p] = w.kernel[client][p] = w.taken[client][p] = 0;
         for (int k = w.waits[p]; k-- > 0;)
@@ -477,8 +480,8 @@ static void rights(void **state)
         commits += w.commits;
         breaks += w.breaks;
     }
-    print_message("%u runs: %lu commits, %lu breaks, %lu undone, %lu GONE of an older grant\n", runs,
-                  commits, breaks, undone, crossed);
+    print_message("%u runs: %lu commits, %lu breaks, %lu undone, %lu GONE of an older grant\n",
+                  runs, commits, breaks, undone, crossed);
     assert_true(crossed && undone && commits && breaks); /* it has seen what it is about */
 }
 

@@ -256,8 +256,7 @@ static int word(const char *w, uint64_t n)
         return c ? ps_transaction(create, &n) : -errno;
     }
     if (!strcmp(w, "open")) {
-        while ((error = opens()) == -ENOENT || error == -EACCES || error == -ENOTCONN || error == -EOWNERDEAD)
-            pause_ms();
+        while ((error = opens()) == -ENOENT || error == -EACCES || died(error)) pause_ms();
         return error;
     }
     if (!strncmp(w, "kill:", 5)) return kill_all(w + 5);
@@ -268,11 +267,12 @@ static int word(const char *w, uint64_t n)
         if (!error) printf("%lld accounts, %lld\n", (long long)of[0], (long long)of[1]);
         return error;
     }
+    if (!strcmp(w, "abort"))
+        return (error = ps_transaction(spoil, NULL)) == -ECANCELED ? 0 : error;
     return !strncmp(w, "moves", 5)   ? moves(n)
            : !strncmp(w, "seed", 4)  ? (seed = n, 0)
            : !strncmp(w, "phase", 5) ? ps_transaction(set, &n)
            : !strncmp(w, "await", 5) ? await(n)
-           : !strcmp(w, "abort")     ? (error = ps_transaction(spoil, NULL), error == -ECANCELED ? 0 : error)
            : !strncmp(w, "busy", 4)  ? busy(n)
            : !strncmp(w, "dead", 4)  ? deadlocks(n)
            : !strncmp(w, "upto", 4)  ? upto(n)

@@ -1,8 +1,8 @@
 /*
  * export.c - `store export`: what another site may open of this store (user/sites/remote.md).
  *
- * A site sees the directory exports/SITE and nothing else; exporting makes a link there. `cap` tells
- * and takes back what was exported, as any link.
+ * A site sees the directory exports/SITE and nothing else; exporting makes a link there. `cap`
+ * tells and takes back what was exported, as any link.
  */
 #include "sh.h"
 

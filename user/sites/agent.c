@@ -38,7 +38,7 @@ _Noreturn void agent_ends(const char *why)
     _exit(1);
 }
 
-/* A session that is over takes nothing, and link ends this process when its time has come (S4). */
+/* A session that is over takes nothing, and link ends this process when its time has come. */
 void agent_send(const struct site_message *m)
 {
     static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX]; /* locked */

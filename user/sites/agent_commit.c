@@ -1,6 +1,6 @@
 /*
  * agent_commit.c - commits of the site: its runs of bytes are stored into the home's pages by a
- * transaction here, and committed with its batch, as anybody's (C2).
+ * transaction here, and committed with its batch, as anybody's.
  */
 #include "agent.h"
 

@@ -191,7 +191,7 @@ static void wanted_others(void)
     }
 }
 
-/* ---- deadlocks over the link (D1 to D3) ---- */
+/* ---- deadlocks over the link ---- */
 
 enum { PROBE_MS = 20, PROBES_MAX = 16 };
 

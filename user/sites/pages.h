@@ -3,9 +3,9 @@
  * the client for the home (remote.md). Nothing here calls the kernel or sends anything; who calls
  * does what the answer says, and guards the table.
  *
- * GR1  A page has one entry, and each grant a serial of its own in the session; a GONE or a COMMIT
+ * RG1  A page has one entry, and each grant a serial of its own in the session; a GONE or a COMMIT
  *      that names another serial than the page's last one says nothing about it.
- * GR2  While a page is on its way to the client, or in a commit of it, no GONE is believed.
+ * RG2  While a page is on its way to the client, or in a commit of it, no GONE is believed.
  */
 #ifndef USER_SITES_PAGES_H
 #define USER_SITES_PAGES_H
@@ -21,7 +21,7 @@ struct site_page {
     uint8_t right;                      /* enum site_right */
     uint8_t called;                     /* 0, or 1 + the right that may stay */
     uint8_t wanted;                     /* home: the same, of those who wait; client: of the GET */
-    uint8_t held;                       /* home: on its way, or in so many commits (GR2) */
+    uint8_t held;                       /* home: on its way, or in so many commits (RG2) */
 };
 struct site_pages { struct site_page *at; size_t room, count, most, hand; };
 
@@ -56,7 +56,7 @@ int home_committed(struct site_page *p); /* 0, or 1 + the right that may stay: a
 
 /* ---- at the client ---- */
 /* A fault wants the page. `uses`: its transaction has used it, so a page that is called back is no
- * obstacle (R6). The right to ask for in a GET; SITE_NO: no GET now. */
+ * obstacle. The right to ask for in a GET; SITE_NO: no GET now. */
 int client_wants(const struct site_page *p, int right, bool uses);
 void client_asked(struct site_page *p, uint64_t number, int right);
 /* GRANT came. False: to no open GET. */

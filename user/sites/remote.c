@@ -5,8 +5,9 @@
  *     remote SITE     such a manager: serves the port "SITE/store" in one session with the home
  *
  * A manager ends when its session does, and with it all that this site had cached of the home: its
- * objects, so transactions that used them (S3). Then the first process lets go of the session, and
- * begins the next one. Programs wait for that as for a store that is started again ("kept SITE/store").
+ * objects, so transactions that used them. Then the first process lets go of the session, and
+ * begins the next one. Programs wait for that as for a store that is started again (its name
+ * "kept SITE/store").
  *
  * Threads of a manager: some hear kernel and programs, one the home. None waits for the home.
  */

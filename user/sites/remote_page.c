@@ -72,7 +72,7 @@ static void drop(const struct segment *s, uint64_t page)
     if (bits & KD_PAGE_RESIDENT) remote_ends("a page that is called back stays in memory");
 }
 
-/* R4: what is called back goes when nobody uses it. True: it has gone. */
+/* What is called back goes when nobody uses it. True: it has gone. */
 static bool give_back(const struct segment *s, struct site_page *p)
 {
     uint64_t users[2], page = p->page, serial = p->serial;
@@ -198,7 +198,7 @@ void page_called(const struct site_message *m)
     }
 }
 
-/* ---- for which GETs do those wait that keep a page? (D2) ---- */
+/* ---- for which GETs do those wait that keep a page? ---- */
 
 void page_probed(const struct site_message *m)
 {
