@@ -15,9 +15,19 @@ static long abort_it(struct view *v, const void *reason)
     return v->state == VIEW_ACTIVE ? 0 : v->state == VIEW_COMMITTING ? -EBUSY : -ESRCH;
 }
 
+/* waits_for_caller tells whether v waits for a holder of the caller's, which therefore does not go
+ * away. View locked. */
+static bool waits_for_caller(const struct view *v)
+{
+    vmask_for(h, &v->wait.holders)
+        if (views[h].process == process_this() && view_holds(&views[h]))
+            return true;
+    return false;
+}
+
 /* view_reach calls fn with the view locked, if a process has it that has attached an object of the
- * caller's, or the caller itself, to abort it. -EPERM: none has; -ESRCH: it does not have it any
- * more. */
+ * caller's, or, to abort it, the caller itself, or who waits for its holder. -EPERM: none has;
+ * -ESRCH: it does not have it any more. */
 static long view_reach(uint64_t id, long (*fn)(struct view *v, const void *arg), const void *arg)
 {
     struct view *v = &views[id];
@@ -25,8 +35,8 @@ static long view_reach(uint64_t id, long (*fn)(struct view *v, const void *arg),
     struct process *p = v->process;
     if (p)
         process_get(p);
+    bool own = fn == abort_it && (p == process_this() || waits_for_caller(v));
     lock_release(&v->lock);
-    bool own = p == process_this() && fn == abort_it;
     long result = own || object_manager_of(process_this(), p) ? -ESRCH : -EPERM;
     lock_acquire(&v->lock);
     if (result == -ESRCH && v->process == p)
@@ -72,8 +82,6 @@ long kd_view_list(const uint64_t a[6])
             .view = v->id, .state = v->state, .doom = (uint64_t)v->doom, .ticket = v->txn.ticket,
             .weight = v->txn.weight, .copies = v->copies.count + v->copies.spilled_count,
             .snapshot_csn = list_empty(&v->snapshot.seen.link) ? 0 : v->snapshot.at,
-            .mode = v->txn.mode, .want = v->wait.want,
-            .page = v->wait.page ? v->wait.at : v->supply.at,
             .mode = v->txn.mode, .want = v->wait.want,
             .page = v->wait.page ? v->wait.at : v->supply.at,
             .container = v->wait.object || v->items.queue || v->wait.drains ? v->wait.lock_base : 0,

@@ -6,6 +6,7 @@
  *     create=N     makes N accounts of 1,000 each, on a page each, in a list
  *     open         waits until the container is there, and may be opened
  *     sum          follows the list, prints how many accounts there are and their sum
+ *     snapshot     the same in a snapshot; begun again when a page is newer than it
  *     moves=N      N transfers between accounts that seed=N says; of two the order differs
  *     phase=N      stores N; await=N waits until it is stored by somebody, without a store
  *     abort        stores to each account, and undoes that
@@ -75,6 +76,14 @@ static int sum(void *total)
     of[0] = of[1] = 0;
     for (const struct account *a = root->first; a; a = a->next, of[0]++) of[1] += a->amount;
     return 0;
+}
+
+static int snapshot(int64_t total[2])
+{
+    const struct ps_options options = {.isolation = PS_SNAPSHOT};
+    int error;
+    while ((error = ps_transaction_opt(sum, total, &options)) == -ESTALE) continue;
+    return error;
 }
 
 static struct account *account(uint64_t number)
@@ -262,8 +271,8 @@ static int word(const char *w, uint64_t n)
     if (!strncmp(w, "kill:", 5)) return kill_all(w + 5);
     while (!c && died(error = opens())) continue;
     if (error) return error;
-    if (!strcmp(w, "sum")) {
-        error = ps_transaction(sum, of);
+    if (!strcmp(w, "sum") || !strcmp(w, "snapshot")) {
+        error = w[1] == 'u' ? ps_transaction(sum, of) : snapshot(of);
         if (!error) printf("%lld accounts, %lld\n", (long long)of[0], (long long)of[1]);
         return error;
     }

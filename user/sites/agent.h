@@ -62,6 +62,7 @@ void pages_release(const struct site_segment *s);
 void *page_work(void *unused);          /* takes pages, in some threads */
 void *page_hear(void *unused);          /* hears who wants them back */
 void page_probed(const struct site_message *m);
+void page_site_commits(void);           /* it has got on, so its patience begins anew */
 
 /* ---- agent_commit.c ---- */
 void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,

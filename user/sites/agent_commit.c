@@ -112,6 +112,7 @@ static int work(struct commit *c)
         error = ps_site_transaction(store, c, agent.holder, options);
         agent_lock();
     }
+    if (!error) page_site_commits();
     answer(c->m.number, error);
     pages_let(c, held);
     return error;

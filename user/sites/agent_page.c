@@ -196,16 +196,16 @@ static void wanted_others(void)
 enum { PROBE_MS = 20, PROBES_MAX = 16 };
 
 /* Asks the site of each page that is called back and has not come: for what do those wait that keep
- * it? True: there are such pages. */
+ * it? True: there are such pages, or there will be. */
 static bool probe(void)
 {
     unsigned sent = 0;
     bool any = false;
     for (size_t i = 0; i < agent.pages.room; i++) {
         const struct site_page *p = &agent.pages.at[i];
-        if (!p->page || !p->called) continue;
-        any = true;
-        if (sent++ < PROBES_MAX)
+        if (!p->page || !p->wanted) continue;
+        any = true; /* one that is on its way will be called */
+        if (p->called && sent++ < PROBES_MAX)
             agent_send(&(struct site_message){.kind = SITE_PROBE, .number = p->serial,
                                               .page = p->page, .serial = p->serial});
     }
@@ -243,8 +243,30 @@ static const struct kd_view_info *view_of(long n, uint64_t number)
     return NULL;
 }
 
+/* Whoever is undone again and again would never end: after some times in a row it is the others
+ * who are undone, until the site has committed, or that has been so often. */
+enum { DENIED_MOST = 4, WON_MOST = 64 };
+static unsigned denied_last, won;
+void page_site_commits(void) { denied_last = won = 0; }
+
+/* The victim of a circle: the site's GET, or who waits here for the site. Of an agent that is one of
+ * its GETs, which it then denies; a program runs again. */
+static void resolve(long n, const struct kd_view_info *worker, const struct kd_view_info *waiter)
+{
+    int error = EDEADLK;
+    if (denied_last < DENIED_MOST) {
+        denied_last++;
+        kd_call3(KD_VIEW_ABORT, (long)worker->view, EBUSY, 0);
+        return;
+    }
+    for (long i = 0; i < n; i++)
+        if (views[i].pid == waiter->pid && views[i].mode == KD_HOLDER) error = EBUSY;
+    kd_call3(KD_VIEW_ABORT, (long)waiter->view, error, 0);
+    if (++won == WON_MOST) page_site_commits();
+}
+
 /* Who keeps `page` at the site waits for these GETs. If one of them waits, here, for somebody who
- * waits for the page, that is a circle, and the GET is denied. */
+ * waits for the page, that is a circle. */
 void page_probed(const struct site_message *m)
 {
     agent_lock();
@@ -259,7 +281,7 @@ void page_probed(const struct site_message *m)
             uint64_t at = views[k].page & ~(uint64_t)(KD_PAGE_BYTES - 1);
             if (!in(reached, views[k].view) || at != m->page || !in(views[k].waits, agent.view))
                 continue;
-            kd_call3(KD_VIEW_ABORT, (long)worker->view, EBUSY, 0);
+            resolve(n, worker, &views[k]);
             n = 0;
         }
     }

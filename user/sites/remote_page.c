@@ -158,6 +158,8 @@ void pages_closed(const struct container *c)
 
 /* ---- what the home says; locked ---- */
 
+/* The page is as the home has it now: so no snapshot sees it that began before. */
+
 void page_granted(const struct site_message *m)
 {
     struct segment *s;
@@ -169,7 +171,7 @@ void page_granted(const struct site_message *m)
         open_to(s, m->page, m->right);
         return;
     }
-    struct kd_supply supply = {.object = s->object, .source = KD_SUPPLY_MEMORY,
+    struct kd_supply supply = {.object = s->object, .source = KD_SUPPLY_MEMORY | KD_SUPPLY_NEWER,
                                .rights = ACCESS(m->right), .page = number_in(s, m->page),
                                .count = 1, .memory = m->data};
     long r = kd_call3(KD_OBJECT_SUPPLY, (long)&supply, 0, 0);

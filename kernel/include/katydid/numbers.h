@@ -208,7 +208,7 @@
     X(1082, KD_TXN_REFUSE, kd_txn_refuse) \
     /* (struct kd_view_info *, count): how many */ \
     X(1083, KD_VIEW_LIST, kd_view_list) \
-    /* (view, error): of a client's, or of the caller's own */ \
+    /* (view, error): of a client's, or of the caller's own, or that waits for its holder */ \
     X(1084, KD_VIEW_ABORT, kd_view_abort) \
     /* (view, const uint64_t mask[2]): waits-for edges of the manager's own, for a view of a
      * client's, whether it stores or reads */ \
