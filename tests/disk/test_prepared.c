@@ -337,6 +337,57 @@ static void a_cancelled_decision_can_be_made_again(void **state)
     bench_close(&b);
 }
 
+/* ---- another life of the store */
+
+struct archive { struct bench *b; uint64_t end; };
+
+/* The group at this LSN, from the ring of the store that is lost. */
+static int group_archived(void *context, uint64_t lsn, const void **group, size_t *bytes)
+{
+    const struct archive *a = context;
+    const struct superblock *super = &a->b->store->super;
+    if (lsn >= a->end)
+        return 0;
+    *group = a->b->device.image + super->log_start + lsn % super->log_bytes;
+    *bytes = group_bytes(*group);
+    return 1;
+}
+
+/* Aim (RL3): what a store had promised is no promise of the one that is restored from its log. */
+static void a_restored_store_has_no_part_in_votes(void **state)
+{
+    (void)state;
+    struct bench b, copy;
+    struct store *store;
+    bench_open(&b, 4 << 20, 1 << 20);
+    memset(&copy, 0, sizeof copy);
+    device_open(&copy.device, 4 << 20);
+    copy.io = device_io(&copy.device);
+    memcpy(copy.device.image, b.device.image, 4 << 20);
+    assert_int_equal(prepare(&b, 1, 0, 3), 0);
+    assert_int_equal(write_page(&b, 9, 7), 0);
+    struct archive archive = { &b, b.store->log.end };
+    struct store_roll roll = { .context = &archive, .next = group_archived, .uuid = { 77 } };
+    struct store_open_options options = { .roll = &roll };
+    assert_int_equal(store_open(&copy.io, &test_memory, &options, &store, &copy.report), 0);
+    assert_true(roll.groups >= 2);
+    assert_int_equal(copy.report.doubts, 0);
+    assert_int_equal(store->doubts || store->holds || store->chains, 0);
+    for (int i = 0; i < 2; i++) {
+        struct store_page page;
+        assert_int_equal(store_page_find(store, b.object, 9, &page), 0);
+        assert_true(page.present);
+        assert_int_equal(store_page_find(store, b.object, 1, &page), 0);
+        assert_false(page.present || store_page_prepared(store, b.object, 1));
+        store_abandon(store);
+        assert_int_equal(store_open(&copy.io, &test_memory, NULL, &store, &copy.report), 0);
+        assert_int_equal(copy.report.doubts, 0);
+    }
+    store_abandon(store);
+    device_close(&copy.device);
+    bench_close(&b);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +400,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(pages_of_a_vote_are_left_alone),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(a_cancelled_decision_can_be_made_again),
+        cmocka_unit_test(a_restored_store_has_no_part_in_votes),
     };
     (void)argc;
     crew_begin(argv[0]);
