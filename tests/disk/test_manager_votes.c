@@ -182,6 +182,35 @@ static void child_asks(void)
     CHECK(vote(ONE, 5, 500, 1400, 9) == -E2BIG);
     CHECK(txn(WIRE_TXN_NEXT, 0, 1) == -ENOENT);
 }
+/* A vote that is not the first word of its COMMIT is no plain commit, either. */
+static void child_second_word(void)
+{
+    static struct { struct wire_op room, op; struct wire_vote vote; } batch;
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+    server_lock();
+    uint64_t address = container_address(container_by_id(1), 3);
+    server_unlock();
+    batch.room = (struct wire_op){.kind = WIRE_ROOM, .op_bytes = sizeof(batch.room),
+                                  .container = 1, .address = address};
+    batch.op = (struct wire_op){.kind = WIRE_VOTE,
+                                .op_bytes = sizeof(batch.op) + sizeof(batch.vote)};
+    batch.vote.id = id_of(1);
+    for (int i = 0; i < 2; i++) {
+        next_batch = &batch;
+        next_batch_bytes = sizeof(batch);
+        CHECK(commit(10, 1, 5) == -EINVAL);
+        batch.room = (struct wire_op){.kind = WIRE_DECISION, .op_bytes = 40}; /* too short for 1 */
+    }
+    CHECK(page[10].word[WORD_A] == 0 && txn(WIRE_TXN_NEXT, 0, 1) == -ENOENT);
+}
+static void a_vote_comes_first_or_is_refused(void **state)
+{
+    (void)state;
+    run_child(child_second_word);
+    recover_and_compare();
+}
+
 static void what_is_not_known_is_undone_for_good(void **state)
 {
     (void)state;
@@ -318,6 +347,7 @@ int main(void)
         cmocka_unit_test(a_vote_writes_whole_pages),
         cmocka_unit_test(a_vote_outlives_the_log_that_it_was_written_in),
         cmocka_unit_test(what_is_not_known_is_undone_for_good),
+        cmocka_unit_test(a_vote_comes_first_or_is_refused),
         cmocka_unit_test(decisions_are_kept_over_lives),
         cmocka_unit_test(an_earlier_lifes_votes_hold_their_pages),
         cmocka_unit_test(a_vote_that_is_not_durable_is_refused),

@@ -153,7 +153,8 @@ static int group_add(struct group *g, const struct kd_message *m)
     uint64_t bytes = m->word[1] * CREDIT_BYTES + 2 * m->data_bytes;
     int r = batch_parse(&b, m->buffer);
     if (r < 0) return r;
-    if (g->changes + b.change_count) r = index_room(g, bytes);
+    if (b.vote) r = -EINVAL; /* it is not the first that is said: see votes_wanted() */
+    if (r == 0 && g->changes + b.change_count) r = index_room(g, bytes);
     if (r < 0) {
         batch_release(&b);
         return r;
