@@ -32,11 +32,11 @@ static inline void trap_call_again(struct trap_frame *f, uint64_t number)
     f->rax = number;
     f->rip -= 2; /* of the syscall instruction */
 }
-/* trap_signal: the signal that Linux sends for an exception. */
+/* trap_signal: the signal that Linux sends for an exception; most are SIGSEGV. */
 static inline int trap_signal(const struct trap_frame *f)
 {
     return f->vector == 0 || f->vector == 16 || f->vector == 19 ? 8 /* SIGFPE */
-        : f->vector == 6 ? 4 /* SIGILL */ : f->vector == 3 ? 5 /* SIGTRAP */ : 11 /* SIGSEGV */;
+        : f->vector == 6 ? 4 /* SIGILL */ : f->vector == 1 || f->vector == 3 ? 5 /* SIGTRAP */ : 11;
 }
 static inline vaddr_t trap_place(const struct trap_frame *f) { return f->rip; }
 static inline uint64_t trap_frame_pointer(const struct trap_frame *f) { return f->rbp; }

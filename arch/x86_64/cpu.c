@@ -281,7 +281,7 @@ _Noreturn void arch_user_resume(const struct trap_frame *registers)
     memmove(f, registers, sizeof *f);
     f->cs = SELECTOR_USER_CODE;
     f->ss = SELECTOR_USER_DATA;
-    f->rflags = (f->rflags & 0xcd5) | RFLAGS_IF | RFLAGS_FIXED; /* arithmetic flags, direction */
+    f->rflags = (f->rflags & 0xdd5) | RFLAGS_IF | RFLAGS_FIXED; /* arithmetic, direction, steps */
     trap_leave_to_user(f);
 }
 

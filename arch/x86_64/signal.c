@@ -68,7 +68,7 @@ int arch_signal_enter(struct trap_frame *f, const struct signal_call *c)
     f->rax = 0;
     f->rsp = at;
     f->rip = c->action.handler;
-    f->rflags &= ~(uint64_t)0x400; /* the direction flag is clear at a function's entry */
+    f->rflags &= ~(0x400 | RFLAGS_TF); /* the direction flag is clear at a function's entry */
     return 0;
 }
 

@@ -13,7 +13,7 @@
 
 #include "hostile.h"
 
-enum { LANDED = 7, FRAMES_AT_RANDOM = 300, FPU_BYTES = 512, MXCSR_AT = 24 };
+enum { STEPS = 0x100,  LANDED = 7, FRAMES_AT_RANDOM = 300, FPU_BYTES = 512, MXCSR_AT = 24 };
 
 extern const char landed[];
 __asm__(".text\nlanded: xorps %xmm0, %xmm0\n mov $231, %eax\n mov $7, %edi\n syscall\n hlt\n");
@@ -71,7 +71,8 @@ static void fields(void)
     good = lands("nothing", 0);
     memset(frame.fpu + MXCSR_AT, 0xff, 4), good &= lands("mxcsr", ~0ul);
     memset(frame.fpu, 0xff, FPU_BYTES), good &= lands("fpu", ~0ul);
-    r[REG_EFL] = -1, good &= lands("flags", ~0ul);
+    r[REG_EFL] = ~STEPS, good &= lands("flags", ~STEPS);
+    r[REG_EFL] = STEPS, good &= ends("the trap flag", STEPS, &frame); /* SIGTRAP */
     r[REG_CSGSFS] = -1, good &= lands("selectors", ~0ul);
     r[REG_CSGSFS] = 0x10, good &= lands("selectors", 0x10);
     memset(&frame.context.uc_sigmask, 0xff, 8), good &= lands("mask", ~0ul);
@@ -105,6 +106,7 @@ static void at_random(void)
             ((unsigned char *)&frame)[dice() % sizeof frame] = (unsigned char)dice();
         frame.context.uc_mcontext.fpregs = (void *)frame.fpu;
         frame.context.uc_mcontext.gregs[REG_RIP] = (greg_t)landed;
+        frame.context.uc_mcontext.gregs[REG_EFL] &= ~STEPS;
         good &= lands("at random", (unsigned long)i);
     }
     tap_ok(good, "%d frames at random", FRAMES_AT_RANDOM);

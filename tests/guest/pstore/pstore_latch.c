@@ -6,13 +6,18 @@
  *         also who dies while he puts it back.
  * Method  a ring of four numbers that are equal outside of the latch. Workers change it without an
  *         end and are killed at random instants; then others hang at each stage, of which those
- *         inside of a function are made by hand, and are killed there.
+ *         inside of a function are made by hand, and are killed there. Others go through the calls
+ *         in single steps (the processor's trap flag) and end behind the n-th instruction: a latch
+ *         that nobody has, and one whose owner has died. The clock chooses a sample of these, a
+ *         larger one in the long tier.
  */
 #include <errno.h>
 #include <kit_private.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "process.h"
 #include "tap.h"
@@ -82,12 +87,56 @@ static int change(int stage)
     return error;
 }
 
+/* ---- in single steps ---- */
+
+static volatile long steps, last_step;
+
+static void stepped(int signal)
+{
+    (void)signal;
+    if (++steps == last_step)
+        kd_call3(KD_PROCESS_KILL, getpid(), 9, 0);
+}
+
+/* The trap flag; below what the compiler may keep behind the stack. */
+static inline void step(int on)
+{
+    if (on)
+        __asm__ volatile("leaq -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; "
+                         "leaq 128(%%rsp), %%rsp" ::: "memory", "cc");
+    else
+        __asm__ volatile("leaq -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; "
+                         "leaq 128(%%rsp), %%rsp" ::: "memory", "cc");
+}
+
+/* Takes the latch and gives it, twice, and comes to its end if that are fewer steps. */
+static int in_steps(long last)
+{
+    struct sigaction how = {.sa_handler = stepped};
+    sigaction(SIGTRAP, &how, NULL);
+    last_step = last;
+    int result = 0;
+    step(1);
+    for (int i = 0; i < 2 && !result; i++) {
+        result = ps_latch_take(area, &ring->latch, LONG_MS);
+        if (result == -EOWNERDEAD) {
+            ps_images_restore(area, &ring->images);
+            result = ps_latch_repaired(area, &ring->latch);
+        }
+        result = result ? result : ps_latch_give(area, &ring->latch);
+    }
+    step(0);
+    return result ? 92 : steps > 40 ? 0 : 93;
+}
+
 static int worker(const char *what)
 {
     area = ps_area_open("ring");
     if (!area)
         return 90;
     ring = ps_area_memory(area);
+    if (strncmp(what, "steps ", 6) == 0)
+        return in_steps(atol(what + 6));
     if (strcmp(what, "all") != 0)
         return change(atoi(what));
     for (ring->ready = 1;;)
@@ -158,6 +207,34 @@ static void test_stages(const char *self)
     }
 }
 
+/* It dies behind each instruction; `died`: who had the latch before it has died, too. */
+static void test_steps(const char *self, int died, long every)
+{
+    long deaths = 0, wrong = 0, held = 0, n = 1 + time(NULL) % every;
+    int status = 1;
+    for (; status && n < 100000; n += every) {
+        char text[24], has[4];
+        int told = 0;
+        snprintf(text, sizeof text, "steps %ld", n);
+        snprintf(has, sizeof has, "%d", CHANGED);
+        if (died)
+            killed(self, has, 0);
+        status = child_run(self, text, NULL);
+        int had = (ring->latch.word & (LATCH_OWNER | LATCH_DIED)) != 0;
+        int whole = look(&told);
+        deaths += status != 0;
+        held += told;
+        if (!whole || told != had || (status != 0 && status != SIGKILL)) {
+            printf("# step %ld: %d %d %d %d\n", n, status, whole, told, had);
+            wrong++;
+        }
+    }
+    is(wrong, 0, died ? "killed at each instruction, the latch of a dead one's"
+                      : "killed at each instruction of taking and giving");
+    tap_ok(status == 0 && held > 0 && held < deaths, "%ld deaths, of %ld that had it", deaths,
+           held);
+}
+
 static void test_limits(void)
 {
     uint64_t outside = 0;
@@ -172,7 +249,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return worker(argv[1]);
-    tap_plan(STAGES + 7);
+    tap_plan(STAGES + 11);
     area = ps_area_make("ring", sizeof(struct ring), NULL);
     if (!tap_ok(area != NULL, "an area (%d)", errno))
         return 1;
@@ -186,6 +263,8 @@ int main(int argc, char **argv)
     is(whole, KILLS, "killed at any instant: the ring is whole");
     tap_ok(times > 0, "%d of %d held the latch", times, KILLS);
     test_stages(argv[0]);
+    test_steps(argv[0], 0, tap_long() ? 1 : 5);
+    test_steps(argv[0], 1, tap_long() ? 5 : 20);
     test_limits();
     return tap_end();
 }
