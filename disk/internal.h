@@ -247,6 +247,7 @@ struct store {
     int       fence;            /* read and written by atomic_fence_* only */
     uint32_t  extent_pages, leaf_bytes, leaves_per_page;
     size_t    group_bytes;
+    void     *packer;           /* of the committer (pack.c); NULL: nothing was packed yet */
 
     struct {                    /* LSNs: the log up to ... */
         uint64_t end;           /* ... the last sealed group, whose CRC is crc */

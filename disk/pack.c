@@ -10,9 +10,12 @@
  *       was never packed; so nobody else need know.
  */
 #include "internal.h"
-#include "lz4/lz4.h"
+#define LZ4_HC_STATIC_LINKING_ONLY      /* ..._fastReset */
+#include "lz4/lz4hc.h"
 
 #define PACK_LEAST 64u                  /* of fewer bytes nothing is gained */
+#define PACK_HIGH 2048u                 /* from so many bytes on high compression pays, ... */
+#define PACK_LEVEL 3                    /* ... of this level: higher ones gain nothing on a page */
 
 struct record_disk *record_last(const struct store_group *group)
 {
@@ -31,6 +34,28 @@ void record_shrink(struct store_group *group, const void *data, uint32_t bytes)
     group->used = group->last_at + length;
 }
 
+/* Into less than 7/8; at most 0: not. High compression looks for longer matches than plain one does,
+ * and takes a quarter of a MiB, once; without that memory it is plain. */
+static int compress(struct store *store, const char *from, uint32_t size, char *to)
+{
+    int bytes = (int)size, most = bytes - bytes / 8;
+    if (size < PACK_HIGH)
+        return LZ4_compress_default(from, to, bytes, most);
+    if (!store->packer) {
+        store->packer = store_alloc(store, sizeof(LZ4_streamHC_t));
+        if (store->packer)
+            LZ4_initStreamHC(store->packer, sizeof(LZ4_streamHC_t));
+    }
+    return store->packer ? LZ4_compress_HC_extStateHC_fastReset(store->packer, from, to, bytes, most,
+                                                                PACK_LEVEL)
+                         : LZ4_compress_default(from, to, bytes, most);
+}
+
+void packer_drop(struct store *store)
+{
+    store_release(store, store->packer, sizeof(LZ4_streamHC_t));
+}
+
 int store_txn_pack(struct store_group *group)
 {
     char packed[2 * STORE_PAGE_BYTES];
@@ -42,8 +67,7 @@ int store_txn_pack(struct store_group *group)
     if ((type != RECORD_PAGE_FULL && type != RECORD_PAGE_DIFF) || le16_get(record->flags) ||
         bytes < PACK_LEAST)
         return 0;
-    int n = LZ4_compress_default((const char *)(record + 1), packed, (int)bytes,
-                                 (int)(bytes - bytes / 8));
+    int n = compress(group->store, (const char *)(record + 1), bytes, packed);
     if (n <= 0)
         return 0;                       /* it does not become smaller */
     record_shrink(group, packed, (uint32_t)n);

@@ -127,6 +127,7 @@ void unlogged_lose(struct store *store, bool same, uint64_t *lost);
 
 /* pack.c: a record whose data is packed, as it was before. NULL: it is damaged. */
 struct unpacked { struct record_disk record; uint8_t data[2 * STORE_PAGE_BYTES]; };
+void packer_drop(struct store *store);
 bool record_packed(const struct record_disk *record);
 const struct record_disk *record_unpack(const struct record_disk *record, struct unpacked *to);
 

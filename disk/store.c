@@ -210,6 +210,7 @@ void store_abandon(struct store *store)
     checkpoint_drop(store);
     images_drop(store);
     meta_teardown(store);
+    packer_drop(store);
     tables_release(store, &store->super, store->tables);
     struct disk_memory memory = store->memory;
     memory.free(memory.context, store, sizeof *store);

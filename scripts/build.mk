@@ -39,7 +39,7 @@ objects  = $(patsubst %.c,build/obj/$(1)/%.o,$(filter %.c,$(2))) \
 
 KERNEL_SOURCES  := $(wildcard kernel/*.c kernel/*/*.c arch/x86_64/*.c arch/x86_64/*.S) disk/crc32c.c
 PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*/*.c libpstore/*.S)
-DISK_SOURCES    := $(wildcard disk/*.c) disk/lz4/lz4.c
+DISK_SOURCES    := $(wildcard disk/*.c) disk/lz4/lz4.c disk/lz4/lz4hc.c
 # the same, and what only host tools and tests ask of a store
 STORE_SOURCES   := $(DISK_SOURCES) $(wildcard disk/tools/lib/*.c)
 # a program of the guest is a file NAME.c or all of a folder NAME/; in user/managers each file is one, too; in user/sites
