@@ -167,6 +167,53 @@ static void what_is_committed_goes_home_after_thirty_seconds(void **state)
     in_child(child_patience);
 }
 
+static uint64_t log_to_replay(void)
+{
+    struct store_stats now;
+    store_stats(server.store, &now);
+    return now.end_lsn - now.redo_lsn;
+}
+
+/* Some commits of `count` pages, one each, then a second of nothing; by how many checkpoints. */
+static uint64_t checkpoints_behind(uint64_t commits, uint64_t count)
+{
+    struct store_stats before, after;
+    store_stats(server.store, &before);
+    for (uint64_t n = 1; n <= commits; n++) commit(0, n % count, 1, n);
+    result->a = (double)log_to_replay();
+    sim_sleep(1000000);
+    store_stats(server.store, &after);
+    return after.checkpoints - before.checkpoints;
+}
+static void *compress_main(void *unused)
+{
+    struct store_stats after;
+    (void)unused;
+    CHECK(checkpoints_behind(100, 10) == 0); /* too little */
+    CHECK(checkpoints_behind(300, 10) == 1);
+    result->c = result->a;
+    result->b = (double)log_to_replay();
+    store_stats(server.store, &after);
+    CHECK(after.pages_dirty == 0);
+    CHECK(checkpoints_behind(400, 400) == 0); /* each once */
+    over = true;
+    return NULL;
+}
+static void child_compress(void)
+{
+    simulate(0, 0, compress_main);
+    printf("# of pages written forty times a start replays %.0f bytes of log, a second later %.0f\n",
+           result->c, result->b);
+}
+
+/* Aim: an idle manager has the newest copy of each page go home, if the log holds many. */
+static void an_idle_manager_leaves_the_newest_copies_only(void **state)
+{
+    (void)state;
+    in_child(child_compress);
+    assert_true(result->b * 50 < 400 * 4096);
+}
+
 /* The last one is durable when the batch's last tenth of a second is over. */
 static void *batch_main(void *unused)
 {
@@ -454,6 +501,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_copy_costs_commits_little),
         cmocka_unit_test(a_slow_read_delays_no_commit),
         cmocka_unit_test(what_is_committed_goes_home_after_thirty_seconds),
+        cmocka_unit_test(an_idle_manager_leaves_the_newest_copies_only),
         cmocka_unit_test(two_thousand_lazy_commits_take_a_handful_of_flushes),
         cmocka_unit_test(a_lazy_commit_is_durable_when_its_time_is_up),
         cmocka_unit_test(a_busy_committer_flushes_lazy_commits_in_time),

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define IDLE_MS        100              /* then the last group is sealed by an empty one */
+#define COMPRESS_LEAST (1u << 20)       /* of less log a start makes no more of its newest copies */
 #define SPACE_TRIES    3
 #define LAZY_TIMES     10               /* a lazy container's commits wait so many lazy_ms */
 #define FULL_ALWAYS    (~0ull)
@@ -236,6 +237,20 @@ int commit_own(struct store_op *ops, unsigned count)
 
 /* ---- the thread ---- */
 
+/* Nobody commits. If the log since the last checkpoint is four times what its pages take (a page that
+ * is in it once has two blocks), one copy of each, the newest, goes home now, by a checkpoint that
+ * comes early: it writes a quarter of what the commits have, at most. Lock held. */
+static void log_compress(void)
+{
+    struct store_stats now;
+    store_stats(server.store, &now);
+    uint64_t log = now.end_lsn - now.redo_lsn;
+    if (!server.checkpoints.due_us || log < COMPRESS_LEAST || log < 4 * now.pages_dirty * PAGE_BYTES)
+        return;
+    server.checkpoints.due_us = disk_clock.microseconds(NULL);
+    pthread_cond_signal(&server.work);
+}
+
 /* Lazy groups are flushed when that is due; else an empty group follows the last one: should that
  * rot, it is not taken for a torn tail. While a group is in the air nobody is idle, and that one
  * may be lazy. */
@@ -254,6 +269,7 @@ static void idle_group(void)
     if (r == 0) r = group_launch(g);
     gate_leave();
     if (r == 0) group_land(g);
+    log_compress();
     server_unlock();
 }
 
