@@ -109,7 +109,7 @@ static int round_begin(struct store *store, struct store_backup *b)
         phase_begin(b, ROUND, 0);
         return error;
     }
-    b->redo_lsn = c->redo_lsn;
+    b->redo_lsn = pages_begin_lsn(c);
     b->wanted = b->changed = 0;
     return 0;
 }

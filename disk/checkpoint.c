@@ -96,14 +96,16 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     c->redo_lsn = redo_lsn;
     c->prev_crc = c->scan_crc = prev_crc;
     c->scan_lsn = redo_lsn;
+    bool home = !sweep_end(store, c);
     holds_scan_from(store, c);
     meta_header_encode(store, redo_lsn);
     store->checkpoint_serial++;
     c->pages = store->numbers.limit;
-    c->pages_old = store->space.dirty;
+    c->home_below = home ? redo_lsn : 0;
+    c->pages_old = home ? store->space.dirty : 0;
     c->flush_first = store->log.twin && store->log.durable <= store->log.twin;          /* CP7 */
     c->running = true;
-    store->log.redo = redo_lsn;
+    store->log.redo = c->pages_lsn ? c->pages_lsn : redo_lsn;
     extents_age(store);
 }
 
@@ -156,8 +158,8 @@ int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
         return -EINVAL;
     int error = -ENOENT;
     if (c->pages_old)
-        error = dirty_find(store, &c->cursor, c->redo_lsn, store->step_pages * VISITS, object, page,
-                           lsn);
+        error = dirty_find(store, &c->cursor, c->home_below, store->step_pages * VISITS, object,
+                           page, lsn);
     if (error == -ENOENT)
         c->cursor = 0;
     return error;
@@ -233,6 +235,7 @@ static int super_next(struct store *store)
     c->next.checkpoints[c->area] = (struct checkpoint_info){
         .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->pages,
         .scan_lsn = c->scan_lsn, .scan_crc = c->scan_crc, .sequence = newest->sequence + 1,
+        .pages_lsn = c->pages_lsn, .pages_crc = c->pages_crc,
     };
     if (!c->recovery)
         return 0;

@@ -30,7 +30,7 @@ enum crc_kind { CRC_SUPERBLOCK = 1, CRC_GROUP, CRC_MAP, CRC_META, CRC_SIGNPOST, 
 
 /* One checkpoint. redo_lsn 0: none. The group before redo_lsn has CRC prev_crc, the one before
  * scan_lsn has CRC scan_crc. Groups in [scan_lsn, redo_lsn) are not applied; they hold SPILL
- * records of transactions that were running when the checkpoint began. */
+ * records of transactions that were running when the checkpoint began, and pages (chunks_disk). */
 struct checkpoint_disk {
     le64 redo_lsn;              /*  0  first LSN that is not in the saved metadata */
     le64 scan_lsn;              /*  8  <= redo_lsn: where scanning begins */
@@ -41,6 +41,16 @@ struct checkpoint_disk {
     le64 sequence;              /* 32  1, 2, 3 ...: the larger is the newer */
 };
 _Static_assert(sizeof(struct checkpoint_disk) == 40, "on-disk size");
+
+/* Of a checkpoint by chunks: pages need not be home for it, and the image of each that is not, or
+ * the changes that lead to it, begin at or behind pages_lsn. The group before has CRC pages_crc.
+ * All zeros: the redo LSN, all older pages were home. */
+struct chunks_disk {
+    le64 pages_lsn;             /*  0  scan_lsn <= pages_lsn <= redo_lsn */
+    le32 pages_crc;             /*  8 */
+    le32 reserved;              /* 12 */
+};
+_Static_assert(sizeof(struct chunks_disk) == 16, "on-disk size");
 
 struct epoch_disk {
     le32 epoch;
@@ -80,11 +90,13 @@ struct superblock_disk {
     le32 reserved;              /* 232 */
     le32 epoch_count;           /* 236 */
     struct epoch_disk epochs[EPOCH_MAX];    /* 240 */
-    uint8_t zero[BLOCK_BYTES - 368];
+    struct chunks_disk chunks[2];           /* 368  of each checkpoint */
+    uint8_t zero[BLOCK_BYTES - 400];
 };
 _Static_assert(sizeof(struct superblock_disk) == BLOCK_BYTES, "on-disk size");
 _Static_assert(offsetof(struct superblock_disk, checkpoints) == 144, "on-disk place");
 _Static_assert(offsetof(struct superblock_disk, epochs) == 240, "on-disk place");
+_Static_assert(offsetof(struct superblock_disk, chunks) == 368, "on-disk place");
 
 /*
  * The signpost, block 1: where slot B is, for when slot A cannot be read; the disk may have grown

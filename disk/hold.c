@@ -53,7 +53,17 @@ bool hold_too_old(const struct store *store, const struct store_hold *hold, uint
     return hold->lsn && end_lsn - hold->lsn > (store->log.short_of ? MIN(half, rest) : half);
 }
 
-/* A checkpoint begins: its scan must meet all that is held. */
+/* The scan must meet all that is held. */
+void holds_oldest(const struct store *store, struct checkpoint *c)
+{
+    for (const struct store_hold *hold = store->holds; hold; hold = hold->next)
+        if (!hold->expired && hold->lsn < c->scan_lsn) {
+            c->scan_lsn = hold->lsn;
+            c->scan_crc = hold->prev_crc;
+        }
+}
+
+/* A checkpoint begins. */
 void holds_scan_from(struct store *store, struct checkpoint *c)
 {
     for (struct store_hold *hold = store->holds; hold; hold = hold->next) {
@@ -63,11 +73,8 @@ void holds_scan_from(struct store *store, struct checkpoint *c)
             store->counters.holds_expired++;
             store->counters.expired_owner = hold->owner ?: "a large transaction";
         }
-        if (!hold->expired && hold->lsn < c->scan_lsn) {
-            c->scan_lsn = hold->lsn;
-            c->scan_crc = hold->prev_crc;
-        }
     }
+    holds_oldest(store, c);
     store->log.short_of = false;
 }
 

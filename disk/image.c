@@ -16,6 +16,10 @@
  *   IG3  Where a PAGE_HOME record of the log lies in wait for a place, nothing older is written:
  *       the only copy of what it names is there. (From the newest checkpoint on no log has older
  *       records of such a place, EX2; from the older one on it may.)
+ *   IG4  Of pages that were not home when the checkpoint was saved, all records since a full one lie
+ *       in the log behind the LSN where its pages begin (CU3). A record there counts if the page
+ *       that was saved lies where it says. (No extent changes hands between that LSN and the redo
+ *       LSN, EX2.) Of a page whose first record there is a difference the home is right.
  */
 #include "internal.h"
 
@@ -208,8 +212,8 @@ static int image_back(struct store *store, uint64_t number, uint32_t crc, uint8_
            (crc32c(0, image, STORE_PAGE_BYTES) == crc ? 0 : -EIO);
 }
 
-int image_write(struct store *store, const struct record_disk *record,
-                struct leaf_disk *leaf, uint32_t page, uint64_t lsn)
+static int image_change(struct store *store, const struct record_disk *record,
+                        struct leaf_disk *leaf, uint32_t page, uint64_t lsn)
 {
     uint64_t extent = le64_get(leaf->physical), number = extent * store->extent_pages + page;
     uint64_t base = le64_get(record->base);
@@ -221,8 +225,7 @@ int image_write(struct store *store, const struct record_disk *record,
     int error = 0;
     if (place_waits(store, extent, lsn))                                        /* IG3 */
         return 0;
-    if (change && ((!here && !homed) ||
-                   base != le64_get(leaf_lsn(store, leaf)[page])))
+    if (change && !here && !homed)
         return -EUCLEAN;                /* the first record after a redo LSN must be complete */
     if (!here)
         error = image_new(store, number, &image);
@@ -234,4 +237,64 @@ int image_write(struct store *store, const struct record_disk *record,
         return logged_read(store, record, lsn, bytes_of(image));
     record_page(record, bytes_of(image));
     return 0;
+}
+
+int image_write(struct store *store, const struct record_disk *record,
+                struct leaf_disk *leaf, uint32_t page, uint64_t lsn)
+{
+    uint64_t base = le64_get(record->base);
+    bool whole = le16_get(record->type) == RECORD_PAGE_FULL ||
+                 le16_get(record->type) == RECORD_PAGE_LOGGED;
+    if (!whole && base && base != le64_get(leaf_lsn(store, leaf)[page]) &&
+        !place_waits(store, le64_get(leaf->physical), lsn))
+        return -EUCLEAN;
+    return image_change(store, record, leaf, page, lsn);
+}
+
+/* ---- before the redo LSN */
+
+/* One record of a page. The leaf tells of the version that the image will be in the end. */
+static int record_before(struct store *store, const struct record_disk *record, uint64_t csn)
+{
+    uint64_t object = le64_get(record->object), page = le64_get(record->page), number;
+    uint32_t type = le16_get(record->type), n = store->extent_pages, p = (uint32_t)(page % n), slot;
+    struct unpacked unpacked;
+    if (type != RECORD_PAGE_FULL && type != RECORD_PAGE_DIFF && type != RECORD_PAGE_LOGGED &&
+        type != RECORD_PAGE_OP)
+        return 0;
+    struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
+    if (!leaf || le64_get(leaf->physical) != le64_get(record->physical) ||
+        !(le32_get(leaf->mask) >> p & 1) || csn > le64_get(leaf_lsn(store, leaf)[p]))
+        return 0;                                                               /* IG4 */
+    const struct container_disk *container = directory_get(store, object, &slot);
+    if (never(!container) || !page_record_valid(container, record))
+        return -EUCLEAN;
+    record = record_unpack(record, &unpacked);
+    if (!record || !record_page_valid(record))
+        return -EUCLEAN;
+    number = le64_get(leaf->physical) * n + p;
+    bool changes = type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP;
+    bool change = changes && le64_get(record->base);
+    bool homed = store->extents[le64_get(leaf->physical)].homed >> p & 1;
+    if (change && !image_bytes(store, number) && !homed)
+        return 0;                                                               /* IG4 */
+    int error = image_change(store, record, leaf, p, csn);
+    if (!error)
+        page_dirty_set(store, leaf, p, true);
+    return error;
+}
+
+int images_before(struct store *store, const uint8_t *group, uint64_t lsn)
+{
+    struct record_walk walk = group_walk(group), ahead = walk;
+    const struct record_disk *record;
+    int more, error = 0;
+    while (!error && (more = record_next(&ahead, &record)) > 0) {
+        if (le16_get(record->type) != RECORD_COMMIT)
+            continue;
+        uint64_t csn = lsn + (uint64_t)((const uint8_t *)record - group);
+        while (!error && walk.at < ahead.at && record_next(&walk, &record) > 0)
+            error = record_before(store, record, csn);
+    }
+    return error ? error : more;
 }

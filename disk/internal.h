@@ -18,7 +18,7 @@
  *     pack.c        records packed by LZ4; operate.c: records of operations
  *     image.c       recovery's pages: from the log, in memory, home
  *     scan.c        reads groups back from the ring: validity, end, damage
- *     checkpoint.c  begin, next, seal, write, apply
+ *     checkpoint.c  begin, next, seal, write, apply; chunk.c: by chunks
  *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
  *     prepared.c    transactions of several stores; doubt.c: the table of those in doubt
  *     bulk.c        their fresh pages, home before the commit and in no log
@@ -73,7 +73,8 @@ static inline uint32_t key_hash(uint64_t object, uint64_t key)
 
 struct checkpoint_info {
     uint64_t redo_lsn, scan_lsn, sequence;
-    uint32_t root_crc, pages, prev_crc, scan_crc;
+    uint64_t pages_lsn;         /* 0: redo_lsn */
+    uint32_t root_crc, pages, prev_crc, scan_crc, pages_crc;
 };
 
 struct epoch_info {
@@ -124,6 +125,7 @@ enum extent_state { EXTENT_FREE, EXTENT_CLAIMED, EXTENT_USED, EXTENT_FREED, EXTE
 
 struct extent {
     uint64_t object, index;     /* USED: whose; FREED: index is the checkpoint */
+    uint64_t redo;              /* USED: its chunk's redo point, if that is newer than log.redo */
     uint16_t dirty;             /* bit p: page p is newer in the log than at home */
     uint16_t homed;             /* bit p: recovery has built page p and written it home */
     uint16_t bulk;              /* bit p: page p's newest record is PAGE_HOME (BH4) */
@@ -218,14 +220,25 @@ struct checkpoint {
     int       error;
     uint32_t  area;
     uint64_t  redo_lsn, scan_lsn, cursor;
-    uint32_t  prev_crc, scan_crc;
-    uint64_t  pages_old;        /* dirty data pages older than the redo LSN */
+    uint64_t  home_below;       /* pages older than this go home first: redo_lsn; 0: none */
+    uint64_t  pages_lsn;        /* 0: redo_lsn */
+    uint32_t  prev_crc, scan_crc, pages_crc;
+    uint64_t  pages_old;        /* dirty data pages older than home_below */
     uint32_t  pages;            /* metadata pages when it began: numbers below this */
     uint32_t  visited;          /* of these, the numbers below this have had their turn */
     uint32_t  part_count;       /* pages in the part that is to be written */
     bool      flush_first;      /* the last checkpoint's twin may not be durable */
     bool      clean, recovery;  /* recovery: also begins the next epoch */
     struct superblock next;
+};
+
+/* A sweep gives one chunk after the other its redo point (chunk.c). */
+struct sweep {
+    bool     on, done;          /* done: every extent had its turn */
+    uint64_t lsn, scan_lsn;     /* the log that is needed then begins here; of chains and holds */
+    uint32_t crc, scan_crc;
+    uint64_t cursor;            /* extents below it had their turn */
+    uint64_t old;               /* dirty pages that are older than their chunk's redo point */
 };
 
 /* Recovery's pages (image.c). An entry's object is extent number * extent_pages + page, its value
@@ -329,6 +342,7 @@ struct store {
         struct images images;
     } replay;
     struct checkpoint checkpoint;
+    struct sweep sweep;
     bool      area_rotten;      /* the newest area, found by the scrub */
     uint32_t  checkpoint_serial;
     uint32_t  step_pages;       /* a call under the mutex copies so many metadata pages at most */
@@ -566,6 +580,7 @@ struct record_disk *record_add(struct store_group *group, enum record_type type,
 void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint32_t prev_crc);
 bool hold_too_old(const struct store *store, const struct store_hold *hold, uint64_t end_lsn);
 void holds_scan_from(struct store *store, struct checkpoint *checkpoint);
+void holds_oldest(const struct store *store, struct checkpoint *checkpoint);
 void holds_tell(const struct store *store, struct store_stats *out);
 
 /* checkpoint.c */
@@ -573,6 +588,18 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
 void checkpoint_drop(struct store *store);
 void checkpoint_freeze(struct store *store, uint32_t page);     /* it is about to change */
 int  checkpoint_finish(struct store *store);  /* for who has the store to himself: seals, writes */
+
+/* chunk.c */
+static inline uint64_t extent_redo(const struct store *store, const struct extent *extent)
+{
+    return MAX(store->log.redo, extent->redo);
+}
+/* Where the pages begin that recovery needs from this checkpoint on, and the CRC before. */
+static inline uint64_t pages_begin_lsn(const struct checkpoint_info *checkpoint)
+{
+    return checkpoint->pages_lsn ? checkpoint->pages_lsn : checkpoint->redo_lsn;
+}
+bool sweep_end(struct store *store, struct checkpoint *checkpoint);
 
 /* grow.c */
 int  grow_to(struct store *store, uint64_t bytes);

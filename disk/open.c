@@ -89,7 +89,7 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     bool early = report->older_checkpoint && store->replay.images.limit;
     int found, error = 0;
     while (!error && (found = log_scan_next(&scan)) > 0) {
-        report->groups += scan.lsn >= scan.base->redo_lsn;
+        report->groups += scan.lsn >= pages_begin_lsn(scan.base);
         error = early ? images_spare(store, scan.group, scan.lsn) : 0;
     }
     if (error)
@@ -147,9 +147,12 @@ static int unfit(struct store_report *report, uint64_t lsn)
 
 static int group_replay(struct store *store, const struct scan *scan, struct store_report *report)
 {
-    if (scan->lsn < scan->base->redo_lsn)
-        return spills_note(store, scan->group, scan->lsn, scan->base->redo_lsn);
-    int error = records_apply(store, scan->group, scan->lsn, &report->transactions);
+    bool before = scan->lsn < scan->base->redo_lsn;
+    int error = before ? spills_note(store, scan->group, scan->lsn, scan->base->redo_lsn) : 0;
+    if (error || scan->lsn < pages_begin_lsn(scan->base))
+        return error;
+    error = before ? images_before(store, scan->group, scan->lsn)
+                   : records_apply(store, scan->group, scan->lsn, &report->transactions);
     return error == -EUCLEAN || error == -ENOSPC ? unfit(report, scan->lsn) : error;
 }
 
@@ -174,7 +177,7 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
     scan.until = report->end_lsn;
     store->replay.from = scan.base->scan_lsn;
     if (!store->replay.images.limit || seen->records <= store->replay.images.limit)
-        reader->verified_from = scan.base->redo_lsn;
+        reader->verified_from = pages_begin_lsn(scan.base);
     while (scan.end < report->end_lsn && !error) {
         int found = log_scan_next(&scan);
         if (found < 0 || (found == 0 && scan.end < report->end_lsn))
@@ -479,6 +482,7 @@ int store_close(struct store *store)
     if (!fence_get(store) && (store->space.dirty || held_by_others(store) ||
                    store->checkpoint.running || !groups_idle(store)))
         return -EBUSY;
+    store->sweep.on = false;
     int error = store_checkpoint_begin(store);
     store->checkpoint.clean = true;
     if (!error)

@@ -255,13 +255,14 @@ static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32
 struct page_state {
     bool     present;
     bool     bulk;              /* the next record is a full image (BH4) */
+    uint64_t redo;              /* of its chunk */
     uint64_t lsn;               /* or BASE_OPEN and its place in the group that is still open */
     const struct entry *claim;
 };
 
 static struct page_state plan_page(const struct store *store, uint64_t object, uint64_t page)
 {
-    struct page_state state = { .claim = NULL };
+    struct page_state state = { .redo = store->log.redo };
     uint32_t n = store->extent_pages, at = (uint32_t)(page % n);
     state.claim = claim_find(store, CLAIM_PAGE, object, page, NULL);
     if (state.claim) {
@@ -275,7 +276,9 @@ static struct page_state plan_page(const struct store *store, uint64_t object, u
     struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
     if (leaf && le32_get(leaf->mask) >> at & 1) {
         state.present = true;
-        state.bulk = store->extents[le64_get(leaf->physical)].bulk >> at & 1;
+        const struct extent *e = &store->extents[le64_get(leaf->physical)];
+        state.bulk = e->bulk >> at & 1;
+        state.redo = extent_redo(store, e);
         state.lsn = le64_get(leaf_lsn(store, leaf)[at]);
     }
     return state;
@@ -405,7 +408,7 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
         return -EINVAL;                 /* twice in one transaction */
     if (base && *base == STORE_BASE_NEWEST && state.present)
         *base = state.lsn;
-    if (base && (*base ? !state.present || state.lsn != *base || *base < store->log.redo ||
+    if (base && (*base ? !state.present || state.lsn != *base || *base < state.redo ||
                              state.bulk
                        : state.present))
         return -ESTALE;

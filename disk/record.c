@@ -83,8 +83,7 @@ void record_page(const struct record_disk *record, uint8_t *page)
 
 /* ---- pages */
 
-static bool page_record_valid(const struct container_disk *container,
-                              const struct record_disk *record)
+bool page_record_valid(const struct container_disk *container, const struct record_disk *record)
 {
     return le64_get(record->page) < container_pages(container) &&
            (record_packed(record) ||    /* a commit's */

@@ -63,8 +63,8 @@ struct log_reader {
 };
 /* Two sums over all bytes read: equal if they were the same bytes. How many records these are. */
 struct fingerprint { uint64_t sum, weighed, records; };
-/* A walk over the groups from a checkpoint's scan LSN. What is lost before its redo LSN is stepped
- * over: only SPILL records lie there, and the commit that needs one will miss it. */
+/* A walk over the groups from a checkpoint's scan LSN. What is lost before its pages begin is
+ * stepped over: only SPILL records lie there, and the commit that needs one will miss it. */
 struct scan {
     struct log_reader *reader;
     const struct checkpoint_info *base;
@@ -108,6 +108,7 @@ int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint
 int  runs_check(const uint8_t *runs, uint32_t bytes);
 /* Is what a record of a page, unpacked, has as data of its type? */
 bool record_page_valid(const struct record_disk *record);
+bool page_record_valid(const struct container_disk *container, const struct record_disk *record);
 /* What a valid record of a whole page, a difference or operations makes of `page`, which holds the version
  * before. */
 void record_page(const struct record_disk *record, uint8_t *page);
@@ -165,6 +166,9 @@ void images_drop(struct store *store);
 void image_drop(struct store *store, uint64_t extent, uint32_t page);
 /* Notes the places that the group at `lsn` has PAGE_HOME records of. */
 store_must_check int images_spare(struct store *store, const uint8_t *group, uint64_t lsn);
+/* The group lies between where the checkpoint's pages begin and its redo LSN: images of those that
+ * were not home (IG4). */
+store_must_check int images_before(struct store *store, const uint8_t *group, uint64_t lsn);
 /* What the record makes of its page's image. The leaf still tells of the version before. */
 store_must_check int image_write(struct store *store, const struct record_disk *record,
                                  struct leaf_disk *leaf, uint32_t page, uint64_t lsn);

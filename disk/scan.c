@@ -245,9 +245,9 @@ static int epoch_learn(struct scan *scan)
 int log_scan_next(struct scan *scan)
 {
     int found = group_next(scan);
-    if (found == 0 && scan->end < scan->base->redo_lsn) {
-        scan->end = scan->lsn = scan->base->redo_lsn;
-        scan->prev_crc = scan->base->prev_crc;
+    if (found == 0 && scan->end < pages_begin_lsn(scan->base)) {
+        scan->end = scan->lsn = pages_begin_lsn(scan->base);
+        scan->prev_crc = scan->base->pages_lsn ? scan->base->pages_crc : scan->base->prev_crc;
         found = scan->end == scan->until ? 0 : group_next(scan);
     }
     int error = found > 0 ? epoch_learn(scan) : found;

@@ -277,6 +277,8 @@ enum store_durability store_txn_durability(struct store_group *group, uint64_t o
 /* A page whose newest version is older than this needs a full image (redo LSN of the newest
  * checkpoint begun). Changes only in store_checkpoint_begin. */
 store_lsn_t store_full_below(const struct store *store);
+/* The same of a page whose chunk has a redo point of its own: not below the other. */
+store_lsn_t store_chunk_full_below(const struct store *store, uint64_t object, uint64_t page);
 
 /* ---------------------------------------------------------------- operations */
 
@@ -425,6 +427,33 @@ store_must_check int store_checkpoint_next(struct store *store, uint64_t *object
 store_must_check int store_checkpoint_seal(struct store *store);
 store_must_check int store_checkpoint_write(struct store *store);
 store_must_check int store_checkpoint_apply(struct store *store);
+
+/*
+ * By chunks: runs of pages of a container get a redo point each, one after the other, and a
+ * checkpoint then waits for no page.
+ *
+ *   store_sweep_begin(store)
+ *   while ((e = store_chunk_begin(store, size, context, &chunk)) != -ENOENT)    between two groups
+ *       while (e == 0 && store_chunk_next(store, &chunk, &page, &lsn) != -ENOENT)
+ *           write the page home, wait, store_page_cleaned()
+ *   store_checkpoint_begin(store), and so on: store_checkpoint_next has none
+ *
+ * A checkpoint that begins before a sweep is through waits for all pages, and ends the sweep.
+ */
+#define STORE_CHUNK_MAX 256u            /* pages */
+struct store_chunk { uint64_t object, page, count, cursor; };
+typedef uint64_t store_chunk_fn(void *context, uint64_t object);    /* its pages; 0: an extent's */
+/* -EBUSY: a checkpoint runs, or one that failed has left pages of the last sweep: run another. */
+store_must_check int store_sweep_begin(struct store *store);
+/* The next chunk with a dirty page has its redo point now; those that are clean as well, on the
+ * way. -EAGAIN: none found yet, call it again. -EBUSY: a group is open or unapplied, or a page of
+ * the chunk before is not home. -ENOENT: that was all, a checkpoint may begin. */
+store_must_check int store_chunk_begin(struct store *store, store_chunk_fn *size, void *context,
+                                       struct store_chunk *chunk);
+/* The next page that is older than that. -EAGAIN: one that was handed out is still dirty, they come
+ * again. -ENOENT: all are home. */
+store_must_check int store_chunk_next(struct store *store, struct store_chunk *chunk,
+                                      uint64_t *page, store_lsn_t *lsn);
 
 /* Any dirty page, checkpoint or not, in disk order after *cursor (start at 0): for cleaning in the
  * background and before store_close. -ENOENT: none left. */

@@ -104,6 +104,10 @@ void superblock_encode(const struct superblock *in, struct superblock_disk *out)
     NUMBERS(NUMBER_ENCODE)
     AREA_NUMBERS(NUMBER_ENCODE, 0)
     AREA_NUMBERS(NUMBER_ENCODE, 1)
+    for (uint32_t i = 0; i < 2; i++) {
+        out->chunks[i].pages_lsn = le64_of(in->checkpoints[i].pages_lsn);
+        out->chunks[i].pages_crc = le32_of(in->checkpoints[i].pages_crc);
+    }
     for (uint32_t i = 0; i < in->epoch_count; i++) {
         EPOCH_NUMBERS(NUMBER_ENCODE, i)
     }
@@ -124,6 +128,10 @@ static void fields_decode(const struct superblock_disk *in, struct superblock *o
     NUMBERS(NUMBER_DECODE)
     AREA_NUMBERS(NUMBER_DECODE, 0)
     AREA_NUMBERS(NUMBER_DECODE, 1)
+    for (uint32_t i = 0; i < 2; i++) {
+        out->checkpoints[i].pages_lsn = le64_get(in->chunks[i].pages_lsn);
+        out->checkpoints[i].pages_crc = le32_get(in->chunks[i].pages_crc);
+    }
     for (uint32_t i = 0; i < EPOCH_MAX; i++) {
         EPOCH_NUMBERS(NUMBER_DECODE, i)
     }
@@ -180,7 +188,9 @@ static bool checkpoint_valid(const struct superblock *super, const struct checkp
 {
     return c->redo_lsn % BLOCK_BYTES == 0 && c->scan_lsn % BLOCK_BYTES == 0 &&
            c->redo_lsn >> 62 == 0 && c->scan_lsn >= super->log_bytes &&
-           c->scan_lsn <= c->redo_lsn && c->redo_lsn - c->scan_lsn <= super->log_bytes;
+           c->scan_lsn <= c->redo_lsn && c->redo_lsn - c->scan_lsn <= super->log_bytes &&
+           (!c->pages_lsn || (c->pages_lsn % BLOCK_BYTES == 0 && c->pages_lsn >= c->scan_lsn &&
+                              c->pages_lsn <= c->redo_lsn));
 }
 
 static bool lsns_valid(const struct superblock *super)

@@ -118,8 +118,8 @@ static int group_next(struct kview *view, uint64_t lsn, uint32_t prev_crc, struc
     return 0;
 }
 
-/* Between scan LSN and redo LSN only SPILL records and what is in doubt matter: where the history
- * breaks off there, it is taken up again at the redo LSN, and a commit that needs what was lost
+/* Before the LSN where the checkpoint's pages begin only SPILL records and what is in doubt matter:
+ * where the history breaks off there, it is taken up again, and a commit that needs what was lost
  * will say so, or the count of doubts. */
 int klog_follow(struct kview *view, uint32_t checkpoint)
 {
@@ -133,9 +133,9 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
         found = group_next(view, lsn, crc, &group);
         if (found > 0 && group.lsn + group.bytes - from->scan_lsn > view->super.log_bytes)
             found = 0;                  /* more than one lap */
-        if (!found && lsn < from->redo_lsn) {
-            lsn = from->redo_lsn;
-            crc = from->prev_crc;
+        if (!found && lsn < from->pages_lsn) {
+            lsn = from->pages_lsn;
+            crc = from->pages_crc;
             continue;
         }
         if (found <= 0)

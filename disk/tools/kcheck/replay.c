@@ -544,6 +544,8 @@ int kreplay_group(struct kview *view, struct kmodel *model, const struct kgroup 
         error = piece_apply(&r, bytes, &at, &left);
     if (!error && at != bytes)
         error = wrong(&r, "bytes follow the last record");
+    if (!error && group->lsn >= from->pages_lsn && group->lsn < from->redo_lsn)
+        error = kbefore_group(view, model, group, from, &at, &r.why);
     if (error == -EUCLEAN)
         kview_find(view, KCHECK_DAMAGE, "RC1", "the group at LSN %llu, byte %zu: %s",
                    (unsigned long long)group->lsn, at, r.why);

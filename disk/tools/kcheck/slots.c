@@ -99,9 +99,15 @@ static void decode(const struct superblock_disk *d, struct kslot *s)
         s->area_start[i] = le64_get(d->area_start[i]);
         s->checkpoints[i] = (struct kcheckpoint){
             .redo_lsn = le64_get(c->redo_lsn), .scan_lsn = le64_get(c->scan_lsn),
+            .pages_lsn = le64_get(d->chunks[i].pages_lsn),
+            .pages_crc = le32_get(d->chunks[i].pages_crc),
             .sequence = le64_get(c->sequence), .root_crc = le32_get(c->root_crc),
             .pages = le32_get(c->pages), .prev_crc = le32_get(c->prev_crc),
             .scan_crc = le32_get(c->scan_crc) };
+        if (!s->checkpoints[i].pages_lsn) {
+            s->checkpoints[i].pages_lsn = le64_get(c->redo_lsn);
+            s->checkpoints[i].pages_crc = le32_get(c->prev_crc);
+        }
     }
     for (uint32_t i = 0; i < EPOCH_MAX; i++)
         s->epochs[i] = (struct kepoch){ le64_get(d->epochs[i].first_lsn),
@@ -178,7 +184,8 @@ static bool lsn_odd(uint64_t lsn)
 static bool checkpoint_odd(const struct kslot *s, const struct kcheckpoint *c)
 {
     return lsn_odd(c->redo_lsn) || lsn_odd(c->scan_lsn) || c->scan_lsn < s->log_bytes ||
-           c->scan_lsn > c->redo_lsn || c->redo_lsn - c->scan_lsn > s->log_bytes;
+           c->scan_lsn > c->redo_lsn || c->redo_lsn - c->scan_lsn > s->log_bytes ||
+           lsn_odd(c->pages_lsn) || c->pages_lsn < c->scan_lsn || c->pages_lsn > c->redo_lsn;
 }
 
 static const char *history_wrong(const struct kslot *s)

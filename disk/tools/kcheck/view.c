@@ -176,7 +176,8 @@ static int recover(struct kview *view)
         return base;
     int error = klog_follow(view, view->base);
     for (uint32_t i = 0; i < view->group_count; i++)
-        view->result.groups += view->groups[i].lsn >= view->result.redo_lsn;
+        view->result.groups +=
+            view->groups[i].lsn >= view->super.checkpoints[view->base].pages_lsn;
     if (!error)
         error = klog_judge(view);
     if (!error)

@@ -6,7 +6,7 @@
  *     slots.c    which superblock slot to believe; the geometry
  *     area.c     the metadata of one checkpoint, checked, into a model
  *     log.c      the groups from the redo LSN to the end of the log; torn tail or damage
- *     replay.c   their records (record.c), applied to the model
+ *     replay.c   their records (record.c), applied to the model; before.c: of pages from before
  *     view.c     all of it in the order of a recovery
  *     check.c    the rest of the invariants
  *     heap.c     the objects of libpstore in the pages of containers
@@ -29,7 +29,8 @@ enum kslot_state { KSLOT_VALID, KSLOT_ZERO, KSLOT_FOREIGN, KSLOT_NEWER, KSLOT_OL
 
 struct kcheckpoint {
     uint64_t redo_lsn, scan_lsn, sequence;
-    uint32_t root_crc, pages, prev_crc, scan_crc;
+    uint64_t pages_lsn;         /* pages that were not home begin here: redo_lsn, or before it */
+    uint32_t root_crc, pages, prev_crc, scan_crc, pages_crc;
 };
 
 struct kepoch { uint64_t first_lsn; uint32_t epoch; };
@@ -298,9 +299,13 @@ void kdoubts_free(struct kmodel *model);
 
 /* replay.c */
 /* Applies the group in view->buffer; of one before the checkpoint's redo LSN only SPILL records
- * count. 0, -EUCLEAN (a finding says why), -ENOMEM, -EIO. */
+ * count, and from its pages_lsn on what leads to the versions of pages that it has. 0, -EUCLEAN (a finding says why), -ENOMEM, -EIO. */
 int  kreplay_group(struct kview *view, struct kmodel *model, const struct kgroup *group,
                    const struct kcheckpoint *from);
+/* before.c: the same of a group between the checkpoint's pages_lsn and its redo LSN. *at: the place
+ * behind a record that is wrong, and *why */
+int  kbefore_group(struct kview *view, struct kmodel *model, const struct kgroup *group,
+                   const struct kcheckpoint *from, size_t *at, const char **why);
 /* record.c */
 const char *kreplay_runs(const uint8_t *runs, uint32_t bytes);  /* NULL: fine; else why not */
 void kreplay_patch(uint8_t *page, const uint8_t *runs, uint32_t bytes);

@@ -231,6 +231,7 @@ static int slots_write(struct backup *b, struct superblock_disk *s)
     uint32_t newest = le32_get(s->checkpoint_index);
     uint64_t sequence = le64_get(s->checkpoints[newest].sequence);
     s->checkpoints[!newest] = (struct checkpoint_disk){ .sequence = le64_of(sequence - 1) };
+    s->chunks[!newest] = (struct chunks_disk){ .pages_lsn = le64_of(0) };
     s->flags = le32_of(0);
     s->end_lsn = le64_of(b->end_lsn);
     int error = bytes_copy(b, SIGNPOST_OFFSET, BLOCK_BYTES);
@@ -255,7 +256,7 @@ static int checkpoint_copy(struct backup *b, const struct kslot *super)
     if (!error)
         error = area_copy(b, super);
     if (!error)
-        b->since = c->redo_lsn;
+        b->since = c->pages_lsn;
     return error ? error : checkpoints_since(b, c->sequence) ? -EAGAIN : 0;
 }
 

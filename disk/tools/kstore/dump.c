@@ -95,6 +95,7 @@ static void checkpoint_json(const struct kcheckpoint *c)
 {
     json_begin("", '{');
     json_number("redo_lsn", c->redo_lsn);
+    json_number("pages_lsn", c->pages_lsn);
     json_number("sequence", c->sequence);
     json_number("pages", c->pages);
     json_hex("root_crc", c->root_crc);
@@ -151,9 +152,10 @@ static void slot_print(const struct kslot *s, char letter)
            (unsigned long long)s->area_start[0], (unsigned long long)s->area_start[1],
            s->area_pages, (unsigned long long)s->extents, (unsigned long long)s->data_start);
     for (uint32_t i = 0; i < 2; i++)
-        printf("    checkpoint %u%s: redo LSN %llu, %u pages, sequence %llu, map CRC %08x\n", i,
-               i == s->newest ? " (newest)" : "",
-               (unsigned long long)s->checkpoints[i].redo_lsn, s->checkpoints[i].pages,
+        printf("    checkpoint %u%s: redo LSN %llu, pages from LSN %llu, %u pages, sequence %llu, map CRC "
+               "%08x\n", i, i == s->newest ? " (newest)" : "",
+               (unsigned long long)s->checkpoints[i].redo_lsn,
+               (unsigned long long)s->checkpoints[i].pages_lsn, s->checkpoints[i].pages,
                (unsigned long long)s->checkpoints[i].sequence, s->checkpoints[i].root_crc);
     for (uint32_t i = 0; i < s->epoch_count; i++)
         printf("    epoch %u from LSN %llu\n", s->epochs[i].epoch,

@@ -11,6 +11,8 @@
 struct world_options life_options(uint64_t seed)
 {
     static const uint32_t log_kib[] = { 16, 24, 32, 64, 128 };
+    bool chunks = seed & LIFE_CHUNKS;
+    seed &= ~LIFE_CHUNKS;
     bool forms = seed >= LIFE_FORMS;
     seed %= LIFE_FORMS;
     uint64_t random = seed;
@@ -51,6 +53,11 @@ struct world_options life_options(uint64_t seed)
     if (seed % 7 == 3)                  /* somebody holds the log now and then */
         o.hold_odds = 4;
     o.forms = forms;
+    o.chunks = chunks;
+    if (chunks && o.log_bytes < 65536) {    /* room for a sweep, and what commits beside it */
+        o.disk_bytes += 65536 - o.log_bytes;
+        o.log_bytes = 65536;
+    }
     return o;
 }
 

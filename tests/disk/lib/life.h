@@ -13,6 +13,7 @@
 /* Seeds from here on: the same lives, in which containers are of each durability. */
 #define LIFE_FORMS (1ull << 32)
 #define LIFE_DOUBTS 700000u             /* in which transactions are prepared */
+#define LIFE_CHUNKS (1ull << 33)        /* or-ed: checkpoints are by chunks, mostly */
 #define LIFE_BULK 500000u               /* from this seed on they load pages past the log */
 struct world_options life_options(uint64_t seed);
 /* The disks that a life of several is recorded on; how many. */

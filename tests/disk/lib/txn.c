@@ -12,6 +12,13 @@ static uint64_t page_number(const struct world *world, uint32_t page)
     return (uint64_t)page * (world->options.stride ? world->options.stride : 1);
 }
 
+/* Does the page need a full image, for its chunk's redo point or that of all? */
+static bool page_old(const struct world *world, const struct model_container *c, uint32_t page)
+{
+    uint64_t below = store_chunk_full_below(world->store, c->object, page_number(world, page));
+    return c->pages[page].home || c->pages[page].lsn < below;
+}
+
 static int random_container(const struct model *model, uint64_t *random)
 {
     uint32_t first = (uint32_t)random_below(random, WORLD_CONTAINERS);
@@ -32,13 +39,15 @@ static uint32_t runs_make(enum store_encoder encoder, const uint8_t *bytes, uint
     return n;
 }
 
-static bool full_wanted(const struct world *world, enum store_encoder encoder,
-                        const struct model_page *p, uint64_t *random)
+static bool full_wanted(const struct world *world, const struct model_container *c, uint32_t page,
+                        uint64_t *random)
 {
+    enum store_encoder encoder = c->encoder;
+    const struct model_page *p = &c->pages[page];
     bool chosen = random_below(random, 3) == 0;
     return world->options.full_only || encoder == STORE_ENCODER_FULL ||
            (encoder >= STORE_ENCODER_ADAPTIVE && chosen) ||
-           (p->present && (p->home || p->lsn < store_full_below(world->store) ||
+           (p->present && (page_old(world, c, page) ||
                            (p->group == world->group && !world->options.newest)));
 }
 
@@ -62,7 +71,7 @@ static int page_change(struct world *world, struct store_group *group, struct mo
     struct diff_run runs[16];
     uint64_t before[WORLD_CELLS];
     uint32_t changed = 1 + (uint32_t)random_below(random, 2);
-    bool full = full_wanted(world, c->encoder, p, random);
+    bool full = full_wanted(world, c, page, random);
     uint64_t base = !p->present ? 0 : world->options.newest ? STORE_BASE_NEWEST : p->lsn;
     if (!p->present)
         memset(p->cells, 0, sizeof p->cells);
@@ -352,8 +361,7 @@ static int newest_ask(const struct world *world, struct store_group *group,
                       const struct model_container *c, uint32_t page, bool freed)
 {
     struct diff_run run = { 0, 8 };
-    const struct model_page *p = &c->pages[page];
-    bool old = freed || p->home || p->lsn < store_full_below(world->store);
+    bool old = freed || page_old(world, c, page);
     int error = txn_diff(group, c->object, page_number(world, page), STORE_BASE_NEWEST, &run, 1,
                          "changed!");
     if (error == -ENOBUFS || error == -E2BIG || error == -ENOSPC)

@@ -296,9 +296,53 @@ static int checkpoint_work(struct world *world, uint32_t limit)
     return freed_watch(world);
 }
 
+/* Containers have chunks of different sizes, some of less than an extent. */
+static uint64_t chunk_size(void *context, uint64_t object)
+{
+    const struct world *world = context;
+    uint32_t stride = world->options.stride ? world->options.stride : 1;
+    return object % 3 * stride * 5;
+}
+
+/* A sweep goes on by a few pages; some time after it a checkpoint begins. */
+static int sweep_work(struct world *world, uint64_t *random)
+{
+    uint64_t page, lsn;
+    uint32_t limit = 1 + (uint32_t)random_below(random, 4);
+    int error = 0;
+    while (limit-- && !error) {
+        if (!world->in_chunk) {
+            error = store_chunk_begin(world->store, chunk_size, world, &world->chunk);
+            world->in_chunk = !error;
+        } else {
+            error = store_chunk_next(world->store, &world->chunk, &page, &lsn);
+            if (error == -ENOENT)
+                error = world->in_chunk = false;
+            else if (!error)
+                error = clean_one(world, world->chunk.object, page, lsn);
+        }
+        error = error == -EAGAIN ? 0 : error;
+    }
+    if (error != -ENOENT || random_below(random, 3))
+        return error == -ENOENT ? 0 : error;
+    world->chunks++;
+    return world_checkpoint_begin(world);
+}
+
+static int checkpoint_due(struct world *world, uint64_t *random)
+{
+    if (!world->options.chunks || random_below(random, 6) == 0)
+        return world_checkpoint_begin(world);
+    int error = store_sweep_begin(world->store);
+    world->sweeping = !error;
+    world->in_chunk = false;
+    return error;
+}
+
 int world_checkpoint_begin(struct world *world)
 {
     int error = store_checkpoint_begin(world->store);
+    world->sweeping = false;
     world->checkpointing = !error;
     world->begun += !error;
     world->begun_commits = world->model.commits;
@@ -422,15 +466,17 @@ int world_step(struct world *world)
         return error;
     if (random_below(&random, 6) == 0)
         error = clean_late(world, &random);
-    if (!error && random_below(&random, 3) == 0)
+    if (!error && random_below(&random, world->options.chunks ? 9 : 3) == 0)
         error = world_clean(world, 1 + (uint32_t)random_below(&random, 4));
     if (!error && random_below(&random, 8) == 0)
         error = world_idle(world);
     if (!error && world->checkpointing)
         error = checkpoint_work(world, 1 + (uint32_t)random_below(&random, 3));
+    else if (!error && world->sweeping)
+        error = sweep_work(world, &random);
     else if (!error && (random_below(&random, world->options.checkpoint_odds) == 0 ||
                         store_should_checkpoint(world->store) == 2))
-        error = world_checkpoint_begin(world);
+        error = checkpoint_due(world, &random);
     if (!error && world->options.chain_odds &&
         random_below(&random, world->options.chain_odds) == 0)
         error = world_chain_step(world, &random);
@@ -467,7 +513,7 @@ int world_open(struct world *world, struct store_report *report)
         .image_pages = world->options.group_bytes / STORE_PAGE_BYTES % 3 };
     struct span_report span;
     struct disk_io io;
-    world->checkpointing = world->holds = false;
+    world->checkpointing = world->holds = world->sweeping = false;
     memset(&world->chain, 0, sizeof world->chain);
     world->begun = world->durable = 0;
     memset(world->extents, 0, sizeof world->extents);
@@ -557,7 +603,7 @@ int world_resume(struct world *to, const struct world *from, uint64_t k, struct 
     to->model = from->history[k];
     to->acked = to->submitted = device->proven = k;
     to->group = from->group + 1;
-    to->checkpointing = to->holds = false;
+    to->checkpointing = to->holds = to->sweeping = false;
     memset(&to->chain, 0, sizeof to->chain);
     to->refused = to->attempts = 0;
     to->last_object = 0;

@@ -86,6 +86,7 @@ struct world_options {
     uint32_t hold_odds;         /* and so many begin or end a hold on the log; 0: none */
     bool     forms;             /* containers of each durability */
     uint32_t doubt_odds;        /* one step in so many prepares or decides something; 0: none */
+    bool     chunks;            /* most checkpoints are by chunks, whose sizes differ */
 };
 
 /* The transaction that spills; bit p of the masks: page p. */
@@ -105,6 +106,9 @@ struct world {
     uint64_t acked, submitted;
     uint32_t group;
     bool     checkpointing;
+    bool     sweeping, in_chunk;
+    struct store_chunk chunk;   /* its pages are on their way */
+    uint64_t chunks;            /* checkpoints begun that were by chunks */
     struct world_chain chain;
     struct store_hold hold;
     bool     holds;

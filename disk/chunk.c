@@ -1,0 +1,125 @@
+/*
+ * chunk.c - checkpoints by chunks: runs of pages with redo points of their own.
+ *
+ * A checkpoint as such asks for a full image of every page that commits after it, at once, and
+ * waits until all that are older are home. By chunks, a sweep over the extents gives one chunk after
+ * the other its redo point; its older pages go home before the next one has its turn. When all had
+ * theirs, metadata may be saved as of any moment: what is not home then is in the log, from the
+ * sweep's beginning on. A chunk is made of whole extents, for these hold the redo points.
+ *
+ * Invariants
+ *   CU1  No record of a page that is a difference has a base from before its chunk's redo point. So
+ *       the records that lead to a page's newest version, back to a full one, are all newer than
+ *       the newest redo point at or before that version.
+ *   CU2  A chunk gets its redo point between two groups: nothing that is logged is half done in it.
+ *   CU3  When a sweep is through, every dirty page is at least as new as its chunk's redo point, and
+ *       that is at least as new as the sweep. So with CU1 the log from the sweep's beginning on has
+ *       all that leads to what is not home; and with what chains and holds needed then, all images
+ *       that are named there.
+ *   CU4  No call looks at more extents than step_pages allows, and a chunk's.
+ */
+#include "internal.h"
+
+#define VISITS 64u              /* extents for each metadata page of a step */
+
+int store_sweep_begin(struct store *store)
+{
+    struct sweep *s = &store->sweep;
+    struct checkpoint from = { .scan_lsn = store->log.applied, .scan_crc = store->log.applied_crc };
+    int fence = fence_get(store);
+    if (fence)
+        return fence;
+    if (store->checkpoint.running || s->old)
+        return -EBUSY;
+    holds_oldest(store, &from);
+    *s = (struct sweep){ .on = true, .lsn = store->log.applied, .crc = store->log.applied_crc,
+                         .scan_lsn = from.scan_lsn, .scan_crc = from.scan_crc };
+    return 0;
+}
+
+/* The extent's pages need full images from now on; those that are dirty are old. */
+static void extent_turn(struct store *store, struct extent *e)
+{
+    e->redo = store->log.applied;                                               /* CU2 */
+    store->sweep.old += (uint64_t)__builtin_popcount(e->dirty);
+}
+
+static void chunk_turn(struct store *store, const struct store_chunk *chunk)
+{
+    uint32_t n = store->extent_pages;
+    for (uint64_t i = chunk->page / n; i < (chunk->page + chunk->count) / n; i++) {
+        struct leaf_disk *leaf = hash_find(store, chunk->object, i, NULL);
+        if (leaf)
+            extent_turn(store, &store->extents[le64_get(leaf->physical)]);
+    }
+}
+
+/* The chunk of an extent: whole extents, at least one. */
+static struct store_chunk chunk_of(const struct store *store, const struct extent *e, uint64_t size)
+{
+    uint64_t n = store->extent_pages, page = e->index * n;
+    size = size > STORE_CHUNK_MAX ? STORE_CHUNK_MAX : size < n ? n : size / n * n;
+    page -= page % size;
+    return (struct store_chunk){ .object = e->object, .page = page, .count = size, .cursor = page };
+}
+
+int store_chunk_begin(struct store *store, store_chunk_fn *size, void *context,
+                      struct store_chunk *chunk)
+{
+    struct sweep *s = &store->sweep;
+    int fence = fence_get(store);
+    if (fence || !s->on)
+        return fence ? fence : -EINVAL;
+    if (s->old || !groups_idle(store))
+        return -EBUSY;                                                          /* CU2 */
+    for (uint32_t visits = store->step_pages * VISITS; s->cursor < store->space.top; s->cursor++) {
+        struct extent *e = &store->extents[s->cursor];
+        if (!visits--)
+            return -EAGAIN;                                                     /* CU4 */
+        if (e->state != EXTENT_USED || (e->dirty && e->redo >= s->lsn))
+            continue;                   /* it had its turn with its chunk */
+        if (!e->dirty) {
+            extent_turn(store, e);
+            continue;
+        }
+        *chunk = chunk_of(store, e, size ? size(context, e->object) : 0);
+        chunk_turn(store, chunk);
+        return 0;
+    }
+    s->done = true;
+    return -ENOENT;
+}
+
+int store_chunk_next(struct store *store, struct store_chunk *chunk, uint64_t *page,
+                     store_lsn_t *lsn)
+{
+    uint32_t n = store->extent_pages;
+    uint64_t end = chunk->page + chunk->count;
+    for (; store->sweep.old && chunk->cursor < end; chunk->cursor++) {
+        uint32_t p = (uint32_t)(chunk->cursor % n);
+        struct leaf_disk *leaf = hash_find(store, chunk->object, chunk->cursor / n, NULL);
+        const struct extent *e = leaf ? &store->extents[le64_get(leaf->physical)] : NULL;
+        if (!leaf || !(e->dirty >> p & 1) || le64_get(leaf_lsn(store, leaf)[p]) >= e->redo)
+            continue;
+        *page = chunk->cursor++;
+        *lsn = le64_get(leaf_lsn(store, leaf)[p]);
+        return 0;
+    }
+    chunk->cursor = chunk->page;
+    return store->sweep.old ? -EAGAIN : -ENOENT;
+}
+
+/* A checkpoint begins: is it one by chunks? */
+bool sweep_end(struct store *store, struct checkpoint *c)
+{
+    struct sweep *s = &store->sweep;
+    bool done = s->on && s->done && !s->old;                                    /* CU3 */
+    s->on = s->done = false;
+    if (!done)
+        return false;
+    c->pages_lsn = s->lsn;
+    c->pages_crc = s->crc;
+    c->scan_lsn = s->scan_lsn;
+    c->scan_crc = s->scan_crc;
+    return true;
+}
