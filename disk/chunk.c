@@ -2,20 +2,20 @@
  * chunk.c - checkpoints by chunks: runs of pages with redo points of their own.
  *
  * A checkpoint as such asks for a full image of every page that commits after it, at once, and
- * waits until all that are older are home. By chunks, a sweep over the extents gives one chunk after
- * the other its redo point; its older pages go home before the next one has its turn. When all had
- * theirs, metadata may be saved as of any moment: what is not home then is in the log, from the
- * sweep's beginning on. A chunk is made of whole extents, for these hold the redo points.
+ * waits until all that are older are home. By chunks, a sweep over the extents gives one chunk
+ * after the other its redo point; its older pages go home before the next one has its turn. When
+ * all had theirs, metadata may be saved as of any moment: what is not home then is in the log, from
+ * the sweep's beginning on. A chunk is made of whole extents, for these hold the redo points.
  *
  * Invariants
  *   CU1  No record of a page that is a difference has a base from before its chunk's redo point. So
  *       the records that lead to a page's newest version, back to a full one, are all newer than
  *       the newest redo point at or before that version.
  *   CU2  A chunk gets its redo point between two groups: nothing that is logged is half done in it.
- *   CU3  When a sweep is through, every dirty page is at least as new as its chunk's redo point, and
- *       that is at least as new as the sweep. So with CU1 the log from the sweep's beginning on has
- *       all that leads to what is not home; and with what chains and holds needed then, all images
- *       that are named there.
+ *   CU3  When a sweep is through, every dirty page is at least as new as its chunk's redo point,
+ *       and that is at least as new as the sweep. So with CU1 the log from the sweep's beginning on
+ *       has all that leads to what is not home; and with what chains and holds needed then, all
+ *       images that are named there.
  *   CU4  No call looks at more extents than step_pages allows, and a chunk's.
  */
 #include "internal.h"
@@ -122,4 +122,10 @@ bool sweep_end(struct store *store, struct checkpoint *c)
     c->scan_lsn = s->scan_lsn;
     c->scan_crc = s->scan_crc;
     return true;
+}
+
+store_lsn_t store_chunk_full_below(const struct store *store, uint64_t object, uint64_t page)
+{
+    struct leaf_disk *leaf = hash_find(store, object, page / store->extent_pages, NULL);
+    return leaf ? extent_redo(store, &store->extents[le64_get(leaf->physical)]) : store->log.redo;
 }

@@ -51,12 +51,6 @@ store_lsn_t store_full_below(const struct store *store)
     return store->log.redo;
 }
 
-store_lsn_t store_chunk_full_below(const struct store *store, uint64_t object, uint64_t page)
-{
-    struct leaf_disk *leaf = hash_find(store, object, page / store->extent_pages, NULL);
-    return leaf ? extent_redo(store, &store->extents[le64_get(leaf->physical)]) : store->log.redo;
-}
-
 int store_group_begin(struct store *store, struct store_group **out)
 {
     struct store_group *group = &store->groups[store->next_group];

@@ -16,9 +16,9 @@
  *   IG3  Where a PAGE_HOME record of the log lies in wait for a place, nothing older is written:
  *       the only copy of what it names is there. (From the newest checkpoint on no log has older
  *       records of such a place, EX2; from the older one on it may.)
- *   IG4  Of pages that were not home when the checkpoint was saved, all records since a full one lie
- *       in the log behind the LSN where its pages begin (CU3). A record there counts if the page
- *       that was saved lies where it says. (No extent changes hands between that LSN and the redo
+ *   IG4  Of pages that were not home when the checkpoint was saved, all records since a full one
+ *       lie in the log behind the LSN where its pages begin (CU3). A record there counts if the
+ *       page that was saved lies where it says. (No extent changes hands between that LSN and the redo
  *       LSN, EX2.) Of a page whose first record there is a difference the home is right.
  */
 #include "internal.h"

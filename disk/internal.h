@@ -31,6 +31,7 @@
 #ifndef KATYDID_DISK_INTERNAL_H
 #define KATYDID_DISK_INTERNAL_H
 
+#include "chunk.h"
 #include "errno_numbers.h"
 #include "format.h"
 #include "store.h"
@@ -230,15 +231,6 @@ struct checkpoint {
     bool      flush_first;      /* the last checkpoint's twin may not be durable */
     bool      clean, recovery;  /* recovery: also begins the next epoch */
     struct superblock next;
-};
-
-/* A sweep gives one chunk after the other its redo point (chunk.c). */
-struct sweep {
-    bool     on, done;          /* done: every extent had its turn */
-    uint64_t lsn, scan_lsn;     /* the log that is needed then begins here; of chains and holds */
-    uint32_t crc, scan_crc;
-    uint64_t cursor;            /* extents below it had their turn */
-    uint64_t old;               /* dirty pages that are older than their chunk's redo point */
 };
 
 /* Recovery's pages (image.c). An entry's object is extent number * extent_pages + page, its value
@@ -588,18 +580,6 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
 void checkpoint_drop(struct store *store);
 void checkpoint_freeze(struct store *store, uint32_t page);     /* it is about to change */
 int  checkpoint_finish(struct store *store);  /* for who has the store to himself: seals, writes */
-
-/* chunk.c */
-static inline uint64_t extent_redo(const struct store *store, const struct extent *extent)
-{
-    return MAX(store->log.redo, extent->redo);
-}
-/* Where the pages begin that recovery needs from this checkpoint on, and the CRC before. */
-static inline uint64_t pages_begin_lsn(const struct checkpoint_info *checkpoint)
-{
-    return checkpoint->pages_lsn ? checkpoint->pages_lsn : checkpoint->redo_lsn;
-}
-bool sweep_end(struct store *store, struct checkpoint *checkpoint);
 
 /* grow.c */
 int  grow_to(struct store *store, uint64_t bytes);

@@ -186,6 +186,18 @@ void upgrade_superblock(struct superblock_disk *block, uint32_t version);
 void upgrade_page(uint32_t version, uint32_t kind, uint8_t *bytes);
 bool upgrade_needs_empty_log(uint32_t version);
 
+/* chunk.c */
+static inline uint64_t extent_redo(const struct store *store, const struct extent *extent)
+{
+    return MAX(store->log.redo, extent->redo);
+}
+/* Where the pages begin that recovery needs from this checkpoint on, and the CRC before. */
+static inline uint64_t pages_begin_lsn(const struct checkpoint_info *checkpoint)
+{
+    return checkpoint->pages_lsn ? checkpoint->pages_lsn : checkpoint->redo_lsn;
+}
+bool sweep_end(struct store *store, struct checkpoint *checkpoint);
+
 /* slots.c */
 #define SMALLEST_BYTES (8ull * BLOCK_BYTES)
 /* The superblock to believe, and the rule in the report; or that rule's error. `block` is scratch.

@@ -160,18 +160,20 @@ static void what_is_clean_has_its_turn(void **state)
     (void)state;
     struct store_page at;
     make(2 << 20, 256 << 10);
-    commit_pages(0, 5);
-    assert_int_equal(store_page_find(store, object, 4, &at), 0);
-    home(4, at.lsn);
+    commit_pages(0, 2);
+    commit_pages(8, 9);
+    assert_int_equal(store_page_find(store, object, 8, &at), 0);
+    home(8, at.lsn);
     assert_int_equal(store_sweep_begin(store), 0);
+    assert_int_equal(change(1, 7), 0);          /* its base is older: home before the checkpoint */
     assert_int_equal(sweep(), 1);
-    assert_int_equal(change(4, 1), -ESTALE);
-    commit_pages(4, 5);
-    assert_int_equal(change(4, 1), 0);
+    assert_int_equal(change(8, 1), -ESTALE);
+    commit_pages(8, 9);
+    assert_int_equal(change(8, 1), 0);
     by_chunks();
-    assert_int_equal(change(4, 2), 0);          /* its base is in the log that is kept */
+    assert_int_equal(change(8, 2), 0);          /* its base is in the log that is kept */
     reopen(0);
-    expect(4, 2);
+    expect(8, 2);
     unmake();
 }
 

@@ -299,7 +299,8 @@ void kdoubts_free(struct kmodel *model);
 
 /* replay.c */
 /* Applies the group in view->buffer; of one before the checkpoint's redo LSN only SPILL records
- * count, and from its pages_lsn on what leads to the versions of pages that it has. 0, -EUCLEAN (a finding says why), -ENOMEM, -EIO. */
+ * count, and from its pages_lsn on what leads to the versions of pages that it has. 0, -EUCLEAN (a
+ * finding says why), -ENOMEM, -EIO. */
 int  kreplay_group(struct kview *view, struct kmodel *model, const struct kgroup *group,
                    const struct kcheckpoint *from);
 /* before.c: the same of a group between the checkpoint's pages_lsn and its redo LSN. *at: the place

@@ -152,8 +152,8 @@ static void slot_print(const struct kslot *s, char letter)
            (unsigned long long)s->area_start[0], (unsigned long long)s->area_start[1],
            s->area_pages, (unsigned long long)s->extents, (unsigned long long)s->data_start);
     for (uint32_t i = 0; i < 2; i++)
-        printf("    checkpoint %u%s: redo LSN %llu, pages from LSN %llu, %u pages, sequence %llu, map CRC "
-               "%08x\n", i, i == s->newest ? " (newest)" : "",
+        printf("    checkpoint %u%s: redo LSN %llu, pages from LSN %llu, %u pages, "
+               "sequence %llu, map CRC %08x\n", i, i == s->newest ? " (newest)" : "",
                (unsigned long long)s->checkpoints[i].redo_lsn,
                (unsigned long long)s->checkpoints[i].pages_lsn, s->checkpoints[i].pages,
                (unsigned long long)s->checkpoints[i].sequence, s->checkpoints[i].root_crc);

@@ -238,7 +238,7 @@ static int groups_commit(struct world *world, uint64_t *random)
 
 /* ---- cleaning and checkpoints */
 
-static int clean_one(struct world *world, uint64_t object, uint64_t page, uint64_t lsn)
+int world_clean_one(struct world *world, uint64_t object, uint64_t page, uint64_t lsn)
 {
     uint8_t bytes[STORE_PAGE_BYTES];
     uint64_t offset;
@@ -271,7 +271,7 @@ static int checkpoint_work(struct world *world, uint32_t limit)
     while (limit-- && !error) {
         error = store_checkpoint_next(world->store, &object, &page, &lsn);
         if (!error)
-            error = clean_one(world, object, page, lsn);
+            error = world_clean_one(world, object, page, lsn);
         else if (error == -EAGAIN)
             error = 0;
     }
@@ -294,49 +294,6 @@ static int checkpoint_work(struct world *world, uint32_t limit)
         return error;
     world->durable = world->begun;
     return freed_watch(world);
-}
-
-/* Containers have chunks of different sizes, some of less than an extent. */
-static uint64_t chunk_size(void *context, uint64_t object)
-{
-    const struct world *world = context;
-    uint32_t stride = world->options.stride ? world->options.stride : 1;
-    return object % 3 * stride * 5;
-}
-
-/* A sweep goes on by a few pages; some time after it a checkpoint begins. */
-static int sweep_work(struct world *world, uint64_t *random)
-{
-    uint64_t page, lsn;
-    uint32_t limit = 1 + (uint32_t)random_below(random, 4);
-    int error = 0;
-    while (limit-- && !error) {
-        if (!world->in_chunk) {
-            error = store_chunk_begin(world->store, chunk_size, world, &world->chunk);
-            world->in_chunk = !error;
-        } else {
-            error = store_chunk_next(world->store, &world->chunk, &page, &lsn);
-            if (error == -ENOENT)
-                error = world->in_chunk = false;
-            else if (!error)
-                error = clean_one(world, world->chunk.object, page, lsn);
-        }
-        error = error == -EAGAIN ? 0 : error;
-    }
-    if (error != -ENOENT || random_below(random, 3))
-        return error == -ENOENT ? 0 : error;
-    world->chunks++;
-    return world_checkpoint_begin(world);
-}
-
-static int checkpoint_due(struct world *world, uint64_t *random)
-{
-    if (!world->options.chunks || random_below(random, 6) == 0)
-        return world_checkpoint_begin(world);
-    int error = store_sweep_begin(world->store);
-    world->sweeping = !error;
-    world->in_chunk = false;
-    return error;
 }
 
 int world_checkpoint_begin(struct world *world)
@@ -369,7 +326,7 @@ int world_clean(struct world *world, uint32_t limit)
     while (limit-- && !error) {
         error = store_dirty_next(world->store, &cursor, &object, &page, &lsn);
         if (!error)
-            error = clean_one(world, object, page, lsn);
+            error = world_clean_one(world, object, page, lsn);
     }
     return error == -ENOENT ? 0 : error;
 }
@@ -390,7 +347,7 @@ static int clean_late(struct world *world, uint64_t *random)
     if (store_page_find(world->store, object, page, &found) || !found.present)
         return 0;
     world->model = old;
-    error = clean_one(world, object, page, lsn);
+    error = world_clean_one(world, object, page, lsn);
     world->model = now;
     return error == -ESTALE ? 0 : error;
 }
@@ -473,10 +430,10 @@ int world_step(struct world *world)
     if (!error && world->checkpointing)
         error = checkpoint_work(world, 1 + (uint32_t)random_below(&random, 3));
     else if (!error && world->sweeping)
-        error = sweep_work(world, &random);
+        error = world_sweep(world, &random);
     else if (!error && (random_below(&random, world->options.checkpoint_odds) == 0 ||
                         store_should_checkpoint(world->store) == 2))
-        error = checkpoint_due(world, &random);
+        error = world_checkpoint_due(world, &random);
     if (!error && world->options.chain_odds &&
         random_below(&random, world->options.chain_odds) == 0)
         error = world_chain_step(world, &random);

@@ -1,5 +1,5 @@
 /*
- * world_parts.h - what model.c, txn.c and world.c offer each other.
+ * world_parts.h - what model.c, txn.c, world.c and chunks.c offer each other.
  */
 #ifndef TESTS_DISK_WORLD_PARTS_H
 #define TESTS_DISK_WORLD_PARTS_H
@@ -19,6 +19,12 @@ uint64_t page_digest(uint64_t object, uint32_t page, const uint8_t *bytes, uint6
 int txn_make(struct world *world, struct store_group *group, uint64_t *random);
 /* Fills one that the caller will cancel; an error if the store takes what it must refuse. */
 int txn_doomed(struct world *world, struct store_group *group, uint64_t *random);
+/* A page's newest version goes home. */
+int world_clean_one(struct world *world, uint64_t object, uint64_t page, uint64_t lsn);
+/* A sweep goes on by a few pages; some time after it a checkpoint begins. */
+int world_sweep(struct world *world, uint64_t *random);
+/* A checkpoint of the whole store begins, or a sweep. */
+int world_checkpoint_due(struct world *world, uint64_t *random);
 /* A group is durable now that was sealed after all that is acknowledged: it bears witness. */
 void world_prove(struct world *world);
 
