@@ -32,15 +32,15 @@ int store_sweep_begin(struct store *store)
     if (store->checkpoint.running || s->old)
         return -EBUSY;
     holds_oldest(store, &from);
-    *s = (struct sweep){ .on = true, .lsn = store->log.applied, .crc = store->log.applied_crc,
-                         .scan_lsn = from.scan_lsn, .scan_crc = from.scan_crc };
+    *s = (struct sweep){ .on = true, .newest = s->newest, .lsn = store->log.applied,
+                         .crc = store->log.applied_crc, .scan_lsn = from.scan_lsn, .scan_crc = from.scan_crc };
     return 0;
 }
 
 /* The extent's pages need full images from now on; those that are dirty are old. */
 static void extent_turn(struct store *store, struct extent *e)
 {
-    e->redo = store->log.applied;                                               /* CU2 */
+    e->redo = store->sweep.newest = store->log.applied;                         /* CU2 */
     store->sweep.old += (uint64_t)__builtin_popcount(e->dirty);
 }
 
@@ -122,6 +122,11 @@ bool sweep_end(struct store *store, struct checkpoint *c)
     c->scan_lsn = s->scan_lsn;
     c->scan_crc = s->scan_crc;
     return true;
+}
+
+store_lsn_t store_full_newest(const struct store *store)
+{
+    return MAX(store->log.redo, store->sweep.newest);
 }
 
 store_lsn_t store_chunk_full_below(const struct store *store, uint64_t object, uint64_t page)

@@ -13,6 +13,7 @@ struct sweep {
     uint64_t lsn, scan_lsn;     /* the log that is needed then begins here; of chains and holds */
     uint32_t crc, scan_crc;
     uint64_t cursor;            /* extents below it had their turn */
+    uint64_t newest;            /* redo point of any chunk */
     uint64_t old;               /* dirty pages that are older than their chunk's redo point */
 };
 

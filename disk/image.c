@@ -18,8 +18,8 @@
  *       records of such a place, EX2; from the older one on it may.)
  *   IG4  Of pages that were not home when the checkpoint was saved, all records since a full one
  *       lie in the log behind the LSN where its pages begin (CU3). A record there counts if the
- *       page that was saved lies where it says. (No extent changes hands between that LSN and the redo
- *       LSN, EX2.) Of a page whose first record there is a difference the home is right.
+ *       page that was saved lies where it says. (No extent changes hands between that LSN and the
+ *       redo LSN, EX2.) Of a page whose first record there is a difference the home is right.
  */
 #include "internal.h"
 

@@ -277,7 +277,9 @@ enum store_durability store_txn_durability(struct store_group *group, uint64_t o
 /* A page whose newest version is older than this needs a full image (redo LSN of the newest
  * checkpoint begun). Changes only in store_checkpoint_begin. */
 store_lsn_t store_full_below(const struct store *store);
-/* The same of a page whose chunk has a redo point of its own: not below the other. */
+/* The same of a page whose chunk has a redo point of its own: not below the other; and the newest
+ * of these. */
+store_lsn_t store_full_newest(const struct store *store);
 store_lsn_t store_chunk_full_below(const struct store *store, uint64_t object, uint64_t page);
 
 /* ---------------------------------------------------------------- operations */

@@ -500,6 +500,8 @@ enum {
     PS_CHUNK = 6, /* pages, 1 to 256, that a checkpoint takes home together, between commits of
                    * others: fewer make their commits wait less, more make the checkpoint shorter.
                    * 0: the store chooses (the default) */
+    PS_CONSISTENT = 0x10000, /* or-ed to these: and nobody commits until a chunk is home, so that
+                              * all its pages there are of one moment */
     PS_MEMORY = 3 /* pages of c in memory at a time, at least 16; 0: any number (the default).
                    * What one transaction has stored does not count until its commit */
 };

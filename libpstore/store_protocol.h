@@ -139,10 +139,12 @@ enum store_request {
                     * manager's pid; data: struct wire_holder[], of those who hold what the path
                     * leads to by its grant, or one made out of that. Needs MANAGE */
     STORE_CHUNK, /* word0 container, open for writing, word1 pages that go home together, at most
-                  * WIRE_CHUNK_MAX; 0: as many as the store likes */
+                  * WIRE_CHUNK_MAX; 0: as many as the store likes. Or WIRE_CHUNK_CONSISTENT: and
+                  * nobody commits meanwhile */
     STORE_TXN,   /* word0 enum wire_txn; data: an id of 16 bytes. From who may manage the root */
 };
 #define WIRE_CHUNK_MAX 256u
+#define WIRE_CHUNK_CONSISTENT 0x10000u
 
 /* Transactions of several stores (user/store/votes.md). */
 enum wire_txn {

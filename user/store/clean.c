@@ -1,21 +1,18 @@
 /*
- * clean.c - the cleaner: brings committed pages home, runs checkpoints, lends credits, ends.
+ * clean.c - the cleaner: brings committed pages home, runs checkpoints, ends.
  *
  * Home pages are written in place and cost no log: the first record of a page after a checkpoint
  * began is a full image, so recovery never reads a home page, and a torn one does no harm.
  *
- * Chunks. What a checkpoint takes home in one call is a run of pages of one container, in the
- * order of their places on the disk: of the size that was set for the container (container_chunk),
- * or as many as the store likes, a few while others commit and many when nobody does. Between two
- * of them a group that is in the air lands. No commit is half done in a page that goes home: it has
- * a version that was published as a whole and is durable (MG5), and one that a transaction is
- * changing has its old version there.
+ * Chunks. A checkpoint that is due goes chunk by chunk (disk/chunk.c): runs of pages of one
+ * container, of the size that was set for it (container_chunk) or CHUNK_PAGES. One that somebody
+ * asked for, or without which the log is full, is of the whole store. No commit is half done in a
+ * page that goes home: it has a version that was published as a whole and is durable (MG5), and one
+ * that a transaction is changing has its old version there. Of a container whose chunks are to be
+ * consistent, nobody commits while one goes home, so that all its pages are of one moment.
  *
- * Credits. The kernel takes one for each private copy that a transaction makes, and we lend only
- * as many as half of the log has room for, and never more than there is room now; a commit spends
- * those of the pages it logged, and a checkpoint, which releases log, lends them again. When the
- * kernel runs low and all is lent, a grant of nothing says so: it then knows who waits for whom,
- * and ends a transaction that could never be logged with E2BIG.
+ * Who commits comes first: while others do, a few pages go home at a time, and after those the disk
+ * is left to them SHARE times as long.
  */
 #include "group.h"
 #include "options.h"
@@ -29,6 +26,8 @@
 #define ROUNDS_MAX   1000               /* of a checkpoint that makes no progress */
 #define RETRY_MS     100
 #define STUCK_MS     20
+#define CHUNK_PAGES  64                 /* of which no size was set */
+#define SHARE        4                  /* of the disk's time, for one that homes take */
 
 struct clean_batch {
     unsigned count;
@@ -37,6 +36,7 @@ struct clean_batch {
 };
 static struct clean_batch batch;        /* of the cleaner thread */
 static bool closing;                    /* it is in the gate, to stay */
+static bool in_gate;                    /* or until a chunk is home */
 
 /* Whoever waits for the lock has it now. */
 static void others_first(void)
@@ -128,7 +128,8 @@ static int batch_write(void)
     }
     for (unsigned i = 0; r == 0 && i < batch.count; i++)
         if (batch.io[i].status == -EUCLEAN) /* then it comes again */
-            r = audit_mend(batch.what[i].container, batch.what[i].page, closing);
+            r = audit_mend(batch.what[i].container, batch.what[i].page,
+                           closing || in_gate);
     batch.count = 0;
     pthread_cond_broadcast(&server.changed); /* those who wait for handles */
     return r;
@@ -136,6 +137,12 @@ static int batch_write(void)
 
 /* Does the log have so little room left that a checkpoint comes before commits? */
 static bool in_a_hurry(void)
+{
+    return store_log_free(server.store) < server.log_bytes / 8;
+}
+
+/* Or so little that it leaves them no more than their turns? */
+static bool is_late(void)
 {
     return store_log_free(server.store) < server.log_bytes / 4;
 }
@@ -147,15 +154,34 @@ void cleaner_step(void)
         pthread_cond_wait(&server.changed, &server.lock);
 }
 
-static uint64_t launched_before;        /* when a batch was last written */
+static uint64_t moves_before;           /* of groups, when a batch was last written */
 
-/* One chunk goes home; the next one comes after the landing of a group that is in the air. Lock
- * held, dropped for the disk. */
+/* Somebody commits, or did since then. */
+static bool others_busy(void)
+{
+    return group_flying() || server.launched + server.landed != moves_before;
+}
+
+/* Then the disk is theirs for a while. */
+static void others_commit(uint64_t us)
+{
+    uint64_t now, until = disk_clock.microseconds(NULL) + us;
+    while ((now = disk_clock.microseconds(NULL)) < until && !is_late() && !server.fenced &&
+           others_busy())
+        server_wait(&server.changed, until - now);
+}
+
+/* A batch goes home; the next one comes after the landing of a group that is in the air, and some
+ * time. Lock held, dropped for the disk. */
 static int chunk_write(void)
 {
-    launched_before = server.launched;
+    uint64_t begun = disk_clock.microseconds(NULL);
+    moves_before = server.launched + server.landed;
     int r = batch_write();
-    if (options.chunk_pages < CLEAN_BATCH) cleaner_step();
+    if (options.chunk_pages < CLEAN_BATCH && !closing && !in_gate) {
+        cleaner_step();
+        others_commit(SHARE * (disk_clock.microseconds(NULL) - begun));
+    }
     return r;
 }
 
@@ -179,8 +205,7 @@ static bool chunk_ends(uint64_t id, uint64_t page)
  * unless that is what was set. Lock held, dropped for the disk. */
 static int batch_write_full(void)
 {
-    bool busy = group_flying() || server.launched != launched_before;
-    bool gentle = busy && !in_a_hurry() && batch.count && !chunk_of(batch.what[0].container);
+    bool gentle = others_busy() && !in_a_hurry() && batch.count && !chunk_of(batch.what[0].container);
     return batch.count < (gentle ? options.chunk_pages : CLEAN_BATCH) ? 0 : chunk_write();
 }
 
@@ -305,6 +330,50 @@ static int checkpoint_clean(void)
     return r ? r : last;
 }
 
+static uint64_t chunk_size(void *unused, uint64_t id)
+{
+    (void)unused;
+    unsigned pages = chunk_of(id);
+    return pages ? pages : CHUNK_PAGES;
+}
+
+/* What is older than the chunk's redo point goes home. */
+static int chunk_home(struct store_chunk *chunk)
+{
+    uint64_t page;
+    store_lsn_t lsn;
+    int r = 0;
+    for (int round = 0; r == 0 && round < ROUNDS_MAX; round++) {
+        while (r == 0 && (r = store_chunk_next(server.store, chunk, &page, &lsn)) == 0) {
+            batch_add(chunk->object, page);
+            r = batch_write_full();
+        }
+        int last = batch_write();
+        if (r == -ENOENT || last < 0) return last;
+        if (r == -EAGAIN && round) pause_unlocked(1);
+        r = r == -EAGAIN ? 0 : r;
+    }
+    return r ? r : -EIO;
+}
+
+/* Each chunk in its turn. Lock held, dropped for the disk. */
+static int sweep_run(void)
+{
+    struct store_chunk chunk;
+    int r = store_sweep_begin(server.store);
+    while (r == 0 || r == -EAGAIN) {
+        gate_enter(true);
+        r = store_chunk_begin(server.store, chunk_size, NULL, &chunk);
+        const struct container *c = r == 0 ? container_by_id(chunk.object) : NULL;
+        in_gate = c && c->consistent;
+        if (!in_gate) gate_leave();
+        if (r == 0) r = chunk_home(&chunk);
+        if (in_gate) gate_leave();
+        in_gate = false;
+    }
+    return r == -ENOENT ? 0 : r;
+}
+
 /* Writes what seal has copied. Lock held, dropped for the disk. */
 static int checkpoint_write(void)
 {
@@ -341,14 +410,17 @@ static void expired_say(void)
 }
 
 /* Lock held, dropped for the disk. -ENOMEM: not begun; other errors: the store is to be fenced. */
-static int checkpoint_run(void)
+static int checkpoint_run(bool by_chunks)
 {
+    server.checkpoints.due_us = 0;
+    int r = by_chunks ? sweep_run() : 0;
+    if (r < 0 && r != -EBUSY) return r; /* pages of a sweep that came to nothing: all at once */
     gate_enter(true);
-    int r = store_checkpoint_begin(server.store);
+    r = store_checkpoint_begin(server.store);
     gate_leave();
     expired_say();
     if (r < 0) return r;
-    server.checkpoints.due_us = 0;
+    if (!by_chunks) server.checkpoints.due_us = 0;
     step(STEP_CK1);
     for (int round = 0;; round++) {
         r = checkpoint_clean();
@@ -366,23 +438,7 @@ static int checkpoint_run(void)
     return r < 0 ? r : applied;
 }
 
-/* ---- credits ---- */
-
-static uint64_t credits_target(void)
-{
-    return server.log_bytes / 2 / CREDIT_BYTES;
-}
-
-/* Lends what the log has room for; `all` also when little is missing. */
-void credits_update(bool all)
-{
-    uint64_t target = credits_target(), log_free = store_log_free(server.store);
-    uint64_t reserve = server.log_bytes / 16;
-    uint64_t fits = log_free > reserve ? (log_free - reserve) / CREDIT_BYTES : 0;
-    uint64_t want = fits < target ? fits : target;
-    if (want <= server.credits || (!all && want - server.credits < target / 4)) return;
-    if (kd_credit_grant(server.commit_port, want - server.credits) >= 0) server.credits = want;
-}
+/* ---- the kernel is short of credits ---- */
 
 /* The kernel is short of credits: up to two checkpoints make room in the log. Lock held. */
 static int credits_help(void)
@@ -390,7 +446,7 @@ static int credits_help(void)
     int r = 0;
     credits_update(true);
     for (int i = 0; r == 0 && i < 2 && server.credits < credits_target(); i++) {
-        r = checkpoint_run();
+        r = checkpoint_run(false);
         credits_update(true);
     }
     server.credit_short = kd_credit_grant(server.commit_port, 0) == 0;
@@ -497,9 +553,10 @@ static int work_round(void)
     server.credit_low = server.idle_due = false;
     if (pages) r = clean_for_kernel(pages > CLEAN_MIN ? pages : CLEAN_MIN);
     if (r == 0 && low) r = credits_help();
-    if (r == 0 && (wanted > server.checkpoints.done || store_should_checkpoint(server.store)
-                   || time_is_up()))
-        r = checkpoint_run();
+    bool wished = wanted > server.checkpoints.done;
+    int should = store_should_checkpoint(server.store);
+    if (r == 0 && (wished || should || time_is_up()))
+        r = checkpoint_run(!wished && should < 2 && options.chunk_pages < CLEAN_BATCH);
     if (r == -ENOMEM) {
         if (server.checkpoints.failed <= server.checkpoints.done)
             say("no memory for a checkpoint; it is tried again");

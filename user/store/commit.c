@@ -93,6 +93,14 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     return r;
 }
 
+/* After -ESTALE: pages of a chunk with a redo point of its own (clean.c) come whole, and then all:
+ * a page's home was freed under an old version. */
+static uint64_t full_more(uint64_t below)
+{
+    uint64_t newest = store_full_newest(server.store);
+    return below < newest ? newest : FULL_ALWAYS;
+}
+
 /* Our own transaction, which has all changes of indexes that the group's others want, ends the
  * group. */
 static int add_indexes(struct group *g)
@@ -104,10 +112,10 @@ static int add_indexes(struct group *g)
     int r = index_commit(&m);
     if (r < 0) return r;
     m.process = 0;
-    r = add_transaction(g, &m, (struct batch *)&nothing, store_full_below(server.store), &pages,
-                        position);
-    if (r == -ESTALE)
-        r = add_transaction(g, &m, (struct batch *)&nothing, FULL_ALWAYS, &pages, position);
+    for (uint64_t below = store_full_below(server.store);; below = full_more(below)) {
+        r = add_transaction(g, &m, (struct batch *)&nothing, below, &pages, position);
+        if (r != -ESTALE || below == FULL_ALWAYS) break;
+    }
     if (r == 0)
         g->publish[g->count++] = (struct kd_publish){.view = m.word[0], .token = m.token};
     else
@@ -160,14 +168,13 @@ static int group_add(struct group *g, const struct kd_message *m)
         batch_release(&b);
         return r;
     }
-    for (uint64_t below = store_full_below(server.store);; below = FULL_ALWAYS) {
+    for (uint64_t below = store_full_below(server.store);; below = full_more(below)) {
         r = add_transaction(g, m, &b, below, &pages, &g->position[g->count]);
         if (r >= 0) break;
         g->name_count = names;
         g->freed_count = freed;
         g->layout = layout;
         if (r != -ESTALE || below == FULL_ALWAYS) break;
-        /* a page's home was freed under an old version: log such pages whole */
     }
     if (r == 0) {
         g->ends_chain = spill_chain(m->word[0]) != NULL;

@@ -143,11 +143,14 @@ static int remake_prepare(const struct container *c, uint64_t process)
 
 int container_chunk(uint64_t process, uint64_t id, uint64_t pages)
 {
+    bool consistent = pages & WIRE_CHUNK_CONSISTENT;
+    pages &= ~(uint64_t)WIRE_CHUNK_CONSISTENT;
     if (pages > WIRE_CHUNK_MAX) return -EINVAL;
     server_lock();
     struct container *c = container_by_id(id);
     int r = c ? container_allows(c, process, KD_RIGHT_WRITE) : -ENOENT;
     if (r == 0) c->chunk = (unsigned)pages;
+    if (r == 0) c->consistent = consistent;
     server_unlock();
     return r;
 }

@@ -76,6 +76,7 @@ struct container {
     uint32_t form[WIRE_FORMS];      /* how it is logged, locked and protected (form.c) */
     unsigned operate_rest;          /* pages that are not looked at for operations (changes.c) */
     unsigned chunk;                 /* pages that go home together (clean.c); 0: no matter */
+    bool consistent;                /* and while nobody commits */
     uint32_t segment_count;
     struct {
         int object;                 /* the kernel's memory object */
@@ -403,6 +404,7 @@ void decide_settle(void);   /* behind it, in the same section. Lock held, droppe
 /* A page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */
 int log_page_read(uint64_t offset, uint32_t crc, void *bytes);
 void *cleaner_main(void *unused);
+uint64_t credits_target(void);
 void credits_update(bool all);      /* lock held */
 #define OBJECTS_MANY 192u           /* of the 256 handles; from there on some are given up ... */
 #define SEGMENTS_EACH 128u          /* that one process may have open: half are for others */

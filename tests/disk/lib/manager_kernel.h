@@ -21,6 +21,7 @@ static _Thread_local int niceness;
 #include "user/store/changes.c"
 #include "user/store/commit.c"
 #include "user/store/container.c"
+#include "user/store/credits.c"
 #include "user/store/decide.c"
 #include "user/store/device.c"
 #include "user/store/form.c"
@@ -221,10 +222,12 @@ static long publish(const struct kd_publish *p, long count)
 }
 
 static uint64_t home_calls, home_most, home_chunk, home_crossed;    /* chunk 0: not looked at */
+static uint64_t home_gated;             /* calls while nobody could commit */
 
 static long write_homes(struct kd_page_io *io, long count)
 {
     home_calls++;
+    home_gated += server.gate_taken;
     home_most = (uint64_t)count > home_most ? (uint64_t)count : home_most;
     for (long i = 1; home_chunk && i < count; i++)
         home_crossed += io[i].page / home_chunk != io[0].page / home_chunk;
