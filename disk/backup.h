@@ -80,6 +80,9 @@ struct store_roll {
     /* The archive's first group at or behind `lsn`, as it lay in the log; the bytes stay until the
      * next call. 1; 0: it has none; or an error, which store_open returns. */
     int    (*next)(void *context, store_lsn_t lsn, const void **group, size_t *bytes);
+    /* Page number `index`, in the order of its records, of what a transaction had loaded past the
+     * log. 0; -ENODATA: the archive has not got it. NULL: it has none */
+    int    (*page)(void *context, store_lsn_t csn, uint64_t index, void *bytes);
     store_lsn_t to_csn;         /* the last transaction; 0: all */
     uint64_t to_time;           /* all before the first that is later than that; 0: all */
     uint8_t  uuid[16];          /* of the new life: must differ for all that was ever made */
@@ -88,6 +91,8 @@ struct store_roll {
     uint64_t    groups, transactions;
     store_lsn_t last_csn;       /* of the last transaction rolled; 0: none */
     uint64_t    last_time;
+    store_lsn_t load_csn;       /* of the load that was met last, and how many pages it has had */
+    uint64_t    load_pages;
 };
 
 #endif

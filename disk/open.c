@@ -391,6 +391,7 @@ static int recover(struct store *store, const struct disk_clock *clock,
                 recovery_end(store, anew || report->lost || rule->action == RECOVERY_REPLAY,
                              report);
     store->replay.roll = NULL;
+    store->replay.rolling = false;
     store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     store->plan_next_object = store->kept.next_object;
     store->plan_cursor_gib = store->kept.cursor_gib;

@@ -287,6 +287,9 @@ static int extent_home(struct store *store, const struct record_disk *record, ui
     store->kept.pages_present += count;
     store->use[slot].pages += count;
     store->log.bulk = csn;
+    if (store->replay.rolling)
+        return roll_load(store, csn, extent_offset(store, physical) + from * BLOCK_BYTES, crc,
+                         count);
     return 0;
 }
 
@@ -300,8 +303,6 @@ static int pages_home(struct store *store, const struct record_disk *record, uin
     if (!count || page > pages || count > pages - page ||
         count * sizeof(le32) != le32_get(record->data_bytes))
         return -EUCLEAN;
-    if (store->replay.rolling)          /* what is in no log is in no archive, either */
-        return -ENODATA;
     for (uint64_t end = page + count, next; page < end && !error; page = next, physical++) {
         next = MIN(end, (page / n + 1) * n);
         error = extent_home(store, record, page, (uint32_t)(next - page), physical, slot, csn);

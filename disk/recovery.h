@@ -158,6 +158,9 @@ int  roll_forward(struct store *store, struct store_roll *roll, struct store_rep
 /* The transaction that this commit record ends, and all behind it, are not wanted. */
 bool roll_stops(struct store *store, const struct record_disk *commit, uint64_t csn);
 int  roll_end(struct store *store, const uint8_t uuid[16]);
+/* So many pages that a load brought home, from the archive, each of its CRC. */
+store_must_check int roll_load(struct store *store, uint64_t csn, uint64_t offset, const le32 *crc,
+                               uint32_t count);
 
 /* image.c */
 const uint8_t *image_bytes(const struct store *store, uint64_t number);     /* NULL: none */

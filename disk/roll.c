@@ -10,6 +10,8 @@
  *   RL1  Each group is that which followed the one before: by LSN, by the CRC of the one before,
  *       by its own CRC, and of no older epoch. A hole ends in an error, never in another history.
  *   RL2  What is applied are whole transactions: all up to the one that was asked for, none behind.
+ *   RL4  Pages that a load brought home past the log come from the archive beside it, when the record
+ *       that names them is met, and have the CRC that it says.
  *   RL3  The store begins a new life: another uuid seeds all that is written from now on, so
  *       nothing of the old one's log, areas or archive is taken for its own, nor the reverse.
  */
@@ -78,11 +80,29 @@ int roll_forward(struct store *store, struct store_roll *roll, struct store_repo
     }
     report->end_lsn = store->log.end;
     if (error == -ENODATA)
-        return refuse(report, "the archive names pages of a load (ps_bulk), which are in no log; "
-                              "restore from a copy that was made after it");
+        return refuse(report, "the archive has not got the pages of a load (ps_bulk), which are in "
+                              "no log; restore from a copy that was made after it");
     if (error == -EUCLEAN || error == -ENOSPC)
         return refuse(report, "a group of the archive does not follow what was restored so far");
     return error ?: found < 0 ? found : 0;
+}
+
+int roll_load(struct store *store, uint64_t csn, uint64_t offset, const le32 *crc, uint32_t count)
+{
+    struct store_roll *roll = store->replay.roll;
+    uint8_t *page = meta_block(store);
+    int error = roll->page ? homes_begin(store) : -ENODATA;
+    if (roll->load_csn != csn)
+        roll->load_pages = 0;
+    roll->load_csn = csn;
+    for (uint32_t p = 0; p < count && !error; p++) {
+        error = roll->page(roll->context, csn, roll->load_pages++, page);
+        if (!error && crc32c(0, page, BLOCK_BYTES) != le32_get(crc[p]))                 /* RL4 */
+            error = -ENODATA;
+        if (!error)
+            error = io_write(&store->io, offset + (uint64_t)p * BLOCK_BYTES, page, BLOCK_BYTES);
+    }
+    return error;
 }
 
 bool roll_stops(struct store *store, const struct record_disk *commit, uint64_t csn)

@@ -198,8 +198,8 @@ static int log_close(struct taking *t)
 static int group_put(struct taking *t, const struct kgroup *group)
 {
     char *part;
-    int status = SOUND;
-    if (t->file && t->lsn - t->first >= ARCHIVE_FILE_BYTES)
+    int status = archive_loads_put(&t->archive, &t->image, &t->view, group);
+    if (!status && t->file && t->lsn - t->first >= ARCHIVE_FILE_BYTES)
         status = log_close(t);
     if (!status && !t->file) {
         status = part_name(t, &part);

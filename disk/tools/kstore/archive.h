@@ -4,6 +4,8 @@
  *
  *     base-LSN-TIME.store    a copy (kstore backup), with the log up to LSN; made at TIME
  *     log-LSN.groups         groups of the log as they lay in the ring, the first one at LSN
+ *     load-CSN.pages         the pages that transaction CSN had loaded past the log (ps_bulk), in the
+ *                            order of its records, which have their CRCs
  *
  * Both numbers have 16 hexadecimal digits; TIME is in nanoseconds since 1970, UTC. A file gets its
  * name when it is whole and on stable storage; others are not looked at. Everything in them is
@@ -34,6 +36,13 @@ int  archive_open(struct archive *archive, const char *path);
 void archive_close(struct archive *archive);
 /* "path/base-....store" or "path/log-....groups"; the caller frees it. NULL: no memory. */
 char *archive_name(const struct archive *archive, const struct archive_file *file, bool base);
+
+/* "path/load-....pages", likewise. */
+char *archive_load_name(const struct archive *archive, uint64_t csn);
+/* archive_load.c: the loads in the group in view->buffer are put away; SOUND, or after a message
+ * DAMAGED (a page was changed before that), CANNOT. */
+int  archive_loads_put(const struct archive *archive, struct image *image, const struct kview *view,
+                       const struct kgroup *group);
 
 /* Groups, forward only. All zero but `archive` at first. */
 struct archive_reader {

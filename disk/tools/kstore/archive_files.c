@@ -37,6 +37,15 @@ char *archive_name(const struct archive *archive, const struct archive_file *fil
     return name;
 }
 
+char *archive_load_name(const struct archive *archive, uint64_t csn)
+{
+    size_t bytes = strlen(archive->path) + ARCHIVE_NAME_BYTES;
+    char *name = malloc(bytes);
+    if (name)
+        snprintf(name, bytes, "%s/load-%016llx.pages", archive->path, (unsigned long long)csn);
+    return name;
+}
+
 /* Exactly as archive_name writes it. */
 static bool name_read(const struct archive *archive, const char *name, struct archive_file *file,
                       bool *base)

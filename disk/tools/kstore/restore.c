@@ -120,6 +120,22 @@ static int group_next(void *context, store_lsn_t lsn, const void **group, size_t
     return found;
 }
 
+/* -ENODATA, after a message. */
+static int load_page(void *context, store_lsn_t csn, uint64_t index, void *bytes)
+{
+    struct restore *r = context;
+    char *name = archive_load_name(&r->archive, csn);
+    int file = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t got = file < 0 ? -1 : pread(file, bytes, BLOCK_BYTES, (off_t)(index * BLOCK_BYTES));
+    if (got != BLOCK_BYTES)
+        fprintf(stderr, "kstore: %s: %s\n", name ? name : "?",
+                got < 0 ? strerror(errno) : "it is too short");
+    if (file >= 0)
+        close(file);
+    free(name);
+    return got == BLOCK_BYTES ? 0 : -ENODATA;
+}
+
 static void hole_tell(const struct restore *r, const struct store_report *report)
 {
     const struct archive *a = &r->archive;
@@ -138,8 +154,8 @@ static int roll(struct restore *r, struct image *to)
 {
     char when[40];
     struct disk_io io = image_disk_io(to);
-    struct store_roll roll = { .context = r, .next = group_next, .to_csn = r->csn,
-                               .to_time = r->time };
+    struct store_roll roll = { .context = r, .next = group_next, .page = load_page,
+                               .to_csn = r->csn, .to_time = r->time };
     struct store_open_options how = { .roll = &roll, .image_pages = IMAGE_PAGES };
     struct store_report report;
     struct store *store;
@@ -154,6 +170,9 @@ static int roll(struct restore *r, struct image *to)
     else if (error && !r->told)
         fprintf(stderr, "kstore: not restored: %s\n",
                 report.message ? report.message : error_text(error));
+    if (error && roll.load_pages)
+        fprintf(stderr, "kstore: the last load is that of csn %llu: load-%016llx.pages\n",
+                (unsigned long long)roll.load_csn, (unsigned long long)roll.load_csn);
     if (error)
         return error_status(error);
     bool short_of = r->csn && !roll.reached && roll.last_csn < r->csn;
