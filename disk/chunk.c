@@ -33,7 +33,8 @@ int store_sweep_begin(struct store *store)
         return -EBUSY;
     holds_oldest(store, &from);
     *s = (struct sweep){ .on = true, .newest = s->newest, .lsn = store->log.applied,
-                         .crc = store->log.applied_crc, .scan_lsn = from.scan_lsn, .scan_crc = from.scan_crc };
+                         .crc = store->log.applied_crc, .scan_lsn = from.scan_lsn,
+                         .scan_crc = from.scan_crc };
     return 0;
 }
 

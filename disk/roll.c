@@ -10,10 +10,10 @@
  *   RL1  Each group is that which followed the one before: by LSN, by the CRC of the one before,
  *       by its own CRC, and of no older epoch. A hole ends in an error, never in another history.
  *   RL2  What is applied are whole transactions: all up to the one that was asked for, none behind.
- *   RL4  Pages that a load brought home past the log come from the archive beside it, when the record
- *       that names them is met, and have the CRC that it says.
  *   RL3  The store begins a new life: another uuid seeds all that is written from now on, so
  *       nothing of the old one's log, areas or archive is taken for its own, nor the reverse.
+ *   RL4  Pages that a load brought home past the log come from the archive beside it, when the
+ *       record that names them is met, and have the CRC that it says.
  */
 #include "internal.h"
 

@@ -3,9 +3,10 @@
  * whom.
  *
  * Aim     64 clients share flushes, two at most for every 64 commits; beside a checkpoint a commit
- *         takes 1.3 times as long on average, and twice at most; a page that is read slowly delays no commit; groups are written in
- *         their order, each with one write; a batch of lazy commits takes a flush for each tenth
- *         of a second, and one alone is durable when its time is up.
+ *         takes 1.3 times as long on average, and twice at most; a page that is read slowly delays
+ *         no commit; groups are written in their order, each with one write; a batch of lazy
+ *         commits takes a flush for each tenth of a second, and one alone is durable when its time
+ *         is up.
  * Method  the manager, its disk and its clients in virtual time (manager_time.h): every figure is
  *         exact. `test_manager_time --bench` prints them for scripts/bench.
  */

@@ -434,7 +434,7 @@ static void restores_to_any_instant_equal_the_model(void **state)
     assert_true(lagged <= done / 8);
 }
 
-/* Over loads past the log as well: their pages are in the archive, beside it; or the restore ends. */
+/* Over loads past the log as well: their pages are in the archive; or the restore ends. */
 static void restores_over_loads_equal_the_model(void **state)
 {
     (void)state;

@@ -205,7 +205,8 @@ static bool chunk_ends(uint64_t id, uint64_t page)
  * unless that is what was set. Lock held, dropped for the disk. */
 static int batch_write_full(void)
 {
-    bool gentle = others_busy() && !in_a_hurry() && batch.count && !chunk_of(batch.what[0].container);
+    bool sized = batch.count && chunk_of(batch.what[0].container);
+    bool gentle = others_busy() && !in_a_hurry() && batch.count && !sized;
     return batch.count < (gentle ? options.chunk_pages : CLEAN_BATCH) ? 0 : chunk_write();
 }
 

@@ -4,8 +4,8 @@
  *
  *     base-LSN-TIME.store    a copy (kstore backup), with the log up to LSN; made at TIME
  *     log-LSN.groups         groups of the log as they lay in the ring, the first one at LSN
- *     load-CSN.pages         the pages that transaction CSN had loaded past the log (ps_bulk), in the
- *                            order of its records, which have their CRCs
+ *     load-CSN.pages         the pages that transaction CSN had loaded past the log (ps_bulk), in
+ *                            the order of its records, which have their CRCs
  *
  * Both numbers have 16 hexadecimal digits; TIME is in nanoseconds since 1970, UTC. A file gets its
  * name when it is whole and on stable storage; others are not looked at. Everything in them is
