@@ -261,9 +261,9 @@ static int clean_for_kernel(uint64_t pages)
 
 void room_wait(void)
 {
-    uint64_t mine = ++server.rooms_wanted;
+    uint64_t mine = ++server.rooms.wanted;
     pthread_cond_signal(&server.work);
-    while (server.rooms_done < mine && !server.fenced)
+    while (server.rooms.done < mine && !server.fenced)
         pthread_cond_wait(&server.changed, &server.lock);
 }
 
@@ -508,7 +508,7 @@ static bool work_is_due(void)
            || (!server.fenced
                && (scrub_repair_due() || audit_mend_due() || server.clean_wanted ||
                    server.credit_low || server.idle_due
-                   || server.rooms_done < server.rooms_wanted
+                   || server.rooms.done < server.rooms.wanted
                    || server.checkpoints.done < server.checkpoints.wanted
                    || store_should_checkpoint(server.store) || time_is_up()));
 }
@@ -546,8 +546,8 @@ static int work_round(void)
 {
     int r = 0;
     uint64_t wanted = server.checkpoints.wanted, pages = server.clean_wanted;
-    uint64_t rooms = server.rooms_wanted;
-    bool low = server.credit_low, idle = server.idle_due, room = server.rooms_done < rooms;
+    uint64_t rooms = server.rooms.wanted;
+    bool low = server.credit_low, idle = server.idle_due, room = server.rooms.done < rooms;
     if (scrub_repair_due()) scrub_repair();
     if (audit_mend_due()) audit_mend_one();
     server.clean_wanted = 0;
@@ -571,7 +571,7 @@ static int work_round(void)
     if (r == 0 && (idle || room)) r = give_up_idle(room);
     if (r < 0) return r;
     server.checkpoints.done = wanted;
-    server.rooms_done = rooms;
+    server.rooms.done = rooms;
     credits_update(true);
     pthread_cond_broadcast(&server.changed);
     return 0;

@@ -133,7 +133,7 @@ struct server {
     unsigned objects;               /* of the kernel, one for each segment of these */
     uint64_t idle_clock;
     /* by who found no handle for an object; looked for, for them */
-    uint64_t rooms_wanted, rooms_done;
+    struct { uint64_t wanted, done; } rooms;
     bool idle_due;                  /* there are many objects, and one more of them is not in use */
     unsigned pagers_busy;           /* perhaps wait for the kernel, or for room in the queue */
     uint64_t pagers_done;
