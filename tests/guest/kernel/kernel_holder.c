@@ -442,8 +442,8 @@ static int child(void)
 {
     struct kd_space_info info;
     base = KD_STORE_BASE;
-    if (kd_call3(KD_CONTAINER_INFO, (long)base, (long)&info, 0))
-        return 2;
+    while (kd_call3(KD_CONTAINER_INFO, (long)base, (long)&info, 0))
+        sched_yield(); /* its parent attaches it now */
     site_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     holds_anew();
     if (works(stores, 86) || works(reads, 87))
