@@ -13,7 +13,7 @@ GDBINIT ?= .gdbinit
 include scripts/build.mk
 
 SUBMAKE := +@$(MAKE) --no-print-directory -j$(JOBS)
-.PHONY: all image tests host-tests iso run map test test-long test-bochs check fuzz coverage debug crash bench lint clean
+.PHONY: all image tests host-tests iso run sites map test test-long test-bochs check fuzz coverage debug crash bench lint clean
 .PHONY: always reset-store help lines kernel-bugs crash-bugs gdbinit plots
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -40,6 +40,11 @@ run:                            ## boot Katydid with $(STORE), IMPORT=DIR (WordN
 	$(SUBMAKE) iso $(HOST_TOOLS)
 	@scripts/run --iso --cpus $(CPUS) --memory $(MEMORY) --accel $(ACCEL) --store $(STORE) \
 	    --import $(IMPORT) $(ADD:%=--add %)
+
+sites:                          ## two guests, sites a and b of one system, in two panes (user/sites/sites.md)
+	@scripts/setup run
+	$(SUBMAKE) image
+	@scripts/sites --panes
 
 map:                            ## bring a map of the world into $(STORE), for the program map
 	@scripts/setup map

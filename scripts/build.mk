@@ -228,9 +228,10 @@ build/tests/host/test_replacement: $(call objects,host,tests/bench/bench-manager
 build/tests/host/test_frames: $(call objects,asan,tests/host/test_frames.c user/sites/frame.c disk/crc32c.c)
 build/tests/host/test_pages: $(call objects,asan,tests/host/test_pages.c user/sites/pages.c)
 build/tests/host/test_messages: $(call objects,asan,tests/host/test_messages.c $(addprefix user/sites/,message.c frame.c) disk/crc32c.c)
-build/tests/host/test_link: $(call objects,asan,tests/host/test_link.c user/sites/frame.c disk/crc32c.c \
+build/tests/host/test_link build/tests/host/test_link_lies: build/tests/host/%: build/obj/asan/tests/host/%.o \
+        $(call objects,asan,user/sites/frame.c disk/crc32c.c \
         $(patsubst %,user/sites/link_%.c,peer in out hello key queue))
-SITE_TESTS := $(addprefix build/tests/host/test_,frames pages messages link)
+SITE_TESTS := $(addprefix build/tests/host/test_,frames pages messages link link_lies)
 $(SITE_TESTS): HLINK += $(SANITIZE)
 $(SITE_TESTS):
 	$(call do,LINK,$(HLINK) -lcmocka)

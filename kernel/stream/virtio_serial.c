@@ -2,7 +2,7 @@
  * virtio_serial.c - virtio 1.x consoles with many ports (1af4:1043): each port is a byte stream.
  *
  * Owns      each stream's queues and buffers, who has it open, whether somebody listens outside.
- * Not here  order and repetition (the host's socket), what the bytes mean (user/link).
+ * Not here  order and repetition (the host's socket), what the bytes mean (user/sites).
  *
  * The device's words about its ports (there is one, its name, the other end is there) come by a
  * queue of their own, and ours go by another. A stream has as many buffers as the device may fill

@@ -6,8 +6,8 @@
  * sends N frames (100) of a length up to BYTES (a frame's most) that the seed says, several under
  * way, and looks whether each comes back as it was, in order. With `again` it opens another session
  * when one ends, and sends what had not come back once more; with `stay` it goes on until the
- * session ends (with both for ever), so that the other site can do its part. Link starts it as an agent, too: with
- * the other site's name alone; then it sends back what it receives.
+ * session ends (with both for ever), so that the other site can do its part. Link starts it as an
+ * agent, too: with the other site's name alone; then it sends back what it receives.
  */
 #include <errno.h>
 #include <pthread.h>

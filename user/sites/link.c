@@ -1,5 +1,5 @@
 /*
- * link.c - the connections with other sites: frames, sessions, leases, and the programs that use them.
+ * link.c - the connections with other sites: frames, sessions, leases.
  *
  *     link < OPTIONS       started by init in a machine that is a site (user/sites/sites.md)
  *

@@ -21,9 +21,9 @@
  *
  *   remote  link_receive and link_send say -ECONNRESET from then on, and what had come and was not
  *           received is gone. It revokes the home's objects, and *then* link_close()s the handle or
- *           opens the site anew: only then link says HELLO again (S3). Other sites go on meanwhile.
+ *           opens the site anew: only then link says HELLO again. Other sites go on meanwhile.
  *   agent   link_send says -ECONNRESET, link_receive waits: the session is DYING. When that is over
- *           (S4), link_receive says -EIDRM, and the agent ends: at once, or it is killed.
+ *          , link_receive says -EIDRM, and the agent ends: at once, or it is killed.
  *
  * If a client ends, its session ends, and both sites begin another one. If link ends, all handles
  * say -EOWNERDEAD for good: remote revokes all and ends, agents end; init starts link again.
@@ -44,7 +44,7 @@
 enum { LINK_HANDLE = 1 };               /* of the programs that link starts */
 
 enum link_request {
-    LINK_OPEN = 1,  /* by the handle of link; data: the home's name with NUL. Waits until its session
+    LINK_OPEN = 1,  /* by the handle of link; data: the home's name, a NUL. Waits until its session
                      * is LIVE -> with the session's handle; data: struct link_session. -EBUSY: it
                      * is open; -ECONNREFUSED: one of the sites refuses it (`sites` says why);
                      * -EINVAL: no name; -EAGAIN: too many wait; -EPERM: by no such handle.
@@ -56,7 +56,7 @@ enum link_request {
     LINK_RECEIVE,   /* by a session's; word0: room -> data: one frame or more, whole ones, in order,
                      * in so much room. -ECONNRESET; -EMSGSIZE: the next one, word0, needs more;
                      * -EBUSY: somebody receives already */
-    LINK_CLOSE,     /* by a session's: this client is done with it, and it is LOST or ends thereby */
+    LINK_CLOSE,     /* by a session's: this client is done with it; a LIVE one ends thereby */
     LINK_LOOK,      /* by any; word0 from which site on -> word0 how many there are; data: struct
                      * link_site[] */
 };

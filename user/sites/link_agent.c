@@ -3,11 +3,11 @@
  * one is asked for, and `remote`.
  *
  * Invariants
- *   SL5  The agent of a session ends before the next one's begins; and not before what its site
- *        granted stands no more (S4): two leases after our last frame, or when the other site has
+ *   SI5  The agent of a session ends before the next one's begins; and not before what its site
+ *        granted stands no more: two leases after our last frame, or when the other site has
  *        begun a new session, which it does only when it uses nothing any more.
- *   SL6  While the client of a session that ended has its handle, no HELLO is said to that site
- *        (S3).
+ *   SI6  While the client of a session that ended has its handle, no HELLO is said to that site
+ *       .
  */
 #include "link_private.h"
 
@@ -55,7 +55,7 @@ void remote_start(void)
 void agent_needed(struct site *s)
 {
     struct client *c = &s->agent;
-    if (s->peer.state != LINK_LIVE || c->running || !peer_first(&s->peer, FRAME_HOME)) /* SL5 */
+    if (s->peer.state != LINK_LIVE || c->running || !peer_first(&s->peer, FRAME_HOME)) /* SI5 */
         return;
     c->over = false;
     c->end_by = 0;
@@ -138,7 +138,7 @@ static void on_end(struct peer *p)
     struct site *s = (struct site *)p;
     say("site %s: LOST: %s", p->hello.site, p->why);
     if (s->remote.badge) {
-        s->remote.over = p->hold = true; /* SL6 */
+        s->remote.over = p->hold = true; /* SI6 */
         serve_end(&s->remote, -ECONNRESET);
     }
     if (s->agent.running)

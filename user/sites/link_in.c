@@ -6,7 +6,7 @@
  *
  * Invariants
  *   SF2  Memory is taken only for a frame that may come: of this session, the next one, to somebody
- *        who is there, and within what may wait for him (LF1). So a site that lies costs no more
+ *        who is there, and within what may wait for him (SO1). So a site that lies costs no more
  *        than its window.
  */
 #include "link_peer.h"
@@ -138,7 +138,7 @@ static const char *head_wrong(struct peer *p, const struct frame *f)
 {
     const struct lane *l = &p->lanes[f->to];
     if (f->session != p->nonce)
-        return "a frame of another session"; /* SL2 */
+        return "a frame of another session"; /* SI2 */
     if (f->sequence != p->in_sequence + 1)
         return "a frame is missing";
     if (f->heard > p->last_out)

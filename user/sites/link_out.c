@@ -2,10 +2,10 @@
  * link_out.c - bytes that go to another site.
  *
  * Invariants
- *   LF1  What was sent to a receiver and not freed by it is at most LINK_WINDOW: the rest waits
+ *   SO1  What was sent to a receiver and not freed by it is at most LINK_WINDOW: the rest waits
  *        here, and who sends it waits for that. So nobody who receives slowly holds up others, or
  *        link's own frames.
- *   LF2  A frame that was begun is written to its end, unless the stream breaks: else the other
+ *   SO2  A frame that was begun is written to its end, unless the stream breaks: else the other
  *        site would take what follows for its rest.
  */
 #include "link_peer.h"
@@ -93,7 +93,7 @@ static bool lane_out(struct peer *p, uint64_t now)
         unsigned to = (p->turn + n) % FRAME_TOS;
         struct lane *l = &p->lanes[to];
         struct waiting *w = l->out.first;
-        if (!w || l->sent - l->their_freed + w->bytes > LINK_WINDOW) /* LF1 */
+        if (!w || l->sent - l->their_freed + w->bytes > LINK_WINDOW) /* SO1 */
             continue;
         p->turn = to + 1;
         l->sent += w->bytes;
@@ -122,7 +122,7 @@ size_t peer_output(struct peer *p, const uint8_t **at, uint64_t now)
     if (p->connected && p->writer.left == 0)
         next_out(p, now);
     *at = p->writer.at;
-    return p->writer.left; /* LF2 */
+    return p->writer.left; /* SO2 */
 }
 
 void peer_written(struct peer *p, size_t bytes, uint64_t now)
@@ -158,7 +158,10 @@ int peer_send(struct peer *p, unsigned to, struct waiting *w, uint64_t token)
     return waits;
 }
 
-const struct waiting *peer_first(const struct peer *p, unsigned to) { return p->lanes[to].in.first; }
+const struct waiting *peer_first(const struct peer *p, unsigned to)
+{
+    return p->lanes[to].in.first;
+}
 
 void peer_received(struct peer *p, unsigned to)
 {

@@ -13,12 +13,12 @@
  *                                                         done with the session that ended
  *
  * Invariants
- *   SL1  In a session, what the other site did not hear of us for a lease, ends it here; and so
+ *   SI1  In a session, what the other site did not hear of us for a lease, ends it here; and so
  *        does its silence. What it may have granted to us ends then; what we granted to it stands
  *        for two leases from our last frame on (dying_until).
- *   SL2  A frame is acted upon only in the session that its receiver's nonce names.
- *   SL3  A session ends at our side before our next HELLO (S3): while `hold`, none is said.
- *   SL4  A site that breaks rules again and again is heard less and less: at most once in 2 s.
+ *   SI2  A frame is acted upon only in the session that its receiver's nonce names.
+ *   SI3  A session ends at our side before our next HELLO: while `hold`, none is said.
+ *   SI4  A site that breaks rules again and again is heard less and less: at most once in 2 s.
  */
 #include "link_peer.h"
 
@@ -42,7 +42,7 @@ static void lanes_empty(struct peer *p)
     if (p->writer.body && p->writer.body->token)
         p->ops->answer(p->writer.body->token, -ECONNRESET);
     if (p->writer.body)
-        p->writer.body->token = 0; /* its rest is written all the same: LF2 */
+        p->writer.body->token = 0; /* its rest is written all the same: SO2 */
     for (unsigned to = 0; to < FRAME_TOS; to++) {
         struct lane *l = &p->lanes[to];
         for (struct waiting *w; (w = queue_take(&l->in));)
@@ -73,14 +73,14 @@ static void session_end(struct peer *p, const char *why)
     if (!live)
         return;
     reason(p, why);
-    p->dying_until = p->last_out + 2 * p->lease; /* SL1 */
+    p->dying_until = p->last_out + 2 * p->lease; /* SI1 */
     lanes_empty(p);
-    p->ops->ended(p); /* may set hold: SL3 */
+    p->ops->ended(p); /* may set hold: SI3 */
     if (p->hold)
         p->state = LINK_LOST;
 }
 
-/* peer_quiet makes a site that breaks rules wait before it is heard again (SL4). */
+/* peer_quiet makes a site that breaks rules wait before it is heard again (SI4). */
 static void peer_quiet(struct peer *p, uint64_t now)
 {
     if (p->began && now - p->began > FORGIVEN_LEASES * p->lease)
@@ -242,7 +242,7 @@ void peer_tick(struct peer *p, uint64_t now)
     if (p->state != LINK_LIVE)
         return;
     if (now - p->heard > p->lease && now > p->heard)
-        peer_end(p, "the lease ran out", now); /* SL1 */
+        peer_end(p, "the lease ran out", now); /* SI1 */
     else if (now > p->last_in && now - p->last_in > p->lease)
         peer_end(p, "the other site was silent", now);
 }

@@ -1,5 +1,5 @@
 /*
- * link_peer.h - one other site, and the session with it: bytes in, bytes out, time in (link_peer.c).
+ * link_peer.h - another site, and the session with it: bytes in, bytes out, time in (link_peer.c).
  * Nothing here calls the kernel, so a test on the host can run two of them against each other.
  */
 #ifndef USER_SITES_LINK_PEER_H
@@ -42,7 +42,7 @@ struct queue { struct waiting *first, **last; uint64_t bytes; };
 
 /* Frames to one receiver, by its enum frame_to: those that came for ours, those of ours to theirs.
  * The counts are of bytes in this session; sent - their_freed and came - freed are at most
- * LINK_WINDOW (LF1). */
+ * LINK_WINDOW (SO1). */
 struct lane { struct queue in, out; uint64_t came, freed, told, sent, their_freed; };
 
 struct peer;
@@ -66,7 +66,7 @@ struct peer {
     const struct self *self;
     const struct peer_ops *ops;
     uint32_t state;                     /* enum link_state */
-    bool connected, hold;               /* hold: set by the owner; no HELLO is said (S3) */
+    bool connected, hold;               /* hold: set by the owner; no HELLO is said */
     bool hello_due, refuse_due;
     uint64_t nonce, theirs, told;       /* ours, theirs as heard, the one that our HELLO named */
     /* HELLO with this nonce was said at `first` first, last at greeted; no more is before then */

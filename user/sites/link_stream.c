@@ -2,8 +2,8 @@
  * link_stream.c - a stream of the kernel's, and the other site behind it.
  *
  * The kernel tells by a notice that something may have changed; then the stream is read and written
- * until it says that there is no more. A site that sends without end is read AT_ONCE times, and then
- * it is the others' turn.
+ * until it says that there is no more. A site that sends without end is read AT_ONCE times, and
+ * then it is the others' turn.
  */
 #include "link_private.h"
 

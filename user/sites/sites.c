@@ -1,7 +1,7 @@
 /*
  * sites.c - the other sites: sessions, stores, round trips, frames.
  *
- *     sites            this site, and a line for each connection
+ *     sites            this site, and a line for each connection: frames and KiB of it
  *     sites -v         and why the last session with it ended, and the programs
  */
 #include <stdio.h>
@@ -24,19 +24,19 @@ static void stores(const struct link_site *s)
 static void round_trip(const struct link_site *s)
 {
     if (s->state == LINK_LIVE && s->round_trip_ns)
-        printf("%7llu us", (unsigned long long)s->round_trip_ns / 1000);
+        printf(" %7llu us", (unsigned long long)s->round_trip_ns / 1000);
     else
-        printf("%10s", "-");
+        printf(" %10s", "-");
 }
 
 static void line(const struct link_site *s, bool more)
 {
     const char *state = s->state < sizeof(states) / sizeof(states[0]) ? states[s->state] : "?";
-    printf("%-12s %-8s %-8s", s->site[0] ? s->site : "-", s->stream, state);
+    printf("%-10s %-7s %-8s", s->site[0] ? s->site : "-", s->stream, state);
     round_trip(s);
-    printf(" %10llu %10llu %12llu %12llu  ", (unsigned long long)s->frames_in,
-           (unsigned long long)s->frames_out, (unsigned long long)s->bytes_in,
-           (unsigned long long)s->bytes_out);
+    printf(" %7llu %7llu %7llu %7llu  ", (unsigned long long)s->frames_in,
+           (unsigned long long)s->frames_out, (unsigned long long)s->bytes_in >> 10,
+           (unsigned long long)s->bytes_out >> 10);
     stores(s);
     putchar('\n');
     if (!more)
@@ -68,8 +68,8 @@ int main(int argc, char **argv)
     size_t count = m.buffer_bytes / sizeof(all[0]);
     printf("this site: %s, ", all[0].site);
     stores(&all[0]);
-    printf("\n%-12s %-8s %-8s%10s %10s %10s %12s %12s  %s\n", "site", "stream", "state",
-           "round trip", "frames in", "out", "bytes in", "out", "stores");
+    printf("\n%-10s %-7s %-8s %10s %7s %7s %7s %7s  %s\n", "site", "stream", "state",
+           "round trip", "in", "out", "KiB in", "out", "stores");
     for (size_t i = 1; i < count; i++)
         line(&all[i], more);
     return 0;

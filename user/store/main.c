@@ -327,7 +327,6 @@ static bool zone_claim(void)
     char name[16];
     struct store_stats stats;
     store_stats(server.store, &stats);
-    server.zone = stats.zone;
     snprintf(name, sizeof(name), "zone %u", stats.zone);
     if (KD2(KD_NAME_SET, name, server.commit_port) == 0) return true;
     say("refused: another store that is attached has its addresses in zone %u, too; `kstore create "

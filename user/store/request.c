@@ -280,9 +280,11 @@ uint64_t process_parent(uint64_t process)
 static int request_hello(const struct kd_message *m, struct kd_message *reply)
 {
     static _Atomic unsigned told;
+    struct store_stats stats;
+    store_stats(server.store, &stats);
     reply->word[0] = STORE_PROTOCOL_VERSION;
     reply->word[1] = server.log_bytes;
-    reply->word[2] = server.zone;
+    reply->word[2] = stats.zone;
     if (m->word[2]) {
         uint64_t parent = process_parent(m->process);
         server_lock();

@@ -108,7 +108,6 @@ struct server {
     struct store *store;
     unsigned extent_pages;
     uint64_t log_bytes;
-    uint32_t zone;                      /* of its containers' addresses */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;         /* the gate, checkpoints done, pages brought */

@@ -234,7 +234,7 @@ static void clients(void)
     o = frame_begin(out, sizeof(out));
     send_frame(&o, FRAME_KIND_OTHERS, FRAME_CLIENT, theirs);
     kd_call3(KD_PORT_CALL, session, (long)&m, 0);
-    tap_ok(m.status == -EMSGSIZE && m.word[0] == FRAME_HEADER, "too little room: how much it takes");
+    tap_ok(m.status == -EMSGSIZE && m.word[0] == FRAME_HEADER, "too little room: it says");
     is(link_close(session), 0, "it closes");
 }
 
