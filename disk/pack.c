@@ -34,7 +34,7 @@ void record_shrink(struct store_group *group, const void *data, uint32_t bytes)
     group->used = group->last_at + length;
 }
 
-/* Into less than 7/8; at most 0: not. High compression looks for longer matches than plain one does,
+/* Into less than 7/8; at most 0: not. High compression looks for longer matches than plain does,
  * and takes a quarter of a MiB, once; without that memory it is plain. */
 static int compress(struct store *store, const char *from, uint32_t size, char *to)
 {
@@ -46,9 +46,9 @@ static int compress(struct store *store, const char *from, uint32_t size, char *
         if (store->packer)
             LZ4_initStreamHC(store->packer, sizeof(LZ4_streamHC_t));
     }
-    return store->packer ? LZ4_compress_HC_extStateHC_fastReset(store->packer, from, to, bytes, most,
-                                                                PACK_LEVEL)
-                         : LZ4_compress_default(from, to, bytes, most);
+    if (!store->packer)
+        return LZ4_compress_default(from, to, bytes, most);
+    return LZ4_compress_HC_extStateHC_fastReset(store->packer, from, to, bytes, most, PACK_LEVEL);
 }
 
 void packer_drop(struct store *store)

@@ -170,7 +170,8 @@ static void group_load(void)
     row("100,000 tuples, 1,000 in a transaction, written", "KiB", normal.bytes / 1024, "-");
     row("100,000 tuples, one load past the log, written", "KiB", bulk.bytes / 1024, "-");
     row("the load, times fewer bytes", "times", normal.bytes / bulk.bytes, ">=5");
-    double pages = (TUPLES * sizeof *root->tuple + 4095) / 4096 + PLACES * sizeof *root->index / 4096;
+    double pages = (TUPLES * sizeof *root->tuple + 4095) / 4096 +
+                   PLACES * sizeof *root->index / 4096;
     row("the load, bytes written for a byte of its pages", "bytes", bulk.bytes / 4096 / pages,
         "1.05");
     row("the load, times fewer bytes if nothing but its pages were written", "times",

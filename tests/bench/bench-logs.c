@@ -22,7 +22,8 @@
 #include "katydid/call.h"
 #include "tests/bench/measure.h"
 
-enum { PARTS = 10000, BATCH = 400, ROUNDS = 12, LINES = 512, LAZY = 1000, BOOK = 20000, CALLS = 800, KEYS = 30000 };
+enum { PARTS = 10000, BATCH = 400, ROUNDS = 12, LINES = 512, LAZY = 1000, BOOK = 20000,
+       CALLS = 800, KEYS = 30000 };
 
 struct key { uint64_t number; };
 struct value { uint64_t of, weight; };
@@ -160,7 +161,8 @@ static int wordnet(void *unused)
 }
 
 static const struct { const char *name; int (*run)(void *); int first; } workloads[] = {
-    {"oo1", oo1, 1}, {"tree", tree, 0}, {"index", index_tree, 1}, {"phone", phone, 1}, {"wordnet", wordnet, 0},
+    {"oo1", oo1, 1}, {"tree", tree, 0}, {"index", index_tree, 1}, {"phone", phone, 1},
+    {"wordnet", wordnet, 0},
 };
 static const char *const forms[] = {"difference", "whole", "ranges", "adaptive", "compressed",
                                    "operations"};

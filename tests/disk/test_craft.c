@@ -297,45 +297,34 @@ static void packed_by_nobody(void)                                              
     record->flags = le16_of(RECORD_PACKED);
     put_commit(0);
 }
-static void operations(const uint8_t *data, uint32_t bytes)
+static void operations_on(uint64_t base, const uint8_t *data, uint32_t bytes)
 {
     struct record_disk *record = put(RECORD_PAGE_OP, bytes);
     memcpy(record + 1, data, bytes);
     record->page = le64_of(40);
-    record->object = le64_of(object);
+    record->base = le64_of(base);
     record->physical = le64_of(extent_of(EXTENT_FREE));
     put_commit(0);
 }
-static void operation_behind_its_page(void)         /* skips 4,090, copies 16 that stood 100 before */
+static void operation_behind_its_page(void)         /* 16 at 4,090, that stood 100 before */
 {
-    operations((const uint8_t[]){ 0xe9, 0x7f, 16, 0xc8, 1 }, 5);
-}
-static void operation_from_before_its_page(void)    /* at 8, copies what stood 9 before */
-{
-    operations((const uint8_t[]){ 8 << 2 | 1, 8, 9 << 1 }, 3);
+    operations_on(0, (const uint8_t[]){ 0xe9, 0x7f, 16, 0xc8, 1 }, 5);
 }
 static void operation_from_behind_its_page(void)    /* 16 bytes, of those from 4,090 on */
 {
-    operations((const uint8_t[]){ 1, 16, 0xf5, 63 }, 4);
+    operations_on(0, (const uint8_t[]){ 1, 16, 0xf5, 63 }, 4);
 }
 static void operation_unknown(void)
 {
-    operations((const uint8_t[]){ 3, 1, 1, 1 }, 4);
+    operations_on(0, (const uint8_t[]){ 3, 1, 1, 1 }, 4);
 }
 static void operation_cut_off(void)
 {
-    operations((const uint8_t[]){ 0, 4, 1, 1, 1 }, 5);
+    operations_on(0, (const uint8_t[]){ 0, 4, 1, 1, 1 }, 5);
 }
 static void operation_on_nothing(void)              /* what it is against is not there */
 {
-    const uint8_t data[] = { 2, 1, 1 };
-    struct record_disk *record = put(RECORD_PAGE_OP, sizeof data);
-    memcpy(record + 1, data, sizeof data);
-    record->page = le64_of(40);
-    record->object = le64_of(object);
-    record->physical = le64_of(extent_of(EXTENT_FREE));
-    record->base = le64_of(4096);
-    put_commit(0);
+    operations_on(4096, (const uint8_t[]){ 2, 1, 1, 0 }, 3);
 }
 static void locking_unknown_at_first(void)
 {
@@ -522,7 +511,7 @@ static void records_that_do_not_fit_are_refused(void **state)
         locking_unknown_at_first, protection_unknown, move_over_another, move_to_what_is_reserved,
         move_of_half_an_extent, move_of_nothing, durability_unknown, out_of_the_log_with_pages,
         written_and_not_logged, packed_by_nobody, operation_behind_its_page,
-        operation_from_before_its_page, operation_from_behind_its_page, operation_unknown,
+        operation_from_behind_its_page, operation_unknown,
         operation_cut_off, operation_on_nothing, no_commit, object_unknown, length_zero,
         claim_of_nothing, claim_from_beyond, claim_of_too_many, claim_for_nobody, claim_of_slot_b,
         claim_runs_into_slot_b, claim_with_data, home_of_nothing, home_of_another_size,

@@ -170,7 +170,8 @@ static void operate_anything(uint64_t seed)
     uint64_t random = seed;
     for (uint32_t i = 0; i < 20 * TRIES; i++) {
         crew_at("operations", i);
-        uint32_t most = 1 + (uint32_t)random_below(&random, i % 8 ? 200 : sizeof made), bytes = most;
+        uint32_t most = 1 + (uint32_t)random_below(&random, i % 8 ? 200 : sizeof made);
+        uint32_t bytes = most;
         for (uint32_t k = 0; k < most; k++)
             made[k] = (uint8_t)random_next(&random);
         if (i % 4)

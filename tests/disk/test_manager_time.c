@@ -220,7 +220,7 @@ static void *compress_main(void *unused)
 static void child_compress(void)
 {
     simulate(0, 0, compress_main);
-    printf("# of pages written forty times a start replays %.0f bytes of log, a second later %.0f\n",
+    printf("# of pages written forty times a start replays %.0f bytes, a second later %.0f\n",
            result->c, result->b);
 }
 
