@@ -253,10 +253,8 @@ static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32
 /* ---- pages */
 
 struct page_state {
-    bool     present;
-    bool     bulk;              /* the next record is a full image (BH4) */
-    uint64_t redo;              /* of its chunk */
-    uint64_t lsn;               /* or BASE_OPEN and its place in the group that is still open */
+    bool     present, bulk;     /* bulk: the next record is a full image (BH4) */
+    uint64_t redo, lsn;         /* or BASE_OPEN and its place in the group that is still open */
     const struct entry *claim;
 };
 
@@ -276,9 +274,8 @@ static struct page_state plan_page(const struct store *store, uint64_t object, u
     struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
     if (leaf && le32_get(leaf->mask) >> at & 1) {
         state.present = true;
-        const struct extent *e = &store->extents[le64_get(leaf->physical)];
-        state.bulk = e->bulk >> at & 1;
-        state.redo = extent_redo(store, e);
+        state.bulk = store->extents[le64_get(leaf->physical)].bulk >> at & 1;
+        state.redo = extent_redo(store, &store->extents[le64_get(leaf->physical)]);
         state.lsn = le64_get(leaf_lsn(store, leaf)[at]);
     }
     return state;
