@@ -14,7 +14,8 @@
  *      were told to be; a copy that is not any more when it is published makes its page damaged.
  * CW3  A page that is damaged before a home write, or behind it, was not brought home.
  * CW4  Who has a copy of a page that is mended does not commit: the copy may have come from the
- *      damage. No page is mended while one of its copies is told and not published.
+ *      damage. No page is mended while one of its copies is told and not published, or while it is
+ *      written home: what went out may be damaged, which nobody would see behind it (CW3).
  *
  * Locks: leaf, view, port.
  */
@@ -86,9 +87,15 @@ bool codeword_follow(struct leaf *l, const struct copy *c, const uint64_t *words
             codeword[r] ^= now[i] ^ own[i];
             told -= item_weight(own[i], now[i], i);
         }
-    for (unsigned r = 0; told && r < KD_REGIONS; r++)
-        codeword[r] = ~codeword[r];
     return !told;
+}
+
+void codeword_spoil(struct leaf *l, unsigned slot)
+{
+    unsigned right = REGIONS_ALL & ~codeword_wrong(l, slot, REGIONS_ALL);
+    for (unsigned r = 0; r < KD_REGIONS; r++)
+        if (right >> r & 1)
+            l->codewords[slot][r] = ~l->codewords[slot][r];
 }
 
 unsigned codeword_wrong(const struct leaf *l, unsigned slot, unsigned regions)
@@ -232,7 +239,7 @@ OBJECT_CALL(kd_object_mend, 0)
         struct page *p = &l->pages[slot];
         e = !page_resident(p) ? -ENOENT
             : p->csn != a[3] && a[3] != KD_CSN_ANY ? -ESTALE
-            : copies_spoil(l, p, page_address(l, slot)) ? 0 : -EBUSY;
+            : p->flags & PAGE_CLEANING || !copies_spoil(l, p, page_address(l, slot)) ? -EBUSY : 0;
         forget = !e && page_mend(l, slot, frame_memory(f));
         lock_release(&l->lock);
     } else if (!e) {

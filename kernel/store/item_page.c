@@ -88,7 +88,8 @@ void item_words(const struct view *v, const struct copy *c, unsigned from, unsig
         const struct copy *other = told_before(u, v) ? copy_of(u, c->at) : NULL;
         const uint64_t *words = other ? (uint64_t *)frame_memory(other->frame) + from : now;
         for (unsigned i = 0; other && i < n; i++)
-            out[i] += words[i] - now[i];
+            if (other->words[(from + i) / 64] >> (from + i) % 64 & 1) /* else it was hit (CW2) */
+                out[i] += words[i] - now[i];
     }
 }
 
@@ -200,6 +201,8 @@ void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
         others_follow(v, p, c, words);
     bool sound = !l->codewords || codeword_follow(l, c, words); /* CW2 */
     exchange(frame_memory(p->frame), frame_memory(c->frame), words);
+    if (!sound)
+        codeword_spoil(l, c->slot);
     c->sequence = sound ? p->sequence : sequence; /* of what is not sound no snapshot sees it */
     c->superseded = sequence;
     p->csn = csn;

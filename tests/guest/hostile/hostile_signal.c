@@ -13,7 +13,7 @@
 
 #include "hostile.h"
 
-enum { STEPS = 0x100,  LANDED = 7, FRAMES_AT_RANDOM = 300, FPU_BYTES = 512, MXCSR_AT = 24 };
+enum { STEPS = 0x100, LANDED = 7, FRAMES_AT_RANDOM = 300, FPU_BYTES = 512, MXCSR_AT = 24 };
 
 extern const char landed[];
 __asm__(".text\nlanded: xorps %xmm0, %xmm0\n mov $231, %eax\n mov $7, %edi\n syscall\n hlt\n");

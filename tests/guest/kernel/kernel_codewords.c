@@ -273,11 +273,11 @@ static pthread_t begun(uint64_t page)
     return t;
 }
 
+static uint8_t told_of[64 << 10] __attribute__((aligned(16)));
 static long told(uint64_t full_below)
 {
-    static uint8_t buffer[64 << 10];
     struct kd_diff d = {.view = kept.word[0], .token = kept.token, .full_below = full_below,
-                        .buffer = buffer, .buffer_bytes = sizeof buffer};
+                        .buffer = told_of, .buffer_bytes = sizeof told_of};
     return kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
 }
 
@@ -311,6 +311,61 @@ static void in_the_commit(uint64_t page, uint64_t other, unsigned word, long wro
     is(mend(page, KD_CSN_ANY), 0, "mended by what was told");
     tap_ok(seen(page, 10) == 1000 && seen(page, OTHER) == 77 && seen(page, 0) == page << 16 &&
                audited(page, 1) == 0, "and it is right");
+}
+
+/* Another one, that changes another region. */
+static int changes_too(void *unused)
+{
+    put(page_now, 70, 2000);
+    return unused != NULL;
+}
+static void *client_too(void *unused)
+{
+    return (void *)(intptr_t)run(changes_too, unused, KD_SERIALISABLE, 0);
+}
+static pthread_t begun_too(struct kd_message *m)
+{
+    pthread_t t;
+    has_kept = 0;
+    gather = 1;
+    pthread_create(&t, NULL, client_too, NULL);
+    while (!has_kept) pause_ms(1);
+    gather = 0;
+    *m = kept;
+    return t;
+}
+
+/* Two copies are told, one behind the other. What the first was hit with where it had changed
+ * nothing is not told of the second; and both may be hit. */
+static void both_hit(uint64_t page)
+{
+    pthread_t t = begun(page);
+    struct kd_message first = kept, second;
+    pthread_t u = begun_too(&second);
+    uint64_t *own = (uint64_t *)home[page];
+    const struct kd_run *r = (const struct kd_run *)told_of;
+    kept = first;
+    is(told(0), 0, "one is told");
+    hit(page, 77, 70);
+    kept = second;
+    is(told(0), 0, "one behind it");
+    tap_ok(r->offset == 70 * 8 && *(const uint64_t *)(r + 1) == 2000, "of what it did alone");
+    hit(page, 77, 10);
+    kept = first;
+    is(published(), 0, "the first one, which was hit, is published");
+    own[TAG] = 0;
+    tap_ok(wild_write((struct wild_page){TAG, tag_of(page), 70, 2000}, 70, BITS) > 0,
+           "the second is hit, too");
+    own[TAG] = tag_of(page);
+    kept = second;
+    is(published(), 0, "and published");
+    is(ended(t) | ended(u), 0, "both commit");
+    is(audited(page, 1), (long)(page << 8 | 0xff), "the page is known to be damaged");
+    own[10] = 1000;
+    own[OTHER] = 77;
+    own[70] = 2000;
+    is(mend(page, KD_CSN_ANY), 0, "and mended");
+    tap_ok(seen(page, 10) == 1000 && seen(page, 70) == 2000 && audited(page, 1) == 0, "all of it");
 }
 
 /* A page that is told whole is told if all of it holds. */
@@ -423,7 +478,7 @@ static void in_page_mode(void)
 int main(void)
 {
     setvbuf(stdout, NULL, _IONBF, 0);
-    tap_plan(211);
+    tap_plan(224);
     struct own_manager how = {.pages = PAGES, .home_pages = HOME_PAGES,
                               .flags = KD_OBJECT_ITEMS | KD_OBJECT_CODEWORDS, .messages = gathers};
     tap_ok(start_manager(how), "a manager of pages with codewords, in item mode");
@@ -439,6 +494,7 @@ int main(void)
     in_the_commit(7, 0, 10, 0xff);
     in_the_commit(8, 0, 70, 1 << 1);
     told_whole(9);
+    both_hit(12);
     load();
     memory_at_its_end();
     how.flags = KD_OBJECT_CODEWORDS;
