@@ -1,9 +1,8 @@
 /*
  * fault.c - page faults, and how a transaction gets a right to a page (faults.md: FT1..FT7).
  *
- * fault_fast is the path without a conflict once more, for the commonest case, the neighbourhood of
- * the last fault: fault_fast decides nothing, it sees that nothing is to be decided, and leaves all
- * other cases to view_fault.
+ * fault_fast is the path without a conflict once more, for the commonest case, near the last fault:
+ * it decides nothing, it sees that nothing is to be decided, and leaves all else to view_fault.
  */
 #include "store/fault.h"
 #include "store/commit.h"
