@@ -1,6 +1,6 @@
 /*
- * link_sites.h - two sites, their link without a kernel, and two queues of bytes between them, under
- * a clock of the test's.
+ * link_sites.h - two sites, their link without a kernel, and two queues of bytes between them,
+ * under a clock of the test's.
  */
 #ifndef TESTS_HOST_LINK_SITES_H
 #define TESTS_HOST_LINK_SITES_H
@@ -73,7 +73,10 @@ static inline void on_end(struct peer *p)
     p->hold = s->hold_next;
 }
 
-static inline bool wanted(struct peer *p, unsigned to) { return (void)to, !((struct site *)p)->nobody; }
+static inline bool wanted(struct peer *p, unsigned to)
+{
+    return (void)to, !((struct site *)p)->nobody;
+}
 static inline void arrived(struct peer *p, unsigned to) { (void)p, (void)to; }
 static inline void answer(uint64_t token, int error)
 {

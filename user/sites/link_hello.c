@@ -2,8 +2,8 @@
  * link_hello.c - HELLO: what a site says of itself at the begin of a session.
  *
  * It names the receiver's nonce, if that was heard (the frame's `session`), and one of its own.
- * With a key its last field is a check value of both nonces and all fields, so what was recorded in one
- * session is no proof in another one.
+ * With a key its last field is a check value of both nonces and all fields, so what was recorded
+ * in one session is no proof in another one.
  */
 #include "link_peer.h"
 
