@@ -109,8 +109,8 @@ int  runs_check(const uint8_t *runs, uint32_t bytes);
 /* Is what a record of a page, unpacked, has as data of its type? */
 bool record_page_valid(const struct record_disk *record);
 bool page_record_valid(const struct container_disk *container, const struct record_disk *record);
-/* What a valid record of a whole page, a difference or operations makes of `page`, which holds the version
- * before. */
+/* What a valid record of a whole page, a difference or operations makes of `page`, which holds the
+ * version before. */
 void record_page(const struct record_disk *record, uint8_t *page);
 
 /* Frees pages [from, end) of a container. */

@@ -237,7 +237,8 @@ int ps_limit(const char *directory, enum ps_limit kind, uint64_t *most, uint64_t
 
 /* How commits write changed pages to the log: what differs, whole pages, what ps_touch declared, or
  * difference and whole page by what earlier commits of the page changed, or what differs, packed by
- * LZ4, or what was done to the page. Kept with the container; user/store/logs.md says which is for what.
+ * LZ4, or what was done to the page. Kept with the container; user/store/logs.md says which is for
+ * what.
  * With PS_ENCODE_RANGES a transaction keeps what it stored to bytes that ps_touch declared, rounded
  * out to units of 16, and to pages in which it allocated or freed; any other store is undone at the
  * commit, or after ps_strict(1) fails it with -ERANGE. Of a transaction larger than memory, pages

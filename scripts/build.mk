@@ -60,7 +60,7 @@ GUEST_FOLDERS   := $(patsubst %/,%,$(sort $(dir $(wildcard tests/guest/*/*/*.c))
 GUEST_TESTS     := $(addprefix build/tests/guest/,$(notdir $(GUEST_SOURCES:.c=) $(GUEST_FOLDERS)))
 DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c)) build/tests/disk/hunt
 DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c) disk/tools/kstore/mend.c
-WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
+WORLD_PARTS     := $(addprefix tests/disk/lib/,chunks.c device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 # structures beside their models: for a test on the host and one in the guest
 SUBJECTS        := $(wildcard tests/structures/*.c)

@@ -6,8 +6,8 @@
  *         metadata is read and written in runs, and only what changed is written.
  * Method  the library over an anonymous file that counts requests. `--bench` prints the figures for
  *         scripts/bench; `--image FILE log MIB` and `--image FILE records N` leave a store in FILE
- *         whose log has that much to recover, which `--recover FILE NAME REACH` then does; with NAME
- *         "-" it prints the microseconds only, and those of them that the verifying scan takes.
+ *         whose log has that much to recover, which `--recover FILE NAME REACH` does; with NAME
+ *         "-" it prints the microseconds only, and those that the verifying scan takes.
  */
 #include <fcntl.h>
 #include <setjmp.h>

@@ -249,8 +249,8 @@ enum { DENIED_MOST = 4, WON_MOST = 64 };
 static unsigned denied_last, won;
 void page_site_commits(void) { denied_last = won = 0; }
 
-/* The victim of a circle: the site's GET, or who waits here for the site. Of an agent that is one of
- * its GETs, which it then denies; a program runs again. */
+/* The victim of a circle: the site's GET, or who waits here for the site. Of an agent that is one
+ * of its GETs, which it then denies; a program runs again. */
 static void resolve(long n, const struct kd_view_info *worker, const struct kd_view_info *waiter)
 {
     int error = EDEADLK;

@@ -26,8 +26,8 @@ enum store_durability changes_note(const struct group *g, uint64_t id)
     return is;
 }
 
-/* The version before of the page that was added last, from the kernel, and what was done to it. What
- * the kernel does not give stays a difference. 1: it has become operations. */
+/* The version before of the page that was added last, from the kernel, and what was done to it.
+ * What the kernel does not give stays a difference. 1: it has become operations. */
 static int operate(struct group *g, int object, uint64_t object_page, uint64_t base)
 {
     static uint8_t before[PAGE_BYTES];

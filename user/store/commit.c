@@ -244,8 +244,8 @@ int commit_own(struct store_op *ops, unsigned count)
 
 /* ---- the thread ---- */
 
-/* Nobody commits. If the log since the last checkpoint is four times what its pages take (a page that
- * is in it once has two blocks), one copy of each, the newest, goes home now, by a checkpoint that
+/* Nobody commits. If the log since the last checkpoint is four times what its pages take (a page
+ * that is in it once has two blocks), one copy of each, the newest, goes home now, by a checkpoint that
  * comes early: it writes a quarter of what the commits have, at most. Lock held. */
 static void log_compress(void)
 {

@@ -38,8 +38,8 @@ static const char *type_name(unsigned type)
     static const char *const names[] = { "?", "page", "difference", "free", "create", "delete",
         "rename", "grow", "layout", "name", "unname", "commit", "no-op", "spill", "logged page",
         "encoder", "claim", "locking", "protection", "durability",
-        [RECORD_PAGE_OP] = "operations", [RECORD_PREPARED] = "prepared", [RECORD_DECIDED] = "decided",
-        [RECORD_MOVE] = "move", [RECORD_PAGE_HOME] = "home" };
+        [RECORD_PAGE_OP] = "operations", [RECORD_PREPARED] = "prepared",
+        [RECORD_DECIDED] = "decided", [RECORD_MOVE] = "move", [RECORD_PAGE_HOME] = "home" };
     return type < sizeof names / sizeof *names && names[type] ? names[type] : "?";
 }
 
