@@ -245,14 +245,15 @@ int commit_own(struct store_op *ops, unsigned count)
 /* ---- the thread ---- */
 
 /* Nobody commits. If the log since the last checkpoint is four times what its pages take (a page
- * that is in it once has two blocks), one copy of each, the newest, goes home now, by a checkpoint that
- * comes early: it writes a quarter of what the commits have, at most. Lock held. */
+ * that is in it once has two blocks), one copy of each, the newest, goes home now, by a checkpoint
+ * that comes early: it writes a quarter of what the commits have, at most. Lock held. */
 static void log_compress(void)
 {
     struct store_stats now;
     store_stats(server.store, &now);
     uint64_t log = now.end_lsn - now.redo_lsn;
-    if (!server.checkpoints.due_us || log < COMPRESS_LEAST || log < 4 * now.pages_dirty * PAGE_BYTES)
+    if (!server.checkpoints.due_us || log < COMPRESS_LEAST ||
+        log < 4 * now.pages_dirty * PAGE_BYTES)
         return;
     server.checkpoints.due_us = disk_clock.microseconds(NULL);
     pthread_cond_signal(&server.work);
