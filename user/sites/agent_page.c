@@ -31,11 +31,14 @@ void page_call(struct site_page *p, int due)
                                           .right = (uint8_t)(due - 1)});
 }
 
-static long release(uint64_t page, uint64_t pages, int to)
+/* False: not what a thread of this process has of it at the moment. */
+static bool release(uint64_t page, uint64_t pages, int to)
 {
     return kd_call4(KD_TXN_RELEASE, agent.holder, (long)page, (long)pages,
-                    to == SITE_SHARED ? KD_READ : 0);
+                    to == SITE_SHARED ? KD_READ : 0) <= 0;
 }
+
+static bool release_one(uint64_t page, int to) { return release(page, 1, to); }
 
 void pages_release(const struct site_segment *s)
 {
@@ -100,8 +103,7 @@ static void granted(struct job *j)
 static void refused(struct job *j, int error)
 {
     struct site_page *p = pages_find(&agent.pages, j->get.page);
-    home_denied(p);
-    if (p->right == SITE_NO) release(p->page, 1, SITE_NO);
+    home_denied(p, release_one);
     pages_settle(&agent.pages, j->get.page);
     denied(&j->get, error == -EBUSY ? EDEADLK : error < 0 ? -error : EIO);
 }
@@ -146,10 +148,8 @@ void page_gone(const struct site_message *m)
 {
     agent_lock();
     struct site_page *p = pages_find(&agent.pages, m->page);
-    if (p && home_gone(p, m->serial, m->right)) {
-        release(m->page, 1, m->right);
+    if (p && home_gone(p, m->serial, m->right, release_one))
         pages_settle(&agent.pages, m->page);
-    }
     agent_unlock();
 }
 
@@ -158,8 +158,8 @@ void page_gone(const struct site_message *m)
 static void wanted(uint64_t page, int to)
 {
     struct site_page *p = pages_find(&agent.pages, page);
-    if (!p || (!p->right && !p->asked && !p->held))
-        release(page, 1, SITE_NO); /* of what the site has not, others need not wait */
+    if (!p || (p->right <= to && !p->asked && !p->held))
+        release_one(page, p ? p->right : SITE_NO); /* what the site has not, nobody waits for */
     else if (home_wanted(p, to))
         page_call(p, to + 1);
 }

@@ -129,7 +129,13 @@ int home_granted(struct site_page *p, int right, uint64_t serial)
     return call_again(p);
 }
 
-void home_denied(struct site_page *p) { p->asked = 0; }
+void home_denied(struct site_page *p, site_release *release)
+{
+    p->asked = 0;
+    if (p->right == SITE_EXCLUSIVE) return;
+    release(p->page, p->right);
+    if (p->wanted > p->right) p->wanted = 0;
+}
 
 bool home_wanted(struct site_page *p, int to)
 {
@@ -139,12 +145,12 @@ bool home_wanted(struct site_page *p, int to)
     return true;
 }
 
-bool home_gone(struct site_page *p, uint64_t serial, int to)
+bool home_gone(struct site_page *p, uint64_t serial, int to, site_release *release)
 {
     if (p->held || !p->serial || p->serial != serial || p->right <= to) return false;
     p->right = (uint8_t)to;
     if (p->called > to) p->called = 0;
-    if (p->wanted > to) p->wanted = 0;
+    if (release(p->page, to) && p->wanted > to) p->wanted = 0;
     return true;
 }
 

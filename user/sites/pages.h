@@ -5,7 +5,8 @@
  *
  * RG1  A page has one entry, and each grant a serial of its own in the session; a GONE or a COMMIT
  *      that names another serial than the page's last one says nothing about it.
- * RG2  While a page is on its way to the client, or in a commit of it, no GONE is believed.
+ * RG2  While a page is on its way to the client, or in a commit of it, no GONE is believed; and
+ *      none ends a wait for what the kernel has given for it meanwhile.
  */
 #ifndef USER_SITES_PAGES_H
 #define USER_SITES_PAGES_H
@@ -36,6 +37,8 @@ void pages_forget(struct site_pages *t, uint64_t base, uint64_t end);
 void pages_free(struct site_pages *t);
 
 /* ---- at the home ---- */
+/* Gives up what the kernel has for the client above `to`. False: a worker has it at the moment. */
+typedef bool site_release(uint64_t page, int to);
 /* A GET came. False: its client has one open for this page already, or asks for less than it
  * has: no client does that. NULL entry: no room. */
 bool home_get(struct site_page *p, uint64_t number, int right);
@@ -44,12 +47,13 @@ void home_taken(struct site_page *p);
 /* ... and is the client's, the serial being this. 0, or 1 + the right that may stay, if a CALL is
  * to follow the GRANT. */
 int home_granted(struct site_page *p, int right, uint64_t serial);
-/* ... and is not, after all. */
-void home_denied(struct site_page *p);
+/* ... and is not, after all: what the kernel may have given for it above its right is released. */
+void home_denied(struct site_page *p, site_release *release);
 /* Somebody waits for the client's right, to whom only `to` may stay. True: send a CALL. */
 bool home_wanted(struct site_page *p, int to);
-/* GONE came. True: the client has `to` from now on, and what is above it is to be released. */
-bool home_gone(struct site_page *p, uint64_t serial, int to);
+/* GONE came. True: the client has `to` from now on, and what is above it is released; but if
+ * `release` says false, it is being taken for the client again: then a CALL follows the GRANT. */
+bool home_gone(struct site_page *p, uint64_t serial, int to, site_release *release);
 /* May a COMMIT change the page? Then it is held until home_committed. */
 bool home_commits(struct site_page *p, uint64_t serial);
 int home_committed(struct site_page *p); /* 0, or 1 + the right that may stay: a CALL is due */
