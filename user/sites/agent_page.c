@@ -23,6 +23,10 @@ struct job {
 };
 static struct job working[GETTERS];
 static struct { struct site_message get[JOBS_MAX]; unsigned first, count; } waiting;
+static struct site_message *waiting_at(unsigned i)
+{
+    return &waiting.get[(waiting.first + i) % JOBS_MAX];
+}
 
 void page_call(struct site_page *p, int due)
 {
@@ -65,7 +69,7 @@ void page_get(const struct site_message *m)
     if (!error && !home_get(p, m->number, m->right)) agent_ends("the site asks twice for a page");
     if (!error) {
         c->busy++;
-        waiting.get[(waiting.first + waiting.count++) % JOBS_MAX] = *m;
+        *waiting_at(waiting.count++) = *m;
         agent_changed();
     } else {
         denied(m, error);
@@ -100,12 +104,11 @@ static void granted(struct job *j)
     page_call(p, due);
 }
 
-static void refused(struct job *j, int error)
+static void refused(const struct site_message *get, int error)
 {
-    struct site_page *p = pages_find(&agent.pages, j->get.page);
-    home_denied(p, release_one);
-    pages_settle(&agent.pages, j->get.page);
-    denied(&j->get, error == -EBUSY ? EDEADLK : error < 0 ? -error : EIO);
+    home_denied(pages_find(&agent.pages, get->page), release_one);
+    pages_settle(&agent.pages, get->page);
+    denied(get, error == -EBUSY ? EDEADLK : error < 0 ? -error : EIO);
 }
 
 static struct job *job_take(void)
@@ -113,7 +116,7 @@ static struct job *job_take(void)
     struct job *j = working;
     while (waiting.count == 0) agent_wait();
     while (j->used) j++;
-    j->get = waiting.get[waiting.first];
+    j->get = *waiting_at(0);
     waiting.first = (waiting.first + 1) % JOBS_MAX;
     waiting.count--;
     j->used = true;
@@ -134,7 +137,7 @@ void *page_work(void *unused)
         if (j->taken)
             granted(j);
         else
-            refused(j, error);
+            refused(&j->get, error);
         j->used = false;
         c->busy--;
         agent_changed();
@@ -212,11 +215,10 @@ static bool probe(void)
     return any;
 }
 
-/* All for whom the view waits, and for whom those wait. A holder that is waited for waits, as far
+/* All for whom these views wait, and for whom those wait. A holder that is waited for waits, as far
  * as can be seen here, for what its own process's threads wait for. */
-static void reach(long n, uint64_t view, uint64_t reached[2])
+static void reach(long n, uint64_t reached[2])
 {
-    reached[view / 64] |= 1ull << view % 64;
     for (bool more = true; more;) {
         more = false;
         for (long i = 0; i < n; i++) {
@@ -233,14 +235,36 @@ static void reach(long n, uint64_t view, uint64_t reached[2])
     }
 }
 
-/* The view of the thread that waits for the page of this GET. */
-static const struct kd_view_info *view_of(long n, uint64_t number)
+/* The place in the queue of a GET that no thread has taken yet, counted from its first; -1. */
+static int waiting_find(uint64_t number)
 {
-    for (struct job *j = working; number && j < working + GETTERS; j++)
-        for (long i = 0; j->used && j->get.number == number && i < n; i++)
+    for (unsigned i = 0; i < waiting.count; i++)
+        if (waiting_at(i)->number == number) return (int)i;
+    return -1;
+}
+
+/* The views of the threads that wait for the page of this GET; of all, if it waits for a thread. */
+static void views_of(long n, uint64_t number, uint64_t of[2])
+{
+    bool all = waiting_find(number) >= 0;
+    for (struct job *j = working; j < working + GETTERS; j++)
+        for (long i = 0; j->used && (all || j->get.number == number) && i < n; i++)
             if (views[i].pid == getpid() && views[i].tid == j->tid && !(views[i].mode & KD_HOLDER))
-                return &views[i];
-    return NULL;
+                of[views[i].view / 64] |= 1ull << views[i].view % 64;
+}
+
+static void get_undo(uint64_t number, const uint64_t of[2])
+{
+    int at = waiting_find(number);
+    for (uint64_t view = 0; at < 0 && view < KD_VIEW_MAX; view++)
+        if (in(of, view)) kd_call3(KD_VIEW_ABORT, (long)view, EBUSY, 0);
+    if (at < 0) return;
+    struct site_message get = *waiting_at((unsigned)at);
+    waiting.count--;
+    for (unsigned i = (unsigned)at; i < waiting.count; i++) *waiting_at(i) = *waiting_at(i + 1);
+    container_at(get.page)->busy--;
+    refused(&get, -EDEADLK);
+    agent_changed();
 }
 
 /* Whoever is undone again and again would never end: after some times in a row it is the others
@@ -251,18 +275,27 @@ void page_site_commits(void) { denied_last = won = 0; }
 
 /* The victim of a circle: the site's GET, or who waits here for the site. Of an agent that is one
  * of its GETs, which it then denies; a program runs again. */
-static void resolve(long n, const struct kd_view_info *worker, const struct kd_view_info *waiter)
+static void resolve(long n, uint64_t number, const uint64_t of[2],
+                    const struct kd_view_info *waiter)
 {
     int error = EDEADLK;
     if (denied_last < DENIED_MOST) {
         denied_last++;
-        kd_call3(KD_VIEW_ABORT, (long)worker->view, EBUSY, 0);
+        get_undo(number, of);
         return;
     }
     for (long i = 0; i < n; i++)
         if (views[i].pid == waiter->pid && views[i].mode == KD_HOLDER) error = EBUSY;
     kd_call3(KD_VIEW_ABORT, (long)waiter->view, error, 0);
     if (++won == WON_MOST) page_site_commits();
+}
+
+/* Does it wait for the site to give up this page, or all of the container? */
+static bool waits_for(const struct kd_view_info *v, uint64_t page)
+{
+    return in(v->waits, agent.view) &&
+           ((v->page & ~(uint64_t)(KD_PAGE_BYTES - 1)) == page ||
+            (v->container && container_at(v->container) == container_at(page)));
 }
 
 /* Who keeps `page` at the site waits for these GETs. If one of them waits, here, for somebody who
@@ -273,15 +306,13 @@ void page_probed(const struct site_message *m)
     const struct site_page *p = pages_find(&agent.pages, m->page);
     long n = p && p->called && p->serial == m->answer_to ? views_list() : 0;
     for (uint32_t i = 0; i < m->count && n > 0; i++) {
-        const struct kd_view_info *worker = view_of(n, m->waits[i]);
-        uint64_t reached[2] = {0};
-        if (!worker) continue;
-        reach(n, worker->view, reached);
+        uint64_t of[2] = {0}, reached[2];
+        views_of(n, m->waits[i], of);
+        memcpy(reached, of, sizeof reached);
+        reach(n, reached);
         for (long k = 0; k < n; k++) {
-            uint64_t at = views[k].page & ~(uint64_t)(KD_PAGE_BYTES - 1);
-            if (!in(reached, views[k].view) || at != m->page || !in(views[k].waits, agent.view))
-                continue;
-            resolve(n, worker, &views[k]);
+            if (!in(reached, views[k].view) || !waits_for(&views[k], m->page)) continue;
+            resolve(n, m->waits[i], of, &views[k]);
             n = 0;
         }
     }

@@ -99,10 +99,15 @@ static void fail(const struct segment *s, uint64_t page, int error)
     kd_call6(KD_OBJECT_FAIL, s->object, (long)number_in(s, page), 1, error, 0, 0);
 }
 
+/* Does the view use the page, which is called back? If not it waits for all who do, until it has
+ * gone: the kernel is to know for whom. */
 static bool uses(const struct segment *s, const struct site_page *p, uint64_t view)
 {
     uint64_t users[2];
-    return recall(s, p, users) > 0 && view < KD_VIEW_MAX && users[view / 64] >> view % 64 & 1;
+    if (recall(s, p, users) <= 0 || view >= KD_VIEW_MAX) return false;
+    if (users[view / 64] >> view % 64 & 1) return true;
+    kd_call3(KD_VIEW_WAIT, (long)view, (long)users, 0);
+    return false;
 }
 
 static void wanted(const struct segment *s, uint64_t page, const struct kd_message *m)
