@@ -28,10 +28,10 @@ static uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t byte
     return bytes <= left ? lsn : lsn + left;
 }
 
-bool log_fits(const struct store *store, size_t bytes)
+bool log_fits(struct store *store, size_t bytes)
 {
-    uint64_t lsn = log_place(store, store->log.end, bytes);
-    return lsn + bytes - store->log.keep <= store->super.log_bytes;     /* LG3 */
+    uint64_t end = log_place(store, store->log.end, bytes) + bytes;
+    return end - store->log.keep <= store->super.log_bytes && doubts_fit(store, end);   /* LG3 */
 }
 
 int log_full(struct store *store)

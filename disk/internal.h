@@ -560,7 +560,7 @@ static inline uint8_t group_bit(const struct store_group *group)
     return group == &group->store->groups[0] ? 1 : 2;
 }
 int  log_full(struct store *store);                 /* notes it; -EAGAIN */
-bool log_fits(const struct store *store, size_t bytes);
+bool log_fits(struct store *store, size_t bytes);
 int  txn_state(const struct store_group *group);
 int  txn_fail(struct store_group *group, int error);
 int  txn_room(const struct store_group *group, size_t bytes);

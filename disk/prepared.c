@@ -11,7 +11,9 @@
  *   TP1  What is prepared stays so until a DECIDED record of its id is applied, and what is kept
  *        until it is forgotten, over any number of starts.
  *   TP2  keep_lsn is at or below each image and each record of a doubt. All together take an
- *        eighth of the log at most: they are written again once in a quarter, and it goes on.
+ *        eighth of the log at most: they are written again once in a quarter, and it goes on. Twice
+ *        their room is left to nobody else for that; a group that would take it is refused (-EAGAIN),
+ *        and what is older is due.
  *   TP3  The commit of what is prepared is not refused for want of space: free extents and names
  *        for it are promised, and nobody else gets them. Nor for want of room in a group.
  *   TP4  Nobody else writes or frees its pages, is told that they are unused, or deletes a
@@ -119,6 +121,11 @@ int store_prepare(struct store_group *group, struct store_chain *chain,
     if (error)
         return error;
     d->chain = chain;
+    error = alone_room(group, prepared_bytes(chain->count, what->bytes));   /* what it needs, too */
+    if (error) {
+        doubt_end(store, d, true);
+        return error;
+    }
     d->extents = extents;
     d->names = what->names;
     chain->prepared = true;
@@ -253,6 +260,22 @@ static const struct store_hold *hold_of(const struct doubt *d)
     return d->state == DOUBT_PREPARED ? &d->chain->hold : &d->hold;
 }
 
+bool doubts_fit(struct store *store, uint64_t end)
+{
+    struct doubts *all = store->doubts;
+    bool fit = true;
+    if (!all || !all->blocks || all->renewing)
+        return true;
+    for (uint32_t i = 0; i < DOUBTS_MAX && fit; i++) {
+        const struct doubt *d = &all->all[i];
+        uint64_t lsn = !d->state ? 0 : d->chain ? d->chain->hold.lsn : d->hold.lsn;
+        fit = !lsn || end + 2 * all->blocks * BLOCK_BYTES - lsn <= store->super.log_bytes;
+    }
+    if (!fit)
+        all->anew_lsn = store->log.end;
+    return fit;
+}
+
 /* The one with the oldest hold of those that are due, or NULL. One that is being written again
  * goes on. */
 static struct doubt *doubt_due(const struct store *store)
@@ -263,7 +286,8 @@ static struct doubt *doubt_due(const struct store *store)
         struct doubt *d = &store->doubts->all[i];
         if (d->state < DOUBT_PREPARED || d->group)
             continue;
-        bool due = store->log.end - hold_of(d)->lsn > part || d->fresh;
+        uint64_t lsn = hold_of(d)->lsn;
+        bool due = store->log.end - lsn > part || lsn < store->doubts->anew_lsn || d->fresh;
         if (due && (!oldest || hold_of(d)->lsn < hold_of(oldest)->lsn))
             oldest = d;
     }
@@ -324,9 +348,13 @@ static int prepared_renew(struct doubt *d, struct store_group *group)
 
 int store_doubts_renew(struct store_group *group)
 {
+    struct store *store = group->store;
     struct doubt *d;
     int error = 0;
-    while (!error && (d = doubt_due(group->store)))
+    while (!error && (d = doubt_due(store))) {
+        store->doubts->renewing = true;
         error = d->state == DOUBT_KEPT ? decision_renew(d, group) : prepared_renew(d, group);
+        store->doubts->renewing = false;
+    }
     return error == -ENOBUFS ? 1 : error;
 }

@@ -39,6 +39,8 @@ struct doubts {
     uint64_t blocks;            /* of all */
     uint64_t extents;           /* promised and not redeemed */
     uint32_t names;
+    uint64_t anew_lsn;          /* for want of room, what is held before it is written again ... */
+    bool     renewing;          /* ... and now into what was left for that */
 };
 
 /* Bytes of a PREPARED record's data. */
@@ -82,6 +84,8 @@ bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t 
                      uint64_t count);
 
 /* prepared.c */
+/* If the log ends here, is there room left to write all again? Else that is due. */
+bool doubts_fit(struct store *store, uint64_t end);
 /* Before the group's CRC is made: places of images become LSNs. */
 void doubts_sealed(struct store_group *group);
 /* The records at or behind `from` in the group are taken back. */

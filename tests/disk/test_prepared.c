@@ -108,6 +108,71 @@ static void decisions_are_kept_until_they_are_forgotten(void **state)
     bench_close(&b);
 }
 
+/* One group of `count` pages, behind those of votes. */
+static int write_pages(struct bench *b, uint64_t count, uint64_t value)
+{
+    struct store_group *group = group_open(b);
+    uint8_t bytes[4096];
+    uint32_t position;
+    int error = 0;
+    fill(bytes, value);
+    store_txn_begin(group, 3);
+    for (uint64_t i = 0; i < count && !error; i++)
+        error = store_txn_page(group, b->object, 40 + i, bytes);
+    int end = store_txn_end(group, &position);
+    assert_int_equal(error ? error : end, end);
+    if (end)
+        store_group_cancel(group);
+    else
+        group_done(group);
+    return end;
+}
+
+/* What a manager does of which a group found no room. */
+static void make_room(struct bench *b)
+{
+    checkpoint(b);
+    for (int more = 1; more == 1 && store_doubts_due(b->store);) {
+        struct store_group *group = group_open(b);
+        more = store_doubts_renew(group);
+        if (more < 0)
+            store_group_cancel(group);
+        else
+            group_done(group);
+    }
+}
+
+/* Aim (TP2): whatever the groups' sizes are, and whether or not votes are written again between
+ * them, the log is never full of a vote for good. */
+static void groups_leave_room_for_what_is_written_again(void **state)
+{
+    (void)state;
+    for (uint64_t k = 2; k < 32; k++) {
+        uint64_t pages = k / 2;
+        struct bench b;
+        bench_open(&b, 4 << 20, 128 << 10);
+        assert_int_equal(prepare(&b, 1, 0, 2), 0);
+        for (int i = 0; i < 40; i++) {
+            if (k % 2)
+                make_room(&b);
+            int error = write_pages(&b, pages, 7), tries = 0;
+            for (; error == -EAGAIN && tries < 12; tries++) {
+                make_room(&b);
+                error = write_pages(&b, pages, 7);
+            }
+            if (error)
+                fail_msg("case %llu, group %d: %d", (unsigned long long)k, i, error);
+            if (i % 16 == 15)
+                reopen(&b);
+        }
+        for (int i = 0; i < 3; i++)
+            make_room(&b);
+        assert_int_equal(decide(&b, 1), 0);
+        page_is(&b, 1, 101);
+        bench_close(&b);
+    }
+}
+
 /* Aim (TP2): the log goes round many times; images and record are written again, and the log is
  * never full of them. */
 static void votes_are_written_again_as_the_log_goes_on(void **state)
@@ -395,6 +460,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_undone_leaves_nothing),
         cmocka_unit_test(decisions_are_kept_until_they_are_forgotten),
         cmocka_unit_test(votes_are_written_again_as_the_log_goes_on),
+        cmocka_unit_test(groups_leave_room_for_what_is_written_again),
         cmocka_unit_test(a_vote_of_several_groups_keeps_its_first),
         cmocka_unit_test(the_commit_of_a_vote_has_its_room),
         cmocka_unit_test(pages_of_a_vote_are_left_alone),
