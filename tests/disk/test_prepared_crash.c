@@ -5,6 +5,7 @@
 #include "prepared_rig.h"
 
 #define STEPS 30u
+#define CHUNK_STEPS 60u
 
 static uint64_t ring(const struct bench *b, uint64_t lsn)
 {
@@ -117,15 +118,16 @@ static void hostile_records_are_refused_or_harmless(void **state)
 
 enum { STATES, SECOND, THIRD, VOTES };
 
-static void life_survives(uint64_t seed)
+static void lives_of(uint64_t kind, uint64_t seed, uint64_t states_max)
 {
     struct enumerate_options options = {
         .tear = true, .garble = true, .depth = 2, .third_odds = 200, .second_steps = 3,
-        .random_subsets = 3, .rot_flips = 4, .states_max = crew_times() > 1 ? UINT64_MAX : 4000,
+        .random_subsets = 3, .rot_flips = 4,
+        .states_max = crew_times() > 1 ? UINT64_MAX : states_max,
         .second_odds = seed % 2 ? 40 : 500 };
     struct enumerate_result result = { .states = 0 };
     crew_at("life", seed);
-    life_run(LIFE_DOUBTS + seed, STEPS, &options, &result);
+    life_run(kind | (LIFE_DOUBTS + seed), kind ? CHUNK_STEPS : STEPS, &options, &result);
     if (result.failed)
         crew_fail("%s: %s", result.method, result.text);
     if (memory_live)
@@ -133,6 +135,16 @@ static void life_survives(uint64_t seed)
     crew_add(STATES, result.states);
     crew_add(SECOND, result.second_states);
     crew_add(THIRD, result.third_states);
+}
+
+static void life_survives(uint64_t seed)
+{
+    lives_of(0, seed, 4000);
+}
+
+static void life_by_chunks_survives(uint64_t seed)
+{
+    lives_of(LIFE_CHUNKS, seed, crew_long() ? 4000 : 800);
 }
 
 /* Aim: no crash state loses a vote or a decision, invents one, or has a part of one. */
@@ -147,12 +159,25 @@ static void lives_of_prepared_transactions_survive_every_crash_state(void **stat
     assert_true(crew_part() || crew_sum(STATES) > 1000);
 }
 
+/* Aim: the same when the pages of a redo point are those of a sweep (CU3): votes whose records and
+ * images lie before it, or are written again in it, and decisions behind it. */
+static void lives_of_both_survive_every_crash_state(void **state)
+{
+    (void)state;
+    uint64_t lives = crew_count(crew_long() ? 24 : 6);
+    assert_true(crew_run(__func__, lives, life_by_chunks_survives));
+    printf("# %llu crash states, %llu after a second crash\n", (unsigned long long)crew_sum(STATES),
+           (unsigned long long)crew_sum(SECOND));
+    assert_true(crew_part() || crew_sum(STATES) > 1000);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_vote_is_damage),
         cmocka_unit_test(hostile_records_are_refused_or_harmless),
         cmocka_unit_test(lives_of_prepared_transactions_survive_every_crash_state),
+        cmocka_unit_test(lives_of_both_survive_every_crash_state),
     };
     (void)argc;
     crew_begin(argv[0]);

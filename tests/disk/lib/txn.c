@@ -355,6 +355,17 @@ static int twins_ask(struct store_group *group)
     return error == -EEXIST || error == -ENOBUFS || error == -E2BIG ? 0 : -EUCLEAN;
 }
 
+/* What is prepared is nobody else's, whatever is wanted of it (TP4). */
+static int answer_check(const struct world *world, const struct model_container *c, uint32_t page,
+                        int error, int wanted)
+{
+    if (error == -ENOBUFS || error == -E2BIG || error == -ENOSPC)
+        return 0;
+    if (store_page_prepared(world->store, c->object, page_number(world, page)))
+        return error == -EBUSY || (error && error == wanted) ? 0 : -EUCLEAN;
+    return error == wanted ? 0 : -EUCLEAN;
+}
+
 /* A difference from the newest version, whichever that is, is refused if that is gone, older than
  * the newest checkpoint, or in no log. */
 static int newest_ask(const struct world *world, struct store_group *group,
@@ -364,9 +375,7 @@ static int newest_ask(const struct world *world, struct store_group *group,
     bool old = freed || page_old(world, c, page);
     int error = txn_diff(group, c->object, page_number(world, page), STORE_BASE_NEWEST, &run, 1,
                          "changed!");
-    if (error == -ENOBUFS || error == -E2BIG || error == -ENOSPC)
-        return 0;
-    return error == (old ? -ESTALE : 0) ? 0 : -EUCLEAN;
+    return answer_check(world, c, page, error, old ? -ESTALE : 0);
 }
 
 /* A difference against a version that is not the newest is refused; against zeros it is taken only
@@ -384,9 +393,7 @@ static int base_ask(struct world *world, struct store_group *group, struct model
     if (!error)
         error = txn_diff(group, c->object, number,
                                freed ? 0 : c->pages[page].lsn + (1ull << 40), &run, 1, "changed!");
-    if (error == -ENOBUFS || error == -E2BIG || error == -ENOSPC)
-        return 0;
-    return error == (freed ? 0 : -ESTALE) ? 0 : -EUCLEAN;
+    return answer_check(world, c, page, error, freed ? 0 : -ESTALE);
 }
 
 /* A page that somebody has, if only by a group that is not applied yet, is not called unused. */

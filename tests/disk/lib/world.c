@@ -378,7 +378,7 @@ int world_idle(struct world *world)
 }
 
 /* It may stand through whole checkpoints. Its log must be there as long as it has not expired. */
-static int hold_step(struct world *world, bool move)
+int world_hold_step(struct world *world, bool move)
 {
     struct store_stats stats;
     store_stats(world->store, &stats);
@@ -404,10 +404,10 @@ int world_step(struct world *world)
     uint64_t random = world->seed * 31 + world->model.commits * 17 + world->group * 101 + 5;
     int error = world_doubts_renew(world);
     error = error ? error : groups_commit(world, &random);
-    for (int i = 0; error == -EAGAIN && i < 3; i++) {
+    for (int i = 0; error == -EAGAIN && i < WORLD_TRIES; i++) {
         world->log_full++;
         if (i && world->holds && world->hold.stays)     /* nobody else makes room */
-            error = hold_step(world, world->model.commits % 2);
+            error = world_hold_step(world, world->model.commits % 2);
         error = error && error != -EAGAIN ? error : world_checkpoint(world);
         if (!error)
             error = world_doubts_renew(world);
@@ -440,7 +440,7 @@ int world_step(struct world *world)
     if (!error && world->options.doubt_odds)
         error = world_doubts_step(world, &random);
     if (!error && world->options.hold_odds && random_below(&random, world->options.hold_odds) == 0)
-        error = hold_step(world, random_below(&random, 2));
+        error = world_hold_step(world, random_below(&random, 2));
     return error;
 }
 

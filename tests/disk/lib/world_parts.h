@@ -25,6 +25,11 @@ int world_clean_one(struct world *world, uint64_t object, uint64_t page, uint64_
 int world_sweep(struct world *world, uint64_t *random);
 /* A checkpoint of the whole store begins, or a sweep. */
 int world_checkpoint_due(struct world *world, uint64_t *random);
+/* Checkpoints until a group that found no room has some: the third may be the first that gives up
+ * what was held; what is in doubt is written again, and the ring's end may be skipped. */
+#define WORLD_TRIES 6
+/* The world's hold on the log begins, moves or ends. */
+int world_hold_step(struct world *world, bool move);
 /* A group is durable now that was sealed after all that is acknowledged: it bears witness. */
 void world_prove(struct world *world);
 

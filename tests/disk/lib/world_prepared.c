@@ -247,11 +247,18 @@ static int doubts_renew(struct world *world)
     return 0;
 }
 
+/* The log is full. What somebody else holds for good nobody but he gives up. */
+static int make_room(struct world *world, bool hold)
+{
+    int error = hold && world->holds && world->hold.stays ? world_hold_step(world, true) : 0;
+    return error ? error : world_checkpoint(world);
+}
+
 int world_doubts_renew(struct world *world)
 {
     int error = doubts_renew(world);
-    for (int i = 0; error == -EAGAIN && i < 3; i++)
-        error = world_checkpoint(world) ?: doubts_renew(world);
+    for (int i = 0; error == -EAGAIN && i < 4; i++)
+        error = make_room(world, i > 0) ?: doubts_renew(world);
     return error;
 }
 
@@ -292,8 +299,9 @@ int world_doubts_step(struct world *world, uint64_t *random)
     if (!error && world->model.commits + 8 < WORLD_COMMITS &&
         random_below(random, world->options.doubt_odds) == 0) {
         error = change_step(world, random, d);
-        for (int i = 0; error == -EAGAIN && i < 3; i++)
-            error = world_checkpoint(world) ?: change_step(world, random, d);
+        for (int i = 0; error == -EAGAIN && i < WORLD_TRIES; i++)
+            error = make_room(world, i > 0) ?: doubts_renew(world) ?:
+                    change_step(world, random, d);
     }
     if (error == -EAGAIN && !d->id)             /* too much is in doubt for one more */
         error = 0;
