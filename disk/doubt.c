@@ -27,11 +27,18 @@ struct doubt *doubt_find(const struct store *store, const struct store_txn_id *i
     return NULL;
 }
 
-uint32_t doubts_count(const struct store *store)
+uint32_t doubts_count(const struct store *store, uint32_t *sum)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++)
-        count += store->doubts->all[i].state > DOUBT_PENDING;
+    uint32_t count = 0, all = 0;
+    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++) {
+        const struct doubt *d = &store->doubts->all[i];
+        if (d->state <= DOUBT_PENDING)
+            continue;
+        all += crc32c(d->state == DOUBT_KEPT, &d->id, sizeof d->id);
+        count++;
+    }
+    if (sum)
+        *sum = count ? all | 1 : 0;
     return count;
 }
 

@@ -297,7 +297,7 @@ struct store {
     uint32_t  directory_count, names_count;
     struct header_kept {        /* what an area's header keeps (meta.c) */
         uint64_t next_object, leaves, pages_present;
-        uint32_t cursor_gib, hash_level, hash_split, containers, names, doubts;
+        uint32_t cursor_gib, hash_level, hash_split, containers, names, doubts, doubts_sum;
     } kept;
     uint64_t  plan_next_object;
     uint32_t  plan_cursor_gib;

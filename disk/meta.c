@@ -175,14 +175,14 @@ void meta_touch(struct store *store, uint32_t page)
 #define HEADER_NUMBERS(number) \
     number(64, next_object) number(32, cursor_gib) number(32, hash_level) number(32, hash_split) \
     number(32, containers) number(32, names) number(32, doubts) number(64, leaves) \
-    number(64, pages_present)
+    number(64, pages_present) number(32, doubts_sum)
 
 /* Done when a checkpoint begins. */
 void meta_header_encode(struct store *store, uint64_t redo_lsn)
 {
     struct meta_header_disk *out = (struct meta_header_disk *)store->pages[0].bytes;
     const struct header_kept *in = &store->kept;
-    store->kept.doubts = doubts_count(store);                                   /* TP5 */
+    store->kept.doubts = doubts_count(store, &store->kept.doubts_sum);          /* TP5 */
     meta_touch(store, 0);
     out->magic = le64_of(META_MAGIC);
     out->redo_lsn = le64_of(redo_lsn);

@@ -156,11 +156,12 @@ static int group_replay(struct store *store, const struct scan *scan, struct sto
     return error == -EUCLEAN || error == -ENOSPC ? unfit(report, scan->lsn) : error;
 }
 
-/* As many were in doubt at the redo LSN as the checkpoint says (TP5). */
+/* What was in doubt at the redo LSN is what the checkpoint says (TP5). */
 static bool doubts_missed(const struct store *store, const struct scan *scan, bool *counted)
 {
+    uint32_t sum, told = store->kept.doubts_sum;
     bool missed = !*counted && scan->lsn >= scan->base->redo_lsn &&
-                  store->kept.doubts != doubts_count(store);
+                  (store->kept.doubts != doubts_count(store, &sum) || (told && told != sum));
     *counted |= scan->lsn >= scan->base->redo_lsn;
     return missed;
 }
@@ -311,7 +312,7 @@ static int doubts_recover(struct store *store, struct store_report *report)
     if (store->replay.roll)
         doubts_drop(store);
     int error = doubts_restore(store);
-    report->doubts = doubts_count(store);
+    report->doubts = doubts_count(store, NULL);
     return error == -EUCLEAN ? unfit(report, store->log.end) : error;
 }
 
@@ -471,7 +472,7 @@ static bool held_by_others(const struct store *store)
         holds++;
     for (const struct store_chain *chain = store->chains; chain; chain = chain->next)
         chains += !chain->prepared;
-    return chains || holds > doubts_count(store);
+    return chains || holds > doubts_count(store, NULL);
 }
 
 int store_close(struct store *store)

@@ -69,7 +69,8 @@ void doubt_promise(struct store *store, const struct doubt *d, bool again);
  * of it that are there already stay, for nobody else may free them. */
 uint64_t doubt_extents(const struct store *store, const struct store_chain *chain);
 uint64_t doubt_names_free(const struct store *store);   /* how many more may be set */
-uint32_t doubts_count(const struct store *store);       /* PREPARED and KEPT */
+/* PREPARED and KEPT; if `sum`, which (format.h). */
+uint32_t doubts_count(const struct store *store, uint32_t *sum);
 void doubts_drop(struct store *store);
 /* A PREPARED or DECIDED record of the group at `lsn`. In recovery also of groups before the redo
  * LSN, which is `redo`. */

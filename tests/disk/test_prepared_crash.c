@@ -43,6 +43,37 @@ static void a_lost_vote_is_damage(void **state)
     bench_close(&b);
 }
 
+/* Aim (TP5): nor does another one stand in for it, which was decided in what is lost: they are as
+ * many. */
+static void another_vote_does_not_stand_in(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct store *damaged;
+    struct kcheck_result own;
+    char said[OPINION_BYTES];
+    bench_open(&b, 4 << 20, 1 << 20);
+    assert_int_equal(prepare(&b, 1, 0, 3), 0);
+    assert_int_equal(prepare(&b, 2, 3, 6), 0);
+    uint64_t at = ring(&b, b.store->log.end);
+    assert_int_equal(alone(&b, 2, store_undo), 0);
+    assert_int_equal(prepare(&b, 3, 6, 9), 0);
+    checkpoint(&b);
+    assert_int_equal(write_page(&b, 9, 7), 0);
+    store_abandon(b.store);
+    b.store = NULL;
+    b.device.image[at] ^= 1;
+    assert_int_equal(store_open(&b.io, &test_memory, NULL, &damaged, &b.report), -EUCLEAN);
+    assert_string_equal(b.report.rule, "RV8");
+    opinion_ask(&b.device, &own, said);
+    assert_int_equal(own.error, -EUCLEAN);
+    b.device.image[at] ^= 1;
+    reopen(&b);
+    assert_int_equal(b.report.doubts, 2);
+    assert_int_equal(decide(&b, 3), 0);
+    bench_close(&b);
+}
+
 /* The newest group's records, to be changed; then its CRC is made anew. */
 static struct record_disk *crafted(struct bench *b, uint64_t lsn, uint32_t type)
 {
@@ -175,6 +206,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_vote_is_damage),
+        cmocka_unit_test(another_vote_does_not_stand_in),
         cmocka_unit_test(hostile_records_are_refused_or_harmless),
         cmocka_unit_test(lives_of_prepared_transactions_survive_every_crash_state),
         cmocka_unit_test(lives_of_both_survive_every_crash_state),

@@ -117,6 +117,7 @@ static void header_read(struct area *area)
         area->header_containers = le32_get(header.containers);
         area->header_names = le32_get(header.names);
         model->doubts_told = le32_get(header.doubts);
+        model->doubts_sum = le32_get(header.doubts_sum);
         area->header_seen = true;
     }
 }

@@ -187,12 +187,16 @@ int kdoubt_apply(struct kmodel *model, const struct kgroup *group,
 
 int kdoubts_count(struct kview *view, struct kmodel *model)
 {
-    if (model->doubts_counted || model->doubt_count == model->doubts_told) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < model->doubt_count; i++)
+        sum += crc32c(model->doubts[i].kept, model->doubts[i].id, sizeof model->doubts[i].id);
+    bool same = !model->doubts_sum || model->doubts_sum == (model->doubt_count ? sum | 1 : 0);
+    if (model->doubts_counted || (model->doubt_count == model->doubts_told && same)) {
         model->doubts_counted = true;
         return 0;
     }
     kview_find(view, KCHECK_DAMAGE, "TP5", "the checkpoint tells of %u transactions and decisions "
-               "in doubt, and the log before it of %u", model->doubts_told, model->doubt_count);
+               "in doubt, and the log before it of %u, or others", model->doubts_told, model->doubt_count);
     return -EUCLEAN;
 }
 

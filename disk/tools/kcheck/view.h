@@ -123,7 +123,7 @@ struct kmodel {
     uint32_t chain_count, chain_room;
     struct kdoubt *doubts;
     uint32_t doubt_count, doubt_room;
-    uint32_t doubts_told;               /* by the checkpoint: so many at its redo LSN */
+    uint32_t doubts_told, doubts_sum;   /* by the checkpoint: so many at its redo LSN, and which */
     bool     doubts_counted;
 };
 
