@@ -321,8 +321,8 @@ struct meta_header_disk {
                                  *     any */
     le64 leaves;                /* 48 */
     le64 pages_present;         /* 56 */
-    le32 doubts_sum;            /* 64  of CRCs of their ids, seeded with 1 if a decision; then | 1. 0:
-                                 *     none, or from before there was this */
+    le32 doubts_sum;            /* 64  of CRCs of their ids, seeded with 1 if a decision; then | 1.
+                                 *     0: none, or from before there was this */
     uint8_t zero[BLOCK_BYTES - 68];
 };
 _Static_assert(sizeof(struct meta_header_disk) == BLOCK_BYTES, "on-disk size");

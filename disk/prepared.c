@@ -12,15 +12,15 @@
  *        until it is forgotten, over any number of starts.
  *   TP2  keep_lsn is at or below each image and each record of a doubt. All together take an
  *        eighth of the log at most: they are written again once in a quarter, and it goes on. Twice
- *        their room is left to nobody else for that; a group that would take it is refused (-EAGAIN),
- *        and what is older is due.
+ *        their room is left to nobody else for that: a group that would take it is refused, and
+ *        what is older is due.
  *   TP3  The commit of what is prepared is not refused for want of space: free extents and names
  *        for it are promised, and nobody else gets them. Nor for want of room in a group.
  *   TP4  Nobody else writes or frees its pages, is told that they are unused, or deletes a
  *        container that has one of them.
  *   TP5  A checkpoint says how many doubts there were at its redo LSN, and the sum of which. A
- *        recovery that has met others in the log before that refuses: a vote is not forgotten because
- *        a group is lost.
+ *        recovery that has met others in the log before that refuses: a vote is not forgotten
+ *        because a group is lost.
  */
 #include "internal.h"
 

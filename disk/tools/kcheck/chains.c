@@ -196,7 +196,8 @@ int kdoubts_count(struct kview *view, struct kmodel *model)
         return 0;
     }
     kview_find(view, KCHECK_DAMAGE, "TP5", "the checkpoint tells of %u transactions and decisions "
-               "in doubt, and the log before it of %u, or others", model->doubts_told, model->doubt_count);
+               "in doubt, and the log before it of %u, or others", model->doubts_told,
+               model->doubt_count);
     return -EUCLEAN;
 }
 
