@@ -1,8 +1,11 @@
 """A machine of scripts/run that is a site: its connections with others are ports of a virtio serial device on sockets of QEMU's
 (user/sites/sites.md)."""
 
+import contextlib
 import os
 import re
+import socket
+import stat
 
 from runparts import RunError, option_path
 
@@ -65,10 +68,32 @@ def check(parser, args):
                      "127.0.0.1 through a tunnel")
 
 
+def check_listens(path):
+    """QEMU removes what is at the path, be it a file or a socket at which another guest listens."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise RunError(f"--listen {path}: there is no folder {folder}")
+    if not os.path.lexists(path):
+        return
+    if not stat.S_ISSOCK(os.lstat(path).st_mode):
+        raise RunError(f"--listen {path}: something else than a socket is there; give another path")
+    with socket.socket(socket.AF_UNIX) as end, contextlib.suppress(OSError):
+        end.connect(path)
+        raise RunError(f"--listen {path}: another machine listens there; end it, or give another path")
+
+
+def check_joins(path):
+    """What is no socket will not be one."""
+    with contextlib.suppress(OSError):
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise RunError(f"--join {path}: something else than a socket is there; give the path at which the other site listens")
+
+
 def chardev(name, address, listens):
     if is_path(address):
         if len(os.fsencode(address)) > 107:
             raise RunError(f"{address}: too long for a socket's path")
+        (check_listens if listens else check_joins)(address)
         where = f"path={option_path(address)}"
     else:
         host, port = host_and_port(address)

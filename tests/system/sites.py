@@ -10,6 +10,7 @@ Method  scripts/sites runs plans of two and three guests without stores, or with
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -115,6 +116,27 @@ def test_addresses_that_others_reach_want_a_key():
     for words in (["--listen", "0.0.0.0:4000"], ["--join", "10.0.0.1:4000"], ["--listen", "[::]:4000"]):
         done = subprocess.run([RUN, "--site", "a", *words, "-c", "true"], stderr=subprocess.PIPE, text=True, check=False)
         assert done.returncode == 2 and "--site-key" in done.stderr, (words, done)
+
+
+def test_a_listener_takes_nobodys_place():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "one")
+        for option in "--listen", "--join":
+            with open(path, "w", encoding="utf-8") as out:
+                out.write("a store")
+            done = subprocess.run([RUN, "--site", "a", "--no-store", option, path, "-c", "true"], stderr=subprocess.PIPE, text=True, check=False)
+            assert done.returncode == 120 and "something else than a socket" in done.stderr, (option, done)
+            with open(path, encoding="utf-8") as text:
+                assert text.read() == "a store"
+        os.remove(path)
+        with socket.socket(socket.AF_UNIX) as taken:
+            taken.bind(path)
+            taken.listen()
+            done = subprocess.run([RUN, "--site", "a", "--no-store", "--listen", path, "-c", "true"], stderr=subprocess.PIPE, text=True, check=False)
+            assert done.returncode == 120 and "another machine listens there" in done.stderr, done
+        done = subprocess.run([RUN, "--site", "a", "--no-store", "--memory", "96", "--listen", path, "-c", "echo on"], stdout=subprocess.PIPE,
+                              text=True, check=False)
+        assert done.stdout == "on\n", done         # a socket that somebody has left
 
 
 def test_no_site_no_link():
