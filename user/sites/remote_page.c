@@ -214,7 +214,8 @@ void page_probed(const struct site_message *m)
     struct segment *s = NULL;
     struct site_page *p = container_at(m->page, &s) ? pages_find(&remote.pages, m->page) : NULL;
     uint64_t reached[2] = {0};
-    if (p && p->called && p->serial == m->serial) (void)recall(s, p, reached);
+    /* who was given a right and has not used it is a user, and may be none any more without end */
+    if (p && p->called && p->serial == m->serial && !give_back(s, p)) (void)recall(s, p, reached);
     long n = kd_call3(KD_VIEW_LIST, (long)views, KD_VIEW_MAX, 0);
     for (bool more = true; more;) {
         more = false;
