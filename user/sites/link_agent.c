@@ -6,8 +6,8 @@
  *   SI5  The agent of a session ends before the next one's begins; and not before what its site
  *        granted stands no more: two leases after our last frame, or when the other site has
  *        begun a new session, which it does only when it uses nothing any more.
- *   SI6  While the client of a session that ended has its handle, no HELLO is said to that site
- *       .
+ *   SI6  While the client of a session that ended has its handle, or one that it has started, no
+ *        HELLO is said to that site.
  */
 #include "link_private.h"
 
@@ -186,7 +186,7 @@ static void child_ended(int pid)
         say("remote ended: starting it again");
         for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
             if (s->remote.badge && s->remote.pid == pid)
-                client_gone(s, &s->remote, "remote ended here");
+                peer_end(&s->peer, "remote ended here", now_ns()); /* its managers end now: SI6 */
         remote_start();
         return;
     }
