@@ -165,6 +165,38 @@ static void a_vote_outlives_the_log_that_it_was_written_in(void **state)
     recover_and_compare();
 }
 
+static unsigned before_vote;            /* groups: the vote is due when there is hardly any log */
+
+/* Somebody holds the log for good: commits are told that it is full, and wait for no vote that is
+ * to be written again; when he has gone all goes on. */
+static void child_held(void)
+{
+    struct store_hold hold = { .lsn = 0 };
+    int r = 0;
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+    CHECK(commit(200, 30, 1) == 0);
+    server_lock();
+    CHECK(store_hold_begin(server.store, &hold, "a test", true) == 0);
+    server_unlock();
+    for (unsigned i = 0; i < before_vote; i++) CHECK(commit(200, 4, i) == 0);
+    CHECK(vote(ONE, 1, 10, 20, 77) == 0);
+    for (uint64_t i = 1; i <= 1000 && r == 0; i++) r = commit(200 + i % 7 * 40, 3, i);
+    CHECK(r == -ENOSPC);
+    server_lock();
+    store_hold_end(server.store, &hold);
+    server_unlock();
+    for (uint64_t i = 1; i <= 40; i++) CHECK(commit(200 + i % 7 * 40, 30, i) == 0);
+    CHECK(txn(WIRE_TXN_COMMIT, 1, 2) == 0);
+    CHECK(commit_wait(ONE) == 0);
+}
+static void a_full_log_is_told_whatever_is_to_be_written_again(void **state)
+{
+    (void)state;
+    for (before_vote = 132; before_vote < 140; before_vote++) run_child(child_held);
+    recover_and_compare();
+}
+
 /* What is asked for and not known is undone, and stays so (VO3); what is refused leaves nothing. */
 static void child_asks(void)
 {
@@ -346,6 +378,7 @@ int main(void)
         cmocka_unit_test(votes_are_kept_until_they_are_decided),
         cmocka_unit_test(a_vote_writes_whole_pages),
         cmocka_unit_test(a_vote_outlives_the_log_that_it_was_written_in),
+        cmocka_unit_test(a_full_log_is_told_whatever_is_to_be_written_again),
         cmocka_unit_test(what_is_not_known_is_undone_for_good),
         cmocka_unit_test(a_vote_comes_first_or_is_refused),
         cmocka_unit_test(decisions_are_kept_over_lives),

@@ -230,6 +230,27 @@ static struct vote *vote_free(void)
     return v < votes + STORE_PREPARED_MAX ? v : NULL;
 }
 
+/* Lock held. A log that somebody else keeps full is left to who says so: the next COMMIT. */
+static void renew_due(void)
+{
+    int tries = 0;
+    for (int more = 1; more > 0 && !server.fenced && store_doubts_due(server.store);) {
+        struct group *g;
+        gate_enter(true);
+        more = group_begin(&g);
+        if (more == 0) {
+            more = store_doubts_renew(g->disk);
+            int launched = more < 0 ? more : group_launch(g);
+            if (more < 0) group_cancel(g);
+            if (launched < 0) more = launched;
+        }
+        gate_leave();
+        if (more >= 0 && group_land(g) < 0) more = -EIO;
+        if (more == -EAGAIN && tries++ < VOTE_TRIES && checkpoint_wait() == 0) more = 1;
+        if (more == -EUCLEAN) server_fence("an image of what is prepared is damaged", more);
+    }
+}
+
 static int vote_give(const struct kd_message *m, struct batch *b)
 {
     struct vote *v = vote_free();
@@ -242,6 +263,7 @@ static int vote_give(const struct kd_message *m, struct batch *b)
         r = server.fenced ? server.fenced : vote_write(m, b, v);
         if (r != -ENOSPC && r != -EAGAIN) break;
         if (!checkpoint_helps(r) || i == VOTE_TRIES || checkpoint_wait() < 0) break;
+        renew_due();
     }
     v->prepared = r == 0;
     v->used = r == 0;
@@ -383,6 +405,7 @@ static int vote_decide(const struct store_txn_id *id, bool commits)
     for (int i = 0;; i++) {
         r = server.fenced ? server.fenced : outcome_write(v, commits);
         if (r != -EAGAIN || i == VOTE_TRIES || checkpoint_wait() < 0) break;
+        renew_due();            /* what is due may be in its way, and the committer waits */
     }
     v->deciding = false;
     if (r == 0) vote_end(v, commits);
@@ -422,21 +445,7 @@ static int outcome_ask(const struct store_txn_id *id, uint64_t *outcome)
 void votes_renew(void)
 {
     server_lock();
-    for (int more = 1; more > 0 && !server.fenced && store_doubts_due(server.store);) {
-        struct group *g;
-        gate_enter(true);
-        more = group_begin(&g);
-        if (more == 0) {
-            more = store_doubts_renew(g->disk);
-            int launched = more < 0 ? more : group_launch(g);
-            if (more < 0) group_cancel(g);
-            if (launched < 0) more = launched;
-        }
-        gate_leave();
-        if (more >= 0 && group_land(g) < 0) more = -EIO;
-        if (more == -EAGAIN && checkpoint_wait() == 0) more = 1;
-        if (more == -EUCLEAN) server_fence("an image of what is prepared is damaged", more);
-    }
+    renew_due();
     server_unlock();
 }
 
