@@ -334,10 +334,8 @@ ps_container *container_open_by(int by, const char *path, int flags, const struc
     ps_container *c = NULL;
     const char *rest = by < 0 ? site_path(path) : path;
     int result = open_request_make(&request, by, rest, flags, root);
-    if (result == 0 && tx_active() && flags & PS_CREATE)
-        result = -EBUSY;
-    if (result == 0 && !tx_active())
-        result = stores_refresh();
+    if (result == 0)
+        result = !tx_active() ? stores_refresh() : flags & PS_CREATE ? -EBUSY : 0;
     if (result == 0) {
         struct ps_tx *tx = tx_work_begin();
         pthread_mutex_lock(&table_lock);
@@ -347,7 +345,8 @@ ps_container *container_open_by(int by, const char *path, int flags, const struc
         pthread_mutex_unlock(&table_lock);
         tx_work_end(tx);
     }
-    if (error_told(ERROR_OPEN, lack_at(result, path, NULL, request.named && by < 0)) != 0)
+    if (error_told(rest != path ? ERROR_SITE : ERROR_OPEN,
+                   lack_at(result, path, NULL, request.named && by < 0)) != 0)
         errno = -result;
     return c;
 }

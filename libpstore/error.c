@@ -44,6 +44,18 @@ static const struct {
                                          * it is the program's own */
     const char *text;
 } shared[] = {
+    {EACCES, ERROR_SITE,
+     "its home has not exported that to this site, or to be read alone, or nothing at all yet: "
+     "`store export NAME SITE write` there gives it"},
+    {EINVAL, ERROR_SITE,
+     "SITE:NAME: a site's name has 1 to 31 letters, digits, - _ or ., and a container's no space "
+     "at its beginning, no colon or control character; neither is empty: check the call"},
+    {ENOENT, ERROR_SITE,
+     "nothing of that name is exported to this site: check it, or `store export NAME SITE write` "
+     "at its home"},
+    {ENOTCONN, ERROR_SITE,
+     "there is no session with that site's store: `sites` shows which sites have joined. Is the "
+     "name right, does it run, with a store, and is this machine a site (scripts/run --site)?"},
     {E2BIG, ERROR_MANAGER,
      "a manager's path and arguments have at most 480 bytes, with a NUL behind each: use fewer"},
     {EACCES, ERROR_MANAGER, NO_MANAGER "cannot be run: it is no program"},
@@ -263,6 +275,7 @@ static const struct {
     { ECHILD, NO_MANAGER "ended before it served it: `dmesg` has what it printed" },
     { ELOOP, NO_MANAGER "would wait for itself: it, or one that it stands on, has this container" },
     { ENOEXEC, NO_MANAGER "cannot be started: is it in this system, and a program?" },
+    { ECONNREFUSED, "one of the two sites refuses the other: `sites -v` says why" },
     { ECANCELED, "the transaction was undone: its program gave it up, or the program that serves "
                  "one of its containers ended: run it again" },
     { EDEADLK, "two transactions waited for each other, this one was undone: run it again" },
@@ -290,7 +303,7 @@ static const struct {
     { ENOTCONN, "the store manager is not running, and has not come back within some seconds if it "
                 "died: start "
                 "Katydid with a store disk (scripts/run --store FILE), and look at `dmesg` (with "
-                "-c: --log FILE)" },
+                "-c: --log FILE). Of another site's containers: `sites` says whether it is there" },
     { ENOLCK, "the transaction has locked too many containers: 32 segments of them at most" },
     { EOWNERDEAD,
       "the store manager died: the transaction was undone, or, if it was in its commit, "
@@ -341,7 +354,8 @@ static const char *shared_text(int error)
         if (shared[i].error == error &&
             (shared[i].call == ERROR_ANY ||
              (error == error_last.error &&
-              (shared[i].call == error_last.call || shared[i].call == ERROR_TOLD))))
+              (shared[i].call == error_last.call || shared[i].call == ERROR_TOLD ||
+               (shared[i].call == ERROR_OPEN && error_last.call == ERROR_SITE)))))
             return shared[i].text;
     return NULL;
 }

@@ -8,6 +8,7 @@ enum error_call {
     ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_RETRY, ERROR_UPGRADE, ERROR_OTHER, ERROR_AREA,
     ERROR_ASK, ERROR_LATCH, ERROR_INDEX, ERROR_SPREAD, ERROR_PARALLEL, ERROR_MANAGER, ERROR_SEGMENT,
     ERROR_DISKS, ERROR_PROCESSES, ERROR_LOOK, ERROR_WHOLE,
+    ERROR_SITE,                         /* opening SITE:NAME: its own texts, then ERROR_OPEN's */
 };
 extern __thread struct error_last { enum error_call call; int error; } error_last;
 static inline int error_told(enum error_call call, int result) /* returns it: 0 or -errno */

@@ -9,7 +9,8 @@
 
 #include "site.h"
 
-enum { WANT = 1 };                      /* of remote: the site's name; it begins a manager */
+enum { WANT = 1 };                      /* of remote: the site's name; it begins a manager, or says
+                                         * -EAGAIN: no site of that name has joined yet */
 
 int ps_site_transaction(int (*fn)(void *arg), void *arg, int holder, struct ps_options options)
 {
@@ -52,8 +53,7 @@ int site_again(const char *store)
     if (!slash)
         return 0;
     memcpy(site, store, (size_t)(slash - store));
-    (void)site_want(site);
-    return 1;
+    return site_want(site) == -ECONNREFUSED ? -ECONNREFUSED : 1;
 }
 
 const char *site_path(const char *path)
@@ -65,15 +65,17 @@ const char *site_path(const char *path)
 /* The name of the site's store, which is begun, if it is not there. */
 static int site_store(char store[STORE_NAME_BYTES], const char *path)
 {
+    static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     const char *rest = site_path(path);
     size_t bytes = (size_t)(rest - path);
-    if (bytes < 2 || bytes + sizeof "/store" > STORE_NAME_BYTES)
+    if (bytes < 2 || bytes + sizeof "/store" > STORE_NAME_BYTES ||
+        strspn(path, good) < bytes - 1)
         return -EINVAL;
     memcpy(store, path, bytes - 1);
     store[bytes - 1] = 0;
     int result = site_want(store);
     memcpy(store + bytes - 1, "/store", sizeof "/store");
-    return result;
+    return result == -EAGAIN ? 0 : result;          /* store_port waits */
 }
 
 int site_connect(const char *path, int (*connect)(const char *store), struct ps_store **out)

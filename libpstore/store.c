@@ -143,8 +143,9 @@ static long store_port(const struct ps_store *s)
     clock_gettime(CLOCK_MONOTONIC, &begun);
     for (;;) {
         long port = ps_kernel(KD_NAME_FIND, (long)s->name, 0, 0);
-        if (port != -ENOENT || !(site_again(s->name) || store_comes_back(s)))
-            return port;
+        int again = port == -ENOENT ? site_again(s->name) : 0;
+        if (port != -ENOENT || again < 0 || !(again || store_comes_back(s)))
+            return again < 0 ? again : port;
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (now.tv_sec - begun.tv_sec > RESTART_SECONDS)
             return port;

@@ -19,7 +19,8 @@ const char *site_path(const char *path);
 /* Its store, which is begun, if it is not there; ps_open goes on looking where it did. 0 or -errno.
  */
 int site_connect(const char *path, int (*connect)(const char *store), struct ps_store **out);
-/* Is the store another site's? Then it is begun, if it is not there any more. */
+/* Is the store another site's? Then it is begun, if it is not there any more. 0: it is none;
+ * -ECONNREFUSED */
 int site_again(const char *store);
 /* Asks its manager whether it is there and speaks our protocol: 0 or -errno. */
 int store_hello(struct ps_store *s);

@@ -47,6 +47,8 @@ static void an_error_is_explained_by_the_layer_that_gave_it(void **state)
         {ERROR_ASK, ETIMEDOUT, "task"}, {ERROR_INDEX, EPERM, "index"},
         {ERROR_INDEX, E2BIG, "1,024"}, {ERROR_INDEX, EUCLEAN, "index"},
         {ERROR_SPREAD, EUCLEAN, "segment"}, {ERROR_PARALLEL, EMFILE, "queries"},
+        {ERROR_SITE, EACCES, "store export"}, {ERROR_SITE, ENOTCONN, "have joined"},
+        {ERROR_SITE, EISDIR, "one of its containers"},
     };
     for (unsigned i = 0; i < sizeof told / sizeof told[0]; i++) {
         error_told(told[i].call, -told[i].error);

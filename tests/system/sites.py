@@ -100,6 +100,16 @@ def long_three_sites_and_one_too_many():
                      "scripts/run --zone N", said), said
 
 
+def long_a_site_that_refuses_takes_no_other_one_along():
+    common = f"--add {tap.ROOT}/build/tests/sites/shared --store-size 64M --cpus 1 --memory 96 {SLOW}"
+    said = run(f"""site a {common} : shared c:box open sum; shared b:box fail=111 sum; shared c:box counts sum phase=1
+                   server b {common} --zone 0 : shared box create=1 await=1
+                   server c {common} : shared box create=3; store export box a write; shared box await=2
+                   link a b
+                   link a c""")
+    assert said.count("a: 3 accounts, 3000") == 2 and "remote ended" not in said, said
+
+
 def long_only_who_has_the_key():
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("one", "a very secret key of sites"), ("two", "another very secret key")):

@@ -176,11 +176,12 @@ static void notice(const struct kd_message *m)
 static void refusal_tell(struct site *s)
 {
     const struct peer *p = &s->peer;
+    char *told = s->told[strncmp(p->why, LINK_THEY_SAY, strlen(LINK_THEY_SAY)) == 0];
     if (p->state == LINK_LIVE)
-        s->told[0] = 0;
-    if (p->state != LINK_REFUSED || strcmp(s->told, p->why) == 0)
+        s->told[0][0] = s->told[1][0] = 0;
+    if (p->state != LINK_REFUSED || strcmp(told, p->why) == 0)
         return;
-    memcpy(s->told, p->why, sizeof(s->told));
+    memcpy(told, p->why, sizeof(p->why));
     say("site %s: refused: %s", p->hello.site[0] ? p->hello.site : s->stream, p->why);
 }
 

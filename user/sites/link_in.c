@@ -46,7 +46,7 @@ static void heard_refused(struct peer *p, const struct frame *f, const uint8_t *
         memcpy(p->hello.site, site, sizeof(site)); /* who it is */
     for (char *c = text; *c; c++)
         *c = isprint((unsigned char)*c) ? *c : '?';
-    snprintf(why, sizeof(why), "the other site says: %.*s", LINK_WHY_BYTES - 24, text);
+    snprintf(why, sizeof(why), LINK_THEY_SAY "%.*s", LINK_WHY_BYTES - 24, text);
     peer_refused(p, why, now);
 }
 

@@ -7,6 +7,8 @@
 
 #include "link.h"
 
+#define LINK_THEY_SAY "the other site says: "   /* before the reason of a refusal by it */
+
 #define LINK_PROTOCOL 1u
 #define LEASE_NS_MIN 1000000ull
 #define LEASE_NS_MAX 60000000000ull

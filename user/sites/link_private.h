@@ -24,7 +24,7 @@ struct site {
     int handle;                         /* of the stream */
     bool readable, writable;            /* it may be: something changed, or was left */
     struct client agent, remote;        /* receive FRAME_HOME and FRAME_CLIENT */
-    char told[LINK_WHY_BYTES];          /* why it is refused, as the kernel's log tells already */
+    char told[2][LINK_WHY_BYTES];       /* why it is refused, by us and by it: as the log has it */
 };
 
 struct link {

@@ -32,11 +32,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 void remote_lock(void) { pthread_mutex_lock(&lock); }
 void remote_unlock(void) { pthread_mutex_unlock(&lock); }
 
-_Noreturn void remote_ends(const char *why)
+static void say(const char *why)
 {
     char line[160];
     int n = snprintf(line, sizeof line, "remote: %s", why);
     kd_call3(KD_KERNEL_LOG, (long)line, n, 0);
+}
+
+_Noreturn void remote_ends(const char *why)
+{
+    say(why);
     _exit(1);
 }
 
@@ -118,17 +123,24 @@ static void start(void *(*function)(void *), void *argument)
     pthread_detach(thread);
 }
 
+/* Nothing can be had in this session: another one at once would bring no more. */
+static _Noreturn void wait_for_end(const char *why)
+{
+    say(why);
+    for (;;) hear_home(NULL);
+}
+
 /* The home's addresses are its containers' alone, as those of each store of this machine. */
 static void zone_claim(void)
 {
     char name[STORE_NAME_BYTES];
     struct link_session s;
     if (link_session(remote.session, &s)) remote_ends("the session with the home is over");
-    if (s.store_count == 0) remote_ends("the home has no store");
+    if (s.store_count == 0) wait_for_end("the home has no store");
     remote.zone = s.stores[0].zone;
     snprintf(name, sizeof name, "zone %u", s.stores[0].zone);
     if (kd_call3(KD_NAME_SET, (long)name, remote.port, 0) < 0)
-        remote_ends("the home's store has its addresses in the zone of another store here");
+        wait_for_end("the home's store has its addresses in the zone of another store here");
 }
 
 static void serve(const char *site)
@@ -169,7 +181,8 @@ static void *keep(void *home)
     for (;;) {
         struct link_session session;
         int status, handle = link_open(site, &session);
-        if (handle == -EAGAIN || handle == -EBUSY || handle == -ECONNRESET) {
+        if (handle == -EAGAIN || handle == -EBUSY || handle == -ECONNRESET ||
+            handle == -ECONNREFUSED) {
             nanosleep(&moment, NULL);
             continue;
         }
@@ -181,6 +194,20 @@ static void *keep(void *home)
     }
 }
 
+/* A name that no site has said, by a slip perhaps, gets no place among the homes: -EAGAIN. */
+static int site_there(const char *site)
+{
+    static struct link_site all[LINK_SITES_MAX + 1]; /* the first one is this site */
+    struct kd_message m = {.kind = LINK_LOOK, .buffer = all, .buffer_bytes = sizeof all,
+                           .handle = -1};
+    long r = kd_call3(KD_PORT_CALL, LINK_HANDLE, (long)&m, 0);
+    int there = r < 0 ? (int)r : -EAGAIN;
+    for (size_t i = 1; r >= 0 && i < m.buffer_bytes / sizeof *all; i++)
+        if (strcmp(all[i].site, site) == 0 && there)
+            there = all[i].state == LINK_REFUSED ? -ECONNREFUSED : 0;
+    return there;
+}
+
 /* "A program wants a store of this site." */
 static int want(const char *site, size_t bytes)
 {
@@ -189,7 +216,8 @@ static int want(const char *site, size_t bytes)
     if (bytes < 2 || bytes > LINK_SITE_BYTES || strnlen(site, bytes) != bytes - 1) return -EINVAL;
     for (; h < homes + LINK_SITES_MAX && h->site[0]; h++)
         if (strcmp(h->site, site) == 0) return 0;
-    if (h == homes + LINK_SITES_MAX) return -EMFILE;
+    int there = site_there(site);
+    if (there || h == homes + LINK_SITES_MAX) return there ? there : -EMFILE;
     long port = kd_call3(KD_PORT_CREATE, 0, 0, 0);
     snprintf(name, sizeof name, STORE_KEPT "%s/store", site);
     long r = port < 0 ? port : kd_call3(KD_NAME_SET, (long)name, port, 0);
