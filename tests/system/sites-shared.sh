@@ -15,7 +15,7 @@ site() { # NAME OPTIONS ... COMMANDS: what it prints in $TEST_TMP/NAME
 }
 
 site home --store "$TEST_TMP/store" --listen "$TEST_TMP/socket" \
-    'shared box create=8; store export box far write; shared box await=1 sum abort phase=2 await=3 sum seed=5 busy=4 await=5 sum' &
+    'shared box create=8; store export box far write; shared box await=1 sum abort phase=2 await=3 sum seed=5 busy=4 await=5 sum; store export box far read' &
 until [ -S "$TEST_TMP/socket" ]; do sleep 0.05; done
 site far --no-store --join "$TEST_TMP/socket" \
     'shared home:box open sum counts sum counts abort sum counts seed=9 moves=10 counts phase=1 await=2 sum phase=3 deadlocks=3 phase=4 sum snapshot; shared home:nobody fail=2 sum; shared home:box phase=5'
@@ -35,6 +35,9 @@ is "the home, behind the next phase" "8 accounts, 8000" "$(said home 2)"
 is "transfers of both, deadlocks included, keep the sum" "8 accounts, 8000" "$(said far 9)"
 is "at the home, too" "8 accounts, 8000" "$(said home 3)"
 is "a snapshot sees what is cached, or begins again" "8 accounts, 8000" "$(said far 10)"
-is "what is not exported is not there, and nothing else was said" "10 3" "$(wc -l <"$TEST_TMP/far") $(wc -l <"$TEST_TMP/home")"
+# shellcheck disable=SC2016 # the message has the quotes
+is "a container is exported once" 'store export: box: far has something of that name already: `cap drop exports/far/box` takes it back' \
+    "$(said home 4)"
+is "what is not exported is not there, and nothing else was said" "10 4" "$(wc -l <"$TEST_TMP/far") $(wc -l <"$TEST_TMP/home")"
 ok "the store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/store"
 done_testing

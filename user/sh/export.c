@@ -47,6 +47,12 @@ int store_export(const struct io *io, char **words)
     int error = ps_connect(NULL); /* PS_STORE may have changed */
     if (!error)
         error = export_link(words[0], words[1], writes ? PS_MAY_READ | PS_MAY_WRITE : PS_MAY_READ);
-    if (error) dprintf(io->error, "store export: %s: %s\n", words[0], ps_strerror(error));
+    const char *slash = strrchr(words[0], '/');
+    if (error == -EEXIST)
+        dprintf(io->error, "store export: %s: %s has something of that name already: `cap drop "
+                           "exports/%s/%s` takes it back\n", words[0], words[1], words[1],
+                slash ? slash + 1 : words[0]);
+    else if (error)
+        dprintf(io->error, "store export: %s to %s: %s\n", words[0], words[1], ps_strerror(error));
     return error != 0;
 }
