@@ -9,6 +9,8 @@
  *   GD1  The key is open while the library stores (depth) or a bracket is open, and closed at the
  *        end of every transaction that has opened it.
  *   GD2  A page in `told` has a private copy of this transaction, which stays to its end.
+ *   GD3  A bracket ends by a release of its own address, of no other one. One that was not noted,
+ *        since GUARD_OPEN others were open, ends with the transaction.
  */
 #include "pstore_private.h"
 
@@ -38,7 +40,6 @@ static void key_set(uint32_t keys)
     if (keys_are_there())
         __asm__ volatile("wrpkru" ::"a"(keys), "c"(0), "d"(0) : "memory");
 }
-
 
 static void key_update(const struct guard *g)
 {
@@ -77,17 +78,17 @@ void guard_suspended(const struct ps_tx *tx, int suspended)
 void guard_ended(struct ps_tx *tx)
 {
     struct guard *g = &tx->items.guard;
-    g->depth = g->brackets = g->used = 0;
-    g->last = 0;
+    g->depth = g->brackets = g->noted = g->used = 0;
     key_update(g);
     memset(g->told, 0, sizeof g->told);
 }
 
 void guard_bracket(struct guard *g, uint64_t at)
 {
-    g->last = at;
-    if (g->brackets++ == 0)
-        key_update(g);
+    if (g->noted < GUARD_OPEN)
+        g->open[g->noted++] = at;
+    g->brackets++;
+    key_update(g);                        /* of an inner one, too: a handler may have been left */
 }
 
 int guard_access(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes)
@@ -108,17 +109,22 @@ int guard_access(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t 
     return 0;
 }
 
-void guard_released(struct guard *g)
+int guard_released(struct guard *g, uint64_t at)
 {
-    g->last = 0;
-    if (g->brackets && --g->brackets == 0)
+    unsigned i = g->noted;
+    while (i > 0 && g->open[i - 1] != at)
+        i--;
+    if (i == 0)
+        return 0;
+    g->open[i - 1] = g->open[--g->noted];
+    if (--g->brackets == 0)
         key_update(g);
+    return 1;
 }
 
-int guard_release(struct ps_tx *tx, const ps_container *c)
+void guard_moved(struct guard *g, uint64_t from, uint64_t to)
 {
-    if (!(c->protection & PS_PROTECT_GUARD))
-        return -EINVAL;
-    guard_released(&tx->items.guard);
-    return 0;
+    for (unsigned i = 0; i < g->noted; i++)
+        if (g->open[i] == from)
+            g->open[i] = to;
 }

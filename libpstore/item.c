@@ -502,8 +502,7 @@ int ps_key(ps_container *c, uint64_t key, int mode)
 /* It needed no bracket of its own. */
 static __attribute__((noinline)) void guard_added(const int64_t *p)
 {
-    if (tx_current->items.guard.last == (uintptr_t)p)
-        guard_released(&tx_current->items.guard);
+    (void)guard_released(&tx_current->items.guard, (uintptr_t)ps_home(p));
 }
 
 int ps_add(int64_t *p, int64_t delta)
@@ -531,8 +530,6 @@ static void note_drop(struct items *t, const volatile uint64_t *mask)
 int items_release(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name)
 {
     int result = items_whole(tx, c) ? NOTHING : place_set(&tx->items, c, at, 0);
-    if (result == NOTHING)
-        (void)guard_release(tx, c);
     if (result != 0)
         return result < 0 ? error_told(ERROR_OBJECT, result) : 0;
     struct items *t = &tx->items;
@@ -542,11 +539,9 @@ int items_release(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name)
     entry *e = &t->place.entries[number];
     unsigned own = own_modes(e, t);
     if (own & STORE)
-        return guard_release(tx, c);
+        return c->protection & PS_PROTECT_GUARD ? 0 : -EINVAL;
     if (own & STAY)
         return -EINVAL;
-    if (!own)
-        (void)guard_release(tx, c);       /* of ps_touch */
     if (!own || own & (own - 1) || *again_of(t, number) >> number % 64 & 1)
         return 0;
     volatile uint64_t *mask = &e->holders[__builtin_ctz(own)][t->word];
@@ -558,13 +553,11 @@ int items_release(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name)
 int ps_release(const void *p)
 {
     struct ps_tx *tx = tx_active();
-    if (tx && p && tx->items.guard.last == (uintptr_t)p)
-        return guard_released(&tx->items.guard), 0;
-    ps_container *c = ps_container_of(p);
     uint64_t name = (uintptr_t)ps_home(p);
+    if (tx && guard_released(&tx->items.guard, name))
+        return 0;
+    ps_container *c = ps_container_of(p);
     int result = access_check(tx, c, PS_S);
-    if (result == NOTHING)
-        (void)guard_release(tx, c);
     if (result != 0)
         return result < 0 ? error_told(ERROR_OBJECT, result) : 0;
     return items_release(tx, c, name, name);

@@ -366,7 +366,7 @@ int ps_end_access(ps_item_id id, int mode)
     struct access *a = item ? access_find(tx, id) : NULL;
     int result = !item ? -errno : a && a->dirty ? access_pack(tx, a) : 0;
     if (result == 0 && STORES >> (mode & BASE_MODE) & 1 && !(a && a->copied))
-        (void)guard_release(tx, p->data);
+        (void)guard_released(&tx->items.guard, (uintptr_t)item->data);
     if (result != 0 || !(mode & PS_BRIEF) || p->flags & PS_PART_UNLOCKED || tx->kind == TX_READS)
         return result;
     return items_release(tx, p->data, p->data->base, (uintptr_t)item);
@@ -450,6 +450,9 @@ int ps_item_resize(ps_item_id id, size_t bytes)
     int result = item && (plain || !a || !a->copied) ? 0 : -errno;
     if (result != 0)
         return result;
+    void *old = item->data;
+    if (!plain)
+        (void)guard_released(&tx->items.guard, (uintptr_t)old);
     PART_OPENED(p);
     if (plain) {
         memset(plain, 0, bytes);
@@ -457,6 +460,7 @@ int ps_item_resize(ps_item_id id, size_t bytes)
     } else if ((result = room_set(tx, p, item, bytes, item->bytes)) == 0) {
         item->bytes = item->stored = bytes;
         plain = item->data;
+        guard_moved(&tx->items.guard, (uintptr_t)old, (uintptr_t)plain);
     }
     if (result == 0 && a) {
         a->plain = plain;

@@ -229,11 +229,13 @@ struct ps_tx;
 #define AGAIN_WORDS 64u
 #define WANTS_MAX   16u
 #define GUARD_TOLD 64u
+#define GUARD_OPEN 32u
 struct guard {
     unsigned depth;                       /* functions of the library that store */
-    unsigned brackets;                    /* accesses to write that are not released */
+    unsigned brackets;                    /* accesses to write that are not released, of them ... */
+    unsigned noted;                       /* ... these, so many, in any order */
     unsigned used;                        /* by this transaction */
-    uint64_t last;                        /* access to write, not released; 0 */
+    uint64_t open[GUARD_OPEN];
     uint64_t told[GUARD_TOLD];            /* by its number: this page the kernel was told of */
 };
 struct items {
@@ -286,9 +288,9 @@ static inline void guard_shut(struct ps_tx **tx)
     __attribute__((cleanup(guard_shut))) struct ps_tx *opened_ = guard_open(c)
 /* The program is about to store to these bytes of c, which has a guard. 0 or -errno. */
 int guard_access(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes);
-/* It has done so. -EINVAL: c has none. */
-int guard_release(struct ps_tx *tx, const ps_container *c);
-void guard_released(struct guard *g);
+/* It has done so there. False: nothing is open there (GD3). */
+int guard_released(struct guard *g, uint64_t at);
+void guard_moved(struct guard *g, uint64_t from, uint64_t to);  /* what was open there is here */
 void guard_bracket(struct guard *g, uint64_t at);       /* the same, where it is known (GD2) */
 static inline int guard_knows(const struct guard *g, uint64_t at, uint64_t bytes)
 {

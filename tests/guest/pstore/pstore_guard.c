@@ -14,6 +14,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -281,6 +282,36 @@ static int window_closed(void *unused)
     wild(p);
     return (void)unused, 0;
 }
+static int read_inside(void *unused)       /* what is only read ends no bracket */
+{
+    volatile uint64_t *p = ps_lock(box, 0) == 0 ? for_writing(0, 1) : NULL;
+    const uint64_t *q = ps_read(&root->a->word[2]);
+    if (!p || !q || ps_release(q) || !open_now()) return -EIO;
+    *p = 0;
+    if (ps_release((const void *)(uintptr_t)p) || !closed_now()) return -EIO;
+    return (void)unused, 0;
+}
+static int many_open(void *unused)         /* released in another order, and more than are noted */
+{
+    for (unsigned i = 0; i < 20; i++)
+        if (!for_writing(0, i)) return -errno;
+    for (unsigned i = 0; i < 20; i++)
+        if (!open_now() || ps_release(&root->a->word[i])) return -EIO;
+    if (!closed_now()) return -EIO;
+    for (unsigned i = 0; i < 50; i++)
+        if (!for_writing(0, i)) return -errno;
+    for (unsigned i = 0; i < 50; i++) {
+        *word(0, i) = 0;
+        if (ps_release(&root->a->word[i])) return -EIO;
+    }
+    return (void)unused, 0;
+}
+static int window_add(void *unused)
+{
+    int64_t *sum = ps_window(&root->sum, sizeof root->sum, PS_WRITE);
+    int e = sum ? ps_add(sum, 0) : -errno;
+    return (void)unused, e ? e : closed_now() ? 0 : -EIO;
+}
 static int after_add(void *unused)
 {
     int e = ps_add(&root->sum, 0);
@@ -350,6 +381,21 @@ static int with_signal(void *unused)
     raise(SIGUSR1);
     if (!handler_was_closed || !open_now()) return -EIO;
     *p = 0;
+    return (void)unused, 0;
+}
+static sigjmp_buf left;
+static void leaver(int number)
+{
+    (void)number;
+    siglongjmp(left, 1);
+}
+static int jumps(void *unused)              /* out of a handler: the next access opens */
+{
+    if (!for_writing(0, 1)) return -errno;
+    signal(SIGUSR1, leaver);
+    if (sigsetjmp(left, 1) == 0) raise(SIGUSR1);
+    if (!closed_now() || !for_writing(0, 2) || !open_now()) return -EIO;
+    *word(0, 1) = *word(0, 2) = 0;
     return (void)unused, 0;
 }
 static void handler_stores(int number)
@@ -459,7 +505,10 @@ static void test_items(void)
     finds_by_key(after_release, "behind ps_release");
     finds_by_key(window_closed, "by a window");
     commits(two_open, "brackets nest");
+    commits(read_inside, "what is only read ends none of them");
+    commits(many_open, "many at once");
     finds_by_key(after_add, "behind ps_add");
+    commits(window_add, "and behind ps_add by a window");
     finds_by_key(after_alloc, "to a new object without an access");
     is(child_of(end_closes), 0, "the end of a transaction, and an abort, close");
     commits(suspended, "a transaction that is left for a while takes its key along");
@@ -468,6 +517,7 @@ static void test_items(void)
     is(child_of(strays_refused), ERANGE, "or refused, where strict");
     commits(with_signal, "a handler begins with the key closed, and gives it back open");
     finds_by_key(stray_in_handler, "in a handler");
+    commits(jumps, "who jumps out of a handler opens it by his next access");
     commits(with_fork, "a child begins with the key closed");
     test_turns();
     test_hostile();
@@ -475,7 +525,7 @@ static void test_items(void)
 
 int main(void)
 {
-    tap_plan(53);
+    tap_plan(57);
     has_keys = keys_here();
     printf("# protection keys: %d\n", has_keys);
     box = ps_open("guarded", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
