@@ -339,7 +339,13 @@ static int store_wildly(void *unused)
     (void)unused;
     if (!data) return -errno;
     *data = 5;
-    int error = ps_end_access(id, PS_X);
+    int error = wild_step == 3 ? ps_item_resize(id, 3000) : 0;
+    if (wild_step == 4 && ps_begin_access(id, PS_X)) {      /* the inner one ends itself only */
+        error = ps_end_access(id, PS_X | PS_BRIEF);
+        *data = 7;
+    }
+    error = error ?: ps_end_access(id, PS_X);
+    if (wild_step == 3) data = ps_item_header(id)->data;
     wild_at = wild_step == 2 ? (char *)&ps_item_header(id)->bytes : data + 1;
     if (!error && wild_step) *wild_at = 6;
     return error;
@@ -389,6 +395,8 @@ static void test_properties(void)
     is(wild_child(0), 0, "stored to within brackets");
     is(wild_child(1), has_keys() ? FOUND : 0, "and not behind them,");
     is(wild_child(2), FOUND, "nor a header");
+    is(wild_child(3), has_keys() ? FOUND : 0, "nor behind that of one that moved,");
+    is(wild_child(4), has_keys() ? FOUND : 0, "nor of two;");
     is(ps_transaction(churn, guarded) ?: ps_transaction(check, guarded), 0, "they come and go,");
     is(ps_transaction(delete_one, NULL), 0, "and are deleted");
     ps_part *brief = ps_file_part(file, "brief");
@@ -547,7 +555,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         return ps_allocator_add(&own) ? 101
                : !strcmp(argv[1], "ask") ? asker() : client(argv[1]);
-    tap_plan(92);
+    tap_plan(94);
     test_file();
     test_header();
     test_generation();
