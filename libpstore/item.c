@@ -238,8 +238,7 @@ static int wants_more(const struct items *t, uint64_t name)
 /* An item of pages is its pages (IK3). The mode has no PS_NOW. */
 static int page_access(ps_container *c, const void *p, size_t bytes, int mode)
 {
-    int declares = c->encoder == PS_ENCODE_RANGES || c->protection & PS_PROTECT_GUARD;
-    if (mode == PS_X || (mode == PS_OWN && declares) || (mode == PS_ADD && declares))
+    if (mode == PS_X || ((mode == PS_OWN || mode == PS_ADD) && ps_declares(c)))
         return ps_touch(p, bytes);
     return mode == PS_U ? (int)ps_kernel(KD_TXN_HINT, (long)ps_home(p), (long)bytes,
                                          KD_HINT_EXCLUSIVE)

@@ -169,6 +169,11 @@ int ps_locking(ps_container *c, int locking)
     return form_set(c, WIRE_FORM_LOCKING, locking, &c->items);
 }
 
+int ps_declares(const ps_container *c)
+{
+    return c->encoder == PS_ENCODE_RANGES || (c->protection & PS_PROTECT_GUARD) != 0;
+}
+
 int ps_protection(ps_container *c, int protection)
 {
     if (protection & ~(PS_PROTECT_GUARD | PS_PROTECT_CODEWORDS))

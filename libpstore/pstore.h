@@ -274,6 +274,9 @@ int ps_lost(const ps_container *c);
  * is volatile. */
 enum { PS_PROTECT_NONE, PS_PROTECT_GUARD = 1, PS_PROTECT_CODEWORDS = 2 };
 int ps_protection(ps_container *c, int protection);
+/* Whether stores to c are to be announced (ps_touch, ps_access): it has a guard, or
+ * PS_ENCODE_RANGES. */
+int ps_declares(const ps_container *c);
 
 /* From now on a program is the container's manager: whoever opens the container has its pages from
  * that program, at the container's place, and the store starts it at the first open, again after

@@ -54,7 +54,7 @@ int ps_bitmap_set(struct ps_bitmap_access *a, uint64_t number)
     uint64_t i = number % per_block(a);
     if (!bits)
         return -errno;
-    structure_claim(&bits->claim);
+    structure_claim(&a->base, bits, &bits->claim);
     if (bit(bits, i))
         return 1;
     bits->word[i / 64] |= (uint64_t)1 << i % 64;
@@ -71,7 +71,7 @@ int ps_bitmap_clear(struct ps_bitmap_access *a, uint64_t number)
     uint64_t i = number % per_block(a);
     if (!bits)
         return 0;
-    structure_claim(&bits->claim);
+    structure_claim(&a->base, bits, &bits->claim);
     if (!bit(bits, i))
         return 0;
     bits->word[i / 64] &= ~((uint64_t)1 << i % 64);

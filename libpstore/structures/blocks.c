@@ -62,8 +62,9 @@ static unsigned missing(const struct ps_access *a, const struct ps_blocks *b, ui
 }
 
 /* New roots, until the tree has that height. */
-static void raise(struct ps_blocks *b, uint64_t height, void ***nodes)
+static void raise(const struct ps_access *a, struct ps_blocks *b, uint64_t height, void ***nodes)
 {
+    structure_heads(a);
     for (; b->root && b->height < height; b->height++) {
         struct branch *top = *(*nodes)++;
         top->child[0] = b->root;
@@ -85,11 +86,15 @@ void *blocks_make(const struct ps_access *a, struct ps_blocks *b, uint64_t numbe
     if (error)
         return structure_none(error);
     if (height > b->height)
-        raise(b, height, &nodes);
+        raise(a, b, height, &nodes);
     struct branch *above = NULL;
     void **link = &b->root;
     for (uint64_t level = height;; level--) {
         if (!*link) {
+            if (above)
+                structure_changes(a, above);
+            else
+                structure_heads(a);
             *link = *nodes++;
             if (above)
                 above->count++;
@@ -108,6 +113,7 @@ static void lower(const struct ps_access *a, struct ps_blocks *b)
         struct branch *top = b->root;
         if (top->count > 1 || !top->child[0])
             return;
+        structure_heads(a);
         b->root = top->child[0];
         b->height--;
         structure_give(a, top);
@@ -126,10 +132,12 @@ void blocks_give(const struct ps_access *a, struct ps_blocks *b, uint64_t number
     do {
         structure_give(a, n);
         if (++level > b->height) {
+            structure_heads(a);
             *b = (struct ps_blocks){0};
             return;
         }
         n = path[level];
+        structure_changes(a, n);
         path[level]->child[digit(a, number, level)] = NULL;
     } while (--path[level]->count == 0);
     lower(a, b);
@@ -171,6 +179,7 @@ static void give_below(const struct ps_access *a, void *n, uint64_t height)
 void blocks_clear(const struct ps_access *a, struct ps_blocks *b)
 {
     give_below(a, b->root, b->height);
+    structure_heads(a);
     *b = (struct ps_blocks){0};
 }
 

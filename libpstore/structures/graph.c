@@ -115,7 +115,7 @@ static struct block *block_make(const struct ps_graph_access *a, uint64_t cluste
                                 const void *near)
 {
     struct ps_blocks *directory = &graph_of(a)->directory;
-    struct block *b = a->base.memory.take(a->base.memory.arg, a->base.type->node_bytes, near);
+    struct block *b = structure_take_near(&a->base, a->base.type->node_bytes, near);
     void *page = b ? blocks_make(&a->base, directory, cluster / per_page(a)) : NULL;
     if (!page) {
         int error = errno;
@@ -124,6 +124,7 @@ static struct block *block_make(const struct ps_graph_access *a, uint64_t cluste
         return structure_none(-error);
     }
     *b = (struct block){ .cluster = (uint32_t)cluster, .number = (uint16_t)number };
+    structure_changes(&a->base, page);
     cluster_in(a, page, cluster)[number] = b;
     return b;
 }
@@ -131,7 +132,9 @@ static struct block *block_make(const struct ps_graph_access *a, uint64_t cluste
 static void block_give(const struct ps_graph_access *a, struct block *b)
 {
     uint64_t cluster = b->cluster;
-    cluster_find(a, cluster)[b->number] = NULL;
+    struct block **blocks = cluster_find(a, cluster);
+    structure_stores(&a->base, blocks, per_cluster(a) * sizeof *blocks);
+    blocks[b->number] = NULL;
     structure_give(&a->base, b);
     page_tidy(a, cluster / per_page(a));
 }
@@ -145,13 +148,12 @@ int ps_graph_set_up(const struct ps_instance *i, const struct ps_type *type)
     return error ? error : structure_end(&a.base, i, 0);
 }
 
-static void pieces_give(const struct ps_graph_access *a, struct ps_graph_node *n)
+static void pieces_give(const struct ps_graph_access *a, const struct ps_graph_node *n)
 {
     for (struct piece *p = n->more, *next; p; p = next) {
         next = p->next;
         structure_give(&a->base, p);
     }
-    n->more = NULL;
 }
 
 static void block_clear(const struct ps_graph_access *a, struct block *b)
@@ -181,7 +183,11 @@ int ps_graph_tear_down(const struct ps_instance *i, const struct ps_type *type)
 
 /* ---- nodes ---- */
 
-static void claim(struct block *b) { *(volatile uint16_t *)&b->claim = 0; }
+static void claim(const struct ps_graph_access *a, struct block *b)
+{
+    structure_changes(&a->base, b);
+    *(volatile uint16_t *)&b->claim = 0;
+}
 
 static int has_room(const struct ps_graph_access *a, const struct block *b)
 {
@@ -225,10 +231,13 @@ static struct block *room_anywhere(const struct ps_graph_access *a, const void *
         if (cluster > UINT32_MAX)
             return structure_none(-EFBIG);
         b = block_make(a, cluster, 0, near);
+        structure_heads(&a->base);
         g->clusters += b != NULL;
     }
-    if (b && g->hand != cluster)
+    if (b && g->hand != cluster) {
+        structure_heads(&a->base);
         g->hand = cluster;
+    }
     return b;
 }
 
@@ -245,7 +254,7 @@ void *ps_graph_add(struct ps_graph_access *a, const void *near, const void *reco
         b = room_anywhere(a, near);
     if (!b)
         return NULL;
-    claim(b);
+    claim(a, b);
     unsigned index = (unsigned)__builtin_ctzll(~b->used);
     struct ps_graph_node *n = node_in(a, b, index);
     *n = (struct ps_graph_node){ .index = (uint16_t)index };
@@ -259,7 +268,7 @@ void *ps_graph_change(struct ps_graph_access *a, void *node)
     int error = structure_refuses(&a->base, PS_CHANGE);
     if (error)
         return structure_none(error);
-    claim(block_of(a, node_of(node)));
+    claim(a, block_of(a, node_of(node)));
     return node;
 }
 
@@ -286,6 +295,15 @@ static void **edge_at(const struct ps_graph_access *a, const struct ps_graph_nod
     }
 }
 
+/* In a block that is claimed, or in a piece. */
+static void edge_set(const struct ps_graph_access *a, const struct ps_graph_node *n, uint64_t i,
+                     void *to)
+{
+    void **edge = edge_at(a, n, i, NULL);
+    structure_stores(&a->base, edge, sizeof *edge);
+    *edge = to;
+}
+
 /* The node is about to get an edge: a new piece if it needs one. */
 static int edge_prepare(const struct ps_graph_access *a, struct ps_graph_node *n)
 {
@@ -293,7 +311,7 @@ static int edge_prepare(const struct ps_graph_access *a, struct ps_graph_node *n
         return -EFBIG;
     if (n->edges < inside(a) || (n->edges - inside(a)) % PIECE_EDGES != 0)
         return 0;
-    struct piece *p = a->base.memory.take(a->base.memory.arg, sizeof *p, n);
+    struct piece *p = structure_take_near(&a->base, sizeof *p, n);
     if (!p)
         return -errno;
     p->next = n->more;
@@ -307,15 +325,15 @@ int ps_graph_link(struct ps_graph_access *a, void *from, void *to)
     if (error)
         return error;
     struct ps_graph_node *n = node_of(from), *other = node_of(to);
-    claim(block_of(a, n));
-    claim(block_of(a, other));
+    claim(a, block_of(a, n));
+    claim(a, block_of(a, other));
     if (other->incoming == UINT32_MAX)
         return -EFBIG;
     error = edge_prepare(a, n);
     if (error)
         return error;
     n->edges++;
-    *edge_at(a, n, n->edges - 1, NULL) = to;
+    edge_set(a, n, n->edges - 1, to);
     other->incoming++;
     return 0;
 }
@@ -323,7 +341,7 @@ int ps_graph_link(struct ps_graph_access *a, void *from, void *to)
 /* Edge i goes; the last one takes its number, and a piece that is empty then is given back. */
 static void edge_erase(const struct ps_graph_access *a, struct ps_graph_node *n, uint64_t i)
 {
-    *edge_at(a, n, i, NULL) = *edge_at(a, n, n->edges - 1, NULL);
+    edge_set(a, n, i, *edge_at(a, n, n->edges - 1, NULL));
     n->edges--;
     if (n->edges < inside(a) || (n->edges - inside(a)) % PIECE_EDGES != 0)
         return;
@@ -332,21 +350,26 @@ static void edge_erase(const struct ps_graph_access *a, struct ps_graph_node *n,
     structure_give(&a->base, p);
 }
 
+static void incoming_less(const struct ps_graph_access *a, struct ps_graph_node *n)
+{
+    claim(a, block_of(a, n));
+    n->incoming--;
+}
+
 int ps_graph_unlink(struct ps_graph_access *a, void *from, void *to)
 {
     int error = structure_refuses(&a->base, PS_CHANGE);
     if (error)
         return error;
     struct ps_graph_node *n = node_of(from);
-    claim(block_of(a, n));
+    claim(a, block_of(a, n));
     uint64_t i = 0;
     while (i < n->edges && *edge_at(a, n, i, NULL) != to)
         i++;
     if (i == n->edges)
         return -ENOENT;
     edge_erase(a, n, i);
-    claim(block_of(a, node_of(to)));
-    node_of(to)->incoming--;
+    incoming_less(a, node_of(to));
     return 0;
 }
 
@@ -357,14 +380,14 @@ int ps_graph_remove(struct ps_graph_access *a, void *node)
         return error;
     struct ps_graph_node *n = node_of(node);
     struct block *b = block_of(a, n);
-    claim(b);
+    claim(a, b);
     uint64_t own = 0;
     for (uint64_t i = 0; i < n->edges; i++)
         own += *edge_at(a, n, i, NULL) == node;
     if (own != n->incoming)
         return -EBUSY;
     for (; n->edges > 0; edge_erase(a, n, n->edges - 1))
-        node_of(*edge_at(a, n, n->edges - 1, NULL))->incoming--;
+        incoming_less(a, node_of(*edge_at(a, n, n->edges - 1, NULL)));
     b->used &= ~(1ull << n->index);
     if (b->used == 0)
         block_give(a, b);

@@ -42,15 +42,18 @@ struct ps_node *hash_bucket(const struct ps_hash_access *a, uint64_t hash)
 /* Lets all hashes from low to high lead to that bucket. */
 static void directory_set(struct ps_hash_access *a, uint64_t low, uint64_t high, struct ps_node *n)
 {
-    for (uint64_t i = index_of(a, low); i <= index_of(a, high); i++)
-        hash_of(a)->directory[i] = n;
+    struct ps_node **directory = hash_of(a)->directory;
+    const uint64_t first = index_of(a, low), last = index_of(a, high);
+    structure_stores(&a->base, &directory[first], (last - first + 1) * sizeof *directory);
+    for (uint64_t i = first; i <= last; i++)
+        directory[i] = n;
 }
 
 /* ---- set up, tear down ---- */
 
 static struct ps_node **directory_take(const struct ps_hash_access *a, uint64_t depth)
 {
-    return a->base.memory.take(a->base.memory.arg, sizeof(struct ps_node *) << depth, NULL);
+    return structure_take_near(&a->base, sizeof(struct ps_node *) << depth, NULL);
 }
 
 int ps_hash_set_up(const struct ps_instance *i, const struct ps_type *type)
@@ -113,6 +116,13 @@ static struct place place_find(struct ps_hash_access *a, struct bytes key, uint6
     return (struct place){NULL, 0};
 }
 
+/* The node is about to change, perhaps a further one of the bucket that has been claimed. */
+static void further_changes(const struct ps_hash_access *a, const struct ps_node *n, uint64_t hash)
+{
+    if (n != hash_bucket(a, hash))
+        structure_changes(&a->base, n);
+}
+
 void *ps_hash_find(struct ps_hash_access *a, const void *key, enum ps_mode mode)
 {
     int error = structure_refuses(&a->base, mode);
@@ -121,8 +131,10 @@ void *ps_hash_find(struct ps_hash_access *a, const void *key, enum ps_mode mode)
     struct bytes probe = node_probe(&a->base, key);
     uint64_t hash = hash_make(a, probe);
     if (mode == PS_CHANGE)
-        node_claim(hash_bucket(a, hash));
+        node_claim(&a->base, hash_bucket(a, hash));
     struct place p = place_find(a, probe, hash);
+    if (mode == PS_CHANGE && p.node)
+        further_changes(a, p.node, hash);
     return p.node ? node_record(&a->base, p.node, p.at) : structure_none(-ENOENT);
 }
 
@@ -140,6 +152,8 @@ static void entries_move(struct ps_hash_access *a, struct ps_node *from, struct 
                          uint64_t low)
 {
     _Alignas(16) uint8_t copy[KEY_COPY];
+    structure_changes(&a->base, from);
+    structure_changes(&a->base, to);
     for (unsigned i = 0; i < from->count;) {
         struct bytes key = node_key(&a->base, from, i, copy);
         if (hash_make(a, key) < low) {
@@ -154,13 +168,14 @@ static void entries_move(struct ps_hash_access *a, struct ps_node *from, struct 
 /* Takes the nodes without entries out of a bucket, but for its first node. */
 static void chain_tidy(struct ps_hash_access *a, struct ps_node *bucket)
 {
-    for (struct ps_node **link = &bucket->first; *link;) {
-        struct ps_node *n = *link;
+    for (struct ps_node *before = bucket; before->first;) {
+        struct ps_node *n = before->first;
         if (n->count > 0) {
-            link = &n->first;
+            before = n;
             continue;
         }
-        *link = n->first;
+        structure_changes(&a->base, before);
+        before->first = n->first;
         structure_give(&a->base, n);
     }
 }
@@ -212,6 +227,7 @@ static int directory_double(struct ps_hash_access *a)
     for (uint64_t i = 0; i < (uint64_t)1 << h->depth; i++)
         directory[2 * i] = directory[2 * i + 1] = h->directory[i];
     structure_give(&a->base, h->directory);
+    structure_heads(&a->base);
     h->directory = directory;
     h->depth++;
     return 0;
@@ -248,8 +264,10 @@ int ps_hash_insert(struct ps_hash_access *a, const void *key, const void *record
     if (probe.length > node_key_max(&a->base))
         return -EOVERFLOW;
     uint64_t hash = hash_make(a, probe);
-    node_claim(hash_bucket(a, hash));
+    node_claim(&a->base, hash_bucket(a, hash));
     struct place p = place_find(a, probe, hash);
+    if (p.node && replace)
+        further_changes(a, p.node, hash);
     if (p.node && replace)
         memcpy(node_record(&a->base, p.node, p.at), record, a->base.type->record_bytes);
     if (p.node)
@@ -259,6 +277,7 @@ int ps_hash_insert(struct ps_hash_access *a, const void *key, const void *record
         while (n && !node_has_room(&a->base, n, probe, 0))
             n = n->first;
         if (n) {
+            further_changes(a, n, hash);
             entry_put(a, n, probe, record);
             return 0;
         }
@@ -299,10 +318,11 @@ int ps_hash_remove(struct ps_hash_access *a, const void *key)
     struct bytes probe = node_probe(&a->base, key);
     uint64_t hash = hash_make(a, probe);
     struct ps_node *bucket = hash_bucket(a, hash);
-    node_claim(bucket);
+    node_claim(&a->base, bucket);
     struct place p = place_find(a, probe, hash);
     if (!p.node)
         return -ENOENT;
+    further_changes(a, p.node, hash);
     node_erase(&a->base, p.node, p.at);
     if (p.node->count == 0)
         chain_tidy(a, bucket);

@@ -46,6 +46,13 @@ static struct place *place_of(const struct ps_dynamic_access *a, uint64_t number
     return p ? p + number % places(a) : NULL;
 }
 
+static struct place *place_to_change(const struct ps_dynamic_access *a, uint64_t number)
+{
+    struct place *p = place_of(a, number);
+    structure_stores(&a->base, p, sizeof *p);
+    return p;
+}
+
 static struct store *store_of(const struct ps_dynamic_access *a, uint32_t number)
 {
     return blocks_find(&a->base, &head_of(a)->store, number);
@@ -94,12 +101,13 @@ static size_t store_pack(const struct ps_dynamic_access *a, struct store *s)
 {
     uint32_t to = sizeof *s;
     size_t moved = 0;
+    structure_changes(&a->base, s);
     for (uint32_t at = sizeof *s, room; at < s->top; at += room) {
         room = item_at(s, at)->room;
         if (item_at(s, at)->number == 0)
             continue;
         if (to != at) {
-            place_of(a, item_at(s, at)->number - 1)->at = to;
+            place_to_change(a, item_at(s, at)->number - 1)->at = to;
             memmove(item_at(s, to), item_at(s, at), room);
             moved += room;
         }
@@ -125,7 +133,8 @@ static int64_t store_find(struct ps_dynamic_access *a, uint32_t room)
         return h->filled - 1;
     if (!(s = blocks_make(&a->base, &h->store, h->stores)))
         return -errno;
-    s->top = sizeof *s;
+    s->top = sizeof *s;         /* announced: it is new */
+    structure_heads(&a->base);
     h->filled = h->stores + 1;
     return h->stores++;
 }
@@ -135,8 +144,10 @@ static struct item *item_put(struct ps_dynamic_access *a, uint32_t block, uint64
                              uint32_t room)
 {
     struct store *s = store_of(a, block);
-    struct place *p = place_of(a, number);
+    struct place *p = place_to_change(a, number);
     struct item *item = item_at(s, s->top);
+    structure_heads(&a->base);
+    structure_changes(&a->base, s);
     p->block = block + 1;
     p->at = s->top;
     *item = (struct item){(uint32_t)number + 1, room};
@@ -152,6 +163,8 @@ static void item_drop(struct ps_dynamic_access *a, struct place where)
     struct ps_dynamic *h = head_of(a);
     struct store *s = store_of(a, where.block - 1);
     struct item *item = item_at(s, where.at);
+    structure_heads(&a->base);
+    structure_changes(&a->base, s);
     item->number = 0;
     s->live -= item->room;
     h->bytes -= item->room;
@@ -196,6 +209,7 @@ int64_t ps_dynamic_take(struct ps_dynamic_access *a, size_t bytes)
     int64_t block = number < 0 ? number : store_find(a, room_for(bytes));
     if (block < 0)                      /* a block of the table stays, for the next one */
         return block;
+    structure_heads(&a->base);
     if (h->free)
         h->free = place_of(a, (uint64_t)number)->next;
     else
@@ -212,7 +226,8 @@ int ps_dynamic_give(struct ps_dynamic_access *a, uint64_t number)
     struct place *p = error ? NULL : taken_place(a, number);
     if (!p)
         return error ? error : -ENOENT;
-    struct place where = *p;
+    struct place where = *place_to_change(a, number);
+    structure_heads(&a->base);
     *p = (struct place){.next = head_of(a)->free};
     head_of(a)->free = (uint32_t)number + 1;
     item_drop(a, where);
@@ -228,12 +243,17 @@ static int resize_here(struct ps_dynamic_access *a, struct place *p, size_t byte
     if (room > item->room) {
         if (p->at + item->room != s->top || p->at + room > a->base.type->node_bytes)
             return 0;
+        structure_heads(&a->base);
+        structure_changes(&a->base, s);
         memset((char *)item + item->room, 0, room - item->room);
         s->top += room - item->room;
         s->live += room - item->room;
         head_of(a)->bytes += room - item->room;
         item->room = room;
     }
+    structure_stores(&a->base, p, sizeof *p);
+    if (bytes < p->bytes)
+        structure_changes(&a->base, s);
     if (bytes < p->bytes)               /* behind the item are zeros, for when it grows again */
         memset((char *)(item + 1) + bytes, 0, p->bytes - bytes);
     p->bytes = (uint32_t)bytes;
@@ -313,6 +333,7 @@ int64_t ps_dynamic_compact(struct ps_dynamic_access *a, size_t budget)
     size_t moved = 0, room;
     if (!h)
         return error;
+    structure_heads(&a->base);
     h->filled = 0;
     while (moved < budget) {
         uint32_t last = h->stores;

@@ -38,6 +38,13 @@ static struct units *block_find(const struct ps_uniform_access *a, uint64_t numb
     return blocks_find(&a->base, &head_of(a)->blocks, number);
 }
 
+static struct units *block_to_change(const struct ps_uniform_access *a, uint64_t number)
+{
+    struct units *u = block_find(a, number);
+    structure_changes(&a->base, u);
+    return u;
+}
+
 static int is_taken(const struct units *u, unsigned i)
 {
     return u->bit[i / 64] >> i % 64 & 1;
@@ -48,19 +55,22 @@ static int is_taken(const struct units *u, unsigned i)
 static void list_add(const struct ps_uniform_access *a, struct units *u, uint64_t number)
 {
     struct ps_uniform *h = head_of(a);
+    structure_heads(&a->base);
+    structure_changes(&a->base, u);
     u->before = 0;
     u->next = (uint32_t)h->room;
     if (h->room)
-        block_find(a, h->room - 1)->before = (uint32_t)number + 1;
+        block_to_change(a, h->room - 1)->before = (uint32_t)number + 1;
     h->room = number + 1;
 }
 
 static void list_remove(const struct ps_uniform_access *a, const struct units *u)
 {
+    structure_heads(&a->base);
     if (u->next)
-        block_find(a, u->next - 1)->before = u->before;
+        block_to_change(a, u->next - 1)->before = u->before;
     if (u->before)
-        block_find(a, u->before - 1)->next = u->next;
+        block_to_change(a, u->before - 1)->next = u->next;
     else
         head_of(a)->room = u->next;
 }
@@ -80,9 +90,11 @@ int ps_uniform_tear_down(const struct ps_instance *i, const struct ps_type *type
 int ps_uniform_limit(struct ps_uniform_access *a, uint64_t blocks)
 {
     int error = structure_refuses(&a->base, PS_CHANGE);
-    if (error == 0)
-        head_of(a)->limit = blocks;
-    return error;
+    if (error)
+        return error;
+    structure_heads(&a->base);
+    head_of(a)->limit = blocks;
+    return 0;
 }
 
 /* ---- units ---- */
@@ -97,6 +109,7 @@ static int64_t block_add(struct ps_uniform_access *a)
     struct units *u = blocks_make(&a->base, &h->blocks, number);
     if (!u)
         return -errno;
+    structure_heads(&a->base);
     h->next++;
     h->count++;
     list_add(a, u, number);
@@ -110,7 +123,7 @@ static int64_t unit_take(struct ps_uniform_access *a)
     uint64_t number = h->room - 1;
     struct units *u = block_find(a, number);
     unsigned word = 0;
-    structure_claim(&u->claim);
+    structure_claim(&a->base, u, &u->claim);
     while (u->bit[word] == UINT64_MAX)
         word++;
     unsigned i = word * 64 + (unsigned)__builtin_ctzll(~u->bit[word]);
@@ -144,7 +157,7 @@ int ps_uniform_give(struct ps_uniform_access *a, uint64_t number)
     struct units *u = error ? NULL : block_find(a, block);
     if (!u)
         return error ? error : -ENOENT;
-    structure_claim(&u->claim);
+    structure_claim(&a->base, u, &u->claim);
     if (!is_taken(u, i))
         return -ENOENT;
     u->bit[i / 64] &= ~((uint64_t)1 << i % 64);

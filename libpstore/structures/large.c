@@ -63,11 +63,20 @@ int64_t ps_large_write(struct ps_large_access *a, uint64_t at, const void *bytes
         if (!block)
             break;
         part = in_block(a, at + done, count - done);
+        structure_stores(&a->base, block + (at + done) % node, part);
         memcpy(block + (at + done) % node, (const char *)bytes + done, part);
     }
-    if (done && at + done > head_of(a)->bytes)
+    if (done && at + done > head_of(a)->bytes) {
+        structure_heads(&a->base);
         head_of(a)->bytes = at + done;
+    }
     return (int64_t)done;
+}
+
+static void zeros_put(const struct ps_large_access *a, char *at, size_t bytes)
+{
+    structure_stores(&a->base, at, bytes);
+    memset(at, 0, bytes);
 }
 
 int ps_large_punch(struct ps_large_access *a, uint64_t at, uint64_t count)
@@ -87,7 +96,7 @@ int ps_large_punch(struct ps_large_access *a, uint64_t at, uint64_t count)
         if (first == number * node && (behind == first + node || behind == h->bytes))
             blocks_give(&a->base, &h->blocks, number);
         else
-            memset(block + first % node, 0, behind - first);
+            zeros_put(a, block + first % node, behind - first);
     }
     return 0;
 }
@@ -99,6 +108,7 @@ int ps_large_truncate(struct ps_large_access *a, uint64_t bytes)
         return error ? error : -EFBIG;
     if (bytes < head_of(a)->bytes)
         error = ps_large_punch(a, bytes, head_of(a)->bytes - bytes);
+    structure_heads(&a->base);
     head_of(a)->bytes = bytes;
     return error;
 }

@@ -2,7 +2,7 @@
 #ifndef PS_NODE_H
 #define PS_NODE_H
 
-#include "structure.h"
+#include "structure_private.h"
 
 #include <string.h>
 
@@ -33,8 +33,9 @@ struct bytes { const uint8_t *at; unsigned length; };
 
 /* Writes to a leaf what it holds: a change of it comes, and its right is taken at once, before two
  * look at it. */
-static inline void node_claim(struct ps_node *n)
+static inline void node_claim(const struct ps_access *a, struct ps_node *n)
 {
+    structure_changes(a, n);
     *(volatile uint16_t *)&n->level = 0;
 }
 

@@ -67,8 +67,9 @@ int ps_queue_push(struct ps_queue_access *a, const void *record)
     if (error)
         return error;
     struct ps_queue_end *back = queue_of(a)->back;
-    structure_claim(&back->claim);
+    structure_claim(&a->base, back, &back->claim);
     struct ps_queue_node *n = back->node;
+    structure_changes(&a->base, n);
     if (n->count == per_node(a)) {
         n = structure_take(&a->base);
         if (!n)
@@ -99,7 +100,7 @@ int ps_queue_pop(struct ps_queue_access *a, void *record)
     if (error)
         return error;
     struct ps_queue_end *front = queue_of(a)->front;
-    structure_claim(&front->claim);
+    structure_claim(&a->base, front, &front->claim);
     const void *first = ps_queue_first(a);
     if (!first)
         return -ENOENT;

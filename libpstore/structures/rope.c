@@ -231,6 +231,7 @@ static struct ps_rope_node *insert_below(const struct ps_rope_access *a, struct 
                                          struct ps_rope_node ***spare)
 {
     struct ps_rope_node *right = NULL;
+    structure_changes(&a->base, n);
     if (n->level > 0) {
         uint32_t i = child_at(n, &at);
         struct ps_rope_node *child = children_of(n)[i].node;
@@ -265,6 +266,7 @@ static int piece_insert(struct ps_rope_access *a, uint64_t at, const char *text,
         top->level = root->level + 1;
         child_put(top, 0, root);
         child_put(top, 1, right);
+        structure_heads(&a->base);
         rope_of(a)->root = top;
     }
     return 0;
@@ -275,7 +277,7 @@ int ps_rope_insert(struct ps_rope_access *a, uint64_t at, const char *text, size
     int error = structure_refuses(&a->base, PS_CHANGE);
     if (error)
         return error;
-    structure_claim(&rope_of(a)->root->claim);
+    structure_claim(&a->base, rope_of(a)->root, &rope_of(a)->root->claim);
     if (at > (uint64_t)ps_rope_length(a))
         return -EINVAL;
     size_t done = 0;
@@ -300,6 +302,7 @@ static int children_join(const struct ps_rope_access *a, struct ps_rope_node *n,
     if (left->count + right->count > most * 3 / 4 ||
         (left->count > most / 3 && right->count > most / 3))
         return 0;
+    structure_changes(&a->base, left);
     if (left->level > 0) {
         children_append(left, right, 0);
     } else {
@@ -316,6 +319,7 @@ static int children_join(const struct ps_rope_access *a, struct ps_rope_node *n,
 static void remove_below(const struct ps_rope_access *a, struct ps_rope_node *n, uint64_t at,
                          uint64_t length)
 {
+    structure_changes(&a->base, n);
     if (n->level == 0) {
         memmove(text_of(n) + at, text_of(n) + at + length, n->count - at - length);
         n->count -= (uint32_t)length;
@@ -345,7 +349,7 @@ int ps_rope_remove(struct ps_rope_access *a, uint64_t at, uint64_t length)
     if (error)
         return error;
     struct ps_rope_node *root = rope_of(a)->root;
-    structure_claim(&root->claim);
+    structure_claim(&a->base, root, &root->claim);
     uint64_t all = (uint64_t)ps_rope_length(a);
     if (at > all || length > all - at)
         return -EINVAL;
@@ -357,6 +361,7 @@ int ps_rope_remove(struct ps_rope_access *a, uint64_t at, uint64_t length)
     }
     remove_below(a, root, at, length);
     while (root->level > 0 && root->count == 1) {
+        structure_heads(&a->base);
         rope_of(a)->root = children_of(root)->node;
         structure_give(&a->base, root);
         root = rope_of(a)->root;

@@ -45,12 +45,14 @@ int ps_rtree_tear_down(const struct ps_instance *i, const struct ps_type *type)
 
 static void entry_put(const struct ps_rtree_access *a, struct ps_rtree_node *n, const double *entry)
 {
+    structure_changes(&a->base, n);
     memcpy(entry_box(a, n, n->count++), entry, entry_size(a, n->level) * sizeof *entry);
 }
 
 static void entry_erase(const struct ps_rtree_access *a, struct ps_rtree_node *n, unsigned i)
 {
     unsigned size = entry_size(a, n->level);
+    structure_changes(&a->base, n);
     memmove(entry_box(a, n, i), entry_box(a, n, i + 1), (--n->count - i) * size * sizeof(double));
 }
 
@@ -62,6 +64,7 @@ static int child_fit(const struct ps_rtree_access *a, struct ps_rtree_node *n, u
     node_box(a, entry_child(a, n, i), box);
     if (memcmp(entry_box(a, n, i), box, bytes) == 0)
         return 0;
+    structure_changes(&a->base, n);
     memcpy(entry_box(a, n, i), box, bytes);
     return 1;
 }
@@ -137,7 +140,7 @@ static void path_choose(const struct ps_rtree_access *a, const double *box, stru
         path[n->level].at = child_choose(a, n, box);
     }
     path[0].node = n;
-    structure_claim(&n->claim);
+    structure_claim(&a->base, n, &n->claim);
 }
 
 /* ---- a full leaf ---- */
@@ -229,6 +232,7 @@ static void path_put(const struct ps_rtree_access *a, const struct step *path, c
     child_entry(a, rtree_of(a)->root, left);
     entry_put(a, root, left);
     entry_put(a, root, entry);
+    structure_heads(&a->base);
     rtree_of(a)->root = root;
 }
 
@@ -298,6 +302,7 @@ void rtree_lower(const struct ps_rtree_access *a)
 {
     struct ps_rtree_node *root = rtree_of(a)->root;
     for (; root->level > 0 && root->count == 1; root = rtree_of(a)->root) {
+        structure_heads(&a->base);
         rtree_of(a)->root = entry_child(a, root, 0);
         structure_give(&a->base, root);
     }
@@ -310,7 +315,7 @@ int ps_rtree_drop(struct ps_rtree_range *r)
     if (error || r->state != RANGE_AT || r->seen != rtree_changes)
         return error ? error : -EINVAL;
     unsigned top = rtree_of(a)->root->level, level = 0;
-    structure_claim(&r->path[0].node->claim);
+    structure_claim(&a->base, r->path[0].node, &r->path[0].node->claim);
     for (;; level++) {          /* a node that is empty then goes, too */
         struct ps_rtree_node *n = r->path[level].node;
         entry_erase(a, n, r->path[level].at--);

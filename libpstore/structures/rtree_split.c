@@ -155,6 +155,7 @@ void rtree_split(const struct ps_rtree_access *a, struct ps_rtree_node *n, const
     c.least = c.count * 2 / 5;
     memcpy(c.entries, n->entries, n->count * c.size * sizeof(double));
     memcpy(c.entries + n->count * c.size, more, c.size * sizeof(double));
+    structure_changes(&a->base, n);
     n->count = best_cut(&c);
     right->level = n->level;
     right->count = c.count - n->count;

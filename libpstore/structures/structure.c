@@ -85,6 +85,7 @@ int structure_begin(struct ps_access *a, const struct ps_instance *i, const stru
     if (i->head->fingerprint != 0)
         return -EEXIST;
     access_make(a, i, type, PS_CHANGE);
+    structure_heads(a);
     memset(i->head, 0, type->head_bytes);
     i->head->node_bytes = type->node_bytes;
     i->head->flags = (uint16_t)i->flags;
@@ -111,6 +112,7 @@ int structure_empty(const struct ps_instance *i, const struct ps_type *type)
 
 void structure_clear(struct ps_access *a)
 {
+    structure_heads(a);
     memset(a->head, 0, a->type->head_bytes);
 }
 
@@ -129,9 +131,17 @@ int structure_sound(int error, const char *what, const char **why)
     return error ? error : what ? -EUCLEAN : 0;
 }
 
+void *structure_take_near(const struct ps_access *a, size_t bytes, const void *near)
+{
+    void *p = a->memory.take(a->memory.arg, bytes, near);
+    if (p)
+        structure_stores(a, p, bytes);
+    return p;
+}
+
 void *structure_take(const struct ps_access *a)
 {
-    return a->memory.take(a->memory.arg, a->type->node_bytes, NULL);
+    return structure_take_near(a, a->type->node_bytes, NULL);
 }
 
 int structure_take_all(const struct ps_access *a, void **nodes, unsigned count)

@@ -38,6 +38,9 @@ struct ps_memory {
      * Keyed and range of the tree, range of the R*-tree and walk of the graph do; all else works
      * on memory only. */
     void *(*fix)(void *arg, unsigned place, void *node);
+    /* NULL where a store needs no word before it. Else it is told what is stored to next: whole
+     * nodes, and heads. */
+    void (*stores)(void *arg, const void *p, size_t bytes);
 };
 struct ps_container;
 struct ps_arena;

@@ -26,8 +26,9 @@ static inline int structure_refuses(const struct ps_access *a, enum ps_mode mode
 /* Sets errno from a negative result; NULL. */
 void *structure_none(int error);
 
-/* A node of the structure's size, zeroed; NULL with errno. */
+/* A node of the structure's size, or another object, zeroed, and announced; NULL with errno. */
 void *structure_take(const struct ps_access *a);
+void *structure_take_near(const struct ps_access *a, size_t bytes, const void *near);
 /* Several at once, or none: 0 or -errno. */
 int structure_take_all(const struct ps_access *a, void **nodes, unsigned count);
 void structure_give(const struct ps_access *a, void *p);
@@ -43,10 +44,29 @@ static inline void *structure_at(const struct ps_access *a, unsigned place, void
                                                        : node;
 }
 
-/* Writes a 0 that is there already: a change of this page comes, and its right is taken at once,
- * before two read it and then wait for each other. */
-static inline void structure_claim(uint32_t *zero)
+/* Every store of a structure is announced by one of these: its memory may want to know before
+ * (ps_memory.stores). Here of any bytes. */
+static inline void structure_stores(const struct ps_access *a, const void *p, size_t bytes)
 {
+    if (__builtin_expect(a->memory.stores != NULL, 0))
+        a->memory.stores(a->memory.arg, p, bytes);
+}
+/* ... of a node. */
+static inline void structure_changes(const struct ps_access *a, const void *node)
+{
+    structure_stores(a, node, a->type->node_bytes);
+}
+/* ... of the head. */
+static inline void structure_heads(const struct ps_access *a)
+{
+    structure_stores(a, a->head, a->type->head_bytes);
+}
+
+/* ... of a node in which it then writes a 0 that is there already: its right is taken at once,
+ * before two read it and then wait for each other. */
+static inline void structure_claim(const struct ps_access *a, const void *node, uint32_t *zero)
+{
+    structure_changes(a, node);
     *(volatile uint32_t *)zero = 0;
 }
 

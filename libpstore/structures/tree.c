@@ -14,6 +14,8 @@ static struct ps_node *node_take(struct ps_tree_access *a)
     struct ps_node *n = tree_of(a)->spare;
     if (!n)
         return structure_take(&a->base);
+    structure_heads(&a->base);
+    structure_changes(&a->base, n);
     tree_of(a)->spare = n->first;
     return n;
 }
@@ -29,6 +31,7 @@ static void spare_give(struct ps_tree_access *a)
 {
     while (tree_of(a)->spare) {
         struct ps_node *n = tree_of(a)->spare;
+        structure_heads(&a->base);
         tree_of(a)->spare = n->first;
         node_give(a, n);
     }
@@ -103,7 +106,7 @@ void tree_descend(struct ps_tree_access *a, struct bytes key, int upper, int to_
     const int how = (upper ? NODE_UPPER : 0) | (to_change ? NODE_AT_END : 0);
     for (unsigned level = tree_of(a)->height; level-- > 0;) {
         if (level == 0 && to_change)
-            node_claim(n);
+            node_claim(&a->base, n);
         n = path_enter(a, level, n);
         a->path[level].at = node_search(&a->base, n, key, how);
         if (level > 0)
@@ -152,7 +155,11 @@ static int key_find(struct ps_tree_access *a, struct bytes key, int to_change)
                node_compare(&a->base, key, a->path[0].node, --a->path[0].at) == 0;
     if (a->path[0].at == a->path[0].node->count && !tree_step(a, 0))
         return 0;
-    return node_compare(&a->base, key, a->path[0].node, a->path[0].at) == 0;
+    if (node_compare(&a->base, key, a->path[0].node, a->path[0].at) != 0)
+        return 0;
+    if (to_change)              /* it may be the next leaf */
+        structure_changes(&a->base, a->path[0].node);
+    return 1;
 }
 
 void *ps_tree_find(struct ps_tree_access *a, const void *key, enum ps_mode mode)
@@ -245,6 +252,7 @@ static struct bytes branch_split(struct ps_tree_access *a, unsigned level, struc
     _Alignas(16) uint8_t old_bytes[PS_NODE_MAX];
     struct ps_node *left = a->path[level].node, *old = (struct ps_node *)(void *)old_bytes;
     unsigned i = a->path[level].at, half = end ? left->count - 1u : middle(left, a);
+    structure_changes(&a->base, left);
     memcpy(old, left, a->base.head->node_bytes);
     node_init(&a->base, left, level);
     node_init(&a->base, right, level);
@@ -288,11 +296,20 @@ static int splits_prepare(struct ps_tree_access *a, struct ps_node **nodes)
 static void root_grow(struct ps_tree_access *a, struct ps_node *root, struct bytes key,
                       struct ps_node *right)
 {
+    structure_heads(&a->base);
     node_init(&a->base, root, tree_of(a)->height);
     root->first = tree_of(a)->root;
     *(struct ps_node **)node_place(&a->base, root, 0, key, 0) = right;
     tree_of(a)->root = root;
     tree_of(a)->height++;
+}
+
+static void child_place(struct ps_tree_access *a, unsigned level, struct bytes key,
+                        struct ps_node *child)
+{
+    struct ps_node *n = a->path[level].node;
+    structure_changes(&a->base, n);
+    *(struct ps_node **)node_place(&a->base, n, a->path[level].at, key, 0) = child;
 }
 
 /* Tells the levels above of a new right neighbour. The nodes that are left over then go back. */
@@ -310,8 +327,7 @@ static void split_rise(struct ps_tree_access *a, struct bytes key, struct ps_nod
     if (level == tree_of(a)->height)
         root_grow(a, nodes[used++], key, right);
     else
-        *(struct ps_node **)node_place(&a->base, a->path[level].node, a->path[level].at, key, 0) =
-            right;
+        child_place(a, level, key, right);
     while (used < count)
         node_give(a, nodes[used++]);
 }
@@ -359,6 +375,7 @@ static inline int put_here(struct ps_tree_access *a, struct bytes key, struct by
 /* The child leaves its parent, with the key before it, or the one behind it if it is the first. */
 static void child_erase(struct ps_tree_access *a, struct ps_node *parent, unsigned i)
 {
+    structure_changes(&a->base, parent);
     if (i == 0 && parent->count > 0)
         parent->first = node_child(parent, 1);
     node_erase(&a->base, parent, i == 0 ? 0 : i - 1);
@@ -377,6 +394,7 @@ static int children_join(struct ps_tree_access *a, struct ps_node *parent, unsig
     if (small < 1 + both || !node_join_fits(&a->base, left, right, between))
         return 0;
     unsigned seam = left->count;
+    structure_changes(&a->base, left);
     node_join(&a->base, left, right, between);
     child_erase(a, parent, i + 1);
     node_give(a, (struct ps_node *)right);
@@ -410,11 +428,14 @@ static void path_tidy(struct ps_tree_access *a)
         }
     }
     if (empty && tree_of(a)->height > 1) { /* no record is left: the old root becomes a leaf */
+        structure_heads(&a->base);
+        structure_changes(&a->base, tree_of(a)->root);
         node_init(&a->base, tree_of(a)->root, 0);
         tree_of(a)->height = 1;
     }
     while (tree_of(a)->root->level > 0 && tree_of(a)->root->count == 0) {
         struct ps_node *old = tree_of(a)->root;
+        structure_heads(&a->base);
         tree_of(a)->root = old->first;
         tree_of(a)->height--;
         node_give(a, old);
@@ -527,6 +548,7 @@ int ps_tree_add_bytes(struct ps_tree_load *l, const void *key, const void *bytes
         return error;
     tree_edge(a, 1);
     struct ps_node *leaf = a->path[0].node;
+    structure_changes(&a->base, leaf);
     int order = leaf->count ? node_compare(&a->base, probe, leaf, leaf->count - 1u) : 1;
     if (order < 0 || (order == 0 && !(a->base.head->flags & PS_DUPLICATES)))
         return -EINVAL;

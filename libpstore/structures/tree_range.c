@@ -118,6 +118,7 @@ int ps_tree_drop(struct ps_tree_range *r)
     r->equals--;
     if (r->seen != tree_changes && !(seek(r) && is_here(r)))
         return -ENOENT;
+    structure_changes(&a->base, a->path[0].node);
     tree_erase_here(a);
     r->state = DROPPED;
     return 0;

@@ -50,6 +50,8 @@ void *ps_vector_at(struct ps_vector_access *a, uint64_t number, enum ps_mode mod
                                     : blocks_find(&a->base, blocks, number / per_block(a));
     if (!block && mode == PS_CHANGE)
         return NULL;
+    if (mode == PS_CHANGE)
+        structure_changes(&a->base, block);
     return record_in(a, block ? block : (void *)(uintptr_t)zeros, number);
 }
 
@@ -62,6 +64,8 @@ int ps_vector_append(struct ps_vector_access *a, const void *record)
     void *block = blocks_make(&a->base, &v->blocks, v->count / per_block(a));
     if (!block)
         return -errno;
+    structure_heads(&a->base);
+    structure_changes(&a->base, block);
     memcpy(record_in(a, block, v->count++), record, a->base.type->record_bytes);
     return 0;
 }
@@ -76,6 +80,8 @@ static void cut(struct ps_vector_access *a, uint64_t count)
     uint8_t *last = count % per ? blocks_find(&a->base, blocks, count / per) : NULL;
     size_t keep = count % per * a->base.type->record_bytes;
     if (last)
+        structure_changes(&a->base, last);
+    if (last)
         memset(last + keep, 0, a->base.type->node_bytes - keep);
 }
 
@@ -86,6 +92,7 @@ int ps_vector_resize(struct ps_vector_access *a, uint64_t count)
         return error ? error : -EFBIG;
     if (count < vector_of(a)->count)
         cut(a, count);
+    structure_heads(&a->base);
     vector_of(a)->count = count;
     return 0;
 }

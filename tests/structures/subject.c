@@ -20,6 +20,12 @@ uint32_t draw(uint32_t below)
     return (uint32_t)((uint64_t)subject_seed * below >> 32);
 }
 
+void subject_stores(const struct ps_memory *memory, const void *p, size_t bytes)
+{
+    if (memory->stores)
+        memory->stores(memory->arg, p, bytes);
+}
+
 void subject_differs(const char *file, int line, const char *what)
 {
     static char text[256];

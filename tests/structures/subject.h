@@ -22,6 +22,7 @@ struct subject {
     /* One operation, drawn at random; growing: mostly insertions. An error: nothing was done. */
     int (*operation)(int growing);
     void (*compare)(void);      /* all of it with the model, and what the structure's check says */
+    size_t heads;               /* bytes of what is kept that are the structure's: the first ones */
 };
 enum { SUBJECT_BYTES = 1 << 17 };
 
@@ -31,6 +32,9 @@ extern const struct subject subject_btree;                  /* of the test on th
 /* Random numbers from a seed that a test prints. */
 extern uint32_t subject_seed;
 uint32_t draw(uint32_t below);
+
+/* A subject stores to what a structure has let it have, and says so as a program has to. */
+void subject_stores(const struct ps_memory *memory, const void *p, size_t bytes);
 
 /* What differed first, as text, or NULL; and how a subject says so. */
 extern const char *subject_difference;

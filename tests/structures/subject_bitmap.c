@@ -68,4 +68,5 @@ static void compare(void)
 }
 
 const struct subject subject_bitmap = {"bitmap", sizeof(struct kept), place,   set_up,
-                                       tear_down, operation,          compare};
+                                       tear_down, operation,          compare,
+                                       offsetof(struct kept, set)};

@@ -139,4 +139,5 @@ static void compare(void)
 }
 
 const struct subject subject_btree = {"layered tree", sizeof(struct kept), place,   set_up,
-                                      tear_down,      operation,           compare};
+                                      tear_down,      operation,           compare,
+                                      offsetof(struct kept, count)};

@@ -173,4 +173,5 @@ static void compare(void)
 }
 
 const struct subject subject_graph = {"graph", sizeof(struct kept), place,  set_up,
-                                      tear_down, operation,        compare};
+                                      tear_down, operation,        compare,
+                                      offsetof(struct kept, node)};

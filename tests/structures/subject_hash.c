@@ -137,4 +137,5 @@ static void compare(void)
 }
 
 const struct subject subject_hash = {"hash", sizeof(struct kept), place,   set_up,
-                                     tear_down, operation,        compare};
+                                     tear_down, operation,        compare,
+                                     offsetof(struct kept, id)};

@@ -32,6 +32,8 @@ static void fill(const struct items_items *a, const struct thing *t, uint32_t fr
     for (uint32_t i = from; at && i < t->bytes; i++)
         SAME(at[i] == 0);
     if (at)
+        subject_stores(&items.memory, at, t->bytes);
+    if (at)
         memset(at, t->fill, t->bytes);
 }
 
@@ -117,4 +119,5 @@ static void compare(void)
 }
 
 const struct subject subject_items = {"items", sizeof(struct kept), place,  set_up,
-                                      tear_down, operation,         compare};
+                                      tear_down, operation,         compare,
+                                      offsetof(struct kept, count)};

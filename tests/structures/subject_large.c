@@ -96,4 +96,5 @@ static void compare(void)
 }
 
 const struct subject subject_large = {"large object", sizeof(struct kept), place,   set_up,
-                                      tear_down,      operation,           compare};
+                                      tear_down,      operation,           compare,
+                                      offsetof(struct kept, size)};

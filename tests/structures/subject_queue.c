@@ -64,4 +64,5 @@ static void compare(void)
 }
 
 const struct subject subject_queue = {"queue", sizeof(struct kept), place,   set_up,
-                                      tear_down, operation,         compare};
+                                      tear_down, operation,         compare,
+                                      offsetof(struct kept, first)};

@@ -154,4 +154,5 @@ static void compare(void)
 }
 
 const struct subject subject_records = {"records of variable size", sizeof(struct kept), place,
-                                        set_up, tear_down, operation, compare};
+                                        set_up, tear_down, operation, compare,
+                                        offsetof(struct kept, notes)};

@@ -107,4 +107,5 @@ static void compare(void)
 }
 
 const struct subject subject_rope = {"rope", sizeof(struct kept), place,   set_up,
-                                     tear_down, operation,        compare};
+                                     tear_down, operation,        compare,
+                                     offsetof(struct kept, length)};

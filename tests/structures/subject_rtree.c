@@ -168,4 +168,5 @@ static void compare(void)
 }
 
 const struct subject subject_rtree = {"rtree", sizeof(struct kept), place,   set_up,
-                                      tear_down, operation,         compare};
+                                      tear_down, operation,         compare,
+                                      offsetof(struct kept, count)};

@@ -83,4 +83,5 @@ static void compare(void)
 }
 
 const struct subject subject_vector = {"vector", sizeof(struct kept), place,   set_up,
-                                       tear_down, operation,          compare};
+                                       tear_down, operation,          compare,
+                                       offsetof(struct kept, count)};

@@ -2,13 +2,20 @@
  * pstore_structures.c - the structures of libpstore but the tree in a container.
  *
  * Aim     each equals its model after each commit and each abort, also when two processes change it
- *         by turns, and when the store is full in the middle of an operation.
+ *         by turns, and when the store is full in the middle of an operation. In a container that
+ *         wants stores announced (a guard, in both modes; declared ranges) each announces its own.
  * Method  the subjects of tests/structures: structure and model lie in one named object, so a
  *         transaction keeps or undoes both. It is up to 200 operations; a quarter is aborted. Two
  *         processes then do the same at once. At the end all free room of the store is taken by
- *         other objects, and operations go on until one is refused.
+ *         other objects, and operations go on until one is refused. What the test itself stores
+ *         there, the model, it announces, without the head before it. Strict transactions refuse
+ *         what was not declared; and in a container with a guard a structure whose announcements
+ *         are taken away ends its process, a child.
  */
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "pstore_test.h"
 #include "tests/structures/subject.h"
@@ -16,6 +23,7 @@
 enum { OPERATIONS = 6000, SOME = 2000, TURNS = 25 };
 struct root { uint64_t unused; };
 static ps_container *box;
+static int mute;                /* no announcement comes from structures */
 
 struct work { const struct subject *s; unsigned operations; int growing, abort; };
 
@@ -24,7 +32,12 @@ static void place(const struct subject *s)
     void *kept = ps_named(box, s->name, s->bytes);
     if (!kept)
         ps_abort(errno);
-    s->place(kept, ps_in(box));
+    struct ps_memory memory = ps_in(box);
+    if (ps_declares(box) && !ps_access((char *)kept + s->heads, s->bytes - s->heads, PS_X))
+        ps_abort(errno);
+    if (mute)
+        memory.stores = NULL;
+    s->place(kept, memory);
 }
 
 static int set_up(void *subject)
@@ -158,6 +171,58 @@ static void full_store(void)
     }
 }
 
+/* ---- containers where stores are announced ---- */
+
+enum { FOUND = 42, FEW = 300 };
+static const struct form {
+    const char *name;
+    int locking, protection, encoder;
+} forms[] = {
+    {"guard", PS_LOCK_PAGES, PS_PROTECT_GUARD, PS_ENCODE_DIFF},
+    {"guarded-items", PS_LOCK_ITEMS, PS_PROTECT_GUARD, PS_ENCODE_DIFF},
+    {"ranges", PS_LOCK_PAGES, PS_PROTECT_NONE, PS_ENCODE_RANGES},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static void found(int number)
+{
+    (void)number;
+    _exit(FOUND);
+}
+
+/* How a process ends that stores without a word. */
+static int unannounced(const struct subject *s)
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        signal(SIGSEGV, found);
+        mute = 1;
+        _exit(transactions(s, 100) != 0);
+    }
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void form_try(const struct form *f, int count)
+{
+    box = ps_open(f->name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    is(!box || ps_locking(box, f->locking) || ps_encoder(box, f->encoder) ||
+           ps_protection(box, f->protection), 0, f->name);
+    ps_strict(f->encoder == PS_ENCODE_RANGES);
+    for (int i = 0; i < count; i++) {
+        void *s = (void *)(uintptr_t)subjects[i];
+        is(ps_transaction(set_up, s), 0, "set up");
+        is(transactions(s, FEW), 0, "every store is announced");
+        if (f->protection)
+            is(unannounced(s), FOUND, "without that it is found");
+        is(ps_transaction(tear_down, s), 0, "torn down");
+        equal(subjects[i]->name, f->name);
+    }
+    ps_strict(0);
+    ps_close(box);
+    is(ps_delete(f->name), 0, "deleted");
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -169,7 +234,11 @@ int main(int argc, char **argv)
     int count = 0;
     while (subjects[count])
         count++;
-    tap_plan(3 + 9 * count);
+    tap_plan(3 + 9 * count + FORMS * (2 + 4 * count) + 2 * count);
+    ps_container *structures = box;
+    for (int f = 0; f < FORMS; f++)
+        form_try(&forms[f], count);
+    box = structures;
     for (int i = 0; i < count; i++) {
         is(ps_transaction(set_up, (void *)(uintptr_t)subjects[i]), 0, "set up");
         is(transactions(subjects[i], tap_long() ? OPERATIONS : SOME), 0,
