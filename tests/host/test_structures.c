@@ -196,7 +196,7 @@ static int unannounced(const uint8_t *now, uint8_t *was, size_t bytes)
 static void stores_are_announced(void **state)
 {
     const struct subject *s = *state;
-    const unsigned count = 2500;
+    const unsigned count = 6000;
     begin(s);
     s->place(arena.kept, (struct ps_memory){.take = taken, .give = given, .arg = &arena,
                                             .stores = announced});
@@ -204,7 +204,7 @@ static void stores_are_announced(void **state)
         arena_copy(&before, &arena);
         told_count = 0;
         assert_int_equal(round == 0          ? s->set_up()
-                         : round + 1 < count ? s->operation(round / 800 % 2 == 0)
+                         : round + 1 < count ? s->operation(round / 2000 % 2 == 0)
                                              : s->tear_down(),
                          0);
         if (unannounced(arena.kept, before.kept, s->heads) ||
