@@ -1,7 +1,7 @@
 /*
  * indexes.c - one index that two processes insert into and look up in at once: on items, where
- * keys are locked (structures/item_index.h), beside the tree and the hash whose pages are. Then a
- * latch.
+ * keys are locked (structures/item_index.h), beside the tree and the hash whose pages are. Then
+ * insertions of one process where stores are announced (a guard, declared ranges), and a latch.
  */
 #include <kit.h>
 #include <structures/hash.h>
@@ -184,25 +184,81 @@ static void latch(void)
     ps_area_close(a);
 }
 
+/* ---- where stores are announced ---- */
+
+static const struct form { const char *name; int protection, encoder; } forms[] = {
+    {"no announcement", PS_PROTECT_NONE, PS_ENCODE_DIFF},
+    {"a guard", PS_PROTECT_GUARD, PS_ENCODE_DIFF},
+    {"declared ranges", PS_PROTECT_NONE, PS_ENCODE_RANGES},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+/* Opens it anew, with 20,000 keys. */
+static void index_open(const struct form *f, int items)
+{
+    box = ps_open("bench-index", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    int e = box ? ps_locking(box, items ? PS_LOCK_ITEMS : PS_LOCK_PAGES) : -errno;
+    e = e ? e : ps_encoder(box, f->encoder);
+    e = e ? e : ps_protection(box, f->protection);
+    e = e ? e : ps_transaction(make_root, NULL);
+    for (uint32_t n = 0; n < LOADED && !e; n += 100)
+        e = ps_transaction(do_some, &(struct some){n, 100, 1, kind->add});
+    if (e)
+        fail(kind->name, e);
+}
+
+static void index_close(void)
+{
+    ps_close(box);
+    ps_delete("bench-index");
+}
+
+/* Instructions of an insertion of one process, so many in a transaction. */
+static double insertions(uint32_t each)
+{
+    uint64_t t = busy();
+    for (uint32_t i = 0; i < TIMES; i++) {
+        int e = ps_transaction(do_some, &(struct some){LOADED + i * each, each, 1, kind->add});
+        if (e)
+            fail(kind->name, e);
+    }
+    return (double)(busy() - t) / (TIMES * each);
+}
+
+static void announced(void)
+{
+    static const uint32_t each[] = {5, 50};
+    char text[120];
+    double none[2];
+    for (int f = 0; f < FORMS; f++)
+        for (int i = 0; i < 2; i++) {
+            index_open(&forms[f], 0);
+            double is = insertions(each[i]);
+            none[i] = f == 0 ? is : none[i];
+            snprintf(text, sizeof text, "%s, %s: an insertion, %u in a transaction", kind->name,
+                     forms[f].name, each[i]);
+            row(text, "instructions", is, "-");
+            snprintf(text, sizeof text, "%s, %s: the same, of none", kind->name, forms[f].name);
+            if (f > 0)
+                row(text, "times", is / none[i], "-");
+            index_close();
+        }
+}
+
 void group_indexes(void)
 {
     struct told told;
     for (kind = kinds; kind < kinds + 4; kind++) {
-        box = ps_open("bench-index", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-        int e = box ? ps_locking(box, kind->items ? PS_LOCK_ITEMS : PS_LOCK_PAGES) : -errno;
-        e = e ? e : ps_transaction(make_root, NULL);
-        for (uint32_t n = 0; n < LOADED && !e; n += 100)
-            e = ps_transaction(do_some, &(struct some){n, 100, 1, kind->add});
-        if (e)
-            fail(kind->name, e);
+        index_open(&forms[0], kind->items);
         double insert = both(1, &told);
         say("an insertion, 5 in a transaction, two processes", "instructions", insert);
         say("their waits", "waits", (double)told.waits);
         say("what they ran again", "transactions", (double)told.again);
         say("a look-up, 5 in a transaction, two processes", "instructions", both(0, &told));
         say("a look-up, 100 in a transaction, cached", "instructions", alone(100));
-        ps_close(box);
-        ps_delete("bench-index");
+        index_close();
+        if (!kind->items)
+            announced();
     }
     latch();
 }
