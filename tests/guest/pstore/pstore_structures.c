@@ -173,7 +173,7 @@ static void full_store(void)
 
 /* ---- containers where stores are announced ---- */
 
-enum { FOUND = 42, FEW = 300 };
+enum { FOUND = 42, FEW = 120 };
 static const struct form {
     const char *name;
     int locking, protection, encoder;
