@@ -42,7 +42,8 @@ struct copy {
     /* view->copies.resident or .spilled (view lock), later keeper->versions (versions lock) */
     struct list link;
     struct leaf *leaf;
-    uint16_t slot, view;
+    uint16_t view;
+    uint8_t slot;
     bool changed;            /* txn_diff saw a difference: it was logged */
     bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
     bool items;              /* an item copy: others may have one of the page, too (item_page.c) */
@@ -67,6 +68,7 @@ struct copy {
         uint64_t words[PAGE_BYTES / 8 / 64];
     };
 };
+_Static_assert(sizeof(struct copy) % 16 == 0, "a SPILLED entry names it in units of 16 bytes");
 
 enum place { CLOCK, PROVEN, LAUNDRY, READY, PLACES }; /* the lists of resident pages (clock.c) */
 
@@ -95,11 +97,9 @@ struct page {
 
 struct leaf {
     struct lock lock;        /* RANK_LEAF */
-    /* in the list of bare leaves while `resident` is 0 (evict lock), or of gone ones */
-    struct list link;
+    struct list link;        /* of bare leaves while `resident` is 0 (evict lock), or of gone ones */
     uint32_t resident;       /* pages in the lists of the evictor */
-    /* taken out of its table: nothing of it is used, and the last look ends soon (LF2) */
-    bool gone;
+    bool gone;               /* out of its table: unused, and the last look ends soon (LF2) */
     uint64_t held;           /* rights are HELD for transactions with a smaller ticket only */
     struct object *object;
     uint64_t first;          /* page index of pages[0] */

@@ -83,7 +83,7 @@ static void unknown_kinds(void)
     int good = 1;
     for (unsigned kind = 13; kind < 100; kind++)
         if (kind != STORE_SCRUB && kind != STORE_AUDIT && kind != STORE_WATCH &&
-            kind != STORE_FLUSH) /* harmless ones */
+            kind != STORE_FLUSH && kind != STORE_TXN) /* harmless ones */
             REFUSED(kind, 0, 0, 0, 0);
     REFUSED(STORE_WATCH, 0, 0, 0, 7);       /* no whole address */
     REFUSED(STORE_WATCH, 0, 0, 0, 64);      /* of no container */
