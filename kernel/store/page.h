@@ -97,7 +97,7 @@ struct page {
 
 struct leaf {
     struct lock lock;        /* RANK_LEAF */
-    struct list link;        /* of bare leaves while `resident` is 0 (evict lock), or of gone ones */
+    struct list link;        /* of bare leaves while `resident` is 0 (evict lock), or gone ones */
     uint32_t resident;       /* pages in the lists of the evictor */
     bool gone;               /* out of its table: unused, and the last look ends soon (LF2) */
     uint64_t held;           /* rights are HELD for transactions with a smaller ticket only */
