@@ -237,7 +237,7 @@ static void child_chunks(void)
 {
     client_start();
     CHECK(commit(3, 200, 1) == 0 && checkpoint_asked() == 0);
-    CHECK(home_most > 64);
+    CHECK(home_most > 16); /* as many as the manager likes */
     CHECK(container_chunk(CLIENT, 1, 257) == -EINVAL && container_chunk(CLIENT, 2, 1) == -ENOENT);
     CHECK(container_chunk(CLIENT + 1, 1, 16) == -EACCES && container_chunk(CLIENT, 1, 16) == 0);
     home_calls = home_most = 0;

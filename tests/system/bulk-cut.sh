@@ -24,16 +24,19 @@ there=$output
 guest --store "$TEST_TMP/copy" -c "$CHECK"
 is "what the copy holds is what the store holds" "$there" "$output"
 
-# An archive that is taken often has the pages of each load, beside the log that names them.
-archived=0
+# An archive that is taken often has the pages of each load, beside the log that names them. Where a page was changed and
+# taken home meanwhile it says so, and takes another copy of the whole.
+archived=0 again=0
 events=$(scripts/cut "$LOG" --list | wc -l)
 build/host/kstore archive --quiet "$BASE" "$TEST_TMP/archive" >"$TEST_TMP/said" 2>&1 || archived=$?
 for ((i = 1; i <= 2 * STEPS; i++)); do
     scripts/cut "$LOG" "$BASE" "$CUT" --at $((events * i / (2 * STEPS))) --keep all
-    build/host/kstore archive --quiet "$CUT" "$TEST_TMP/archive" >>"$TEST_TMP/said" 2>&1 || archived=$?
+    build/host/kstore archive --quiet "$CUT" "$TEST_TMP/archive" >>"$TEST_TMP/said" 2>&1 ||
+        { build/host/kstore archive --quiet --base "$CUT" "$TEST_TMP/archive" >>"$TEST_TMP/said" 2>&1 && again=$((again + 1)); } || archived=$?
 done
 is "loads are archived" 0 "$archived"
-is "each with its pages" "$STEPS" "$(find "$TEST_TMP/archive" -name 'load-*.pages' | wc -l)"
+ok "each with its pages, but for those before one of $again other copies" \
+    test "$(find "$TEST_TMP/archive" -name 'load-*.pages' | wc -l)" -ge $((again ? STEPS / 2 : STEPS))
 restored() { build/host/kstore restore --quiet --force "$@" "$TEST_TMP/archive" "$TEST_TMP/new" >"$TEST_TMP/said" 2>&1; }
 restored
 is "a restore goes over them" 0 $?
@@ -46,7 +49,7 @@ is "or to the third of them" 0 $?
 guest --store "$TEST_TMP/new" -c "$CHECK"
 is "which is the last one then" "step 4" "$(grep '^step' <<<"$output")"
 rm "$third"
-restored
+restored --to "csn:$((16#${csn%.pages}))"
 is "without its pages a restore ends" 1 $?
 ok "and names them" grep -q "${third##*/}" "$TEST_TMP/said"
 done_testing
