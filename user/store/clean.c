@@ -141,10 +141,13 @@ static bool in_a_hurry(void)
     return store_log_free(server.store) < server.log_bytes / 8;
 }
 
-/* Or so little that it leaves them no more than their turns? */
+static bool for_kernel;                 /* it waits for the pages that are cleaned now */
+
+/* Or so little that it leaves them no more than their turns; or does who commits lack memory? */
 static bool is_late(void)
 {
-    return store_log_free(server.store) < server.log_bytes / 4;
+    return for_kernel || server.clean_wanted || server.credit_low ||
+           store_log_free(server.store) < server.log_bytes / 4;
 }
 
 void cleaner_step(void)
@@ -552,8 +555,10 @@ static int work_round(void)
     if (audit_mend_due()) audit_mend_one();
     server.clean_wanted = 0;
     server.credit_low = server.idle_due = false;
+    for_kernel = pages || low;
     if (pages) r = clean_for_kernel(pages > CLEAN_MIN ? pages : CLEAN_MIN);
     if (r == 0 && low) r = credits_help();
+    for_kernel = false;
     bool wished = wanted > server.checkpoints.done;
     int should = store_should_checkpoint(server.store);
     if (r == 0 && (wished || should || time_is_up()))

@@ -95,8 +95,7 @@ static void test_refused(void)
            "directories are not opened, containers not walked through");
     tap_ok(opens("/world", 0) == -EINVAL && opens("maps//old", 0) == -EINVAL &&
                opens("maps/", PS_CREATE) == -EINVAL && opens("..", 0) == -EINVAL &&
-               opens("maps/../world", 0) == -EINVAL && opens(".", PS_CREATE) == -EINVAL &&
-               opens("a:b", PS_CREATE) == -EINVAL,
+               opens("maps/../world", 0) == -EINVAL && opens(".", PS_CREATE) == -EINVAL,
            "names that none can have");
     strcat(deep, "/maps/maps");
     tap_ok(opens(deep, 0) == -ENAMETOOLONG, "a path that is too long");

@@ -53,7 +53,7 @@ static void opening(void)
     error_of(ps_open("two\nlines", PS_CREATE, NULL), EINVAL,
              "open: a name of two lines is not made");
     error_of(ps_open("a/b", PS_CREATE, NULL), ENOENT, "open: nor one in no directory");
-    error_of(ps_open("a:b", PS_CREATE, NULL), EINVAL, "open: or a colon");
+    error_of(ps_open("a:b", PS_CREATE, NULL), ENOTCONN, "open: nor at a site that is none");
     is(ps_rename("errors", "tab\there"), -EINVAL, "rename: nor given");
     is(ps_rename("errors", "errors/2"), -ENOTDIR, "rename: into a container");
     is(ps_delete("no-such"), -ENOENT, "delete: not there");
