@@ -4,8 +4,8 @@
  * Aim     DONT_NEED pages go first when memory is short, and come back when they are touched;
  *         WILL_NEED brings pages without a lock, so that a later read asks nobody; wrong use is
  *         told.
- * Method  a container that fills half of the memory; requests to the manager are counted, not
- *         timed.
+ * Method  a container that fills more than half of the memory that programs leave; requests to
+ *         the manager are counted, not timed.
  */
 #include <sys/mman.h>
 
