@@ -2,95 +2,7 @@
  * test_chain.c - transactions of several groups: spill, read back, drop, commit, abort, age; what a
  * restart makes of each, and of damage to them. (Power cuts at every point: test_crash.)
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
-#include "device.h"
-#include "internal.h"
-
-struct bench {
-    struct device device;
-    struct disk_io io;
-    struct store *store;
-    struct store_report report;
-    uint64_t object;
-};
-
-static void reopen(struct bench *b)
-{
-    if (b->store)
-        store_abandon(b->store);
-    b->store = NULL;
-    assert_int_equal(store_open(&b->io, &test_memory, NULL, &b->store, &b->report), 0);
-}
-
-static struct store_group *group_open(struct bench *b)
-{
-    struct store_group *group;
-    assert_int_equal(store_group_begin(b->store, &group), 0);
-    return group;
-}
-
-/* Write, flush, apply. */
-static void group_done(struct store_group *group)
-{
-    assert_int_equal(store_group_seal(group), 0);
-    assert_int_equal(store_group_write(group), 0);
-    assert_int_equal(store_group_apply(group), 0);
-}
-
-static void bench_open(struct bench *b, uint64_t log_bytes)
-{
-    struct store_options format = { .uuid = { 9 }, .log_bytes = log_bytes };
-    struct store_op op = { .type = STORE_OP_CREATE, .name = "c" };
-    uint32_t position;
-    memset(b, 0, sizeof *b);
-    device_open(&b->device, 4 << 20);
-    b->io = device_io(&b->device);
-    assert_int_equal(store_format(&b->io, &test_memory, &format), 0);
-    reopen(b);
-    struct store_group *group = group_open(b);
-    store_txn_begin(group, 1);
-    assert_int_equal(store_txn_op(group, &op), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    group_done(group);
-    b->object = op.object;
-}
-
-static void bench_close(struct bench *b)
-{
-    const char *why;
-    if (b->store) {
-        assert_int_equal(store_check(b->store, &why), 0);
-        store_abandon(b->store);
-    }
-    device_close(&b->device);
-    assert_int_equal(memory_live, 0);
-}
-
-static void fill(uint8_t *bytes, uint64_t value)
-{
-    uint64_t random = value;
-    for (uint32_t i = 0; i < 4096; i += 8) {
-        uint64_t x = random_next(&random);
-        memcpy(bytes + i, &x, 8);
-    }
-}
-
-static int spill(struct bench *b, struct store_group *group, struct store_chain *chain,
-                 uint64_t page, uint64_t value)
-{
-    uint8_t bytes[4096];
-    fill(bytes, value);
-    return store_spill_page(group, chain, b->object, page, bytes);
-}
+#include "store_rig.h"
 
 /* Spills pages [from, to) with value 100 + page, in groups of at most five; no flush. */
 static void spill_run(struct bench *b, struct store_chain *chain, uint64_t from, uint64_t to)
@@ -105,20 +17,10 @@ static void spill_run(struct bench *b, struct store_chain *chain, uint64_t from,
     }
 }
 
-static void page_is(struct bench *b, uint64_t page, uint64_t value)
-{
-    uint8_t found[4096], wanted[4096] = { 0 };
-    if (value)
-        fill(wanted, value);
-    assert_int_equal(store_page_read(b->store, b->object, page, found), 0);
-    assert_memory_equal(found, wanted, 4096);
-}
-
-/* A new store, and a chain of its second transaction. */
 static struct store_chain *chain_open(struct bench *b, uint64_t log_bytes)
 {
     struct store_chain *chain;
-    bench_open(b, log_bytes);
+    bench_open(b, 4 << 20, log_bytes);
     assert_int_equal(store_chain_begin(b->store, 2, &chain), 0);
     return chain;
 }
@@ -174,7 +76,7 @@ static void a_committed_chain_is_there_and_an_unfinished_one_is_not(void **state
     (void)state;
     struct bench b;
     struct store_chain *one, *two;
-    bench_open(&b, 1 << 20);
+    bench_open(&b, 4 << 20, 1 << 20);
     assert_int_equal(store_chain_begin(b.store, 2, &one), 0);
     assert_int_equal(store_chain_begin(b.store, 3, &two), 0);
     spill_run(&b, one, 0, 12);
@@ -279,7 +181,7 @@ static void a_chain_older_than_half_the_log_is_dropped(void **state)
     uint64_t at, page = 0;
     uint32_t crc;
     int error = 0;
-    bench_open(&b, 256 << 10);
+    bench_open(&b, 4 << 20, 256 << 10);
     assert_int_equal(store_chain_begin(b.store, 2, &big), 0);
     while (!error) {
         struct store_group *group = group_open(&b);
