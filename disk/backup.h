@@ -46,7 +46,7 @@ void store_hold_end(struct store *store, struct store_hold *hold);  /* also one 
  * committed before the log's copying began. Only the last round, a short one, holds the log.
  * -EBUSY: the hold expired so often that writers seem to be faster than the copy; or the fence.
  * *b is the caller's, zero at first; store_backup_end gives the hold up, whatever the result. */
-#define STORE_BACKUP_BYTES (256u << 10)
+#define STORE_BACKUP_BYTES (384u << 10)
 struct store_backup {
     uint64_t offset;            /* the piece */
     uint32_t bytes;             /* 0: nothing this time */
