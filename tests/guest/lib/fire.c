@@ -235,6 +235,14 @@ static int told(const char *what)
 }
 static int ends_told(void) { return told("out of memory") + told("no memory is left"); }
 
+/* It is no more, or will not be for long: a process that the kernel has killed ends in its time. */
+static bool has_been_killed(int pid)
+{
+    char line[32];
+    snprintf(line, sizeof line, "[%d]: killed:", pid);
+    return told(line) > 0 || !row_of(pid).pid;
+}
+
 static void memory_ends(void)
 {
     int hogs[HOGS], before = ends_told(), status = FIRE_END, rounds = 0, pid = manager_pid();
@@ -247,7 +255,7 @@ static void memory_ends(void)
     }
     for (int i = 0; i < HOGS; i++) kd_call3(KD_PROCESS_KILL, hogs[i], STATUS_KILLED, 0);
     for (int i = 0; i < HOGS; i++) child_wait(hogs[i]);
-    bool anew = pid && !row_of(pid).pid;
+    bool anew = pid && has_been_killed(pid);
     /* or there was not even memory for a client */
     bool good = status == FIRE_END || is_end(status) || status == -ENOMEM || status == -EAGAIN;
     if (anew) good &= manager_anew() && (ends_told() > before || !manager);

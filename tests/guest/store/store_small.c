@@ -1,5 +1,5 @@
 /*
- * store_small.c - a machine of 21 MiB, and programs with little memory: stacks count as they grow.
+ * store_small.c - a machine of 22 MiB, and programs with little memory: stacks count as they grow.
  *
  * Aim     the store is formatted and commits there: a first thread's stack promises a step, not its
  *         8 MiB; it grows down to them, each step counts as promised, what is promised can be
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     if (argc == 4)
         return argv[1][0] == 'd' ? deep(atol(argv[2]), atol(argv[3])) : fewer(atol(argv[2]));
     tap_plan(8);
-    is(commits(), 0, "a machine of 21 MiB formats a store and commits");
+    is(commits(), 0, "a machine of 22 MiB formats a store and commits");
     tap_ok(getrlimit(RLIMIT_STACK, &l) == 0 && l.rlim_cur == 8 << 20, "a stack may have 8 MiB");
     is(child(*argv, "deep", LITTLE, 0, 1), 0, "a program starts that may have 4 MiB");
     is(child(*argv, "deep", LITTLE, 2 << 20, KD_PAGE_BYTES), 0, "and its stack grows to 2");
