@@ -66,10 +66,11 @@ class SourceLines:
 
 
 class Output:
-    """One of the guest's serial lines: kept, watched for a text, and perhaps printed."""
+    """One of the guest's serial lines: kept, watched for a text, given away line by line, and perhaps printed."""
 
-    def __init__(self, printed, start=None, kept_bytes=8 << 20):
+    def __init__(self, printed, start=None, kept_bytes=8 << 20, each_line=None):
         self.printed, self.start, self.kept_bytes = printed, start, kept_bytes
+        self.each_line, self.rest = each_line, b""
         self.data, self.pending = bytearray(), b""
         self.awaited = self.action = None
 
@@ -92,6 +93,10 @@ class Output:
             self.awaited = None
             self.action()
         del self.data[:-self.kept_bytes]
+        if self.each_line:
+            *whole, self.rest = (self.rest + chunk).split(b"\n")
+            for line in whole:
+                self.each_line(line)
         if self.printed:
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()

@@ -90,6 +90,14 @@ def file_disk(args, name, path, more=""):
         disk(args, name, more)
 
 
+def store_disk(args, scratch, name, path, more=""):
+    """Of a file, made if missing, or on a block engine."""
+    if name in args.engines.engines:
+        words = args.engines.begin(name)
+        return words + disk(args, name, device=args.engines.engines[name].device)
+    return file_disk(args, name, store_file(args, scratch, name, path), more)
+
+
 def store_file(args, scratch, name, path):
     """A store disk's file, made if missing; a replay works on a copy of the one that was kept."""
     if args.replay:
@@ -126,16 +134,17 @@ def span_disks(args):
 def further_stores(args, scratch):
     options = span_disks(args) if not args.record else []
     for name, path in more_stores(args):
-        options += file_disk(args, name, store_file(args, scratch, name, path))
+        options += store_disk(args, scratch, name, path)
     return options
 
 
-def backup_disk(args, store):
+def backup_disk(args):
     """The copy is one disk like the store's, or like all of them; one that is there keeps its size."""
     if args.backup is None:
         return []
     if not os.path.exists(args.backup):
-        make_blank(args.backup, sum(map(os.path.getsize, [store] + args.span)))
+        make_blank(args.backup, args.engines.engines["store"].size if "store" in args.engines.engines else
+                   sum(map(os.path.getsize, [args.store] + args.span)))
     return file_disk(args, "backup", args.backup)
 
 
@@ -145,10 +154,11 @@ def store_options(args, scratch):
     more = ",cache.no-flush=on" if args.store is None else ""
     if args.span:
         span_make(args)
-    path = store_file(args, scratch, "store", args.store or os.path.join(scratch, "store"))
-    more_disks = further_stores(args, scratch) + backup_disk(args, path)
+    path = args.store or os.path.join(scratch, "store")
     if not args.record:
-        return file_disk(args, "store", path, more) + more_disks
+        return store_disk(args, scratch, "store", path, more) + further_stores(args, scratch) + backup_disk(args)
+    path = store_file(args, scratch, "store", path)
+    more_disks = further_stores(args, scratch) + backup_disk(args)
     make_blank(args.record, 0)          # an old log is not truncated: its entries would be read
     whole = whole_join(args, os.path.join(scratch, "whole")) if args.span else path
     logged = ["-blockdev", f"node-name=data,driver=file,filename={option_path(whole)}",

@@ -12,6 +12,8 @@
  *       thrown the data away and say "fine" the second time.
  *   BK4  A disk is opened again only when no call of its last holder is under way: so nothing that
  *       a dead holder wrote arrives after the next one has read.
+ *   BK5  A device that leaves a request waiting for ten seconds is told of in the log, again when
+ *       the time has doubled, and when the last such request has ended.
  *
  * Lock: device->lock (RANK_BLOCK), also taken by the interrupt. The array of devices does not
  * change after boot.
@@ -185,6 +187,7 @@ void block_submit(struct block_request *r)
     if (r->status != 0) {
         r->done = true;
     } else {
+        r->submitted_ns = arch_time_ns();
         list_push_back(&d->active, &r->link);
         d->in_flight++;
         count_request(d, r, bytes);
@@ -193,6 +196,39 @@ void block_submit(struct block_request *r)
     }
     lock_release(&d->lock);
     block_driver_notify(d);
+}
+
+/* oldest_ns is how long the oldest of the requests on their way has waited, or 0. They are in the
+ * order of their submission. The device's lock is held. */
+static uint64_t oldest_ns(const struct block_device *d, uint64_t now_ns)
+{
+    list_each(const struct block_request, r, &d->active, link)
+        return now_ns - MIN(r->submitted_ns, now_ns);
+    return 0;
+}
+
+/* tell_of_silence says in the log that a request waits, when it is due (BK5). The device's lock is
+ * held. */
+static void tell_of_silence(struct block_device *d)
+{
+    uint64_t silent_ns = oldest_ns(d, arch_time_ns());
+    if (silent_ns < COMPLAIN_NS || silent_ns < 2 * d->told_ns)
+        return;
+    d->told_ns = silent_ns;
+    printk("disk %s does not answer for %lu s", d->name, silent_ns / 1000000000);
+}
+
+/* tell_of_answer says in the log that no request waits any more as told_ns says (BK5). The
+ * device's lock is held. */
+static void tell_of_answer(struct block_device *d, const struct block_request *r, int status)
+{
+    uint64_t now_ns = arch_time_ns();
+    d->told_ns = MAX(d->told_ns, now_ns - MIN(r->submitted_ns, now_ns));
+    if (oldest_ns(d, now_ns) >= COMPLAIN_NS)
+        return;
+    printk("disk %s %s after %lu s", d->name, status == 0 ? "answers" : "fails",
+           d->told_ns / 1000000000);
+    d->told_ns = 0;
 }
 
 void block_complete(struct block_request *r, int status)
@@ -204,30 +240,27 @@ void block_complete(struct block_request *r, int status)
     list_remove(&r->link);
     d->in_flight--;
     d->errors += status != 0;
+    if (d->told_ns != 0)
+        tell_of_answer(d, r, status);
     r->status = status;
     __atomic_store_n(&r->done, true, __ATOMIC_RELEASE); /* BK1 */
     thread_wake(waiter);
 }
 
 /* wait_done sleeps until the request has ended. The interrupt wakes it; a lost one is made up for
- * after a second. A device that does not answer at all is mentioned once in the log, for its
- * requests cannot be taken back. */
+ * after a second. The requests of a device that does not answer cannot be taken back: the log tells
+ * of it. */
 static void wait_done(struct block_request *r)
 {
     struct block_device *d = r->device;
-    uint64_t start_ns = arch_time_ns();
-    bool complained = false;
     while (!__atomic_load_n(&r->done, __ATOMIC_ACQUIRE)) {
         if (thread_park_until_uninterrupted(arch_time_ns() + POLL_NS) != -ETIMEDOUT)
             continue;
         lock_acquire(&d->lock);
         block_driver_poll(d);
+        tell_of_silence(d);
         lock_release(&d->lock);
         block_driver_notify(d);
-        if (!complained && arch_time_ns() - start_ns > COMPLAIN_NS) {
-            complained = true;
-            printk("disk %s does not answer", d->name);
-        }
     }
 }
 

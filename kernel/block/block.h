@@ -28,6 +28,7 @@ struct block_device {
     struct list active;       /* requests submitted and not done */
     unsigned users;           /* system calls under way */
     struct thread *drainer;   /* waits for users == 0 */
+    uint64_t told_ns;         /* how long a request had waited when the log told of it; 0: none does */
     uint64_t reads, writes, flushes, read_bytes, write_bytes, errors;
 };
 
@@ -39,6 +40,7 @@ struct block_request {
     unsigned segment_count;
     struct block_segment *segments;        /* at most BLOCK_SEGMENTS_MAX; physical memory, pinned */
     unsigned attempts;                     /* of a read, that failed */
+    uint64_t submitted_ns;                 /* the last time */
     int status;                            /* 0, -EIO, -EBUSY, -EINVAL, after completion */
     bool done;                             /* atomic: the last that the driver touches */
     struct thread *waiter;                 /* woken at completion: who submitted it */

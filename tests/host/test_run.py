@@ -95,7 +95,7 @@ def test_a_closed_stdout_has_its_own_status_and_is_named():
     def broken(*_):
         raise BrokenPipeError(32, "Broken pipe")
     mine = load("run")
-    mine.arguments = lambda: argparse.Namespace(verbose=False, piped=True)
+    mine.arguments = lambda: argparse.Namespace(verbose=False, piped=True, engines=argparse.Namespace(ended=lambda: None))
     mine.qemu_command, mine.SourceLines, mine.run_scripted = lambda *_: [], lambda _: None, broken
     said, stdout = io.StringIO(), mine.sys.stdout
     try:
