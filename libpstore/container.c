@@ -179,13 +179,14 @@ static int request_open(struct ps_store *s, const struct open_request *r,
                         struct wire_opened *opened, int *kept)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {0};
-    size_t bytes = sizeof *opened, behind = r->open.name[0] || r->named ? 0 : strlen(r->path) + 1;
+    size_t bytes = sizeof *opened;
     struct store_handle handle = {.handle = -1};
+    uint8_t request[SITE_OPEN_BYTES];
     /* whoever showed us the handle might answer calls by it himself */
     int result = r->by < 0 ? 0 : (int)ps_kernel(KD_PORT_SAME, r->by, s->port, 0);
     if (result == 0)
-        result = store_request_by(s, r->by, &handle, STORE_OPEN, word, &r->open,
-                                  sizeof r->open + behind, opened, &bytes);
+        result = store_request_by(s, r->by, &handle, STORE_OPEN, word, request,
+                                  site_open_request(s, r, request), opened, &bytes);
     *kept = result == 0 ? handle.handle : -1;
     return result == 0 && !opened_is_sound(opened, bytes) ? -EPROTO : result;
 }

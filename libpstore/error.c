@@ -53,6 +53,12 @@ static const struct {
     {ENOENT, ERROR_SITE,
      "nothing of that name is exported to this site: check it, or `store export NAME SITE write` "
      "at its home"},
+    {EPROTOTYPE, ERROR_SITE,
+     "a type that this program declares is not described by the container, or the other way round, "
+     "or cannot be converted: ps_site_refused says which (`the container`: it has no description)"},
+    {EBADMSG, ERROR_SITE, "what this program has declared is no description of types"},
+    {EBUSY, ERROR_SITE,
+     "another program of this site has it open, and declared other types, or none"},
     {ENOTCONN, ERROR_SITE,
      "there is no session with that site's store: `sites` shows which sites have joined. Is the "
      "name right, does it run, with a store, and is this machine a site (scripts/run --site)?"},

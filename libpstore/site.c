@@ -31,6 +31,54 @@ int ps_site_batch(const void *batch, size_t bytes)
     return 0;
 }
 
+/* ---- what data look like ---- */
+
+static const char *declared;            /* before the first open: no lock */
+static __thread char refused[STORE_NAME_BYTES];
+
+int ps_site_declare(const char *text)
+{
+    if (text && strlen(text) > SITE_TYPES_BYTES)
+        return -E2BIG;
+    declared = text;
+    return 0;
+}
+
+size_t site_open_request(const struct ps_store *s, const struct open_request *r,
+                         uint8_t to[SITE_OPEN_BYTES])
+{
+    _Static_assert(SITE_OPEN_BYTES == sizeof *r + SITE_TYPES_BYTES, "one description");
+    size_t path = r->open.name[0] || r->named ? 0 : strlen(r->path) + 1, bytes = sizeof r->open;
+    memcpy(to, &r->open, sizeof r->open);
+    memcpy(to + bytes, r->path, path);
+    bytes += path;
+    if (declared && strchr(s->name, '/')) {
+        memcpy(to + bytes, declared, strlen(declared));
+        bytes += strlen(declared);
+    }
+    return bytes;
+}
+
+void site_refused(const void *name, size_t bytes)
+{
+    memcpy(refused, name, bytes < sizeof refused ? bytes : sizeof refused - 1);
+    refused[sizeof refused - 1] = 0;
+}
+
+const char *ps_site_refused(void) { return refused; }
+
+int ps_site_describe(ps_container *c, const char *text)
+{
+    size_t bytes = strlen(text);
+    char *kept = bytes <= SITE_TYPES_BYTES ? names_private(c, SITE_TYPES_NAME, SITE_TYPES_BYTES)
+                                           : NULL;
+    if (!kept)
+        return bytes <= SITE_TYPES_BYTES ? -errno : -E2BIG;
+    memset(kept, 0, SITE_TYPES_BYTES);
+    memcpy(kept, text, bytes);
+    return 0;
+}
+
 /* ---- SITE:PATH ---- */
 
 /* Has remote begin a manager for the site's store, if it has not yet. */

@@ -15,4 +15,17 @@
 int ps_site_transaction(int (*fn)(void *arg), void *arg, int holder, struct ps_options options);
 /* In it: the operations that go with its commit, struct wire_op as another program made them. */
 int ps_site_batch(const void *batch, size_t bytes);
+
+/* ---- data that look otherwise at another site (user/sites/types.md) ---- */
+#define SITE_TYPES_NAME "\6types"       /* the object in a container that has its description */
+#define SITE_TYPES_BYTES 4000
+
+/* How this program's data look, a description of types: goes with each ps_open of another site's
+ * container from now on. NULL: as at their home. The text is the caller's, and stays. 0; -E2BIG. */
+int ps_site_declare(const char *text);
+/* In a transaction: how the container's data look at home. 0; -E2BIG; or as ps_named. */
+int ps_site_describe(ps_container *c, const char *text);
+/* What ps_open of this thread was refused for with EPROTOTYPE: the name of a type or an object that
+ * only one of both sites describes, or that cannot be converted. */
+const char *ps_site_refused(void);
 #endif

@@ -66,6 +66,8 @@ int store_request_by(struct ps_store *s, int by, struct store_handle *handle, ui
     }
     if (result == -EACCES && m.status == -EACCES)
         lack_told(m.word);
+    if (result == -EPROTOTYPE && kind == STORE_OPEN)
+        site_refused(m.word, sizeof m.word);
     if (result != 0)
         return result;
     memcpy(word, m.word, STORE_REQUEST_WORDS * sizeof word[0]);

@@ -16,6 +16,13 @@ int store_connect(const char *store);
 void store_opens(struct ps_store *s);
 /* Of "SITE:PATH" what is behind the colon; any other path (site.c). */
 const char *site_path(const char *path);
+/* STORE_OPEN's data: the request, its path, and in another site's store what this program has
+ * declared of its data (site.h). How many bytes. */
+enum { SITE_OPEN_BYTES = sizeof(struct open_request) + 4000 };
+size_t site_open_request(const struct ps_store *s, const struct open_request *r,
+                         uint8_t to[SITE_OPEN_BYTES]);
+/* The words of the answer to an open that was refused with EPROTOTYPE. */
+void site_refused(const void *name, size_t bytes);
 /* Its store, which is begun, if it is not there; ps_open goes on looking where it did. 0 or -errno.
  */
 int site_connect(const char *path, int (*connect)(const char *store), struct ps_store **out);

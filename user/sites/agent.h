@@ -27,6 +27,7 @@ struct container {
     uint64_t id;                        /* 0: free */
     bool writes;
     unsigned busy;                      /* GETs and COMMITs under way */
+    struct convert *types;              /* NULL: the site's data look as here */
     unsigned segments;
     struct site_segment segment[SITE_SEGMENTS_MAX];
 };
@@ -68,5 +69,22 @@ void page_site_commits(void);           /* it has got on, so its patience begins
 void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
                const struct frame *f);
 void *commit_work(void *unused);
+
+/* ---- agent_convert.c: a site whose data look otherwise (types.md) ---- */
+struct convert_image;
+/* Of a request to open, what the site declares is taken from behind it. 0: *declared, or NULL:
+ * nothing; -EBADMSG: no description; -E2BIG, -ENOMEM. */
+int convert_declared(uint8_t *request, size_t *bytes, struct convert **declared);
+/* Against the container's own description at this address, 0: it has none. -EPROTOTYPE: `refused`
+ * is described at one side alone; or what the transaction says that reads it. */
+int convert_known(struct convert *v, uint64_t at, char refused[48]);
+bool convert_same(const struct convert *a, const struct convert *b);
+void convert_free(struct convert *v);           /* locked, if a container had it */
+int convert_page(uint64_t page, uint8_t contents[SITE_PAGE_BYTES]);  /* as the site has it */
+void convert_granted(const struct site_page *p, bool contents);     /* locked */
+/* In the transaction of a commit: its runs are stored. convert_stored is then said how it ended,
+ * locked. */
+int convert_store(const struct site_message *m, struct convert_image **made);
+void convert_stored(struct convert_image **made, bool committed);
 
 #endif

@@ -13,6 +13,7 @@
 struct commit {
     struct commit *next;
     struct site_message m;
+    struct convert_image *images;       /* pages as the site has them when it has committed */
     uint8_t *frame;
     _Alignas(8) uint8_t batch[];
 };
@@ -35,6 +36,7 @@ void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
     if (c && copy && count < JOBS_MAX) {
         memcpy(copy, frame, bytes);
         c->frame = copy;
+        c->images = NULL;
         c->next = NULL;
         (void)message_take(&c->m, f, copy);
         memcpy(c->batch, c->m.data, c->m.bytes);
@@ -93,12 +95,9 @@ static int pages_hold(const struct commit *c, unsigned *held)
 
 static int store(void *commit)
 {
-    const struct commit *c = commit;
-    struct fields_in i = message_runs(&c->m);
-    struct site_run r;
+    struct commit *c = commit;
     int error = c->m.bytes ? ps_site_batch(c->batch, c->m.bytes) : 0;
-    while (!error && run_next(&i, &r)) memcpy((char *)r.page + r.offset, r.data, r.bytes);
-    return error;
+    return error ? error : convert_store(&c->m, &c->images);
 }
 
 static int work(struct commit *c)
@@ -112,6 +111,7 @@ static int work(struct commit *c)
         error = ps_site_transaction(store, c, agent.holder, options);
         agent_lock();
     }
+    convert_stored(&c->images, !error);
     if (!error) page_site_commits();
     answer(c->m.number, error);
     pages_let(c, held);

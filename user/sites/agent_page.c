@@ -85,6 +85,8 @@ static int take(void *arg)
         if (r < 0) return (int)r;
     }
     memcpy(j->contents, (const void *)j->get.page, KD_PAGE_BYTES);
+    int error = convert_page(j->get.page, j->contents);
+    if (error) return error;
     agent_lock();
     if (!j->taken) home_taken(pages_find(&agent.pages, j->get.page));
     j->taken = true;
@@ -97,6 +99,7 @@ static void granted(struct job *j)
 {
     struct site_page *p = pages_find(&agent.pages, j->get.page);
     int due = home_granted(p, j->get.right, ++agent.serial);
+    convert_granted(p, j->get.wants);
     agent_send(&(struct site_message){
         .kind = SITE_GRANT, .answer_to = j->get.number, .page = p->page, .right = j->get.right,
         .serial = p->serial, .data = j->get.wants ? j->contents : NULL,

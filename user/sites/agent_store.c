@@ -12,6 +12,7 @@
 
 #include "katydid/call.h"
 #include "pstore.h"
+#include "site.h"
 
 enum { ASKS_MAX = 64 };
 
@@ -116,6 +117,7 @@ static void close_container(struct container *c)
     struct site_message m = {.request = STORE_CLOSE, .word = {c->id}};
     while (c->busy) agent_wait();
     for (unsigned i = 0; i < c->segments; i++) pages_release(&c->segment[i]);
+    convert_free(c->types);
     *c = (struct container){0};
     agent_unlock();
     (void)call(agent.store, &m, NULL, 0);
@@ -129,17 +131,41 @@ static int opened_refuse(const struct wire_opened *o)
     return o->form[WIRE_FORM_ENCODER] == KD_ENCODER_RANGES ? -EOPNOTSUPP : 0;
 }
 
-static int open_container(struct site_message *told, const struct ask *a)
+/* What the site declares fits what is known here. -EPROTOTYPE: `refused` does not. */
+static int types_check(struct convert *declared, uint64_t id, uint64_t refused[SITE_WORDS])
+{
+    struct site_message m = {.request = STORE_NAMED, .word = {id}};
+    char name[STORE_NAME_BYTES] = SITE_TYPES_NAME;
+    agent_lock();
+    const struct container *c = container_of_id(id);
+    bool same = !c || convert_same(c->types, declared);
+    agent_unlock();
+    if (c || !declared) return same ? 0 : -EBUSY;
+    long r = call(agent.store, &m, name, sizeof name);
+    if (r < 0 && r != -ENOENT) return (int)r;
+    return convert_known(declared, r < 0 ? 0 : m.word[0], (char *)refused);
+}
+
+static int open_container(struct site_message *told, struct ask *a)
 {
     struct wire_opened o;
     struct wire_open open;
-    if (a->m.bytes < sizeof open) return -EINVAL;
+    struct convert *declared;
+    size_t asked = a->m.bytes;
+    uint64_t refused[SITE_WORDS] = {0};
+    if (asked < sizeof open) return -EINVAL;
     if (!root_have()) return -EACCES;
+    int error = convert_declared(a->data, &asked, &declared);
+    if (error) return error;
     memcpy(&open, a->data, sizeof open);
-    long r = call(agent.root, told, a->data, a->m.bytes);
-    if (r < 0 || told->bytes != sizeof o) return r < 0 ? (int)r : -EPROTO;
+    long r = call(agent.root, told, a->data, asked);
+    if (r < 0 || told->bytes != sizeof o) {
+        convert_free(declared);
+        return r < 0 ? (int)r : -EPROTO;
+    }
     memcpy(&o, told->data, sizeof o);
-    int error = opened_refuse(&o);
+    error = opened_refuse(&o);
+    if (!error) error = types_check(declared, o.container, refused);
     agent_lock();
     struct container *c = container_of_id(o.container);
     bool again = c != NULL;
@@ -152,12 +178,18 @@ static int open_container(struct site_message *told, const struct ask *a)
         c->writes |= (open.flags & PS_WRITE) != 0;
         segment_note(told, c, o.base, o.pages);
     }
+    if (!error && !again) {
+        c->types = declared;
+        declared = NULL;
+    }
+    convert_free(declared);
     agent_unlock();
     if (error || again) { /* the site is one opener */
         struct site_message m = {.request = STORE_CLOSE, .word = {o.container}};
         size_t bytes = told->bytes;
         (void)call(agent.store, &m, NULL, 0);
         memcpy(answer_data, &o, bytes);
+        if (error) memcpy(told->word, refused, sizeof refused);
         if (error) return error;
     }
     for (unsigned n = 1; n < SITE_SEGMENTS_MAX; n++) {
@@ -177,7 +209,7 @@ static int open_container(struct site_message *told, const struct ask *a)
     return 0;
 }
 
-static int request(struct site_message *told, const struct ask *a)
+static int request(struct site_message *told, struct ask *a)
 {
     int by = agent.store;
     switch (told->request) {
