@@ -12,6 +12,8 @@
  *   HS2  No (object, index) occurs twice.
  *   HS3  In a chain only the last page may have room, and only the first may be empty.
  *   HS4  Of a leaf no page is both present and claimed; one of them at least is one of the two.
+ *   HS5  What `near` says of a leaf is a hint: where a leaf was found last. It is believed if a
+ *        bucket's page has that leaf there (HS2).
  */
 #include "internal.h"
 
@@ -51,23 +53,46 @@ static void bucket_count_set(uint8_t *page, uint32_t count)
     ((struct bucket_disk *)page)->count = le32_of(count);
 }
 
-struct leaf_disk *hash_find(const struct store *store, uint64_t object, uint64_t index,
-                            uint32_t *page)
+static bool leaf_is(const struct leaf_disk *leaf, uint64_t object, uint64_t index)
+{
+    return le64_get(leaf->index) == index && le64_get(leaf->object) == object;
+}
+
+static struct leaf_disk *chain_find(const struct store *store, uint64_t object, uint64_t index,
+                                    struct leaf_near *found)
 {
     uint32_t at = store->heads[hash_bucket(store, object, index)];
     for (; at; at = store->pages[at].next) {
         uint8_t *bytes = store->pages[at].bytes;
         uint32_t count = bucket_count(bytes);
-        struct leaf_disk *leaf = bucket_leaf(store, bytes, 0);
-        for (; count--; leaf = (struct leaf_disk *)((uint8_t *)leaf + store->leaf_bytes)) {
-            if (le64_get(leaf->index) == index && le64_get(leaf->object) == object) {
-                if (page)
-                    *page = at;
+        for (uint32_t slot = 0; slot < count; slot++) {
+            struct leaf_disk *leaf = bucket_leaf(store, bytes, slot);
+            if (leaf_is(leaf, object, index)) {
+                *found = (struct leaf_near){at, slot};
                 return leaf;
             }
         }
     }
     return NULL;
+}
+
+struct leaf_disk *hash_find(const struct store *store, uint64_t object, uint64_t index,
+                            uint32_t *page)
+{
+    const struct leaf_near *near = &store->numbers.near[(index + object * 37) % LEAVES_NEAR];
+    struct leaf_near hint = *near;      /* HS5 */
+    const struct meta_page *at = &store->pages[hint.page];
+    struct leaf_disk *leaf = NULL;
+    if (hint.page && at->bytes && at->kind == META_BUCKET && hint.slot < bucket_count(at->bytes))
+        leaf = bucket_leaf(store, at->bytes, hint.slot);
+    if (!leaf || !leaf_is(leaf, object, index)) {
+        leaf = chain_find(store, object, index, &hint);
+        if (leaf)
+            *(struct leaf_near *)near = hint;
+    }
+    if (leaf && page)
+        *page = hint.page;
+    return leaf;
 }
 
 static uint32_t bucket_page_new(struct store *store, uint32_t bucket)

@@ -241,6 +241,7 @@ struct images {
     uint64_t  written;          /* pages that went home */
 };
 
+#define LEAVES_NEAR 256         /* a power of two */
 #define TABLES      11
 #define TABLES_KEPT 7           /* the first ones, when a store grows; index.c fills the others */
 
@@ -293,6 +294,7 @@ struct store {
         uint32_t free;          /* so many have no page */
         uint32_t first;         /* a list of those by `index`; 0 ends it */
         uint32_t fresh;         /* from here on none was ever used */
+        struct leaf_near { uint32_t page, slot; } near[LEAVES_NEAR];    /* hash.c; page 0: none */
     } numbers;
     uint32_t  directory_count, names_count;
     struct header_kept {        /* what an area's header keeps (meta.c) */
