@@ -377,7 +377,7 @@ long kd_txn_publish(const uint64_t a[6])
         credit_consume(v->group.asked, v->commit.logged - v->commit.logged_spilled);
         __atomic_fetch_add(&v->process->stats.pages_logged, v->commit.logged, __ATOMIC_RELAXED);
         TRACE_RARE(PUBLISH, v->id, v->commit.csn, 0);
-        v->items.order = 0;
+        item_leaves_log(v);
         view_answer(v, 0);
         if (i + 1 < count_views)
             thread_breathe();

@@ -16,6 +16,8 @@
 
 enum { WORDS = PAGE_BYTES / 8, UNIT_WORDS = UNIT_BYTES / 8, UNITS = PAGE_BYTES / UNIT_BYTES };
 enum { BLOCK = 16 };                    /* words that are compared in one piece */
+/* RUN_GAP: two runs that lie closer than a header cost less as one. */
+enum { RUN_HEAD = sizeof(struct kd_run) / 8, RUN_GAP = RUN_HEAD };
 
 /* struct words: a set of the page's 64-bit words. */
 struct words { uint64_t bits[WORDS / 64]; };
@@ -43,18 +45,16 @@ static unsigned run_end(const struct words *w, unsigned from)
     return out ? from + (unsigned)__builtin_ctzll(out) : WORDS;
 }
 
-/* next_run finds the next run of these words at or after `from`. Two runs that lie closer than a
- * header cost less as one. False: there is none. */
+/* next_run finds the next run of these words at or after `from` (RUN_GAP). False: there is none. */
 static bool next_run(const struct words *w, unsigned *from, unsigned *to)
 {
-    enum { GAP = sizeof(struct kd_run) / 8 };
     int i = bit_next(w->bits, WORDS, *from);
     if (i < 0)
         return false;
     *from = (unsigned)i;
     do
         *to = run_end(w, (unsigned)i);
-    while ((i = bit_next(w->bits, WORDS, *to)) >= 0 && (unsigned)i < *to + GAP);
+    while ((i = bit_next(w->bits, WORDS, *to)) >= 0 && (unsigned)i < *to + RUN_GAP);
     return true;
 }
 
@@ -135,8 +135,10 @@ static RARE int items_out(const struct copy *c, vaddr_t to, unsigned from, unsig
     uint64_t piece[PIECE];
     for (unsigned end = from + n; from < end; from += n, to += n * 8) {
         n = MIN(end - from, PIECE);
+        struct item_before before;
         lock_acquire(&c->leaf->lock);
-        item_words(&views[c->view], c, from, n, piece);
+        item_before(&views[c->view], c, &before);
+        item_words(c, &before, from, n, piece);
         lock_release(&c->leaf->lock);
         if (copy_to_user(to, piece, n * 8))
             return -EFAULT;
@@ -250,49 +252,133 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     return e;
 }
 
+/* struct few: which words of an item copy its transaction changed, where it declared few. */
+enum { FEW = 32 };
+struct few {
+    unsigned count;
+    uint64_t sum;                       /* as item_sum has it */
+    uint16_t at[FEW];
+};
+
 /* few_differ does for an item copy what words_that_differ and undeclared_undo do: what lies between
- * declared words comes from the base, which costs less than to look at it. False: they are many. */
-static bool few_differ(const struct copy *c, uint64_t *now, const uint64_t *base, struct words *w)
+ * declared words comes from the base, which costs less than to look at it, and words that were
+ * declared and not changed are declared no more. False: they are many. Leaf locked. */
+static bool few_differ(struct copy *c, uint64_t *now, const uint64_t *base, struct few *few)
 {
-    enum { FEW = 32 };
-    unsigned from = 0, n = 0;
-    for (int i = 0; (i = bit_next(c->words, WORDS, from)) >= 0; from = (unsigned)i + 1) {
-        if (n++ == FEW)
-            return false;
-        memcpy(now + from, base + from, ((unsigned)i - from) * sizeof *now);
-        w->bits[i / 64] |= (uint64_t)(now[i] != base[i]) << i % 64;
+    unsigned next = 0, declared = 0;
+    few->count = 0;
+    few->sum = 0;
+    for (unsigned k = 0; k < WORDS / 64; k++) {
+        uint64_t changed = c->words[k], left = changed;
+        if (!left)
+            continue;
+        do {
+            unsigned i = k * 64 + (unsigned)__builtin_ctzll(left);
+            if (declared++ == FEW)
+                return false;
+            if (i > next)
+                memcpy(now + next, base + next, (i - next) * sizeof *now);
+            next = i + 1;
+            if (now[i] != base[i]) {
+                few->at[few->count++] = (uint16_t)i;
+                few->sum += item_weight(now[i], base[i], i);
+            } else {
+                changed ^= left & -left;
+            }
+        } while (left &= left - 1);
+        c->words[k] = changed;
     }
-    memcpy(now + from, base + from, (WORDS - from) * sizeof *now);
+    memcpy(now + next, base + next, (WORDS - next) * sizeof *now);
     return true;
+}
+
+/* few_runs writes their runs; returns the bytes. Leaf locked. */
+enum { FEW_RUNS = FEW * (RUN_HEAD + 1) }; /* another word: a run of its own, or RUN_GAP at most */
+static uint64_t few_runs(const struct few *few, struct kd_run *r, const struct copy *c,
+                         const struct item_before *before, uint64_t out[FEW_RUNS])
+{
+    const uint64_t *own = frame_memory(c->frame);
+    uint64_t *to = out;
+    for (unsigned i = 0; i < few->count;) {
+        unsigned from = few->at[i], end = from + 1;
+        while (++i < few->count && few->at[i] < end + RUN_GAP)
+            end = few->at[i] + 1u;
+        r->offset = (uint16_t)(from * 8);
+        r->bytes = (uint16_t)((end - from) * 8);
+        r->flags = i < few->count ? 0 : KD_RUN_LAST;
+        *(struct kd_run *)to = *r;
+        to += RUN_HEAD;
+        if (unlikely(before->count))
+            item_words(c, before, from, end - from, to);
+        else
+            for (unsigned w = from; w < end; w++)
+                to[w - from] = own[w];
+        to += end - from;
+    }
+    return (uint64_t)(to - out) * 8;
+}
+_Static_assert(_Alignof(struct kd_run) <= 8, "runs lie in words");
+
+/* few_diff is item_diff where few words were declared, and the page is not due as a whole: one look
+ * at it, and one copy to the manager. 0; -EFAULT; -EAGAIN: it is not so. */
+static int few_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below,
+                    struct kd_run *r)
+{
+    struct leaf *l = c->leaf;
+    const struct page *p = &l->pages[c->slot];
+    struct item_before before;
+    uint64_t runs[FEW_RUNS], bytes = 0;
+    struct few few;
+    lock_acquire(&l->lock);
+    before.count = 0;
+    before.changed = p->copies > 1 && item_before(v, c, &before) && before.changed;
+    r->base_csn = before.changed ? KD_CSN_ANY : p->csn;
+    bool is = r->base_csn >= full_below &&
+              few_differ(c, frame_memory(c->frame), frame_memory(p->frame), &few);
+    if (is) {
+        c->changed = few.count;
+        item_told(v, c, few.sum);
+        bytes = few_runs(&few, r, c, &before, runs);
+    }
+    lock_release(&l->lock);
+    if (!is || copy_to_user(o->at + o->used, runs, bytes))
+        return is ? -EFAULT : -EAGAIN;
+    o->used += bytes;
+    o->left -= bytes;
+    return 0;
 }
 
 /* item_diff is diff_page for an item copy. Where the log has the page of others, it has it since
  * the last checkpoint, so it is not told whole. */
-static RARE int item_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below)
+static int item_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below)
 {
     struct leaf *l = c->leaf;
     struct page *p = &l->pages[c->slot];
     struct kd_run r = {l->object->cookie, l->first + c->slot, 0, 0, 0, 0};
+    bool alone = l->object->container_lock.exclusive == v->id, whole = false;
     unsigned from = 0, to = 0;
     uint64_t bytes;
-    lock_acquire(&l->lock);
-    uint64_t *now = frame_memory(c->frame);
-    const uint64_t *base = frame_memory(p->frame);
-    bool alone = l->object->container_lock.exclusive == v->id;
-    struct words w = {{0}};
-    int e = 0;
-    if (alone || v->txn.strict || !few_differ(c, now, base, &w)) {
-        w = words_that_differ(now, base);
+    int e = alone || v->txn.strict ? -EAGAIN : few_diff(v, c, o, full_below, &r);
+    if (e == -EAGAIN) {
+        struct item_before before;
+        lock_acquire(&l->lock);
+        uint64_t *now = frame_memory(c->frame);
+        const uint64_t *base = frame_memory(p->frame);
+        struct words w = words_that_differ(now, base);
         e = alone ? 0 : undeclared_undo(v, c, now, base, &w); /* IT5 */
+        c->changed = next_run(&w, &from, &to);
+        memcpy(c->words, w.bits, sizeof c->words);
+        item_told(v, c, item_sum(c, w.bits));
+        item_before(v, c, &before);
+        r.base_csn = before.changed ? KD_CSN_ANY : p->csn;
+        lock_release(&l->lock);
+        whole = r.base_csn < full_below;
+        if (!e && c->changed)
+            e = whole ? whole_out(o, &r, c) : runs_out(o, &r, c, &w, from, to, &bytes);
     }
-    c->changed = next_run(&w, &from, &to);
-    r.base_csn = item_told(v, c, w.bits) ? KD_CSN_ANY : p->csn;
-    lock_release(&l->lock);
     if (e || !c->changed)
         return e;
-    bool whole = r.base_csn < full_below;
-    e = whole ? whole_out(o, &r, c) : runs_out(o, &r, c, &w, from, to, &bytes);
-    return e || item_tells_right(v, c, whole) ? e : -EIO;
+    return !l->codewords || item_tells_right(v, c, whole) ? 0 : -EIO;
 }
 
 enum { OTHERS_AT_ONCE = 1024 };

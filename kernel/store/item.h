@@ -25,16 +25,28 @@ static inline uint64_t item_weight(uint64_t own, uint64_t now, uint64_t i)
 {
     return (own - now) * (2 * i + 1);
 }
-/* item_words reads words of an item copy as the log is to have them behind what others have told
- * (IT6). Leaf locked. */
-void item_words(const struct view *v, const struct copy *c, unsigned from, unsigned n,
+enum { ITEM_COPIES_MAX = 16 }; /* IT1 */
+/* struct item_before: others' copies of a page that are in the log and not published (IT6). */
+struct item_before {
+    unsigned count;
+    bool changed;              /* one of them was told to change words */
+    const struct copy *copy[ITEM_COPIES_MAX];
+};
+/* item_before lists those of c's page, for v to be told behind; returns how many. Leaf locked, as
+ * long as they are used. */
+unsigned item_before(const struct view *v, const struct copy *c, struct item_before *before);
+/* item_words reads words of an item copy as the log is to have them behind these (IT6). */
+void item_words(const struct copy *c, const struct item_before *before, unsigned from, unsigned n,
                 uint64_t *out);
-/* item_told notes what c is told to change; true: the log has the page of others, not published.
- * Leaf locked. */
-bool item_told(struct view *v, struct copy *c, const uint64_t *changed);
+/* item_sum is one number for what a copy changes in a set of words: the differences, each times a
+ * number of its own (item_weight). Leaf locked. */
+uint64_t item_sum(const struct copy *c, const uint64_t *words);
+/* item_told notes that c is told to change c->words, if c->changed, and their item_sum. Leaf
+ * locked. */
+void item_told(struct view *v, struct copy *c, uint64_t sum);
 bool item_copy_ok(const struct view *v, const struct copy *c); /* IT3; leaf and view locked */
 /* item_tells_right tells whether what was told of c is what its transaction did, and its page as it
- * was committed, as far as codewords say (CW2). `whole`: the whole page was told. */
+ * was committed, as its codewords say (CW2). `whole`: the whole page was told. */
 bool item_tells_right(const struct view *v, const struct copy *c, bool whole);
 /* item_publish is publish_flip for an item copy; its frame may go when items.cpus is paid. */
 void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence);
@@ -43,6 +55,7 @@ void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence);
 void item_tell_begin(struct view *v);
 must_check int item_tell_end(struct view *v);   /* -EAGAIN: to be told anew */
 void item_take_back(struct view *v);            /* it is not in the log, nor who came behind it */
+void item_leaves_log(struct view *v);           /* it is published, or its manager died */
 must_check bool items_in_order(const struct kd_publish *list, uint64_t n);
 
 #endif

@@ -32,13 +32,13 @@
 #include "store/spill.h"
 #include "store/wait.h"
 
-enum { WORDS = PAGE_BYTES / 8, ITEM_COPIES_MAX = 16 };
+enum { WORDS = PAGE_BYTES / 8 };
 
 /* words_each: each word i of a set; a page and all its copies have many. */
 #define words_each(i, set)                                                                   \
-    for (unsigned of = 0, i; of < WORDS; of += 64)                                           \
-        for (uint64_t left = (set)[of / 64];                                                 \
-             left && (i = of + (unsigned)__builtin_ctzll(left), true); left &= left - 1)
+    for (unsigned k = 0, i; k < WORDS / 64; k++)                                             \
+        for (uint64_t left = (set)[k];                                                       \
+             left && (i = k * 64 + (unsigned)__builtin_ctzll(left), true); left &= left - 1)
 
 /* copy_of returns u's private copy of the page at `at`, or NULL. View locked, or its leaf. */
 static struct copy *copy_of(const struct view *u, vaddr_t at)
@@ -76,26 +76,39 @@ static bool told_before(const struct view *u, const struct view *v)
     return u != v && __atomic_load_n(&u->items.order, __ATOMIC_RELAXED);
 }
 
-void item_words(const struct view *v, const struct copy *c, unsigned from, unsigned n,
-                uint64_t *out)
+unsigned item_before(const struct view *v, const struct copy *c, struct item_before *before)
 {
     const struct page *p = &c->leaf->pages[c->slot];
-    const uint64_t *now = (uint64_t *)frame_memory(p->frame) + from;
-    memcpy(out, (uint64_t *)frame_memory(c->frame) + from, n * sizeof *out);
-    if (p->copies == 1)
-        return;
-    views_each_locked(u, &p->mask) {
-        const struct copy *other = told_before(u, v) ? copy_of(u, c->at) : NULL;
-        const uint64_t *words = other ? (uint64_t *)frame_memory(other->frame) + from : now;
-        for (unsigned i = 0; other && i < n; i++)
-            if (other->words[(from + i) / 64] >> (from + i) % 64 & 1) /* else it was hit (CW2) */
-                out[i] += words[i] - now[i];
+    before->count = 0;
+    before->changed = false;
+    if (p->copies > 1)
+        views_each_locked(u, &p->mask) {
+            const struct copy *other = told_before(u, v) ? copy_of(u, c->at) : NULL;
+            if (!other)
+                continue;
+            before->copy[before->count++] = other;
+            before->changed |= other->changed;
+        }
+    return before->count;
+}
+
+void item_words(const struct copy *c, const struct item_before *before, unsigned from, unsigned n,
+                uint64_t *out)
+{
+    const uint64_t *own = frame_memory(c->frame);
+    const uint64_t *now = frame_memory(c->leaf->pages[c->slot].frame);
+    for (unsigned i = 0; i < n; i++)
+        out[i] = own[from + i];
+    for (unsigned k = 0; k < before->count; k++) {
+        const struct copy *other = before->copy[k];
+        const uint64_t *words = frame_memory(other->frame);
+        for (unsigned i = from; i < from + n; i++)
+            if (other->words[i / 64] >> i % 64 & 1) /* else it was hit (CW2) */
+                out[i - from] += words[i] - now[i];
     }
 }
 
-/* sum_of is one number for what a copy changes in a set of words: the differences, each times a
- * number of its own. */
-static uint64_t sum_of(const struct copy *c, const uint64_t *words)
+uint64_t item_sum(const struct copy *c, const uint64_t *words)
 {
     const struct page *p = &c->leaf->pages[c->slot];
     const uint64_t *now = frame_memory(p->frame), *own = frame_memory(c->frame);
@@ -105,23 +118,16 @@ static uint64_t sum_of(const struct copy *c, const uint64_t *words)
     return sum;
 }
 
-bool item_told(struct view *v, struct copy *c, const uint64_t *changed)
+void item_told(struct view *v, struct copy *c, uint64_t sum)
 {
-    const struct page *p = &c->leaf->pages[c->slot];
-    bool others = false;
-    memcpy(c->words, changed, sizeof c->words);
-    c->told = sum_of(c, changed);
+    c->told = sum;
     v->items.told |= c->changed;
-    if (p->copies > 1)
-        views_each_locked(u, &p->mask)
-            others |= told_before(u, v) && copy_of(u, c->at) && copy_of(u, c->at)->changed;
-    return others;
 }
 
 static bool copy_sound(const struct copy *c, bool whole)
 {
     static const uint64_t all[WORDS / 64] = {[0 ... WORDS / 64 - 1] = ~0ull};
-    return c->told == sum_of(c, whole ? all : c->words);
+    return c->told == item_sum(c, whole ? all : c->words);
 }
 
 bool item_copy_ok(const struct view *v, const struct copy *c)
@@ -133,8 +139,6 @@ bool item_tells_right(const struct view *v, const struct copy *c, bool whole)
 {
     struct leaf *l = c->leaf;
     const struct page *p = &l->pages[c->slot];
-    if (!l->codewords)
-        return true;
     lock_acquire(&l->lock);
     bool right = !c->spoilt && copy_sound(c, whole);
     for (unsigned r = 0; r < KD_REGIONS; r++)
@@ -191,12 +195,11 @@ static void others_follow(const struct view *v, struct page *p, const struct cop
 void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 {
     struct leaf *l = c->leaf;
-    uint64_t words[WORDS / 64];
+    const uint64_t *words = c->words;   /* up to version_add: `sequence` lies in the same place */
     struct debt debt = {0};
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];
     assert(page_resident(p) && p->writer == WRITER_NONE); /* IT1, IT2 */
-    memcpy(words, c->words, sizeof words);
     if (!vmask_only(&p->mask, v->id))
         others_follow(v, p, c, words);
     bool sound = !l->codewords || codeword_follow(l, c, words); /* CW2 */
@@ -225,16 +228,45 @@ void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 
 /* ---- the order of the log ---- */
 
+static struct vmask in_log;             /* views that have a place in some log; atomic */
+
+/* order_set gives v its place; 0: it has none. Port locked, or v's publication is over. */
+static void order_set(struct view *v, uint64_t order)
+{
+    uint64_t bit = 1ull << v->id % 64, *word = &in_log.word[v->id / 64];
+    __atomic_store_n(&v->items.order, order, __ATOMIC_RELAXED);
+    if (order)
+        __atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
+    else
+        __atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
+}
+
+/* log_views returns the views that have a place. */
+static struct vmask log_views(void)
+{
+    struct vmask m;
+    for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
+        m.word[i] = __atomic_load_n(&in_log.word[i], __ATOMIC_SEQ_CST);
+    return m;
+}
+
+void item_leaves_log(struct view *v)
+{
+    if (v->items.order)
+        order_set(v, 0);
+}
+
 /* take_back takes v's place, and those behind it; who is being told has to be told anew. Port
  * locked. */
 static void take_back(struct view *v, struct port *port)
 {
     uint64_t from = v->items.order;
+    struct vmask told = log_views();
     if (!from)
         return;
-    for (struct view *u = views; u < views + KD_VIEW_MAX; u++)
-        if (u->group.asked == port && u->items.order >= from)
-            __atomic_store_n(&u->items.order, 0, __ATOMIC_RELAXED);
+    vmask_for(u, &told)
+        if (views[u].group.asked == port && views[u].items.order >= from)
+            order_set(&views[u], 0);
     port->items_order++;
 }
 
@@ -253,7 +285,7 @@ int item_tell_end(struct view *v)
     lock_acquire(&port->lock);
     int e = v->items.from == port->items_order || !v->items.told ? 0 : -EAGAIN;
     if (!e && v->items.told)
-        __atomic_store_n(&v->items.order, ++port->items_order, __ATOMIC_RELAXED);
+        order_set(v, ++port->items_order);
     lock_release(&port->lock);
     return e;
 }
@@ -270,12 +302,15 @@ void item_take_back(struct view *v)
  * it. */
 static bool in_turn(const struct view *v, const struct vmask *before)
 {
+    struct vmask told = log_views();
     if (!v->items.order)
         return !v->items.told;
-    for (const struct view *u = views; u < views + KD_VIEW_MAX; u++)
+    vmask_for(i, &told) {
+        const struct view *u = &views[i];
         if (u->items.order && u->items.order < v->items.order &&
             u->group.asked == v->group.asked && !vmask_test(before, u->id))
             return false;
+    }
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "store/commit.h"
 #include "store/fault.h"
 #include "store/holder.h"
+#include "store/item.h"
 #include "store/right.h"
 #include "store/spill.h"
 #include "store/stack.h"
@@ -409,7 +410,7 @@ HOT void view_over(struct view *v)
     if (!list_empty(&v->copies.spilled))
         drop_copies(v, &v->copies.spilled);
     if (v->txn.enlisted) {
-        v->items.order = 0; /* if its manager died */
+        item_leaves_log(v); /* if its manager died */
         view_gone_notice(v); /* AB3 */
     }
     const struct view_reserve *r = &v->reserve;

@@ -24,11 +24,23 @@ static void two_words(void)
     tap_ok(at_home(1, 0) == 10 && at_home(1, 1) == 20, "and both home");
 }
 
-static uint64_t faults(void)
+static struct kd_view_stats stats(void)
 {
-    struct kd_view_stats stats;
-    kd_call3(KD_VIEW_STATS, (long)&stats, 0, 0);
-    return stats.read_faults;
+    struct kd_view_stats s;
+    kd_call3(KD_VIEW_STATS, (long)&s, 0, 0);
+    return s;
+}
+static uint64_t faults(void) { return stats().read_faults; }
+
+/* What was declared and is as it was is no change: nothing of it goes to a log. */
+static void unchanged(void)
+{
+    uint64_t logged = stats().pages_logged;
+    bool good = begin(&a, KD_SERIALISABLE) == 0;
+    put(1, 0, 10);
+    put(1, 300, 0);
+    good = good && commit(&a) == 0;
+    is(good ? (long)(stats().pages_logged - logged) : -1, 0, "what did not change is not told");
 }
 
 /* A reader's entry stays, whoever commits: it takes no fault. */
@@ -331,6 +343,7 @@ void memory_at_its_end(void)
 void pages_of_two(void)
 {
     two_words();
+    unchanged();
     reader_keeps_its_page();
     abort_alone();
     snapshots();
