@@ -142,6 +142,11 @@ static void test_release(void)
     is(other_asks(word(4), PS_X), 1, "but kept");
     is(ask(word(5), PS_X), 0, "X");
     is(ps_release(word(5)), -EINVAL, "is never given back");
+    is(ask(word(7), PS_S) + ask(word(7), PS_U), 0, "asked for in two modes");
+    is(ps_release(word(7)), 0, "it is not given back by one, either:");
+    is(other_asks(word(7), PS_U), 1, "the stronger mode is kept");
+    is(ask(word(8), PS_S) + ask(word(8), PS_IS) + ps_release(word(8)), 0, "nor is S");
+    is(other_asks(word(8), PS_X), 1, "beside an intention");
     int wrong = 0;
     for (unsigned i = 0; i < 2000; i++) wrong += ask(word(6), PS_U) || ps_release(word(6));
     is(wrong, 0, "the list does not grow by what is given back");
@@ -459,7 +464,7 @@ static long deadlocks(void)
 
 int main(void)
 {
-    tap_plan(67);
+    tap_plan(72);
     box = ps_open("items", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(box ? ps_locking(box, PS_LOCK_ITEMS) : -errno, 0, "a container in item mode");
     is(ps_transaction(build, NULL), 0, "with some objects");
