@@ -3,9 +3,15 @@
 # latencies, on two CPUs; then a power cut while the exchange is at work, and how long it is away.
 set -eu
 cd "$(dirname "$0")/../.."
+make -s build/tests/stretch.so
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 scripts/run --icount --cpus 1 --timeout 300 -c 'bench-dali instructions'
+scripts/run --icount --cpus 1 --timeout 300 --stretch "0,,$scratch/counts" -c 'bench-dali parts'
+for each in 10 100; do      # sections 3 and 4, beside one of nothing
+    tests/bench/parts.py build/kernel.elf "$scratch/counts" 1000 2 $((each == 10 ? 3 : 4)) |
+        sed -E "s/^([^\t]*)\t[^\t]*\t([^\t]*)\t.*/an update, $each in a transaction, of the kernel's, \1\tinstructions\t\2\t-/"
+done
 scripts/run --icount --cpus 1 --timeout 300 -c 'bench-dali indexes'
 scripts/run --icount --cpus 1 --timeout 300 -c 'bench-dali layer'
 scripts/run --icount --cpus 1 --timeout 300 --append store.audit_kib=0 -c 'bench-dali protection'

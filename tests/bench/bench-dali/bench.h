@@ -24,18 +24,24 @@ uint64_t busy(void);            /* the counter without idle CPUs */
 struct kd_system_info system_now(void);
 /* The median of `rounds` transactions, each to its end; they return `wanted`. */
 double median_cost(int (*fn)(void *), void *arg, int rounds, int wanted);
-double updates(unsigned each);  /* an update, so many in a transaction */
+double updates(unsigned each);  /* an update, so many in a transaction; settled */
 
 /* tuples.c */
 void tuples_open(void);                                     /* or fails */
 void tuples_load(unsigned each, int items);                 /* anew, so many in a transaction */
 void tuples_protect(int protection);                        /* PS_PROTECT_* */
 void tuples_touch(void);                                    /* all pages are at hand behind it */
+/* A checkpoint, and the log has all pages of tuples since: none is logged whole for a while, and no
+ * checkpoint comes between. */
+void tuples_settle(void);
 struct tuple *tuple_of(uint64_t key);                       /* by the hash index, without a lock */
 uint64_t key_draw(void);
 /* `count` operations, of which every `one_in`-th is an update; 0: none. */
 struct work { unsigned count, one_in; };
 int operations(void *work);                                 /* for ps_transaction */
+
+/* parts.c */
+void group_parts(void);
 
 /* indexes.c */
 void group_indexes(void);

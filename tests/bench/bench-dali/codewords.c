@@ -43,7 +43,6 @@ void group_codewords(void)
         if (with)
             tuples_protect(PS_PROTECT_CODEWORDS);
         tuples_touch();
-        (void)updates(100);
         for (unsigned i = 0; i < 3; i++) {
             double is = updates(each[i]);
             char name[80];

@@ -2,6 +2,7 @@
  * main.c - bench-dali: the benchmark of the Dali paper, by instructions and in its own form.
  *
  *   bench-dali instructions    for -icount and one CPU
+ *   bench-dali parts           where an update's go: parts.c
  *   bench-dali indexes         the same, of indexes that two processes change
  *   bench-dali protection      likewise
  *   bench-dali codewords       the same, of updates with PS_PROTECT_CODEWORDS
@@ -18,7 +19,7 @@
 
 #include "bench.h"
 
-enum { LOCKS = 100, ROUNDS = 21, COMMITS = 100, OWN = 64 };
+enum { LOCKS = 100, ROUNDS = 21, COMMITS = 100, FEW = 5, OWN = 64 };
 
 void row(const char *name, const char *unit, double value, const char *reach)
 {
@@ -118,7 +119,18 @@ static double lock_cost(int mode)
 double updates(unsigned each)
 {
     struct work w = {each, 1};
+    tuples_settle();
     return median_cost(operations, &w, COMMITS, 0) / each;
+}
+
+/* Pages that were not logged since a checkpoint go to the log whole. */
+static double updates_whole(unsigned each)
+{
+    struct work w = {each, 1};
+    int e = ps_checkpoint();
+    if (e)
+        fail("a checkpoint", e);
+    return median_cost(operations, &w, FEW, 0) / each;
 }
 
 /* Of tuples that lie side by side. */
@@ -168,6 +180,7 @@ static void two_processes(void)
 {
     int go[2], ready[2], status = 0;
     char byte = 0;
+    tuples_settle();
     owns_update(0);
     uint64_t t = busy();
     uint64_t waits = owns_update(0);
@@ -223,6 +236,7 @@ static void instructions(void)
     row("Table 3, in one transaction (paper: 23 s; LMDB 143.5, SQLite 440.7)",
         "million instructions", (double)(busy() - t) / 1e6, "-");
     tuples_touch();
+    tuples_settle();
     (void)median_cost(change, NULL, 3, 0);
     double pages = median_cost(change, NULL, COMMITS, 0);
     t = busy();
@@ -240,18 +254,21 @@ static void instructions(void)
         "150");
     row("a lock to read, and unlock", "instructions", lock_cost(PS_S), "100");
     row("a lock to write, declared, and unlock", "instructions", lock_cost(PS_X), "100");
-    (void)updates(100);
     row("an update, 1 in a transaction, flushed (LMDB 108,161; SQLite 67,724)", "instructions",
         updates(1), "25000");
     row("an update, 10 in a transaction, flushed", "instructions", updates(10), "5000");
     row("an update, 100 in a transaction, flushed (LMDB 15,514; SQLite 22,509)", "instructions",
         updates(100), "2500");
+    row("an update right behind a checkpoint, 10 in a transaction", "instructions",
+        updates_whole(10), "-");
     unsigned ten = 10, hundred = 100;
+    tuples_settle();
     row("the same of tuples side by side, 10", "instructions",
         median_cost(update_row_of, &ten, COMMITS, 0) / ten, "-");
     row("the same of tuples side by side, 100", "instructions",
         median_cost(update_row_of, &hundred, COMMITS, 0) / hundred, "-");
     two_processes();
+    tuples_settle();
     (void)median_cost(change_item, NULL, 3, 0);
     row("commit of one changed tuple, item mode", "instructions",
         median_cost(change_item, NULL, COMMITS, 0), "-");
@@ -269,17 +286,20 @@ int main(int argc, char **argv)
     int codewords = argc == 2 && strcmp(command, "codewords") == 0;
     int serves = argc == 2 && strcmp(command, "--server") == 0;
     int layer = argc == 2 && strcmp(command, "layer") == 0;
+    int parts = argc == 2 && strcmp(command, "parts") == 0;
     int sums = argc == 2 && strcmp(command, "sums") == 0;
     int paper = ms && strcmp(command, "paper") == 0, late = ms && strcmp(command, "latency") == 0;
     usage(argc, argv,
-          counts || indexes || codewords || layer || sums || protects || serves || paper || late,
-          "usage: bench-dali instructions | indexes | codewords | layer | sums | protection | "
-          "paper MS | latency MS\n"
+          counts || indexes || codewords || layer || sums || protects || serves || paper || late ||
+              parts,
+          "usage: bench-dali instructions | parts | indexes | codewords | layer | sums | "
+          "protection | paper MS | latency MS\n"
           "The benchmark of the Dali paper: run it by `make bench ONLY=dali`.\n");
     if (serves)
         return server_main();
-    if (counts || indexes || layer) {
-        (counts ? instructions : layer ? group_layer : group_indexes)();
+    if (counts || indexes || layer || parts) {
+        void (*group)(void) = layer ? group_layer : parts ? group_parts : group_indexes;
+        (counts ? instructions : group)();
         return 0;
     }
     if (codewords || sums) {

@@ -38,6 +38,7 @@ static int update(void *arg)
 static double cost_of(struct updates u)
 {
     uint64_t t = 0;
+    tuples_settle();
     for (int i = 0; i < WARM + COMMITS; i++) {
         if (i == WARM)
             t = busy();

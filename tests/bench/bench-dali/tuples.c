@@ -142,3 +142,27 @@ void tuples_touch(void)
     if (e)
         fail("a tuple", e);
 }
+
+enum { PAGE_TUPLES = KD_PAGE_BYTES / sizeof(struct tuple), SETTLED_AT_ONCE = 100 };
+
+/* One tuple of each page is changed, from that page on. */
+static int change_each(void *arg)
+{
+    unsigned first = *(unsigned *)arg, last = first + SETTLED_AT_ONCE * PAGE_TUPLES;
+    for (unsigned i = first; i < last && i < TUPLES; i += PAGE_TUPLES) {
+        struct tuple *t = ps_write(&tuples[i]);
+        if (!t)
+            return -errno;
+        t->value++;
+    }
+    return 0;
+}
+
+void tuples_settle(void)
+{
+    int e = ps_checkpoint();
+    for (unsigned i = 0; e == 0 && i < TUPLES; i += SETTLED_AT_ONCE * PAGE_TUPLES)
+        e = ps_transaction(change_each, &i);
+    if (e)
+        fail("all pages of tuples", e);
+}
