@@ -13,7 +13,7 @@ GDBINIT ?= .gdbinit
 include scripts/build.mk
 
 SUBMAKE := +@$(MAKE) --no-print-directory -j$(JOBS)
-.PHONY: all image tests host-tests iso run sites map test test-long test-bochs check fuzz coverage debug crash bench lint clean
+.PHONY: all image tests host-tests iso run sites map test test-long test-bochs test-ceph check fuzz coverage debug crash bench lint clean
 .PHONY: always reset-store help lines kernel-bugs crash-bugs gdbinit plots
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -77,6 +77,11 @@ test-bochs:                     ## the ISO and the kernel's guest tests in Bochs
 	@scripts/setup bochs
 	$(SUBMAKE) tests
 	@scripts/test --tier long --only tests/bochs/
+
+test-ceph:                      ## a store on a Ceph cluster of this machine: OSDs killed under load, another guest takes over (disk/ceph.md)
+	@scripts/setup ceph
+	$(SUBMAKE) image build/host/kstore
+	@scripts/test --tier ceph
 
 fuzz:                           ## libFuzzer: images, logs, kcheck, the kernel's parsers; N=RUNS (200000) SEED=S
 	@scripts/setup fuzz

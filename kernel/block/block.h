@@ -28,7 +28,7 @@ struct block_device {
     struct list active;       /* requests submitted and not done */
     unsigned users;           /* system calls under way */
     struct thread *drainer;   /* waits for users == 0 */
-    uint64_t told_ns;         /* how long a request had waited when the log told of it; 0: none does */
+    uint64_t told_ns;         /* how long a request had waited when the log told of it, or 0 */
     uint64_t reads, writes, flushes, read_bytes, write_bytes, errors;
 };
 

@@ -39,10 +39,11 @@ def found(store, *options):
 
 
 class Load:
-    """A guest that commits. `last` is what was acknowledged of each process; `gaps` are the times without an acknowledgement."""
+    """A guest that commits. `first` and `last` are what was acknowledged of each process; the longest time
+    without an acknowledgement is counted."""
 
     def __init__(self, store, count, *options, processes=1):
-        self.last, self.lines, self.longest_s, self.heard = {}, [], 0, None
+        self.first, self.last, self.lines, self.longest_s, self.heard = {}, {}, [], 0, None
         self.changed = threading.Condition()
         self.process = subprocess.Popen(
             [os.path.join(ROOT, "scripts/run"), *(["--store", store] if store else []), "--store-size", "64M", "--add", build(),
@@ -59,6 +60,7 @@ class Load:
                     now = time.monotonic()
                     self.longest_s = max(self.longest_s, now - (self.heard or now))
                     self.heard = now
+                    self.first.setdefault(int(match[1]), int(match[2]))
                     self.last[int(match[1])] = int(match[2])
                 else:
                     self.lines.append(line.rstrip())

@@ -34,7 +34,7 @@ TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_
          "kernel_inherit", "kernel_items", "kernel_item_locks", "kernel_streams", "kernel_holder"]
 WITH = {"kernel_items": "--no-store --memory 48", "kernel_item_locks": "--no-store --memory 48",
         "kernel_loci": "--no-store --memory 32 --icount --cpus 1"}      # shares of a CPU, counted
-OWN_OPTIONS = ["kernel_streams"]
+OWN_OPTIONS = ["kernel_streams", "kernel_silent"]
 SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "SPILL_TOLD"]
 ALL_OF = {"kernel_kills": "kernel_kills all", "kernel_history": "TEST_TIER=long; kernel_history"}   # not a sample
 SOME_CONTROLS = ["kernel_rights", "kernel_locks"]
