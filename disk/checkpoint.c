@@ -226,7 +226,8 @@ static int super_next(struct store *store)
     c->next = store->super;
     c->next.generation++;
     c->next.checkpoint_index = c->area;
-    c->next.flags = c->clean ? FLAG_CLEAN : 0;
+    bool spare = store->replay.on;      /* it goes on as a copy */
+    c->next.flags = c->clean ? FLAG_CLEAN : spare ? store->super.flags & FLAG_COPY : 0;
     c->next.end_lsn = store->log.end;
     if (c->next.format < FORMAT_VERSION || (store->replay.roll && c->recovery))
         /* what the other area holds is of that format, or of the life before */

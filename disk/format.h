@@ -25,6 +25,7 @@
 #define EPOCH_LIMIT          (UINT32_MAX - 1)    /* every epoch is below it */
 #define LOG_BYTES_MIN        (4u * BLOCK_BYTES)
 #define FLAG_CLEAN           1u
+#define FLAG_COPY            2u  /* its groups come from another one's log (spare.c) */
 
 enum crc_kind { CRC_SUPERBLOCK = 1, CRC_GROUP, CRC_MAP, CRC_META, CRC_SIGNPOST, CRC_LABEL };
 
@@ -70,7 +71,7 @@ struct superblock_disk {
     uint8_t uuid[16];           /*  16 */
     le64 features;              /*  32  unknown bits: refuse */
     le32 slot;                  /*  40 */
-    le32 flags;                 /*  44  FLAG_CLEAN */
+    le32 flags;                 /*  44  FLAG_CLEAN, FLAG_COPY */
     le64 generation;            /*  48 */
     le64 disk_bytes;            /*  56 */
     le64 slot_b_offset;         /*  64 */

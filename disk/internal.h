@@ -24,6 +24,7 @@
  *     bulk.c        their fresh pages, home before the commit and in no log
  *     hold.c        who else needs the log; backup.c: a copy of a store at work
  *     roll.c        recovery goes on with an archived log
+ *     spare.c       a recovery without an end: a copy that takes the home's groups; feed.c: the home
  *     page.c        look-ups and home writes; scrub.c: reads every copy, and mends
  *     grow.c        the store takes a larger disk; upgrade.c: it becomes one of this format
  *     check.c       invariants; format.c: a new store

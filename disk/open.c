@@ -44,8 +44,8 @@ int tables_renew(struct store *store)
 }
 
 /* The newest checkpoint, or the older one: its log is kept (CP3). -ENOMEM. */
-static int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
-                     struct store_report *report)
+int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
+              struct store_report *report)
 {
     *area = store->super.checkpoint_index;
     *fact = BASE_NEWEST;
@@ -65,7 +65,7 @@ static int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
 /* ---- the two scans */
 
 /* Everything before this LSN is known to have been durable; so was the log when an epoch began. */
-static uint64_t known_durable(const struct superblock *super)
+uint64_t known_durable(const struct superblock *super)
 {
     uint64_t known = MAX(super->checkpoints[super->checkpoint_index].redo_lsn,
                          super->epochs[super->epoch_count - 1].first_lsn);
@@ -145,7 +145,7 @@ static int unfit(struct store_report *report, uint64_t lsn)
                            LOG_UNFIT, &rule);
 }
 
-static int group_replay(struct store *store, const struct scan *scan, struct store_report *report)
+int group_replay(struct store *store, const struct scan *scan, struct store_report *report)
 {
     bool before = scan->lsn < scan->base->redo_lsn;
     int error = before ? spills_note(store, scan->group, scan->lsn, scan->base->redo_lsn) : 0;
@@ -157,7 +157,7 @@ static int group_replay(struct store *store, const struct scan *scan, struct sto
 }
 
 /* What was in doubt at the redo LSN is what the checkpoint says (TP5). */
-static bool doubts_missed(const struct store *store, const struct scan *scan, bool *counted)
+bool doubts_missed(const struct store *store, const struct scan *scan, bool *counted)
 {
     uint32_t sum, told = store->kept.doubts_sum;
     bool missed = !*counted && scan->lsn >= scan->base->redo_lsn &&
@@ -211,7 +211,7 @@ int superblock_advance(struct store *store)
     if (older->redo_lsn > next.checkpoints[next.checkpoint_index].redo_lsn)
         *older = (struct checkpoint_info){ .sequence = older->sequence };
     next.generation++;
-    next.flags = 0;
+    next.flags &= FLAG_COPY;            /* as long as the log is from there */
     int error = epoch_begin(&next, epoch_next(store), store->log.end, store->log.keep) ?:
                 superblock_write(&store->io, &next, meta_block(store));
     if (!error)
@@ -260,12 +260,14 @@ static int replayed_home(struct store *store)
 /* Three flushes, one after the other: the log that was read; the pages and metadata made of it; the
  * superblock. No epoch says before that the log was durable, for if its flush had failed once,
  * another one that works proves nothing of it. */
-static int recovery_end(struct store *store, bool replayed, struct store_report *report)
+int recovery_end(struct store *store, bool replayed, struct store_report *report)
 {
     store->replay.advance |= !replayed;          /* then there is no other */
     int error = homes_begin(store);
     if (!error && replayed)
         error = replayed_home(store);
+    if (!error && store->flags & STORE_COPIED)                                  /* SE3 */
+        error = superblock_twin(store, &store->super) ?: io_flush(&store->io);
     store->replay.on = false;
     report->pages = store->replay.images.written;
     return error;
@@ -273,7 +275,7 @@ static int recovery_end(struct store *store, bool replayed, struct store_report 
 
 /* ---- open and close */
 
-static void marks_set(struct store *store, uint32_t area)
+void marks_set(struct store *store, uint32_t area)
 {
     uint64_t older = store->super.checkpoints[!area].scan_lsn;
     uint64_t scan = store->super.checkpoints[area].scan_lsn;
@@ -307,7 +309,7 @@ static int upgrade_allowed(const struct store *store, const struct recovery_rule
 }
 
 /* Another life of a store (RL3) has no part in what its earlier one has promised others. */
-static int doubts_recover(struct store *store, struct store_report *report)
+int doubts_recover(struct store *store, struct store_report *report)
 {
     if (store->replay.roll)
         doubts_drop(store);

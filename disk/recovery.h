@@ -201,6 +201,21 @@ static inline uint64_t pages_begin_lsn(const struct checkpoint_info *checkpoint)
 }
 bool sweep_end(struct store *store, struct checkpoint *checkpoint);
 
+/* open.c, for spare.c as well; the comments are there */
+int  base_load(struct store *store, uint32_t *area, enum base_fact *fact,
+               struct store_report *report);
+uint64_t known_durable(const struct superblock *super);
+void marks_set(struct store *store, uint32_t area);
+int  group_replay(struct store *store, const struct scan *scan, struct store_report *report);
+bool doubts_missed(const struct store *store, const struct scan *scan, bool *counted);
+int  doubts_recover(struct store *store, struct store_report *report);
+int  recovery_end(struct store *store, bool replayed, struct store_report *report);
+
+/* feed.c: a table of epochs on its way; how far two logs may be the same, at most up to `end` */
+void epochs_encode(const struct superblock *super, struct store_epochs *out);
+bool epochs_decode(const struct store_epochs *in, struct superblock *super);    /* is it one? */
+uint64_t epochs_common(const struct superblock *a, const struct superblock *b, uint64_t end);
+
 /* slots.c */
 #define SMALLEST_BYTES (8ull * BLOCK_BYTES)
 /* The superblock to believe, and the rule in the report; or that rule's error. `block` is scratch.

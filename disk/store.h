@@ -93,6 +93,8 @@ enum {
     STORE_READ_ONLY = 1,        /* recover in memory only: nothing is ever written */
     STORE_GROW      = 2,        /* after recovery: use the whole disk, if it has grown */
     STORE_UPGRADE   = 4,        /* one of an older format becomes one of this (upgrade.c) */
+    STORE_COPIED    = 8,        /* it has, or had, a spare (store_spare.h): both slots name its new
+                                 * epoch, durably, before it is open */
 };
 
 struct store_open_options {
@@ -541,5 +543,6 @@ void store_stats(const struct store *store, struct store_stats *out);
 #include "store_chain.h"
 #include "store_prepared.h"
 #include "store_scrub.h"
+#include "store_spare.h"
 
 #endif

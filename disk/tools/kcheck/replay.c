@@ -35,6 +35,7 @@ static int extent_reuse_check(struct replay *r, uint64_t physical, uint64_t obje
         bool early = freed->lsn >= super->checkpoints[super->newest].redo_lsn &&
                      (freed->object != object || freed->index != index) &&
                      super->checkpoints[!super->newest].redo_lsn &&     /* none was given up */
+                     !(super->flags & FLAG_COPY) &&     /* there was one, at its home */
                      !r->view->result.slot_bad[0] && !r->view->result.slot_bad[1];
         if (early)
             kview_find(r->view, KCHECK_DAMAGE, "ST22",

@@ -227,6 +227,8 @@ static int device_write(void *context, uint64_t offset, const void *buffer, size
         return -EIO;
     }
     device_write_end(device, device_write_begin(device, offset, buffer, bytes));
+    if (device->written)
+        device->written();
     return 0;
 }
 

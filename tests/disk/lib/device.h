@@ -71,6 +71,7 @@ struct device {
     /* called between issue and completion of a flush */
     void   (*in_flush)(void *context);
     void    *in_flush_context;
+    void   (*written)(void);    /* called behind each write */
 };
 
 enum { FAIL_READ = 1, FAIL_WRITE = 2, FAIL_FLUSH = 4 };

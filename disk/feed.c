@@ -1,0 +1,161 @@
+/*
+ * feed.c - the home's side of a copy: what it tells of its log, and groups read back for a copy
+ * that lacks them.
+ */
+#include "internal.h"
+
+_Static_assert(STORE_EPOCHS == EPOCH_MAX, "a table fits");
+
+void epochs_encode(const struct superblock *super, struct store_epochs *out)
+{
+    memset(out, 0, sizeof *out);
+    out->count = super->epoch_count;
+    for (uint32_t i = 0; i < super->epoch_count; i++) {
+        out->of[i].epoch = super->epochs[i].epoch;
+        out->of[i].first_lsn = super->epochs[i].first_lsn;
+    }
+}
+
+bool epochs_decode(const struct store_epochs *in, struct superblock *super)
+{
+    if (!in->count || in->count > EPOCH_MAX || in->of[in->count - 1].epoch >= EPOCH_LIMIT)
+        return false;
+    for (uint32_t i = 1; i < in->count; i++)
+        if (in->of[i].epoch <= in->of[i - 1].epoch ||
+            in->of[i].first_lsn <= in->of[i - 1].first_lsn)
+            return false;
+    super->epoch_count = in->count;
+    for (uint32_t i = 0; i < in->count; i++)
+        super->epochs[i] = (struct epoch_info){ in->of[i].epoch, in->of[i].first_lsn };
+    return true;
+}
+
+/* Both tables say the same of what lies between here and the next LSN at which one of them
+ * changes. */
+static uint64_t next_change(const struct superblock *super, uint64_t lsn, uint64_t end)
+{
+    for (uint32_t i = super->epoch_count; i-- > 0;)
+        if (super->epochs[i].first_lsn > lsn)
+            end = MIN(end, super->epochs[i].first_lsn);
+    return end;
+}
+
+/* Of what one of the two has forgotten nothing is known. */
+uint64_t epochs_common(const struct superblock *a, const struct superblock *b, uint64_t end)
+{
+    uint64_t lsn = MAX(a->epochs[0].first_lsn, b->epochs[0].first_lsn);
+    while (lsn < end && epoch_at(a, lsn) == epoch_at(b, lsn))
+        lsn = MIN(next_change(a, lsn, end), next_change(b, lsn, end));
+    return MIN(lsn, end);
+}
+
+void store_epochs_tell(const struct store *store, struct store_epochs *out)
+{
+    epochs_encode(&store->super, out);
+}
+
+void store_mark_tell(const struct store *store, struct store_mark *out)
+{
+    const struct checkpoint *c = &store->checkpoint;
+    uint32_t newest = store->super.checkpoint_index;
+    const struct checkpoint_info *info = &store->super.checkpoints[newest];
+    const struct checkpoint_info *older = &store->super.checkpoints[!newest];
+    if (c->running)
+        *out = (struct store_mark){ .redo_lsn = c->redo_lsn, .pages_lsn = c->pages_lsn,
+                                    .scan_lsn = c->scan_lsn, .keep_lsn = info->scan_lsn,
+                                    .pages_crc = c->pages_crc, .scan_crc = c->scan_crc };
+    else
+        *out = (struct store_mark){ .redo_lsn = info->redo_lsn, .pages_lsn = info->pages_lsn,
+                                    .scan_lsn = info->scan_lsn,
+                                    .keep_lsn = older->scan_lsn ? older->scan_lsn : info->scan_lsn,
+                                    .pages_crc = info->pages_crc, .scan_crc = info->scan_crc };
+}
+
+const void *store_group_sealed_bytes(const struct store_group *group, size_t *bytes)
+{
+    *bytes = group->bytes;
+    return group->buffer;
+}
+
+/* ---- groups read back */
+
+struct feed_reader {
+    struct log_reader log;
+    struct store_hold hold;
+};
+
+static int feed_open(struct store *store, struct store_feed *feed)
+{
+    feed->reader = store_alloc(store, sizeof *feed->reader);
+    if (!feed->reader)
+        return -ENOMEM;
+    return log_reader_open(&feed->reader->log, store, READ_AHEAD_BYTES) ?:
+           store_hold_begin(store, &feed->reader->hold, "a spare", false);
+}
+
+static int feed_next(struct store *store, struct store_feed *feed, const void **group,
+                     size_t *bytes)
+{
+    struct log_reader *reader = &feed->reader->log;
+    struct store_hold *hold = &feed->reader->hold;
+    const uint8_t *found;
+    uint64_t lsn = feed->lsn;
+    if (hold->expired || lsn < store->log.keep)
+        return -ESTALE;
+    if (lsn >= store->log.applied)
+        return 0;
+    reader->filled = 0;                 /* what lies behind it may be of another lap by now */
+    int error = log_next(reader, &lsn, feed->prev_crc, &found);
+    if (error <= 0)
+        return error ?: -EIO;           /* it is there */
+    *group = found;
+    *bytes = group_bytes(found);
+    feed->lsn = lsn + *bytes;
+    feed->prev_crc = le32_get(((const struct group_disk *)found)->crc);
+    if (feed->lsn > hold->lsn) {        /* HL3 */
+        hold->lsn = feed->lsn;
+        hold->prev_crc = feed->prev_crc;
+    }
+    return 1;
+}
+
+int store_feed_begin(struct store *store, struct store_feed *feed, const struct store_epochs *copy,
+                     store_lsn_t end_lsn)
+{
+    struct superblock theirs;
+    const void *group;
+    size_t bytes;
+    memset(feed, 0, sizeof *feed);
+    int error = fence_get(store);
+    if (!error && !epochs_decode(copy, &theirs))
+        error = -ESTALE;
+    error = error ?: feed_open(store, feed);
+    if (error)
+        return error;
+    uint64_t common = epochs_common(&store->super, &theirs, MIN(end_lsn, store->log.applied));
+    uint32_t newest = store->super.checkpoint_index;
+    const struct checkpoint_info *from = &store->super.checkpoints[newest];
+    const struct checkpoint_info *older = &store->super.checkpoints[!newest];
+    if (common < from->scan_lsn && older->redo_lsn && older->scan_lsn >= store->log.keep)
+        from = older;
+    feed->lsn = from->scan_lsn;
+    feed->prev_crc = from->scan_crc;
+    while (feed->lsn < common && (error = feed_next(store, feed, &group, &bytes)) > 0)
+        ;
+    return error < 0 ? error : feed->lsn == common ? 0 : -ESTALE;
+}
+
+int store_feed_next(struct store *store, struct store_feed *feed, const void **group, size_t *bytes)
+{
+    return fence_get(store) ?: feed_next(store, feed, group, bytes);
+}
+
+void store_feed_end(struct store *store, struct store_feed *feed)
+{
+    if (feed->reader) {
+        store_hold_end(store, &feed->reader->hold);
+        log_reader_close(&feed->reader->log);
+    }
+    store_release(store, feed->reader, sizeof *feed->reader);
+    memset(feed, 0, sizeof *feed);
+}

@@ -1,0 +1,447 @@
+/*
+ * spare.c - a copy that takes the groups of its home: a recovery without an end.
+ *
+ * Groups are put into the ring as they are. They are applied as a recovery applies them, from the
+ * ring, with pages as images in memory (image.c) that go home when there are too many. When the
+ * home is gone the rest is applied, and the recovery ends as any: so what a take-over has to do
+ * does not grow with the store, nor with its log.
+ *
+ * Invariants
+ *   SE1  A group is taken if it is the next one: its LSN is where the log ends (LG1), it has the
+ *       CRC of the one before, its own, and the epoch that the home's table has there.
+ *   SE2  What is applied is durable at the home, too, but in a take-over: so no page, and no
+ *       metadata, has anything that a later cut takes from the log.
+ *   SE3  A cut is durable in both slots before a group is taken, and a new epoch before the first
+ *       one of it: what was cut stays dead if either is lost, and no epoch's number is given twice.
+ *   SE4  A checkpoint has the redo LSN, and all LSNs before it that a recovery needs, of one that
+ *       the home began: of any other the log may have differences from versions before it.
+ */
+#include "internal.h"
+
+#define MARKS       8u
+#define IMAGES      4096u               /* pages in memory, unless the options say otherwise */
+#define CHAINS_SEEN 1024u               /* as roll.c has it */
+
+struct store_spare {
+    struct store *store;
+    struct log_reader reader;
+    struct scan scan;                   /* of what is applied */
+    struct store_report report;
+    uint32_t area;
+    bool     joined;
+    bool     counted;                   /* what was in doubt at the redo LSN (TP5) */
+    uint64_t sure;                      /* durable at the home (SE2) */
+    struct store_mark marks[MARKS];     /* not reached yet, ascending */
+    uint32_t mark_count;
+    const uint8_t *taking;              /* a group on its way; NULL: none */
+    bool     written;
+    uint64_t groups, checkpoints;
+};
+
+/* ---- open */
+
+static void spare_drop(struct store_spare *spare)
+{
+    struct disk_memory memory = spare->store->memory;
+    log_reader_close(&spare->reader);
+    memory.free(memory.context, spare, sizeof *spare);
+}
+
+void store_spare_abandon(struct store_spare *spare)
+{
+    struct store *store = spare ? spare->store : NULL;
+    if (spare)
+        spare_drop(spare);
+    store_abandon(store);
+}
+
+static void log_ends(struct store *store, uint64_t lsn, uint32_t crc)
+{
+    store->log.end = store->log.durable = lsn;
+    store->log.crc = crc;
+}
+
+/* Walks the log up to `until`, or its end. */
+static int log_walk(struct store_spare *spare, uint64_t until)
+{
+    int found = 1;
+    spare->reader.filled = 0;
+    spare->scan = log_scan_begin(&spare->reader, spare->area);
+    while (spare->scan.end < until && (found = log_scan_next(&spare->scan)) > 0)
+        ;
+    return found < 0 ? found : 0;
+}
+
+static int spare_load(struct store_spare *spare, struct store_report *report)
+{
+    struct store *store = spare->store;
+    enum base_fact fact;
+    int error = tables_setup(store) ?: base_load(store, &spare->area, &fact, report);
+    if (!error && fact != BASE_NEWEST)
+        error = -ESTALE;
+    error = error ?: log_reader_open(&spare->reader, store, READ_AHEAD_BYTES) ?:
+                     log_walk(spare, UINT64_MAX);
+    log_ends(store, spare->scan.end, spare->scan.prev_crc);
+    marks_set(store, spare->area);
+    report->end_lsn = store->log.end;
+    return error == -EUCLEAN ? -ESTALE : error;
+}
+
+int store_spare_open(const struct disk_io *io, const struct disk_memory *memory,
+                     const struct store_open_options *options, struct store_spare **out,
+                     struct store_report *report)
+{
+    struct superblock super;
+    struct store *store;
+    bool twin_first;
+    memset(report, 0, sizeof *report);
+    void *block = io->bytes < SMALLEST_BYTES ? NULL : memory->alloc(memory->context, BLOCK_BYTES);
+    if (!block)
+        return io->bytes < SMALLEST_BYTES ? -EMEDIUMTYPE : -ENOMEM;
+    int error = slots_find(io, block, false, &super, &twin_first, report);
+    memory->free(memory->context, block, BLOCK_BYTES);
+    struct store_spare *spare = error ? NULL : memory->alloc(memory->context, sizeof *spare);
+    if (!spare)
+        return error ?: -ENOMEM;
+    error = store_new(io, memory, &super, &store);
+    if (error) {
+        memory->free(memory->context, spare, sizeof *spare);
+        return error;
+    }
+    *spare = (struct store_spare){ .store = store };
+    spare->reader.store = store;
+    store->flags = STORE_COPIED;
+    store->group_bytes = group_bytes_choose(options ? options->group_bytes : 0, &super);
+    store->replay.images.limit = options && options->image_pages ? options->image_pages : IMAGES;
+    error = spare_load(spare, report);
+    if (error)
+        store_spare_abandon(spare);
+    else
+        *out = spare;
+    return error;
+}
+
+void store_spare_tell(const struct store_spare *spare, struct store_spare_state *state,
+                      struct store_epochs *epochs)
+{
+    const struct store *store = spare->store;
+    *state = (struct store_spare_state){
+        .end_lsn = store->log.end, .applied_lsn = spare->joined ? spare->scan.end : 0,
+        .sure_lsn = spare->sure, .groups = spare->groups, .checkpoints = spare->checkpoints,
+        .images = store->replay.images.table.count, .joined = spare->joined,
+        .disk_bytes = store->super.disk_bytes, .log_bytes = store->super.log_bytes };
+    memcpy(state->uuid, store->super.uuid, sizeof state->uuid);
+    epochs_encode(&store->super, epochs);
+}
+
+/* ---- join */
+
+/* The home's table, and of what it has forgotten our own. */
+static int epochs_merge(const struct superblock *own, const struct store_epochs *home,
+                        struct superblock *out)
+{
+    struct superblock theirs;
+    uint32_t kept = 0;
+    if (!epochs_decode(home, &theirs))
+        return -ESTALE;
+    *out = *own;
+    while (kept < own->epoch_count && own->epochs[kept].first_lsn < theirs.epochs[0].first_lsn &&
+           own->epochs[kept].epoch < theirs.epochs[0].epoch)
+        kept++;
+    /* ours must be no newer, or what is cut could be taken for the beginning of a newer one */
+    if (kept + theirs.epoch_count > EPOCH_MAX ||
+        own->epochs[own->epoch_count - 1].epoch >
+            theirs.epochs[theirs.epoch_count - 1].epoch)
+        return -ESTALE;
+    memcpy(out->epochs + kept, theirs.epochs, theirs.epoch_count * sizeof theirs.epochs[0]);
+    out->epoch_count = kept + theirs.epoch_count;
+    return 0;
+}
+
+/* Both slots say the same, and are durable (SE3). The first flush: what was read may lie in the
+ * disk's cache only. */
+static int slots_cut(struct store *store, const struct superblock *next)
+{
+    int error = io_flush(&store->io);
+    if (error)
+        return error;
+    store->super = *next;
+    store->super.flags = FLAG_COPY;
+    return superblock_twin(store, &store->super) ?: io_flush(&store->io) ?:
+           superblock_twin(store, &store->super) ?: io_flush(&store->io);
+}
+
+int store_spare_join(struct store_spare *spare, store_lsn_t common_lsn, uint32_t common_crc,
+                     const struct store_epochs *home, store_lsn_t sure_lsn)
+{
+    struct store *store = spare->store;
+    struct superblock next;
+    int error = spare->joined ? -EINVAL : epochs_merge(&store->super, home, &next);
+    if (error)
+        return error;
+    if (common_lsn < store->super.checkpoints[spare->area].redo_lsn ||
+        common_lsn > store->log.end ||
+        epochs_common(&store->super, &next, common_lsn) != common_lsn)
+        return -ESTALE;
+    error = log_walk(spare, common_lsn);
+    if (!error && (spare->scan.end != common_lsn || spare->scan.prev_crc != common_crc))
+        error = -ESTALE;
+    error = error ?: slots_cut(store, &next);
+    if (error)
+        return error;
+    log_ends(store, common_lsn, common_crc);
+    store->replay.on = store->replay.homes_begun = true;
+    spare->reader.filled = 0;
+    spare->scan = log_scan_begin(&spare->reader, spare->area);
+    store->replay.from = spare->scan.base->scan_lsn;
+    store->log.applied = spare->scan.end;
+    store->log.applied_crc = spare->scan.prev_crc;
+    spare->sure = MIN(sure_lsn, common_lsn);
+    spare->joined = true;
+    return unlogged_forget(store, false, &spare->report.lost);
+}
+
+/* ---- groups applied */
+
+static bool mark_valid(const struct store *store, const struct store_mark *mark)
+{
+    return mark->redo_lsn % BLOCK_BYTES == 0 && mark->scan_lsn % BLOCK_BYTES == 0 &&
+           mark->pages_lsn % BLOCK_BYTES == 0 && mark->redo_lsn >> 62 == 0 &&
+           mark->scan_lsn <= mark->redo_lsn &&
+           mark->redo_lsn - mark->scan_lsn <= store->super.log_bytes &&
+           (!mark->pages_lsn ||
+            (mark->pages_lsn >= mark->scan_lsn && mark->pages_lsn <= mark->redo_lsn &&
+             mark->pages_lsn >= store->super.checkpoints[store->super.checkpoint_index].scan_lsn));
+}
+
+/* The home may begin several at one LSN, of which the last has the newest keep_lsn. If there are
+ * too many marks, the newest one's place is taken. */
+static void mark_note(struct store_spare *spare, const struct store_mark *mark)
+{
+    uint32_t count = spare->mark_count;
+    uint64_t last = count ? spare->marks[count - 1].redo_lsn : 0;
+    if (mark->redo_lsn < spare->scan.end || mark->redo_lsn < last)
+        return;
+    if (mark->redo_lsn > last && count < MARKS)
+        spare->mark_count = ++count;
+    spare->marks[count - 1] = *mark;
+}
+
+/* A checkpoint of what is applied, with the LSNs of the home's (SE4). If that scans from before the
+ * last one's scan LSN, a backup there holds the log: what a chain needs never moves back. */
+static int mark_save(struct store_spare *spare, const struct store_mark *mark)
+{
+    struct store *store = spare->store;
+    struct checkpoint *c = &store->checkpoint;
+    int error = images_home(store);
+    if (error)
+        return error;
+    if (store->replay.passed)
+        meta_differs(store);
+    store->replay.passed = false;
+    const struct checkpoint_info *before = &store->super.checkpoints[spare->area];
+    bool held = mark->scan_lsn < before->scan_lsn;
+    checkpoint_begin_at(store, spare->scan.end, spare->scan.prev_crc);
+    c->scan_lsn = held ? before->scan_lsn : mark->scan_lsn;
+    c->scan_crc = held ? before->scan_crc : mark->scan_crc;
+    c->pages_lsn = mark->pages_lsn;
+    c->pages_crc = mark->pages_crc;
+    store->log.redo = c->pages_lsn ? c->pages_lsn : c->redo_lsn;
+    error = checkpoint_finish(store) ?: store_checkpoint_apply(store);
+    spare->area = store->super.checkpoint_index;
+    spare->scan.base = &store->super.checkpoints[spare->area];
+    spare->checkpoints += !error;
+    return error;
+}
+
+/* Two of one mark, if the home will keep less of its log than we do with one. */
+static int mark_reached(struct store_spare *spare, const struct store_mark *mark)
+{
+    struct store *store = spare->store;
+    const struct scan end = { .lsn = UINT64_MAX, .base = spare->scan.base };
+    int error = 0;
+    if (!mark_valid(store, mark))
+        return 0;
+    if (doubts_missed(store, &end, &spare->counted))
+        return -EUCLEAN;
+    for (int i = 0; i < 2 && !error; i++)
+        if (store->super.checkpoints[spare->area].redo_lsn < mark->redo_lsn ||
+            store->log.keep < mark->keep_lsn)
+            error = mark_save(spare, mark);
+    return error;
+}
+
+static int marks_look(struct store_spare *spare)
+{
+    int error = 0;
+    uint32_t past = 0;
+    while (past < spare->mark_count && spare->marks[past].redo_lsn <= spare->scan.end && !error) {
+        const struct store_mark mark = spare->marks[past++];
+        if (mark.redo_lsn == spare->scan.end)
+            error = mark_reached(spare, &mark);
+    }
+    spare->mark_count -= past;
+    memmove(spare->marks, spare->marks + past, spare->mark_count * sizeof spare->marks[0]);
+    return error;
+}
+
+static int group_next(struct store_spare *spare)
+{
+    struct store *store = spare->store;
+    struct scan *scan = &spare->scan;
+    int found = log_scan_next(scan);
+    if (found <= 0)
+        return found ?: -EIO;           /* it was there when it was taken */
+    if (doubts_missed(store, scan, &spare->counted))
+        return -EUCLEAN;
+    int error = group_replay(store, scan, &spare->report);
+    if (error)
+        return error;
+    store->log.applied = scan->end;
+    store->log.applied_crc = scan->prev_crc;
+    if (store->replay.seen_count > CHAINS_SEEN && scan->lsn > store->super.log_bytes)
+        seen_forget(store, scan->lsn - store->super.log_bytes);
+    return 0;
+}
+
+/* Up to `lsn`, or so many groups. */
+static int groups_apply(struct store_spare *spare, uint64_t lsn, uint32_t most)
+{
+    struct store *store = spare->store;
+    int error = fence_get(store) ?: marks_look(spare);
+    spare->reader.filled = 0;           /* there is more behind it by now */
+    for (uint32_t i = 0; spare->scan.end < lsn && (!most || i < most) && !error; i++)
+        error = group_next(spare) ?: marks_look(spare);
+    if (error)
+        return fence_set(store, error);
+    return spare->scan.end < lsn;
+}
+
+int store_spare_apply(struct store_spare *spare, uint32_t most)
+{
+    return spare->joined ? groups_apply(spare, MIN(spare->sure, spare->store->log.end), most)
+                         : -EINVAL;
+}
+
+/* ---- groups taken */
+
+static bool loads_pages(const uint8_t *group)
+{
+    struct record_walk walk = group_walk(group);
+    const struct record_disk *record;
+    while (record_next(&walk, &record) > 0)
+        if (le16_get(record->type) == RECORD_PAGE_HOME)
+            return true;
+    return false;
+}
+
+static bool group_follows(const struct store *store, const uint8_t *group, size_t bytes)
+{
+    const struct group_disk *header = (const void *)group;
+    uint64_t end = store->log.end, left = store->super.log_bytes - end % store->super.log_bytes;
+    return bytes >= BLOCK_BYTES && bytes % BLOCK_BYTES == 0 &&
+           le64_get(header->lsn) == (bytes <= left ? end : end + left) &&
+           le32_get(header->prev_crc) == store->log.crc &&
+           le32_get(header->epoch) == epoch_at(&store->super, le64_get(header->lsn)) &&
+           log_group_valid(store, group, bytes);                                /* SE1 */
+}
+
+static bool group_fits(const struct store *store, const uint8_t *group)
+{
+    uint64_t end = le64_get(((const struct group_disk *)group)->lsn) + group_bytes(group);
+    return end - store->log.keep <= store->super.log_bytes;                     /* LG3 */
+}
+
+int store_spare_take(struct store_spare *spare, const void *group, size_t bytes,
+                     const struct store_mark *mark)
+{
+    struct store *store = spare->store;
+    const struct group_disk *header = group;
+    int error = fence_get(store);
+    if (error)
+        return error;
+    if (!spare->joined || spare->taking || !group_follows(store, group, bytes))
+        return -EINVAL;
+    if (loads_pages(group))
+        return -EOPNOTSUPP;
+    mark_note(spare, mark);
+    spare->sure = MAX(spare->sure, MIN(le64_get(header->durable_lsn), store->log.end)); /* SE2 */
+    if (!group_fits(store, group))
+        error = store_spare_apply(spare, 0);
+    if (!error && !group_fits(store, group))
+        error = -ENOSPC;
+    if (error)
+        return error;
+    spare->taking = group;
+    spare->written = false;
+    return 0;
+}
+
+int store_spare_write(struct store_spare *spare)
+{
+    struct store *store = spare->store;
+    if (!spare->taking)
+        return -EINVAL;
+    uint64_t lsn = le64_get(((const struct group_disk *)spare->taking)->lsn);
+    int error = fence_get(store) ?:
+                io_write(&store->io, ring_offset(store, lsn), spare->taking,
+                         group_bytes(spare->taking)) ?:
+                (store->io.flush_log ?: store->io.flush)(store->io.context);
+    if (error)
+        return fence_set(store, error);
+    spare->written = true;
+    return 0;
+}
+
+int store_spare_taken(struct store_spare *spare, store_lsn_t *end_lsn)
+{
+    struct store *store = spare->store;
+    const struct group_disk *header = (const void *)spare->taking;
+    if (!header || !spare->written)
+        return fence_get(store) ?: -EINVAL;
+    log_ends(store, le64_get(header->lsn) + group_bytes(spare->taking), le32_get(header->crc));
+    spare->taking = NULL;
+    spare->groups++;
+    *end_lsn = store->log.end;
+    return 0;
+}
+
+/* ---- take-over */
+
+static int take_over(struct store_spare *spare, struct store_report *report)
+{
+    struct store *store = spare->store;
+    struct scan end = { .lsn = UINT64_MAX, .base = spare->scan.base };
+    if (!spare->joined || store->log.end < known_durable(&store->super))
+        return -EUCLEAN;
+    int error = groups_apply(spare, store->log.end, 0);
+    if (!error && doubts_missed(store, &end, &spare->counted))
+        error = -EUCLEAN;
+    if (error)
+        return error;
+    unlogged_lose(store, false, &report->lost);
+    error = doubts_recover(store, report);
+    seen_drop(store);
+    if (!error)
+        error = recovery_end(store, true, report) ?: buffers_setup(store);
+    store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
+    store->plan_next_object = store->kept.next_object;
+    store->plan_cursor_gib = store->kept.cursor_gib;
+    meta_trim(store);
+    return error;
+}
+
+int store_spare_take_over(struct store_spare *spare, struct store **out,
+                          struct store_report *report)
+{
+    struct store *store = spare->store;
+    *report = spare->report;
+    int error = take_over(spare, report);
+    report->end_lsn = store->log.end;
+    spare_drop(spare);
+    if (error)
+        store_abandon(store);
+    else
+        *out = store;
+    return error;
+}

@@ -1,0 +1,114 @@
+/*
+ * store_spare.h - a home and its copy: groups of one store's log, as they are, in another's. A part
+ * of store.h, which includes it. The rules are those of NH in tests/model/sites.md; who may be home
+ * is the caller's matter.
+ *
+ * The two have the same uuid and the same geometry: one began as a copy of the other (backup.h).
+ *
+ *     home                                       spare
+ *                                                store_spare_open, store_spare_tell
+ *     store_common, store_feed_begin    <--
+ *     store_epochs_tell                 -->      store_spare_join
+ *     store_feed_next ...               -->      take, write, taken
+ *     each group behind its seal:
+ *       store_group_sealed_bytes        -->      take, write, taken
+ *       store_group_write (beside it)   <--      what is durable there
+ *       store_group_apply                        store_spare_apply
+ *                                                store_spare_take_over: it is a store like any
+ */
+#ifndef KATYDID_DISK_STORE_SPARE_H
+#define KATYDID_DISK_STORE_SPARE_H
+
+#include "store.h"
+
+#define STORE_EPOCHS 8u
+
+/* Which epoch the groups of a log are of: `epoch` from first_lsn on, until the next one begins. */
+struct store_epochs {
+    uint32_t count;
+    struct { uint32_t epoch; store_lsn_t first_lsn; } of[STORE_EPOCHS];
+};
+
+/* A checkpoint that a home has begun: a copy that has applied all before redo_lsn, and nothing
+ * else, may make one there, too, for what the log has behind it needs nothing older. */
+struct store_mark {
+    store_lsn_t redo_lsn;
+    store_lsn_t pages_lsn, scan_lsn;    /* as in the superblock; pages_lsn 0: redo_lsn */
+    store_lsn_t keep_lsn;               /* the home keeps its log from here when it is done */
+    uint32_t    pages_crc, scan_crc;    /* of the groups before */
+};
+
+/* ---------------------------------------------------------------- at the home
+ *
+ * A home applies a group, and so answers for it, when its spare has it durably, too: no home page
+ * and no metadata has anything that a copy may lack. All with the mutex, unless they say NO MUTEX.
+ */
+void store_epochs_tell(const struct store *store, struct store_epochs *out);
+/* The newest checkpoint that was begun: goes with each group that is sent. */
+void store_mark_tell(const struct store *store, struct store_mark *out);
+/* The bytes of a sealed group, until it is applied. NO MUTEX. */
+const void *store_group_sealed_bytes(const struct store_group *group, size_t *bytes);
+
+/* Groups of the log, from `lsn` on, read back for a copy that lacks them. */
+struct store_feed {
+    store_lsn_t lsn;            /* where the next one begins, or what is before it ends */
+    uint32_t    prev_crc;       /* of the group before it */
+    struct feed_reader *reader;         /* the library's */
+};
+/* The feed begins where the log of a copy, which ends at end_lsn, is no more this one's. 0;
+ * -ESTALE: that is not in the log any more, so the copy has to be made anew; -ENOMEM, -EIO, the
+ * fence; -EBUSY: a checkpoint is about to end. store_feed_end follows, whatever the result. */
+store_must_check int store_feed_begin(struct store *store, struct store_feed *feed,
+                                      const struct store_epochs *copy, store_lsn_t end_lsn);
+/* 1: a group, whose bytes stay until the next call. 0: none is left of those that are applied.
+ * -ESTALE: the log has run ahead of the feed. Or as above. */
+store_must_check int store_feed_next(struct store *store, struct store_feed *feed,
+                                     const void **group, size_t *bytes);
+void store_feed_end(struct store *store, struct store_feed *feed);
+
+/* ---------------------------------------------------------------- at the spare */
+
+struct store_spare;
+
+/* Reads the store, and where its log ends; writes nothing and applies nothing, for nobody may know
+ * of that end. Results as of store_open; -ESTALE: it cannot be joined, copy it anew. */
+store_must_check int store_spare_open(const struct disk_io *io, const struct disk_memory *memory,
+                                      const struct store_open_options *options,
+                                      struct store_spare **out, struct store_report *report);
+void store_spare_abandon(struct store_spare *spare);    /* like a power cut */
+struct store_spare_state {
+    store_lsn_t end_lsn;        /* all before is durable here */
+    store_lsn_t applied_lsn;
+    store_lsn_t sure_lsn;       /* so much may be applied */
+    uint64_t    groups, checkpoints;    /* taken and made here */
+    uint64_t    images;         /* pages in memory */
+    bool        joined;
+    uint8_t     uuid[16];
+    uint64_t    disk_bytes, log_bytes;
+};
+void store_spare_tell(const struct store_spare *spare, struct store_spare_state *state,
+                      struct store_epochs *epochs);
+/* Cuts the log at common_lsn, whose group before has common_crc, and has both superblock slots name
+ * the home's epochs. What of it the home says was durable there (sure_lsn) may be applied.
+ * -ESTALE: the two have no such log in common. Or the device's error: then abandon it. */
+store_must_check int store_spare_join(struct store_spare *spare, store_lsn_t common_lsn,
+                                      uint32_t common_crc, const struct store_epochs *home,
+                                      store_lsn_t sure_lsn);
+/* A group is looked at: is it the next one? The bytes stay until it is taken. 0; -EINVAL: it is
+ * not, or it is no group; -EOPNOTSUPP: it has pages that are in no log; -ENOSPC: there is no room,
+ * and no checkpoint to be had for it, so the copy is to be made anew; or the fence. */
+store_must_check int store_spare_take(struct store_spare *spare, const void *group, size_t bytes,
+                                      const struct store_mark *mark);
+/* One write, one flush. NO MUTEX. */
+store_must_check int store_spare_write(struct store_spare *spare);
+/* 0: the group is durable here. *end_lsn: all before is. */
+store_must_check int store_spare_taken(struct store_spare *spare, store_lsn_t *end_lsn);
+/* Applies groups that the home has, too; at most so many, 0: all. Makes checkpoints where the home
+ * began one. 1: there is more. An error other than -ENOMEM: copy it anew. */
+store_must_check int store_spare_apply(struct store_spare *spare, uint32_t most);
+/* The copy becomes a home: all of its log is applied, and a new epoch begins, in both slots. The
+ * spare is gone then, whatever the result. -EUCLEAN: it lacks what the home had made durable. */
+store_must_check int store_spare_take_over(struct store_spare *spare, struct store **out,
+                                           struct store_report *report);
+
+#endif

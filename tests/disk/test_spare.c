@@ -1,0 +1,572 @@
+/*
+ * test_spare.c - a home and its copy: two disks, each of which may lose what it has not flushed.
+ *
+ * Aim     what a home has acknowledged with its spare is there when the spare takes over, whatever
+ *         was cut when; a former home joins again by what its log lacks; nothing that was cut from
+ *         a log comes back, nor is anything of it in pages.
+ * Method  a world works at the home. Behind each write of its disk the groups that are written go
+ *         to the copy; when its flush ends both have them. Lives of that are cut at every event of
+ *         the copy's disk; and pairs live on through deaths of either.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "crew.h"
+#include "internal.h"
+#include "life.h"
+
+static struct side {
+    struct device device;
+    uint8_t *before;            /* its image when the record began */
+} sides[2];
+static struct world worlds[2], *world = &worlds[0];
+static uint32_t home;           /* the side that is */
+static struct store_spare *spare;       /* of the other; NULL: it is off, or out */
+static uint64_t sent_lsn;       /* groups before it are at the copy */
+static uint32_t sent_crc;
+static uint64_t random_seed, slot_b_offset;
+static bool cut_off;            /* the link is */
+static bool marks_copy;         /* the copy's record has marks, for the enumerator */
+
+enum { STATES, SECOND, TAKEN, CHECKPOINTS, TAKE_OVERS, JOINS, COPIES, ALONE, CUT };
+
+static uint64_t below(uint64_t limit) { return random_below(&random_seed, limit); }
+static struct device *copy_device(void) { return &sides[!home].device; }
+
+/* ---- groups on their way */
+
+static void copy_marked(void)
+{
+    if (marks_copy)
+        device_mark(copy_device(), world->acked, world->submitted);
+}
+
+/* The group of the home's log at `lsn`, if it is the one that follows. */
+static bool group_send(uint64_t lsn)
+{
+    const struct superblock *super = &world->store->super;
+    const uint8_t *group = sides[home].device.image + super->log_start + lsn % super->log_bytes;
+    const struct group_disk *header = (const void *)group;
+    struct store_mark mark;
+    store_lsn_t have;
+    if (le64_get(header->magic) != GROUP_MAGIC || le64_get(header->lsn) != lsn ||
+        le32_get(header->prev_crc) != sent_crc ||
+        le32_get(header->epoch) != world->store->log.epoch)
+        return false;
+    size_t bytes = group_bytes(group);
+    store_mark_tell(world->store, &mark);
+    int error = store_spare_take(spare, group, bytes, &mark);
+    copy_marked();
+    if (error)
+        crew_fail("the group at %llu is not taken (error %d)", (unsigned long long)lsn, error);
+    require(store_spare_write(spare) == 0);
+    require(store_spare_taken(spare, &have) == 0 && have == lsn + bytes);
+    crew_add(TAKEN, 1);
+    sent_lsn = have;
+    sent_crc = le32_get(header->crc);
+    if (below(2))
+        require(store_spare_apply(spare, (uint32_t)below(3)) >= 0);
+    return true;
+}
+
+static void groups_send(void)
+{
+    uint64_t ring = world->store ? world->store->super.log_bytes : 1;
+    while (world->store && spare && !cut_off && sent_lsn < world->store->log.end &&
+           (group_send(sent_lsn) || group_send((sent_lsn + ring - 1) / ring * ring)))
+        ;
+}
+
+/* ---- joining */
+
+static void home_is(uint32_t side)
+{
+    home = side;
+    sides[home].device.written = groups_send;
+    sides[!home].device.written = NULL;
+}
+
+static struct store_open_options options_of(void)
+{
+    return (struct store_open_options){ .flags = STORE_COPIED,
+                                        .group_bytes = world->options.group_bytes,
+                                        .image_pages = 3 + (uint32_t)below(3) };
+}
+
+/* All that it lacks, in groups that the home reads back. 0, or -ESTALE: not by the log. */
+static int feed(struct store_feed *feed, struct store_spare *to)
+{
+    const void *group;
+    size_t bytes;
+    struct store_mark mark;
+    int found;
+    while ((found = store_feed_next(world->store, feed, &group, &bytes)) > 0) {
+        store_lsn_t have;
+        store_mark_tell(world->store, &mark);
+        int error = store_spare_take(to, group, bytes, &mark);
+        if (error == -ENOSPC)
+            return -ESTALE;
+        require(error == 0);
+        require(store_spare_write(to) == 0 && store_spare_taken(to, &have) == 0);
+        if (below(2))
+            require(store_spare_apply(to, 2) >= 0);
+    }
+    return found;
+}
+
+static int join(void)
+{
+    struct store_spare_state state;
+    struct store_epochs theirs, ours;
+    struct store_feed f;
+    struct store_report report;
+    struct store_open_options options = options_of();
+    struct disk_io io = device_io(copy_device());
+    struct store_spare *to;
+    int error = store_spare_open(&io, &test_memory, &options, &to, &report);
+    if (error == -ESTALE)
+        return error;
+    if (error)
+        crew_fail("the copy is not opened: %s (error %d)", report.message, error);
+    store_spare_tell(to, &state, &theirs);
+    error = store_feed_begin(world->store, &f, &theirs, state.end_lsn);
+    store_epochs_tell(world->store, &ours);
+    crew_add(CUT, !error && f.lsn < state.end_lsn);
+    error = error ?: store_spare_join(to, f.lsn, f.prev_crc, &ours,
+                                      MIN(f.lsn, world->store->log.durable)) ?: feed(&f, to);
+    store_feed_end(world->store, &f);
+    if (error) {
+        require(error == -ESTALE || error == -EBUSY);
+        store_spare_abandon(to);
+        return -ESTALE;
+    }
+    spare = to;
+    sent_lsn = world->store->log.applied;
+    sent_crc = world->store->log.applied_crc;
+    crew_add(JOINS, 1);
+    return 0;
+}
+
+/* The home's disk, bit by bit, as backup.h would. */
+static void copy_all(void)
+{
+    memcpy(copy_device()->image, sides[home].device.image, sides[home].device.bytes);
+    crew_add(COPIES, 1);
+}
+
+/* ---- one life, cut at every event of the copy's disk */
+
+/* Lives with containers in no log, with transactions in doubt, with checkpoints by chunks, too. */
+static void pair_begin(uint64_t seed)
+{
+    seed = seed % 4 == 1 ? LIFE_FORMS + seed : seed % 4 == 2 ? LIFE_DOUBTS + seed
+           : seed % 4 == 3 ? LIFE_CHUNKS | (seed % 8 == 3 ? LIFE_DOUBTS + seed : seed) : seed;
+    struct world_options options = life_options(seed);
+    options.bulk = false;
+    options.hold_odds = options.chunks ? 0 : options.hold_odds;
+    random_seed = seed * 7 + 1;
+    spare = NULL;
+    world = &worlds[0];
+    for (int i = 0; i < 2; i++)
+        device_open(&sides[i].device, options.disk_bytes);
+    require(world_format(world, &sides[0].device, seed, &options) == 0);
+    home_is(0);
+    memcpy(sides[1].device.image, sides[0].device.image, options.disk_bytes);
+}
+
+static void pair_end(void)
+{
+    if (spare)
+        store_spare_abandon(spare);
+    if (world->store)
+        world_abandon(world);
+    spare = NULL;
+    for (int i = 0; i < 2; i++)
+        device_close(&sides[i].device);
+    if (memory_live)
+        crew_fail("%lld bytes of memory are lost", (long long)memory_live);
+}
+
+static void work(uint32_t steps)
+{
+    for (uint32_t i = 0; i < steps && world->model.commits + 8 < WORLD_COMMITS; i++) {
+        int error = world_step(world);
+        copy_marked();
+        if (error && error != -ENOSPC && error != -ENODATA)
+            crew_fail("the home refuses work: %s (error %d)", world->wrong ? world->wrong : "-",
+                      error);
+        if (spare && below(4) == 0)
+            require(store_spare_apply(spare, 0) >= 0);
+    }
+}
+
+static void copy_survives(uint64_t seed)
+{
+    struct enumerate_options options = { .tear = true, .garble = true, .depth = 2,
+                                         .second_odds = 100, .third_odds = 200, .second_steps = 3,
+                                         .random_subsets = 3, .rot_flips = 4,
+                                         .states_max = crew_times() > 1 ? UINT64_MAX : 4000 };
+    struct enumerate_result result = { .states = 0 };
+    struct store_report report;
+    struct device base;
+    crew_at("life", seed);
+    pair_begin(seed);
+    device_open(&base, copy_device()->bytes);
+    memcpy(base.image, copy_device()->image, base.bytes);
+    require(world_open(world, &report) == 0);
+    device_record(copy_device(), true);
+    device_mark(copy_device(), 0, 0);
+    marks_copy = true;
+    require(join() == 0);
+    work(40);
+    struct store_spare_state state;
+    struct store_epochs epochs;
+    store_spare_tell(spare, &state, &epochs);
+    crew_add(CHECKPOINTS, state.checkpoints);
+    copy_device()->recording = marks_copy = false;
+    store_spare_abandon(spare);
+    spare = NULL;
+    enumerate(world, copy_device()->events, copy_device()->event_count, &base, &options, seed,
+              &result);
+    if (result.failed)
+        crew_fail("%s: %s", result.method, result.text);
+    crew_add(STATES, result.states);
+    crew_add(SECOND, result.second_states);
+    device_close(&base);
+    pair_end();
+}
+
+/* Aim: at every crash state of a spare's disk all is there that was acknowledged, whether it was
+ * applied or not, in the middle of its checkpoints, too. */
+static void every_crash_state_of_a_spare_has_what_was_acknowledged(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(24), copy_survives));
+    printf("# %llu groups taken, %llu checkpoints of spares, %llu crash states: %llu after a "
+           "second crash\n", (unsigned long long)crew_sum(TAKEN),
+           (unsigned long long)crew_sum(CHECKPOINTS), (unsigned long long)crew_sum(STATES),
+           (unsigned long long)crew_sum(SECOND));
+    assert_true(crew_part() || (crew_sum(STATES) > 10000 && crew_sum(CHECKPOINTS) > 20));
+}
+
+/* ---- pairs that live on */
+
+static void record_begin(uint32_t side)
+{
+    struct side *s = &sides[side];
+    s->before = s->before ? s->before : malloc(s->device.bytes);
+    require(s->before);
+    memcpy(s->before, s->device.image, s->device.bytes);
+    device_record(&s->device, true);
+}
+
+static bool write_durable(const struct device *device, uint32_t write)
+{
+    uint32_t complete = write, flush;
+    while (complete < device->event_count && (device->events[complete].kind != WRITE_COMPLETE ||
+                                              device->events[complete].write != write))
+        complete++;
+    for (flush = complete; flush < device->event_count; flush++)
+        if (device->events[flush].kind == FLUSH_COMPLETE && device->events[flush].write > complete)
+            return true;
+    return false;
+}
+
+/* The power is cut: of what was not flushed some is there, some torn. Perhaps its newest slot is
+ * lost, too. */
+static void power_cut(uint32_t side, bool slot_lost)
+{
+    struct side *s = &sides[side];
+    struct superblock_disk *slots[2];
+    s->device.recording = false;
+    memcpy(s->device.image, s->before, s->device.bytes);
+    for (uint32_t i = 0; i < s->device.event_count; i++) {
+        const struct event *e = &s->device.events[i];
+        if (e->kind != WRITE_ISSUE)
+            continue;
+        size_t bytes = e->bytes;
+        if (!write_durable(&s->device, i))
+            bytes = below(3) ? below(2) * bytes : below(bytes / SECTOR_BYTES) * SECTOR_BYTES;
+        memcpy(s->device.image + e->offset, e->data, bytes);
+    }
+    slots[0] = (void *)s->device.image;
+    slots[1] = (void *)(s->device.image + slot_b_offset);
+    if (slot_lost)
+        memset(slots[le64_get(slots[0]->generation) < le64_get(slots[1]->generation)], 0x55,
+               BLOCK_BYTES);
+    record_begin(side);
+}
+
+/* A store that was opened on `side` is the home from now on: which commit has it? */
+static void home_goes_on(uint32_t side, struct store *store, uint64_t acked)
+{
+    const struct world *from = world;
+    const char *why = "-";
+    uint64_t digest, k = acked;
+    require(store_check(store, &why) == 0);
+    uint32_t stride = from->options.stride ? from->options.stride : 1;
+    require(store_digest_wide(store, stride, &digest) == 0);
+    while (k <= from->submitted && from->digests[k] != digest)
+        k++;
+    if (k > from->submitted)
+        crew_fail("the home has no state from the %lluth commit on", (unsigned long long)acked);
+    world = &worlds[world == &worlds[0]];
+    home_is(side);
+    world_resume(world, from, k, store, &sides[side].device);
+}
+
+/* It recovers by itself, for the witness has let it, or its record says that it is alone. */
+static void starts_alone(uint32_t side)
+{
+    struct store_report report;
+    struct store_open_options options = options_of();
+    struct disk_io io = device_io(&sides[side].device);
+    struct store *store;
+    int error = store_open(&io, &test_memory, &options, &store, &report);
+    if (error)
+        crew_fail("side %u does not start: %s (error %d)", side, report.message, error);
+    home_goes_on(side, store, world->acked);
+    crew_add(ALONE, 1);
+}
+
+static void spare_takes_over(void)
+{
+    struct store_report report;
+    struct store *store;
+    int error = store_spare_take_over(spare, &store, &report);
+    spare = NULL;
+    if (error)
+        crew_fail("the spare does not take over: %s (error %d)", report.message, error);
+    home_goes_on(!home, store, world->acked);
+    crew_add(TAKE_OVERS, 1);
+}
+
+/* The home dies in the middle of a commit, of which the copy may have the group, or not. */
+static void home_dies(bool slot_lost)
+{
+    struct store_group *group;
+    int error = 0;
+    world_chain_end(world);
+    cut_off = below(2);
+    if (store_group_begin(world->store, &group) == 0 && store_group_seal(group) == 0 && below(4))
+        error = below(2) ? store_group_issue(group) : store_group_write(group);
+    require(!error);
+    cut_off = false;
+    power_cut(home, slot_lost);
+    world_abandon(world);
+}
+
+static void spare_dies(bool slot_lost)
+{
+    power_cut(!home, slot_lost);
+    store_spare_abandon(spare);
+    spare = NULL;
+}
+
+static void pair_lives(uint64_t seed)
+{
+    struct store_report report;
+    crew_at("pair", seed);
+    pair_begin(seed);
+    require(world_open(world, &report) == 0);
+    slot_b_offset = world->store->super.slot_b_offset;
+    record_begin(0);
+    record_begin(1);
+    for (uint32_t i = 0; i < 14 && world->model.commits + 40 < WORLD_COMMITS; i++) {
+        bool lost = below(4) == 0;
+        crew_at("round", i);
+        if (!spare && join()) {
+            copy_all();
+            record_begin(!home);
+            require(join() == 0);
+        }
+        work((uint32_t)below(12));
+        switch (below(5)) {
+        case 0:                         /* the home alone dies */
+        case 1:
+            home_dies(lost);
+            spare_takes_over();
+            break;
+        case 2:                         /* the spare dies; perhaps commits go on without it */
+            spare_dies(lost);
+            work((uint32_t)below(6));
+            break;
+        case 3:                         /* both die; either is first, with the witness's consent */
+            home_dies(lost);
+            spare_dies(!lost && below(4) == 0);
+            starts_alone(below(2) ? !home : home);
+            break;
+        default:                        /* the home dies, starts again, and goes on alone */
+            home_dies(lost);
+            store_spare_abandon(spare);
+            spare = NULL;
+            starts_alone(home);
+            work((uint32_t)below(4));
+            break;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        free(sides[i].before);
+        sides[i].before = NULL;
+    }
+    pair_end();
+}
+
+/* Aim: homes and spares die, together and one after the other, with what their caches and one of
+ * their slots had: whoever goes on has what was acknowledged, and who joins again agrees. */
+static void pairs_live_through_deaths(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(200), pair_lives));
+    printf("# %llu groups taken, %llu take-overs, %llu started alone, %llu joined: %llu with a log "
+           "that was cut; %llu copied anew\n", (unsigned long long)crew_sum(TAKEN),
+           (unsigned long long)crew_sum(TAKE_OVERS), (unsigned long long)crew_sum(ALONE),
+           (unsigned long long)crew_sum(JOINS), (unsigned long long)crew_sum(CUT),
+           (unsigned long long)crew_sum(COPIES));
+    assert_true(crew_part() || (crew_sum(TAKE_OVERS) > 50 && crew_sum(CUT) > 10 &&
+                                crew_sum(COPIES) * 4 < crew_sum(JOINS)));
+}
+
+/* ---- single calls */
+
+static struct store_spare *copy_open(void)
+{
+    struct store_report report;
+    struct store_open_options options = options_of();
+    struct disk_io io = device_io(copy_device());
+    struct store_spare *to;
+    assert_int_equal(store_spare_open(&io, &test_memory, &options, &to, &report), 0);
+    return to;
+}
+
+/* A home with some commits, whose copy is as it was before them. */
+static void pair_apart(void)
+{
+    struct store_report report;
+    pair_begin(4);
+    assert_int_equal(world_open(world, &report), 0);
+    assert_int_equal(join(), 0);
+    struct store_spare *gone = spare;
+    spare = NULL;
+    store_spare_abandon(gone);
+    world_commit(world, 1, false);
+}
+
+/* Aim: a copy takes the next group of its home, and nothing else: none before it has joined, none
+ * of which a byte differs, none twice; nor one with pages that are in no log. */
+static void only_the_next_group_is_taken(void **state)
+{
+    (void)state;
+    struct store_spare_state s;
+    struct store_epochs theirs, ours;
+    struct store_feed f;
+    struct store_mark mark;
+    store_lsn_t have;
+    const void *group;
+    size_t bytes;
+    pair_apart();
+    struct store_spare *to = copy_open();
+    store_spare_tell(to, &s, &theirs);
+    assert_int_equal(store_feed_begin(world->store, &f, &theirs, s.end_lsn), 0);
+    assert_int_equal(f.lsn, s.end_lsn);
+    store_lsn_t lsn = f.lsn;
+    uint32_t crc = f.prev_crc;
+    store_mark_tell(world->store, &mark);
+    store_epochs_tell(world->store, &ours);
+    assert_int_equal(store_feed_next(world->store, &f, &group, &bytes), 1);
+    uint8_t *changed = malloc(bytes);
+    assert_non_null(changed);
+    memcpy(changed, group, bytes);
+    assert_int_equal(store_spare_take(to, changed, bytes, &mark), -EINVAL);
+    assert_int_equal(store_spare_apply(to, 0), -EINVAL);
+    assert_int_equal(store_spare_join(to, lsn, crc, &ours, lsn), 0);
+    for (size_t i = 0; i < bytes; i++) {
+        changed[i] ^= 1;
+        assert_int_equal(store_spare_take(to, changed, bytes, &mark), -EINVAL);
+        changed[i] ^= 1;
+    }
+    assert_int_equal(store_spare_take(to, changed, bytes - BLOCK_BYTES, &mark), -EINVAL);
+    assert_int_equal(store_spare_taken(to, &have), -EINVAL);
+    struct record_disk *record = (void *)(changed + sizeof(struct group_disk));
+    struct group_disk *header = (void *)changed;
+    le16 type = record->type;
+    le32 sum = header->crc;
+    record->type = le16_of(RECORD_PAGE_HOME);
+    header->crc = le32_of(group_crc(&world->store->super, changed, bytes, 0));
+    assert_int_equal(store_spare_take(to, changed, bytes, &mark), -EOPNOTSUPP);
+    record->type = type;
+    header->crc = sum;
+    assert_int_equal(store_spare_take(to, changed, bytes, &mark), 0);
+    assert_int_equal(store_spare_taken(to, &have), -EINVAL);    /* it is not written */
+    assert_int_equal(store_spare_write(to), 0);
+    assert_int_equal(store_spare_taken(to, &have), 0);
+    assert_int_equal(have, lsn + bytes);
+    assert_int_equal(store_spare_take(to, changed, bytes, &mark), -EINVAL);
+    store_spare_tell(to, &s, &theirs);
+    assert_int_equal(s.applied_lsn <= lsn, 1);      /* the home may not have it (SE2) */
+    assert_int_equal(store_spare_apply(to, 0), 0);
+    store_spare_tell(to, &s, &theirs);
+    assert_int_equal(s.applied_lsn, lsn);
+    free(changed);
+    store_feed_end(world->store, &f);
+    store_spare_abandon(to);
+    pair_end();
+}
+
+/* Aim: what is no common log of the two is not joined; and a copy that lacks what its home had made
+ * durable does not become one. */
+static void other_logs_are_not_joined(void **state)
+{
+    (void)state;
+    struct store_spare_state s;
+    struct store_epochs theirs, ours, wrong;
+    struct store_report report;
+    struct store *store;
+    struct store_feed f;
+    pair_apart();
+    struct store_spare *to = copy_open();
+    store_spare_tell(to, &s, &theirs);
+    assert_int_equal(store_feed_begin(world->store, &f, &theirs, s.end_lsn), 0);
+    store_epochs_tell(world->store, &ours);
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc + 1, &ours, 0), -ESTALE);
+    assert_int_equal(store_spare_join(to, f.lsn + BLOCK_BYTES, f.prev_crc, &ours, 0), -ESTALE);
+    wrong = ours;
+    wrong.count = 0;
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, 0), -ESTALE);
+    wrong.count = STORE_EPOCHS + 1;
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, 0), -ESTALE);
+    wrong = ours;                       /* an older home: what is cut would come back */
+    wrong.of[wrong.count - 1].epoch--;
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, 0), -ESTALE);
+    wrong = ours;                       /* the home's epoch began behind the copy's end */
+    wrong.of[wrong.count].epoch = wrong.of[wrong.count - 1].epoch + 1;
+    wrong.of[wrong.count++].first_lsn = f.lsn + BLOCK_BYTES;
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, f.lsn), 0);
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, f.lsn), -EINVAL);
+    assert_int_equal(store_spare_take_over(to, &store, &report), -EUCLEAN);
+    store_feed_end(world->store, &f);
+    assert_int_equal(store_feed_begin(world->store, &f, &(struct store_epochs){ .count = 9 }, 0),
+                     -ESTALE);
+    store_feed_end(world->store, &f);
+    pair_end();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_next_group_is_taken),
+        cmocka_unit_test(other_logs_are_not_joined),
+        cmocka_unit_test(every_crash_state_of_a_spare_has_what_was_acknowledged),
+        cmocka_unit_test(pairs_live_through_deaths),
+    };
+    (void)argc;
+    crew_begin(argv[0]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
