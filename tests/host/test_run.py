@@ -6,13 +6,16 @@ import contextlib
 import io
 import os
 import subprocess
+import tarfile
 import tempfile
+import unittest.mock
 
 from tap import ROOT, load, run_tests
 
 run = load("run")
 runparts = load("runparts.py")
 kvmcheck = load("kvmcheck.py")
+bochs = load("bochs")
 
 
 def outcome(ended, status, log="", errors="", commands="x", kill_on=None):
@@ -173,6 +176,11 @@ def test_panic_is_reported_to_its_end():
     out = io.StringIO()
     lines.report("boot\nPANIC: out of rank\ncpu 0 of 2\n", out)
     assert out.getvalue() == "PANIC: out of rank\ncpu 0 of 2\n"
+
+
+def test_bochs_has_all_options_that_an_initrd_is_made_of():
+    with tempfile.TemporaryDirectory() as folder, unittest.mock.patch("sys.argv", ["bochs", "-c", "true"]):
+        assert tarfile.is_tarfile(bochs.run.make_initrd(bochs.arguments(), folder))
 
 
 if __name__ == "__main__":
