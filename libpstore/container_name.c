@@ -73,13 +73,12 @@ void names_forget(ps_container *c)
     pthread_mutex_unlock(&names_lock);
 }
 
-/* 0; -ENOENT: the transaction says nothing of it; -ENODATA: it takes the name away. */
-static int find_in_transaction(const struct ps_tx *tx, const ps_container *c, const char *name,
-                               struct found *out)
+static int find_in(const char *ops, size_t bytes, const ps_container *c, const char *name,
+                   struct found *out)
 {
     int result = -ENOENT;
-    for (size_t at = 0; tx->names > 0 && tx->store == c->store && at < tx->ops_bytes;) {
-        const struct wire_op *op = (const struct wire_op *)(tx->ops + at);
+    for (size_t at = 0; at < bytes;) {
+        const struct wire_op *op = (const struct wire_op *)(ops + at);
         int named = op->kind == WIRE_NAME_SET || op->kind == WIRE_NAME_UNSET;
         if (named && op->container == c->id && strcmp(op->name, name) == 0) {
             *out = (struct found){op->address, op->value};
@@ -88,6 +87,14 @@ static int find_in_transaction(const struct ps_tx *tx, const ps_container *c, co
         at += op->op_bytes;
     }
     return result;
+}
+
+/* 0; -ENOENT: the transaction says nothing of it; -ENODATA: it takes the name away. */
+static int find_in_transaction(const struct ps_tx *tx, const ps_container *c, const char *name,
+                               struct found *out)
+{
+    const struct tx_ops *b = tx->names ? tx_ops_in(tx, c->store) : NULL;
+    return b ? find_in(b->ops, b->bytes, c, name, out) : -ENOENT;
 }
 
 int names_hold(const ps_container *c, uint64_t address)

@@ -350,8 +350,9 @@ static const struct {
     { ESRCH, "nobody waits for this answer any more: forget the request" },
     { ETIMEDOUT, "the transaction took longer than its timeout_ms and was undone: run it again, or "
                  "allow more time" },
-    { EXDEV, "a transaction can write containers of one store only: write the other store in a "
-             "transaction of its own" },
+    { EXDEV, "a transaction can write containers of several stores, but not everything in them at "
+             "once: no containers of items, no containers of managers over different stores, and at "
+             "most four stores; do the rest in a transaction of its own" },
 };
 
 static const char *shared_text(int error)

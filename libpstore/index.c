@@ -131,7 +131,7 @@ struct look *look_in_transaction(ps_container *c)
 
 struct wire_op *op_at(const struct ps_tx *tx, unsigned i)
 {
-    return (struct wire_op *)(void *)(tx->ops + looks_of(tx)->op[i]);
+    return (struct wire_op *)(void *)(tx->indexes_in->ops + looks_of(tx)->op[i]);
 }
 
 struct bytes op_key(const struct wire_op *op)
@@ -173,12 +173,16 @@ static int op_add(struct ps_tx *tx, const struct look *l, struct bytes key, uint
     struct looks *all = looks_of(tx);
     int here;
     unsigned i = op_search(tx, l, &key, 0, &here);
-    uint32_t offset = (uint32_t)tx->ops_bytes;
-    int result = all->count == INDEX_OPS_MAX ? -E2BIG
+    int result = tx->indexes_in && tx->indexes_in->store != l->container->store
+                     ? -EXDEV : tx_ops_of(tx, l->container->store);
+    uint32_t offset = (uint32_t)tx->now->bytes;
+    if (result == 0)
+        result = all->count == INDEX_OPS_MAX ? -E2BIG
                                              : tx_op_bytes(tx, kind, l->container, key.length,
                                                            value, key.at, key.length);
     if (result != 0)
         return result;
+    tx->indexes_in = tx->now;
     memmove(&all->op[i + 1], &all->op[i], (all->count - i) * sizeof all->op[0]);
     all->op[i] = offset;
     all->count++;

@@ -190,8 +190,10 @@ static int freed_now(const struct ps_tx *tx, uint64_t address)
 /* The transaction makes it part of a large object, or gives it back. */
 static int page_in_operations(const struct ps_tx *tx, uint64_t page)
 {
-    for (size_t at = 0; at < tx->ops_bytes;) {
-        const struct wire_op *op = (const void *)(tx->ops + at);
+    const ps_container *c = ps_container_of((void *)(uintptr_t)page);
+    const struct tx_ops *b = c ? tx_ops_in(tx, c->store) : NULL;
+    for (size_t at = 0; b && at < b->bytes;) {
+        const struct wire_op *op = (const void *)(b->ops + at);
         if ((op->kind == WIRE_PAGE_CLAIM || op->kind == WIRE_PAGE_FREE) &&
             page - op->address < op->value * KD_PAGE_BYTES)
             return 1;

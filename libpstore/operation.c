@@ -31,13 +31,57 @@ int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept)
     return 0;
 }
 
+/* ---- of several stores ---- */
+
+const struct tx_ops *tx_ops_in(const struct ps_tx *tx, const struct ps_store *store)
+{
+    const struct tx_ops *b = tx->batch;
+    while (b < tx->batch + TX_STORES_MAX && !(b->bytes && b->store == store))
+        b++;
+    return b < tx->batch + TX_STORES_MAX ? b : NULL;
+}
+
+int tx_ops_of(struct ps_tx *tx, struct ps_store *store)
+{
+    struct tx_ops *b = (struct tx_ops *)tx_ops_in(tx, store), *any = tx->batch;
+    while (!b && any < tx->batch + TX_STORES_MAX && any->bytes)
+        any++;
+    if (!b && any == tx->batch + TX_STORES_MAX)
+        return -EXDEV;
+    tx->several |= !b && tx->now->bytes;
+    if (!b)
+        any->store = store;
+    tx->now = b ? b : any;
+    return 0;
+}
+
+int tx_ops_tell(struct ps_tx *tx)
+{
+    int result = 0;
+    if (tx->indexes_in)
+        tx->now = tx->indexes_in; /* who votes makes no changes of indexes */
+    for (struct tx_ops *b = tx->batch; b < tx->batch + TX_STORES_MAX && result == 0; b++)
+        if (b->bytes && b != tx->now) /* which decides */
+            result = (int)ps_kernel(KD_TXN_BATCH, b->store->port, (long)b->ops, (long)b->bytes);
+    return result;
+}
+
+void tx_ops_forget(struct ps_tx *tx)
+{
+    for (int i = 0; tx->several && i < TX_STORES_MAX; i++)
+        tx->batch[i].bytes = 0;
+    tx->now->bytes = tx->names = tx->now->last = 0;
+    tx->several = 0;
+    tx->indexes_in = NULL;
+}
+
 /* Pages freed or claimed one after the other become one operation. */
 static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
                            uint64_t pages)
 {
-    if ((kind != WIRE_PAGE_FREE && kind != WIRE_PAGE_CLAIM) || tx->ops_bytes == 0)
+    if ((kind != WIRE_PAGE_FREE && kind != WIRE_PAGE_CLAIM) || tx->now->bytes == 0)
         return 0;
-    struct wire_op *last = (struct wire_op *)(tx->ops + tx->last_op);
+    struct wire_op *last = (struct wire_op *)(tx->now->ops + tx->now->last);
     if (last->kind != kind || last->container != c->id ||
         last->address + last->value * KD_PAGE_BYTES != address)
         return 0;
@@ -55,17 +99,16 @@ int tx_op_bytes(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t addre
                 uint64_t value, const void *name, size_t length)
 {
     size_t bytes = (sizeof(struct wire_op) + (name ? length + 1 : 0) + 7) & ~(size_t)7;
-    if (tx->ops_bytes == 0)
-        tx->store = c->store;
-    if (tx->store != c->store)
-        return -EXDEV;
+    int result = tx->now->bytes && tx->now->store == c->store ? 0 : tx_ops_of(tx, c->store);
+    if (result != 0)
+        return result;
     if (ops_extend_last(tx, kind, c, address, value))
         return 0;
-    if (tx->ops_bytes + bytes > tx->ops_size &&
-        tx_memory(&tx->ops, &tx->ops_size, tx->ops_bytes + bytes, tx->ops_bytes) != 0)
+    if (tx->now->bytes + bytes > tx->now->size &&
+        tx_memory(&tx->now->ops, &tx->now->size, tx->now->bytes + bytes, tx->now->bytes) != 0)
         return -ENOMEM;
 
-    struct wire_op *op = (struct wire_op *)(tx->ops + tx->ops_bytes);
+    struct wire_op *op = (struct wire_op *)(tx->now->ops + tx->now->bytes);
     memset(op, 0, bytes);
     op->kind = kind;
     op->op_bytes = (uint32_t)bytes;
@@ -74,9 +117,9 @@ int tx_op_bytes(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t addre
     op->value = value;
     if (name)
         memcpy(op->name, name, length);
-    tx->last_op = tx->ops_bytes;
+    tx->now->last = tx->now->bytes;
     tx->names += kind == WIRE_NAME_SET || kind == WIRE_NAME_UNSET;
-    tx->ops_bytes += bytes;
+    tx->now->bytes += bytes;
     return 0;
 }
 

@@ -444,6 +444,7 @@ uint32_t type_number(const char *type);
 /* ---- transactions: txn.c ---- */
 
 enum { TX_READS, TX_PLAIN };              /* TX_READS: snapshots and dirty reads; then `apart` */
+enum { TX_STORES_MAX = 4 };               /* that one transaction changes */
 struct ps_tx {
     uint64_t landing;  /* this struct: the word at which the landing stack begins */
     struct ps_tx *next;                   /* the thread's others */
@@ -461,10 +462,14 @@ struct ps_tx {
     struct kd_begin begin;
     struct ps_options options;
     const ps_container *writing;          /* tx_writing() found it to be writable */
-    struct ps_store *store;               /* of the operations */
-    char *ops;                            /* struct wire_op[] for the commit */
-    size_t ops_bytes, ops_size, names;    /* names: how many of them set one */
-    size_t last_op;                       /* offset of the last one */
+    struct tx_ops {                       /* operations for the commit, for each store */
+        struct ps_store *store;
+        char *ops;                        /* struct wire_op[] */
+        size_t bytes, size, last;         /* last: offset of the last one */
+    } batch[TX_STORES_MAX], *now;         /* now: of the store that was spoken of last */
+    struct tx_ops *indexes_in;            /* those with changes of indexes, or NULL */
+    size_t names;                         /* how many of them set a name, or unset one */
+    int several;                          /* there are operations for several stores */
     int directories;                      /* it makes one: what directory.c looks for */
     unsigned hook_count;  /* what is run once it is known how the transaction ended */
     int abandoned;  /* its frames were jumped over: they are still to be run */
@@ -508,6 +513,13 @@ uint64_t tx_read_at(void); /* of a snapshot: the state that it sees; else 0 */
 void tx_forget(void);
 /* The same for changes of c; NULL with errno: EPERM, EINVAL, EROFS. */
 struct ps_tx *tx_writing(const ps_container *c);
+/* Makes the store's operations those of `now`; 0, -EXDEV: there are too many stores. */
+int tx_ops_of(struct ps_tx *tx, struct ps_store *store);
+/* Those of the store, or NULL. */
+const struct tx_ops *tx_ops_in(const struct ps_tx *tx, const struct ps_store *store);
+/* Tells the kernel all but those of `now`, which go with the commit: 0 or -errno. */
+int tx_ops_tell(struct ps_tx *tx);
+void tx_ops_forget(struct ps_tx *tx);           /* all of them */
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
           const char *name);

@@ -45,9 +45,9 @@ static int object_free(void *p)
         return -EINVAL;
     if (names_hold(c, (uintptr_t)p))
         return -EBUSY;
-    if (tx->ops_bytes > 0 && tx->store != c->store)
-        return -EXDEV;
-    int result = free_lock(tx, c, page, start);
+    int result = tx->now->bytes > 0 ? tx_ops_of(tx, c->store) : 0;
+    if (result == 0)
+        result = free_lock(tx, c, page, start);
     if (result != 0)
         return result;
     uint64_t pages = slot_units(slotted(page), start) / SLOT_UNITS;

@@ -21,13 +21,13 @@ int ps_site_transaction(int (*fn)(void *arg), void *arg, int holder, struct ps_o
 int ps_site_batch(const void *batch, size_t bytes)
 {
     struct ps_tx *tx = tx_active();
-    if (!tx || tx->ops_bytes)
+    if (!tx || tx->now->bytes)
         return -EPERM;
-    if (bytes > tx->ops_size && tx_memory(&tx->ops, &tx->ops_size, bytes, 0) != 0)
+    if (bytes > tx->now->size && tx_memory(&tx->now->ops, &tx->now->size, bytes, 0) != 0)
         return -ENOMEM;
-    memcpy(tx->ops, batch, bytes);
-    tx->ops_bytes = bytes;
-    tx->store = store_of_opens();
+    memcpy(tx->now->ops, batch, bytes);
+    tx->now->bytes = bytes;
+    tx->now->store = store_of_opens();
     return 0;
 }
 

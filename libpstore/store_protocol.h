@@ -163,6 +163,21 @@ enum wire_txn {
 enum wire_outcome { WIRE_UNDONE, WIRE_COMMITTED, WIRE_IN_DOUBT };
 #define WIRE_PARTICIPANTS_MAX 8u
 
+/* What the stores of one machine ask each other, at the port "peer ZONE" of each (parts.c); word0
+ * the caller's own zone, word1 a number that the answer repeats; data: struct wire_peer. -EPERM:
+ * the caller is not the store of that zone; -ENOENT: nor is the one who is asked this store. */
+enum wire_peer_request {
+    WIRE_PEER_OUTCOME = 1, /* of the first id -> word0 enum wire_outcome */
+    WIRE_PEER_DOUBTS,      /* -> word0: a mask of the ids that are prepared here. What is not is
+                            * durable, whichever it was */
+};
+enum { WIRE_PEER_IDS = 64 };
+struct wire_peer {
+    uint8_t store[16];                          /* who is asked */
+    uint64_t count;
+    struct store_txn_id id[WIRE_PEER_IDS];
+};
+
 /* -EACCES of a request by a path comes with word0 the rights that are missing, 0: not said; word1
  * those that are there; word2 at what: the path without so many of its last parts, and or-ed: */
 enum wire_lack { WIRE_LACK_TO = 1 << 8, /* the second path */

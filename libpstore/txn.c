@@ -48,8 +48,9 @@ static void tx_destroy(struct ps_tx *tx)
         items_ended(tx, -ECANCELED);
     heap_release(&tx->heap);
     ps_kernel(KD_HANDLE_CLOSE, tx->view, 0, 0);
-    if (tx->ops)
-        munmap(tx->ops, tx->ops_size);
+    for (int i = 0; i < TX_STORES_MAX; i++)
+        if (tx->batch[i].ops)
+            munmap(tx->batch[i].ops, tx->batch[i].size);
     if (tx->indexes)
         munmap(tx->indexes, tx->indexes_size);
     if (tx->map)
@@ -95,6 +96,7 @@ static int tx_create(struct ps_tx **out)
         return error;
     }
     tx->landing = (uintptr_t)tx;
+    tx->now = tx->batch;
     tx->owner = pthread_self();
     tx->next = thread.all;
     thread.all = tx;
@@ -242,16 +244,22 @@ static inline int tx_begin(struct ps_tx *tx)
     return result;
 }
 
-/* Names set by this transaction are there for good now. */
-static RARE void names_committed(struct ps_tx *tx)
+static void names_in(const char *ops, size_t bytes)
 {
-    for (size_t at = 0; at < tx->ops_bytes;) {
-        struct wire_op *op = (struct wire_op *)(tx->ops + at);
+    for (size_t at = 0; at < bytes;) {
+        const struct wire_op *op = (const struct wire_op *)(ops + at);
         ps_container *c = ps_container_of((void *)(uintptr_t)op->address);
         if (op->kind == WIRE_NAME_SET && c)
             names_remember(c, op->name, op->address, op->value);
         at += op->op_bytes;
     }
+}
+
+/* Names set by this transaction are there for good now. */
+static RARE void names_committed(const struct ps_tx *tx)
+{
+    for (int i = 0; i < TX_STORES_MAX; i++)
+        names_in(tx->batch[i].ops, tx->batch[i].bytes);
 }
 
 /* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. Inline
@@ -277,7 +285,7 @@ static inline __attribute__((always_inline)) int tx_ended_as(struct ps_tx *tx, i
         if (result == -EOWNERDEAD)
             stores_note_death();
     }
-    tx->ops_bytes = tx->names = tx->last_op = 0;
+    tx_ops_forget(tx);
     tx->directories = 0;
     if (tx->indexes)
         index_ended(tx);
@@ -311,6 +319,8 @@ static int tx_commit(struct ps_tx *tx)
     int result = tx->items.accesses ? tx->items.accesses(tx) : 0;
     if (result == 0 && tx->heap.used)
         heap_commit_prepare(tx);
+    if (result == 0 && tx->several)
+        result = tx_ops_tell(tx);
     if (result != 0 || (items_declares(&tx->items) && (result = items_declare(tx)) != 0)) {
         tx_undo(tx, result < 0 ? -result : ECANCELED);
         return result;
@@ -318,9 +328,9 @@ static int tx_commit(struct ps_tx *tx)
     if (lint_on)
         lint_check(tx);
     struct kd_commit commit = {
-        .batch = tx->ops_bytes ? tx->ops : NULL,
-        .batch_bytes = tx->ops_bytes,
-        .port = tx->ops_bytes ? tx->store->port : -1,
+        .batch = tx->now->bytes ? tx->now->ops : NULL,
+        .batch_bytes = tx->now->bytes,
+        .port = tx->now->bytes ? tx->now->store->port : -1,
         .flags = tx->options.bulk ? STORE_BULK : !tx->options.lazy ? 0
                  : tx->options.lazy_ms ? tx->options.lazy_ms : STORE_LAZY,
     };

@@ -13,6 +13,7 @@
 #define KERNEL_PORT_H
 
 #include "memory/frame.h"
+#include "message/voter.h"
 #include "process/process.h"
 
 enum item_kind {
@@ -64,10 +65,11 @@ struct port {
     unsigned rank;
     bool carries, serves;    /* others stand on it; it has had objects: all this stays so */
     struct port *base;       /* the one at the bottom of all, perhaps itself */
+    struct voter voter;
     struct port *below[PORT_BELOW_MAX]; /* references, or NULL */
 };
 void port_init(void);
-void port_check(void);   /* panics if a queue is wrong (PO1, PO3) */
+void port_check(void); /* panics if a queue is wrong (PO1, PO3) */
 static inline void port_get(void *port)
 {
     __atomic_fetch_add(&((struct port *)port)->references, 1, __ATOMIC_RELAXED);
@@ -84,8 +86,7 @@ static inline void port_put(void *port)
 /* For handles (HD3): one of another process cannot receive; the last one that can ends the port. */
 uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights);
 void port_handle_dropped(void *port, uint32_t rights);
-/* port_other_error: why a transaction that stored to objects of p's manager cannot store to
- * another's: they may be the same objects, and the manager the next one. */
+/* port_other_error: why who stored to p's objects cannot store to another's: the next manager's? */
 static inline int port_other_error(const struct port *p)
 {
     return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;

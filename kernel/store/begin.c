@@ -9,6 +9,7 @@
 #include "store/commit.h"
 #include "store/fault.h"
 #include "store/holder.h"
+#include "store/parts.h"
 #include "store/right.h"
 #include "store/stack.h"
 #include "store/wait.h"
@@ -88,7 +89,7 @@ static int begin_check(const struct view *v, const struct kd_begin *b)
 static int begin_snapshot(struct view *v, const struct kd_begin *b)
 {
     if (!b->snapshot)
-        return version_snapshot_begin(v, NULL);
+        return parts_snapshot_begin(v, b->timeout_ms);
     struct snapshot *shared = handle_find(b->snapshot - 1, HANDLE_SNAPSHOT, 0, snapshot_get);
     if (handle_failed(shared))
         return (int)(long)shared;

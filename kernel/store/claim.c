@@ -17,6 +17,7 @@
  * Locks: view. No lock is held while a thread sleeps.
  */
 #include "store/commit.h"
+#include "store/parts.h"
 #include "store/stack.h"
 #include "store/wait.h"
 #include "thread/trace.h"
@@ -35,6 +36,8 @@ static int why_give_up(const struct view *v)
 /* give_up takes the question back (QU2). True: nobody answers it any more. */
 static bool give_up(struct view *v, struct port *port)
 {
+    if (v->group.parts.part >= KD_PART_COMMIT)
+        return false; /* BP3 */
     if (v->question.kind == ITEM_COMMIT && !port->rank)
         return port_withdraw(port, &v->question.item) || v->question.received != v->question.token;
     lock_acquire(&v->lock);
@@ -96,6 +99,16 @@ void view_answer(struct view *v, int answer)
 
 /* ---- the manager's side ---- */
 
+/* part_admits tells whether the part that is asked may be published, voted for, or refused (BP2):
+ * who voted does what is decided. View locked. */
+static bool part_admits(const struct view *v, unsigned asked)
+{
+    unsigned part = v->group.parts.part;
+    return !(asked & ASKED_BASE && (part == KD_PART_VOTE || part == KD_PART_UNDO)) &&
+           !(asked & ASKED_VOTE && part != KD_PART_VOTE) &&
+           !(asked & ASKED_REFUSAL && part == KD_PART_COMMIT);
+}
+
 /* claim_once claims the view for a manager's call. 0; -ESRCH: not such a view, its message was not
  * received (a token can be guessed), or another thread works on it; -EAGAIN: its objects end. */
 static int claim_once(struct view *v, uint64_t token, unsigned asked)
@@ -105,7 +118,8 @@ static int claim_once(struct view *v, uint64_t token, unsigned asked)
     const struct port *p = v->group.asked; /* there, while nobody has answered */
     if (asked >> v->question.kind & 1 && v->question.token == token &&
         v->question.received == token && v->question.answer == ANSWER_NONE &&
-        p->owner == process_this() && !p->dead && !(asked & ASKED_BASE && p->rank)) {
+        p->owner == process_this() && !p->dead && !(asked & ASKED_BASE && p->rank) &&
+        part_admits(v, asked)) {
         e = __atomic_load_n(&p->base->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
         if (!e)
             v->question.answer = ANSWER_CLAIMED;
@@ -195,13 +209,17 @@ void view_item_taken(struct item *i, struct notice *n)
     struct view *v = container_of(i, struct view, question.item);
     n->home = v;
     n->message.token = v->question.token;
-    if (!v->doom || i->kind != ITEM_COMMIT) /* else its owner takes it back: give_up */
+    /* else its owner takes it back: give_up */
+    if (!v->doom || i->kind != ITEM_COMMIT || v->group.parts.part >= KD_PART_COMMIT)
         v->question.received = v->question.token;
     if (v->group.asked->rank)
         return; /* the batch is for the base */
-    n->data = v->commit.batch;
+    struct data *batch = i->kind == ITEM_COMMIT ? parts_batch(v) : NULL; /* a SPILL brings none */
+    if (!batch)
+        return;
+    n->data = *batch;
     n->message.data_bytes = n->data.bytes;
-    v->commit.batch = (struct data){0}; /* a later SPILL of this view brings none */
+    *batch = (struct data){0};
 }
 
 void view_item_lost(struct notice *n, int error)

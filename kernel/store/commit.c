@@ -11,6 +11,7 @@
 #include "store/evict.h"
 #include "store/holder.h"
 #include "store/item.h"
+#include "store/parts.h"
 #include "store/right.h"
 #include "store/spill.h"
 #include "store/stack.h"
@@ -80,26 +81,6 @@ static _Noreturn void commit_forsaken(struct view *v, int answer)
     thread_exit();
 }
 
-/* enlist finds the port that a batch goes to. 0; -EXDEV, -EOWNERDEAD: v stored to another manager's
- * objects. */
-static int enlist(struct view *v, int handle)
-{
-    struct port *p = port_lift(handle);
-    if (handle_failed(p))
-        return (int)(long)p;
-    struct port *commit = object_commit_port_of(p);
-    bool dead = __atomic_load_n(&p->dead, __ATOMIC_RELAXED);
-    port_put(p);
-    if (!commit)
-        return dead ? -EOWNERDEAD : -EINVAL;
-    bool other = commit->rank || (v->txn.enlisted && v->txn.enlisted->base != commit);
-    if (v->txn.enlisted || other)
-        port_put(commit);
-    else
-        v->txn.enlisted = commit;
-    return !other ? 0 : v->txn.enlisted ? port_other_error(v->txn.enlisted) : -EXDEV;
-}
-
 static int commit_tell(vaddr_t at, struct kd_commit *k)
 {
     return user_words_out(at + offsetof(struct kd_commit, csn), &k->csn, 2);
@@ -111,9 +92,10 @@ static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at,
     v->commit.csn = 0;
     v->items.told = false;
     v->commit.logged = v->commit.logged_spilled = 0;
+    v->group.parts.decides = NULL;
     int e = k.batch_bytes ? data_in(&v->commit.batch, (vaddr_t)k.batch, k.batch_bytes) : 0;
     if (!e && k.batch_bytes && (!v->txn.enlisted || k.port >= 0))
-        e = enlist(v, k.port);
+        e = parts_enlist(v, k.port, &v->group.parts.decides);
     if (!e && v->items.count && view_stacks(v))
         e = -EXDEV; /* IT8 */
     if (e)
@@ -126,6 +108,7 @@ static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at,
                  v->copies.spilled_count, k.flags);
         int answer = view_stacks(v) ? group_ask(v) : view_ask(v, v->txn.enlisted); /* CM3 */
         data_drop(&v->commit.batch);
+        parts_drop(v);
         if (!process_this())
             commit_forsaken(v, answer);
         if (answer)
@@ -165,8 +148,10 @@ long kd_txn_commit(const uint64_t a[6])
 /* batch_out copies the batch of v's helper h to the base, and says whose it is (SK20). */
 static int batch_out(const struct view *v, const struct view *h, struct kd_diff *d)
 {
-    if (h == v || v->group.asked->rank || h->commit.batch.bytes > d->buffer_bytes)
-        return h == v || v->group.asked->rank ? -EINVAL : -E2BIG;
+    if (h == v || v->group.asked != h->txn.enlisted->base)
+        return -EINVAL;
+    if (h->commit.batch.bytes > d->buffer_bytes)
+        return -E2BIG;
     d->buffer_bytes = h->commit.batch.bytes;
     d->pages = (uint64_t)h->process->pid;
     return data_out((vaddr_t)d->buffer, &h->commit.batch);
@@ -274,8 +259,10 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
 }
 
 /* publish_view is pass 1 for one transaction, in the order of its first writes
- * (KD_OBJECT_UNLOCKED). Returns the structs of its copies, linked before `chain`. */
-static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, struct copy *chain)
+ * (KD_OBJECT_UNLOCKED); of the base's part, NULL: all of it. Returns the structs of its copies,
+ * linked before `chain`. */
+static struct copy *publish_view(struct view *v, const struct port *base, csn_t csn,
+                                 uint64_t sequence, struct copy *chain)
 {
     enum { LEFT_AT_ONCE = 1024 };
     struct list *lists[2] = {&v->copies.resident, &v->copies.spilled};
@@ -285,7 +272,8 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
     for (int i = 0; i < 2; i++)
         list_for_safe(l, lists[i]) {
             struct copy *c = container_of(l, struct copy, link);
-            if (c->frame && !c->changed) { /* left alone: CM8 drops it */
+            bool other = base && c->leaf->object->commit_port->base != base;
+            if (other || (c->frame && !c->changed)) { /* left alone: CM8 drops it */
                 if (++left % LEFT_AT_ONCE == 0)
                     thread_breathe();
                 continue;
@@ -302,12 +290,14 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
 }
 
 /* publish_helpers is pass 1 for the others of v's group. */
-static __attribute__((noinline)) struct copy *publish_helpers(struct view *v, csn_t csn,
+static __attribute__((noinline)) struct copy *publish_helpers(struct view *v,
+                                                              const struct port *base, csn_t csn,
                                                               uint64_t sequence, struct copy *chain)
 {
     struct vmask joined = group_joined(v); /* others run still */
     vmask_for(h, &joined) {
-        chain = publish_view(&views[h], csn, sequence, chain);
+        views[h].commit.logged = 0; /* of another base's part */
+        chain = publish_view(&views[h], base, csn, sequence, chain);
         v->commit.logged += views[h].commit.logged;
     }
     return chain;
@@ -360,9 +350,10 @@ long kd_txn_publish(const uint64_t a[6])
     uint64_t sequence = version_publish_begin();
     for (uint64_t i = 0; i < count_views; i++) {
         struct view *v = &views[list[i].view];
-        chain = publish_view(v, list[i].csn, sequence, chain);
+        const struct port *base = v->group.parts.part ? v->group.asked : NULL; /* BP4 */
+        chain = publish_view(v, base, list[i].csn, sequence, chain);
         if (!vmask_empty(&v->group.helpers))
-            chain = publish_helpers(v, list[i].csn, sequence, chain);
+            chain = publish_helpers(v, base, list[i].csn, sequence, chain);
     }
     version_publish(sequence);
     for (struct copy *c = chain, *next; c; c = next) {
@@ -391,10 +382,12 @@ long kd_txn_refuse(const uint64_t a[6])
     int error = (int)a[2];
     if (error <= 0 || error >= 4096)
         return -EINVAL;
-    struct view *v = view_claim(a[0], a[1], ASKED_COMMIT | ASKED_SPILL | ASKED_UNSPILL);
+    struct view *v = view_claim(a[0], a[1], ASKED_COMMIT | ASKED_SPILL | ASKED_UNSPILL |
+                                            ASKED_REFUSAL);
     if (!v)
         return -ESRCH;
     item_take_back(v);
-    view_answer(v, v->doom && v->question.kind == ITEM_COMMIT ? v->doom : error); /* as await */
+    bool doomed = v->doom && v->question.kind == ITEM_COMMIT && !v->group.parts.part;
+    view_answer(v, doomed ? v->doom : error); /* as await */
     return 0;
 }

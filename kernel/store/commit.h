@@ -18,7 +18,8 @@ must_check int view_ask(struct view *v, struct port *port);
  * asks for one of these (a mask), and is not answered: until view_claim_end() or view_answer() only
  * the caller works on its copies, and its owner sleeps. NULL otherwise. */
 enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL,
-       ASKED_UNSPILL = 1 << ITEM_UNSPILL, ASKED_BASE = 1 << ITEM_KINDS /* no stacked manager */ };
+       ASKED_UNSPILL = 1 << ITEM_UNSPILL, ASKED_BASE = 1 << ITEM_KINDS, /* no stacked manager */
+       ASKED_VOTE = 2 << ITEM_KINDS, ASKED_REFUSAL = 4 << ITEM_KINDS };
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
 /* all or none. 0, -errno */
 must_check int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked);

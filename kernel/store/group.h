@@ -3,17 +3,30 @@
 #ifndef KERNEL_GROUP_H
 #define KERNEL_GROUP_H
 
+#include "katydid/abi.h"
+#include "message/port.h"
 #include "store/vmask.h"
 
-struct port;
 struct view;
 
 enum { ENLISTED_MAX = 4 };
+
+/* struct view_parts: the bases that a transaction has parts at (parts.c); owner thread. */
+struct view_parts {
+    uint8_t part;            /* enum kd_part: what the question is about; view lock */
+    unsigned count;
+    struct port *base[ENLISTED_MAX]; /* while it commits; the last one decides */
+    struct port *decides;    /* whose batch came with the commit, or NULL */
+    uint8_t id[16];
+    struct part_batch { struct port *port; struct data data; } batch[ENLISTED_MAX];
+    unsigned batch_count;    /* of other bases; the transaction enlists them */
+};
 
 struct view_group {
     struct port *asked;      /* where its question is; it stays while nobody has answered */
     struct port *other[ENLISTED_MAX - 1]; /* enlisted before; references. View lock */
     unsigned other_count;
+    struct view_parts parts;
     bool leaving;            /* its owner would go, but its question is claimed; view lock */
     /* of a transaction that commits; graph lock, but for `rank`, which is the owner thread's */
     struct vmask helpers;

@@ -9,12 +9,13 @@
  *      section of the graph lock. One joins with the transaction claimed, and stays to its end;
  *      those at work are no part of what is committed, and go when they like.
  * GR2  Of a transaction in `others`, each port is there once, and is not `enlisted`; all have one
- *      base.
+ *      base, or bases that vote (parts.c).
  *
  * Locks: view, graph.
  */
 #include "message/badge.h"
 #include "store/commit.h"
+#include "store/parts.h"
 #include "store/stack.h"
 
 /* ---- what a transaction enlists ---- */
@@ -33,7 +34,7 @@ int port_switch(struct view *v, struct port *p)
     unsigned i = 0;
     while (i < v->group.other_count && v->group.other[i] != p)
         i++;
-    if (from->base != p->base)
+    if (from->base != p->base && !parts_possible(v, p))
         return port_other_error(from);
     if (i == ENLISTED_MAX - 1 || (v->group.rank && p->rank >= v->group.rank))
         return -EXDEV;
@@ -203,27 +204,41 @@ static int helper_pass(struct view *h)
     return answer;
 }
 
+int group_ask_at(struct view *v, struct port *port)
+{
+    struct vmask joined = group_joined(v);
+    uint64_t *word = v->question.item.word;
+    word[1] = group_copies(v);
+    word[4] = word[5] = word[6] = 0;
+    vmask_for(h, &joined) {
+        if (!port->rank && views[h].txn.enlisted->base != port)
+            continue; /* it changed nothing there */
+        word[4 + h / 64] |= 1ull << h % 64;
+        word[6] += views[h].commit.batch.bytes; /* SK20 */
+    }
+    word[7] = !view_enlists(v, port);
+    uint64_t until_ns = v->txn.deadline_ns;
+    v->txn.deadline_ns = port->rank ? answer_until(until_ns) : until_ns; /* SK18 */
+    int answer = view_ask(v, port);
+    v->txn.deadline_ns = until_ns;
+    return answer;
+}
+
 int group_ask(struct view *v)
 {
     struct port *port = NULL;
     int answer = 0;
     if (v->group.rank)
         return helper_pass(v);
-    while (!answer && (!port || port->rank)) {
+    for (;;) {
         struct vmask joined = group_joined(v);
         port = group_next(v, &joined, port);
-        v->question.item.word[1] = group_copies(v);
-        v->question.item.word[4] = joined.word[0];
-        v->question.item.word[5] = joined.word[1];
-        v->question.item.word[6] = 0;
-        vmask_for(h, &joined)
-            v->question.item.word[6] += views[h].commit.batch.bytes; /* SK20 */
-        v->question.item.word[7] = !view_enlists(v, port);
-        uint64_t until_ns = v->txn.deadline_ns;
-        v->txn.deadline_ns = port->rank ? answer_until(until_ns) : until_ns; /* SK18 */
-        answer = view_ask(v, port);
-        v->txn.deadline_ns = until_ns;
+        if (answer || !port->rank)
+            break;
+        answer = group_ask_at(v, port);
     }
+    if (!answer)
+        answer = parts_ask(v);
     group_end(v, answer);
     return answer;
 }

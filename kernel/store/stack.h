@@ -17,12 +17,13 @@ static inline int port_death(const struct port *p) { return p->rank ? ECANCELED 
 
 bool view_enlists(const struct view *v, const struct port *p); /* view locked */
 /* port_switch enlists p beside the port that v enlisted last (SK2), whose credits in hand go back.
- * 0; -EXDEV: not over the same base, not below the helper, too many; -E2BIG: v has spilled. By the
- * owner thread. */
+ * 0; -EXDEV: over another base and one of the two does not vote, not below the helper, too many;
+ * -E2BIG: v has spilled. By the owner thread. */
 must_check int port_switch(struct view *v, struct port *p);
 /* group_ask asks each manager that v enlisted to commit, from the highest rank down, and last the
  * base; question.item is said. A helper passes its transaction on. 0 or an errno. */
 must_check int group_ask(struct view *v);
+must_check int group_ask_at(struct view *v, struct port *port); /* one of them; as view_ask */
 struct vmask group_joined(const struct view *v); /* its helpers that are frozen and go with it */
 uint64_t group_copies(const struct view *v); /* v's and its helpers'; as many credits, about */
 struct view *group_claim(uint64_t id, uint64_t token); /* view_claim; a helper's: whom it helps */

@@ -7,6 +7,7 @@
 #include "store/fault.h"
 #include "store/holder.h"
 #include "store/item.h"
+#include "store/parts.h"
 #include "store/right.h"
 #include "store/spill.h"
 #include "store/stack.h"
@@ -428,6 +429,7 @@ void view_abort(struct view *v, int reason)
     holder_end(v);
     view_over(v);
     data_drop(&v->commit.batch);
+    parts_drop(v);
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
     if (reason == EDEADLK)
         __atomic_fetch_add(&v->process->stats.deadlocks, 1, __ATOMIC_RELAXED);

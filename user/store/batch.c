@@ -217,12 +217,11 @@ bool batch_fetch(struct kd_message *m, uint64_t most)
     return true;
 }
 
-int batch_parse(struct batch *b, const uint8_t *bytes)
+static int parse_all(struct batch *b, const uint8_t *bytes)
 {
     unsigned ops = 0;
     uint64_t at = 0;
     int r = 0;
-    *b = (struct batch){0};
     for (unsigned i = 0; r == 0 && i < part_count; at += parts[i++].bytes)
         r = count_ops(bytes + at, parts[i].bytes, &ops);
     if (r < 0 || ops == 0) return r;
@@ -235,6 +234,13 @@ int batch_parse(struct batch *b, const uint8_t *bytes)
     b->changes = (void *)(b->rooms + ops);
     for (unsigned i = 0; r == 0 && i < part_count; bytes += parts[i++].bytes)
         r = parse_part(b, parts[i].process, bytes, parts[i].bytes);
+    return r;
+}
+
+int batch_parse(struct batch *b, const uint8_t *bytes)
+{
+    *b = (struct batch){0};
+    int r = parse_all(b, bytes) ?: part_batch(b);
     if (r < 0) batch_release(b);
     return r;
 }

@@ -290,7 +290,7 @@ static long next_commit(long timeout_ms)
     long r = kd_receive(server.commit_port, &pending, timeout_ms);
     if (r < 0) return r;
     if (pending.kind == (uint32_t)KD_MSG_COMMIT) {
-        has_pending = batch_fetch(&pending, KD_DATA_MAX);
+        has_pending = batch_fetch(&pending, KD_DATA_MAX) && part_receive(&pending);
         return has_pending ? 0 : -EINTR;
     }
     if (pending.kind == (uint32_t)KD_MSG_NOTIFY) {

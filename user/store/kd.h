@@ -133,6 +133,14 @@ static inline long kd_txn_publish(struct kd_publish *p, unsigned count)
 {
     return KD2(KD_TXN_PUBLISH, p, count);
 }
+static inline long kd_txn_parts(struct kd_parts *p)
+{
+    return KD1(KD_TXN_PARTS, p);
+}
+static inline long kd_txn_voted(uint64_t view, uint64_t token)
+{
+    return KD2(KD_TXN_VOTED, view, token);
+}
 static inline long kd_txn_spilled(uint64_t view, uint64_t token, uint64_t count, int done)
 {
     return KD4(KD_TXN_SPILLED, view, token, count, done);

@@ -279,7 +279,7 @@ static bool store_start(const struct disk_io *io)
 /* ---- ports and threads ---- */
 
 /* Stacks are promised memory: half of what musl gives, twice what the deepest call takes. */
-static bool thread_make(void *(*body)(void *))
+bool thread_make(void *(*body)(void *))
 {
     enum { STACK_BYTES = 64 << 10 };
     pthread_attr_t how;
@@ -348,6 +348,7 @@ int main(int argc, char **argv)
     if (!store_start(&io)) return STORE_EXIT_REFUSED;
     if (!server_start()) return 1;
     if (!zone_claim()) return STORE_EXIT_REFUSED;
+    if (!parts_start()) return 1;
     long r = KD2(KD_NAME_SET, server.name, server.port);
     if (r < 0) {
         say("the name \"%s\" is taken: %s", server.name, strerror((int)-r));

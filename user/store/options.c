@@ -14,7 +14,7 @@
 
 static const char step_names[STEP_COUNT][16] = {
     "CM4", "CM5", "CM5w", "CM5f", "CM6", "CM7", "CK1", "CK2", "CK3", "CK4", "SS1", "SS2", "SS3",
-    "SS4", "SS5", "VT1",
+    "SS4", "SS5", "VT1", "VT2",
 };
 
 struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256,

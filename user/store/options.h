@@ -55,6 +55,7 @@ enum step {
     STEP_SS4,                    /* "SS4": one was read back, the kernel does not have it */
     STEP_SS5,                    /* "SS5": copies are written home, and nothing names them */
     STEP_VT1,  /* "VT1": a transaction is prepared, and nobody was told */
+    STEP_VT2,  /* "VT2": ... is to be committed, and nothing of that is in the log */
     STEP_COUNT
 };
 

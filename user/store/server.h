@@ -355,6 +355,15 @@ bool votes_request(const struct kd_message *m);     /* STORE_TXN: answered, or l
 /* Lock held. The page request waits for an outcome; others in one such a page may not have. */
 bool votes_hold(const struct kd_message *m, uint64_t container, uint64_t page);
 bool votes_held(uint64_t container, uint64_t page);
+/* parts.c: transactions that have parts in other stores of this machine, which the kernel asks for.
+ * By the committer: the COMMIT that was received is a part of this kind (enum kd_part). */
+unsigned part_of_commit(void);
+/* It was received, and its batch fetched. False: it is no commit of its own, and dealt with. */
+bool part_receive(struct kd_message *m);
+/* What its part adds to its batch. 0; -EINVAL: that says such things itself. */
+int part_batch(struct batch *b);
+bool parts_start(void); /* this store's name for the kernel, the port that others ask, threads */
+bool thread_make(void *(*body)(void *));
 /* Does one that is prepared set or unset this name? */
 bool votes_name(const struct store_op *op);
 

@@ -15,7 +15,10 @@
  *   VO2  A page request for what an earlier life has prepared waits until its outcome is applied.
  *   VO3  An id that was asked for when nothing was known of it never commits in this life: a COMMIT
  *        that brings it is refused. So "undone" stays true.
- *   VO4  Only who may manage the store as a whole says who votes and what is decided.
+ *   VO4  Only who may manage the store as a whole says who votes and what is decided; or the
+ *        kernel (parts.c).
+ *   VO5  What the kernel has asked to be committed may be lazy: the vote is durable, and so is the
+ *        decision where it was made, which is kept there until this is durable here.
  */
 #include "path.h"
 
@@ -24,18 +27,14 @@
 
 #include "group.h"
 #include "options.h"
+#include "votes.h"
 
 #define VOTE_TRIES  3
 #define VOTERS_MAX  32u
 #define UNDONE_MAX  1024u
 #define REFUSED_MAX 64u                 /* of voters' COMMITs, the last ones */
 
-static struct vote {
-    struct store_txn_id id;
-    bool used, prepared, deciding;
-    bool orphan;                        /* of an earlier life: there is no COMMIT */
-    uint64_t view, token, pages;
-} votes[STORE_PREPARED_MAX];
+struct vote votes[STORE_PREPARED_MAX];
 static struct { uint64_t token, process; struct store_txn_id id; } asking[VOTERS_MAX];
 static uint64_t voters[VOTERS_MAX];     /* processes; 0: none */
 static struct store_txn_id undone[UNDONE_MAX];
@@ -56,7 +55,7 @@ static bool same_txn(const struct store_txn_id *a, const struct store_txn_id *b)
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-static struct vote *vote_of(const struct store_txn_id *id)
+struct vote *vote_of(const struct store_txn_id *id)
 {
     for (struct vote *v = votes; v < votes + STORE_PREPARED_MAX; v++)
         if (v->used && same_txn(&v->id, id)) return v;
@@ -163,7 +162,8 @@ bool votes_name(const struct store_op *op)
 bool votes_wanted(const struct kd_message *m)
 {
     const struct wire_op *op = m->buffer;
-    return m->data_bytes >= sizeof(*op) && op->kind == WIRE_VOTE;
+    return part_of_commit() == KD_PART_VOTE ||
+           (m->data_bytes >= sizeof(*op) && op->kind == WIRE_VOTE);
 }
 
 /* All that a commit would be refused for, now: its records are made and taken back. */
@@ -180,7 +180,8 @@ static int try_commit(struct group *g, const struct kd_message *m, struct batch 
 
 static int vote_check(const struct kd_message *m, const struct batch *b)
 {
-    if (!may_vote(m->process)) return -EPERM;                                   /* VO4 */
+    bool may = part_of_commit() == KD_PART_VOTE || may_vote(m->process);
+    if (!may) return -EPERM;                                                    /* VO4 */
     if (!b->vote || is_undone(&b->vote->id)) return b->vote ? -ECANCELED : -EINVAL; /* VO3 */
     if (vote_of(&b->vote->id)) return -EEXIST;
     return m->word[2] ? -E2BIG : 0;     /* it has spilled */
@@ -257,7 +258,9 @@ static int vote_give(const struct kd_message *m, struct batch *b)
     int r = vote_check(m, b);
     if (r == 0 && !v) r = -EAGAIN;
     if (r < 0) return r;
-    *v = (struct vote){.id = b->vote->id, .used = true, .view = m->word[0], .token = m->token};
+    *v = (struct vote){.id = b->vote->id, .used = true, .view = m->word[0], .token = m->token,
+                       .of_kernel = part_of_commit() == KD_PART_VOTE};
+    memcpy(v->coordinator, b->vote->coordinator, sizeof(v->coordinator));
     for (int i = 0;; i++) {
         v->pages = 0;
         r = server.fenced ? server.fenced : vote_write(m, b, v);
@@ -279,7 +282,10 @@ void votes_vote(const struct kd_message *m)
         struct store_txn_id id = b.vote ? b.vote->id : (struct store_txn_id){{0}};
         r = vote_give(m, &b);
         if (r == 0) step(STEP_VT1);
-        if (may_vote(m->process)) vote_told(&id, r);                            /* VO1 */
+        bool of_kernel = part_of_commit() == KD_PART_VOTE;
+        if (r == 0 && of_kernel) kd_txn_voted(m->word[0], m->token);            /* VO1 */
+        if (!of_kernel && may_vote(m->process)) vote_told(&id, r);
+        if (r == -EAGAIN && of_kernel && orphans == 0) r = -EDEADLK; /* others end soon */
         batch_release(&b);
     }
     if (r < 0) {
@@ -292,8 +298,9 @@ void votes_vote(const struct kd_message *m)
 int votes_decision(struct group *g, const struct kd_message *m, const struct batch *b)
 {
     struct store_participant to[STORE_PARTICIPANTS_MAX];
-    if (!may_vote(m->process)) return -EPERM;                                   /* VO4 */
-    if (is_undone(&b->decision->id)) return -EALREADY;                          /* VO3 */
+    bool of_kernel = part_of_commit() == KD_PART_DECIDE;
+    if (!of_kernel && !may_vote(m->process)) return -EPERM;                     /* VO4 */
+    if (is_undone(&b->decision->id)) return of_kernel ? -EDEADLK : -EALREADY;   /* VO3 */
     for (unsigned i = 0; i < b->participants; i++) {
         memcpy(to[i].store, b->decision->participant[i].store, sizeof(to[i].store));
         to[i].number = b->decision->participant[i].number;
@@ -373,6 +380,8 @@ static int outcome_write(struct vote *v, bool commits)
     gate_enter(true);                   /* nothing about it is in the air */
     int r = group_begin(&g);
     if (r == 0) {
+        /* what the kernel asked for is durable here and where it was decided: VO5 */
+        if (v->of_kernel && !v->orphan) g->lazy_us = options.lazy_ms * 1000;
         r = commits ? outcome_fill(g, v) : store_undo(g->disk, &v->id);
         if (r == 0) r = group_launch(g);
         else group_cancel(g);
@@ -392,15 +401,9 @@ static void vote_end(struct vote *v, bool commits)
     blocked_go();
 }
 
-static int vote_decide(const struct store_txn_id *id, bool commits)
+int vote_outcome(struct vote *v, bool commits)
 {
-    struct vote *v = vote_of(id);
-    int r = v ? v->prepared && !v->deciding ? 0 : -EBUSY : -ENOENT;
-    if (r == -ENOENT && !commits) {     /* its COMMIT may still come */
-        r = undone_add(id);
-        if (r == 0) vote_told(id, -ECANCELED);
-    }
-    if (r < 0 || !v) return r;
+    int r;
     v->deciding = true;
     for (int i = 0;; i++) {
         r = server.fenced ? server.fenced : outcome_write(v, commits);
@@ -410,6 +413,17 @@ static int vote_decide(const struct store_txn_id *id, bool commits)
     v->deciding = false;
     if (r == 0) vote_end(v, commits);
     return r;
+}
+
+static int vote_decide(const struct store_txn_id *id, bool commits)
+{
+    struct vote *v = vote_of(id);
+    int r = v ? v->prepared && !v->deciding ? 0 : -EBUSY : -ENOENT;
+    if (r == -ENOENT && !commits) {     /* its COMMIT may still come */
+        r = undone_add(id);
+        if (r == 0) vote_told(id, -ECANCELED);
+    }
+    return r < 0 || !v ? r : vote_outcome(v, commits);
 }
 
 static int decision_forget(const struct store_txn_id *id)
@@ -427,7 +441,7 @@ static int decision_forget(const struct store_txn_id *id)
 }
 
 /* What is known of it, when no group is in the air; nothing: it is undone, for good. */
-static int outcome_ask(const struct store_txn_id *id, uint64_t *outcome)
+int outcome_ask(const struct store_txn_id *id, uint64_t *outcome)
 {
     struct store_doubt d;
     int r = 0;
@@ -543,6 +557,7 @@ void votes_start(void)
         if (!v) continue;
         *v = (struct vote){.id = d.id, .used = true, .prepared = true, .orphan = true,
                            .pages = d.pages};
+        memcpy(v->coordinator, d.coordinator, sizeof(v->coordinator));
         orphans++;
     }
     if (orphans) say("%u transactions are prepared and wait for the word of others", orphans);

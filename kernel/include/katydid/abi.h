@@ -175,7 +175,7 @@ enum kd_message_kind {
      * asks any more what a PAGE of that object asked (its time is up, it is killed, it aborts): who
      * keeps questions looks which (KD_OBJECT_FAIL with EAGAIN) */
     KD_MSG_RECALLED,
-    /* view, copies, spilled copies, kd_commit.flags, views that helped it (a mask: low, high), told
+    /* view, copies, spilled copies, kd_commit.flags and KD_PART_*, views that helped it (a mask: low, high), told
      * by KD_TXN_DIFF with the same token, bytes of their batches (KD_DIFF_BATCH), 1 if the view
      * itself stored to no object of this manager; data: the batch; process; token: publish or
      * refuse (a stacked manager: KD_HELPER or refuse) */
@@ -386,6 +386,26 @@ struct kd_changes {
     uint64_t words[8];
 };
 struct kd_publish { uint64_t view, token, csn; };
+/* What a COMMIT wants of a base, if others have parts of the transaction, too; in the flags' upper
+ * half (store/parts.md). */
+enum kd_part {
+    KD_PART_ALL,                               /* it is the only one */
+    KD_PART_VOTE,                              /* KD_TXN_VOTED or refuse */
+    /* all others have voted: it commits, and keeps that it did for whoever asks; publish or refuse.
+     * EIO: nobody knows which */
+    KD_PART_DECIDE,
+    KD_PART_COMMIT,                            /* it voted, and it is committed: publish */
+    KD_PART_UNDO,                              /* ... it is undone: refuse */
+    KD_PART_ASK,                               /* ... who decided is gone: find out; as these */
+};
+#define KD_PART_SHIFT 32
+enum { KD_PARTS_MAX = 4 };
+struct kd_parts {
+    uint64_t view, token;                      /* in */
+    uint8_t id[16];                            /* of this attempt, another one each time */
+    uint32_t part, count;
+    uint8_t base[KD_PARTS_MAX][16];            /* names; the last one decides */
+};
 struct kd_view_info {
     uint64_t view, state, doom, ticket, weight, copies, snapshot_csn, waits[2];
     int32_t pid, tid;

@@ -92,6 +92,12 @@
     X(1035, KD_BADGE_USED, kd_badge_used) \
     /* (handle, handle): 0: calls by both, or by badges, come to one port; else -EXDEV */ \
     X(1036, KD_PORT_SAME, kd_port_same) \
+    /* (port, const uint8_t name[16]): a base's commit port, which is published: its commits may be
+     * parts of transactions that other such bases have a part of, too (KD_PART_*); the name is the
+     * same over all its lives. -EPERM: it is not published; -EINVAL: it stands on others */ \
+    X(1037, KD_PORT_VOTES, kd_port_votes) \
+    /* (port): number of the process that receives there; -EOWNERDEAD */ \
+    X(1038, KD_PORT_OWNER, kd_port_owner) \
     /* ---- memory objects (store/object.c, page.c): a handle of its manager's; copies of it with \
      * fewer rights, passed on, are for who maps the object itself ---- */ \
     /* (struct kd_object_create *): handle */ \
@@ -169,6 +175,9 @@
     /* (const struct kd_range *, count): the running transaction means its stores to these bytes, of
      * an object in item mode (whole words) or with KD_ENCODER_RANGES; -EINVAL: no such bytes */ \
     X(1075, KD_TXN_DECLARE, kd_txn_declare) \
+    /* (port, const void *batch, bytes): what the commit tells another manager than that of its own
+     * batch; once for each. -EXDEV: they do not vote (KD_PORT_VOTES); -EEXIST; -E2BIG; -ENOMEM */ \
+    X(1079, KD_TXN_BATCH, kd_txn_batch) \
     /* (struct kd_view_stats *): sums over the process */ \
     X(1066, KD_VIEW_STATS, kd_view_stats) \
     /* (address, struct kd_space_info *): what lies there */ \
@@ -222,6 +231,11 @@
     X(1087, KD_TXN_SPILLED, kd_txn_spilled) \
     /* (view, token, bytes): answers KD_MSG_UNSPILL with the page; own memory */ \
     X(1088, KD_TXN_UNSPILL, kd_txn_unspill) \
+    /* (struct kd_parts *): which other bases a COMMIT has, that says KD_PART_* */ \
+    X(1089, KD_TXN_PARTS, kd_txn_parts) \
+    /* (view, token): answers a COMMIT with KD_PART_VOTE: whatever happens, it can be committed and
+     * undone from now on */ \
+    X(1090, KD_TXN_VOTED, kd_txn_voted) \
     /* ---- disks (block_io/block_call.c) ---- */ \
     /* (name, struct kd_block_info *): exclusive; -ENODEV, -EBUSY. KD_RIGHT_DISKS */ \
     X(1100, KD_BLOCK_OPEN, kd_block_open) \

@@ -40,6 +40,7 @@ static _Thread_local int niceness;
 #include "user/store/quota.c"
 #include "user/store/versions.c"
 #include "user/store/votes.c"
+#include "user/store/parts.c"
 #include "user/store/holders.c"
 #include "user/store/names.c"
 #define PIECE DIRECTORY_PIECE           /* two files have one of this name */
