@@ -133,7 +133,7 @@ def span_disks(args):
 
 def further_stores(args, scratch):
     options = span_disks(args) if not args.record else []
-    for name, path in more_stores(args):
+    for name, path in [] if args.record else more_stores(args):
         options += store_disk(args, scratch, name, path)
     return options
 
@@ -160,12 +160,15 @@ def store_options(args, scratch):
     path = store_file(args, scratch, "store", path)
     more_disks = further_stores(args, scratch) + backup_disk(args)
     make_blank(args.record, 0)          # an old log is not truncated: its entries would be read
-    whole = whole_join(args, os.path.join(scratch, "whole")) if args.span else path
+    for name, other in more_stores(args):
+        store_file(args, scratch, name, other)
+    joined = args.span or more_stores(args)
+    whole = whole_join(args, os.path.join(scratch, "whole")) if joined else path
     logged = ["-blockdev", f"node-name=data,driver=file,filename={option_path(whole)}",
               "-blockdev", f"node-name=log,driver=file,filename={option_path(args.record)}",
-              "-blockdev", f"driver=blklogwrites,node-name={'whole' if args.span else 'store'},file=data,log=log,"
+              "-blockdev", f"driver=blklogwrites,node-name={'whole' if joined else 'store'},file=data,log=log,"
               "log-sector-size=512"]
-    return logged + (whole_disks(args) if args.span else disk(args, "store")) + more_disks
+    return logged + (whole_disks(args) if joined else disk(args, "store")) + more_disks
 
 
 def whole_copy(source, source_at, target, target_at, size):
@@ -179,8 +182,9 @@ def whole_copy(source, source_at, target, target_at, size):
 
 
 def whole_places(args):
-    """(path, its place in the whole, bytes) of each disk of a store over several."""
-    paths = [args.store] + args.span
+    """(path, its place in the whole, bytes) of each disk that is recorded: of a store over several, or of several
+    stores."""
+    paths = [args.store] + args.span + [path for _, path in more_stores(args)]
     sizes = [os.path.getsize(path) for path in paths]
     return [(path, sum(sizes[:i]), size) for i, (path, size) in enumerate(zip(paths, sizes))]
 
@@ -195,11 +199,21 @@ def whole_join(args, whole):
 
 
 def whole_disks(args):
-    """Each disk is a part of the file that is recorded. A flush of one is a flush of all in the log."""
+    """Each disk is a part of the file that is recorded. A flush of one is a flush of all in the log; of several stores,
+    which are flushed by different programs, each has a log of its own beside, FILE.1 and so on, that says whose it was
+    (scripts/cut --part)."""
     options = []
-    for number, (_, at, size) in enumerate(whole_places(args), 1):
-        name = "store" if number == 1 else f"store.{number}"
-        options += ["-blockdev", f"driver=raw,node-name={name},file=whole,offset={at},size={size}"] + disk(args, name, device=",share-rw=on")
+    names = ["store"] + [f"store.{number}" for number in range(2, len(args.span) + 2)] + [name for name, _ in more_stores(args)]
+    for number, (name, (_, at, size)) in enumerate(zip(names, whole_places(args)), 1):
+        part = f"driver=raw,file=whole,offset={at},size={size},node-name="
+        if more_stores(args):
+            own = f"{args.record}.{number}"
+            make_blank(own, 0)
+            options += ["-blockdev", f"{part}part{number}", "-blockdev", f"node-name=log{number},driver=file,filename={option_path(own)}",
+                        "-blockdev", f"driver=blklogwrites,node-name={name},file=part{number},log=log{number},log-sector-size=512"]
+        else:
+            options += ["-blockdev", part + name]
+        options += disk(args, name, device=",share-rw=on")
     return options
 
 
