@@ -20,7 +20,7 @@
 #include "store_client.h"
 
 struct root { long number, written; };
-enum { STEPS = 70, KILLS = 6, CLIENTS = 16, PAIRS = 60 };
+enum { STEPS = 70, KILLS = 3, CLIENTS = 16, PAIRS = 60 };
 
 static ps_container *box[2];
 static atomic_int stop, halves, snapshots, differ, lost, unknown, undone, done;

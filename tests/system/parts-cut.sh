@@ -1,0 +1,46 @@
+#!/bin/bash
+# Transactions over two stores under power cuts of both disks at one moment: after any cut of parts-cut.c both stores
+# have the same first steps, each as a whole, and no less than was answered. Each disk has open writes of its own: what
+# the one has flushed says nothing of the other (scripts/cut --part). A boot brings what is in doubt to its end.
+STATES=${STATES:-6}
+# shellcheck source=tests/system/power-cuts.sh
+. "$(dirname "$0")/power-cuts.sh"
+
+ONE=$TEST_TMP/one TWO=$TEST_TMP/two BYTES=$((24 << 20))
+STEPS=40
+scripts/katydid-cc tests/system/parts-cut.c -o "$TEST_TMP/parts-cut" || echo "Bail out! no parts-cut"
+WITH=(--add "$TEST_TMP/parts-cut") STEP='s/^step ([0-9]+)$/\1/p'
+
+join() { cat "$ONE" "$TWO" >"$1"; }
+split() {
+    head -c "$BYTES" "$1" >"$ONE"
+    tail -c "$BYTES" "$1" >"$TWO"
+}
+both() { guest --store "$ONE" --store2 "$TWO" "$@"; }
+
+both -c "parts-cut 1 1; parts-cut check"
+is "it begins with one step in both" "0:ack 1 step 1" "$status:$(echo $output)"
+join "$BASE"
+both --record "$LOG" --append store.checkpoint_ms=300 --append store2.checkpoint_ms=200 -c "parts-cut 2 $STEPS; parts-cut check"
+is "each step is committed" "$STEPS" "$(grep -c '^ack' <<<"$output")"
+is "all steps are there" "step $((STEPS + 1))" "$(grep '^step' <<<"$output")"
+PARTS=(--part "$BYTES=$LOG.1" --part "$BYTES=$LOG.2")
+ok "the log has flushes of both disks" test "$(scripts/cut "$LOG" "${PARTS[@]}" --list | grep -o 'flush+part .' | sort -u | wc -l)" = 2
+
+wrong='' seen='' doubts=0
+scripts/cut "$LOG" "$BASE" "$TEST_TMP/drawn" "${PARTS[@]}" --random "$((2 * STATES))" --seed "$SEED" >"$TEST_TMP/cuts" ||
+    echo "Bail out! no cuts"
+for ((i = 0; i < 2 * STATES; i++)); do
+    split "$TEST_TMP/drawn.$i"
+    rm "$TEST_TMP/drawn.$i"
+    both --log "$TEST_TMP/kernel" -c "parts-cut check"
+    doubts=$((doubts + $(grep -c 'are prepared and wait' "$TEST_TMP/kernel")))
+    step=$(sed -nE "$STEP" <<<"$output")
+    [ -n "$step" ] || wrong="$wrong [state $i of $((2 * STATES)), SEED=$SEED: $output]"
+    seen="$seen $step"
+done
+is "after cuts of both disks at once both have the same steps, each as a whole" "" "$wrong"
+ok "these cuts left different steps" test "$(tr ' ' '\n' <<<"$seen" | sort -u | wc -l)" -gt 4
+ok "some left a transaction in doubt" test "$doubts" -gt 0
+echo "# steps found:$seen; in doubt at $doubts starts"
+done_testing
