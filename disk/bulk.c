@@ -119,11 +119,6 @@ int store_bulk_flush(struct store_chain *chain)
     return 0;
 }
 
-uint64_t store_bulk_pages(const struct store_chain *chain)
-{
-    return chain->home_pages;
-}
-
 /* The page is in memory again: its place stays the chain's. */
 void bulk_drop(struct store_chain *chain, uint64_t object, uint64_t page)
 {

@@ -154,9 +154,9 @@ static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const c
 {
     uint32_t slot;
     uint64_t top = le64_get(leaf->index) + 1;
-    if (extent_use(store, le64_get(leaf->physical), le64_get(leaf->object), le64_get(leaf->index)))
-        FAIL("two leaves name one extent (ST21)");
     directory_get(store, le64_get(leaf->object), &slot);
+    if (extent_use(store, le64_get(leaf->physical), slot, le64_get(leaf->index)))
+        FAIL("two leaves name one extent (ST21)");
     store->use[slot].pages += __builtin_popcount(le32_get(leaf->mask));
     store->use[slot].claimed += __builtin_popcount(le16_get(leaf->claimed));
     store->use[slot].leaves++;

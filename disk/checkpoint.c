@@ -138,11 +138,11 @@ static int dirty_find(struct store *store, uint64_t *cursor, uint64_t below, uin
         for (uint32_t p = first; e->dirty >> p; p++) {
             if (!(e->dirty >> p & 1))
                 continue;
-            struct leaf_disk *leaf = hash_find(store, e->object, e->index, NULL);
+            struct leaf_disk *leaf = extent_leaf(store, e, NULL);
             if (never(!leaf) || le64_get(leaf_lsn(store, leaf)[p]) >= below)
                 continue;
-            *object = e->object;
-            *page = e->index * n + p;
+            *object = le64_get(leaf->object);
+            *page = (uint64_t)e->index * n + p;
             *lsn = le64_get(leaf_lsn(store, leaf)[p]);
             *cursor = i * n + p + 1;
             return 0;

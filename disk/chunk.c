@@ -56,12 +56,13 @@ static void chunk_turn(struct store *store, const struct store_chunk *chunk)
 }
 
 /* The chunk of an extent: whole extents, at least one. */
-static struct store_chunk chunk_of(const struct store *store, const struct extent *e, uint64_t size)
+static struct store_chunk chunk_of(const struct store *store, const struct extent *e,
+                                   uint64_t object, uint64_t size)
 {
     uint64_t n = store->extent_pages, page = e->index * n;
     size = size > STORE_CHUNK_MAX ? STORE_CHUNK_MAX : size < n ? n : size / n * n;
     page -= page % size;
-    return (struct store_chunk){ .object = e->object, .page = page, .count = size, .cursor = page };
+    return (struct store_chunk){ .object = object, .page = page, .count = size, .cursor = page };
 }
 
 int store_chunk_begin(struct store *store, store_chunk_fn *size, void *context,
@@ -83,7 +84,8 @@ int store_chunk_begin(struct store *store, store_chunk_fn *size, void *context,
             extent_turn(store, e);
             continue;
         }
-        *chunk = chunk_of(store, e, size ? size(context, e->object) : 0);
+        uint64_t object = le64_get(directory_slot(store, e->slot)->object);
+        *chunk = chunk_of(store, e, object, size ? size(context, object) : 0);
         chunk_turn(store, chunk);
         return 0;
     }

@@ -131,7 +131,7 @@ static int run_home(struct store *store, const struct entry *run, uint32_t count
     for (uint32_t i = 0; i < count; i++) {
         struct extent *extent = &store->extents[run[i].object / n];
         uint32_t page = (uint32_t)(run[i].object % n), at;
-        struct leaf_disk *leaf = hash_find(store, extent->object, extent->index, &at);
+        struct leaf_disk *leaf = extent_leaf(store, extent, &at);
         if (never(!leaf))
             return -EUCLEAN;
         meta_touch(store, at);

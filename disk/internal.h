@@ -119,15 +119,17 @@ struct meta_page {
  * A freed extent notes which checkpoint will save the free; once that is durable, the extent counts
  * as FREE (extent_state), so that a checkpoint walks over none. One that is written again by the
  * same container before that goes back to USED. RESERVED holds slot B of the superblock, or a part
- * of a metadata area. One that is CLAIMED by a chain (bulk.c) says so in `bulk`, and no rewind
- * frees it.
+ * of a metadata area. One CLAIMED by a chain (bulk.c) says so in `bulk`; no rewind frees it.
  */
 enum extent_state { EXTENT_FREE, EXTENT_CLAIMED, EXTENT_USED, EXTENT_FREED, EXTENT_RESERVED,
                     EXTENT_STATES };
 
 struct extent {
-    uint64_t object, index;     /* USED: whose; FREED: index is the checkpoint */
-    uint64_t redo;              /* USED: its chunk's redo point, if that is newer than log.redo */
+    union {
+        uint64_t redo;          /* USED: its chunk's redo point, if that is newer than log.redo */
+        uint64_t freed;         /* FREED: the checkpoint that will save that */
+    };
+    uint32_t slot, index;       /* USED: its container's in the directory; its leaf's */
     uint16_t dirty;             /* bit p: page p is newer in the log than at home */
     uint16_t homed;             /* bit p: recovery has built page p and written it home */
     uint16_t bulk;              /* bit p: page p's newest record is PAGE_HOME (BH4) */
@@ -517,7 +519,8 @@ bool index_holds_container(const struct store *store, uint32_t slot);
 /* space.c */
 uint64_t extent_claim(struct store *store, uint64_t near);  /* extent number, or UINT64_MAX */
 void extent_unclaim(struct store *store, uint64_t extent);
-int  extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t index);
+int  extent_use(struct store *store, uint64_t extent, uint32_t slot, uint64_t index);
+struct leaf_disk *extent_leaf(struct store *store, const struct extent *e, uint32_t *at);
 void extent_free(struct store *store, uint64_t extent);
 enum extent_state extent_state(const struct store *store, uint64_t extent);
 void extents_age(struct store *store);          /* a checkpoint begins: it saves all frees so far */

@@ -431,11 +431,11 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     memset(report, 0, sizeof *report);
     if (io->bytes < SMALLEST_BYTES)
         return refuse(report, -EMEDIUMTYPE, "the disk is too small to hold a store");
-    void *block = memory->alloc(memory->context, BLOCK_BYTES);
+    void *block = memory->alloc(memory->context, SLOTS_SCRATCH);
     if (!block)
         return refuse(report, -ENOMEM, "out of memory");
     int error = slots_find(io, block, options->flags & STORE_UPGRADE, &super, &twin_first, report);
-    memory->free(memory->context, block, BLOCK_BYTES);
+    memory->free(memory->context, block, SLOTS_SCRATCH);
     if (error)
         return error;
     struct store *store;

@@ -487,17 +487,17 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
                 plan_want(group, 1, 0); /* a shrinking table takes a page before it gives one */
     if (error)
         return error;
+    uint32_t slot = NO_SLOT;
     uint64_t end = page + count,
-             top = directory_get(store, object, NULL) ? plan_top(store, object) : end;
-    if (end / n >= top)  /* nothing lies behind, and most containers are almost empty */
-        end = top * n;
+             top = directory_get(store, object, &slot) ? plan_top(store, object) : end;
+    end = end / n >= top ? top * n : end;   /* nothing lies behind; most are almost empty */
     if (end <= page || (end - page) / n <= store->space.top) {
         for (uint64_t i = page / n; i * n < end && !error; i++)
             error = plan_extent_free(group, object, i, page, end);
         return error;
     }
     for (uint64_t i = 0; i < store->space.top && !error; i++)
-        if (store->extents[i].state == EXTENT_USED && store->extents[i].object == object)
+        if (store->extents[i].state == EXTENT_USED && store->extents[i].slot == slot)
             error = plan_extent_free(group, object, store->extents[i].index, page, page + count);
     for (int g = 0; g < 2; g++)
         for (uint32_t i = 0; i < store->groups[g].claims.count && !error; i++) {

@@ -97,7 +97,7 @@ static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64
     *leaf = hash_find(store, object, index, at);
     if (*leaf)
         return le64_get((*leaf)->physical) == physical ? 0 : -EUCLEAN;
-    int error = extent_use(store, physical, object, index);
+    int error = extent_use(store, physical, slot, index);
     if (error)
         return error;
     *leaf = hash_insert(store, object, index, at);
@@ -245,7 +245,7 @@ static int extent_move(struct store *store, const struct record_disk *record, ui
     struct leaf_disk *leaf = hash_find(store, object, index, &at);
     if (!leaf || page % store->extent_pages || le32_get(record->data_bytes))
         return -EUCLEAN;
-    int error = extent_use(store, physical, object, index);
+    int error = extent_use(store, physical, slot, index);
     if (error)
         return error;
     uint32_t mask = le32_get(leaf->mask);
@@ -352,9 +352,9 @@ void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t fr
     uint64_t last = by_extent ? store->space.top : (end + n - 1) / n;
     for (; i < last && use->leaves; i++) {
         const struct extent *e = &store->extents[by_extent ? i : 0];
-        if (by_extent && (e->state != EXTENT_USED || e->object != object))
+        if (by_extent && (e->state != EXTENT_USED || e->slot != slot))
             continue;
-        uint64_t first = (by_extent ? e->index : i) * n;
+        uint64_t first = (by_extent ? (uint64_t)e->index : i) * n;
         if (first + n > from && first < end)
             leaf_free(store, object, first / n, first < from ? (uint32_t)(from - first) : 0,
                       end - first < n ? (uint32_t)(end - first) : n, slot);

@@ -218,6 +218,7 @@ uint64_t epochs_common(const struct superblock *a, const struct superblock *b, u
 
 /* slots.c */
 #define SMALLEST_BYTES (8ull * BLOCK_BYTES)
+#define SLOTS_SCRATCH (64u << 10)       /* bytes */
 /* The superblock to believe, and the rule in the report; or that rule's error. `block` is scratch.
  * *twin_first: its twin is to be written before any area is (SB4). */
 int  slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,

@@ -94,8 +94,7 @@ static bool ring_choose(struct store *store, struct store_scrub *s)
 static uint32_t homes_of(struct store *store, const struct store_scrub *s, struct leaf_disk **leaf)
 {
     const struct extent *e = &store->extents[s->at];
-    *leaf = extent_state(store, s->at) == EXTENT_USED ? hash_find(store, e->object, e->index, NULL)
-                                                      : NULL;
+    *leaf = extent_state(store, s->at) == EXTENT_USED ? extent_leaf(store, e, NULL) : NULL;
     return *leaf ? le32_get((*leaf)->mask) & ~(uint32_t)e->dirty : 0;
 }
 
@@ -106,8 +105,8 @@ static bool pages_choose(struct store *store, struct store_scrub *s)
         s->homes = homes_of(store, s, &leaf);
         if (!s->homes)
             continue;
-        s->object = store->extents[s->at].object;
-        s->index = store->extents[s->at].index;
+        s->object = le64_get(leaf->object);
+        s->index = le64_get(leaf->index);
         s->offset = extent_offset(store, s->at);
         s->count = store->extent_pages;
         for (uint32_t p = 0; p < s->count; p++)

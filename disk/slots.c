@@ -68,8 +68,10 @@ static bool disk_blank(const struct disk_io *io, void *block)
 {
     uint64_t most = MIN(io->bytes / BLOCK_BYTES * BLOCK_BYTES, BLANK_BYTES);
     bool blank = true;
-    for (uint64_t at = 0; at < most && blank; at += BLOCK_BYTES)
-        blank = !io_read(io, at, block, BLOCK_BYTES) && bytes_zero(block, BLOCK_BYTES);
+    for (uint64_t at = 0, some; at < most && blank; at += some) {
+        some = MIN(most - at, SLOTS_SCRATCH);
+        blank = !io_read(io, at, block, some) && bytes_zero(block, some);
+    }
     uint64_t last = io->bytes / BLOCK_BYTES * BLOCK_BYTES - BLOCK_BYTES;
     return blank && !io_read(io, last, block, BLOCK_BYTES) && bytes_zero(block, BLOCK_BYTES);
 }

@@ -10,6 +10,10 @@
  */
 #include "internal.h"
 
+/* A large disk has millions of extents. No container has more pages than its zone. */
+_Static_assert(sizeof(struct extent) == 24 &&
+               STORE_ZONE_BYTES / STORE_PAGE_BYTES - 1 <= UINT32_MAX, "an extent's size");
+
 uint64_t extent_offset(const struct store *store, uint64_t extent)
 {
     return store->super.data_start + extent * store->super.extent_bytes;
@@ -30,7 +34,7 @@ bool extent_reserved(const struct superblock *super, uint64_t extent)
 enum extent_state extent_state(const struct store *store, uint64_t extent)
 {
     const struct extent *e = &store->extents[extent];
-    bool reusable = e->state == EXTENT_FREED && e->index < store->space.reuse;
+    bool reusable = e->state == EXTENT_FREED && e->freed < store->space.reuse;
     return reusable ? EXTENT_FREE : (enum extent_state)e->state;
 }
 
@@ -65,30 +69,36 @@ void extent_unclaim(struct store *store, uint64_t extent)
 }
 
 /* A leaf names it now. -EUCLEAN: out of range, reserved, or in use already. */
-int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t index)
+int extent_use(struct store *store, uint64_t extent, uint32_t slot, uint64_t index)
 {
-    if (extent >= store->super.extents)
+    if (extent >= store->super.extents || never(index > UINT32_MAX))
         return -EUCLEAN;
     struct extent *e = &store->extents[extent];
     if (e->state == EXTENT_USED || e->state == EXTENT_RESERVED)
         return -EUCLEAN;
     /* it ages between groups, and nobody claims it then */
     enum extent_state state = extent_state(store, extent);
-    if (never(state == EXTENT_FREED && e->index < store->space.serial))
+    if (never(state == EXTENT_FREED && e->freed < store->space.serial))
         return -EUCLEAN;
     store->space.free -= state == EXTENT_FREE;
     store->space.claimed -= state == EXTENT_CLAIMED;
     store->space.freed -= state == EXTENT_FREED;
-    *e = (struct extent){ .object = object, .index = index, .state = EXTENT_USED };
+    *e = (struct extent){ .slot = slot, .index = (uint32_t)index, .state = EXTENT_USED };
     store->space.top = MAX(store->space.top, extent + 1);
     return 0;
+}
+
+/* The leaf of a USED extent. */
+struct leaf_disk *extent_leaf(struct store *store, const struct extent *e, uint32_t *at)
+{
+    return hash_find(store, le64_get(directory_slot(store, e->slot)->object), e->index, at);
 }
 
 void extent_free(struct store *store, uint64_t extent)
 {
     assert(store->extents[extent].state == EXTENT_USED);                        /* EX1 */
     store->extents[extent] = (struct extent){ .state = EXTENT_FREED,
-                                              .index = store->space.serial };
+                                              .freed = store->space.serial };
     store->space.freed++;
 }
 

@@ -67,6 +67,5 @@ store_must_check int store_bulk_page(struct store_chain *chain, uint64_t object,
 void store_bulk_written(struct store_chain *chain, uint64_t object, uint64_t page, uint32_t crc);
 /* While pages are at home that were written since, store_txn_chain returns -EINVAL. */
 store_must_check int store_bulk_flush(struct store_chain *chain);
-uint64_t store_bulk_pages(const struct store_chain *chain);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "chain.h"
 #include "crew.h"
 #include "life.h"
 #include "stage.h"
@@ -121,7 +122,7 @@ static void a_load_larger_than_the_log_commits(void **state)
     for (uint64_t page = 40; page < 104; page++)
         assert_int_equal(home(page, page), 0);
     assert_int_equal(store_chain_pages(chain), 64);
-    assert_int_equal(store_bulk_pages(chain), 64);
+    assert_int_equal(chain->home_pages, 64);
     assert_int_equal(commit(true), 0);
     store_stats(store, &after);
     assert_int_equal(after.log_bytes_written - before.log_bytes_written, BLOCK_BYTES);
@@ -217,7 +218,7 @@ static void a_page_leaves_twice(void **state)
     assert_int_equal(store_group_apply(group), 0);
     assert_int_equal(home(41, 6), 0);
     assert_int_equal(store_chain_pages(chain), 2);
-    assert_int_equal(store_bulk_pages(chain), 1);
+    assert_int_equal(chain->home_pages, 1);
     assert_int_equal(commit(true), 0);
     page_is(40, 4);
     page_is(41, 6);

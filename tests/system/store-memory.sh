@@ -8,7 +8,7 @@ cd "$ROOT" || exit 1
 
 STORE=$TEST_TMP/store
 LOG=$TEST_TMP/kernel
-MEMORY=66       # of which the programs in the guest have 9
+MEMORY=64
 PAGES=6000
 
 # Writes pages, in the log only if the machine dies then, or sums them up.

@@ -9,12 +9,9 @@
 static int leaf_compare(struct store *store, const struct leaf_disk *leaf, const char **why)
 {
     const struct extent *e = &store->extents[le64_get(leaf->physical)];
-    uint32_t slot;
-    if (e->state != EXTENT_USED || e->object != le64_get(leaf->object) ||
-        e->index != le64_get(leaf->index))
+    if (e->state != EXTENT_USED || extent_leaf(store, e, NULL) != leaf)
         FAIL("an extent's owner is not the leaf that names it (EX1)");
-    directory_get(store, e->object, &slot);
-    if (e->index >= store->use[slot].top)
+    if (e->index >= store->use[e->slot].top)
         FAIL("an extent lies above its container's top");
     if (e->dirty & ~le32_get(leaf->mask))
         FAIL("a page that does not exist is dirty (EX3)");

@@ -142,7 +142,8 @@ static int device_read(void *context, uint64_t offset, void *buffer, size_t byte
     device->reads++;
     if (fails(device, FAIL_READ))
         return -EIO;
-    if (offset < device->bad_at + device->bad_bytes && device->bad_at < offset + bytes) {
+    if (device->bad_bytes && offset < device->bad_at + device->bad_bytes &&
+        device->bad_at < offset + bytes) {
         device->bad_met++;
         return -EIO;
     }
