@@ -16,6 +16,7 @@
 #include "process/handle.h"
 #include "store/commit.h"
 #include "store/evict.h"
+#include "store/holder.h"
 #include "store/right.h"
 #include "stream/stream.h"
 
@@ -69,6 +70,7 @@ const struct process_seam process_seam = {
     .child_ended = signal_child_ended,
     .killed = report_killed,
     .versions = version_most_kept,
+    .left = holders_left,
     .sum_dirty = objects_sum_dirty,
 };
 

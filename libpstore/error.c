@@ -299,6 +299,7 @@ static const struct {
     { EIDRM, "the right to it was taken back: ask who gave it" },
     { EMLINK, "too many links lie on the way: take another path. What is reached by a link of a "
               "directory above it is not given further: its owner can, who needs no such link" },
+    { ENXIO, "no site of that name is connected with this one: `sites` lists those that are" },
     { ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)" },
     { ENOMEM, "memory is full: the transaction changes more pages than fit, or the store more "
               "objects than its "

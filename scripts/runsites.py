@@ -59,6 +59,9 @@ def check(parser, args):
         parser.error("--site: not with a recorded run")
     if len(connections) > CONNECTIONS_MAX:
         parser.error(f"--site: at most {CONNECTIONS_MAX} connections")
+    for address in connections:
+        if re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}|localhost|\[.*\]", address):
+            parser.error(f"{address}: an address needs a port, as {address}:4000 does; a socket of that name is ./{address}")
     try:
         far = [address for address in connections if not is_local(address)]
     except RunError as error:

@@ -444,6 +444,7 @@ _Noreturn void process_thread_leave(void)
 {
     struct process *p = process_this();
     process_thread_part();
+    process_seam.left();
     process_put(p);
     thread_exit();
 }

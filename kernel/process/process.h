@@ -92,8 +92,7 @@ struct process *process_find(int pid);         /* with a reference, or NULL; pro
 bool process_in_reach(const struct process *p, uint32_t right);
 void process_get(void *process);
 void process_put(void *process);
-/* Ends the whole process with a message in the log; the calling thread leaves at its return to
- * user mode. */
+/* Ends the whole process, and the log says why; the calling thread leaves on its way out. */
 void process_kill(struct process *p, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* process_exit is process_kill without a message: exit_group. */
@@ -140,6 +139,7 @@ struct process_seam {
     void (*child_ended)(struct process *parent, const struct process *child); /* no lock held */
     void (*killed)(struct process *p);         /* the log gets the rest of a report */
     uint64_t (*versions)(struct process *p); /* KD_LIMIT_VERSIONS: how many are used */
+    void (*left)(void); /* the calling thread has left its process: what it has still may end late */
     void (*sum_dirty)(void);                   /* sets process->dirty of all that manage objects */
 };
 extern const struct process_seam process_seam;

@@ -11,11 +11,14 @@
  * HO4  Each view that begins to wait for a holder is told to the holder's port, alone or in what
  *      KD_VIEW_LIST says then; so is a recall.
  * HO5  What is released none of its transactions has; who waits is woken, and who calls back told.
+ * HO6  Rights of a holder that stays outlive its thread and process; nothing else of it does.
  *
  * Locks: leaf, one view, graph, port.
  */
+#include "message/badge.h"
 #include "process/handle.h"
 #include "store/holder.h"
+#include "store/object_private.h"
 
 static uint32_t holders;  /* atomic: so many there are */
 
@@ -28,17 +31,51 @@ int holder_begin(struct view *v, const struct kd_begin *b, vaddr_t at)
     struct port *port = handle_find(b->port - 1, HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
     if (handle_failed(port))
         return (int)(long)port;
+    struct badge *until = b->locked ? handle_find((int)b->locked - 1, HANDLE_BADGE, 0, badge_get)
+                                    : NULL;
+    bool wrong = handle_failed(until);
     lock_acquire(&v->lock);
     v->notices.conflict_port = port;
+    v->notices.stays_by = wrong ? NULL : until;
+    v->notices.stays_ns = (uint64_t)b->timeout_ms * 1000000;
     lock_release(&v->lock);
     view_leave(v);
-    return copy_to_user(at + offsetof(struct kd_begin, view), &number, sizeof number);
+    return wrong ? (int)(long)until
+                 : copy_to_user(at + offsetof(struct kd_begin, view), &number, sizeof number);
 }
 
-void holder_end(const struct view *v)
+void holder_end(struct view *v)
 {
-    if (v->txn.mode == KD_HOLDER)
-        __atomic_fetch_sub(&holders, 1, __ATOMIC_SEQ_CST);
+    if (v->txn.mode != KD_HOLDER)
+        return;
+    __atomic_fetch_sub(&holders, 1, __ATOMIC_SEQ_CST);
+    if (v->notices.stays_by)
+        badge_put(v->notices.stays_by);
+    v->notices.stays_by = NULL;
+    v->notices.stays_ns = 0;
+}
+
+static bool left_by(const struct view *v, const struct thread *t)
+{
+    return v->state == VIEW_ACTIVE && v->owner == t && v->handle == HANDLE_FORSAKEN;
+}
+
+void holders_left(void)
+{
+    enum { LOOK_NS = 5000000 };
+    uint64_t left = arch_time_ns();
+    for (struct view *v = views; v < views + KD_VIEW_MAX; v++) {
+        if (!left_by(v, thread_this()))
+            continue;
+        const struct badge *by = v->notices.stays_by;
+        uint64_t end = left + v->notices.stays_ns;
+        while (arch_time_ns() < end && !v->doom && !(by && badge_ended(by)))
+            (void)thread_park_until_uninterrupted(MIN(end, arch_time_ns() + LOOK_NS));
+        struct process *p = v->process;
+        view_abort(v, EINTR);
+        view_destroy(v);
+        attachments_end_left(p);
+    }
 }
 
 int heir_begin(struct view *v, const struct kd_begin *b)

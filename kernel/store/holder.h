@@ -14,7 +14,15 @@ static inline bool view_holds(const struct view *v)
  * kd_begin, for its number. 0 or -errno. */
 must_check int holder_begin(struct view *v, const struct kd_begin *b, vaddr_t at);
 void view_leave(struct view *v);       /* view.c: its thread is in no view, if it was in it */
-void holder_end(const struct view *v); /* it is aborted, if it is one */
+void holder_end(struct view *v); /* it is aborted, if it is one */
+/* holder_stays tells whether v is a holder whose rights outlive its thread, which ends. */
+static inline bool holder_stays(const struct view *v)
+{
+    return view_holds(v) && v->notices.stays_ns && !v->doom;
+}
+/* holders_left lets the rights of holders of the calling thread, which has left its process, stand
+ * for as long as was asked for, and ends them. process_seam. */
+void holders_left(void);
 /* heir_begin lets v, which just began, work for a holder. 0; -EINVAL; -EOWNERDEAD: it is over. */
 must_check int heir_begin(struct view *v, const struct kd_begin *b);
 static inline bool heir_is(const struct view *v) { return unlikely(v->txn.heir != WRITER_NONE); }

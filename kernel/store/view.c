@@ -209,7 +209,7 @@ int view_close(void *view, int handle)
 }
 
 /* view_forsake takes v out of its process; its owner, the caller, waits on for a manager that has
- * the commit. */
+ * the commit, or until a holder's time is over. */
 static void view_forsake(struct view *v)
 {
     view_leave(v);
@@ -226,21 +226,23 @@ bool view_forsaken(const struct process *p, const struct port *to)
     if (!limit_used(p, KD_LIMIT_VIEWS))
         return false;
     views_each_locked(v, &views_all)
-        is |= v->process == p && v->handle == HANDLE_FORSAKEN && v->txn.enlisted &&
-              (!to || view_enlists(v, to));
+        is |= v->process == p && v->handle == HANDLE_FORSAKEN &&
+              (view_holds(v) || (v->txn.enlisted && (!to || view_enlists(v, to))));
     return is;
 }
 
-/* view_thread_gone, in t, which ends, aborts and frees its views, but for one that commits. */
+/* view_thread_gone, in t, which ends, aborts and frees its views, but for one that commits, and
+ * holders that stay (HO6). */
 void view_thread_gone(struct thread *t)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
         if (v->state == VIEW_FREE || v->state == VIEW_PLAIN || v->owner != t)
             continue;
-        if (v->state == VIEW_ACTIVE)
+        bool stays = holder_stays(v) && t->killed;
+        if (v->state == VIEW_ACTIVE && !stays)
             view_abort(v, EINTR);
-        if (v->state == VIEW_COMMITTING)
+        if (v->state == VIEW_COMMITTING || stays)
             view_forsake(v);
         else
             view_destroy(v);

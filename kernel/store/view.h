@@ -1,8 +1,6 @@
-/*
- * view.h - views: execution contexts that run one transaction at a time (views.md). Locks:
+/* view.h - views: execution contexts that run one transaction at a time (views.md). Locks:
  * view->lock (inside a leaf's lock, one at a time) guards state, PTEs, copies, owed; graph lock:
- * wait.holders, doom. Everything else belongs to the owner thread.
- */
+ * wait.holders, doom. Everything else belongs to the owner thread. */
 #ifndef KERNEL_VIEW_H
 #define KERNEL_VIEW_H
 
@@ -117,6 +115,8 @@ struct view {
     struct view_notices {  /* A notice to a manager, or to a holder's port; a reference. */
         struct item conflict;
         struct port *conflict_port;
+        struct badge *stays_by;         /* a holder's rights outlive its thread until that ends */
+        uint64_t stays_ns;              /* ... at most for so long */
     } notices;
     struct view_commit {                /* The commit: its data, and what is in the log. */
         struct data batch;

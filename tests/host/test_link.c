@@ -122,6 +122,21 @@ static void silence_ends_a_session(void **state)
     assert_true(meet(3000));
 }
 
+/* Programs here may use for a lease what was granted to the link before. */
+static void a_link_that_was_started_again_is_silent_for_a_lease(void **state)
+{
+    (void)state;
+    begin();
+    uint64_t until = now + LEASE;
+    peer_later(&sites[0].peer, clock_of(sites) + LEASE);
+    connect_both();
+    for (; now < until; now += MS) {
+        assert_false(meet(1));
+        assert_true(sites[0].peer.frames_out == 0 && !sites[1].session);
+    }
+    assert_true(meet(1100));
+}
+
 /* What b said before it ended the session comes slowly. It is not silent, and yet no answer. */
 static void what_nobody_answered_ends_a_session(void **state)
 {
@@ -328,6 +343,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(deadlines_suffice),
         cmocka_unit_test(silence_ends_a_session),
         cmocka_unit_test(what_nobody_answered_ends_a_session),
+        cmocka_unit_test(a_link_that_was_started_again_is_silent_for_a_lease),
         cmocka_unit_test(no_hello_before_the_clients_are_done),
         cmocka_unit_test(a_refusal_says_why),
         cmocka_unit_test(keys),

@@ -14,6 +14,9 @@
  *     deadlocks=N  transfers until the home has denied N pages: each was a deadlock of two sites
  *     ups=N        counts N times one up; after a death it looks whether the last one was made
  *     upto=N       waits until that count is N; kill:NAME ends the programs of that name
+ *     stay         says so, and keeps the container open for good
+ *     lost         waits until link has lost a site that it had a session with
+ *     takes=MS     counts one up, which has to wait for so long at least
  *     counts       what has been said to the home since the last `counts`
  *     fail=ERRNO   the next word has to fail so
  */
@@ -26,6 +29,7 @@
 
 #include <katydid/call.h>
 
+#include "user/sites/link.h"
 #include "user/sites/remote.h"
 
 enum { START = 1000 };
@@ -229,6 +233,35 @@ static int upto(uint64_t number)
     return error;
 }
 
+static int takes(uint64_t ms)
+{
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    int error = ups(1);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    uint64_t took = (uint64_t)(to.tv_sec - from.tv_sec) * 1000 + (uint64_t)(to.tv_nsec / 1000000) -
+                    (uint64_t)(from.tv_nsec / 1000000);
+    if (took < ms) printf("after %llu ms\n", (unsigned long long)took);
+    return error;
+}
+
+static int lost(void)
+{
+    static struct link_site all[LINK_SITES_MAX + 1]; /* the first one is this site */
+    long link = kd_call3(KD_NAME_FIND, (long)LINK_NAME, 0, 0), r = link;
+    for (bool live = true; r >= 0 && live;) {
+        struct kd_message m = {.kind = LINK_LOOK, .buffer = all, .buffer_bytes = sizeof all,
+                               .handle = -1};
+        r = kd_call3(KD_PORT_CALL, link, (long)&m, 0);
+        live = false;
+        for (size_t i = 1; r >= 0 && i < m.buffer_bytes / sizeof *all; i++)
+            live |= all[i].state == LINK_LIVE;
+        pause_ms();
+    }
+    if (link >= 0) kd_call3(KD_HANDLE_CLOSE, link, 0, 0);
+    return r < 0 ? (int)r : 0;
+}
+
 static int kill_all(const char *program)
 {
     static struct kd_process_info all[128];
@@ -269,12 +302,17 @@ static int word(const char *w, uint64_t n)
         return error;
     }
     if (!strncmp(w, "kill:", 5)) return kill_all(w + 5);
+    if (!strcmp(w, "lost")) return lost();
     while (!c && died(error = opens())) continue;
     if (error) return error;
     if (!strcmp(w, "sum") || !strcmp(w, "snapshot")) {
         error = w[1] == 'u' ? ps_transaction(sum, of) : snapshot(of);
         if (!error) printf("%lld accounts, %lld\n", (long long)of[0], (long long)of[1]);
         return error;
+    }
+    if (!strcmp(w, "stay")) {
+        printf("the machine ends now\n");
+        for (;;) pause_ms();
     }
     if (!strcmp(w, "abort"))
         return (error = ps_transaction(spoil, NULL)) == -ECANCELED ? 0 : error;
@@ -286,6 +324,7 @@ static int word(const char *w, uint64_t n)
            : !strncmp(w, "dead", 4)  ? deadlocks(n)
            : !strncmp(w, "upto", 4)  ? upto(n)
            : !strncmp(w, "ups", 3)   ? ups(n)
+           : !strncmp(w, "takes", 5) ? takes(n)
            : !strcmp(w, "counts")    ? counts()
                                      : -EINVAL;
 }

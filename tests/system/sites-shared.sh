@@ -18,7 +18,7 @@ site home --store "$TEST_TMP/store" --listen "$TEST_TMP/socket" \
     'shared box create=8; store export box far write; shared box await=1 sum abort phase=2 await=3 sum seed=5 busy=4 await=5 sum; store export box far read' &
 until [ -S "$TEST_TMP/socket" ]; do sleep 0.05; done
 site far --no-store --join "$TEST_TMP/socket" \
-    'shared home:box open sum counts sum counts abort sum counts seed=9 moves=10 counts phase=1 await=2 sum phase=3 deadlocks=3 phase=4 sum snapshot; shared home:nobody fail=2 sum; shared home:box phase=5'
+    'shared home:box open sum counts sum counts abort sum counts seed=9 moves=10 counts phase=1 await=2 sum phase=3 deadlocks=3 phase=4 sum snapshot; shared home:nobody fail=2 sum; shared hoem:box fail=6 sum; shared home:box phase=5'
 wait
 
 said() { sed -n "$2p" "$TEST_TMP/$1"; }
@@ -38,6 +38,6 @@ is "a snapshot sees what is cached, or begins again" "8 accounts, 8000" "$(said 
 # shellcheck disable=SC2016 # the message has the quotes
 is "a container is exported once" 'store export: box: far has something of that name already: `cap drop exports/far/box` takes it back' \
     "$(said home 4)"
-is "what is not exported is not there, and nothing else was said" "10 4" "$(wc -l <"$TEST_TMP/far") $(wc -l <"$TEST_TMP/home")"
+is "what is not exported is not there, nor is a site that nobody knows; and nothing else was said" "10 4" "$(wc -l <"$TEST_TMP/far") $(wc -l <"$TEST_TMP/home")"
 ok "the store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/store"
 done_testing

@@ -128,6 +128,12 @@ def test_addresses_that_others_reach_want_a_key():
         assert done.returncode == 2 and "--site-key" in done.stderr, (words, done)
 
 
+def test_an_address_has_a_port():
+    for address in "127.0.0.1", "localhost", "[::1]":
+        done = subprocess.run([RUN, "--site", "a", "--join", address, "-c", "true"], stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 2 and f"{address}:4000" in done.stderr, (address, done)
+
+
 def test_a_listener_takes_nobodys_place():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "one")

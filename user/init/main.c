@@ -42,7 +42,7 @@ static struct manager { const char *name; int pid, restarts, kept, keeper, keepe
 /* Of a machine that is a site (user/sites/sites.md): the options of `link`, a key among them, which
  * nobody else is to read. -1: it is none. */
 #define SITE_FILE "/etc/site"
-static struct { int options, pid, starts; } site = {.options = -1};
+static struct { int options, pid, starts; char grace[12]; } site = {.options = -1};
 
 static const char banner[] =
     "\n"
@@ -99,7 +99,7 @@ static bool disk_there(const char *name)
 static bool store_start_once(struct manager *m, int *status)
 {
     char life[12];
-    const char *const argv[] = {"/bin/store", life, m->name, NULL};
+    const char *const argv[] = {"/bin/store", life, m->name, *site.grace ? site.grace : NULL, NULL};
     snprintf(life, sizeof(life), "%d", m->restarts);
     m->pid = 0;
     if (access("/bin/store", F_OK) || (m != managers && !disk_there(m->name)))
@@ -174,7 +174,7 @@ static void store_ended(int pid, int status)
 /* The connections with other sites; programs find them at once, as they do the stores. */
 static void link_start(void)
 {
-    static const char *const argv[] = {"/bin/link", NULL};
+    const char *const argv[] = {"/bin/link", site.starts ? "again" : NULL, NULL};
     int status;
     if (site.options < 0 || site.starts++ > RESTARTS_MAX)
         return;
@@ -186,12 +186,23 @@ static void link_start(void)
         fprintf(stderr, "init: link does not run: the kernel's log says why\n");
 }
 
-static void site_start(void)
+/* What another site was granted here may be used there for two leases (link.c) behind the last word
+ * of a link that is no more, and stores have to know. */
+static void site_look(void)
 {
+    enum { LEASE_MS = 250 };
+    unsigned lease = LEASE_MS;
+    char line[256];
+    FILE *f = fopen(SITE_FILE, "r");
+    if (!f)
+        return;
+    while (fgets(line, sizeof(line), f))
+        sscanf(line, "lease=%u", &lease);
+    fclose(f);
+    snprintf(site.grace, sizeof(site.grace), "%u", 2 * lease);
     site.options = open(SITE_FILE, O_RDONLY | O_CLOEXEC);
     if (site.options >= 0 && unlink(SITE_FILE))
         fprintf(stderr, "init: %s stays: %s\n", SITE_FILE, strerror(errno));
-    link_start();
 }
 
 /* The text of /etc/command, or NULL: this is an interactive boot. */
@@ -297,9 +308,10 @@ int main(void)
         return 1;
     }
     files_make();
+    site_look();
     for (size_t i = 0; i < MANAGER_COUNT; i++)
         store_start(&managers[i]);
-    site_start();
+    link_start();
     int shell = shell_start(command_read());
     int status = 127;
     if (shell > 0)

@@ -64,16 +64,23 @@ struct container *container_at(uint64_t page)
     return NULL;
 }
 
-/* The holder is the view of the thread that begins it: this one, which lives as long. */
+/* The holder is the view of the thread that begins it: this one, which lives as long. If it dies
+ * the site does not know that yet, and uses what it has: so the rights stand until link ends the
+ * session's badge, which is when the site must have noticed; or, if link dies, too, for two leases.
+ */
 static int holder_begin(void)
 {
     static struct { uint64_t word[512]; } stack; /* is not used: nothing ever lands there */
     agent.port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     agent.holder = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
     if (agent.port < 0 || agent.holder < 0) return agent.port < 0 ? agent.port : agent.holder;
+    struct link_session session;
     struct kd_begin begin = {.mode = KD_SERIALISABLE | KD_HOLDER, .port = agent.port + 1,
-                             .entry = (uintptr_t)agent_changed, .stack = (uintptr_t)(&stack + 1)};
-    long r = kd_call3(KD_VIEW_ENTER, agent.holder, 0, 0);
+                             .entry = (uintptr_t)agent_changed, .stack = (uintptr_t)(&stack + 1),
+                             .locked = LINK_HANDLE + 1};
+    long r = link_session(agent.session, &session);
+    begin.timeout_ms = r ? 0 : (uint32_t)(2 * session.lease_ns / 1000000);
+    if (r == 0) r = kd_call3(KD_VIEW_ENTER, agent.holder, 0, 0);
     if (r == 0) r = kd_call3(KD_TXN_BEGIN, (long)&begin, 0, 0);
     agent.view = begin.view;
     return (int)r;

@@ -1,9 +1,10 @@
 /*
  * link.c - the connections with other sites: frames, sessions, leases.
  *
- *     link < OPTIONS       started by init in a machine that is a site (user/sites/sites.md)
+ *     link [again] < OPTIONS   started by init in a machine that is a site (user/sites/sites.md)
  *
- * One thread waits at one port, for streams, clients and the clock. Options are lines:
+ * One thread waits at one port, for streams, clients and the clock. `again`: another link has ended
+ * in this machine; until its last lease is over nothing is said. Options are lines:
  *     site=NAME            this site's name
  *     streams=N            connections to other sites that the machine has, site.1 to site.N
  *     lease=MS             L: a session that is silent for so long has ended (250)
@@ -232,8 +233,8 @@ static void loop(void)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
-    if (argc > 1) {
+    bool again = argc == 2 && strcmp(argv[1], "again") == 0;
+    if (argc > 1 && !again) {
         fputs("link: init starts it, in a machine of `scripts/run --site NAME`; `sites` shows what "
               "it does\n", stderr);
         return 2;
@@ -251,6 +252,8 @@ int main(int argc, char **argv)
         say("the machine has no stream site.%u", link_all.count + 1);
         return 2;
     }
+    for (unsigned i = 0; i < link_all.count && again; i++)
+        peer_later(&link_all.sites[i].peer, clock_look() + link_all.self.hello.lease_ns);
     say("site %s: %u streams, lease %llu ms", link_all.self.hello.site, streams,
         (unsigned long long)link_all.self.hello.lease_ns / 1000000);
     remote_start();

@@ -5,7 +5,8 @@
  * Invariants
  *   SI5  The agent of a session ends before the next one's begins; and not before what its site
  *        granted stands no more: two leases after our last frame, or when the other site has
- *        begun a new session, which it does only when it uses nothing any more.
+ *        begun a new session, which it does only when it uses nothing any more. If it dies before
+ *        that, its rights stand all the same (KD_HOLDER) until its badge is ended then.
  *   SI6  While the client of a session that ended has its handle, or one that it has started, no
  *        HELLO is said to that site.
  */
@@ -17,7 +18,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { STARTS_MAX = 16 };
+enum { AT_ONCE = 4, WAIT_MS = 10, DOUBLED = 10 };
+#define LIVED_NS 10000000000ull         /* a remote that lived so long did not fail */
 #define END_NS 100000000ull             /* an agent that is told to end has so long */
 #define LOOK_NS 50000000ull             /* so often: has a client ended that is no child of ours? */
 
@@ -43,13 +45,30 @@ static int program_start(const char *path, const char *argument, uint32_t rights
 
 void remote_start(void)
 {
-    if (!link_all.remote[0] || link_all.remote_starts++ > STARTS_MAX)
+    if (!link_all.remote[0])
         return;
+    link_all.remote_began = now_ns();
+    link_all.remote_due = 0;
     int badge = (int)kd_call3(KD_BADGE_CREATE, link_all.port, LINK_BADGE,
                               KD_RIGHT_CALL | KD_RIGHT_GRANT);
     link_all.remote_pid = program_start(link_all.remote, NULL, KD_RIGHT_NAMES, badge);
     if (link_all.remote_pid < 0)
         say("cannot start %s: %s", link_all.remote, strerror(-link_all.remote_pid));
+}
+
+/* remote_again starts it when it is time: at once, but one that ends again and again waits, 10 s in
+ * the end. */
+static void remote_again(void)
+{
+    unsigned n = ++link_all.remote_ends;
+    if (now_ns() - link_all.remote_began > LIVED_NS)
+        n = link_all.remote_ends = 0;
+    uint64_t ms = n <= AT_ONCE ? 0 : n < AT_ONCE + DOUBLED ? WAIT_MS << (n - AT_ONCE) : 10000;
+    link_all.remote_pid = 0;
+    link_all.remote_due = now_ns() + ms * 1000000;
+    say("remote ended: starting it again%s", ms >= 1000 ? " in a while" : "");
+    if (!ms)
+        remote_start();
 }
 
 void agent_needed(struct site *s)
@@ -125,10 +144,18 @@ static const char *accept(struct peer *p, const struct hello *h)
     return NULL;
 }
 
+static void left_end(struct site *s)
+{
+    if (s->left)
+        kd_call3(KD_BADGE_END, link_all.port, (long)s->left, 0);
+    s->left = 0;
+}
+
 static void on_live(struct peer *p)
 {
     struct site *s = (struct site *)p;
     say("site %s: LIVE by %s", p->hello.site, s->stream);
+    left_end(s);
     if (s->agent.running)
         agent_end(s); /* of the session before */
 }
@@ -183,21 +210,23 @@ void client_gone(struct site *s, struct client *c, const char *why)
 static void child_ended(int pid)
 {
     if (pid == link_all.remote_pid) {
-        say("remote ended: starting it again");
         for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
             if (s->remote.badge && s->remote.pid == pid)
                 peer_end(&s->peer, "remote ended here", now_ns()); /* its managers end now: SI6 */
-        remote_start();
+        remote_again();
         return;
     }
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
         if (!s->agent.running || s->agent.pid != pid)
             continue;
         bool over = s->agent.over;
-        kd_call3(KD_BADGE_END, link_all.port, (long)s->agent.badge, 0);
+        left_end(s);
+        s->left = s->agent.badge;
         s->agent = (struct client){0};
         if (!over)
             peer_end(&s->peer, "its agent ended here", now_ns());
+        else if (s->peer.state == LINK_LIVE)
+            left_end(s); /* the site has begun anew */
         agent_needed(s);
         return;
     }
@@ -206,12 +235,16 @@ static void child_ended(int pid)
 void programs_look(void)
 {
     int status;
+    if (link_all.remote_due && now_ns() >= link_all.remote_due)
+        remote_start();
     for (long pid; (pid = kd_call3(KD_PROCESS_WAIT, -1, (long)&status, KD_WAIT_NOHANG)) > 0;)
         child_ended((int)pid);
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
         if (s->agent.running && s->agent.over &&
             (s->agent.end_by || now_ns() >= s->peer.dying_until))
             agent_end(s);
+        if (s->left && now_ns() >= s->peer.dying_until)
+            left_end(s);
         if (s->remote.badge &&
             kd_call3(KD_BADGE_USED, link_all.port, (long)s->remote.badge, 0) == 0)
             client_gone(s, &s->remote, "its client ended here");
@@ -221,7 +254,8 @@ void programs_look(void)
 uint64_t programs_deadline(void)
 {
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
-        if (s->remote.badge || s->agent.running)
+        if (s->remote.badge || s->agent.running || s->left)
             return now_ns() + LOOK_NS;
-    return link_all.remote_pid > 0 ? now_ns() + 4 * LOOK_NS : TIME_NEVER;
+    return link_all.remote_pid > 0 ? now_ns() + 4 * LOOK_NS
+           : link_all.remote_due   ? link_all.remote_due : TIME_NEVER;
 }

@@ -136,6 +136,8 @@ void peer_begin(struct peer *p, const struct self *self, const struct peer_ops *
     greet(p);
 }
 
+void peer_later(struct peer *p, uint64_t when) { p->quiet_until = when; }
+
 void peer_connected(struct peer *p, uint64_t now)
 {
     if (p->connected)

@@ -86,6 +86,9 @@ struct peer {
 };
 
 void peer_begin(struct peer *p, const struct self *self, const struct peer_ops *ops);
+/* Of a peer that has just begun: nothing is said or heard before `when`, since programs here may
+ * use until then what the other site granted to a link that is no more. */
+void peer_later(struct peer *p, uint64_t when);
 /* Somebody is at the other end of the stream; nobody is, or not the same as before. */
 void peer_connected(struct peer *p, uint64_t now);
 void peer_away(struct peer *p, const char *why, uint64_t now);

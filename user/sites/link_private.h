@@ -24,6 +24,7 @@ struct site {
     int handle;                         /* of the stream */
     bool readable, writable;            /* it may be: something changed, or was left */
     struct client agent, remote;        /* receive FRAME_HOME and FRAME_CLIENT */
+    uint64_t left;                      /* badge of an agent that died: its rights stand (SI5); 0 */
     char told[2][LINK_WHY_BYTES];       /* why it is refused, by us and by it: as the log has it */
 };
 
@@ -33,7 +34,8 @@ struct link {
     char agent[64], remote[64];         /* programs; "": none */
     bool open_to_all;                   /* LINK_OPEN by anybody: for tests */
     int remote_pid;
-    unsigned remote_starts;
+    unsigned remote_ends;               /* in a row, of lives that were short */
+    uint64_t remote_began, remote_due;  /* when it was started; when it is to be, or 0 */
     unsigned count;
     struct site sites[LINK_SITES_MAX];
 };

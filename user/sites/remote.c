@@ -194,17 +194,20 @@ static void *keep(void *home)
     }
 }
 
-/* A name that no site has said, by a slip perhaps, gets no place among the homes: -EAGAIN. */
+/* A name that no site has said, by a slip perhaps, gets no place among the homes: -EAGAIN if one has
+ * not said its name yet, else -ENXIO. */
 static int site_there(const char *site)
 {
     static struct link_site all[LINK_SITES_MAX + 1]; /* the first one is this site */
     struct kd_message m = {.kind = LINK_LOOK, .buffer = all, .buffer_bytes = sizeof all,
                            .handle = -1};
     long r = kd_call3(KD_PORT_CALL, LINK_HANDLE, (long)&m, 0);
-    int there = r < 0 ? (int)r : -EAGAIN;
+    int there = r < 0 ? (int)r : -ENXIO;
     for (size_t i = 1; r >= 0 && i < m.buffer_bytes / sizeof *all; i++)
         if (strcmp(all[i].site, site) == 0 && there)
             there = all[i].state == LINK_REFUSED ? -ECONNREFUSED : 0;
+        else if (!all[i].site[0] && there == -ENXIO)
+            there = -EAGAIN;
     return there;
 }
 

@@ -334,8 +334,8 @@ static bool zone_claim(void)
     return false;
 }
 
-/* store [LIFE [NAME]]: how often init has started it again; the name of the disk and of the
- * store. */
+/* store [LIFE [NAME [GRACE]]]: how often init has started it again; the name of the disk and of the
+ * store; in a site, for how many ms another one may use what an earlier life has granted. */
 int main(int argc, char **argv)
 {
     struct disk_io io;
@@ -349,6 +349,7 @@ int main(int argc, char **argv)
     if (!server_start()) return 1;
     if (!zone_claim()) return STORE_EXIT_REFUSED;
     if (!parts_start()) return 1;
+    grace_begin(argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 0);
     long r = KD2(KD_NAME_SET, server.name, server.port);
     if (r < 0) {
         say("the name \"%s\" is taken: %s", server.name, strerror((int)-r));

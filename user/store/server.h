@@ -348,6 +348,8 @@ void batch_release(struct batch *b);
 
 /* votes.c */
 void votes_start(void);                 /* what earlier lives have prepared */
+/* For so many ms no page is granted to anybody, if anything is exported to other sites. No lock */
+void grace_begin(unsigned ms);
 bool votes_wanted(const struct kd_message *m);      /* of a COMMIT: does it want a vote? */
 void votes_vote(const struct kd_message *m);        /* which is told, or it is refused. No lock */
 void votes_renew(void);                 /* what is due. By the committer; no lock */

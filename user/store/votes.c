@@ -19,6 +19,8 @@
  *        kernel (parts.c).
  *   VO5  What the kernel has asked to be committed may be lazy: the vote is durable, and so is the
  *        decision where it was made, which is kept there until this is durable here.
+ *   VO9  In a site, a store that has exported something grants no page at first: other sites may
+ *        still use what an earlier life has granted (sites.md: NS6). It does not know which do.
  */
 #include "path.h"
 
@@ -324,9 +326,42 @@ static void blocked_go(void)
     server_lock();
 }
 
+/* VO9: other sites may still use what an earlier life has granted. */
+static bool grace;
+
+static void *grace_main(void *ms)
+{
+    const uintptr_t n = (uintptr_t)ms;
+    const struct timespec time = {.tv_sec = (time_t)(n / 1000),
+                                  .tv_nsec = (long)(n % 1000) * 1000000};
+    nanosleep(&time, NULL);
+    server_lock();
+    grace = false;
+    blocked_go();
+    server_unlock();
+    return NULL;
+}
+
+void grace_begin(unsigned ms)
+{
+    struct directory_found found;
+    struct sources by;
+    pthread_t thread;
+    if (!ms) return;
+    server_lock();
+    grace = path_walk("exports", &found, &by) == 0;
+    server_unlock();
+    if (!grace) return;
+    say("no page is granted for %u ms: other sites may still use what was granted before", ms);
+    if (pthread_create(&thread, NULL, grace_main, (void *)(uintptr_t)ms))
+        grace_main((void *)(uintptr_t)ms);
+    else
+        pthread_detach(thread);
+}
+
 bool votes_hold(const struct kd_message *m, uint64_t container, uint64_t page)
 {
-    if (!orphans || !store_page_prepared(server.store, container, page)) return false;
+    if (!votes_held(container, page)) return false;
     if (blocked_count == blocked_room) {
         unsigned room = blocked_room ? 2 * blocked_room : 16;
         struct kd_message *larger = realloc(blocked, room * sizeof(*larger));
@@ -343,7 +378,7 @@ bool votes_hold(const struct kd_message *m, uint64_t container, uint64_t page)
 
 bool votes_held(uint64_t container, uint64_t page)
 {
-    return orphans && store_page_prepared(server.store, container, page);
+    return grace || (orphans && store_page_prepared(server.store, container, page));
 }
 
 /* Inside the gate: the group that commits it. */

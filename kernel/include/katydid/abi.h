@@ -309,10 +309,12 @@ struct kd_begin {
     /* an abort by the system jumps to `entry` with rsp = `stack` and rdi = the reason (a positive
      * errno) */
     uint64_t entry, stack;
-    /* KD_CONTAINER_LOCK: an address in the container; KD_HELPER: the COMMIT's token */
+    /* KD_CONTAINER_LOCK: an address in the container; KD_HELPER: the COMMIT's token; KD_HOLDER: 0,
+     * or a handle of a badge + 1 */
     uint64_t locked;
     /* 0: none. The time is that of all waits together; a commit that its manager has received is
-     * waited for all the same */
+     * waited for all the same. KD_HOLDER: so long its rights outlive its process, until the
+     * badge is ended at most */
     uint32_t timeout_ms, pages_max;
     uint64_t csn;                              /* out: a snapshot's commit point */
     union {                                    /* a handle + 1 */
