@@ -33,8 +33,10 @@ scripts/cut "$LOG" "$BASE" "$TEST_TMP/drawn" "${PARTS[@]}" --random "$((2 * STAT
 for ((i = 0; i < 2 * STATES; i++)); do
     split "$TEST_TMP/drawn.$i"
     rm "$TEST_TMP/drawn.$i"
+    cp --sparse=always "$ONE" "$TEST_TMP/before"
     both --log "$TEST_TMP/kernel" -c "parts-cut check"
     doubts=$((doubts + $(grep -c 'are prepared and wait' "$TEST_TMP/kernel")))
+    grep -q ' store: .* are prepared and wait' "$TEST_TMP/kernel" && mv "$TEST_TMP/before" "$TEST_TMP/alone"
     step=$(sed -nE "$STEP" <<<"$output")
     [ -n "$step" ] || wrong="$wrong [state $i of $((2 * STATES)), SEED=$SEED: $output]"
     seen="$seen $step"
@@ -42,5 +44,9 @@ done
 is "after cuts of both disks at once both have the same steps, each as a whole" "" "$wrong"
 ok "these cuts left different steps" test "$(tr ' ' '\n' <<<"$seen" | sort -u | wc -l)" -gt 4
 ok "some left a transaction in doubt" test "$doubts" -gt 0
+
+guest --store "$TEST_TMP/alone" --log "$TEST_TMP/kernel" -c 'todo add milk; sleep 4; todo'
+is "with the other disk missing all else goes on" "- milk" "$output"
+ok "and the log names the store that is missing" grep -q 'waits for the word of store [-0-9a-f]*, which is not there: attach' "$TEST_TMP/kernel"
 echo "# steps found:$seen; in doubt at $doubts starts"
 done_testing

@@ -79,7 +79,7 @@ bool part_receive(struct kd_message *m)
     struct kd_parts k = {.view = m->word[0], .token = m->token};
     part.kind = (unsigned)(m->word[3] >> KD_PART_SHIFT);
     if (part.kind == KD_PART_ALL) return true;
-    m->word[3] = 0;                     /* no part is lazy (C4), or a load */
+    m->word[3] = 0;                     /* no part is lazy, or a load */
     if (kd_txn_parts(&k) < 0 || k.count < 2 || k.count > KD_PARTS_MAX) {
         kd_txn_refuse(m->word[0], m->token, ECANCELED);
         return false;
