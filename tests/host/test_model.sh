@@ -5,7 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 MODEL=build/tests/model
 FAR='EVICT_COMM|DIFF_PLACE|WRITER_AT_FLIP|RECALL_LAST|ASK_KEPT|CLOCK_TLB|LOCK_UNTOUCHED'    # noticed behind millions of states
-for small in index stack rights holders codewords guards; do # indexes, stacks, grants, holders, codewords, guards: complete, eight seconds
+for small in index stack parts rights holders codewords guards; do # indexes, stacks, parts, grants, holders, codewords, guards: complete, eight seconds
     build/tests/model-$small check && build/tests/model-$small teeth || exit 1
 done
 for small in items item_locks; do       # locks finer than a page: complete, two seconds; and rules that few scenarios notice

@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -34,7 +35,7 @@ TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_
          "kernel_inherit", "kernel_items", "kernel_item_locks", "kernel_streams", "kernel_holder", "kernel_stays"]
 WITH = {"kernel_items": "--no-store --memory 48", "kernel_item_locks": "--no-store --memory 48",
         "kernel_loci": "--no-store --memory 32 --icount --cpus 1"}      # shares of a CPU, counted
-OWN_OPTIONS = ["kernel_streams", "kernel_silent"]
+OWN_OPTIONS = ["kernel_streams", "kernel_silent", "pstore_parts"]
 SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "SPILL_TOLD"]
 ALL_OF = {"kernel_kills": "kernel_kills all", "kernel_history": "TEST_TIER=long; kernel_history"}   # not a sample
 SOME_CONTROLS = ["kernel_rights", "kernel_locks"]
@@ -104,8 +105,10 @@ def end_after(process, limit):
 def options(test, bug):
     """scripts/run's for the guest: the bug's, the test's here, or those that it has anyway, where it needs a device."""
     if test in OWN_OPTIONS:
-        os.environ.setdefault("TEST_TMP", os.path.join(ROOT, "build"))
-        return map(os.path.expandvars, runner.read_options(f"{ROOT}/tests/guest/kernel/{test}.opts"))
+        base = os.environ.setdefault("TEST_TMP", os.path.join(ROOT, "build"))
+        own = tempfile.mkdtemp(prefix="bug-", dir=base)      # its disks are blank each time
+        return [word.replace("$TEST_TMP", own) for path in glob.glob(f"{ROOT}/tests/guest/*/{test}.opts")
+                for word in runner.read_options(path)]
     return HEADS.get(bug, {}).get("With", WITH.get(test, "--no-store --memory 32")).split()
 
 
