@@ -52,7 +52,7 @@ static struct site_message sample(unsigned kind)
         if (kind == SITE_TOLD)
             m.segment[i] = (struct site_segment){5, PAGE, 1000 + i};
         else
-            m.waits[i] = 50 + i;
+            m.waits[i] = (struct site_wait){50 + i, 9000 + i};
     if (kind == SITE_ASK || kind == SITE_TOLD || kind == SITE_GRANT || kind == SITE_COMMIT) {
         m.data = contents;
         m.bytes = kind == SITE_GRANT ? SITE_PAGE_BYTES : 64;

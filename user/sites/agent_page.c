@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "katydid/call.h"
@@ -270,27 +271,48 @@ static void get_undo(uint64_t number, const uint64_t of[2])
     agent_changed();
 }
 
-/* Whoever is undone again and again would never end: after some times in a row it is the others
- * who are undone, until the site has committed, or that has been so often. */
+/* The victim of a circle is the younger one, as long as it has been known to wait in circles: so
+ * the oldest transaction of all sites ends. How old the GET of another agent's site is that agent
+ * knows alone: then who is undone again and again would never end; after some times in a row it is
+ * the others who are undone, until the site has committed, or that has been so often. */
 enum { DENIED_MOST = 4, WON_MOST = 64 };
-static unsigned denied_last, won;
+static unsigned denied_last, won, owes;
 void page_site_commits(void) { denied_last = won = 0; }
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool site_loses(bool agents, const struct site_wait *w, const struct kd_view_info *waiter)
+{
+    static struct site_ages ages;
+    uint64_t age = age_of(&ages, waiter->view, waiter->ticket, now_ns());
+    bool loses = agents ? denied_last < DENIED_MOST : w->age <= age || owes;
+    if (loses) {
+        denied_last++;
+        owes -= owes != 0;
+    } else if (++won == WON_MOST) {
+        page_site_commits();
+        owes = DENIED_MOST; /* it may lie about its age */
+    }
+    return loses;
+}
 
 /* The victim of a circle: the site's GET, or who waits here for the site. Of an agent that is one
  * of its GETs, which it then denies; a program runs again. */
-static void resolve(long n, uint64_t number, const uint64_t of[2],
+static void resolve(long n, const struct site_wait *w, const uint64_t of[2],
                     const struct kd_view_info *waiter)
 {
-    int error = EDEADLK;
-    if (denied_last < DENIED_MOST) {
-        denied_last++;
-        get_undo(number, of);
-        return;
-    }
+    bool agents = false;
     for (long i = 0; i < n; i++)
-        if (views[i].pid == waiter->pid && views[i].mode == KD_HOLDER) error = EBUSY;
-    kd_call3(KD_VIEW_ABORT, (long)waiter->view, error, 0);
-    if (++won == WON_MOST) page_site_commits();
+        agents |= views[i].pid == waiter->pid && views[i].mode == KD_HOLDER;
+    if (site_loses(agents, w, waiter))
+        get_undo(w->number, of);
+    else
+        kd_call3(KD_VIEW_ABORT, (long)waiter->view, agents ? EBUSY : EDEADLK, 0);
 }
 
 /* Does it wait for the site to give up this page, or all of the container? */
@@ -310,12 +332,12 @@ void page_probed(const struct site_message *m)
     long n = p && p->called && p->serial == m->answer_to ? views_list() : 0;
     for (uint32_t i = 0; i < m->count && n > 0; i++) {
         uint64_t of[2] = {0}, reached[2];
-        views_of(n, m->waits[i], of);
+        views_of(n, m->waits[i].number, of);
         memcpy(reached, of, sizeof reached);
         reach(n, reached);
         for (long k = 0; k < n; k++) {
             if (!in(reached, views[k].view) || !waits_for(&views[k], m->page)) continue;
-            resolve(n, m->waits[i], of, &views[k]);
+            resolve(n, &m->waits[i], of, &views[k]);
             n = 0;
         }
     }

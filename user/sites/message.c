@@ -80,7 +80,10 @@ size_t message_put(const struct site_message *m, void *frame, size_t room)
     case SITE_PROBED:
         put_u64(&o, m->page);
         put_u32(&o, m->count);
-        for (uint32_t i = 0; i < m->count; i++) put_u64(&o, m->waits[i]);
+        for (uint32_t i = 0; i < m->count; i++) {
+            put_u64(&o, m->waits[i].number);
+            put_u64(&o, m->waits[i].age);
+        }
         break;
     default: return 0;
     }
@@ -142,7 +145,10 @@ static bool numbers_take(struct site_message *m, struct fields_in *i)
     m->page = take_u64(i);
     m->count = take_u32(i);
     if (m->count > SITE_PROBED_MAX || !page_ok(m->page)) return false;
-    for (uint32_t n = 0; n < m->count; n++) m->waits[n] = take_u64(i);
+    for (uint32_t n = 0; n < m->count; n++) {
+        m->waits[n].number = take_u64(i);
+        m->waits[n].age = take_u64(i);
+    }
     return true;
 }
 

@@ -36,6 +36,10 @@ enum site_right { SITE_NO, SITE_SHARED, SITE_EXCLUSIVE };
 /* A part of a container's memory; container: its number at the home. */
 struct site_segment { uint64_t container, base, pages; };
 
+/* A GET that is waited for, by its number; age: for how long the oldest transaction is known that
+ * waits for it, in nanoseconds. */
+struct site_wait { uint64_t number, age; };
+
 struct site_message {
     uint16_t kind;
     uint8_t right;                      /* GET, GRANT; CALL, GONE: what stays */
@@ -47,7 +51,7 @@ struct site_message {
     uint64_t page, serial;
     union {
         uint64_t word[SITE_WORDS];      /* ASK, TOLD */
-        uint64_t waits[SITE_PROBED_MAX]; /* PROBED: numbers of GETs */
+        struct site_wait waits[SITE_PROBED_MAX]; /* PROBED */
     };
     struct site_segment segment[SITE_SEGMENTS_MAX]; /* TOLD: those that are to be opened now */
     const void *data;                   /* ASK, TOLD, GRANT: contents; COMMIT: the batch */

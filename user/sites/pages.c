@@ -100,6 +100,16 @@ void pages_free(struct site_pages *t)
     *t = (struct site_pages){.most = t->most};
 }
 
+uint64_t age_of(struct site_ages *ages, uint64_t view, uint64_t ticket, uint64_t now)
+{
+    if (view >= sizeof ages->of / sizeof *ages->of) return 0;
+    if (ages->of[view].ticket != ticket) {
+        ages->of[view].ticket = ticket;
+        ages->of[view].since = now;
+    }
+    return now - ages->of[view].since;
+}
+
 /* ---- at the home ---- */
 
 bool home_get(struct site_page *p, uint64_t number, int right)

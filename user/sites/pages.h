@@ -36,6 +36,12 @@ void pages_settle(struct site_pages *t, uint64_t page);
 void pages_forget(struct site_pages *t, uint64_t base, uint64_t end);
 void pages_free(struct site_pages *t);
 
+/* For how long a view's transaction has been known to wait in circles of sites, its repetitions,
+ * which keep their ticket, with it. The youngest of a circle is its victim, so the oldest one of
+ * all ends. */
+struct site_ages { struct { uint64_t ticket, since; } of[128]; };
+uint64_t age_of(struct site_ages *ages, uint64_t view, uint64_t ticket, uint64_t now);
+
 /* ---- at the home ---- */
 /* Gives up what the kernel has for the client above `to`. False: a worker has it at the moment. */
 typedef bool site_release(uint64_t page, int to);

@@ -32,6 +32,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 void remote_lock(void) { pthread_mutex_lock(&lock); }
 void remote_unlock(void) { pthread_mutex_unlock(&lock); }
 
+uint64_t remote_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static void say(const char *why)
 {
     char line[160];

@@ -40,6 +40,7 @@ extern struct remote {
     struct opening openings[OPENINGS_MAX];
 } remote;
 
+uint64_t remote_now(void);              /* nanoseconds, of the clock that only runs */
 void remote_lock(void);
 void remote_unlock(void);
 /* Sends it, or ends the process, since the session is over. */

@@ -215,9 +215,19 @@ void page_called(const struct site_message *m)
 
 /* ---- for which GETs do those wait that keep a page? ---- */
 
+/* Of several who wait for one GET the oldest counts. */
+static void wait_add(struct site_message *answer, uint64_t number, uint64_t age)
+{
+    uint32_t i = 0;
+    while (i < answer->count && answer->waits[i].number != number) i++;
+    if (i == answer->count) answer->waits[answer->count++] = (struct site_wait){number, 0};
+    if (age > answer->waits[i].age) answer->waits[i].age = age;
+}
+
 void page_probed(const struct site_message *m)
 {
     static struct kd_view_info views[KD_VIEW_MAX];
+    static struct site_ages ages;
     struct site_message answer = {.kind = SITE_PROBED, .answer_to = m->number, .page = m->page};
     struct segment *s = NULL;
     struct site_page *p = container_at(m->page, &s) ? pages_find(&remote.pages, m->page) : NULL;
@@ -242,7 +252,7 @@ void page_probed(const struct site_message *m)
         uint64_t page = v->page & ~(uint64_t)(KD_PAGE_BYTES - 1);
         const struct site_page *q = page ? pages_find(&remote.pages, page) : NULL;
         if (q && q->asked && reached[v->view / 64] >> v->view % 64 & 1)
-            answer.waits[answer.count++] = q->asked;
+            wait_add(&answer, q->asked, age_of(&ages, v->view, v->ticket, remote_now()));
     }
     remote_send(&answer);
 }
