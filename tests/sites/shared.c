@@ -14,6 +14,8 @@
  *     deadlocks=N  transfers until the home has denied N pages: each was a deadlock of two sites
  *     ups=N        counts N times one up; after a death it looks whether the last one was made
  *     upto=N       waits until that count is N; kill:NAME ends the programs of that name
+ *     history=N    N transfers, each counted in the same transaction by a counter of this seed's, and
+ *                  before each a look at all accounts; through the ends of sessions
  *     stay         says so, and keeps the container open for good
  *     lost         waits until link has lost a site that it had a session with
  *     takes=MS     counts one up, which has to wait for so long at least
@@ -39,7 +41,7 @@ struct phase { uint64_t number, arrived; char rest[4080]; };
 
 static const char *name;
 static ps_container *c;
-static uint64_t seed = 1;
+static uint64_t seed = 1, first_seed;   /* first_seed: before a history */
 
 static uint64_t draw(uint64_t below)
 {
@@ -233,6 +235,71 @@ static int upto(uint64_t number)
     return error;
 }
 
+struct counter { uint64_t moves; char rest[4088]; };
+
+static int sum_right(void *unused)
+{
+    int64_t of[2];
+    (void)unused;
+    int error = sum(of);
+    return !error && of[1] != of[0] * START ? -EILSEQ : error;
+}
+
+static struct counter *counter(void)
+{
+    char text[32];
+    snprintf(text, sizeof text, "moves of %llu", (unsigned long long)first_seed);
+    return ps_named(c, text, sizeof(struct counter));
+}
+
+static int counter_look(void *number)
+{
+    const struct counter *mine = counter();
+    if (!mine) return -errno;
+    *(uint64_t *)number = mine->moves;
+    return 0;
+}
+
+static int counted_move(void *numbers)
+{
+    struct counter *mine = counter();
+    if (!mine) return -errno;
+    mine->moves++;
+    return move(numbers);
+}
+
+/* What was acknowledged is there; what got no answer has happened or not, as a whole. */
+static int history(uint64_t times)
+{
+    uint64_t before = 0, at, n[3], unknown = 0;
+    int64_t of[2];
+    int error;
+    first_seed = seed;
+    while (died(error = ps_transaction(sum, of)) || (!error && died(error = ps_transaction(
+                                                         counter_look, &before)))) continue;
+    for (at = before; !error && at < before + times;) {
+        uint64_t all = (uint64_t)of[0], now;
+        while (died(error = ps_transaction(sum_right, NULL))) continue;
+        if (error) break;
+        n[0] = draw(all);
+        n[1] = (n[0] + 1 + draw(all - 1)) % all;
+        n[2] = draw(100);
+        int result = ps_transaction(counted_move, n);
+        if (result && !died(result)) return result;
+        while (died(error = ps_transaction(counter_look, &now))) continue;
+        unknown += result != 0;
+        if (!error && now != at + 1 && !(result && now == at)) {
+            printf("%llu were acknowledged, %llu are there\n", (unsigned long long)at + !result,
+                   (unsigned long long)now);
+            return -EIO;
+        }
+        at = now;
+    }
+    if (!error) printf("seed %llu: all is there%s\n", (unsigned long long)first_seed,
+                       unknown ? ", through losses" : "");
+    return error;
+}
+
 static int takes(uint64_t ms)
 {
     struct timespec from, to;
@@ -325,6 +392,7 @@ static int word(const char *w, uint64_t n)
            : !strncmp(w, "upto", 4)  ? upto(n)
            : !strncmp(w, "ups", 3)   ? ups(n)
            : !strncmp(w, "takes", 5) ? takes(n)
+           : !strncmp(w, "hist", 4)  ? history(n)
            : !strcmp(w, "counts")    ? counts()
                                      : -EINVAL;
 }

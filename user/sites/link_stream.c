@@ -78,6 +78,7 @@ static bool stream_write(struct site *s)
 bool stream_work(struct site *s)
 {
     bool more = s->readable && stream_read(s);
+    peer_tick(&s->peer, now_ns()); /* behind that: who did not run for a while was not in silence */
     for (unsigned to = FRAME_HOME; to < FRAME_TOS; to++)
         serve_frames(s, to);
     if (s->writable && s->peer.connected)
