@@ -118,9 +118,8 @@ static int round_begin(struct store *store, struct store_backup *b)
 static bool extent_changed(struct store *store, const struct store_backup *b, uint64_t extent)
 {
     const struct extent *e = &store->extents[extent];
-    struct leaf_disk *leaf = extent_state(store, extent) == EXTENT_USED ? extent_leaf(store, e, NULL)
-                                                                     : NULL;
-    bool changed = false;
+    bool used = extent_state(store, extent) == EXTENT_USED, changed = false;
+    struct leaf_disk *leaf = used ? extent_leaf(store, e, NULL) : NULL;
     for (uint32_t p = 0; leaf && p < store->extent_pages; p++)
         changed |= le32_get(leaf->mask) >> p & 1 &&
                    le64_get(leaf_lsn(store, leaf)[p]) >= b->from;
