@@ -15,9 +15,9 @@ for name in $TESTS; do
 done
 for cpus in 1 4; do             # with 2 all guest tests run
     status=0
-    failed=$(scripts/run --no-store --cpus "$cpus" --timeout 300 --append check_ms=15 --allow all "${adds[@]}" -c "$all true" \
+    failed=$(scripts/run --no-store --cpus "$cpus" --timeout 300 --append check_ms=30 --allow all "${adds[@]}" -c "$all true" \
         2>"$TEST_TMP/errors") || status=$?
-    is "$cpus CPUs: $TESTS, checked every 15 ms" "0 " "$status $failed"
+    is "$cpus CPUs: $TESTS, checked every 30 ms" "0 " "$status $failed"
 done
 status=0
 scripts/bugs build kernel SPILL_CREDITS

@@ -39,13 +39,14 @@ state() {
 
 # cuts FIRST LAST: cuts the recorded run; the steps FIRST and LAST are those of its begin and its end.
 cuts() {
-    local entries keep least at i
+    local entries keep least at i places=$STATES
+    [ "$places" != 3 ] || places=2      # a sample: the middle and the end
     entries=$(scripts/cut "$LOG" --list | wc -l)
     wrong='' seen=''
     for keep in $KEEPS; do
         least=$1
-        for ((i = 1; i <= STATES; i++)); do
-            at=$((entries * i / STATES))
+        for ((i = 1; i <= places; i++)); do
+            at=$((entries * i / places))
             scripts/cut "$LOG" "$BASE" "$CUT" --at "$at" --keep "$keep"
             state "cut at $at, keep $keep" "$least"
             least=$step
