@@ -99,3 +99,51 @@ void many_writers(long rounds)
     tap_ok(home_good, "and so do they at home");
     is(check(), 0, "kcheck at the end");
 }
+
+/* ---- a snapshot that looks at a page all the time, while another CPU publishes it ---- */
+
+enum { ELSEWHERE = 70, ELSEWHERE_ROUNDS = 40 };
+static volatile int maps, published;
+
+/* It makes no call: only a shootdown takes the page out of its CPU's TLB. */
+static int stares(void *changed)
+{
+    volatile uint64_t *word = word_of(ELSEWHERE, 0);
+    uint64_t first = *word;
+    maps = 1;
+    while (!published)
+        *(long *)changed |= *word != first;
+    *(long *)changed |= *word != first;
+    return 0;
+}
+
+static void *starer(void *changed)
+{
+    if (run(stares, changed, KD_SNAPSHOT, 0))
+        *(long *)changed = 1;
+    return NULL;
+}
+
+static int bump(void *unused)
+{
+    (void)unused;
+    add(ELSEWHERE, 0, 1);
+    return 0;
+}
+
+void snapshot_elsewhere(void)
+{
+    long changed = 0, failed = 0;
+    for (int i = 0; i < ELSEWHERE_ROUNDS; i++) {
+        pthread_t thread;
+        maps = published = 0;
+        pthread_create(&thread, NULL, starer, &changed);
+        while (!maps)
+            pause_ms(1);
+        failed |= run(bump, NULL, KD_SERIALISABLE, 0);
+        published = 1;
+        pthread_join(thread, NULL);
+    }
+    tap_ok(changed == 0 && failed == 0,
+           "a snapshot on another CPU, which makes no call, sees its moment of a page all the time");
+}

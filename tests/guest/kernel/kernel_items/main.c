@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IONBF, 0);
     if (argc > 2 && strcmp(argv[1], "child") == 0)
         child(strcmp(argv[2], "greedy") == 0);
-    tap_plan(107);
+    tap_plan(108);
     struct own_manager how = {.pages = PAGES, .home_pages = HOME_PAGES, .flags = KD_OBJECT_ITEMS,
                               .messages = gathers};
     tap_ok(start_manager(how), "a manager of pages in item mode");
@@ -60,6 +60,7 @@ int main(int argc, char **argv)
     pages_of_two();
     scenarios();
     order_of_log();
+    snapshot_elsewhere();
     many_writers(argc > 1 ? atol(argv[1]) : 150);
     memory_at_its_end();
     end_of_the_object();
