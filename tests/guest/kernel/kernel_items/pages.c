@@ -24,6 +24,37 @@ static void two_words(void)
     tap_ok(at_home(1, 0) == 10 && at_home(1, 1) == 20, "and both home");
 }
 
+/* So many words, that far apart, and a stray store between them, beside another one's copy or alone:
+ * what is told is what was declared, however the kernel writes it (few_diff, runs_out). */
+static bool told_is_declared(unsigned count, unsigned gap, bool beside, uint64_t value)
+{
+    bool good = begin(&a, KD_SERIALISABLE) == 0;
+    if (beside) {
+        good = good && begin(&b, KD_SERIALISABLE) == 0;
+        put(4, 511, value);
+        in_view(&a);
+    }
+    for (unsigned i = 0; i < count; i++)
+        put(4, i * gap, value + i);
+    *word_of(4, count * gap + 1) = 666;
+    good = good && commit(&a) == 0 && (!beside || commit(&b) == 0);
+    for (unsigned i = 0; i < count; i++)
+        good = good && seen(4, i * gap) == value + i && at_home(4, i * gap) == value + i;
+    return good && seen(4, count * gap + 1) != 666 && at_home(4, count * gap + 1) != 666 &&
+           (!beside || (seen(4, 511) == value && at_home(4, 511) == value));
+}
+
+static void few_and_many(void)
+{
+    static const unsigned counts[] = {1, 2, 31, 32, 33, 34, 64};
+    uint64_t value = 1000;
+    unsigned wrong = 0;
+    for (unsigned k = 0; k < sizeof counts / sizeof *counts; k++)
+        for (unsigned gap = 1; gap <= 7; gap++, value += 1000)
+            wrong += !told_is_declared(counts[k], gap, gap % 2, value);
+    is(wrong, 0, "few words or many, close or apart: what was declared is told and published");
+}
+
 static struct kd_view_stats stats(void)
 {
     struct kd_view_stats s;
@@ -344,6 +375,7 @@ void pages_of_two(void)
 {
     two_words();
     unchanged();
+    few_and_many();
     reader_keeps_its_page();
     abort_alone();
     snapshots();
