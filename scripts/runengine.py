@@ -26,6 +26,7 @@ from runparts import RunError, option_path, size_bytes
 
 ENGINE = re.compile(r"rbd:|nbd:|nbd://|nbd\+unix://")
 COMMAND_S = 30                  # what a command of Ceph's may take: a cluster without a majority answers nothing
+OPEN_S = 60                     # what QEMU may take to open its disks
 ENDED_S, FENCED_S = 3600, 30 * 86400    # how long a client is kept away: one that has ended; one that may wake
 PATIENCE_MIN_S = 10             # the guest's kernel says nothing earlier (BK5)
 ATTEMPTS = 3
@@ -428,7 +429,13 @@ class Monitor:
     def greet(self):
         """Whether QEMU has come so far: its disks are open then."""
         self.there.close()
-        return bool(self.stream.readline()) and self.ask("qmp_capabilities")
+        self.here.settimeout(OPEN_S)
+        try:
+            greeted = bool(self.stream.readline())
+        except TimeoutError:
+            raise RunError(f"QEMU does not open the store's disk within {OPEN_S} s") from None
+        self.here.settimeout(None)
+        return greeted and self.ask("qmp_capabilities")
 
     def ask(self, command, **arguments):
         """Whether it did so."""
@@ -475,12 +482,14 @@ class Engines:
         """Until QEMU ends, on the terminal."""
         os.close(self.log_write)
         self.log_write = None
+        rest = b""
         with os.fdopen(self.log_read, "rb", buffering=0) as log:
             while chunk := log.read(65536):
                 self.log += chunk
                 with contextlib.suppress(OSError):
                     os.write(sys.stdout.fileno(), chunk)
-                for line in chunk.splitlines():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
                     self.heard(line, None)
 
     def fds(self):

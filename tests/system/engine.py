@@ -11,7 +11,8 @@ import subprocess
 import threading
 import time
 
-from acks import ROOT, TMP, Load, check_image, found, nothing_lost, run
+from acks import TMP, Load, check_image, found, nothing_lost, run
+from machine import Machine
 import tap
 
 IMAGE, SOCKET = os.path.join(TMP, "image"), os.path.join(TMP, "socket")
@@ -121,6 +122,21 @@ def test_and_at_the_end_of_patience_its_outcome_is_unknown():
             "disk store fails after 1" in load.said, f"{took} s: {load.said}"
         nothing_lost(load, found(STORE))
     check_image(IMAGE)
+
+
+def test_at_a_terminal_the_kernels_log_is_shown_and_patience_counts():
+    fresh()
+    with server() as it:
+        machine = Machine(STORE, "--patience", "10")
+        try:
+            machine.type("todo add milk; todo\n", "- milk")
+            it.process.send_signal(signal.SIGSTOP)
+            machine.type("todo add bread\n", r"\] disk store does not answer for 1\d s")
+            machine.expect(r"\] disk store fails after 1\d s")
+            machine.expect("the outcome is unknown")
+        finally:
+            machine.kill()
+            it.process.send_signal(signal.SIGCONT)
 
 
 def free_port():
