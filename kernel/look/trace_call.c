@@ -64,7 +64,7 @@ static void call_ended(unsigned number, const uint64_t a[6], uint64_t token, lon
         received(a[1]);
     else if (number == KD_PORT_REPLY_RECEIVE && result == 0)
         received(a[3]);
-    else if (number == KD_TXN_BEGIN && result == 0)
+    else if (number == KD_TXN_BEGIN && result == 0 && v) /* a holder's thread has left it */
         trace_event(KD_TRACE_BEGIN, v->txn.mode, v->txn.ticket, v->snapshot.at);
 }
 
