@@ -20,9 +20,10 @@ places = load("places.py")
 KINDS = list(places.event_labels())
 
 
-def trace_file(events, lost=0):
-    """A file of (time, thread, process, kind, cpu, view, c, a, b)."""
-    head = f"katydid trace 1\ncommand\tx\ncpus\t2\nlost\t{lost}\n"
+def trace_file(events, lost=0, site=None, clocks=()):
+    """A file of (time, thread, process, kind, cpu, view, c, a, b); of a site, which knows others' clocks."""
+    head = f"katydid trace 1\ncommand\tx\ncpus\t2\nlost\t{lost}\n" + (f"site\t{site}\n" if site else "")
+    head += "".join("\t".join(["clock", *map(str, clock)]) + "\n" for clock in clocks)
     for number, kind in enumerate(KINDS):
         head += "\t".join(["event", str(number), kind] + places.event_labels()[kind]) + "\n"
     head += "process\t7\tbank\nobject\t200000000000\t16\tmoney\ndisk\t0\tstore\n"
@@ -221,6 +222,67 @@ def test_a_file_that_is_cut_or_none_is_refused():
         except trace2json.TraceError:
             continue
         raise AssertionError(f"accepted: {bad[:40]} ... {len(bad)} bytes")
+
+
+def of_site(name, clocks, *times):
+    """A trace with a transaction from the first time to the last, a message and a disk's request between them."""
+    begin, end = times[0], times[-1]
+    return trace2json.Trace(trace_file([
+        (begin, 7, 7, "BEGIN", 0, 1, 0, 5, 0), (begin + 1, 7, 7, "SEND", 0, 1, 1, 77, 0), (begin + 2, 8, 7, "RECEIVE", 1, 0, 1, 77, 7),
+        (begin + 3, 8, 7, "DISK", 1, 0, 1, 0x1000, 512), (begin + 4, 8, 7, "DONE", 1, 0, 1, 0x1000, 0),
+        *[(time, 7, 7, "MARK", 0, 1, 0, int.from_bytes(b"here", "little"), 0) for time in times[1:-1]],
+        (end, 7, 7, "COMMIT", 0, 1, 1, 5, 6), (end + 1, 7, 7, "RETURN", 0, 1, COMMIT_CALL, 0, 0)], site=name, clocks=clocks))
+
+
+COMMIT_CALL = next(number for number, name in trace2json.call_names().items() if name == "txn_commit")
+
+
+def merged(*traces):
+    return trace2json.tracesites.merged(list(traces), [trace2json.Converter(trace).convert() for trace in traces])
+
+
+def marks(made):
+    """{site: times of its marks} in us since the first event."""
+    names = {e["pid"]: e["args"]["name"].split(":")[0] for e in made["traceEvents"] if e.get("name") == "process_name"}
+    found = collections.defaultdict(list)
+    for e in made["traceEvents"]:
+        if e["ph"] == "i" and e["name"] == "here" and e["tid"] == 7:
+            found[names[e["pid"]]].append(round(e["ts"], 3))
+    return dict(found)
+
+
+def test_traces_of_sites_are_on_one_line_of_time():
+    """b's clock is 5 ms ahead of a's, c's 2 ms behind b's; what happens at once is noted at one time."""
+    a = of_site("a", [("b", 5_100_000, 160_000, 100_000), ("b", 5_200_000, 205_000, 10_000)], 1_000_000, 1_500_000, 2_000_000)
+    b = of_site("b", [], 6_200_000, 6_500_000, 7_000_000)
+    c = of_site("c", [("b", 9_000_000, 7_001_000, 2_000), ("elsewhere", 1, 2, 3)], 4_300_000, 4_500_000, 5_000_000)
+    made = merged(a, b, c)
+    assert check_json(made) == {"arrows": 3, "requests": 3}
+    assert made["otherData"]["clocks"] == {"a": {"ahead_ns": 0, "wrong_by_ns": 0}, "b": {"ahead_ns": 5_000_000, "wrong_by_ns": 5_000},
+                                           "c": {"ahead_ns": 3_000_000, "wrong_by_ns": 6_000}}, made["otherData"]
+    assert marks(made) == {"a": [500.0], "b": [500.0], "c": [500.0]}, marks(made)
+    names = {e["args"]["name"] for e in made["traceEvents"] if e.get("name") == "process_name"}
+    assert {"a: bank[7]", "b: bank[7]", "c: transactions", "b: disk store"} <= names, names
+
+
+def test_the_first_trace_gives_the_time_whoever_noted_the_clocks():
+    a = of_site("a", [], 1_000_000, 1_500_000, 2_000_000)
+    b = of_site("b", [("a", 1_000_000, 6_001_000, 2_000)], 6_100_000, 6_500_000, 7_000_000)
+    for first, second in ((a, b), (b, a)):
+        assert marks(merged(first, second)) == {"a": [500.0], "b": [500.0]}
+    assert merged(b, a)["otherData"]["clocks"]["a"]["ahead_ns"] == -5_000_000
+
+
+def test_traces_that_nothing_connects_are_refused():
+    a, b = of_site("a", [], 1000, 2000), of_site("b", [("c", 1, 2, 3)], 1000, 2000)
+    for traces, words in (((a, b), "leads from a to b"), ((a, of_site("a", [], 1, 2)), "two traces of the site a"),
+                          ((a, of_site(None, [], 1, 2)), "no site")):
+        try:
+            merged(*traces)
+        except trace2json.tracesites.ApartError as error:
+            assert words in str(error), error
+            continue
+        raise AssertionError(f"{words}: merged")
 
 
 def test_system_calls_have_their_names():

@@ -81,6 +81,7 @@ struct link_site {
     uint32_t state, store_count;
     uint32_t sessions, dying;           /* so far; 1: an agent of the last one stands still */
     uint64_t round_trip_ns;             /* of the last frame; 0: none */
+    uint64_t their_ns, heard_ns;        /* its clock as that left, and ours as it came; 0: none */
     uint64_t frames_in, frames_out, bytes_in, bytes_out;
     uint64_t waits_in, waits_out;       /* bytes that wait at the moment */
     int32_t agent, remote;              /* pids, or 0 */

@@ -243,6 +243,7 @@ static void look(struct site *s, struct link_site *out)
     *out = (struct link_site){
         .state = p->state, .store_count = p->hello.store_count, .sessions = p->sessions,
         .dying = s->agent.running && s->agent.over, .round_trip_ns = p->round_trip,
+        .their_ns = p->their_time, .heard_ns = p->their_at,
         .frames_in = p->frames_in, .frames_out = p->frames_out, .bytes_in = p->bytes_in,
         .bytes_out = p->bytes_out, .agent = s->agent.running ? s->agent.pid : 0,
         .remote = s->remote.badge ? s->remote.pid : 0};

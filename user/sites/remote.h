@@ -17,7 +17,11 @@
 
 /* To "SITE/store" beside store_protocol.h: -> words: how many of each were sent or came, in the
  * session: GET, GRANT, CALL, GONE, COMMIT, DONE or REFUSED, ASK, DENIED. */
-enum { REMOTE_COUNTS = 0x1000 };
+enum { REMOTE_COUNTS = 0x1000,
+       REMOTE_LOOK,     /* -> words: pages cached here, of them writable, pages waited for at the
+                         * moment; in the session asked for, called back, given back, denied,
+                         * commits */
+};
 
 enum { CONTAINERS_MAX = 64, OPENINGS_MAX = 256, REQUESTS_MAX = 64 };
 

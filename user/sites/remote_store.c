@@ -279,12 +279,31 @@ static void counts_told(const struct kd_message *m)
     answer(&(struct request){.token = m->token}, 0, &told);
 }
 
+/* looked_at says what is here of the home, and what went to and fro for it. */
+static void looked_at(const struct kd_message *m)
+{
+    const uint64_t *n = remote.counts;
+    uint64_t cached = 0, writable = 0, waits = 0;
+    for (size_t i = 0; i < remote.pages.room; i++) {
+        const struct site_page *p = &remote.pages.at[i];
+        cached += p->page && p->right != SITE_NO;
+        writable += p->page && p->right == SITE_EXCLUSIVE;
+        waits += p->page && p->asked;
+    }
+    const struct site_message told = {
+        .word = {cached, writable, waits, n[SITE_GET], n[SITE_CALL], n[SITE_GONE], n[SITE_DENIED],
+                 n[SITE_COMMIT]}};
+    answer(&(struct request){.token = m->token}, 0, &told);
+}
+
 void store_asked(const struct kd_message *m)
 {
     remote_lock();
-    int status = m->kind == REMOTE_COUNTS ? 1 : asked(m);
+    int status = m->kind == REMOTE_COUNTS || m->kind == REMOTE_LOOK ? 1 : asked(m);
     if (m->kind == REMOTE_COUNTS)
         counts_told(m);
+    else if (m->kind == REMOTE_LOOK)
+        looked_at(m);
     else if (status <= 0) answer(&(struct request){.token = m->token}, status, NULL);
     remote_unlock();
 }

@@ -2,12 +2,14 @@
  * sites.c - the other sites: sessions, stores, round trips, frames.
  *
  *     sites            this site, and a line for each connection: frames and KiB of it
- *     sites -v         and why the last session with it ended, and the programs
+ *     sites -v         and why the last session with it ended, the programs, and what this site has
+ *                      cached of it and waits for
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "link.h"
+#include "remote.h"
 
 #include "katydid/call.h"
 
@@ -29,6 +31,25 @@ static void round_trip(const struct link_site *s)
         printf(" %10s", "-");
 }
 
+/* What `remote` says of the home: nothing, if it serves none yet. */
+static void cached(const struct link_site *s)
+{
+    char name[KD_NAME_MAX];
+    struct kd_message m = {.kind = REMOTE_LOOK, .handle = -1};
+    snprintf(name, sizeof(name), "%s/store", s->site);
+    long port = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
+    if (port < 0)
+        return;
+    if (kd_call3(KD_PORT_CALL, port, (long)&m, 0) == 0 && m.status == 0)
+        printf("    cached of it: %llu pages, %llu to write; waited for: %llu. Asked for: %llu, "
+               "called back: %llu, given back: %llu, denied: %llu; commits: %llu\n",
+               (unsigned long long)m.word[0], (unsigned long long)m.word[1],
+               (unsigned long long)m.word[2], (unsigned long long)m.word[3],
+               (unsigned long long)m.word[4], (unsigned long long)m.word[5],
+               (unsigned long long)m.word[6], (unsigned long long)m.word[7]);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+}
+
 static void line(const struct link_site *s, bool more)
 {
     const char *state = s->state < sizeof(states) / sizeof(states[0]) ? states[s->state] : "?";
@@ -47,7 +68,10 @@ static void line(const struct link_site *s, bool more)
         printf("; agent: process %d%s", s->agent, s->dying ? ", of a session that has ended" : "");
     if (s->remote)
         printf("; used by process %d", s->remote);
-    printf("\n%s%s%s", s->why[0] ? "    " : "", s->why, s->why[0] ? "\n" : "");
+    putchar('\n');
+    if (s->remote)
+        cached(s);
+    printf("%s%s%s", s->why[0] ? "    " : "", s->why, s->why[0] ? "\n" : "");
 }
 
 int main(int argc, char **argv)

@@ -39,6 +39,7 @@ static int file_write(const struct trace *t, const char *path)
         fprintf(f, "katydid trace 1\ncommand\t%s\ncpus\t%u\nlost\t%llu\n", t->command, t->cpus,
                 (unsigned long long)t->lost);
         names_write(f);
+        sites_write(f);
         fprintf(f, "events\t%zu\n", t->count);
         bad = fwrite(t->events, sizeof *t->events, t->count, f) != t->count;
         bad |= fclose(f) != 0;

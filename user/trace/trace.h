@@ -35,6 +35,10 @@ const char *grant_path(uint64_t serial);
 void names_write(void *file);
 extern const char *const event_names[KD_TRACE_KINDS];
 
+/* sites.c: how the clocks of other sites stand to ours, for a trace file; of a machine that is no
+ * site nothing. */
+void sites_write(void *file);
+
 /* objects.c: what lies at an address of a container, as far as it can be read. */
 #define NO_OBJECT (~0ull)
 struct spot { uint32_t type; uint64_t offset; };        /* NO_OBJECT: in no object */
