@@ -138,13 +138,13 @@ def further_stores(args, scratch):
     return options
 
 
-def backup_disk(args):
+def backup_disk(args, store):
     """The copy is one disk like the store's, or like all of them; one that is there keeps its size."""
     if args.backup is None:
         return []
     if not os.path.exists(args.backup):
         make_blank(args.backup, args.engines.engines["store"].size if "store" in args.engines.engines else
-                   sum(map(os.path.getsize, [args.store] + args.span)))
+                   sum(map(os.path.getsize, [store] + args.span)))
     return file_disk(args, "backup", args.backup)
 
 
@@ -156,9 +156,9 @@ def store_options(args, scratch):
         span_make(args)
     path = args.store or os.path.join(scratch, "store")
     if not args.record:
-        return store_disk(args, scratch, "store", path, more) + further_stores(args, scratch) + backup_disk(args)
+        return store_disk(args, scratch, "store", path, more) + further_stores(args, scratch) + backup_disk(args, path)
     path = store_file(args, scratch, "store", path)
-    more_disks = further_stores(args, scratch) + backup_disk(args)
+    more_disks = further_stores(args, scratch) + backup_disk(args, path)
     make_blank(args.record, 0)          # an old log is not truncated: its entries would be read
     for name, other in more_stores(args):
         store_file(args, scratch, name, other)

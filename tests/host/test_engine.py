@@ -16,11 +16,12 @@ import random
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 
-from tap import load, run_tests
+from tap import ROOT, load, run_tests
 
-engine = load("runengine.py")
+engine, runparts = load("runengine.py"), load("runparts.py")
 WRITES = 2
 
 
@@ -341,6 +342,49 @@ def test_patience_goes_to_ceph_and_makes_nbd_write_through():
     assert engine.Rbd("store", "rbd:kd/a", patient).options == {"rados_osd_op_timeout": "12"}
     assert engine.Nbd("store", "nbd:h:7", patient).device == ",write-cache=off"
     assert engine.Nbd("store", "nbd:h:7", ARGS).device == ""
+
+
+def usage(*words):
+    done = subprocess.run([os.path.join(ROOT, "scripts/run"), *words, "-c", "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          check=False)
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+def test_what_makes_no_sense_with_an_engine_is_usage():
+    for words, text in ((["--patience", "20"], "rbd:POOL/IMAGE or nbd:HOST:PORT"), (["--takeover", "--store", "x"], "rbd:POOL/IMAGE or nbd:HOST:PORT"),
+                        (["--store", "nbd:h:7", "--patience", "9"], "10 at least"), (["--store", "nbd:h:7", "--record", "x"], "these are of files"),
+                        (["--store", "nbd:h:7", "--span", "x"], "these are of files"), (["--backup", "nbd:h:7"], "may be on a block engine"),
+                        (["--store", "rbd:kd"], "POOL/IMAGE")):
+        status, said = usage(*words)
+        assert status == 2 and text in said, (words, said)
+
+
+def test_an_engine_that_nobody_answers_for_ends_the_run_with_its_address():
+    with tempfile.TemporaryDirectory() as folder:
+        status, said = usage("--store", f"nbd:unix:{folder}/none")
+        assert status == 120 and "nobody answers there" in said, said
+        status, said = usage("--store", f"nbd:unix:{folder}/none", "--takeover")
+        assert status == 120 and "NBD has no way to keep a machine away" in said, said
+
+
+def store_args(folder, **more):
+    args = argparse.Namespace(no_store=False, store=None, store2=None, store3=None, store4=None, span=[], record=None, rr=None, replay=None,
+                              replay_record=None, store_size="1M", backup=os.path.join(folder, "backup"), patience=None, gdb=None)
+    vars(args).update(more)
+    return args
+
+
+def test_a_backup_is_as_large_as_a_store_of_any_kind():
+    with tempfile.TemporaryDirectory() as folder:
+        args = store_args(folder)
+        args.engines = engine.Engines(args, {})
+        runparts.store_options(args, folder)
+        assert os.path.getsize(args.backup) == 1 << 20
+        os.remove(args.backup)
+        disk = argparse.Namespace(begin=lambda: ["words"], device="", size=3 << 20)
+        args = store_args(folder, store="nbd:h:7")
+        args.engines = engine.Engines(args, {"store": disk})
+        assert runparts.store_options(args, folder)[0] == "words" and os.path.getsize(args.backup) == 3 << 20
 
 
 # --- servers ---
