@@ -35,7 +35,7 @@ def test_a_store_is_there_after_a_boot_also_at_once():
     status, text = run(STORE, "todo")
     took = time.monotonic() - start
     assert status == 0 and "- milk" in text, text
-    assert took < WATCH_S / 2, f"{took:.1f} s: the machine before was waited for"
+    assert took < WATCH_S - 5, f"{took:.1f} s: the machine before was waited for"
     print(f"# booted anew in {took:.1f} s, fence and all")
 
 
@@ -81,9 +81,9 @@ def test_the_machine_goes_on_when_all_come_back():
     try:
         load.more(200)
         CLUSTER.signal(signal.SIGKILL, ALL)
-        load.until(lambda load: "scripts/run: disk store does not answer for 1" in load.said, 60)
+        load.until(lambda load: "scripts/run: disk store does not answer for 1" in load.said)
         CLUSTER.start(ALL)
-        load.until(lambda load: "scripts/run: disk store answers after" in load.said, 90)
+        load.until(lambda load: "scripts/run: disk store answers after" in load.said)
         load.more(200)
     finally:
         load.kill()
