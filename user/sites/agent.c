@@ -22,13 +22,15 @@
 
 struct agent agent = {.pages = {.most = SITE_PAGES_MAX}};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t changed[AGENT_WAITS] = {
+    PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
+    PTHREAD_COND_INITIALIZER};
 static const char *site;
 
 void agent_lock(void) { pthread_mutex_lock(&lock); }
 void agent_unlock(void) { pthread_mutex_unlock(&lock); }
-void agent_wait(void) { pthread_cond_wait(&changed, &lock); }
-void agent_changed(void) { pthread_cond_broadcast(&changed); }
+void agent_wait(enum agent_wait for_what) { pthread_cond_wait(&changed[for_what], &lock); }
+void agent_changed(enum agent_wait for_whom) { pthread_cond_signal(&changed[for_whom]); }
 
 _Noreturn void agent_ends(const char *why)
 {

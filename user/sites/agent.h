@@ -43,8 +43,10 @@ extern struct agent {
 
 void agent_lock(void);
 void agent_unlock(void);
-void agent_wait(void);                  /* until agent_changed; leaves the lock meanwhile */
-void agent_changed(void);
+/* What threads wait for: work of three kinds; that a container's GETs and COMMITs have ended. */
+enum agent_wait { AGENT_GETS, AGENT_COMMITS, AGENT_ASKS, AGENT_BUSY, AGENT_WAITS };
+void agent_wait(enum agent_wait for_what); /* until agent_changed; leaves the lock meanwhile */
+void agent_changed(enum agent_wait for_whom); /* wakes one: a piece of work is one thread's */
 void agent_start(void *(*function)(void *), void *argument);
 _Noreturn void agent_ends(const char *why);
 void agent_send(const struct site_message *m);

@@ -43,7 +43,7 @@ void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
         *last = c;
         last = &c->next;
         count++;
-        agent_changed();
+        agent_changed(AGENT_COMMITS);
     } else {
         free(c);
         free(copy);
@@ -122,13 +122,13 @@ void *commit_work(void *unused)
 {
     agent_lock();
     for (;;) {
-        while (!first) agent_wait();
+        while (!first) agent_wait(AGENT_COMMITS);
         struct commit *c = first;
         first = c->next;
         if (!first) last = &first;
         count--;
         (void)work(c);
-        agent_changed();
+        agent_changed(AGENT_BUSY);
         free(c->frame);
         free(c);
     }

@@ -71,7 +71,7 @@ void page_get(const struct site_message *m)
     if (!error) {
         c->busy++;
         *waiting_at(waiting.count++) = *m;
-        agent_changed();
+        agent_changed(AGENT_GETS);
     } else {
         denied(m, error);
     }
@@ -118,7 +118,7 @@ static void refused(const struct site_message *get, int error)
 static struct job *job_take(void)
 {
     struct job *j = working;
-    while (waiting.count == 0) agent_wait();
+    while (waiting.count == 0) agent_wait(AGENT_GETS);
     while (j->used) j++;
     j->get = *waiting_at(0);
     waiting.first = (waiting.first + 1) % JOBS_MAX;
@@ -144,7 +144,7 @@ void *page_work(void *unused)
             refused(&j->get, error);
         j->used = false;
         c->busy--;
-        agent_changed();
+        agent_changed(AGENT_BUSY);
     }
     return unused;
 }
@@ -268,7 +268,7 @@ static void get_undo(uint64_t number, const uint64_t of[2])
     for (unsigned i = (unsigned)at; i < waiting.count; i++) *waiting_at(i) = *waiting_at(i + 1);
     container_at(get.page)->busy--;
     refused(&get, -EDEADLK);
-    agent_changed();
+    agent_changed(AGENT_BUSY);
 }
 
 /* The victim of a circle is the younger one, as long as it has been known to wait in circles: so

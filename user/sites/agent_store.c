@@ -62,7 +62,7 @@ void store_ask(const struct site_message *m)
         *last = a;
         last = &a->next;
         count++;
-        agent_changed();
+        agent_changed(AGENT_ASKS);
     }
     agent_unlock();
 }
@@ -115,7 +115,7 @@ static void segment_learn(struct site_message *told, uint64_t address)
 static void close_container(struct container *c)
 {
     struct site_message m = {.request = STORE_CLOSE, .word = {c->id}};
-    while (c->busy) agent_wait();
+    while (c->busy) agent_wait(AGENT_BUSY);
     for (unsigned i = 0; i < c->segments; i++) pages_release(&c->segment[i]);
     convert_free(c->types);
     *c = (struct container){0};
@@ -252,7 +252,7 @@ void *store_work(void *unused)
 {
     for (;;) {
         agent_lock();
-        while (!first) agent_wait();
+        while (!first) agent_wait(AGENT_ASKS);
         struct ask *a = first;
         first = a->next;
         if (!first) last = &first;
