@@ -87,12 +87,10 @@ static bool give_back(const struct segment *s, struct site_page *p)
     return true;
 }
 
-/* If it stays who waits asks again, as for whom he waits has changed. True: it has gone. */
-static bool give_back_or_ask(const struct segment *s, struct site_page *p)
+/* If it stays who waits asks again, as for whom he waits has changed. */
+static void give_back_or_ask(const struct segment *s, struct site_page *p)
 {
-    bool gone = give_back(s, p);
-    if (!gone) open_to(s, p->page, SITE_NO);
-    return gone;
+    if (!give_back(s, p)) open_to(s, p->page, SITE_NO);
 }
 
 static void get(struct site_page *p, int right, bool wants)
@@ -152,7 +150,7 @@ void pages_recalled(uint64_t cookie)
     for (size_t i = called.count; i-- > 0;) {
         struct container *c = i < called.count ? container_at(called.page[i], &s) : NULL;
         if (c && c->id == STORE_COOKIE_CONTAINER(cookie))
-            (void)give_back_or_ask(s, pages_find(&remote.pages, called.page[i]));
+            give_back_or_ask(s, pages_find(&remote.pages, called.page[i]));
     }
     remote_unlock();
 }
@@ -233,8 +231,8 @@ void page_probed(const struct site_message *m)
     struct site_page *p = container_at(m->page, &s) ? pages_find(&remote.pages, m->page) : NULL;
     uint64_t reached[2] = {0};
     /* who was given a right and has not used it is a user, and may be none any more without end */
-    if (p && p->called && p->serial == m->serial && !give_back_or_ask(s, p))
-        (void)recall(s, p, reached);
+    bool kept = p && p->called && p->serial == m->serial && !give_back(s, p);
+    if (kept) (void)recall(s, p, reached);
     long n = kd_call3(KD_VIEW_LIST, (long)views, KD_VIEW_MAX, 0);
     for (bool more = true; more;) {
         more = false;
@@ -254,5 +252,6 @@ void page_probed(const struct site_message *m)
         if (q && q->asked && reached[v->view / 64] >> v->view % 64 & 1)
             wait_add(&answer, q->asked, age_of(&ages, v->view, v->ticket, remote_now()));
     }
+    if (kept) open_to(s, m->page, SITE_NO); /* they ask again now: before, they would not wait */
     remote_send(&answer);
 }
