@@ -25,18 +25,19 @@ uint8_t *put_room(struct fields_out *o, size_t bytes)
     return at;
 }
 
-/* put_number puts the lowest `bytes` bytes, the least one first. */
-static void put_number(struct fields_out *o, uint64_t value, unsigned bytes)
-{
-    uint8_t *at = put_room(o, bytes);
-    for (unsigned i = 0; at && i < bytes; i++)
-        at[i] = (uint8_t)(value >> 8 * i);
-}
-
-void put_u8(struct fields_out *o, uint8_t value) { put_number(o, value, 1); }
-void put_u16(struct fields_out *o, uint16_t value) { put_number(o, value, 2); }
-void put_u32(struct fields_out *o, uint32_t value) { put_number(o, value, 4); }
-void put_u64(struct fields_out *o, uint64_t value) { put_number(o, value, 8); }
+/* put_ puts a number, its least byte first, as the machine has it. */
+#define PUT(NAME, TYPE)                                                                            \
+    void NAME(struct fields_out *o, TYPE value)                                                    \
+    {                                                                                              \
+        uint8_t *at = put_room(o, sizeof value);                                                   \
+        if (at)                                                                                    \
+            memcpy(at, &value, sizeof value);                                                      \
+    }
+PUT(put_u8, uint8_t)
+PUT(put_u16, uint16_t)
+PUT(put_u32, uint32_t)
+PUT(put_u64, uint64_t)
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers lie as frames have them");
 
 void put_bytes(struct fields_out *o, const void *from, size_t bytes)
 {
@@ -63,19 +64,19 @@ const uint8_t *take_bytes(struct fields_in *i, size_t bytes)
     return at;
 }
 
-static uint64_t take_number(struct fields_in *i, unsigned bytes)
-{
-    const uint8_t *at = take_bytes(i, bytes);
-    uint64_t value = 0;
-    for (unsigned k = 0; at && k < bytes; k++)
-        value |= (uint64_t)at[k] << 8 * k;
-    return value;
-}
-
-uint8_t take_u8(struct fields_in *i) { return (uint8_t)take_number(i, 1); }
-uint16_t take_u16(struct fields_in *i) { return (uint16_t)take_number(i, 2); }
-uint32_t take_u32(struct fields_in *i) { return (uint32_t)take_number(i, 4); }
-uint64_t take_u64(struct fields_in *i) { return take_number(i, 8); }
+#define TAKE(NAME, TYPE)                                                                           \
+    TYPE NAME(struct fields_in *i)                                                                 \
+    {                                                                                              \
+        TYPE value = 0;                                                                            \
+        const uint8_t *at = take_bytes(i, sizeof value);                                           \
+        if (at)                                                                                    \
+            memcpy(&value, at, sizeof value);                                                      \
+        return value;                                                                              \
+    }
+TAKE(take_u8, uint8_t)
+TAKE(take_u16, uint16_t)
+TAKE(take_u32, uint32_t)
+TAKE(take_u64, uint64_t)
 
 void take_text(struct fields_in *i, char *to, size_t room)
 {
