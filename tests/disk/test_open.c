@@ -338,6 +338,27 @@ static void what_is_far_behind_counts_too(void **state)
     device_close(&larger);
 }
 
+/* Aim: one byte in any block of the first 8 MiB says that a disk is not blank, and none is written.
+ * Method: the blocks of two runs that are read at once and the last ones, first and last byte by
+ * turns. */
+static void each_of_the_first_blocks_counts(void **state)
+{
+    (void)state;
+    struct device larger;
+    device_open(&larger, 64 << 20);
+    struct disk_io disk = device_io(&larger);
+    for (uint64_t i = 3; i < 3 + 48; i++) {
+        uint64_t block = i < 35 ? i : BLANK_BYTES / BLOCK_BYTES - 1 - (i - 35);
+        uint8_t *byte = larger.image + block * BLOCK_BYTES + (i % 2 ? 0 : BLOCK_BYTES - 1);
+        *byte = 1;
+        assert_int_equal(store_open(&disk, &test_memory, NULL, &store, &report), -EMEDIUMTYPE);
+        *byte = 0;
+    }
+    assert_int_equal(store_open(&disk, &test_memory, NULL, &store, &report), -ENODATA);
+    assert_int_equal(larger.writes, 0);
+    device_close(&larger);
+}
+
 /* Aim: with slot A and the signpost gone, slot B of a disk that has doubled is found behind a
  * middle that cannot be read. */
 static void slot_b_is_found_behind_a_middle_that_cannot_be_read(void **state)
@@ -373,6 +394,7 @@ int main(void)
         TEST(each_slot_may_be_unreadable_or_newer),
         TEST(what_cannot_be_read_is_not_blank),
         TEST(what_is_far_behind_counts_too),
+        TEST(each_of_the_first_blocks_counts),
         TEST(slot_b_is_found_behind_a_middle_that_cannot_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
