@@ -41,7 +41,7 @@ check) LIMIT=200000 "$MODEL" check ;;
 test)
     LIMIT=30000 "$MODEL" check || exit 1
     for rule in BUG_LAZY_ORDER BUG_LAZY_HOME \
-        $(sed -n 's/^Rule: \([TB].*\)/\1/p' tests/bugs/kernel/*.patch | grep -Ev "$FAR" | sed -n '1~5p'); do
+        $(sed -n 's/^Rule: \(\(TEXT\|BUG\)_.*\)/\1/p' tests/bugs/kernel/*.patch | grep -Ev "$FAR" | sed -n '1~5p'); do
         "$MODEL" teeth "$rule" || exit 1
     done ;;
 long) "$MODEL" check && "$MODEL" teeth && "$MODEL" sweep "${SEED:-1}" "${N:-$((30 * ${TIMES:-1}))}" ;;
