@@ -13,18 +13,15 @@
  *     space.c       extents: free, claimed, used, freed
  *     plan.c        claims of groups that are not applied yet
  *     group.c       transactions and groups: encode, seal, write, apply
- *     unlogged.c    containers whose pages are in no log
  *     record.c      walks a group's records and applies them (commit and recovery alike)
  *     pack.c        records packed by LZ4; operate.c: records of operations
- *     image.c       recovery's pages: from the log, in memory, home
- *     scan.c        reads groups back from the ring: validity, end, damage
+ *     scan.c        reads groups back from the ring; image.c: recovery's pages in memory, home
  *     checkpoint.c  begin, next, seal, write, apply; chunk.c: by chunks
- *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
- *     prepared.c    transactions of several stores; doubt.c: the table of those in doubt
- *     bulk.c        their fresh pages, home before the commit and in no log
+ *     chain.c       transactions of several groups; rechain.c: in recovery; prepared.c: of
+ *                   several stores; doubt.c: those in doubt
+ *     bulk.c        their fresh pages, home before; unlogged.c: pages that are in no log ever
  *     hold.c        who else needs the log; backup.c: a copy of a store at work
- *     roll.c        recovery goes on with an archived log
- *     spare.c       a recovery without an end: a copy that takes the home's groups; feed.c: the home
+ *     roll.c        recovery goes on with an archived log; spare.c: for good; feed.c: its home
  *     page.c        look-ups and home writes; scrub.c: reads every copy, and mends
  *     grow.c        the store takes a larger disk; upgrade.c: it becomes one of this format
  *     check.c       invariants; format.c: a new store

@@ -352,7 +352,7 @@ static const struct {
     { ETIMEDOUT, "the transaction took longer than its timeout_ms and was undone: run it again, or "
                  "allow more time" },
     { EXDEV, "a transaction can write containers of several stores, but not everything in them at "
-             "once: no containers of items, no containers of managers over different stores, and at "
+             "once: no containers of items, none of managers over different stores, and at "
              "most four stores; do the rest in a transaction of its own" },
 };
 

@@ -108,8 +108,8 @@ int ps_lacks(unsigned right);
 /* ---- containers ----
  * A transaction reads every container that its process has open, and writes those of up to four
  * stores: all of it or nothing, for a second flush (kernel/store/parts.md). -EXDEV: with items, or
- * managers that stand on different stores. Not to be called inside a transaction (-EBUSY), except ps_open of an existing
- * one. */
+ * managers that stand on different stores. Not to be called inside a transaction (-EBUSY), except
+ * ps_open of an existing one. */
 /* What is opened, deleted and listed from now on is in this store: "store", or "store2" to "store4"
  * on further disks. NULL: the one that PS_STORE names in the environment, or "store"; done by
  * ps_open, too. */

@@ -128,8 +128,7 @@ struct item_use {
 };
 extern const struct item_use item_uses[ITEM_KINDS];
 void port_words_taken(struct item *i, struct notice *n); /* there: what was gathered is told */
-/* The port is dead; its callers know. No lock. */
-extern const struct port_seam { void (*dead)(struct port *p); } port_seam;
+extern const struct port_seam { void (*dead)(struct port *p); } port_seam; /* no lock; all told */
 
 /* A message of the kernel, just taken off the queue, into the receiver's struct at `at`. 0;
  * -EFAULT; -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */

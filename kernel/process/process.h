@@ -139,7 +139,7 @@ struct process_seam {
     void (*child_ended)(struct process *parent, const struct process *child); /* no lock held */
     void (*killed)(struct process *p);         /* the log gets the rest of a report */
     uint64_t (*versions)(struct process *p); /* KD_LIMIT_VERSIONS: how many are used */
-    void (*left)(void); /* the calling thread has left its process: what it has still may end late */
+    void (*left)(void); /* the calling thread has left its process: the rest may end late */
     void (*sum_dirty)(void);                   /* sets process->dirty of all that manage objects */
 };
 extern const struct process_seam process_seam;

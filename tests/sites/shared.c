@@ -14,8 +14,8 @@
  *     deadlocks=N  transfers until the home has denied N pages: each was a deadlock of two sites
  *     ups=N        counts N times one up; after a death it looks whether the last one was made
  *     upto=N       waits until that count is N; kill:NAME ends the programs of that name
- *     history=N    N transfers, each counted in the same transaction by a counter of this seed's, and
- *                  before each a look at all accounts; through the ends of sessions
+ *     history=N    N transfers, each counted in the same transaction by a counter of this seed's,
+ *                  and before each a look at all accounts; through the ends of sessions
  *     stay         says so, and keeps the container open for good
  *     lost         waits until link has lost a site that it had a session with
  *     takes=MS     counts one up, which has to wait for so long at least

@@ -28,7 +28,7 @@
 #include "store_protocol.h"
 
 #define LEASE_MS 250
-#define LINK_NICE (-15)                 /* who waits behind programs here is silent to other sites */
+#define LINK_NICE (-15)                 /* who waits behind programs is silent to other sites */
 enum { LINE_BYTES = 256, STREAM_TRIES = 500, TRY_MS = 10 };
 struct link link_all = {.agent = "/bin/agent", .remote = "/bin/remote"};
 static unsigned streams;

@@ -201,8 +201,8 @@ static void *keep(void *home)
     }
 }
 
-/* A name that no site has said, by a slip perhaps, gets no place among the homes: -EAGAIN if one has
- * not said its name yet, else -ENXIO. */
+/* A name that no site has said, by a slip perhaps, gets no place among the homes: -EAGAIN if one
+ * has not said its name yet, else -ENXIO. */
 static int site_there(const char *site)
 {
     static struct link_site all[LINK_SITES_MAX + 1]; /* the first one is this site */

@@ -258,7 +258,8 @@ static void decisions_forget(void)
     int r = group_begin(&g);
     if (r == 0) {
         for (unsigned i = 0; r >= 0 && i < count; i++)
-            if (!decisions[i].needed && (r = store_forget(g->disk, &decisions[i].id)) == -ENOENT) r = 0;
+            if (!decisions[i].needed && (r = store_forget(g->disk, &decisions[i].id)) == -ENOENT)
+                r = 0;
         g->lazy_us = options.lazy_ms * 1000;    /* lost, it is asked and forgotten again */
         if (r == 0 || r == -ENOBUFS) r = group_launch(g);
         else group_cancel(g);

@@ -175,10 +175,10 @@ enum kd_message_kind {
      * asks any more what a PAGE of that object asked (its time is up, it is killed, it aborts): who
      * keeps questions looks which (KD_OBJECT_FAIL with EAGAIN) */
     KD_MSG_RECALLED,
-    /* view, copies, spilled copies, kd_commit.flags and KD_PART_*, views that helped it (a mask: low, high), told
-     * by KD_TXN_DIFF with the same token, bytes of their batches (KD_DIFF_BATCH), 1 if the view
-     * itself stored to no object of this manager; data: the batch; process; token: publish or
-     * refuse (a stacked manager: KD_HELPER or refuse) */
+    /* view, copies, spilled copies, kd_commit.flags and KD_PART_*, views that helped it (a mask:
+     * low, high), told by KD_TXN_DIFF with the same token, bytes of their batches
+     * (KD_DIFF_BATCH), 1 if the view itself stored to no object of this manager; data: the
+     * batch; process; token: publish or refuse (a stacked manager: KD_HELPER or refuse) */
     KD_MSG_COMMIT,
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
     KD_MSG_VIEW_GONE,   /* notice: views whose transactions have ended (a mask: low, high) */

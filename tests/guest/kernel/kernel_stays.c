@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 
     gone = killed(child_new(argv[0], link, "0"));
     waited = waits();
-    tap_ok(gone && waited >= 0 && waited < STAYS_MS / 2, "who has asked for no time leaves nothing");
+    tap_ok(gone && waited >= 0 && waited < STAYS_MS / 2, "who asked for no time leaves nothing");
 
     struct kd_begin wrong = {.port = link + 1, .locked = (uint64_t)object + 1};
     int view;

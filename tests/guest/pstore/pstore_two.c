@@ -2,9 +2,9 @@
  * pstore_two.c - a second store disk is attached; one program uses both stores.
  *
  * Aim     containers of both are open at once, each at addresses of its own; a transaction reads
- *         both, follows pointers from one into the other, and writes both: what it wrote, made, freed
- *         and named is there in both or in none; what happens to the manager of one does not reach
- *         the other.
+ *         both, follows pointers from one into the other, and writes both: what it wrote, made,
+ *         freed and named is there in both or in none; what happens to the manager of one does
+ *         not reach the other.
  * Method  the same steps again after the second manager was killed, in the middle of a transaction
  *         too.
  */

@@ -145,5 +145,5 @@ void snapshot_elsewhere(void)
         pthread_join(thread, NULL);
     }
     tap_ok(changed == 0 && failed == 0,
-           "a snapshot on another CPU, which makes no call, sees its moment of a page all the time");
+           "a snapshot on another CPU, which makes no call, sees its moment of a page always");
 }

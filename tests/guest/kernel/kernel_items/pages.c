@@ -24,8 +24,8 @@ static void two_words(void)
     tap_ok(at_home(1, 0) == 10 && at_home(1, 1) == 20, "and both home");
 }
 
-/* So many words, that far apart, and a stray store between them, beside another one's copy or alone:
- * what is told is what was declared, however the kernel writes it (few_diff, runs_out). */
+/* So many words, that far apart, and a stray store between them, beside another one's copy or
+ * alone: what is told is what was declared, however the kernel writes it (few_diff, runs_out). */
 static bool told_is_declared(unsigned count, unsigned gap, bool beside, uint64_t value)
 {
     bool good = begin(&a, KD_SERIALISABLE) == 0;
