@@ -14,7 +14,7 @@ static int directory_check(const struct store *store, const char **why)
         if (!le64_get(c->object))
             continue;
         count++;
-        if (!container_valid(c) || le64_get(c->object) >= store->kept.next_object)
+        if (!container_valid(store, c) || le64_get(c->object) >= store->kept.next_object)
             FAIL("a container's entry is out of range (DR1, DR2)");
         if (!index_holds_container(store, i))
             FAIL("two containers share an id, a name or addresses (DR1, DR2)");

@@ -77,9 +77,9 @@ uint64_t container_pages(const struct container_disk *container)
     return gib * (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES);
 }
 
-static bool segment_valid(uint32_t first_gib, uint32_t gib)
+static bool segment_valid(const struct store *store, uint32_t first_gib, uint32_t gib)
 {
-    return gib > 0 && gib <= ZONE_GIB && first_gib <= ZONE_GIB - gib;
+    return gib > 0 && gib <= zone_gib(store) && first_gib <= zone_gib(store) - gib;
 }
 
 /* What a container has one of a few of, by the record that changes it: the place in its slot. */
@@ -113,14 +113,14 @@ static bool choices_valid(const struct container_disk *container)
     return valid;
 }
 
-bool container_valid(const struct container_disk *container)
+bool container_valid(const struct store *store, const struct container_disk *container)
 {
     uint32_t segments = le32_get(container->segment_count);
     if (!name_valid(container->name) || segments < 1 || segments > STORE_SEGMENT_MAX ||
         !choices_valid(container))
         return false;
     for (uint32_t i = 0; i < segments; i++)
-        if (!segment_valid(le32_get(container->segments[i].first_gib),
+        if (!segment_valid(store, le32_get(container->segments[i].first_gib),
                            le32_get(container->segments[i].gib)))
             return false;
     return !container->layout.type[0] || name_valid(container->layout.type);
@@ -177,7 +177,7 @@ int directory_create(struct store *store, uint64_t object, const struct containe
                      uint64_t csn)
 {
     uint32_t slot, next;
-    if (!container_valid(image) || le32_get(image->segment_count) != 1 ||
+    if (!container_valid(store, image) || le32_get(image->segment_count) != 1 ||
         object < store->kept.next_object || object >> 62 || directory_find(store, image->name))
         return -EUCLEAN;
     uint32_t first = le32_get(image->segments[0].first_gib), gib = le32_get(image->segments[0].gib);
@@ -236,7 +236,8 @@ int directory_grow(struct store *store, uint32_t slot, const struct segment_disk
     struct container_disk *container = directory_slot(store, slot);
     uint32_t first_gib = le32_get(segment->first_gib), gib = le32_get(segment->gib), next;
     uint32_t count = le32_get(container->segment_count);
-    if (!segment_valid(first_gib, gib) || directory_range_used(store, first_gib, gib, &next) ||
+    if (!segment_valid(store, first_gib, gib) ||
+        directory_range_used(store, first_gib, gib, &next) ||
         count == STORE_SEGMENT_MAX)
         return -EUCLEAN;
     directory_touch(store, slot);
@@ -358,7 +359,7 @@ static int container_tell(const struct store *store, uint32_t slot, struct store
         return -ENOENT;
     const struct container_disk *from = directory_slot(store, slot);
     memset(out, 0, sizeof *out);
-    uint64_t zone = STORE_REGION_BASE + store->super.zone * STORE_ZONE_BYTES;
+    uint64_t zone = store_zone_base(store->super.zone);
     out->object = le64_get(from->object);
     memcpy(out->name, from->name, STORE_NAME_BYTES);
     out->flags = le32_get(from->flags);
@@ -400,8 +401,8 @@ int store_container_get(struct store *store, uint64_t object, struct store_conta
 int store_container_at(struct store *store, uint64_t address, struct store_container *out,
                        uint64_t *page)
 {
-    uint64_t zone = STORE_REGION_BASE + store->super.zone * STORE_ZONE_BYTES;
-    if (address < zone || address - zone >= STORE_ZONE_BYTES)
+    uint64_t zone = store_zone_base(store->super.zone);
+    if (address < zone || address - zone >= store_zone_bytes(store->super.zone))
         return -ENOENT;
     uint32_t g = (uint32_t)((address - zone) / STORE_SEGMENT_UNIT), slot = index_owner(store, g);
     int error = container_tell(store, slot, out);

@@ -42,7 +42,8 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
         super->log_bytes = MIN(disk_bytes / 8, LOG_BYTES_DEFAULT);
     super->log_bytes = super->log_bytes / BLOCK_BYTES * BLOCK_BYTES;
     if (super->extent_bytes & (super->extent_bytes - 1) || super->extent_bytes < BLOCK_BYTES ||
-        super->extent_bytes > STORE_EXTENT_PAGES_MAX * BLOCK_BYTES || super->zone >= STORE_ZONE_MAX)
+        super->extent_bytes > STORE_EXTENT_PAGES_MAX * BLOCK_BYTES ||
+        !store_zone_valid(super->zone))
         return -EINVAL;
     if (super->log_bytes < LOG_BYTES_MIN || super->log_bytes > super->disk_bytes / 2)
         return options->log_bytes ? -EINVAL : -ENOSPC;

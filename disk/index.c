@@ -185,8 +185,8 @@ void index_container_drop(struct store *store, uint32_t slot)
 void index_fill(struct store *store)
 {
     store->index = (struct index){ .id_count = 0 };
-    for (uint32_t i = 0; i < directory_slots(store) && store->index.id_count < ZONE_GIB; i++)
-        if (container_valid(directory_slot(store, i)) &&
+    for (uint32_t i = 0; i < directory_slots(store) && store->index.id_count < zone_gib(store); i++)
+        if (container_valid(store, directory_slot(store, i)) &&
             le64_get(directory_slot(store, i)->object))
             index_container_enter(store, i);
     for (uint32_t i = 0; i < names_slots(store); i++)

@@ -467,13 +467,16 @@ static inline le64 *leaf_lsn(const struct store *store, struct leaf_disk *leaf)
 }
 
 /* directory.c */
-#define ZONE_GIB ((uint32_t)(STORE_ZONE_BYTES / STORE_SEGMENT_UNIT))
+static inline uint32_t zone_gib(const struct store *store)
+{
+    return (uint32_t)(store_zone_bytes(store->super.zone) / STORE_SEGMENT_UNIT);
+}
 struct container_disk *directory_slot(const struct store *store, uint32_t slot);
 uint32_t directory_slots(const struct store *store);
 struct container_disk *directory_get(const struct store *store, uint64_t object, uint32_t *slot);
 struct container_disk *directory_find(const struct store *store, const char *name);
 uint64_t container_pages(const struct container_disk *container);
-bool container_valid(const struct container_disk *container);
+bool container_valid(const struct store *store, const struct container_disk *container);
 struct name_disk *names_slot(const struct store *store, uint32_t slot);
 uint32_t names_slots(const struct store *store);
 struct name_disk *names_find(const struct store *store, uint64_t object, const char *name);

@@ -197,7 +197,7 @@ static int header_decode(struct store *store, uint64_t redo_lsn)
         return -EUCLEAN;
     HEADER_NUMBERS(NUMBER_DECODE)
     if (out->next_object == 0 || out->next_object >> 62 || out->hash_level > 30 ||
-        out->hash_split >= 1u << out->hash_level || out->cursor_gib > ZONE_GIB ||
+        out->hash_split >= 1u << out->hash_level || out->cursor_gib > zone_gib(store) ||
         hash_buckets(store) >= store->super.area_pages)
         return -EUCLEAN;
     return 0;

@@ -218,9 +218,9 @@ static bool plan_range_used(const struct store *store, uint32_t first, uint32_t 
 /* The range at the address that a restored container had. */
 static int plan_range_wanted(struct store *store, uint64_t address, uint32_t gib, uint32_t *first)
 {
-    uint64_t offset = address - STORE_REGION_BASE - store->super.zone * STORE_ZONE_BYTES;
+    uint64_t offset = address - store_zone_base(store->super.zone);
     uint32_t next;
-    if (offset % STORE_SEGMENT_UNIT || offset / STORE_SEGMENT_UNIT > ZONE_GIB - gib)
+    if (offset % STORE_SEGMENT_UNIT || offset / STORE_SEGMENT_UNIT > zone_gib(store) - gib)
         return -EINVAL;
     *first = (uint32_t)(offset / STORE_SEGMENT_UNIT);
     if (plan_range_used(store, *first, gib, &next))
@@ -236,7 +236,7 @@ static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32
     if (wanted)
         return plan_range_wanted(store, wanted, gib, first);
     for (bool wrapped = false;; at = next) {
-        if (at > ZONE_GIB - gib) {
+        if (at > zone_gib(store) - gib) {
             if (wrapped)
                 return -ENOSPC;
             wrapped = true;
@@ -545,7 +545,7 @@ static int plan_grow(struct store_group *group, struct store_op *op, struct plan
     out->gib = (uint32_t)(plan.pages / (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES));
     if (out->gib >= LARGE_GIB)          /* so that the last segments reach several TiB */
         out->gib *= 2;
-    if (plan.segments >= STORE_SEGMENT_MAX || out->gib > ZONE_GIB)
+    if (plan.segments >= STORE_SEGMENT_MAX || out->gib > zone_gib(group->store))
         return -ENOSPC;
     return plan_range(group->store, op->want_address, out->gib, &out->first_gib);
 }
@@ -593,7 +593,7 @@ int plan_op(struct store_group *group, struct store_op *op, struct planned_op *o
     if (op->name && name_valid(op->name))
         name_copy(out->name, op->name);
     if (out->gib)
-        op->address = STORE_REGION_BASE + group->store->super.zone * STORE_ZONE_BYTES +
+        op->address = store_zone_base(group->store->super.zone) +
                       out->first_gib * STORE_SEGMENT_UNIT;
     group->seen.object = 0;
     return op_add(group, out);

@@ -147,7 +147,8 @@ void table_sizes(const struct superblock *super, size_t bytes[TABLES])
         pages * sizeof(uint32_t), containers * sizeof(struct container_use),
         super->extents * sizeof(struct extent), area_map_bytes(super->area_pages),
         containers * sizeof(uint32_t), index_heads_max(super) * sizeof(uint32_t),
-        index_entries_max(super) * sizeof(uint32_t), ZONE_GIB * sizeof(uint32_t),
+        index_entries_max(super) * sizeof(uint32_t),
+        store_zone_bytes(super->zone) / STORE_SEGMENT_UNIT * sizeof(uint32_t),
     };
     memcpy(bytes, sizes, sizeof sizes);
 }

@@ -33,9 +33,26 @@
 #define STORE_SEGMENT_MAX       12u
 #define STORE_SEGMENT_UNIT      (1ull << 30)            /* segments are multiples of 1 GiB */
 #define STORE_REGION_BASE       0x200000000000ull       /* addresses of zone 0 begin here */
-#define STORE_ZONE_BYTES        (8ull << 40)
-#define STORE_ZONE_MAX          8u
+#define STORE_REGION_BYTES      (64ull << 40)
+#define STORE_ZONE_BYTES        (8ull << 40)            /* the most that a zone has */
+#define STORE_ZONE_SMALL        16u                     /* the first of 4 TiB */
+#define STORE_ZONE_MAX          32u
 #define STORE_EXTENT_PAGES_MAX  16u
+
+/* The addresses of a store's containers. Zones 0 to 7 have 8 TiB each, one behind the other; 16 to
+ * 31 are halves of them, in the same order. There are no others. */
+static inline bool store_zone_valid(uint32_t zone)
+{
+    return zone < STORE_ZONE_SMALL / 2 || (zone >= STORE_ZONE_SMALL && zone < STORE_ZONE_MAX);
+}
+static inline uint64_t store_zone_bytes(uint32_t zone)
+{
+    return zone < STORE_ZONE_SMALL ? STORE_ZONE_BYTES : STORE_ZONE_BYTES / 2;
+}
+static inline uint64_t store_zone_base(uint32_t zone)
+{
+    return STORE_REGION_BASE + zone % STORE_ZONE_SMALL * store_zone_bytes(zone);
+}
 
 /* A position in the log: a byte offset that never wraps. 0 is "none". A transaction's commit
  * number (csn) is the LSN of its commit record; the LSN of a page is the csn that last wrote it. */

@@ -155,7 +155,7 @@ static bool geometry_valid(const struct superblock *super)
     uint64_t data_bytes = super->extents * super->extent_bytes;
     uint32_t extent = super->extent_bytes;
     if (extent < BLOCK_BYTES || extent > STORE_EXTENT_PAGES_MAX * BLOCK_BYTES ||
-        (extent & (extent - 1)) || super->zone >= STORE_ZONE_MAX)
+        (extent & (extent - 1)) || !store_zone_valid(super->zone))
         return false;
     if (super->disk_bytes >> 62 || super->extents > super->disk_bytes / extent)
         return false;

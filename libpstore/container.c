@@ -119,7 +119,7 @@ static ps_container *segment_learn(uint64_t address)
     for (ps_container *c = containers; c < containers + containers_used; c++) {
         unsigned n = c->segment_count;
         if (c->opens == 0 || c->id != STORE_COOKIE_CONTAINER(info.cookie) ||
-            c->base / KD_ZONE_BYTES != info.base / KD_ZONE_BYTES || n == PS_SEGMENTS_MAX)
+            !wire_zone_has(c->store->zone, info.base) || n == PS_SEGMENTS_MAX)
             continue;
         c->segment[n] = segment_new(info.base, info.pages);
         c->segment_count = n + 1;

@@ -46,6 +46,7 @@ struct ps_store {
     int confined;                         /* it is reached by handles that were passed (handle.c) */
     unsigned life;                        /* table_lock: the managers that it was connected to */
     uint64_t log_bytes, flushes;          /* at ps_connect, for ps_stats */
+    uint32_t zone;                        /* of its containers' addresses */
 };
 
 struct ps_name {

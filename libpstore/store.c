@@ -123,6 +123,8 @@ int store_hello(struct ps_store *s)
         word[2] = strtoull(end, NULL, 10);
     }
     int result = store_request(s, STORE_HELLO, word, NULL, 0, NULL, NULL);
+    if (result == 0)
+        s->zone = wire_zone_valid((uint32_t)word[2]) ? (uint32_t)word[2] : 0;
     return result == 0 && word[0] != STORE_PROTOCOL_VERSION ? -EPROTONOSUPPORT : result;
 }
 

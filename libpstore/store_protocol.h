@@ -22,6 +22,29 @@ struct store_txn_id { uint8_t bytes[16]; };
 /* Ends of a manager that said why it does not start: another try would say the same. */
 #define STORE_EXIT_NO_DISK 2
 #define STORE_EXIT_REFUSED 3
+/* The store is to be made, and the sites have to agree where (store.zone=ask). */
+#define STORE_EXIT_ZONE 4
+
+/* The addresses of a store's containers: of zones 0 to 7 8 TiB each, one behind the other; of 16 to
+ * 31 halves of these, in the same order. */
+#define WIRE_REGION_BASE 0x200000000000ull
+#define WIRE_ZONE_SMALL 16u
+static inline int wire_zone_valid(uint32_t zone)
+{
+    return zone < WIRE_ZONE_SMALL / 2 || (zone >= WIRE_ZONE_SMALL && zone < 2 * WIRE_ZONE_SMALL);
+}
+static inline uint64_t wire_zone_bytes(uint32_t zone)
+{
+    return (zone < WIRE_ZONE_SMALL ? 8ull : 4ull) << 40;
+}
+static inline uint64_t wire_zone_base(uint32_t zone)
+{
+    return WIRE_REGION_BASE + zone % WIRE_ZONE_SMALL * wire_zone_bytes(zone);
+}
+static inline int wire_zone_has(uint32_t zone, uint64_t address)
+{
+    return address - wire_zone_base(zone) < wire_zone_bytes(zone);
+}
 
 /* The cookie of a container's memory objects is its number, then 4 bits for the segment, so that a
  * client can ask the kernel (KD_CONTAINER_INFO) to whom an address belongs. */

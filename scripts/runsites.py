@@ -12,6 +12,7 @@ from runparts import RunError, option_path
 CONNECTIONS_MAX = 15            # kernel/stream: 16 ports, the first of which is a console's
 SITE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,30}")
 # what link says of sites that it has no session with, and why it does not run
+ZONES = tuple(str(zone) for zone in [*range(8), *range(16, 32)])
 TROUBLE = re.compile(r"\blink\[\d+\]: (.*(?:: refused: |not understood|its name is taken|the machine has no|cannot start).*)")
 
 
@@ -23,8 +24,8 @@ def add_options(add):
         "repeatable")
     add("--site-key", metavar="FILE", help="what the sites at these addresses must know, too: for addresses that are not of this "
         "machine")
-    add("--zone", metavar="N", type=int, help="a store that is made has addresses of this zone, 0 to 7 (0): sites of one system "
-        "have different ones")
+    add("--zone", metavar="N", help="a store that is made has addresses of this zone: 0 to 7 have 8 TiB, 16 to 31 four. Sites agree "
+        "about it when their stores are made (agree)")
     add("--link", metavar="OPTION=VALUE", action="append", default=[], help="for the program link: lease=MS, agent=PROGRAM, "
         "remote=PROGRAM, open=all; repeatable")
 
@@ -49,8 +50,8 @@ def check(parser, args):
     connections = args.listen + args.join
     if not args.site and (connections or args.link or args.site_key):
         parser.error("--listen, --join, --link, --site-key: of a site; give it a name with --site")
-    if args.zone is not None and not 0 <= args.zone <= 7:
-        parser.error(f"--zone {args.zone}: a number from 0 to 7")
+    if args.zone not in (None, "agree") + ZONES:
+        parser.error(f"--zone {args.zone}: a number from 0 to 7, or 16 to 31, or agree")
     if not args.site:
         return
     if not SITE_NAME.fullmatch(args.site):
@@ -119,7 +120,9 @@ def options(args):
 
 def words(args):
     """Of the kernel's command line."""
-    return [f"store.zone={args.zone}"] if args.zone is not None else []
+    if not args.site and args.zone in (None, "agree"):
+        return []
+    return ["store.zone=" + ("ask" if args.zone in (None, "agree") else args.zone)]
 
 
 def text(args):

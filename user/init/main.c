@@ -34,7 +34,11 @@
 #define RESTARTS_MAX 8          /* a manager that dies again and again is left alone */
 #define STOP_SECONDS_MAX 30     /* a halt waits so long for a store manager */
 
-static struct manager { const char *name; int pid, restarts, kept, keeper, keepers; } managers[] = {
+static struct manager {
+    const char *name;
+    int pid, restarts, kept, keeper, keepers;
+    int zone;                   /* of a store that is made, as the sites have agreed; 0 */
+} managers[] = {
     {.name = "store", .kept = -1}, {.name = "store2", .kept = -1},
     {.name = "store3", .kept = -1}, {.name = "store4", .kept = -1}};
 #define MANAGER_COUNT (sizeof(managers) / sizeof(managers[0]))
@@ -98,9 +102,11 @@ static bool disk_there(const char *name)
  * any disk the first one is started, too, and says that. False: it died before it answered. */
 static bool store_start_once(struct manager *m, int *status)
 {
-    char life[12];
-    const char *const argv[] = {"/bin/store", life, m->name, *site.grace ? site.grace : NULL, NULL};
+    char life[12], zone[12];
+    const char *const argv[] = {"/bin/store", life, m->name, *site.grace ? site.grace : NULL,
+                                m->zone ? zone : NULL, NULL};
     snprintf(life, sizeof(life), "%d", m->restarts);
+    snprintf(zone, sizeof(zone), "%d", m->zone);
     m->pid = 0;
     if (access("/bin/store", F_OK) || (m != managers && !disk_there(m->name)))
         return true;
@@ -148,11 +154,32 @@ static void keeper_start(struct manager *m)
                     : start(argv[0], argv, KD_RIGHT_PROCESSES, -1);
 }
 
+/* The sites agree where the store that is to be made has its addresses. */
+static void zone_agree(struct manager *m)
+{
+    static const char *const argv[] = {"/bin/link", "zone", NULL};
+    int status = 0, pid = -ENODEV;
+    if (site.options >= 0) {
+        lseek(site.options, 0, SEEK_SET);
+        pid = start(argv[0], argv, KD_RIGHT_DISKS | KD_RIGHT_NAMES, site.options);
+    }
+    if (pid > 0)
+        syscall(KD_PROCESS_WAIT, pid, &status, 0);
+    if (status >= 0 && wire_zone_valid((uint32_t)status) && status >= (int)WIRE_ZONE_SMALL)
+        m->zone = status;
+    else
+        fprintf(stderr, "init: there is no zone for the %s: the kernel's log says why\n", m->name);
+}
+
 static void store_start(struct manager *m)
 {
     int status;
-    while (!store_start_once(m, &status) && death_counts(m, status))
-        continue;
+    bool started = store_start_once(m, &status);
+    if (!started && status == STORE_EXIT_ZONE && !m->zone) {
+        zone_agree(m);
+        started = !m->zone || store_start_once(m, &status);
+    }
+    while (!started && death_counts(m, status)) started = store_start_once(m, &status);
     store_keep(m, m->pid != 0);
     if (m->pid)
         keeper_start(m);

@@ -29,6 +29,7 @@
 
 #define LEASE_MS 250
 #define LINK_NICE (-15)                 /* who waits behind programs is silent to other sites */
+#define ZONE_MS 30000
 enum { LINE_BYTES = 256, STREAM_TRIES = 500, TRY_MS = 10 };
 struct link link_all = {.agent = "/bin/agent", .remote = "/bin/remote"};
 static unsigned streams;
@@ -232,10 +233,53 @@ static void loop(void)
     }
 }
 
+/* Whoever has heard an older claim hears the new one. */
+static void claim_say(void)
+{
+    say("claims zone %u for its store", link_all.self.hello.claim);
+    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
+        peer_end(&s->peer, "it claims another zone", now_ns());
+    link_all.claims_anew = false;
+}
+
+/* Before the site has a store: agrees with the others which zone it gets, and ends with its number
+ * (link_zone.c). */
+static int zone_agree(void)
+{
+    struct hello *own = &link_all.self.hello;
+    uint64_t began = now_ns();
+    own->flags = HELLO_CLAIMS;
+    own->claim = zone_choose(own->site, 0);
+    link_all.agent[0] = link_all.remote[0] = 0;
+    for (bool settled = false; !settled;) {
+        bool more = work();
+        if (link_all.claims_anew)
+            claim_say();
+        if (now_ns() - began > ZONE_MS * 1000000ull) {
+            say("all zones are taken: this site gets no store");
+            return 1;
+        }
+        struct kd_message m = {.handle = -1};
+        long r = kd_call3(KD_PORT_RECEIVE, link_all.port, (long)&m, more ? 0 : 20);
+        clock_look();
+        if (r == 0 && m.token)
+            kd_call3(KD_PORT_REPLY, (long)m.token, (long)&(struct kd_message){
+                .status = -EAGAIN, .handle = -1}, 0);
+        else if (r == 0)
+            notice(&m);
+        settled = !link_all.claims_anew;
+        for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
+            settled &= zone_settled(&s->peer, own, (now_ns() - began) / 1000000);
+    }
+    say("its store gets zone %u", own->claim);
+    return (int)own->claim;
+}
+
 int main(int argc, char **argv)
 {
+    bool zone = argc == 2 && strcmp(argv[1], "zone") == 0;
     bool again = argc == 2 && strcmp(argv[1], "again") == 0;
-    if (argc > 1 && !again) {
+    if (argc > 1 && !again && !zone) {
         fputs("link: init starts it, in a machine of `scripts/run --site NAME`; `sites` shows what "
               "it does\n", stderr);
         return 2;
@@ -246,6 +290,8 @@ int main(int argc, char **argv)
     if (!options_read())
         return 2;
     self_make();
+    if (zone)
+        return streams_open() ? zone_agree() : 2;
     if (kd_call3(KD_NAME_SET, (long)LINK_NAME, link_all.port, 0) < 0) {
         say("its name is taken, or it may not have one");
         return 2;

@@ -61,7 +61,7 @@ enum link_request {
                      * link_site[] */
 };
 
-/* A store of a site. Its addresses are the zone's: KD_STORE_BASE + zone * KD_ZONE_BYTES. */
+/* A store of a site. Its addresses are the zone's (wire_zone_base). */
 struct link_store { char name[LINK_STORE_BYTES]; uint32_t zone, reserved; uint64_t term; };
 
 struct link_session {

@@ -115,11 +115,22 @@ static bool same_zone(const struct hello *a, const struct hello *b, uint32_t *zo
 {
     for (uint32_t i = 0; i < a->store_count; i++)
         for (uint32_t k = 0; k < b->store_count; k++)
-            if (a->stores[i].zone == b->stores[k].zone) {
+            if (zones_of(a->stores[i].zone) & zones_of(b->stores[k].zone)) {
                 *zone = a->stores[i].zone;
                 return true;
             }
     return false;
+}
+
+static void zones_hear(const struct peer *p, const struct hello *h)
+{
+    const struct hello *heard[LINK_SITES_MAX] = {h};
+    unsigned count = 1;
+    for (unsigned i = 0; i < link_all.count; i++) {
+        const struct peer *other = &link_all.sites[i].peer;
+        if (other != p && other->hello.site[0]) heard[count++] = &other->hello;
+    }
+    link_all.claims_anew |= zone_heard(&link_all.self, heard, count);
 }
 
 static const char *accept(struct peer *p, const struct hello *h)
@@ -141,6 +152,7 @@ static const char *accept(struct peer *p, const struct hello *h)
             return why;
         }
     }
+    zones_hear(p, h);
     return NULL;
 }
 

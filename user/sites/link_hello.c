@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "store_protocol.h"
+
 enum { PROOF_BYTES = 8 };
 
 bool site_name_good(const char *name)
@@ -37,6 +39,8 @@ size_t hello_put(const struct self *self, uint64_t nonce, uint64_t echo, uint8_t
     put_u64(&o, h->boot);
     put_u64(&o, nonce);
     put_u64(&o, h->lease_ns);
+    put_u32(&o, h->zones);
+    put_u32(&o, h->claim);
     put_u32(&o, h->store_count);
     for (uint32_t i = 0; i < h->store_count; i++) {
         put_text(&o, h->stores[i].name);
@@ -56,6 +60,7 @@ static void stores_take(struct fields_in *i, struct hello *h)
         take_text(i, h->stores[n].name, sizeof(h->stores[n].name));
         i->bad |= !site_name_good(h->stores[n].name);
         h->stores[n].zone = take_u32(i);
+        i->bad |= !wire_zone_valid(h->stores[n].zone);
         h->stores[n].term = take_u64(i);
     }
 }
@@ -73,6 +78,8 @@ const char *hello_take(struct hello *h, const struct self *self, const struct fr
     h->boot = take_u64(&i);
     h->nonce = take_u64(&i);
     h->lease_ns = take_u64(&i);
+    h->zones = take_u32(&i);
+    h->claim = take_u32(&i);
     stores_take(&i, h);
     size_t bytes = (size_t)(i.at - fields);
     h->proof = take_u64(&i);

@@ -9,18 +9,20 @@
 
 #define LINK_THEY_SAY "the other site says: "   /* before the reason of a refusal by it */
 
-#define LINK_PROTOCOL 1u
+#define LINK_PROTOCOL 2u
 #define LEASE_NS_MIN 1000000ull
 #define LEASE_NS_MAX 60000000000ull
 #define TIME_NEVER UINT64_MAX
 enum { OWN_BYTES = 512 };              /* the largest frame of link's own */
-enum { HELLO_HAS_AGENT = 1 };           /* a flag of HELLO: this site is a home */
+/* Flags of HELLO: this site is a home; it is to get a store, and claims a zone for it. */
+enum { HELLO_HAS_AGENT = 1, HELLO_CLAIMS = 2 };
 
 /* What a site says of itself. */
 struct hello {
     uint32_t protocol, flags, store_count;
     char site[LINK_SITE_BYTES];
     uint64_t boot, nonce, lease_ns;
+    uint32_t zones, claim;              /* zones_of those of all stores heard of; of HELLO_CLAIMS */
     struct link_store stores[LINK_STORES_MAX];
     uint64_t proof;                     /* that it has the key; 0 without one (link_key.c) */
 };
@@ -34,6 +36,16 @@ size_t hello_put(const struct self *self, uint64_t nonce, uint64_t echo, uint8_t
 const char *hello_take(struct hello *h, const struct self *self, const struct frame *f,
                        const uint8_t *at);
 bool site_name_good(const char *name);
+/* link_zone.c: the small zones that a zone is, a bit for each; a free one for this site, 0: there
+ * is none; all that HELLO names. zone_heard: these HELLOs came last, one of them just now.
+ * True: `self` claims another zone now, and
+ * is to say so to all. zone_settled: does this site not stand against what we claim? */
+struct peer;
+uint32_t zones_of(uint32_t zone);
+uint32_t zone_choose(const char *site, uint32_t taken);
+uint32_t zones_heard(const struct hello *h);
+bool zone_heard(struct self *self, const struct hello *const heard[], unsigned count);
+bool zone_settled(const struct peer *p, const struct hello *own, uint64_t waited_ms);
 /* link_key.c: 128 bits of a text; a check value of bytes (SipHash-2-4). */
 void key_make(uint64_t key[2], const char *text);
 uint64_t key_check(const uint64_t key[2], const void *bytes, size_t count);

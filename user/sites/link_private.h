@@ -33,6 +33,7 @@ struct link {
     int port;
     char agent[64], remote[64];         /* programs; "": none */
     bool open_to_all;                   /* LINK_OPEN by anybody: for tests */
+    bool claims_anew;                   /* what was claimed is another's: all are to hear it */
     int remote_pid;
     unsigned remote_ends;               /* in a row, of lives that were short */
     uint64_t remote_began, remote_due;  /* when it was started; when it is to be, or 0 */

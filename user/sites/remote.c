@@ -142,12 +142,16 @@ static void zone_claim(void)
 {
     char name[STORE_NAME_BYTES];
     struct link_session s;
+    uint64_t small = wire_zone_bytes(WIRE_ZONE_SMALL);
     if (link_session(remote.session, &s)) remote_ends("the session with the home is over");
     if (s.store_count == 0) wait_for_end("the home has no store");
     remote.zone = s.stores[0].zone;
-    snprintf(name, sizeof name, "zone %u", s.stores[0].zone);
-    if (kd_call3(KD_NAME_SET, (long)name, remote.port, 0) < 0)
-        wait_for_end("the home's store has its addresses in the zone of another store here");
+    uint64_t first = WIRE_ZONE_SMALL + (wire_zone_base(remote.zone) - WIRE_REGION_BASE) / small;
+    for (uint64_t i = 0; i < wire_zone_bytes(remote.zone) / small; i++) {
+        snprintf(name, sizeof name, "zone %llu", (unsigned long long)(first + i));
+        if (kd_call3(KD_NAME_SET, (long)name, remote.port, 0) < 0)
+            wait_for_end("the home's store has its addresses in the zone of another store here");
+    }
 }
 
 static void serve(const char *site)

@@ -95,9 +95,9 @@ static int segment_open(struct container *c, uint64_t base, uint64_t pages)
     for (unsigned i = 0; i < c->segments; i++)
         if (c->segment[i].base == base) return 0;
     if (c->segments == SITE_SEGMENTS_MAX) return -EMFILE;
-    uint64_t zone = KD_STORE_BASE + remote.zone * KD_ZONE_BYTES; /* nobody else's addresses */
-    if (base < zone || base - zone >= KD_ZONE_BYTES ||
-        pages > (KD_ZONE_BYTES - (base - zone)) / KD_PAGE_BYTES)
+    uint64_t zone = wire_zone_base(remote.zone); /* nobody else's addresses */
+    if (!wire_zone_has(remote.zone, base) ||
+        pages > (wire_zone_bytes(remote.zone) - (base - zone)) / KD_PAGE_BYTES)
         return -EPROTO;
     struct kd_object_create create = {
         .port = remote.port, .commit_port = remote.port, .base = base, .pages = pages,

@@ -147,6 +147,7 @@ static void uuid_make(uint8_t uuid[16])
 
 static int disk_format(const struct disk_io *io, uint64_t group_bytes)
 {
+    if (options.zone == ZONE_ASK) _exit(STORE_EXIT_ZONE);
     struct store_options made = {.log_bytes = options.log_bytes,
                                  .extent_bytes = options.extent_bytes,
                                  .zone = options.zone, .group_bytes = group_bytes};
@@ -321,27 +322,36 @@ static bool server_start(void)
     return mended == 0;
 }
 
-/* The addresses of our containers are ours alone: the commit port bears the zone's name. */
+/* The addresses of our containers are ours alone: the commit port bears the names of the small
+ * zones that they make up. */
 static bool zone_claim(void)
 {
     char name[16];
     struct store_stats stats;
     store_stats(server.store, &stats);
-    snprintf(name, sizeof(name), "zone %u", stats.zone);
-    if (KD2(KD_NAME_SET, name, server.commit_port) == 0) return true;
+    uint64_t small = store_zone_bytes(STORE_ZONE_SMALL), at = store_zone_base(stats.zone);
+    uint64_t first = STORE_ZONE_SMALL + (at - STORE_REGION_BASE) / small;
+    long r = 0;
+    for (uint64_t i = 0; r == 0 && i < store_zone_bytes(stats.zone) / small; i++) {
+        snprintf(name, sizeof(name), "zone %llu", (unsigned long long)(first + i));
+        r = KD2(KD_NAME_SET, name, server.commit_port);
+    }
+    if (r == 0) return true;
     say("refused: another store that is attached has its addresses in zone %u, too; `kstore create "
         "--zone N` makes one elsewhere", stats.zone);
     return false;
 }
 
-/* store [LIFE [NAME [GRACE]]]: how often init has started it again; the name of the disk and of the
- * store; in a site, for how many ms another one may use what an earlier life has granted. */
+/* store [LIFE [NAME [GRACE [ZONE]]]]: how often init has started it again; the name of the disk and
+ * of the store; in a site, for how many ms another one may use what an earlier life has granted, and
+ * where a store that is made has its addresses, as the sites have agreed. */
 int main(int argc, char **argv)
 {
     struct disk_io io;
     if (argc > 2) server.name = argv[2];
     setpriority(PRIO_PROCESS, 0, STORE_NICE);
     options_read(argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0);
+    if (argc > 4) options.zone = (uint32_t)strtoul(argv[4], NULL, 10);
     if (!options.crc_fixed) crc32c_choose(&disk_clock);
     if (!disk_open(&io)) return STORE_EXIT_NO_DISK;
     powers_keep(KD_RIGHT_NAMES);

@@ -104,9 +104,12 @@ static bool extent_option(const char *value)
 
 static bool zone_option(const char *value)
 {
-    uint32_t zone = (uint32_t)(value[0] - '0');
-    bool good = zone < STORE_ZONE_MAX && !value[1];
-    if (good) options.zone = zone;
+    char *end;
+    unsigned long zone = strtoul(value, &end, 10);
+    bool ask = strcmp(value, "ask") == 0;
+    bool good = ask || (end != value && !*end && zone < STORE_ZONE_MAX &&
+                        store_zone_valid((uint32_t)zone));
+    if (good) options.zone = ask ? ZONE_ASK : (uint32_t)zone;
     return good;
 }
 
@@ -155,7 +158,7 @@ void options_read(unsigned life)
     size_t bytes = strlen(server.name);
     unsigned number = (unsigned)(server.name[bytes - 1] - '0');
     char *place;
-    options.zone = number >= 1 && number <= STORE_ZONE_MAX ? number - 1 : 0;
+    options.zone = number >= 1 && number <= STORE_ZONE_SMALL / 2 ? number - 1 : 0;
     if (KD2(KD_KERNEL_COMMAND_LINE, line, sizeof(line) - 1) < 0) return;
     for (char *word = strtok_r(line, " ", &place); word; word = strtok_r(NULL, " ", &place)) {
         bool mine = strncmp(word, server.name, bytes) == 0 && word[bytes] == '.';

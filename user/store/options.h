@@ -14,7 +14,8 @@
  *                                    which the next one has to wait (1000)
  *     store.log_mib=N                size of the log of a store that is made of a blank disk
  *     store.extent_kib=N             and its extents: 4, 8, 16 (unless told), 32 or 64
- *     store.zone=N                   and its zone of addresses, 0 to 7 (0; of store2 1; ...)
+ *     store.zone=N                   and its zone of addresses, 0 to 7, 16 to 31 (0; of store2 1;
+ *                                    ...); ask: the one that init says, or exit STORE_EXIT_ZONE
  *     store.group_kib=N              the largest group; a larger transaction spills (an eighth of
  *                                    the memory, but never more than half of the log)
  *     store.upgrade=yes              a store of an older format becomes one of today's, for good
@@ -59,6 +60,7 @@ enum step {
     STEP_COUNT
 };
 
+enum { ZONE_ASK = 255 };            /* options.zone: the sites have to agree first */
 struct options {
     uint32_t extent_bytes;          /* 0: the library's choice */
     uint32_t zone;                  /* of a store made of a blank disk: 1 for "store2", and so on */

@@ -105,7 +105,7 @@ static void header_read(struct area *area)
                    area->number);
     else if (!next || next >> 62 || level > 30 || split >= 1u << level ||
              (1ull << level) + split >= super->area_pages ||
-             le32_get(header.cursor_gib) > STORE_ZONE_BYTES / STORE_SEGMENT_UNIT)
+             le32_get(header.cursor_gib) > store_zone_bytes(super->zone) / STORE_SEGMENT_UNIT)
         kview_find(area->view, KCHECK_DAMAGE, "ST24", "the header of area %u: ids, level or split "
                    "pointer out of range", area->number);
     else {
@@ -129,7 +129,7 @@ static void container_take(struct area *area, const struct container_disk *conta
     uint64_t object = le64_get(container->object);
     if (!object)
         return;
-    if (!kcontainer_valid(container) ||
+    if (!kcontainer_valid(area->view->super.zone, container) ||
         (area->header_seen && object >= area->model->next_object)) {
         kview_find(area->view, KCHECK_DAMAGE, "DR1", "container %llu: its entry is out of range",
                    (unsigned long long)object);

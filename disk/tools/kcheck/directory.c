@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ZONE_GIB ((uint32_t)(STORE_ZONE_BYTES / STORE_SEGMENT_UNIT))
 
 bool kname_valid(const char name[STORE_NAME_BYTES])
 {
@@ -28,12 +27,12 @@ uint64_t kcontainer_pages(const struct container_disk *container)
     return pages;
 }
 
-bool ksegment_valid(uint32_t first_gib, uint32_t gib)
+bool ksegment_valid(uint32_t zone, uint32_t first_gib, uint32_t gib)
 {
-    return gib && (uint64_t)first_gib + gib <= ZONE_GIB;
+    return gib && (uint64_t)first_gib + gib <= store_zone_bytes(zone) / STORE_SEGMENT_UNIT;
 }
 
-bool kcontainer_valid(const struct container_disk *container)
+bool kcontainer_valid(uint32_t zone, const struct container_disk *container)
 {
     uint32_t count = le32_get(container->segment_count);
     if (!kname_valid(container->name) || count < 1 || count > STORE_SEGMENT_MAX ||
@@ -43,7 +42,7 @@ bool kcontainer_valid(const struct container_disk *container)
         le16_get(container->protection) >= STORE_PROTECTION_COUNT)
         return false;
     for (uint32_t i = 0; i < count; i++)
-        if (!ksegment_valid(le32_get(container->segments[i].first_gib),
+        if (!ksegment_valid(zone, le32_get(container->segments[i].first_gib),
                             le32_get(container->segments[i].gib)))
             return false;
     return !container->layout.type[0] || kname_valid(container->layout.type);

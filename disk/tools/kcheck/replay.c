@@ -305,7 +305,7 @@ static int create_apply(struct replay *r, const struct record_disk *record)
     memcpy(&disk, record + 1, CREATE_BYTES);
     disk.object = record->object;
     disk.created = le64_of(r->csn);
-    if (!kcontainer_valid(&disk) || le32_get(disk.segment_count) != 1)
+    if (!kcontainer_valid(r->view->super.zone, &disk) || le32_get(disk.segment_count) != 1)
         return wrong(r, "its fields are out of range");
     if (object < model->next_object || object >> 62)
         return wrong(r, "its id was given before");
@@ -348,7 +348,7 @@ static int grow_apply(struct replay *r, struct kcontainer *container,
 {
     uint32_t first = le32_get(segment->first_gib), gib = le32_get(segment->gib);
     uint32_t count = le32_get(container->disk.segment_count);
-    if (!ksegment_valid(first, gib) || range_used(r->model, first, gib) ||
+    if (!ksegment_valid(r->view->super.zone, first, gib) || range_used(r->model, first, gib) ||
         count >= STORE_SEGMENT_MAX)
         return wrong(r, "the new segment is out of range or taken");
     container->disk.segments[count] = *segment;

@@ -122,7 +122,7 @@ static const char *sizes_wrong(const struct kslot *s)
     if (s->extent_bytes % BLOCK_BYTES || !pages || pages > STORE_EXTENT_PAGES_MAX ||
         kbits(pages) != 1)
         return "its extent size is not 4, 8, 16, 32 or 64 KiB";
-    if (s->zone >= STORE_ZONE_MAX)
+    if (!store_zone_valid(s->zone))
         return "its zone does not exist";
     if (s->disk_bytes >= 1ull << 62 || s->extents > s->disk_bytes / s->extent_bytes)
         return "it has more extents than fit on its disk";

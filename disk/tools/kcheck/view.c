@@ -264,7 +264,7 @@ uint64_t kview_address(const struct kview *view, const struct kcontainer *contai
         const struct segment_disk *segment = &container->disk.segments[s];
         uint64_t pages = le32_get(segment->gib) * per_gib;
         if (page < pages)
-            return STORE_REGION_BASE + view->super.zone * STORE_ZONE_BYTES +
+            return store_zone_base(view->super.zone) +
                    le32_get(segment->first_gib) * STORE_SEGMENT_UNIT + page * STORE_PAGE_BYTES;
         page -= pages;
     }

@@ -195,8 +195,8 @@ uint32_t karea_bucket(const struct kmodel *model, uint64_t object, uint64_t inde
 bool kname_valid(const char name[STORE_NAME_BYTES]);
 bool kname_equal(const char a[STORE_NAME_BYTES], const char b[STORE_NAME_BYTES]);
 uint64_t kcontainer_pages(const struct container_disk *container);
-bool kcontainer_valid(const struct container_disk *container);
-bool ksegment_valid(uint32_t first_gib, uint32_t gib);
+bool kcontainer_valid(uint32_t zone, const struct container_disk *container);
+bool ksegment_valid(uint32_t zone, uint32_t first_gib, uint32_t gib);
 void kdirectory_check(struct kview *view, const struct kmodel *model);
 
 /* model.c */

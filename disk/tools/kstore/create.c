@@ -22,7 +22,8 @@ static const struct argp_option options[] = {
     { "extent", 'e', "KIB", 0, "4, 8, 16, 32 or 64 (default 16)", 0 },
     { "unit", 'n', "KIB", 0,
       "so much lies on one of several disks before the next's turn (default: an extent)", 0 },
-    { "zone", 'z', "N", 0, "which 8 TiB of addresses its containers get, 0 to 7 (default 0)", 0 },
+    { "zone", 'z', "N", 0,
+      "which addresses its containers get: 8 TiB, 0 to 7 (default 0); 4 TiB, 16 to 31", 0 },
     { "uuid", 'u', "HEX", 0, "32 hexadecimal digits (default: random)", 0 },
     COMMON_FORCE("whatever is there"), COMMON_QUIET,
     { 0 },
@@ -51,8 +52,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
             argp_error(state, "%s is no number", value);
         if (key == 'e' && (*number < 4 || *number > 64 || (*number & (*number - 1))))
             argp_error(state, "--extent %s: extents have 4, 8, 16, 32 or 64 KiB", value);
-        if (key == 'z' && *number >= STORE_ZONE_MAX)
-            argp_error(state, "--zone %s: a number from 0 to %u", value, STORE_ZONE_MAX - 1);
+        if (key == 'z' && (*number >= STORE_ZONE_MAX || !store_zone_valid((uint32_t)*number)))
+            argp_error(state, "--zone %s: a number from 0 to 7, or 16 to 31", value);
         return 0;
     }
     if (key != 'u')

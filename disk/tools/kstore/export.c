@@ -79,7 +79,7 @@ static void text_out(const char *text, size_t most)
 
 static bool in_store(uint64_t word)
 {
-    return word - STORE_REGION_BASE < STORE_ZONE_MAX * STORE_ZONE_BYTES;
+    return word - STORE_REGION_BASE < STORE_REGION_BYTES;
 }
 
 /* The word as a reference. False: it is none. */

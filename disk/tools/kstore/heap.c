@@ -228,7 +228,7 @@ uint64_t heap_page_number(const struct kview *view, const struct kcontainer *c, 
     for (uint32_t s = 0; s < le32_get(c->disk.segment_count); s++) {
         const uint64_t per_gib = STORE_SEGMENT_UNIT / STORE_PAGE_BYTES;
         uint64_t pages = le32_get(c->disk.segments[s].gib) * per_gib;
-        uint64_t base = STORE_REGION_BASE + view->super.zone * STORE_ZONE_BYTES +
+        uint64_t base = store_zone_base(view->super.zone) +
                         le32_get(c->disk.segments[s].first_gib) * STORE_SEGMENT_UNIT;
         if (address >= base && address - base < pages * STORE_PAGE_BYTES)
             return before + (address - base) / STORE_PAGE_BYTES;

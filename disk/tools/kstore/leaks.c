@@ -76,7 +76,7 @@ static void part_look(struct walk *w, const uint8_t *bytes, size_t count, uint64
 {
     for (size_t i = 0; i < count; i++) {
         *word = *word >> 8 | (uint64_t)bytes[i] << 56;
-        if (*word - STORE_REGION_BASE < STORE_ZONE_MAX * STORE_ZONE_BYTES)
+        if (*word - STORE_REGION_BASE < STORE_REGION_BYTES)
             reach(w, heap_at(w->heap, *word));
     }
 }

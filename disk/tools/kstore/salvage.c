@@ -58,7 +58,7 @@ static void __attribute__((format(printf, 2, 3))) lost(struct copy *copy, const 
 static int container_copy(struct copy *copy, const struct kcontainer *c)
 {
     const struct container_disk *disk = &c->disk;
-    uint64_t zone = STORE_REGION_BASE + copy->from->super.zone * STORE_ZONE_BYTES;
+    uint64_t zone = store_zone_base(copy->from->super.zone);
     struct store_layout layout = { .version = le32_get(disk->layout.version),
                                    .bytes = le32_get(disk->layout.bytes) };
     struct store_op op = { .type = STORE_OP_CREATE,
