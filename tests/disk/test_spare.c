@@ -496,6 +496,14 @@ static void only_the_next_group_is_taken(void **state)
     assert_int_equal(store_spare_taken(to, &have), -EINVAL);
     struct record_disk *record = (void *)(changed + sizeof(struct group_disk));
     struct group_disk *header = (void *)changed;
+    for (int i = 0; i < 3; i++) {       /* of another epoch, another history, another place */
+        header->epoch = le32_of(le32_get(header->epoch) + (i == 0));
+        header->prev_crc.byte[0] ^= i == 1;
+        header->lsn = le64_of(le64_get(header->lsn) + (i == 2) * BLOCK_BYTES);
+        header->crc = le32_of(group_crc(&world->store->super, changed, bytes, 0));
+        assert_int_equal(store_spare_take(to, changed, bytes, &mark), -EINVAL);
+        memcpy(changed, group, bytes);
+    }
     le16 type = record->type;
     le32 sum = header->crc;
     record->type = le16_of(RECORD_PAGE_HOME);
@@ -517,6 +525,59 @@ static void only_the_next_group_is_taken(void **state)
     free(changed);
     store_feed_end(world->store, &f);
     store_spare_abandon(to);
+    pair_end();
+}
+
+/* How many slots, of what no cut can take away, have the newest epoch of these. */
+static uint32_t slots_naming(const struct device *device, const struct store_epochs *epochs)
+{
+    uint32_t naming = 0, version;
+    for (int i = 0; i < 2; i++) {
+        uint64_t at = i ? slot_b_offset : 0;
+        struct superblock super;
+        bool pending = false;
+        assert_int_equal(superblock_decode((void *)(device->image + at), device->bytes, at, &super,
+                                           &version), SLOT_VALID);
+        for (uint32_t e = 0; e < device->event_count; e++)
+            pending |= device->events[e].kind == WRITE_ISSUE && device->events[e].offset == at &&
+                       !write_durable(device, e);
+        naming += !pending && super.epochs[super.epoch_count - 1].epoch ==
+                                  epochs->of[epochs->count - 1].epoch;
+    }
+    return naming;
+}
+
+/* Aim: who joins names the home's epochs in both slots, and who opens its own, before any group
+ * (SE3): by a join, a take-over, a start. */
+static void both_slots_name_an_epoch(void **state)
+{
+    (void)state;
+    struct store_report report;
+    struct store_epochs epochs;
+    struct store *store;
+    pair_begin(4);
+    assert_int_equal(world_open(world, &report), 0);
+    slot_b_offset = world->store->super.slot_b_offset;
+    device_record(copy_device(), true);
+    assert_int_equal(join(), 0);
+    store_epochs_tell(world->store, &epochs);
+    assert_int_equal(slots_naming(copy_device(), &epochs), 2);
+    world_commit(world, 1, false);
+    device_record(copy_device(), true);
+    assert_int_equal(store_spare_take_over(spare, &store, &report), 0);
+    spare = NULL;
+    store_epochs_tell(store, &epochs);
+    assert_int_equal(slots_naming(copy_device(), &epochs), 2);
+    store_abandon(store);
+    for (int i = 0; i < 2; i++) {       /* with groups to be replayed, and without */
+        struct store_open_options options = options_of();
+        struct disk_io io = device_io(&sides[0].device);
+        device_record(&sides[0].device, true);
+        assert_int_equal(store_open(&io, &test_memory, &options, &store, &report), 0);
+        store_epochs_tell(store, &epochs);
+        assert_int_equal(slots_naming(&sides[0].device, &epochs), 2);
+        store_abandon(store);
+    }
     pair_end();
 }
 
@@ -563,6 +624,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_next_group_is_taken),
         cmocka_unit_test(other_logs_are_not_joined),
+        cmocka_unit_test(both_slots_name_an_epoch),
         cmocka_unit_test(every_crash_state_of_a_spare_has_what_was_acknowledged),
         cmocka_unit_test(pairs_live_through_deaths),
     };
