@@ -1,12 +1,10 @@
 /*
  * internal.h - the open store in memory, and what the files of disk/ offer each other.
  *
- *     open.c        store_open: checkpoint, the two scans, the end of recovery
+ *     open.c        store_open: checkpoint, two scans, the end of recovery; decide.c: its table
  *     span.c        several disks as one; all others see one
- *     slots.c       finds the superblock; what kind of disk this is
  *     store.c       a store in memory, made and ended; the fence, memory, reads
- *     decide.c      the decision table of recovery
- *     superblock.c  encode, check and write a slot
+ *     superblock.c  encode, check and write a slot; slots.c: finds it; what kind of disk this is
  *     meta.c        metadata pages in memory; save to and load from an area
  *     hash.c        linear hashing: (object, extent index) -> leaf
  *     directory.c   containers and names; index.c: finds them

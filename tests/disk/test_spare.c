@@ -21,11 +21,9 @@
 #include "crew.h"
 #include "internal.h"
 #include "life.h"
+#include "power.h"
 
-static struct side {
-    struct device device;
-    uint8_t *before;            /* its image when the record began */
-} sides[2];
+static struct power sides[2];
 static struct world worlds[2], *world = &worlds[0];
 static uint32_t home;           /* the side that is */
 static struct store_spare *spare;       /* of the other; NULL: it is off, or out */
@@ -258,49 +256,11 @@ static void every_crash_state_of_a_spare_has_what_was_acknowledged(void **state)
 
 /* ---- pairs that live on */
 
-static void record_begin(uint32_t side)
-{
-    struct side *s = &sides[side];
-    s->before = s->before ? s->before : malloc(s->device.bytes);
-    require(s->before);
-    memcpy(s->before, s->device.image, s->device.bytes);
-    device_record(&s->device, true);
-}
+static void record_begin(uint32_t side) { power_on(&sides[side]); }
 
-static bool write_durable(const struct device *device, uint32_t write)
-{
-    uint32_t complete = write, flush;
-    while (complete < device->event_count && (device->events[complete].kind != WRITE_COMPLETE ||
-                                              device->events[complete].write != write))
-        complete++;
-    for (flush = complete; flush < device->event_count; flush++)
-        if (device->events[flush].kind == FLUSH_COMPLETE && device->events[flush].write > complete)
-            return true;
-    return false;
-}
-
-/* The power is cut: of what was not flushed some is there, some torn. Perhaps its newest slot is
- * lost, too. */
 static void power_cut(uint32_t side, bool slot_lost)
 {
-    struct side *s = &sides[side];
-    struct superblock_disk *slots[2];
-    s->device.recording = false;
-    memcpy(s->device.image, s->before, s->device.bytes);
-    for (uint32_t i = 0; i < s->device.event_count; i++) {
-        const struct event *e = &s->device.events[i];
-        if (e->kind != WRITE_ISSUE)
-            continue;
-        size_t bytes = e->bytes;
-        if (!write_durable(&s->device, i))
-            bytes = below(3) ? below(2) * bytes : below(bytes / SECTOR_BYTES) * SECTOR_BYTES;
-        memcpy(s->device.image + e->offset, e->data, bytes);
-    }
-    slots[0] = (void *)s->device.image;
-    slots[1] = (void *)(s->device.image + slot_b_offset);
-    if (slot_lost)
-        memset(slots[le64_get(slots[0]->generation) < le64_get(slots[1]->generation)], 0x55,
-               BLOCK_BYTES);
+    power_off(&sides[side], &random_seed, slot_lost ? slot_b_offset : 0);
     record_begin(side);
 }
 

@@ -181,7 +181,7 @@ struct Model : Steps<State, Scenario> {
         if (c.role == HOME && c.lost && !c.asked)
             step(true, i, "asks to go on alone", [&](State &s) { ask(s, i, ALONE); });
         if (c.role == HOME && c.open && !c.lost && c.mate && !c.named && !c.asked &&
-            (on(MATE_BEHIND) || (c.met && c.mate_has == c.length && c.mate_has >= c.shown)))
+            (on(MATE_BEHIND) || (c.met && c.mate_has >= c.shown)))
             step(true, i, "asks to name its spare", [&](State &s) { ask(s, i, MATE); });
         if (c.role != OUT) return;
         if (sees && !c.joining && there)

@@ -1,0 +1,302 @@
+/*
+ * test_role.c - two machines with a copy of one store each, a witness, links between them, a clock.
+ *
+ * Aim     there are never two homes that serve; whoever is home has what was acknowledged, and
+ *         nothing that another home went on without; there is a home again when faults have ended.
+ * Method  role.c and the disk library as they are; messages take their time, in order, and are lost
+ *         with their link. Machines lose their power, links break or fall silent, the witness is
+ *         away, at any time. A commit is a number; it knows the one that its home had before.
+ */
+#include "role_rig.h"
+
+static void life(uint64_t seed)
+{
+    crew_at("life", seed);
+    begin(seed);
+    time_passes(2000000);
+    if (!pair_stands())
+        crew_fail("a pair that is left alone does not come to be: %u %u, error %d",
+                  machines[0].role.is, machines[1].role.is, machines[1].role.error);
+    for (uint32_t round = 0; round < 4; round++) {
+        crew_at("round", round);
+        faults = true;
+        time_passes(6000000);
+        faults = false;
+        mends(true);
+        time_passes(4000000);
+        if (!pair_stands())
+            crew_fail("when faults have ended no pair comes to be: roles %u %u, record %u %u",
+                      machines[0].role.is, machines[1].role.is, record.home, record.mate);
+        crew_add(NAMED, 1);
+    }
+    crew_add(ACKED, acked_count);
+    crew_add(OPENED, opened_count);
+    crew_add(COPIED, copied_count);
+    end();
+}
+
+static void homes_and_spares_live_through_faults(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(64), life));
+    printf("# %llu commits acknowledged, %llu crashes, %llu times a home began, %llu pairs stood "
+           "again, %llu copied anew\n", (unsigned long long)crew_sum(ACKED),
+           (unsigned long long)crew_sum(CRASHES), (unsigned long long)crew_sum(OPENED),
+           (unsigned long long)crew_sum(NAMED), (unsigned long long)crew_sum(COPIED));
+    bool few = crew_sum(COPIED) * 10 < crew_sum(CRASHES);
+    assert_true(crew_part() || (crew_sum(OPENED) > 50 && few));
+}
+
+/* Aim: from the home's death to the first commit that the spare acknowledges: under a second. */
+static void a_spare_takes_over_within_a_second(void **state)
+{
+    (void)state;
+    uint64_t worst = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        begin(seed);
+        time_passes(2000000 + below(20) * 10000);
+        assert_true(pair_stands() && machines[0].role.is == ROLE_HOME);
+        machines[0].up = false;
+        links[0].silent = true;         /* nobody tells */
+        role_end(&machines[0].role);
+        uint64_t died = now_us, before = acked_count;
+        while (acked_count == before && now_us < died + 3000000)
+            time_passes(STEP_US);
+        worst = MAX(worst, now_us - died);
+        assert_true(machines[1].role.is == ROLE_HOME);
+        end();
+    }
+    printf("# the longest of 20 take-overs: %llu ms\n", (unsigned long long)worst / 1000);
+    assert_true(worst < 1000000);
+}
+
+/* ---- single messages, to a home whose world answers nothing by itself */
+
+static struct role_message last[ROLE_KINDS];
+static uint32_t sent[ROLE_KINDS];
+
+static void noted(void *context, int to, const struct role_message *m)
+{
+    (void)context;
+    (void)to;
+    last[m->kind] = *m;
+    sent[m->kind]++;
+}
+
+static struct role *home_alone(void)
+{
+    begin(1);
+    struct role *r = &machines[0].role;
+    r->calls.send = noted;
+    memset(sent, 0, sizeof sent);
+    now_us += ROLE_LEASE_US;
+    role_tick(r, now_us);
+    struct role_message m = { .kind = ROLE_RECORD, .number = r->ask_number, .record = record };
+    role_receive(r, ROLE_TO_WITNESS, &m, now_us);
+    assert_int_equal(r->is, ROLE_HOME);
+    assert_true(role_serves(r, now_us));
+    return r;
+}
+
+/* The copy asks to join, as it is. */
+static struct role_message joins_now(struct role *r, uint64_t session)
+{
+    struct role_message m = { .kind = ROLE_JOIN, .number = session };
+    struct store_stats stats;
+    store_stats(r->store, &stats);
+    memcpy(m.uuid, stats.uuid, sizeof m.uuid);
+    m.disk_bytes = stats.disk_bytes;
+    m.log_bytes = stats.log_bytes;
+    m.lsn = store_log_applied(r->store);
+    store_epochs_tell(r->store, &m.epochs);
+    role_receive(r, ROLE_TO_OTHER, &m, now_us);
+    return m;
+}
+
+/* Aim: who joins and says nothing is not named (NH5), nor by what it said in an earlier session
+ * (NH1); when it is silent for a lease its home asks the witness, and serves nothing until then. */
+static void a_spare_that_never_answers_is_not_named(void **state)
+{
+    (void)state;
+    struct role *r = home_alone();
+    joins_now(r, 77);
+    assert_int_equal(sent[ROLE_CATCH_UP], 1);
+    assert_int_equal(last[ROLE_CATCH_UP].error, 0);
+    struct role_message have = { .kind = ROLE_HAVE, .number = 76, .lsn = last[ROLE_CATCH_UP].lsn,
+                                 .stamp = now_us };
+    role_receive(r, ROLE_TO_OTHER, &have, now_us);
+    role_tick(r, now_us += ROLE_TICK_US);
+    assert_int_equal(sent[ROLE_WANT_RECORD], 0);
+    assert_int_equal(role_sure(r), 0);
+    have.number = 77;
+    role_receive(r, ROLE_TO_OTHER, &have, now_us);
+    assert_int_equal(role_sure(r), have.lsn);
+    role_tick(r, now_us += ROLE_TICK_US);
+    assert_int_equal(sent[ROLE_WANT_RECORD], 1);
+    assert_int_equal(last[ROLE_WANT_RECORD].record.mate, 2);
+    struct role_message given = last[ROLE_WANT_RECORD];
+    given.kind = ROLE_GIVEN;
+    given.record.term++;
+    role_receive(r, ROLE_TO_WITNESS, &given, now_us);
+    assert_int_equal(sent[ROLE_NAMED], 1);
+    assert_true(role_serves(r, have.stamp + ROLE_LEASE_US - 1));
+    assert_false(role_serves(r, have.stamp + ROLE_LEASE_US));   /* also before a tick (NH8) */
+    joins_now(r, 78);                   /* it has one already */
+    assert_int_equal(last[ROLE_CATCH_UP].error, -EAGAIN);
+    role_tick(r, now_us += ROLE_LEASE_US);
+    assert_false(role_serves(r, now_us));
+    assert_int_equal(role_sure(r), 0);
+    assert_int_equal(last[ROLE_WANT_RECORD].record.mate, 0);
+    joins_now(r, 79);                   /* who is lost may be home by now */
+    assert_int_equal(last[ROLE_CATCH_UP].error, -EAGAIN);
+    end();
+}
+
+/* Aim: a group that was sealed before the spare joined, and is not applied, is sent to it. */
+static void a_group_in_the_air_is_sent_to_who_joins(void **state)
+{
+    (void)state;
+    struct role *r = home_alone();
+    commit(&machines[0]);
+    joins_now(r, 77);
+    role_tick(r, now_us);
+    assert_int_equal(sent[ROLE_GROUP], 0);      /* nobody has said that it is there */
+    struct role_message have = { .kind = ROLE_HAVE, .number = 77, .lsn = last[ROLE_CATCH_UP].lsn };
+    role_receive(r, ROLE_TO_OTHER, &have, now_us);
+    role_tick(r, now_us);
+    assert_int_equal(sent[ROLE_GROUP], 1);
+    assert_true(last[ROLE_GROUP].bytes > STORE_PAGE_BYTES);
+    commit(&machines[0]);
+    assert_int_equal(sent[ROLE_GROUP], 2);
+    end();
+}
+
+/* Aim: an answer of the witness counts for the request that was made last (NM2). */
+static void answers_to_earlier_requests_are_none(void **state)
+{
+    (void)state;
+    struct role *r = home_alone();
+    joins_now(r, 77);
+    role_tick(r, now_us += ROLE_LEASE_US);
+    assert_int_equal(sent[ROLE_WANT_RECORD], 1);
+    struct role_message m = last[ROLE_WANT_RECORD];
+    m.kind = ROLE_GIVEN;
+    m.record.term++;
+    m.number--;
+    role_receive(r, ROLE_TO_WITNESS, &m, now_us);
+    assert_false(role_serves(r, now_us));
+    m.number++;
+    m.record.home = 2;
+    role_receive(r, ROLE_TO_WITNESS, &m, now_us);
+    assert_false(role_serves(r, now_us));
+    m.record.home = 1;
+    role_receive(r, ROLE_TO_WITNESS, &m, now_us);
+    assert_true(role_serves(r, now_us));
+    assert_int_equal(role_take_over(r, now_us), -EBUSY);
+    end();
+}
+
+/* Aim: a frame that is changed is no message, or one that is within its frame. */
+static void changed_frames_do_no_harm(void **state)
+{
+    (void)state;
+    static uint8_t group[STORE_PAGE_BYTES], frame[8192];
+    uint32_t refused = 0;
+    for (enum role_kind kind = 0; kind < ROLE_KINDS; kind++) {
+        struct role_message n, m = { .kind = kind, .number = 3, .term = 4,
+                                     .epochs = { .count = 2 } };
+        struct frame f;
+        if (kind == ROLE_GROUP) {
+            m.group = group;
+            m.bytes = sizeof group;
+        }
+        size_t bytes = role_put(&m, frame, sizeof frame);
+        assert_true(bytes && frame_head(&f, frame, bytes) && role_get(&n, &f, frame));
+        assert_true(n.kind == kind && n.number == 3 && n.term == 4 && n.bytes == m.bytes);
+        for (size_t i = FRAME_HEADER; i < bytes && i < 400; i++) {
+            frame[i] ^= 0x81;
+            if (!role_get(&n, &f, frame))
+                refused++;
+            else
+                assert_true(n.epochs.count <= STORE_EPOCHS && n.bytes <= sizeof group &&
+                            n.error <= 0);
+            frame[i] ^= 0x81;
+        }
+        for (f.bytes = FRAME_HEADER; f.bytes < bytes; f.bytes++)
+            assert_false(role_get(&n, &f, frame));
+        f.bytes = (uint32_t)bytes;
+        f.kind = ROLE_FRAME + ROLE_KINDS;
+        assert_false(role_get(&n, &f, frame));
+    }
+    assert_true(refused > 10);
+}
+
+/* Aim: the record changes for its home and its mate only, from its own term, once (NH3). */
+static void the_witness_gives_a_term_once(void **state)
+{
+    (void)state;
+    struct role_record kept = { 5, 1, 2 };
+    struct role_message answer, m = { .kind = ROLE_WANT_RECORD, .number = 9, .site = 2,
+                                      .record = { 4, 2, 0 } };
+    for (uint64_t term = 3; term < 8; term++) {
+        m.record.term = term;
+        struct role_record now = kept;
+        assert_int_equal(role_witness(&now, &m, &answer), term == 5);
+        assert_int_equal(answer.kind, term == 5 ? ROLE_GIVEN : ROLE_RECORD);
+        assert_int_equal(answer.number, 9);
+        assert_int_equal(answer.record.home, term == 5 ? 2 : 1);
+        assert_int_equal(now.term, term == 5 ? 6 : 5);
+        assert_false(role_witness(&now, &m, &answer));
+    }
+    m.record.term = 5;
+    m.site = m.record.home = 3;         /* a stranger */
+    assert_false(role_witness(&kept, &m, &answer));
+    m.site = 2;                         /* not for itself */
+    assert_false(role_witness(&kept, &m, &answer));
+    m.record.home = 2;
+    m.record.mate = 3;                  /* nobody else while there are two */
+    assert_false(role_witness(&kept, &m, &answer));
+    m.kind = ROLE_READ_RECORD;
+    assert_false(role_witness(&kept, &m, &answer));
+    assert_int_equal(answer.record.term, 5);
+}
+
+/* Aim: without its witness nobody goes on that has lost the other, but by a person's word. */
+static void without_a_witness_all_stand_still(void **state)
+{
+    (void)state;
+    begin(3);
+    time_passes(2000000);
+    assert_true(pair_stands());
+    witness_up = false;
+    uint64_t before = acked_count;
+    time_passes(1000000);               /* while both are there nobody misses it */
+    assert_true(pair_stands() && acked_count > before);
+    machines[0].up = false;
+    role_end(&machines[0].role);
+    link_breaks(0);
+    before = acked_count;
+    time_passes(3000000);
+    assert_true(machines[1].role.is == ROLE_TAKING && acked_count == before);
+    assert_int_equal(role_take_over(&machines[1].role, now_us), 0);
+    time_passes(500000);
+    assert_true(role_serves(&machines[1].role, now_us) && acked_count > before);
+    end();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_spare_that_never_answers_is_not_named),
+        cmocka_unit_test(a_group_in_the_air_is_sent_to_who_joins),
+        cmocka_unit_test(answers_to_earlier_requests_are_none),
+        cmocka_unit_test(changed_frames_do_no_harm),
+        cmocka_unit_test(the_witness_gives_a_term_once),
+        cmocka_unit_test(without_a_witness_all_stand_still),
+        cmocka_unit_test(a_spare_takes_over_within_a_second),
+        cmocka_unit_test(homes_and_spares_live_through_faults),
+    };
+    (void)argc;
+    crew_begin(argv[0]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
