@@ -50,8 +50,7 @@ struct port {
     struct list items, receivers, badges;
     struct list all;         /* ports of all processes; port table lock */
     struct item clean, credit_low, notify, view_gone;
-    bool spills, wants_gone; /* objects with KD_OBJECT_SPILLS, KD_OBJECT_NOTICES commit here */
-    bool tells;              /* KD_PORT_TELLS */
+    bool spills, wants_gone, tells; /* KD_OBJECT_SPILLS, _NOTICES commit here; KD_PORT_TELLS */
     char name[KD_NAME_MAX];  /* published under this name, or was; port table lock */
     /* credits (credit.c), under `lock` */
     bool credits_used;       /* the manager granted some once: there is a limit */
