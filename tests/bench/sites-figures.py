@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Tables and rows for scripts/bench of what tests/bench/sites.sh has left in a folder: what containers of another site cost.
+
+  sites-figures.py DIR
+"""
+
+import os
+import sys
+
+SAID = ("GET", "GRANT", "CALL", "GONE", "COMMIT", "answer", "ASK", "DENIED")
+KINDS = ("pointer", "offset", "array", "tree")
+MIX, MIX_PAGES, MIX_READS, MIX_STORES, SITES = 100, 64, 8, 2, 2     # as in tests/sites/figures.c
+
+
+class Window:
+    """What a program did between two phases: all numbers are of `count` things."""
+
+    def __init__(self, words):
+        self.phase, self.count, self.instructions, self.link, self.flushes, self.ns, *said = map(int, words)
+        self.said = dict(zip(SAID, said))
+        self.home = None                # [instructions, those of link, flushes] of the home
+
+    def here(self):
+        return self.instructions - self.link
+
+    def both(self):
+        return self.here() + self.home[0] - self.home[1]
+
+    def each(self, value):
+        return value / self.count
+
+    def messages(self):
+        return sum(number for what, number in self.said.items() if what != "ASK")
+
+
+class Home:
+    """What a home says at phases. Those of a second container may begin anew: then it is another run of them."""
+
+    def __init__(self):
+        self.at, self.run, self.last = {}, {}, {}
+
+    def key(self, guest, phase):
+        if phase < self.last.get(guest, 0):
+            self.run[guest] = self.run.get(guest, 0) + 1
+        self.last[guest] = phase
+        return self.run.get(guest, 0), phase
+
+    def between(self, key):
+        then, now = self.at.get(key), self.at.get((key[0], key[1] + 1))
+        return [b - a for a, b in zip(then, now)] if then and now else None
+
+
+def read(path):
+    """{guest: {name: its last window}}, the home's costs of a phase taken off."""
+    guests, keys, home, idle = {}, {}, Home(), [0, 0, 0]
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            words = line.split()
+            if len(words) < 10 or words[1] != "=" or words[2] == "stolen":
+                continue
+            guest, name = words[0].rstrip(":"), words[2]
+            if name == "home":
+                home.at[home.key(guest, int(words[3]))] = [int(words[i]) for i in (5, 6, 7)]
+            else:
+                window = guests.setdefault(guest, {})[name] = Window(words[3:])
+                keys[window] = home.key(guest, window.phase)
+    for window, key in keys.items():
+        window.home = home.between(key) if key[1] else None
+    for windows in guests.values():
+        if "nothing" in windows and windows["nothing"].home:
+            idle = windows["nothing"].home
+    for window in keys:
+        if window.home:
+            window.home = [max(0, a - b) for a, b in zip(window.home, idle)]
+    return guests
+
+
+def row(name, unit, value, reach="-", digits=0):
+    print(f"{name}\t{unit}\t{value:.{digits}f}\t{reach}")
+
+
+def table(*rows):
+    for cells in rows:
+        print("| " + " | ".join(f"{c:,.0f}" if isinstance(c, (int, float)) else str(c) for c in cells) + " |")
+    print()
+
+
+# ---- pages ----
+
+def pages(one, two, slow):
+    here, far = one["a"], two["b"]
+    miss, upgrade, commit, read_, back = (far[name] for name in ("miss", "upgrade", "commit", "read", "callback"))
+    row("cached read transaction of 64 pages of another site, of a local one", "times", read_.instructions / here["read"].instructions, 1.02, 3)
+    row("cached read transaction of another site: messages", "messages", read_.messages(), 0)
+    for name, window in (("read miss", miss), ("write upgrade", upgrade)):
+        row(f"{name}: round trips", "round trips", window.each(window.said["GET"]), 1.01, 2)
+        row(f"{name}, both sites, beside link", "instructions", window.each(window.both()), 12000)
+        row(f"{name}, here, of it", "instructions", window.each(window.here()))
+        row(f"{name}, link at both sites", "instructions", window.each(window.link + window.home[1]))
+    local = here["commit"]
+    row("commit of one page: round trips", "round trips", commit.each(commit.said["COMMIT"]), 1, 2)
+    row("commit of one page: flushes at the home", "flushes", commit.each(commit.home[2]), 1.01, 2)
+    row("commit of one page, both sites, beside link, of a local one", "times", commit.both() / local.instructions, 2, 2)
+    row("commit of one page, both sites, beside link", "instructions", commit.each(commit.both()))
+    row("commit of one page, local", "instructions", local.each(local.instructions))
+    row("commit of one page, link at both sites", "instructions", commit.each(commit.link + commit.home[1]))
+    row("callback of an idle holder: round trips", "round trips", back.said["CALL"] / back.count, 1.1, 2)
+    row("callback of an idle holder, here, beside link", "instructions", back.each(back.here()))
+    late = slow["b"]["commit"]
+    row("commit of one page, link delayed by 10 ms each way", "ms", late.each(late.ns) / 1e6, "-", 1)
+    row("commit of one page, link not delayed", "ms", commit.each(commit.ns) / 1e6, "-", 1)
+
+
+# ---- two sites at once ----
+
+def halves(three):
+    alone, first, second = three["b"]["one"], three["b"]["both"], three["c"]["both"]
+    row("two sites commit in halves of a container: callbacks", "callbacks", first.said["CALL"] + second.said["CALL"], 0)
+    both, one = first.home[0] - first.home[1], alone.home[0] - alone.home[1]
+    row("the same: instructions of the home for a commit, of one site's", "times",
+        both / (first.count + second.count) / (one / alone.count), 1.1, 2)
+    row("the same: time for a commit, of one site's", "times", max(first.ns, second.ns) / 2 / alone.ns, "-", 2)
+    row("one home: taken from its own programs for a commit of another site's", "instructions", alone.each(alone.home[0]))
+    row("a home at each site: taken for a commit at its own home", "instructions", 0)
+
+
+def draws(number, local):
+    """The accesses of each transaction of site `number`, as figures.c draws them: (page, whether it is stored to)."""
+    seed = 100 + number
+
+    def draw(below):
+        nonlocal seed
+        seed = (seed * 6364136223846793005 + 1442695040888963407) & (1 << 64) - 1
+        return (seed >> 33) % below
+
+    for _ in range(MIX):
+        stored = {}
+        for k in range(MIX_READS + MIX_STORES):
+            whose = number if draw(100) < local else draw(SITES)
+            page = whose * (MIX_PAGES // SITES) + draw(MIX_PAGES // SITES)
+            stored[page] = stored.get(page, False) or k >= MIX_READS
+        yield sorted(stored.items())
+
+
+class Ownership:
+    """A memory of pages with owners, by a central manager at the home, as Li's: what is read is copied, what is stored to has no
+    copies and belongs to who stores."""
+
+    def __init__(self):
+        self.owner, self.copies, self.messages, self.lost = {}, {}, 0, []
+
+    def fetch(self, site, page):
+        """To the manager, from it to the owner, who may be the same, and the page."""
+        if site not in self.copies.setdefault(page, set()):
+            self.messages += 2 if self.owner.get(page) is None else 3
+            self.copies[page].add(site)
+
+    def store(self, site, page):
+        others = self.copies.get(page, set()) - {site}
+        if self.owner.get(page) == site and not others:
+            return
+        if site in self.copies.get(page, set()):
+            self.messages += 2          # to the manager, and its answer
+        self.fetch(site, page)
+        self.messages += 2 * len(others)        # they are told, and say so
+        self.lost += [(other, page) for other in others]
+        self.owner[page], self.copies[page] = site, {site}
+
+
+def ownership(local):
+    """The same accesses, which take turns, in such a memory: messages a transaction, and the part of them that lost a page
+    before their end."""
+    memory, torn = Ownership(), set()
+    todo = [[(index, page, stores) for index, accesses in enumerate(draws(site, local)) for page, stores in accesses]
+            for site in range(SITES)]
+    now = [(0, set())] * SITES
+    for step in range(max(map(len, todo))):
+        for site in range(SITES):
+            if step >= len(todo[site]):
+                continue
+            index, page, stores = todo[site][step]
+            if now[site][0] != index:
+                now[site] = (index, set())
+            (memory.store if stores else memory.fetch)(site, page)
+            now[site][1].add(page)
+            torn |= {(other, now[other][0]) for other, lost in memory.lost if lost in now[other][1]}
+            memory.lost.clear()
+    return memory.messages / (SITES * MIX), len(torn) / (SITES * MIX)
+
+
+def mixes(three):
+    print("Messages for a transaction of eight reads and two stores, of two sites at once; in a memory of pages with owners, as "
+          "Li's, nothing is kept, and a transaction may lose a page before it ends:\n")
+    lines = [("pages of its own half", "transactions", "pages with owners", "... and a commit to a server", "of its transactions torn")]
+    lines.append(("---", "---:", "---:", "---:", "---:"))
+    for local in (100, 50, 0):
+        mine = sum(three[guest][f"mix-{local}"].messages() for guest in "bc") / (SITES * MIX)
+        plain, torn = ownership(local)
+        lines.append((f"{local + (100 - local) // 2} %", f"{mine:.2f}", f"{plain:.2f}", f"{plain + 2:.2f}", f"{100 * torn:.0f} %"))
+        row(f"messages a transaction, {local + (100 - local) // 2} % in its own half, of pages with owners and a commit", "times",
+            mine / (plain + 2), "-", 2)
+    table(*lines)
+
+
+# ---- selections ----
+
+def selections(one, two, three, small):
+    columns = [("one site", one["a"]), ("two sites", two["b"]), ("three sites: b", three["b"]), ("c", three["c"])]
+    sizes = sorted(int(name.split(".")[1]) for name in one["a"] if name.startswith("scan-cold."))
+    print("Selection of a tenth of tuples of 208 bytes, instructions for a tuple of the relation (GETs in brackets). The paper has a "
+          "curve without numbers: cold, each page once and only once; warm, as in main memory.\n")
+    lines = [("tuples", "pages", "selection") + tuple(name for name, _ in columns), ("---:", "---:", "---") + ("---:",) * len(columns)]
+    for size in sizes:
+        for what in ("scan-cold", "scan-warm", "index-cold", "index-warm"):
+            cells = []
+            for _, windows in columns:
+                window = windows[f"{what}.{size}"]
+                cells.append(f"{window.instructions / size:.2f} ({window.said['GET']})")
+            lines.append((size, (size * 208 + 4095) // 4096, what.replace("scan", "no index").replace("-", ", "), *cells))
+    table(*lines)
+    last = f".{sizes[-1]}"
+    cold, warm = two["b"]["scan-cold" + last], two["b"]["scan-warm" + last]
+    row("selection without index, cold: GETs, of the relation's pages", "times", cold.said["GET"] / ((sizes[-1] * 208 + 4095) // 4096), 1.001, 3)
+    row("selection without index, warm, of a local one", "times", warm.instructions / one["a"]["scan-warm" + last].instructions, 1.02, 3)
+    row("the same: messages", "messages", warm.messages(), 0)
+    row("selection by index, warm, of a local one", "times",
+        two["b"]["index-warm" + last].instructions / one["a"]["index-warm" + last].instructions, 1.02, 3)
+    print("Figure 3, where memory ends (48 MiB): GETs of the second selection, of the first one's.\n")
+    table(("tuples", "first", "second"), ("---:", "---:", "---:"),
+          *[(size, small["b"][f"scan-cold.{size}"].said["GET"], small["b"][f"scan-warm.{size}"].said["GET"]) for size in sizes])
+
+
+def references(one, two, three):
+    columns = [("one site", one["a"]), ("two sites", two["b"]), ("three sites", three["c"])]
+    print("Parts of 28 bytes with three links: instructions of a look-up, and of a traversal of 3,280 parts; by plain pointers, "
+          "by base and offset (the paper's), by a table of small ids, and by the tree of the others.\n")
+    lines = [("reference", "") + tuple(name for name, _ in columns), ("---", "---") + ("---:",) * len(columns)]
+    for kind in KINDS:
+        for what in ("lookup-cold", "lookup-warm", "traversal-cold", "traversal-warm"):
+            cells = [f"{w[f'{what}.{kind}'].each(w[f'{what}.{kind}'].instructions):,.1f} ({w[f'{what}.{kind}'].said['GET']})" for _, w in columns]
+            lines.append((kind, what.replace("-", ", "), *cells))
+    table(*lines)
+    for what in ("lookup", "traversal"):
+        plain = two["b"][f"{what}-warm.pointer"]
+        row(f"parts, {what}, warm, of a local one", "times",
+            plain.instructions / one["a"][f"{what}-warm.pointer"].instructions, 1.02, 3)
+        for kind in KINDS[1:]:
+            window = two["b"][f"{what}-warm.{kind}"]
+            row(f"parts, {what}, warm, by {kind}, of pointers", "times", window.instructions / plain.instructions, "-", 2)
+    for kind in KINDS[1:]:
+        name, plain = [(n, w) for n, w in two["b"].items() if n.startswith(f"select-{kind}.")][0], \
+            [w for n, w in two["b"].items() if n.startswith("select-pointer.")][0]
+        row(f"selection by index, warm, its tuples by {kind}, of pointers", "times", name[1].instructions / plain.instructions, "-", 2)
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__)
+        return 2
+    one, two, three, small, slow = (read(os.path.join(sys.argv[1], name)) for name in ("one", "two", "three", "small", "slow"))
+    pages(one, two, slow)
+    halves(three)
+    mixes(three)
+    selections(one, two, three, small)
+    references(one, two, three)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

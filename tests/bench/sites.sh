@@ -1,0 +1,53 @@
+#!/bin/bash
+# Group sites: what containers of another site cost (user/sites/figures.md). Guests a, the home, b and c; instructions are
+# counted in each of them, without what it idles and, where that is said, without those of `link`; messages are counted by
+# `remote`. tests/bench/sites-figures.py makes the tables. SIZE: tuples of the largest relation; 200000 takes ten minutes.
+set -eu
+cd "$(dirname "$0")/../.."
+size=${SIZE:-100000}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+make -s build/tests/sites/figures build/tests/sites/relations
+
+options="--icount --cpus 1 --link lease=20000"
+far="--no-store $options --add build/tests/sites/figures --add build/tests/sites/relations"
+home="--store $scratch/store $options --memory 256 --add build/tests/sites/figures --add build/tests/sites/relations"
+
+# system NAME: a plan from stdin; what its guests print goes to $scratch/NAME.
+system() { scripts/sites --timeout 900 - >"$scratch/$1" || { cat "$scratch/$1" >&2; exit 1; }; }
+
+echo "made ..."
+fast=${home/--icount/}
+# shellcheck disable=SC2086 # options are words
+scripts/run $fast --site a --zone 0 --store-size 1G --timeout 900 -c "figures box make; relations rel make=$size; store export box b write; \
+store export box c write; store export rel b write; store export rel c write"
+echo "one site ..."
+# shellcheck disable=SC2086
+scripts/run $home --site a --zone 0 --timeout 900 -c "figures box all pages; relations rel scans=2 select parts" | tr -d '\r' | sed 's/^/a: /' >"$scratch/one"
+echo "two sites ..."
+system two <<END
+site a $home : figures box all; figures box serve; relations rel all; relations rel serve
+site b $far : figures a:box ready pages end; relations a:rel ready scans=2 select parts end
+link a b
+END
+echo "three sites ..."
+system three <<END
+site a $home : figures box all; figures box serve; relations rel all; relations rel serve
+site b $far : figures a:box ready both=0 end; relations a:rel ready scans=2 select parts end
+site c $far : figures a:box quiet both=1; relations a:rel quiet select scans=2 parts
+link a b
+link a c
+END
+echo "memory ends ..."
+system small <<END
+site a $home : relations rel all; relations rel serve
+site b $far --memory ${SMALL:-48} : relations a:rel ready scans=2 end
+link a b
+END
+echo "a slow link ..."
+system slow <<END
+site a $home : figures box serve
+site b $far : figures a:box ready commit end
+link a b delay=10
+END
+tests/bench/sites-figures.py "$scratch"
