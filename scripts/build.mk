@@ -231,7 +231,8 @@ build/tests/host/test_messages: $(call objects,asan,tests/host/test_messages.c $
 build/tests/host/test_link build/tests/host/test_link_lies: build/tests/host/%: build/obj/asan/tests/host/%.o \
         $(call objects,asan,user/sites/frame.c disk/crc32c.c \
         $(patsubst %,user/sites/link_%.c,peer in out hello key queue))
-SITE_TESTS := $(addprefix build/tests/host/test_,frames pages messages link link_lies)
+build/tests/host/test_convert build/tests/host/test_zones: build/tests/host/%: build/obj/asan/tests/host/%.o
+SITE_TESTS := $(addprefix build/tests/host/test_,frames pages messages link link_lies convert zones)
 $(SITE_TESTS): HLINK += $(SANITIZE)
 $(SITE_TESTS):
 	$(call do,LINK,$(HLINK) -lcmocka)
