@@ -121,7 +121,6 @@ def halves(three):
         both / (first.count + second.count) / (one / alone.count), 1.1, 2)
     row("the same: time for a commit, of one site's", "times", max(first.ns, second.ns) / 2 / alone.ns, "-", 2)
     row("one home: taken from its own programs for a commit of another site's", "instructions", alone.each(alone.home[0]))
-    row("a home at each site: taken for a commit at its own home", "instructions", 0)
 
 
 def draws(number, local):
