@@ -4,15 +4,14 @@
  *     open.c        store_open: checkpoint, two scans, the end of recovery; decide.c: its table
  *     span.c        several disks as one; all others see one
  *     store.c       a store in memory, made and ended; the fence, memory, reads
- *     superblock.c  encode, check and write a slot; slots.c: finds it; what kind of disk this is
+ *     superblock.c  encode, check and write a slot; slots.c: finds it, or what this disk is
  *     meta.c        metadata pages in memory; save to and load from an area
  *     hash.c        linear hashing: (object, extent index) -> leaf
  *     directory.c   containers and names; index.c: finds them
  *     space.c       extents: free, claimed, used, freed
  *     plan.c        claims of groups that are not applied yet
  *     group.c       transactions and groups: encode, seal, write, apply
- *     record.c      walks a group's records and applies them (commit and recovery alike)
- *     pack.c        records packed by LZ4; operate.c: records of operations
+ *     record.c      walks and applies a group's records; pack.c, operate.c: some kinds of them
  *     scan.c        reads groups back from the ring; image.c: recovery's pages in memory, home
  *     checkpoint.c  begin, next, seal, write, apply; chunk.c: by chunks
  *     chain.c       transactions of several groups; rechain.c: in recovery; prepared.c: of
@@ -21,7 +20,7 @@
  *     hold.c        who else needs the log; backup.c: a copy of a store at work
  *     roll.c        recovery goes on with an archived log; spare.c: for good; feed.c: its home
  *     page.c        look-ups and home writes; scrub.c: reads every copy, and mends
- *     grow.c        the store takes a larger disk; upgrade.c: it becomes one of this format
+ *     grow.c        the store takes a larger disk; upgrade.c: one of this format
  *     check.c       invariants; format.c: a new store
  */
 #ifndef KATYDID_DISK_INTERNAL_H

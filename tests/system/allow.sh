@@ -74,7 +74,7 @@ is_output "what there is not is refused; all of nothing is nothing" $'allow: pow
 
 guest --store "$TEST_TMP/own" -c 'handles 2'
 output=$(grep -oE ' (port|disk|system|thread|object|process) ' <<<"$output" | sort | tr -d ' \n')
-is_output "a store manager that serves has its disk, its three ports, and no power" "diskportportport"
+is_output "a store manager that serves has its disk, its four ports, and no power" "diskportportportport"
 
 guest -c 'dmesg | cat > /tmp/o && check && handles 1 > /tmp/o && vmmap 1 > /tmp/o && threads 1 > /tmp/o && objects > /tmp/o &&
     lockstat > /tmp/o && echo looked; sleep 1000 & kill %1; wait %1; echo $?; kill 1'

@@ -343,8 +343,8 @@ static bool zone_claim(void)
 }
 
 /* store [LIFE [NAME [GRACE [ZONE]]]]: how often init has started it again; the name of the disk and
- * of the store; in a site, for how many ms another one may use what an earlier life has granted, and
- * where a store that is made has its addresses, as the sites have agreed. */
+ * of the store; in a site, for how many ms another one may use what an earlier life has granted,
+ * and where a store that is made has its addresses, as the sites have agreed. */
 int main(int argc, char **argv)
 {
     struct disk_io io;
