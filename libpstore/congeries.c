@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum { CHANGES_READ = 1 };
-
 static struct slot_page *page_at(uint64_t page)
 {
     return (struct slot_page *)(uintptr_t)page;

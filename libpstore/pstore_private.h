@@ -520,6 +520,11 @@ int tx_ops_of(struct ps_tx *tx, struct ps_store *store);
 const struct tx_ops *tx_ops_in(const struct ps_tx *tx, const struct ps_store *store);
 /* Tells the kernel all but those of `now`, which go with the commit: 0 or -errno. */
 int tx_ops_tell(struct ps_tx *tx);
+extern int stores_several;               /* more than one store is connected */
+/* Before a strict commit: what the transaction, if it changes anything, has read in stores where it
+ * changes nothing is durable there, lazy commits too (kernel/store/parts.md). 0 or -errno. */
+int stores_read_flush(const struct ps_tx *tx);
+enum { CHANGES_READ = 1 };               /* of KD_TXN_CHANGES: pages that were read, too */
 void tx_ops_forget(struct ps_tx *tx);           /* all of them */
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PAGES_AT_ONCE = 128, CHANGES_READ = 1 };
+enum { PAGES_AT_ONCE = 128 };
 
 struct pages {
     struct ps_store *store;             /* whose they are; NULL: there was none */

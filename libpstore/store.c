@@ -19,6 +19,7 @@
 
 static struct ps_store stores[PS_STORES_MAX];
 static unsigned stores_count;
+int stores_several;
 static struct ps_store *opens_store;    /* the one connected to last */
 static _Atomic uint64_t requests;       /* for ps_stats, which does not count its own */
 _Atomic int store_death_noted;
@@ -106,6 +107,29 @@ int ps_flush(void)
         result = store_request(&stores[i], STORE_FLUSH, word, NULL, 0, NULL, NULL);
     }
     return error_told(ERROR_OTHER, result);
+}
+
+/* The first page from the store's addresses on that the running transaction has used is its. */
+static int store_is_used(const struct ps_store *s, int how)
+{
+    struct kd_changes page;
+    uint64_t base = wire_zone_base(s->zone);
+    return ps_kernel(KD_TXN_CHANGES, (long)base, (long)&page, how) == 0 &&
+           wire_zone_has(s->zone, page.address);
+}
+
+int stores_read_flush(const struct ps_tx *tx)
+{
+    struct kd_changes page;
+    int result = 0;
+    if (tx->now->bytes == 0 && ps_kernel(KD_TXN_CHANGES, 0, (long)&page, 0) != 0)
+        return 0;
+    for (struct ps_store *s = stores; s < stores + stores_count && result == 0; s++) {
+        uint64_t word[STORE_REQUEST_WORDS] = {0};
+        if (store_is_used(s, CHANGES_READ) && !store_is_used(s, 0))
+            result = store_request(s, STORE_FLUSH, word, NULL, 0, NULL, NULL);
+    }
+    return result;
 }
 
 /* ---- connecting ---- */
@@ -216,7 +240,7 @@ int store_connect(const char *store)
     if (result != 0)
         return result;
     store_baseline(s);
-    stores_count++;
+    stores_several = ++stores_count > 1;
     opens_store = s;
     return 0;
 }

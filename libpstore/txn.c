@@ -321,6 +321,8 @@ static int tx_commit(struct ps_tx *tx)
         heap_commit_prepare(tx);
     if (result == 0 && tx->several)
         result = tx_ops_tell(tx);
+    if (result == 0 && stores_several && !tx->options.lazy)
+        result = stores_read_flush(tx);
     if (result != 0 || (items_declares(&tx->items) && (result = items_declare(tx)) != 0)) {
         tx_undo(tx, result < 0 ? -result : ECANCELED);
         return result;

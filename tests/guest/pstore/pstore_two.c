@@ -114,6 +114,31 @@ static int retry_both(void *unused)
     ps_retry();
 }
 
+static int copy_left(void *unused)
+{
+    struct root *l = ps_root(left);
+    (void)unused;
+    l->value = l->other->value;
+    return 0;
+}
+
+/* What follows from a lazy commit in the other store is not durable without it. */
+static void follow_lazy(void)
+{
+    const struct ps_options lazy = {.lazy = 1, .lazy_ms = 60000};
+    long before[] = {client_flushes("store"), client_flushes("store2")}, sum = 0;
+    is(ps_transaction_opt(set_right, (void *)17, &lazy), 0, "a lazy commit in the second");
+    is(ps_transaction(through_left, &sum) + client_flushes("store2") - before[1], 0,
+       "who only reads it costs no flush");
+    is(ps_transaction_opt(copy_left, NULL, &lazy) + client_flushes("store2") - before[1], 0,
+       "nor does a lazy commit in the first that follows from it");
+    is(ps_transaction(copy_left, NULL), 0, "a strict one in the first that follows from it");
+    is(client_flushes("store") - before[0], 1, "costs one flush of the first");
+    is(client_flushes("store2") - before[1], 1, "and one of the second");
+    is(ps_transaction(copy_left, NULL), 0, "once more");
+    is(client_flushes("store2") - before[1], 1, "costs none there");
+}
+
 static int killed_inside(void *value)
 {
     struct root *r = ps_root(right);
@@ -161,7 +186,7 @@ static int listed(const char *store, const char *name)
 int main(void)
 {
     long sum = 0;
-    tap_plan(35);
+    tap_plan(43);
     left = open_in("store", "left");
     right = open_in("store2", "right");
     if (!tap_ok(left && right, "containers of both stores are open"))
@@ -204,5 +229,6 @@ int main(void)
     is(insist(through_left, &sum), 0, "both are read again");
     is(sum, 5006, "and what it did is undone");
     flush_both();
+    follow_lazy();
     return tap_end();
 }
