@@ -10,9 +10,9 @@
  *
  * Each leaf goes to one of the parts, branches and head to part 0, all with pointers that lead from
  * part to part. So the structure's own functions work on it (ps_segment_tree), and parallel.h reads
- * it with all disks at once. A transaction writes one store, so what was spread is rebuilt as a
- * whole; in between a leaf takes changes as long as it needs no other (-EXDEV: it does, or it is of
- * another store than the transaction's).
+ * it with all disks at once. What was spread is rebuilt as a whole; in between leaves take changes
+ * as long as they need no new one (-EXDEV: they do). A transaction changes those of up to four
+ * stores.
  *
  * Results: 0 or -errno. Chapter: parallel.md.
  */

@@ -18,6 +18,7 @@
 #include "system.h"
 #include "tap.h"
 #include "user/sites/link.h"
+#include "user/sites/link_peer.h"
 
 #define LEASE_NS 60000000000ull
 enum { FLOOD_BYTES = 60000, MEMORY_MOST = 12 << 20 };
@@ -64,12 +65,14 @@ static void send_frame(struct fields_out *o, uint16_t kind, unsigned to, uint64_
 static void hello(const char *name, uint64_t echo)
 {
     struct fields_out o = frame_begin(out, sizeof(out));
-    put_u32(&o, 1);
+    put_u32(&o, LINK_PROTOCOL);
     put_u32(&o, 0);
     put_text(&o, name);
     put_u64(&o, 77);
     put_u64(&o, mine);
     put_u64(&o, LEASE_NS);
+    put_u32(&o, 0);
+    put_u32(&o, 0);
     put_u32(&o, 0);
     put_u64(&o, 0);
     sequence = 0;
