@@ -94,6 +94,9 @@ static int begin_snapshot(struct view *v, const struct kd_begin *b)
     if (handle_failed(shared))
         return (int)(long)shared;
     int e = version_snapshot_begin(v, shared);
+    v->snapshot.seen.given = true;
+    v->snapshot.seen.only = shared->only;
+    v->snapshot.seen.generation = shared->generation;
     snapshot_put(shared);
     return e;
 }
@@ -182,6 +185,8 @@ long kd_snapshot_share(const uint64_t a[6])
     if (!s)
         return -ENOMEM;
     s->references = 1;
+    s->only = v->snapshot.seen.only;
+    s->generation = v->snapshot.seen.generation;
     int e = version_snapshot_share(v, s);
     if (!e)
         return handle_new(process_this(), HANDLE_SNAPSHOT, s, 0);

@@ -96,6 +96,8 @@ static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at,
     int e = k.batch_bytes ? data_in(&v->commit.batch, (vaddr_t)k.batch, k.batch_bytes) : 0;
     if (!e && k.batch_bytes && (!v->txn.enlisted || k.port >= 0))
         e = parts_enlist(v, k.port, &v->group.parts.decides);
+    if (!e && parts_batch_twice(v))
+        e = -EEXIST;
     if (!e && v->items.count && view_stacks(v))
         e = -EXDEV; /* IT8 */
     if (e)

@@ -9,9 +9,9 @@
 #include "store/grant.h"
 #include "store/holder.h"
 #include "store/item.h"
+#include "store/parts.h"
 #include "store/spill.h"
 #include "store/stack.h"
-#include "store/wait.h"
 #include "words.h"
 #include "thread/trace.h"
 #include "store/evict.h"
@@ -426,7 +426,7 @@ static RARE int fault_ended(struct view *v, int e)
 /* view_fault repeats FT1 to FT7 until the access would succeed. 0; -ENXIO: o is gone; -errno. */
 static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
 {
-    int e = want != WANT_READ && v->snapshot_rights ? -EROFS : 0;
+    int e = !v->snapshot_rights ? 0 : want != WANT_READ ? -EROFS : parts_torn(v);
     if (want == WANT_READ_FOR_WRITE && o->flags & KD_OBJECT_ITEMS)
         want = WANT_READ; /* no page is exclusive there */
     if (!e && o->escalate && !v->snapshot_rights && !sufficient(own_entry(v, at), want))

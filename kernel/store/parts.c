@@ -15,7 +15,8 @@
  *        a base that has voted refuses nothing that is committed.
  *   BP3  From the answer to DECIDE on nobody gives up: a kill, a doom or a time limit is too late.
  *   BP4  Each base publishes its own part, by a number of its own. No snapshot begins while one is
- *        shown and another one that the process could see is not.
+ *        shown and another one is not, of a process that could see both; and one that began while
+ *        others were not shows nothing of objects that came later, or in another process.
  *
  * Locks: view. None across a question.
  */
@@ -79,7 +80,9 @@ HANDLE_CALL(kd_port_votes, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
         return -EFAULT;
     lock_acquire(&p->lock);
     int e = p->dead ? -EBADF : p->rank ? -EINVAL : !p->name[0] ? -EPERM : 0;
-    if (!e && !p->voter.votes) {
+    if (!e && p->voter.votes) {
+        e = memcmp(p->voter.name, name, sizeof name) ? -EBUSY : 0;
+    } else if (!e) {
         memcpy(p->voter.name, name, sizeof name);
         __atomic_store_n(&p->voter.votes, true, __ATOMIC_RELEASE);
     }
@@ -104,10 +107,22 @@ static struct part_batch *batch_for(struct view *v, const struct port *base)
     return b < p->batch + p->batch_count ? b : NULL;
 }
 
+/* decider returns the base that decides: the one whose batch comes with the commit, or that of the
+ * last store. */
+static struct port *decider(const struct view *v)
+{
+    struct port *decides = v->group.parts.decides;
+    return decides ? decides : v->txn.enlisted->base;
+}
+
+bool parts_batch_twice(struct view *v)
+{
+    return v->commit.batch.first && v->txn.enlisted && batch_for(v, decider(v));
+}
+
 struct data *parts_batch(struct view *v)
 {
-    const struct port *decides = v->group.parts.decides;
-    if (v->commit.batch.first && (!decides || decides == v->group.asked))
+    if (v->commit.batch.first && v->group.asked == decider(v))
         return &v->commit.batch;
     struct part_batch *b = batch_for(v, v->group.asked);
     return b ? &b->data : NULL;
@@ -152,12 +167,11 @@ static void base_add(struct view_parts *p, struct port *base)
     p->count += i == p->count;
 }
 
-/* parts_find lists the bases; the last one decides: the one whose batch came with the commit, or
- * that of the last store. */
+/* parts_find lists the bases; the last one decides. */
 static void parts_find(struct view *v)
 {
     struct view_parts *p = &v->group.parts;
-    struct port *last = p->decides ? p->decides : v->txn.enlisted->base;
+    struct port *last = decider(v);
     p->count = 0;
     for (unsigned i = 0; i < v->group.other_count; i++)
         base_add(p, v->group.other[i]->base);
@@ -307,34 +321,51 @@ long kd_txn_voted(const uint64_t a[6])
 
 /* ---- snapshots ---- */
 
-/* owing finds a base that owes something and has objects that the process has. A reference, or
+/* owing finds a base that owes something, `which` or, if that is NULL, any, and has objects that
+ * the process has, beside objects of another one: of one alone nobody sees a half. A reference, or
  * NULL. */
-static struct port *owing(struct process *p)
+static struct port *owing(struct process *p, const struct port *which)
 {
-    struct port *found = NULL;
+    struct port *found = NULL, *other = NULL;
+    bool several = false;
     lock_acquire(&p->attach_lock);
-    for (unsigned i = 0; i < p->attachment_count && !found; i++) {
+    for (unsigned i = 0; i < p->attachment_count && !(found && several); i++) {
         struct port *base = p->attachments[i]->object->commit_port->base;
-        if (__atomic_load_n(&base->voter.owes, __ATOMIC_SEQ_CST))
+        if (!base->voter.votes)
+            continue;
+        several |= other && other != base;
+        other = base;
+        if ((!which || which == base) && __atomic_load_n(&base->voter.owes, __ATOMIC_SEQ_CST))
             found = base;
     }
-    if (found)
+    if (found && several)
         port_get(found);
     lock_release(&p->attach_lock);
+    return several ? found : NULL;
+}
+
+static bool owes_still(struct process *p, const struct port *base)
+{
+    struct port *found = owing(p, base);
+    if (found)
+        port_put(found);
     return found;
 }
 
-/* owed_wait waits until no base owes the process anything, at one moment. */
-static int owed_wait(struct process *p, uint64_t until_ns)
+/* owed_wait waits until no base owes the process anything, at one moment, behind which `*begun` is
+ * stale. */
+static int owed_wait(struct process *p, uint64_t until_ns, uint64_t *begun)
 {
     struct port *base;
     int e = 0;
-    while (!e && __atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) && (base = owing(p))) {
+    while (!e) {
+        *begun = __atomic_load_n(&parts_begun, __ATOMIC_SEQ_CST);
+        if (!__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) || !(base = owing(p, NULL)))
+            break;
         __atomic_fetch_add(&base->voter.awaited, 1, __ATOMIC_SEQ_CST);
-        while (!e && __atomic_load_n(&base->voter.owes, __ATOMIC_SEQ_CST)) {
+        while (!e && owes_still(p, base))
             e = arch_time_ns() >= until_ns ? -ETIMEDOUT
                 : thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR ? -EINTR : 0;
-        }
         __atomic_fetch_sub(&base->voter.awaited, 1, __ATOMIC_SEQ_CST);
         port_put(base);
     }
@@ -344,13 +375,29 @@ static int owed_wait(struct process *p, uint64_t until_ns)
 int parts_snapshot_begin(struct view *v, uint32_t timeout_ms)
 {
     uint64_t until = timeout_ms ? arch_time_ns() + (uint64_t)timeout_ms * 1000000 : UINT64_MAX;
-    for (;;) {
-        uint64_t begun = __atomic_load_n(&parts_begun, __ATOMIC_SEQ_CST);
-        int e = owed_wait(v->process, until);
+    for (struct process *p = v->process;;) {
+        uint64_t begun;
+        uint32_t generation = __atomic_load_n(&p->attach_generation, __ATOMIC_SEQ_CST);
+        int e = owed_wait(p, until, &begun);
+        bool all = !__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST);
         if (!e)
             e = version_snapshot_begin(v, NULL);
+        v->snapshot.seen.given = false;
+        v->snapshot.seen.only = all ? 0 : p->pid;
+        v->snapshot.seen.generation = generation;
         if (e || __atomic_load_n(&parts_begun, __ATOMIC_SEQ_CST) == begun)
             return e;
         version_snapshot_end(v); /* one was about to be shown meanwhile */
     }
+}
+
+int parts_torn(const struct view *v)
+{
+    const struct snapshot *s = &v->snapshot.seen;
+    const struct process *p = v->process;
+    if (likely(!s->only) || v->snapshot.at == ~0ull ||
+        (s->only == p->pid &&
+         s->generation == __atomic_load_n(&p->attach_generation, __ATOMIC_SEQ_CST)))
+        return 0;
+    return s->given ? -ESTALE : -EDEADLK;
 }

@@ -11,6 +11,8 @@ bool parts_possible(const struct view *v, const struct port *p);
 must_check int parts_enlist(struct view *v, int handle, struct port **out);
 /* parts_batch returns the batch for the port that v asks, or NULL. */
 struct data *parts_batch(struct view *v);
+/* parts_batch_twice: one of KD_TXN_BATCH goes to the same base as the one of the commit. */
+bool parts_batch_twice(struct view *v);
 void parts_drop(struct view *v); /* batches that nobody has asked for; by the owner thread */
 /* parts_ask asks the bases below all that v and its helpers enlist: one, to commit; several, to
  * vote, to decide, and to do what is decided. 0, or an errno: it is undone; EOWNERDEAD, EIO:
@@ -20,5 +22,8 @@ must_check int parts_ask(struct view *v);
  * one base and not by another whose objects the process has. 0, -EINTR, -ETIMEDOUT, or as
  * version_snapshot_begin; timeout_ms 0: any time. */
 must_check int parts_snapshot_begin(struct view *v, uint32_t timeout_ms);
+/* parts_torn tells whether v's snapshot may show a half of a transaction to this process, as it is
+ * by now. 0; -EDEADLK: it is to begin anew; -ESTALE: at another point. By the owner thread. */
+must_check int parts_torn(const struct view *v);
 
 #endif

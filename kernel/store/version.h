@@ -17,6 +17,10 @@ struct snapshot {
     bool over;                      /* it ends, or needed too many old versions */
     uint64_t kept, kept_most;       /* of how many it is keeper, and may be */
     uint32_t references;            /* atomic; of one behind a handle */
+    bool given;                     /* it began at the point behind a handle */
+    /* not 0: for this process alone, with the attachments that it had then (parts.c, BP4) */
+    int only;
+    uint32_t generation;
 };
 
 uint64_t version_publish_begin(void);           /* the next number; one publication at a time */

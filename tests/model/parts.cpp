@@ -22,6 +22,8 @@
     X(LEAVE, "who is killed behind the decision leaves, and tells nobody") \
     X(GIVE_HELD, "a base that starts in doubt gives its pages to others") \
     X(SNAP_ANY, "a snapshot begins between two publications") \
+    X(SNAP_LATE, "a snapshot that began between two publications shows objects that came later") \
+    X(FENCE_ENDS, "a base whose log takes nothing more says that its part has ended there") \
     X(FORGET_EARLY, "a decision is forgotten as soon as the program was answered") \
     X(FORGET_UNFLUSHED, "what a base says to have ended need not be durable there")
 #include "small.h"
@@ -42,6 +44,7 @@ struct Base {
     u8 life;                            /* it voted in this one, and has the question's view */
     u8 memory;                          /* who decides: it has called the transaction undone */
     u8 kept;                            /* ... and keeps that it decided */
+    u8 fenced;                          /* its log takes nothing more in this life */
 };
 struct State {
     Base b[BASES];
@@ -120,6 +123,13 @@ struct Model : Steps<State, Scenario> {
     }
     void telling(int i)
     {
+        if (now->outcome == COMMIT)
+            step(i, "is fenced, and publishes all the same", [&](State &s) {
+                ends(s.b[i], true);
+                s.b[i].commit = EMPTY;
+                s.b[i].fenced = 1;
+                tell_next(s);
+            });
         if (now->outcome != ASK)
             return step(i, now->outcome == COMMIT ? "publishes" : "undoes", [&](State &s) {
                 ends(s.b[i], s.outcome == COMMIT);
@@ -157,7 +167,7 @@ struct Model : Steps<State, Scenario> {
     /* ---- the bases, by themselves ---- */
     static void stops(Base &b)
     {
-        b.alive = b.life = b.memory = b.locked = 0;
+        b.alive = b.life = b.memory = b.locked = b.fenced = 0;
         b.shown = NOTHING;
     }
     void death(int i)
@@ -178,7 +188,10 @@ struct Model : Steps<State, Scenario> {
                 tell(s, on(DEATH_UNDOES) ? UNDO : ASK);
             });
     }
-    bool doubts(const Base &b) const { return b.vote && !b.commit && !b.undo && !b.life; }
+    static bool doubts(const Base &b)
+    {
+        return b.vote && !b.commit && !b.undo && !b.life && !b.fenced;
+    }
     void start(int i)
     {
         step(i, "starts", [&](State &s) {
@@ -198,16 +211,17 @@ struct Model : Steps<State, Scenario> {
             step(i, "flushes", [&](State &s) { s.b[i].commit = s.b[i].kept ? s.b[i].kept = DURABLE
                                                                            : (u8)DURABLE; });
     }
+    bool fence_says(int i) const { return on(FENCE_ENDS) && now->b[i].fenced; }
     void forget()
     {
         bool may = now->b[last()].alive && now->b[last()].kept == DURABLE;
         for (int i = 0; i < last(); i++)
             may &= on(FORGET_EARLY) ? now->told == COMMIT || now->phase == TELLING
-                                    : now->b[i].alive && now->b[i].commit;
+                                    : now->b[i].alive && (now->b[i].commit || fence_says(i));
         if (may)
             step(last(), "forgets its decision", [&](State &s) {
                 for (int i = 0; i < last() && !on(FORGET_UNFLUSHED) && !on(FORGET_EARLY); i++)
-                    s.b[i].commit = DURABLE;
+                    s.b[i].commit = fence_says(i) ? s.b[i].commit : (u8)DURABLE;
                 s.b[last()].kept = EMPTY;
             });
     }
@@ -239,6 +253,8 @@ struct Model : Steps<State, Scenario> {
         bool owes = s.phase == RECEIVED || (s.phase == TELLING && s.outcome != UNDO);
         if ((!owes || on(SNAP_ANY)) && old_here && young_here)
             wrong("a snapshot that begins sees a half");
+        if (owes && on(SNAP_LATE) && old_here && young_here)
+            wrong("a snapshot comes to see a half, by an object that it had not when it began");
         if (s.told == COMMIT && old) wrong("the program was told that it is committed");
         if (s.told == UNDO && young) wrong("the program was told that it is undone");
     }
