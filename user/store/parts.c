@@ -13,6 +13,8 @@
  *   VO6  Stores believe each other by the names of their ports alone: who says that it is the store
  *        of a zone is the process that receives at the port of that name.
  *   VO7  What a store says not to have prepared is durable there, whatever became of it.
+ *   VO8  A fenced store publishes what it has voted for and is decided, and stays in doubt of it in
+ *        its log.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +23,6 @@
 #include "options.h"
 #include "votes.h"
 
-#define ZONES        8u
 #define ASK_US       100000u            /* between two questions about one vote */
 #define SAY_US       2000000u           /* so long without an answer, then it is said */
 #define FORGET_MANY  16u                /* decisions; then they are looked through */
@@ -136,8 +137,8 @@ static int peer_ask(enum wire_peer_request what, const struct wire_peer *q, uint
 {
     static uint64_t number;
     uint64_t own = own_zone(NULL);
-    for (uint64_t zone = 0; zone < ZONES; zone++) {
-        long port = zone == own ? -1 : peer_find(zone);
+    for (uint32_t zone = 0; zone < STORE_ZONE_MAX; zone++) {
+        long port = zone == own || !store_zone_valid(zone) ? -1 : peer_find(zone);
         if (port < 0) continue;
         struct kd_message m = {.kind = what, .handle = -1, .word = {own, ++number}, .data = q,
                                .data_bytes = sizeof(*q)};
@@ -271,6 +272,16 @@ static void decisions_forget(void)
 
 /* ---- the thread ---- */
 
+/* The log takes nothing more, but the vote and the decision are durable: the next life commits it.
+ * So those who wait for it, and snapshots, need not wait for that life (VO8). Lock held. */
+static void shown_all_the_same(uint64_t view, uint64_t token)
+{
+    struct kd_publish p = {.view = view, .token = token, .csn = ++server.last_csn};
+    int r = (int)kd_txn_publish(&p, 1);
+    say("the store shows a transaction that is committed, and that its log cannot take: its next "
+        "start writes it (%s)", r < 0 ? strerror(-r) : "published");
+}
+
 /* Lock held, dropped. What cannot be done now is tried again: who voted never changes its mind. */
 static void outcome_do(struct vote *v)
 {
@@ -284,7 +295,10 @@ static void outcome_do(struct vote *v)
     if (r == 0) return;
     if (server.fenced) {                /* the next manager asks */
         v->told = 0;
-        if (!commits && !orphan) kd_txn_refuse(view, token, ECANCELED);
+        v->asks = false;
+        if (orphan) return;
+        if (commits) shown_all_the_same(view, token);
+        else kd_txn_refuse(view, token, ECANCELED);
         return;
     }
     server_wait(&something, ASK_US / 10);
@@ -296,7 +310,7 @@ static struct vote *vote_due(uint64_t now, uint64_t *until)
 {
     struct vote *due = NULL;
     for (struct vote *v = votes; v < votes + STORE_PREPARED_MAX; v++) {
-        if (!v->used || !v->prepared || v->deciding || server.fenced) continue;
+        if (!v->used || !v->prepared || v->deciding || (server.fenced && v->orphan)) continue;
         if (v->told) return v;
         if (!v->asks && !v->orphan) continue;
         if (!v->since_us) v->since_us = now;
@@ -332,7 +346,8 @@ static void *parts_main(void *unused)
 /* VO6. */
 static bool peer_known(const struct kd_message *m)
 {
-    long port = m->word[0] < ZONES ? peer_find(m->word[0]) : -1;
+    uint64_t zone = m->word[0];
+    long port = zone < STORE_ZONE_MAX ? peer_find(zone) : -1;
     long owner = port < 0 ? -1 : KD1(KD_PORT_OWNER, port);
     if (port >= 0) KD1(KD_HANDLE_CLOSE, port);
     return owner > 0 && (uint64_t)owner == m->process;
