@@ -6,6 +6,8 @@
  *                                  fields: WORKLOAD, FORM, log bytes and instructions for a changed
  *                                  byte. Then it waits for the power to be cut
  *     bench-logs lazy              a thousand small transactions, by durability: flushes
+ *     bench-logs parts             two hundred transfers, of two containers of a store and of two
+ *                                  stores: instructions, flushes and log bytes of each
  *
  * OO1: parts of 100 bytes at random places move and are connected anew, 400 in a transaction. Tree:
  * 400 inserts into a B+-tree that begins empty; index: into one of 30,000 records. Phone: 800
@@ -22,7 +24,7 @@
 #include "katydid/call.h"
 #include "tests/bench/measure.h"
 
-enum { PARTS = 10000, BATCH = 400, ROUNDS = 12, LINES = 512, LAZY = 1000, BOOK = 20000,
+enum { PARTS = 10000, BATCH = 400, ROUNDS = 12, LINES = 512, LAZY = 1000, BOOK = 20000, TRANSFERS = 200,
        CALLS = 800, KEYS = 30000 };
 
 struct key { uint64_t number; };
@@ -254,10 +256,64 @@ static void durability(int which, const char *name)
     ps_delete("bench-logs");
 }
 
+/* ---- transactions over two stores ---- */
+
+struct account { long amount; };
+static ps_container *account[2];
+static int transfer(void *unused)
+{
+    struct account *from = ps_root(account[0]), *to = ps_root(account[1]);
+    (void)unused;
+    from->amount--;
+    to->amount++;
+    return 0;
+}
+
+/* Log bytes and flushes of both stores so far. */
+static struct ps_stats both_logs(void)
+{
+    struct ps_stats one, other;
+    ps_connect("store2");
+    ps_stats(&other);
+    ps_connect("store");
+    ps_stats(&one);
+    one.log_bytes += other.log_bytes;
+    one.flushes += other.flushes;
+    return one;
+}
+
+static void transfers(const char *name, const char *store, const char *most)
+{
+    int e = ps_connect("store");
+    account[0] = ps_open("from", PS_CREATE | PS_WRITE, PS_LAYOUT(struct account, 1));
+    e = e ? e : ps_connect(store);
+    account[1] = ps_open("to", PS_CREATE | PS_WRITE, PS_LAYOUT(struct account, 1));
+    if (e || !account[0] || !account[1]) fail(name, e ? e : -errno);
+    e = ps_transaction(transfer, NULL);
+    struct ps_stats before = both_logs();
+    uint64_t start = instructions();
+    for (int i = 0; e == 0 && i < TRANSFERS; i++) e = ps_transaction(transfer, NULL);
+    uint64_t spent = instructions() - start;
+    struct ps_stats after = both_logs();
+    if (e) fail(name, e);
+    printf("a transfer %s\tinstructions\t%.0f\t-\n", name, (double)spent / TRANSFERS);
+    printf("a transfer %s: flushes\tflushes\t%.2f\t%s\n", name,
+           (double)(after.flushes - before.flushes) / TRANSFERS, most);
+    printf("a transfer %s: log\tbytes\t%.0f\t-\n", name,
+           (double)(after.log_bytes - before.log_bytes) / TRANSFERS);
+}
+
 int main(int argc, char **argv)
 {
     int lazy = argc == 2 && strcmp(argv[1], "lazy") == 0;
-    usage(argc, argv, lazy || argc == 3, "usage: bench-logs WORKLOAD FORM | lazy\n");
+    int parts = argc == 2 && strcmp(argv[1], "parts") == 0;
+    usage(argc, argv, lazy || parts || argc == 3,
+          "usage: bench-logs WORKLOAD FORM | lazy | parts\n");
+    if (parts) {
+        transfers("within a store", "store", "1.1");
+        transfers("between two stores", "store2", "2.1");
+        return 0;
+    }
     if (lazy) {
         static const char *const names[] = {"durable", "lazy", "volatile", "rebuild"};
         for (int d = PS_DURABLE; d <= PS_REBUILD; d++) durability(d, names[d]);

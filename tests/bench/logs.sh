@@ -1,6 +1,6 @@
 #!/bin/bash
 # Group logs: what a changed byte costs in the log, and how long a recovery of it takes, by the form of the container's log,
-# on five kinds of data (pictures: build/bench/logs-*.svg); what a commit costs, by durability; how long a recovery takes, of a log of small
+# on five kinds of data (pictures: build/bench/logs-*.svg); what a commit costs, by durability, and in two stores; how long a recovery takes, of a log of small
 # records and of one of pages: seconds of one processor of this machine, of the store's library over an image in memory (the
 # group store has the same in the guest); and what a backup of a store in use costs, in virtual time, of the manager over a
 # disk that serves one request after the other.
@@ -26,6 +26,10 @@ tests/bench/logs-figure.py build/bench <"$scratch/lines"
 
 # flushes and instructions by durability
 scripts/run --icount --cpus 1 --timeout 300 -c 'bench-logs lazy'
+
+# a transfer between two stores, two disks with a log each, beside one within a store
+scripts/run --icount --cpus 1 --timeout 300 --store "$scratch/one" --store2 "$scratch/two" -c 'bench-logs parts'
+rm "$scratch/one" "$scratch/two"
 
 # recover NAME REACH KIND N
 recover() {

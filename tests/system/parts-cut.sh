@@ -48,5 +48,30 @@ ok "some left a transaction in doubt" test "$doubts" -gt 0
 guest --store "$TEST_TMP/alone" --log "$TEST_TMP/kernel" -c 'todo add milk; sleep 4; todo'
 is "with the other disk missing all else goes on" "- milk" "$output"
 ok "and the log names the store that is missing" grep -q 'waits for the word of store [-0-9a-f]*, which is not there: attach' "$TEST_TMP/kernel"
+# --- a write of the second disk fails behind a number of flushes (QEMU's blkdebug counts them by its state) ---
+rules() { # FLUSHES
+    for ((i = 1; i < $1; i++)); do
+        printf '[set-state]\nevent = "flush_to_disk"\nstate = "%d"\nnew_state = "%d"\n' "$i" $((i + 1))
+    done
+    printf '[inject-error]\nevent = "pwritev"\nstate = "%d"\nerrno = "5"\nonce = "on"\niotype = "write"\n' "$1"
+}
+wrong='' shown=0
+for n in 14 15 16 17; do
+    split "$BASE"
+    rules $n >"$TEST_TMP/rules"
+    guest --store "$ONE" --log "$TEST_TMP/kernel" -c "parts-cut 2 $STEPS" --timeout 60 --qemu "\
+-blockdev driver=file,node-name=image,filename=$TWO \
+-blockdev driver=blkdebug,node-name=fails,image=image,config=$TEST_TMP/rules \
+-blockdev driver=raw,node-name=store2,file=fails \
+-device virtio-blk-pci,drive=store2,serial=store2,disable-legacy=on,werror=report,rerror=report"
+    acked=$(grep -c '^ack' <<<"$output") said="$status:${output##*$'\n'}"
+    shown=$((shown + $(grep -c 'shows a transaction that is committed' "$TEST_TMP/kernel")))
+    both -c "parts-cut check"
+    step=$(sed -nE "$STEP" <<<"$output")
+    [ "${said%%:*}" = 1 ] && [ "${step:-0}" -gt "$acked" ] ||
+        wrong="$wrong [flush $n: $said, $acked acknowledged, then $step: $output]"
+done
+is "a log takes nothing more: who waits hears of it, and the next boot has the same steps in both" "" "$wrong"
+ok "sometimes between a vote and its outcome" test "$shown" -gt 0
 echo "# steps found:$seen; in doubt at $doubts starts"
 done_testing
