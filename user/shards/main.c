@@ -1,13 +1,13 @@
 /*
- * main.c - counters by key, in more containers than one process can have open (parts.md).
+ * main.c - counters by key, in more containers than one process can have open (shards.md).
  *
- *     parts [parts=N] [servers=N] [far=SITE] WORD ...   (80 parts, no servers)
+ *     shards [shards=N] [servers=N] [far=SITE] WORD ...   (80 shards, no servers)
  *
- *     serve=S      has the parts of server S, until it is killed
+ *     serve=S      has the shards of server S, until it is killed
  *     add=N        adds 1 to each of the counters 0 to N - 1
- *     sum          of all counters in all parts, their number, how often a part was opened here
+ *     sum          of all counters in all shards, their number, how often a shard was opened here
  *     until=N      waits until that sum is N, or more
- *     where=KEY    its part, and who has it
+ *     where=KEY    its shard, and who has it
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "shards.h"
 
 enum { ADD, SUM, OPERATIONS };
 enum { SLOTS = 64, TRIES = 5000 };
@@ -50,10 +50,10 @@ static int sum(ps_container *c, void *message)
     return 0;
 }
 
-static parts_operation *const operations[OPERATIONS] = {[ADD] = add, [SUM] = sum};
+static shards_operation *const operations[OPERATIONS] = {[ADD] = add, [SUM] = sum};
 static char far_site[40];
-static const char *place(unsigned part) { return part % 2 ? far_site : ""; }
-static struct parts p = {.name = "parts", .parts = 80, .operations = operations,
+static const char *place(unsigned shard) { return shard % 2 ? far_site : ""; }
+static struct shards p = {.name = "shards", .shards = 80, .operations = operations,
                          .operation_count = OPERATIONS, .place = place};
 
 static void pause_ms(void) { nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); }
@@ -65,7 +65,7 @@ static int call_add(uint64_t key)
     int error = -ENOENT;
     for (int tries = 0; error == -ENOENT && tries < (p.servers ? TRIES : 1); tries++) {
         if (tries) pause_ms();
-        error = parts_call(&p, key, ADD, &m, sizeof m);
+        error = shards_call(&p, key, ADD, &m, sizeof m);
     }
     return error;
 }
@@ -76,7 +76,7 @@ static int word(const char *w, const char *value)
     struct message m = {0};
     int error = 0;
     if (!strcmp(w, "sum")) {
-        error = parts_each(&p, SUM, &m, sizeof m);
+        error = shards_each(&p, SUM, &m, sizeof m);
         if (!error)
             printf("%llu in %llu counters, %u opened here\n", (unsigned long long)m.value,
                    (unsigned long long)m.count, p.opened);
@@ -85,21 +85,21 @@ static int word(const char *w, const char *value)
     } else if (!strncmp(w, "until=", 6)) {
         while (m.value < n) {
             m = (struct message){0};
-            error = parts_each(&p, SUM, &m, sizeof m);
+            error = shards_each(&p, SUM, &m, sizeof m);
             pause_ms();
-            /* a part that is not there yet */
+            /* a shard that is not there yet */
             if (error && error != -ENOENT && error != -EACCES && error != -ENOTCONN) return error;
         }
         error = 0;
     } else if (!strncmp(w, "where=", 6)) {
-        unsigned part = parts_of(&p, n);
-        printf("part %u of %u, ", part, p.parts);
+        unsigned shard = shards_of(&p, n);
+        printf("shard %u of %u, ", shard, p.shards);
         if (p.servers)
-            printf("server %u\n", part % p.servers);
+            printf("server %u\n", shard % p.servers);
         else
-            printf("%s\n", *place(part) ? place(part) : "here");
+            printf("%s\n", *place(shard) ? place(shard) : "here");
     } else if (!strncmp(w, "serve=", 6)) {
-        error = parts_serve(&p, (unsigned)n);
+        error = shards_serve(&p, (unsigned)n);
         while (!error) pause();
     } else {
         error = -EINVAL;
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2) {
-        fputs("parts [parts=N] [servers=N] [far=SITE] serve=S | add=N | sum | "
+        fputs("shards [shards=N] [servers=N] [far=SITE] serve=S | add=N | sum | "
               "until=N | where=KEY ...\n",
               stderr);
         return 2;
@@ -119,17 +119,16 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *value = strchr(argv[i], '=');
         value = value ? value + 1 : "";
-        if (!strncmp(argv[i], "parts=", 6))
-            p.parts = (unsigned)atoi(value);
+        if (!strncmp(argv[i], "shards=", 7))
+            p.shards = (unsigned)atoi(value);
         else if (!strncmp(argv[i], "servers=", 8))
             p.servers = (unsigned)atoi(value);
         else if (!strncmp(argv[i], "far=", 4))
             snprintf(far_site, sizeof far_site, "%s:", value);
         else {
-            int error = p.parts == 0 || p.parts > PARTS_MAX || p.servers > PARTS_SERVERS_MAX
-                            ? -EINVAL : word(argv[i], value);
+            int error = word(argv[i], value);
             if (error) {
-                fprintf(stderr, "parts: %s: %s\n", argv[i], ps_strerror(error));
+                fprintf(stderr, "shards: %s: %s\n", argv[i], ps_strerror(error));
                 return 1;
             }
         }
