@@ -73,10 +73,7 @@ struct checkpoint_info {
     uint32_t root_crc, pages, prev_crc, scan_crc, pages_crc;
 };
 
-struct epoch_info {
-    uint32_t epoch;
-    uint64_t first_lsn;
-};
+struct epoch_info { uint32_t epoch; uint64_t first_lsn; };
 
 struct superblock {
     uint8_t  uuid[16];

@@ -429,13 +429,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     options = options ? options : &none;
     uint64_t started = now(options->clock);
     memset(report, 0, sizeof *report);
-    if (io->bytes < SMALLEST_BYTES)
-        return refuse(report, -EMEDIUMTYPE, "the disk is too small to hold a store");
-    void *block = memory->alloc(memory->context, SLOTS_SCRATCH);
-    if (!block)
-        return refuse(report, -ENOMEM, "out of memory");
-    int error = slots_find(io, block, options->flags & STORE_UPGRADE, &super, &twin_first, report);
-    memory->free(memory->context, block, SLOTS_SCRATCH);
+    int error = slots_find(io, memory, options->flags & STORE_UPGRADE, &super, &twin_first, report);
     if (error)
         return error;
     struct store *store;

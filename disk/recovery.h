@@ -218,11 +218,10 @@ uint64_t epochs_common(const struct superblock *a, const struct superblock *b, u
 
 /* slots.c */
 #define SMALLEST_BYTES (8ull * BLOCK_BYTES)
-#define SLOTS_SCRATCH (64u << 10)       /* bytes */
-/* The superblock to believe, and the rule in the report; or that rule's error. `block` is scratch.
+/* The superblock to believe, and the rule in the report; or that rule's error, or -ENOMEM.
  * *twin_first: its twin is to be written before any area is (SB4). */
-int  slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,
-                bool *twin_first, struct store_report *report);
+int  slots_find(const struct disk_io *io, const struct disk_memory *memory, bool upgrade,
+                struct superblock *super, bool *twin_first, struct store_report *report);
 
 /* check.c; -EUCLEAN: *why is a static text */
 #define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)

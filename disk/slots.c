@@ -4,6 +4,8 @@
  */
 #include "internal.h"
 
+#define SLOTS_SCRATCH (64u << 10)       /* bytes that are read at once, at most */
+
 struct slots {
     enum slot_verdict verdict[2];
     struct superblock super[2];         /* of a damaged slot: zeros, or its CRC is right */
@@ -149,11 +151,18 @@ static bool twin_missing(const struct slots *slots, const struct superblock *sup
            slots->super[0].checkpoint_index != slots->super[1].checkpoint_index;
 }
 
-int slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,
-               bool *twin_first, struct store_report *report)
+int slots_find(const struct disk_io *io, const struct disk_memory *memory, bool upgrade,
+               struct superblock *super, bool *twin_first, struct store_report *report)
 {
     struct slots slots = {0};
+    bool tiny = io->bytes < SMALLEST_BYTES;
+    void *block = tiny ? NULL : memory->alloc(memory->context, SLOTS_SCRATCH);
+    if (!block) {
+        report->message = tiny ? "the disk is too small to hold a store" : "out of memory";
+        return tiny ? -EMEDIUMTYPE : -ENOMEM;
+    }
     slots_read(io, block, upgrade, &slots, report);
+    memory->free(memory->context, block, SLOTS_SCRATCH);
     if (slots.unfinished) {
         report->message = "a copy of a store that was never finished; make it again";
         report->rule = "RV3";

@@ -95,11 +95,7 @@ int store_spare_open(const struct disk_io *io, const struct disk_memory *memory,
     struct store *store;
     bool twin_first;
     memset(report, 0, sizeof *report);
-    void *block = io->bytes < SMALLEST_BYTES ? NULL : memory->alloc(memory->context, BLOCK_BYTES);
-    if (!block)
-        return io->bytes < SMALLEST_BYTES ? -EMEDIUMTYPE : -ENOMEM;
-    int error = slots_find(io, block, false, &super, &twin_first, report);
-    memory->free(memory->context, block, BLOCK_BYTES);
+    int error = slots_find(io, memory, false, &super, &twin_first, report);
     struct store_spare *spare = error ? NULL : memory->alloc(memory->context, sizeof *spare);
     if (!spare)
         return error ?: -ENOMEM;

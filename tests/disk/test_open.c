@@ -338,6 +338,19 @@ static void what_is_far_behind_counts_too(void **state)
     device_close(&larger);
 }
 
+/* Aim: a disk without a store is no copy of one, and is looked at within the memory for that. */
+static void a_blank_disk_is_no_copy(void **state)
+{
+    (void)state;
+    struct store_spare *spare;
+    const uint32_t writes = device.writes;
+    memset(device.image, 0, device.bytes);
+    assert_int_equal(store_spare_open(&io, &test_memory, NULL, &spare, &report), -ENODATA);
+    io.bytes = SMALLEST_BYTES - 1;
+    assert_int_equal(store_spare_open(&io, &test_memory, NULL, &spare, &report), -EMEDIUMTYPE);
+    assert_int_equal(device.writes, writes);
+}
+
 /* Aim: one byte in any block of the first 8 MiB says that a disk is not blank, and none is written.
  * Method: the blocks of two runs that are read at once and the last ones, first and last byte by
  * turns. */
@@ -394,6 +407,7 @@ int main(void)
         TEST(each_slot_may_be_unreadable_or_newer),
         TEST(what_cannot_be_read_is_not_blank),
         TEST(what_is_far_behind_counts_too),
+        TEST(a_blank_disk_is_no_copy),
         TEST(each_of_the_first_blocks_counts),
         TEST(slot_b_is_found_behind_a_middle_that_cannot_be_read),
     };

@@ -360,6 +360,7 @@ struct disk_io device_io(struct device *device)
 uint32_t memory_count, memory_fail_at, memory_fired;
 int64_t memory_live;
 uint8_t memory_fill = 0x5a;
+static const uint8_t guard[16] = "behind memory";
 
 static void *memory_alloc(void *context, size_t bytes)
 {
@@ -368,10 +369,11 @@ static void *memory_alloc(void *context, size_t bytes)
         memory_fired++;
         return NULL;
     }
-    void *memory = malloc(bytes);
+    uint8_t *memory = malloc(bytes + sizeof guard);
     if (memory) {
         memory_live += (int64_t)bytes;
         memset(memory, memory_fill, bytes);
+        memcpy(memory + bytes, guard, sizeof guard);
     }
     return memory;
 }
@@ -379,8 +381,11 @@ static void *memory_alloc(void *context, size_t bytes)
 static void memory_free(void *context, void *memory, size_t bytes)
 {
     (void)context;
-    if (memory)
-        memory_live -= (int64_t)bytes;
+    if (!memory)
+        return;
+    memory_live -= (int64_t)bytes;
+    require(memcmp((uint8_t *)memory + bytes, guard, sizeof guard) == 0,
+            "something was written behind memory");
     free(memory);
 }
 
