@@ -152,6 +152,30 @@ static void a_spare_that_never_answers_is_not_named(void **state)
     end();
 }
 
+/* Aim: who answers what was never sent gives no lease: a stamp is one of the home's (NH8). */
+static void a_stamp_of_the_future_is_no_lease(void **state)
+{
+    (void)state;
+    struct role *r = home_alone();
+    joins_now(r, 77);
+    struct role_message m = { .kind = ROLE_HAVE, .number = 77, .lsn = last[ROLE_CATCH_UP].lsn };
+    role_receive(r, ROLE_TO_OTHER, &m, now_us);
+    role_tick(r, now_us += ROLE_TICK_US);
+    m = last[ROLE_WANT_RECORD];
+    m.kind = ROLE_GIVEN;
+    m.record.term++;
+    role_receive(r, ROLE_TO_WITNESS, &m, now_us);
+    assert_true(r->named && role_serves(r, now_us));
+    for (int i = 0; i < 3; i++) {
+        m = (struct role_message){ .kind = i == 2 ? ROLE_HAVE : ROLE_HEARD, .number = 77,
+                                   .stamp = now_us + (i ? 10 * ROLE_LEASE_US : ROLE_TICK_US) };
+        role_receive(r, ROLE_TO_OTHER, &m, now_us);
+        assert_false(role_heard(r, now_us + 1));
+        assert_false(role_serves(r, now_us + ROLE_LEASE_US));
+    }
+    end();
+}
+
 /* Aim: a group that was sealed before the spare joined, and is not applied, is sent to it. */
 static void a_group_in_the_air_is_sent_to_who_joins(void **state)
 {
@@ -288,6 +312,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_spare_that_never_answers_is_not_named),
+        cmocka_unit_test(a_stamp_of_the_future_is_no_lease),
         cmocka_unit_test(a_group_in_the_air_is_sent_to_who_joins),
         cmocka_unit_test(answers_to_earlier_requests_are_none),
         cmocka_unit_test(changed_frames_do_no_harm),

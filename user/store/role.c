@@ -234,9 +234,11 @@ static void joins(struct role *r, const struct role_message *m, uint64_t now)
     send(r, &answer);
 }
 
+/* A stamp that was not sent yet is none of ours. */
 static void has(struct role *r, const struct role_message *m)
 {
     if (r->is != ROLE_HOME || !r->mate || r->lost || m->number != r->session) return;
+    if (m->stamp > r->beat_us) return;
     if (m->stamp > r->heard_stamp) r->heard_stamp = m->stamp;
     if (m->kind != ROLE_HAVE) return;
     if (m->lsn > r->have) r->have = m->lsn;

@@ -1,6 +1,7 @@
 /*
  * role.h - which of two copies of a store is home: the roles of spare.md, their messages and the
- * witness's record. It knows neither kernel nor link; disk/ it calls (store_spare.h).
+ * witness's record. It knows neither kernel nor link; disk/ it calls (store_spare.h). Nobody calls
+ * it but its test yet: the store manager has no spare.
  *
  * One thread calls it, or the caller has a lock. Times are microseconds of a clock that runs on
  * while the machine is stopped. Whatever comes from outside may be anything: what is not the answer
@@ -107,8 +108,8 @@ void role_start(struct role *role, uint64_t now);
 void role_tick(struct role *role, uint64_t now);
 void role_receive(struct role *role, int from, const struct role_message *m, uint64_t now);
 void role_link(struct role *role, bool reached, uint64_t now);
-/* A person says that the other copy is off, and stays so: the witness is not asked. 0; -EBUSY: it
- * is home already, or has not joined and knows no better; -EIO ...: the store does not open. */
+/* A person says that the other copy is off, and stays so: the witness is not asked, and what this
+ * copy lacks is lost. 0; -EBUSY: it is home already; -EIO ...: the store does not open. */
 int  role_take_over(struct role *role, uint64_t now);
 /* Ends it, like a power cut. */
 void role_end(struct role *role);
@@ -122,7 +123,8 @@ bool role_serves(const struct role *role, uint64_t now);
 /* May it vote, or say what it has shown, for who asked at `asked_us` (NC4)? */
 bool role_heard(const struct role *role, uint64_t asked_us);
 
-/* The witness: the answer, and whether *record has changed, which is durable before it is sent. */
+/* The witness: the answer, and whether *record has changed, which is durable before it is sent. The
+ * caller has seen that m->site is who sent it. */
 bool role_witness(struct role_record *record, const struct role_message *m,
                   struct role_message *answer);
 
