@@ -106,7 +106,7 @@ class Owner:
         try:
             owner = json.loads(said)
             host, pid, start = owner["host"], int(owner["pid"]), owner["start"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             host, pid, start = "?", 0, None
         here = host == this_host()
         if self.takeover or (here and (started_at(pid) is None or started_at(pid) != start)):
@@ -286,7 +286,7 @@ class Rbd:
 MAGIC, OPTION_MAGIC, REPLY_MAGIC = b"NBDMAGIC", b"IHAVEOPT", 0x3e889045565a9
 GO, ACK, INFO, INFO_EXPORT, READ_ONLY = 7, 1, 3, 0, 2
 GREETING_S, SECOND_S = 10, 1    # what a server may take to greet; after what time a second client counts as kept waiting
-ANSWER_MAX = 1 << 16
+ANSWER_MAX, ANSWERS_MAX, SAID_MAX = 1 << 16, 32, 200
 
 
 class Refused(Exception):
@@ -311,7 +311,7 @@ def enter(connection, export):
         stream.write(struct.pack(">I", 3) + OPTION_MAGIC + struct.pack(">II", GO, len(data)) + data)
         stream.flush()
         found = None
-        while True:
+        for _ in range(ANSWERS_MAX):
             magic, option, kind, size = struct.unpack(">QIII", read(stream, 20))
             if magic != REPLY_MAGIC or option != GO or size > ANSWER_MAX:
                 raise Refused("its answer makes no sense")
@@ -323,7 +323,9 @@ def enter(connection, export):
                     raise Refused("it says no size")
                 return found
             elif kind != INFO:
-                raise Refused(payload.decode("utf-8", "replace").strip() or f"error {kind & 0x7fffffff}")
+                said = payload[:SAID_MAX].decode("utf-8", "replace").strip() or f"error {kind & 0x7fffffff}"
+                raise Refused("".join(letter if letter.isprintable() else " " for letter in said))
+        raise Refused("its answers have no end")
 
 
 class Nbd:

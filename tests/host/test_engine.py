@@ -282,7 +282,7 @@ def test_a_lock_whose_owner_has_ended_is_taken_and_no_other():
     assert owned(json.dumps(dict(me, pid=child.pid))) is None
     assert owned(json.dumps(dict(me, start=me["start"] - 1))) is None, "the number is another process's by now"
     assert "host" in owned(json.dumps(dict(me, host="elsewhere 1 2")))
-    for odd in "", "[]", "{}", '{"host": 1, "pid": "x", "start": null}', '{"host": null, "pid": 1, "start": 1}':
+    for odd in "", "[]", "{}", '{"host": 1, "pid": "x", "start": null}', '{"host": 1, "pid": Infinity, "start": 1}', '{"host": null, "pid": 1, "start": 1}':
         assert "--takeover" in owned(odd), odd
 
 
@@ -420,6 +420,13 @@ def test_servers_that_lie_are_refused():
                     [GREETING, reply(0x80000006, b"no such export")], [GREETING, reply(3, b"\0\0")], [GREETING[:9]]):
         assert entered(*answers).startswith("Refused"), (answers, entered(*answers))
     assert "no such export" in entered(GREETING, reply(0x80000006, b"no such export"))
+
+
+def test_what_a_server_says_has_an_end_and_does_nothing_to_the_terminal():
+    size = reply(3, struct.pack(">HQH", 0, 1 << 26, 5))
+    assert entered(GREETING, *[size] * 1000, reply(1)).startswith("Refused"), "it may go on for ever"
+    said = entered(GREETING, reply(0x80000006, b"\x1b]0;owned\7no\nsuch" + b"!" * 60000))
+    assert said.startswith("Refused") and said.isprintable() and len(said) < 300, said
 
 
 def heard(lines, patience=10):
