@@ -181,6 +181,23 @@ static void what_is_not_changed_stays(void **state)
     assert_memory_equal(back + 240 * 16 + 20, &exact, 8);
 }
 
+/* Nor are its neighbours in an array, if the site has stored to one of them. */
+static void elements_that_are_not_changed_stay(void **state)
+{
+    struct types_pair *p = pair("order little\ntype 32 struct m\n0 f64*4 v\n",
+                                "order big\ntype 16 struct m\n0 f32*4 v\n");
+    uint8_t home[4096], site[4096], back[4096];
+    double v[4] = {0.1, 0.2, 0.3, 1e300};
+    (void)state;
+    page_new(home);
+    object_add(home, 240, 2, slot_type_of("struct m"), v, sizeof v);
+    out(p, home, site);
+    memcpy(site + 240 * 16 + 8, "\x40\xa0\0\0", 4);      /* v[2] */
+    in(p, home, site, back);
+    v[2] = 5;
+    assert_memory_equal(back + 240 * 16, v, sizeof v);
+}
+
 static void what_does_not_fit_is_refused(void **state)
 {
     struct types_pair *p = pair(home_text, old_text);
@@ -411,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_other_order), cmocka_unit_test(an_older_layout),
         cmocka_unit_test(what_is_not_changed_stays),
+        cmocka_unit_test(elements_that_are_not_changed_stay),
         cmocka_unit_test(what_does_not_fit_is_refused), cmocka_unit_test(objects_come_and_go),
         cmocka_unit_test(arrays), cmocka_unit_test(undescribed_types_are_refused_by_name),
         cmocka_unit_test(wrong_texts), cmocka_unit_test(numbers_come_back),

@@ -20,7 +20,10 @@
 #include "pstore.h"
 #include "site.h"
 
-enum { IMAGES_MAX = 1024 };             /* of all containers: 4 MiB */
+enum {
+    IMAGES_MAX = 1024,                  /* of all containers: 4 MiB */
+    SAID_MAX = 32,                      /* lines of a session in the log: a site may try for ever */
+};
 
 struct convert_image {
     struct convert_image *next;
@@ -152,7 +155,12 @@ static struct convert_image *image_new(struct convert *v, uint64_t page, uint64_
 
 static void said(uint64_t page, uint32_t type, int error)
 {
+    static unsigned lines;
     char line[160];
+    agent_lock();
+    bool more = lines < SAID_MAX && ++lines;
+    agent_unlock();
+    if (!more) return;
     int n = snprintf(line, sizeof line, "agent: page 0x%llx cannot be converted, type %08x: %s",
                      (unsigned long long)page, type, strerror(-error));
     kd_call3(KD_KERNEL_LOG, (long)line, n, 0);

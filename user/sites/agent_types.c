@@ -402,20 +402,27 @@ int types_out(const struct types_pair *p, uint64_t at, const uint8_t *home, uint
     return error;
 }
 
-/* Of a field that the site has not changed the home's value stays, which may be a finer one. */
+/* Of an element that the site has not changed the home's value stays, which may be a finer one. */
+static int element_in(const struct types_pair *p, const struct type_field *h, uint8_t *home,
+                      const struct type_field *s, const uint8_t *site)
+{
+    uint8_t seen[8];
+    if (number_convert(h, home, p->home.big, s, seen, p->site.big) == 0 &&
+        memcmp(seen, site, s->width) == 0)
+        return 0;
+    return number_convert(s, site, p->site.big, h, home, p->home.big);
+}
+
 static int field_in(const struct types_pair *p, const struct type_field *h, uint8_t *home,
                     const uint8_t *site)
 {
     const struct type_field *s = &p->site.field[h->other];
-    uint8_t seen[TYPES_PAGE_BYTES];
-    int error = field_convert(h, home, p->home.big, s, seen, p->site.big);
-    if (!error && memcmp(seen, site, (size_t)s->count * s->width) == 0) return 0;
-    for (uint32_t i = h->count * s->width; i < s->count * s->width; i++)
-        if (site[i]) return -EOVERFLOW;
-    if (h->count <= s->count) return field_convert(s, site, p->site.big, h, home, p->home.big);
-    struct type_field part = *h;
-    part.count = s->count;
-    return field_convert(s, site, p->site.big, &part, home, p->home.big);
+    int error = 0;
+    for (uint32_t i = 0; !error && i < h->count && i < s->count; i++)
+        error = element_in(p, h, home + i * h->width, s, site + i * s->width);
+    for (uint32_t i = h->count * s->width; !error && i < s->count * s->width; i++)
+        if (site[i]) error = -EOVERFLOW;
+    return error;
 }
 
 static int object_in(const struct types_pair *p, const struct object *o, uint8_t *home,
