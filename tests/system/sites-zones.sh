@@ -1,12 +1,12 @@
 #!/bin/bash
 # Four machines whose stores are made at the same time, with no word about zones: they agree (user/sites/sites.md),
-# and a program of each counts in a container of the next. A fifth comes later, while one of them is off.
+# and a program of each counts in a container of the next. A fifth comes later, while two of them are off.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 program=$TEST_TMP/sites-zones
 scripts/katydid-cc tests/system/sites-zones.c -o "$program" || exit 1
-all=(n1 n2 n3 n4 n5)
+all=(n18 n25 n30 n49 n5)                    # all of these begin to look at the same zone
 
 site() { # NAME COMMANDS: connected with each other; what it prints in $TEST_TMP/NAME
     local name=$1 other options=()
@@ -19,27 +19,27 @@ site() { # NAME COMMANDS: connected with each other; what it prints in $TEST_TMP
 }
 zone() { build/host/kstore info "$TEST_TMP/$1.store" | sed -n 's/.*, zone \([0-9]*\),.*/\1/p'; }
 
-for name in n1 n2 n3 n4; do
-    export_to=
+for i in 0 1 2 3; do
+    name=${all[i]} export_to=
     for other in "${all[@]}"; do [ "$other" != "$name" ] && export_to+="; store export box $other write"; done
-    next=n$((${name#n} % 4 + 1))
-    site "$name" "sites-zones box make$export_to; sites-zones $name $next; sites-zones box await=1" &
+    site "$name" "sites-zones box make$export_to; sites-zones $name ${all[(i + 1) % 4]}; sites-zones box await=1" &
 done
 wait
-for name in n1 n2 n3 n4; do
+for name in "${all[@]:0:4}"; do
     is "$name counts in the box of the next one, and has a pointer to it" "counted 1" "$(cat "$TEST_TMP/$name")"
 done
-is "four stores have four zones" 4 "$(for name in n1 n2 n3 n4; do zone "$name"; done | sort -u | wc -l)"
-ok "all of them small ones" test "$(zone n1)" -ge 16
-before=$(zone n1)
-site n1 'sites-zones box await=2' &         # n4 is off
-site n2 'sites-zones box await=2' &
-site n5 'sites-zones box make; sites-zones n5 n1 n2' &
+is "four stores have four zones" 4 "$(for name in "${all[@]:0:4}"; do zone "$name"; done | sort -u | wc -l)"
+ok "three of them claimed another one first" test "$(grep -l 'claims zone' "$TEST_TMP"/*.log | wc -l)" -ge 3
+ok "all of them small ones" test "$(zone n18)" -ge 16
+before=$(zone n18)
+site n18 'sites-zones box await=2' &        # n30 and n49 are off
+site n25 'sites-zones box await=2' &
+site n5 'sites-zones box make; sites-zones n5 n18 n25' &
 wait
 is "one that comes later counts in those that are there" "counted 2" "$(cat "$TEST_TMP/n5")"
-is "a store keeps its zone" "$before" "$(zone n1)"
-ok "a site that comes later gets another one" test "$(for name in n1 n2 n5; do zone "$name"; done | sort -u | wc -l)" -eq 3
-for name in n1 n2 n3 n4 n5; do
+is "a store keeps its zone" "$before" "$(zone n18)"
+is "a site that comes later gets another one" 3 "$(for name in n18 n25 n5; do zone "$name"; done | sort -u | wc -l)"
+for name in "${all[@]}"; do
     ok "the store of $name is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/$name.store"
 done
 done_testing

@@ -4,7 +4,7 @@
  * A site without a store yet claims a zone in its HELLO. Of two that claim the same one, the site
  * whose name comes first keeps it; a store that is there goes before all claims. Each HELLO also
  * names the zones of all stores that its site has heard of, so a site that is off at the moment is
- * counted by those that have met it. Where a site begins to look depends on its name: sites that
+ * counted by those that have met it, until their machines start anew. Where a site begins to look depends on its name: sites that
  * cannot hear each other choose the same zone once in fourteen times, and are refused when they
  * meet.
  *
