@@ -40,13 +40,14 @@ _Noreturn void agent_ends(const char *why)
     _exit(1);
 }
 
-/* A session that is over takes nothing, and link ends this process when its time has come. */
+/* A session that is over takes nothing, and link ends this process when its time has come. In one
+ * that goes on each frame counts: the site waits for it. */
 void agent_send(const struct site_message *m)
 {
     static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX]; /* locked */
     size_t bytes = message_put(m, frame, sizeof frame);
-    if (!bytes || link_send(agent.session, frame, bytes) == -EOWNERDEAD)
-        agent_ends("link has ended");
+    int error = bytes ? link_send(agent.session, frame, bytes) : -EMSGSIZE;
+    if (error && error != -ECONNRESET) agent_ends("link takes no frame");
 }
 
 void agent_start(void *(*function)(void *), void *argument)

@@ -165,9 +165,9 @@ void page_gone(const struct site_message *m)
 static void wanted(uint64_t page, int to)
 {
     struct site_page *p = pages_find(&agent.pages, page);
-    if (!p || (p->right <= to && !p->asked && !p->held))
-        release_one(page, p ? p->right : SITE_NO); /* what the site has not, nobody waits for */
-    else if (home_wanted(p, to))
+    if (!p)
+        release_one(page, SITE_NO); /* what the site has not, nobody waits for */
+    else if (home_wanted(p, to, release_one))
         page_call(p, to + 1);
 }
 
@@ -202,34 +202,39 @@ static void wanted_others(void)
 
 enum { PROBE_MS = 20, PROBES_MAX = 16 };
 
-/* Asks the site of each page that is called back and has not come: for what do those wait that keep
- * it? True: there are such pages, or there will be. */
+/* Asks the site of pages that are called back and have not come: for what do those wait that keep
+ * them? Some each time, in turn. True: there are such pages, or there will be. */
 static bool probe(void)
 {
+    struct site_pages *t = &agent.pages;
     unsigned sent = 0;
     bool any = false;
-    for (size_t i = 0; i < agent.pages.room; i++) {
-        const struct site_page *p = &agent.pages.at[i];
+    size_t from = t->hand;
+    for (size_t i = 0; i < t->room && sent < PROBES_MAX; i++) {
+        const struct site_page *p = &t->at[(from + i) & (t->room - 1)];
         if (!p->page || !p->wanted) continue;
         any = true; /* one that is on its way will be called */
-        if (p->called && sent++ < PROBES_MAX)
-            agent_send(&(struct site_message){.kind = SITE_PROBE, .number = p->serial,
-                                              .page = p->page, .serial = p->serial});
+        if (!p->called) continue;
+        sent++;
+        t->hand = (from + i + 1) & (t->room - 1);
+        agent_send(&(struct site_message){.kind = SITE_PROBE, .number = p->serial,
+                                          .page = p->page, .serial = p->serial});
     }
     return any;
 }
 
 /* All for whom these views wait, and for whom those wait. A holder that is waited for waits, as far
- * as can be seen here, for what its own process's threads wait for. */
+ * as can be seen here, for what its own process's threads wait for. Who is to be undone waits for
+ * nobody: his circle needs no second victim. */
 static void reach(long n, uint64_t reached[2])
 {
     for (bool more = true; more;) {
         more = false;
         for (long i = 0; i < n; i++) {
-            if (!in(reached, views[i].view)) continue;
+            if (!in(reached, views[i].view) || views[i].doom) continue;
             uint64_t next[2] = {views[i].waits[0], views[i].waits[1]};
             for (long k = 0; k < n && views[i].mode & KD_HOLDER; k++)
-                if (views[k].pid == views[i].pid && views[i].view != agent.view)
+                if (views[k].pid == views[i].pid && views[i].view != agent.view && !views[k].doom)
                     next[views[k].view / 64] |= 1ull << views[k].view % 64;
             for (int k = 0; k < 2; k++) {
                 more |= (next[k] & ~reached[k]) != 0;
@@ -336,9 +341,11 @@ void page_probed(const struct site_message *m)
         memcpy(reached, of, sizeof reached);
         reach(n, reached);
         for (long k = 0; k < n; k++) {
-            if (!in(reached, views[k].view) || !waits_for(&views[k], m->page)) continue;
+            if (!in(reached, views[k].view) || views[k].doom || !waits_for(&views[k], m->page))
+                continue;
             resolve(n, &m->waits[i], of, &views[k]);
-            n = 0;
+            n = views_list(); /* another GET may be in a circle without this victim */
+            break;
         }
     }
     agent_unlock();

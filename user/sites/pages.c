@@ -147,8 +147,10 @@ void home_denied(struct site_page *p, site_release *release)
     if (p->wanted > p->right) p->wanted = 0;
 }
 
-bool home_wanted(struct site_page *p, int to)
+bool home_wanted(struct site_page *p, int to, site_release *release)
 {
+    /* what is above its right the client does not have, even if it asks for it at the moment */
+    if (p->right <= to && !p->held && release(p->page, p->right)) return false;
     if (!p->wanted || to + 1 < p->wanted) p->wanted = (uint8_t)(to + 1);
     if (p->held || p->right <= to || (p->called && p->called <= to + 1)) return false;
     p->called = (uint8_t)(to + 1);

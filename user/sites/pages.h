@@ -55,8 +55,9 @@ void home_taken(struct site_page *p);
 int home_granted(struct site_page *p, int right, uint64_t serial);
 /* ... and is not, after all: what the kernel may have given for it above its right is released. */
 void home_denied(struct site_page *p, site_release *release);
-/* Somebody waits for the client's right, to whom only `to` may stay. True: send a CALL. */
-bool home_wanted(struct site_page *p, int to);
+/* Somebody waits for the client's right, to whom only `to` may stay. True: send a CALL. What the
+ * kernel has for it above its right, and no worker at the moment, is released. */
+bool home_wanted(struct site_page *p, int to, site_release *release);
 /* GONE came. True: the client has `to` from now on, and what is above it is released; but if
  * `release` says false, it is being taken for the client again: then a CALL follows the GRANT. */
 bool home_gone(struct site_page *p, uint64_t serial, int to, site_release *release);

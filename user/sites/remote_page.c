@@ -72,10 +72,10 @@ static void drop(const struct segment *s, uint64_t page)
     if (bits & KD_PAGE_RESIDENT) remote_ends("a page that is called back stays in memory");
 }
 
-/* What is called back goes when nobody uses it. True: it has gone. */
-static bool give_back(const struct segment *s, struct site_page *p)
+/* What is called back goes when nobody uses it. True: it has gone; else `users` keep it. */
+static bool give_back(const struct segment *s, struct site_page *p, uint64_t users[2])
 {
-    uint64_t users[2], page = p->page, serial = p->serial;
+    uint64_t page = p->page, serial = p->serial;
     if (recall(s, p, users) > 0) return false;
     int to = client_gone(p);
     if (to == SITE_NO) drop(s, page);
@@ -90,7 +90,8 @@ static bool give_back(const struct segment *s, struct site_page *p)
 /* If it stays who waits asks again, as for whom he waits has changed. */
 static void give_back_or_ask(const struct segment *s, struct site_page *p)
 {
-    if (!give_back(s, p)) open_to(s, p->page, SITE_NO);
+    uint64_t users[2];
+    if (!give_back(s, p, users)) open_to(s, p->page, SITE_NO);
 }
 
 static void get(struct site_page *p, int right, bool wants)
@@ -105,13 +106,14 @@ static void fail(const struct segment *s, uint64_t page, int error)
     kd_call6(KD_OBJECT_FAIL, s->object, (long)number_in(s, page), 1, error, 0, 0);
 }
 
-/* Does the view use the page, which is called back? If not it waits for all who do, until it has
- * gone: the kernel is to know for whom. */
-static bool uses(const struct segment *s, const struct site_page *p, uint64_t view)
+static bool in(const uint64_t mask[2], uint64_t view) { return mask[view / 64] >> view % 64 & 1; }
+
+/* Is the view among those who use a page that is called back? If not it waits for them, until the
+ * page has gone: the kernel is to know for whom. */
+static bool uses(const uint64_t users[2], uint64_t view)
 {
-    uint64_t users[2];
-    if (recall(s, p, users) <= 0 || view >= KD_VIEW_MAX) return false;
-    if (users[view / 64] >> view % 64 & 1) return true;
+    if (view >= KD_VIEW_MAX) return false;
+    if (in(users, view)) return true;
     kd_call3(KD_VIEW_WAIT, (long)view, (long)users, 0);
     return false;
 }
@@ -121,7 +123,8 @@ static void wanted(const struct segment *s, uint64_t page, const struct kd_messa
     struct site_page *p = pages_make(&remote.pages, page);
     bool here = m->word[3] & KD_PAGE_HERE;
     int want = m->word[3] & KD_WRITE ? SITE_EXCLUSIVE : SITE_SHARED;
-    if (p && p->called && give_back(s, p)) p = pages_make(&remote.pages, page);
+    uint64_t users[2];
+    if (p && p->called && give_back(s, p, users)) p = pages_make(&remote.pages, page);
     if (!p) {
         fail(s, page, ENOMEM);
         return;
@@ -130,7 +133,8 @@ static void wanted(const struct segment *s, uint64_t page, const struct kd_messa
         open_to(s, page, p->right);
         return;
     }
-    int ask = client_wants(p, want, p->called && uses(s, p, m->word[4] - 1));
+    /* one question stands for all who want a page that is away, so also for those who use it */
+    int ask = client_wants(p, want, p->called && (!here || uses(users, m->word[4] - 1)));
     if (ask) get(p, ask, !here);
 }
 
@@ -206,8 +210,9 @@ void page_called(const struct site_message *m)
         remote_send(&(struct site_message){.kind = SITE_GONE, .page = m->page,
                                            .serial = m->serial, .right = m->right});
     } else {
+        uint64_t users[2];
         called_add(m->page);
-        (void)give_back(s, p);
+        (void)give_back(s, p, users);
     }
 }
 
@@ -222,6 +227,32 @@ static void wait_add(struct site_message *answer, uint64_t number, uint64_t age)
     if (age > answer->waits[i].age) answer->waits[i].age = age;
 }
 
+/* Who waits for a page that is called back waits for those who use it now, whatever its kernel was
+ * told when it asked. It is not woken to ask again: awake it would be seen to wait for nothing, by
+ * this probe and by those of other pages that came with it. */
+static void waits_learn(struct kd_view_info *v)
+{
+    struct segment *s;
+    uint64_t users[2], page = v->page & ~(uint64_t)(KD_PAGE_BYTES - 1);
+    struct site_page *p = page && container_at(page, &s) ? pages_find(&remote.pages, page) : NULL;
+    if (!p || !p->called || give_back(s, p, users) || uses(users, v->view)) return;
+    v->waits[0] |= users[0];
+    v->waits[1] |= users[1];
+}
+
+/* All for whom these views wait, and for whom those wait. */
+static void reach(const struct kd_view_info *views, long n, uint64_t reached[2])
+{
+    for (bool more = true; more;) {
+        more = false;
+        for (long i = 0; i < n; i++)
+            for (int k = 0; k < 2 && in(reached, views[i].view); k++) {
+                more |= (views[i].waits[k] & ~reached[k]) != 0;
+                reached[k] |= views[i].waits[k];
+            }
+    }
+}
+
 void page_probed(const struct site_message *m)
 {
     static struct kd_view_info views[KD_VIEW_MAX];
@@ -231,27 +262,16 @@ void page_probed(const struct site_message *m)
     struct site_page *p = container_at(m->page, &s) ? pages_find(&remote.pages, m->page) : NULL;
     uint64_t reached[2] = {0};
     /* who was given a right and has not used it is a user, and may be none any more without end */
-    bool kept = p && p->called && p->serial == m->serial && !give_back(s, p);
-    if (kept) (void)recall(s, p, reached);
-    long n = kd_call3(KD_VIEW_LIST, (long)views, KD_VIEW_MAX, 0);
-    for (bool more = true; more;) {
-        more = false;
-        for (long i = 0; i < n; i++) {
-            const struct kd_view_info *v = &views[i];
-            if (!(reached[v->view / 64] >> v->view % 64 & 1)) continue;
-            for (int k = 0; k < 2; k++) {
-                more |= (v->waits[k] & ~reached[k]) != 0;
-                reached[k] |= v->waits[k];
-            }
-        }
-    }
+    bool kept = p && p->called && p->serial == m->serial && !give_back(s, p, reached);
+    long n = kept ? kd_call3(KD_VIEW_LIST, (long)views, KD_VIEW_MAX, 0) : 0;
+    for (long i = 0; i < n; i++) waits_learn(&views[i]);
+    reach(views, n, reached);
     for (long i = 0; i < n && answer.count < SITE_PROBED_MAX; i++) {
         const struct kd_view_info *v = &views[i];
         uint64_t page = v->page & ~(uint64_t)(KD_PAGE_BYTES - 1);
         const struct site_page *q = page ? pages_find(&remote.pages, page) : NULL;
-        if (q && q->asked && reached[v->view / 64] >> v->view % 64 & 1)
+        if (q && q->asked && in(reached, v->view))
             wait_add(&answer, q->asked, age_of(&ages, v->view, v->ticket, remote_now()));
     }
-    if (kept) open_to(s, m->page, SITE_NO); /* they ask again now: before, they would not wait */
     remote_send(&answer);
 }

@@ -1,0 +1,509 @@
+/*
+ * test_remote.c - pages at a site that uses another one's container (user/sites/remote_page.c).
+ *
+ * Aim     somebody can always go on: each wait for a page ends, whatever is called back, evicted,
+ *         denied or undone meanwhile; and a circle over both machines is in the answers to probes,
+ *         however many pages one round of them asks about.
+ * Method  the file itself between a kernel and a home that are small machines of random steps. When
+ *         nothing else can happen the home probes all that it has called, in one round, as a thread
+ *         that does not let go of its processor would hear it. Rounds that change nothing fail.
+ */
+#define KATYDID_CALL_H                  /* the kernel is here */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "katydid/abi.h"
+
+static long kd_call6(long number, long a, long b, long c, long d, long e, long f);
+#define kd_call4(n, a, b, c, d) kd_call6(n, a, b, c, d, 0, 0)
+#define kd_call3(n, a, b, c) kd_call6(n, a, b, c, 0, 0, 0)
+#define fail page_fail                  /* that is cmocka's */
+#include "user/sites/pages.c"
+#include "user/sites/remote_page.c"
+#undef fail
+#include <cmocka.h>
+
+enum { VIEWS = 3, RIVALS = 2, PAGES = 3, OPS = 3, QUEUE = 256, ROUNDS = 60 };
+#define BASE 0x200000000000ull
+#define PAGE(address) ((int)(((address) - BASE) / SITE_PAGE_BYTES))
+
+enum state { RUNS, ASKS, BLOCKED, ENDED };
+struct view {
+    enum state state;
+    int op, page[OPS], want[OPS], used[PAGES], given, given_page, waits, told;
+    bool noted, doomed;
+    uint64_t ticket;
+};
+static struct {
+    struct view view[VIEWS];
+    struct { bool here, asked; int has, open; } page[PAGES];    /* the kernel's */
+    struct { struct kd_message m[QUEUE]; unsigned first, count; } port;
+    struct { struct site_message m[QUEUE]; unsigned first, count; } to_home, to_site;
+    struct { int right, called, ask; bool wants; uint64_t serial, asked; } home[PAGES];
+    struct view rival[RIVALS];          /* transactions at home; ASKS: it stands in a queue */
+    uint64_t serial, ticket;
+    unsigned long uses, undone, circles, denied, calls, rounds, evicted;
+} w;
+struct remote remote;
+static uint64_t seed;
+
+static unsigned any(unsigned below)
+{
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (unsigned)(seed >> 33) % below;
+}
+#define PUSH(q, x) (assert_true((q).count < QUEUE), (q).m[((q).first + (q).count++) % QUEUE] = (x))
+#define PULL(q) ((q).count--, (q).first++, (q).m[((q).first - 1) % QUEUE])
+
+void remote_lock(void) {}
+void remote_unlock(void) {}
+uint64_t remote_now(void) { return 1; }
+void remote_send(const struct site_message *m) { PUSH(w.to_home, *m); }
+_Noreturn void remote_ends(const char *why) { fail_msg("%s", why); abort(); }
+struct container *container_of_id(uint64_t id) { return id == 1 ? remote.containers : NULL; }
+struct container *container_at(uint64_t address, struct segment **segment)
+{
+    *segment = remote.containers[0].segment;
+    return address - BASE < PAGES * SITE_PAGE_BYTES ? remote.containers : NULL;
+}
+
+/* ---- the site's kernel ---- */
+
+static bool takes(const struct view *u, int page, int want)
+{
+    return u->used[page] && (want == SITE_EXCLUSIVE || u->used[page] == SITE_EXCLUSIVE);
+}
+
+static void program(struct view *v, bool again)
+{
+    struct view was = *v;
+    *v = (struct view){.ticket = again ? was.ticket : ++w.ticket};
+    for (int i = 0; i < OPS; i++) {
+        v->page[i] = again ? was.page[i] : (int)any(PAGES);
+        v->want[i] = again ? was.want[i] : 1 + (int)any(2);
+    }
+}
+
+/* Its end, by itself or not: what it used is free, and the manager hears of it. */
+static void view_ends(int i, bool again, bool begins)
+{
+    struct view *v = &w.view[i];
+    if (v->noted) PUSH(w.port, ((struct kd_message){.kind = (uint32_t)KD_MSG_RECALLED,
+                                                    .word = {1 << 4}}));
+    for (int k = 0; k < VIEWS; k++) {
+        w.view[k].told &= ~(1 << i);
+        w.view[k].waits &= ~(1 << i);
+    }
+    program(v, again);
+    if (!again && !begins) v->state = ENDED;
+    w.undone += again;
+}
+
+static bool cycle(int at, int to, int seen)
+{
+    const struct view *v = &w.view[at];
+    int m = v->doomed || v->state == RUNS ? 0 : v->told | (v->state == BLOCKED ? v->waits : 0);
+    for (int k = 0; k < VIEWS; k++)
+        if (m >> k & 1 && (k == to || (!(seen >> k & 1) && cycle(k, to, seen | 1 << k))))
+            return true;
+    return false;
+}
+
+static void search(int i)
+{
+    if (!cycle(i, i, 1 << i)) return;
+    w.view[i].doomed = true;
+    w.circles++;
+}
+
+static void waits_end(int page, int error, int rights)
+{
+    w.page[page].asked = false;
+    for (int i = 0; i < VIEWS; i++) {
+        struct view *v = &w.view[i];
+        if (v->state != ASKS || v->page[v->op] != page) continue;
+        v->state = RUNS;
+        v->doomed |= error != 0;
+        v->given = rights;
+        v->given_page = page;
+    }
+}
+
+static void asks(int i)
+{
+    struct view *v = &w.view[i];
+    int page = v->page[v->op];
+    bool here = w.page[page].here;
+    int access = v->want[v->op] == SITE_EXCLUSIVE ? KD_WRITE : KD_READ;
+    v->state = ASKS;
+    v->given = 0;
+    if (!here && w.page[page].asked) return;
+    w.page[page].asked |= !here;
+    PUSH(w.port, ((struct kd_message){
+        .kind = (uint32_t)KD_MSG_PAGE,
+        .word = {1 << 4, (uint64_t)page, 1, (uint64_t)(access | (here ? KD_PAGE_HERE : 0)),
+                 (uint64_t)i + 1}}));
+}
+
+static int view_step(int i, bool begins)
+{
+    struct view *v = &w.view[i];
+    if (v->doomed) return view_ends(i, true, true), 1;
+    if (v->state == ASKS || v->state == ENDED) return 0;
+    if (v->op == OPS) return view_ends(i, false, begins), 1;
+    int page = v->page[v->op], want = v->want[v->op], waits = 0;
+    int may = v->used[page] ? w.page[page].has : w.page[page].open;
+    if (v->given && v->given_page == page && v->given > may) may = v->given;
+    if (!w.page[page].here || (want > may && (want == SITE_EXCLUSIVE || !v->used[page])))
+        return asks(i), 1;
+    for (int k = 0; k < VIEWS; k++) {
+        const struct view *u = &w.view[k];
+        bool before = u->state == BLOCKED && u->page[u->op] == page && !v->used[page] &&
+                      (v->state != BLOCKED || v->waits >> k & 1);
+        if (k != i && (before || takes(u, page, want))) waits |= 1 << k;
+    }
+    bool same = v->state == BLOCKED && v->waits == waits;
+    v->waits = waits;
+    v->told = 0;
+    v->state = waits ? BLOCKED : RUNS;
+    if (waits) {
+        search(i);
+        return !same || v->doomed;
+    }
+    if (v->used[page] < want) v->used[page] = want;
+    v->given = 0;
+    v->op++;
+    w.uses++;
+    return 1;
+}
+
+static long recalled(int page, int to, bool drop, uint64_t users[2])
+{
+    bool used = false;
+    for (int i = 0; i < VIEWS; i++) {
+        struct view *v = &w.view[i];
+        int right = v->used[page];
+        if (v->given && v->given_page == page && v->given > right) right = v->given;
+        if (right <= to) continue;
+        users[0] |= 1u << i;
+        v->noted = used = true;
+    }
+    if (w.page[page].open > to) w.page[page].open = to;
+    if (!used && w.page[page].has > to) w.page[page].has = to;
+    if (!used && drop) w.page[page].here = false;
+    return used;
+}
+
+static int right_of(long access)
+{
+    return access & KD_WRITE ? SITE_EXCLUSIVE : access & KD_READ ? SITE_SHARED : SITE_NO;
+}
+
+static void gives(int page, int right)
+{
+    if (w.page[page].has < right) w.page[page].has = right;
+    if (w.page[page].open < right) w.page[page].open = right;
+    waits_end(page, 0, right);
+}
+
+static long list(struct kd_view_info *to)
+{
+    for (int i = 0; i < VIEWS; i++) {
+        const struct view *v = &w.view[i];
+        bool waits = v->state == ASKS || v->state == BLOCKED || v->given;
+        to[i] = (struct kd_view_info){
+            .view = (uint64_t)i, .ticket = v->ticket,
+            .waits = {(uint64_t)(v->told | (v->state == BLOCKED ? v->waits : 0))},
+            .page = waits ? BASE + (uint64_t)v->page[v->op] * SITE_PAGE_BYTES : 0};
+    }
+    return VIEWS;
+}
+
+static long kd_call6(long number, long a, long b, long c, long d, long e, long f)
+{
+    (void)f;
+    switch (number) {
+    case KD_OBJECT_GRANT:
+        if (!w.page[b].here) d = 0;
+        return gives((int)b, right_of(d)), 0;
+    case KD_OBJECT_RECALL:
+        return recalled((int)b, right_of(d), d & KD_RECALL_DROP, (uint64_t *)e);
+    case KD_OBJECT_INFO:
+        *(uint8_t *)d = w.page[b].here ? KD_PAGE_RESIDENT : 0;
+        return 0;
+    case KD_OBJECT_CLEANED: return 0;
+    case KD_OBJECT_FAIL: return waits_end((int)b, (int)d, 0), 0;
+    case KD_OBJECT_SUPPLY: {
+        const struct kd_supply *s = (const void *)a;
+        if (!w.page[s->page].here) w.page[s->page].has = w.page[s->page].open = 0;
+        w.page[s->page].here = true;
+        return gives((int)s->page, right_of((long)s->rights)), 0;
+    }
+    case KD_VIEW_WAIT:
+        w.view[a].told |= (int)*(uint64_t *)b & ~(1 << a);
+        return search((int)a), 0;
+    case KD_VIEW_LIST: return list((struct kd_view_info *)a);
+    default: fail_msg("call %ld", number); return c;
+    }
+}
+
+static int port_step(void)
+{
+    if (!w.port.count) return 0;
+    struct kd_message m = PULL(w.port);
+    if (m.kind == (uint32_t)KD_MSG_PAGE)
+        page_asked(&m);
+    else
+        pages_recalled(m.word[0]);
+    return 1;
+}
+
+/* ---- the home ---- */
+
+static void calls(int page, int to)
+{
+    if (w.home[page].right <= to || (w.home[page].called && w.home[page].called <= to + 1)) return;
+    w.home[page].called = to + 1;
+    w.calls++;
+    PUSH(w.to_site, ((struct site_message){
+        .kind = SITE_CALL, .page = BASE + (uint64_t)page * SITE_PAGE_BYTES,
+        .serial = w.home[page].serial, .right = (uint8_t)to}));
+}
+
+/* Does rival i wait for rival k, who has the page or stood in its queue before? */
+static bool behind(int i, int k)
+{
+    const struct view *r = &w.rival[i], *other = &w.rival[k];
+    int page = r->page[r->op];
+    bool before = other->state == ASKS && other->page[other->op] == page && other->told < r->told;
+    return i != k && r->state == ASKS && (before || takes(other, page, r->want[r->op]));
+}
+
+/* Those who keep a GET from a page. */
+static int rivals(int page, int want)
+{
+    int m = 0;
+    for (int i = 0; i < RIVALS; i++) {
+        const struct view *r = &w.rival[i];
+        if ((r->state == ASKS && r->page[r->op] == page) || takes(r, page, want)) m |= 1 << i;
+    }
+    return m;
+}
+
+static int rival_step(int i, bool begins)
+{
+    struct view *r = &w.rival[i];
+    if (r->state == ENDED) return 0;
+    if (r->op == OPS) return program(r, false), r->state = begins ? RUNS : ENDED, 1;
+    int page = r->page[r->op], want = r->want[r->op];
+    int to = want == SITE_EXCLUSIVE ? SITE_NO : SITE_SHARED;
+    bool stood = r->state == ASKS;
+    if (!stood) r->told = (int)++w.ticket;
+    r->state = ASKS;
+    if (behind(i, !i)) { /* a home has a search of its own: the younger one begins anew */
+        if (!behind(!i, i)) return !stood;
+        program(&w.rival[w.rival[0].ticket < w.rival[1].ticket], true);
+        return 1;
+    }
+    if (w.home[page].right > to) {
+        bool was = w.home[page].called && w.home[page].called <= to + 1;
+        calls(page, to);
+        return !stood || !was;
+    }
+    if (r->used[page] < want) r->used[page] = want;
+    r->state = RUNS;
+    r->op++;
+    return 1;
+}
+
+static int grant_step(int page)
+{
+    uint64_t number = w.home[page].asked;
+    int right = w.home[page].ask;
+    if (!number || (right > w.home[page].right && rivals(page, right))) return 0;
+    static uint8_t contents[SITE_PAGE_BYTES];
+    w.home[page].right = right;
+    w.home[page].asked = 0;
+    w.home[page].called = 0;
+    w.home[page].serial = ++w.serial;
+    PUSH(w.to_site, ((struct site_message){
+        .kind = SITE_GRANT, .answer_to = number, .page = BASE + (uint64_t)page * SITE_PAGE_BYTES,
+        .serial = w.serial, .right = (uint8_t)right, .data = contents,
+        .bytes = w.home[page].wants ? SITE_PAGE_BYTES : 0}));
+    for (int i = 0; i < RIVALS; i++)
+        if (w.rival[i].state == ASKS && w.rival[i].page[w.rival[i].op] == page)
+            calls(page, w.rival[i].want[w.rival[i].op] == SITE_EXCLUSIVE ? SITE_NO : SITE_SHARED);
+    return 1;
+}
+
+static void denies(int page)
+{
+    PUSH(w.to_site, ((struct site_message){
+        .kind = SITE_DENIED, .answer_to = w.home[page].asked, .error = EDEADLK,
+        .page = BASE + (uint64_t)page * SITE_PAGE_BYTES}));
+    w.home[page].asked = 0;
+    w.denied++;
+}
+
+/* Whom the rivals of `m` wait for, and those. */
+static int reached_from(int m)
+{
+    for (int n = 0; n < RIVALS; n++)
+        for (int i = 0; i < RIVALS; i++)
+            if (m >> i & 1 && behind(i, !i)) m |= 1 << !i;
+    return m;
+}
+
+static void probed(const struct site_message *m)
+{
+    for (unsigned k = 0; k < m->count; k++)
+        for (int q = 0; q < PAGES; q++) {
+            if (!w.home[q].asked || w.home[q].asked != m->waits[k].number) continue;
+            if (w.home[q].ask <= w.home[q].right) continue; /* it waits for nobody */
+            int to = reached_from(rivals(q, w.home[q].ask));
+            for (int i = 0; i < RIVALS; i++) {
+                const struct view *r = &w.rival[i];
+                if (!(to >> i & 1) || r->state != ASKS || r->page[r->op] != PAGE(m->page)) continue;
+                if (any(2))
+                    denies(q);
+                else
+                    program(&w.rival[i], true);
+                break;
+            }
+        }
+}
+
+static int home_step(void)
+{
+    if (!w.to_home.count) return 0;
+    struct site_message m = PULL(w.to_home);
+    int page = PAGE(m.page);
+    switch (m.kind) {
+    case SITE_GET:
+        assert_true(!w.home[page].asked && m.right >= w.home[page].right);
+        w.home[page].asked = m.number;
+        w.home[page].ask = m.right;
+        w.home[page].wants = m.wants;
+        break;
+    case SITE_GONE:
+        if (m.serial != w.home[page].serial || m.right >= w.home[page].right) break;
+        w.home[page].right = m.right;
+        if (w.home[page].called > m.right) w.home[page].called = 0;
+        break;
+    case SITE_PROBED: probed(&m); break;
+    default: fail_msg("kind %d", m.kind);
+    }
+    return 1;
+}
+
+static int site_step(void)
+{
+    if (!w.to_site.count) return 0;
+    struct site_message m = PULL(w.to_site);
+    switch (m.kind) {
+    case SITE_GRANT: page_granted(&m); break;
+    case SITE_DENIED: page_denied(&m); break;
+    case SITE_CALL: page_called(&m); break;
+    default: page_probed(&m);
+    }
+    return 1;
+}
+
+static void probe_all(void)
+{
+    for (int page = 0; page < PAGES; page++) {
+        struct site_message m = {.kind = SITE_PROBE, .number = w.home[page].serial,
+                                 .serial = w.home[page].serial,
+                                 .page = BASE + (uint64_t)page * SITE_PAGE_BYTES};
+        if (w.home[page].called) page_probed(&m);
+    }
+    w.rounds++;
+}
+
+/* ---- all ---- */
+
+static int step(unsigned what, bool begins)
+{
+    int page = (int)any(PAGES);
+    switch (what) {
+    case 0: return port_step();
+    case 1: return home_step();
+    case 2: return site_step();
+    case 3: return grant_step(page);
+    case 4: return rival_step((int)any(RIVALS), begins);
+    case 5: /* the page leaves memory; rights stay */
+        if (!begins || any(6) || !w.page[page].here) return 0;
+        w.page[page].here = false;
+        w.evicted++;
+        return 1;
+    default: return view_step((int)any(VIEWS), begins);
+    }
+}
+
+static bool all_ended(void)
+{
+    bool all = true;
+    for (int i = 0; i < VIEWS; i++) all &= w.view[i].state == ENDED;
+    for (int i = 0; i < RIVALS; i++) all &= w.rival[i].state == ENDED;
+    return all;
+}
+
+static void begin(void)
+{
+    memset(&w, 0, sizeof w);
+    pages_free(&remote.pages);
+    remote.pages.most = 2 * PAGES;
+    called.count = 0;
+    remote.containers[0] = (struct container){
+        .id = 1, .segments = 1, .segment = {{.object = 7, .base = BASE, .pages = PAGES}}};
+    for (int i = 0; i < VIEWS; i++) program(&w.view[i], false);
+    for (int i = 0; i < RIVALS; i++) program(&w.rival[i], false);
+}
+
+static void run(unsigned number, unsigned steps)
+{
+    unsigned idle = 0, vain = 0;
+    seed = number;
+    unsigned long before = 0;
+    begin();
+    for (unsigned i = 0; i < steps || !all_ended(); i++) {
+        assert_true(i < 1000 * steps);
+        idle = step(any(9), i < steps) ? 0 : idle + 1;
+        if (idle < 400) continue;
+        idle = 0;
+        unsigned long now = w.uses + w.undone + w.denied;
+        vain = now == before ? vain + 1 : 0;
+        before = now;
+        if (vain == ROUNDS) fail_msg("run %u: nobody can go on", number);
+        probe_all();
+    }
+}
+
+static void walk(void **state)
+{
+    unsigned runs = getenv("TEST_TIER") && strcmp(getenv("TEST_TIER"), "long") == 0 ? 200000 : 10000;
+    unsigned long uses = 0, undone = 0, circles = 0, denied = 0, calls_sent = 0, evicted = 0;
+    (void)state;
+    for (unsigned i = 0; i < runs; i++) {
+        run(i + 1, 1000);
+        uses += w.uses;
+        undone += w.undone;
+        circles += w.circles;
+        denied += w.denied;
+        calls_sent += w.calls;
+        evicted += w.evicted;
+    }
+    print_message("%u runs: %lu uses, %lu undone, %lu circles here, %lu GETs denied, %lu CALLs, "
+                  "%lu evictions\n", runs, uses, undone, circles, denied, calls_sent, evicted);
+    assert_true(undone && circles && denied && calls_sent && evicted); /* what it is about */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(walk)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
