@@ -4,9 +4,9 @@
  * A site without a store yet claims a zone in its HELLO. Of two that claim the same one, the site
  * whose name comes first keeps it; a store that is there goes before all claims. Each HELLO also
  * names the zones of all stores that its site has heard of, so a site that is off at the moment is
- * counted by those that have met it, until their machines start anew. Where a site begins to look depends on its name: sites that
- * cannot hear each other choose the same zone once in fourteen times, and are refused when they
- * meet.
+ * counted by those that have met it, until their machines start anew. Where a site begins to look
+ * depends on its name: sites that cannot hear each other choose the same zone once in fourteen
+ * times, and are refused when they meet.
  *
  * Rules
  *   SZ1  Nobody's store gets addresses that are a store's, or the claim of a site of an earlier
