@@ -24,8 +24,8 @@
 #include "katydid/call.h"
 #include "tests/bench/measure.h"
 
-enum { PARTS = 10000, BATCH = 400, ROUNDS = 12, LINES = 512, LAZY = 1000, BOOK = 20000, TRANSFERS = 200,
-       CALLS = 800, KEYS = 30000 };
+enum { PARTS = 10000, BATCH = 400, ROUNDS = 12, LINES = 512, LAZY = 1000, BOOK = 20000,
+       TRANSFERS = 200, CALLS = 800, KEYS = 30000 };
 
 struct key { uint64_t number; };
 struct value { uint64_t of, weight; };
