@@ -36,7 +36,7 @@ struct view {
     enum state state;
     int op, page[OPS], want[OPS], used[PAGES], given, given_page, waits, told;
     bool noted, doomed;
-    uint64_t ticket;
+    uint64_t ticket, elsewhere;         /* elsewhere: of another home, for which it waits */
 };
 static struct {
     struct view view[VIEWS];
@@ -61,7 +61,8 @@ static unsigned any(unsigned below)
 
 void remote_lock(void) {}
 void remote_unlock(void) {}
-uint64_t remote_now(void) { return 1; }
+static uint64_t clock_ns, aborted;
+uint64_t remote_now(void) { return clock_ns; }
 void remote_send(const struct site_message *m) { PUSH(w.to_home, *m); }
 _Noreturn void remote_ends(const char *why) { fail_msg("%s", why); abort(); }
 struct container *container_of_id(uint64_t id) { return id == 1 ? remote.containers : NULL; }
@@ -218,7 +219,7 @@ static long list(struct kd_view_info *to)
         to[i] = (struct kd_view_info){
             .view = (uint64_t)i, .ticket = v->ticket,
             .waits = {(uint64_t)(v->told | (v->state == BLOCKED ? v->waits : 0))},
-            .page = waits ? BASE + (uint64_t)v->page[v->op] * SITE_PAGE_BYTES : 0};
+            .page = v->elsewhere ? v->elsewhere : waits ? BASE + (uint64_t)v->page[v->op] * SITE_PAGE_BYTES : 0};
     }
     return VIEWS;
 }
@@ -246,6 +247,7 @@ static long kd_call6(long number, long a, long b, long c, long d, long e, long f
     case KD_VIEW_WAIT:
         w.view[a].told |= (int)*(uint64_t *)b & ~(1 << a);
         return search((int)a), 0;
+    case KD_VIEW_ABORT: return aborted |= 1u << a, 0;
     case KD_VIEW_LIST: return list((struct kd_view_info *)a);
     default: fail_msg("call %ld", number); return c;
     }
@@ -502,8 +504,30 @@ static void walk(void **state)
     assert_true(undone && circles && denied && calls_sent && evicted); /* what it is about */
 }
 
+/* Two views use a page; one waits for a page of another home. It runs again if that lasts, and its
+ * wait after that counts anew. */
+static void elsewhere(void **state)
+{
+    (void)state;
+    begin();
+    w.page[0].here = true;
+    w.page[0].has = SITE_EXCLUSIVE;
+    w.home[0].right = pages_make(&remote.pages, BASE)->right = SITE_EXCLUSIVE;
+    w.home[0].serial = pages_find(&remote.pages, BASE)->serial = 1;
+    w.view[0].used[0] = w.view[1].used[0] = SITE_SHARED;
+    w.view[1].elsewhere = 2 * BASE;
+    calls(0, SITE_NO);
+    assert_true(site_step());
+    for (unsigned i = 0; i < 300 && !aborted; i++, clock_ns += 20000000) probe_all();
+    assert_int_equal(aborted, 2);
+    assert_true(clock_ns >= 1000000000);
+    aborted = 0;
+    for (unsigned i = 0; i < 40; i++, clock_ns += 20000000) probe_all();
+    assert_int_equal(aborted, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(walk)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(walk), cmocka_unit_test(elsewhere)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
-seeds=${N:-1} first=${SEED:-1}
+seeds=${N:-2} first=${SEED:-1}
 [ "${TEST_TIER:-test}" != long ] || seeds=${N:-$((50 * ${TIMES:-1}))}
 
 for ((seed = first; seed < first + seeds; seed++)); do

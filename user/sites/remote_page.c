@@ -253,6 +253,22 @@ static void reach(const struct kd_view_info *views, long n, uint64_t reached[2])
     }
 }
 
+/* A circle may lead through two homes, of which none sees the whole: a view uses pages of this one,
+ * if only since its last transaction, and waits for a page of another, or of the own store. Who does
+ * so for long while a page is called back runs again; of two machines not at the same moment. */
+static void waits_elsewhere(const struct kd_view_info *v)
+{
+    enum { LONG_MS = 1000, APART_MS = 250, APART = 8 };
+    static struct site_ages since;
+    struct segment *s;
+    uint64_t key = v->ticket * KD_PAGE_BYTES + v->page, now = remote_now();
+    uint64_t most = LONG_MS + APART_MS * ((v->ticket + remote.zone) % APART);
+    if (!v->page || container_at(v->page, &s)) return;
+    if (age_of(&since, v->view, key, now) < most * 1000000) return;
+    kd_call3(KD_VIEW_ABORT, (long)v->view, EDEADLK, 0);
+    since.of[v->view].ticket = 0;
+}
+
 void page_probed(const struct site_message *m)
 {
     static struct kd_view_info views[KD_VIEW_MAX];
@@ -270,6 +286,7 @@ void page_probed(const struct site_message *m)
         const struct kd_view_info *v = &views[i];
         uint64_t page = v->page & ~(uint64_t)(KD_PAGE_BYTES - 1);
         const struct site_page *q = page ? pages_find(&remote.pages, page) : NULL;
+        if (in(reached, v->view)) waits_elsewhere(v);
         if (q && q->asked && in(reached, v->view))
             wait_add(&answer, q->asked, age_of(&ages, v->view, v->ticket, remote_now()));
     }
