@@ -219,7 +219,8 @@ static long list(struct kd_view_info *to)
         to[i] = (struct kd_view_info){
             .view = (uint64_t)i, .ticket = v->ticket,
             .waits = {(uint64_t)(v->told | (v->state == BLOCKED ? v->waits : 0))},
-            .page = v->elsewhere ? v->elsewhere : waits ? BASE + (uint64_t)v->page[v->op] * SITE_PAGE_BYTES : 0};
+            .page = v->elsewhere ? v->elsewhere
+                    : waits      ? BASE + (uint64_t)v->page[v->op] * SITE_PAGE_BYTES : 0};
     }
     return VIEWS;
 }
@@ -487,7 +488,8 @@ static void run(unsigned number, unsigned steps)
 
 static void walk(void **state)
 {
-    unsigned runs = getenv("TEST_TIER") && strcmp(getenv("TEST_TIER"), "long") == 0 ? 200000 : 10000;
+    const char *tier = getenv("TEST_TIER");
+    unsigned runs = tier && strcmp(tier, "long") == 0 ? 200000 : 10000;
     unsigned long uses = 0, undone = 0, circles = 0, denied = 0, calls_sent = 0, evicted = 0;
     (void)state;
     for (unsigned i = 0; i < runs; i++) {

@@ -254,8 +254,9 @@ static void reach(const struct kd_view_info *views, long n, uint64_t reached[2])
 }
 
 /* A circle may lead through two homes, of which none sees the whole: a view uses pages of this one,
- * if only since its last transaction, and waits for a page of another, or of the own store. Who does
- * so for long while a page is called back runs again; of two machines not at the same moment. */
+ * if only since its last transaction, and waits for a page of another, or of the own store. Who
+ * does so for long while a page is called back runs again; of two machines not at the same moment.
+ */
 static void waits_elsewhere(const struct kd_view_info *v)
 {
     enum { LONG_MS = 1000, APART_MS = 250, APART = 8 };
