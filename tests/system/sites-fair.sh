@@ -4,12 +4,12 @@
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
-MOVES=${MOVES:-12}
+MOVES=${MOVES:-6}
 
 site() { # NAME OPTIONS ... COMMANDS: what it prints in $TEST_TMP/NAME
     local name=$1
     shift
-    scripts/run --site "$name" --link lease=20000 --cpus 1 --timeout 90 --add build/tests/sites/shared \
+    scripts/run --site "$name" --link lease=20000 --cpus 1 --timeout 240 --add build/tests/sites/shared \
         --log "$TEST_TMP/$name.log" "${@:1:$#-1}" -c "${!#}" 2>&1 | tr -d '\r' >"$TEST_TMP/$name"
 }
 

@@ -70,8 +70,11 @@ static long look(void)
 {
     long seen[2] = {-1, -2};
     int result = -1;
-    for (int i = 0; i < 4000 && is_away(result = ps_transaction_opt(read_both, seen, &patient)); i++)
+    for (int i = 0; i < 4000; i++) {
+        if (!is_away(result = ps_transaction_opt(read_both, seen, &patient)))
+            break;
         pause_ms(2);
+    }
     if (result < 0 || seen[0] != seen[1])
         printf("# look: %d, %ld and %ld\n", result, seen[0], seen[1]);
     return result == 0 && seen[0] == seen[1] ? seen[0] : -1;
