@@ -131,7 +131,8 @@ static void page_make(uint64_t page, uint64_t version, uint8_t *bytes)
         bytes[i] = (uint8_t)(page * 7 + version * 31 + i);
 }
 
-static int put_try(uint64_t page, uint64_t version)
+/* A group with one commit of the page, which is to be written. */
+static struct store_group *put_sealed(uint64_t page, uint64_t version)
 {
     uint8_t bytes[STORE_PAGE_BYTES];
     uint32_t position;
@@ -141,6 +142,12 @@ static int put_try(uint64_t page, uint64_t version)
     assert_int_equal(store_txn_page(group, object, page, bytes), 0);
     assert_int_equal(store_txn_end(group, &position), 0);
     assert_int_equal(store_group_seal(group), 0);
+    return group;
+}
+
+static int put_try(uint64_t page, uint64_t version)
+{
+    struct store_group *group = put_sealed(page, version);
     int error = store_group_write(group);
     int applied = store_group_apply(group);
     return error ? error : applied;
@@ -316,14 +323,7 @@ static void a_group_whose_flush_failed_may_vanish(void **state)
 /* As put, and no flush covers it. */
 static void put_lazy(uint64_t page, uint64_t version)
 {
-    uint8_t bytes[STORE_PAGE_BYTES];
-    uint32_t position;
-    struct store_group *group = group_open();
-    page_make(page, version, bytes);
-    store_txn_begin(group, version);
-    assert_int_equal(store_txn_page(group, object, page, bytes), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    assert_int_equal(store_group_seal(group), 0);
+    struct store_group *group = put_sealed(page, version);
     assert_int_equal(store_group_issue(group), 0);
     assert_int_equal(store_group_apply(group), 0);
 }
