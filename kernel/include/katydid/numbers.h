@@ -94,8 +94,8 @@
     X(1036, KD_PORT_SAME, kd_port_same) \
     /* (port, const uint8_t name[16]): a base's commit port, which is published: its commits may be
      * parts of transactions that other such bases have a part of, too (KD_PART_*); the name is the
-     * same over all its lives. -EPERM: it is not published; -EINVAL: it stands on others; -EBUSY: it \
-     * has another name */ \
+     * same over all its lives. -EPERM: it is not published; -EINVAL: it stands on others; -EBUSY: \
+     * it has another name */ \
     X(1037, KD_PORT_VOTES, kd_port_votes) \
     /* (port): number of the process that receives there; -EOWNERDEAD */ \
     X(1038, KD_PORT_OWNER, kd_port_owner) \
