@@ -46,7 +46,8 @@ static bool stream_read(struct site *s)
         long n = kd_call3(KD_STREAM_READ, s->handle, (long)bytes, sizeof(bytes));
         if (n < 0) {
             stream_says(s, n);
-            s->readable = n == -ECONNRESET; /* there may be another one */
+            s->readable = n == -ECONNRESET; /* there may be another one: no notice comes any more */
+            s->writable |= s->readable;     /* of it, if a write has heard of the break first */
             return s->readable;
         }
         peer_connected(&s->peer, now_ns());
