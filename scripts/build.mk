@@ -44,7 +44,7 @@ DISK_SOURCES    := $(wildcard disk/*.c) disk/lz4/lz4.c disk/lz4/lz4hc.c
 STORE_SOURCES   := $(DISK_SOURCES) $(wildcard disk/tools/lib/*.c)
 # a program of the guest is a file NAME.c or all of a folder NAME/; in user/managers each file is one, too; in user/sites
 # these are, each with its NAME_*.c
-SITE_PROGRAMS   := $(wildcard $(patsubst %,user/sites/%.c,link agent remote sites))
+SITE_PROGRAMS   := $(wildcard $(patsubst %,user/sites/%.c,link agent remote sites witness))
 FILE_PROGRAMS   := $(wildcard user/*.c user/managers/*.c tests/bench/*.c) $(SITE_PROGRAMS)
 FOLDER_PROGRAMS := $(filter-out user/managers user/sites,$(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user user/managers tests/bench tests/crash))))))
 # the sources of Lua, SQLite and LZ4 lie outside of the tree (scripts/source); where one is not, its program is left out
@@ -95,7 +95,8 @@ $(eval $(call kind,fuzz,FUZZ,$$(FUZZED) -DKATYDID_TEST))
 $(eval $(call kind,asan,HOST,$$(HOSTCC) $$(HFLAGS) -O1 -DKATYDID_TEST $$(SANITIZE)))
 $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/%.c,$$<),--coverage) \
     -DKATYDID_COVERAGE))
-build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
+build/obj/guest/user/store/%.o build/obj/guest/disk/%.o build/obj/guest/user/sites/witness.o build/obj/guest/user/sites/role_wire.o: UFLAGS += -Idisk
+build/obj/guest/user/store/copy.o build/obj/guest/user/store/copy_link.o: UFLAGS += -I.
 # the reference library as it is: its warnings are others' business
 build/obj/guest/disk/lz4/%.o: UFLAGS += -w
 $(foreach kind,host test fuzz asan coverage,build/obj/$(kind)/disk/lz4/%.o): HFLAGS += -w
@@ -163,6 +164,7 @@ build/obj/guest/tests/guest/hostile/hostile_site.o: UFLAGS += -I.
 build/user/link: $(call objects,guest,$(wildcard user/sites/link_*.c) $(SITE_SHARED))
 build/user/agent: $(call objects,guest,$(wildcard user/sites/agent_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
 build/user/remote: $(call objects,guest,$(wildcard user/sites/remote_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
+build/user/witness: $(call objects,guest,user/sites/role_wire.c user/store/role_witness.c $(SITE_SHARED))
 build/user/bench-managers: $(call objects,guest,tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 build/user/bench-dali: $(call objects,guest,tests/guest/lib/wild.c tests/guest/lib/system.c)
 build/user/udatabase: $(call objects,guest,disk/crc32c.c $(addprefix tests/structures/btree_,layered.c integrated.c))
@@ -177,7 +179,7 @@ build/sqlite/libsqlite3.a: build/obj/guest/user/sqlite/vfs.o build/obj/guest/use
 	$(call do,AR  ,$(ARCHIVE))
 build/user/sqlite: build/obj/guest/sqlite/sqlite3.o build/obj/guest/sqlite/shell.o
 # the tree of the indexes that the manager keeps: with its own names, for node_check
-build/user/store: $(call objects,guest,$(DISK_SOURCES) $(addprefix libpstore/structures/,structure.c node.c tree.c tree_look.c))
+build/user/store: $(call objects,guest,$(DISK_SOURCES) $(addprefix user/sites/,frame.c link_client.c role_wire.c) $(addprefix libpstore/structures/,structure.c node.c tree.c tree_look.c))
 build/tests/guest/kernel_history build/tests/guest/kernel_stack_history build/tests/guest/manager_history build/tests/guest/manager_optimistic build/tests/guest/pstore_item_history: $(call objects,guest,tests/history/check.c)
 build/tests/guest/pstore_structures build/tests/guest/pstore_congeries: $(call objects,guest,$(SUBJECTS))
 build/tests/guest.a: $(call objects,guest,$(wildcard tests/guest/lib/*.c))

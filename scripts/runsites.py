@@ -26,6 +26,9 @@ def add_options(add):
         "machine")
     add("--zone", metavar="N", help="a store that is made has addresses of this zone: 0 to 7 have 8 TiB, 16 to 31 four. Sites agree "
         "about it when their stores are made (agree)")
+    add("--pair", metavar="SITE,WITNESS", help="the store is one of two copies: the other one is at SITE, and WITNESS has the record "
+        "which of the two is home (user/sites/spare.md)")
+    add("--witness-of", metavar="A,B", help="this site is the witness of the copies at A and B")
     add("--link", metavar="OPTION=VALUE", action="append", default=[], help="for the program link: lease=MS, agent=PROGRAM, "
         "remote=PROGRAM, open=all; repeatable")
 
@@ -48,12 +51,15 @@ def is_local(address):
 def check(parser, args):
     """Ends with what is wrong about the options."""
     connections = args.listen + args.join
-    if not args.site and (connections or args.link or args.site_key):
-        parser.error("--listen, --join, --link, --site-key: of a site; give it a name with --site")
+    if not args.site and (connections or args.link or args.site_key or args.pair or args.witness_of):
+        parser.error("--listen, --join, --link, --site-key, --pair, --witness-of: of a site; give it a name with --site")
     if args.zone not in (None, "agree") + ZONES:
         parser.error(f"--zone {args.zone}: a number from 0 to 7, or 16 to 31, or agree")
     if not args.site:
         return
+    for option, names in ("--pair", args.pair), ("--witness-of", args.witness_of):
+        if names and (len(set(names.split(",") + [args.site])) != 3 or not all(map(SITE_NAME.fullmatch, names.split(",")))):
+            parser.error(f"{option} {names}: the names of two other sites, with a comma between them")
     if not SITE_NAME.fullmatch(args.site):
         parser.error(f"--site {args.site}: letters, digits, - _ . and at most 31 of them")
     if args.rr:
@@ -122,12 +128,13 @@ def words(args):
     """Of the kernel's command line."""
     if not args.site and args.zone in (None, "agree"):
         return []
-    return ["store.zone=" + ("ask" if args.zone in (None, "agree") else args.zone)]
+    pair = [f"store.pair={args.site},{args.pair}"] if args.pair else []
+    return pair + ["store.zone=" + ("ask" if args.zone in (None, "agree") else args.zone)]
 
 
 def text(args):
     """The guest's /etc/site, which its init reads and removes."""
-    lines = [f"site={args.site}", f"streams={len(args.listen + args.join)}", *args.link]
+    lines = [f"site={args.site}", f"streams={len(args.listen + args.join)}", *args.link] + ([f"witness={args.witness_of}"] if args.witness_of else [])
     if args.site_key:
         try:
             with open(args.site_key, encoding="utf-8") as key:

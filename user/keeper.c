@@ -26,6 +26,7 @@
 
 #include <katydid/call.h>
 
+#include "store/copy_protocol.h"
 #include "store_protocol.h"
 
 enum {
@@ -207,6 +208,18 @@ static int kill_all(void)
     return 0; /* the lock is kept: nothing begins any more */
 }
 
+/* One of two copies is waited for: it answers when it is home. */
+static int store_find(void)
+{
+    for (;;) {
+        long found = kd_call3(KD_NAME_FIND, (long)store, 0, 0);
+        long copy = found < 0 ? kd_call3(KD_NAME_FIND, (long)COPY_PORT, 0, 0) : found;
+        if (found >= 0 || copy < 0) return (int)found;
+        kd_call3(KD_HANDLE_CLOSE, copy, 0, 0);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct wire_order order;
@@ -218,7 +231,7 @@ int main(int argc, char **argv)
         return 2;
     }
     store = argv[1];
-    port = (int)kd_call3(KD_NAME_FIND, (long)store, 0, 0);
+    port = store_find();
     if (port < 0) return 0; /* the store is gone again */
     if (kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0) < 0) return 1;
     memory_bytes = info.memory_bytes;

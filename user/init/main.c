@@ -28,6 +28,7 @@
 #include <katydid/abi.h>
 
 #include "files.h"
+#include "../store/copy_protocol.h"
 #include "store_protocol.h"
 
 #define COMMAND_BYTES_MAX 61440
@@ -73,12 +74,15 @@ static int start(const char *path, const char *const *argv, uint32_t rights, int
     return result;
 }
 
-/* Waits until the store answers or its manager has ended, with *status. True: it answers. */
+/* Waits until the store answers or its manager has ended, with *status. True: it answers, or it is
+ * one of two copies and waits until it is home; then it needs link for that. */
 static bool store_wait(const char *name, int pid, int *status)
 {
     const struct timespec moment = {.tv_nsec = 500000};
     for (;;) {
         long handle = syscall(KD_NAME_FIND, name);
+        if (handle < 0 && strcmp(name, "store") == 0)
+            handle = syscall(KD_NAME_FIND, COPY_PORT);
         if (handle >= 0) {
             syscall(KD_HANDLE_CLOSE, handle);
             return true;
@@ -123,7 +127,7 @@ static bool store_start_once(struct manager *m, int *status)
 /* True: it is to be started again. */
 static bool death_counts(struct manager *m, int status)
 {
-    bool again = ++m->restarts <= RESTARTS_MAX;
+    bool again = status == COPY_EXIT || ++m->restarts <= RESTARTS_MAX;
     fprintf(stderr, "init: the %s manager ended with status %d%s\n", m->name, status,
             again ? ": starting it again" : ", again: left alone");
     m->pid = 0;

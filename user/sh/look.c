@@ -252,7 +252,8 @@ static int store_usage(const struct io *io)
                        "manager NAME: says which program serves the container; with a\n"
                        "    PROGRAM and its arguments: that one does from now on; with -: the\n"
                        "    store does\n"
-                       "    store export NAME SITE read|write: another site may open it\n");
+                       "    store export NAME SITE read|write: another site may open it\n"
+                       "    store status, store take-over: of one of two copies (spare.md)\n");
     return 2;
 }
 
@@ -330,6 +331,10 @@ int do_store(const struct io *io, int argc, char **argv)
         return store_backup(io, argv + 2);
     if (argc > 1 && strcmp(argv[1], "export") == 0)
         return store_export(io, argv + 2);
+    if (argc == 2 && strcmp(argv[1], "status") == 0)
+        return store_status(io);
+    if (argc > 1 && strcmp(argv[1], "take-over") == 0)
+        return store_take_over(io, argv + 2);
     if (argc > 1 && strcmp(argv[1], "manager") == 0)
         return store_manager(io, argv + 2);
     if (argc > 1)

@@ -69,6 +69,8 @@ builtin_fn *builtin_find(const char *name, bool *lasts);
 int builtin_run(const struct io *io, int argc, char **argv); /* one that there is */
 /* look.c */
 int store_export(const struct io *io, char **words);   /* export.c */
+int store_status(const struct io *io);                  /* copy.c */
+int store_take_over(const struct io *io, char **words);
 builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_caps, do_threads, do_store;
 /* allow.c */
 builtin_fn do_allow;

@@ -19,7 +19,7 @@
 #define FRAME_BYTES_MAX (1u << 20)      /* with the header: what one message of the kernel takes */
 
 /* To whom in a site a frame goes. */
-enum frame_to { FRAME_LINK, FRAME_HOME, FRAME_CLIENT, FRAME_TOS };
+enum frame_to { FRAME_LINK, FRAME_HOME, FRAME_CLIENT, FRAME_COPY, FRAME_TOS };
 /* Kinds of link's own. Those of agent and remote begin at FRAME_KIND_OTHERS. */
 enum frame_kind { FRAME_HELLO = 1, FRAME_BEAT, FRAME_REFUSED, FRAME_KIND_OTHERS = 16 };
 

@@ -10,6 +10,7 @@
  *     lease=MS             L: a session that is silent for so long has ended (250)
  *     agent=PROGRAM        started for sites that use what is at home here (/bin/agent)
  *     remote=PROGRAM       started once, for programs here that use what is elsewhere (/bin/remote)
+ *     witness=A,B          this site has the record which of A and B is home (witness.c)
  *     key=TEXT             what the other sites must have, too
  *     open=all             any program may open a session: for tests
  */
@@ -79,6 +80,8 @@ static bool option(const char *name, const char *value)
         strcpy(link_all.agent, value);
     } else if (strcmp(name, "remote") == 0 && strlen(value) < sizeof(link_all.remote)) {
         strcpy(link_all.remote, value);
+    } else if (strcmp(name, "witness") == 0 && strlen(value) < sizeof(link_all.witness)) {
+        strcpy(link_all.witness, value);
     } else if (strcmp(name, "open") == 0 && strcmp(value, "all") == 0) {
         link_all.open_to_all = true;
     } else if (strcmp(name, "key") == 0 && *value) {
@@ -130,7 +133,7 @@ static void self_make(void)
     static const char *const stores[LINK_STORES_MAX] = {"store", "store2", "store3", "store4"};
     struct hello *h = &link_all.self.hello;
     struct timespec t;
-    for (unsigned i = 0; i < LINK_STORES_MAX; i++)
+    for (unsigned i = copy_of_pair(); i < LINK_STORES_MAX; i++) /* a copy says when it is home */
         store_add(stores[i]);
     clock_gettime(CLOCK_REALTIME, &t);
     if (getrandom(&h->boot, sizeof(h->boot), 0) != sizeof(h->boot))
@@ -140,7 +143,7 @@ static void self_make(void)
         link_all.agent[0] = 0;
     if (access(link_all.remote, X_OK))
         link_all.remote[0] = 0;
-    h->flags = link_all.agent[0] ? HELLO_HAS_AGENT : 0;
+    h->flags = (link_all.agent[0] ? HELLO_HAS_AGENT : 0) | (copy_of_pair() ? HELLO_PAIR : 0);
     h->protocol = LINK_PROTOCOL;
 }
 

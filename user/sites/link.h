@@ -57,6 +57,12 @@ enum link_request {
                      * in so much room. -ECONNRESET; -EMSGSIZE: the next one, word0, needs more;
                      * -EBUSY: somebody receives already */
     LINK_CLOSE,     /* by a session's: this client is done with it; a LIVE one ends thereby */
+    LINK_COPY,      /* a copy of a store, which has the port COPY_PORT, or its witness; data: a
+                     * site's name, a NUL. As LINK_OPEN, but frames go to the copy, or witness, of
+                     * that site, and when the session ends nothing waits for this client */
+    LINK_HOME,      /* from that copy: word0 its term, word1 its zone, data: the name of the site
+                     * in whose place it is home; word0 0: it is not. All sessions begin anew. It
+                     * ends with its process. -EPERM; -EINVAL */
     LINK_LOOK,      /* by any; word0 from which site on -> word0 how many there are; data: struct
                      * link_site[] */
 };
@@ -77,6 +83,7 @@ enum link_state { LINK_AWAY, LINK_GREETING, LINK_LIVE, LINK_LOST, LINK_REFUSED }
 enum { LINK_WHY_BYTES = 160 };
 struct link_site {
     char site[LINK_SITE_BYTES];         /* "": it has not said */
+    char as[LINK_SITE_BYTES];           /* the site in whose place it is home; "": its own */
     char stream[LINK_SITE_BYTES];       /* of the machine */
     uint32_t state, store_count;
     uint32_t sessions, dying;           /* so far; 1: an agent of the last one stands still */
@@ -94,6 +101,8 @@ struct link_site {
 /* Opens a session with a home, waits until it is LIVE. The handle; -errno. */
 int link_open(const char *site, struct link_session *s);
 int link_open_by(int link, const char *site, struct link_session *s); /* by a handle of link */
+/* The same for a copy of a store, or a witness (LINK_COPY). */
+int link_copy(int link, const char *site, struct link_session *s);
 /* The session of a handle, LINK_HANDLE in an agent. 0 or -errno. */
 int link_session(int handle, struct link_session *s);
 int link_close(int handle);

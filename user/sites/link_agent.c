@@ -25,7 +25,7 @@ enum { AT_ONCE = 4, WAIT_MS = 10, DOUBLED = 10 };
 
 /* A program, with a handle of link's at LINK_HANDLE, and of the system if it gets rights there. Its
  * pid or -errno. */
-static int program_start(const char *path, const char *argument, uint32_t rights, int handle)
+int program_start(const char *path, const char *argument, uint32_t rights, int handle)
 {
     static const char *const envp[] = {"PATH=/bin", "HOME=/tmp", NULL};
     const char *const argv[] = {path, argument, NULL};
@@ -122,6 +122,20 @@ static bool same_zone(const struct hello *a, const struct hello *b, uint32_t *zo
     return false;
 }
 
+/* Two copies of one store: the home of the later term is the home, and the other one no more. Of
+ * the two sites that have the copies neither judges the other: the witness does. */
+static bool newer_home(struct site *s, const struct hello *there, const struct hello *h)
+{
+    if (!(there->flags & h->flags & HELLO_PAIR))
+        return false;
+    if (there == &link_all.self.hello)
+        return true;
+    if (h->stores[0].term <= there->stores[0].term)
+        return false;
+    peer_end(&s->peer, "another site is the home of its store now", now_ns());
+    return true;
+}
+
 static void zones_hear(const struct peer *p, const struct hello *h)
 {
     const struct hello *heard[LINK_SITES_MAX] = {h};
@@ -146,7 +160,7 @@ static const char *accept(struct peer *p, const struct hello *h)
             snprintf(why, sizeof(why), "%s is the name of another site here", h->site);
             return why;
         }
-        if (same_zone(there, h, &zone)) {
+        if (same_zone(there, h, &zone) && !newer_home(link_all.sites + i, there, h)) {
             snprintf(why, sizeof(why), "zone %u of %s's store is that of %s's: a new store gets "
                      "another by scripts/run --zone N", zone, h->site, there->site);
             return why;
@@ -182,12 +196,17 @@ static void on_end(struct peer *p)
     }
     if (s->agent.running)
         s->agent.over = true;
+    if (s->copy.badge) {
+        s->copy.over = true;
+        serve_end(&s->copy, -ECONNRESET);
+    }
 }
 
 static bool wanted(struct peer *p, unsigned to)
 {
     struct site *s = (struct site *)p;
-    return to == FRAME_HOME ? link_all.agent[0] : s->remote.badge && !s->remote.over;
+    const struct client *c = client_of(s, to);
+    return to == FRAME_HOME ? link_all.agent[0] : c->badge && !c->over;
 }
 
 static void arrived(struct peer *p, unsigned to)
@@ -214,6 +233,8 @@ void client_gone(struct site *s, struct client *c, const char *why)
     if (c == &s->remote) {
         *c = (struct client){0};
         peer_release(&s->peer);
+    } else if (c == &s->copy) {
+        *c = (struct client){0};
     }
     if (!over)
         peer_end(&s->peer, why, now_ns());
@@ -221,6 +242,8 @@ void client_gone(struct site *s, struct client *c, const char *why)
 
 static void child_ended(int pid)
 {
+    if (pid == link_all.witness_pid)
+        link_all.witness_pid = 0;
     if (pid == link_all.remote_pid) {
         for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
             if (s->remote.badge && s->remote.pid == pid)
@@ -249,6 +272,7 @@ void programs_look(void)
     int status;
     if (link_all.remote_due && now_ns() >= link_all.remote_due)
         remote_start();
+    copy_look();
     for (long pid; (pid = kd_call3(KD_PROCESS_WAIT, -1, (long)&status, KD_WAIT_NOHANG)) > 0;)
         child_ended((int)pid);
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
@@ -260,13 +284,15 @@ void programs_look(void)
         if (s->remote.badge &&
             kd_call3(KD_BADGE_USED, link_all.port, (long)s->remote.badge, 0) == 0)
             client_gone(s, &s->remote, "its client ended here");
+        if (s->copy.badge && kd_call3(KD_BADGE_USED, link_all.port, (long)s->copy.badge, 0) == 0)
+            client_gone(s, &s->copy, "its copy of a store ended here");
     }
 }
 
 uint64_t programs_deadline(void)
 {
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
-        if (s->remote.badge || s->agent.running || s->left)
+        if (s->remote.badge || s->agent.running || s->left || s->copy.badge)
             return now_ns() + LOOK_NS;
     return link_all.remote_pid > 0 ? now_ns() + 4 * LOOK_NS
            : link_all.remote_due   ? link_all.remote_due : TIME_NEVER;

@@ -12,12 +12,22 @@ static int ask(int handle, struct kd_message *m)
     return r < 0 ? (int)r : m->status;
 }
 
-int link_open_by(int link, const char *site, struct link_session *s)
+static int open_as(enum link_request how, int link, const char *site, struct link_session *s)
 {
-    struct kd_message m = {.kind = LINK_OPEN, .data = site, .data_bytes = strlen(site) + 1,
+    struct kd_message m = {.kind = how, .data = site, .data_bytes = strlen(site) + 1,
                            .buffer = s, .buffer_bytes = sizeof(*s), .handle = -1};
     int r = ask(link, &m);
     return r ? r : m.buffer_bytes == sizeof(*s) ? m.handle : -EPROTO;
+}
+
+int link_open_by(int link, const char *site, struct link_session *s)
+{
+    return open_as(LINK_OPEN, link, site, s);
+}
+
+int link_copy(int link, const char *site, struct link_session *s)
+{
+    return open_as(LINK_COPY, link, site, s);
 }
 
 int link_open(const char *site, struct link_session *s)

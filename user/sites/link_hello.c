@@ -20,6 +20,13 @@ bool site_name_good(const char *name)
     return bytes > 0 && bytes < LINK_SITE_BYTES && strspn(name, all) == bytes && name[0] != '.';
 }
 
+/* A copy that is not home stands for nobody. */
+bool hello_stands_for(const struct hello *h, const char *name)
+{
+    const char *own = h->as[0] ? h->as : h->flags & HELLO_PAIR ? "" : h->site;
+    return strcmp(own, name) == 0;
+}
+
 /* What the proof is of: the fields before it, and whom they are said to. */
 static uint64_t proof(const uint64_t key[2], uint64_t echo, const uint8_t *fields, size_t bytes)
 {
@@ -47,6 +54,7 @@ size_t hello_put(const struct self *self, uint64_t nonce, uint64_t echo, uint8_t
         put_u32(&o, h->stores[i].zone);
         put_u64(&o, h->stores[i].term);
     }
+    put_text(&o, h->as);
     const uint8_t *fields = o.begin + FRAME_HEADER;
     put_u64(&o, self->has_key ? proof(self->key, echo, fields, (size_t)(o.at - fields)) : 0);
     return frame_end(&o, FRAME_HELLO, 0, 0);
@@ -81,9 +89,11 @@ const char *hello_take(struct hello *h, const struct self *self, const struct fr
     h->zones = take_u32(&i);
     h->claim = take_u32(&i);
     stores_take(&i, h);
+    take_text(&i, h->as, sizeof(h->as));
     size_t bytes = (size_t)(i.at - fields);
     h->proof = take_u64(&i);
-    if (!take_end(&i) || !h->nonce || !site_name_good(h->site))
+    if (!take_end(&i) || !h->nonce || !site_name_good(h->site) ||
+        (h->as[0] && !site_name_good(h->as)))
         return "its HELLO is none";
     if (h->lease_ns < LEASE_NS_MIN || h->lease_ns > LEASE_NS_MAX)
         return "its lease is not between 1 ms and 60 s";

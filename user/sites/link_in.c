@@ -147,7 +147,7 @@ static const char *head_wrong(struct peer *p, const struct frame *f)
         return f->kind == FRAME_BEAT && f->bytes <= OWN_BYTES ? NULL : "no such frame of link's";
     if (f->kind < FRAME_KIND_OTHERS)
         return "no such kind of frame";
-    if (!p->ops->wanted(p, f->to))
+    if (f->to != FRAME_COPY && !p->ops->wanted(p, f->to))
         return "a frame for nobody";
     return l->came - l->freed + f->bytes > LINK_WINDOW ? "more than may wait" : NULL; /* SF2 */
 }
@@ -168,6 +168,11 @@ static void frame_came(struct peer *p, const struct frame *f, uint64_t now)
         return;
     }
     p->lanes[f->to].came += w->bytes;
+    if (!p->ops->wanted(p, f->to)) {    /* a copy that is not there yet: it asks again */
+        p->lanes[f->to].freed += w->bytes;
+        free(w);
+        return;
+    }
     queue_add(&p->lanes[f->to].in, w);
     p->ops->arrived(p, f->to);
 }

@@ -9,13 +9,14 @@
 
 #define LINK_THEY_SAY "the other site says: "   /* before the reason of a refusal by it */
 
-#define LINK_PROTOCOL 2u
+#define LINK_PROTOCOL 3u
 #define LEASE_NS_MIN 1000000ull
 #define LEASE_NS_MAX 60000000000ull
 #define TIME_NEVER UINT64_MAX
 enum { OWN_BYTES = 512 };              /* the largest frame of link's own */
-/* Flags of HELLO: this site is a home; it is to get a store, and claims a zone for it. */
-enum { HELLO_HAS_AGENT = 1, HELLO_CLAIMS = 2 };
+/* Flags of HELLO: this site is a home; it is to get a store, and claims a zone for it; its first
+ * store is one of two copies, and named only while it is the home of the two (spare.md). */
+enum { HELLO_HAS_AGENT = 1, HELLO_CLAIMS = 2, HELLO_PAIR = 4 };
 
 /* What a site says of itself. */
 struct hello {
@@ -24,6 +25,7 @@ struct hello {
     uint64_t boot, nonce, lease_ns;
     uint32_t zones, claim;              /* zones_of those of all stores heard of; of HELLO_CLAIMS */
     struct link_store stores[LINK_STORES_MAX];
+    char as[LINK_SITE_BYTES];           /* the site in whose place it is home; "": its own */
     uint64_t proof;                     /* that it has the key; 0 without one (link_key.c) */
 };
 
@@ -36,6 +38,8 @@ size_t hello_put(const struct self *self, uint64_t nonce, uint64_t echo, uint8_t
 const char *hello_take(struct hello *h, const struct self *self, const struct frame *f,
                        const uint8_t *at);
 bool site_name_good(const char *name);
+/* link_hello.c: does a program that wants the home of this name want this site? */
+bool hello_stands_for(const struct hello *h, const char *name);
 /* link_zone.c: the small zones that a zone is, a bit for each; a free one for this site, 0: there
  * is none; all that HELLO names. zone_heard: these HELLOs came last, one of them just now.
  * True: `self` claims another zone now, and

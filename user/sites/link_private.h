@@ -6,7 +6,8 @@
 
 #include "katydid/call.h"
 
-enum { LINK_BADGE = 1 };                /* of remote's handle of link itself; sessions' are above */
+/* Of the handles of link itself that remote and the witness have; those of sessions are above. */
+enum { LINK_BADGE = 1, LINK_BADGE_WITNESS };
 
 /* One of the two programs that have to do with a site, and its handle of the session. */
 struct client {
@@ -23,7 +24,7 @@ struct site {
     char stream[LINK_SITE_BYTES];       /* its name */
     int handle;                         /* of the stream */
     bool readable, writable;            /* it may be: something changed, or was left */
-    struct client agent, remote;        /* receive FRAME_HOME and FRAME_CLIENT */
+    struct client agent, remote, copy;  /* receive FRAME_HOME, FRAME_CLIENT and FRAME_COPY */
     uint64_t left;                      /* badge of an agent that died: its rights stand (SI5); 0 */
     char told[2][LINK_WHY_BYTES];       /* why it is refused, by us and by it: as the log has it */
 };
@@ -32,6 +33,9 @@ struct link {
     struct self self;
     int port;
     char agent[64], remote[64];         /* programs; "": none */
+    char witness[64];                   /* whose witness this site is: "A,B"; "": nobody's */
+    int witness_pid;                    /* 0: it is to be started again */
+    int home_pid;                       /* of the store manager that is home of two; 0: none */
     bool open_to_all;                   /* LINK_OPEN by anybody: for tests */
     bool claims_anew;                   /* what was claimed is another's: all are to hear it */
     int remote_pid;
@@ -57,12 +61,18 @@ void serve(struct kd_message *m, struct waiting **incoming);
 void serve_frames(struct site *s, unsigned to);
 void serve_end(struct client *c, int error);
 void serve_opens(void);
+/* link_copy.c: may it have LINK_COPY? LINK_HOME; the witness; has the home ended? */
+bool copy_may(const struct kd_message *m);
+int copy_home(const struct kd_message *m, const char *name);
+void copy_look(void);
+bool copy_of_pair(void);                /* is there a port COPY_PORT? */
 int client_badge(struct client *c);   /* a new handle, and its badge */
 
 /* link_agent.c: the two programs */
 extern const struct peer_ops site_ops;
 void agent_needed(struct site *s);
 void remote_start(void);
+int program_start(const char *path, const char *argument, uint32_t rights, int handle);
 void programs_look(void);               /* who has ended? whose time is up? */
 uint64_t programs_deadline(void);
 void client_gone(struct site *s, struct client *c, const char *why);

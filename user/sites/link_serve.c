@@ -12,12 +12,12 @@
 #include <string.h>
 
 enum { OPENS = 32, GATHER = 64 << 10, HAND_OVER = 512 << 10 };
-static struct { uint64_t token; int pid; char site[LINK_SITE_BYTES]; } opens[OPENS];
-static uint64_t badge_last = LINK_BADGE;
+static struct { uint64_t token; int pid; bool copy; char site[LINK_SITE_BYTES]; } opens[OPENS];
+static uint64_t badge_last = LINK_BADGE_WITNESS;
 
 struct client *client_of(struct site *s, unsigned to)
 {
-    return to == FRAME_HOME ? &s->agent : &s->remote;
+    return to == FRAME_HOME ? &s->agent : to == FRAME_COPY ? &s->copy : &s->remote;
 }
 
 static long reply(uint64_t token, struct kd_message *m)
@@ -53,64 +53,74 @@ int client_badge(struct client *c)
 }
 
 /* Gives the caller the session with a site that is LIVE. */
-static void open_now(struct site *s, uint64_t token, int pid)
+static void open_now(struct site *s, struct client *c, uint64_t token, int pid)
 {
     struct link_session session;
-    int handle = client_badge(&s->remote);
+    int handle = client_badge(c);
     if (handle < 0) {
-        s->remote.badge = 0;
+        c->badge = 0;
         reply_status(token, handle);
         return;
     }
-    s->remote.over = false;
-    s->remote.pid = pid;
+    c->over = false;
+    c->pid = pid;
     session_tell(s, &session);
     struct kd_message m = {.data = &session, .data_bytes = sizeof(session), .handle = handle,
                            .handle_rights = KD_RIGHT_CALL | KD_RIGHT_GRANT};
     bool heard = reply(token, &m) == 0;
     kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
     if (!heard)
-        client_gone(s, &s->remote, "who opened it has ended");
+        client_gone(s, c, "who opened it has ended");
 }
 
-static struct site *site_named(const char *name, enum link_state state)
+/* Programs want who is home in the site's place; copies want the site itself. */
+static struct site *site_named(const char *name, enum link_state state, bool copy)
 {
-    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
-        if (s->peer.state == state && strcmp(s->peer.hello.site, name) == 0)
+    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
+        const struct hello *h = &s->peer.hello;
+        bool it = copy || state != LINK_LIVE ? strcmp(h->site, name) == 0
+                                             : hello_stands_for(h, name);
+        if (s->peer.state == state && it)
             return s;
+    }
     return NULL;
 }
 
 /* Who opens a site anew is done with its last session. */
-static void opened_before(const char *name, int pid)
+static void opened_before(const char *name, bool copy, int pid)
 {
-    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
-        if (s->remote.badge && s->remote.over && s->remote.pid == pid &&
-            strcmp(s->peer.hello.site, name) == 0)
-            client_gone(s, &s->remote, "it was opened anew");
+    for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
+        struct client *c = copy ? &s->copy : &s->remote;
+        if (c->badge && c->over && c->pid == pid && strcmp(s->peer.hello.site, name) == 0)
+            client_gone(s, c, "it was opened anew");
+    }
 }
 
 void serve_opens(void)
 {
     for (int i = 0; i < OPENS; i++) {
-        struct site *s = opens[i].token ? site_named(opens[i].site, LINK_LIVE) : NULL;
-        bool refused = opens[i].token && !s && site_named(opens[i].site, LINK_REFUSED);
+        bool copy = opens[i].copy;
+        struct site *s = opens[i].token ? site_named(opens[i].site, LINK_LIVE, copy) : NULL;
+        bool refused = opens[i].token && !s && site_named(opens[i].site, LINK_REFUSED, copy);
+        struct client *c = !s ? NULL : copy ? &s->copy : &s->remote;
         if (!s && !refused)
             continue;
         uint64_t token = opens[i].token;
         opens[i].token = 0;
         if (refused)
             reply_status(token, -ECONNREFUSED);
-        else if (s->remote.badge)
+        else if (c->badge)
             reply_status(token, -EBUSY);
         else
-            open_now(s, token, opens[i].pid);
+            open_now(s, c, token, opens[i].pid);
     }
 }
 
 static int open_wait(const struct kd_message *m, const char *name)
 {
-    bool may = link_all.open_to_all || (m->badge_rights && m->badge == LINK_BADGE);
+    bool copy = m->kind == LINK_COPY;
+    bool may = copy ? copy_may(m)
+                    : link_all.open_to_all || (m->badge_rights && m->badge == LINK_BADGE);
     if (!may)
         return -EPERM;
     if (m->buffer_bytes == 0 || m->buffer_bytes > LINK_SITE_BYTES || name[m->buffer_bytes - 1] ||
@@ -123,9 +133,10 @@ static int open_wait(const struct kd_message *m, const char *name)
     if (at == OPENS)
         return -EAGAIN;
     opens[at].token = m->token;
+    opens[at].copy = copy;
     opens[at].pid = (int)m->process;
     strcpy(opens[at].site, name);
-    opened_before(name, (int)m->process);
+    opened_before(name, copy, (int)m->process);
     programs_look(); /* who had it may have ended */
     serve_opens();
     return 1;
@@ -198,7 +209,7 @@ static int receive(struct site *s, unsigned to, const struct kd_message *m)
     struct client *c = client_of(s, to);
     if (c->receives && kd_call3(KD_CALL_STATE, (long)c->receives, 0, 0) == 0)
         return -EBUSY;
-    if (c->over && to == FRAME_CLIENT)
+    if (c->over && to != FRAME_HOME)
         return -ECONNRESET;
     c->receives = m->token; /* an agent whose session is over waits for its end */
     c->room = m->word[0];
@@ -223,7 +234,8 @@ static int serve_session(struct site *s, unsigned to, const struct kd_message *m
     case LINK_SEND:
         if (c->over)
             return -ECONNRESET;
-        return send(s, to == FRAME_HOME ? FRAME_CLIENT : FRAME_HOME, m, incoming);
+        return send(s, to == FRAME_HOME ? FRAME_CLIENT : to == FRAME_COPY ? to : FRAME_HOME, m,
+                    incoming);
     case LINK_RECEIVE:
         return receive(s, to, m);
     case LINK_CLOSE:
@@ -252,6 +264,7 @@ static void look(struct site *s, struct link_site *out)
         out->waits_out += p->lanes[to].out.bytes;
     }
     memcpy(out->site, p->hello.site, sizeof(out->site));
+    memcpy(out->as, p->hello.as, sizeof(out->as));
     memcpy(out->stream, s->stream, sizeof(out->stream));
     memcpy(out->stores, p->hello.stores, sizeof(out->stores));
     memcpy(out->why, p->why, sizeof(out->why));
@@ -263,6 +276,7 @@ static void serve_look(const struct kd_message *m)
     uint64_t from = m->word[0] < link_all.count ? m->word[0] : link_all.count;
     all[0] = (struct link_site){.store_count = link_all.self.hello.store_count}; /* this one */
     memcpy(all[0].site, link_all.self.hello.site, sizeof(all[0].site));
+    memcpy(all[0].as, link_all.self.hello.as, sizeof(all[0].as));
     memcpy(all[0].stores, link_all.self.hello.stores, sizeof(all[0].stores));
     for (uint64_t i = from; i < link_all.count; i++)
         look(&link_all.sites[i], &all[1 + i - from]);
@@ -289,11 +303,13 @@ void serve(struct kd_message *m, struct waiting **incoming)
         kd_call3(KD_HANDLE_CLOSE, m->handle, 0, 0);
     if (m->kind == LINK_LOOK)
         serve_look(m), status = 1;
-    else if (m->kind == LINK_OPEN)
+    else if (m->kind == LINK_OPEN || m->kind == LINK_COPY)
         status = open_wait(m, (const char *)(*incoming)->frame);
     else if (s)
         status = serve_session(s, to, m, incoming);
-    else if (m->badge_rights && m->badge != LINK_BADGE)
+    else if (m->kind == LINK_HOME)
+        status = copy_home(m, (const char *)(*incoming)->frame);
+    else if (m->badge_rights && m->badge > LINK_BADGE_WITNESS)
         status = -ECONNRESET; /* a session that is no more */
     if (status <= 0)
         reply_status(m->token, status);

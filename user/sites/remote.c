@@ -215,7 +215,7 @@ static int site_there(const char *site)
     long r = kd_call3(KD_PORT_CALL, LINK_HANDLE, (long)&m, 0);
     int there = r < 0 ? (int)r : -ENXIO;
     for (size_t i = 1; r >= 0 && i < m.buffer_bytes / sizeof *all; i++)
-        if (strcmp(all[i].site, site) == 0 && there)
+        if ((strcmp(all[i].site, site) == 0 || strcmp(all[i].as, site) == 0) && there)
             there = all[i].state == LINK_REFUSED ? -ECONNREFUSED : 0;
         else if (!all[i].site[0] && there == -ENXIO)
             there = -EAGAIN;

@@ -10,6 +10,7 @@
  * log has no room waits for a checkpoint. After the fence every commit is refused with EIO: what
  * became of the last group is unknown until the next start has recovered.
  */
+#include "copy.h"
 #include "group.h"
 #include "options.h"
 
@@ -321,7 +322,11 @@ static int no_checkpoint; /* why the one that `pending` waited for was not made 
 enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE, LOST };
 
 /* Its copies are to leave before it is in a group. */
-static bool pending_loads(void) { return pending.word[3] == STORE_BULK && pending.word[1]; }
+static bool pending_loads(void)
+{
+    if (copy_is() && pending.word[3] == STORE_BULK) pending.word[3] = 0; /* it is to be in the log */
+    return pending.word[3] == STORE_BULK && pending.word[1];
+}
 
 /* Lock held. */
 static enum taken take_pending(struct group *g, int *tries)

@@ -12,6 +12,8 @@
  *       the cleaner only when none is.
  *   GL3  After the fence none is launched. What is in the air is published if it is durable all the
  *       same, for the library's metadata have it then; else it is refused, outcome unknown.
+ *   GL5  Of two copies (copy.h) both have a group before it is applied, unless it is lazy, and
+ *        what is flushed later before it counts as durable.
  *   GL4  A group that is not lazy is flushed, and its flush begins when all before it are written:
  *       so it covers the lazy ones.
  */
@@ -21,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copy.h"
 #include "options.h"
 
 #define FREED_PART 64
@@ -145,6 +148,7 @@ int group_launch(struct group *g)
     }
     g->counted = store_group_txns(g->disk) > 0; /* the empty ones come as the clock has it */
     g->number = server.launched++;
+    copy_sealed(g->disk);
     if (g->counted) step(STEP_CM5);
     uint64_t writes = device_writes;
     server_unlock();
@@ -268,6 +272,13 @@ static bool group_needs_flush(const struct group *g)
     return (!g->spills && (!g->lazy_us || server_writable() < 0)) || group_flush_due();
 }
 
+static store_lsn_t group_end(const struct group *g)
+{
+    size_t bytes;
+    store_group_sealed_bytes(g->disk, &bytes);
+    return store_group_csn(g->disk, 0) + bytes;
+}
+
 static int group_write(struct group *g)
 {
     uint64_t flushes = device_flushes;
@@ -278,6 +289,7 @@ static int group_write(struct group *g)
     server_lock();
     server.log_flushes += device_flushes - flushes;
     g->flushed = r == 0;
+    if (r == 0) copy_flushed(group_end(g));
     return r;
 }
 
@@ -296,6 +308,7 @@ int group_flush(void)
         server_fence("a log flush failed", r);
         return r;
     }
+    copy_flushed(lsn);
     store_log_flushed(server.store, lsn);
     if (server.durable_csn < csn) server.durable_csn = csn;
     kd_notify(server.commit_port, NOTICE_OWN); /* an empty group is to prove what was flushed */

@@ -4,6 +4,7 @@
  * A blank disk is formatted. Anything else that is not a sound store of our version is refused
  * with a message that says what to do, and is not written to.
  */
+#include "copy.h"
 #include "group.h"
 #include "options.h"
 #include "path.h"
@@ -48,6 +49,7 @@ void server_fence(const char *what, int error)
     kd_credit_grant(server.commit_port, KD_CREDITS_CLOSED);
     pthread_cond_broadcast(&server.changed);
     watch_all_change();
+    copy_fenced();
     server_unlock();
     say("%s (%s). No more commits are taken; whether the last ones are durable is "
         "unknown. To recover what is: `kill -9 %d`, and init starts the manager again; or halt.",
@@ -145,7 +147,7 @@ static void uuid_make(uint8_t uuid[16])
     uuid[8] = (uuid[8] & 0x3f) | 0x80;
 }
 
-static int disk_format(const struct disk_io *io, uint64_t group_bytes)
+int disk_format(const struct disk_io *io, uint64_t group_bytes)
 {
     if (options.zone == ZONE_ASK) _exit(STORE_EXIT_ZONE);
     struct store_options made = {.log_bytes = options.log_bytes,
@@ -189,7 +191,7 @@ static const char *advice(int error)
     }
 }
 
-static void report_say(const struct store_report *report)
+void report_say(const struct store_report *report)
 {
     const char *note = report->torn_tail          ? "; a torn last group was cut off"
                        : report->older_checkpoint ? "; from the older checkpoint"
@@ -251,13 +253,27 @@ static int open_to_read(const struct disk_io *io, struct store_open_options *how
     return 0;
 }
 
+static struct store_open_options open_how(void)
+{
+    uint64_t part = part_of_memory();
+    return (struct store_open_options){ .clock = &disk_clock,
+                                        .group_bytes = options.group_bytes ? options.group_bytes
+                                                                           : part,
+                                        .image_pages = (uint32_t)(part / PAGE_BYTES * 15 / 16) };
+}
+
+/* A group of a copy has to go into a frame. */
+static bool copy_start(const struct disk_io *io, unsigned grace_ms)
+{
+    struct store_open_options how = open_how();
+    if (how.group_bytes > COPY_GROUP_MOST) how.group_bytes = COPY_GROUP_MOST;
+    return copy_run(io, &how, grace_ms);
+}
+
 static bool store_start(const struct disk_io *io)
 {
-    uint64_t group_bytes = options.group_bytes ? options.group_bytes : part_of_memory();
-    struct store_open_options how = { .clock = &disk_clock,
-                                      .group_bytes = group_bytes,
-                                      .image_pages =
-                                          (uint32_t)(part_of_memory() / PAGE_BYTES * 15 / 16) };
+    struct store_open_options how = open_how();
+    uint64_t group_bytes = how.group_bytes;
     struct store_report report;
     how.flags = STORE_GROW | (options.upgrade ? STORE_UPGRADE : 0);
     int r = store_open(io, &disk_memory, &how, &server.store, &report);
@@ -280,18 +296,20 @@ static bool store_start(const struct disk_io *io)
 /* ---- ports and threads ---- */
 
 /* Stacks are promised memory: half of what musl gives, twice what the deepest call takes. */
-bool thread_make(void *(*body)(void *))
+bool thread_make_with(void *(*body)(void *), void *argument)
 {
     enum { STACK_BYTES = 64 << 10 };
     pthread_attr_t how;
     pthread_t thread;
     pthread_attr_init(&how);
     pthread_attr_setstacksize(&how, STACK_BYTES);
-    int r = pthread_create(&thread, &how, body, NULL);
+    int r = pthread_create(&thread, &how, body, argument);
     if (r == 0) pthread_detach(thread);
     if (r) say("no thread: %s", strerror(r));
     return r == 0;
 }
+
+bool thread_make(void *(*body)(void *)) { return thread_make_with(body, NULL); }
 
 static bool server_start(void)
 {
@@ -355,17 +373,19 @@ int main(int argc, char **argv)
     if (!options.crc_fixed) crc32c_choose(&disk_clock);
     if (!disk_open(&io)) return STORE_EXIT_NO_DISK;
     powers_keep(KD_RIGHT_NAMES);
-    if (!store_start(&io)) return STORE_EXIT_REFUSED;
+    unsigned grace = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
+    if (copy_is() ? !copy_start(&io, grace) : !store_start(&io)) return STORE_EXIT_REFUSED;
     if (!server_start()) return 1;
     if (!zone_claim()) return STORE_EXIT_REFUSED;
     if (!parts_start()) return 1;
-    grace_begin(argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 0);
+    grace_begin(copy_is() ? copy_grace_ms() : grace);
     long r = KD2(KD_NAME_SET, server.name, server.port);
     if (r < 0) {
         say("the name \"%s\" is taken: %s", server.name, strerror((int)-r));
         return 1;
     }
     powers_keep(0);
+    if (copy_is()) copy_serves();
     cost_say();
     pager_main(NULL);
     return 1;

@@ -4,6 +4,7 @@
 #include "options.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -123,6 +124,21 @@ static bool metadata_option(const char *value)
     return options.mapped = strcmp(value, "mapped") == 0;
 }
 
+static bool copy_option(const char *value)
+{
+    return options.asynchronous = strcmp(value, "asynchronous") == 0;
+}
+
+static bool pair_option(const char *value)
+{
+    char rest[2];
+    int n = sscanf(value, "%31[^,],%31[^,],%31[^,]%1s", options.pair[0], options.pair[1],
+                   options.pair[2], rest);
+    bool good = n == 3 && strcmp(options.pair[0], options.pair[1]) != 0;
+    if (!good) options.pair[0][0] = 0;
+    return good;
+}
+
 static bool upgrade_option(const char *value)
 {
     return options.upgrade = strcmp(value, "yes") == 0;
@@ -147,6 +163,8 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "extent_kib") == 0) return extent_option(value);
     if (strcmp(word, "zone") == 0) return zone_option(value);
     if (strcmp(word, "metadata") == 0) return metadata_option(value);
+    if (strcmp(word, "pair") == 0) return pair_option(value);
+    if (strcmp(word, "copy") == 0) return copy_option(value);
     if (strcmp(word, "upgrade") == 0) return upgrade_option(value);
     if (strcmp(word, "crc") == 0) return crc_option(value);
     return false;

@@ -21,6 +21,8 @@
  *     store.upgrade=yes              a store of an older format becomes one of today's, for good
  *     store.metadata=mapped          metadata in an object that the manager serves itself, instead
  *                                    of memory of its own: to be measured (mapped.c)
+ *     store.pair=OWN,OTHER,WITNESS   sites: this store is one of two copies (user/sites/spare.md)
+ *     store.copy=asynchronous        its commits do not wait for the other copy
  *     crc=table|instruction|sums     how the kernel and its managers compute checksums, instead of
  *                                    what is fastest now: so that runs that count instructions
  *                                    repeat
@@ -74,6 +76,8 @@ struct options {
     uint64_t log_bytes;             /* 0: as the library likes */
     bool crc_fixed, mapped;         /* mapped: the metadata are (mapped.c) */
     bool upgrade;
+    bool asynchronous;              /* of a copy: commits do not wait for the other one */
+    char pair[3][32];               /* own site, the other copy's, the witness's; "": no copy */
 };
 extern struct options options;
 

@@ -158,7 +158,7 @@ void role_flushed(struct role *r, store_lsn_t end_lsn)
 store_lsn_t role_sure(const struct role *r)
 {
     if (r->is != ROLE_HOME || !r->store || r->frozen) return 0;
-    return r->mate && r->have < r->flushed ? r->have : r->flushed;      /* NH2 */
+    return r->mate && !r->asynchronous && r->have < r->flushed ? r->have : r->flushed;  /* NH2 */
 }
 
 bool role_serves(const struct role *r, uint64_t now)
@@ -255,7 +255,7 @@ static void home_tick(struct role *r, uint64_t now)
     }
     if (r->feeding) feed_some(r, now);
     if (!r->mate || r->lost) return;
-    bool all = !r->feeding && r->have >= r->shown;
+    bool all = !r->feeding && r->have >= r->shown && !r->asynchronous;
     if (!r->named && all && may_ask(r, now)) ask(r, ROLE_WANT_RECORD, r->mate, now);
     if (now - r->beat_us >= r->lease_us / 4) {
         struct role_message m = { .kind = ROLE_BEAT, .stamp = now };
@@ -398,20 +398,6 @@ static void told(struct role *r, const struct role_message *m, uint64_t now)
     }
 }
 
-bool role_witness(struct role_record *record, const struct role_message *m,
-                  struct role_message *answer)
-{
-    bool given = m->kind == ROLE_WANT_RECORD && m->site == m->record.home &&
-                 (record->home == m->site || record->mate == m->site) &&
-                 m->record.term == record->term &&
-                 (!m->record.mate || m->record.mate == record->home ||
-                  m->record.mate == record->mate || !record->mate);     /* NH3 */
-    if (given) *record = (struct role_record){ record->term + 1, m->site, m->record.mate };
-    *answer = (struct role_message){ .kind = given ? ROLE_GIVEN : ROLE_RECORD,
-                                     .number = m->number, .record = *record };
-    return given;
-}
-
 /* ---- what happens ---- */
 
 void role_start(struct role *r, uint64_t now)
@@ -473,6 +459,16 @@ void role_receive(struct role *r, int from, const struct role_message *m, uint64
         return answers(r, ROLE_HEARD, m, 0, now);
     default: return;
     }
+}
+
+int role_asks_over(struct role *r, uint64_t now)
+{
+    (void)now;
+    bool mate = r->record.home == r->other && r->record.mate == r->own;
+    if (r->is == ROLE_HOME) return -EBUSY;
+    if (!r->copy || !mate || (r->is == ROLE_SPARE ? !r->named : r->is != ROLE_OUT)) return -EAGAIN;
+    takes(r);
+    return 0;
 }
 
 int role_take_over(struct role *r, uint64_t now)

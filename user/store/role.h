@@ -76,6 +76,7 @@ struct role {
     bool lost;
     bool named;                 /* HOME: the mate is in the record; SPARE: this one is */
     bool reached;               /* the other copy is */
+    bool asynchronous;          /* answers wait for nobody, and only a person has the copy take over */
     int  error;                 /* of the disk: nothing goes on; -ESTALE: copy it anew */
     uint64_t term, session;
     uint32_t mate;              /* HOME: whose HAVE answers wait for; 0 */
@@ -111,6 +112,9 @@ void role_link(struct role *role, bool reached, uint64_t now);
 /* A person says that the other copy is off, and stays so: the witness is not asked, and what this
  * copy lacks is lost. 0; -EBUSY: it is home already; -EIO ...: the store does not open. */
 int  role_take_over(struct role *role, uint64_t now);
+/* A person wants this copy to be home: the witness is asked. 0: it is TAKING; -EBUSY: it is home;
+ * -EAGAIN: it may lack what was acknowledged, or is asked already. */
+int  role_asks_over(struct role *role, uint64_t now);
 /* Ends it, like a power cut. */
 void role_end(struct role *role);
 

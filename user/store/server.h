@@ -149,7 +149,12 @@ static inline void server_unlock(void) { pthread_mutex_unlock(&server.lock); }
 /* Waits for the condition, or for so many microseconds: 0, or ETIMEDOUT. Lock held. */
 int server_wait(pthread_cond_t *condition, uint64_t us);
 
-/* main.c: a line into the kernel's log, "store: ...". */
+/* main.c. */
+struct store_report;
+void report_say(const struct store_report *report);
+int disk_format(const struct disk_io *io, uint64_t group_bytes);
+bool thread_make_with(void *(*body)(void *), void *argument);
+/* A line into the kernel's log, "store: ...". */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The store takes no more commits; says why, once. Comes before anybody hears of the error. Lock
  * held, dropped while it is said. */

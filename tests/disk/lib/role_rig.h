@@ -19,6 +19,7 @@
 #include "../../../user/sites/frame.c"
 #include "../../../user/sites/role_wire.c"
 #include "../../../user/store/role.c"
+#include "../../../user/store/role_witness.c"
 
 #define PAGES    8u
 #define COMMITS  20000u

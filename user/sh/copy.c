@@ -1,0 +1,90 @@
+/* copy.c - store status, store take-over: of a store that is one of two copies (spare.md). */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <katydid/call.h>
+#include <pstore.h>
+
+#include "../store/copy_protocol.h"
+#include "sh.h"
+
+static const char *const roles[] = {"starting", "home", "spare", "taking over", "out"};
+
+static int ask(struct kd_message *m)
+{
+    long port = kd_call3(KD_NAME_FIND, (long)COPY_PORT, 0, 0);
+    if (port < 0)
+        return (int)port;
+    long r = kd_call3(KD_PORT_CALL, port, (long)m, 0);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    return r < 0 ? (int)r : m->status;
+}
+
+static int failed(const struct io *io, const char *what, int error)
+{
+    dprintf(io->error, "store %s: %s\n", what,
+            error == -ENOENT   ? "this store is no copy: scripts/run --pair makes it one of two"
+            : error == -EBUSY  ? "this copy is home"
+            : error == -EAGAIN ? "this copy is not home: it may lack what the other one has, or the "
+                                 "other one is home. If that is off for good: "
+                                 "`store take-over --the-other-is-off`"
+                               : ps_strerror(error == -EPERM ? ps_lacks(KD_RIGHT_DISKS) : error));
+    return 1;
+}
+
+/* How far the other one is behind: a home's spare, or of a spare what it has not applied. */
+static void lag(const struct io *io, const struct copy_status *s)
+{
+    typedef unsigned long long n;
+    if (s->is == COPY_HOME && s->mate)
+        dprintf(io->out, "lag          %llu bytes; %llu commits waited, %llu us each\n",
+                s->other_end < s->end ? (n)(s->end - s->other_end) : 0ull, (n)s->waits,
+                s->waits ? (n)(s->waited_us / s->waits) : 0ull);
+    else if (s->is == COPY_SPARE)
+        dprintf(io->out, "lag          %llu bytes not applied yet\n", (n)(s->end - s->applied));
+}
+
+int store_status(const struct io *io)
+{
+    struct copy_status s;
+    struct kd_message m = {.kind = COPY_STATUS, .buffer = &s, .buffer_bytes = sizeof(s),
+                           .handle = -1};
+    int error = ask(&m);
+    if (error)
+        return failed(io, "status", error);
+    dprintf(io->out, "role         %s%s%s\n", s.is <= COPY_OUT ? roles[s.is] : "?",
+            s.is != COPY_HOME ? "" : s.frozen ? ", stands still" : s.named ? ", with a spare"
+            : s.mate ? ", with a spare that catches up" : ", alone",
+            s.asynchronous ? ", asynchronous" : "");
+    dprintf(io->out, "term         %llu\n", (unsigned long long)s.term);
+    dprintf(io->out, "sites        %s; the other copy %s (%s), witness %s\n", s.own, s.other,
+            s.reached ? "reached" : "not reached", s.witness);
+    dprintf(io->out, "log          ends at %llu, %llu groups %s\n", (unsigned long long)s.end,
+            (unsigned long long)s.groups, s.is == COPY_HOME ? "sealed" : "taken");
+    lag(io, &s);
+    if (s.took_us)
+        dprintf(io->out, "took over    %llu ms after the last word of the other one\n",
+                (unsigned long long)s.took_us / 1000);
+    if (s.error)
+        dprintf(io->out, "error        %s\n",
+                s.error == -ESTALE ? "this copy is to be made anew of the other one"
+                                   : ps_strerror(s.error));
+    return 0;
+}
+
+int store_take_over(const struct io *io, char **words)
+{
+    bool off = words[0] && strcmp(words[0], "--the-other-is-off") == 0;
+    if (words[0] && (!off || words[1])) {
+        dprintf(io->error, "use: store take-over [--the-other-is-off]\n");
+        return 2;
+    }
+    struct kd_message m = {.kind = COPY_TAKE_OVER, .word = {off}, .handle = KD_SYSTEM_HANDLE,
+                           .handle_rights = KD_RIGHT_DISKS};
+    int error = ask(&m);
+    if (error)
+        return failed(io, "take-over", error);
+    dprintf(io->out, "this copy is home now\n");
+    return 0;
+}

@@ -1,0 +1,277 @@
+/*
+ * copy.c - the store manager's role as one of two copies of a store (copy.h).
+ *
+ * Until it is home nothing of the manager runs but what is here, and its port COPY_PORT. When it
+ * becomes home the main thread goes on, as behind any start. A home never becomes anything else: it
+ * ends (CP2), and init starts it again, which is a start as a copy that does not know what it is.
+ */
+#include "copy.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "copy_protocol.h"
+#include "options.h"
+
+static struct role role;
+static pthread_cond_t heard = PTHREAD_COND_INITIALIZER;     /* from the other copy; or it is home */
+static bool opened, took;
+static int told_error;                  /* of the role's, that was said */
+static uint64_t opened_us, last_word_us, waits, waited_us, groups;
+enum { LEASES_GRANTED = 3 };            /* from the last word of the home: copy_grace_ms */
+
+static const char *const names[] = {"starting", "home", "spare", "taking over", "out"};
+_Static_assert((int)ROLE_OUT == COPY_OUT && (int)ROLE_HOME == COPY_HOME, "one is the other");
+
+bool copy_is(void) { return options.pair[0][0]; }
+
+static uint64_t now_us(void) { return disk_clock.microseconds(NULL); }
+
+/* ---- what it becomes ---- */
+
+static void on_opened(void *unused, struct store *store, const struct store_report *report)
+{
+    (void)unused;
+    server.store = store;
+    opened_us = now_us();
+    last_word_us = role.answered_us;
+    took = role.copy != NULL || role.term > 1;
+    report_say(report);
+    say("home in the place of %s, term %llu, %llu ms after the last word to another one",
+        copy_place(), (unsigned long long)role.term,
+        (unsigned long long)(opened_us - last_word_us) / 1000);
+    opened = true;
+    pthread_cond_broadcast(&heard);
+}
+
+static _Noreturn void ends(const char *why)
+{
+    say("home no more: %s", why);
+    _exit(COPY_EXIT);
+}
+
+static void on_closing(void *unused, struct store *store)
+{
+    (void)unused;
+    (void)store;
+    ends("another site is home");
+}
+
+/* In whose place the home of the two is, whichever it is: that of the one whose name comes first. */
+const char *copy_place(void)
+{
+    return role.own == 1 ? options.pair[0] : options.pair[1];
+}
+
+/* ---- what happens; with the lock held ---- */
+
+static void look(enum role_is was)
+{
+    if (role.is != was) say("%s, term %llu", names[role.is], (unsigned long long)role.term);
+    if (role.error && role.error != told_error)
+        say(role.error == -ESTALE ? "%s (%s): this copy cannot follow the other one, and is to be made "
+                                    "anew of it" : "%s: %s",
+            names[role.is], strerror(-role.error));
+    told_error = role.error;
+    pthread_cond_broadcast(&heard);
+}
+
+void copy_heard(int from, const struct role_message *m)
+{
+    server_lock();
+    enum role_is was = role.is;
+    groups += m->kind == ROLE_GROUP;
+    role_receive(&role, from, m, now_us());
+    look(was);
+    server_unlock();
+}
+
+void copy_reached(int site, bool reached)
+{
+    if (site != ROLE_TO_OTHER) return;
+    server_lock();
+    enum role_is was = role.is;
+    role_link(&role, reached, now_us());
+    look(was);
+    server_unlock();
+}
+
+/* CP2. Before it is named nobody else may be home, however long that takes. */
+static void lease_look(uint64_t now)
+{
+    if (role.is == ROLE_HOME && role.store && role.named && role.frozen &&
+        now >= role.heard_stamp + role.lease_us)
+        ends("its lease is over, and the witness has not said that it may go on");
+}
+
+static void *ticker_main(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        nanosleep(&(struct timespec){.tv_nsec = ROLE_TICK_US * 1000}, NULL);
+        server_lock();
+        enum role_is was = role.is;
+        uint64_t now = now_us();
+        role_tick(&role, now);
+        lease_look(now);
+        look(was);
+        server_unlock();
+    }
+    return NULL;
+}
+
+/* ---- commits; with the lock held ---- */
+
+void copy_sealed(const struct store_group *group)
+{
+    if (!copy_is()) return;
+    groups++;
+    role_sealed(&role, group, now_us());
+}
+
+void copy_flushed(store_lsn_t end)
+{
+    if (!copy_is()) return;
+    role_flushed(&role, end);
+    if (role_sure(&role) >= end) return;
+    uint64_t since = now_us();
+    while (role_sure(&role) < end) pthread_cond_wait(&heard, &server.lock);
+    waits++;
+    waited_us += now_us() - since;
+}
+
+void copy_fenced(void)
+{
+    if (copy_is() && role.is == ROLE_HOME && role.named && !role.lost)
+        ends("its disk takes no more commits");
+}
+
+/* ---- what people ask ---- */
+
+static void status_tell(struct copy_status *s)
+{
+    struct store_spare_state state = {.end_lsn = role.flushed};
+    struct store_epochs epochs;
+    if (role.copy) store_spare_tell(role.copy, &state, &epochs);
+    *s = (struct copy_status){
+        .is = role.is, .frozen = role.frozen, .mate = role.mate != 0, .named = role.named,
+        .reached = role.reached, .asynchronous = role.asynchronous, .error = role.error,
+        .term = role.term, .end = state.end_lsn, .other_end = role.have,
+        .applied = state.applied_lsn, .groups = groups, .waited_us = waited_us, .waits = waits,
+        .took_us = opened && took ? opened_us - last_word_us : 0};
+    strcpy(s->own, options.pair[0]);
+    strcpy(s->other, options.pair[1]);
+    strcpy(s->witness, options.pair[2]);
+}
+
+/* Until it is home, or will not be. Lock held, dropped. */
+static int take_over(bool off)
+{
+    uint64_t until = now_us() + 20 * role.lease_us;
+    int r = off ? role_take_over(&role, now_us()) : role_asks_over(&role, now_us());
+    while (r == 0 && role.is == ROLE_TAKING && now_us() < until)
+        server_wait(&heard, ROLE_TICK_US);
+    return r ? r : role.is == ROLE_HOME && role.store ? 0 : -EAGAIN;
+}
+
+static int asked(const struct kd_message *m, struct copy_status *s)
+{
+    int r = 0;
+    if (m->kind != COPY_STATUS && m->kind != COPY_TAKE_OVER) return -ENOSYS;
+    long right = m->kind == COPY_STATUS ? 0
+                 : m->handle < 0        ? -EPERM : KD2(KD_HANDLE_COPY, m->handle, KD_RIGHT_DISKS);
+    if (right < 0) return -EPERM;
+    if (m->kind == COPY_TAKE_OVER) KD1(KD_HANDLE_CLOSE, right);
+    server_lock();
+    enum role_is was = role.is;
+    if (m->kind == COPY_STATUS)
+        status_tell(s);
+    else
+        r = take_over(m->word[0] == 1);
+    look(was);
+    server_unlock();
+    return r;
+}
+
+static int asked_port;
+
+static void *asked_main(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        struct copy_status s;
+        struct kd_message m = {.handle = -1}, reply = {.handle = -1};
+        if (kd_receive(asked_port, &m, -1) < 0) exit(1);
+        if (m.token) {
+            reply.status = asked(&m, &s);
+            if (m.kind == COPY_STATUS) {
+                reply.data = &s;
+                reply.data_bytes = sizeof(s);
+            }
+        }
+        if (m.handle >= 0) KD1(KD_HANDLE_CLOSE, m.handle);
+        if (m.token) kd_reply(m.token, &reply);
+    }
+}
+
+/* ---- the beginning ---- */
+
+/* A disk is blank only at the beginning, and then the first of the two makes the store; the other
+ * one is a copy of that. */
+static bool disk_ready(const struct disk_io *io, const struct store_open_options *how)
+{
+    struct store_spare *spare;
+    struct store_report report;
+    int r = store_spare_open(io, &disk_memory, how, &spare, &report);
+    if (r == 0) store_spare_abandon(spare);
+    if (r == -ENODATA && role.own == 1) r = disk_format(io, how->group_bytes);
+    else if (r == -ENODATA)
+        say("refused: this disk is blank: it has to begin as a copy of %s's store", options.pair[1]);
+    if (r == 0 || r == -ESTALE) return true;
+    if (r != -ENODATA) say("refused: %s", report.message ? report.message : strerror(-r));
+    return false;
+}
+
+bool copy_run(const struct disk_io *io, const struct store_open_options *how, unsigned grace_ms)
+{
+    const char *const sites[COPY_SITES] = {options.pair[1], options.pair[2]};
+    bool earlier = strcmp(options.pair[0], options.pair[1]) < 0;
+    role = (struct role){
+        .calls = {NULL, copy_send, on_opened, on_closing}, .io = *io, .memory = &disk_memory,
+        .options = *how, .own = earlier ? 1 : 2, .other = earlier ? 2 : 1,
+        .lease_us = grace_ms ? grace_ms * 500ull : ROLE_LEASE_US,
+        .asynchronous = options.asynchronous};
+    if (!disk_ready(io, how)) return false;
+    asked_port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
+    if (asked_port < 0 || KD2(KD_NAME_SET, COPY_PORT, asked_port) < 0) {
+        say("the name \"%s\" is taken", COPY_PORT);
+        return false;
+    }
+    server_lock();
+    role_start(&role, now_us());
+    server_unlock();
+    if (!copy_link_start(sites) || !thread_make(ticker_main) || !thread_make(asked_main))
+        return false;
+    server_lock();
+    while (!opened) pthread_cond_wait(&heard, &server.lock);
+    server_unlock();
+    return true;
+}
+
+unsigned copy_grace_ms(void)
+{
+    uint64_t over = last_word_us + LEASES_GRANTED * role.lease_us, now = now_us();
+    return over > now ? (unsigned)((over - now + 999) / 1000) : 0;
+}
+
+void copy_serves(void)
+{
+    struct store_stats stats;
+    server_lock();
+    store_stats(server.store, &stats);
+    uint64_t term = role.term;
+    server_unlock();
+    int r = copy_link_home(copy_place(), stats.zone, term);
+    if (r) say("link does not tell the other sites: %s", strerror(-r));
+}

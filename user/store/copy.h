@@ -1,0 +1,58 @@
+/*
+ * copy.h - the store manager as one of two copies of a store (user/sites/spare.md): its role, the
+ * threads around role.h, and what its commits wait for. A manager without `store.pair` has none of
+ * this.
+ *
+ *     thread    does                                                           file
+ *     ticker    role_tick; ends a home that may not be one any more            copy.c
+ *     asked     answers at COPY_PORT                                           copy.c
+ *     hearer x2 what the other copy, and the witness, say                      copy_link.c
+ *     sender    what goes to them                                              copy_link.c
+ *
+ * Invariants
+ *   CP1  What is sent is queued, with the lock or without, and never waited for; so much at most
+ *        waits (QUEUE_MOST). More: the session with that site ends, and what was in it is lost.
+ *   CP2  A home whose lease is over ends its process, objects and all, unless the witness has let it
+ *        go on before; so does one that is told of another home. What programs had of it ends then.
+ */
+#ifndef USER_STORE_COPY_H
+#define USER_STORE_COPY_H
+
+#include "role.h"
+#include "server.h"
+
+#define COPY_GROUP_MOST ((1u << 20) - 4096u)    /* ROLE_GROUP_MOST of role_wire.h */
+enum { COPY_SITES = 2 };                /* to whom: ROLE_TO_OTHER, ROLE_TO_WITNESS */
+
+/* Is it one? In whose place is its home? Any thread. */
+bool copy_is(void);
+const char *copy_place(void);
+/* Begins, and waits until this copy is home: then server.store is open. False: it cannot be a copy,
+ * and has said why. grace_ms: two leases of the sites. */
+bool copy_run(const struct disk_io *io, const struct store_open_options *how, unsigned grace_ms);
+/* The store answers from now on: link tells the other sites. */
+void copy_serves(void);
+/* For how long, in milliseconds, other sites may still use what the former home has granted. */
+unsigned copy_grace_ms(void);
+
+/* All with the lock held. A group is sealed, before its write. */
+void copy_sealed(const struct store_group *group);
+/* The log is durable here up to `end`: waits until it is at the other copy, too, if it has to be.
+ * The lock is dropped meanwhile. */
+void copy_flushed(store_lsn_t end);
+/* A home that can take no more commits is none: it ends, if the other copy can go on. */
+void copy_fenced(void);
+
+/* ---- copy_link.c, for copy.c ---- */
+
+/* Queues a message. No lock, or the server's. */
+void copy_send(void *unused, int to, const struct role_message *m);
+/* Starts its threads; the names stay. */
+bool copy_link_start(const char *const sites[COPY_SITES]);
+/* Tells link that this is home, in the place of that site. 0 or -errno. */
+int copy_link_home(const char *as, uint32_t zone, uint64_t term);
+/* copy.c, for copy_link.c: what came, or that a site is reached or lost. No lock. */
+void copy_heard(int from, const struct role_message *m);
+void copy_reached(int site, bool reached);
+
+#endif

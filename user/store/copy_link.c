@@ -1,0 +1,170 @@
+/*
+ * copy_link.c - a copy of a store speaks with the other one and with the witness, through link.
+ *
+ * A session with each is opened again and again, as link has one. A thread for each receives; one
+ * sends for both, in the order in which they were queued, so nobody waits for link but it.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "copy.h"
+#include "copy_protocol.h"
+#include "user/sites/link.h"
+#include "user/sites/role_wire.h"
+
+#define QUEUE_MOST (4u << 20)           /* bytes, to one of them */
+#define SMALL      512u                 /* a message but for its group */
+enum { TRY_MS = 10 };
+_Static_assert(COPY_GROUP_MOST == ROLE_GROUP_MOST, "a group goes into a frame");
+
+struct letter { struct letter *next; int to; size_t bytes; uint8_t frame[]; };
+
+static pthread_mutex_t post = PTHREAD_MUTEX_INITIALIZER;    /* of all that follows */
+static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
+static struct letter *first, **last = &first;
+static struct channel {
+    const char *site;
+    int session;                        /* handle; -1: none */
+    size_t waits;                       /* bytes in the queue */
+    bool flooded;                       /* CP1: it is to end */
+} channels[COPY_SITES] = {{.session = -1}, {.session = -1}};
+
+static void moment(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = TRY_MS * 1000000}, NULL);
+}
+
+/* ---- out ---- */
+
+void copy_send(void *unused, int to, const struct role_message *m)
+{
+    (void)unused;
+    struct channel *c = &channels[to];
+    size_t room = SMALL + m->bytes;
+    pthread_mutex_lock(&post);
+    bool takes = c->session >= 0 && !c->flooded;
+    c->flooded |= takes && c->waits + room > QUEUE_MOST;
+    struct letter *l = takes && !c->flooded ? malloc(sizeof(*l) + room) : NULL;
+    if (l) {
+        *l = (struct letter){ .to = to, .bytes = role_put(m, l->frame, room) };
+        c->waits += l->bytes;
+        *last = l;
+        last = &l->next;
+    } else {
+        c->flooded |= takes;            /* what follows would have a gap before it */
+    }
+    pthread_cond_signal(&posted);
+    pthread_mutex_unlock(&post);
+}
+
+static struct letter *letter_take(void)
+{
+    struct letter *l = first;
+    first = l->next;
+    if (!first) last = &first;
+    channels[l->to].waits -= l->bytes;
+    return l;
+}
+
+/* With `post` held, dropped for link. Letters of a session that has ended go nowhere. */
+static void send_first(void)
+{
+    struct letter *l = letter_take();
+    int session = channels[l->to].session;
+    pthread_mutex_unlock(&post);
+    if (session >= 0 && l->bytes) (void)link_send(session, l->frame, l->bytes);
+    free(l);
+    pthread_mutex_lock(&post);
+}
+
+static void *sender_main(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&post);
+    for (;;) {
+        for (struct channel *c = channels; c < channels + COPY_SITES; c++) {
+            int session = c->flooded ? c->session : -1;
+            if (session < 0) continue;
+            c->session = -1;
+            c->flooded = false;
+            pthread_mutex_unlock(&post);
+            struct kd_message m = {.kind = LINK_CLOSE, .handle = -1};
+            (void)KD2(KD_PORT_CALL, session, &m);   /* its hearer hears that, and opens another */
+            pthread_mutex_lock(&post);
+        }
+        if (first)
+            send_first();
+        else
+            pthread_cond_wait(&posted, &post);
+    }
+    return NULL;
+}
+
+/* ---- in ---- */
+
+/* The handle of link; waits until there is one. */
+static int link_find(void)
+{
+    long link;
+    while ((link = KD1(KD_NAME_FIND, LINK_NAME)) < 0) moment();
+    return (int)link;
+}
+
+static int session_open(const char *site)
+{
+    struct link_session s;
+    int link = link_find(), session = link_copy(link, site, &s);
+    KD1(KD_HANDLE_CLOSE, link);
+    return session;
+}
+
+static void session_is(struct channel *c, int session)
+{
+    pthread_mutex_lock(&post);
+    c->session = session;
+    pthread_mutex_unlock(&post);
+    copy_reached((int)(c - channels), session >= 0);
+}
+
+static void *hearer_main(void *channel)
+{
+    struct channel *c = channel;
+    struct link_inbox inbox = {.memory = malloc(FRAME_BYTES_MAX)};
+    struct role_message m;
+    struct frame f;
+    const uint8_t *at;
+    if (!inbox.memory) exit(1);
+    for (;;) {
+        int session = session_open(c->site);
+        if (session < 0) {
+            moment();
+            continue;
+        }
+        inbox.at = inbox.bytes = 0;
+        session_is(c, session);
+        while (link_receive(session, &inbox, &f, &at) == 0)
+            if (role_get(&m, &f, at)) copy_heard((int)(c - channels), &m);
+        session_is(c, -1);
+        link_close(session);
+    }
+}
+
+bool copy_link_start(const char *const sites[COPY_SITES])
+{
+    bool ok = thread_make(sender_main);
+    for (int i = 0; ok && i < COPY_SITES; i++) {
+        channels[i].site = sites[i];
+        ok = thread_make_with(hearer_main, &channels[i]);
+    }
+    return ok;
+}
+
+int copy_link_home(const char *as, uint32_t zone, uint64_t term)
+{
+    int link = link_find();
+    struct kd_message m = {.kind = LINK_HOME, .word = {term, zone}, .data = as,
+                           .data_bytes = strlen(as) + 1, .handle = -1};
+    long r = KD2(KD_PORT_CALL, link, &m);
+    KD1(KD_HANDLE_CLOSE, link);
+    return r < 0 ? (int)r : m.status;
+}

@@ -1,0 +1,36 @@
+/*
+ * copy_protocol.h - what a store manager that is one of two copies (spare.md) says to init, to link
+ * and to people. Its port has a name from the start on, whether it is home or not.
+ */
+#ifndef USER_STORE_COPY_PROTOCOL_H
+#define USER_STORE_COPY_PROTOCOL_H
+
+#include <stdint.h>
+
+#define COPY_PORT "store copy"
+#define COPY_EXIT 5                     /* its status: another one may be home; start it again */
+#define COPY_NAME_BYTES 32u
+
+enum copy_request {
+    COPY_STATUS = 1,    /* -> data: struct copy_status */
+    COPY_TAKE_OVER,     /* with a handle of the system that has KD_RIGHT_DISKS; word0 1: a person
+                         * says that the other copy is off, so the witness is not asked. -> when it
+                         * is home; -EBUSY: it is; -EAGAIN: it lacks what the home may have
+                         * acknowledged, or was told that the other one is home; -EPERM */
+};
+enum copy_is { COPY_STARTING, COPY_HOME, COPY_SPARE, COPY_TAKING, COPY_OUT };
+
+struct copy_status {
+    char own[COPY_NAME_BYTES], other[COPY_NAME_BYTES], witness[COPY_NAME_BYTES];
+    uint32_t is, frozen, mate, named, reached, asynchronous;
+    int32_t error;                      /* 0 or -errno; -ESTALE: it is to be copied anew */
+    uint32_t reserved;
+    uint64_t term;
+    uint64_t end, other_end;            /* bytes of the log: here; at the other one, of a home */
+    uint64_t applied;                   /* of a spare: so far; all it has is `end` */
+    uint64_t groups;                    /* sent, or taken */
+    uint64_t waited_us, waits;          /* commits for the other copy, together; how many */
+    uint64_t took_us;                   /* the last take-over: from the last word of the home */
+};
+
+#endif
