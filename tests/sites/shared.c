@@ -13,6 +13,7 @@
  *     busy=N       transfers until N is stored by somebody
  *     deadlocks=N  transfers until the home has denied N pages: each was a deadlock of two sites
  *     ups=N        counts N times one up; after a death it looks whether the last one was made
+ *     pause=MS     says which was the longest of these, and fails if it took longer than MS
  *     upto=N       waits until that count is N; kill:NAME ends the programs of that name
  *     history=N    N transfers, each counted in the same transaction by a counter of this seed's,
  *                  and before each a look at all accounts; through the ends of sessions
@@ -201,13 +202,31 @@ static bool died(int error)
     return error == -EOWNERDEAD || error == -ENOTCONN || error == -ECANCELED;
 }
 
+static uint64_t longest_ms;             /* between two counts that were acknowledged */
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int pause_said(uint64_t most)
+{
+    printf("the longest pause took %llu ms\n", (unsigned long long)longest_ms);
+    return longest_ms > most ? -ETIME : 0;
+}
+
 /* Nobody else counts: so what was acknowledged is there, and of what was not, all or nothing. */
 static int ups(uint64_t times)
 {
     uint64_t at, now, unknown = 0;
     int error;
     while (died(error = ps_transaction(count_look, &at))) continue;
+    uint64_t last = now_ms();
     for (uint64_t end = at + times; !error && at < end; at = now) {
+        if (now_ms() - last > longest_ms) longest_ms = now_ms() - last;
+        last = now_ms();
         error = ps_transaction(up, NULL);
         now = at + 1;
         if (!died(error)) continue;
@@ -389,6 +408,7 @@ static int word(const char *w, uint64_t n)
            : !strncmp(w, "await", 5) ? await(n)
            : !strncmp(w, "busy", 4)  ? busy(n)
            : !strncmp(w, "dead", 4)  ? deadlocks(n)
+           : !strncmp(w, "pause", 5) ? pause_said(n)
            : !strncmp(w, "upto", 4)  ? upto(n)
            : !strncmp(w, "ups", 3)   ? ups(n)
            : !strncmp(w, "takes", 5) ? takes(n)

@@ -207,7 +207,7 @@ void report_say(const struct store_report *report)
     say("%s, log %llu to %llu%s, in %llu ms; CRC by %s", what,
         (unsigned long long)report->redo_lsn, (unsigned long long)report->end_lsn, note,
         (unsigned long long)(report->microseconds / 1000), crc32c_chosen());
-    if (report->version < store_format_version)
+    if (report->version && report->version < store_format_version)
         say("it was of format %u, and is of format %u now", report->version, store_format_version);
     if (report->lost) say("containers that are volatile, or are to be rebuilt, are empty");
     if (report->grown)

@@ -14,6 +14,21 @@
 static _Thread_local int niceness;
 #define setpriority(which, who, nice) (void)(niceness = (nice))
 
+/* These stores are no copies (user/store/copy.h). */
+#include "user/store/copy.h"
+bool copy_is(void) { return false; }
+bool copy_run(const struct disk_io *io, const struct store_open_options *how, unsigned grace_ms)
+{
+    (void)io;
+    (void)how;
+    return grace_ms && false;
+}
+void copy_serves(void) {}
+unsigned copy_grace_ms(void) { return 0; }
+void copy_sealed(const struct store_group *group) { (void)group; }
+void copy_flushed(store_lsn_t end) { (void)end; }
+void copy_fenced(void) {}
+
 #include "user/store/audit.c"
 #include "user/store/backup.c"
 #include "user/store/batch.c"

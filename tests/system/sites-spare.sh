@@ -1,0 +1,67 @@
+#!/bin/bash
+# A store has a spare at another site (user/sites/spare.md). A third machine counts in a container of it,
+# one commit after the other, and looks whether what was acknowledged is there: while the spare dies and
+# comes back, while the home dies and comes back, and while the two are cut off from each other, with the
+# witness at the side of either. There is one home each time, and a copy that comes back joins as it is.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+# plan NAME LEASE CLIENT FAULTS: runs it; what the guests print is in $TEST_TMP/NAME
+plan() {
+    local name=$1 common="--link lease=$2 --cpus 1 --memory 128 --add build/tests/sites/shared"
+    local store="$TEST_TMP/$name" ends="sleep 100"
+    rm -f "$store".[abw]
+    build/host/kstore create --quiet --size 64M "$store.a" && cp "$store.a" "$store.b"
+    scripts/sites --verbose --timeout 100 - >"$TEST_TMP/$name" 2>&1 <<PLAN
+site c --no-store $common : $3
+server a --store $store.a --log $store.a.log $common : shared box create=8; store export box c write; $ends
+server b --store $store.b --log $store.b.log $common : $ends
+server w --store $store.w --store-size 64M --zone 7 $common : $ends
+link a b
+link a w
+link b w
+link a c
+link b c
+pair a b w
+$4
+PLAN
+    echo $? >"$TEST_TMP/$name.status"
+}
+said() { sed -n 's/^c: //p' "$TEST_TMP/$1"; }
+homes() { cat "$@" | sed -n 's/.*home in the place of a, term \([0-9]*\),.*/\1/p' | sort -n | tr '\n' ' '; }
+sound() { build/host/kstore check --strict --quiet "$1.a" && build/host/kstore check --strict --quiet "$1.b"; }
+
+plan deaths 250 "shared a:box open ups=600 pause=$((1000 * ${TEST_SLACK:-1})); sleep 3; shared a:box ups=5" \
+    "at c>a 60 kill b again
+at b>a 330 kill a again"
+is "nothing acknowledged is lost while the spare dies, and then the home" "counted to 600, through deaths
+counted to 605" "$(said deaths | grep counted)"
+ok "from the home's death to the next commit at the spare it takes less than a second" \
+    grep -q '^c: the longest pause took [0-9]* ms' "$TEST_TMP/deaths"
+is "all guests end as they should" 0 "$(cat "$TEST_TMP/deaths.status")"
+ok "the spare is home then" grep -q 'store: home in the place of a' "$TEST_TMP/deaths.b.log"
+is "the home that comes back is a spare, without a copy" "spare" \
+    "$(sed -n 's/.* store: \(spare\|home\|taking over\), term .*/\1/p' "$TEST_TMP/deaths.a.log" | tail -1)"
+ok "both copies are sound" sound "$TEST_TMP/deaths"
+echo "# $(said deaths | grep pause), of which the lease is 250 and the grace of other sites 500"
+
+plan here 1000 "shared a:box open ups=150; sleep 6; shared a:box ups=5" \
+    "at c>a 60 part b w ms=5000
+at c>a 61 part a b ms=5000"
+is "cut off from each other, the home that reaches the witness goes on" "counted to 150
+counted to 155" "$(said here | grep counted)"
+is "it is the only one" "1 1 0" "$(homes "$TEST_TMP/here.a.log" | wc -w) $(grep -c 'store: home in the' "$TEST_TMP/here.a.log") \
+$(grep -c 'store: home in the' "$TEST_TMP/here.b.log")"
+ok "both copies are sound then" sound "$TEST_TMP/here"
+
+plan there 1000 "shared a:box open ups=150; sleep 6; shared a:box ups=5" \
+    "at c>a 60 part a w ms=5000
+at c>a 61 part a b ms=5000"
+is "with the witness at the spare's side that goes on" "counted to 150, through deaths
+counted to 155" "$(said there | grep counted)"
+ok "the home ends, for its lease is over" grep -q 'home no more: its lease is over' "$TEST_TMP/there.a.log"
+is "each has been home once, in another term" "2 2" \
+    "$(homes "$TEST_TMP/there.a.log" "$TEST_TMP/there.b.log" | wc -w) $(homes "$TEST_TMP"/there.[ab].log | tr ' ' '\n' | sort -u | grep -c .)"
+ok "and both copies are sound" sound "$TEST_TMP/there"
+done_testing
