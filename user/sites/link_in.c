@@ -18,7 +18,7 @@
 
 void reader_begin(struct reader *r)
 {
-    free(r->body);
+    waiting_free(r->body);
     r->body = NULL;
     r->have = 0;
 }
@@ -162,7 +162,7 @@ static void frame_came(struct peer *p, const struct frame *f, uint64_t now)
     time_heard(p, f, now);
     if (f->to == FRAME_LINK) {
         const char *wrong = beat_heard(p, f, w->frame);
-        free(w);
+        waiting_free(w);
         if (wrong)
             peer_over(p, wrong, now);
         return;

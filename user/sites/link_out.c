@@ -29,7 +29,7 @@ void writer_begin(struct peer *p)
     struct writer *out = &p->writer;
     if (out->body)
         sender_goes_on(p, out->body, -ECONNRESET);
-    free(out->body);
+    waiting_free(out->body);
     out->body = NULL;
     out->left = 0;
 }
@@ -136,7 +136,7 @@ void peer_written(struct peer *p, size_t bytes, uint64_t now)
         return;
     if (out->body)
         sender_goes_on(p, out->body, 0);
-    free(out->body);
+    waiting_free(out->body);
     out->body = NULL;
 }
 
@@ -149,7 +149,7 @@ int peer_send(struct peer *p, unsigned to, struct waiting *w, uint64_t token)
     int error = p->state != LINK_LIVE ? -ECONNRESET : !good ? -EINVAL
                 : l->out.bytes + w->bytes > WAITS_MOST ? -EAGAIN : 0;
     if (error) {
-        free(w);
+        waiting_free(w);
         return error;
     }
     bool waits = l->out.bytes + w->bytes > WAITS_EASILY;
@@ -167,5 +167,5 @@ void peer_received(struct peer *p, unsigned to)
 {
     struct waiting *w = queue_take(&p->lanes[to].in);
     p->lanes[to].freed += w->bytes;
-    free(w);
+    waiting_free(w);
 }

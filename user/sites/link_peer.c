@@ -46,8 +46,8 @@ static void lanes_empty(struct peer *p)
     for (unsigned to = 0; to < FRAME_TOS; to++) {
         struct lane *l = &p->lanes[to];
         for (struct waiting *w; (w = queue_take(&l->in));)
-            free(w);
-        for (struct waiting *w; (w = queue_take(&l->out)); free(w))
+            waiting_free(w);
+        for (struct waiting *w; (w = queue_take(&l->out)); waiting_free(w))
             if (w->token)
                 p->ops->answer(w->token, -ECONNRESET);
         l->came = l->freed = l->told = l->sent = l->their_freed = 0;

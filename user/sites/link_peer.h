@@ -137,7 +137,8 @@ void writer_begin(struct peer *p);      /* the same; who waits for that frame he
 uint64_t beat_due(const struct peer *p);    /* when a BEAT is to be sent */
 
 /* link_queue.c */
-struct waiting *waiting_new(uint32_t bytes);
+struct waiting *waiting_new(uint32_t bytes);  /* not zeroed; NULL: no memory */
+void waiting_free(struct waiting *w);   /* or NULL */
 void queue_begin(struct queue *q);
 void queue_add(struct queue *q, struct waiting *w);
 struct waiting *queue_take(struct queue *q);    /* the first; NULL */

@@ -13,6 +13,7 @@
 
 enum { OPENS = 32, GATHER = 64 << 10, HAND_OVER = 512 << 10 };
 static struct { uint64_t token; int pid; bool copy; char site[LINK_SITE_BYTES]; } opens[OPENS];
+static unsigned opens_wait;              /* those with a token */
 static uint64_t badge_last = LINK_BADGE_WITNESS;
 
 struct client *client_of(struct site *s, unsigned to)
@@ -98,7 +99,7 @@ static void opened_before(const char *name, bool copy, int pid)
 
 void serve_opens(void)
 {
-    for (int i = 0; i < OPENS; i++) {
+    for (int i = 0; opens_wait && i < OPENS; i++) {
         bool copy = opens[i].copy;
         struct site *s = opens[i].token ? site_named(opens[i].site, LINK_LIVE, copy) : NULL;
         bool refused = opens[i].token && !s && site_named(opens[i].site, LINK_REFUSED, copy);
@@ -107,6 +108,7 @@ void serve_opens(void)
             continue;
         uint64_t token = opens[i].token;
         opens[i].token = 0;
+        opens_wait--;
         if (refused)
             reply_status(token, -ECONNREFUSED);
         else if (c->badge)
@@ -132,6 +134,7 @@ static int open_wait(const struct kd_message *m, const char *name)
         at++;
     if (at == OPENS)
         return -EAGAIN;
+    opens_wait += !opens[at].token;
     opens[at].token = m->token;
     opens[at].copy = copy;
     opens[at].pid = (int)m->process;
