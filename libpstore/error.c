@@ -315,6 +315,9 @@ static const struct {
     { EOWNERDEAD,
       "the store manager died: the transaction was undone, or, if it was in its commit, "
       "perhaps made durable. The next one finds the store again: look, then go on" },
+    { ENOTRECOVERABLE,
+      "the outcome of the commit is unknown: the site whose container it is for was lost, and "
+      "has not come back, or has committed too much since: look before you do it again" },
     { EPROTO,
       "the layout does not match: the container or name holds another type, version or size; "
       "open it with the program that made it. If that is older than this one, this one has to "

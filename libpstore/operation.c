@@ -75,6 +75,23 @@ void tx_ops_forget(struct ps_tx *tx)
     tx->indexes_in = NULL;
 }
 
+static void names_in(const char *ops, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        const struct wire_op *op = (const struct wire_op *)(ops + at);
+        ps_container *c = ps_container_of((void *)(uintptr_t)op->address);
+        if (op->kind == WIRE_NAME_SET && c)
+            names_remember(c, op->name, op->address, op->value);
+        at += op->op_bytes;
+    }
+}
+
+void names_committed(const struct ps_tx *tx)
+{
+    for (int i = 0; i < TX_STORES_MAX; i++)
+        names_in(tx->batch[i].ops, tx->batch[i].bytes);
+}
+
 /* Pages freed or claimed one after the other become one operation. */
 static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
                            uint64_t pages)

@@ -72,7 +72,9 @@ int ps_close(ps_container *c);          /* never needed: the process's end close
  * stored and is returned. After a deadlock fn runs again from its start, so it must not depend on
  * volatile memory that it changed. Any load or store may leave fn; nothing after it runs then
  * (longjmp rules for locals).
- * -EIO and -EOWNERDEAD from a commit: its outcome is unknown, look before you do it again. */
+ * -EIO and -EOWNERDEAD from a commit: its outcome is unknown, look before you do it again. Of
+ * another site's container the library asks for it, in the next session with that site: then it
+ * returns 0, -ECANCELED (undone), or, if there is none within 30 s, -ENOTRECOVERABLE: unknown. */
 int ps_transaction(int (*fn)(void *arg), void *arg);
 /* Leaves fn, from any depth: ps_transaction undoes it and returns -error. An errno with either
  * sign; 0: EINVAL. */
@@ -399,9 +401,9 @@ int ps_active(void);                          /* 1 inside a transaction */
  * or ps_commit returns, and may begin transactions. To print what is durable, to free what a run
  * took from malloc. Nothing of this is stored. A run that is undone and done again counts as
  * aborted: its ps_on_abort functions are run before the next run, its ps_on_commit functions never.
- * If the outcome of a commit is unknown (-EIO, -EOWNERDEAD) none is run. Of an explicit transaction
- * that the system aborts, they run before the ps_catch handler, on its 64 KiB stack. They must
- * return. -EPERM: no transaction; -ENOSPC: it has 64 already. */
+ * If the outcome of a commit is unknown (-EIO, -EOWNERDEAD, -ENOTRECOVERABLE) none is run. Of an
+ * explicit transaction that the system aborts, they run before the ps_catch handler, on its 64 KiB
+ * stack. They must return. -EPERM: no transaction; -ENOSPC: it has 64 already. */
 int ps_on_commit(void (*function)(void *argument), void *argument);
 int ps_on_abort(void (*function)(void *argument), void *argument);
 

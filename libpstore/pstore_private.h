@@ -47,6 +47,7 @@ struct ps_store {
     unsigned life;                        /* table_lock: the managers that it was connected to */
     uint64_t log_bytes, flushes;          /* at ps_connect, for ps_stats */
     uint32_t zone;                        /* of its containers' addresses */
+    _Atomic uint64_t session;             /* another site's: its number there, or 0 (outcome.c) */
 };
 
 struct ps_name {
@@ -524,8 +525,21 @@ extern int stores_several;               /* more than one store is connected */
 /* Before a strict commit: what the transaction, if it changes anything, has read in stores where it
  * changes nothing is durable there, lazy commits too (kernel/store/parts.md). 0 or -errno. */
 int stores_read_flush(const struct ps_tx *tx);
+/* The store behind s in the table, NULL: the first one. Has the running transaction changed a page
+ * of its? That page. */
+struct ps_store *store_after(struct ps_store *s);
+int store_changed(const struct ps_store *s, uint64_t *page);
+/* ---- outcome.c: commits to another site's store that got no answer ---- */
+extern int stores_elsewhere;             /* so many of the connected ones are other sites' */
+/* Before the commit: gives it an id, if it can be asked for. 0 or -errno. outcome_marked: has the
+ * thread's last commit one? */
+int outcome_mark(struct ps_tx *tx);
+int outcome_marked(void);
+/* What became of that: 0, it is committed; -ECANCELED: undone; -ENOTRECOVERABLE: nobody knows. */
+int outcome_ask(void);
 enum { CHANGES_READ = 1 };               /* of KD_TXN_CHANGES: pages that were read, too */
 void tx_ops_forget(struct ps_tx *tx);           /* all of them */
+void names_committed(const struct ps_tx *tx) __attribute__((cold));  /* those that it has set */
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
           const char *name);

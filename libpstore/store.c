@@ -30,6 +30,8 @@ struct ps_store *store_next(struct ps_store *s)
     return s < stores + stores_count ? s : NULL;
 }
 
+struct ps_store *store_after(struct ps_store *s) { return store_next(s); }
+
 struct ps_store *store_of_opens(void)
 {
     return opens_store;
@@ -71,6 +73,8 @@ int store_request_by(struct ps_store *s, int by, struct store_handle *handle, ui
         site_refused(m.word, sizeof m.word);
     if (result != 0)
         return result;
+    if (kind == STORE_OPEN && strchr(s->name, '/'))
+        s->session = m.word[7];
     memcpy(word, m.word, STORE_REQUEST_WORDS * sizeof word[0]);
     if (answer_bytes)
         *answer_bytes = m.buffer_bytes;
@@ -110,13 +114,17 @@ int ps_flush(void)
 }
 
 /* The first page from the store's addresses on that the running transaction has used is its. */
-static int store_is_used(const struct ps_store *s, int how)
+static int store_is_used(const struct ps_store *s, int how, uint64_t *at)
 {
     struct kd_changes page;
     uint64_t base = wire_zone_base(s->zone);
-    return ps_kernel(KD_TXN_CHANGES, (long)base, (long)&page, how) == 0 &&
-           wire_zone_has(s->zone, page.address);
+    if (ps_kernel(KD_TXN_CHANGES, (long)base, (long)&page, how) != 0)
+        return 0;
+    *at = page.address;
+    return wire_zone_has(s->zone, page.address);
 }
+
+int store_changed(const struct ps_store *s, uint64_t *page) { return store_is_used(s, 0, page); }
 
 int stores_read_flush(const struct ps_tx *tx)
 {
@@ -126,7 +134,8 @@ int stores_read_flush(const struct ps_tx *tx)
         return 0;
     for (struct ps_store *s = stores; s < stores + stores_count && result == 0; s++) {
         uint64_t word[STORE_REQUEST_WORDS] = {0};
-        if (store_is_used(s, CHANGES_READ) && !store_is_used(s, 0))
+        uint64_t at;
+        if (store_is_used(s, CHANGES_READ, &at) && !store_is_used(s, 0, &at))
             result = store_request(s, STORE_FLUSH, word, NULL, 0, NULL, NULL);
         if (result == -EOWNERDEAD)
             result = 0;     /* whoever used its pages is undone by the kernel */
@@ -243,6 +252,7 @@ int store_connect(const char *store)
         return result;
     store_baseline(s);
     stores_several = ++stores_count > 1;
+    stores_elsewhere += strchr(s->name, '/') != NULL;
     opens_store = s;
     return 0;
 }

@@ -165,6 +165,9 @@ enum store_request {
                   * WIRE_CHUNK_MAX; 0: as many as the store likes. Or WIRE_CHUNK_CONSISTENT: and
                   * nobody commits meanwhile */
     STORE_TXN,   /* word0 enum wire_txn; data: an id of 16 bytes. From who may manage the root */
+    STORE_OUTCOME, /* of another site's store: word0 and word1 what a COMMIT of an earlier session
+                    * said as value and address of its WIRE_ID -> word0 enum wire_outcome; the last
+                    * one: too much was committed since */
 };
 #define WIRE_CHUNK_MAX 256u
 #define WIRE_CHUNK_CONSISTENT 0x10000u
@@ -341,6 +344,9 @@ enum wire_op_kind {
                         * are in no log; -E2BIG: it has spilled, or is too large to be kept */
     WIRE_DECISION,     /* struct wire_decision; first: that this commits is kept, with those who may
                         * ask, until WIRE_TXN_FORGET. -EALREADY: it is decided */
+    WIRE_ID,           /* to another site's store alone: any container, a number drawn for this
+                        * attempt as address, the session as value (word7 of STORE_OPEN's answer):
+                        * for STORE_OUTCOME */
 };
 /* Of the page, 1 to 255; 0: none. STORE_SPACE looks for pages with the tag that it is given. */
 #define WIRE_ROOM_TAG(tag)  ((uint64_t)(tag) << 16)

@@ -244,24 +244,6 @@ static inline int tx_begin(struct ps_tx *tx)
     return result;
 }
 
-static void names_in(const char *ops, size_t bytes)
-{
-    for (size_t at = 0; at < bytes;) {
-        const struct wire_op *op = (const struct wire_op *)(ops + at);
-        ps_container *c = ps_container_of((void *)(uintptr_t)op->address);
-        if (op->kind == WIRE_NAME_SET && c)
-            names_remember(c, op->name, op->address, op->value);
-        at += op->op_bytes;
-    }
-}
-
-/* Names set by this transaction are there for good now. */
-static RARE void names_committed(const struct ps_tx *tx)
-{
-    for (int i = 0; i < TX_STORES_MAX; i++)
-        names_in(tx->batch[i].ops, tx->batch[i].bytes);
-}
-
 /* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. Inline
  * for commits: there it is a few stores. */
 static inline __attribute__((always_inline)) int tx_ended_as(struct ps_tx *tx, int result,
@@ -314,6 +296,17 @@ static RARE int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
     return error_told(ERROR_TXN, tx_ended(tx, result, again));
 }
 
+/* The session with another site ended under the commit: whatever is known of containers is known
+ * anew, and then that site says what became of it. */
+static RARE int tx_in_doubt(struct ps_tx *tx)
+{
+    tx_ended(tx, -EOWNERDEAD, 0);
+    tx->reason = outcome_ask();
+    if (tx->reason == -ENOTRECOVERABLE)
+        tx->hook_count = 0;
+    return error_told_if(ERROR_TXN, tx->reason);
+}
+
 static int tx_commit(struct ps_tx *tx)
 {
     int result = tx->items.accesses ? tx->items.accesses(tx) : 0;
@@ -323,6 +316,8 @@ static int tx_commit(struct ps_tx *tx)
         result = tx_ops_tell(tx);
     if (result == 0 && stores_several && !tx->options.lazy)
         result = stores_read_flush(tx);
+    if (result == 0 && stores_elsewhere)
+        result = outcome_mark(tx);
     if (result != 0 || (items_declares(&tx->items) && (result = items_declare(tx)) != 0)) {
         tx_undo(tx, result < 0 ? -result : ECANCELED);
         return result;
@@ -340,6 +335,8 @@ static int tx_commit(struct ps_tx *tx)
     tx->committed_at = commit.csn;
     if (result == 0)
         return error_told(ERROR_TXN, tx_ended_as(tx, 0, 0));
+    if (result == -EOWNERDEAD && stores_elsewhere && outcome_marked())
+        return tx_in_doubt(tx);
     /* Somebody else made the same name or root: run again, and find it. */
     int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
     if (result == -EIO || result == -EOWNERDEAD)

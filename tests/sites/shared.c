@@ -14,6 +14,7 @@
  *     deadlocks=N  transfers until the home has denied N pages: each was a deadlock of two sites
  *     ups=N        counts N times one up; after a death it looks whether the last one was made
  *     pause=MS     says which was the longest of these, and fails if it took longer than MS
+ *     truths=N     counts N times one up; what each commit was told is how it was
  *     upto=N       waits until that count is N; kill:NAME ends the programs of that name
  *     history=N    N transfers, each counted in the same transaction by a counter of this seed's,
  *                  and before each a look at all accounts; through the ends of sessions
@@ -242,6 +243,29 @@ static int ups(uint64_t times)
     return error;
 }
 
+/* Nobody else counts. -EOWNERDEAD is from a transaction that had not come to its commit. */
+static int truths(uint64_t times)
+{
+    uint64_t at, now, committed = 0, undone = 0;
+    int error;
+    while (died(error = ps_transaction(count_look, &at))) continue;
+    for (uint64_t i = 0; !error && i < times; i++, at = now) {
+        int told = ps_transaction(up, NULL);
+        if (told && !died(told)) return told;
+        while (died(error = ps_transaction(count_look, &now))) continue;
+        committed += told == 0;
+        undone += told == -ECANCELED;
+        if (!error && now != at + (told == 0)) {
+            printf("told %d, but %llu became %llu\n", told, (unsigned long long)at,
+                   (unsigned long long)now);
+            return -EIO;
+        }
+    }
+    if (!error) printf("%llu were committed%s\n", (unsigned long long)committed,
+                       undone ? ", others undone" : "");
+    return error;
+}
+
 static int upto(uint64_t number)
 {
     uint64_t now = 0;
@@ -411,6 +435,7 @@ static int word(const char *w, uint64_t n)
            : !strncmp(w, "pause", 5) ? pause_said(n)
            : !strncmp(w, "upto", 4)  ? upto(n)
            : !strncmp(w, "ups", 3)   ? ups(n)
+           : !strncmp(w, "truths", 6) ? truths(n)
            : !strncmp(w, "takes", 5) ? takes(n)
            : !strncmp(w, "hist", 4)  ? history(n)
            : !strcmp(w, "counts")    ? counts()

@@ -72,6 +72,13 @@ void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
                const struct frame *f);
 void *commit_work(void *unused);
 
+/* ---- agent_outcome.c: commits that another session may ask for ---- */
+uint64_t outcome_session(const char *site); /* this session's number, upwards; 0: there is none */
+/* Takes the id out of a batch; *number 0: it has none. 0; -EINVAL. */
+int outcome_take(uint8_t *batch, size_t *bytes, uint64_t *number);
+int outcome_note(unsigned thread, uint64_t number); /* in the transaction */
+int outcome_look(uint64_t word[SITE_WORDS]);    /* STORE_OUTCOME */
+
 /* ---- agent_convert.c: a site whose data look otherwise (types.md) ---- */
 struct convert_image;
 /* Of a request to open, what the site declares is taken from behind it. 0: *declared, or NULL:

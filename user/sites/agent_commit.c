@@ -14,6 +14,9 @@ struct commit {
     struct commit *next;
     struct site_message m;
     struct convert_image *images;       /* pages as the site has them when it has committed */
+    size_t batch_bytes;                 /* without its id */
+    uint64_t id;                        /* 0: none (agent_outcome.c) */
+    unsigned thread;
     uint8_t *frame;
     _Alignas(8) uint8_t batch[];
 };
@@ -40,6 +43,7 @@ void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
         c->next = NULL;
         (void)message_take(&c->m, f, copy);
         memcpy(c->batch, c->m.data, c->m.bytes);
+        c->batch_bytes = c->m.bytes;
         *last = c;
         last = &c->next;
         count++;
@@ -96,7 +100,8 @@ static int pages_hold(const struct commit *c, unsigned *held)
 static int store(void *commit)
 {
     struct commit *c = commit;
-    int error = c->m.bytes ? ps_site_batch(c->batch, c->m.bytes) : 0;
+    int error = c->batch_bytes ? ps_site_batch(c->batch, c->batch_bytes) : 0;
+    if (!error) error = outcome_note(c->thread, c->id);
     return error ? error : convert_store(&c->m, &c->images);
 }
 
@@ -104,8 +109,9 @@ static int work(struct commit *c)
 {
     struct ps_options options = {.lazy = c->m.request != 0 && c->m.request != STORE_BULK,
                                  .lazy_ms = c->m.request < STORE_BULK ? c->m.request : 0};
-    unsigned held;
-    int error = pages_hold(c, &held);
+    unsigned held = 0;
+    int error = outcome_take(c->batch, &c->batch_bytes, &c->id);
+    if (!error) error = pages_hold(c, &held);
     if (!error) {
         agent_unlock();
         error = ps_site_transaction(store, c, agent.holder, options);
@@ -120,13 +126,16 @@ static int work(struct commit *c)
 
 void *commit_work(void *unused)
 {
+    static unsigned threads;
     agent_lock();
+    const unsigned thread = threads++;
     for (;;) {
         while (!first) agent_wait(AGENT_COMMITS);
         struct commit *c = first;
         first = c->next;
         if (!first) last = &first;
         count--;
+        c->thread = thread;
         (void)work(c);
         agent_changed(AGENT_BUSY);
         free(c->frame);

@@ -25,6 +25,7 @@ struct ask {
 static struct ask *first, **last = &first;
 static unsigned count;
 static char exports[WIRE_PATH_BYTES];   /* the directory of what the site may open */
+static const char *site_name;
 static _Alignas(8) uint8_t answer_data[KD_DATA_MAX / 2];
 
 int store_begin(const char *site)
@@ -32,6 +33,7 @@ int store_begin(const char *site)
     const char *name = getenv("PS_STORE");
     agent.store = (int)kd_call3(KD_NAME_FIND, (long)(name && *name ? name : "store"), 0, 0);
     snprintf(exports, sizeof exports, "exports/%s", site);
+    site_name = site;
     agent.root = -1;
     return agent.store < 0 ? agent.store : 0;
 }
@@ -165,6 +167,8 @@ static int open_container(struct site_message *told, struct ask *a)
     }
     memcpy(&o, told->data, sizeof o);
     error = opened_refuse(&o);
+    told->word[7] = 0;
+    if (!error && open.flags & PS_WRITE) told->word[7] = outcome_session(site_name);
     if (!error) error = types_check(declared, o.container, refused);
     agent_lock();
     struct container *c = container_of_id(o.container);
@@ -221,6 +225,7 @@ static int request(struct site_message *told, struct ask *a)
         agent_unlock();
         return c ? 0 : -ENOENT;
     }
+    case STORE_OUTCOME: return outcome_look(told->word);
     case STORE_LIST:
     case STORE_LOOK:
     case STORE_ENTRIES:

@@ -211,7 +211,7 @@ static const struct { uint32_t kind; int open; } passed[] = {
     {STORE_LOOK, OF_NONE},    {STORE_ENTRIES, OF_NONE},  {STORE_STATS, OF_NONE},
     {STORE_FLUSH, OF_NONE},   {STORE_LEASE, OF_WRITER},  {STORE_SPACE, OF_WRITER},
     {STORE_NAMED, OF_READER}, {STORE_NAMES, OF_READER},  {STORE_NEXT, OF_READER},
-    {STORE_SEGMENT, OF_READER},
+    {STORE_SEGMENT, OF_READER}, {STORE_OUTCOME, OF_NONE},
 };
 
 static int close_asked(const struct kd_message *m)
