@@ -1,0 +1,93 @@
+/*
+ * split.h - where the functions of the store are carried out for a program: in its own process, or
+ * in that of a trusted server, at this machine or at the container's home (user/sites/modes.md).
+ *
+ * Read, lock, log, commit, abort and allocate each have a place, which a *configuration* says when
+ * the container is opened; the program is the same for all:
+ *
+ *     static int pay(ps_split *p, void *amount) {
+ *         struct root *root = ps_split_root(p);
+ *         struct root now;
+ *         int error = ps_split_read(p, root, 0, &now, sizeof now);
+ *         now.paid += *(int64_t *)amount;
+ *         return error ? error : ps_split_write(p, root, 0, &now, sizeof now);
+ *     }
+ *     ps_split *p = ps_split_open("box", PS_WRITE, layout, "mix", NULL);
+ *     int error = ps_split_transaction(p, pay, &amount);
+ *
+ * An *operation* is a transaction that has a name: a function of loads and stores, carried out
+ * as a whole where commits are. The server is a program that knows the same operations: the
+ * container's owner starts it (ps_split_serve), and says so to nobody but by starting it.
+ *
+ * A handle is one thread's at a time. Results: int is 0 or -errno, pointers are NULL with errno.
+ */
+#ifndef PS_SPLIT_H
+#define PS_SPLIT_H
+
+#include "pstore.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An operation: `run` is called in a transaction, with the container and the caller's `bytes`
+ * bytes, which the caller has as they are then, if it returns 0. It may be run again, with what the
+ * caller said. */
+struct ps_operation {
+    const char *name;                   /* of at most 31 bytes */
+    int (*run)(ps_container *c, void *argument);
+    size_t bytes;                       /* at most PS_SPLIT_BYTES */
+};
+enum { PS_SPLIT_BYTES = 4096,           /* of an argument, a read, a write */
+       PS_SPLIT_RECORDS = 60 << 10 };   /* of all that a transaction writes, or reads (-E2BIG) */
+
+typedef struct ps_split ps_split;       /* a volatile handle */
+
+/* Opens a container for one configuration. "local": all six at the client; "mix": read, lock and
+ * log at the client, the others at the server; "server": all there; or pairs: "read=client
+ * lock=client log=server commit=server abort=server allocate=server". A program whose pages come
+ * to it opens the container (flags, root: ps_open's); who has no function at the client but the
+ * log opens nothing, only needs the right. PS_CREATE is the server's.
+ * operations: those of the program, ended by one without a name; or NULL.
+ * EINVAL: no configuration: what is not said, or cannot be (ps_split_why); ENOENT: no server has
+ * begun to serve this container; EMFILE: it has 32 clients; else as ps_open. */
+ps_split *ps_split_open(const char *container, int flags, const struct ps_layout *root,
+                        const char *configuration, const struct ps_operation *operations);
+void ps_split_close(ps_split *p);       /* NULL does nothing; not in its transaction */
+/* Which rule the last EINVAL of ps_split_open in this thread was about; a constant. */
+const char *ps_split_why(void);
+
+/* Carries an operation out, not in a transaction. What it returned, or as ps_transaction; -ENOSYS:
+ * the server does not know it; -EMSGSIZE: other bytes than its own; -EOWNERDEAD: the server, or the
+ * session with its site, ended, and nobody knows whether it was done. */
+int ps_split_run(ps_split *p, const char *operation, void *argument, size_t bytes);
+
+/* Calls fn(p, arg) as a transaction of the functions below: 0 commits. After a deadlock, or when
+ * somebody got in between, fn runs again. What one of them failed with is what fn returns, and ends
+ * the transaction if fn returns 0 all the same. */
+int ps_split_transaction(ps_split *p, int (*fn)(ps_split *p, void *arg), void *arg);
+
+/* In it. `object`: as ps_alloc, ps_root gave it; the bytes lie in it (EINVAL). */
+void *ps_split_root(ps_split *p);
+int ps_split_lock(ps_split *p, const void *object, int mode);           /* PS_S, PS_X */
+int ps_split_read(ps_split *p, const void *object, size_t offset, void *to, size_t bytes);
+int ps_split_write(ps_split *p, void *object, size_t offset, const void *from, size_t bytes);
+void *ps_split_alloc(ps_split *p, size_t bytes, const void *near);
+
+/* How often it asked the server, and how often transactions ran again because somebody got in
+ * between, since it was opened. */
+struct ps_split_counts { uint64_t calls, again; };
+void ps_split_counts(const ps_split *p, struct ps_split_counts *out);
+
+/* Makes this process the server of a container: publishes "serve NAME", NAME without directories,
+ * and serves until it is ended. Who may open the container is served, with the rights that he has:
+ * who may only read sees a snapshot. -EPERM: it may not publish names (`allow names`); -EEXIST:
+ * somebody serves it; else as ps_open. */
+int ps_split_serve(const char *container, int flags, const struct ps_layout *root,
+                   const struct ps_operation *operations);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

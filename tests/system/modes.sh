@@ -1,0 +1,54 @@
+#!/bin/bash
+# Functions and operations at the client or at a server of the same machine (user/sites/modes.md): one program in each
+# configuration, all of them at once, a client that lies, one that is silent, one that dies.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+program=$TEST_TMP/modes
+scripts/katydid-cc tests/system/modes.c -o "$program" || exit 1
+
+guest() {
+    rm -f "$TEST_TMP/store"
+    output=$(scripts/run --timeout 100 --store "$TEST_TMP/store" --store-size 64M --add "$program" --allow names -c "$1" 2>&1)
+    output=${output//$'\r'/}
+}
+is_output() { is "$1" "$2" "$output"; }
+rules="read and lock have one place: a load takes its lock
+commit, abort and allocate have one place: they end together
+who commits has lock and log: it commits what it has stored"
+log=read=client-lock=client-log=server-commit=server-abort=server-allocate=server
+batch=read=server-lock=server-log=client-commit=server-abort=server-allocate=server
+does="add=3 enter=2 undone=2 do=2 sum"
+
+guest "modes box serve & modes box local $does calls wrong; modes box mix $does calls wrong; modes box $log $does calls
+    modes box $batch $does calls; modes box server $does calls wrong"
+is_output "one program has the same results in five configurations, by fewer questions the more it does itself" \
+    "7, 4 entries, 4
+0 calls
+$rules
+14, 8 entries, 8
+17 calls
+$rules
+21, 12 entries, 12
+28 calls
+28, 16 entries, 16
+58 calls
+35, 20 entries, 20
+73 calls
+$rules"
+
+all=
+for where in local mix $log $batch server; do all+="modes box $where add=20 enter=20 & "; done
+guest "modes box serve & $all modes box server do=20; modes box local await=220; modes box mix sum; modes box server sum"
+is_output "all of them at once: nothing is lost, nothing is done twice" "220, 120 entries, 120
+220, 120 entries, 120"
+
+guest "modes box serve & modes box server noise=2000 add=1 read sum fail=30 add=1; modes box server hold=4000 fail=110 &
+    sleep 0.5; modes box local after=1000; modes box server die; modes box mix after=0; modes box mix die; modes box server sum"
+is_output "a client that lies, may only read, is silent with a lock, or dies with one" "1, 0 entries, 0
+held
+dies
+dies
+3, 0 entries, 0"
+ok "the store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/store"
+done_testing
