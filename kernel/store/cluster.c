@@ -140,7 +140,9 @@ int page_get(struct view *v, struct leaf *l, unsigned slot, bool write)
         lock_release(&l->lock);
         return 0;
     }
-    if (!page_resident(&l->pages[slot])) {
+    if (snapshot_asks(v, l->object)) {
+        access = KD_READ | KD_PAGE_OLD;
+    } else if (!page_resident(&l->pages[slot])) {
         pages = cluster_request(v, l, slot, write);
         access ^= KD_PAGE_HERE | (pages ? 0 : KD_PAGE_ALONE);
         pages = MIN(MAX(pages, 1), l->object->pages - l->first - slot);

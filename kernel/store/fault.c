@@ -148,26 +148,6 @@ HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *
         cluster_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
 
-/* snapshot_map maps the newest version not younger than the snapshot (FT3). 0 or -ESTALE. */
-static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
-{
-    struct page *p = &l->pages[slot];
-    v->snapshot.newest = v->txn.mode == KD_DIRTY_READ ? version_newest() : v->snapshot.at;
-    bool current = p->sequence <= v->snapshot.at;
-    struct copy *old = current ? NULL : version_find(p, v->snapshot.at);
-    struct frame *f = current ? p->frame : old ? old->frame : NULL;
-    if (!f)
-        return -ESTALE;
-    lock_acquire(&v->lock);
-    if (p->sequence > v->snapshot.newest)
-        /* an old version, or not published yet: not for its next snapshot */
-        right_owe(v, page_address(l, slot));
-    right_share(v, l, p, pte, f);
-    lock_release(&v->lock);
-    grant_neighbours(v, l, slot, pte);
-    return 0;
-}
-
 /* sufficient tells whether an entry allows what is wanted; of an exclusive right without a copy it
  * does not tell. */
 HOT bool sufficient(pte_t e, enum view_want want)
@@ -358,18 +338,17 @@ again:
     }
     pte_t mine = pte_load(pte);
     bool write = wants_exclusively(v, l, slot, mine);
-    if (!page_resident(p)) { /* FT2 */
-        if (!v->snapshot_rights || p->sequence <= v->snapshot.at)
+    if (v->snapshot_rights) {
+        if ((result = snapshot_look(v, l, slot, pte)) > 0)
             goto get;
-        result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
+        if (!result)
+            grant_neighbours(v, l, slot, pte);
         goto out;
     }
+    if (!page_resident(p)) /* FT2 */
+        goto get;
     if (p->closed && page_closed(p, right_used(mine), v->supply.leaf ? v->supply.rights : 0, write))
         goto get;
-    if (v->snapshot_rights) {
-        result = snapshot_map(v, l, slot, pte);
-        goto out;
-    }
     if (!write && mine == PTE_HELD) { /* FT4: the right was kept while the page was away */
         right_share(v, l, p, pte, p->frame);
         goto out;

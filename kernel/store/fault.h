@@ -43,4 +43,11 @@ void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pt
  * not on return. 0: it was given what it asked for, and the leaf stays until it is used. */
 int page_get(struct view *v, struct leaf *l, unsigned slot, bool write);
 
+/* old.c */
+/* snapshot_asks: its manager has old versions of this object's pages. */
+bool snapshot_asks(const struct view *v, const struct object *o);
+/* snapshot_look maps what the view's snapshot sees of the page. 0; 1: its manager is to be asked;
+ * -ESTALE. Leaf locked. */
+int snapshot_look(struct view *v, struct leaf *l, unsigned slot, pte_t *pte);
+
 #endif

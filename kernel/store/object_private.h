@@ -56,6 +56,9 @@ void page_drop_filling(struct leaf *l, struct page *p);
  * error. `number`: only who asked this question has them, others look again; 0: all. False: nobody
  * asks it. Leaf locked. */
 bool waits_end(struct leaf *l, unsigned slot, int error, unsigned rights, uint32_t number);
+/* object_supply_old takes a page for the snapshots whose number is s->csn (old.c). 0; -ESRCH: there
+ * is none; -errno. */
+int object_supply_old(struct object *o, const struct kd_supply *s);
 /* range_ok tells whether [page, page + n) are pages of o, at least one. */
 static inline bool range_ok(const struct object *o, uint64_t page, uint64_t n)
 {

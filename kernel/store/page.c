@@ -37,7 +37,8 @@ bool waits_end(struct leaf *l, unsigned slot, int error, unsigned rights, uint32
         bool asked = number && w->number == number;
         if (asked)
             w->slots |= 1ull << slot;
-        if (w->done || w->slot != slot || (number && w->number && !asked))
+        bool own = number ? w->number : w->old && error != -EOWNERDEAD;
+        if (w->done || w->slot != slot || (own && !asked))
             continue; /* of another page, or it waits for the answer to its own question */
         found |= asked;
         wait_done(w, asked || !number ? error : 0, asked || !number ? rights : 0);
@@ -51,7 +52,7 @@ static struct thread *page_ask(struct page_wait *w, struct leaf *l, unsigned acc
     struct object *o = l->object;
     struct process *me = process_this();
     struct page *p = &l->pages[w->slot];
-    bool away = !(access & KD_PAGE_HERE);
+    bool away = !(access & (KD_PAGE_HERE | KD_PAGE_OLD));
     if (o->dead)
         return PORT_DEAD;
     if (away && p->flags & PAGE_ASKED)
@@ -59,7 +60,8 @@ static struct thread *page_ask(struct page_wait *w, struct leaf *l, unsigned acc
     w->number = 1 + (uint32_t)(__atomic_add_fetch(&counters.page_requests, 1, __ATOMIC_RELAXED) %
                                UINT32_MAX); /* never 0, which is nobody's */
     item_say(&w->item, ITEM_PAGE, me->pid, o->cookie, l->first + w->slot, pages, access,
-             w->view ? w->view->id + 1u : 0, (uint64_t)o->handle, w->number, 0);
+             w->view ? w->view->id + 1u : 0, (uint64_t)o->handle, w->number,
+             w->old ? w->view->snapshot.at : 0);
     if (away) {
         p->flags |= PAGE_ASKED;
         __atomic_fetch_add(&me->stats.pages_read, 1, __ATOMIC_RELAXED);
@@ -80,6 +82,7 @@ int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned ac
     w->slot = (uint8_t)slot;
     w->number = w->rights = 0;
     w->done = false;
+    w->old = access & KD_PAGE_OLD;
     list_push_back(&l->waits, &w->link);
     struct thread *manager = page_ask(w, l, access, pages);
     int e = manager == PORT_DEAD ? -EOWNERDEAD : 0;
@@ -105,9 +108,9 @@ int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned ac
         e = w->error;
     } else {
         page_wait_over(w);
-        if (unseen)
+        if (unseen && !w->old)
             waits_end(l, slot, 0, 0, w->number); /* nobody saw the request: others ask again */
-        else
+        else if (!unseen)
             port_post(o->port, &o->recalled.item); /* RE4 */
     }
     lock_release(&l->lock);
@@ -284,13 +287,16 @@ long kd_object_supply(const uint64_t a[6])
     struct object *o = handle_find(s.object, HANDLE_OBJECT, KD_RIGHT_MANAGE, object_get);
     if (handle_failed(o))
         return (long)o;
-    bool newer = s.source & KD_SUPPLY_NEWER;
+    bool newer = s.source & KD_SUPPLY_NEWER, old = s.source & KD_SUPPLY_OLD;
     s.source &= ~(uint32_t)KD_SUPPLY_NEWER;
-    if (s.source > KD_SUPPLY_READ || !rights_ok(s.rights) || !range_ok(o, s.page, s.count))
+    if (old)
+        e = object_supply_old(o, &s);
+    else if (s.source > KD_SUPPLY_READ || !rights_ok(s.rights) ||
+             (!(newer && !s.count) && !range_ok(o, s.page, s.count)))
         e = -EINVAL;
     uint64_t newest = newer && !e ? version_tick() : 0;
     /* the last comes first: mostly the first is waited for, and finds the others here then */
-    for (uint64_t i = s.count; i-- > 0 && (!e || e == -ESTALE);) {
+    for (uint64_t i = old ? 0 : s.count; i-- > 0 && (!e || e == -ESTALE);) {
         int failed = supply_one(o, &s, i, newest);
         e = failed ? failed : e;
         if (i && i % SUPPLY_AT_ONCE == 0)

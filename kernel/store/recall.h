@@ -21,6 +21,7 @@ struct page_wait {
     int error;
     uint8_t slot, rights;    /* rights: given to it */
     bool done;
+    bool old;                /* for what its snapshot sees: by the answer to its question alone */
     struct item item;        /* the PAGE message */
 };
 
@@ -32,7 +33,7 @@ static inline uint64_t answer_until(uint64_t until_ns)
     return likely(most == LIMIT_ANSWER_EVER) ? until_ns : MIN(until_ns, arch_time_ns() + ns);
 }
 /* page_request asks the manager for a page, or more behind it, or for a right (`access` has
- * KD_PAGE_HERE: it is resident), and waits. Leaf locked on entry, not on return. 0: look again;
+ * KD_PAGE_HERE: it is resident; KD_PAGE_OLD: for the view's snapshot), and waits. Leaf locked on entry, not on return. 0: look again;
  * -errno of the manager; -EINTR: killed, doomed; -ETIMEDOUT. */
 must_check int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned access,
                             uint64_t pages, uint64_t deadline_ns);
@@ -40,7 +41,7 @@ static inline void page_wait_init(struct page_wait *w, struct view *v)
 {
     list_init(&w->link);
     list_init(&w->item.link);
-    w->item.queued = false;
+    w->item.queued = w->old = false;
     w->leaf = NULL;
     w->view = v;
     w->at = w->slots = w->rights = 0;

@@ -213,6 +213,47 @@ unsigned version_forget(struct leaf *l, unsigned slot, unsigned end, void *unuse
     return slot;
 }
 
+/* last_at returns the last snapshot of this number that is not over, or NULL. Versions lock. */
+static struct snapshot *last_at(uint64_t number)
+{
+    struct snapshot *last = NULL;
+    list_each(struct snapshot, s, &snapshots, link)
+        if (s->sequence == number && !s->over)
+            last = s;
+    return last;
+}
+
+bool version_keep(struct page *p, struct copy *c)
+{
+    struct copy *before = NULL;
+    for (struct copy *o = p->versions; o && o->sequence > c->sequence; o = o->next)
+        before = o;
+    lock_acquire(&versions_lock);
+    struct snapshot *keeper = last_at(c->sequence);
+    if (keeper) {
+        c->previous = before;
+        c->next = before ? before->next : p->versions;
+        *(before ? &before->next : &p->versions) = c;
+        if (c->next)
+            c->next->previous = c;
+        attach(keeper, c);
+        c->leaf->object->versions++;
+        count(versions);
+    }
+    lock_release(&versions_lock);
+    return keeper;
+}
+
+bool version_seen(const struct snapshot *s)
+{
+    unsigned n = 0;
+    lock_acquire(&versions_lock);
+    list_each(const struct snapshot, other, &snapshots, link)
+        n += other != s && other != &publication && other->sequence == s->sequence;
+    lock_release(&versions_lock);
+    return n;
+}
+
 /* hand_on gives c, of a keeper that is over, to the next snapshot that needs it, or frees c. The
  * caller saw c before the leaf was locked: if c went meanwhile, its struct may serve as another
  * copy, but stays a struct copy (object.c). Leaf locked. */

@@ -169,7 +169,7 @@ enum kd_message_kind {
     /* cookie, page, count, access, view + 1 or 0, object handle, number: supply or fail. Only the
      * first page is waited for; the others are likely to be wanted next. KD_PAGE_ALONE with the
      * access: no neighbours, touches are random. KD_PAGE_HERE: it is in memory; grant the right, or
-     * fail */
+     * fail. KD_PAGE_OLD: as the snapshot sees it that has word[7] as its number */
     KD_MSG_PAGE,
     /* notice: cookie; one has ended that used what is called back (KD_PAGE_RECALLED); or nobody
      * asks any more what a PAGE of that object asked (its time is up, it is killed, it aborts): who
@@ -197,7 +197,7 @@ enum kd_message_kind {
 
 /* ---- memory objects ---- */
 enum { KD_READ = 1, KD_WRITE = 2 };            /* access; also rights of pages */
-enum { KD_PAGE_ALONE = 4, KD_PAGE_HERE = 8 };
+enum { KD_PAGE_ALONE = 4, KD_PAGE_HERE = 8, KD_PAGE_OLD = 16 };
 enum { KD_RECALL_DROP = 4 };
 enum {
     /* touched in transactions only; writes are private */
@@ -223,6 +223,9 @@ enum {
      * (-EUCLEAN) and before what changed there is told (KD_TXN_DIFF: -EIO). -EXDEV: of a stacked
      * manager */
     KD_OBJECT_CODEWORDS = 128,
+    /* a snapshot asks for the version of a page that it needs and that is not here (KD_PAGE_OLD),
+     * and reads what is here without the kernel's having a right to it */
+    KD_OBJECT_VERSIONS = 256,
 };
 enum { KD_REGIONS = 8 };                       /* of a page */
 /* page: the damaged one, or where to go on; regions: a bit for each that is; looked: at so many */
@@ -257,8 +260,12 @@ struct kd_object_create {
 };
 enum { KD_SUPPLY_ZERO, KD_SUPPLY_MEMORY, KD_SUPPLY_READ }; /* READ: came by KD_BLOCK_READ_PAGES */
 /* or-ed to it: the version is newer than all snapshots that have begun, which end where they touch
- * it (-ESTALE). For a page of another site, fetched as it is now */
-enum { KD_SUPPLY_NEWER = 16 };
+ * it (-ESTALE). For a page of another site, fetched as it is now. No pages: none that has begun sees
+ * the same number as one that begins from now on */
+enum { KD_SUPPLY_NEWER = 16,
+       /* or-ed to MEMORY: one page as the snapshots with the number `csn` see it, and nobody else.
+        * -ESRCH: there is none any more */
+       KD_SUPPLY_OLD = 32 };
 struct kd_supply {
     int32_t object;
     /* rights: KD_READ, KD_READ | KD_WRITE, or 0: each touch asks for its own. They are for all, or
