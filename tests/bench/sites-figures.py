@@ -5,6 +5,7 @@
 """
 
 import os
+import re
 import sys
 
 SAID = ("GET", "GRANT", "CALL", "GONE", "COMMIT", "answer", "ASK", "DENIED")
@@ -252,6 +253,25 @@ def references(one, two, three):
         row(f"selection by index, warm, its tuples by {kind}, of pointers", "times", name[1].instructions / plain.instructions, "-", 2)
 
 
+# ---- a spare ----
+
+def spare(folder, alone, pair):
+    local, waits = alone["a"]["commit"], pair["a"]["commit"]
+    with open(os.path.join(folder, "pair"), encoding="utf-8") as file:
+        said = file.read()
+    with open(os.path.join(folder, "dies"), encoding="utf-8") as file:
+        pause = re.search(r"the longest pause took (\d+) ms", file.read())
+    groups = [int(number) for number in re.findall(r"(\d+) groups sealed", said)]
+    row("commit with a synchronous spare: groups sent to it and answered", "for each", (groups[-1] - groups[0]) / waits.count, 1.05, 2)
+    row("commit with a synchronous spare: flushes at the home", "flushes", waits.each(waits.flushes), 1.01, 2)
+    row("commit with a synchronous spare, at the home, of one without", "times", waits.here() / local.here(), 1.3, 2)
+    row("commit with a synchronous spare, at the home, beside link", "instructions", waits.each(waits.here()))
+    row("commit with a synchronous spare, link at the home", "instructions", waits.each(waits.link))
+    row("commit with a synchronous spare", "ms", waits.each(waits.ns) / 1e6, "-", 2)
+    row("commit without", "ms", local.each(local.ns) / 1e6, "-", 2)
+    row("the home is killed: from the last commit there to the first at the spare", "ms", int(pause.group(1)), 1000)
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__)
@@ -262,6 +282,7 @@ def main():
     mixes(three)
     selections(one, two, three, small)
     references(one, two, three)
+    spare(sys.argv[1], *(read(os.path.join(sys.argv[1], name)) for name in ("alone", "pair")))
     return 0
 
 

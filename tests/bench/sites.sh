@@ -50,4 +50,41 @@ site a $home : figures box serve
 site b $far : figures a:box ready commit end
 link a b delay=10
 END
+echo "a spare ..."
+build/host/kstore create --quiet --size 64M "$scratch/home"
+# shellcheck disable=SC2086
+scripts/run ${options/--icount/} --site a --store "$scratch/home" --add build/tests/sites/figures --timeout 300 -c "figures box make"
+cp "$scratch/home" "$scratch/first"
+# shellcheck disable=SC2086
+scripts/run $options --site a --store "$scratch/home" --add build/tests/sites/figures --timeout 300 -c "figures box all commit" |
+    tr -d '\r' | sed 's/^/a: /' >"$scratch/alone"
+cp "$scratch/first" "$scratch/home"
+cp "$scratch/first" "$scratch/spare"
+system pair <<END
+site a --store $scratch/home $options --add build/tests/sites/figures : sleep 60; store status; figures box all commit; store status
+server b --store $scratch/spare $options : sleep 10000
+server w --store $scratch/witness --store-size 64M --zone 7 $options : sleep 10000
+link a b
+link a w
+link b w
+pair a b w
+END
+echo "its home dies ..."
+make -s build/tests/sites/shared
+cp "$scratch/first" "$scratch/home"
+cp "$scratch/first" "$scratch/spare"
+with="--cpus 1 --memory 128 --link lease=250 --add build/tests/sites/shared"
+system dies <<END
+site c --no-store $with : shared a:count open ups=300 pause=60000
+server a --store $scratch/home $with : shared count create=1; store export count c write; sleep 600
+server b --store $scratch/spare $with : sleep 600
+server w --store $scratch/witness --zone 7 $with : sleep 600
+link a b
+link a w
+link b w
+link a c
+link b c
+pair a b w
+at b>a 120 kill a
+END
 tests/bench/sites-figures.py "$scratch"

@@ -17,6 +17,7 @@
 static struct role role;
 static pthread_cond_t heard = PTHREAD_COND_INITIALIZER;     /* from the other copy; or it is home */
 static bool opened, took;
+static store_lsn_t sure_before;         /* as of the last look */
 static int told_error;                  /* of the role's, that was said */
 static uint64_t opened_us, last_word_us, waits, waited_us, groups;
 enum { LEASES_GRANTED = 3 };            /* from the last word of the home: copy_grace_ms */
@@ -74,7 +75,8 @@ static void look(enum role_is was)
                                     "anew of it" : "%s: %s",
             names[role.is], strerror(-role.error));
     told_error = role.error;
-    pthread_cond_broadcast(&heard);
+    if (role.is != was || role_sure(&role) != sure_before) pthread_cond_broadcast(&heard);
+    sure_before = role_sure(&role);
 }
 
 void copy_heard(int from, const struct role_message *m)
@@ -127,7 +129,9 @@ void copy_sealed(const struct store_group *group)
 {
     if (!copy_is()) return;
     groups++;
+    copy_cork(true);
     role_sealed(&role, group, now_us());
+    copy_cork(false);
 }
 
 void copy_flushed(store_lsn_t end)

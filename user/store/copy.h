@@ -37,6 +37,8 @@ unsigned copy_grace_ms(void);
 
 /* All with the lock held. A group is sealed, before its write. */
 void copy_sealed(const struct store_group *group);
+/* What copy_sealed has queued goes to link, or with the sender. WITHOUT the lock. */
+void copy_sends(void);
 /* The log is durable here up to `end`: waits until it is at the other copy, too, if it has to be.
  * The lock is dropped meanwhile. */
 void copy_flushed(store_lsn_t end);
@@ -45,8 +47,9 @@ void copy_fenced(void);
 
 /* ---- copy_link.c, for copy.c ---- */
 
-/* Queues a message. No lock, or the server's. */
+/* Queues a message, for the sender, or, while it is corked, for who calls copy_sends. */
 void copy_send(void *unused, int to, const struct role_message *m);
+void copy_cork(bool on);
 /* Starts its threads; the names stay. */
 bool copy_link_start(const char *const sites[COPY_SITES]);
 /* Tells link that this is home, in the place of that site. 0 or -errno. */

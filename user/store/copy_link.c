@@ -1,8 +1,9 @@
 /*
  * copy_link.c - a copy of a store speaks with the other one and with the witness, through link.
  *
- * A session with each is opened again and again, as link has one. A thread for each receives; one
- * sends for both, in the order in which they were queued, so nobody waits for link but it.
+ * A session with each is opened again and again, as link has one. A thread for each receives. What
+ * is sent is queued, and one thread at a time brings it to link, in this order: whoever has sealed a
+ * group does so at once, without a lock, if it is small; else the sender.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -14,6 +15,7 @@
 
 #define QUEUE_MOST (4u << 20)           /* bytes, to one of them */
 #define SMALL      512u                 /* a message but for its group */
+#define AT_ONCE    (64u << 10)          /* link takes a frame as small without making us wait */
 enum { TRY_MS = 10 };
 _Static_assert(COPY_GROUP_MOST == ROLE_GROUP_MOST, "a group goes into a frame");
 
@@ -22,6 +24,8 @@ struct letter { struct letter *next; int to; size_t bytes; uint8_t frame[]; };
 static pthread_mutex_t post = PTHREAD_MUTEX_INITIALIZER;    /* of all that follows */
 static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
 static struct letter *first, **last = &first;
+static bool sending;                    /* somebody brings letters to link */
+static bool corked;                     /* who queues them will, by copy_sends */
 static struct channel {
     const char *site;
     int session;                        /* handle; -1: none */
@@ -53,7 +57,14 @@ void copy_send(void *unused, int to, const struct role_message *m)
     } else {
         c->flooded |= takes;            /* what follows would have a gap before it */
     }
-    pthread_cond_signal(&posted);
+    if (!corked || c->flooded) pthread_cond_signal(&posted);
+    pthread_mutex_unlock(&post);
+}
+
+void copy_cork(bool on)
+{
+    pthread_mutex_lock(&post);
+    corked = on;
     pthread_mutex_unlock(&post);
 }
 
@@ -77,6 +88,17 @@ static void send_first(void)
     pthread_mutex_lock(&post);
 }
 
+void copy_sends(void)
+{
+    pthread_mutex_lock(&post);
+    bool mine = !sending;
+    sending = true;
+    while (mine && first && first->bytes <= AT_ONCE) send_first();
+    if (mine) sending = false;
+    if (mine && first) pthread_cond_signal(&posted);
+    pthread_mutex_unlock(&post);
+}
+
 static void *sender_main(void *unused)
 {
     (void)unused;
@@ -92,10 +114,13 @@ static void *sender_main(void *unused)
             (void)KD2(KD_PORT_CALL, session, &m);   /* its hearer hears that, and opens another */
             pthread_mutex_lock(&post);
         }
-        if (first)
+        if (first && !sending) {
+            sending = true;
             send_first();
-        else
+            sending = false;
+        } else {
             pthread_cond_wait(&posted, &post);
+        }
     }
     return NULL;
 }

@@ -152,6 +152,7 @@ int group_launch(struct group *g)
     if (g->counted) step(STEP_CM5);
     uint64_t writes = device_writes;
     server_unlock();
+    if (copy_is()) copy_sends();
     r = store_group_issue(g->disk);     /* an error comes out again when it lands */
     if (r == 0 && g->counted) step(STEP_CM5W);
     server_lock();

@@ -26,6 +26,7 @@ bool copy_run(const struct disk_io *io, const struct store_open_options *how, un
 void copy_serves(void) {}
 unsigned copy_grace_ms(void) { return 0; }
 void copy_sealed(const struct store_group *group) { (void)group; }
+void copy_sends(void) {}
 void copy_flushed(store_lsn_t end) { (void)end; }
 void copy_fenced(void) {}
 

@@ -74,6 +74,7 @@ static void hello(const char *name, uint64_t echo)
     put_u32(&o, 0);
     put_u32(&o, 0);
     put_u32(&o, 0);
+    put_text(&o, "");
     put_u64(&o, 0);
     sequence = 0;
     send_frame(&o, FRAME_HELLO, FRAME_LINK, echo);
