@@ -476,22 +476,13 @@ static int store_end(void)
     return r < 0 ? r : store_close(server.store);
 }
 
-/* One of two copies ends as by a power cut: the other one goes on from where the log ends. */
-static _Noreturn void copy_stop(void)
-{
-    int r = server.fenced ? server.fenced : group_flush();
-    struct kd_message reply = {.status = r < 0 ? -EIO : 0, .handle = -1};
-    kd_reply(server.stop_token, &reply);
-    _exit(r < 0 ? 1 : 0);
-}
-
 /* Init wants the manager to end. The gate and, once the store is closed, the lock are kept, so
  * nobody commits or looks anything up any more. Lock held. */
 static void stop(void)
 {
     uint64_t started = disk_clock.microseconds(NULL), homes = server.home_writes;
     kept_stop();
-    if (copy_is()) copy_stop();
+    if (copy_is()) copy_stop(group_flush());
     gate_enter(true);
     closing = true;
     backup_stop();

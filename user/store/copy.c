@@ -151,6 +151,14 @@ void copy_fenced(void)
         ends("its disk takes no more commits");
 }
 
+/* It ends as by a power cut: the other one goes on from where the log ends. */
+_Noreturn void copy_stop(int error)
+{
+    struct kd_message reply = {.status = error < 0 ? -EIO : 0, .handle = -1};
+    kd_reply(server.stop_token, &reply);
+    _exit(error < 0 ? 1 : 0);
+}
+
 /* ---- what people ask ---- */
 
 static void status_tell(struct copy_status *s)

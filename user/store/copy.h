@@ -44,6 +44,8 @@ void copy_sends(void);
 void copy_flushed(store_lsn_t end);
 /* A home that can take no more commits is none: it ends, if the other copy can go on. */
 void copy_fenced(void);
+/* Init wants it to end; error: of its last flush. */
+_Noreturn void copy_stop(int error);
 
 /* ---- copy_link.c, for copy.c ---- */
 

@@ -29,6 +29,7 @@ void copy_sealed(const struct store_group *group) { (void)group; }
 void copy_sends(void) {}
 void copy_flushed(store_lsn_t end) { (void)end; }
 void copy_fenced(void) {}
+_Noreturn void copy_stop(int error) { _Exit(error); }
 
 #include "user/store/audit.c"
 #include "user/store/backup.c"
