@@ -308,6 +308,55 @@ static void without_a_witness_all_stand_still(void **state)
     end();
 }
 
+/* Aim: a person has the spare take over from a home that lives: the witness decides, nothing that was
+ * acknowledged is lost (the rig looks), and the former home is the spare then. */
+static void a_person_has_the_spare_take_over(void **state)
+{
+    (void)state;
+    begin(4);
+    assert_int_equal(role_asks_over(&machines[1].role, now_us), -EAGAIN);   /* nobody knows it yet */
+    time_passes(2000000);
+    assert_true(pair_stands() && machines[0].role.is == ROLE_HOME);
+    assert_int_equal(role_asks_over(&machines[0].role, now_us), -EBUSY);
+    assert_int_equal(role_asks_over(&machines[1].role, now_us), 0);
+    assert_int_equal(role_asks_over(&machines[1].role, now_us), -EAGAIN);   /* it is asked already */
+    uint64_t before = acked_count;
+    time_passes(2000000);
+    assert_true(pair_stands() && machines[1].role.is == ROLE_HOME && acked_count > before);
+    end();
+}
+
+/* Aim: commits of an asynchronous home wait for nobody; its spare is not named, so it takes over by
+ * no clock, and by a person's word. */
+static void an_asynchronous_spare_waits_for_a_person(void **state)
+{
+    (void)state;
+    begin(5);
+    machines[0].role.asynchronous = machines[1].role.asynchronous = true;
+    time_passes(2000000);
+    struct role *home = &machines[0].role;
+    assert_true(home->is == ROLE_HOME && home->mate && !home->named && !record.mate);
+    assert_int_equal(machines[1].role.is, ROLE_SPARE);
+    links[0].silent = true;
+    uint64_t before = acked_count;
+    time_passes(100000);
+    assert_true(acked_count > before && role_sure(home) > home->have);
+    links[0].silent = false;
+    links[0].generation++;
+    time_passes(2000000);
+    while (home->have < home->flushed || machines[1].role.is != ROLE_SPARE)
+        time_passes(STEP_US);
+    machines[0].up = false;
+    role_end(home);
+    link_breaks(0);
+    time_passes(3000000);
+    assert_int_equal(machines[1].role.is, ROLE_OUT);
+    assert_int_equal(role_asks_over(&machines[1].role, now_us), -EAGAIN);
+    assert_int_equal(role_take_over(&machines[1].role, now_us), 0);
+    assert_true(role_serves(&machines[1].role, now_us));
+    end();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +367,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(changed_frames_do_no_harm),
         cmocka_unit_test(the_witness_gives_a_term_once),
         cmocka_unit_test(without_a_witness_all_stand_still),
+        cmocka_unit_test(a_person_has_the_spare_take_over),
+        cmocka_unit_test(an_asynchronous_spare_waits_for_a_person),
         cmocka_unit_test(a_spare_takes_over_within_a_second),
         cmocka_unit_test(homes_and_spares_live_through_faults),
     };

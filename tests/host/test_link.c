@@ -268,6 +268,49 @@ static void who_waits_hears_of_the_end(void **state)
     assert_int_equal(send_one(&sites[0], FRAME_HOME), -ECONNRESET);
 }
 
+/* The other copy of a store may not have begun yet: what is said to it is gone, takes no memory, and
+ * ends nothing; to anybody else it is an error. */
+static void frames_to_a_copy_that_is_not_there(void **state)
+{
+    (void)state;
+    begin();
+    connect_both();
+    assert_true(meet(10));
+    uint64_t session = sites[0].session, bytes = 0;
+    sites[1].nobody = true;
+    for (unsigned n = 0; n < 3000 && bytes < 3ull * LINK_WINDOW; n++, now += MS) {
+        tick_both();
+        if (sites[0].peer.lanes[FRAME_COPY].out.bytes == 0)
+            assert_true(send_one(&sites[0], FRAME_COPY) >= 0);
+        for (struct site *s = sites; s < sites + 2; s++) {
+            write_out(s, PIPE);
+            read_in(other(s), PIPE);
+        }
+        bytes = sites[1].peer.lanes[FRAME_COPY].freed;
+    }
+    assert_true(bytes >= 3ull * LINK_WINDOW && sites[0].session == session);
+    assert_true(sites[1].session == session && !peer_first(&sites[1].peer, FRAME_COPY));
+    assert_true(send_one(&sites[0], FRAME_HOME) >= 0);
+    for (unsigned n = 0; n < 20; n++) {
+        write_out(sites, PIPE);
+        read_in(&sites[1], PIPE);
+    }
+    assert_true(sites[1].session != session);
+}
+
+/* A program wants the home of a store by the name of the site that it was first at. */
+static void who_stands_for_a_name(void **state)
+{
+    (void)state;
+    struct hello h = {.site = "a"};
+    assert_true(hello_stands_for(&h, "a") && !hello_stands_for(&h, "b"));
+    h.flags = HELLO_PAIR;               /* a copy, and not home */
+    assert_true(!hello_stands_for(&h, "a") && !hello_stands_for(&h, ""));
+    strcpy(h.site, "b");
+    strcpy(h.as, "a");
+    assert_true(hello_stands_for(&h, "a") && !hello_stands_for(&h, "b"));
+}
+
 /* One step of a site. */
 static void step(struct site *s)
 {
@@ -348,6 +391,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_refusal_says_why),
         cmocka_unit_test(keys),
         cmocka_unit_test(a_slow_receiver),
+        cmocka_unit_test(frames_to_a_copy_that_is_not_there),
+        cmocka_unit_test(who_stands_for_a_name),
         cmocka_unit_test(who_waits_hears_of_the_end),
         cmocka_unit_test(faults),
     };

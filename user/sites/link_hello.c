@@ -24,7 +24,7 @@ bool site_name_good(const char *name)
 bool hello_stands_for(const struct hello *h, const char *name)
 {
     const char *own = h->as[0] ? h->as : h->flags & HELLO_PAIR ? "" : h->site;
-    return strcmp(own, name) == 0;
+    return own[0] && strcmp(own, name) == 0;
 }
 
 /* What the proof is of: the fields before it, and whom they are said to. */

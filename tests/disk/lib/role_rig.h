@@ -406,6 +406,7 @@ static void begin(uint64_t seed)
     memcpy(machines[1].disk.device.image, machines[0].disk.device.image, 4 << 20);
     for (uint32_t i = 0; i < 2; i++)
         machine_starts(i);
+    role_link(&machines[0].role, true, now_us);
 }
 
 static void end(void)
