@@ -142,14 +142,13 @@ def declarations(header, code):
     return set(re.findall(r"[\w*]\s+\**([a-z_][a-z0-9_]*)\s*\((?!\*)", flat))
 
 
-def used(function, defined, header, code):
-    word = re.compile(rf"\b{function}\b")
-    return any(word.search("\n".join(lines)) for name, lines in code.items() if name not in (defined, header)) or \
-        len(word.findall("\n".join(code[header]))) > 1
+def used(function, defined, header, words):
+    return any(function in there for name, there in words.items() if name not in (defined, header)) or words[header][function] > 1
 
 
 def bad_headers(files, code, public, allowed):
     declared = {}
+    words = {name: collections.Counter(re.findall(r"\w+", "\n".join(lines))) for name, lines in code.items()}
     for name in files:
         if not name.endswith(".h") or room(name) == "include":
             continue
@@ -163,7 +162,7 @@ def bad_headers(files, code, public, allowed):
                 yield f"{name}: {function} is declared in {declared[function]}, too"
             elif defined != name and room(defined) != room(name) and function not in allowed:
                 yield f"{name}: {function} is defined in {defined}"
-            elif room(name) != "arch" and defined.endswith(".c") and not used(function, defined, name, code):
+            elif room(name) != "arch" and defined.endswith(".c") and not used(function, defined, name, words):
                 yield f"{name}: {function} is used in {defined} only"
             declared[function] = name
 
