@@ -210,7 +210,7 @@ static bool can_go(struct leaf *l, uint64_t slot)
     struct page *p = &l->pages[slot];
     return page_resident(p) && !(p->flags & PAGE_PINNED) &&
            (p->flags & PAGE_DIRTY ? !never_cleaned(l->object) : !p->frame->pins) &&
-           !item_copies(l, p) &&
+           !item_copies(l, p) && !(p->versions && version_rough(p->versions)) /* VS4 */ &&
            !(p->writer != WRITER_NONE && writer_needs(p, page_address(l, (unsigned)slot)));
 }
 

@@ -260,15 +260,21 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     lock_release(&l->lock);
 }
 
+/* used_by_others tells whether other views may have rights to the page of v's copy. */
+static bool used_by_others(const struct copy *c)
+{
+    return !vmask_only(&c->leaf->pages[c->slot].mask, c->view);
+}
+
 /* publish_view is pass 1 for one transaction, in the order of its first writes
- * (KD_OBJECT_UNLOCKED); of the base's part, NULL: all of it. Returns the structs of its copies,
- * linked before `chain`. */
-static struct copy *publish_view(struct view *v, const struct port *base, csn_t csn,
-                                 uint64_t sequence, struct copy *chain)
+ * (KD_OBJECT_UNLOCKED); of the base's part, NULL: all of it. Links the structs of its copies behind
+ * `last`, and returns the last one's link: versions are released oldest first (VS4). */
+static struct copy **publish_view(struct view *v, const struct port *base, csn_t csn,
+                                  uint64_t sequence, struct copy **last)
 {
     enum { LEFT_AT_ONCE = 1024 };
     struct list *lists[2] = {&v->copies.resident, &v->copies.spilled};
-    unsigned left = 0;
+    unsigned left = 0, done = 0;
     v->commit.csn = csn;
     v->commit.chained = false;
     for (int i = 0; i < 2; i++)
@@ -281,28 +287,29 @@ static struct copy *publish_view(struct view *v, const struct port *base, csn_t 
                 continue;
             }
             publish_flip(v, c, csn, sequence);
-            c->chain = chain;
-            chain = c;
-            thread_breathe();
+            *last = c;
+            last = &c->chain;
+            pages_breathe(used_by_others(c), &done);
         }
     struct debt debt = {v->items.cpus}; /* FR1: pass 2 may free frames that item copies were in */
     v->items.cpus = 0;
     right_pay(&debt);
-    return chain;
+    return last;
 }
 
 /* publish_helpers is pass 1 for the others of v's group. */
-static __attribute__((noinline)) struct copy *publish_helpers(struct view *v,
-                                                              const struct port *base, csn_t csn,
-                                                              uint64_t sequence, struct copy *chain)
+static __attribute__((noinline)) struct copy **publish_helpers(struct view *v,
+                                                               const struct port *base, csn_t csn,
+                                                               uint64_t sequence,
+                                                               struct copy **last)
 {
     struct vmask joined = group_joined(v); /* others run still */
     vmask_for(h, &joined) {
         views[h].commit.logged = 0; /* of another base's part */
-        chain = publish_view(&views[h], base, csn, sequence, chain);
+        last = publish_view(&views[h], base, csn, sequence, last);
         v->commit.logged += views[h].commit.logged;
     }
-    return chain;
+    return last;
 }
 
 /* publish_release is pass 2 for a page: others may have it, and a snapshot that needs it gets the
@@ -348,21 +355,24 @@ long kd_txn_publish(const uint64_t a[6])
     }
     if (e)
         return e;
-    struct copy *chain = NULL;
+    struct copy *first = NULL, **last = &first;
+    unsigned done = 0;
     uint64_t sequence = version_publish_begin();
     for (uint64_t i = 0; i < count_views; i++) {
         struct view *v = &views[list[i].view];
         const struct port *base = v->group.parts.part ? v->group.asked : NULL; /* BP4 */
-        chain = publish_view(v, base, list[i].csn, sequence, chain);
+        last = publish_view(v, base, list[i].csn, sequence, last);
         if (!vmask_empty(&v->group.helpers))
-            chain = publish_helpers(v, base, list[i].csn, sequence, chain);
+            last = publish_helpers(v, base, list[i].csn, sequence, last);
     }
+    *last = NULL;
     version_publish(sequence);
-    for (struct copy *c = chain, *next; c; c = next) {
+    for (struct copy *c = first, *next; c; c = next) {
+        bool others = used_by_others(c);
         next = c->chain;
         publish_release(c);
         if (next)
-            thread_breathe();
+            pages_breathe(others, &done);
     }
     version_publish_end();
     for (uint64_t i = 0; i < count_views; i++) {

@@ -31,6 +31,15 @@ must_check int view_await(struct view *v); /* the sleep of view_ask, where someb
 must_check int commits_hold(struct port *p, bool firm);
 void commits_go_on(struct port *p);
 
+/* pages_breathe breathes behind each page of a commit that others use, and behind every fourth that
+ * nobody else does: there is less to do for those. */
+static inline void pages_breathe(bool others, unsigned *done)
+{
+    enum { OWN_AT_ONCE = 4 };
+    if (++*done % OWN_AT_ONCE == 0 || others)
+        thread_breathe();
+}
+
 /* encode.c encodes the changes of the view's copies, each by its object's encoder. */
 /* encode_copies fills the buffer from d->cursor on, with pages of objects that commit to the port;
  * the view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */

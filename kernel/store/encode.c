@@ -3,8 +3,8 @@
  * differences, or declared ranges, by the object's encoder (commit.md).
  *
  * Whatever the encoder, a page whose base is older than `full_below` is told whole, and so is one
- * whose base is not in memory. Item copies (item_page.c) are told by what differs, and what was not
- * declared is put back.
+ * whose base is not in memory. Item copies (item_page.c) are told by what was declared and differs;
+ * where that is not enough to know, what was not declared is put back.
  *
  * Locks: none; the caller has claimed the view (commit.c), so only it works on the copies. The
  * declarations belong to the owner thread, and are read while it sleeps.
@@ -260,12 +260,11 @@ struct few {
     uint16_t at[FEW];
 };
 
-/* few_differ does for an item copy what words_that_differ and undeclared_undo do: what lies between
- * declared words comes from the base, which costs less than to look at it, and words that were
- * declared and not changed are declared no more. False: they are many. Leaf locked. */
-static bool few_differ(struct copy *c, uint64_t *now, const uint64_t *base, struct few *few)
+/* few_differ does for an item copy what words_that_differ does: words that were declared and not
+ * changed are declared no more; no other is looked at (IT5). False: they are many. Leaf locked. */
+static bool few_differ(struct copy *c, const uint64_t *now, const uint64_t *base, struct few *few)
 {
-    unsigned next = 0, declared = 0;
+    unsigned declared = 0;
     few->count = 0;
     few->sum = 0;
     for (unsigned k = 0; k < WORDS / 64; k++) {
@@ -276,9 +275,6 @@ static bool few_differ(struct copy *c, uint64_t *now, const uint64_t *base, stru
             unsigned i = k * 64 + (unsigned)__builtin_ctzll(left);
             if (declared++ == FEW)
                 return false;
-            if (i > next)
-                memcpy(now + next, base + next, (i - next) * sizeof *now);
-            next = i + 1;
             if (now[i] != base[i]) {
                 few->at[few->count++] = (uint16_t)i;
                 few->sum += item_weight(now[i], base[i], i);
@@ -288,7 +284,7 @@ static bool few_differ(struct copy *c, uint64_t *now, const uint64_t *base, stru
         } while (left &= left - 1);
         c->words[k] = changed;
     }
-    memcpy(now + next, base + next, (WORDS - next) * sizeof *now);
+    c->rough = true;
     return true;
 }
 
@@ -367,6 +363,7 @@ static int item_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_
         struct words w = words_that_differ(now, base);
         e = alone ? 0 : undeclared_undo(v, c, now, base, &w); /* IT5 */
         c->changed = next_run(&w, &from, &to);
+        c->rough = false;
         memcpy(c->words, w.bits, sizeof c->words);
         item_told(v, c, item_sum(c, w.bits));
         item_before(v, c, &before);
@@ -385,13 +382,14 @@ enum { OTHERS_AT_ONCE = 1024 };
 
 int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
 {
+    /* The view is claimed: no sweep takes a copy meanwhile. */
     struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
     bool whole = d->flags & KD_DIFF_SPILL;
     uint64_t told = whole ? v->copies.told : d->cursor;
     if (!whole && told != v->copies.diff_cursor && told)
         return -EINVAL;
     struct list *l = told ? v->copies.diff_next : v->copies.resident.next;
-    unsigned others = 0;
+    unsigned others = 0, done = 0;
     if (!told && v->items.count)
         item_tell_begin(v);
     v->commit.chained |= whole;
@@ -410,7 +408,7 @@ int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
         if (!c->items && (whole || c->changed) && !codeword_tells_right(c))
             return -EIO; /* CW2 */
         d->pages += whole || c->changed;
-        thread_breathe(); /* the view is claimed: no sweep takes a copy meanwhile */
+        pages_breathe(item_copies(c->leaf, &c->leaf->pages[c->slot]) > 1, &done);
     }
     if (l != &v->copies.resident && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
         return -EINVAL;

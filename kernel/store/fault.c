@@ -89,8 +89,8 @@ HOT int hands_fill(struct view *v, struct object *o)
 
 /* hand_copy copies the page into the frame in hand, without a lock, and returns leaf->changes of
  * before. If, under the leaf lock, the page is resident and leaf->changes is the same, then its
- * frame has been the same one all the time, and a page's frame never changes its contents. Else the
- * bytes may be anything. */
+ * frame has been the same one all the time, with the same contents. Else the bytes may be
+ * anything. */
 HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
 {
     uint64_t changes = __atomic_load_n(&l->changes, __ATOMIC_ACQUIRE);
@@ -197,21 +197,19 @@ static RARE int table_memory(struct view *v)
     return more ? -EAGAIN : full ? -ENOMEM : leaf_memory(v, 0);
 }
 
-enum { REACH_BYTES = 512 * PAGE_BYTES };
-
 static RARE pte_t *own_ptes_make(struct view *v, vaddr_t base)
 {
     uint64_t freed = arch_tables_free(&v->tables.cut, 4); /* more than are made here */
     lock_acquire(&v->lock); /* others take tables out (leaf.c) */
     view_tables_gone(v, freed);
     pte_t *ptes = view_pte_make(v, base);
+    if (ptes) {
+        v->last.ptes = ptes;
+        v->last.base = base;
+        v->tables.from = MIN(v->tables.from, base);
+        v->tables.to = MAX(v->tables.to, base + RIGHT_REACH_BYTES);
+    }
     lock_release(&v->lock);
-    if (!ptes)
-        return NULL;
-    v->last.ptes = ptes;
-    v->last.base = base;
-    v->tables.from = MIN(v->tables.from, base);
-    v->tables.to = MAX(v->tables.to, base + REACH_BYTES);
     return ptes;
 }
 
@@ -220,28 +218,27 @@ static RARE pte_t *own_ptes_make(struct view *v, vaddr_t base)
 HOT pte_t *own_pte(struct view *v, vaddr_t at)
 {
     pte_t *ptes = v->last.ptes;
-    if (at - v->last.base >= REACH_BYTES || !ptes)
-        ptes = own_ptes_make(v, at & ~(vaddr_t)(REACH_BYTES - 1));
-    return ptes ? ptes + ((at & (REACH_BYTES - 1)) >> PAGE_SHIFT) : NULL;
+    if (at - v->last.base >= RIGHT_REACH_BYTES || !ptes)
+        ptes = own_ptes_make(v, at & ~(vaddr_t)(RIGHT_REACH_BYTES - 1));
+    return ptes ? ptes + ((at & (RIGHT_REACH_BYTES - 1)) >> PAGE_SHIFT) : NULL;
 }
 
 /* own_entry reads the view's entry for `at` as it is now; 0 if it has no table. */
 HOT pte_t own_entry(struct view *v, vaddr_t at)
 {
     pte_t *ptes = v->last.ptes;
-    if (at - v->last.base >= REACH_BYTES || !ptes)
-        ptes = arch_pte(v->table, at & ~(vaddr_t)(REACH_BYTES - 1), NULL);
-    return ptes ? pte_load(&ptes[(at & (REACH_BYTES - 1)) >> PAGE_SHIFT]) : 0;
+    if (at - v->last.base >= RIGHT_REACH_BYTES || !ptes)
+        ptes = arch_pte(v->table, at & ~(vaddr_t)(RIGHT_REACH_BYTES - 1), NULL);
+    return ptes ? pte_load(&ptes[(at & (RIGHT_REACH_BYTES - 1)) >> PAGE_SHIFT]) : 0;
 }
 
 /* leaf_keep remembers the leaf of a page that was granted for fault_fast. Left out are leaves that
- * straddle two page tables, objects that count faults or are in item mode, and all of heirs. */
+ * straddle two page tables, objects that count faults, and all of heirs. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
     page_wait_over(&v->supply);
     vmask_add(&l->kept, &v->self);
-    bool fast = !(l->object->escalate | (l->object->flags & KD_OBJECT_ITEMS));
-    v->last.leaf = leaf_aligned(l) && fast && !heir_is(v) ? l : NULL;
+    v->last.leaf = leaf_aligned(l) && !l->object->escalate && !heir_is(v) ? l : NULL;
     v->last.leaf_base = page_address(l, 0);
     v->last.leaf_ptes = ptes;
 }
@@ -490,11 +487,16 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
         likely(!container_shut(v, l->object))) {
         if (write) {
             v->wait.want = WANT_WRITE;
-            granted = vmask_within(&p->mask, &v->self) && !(pte_load(pte) & PTE_COPY) &&
-                      vmask_empty(&v->wait.holders);
+            bool items = l->object->flags & KD_OBJECT_ITEMS;
+            granted = (unlikely(items) ? item_free(v, l->object, p)
+                                       : vmask_within(&p->mask, &v->self)) &&
+                      !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->wait.holders);
             if (granted) {
+                struct copy *c = v->reserve.copy;
                 lock_acquire(&v->lock);
                 grant_copy(v, l, p, (unsigned)slot, page_down(at), pte, changes);
+                if (unlikely(items))
+                    item_granted(v, p, c);
                 lock_release(&v->lock);
             }
         } else if (p->writer == WRITER_NONE && pte_load(pte) == 0) {

@@ -15,6 +15,12 @@ static inline bool item_apart(const struct view *v, const struct object *o)
 {
     return o->flags & KD_OBJECT_ITEMS && o->container_lock.exclusive != v->id;
 }
+enum { ITEM_COPIES_MAX = 16 }; /* IT1 */
+/* item_free tells whether v gets an item copy of the page at once. Leaf locked. */
+static inline bool item_free(const struct view *v, const struct object *o, const struct page *p)
+{
+    return item_apart(v, o) && p->copies < ITEM_COPIES_MAX && !p->queue;
+}
 /* item_busy tells whether a store to a page in item mode has to wait; a load never does. Leaf
  * locked. */
 bool item_busy(struct view *v, const struct page *p);
@@ -25,7 +31,6 @@ static inline uint64_t item_weight(uint64_t own, uint64_t now, uint64_t i)
 {
     return (own - now) * (2 * i + 1);
 }
-enum { ITEM_COPIES_MAX = 16 }; /* IT1 */
 /* struct item_before: others' copies of a page that are in the log and not published (IT6). */
 struct item_before {
     unsigned count;

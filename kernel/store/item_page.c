@@ -15,8 +15,9 @@
  *      adds its differences to all other copies, also to those of transactions that commit.
  * IT4  Snapshots and dirty reads lose their entries for the current frame, in all TLBs, before a
  *      word of it changes.
- * IT5  Words that were not declared are put back before they are told (KD_STRICT: refused), so what
- *      is told is what is published. Who has locked the container declares nothing.
+ * IT5  Only words that were declared are told and published (KD_STRICT: others are refused). Others
+ *      stay behind in the copy, which becomes a rough old version (VS4), or are put back before, as
+ *      where a page is told whole. Who has locked the container declares nothing.
  * IT6  A told transaction has a place in the log's order until it is published or refused; what is
  *      told of a word holds what those before it do to it. Publications keep that order.
  * IT7  A lock of the container waits for item copies, and an exclusive one for all used rights.
@@ -127,7 +128,7 @@ void item_told(struct view *v, struct copy *c, uint64_t sum)
 static bool copy_sound(const struct copy *c, bool whole)
 {
     static const uint64_t all[WORDS / 64] = {[0 ... WORDS / 64 - 1] = ~0ull};
-    return c->told == item_sum(c, whole ? all : c->words);
+    return c->told == item_sum(c, whole && !c->rough ? all : c->words);
 }
 
 bool item_copy_ok(const struct view *v, const struct copy *c)
@@ -195,7 +196,7 @@ static void others_follow(const struct view *v, struct page *p, const struct cop
 void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 {
     struct leaf *l = c->leaf;
-    const uint64_t *words = c->words;   /* up to version_add: `sequence` lies in the same place */
+    const uint64_t *words = c->words;
     struct debt debt = {0};
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];

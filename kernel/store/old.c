@@ -28,6 +28,8 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
     struct frame *f = current ? p->frame : old ? old->frame : NULL;
     if (!f)
         return -ESTALE;
+    if (old && version_rough(old))
+        version_settle(p, old);
     lock_acquire(&v->lock);
     if (old || p->sequence > v->snapshot.newest)
         /* an old version, or not published yet: not for its next snapshot */

@@ -48,7 +48,10 @@ struct copy {
     bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
     bool items;              /* an item copy: others may have one of the page, too (item_page.c) */
     bool spoilt;             /* of a page that was mended: it is not told (CW4) */
-    uint8_t regions;         /* no item copy: those that were told; 0: none (CW2) */
+    union {
+        uint8_t regions;     /* no item copy: those that were told; 0: none (CW2) */
+        bool rough;          /* item copy: told with what was not declared still in it (VS4) */
+    };
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
     /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
     struct snapshot *keeper;
@@ -58,15 +61,13 @@ struct copy {
     };
     vaddr_t at;
     union {
-        struct {
-            uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
-            /* old version: seen by snapshots s, sequence <= s < superseded */
-            uint64_t sequence, superseded;
-            struct copy *next, *previous; /* page->versions */
-        };
+        uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
         /* item copy: which words are declared; once it is told, which it changed */
         uint64_t words[PAGE_BYTES / 8 / 64];
     };
+    /* old version: seen by snapshots s, sequence <= s < superseded; in page->versions */
+    uint64_t sequence, superseded;
+    struct copy *next, *previous;
 };
 _Static_assert(sizeof(struct copy) % 16 == 0, "a SPILLED entry names it in units of 16 bytes");
 

@@ -17,6 +17,7 @@ enum right_state {
     RIGHT_PLAIN = 64, RIGHT_WRONG = 128
 };
 
+enum { RIGHT_REACH_BYTES = 512 * PAGE_BYTES }; /* of one page table */
 #define PTE_USED PTE_SOFT0
 #define PTE_COPY PTE_SOFT1
 #define PTE_HELD PTE_SOFT2

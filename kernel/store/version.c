@@ -7,6 +7,10 @@
  * VS2  The list of snapshots is ordered by sequence. A version's keeper is the last that needs it,
  *     but for those that are over.
  * VS3  A keeper leaves that list in the section that finds its list of versions empty.
+ * VS4  A version may be rough while its publication is open: it came from an item copy, and has
+ *      stores in it that were not declared. Those words are the next version's, the current one's
+ *      in the end, which stays for that. It is put right before a snapshot has it, and versions are
+ *      released oldest first.
  *
  * Locks: publish lock, leaf, versions lock. While a publication is open no lock is held: it is as
  * long as its transactions have copies, so others run between its pages.
@@ -185,6 +189,33 @@ struct copy *version_find(const struct page *p, uint64_t snapshot)
     return NULL;
 }
 
+/* rough_fill takes the words between those of a rough version from the next one. */
+static void rough_fill(const struct copy *c, const uint64_t *next)
+{
+    enum { WORDS = PAGE_BYTES / 8 };
+    uint64_t *own = frame_memory(c->frame);
+    unsigned from = 0;
+    for (int i = 0; (i = bit_next(c->words, WORDS, (unsigned)i)) >= 0; from = (unsigned)++i)
+        memcpy(own + from, next + from, ((unsigned)i - from) * sizeof *own);
+    memcpy(own + from, next + from, (WORDS - from) * sizeof *own);
+}
+
+void version_settle(const struct page *p, struct copy *c)
+{
+    struct copy *newest = c;
+    while (newest->previous && version_rough(newest))
+        newest = newest->previous;
+    for (struct copy *v = newest;; v = v->next) {
+        const struct frame *next = v->previous ? v->previous->frame : p->frame;
+        if (version_rough(v) && next) { /* else it is swept, and nobody maps it any more */
+            rough_fill(v, frame_memory(next));
+            v->rough = false;
+        }
+        if (v == c)
+            return;
+    }
+}
+
 void version_free(struct page *p, struct copy *c)
 {
     lock_acquire(&versions_lock);
@@ -269,6 +300,8 @@ static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
     else if (there)
         uncount(c);
     lock_release(&versions_lock);
+    if (next && version_rough(c))
+        version_settle(&l->pages[c->slot], c);
     if (there && !next) {
         version_end(&l->pages[c->slot], c);
         copy_free(c);
@@ -432,6 +465,8 @@ static const char *check_version(const struct leaf *l, const struct page *p, con
         return "an old version without a keeper, or not of its page (VS1)";
     if (k == &publication)
         return NULL; /* one that it superseded itself goes with it: two item copies of a group */
+    if (version_rough(c))
+        return "a rough version is kept for a snapshot (VS4)";
     next = k->link.next == &snapshots ? NULL : container_of(k->link.next, struct snapshot, link);
     if (k->sequence < c->sequence || k->sequence >= c->superseded)
         return "an old version is kept for a snapshot that does not need it";

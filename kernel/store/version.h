@@ -45,6 +45,10 @@ bool version_keep(struct page *p, struct copy *c);
 /* version_seen tells whether another snapshot than s, which is registered, sees the same point. */
 bool version_seen(const struct snapshot *s);
 struct copy *version_find(const struct page *p, uint64_t snapshot);
+/* version_rough tells whether only the words in c->words are those of the old version c (VS4). */
+static inline bool version_rough(const struct copy *c) { return c->items && c->rough; }
+/* version_settle makes the others so, which a snapshot is to see. Leaf locked. */
+void version_settle(const struct page *p, struct copy *c);
 /* version_snapshot_begin takes `published`, or the shared point, and registers in one step. 0;
  * -ESTALE. */
 must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);

@@ -26,10 +26,11 @@ struct Log : Pages {
     {
         View &x = s.v[t];
         auto &copy = s.frame[x.copy[p] - 1], &current = s.frame[s.p[p].frame - 1];
-        for (int i = 0; i < 2; i++)
-            if (!(x.declared[p] >> i & 1) && !on(NO_UNDO)) copy.word[i] = base[i];
-        if (!x.declared[p]) return;
         bool full = sc->full || due(s, p);
+        x.rough = (u8)((x.rough & ~bit(p)) | (full ? 0 : bit(p)));
+        for (int i = 0; i < 2; i++)
+            if (!(x.declared[p] >> i & 1) && full && !on(NO_UNDO)) copy.word[i] = base[i];
+        if (!x.declared[p]) return;
         Record r = {(u8)p, full, (u8)(full ? 3 : x.declared[p]), 0, {copy.word[0], copy.word[1]}};
         r.base = full ? (u8)0 : on(BASE_APPLIED) ? s.p[p].lsn : s.p[p].newest;
         for (int u = 0; u < VIEWS; u++) /* those before it in the log, and not published */
@@ -130,7 +131,7 @@ struct Log : Pages {
         case APPLIED: return publication();
         case PUBLISHED:
             return step("the kernel", "frees old versions", [&](State &s) {
-                collect(s);
+                collect(s, true);
                 s.air_state = COLLECTED;
             });
         case COLLECTED:
@@ -199,7 +200,7 @@ struct Log : Pages {
         bool newer = false, used = false;
         for (int i = now->next_redo; i < now->durable; i++) newer |= now->log[i].page == p;
         for (auto &x : now->v) used |= x.copy[p] != 0;
-        for (auto &o : g.old) used |= o.frame != 0;
+        for (auto &o : g.old) used |= o.rough && !on(EVICT_ROUGH);
         if (now->evictions && g.frame && g.clean && !g.home_step && (!used || on(EVICT_BASE)))
             step("the evictor", of("takes page ", p), [&](State &s) { evict(s, p); });
         bool free = (g.clean || newer) && !g.home_step;

@@ -179,20 +179,46 @@ struct Pages : Steps<State, Scenario> {
     }
 
     /* ---- versions ---- */
-    void collect(State &s)
+    /* A rough version has its own words only where its transaction declared them; all others are
+     * those of the next one, the current in the end, and so from the newest rough one on (IP12). */
+    void settle(State &s, Page &g, int n)
+    {
+        if (!g.old[n].rough) return;
+        bool last = n + 1 == OLD || !g.old[n + 1].frame || on(ROUGH_NEWEST);
+        if (!last) settle(s, g, n + 1);
+        u8 from = last ? g.frame : g.old[n + 1].frame;
+        if (!from) return wrong("there is no version to put an older one right by");
+        for (int i = 0; i < 2; i++)
+            if (!(g.old[n].words >> i & 1))
+                s.frame[g.old[n].frame - 1].word[i] = s.frame[from - 1].word[i];
+        g.old[n].rough = g.old[n].words = 0;
+    }
+    bool needed(const State &s, const Page &g, int n)
+    {
+        bool is = g.old[n].superseded > s.published && !on(COLLECT_EARLY);
+        for (auto &x : s.v)
+            is |= x.snapshot && g.old[n].sequence < x.snapshot &&
+                  x.snapshot <= g.old[n].superseded;
+        return is;
+    }
+    /* `released`: those of a publication, too, the oldest first. */
+    void collect(State &s, bool released)
     {
         for (auto &g : s.p)
-            for (auto &o : g.old) {
-                bool needed = o.superseded > s.published && !on(COLLECT_EARLY);
-                for (auto &x : s.v)
-                    needed |= x.snapshot && o.sequence < x.snapshot && x.snapshot <= o.superseded;
-                if (!o.frame || needed) continue;
+            for (int i = 0; i < OLD; i++) {
+                int n = on(ROUGH_ORDER) ? OLD - 1 - i : i;
+                auto &o = g.old[n];
+                if (!o.frame || (o.rough && !released)) continue;
+                bool kept = needed(s, g, n);
+                if (kept && o.superseded <= s.published && !on(ROUGH_KEPT)) settle(s, g, n);
+                if (kept) continue;
                 u8 frame = o.frame;
-                o = {};
+                for (int k = n; k < OLD; k++) g.old[k] = k + 1 < OLD ? g.old[k + 1] : Page::Old{};
+                i -= !on(ROUGH_ORDER);
                 frame_free(s, frame);
             }
     }
-    void keep_old(State &s, int p, u8 frame, u8 sequence)
+    void keep_old(State &s, int p, u8 frame, u8 sequence, u8 rough, u8 words)
     {
         Page &g = s.p[p];
         bool registered = false;
@@ -200,7 +226,7 @@ struct Pages : Steps<State, Scenario> {
         if (on(NO_PRESERVE) && !registered) return frame_free(s, frame);
         for (auto &o : g.old)
             if (!o.frame) {
-                o = {frame, g.sequence, sequence};
+                o = {frame, g.sequence, sequence, rough, words};
                 return;
             }
         wrong("too many versions for this model");
@@ -266,6 +292,7 @@ struct Pages : Steps<State, Scenario> {
                 if (s.frame[g.frame - 1].word[i] != s.log[x.logged[p] - 1].value[i])
                     wrong("published words are not the logged ones");
             }
+        u8 rough = x.rough >> p & 1 & !paged, words = rough ? x.declared[p] : (u8)0;
         if (paged) g.writer = 0;
         else g.copies--;
         g.csn = x.logged[p];
@@ -273,7 +300,7 @@ struct Pages : Steps<State, Scenario> {
         g.clean = 0;
         x.entry[p] = {on(KEEP_ENTRY) ? old : g.frame, SHARED};
         copy_forget(x, p);
-        keep_old(s, p, old, sequence);
+        keep_old(s, p, old, sequence, rough, words);
         g.sequence = sequence;
         for (int i = 0; i < 2; i++)
             if (s.frame[g.frame - 1].word[i] != s.truth[2 * p + i])
@@ -283,6 +310,7 @@ struct Pages : Steps<State, Scenario> {
     {
         x.copy[p] = x.declared[p] = x.logged[p] = 0;
         x.paged &= (u8)~bit(p);
+        x.rough &= (u8)~bit(p);
         for (int w = 2 * p; w < 2 * p + 2; w++) x.set_mask[w] = x.set[w] = x.add[w] = 0;
     }
     void supply(State &s, int p)

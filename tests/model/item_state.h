@@ -37,8 +37,13 @@ enum { VIEWS = 3, PAGES = 2, WORDS = 4, HALVES = 8, FRAMES = 9, OLD = 4, ENTRIES
     X(LOCK_COPIES, "IK1: a container lock waits for copies only, as readers have item locks") \
     X(LOCK_FAULT, "IK1: a fault that began before the container lock is granted behind it") \
     X(KIND_LATE, "IK2: what kind a copy is, the lock says at its publication") \
-    X(NO_UNDO, "IC2: undeclared stores stay in the copy") \
+    X(NO_UNDO, "IC2: undeclared stores stay in a copy that is told whole") \
     X(UNDO_UNLOCKED, "IC2: undeclared stores are put back without the leaf lock") \
+    X(ROUGH_SEEN, "IP12: a snapshot maps an old version that is rough") \
+    X(ROUGH_KEPT, "IP12: a rough version is kept for a snapshot as it is") \
+    X(ROUGH_NEWEST, "IP12: a rough version takes all its words from the current version") \
+    X(ROUGH_ORDER, "IP12: of versions of one publication the newest is released first") \
+    X(EVICT_ROUGH, "IP12: a page is evicted while a version of it is rough") \
     X(DIFF_OWN, "IC2: a difference tells the copy's words alone") \
     X(FULL_OWN, "IC2: a whole image tells the copy's words alone") \
     X(REFUSED_PENDING, "IC2: a refused transaction is in the log's order until its owner aborts") \
@@ -75,6 +80,7 @@ struct View {
     u8 lock[HALVES];
     u8 copy[PAGES], declared[PAGES], logged[PAGES]; /* frame + 1; words; place in the log + 1 */
     u8 used, paged;                     /* pages: used; copied under the container lock */
+    u8 rough;                           /* pages told with what was not declared in them (IP12) */
     u8 stray, loaded, sum;
     u8 noted;                           /* LIMIT_PARTLY: owners of copies that it waits for */
     u8 seen[2], seen_changes;           /* the page as a fault copied it without the leaf lock */
@@ -89,7 +95,7 @@ struct Page {
     u8 copies, writer;                  /* item copies; whose page copy there is, + 1 */
     u8 home[2], clean, home_csn, home_step;
     u8 newest;                          /* record + 1 that the next difference names */
-    struct { u8 frame, sequence, superseded; } old[OLD];
+    struct Old { u8 frame, sequence, superseded, rough, words; } old[OLD]; /* oldest first */
 };
 struct Record { u8 page, full, mask, base, value[2]; };
 enum air : u8 { NONE, LAUNCHED, FLUSHED, APPLIED, PUBLISHED, COLLECTED };

@@ -108,13 +108,16 @@ struct Model : Log {
     void maps(State &s, int v, int p)
     {
         View &x = s.v[v];
-        const Page &g = s.p[p];
+        Page &g = s.p[p];
         u8 frame = g.frame;
         if (x.snapshot && g.sequence >= x.snapshot) {
             frame = 0;
-            for (auto &o : g.old)
-                if (o.frame && o.sequence < x.snapshot && x.snapshot <= o.superseded)
-                    frame = o.frame;
+            for (int n = 0; n < OLD && !frame; n++)
+                if (g.old[n].frame && g.old[n].sequence < x.snapshot &&
+                    x.snapshot <= g.old[n].superseded) {
+                    if (!on(ROUGH_SEEN)) settle(s, g, n);
+                    frame = g.old[n].frame;
+                }
             if (!frame) return wrong("a snapshot's version is gone");
         }
         x.entry[p] = {frame, x.snapshot ? SNAP : SHARED};
@@ -238,7 +241,7 @@ struct Model : Log {
         x.snapshot = x.op = x.used = 0;
         x.txn++;
         x.pc = NEXT;
-        collect(s);
+        collect(s, false);
     }
     /* Copies go, and what the transaction did; locks are given up. */
     void give_up(State &s, int v)
@@ -271,7 +274,7 @@ struct Model : Log {
         if (x.snapshot) {
             memset(x.entry, 0, sizeof x.entry);
             x.snapshot = 0;
-            collect(s);
+            collect(s, false);
         }
         x.used = 0;
         x.txn++;

@@ -15,6 +15,7 @@ void end_of_the_object(void);           /* log.c; nothing works afterwards */
 void order_of_log(void);                /* log.c: what is told, and published in which order */
 void many_writers(long rounds);         /* load.c */
 void snapshot_elsewhere(void);
+void snapshot_amid(void);
 bool gathers(struct kd_message *m);     /* log.c: for start_manager() */
 
 #endif

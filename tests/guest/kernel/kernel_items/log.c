@@ -199,6 +199,46 @@ static void told_in_vain(void)
            "is told once more, and published");
 }
 
+/* The first stores to a word of the second's, too, and does not declare it. */
+static int strays(void *n)
+{
+    unsigned i = (unsigned)(uintptr_t)n;
+    put(page_now, 64 + i, i + 1);
+    if (i == 0)
+        *word_of(page_now, 65) = *word_of(page_now, 66) = 666;
+    return 0;
+}
+
+/* The version between two of one publication is seen by nobody; the one before them by a snapshot,
+ * with no word of either (stray3 in tests/model/item_scenarios.h). */
+static void versions_of_one_publication(void)
+{
+    static struct context early, late;
+    uint64_t page = PAGE + 7;
+    bool good = begin(&early, KD_SNAPSHOT) == 0 && *word_of(page, 65) == 0;
+    good = good && begin(&late, KD_SNAPSHOT) == 0;
+    work = strays;
+    gather_commits(2, page);
+    good = telling(0, 0, page, 64).value == 1 && good;
+    good = telling(1, 0, page, 65).value == 2 && good;
+    good = publish((int[]){0, 1}, 2) == 0 && all_ended(2, (int[]){0, 0}) && good;
+    tap_ok(good && seen(page, 64) == 1 && seen(page, 65) == 2 && seen(page, 66) == 0,
+           "two of one publication, and a stray store to the other's word");
+    struct context *both[] = {&early, &late};
+    for (int i = 0; i < 2; i++) {
+        in_view(both[i]);
+        good = good && *word_of(page, 64) == 0 && *word_of(page, 65) == 0 &&
+               *word_of(page, 66) == 0;
+    }
+    tap_ok(good && check() == 0, "no snapshot sees it, nor a word of either");
+    for (int i = 0; i < 2; i++) {
+        good = commit(both[i]) == 0 && good;
+        view_anew();
+        both[i]->view = 0;
+    }
+    work = adds;
+}
+
 /* tests/system/stretches.py counts what these keep a CPU in the kernel. */
 static void whole_pages(void)
 {
@@ -255,5 +295,6 @@ void order_of_log(void)
     refusals();
     told_twice();
     told_in_vain();
+    versions_of_one_publication();
     whole_pages();
 }

@@ -17,7 +17,15 @@ static bool stored(uint64_t page, unsigned i, uint64_t value)
     put(page, i, value);
     return good && commit(&a) == 0;
 }
-/* The same under a lock of the container, both pages. */
+/* The same, and another word, and one behind that, are stored to and not declared. */
+static bool stored_astray(uint64_t page, unsigned i, uint64_t value, unsigned stray)
+{
+    bool good = begin(&a, KD_SERIALISABLE) == 0;
+    put(page, i, value);
+    *word_of(page, stray) = *word_of(page, stray + 1) = 666;
+    return good && commit(&a) == 0;
+}
+/* The first under a lock of the container, both pages. */
 static bool stored_alone(uint64_t value)
 {
     bool good = begin(&a, KD_SERIALISABLE) == 0 && lock_all();
@@ -60,6 +68,16 @@ static void of_snapshots(void)
            stored(p, 1, 2) && goes_out(p);
     good = good && snapshot_sees(p, 0, 1) && *word_of(p, 1) == 0 && commit(&snap) == 0;
     tell(good && seen(p, 0) == 2, "evict2: a page goes out, whose old version a snapshot sees");
+
+    good = stored(p, 0, 1) && snapshot_begins() && stored_astray(p, 0, 2, 1) && stored(p, 1, 3);
+    good = good && snapshot_sees(p, 1, 0) && *word_of(p, 0) == 1 && *word_of(p, 2) == 0 &&
+           commit(&snap) == 0;
+    tell(good && seen(p, 0) == 2 && seen(p, 1) == 3,
+         "stray4: a stray store, and the next version has gone when a snapshot looks");
+
+    good = stored(p, 0, 1) && snapshot_begins() && stored_astray(p, 0, 2, 1) && goes_out(p);
+    good = good && snapshot_sees(p, 1, 0) && *word_of(p, 0) == 1 && commit(&snap) == 0;
+    tell(good && seen(p, 0) == 2, "strayev: a stray store, and the page goes out");
 
     good = stored(p, 0, 1) && snapshot_begins() && snapshot_sees(p, 0, 1) && commit(&snap) == 0 &&
            goes_out(p) && stored(p, 0, 2);
