@@ -12,11 +12,15 @@
 enum { WANT = 1 };                      /* of remote: the site's name; it begins a manager, or says
                                          * -EAGAIN: no site of that name has joined yet */
 
-int ps_site_transaction(int (*fn)(void *arg), void *arg, int holder, struct ps_options options)
+int ps_site_transaction(int (*fn)(void *arg), void *arg, int holder, uint64_t ticket,
+                        struct ps_options options)
 {
     options.heir = holder + 1;
+    options.helps_token = ticket;
     return (ps_transaction_opt)(fn, arg, &options);
 }
+
+uint64_t ps_site_ticket(void) { return tx_active()->begin.ticket; }
 
 int ps_site_batch(const void *batch, size_t bytes)
 {

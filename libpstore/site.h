@@ -11,8 +11,12 @@
 #include "pstore.h"
 
 /* ps_transaction_opt, of whose rights `holder` is the heir: a view's handle of this process that
- * was begun with KD_HOLDER. */
-int ps_site_transaction(int (*fn)(void *arg), void *arg, int holder, struct ps_options options);
+ * was begun with KD_HOLDER. Its ticket is this one, which a view of this machine had since the
+ * holder began (ps_site_ticket); 0: a new one. */
+int ps_site_transaction(int (*fn)(void *arg), void *arg, int holder, uint64_t ticket,
+                        struct ps_options options);
+/* In it: its ticket. The lower one is the older, and of a deadlock the youngest is undone. */
+uint64_t ps_site_ticket(void);
 /* In it: the operations that go with its commit, struct wire_op as another program made them. */
 int ps_site_batch(const void *batch, size_t bytes);
 

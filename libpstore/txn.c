@@ -184,11 +184,11 @@ static RARE int tx_prepare(const struct ps_options *options, int explicit_, stru
                 (options->helps ? KD_HELPER : 0) | (options->heir ? KD_HEIR : 0) |
                 (options->isolation == PS_CONTAINER_LOCK && options->shared ? KD_LOCKED_SHARED : 0),
         .weight = (uint32_t)options->weight,
-        .ticket = keeps_ticket ? tx->begin.ticket : 0,
+        .ticket = keeps_ticket ? tx->begin.ticket : options->heir ? options->helps_token : 0,
         .entry = (uintptr_t)tx_entry,
         .stack = (uintptr_t)&tx->landing,
         .locked = options->isolation == PS_CONTAINER_LOCK ? options->locked->base
-                                                          : options->helps_token,
+                  : options->helps ? options->helps_token : 0,
         .view = options->helps - 1,
         .snapshot = options->isolation == PS_SNAPSHOT ? options->snapshot : options->heir,
         .timeout_ms = options->timeout_ms,

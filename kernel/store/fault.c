@@ -344,7 +344,7 @@ again:
     }
     if (!page_resident(p)) /* FT2 */
         goto get;
-    if (p->closed && page_closed(p, right_used(mine), v->supply.leaf ? v->supply.rights : 0, write))
+    if (p->closed && recall_closed(v, p, mine, write))
         goto get;
     if (!write && mine == PTE_HELD) { /* FT4: the right was kept while the page was away */
         right_share(v, l, p, pte, p->frame);

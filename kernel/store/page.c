@@ -61,7 +61,7 @@ static struct thread *page_ask(struct page_wait *w, struct leaf *l, unsigned acc
                                UINT32_MAX); /* never 0, which is nobody's */
     item_say(&w->item, ITEM_PAGE, me->pid, o->cookie, l->first + w->slot, pages, access,
              w->view ? w->view->id + 1u : 0, (uint64_t)o->handle, w->number,
-             w->old ? w->view->snapshot.at : 0);
+             w->old ? w->view->snapshot.at : w->view ? w->view->txn.ticket : 0);
     if (away) {
         p->flags |= PAGE_ASKED;
         __atomic_fetch_add(&me->stats.pages_read, 1, __ATOMIC_RELAXED);

@@ -2,9 +2,9 @@
  * recall.c - managers call rights back, and views give theirs up (recall.md).
  *
  * RE1  A page that is called back is closed to newcomers, who ask. Who uses it goes on, and may
- *      come again until its end.
+ *      come again until its end. Whoever reads what is called back to read is none who stores.
  * RE2  A view that uses such a page is in `users` of its object, noted in the section that saw it
- *      (as OWED is), until its end.
+ *      (as OWED is), until its end, with which all of the right goes.
  * RE3  Who was given a right and has not used it yet counts as a user: a recall never comes first.
  * RE4  That nobody asks any more what a manager has received is told behind it, too (page.c).
  *
@@ -64,10 +64,10 @@ static bool recall_view(struct recall *r, struct leaf *l, unsigned slot, struct 
     } else if (!uses && p->writer == v->id) {
         p->writer = WRITER_NONE; /* it keeps a shared right */
     }
-    if (uses && none)
-        right_owe(v, at);
-    if (uses)
+    if (uses) {
+        right_owe(v, at); /* or its next transaction, if it is quick, would have it again */
         user_note(v, l->object);
+    }
     return uses;
 }
 
@@ -92,6 +92,16 @@ static void recall_page(struct recall *r, struct leaf *l, unsigned slot)
         p->closed = (uint8_t)((p->closed & ~(r->take << CLOSED_RECALLED)) | r->take);
     r->used += used;
     waiters_wake(p);
+}
+
+/* Where only the right to write is called back, who has read the page since uses no such right. */
+bool recall_closed(struct view *v, struct page *p, pte_t mine, bool write)
+{
+    bool written = !(p->closed & KD_READ << CLOSED_RECALLED);
+    if (!mine && p->writer == v->id)
+        p->writer = WRITER_NONE; /* its right went with its last end, and is not open again */
+    bool user = right_used(mine) && (!write || !written || p->writer == v->id);
+    return page_closed(p, user, v->supply.leaf ? v->supply.rights : 0, write);
 }
 
 static unsigned leaf_recall(struct leaf *l, unsigned slot, unsigned end, void *arg)

@@ -53,6 +53,9 @@ static inline void page_wait_over(struct page_wait *w)
     w->leaf = NULL;
     w->at = w->slots = 0;
 }
+/* recall_closed tells whether a fault has to ask for the page, which is closed or called back;
+ * mine: the view's entry. Leaf locked. */
+bool recall_closed(struct view *v, struct page *p, pte_t mine, bool write);
 /* recall_user_gone: the view's transaction is over, and managers hear it that call back what it
  * used. */
 void recall_user_gone(struct view *v);

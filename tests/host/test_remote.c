@@ -36,17 +36,19 @@ struct view {
     enum state state;
     int op, page[OPS], want[OPS], used[PAGES], given, given_page, waits, told;
     bool noted, doomed;
+    uint64_t number;                    /* of its question; 0: another one's stands for it */
     uint64_t ticket, elsewhere;         /* elsewhere: of another home, for which it waits */
 };
 static struct {
     struct view view[VIEWS];
     struct { bool here, asked; int has, open; } page[PAGES];    /* the kernel's */
     struct { struct kd_message m[QUEUE]; unsigned first, count; } port;
+    struct { struct kd_message m; bool is; } held;  /* a question that a thread has received */
     struct { struct site_message m[QUEUE]; unsigned first, count; } to_home, to_site;
     struct { int right, called, ask; bool wants; uint64_t serial, asked; } home[PAGES];
     struct view rival[RIVALS];          /* transactions at home; ASKS: it stands in a queue */
-    uint64_t serial, ticket;
-    unsigned long uses, undone, circles, denied, calls, rounds, evicted;
+    uint64_t serial, ticket, questions;
+    unsigned long uses, undone, circles, denied, calls, rounds, evicted, given_up, cancelled;
 } w;
 struct remote remote;
 static uint64_t seed;
@@ -79,6 +81,8 @@ static bool takes(const struct view *u, int page, int want)
     return u->used[page] && (want == SITE_EXCLUSIVE || u->used[page] == SITE_EXCLUSIVE);
 }
 
+static void waits_end(int page, int error, int rights);
+
 static void program(struct view *v, bool again)
 {
     struct view was = *v;
@@ -89,10 +93,23 @@ static void program(struct view *v, bool again)
     }
 }
 
+/* A question that the manager has not received yet is taken back. */
+static void asks_no_more(struct view *v)
+{
+    for (unsigned i = 0; v->state == ASKS && i < w.port.count; i++) {
+        struct kd_message *m = &w.port.m[(w.port.first + i) % QUEUE];
+        if (m->kind != (uint32_t)KD_MSG_PAGE || m->word[6] != v->number) continue;
+        m->kind = 0; /* heard, and nothing */
+        v->state = RUNS;
+        if (!w.page[v->page[v->op]].here) waits_end(v->page[v->op], 0, 0); /* others ask again */
+    }
+}
+
 /* Its end, by itself or not: what it used is free, and the manager hears of it. */
 static void view_ends(int i, bool again, bool begins)
 {
     struct view *v = &w.view[i];
+    asks_no_more(v);
     if (v->noted) PUSH(w.port, ((struct kd_message){.kind = (uint32_t)KD_MSG_RECALLED,
                                                     .word = {1 << 4}}));
     for (int k = 0; k < VIEWS; k++) {
@@ -142,12 +159,14 @@ static void asks(int i)
     int access = v->want[v->op] == SITE_EXCLUSIVE ? KD_WRITE : KD_READ;
     v->state = ASKS;
     v->given = 0;
+    v->number = 0;
     if (!here && w.page[page].asked) return;
     w.page[page].asked |= !here;
+    v->number = ++w.questions;
     PUSH(w.port, ((struct kd_message){
         .kind = (uint32_t)KD_MSG_PAGE,
         .word = {1 << 4, (uint64_t)page, 1, (uint64_t)(access | (here ? KD_PAGE_HERE : 0)),
-                 (uint64_t)i + 1}}));
+                 (uint64_t)i + 1, 0, v->number, v->ticket}}));
 }
 
 static int view_step(int i, bool begins)
@@ -238,7 +257,9 @@ static long kd_call6(long number, long a, long b, long c, long d, long e, long f
         *(uint8_t *)d = w.page[b].here ? KD_PAGE_RESIDENT : 0;
         return 0;
     case KD_OBJECT_CLEANED: return 0;
-    case KD_OBJECT_FAIL: return waits_end((int)b, (int)d, 0), 0;
+    case KD_OBJECT_FAIL:
+        assert_int_equal(d, EDEADLK);   /* a victim of the home's: nobody else fails */
+        return waits_end((int)b, (int)d, 0), 0;
     case KD_OBJECT_SUPPLY: {
         const struct kd_supply *s = (const void *)a;
         if (!w.page[s->page].here) w.page[s->page].has = w.page[s->page].open = 0;
@@ -256,12 +277,20 @@ static long kd_call6(long number, long a, long b, long c, long d, long e, long f
 
 static int port_step(void)
 {
+    if (w.held.is && (!any(3) || !w.port.count)) {
+        w.held.is = false;
+        page_asked(&w.held.m);
+        return 1;
+    }
     if (!w.port.count) return 0;
     struct kd_message m = PULL(w.port);
-    if (m.kind == (uint32_t)KD_MSG_PAGE)
-        page_asked(&m);
-    else
+    if (m.kind == (uint32_t)KD_MSG_RECALLED)
         pages_recalled(m.word[0]);
+    else if (m.kind != (uint32_t)KD_MSG_PAGE) return 1;
+    else if (!w.held.is && !any(4)) /* a thread has it, and others go on */
+        w.held.m = m, w.held.is = true;
+    else
+        page_asked(&m);
     return 1;
 }
 
@@ -343,13 +372,14 @@ static int grant_step(int page)
     return 1;
 }
 
-static void denies(int page)
+static void denies(int page, int error)
 {
     PUSH(w.to_site, ((struct site_message){
-        .kind = SITE_DENIED, .answer_to = w.home[page].asked, .error = EDEADLK,
+        .kind = SITE_DENIED, .answer_to = w.home[page].asked, .error = error,
         .page = BASE + (uint64_t)page * SITE_PAGE_BYTES}));
     w.home[page].asked = 0;
-    w.denied++;
+    w.denied += error == EDEADLK;
+    w.cancelled += error == ECANCELED;
 }
 
 /* Whom the rivals of `m` wait for, and those. */
@@ -372,7 +402,7 @@ static void probed(const struct site_message *m)
                 const struct view *r = &w.rival[i];
                 if (!(to >> i & 1) || r->state != ASKS || r->page[r->op] != PAGE(m->page)) continue;
                 if (any(2))
-                    denies(q);
+                    denies(q, EDEADLK);
                 else
                     program(&w.rival[i], true);
                 break;
@@ -398,6 +428,9 @@ static int home_step(void)
         if (w.home[page].called > m.right) w.home[page].called = 0;
         break;
     case SITE_PROBED: probed(&m); break;
+    case SITE_CANCEL:
+        if (m.number == w.home[page].asked) denies(page, ECANCELED); /* else a GRANT crosses it */
+        break;
     default: fail_msg("kind %d", m.kind);
     }
     return 1;
@@ -429,6 +462,30 @@ static void probe_all(void)
 
 /* ---- all ---- */
 
+/* Its time is up, or its program is killed, while it waits. */
+static int give_up(int i, bool begins)
+{
+    if (!begins || any(8) || w.view[i].state != ASKS) return 0;
+    w.given_up++;
+    view_ends(i, false, true);
+    return 1;
+}
+
+/* When nothing is on its way, and time passes, a GET is waited for, or is taken back. */
+static void gets_are_wanted(void)
+{
+    if (w.port.count || w.held.is || w.to_home.count || w.to_site.count) return;
+    for (int i = 0; i < 3; i++, clock_ns += LOOK_MS * 1000000) pages_look();
+    while (home_step() || site_step()) continue;
+    for (int page = 0; page < PAGES; page++) {
+        bool wanted = !w.home[page].asked;
+        for (int i = 0; i < VIEWS; i++)
+            wanted |= w.view[i].state != ENDED && w.view[i].op < OPS &&
+                      w.view[i].page[w.view[i].op] == page;
+        if (!wanted) fail_msg("the home has a GET that nobody waits for");
+    }
+}
+
 static int step(unsigned what, bool begins)
 {
     int page = (int)any(PAGES);
@@ -439,6 +496,9 @@ static int step(unsigned what, bool begins)
     case 3: return grant_step(page);
     case 4: return rival_step((int)any(RIVALS), begins);
     case 5: /* the page leaves memory; rights stay */
+        clock_ns += LOOK_MS * 1000000;
+        pages_look();
+        if (!any(2)) return give_up((int)any(VIEWS), begins);
         if (!begins || any(6) || !w.page[page].here) return 0;
         w.page[page].here = false;
         w.evicted++;
@@ -460,7 +520,7 @@ static void begin(void)
     memset(&w, 0, sizeof w);
     pages_free(&remote.pages);
     remote.pages.most = 2 * PAGES;
-    called.count = 0;
+    called.count = asked.count = 0;
     remote.containers[0] = (struct container){
         .id = 1, .segments = 1, .segment = {{.object = 7, .base = BASE, .pages = PAGES}}};
     for (int i = 0; i < VIEWS; i++) program(&w.view[i], false);
@@ -478,6 +538,7 @@ static void run(unsigned number, unsigned steps)
         idle = step(any(9), i < steps) ? 0 : idle + 1;
         if (idle < 400) continue;
         idle = 0;
+        gets_are_wanted();
         unsigned long now = w.uses + w.undone + w.denied;
         vain = now == before ? vain + 1 : 0;
         before = now;
@@ -491,6 +552,7 @@ static void walk(void **state)
     const char *tier = getenv("TEST_TIER");
     unsigned runs = tier && strcmp(tier, "long") == 0 ? 200000 : 10000;
     unsigned long uses = 0, undone = 0, circles = 0, denied = 0, calls_sent = 0, evicted = 0;
+    unsigned long given_up = 0, cancelled = 0;
     (void)state;
     for (unsigned i = 0; i < runs; i++) {
         run(i + 1, 1000);
@@ -500,10 +562,13 @@ static void walk(void **state)
         denied += w.denied;
         calls_sent += w.calls;
         evicted += w.evicted;
+        given_up += w.given_up;
+        cancelled += w.cancelled;
     }
     print_message("%u runs: %lu uses, %lu undone, %lu circles here, %lu GETs denied, %lu CALLs, "
-                  "%lu evictions\n", runs, uses, undone, circles, denied, calls_sent, evicted);
-    assert_true(undone && circles && denied && calls_sent && evicted); /* what it is about */
+                  "%lu evictions, %lu gave up, %lu GETs taken back\n", runs, uses, undone,
+                  circles, denied, calls_sent, evicted, given_up, cancelled);
+    assert_true(undone && circles && denied && calls_sent && evicted && cancelled);
 }
 
 /* Two views use a page; one waits for a page of another home. It runs again if that lasts, and its

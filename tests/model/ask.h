@@ -31,6 +31,12 @@ struct Ask : Lock {
         return e.right == HELD || e.right == COPY || e.right == FROZEN || e.right == SPILLED ||
                (e.right == SHARED && e.used);
     }
+    /* Has the view, for this access, the right that is called back? Who read the page since the
+     * right to write was called back has none to write. */
+    static bool keeps(const Page &g, const View &n, int v, int p, int access)
+    {
+        return uses(n.pte[p]) && !(access == W && g.recalled == W && g.writer1 != v + 1);
+    }
     /* What the manager gave the view for the touch that it is at: it holds to the touch's end. */
     int word(const View &n, int p) const
     {
@@ -42,7 +48,7 @@ struct Ask : Lock {
         if (!sc.asks) return;
         const View &n = s.v[v];
         const Page &g = s.p[p];
-        int has = n.allowed[p], called = uses(n.pte[p]) ? 0 : g.recalled;
+        int has = n.allowed[p], called = keeps(g, n, v, p, access) ? 0 : g.recalled;
         if ((has ? has >= access : access == R && uses(n.pte[p])) || g.site & ~called & access ||
             n.given & access)
             return;
@@ -56,7 +62,7 @@ struct Ask : Lock {
         const Page &g = cur->p[V.page];
         int p = V.page, access = access_of(V), closed = g.lacks;
         if (!sc.asks || (access == R && uses(V.pte[p]))) return true;
-        if (!uses(V.pte[p]) && !on(BUG_RECALL_OPEN)) closed |= g.recalled;
+        if (!keeps(g, V, v, p, access) && !on(BUG_RECALL_OPEN)) closed |= g.recalled;
         if (!(access & closed & ~word(V, p)) || (on(BUG_ASK_FAST) && V.allowed[1 - p])) return true;
         step(true, access == W ? "asks, store" : "asks, load", v, p, [&](State &s) {
             View &n = s.v[v];
@@ -280,7 +286,7 @@ struct Ask : Lock {
         if ((used && (none || (writes && !on(BUG_RECALL_WRITER)))) || promised) {
             s.recall.index |= 1 << w;
             if (!on(TEXT_RECALL_LATE)) g.users |= 1 << w;
-            o.owed |= none && !on(BUG_RECALL_OWED);
+            o.owed |= !on(BUG_RECALL_OWED);
         } else if (none && e.right != EMPTY && !(idle && on(BUG_RECALL_IDLE))) {
             if (e.used) { /* in_tlb */
                 s.recall.shoot |= 1 << o.cpu;

@@ -96,6 +96,7 @@ static void heard(const struct frame *f, const uint8_t *at)
     switch (m.kind) {
     case SITE_GET: page_get(&m); return;
     case SITE_GONE: page_gone(&m); return;
+    case SITE_CANCEL: page_cancel(&m); return;
     case SITE_COMMIT: commit_do(&m, at, f->bytes, f); return;
     case SITE_ASK: store_ask(&m); return;
     case SITE_PROBED: page_probed(&m); return;

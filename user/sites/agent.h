@@ -60,6 +60,7 @@ void store_ask(const struct site_message *m);
 /* ---- agent_page.c ---- */
 void page_get(const struct site_message *m);
 void page_gone(const struct site_message *m);
+void page_cancel(const struct site_message *m);
 void page_call(struct site_page *p, int due); /* sends a CALL, if one is due */
 void pages_release(const struct site_segment *s);
 void *page_work(void *unused);          /* takes pages, in some threads */

@@ -114,7 +114,7 @@ static int work(struct commit *c)
     if (!error) error = pages_hold(c, &held);
     if (!error) {
         agent_unlock();
-        error = ps_site_transaction(store, c, agent.holder, options);
+        error = ps_site_transaction(store, c, agent.holder, 0, options);
         agent_lock();
     }
     convert_stored(&c->images, !error);

@@ -86,7 +86,7 @@ int convert_known(struct convert *v, uint64_t at, char refused[TYPE_NAME_BYTES])
     t.at = at;
     snprintf(refused, TYPE_NAME_BYTES, "the container");
     if (!at || at % KD_PAGE_BYTES > KD_PAGE_BYTES - sizeof t.text) return -EPROTOTYPE;
-    int error = ps_site_transaction(text_read, &t, -1, (struct ps_options){0});
+    int error = ps_site_transaction(text_read, &t, -1, 0, (struct ps_options){0});
     if (error) return error;
     if (types_parse(&v->types.home, t.text, strnlen(t.text, sizeof t.text))) return -EPROTOTYPE;
     return types_match(&v->types, refused);

@@ -4,26 +4,32 @@
  * A GET waits for a thread, and the thread in the kernel's queue of the page, as any transaction.
  * Its rights are the holder's from the moment it has them (KD_HEIR). Who then waits for the holder
  * is told of by KD_MSG_WANTED, and the site hears a CALL.
+ *
+ * A GET says the ticket of the transaction that asks. Its thread here begins with a ticket of this
+ * machine's that stands for it, each time the same: so who is undone here for a deadlock is the
+ * youngest of all that have asked, of whichever site they are.
  */
 #include "agent.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "katydid/call.h"
 #include "site.h"
 
-/* A GET. tid: of the thread that works on it, 0: none yet. */
+/* A GET. tid: of the thread that works on it; ticket: of its transaction, 0: a new one; undone: 0,
+ * or -errno: it is to end without the page. */
 struct job {
     struct site_message get;
-    int tid;
+    int tid, undone;
+    uint64_t ticket;
     bool used, taken;
     uint8_t contents[SITE_PAGE_BYTES];
 };
 static struct job working[GETTERS];
 static struct { struct site_message get[JOBS_MAX]; unsigned first, count; } waiting;
+static struct site_tickets tickets;
 static struct site_message *waiting_at(unsigned i)
 {
     return &waiting.get[(waiting.first + i) % JOBS_MAX];
@@ -81,6 +87,11 @@ void page_get(const struct site_message *m)
 static int take(void *arg)
 {
     struct job *j = arg;
+    agent_lock();
+    if (!j->ticket) tickets_note(&tickets, j->get.serial, ps_site_ticket());
+    int undone = j->undone;
+    agent_unlock();
+    if (undone) return undone;
     if (j->get.right == SITE_EXCLUSIVE) {
         long r = kd_call3(KD_TXN_HINT, (long)j->get.page, KD_PAGE_BYTES, KD_HINT_EXCLUSIVE);
         if (r < 0) return (int)r;
@@ -112,7 +123,7 @@ static void refused(const struct site_message *get, int error)
 {
     home_denied(pages_find(&agent.pages, get->page), release_one);
     pages_settle(&agent.pages, get->page);
-    denied(get, error == -EBUSY ? EDEADLK : error < 0 ? -error : EIO);
+    denied(get, error < 0 ? -error : EIO);
 }
 
 static struct job *job_take(void)
@@ -125,8 +136,22 @@ static struct job *job_take(void)
     waiting.count--;
     j->used = true;
     j->taken = false;
+    j->undone = 0;
+    j->ticket = tickets_ours(&tickets, j->get.serial);
     j->tid = (int)gettid();
     return j;
+}
+
+static void job_ends(struct job *j, int error)
+{
+    struct container *c = container_at(j->get.page);
+    if (j->taken)
+        granted(j);
+    else
+        refused(&j->get, j->undone ? j->undone : error == -EBUSY ? -EDEADLK : error);
+    j->used = false;
+    c->busy--;
+    agent_changed(AGENT_BUSY);
 }
 
 void *page_work(void *unused)
@@ -135,16 +160,9 @@ void *page_work(void *unused)
     for (;;) {
         struct job *j = job_take();
         agent_unlock();
-        int error = ps_site_transaction(take, j, agent.holder, (struct ps_options){0});
+        int error = ps_site_transaction(take, j, agent.holder, j->ticket, (struct ps_options){0});
         agent_lock();
-        struct container *c = container_at(j->get.page);
-        if (j->taken)
-            granted(j);
-        else
-            refused(&j->get, error);
-        j->used = false;
-        c->busy--;
-        agent_changed(AGENT_BUSY);
+        job_ends(j, error);
     }
     return unused;
 }
@@ -252,70 +270,76 @@ static int waiting_find(uint64_t number)
     return -1;
 }
 
+static bool worked_by(const struct kd_view_info *v, const struct job *j)
+{
+    return v->pid == getpid() && v->tid == j->tid && !(v->mode & KD_HOLDER);
+}
+
 /* The views of the threads that wait for the page of this GET; of all, if it waits for a thread. */
 static void views_of(long n, uint64_t number, uint64_t of[2])
 {
     bool all = waiting_find(number) >= 0;
     for (struct job *j = working; j < working + GETTERS; j++)
         for (long i = 0; j->used && (all || j->get.number == number) && i < n; i++)
-            if (views[i].pid == getpid() && views[i].tid == j->tid && !(views[i].mode & KD_HOLDER))
+            if (worked_by(&views[i], j))
                 of[views[i].view / 64] |= 1ull << views[i].view % 64;
 }
 
-static void get_undo(uint64_t number, const uint64_t of[2])
+/* Its thread may be on its way to the kernel, where nobody sees it yet: `undone` is for that. */
+static void working_undo(uint64_t number, int why)
+{
+    for (struct job *j = working; j < working + GETTERS; j++) {
+        long n = j->used && j->get.number == number ? views_list() : -1;
+        if (n >= 0) j->undone = why;
+        for (long i = 0; i < n; i++)
+            if (worked_by(&views[i], j)) kd_call3(KD_VIEW_ABORT, (long)views[i].view, EBUSY, 0);
+    }
+}
+
+/* The GET of this number, if it has not got its page, is denied. */
+static void get_undo(uint64_t number, int why)
 {
     int at = waiting_find(number);
-    for (uint64_t view = 0; at < 0 && view < KD_VIEW_MAX; view++)
-        if (in(of, view)) kd_call3(KD_VIEW_ABORT, (long)view, EBUSY, 0);
+    working_undo(number, why);
     if (at < 0) return;
     struct site_message get = *waiting_at((unsigned)at);
     waiting.count--;
     for (unsigned i = (unsigned)at; i < waiting.count; i++) *waiting_at(i) = *waiting_at(i + 1);
     container_at(get.page)->busy--;
-    refused(&get, -EDEADLK);
+    refused(&get, why);
     agent_changed(AGENT_BUSY);
 }
 
-/* The victim of a circle is the younger one, as long as it has been known to wait in circles: so
- * the oldest transaction of all sites ends. How old the GET of another agent's site is that agent
- * knows alone: then who is undone again and again would never end; after some times in a row it is
- * the others who are undone, until the site has committed, or that has been so often. */
-enum { DENIED_MOST = 4, WON_MOST = 64 };
-static unsigned denied_last, won, owes;
-void page_site_commits(void) { denied_last = won = 0; }
+/* Who is younger, the site's transaction or who waits here? One that nobody knows is the youngest.
+ * A site that wins again and again and commits nothing may lie about its tickets: it loses some
+ * times then. */
+enum { WON_MOST = 64, OWES = 4 };
+static unsigned won, owes;
+void page_site_commits(void) { won = 0; }
 
-static uint64_t now_ns(void)
+static bool site_loses(const struct site_wait *w, const struct kd_view_info *waiter)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static bool site_loses(bool agents, const struct site_wait *w, const struct kd_view_info *waiter)
-{
-    static struct site_ages ages;
-    uint64_t age = age_of(&ages, waiter->view, waiter->ticket, now_ns());
-    bool loses = agents ? denied_last < DENIED_MOST : w->age <= age || owes;
-    if (loses) {
-        denied_last++;
+    uint64_t ticket = tickets_ours(&tickets, w->ticket);
+    if (!ticket || ticket >= waiter->ticket || owes) {
         owes -= owes != 0;
-    } else if (++won == WON_MOST) {
-        page_site_commits();
-        owes = DENIED_MOST; /* it may lie about its age */
+        return true;
     }
-    return loses;
+    if (++won == WON_MOST) {
+        won = 0;
+        owes = OWES;
+    }
+    return false;
 }
 
 /* The victim of a circle: the site's GET, or who waits here for the site. Of an agent that is one
  * of its GETs, which it then denies; a program runs again. */
-static void resolve(long n, const struct site_wait *w, const uint64_t of[2],
-                    const struct kd_view_info *waiter)
+static void resolve(long n, const struct site_wait *w, const struct kd_view_info *waiter)
 {
     bool agents = false;
     for (long i = 0; i < n; i++)
         agents |= views[i].pid == waiter->pid && views[i].mode == KD_HOLDER;
-    if (site_loses(agents, w, waiter))
-        get_undo(w->number, of);
+    if (site_loses(w, waiter))
+        get_undo(w->number, -EDEADLK);
     else
         kd_call3(KD_VIEW_ABORT, (long)waiter->view, agents ? EBUSY : EDEADLK, 0);
 }
@@ -343,11 +367,18 @@ void page_probed(const struct site_message *m)
         for (long k = 0; k < n; k++) {
             if (!in(reached, views[k].view) || views[k].doom || !waits_for(&views[k], m->page))
                 continue;
-            resolve(n, &m->waits[i], of, &views[k]);
+            resolve(n, &m->waits[i], &views[k]);
             n = views_list(); /* another GET may be in a circle without this victim */
             break;
         }
     }
+    agent_unlock();
+}
+
+void page_cancel(const struct site_message *m)
+{
+    agent_lock();
+    get_undo(m->number, -ECANCELED);
     agent_unlock();
 }
 

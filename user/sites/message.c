@@ -66,7 +66,9 @@ size_t message_put(const struct site_message *m, void *frame, size_t room)
         put_u64(&o, m->page);
         put_u8(&o, m->right);
         put_u8(&o, m->wants);
+        put_u64(&o, m->serial);
         break;
+    case SITE_CANCEL: put_u64(&o, m->page); break;
     case SITE_GRANT:
         page_put(&o, m);
         put_bytes(&o, m->data, m->bytes);
@@ -82,7 +84,7 @@ size_t message_put(const struct site_message *m, void *frame, size_t room)
         put_u32(&o, m->count);
         for (uint32_t i = 0; i < m->count; i++) {
             put_u64(&o, m->waits[i].number);
-            put_u64(&o, m->waits[i].age);
+            put_u64(&o, m->waits[i].ticket);
         }
         break;
     default: return 0;
@@ -147,7 +149,7 @@ static bool numbers_take(struct site_message *m, struct fields_in *i)
     if (m->count > SITE_PROBED_MAX || !page_ok(m->page)) return false;
     for (uint32_t n = 0; n < m->count; n++) {
         m->waits[n].number = take_u64(i);
-        m->waits[n].age = take_u64(i);
+        m->waits[n].ticket = take_u64(i);
     }
     return true;
 }
@@ -195,6 +197,7 @@ static bool get_take(struct site_message *m, struct fields_in *i)
     m->page = take_u64(i);
     m->right = take_u8(i);
     m->wants = take_u8(i);
+    m->serial = take_u64(i);
     return page_ok(m->page) && m->wants <= 1 &&
            (m->right == SITE_SHARED || m->right == SITE_EXCLUSIVE);
 }
@@ -212,6 +215,7 @@ static bool fields_take(struct site_message *m, struct fields_in *i)
     case SITE_ASK:
     case SITE_TOLD: return words_take(m, i);
     case SITE_GET: return get_take(m, i);
+    case SITE_CANCEL: m->page = take_u64(i); return page_ok(m->page);
     case SITE_GRANT: return contents_take(m, i);
     case SITE_CALL:
     case SITE_GONE:

@@ -14,7 +14,8 @@
 enum site_kind {
     SITE_ASK = FRAME_KIND_OTHERS, /* client: a request of store_protocol.h; answered by TOLD */
     SITE_TOLD,
-    SITE_GET,     /* client: page, right, whether its contents are wanted; by GRANT or DENIED */
+    SITE_GET,     /* client: page, right, whether its contents are wanted, the ticket of whose
+                   * transaction asks; by GRANT or DENIED */
     SITE_GRANT,   /* page, right, serial, contents or none */
     SITE_DENIED,  /* page, error */
     SITE_CALL,    /* home: page, serial, the right that may stay */
@@ -24,6 +25,8 @@ enum site_kind {
     SITE_REFUSED, /* error */
     SITE_PROBE,   /* home: page, serial: for which GETs do those wait that keep it? By PROBED */
     SITE_PROBED,
+    SITE_CANCEL,  /* client: page, the GET's number: nobody wants it any more. By DENIED, if no
+                   * GRANT crosses it */
     SITE_KINDS
 };
 enum site_right { SITE_NO, SITE_SHARED, SITE_EXCLUSIVE };
@@ -36,9 +39,8 @@ enum site_right { SITE_NO, SITE_SHARED, SITE_EXCLUSIVE };
 /* A part of a container's memory; container: its number at the home. */
 struct site_segment { uint64_t container, base, pages; };
 
-/* A GET that is waited for, by its number; age: for how long the oldest transaction is known that
- * waits for it, in nanoseconds. */
-struct site_wait { uint64_t number, age; };
+/* A GET that is waited for, by its number; ticket: of the oldest transaction that does. */
+struct site_wait { uint64_t number, ticket; };
 
 struct site_message {
     uint16_t kind;
@@ -48,7 +50,7 @@ struct site_message {
     int32_t error;                      /* TOLD: 0 or -errno; DENIED, REFUSED: errno */
     uint32_t count;                     /* TOLD: segments; PROBED: numbers */
     uint64_t number, answer_to;
-    uint64_t page, serial;
+    uint64_t page, serial;              /* GET: serial: the ticket */
     union {
         uint64_t word[SITE_WORDS];      /* ASK, TOLD */
         struct site_wait waits[SITE_PROBED_MAX]; /* PROBED */

@@ -110,6 +110,39 @@ uint64_t age_of(struct site_ages *ages, uint64_t view, uint64_t ticket, uint64_t
     return now - ages->of[view].since;
 }
 
+/* Tickets rise, so the first that is not older is found by halves. */
+static unsigned tickets_find(const struct site_tickets *t, uint64_t theirs)
+{
+    unsigned from = 0, to = t->count;
+    while (from < to) {
+        unsigned middle = (from + to) / 2;
+        if (t->of[(t->first + middle) % SITE_TICKETS].theirs < theirs)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+uint64_t tickets_ours(const struct site_tickets *t, uint64_t theirs)
+{
+    unsigned at = tickets_find(t, theirs);
+    return at < t->count ? t->of[(t->first + at) % SITE_TICKETS].ours : 0;
+}
+
+void tickets_note(struct site_tickets *t, uint64_t theirs, uint64_t ours)
+{
+    if (tickets_find(t, theirs) < t->count) return; /* a younger one was faster: it is as old */
+    if (t->count == SITE_TICKETS) {
+        t->first++;
+        t->count--;
+    }
+    unsigned at = (t->first + t->count) % SITE_TICKETS;
+    uint64_t last = t->count++ ? t->of[(at + SITE_TICKETS - 1) % SITE_TICKETS].ours : 0;
+    t->of[at].theirs = theirs;
+    t->of[at].ours = ours > last ? ours : last;
+}
+
 /* ---- at the home ---- */
 
 bool home_get(struct site_page *p, uint64_t number, int right)
@@ -191,13 +224,14 @@ void client_asked(struct site_page *p, uint64_t number, int right)
 {
     p->asked = number;
     p->wanted = (uint8_t)right;
+    p->held = 0;
 }
 
 bool client_granted(struct site_page *p, uint64_t number, uint64_t serial, int right)
 {
     if (!number || p->asked != number || right < p->wanted) return false;
     p->asked = 0;
-    p->wanted = p->called = 0;
+    p->wanted = p->called = p->held = 0;
     p->serial = serial;
     p->right = (uint8_t)right;
     return true;
@@ -207,8 +241,15 @@ bool client_denied(struct site_page *p, uint64_t number)
 {
     if (!number || p->asked != number) return false;
     p->asked = 0;
-    p->wanted = 0;
+    p->wanted = p->held = 0;
     return true;
+}
+
+bool client_cancels(struct site_page *p, bool waits)
+{
+    if (!p->asked || p->held == GET_CANCELLED) return false;
+    p->held = waits ? GET_WANTED : p->held + 1;
+    return p->held == GET_CANCELLED;
 }
 
 bool client_called(struct site_page *p, uint64_t serial, int to)

@@ -7,6 +7,7 @@
  *      that names another serial than the page's last one says nothing about it.
  * RG2  While a page is on its way to the client, or in a commit of it, no GONE is believed; and
  *      none ends a wait for what the kernel has given for it meanwhile.
+ * RG3  Who is older at the client is not younger at the home, over all its GETs.
  */
 #ifndef USER_SITES_PAGES_H
 #define USER_SITES_PAGES_H
@@ -22,8 +23,12 @@ struct site_page {
     uint8_t right;                      /* enum site_right */
     uint8_t called;                     /* 0, or 1 + the right that may stay */
     uint8_t wanted;                     /* home: the same, of those who wait; client: of the GET */
-    uint8_t held;                       /* home: on its way, or in so many commits (RG2) */
+    uint8_t held;                       /* home: on its way, or in so many commits (RG2); client:
+                                         * enum client_get */
 };
+/* Of a GET: somebody waits for it, as far as is known; nobody was seen to, at the last look; it is
+ * taken back. */
+enum client_get { GET_WANTED, GET_UNWANTED, GET_CANCELLED };
 struct site_pages { struct site_page *at; size_t room, count, most, hand; };
 
 /* The page's entry; NULL: it has none. It stays where it is until the next pages_make. */
@@ -36,11 +41,21 @@ void pages_settle(struct site_pages *t, uint64_t page);
 void pages_forget(struct site_pages *t, uint64_t base, uint64_t end);
 void pages_free(struct site_pages *t);
 
-/* For how long a view's transaction has been known to wait in circles of sites, its repetitions,
- * which keep their ticket, with it. The youngest of a circle is its victim, so the oldest one of
- * all ends. */
+/* For how long a view's transaction has been known to wait, its repetitions, which keep their
+ * ticket, with it. */
 struct site_ages { struct { uint64_t ticket, since; } of[128]; };
 uint64_t age_of(struct site_ages *ages, uint64_t view, uint64_t ticket, uint64_t now);
+
+/* Tickets of a client's transactions and the home's tickets for them, both rising: who is known to
+ * be older than another one there is no younger here. The youngest of a circle is its victim, so
+ * the oldest one of all ends, by the home's order. Those that come after many others are forgotten:
+ * who comes again then is as old as the oldest that is known. */
+enum { SITE_TICKETS = 128 };
+struct site_tickets { struct { uint64_t theirs, ours; } of[SITE_TICKETS]; unsigned first, count; };
+/* The home's ticket for this one; 0: it is younger than all that are known, and needs a new one,
+ * which tickets_note is told then. */
+uint64_t tickets_ours(const struct site_tickets *t, uint64_t theirs);
+void tickets_note(struct site_tickets *t, uint64_t theirs, uint64_t ours);
 
 /* ---- at the home ---- */
 /* Gives up what the kernel has for the client above `to`. False: a worker has it at the moment. */
@@ -73,6 +88,9 @@ void client_asked(struct site_page *p, uint64_t number, int right);
 /* GRANT came. False: to no open GET. */
 bool client_granted(struct site_page *p, uint64_t number, uint64_t serial, int right);
 bool client_denied(struct site_page *p, uint64_t number);
+/* Its GET is looked at: does somebody wait for it? True: nobody, twice in a row: CANCEL is to be
+ * sent. The GET stays open until it is answered. */
+bool client_cancels(struct site_page *p, bool waits);
 /* CALL came. True: recall what is above p->called - 1; false: that grant is over, and GONE is to
  * say so. */
 bool client_called(struct site_page *p, uint64_t serial, int to);

@@ -118,7 +118,9 @@ static void *hear_here(void *unused)
     if (!data) remote_ends("no memory");
     for (;;) {
         struct kd_message m = {.buffer = data, .buffer_bytes = KD_DATA_MAX, .handle = -1};
-        if (kd_call3(KD_PORT_RECEIVE, remote.port, (long)&m, -1) < 0) remote_ends("its port ended");
+        long r = kd_call3(KD_PORT_RECEIVE, remote.port, (long)&m, pages_look());
+        if (r == -EAGAIN || r == -ETIMEDOUT) continue;
+        if (r < 0) remote_ends("its port ended");
         on_message(&m);
     }
 }

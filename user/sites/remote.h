@@ -61,6 +61,9 @@ struct container *container_at(uint64_t address, struct segment **segment);
 
 /* ---- remote_page.c: pages ---- */
 void page_asked(const struct kd_message *m);
+/* Looks for GETs that nobody wants, when it is time. In so many milliseconds it is to be called
+ * again; -1: no GET is open. */
+int pages_look(void);
 void page_granted(const struct site_message *m);
 void page_denied(const struct site_message *m);
 void page_called(const struct site_message *m);

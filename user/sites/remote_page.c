@@ -15,26 +15,33 @@
 #define ACCESS(right) ((right) == SITE_EXCLUSIVE ? KD_READ | KD_WRITE \
                        : (right) == SITE_SHARED  ? KD_READ : 0)
 
-static struct { uint64_t *page; size_t count, room; } called; /* pages that are called back */
+/* Pages that are called back; those that have a GET open. */
+static struct some { uint64_t *page; size_t count, room; } called, asked;
 
-static void called_add(uint64_t page)
+static void some_add(struct some *s, uint64_t page)
 {
-    for (size_t i = 0; i < called.count; i++)
-        if (called.page[i] == page) return;
-    if (called.count == called.room) {
-        size_t room = called.room ? 2 * called.room : 64;
-        uint64_t *more = realloc(called.page, room * sizeof *more);
-        if (!more) remote_ends("no memory for pages that are called back");
-        called.page = more;
-        called.room = room;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->page[i] == page) return;
+    if (s->count == s->room) {
+        size_t room = s->room ? 2 * s->room : 64;
+        uint64_t *more = realloc(s->page, room * sizeof *more);
+        if (!more) remote_ends("no memory for pages that are asked for or called back");
+        s->page = more;
+        s->room = room;
     }
-    called.page[called.count++] = page;
+    s->page[s->count++] = page;
 }
 
-static void called_take(uint64_t page)
+static void some_take(struct some *s, uint64_t page)
 {
-    for (size_t i = 0; i < called.count; i++)
-        if (called.page[i] == page) called.page[i--] = called.page[--called.count];
+    for (size_t i = 0; i < s->count; i++)
+        if (s->page[i] == page) s->page[i--] = s->page[--s->count];
+}
+
+static void some_close(struct some *of, uint64_t base, uint64_t end)
+{
+    for (size_t n = of->count; n-- > 0;)
+        if (of->page[n] >= base && of->page[n] < end) of->page[n] = of->page[--of->count];
 }
 
 static uint64_t number_in(const struct segment *s, uint64_t page)
@@ -79,7 +86,7 @@ static bool give_back(const struct segment *s, struct site_page *p, uint64_t use
     if (recall(s, p, users) > 0) return false;
     int to = client_gone(p);
     if (to == SITE_NO) drop(s, page);
-    called_take(page);
+    some_take(&called, page);
     pages_settle(&remote.pages, page);
     remote_send(&(struct site_message){.kind = SITE_GONE, .page = page, .serial = serial,
                                        .right = (uint8_t)to});
@@ -94,16 +101,25 @@ static void give_back_or_ask(const struct segment *s, struct site_page *p)
     if (!give_back(s, p, users)) open_to(s, p->page, SITE_NO);
 }
 
-static void get(struct site_page *p, int right, bool wants)
+static void get(struct site_page *p, int right, bool wants, uint64_t ticket)
 {
     client_asked(p, ++remote.number, right);
+    some_add(&asked, p->page);
     remote_send(&(struct site_message){.kind = SITE_GET, .number = p->asked, .page = p->page,
-                                       .right = (uint8_t)right, .wants = wants});
+                                       .right = (uint8_t)right, .wants = wants,
+                                       .serial = ticket});
 }
 
 static void fail(const struct segment *s, uint64_t page, int error)
 {
     kd_call6(KD_OBJECT_FAIL, s->object, (long)number_in(s, page), 1, error, 0, 0);
+}
+
+static struct kd_view_info views[KD_VIEW_MAX];  /* locked */
+static long views_list(void) { return kd_call3(KD_VIEW_LIST, (long)views, KD_VIEW_MAX, 0); }
+static uint64_t page_of(const struct kd_view_info *v)
+{
+    return v->page & ~(uint64_t)(KD_PAGE_BYTES - 1);
 }
 
 static bool in(const uint64_t mask[2], uint64_t view) { return mask[view / 64] >> view % 64 & 1; }
@@ -135,7 +151,7 @@ static void wanted(const struct segment *s, uint64_t page, const struct kd_messa
     }
     /* one question stands for all who want a page that is away, so also for those who use it */
     int ask = client_wants(p, want, p->called && (!here || uses(users, m->word[4] - 1)));
-    if (ask) get(p, ask, !here);
+    if (ask) get(p, ask, !here, m->word[7]);
 }
 
 void page_asked(const struct kd_message *m)
@@ -159,14 +175,44 @@ void pages_recalled(uint64_t cookie)
     remote_unlock();
 }
 
+/* GETs that are open for long and for which nobody waits any more are taken back: who has asked may
+ * be undone, or killed, or his time is up. Who was woken to ask again waits for nothing at the
+ * moment, so nobody has to be seen twice. */
+enum { LOOK_MS = 20 };
+static uint64_t looked;
+
+static void gets_look(void)
+{
+    long n = views_list();
+    for (size_t i = 0; i < asked.count; i++) {
+        struct site_page *p = pages_find(&remote.pages, asked.page[i]);
+        bool waits = false;
+        for (long k = 0; k < n && !waits; k++) waits = page_of(&views[k]) == p->page;
+        if (client_cancels(p, waits))
+            remote_send(&(struct site_message){.kind = SITE_CANCEL, .number = p->asked,
+                                               .page = p->page});
+    }
+}
+
+int pages_look(void)
+{
+    if (!__atomic_load_n(&asked.count, __ATOMIC_RELAXED)) return -1;
+    uint64_t now = remote_now();
+    if (now - __atomic_load_n(&looked, __ATOMIC_RELAXED) < LOOK_MS * 1000000) return LOOK_MS;
+    remote_lock();
+    __atomic_store_n(&looked, now, __ATOMIC_RELAXED);
+    gets_look();
+    remote_unlock();
+    return LOOK_MS;
+}
+
 void pages_closed(const struct container *c)
 {
     for (unsigned i = 0; i < c->segments; i++) {
         const struct segment *s = &c->segment[i];
         uint64_t end = s->base + s->pages * KD_PAGE_BYTES;
-        for (size_t n = called.count; n-- > 0;)
-            if (called.page[n] >= s->base && called.page[n] < end)
-                called.page[n] = called.page[--called.count];
+        some_close(&called, s->base, end);
+        some_close(&asked, s->base, end);
         pages_forget(&remote.pages, s->base, end);
     }
 }
@@ -181,7 +227,8 @@ void page_granted(const struct site_message *m)
     struct site_page *p = pages_find(&remote.pages, m->page);
     if (!p || !container_at(m->page, &s)) return; /* closed meanwhile */
     if (!client_granted(p, m->answer_to, m->serial, m->right)) remote_ends("a GRANT of no GET");
-    called_take(m->page);
+    some_take(&called, m->page);
+    some_take(&asked, m->page);
     if (m->bytes == 0) {
         open_to(s, m->page, m->right);
         return;
@@ -197,8 +244,13 @@ void page_denied(const struct site_message *m)
 {
     struct segment *s;
     struct site_page *p = pages_find(&remote.pages, m->page);
+    bool cancelled = p && p->held == GET_CANCELLED;
     if (!p || !container_at(m->page, &s) || !client_denied(p, m->answer_to)) return;
-    fail(s, m->page, m->error);
+    some_take(&asked, m->page);
+    if (cancelled && m->error == ECANCELED)
+        open_to(s, m->page, SITE_NO); /* who wants it since asks anew */
+    else
+        fail(s, m->page, m->error);
     pages_settle(&remote.pages, m->page);
 }
 
@@ -211,7 +263,7 @@ void page_called(const struct site_message *m)
                                            .serial = m->serial, .right = m->right});
     } else {
         uint64_t users[2];
-        called_add(m->page);
+        some_add(&called, m->page);
         (void)give_back(s, p, users);
     }
 }
@@ -219,12 +271,12 @@ void page_called(const struct site_message *m)
 /* ---- for which GETs do those wait that keep a page? ---- */
 
 /* Of several who wait for one GET the oldest counts. */
-static void wait_add(struct site_message *answer, uint64_t number, uint64_t age)
+static void wait_add(struct site_message *answer, uint64_t number, uint64_t ticket)
 {
     uint32_t i = 0;
     while (i < answer->count && answer->waits[i].number != number) i++;
-    if (i == answer->count) answer->waits[answer->count++] = (struct site_wait){number, 0};
-    if (age > answer->waits[i].age) answer->waits[i].age = age;
+    if (i == answer->count) answer->waits[answer->count++] = (struct site_wait){number, ticket};
+    if (ticket < answer->waits[i].ticket) answer->waits[i].ticket = ticket;
 }
 
 /* Who waits for a page that is called back waits for those who use it now, whatever its kernel was
@@ -233,7 +285,7 @@ static void wait_add(struct site_message *answer, uint64_t number, uint64_t age)
 static void waits_learn(struct kd_view_info *v)
 {
     struct segment *s;
-    uint64_t users[2], page = v->page & ~(uint64_t)(KD_PAGE_BYTES - 1);
+    uint64_t users[2], page = page_of(v);
     struct site_page *p = page && container_at(page, &s) ? pages_find(&remote.pages, page) : NULL;
     if (!p || !p->called || give_back(s, p, users) || uses(users, v->view)) return;
     v->waits[0] |= users[0];
@@ -241,7 +293,7 @@ static void waits_learn(struct kd_view_info *v)
 }
 
 /* All for whom these views wait, and for whom those wait. */
-static void reach(const struct kd_view_info *views, long n, uint64_t reached[2])
+static void reach(long n, uint64_t reached[2])
 {
     for (bool more = true; more;) {
         more = false;
@@ -272,24 +324,22 @@ static void waits_elsewhere(const struct kd_view_info *v)
 
 void page_probed(const struct site_message *m)
 {
-    static struct kd_view_info views[KD_VIEW_MAX];
-    static struct site_ages ages;
     struct site_message answer = {.kind = SITE_PROBED, .answer_to = m->number, .page = m->page};
     struct segment *s = NULL;
     struct site_page *p = container_at(m->page, &s) ? pages_find(&remote.pages, m->page) : NULL;
     uint64_t reached[2] = {0};
     /* who was given a right and has not used it is a user, and may be none any more without end */
     bool kept = p && p->called && p->serial == m->serial && !give_back(s, p, reached);
-    long n = kept ? kd_call3(KD_VIEW_LIST, (long)views, KD_VIEW_MAX, 0) : 0;
+    long n = kept ? views_list() : 0;
     for (long i = 0; i < n; i++) waits_learn(&views[i]);
-    reach(views, n, reached);
+    reach(n, reached);
     for (long i = 0; i < n && answer.count < SITE_PROBED_MAX; i++) {
         const struct kd_view_info *v = &views[i];
-        uint64_t page = v->page & ~(uint64_t)(KD_PAGE_BYTES - 1);
+        uint64_t page = page_of(v);
         const struct site_page *q = page ? pages_find(&remote.pages, page) : NULL;
         if (in(reached, v->view)) waits_elsewhere(v);
         if (q && q->asked && in(reached, v->view))
-            wait_add(&answer, q->asked, age_of(&ages, v->view, v->ticket, remote_now()));
+            wait_add(&answer, q->asked, v->ticket);
     }
     remote_send(&answer);
 }

@@ -194,23 +194,26 @@ static void *holder_twice(void *arg)
 {
     holder(NULL);
     long before = asked;
-    int e = run(reads, number(hand.page), KD_SERIALISABLE, LONG_MS);
+    int e = run(hand.body, number(hand.page), KD_SERIALISABLE, LONG_MS);
     hand.result = hand.result ? hand.result : e ? e : (int)(asked - before);
     return arg;
 }
 
-static void next_transaction(void)
+static int exclusive(void *page);
+
+static void next_transaction(int (*body)(void *), unsigned page, long to)
 {
     pthread_t t;
     answer = ALL;
-    hand = (struct hand){.body = reads, .page = 12};
+    hand = (struct hand){.body = body, .page = page};
     pthread_create(&t, NULL, holder_twice, NULL);
     while (!hand.at)
         sched_yield();
     long before = told;
-    tap_ok(recall(12, 0) == 1, "a page is in use");
+    tap_ok(recall(page, to) == 1, "a page is in use");
     let_go(t);
-    tap_ok(hand.result == 1 && told_is(before + 1), "its user's next transaction asks");
+    tap_ok(hand.result == 1 && told_is(before + 1), "its user's next transaction asks: %d",
+           hand.result);
 }
 
 static void to_read(void)
@@ -555,13 +558,16 @@ static void destroyed(void)
 
 int main(void)
 {
-    tap_plan(60);
+    tap_plan(66);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .closed = true, .messages = hears}),
            "a manager that gives no rights");
     idle_rights();
     users_apart();
     used_rights();
-    next_transaction();
+    next_transaction(reads, 12, 0);
+    next_transaction(writes, 32, KD_READ);
+    next_transaction(stores, 33, KD_READ);
+    next_transaction(exclusive, 34, KD_READ);
     to_read();
     first_use();
     ranges();
