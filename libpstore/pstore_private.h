@@ -537,6 +537,13 @@ int outcome_mark(struct ps_tx *tx);
 int outcome_marked(void);
 /* What became of that: 0, it is committed; -ECANCELED: undone; -ENOTRECOVERABLE: nobody knows. */
 int outcome_ask(void);
+/* Begins a snapshot: its home has a part in it, if the process uses one home. As KD_TXN_BEGIN. */
+int site_begin(struct ps_tx *tx) __attribute__((cold));
+static inline int tx_begin_now(struct ps_tx *tx)
+{
+    return stores_elsewhere && (tx->begin.mode & 3) == KD_SNAPSHOT && !tx->options.snapshot
+               ? site_begin(tx) : (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+}
 enum { CHANGES_READ = 1 };               /* of KD_TXN_CHANGES: pages that were read, too */
 void tx_ops_forget(struct ps_tx *tx);           /* all of them */
 void names_committed(const struct ps_tx *tx) __attribute__((cold));  /* those that it has set */

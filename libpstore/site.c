@@ -83,6 +83,41 @@ int ps_site_describe(ps_container *c, const char *text)
     return 0;
 }
 
+/* ---- snapshots ---- */
+
+/* The handle of a point at which the only home has a part, too; -ENOENT: there is no such. */
+static int home_snapshot(void)
+{
+    struct ps_store *home = NULL;
+    struct store_handle point = {.handle = -1};
+    unsigned all = 0, homes = 0;
+    for (struct ps_store *s = NULL; (s = store_next(s));) {
+        all++;
+        if (strchr(s->name, '/')) {
+            homes++;
+            home = s;
+        }
+    }
+    if (homes != 1)
+        return -ENOENT;
+    uint64_t word[STORE_REQUEST_WORDS] = {all > 1};
+    int result = store_request_by(home, -1, &point, STORE_SNAPSHOT, word, NULL, 0, NULL, NULL);
+    return result == 0 ? point.handle : result == -EAGAIN || result == -EACCES ? -ENOENT : result;
+}
+
+int site_begin(struct ps_tx *tx)
+{
+    int point = home_snapshot();
+    if (point < 0 && point != -ENOENT)
+        return point;
+    tx->begin.snapshot = point + 1 > 0 ? point + 1 : 0;
+    int result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+    if (point >= 0)
+        ps_kernel(KD_HANDLE_CLOSE, point, 0, 0);
+    tx->begin.snapshot = 0;
+    return result;
+}
+
 /* ---- SITE:PATH ---- */
 
 /* Has remote begin a manager for the site's store, if it has not yet. */

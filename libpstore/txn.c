@@ -217,7 +217,7 @@ static void tx_undo(struct ps_tx *tx, int error);
 static RARE int tx_begin_again(struct ps_tx *tx, int result)
 {
     if (result == -ENOENT && ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0)
-        result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+        result = tx_begin_now(tx);
     if (result == -EOWNERDEAD)
         stores_note_death();
     return tx->reason = result;
@@ -233,7 +233,7 @@ static inline int tx_begin(struct ps_tx *tx)
     if (tx->options.timeout_ms)
         tx->ends_ms = now_ms() + tx->options.timeout_ms;
     if (result == 0)
-        result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+        result = tx_begin_now(tx);
     if (result != 0 && (result = tx_begin_again(tx, result)) != 0)
         return result;
     tx->active = 1;

@@ -201,7 +201,7 @@ long kd_snapshot_share(const uint64_t a[6])
     s->generation = v->snapshot.seen.generation;
     int e = version_snapshot_share(v, s);
     if (!e)
-        return handle_new(process_this(), HANDLE_SNAPSHOT, s, 0);
+        return handle_new(process_this(), HANDLE_SNAPSHOT, s, KD_RIGHT_READ);
     snapshot_put(s);
     return e;
 }

@@ -36,15 +36,17 @@ static void runs_make(void)
 static struct site_message sample(unsigned kind)
 {
     struct site_message m = {.kind = (uint16_t)kind, .number = 11, .answer_to = 12};
-    m.error = kind == SITE_TOLD ? -2 : kind == SITE_DENIED || kind == SITE_REFUSED ? 35 : 0;
+    m.error = kind == SITE_TOLD ? -2
+              : kind == SITE_DENIED || kind == SITE_REFUSED || kind == SITE_SNAPPED ? 35 : 0;
     m.right = kind == SITE_GET || kind == SITE_GRANT ? SITE_EXCLUSIVE
               : kind == SITE_CALL || kind == SITE_GONE ? SITE_SHARED : SITE_NO;
     m.wants = kind == SITE_GET;
     m.request = kind == SITE_ASK || kind == SITE_COMMIT ? 0xfffffffeu : 0;
     m.page = kind == SITE_ASK || kind == SITE_TOLD || kind == SITE_COMMIT || kind == SITE_DONE ||
-             kind == SITE_REFUSED ? 0 : PAGE;
+             kind == SITE_REFUSED || kind == SITE_SNAP || kind == SITE_SNAPPED ||
+             kind == SITE_SNAP_END ? 0 : PAGE;
     m.serial = kind == SITE_GRANT || kind == SITE_CALL || kind == SITE_GONE || kind == SITE_DONE ||
-               kind == SITE_PROBE ? 99 : 0;
+               kind == SITE_PROBE || kind == SITE_GET_OLD || kind == SITE_SNAP_END ? 99 : 0;
     m.count = kind == SITE_TOLD ? 2 : kind == SITE_PROBED ? 3 : 0;
     for (unsigned i = 0; i < SITE_WORDS && (kind == SITE_ASK || kind == SITE_TOLD); i++)
         m.word[i] = i * 1000;
@@ -53,9 +55,10 @@ static struct site_message sample(unsigned kind)
             m.segment[i] = (struct site_segment){5, PAGE, 1000 + i};
         else
             m.waits[i] = (struct site_wait){50 + i, 9000 + i};
-    if (kind == SITE_ASK || kind == SITE_TOLD || kind == SITE_GRANT || kind == SITE_COMMIT) {
+    bool page = kind == SITE_GRANT || kind == SITE_OLD;
+    if (kind == SITE_ASK || kind == SITE_TOLD || kind == SITE_COMMIT || page) {
         m.data = contents;
-        m.bytes = kind == SITE_GRANT ? SITE_PAGE_BYTES : 64;
+        m.bytes = page ? SITE_PAGE_BYTES : 64;
     }
     if (kind == SITE_COMMIT) m.runs = runs, m.runs_bytes = runs_bytes;
     return m;
@@ -84,6 +87,7 @@ static void promises(const struct site_message *m, const uint8_t *frame, size_t 
     assert_true(m->count <= SITE_PROBED_MAX);
     assert_true(m->kind != SITE_TOLD || m->count <= SITE_SEGMENTS_MAX);
     assert_true(m->kind != SITE_GRANT || m->bytes == 0 || m->bytes == SITE_PAGE_BYTES);
+    assert_true(m->kind != SITE_OLD || m->bytes == (m->error ? 0 : SITE_PAGE_BYTES));
     while (m->kind == SITE_COMMIT && run_next(&i, &r)) {
         assert_true(inside(r.data, r.bytes, frame, bytes));
         assert_true(r.offset + r.bytes <= (int)SITE_PAGE_BYTES);

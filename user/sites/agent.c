@@ -24,7 +24,7 @@ struct agent agent = {.pages = {.most = SITE_PAGES_MAX}};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed[AGENT_WAITS] = {
     PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
-    PTHREAD_COND_INITIALIZER};
+    PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};
 static const char *site;
 
 void agent_lock(void) { pthread_mutex_lock(&lock); }
@@ -100,6 +100,9 @@ static void heard(const struct frame *f, const uint8_t *at)
     case SITE_COMMIT: commit_do(&m, at, f->bytes, f); return;
     case SITE_ASK: store_ask(&m); return;
     case SITE_PROBED: page_probed(&m); return;
+    case SITE_SNAP: snapshot_asked(&m); return;
+    case SITE_SNAP_END: snapshot_over(&m); return;
+    case SITE_GET_OLD: snapshot_read(&m); return;
     default: agent_ends("the site says what no client says");
     }
 }
@@ -124,6 +127,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMITTERS; i++) agent_start(commit_work, NULL);
     agent_start(page_hear, NULL);
     agent_start(store_work, NULL);
+    agent_start(snapshot_work, NULL);
+    for (int i = 0; i < OLD_READERS; i++) agent_start(snapshot_read_work, NULL);
     while (link_receive(agent.session, &inbox, &f, &at) == 0) heard(&f, at);
     agent_ends("its session is over");
 }

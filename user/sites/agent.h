@@ -18,7 +18,9 @@
 
 enum {
     GETTERS = 8, COMMITTERS = 4,        /* threads */
-    JOBS_MAX = 1024,                    /* GETs and COMMITs that wait for a thread */
+    OLD_READERS = 2,                    /* threads that read for snapshots */
+    SNAPSHOTS_MAX = 8,                  /* of the site */
+    JOBS_MAX = 1024,                    /* GETs, COMMITs and GET_OLDs that wait for a thread */
     CONTAINERS_MAX = 64,
     SITE_PAGES_MAX = 1 << 20,
 };
@@ -37,14 +39,16 @@ extern struct agent {
     uint64_t view;                      /* the holder's number */
     int store, root;                    /* handles: of the store's port, of what the site may see */
     uint64_t serial;                    /* of the last grant */
+    unsigned committing;                /* commits from their begin to their answer */
     struct site_pages pages;
     struct container containers[CONTAINERS_MAX];
 } agent;
 
 void agent_lock(void);
 void agent_unlock(void);
-/* What threads wait for: work of three kinds; that a container's GETs and COMMITs have ended. */
-enum agent_wait { AGENT_GETS, AGENT_COMMITS, AGENT_ASKS, AGENT_BUSY, AGENT_WAITS };
+/* What threads wait for: work of five kinds; that a container's GETs and COMMITs have ended. */
+enum agent_wait { AGENT_GETS, AGENT_COMMITS, AGENT_ASKS, AGENT_SNAPS, AGENT_OLDS, AGENT_BUSY,
+                  AGENT_WAITS };
 void agent_wait(enum agent_wait for_what); /* until agent_changed; leaves the lock meanwhile */
 void agent_changed(enum agent_wait for_whom); /* wakes one: a piece of work is one thread's */
 void agent_start(void *(*function)(void *), void *argument);
@@ -79,6 +83,14 @@ uint64_t outcome_session(const char *site); /* this session's number, upwards; 0
 int outcome_take(uint8_t *batch, size_t *bytes, uint64_t *number);
 int outcome_note(unsigned thread, uint64_t number); /* in the transaction */
 int outcome_look(uint64_t word[SITE_WORDS]);    /* STORE_OUTCOME */
+
+/* ---- agent_snapshot.c: snapshots for the site ---- */
+void snapshot_asked(const struct site_message *m);
+void snapshot_over(const struct site_message *m);
+void snapshot_read(const struct site_message *m);
+bool snapshot_waits(void);              /* one is to begin, so no commit does now; locked */
+void *snapshot_work(void *unused);      /* a thread begins them */
+void *snapshot_read_work(void *unused); /* some read pages for them */
 
 /* ---- agent_convert.c: a site whose data look otherwise (types.md) ---- */
 struct convert_image;

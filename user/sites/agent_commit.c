@@ -130,13 +130,16 @@ void *commit_work(void *unused)
     agent_lock();
     const unsigned thread = threads++;
     for (;;) {
-        while (!first) agent_wait(AGENT_COMMITS);
+        while (!first || snapshot_waits()) agent_wait(AGENT_COMMITS);
         struct commit *c = first;
         first = c->next;
         if (!first) last = &first;
         count--;
         c->thread = thread;
+        agent.committing++;
         (void)work(c);
+        agent.committing--;
+        agent_changed(AGENT_SNAPS);
         agent_changed(AGENT_BUSY);
         free(c->frame);
         free(c);

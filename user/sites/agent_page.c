@@ -88,7 +88,7 @@ static int take(void *arg)
 {
     struct job *j = arg;
     agent_lock();
-    if (!j->ticket) tickets_note(&tickets, j->get.serial, ps_site_ticket());
+    if (!j->ticket && j->get.serial) tickets_note(&tickets, j->get.serial, ps_site_ticket());
     int undone = j->undone;
     agent_unlock();
     if (undone) return undone;
@@ -137,7 +137,7 @@ static struct job *job_take(void)
     j->used = true;
     j->taken = false;
     j->undone = 0;
-    j->ticket = tickets_ours(&tickets, j->get.serial);
+    j->ticket = j->get.serial ? tickets_ours(&tickets, j->get.serial) : 0;
     j->tid = (int)gettid();
     return j;
 }

@@ -78,7 +78,16 @@ size_t message_put(const struct site_message *m, void *frame, size_t room)
     case SITE_PROBE: page_put(&o, m); break;
     case SITE_DENIED: put_u64(&o, m->page); /* fall through */
     case SITE_REFUSED: put_u32(&o, (uint32_t)m->error); break;
+    case SITE_SNAP: break;
+    case SITE_SNAPPED: put_u32(&o, (uint32_t)m->error); break;
+    case SITE_GET_OLD: put_u64(&o, m->page); /* fall through */
+    case SITE_SNAP_END:
     case SITE_DONE: put_u64(&o, m->serial); break;
+    case SITE_OLD:
+        put_u64(&o, m->page);
+        put_u32(&o, (uint32_t)m->error);
+        if (!m->error) put_bytes(&o, m->data, SITE_PAGE_BYTES);
+        break;
     case SITE_PROBED:
         put_u64(&o, m->page);
         put_u32(&o, m->count);
@@ -209,6 +218,20 @@ static bool error_take(struct site_message *m, struct fields_in *i)
     return errno_ok(m->error) && (m->kind == SITE_REFUSED || page_ok(m->page));
 }
 
+/* SNAP and what follows of it. */
+static bool snapshot_take(struct site_message *m, struct fields_in *i)
+{
+    bool page = m->kind == SITE_GET_OLD || m->kind == SITE_OLD;
+    if (page) m->page = take_u64(i);
+    if (m->kind == SITE_GET_OLD || m->kind == SITE_SNAP_END) m->serial = take_u64(i);
+    if (m->kind == SITE_SNAPPED || m->kind == SITE_OLD) m->error = (int32_t)take_u32(i);
+    if (m->kind == SITE_OLD && !m->error) {
+        m->bytes = SITE_PAGE_BYTES;
+        m->data = take_bytes(i, m->bytes);
+    }
+    return (!page || page_ok(m->page)) && (!m->error || errno_ok(m->error));
+}
+
 static bool fields_take(struct site_message *m, struct fields_in *i)
 {
     switch (m->kind) {
@@ -225,6 +248,11 @@ static bool fields_take(struct site_message *m, struct fields_in *i)
     case SITE_COMMIT: return commit_take(m, i);
     case SITE_DONE: m->serial = take_u64(i); return true;
     case SITE_PROBED: return numbers_take(m, i);
+    case SITE_SNAP:
+    case SITE_SNAPPED:
+    case SITE_SNAP_END:
+    case SITE_GET_OLD:
+    case SITE_OLD: return snapshot_take(m, i);
     default: return false;
     }
 }

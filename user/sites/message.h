@@ -27,6 +27,11 @@ enum site_kind {
     SITE_PROBED,
     SITE_CANCEL,  /* client: page, the GET's number: nobody wants it any more. By DENIED, if no
                    * GRANT crosses it */
+    SITE_SNAP,    /* client: begin a snapshot, whose name is this message's number; by SNAPPED */
+    SITE_SNAPPED, /* error, or 0: behind the DONE of all commits of the site that it sees */
+    SITE_SNAP_END, /* client: that one (serial) is over */
+    SITE_GET_OLD, /* client: page, as the snapshot (serial) sees it; by OLD */
+    SITE_OLD,     /* page, error, or 0 and its contents */
     SITE_KINDS
 };
 enum site_right { SITE_NO, SITE_SHARED, SITE_EXCLUSIVE };
@@ -47,10 +52,11 @@ struct site_message {
     uint8_t right;                      /* GET, GRANT; CALL, GONE: what stays */
     uint8_t wants;                      /* GET: 1: contents, too */
     uint32_t request;                   /* ASK; COMMIT: kd_commit.flags */
-    int32_t error;                      /* TOLD: 0 or -errno; DENIED, REFUSED: errno */
+    /* TOLD: 0 or -errno; DENIED, REFUSED: errno; SNAPPED, OLD: 0 or errno */
+    int32_t error;
     uint32_t count;                     /* TOLD: segments; PROBED: numbers */
     uint64_t number, answer_to;
-    uint64_t page, serial;              /* GET: serial: the ticket */
+    uint64_t page, serial;              /* GET: serial: the ticket, 0: none */
     union {
         uint64_t word[SITE_WORDS];      /* ASK, TOLD */
         struct site_wait waits[SITE_PROBED_MAX]; /* PROBED */

@@ -73,6 +73,8 @@ static void heard(const struct site_message *m)
     case SITE_CALL: page_called(m); break;
     case SITE_PROBE: page_probed(m); break;
     case SITE_TOLD: store_told(m); break;
+    case SITE_SNAPPED: snapshot_begun(m); break;
+    case SITE_OLD: snapshot_page_told(m); break;
     case SITE_DONE:
     case SITE_REFUSED: commit_answered(m); break;
     default: remote_ends("the home says what no home says");
@@ -165,6 +167,7 @@ static void serve(const char *site)
     if (remote.port < 0) remote_ends("no port");
     zone_claim();
     start(hear_home, NULL);
+    start(snapshots_look, NULL);
     for (int i = 1; i < THREADS; i++) start(hear_here, NULL);
     if (kd_call3(KD_NAME_SET, (long)name, remote.port, 0) < 0)
         remote_ends("it may not publish its name");

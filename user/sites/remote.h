@@ -21,6 +21,8 @@ enum { REMOTE_COUNTS = 0x1000,
        REMOTE_LOOK,     /* -> words: pages cached here, of them writable, pages waited for at the
                          * moment; in the session asked for, called back, given back, denied,
                          * commits */
+       REMOTE_SNAPSHOTS, /* -> words: SNAP, SNAP_END, GET_OLD, OLD in the session; snapshots of the
+                          * home that there are */
 };
 
 enum { CONTAINERS_MAX = 64, OPENINGS_MAX = 256, REQUESTS_MAX = 64 };
@@ -38,6 +40,7 @@ extern struct remote {
     int port, session;
     uint32_t zone;                      /* of the home's addresses */
     uint64_t number;                    /* of the last request */
+    uint64_t steps;                     /* by which it has let this kernel's publications go on */
     uint64_t counts[SITE_KINDS];        /* of messages */
     struct site_pages pages;
     struct container containers[CONTAINERS_MAX];
@@ -70,9 +73,21 @@ void page_called(const struct site_message *m);
 void page_probed(const struct site_message *m);
 void pages_recalled(uint64_t cookie);
 void pages_closed(const struct container *c);   /* its objects end */
+/* The page is asked for if it is not here. False: it is here, or is called back. */
+bool page_bring(uint64_t page);
 
 /* ---- remote_commit.c: commits ---- */
 void commit_asked(const struct kd_message *m);
 void commit_answered(const struct site_message *m);
+
+/* ---- remote_snapshot.c: snapshots; locked, but for snapshots_look ---- */
+int snapshot_asked(const struct kd_message *m); /* 1: the home answers */
+void snapshot_begun(const struct site_message *m);
+/* A snapshot wants a page that is not here. */
+void snapshot_page_asked(uint64_t page, const struct kd_message *m);
+void snapshot_page_told(const struct site_message *m);
+void snapshot_page_came(uint64_t page); /* or was denied: for those that see what is cached */
+void snapshots_counted(uint64_t word[SITE_WORDS]);
+void *snapshots_look(void *unused);     /* a thread: ends those that nobody sees */
 
 #endif

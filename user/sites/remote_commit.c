@@ -136,7 +136,7 @@ void commit_answered(const struct site_message *m)
             kd_call3(KD_TXN_REFUSE, (long)view, (long)p->token, m->error);
         } else {
             last_csn++;
-            kd_call3(KD_TXN_PUBLISH, (long)&publish, 1, 0);
+            if (kd_call3(KD_TXN_PUBLISH, (long)&publish, 1, 0) == 0) remote.steps++;
             clean(p);
         }
         forget(p);

@@ -154,12 +154,24 @@ static void wanted(const struct segment *s, uint64_t page, const struct kd_messa
     if (ask) get(p, ask, !here, m->word[7]);
 }
 
+bool page_bring(uint64_t page)
+{
+    struct site_page *p = pages_make(&remote.pages, page);
+    if (!p || p->right != SITE_NO || p->called) return false;
+    if (!p->asked) get(p, SITE_SHARED, true, 0);
+    return true;
+}
+
 void page_asked(const struct kd_message *m)
 {
     remote_lock();
     struct container *c = container_of_id(STORE_COOKIE_CONTAINER(m->word[0]));
     struct segment *s = c && m->word[0] % 16 < c->segments ? &c->segment[m->word[0] % 16] : NULL;
-    if (s && m->word[1] < s->pages) wanted(s, s->base + m->word[1] * KD_PAGE_BYTES, m);
+    uint64_t page = s && m->word[1] < s->pages ? s->base + m->word[1] * KD_PAGE_BYTES : 0;
+    if (page && m->word[3] & KD_PAGE_OLD)
+        snapshot_page_asked(page, m);
+    else if (page)
+        wanted(s, page, m);
     remote_unlock();
 }
 
@@ -237,7 +249,9 @@ void page_granted(const struct site_message *m)
                                .rights = ACCESS(m->right), .page = number_in(s, m->page),
                                .count = 1, .memory = m->data};
     long r = kd_call3(KD_OBJECT_SUPPLY, (long)&supply, 0, 0);
+    remote.steps++;
     if (r < 0) fail(s, m->page, (int)-r);
+    snapshot_page_came(m->page);
 }
 
 void page_denied(const struct site_message *m)
@@ -251,6 +265,7 @@ void page_denied(const struct site_message *m)
         open_to(s, m->page, SITE_NO); /* who wants it since asks anew */
     else
         fail(s, m->page, m->error);
+    snapshot_page_came(m->page);
     pages_settle(&remote.pages, m->page);
 }
 

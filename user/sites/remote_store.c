@@ -12,6 +12,7 @@
 
 #include "katydid/call.h"
 #include "remote.h"
+#include "site.h"
 
 /* A request that the home has not answered yet. */
 struct request {
@@ -101,7 +102,8 @@ static int segment_open(struct container *c, uint64_t base, uint64_t pages)
         return -EPROTO;
     struct kd_object_create create = {
         .port = remote.port, .commit_port = remote.port, .base = base, .pages = pages,
-        .cookie = c->id << 4 | c->segments, .flags = KD_OBJECT_TRANSACTIONAL, .name = "remote"};
+        .cookie = c->id << 4 | c->segments, .name = "remote",
+        .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_VERSIONS};
     long object = kd_call3(KD_OBJECT_CREATE, (long)&create, 0, 0);
     if (object < 0) return (int)object;
     c->segment[c->segments++] = (struct segment){(int)object, base, pages};
@@ -256,6 +258,7 @@ static int asked(const struct kd_message *m)
 {
     if (m->kind == STORE_CLOSE) return close_asked(m);
     if (m->kind == STORE_ADVISE) return 0; /* a hint */
+    if (m->kind == STORE_SNAPSHOT) return snapshot_asked(m);
     if (m->kind == STORE_UNLEASE || m->kind == STORE_HELD) {
         int error = address_asked(m);
         return error ? error : pass(m);
@@ -299,8 +302,12 @@ static void looked_at(const struct kd_message *m)
 void store_asked(const struct kd_message *m)
 {
     remote_lock();
-    int status = m->kind == REMOTE_COUNTS || m->kind == REMOTE_LOOK ? 1 : asked(m);
-    if (m->kind == REMOTE_COUNTS)
+    struct site_message counted = {0};
+    int status = m->kind >= REMOTE_COUNTS && m->kind <= REMOTE_SNAPSHOTS ? 1 : asked(m);
+    if (m->kind == REMOTE_SNAPSHOTS) {
+        snapshots_counted(counted.word);
+        answer(&(struct request){.token = m->token}, 0, &counted);
+    } else if (m->kind == REMOTE_COUNTS)
         counts_told(m);
     else if (m->kind == REMOTE_LOOK)
         looked_at(m);
