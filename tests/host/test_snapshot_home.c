@@ -1,0 +1,356 @@
+/*
+ * test_snapshot_home.c - snapshots that a site has of this home (user/sites/agent_snapshot.c).
+ *
+ * Aim     SNAPPED stands in the stream where the snapshot does among commits and grants: it sees a
+ *         commit of the site whose DONE is before it, and no other; what was granted before it and
+ *         not given back is as it sees it. Commits do not put a snapshot off without end. A page
+ *         that is read is of the snapshot that was named, whatever ends meanwhile; nothing is kept
+ *         of those that are over; a site has so many and no more.
+ * Method  the file itself. The site applies the stream as it comes. Home and site go on in random
+ *         steps, also wherever the agent leaves its lock.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "pstore.h"
+#undef ps_transaction_opt               /* the store is here */
+#define ps_transaction_opt home_transaction
+#define ps_begin home_begin
+#define ps_rollback home_rollback
+#define ps_snapshot_share home_share
+#define ps_snapshot_drop home_drop
+static int home_transaction(int (*fn)(void *), void *arg, const struct ps_options *how);
+static int home_begin(const struct ps_options *how);
+static int home_rollback(void), home_share(void), home_drop(int shared);
+#include "user/sites/agent_snapshot.c"
+
+enum { PAGES = 3, POINTS = 64, QUEUE = 512, SITE_COMMITS = 2 };
+#define BASE 0x200000000000ull
+#define PAGE(n) (BASE + (uint64_t)(n) * SITE_PAGE_BYTES)
+#define NUMBER(address) ((int)(((address) - BASE) / SITE_PAGE_BYTES))
+
+static struct {
+    uint64_t now[PAGES], count;         /* the home's pages; of versions */
+    struct { bool used; uint64_t page[PAGES]; } point[POINTS];
+    bool open;
+    struct site_message stream[QUEUE];
+    unsigned sent;
+    struct { bool under_way, published; int page; uint64_t value; } commit[SITE_COMMITS];
+    bool cached[PAGES], taken[PAGES];
+    uint64_t has[PAGES], copied[PAGES]; /* at the site; by a worker, before its GRANT */
+    uint64_t name, snaps, taken_while, began, read, refused, late;
+    uint64_t state[256][PAGES];         /* of a name */
+    bool alive[256], ended[256];
+} w;
+struct agent agent;
+static struct container container;
+static uint64_t seed;
+static jmp_buf idle;
+static int locked, busy_home;
+
+static unsigned any(unsigned below)
+{
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (unsigned)(seed >> 33) % below;
+}
+
+static void step(void);
+static void others(void) { for (unsigned n = any(4); n > 0; n--) step(); }
+
+void agent_lock(void) { locked++; }
+void agent_unlock(void)
+{
+    assert_int_equal(locked, 1);
+    locked--;
+    others();
+}
+void agent_wait(enum agent_wait what) { (void)what, longjmp(idle, 1); }
+void agent_changed(enum agent_wait what) { (void)what; }
+_Noreturn void agent_ends(const char *why) { fail_msg("%s", why); abort(); }
+struct container *container_at(uint64_t page)
+{
+    return page - BASE < PAGES * SITE_PAGE_BYTES ? &container : NULL;
+}
+int convert_page(uint64_t page, uint8_t contents[SITE_PAGE_BYTES])
+{
+    (void)page, (void)contents;
+    return 0;
+}
+
+/* ---- the store ---- */
+
+static int home_begin(const struct ps_options *how)
+{
+    assert_true(how->isolation == PS_SNAPSHOT && how->timeout_ms);
+    if (busy_home > 0 && busy_home--) return -ETIMEDOUT;
+    w.open = true;
+    return 0;
+}
+static int home_share(void)
+{
+    int n = 0;
+    while (w.point[n].used) n++;
+    assert_true(w.open && n < POINTS);
+    w.point[n].used = true;
+    memcpy(w.point[n].page, w.now, sizeof w.now);
+    return n + 1;
+}
+static int home_rollback(void)
+{
+    w.open = false;
+    return 0;
+}
+static int home_drop(int shared)
+{
+    assert_true(shared > 0 && w.point[shared - 1].used);
+    w.point[shared - 1].used = false;
+    return 0;
+}
+static int home_transaction(int (*fn)(void *), void *arg, const struct ps_options *how)
+{
+    struct page *p = arg;
+    (void)fn;
+    assert_true(how->isolation == PS_SNAPSHOT && how->snapshot > 0);
+    others();
+    assert_true(w.point[how->snapshot - 1].used);
+    memcpy(p->contents, &w.point[how->snapshot - 1].page[NUMBER(p->at)], sizeof(uint64_t));
+    others();
+    return 0;
+}
+int nanosleep(const struct timespec *time, struct timespec *left)
+{
+    (void)time, (void)left;
+    others();
+    return 0;
+}
+
+/* ---- the site ---- */
+
+static void heard_snapped(const struct site_message *m)
+{
+    uint64_t name = m->answer_to;
+    w.began++;
+    w.late = 0;
+    if (m->error) return;
+    w.alive[name] = true;
+    int last = -1;
+    for (int n = 0; n < POINTS; n++)
+        for (unsigned i = 0; i < SNAPSHOTS_MAX; i++)
+            if (snapshots[i].name == name && snapshots[i].shared == n + 1) last = n;
+    assert_true(last >= 0);
+    memcpy(w.state[name], w.point[last].page, sizeof w.now);
+    for (int i = 0; i < PAGES; i++)
+        if (w.cached[i]) assert_int_equal(w.has[i], w.state[name][i]);
+}
+
+void agent_send(const struct site_message *m)
+{
+    assert_int_equal(locked, 1);
+    w.sent++;
+    if (m->kind == SITE_SNAPPED) {
+        heard_snapped(m);
+    } else if (m->kind == SITE_OLD) {
+        uint64_t value, name = m->answer_to;
+        w.read++;
+        if (m->error) {
+            w.refused++;
+            assert_true(w.ended[name] || !w.alive[name] || m->error == EACCES);
+            return;
+        }
+        memcpy(&value, m->data, sizeof value);
+        assert_int_equal(value, w.state[name][NUMBER(m->page)]);
+    }
+}
+
+/* ---- what happens ---- */
+
+static void commit_step(int i)
+{
+    if (!w.commit[i].under_way) {
+        int page = (int)any(PAGES);
+        if (snapshot_waits() || !w.cached[page] || w.taken[page]) return;
+        for (int k = 0; k < SITE_COMMITS; k++)
+            if (w.commit[k].under_way && w.commit[k].page == page) return;
+        agent.committing++;
+        w.commit[i].under_way = true;
+        w.commit[i].published = false;
+        w.commit[i].page = page;
+    } else if (!w.commit[i].published) {
+        w.commit[i].published = true;
+        w.commit[i].value = w.now[w.commit[i].page] = ++w.count;
+    } else { /* DONE: the site has it from here on */
+        w.has[w.commit[i].page] = w.commit[i].value;
+        w.commit[i].under_way = false;
+        agent.committing--;
+    }
+}
+
+static bool commits_page(int page)
+{
+    for (int i = 0; i < SITE_COMMITS; i++)
+        if (w.commit[i].under_way && w.commit[i].page == page) return true;
+    return false;
+}
+
+static void ask_snapshot(void)
+{
+    if (w.name == 255) return;
+    struct site_message m = {.kind = SITE_SNAP, .number = ++w.name};
+    w.snaps++;
+    snapshot_asked(&m);
+}
+
+/* A step that the home or the site makes by itself; the lock is free. */
+static void step(void)
+{
+    if (locked) return;
+    int page = (int)any(PAGES);
+    w.late++;
+    switch (any(7)) {
+    case 0: commit_step((int)any(SITE_COMMITS)); break;
+    case 1: /* another program of the home's: the site does not have the page */
+        if (!w.cached[page] && !w.taken[page]) w.now[page] = ++w.count;
+        break;
+    case 2: /* a worker takes a page, and its GRANT goes later */
+        if (!w.cached[page] && !w.taken[page]) w.copied[page] = w.now[page], w.taken[page] = true;
+        break;
+    case 3:
+        if (!w.taken[page]) break;
+        w.has[page] = w.copied[page];
+        w.cached[page] = true;
+        w.taken[page] = false;
+        break;
+    case 4: /* GONE */
+        if (w.cached[page] && !commits_page(page)) w.cached[page] = false;
+        break;
+    default: break;
+    }
+}
+
+static void work(void *(*thread)(void *))
+{
+    if (setjmp(idle) == 0)
+        thread(NULL);
+    else
+        locked = 0;
+}
+
+static void round_of(void)
+{
+    switch (any(8)) {
+    case 0: ask_snapshot(); break;
+    case 1:
+        if (w.name) {
+            uint64_t name = 1 + any((unsigned)w.name);
+            w.ended[name] = true;
+            snapshot_over(&(struct site_message){.kind = SITE_SNAP_END, .serial = name});
+        }
+        break;
+    case 2: case 3:
+        if (w.name) {
+            uint64_t name = 1 + any((unsigned)w.name);
+            snapshot_read(&(struct site_message){.kind = SITE_GET_OLD, .number = name,
+                                                 .serial = name,
+                                                 .page = any(20) ? PAGE(any(PAGES)) : BASE / 2});
+        }
+        break;
+    case 4: work(snapshot_work); break;
+    case 5: work(snapshot_read_work); break;
+    case 6: busy_home = any(10) ? 0 : (int)any(4); break;
+    default: step(); break;
+    }
+}
+
+static void end_all(void)
+{
+    for (int i = 0; i < SITE_COMMITS; i++)
+        while (w.commit[i].under_way) commit_step(i);
+    busy_home = 0;
+    while (asked.count) work(snapshot_work);
+    while (reads.count) work(snapshot_read_work);
+    for (uint64_t name = 1; name <= w.name; name++)
+        snapshot_over(&(struct site_message){.serial = name});
+    for (int i = 0; i < POINTS; i++) assert_false(w.point[i].used);
+    for (unsigned i = 0; i < SNAPSHOTS_MAX; i++) assert_int_equal(snapshots[i].name, 0);
+    assert_int_equal(container.busy, 0);
+    assert_int_equal(w.began, w.snaps);
+}
+
+static void random_steps(void **state)
+{
+    uint64_t began = 0, read = 0, refused = 0;
+    (void)state;
+    for (uint64_t run = 1; run <= 3000; run++) {
+        memset(&w, 0, sizeof w);
+        memset(&agent, 0, sizeof agent);
+        memset(&reads, 0, sizeof reads);
+        memset(&container, 0, sizeof container);
+        locked = busy_home = 0;
+        seed = run;
+        for (int i = 0; i < 400; i++) round_of();
+        end_all();
+        began += w.began, read += w.read, refused += w.refused;
+    }
+    print_message("%lu snapshots, %lu pages read, %lu not\n", (unsigned long)began,
+                  (unsigned long)read, (unsigned long)refused);
+    assert_true(began > 10000 && read - refused > 10000 && refused > 1000);
+}
+
+/* As many commits as may be: a snapshot that was asked for begins when those under way have ended.
+ */
+static void beside_commits(void **state)
+{
+    (void)state;
+    memset(&w, 0, sizeof w);
+    memset(&agent, 0, sizeof agent);
+    seed = 1;
+    for (int i = 0; i < PAGES; i++) w.cached[i] = true;
+    while (agent.committing < SITE_COMMITS)
+        for (int i = 0; i < SITE_COMMITS; i++)
+            if (!w.commit[i].under_way) commit_step(i);
+    ask_snapshot();
+    for (int i = 0; i < 20 && !w.began; i++) {
+        commit_step(i % SITE_COMMITS);
+        work(snapshot_work);
+    }
+    assert_int_equal(w.began, 1);
+    snapshot_over(&(struct site_message){.serial = 1});
+}
+
+static void bounded(void **state)
+{
+    (void)state;
+    memset(&w, 0, sizeof w);
+    memset(&agent, 0, sizeof agent);
+    for (unsigned i = 0; i < SNAPSHOTS_MAX + 3; i++) ask_snapshot();
+    while (asked.count) work(snapshot_work);
+    unsigned points = 0;
+    for (int i = 0; i < POINTS; i++) points += w.point[i].used;
+    assert_int_equal(points, SNAPSHOTS_MAX);
+    assert_int_equal(w.began, SNAPSHOTS_MAX + 3);
+    for (uint64_t name = 1; name <= w.name; name++)
+        snapshot_over(&(struct site_message){.serial = name});
+    busy_home = 1 << 20; /* another store of the machine never says what it owes */
+    ask_snapshot();
+    work(snapshot_work);
+    assert_int_equal(w.began, SNAPSHOTS_MAX + 4);
+    assert_false(w.alive[w.name]);
+    busy_home = 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_steps),
+        cmocka_unit_test(beside_commits),
+        cmocka_unit_test(bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
