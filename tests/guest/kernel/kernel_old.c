@@ -162,6 +162,8 @@ static void newer(void)
     refuses = true;
     is(sees(&reader, AWAY + 2), -ESTALE, "without one the snapshot ends");
     refuses = false;
+    tick();
+    begin(&reader, -1); /* of another number */
     is(supply(AWAY, (uint64_t)at, 0, contents, KD_SUPPLY_MEMORY | KD_SUPPLY_OLD), 0,
        "the current one serves");
     is(supply(AWAY + 3, (uint64_t)at, 0, contents, KD_SUPPLY_MEMORY | KD_SUPPLY_OLD), -ESRCH,
@@ -170,6 +172,7 @@ static void newer(void)
        "it is no page of zeros");
     is(supply(PAGES, (uint64_t)at, 0, contents, KD_SUPPLY_MEMORY | KD_SUPPLY_OLD), -EINVAL,
        "nor one that the object has not");
+    end(&reader);
     tap_ok(system_info().versions == 0 && check() == 0, "no version is left");
 }
 
