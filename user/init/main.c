@@ -10,6 +10,10 @@
  *
  * In a site `link` is started behind them, and again when it dies.
  *
+ * Deaths count while each comes soon after the one before. After too many of a store manager the
+ * store is left alone, since its clients had better hear of that than wait. After too many of
+ * `link` or a keeper the next one is started later: a site that runs for years has a way back.
+ *
  * The system's handle is passed on with what each needs: to a store manager disks and names, to the
  * shell all but the power. What the shell starts has it only if the shell says so (`allow`).
  */
@@ -32,12 +36,16 @@
 #include "store_protocol.h"
 
 #define COMMAND_BYTES_MAX 61440
-#define RESTARTS_MAX 8          /* a manager that dies again and again is left alone */
+#define DEATHS_MAX 8            /* of a program that dies again and again */
+#define CALM_SECONDS 10         /* without a death, and those before do not count any more */
 #define STOP_SECONDS_MAX 30     /* a halt waits so long for a store manager */
+
+struct deaths { int count; time_t last; };
 
 static struct manager {
     const char *name;
-    int pid, restarts, kept, keeper, keepers;
+    int pid, restarts, kept, keeper;
+    struct deaths deaths, keeper_deaths;
     int zone;                   /* of a store that is made, as the sites have agreed; 0 */
 } managers[] = {
     {.name = "store", .kept = -1}, {.name = "store2", .kept = -1},
@@ -47,7 +55,11 @@ static struct manager {
 /* Of a machine that is a site (user/sites/sites.md): the options of `link`, a key among them, which
  * nobody else is to read. -1: it is none. */
 #define SITE_FILE "/etc/site"
-static struct { int options, pid, starts; char grace[12]; } site = {.options = -1};
+static struct {
+    int options, pid, starts;
+    struct deaths deaths;
+    char grace[12];
+} site = {.options = -1};
 
 static const char banner[] =
     "\n"
@@ -64,11 +76,13 @@ static int start(const char *path, const char *const *argv, uint32_t rights, int
 {
     static const char *const envp[] = {"PATH=/bin", "HOME=/tmp", "TERM=vt100", NULL};
     struct kd_process_create c = {.path = path, .argv = argv, .envp = envp, .fds = {in, -1, -1},
-                                  .handle_count = 1};
-    c.handles[KD_SYSTEM_HANDLE] = (int32_t)syscall(KD_HANDLE_COPY, KD_SYSTEM_HANDLE, rights);
+                                  .handle_count = rights != 0};
+    if (rights)
+        c.handles[KD_SYSTEM_HANDLE] = (int32_t)syscall(KD_HANDLE_COPY, KD_SYSTEM_HANDLE, rights);
     long handle = syscall(KD_PROCESS_CREATE, &c);
     int result = handle < 0 ? -errno : c.pid;
-    syscall(KD_HANDLE_CLOSE, c.handles[KD_SYSTEM_HANDLE]);
+    if (rights)
+        syscall(KD_HANDLE_CLOSE, c.handles[KD_SYSTEM_HANDLE]);
     if (handle >= 0)
         syscall(KD_HANDLE_CLOSE, handle);
     return result;
@@ -124,10 +138,33 @@ static bool store_start_once(struct manager *m, int *status)
     return true;
 }
 
+/* Counts a death. False: it was one too many of those that came soon after each other. */
+static bool death_counted(struct deaths *d)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec - d->last >= CALM_SECONDS)
+        d->count = 0;
+    d->last = now.tv_sec;
+    return d->count++ < DEATHS_MAX;
+}
+
+/* Starts a program that takes the place of one which dies too often, until that may try again. Its
+ * own end, not with 0 either, is then a death that comes late enough to be the first. */
+static int pause_start(const char *name)
+{
+    char seconds[24];
+    const char *const argv[] = {"/bin/sh", "-c", seconds, NULL};
+    snprintf(seconds, sizeof(seconds), "sleep %d; false", CALM_SECONDS);
+    fprintf(stderr, "init: %s ends again and again: the next one starts in %d s\n", name, CALM_SECONDS);
+    return start(argv[0], argv, 0, -1);
+}
+
 /* True: it is to be started again. */
 static bool death_counts(struct manager *m, int status)
 {
-    bool again = status == COPY_EXIT || ++m->restarts <= RESTARTS_MAX;
+    bool copies = status == COPY_EXIT, again = copies || death_counted(&m->deaths);
+    m->restarts += !copies;
     fprintf(stderr, "init: the %s manager ended with status %d%s\n", m->name, status,
             again ? ": starting it again" : ", again: left alone");
     m->pid = 0;
@@ -153,9 +190,7 @@ static void store_keep(struct manager *m, bool keep)
 static void keeper_start(struct manager *m)
 {
     const char *const argv[] = {"/bin/keeper", m->name, NULL};
-    m->keeper = m->keepers++ > 2 * RESTARTS_MAX || access(argv[0], F_OK)
-                    ? 0
-                    : start(argv[0], argv, KD_RIGHT_PROCESSES, -1);
+    m->keeper = access(argv[0], F_OK) ? 0 : start(argv[0], argv, KD_RIGHT_PROCESSES, -1);
 }
 
 /* The sites agree where the store that is to be made has its addresses. */
@@ -193,7 +228,10 @@ static void store_ended(int pid, int status)
 {
     for (struct manager *m = managers; m < managers + MANAGER_COUNT; m++)
         if (m->keeper == pid && status) { /* 0: its store has ended */
-            keeper_start(m);
+            if (death_counted(&m->keeper_deaths))
+                keeper_start(m);
+            else
+                m->keeper = pause_start("the keeper");
         } else if (m->pid == pid) {
             if (death_counts(m, status))
                 store_start(m);
@@ -202,19 +240,38 @@ static void store_ended(int pid, int status)
         }
 }
 
-/* The connections with other sites; programs find them at once, as they do the stores. */
-static void link_start(void)
+/* False: it died before it answered. One that does not want to run (2) says why. */
+static bool link_start_once(void)
 {
-    const char *const argv[] = {"/bin/link", site.starts ? "again" : NULL, NULL};
-    int status;
-    if (site.options < 0 || site.starts++ > RESTARTS_MAX)
-        return;
+    const char *const argv[] = {"/bin/link", site.starts++ ? "again" : NULL, NULL};
+    int status = 0;
     lseek(site.options, 0, SEEK_SET);
     site.pid = start(argv[0], argv, KD_RIGHT_DISKS | KD_RIGHT_NAMES, site.options);
     if (site.pid < 0)
         fprintf(stderr, "init: cannot start /bin/link: %s\n", strerror(-site.pid));
-    else if (!store_wait("link", site.pid, &status))
+    else if (!store_wait("link", site.pid, &status) && status == 2)
         fprintf(stderr, "init: link does not run: the kernel's log says why\n");
+    else
+        return status == 0;
+    return true;
+}
+
+/* The connections with other sites; programs find them at once, as they do the stores. */
+static void link_start(void)
+{
+    while (site.options >= 0 && !link_start_once())
+        if (!death_counted(&site.deaths)) {
+            site.pid = pause_start("link");
+            break;
+        }
+}
+
+static void link_ended(void)
+{
+    if (death_counted(&site.deaths))
+        link_start();
+    else
+        site.pid = pause_start("link");
 }
 
 /* What another site was granted here may be used there for two leases (link.c) behind the last word
@@ -280,7 +337,7 @@ static int supervise(int shell)
             return 1;
         }
         if (pid == site.pid)
-            link_start();
+            link_ended();
         else
             store_ended((int)pid, status); /* or an orphan's end */
     }
