@@ -2,10 +2,12 @@
  * main.c - outline: lines below lines, edited at the terminal, in memory that persists.
  *
  * Each key is a transaction, and what the screen shows is durable: keys are lazy transactions, and
- * before it draws the program waits for all of them at once.
+ * before it draws the program waits for all of them at once. Those of another site's outline are
+ * not lazy: its home may die, and then a spare goes on with what was acknowledged.
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <wchar.h>
 
 #include "../terminal.h"
@@ -144,13 +146,34 @@ static int draw(void *unused)
     return 0;
 }
 
+/* The store died under a transaction, which is undone then: another one is there soon. *tries: how
+ * often this was asked; in the end it is an error. */
+static int comes_back(int error, int *tries)
+{
+    const struct timespec moment = {.tv_nsec = 20000000};
+    if ((error != -EOWNERDEAD && error != -ENOTCONN && error != -ECANCELED) || ++*tries > 500)
+        return 0;
+    nanosleep(&moment, NULL);
+    return 1;
+}
+
+static int lasting(int (*function)(void *), void *argument, int lazy)
+{
+    int error, tries = 0;
+    do
+        error = ps_transaction_opt(function, argument, &(struct ps_options){.lazy = lazy});
+    while (comes_back(error, &tries));
+    return error;
+}
+
 /* What is typed is safe before it is seen. */
 static int show(void)
 {
-    int error = ps_flush();
+    int local = !strchr(name, ':');
+    int error = local ? ps_flush() : 0;
     if (error)
         snprintf(trouble, sizeof trouble, "NOT SAVED: %s", ps_strerror(error));
-    int drawn = ps_transaction(draw, NULL);
+    int drawn = lasting(draw, NULL, 0);
     if (terminal.is_one && drawn == 0)
         terminal_write(picture.text, picture.used);
     return error ? error : drawn;
@@ -172,7 +195,7 @@ static int edit(void)
             break;
         if (key == CTRL('L') || key == KEY_SIZE)
             continue;
-        error = ps_transaction_opt(take_key, &key, &(struct ps_options){.lazy = 1});
+        error = lasting(take_key, &key, !strchr(name, ':'));
         snprintf(trouble, sizeof trouble, "%s", error ? ps_strerror(error) : "");
     }
     int shown = show();

@@ -244,11 +244,17 @@ static void has(struct role *r, const struct role_message *m)
     if (m->lsn > r->have) r->have = m->lsn;
 }
 
+/* A mate that is silent for so long is lost; what is left of the lease is for the witness's answer. */
+static uint64_t patience(const struct role *r)
+{
+    return r->lease_us - r->lease_us / 4;
+}
+
 static void home_tick(struct role *r, uint64_t now)
 {
     if (!r->mate && !r->holds && r->store)
         r->holds = store_hold_begin(r->store, &r->away, "a spare that is away", false) == 0;
-    if (r->mate && !r->lost && now >= r->heard_stamp + r->lease_us) lease_ends(r);
+    if (r->mate && !r->lost && now >= r->heard_stamp + patience(r)) lease_ends(r);
     if (r->lost) {
         if (may_ask(r, now)) ask(r, ROLE_WANT_RECORD, 0, now);
         return;
