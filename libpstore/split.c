@@ -28,7 +28,8 @@ struct ps_split {
     unsigned configured, here;          /* functions at the client: as opened, of this run */
     int port;
     uint64_t number;                    /* of this client, at another site */
-    ps_container *c;                    /* NULL: no page comes here */
+    ps_container *c;                    /* NULL: no page comes here; of another site it is open, so
+                                         * that this one hears of our end, and none comes either */
     const struct ps_operation *operations;
     struct ps_split_counts counts;
     /* of a transaction */
@@ -182,18 +183,13 @@ static int open_split(ps_split *p, const char *container, int flags, const struc
 {
     int far = strchr(container, ':') != NULL, maps = (p->configured & READ) != 0;
     if (maps || far)
-        p->c = ps_open(container, p->configured & COMMIT ? flags : flags & PS_WRITE,
+        p->c = ps_open(container, !maps ? 0 : p->configured & COMMIT ? flags : flags & PS_WRITE,
                        maps ? root : NULL);
     if ((maps || far) && !p->c)
         return -errno;
-    int error = p->configured & COMMIT ? 0
-                : far                  ? server_there(p, container, flags)
-                                       : server_here(p, container, flags);
-    if (!maps && p->c) {                /* it was opened for the way there */
-        ps_close(p->c);
-        p->c = NULL;
-    }
-    return error;
+    return p->configured & COMMIT ? 0
+           : far                  ? server_there(p, container, flags)
+                                  : server_here(p, container, flags);
 }
 
 ps_split *ps_split_open(const char *container, int flags, const struct ps_layout *root,

@@ -42,6 +42,7 @@ struct split_client {
 };
 static ps_container *served;
 static const struct ps_operation *known;
+static ps_arena *apart;
 static _Atomic int clients;
 
 /* ---- a client's transaction ---- */
@@ -190,20 +191,14 @@ static int commit(struct split_client *k)
     return ps_commit();
 }
 
-/* Of a client that has locks of its own nothing is put where it may have some: each thread has
- * pages of its own in an arena. */
-static void *allocate_apart(size_t bytes)
-{
-    ps_arena **kept = names_private(served, ARENA, sizeof *kept);
-    return kept ? ps_alloc_in(*kept, bytes, NULL, NULL) : NULL;
-}
-
+/* For a client that has locks of its own nothing is put where it may have some: each thread has
+ * pages of its own in an arena, whose address is known without a look at what may be locked. */
 static int allocate(struct split_client *k)
 {
     const void *near = (const void *)(uintptr_t)k->m.word[2];
     size_t bytes = k->m.word[4];
     void *object = !k->writes ? NULL
-                   : k->m.word[5] ? allocate_apart(bytes)
+                   : k->m.word[5] ? ps_alloc_in(apart, bytes, NULL, NULL)
                    : ps_alloc(served, bytes, ps_container_of(near) == served ? near : NULL);
     k->m.word[2] = (uintptr_t)object;
     return object ? 0 : k->writes ? -errno : -EROFS;
@@ -395,7 +390,8 @@ static int prepare(void *wants_root)
     ps_arena **kept = names_private(served, ARENA, sizeof *kept);
     if (kept && !*kept)
         *kept = ps_arena_make(served);
-    return !kept || !*kept || (wants_root && !ps_root(served)) ? -errno : 0;
+    apart = kept ? *kept : NULL;
+    return !apart || (wants_root && !ps_root(served)) ? -errno : 0;
 }
 
 int ps_split_serve(const char *container, int flags, const struct ps_layout *root,

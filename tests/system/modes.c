@@ -310,6 +310,7 @@ int main(int argc, char **argv)
     snprintf(text, sizeof text, "%s", argv[2]);
     for (char *at = text; *at; at++)
         if (*at == '-') *at = ' ';
+    flags = argc > 3 && !strcmp(argv[3], "read") ? 0 : PS_WRITE;
     int error = opens();
     if (error) printf("%s: %s (%d)\n", name, ps_strerror(error), error);
     for (int i = 3; !error && i < argc; i++) {

@@ -30,6 +30,7 @@ static const char *site;
 void agent_lock(void) { pthread_mutex_lock(&lock); }
 void agent_unlock(void) { pthread_mutex_unlock(&lock); }
 void agent_wait(enum agent_wait for_what) { pthread_cond_wait(&changed[for_what], &lock); }
+void agent_wait_at(pthread_cond_t *c) { pthread_cond_wait(c, &lock); }
 void agent_changed(enum agent_wait for_whom) { pthread_cond_signal(&changed[for_whom]); }
 
 _Noreturn void agent_ends(const char *why)
@@ -98,7 +99,9 @@ static void heard(const struct frame *f, const uint8_t *at)
     case SITE_GONE: page_gone(&m); return;
     case SITE_CANCEL: page_cancel(&m); return;
     case SITE_COMMIT: commit_do(&m, at, f->bytes, f); return;
-    case SITE_ASK: store_ask(&m); return;
+    case SITE_ASK:
+        if (!split_ask(&m)) store_ask(&m);
+        return;
     case SITE_PROBED: page_probed(&m); return;
     case SITE_SNAP: snapshot_asked(&m); return;
     case SITE_SNAP_END: snapshot_over(&m); return;

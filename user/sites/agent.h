@@ -8,6 +8,7 @@
 #ifndef USER_SITES_AGENT_H
 #define USER_SITES_AGENT_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -51,6 +52,7 @@ enum agent_wait { AGENT_GETS, AGENT_COMMITS, AGENT_ASKS, AGENT_SNAPS, AGENT_OLDS
                   AGENT_WAITS };
 void agent_wait(enum agent_wait for_what); /* until agent_changed; leaves the lock meanwhile */
 void agent_changed(enum agent_wait for_whom); /* wakes one: a piece of work is one thread's */
+void agent_wait_at(pthread_cond_t *c);          /* the same, of a condition of the caller's */
 void agent_start(void *(*function)(void *), void *argument);
 _Noreturn void agent_ends(const char *why);
 void agent_send(const struct site_message *m);
@@ -60,6 +62,10 @@ struct container *container_at(uint64_t page);
 int store_begin(const char *site);      /* 0 or -errno */
 void *store_work(void *unused);         /* a thread */
 void store_ask(const struct site_message *m);
+const char *store_exports(void);        /* the directory of what the site may open */
+
+/* ---- agent_split.c: functions that a server here carries out for the site (modes.md) ---- */
+bool split_ask(const struct site_message *m);   /* false: it is none of these requests */
 
 /* ---- agent_page.c ---- */
 void page_get(const struct site_message *m);

@@ -38,6 +38,8 @@ int store_begin(const char *site)
     return agent.store < 0 ? agent.store : 0;
 }
 
+const char *store_exports(void) { return exports; }
+
 /* What is exported may come while the session lasts, and be taken back. */
 static bool root_have(void)
 {

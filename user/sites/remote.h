@@ -62,6 +62,16 @@ struct opening *opening_of(uint64_t process, const struct container *c);
 struct container *container_of_id(uint64_t id);
 struct container *container_at(uint64_t address, struct segment **segment);
 
+/* ---- remote_split.c: functions that a server at the home carries out (modes.md) ---- */
+/* May it be passed on? 0 or -errno. */
+int split_asked(const struct kd_message *m);
+/* The home has begun a client for this process, or told so in vain. */
+int split_opened(uint64_t process, uint64_t number);
+void split_close(uint64_t number);
+void split_client_gone(uint64_t process);
+/* Asks the home for what no program waits for. */
+void store_tell(uint32_t request, uint64_t word);
+
 /* ---- remote_page.c: pages ---- */
 void page_asked(const struct kd_message *m);
 /* Looks for GETs that nobody wants, when it is time. In so many milliseconds it is to be called

@@ -13,6 +13,7 @@
 #include "katydid/call.h"
 #include "remote.h"
 #include "site.h"
+#include "split_protocol.h"
 
 /* A request that the home has not answered yet. */
 struct request {
@@ -58,7 +59,8 @@ static bool is_open(const struct container *c)
     return false;
 }
 
-static void answer(const struct request *r, int status, const struct site_message *m)
+/* False: nobody waits for it any more. */
+static bool answer(const struct request *r, int status, const struct site_message *m)
 {
     struct kd_message reply = {.handle = -1, .status = status};
     if (m) {
@@ -66,7 +68,7 @@ static void answer(const struct request *r, int status, const struct site_messag
         reply.data = m->data;
         reply.data_bytes = m->bytes;
     }
-    kd_call3(KD_PORT_REPLY, (long)r->token, (long)&reply, 0);
+    return kd_call3(KD_PORT_REPLY, (long)r->token, (long)&reply, 0) != -ESRCH;
 }
 
 /* ---- requests to the home ---- */
@@ -133,17 +135,23 @@ static int segments_open(const struct site_message *m)
     return error;
 }
 
+void store_tell(uint32_t kind, uint64_t of)
+{
+    uint64_t word[SITE_WORDS] = {of};
+    struct request *r = request_free();
+    if (!r) remote_ends("too many requests wait for the home");
+    *r = (struct request){.token = 0};
+    ask(r, kind, word, NULL, 0);
+}
+
 static void container_end(struct container *c)
 {
-    uint64_t word[SITE_WORDS] = {c->id};
-    struct request *r = request_free();
+    uint64_t id = c->id;
     pages_closed(c);
     for (unsigned i = 0; i < c->segments; i++)
         kd_call3(KD_OBJECT_DESTROY, c->segment[i].object, 0, 0);
     *c = (struct container){0};
-    if (!r) remote_ends("too many requests wait for the home");
-    *r = (struct request){.token = 0};
-    ask(r, STORE_CLOSE, word, NULL, 0);
+    store_tell(STORE_CLOSE, id);
 }
 
 static void opening_close(struct opening *o)
@@ -199,8 +207,12 @@ void store_told(const struct site_message *m)
         *r = (struct request){0};
         if (!asked.token) return;
         int error = m->error;
-        if (!error) error = asked.kind == STORE_OPEN ? opened(&asked, m) : segments_open(m);
-        answer(&asked, error, m);
+        if (!error)
+            error = asked.kind == STORE_OPEN   ? opened(&asked, m)
+                    : asked.kind == SPLIT_OPEN ? split_opened(asked.process, m->word[0])
+                                               : segments_open(m);
+        if (!answer(&asked, error, m) && !error && asked.kind == SPLIT_OPEN)
+            split_close(m->word[0]);
         return;
     }
 }
@@ -241,7 +253,7 @@ static int pass(const struct kd_message *m)
     memcpy(word, m->word, sizeof word);
     struct request *r = request_free();
     if (!r) return -EAGAIN;
-    *r = (struct request){.token = m->token, .process = m->process};
+    *r = (struct request){.token = m->token, .process = m->process, .kind = m->kind};
     if (m->kind == STORE_HELLO) word[1] = word[2] = 0;
     if (m->kind == STORE_OPEN) {
         struct wire_open open;
@@ -259,6 +271,10 @@ static int asked(const struct kd_message *m)
     if (m->kind == STORE_CLOSE) return close_asked(m);
     if (m->kind == STORE_ADVISE) return 0; /* a hint */
     if (m->kind == STORE_SNAPSHOT) return snapshot_asked(m);
+    if (m->kind >= SPLIT_OPEN && m->kind <= SPLIT_CLOSE) {
+        int error = split_asked(m);
+        return error ? error : pass(m);
+    }
     if (m->kind == STORE_UNLEASE || m->kind == STORE_HELD) {
         int error = address_asked(m);
         return error ? error : pass(m);
@@ -318,6 +334,7 @@ void store_asked(const struct kd_message *m)
 void store_client_gone(uint64_t process)
 {
     remote_lock();
+    split_client_gone(process);
     for (struct opening *o = remote.openings; o < remote.openings + OPENINGS_MAX; o++)
         if (o->times && o->process == process) {
             o->times = 1;

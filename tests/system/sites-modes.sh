@@ -1,0 +1,41 @@
+#!/bin/bash
+# One program on a container of another site (user/sites/modes.md): its pages come to it, only its locks do, or all is
+# carried out at the home; and who may read there only reads, who dies or is silent keeps nobody.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+program=$TEST_TMP/modes
+scripts/katydid-cc tests/system/modes.c -o "$program" || exit 1
+
+site() { # NAME OPTIONS ... COMMANDS: what it prints in $TEST_TMP/NAME
+    local name=$1
+    shift
+    scripts/run --site "$name" --link lease=20000 --cpus 1 --timeout 60 --add "$program" \
+        --log "$TEST_TMP/$name.log" "${@:1:$#-1}" -c "${!#}" 2>&1 | tr -d '\r' >"$TEST_TMP/$name"
+}
+
+site home --store "$TEST_TMP/store" --zone 16 --allow names --listen "$TEST_TMP/socket" --listen "$TEST_TMP/socket2" \
+    'modes box serve & modes box local add=0; store export box far write; store export box third read; modes box local await=100' &
+until [ -S "$TEST_TMP/socket2" ]; do sleep 0.05; done
+does="add=3 enter=2 undone=2 do=2 sum calls"
+site far --no-store --join "$TEST_TMP/socket" "modes home:box local $does; modes home:box mix $does; modes home:box server $does
+    modes home:box mix add=10 enter=10 & modes home:box server add=10 enter=10 & modes home:box local add=10 enter=10 await=81
+    modes home:box server fail=110 hold=4000 & sleep 0.5; modes home:box local after=500; modes home:box server die
+    modes home:box mix after=0; modes home:box local sum; modes home:box server await=83 add=17" &
+site third --no-store --join "$TEST_TMP/socket2" "modes home:box server read await=83 fail=30 add=1" &
+wait
+
+is "one program, by pages that come, by locks that come, and all at the home; all at once; one silent, one dead" \
+    "7, 4 entries, 4
+0 calls
+14, 8 entries, 8
+17 calls
+21, 12 entries, 12
+65 calls
+held
+dies
+83, 42 entries, 42" "$(cat "$TEST_TMP/far")"
+is "a site that may only read has what is committed shown, and stores nothing" "" "$(cat "$TEST_TMP/third")"
+is "the home's program has the same container" "" "$(cat "$TEST_TMP/home")"
+ok "the store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/store"
+done_testing
