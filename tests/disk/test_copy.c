@@ -246,6 +246,7 @@ static void home_begins(void)
     disk_make();
     ways[ROLE_TO_WITNESS].up = true;
     must(copy_run(&io, &how, GRACE_MS) && role.is == ROLE_HOME && server.store);
+    copy_serves();
 }
 
 /* A spare joins, and is named. */

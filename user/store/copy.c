@@ -17,6 +17,7 @@
 static struct role role;
 static pthread_cond_t heard = PTHREAD_COND_INITIALIZER;     /* from the other copy; or it is home */
 static bool opened, took;
+static bool serving;                    /* link has told all; sessions have begun anew */
 static store_lsn_t sure_before;         /* as of the last look */
 static int told_error;                  /* of the role's, that was said */
 static uint64_t opened_us, last_word_us, waits, waited_us, groups;
@@ -84,7 +85,8 @@ void copy_heard(int from, const struct role_message *m)
     server_lock();
     enum role_is was = role.is;
     groups += m->kind == ROLE_GROUP;
-    role_receive(&role, from, m, now_us());
+    bool early = m->kind == ROLE_JOIN && !serving;  /* what is in that session ends with it */
+    if (!early) role_receive(&role, from, m, now_us());
     look(was);
     server_unlock();
 }
@@ -285,5 +287,8 @@ void copy_serves(void)
     uint64_t term = role.term;
     server_unlock();
     int r = copy_link_home(copy_place(), stats.zone, term);
+    server_lock();
+    serving = true;
+    server_unlock();
     if (r) say("link does not tell the other sites: %s", strerror(-r));
 }

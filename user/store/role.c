@@ -430,10 +430,9 @@ void role_link(struct role *r, bool reached, uint64_t now)
     r->joined_us = 0;
     if (r->is == ROLE_HOME && r->mate && !r->lost) lease_ends(r);
     if (r->is != ROLE_SPARE) return;
-    if (r->named)
-        takes(r);
-    else
-        goes_out(r, now);
+    if (!r->named) return goes_out(r, now);
+    uint64_t silent = now - r->lease_us / 2;    /* a home that lives is let go on before that */
+    if (r->heard_us > silent) r->heard_us = silent;
 }
 
 static void from_witness(struct role *r, const struct role_message *m, uint64_t now)
