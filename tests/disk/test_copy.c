@@ -363,7 +363,7 @@ static void goes_on(void)
     must(comes(&landed) && role.is == ROLE_HOME && !role.mate && !record.mate);
 }
 
-/* CP2: neither spare nor witness answer: it ends. */
+/* CY2: neither spare nor witness answer: it ends. */
 static void stands_still(void)
 {
     home_begins();
@@ -373,7 +373,7 @@ static void stands_still(void)
     pause_ms(900);
 }
 
-/* CP2: another one is home. */
+/* CY2: another one is home. */
 static void another_is_home(void)
 {
     home_begins();
@@ -383,7 +383,7 @@ static void another_is_home(void)
     pause_ms(900);
 }
 
-/* CP1: link takes nothing; who seals never waits for it, and the session ends. */
+/* CY1: link takes nothing; who seals never waits for it, and the session ends. */
 static void link_is_stuck(void)
 {
     home_begins();

@@ -308,18 +308,18 @@ static void without_a_witness_all_stand_still(void **state)
     end();
 }
 
-/* Aim: a person has the spare take over from a home that lives: the witness decides, nothing that was
- * acknowledged is lost (the rig looks), and the former home is the spare then. */
+/* Aim: a person has the spare take over from a home that lives: the witness decides, nothing that
+ * was acknowledged is lost (the rig looks), and the former home is the spare then. */
 static void a_person_has_the_spare_take_over(void **state)
 {
     (void)state;
     begin(4);
-    assert_int_equal(role_asks_over(&machines[1].role, now_us), -EAGAIN);   /* nobody knows it yet */
+    assert_int_equal(role_asks_over(&machines[1].role, now_us), -EAGAIN);   /* it is none yet */
     time_passes(2000000);
     assert_true(pair_stands() && machines[0].role.is == ROLE_HOME);
     assert_int_equal(role_asks_over(&machines[0].role, now_us), -EBUSY);
     assert_int_equal(role_asks_over(&machines[1].role, now_us), 0);
-    assert_int_equal(role_asks_over(&machines[1].role, now_us), -EAGAIN);   /* it is asked already */
+    assert_int_equal(role_asks_over(&machines[1].role, now_us), -EAGAIN);   /* it asks already */
     uint64_t before = acked_count;
     time_passes(2000000);
     assert_true(pair_stands() && machines[1].role.is == ROLE_HOME && acked_count > before);

@@ -268,8 +268,8 @@ static void who_waits_hears_of_the_end(void **state)
     assert_int_equal(send_one(&sites[0], FRAME_HOME), -ECONNRESET);
 }
 
-/* The other copy of a store may not have begun yet: what is said to it is gone, takes no memory, and
- * ends nothing; to anybody else it is an error. */
+/* The other copy of a store may not have begun yet: what is said to it is gone, takes no memory,
+ * and ends nothing; to anybody else it is an error. */
 static void frames_to_a_copy_that_is_not_there(void **state)
 {
     (void)state;

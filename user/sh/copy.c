@@ -26,8 +26,8 @@ static int failed(const struct io *io, const char *what, int error)
     dprintf(io->error, "store %s: %s\n", what,
             error == -ENOENT   ? "this store is no copy: scripts/run --pair makes it one of two"
             : error == -EBUSY  ? "this copy is home"
-            : error == -EAGAIN ? "this copy is not home: it may lack what the other one has, or the "
-                                 "other one is home. If that is off for good: "
+            : error == -EAGAIN ? "this copy is not home: it may lack what the other one has, or "
+                                 "the other one is home. If that is off for good: "
                                  "`store take-over --the-other-is-off`"
                                : ps_strerror(error == -EPERM ? ps_lacks(KD_RIGHT_DISKS) : error));
     return 1;

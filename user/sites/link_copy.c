@@ -28,7 +28,7 @@ bool copy_may(const struct kd_message *m)
     return m->badge_rights ? m->badge == LINK_BADGE_WITNESS : (int)m->process == copy_pid();
 }
 
-/* Others hear of it in a HELLO; what they had of this site, or another one, ends with the session. */
+/* Others hear of it in a HELLO; what they had of this site ends with the session. */
 static void home_is(const char *as, uint32_t zone, uint64_t term, const char *why)
 {
     struct hello *h = &link_all.self.hello;

@@ -324,7 +324,7 @@ enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE, LOST };
 /* Its copies are to leave before it is in a group. */
 static bool pending_loads(void)
 {
-    if (copy_is() && pending.word[3] == STORE_BULK) pending.word[3] = 0; /* it is to be in the log */
+    if (copy_is() && pending.word[3] == STORE_BULK) pending.word[3] = 0; /* into the log */
     return pending.word[3] == STORE_BULK && pending.word[1];
 }
 

@@ -3,7 +3,7 @@
  *
  * Until it is home nothing of the manager runs but what is here, and its port COPY_PORT. When it
  * becomes home the main thread goes on, as behind any start. A home never becomes anything else: it
- * ends (CP2), and init starts it again, which is a start as a copy that does not know what it is.
+ * ends (CY2), and init starts it again, which is a start as a copy that does not know what it is.
  */
 #include "copy.h"
 
@@ -60,7 +60,7 @@ static void on_closing(void *unused, struct store *store)
     ends("another site is home");
 }
 
-/* In whose place the home of the two is, whichever it is: that of the one whose name comes first. */
+/* In whose place the home is, whichever it is: that of the one whose name comes first. */
 const char *copy_place(void)
 {
     return role.own == 1 ? options.pair[0] : options.pair[1];
@@ -72,9 +72,9 @@ static void look(enum role_is was)
 {
     if (role.is != was) say("%s, term %llu", names[role.is], (unsigned long long)role.term);
     if (role.error && role.error != told_error)
-        say(role.error == -ESTALE ? "%s (%s): this copy cannot follow the other one, and is to be made "
-                                    "anew of it" : "%s: %s",
-            names[role.is], strerror(-role.error));
+        say("%s: %s", names[role.is],
+            role.error == -ESTALE ? "this copy cannot follow the other one: make it anew of that"
+                                  : strerror(-role.error));
     told_error = role.error;
     if (role.is != was || role_sure(&role) != sure_before) pthread_cond_broadcast(&heard);
     sure_before = role_sure(&role);
@@ -101,7 +101,7 @@ void copy_reached(int site, bool reached)
     server_unlock();
 }
 
-/* CP2. Before it is named nobody else may be home, however long that takes. */
+/* CY2. Before it is named nobody else may be home, however long that takes. */
 static void lease_look(uint64_t now)
 {
     if (role.is == ROLE_HOME && role.store && role.named && role.frozen &&
@@ -241,7 +241,7 @@ static bool disk_ready(const struct disk_io *io, const struct store_open_options
     if (r == 0) store_spare_abandon(spare);
     if (r == -ENODATA && role.own == 1) r = disk_format(io, how->group_bytes);
     else if (r == -ENODATA)
-        say("refused: this disk is blank: it has to begin as a copy of %s's store", options.pair[1]);
+        say("refused: this disk is blank: it has to begin as a copy of %s's", options.pair[1]);
     if (r == 0 || r == -ESTALE) return true;
     if (r != -ENODATA) say("refused: %s", report.message ? report.message : strerror(-r));
     return false;

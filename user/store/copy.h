@@ -10,10 +10,11 @@
  *     sender    what goes to them                                              copy_link.c
  *
  * Invariants
- *   CP1  What is sent is queued, with the lock or without, and never waited for; so much at most
+ *   CY1  What is sent is queued, with the lock or without, and never waited for; so much at most
  *        waits (QUEUE_MOST). More: the session with that site ends, and what was in it is lost.
- *   CP2  A home whose lease is over ends its process, objects and all, unless the witness has let it
- *        go on before; so does one that is told of another home. What programs had of it ends then.
+ *   CY2  A home whose lease is over ends its process, objects and all, unless the witness has let
+ *        it go on before; so does one that is told of another home. What programs had of it ends
+ *        then.
  */
 #ifndef USER_STORE_COPY_H
 #define USER_STORE_COPY_H

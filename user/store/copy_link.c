@@ -2,8 +2,8 @@
  * copy_link.c - a copy of a store speaks with the other one and with the witness, through link.
  *
  * A session with each is opened again and again, as link has one. A thread for each receives. What
- * is sent is queued, and one thread at a time brings it to link, in this order: whoever has sealed a
- * group does so at once, without a lock, if it is small; else the sender.
+ * is sent is queued, and one thread at a time brings it to link, in this order: whoever has sealed
+ * a group does so at once, without a lock, if it is small; else the sender.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -30,7 +30,7 @@ static struct channel {
     const char *site;
     int session;                        /* handle; -1: none */
     size_t waits;                       /* bytes in the queue */
-    bool flooded;                       /* CP1: it is to end */
+    bool flooded;                       /* CY1: it is to end */
 } channels[COPY_SITES] = {{.session = -1}, {.session = -1}};
 
 static void moment(void)

@@ -244,7 +244,7 @@ static void has(struct role *r, const struct role_message *m)
     if (m->lsn > r->have) r->have = m->lsn;
 }
 
-/* A mate that is silent for so long is lost; what is left of the lease is for the witness's answer. */
+/* A mate that is silent for so long is lost; the rest of the lease is for the witness's answer. */
 static uint64_t patience(const struct role *r)
 {
     return r->lease_us - r->lease_us / 4;

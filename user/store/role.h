@@ -76,7 +76,7 @@ struct role {
     bool lost;
     bool named;                 /* HOME: the mate is in the record; SPARE: this one is */
     bool reached;               /* the other copy is */
-    bool asynchronous;          /* answers wait for nobody, and only a person has the copy take over */
+    bool asynchronous;          /* answers wait for nobody; only a person has the copy take over */
     int  error;                 /* of the disk: nothing goes on; -ESTALE: copy it anew */
     uint64_t term, session;
     uint32_t mate;              /* HOME: whose HAVE answers wait for; 0 */
