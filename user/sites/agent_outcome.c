@@ -102,7 +102,7 @@ int outcome_look(uint64_t word[SITE_WORDS])
     struct question q = {.session = word[0], .number = word[1]};
     if (!session) return -EAGAIN;
     if (!q.session || q.session >= session) return -EINVAL; /* AO1 */
-    int error = ps_site_transaction(find, &q, agent.holder, (struct ps_options){0});
+    int error = ps_site_transaction(find, &q, agent.holder, 0, (struct ps_options){0});
     word[0] = q.outcome;
     return error;
 }
