@@ -9,7 +9,8 @@ alone in a line for any lines. Blocks of other kinds, and indented ones, are not
 
 A line of a block fenced as ```message is said to be part of a message: it must be in some source.
 
-documents.py [FILE...] runs those of these files only.
+documents.py [FILE...] runs those of these files only. Without any, the sessions of README.md, CONTRIBUTING.md and
+user/first-hour.md are run, and of the other documents those of a third that SEED draws (the day); all in the long tier.
 
 The sessions of one document run in order in one folder, which looks like the tree, so that files
 they make are found by later ones and do not litter the tree. Numbers from 4700 to 4799 that a document gives
@@ -28,11 +29,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMAND_TIMEOUT_S = 300
 PROMPT = b"katydid> "
 NEW_TREE = ["user/first-hour.md"]
+ALWAYS = ["README.md", "CONTRIBUTING.md", *NEW_TREE]    # what a new reader types
+SHARE = 3                               # of the others one in so many, but for the long tier
 OBJECTS = ["arch", "guest", "host", "kernel", "libpstore", "user"]
 READERS = {name: value for name, value in os.environ.items() if name != "CPUS"}     # they did not set it
 
@@ -150,14 +154,28 @@ def with_free_ports(text):
     return text
 
 
-def run_document(path, result):
+def contents(path):
     with open(os.path.join(ROOT, path), encoding="utf-8") as source:
-        text = source.read()
+        return source.read()
+
+
+def drawn(paths):
+    """Whose sessions are run."""
+    if os.environ.get("TEST_TIER", "test") == "long":
+        return set(paths)
+    seed = int(os.environ.get("SEED") or time.time() // 86400)
+    print(f"# SEED={seed} draws the documents")
+    others = [path for path in paths if path not in ALWAYS]
+    return {*ALWAYS, *(path for number, path in enumerate(others) if (number + seed) % SHARE == 0)}
+
+
+def run_document(path, result, runs):
+    text = contents(path)
     commands, said, quoted = sessions(with_free_ports(text)), None, list(messages(text))
     for number, line in quoted:
         said = said or sources()
         result(line in said, f"{path} line {number}: a source says: {line}", ["no source does"])
-    if not commands:
+    if not commands or not runs:
         return
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMP")) as folder:
         if path in NEW_TREE:
@@ -196,8 +214,9 @@ def main():
         if not good:
             print(*(f"# {line}" for line in remarks), sep="\n", flush=True)
 
+    chosen = sys.argv[1:] or drawn([path for path in documents() if "```console" in contents(path)])
     for path in sys.argv[1:] or documents():
-        run_document(path, result)
+        run_document(path, result, path in chosen)
     print(f"1..{len(results)}")
     return 0 if all(results) else 1
 

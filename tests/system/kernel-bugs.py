@@ -36,7 +36,7 @@ TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_
 WITH = {"kernel_items": "--no-store --memory 48", "kernel_item_locks": "--no-store --memory 48",
         "kernel_loci": "--no-store --memory 32 --icount --cpus 1"}      # shares of a CPU, counted
 OWN_OPTIONS = ["kernel_streams", "kernel_silent", "pstore_parts"]
-SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "SPILL_TOLD"]
+SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "SPILL_TOLD"]
 ALL_OF = {"kernel_kills": "kernel_kills all", "kernel_history": "TEST_TIER=long; kernel_history"}   # not a sample
 SOME_CONTROLS = ["kernel_rights", "kernel_locks"]
 

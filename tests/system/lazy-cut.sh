@@ -1,7 +1,7 @@
 #!/bin/bash
 # Lazy commits under power cuts: after any cut of lazy-cut.c the first so many steps are there, each as a whole,
 # and no less than a strict commit or a ps_flush was answered for.
-STATES=6
+STATES=3
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 

@@ -65,6 +65,9 @@ static uint64_t lru(uint64_t room, uint64_t from)
         older[p] = older[ring], newer[p] = ring;
         newer[older[ring]] = p, older[ring] = p;
     }
+    free(newer);
+    free(older);
+    free(in); /* the next trace wants the memory */
     return missed;
 }
 

@@ -12,7 +12,7 @@
 
 #include "store_client.h"
 
-enum { LOAD_PAGES = 24576, PER_TXN = 512, TOO_BIG = 6000, THREADS = 4, ROUNDS = 200 };
+enum { LOAD_PAGES = 16384, PER_TXN = 512, TOO_BIG = 6000, THREADS = 4, ROUNDS = 200 };
 
 static struct wire_opened box;
 static uint64_t (*pages)[512];

@@ -92,7 +92,7 @@ static int kills(int manager_too)
 {
     int pid[CLIENTS], m = start("manager", 0), bad = 0, restarts = 0;
     for (int i = 0; i < CLIENTS; i++) pid[i] = start("client", next(&seed));
-    for (int round = 0; round < KILLS && !bad; round++) {
+    for (int round = 0; round < (tap_long() ? KILLS : KILLS / 2) && !bad; round++) {
         nap((unsigned)(next(&seed) % 120));
         unsigned i = (unsigned)(next(&seed) % CLIENTS);
         if (pid[i] > 0) call(KD_PROCESS_KILL, pid[i], STATUS_KILLED, 0);

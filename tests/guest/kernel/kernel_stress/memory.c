@@ -3,7 +3,7 @@
 
 int many_evictions(void)
 {
-    uint64_t enough = system_info().evictions + PAGES / 4;
+    uint64_t enough = system_info().evictions + PAGES / (tap_long() ? 4 : 8);
     while (system_info().evictions < enough && all_work(3)) nap(20);
     return 0;
 }
@@ -131,7 +131,7 @@ int write_n(void *arg)
 enum { MOVES = 1500 };
 int credits(void)
 {
-    uint64_t enough = done_count + MOVES;
+    uint64_t enough = done_count + (tap_long() ? MOVES : MOVES / 3);
     while (__atomic_load_n(&done_count, __ATOMIC_RELAXED) < enough && all_work(4)) nap(5);
     return 0;
 }
