@@ -20,7 +20,7 @@
 
 #include "pstore_test.h"
 
-enum { PAGES = 27000, LARGE = 22000 /* 85 MiB */, MEDIUM = 3000, TOO_LARGE = 26900, STEP = 64 };
+enum { PAGES = 22200, LARGE = 19100 /* 75 MiB */, MEDIUM = 2400, TOO_LARGE = 22100, STEP = 64 };
 static ps_container *box;
 static volatile uint64_t (*pages)[512];
 
@@ -124,7 +124,7 @@ static void test_large(void)
 {
     uint64_t before = spills();
     int r = ps_transaction(write_range, &(struct range){0, LARGE, 1});
-    is(r, 0, "a transaction that changes 85 MiB commits");
+    is(r, 0, "a transaction that changes 75 MiB commits");
     struct kd_system_info info = system_info();
     printf("# memory %ld MiB, %ld copies spilled\n", (long)(info.memory_bytes >> 20),
            (long)(spills() - before));
@@ -320,7 +320,7 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "child")) return child();
     if (argc > 2) return steps(atoi(argv[2]));
     tap_plan(2 + 11 + 6 + 2 + 5 + 5 + 10 + 1);
-    is(ps_transaction(make, NULL), 0, "an object of 105 MiB");
+    is(ps_transaction(make, NULL), 0, "an object of 86 MiB");
     is(ps_transaction(find, NULL), 0, "is found");
     test_large();
     test_abort();
