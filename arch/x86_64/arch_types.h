@@ -83,9 +83,7 @@ static inline bool user_range_ok(vaddr_t at, uint64_t n)
     return n <= USER_LIMIT && at <= USER_LIMIT - n;
 }
 /* A copy that may fault; the tables are those of trap.S's may_fault and patchable. */
-must_check static inline __attribute__((always_inline)) int user_copy_words(void *to,
-                                                                            const void *from,
-                                                                            size_t words)
+must_check HOT int user_copy_words(void *to, const void *from, size_t words)
 {
     __asm__ goto volatile("1:\tstac\n"
                           "2:\trep movsq\n"
@@ -104,15 +102,12 @@ must_check static inline __attribute__((always_inline)) int user_copy_words(void
 failed:
     return -EFAULT;
 }
-must_check static inline __attribute__((always_inline)) int user_words_in(void *to, vaddr_t from,
-                                                                          size_t words)
+must_check HOT int user_words_in(void *to, vaddr_t from, size_t words)
 {
     return user_range_ok(from, 8 * words) ? user_copy_words(to, (const void *)from, words)
                                           : -EFAULT;
 }
-must_check static inline __attribute__((always_inline)) int user_words_out(vaddr_t to,
-                                                                           const void *from,
-                                                                           size_t words)
+must_check HOT int user_words_out(vaddr_t to, const void *from, size_t words)
 {
     return user_range_ok(to, 8 * words) ? user_copy_words((void *)to, from, words) : -EFAULT;
 }

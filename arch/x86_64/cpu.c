@@ -97,8 +97,8 @@ static void gate_set(unsigned vector, uint64_t entry, unsigned type)
 static void idt_init(void)
 {
     for (unsigned v = 0; v < 256; v++)
-        gate_set(v, trap_stubs[v], GATE_INTERRUPT);
-    gate_set(3, trap_stubs[3], GATE_INTERRUPT | GATE_USER); /* int3 */
+        gate_set(v, (uint64_t)trap_stubs[v], GATE_INTERRUPT);
+    gate_set(3, (uint64_t)trap_stubs[3], GATE_INTERRUPT | GATE_USER); /* int3 */
     gate_set(VECTOR_PAGE_FAULT, (uint64_t)trap_page_fault_entry, GATE_INTERRUPT);
     gate_set(VECTOR_NMI, (uint64_t)trap_nmi_entry, GATE_INTERRUPT | IST_FATAL);
     gate_set(8, (uint64_t)trap_double_fault_entry, GATE_INTERRUPT | IST_FATAL);

@@ -23,9 +23,6 @@ struct trampoline_words {
     uint64_t stack, id;
     uint32_t table;
     uint32_t far_offset, far_selector;
-    uint16_t gdt_limit;
-    uint32_t gdt;
-    uint16_t unused;
 } __attribute__((packed));
 
 unsigned cpu_count = 1;
@@ -93,7 +90,6 @@ static void trampoline_fill(unsigned id)
     words->id = id;
     words->table = (uint32_t)((uint64_t)boot_top - KERNEL_BASE);
     words->far_offset += (uint32_t)trampoline;
-    words->gdt += (uint32_t)trampoline;
 }
 
 static bool cpu_bring_up(unsigned id, unsigned apic_id)

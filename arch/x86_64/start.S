@@ -152,17 +152,14 @@ trampoline64:
     xor %ebp, %ebp
     movabs $cpu_start_high, %rax
     jmp *%rax
-    .balign 16
-trampoline_gdt:
-    .quad 0, 0x00af9a000000ffff
-    .balign 16
+words_gdt:                            /* of start_high's way; above 1 MiB, where it was loaded */
+    .short boot_gdt_pointer - boot_gdt - 1
+    .long boot_gdt
+    .balign 8
 words_stack: .quad 0
 words_id:    .quad 0
 words_table: .long 0
 words_far:   .long HERE(trampoline64), SELECTOR_KERNEL_CODE /* + the page's address: smp.c */
-words_gdt:   .short 15
-             .long HERE(trampoline_gdt)                     /* likewise */
-    .short 0
 trampoline_end:
 
     .bss

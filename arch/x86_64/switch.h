@@ -39,8 +39,7 @@ static inline void arch_table_load(paddr_t top) { table_load(cpu_this(), top); }
 
 /* Pushes what the compiler does not save by itself, and where to go on; comes back on the other
  * stack, to whoever did this for that thread. A new one's first stop is thread_first (trap.S). */
-static inline __attribute__((always_inline)) void stack_switch(uint64_t *save_rsp,
-                                                               uint64_t load_rsp)
+HOT void stack_switch(uint64_t *save_rsp, uint64_t load_rsp)
 {
     __asm__ volatile("pushq %%rbp\n\t"
                      "pushq $1f\n\t"
@@ -56,9 +55,7 @@ static inline __attribute__((always_inline)) void stack_switch(uint64_t *save_rs
 
 /* Saves FPU, keys and stack of `from`, loads FS base, keys and stack of `to`; tables are not
  * touched. */
-static inline __attribute__((always_inline)) void arch_thread_switch(struct cpu *c,
-                                                                     struct thread *from,
-                                                                     struct thread *to)
+HOT void arch_thread_switch(struct cpu *c, struct thread *from, struct thread *to)
 {
     typedef uint64_t __attribute__((aligned(4), may_alias)) tss_word;
     struct arch_thread *next = &to->arch;

@@ -66,7 +66,8 @@
     .text
 /* ---- exceptions and interrupts ---- */
     .balign 16
-stubs:
+    .globl trap_stubs
+trap_stubs:                           /* 16 bytes each */
     .set vector, 0
     .rept 256
     .balign 16
@@ -301,15 +302,5 @@ peek:
     ret
 1:  xor %eax, %eax
     ret
-
-    .section .rodata
-    .balign 8
-    .globl trap_stubs
-trap_stubs:
-    .set vector, 0
-    .rept 256
-    .quad stubs + 16 * vector
-    .set vector, vector + 1
-    .endr
 
     .section .note.GNU-stack, "", @progbits

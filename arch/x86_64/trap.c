@@ -24,9 +24,8 @@ static const char *const names[VECTOR_FIRST] = {
 
 static const char *trap_name(uint64_t vector)
 {
-    if (vector >= VECTOR_FIRST)
-        return "interrupt";
-    return names[vector] ? names[vector] : "unknown exception";
+    const char *name = vector < VECTOR_FIRST ? names[vector] : "interrupt";
+    return name ? name : "unknown exception";
 }
 
 /* ---- dispatch; called by trap.S ---- */

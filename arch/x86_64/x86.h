@@ -86,7 +86,7 @@ extern char trampoline_start[], trampoline_end[];
 extern char boot_guard[];  /* the page below the stack that the first CPU starts with */
 extern uint64_t boot_top[512];          /* the tables that CPUs start with: 4 GiB twice, and us */
 /* trap.S */
-extern const uint64_t trap_stubs[256];
+extern const uint8_t trap_stubs[256][16];
 void trap_syscall_entry(void), trap_nmi_entry(void), trap_double_fault_entry(void),
     trap_machine_check_entry(void), trap_page_fault_entry(void), thread_first(void);
 _Noreturn void trap_leave_to_user(struct trap_frame *f);
@@ -101,6 +101,8 @@ void fpu_trap(void);
 /* tlb.c */
 uint64_t table_cpus(paddr_t top);      /* those that have exactly this table loaded */
 void table_unload(paddr_t top);         /* makes every CPU leave this table */
+void cpu_idle_ends(struct cpu *c);
+extern char idle_halted[];              /* behind hlt: where the kernel is interrupted */
 /* table.c: the entry for `at` that maps 1 << shift bytes. Missing tables are made with these flags,
  * and counted; NULL: no memory, or `made` is NULL. */
 pte_t *table_entry(paddr_t top, vaddr_t at, int shift, pte_t flags, uint64_t *made);
@@ -119,10 +121,5 @@ void time_init_cpu(void);
 /* smp.c */
 extern unsigned cpu_count;
 void smp_reserve(void);                 /* a page below 1 MiB for the trampoline */
-
-/* ---- tlb.c ---- */
-void cpu_idle_ends(struct cpu *c);
-/* behind arch_idle's hlt: the one place of the kernel that is interrupted */
-extern char idle_halted[];
 
 #endif
