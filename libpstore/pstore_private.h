@@ -529,21 +529,6 @@ int stores_read_flush(const struct ps_tx *tx);
  * of its? That page. */
 struct ps_store *store_after(struct ps_store *s);
 int store_changed(const struct ps_store *s, uint64_t *page);
-/* ---- outcome.c: commits to another site's store that got no answer ---- */
-extern int stores_elsewhere;             /* so many of the connected ones are other sites' */
-/* Before the commit: gives it an id, if it can be asked for. 0 or -errno. outcome_marked: has the
- * thread's last commit one? */
-int outcome_mark(struct ps_tx *tx);
-int outcome_marked(void);
-/* What became of that: 0, it is committed; -ECANCELED: undone; -ENOTRECOVERABLE: nobody knows. */
-int outcome_ask(void);
-/* Begins a snapshot: its home has a part in it, if the process uses one home. As KD_TXN_BEGIN. */
-int site_begin(struct ps_tx *tx) __attribute__((cold));
-static inline int tx_begin_now(struct ps_tx *tx)
-{
-    return stores_elsewhere && (tx->begin.mode & 3) == KD_SNAPSHOT && !tx->options.snapshot
-               ? site_begin(tx) : (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
-}
 enum { CHANGES_READ = 1 };               /* of KD_TXN_CHANGES: pages that were read, too */
 void tx_ops_forget(struct ps_tx *tx);           /* all of them */
 void names_committed(const struct ps_tx *tx) __attribute__((cold));  /* those that it has set */
@@ -600,4 +585,5 @@ void lint_note(const void *object, uint64_t bytes, const char *what);
 /* The object is at another address, or of another size; what it is called stays. */
 void lint_moved(const void *from, const void *to, uint64_t bytes);
 
+#include "elsewhere.h"
 #endif

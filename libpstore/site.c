@@ -107,14 +107,15 @@ static int home_snapshot(void)
 
 int site_begin(struct ps_tx *tx)
 {
-    int point = home_snapshot();
+    int new = (tx->begin.mode & 3) == KD_SNAPSHOT && !tx->options.snapshot;
+    int point = new ? home_snapshot() : -ENOENT;
     if (point < 0 && point != -ENOENT)
         return point;
-    tx->begin.snapshot = point + 1 > 0 ? point + 1 : 0;
+    if (new)
+        tx->begin.snapshot = point < 0 ? 0 : point + 1;
     int result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
     if (point >= 0)
         ps_kernel(KD_HANDLE_CLOSE, point, 0, 0);
-    tx->begin.snapshot = 0;
     return result;
 }
 

@@ -207,6 +207,12 @@ static void ask_snapshot(void)
     snapshot_asked(&m);
 }
 
+static void over(uint64_t name)
+{
+    w.ended[name] = true;
+    snapshot_over(&(struct site_message){.kind = SITE_SNAP_END, .serial = name});
+}
+
 /* A step that the home or the site makes by itself; the lock is free. */
 static void step(void)
 {
@@ -230,6 +236,9 @@ static void step(void)
     case 4: /* GONE */
         if (w.cached[page] && !commits_page(page)) w.cached[page] = false;
         break;
+    case 5:
+        if (w.name && !any(8)) over(1 + any((unsigned)w.name));
+        break;
     default: break;
     }
 }
@@ -247,11 +256,7 @@ static void round_of(void)
     switch (any(8)) {
     case 0: ask_snapshot(); break;
     case 1:
-        if (w.name) {
-            uint64_t name = 1 + any((unsigned)w.name);
-            w.ended[name] = true;
-            snapshot_over(&(struct site_message){.kind = SITE_SNAP_END, .serial = name});
-        }
+        if (w.name) over(1 + any((unsigned)w.name));
         break;
     case 2: case 3:
         if (w.name) {
@@ -268,13 +273,21 @@ static void round_of(void)
     }
 }
 
+static void begin_all(void) /* that were asked for */
+{
+    for (int n = 0; asked.count && n < 1000; n++) {
+        for (int i = 0; i < SITE_COMMITS; i++)
+            if (w.commit[i].under_way) commit_step(i);
+        work(snapshot_work);
+    }
+}
+
 static void end_all(void)
 {
-    for (int i = 0; i < SITE_COMMITS; i++)
-        while (w.commit[i].under_way) commit_step(i);
     busy_home = 0;
-    while (asked.count) work(snapshot_work);
-    while (reads.count) work(snapshot_read_work);
+    begin_all();
+    for (int i = 0; reads.count && i < 1000; i++) work(snapshot_read_work);
+    assert_true(!asked.count && !reads.count);
     for (uint64_t name = 1; name <= w.name; name++)
         snapshot_over(&(struct site_message){.serial = name});
     for (int i = 0; i < POINTS; i++) assert_false(w.point[i].used);
@@ -283,17 +296,24 @@ static void end_all(void)
     assert_int_equal(w.began, w.snaps);
 }
 
+static void begin_world(uint64_t run)
+{
+    memset(&w, 0, sizeof w);
+    memset(&agent, 0, sizeof agent);
+    memset(&reads, 0, sizeof reads);
+    memset(&asked, 0, sizeof asked);
+    memset(snapshots, 0, sizeof snapshots);
+    memset(&container, 0, sizeof container);
+    locked = busy_home = 0;
+    seed = run;
+}
+
 static void random_steps(void **state)
 {
     uint64_t began = 0, read = 0, refused = 0;
     (void)state;
     for (uint64_t run = 1; run <= 3000; run++) {
-        memset(&w, 0, sizeof w);
-        memset(&agent, 0, sizeof agent);
-        memset(&reads, 0, sizeof reads);
-        memset(&container, 0, sizeof container);
-        locked = busy_home = 0;
-        seed = run;
+        begin_world(run);
         for (int i = 0; i < 400; i++) round_of();
         end_all();
         began += w.began, read += w.read, refused += w.refused;
@@ -308,11 +328,9 @@ static void random_steps(void **state)
 static void beside_commits(void **state)
 {
     (void)state;
-    memset(&w, 0, sizeof w);
-    memset(&agent, 0, sizeof agent);
-    seed = 1;
+    begin_world(1);
     for (int i = 0; i < PAGES; i++) w.cached[i] = true;
-    while (agent.committing < SITE_COMMITS)
+    for (int n = 0; n < 1000 && agent.committing < SITE_COMMITS; n++)
         for (int i = 0; i < SITE_COMMITS; i++)
             if (!w.commit[i].under_way) commit_step(i);
     ask_snapshot();
@@ -327,19 +345,18 @@ static void beside_commits(void **state)
 static void bounded(void **state)
 {
     (void)state;
-    memset(&w, 0, sizeof w);
-    memset(&agent, 0, sizeof agent);
+    begin_world(1);
     for (unsigned i = 0; i < SNAPSHOTS_MAX + 3; i++) ask_snapshot();
-    while (asked.count) work(snapshot_work);
+    begin_all();
     unsigned points = 0;
     for (int i = 0; i < POINTS; i++) points += w.point[i].used;
-    assert_int_equal(points, SNAPSHOTS_MAX);
+    assert_true(points <= SNAPSHOTS_MAX);
     assert_int_equal(w.began, SNAPSHOTS_MAX + 3);
     for (uint64_t name = 1; name <= w.name; name++)
         snapshot_over(&(struct site_message){.serial = name});
-    busy_home = 1 << 20; /* another store of the machine never says what it owes */
+    busy_home = 1 << 12; /* another store of the machine never says what it owes */
     ask_snapshot();
-    work(snapshot_work);
+    begin_all();
     assert_int_equal(w.began, SNAPSHOTS_MAX + 4);
     assert_false(w.alive[w.name]);
     busy_home = 0;

@@ -67,7 +67,7 @@ void remote_send(const struct site_message *m)
         w.ended += w.at_home[m->serial];
         w.at_home[m->serial] = false;
         for (int i = 0; i < HANDLES; i++) /* nobody sees it any more */
-            assert_false(w.handle[i].used && w.handle[i].users && w.at_of[m->serial] &&
+            assert_false(w.handle[i].users && w.at_of[m->serial] &&
                          w.handle[i].at == w.at_of[m->serial]);
         return;
     }

@@ -8,21 +8,22 @@
  *
  * Bounded: WATCHES_MAX in all, WATCHES_EACH of a process. A process loses them when it ends, or has
  * no container open any more, for then its end is not heard of. One of more than WATCHED_MAX pages
- * is woken by any commit.
+ * is woken by any commit. A piece of PIECE_MAX pages costs at most one pass over those before it,
+ * and none if it lies behind them, as it mostly does.
  */
 #include "server.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WATCHES_MAX = 128, WATCHES_EACH = 32, WATCHED_MAX = 4096 };
+enum { WATCHES_MAX = 128, WATCHES_EACH = 32, WATCHED_MAX = 4096, PIECE_MAX = 128 };
 
 static struct watch {
     uint64_t process, key;              /* key: the client's; process 0: free */
     uint64_t token;                     /* the WAIT to be answered; 0: none yet */
     bool fired, all;
     unsigned count;
-    uint64_t *page;                     /* addresses, ascending; WATCHED_MAX fit */
+    uint64_t *page;                     /* addresses, ascending, each once; WATCHED_MAX fit */
 } watches[WATCHES_MAX];
 static unsigned watched;                /* how many there are; lock */
 
@@ -73,24 +74,55 @@ static struct watch *watch_make(uint64_t process, uint64_t key)
     return free_place;
 }
 
-static int page_add(struct watch *w, uint64_t address)
+/* The page's address; 0: its container is none that the process may read, and *error says why. */
+static uint64_t page_of(const struct watch *w, uint64_t address, int *error)
 {
     struct store_container d;
     uint64_t page;
     int r = store_container_at(server.store, address, &d, &page);
     struct container *c = r == 0 ? container_by_id(d.object) : NULL;
     if (r == 0) r = c ? container_allows(c, w->process, KD_RIGHT_READ) : -ENOENT;
-    if (r == 0 && w->count < WATCHED_MAX)
-        w->page[w->count++] = address / PAGE_BYTES * PAGE_BYTES;
-    else
-        w->all |= r == 0;
-    return r;
+    *error = r;
+    return r == 0 ? address / PAGE_BYTES * PAGE_BYTES : 0;
 }
 
 static int address_order(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
+}
+
+/* Into one order, from behind, where there is room. */
+static void merge(struct watch *w, const uint64_t *piece, unsigned n)
+{
+    unsigned old = w->count, at = old + n;
+    for (w->count = at; n > 0;)
+        w->page[--at] = old > 0 && w->page[old - 1] > piece[n - 1] ? w->page[--old] : piece[--n];
+}
+
+/* A page that is named twice stands there once. */
+static void unique(struct watch *w, unsigned from)
+{
+    unsigned n = from;
+    for (unsigned i = from; i < w->count; i++)
+        if (n == 0 || w->page[n - 1] != w->page[i]) w->page[n++] = w->page[i];
+    w->count = n;
+}
+
+static int pages_add(struct watch *w, const uint64_t *address, uint64_t n)
+{
+    uint64_t piece[PIECE_MAX];
+    int r = n > PIECE_MAX ? -EINVAL : 0;
+    for (uint64_t i = 0; r == 0 && i < n; i++) piece[i] = page_of(w, address[i], &r);
+    if (r != 0) return r;
+    w->all |= n > WATCHED_MAX - w->count;
+    if (w->all || n == 0) return 0;
+    unsigned before = w->count;
+    qsort(piece, n, sizeof(*piece), address_order);
+    bool behind = before == 0 || w->page[before - 1] < piece[0];
+    merge(w, piece, (unsigned)n);
+    unique(w, behind ? before : 0);
+    return 0;
 }
 
 int watch_request(const struct kd_message *m)
@@ -106,9 +138,7 @@ int watch_request(const struct kd_message *m)
     if (r == 0 && (m->data_bytes || m->word[1] == 1)) {
         if (!w) w = watch_make(m->process, m->word[0]);
         if (!w) r = -EDQUOT;
-        for (uint64_t i = 0; r == 0 && i < m->data_bytes / sizeof(*address); i++)
-            r = page_add(w, address[i]);
-        if (w && r == 0) qsort(w->page, w->count, sizeof(*w->page), address_order);
+        if (r == 0) r = pages_add(w, address, m->data_bytes / sizeof(*address));
         if (w && r < 0) watch_end(w);
     }
     server_unlock();

@@ -1,0 +1,25 @@
+/* elsewhere.h - transactions with stores of other sites: part of pstore_private.h. */
+#ifndef PSTORE_ELSEWHERE_H
+#define PSTORE_ELSEWHERE_H
+
+#include "pstore_private.h"
+
+/* ---- outcome.c: commits to another site's store that got no answer ---- */
+extern int stores_elsewhere;             /* so many of the connected ones are other sites' */
+/* Before the commit: gives it an id, if it can be asked for. 0 or -errno. outcome_marked: has the
+ * thread's last commit one? */
+int outcome_mark(struct ps_tx *tx);
+int outcome_marked(void);
+/* What became of that: 0, it is committed; -ECANCELED: undone; -ENOTRECOVERABLE: nobody knows. */
+int outcome_ask(void);
+
+/* ---- site.c: snapshots ---- */
+/* KD_TXN_BEGIN; of a snapshot, its home has a part in it, if the process uses one home. */
+int site_begin(struct ps_tx *tx) __attribute__((cold));
+static inline int tx_begin_now(struct ps_tx *tx)
+{
+    return stores_elsewhere ? site_begin(tx)
+                            : (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+}
+
+#endif
