@@ -10,6 +10,8 @@ static const Scenario scenarios[] = {
     {"hold2", "the same, a commit at both", "01", "32", {"Sr0r1", "w0,w1,w0w1"}, "", 0, 0, 1},
     {"own", "a site's own DONE and its snapshot of one home cross",
      "01", "22", {"w0w1", "Sr1"}, ""},
+    {"stands", "a snapshot of one home beside the own store, which is looked at alone",
+     "01", "022", {"Sr0r1", "w1", "r1w0"}, "", 0, 0, 0, true},
     {"skew", "crosswise reads and writes: a deadlock over two homes",
      "01", "01", {"r0w1", "r1w0"}, ""},
     {"skew3", "crosswise, from two other sites", "00", "12", {"r0w1", "r1w0"}, ""},

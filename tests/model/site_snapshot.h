@@ -20,6 +20,7 @@ struct Snapshots : Commits {
         bool hold = th.round > patience() && !on(NO_HOLD);
         if (hold && all != bit(i)) s.site[i].held |= bit(t);
         th.attempt = (u8)((th.attempt + 1) & 7);
+        th.stood = sc->stands ? s.site[i].know[i] : 0;
         for (int h = 0; h < sites; h++)
             if (has(all, h) && h != i)
                 to_home(s, i, h, {0, SNAP, 0, (u8)t, th.attempt, hold});
@@ -67,7 +68,7 @@ struct Snapshots : Commits {
         memset(th.parts, 0, sizeof th.parts);
         memset(th.pairs, 0, sizeof th.pairs);
         s.site[i].held &= (u8)~bit(t);
-        th.round = 0;
+        th.round = th.stood = 0;
         th.pc = RUN;
     }
     /* No part knows more of another part's home than that part shows. */
@@ -75,6 +76,7 @@ struct Snapshots : Commits {
     {
         const Thread &th = s.thread[t];
         if (on(SNAP_UNPAIRED)) return true;
+        if (sc->stands) return th.stood == s.site[where(t)].know[where(t)] || on(SNAP_STANDS);
         for (int i = 0; i < sites; i++)
             for (int j = 0; j < sites; j++) {
                 if (i == j || !has(all, j)) continue;

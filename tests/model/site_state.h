@@ -45,6 +45,7 @@ enum { AWAY = 0xff };                   /* contents that were evicted: the site 
     X(NO_HOLD, "NV7: a snapshot of several homes never asks them to hold") \
     X(HOLD_LOGGING, "NV7: ... or answers before what it has taken is flushed") \
     X(HOLD_COMMITS, "NV7: a home that holds puts back COMMITs of several homes") \
+    X(SNAP_STANDS, "NV9: what the own store has shown since SNAP went is not looked at") \
     X(ANSWER_ACTIVE, "NR4: a callback is answered although a transaction uses the page") \
     X(HOME_TAKES, "NR3: the home takes an idle site's pages without a callback") \
     X(RECALL_STOPS, "NR6: a recall stops also who uses the page from raising its use") \
@@ -76,6 +77,7 @@ struct Scenario {
     int bound;                          /* so many times may a transaction be a victim; 0: 4 */
     int workers;                        /* of a session at a home; 0: enough */
     int patience;                       /* rounds of a snapshot before it says hold; 0: 2 */
+    bool stands;                        /* NV9 in place of NV5 */
 };
 
 enum pc : u8 { NEXT, RUN, VOTING, COMMITTING, ASKING, APPLYING, BACKOFF, SNAPPING, FETCHING, END };
@@ -112,6 +114,7 @@ struct Thread {
     u8 pc, number, op, attempt, sure, used[PAGES], aborts, asks, wantx, voted, sent, round;
     u8 seen[PAGES] /* content + 1 */, snap[SITES] /* event + 1 */, parts[SITES][SITES];
     u8 pairs[SITES][SITES];             /* for PAIR_COUNTS: decided, and applied * 16 */
+    u8 stood;                           /* for NV9: the own home's newest event as SNAP went */
 };
 struct Txn { u8 before, known, reads[PAGES], acked, undone, lost; };
 struct State {

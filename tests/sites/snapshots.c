@@ -15,6 +15,8 @@
  *     looks=N      N snapshots: each has to see the sum that there was; how many began anew
  *     both=N       the same beside transfers of another thread
  *     phase=N      stores N; await=N waits until it is stored by somebody
+ *     until=N      sleeps until N is stored by somebody (ps_retry); later=N stores N a moment
+ *                  later, from another thread
  *     counts       what was said to the home for snapshots since the last `counts`, and how many
  *                  there are; none=MS waits so long until there is none
  *     local        connects to the own store, too
@@ -119,6 +121,29 @@ static int await(uint64_t number)
     int error;
     while (!(error = ps_transaction(look, &now)) && now < number) pause_ms();
     return error;
+}
+
+static int reached(void *number)
+{
+    const struct phase *p = phase();
+    if (!p) return -errno;
+    if (p->number < *(uint64_t *)number) ps_retry();
+    return 0;
+}
+
+static void *store_later(void *number)
+{
+    for (int i = 0; i < 50; i++) pause_ms();
+    ps_transaction(set, number);
+    return NULL;
+}
+
+static int later(uint64_t n)
+{
+    static uint64_t number;
+    pthread_t thread;
+    number = n;
+    return -pthread_create(&thread, NULL, store_later, &number);
 }
 
 /* ---- a snapshot that stays open ---- */
@@ -288,6 +313,8 @@ static int word(const char *w, uint64_t n)
            : !strncmp(w, "moves", 5) ? moves(n)
            : !strncmp(w, "looks", 5) ? looks(n)
            : !strncmp(w, "both", 4)  ? both(n)
+           : !strncmp(w, "until", 5) ? ps_transaction(reached, &n)
+           : !strncmp(w, "later", 5) ? later(n)
            : !strncmp(w, "phase", 5) ? ps_transaction(set, &n)
            : !strncmp(w, "await", 5) ? await(n)
            : !strcmp(w, "counts")    ? counts()

@@ -14,10 +14,10 @@ site() { # NAME OPTIONS ... COMMANDS: what it prints in $TEST_TMP/NAME
 }
 
 site home --store "$TEST_TMP/store" --listen "$TEST_TMP/socket" \
-    'snapshots box create=8; store export box far write; snapshots box await=1 store=2000 phase=2 await=3 store=1000 phase=4 moves=400 await=5 looks=1' &
+    'snapshots box create=8; store export box far write; snapshots box await=1 store=2000 phase=2 await=3 store=1000 phase=4 moves=400 await=5 looks=1 until=6 later=7 await=8' &
 until [ -S "$TEST_TMP/socket" ]; do sleep 0.05; done
 site far --store "$TEST_TMP/own" --join "$TEST_TMP/socket" \
-    'snapshots home:box open await=0 counts begin counts phase=1 await=2 see counts see share end again see end counts drop none=2000; snapshots home:box read counts begin share store=3000 see end again see end drop none=2000 counts store=1000 phase=3 await=4 looks=20 both=40; snapshots home:box local read begin see end looks=20 both=40 phase=5'
+    'snapshots home:box open await=0 counts begin counts phase=1 await=2 see counts see share end again see end counts drop none=2000; snapshots home:box read counts begin share store=3000 see end again see end drop none=2000 counts store=1000 phase=3 await=4 looks=20 both=40; snapshots home:box local read begin see end looks=20 both=40 phase=5 later=6 until=7 later=8 until=8'
 wait
 
 said() { sed -n "$2p" "$TEST_TMP/$1"; }
@@ -37,6 +37,7 @@ is "and beside those of its own program" "40 looks, 0 anew" "$(said far 13)"
 is "a program that uses its own store, too, has one" "8 pages of N to N" "$(said far 14 | sed -E 's/(of|to) -?[0-9]+/\1 N/g')"
 is "and each sum, perhaps at the second try" "20 looks, N anew" "$(said far 15 | sed 's/, [0-9]*/, N/')"
 is "also beside its transfers" "40 looks, N anew" "$(said far 16 | sed 's/, [0-9]*/, N/')"
+# the programs go on: who sleeps was woken by the other machine's commit, and by one of its own
 is "the home has the sum, too; and nothing else was said" "1 looks, 0 anew 16" "$(cat "$TEST_TMP/home") $(wc -l <"$TEST_TMP/far")"
 ok "the store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/store"
 done_testing

@@ -14,7 +14,7 @@
 #include "pstore.h"
 #include "site.h"
 
-enum { ASKS_MAX = 64 };
+enum { ASKS_MAX = 64, WAITS_MAX = 32 };
 
 /* A request, with its data behind it. */
 struct ask {
@@ -23,7 +23,7 @@ struct ask {
     _Alignas(8) uint8_t data[];
 };
 static struct ask *first, **last = &first;
-static unsigned count;
+static unsigned count, waits;           /* waits: threads that wait for a commit */
 static char exports[WIRE_PATH_BYTES];   /* the directory of what the site may open */
 static const char *site_name;
 static _Alignas(8) uint8_t answer_data[KD_DATA_MAX / 2];
@@ -244,6 +244,7 @@ static int request(struct site_message *told, struct ask *a)
     case STORE_NAMES:
     case STORE_NEXT:
     case STORE_HELD:
+    case STORE_WATCH:
     case STORE_SEGMENT: break;
     default: return -EOPNOTSUPP;
     }
@@ -255,6 +256,31 @@ static int request(struct site_message *told, struct ask *a)
     return status;
 }
 
+/* One that waits for a commit has a thread of its own. */
+static void *wait_work(void *ask)
+{
+    struct ask *a = ask;
+    struct kd_message k = {.kind = STORE_WAIT, .word = {a->m.word[0]}, .handle = -1};
+    long r = kd_call3(KD_PORT_CALL, agent.store, (long)&k, 0);
+    if (r == -EOWNERDEAD) agent_ends("the store has ended");
+    agent_lock();
+    agent_send(&(struct site_message){.kind = SITE_TOLD, .answer_to = a->m.number,
+                                      .error = r < 0 ? (int)r : k.status});
+    waits--;
+    agent_unlock();
+    free(a);
+    return NULL;
+}
+
+/* Is it such a one? Locked. */
+static bool wait_begins(struct ask *a)
+{
+    if (a->m.request != STORE_WAIT || waits == WAITS_MAX) return false;
+    waits++;
+    agent_start(wait_work, a);
+    return true;
+}
+
 void *store_work(void *unused)
 {
     for (;;) {
@@ -264,7 +290,9 @@ void *store_work(void *unused)
         first = a->next;
         if (!first) last = &first;
         count--;
+        bool waits_now = wait_begins(a);
         agent_unlock();
+        if (waits_now) continue;
         struct site_message told = {.kind = SITE_TOLD, .answer_to = a->m.number,
                                     .request = a->m.request};
         memcpy(told.word, a->m.word, sizeof told.word);

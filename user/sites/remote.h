@@ -72,6 +72,14 @@ void split_client_gone(uint64_t process);
 /* Asks the home for what no program waits for. */
 void store_tell(uint32_t request, uint64_t word);
 
+/* Passes it on, to be answered (token 0: to nobody) when the home has. 1, or -EAGAIN, -EINVAL. */
+int store_pass(const struct kd_message *m);
+
+/* ---- remote_watch.c: STORE_WATCH and STORE_WAIT; locked ---- */
+int watch_asked(struct kd_message *m);  /* 1: it has been passed on; 0 or -errno: the answer */
+void watch_told(uint64_t number);       /* the answer to this request */
+void watches_end(uint64_t process);
+
 /* ---- remote_page.c: pages ---- */
 void page_asked(const struct kd_message *m);
 /* Looks for GETs that nobody wants, when it is time. In so many milliseconds it is to be called

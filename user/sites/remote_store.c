@@ -205,6 +205,7 @@ void store_told(const struct site_message *m)
         if (!m->answer_to || r->number != m->answer_to) continue;
         struct request asked = *r;
         *r = (struct request){0};
+        if (asked.kind == STORE_WAIT) watch_told(asked.number);
         if (!asked.token) return;
         int error = m->error;
         if (!error)
@@ -247,7 +248,7 @@ static int address_asked(const struct kd_message *m)
     return m->kind != STORE_UNLEASE || o->writes ? 0 : -EACCES;
 }
 
-static int pass(const struct kd_message *m)
+int store_pass(const struct kd_message *m)
 {
     uint64_t word[SITE_WORDS];
     memcpy(word, m->word, sizeof word);
@@ -273,18 +274,22 @@ static int asked(const struct kd_message *m)
     if (m->kind == STORE_SNAPSHOT) return snapshot_asked(m);
     if (m->kind >= SPLIT_OPEN && m->kind <= SPLIT_CLOSE) {
         int error = split_asked(m);
-        return error ? error : pass(m);
+        return error ? error : store_pass(m);
+    }
+    if (m->kind == STORE_WATCH || m->kind == STORE_WAIT) {
+        struct kd_message own = *m;
+        return watch_asked(&own);
     }
     if (m->kind == STORE_UNLEASE || m->kind == STORE_HELD) {
         int error = address_asked(m);
-        return error ? error : pass(m);
+        return error ? error : store_pass(m);
     }
     for (unsigned i = 0; i < sizeof passed / sizeof *passed; i++) {
         if (passed[i].kind != m->kind) continue;
         const struct container *c = passed[i].open ? container_of_id(m->word[0]) : NULL;
         const struct opening *o = c ? opening_of(m->process, c) : NULL;
         if (passed[i].open && (!o || (passed[i].open == OF_WRITER && !o->writes))) return -EACCES;
-        return pass(m);
+        return store_pass(m);
     }
     return -EOPNOTSUPP;
 }
@@ -340,5 +345,6 @@ void store_client_gone(uint64_t process)
             o->times = 1;
             opening_close(o);
         }
+    watches_end(process);
     remote_unlock();
 }
