@@ -177,14 +177,19 @@ enum wire_txn {
     WIRE_TXN_VOTER,  /* COMMITs of this process may have WIRE_VOTE and WIRE_DECISION from now on; no
                       * id. -EAGAIN: there are too many such */
     WIRE_TXN_VOTED,  /* -> when the COMMIT with this id, which may come later, has its vote: 0, or
-                      * why it was refused, if it is one of the last 64 that were. -EPERM */
+                      * why it was refused, if it is one of the last 64 that were. -EPERM. word1 1:
+                      * it does not come, and whoever asks that hears -ECANCELED */
     WIRE_TXN_COMMIT, /* what is prepared under this id is committed, its COMMIT answered; -> when
-                      * that is durable. -ENOENT; -EBUSY: another one decides it just now */
+                      * that is durable; word1 1: it may be lazy, as who decided keeps that it did.
+                      * -ENOENT; -EBUSY: another one decides it just now */
     WIRE_TXN_UNDO,   /* ... is undone: -ECANCELED to the COMMIT, also to one that comes later */
     WIRE_TXN_ASK,    /* -> word0 enum wire_outcome; of what is not known the last one, for good */
     WIRE_TXN_FORGET, /* nobody asks for this decision any more. -ENOENT */
     WIRE_TXN_NEXT,   /* word1 0 or where to go on -> word0 where to go on, data: struct wire_doubt;
                       * -ENOENT: that was all. No id */
+    WIRE_TXN_NAME,   /* -> word0, word1: the store's name for its peers. No id */
+    WIRE_TXN_PEER,   /* word1 enum wire_peer_request; data: struct wire_peer, in the name of a store
+                      * of another site -> as there */
 };
 enum wire_outcome { WIRE_UNDONE, WIRE_COMMITTED, WIRE_IN_DOUBT };
 #define WIRE_PARTICIPANTS_MAX 8u
@@ -203,6 +208,11 @@ struct wire_peer {
     uint64_t count;
     struct store_txn_id id[WIRE_PEER_IDS];
 };
+
+/* Stores of other sites have such ports where their manager runs, `remote`; a call to the port of
+ * this name begins those that do not. */
+#define STORE_SITES "remote"
+enum { STORE_SITES_WANT = 0x1100 };
 
 /* -EACCES of a request by a path comes with word0 the rights that are missing, 0: not said; word1
  * those that are there; word2 at what: the path without so many of its last parts, and or-ed: */

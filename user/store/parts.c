@@ -27,7 +27,10 @@
 #define SAY_US       2000000u           /* so long without an answer, then it is said */
 #define FORGET_MANY  16u                /* decisions; then they are looked through */
 #define FORGET_US    500000u            /* behind the last one */
+#define AGAIN_US     200000u            /* between two looks, if many are needed still */
+#define FULL_US      10000000u          /* so long without room, then it is said */
 #define CALL_MS      2000
+#define LOOK_US      250000u            /* so often: has an agent ended that has voted? */
 
 /* Of the COMMIT that was received last; by the committer. */
 static struct {
@@ -39,11 +42,28 @@ static struct {
 
 static pthread_cond_t something = PTHREAD_COND_INITIALIZER; /* for parts_main */
 static unsigned decided;                /* since decisions were looked through */
+static uint64_t full_since, forget_after;
 static int peer_port;
 
 static void kick(void) { pthread_cond_signal(&something); }
 
 unsigned part_of_commit(void) { return part.kind; }
+void parts_look(void) { kick(); }
+
+int parts_full(void)
+{
+    uint64_t now = disk_clock.microseconds(NULL);
+    if (!full_since) full_since = now;
+    decided += FORGET_MANY;
+    kick();
+    return now - full_since < FULL_US ? -EDEADLK : -ENOSPC;
+}
+
+void part_decided(void)
+{
+    decided++;
+    kick();
+}
 
 /* ---- the committer's side ---- */
 
@@ -110,8 +130,7 @@ int part_batch(struct batch *b)
     }
     b->decision = &part.decision.head;
     b->participants = part.participants;
-    decided++;
-    kick();
+    part_decided();
     return 0;
 }
 
@@ -132,6 +151,17 @@ static long peer_find(uint64_t zone)
     return KD1(KD_NAME_FIND, name);
 }
 
+/* It may be another site's, whose manager here does not run: the next question may find it. */
+static int sites_want(void)
+{
+    long port = KD1(KD_NAME_FIND, STORE_SITES);
+    struct kd_message m = {.kind = STORE_SITES_WANT, .handle = -1};
+    if (port < 0) return -ENOENT;
+    (void)KD3(KD_PORT_CALL_UNTIL, port, &m, CALL_MS);
+    KD1(KD_HANDLE_CLOSE, port);
+    return -ENOENT;
+}
+
 /* Asks that store: 0, or -ENOENT: it is not there. No lock. */
 static int peer_ask(enum wire_peer_request what, const struct wire_peer *q, uint64_t *answer)
 {
@@ -148,7 +178,7 @@ static int peer_ask(enum wire_peer_request what, const struct wire_peer *q, uint
         *answer = m.word[0];
         return 0;
     }
-    return -ENOENT;
+    return sites_want();
 }
 
 /* What the transaction's pages wait for; once. Lock held, dropped. */
@@ -164,7 +194,7 @@ static void say_missing(struct vote *v)
     uint64_t pages = v->pages;
     server_unlock();
     say("a transaction waits for the word of store %s, which is not there: attach its disk, too "
-        "(scripts/run --store2 FILE). Until then nobody gets the %llu pages that it has changed "
+        "(scripts/run --store2 FILE), or start its site. Until then nobody gets the %llu pages that it has changed "
         "here; all else goes on", name, (unsigned long long)pages);
     server_lock();
 }
@@ -243,18 +273,22 @@ static void decisions_forget(void)
 {
     struct store_doubt d;
     uint32_t cursor = 0;
-    unsigned count = 0;
+    unsigned count = 0, others = 0;     /* others: whoever made it forgets it */
     struct group *g;
     decided = 0;
     while (count < STORE_DECISIONS_MAX && store_doubt_next(server.store, &cursor, &d) == 0) {
         if (d.prepared) continue;
-        decisions[count].needed = d.participants == 0; /* whoever made it forgets it */
+        decisions[count].needed = d.participants == 0;
+        others += d.participants == 0;
         decisions[count++].id = d.id;
     }
     participants_ask(count);
     unsigned done = 0;
     for (unsigned i = 0; i < count; i++) done += !decisions[i].needed;
+    forget_after = disk_clock.microseconds(NULL) + AGAIN_US;
+    if (count - done - others >= FORGET_MANY) decided += FORGET_MANY;
     if (done == 0 || server.fenced) return;
+    full_since = 0;
     gate_enter(true);
     int r = group_begin(&g);
     if (r == 0) {
@@ -304,6 +338,13 @@ static void outcome_do(struct vote *v)
     server_wait(&something, ASK_US / 10);
 }
 
+/* Whoever was to say what becomes of it has ended, an agent with its session. What it says in the
+ * next life of that site it has heard from who decides. */
+static bool abandoned(const struct vote *v)
+{
+    return !v->of_kernel && v->process && process_parent(v->process) == 0;
+}
+
 /* What is to be done now; NULL: nothing. *asks: at that time a question is due, if that is
  * before. */
 static struct vote *vote_due(uint64_t now, uint64_t *until)
@@ -312,12 +353,24 @@ static struct vote *vote_due(uint64_t now, uint64_t *until)
     for (struct vote *v = votes; v < votes + STORE_PREPARED_MAX; v++) {
         if (!v->used || !v->prepared || v->deciding || (server.fenced && v->orphan)) continue;
         if (v->told) return v;
-        if (!v->asks && !v->orphan) continue;
+        if (abandoned(v)) v->asks = true;
+        if (!v->asks && !v->orphan) {
+            if (!v->of_kernel && now + LOOK_US < *until) *until = now + LOOK_US;
+            continue;
+        }
         if (!v->since_us) v->since_us = now;
         if (!v->asked_us || now - v->asked_us >= ASK_US) due = v;
         else if (v->asked_us + ASK_US < *until) *until = v->asked_us + ASK_US;
     }
     return due;
+}
+
+/* When decisions are to be looked through, if that is before `until`. */
+static uint64_t wait_until(uint64_t now, uint64_t quiet, uint64_t until)
+{
+    uint64_t look = decided >= FORGET_MANY ? now : quiet;
+    if (look < forget_after) look = forget_after;
+    return decided && look < until ? look : until;
 }
 
 static void *parts_main(void *unused)
@@ -334,9 +387,8 @@ static void *parts_main(void *unused)
         bool quiet = decided && now - at >= FORGET_US;
         if (v && v->told) outcome_do(v);
         else if (v) vote_ask(v);
-        else if (decided >= FORGET_MANY || quiet) decisions_forget();
-        else server_wait(&something, decided && at + FORGET_US < until ? at + FORGET_US - now
-                                                                       : until - now);
+        else if ((decided >= FORGET_MANY || quiet) && now >= forget_after) decisions_forget();
+        else server_wait(&something, wait_until(now, at + FORGET_US, until) - now);
     }
     return NULL;
 }
@@ -364,18 +416,23 @@ static int doubts_answer(const struct wire_peer *q, uint64_t *mask)
     return r;
 }
 
+int peer_answer(uint32_t kind, const void *data, uint64_t bytes, uint64_t *answer)
+{
+    const struct wire_peer *q = data;
+    uint8_t uuid[16];
+    if (bytes != sizeof(*q) || q->count == 0 || q->count > WIRE_PEER_IDS) return -EINVAL;
+    own_zone(uuid);
+    return memcmp(uuid, q->store, sizeof(uuid)) ? -ENOENT
+           : kind == WIRE_PEER_OUTCOME ? outcome_ask(&q->id[0], answer)
+           : kind == WIRE_PEER_DOUBTS  ? doubts_answer(q, answer)
+                                       : -ENOSYS;
+}
+
 static int peer_serve(const struct kd_message *m, uint64_t *answer)
 {
-    const struct wire_peer *q = m->buffer;
-    uint8_t uuid[16];
-    if (m->data_bytes != sizeof(*q) || q->count == 0 || q->count > WIRE_PEER_IDS) return -EINVAL;
     if (!peer_known(m)) return -EPERM;
     server_lock();
-    own_zone(uuid);
-    int r = memcmp(uuid, q->store, sizeof(uuid)) ? -ENOENT
-            : m->kind == WIRE_PEER_OUTCOME ? outcome_ask(&q->id[0], answer)
-            : m->kind == WIRE_PEER_DOUBTS  ? doubts_answer(q, answer)
-                                           : -ENOSYS;
+    int r = peer_answer(m->kind, m->buffer, m->data_bytes, answer);
     server_unlock();
     return r;
 }

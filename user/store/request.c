@@ -15,7 +15,7 @@
 
 #include "pstore.h"
 
-#define REQUEST_BYTES 1024u     /* the largest request is STORE_MANAGER's */
+#define REQUEST_BYTES 1280u     /* the largest request is that of a peer (WIRE_TXN_PEER) */
 #define LIST_MAX      64u
 #define NAMES_MAX     32u
 #define NEXT_MAX      4096u     /* pages looked at for one STORE_NEXT */

@@ -14,11 +14,12 @@
  *   VO1  A vote is told when its group is durable, and its COMMIT answered when its outcome is.
  *   VO2  A page request for what an earlier life has prepared waits until its outcome is applied.
  *   VO3  An id that was asked for when nothing was known of it never commits in this life: a COMMIT
- *        that brings it is refused. So "undone" stays true.
+ *        that brings it is refused. So "undone" stays true. (Of the last 1,024 of ten minutes;
+ *        nobody hears "undone" of more.)
  *   VO4  Only who may manage the store as a whole says who votes and what is decided; or the
  *        kernel (parts.c).
- *   VO5  What the kernel has asked to be committed may be lazy: the vote is durable, and so is the
- *        decision where it was made, which is kept there until this is durable here.
+ *   VO5  What the kernel, or an agent, has asked to be committed may be lazy: the vote is durable,
+ *        and so is the decision where it was made, which is kept there until this is durable here.
  *   VO9  In a site, a store that has exported something grants no page at first: other sites may
  *        still use what an earlier life has granted (sites.md: NS6). It does not know which do.
  */
@@ -32,17 +33,12 @@
 #include "votes.h"
 
 #define VOTE_TRIES  3
-#define VOTERS_MAX  32u
 #define UNDONE_MAX  1024u
-#define REFUSED_MAX 64u                 /* of voters' COMMITs, the last ones */
+#define UNDONE_US   600000000u          /* so long a COMMIT may be under way (VO3) */
 
 struct vote votes[STORE_PREPARED_MAX];
-static struct { uint64_t token, process; struct store_txn_id id; } asking[VOTERS_MAX];
-static uint64_t voters[VOTERS_MAX];     /* processes; 0: none */
-static struct store_txn_id undone[UNDONE_MAX];
-static unsigned undone_count, orphans;
-static struct { struct store_txn_id id; int error; } refused[REFUSED_MAX];
-static unsigned refused_next;
+static struct { struct store_txn_id id; uint64_t us; } undone[UNDONE_MAX];
+static unsigned undone_count, undone_next, orphans;
 static struct kd_message *blocked;      /* page requests (VO2) */
 static unsigned blocked_count, blocked_room;
 
@@ -52,7 +48,7 @@ struct kept_op {
     char name[STORE_NAME_BYTES];
 };
 
-static bool same_txn(const struct store_txn_id *a, const struct store_txn_id *b)
+bool same_txn(const struct store_txn_id *a, const struct store_txn_id *b)
 {
     return memcmp(a, b, sizeof(*a)) == 0;
 }
@@ -64,41 +60,24 @@ struct vote *vote_of(const struct store_txn_id *id)
     return NULL;
 }
 
-static bool is_undone(const struct store_txn_id *id)
+bool is_undone(const struct store_txn_id *id)
 {
     bool is = false;
-    for (unsigned i = 0; i < undone_count && !is; i++) is = same_txn(&undone[i], id);
+    for (unsigned i = 0; i < undone_count && !is; i++) is = same_txn(&undone[i].id, id);
     return is;
 }
 
 static int undone_add(const struct store_txn_id *id)
 {
+    uint64_t now = disk_clock.microseconds(NULL);
     if (is_undone(id)) return 0;
-    if (undone_count == UNDONE_MAX) return -EAGAIN;
-    undone[undone_count++] = *id;
+    unsigned at = undone_next % UNDONE_MAX;
+    if (undone_count == UNDONE_MAX && now - undone[at].us < UNDONE_US) return -EAGAIN;
+    undone_count += undone_count < UNDONE_MAX;
+    undone_next = at + 1;
+    undone[at].id = *id;
+    undone[at].us = now;
     return 0;
-}
-
-static bool may_vote(uint64_t process)
-{
-    for (unsigned i = 0; i < VOTERS_MAX; i++)
-        if (process && voters[i] == process) return true;
-    return false;
-}
-
-/* Who asked how this one votes hears it, or who will ask. */
-static void vote_told(const struct store_txn_id *id, int status)
-{
-    struct kd_message reply = {.handle = -1, .status = status};
-    if (status < 0) {
-        refused[refused_next % REFUSED_MAX].id = *id;
-        refused[refused_next++ % REFUSED_MAX].error = status;
-    }
-    for (unsigned i = 0; i < VOTERS_MAX; i++)
-        if (asking[i].token && same_txn(&asking[i].id, id)) {
-            kd_reply(asking[i].token, &reply);
-            asking[i].token = 0;
-        }
 }
 
 /* ---- what is kept with a vote ---- */
@@ -261,7 +240,8 @@ static int vote_give(const struct kd_message *m, struct batch *b)
     if (r == 0 && !v) r = -EAGAIN;
     if (r < 0) return r;
     *v = (struct vote){.id = b->vote->id, .used = true, .view = m->word[0], .token = m->token,
-                       .of_kernel = part_of_commit() == KD_PART_VOTE};
+                       .process = m->process, .of_kernel = part_of_commit() == KD_PART_VOTE};
+    v->lazy = v->of_kernel;
     memcpy(v->coordinator, b->vote->coordinator, sizeof(v->coordinator));
     for (int i = 0;; i++) {
         v->pages = 0;
@@ -270,8 +250,8 @@ static int vote_give(const struct kd_message *m, struct batch *b)
         if (!checkpoint_helps(r) || i == VOTE_TRIES || checkpoint_wait() < 0) break;
         renew_due();
     }
-    v->prepared = r == 0;
-    v->used = r == 0;
+    v->prepared = v->used = r == 0;
+    parts_look();
     return r;
 }
 
@@ -308,6 +288,8 @@ int votes_decision(struct group *g, const struct kd_message *m, const struct bat
         to[i].number = b->decision->participant[i].number;
     }
     int r = store_txn_decided(g->disk, &b->decision->id, to, b->participants);
+    if (r == 0 && !of_kernel && b->participants) part_decided();
+    if (r == -EAGAIN) r = parts_full();
     return r == -EEXIST ? -EALREADY : r == -EBUSY ? -ENOBUFS : r;
 }
 
@@ -415,8 +397,8 @@ static int outcome_write(struct vote *v, bool commits)
     gate_enter(true);                   /* nothing about it is in the air */
     int r = group_begin(&g);
     if (r == 0) {
-        /* what the kernel asked for is durable here and where it was decided: VO5 */
-        if (v->of_kernel && !v->orphan) g->lazy_us = options.lazy_ms * 1000;
+        /* it is durable here, and where it was decided: VO5 */
+        if (v->lazy && !v->orphan) g->lazy_us = options.lazy_ms * 1000;
         r = commits ? outcome_fill(g, v) : store_undo(g->disk, &v->id);
         if (r == 0) r = group_launch(g);
         else group_cancel(g);
@@ -450,7 +432,7 @@ int vote_outcome(struct vote *v, bool commits)
     return r;
 }
 
-static int vote_decide(const struct store_txn_id *id, bool commits)
+int vote_decide(const struct store_txn_id *id, bool commits, bool lazy)
 {
     struct vote *v = vote_of(id);
     int r = v ? v->prepared && !v->deciding ? 0 : -EBUSY : -ENOENT;
@@ -458,10 +440,11 @@ static int vote_decide(const struct store_txn_id *id, bool commits)
         r = undone_add(id);
         if (r == 0) vote_told(id, -ECANCELED);
     }
+    if (r == 0 && v) v->lazy |= lazy;
     return r < 0 || !v ? r : vote_outcome(v, commits);
 }
 
-static int decision_forget(const struct store_txn_id *id)
+int decision_forget(const struct store_txn_id *id)
 {
     struct group *g;
     gate_enter(true);
@@ -496,91 +479,6 @@ void votes_renew(void)
     server_lock();
     renew_due();
     server_unlock();
-}
-
-/* ---- requests ---- */
-
-static int voter_add(uint64_t process)
-{
-    unsigned at = VOTERS_MAX;
-    if (may_vote(process)) return 0;
-    for (unsigned i = 0; i < VOTERS_MAX; i++) {
-        if (voters[i] && process_parent(voters[i]) == 0) voters[i] = 0; /* it has ended */
-        if (!voters[i]) at = i;
-    }
-    if (at == VOTERS_MAX) return -EAGAIN;
-    voters[at] = process;
-    return 0;
-}
-
-/* How it votes, or 1: that is told later. */
-static int voted_ask(const struct kd_message *m, const struct store_txn_id *id)
-{
-    const struct vote *v = vote_of(id);
-    if (!may_vote(m->process)) return -EPERM;
-    if (is_undone(id)) return -ECANCELED;
-    if (v && v->prepared) return 0;
-    for (unsigned i = 0; i < REFUSED_MAX; i++)
-        if (refused[i].error && same_txn(&refused[i].id, id)) return refused[i].error;
-    for (unsigned i = 0; i < VOTERS_MAX; i++)
-        if (!asking[i].token) {
-            asking[i].token = m->token;
-            asking[i].process = m->process;
-            asking[i].id = *id;
-            return 1;
-        }
-    return -EAGAIN;
-}
-
-static int doubt_next(const struct kd_message *m, struct kd_message *reply, struct wire_doubt *out)
-{
-    struct store_doubt d;
-    uint32_t cursor = (uint32_t)m->word[1];
-    if (store_doubt_next(server.store, &cursor, &d) < 0) return -ENOENT;
-    *out = (struct wire_doubt){.id = d.id, .pages = d.pages, .prepared = d.prepared,
-                               .participants = d.participants};
-    memcpy(out->coordinator, d.coordinator, sizeof(out->coordinator));
-    for (uint32_t i = 0; i < d.participants && i < STORE_PARTICIPANTS_MAX; i++) {
-        struct store_participant p = store_doubt_participant(&d, i);
-        memcpy(out->participant[i].store, p.store, sizeof(p.store));
-        out->participant[i].number = p.number;
-    }
-    reply->word[0] = cursor;
-    reply->data = out;
-    reply->data_bytes = sizeof(*out);
-    return 0;
-}
-
-/* Lock held. */
-static int txn_serve(const struct kd_message *m, struct kd_message *reply, struct wire_doubt *out)
-{
-    const struct store_txn_id *id = m->buffer;
-    int r = server_writable();
-    if (m->word[0] == WIRE_TXN_NEXT) return doubt_next(m, reply, out);
-    if (m->word[0] == WIRE_TXN_VOTER) return r < 0 ? r : voter_add(m->process);
-    if (m->data_bytes != sizeof(*id)) return -EINVAL;
-    if (r < 0) return r;
-    switch (m->word[0]) {
-    case WIRE_TXN_VOTED: return voted_ask(m, id);
-    case WIRE_TXN_COMMIT: return vote_decide(id, true);
-    case WIRE_TXN_UNDO: return vote_decide(id, false);
-    case WIRE_TXN_ASK: return outcome_ask(id, &reply->word[0]);
-    case WIRE_TXN_FORGET: return decision_forget(id);
-    default: return -EINVAL;
-    }
-}
-
-bool votes_request(const struct kd_message *m)
-{
-    if (m->kind != STORE_TXN) return false;
-    struct kd_message reply = {.handle = -1};
-    struct wire_doubt told;
-    server_lock();
-    int r = txn_serve(m, &reply, &told);
-    server_unlock();
-    reply.status = r < 0 ? r : 0;
-    if (r <= 0) kd_reply(m->token, &reply);
-    return true;
 }
 
 void votes_start(void)

@@ -12,10 +12,11 @@ struct vote {
     bool used, prepared, deciding;
     bool orphan;                        /* of an earlier life: there is no COMMIT */
     bool of_kernel;                     /* which asked for it (KD_PART_VOTE) */
+    bool lazy;                          /* its outcome need not be flushed: VO5 */
     bool asks;                          /* the coordinator is to be asked */
     bool said;                          /* ... whose disk is not there: that was said */
     unsigned told;                      /* KD_PART_COMMIT, KD_PART_UNDO: what is to be done */
-    uint64_t view, token, pages;
+    uint64_t view, token, pages, process;
     uint64_t asked_us, since_us;        /* when that was done last, and first */
 };
 extern struct vote votes[STORE_PREPARED_MAX];
@@ -27,5 +28,23 @@ int vote_outcome(struct vote *v, bool commits);
 /* What is known of an id, WIRE_*, when no group is in the air; of nothing: undone, for good
  * (VO3). 0, or the fence, -EAGAIN. Drops the lock. */
 int outcome_ask(const struct store_txn_id *id, uint64_t *outcome);
+/* The outcome of an id, by whoever has made it; lazy: VO5. -ENOENT; -EBUSY: it is decided just now.
+ * Drops the lock. */
+int vote_decide(const struct store_txn_id *id, bool commits, bool lazy);
+int decision_forget(const struct store_txn_id *id);     /* -ENOENT. Drops the lock */
+bool same_txn(const struct store_txn_id *a, const struct store_txn_id *b);
+bool is_undone(const struct store_txn_id *id);
+/* votes_serve.c: may the process vote? Who asked how this one votes hears it, or who will ask. */
+bool may_vote(uint64_t process);
+void vote_told(const struct store_txn_id *id, int status);
+/* parts.c: a decision was made, that is to be forgotten some time; there is a vote to look after. */
+void part_decided(void);
+/* No decision can be kept any more: -EDEADLK, as others will be forgotten soon; -ENOSPC: it has been
+ * so for long, for a participant is away. */
+int parts_full(void);
+void parts_look(void);
+/* What another store asks, struct wire_peer. 0; -ENOENT: this is not the store. Drops the
+ * lock. */
+int peer_answer(uint32_t kind, const void *data, uint64_t bytes, uint64_t *answer);
 
 #endif

@@ -57,6 +57,7 @@ _Noreturn void copy_stop(int error) { _Exit(error); }
 #include "user/store/quota.c"
 #include "user/store/versions.c"
 #include "user/store/votes.c"
+#include "user/store/votes_serve.c"
 #include "user/store/parts.c"
 #include "user/store/holders.c"
 #include "user/store/names.c"
