@@ -14,6 +14,7 @@
  *           from the moment `opens` is not zero.
  */
 #include "store_private.h"
+#include "split.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -265,7 +266,7 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct ope
         if (containers_used <= (unsigned)container_index(c))
             containers_used = (unsigned)container_index(c) + 1;
     }
-    c->flags |= (int)request->flags & PS_WRITE;
+    c->flags |= (int)request->flags & (PS_WRITE | PS_UPDATES);
     form_take(c, opened->form);
     if (request->bytes) {
         c->root_bytes = request->bytes;
@@ -312,7 +313,7 @@ static int open_request_make(struct open_request *request, int by, const char *p
     memset(request, 0, sizeof *request);
     request->by = by;
     request->named = by >= 0 && !path;
-    if (flags & ~(PS_CREATE | PS_EXCLUSIVE | PS_WRITE) ||
+    if (flags & ~(PS_CREATE | PS_EXCLUSIVE | PS_WRITE | PS_UPDATES) ||
         (flags & (PS_CREATE | PS_EXCLUSIVE)) == PS_EXCLUSIVE)
         return -EINVAL;
     int result = request->named ? 0 : path_copy(request->path, path);

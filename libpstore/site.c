@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "site.h"
+#include "split.h"
 
 enum { WANT = 1 };                      /* of remote: the site's name; it begins a manager, or says
                                          * -EAGAIN: no site of that name has joined yet */
@@ -53,7 +54,10 @@ size_t site_open_request(const struct ps_store *s, const struct open_request *r,
 {
     _Static_assert(SITE_OPEN_BYTES == sizeof *r + SITE_TYPES_BYTES, "one description");
     size_t path = r->open.name[0] || r->named ? 0 : strlen(r->path) + 1, bytes = sizeof r->open;
-    memcpy(to, &r->open, sizeof r->open);
+    struct wire_open open = r->open;
+    if (!strchr(s->name, '/'))
+        open.flags &= ~(uint32_t)PS_UPDATES;
+    memcpy(to, &open, sizeof open);
     memcpy(to + bytes, r->path, path);
     bytes += path;
     if (declared && strchr(s->name, '/')) {

@@ -183,7 +183,7 @@ static int open_split(ps_split *p, const char *container, int flags, const struc
 {
     int far = strchr(container, ':') != NULL, maps = (p->configured & READ) != 0;
     if (maps || far)
-        p->c = ps_open(container, !maps ? 0 : p->configured & COMMIT ? flags : flags & PS_WRITE,
+        p->c = ps_open(container, !maps ? 0 : p->configured & COMMIT ? flags : flags & (PS_WRITE | PS_UPDATES),
                        maps ? root : NULL);
     if ((maps || far) && !p->c)
         return -errno;
@@ -456,7 +456,7 @@ static int body_run(struct body *b)
 {
     server_forget(b->p);
     int error = b->fn(b->p, b->arg);
-    return error ? error : b->p->error;
+    return b->p->error ? b->p->error : error;
 }
 
 static int server_commit(ps_split *p)

@@ -30,6 +30,10 @@
 extern "C" {
 #endif
 
+/* A flag of ps_open, and ps_split_open: pages of another site's container that this site has used
+ * come anew when they have been changed, without being asked for. Elsewhere it means nothing. */
+enum { PS_UPDATES = 64 };
+
 /* An operation: `run` is called in a transaction, with the container and the caller's `bytes`
  * bytes, which the caller has as they are then, if it returns 0. It may be run again, with what the
  * caller said. */
@@ -63,8 +67,8 @@ const char *ps_split_why(void);
 int ps_split_run(ps_split *p, const char *operation, void *argument, size_t bytes);
 
 /* Calls fn(p, arg) as a transaction of the functions below: 0 commits. After a deadlock, or when
- * somebody got in between, fn runs again. What one of them failed with is what fn returns, and ends
- * the transaction if fn returns 0 all the same. */
+ * somebody got in between, fn runs again. What one of them failed with ends the transaction, and is
+ * the result, whatever fn returns. */
 int ps_split_transaction(ps_split *p, int (*fn)(ps_split *p, void *arg), void *arg);
 
 /* In it. `object`: as ps_alloc, ps_root gave it; the bytes lie in it (EINVAL). */

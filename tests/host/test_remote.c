@@ -48,7 +48,7 @@ static struct {
     struct { int right, called, ask; bool wants; uint64_t serial, asked; } home[PAGES];
     struct view rival[RIVALS];          /* transactions at home; ASKS: it stands in a queue */
     uint64_t serial, ticket, questions;
-    unsigned long uses, undone, circles, denied, calls, rounds, evicted, given_up, cancelled;
+    unsigned long uses, undone, circles, denied, calls, rounds, evicted, given_up, cancelled, anew;
 } w;
 struct remote remote;
 static uint64_t seed;
@@ -257,6 +257,7 @@ static long kd_call6(long number, long a, long b, long c, long d, long e, long f
         return recalled((int)b, right_of(d), d & KD_RECALL_DROP, (uint64_t *)e);
     case KD_OBJECT_INFO:
         *(uint8_t *)d = w.page[b].here ? KD_PAGE_RESIDENT : 0;
+        if (e == KD_INFO_USES && any(2)) *(uint8_t *)d |= KD_PAGE_USED;
         return 0;
     case KD_OBJECT_CLEANED: return 0;
     case KD_OBJECT_FAIL:
@@ -425,9 +426,18 @@ static int home_step(void)
         w.home[page].wants = m.wants;
         break;
     case SITE_GONE:
-        if (m.serial != w.home[page].serial || m.right >= w.home[page].right) break;
+        if (m.serial != w.home[page].serial || m.right >= w.home[page].right) {
+            assert_int_equal(m.number, 0);
+            break;
+        }
         w.home[page].right = m.right;
         if (w.home[page].called > m.right) w.home[page].called = 0;
+        if (!m.number) break;
+        assert_true(!w.home[page].asked);
+        w.home[page].asked = m.number;
+        w.home[page].ask = SITE_SHARED;
+        w.home[page].wants = true;
+        w.anew++;
         break;
     case SITE_PROBED: probed(&m); break;
     case SITE_CANCEL:
@@ -443,7 +453,10 @@ static int site_step(void)
     if (!w.to_site.count) return 0;
     struct site_message m = PULL(w.to_site);
     switch (m.kind) {
-    case SITE_GRANT: page_granted(&m); break;
+    case SITE_GRANT:
+        page_granted(&m);
+        assert_false(pages_find(&remote.pages, m.page)->used);
+        break;
     case SITE_DENIED: page_denied(&m); break;
     case SITE_CALL: page_called(&m); break;
     default: page_probed(&m);
@@ -524,7 +537,7 @@ static void begin(void)
     remote.pages.most = 2 * PAGES;
     called.count = asked.count = 0;
     remote.containers[0] = (struct container){
-        .id = 1, .segments = 1, .segment = {{.object = 7, .base = BASE, .pages = PAGES}}};
+        .id = 1, .segments = 1, .updates = seed % 2, .segment = {{.object = 7, .base = BASE, .pages = PAGES}}};
     for (int i = 0; i < VIEWS; i++) program(&w.view[i], false);
     for (int i = 0; i < RIVALS; i++) program(&w.rival[i], false);
 }
@@ -554,7 +567,7 @@ static void walk(void **state)
     const char *tier = getenv("TEST_TIER");
     unsigned runs = tier && strcmp(tier, "long") == 0 ? 200000 : 10000;
     unsigned long uses = 0, undone = 0, circles = 0, denied = 0, calls_sent = 0, evicted = 0;
-    unsigned long given_up = 0, cancelled = 0;
+    unsigned long given_up = 0, cancelled = 0, anew = 0;
     (void)state;
     for (unsigned i = 0; i < runs; i++) {
         run(i + 1, 1000);
@@ -566,11 +579,12 @@ static void walk(void **state)
         evicted += w.evicted;
         given_up += w.given_up;
         cancelled += w.cancelled;
+        anew += w.anew;
     }
     print_message("%u runs: %lu uses, %lu undone, %lu circles here, %lu GETs denied, %lu CALLs, "
-                  "%lu evictions, %lu gave up, %lu GETs taken back\n", runs, uses, undone,
-                  circles, denied, calls_sent, evicted, given_up, cancelled);
-    assert_true(undone && circles && denied && calls_sent && evicted && cancelled);
+                  "%lu evictions, %lu gave up, %lu GETs taken back, %lu pages anew\n", runs, uses,
+                  undone, circles, denied, calls_sent, evicted, given_up, cancelled, anew);
+    assert_true(undone && circles && denied && calls_sent && evicted && cancelled && anew);
 }
 
 /* Two views use a page; one waits for a page of another home. It runs again if that lasts, and its

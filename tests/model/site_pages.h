@@ -219,10 +219,10 @@ struct Pages : Steps<State, Scenario> {
                 n += s.page[p].queue[k].site == i;
         return n;
     }
-    void queue_join(State &s, int i, int p, int want, int thread)
+    void queue_join(State &s, int i, int p, int want, int thread, int again = 0)
     {
         Page &g = s.page[p];
-        Want w = {(u8)i, (u8)want, (u8)thread, (u8)p};
+        Want w = {(u8)i, (u8)want, (u8)thread, (u8)p, (u8)again};
         if (i != home(p) && sc->workers && under_way(s, home(p), i) >= sc->workers) {
             if (s.pooled == POOL) return wrong("model: too many wait for workers");
             s.pool[s.pooled++] = w;
@@ -244,7 +244,7 @@ struct Pages : Steps<State, Scenario> {
         for (int k = 0; k < s.pooled; k++) {
             if (s.pool[k].site != i || home(s.pool[k].page) != h) continue;
             Want w = unpool(s, k);
-            return queue_join(s, i, w.page, w.want, w.thread);
+            return queue_join(s, i, w.page, w.want, w.thread, w.again);
         }
     }
     void cancel(State &s, int h, int i, int p)
@@ -289,7 +289,7 @@ struct Pages : Steps<State, Scenario> {
         bool is_free = true;
         for (int j = 0; j < sites; j++) {
             int to = w.want == EXCLUSIVE ? NO : SHARED;
-            if (!conflicts(g, w.site, j, w.want)) continue;
+            if (!conflicts(g, w.site, j, w.want) || (w.again && on(UPDATE_EARLY))) continue;
             if (on(HOME_TAKES) && w.site == h && !used_at(*now, j, p, SHARED)) continue;
             is_free = false;
             if (j != h) call_back(p, j, to);
@@ -350,12 +350,24 @@ struct Pages : Steps<State, Scenario> {
     void drop(State &s, int i, int p, int to, int serial)
     {
         Cache &c = s.cache[i][p];
+        bool again = hazard('f') && c.recall == NO + 1 && !c.asked;
+        bool keeps = again && on(UPDATE_KEEPS) && c.right == SHARED;
         c.recall = 0;
-        if (!on(RECALL_SHARED) || to != SHARED) {
+        if ((!on(RECALL_SHARED) || to != SHARED) && !keeps) {
             c.right = (u8)to;
             if (to == NO) c.content = 0;
         }
         to_home(s, i, home(p), {0, GONE, (u8)p, 0, (u8)serial, (u8)to});
+        if (again) ask_again(s, i, p);
+    }
+    /* In the same message the site asks for the page as it will be; no thread of its waits. */
+    void ask_again(State &s, int i, int p)
+    {
+        int t = 0;
+        while (where(t) != i) t++;
+        s.cache[i][p].asked = SHARED;
+        s.cache[i][p].asker = 0;
+        to_home(s, i, home(p), {0, GET, (u8)p, (u8)t, 0, SHARED, 1});
     }
     /* Pages that others want and nobody uses any more are given up in the section that ended
      * their use; those of the own kernel, too. */

@@ -60,6 +60,8 @@ enum { AWAY = 0xff };                   /* contents that were evicted: the site 
     X(NO_WORKER_EDGE, "ND2: a GET that waits for a worker waits for nobody") \
     X(NO_DRAIN_EDGE, "ND2: who waits at a container that drains waits for nobody") \
     X(OLD_VICTIM, "ND3: the victim is the oldest") \
+    X(UPDATE_KEEPS, "NU1: what is to be sent anew is used until it comes") \
+    X(UPDATE_EARLY, "NU2: it is sent before the commit that changes it is over") \
     X(RECALL_SHARED, "planted: a page called back to S stays X") \
     X(STALE_GRANT, "planted: GRANT carries the page before the last commit") \
     X(DECISION_LOST, "planted: the decision is not in the log") \
@@ -69,7 +71,7 @@ enum { AWAY = 0xff };                   /* contents that were evicted: the site 
 /*
  * A page has its home, a thread its site: a digit each. Programs are transactions with commas
  * between: r and w with a page, c with a home: its container's lock; S before it: a snapshot,
- * L: lazy. Each letter of hazards is one: b a link breaks, k a site crashes, d a page is evicted
+ * L: lazy. f among the hazards: sites have pages sent anew (NU). Each other letter is one: b a link breaks, k a site crashes, d a page is evicted
  * or given back, u a transaction undoes itself, e a participant asks early, s a clock is wrong.
  */
 struct Scenario {
@@ -92,7 +94,7 @@ static const char *const kind_name[] = {
 /* txn: the transaction, or the thread that asks; serial: of a grant, an attempt, a round. */
 struct Msg { u8 way, kind, page, txn, serial, value, extra, know[SITES]; };
 struct Cache { u8 right, content, serial, recall /* to + 1 */, asked, asker /* + 1 */; };
-struct Want { u8 site, want, thread, page; };
+struct Want { u8 site, want, thread, page, again; };
 struct Page {
     u8 content, right[SITES], serial[SITES], called[SITES] /* to + 1 */;
     u8 waiting, versions, version[VERSIONS];

@@ -46,7 +46,7 @@ struct Model : Snapshots {
     {
         Page &g = s.page[m.page];
         switch (m.kind) {
-        case GET: return queue_join(s, i, m.page, m.value, m.txn);
+        case GET: return queue_join(s, i, m.page, m.value, m.txn, m.extra);
         case CANCEL: return cancel(s, h, i, m.page);
         case GONE:
             if (m.serial != g.serial[i] && !on(GONE_ANY)) return;

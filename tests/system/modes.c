@@ -17,7 +17,10 @@
  *     noise=N      N calls to the server that make no sense, and it goes on
  *     await=N      until the count is N
  *     calls        how often the server was asked since the last `calls`
- *     read         opens it again, to read only
+ *     read         opens it again, to read only; as the first word, to begin with
+ *     updates      as the first word: pages that it has used come anew when they have changed
+ *     slow=N       N transactions that count one up, a tenth of a second before each
+ *     told         messages of pages between the sites since the last `told`
  *     fail=ERRNO   the next word has to fail so
  */
 #include <errno.h>
@@ -237,6 +240,24 @@ static int noise(uint64_t times)
     return 0;
 }
 
+static int told(void)
+{
+    enum { COUNTS = 0x1000, KINDS = 4 };         /* of remote, by the port "SITE/store" */
+    static const char *const kinds[KINDS] = {"GET", "GRANT", "CALL", "GONE"};
+    static uint64_t before[KD_WORDS];
+    char store[KD_NAME_MAX];
+    snprintf(store, sizeof store, "%.*s/store", (int)strcspn(name, ":"), name);
+    struct kd_message m = {.kind = COUNTS, .handle = -1};
+    long port = kd_call3(KD_NAME_FIND, (long)store, 0, 0);
+    long r = port < 0 ? port : kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+    for (int i = 0; i < KINDS && r == 0; i++)
+        printf("%llu %s%s", (unsigned long long)(m.word[i] - before[i]), kinds[i],
+               i < KINDS - 1 ? ", " : "\n");
+    memcpy(before, m.word, sizeof before);
+    if (port >= 0) kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    return (int)r;
+}
+
 static uint64_t now_ms(void)
 {
     struct timespec t;
@@ -287,6 +308,13 @@ static int word(const char *w, uint64_t n)
         flags = 0;
         return opens();
     }
+    if (!strcmp(w, "updates")) return 0;
+    if (!strcmp(w, "told")) return told();
+    for (; !strncmp(w, "slow=", 5) && n > 0; n--) {
+        pause_ms(100);
+        int error = many(add, 1, 0);
+        if (error || n == 1) return error;
+    }
     if (!strcmp(w, "calls")) {
         ps_split_counts(split, &now);
         printf("%llu calls\n", (unsigned long long)(now.calls - before.calls));
@@ -310,7 +338,8 @@ int main(int argc, char **argv)
     snprintf(text, sizeof text, "%s", argv[2]);
     for (char *at = text; *at; at++)
         if (*at == '-') *at = ' ';
-    flags = argc > 3 && !strcmp(argv[3], "read") ? 0 : PS_WRITE;
+    flags = argc > 3 && !strcmp(argv[3], "read") ? 0
+            : argc > 3 && !strcmp(argv[3], "updates") ? PS_WRITE | PS_UPDATES : PS_WRITE;
     int error = opens();
     if (error) printf("%s: %s (%d)\n", name, ps_strerror(error), error);
     for (int i = 3; !error && i < argc; i++) {

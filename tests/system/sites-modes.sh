@@ -37,5 +37,23 @@ dies
 83, 42 entries, 42" "$(cat "$TEST_TMP/far")"
 is "a site that may only read has what is committed shown, and stores nothing" "" "$(cat "$TEST_TMP/third")"
 is "the home's program has the same container" "" "$(cat "$TEST_TMP/home")"
+rm -f "$TEST_TMP/socket" "$TEST_TMP/store"
+
+# updates: what the home changes five times, and a site reads each time
+site home --store "$TEST_TMP/store" --zone 16 --allow names --listen "$TEST_TMP/socket" \
+    'modes box serve & modes box local add=0; store export box far write; modes box local await=1 slow=5 await=7 slow=5 await=13' &
+until [ -S "$TEST_TMP/socket" ]; do sleep 0.05; done
+site far --no-store --join "$TEST_TMP/socket" "modes home:box local add=1 told await=6 told
+    modes home:box local updates sum told add=1 told await=12 told add=1 sum told" &
+wait
+said() { sed -n "$1p" "$TEST_TMP/far"; }
+counted() { sed -nE "s/.*\b([0-9]+) $2\b.*/\1/p" <<<"$(said "$1")"; }
+is "ownership: a page that is called back is asked for when it is read" "$(counted 2 GONE)" "$(counted 2 GET)"
+ok "... each time that it has changed" test "$(counted 2 GET)" -ge 3
+is "updates: it comes without being asked for" "0" "$(counted 6 GET)"
+ok "... as often" test "$(counted 6 GRANT)" -ge 3
+is "both saw what was stored" "6, 0 entries, 0 13, 0 entries, 0" "$(said 3) $(said 7)"
+echo "# $(said 2)"
+echo "# $(said 6)"
 ok "the store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/store"
 done_testing

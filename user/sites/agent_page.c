@@ -18,8 +18,10 @@
 #include "katydid/call.h"
 #include "site.h"
 
-/* A GET. tid: of the thread that works on it; ticket: of its transaction, 0: a new one; undone: 0,
- * or -errno: it is to end without the page. */
+enum { ANEW_MAX = GETTERS / 2 };
+
+/* A GET; request: 1, if it came with a GONE. tid: of the thread that works on it; ticket: of its
+ * transaction, 0: a new one; undone: 0, or -errno: it is to end without the page. */
 struct job {
     struct site_message get;
     int tid, undone;
@@ -65,9 +67,9 @@ static void denied(const struct site_message *get, int error)
 
 /* ---- GET ---- */
 
-void page_get(const struct site_message *m)
+/* Locked. */
+static void get(const struct site_message *m)
 {
-    agent_lock();
     struct container *c = container_at(m->page);
     struct site_page *p = NULL;
     int error = !c || (m->right == SITE_EXCLUSIVE && !c->writes) ? EACCES
@@ -81,6 +83,12 @@ void page_get(const struct site_message *m)
     } else {
         denied(m, error);
     }
+}
+
+void page_get(const struct site_message *m)
+{
+    agent_lock();
+    get(m);
     agent_unlock();
 }
 
@@ -126,14 +134,32 @@ static void refused(const struct site_message *get, int error)
     denied(get, error < 0 ? -error : EIO);
 }
 
+static struct site_message waiting_take(unsigned at)
+{
+    struct site_message get = *waiting_at(at);
+    for (unsigned i = at; i > 0; i--) *waiting_at(i) = *waiting_at(i - 1);
+    waiting.first = (waiting.first + 1) % JOBS_MAX;
+    waiting.count--;
+    return get;
+}
+
+/* The first that may have a thread; -1: none. Pages that are to be sent anew wait for a writer's
+ * end, and nobody may wait for them: so they leave threads for those that somebody waits for. */
+static int waiting_next(void)
+{
+    unsigned anew = 0, i = 0;
+    for (struct job *j = working; j < working + GETTERS; j++) anew += j->used && j->get.request;
+    while (i < waiting.count && waiting_at(i)->request && anew >= ANEW_MAX) i++;
+    return i < waiting.count ? (int)i : -1;
+}
+
 static struct job *job_take(void)
 {
     struct job *j = working;
-    while (waiting.count == 0) agent_wait(AGENT_GETS);
+    int at;
+    while ((at = waiting_next()) < 0) agent_wait(AGENT_GETS);
     while (j->used) j++;
-    j->get = *waiting_at(0);
-    waiting.first = (waiting.first + 1) % JOBS_MAX;
-    waiting.count--;
+    j->get = waiting_take((unsigned)at);
     j->used = true;
     j->taken = false;
     j->undone = 0;
@@ -175,6 +201,9 @@ void page_gone(const struct site_message *m)
     struct site_page *p = pages_find(&agent.pages, m->page);
     if (p && home_gone(p, m->serial, m->right, release_one))
         pages_settle(&agent.pages, m->page);
+    if (m->number) /* NU2: behind who called it back, in the same queue */
+        get(&(struct site_message){.kind = SITE_GET, .number = m->number, .page = m->page,
+                                   .right = SITE_SHARED, .wants = 1, .request = 1});
     agent_unlock();
 }
 
@@ -302,9 +331,7 @@ static void get_undo(uint64_t number, int why)
     int at = waiting_find(number);
     working_undo(number, why);
     if (at < 0) return;
-    struct site_message get = *waiting_at((unsigned)at);
-    waiting.count--;
-    for (unsigned i = (unsigned)at; i < waiting.count; i++) *waiting_at(i) = *waiting_at(i + 1);
+    struct site_message get = waiting_take((unsigned)at);
     container_at(get.page)->busy--;
     refused(&get, why);
     agent_changed(AGENT_BUSY);

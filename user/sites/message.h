@@ -19,7 +19,8 @@ enum site_kind {
     SITE_GRANT,   /* page, right, serial, contents or none */
     SITE_DENIED,  /* page, error */
     SITE_CALL,    /* home: page, serial, the right that may stay */
-    SITE_GONE,    /* client: page, serial, the right that stayed */
+    SITE_GONE,    /* client: page, serial, the right that stayed; with a number it is a GET, too: of
+                   * the page as it will be, to read */
     SITE_COMMIT,  /* client: batch, runs; by DONE or REFUSED */
     SITE_DONE,
     SITE_REFUSED, /* error */

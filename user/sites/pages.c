@@ -234,6 +234,7 @@ bool client_granted(struct site_page *p, uint64_t number, uint64_t serial, int r
     p->wanted = p->called = p->held = 0;
     p->serial = serial;
     p->right = (uint8_t)right;
+    p->used = false;
     return true;
 }
 

@@ -25,6 +25,7 @@ struct site_page {
     uint8_t wanted;                     /* home: the same, of those who wait; client: of the GET */
     uint8_t held;                       /* home: on its way, or in so many commits (RG2); client:
                                          * enum client_get */
+    bool used;                          /* client: since the last grant; of containers of updates */
 };
 /* Of a GET: somebody waits for it, as far as is known; nobody was seen to, at the last look; it is
  * taken back. */

@@ -32,6 +32,7 @@ struct container {
     uint64_t id;                        /* 0: free */
     unsigned segments;
     bool writes;                        /* somebody here may write it */
+    bool updates;                       /* what is called back is to be sent anew (modes.md) */
     struct segment segment[SITE_SEGMENTS_MAX];
 };
 struct opening { uint64_t process; struct container *container; unsigned times; bool writes; };

@@ -79,17 +79,34 @@ static void drop(const struct segment *s, uint64_t page)
     if (bits & KD_PAGE_RESIDENT) remote_ends("a page that is called back stays in memory");
 }
 
-/* What is called back goes when nobody uses it. True: it has gone; else `users` keep it. */
+/* Has anybody here used the page since it came? Asked before it leaves memory. */
+static void use_note(const struct segment *s, struct site_page *p)
+{
+    uint8_t bits = 0;
+    struct segment *any;
+    const struct container *c = container_at(p->page, &any);
+    if (p->used || !c->updates) return;
+    kd_call6(KD_OBJECT_INFO, s->object, (long)number_in(s, p->page), 1, (long)&bits, KD_INFO_USES,
+             0);
+    p->used = bits & KD_PAGE_USED;
+}
+
+/* What is called back goes when nobody uses it. True: it has gone; else `users` keep it. NU1: what
+ * was used is asked for in the same message, as it will be: its home sends it when who called it
+ * back has ended. */
 static bool give_back(const struct segment *s, struct site_page *p, uint64_t users[2])
 {
-    uint64_t page = p->page, serial = p->serial;
+    uint64_t page = p->page, serial = p->serial, number = 0;
+    use_note(s, p);
     if (recall(s, p, users) > 0) return false;
     int to = client_gone(p);
     if (to == SITE_NO) drop(s, page);
     some_take(&called, page);
+    if (p->used && to == SITE_NO && !p->asked) /* not among `asked`: nobody need wait for it */
+        client_asked(p, number = ++remote.number, SITE_SHARED);
     pages_settle(&remote.pages, page);
     remote_send(&(struct site_message){.kind = SITE_GONE, .page = page, .serial = serial,
-                                       .right = (uint8_t)to});
+                                       .right = (uint8_t)to, .number = number});
     open_to(s, page, SITE_NO); /* who waits for it looks again */
     return true;
 }

@@ -13,13 +13,14 @@
 #include "katydid/call.h"
 #include "remote.h"
 #include "site.h"
+#include "split.h"
 #include "split_protocol.h"
 
 /* A request that the home has not answered yet. */
 struct request {
     uint64_t number, token, process, container;
     uint32_t kind;
-    bool writes;
+    bool writes, updates;
 };
 static struct request requests[REQUESTS_MAX];
 static struct opening nobody;
@@ -189,6 +190,7 @@ static int opened(const struct request *r, const struct site_message *m)
         if (!at->id) c = at;
     if (!c || o.container == 0 || o.container >> 59) return -EMFILE;
     c->id = o.container;
+    c->updates |= r->updates;
     int error = 0;
     for (uint32_t i = 0; !error && i < m->count; i++)
         error = m->segment[i].container != o.container
@@ -261,6 +263,9 @@ int store_pass(const struct kd_message *m)
         if (m->buffer_bytes < sizeof open) return -EINVAL;
         memcpy(&open, m->buffer, sizeof open);
         r->writes = open.flags & 1 << 2;
+        r->updates = open.flags & PS_UPDATES;
+        open.flags &= ~(uint32_t)PS_UPDATES;     /* a matter of this site's */
+        memcpy(m->buffer, &open, sizeof open);
     }
     ask(r, m->kind, word, m->buffer, m->buffer_bytes);
     return 1;
