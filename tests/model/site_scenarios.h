@@ -21,7 +21,7 @@ static const Scenario scenarios[] = {
     {"new3", "two readers of what a third site writes", "00", "123", {"w0w1", "r0r1", "r1r0"}, "f"},
     {"new4", "the same, a link is lost", "0", "12", {"r0,r0w0", "w0"}, "fb"},
     {"new5", "a container lock, pages that come anew", "00", "01", {"c0w0", "r0w1,r0"}, "f"},
-    {"new6", "two homes, pages come anew", "01", "012", {"r0w1", "r1w0", "r0r1"}, ""},
+    {"new6", "two homes, pages come anew", "01", "01", {"r0w1,r1", "r1w0,r0"}, "f"},
     {"new7", "pages that come anew are given back unasked", "0", "12", {"w0,w0", "r0,r0"}, "fdd"},
     {"cached", "two sites read and write one page of a third, twice",
      "0", "12", {"r0w0,r0", "w0"}, ""},
