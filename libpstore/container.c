@@ -14,7 +14,6 @@
  *           from the moment `opens` is not zero.
  */
 #include "store_private.h"
-#include "split.h"
 
 #include <errno.h>
 #include <sched.h>

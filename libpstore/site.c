@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "site.h"
-#include "split.h"
 
 enum { WANT = 1 };                      /* of remote: the site's name; it begins a manager, or says
                                          * -EAGAIN: no site of that name has joined yet */

@@ -183,9 +183,9 @@ static int server_there(ps_split *p, const char *container, int flags)
 static int open_split(ps_split *p, const char *container, int flags, const struct ps_layout *root)
 {
     int far = strchr(container, ':') != NULL, maps = (p->configured & READ) != 0;
+    int opens = p->configured & COMMIT ? ~0 : ~(PS_CREATE | PS_EXCLUSIVE);
     if (maps || far)
-        p->c = ps_open(container, !maps ? 0 : p->configured & COMMIT ? flags : flags & (PS_WRITE | PS_UPDATES),
-                       maps ? root : NULL);
+        p->c = ps_open(container, maps ? flags & opens : 0, maps ? root : NULL);
     if ((maps || far) && !p->c)
         return -errno;
     return p->configured & COMMIT ? 0
@@ -231,7 +231,12 @@ void ps_split_counts(const ps_split *p, struct ps_split_counts *out) { *out = p-
 
 /* ---- operations ---- */
 
-struct work { ps_split *p; const struct ps_operation *operation; const void *said; void *argument; };
+struct work {
+    ps_split *p;
+    const struct ps_operation *operation;
+    const void *said;
+    void *argument;
+};
 
 static int run_work(void *arg)
 {

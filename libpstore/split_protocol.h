@@ -1,6 +1,6 @@
 /*
- * split_protocol.h - what clients of a split store (split.c) and its server (split_server.c) say to each
- * other; between them `remote` and `agent`, if the server is at another site.
+ * split_protocol.h - what clients of a split store (split.c) and its server (split_server.c) say to
+ * each other; between them `remote` and `agent`, if the server is at another site.
  */
 #ifndef SPLIT_PROTOCOL_H
 #define SPLIT_PROTOCOL_H
@@ -43,6 +43,7 @@ struct split_record {
     uint32_t offset;
     uint16_t bytes, writes;
 };
-#define SPLIT_RECORD_BYTES(bytes) (sizeof(struct split_record) + (((size_t)(bytes) + 7) & ~(size_t)7))
+#define SPLIT_RECORD_BYTES(bytes) \
+    (sizeof(struct split_record) + (((size_t)(bytes) + 7) & ~(size_t)7))
 
 #endif

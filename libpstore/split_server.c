@@ -1,19 +1,19 @@
 /*
- * split_server.c - the server of a split store: functions of the store, and operations, carried out for
- * clients that are another process, or another site (user/sites/modes.md).
+ * split_server.c - the server of a split store: functions of the store, and operations, carried out
+ * for clients that are another process, or another site (user/sites/modes.md).
  *
  * Each client has a port and a thread, so one who waits for a lock keeps nobody else from
- * committing. What it says is not believed: an object is looked up in the container before a byte of it
- * is touched, and lengths are those that came.
+ * committing. What it says is not believed: an object is looked up in the container before a byte
+ * of it is touched, and lengths are those that came.
  *
  * Invariants
- *   PL1  A client does what its own handle of the container lets it do: one that may only read has
+ *   PF1  A client does what its own handle of the container lets it do: one that may only read has
  *        snapshots, in which nothing can be stored.
- *   PL2  A transaction that is open between two calls of its client ends when the client does, or
+ *   PF2  A transaction that is open between two calls of its client ends when the client does, or
  *        is silent for SILENT_MS: nobody waits for its locks without end.
  *        Of a client that has locks of its own it waits for HALF_MS only: they may be what it waits
  *        for.
- *   PL3  What a client read by itself is compared, under locks, before a commit that rests on it.
+ *   PF3  What a client read by itself is compared, under locks, before a commit that rests on it.
  */
 #include "pstore_private.h"
 
@@ -27,7 +27,8 @@
 #include "split.h"
 #include "split_protocol.h"
 
-enum { PATIENCE_MS = 10000, SILENT_MS = 2000, HALF_MS = 200, LOOK_MS = 100, REST_MS = 1000, CLIENT = 1 };
+enum { PATIENCE_MS = 10000, SILENT_MS = 2000, HALF_MS = 200, LOOK_MS = 100, REST_MS = 1000 };
+enum { CLIENT = 1 };                    /* the number of its badge, of its port */
 #define ARENA "\6split"
 
 struct split_client {
@@ -148,7 +149,7 @@ static int record_do(const struct split_client *k, const struct split_record *r)
         return -ESTALE;                                 /* it was freed */
     if (!error && !ps_access(at, r->bytes, PS_S))
         error = -errno;
-    return error ? error : memcmp(at, r + 1, r->bytes) ? -ESTALE : 0; /* PL3 */
+    return error ? error : memcmp(at, r + 1, r->bytes) ? -ESTALE : 0; /* PF3 */
 }
 
 /* Carries out what is at `in`, as records: those that were read, or those to be stored; or looks
@@ -275,7 +276,7 @@ static int called(struct split_client *k)
     if (function == SPLIT_RUN)
         return run(k);
     if (k->m.word[6] && !k->begun)
-        return -ETIMEDOUT;                              /* PL2 */
+        return -ETIMEDOUT;                              /* PF2 */
     if (!k->m.word[6])
         give_up(k);                                     /* what it began it knows no more */
     k->begun = 1;
@@ -314,7 +315,7 @@ static void *serve_client(void *client)
             break;
         k->silent_ms += LOOK_MS;
         if (k->begun && k->silent_ms >= SILENT_MS)
-            give_up(k);                                 /* PL2 */
+            give_up(k);                                 /* PF2 */
     }
     give_up(k);
     kd_call3(KD_HANDLE_CLOSE, k->port, 0, 0);
@@ -325,7 +326,7 @@ static void *serve_client(void *client)
 
 /* ---- who comes ---- */
 
-/* PL1: by its own handle the client opens the container, or does not. */
+/* PF1: by its own handle the client opens the container, or does not. */
 static int may(int handle, int writes)
 {
     ps_container *c = ps_open_by(handle, NULL, writes ? PS_WRITE : 0, NULL);
@@ -374,7 +375,8 @@ static int serve(int port)
         if (!m.token)
             continue;
         int badge = m.kind == SPLIT_OPEN ? client_begin(&m) : -ENOSYS;
-        struct kd_message reply = {.status = badge < 0 ? badge : 0, .handle = badge < 0 ? -1 : badge,
+        struct kd_message reply = {.status = badge < 0 ? badge : 0,
+                                   .handle = badge < 0 ? -1 : badge,
                                    .handle_rights = KD_RIGHT_CALL};
         if (m.handle >= 0)
             kd_call3(KD_HANDLE_CLOSE, m.handle, 0, 0);

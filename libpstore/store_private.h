@@ -6,6 +6,7 @@
 #define PSTORE_STORE_PRIVATE_H
 
 #include "pstore_private.h"
+#include "split.h"
 
 /* The store behind s in the table, NULL: the first one. NULL: there is none. */
 struct ps_store *store_next(struct ps_store *s);

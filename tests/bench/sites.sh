@@ -88,3 +88,4 @@ pair a b w
 at b>a 120 kill a
 END
 tests/bench/sites-figures.py "$scratch"
+tests/bench/sites-modes.sh

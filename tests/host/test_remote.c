@@ -537,7 +537,8 @@ static void begin(void)
     remote.pages.most = 2 * PAGES;
     called.count = asked.count = 0;
     remote.containers[0] = (struct container){
-        .id = 1, .segments = 1, .updates = seed % 2, .segment = {{.object = 7, .base = BASE, .pages = PAGES}}};
+        .id = 1, .segments = 1, .updates = seed % 2,
+        .segment = {{.object = 7, .base = BASE, .pages = PAGES}}};
     for (int i = 0; i < VIEWS; i++) program(&w.view[i], false);
     for (int i = 0; i < RIVALS; i++) program(&w.rival[i], false);
 }

@@ -71,8 +71,9 @@ enum { AWAY = 0xff };                   /* contents that were evicted: the site 
 /*
  * A page has its home, a thread its site: a digit each. Programs are transactions with commas
  * between: r and w with a page, c with a home: its container's lock; S before it: a snapshot,
- * L: lazy. f among the hazards: sites have pages sent anew (NU). Each other letter is one: b a link breaks, k a site crashes, d a page is evicted
- * or given back, u a transaction undoes itself, e a participant asks early, s a clock is wrong.
+ * L: lazy. f among the hazards: sites have pages sent anew (NU). Each other letter is one: b a link
+ * breaks, k a site crashes, d a page is evicted or given back, u a transaction undoes itself, e a
+ * participant asks early, s a clock is wrong.
  */
 struct Scenario {
     const char *name, *what, *home, *where, *program[THREADS], *hazards;

@@ -163,7 +163,8 @@ static void ready(void)
 }
 
 /* `times` transactions of fn(arg) between two looks at both sites, `count` things in all. */
-static void window(const char *what, uint64_t count, uint64_t times, int (*fn)(void *), void *arg)
+static inline void window(const char *what, uint64_t count, uint64_t times, int (*fn)(void *),
+                          void *arg)
 {
     mark(0);
     struct spent from = so_far();
@@ -175,7 +176,7 @@ static void window(const char *what, uint64_t count, uint64_t times, int (*fn)(v
     mark(0);
 }
 
-static uint64_t draw(uint64_t *seed, uint64_t below)
+static inline uint64_t draw(uint64_t *seed, uint64_t below)
 {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
     return (*seed >> 33) % below;

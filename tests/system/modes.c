@@ -176,7 +176,8 @@ static int outside(ps_split *s, void *what)
 static int wrong(void)
 {
     static const char *const no[] = {
-        "mixed", "read=client", "read=client lock=server log=client commit=server abort=server allocate=server",
+        "mixed", "read=client",
+        "read=client lock=server log=client commit=server abort=server allocate=server",
         "read=client lock=client log=client commit=client abort=server allocate=server",
         "read=server lock=server log=server commit=client abort=client allocate=client",
         "read=client read=client log=client commit=client abort=client allocate=client"};

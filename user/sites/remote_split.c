@@ -12,10 +12,9 @@ static struct { uint64_t number, process; } splits[SPLITS_MAX];
 
 static int at(uint64_t number, uint64_t process)
 {
-    int i = 0;
-    while (i < SPLITS_MAX && (splits[i].number != number || (number && splits[i].process != process)))
-        i++;
-    return i;
+    for (int i = 0; i < SPLITS_MAX; i++)
+        if (splits[i].number == number && (!number || splits[i].process == process)) return i;
+    return SPLITS_MAX;
 }
 
 int split_asked(const struct kd_message *m)

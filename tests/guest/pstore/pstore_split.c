@@ -233,7 +233,8 @@ static void whole(const char *configuration)
            (unsigned long long)counts.again);
     n = 77;
     error = ps_split_run(s, "set", &n, sizeof n);
-    tap_ok(error == 0 && n == BIG && number_now() == 77, "an operation, and its answer (%d)", error);
+    tap_ok(error == 0 && n == BIG && number_now() == 77, "an operation, and its answer (%d)",
+           error);
     ps_split_close(s);
 }
 
