@@ -24,7 +24,8 @@ struct agent agent = {.pages = {.most = SITE_PAGES_MAX}};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed[AGENT_WAITS] = {
     PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
-    PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};
+    PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
+    PTHREAD_COND_INITIALIZER};
 static const char *site;
 
 void agent_lock(void) { pthread_mutex_lock(&lock); }
@@ -32,6 +33,7 @@ void agent_unlock(void) { pthread_mutex_unlock(&lock); }
 void agent_wait(enum agent_wait for_what) { pthread_cond_wait(&changed[for_what], &lock); }
 void agent_wait_at(pthread_cond_t *c) { pthread_cond_wait(c, &lock); }
 void agent_changed(enum agent_wait for_whom) { pthread_cond_signal(&changed[for_whom]); }
+void agent_changed_all(enum agent_wait for_whom) { pthread_cond_broadcast(&changed[for_whom]); }
 
 _Noreturn void agent_ends(const char *why)
 {
@@ -102,6 +104,7 @@ static void heard(const struct frame *f, const uint8_t *at)
     case SITE_ASK:
         if (!split_ask(&m)) store_ask(&m);
         return;
+    case SITE_DECIDE: parts_decided(&m); return;
     case SITE_PROBED: page_probed(&m); return;
     case SITE_SNAP: snapshot_asked(&m); return;
     case SITE_SNAP_END: snapshot_over(&m); return;

@@ -47,11 +47,12 @@ extern struct agent {
 
 void agent_lock(void);
 void agent_unlock(void);
-/* What threads wait for: work of five kinds; that a container's GETs and COMMITs have ended. */
-enum agent_wait { AGENT_GETS, AGENT_COMMITS, AGENT_ASKS, AGENT_SNAPS, AGENT_OLDS, AGENT_BUSY,
-                  AGENT_WAITS };
+/* What threads wait for: work of six kinds; that a container's GETs and COMMITs have ended. */
+enum agent_wait { AGENT_GETS, AGENT_COMMITS, AGENT_ASKS, AGENT_SNAPS, AGENT_OLDS, AGENT_PARTS,
+                  AGENT_BUSY, AGENT_WAITS };
 void agent_wait(enum agent_wait for_what); /* until agent_changed; leaves the lock meanwhile */
 void agent_changed(enum agent_wait for_whom); /* wakes one: a piece of work is one thread's */
+void agent_changed_all(enum agent_wait for_whom);
 void agent_wait_at(pthread_cond_t *c);          /* the same, of a condition of the caller's */
 void agent_start(void *(*function)(void *), void *argument);
 _Noreturn void agent_ends(const char *why);
@@ -82,6 +83,24 @@ void page_site_commits(void);           /* it has got on, so its patience begins
 void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
                const struct frame *f);
 void *commit_work(void *unused);
+struct commit;                          /* a COMMIT as it came */
+/* Carries it out, locked, not so while it waits; `tell` is said how it ended before its pages are
+ * let go. */
+void commit_run(struct commit *c, void (*tell)(struct commit *c, int error));
+void commit_free(struct commit *c);
+uint64_t commit_number(const struct commit *c);
+const uint8_t *commit_batch(const struct commit *c, size_t *bytes);
+
+/* ---- agent_parts.c: transactions with parts in several stores ---- */
+/* WIRE_VOTE or WIRE_DECISION, if a batch begins with that; else 0. */
+uint32_t parts_of(const uint8_t *batch, size_t bytes);
+/* Takes a COMMIT that asks for a vote, or that decides; locked. False: it is none, or decides and
+ * is to be carried out as any other. */
+bool parts_commit(struct commit *c);
+void parts_decided(const struct site_message *m);       /* DECIDE */
+/* Of requests of the site: of its store, in its name; the name of the one here. */
+int parts_peer(uint64_t word[SITE_WORDS], const void *data, size_t bytes);
+int parts_name(uint64_t word[SITE_WORDS]);
 
 /* ---- agent_outcome.c: commits that another session may ask for ---- */
 uint64_t outcome_session(const char *site); /* this session's number, upwards; 0: there is none */

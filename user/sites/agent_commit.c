@@ -16,7 +16,7 @@ struct commit {
     struct convert_image *images;       /* pages as the site has them when it has committed */
     size_t batch_bytes;                 /* without its id */
     uint64_t id;                        /* 0: none (agent_outcome.c) */
-    unsigned thread;
+    unsigned thread, runs;
     uint8_t *frame;
     _Alignas(8) uint8_t batch[];
 };
@@ -40,14 +40,17 @@ void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
         memcpy(copy, frame, bytes);
         c->frame = copy;
         c->images = NULL;
+        c->runs = 0;
         c->next = NULL;
         (void)message_take(&c->m, f, copy);
         memcpy(c->batch, c->m.data, c->m.bytes);
         c->batch_bytes = c->m.bytes;
-        *last = c;
-        last = &c->next;
-        count++;
-        agent_changed(AGENT_COMMITS);
+        if (!parts_commit(c)) {
+            *last = c;
+            last = &c->next;
+            count++;
+            agent_changed(AGENT_COMMITS);
+        }
     } else {
         free(c);
         free(copy);
@@ -100,12 +103,14 @@ static int pages_hold(const struct commit *c, unsigned *held)
 static int store(void *commit)
 {
     struct commit *c = commit;
+    if (c->runs++ && parts_of(c->batch, c->batch_bytes) == WIRE_VOTE)
+        return -EDEADLK;                /* its vote was refused: the next one has another id */
     int error = c->batch_bytes ? ps_site_batch(c->batch, c->batch_bytes) : 0;
     if (!error) error = outcome_note(c->thread, c->id);
     return error ? error : convert_store(&c->m, &c->images);
 }
 
-static int work(struct commit *c)
+void commit_run(struct commit *c, void (*tell)(struct commit *c, int error))
 {
     struct ps_options options = {.lazy = c->m.request != 0 && c->m.request != STORE_BULK,
                                  .lazy_ms = c->m.request < STORE_BULK ? c->m.request : 0};
@@ -117,11 +122,31 @@ static int work(struct commit *c)
         error = ps_site_transaction(store, c, agent.holder, 0, options);
         agent_lock();
     }
+    if (error == -EOWNERDEAD) agent_ends("the store has ended under a commit");
     convert_stored(&c->images, !error);
     if (!error) page_site_commits();
-    answer(c->m.number, error);
+    tell(c, error);
     pages_let(c, held);
-    return error;
+}
+
+void commit_free(struct commit *c)
+{
+    free(c->frame);
+    free(c);
+}
+
+uint64_t commit_number(const struct commit *c) { return c->m.number; }
+
+const uint8_t *commit_batch(const struct commit *c, size_t *bytes)
+{
+    *bytes = c->batch_bytes;
+    return c->batch;
+}
+
+/* Who was asked for the decision before it came has said "undone": the site tries again. */
+static void committed(struct commit *c, int error)
+{
+    answer(c->m.number, error == -EALREADY ? -EDEADLK : error);
 }
 
 void *commit_work(void *unused)
@@ -137,12 +162,11 @@ void *commit_work(void *unused)
         count--;
         c->thread = thread;
         agent.committing++;
-        (void)work(c);
+        commit_run(c, committed);
         agent.committing--;
         agent_changed(AGENT_SNAPS);
         agent_changed(AGENT_BUSY);
-        free(c->frame);
-        free(c);
+        commit_free(c);
     }
     return unused;
 }

@@ -228,6 +228,8 @@ static int request(struct site_message *told, struct ask *a)
         return c ? 0 : -ENOENT;
     }
     case STORE_OUTCOME: return outcome_look(told->word);
+    case SITE_PEER: return parts_peer(told->word, a->data, a->m.bytes);
+    case SITE_NAME: return parts_name(told->word);
     case STORE_LIST:
     case STORE_LOOK:
     case STORE_ENTRIES:

@@ -77,7 +77,14 @@ size_t message_put(const struct site_message *m, void *frame, size_t room)
     case SITE_GONE:
     case SITE_PROBE: page_put(&o, m); break;
     case SITE_DENIED: put_u64(&o, m->page); /* fall through */
+    case SITE_VOTED:
+    case SITE_APPLIED:
     case SITE_REFUSED: put_u32(&o, (uint32_t)m->error); break;
+    case SITE_DECIDE:
+        put_u64(&o, m->word[0]);
+        put_u64(&o, m->word[1]);
+        put_u8(&o, m->right);
+        break;
     case SITE_SNAP: break;
     case SITE_SNAPPED: put_u32(&o, (uint32_t)m->error); break;
     case SITE_GET_OLD: put_u64(&o, m->page); /* fall through */
@@ -245,6 +252,13 @@ static bool fields_take(struct site_message *m, struct fields_in *i)
     case SITE_PROBE: return page_take(m, i) && m->right != SITE_EXCLUSIVE;
     case SITE_DENIED:
     case SITE_REFUSED: return error_take(m, i);
+    case SITE_VOTED:
+    case SITE_APPLIED: m->error = (int32_t)take_u32(i); return m->error == 0 || errno_ok(m->error);
+    case SITE_DECIDE:
+        m->word[0] = take_u64(i);
+        m->word[1] = take_u64(i);
+        m->right = take_u8(i);
+        return m->right <= 1;
     case SITE_COMMIT: return commit_take(m, i);
     case SITE_DONE: m->serial = take_u64(i); return true;
     case SITE_PROBED: return numbers_take(m, i);

@@ -33,8 +33,15 @@ enum site_kind {
     SITE_SNAP_END, /* client: that one (serial) is over */
     SITE_GET_OLD, /* client: page, as the snapshot (serial) sees it; by OLD */
     SITE_OLD,     /* page, error, or 0 and its contents */
+    /* of a COMMIT whose batch begins with WIRE_VOTE (agent_parts.c) */
+    SITE_VOTED,   /* home: error, or 0: it can be committed and undone, whatever happens */
+    SITE_DECIDE,  /* client: word0, word1 its id, right 1: it is committed, 0: undone; by APPLIED */
+    SITE_APPLIED, /* error, or 0: it is committed */
     SITE_KINDS
 };
+/* Requests of ASK that are no store's: word1 enum wire_peer_request, data: struct wire_peer -> word0;
+ * -> word0, word1 the name of the home's store for its peers. */
+enum { SITE_PEER = 0x1101, SITE_NAME };
 enum site_right { SITE_NO, SITE_SHARED, SITE_EXCLUSIVE };
 
 #define SITE_PAGE_BYTES 4096u

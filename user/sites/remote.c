@@ -76,7 +76,9 @@ static void heard(const struct site_message *m)
     case SITE_SNAPPED: snapshot_begun(m); break;
     case SITE_OLD: snapshot_page_told(m); break;
     case SITE_DONE:
+    case SITE_VOTED:
     case SITE_REFUSED: commit_answered(m); break;
+    case SITE_APPLIED: parts_applied(m); break;
     default: remote_ends("the home says what no home says");
     }
     remote_unlock();
@@ -166,9 +168,13 @@ static void serve(const char *site)
     remote.port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     if (remote.port < 0) remote_ends("no port");
     zone_claim();
+    remote_lock();
+    (void)store_home_ask(SITE_NAME, 0, NULL, 0, 0, 0);
+    remote_unlock();
     start(hear_home, NULL);
     start(snapshots_look, NULL);
     for (int i = 1; i < THREADS; i++) start(hear_here, NULL);
+    start(parts_hear, NULL);
     if (kd_call3(KD_NAME_SET, (long)name, remote.port, 0) < 0)
         remote_ends("it may not publish its name");
     hear_here(NULL);
@@ -246,6 +252,19 @@ static int want(const char *site, size_t bytes)
     return 0;
 }
 
+/* "A store of this machine looks for one that may be at any of them." */
+static int want_all(void)
+{
+    static struct link_site all[LINK_SITES_MAX + 1];
+    struct kd_message m = {.kind = LINK_LOOK, .buffer = all, .buffer_bytes = sizeof all,
+                           .handle = -1};
+    long r = kd_call3(KD_PORT_CALL, LINK_HANDLE, (long)&m, 0);
+    for (size_t i = 1; r >= 0 && i < m.buffer_bytes / sizeof *all; i++)
+        if (all[i].state == LINK_LIVE && all[i].store_count)
+            (void)want(all[i].site, strlen(all[i].site) + 1);
+    return r < 0 ? (int)r : 0;
+}
+
 /* Link starts a successor when it is started again: so this process ends with it. It hears of that
  * by the end of a call, for a site that there never is. */
 static void *link_watch(void *unused)
@@ -268,9 +287,9 @@ static int keep_all(void)
         r = kd_call3(KD_PORT_RECEIVE, port, (long)&m, -1);
         if (r < 0 || !m.token) continue;
         if (m.handle >= 0) kd_call3(KD_HANDLE_CLOSE, m.handle, 0, 0);
-        struct kd_message reply = {.handle = -1, .status = m.kind == WANT
-                                                               ? want(site, m.buffer_bytes)
-                                                               : -ENOSYS};
+        struct kd_message reply = {.handle = -1, .status =
+                                       m.kind == WANT ? want(site, m.buffer_bytes)
+                                       : m.kind == STORE_SITES_WANT ? want_all() : -ENOSYS};
         kd_call3(KD_PORT_REPLY, (long)m.token, (long)&reply, 0);
     }
     return (int)r;

@@ -98,6 +98,24 @@ bool page_bring(uint64_t page);
 /* ---- remote_commit.c: commits ---- */
 void commit_asked(const struct kd_message *m);
 void commit_answered(const struct site_message *m);
+/* The view's COMMIT is answered: 0: published; or refused with this errno. */
+void commit_end(uint64_t view, uint64_t token, int error);
+
+/* ---- remote_parts.c: transactions that have parts elsewhere, too ---- */
+/* The batch of a COMMIT as the home gets it, with what is asked of it; until the next call. NULL:
+ * the kernel asks it no more. */
+const void *parts_batch(const struct kd_message *m, size_t *bytes);
+bool parts_outcome(const struct kd_message *m); /* of what has voted; true: that is what it was */
+void parts_refused(uint64_t view);              /* it has not voted */
+void parts_applied(const struct site_message *m);
+void parts_named(int error, const uint64_t word[2]);    /* the home's store; 0, or -errno */
+void *parts_hear(void *unused);                 /* a thread: stores of this machine ask the home's */
+
+/* ---- of remote_store.c, for it ---- */
+/* Asks the home, SITE_NAME or SITE_PEER; the answer goes to that call, with word1 as is given. 0;
+ * -EAGAIN */
+int store_home_ask(uint32_t kind, uint64_t what, const void *data, size_t bytes, uint64_t token,
+                   uint64_t word1);
 
 /* ---- remote_snapshot.c: snapshots; locked, but for snapshots_look ---- */
 int snapshot_asked(const struct kd_message *m); /* 1: the home answers */

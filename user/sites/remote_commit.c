@@ -90,9 +90,12 @@ static void forget(struct pending *p)
 static int commit_send(struct pending *p, const struct kd_message *m)
 {
     static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];
-    struct fields_out o = message_commit(frame, sizeof frame, (uint32_t)m->word[3], m->buffer,
-                                         m->buffer_bytes);
+    size_t bytes_all = m->buffer_bytes;
     int error = batch_check(m->process, m->buffer, m->buffer_bytes);
+    const void *batch = parts_batch(m, &bytes_all);
+    uint32_t flags = m->word[3] >> KD_PART_SHIFT ? 0 : (uint32_t)m->word[3]; /* no part is lazy */
+    struct fields_out o = message_commit(frame, sizeof frame, flags, batch, bytes_all);
+    if (!batch) error = -ECANCELED;
     if (!error && m->word[1]) error = runs_add(&o, p, m->word[0]);
     size_t bytes = error ? 0 : frame_end(&o, SITE_COMMIT, p->number, 0);
     if (error || !bytes) return error ? error : -E2BIG;
@@ -105,7 +108,7 @@ static int commit_send(struct pending *p, const struct kd_message *m)
 void commit_asked(const struct kd_message *m)
 {
     uint64_t view = m->word[0];
-    if (view >= KD_VIEW_MAX) return;
+    if (view >= KD_VIEW_MAX || parts_outcome(m)) return;
     remote_lock();
     struct pending *p = &pending[view];
     *p = (struct pending){.number = ++remote.number, .token = m->token};
@@ -126,20 +129,31 @@ static void clean(const struct pending *p)
     }
 }
 
+void commit_end(uint64_t view, uint64_t token, int error)
+{
+    struct pending *p = &pending[view];
+    struct kd_publish publish = {.view = view, .token = token, .csn = last_csn + 1};
+    if (error) {
+        kd_call3(KD_TXN_REFUSE, (long)view, (long)token, error);
+    } else {
+        last_csn++;
+        if (kd_call3(KD_TXN_PUBLISH, (long)&publish, 1, 0) == 0) remote.steps++;
+        clean(p);
+    }
+    forget(p);
+}
+
 void commit_answered(const struct site_message *m)
 {
-    for (uint64_t view = 0; view < KD_VIEW_MAX; view++) {
-        struct pending *p = &pending[view];
-        if (!m->answer_to || p->number != m->answer_to) continue;
-        struct kd_publish publish = {.view = view, .token = p->token, .csn = last_csn + 1};
-        if (m->kind == SITE_REFUSED) {
-            kd_call3(KD_TXN_REFUSE, (long)view, (long)p->token, m->error);
-        } else {
-            last_csn++;
-            if (kd_call3(KD_TXN_PUBLISH, (long)&publish, 1, 0) == 0) remote.steps++;
-            clean(p);
-        }
-        forget(p);
+    uint64_t view = 0;
+    while (view < KD_VIEW_MAX && !(m->answer_to && pending[view].number == m->answer_to)) view++;
+    if (view == KD_VIEW_MAX) return;
+    struct pending *p = &pending[view];
+    if (m->kind == SITE_VOTED && !m->error) {
+        p->number = 0;                  /* its outcome comes by another message */
+        kd_call3(KD_TXN_VOTED, (long)view, (long)p->token, 0);
         return;
     }
+    if (m->error) parts_refused(view);
+    commit_end(view, p->token, m->error);
 }

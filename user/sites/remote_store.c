@@ -19,6 +19,7 @@
 /* A request that the home has not answered yet. */
 struct request {
     uint64_t number, token, process, container;
+    uint64_t word1;                     /* SITE_PEER: of the answer */
     uint32_t kind;
     bool writes, updates;
 };
@@ -90,6 +91,17 @@ static void ask(struct request *r, uint32_t kind, const uint64_t *word, const vo
     r->kind = kind;
     memcpy(m.word, word, sizeof m.word);
     remote_send(&m);
+}
+
+int store_home_ask(uint32_t kind, uint64_t what, const void *data, size_t bytes, uint64_t token,
+                   uint64_t word1)
+{
+    uint64_t word[SITE_WORDS] = {0, what};
+    struct request *r = request_free();
+    if (!r) return -EAGAIN;
+    *r = (struct request){.token = token, .word1 = word1};
+    ask(r, kind, word, data, bytes);
+    return 0;
 }
 
 /* ---- objects of the kernel ---- */
@@ -208,8 +220,15 @@ void store_told(const struct site_message *m)
         struct request asked = *r;
         *r = (struct request){0};
         if (asked.kind == STORE_WAIT) watch_told(asked.number);
+        if (asked.kind == SITE_NAME) parts_named(m->error, m->word);
         if (!asked.token) return;
         int error = m->error;
+        if (asked.kind == SITE_PEER) {
+            struct site_message told = *m;
+            told.word[1] = asked.word1;
+            answer(&asked, error, &told);
+            return;
+        }
         if (!error)
             error = asked.kind == STORE_OPEN   ? opened(&asked, m)
                     : asked.kind == SPLIT_OPEN ? split_opened(asked.process, m->word[0])
