@@ -92,11 +92,11 @@ static int commit_send(struct pending *p, const struct kd_message *m)
     static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];
     size_t bytes_all = m->buffer_bytes;
     int error = batch_check(m->process, m->buffer, m->buffer_bytes);
-    const void *batch = parts_batch(m, &bytes_all);
+    const void *batch = error ? NULL : parts_batch(m, &bytes_all);
+    if (!batch) return error ? error : -ECANCELED;
     uint32_t flags = m->word[3] >> KD_PART_SHIFT ? 0 : (uint32_t)m->word[3]; /* no part is lazy */
     struct fields_out o = message_commit(frame, sizeof frame, flags, batch, bytes_all);
-    if (!batch) error = -ECANCELED;
-    if (!error && m->word[1]) error = runs_add(&o, p, m->word[0]);
+    if (m->word[1]) error = runs_add(&o, p, m->word[0]);
     size_t bytes = error ? 0 : frame_end(&o, SITE_COMMIT, p->number, 0);
     if (error || !bytes) return error ? error : -E2BIG;
     remote.counts[SITE_COMMIT]++;
