@@ -37,20 +37,20 @@ same() { # NAME MOVES LINES STORES ...
 for ((seed = first; seed < first + seeds; seed++)); do
     mkdir -p "$TEST_TMP/cuts" "$TEST_TMP/kills" "$TEST_TMP/own"
     # each message of about ten transactions one after the other, in all four directions
-    { plan "$TEST_TMP/cuts" --no-store 'transfers one:box two:box open moves=100' '' ''
+    { plan "$TEST_TMP/cuts" --no-store 'transfers one:box two:box open moves=80' '' ''
     for n in {40..300..11}; do
         printf 'at one>far %d cut\nat far>one %d cut\nat two>far %d cut\nat far>two %d cut\n' \
             $((n + seed)) $((n + 3 + seed)) $((n + 5 + seed)) $((n + 8 + seed))
     done; } >"$TEST_TMP/cuts/plan"
     same "seed $seed, links cut" cuts 1 one two
 
-    { plan "$TEST_TMP/kills" --no-store "transfers one:box two:box open moves=150 & transfers two:box one:box open number=1 moves=150 & $(kills 4 remote 3 link) wait" \
+    { plan "$TEST_TMP/kills" --no-store "transfers one:box two:box open moves=100 & transfers two:box one:box open number=1 moves=100 & $(kills 4 remote 3 link) wait" \
         "$(kills 3 agent 1 store 1 link 1 agent)" "$(kills 4 store 1 agent 1 link 1 store)"
     printf 'at two>far 300 kill two again\nat one>far 400 kill one again\n'; } >"$TEST_TMP/kills/plan"
     same "seed $seed, programs and homes killed" kills 2 one two
 
     { plan "$TEST_TMP/own" "--store $TEST_TMP/own/far --zone 2" \
-        "transfers box x:x create; transfers box one:box open moves=150 & transfers one:box box open number=1 moves=150 & transfers one:box box looks=300 & $(kills 3 remote 2 store 1 link 1 remote) wait" \
+        "transfers box x:x create; transfers box one:box open moves=100 & transfers one:box box open number=1 moves=100 & transfers one:box box looks=200 & $(kills 3 remote 2 store 1 link 1 remote) wait" \
         "$(kills 3 agent 1 store 1 link)" ''
     for n in {60..300..25}; do printf 'at one>far %d cut\nat far>one %d cut\n' $((n + seed)) $((n + 9 + seed)); done
     printf 'at one>far 350 kill one again\nat far>one 420 kill one again\n'; } >"$TEST_TMP/own/plan"

@@ -41,7 +41,7 @@ enum site_kind {
 };
 /* Requests of ASK that are no store's: word1 enum wire_peer_request, data: struct wire_peer -> word0;
  * -> word0, word1 the name of the home's store for its peers. */
-enum { SITE_PEER = 0x1101, SITE_NAME };
+enum { SITE_PEER = 0x1200, SITE_NAME };
 enum site_right { SITE_NO, SITE_SHARED, SITE_EXCLUSIVE };
 
 #define SITE_PAGE_BYTES 4096u
