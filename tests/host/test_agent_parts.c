@@ -138,6 +138,7 @@ void commit_run(struct commit *c, void (*tell)(struct commit *, int))
     agent_unlock();
     pthread_mutex_lock(&store);
     if (!error && c->is == NONE) c->is = ASKED;
+    pthread_cond_broadcast(&said_so);
     while (!error && c->is != REFUSED && c->is != ENDED) pthread_cond_wait(&said_so, &store);
     if (!error) error = c->is == REFUSED ? -EEXIST : c->commits ? 0 : -ECANCELED;
     pthread_mutex_unlock(&store);
@@ -315,7 +316,7 @@ int main(void)
         cmocka_unit_test(there_are_so_many_places),
         cmocka_unit_test(all_are_answered_in_any_order),
     };
-    alarm(60);                          /* a thread that waits for ever is an error, too */
+    alarm(30);                          /* a thread that waits for ever is an error, too */
     for (int i = 0; i < AGENT_WAITS; i++) pthread_cond_init(&changed[i], NULL);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
