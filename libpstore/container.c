@@ -78,7 +78,7 @@ int ps_connect(const char *store)
     if (tx_active())
         return -EBUSY;
     pthread_mutex_lock(&table_lock);
-    int result = connect_locked(store);
+    int result = site_or_store(store, connect_locked);
     pthread_mutex_unlock(&table_lock);
     return error_told_if(ERROR_OPEN, result == 0 ? stores_refresh() : result);
 }

@@ -181,3 +181,14 @@ int site_connect(const char *path, int (*connect)(const char *store), struct ps_
     store_opens(before);
     return result;
 }
+
+int site_or_store(const char *store, int (*connect)(const char *store))
+{
+    struct ps_store *site;
+    if (site_path(store) == store)
+        return connect(store);
+    int result = site_connect(store, connect, &site);
+    if (result == 0)
+        store_opens(site);
+    return result;
+}

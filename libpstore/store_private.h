@@ -27,6 +27,8 @@ void site_refused(const void *name, size_t bytes);
 /* Its store, which is begun, if it is not there; ps_open goes on looking where it did. 0 or -errno.
  */
 int site_connect(const char *path, int (*connect)(const char *store), struct ps_store **out);
+/* connect(store), but of "SITE:..." the site's store: then ps_open looks there. */
+int site_or_store(const char *store, int (*connect)(const char *store));
 /* Is the store another site's? Then it is begun, if it is not there any more. 0: it is none;
  * -ECONNREFUSED */
 int site_again(const char *store);

@@ -6,7 +6,8 @@
  *
  * Values are per second since the last time; what a row has are the process's own faults, waits and
  * commits, what the head has is the whole system's. logKiB is what managers took of its commits for
- * their logs, diskKiB what it had disks do (a manager), or managers bring (any other program).
+ * their logs, diskKiB what it had disks do (a manager), or managers bring (any other program). Of
+ * each site whose containers are used here: pages that are cached, and waited for at the moment.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,8 @@
 
 #include <katydid/abi.h>
 
+#include "sites/site_look.h"
+
 #define PROCESSES_MAX 256
 
 struct state {
@@ -28,6 +31,9 @@ struct state {
     struct kd_process_info process[PROCESSES_MAX];
     long count;
     uint64_t now_ns;
+    size_t sites;
+    struct link_site site[SITE_LOOKS_MAX];
+    uint64_t cached[SITE_LOOKS_MAX][KD_WORDS];
 };
 
 static void look(struct state *s)
@@ -39,6 +45,10 @@ static void look(struct state *s)
     s->count = syscall(KD_PROCESS_LIST, s->process, PROCESSES_MAX);
     if (s->count > PROCESSES_MAX)
         s->count = PROCESSES_MAX;
+    s->sites = sites_look(s->site);
+    for (size_t i = 1; i < s->sites; i++)
+        if (!site_cached(&s->site[i], s->cached[i]))
+            s->site[i].remote = 0;
 }
 
 static const struct kd_process_info *before(const struct state *old, int pid)
@@ -61,6 +71,23 @@ static int by_cpu(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
+static void print_sites(const struct state *s, const struct state *old, double seconds)
+{
+    for (size_t i = 1; i < s->sites; i++) {
+        const uint64_t *now = s->cached[i], *then = now;
+        for (size_t k = 1; k < old->sites; k++)
+            if (strcmp(old->site[k].site, s->site[i].site) == 0)
+                then = old->cached[k];
+        if (s->site[i].remote)
+            printf("site %s: %llu pages, %llu to write, %llu waited for; %.0f GET, %.0f called, "
+                   "%.0f gone, %.0f commits\n",
+                   s->site[i].site, (unsigned long long)now[0], (unsigned long long)now[1],
+                   (unsigned long long)now[2], rate(now[3], then[3], seconds),
+                   rate(now[4], then[4], seconds), rate(now[5], then[5], seconds),
+                   rate(now[7], then[7], seconds));
+    }
+}
+
 static void print_head(const struct state *s, const struct state *old, double seconds)
 {
 #define RATE(field) rate(s->system.field, old->system.field, seconds)
@@ -76,6 +103,7 @@ static void print_head(const struct state *s, const struct state *old, double se
            RATE(block_reads), RATE(block_read_bytes) / 1024, RATE(block_writes),
            RATE(block_write_bytes) / 1024, RATE(block_flushes));
 #undef RATE
+    print_sites(s, old, seconds);
     printf("  pid  cpu%%     KiB  reads writes waits commits aborts  logKiB diskKiB name\n");
 }
 

@@ -1,7 +1,8 @@
 /*
  * txns.c - who runs transactions, who waits for whom, and what is locked.
  *
- *   txns          one line for each view, then the waits as "view -> view"
+ *   txns          one line for each view, then the waits as "view -> view"; of a page of another
+ *                 site's which site that is
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 #include "katydid/call.h"
 #include "pstore.h"
+#include "sites/site_look.h"
 
 static const char *const states[] = {"free", "idle", "active", "committing", "plain"};
 static const char *const modes[] = {"serialisable", "snapshot", "dirty read", "container lock"};
@@ -32,6 +34,18 @@ static const char *process_name(int pid)
     return "?";
 }
 
+/* Of an address of another site's: that site. */
+static void print_site(uint64_t address)
+{
+    static struct link_site all[SITE_LOOKS_MAX];
+    static size_t count;
+    const char *site;
+    if (!count)
+        count = sites_look(all);
+    if ((site = site_of(all, count, address)))
+        printf(" at site %s", site);
+}
+
 static void print_view(const struct kd_view_info *v)
 {
     printf("%4llu  %-10s %5d %-12.12s", (unsigned long long)v->view, NAME(states, v->state), v->pid,
@@ -50,6 +64,8 @@ static void print_view(const struct kd_view_info *v)
         if (v->page)
             printf(", in the queue of 0x%llx to %s", (unsigned long long)v->page,
                    NAME(wants, v->want));
+        if (v->page)
+            print_site(v->page);
         if (v->item_mode)
             printf(", in the queue of entry %u in container 0x%llx, mode %s", v->item,
                    (unsigned long long)v->container, NAME(item_modes, v->item_mode - 1));

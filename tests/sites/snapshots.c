@@ -123,12 +123,23 @@ static int await(uint64_t number)
     return error;
 }
 
+static unsigned looked;
 static int reached(void *number)
 {
     const struct phase *p = phase();
     if (!p) return -errno;
+    looked++;
     if (p->number < *(uint64_t *)number) ps_retry();
     return 0;
+}
+
+/* It sleeps: so it has looked a few times only. */
+static int until(uint64_t n)
+{
+    looked = 0;
+    int error = ps_transaction(reached, &n);
+    if (!error && looked > 6) printf("looked %u times\n", looked);
+    return error;
 }
 
 static void *store_later(void *number)
@@ -297,7 +308,8 @@ static int word(const char *w, uint64_t n)
         return c ? ps_transaction(create, &n) : -errno;
     }
     if (!strcmp(w, "open")) {
-        while ((error = opens()) == -ENOENT || error == -EACCES) pause_ms();
+        while ((error = opens()) == -ENOENT || error == -EACCES || error == -ENOTCONN ||
+               error == -EOWNERDEAD) pause_ms();
         return error;
     }
     if (!strcmp(w, "local")) return ps_connect(NULL);
@@ -313,7 +325,7 @@ static int word(const char *w, uint64_t n)
            : !strncmp(w, "moves", 5) ? moves(n)
            : !strncmp(w, "looks", 5) ? looks(n)
            : !strncmp(w, "both", 4)  ? both(n)
-           : !strncmp(w, "until", 5) ? ps_transaction(reached, &n)
+           : !strncmp(w, "until", 5) ? until(n)
            : !strncmp(w, "later", 5) ? later(n)
            : !strncmp(w, "phase", 5) ? ps_transaction(set, &n)
            : !strncmp(w, "await", 5) ? await(n)

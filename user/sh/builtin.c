@@ -327,10 +327,10 @@ static int do_false(const struct io *io, int argc, char **argv)
 
 /* ---- containers ---- */
 
-int containers_all(struct ps_info **out)
+int containers_all(const char *site, struct ps_info **out)
 {
     *out = NULL;
-    int n = ps_connect(NULL); /* PS_STORE may have changed */
+    int n = ps_connect(site); /* PS_STORE may have changed */
     int room = n < 0 ? n : ps_list(NULL, 0);
     if (room <= 0)
         return room;
@@ -343,11 +343,10 @@ static int do_containers(const struct io *io, int argc, char **argv)
 {
     struct ps_info *c;
     static const char *const kept[] = {"", "  lazy", "  volatile", "  rebuild", "  lost"};
-    int n = containers_all(&c);
-    (void)argc, (void)argv;
+    int n = containers_all(argc > 1 ? argv[1] : NULL, &c);
     for (int i = 0; i < n; i++) {
         char manager[512] = "";
-        if (c[i].managed)
+        if (c[i].managed && argc == 1)
             ps_manager_of(c[i].name, manager, sizeof(manager));
         dprintf(io->out, "%8llu KiB  0x%llx  %s  (%s, version %u)%s%s%s%s%s%s\n",
                 (unsigned long long)c[i].pages_used * 4, (unsigned long long)c[i].base, c[i].name,
@@ -358,7 +357,7 @@ static int do_containers(const struct io *io, int argc, char **argv)
                 *manager ? "  manager " : "", manager);
     }
     free(c);
-    return n < 0 ? store_failed(io, "containers", "", n) : 0;
+    return n < 0 ? store_failed(io, "containers", argc > 1 ? argv[1] : "", n) : 0;
 }
 
 static int do_rm_container(const struct io *io, int argc, char **argv)
@@ -391,7 +390,7 @@ static const struct {
     { "cat", do_cat, "[FILE ...]   shows files, or its input", true },
     { "cd", do_cd, "[FOLDER]   goes there", false },
     { "check", do_check, "walks the kernel's invariants", false },
-    { "containers", do_containers, "lists what lies in the store", false },
+    { "containers", do_containers, "[SITE:]   lists what lies in the store, or in another site's", false },
     { "cp", do_cp, "FROM TO   copies a file, TO may be a folder", true },
     { "date", do_date, "the time, UTC", false },
     { "dmesg", do_dmesg, "the kernel's log", false },
@@ -414,7 +413,8 @@ static const struct {
     { "ls", do_ls,
       "[PATH ...]   lists folders: /bin /etc /tmp /export /import; all in memory, none\n"
       "               of their files is kept: what is to stay is in containers\n"
-      "               -l [DIR ...]   directories of the store, with rights",
+      "               -l [DIR ...]   directories of the store, with rights; SITE:DIR of what\n"
+      "               another site has exported to this one",
       false },
     { "ls-store", do_containers, NULL, false },
     { "mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export", false },

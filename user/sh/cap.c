@@ -63,16 +63,18 @@ static int entries(const char *path, struct ps_entry **out)
 int list_rights(const struct io *io, const char *path)
 {
     struct ps_entry one, *all = NULL;
-    int n = ps_connect(NULL);
+    const char *colon = strchr(path, ':'), *asked = path;
+    int n = ps_connect(colon ? path : NULL);
+    path = colon ? colon + 1 : path;
     n = n < 0 ? n : ps_rights(path, &one);
     if (n < 0)
-        return failed(io, "ls", path, n);
+        return failed(io, "ls", asked, n);
     const char *name;
     int status = 0;
-    for (int i = 0; !*path && (name = roots_name(i)); i++) /* containers that were passed */
+    for (int i = 0; !*asked && (name = roots_name(i)); i++) /* containers that were passed */
         status |= *name ? list_rights(io, name) : 0;
     if (!one.directory)
-        return *path ? entry_say(io, &one, path), 0 : status;
+        return *path ? entry_say(io, &one, asked), 0 : status;
     n = entries(path, &all);
     for (int i = 0; i < n; i++)
         entry_say(io, &all[i], all[i].name);

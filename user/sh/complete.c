@@ -65,7 +65,7 @@ static void offer_path(struct wanted *w)
 static void offer_containers(const struct wanted *w)
 {
     struct ps_info *c;
-    int n = containers_all(&c);
+    int n = containers_all(NULL, &c);
     for (int i = 0; i < n; i++)
         offer(w, c[i].name, " ");
     free(c);

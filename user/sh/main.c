@@ -48,6 +48,7 @@ static int run_builtin(int argc, char **argv)
     if (argc > WORDS_MAX || !builtin_find(argv[0], &lasts))
         return 127;
     memcpy(c.argv, argv, (size_t)argc * sizeof(*argv));
+    one_builtin = true;
     struct process p = start_command(&c, (struct io){0, 1, 2}, true, true);
     return process_wait(&p);
 }

@@ -61,6 +61,7 @@ extern bool exit_wanted;           /* `exit` or `halt` was run: its status is th
 extern char **script_words; /* parse.c */
 extern int script_word_count;
 extern bool interactive;
+extern bool one_builtin;               /* this process is there for one built-in */
 
 /* ---- builtin.c ---- */
 typedef int builtin_fn(const struct io *io, int argc, char **argv);
@@ -139,7 +140,7 @@ const char *builtin_name(int number);  /* 0, 1, ...; NULL: no more */
 struct ps_info;
 /* All containers of the store into *out, which the caller frees, also after an error. How many, or
  * -errno. */
-int containers_all(struct ps_info **out);
+int containers_all(const char *site, struct ps_info **out); /* NULL: in the own store */
 
 /* ---- line.c, history.c, complete.c ---- */
 /* One edited line without its end, or NULL at the end of input. */

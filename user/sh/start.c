@@ -239,6 +239,19 @@ static struct process start_with(const struct command *c, struct io io, bool alo
     return j;
 }
 
+bool one_builtin;
+
+/* The shell stays connected with no other site, whose death it would wait for: another one looks. */
+static bool command_elsewhere(const struct command *c)
+{
+    bool looks = !one_builtin && strcmp(c->argv[0], "containers") == 0;
+    looks |= !one_builtin && strcmp(c->argv[0], "ls") == 0;
+    for (int i = 1; looks && i < c->argc; i++)
+        if (strchr(c->argv[i], ':'))
+            return true;
+    return false;
+}
+
 struct process start_command(struct command *c, struct io io, bool alone, bool foreground)
 {
     struct process j = process_done(1);
@@ -255,7 +268,7 @@ struct process start_command(struct command *c, struct io io, bool alone, bool f
         io_close(&io);
         return j;
     }
-    if (fn && (!alone || (lasts && interactive)))
+    if (fn && (!alone || (lasts && interactive) || command_elsewhere(c)))
         j = start_builtin(c->argv, &io, foreground, (struct share){0});
     else if (fn)
         j = process_done(builtin_run(&io, c->argc, c->argv));

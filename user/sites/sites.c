@@ -8,10 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "link.h"
-#include "remote.h"
-
-#include "katydid/call.h"
+#include "site_look.h"
 
 static const char *const states[] = {"AWAY", "GREETING", "LIVE", "LOST", "REFUSED"};
 
@@ -34,20 +31,14 @@ static void round_trip(const struct link_site *s)
 /* What `remote` says of the home: nothing, if it serves none yet. */
 static void cached(const struct link_site *s)
 {
-    char name[KD_NAME_MAX];
-    struct kd_message m = {.kind = REMOTE_LOOK, .handle = -1};
-    snprintf(name, sizeof(name), "%s/store", s->site);
-    long port = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
-    if (port < 0)
-        return;
-    if (kd_call3(KD_PORT_CALL, port, (long)&m, 0) == 0 && m.status == 0)
+    uint64_t word[KD_WORDS];
+    if (site_cached(s, word))
         printf("    cached of it: %llu pages, %llu to write; waited for: %llu. Asked for: %llu, "
                "called back: %llu, given back: %llu, denied: %llu; commits: %llu\n",
-               (unsigned long long)m.word[0], (unsigned long long)m.word[1],
-               (unsigned long long)m.word[2], (unsigned long long)m.word[3],
-               (unsigned long long)m.word[4], (unsigned long long)m.word[5],
-               (unsigned long long)m.word[6], (unsigned long long)m.word[7]);
-    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+               (unsigned long long)word[0], (unsigned long long)word[1],
+               (unsigned long long)word[2], (unsigned long long)word[3],
+               (unsigned long long)word[4], (unsigned long long)word[5],
+               (unsigned long long)word[6], (unsigned long long)word[7]);
 }
 
 static void line(const struct link_site *s, bool more)
@@ -69,27 +60,23 @@ static void line(const struct link_site *s, bool more)
     if (s->remote)
         printf("; used by process %d", s->remote);
     putchar('\n');
-    if (s->remote)
-        cached(s);
+    cached(s);
     printf("%s%s%s", s->why[0] ? "    " : "", s->why, s->why[0] ? "\n" : "");
 }
 
 int main(int argc, char **argv)
 {
-    static struct link_site all[LINK_SITES_MAX + 1];
-    struct kd_message m = {.kind = LINK_LOOK, .buffer = all, .buffer_bytes = sizeof(all),
-                           .handle = -1};
+    static struct link_site all[SITE_LOOKS_MAX];
     bool more = argc == 2 && strcmp(argv[1], "-v") == 0;
     if (argc > 1 && !more) {
         fprintf(stderr, "usage: sites [-v]   the sites that this one is connected with\n");
         return strcmp(argv[1], "--help") == 0 ? 0 : 2;
     }
-    long port = kd_call3(KD_NAME_FIND, (long)LINK_NAME, 0, 0);
-    if (port < 0 || kd_call3(KD_PORT_CALL, port, (long)&m, 0) < 0 || m.status) {
+    size_t count = sites_look(all);
+    if (!count) {
         fprintf(stderr, "sites: this machine is no site: scripts/run --site NAME makes it one\n");
         return 1;
     }
-    size_t count = m.buffer_bytes / sizeof(all[0]);
     printf("this site: %s, ", all[0].site);
     stores(&all[0]);
     printf("\n%-10s %-7s %-8s %10s %7s %7s %7s %7s  %s\n", "site", "stream", "state",
