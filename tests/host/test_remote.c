@@ -45,7 +45,7 @@ static struct {
     struct { struct kd_message m[QUEUE]; unsigned first, count; } port;
     struct { struct kd_message m; bool is; } held;  /* a question that a thread has received */
     struct { struct site_message m[QUEUE]; unsigned first, count; } to_home, to_site;
-    struct { int right, called, ask; bool wants; uint64_t serial, asked; } home[PAGES];
+    struct { int right, called, ask; bool wants, came_anew; uint64_t serial, asked; } home[PAGES];
     struct view rival[RIVALS];          /* transactions at home; ASKS: it stands in a queue */
     uint64_t serial, ticket, questions;
     unsigned long uses, undone, circles, denied, calls, rounds, evicted, given_up, cancelled, anew;
@@ -424,6 +424,7 @@ static int home_step(void)
         w.home[page].asked = m.number;
         w.home[page].ask = m.right;
         w.home[page].wants = m.wants;
+        w.home[page].came_anew = false;
         break;
     case SITE_GONE:
         if (m.serial != w.home[page].serial || m.right >= w.home[page].right) {
@@ -436,7 +437,7 @@ static int home_step(void)
         assert_true(!w.home[page].asked);
         w.home[page].asked = m.number;
         w.home[page].ask = SITE_SHARED;
-        w.home[page].wants = true;
+        w.home[page].wants = w.home[page].came_anew = true;
         w.anew++;
         break;
     case SITE_PROBED: probed(&m); break;
@@ -486,14 +487,15 @@ static int give_up(int i, bool begins)
     return 1;
 }
 
-/* When nothing is on its way, and time passes, a GET is waited for, or is taken back. */
+/* When nothing is on its way, and time passes, a GET is waited for, or is taken back; or it came
+ * with a GONE, and ends with the writer that it waits for. */
 static void gets_are_wanted(void)
 {
     if (w.port.count || w.held.is || w.to_home.count || w.to_site.count) return;
     for (int i = 0; i < 3; i++, clock_ns += LOOK_MS * 1000000) pages_look();
     while (home_step() || site_step()) continue;
     for (int page = 0; page < PAGES; page++) {
-        bool wanted = !w.home[page].asked;
+        bool wanted = !w.home[page].asked || w.home[page].came_anew;
         for (int i = 0; i < VIEWS; i++)
             wanted |= w.view[i].state != ENDED && w.view[i].op < OPS &&
                       w.view[i].page[w.view[i].op] == page;
