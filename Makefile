@@ -66,12 +66,12 @@ check:                          ## host tests only (1 minute at most, when all i
 	$(SUBMAKE) host-tests
 	@scripts/test --host --tier check $(if $(ONLY),--only '$(ONLY)')
 
-test-long:                      ## all, with more seeds and 1, 2, 4 CPUs: about an hour; TIMES=K times as much; ONLY=, N=SEEDS SEED=FIRST
+test-long:                      ## all, with more seeds and 1, 2, 4 CPUs: hours; TIMES=K times as much; RESUME=1 goes on; ONLY=, N=SEEDS SEED=FIRST
 	@scripts/setup test
 	@scripts/setup fuzz
 	@scripts/setup bochs
 	$(SUBMAKE) tests iso $(FUZZERS)
-	@N=$(N) SEED=$(SEED) TIMES=$(TIMES) scripts/test --tier long --cpus 1,2,4 --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
+	@N=$(N) SEED=$(SEED) TIMES=$(TIMES) scripts/test --tier long --cpus 1,2,4 --jobs $(JOBS) $(if $(RESUME),--resume) $(if $(ONLY),--only '$(ONLY)')
 
 test-bochs:                     ## the ISO and the kernel's guest tests in Bochs; BOCHS_TESTS=NAMES, BOCHS_CPUS="1 2"
 	@scripts/setup bochs

@@ -123,6 +123,24 @@ def counted(script, table, slack="2"):
 BUSY = "python3 -c 'import time\nwhile time.process_time() < 0.5: pass'; echo ok 1; echo 1..1"
 
 
+def test_a_run_that_was_cut_off_goes_on():
+    with tempfile.TemporaryDirectory() as folder:
+        kept, runner.LOGS = runner.LOGS, folder
+        try:
+            runner.Record("long", False).add(2, "a", 1.5)
+            with open(os.path.join(folder, "passed-long"), "a", encoding="ascii") as record:
+                record.write("2 b 3")                                   # the power went
+            again = runner.Record("long", True)
+            assert again.left(2, [("a", []), ("b", [])]) == [("b", [])] and again.left(4, [("a", [])]) == [("a", [])]
+            assert sum(again.seconds.values()) == 1.5
+            again.add(2, "b", 2)
+            assert runner.Record("long", True).left(2, [("a", []), ("b", [])]) == []
+            assert runner.Record("long", False).left(2, [("a", [])]) == [("a", [])]         # a new run forgets
+            assert runner.Record("long", True).seconds == {}
+        finally:
+            runner.LOGS = kept
+
+
 def test_an_item_over_its_budget_fails():
     passed, failures, seconds = counted(BUSY, "runner-budget\ttest\t0.1\n*\ttest\t9\n")
     assert passed == 1 and seconds >= 0.5, (passed, seconds)
