@@ -402,6 +402,15 @@ int store_spare_taken(struct store_spare *spare, store_lsn_t *end_lsn)
     return 0;
 }
 
+bool store_spare_needs(const struct store_spare *spare, store_lsn_t end_lsn, uint64_t offset)
+{
+    const struct store *store = spare->store;
+    uint64_t bytes = store->super.log_bytes, at = offset - store->super.log_start;
+    if (offset < store->super.log_start || at >= bytes)
+        return true;
+    return (at + bytes - end_lsn % bytes) % bytes >= bytes - (end_lsn - store->log.keep);
+}
+
 /* ---- take-over */
 
 static int take_over(struct store_spare *spare, struct store_report *report)

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-# plan NAME LEASE CLIENT FAULTS [AT-A [AT-B]]: runs it; what the guests print is in $TEST_TMP/NAME
+# plan NAME LEASE CLIENT FAULTS [AT-A [AT-B [OPTIONS-B]]]: runs it; what the guests print is in $TEST_TMP/NAME
 plan() {
     local name=$1 common="--link lease=$2 --cpus 1 --memory 128 --add build/tests/sites/shared"
     local store="$TEST_TMP/$name" ends="sleep 100"
@@ -16,7 +16,7 @@ plan() {
     scripts/sites --verbose --timeout 100 - >"$TEST_TMP/$name" 2>&1 <<PLAN
 site c --no-store $common : $3
 server a --store $store.a --log $store.a.log $common : shared box create=8; store export box c write; ${5:-$ends}
-server b --store $store.b --log $store.b.log $common : ${6:-$ends}
+server b --store $store.b --log $store.b.log $common ${7:-} : ${6:-$ends}
 server w --store $store.w --store-size 64M --zone 7 $common : $ends
 link a b
 link a w
@@ -75,10 +75,12 @@ ok "and both copies are sound" sound "$TEST_TMP/there"
 
 # As one does to put in another build of one copy after the other.
 plan switch 1000 "shared a:box open ups=1000 pause=$((4000 * ${TEST_SLACK:-1})); sleep 2; shared a:box ups=5" "" \
-    "sleep 90" "sleep 5; store take-over; sleep 90"
+    "sleep 90" "sleep 5; store backup; store take-over; sleep 90" "--backup $TEST_TMP/switch.backup"
 is "a person has the spare take over, under load" "counted to 1000
 counted to 1005" "$(said switch | grep counted)"
 ok "it says so" grep -q '^b: this copy is home now' "$TEST_TMP/switch"
+ok "the spare was copied meanwhile" grep -q '^b: [0-9]* KiB copied' "$TEST_TMP/switch"
+ok "the copy is a store, and sound" build/host/kstore check --strict --quiet "$TEST_TMP/switch.backup"
 is "the former home is the spare" spare "$(role switch.a)"
 ok "and both are sound" sound "$TEST_TMP/switch"
 echo "# switched: $(said switch | grep pause), with leases of 1000 ms"

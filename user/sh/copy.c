@@ -88,3 +88,13 @@ int store_take_over(const struct io *io, char **words)
     dprintf(io->out, "this copy is home now\n");
     return 0;
 }
+
+/* The same of a spare, which has no port of the store's. */
+int store_copy_backup(const struct kd_message *asked, struct kd_message *answer)
+{
+    struct kd_message m = *asked;
+    m.kind = COPY_BACKUP;
+    int error = ask(&m);
+    *answer = m;
+    return error;
+}

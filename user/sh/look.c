@@ -310,6 +310,8 @@ static int store_backup(const struct io *io, char **words)
                              .word = {force},
                              .handle = KD_SYSTEM_HANDLE, .handle_rights = KD_RIGHT_DISKS};
     int error = store_ask(ask, &answer);
+    if (error == -ENOENT)
+        error = store_copy_backup(&ask, &answer);
     if (error) {
         dprintf(io->error, "store backup: not done: %s\n",
                 backup_text(error, answer.word[0] == 1));

@@ -161,6 +161,28 @@ _Noreturn void copy_stop(int error)
     _exit(error < 0 ? 1 : 0);
 }
 
+/* ---- a backup of the spare ---- */
+
+struct store_spare *copy_pause(struct store_spare_state *state)
+{
+    struct store_epochs epochs;
+    if (role.is != ROLE_SPARE || role.paused) return NULL;
+    role.paused = true;
+    store_spare_tell(role.copy, state, &epochs);
+    return role.copy;
+}
+
+bool copy_is_paused(const struct store_spare *spare, const struct store_spare_state *begun)
+{
+    struct store_spare_state now;
+    struct store_epochs epochs;
+    if (role.is != ROLE_SPARE || role.copy != spare) return false;
+    store_spare_tell(role.copy, &now, &epochs);
+    return now.applied_lsn == begun->applied_lsn && now.checkpoints == begun->checkpoints;
+}
+
+void copy_resume(void) { role.paused = false; }
+
 /* ---- what people ask ---- */
 
 static void status_tell(struct copy_status *s)
@@ -215,17 +237,19 @@ static void *asked_main(void *unused)
     (void)unused;
     for (;;) {
         struct copy_status s;
-        struct kd_message m = {.handle = -1}, reply = {.handle = -1};
+        char name[STORE_NAME_BYTES];
+        struct kd_message m = {.handle = -1, .buffer = name, .buffer_bytes = sizeof(name)}, reply = {.handle = -1};
         if (kd_receive(asked_port, &m, -1) < 0) exit(1);
         if (m.token) {
-            reply.status = asked(&m, &s);
+            reply.status = m.kind == COPY_BACKUP ? copy_backup(&m) : asked(&m, &s);
             if (m.kind == COPY_STATUS) {
                 reply.data = &s;
                 reply.data_bytes = sizeof(s);
             }
         }
         if (m.handle >= 0) KD1(KD_HANDLE_CLOSE, m.handle);
-        if (m.token) kd_reply(m.token, &reply);
+        bool later = m.kind == COPY_BACKUP && reply.status == 0;
+        if (m.token && !later) kd_reply(m.token, &reply);
     }
 }
 

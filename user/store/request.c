@@ -361,7 +361,7 @@ static bool request_open_kept(const struct kd_message *m, const struct kd_messag
 
 /* Opens the disk that the client names, by the client's right to do so, which is given up at once.
  * Handles of disks do not travel. */
-static long disk_of_client(const struct kd_message *m, uint64_t *bytes)
+long disk_of_client(const struct kd_message *m, uint64_t *bytes)
 {
     char name[STORE_NAME_BYTES] = {0};
     struct kd_block_info info;

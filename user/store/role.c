@@ -322,7 +322,7 @@ static void spare_tick(struct role *r, uint64_t now)
             takes(r);
         else
             goes_out(r, now);
-    } else if (store_spare_apply(r->copy, APPLY_GROUPS) < 0) {
+    } else if (!r->paused && store_spare_apply(r->copy, APPLY_GROUPS) < 0) {
         goes_out(r, now);
     }
 }

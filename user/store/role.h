@@ -76,6 +76,7 @@ struct role {
     bool lost;
     bool named;                 /* HOME: the mate is in the record; SPARE: this one is */
     bool reached;               /* the other copy is */
+    bool paused;                /* SPARE: applies nothing, for its disk is copied */
     bool asynchronous;          /* answers wait for nobody; only a person has the copy take over */
     int  error;                 /* of the disk: nothing goes on; -ESTALE: copy it anew */
     uint64_t term, session;

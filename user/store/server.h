@@ -149,6 +149,8 @@ static inline void server_unlock(void) { pthread_mutex_unlock(&server.lock); }
 /* Waits for the condition, or for so many microseconds: 0, or ETIMEDOUT. Lock held. */
 int server_wait(pthread_cond_t *condition, uint64_t us);
 
+/* request.c. A disk that the client names, by its right; *bytes: its size. Handle or -errno. */
+long disk_of_client(const struct kd_message *m, uint64_t *bytes);
 /* main.c. */
 struct store_report;
 void report_say(const struct store_report *report);
