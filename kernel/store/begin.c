@@ -109,6 +109,7 @@ static void begin_fields(struct view *v, const struct kd_begin *b)
         v->txn.aborts = 0;
     }
     v->txn.mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED | KD_HELPER | KD_HEIR);
+    v->txn.bare = heir_is(v); /* its last one has left no right */
     v->txn.heir = WRITER_NONE;
     v->txn.strict = b->mode & KD_STRICT;
     v->txn.meant = false;

@@ -267,8 +267,8 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
             break;
         queue_leave(v);
         grant(v, l, &l->pages[slot], slot, pte);
-        if (v->wait.want == WANT_READ_FOR_WRITE)
-            heir_return(v, &l->pages[slot]);
+        if (heir_is(v))
+            heir_owes(v, l, slot);
         leaf_keep(v, l, pte - slot);
         break;
     case CONFLICT_BLOCKED: return fault_waits(v, l, KD_TRACE_FOR_PAGE, page_address(l, slot));

@@ -92,8 +92,8 @@ int heir_begin(struct view *v, const struct kd_begin *b)
         return e;
     view_forget_object(v); /* object_look_up is to see each */
     lock_acquire(&v->lock);
-    right_drop(v, true, false); /* those of before are not the holder's */
-    right_owe_all(v);           /* and those that it gets go with its end */
+    if (!v->txn.bare)
+        right_drop(v, true, false); /* those of before are not the holder's */
     v->txn.heir = (int16_t)h->id;
     v->txn.heir_ticket = ticket;
     lock_release(&v->lock);
@@ -134,6 +134,15 @@ int heir_share(const struct view *v, struct leaf *l, unsigned slot)
         right_keep(h, l, slot);
     lock_release(&h->lock);
     return made ? 0 : -ENOMEM;
+}
+
+void heir_owes(struct view *v, struct leaf *l, unsigned slot)
+{
+    lock_acquire(&v->lock);
+    right_owe(v, page_address(l, slot));
+    lock_release(&v->lock);
+    if (v->wait.want == WANT_READ_FOR_WRITE)
+        heir_gets_back(v, &l->pages[slot]);
 }
 
 void heir_gets_back(const struct view *v, struct page *p)

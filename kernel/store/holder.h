@@ -40,6 +40,9 @@ void heir_looks(struct view *v, const struct object *o); /* dooms it where holde
 /* heir_share gives v's holder the right that v is given now. 0; -EOWNERDEAD; -ENOMEM: it has no
  * page table. */
 must_check int heir_share(const struct view *v, struct leaf *l, unsigned slot);
+/* heir_owes: v was given a right, which goes with its end. What it reads for write its holder has
+ * exclusively. */
+RARE void heir_owes(struct view *v, struct leaf *l, unsigned slot);
 RARE void heir_gets_back(const struct view *v, struct page *p);
 static inline void heir_return(const struct view *v, struct page *p) /* v's copy is gone */
 {

@@ -48,6 +48,7 @@ struct view {
     struct view_txn {  /* The transaction: how it began, and what its retries are to do. */
         bool strict, meant;  /* its rights end with it; it may store to pages with a guard */
         bool untouched, now; /* it waits for its first lock: no right was used; KD_HINT_NOW */
+        bool bare;                      /* it began without rights, behind a worker (holder.c) */
         int16_t heir;                   /* the holder that it works for, or WRITER_NONE */
         uint32_t mode, weight, aborts, pages_max;
         uint64_t ticket, heir_ticket, deadline_ns;

@@ -27,7 +27,9 @@ enum { HOMES = 2, SITES = 2, PAGES = 2, TXNS = 2 };
     X(TOLD_EARLY, "HO4: the notice comes before the view stands in the queue") \
     X(SILENT, "HO5: who waits is not woken when a right is released") \
     X(UNTOLD, "HO5: the manager is not told when a right that it calls back is released") \
-    X(ANY_RELEASE, "HO5: a right is released that a worker uses")
+    X(ANY_RELEASE, "HO5: a right is released that a worker uses") \
+    X(TAKES_USED, "HO7: a holder takes a page at once that somebody uses") \
+    X(TAKES_QUEUED, "HO7: a holder takes a page at once that somebody waits for")
 #include "small.h"
 typedef uint16_t u16;
 
@@ -317,8 +319,8 @@ struct Model : Steps<State, Scenario> {
         if (x.dead) return;
         const char *program = x.txn < TXNS ? sc->site[i][x.txn] : nullptr;
         if (program && x.pc == NEXT) runs(i, x, program + 2 * x.op);
-        gets(i, x);
-        commits(i, x);
+        gets(i);
+        commits(i);
         if (x.notice) site_step(i, "hears what is wanted", [&](State &s) { hears(s, i); });
         for (int p = 0; p < PAGES; p++) gives(i, x, p);
         if (now->deaths && i == 0)
@@ -334,6 +336,9 @@ struct Model : Steps<State, Scenario> {
             });
         int p = op[1] - '0';
         u8 mode = mode_of(*op);
+        bool takes_now = !usable(x, p, mode) && !x.called[p] && !x.gets && is_free(i, p, mode);
+        if (takes_now && now->v[getter(i)].pc == NEXT)
+            site_step(i, "takes a page at once", [&](State &s) { takes(s, i, p, mode); });
         if (usable(x, p, mode))
             site_step(i, "uses a page", [&](State &s) { used(s, i, p, mode); });
         else if (!x.called[p] && !x.gets && now->v[getter(i)].pc == NEXT)
@@ -345,6 +350,28 @@ struct Model : Steps<State, Scenario> {
                 w.pc = on(KEPT) && s.p[p].has & bit(getter(i)) && mode == S ? TOOK : LOOK;
             });
     }
+    /* HO7: without a worker, in one section. */
+    bool is_free(int i, int p, u8 mode) const
+    {
+        const Page &page = now->p[p];
+        u16 rivals = mode == X ? page.has : page.writer < VIEWS ? bit(page.writer) : (u16)0;
+        bool use = false;
+        for (int u = 0; u < VIEWS; u++) use |= u != holder(i) && rivals & bit(u) && active(*now, u);
+        return !page.closed && (!use || on(TAKES_USED)) && (!page.queued || on(TAKES_QUEUED));
+    }
+    void takes(State &s, int i, int p, u8 mode)
+    {
+        Page &page = s.p[p];
+        if (page.queued) wrong("a view is overtaken in its queue");
+        u8 &right = s.site[i].right[p];
+        for (int u = 0; u < VIEWS && mode == X; u++)
+            if (u != holder(i) && !active(s, u)) page.has &= (u16)~bit(u);
+        if (mode == X) page.writer = (u8)holder(i);
+        else if (page.writer != holder(i)) page.writer = NOBODY;
+        page.has |= bit(holder(i));
+        right = mode > right ? mode : right;
+        used(s, i, p, mode);
+    }
     void used(State &s, int i, int p, u8 mode)
     {
         Site &x = s.site[i];
@@ -352,7 +379,7 @@ struct Model : Steps<State, Scenario> {
         x.used[p] = mode;
         x.op++;
     }
-    void gets(int i, const Site &x)
+    void gets(int i)
     {
         int v = getter(i);
         if (now->v[v].pc == TOOK)
@@ -365,9 +392,8 @@ struct Model : Steps<State, Scenario> {
                 w.pc = on(HEIR_LATE) ? LEFT : NEXT;
                 used(s, i, w.page, w.mode); /* before any call is looked at */
             });
-        (void)x;
     }
-    void commits(int i, const Site &x)
+    void commits(int i)
     {
         int v = committer(i);
         const View &w = now->v[v];
@@ -385,7 +411,6 @@ struct Model : Steps<State, Scenario> {
                 step(v, "is undone", [&](State &s) { s.undone--; undo(s, v); });
         }
         if (w.pc == LEFT) step(v, "has ended", [&](State &s) { over_at(s, i); });
-        (void)x;
     }
     void publish(State &s, int i)
     {
@@ -568,19 +593,7 @@ struct Model : Steps<State, Scenario> {
     }
 };
 
-static const Scenario scenarios[] = {
-    {"one", "a site and a program write a page", {{"w0", "w0"}}, {{"w0", "w0"}}, 0, 0, 0},
-    {"read", "both read and write", {{"r0", "w0"}}, {{"r0", "w0"}}, 0, 0, 0},
-    {"pages", "two pages each", {{"w0w1"}}, {{"w0w1", "r0r1"}}, 0, 0, 0},
-    {"sites", "two sites", {}, {{"r0", "w0"}, {"w0", "r0"}}, 0, 0, 0},
-    {"sites2", "two sites and two pages", {{"r0w1"}}, {{"w0r1"}, {"r0w1"}}, 0, 0, 0},
-    {"queue", "a reader behind a writer behind a site", {{"w0"}, {"r0"}}, {{"r0", "w0"}}, 0, 0, 0},
-    {"notices", "two wait for two pages of one site", {{"w0"}, {"w1"}}, {{"r0r1", "r0"}}, 0, 0, 0},
-    {"undone", "commits that are undone", {{"w0"}}, {{"w0w1", "w0"}}, 0, 1, 0},
-    {"recall", "a manager calls a page back", {{"r0"}}, {{"w0", "w0"}}, 1, 0, 0},
-    {"dies", "a site dies", {{"w0w1"}}, {{"w0w1"}, {"r0"}}, 0, 0, 1},
-};
-
+#include "site_holders.h"
 int main(int argc, char **argv)
 {
     return commands<Model>("model-holders", scenarios, argc, argv);

@@ -345,7 +345,7 @@ struct kd_range { uint64_t address, bytes; };  /* at most KD_RANGES_MAX in a cal
  * meant, until SHUT; of no bytes. CHECK: -EIO: by the codewords of an object that has some, and of
  * pages in memory, not what was committed */
 /* NOW, with PREFETCH: -EBUSY instead of waiting for another transaction */
-enum { KD_HINT_NOW = 16 };
+enum { KD_HINT_NOW = 16, KD_TAKE_MAX = 64 };
 enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3, KD_HINT_OPEN = 4,
        KD_HINT_SHUT = 5, KD_HINT_CHECK = 6, KD_RANGES_MAX = 1024 };
 enum {

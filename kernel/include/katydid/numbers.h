@@ -197,6 +197,10 @@
      * for pages that it stored to, or that others have for whom it holds them: how many those
      * are */ \
     X(1074, KD_TXN_RELEASE, kd_txn_release) \
+    /* (view, address, pages, KD_READ and perhaps KD_WRITE, memory or 0): a holder of the caller's
+     * gets rights to pages, from the first one on up to one that is not free, and the caller their
+     * contents. Waits for nobody. How many; -EINVAL: more than KD_TAKE_MAX, or no such pages */ \
+    X(1059, KD_TXN_TAKE, kd_txn_take) \
     /* ---- locks of items (store/item_lock.c); katydid/item.h ---- */ \
     X(1076, KD_ITEM_MAP, kd_item_map) \
     X(1077, KD_ITEM_LOCK, kd_item_lock) \

@@ -366,6 +366,7 @@ void handles(void)
         {NAMED(KD_OBJECT_AUDIT), {H, 0, 1, G(room)}, A_OBJECT},
         {NAMED(KD_OBJECT_MEND), {H, 0, G(room), 0}, A_OBJECT},
         {NAMED(KD_TXN_RELEASE), {H, my_base, 1, 0}, A_VIEW},
+        {NAMED(KD_TXN_TAKE), {H, my_base, 1, KD_READ, G(room)}, A_VIEW},
         {NAMED(KD_OBJECT_PIN), {H, 0, 1, 1}, A_OBJECT},
         {NAMED(KD_CREDIT_GRANT), {H, 1}, A_PORT},
         {NAMED(KD_BLOCK_READ), {H, 0, G(room), 512}, A_DISK},

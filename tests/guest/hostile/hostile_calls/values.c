@@ -91,6 +91,7 @@ void katydid_values(void)
         {NAMED(KD_OBJECT_GRANT), {o, 0, 1, huge}, -EINVAL},
         {NAMED(KD_OBJECT_GRANT), {o, 0, 1, 1, all}, -ESRCH},
         {NAMED(KD_TXN_RELEASE), {all, my_base, 1, 0}, -EBADF},
+        {NAMED(KD_TXN_TAKE), {all, my_base, 1, KD_READ, 0}, -EBADF},
         {NAMED(KD_TXN_BEGIN), {r}, -ENOENT},
         {NAMED(KD_TXN_COMMIT), {r}, -ENOENT},
         {NAMED(KD_TXN_ABORT), {all}, -ENOENT},
