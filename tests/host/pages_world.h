@@ -33,10 +33,11 @@ static struct {
     /* the home: rights of holders and of its own; workers that have taken a page; the queues */
     int kernel[CLIENTS][PAGES], taken[CLIENTS][PAGES], noted[CLIENTS][PAGES];
     int sent_copy[CLIENTS][PAGES];
+    int at_once;                /* what is free need not stand in the queue */
     struct wait wait[PAGES][16];
     int waits[PAGES], version[PAGES], flushing[CLIENTS][THREADS];
     unsigned long uses, grants, calls, gone, breaks, commits, undone, crossed;
-    unsigned long denied_late, passed;
+    unsigned long denied_late, passed, given, given_asked;
 } w;
 static uint64_t seed;
 

@@ -19,7 +19,7 @@
 enum { ROOM = 16384 };
 #define PAGE 0x200000003000ull
 
-static uint8_t contents[SITE_PAGE_BYTES], runs[512];
+static uint8_t contents[2 * SITE_PAGE_BYTES], runs[512];
 static size_t runs_bytes;
 
 static void runs_make(void)
@@ -38,8 +38,8 @@ static struct site_message sample(unsigned kind)
     struct site_message m = {.kind = (uint16_t)kind, .number = 11, .answer_to = 12};
     m.error = kind == SITE_TOLD ? -2
               : kind == SITE_DENIED || kind == SITE_REFUSED || kind == SITE_SNAPPED ? 35 : 0;
-    m.right = kind == SITE_GET || kind == SITE_GRANT ? SITE_EXCLUSIVE
-              : kind == SITE_CALL || kind == SITE_GONE ? SITE_SHARED : SITE_NO;
+    m.right = kind == SITE_GET || kind == SITE_GRANT || kind == SITE_CALL || kind == SITE_GONE
+                  ? SITE_SHARED : SITE_NO;
     m.wants = kind == SITE_GET;
     m.request = kind == SITE_ASK || kind == SITE_COMMIT ? 0xfffffffeu : 0;
     m.page = kind == SITE_ASK || kind == SITE_TOLD || kind == SITE_COMMIT || kind == SITE_DONE ||
@@ -47,18 +47,19 @@ static struct site_message sample(unsigned kind)
              kind == SITE_SNAP_END ? 0 : PAGE;
     m.serial = kind == SITE_GRANT || kind == SITE_CALL || kind == SITE_GONE || kind == SITE_DONE ||
                kind == SITE_PROBE || kind == SITE_GET_OLD || kind == SITE_SNAP_END ? 99 : 0;
-    m.count = kind == SITE_TOLD ? 2 : kind == SITE_PROBED ? 3 : 0;
+    m.count = kind == SITE_TOLD || kind == SITE_GRANT ? 2 : kind == SITE_PROBED ? 3
+              : kind == SITE_GET ? 7 : 0;
     for (unsigned i = 0; i < SITE_WORDS && (kind == SITE_ASK || kind == SITE_TOLD); i++)
         m.word[i] = i * 1000;
     for (unsigned i = 0; i < m.count; i++)
         if (kind == SITE_TOLD)
             m.segment[i] = (struct site_segment){5, PAGE, 1000 + i};
-        else
+        else if (kind == SITE_PROBED)
             m.waits[i] = (struct site_wait){50 + i, 9000 + i};
     bool page = kind == SITE_GRANT || kind == SITE_OLD;
     if (kind == SITE_ASK || kind == SITE_TOLD || kind == SITE_COMMIT || page) {
         m.data = contents;
-        m.bytes = page ? SITE_PAGE_BYTES : 64;
+        m.bytes = kind == SITE_GRANT ? sizeof contents : page ? SITE_PAGE_BYTES : 64;
     }
     if (kind == SITE_COMMIT) m.runs = runs, m.runs_bytes = runs_bytes;
     return m;
@@ -86,8 +87,13 @@ static void promises(const struct site_message *m, const uint8_t *frame, size_t 
     assert_true(m->right <= SITE_EXCLUSIVE);
     assert_true(m->count <= SITE_PROBED_MAX);
     assert_true(m->kind != SITE_TOLD || m->count <= SITE_SEGMENTS_MAX);
-    assert_true(m->kind != SITE_GRANT || m->bytes == 0 || m->bytes == SITE_PAGE_BYTES);
     assert_true(m->kind != SITE_OLD || m->bytes == (m->error ? 0 : SITE_PAGE_BYTES));
+    if (m->kind == SITE_GET || m->kind == SITE_GRANT) {
+        assert_true(m->count == 1 || (m->count <= SITE_GRANT_MAX && m->right == SITE_SHARED));
+        assert_true(m->kind == SITE_GET || m->bytes == m->count * SITE_PAGE_BYTES ||
+                    (m->bytes == 0 && m->count == 1));
+        assert_true(m->count && (m->page & (SITE_PAGE_BYTES - 1)) == 0);
+    }
     while (m->kind == SITE_COMMIT && run_next(&i, &r)) {
         assert_true(inside(r.data, r.bytes, frame, bytes));
         assert_true(r.offset + r.bytes <= (int)SITE_PAGE_BYTES);
@@ -101,7 +107,7 @@ static void round_trip(void **state)
     (void)state;
     runs_make();
     for (unsigned kind = SITE_ASK; kind < SITE_KINDS; kind++) {
-        struct site_message m = sample(kind), back;
+        struct site_message m = sample(kind), back = {0};
         size_t bytes = message_put(&m, frame, sizeof frame);
         assert_true(bytes > 0 && take(&back, frame, bytes));
         assert_int_equal(back.bytes, m.bytes);

@@ -45,12 +45,16 @@ _Noreturn void agent_ends(const char *why)
 
 /* A session that is over takes nothing, and link ends this process when its time has come. In one
  * that goes on each frame counts: the site waits for it. */
+void agent_send_frame(const void *frame, size_t bytes)
+{
+    int error = bytes ? link_send(agent.session, frame, bytes) : -EMSGSIZE;
+    if (error && error != -ECONNRESET) agent_ends("link takes no frame");
+}
+
 void agent_send(const struct site_message *m)
 {
     static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX]; /* locked */
-    size_t bytes = message_put(m, frame, sizeof frame);
-    int error = bytes ? link_send(agent.session, frame, bytes) : -EMSGSIZE;
-    if (error && error != -ECONNRESET) agent_ends("link takes no frame");
+    agent_send_frame(frame, message_put(m, frame, sizeof frame));
 }
 
 void agent_start(void *(*function)(void *), void *argument)
@@ -100,7 +104,7 @@ static void heard(const struct frame *f, const uint8_t *at)
     case SITE_GET: page_get(&m); return;
     case SITE_GONE: page_gone(&m); return;
     case SITE_CANCEL: page_cancel(&m); return;
-    case SITE_COMMIT: commit_do(&m, at, f->bytes, f); return;
+    case SITE_COMMIT: commit_do(&m, at, f->bytes); return;
     case SITE_ASK:
         if (!split_ask(&m)) store_ask(&m);
         return;

@@ -57,6 +57,7 @@ void agent_wait_at(pthread_cond_t *c);          /* the same, of a condition of t
 void agent_start(void *(*function)(void *), void *argument);
 _Noreturn void agent_ends(const char *why);
 void agent_send(const struct site_message *m);
+void agent_send_frame(const void *frame, size_t bytes); /* one that is whole */
 struct container *container_at(uint64_t page);
 
 /* ---- agent_store.c: the store's protocol, in the site's name ---- */
@@ -80,8 +81,7 @@ void page_probed(const struct site_message *m);
 void page_site_commits(void);           /* it has got on, so its patience begins anew */
 
 /* ---- agent_commit.c ---- */
-void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
-               const struct frame *f);
+void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes);
 void *commit_work(void *unused);
 struct commit;                          /* a COMMIT as it came */
 /* Carries it out, locked, not so while it waits; `tell` is said how it ended before its pages are

@@ -10,6 +10,7 @@
 
 #include "site.h"
 
+/* The frame is kept as it came, and m points into it. */
 struct commit {
     struct commit *next;
     struct site_message m;
@@ -17,11 +18,38 @@ struct commit {
     size_t batch_bytes;                 /* without its id */
     uint64_t id;                        /* 0: none (agent_outcome.c) */
     unsigned thread, runs;
-    uint8_t *frame;
-    _Alignas(8) uint8_t batch[];
+    size_t room;                        /* of frame */
+    _Alignas(8) uint8_t frame[];
 };
-static struct commit *first, **last = &first;
-static unsigned count;
+enum { ROOM_LEAST = 8192, SPARES_MAX = COMMITTERS };
+static struct commit *first, **last = &first, *spares;
+static unsigned count, spare_count;
+
+/* Memory for a frame: one of a commit before, if it is a small one, as most are. */
+static struct commit *commit_new(size_t bytes)
+{
+    size_t room = bytes < ROOM_LEAST ? ROOM_LEAST : bytes;
+    struct commit *c = room == ROOM_LEAST ? spares : NULL;
+    if (c) {
+        spares = c->next;
+        spare_count--;
+    } else {
+        c = malloc(sizeof *c + room);
+    }
+    if (c) c->room = room;
+    return c;
+}
+
+void commit_free(struct commit *c)
+{
+    if (c->room != ROOM_LEAST || spare_count == SPARES_MAX) {
+        free(c);
+        return;
+    }
+    c->next = spares;
+    spares = c;
+    spare_count++;
+}
 
 static void answer(uint64_t number, int error)
 {
@@ -29,22 +57,25 @@ static void answer(uint64_t number, int error)
                                       .answer_to = number, .error = error < 0 ? -error : error});
 }
 
-/* The frame is kept as it came: the message points into it. */
-void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
-               const struct frame *f)
+/* Where the same bytes lie in the copy of the frame. */
+static const void *moved(const void *at, const uint8_t *frame, const struct commit *c)
 {
-    struct commit *c = malloc(sizeof *c + m->bytes);
-    uint8_t *copy = malloc(bytes);
+    return at ? c->frame + ((const uint8_t *)at - frame) : NULL;
+}
+
+void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes)
+{
     agent_lock();
-    if (c && copy && count < JOBS_MAX) {
-        memcpy(copy, frame, bytes);
-        c->frame = copy;
+    struct commit *c = count < JOBS_MAX ? commit_new(bytes) : NULL;
+    if (c) {
+        memcpy(c->frame, frame, bytes);
+        c->m = *m;
+        c->m.data = moved(m->data, frame, c);
+        c->m.runs = moved(m->runs, frame, c);
         c->images = NULL;
         c->runs = 0;
         c->next = NULL;
-        (void)message_take(&c->m, f, copy);
-        memcpy(c->batch, c->m.data, c->m.bytes);
-        c->batch_bytes = c->m.bytes;
+        c->batch_bytes = m->bytes;
         if (!parts_commit(c)) {
             *last = c;
             last = &c->next;
@@ -52,8 +83,6 @@ void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes,
             agent_changed(AGENT_COMMITS);
         }
     } else {
-        free(c);
-        free(copy);
         answer(m->number, -ENOMEM);
     }
     agent_unlock();
@@ -103,9 +132,9 @@ static int pages_hold(const struct commit *c, unsigned *held)
 static int store(void *commit)
 {
     struct commit *c = commit;
-    if (c->runs++ && parts_of(c->batch, c->batch_bytes) == WIRE_VOTE)
+    if (c->runs++ && parts_of(c->m.data, c->batch_bytes) == WIRE_VOTE)
         return -EDEADLK;                /* its vote was refused: the next one has another id */
-    int error = c->batch_bytes ? ps_site_batch(c->batch, c->batch_bytes) : 0;
+    int error = c->batch_bytes ? ps_site_batch(c->m.data, c->batch_bytes) : 0;
     if (!error) error = outcome_note(c->thread, c->id);
     return error ? error : convert_store(&c->m, &c->images);
 }
@@ -115,7 +144,7 @@ void commit_run(struct commit *c, void (*tell)(struct commit *c, int error))
     struct ps_options options = {.lazy = c->m.request != 0 && c->m.request != STORE_BULK,
                                  .lazy_ms = c->m.request < STORE_BULK ? c->m.request : 0};
     unsigned held = 0;
-    int error = outcome_take(c->batch, &c->batch_bytes, &c->id);
+    int error = outcome_take(c->m.data, &c->batch_bytes, &c->id);
     if (!error) error = pages_hold(c, &held);
     if (!error) {
         agent_unlock();
@@ -129,18 +158,12 @@ void commit_run(struct commit *c, void (*tell)(struct commit *c, int error))
     pages_let(c, held);
 }
 
-void commit_free(struct commit *c)
-{
-    free(c->frame);
-    free(c);
-}
-
 uint64_t commit_number(const struct commit *c) { return c->m.number; }
 
 const uint8_t *commit_batch(const struct commit *c, size_t *bytes)
 {
     *bytes = c->batch_bytes;
-    return c->batch;
+    return c->m.data;
 }
 
 /* Who was asked for the decision before it came has said "undone": the site tries again. */

@@ -67,6 +67,56 @@ static void denied(const struct site_message *get, int error)
 
 /* ---- GET ---- */
 
+/* How many pages from the one of the GET on may go in its GRANT, as far as this process knows. */
+static unsigned pages_given(const struct site_message *get, const struct container *c)
+{
+    unsigned n = 1;
+    for (uint64_t page = get->page; n < get->count; n++) {
+        page += KD_PAGE_BYTES;
+        if (container_at(page) != c || !home_may_give(pages_find(&agent.pages, page))) break;
+    }
+    return n;
+}
+
+/* Notes pages that the kernel has given behind the first one; how many there is room for. */
+static unsigned pages_gave(uint64_t first, unsigned taken)
+{
+    unsigned n = 1;
+    for (struct site_page *p; n < taken; n++) {
+        p = pages_make(&agent.pages, first + n * KD_PAGE_BYTES);
+        if (!p) break;
+        home_gave(p, agent.serial + 1 + n);
+    }
+    if (n < taken) release(first + n * KD_PAGE_BYTES, taken - n, SITE_NO);
+    return n;
+}
+
+/* What nobody keeps from the site it has at once, and no thread waits. False: somebody does, or the
+ * page is not in memory, or the site wants it converted. */
+static bool take_now(const struct site_message *get, const struct container *c)
+{
+    enum { ROOM = FRAME_HEADER + 32 + SITE_GRANT_MAX * KD_PAGE_BYTES };
+    static _Alignas(8) uint8_t frame[ROOM]; /* locked */
+    struct site_message grant = {.page = get->page, .right = get->right,
+                                 .serial = agent.serial + 1};
+    if (c->types) return false;
+    struct fields_out o = message_grant(frame, sizeof frame, &grant);
+    unsigned n = get->wants ? pages_given(get, c) : 1;
+    int access = get->right == SITE_EXCLUSIVE ? KD_READ | KD_WRITE : KD_READ;
+    long taken = kd_call6(KD_TXN_TAKE, agent.holder, (long)get->page, n, access,
+                          get->wants ? (long)o.at : 0, 0);
+    if (taken < 1) return false;
+    n = pages_gave(get->page, (unsigned)taken);
+    struct site_page *p = pages_find(&agent.pages, get->page);
+    home_taken(p);
+    int due = home_granted(p, get->right, grant.serial);
+    agent.serial += n;
+    if (get->wants) put_room(&o, n * KD_PAGE_BYTES);
+    agent_send_frame(frame, frame_end(&o, SITE_GRANT, 0, get->number));
+    page_call(p, due);
+    return true;
+}
+
 /* Locked. */
 static void get(const struct site_message *m)
 {
@@ -76,11 +126,11 @@ static void get(const struct site_message *m)
                 : waiting.count == JOBS_MAX                      ? EAGAIN
                 : (p = pages_make(&agent.pages, m->page))        ? 0 : ENOMEM;
     if (!error && !home_get(p, m->number, m->right)) agent_ends("the site asks twice for a page");
-    if (!error) {
+    if (!error && !take_now(m, c)) {
         c->busy++;
         *waiting_at(waiting.count++) = *m;
         agent_changed(AGENT_GETS);
-    } else {
+    } else if (error) {
         denied(m, error);
     }
 }

@@ -146,10 +146,10 @@ static void *attend(void *part)
 
 uint32_t parts_of(const uint8_t *batch, size_t bytes)
 {
-    const struct wire_op *op = (const void *)batch;
-    bool part = bytes >= sizeof *op + sizeof(struct wire_vote) &&
-                (op->kind == WIRE_VOTE || op->kind == WIRE_DECISION);
-    return part ? op->kind : 0;
+    struct wire_op op;                  /* a batch is not aligned */
+    if (bytes < sizeof op + sizeof(struct wire_vote)) return 0;
+    memcpy(&op, batch, sizeof op);
+    return op.kind == WIRE_VOTE || op.kind == WIRE_DECISION ? op.kind : 0;
 }
 
 static int voter_be(void)

@@ -94,47 +94,19 @@ bool take_end(const struct fields_in *i) { return !i->bad && i->at == i->end; }
 
 /* ---- headers ---- */
 
-static void head_put(struct fields_out *o, const struct frame *f)
-{
-    put_u32(o, f->magic);
-    put_u32(o, f->bytes);
-    put_u32(o, f->crc);
-    put_u16(o, f->kind);
-    put_u8(o, f->to);
-    put_u8(o, f->zero);
-    put_u64(o, f->session);
-    put_u32(o, f->sequence);
-    put_u32(o, f->held);
-    put_u64(o, f->time);
-    put_u64(o, f->heard);
-    put_u64(o, f->number);
-    put_u64(o, f->answer_to);
-}
-
-static void head_take(struct fields_in *i, struct frame *f)
-{
-    f->magic = take_u32(i);
-    f->bytes = take_u32(i);
-    f->crc = take_u32(i);
-    f->kind = take_u16(i);
-    f->to = take_u8(i);
-    f->zero = take_u8(i);
-    f->session = take_u64(i);
-    f->sequence = take_u32(i);
-    f->held = take_u32(i);
-    f->time = take_u64(i);
-    f->heard = take_u64(i);
-    f->number = take_u64(i);
-    f->answer_to = take_u64(i);
-}
+/* A header lies in memory as in a frame: the fields follow each other without gaps, each aligned. */
+_Static_assert(sizeof(struct frame) == FRAME_HEADER, "no gaps");
+_Static_assert(offsetof(struct frame, kind) == CRC_BEGINS, "the CRC is of all behind itself");
 
 bool frame_head(struct frame *f, const void *at, size_t bytes)
 {
-    struct fields_in i = {at, (const uint8_t *)at + (bytes < FRAME_HEADER ? bytes : FRAME_HEADER),
-                          false};
-    head_take(&i, f);
-    return take_end(&i) && f->magic == FRAME_MAGIC && f->bytes >= FRAME_HEADER &&
-           f->bytes <= FRAME_BYTES_MAX && f->to < FRAME_TOS && f->zero == 0;
+    if (bytes < FRAME_HEADER) {
+        *f = (struct frame){0};
+        return false;
+    }
+    memcpy(f, at, sizeof *f);
+    return f->magic == FRAME_MAGIC && f->bytes >= FRAME_HEADER && f->bytes <= FRAME_BYTES_MAX &&
+           f->to < FRAME_TOS && f->zero == 0;
 }
 
 bool frame_whole(const struct frame *f, const void *at, size_t bytes)
@@ -145,13 +117,10 @@ bool frame_whole(const struct frame *f, const void *at, size_t bytes)
 
 void frame_seal(struct frame *f, void *at)
 {
-    uint8_t *bytes = at;
-    struct fields_out o = {bytes, bytes, bytes + FRAME_HEADER, false};
     f->magic = FRAME_MAGIC;
-    head_put(&o, f);
-    f->crc = crc32c(0, bytes + CRC_BEGINS, f->bytes - CRC_BEGINS);
-    o = (struct fields_out){bytes, bytes + 8, bytes + CRC_BEGINS, false};
-    put_u32(&o, f->crc);
+    memcpy(at, f, sizeof *f);
+    f->crc = crc32c(0, (const uint8_t *)at + CRC_BEGINS, f->bytes - CRC_BEGINS);
+    memcpy(at, f, sizeof *f);
 }
 
 struct fields_out frame_begin(void *at, size_t room)
@@ -167,10 +136,9 @@ size_t frame_end(struct fields_out *o, uint16_t kind, uint64_t number, uint64_t 
 {
     struct frame f = {.magic = FRAME_MAGIC, .bytes = (uint32_t)(o->at - o->begin), .kind = kind,
                       .number = number, .answer_to = answer_to};
-    struct fields_out head = {o->begin, o->begin, o->begin + FRAME_HEADER, false};
     if (o->full)
         return 0;
-    head_put(&head, &f);
+    memcpy(o->begin, &f, sizeof f);
     return f.bytes;
 }
 

@@ -63,8 +63,9 @@ enum link_request {
     LINK_HOME,      /* from that copy: word0 its term, word1 its zone, data: the name of the site
                      * in whose place it is home; word0 0: it is not. All sessions begin anew. It
                      * ends with its process. -EPERM; -EINVAL */
-    LINK_LOOK,      /* by any; word0 from which site on -> word0 how many there are; data: struct
-                     * link_site[] */
+    LINK_LOOK,      /* by any; word0 from which site on -> word0 how many there are; word1: ticks of
+                     * the time stamp counter that calls of others took; data: struct link_site[]
+                     */
 };
 
 /* A store of a site. Its addresses are the zone's (wire_zone_base). */

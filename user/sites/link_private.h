@@ -41,12 +41,13 @@ struct link {
     int remote_pid;
     unsigned remote_ends;               /* in a row, of lives that were short */
     uint64_t remote_began, remote_due;  /* when it was started; when it is to be, or 0 */
+    uint64_t served;                    /* ticks that calls of others took, so far */
     unsigned count;
     struct site sites[LINK_SITES_MAX];
 };
 extern struct link link_all;
 
-uint64_t now_ns(void);                  /* as clock_look saw it last: with each message and write */
+uint64_t now_ns(void);                  /* as it is since the last message or write */
 uint64_t clock_look(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The client that receives frames to `to`. */
@@ -57,7 +58,7 @@ bool stream_work(struct site *s);
 bool stream_open(struct site *s, unsigned number);
 
 /* link_serve.c: a call; frames, or the end, for one who waits; opens that wait for this site */
-void serve(struct kd_message *m, struct waiting **incoming);
+bool serve(struct kd_message *m, struct waiting **incoming); /* true: it waits for the answer */
 void serve_frames(struct site *s, unsigned to);
 void serve_end(struct client *c, int error);
 void serve_opens(void);

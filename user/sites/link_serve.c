@@ -21,8 +21,10 @@ struct client *client_of(struct site *s, unsigned to)
     return to == FRAME_HOME ? &s->agent : to == FRAME_COPY ? &s->copy : &s->remote;
 }
 
+static uint64_t replied;                /* the token that was answered last */
 static long reply(uint64_t token, struct kd_message *m)
 {
+    replied = token;
     return kd_call3(KD_PORT_REPLY, (long)token, (long)m, 0);
 }
 
@@ -99,7 +101,9 @@ static void opened_before(const char *name, bool copy, int pid)
 
 void serve_opens(void)
 {
-    for (int i = 0; opens_wait && i < OPENS; i++) {
+    unsigned left = opens_wait;
+    for (int i = 0; left && i < OPENS; i++) {
+        left -= opens[i].token != 0;
         bool copy = opens[i].copy;
         struct site *s = opens[i].token ? site_named(opens[i].site, LINK_LIVE, copy) : NULL;
         bool refused = opens[i].token && !s && site_named(opens[i].site, LINK_REFUSED, copy);
@@ -283,7 +287,7 @@ static void serve_look(const struct kd_message *m)
     memcpy(all[0].stores, link_all.self.hello.stores, sizeof(all[0].stores));
     for (uint64_t i = from; i < link_all.count; i++)
         look(&link_all.sites[i], &all[1 + i - from]);
-    struct kd_message answer = {.handle = -1, .word = {link_all.count}, .data = all,
+    struct kd_message answer = {.handle = -1, .word = {link_all.count, link_all.served}, .data = all,
                                 .data_bytes = (1 + link_all.count - from) * sizeof(all[0])};
     reply(m->token, &answer);
 }
@@ -297,7 +301,7 @@ static struct site *site_of(uint64_t badge, unsigned *to)
     return NULL;
 }
 
-void serve(struct kd_message *m, struct waiting **incoming)
+bool serve(struct kd_message *m, struct waiting **incoming)
 {
     unsigned to;
     struct site *s = m->badge_rights ? site_of(m->badge, &to) : NULL;
@@ -316,4 +320,5 @@ void serve(struct kd_message *m, struct waiting **incoming)
         status = -ECONNRESET; /* a session that is no more */
     if (status <= 0)
         reply_status(m->token, status);
+    return replied != m->token;
 }

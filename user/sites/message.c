@@ -46,6 +46,13 @@ static void page_put(struct fields_out *o, const struct site_message *m)
     put_u8(o, m->right);
 }
 
+struct fields_out message_grant(void *frame, size_t room, const struct site_message *m)
+{
+    struct fields_out o = frame_begin(frame, room);
+    page_put(&o, m);
+    return o;
+}
+
 size_t message_put(const struct site_message *m, void *frame, size_t room)
 {
     struct fields_out o = frame_begin(frame, room);
@@ -67,6 +74,7 @@ size_t message_put(const struct site_message *m, void *frame, size_t room)
         put_u8(&o, m->right);
         put_u8(&o, m->wants);
         put_u64(&o, m->serial);
+        put_u8(&o, (uint8_t)m->count);
         break;
     case SITE_CANCEL: put_u64(&o, m->page); break;
     case SITE_GRANT:
@@ -200,12 +208,21 @@ static bool commit_take(struct site_message *m, struct fields_in *i)
     return true;
 }
 
+/* More than one are to be read, no more. */
+static bool pages_ok(const struct site_message *m)
+{
+    return m->count >= 1 && m->count <= SITE_GRANT_MAX &&
+           m->count <= (KD_STORE_END - m->page) / SITE_PAGE_BYTES &&
+           (m->count == 1 || m->right == SITE_SHARED);
+}
+
 static bool contents_take(struct site_message *m, struct fields_in *i)
 {
     if (!page_take(m, i) || m->right == SITE_NO) return false;
-    m->bytes = i->at == i->end ? 0 : SITE_PAGE_BYTES;
+    m->bytes = (size_t)(i->end - i->at);
+    m->count = m->bytes ? (uint32_t)(m->bytes / SITE_PAGE_BYTES) : 1;
     m->data = m->bytes ? take_bytes(i, m->bytes) : NULL;
-    return true;
+    return m->bytes % SITE_PAGE_BYTES == 0 && pages_ok(m);
 }
 
 static bool get_take(struct site_message *m, struct fields_in *i)
@@ -214,7 +231,8 @@ static bool get_take(struct site_message *m, struct fields_in *i)
     m->right = take_u8(i);
     m->wants = take_u8(i);
     m->serial = take_u64(i);
-    return page_ok(m->page) && m->wants <= 1 &&
+    m->count = take_u8(i);
+    return page_ok(m->page) && m->wants <= 1 && pages_ok(m) && (m->wants || m->count == 1) &&
            (m->right == SITE_SHARED || m->right == SITE_EXCLUSIVE);
 }
 
@@ -274,7 +292,7 @@ static bool fields_take(struct site_message *m, struct fields_in *i)
 bool message_take(struct site_message *m, const struct frame *f, const void *frame)
 {
     struct fields_in i = frame_fields(f, frame);
-    memset(m, 0, sizeof *m);
+    memset(m, 0, offsetof(struct site_message, word));
     m->kind = f->kind;
     m->number = f->number;
     m->answer_to = f->answer_to;

@@ -15,8 +15,10 @@ enum site_kind {
     SITE_ASK = FRAME_KIND_OTHERS, /* client: a request of store_protocol.h; answered by TOLD */
     SITE_TOLD,
     SITE_GET,     /* client: page, right, whether its contents are wanted, the ticket of whose
-                   * transaction asks; by GRANT or DENIED */
-    SITE_GRANT,   /* page, right, serial, contents or none */
+                   * transaction asks, and of how many pages from there on at most, to read; by
+                   * GRANT or DENIED */
+    SITE_GRANT,   /* page, right, serial, contents or none; of the pages behind it that the home
+                   * gives with it, to read: contents, and a serial each, the next one */
     SITE_DENIED,  /* page, error */
     SITE_CALL,    /* home: page, serial, the right that may stay */
     SITE_GONE,    /* client: page, serial, the right that stayed; with a number it is a GET, too: of
@@ -48,6 +50,7 @@ enum site_right { SITE_NO, SITE_SHARED, SITE_EXCLUSIVE };
 #define SITE_WORDS 8u
 #define SITE_SEGMENTS_MAX 12u
 #define SITE_PROBED_MAX 16u
+#define SITE_GRANT_MAX 16u               /* pages of a GRANT */
 
 /* A part of a container's memory; container: its number at the home. */
 struct site_segment { uint64_t container, base, pages; };
@@ -62,24 +65,29 @@ struct site_message {
     uint32_t request;                   /* ASK; COMMIT: kd_commit.flags */
     /* TOLD: 0 or -errno; DENIED, REFUSED: errno; SNAPPED, OLD: 0 or errno */
     int32_t error;
-    uint32_t count;                     /* TOLD: segments; PROBED: numbers */
+    uint32_t count;                     /* TOLD: segments; PROBED: numbers; GET, GRANT: pages */
     uint64_t number, answer_to;
     uint64_t page, serial;              /* GET: serial: the ticket, 0: none */
+    const void *data;                   /* ASK, TOLD, GRANT: contents; COMMIT: the batch */
+    size_t bytes;
+    const void *runs;                   /* COMMIT */
+    size_t runs_bytes;
+    /* from here on only what the kind has is set by message_take */
     union {
         uint64_t word[SITE_WORDS];      /* ASK, TOLD */
         struct site_wait waits[SITE_PROBED_MAX]; /* PROBED */
     };
     struct site_segment segment[SITE_SEGMENTS_MAX]; /* TOLD: those that are to be opened now */
-    const void *data;                   /* ASK, TOLD, GRANT: contents; COMMIT: the batch */
-    size_t bytes;
-    const void *runs;                   /* COMMIT */
-    size_t runs_bytes;
 };
 
 /* The frame's bytes; 0: it does not fit into so much room. */
 size_t message_put(const struct site_message *m, void *frame, size_t room);
 /* False: that is no message. Data and runs lie in the frame. */
 bool message_take(struct site_message *m, const struct frame *f, const void *frame);
+
+/* A GRANT whose contents are put behind it, a page after the other: message_grant, put_room,
+ * frame_end with SITE_GRANT. */
+struct fields_out message_grant(void *frame, size_t room, const struct site_message *m);
 
 /* ---- what a transaction changed: runs of bytes of one page each ---- */
 struct site_run {

@@ -172,6 +172,17 @@ int home_granted(struct site_page *p, int right, uint64_t serial)
     return call_again(p);
 }
 
+bool home_may_give(const struct site_page *p)
+{
+    return !p || !(p->right | p->called | p->wanted | p->held | (p->asked != 0));
+}
+
+void home_gave(struct site_page *p, uint64_t serial)
+{
+    p->right = SITE_SHARED;
+    p->serial = serial;
+}
+
 void home_denied(struct site_page *p, site_release *release)
 {
     p->asked = 0;
@@ -235,6 +246,14 @@ bool client_granted(struct site_page *p, uint64_t number, uint64_t serial, int r
     p->serial = serial;
     p->right = (uint8_t)right;
     p->used = false;
+    return true;
+}
+
+bool client_given(struct site_page *p, uint64_t serial)
+{
+    if (p->asked || p->right || p->called) return false;
+    p->right = SITE_SHARED;
+    p->serial = serial;
     return true;
 }
 

@@ -69,6 +69,10 @@ void home_taken(struct site_page *p);
 /* ... and is the client's, the serial being this. 0, or 1 + the right that may stay, if a CALL is
  * to follow the GRANT. */
 int home_granted(struct site_page *p, int right, uint64_t serial);
+/* May a page be given to the client that it has not asked for, with the one before it? NULL entry:
+ * it has none. Then it has it to read, as if it had asked. */
+bool home_may_give(const struct site_page *p);
+void home_gave(struct site_page *p, uint64_t serial);
 /* ... and is not, after all: what the kernel may have given for it above its right is released. */
 void home_denied(struct site_page *p, site_release *release);
 /* Somebody waits for the client's right, to whom only `to` may stay. True: send a CALL. What the
@@ -88,6 +92,9 @@ int client_wants(const struct site_page *p, int right, bool uses);
 void client_asked(struct site_page *p, uint64_t number, int right);
 /* GRANT came. False: to no open GET. */
 bool client_granted(struct site_page *p, uint64_t number, uint64_t serial, int right);
+/* A page came that nobody has asked for. False: it is not taken, as a GET of it is open, whose
+ * answer counts. */
+bool client_given(struct site_page *p, uint64_t serial);
 bool client_denied(struct site_page *p, uint64_t number);
 /* Its GET is looked at: does somebody wait for it? True: nobody, twice in a row: CANCEL is to be
  * sent. The GET stays open until it is answered. */

@@ -23,6 +23,7 @@ enum { REMOTE_COUNTS = 0x1000,
                          * commits */
        REMOTE_SNAPSHOTS, /* -> words: SNAP, SNAP_END, GET_OLD, OLD in the session; snapshots of the
                           * home that there are */
+       REMOTE_PAGES,    /* -> word0: pages that came, in the session */
 };
 
 enum { CONTAINERS_MAX = 64, OPENINGS_MAX = 256, REQUESTS_MAX = 64 };
@@ -42,7 +43,7 @@ extern struct remote {
     uint32_t zone;                      /* of the home's addresses */
     uint64_t number;                    /* of the last request */
     uint64_t steps;                     /* by which it has let this kernel's publications go on */
-    uint64_t counts[SITE_KINDS];        /* of messages */
+    uint64_t counts[SITE_KINDS], came;  /* of messages; of pages' contents */
     struct site_pages pages;
     struct container containers[CONTAINERS_MAX];
     struct opening openings[OPENINGS_MAX];

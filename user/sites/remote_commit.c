@@ -16,16 +16,19 @@
 enum { DIFF_BYTES = 64 << 10 };
 
 /* One that is under way, by its view. */
-struct pending { uint64_t number, token, *page; size_t count; };
+enum { FEW = 8 };                       /* pages, as most commits have */
+struct pending { uint64_t number, token, *page; size_t count; uint64_t few[FEW]; };
 static struct pending pending[KD_VIEW_MAX];
 static uint64_t last_csn;
 
 static int page_note(struct pending *p, uint64_t page)
 {
     if (p->count && p->page[p->count - 1] == page) return 0;
-    if ((p->count & (p->count - 1)) == 0) {
-        uint64_t *more = realloc(p->page, (p->count ? 2 * p->count : 1) * sizeof *more);
+    if (!p->count) p->page = p->few;
+    if (p->count >= FEW && (p->count & (p->count - 1)) == 0) {
+        uint64_t *more = realloc(p->page == p->few ? NULL : p->page, 2 * p->count * sizeof *more);
         if (!more) return -ENOMEM;
+        if (p->page == p->few) memcpy(more, p->few, sizeof p->few);
         p->page = more;
     }
     p->page[p->count++] = page;
@@ -83,7 +86,7 @@ static int batch_check(uint64_t process, const uint8_t *batch, uint64_t bytes)
 
 static void forget(struct pending *p)
 {
-    free(p->page);
+    if (p->page != p->few) free(p->page);
     *p = (struct pending){0};
 }
 

@@ -118,13 +118,27 @@ static void give_back_or_ask(const struct segment *s, struct site_page *p)
     if (!give_back(s, p, users)) open_to(s, p->page, SITE_NO);
 }
 
-static void get(struct site_page *p, int right, bool wants, uint64_t ticket)
+/* How many pages from this one on a GET to read is for: twice as many as it continues a row of. */
+static uint32_t pages_ahead(const struct segment *s, uint64_t page)
+{
+    uint64_t left = s->pages - number_in(s, page);
+    uint32_t n = 1;
+    for (uint64_t before = page; n < SITE_GRANT_MAX && n < left && before > s->base; n++) {
+        before -= KD_PAGE_BYTES;
+        const struct site_page *p = pages_find(&remote.pages, before);
+        if (!p || !p->right) break;
+    }
+    return n;
+}
+
+static void get(const struct segment *s, struct site_page *p, int right, bool wants, uint64_t ticket)
 {
     client_asked(p, ++remote.number, right);
     some_add(&asked, p->page);
-    remote_send(&(struct site_message){.kind = SITE_GET, .number = p->asked, .page = p->page,
-                                       .right = (uint8_t)right, .wants = wants,
-                                       .serial = ticket});
+    remote_send(&(struct site_message){
+        .kind = SITE_GET, .number = p->asked, .page = p->page, .right = (uint8_t)right,
+        .wants = wants, .serial = ticket,
+        .count = wants && right == SITE_SHARED ? pages_ahead(s, p->page) : 1});
 }
 
 static void fail(const struct segment *s, uint64_t page, int error)
@@ -168,14 +182,15 @@ static void wanted(const struct segment *s, uint64_t page, const struct kd_messa
     }
     /* one question stands for all who want a page that is away, so also for those who use it */
     int ask = client_wants(p, want, p->called && (!here || uses(users, m->word[4] - 1)));
-    if (ask) get(p, ask, !here, m->word[7]);
+    if (ask) get(s, p, ask, !here, m->word[7]);
 }
 
 bool page_bring(uint64_t page)
 {
-    struct site_page *p = pages_make(&remote.pages, page);
+    struct segment *s;
+    struct site_page *p = container_at(page, &s) ? pages_make(&remote.pages, page) : NULL;
     if (!p || p->right != SITE_NO || p->called) return false;
-    if (!p->asked) get(p, SITE_SHARED, true, 0);
+    if (!p->asked) get(s, p, SITE_SHARED, true, 0);
     return true;
 }
 
@@ -248,7 +263,35 @@ void pages_closed(const struct container *c)
 
 /* ---- what the home says; locked ---- */
 
-/* The page is as the home has it now: so no snapshot sees it that began before. */
+/* Pages are as the home has them now: so no snapshot sees them that began before. */
+static long supply(const struct segment *s, const struct site_message *m, uint32_t count)
+{
+    struct kd_supply supply = {.object = s->object, .source = KD_SUPPLY_MEMORY | KD_SUPPLY_NEWER,
+                               .rights = ACCESS(m->right), .page = number_in(s, m->page),
+                               .count = count, .memory = m->data};
+    remote.came += count;
+    remote.steps++;
+    return kd_call3(KD_OBJECT_SUPPLY, (long)&supply, 0, 0);
+}
+
+/* A page that came with another one, and is not taken: the home need not keep it for us, but if a
+ * GET of it is open, whose answer says it anew. */
+static void refused(uint64_t page, uint64_t serial)
+{
+    const struct site_page *p = pages_find(&remote.pages, page);
+    if (!p || !p->asked)
+        remote_send(&(struct site_message){.kind = SITE_GONE, .page = page, .serial = serial});
+}
+
+/* Is a page that came with another one taken? */
+static bool given(const struct segment *s, uint64_t page, uint64_t serial)
+{
+    bool inside = number_in(s, page) < s->pages;
+    struct site_page *p = inside ? pages_make(&remote.pages, page) : NULL;
+    if (p && client_given(p, serial)) return true;
+    refused(page, serial);
+    return false;
+}
 
 void page_granted(const struct site_message *m)
 {
@@ -262,11 +305,12 @@ void page_granted(const struct site_message *m)
         open_to(s, m->page, m->right);
         return;
     }
-    struct kd_supply supply = {.object = s->object, .source = KD_SUPPLY_MEMORY | KD_SUPPLY_NEWER,
-                               .rights = ACCESS(m->right), .page = number_in(s, m->page),
-                               .count = 1, .memory = m->data};
-    long r = kd_call3(KD_OBJECT_SUPPLY, (long)&supply, 0, 0);
-    remote.steps++;
+    uint32_t n = 1;
+    while (n < m->count && given(s, m->page + n * KD_PAGE_BYTES, m->serial + n)) n++;
+    for (uint32_t i = n + 1; i < m->count; i++) /* behind one that was not taken */
+        refused(m->page + i * KD_PAGE_BYTES, m->serial + i);
+    long r = supply(s, m, n);
+    if (r < 0 && r != -ESTALE && n > 1) r = supply(s, m, 1);
     if (r < 0) fail(s, m->page, (int)-r);
     snapshot_page_came(m->page);
 }

@@ -344,19 +344,30 @@ static void looked_at(const struct kd_message *m)
     answer(&(struct request){.token = m->token}, 0, &told);
 }
 
+static void snapshots_told(const struct kd_message *m)
+{
+    struct site_message counted = {0};
+    snapshots_counted(counted.word);
+    answer(&(struct request){.token = m->token}, 0, &counted);
+}
+
+static void pages_told(const struct kd_message *m)
+{
+    answer(&(struct request){.token = m->token}, 0,
+           &(struct site_message){.word = {remote.came}});
+}
+
 void store_asked(const struct kd_message *m)
 {
+    static void (*const looks[])(const struct kd_message *) = {counts_told, looked_at, snapshots_told,
+                                                               pages_told};
+    uint32_t look = m->kind - REMOTE_COUNTS;
     remote_lock();
-    struct site_message counted = {0};
-    int status = m->kind >= REMOTE_COUNTS && m->kind <= REMOTE_SNAPSHOTS ? 1 : asked(m);
-    if (m->kind == REMOTE_SNAPSHOTS) {
-        snapshots_counted(counted.word);
-        answer(&(struct request){.token = m->token}, 0, &counted);
-    } else if (m->kind == REMOTE_COUNTS)
-        counts_told(m);
-    else if (m->kind == REMOTE_LOOK)
-        looked_at(m);
-    else if (status <= 0) answer(&(struct request){.token = m->token}, status, NULL);
+    int status = look < sizeof looks / sizeof *looks ? 1 : asked(m);
+    if (look < sizeof looks / sizeof *looks)
+        looks[look](m);
+    else if (status <= 0)
+        answer(&(struct request){.token = m->token}, status, NULL);
     remote_unlock();
 }
 
