@@ -8,7 +8,7 @@ import os
 import re
 import sys
 
-SAID = ("GET", "GRANT", "CALL", "GONE", "COMMIT", "answer", "ASK", "DENIED")
+SAID = ("GET", "GRANT", "CALL", "GONE", "COMMIT", "answer", "ASK", "DENIED", "pages")
 KINDS = ("pointer", "offset", "array", "tree")
 MIX, MIX_PAGES, MIX_READS, MIX_STORES, SITES = 100, 64, 8, 2, 2     # as in tests/sites/figures.c
 
@@ -31,7 +31,7 @@ class Window:
         return value / self.count
 
     def messages(self):
-        return sum(number for what, number in self.said.items() if what != "ASK")
+        return sum(number for what, number in self.said.items() if what not in ("ASK", "pages"))
 
 
 class Home:
@@ -86,6 +86,13 @@ def table(*rows):
     print()
 
 
+def oo1(path):
+    """{operation: instructions of its last round} of the guest that ran OO1."""
+    with open(path, encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split("\t") for line in file]
+    return {line[0].split()[-1]: int(line[2]) for line in lines if len(line) == 7}
+
+
 # ---- pages ----
 
 def pages(one, two, slow):
@@ -98,12 +105,16 @@ def pages(one, two, slow):
         row(f"{name}, both sites, beside link", "instructions", window.each(window.both()), 12000)
         row(f"{name}, here, of it", "instructions", window.each(window.here()))
         row(f"{name}, link at both sites", "instructions", window.each(window.link + window.home[1]))
+    several = far["row"]
+    row("pages in a row, read: GETs for a page", "GETs", several.each(several.said["GET"]), "-", 2)
+    row("pages in a row, read: a page, both sites, beside link", "instructions", several.each(several.both()))
+    row("pages in a row, read: a page, link at both sites", "instructions", several.each(several.link + several.home[1]))
     local = here["commit"]
     row("commit of one page: round trips", "round trips", commit.each(commit.said["COMMIT"]), 1, 2)
     row("commit of one page: flushes at the home", "flushes", commit.each(commit.home[2]), 1.01, 2)
-    row("commit of one page, both sites, beside link, of a local one", "times", commit.both() / local.instructions, 2, 2)
+    row("commit of one page, both sites, beside link, of a local one", "times", commit.both() / local.here(), 2, 2)
     row("commit of one page, both sites, beside link", "instructions", commit.each(commit.both()))
-    row("commit of one page, local", "instructions", local.each(local.instructions))
+    row("commit of one page, local", "instructions", local.each(local.here()))
     row("commit of one page, link at both sites", "instructions", commit.each(commit.link + commit.home[1]))
     row("callback of an idle holder: round trips", "round trips", back.said["CALL"] / back.count, 1.1, 2)
     row("callback of an idle holder, here, beside link", "instructions", back.each(back.here()))
@@ -202,12 +213,16 @@ def mixes(three):
     table(*lines)
 
 
+def came(window):
+    return f"{window.said['pages']} in {window.said['GET']}" if window.said["GET"] else "0"
+
+
 # ---- selections ----
 
 def selections(one, two, three, small):
     columns = [("one site", one["a"]), ("two sites", two["b"]), ("three sites: b", three["b"]), ("c", three["c"])]
     sizes = sorted(int(name.split(".")[1]) for name in one["a"] if name.startswith("scan-cold."))
-    print("Selection of a tenth of tuples of 208 bytes, instructions for a tuple of the relation (GETs in brackets). The paper has a "
+    print("Selection of a tenth of tuples of 208 bytes, instructions for a tuple of the relation (in brackets: pages that came, in so many GETs). The paper has a "
           "curve without numbers: cold, each page once and only once; warm, as in main memory.\n")
     lines = [("tuples", "pages", "selection") + tuple(name for name, _ in columns), ("---:", "---:", "---") + ("---:",) * len(columns)]
     for size in sizes:
@@ -215,19 +230,19 @@ def selections(one, two, three, small):
             cells = []
             for _, windows in columns:
                 window = windows[f"{what}.{size}"]
-                cells.append(f"{window.instructions / size:.2f} ({window.said['GET']})")
+                cells.append(f"{window.instructions / size:.2f} ({came(window)})")
             lines.append((size, (size * 208 + 4095) // 4096, what.replace("scan", "no index").replace("-", ", "), *cells))
     table(*lines)
     last = f".{sizes[-1]}"
     cold, warm = two["b"]["scan-cold" + last], two["b"]["scan-warm" + last]
-    row("selection without index, cold: GETs, of the relation's pages", "times", cold.said["GET"] / ((sizes[-1] * 208 + 4095) // 4096), 1.001, 3)
+    row("selection without index, cold: pages that came, of the relation's", "times", cold.said["pages"] / ((sizes[-1] * 208 + 4095) // 4096), 1.001, 3)
     row("selection without index, warm, of a local one", "times", warm.instructions / one["a"]["scan-warm" + last].instructions, 1.02, 3)
     row("the same: messages", "messages", warm.messages(), 0)
     row("selection by index, warm, of a local one", "times",
         two["b"]["index-warm" + last].instructions / one["a"]["index-warm" + last].instructions, 1.02, 3)
-    print("Figure 3, where memory ends (48 MiB): GETs of the second selection, of the first one's.\n")
+    print("Figure 3, where memory ends: pages that came for the first and the second selection.\n")
     table(("tuples", "first", "second"), ("---:", "---:", "---:"),
-          *[(size, small["b"][f"scan-cold.{size}"].said["GET"], small["b"][f"scan-warm.{size}"].said["GET"]) for size in sizes])
+          *[(size, small["b"][f"scan-cold.{size}"].said["pages"], small["b"][f"scan-warm.{size}"].said["pages"]) for size in sizes])
 
 
 def references(one, two, three):
@@ -237,7 +252,7 @@ def references(one, two, three):
     lines = [("reference", "") + tuple(name for name, _ in columns), ("---", "---") + ("---:",) * len(columns)]
     for kind in KINDS:
         for what in ("lookup-cold", "lookup-warm", "traversal-cold", "traversal-warm"):
-            cells = [f"{w[f'{what}.{kind}'].each(w[f'{what}.{kind}'].instructions):,.1f} ({w[f'{what}.{kind}'].said['GET']})" for _, w in columns]
+            cells = [f"{w[f'{what}.{kind}'].each(w[f'{what}.{kind}'].instructions):,.1f} ({came(w[f'{what}.{kind}'])})" for _, w in columns]
             lines.append((kind, what.replace("-", ", "), *cells))
     table(*lines)
     for what in ("lookup", "traversal"):
@@ -272,6 +287,11 @@ def spare(folder, alone, pair):
     row("the home is killed: from the last commit there to the first at the spare", "ms", int(pause.group(1)), 1000)
 
 
+def oo1_rows(here, there):
+    for name in ("lookup", "traversal"):
+        row(f"OO1, {name}, warm, of a local one", "times", there[name] / here[name], 1.02, 3)
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__)
@@ -283,6 +303,7 @@ def main():
     selections(one, two, three, small)
     references(one, two, three)
     spare(sys.argv[1], *(read(os.path.join(sys.argv[1], name)) for name in ("alone", "pair")))
+    oo1_rows(*(oo1(os.path.join(sys.argv[1], name)) for name in ("one", "two")))
     return 0
 
 

@@ -8,10 +8,11 @@ size=${SIZE:-100000}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 make -s build/tests/sites/figures build/tests/sites/relations
+tests/oo1/build "$scratch/bin"
 
 options="--icount --cpus 1 --link lease=20000"
-far="--no-store $options --add build/tests/sites/figures --add build/tests/sites/relations"
-home="--store $scratch/store $options --memory 256 --add build/tests/sites/figures --add build/tests/sites/relations"
+far="--no-store $options --add build/tests/sites/figures --add build/tests/sites/relations --add $scratch/bin/oo1-store"
+home="--store $scratch/store $options --memory 256 --add build/tests/sites/figures --add build/tests/sites/relations --add $scratch/bin/oo1-store"
 
 # system NAME: a plan from stdin; what its guests print goes to $scratch/NAME.
 system() { scripts/sites --timeout 900 - >"$scratch/$1" || { cat "$scratch/$1" >&2; exit 1; }; }
@@ -19,15 +20,15 @@ system() { scripts/sites --timeout 900 - >"$scratch/$1" || { cat "$scratch/$1" >
 echo "made ..."
 fast=${home/--icount/}
 # shellcheck disable=SC2086 # options are words
-scripts/run $fast --site a --zone 0 --store-size 1G --timeout 900 -c "figures box make; relations rel make=$size; store export box b write; \
+scripts/run $fast --site a --zone 0 --store-size 1G --timeout 900 -c "figures box make; relations rel make=$size; oo1-store create 20000; store export oo1 b write; store export box b write; \
 store export box c write; store export rel b write; store export rel c write"
 echo "one site ..."
 # shellcheck disable=SC2086
-scripts/run $home --site a --zone 0 --timeout 900 -c "figures box all pages; relations rel scans=2 select parts" | tr -d '\r' | sed 's/^/a: /' >"$scratch/one"
+scripts/run $home --site a --zone 0 --timeout 900 -c "figures box all pages; relations rel scans=2 select parts; oo1-store warm 20000 3" | tr -d '\r' | sed 's/^/a: /' >"$scratch/one"
 echo "two sites ..."
 system two <<END
 site a $home : figures box all; figures box serve; relations rel all; relations rel serve
-site b $far : figures a:box ready pages end; relations a:rel ready scans=2 select parts end
+site b $far : figures a:box ready pages end; OO1_CONTAINER=a:oo1 oo1-store warm 20000 3; relations a:rel ready scans=2 select parts end
 link a b
 END
 echo "three sites ..."

@@ -6,6 +6,7 @@
  *                             often each
  *   oo1 check PARTS           that all is as it must be; says what it is
  *   oo1 all PARTS ROUNDS      all three in one process
+ *   oo1 warm PARTS ROUNDS     the check, by which all is in memory, then look-ups and traversals
  *
  * PARTS: as many as it was created with. `run` prints a line for each round: operation, round,
  * instructions, pages read, flushes, calls of the null procedure, checksum.
@@ -215,11 +216,11 @@ static const struct { const char *name; int (*run)(void *), changes; } operation
     {"insert", insert, 1},
     {"insert-anywhere", insert_anywhere, 1},
 };
-enum { OPERATIONS = sizeof operations / sizeof operations[0] };
+enum { OPERATIONS = sizeof operations / sizeof operations[0], LOOKS = 2 };
 
-static void run(int rounds)
+static void run(int most, int rounds)
 {
-    for (int i = 0; i < OPERATIONS; i++)
+    for (int i = 0; i < most; i++)
         for (int round = 1; round <= rounds; round++) {
             struct task task = {(uint64_t)(i * 1000 + round)};
             procedure_sum();
@@ -340,19 +341,22 @@ int main(int argc, char **argv)
     int all = strcmp(what, "all") == 0;
     int32_t parts = argc > 2 ? number(argv[2], 20, PARTS_MAX) : -1;
     int rounds = argc > 3 ? number(argv[3], 1, 1000) : -1;
-    int makes = all || strcmp(what, "create") == 0, runs = all || strcmp(what, "run") == 0,
+    int makes = all || strcmp(what, "create") == 0, warm = strcmp(what, "warm") == 0,
+        runs = all || warm || strcmp(what, "run") == 0,
         checks = all || strcmp(what, "check") == 0;
     if (parts < 0 || argc != (runs ? 4 : 3) || (runs && rounds < 0) || !(makes || runs || checks))
         return fprintf(stderr, "use: oo1 create PARTS | check PARTS | run PARTS ROUNDS | "
-                               "all PARTS ROUNDS (20 to %d parts)\n", PARTS_MAX), 2;
+                               "all PARTS ROUNDS | warm PARTS ROUNDS (20 to %d parts)\n", PARTS_MAX), 2;
     int error = makes ? storage_delete() : 0;
     if (error && error != -ENOENT)
         fail("deleting the old database", error);
     tables_open(parts);
     if (makes)
         create(parts);
+    if (warm)
+        check(parts);
     if (runs)
-        run(rounds);
+        run(warm ? LOOKS : OPERATIONS, rounds);
     if (checks)
         check(parts);
     tables_close();

@@ -1,15 +1,23 @@
 /* storage_store.c - files as objects of one container: reads and writes have nothing left to do,
- * and an operation is a transaction. */
+ * and an operation is a transaction. OO1_CONTAINER of the environment: its name, which may be
+ * SITE:NAME; then it was made there. */
 #include "storage.h"
 
 #include <errno.h>
 #include <katydid/call.h>
 #include <pstore.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct storage { char *base; uint64_t at, bytes_max; const char *name; };
 #include "storage_memory.h"
 static ps_container *container;
+
+static const char *database(void)
+{
+    const char *name = getenv("OO1_CONTAINER");
+    return name ? name : storage_database;
+}
 
 static int find(void *arg)
 {
@@ -20,7 +28,8 @@ static int find(void *arg)
 
 struct storage *storage_open(const char *name, uint64_t bytes_max)
 {
-    if (!container && !(container = ps_open(storage_database, PS_CREATE | PS_WRITE, NULL)))
+    int create = strchr(database(), ':') ? 0 : PS_CREATE; /* only its home makes one */
+    if (!container && !(container = ps_open(database(), create | PS_WRITE, NULL)))
         return NULL;
     struct storage *s = malloc(sizeof *s);
     if (!s)
@@ -57,4 +66,4 @@ struct storage_costs storage_costs(void)
     return (struct storage_costs){now - system.idle_cycles, stats.pages_read, stats.flushes};
 }
 
-int storage_delete(void) { return ps_delete(storage_database); }
+int storage_delete(void) { return ps_delete(database()); }

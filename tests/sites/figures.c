@@ -14,7 +14,8 @@
  */
 #include "figures.h"
 
-enum { PAGES = 512, MISSES = 256, READS = 64, COMMITS = 200, STOLEN = 128, HALF = 64 };
+enum { PAGES = 1536, MISSES = 256, READS = 64, COMMITS = 200, STOLEN = 128, HALF = 64,
+       APART = 400, ROW = 920, ROWS = 512 }; /* pages behind each other: windows, halves, ... */
 struct page { uint64_t word[KD_PAGE_BYTES / 8]; };
 struct root { struct page *pages; };
 
@@ -44,6 +45,17 @@ static int pages_read(void *arg)
     const struct page *p = root()->pages;
     uint64_t sum = 0;
     for (uint64_t i = r->from; i < r->from + r->count; i++) sum += p[i].word[1];
+    sink = sum;
+    return 0;
+}
+
+/* Each other page, so none brings the next one with it. */
+static int pages_apart(void *arg)
+{
+    const struct range *r = arg;
+    const struct page *p = root()->pages;
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < r->count; i++) sum += p[r->from + 2 * i].word[1];
     sink = sum;
     return 0;
 }
@@ -86,10 +98,12 @@ static void commits(void)
 
 static void pages(void)
 {
-    struct range all = {0, MISSES}, some = {0, READS};
+    struct range all = {0, MISSES}, some = {0, READS}, apart = {APART, MISSES}, row = {ROW, ROWS};
     need(ps_transaction(nothing, NULL), "begin");
     window("nothing", 1, 0, nothing, NULL);
-    window("miss", MISSES, 1, pages_read, &all);
+    window("miss", MISSES, 1, pages_apart, &apart);
+    window("row", ROWS, 1, pages_read, &row);
+    need(ps_transaction(pages_read, &all), "read");
     need(ps_transaction(pages_read, &some), "read");
     window("read", COMMITS, COMMITS, pages_read, &some);
     window("upgrade", MISSES, 1, pages_store, &all);
