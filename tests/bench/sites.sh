@@ -24,7 +24,7 @@ scripts/run $fast --site a --zone 0 --store-size 1G --timeout 900 -c "figures bo
 store export box c write; store export rel b write; store export rel c write"
 echo "one site ..."
 # shellcheck disable=SC2086
-scripts/run $home --site a --zone 0 --timeout 900 -c "figures box all pages; relations rel scans=2 select parts; oo1-store warm 20000 3" | tr -d '\r' | sed 's/^/a: /' >"$scratch/one"
+scripts/run $home --site a --zone 0 --timeout 900 -c "figures box serve & sleep 1; figures box all pages; relations rel scans=2 select parts; oo1-store warm 20000 3" | tr -d '\r' | sed 's/^/a: /' >"$scratch/one"
 echo "two sites ..."
 system two <<END
 site a $home : figures box all; figures box serve; relations rel all; relations rel serve
@@ -42,7 +42,7 @@ END
 echo "memory ends ..."
 system small <<END
 site a $home : relations rel all; relations rel serve
-site b $far --memory ${SMALL:-48} : relations a:rel ready scans=2 end
+site b $far --memory ${SMALL:-40} : relations a:rel ready scans=2 end
 link a b
 END
 echo "a slow link ..."

@@ -30,9 +30,21 @@ static const char *site;
 
 void agent_lock(void) { pthread_mutex_lock(&lock); }
 void agent_unlock(void) { pthread_mutex_unlock(&lock); }
-void agent_wait(enum agent_wait for_what) { pthread_cond_wait(&changed[for_what], &lock); }
 void agent_wait_at(pthread_cond_t *c) { pthread_cond_wait(c, &lock); }
-void agent_changed(enum agent_wait for_whom) { pthread_cond_signal(&changed[for_whom]); }
+
+static unsigned waiting[AGENT_WAITS];
+
+void agent_wait(enum agent_wait for_what)
+{
+    waiting[for_what]++;
+    pthread_cond_wait(&changed[for_what], &lock);
+    waiting[for_what]--;
+}
+
+void agent_changed(enum agent_wait for_whom)
+{
+    if (waiting[for_whom]) pthread_cond_signal(&changed[for_whom]);
+}
 void agent_changed_all(enum agent_wait for_whom) { pthread_cond_broadcast(&changed[for_whom]); }
 
 _Noreturn void agent_ends(const char *why)

@@ -144,7 +144,7 @@ void commit_run(struct commit *c, void (*tell)(struct commit *c, int error))
     struct ps_options options = {.lazy = c->m.request != 0 && c->m.request != STORE_BULK,
                                  .lazy_ms = c->m.request < STORE_BULK ? c->m.request : 0};
     unsigned held = 0;
-    int error = outcome_take(c->m.data, &c->batch_bytes, &c->id);
+    int error = outcome_take(c->frame + ((const uint8_t *)c->m.data - c->frame), &c->batch_bytes, &c->id);
     if (!error) error = pages_hold(c, &held);
     if (!error) {
         agent_unlock();

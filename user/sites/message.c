@@ -181,10 +181,12 @@ static bool numbers_take(struct site_message *m, struct fields_in *i)
 bool run_next(struct fields_in *i, struct site_run *r)
 {
     if (i->at == i->end || i->bad) return false;
-    r->page = take_u64(i);
-    r->serial = take_u64(i);
-    r->offset = take_u16(i);
-    r->bytes = take_u16(i);
+    const uint8_t *head = take_bytes(i, SITE_RUN_HEAD); /* looked at once: each run is, thrice */
+    if (!head) return false;
+    memcpy(&r->page, head, 8);
+    memcpy(&r->serial, head + 8, 8);
+    memcpy(&r->offset, head + 16, 2);
+    memcpy(&r->bytes, head + 18, 2);
     r->data = take_bytes(i, r->bytes);
     return !i->bad;
 }

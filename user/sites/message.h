@@ -94,7 +94,7 @@ struct site_run {
     uint64_t page, serial;
     uint16_t offset, bytes;
     const uint8_t *data;
-};
+};                                      /* a frame has the numbers in this order, the data behind */
 #define SITE_RUN_HEAD 20u               /* bytes of a run beside its data */
 void run_put(struct fields_out *o, const struct site_run *r);
 /* False: there is none behind the last one. Of a message that message_take has taken. */
