@@ -65,7 +65,7 @@ HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 # structures beside their models: for a test on the host and one in the guest
 SUBJECTS        := $(wildcard tests/structures/*.c)
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(SUBJECTS) $(addprefix libpstore/,slot.c item.c guard.c arena.c congeries.c congeries_collect.c directory.c lease.c each.c \
-                   alloc.c resize.c txn.c txn_entry.S lint.c container.c store.c container_list.c container_name.c site.c handle.c lack.c holders.c window.c error.c pstore.c types.c operation.c retry.c apart.c txn_view.c manager_check.c kit.c kit_client.c kit_server.c answer.c) \
+                   alloc.c resize.c txn.c txn_entry.S lint.c container.c store.c container_list.c container_name.c site.c handle.c lack.c holders.c window.c error.c pstore.c types.c operation.c retry.c outcome.c apart.c txn_view.c manager_check.c kit.c kit_client.c kit_server.c answer.c) \
                    $(filter-out %/memory.c $(wildcard libpstore/structures/item_*.c),$(wildcard libpstore/structures/*.c))
 # replacement policies: for their manager, and for simulations
 REPLACEMENT_POLICIES := fifo.c clock.c lru2.c arc.c
