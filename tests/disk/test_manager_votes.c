@@ -13,17 +13,18 @@ enum { ONE = 1, TWO = 2 };
 
 static struct store_txn_id id_of(unsigned number)
 {
-    return (struct store_txn_id){{3, [15] = (uint8_t)number}};
+    return (struct store_txn_id){{3, [14] = (uint8_t)(number >> 8), [15] = (uint8_t)number}};
 }
 
 static uint64_t said;                   /* word0 of the last answer */
+static uint64_t word1;                  /* of the next questions */
 
 static int txn(enum wire_txn what, unsigned number, uint64_t token)
 {
     struct store_txn_id id = id_of(number);
     bool none = what == WIRE_TXN_VOTER || what == WIRE_TXN_NEXT;
     struct kd_message m = {.kind = STORE_TXN, .process = CLIENT, .token = token,
-                           .word = {what}, .buffer = &id, .data_bytes = none ? 0 : sizeof(id)};
+                           .word = {what, word1}, .buffer = &id, .data_bytes = none ? 0 : sizeof(id)};
     struct kd_message reply = {.handle = -1};
     struct wire_doubt told;
     server_lock();
@@ -213,6 +214,15 @@ static void child_asks(void)
     CHECK(txn(WIRE_TXN_COMMIT, 3, 1) == 0 && commit_wait(ONE) == 0);
     CHECK(vote(ONE, 5, 500, 1400, 9) == -E2BIG);
     CHECK(txn(WIRE_TXN_NEXT, 0, 1) == -ENOENT);
+    word1 = 1;                                  /* whose COMMIT does not come */
+    CHECK(txn(WIRE_TXN_VOTED, 4, 1) == 0);
+    word1 = 0;
+    CHECK(txn(WIRE_TXN_VOTED, 4, 1) == -ECANCELED);
+    unsigned told = 0;                          /* of 1,024 the store remembers it, of no more */
+    while (told < 2000 && txn(WIRE_TXN_ASK, 1000 + told, 1) == 0 && said == WIRE_UNDONE) told++;
+    CHECK(told == 1022 && txn(WIRE_TXN_ASK, 1000 + told, 1) == -EAGAIN);
+    CHECK(txn(WIRE_TXN_ASK, 1, 1) == 0 && said == WIRE_UNDONE);
+    CHECK(vote(ONE, 1000, 10, 2, 5) == -ECANCELED);
 }
 /* A vote that is not the first word of its COMMIT is no plain commit, either. */
 static void child_second_word(void)

@@ -27,6 +27,7 @@
 #define SAY_US       2000000u           /* so long without an answer, then it is said */
 #define FORGET_MANY  16u                /* decisions; then they are looked through */
 #define FORGET_US    500000u            /* behind the last one */
+#define LONG_US      60000000u          /* nothing is due */
 #define AGAIN_US     200000u            /* between two looks, if many are needed still */
 #define FULL_US      10000000u          /* so long without room, then it is said */
 #define CALL_MS      2000
@@ -40,12 +41,17 @@ static struct {
     unsigned participants;
 } part;
 
-static pthread_cond_t something = PTHREAD_COND_INITIALIZER; /* for parts_main */
+static pthread_cond_t something = PTHREAD_COND_INITIALIZER; /* for asks_main */
+static pthread_cond_t outcomes = PTHREAD_COND_INITIALIZER;  /* for outcomes_main */
 static unsigned decided;                /* since decisions were looked through */
 static uint64_t full_since, forget_after;
 static int peer_port;
 
-static void kick(void) { pthread_cond_signal(&something); }
+static void kick(void)
+{
+    pthread_cond_signal(&something);
+    pthread_cond_signal(&outcomes);
+}
 
 unsigned part_of_commit(void) { return part.kind; }
 void parts_look(void) { kick(); }
@@ -216,6 +222,7 @@ static void vote_ask(struct vote *v)
     if (r == 0 && outcome == WIRE_COMMITTED) v->told = KD_PART_COMMIT;
     else if (r == 0 && outcome == WIRE_UNDONE) v->told = KD_PART_UNDO;
     else say_missing(v);
+    kick();
 }
 
 /* ---- decisions that nobody needs any more ---- */
@@ -304,7 +311,7 @@ static void decisions_forget(void)
     kd_notify(server.commit_port, NOTICE_LAZY);
 }
 
-/* ---- the thread ---- */
+/* ---- the threads: what is decided is done, whoever is silent meanwhile ---- */
 
 /* The log takes nothing more, but the vote and the decision are durable: the next life commits it.
  * So those who wait for it, and snapshots, need not wait for that life (VO8). Lock held. */
@@ -335,7 +342,7 @@ static void outcome_do(struct vote *v)
         else kd_txn_refuse(view, token, ECANCELED);
         return;
     }
-    server_wait(&something, ASK_US / 10);
+    server_wait(&outcomes, ASK_US / 10);
 }
 
 /* Whoever was to say what becomes of it has ended, an agent with its session. What it says in the
@@ -345,14 +352,34 @@ static bool abandoned(const struct vote *v)
     return !v->of_kernel && v->process && process_parent(v->process) == 0;
 }
 
-/* What is to be done now; NULL: nothing. *asks: at that time a question is due, if that is
+static struct vote *outcome_due(void)
+{
+    for (struct vote *v = votes; v < votes + STORE_PREPARED_MAX; v++)
+        if (v->used && v->prepared && !v->deciding && v->told && !(server.fenced && v->orphan))
+            return v;
+    return NULL;
+}
+
+static void *outcomes_main(void *unused)
+{
+    (void)unused;
+    server_lock();
+    for (;;) {
+        struct vote *v = outcome_due();
+        if (v) outcome_do(v);
+        else server_wait(&outcomes, LONG_US);
+    }
+    return NULL;
+}
+
+/* Which is to be asked for now; NULL: none. *until: at that time a question is due, if that is
  * before. */
 static struct vote *vote_due(uint64_t now, uint64_t *until)
 {
     struct vote *due = NULL;
     for (struct vote *v = votes; v < votes + STORE_PREPARED_MAX; v++) {
         if (!v->used || !v->prepared || v->deciding || (server.fenced && v->orphan)) continue;
-        if (v->told) return v;
+        if (v->told) continue;
         if (abandoned(v)) v->asks = true;
         if (!v->asks && !v->orphan) {
             if (!v->of_kernel && now + LOOK_US < *until) *until = now + LOOK_US;
@@ -373,9 +400,8 @@ static uint64_t wait_until(uint64_t now, uint64_t quiet, uint64_t until)
     return decided && look < until ? look : until;
 }
 
-static void *parts_main(void *unused)
+static void *asks_main(void *unused)
 {
-    enum { LONG_US = 60000000 };
     uint64_t seen = 0, at = 0;          /* so many were decided, then */
     (void)unused;
     server_lock();
@@ -385,8 +411,7 @@ static void *parts_main(void *unused)
         if (decided != seen) at = now;
         seen = decided;
         bool quiet = decided && now - at >= FORGET_US;
-        if (v && v->told) outcome_do(v);
-        else if (v) vote_ask(v);
+        if (v) vote_ask(v);
         else if ((decided >= FORGET_MANY || quiet) && now >= forget_after) decisions_forget();
         else server_wait(&something, wait_until(now, at + FORGET_US, until) - now);
     }
@@ -469,6 +494,6 @@ bool parts_start(void)
     }
     store_stats(server.store, &stats);
     decided = stats.decisions;
-    return KD2(KD_PORT_VOTES, server.commit_port, uuid) == 0 && thread_make(parts_main) &&
-           thread_make(peer_main);
+    return KD2(KD_PORT_VOTES, server.commit_port, uuid) == 0 && thread_make(asks_main) &&
+           thread_make(outcomes_main) && thread_make(peer_main);
 }
