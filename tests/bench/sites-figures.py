@@ -292,6 +292,17 @@ def oo1_rows(here, there):
         row(f"OO1, {name}, warm, of a local one", "times", there[name] / here[name], 1.02, 3)
 
 
+# ---- two homes ----
+
+def homes(folder):
+    with open(os.path.join(folder, "homes"), encoding="utf-8") as file:
+        times, here, messages, *each = (int(n) for n in re.search(r"= transfer ([\d ]+)", file.read()).group(1).split())
+    row("a transfer between pages of two homes: messages", "messages", messages / times, 6.01, 2)
+    row("the same: flushes at the homes, for the commit and lazy ones", "flushes", (each[0] + each[2]) / times, "-", 2)
+    row("the same: bytes of both logs", "bytes", (each[1] + each[3]) / times)
+    row("the same: at the site, with link", "instructions", here / times)
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__)
@@ -302,6 +313,7 @@ def main():
     mixes(three)
     selections(one, two, three, small)
     references(one, two, three)
+    homes(sys.argv[1])
     spare(sys.argv[1], *(read(os.path.join(sys.argv[1], name)) for name in ("alone", "pair")))
     oo1_rows(*(oo1(os.path.join(sys.argv[1], name)) for name in ("one", "two")))
     return 0

@@ -88,5 +88,16 @@ link b c
 pair a b w
 at b>a 120 kill a
 END
+echo "two homes ..."
+make -s build/tests/sites/transfers
+with="$options --add build/tests/sites/transfers"
+system homes <<END
+server a --store $scratch/box-a --store-size 64M --zone 0 $with : transfers box box create; store export box c write; sleep 1000
+server b --store $scratch/box-b --store-size 64M --zone 1 $with : transfers box box create; store export box c write; sleep 1000
+site c --no-store $with : transfers a:box b:box open costs=200
+link a c
+link b c
+link a b
+END
 tests/bench/sites-figures.py "$scratch"
 tests/bench/sites-modes.sh

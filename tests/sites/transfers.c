@@ -9,6 +9,8 @@
  *                  was, in both, through the ends of sessions
  *     looks=N      N times: the sums of both fit each other, and so do their counts
  *     upto=N       the same until N transfers were made; kill:NAME ends the programs of that name
+ *     costs=N      what N transfers between two pages cost: instructions here, messages, flushes of
+ *                  each store, and bytes of its log
  *     number=N     these transfers are counted by themselves, as N; programs at once need that
  */
 #include <errno.h>
@@ -21,6 +23,9 @@
 #include <time.h>
 
 #include <katydid/call.h>
+
+#include "tests/bench/measure.h"
+#include "user/sites/remote.h"
 
 enum { ACCOUNTS = 8, NUMBERS = 8 };
 struct account { int64_t amount; char rest[4088]; };
@@ -140,6 +145,58 @@ static int looks(uint64_t times, uint64_t upto)
     return error;
 }
 
+/* ---- what it costs (tests/bench/sites.sh) ---- */
+
+struct spent { uint64_t instructions, messages, flushes[2], log[2]; };
+
+static long asks(int i, uint32_t kind, struct kd_message *m, void *data, size_t bytes)
+{
+    char store[KD_NAME_MAX] = "store";
+    if (strchr(name[i], ':'))
+        snprintf(store, sizeof store, "%.*s/store", (int)strcspn(name[i], ":"), name[i]);
+    *m = (struct kd_message){.kind = kind, .handle = -1, .buffer = data, .buffer_bytes = bytes};
+    long port = kd_call3(KD_NAME_FIND, (long)store, 0, 0);
+    long r = port < 0 ? port : kd_call3(KD_PORT_CALL, port, (long)m, 0);
+    if (port >= 0) kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    return r < 0 ? r : m->status;
+}
+
+static struct spent so_far(void)
+{
+    struct spent now = {0};
+    struct kd_message m;
+    struct wire_stats stats;
+    struct kd_system_info s;
+    for (int i = 0; i < 2; i++) {
+        if (strchr(name[i], ':') && asks(i, REMOTE_COUNTS, &m, NULL, 0) == 0)
+            for (int k = 0; k < 6; k++) now.messages += m.word[k];
+        if (asks(i, STORE_STATS, &m, &stats, sizeof stats) != 0) continue;
+        now.flushes[i] = stats.flushes;
+        now.log[i] = stats.log_bytes;
+    }
+    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
+    now.instructions = counter() - s.idle_cycles;
+    return now;
+}
+
+static int costs(uint64_t times)
+{
+    int64_t a[3] = {1, 1, 1};
+    int error = ps_transaction(move, a);        /* both pages are here, to write */
+    struct spent from = so_far();
+    for (uint64_t i = 0; !error && i < times; i++) error = ps_transaction(move, a);
+    struct spent now = so_far();
+    if (error) return error;
+    printf("= transfer %llu %llu %llu", (unsigned long long)times,
+           (unsigned long long)(now.instructions - from.instructions),
+           (unsigned long long)(now.messages - from.messages));
+    for (int i = 0; i < 2; i++)
+        printf(" %llu %llu", (unsigned long long)(now.flushes[i] - from.flushes[i]),
+               (unsigned long long)(now.log[i] - from.log[i]));
+    printf("\n");
+    return 0;
+}
+
 static int kill_all(const char *program)
 {
     static struct kd_process_info all[64];
@@ -161,6 +218,7 @@ static int word(const char *w, uint64_t n)
     if (!c[1] && (error = open_both())) return error;
     return !strncmp(w, "moves", 5)    ? moves(n)
            : !strncmp(w, "looks", 5)  ? looks(n, 0)
+           : !strncmp(w, "costs", 5)  ? costs(n)
            : !strncmp(w, "upto", 4)   ? looks(0, n)
            : !strncmp(w, "seed", 4)   ? (seed = n, 0)
            : !strncmp(w, "number", 6) ? (number = n % NUMBERS, 0)

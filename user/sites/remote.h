@@ -16,7 +16,7 @@
 #include "store_protocol.h"
 
 /* To "SITE/store" beside store_protocol.h: -> words: how many of each were sent or came, in the
- * session: GET, GRANT, CALL, GONE, COMMIT, DONE or REFUSED, ASK, DENIED. */
+ * session: GET, GRANT, CALL, GONE, COMMIT or DECIDE, their answers, ASK, DENIED. */
 enum { REMOTE_COUNTS = 0x1000,
        REMOTE_LOOK,     /* -> words: pages cached here, of them writable, pages waited for at the
                          * moment; in the session asked for, called back, given back, denied,

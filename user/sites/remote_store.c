@@ -322,8 +322,10 @@ static void counts_told(const struct kd_message *m)
 {
     const uint64_t *n = remote.counts;
     const struct site_message told = {
-        .word = {n[SITE_GET], n[SITE_GRANT], n[SITE_CALL], n[SITE_GONE], n[SITE_COMMIT],
-                 n[SITE_DONE] + n[SITE_REFUSED], n[SITE_ASK], n[SITE_DENIED]}};
+        .word = {n[SITE_GET], n[SITE_GRANT], n[SITE_CALL], n[SITE_GONE],
+                 n[SITE_COMMIT] + n[SITE_DECIDE],
+                 n[SITE_DONE] + n[SITE_REFUSED] + n[SITE_VOTED] + n[SITE_APPLIED], n[SITE_ASK],
+                 n[SITE_DENIED]}};
     answer(&(struct request){.token = m->token}, 0, &told);
 }
 
