@@ -24,7 +24,8 @@ static int txn(enum wire_txn what, unsigned number, uint64_t token)
     struct store_txn_id id = id_of(number);
     bool none = what == WIRE_TXN_VOTER || what == WIRE_TXN_NEXT;
     struct kd_message m = {.kind = STORE_TXN, .process = CLIENT, .token = token,
-                           .word = {what, word1}, .buffer = &id, .data_bytes = none ? 0 : sizeof(id)};
+                           .word = {what, word1}, .buffer = &id,
+                           .data_bytes = none ? 0 : sizeof(id)};
     struct kd_message reply = {.handle = -1};
     struct wire_doubt told;
     server_lock();

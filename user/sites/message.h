@@ -41,8 +41,8 @@ enum site_kind {
     SITE_APPLIED, /* error, or 0: it is committed */
     SITE_KINDS
 };
-/* Requests of ASK that are no store's: word1 enum wire_peer_request, data: struct wire_peer -> word0;
- * -> word0, word1 the name of the home's store for its peers. */
+/* Requests of ASK that are no store's: word1 enum wire_peer_request, data: struct wire_peer ->
+ * word0; -> word0, word1 the name of the home's store for its peers. */
 enum { SITE_PEER = 0x1200, SITE_NAME };
 enum site_right { SITE_NO, SITE_SHARED, SITE_EXCLUSIVE };
 

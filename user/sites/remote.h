@@ -110,7 +110,7 @@ bool parts_outcome(const struct kd_message *m); /* of what has voted; true: that
 void parts_refused(uint64_t view);              /* it has not voted */
 void parts_applied(const struct site_message *m);
 void parts_named(int error, const uint64_t word[2]);    /* the home's store; 0, or -errno */
-void *parts_hear(void *unused);                 /* a thread: stores of this machine ask the home's */
+void *parts_hear(void *unused);                 /* a thread: stores here ask the home's */
 
 /* ---- of remote_store.c, for it ---- */
 /* Asks the home, SITE_NAME or SITE_PEER; the answer goes to that call, with word1 as is given. 0;

@@ -200,8 +200,8 @@ static void say_missing(struct vote *v)
     uint64_t pages = v->pages;
     server_unlock();
     say("a transaction waits for the word of store %s, which is not there: attach its disk, too "
-        "(scripts/run --store2 FILE), or start its site. Until then nobody gets the %llu pages that it has changed "
-        "here; all else goes on", name, (unsigned long long)pages);
+        "(scripts/run --store2 FILE), or start its site. Until then nobody gets the %llu pages "
+        "that it has changed here; all else goes on", name, (unsigned long long)pages);
     server_lock();
 }
 

@@ -37,10 +37,10 @@ bool is_undone(const struct store_txn_id *id);
 /* votes_serve.c: may the process vote? Who asked how this one votes hears it, or who will ask. */
 bool may_vote(uint64_t process);
 void vote_told(const struct store_txn_id *id, int status);
-/* parts.c: a decision was made, that is to be forgotten some time; there is a vote to look after. */
+/* parts.c: a decision was made, to be forgotten some time; there is a vote to look after. */
 void part_decided(void);
-/* No decision can be kept any more: -EDEADLK, as others will be forgotten soon; -ENOSPC: it has been
- * so for long, for a participant is away. */
+/* No decision can be kept any more: -EDEADLK, as others will be forgotten soon; -ENOSPC: that has
+ * been so for long, for a participant is away. */
 int parts_full(void);
 void parts_look(void);
 /* What another store asks, struct wire_peer. 0; -ENOENT: this is not the store. Drops the
