@@ -48,6 +48,8 @@ static bool root_have(void)
         agent.root = -1;
     }
     if (agent.root < 0) agent.root = ps_handle(exports, PS_MAY_READ | PS_MAY_WRITE);
+    if (agent.root == -EOWNERDEAD || agent.root == -ENOTCONN) /* that is not "not exported" */
+        agent_ends("the store has ended");
     return agent.root >= 0;
 }
 
