@@ -86,7 +86,7 @@ void ps_split_counts(const ps_split *p, struct ps_split_counts *out);
 /* Makes this process the server of a container: publishes "serve NAME", NAME without directories,
  * and serves until it is ended. Who may open the container is served, with the rights that he has:
  * who may only read sees a snapshot. -EPERM: it may not publish names (`allow names`); -EEXIST:
- * somebody serves it; else as ps_open. */
+ * somebody serves it; -ENOTSUP: it locks items; else as ps_open. */
 int ps_split_serve(const char *container, int flags, const struct ps_layout *root,
                    const struct ps_operation *operations);
 

@@ -14,11 +14,13 @@ enum {
     SPLIT_CLIENTS_MAX = 32,
 };
 
+/* Beside what another site's store is asked: numbers of store_protocol.h and of site.h lie below.
+ */
 enum split_request {
     /* word0: PS_WRITE or 0. To the server: the container's handle goes along -> a handle, by which
      * this client's calls come. To another site's store: data: the container's name -> word0 the
      * client's number there */
-    SPLIT_OPEN = 0x1100,
+    SPLIT_OPEN = 0x1200,
     /* word0: that number (to another site's store); word1 enum split_function; word2 object, word3
      * offset, word4 bytes, word5 mode; data -> word2 object; data */
     SPLIT_CALL,

@@ -411,7 +411,9 @@ int ps_split_serve(const char *container, int flags, const struct ps_layout *roo
         return -EEXIST;
     }
     served = ps_open(container, flags, root);
-    int made = !served ? -errno : ps_transaction(prepare, (void *)root);
+    int made = !served ? -errno
+               : served->items ? -ENOTSUP       /* what is read there may be a part of an item */
+                               : ps_transaction(prepare, (void *)root);
     if (made)
         return made;
     known = operations;

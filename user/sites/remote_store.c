@@ -16,6 +16,9 @@
 #include "split.h"
 #include "split_protocol.h"
 
+_Static_assert((int)SPLIT_OPEN > (int)STORE_SNAPSHOT && (int)STORE_SNAPSHOT > (int)REMOTE_LOOK,
+               "each request has a number of its own");
+
 /* A request that the home has not answered yet. */
 struct request {
     uint64_t number, token, process, container;
