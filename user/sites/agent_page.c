@@ -126,7 +126,7 @@ static void get(const struct site_message *m)
                 : waiting.count == JOBS_MAX                      ? EAGAIN
                 : (p = pages_make(&agent.pages, m->page))        ? 0 : ENOMEM;
     if (!error && !home_get(p, m->number, m->right)) agent_ends("the site asks twice for a page");
-    if (!error && !take_now(m, c)) {
+    if (!error && (m->request || !take_now(m, c))) { /* NU2: not past who stands in the queue */
         c->busy++;
         *waiting_at(waiting.count++) = *m;
         agent_changed(AGENT_GETS);
