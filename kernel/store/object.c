@@ -197,7 +197,7 @@ static bool object_create_ok(const struct kd_object_create *c)
 {
     const unsigned how = KD_OBJECT_UNLOCKED | KD_OBJECT_ITEMS; /* of transactions, one of them */
     if (c->flags & ~509u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX ||
-        (c->flags & how) == how ||
+        (c->flags & how) == how || (c->flags & KD_OBJECT_VERSIONS && c->flags & how) ||
         (c->flags & (how | KD_OBJECT_GUARD | KD_OBJECT_CODEWORDS | KD_OBJECT_VERSIONS) &&
          !(c->flags & KD_OBJECT_TRANSACTIONAL)))
         return false;

@@ -2,7 +2,7 @@
  * old.c - what snapshots see of a page: the version that is here, or the one that its manager is
  * asked for (KD_OBJECT_VERSIONS; versions.md).
  *
- * VS4  A version that was supplied for the number of a snapshot is seen at that number alone, and
+ * VS5  A version that was supplied for the number of a snapshot is seen at that number alone, and
  *      is there only while some snapshot has the number.
  *
  * Locks: leaf, versions lock (version.c).

@@ -39,7 +39,7 @@ void version_unmap(struct page *p, const struct copy *c, bool all);
 void version_free(struct page *p, struct copy *c); /* needed or not; leaf locked */
 /* version_forget frees all of these pages, needed or not, but those of an open publication. */
 leaf_fn version_forget;
-/* version_keep makes c one of the page's versions (VS4) if a snapshot has the number c->sequence;
+/* version_keep makes c one of the page's versions (VS5) if a snapshot has the number c->sequence;
  * false: none has. Leaf locked. */
 bool version_keep(struct page *p, struct copy *c);
 /* version_seen tells whether another snapshot than s, which is registered, sees the same point. */

@@ -10,7 +10,7 @@
  *     begin        begins a snapshot, which stays open
  *     see          reads all pages in it, and says their values
  *     share        keeps its state; behind `end`, `again` begins there once more; `drop`
- *     end          ends it
+ *     end          ends it; `dies`: reads until it is ended, kill:NAME ends programs of that name
  *     moves=N      N transfers between pages
  *     looks=N      N snapshots: each has to see the sum that there was; how many began anew
  *     both=N       the same beside transfers of another thread
@@ -199,6 +199,28 @@ static int end(void)
     return error ? error : ps_rollback();
 }
 
+static int dies(void)
+{
+    int64_t of[4];
+    for (int error = 0; !error; pause_ms()) {
+        error = ps_resume(suspended);
+        if (!error) error = sum(of);
+        suspended = ps_suspend();
+    }
+    return -EIO; /* it is ended by what it touches */
+}
+
+static int kill_all(const char *program)
+{
+    static struct kd_process_info all[128];
+    long n = kd_call3(KD_PROCESS_LIST, (long)all, 128, 0), killed = 0;
+    for (long i = 0; i < n; i++)
+        if (!strcmp(all[i].name, program) && all[i].at >= 0)
+            killed += kd_call3(KD_PROCESS_KILL, all[i].pid, 9, 0) == 0;
+    if (!killed) pause_ms();
+    return killed ? 0 : kill_all(program);
+}
+
 /* ---- beside writers ---- */
 
 static int move(void *numbers)
@@ -313,6 +335,7 @@ static int word(const char *w, uint64_t n)
         return error;
     }
     if (!strcmp(w, "local")) return ps_connect(NULL);
+    if (!strncmp(w, "kill:", 5)) return kill_all(w + 5);
     if (!c && (error = opens())) return error;
     return !strncmp(w, "store", 5)   ? ps_transaction(store, &n)
            : !strcmp(w, "read")      ? ps_transaction(sum, of)
@@ -322,6 +345,7 @@ static int word(const char *w, uint64_t n)
            : !strcmp(w, "share")     ? share()
            : !strcmp(w, "drop")      ? ps_snapshot_drop(shared)
            : !strcmp(w, "end")       ? end()
+           : !strcmp(w, "dies")      ? dies()
            : !strncmp(w, "moves", 5) ? moves(n)
            : !strncmp(w, "looks", 5) ? looks(n)
            : !strncmp(w, "both", 4)  ? both(n)

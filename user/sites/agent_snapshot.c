@@ -2,9 +2,9 @@
  * agent_snapshot.c - snapshots that the site has of this home: when they begin, and pages as they
  * see them (remote.md).
  *
- * SS1  One begins while no commit of the site is between its begin and its answer; as long as it
+ * SV1  One begins while no commit of the site is between its begin and its answer; as long as it
  *      waits for that, none is taken. So what SNAPPED follows in the stream is what it sees.
- * SS2  It begins and is answered in one section of the lock: no GRANT comes between, so a page that
+ * SV2  It begins and is answered in one section of the lock: no GRANT comes between, so a page that
  *      the site was granted before SNAPPED is not younger than the snapshot.
  */
 #include "agent.h"

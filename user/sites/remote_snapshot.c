@@ -2,10 +2,10 @@
  * remote_snapshot.c - snapshots: a state of the home, and of what is cached here, for programs of
  * this site (remote.md).
  *
- * SS3  When SNAPPED comes a snapshot of this kernel begins, before anything else that the home says
+ * SV3  When SNAPPED comes a snapshot of this kernel begins, before anything else that the home says
  *      is acted upon: what is cached then is as the home's snapshot has it. Its number is no other
  *      snapshot's of this machine that begins before or after it.
- * SS4  What is not cached comes by GET_OLD, for the snapshots of that number alone; what comes by
+ * SV4  What is not cached comes by GET_OLD, for the snapshots of that number alone; what comes by
  *      GRANT is newer than all of them.
  *
  * A snapshot ends at the home when nobody here sees its point any more: that is looked for at the
