@@ -3,7 +3,7 @@
  *
  * Aim     SNAPPED stands in the stream where the snapshot does among commits and grants: it sees a
  *         commit of the site whose DONE is before it, and no other; what was granted before it and
- *         not given back is as it sees it. Commits do not put a snapshot off without end. A page
+ *         not given back is as it sees it. If it sees what follows from a decision, it sees that. Commits do not put a snapshot off without end. A page
  *         that is read is of the snapshot that was named, whatever ends meanwhile; nothing is kept
  *         of those that are over; a site has so many and no more.
  * Method  the file itself. The site applies the stream as it comes. Home and site go on in random
@@ -29,6 +29,8 @@
 static int home_transaction(int (*fn)(void *), void *arg, const struct ps_options *how);
 static int home_begin(const struct ps_options *how);
 static int home_rollback(void), home_share(void), home_drop(int shared);
+#define KATYDID_CALL_H                  /* and the kernel */
+static long kd_call3(long number, long a, long b, long c);
 #include "user/sites/agent_snapshot.c"
 
 enum { PAGES = 3, POINTS = 64, QUEUE = 512, SITE_COMMITS = 2 };
@@ -38,7 +40,9 @@ enum { PAGES = 3, POINTS = 64, QUEUE = 512, SITE_COMMITS = 2 };
 
 static struct {
     uint64_t now[PAGES], count;         /* the home's pages; of versions */
-    struct { bool used; uint64_t page[PAGES]; } point[POINTS];
+    struct { bool used; uint64_t page[PAGES], x, y; } point[POINTS];
+    uint64_t publications, x, y;        /* x: decided elsewhere and applied here; y: what follows */
+    int part;                           /* 0: none; 1: x is prepared; 2: decided */
     bool open;
     struct site_message stream[QUEUE];
     unsigned sent;
@@ -54,6 +58,7 @@ static struct container container;
 static uint64_t seed;
 static jmp_buf idle;
 static int locked, busy_home;
+static bool busy_site;                  /* it commits whenever it may */
 
 static unsigned any(unsigned below)
 {
@@ -86,6 +91,22 @@ int convert_page(uint64_t page, uint8_t contents[SITE_PAGE_BYTES])
 
 /* ---- the store ---- */
 
+bool parts_none(void)
+{
+    others();
+    bool none = w.part == 0;
+    others();
+    return none;
+}
+
+static long kd_call3(long number, long a, long b, long c)
+{
+    (void)b, (void)c;
+    assert_int_equal(number, KD_SYSTEM_INFO);
+    ((struct kd_system_info *)a)->publications = w.publications;
+    return 0;
+}
+
 static int home_begin(const struct ps_options *how)
 {
     assert_true(how->isolation == PS_SNAPSHOT && how->timeout_ms);
@@ -100,6 +121,8 @@ static int home_share(void)
     assert_true(w.open && n < POINTS);
     w.point[n].used = true;
     memcpy(w.point[n].page, w.now, sizeof w.now);
+    w.point[n].x = w.x;
+    w.point[n].y = w.y;
     return n + 1;
 }
 static int home_rollback(void)
@@ -146,6 +169,7 @@ static void heard_snapped(const struct site_message *m)
             if (snapshots[i].name == name && snapshots[i].shared == n + 1) last = n;
     assert_true(last >= 0);
     memcpy(w.state[name], w.point[last].page, sizeof w.now);
+    assert_true(w.point[last].y <= w.point[last].x);
     for (int i = 0; i < PAGES; i++)
         if (w.cached[i]) assert_int_equal(w.has[i], w.state[name][i]);
 }
@@ -185,6 +209,7 @@ static void commit_step(int i)
     } else if (!w.commit[i].published) {
         w.commit[i].published = true;
         w.commit[i].value = w.now[w.commit[i].page] = ++w.count;
+        w.publications++;
     } else { /* DONE: the site has it from here on */
         w.has[w.commit[i].page] = w.commit[i].value;
         w.commit[i].under_way = false;
@@ -219,10 +244,15 @@ static void step(void)
     if (locked) return;
     int page = (int)any(PAGES);
     w.late++;
-    switch (any(7)) {
+    for (int i = 0; busy_site && i < SITE_COMMITS; i++) {
+        if (w.commit[i].under_way) commit_step(i);
+        for (int n = 0; n < 100 && !w.commit[i].under_way; n++) commit_step(i);
+    }
+    if (busy_site) return;
+    switch (any(8)) {
     case 0: commit_step((int)any(SITE_COMMITS)); break;
     case 1: /* another program of the home's: the site does not have the page */
-        if (!w.cached[page] && !w.taken[page]) w.now[page] = ++w.count;
+        if (!w.cached[page] && !w.taken[page]) w.now[page] = ++w.count, w.publications++;
         break;
     case 2: /* a worker takes a page, and its GRANT goes later */
         if (!w.cached[page] && !w.taken[page]) w.copied[page] = w.now[page], w.taken[page] = true;
@@ -238,6 +268,19 @@ static void step(void)
         break;
     case 5:
         if (w.name && !any(8)) over(1 + any((unsigned)w.name));
+        break;
+    case 6: /* votes; is decided; what follows is shown here, or it is applied */
+        if (w.part < 2) {
+            w.part++;
+            break;
+        }
+        w.publications++;
+        if (w.y <= w.x && any(2)) {
+            w.y = w.x + 1;
+        } else {
+            w.x++;
+            w.part = 0;
+        }
         break;
     default: break;
     }
@@ -278,6 +321,7 @@ static void begin_all(void) /* that were asked for */
     for (int n = 0; asked.count && n < 1000; n++) {
         for (int i = 0; i < SITE_COMMITS; i++)
             if (w.commit[i].under_way) commit_step(i);
+        if (w.part) w.x++, w.part = 0, w.publications++;
         work(snapshot_work);
     }
 }
@@ -305,6 +349,7 @@ static void begin_world(uint64_t run)
     memset(snapshots, 0, sizeof snapshots);
     memset(&container, 0, sizeof container);
     locked = busy_home = 0;
+    busy_site = false;
     seed = run;
 }
 
@@ -333,12 +378,13 @@ static void beside_commits(void **state)
     for (int n = 0; n < 1000 && agent.committing < SITE_COMMITS; n++)
         for (int i = 0; i < SITE_COMMITS; i++)
             if (!w.commit[i].under_way) commit_step(i);
+    busy_site = true;
     ask_snapshot();
-    for (int i = 0; i < 20 && !w.began; i++) {
-        commit_step(i % SITE_COMMITS);
-        work(snapshot_work);
-    }
-    assert_int_equal(w.began, 1);
+    work(snapshot_work);
+    busy_site = false;
+    assert_true(w.began == 1 && w.alive[1]);
+    for (int i = 0; i < SITE_COMMITS; i++)
+        while (w.commit[i].under_way) commit_step(i);
     snapshot_over(&(struct site_message){.serial = 1});
 }
 

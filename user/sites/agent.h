@@ -40,7 +40,7 @@ extern struct agent {
     uint64_t view;                      /* the holder's number */
     int store, root;                    /* handles: of the store's port, of what the site may see */
     uint64_t serial;                    /* of the last grant */
-    unsigned committing;                /* commits from their begin to their answer */
+    unsigned committing;                /* commits from their begin to their answer; parts, too */
     struct site_pages pages;
     struct container containers[CONTAINERS_MAX];
 } agent;
@@ -97,6 +97,7 @@ uint32_t parts_of(const uint8_t *batch, size_t bytes);
 /* Takes a COMMIT that asks for a vote, or that decides; locked. False: it is none, or decides and
  * is to be carried out as any other. */
 bool parts_commit(struct commit *c);
+bool parts_none(void);                  /* nothing is prepared in the store; asks it */
 void parts_decided(const struct site_message *m);       /* DECIDE */
 /* Of requests of the site: of its store, in its name; the name of the one here. */
 int parts_peer(uint64_t word[SITE_WORDS], const void *data, size_t bytes);

@@ -172,22 +172,37 @@ static void committed(struct commit *c, int error)
     answer(c->m.number, error == -EALREADY ? -EDEADLK : error);
 }
 
+/* The first, or while a snapshot waits the first that decides: others' votes wait for that. NULL:
+ * there is none. */
+static struct commit *commit_take(void)
+{
+    struct commit **at = &first;
+    while (*at && snapshot_waits() &&
+           parts_of((*at)->batch, (*at)->batch_bytes) != WIRE_DECISION)
+        at = &(*at)->next;
+    struct commit *c = *at;
+    if (!c) return NULL;
+    *at = c->next;
+    if (last == &c->next) last = at;
+    count--;
+    return c;
+}
+
 void *commit_work(void *unused)
 {
     static unsigned threads;
     agent_lock();
     const unsigned thread = threads++;
     for (;;) {
-        while (!first || snapshot_waits()) agent_wait(AGENT_COMMITS);
-        struct commit *c = first;
-        first = c->next;
-        if (!first) last = &first;
-        count--;
+        struct commit *c = commit_take();
+        if (!c) {
+            agent_wait(AGENT_COMMITS);
+            continue;
+        }
         c->thread = thread;
         agent.committing++;
         commit_run(c, committed);
         agent.committing--;
-        agent_changed(AGENT_SNAPS);
         agent_changed(AGENT_BUSY);
         commit_free(c);
     }

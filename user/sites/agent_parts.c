@@ -137,6 +137,7 @@ static void *attend(void *part)
             agent_send(&(struct site_message){.kind = SITE_APPLIED, .answer_to = p->decide,
                                               .error = p->error < 0 ? -p->error : p->error});
         commit_free(p->commit);
+        agent.committing--;
         *p = (struct part){.threads = true};
     }
     return part;
@@ -167,6 +168,7 @@ static int prepare(struct commit *c, const struct wire_vote *v)
         if (q->commit && !memcmp(&q->id, &v->id, sizeof v->id)) return -EEXIST;
     if (p == parts + PREPARED_MAX) return -EDEADLK; /* AP1: others end soon */
     p->commit = c;
+    agent.committing++;
     p->id = v->id;
     p->runs = true;
     if (!p->threads) {
@@ -225,6 +227,20 @@ int parts_peer(uint64_t word[SITE_WORDS], const void *data, size_t bytes)
     undone += !error && word[1] == WIRE_PEER_OUTCOME && answer[0] == WIRE_UNDONE;
     word[0] = answer[0];
     return error;
+}
+
+/* What is kept of decisions is in no doubt. */
+bool parts_none(void)
+{
+    struct wire_doubt doubt;
+    uint64_t next = 0;
+    for (;;) {
+        struct kd_message m = {.kind = STORE_TXN, .word = {WIRE_TXN_NEXT, next}, .handle = -1,
+                               .buffer = &doubt, .buffer_bytes = sizeof doubt};
+        long r = kd_call3(KD_PORT_CALL, agent.store, (long)&m, 0);
+        if (r < 0 || doubt.prepared) return r == -ENOENT;
+        next = m.word[0];
+    }
 }
 
 int parts_name(uint64_t word[SITE_WORDS]) { return txn(WIRE_TXN_NAME, 0, NULL, 0, word); }

@@ -3,9 +3,15 @@
  * see them (remote.md).
  *
  * SV1  One begins while no commit of the site is between its begin and its answer; as long as it
- *      waits for that, none is taken. So what SNAPPED follows in the stream is what it sees.
+ *      waits for that, none is taken but one that decides. So what SNAPPED follows in the stream is
+ *      what it sees.
  * SV2  It begins and is answered in one section of the lock: no GRANT comes between, so a page that
  *      the site was granted before SNAPPED is not younger than the snapshot.
+ * SV5  Nothing is prepared in the store then: what was decided elsewhere, and others know of, is in
+ *      it. Nothing was shown from before that was asked until it has begun, so nothing that follows
+ *      from a decision since.
+ *
+ * It waits for all that for a second, and is refused then.
  */
 #include "agent.h"
 
@@ -13,9 +19,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "katydid/call.h"
 #include "pstore.h"
 
-enum { PATIENCE_MS = 1000, PAUSE_MS = 2 };
+enum { PATIENCE_MS = 1000, PAUSE_MS = 1 };
 
 /* A snapshot of this home. name: SNAP's number, 0: free; shared: of ps_snapshot_share. */
 static struct snapshot { uint64_t name; int shared; unsigned readers; bool over; }
@@ -66,20 +73,40 @@ static int share(void)
     return shared;
 }
 
-/* The first that was asked for. Locked; not while it waits for other stores. */
+static uint64_t published(void)
+{
+    struct kd_system_info now;
+    return kd_call3(KD_SYSTEM_INFO, (long)&now, 0, 0) ? 0 : now.publications;
+}
+
+/* The same, or -ETIMEDOUT: not yet (SV1, SV5). Locked, but not while the store is asked. */
+static int share_clear(void)
+{
+    uint64_t before = published();
+    agent_unlock();
+    bool none = parts_none();
+    agent_lock();
+    if (!none || agent.committing) return -ETIMEDOUT;
+    int shared = share();
+    if (shared <= 0 || published() == before) return shared;
+    ps_snapshot_drop(shared);
+    return -ETIMEDOUT;
+}
+
+/* The first that was asked for. */
 static void begin(void)
 {
     static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000};
-    int shared = share();
+    int shared = share_clear();
     for (int ms = 0; shared == -ETIMEDOUT && ms < PATIENCE_MS; ms += PAUSE_MS) {
         agent_unlock();
         nanosleep(&pause, NULL);
         agent_lock();
-        shared = share();
+        shared = share_clear();
     }
     struct snapshot *s = snapshot_of(0);
     if (shared > 0) *s = (struct snapshot){.name = asked.name[0], .shared = shared};
-    snapped(asked.name[0], shared > 0 ? 0 : shared);
+    snapped(asked.name[0], shared > 0 ? 0 : shared == -ETIMEDOUT ? EAGAIN : shared);
     memmove(asked.name, asked.name + 1, --asked.count * sizeof asked.name[0]);
 }
 
@@ -87,7 +114,7 @@ void *snapshot_work(void *unused)
 {
     agent_lock();
     for (;;) {
-        while (!asked.count || agent.committing) agent_wait(AGENT_SNAPS);
+        while (!asked.count) agent_wait(AGENT_SNAPS);
         begin();
         for (int i = 0; i < COMMITTERS; i++) agent_changed(AGENT_COMMITS);
     }
