@@ -113,8 +113,8 @@ int ps_lacks(unsigned right);
  * managers that stand on different stores. Not to be called inside a transaction (-EBUSY), except
  * ps_open of an existing one. */
 /* What is opened, deleted and listed from now on is in this store: "store", or "store2" to "store4"
- * on further disks. NULL: the one that PS_STORE names in the environment, or "store"; done by
- * ps_open, too. */
+ * on further disks, or "SITE:", what that site has exported to this one. NULL: the one that
+ * PS_STORE names in the environment, or "store"; done by ps_open, too. */
 int ps_connect(const char *store);
 /* Deletes the container itself, with all entries and links that lead to it, by whichever of them:
  * ps_unlink takes only a link away. A directory must be empty (-ENOTEMPTY). Closes it where this

@@ -3,9 +3,10 @@
  *
  * Aim     SNAPPED stands in the stream where the snapshot does among commits and grants: it sees a
  *         commit of the site whose DONE is before it, and no other; what was granted before it and
- *         not given back is as it sees it. If it sees what follows from a decision, it sees that. Commits do not put a snapshot off without end. A page
- *         that is read is of the snapshot that was named, whatever ends meanwhile; nothing is kept
- *         of those that are over; a site has so many and no more.
+ *         not given back is as it sees it. If it sees what follows from a decision, it sees that.
+ *         Commits do not put a snapshot off without end. A page that is read is of the snapshot
+ *         that was named, whatever ends meanwhile; nothing is kept of those that are over; a site
+ *         has so many and no more.
  * Method  the file itself. The site applies the stream as it comes. Home and site go on in random
  *         steps, also wherever the agent leaves its lock.
  */

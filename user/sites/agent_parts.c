@@ -232,7 +232,7 @@ int parts_peer(uint64_t word[SITE_WORDS], const void *data, size_t bytes)
 /* What is kept of decisions is in no doubt. */
 bool parts_none(void)
 {
-    struct wire_doubt doubt;
+    struct wire_doubt doubt = {0};
     uint64_t next = 0;
     for (;;) {
         struct kd_message m = {.kind = STORE_TXN, .word = {WIRE_TXN_NEXT, next}, .handle = -1,
