@@ -144,7 +144,8 @@ void commit_run(struct commit *c, void (*tell)(struct commit *c, int error))
     struct ps_options options = {.lazy = c->m.request != 0 && c->m.request != STORE_BULK,
                                  .lazy_ms = c->m.request < STORE_BULK ? c->m.request : 0};
     unsigned held = 0;
-    int error = outcome_take(c->frame + ((const uint8_t *)c->m.data - c->frame), &c->batch_bytes, &c->id);
+    uint8_t *batch = c->frame + ((const uint8_t *)c->m.data - c->frame);
+    int error = outcome_take(batch, &c->batch_bytes, &c->id);
     if (!error) error = pages_hold(c, &held);
     if (!error) {
         agent_unlock();
@@ -178,7 +179,7 @@ static struct commit *commit_take(void)
 {
     struct commit **at = &first;
     while (*at && snapshot_waits() &&
-           parts_of((*at)->batch, (*at)->batch_bytes) != WIRE_DECISION)
+           parts_of((*at)->m.data, (*at)->batch_bytes) != WIRE_DECISION)
         at = &(*at)->next;
     struct commit *c = *at;
     if (!c) return NULL;
