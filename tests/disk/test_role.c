@@ -98,17 +98,23 @@ static struct role *home_alone(void)
     return r;
 }
 
-/* The copy asks to join, as it is. */
-static struct role_message joins_now(struct role *r, uint64_t session)
+/* The JOIN of a copy whose log ends there. */
+static struct role_message joined_at(struct role *r, uint64_t session, store_lsn_t lsn)
 {
-    struct role_message m = { .kind = ROLE_JOIN, .number = session };
+    struct role_message m = { .kind = ROLE_JOIN, .number = session, .lsn = lsn };
     struct store_stats stats;
     store_stats(r->store, &stats);
     memcpy(m.uuid, stats.uuid, sizeof m.uuid);
     m.disk_bytes = stats.disk_bytes;
     m.log_bytes = stats.log_bytes;
-    m.lsn = store_log_applied(r->store);
     store_epochs_tell(r->store, &m.epochs);
+    return m;
+}
+
+/* The copy asks to join, as it is. */
+static struct role_message joins_now(struct role *r, uint64_t session)
+{
+    struct role_message m = joined_at(r, session, store_log_applied(r->store));
     role_receive(r, ROLE_TO_OTHER, &m, now_us);
     return m;
 }
@@ -192,6 +198,37 @@ static void a_group_in_the_air_is_sent_to_who_joins(void **state)
     assert_true(last[ROLE_GROUP].bytes > STORE_PAGE_BYTES);
     commit(&machines[0]);
     assert_int_equal(sent[ROLE_GROUP], 2);
+    end();
+}
+
+/* Aim: a copy that lacks a group which is too large to be sent is told that, once it is found out,
+ * and its home goes on; it does not join again and again. */
+static void who_lacks_a_group_that_is_too_large_is_copied_anew(void **state)
+{
+    (void)state;
+    struct role *r = home_alone();
+    store_lsn_t before = store_log_applied(r->store);
+    commit(&machines[0]);
+    commits_land(&machines[0]);
+    r->group_most = STORE_PAGE_BYTES;
+    for (uint64_t session = 77; session < 79; session++) {
+        struct role_message m = joined_at(r, session, before);
+        role_receive(r, ROLE_TO_OTHER, &m, now_us);
+        if (session == 78) break;
+        assert_int_equal(last[ROLE_CATCH_UP].error, 0);
+        struct role_message have = { .kind = ROLE_HAVE, .number = 77, .lsn = before };
+        role_receive(r, ROLE_TO_OTHER, &have, now_us);
+        role_tick(r, now_us);
+        assert_true(r->lost && !sent[ROLE_GROUP]);
+        role_tick(r, now_us);
+        m = last[ROLE_WANT_RECORD];
+        m.kind = ROLE_GIVEN;
+        m.record.term++;
+        role_receive(r, ROLE_TO_WITNESS, &m, now_us);
+        assert_true(role_serves(r, now_us) && !r->mate);
+    }
+    assert_int_equal(last[ROLE_CATCH_UP].error, -ESTALE);
+    assert_true(role_serves(r, now_us) && !r->mate);
     end();
 }
 
@@ -363,6 +400,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_spare_that_never_answers_is_not_named),
         cmocka_unit_test(a_stamp_of_the_future_is_no_lease),
         cmocka_unit_test(a_group_in_the_air_is_sent_to_who_joins),
+        cmocka_unit_test(who_lacks_a_group_that_is_too_large_is_copied_anew),
         cmocka_unit_test(answers_to_earlier_requests_are_none),
         cmocka_unit_test(changed_frames_do_no_harm),
         cmocka_unit_test(the_witness_gives_a_term_once),

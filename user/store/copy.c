@@ -279,7 +279,7 @@ bool copy_run(const struct disk_io *io, const struct store_open_options *how, un
         .calls = {NULL, copy_send, on_opened, on_closing}, .io = *io, .memory = &disk_memory,
         .options = *how, .own = earlier ? 1 : 2, .other = earlier ? 2 : 1,
         .lease_us = grace_ms ? grace_ms * 500ull : ROLE_LEASE_US,
-        .asynchronous = options.asynchronous};
+        .group_most = COPY_GROUP_MOST, .asynchronous = options.asynchronous};
     if (!disk_ready(io, how)) return false;
     asked_port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
     if (asked_port < 0 || KD2(KD_NAME_SET, COPY_PORT, asked_port) < 0) {

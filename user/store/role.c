@@ -182,10 +182,15 @@ static void feed_some(struct role *r, uint64_t now)
     int found = 1;
     while (r->fed - r->have < FEED_AHEAD &&
            (found = store_feed_next(r->store, &r->feed, &group, &bytes)) > 0) {
+        if (r->group_most && bytes > r->group_most) {
+            found = -ESTALE;
+            break;
+        }
         group_send(r, group, bytes, now);
         r->fed = r->feed.lsn;
     }
     if (found > 0) return;
+    if (found == -ESTALE) r->unfed = r->fed + 1;
     if (found < 0) return lease_ends(r);
     feed_end(r);
     for (unsigned i = 0; i < ROLE_GROUPS; i++)
@@ -214,6 +219,7 @@ static void joins(struct role *r, const struct role_message *m, uint64_t now)
     r->session = m->number;
     answer.error = same_store(r, m)
                        ? store_feed_begin(r->store, &r->feed, &m->epochs, m->lsn) : -ESTALE;
+    if (!answer.error && r->feed.lsn < r->unfed) answer.error = -ESTALE;
     if (answer.error) {
         store_feed_end(r->store, &r->feed);
         if (answer.error != -ESTALE) answer.error = -EAGAIN;

@@ -70,6 +70,7 @@ struct role {
     struct store_open_options options;
     uint32_t own, other;        /* sites */
     uint64_t lease_us;
+    size_t group_most;          /* larger groups cannot be sent; 0: there are none */
 
     enum role_is is;
     bool frozen;                /* HOME: serves nothing; lost: its mate, asks to go on alone */
@@ -90,6 +91,7 @@ struct role {
     bool feeding;
     struct store_feed feed;     /* what the mate lacks, read back */
     store_lsn_t fed;            /* so far */
+    store_lsn_t unfed;          /* a copy whose log ends before it cannot be fed */
     struct { const void *at; size_t bytes; store_lsn_t lsn; } sealed[ROLE_GROUPS];   /* the last */
 
     struct store_hold away;     /* HOME, alone: half the log is kept for a copy that joins again */
@@ -105,7 +107,8 @@ struct role {
     uint64_t asked_us, ask_number;
 };
 
-/* `role` is filled with zeros but for calls, io, memory, options, own, other, lease_us. */
+/* `role` is filled with zeros but for calls, io, memory, options, own, other, lease_us, group_most,
+ * asynchronous. */
 void role_start(struct role *role, uint64_t now);
 void role_tick(struct role *role, uint64_t now);
 void role_receive(struct role *role, int from, const struct role_message *m, uint64_t now);
