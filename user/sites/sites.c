@@ -18,6 +18,8 @@ static void stores(const struct link_site *s)
         printf("%s%s zone %u", i ? ", " : "", s->stores[i].name, s->stores[i].zone);
     if (!s->store_count)
         printf("no store");
+    if (s->as[0] && strcmp(s->as, s->site) != 0)
+        printf(", home in the place of %s", s->as);
 }
 
 static void round_trip(const struct link_site *s)
