@@ -238,7 +238,8 @@ static void *asked_main(void *unused)
     for (;;) {
         struct copy_status s;
         char name[STORE_NAME_BYTES];
-        struct kd_message m = {.handle = -1, .buffer = name, .buffer_bytes = sizeof(name)}, reply = {.handle = -1};
+        struct kd_message m = {.handle = -1, .buffer = name, .buffer_bytes = sizeof(name)};
+        struct kd_message reply = {.handle = -1};
         if (kd_receive(asked_port, &m, -1) < 0) exit(1);
         if (m.token) {
             reply.status = m.kind == COPY_BACKUP ? copy_backup(&m) : asked(&m, &s);

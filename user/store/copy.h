@@ -52,8 +52,8 @@ _Noreturn void copy_stop(int error);
 
 /* COPY_BACKUP: 0: it is answered when it is done. No lock. */
 int copy_backup(const struct kd_message *m);
-/* copy.c, for it; with the lock. A spare that applies nothing from now on, and how it is; NULL: this
- * is none. Is it as then, but for what it has taken? It applies again. */
+/* copy.c, for it; with the lock. A spare that applies nothing from now on, and how it is; NULL:
+ * this is none. Is it as then, but for what it has taken? It applies again. */
 struct store_spare *copy_pause(struct store_spare_state *state);
 bool copy_is_paused(const struct store_spare *spare, const struct store_spare_state *begun);
 void copy_resume(void);

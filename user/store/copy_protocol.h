@@ -17,8 +17,8 @@ enum copy_request {
                          * says that the other copy is off, so the witness is not asked. -> when it
                          * is home; -EBUSY: it is; -EAGAIN: it lacks what the home may have
                          * acknowledged, or was told that the other one is home; -EPERM */
-    COPY_BACKUP,        /* as STORE_BACKUP, of a spare. -EAGAIN: it is none; -EBUSY: its log was full
-                         * before all was copied, or it became home */
+    COPY_BACKUP,        /* as STORE_BACKUP, of a spare. -EAGAIN: it is none; -EBUSY: its log was
+                         * full before all was copied, or it became home */
 };
 enum copy_is { COPY_STARTING, COPY_HOME, COPY_SPARE, COPY_TAKING, COPY_OUT };
 
