@@ -3,7 +3,7 @@
  *
  *     shared NAME WORD ...    each word in turn; the container's name may be SITE:NAME
  *
- *     create=N     makes N accounts of 1,000 each, on a page each, in a list
+ *     create=N     makes N accounts of 1,000 each, on a page each, in a list, unless there are some
  *     open         waits until the container is there, and may be opened
  *     sum          follows the list, prints how many accounts there are and their sum
  *     snapshot     the same in a snapshot; begun again when a page is newer than it
@@ -66,6 +66,7 @@ static int create(void *number)
 {
     struct root *root = ps_root(c);
     if (!root || !phase()) return -errno;
+    if (root->first) return 0; /* the machine was started again */
     for (root->count = 0; root->count < *(uint64_t *)number; root->count++) {
         struct account *a = ps_new(c, struct account, NULL);
         if (!a) return -errno;

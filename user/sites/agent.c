@@ -56,10 +56,12 @@ _Noreturn void agent_ends(const char *why)
 }
 
 /* A session that is over takes nothing, and link ends this process when its time has come. In one
- * that goes on each frame counts: the site waits for it. */
+ * that goes on each frame counts: the site waits for it. It is not waited for room, with the lock:
+ * else two that wait for each other to read would wait for ever. A site that reads nothing of all
+ * that it may have asked for has its session ended. */
 void agent_send_frame(const void *frame, size_t bytes)
 {
-    int error = bytes ? link_send(agent.session, frame, bytes) : -EMSGSIZE;
+    int error = bytes ? link_post(agent.session, frame, bytes) : -EMSGSIZE;
     if (error && error != -ECONNRESET) agent_ends("link takes no frame");
 }
 

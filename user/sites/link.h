@@ -51,8 +51,8 @@ enum link_request {
                      * (A caller who will not wait for ever: KD_PORT_CALL_UNTIL) */
     LINK_SESSION,   /* by a session's -> data: struct link_session */
     LINK_SEND,      /* by a session's; data: a frame as frame_end leaves it, kind at least
-                     * FRAME_KIND_OTHERS. -ECONNRESET; -EINVAL: no such frame; -EAGAIN: so many
-                     * threads wait already */
+                     * FRAME_KIND_OTHERS; word0: 1: it is not waited for room. -ECONNRESET; -EINVAL: no
+                     * such frame; -EAGAIN: 8 MiB wait already */
     LINK_RECEIVE,   /* by a session's; word0: room -> data: one frame or more, whole ones, in order,
                      * in so much room. -ECONNRESET; -EMSGSIZE: the next one, word0, needs more;
                      * -EBUSY: somebody receives already */
@@ -109,6 +109,9 @@ int link_session(int handle, struct link_session *s);
 int link_close(int handle);
 /* Sends `bytes` bytes that frame_end left at `at`. 0 or -errno. Any thread. */
 int link_send(int handle, const void *at, size_t bytes);
+/* The same by one who cannot wait, as he has a lock: -EAGAIN: so much waits that the other site
+ * takes nothing. */
+int link_post(int handle, const void *at, size_t bytes);
 
 /* What is received: one to a receiving thread. memory is of FRAME_BYTES_MAX bytes, aligned to 8. */
 struct link_inbox { uint8_t *memory; size_t at, bytes; };

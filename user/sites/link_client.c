@@ -57,6 +57,13 @@ int link_send(int handle, const void *at, size_t bytes)
     return ask(handle, &m);
 }
 
+int link_post(int handle, const void *at, size_t bytes)
+{
+    struct kd_message m = {.kind = LINK_SEND, .word = {1}, .data = at, .data_bytes = bytes,
+                           .handle = -1};
+    return ask(handle, &m);
+}
+
 int link_receive(int handle, struct link_inbox *inbox, struct frame *f, const uint8_t **at)
 {
     if (inbox->at == inbox->bytes) {

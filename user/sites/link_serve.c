@@ -163,7 +163,8 @@ static int send(struct site *s, unsigned to, const struct kd_message *m, struct 
     } else {
         memcpy(w->frame, (*incoming)->frame, bytes);
     }
-    return peer_send(&s->peer, to, w, m->token);
+    int r = peer_send(&s->peer, to, w, m->word[0] ? 0 : m->token);
+    return m->word[0] && r > 0 ? 0 : r;
 }
 
 /* gather says how many of the first frames, in how many bytes, go into the room; *at: where they

@@ -57,7 +57,7 @@ void remote_send(const struct site_message *m)
     static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX]; /* locked */
     size_t bytes = message_put(m, frame, sizeof frame);
     remote.counts[m->kind]++;
-    if (!bytes || link_send(remote.session, frame, bytes))
+    if (!bytes || link_post(remote.session, frame, bytes))
         remote_ends("the session with the home is over");
 }
 

@@ -90,9 +90,14 @@ static void forget(struct pending *p)
     *p = (struct pending){0};
 }
 
-static int commit_send(struct pending *p, const struct kd_message *m)
+/* Frames of commits are large, and wait for room; so they do that one by one, without the lock. What
+ * goes home meanwhile has to do with other pages: those of the commit stay as they are. */
+static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];  /* by who sends */
+
+/* The frame's bytes, or -errno. */
+static long commit_frame(struct pending *p, const struct kd_message *m)
 {
-    static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];
     size_t bytes_all = m->buffer_bytes;
     int error = batch_check(m->process, m->buffer, m->buffer_bytes);
     const void *batch = error ? NULL : parts_batch(m, &bytes_all);
@@ -101,24 +106,29 @@ static int commit_send(struct pending *p, const struct kd_message *m)
     struct fields_out o = message_commit(frame, sizeof frame, flags, batch, bytes_all);
     if (m->word[1]) error = runs_add(&o, p, m->word[0]);
     size_t bytes = error ? 0 : frame_end(&o, SITE_COMMIT, p->number, 0);
-    if (error || !bytes) return error ? error : -E2BIG;
-    remote.counts[SITE_COMMIT]++;
-    error = link_send(remote.session, frame, bytes);
-    if (error) remote_ends("the session with the home is over");
-    return 0;
+    return error ? error : bytes ? (long)bytes : -E2BIG;
 }
 
 void commit_asked(const struct kd_message *m)
 {
     uint64_t view = m->word[0];
-    if (view >= KD_VIEW_MAX || parts_outcome(m)) return;
+    if (view >= KD_VIEW_MAX) return;
+    pthread_mutex_lock(&sending); /* an outcome does not overtake its COMMIT */
+    if (parts_outcome(m)) {
+        pthread_mutex_unlock(&sending);
+        return;
+    }
     remote_lock();
     struct pending *p = &pending[view];
     *p = (struct pending){.number = ++remote.number, .token = m->token};
-    int error = commit_send(p, m);
-    if (error) forget(p);
+    long bytes = commit_frame(p, m);
+    if (bytes < 0) forget(p);
+    remote.counts[SITE_COMMIT] += bytes > 0;
     remote_unlock();
-    if (error) kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, -error);
+    if (bytes > 0 && link_send(remote.session, frame, (size_t)bytes))
+        remote_ends("the session with the home is over");
+    pthread_mutex_unlock(&sending);
+    if (bytes < 0) kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, (int)-bytes);
 }
 
 /* What is published is at home already, so it is clean. */

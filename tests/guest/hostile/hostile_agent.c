@@ -1,0 +1,338 @@
+/*
+ * hostile_agent.c - a site that lies to the agent of its home.
+ *
+ * Aim     whatever a site says of pages, serials, commits and requests: what it may not have it
+ *         does not get, what cannot be ends its session, and the home's own programs go on. A site
+ *         that takes no answers is heard all the same. A GET that waits is taken back.
+ * Method  liar.h: the test speaks for the site, frame by frame, and is a program of the home's, too,
+ *         which holds a page where a GET is to wait. `hostile_agent N`: other mutations.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "liar.h"
+#include "pstore.h"
+#include "store_protocol.h"
+#include "system.h"
+#include "tap.h"
+#include "../../../disk/crc32c.c"
+#include "../../../user/sites/frame.c"
+#include "../../../user/sites/message.c"
+
+enum { WORDS = 512, BEATS = 6, PAGES_MANY = 700, GRANTS_MANY = 400, GONES = 3000, MUTATIONS = 40, ENDED = 9999, SILENT };
+struct page { uint64_t word[WORDS]; };
+struct root { struct page *page[PAGES_MANY]; };
+static ps_container *box, *own;
+static struct page *secret;
+static uint64_t number, base, opened;
+static bool over;                       /* the session */
+
+/* ---- the home's own program ---- */
+
+static int make(void *unused)
+{
+    struct root *root = ps_root(box);
+    (void)unused;
+    for (int i = 0; root && i < PAGES_MANY; i++)
+        if (!(root->page[i] = ps_alloc(box, sizeof(struct page), NULL))) return -errno;
+    secret = ps_alloc(own, sizeof *secret, NULL);
+    if (secret) secret->word[0] = 42;
+    return root && secret ? 0 : -errno;
+}
+static int export_box(void)
+{
+    int error = ps_directory_create("exports");
+    if (!error) error = ps_directory_create("exports/liar");
+    int handle = error ? error : ps_handle("box", PS_MAY_READ | PS_MAY_WRITE | PS_MAY_GRANT);
+    return handle < 0 ? handle : ps_link(handle, "exports/liar/box", PS_MAY_READ | PS_MAY_WRITE);
+}
+static int where(void *to)
+{
+    const struct root *root = ps_root(box);
+    for (int i = 0; i < PAGES_MANY; i++) ((uint64_t *)to)[i] = (uint64_t)(uintptr_t)root->page[i];
+    return 0;
+}
+static int up(void *page) { return ++((struct page *)page)->word[0], 0; }
+static int looks_secret(void *to) { return *(uint64_t *)to = secret->word[0], 0; }
+
+static volatile int holds, lets_go;
+static int hold(void *page)
+{
+    ((struct page *)page)->word[1]++;
+    holds = 1;
+    while (!lets_go) sched_yield();
+    return 0;
+}
+static void *holder(void *page) { return (void *)(intptr_t)ps_transaction(hold, page); }
+
+/* ---- the site ---- */
+
+static uint64_t pages[PAGES_MANY];
+
+static void begin(void)
+{
+    struct frame f;
+    mine++;
+    hello("liar", theirs);
+    do
+        (void)hear(&f);
+    while (f.session != mine);
+    over = false;
+}
+
+static uint64_t say(struct site_message m)
+{
+    m.number = ++number;
+    size_t bytes = message_put(&m, out, sizeof out);
+    send_frame(bytes, FRAME_HOME, theirs);
+    return number;
+}
+
+/* Why link has ended the session. */
+static void say_why(void)
+{
+    static struct link_site all[LINK_SITES_MAX + 1];
+    static char last[LINK_WHY_BYTES];
+    struct kd_message m = {.kind = LINK_LOOK, .buffer = all, .buffer_bytes = sizeof(all),
+                           .handle = -1};
+    int link = (int)kd_call3(KD_NAME_FIND, (long)LINK_NAME, 0, 0);
+    kd_call3(KD_PORT_CALL, link, (long)&m, 0);
+    kd_call3(KD_HANDLE_CLOSE, link, 0, 0);
+    if (strcmp(last, all[1].why)) printf("# %s\n", all[1].why);
+    strcpy(last, all[1].why);
+}
+
+/* The answer to a request, as it came; what else is said meanwhile is not listened to. ENDED: the
+ * session did; SILENT: link alone says something. */
+static int hear_answer(uint64_t to, struct site_message *m)
+{
+    struct frame f;
+    for (unsigned beats = 0; !over && beats < BEATS;) {
+        struct fields_in i = hear(&f);
+        over = is_new_hello(&f, i);
+        if (f.kind == FRAME_BEAT) {
+            beats++;
+            beat();
+        }
+        if (f.to == FRAME_CLIENT && message_take(m, &f, in) && m->answer_to == to)
+            return m->error < 0 ? -m->error : m->error;
+    }
+    if (over) say_why();
+    return over ? ENDED : SILENT;
+}
+static int asks(struct site_message m)
+{
+    struct site_message answer;
+    return hear_answer(say(m), &answer);
+}
+static int opens(void)
+{
+    struct site_message answer;
+    struct wire_open open = {.name = "box", .flags = PS_WRITE};
+    struct wire_opened o;
+    int error = hear_answer(say((struct site_message){.kind = SITE_ASK, .request = STORE_OPEN,
+                                                      .data = &open, .bytes = sizeof open}),
+                            &answer);
+    if (error || answer.bytes != sizeof o) return error ? error : EPROTO;
+    memcpy(&o, answer.data, sizeof o);
+    base = o.base;
+    opened = o.container;
+    return 0;
+}
+static void anew(void)
+{
+    while (over || opens()) {
+        if (!over) hear_hello();
+        begin();
+    }
+}
+
+#define GET(p, r) ((struct site_message){.kind = SITE_GET, .page = (p), .right = (r), .wants = 1, \
+                                         .serial = 7})
+static uint64_t granted(uint64_t page, int right)
+{
+    struct site_message answer;
+    return hear_answer(say(GET(page, (uint8_t)right)), &answer) ? 0 : answer.serial;
+}
+
+static int commits(uint64_t page, uint64_t serial, unsigned offset, const void *batch, size_t bytes)
+{
+    static const uint8_t data[8] = {1};
+    struct site_message answer;
+    struct fields_out o = message_commit(out, sizeof out, 0, batch, bytes);
+    run_put(&o, &(struct site_run){.page = page, .serial = serial, .offset = (uint16_t)offset,
+                                   .bytes = sizeof data, .data = data});
+    send_frame(frame_end(&o, SITE_COMMIT, ++number, 0), FRAME_HOME, theirs);
+    return hear_answer(number, &answer);
+}
+
+/* The home's program gets the page, whatever the site had of it, when that is over or gives it. */
+static bool home_goes_on(unsigned i)
+{
+    if (!over) { /* no message: the session ends, and with the next one all that it had */
+        (void)say((struct site_message){.kind = SITE_TOLD});
+        (void)hear_answer(~0ull, &(struct site_message){0});
+    }
+    begin();
+    return ps_transaction(up, (void *)(uintptr_t)pages[i]) == 0;
+}
+
+static void lies(void)
+{
+    uint64_t s = (uint64_t)(uintptr_t)secret, batch[8] = {~0ull, 3, 5};
+    static const struct wire_op foreign = {.op_bytes = sizeof foreign, .container = 999};
+    is(asks(GET(s, SITE_SHARED)), EACCES, "a page of what is not its own is denied");
+    is(asks(GET(base + (1ull << 38), SITE_SHARED)), EACCES, "and one of nobody's");
+    is(asks((struct site_message){.kind = SITE_ASK, .request = STORE_OPEN}), EINVAL,
+       "to open nothing is refused");
+    is(asks((struct site_message){.kind = SITE_ASK, .request = 77}), EOPNOTSUPP,
+       "what no site may ask is refused");
+    is(asks((struct site_message){.kind = SITE_ASK, .request = STORE_DELETE, .word = {opened}}),
+       EOPNOTSUPP, "and what only programs here may ask");
+    uint64_t read = granted(pages[0], SITE_SHARED), write = granted(pages[1], SITE_EXCLUSIVE);
+    tap_ok(read && write, "pages that are its own are granted");
+    is(commits(pages[0], read, 0, NULL, 0), EACCES, "a commit of a page to read is refused");
+    is(commits(pages[1], write + 1, 0, NULL, 0), EACCES, "with a serial of nobody's");
+    is(commits(pages[2], write, 0, NULL, 0), EACCES, "of a page that it has not");
+    is(commits(s, write, 0, NULL, 0), EACCES, "of another container's");
+    tap_ok(commits(pages[1], write, 16, batch, sizeof batch) > 0, "with a batch that is none");
+    tap_ok(commits(pages[1], write, 16, &foreign, sizeof foreign) > 0, "... of another container");
+    is(commits(pages[1], write, 16, NULL, 0), 0, "what it may it may still");
+    (void)say((struct site_message){.kind = SITE_GONE, .page = pages[1], .serial = write + 9});
+    is(commits(pages[1], write, 24, NULL, 0), 0, "GONE of another serial is nothing");
+    (void)say((struct site_message){.kind = SITE_CANCEL, .page = pages[1]});
+    (void)say((struct site_message){.kind = SITE_PROBED, .page = pages[1], .count = 1,
+                                    .waits = {{3, 4}}});
+    (void)say((struct site_message){.kind = SITE_GONE, .page = pages[1], .serial = write});
+    is(commits(pages[1], write, 24, NULL, 0), EACCES, "what it gave back it has not");
+    tap_ok(granted(pages[1], SITE_EXCLUSIVE) > write, "and has by another serial, if it asks");
+    is(asks(GET(pages[1], SITE_SHARED)), ENDED, "to ask for less than it has ends the session");
+    tap_ok(home_goes_on(1), "and then the home has the page");
+}
+
+static void ends(void)
+{
+    static const uint8_t kinds[] = {SITE_TOLD, SITE_DENIED, SITE_CALL, SITE_DONE, SITE_PROBE};
+    unsigned ended = 0;
+    for (unsigned i = 0; i < sizeof kinds; i++) {
+        anew();
+        (void)say((struct site_message){.kind = kinds[i], .page = pages[0], .error = EIO});
+        ended += hear_answer(~0ull, &(struct site_message){0}) == ENDED;
+    }
+    anew();
+    ended += asks(GET(pages[0] + 8, SITE_SHARED)) == ENDED;
+    anew();
+    ended += asks(GET(pages[0], 3)) == ENDED;
+    anew();
+    uint64_t serial = granted(pages[3], SITE_EXCLUSIVE);
+    ended += commits(pages[3], serial, 4090, NULL, 0) == ENDED;
+    is((int)ended, (int)sizeof kinds + 3, "what no client says ends the session, each time");
+    tap_ok(home_goes_on(3), "and the home goes on");
+}
+
+/* A page that a program of the home has: GETs of it wait. */
+static void waits(void)
+{
+    pthread_t t;
+    struct site_message m;
+    void *page = (void *)(uintptr_t)pages[5];
+    anew();
+    pthread_create(&t, NULL, holder, page);
+    while (!holds) sched_yield();
+    uint64_t get = say(GET(pages[5], SITE_SHARED));
+    (void)say((struct site_message){.kind = SITE_CANCEL, .page = pages[5]});
+    struct site_message cancel = {.kind = SITE_CANCEL, .page = pages[5], .number = get};
+    size_t bytes = message_put(&cancel, out, sizeof out);
+    send_frame(bytes, FRAME_HOME, theirs);
+    is(hear_answer(get, &m), ECANCELED, "a GET that waits is taken back by its number");
+    get = say(GET(pages[5], SITE_SHARED));
+    is(asks(GET(pages[5], SITE_SHARED)), ENDED, "two of one page end the session");
+    lets_go = 1;
+    pthread_join(t, NULL);
+    tap_ok(home_goes_on(5), "and the home goes on");
+}
+
+/* The site takes no answers: its BEATs say so. All that it says is received all the same. */
+static void deaf(void)
+{
+    struct frame f;
+    uint64_t sent = 0, freed = 0;
+    unsigned grants = 0;
+    anew();
+    struct site_message closing = {.kind = SITE_GONE, .page = pages[0], .serial = 1ull << 60};
+    uint64_t before = number;
+    for (int i = 0; i < PAGES_MANY; i++) (void)say(GET(pages[i], SITE_SHARED));
+    for (unsigned beats = 0; freed < (number - before) * FRAME_HEADER && beats < BEATS && !over;) {
+        struct fields_in i = hear(&f);
+        over = is_new_hello(&f, i);
+        grants += f.kind == SITE_GRANT;
+        if (f.kind != FRAME_BEAT) continue;
+        beats++;
+        freed = take_u64(&i);
+        beat();
+        for (; grants > GRANTS_MANY && sent < GONES; sent++) (void)say(closing);
+    }
+    sent = (number - before) * FRAME_HEADER; /* more than that */
+    tap_ok(freed >= sent && !over, "who takes no answers is heard: %llu of more than %llu bytes, "
+           "%u GRANTs", (unsigned long long)freed, (unsigned long long)sent, grants);
+    tap_ok(home_goes_on(0), "and the home goes on");
+}
+
+static uint64_t seed = 1;
+static unsigned any(unsigned below)
+{
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (unsigned)(seed >> 33) % below;
+}
+
+/* One byte of a message of a random kind is another one. */
+static void mutated(void)
+{
+    unsigned ended = 0;
+    static const uint8_t kinds[] = {SITE_GET, SITE_GONE, SITE_CANCEL, SITE_PROBED, SITE_COMMIT,
+                                    SITE_ASK};
+    anew();
+    for (unsigned n = 0; n < MUTATIONS; n++) {
+        if (over) anew();
+        struct site_message m = {.kind = kinds[any(sizeof kinds)], .page = pages[8 + any(8)],
+                                 .number = ++number, .right = 1, .serial = any(20), .count = 1,
+                                 .request = STORE_LEASE, .word = {opened, 1}};
+        size_t bytes = message_put(&m, out, sizeof out);
+        for (unsigned k = 0; k < 1 + any(2) && bytes > FRAME_HEADER; k++)
+            out[FRAME_HEADER + any((unsigned)bytes - FRAME_HEADER)] ^= (uint8_t)(1u << any(8));
+        send_frame(bytes, FRAME_HOME, theirs);
+        if (any(4) == 0) /* is it heard still? */
+            ended += asks((struct site_message){.kind = SITE_ASK, .request = 77}) == ENDED;
+    }
+    tap_ok(home_goes_on(9), "%u mutated messages, %u ended sessions: the home goes on", MUTATIONS,
+           ended);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t value = 0;
+    if (argc > 1) seed = strtoull(argv[1], NULL, 10);
+    tap_plan(29);
+    liar_begin();
+    box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    int error = !box || !own ? -errno : ps_transaction(make, NULL);
+    if (!error) error = export_box();
+    if (!error) error = ps_transaction(where, pages);
+    tap_ok(stream >= 0 && !error, "a container is exported to the site: %s", ps_strerror(error));
+    if (error) return 1;
+    hear_hello();
+    begin();
+    is(opens(), 0, "which opens it");
+    lies();
+    ends();
+    waits();
+    deaf();
+    mutated();
+    tap_ok(ps_transaction(looks_secret, &value) == 0 && value == 42 && kd_call3(KD_CHECK, 0, 0, 0) == 0,
+           "what was not exported is as it was; kcheck is clean");
+    return tap_end();
+}

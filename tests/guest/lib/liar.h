@@ -1,0 +1,132 @@
+/*
+ * liar.h - a test that speaks for another site, frame by frame, at the other end of link's stream
+ * (hostile_site.opts has the options). Included by one file of a test.
+ */
+#ifndef KATYDID_LIAR_H
+#define KATYDID_LIAR_H
+
+#include <string.h>
+
+#include "katydid/call.h"
+#include "../../../user/sites/link.h"
+#include "../../../user/sites/link_peer.h"
+
+#define LEASE_NS 60000000000ull
+static long port, stream;
+static uint64_t theirs, mine = 1000;    /* nonces */
+static uint32_t sequence;
+static uint64_t heard_time;
+static uint8_t out[FRAME_BYTES_MAX], in[FRAME_BYTES_MAX];
+static size_t have, used;
+
+static void wait_stream(void)
+{
+    struct kd_message m = {.handle = -1};
+    kd_call3(KD_PORT_RECEIVE, port, (long)&m, -1);
+}
+
+static void send_bytes(const uint8_t *at, size_t bytes)
+{
+    while (bytes > 0) {
+        long n = kd_call3(KD_STREAM_WRITE, stream, (long)at, (long)bytes);
+        if (n < 0) {
+            wait_stream();
+            continue;
+        }
+        at += n;
+        bytes -= (size_t)n;
+    }
+}
+
+/* What lies in `out`, a frame of so many bytes but for what link fills in. */
+static void send_frame(size_t bytes, unsigned to, uint64_t session)
+{
+    struct frame f;
+    frame_head(&f, out, bytes);
+    f.to = (uint8_t)to;
+    f.session = session;
+    f.sequence = f.kind == FRAME_HELLO ? 0 : ++sequence;
+    f.heard = heard_time;
+    frame_seal(&f, out);
+    send_bytes(out, bytes);
+}
+
+static void hello(const char *name, uint64_t echo)
+{
+    struct fields_out o = frame_begin(out, sizeof(out));
+    put_u32(&o, LINK_PROTOCOL);
+    put_u32(&o, 0);
+    put_text(&o, name);
+    put_u64(&o, 77);
+    put_u64(&o, mine);
+    put_u64(&o, LEASE_NS);
+    put_u32(&o, 0);
+    put_u32(&o, 0);
+    put_u32(&o, 0);
+    put_text(&o, "");
+    put_u64(&o, 0);
+    sequence = 0;
+    send_frame(frame_end(&o, FRAME_HELLO, 1, 0), FRAME_LINK, echo);
+}
+
+/* The next frame of link's, if it has come; its fields. */
+static bool hear_now(struct frame *f, struct fields_in *fields)
+{
+    memmove(in, in + used, have -= used);
+    used = 0;
+    while (!frame_head(f, in, have) || have < f->bytes) {
+        long n = kd_call3(KD_STREAM_READ, stream, (long)(in + have), (long)(sizeof(in) - have));
+        if (n < 0) return false;
+        have += (size_t)n;
+    }
+    used = f->bytes;
+    heard_time = f->time;
+    *fields = frame_fields(f, in);
+    return true;
+}
+
+static struct fields_in hear(struct frame *f)
+{
+    struct fields_in fields;
+    while (!hear_now(f, &fields)) wait_stream();
+    return fields;
+}
+
+/* A frame that is a HELLO, with another nonce: link has ended the session, if there was one. */
+static bool is_new_hello(const struct frame *f, struct fields_in i)
+{
+    char name[LINK_SITE_BYTES];
+    if (f->kind != FRAME_HELLO) return false;
+    take_u32(&i), take_u32(&i);
+    take_text(&i, name, sizeof(name));
+    take_u64(&i);
+    uint64_t nonce = take_u64(&i);
+    bool is = nonce != theirs;
+    theirs = nonce;
+    return is;
+}
+
+static void hear_hello(void)
+{
+    struct frame f;
+    struct fields_in i;
+    do
+        i = hear(&f);
+    while (!is_new_hello(&f, i));
+}
+
+/* That nothing was freed, and all was heard: so the session stays. */
+static void beat(void)
+{
+    struct fields_out o = frame_begin(out, sizeof(out));
+    for (unsigned to = FRAME_HOME; to < FRAME_TOS; to++) put_u64(&o, 0);
+    send_frame(frame_end(&o, FRAME_BEAT, 0, 0), FRAME_LINK, theirs);
+}
+
+static void liar_begin(void)
+{
+    port = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    stream = kd_call3(KD_STREAM_OPEN, (long)"liar", port, 1);
+}
+
+#endif
