@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "liar.h"
 #include "pstore.h"
@@ -255,6 +256,86 @@ static void waits(void)
     tap_ok(home_goes_on(5), "and the home goes on");
 }
 
+/* ---- circles: the site keeps the first page, which a program of the home wants, and wants what
+ * that has ---- */
+
+enum { FIRST = 20, FREE = 40, MOST = 8, PROBES = 100 };
+static volatile int circle_has, circle_goes, circle_runs, circle_pages;
+static int circle(void *unused)
+{
+    (void)unused;
+    circle_runs++;
+    for (int i = 1; i <= circle_pages; i++) up((void *)(uintptr_t)pages[FIRST + i]);
+    circle_has = 1;
+    while (!circle_goes) sched_yield();
+    return up((void *)(uintptr_t)pages[FIRST]);
+}
+static void *circler(void *lock)
+{
+    struct ps_options options = {.isolation = lock ? PS_CONTAINER_LOCK : PS_SERIALISABLE,
+                                 .locked = lock ? box : NULL};
+    circle_has = lock != NULL;
+    return (void *)(intptr_t)ps_transaction_opt(circle, NULL, &options);
+}
+
+/* The answer to the site's last GET; it says, each time it is asked, that who keeps the first page
+ * waits for that one. */
+static int circle_answer(uint64_t get, uint64_t ticket)
+{
+    struct frame f;
+    struct site_message m;
+    for (unsigned beats = 0, probes = 0; !over && beats < BEATS && probes < PROBES;) {
+        struct fields_in i = hear(&f);
+        over = is_new_hello(&f, i);
+        beats += f.kind == FRAME_BEAT;
+        if (f.kind == FRAME_BEAT) beat();
+        if (over || f.to != FRAME_CLIENT || !message_take(&m, &f, in)) continue;
+        if (m.answer_to == get) return m.error;
+        if (m.kind != SITE_PROBE || m.page != pages[FIRST]) continue;
+        probes++;
+        struct site_message probed = {.kind = SITE_PROBED, .answer_to = m.serial, .page = m.page,
+                                      .count = 1, .waits = {{get, ticket}}};
+        (void)say(probed);
+    }
+    return over ? ENDED : SILENT;
+}
+
+/* The program has so many pages. One that is older than the site's transaction, if `young`. */
+static void circle_of(int count, bool lock, bool young, const char *what)
+{
+    pthread_t t;
+    anew();
+    circle_pages = count;
+    circle_has = circle_runs = 0;
+    circle_goes = lock;
+    uint64_t serial = granted(pages[FIRST], SITE_EXCLUSIVE), ticket = young ? 1000 : 7, get = 0;
+    pthread_create(&t, NULL, circler, lock ? box : NULL);
+    while (!circle_has) sched_yield();
+    if (lock) usleep(200000);       /* it waits for the site */
+    for (int i = 1; i <= count + (count == MOST || lock); i++) {
+        uint64_t page = pages[i <= count ? FIRST + i : FREE];
+        struct site_message m = GET(page, SITE_SHARED);
+        m.serial = ticket;
+        get = say(m);
+    }
+    circle_goes = 1;
+    int error = circle_answer(get, ticket);
+    tap_ok(error == (young ? EDEADLK : 0), "%s: %d", what, error);
+    if (!over) (void)say((struct site_message){.kind = SITE_GONE, .page = pages[FIRST],
+                                               .serial = serial});
+    bool on = home_goes_on(FIRST);
+    pthread_join(t, NULL);
+    tap_ok(on && (circle_runs > 1) == !young, "and the home goes on, after %d runs", circle_runs);
+}
+
+static void circles(void)
+{
+    circle_of(1, false, true, "of a circle through the site its younger GET is denied");
+    circle_of(1, false, false, "or granted, if it is the older one");
+    circle_of(MOST, false, true, "one that waits for a thread waits for all that these wait for");
+    circle_of(0, true, true, "one of a container that is being locked waits for who locks it");
+}
+
 /* The site takes no answers: its BEATs say so. All that it says is received all the same. */
 static void deaf(void)
 {
@@ -315,7 +396,7 @@ int main(int argc, char **argv)
 {
     uint64_t value = 0;
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    tap_plan(29);
+    tap_plan(37);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
@@ -330,6 +411,7 @@ int main(int argc, char **argv)
     lies();
     ends();
     waits();
+    circles();
     deaf();
     mutated();
     tap_ok(ps_transaction(looks_secret, &value) == 0 && value == 42 && kd_call3(KD_CHECK, 0, 0, 0) == 0,
