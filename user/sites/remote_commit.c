@@ -112,12 +112,8 @@ static long commit_frame(struct pending *p, const struct kd_message *m)
 void commit_asked(const struct kd_message *m)
 {
     uint64_t view = m->word[0];
-    if (view >= KD_VIEW_MAX) return;
-    pthread_mutex_lock(&sending); /* an outcome does not overtake its COMMIT */
-    if (parts_outcome(m)) {
-        pthread_mutex_unlock(&sending);
-        return;
-    }
+    if (view >= KD_VIEW_MAX || parts_outcome(m)) return;
+    pthread_mutex_lock(&sending);
     remote_lock();
     struct pending *p = &pending[view];
     *p = (struct pending){.number = ++remote.number, .token = m->token};
