@@ -51,8 +51,8 @@ enum link_request {
                      * (A caller who will not wait for ever: KD_PORT_CALL_UNTIL) */
     LINK_SESSION,   /* by a session's -> data: struct link_session */
     LINK_SEND,      /* by a session's; data: a frame as frame_end leaves it, kind at least
-                     * FRAME_KIND_OTHERS; word0: 1: it is not waited for room. -ECONNRESET; -EINVAL: no
-                     * such frame; -EAGAIN: 8 MiB wait already */
+                     * FRAME_KIND_OTHERS; word0: 1: it is not waited for room. -ECONNRESET; -EINVAL:
+                     * no such frame; -EAGAIN: 8 MiB wait already */
     LINK_RECEIVE,   /* by a session's; word0: room -> data: one frame or more, whole ones, in order,
                      * in so much room. -ECONNRESET; -EMSGSIZE: the next one, word0, needs more;
                      * -EBUSY: somebody receives already */

@@ -90,8 +90,8 @@ static void forget(struct pending *p)
     *p = (struct pending){0};
 }
 
-/* Frames of commits are large, and wait for room; so they do that one by one, without the lock. What
- * goes home meanwhile has to do with other pages: those of the commit stay as they are. */
+/* Frames of commits are large, and wait for room; so they do that one by one, without the lock.
+ * What goes home meanwhile has to do with other pages: those of the commit stay as they are. */
 static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
 static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];  /* by who sends */
 

@@ -4,8 +4,8 @@
  * Aim     whatever a site says of pages, serials, commits and requests: what it may not have it
  *         does not get, what cannot be ends its session, and the home's own programs go on. A site
  *         that takes no answers is heard all the same. A GET that waits is taken back.
- * Method  liar.h: the test speaks for the site, frame by frame, and is a program of the home's, too,
- *         which holds a page where a GET is to wait. `hostile_agent N`: other mutations.
+ * Method  liar.h: the test speaks for the site, frame by frame, and is a program of the home's,
+ *         too, which holds a page where a GET is to wait. `hostile_agent N`: other mutations.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +23,8 @@
 #include "../../../user/sites/frame.c"
 #include "../../../user/sites/message.c"
 
-enum { WORDS = 512, BEATS = 6, PAGES_MANY = 700, GRANTS_MANY = 400, GONES = 3000, MUTATIONS = 40, ENDED = 9999, SILENT };
+enum { WORDS = 512, PAGES_MANY = 700, BEATS = 6, GRANTS_MANY = 400, GONES = 3000, MUTATIONS = 40 };
+enum { ENDED = 9999, SILENT };
 struct page { uint64_t word[WORDS]; };
 struct root { struct page *page[PAGES_MANY]; };
 static ps_container *box, *own;
@@ -278,6 +279,22 @@ static void *circler(void *lock)
     return (void *)(intptr_t)ps_transaction_opt(circle, NULL, &options);
 }
 
+/* A GET of the site's transaction has waited: from now on that is older than who begins. */
+static void wait_first(uint64_t ticket)
+{
+    pthread_t t;
+    struct site_message m = GET(pages[5], SITE_SHARED);
+    m.serial = ticket;
+    holds = lets_go = 0;
+    pthread_create(&t, NULL, holder, (void *)(uintptr_t)pages[5]);
+    while (!holds) sched_yield();
+    uint64_t get = say(m);
+    usleep(100000);
+    lets_go = 1;
+    pthread_join(t, NULL);
+    (void)hear_answer(get, &m);
+}
+
 /* The answer to the site's last GET; it says, each time it is asked, that who keeps the first page
  * waits for that one. */
 static int circle_answer(uint64_t get, uint64_t ticket)
@@ -308,6 +325,7 @@ static void circle_of(int count, bool lock, bool young, const char *what)
     circle_pages = count;
     circle_has = circle_runs = 0;
     circle_goes = lock;
+    wait_first(7);
     uint64_t serial = granted(pages[FIRST], SITE_EXCLUSIVE), ticket = young ? 1000 : 7, get = 0;
     pthread_create(&t, NULL, circler, lock ? box : NULL);
     while (!circle_has) sched_yield();
@@ -414,7 +432,8 @@ int main(int argc, char **argv)
     circles();
     deaf();
     mutated();
-    tap_ok(ps_transaction(looks_secret, &value) == 0 && value == 42 && kd_call3(KD_CHECK, 0, 0, 0) == 0,
+    tap_ok(ps_transaction(looks_secret, &value) == 0 && value == 42 &&
+               kd_call3(KD_CHECK, 0, 0, 0) == 0,
            "what was not exported is as it was; kcheck is clean");
     return tap_end();
 }
