@@ -156,7 +156,8 @@ static int pause_start(const char *name)
     char seconds[24];
     const char *const argv[] = {"/bin/sh", "-c", seconds, NULL};
     snprintf(seconds, sizeof(seconds), "sleep %d; false", CALM_SECONDS);
-    fprintf(stderr, "init: %s ends again and again: the next one starts in %d s\n", name, CALM_SECONDS);
+    fprintf(stderr, "init: %s ends again and again: the next one starts in %d s\n", name,
+            CALM_SECONDS);
     return start(argv[0], argv, 0, -1);
 }
 
