@@ -122,7 +122,9 @@ KEEPS=none
 cuts 0 $STEPS
 
 # --- planted bugs: the users, or their flushes, tell ---
-for patch in tests/bugs/sqlite/*.patch; do
+planted=(tests/bugs/sqlite/*.patch)     # in make test one of them, another one each day
+[ "$TEST_TIER" = long ] || planted=("${planted[$(($(date +%s) / 86400 % ${#planted[@]}))]}")
+for patch in "${planted[@]}"; do
     bug=$(basename "$patch" .patch) folder=$TEST_TMP/bug
     mkdir -p "$folder/user/sqlite"
     cp user/sqlite/vfs.c "$folder/user/sqlite/"
