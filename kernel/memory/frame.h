@@ -50,6 +50,10 @@ void frame_unpin(struct frame *f);
 must_check struct frame *frame_alloc_run(size_t count);
 struct frame *frame_of(paddr_t pa);      /* NULL: no RAM there */
 extern struct frame *frame_all;          /* of the page at 0; FR1 and the rest: frame.c */
+static inline struct frame *frame_at(paddr_t pa) /* of what is RAM */
+{
+    return &frame_all[pa / PAGE_BYTES];
+}
 static inline paddr_t frame_paddr(const struct frame *f)
 {
     return (paddr_t)((uintptr_t)f - (uintptr_t)frame_all) * (PAGE_BYTES / sizeof *f);

@@ -7,6 +7,7 @@
  * Locks: object->lock, then process attach_lock; both to change an attachment.
  */
 #include "store/object_private.h"
+#include "store/mapping.h"
 
 enum { ATTACHMENTS_MAX = 1024 };
 

@@ -9,6 +9,7 @@
 #include "store/commit.h"
 #include "store/fault.h"
 #include "store/holder.h"
+#include "store/mapping.h"
 #include "store/parts.h"
 #include "store/right.h"
 #include "store/stack.h"
@@ -132,7 +133,7 @@ static void begin_active(struct view *v, bool snapshot)
     v->txn.untouched = v->txn.mode == KD_CONTAINER_LOCK;
     if (all || v->owed.any) {
         right_drop(v, all, false);
-        v->snapshot_rights = snapshot;
+        right_kind(v, snapshot);
     }
     right_flush_due(v);
     lock_release(&v->lock);
@@ -260,7 +261,7 @@ long kd_txn_hint(const uint64_t a[6])
     v->txn.meant = meant;
     v->txn.now = false;
     if (!e && hint == KD_HINT_WRITE)
-        encode_declare(v, at, bytes);
+        encode_declare(v, &(struct kd_range){at, bytes}, 1);
     return e;
 }
 
@@ -268,20 +269,25 @@ long kd_txn_hint(const uint64_t a[6])
  * takes. */
 long kd_txn_declare(const uint64_t a[6])
 {
+    enum { AT_ONCE = 16 };
     struct view *v = thread_this()->view;
-    struct kd_range r;
+    struct kd_range some[AT_ONCE];
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
     if (a[1] > KD_RANGES_MAX)
         return -EINVAL;
-    for (uint64_t i = 0; i < a[1]; i++) {
-        if (user_words_in(&r, a[0] + i * sizeof r, sizeof r / 8))
+    for (uint64_t i = 0, n; i < a[1]; i += n) {
+        n = MIN(a[1] - i, AT_ONCE);
+        if (user_words_in(some, a[0] + i * sizeof *some, n * sizeof *some / 8))
             return -EFAULT;
-        vaddr_t at = mapping_first(v->process, r.address, r.bytes);
-        if (r.bytes == 0 || !user_range_ok(at, r.bytes))
-            return -EINVAL;
-        encode_declare(v, at, r.bytes);
-        if (i % 64 == 63)
+        for (struct kd_range *r = some; r < some + n; r++) {
+            if (r->address - KD_WINDOW_BASE < KD_WINDOW_END - KD_WINDOW_BASE)
+                r->address = mapping_first(v->process, r->address, r->bytes);
+            if (r->bytes == 0 || !user_range_ok(r->address, r->bytes))
+                return -EINVAL;
+        }
+        encode_declare(v, some, n);
+        if (i % 64 == 64 - AT_ONCE)
             thread_breathe();
     }
     return 0;

@@ -12,6 +12,7 @@
 #include "store/fault.h"
 #include "store/grant.h"
 #include "store/holder.h"
+#include "store/mapping.h"
 
 enum { CLUSTER_DISK = 4 }; /* pages asked for together where touches are clustered */
 enum { CLUSTER_PAGES = 8, NEAR_PAGES = 8 };

@@ -13,7 +13,7 @@ void codeword_make(struct leaf *l, unsigned slot);
 void codeword_replace(struct leaf *l, const struct copy *c);
 /* codeword_follow brings them up to date for words that are about to be exchanged with those of
  * item copy c. False: they are not those that were told. Leaf locked. */
-bool codeword_follow(struct leaf *l, const struct copy *c, const uint64_t *words);
+bool codeword_follow(struct leaf *l, const struct copy *c);
 /* codeword_spoil sees to it that all of the page is found damaged. Leaf locked. */
 void codeword_spoil(struct leaf *l, unsigned slot);
 /* codeword_wrong tells which of these regions are not as they were committed, a bit for each; none

@@ -222,11 +222,10 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
 
 /* publish_flip makes the copy current (CM7, pass 1); its struct becomes the old version's, if that
  * is here. */
-static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
+static __attribute__((noinline)) void publish_flip(struct view *v, struct copy *c, csn_t csn,
+                                                   uint64_t sequence)
 {
     struct leaf *l = c->leaf;
-    if (unlikely(c->items))
-        return item_publish(v, c, csn, sequence);
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];
     assert(p->writer == v->id);
@@ -243,7 +242,7 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
         /* its base was away: the manager may find it here, and not answer */
         waits_end(l, c->slot, 0, 0, 0);
     if (l->object->flags & KD_OBJECT_UNLOCKED && c->frame)
-        version_unmap(p, c, true);
+        version_unmap(p, c->frame, c->at, true);
     lock_acquire(&v->lock);
     right_retire(v, c->at); /* the view keeps a shared right */
     view_copy_out(v, c, now);
@@ -286,7 +285,10 @@ static struct copy **publish_view(struct view *v, const struct port *base, csn_t
                     thread_breathe();
                 continue;
             }
-            publish_flip(v, c, csn, sequence);
+            if (c->items)
+                item_publish(v, c, csn, sequence);
+            else
+                publish_flip(v, c, csn, sequence);
             *last = c;
             last = &c->chain;
             pages_breathe(used_by_others(c), &done);

@@ -44,9 +44,9 @@ static inline void pages_breathe(bool others, unsigned *done)
 /* encode_copies fills the buffer from d->cursor on, with pages of objects that commit to the port;
  * the view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */
 must_check int encode_copies(struct view *v, const struct port *port, struct kd_diff *d);
-/* encode_declare notes that the transaction is about to store to these bytes; copies of their pages
- * were just made. */
-void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
+/* encode_declare notes that the transaction stores to these bytes of containers, where their pages
+ * have copies. Not for very many: a lock is held meanwhile. */
+void encode_declare(struct view *v, const struct kd_range *some, uint64_t n);
 /* encode_changes tells the view's first copy from an address on, and what it changed; false: there
  * is none. By the owner thread. */
 bool encode_changes(struct view *v, vaddr_t from, bool read, struct kd_changes *out);

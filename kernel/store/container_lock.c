@@ -9,6 +9,7 @@
  * Locks: leaf, view, locks_lock, graph.
  */
 #include "store/holder.h"
+#include "store/mapping.h"
 #include "store/object_private.h"
 #include "thread/trace.h"
 

@@ -60,26 +60,44 @@ static bool next_run(const struct words *w, unsigned *from, unsigned *to)
 
 /* ---- declarations ---- */
 
-/* declare_page declares bytes `first` to `last` of the page. */
+/* declare_page is `declare` for what is no item copy, by units. */
 static void declare_page(struct copy *c, unsigned first, unsigned last)
 {
-    uint64_t *set = c->items ? c->words : c->declared;
-    unsigned unit = c->items ? 8 : UNIT_BYTES;
-    if (!c->ranges && !c->items)
+    if (!c->groups)
         memset(c->declared, 0, sizeof c->declared);
-    c->ranges = true;
-    for (unsigned u = first / unit; u <= last / unit; u++)
-        set[u / 64] |= 1ull << u % 64;
+    c->groups = 1;
+    for (unsigned u = first / UNIT_BYTES; u <= last / UNIT_BYTES; u++)
+        c->declared[u / 64] |= 1ull << u % 64;
 }
 
-void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
+/* declare_words is the same for an item copy, by words. */
+HOT void declare_words(struct copy *c, unsigned first, unsigned last)
+{
+    for (unsigned w = first, k = w / 64, end; w <= last; w = end, k++) {
+        end = MIN(last + 1, (k + 1) * 64);
+        c->groups |= (uint8_t)(1u << k);
+        c->words[k] |= ~0ull >> (64 - (end - w)) << w % 64;
+    }
+}
+
+/* declare declares bytes `first` to `last` of the page. */
+HOT void declare(struct copy *c, unsigned first, unsigned last)
+{
+    if (c->items)
+        declare_words(c, first / 8, last / 8);
+    else
+        declare_page(c, first, last);
+}
+
+/* declare_far is encode_declare for bytes of several pages. */
+static RARE void declare_far(struct view *v, vaddr_t at, uint64_t bytes)
 {
     for (vaddr_t end = MIN(at + bytes, v->tables.to); at < end && !thread_this()->killed;) {
         vaddr_t page = page_down(at), stop = MIN(end, page + PAGE_BYTES);
         lock_acquire(&v->lock); /* a sweep takes copies */
         pte_t e = right_at(v, page);
         if (right_state(e) == RIGHT_COPY)
-            declare_page(pte_copy(e), (unsigned)(at - page), (unsigned)(stop - 1 - page));
+            declare(pte_copy(e), (unsigned)(at - page), (unsigned)(stop - 1 - page));
         if ((at = stop) < end)
             (void)right_next(v, &at, PTE_COPY); /* the range may be as large as the store */
         lock_release(&v->lock);
@@ -88,12 +106,30 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
     }
 }
 
+void encode_declare(struct view *v, const struct kd_range *some, uint64_t n)
+{
+    lock_acquire(&v->lock); /* a sweep takes copies */
+    for (const struct kd_range *r = some; r < some + n; r++) {
+        unsigned first = (unsigned)(r->address % PAGE_BYTES);
+        if (unlikely(first + r->bytes > PAGE_BYTES)) {
+            lock_release(&v->lock);
+            declare_far(v, r->address, r->bytes);
+            lock_acquire(&v->lock);
+            continue;
+        }
+        pte_t e = r->address < v->tables.to ? right_at(v, page_down(r->address)) : 0;
+        if (right_state(e) == RIGHT_COPY)
+            declare(pte_copy(e), first, first + (unsigned)r->bytes - 1);
+    }
+    lock_release(&v->lock);
+}
+
 static struct words words_declared(const struct copy *c)
 {
     struct words w = {{0}};
     if (c->items)
         memcpy(w.bits, c->words, sizeof w.bits);
-    for (unsigned u = 0; c->ranges && !c->items && u < UNITS; u++)
+    for (unsigned u = 0; c->groups && !c->items && u < UNITS; u++)
         if (c->declared[u / 64] >> u % 64 & 1)
             w.bits[u * UNIT_WORDS / 64] |= 3ull << u * UNIT_WORDS % 64;
     _Static_assert(UNIT_WORDS == 2, "a unit is two words");
@@ -208,8 +244,8 @@ HOT int runs_out(struct diff_out *o, struct kd_run *r, const struct copy *c,
     return 0;
 }
 
-static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below,
-                     bool whole)
+static __attribute__((noinline)) int diff_page(const struct view *v, struct copy *c,
+                                               struct diff_out *o, uint64_t full_below, bool whole)
 {
     struct page *p = &c->leaf->pages[c->slot];
     const struct object *object = c->leaf->object;
@@ -252,68 +288,63 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     return e;
 }
 
-/* struct few: which words of an item copy its transaction changed, where it declared few. */
-enum { FEW = 32 };
-struct few {
-    unsigned count;
-    uint64_t sum;                       /* as item_sum has it */
-    uint16_t at[FEW];
-};
+enum { FEW = 32, FEW_RUNS = FEW * (RUN_HEAD + 1) }; /* words; each has a run, or fills RUN_GAP */
+#define MANY (~0ull)
 
-/* few_differ does for an item copy what words_that_differ does: words that were declared and not
- * changed are declared no more; no other is looked at (IT5). False: they are many. Leaf locked. */
-static bool few_differ(struct copy *c, const uint64_t *now, const uint64_t *base, struct few *few)
+/* few_runs writes runs of the words that an item copy's transaction changed, where it declared few,
+ * and returns their bytes; MANY: they are not few. Words that were declared and not changed are
+ * declared no more; no other is looked at (IT5). *sum: their item_sum. Leaf locked. */
+HOT uint64_t few_runs(struct copy *c, const uint64_t *base, const struct kd_run *r,
+                      uint64_t out[FEW_RUNS], uint64_t *sum)
 {
-    unsigned declared = 0;
-    few->count = 0;
-    few->sum = 0;
-    for (unsigned k = 0; k < WORDS / 64; k++) {
-        uint64_t changed = c->words[k], left = changed;
-        if (!left)
-            continue;
-        do {
+    const uint64_t *now = frame_memory(c->frame);
+    uint64_t *to = out;
+    struct kd_run *run = NULL;
+    unsigned declared = 0, end = 0;
+    for (unsigned groups = c->groups; groups; groups &= groups - 1) {
+        unsigned k = (unsigned)__builtin_ctz(groups);
+        uint64_t changed = c->words[k];
+        for (uint64_t left = changed; left; left &= left - 1) {
             unsigned i = k * 64 + (unsigned)__builtin_ctzll(left);
             if (declared++ == FEW)
-                return false;
-            if (now[i] != base[i]) {
-                few->at[few->count++] = (uint16_t)i;
-                few->sum += item_weight(now[i], base[i], i);
-            } else {
+                return MANY;
+            if (now[i] == base[i]) {
                 changed ^= left & -left;
+                continue;
             }
-        } while (left &= left - 1);
+            *sum += item_weight(now[i], base[i], i);
+            if (!run || i >= end + RUN_GAP) {
+                run = (struct kd_run *)to;
+                *run = *r;
+                run->offset = (uint16_t)(i * 8);
+                to += RUN_HEAD;
+                end = i;
+            }
+            while (end <= i)
+                *to++ = now[end++];
+            run->bytes = (uint16_t)(end * 8 - run->offset);
+        }
         c->words[k] = changed;
+        c->groups ^= (uint8_t)(!changed << k);
     }
+    if (run)
+        run->flags = KD_RUN_LAST;
     c->rough = true;
-    return true;
-}
-
-/* few_runs writes their runs; returns the bytes. Leaf locked. */
-enum { FEW_RUNS = FEW * (RUN_HEAD + 1) }; /* another word: a run of its own, or RUN_GAP at most */
-static uint64_t few_runs(const struct few *few, struct kd_run *r, const struct copy *c,
-                         const struct item_before *before, uint64_t out[FEW_RUNS])
-{
-    const uint64_t *own = frame_memory(c->frame);
-    uint64_t *to = out;
-    for (unsigned i = 0; i < few->count;) {
-        unsigned from = few->at[i], end = from + 1;
-        while (++i < few->count && few->at[i] < end + RUN_GAP)
-            end = few->at[i] + 1u;
-        r->offset = (uint16_t)(from * 8);
-        r->bytes = (uint16_t)((end - from) * 8);
-        r->flags = i < few->count ? 0 : KD_RUN_LAST;
-        *(struct kd_run *)to = *r;
-        to += RUN_HEAD;
-        if (unlikely(before->count))
-            item_words(c, before, from, end - from, to);
-        else
-            for (unsigned w = from; w < end; w++)
-                to[w - from] = own[w];
-        to += end - from;
-    }
     return (uint64_t)(to - out) * 8;
 }
 _Static_assert(_Alignof(struct kd_run) <= 8, "runs lie in words");
+
+/* few_behind makes the words of these runs what the log is to have behind others' (IT6). Leaf
+ * locked. */
+static RARE void few_behind(const struct copy *c, const struct item_before *before, uint64_t *runs,
+                            uint64_t bytes)
+{
+    for (uint64_t *end = runs + bytes / 8; runs < end;) {
+        const struct kd_run *run = (const struct kd_run *)runs;
+        item_words(c, before, run->offset / 8u, run->bytes / 8u, runs + RUN_HEAD);
+        runs += RUN_HEAD + run->bytes / 8u;
+    }
+}
 
 /* few_diff is item_diff where few words were declared, and the page is not due as a whole: one look
  * at it, and one copy to the manager. 0; -EFAULT; -EAGAIN: it is not so. */
@@ -323,25 +354,54 @@ static int few_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t
     struct leaf *l = c->leaf;
     const struct page *p = &l->pages[c->slot];
     struct item_before before;
-    uint64_t runs[FEW_RUNS], bytes = 0;
-    struct few few;
+    uint64_t runs[FEW_RUNS], bytes = MANY, sum = 0;
     lock_acquire(&l->lock);
     before.count = 0;
     before.changed = p->copies > 1 && item_before(v, c, &before) && before.changed;
     r->base_csn = before.changed ? KD_CSN_ANY : p->csn;
-    bool is = r->base_csn >= full_below &&
-              few_differ(c, frame_memory(c->frame), frame_memory(p->frame), &few);
-    if (is) {
-        c->changed = few.count;
-        item_told(v, c, few.sum);
-        bytes = few_runs(&few, r, c, &before, runs);
+    if (r->base_csn >= full_below)
+        bytes = few_runs(c, frame_memory(p->frame), r, runs, &sum);
+    if (bytes != MANY) {
+        c->changed = bytes;
+        item_told(v, c, sum);
+        if (unlikely(before.count))
+            few_behind(c, &before, runs, bytes);
     }
     lock_release(&l->lock);
-    if (!is || copy_to_user(o->at + o->used, runs, bytes))
-        return is ? -EFAULT : -EAGAIN;
+    if (bytes == MANY || copy_to_user(o->at + o->used, runs, bytes))
+        return bytes == MANY ? -EAGAIN : -EFAULT;
     o->used += bytes;
     o->left -= bytes;
     return 0;
+}
+
+/* item_diff_any is item_diff for any number of declared words, with a look at all of the page. */
+static RARE int item_diff_any(struct view *v, struct copy *c, struct diff_out *o,
+                              uint64_t full_below, struct kd_run *r, bool *whole)
+{
+    struct leaf *l = c->leaf;
+    struct page *p = &l->pages[c->slot];
+    struct item_before before;
+    bool alone = l->object->container_lock.exclusive == v->id;
+    unsigned from = 0, to = 0;
+    uint64_t bytes;
+    lock_acquire(&l->lock);
+    uint64_t *now = frame_memory(c->frame);
+    const uint64_t *base = frame_memory(p->frame);
+    struct words w = words_that_differ(now, base);
+    int e = alone ? 0 : undeclared_undo(v, c, now, base, &w); /* IT5 */
+    c->changed = next_run(&w, &from, &to);
+    c->rough = false;
+    memcpy(c->words, w.bits, sizeof c->words);
+    c->groups = (uint8_t)regions_of(&w);
+    item_told(v, c, item_sum(c, false));
+    item_before(v, c, &before);
+    r->base_csn = before.changed ? KD_CSN_ANY : p->csn;
+    lock_release(&l->lock);
+    *whole = r->base_csn < full_below;
+    if (e || !c->changed)
+        return e;
+    return *whole ? whole_out(o, r, c) : runs_out(o, r, c, &w, from, to, &bytes);
 }
 
 /* item_diff is diff_page for an item copy. Where the log has the page of others, it has it since
@@ -349,30 +409,11 @@ static int few_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t
 static int item_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below)
 {
     struct leaf *l = c->leaf;
-    struct page *p = &l->pages[c->slot];
     struct kd_run r = {l->object->cookie, l->first + c->slot, 0, 0, 0, 0};
-    bool alone = l->object->container_lock.exclusive == v->id, whole = false;
-    unsigned from = 0, to = 0;
-    uint64_t bytes;
-    int e = alone || v->txn.strict ? -EAGAIN : few_diff(v, c, o, full_below, &r);
-    if (e == -EAGAIN) {
-        struct item_before before;
-        lock_acquire(&l->lock);
-        uint64_t *now = frame_memory(c->frame);
-        const uint64_t *base = frame_memory(p->frame);
-        struct words w = words_that_differ(now, base);
-        e = alone ? 0 : undeclared_undo(v, c, now, base, &w); /* IT5 */
-        c->changed = next_run(&w, &from, &to);
-        c->rough = false;
-        memcpy(c->words, w.bits, sizeof c->words);
-        item_told(v, c, item_sum(c, w.bits));
-        item_before(v, c, &before);
-        r.base_csn = before.changed ? KD_CSN_ANY : p->csn;
-        lock_release(&l->lock);
-        whole = r.base_csn < full_below;
-        if (!e && c->changed)
-            e = whole ? whole_out(o, &r, c) : runs_out(o, &r, c, &w, from, to, &bytes);
-    }
+    bool any = v->txn.strict || l->object->container_lock.exclusive == v->id, whole = false;
+    int e = any ? -EAGAIN : few_diff(v, c, o, full_below, &r);
+    if (e == -EAGAIN)
+        e = item_diff_any(v, c, o, full_below, &r, &whole);
     if (e || !c->changed)
         return e;
     return !l->codewords || item_tells_right(v, c, whole) ? 0 : -EIO;

@@ -112,8 +112,8 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     c->frame = v->reserve.frame;
     c->frame->owner = c;
     c->at = at;
-    c->changed = c->ranges = c->items = c->spoilt = false;
-    c->regions = 0;
+    c->changed = c->items = c->spoilt = false;
+    c->groups = c->regions = 0;
     v->reserve.copy = NULL;
     v->reserve.frame = NULL;
     v->reserve.page = NULL;
@@ -173,28 +173,13 @@ HOT void grant(struct view *v, struct leaf *l, struct page *p, unsigned slot, pt
 
 /* leaf_memory finds memory for a leaf or a page table: pages that can go, or the transaction's own
  * copies, may fill it all. -EAGAIN: look again; -ECANCELED; -ENOMEM; `refused`, if not 0. */
-static RARE int leaf_memory(struct view *v, int refused)
+int leaf_memory(struct view *v, int refused)
 {
     if (refused || v->doom || thread_this()->killed)
         return refused ? refused : -ECANCELED; /* FT1: a doomed view waits for no memory */
     if (memory_came())
         return -EAGAIN;
     return v->doom ? -ECANCELED : -ENOMEM;
-}
-
-/* table_memory is leaf_memory for a page table of the view's. Tables of windows make room for it;
- * where its process has no room still, all rights go with the end. */
-static RARE int table_memory(struct view *v)
-{
-    bool full = limit_left(v->process, KD_LIMIT_MEMORY) < 3;
-    lock_acquire(&v->lock);
-    bool more = v->aliases || !list_empty(&v->tables.cut);
-    if (v->aliases)
-        right_aliases_drop(v);
-    else if (full && !more)
-        right_owe_all(v);
-    lock_release(&v->lock);
-    return more ? -EAGAIN : full ? -ENOMEM : leaf_memory(v, 0);
 }
 
 static RARE pte_t *own_ptes_make(struct view *v, vaddr_t base)
@@ -380,7 +365,7 @@ static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
 }
 
 /* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: doomed. */
-static RARE int fault_ended(struct view *v, int e)
+int fault_ended(struct view *v, int e)
 {
     struct leaf *l = v->wait.leaf ? v->wait.leaf : v->supply.leaf;
     if (l) {
@@ -466,6 +451,28 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_w
     }
 }
 
+/* leaf_beside finds another leaf of the object, if its entries are near, too; it may go (LF2). */
+static struct leaf *leaf_beside(const struct view *v, struct object *o, vaddr_t at, uint64_t *slot)
+{
+    uint64_t index = (at - o->base) >> PAGE_SHIFT;
+    *slot = index % LEAF_PAGES;
+    return index < o->pages && at - v->last.base < RIGHT_REACH_BYTES ? object_leaf_find(o, index)
+                                                                     : NULL;
+}
+
+/* leaf_switch makes that leaf the last one, if it is not gone, and returns the page's entry. Leaf
+ * locked. */
+static pte_t *leaf_switch(struct view *v, struct leaf *l, uint64_t slot)
+{
+    if (l->gone || !v->last.ptes)
+        return NULL;
+    v->last.leaf = l;
+    v->last.leaf_base = page_address(l, 0);
+    v->last.leaf_ptes = v->last.ptes + ((v->last.leaf_base - v->last.base) >> PAGE_SHIFT);
+    vmask_add(&l->kept, &v->self);
+    return v->last.leaf_ptes + slot;
+}
+
 /* fault_fast does FT1 to FT7 near the last fault, for a page that is here and that nobody else has
  * or wants. False: no right was given. The PTE needs no view lock here: others change it under the
  * leaf lock only. */
@@ -473,16 +480,22 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 {
     struct leaf *l = v->last.leaf;
     uint64_t slot = (at - v->last.leaf_base) >> PAGE_SHIFT;
-    if (!l || slot >= LEAF_PAGES || v->snapshot_rights | v->txn.want_x_count | (unsigned)v->doom)
+    if (!l || v->snapshot_rights | v->txn.want_x_count | (unsigned)v->doom)
         return false;
     if (write && (!(v->last.rights & KD_RIGHT_WRITE) || hands_fill(v, l->object)))
         return false;
+    if (unlikely(slot >= LEAF_PAGES) && !(l = leaf_beside(v, l->object, at, &slot)))
+        return false;
     struct page *p = &l->pages[slot];
-    pte_t *pte = v->last.leaf_ptes + slot;
     __asm__("" : "+r"(p)); /* or it is computed anew at each use */
     bool granted = false;
     uint64_t changes = write ? hand_copy(v, l, p) : 0;
     lock_acquire(&l->lock);
+    pte_t *pte = v->last.leaf_ptes + slot;
+    if (unlikely(l != v->last.leaf) && !(pte = leaf_switch(v, l, slot))) {
+        lock_release(&l->lock);
+        return false;
+    }
     if (still_attached(v, l->object) && page_resident(p) && page_open(p, write) &&
         likely(!container_shut(v, l->object))) {
         if (write) {
@@ -516,7 +529,7 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 
 /* ---- the entry from the trap ---- */
 
-static __attribute__((noinline)) int store_touch(struct view *v, vaddr_t at, unsigned flags)
+int store_touch(struct view *v, vaddr_t at, unsigned flags)
 {
     int e = view_touch(v, at, flags & FAULT_WRITE ? WANT_WRITE : WANT_READ);
     if (likely(!e)) {
@@ -540,31 +553,6 @@ HOT int store_fault(vaddr_t at, unsigned flags)
     if (likely(flags & FAULT_WRITE ? fault_fast(v, at, true) : fault_fast(v, at, false)))
         return 0;
     return store_touch(v, at, flags);
-}
-
-/* window_fault serves a touch of a window as one of the page's first address, and then lets the
- * window's entry follow (WI3). If the right goes in between, the touch faults again. */
-static RARE int window_fault(vaddr_t at, unsigned flags)
-{
-    struct thread *t = thread_this();
-    struct mapping m;
-    bool write = flags & FAULT_WRITE, here = mapping_at(t->process, at, &m);
-    if (!here || (write && !(m.rights & KD_RIGHT_WRITE)) || flags & FAULT_EXECUTE)
-        return fault_outside(at, flags);
-    if (flags & FAULT_KEY)
-        return fault_outside(at - m.at + m.first, flags);
-    for (int e = 0, looks = 0;; looks++) {
-        struct view *v = t->view ? t->view : t->process->plain;
-        bool active = v && v->state == VIEW_ACTIVE;
-        int made = v ? right_alias(v, page_down(at), write) : -EAGAIN;
-        if (made == -ENOMEM && (made = table_memory(v)) != -EAGAIN)
-            return active ? fault_ended(v, made) : fault_outside(at, flags);
-        if (!made || looks)
-            return 0;
-        vaddr_t first = at - m.at + m.first;
-        if ((e = active ? store_touch(v, first, flags) : fault_outside(first, flags)))
-            return e;
-    }
 }
 
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)

@@ -10,6 +10,14 @@
  * not transactional. */
 must_check int view_touch(struct view *v, vaddr_t at, enum view_want want);
 
+/* fault.c, for fault_other.c: */
+/* leaf_memory finds memory for a leaf or a page table. -EAGAIN: look again; -ECANCELED; -ENOMEM;
+ * `refused`, if not 0. */
+RARE int leaf_memory(struct view *v, int refused);
+/* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: doomed. */
+RARE int fault_ended(struct view *v, int e);
+__attribute__((noinline)) int store_touch(struct view *v, vaddr_t at, unsigned flags);
+
 struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation);
 /* view_object_at finds the object at `at`, first where the view found the last one. Not counted:
  * the reference is the view's. */
@@ -32,6 +40,8 @@ RARE bool guard_allows(struct view *v, vaddr_t at, enum view_want want);
 RARE void guard_key(struct view *v, vaddr_t at);
 /* both -errno, after the program was ended or told, or 0: served. */
 int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no transaction */
+RARE int table_memory(struct view *v); /* leaf_memory for a page table of the view's */
+RARE int window_fault(vaddr_t at, unsigned flags);
 int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags);
 
 /* cluster.c */

@@ -6,6 +6,7 @@
  */
 #include "base/signal.h"
 #include "store/fault.h"
+#include "store/mapping.h"
 #include "store/right.h"
 
 /* ---- guards (FT8, FT9) ---- */
@@ -104,4 +105,46 @@ int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags)
                                         : "nothing is mapped there",
                      access_text(flags), at);
     return e ? -EFAULT : 0;
+}
+
+/* ---- page tables, windows ---- */
+
+/* table_memory is leaf_memory for a page table of the view's. Tables of windows make room for it;
+ * where its process has no room still, all rights go with the end. */
+int table_memory(struct view *v)
+{
+    bool full = limit_left(v->process, KD_LIMIT_MEMORY) < 3;
+    lock_acquire(&v->lock);
+    bool more = v->aliases || !list_empty(&v->tables.cut);
+    if (v->aliases)
+        right_aliases_drop(v);
+    else if (full && !more)
+        right_owe_all(v);
+    lock_release(&v->lock);
+    return more ? -EAGAIN : full ? -ENOMEM : leaf_memory(v, 0);
+}
+
+/* window_fault serves a touch of a window as one of the page's first address, and then lets the
+ * window's entry follow (WI3). If the right goes in between, the touch faults again. */
+int window_fault(vaddr_t at, unsigned flags)
+{
+    struct thread *t = thread_this();
+    struct mapping m;
+    bool write = flags & FAULT_WRITE, here = mapping_at(t->process, at, &m);
+    if (!here || (write && !(m.rights & KD_RIGHT_WRITE)) || flags & FAULT_EXECUTE)
+        return fault_outside(at, flags);
+    if (flags & FAULT_KEY)
+        return fault_outside(at - m.at + m.first, flags);
+    for (int e = 0, looks = 0;; looks++) {
+        struct view *v = t->view ? t->view : t->process->plain;
+        bool active = v && v->state == VIEW_ACTIVE;
+        int made = v ? right_alias(v, page_down(at), write) : -EAGAIN;
+        if (made == -ENOMEM && (made = table_memory(v)) != -EAGAIN)
+            return active ? fault_ended(v, made) : fault_outside(at, flags);
+        if (!made || looks)
+            return 0;
+        vaddr_t first = at - m.at + m.first;
+        if ((e = active ? store_touch(v, first, flags) : fault_outside(first, flags)))
+            return e;
+    }
 }

@@ -43,9 +43,9 @@ unsigned item_before(const struct view *v, const struct copy *c, struct item_bef
 /* item_words reads words of an item copy as the log is to have them behind these (IT6). */
 void item_words(const struct copy *c, const struct item_before *before, unsigned from, unsigned n,
                 uint64_t *out);
-/* item_sum is one number for what a copy changes in a set of words: the differences, each times a
- * number of its own (item_weight). Leaf locked. */
-uint64_t item_sum(const struct copy *c, const uint64_t *words);
+/* item_sum is one number for what a copy changes in its words, or in all of the page: the
+ * differences, each times a number of its own (item_weight). Leaf locked. */
+uint64_t item_sum(const struct copy *c, bool all);
 /* item_told notes that c is told to change c->words, if c->changed, and their item_sum. Leaf
  * locked. */
 void item_told(struct view *v, struct copy *c, uint64_t sum);

@@ -21,6 +21,7 @@
  * Locks: some entries, one view, graph. Tables are memory of programs: all changes are atomic.
  */
 #include "store/fault.h"
+#include "store/mapping.h"
 #include "store/object_private.h"
 #include "store/wait.h"
 #include "process/vm.h"

@@ -7,6 +7,7 @@
  * Locks: object_at() takes its own; then the windows' lock, or view by view.
  */
 #include "store/right.h"
+#include "store/mapping.h"
 
 #define WINDOWS_MAX (sizeof(((struct process *)0)->windows.table) / sizeof(struct mapping))
 

@@ -45,13 +45,12 @@ struct copy {
     uint16_t view;
     uint8_t slot;
     bool changed;            /* txn_diff saw a difference: it was logged */
-    bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
+    uint8_t groups;          /* which elements of `words` are not 0; else: is anything declared? */
     bool items;              /* an item copy: others may have one of the page, too (item_page.c) */
     bool spoilt;             /* of a page that was mended: it is not told (CW4) */
-    union {
-        uint8_t regions;     /* no item copy: those that were told; 0: none (CW2) */
-        bool rough;          /* item copy: told with what was not declared still in it (VS4) */
-    };
+    /* item copy: it was told with what was not declared still in it (VS4); else: those that were
+     * told, 0: none (CW2) */
+    union { bool rough; uint8_t regions; };
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
     /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
     struct snapshot *keeper;
@@ -61,7 +60,7 @@ struct copy {
     };
     vaddr_t at;
     union {
-        uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
+        uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64]; /* units (encode.c) */
         /* item copy: which words are declared; once it is told, which it changed */
         uint64_t words[PAGE_BYTES / 8 / 64];
     };

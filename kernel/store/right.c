@@ -8,6 +8,7 @@
  */
 #include "store/grant.h"
 #include "store/item.h"
+#include "store/mapping.h"
 
 enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD,
        R_ANY = RIGHT_WRONG - 1,
@@ -36,21 +37,6 @@ static const struct {
 } changes[] = { CHANGES(CHANGE_STATES) };
 
 /* ---- looking ---- */
-
-/* entry_of finds the view's entry for `at`, mostly in the page table that its owner had last. NULL:
- * it has no table. View locked, or by the owner thread. */
-HOT pte_t *entry_of(const struct view *v, vaddr_t at)
-{
-    if (likely(at - v->last.base < RIGHT_REACH_BYTES && v->last.ptes))
-        return &v->last.ptes[(at - v->last.base) >> PAGE_SHIFT];
-    return v->table ? arch_pte(v->table, at, NULL) : NULL;
-}
-
-pte_t right_at(const struct view *v, vaddr_t at)
-{
-    pte_t *pte = entry_of(v, at);
-    return pte ? pte_load(pte) : 0;
-}
 
 static bool is_other(pte_t *pte, vaddr_t at, void *next)
 {
@@ -93,7 +79,7 @@ static bool is_record_of(const struct copy *c, const struct view *v, vaddr_t at,
          m < end; m++)                                                                            \
         for (vaddr_t there = at - m->first < m->bytes ? at - m->first + m->at : 0; there;         \
              there = 0)                                                                           \
-            for (pte_t *pte = entry_of(v, there); pte && *pte; pte = NULL)
+            for (pte_t *pte = right_entry(v, there); pte && *pte; pte = NULL)
 
 /* alias_wrong tells whether an alias of the entry e differs from it, or e may be taken unseen. */
 static bool alias_wrong(const struct view *v, vaddr_t at, pte_t e)
@@ -168,7 +154,7 @@ HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, ui
 {
     if (__builtin_expect(v->aliases, 0))
         right_alias_drop(v, at, debt); /* WI2 */
-    pte_t *pte = entry_of(v, at);
+    pte_t *pte = right_entry(v, at);
     pte_t e = pte ? pte_load(pte) : 0, now;
     do
         now = next(e, x);
@@ -276,7 +262,11 @@ void right_pay(struct debt *debt)
 
 void right_freeze(struct view *v, vaddr_t at, bool many)
 {
-    change(CHANGE_freeze, v, at, frozen, 0, NULL);
+    pte_t *pte = right_entry(v, at);
+    if (likely(!v->aliases && right_state(*pte) == RIGHT_COPY))
+        pte_exchange(pte, frozen(*pte, 0)); /* its owner does nothing meanwhile */
+    else
+        change(CHANGE_freeze, v, at, frozen, 0, NULL);
     if (many)
         v->stale = true;
     else
@@ -287,7 +277,15 @@ void right_retire(struct view *v, vaddr_t at) { change(CHANGE_retire, v, at, ret
 
 void right_retire_item(struct view *v, vaddr_t at, const struct frame *f, struct debt *debt)
 {
-    change(CHANGE_retire, v, at, becomes, pte_make(frame_paddr(f), PTE_SHARED | PTE_USED), debt);
+    pte_t now = pte_make(frame_paddr(f), PTE_SHARED | PTE_USED);
+    if (unlikely(v->aliases)) {
+        change(CHANGE_retire, v, at, becomes, now, debt);
+        return;
+    }
+    pte_t was = pte_exchange(right_entry(v, at), now);
+    assert(right_state(was) == RIGHT_FROZEN);
+    v->stale = true;
+    debt->cpus |= cpu_bit(v);
 }
 
 void right_drop_copy(struct view *v, struct page *p, const struct copy *c)
@@ -375,6 +373,17 @@ void right_drop(struct view *v, bool all, bool want_x)
         right_flush_due(v);
 }
 
+struct vmask right_snapshots;
+
+void right_kind(struct view *v, bool snapshot)
+{
+    uint64_t *word = &right_snapshots.word[v->id / 64], bit = 1ull << v->id % 64;
+    if (v->snapshot_rights != snapshot)
+        (void)(snapshot ? __atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST)
+                        : __atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST));
+    v->snapshot_rights = snapshot;
+}
+
 /* ---- windows ---- */
 
 void right_aliases_drop(struct view *v)
@@ -408,7 +417,7 @@ int right_alias(struct view *v, vaddr_t at, bool write)
     view_tables_gone(v, arch_tables_free(&v->tables.cut, 4)); /* more than are made here */
     lock_acquire(&w->lock);
     const struct mapping *m = mapping_find(v->process, at);
-    pte_t *of = m ? entry_of(v, at - m->at + m->first) : NULL;
+    pte_t *of = m ? right_entry(v, at - m->at + m->first) : NULL;
     pte_t without = m && m->rights & KD_RIGHT_WRITE ? 0 : PTE_WRITE, e = of ? pte_load(of) : 0;
     if (pte_present(e) && (!write || pte_writable(e & ~without)))
         result = alias_make(v, at, of, without);
@@ -433,7 +442,8 @@ void right_tables_new(struct view *v, paddr_t table)
 {
     v->table = table;
     v->cpu = (int)arch_cpu_id();
-    v->snapshot_rights = v->stale = v->aliases = false;
+    right_kind(v, false);
+    v->stale = v->aliases = false;
     tables_none(v);
 }
 

@@ -51,12 +51,23 @@ static inline bool right_used(pte_t e)
 static inline struct copy *pte_copy(pte_t e)
 {
     return pte_present(e)
-               ? frame_of(pte_frame_paddr(e))->owner
+               ? frame_at(pte_frame_paddr(e))->owner
                : (struct copy *)((char *)arch_phys(0) + (pte_frame_paddr(e) >> PAGE_SHIFT << 4));
 }
 
 /* ---- looking; view locked, or by the owner thread ---- */
-pte_t right_at(const struct view *v, vaddr_t at); /* 0: EMPTY */
+/* right_entry finds the view's entry, mostly in its owner's last table; NULL: none. right_at: 0. */
+static inline pte_t *right_entry(const struct view *v, vaddr_t at)
+{
+    if (likely(at - v->last.base < RIGHT_REACH_BYTES && v->last.ptes))
+        return &v->last.ptes[(at - v->last.base) >> PAGE_SHIFT];
+    return v->table ? arch_pte(v->table, at, NULL) : NULL;
+}
+static inline pte_t right_at(const struct view *v, vaddr_t at)
+{
+    pte_t *pte = right_entry(v, at);
+    return pte ? pte_load(pte) : 0;
+}
 /* right_check returns the rule that the view's entry e for a page breaks, or NULL: the states above
  * as code. Leaf locked, too. */
 const char *right_check(const struct view *v, const struct leaf *l, unsigned slot, pte_t e);
@@ -93,6 +104,11 @@ void right_drop_copy(struct view *v, struct page *p, const struct copy *c);
 void right_spill(struct view *v, const struct copy *c, struct debt *debt);
 void right_unspill(struct view *v, const struct copy *c);  /* c->frame has its contents */
 
+/* right_kind: the view, which has no rights now, is one of right_snapshots from now on, or is not.
+ * Entries are made behind that: with a leaf locked no other view has one of a snapshot there. */
+void right_kind(struct view *v, bool snapshot);
+extern struct vmask right_snapshots;
+
 /* ---- begin and end; view locked, by the owner where nobody else is named ---- */
 /* somebody waits for it: it goes at the end. By anybody */
 void right_owe(struct view *v, vaddr_t at);
@@ -109,15 +125,7 @@ HOT void right_flush_due(struct view *v)
     }
 }
 
-/* ---- windows (mapping.c), and aliases of entries there ---- */
-/* mapping_find finds p's window at an address, or NULL. Windows locked. */
-const struct mapping *mapping_find(const struct process *p, vaddr_t at);
-bool mapping_at(struct process *p, vaddr_t at, struct mapping *out); /* the same, a copy */
-/* mapping_first: where in a container lies what a window shows at `at`; 0: no window has so many
- * bytes there. An address that is none of windows stays as it is. */
-vaddr_t mapping_first(struct process *p, vaddr_t at, uint64_t bytes);
-/* mappings_end ends p's windows at `at`, or whose first page lies in a range. False: no such. */
-bool mappings_end(struct process *p, vaddr_t at, vaddr_t first, uint64_t bytes);
+/* ---- aliases of entries, in windows ---- */
 /* right_alias copies the entry of the page that a window shows at `at`. 0; -EAGAIN: that gives no
  * such access now; -ENOMEM: no page table. */
 must_check int right_alias(struct view *v, vaddr_t at, bool write);

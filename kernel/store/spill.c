@@ -90,7 +90,7 @@ static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *deb
     struct frame *f = c->frame;
     right_spill(v, c, debt);
     memset(c->declared, 0xff, sizeof c->declared);
-    c->ranges = true;
+    c->groups = 1;
     c->frame = NULL;
     f->owner = NULL;
     list_remove(&c->link);

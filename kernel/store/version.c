@@ -143,12 +143,17 @@ static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c
     return s->sequence >= c->sequence ? s : NULL;
 }
 
-void version_unmap(struct page *p, const struct copy *c, bool all)
+void version_unmap(struct page *p, const struct frame *f, vaddr_t at, bool all)
 {
     struct debt debt = {0};
-    views_each_locked(v, &p->mask)
+    struct vmask users = p->mask;
+    if (!all)
+        vmask_keep(&users, &right_snapshots);
+    if (vmask_empty(&users))
+        return;
+    views_each_locked(v, &users)
         if (all || v->snapshot_rights)
-            right_take_version(v, p, c->at, c->frame, &debt);
+            right_take_version(v, p, at, f, &debt);
     right_pay(&debt);
 }
 
@@ -161,7 +166,10 @@ static void version_end(struct page *p, struct copy *c)
         c->previous->next = c->next;
     else
         p->versions = c->next;
-    version_unmap(p, c, false); /* only snapshots and dirty readers map old ones */
+    struct vmask readers = p->mask;
+    vmask_keep(&readers, &right_snapshots); /* only snapshots and dirty readers map old ones */
+    if (!vmask_empty(&readers))
+        version_unmap(p, c->frame, c->at, false);
     frame_free(c->frame);
     c->frame = NULL;
 }

@@ -33,9 +33,9 @@ uint64_t version_oldest(void);  /* what the oldest snapshot sees that is not ove
 void version_add(struct page *p, struct copy *c);
 /* version_release: `published` has moved, so a snapshot keeps c, or it is freed. Leaf locked. */
 void version_release(struct copy *c);
-/* version_unmap takes an old version out of all tables that the mask leads to: those of snapshots
- * and dirty readers, or of all views. Leaf locked. */
-void version_unmap(struct page *p, const struct copy *c, bool all);
+/* version_unmap takes a version's frame out of all tables that the mask leads to: those of
+ * snapshots and dirty readers, or of all views. Leaf locked. */
+void version_unmap(struct page *p, const struct frame *f, vaddr_t at, bool all);
 void version_free(struct page *p, struct copy *c); /* needed or not; leaf locked */
 /* version_forget frees all of these pages, needed or not, but those of an open publication. */
 leaf_fn version_forget;

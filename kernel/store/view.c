@@ -7,6 +7,7 @@
 #include "store/fault.h"
 #include "store/holder.h"
 #include "store/item.h"
+#include "store/mapping.h"
 #include "store/parts.h"
 #include "store/right.h"
 #include "store/spill.h"

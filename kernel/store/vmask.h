@@ -24,6 +24,11 @@ static inline void vmask_add(struct vmask *m, const struct vmask *more)
     m->word[0] |= more->word[0];
     m->word[1] |= more->word[1];
 }
+static inline void vmask_keep(struct vmask *m, const struct vmask *of)
+{
+    m->word[0] &= __atomic_load_n(&of->word[0], __ATOMIC_SEQ_CST);
+    m->word[1] &= __atomic_load_n(&of->word[1], __ATOMIC_SEQ_CST);
+}
 static inline bool vmask_only(const struct vmask *m, unsigned v) /* no other bit is set */
 {
     uint64_t others = ~(1ull << v % 64);
