@@ -16,10 +16,22 @@
 typedef uint32_t crc_routine(uint32_t state, const uint8_t *bytes, size_t count);
 
 #define LANE 680u  /* a third of what is taken at once: 4096 bytes are six and two words */
+#define STEP 64u                        /* for zeros that are no whole lane */
 
 static uint32_t table[SLICES][256];
-static uint32_t carried[4][256];        /* a byte of a CRC, carried over LANE zeros */
+static uint32_t carried[4][256], stepped[4][256];   /* a byte of a CRC, over LANE, STEP zeros */
 static bool table_ready;
+
+static void carry_fill(uint32_t (*to)[256], uint32_t zeros)
+{
+    for (uint32_t bit = 0; bit < 32; bit++) {
+        uint32_t crc = 1u << bit, low = 1u << bit % 8;
+        for (uint32_t i = 0; i < zeros; i++)
+            crc = crc >> 8 ^ table[0][crc & 255];
+        for (uint32_t i = 0; i < low; i++)
+            to[bit / 8][low + i] = to[bit / 8][i] ^ crc;
+    }
+}
 
 static void table_fill(void)
 {
@@ -32,20 +44,15 @@ static void table_fill(void)
     for (int slice = 1; slice < SLICES; slice++)
         for (int i = 0; i < 256; i++)
             table[slice][i] = table[slice - 1][i] >> 8 ^ table[0][table[slice - 1][i] & 255];
-    for (uint32_t bit = 0; bit < 32; bit++) {
-        uint32_t crc = 1u << bit, low = 1u << bit % 8;
-        for (uint32_t i = 0; i < LANE; i++)
-            crc = crc >> 8 ^ table[0][crc & 255];
-        for (uint32_t i = 0; i < low; i++)
-            carried[bit / 8][low + i] = carried[bit / 8][i] ^ crc;
-    }
+    carry_fill(carried, LANE);
+    carry_fill(stepped, STEP);
     table_ready = true;
 }
 
-static inline uint64_t carry(uint64_t crc)
+/* A CRC of 32 bits over as many zeros as `by` was filled for. */
+static inline uint64_t carry(uint64_t crc, const uint32_t (*by)[256])
 {
-    return carried[0][crc & 255] ^ carried[1][crc >> 8 & 255] ^ carried[2][crc >> 16 & 255] ^
-           carried[3][crc >> 24];
+    return by[0][crc & 255] ^ by[1][crc >> 8 & 255] ^ by[2][crc >> 16 & 255] ^ by[3][crc >> 24];
 }
 
 /* Eight bytes by eight tables. Written out: as a loop it takes three times the instructions. */
@@ -133,7 +140,7 @@ static uint32_t crc_by_instruction(uint32_t state, const uint8_t *bytes, size_t 
             __asm__("crc32q (%3), %0\n\tcrc32q %c4(%3), %1\n\tcrc32q 2*%c4(%3), %2"
                     : "+&r"(crc), "+&r"(second), "+&r"(third)
                     : "r"(bytes), "i"(LANE), "m"(*(const uint8_t(*)[2 * LANE + 8])bytes));
-        crc = carry(carry(crc) ^ second) ^ third;
+        crc = carry(carry(crc, carried) ^ second, carried) ^ third;
     }
     for (; count >= 8; count -= 8, bytes += 8)
         __asm__("crc32q %1, %0" : "+r"(crc) : "rm"(load64(bytes)));
@@ -223,14 +230,17 @@ uint32_t crc32c(uint32_t seed, const void *bytes, size_t count)
     return ~chosen->routine(~seed, bytes, count);
 }
 
-/* Bytes known to be zero are not read: whole lanes, then 16 at a time, move the CRC alone. */
+/* Bytes known to be zero are not read: whole lanes, then steps, then 16 at a time, move the CRC
+ * alone. */
 uint32_t crc32c_padded(uint32_t seed, const void *bytes, size_t count, size_t zeros)
 {
     uint32_t state = ~crc32c(seed, bytes, count - zeros);
     if (!table_ready)
         table_fill();
     for (; zeros >= LANE; zeros -= LANE)
-        state = (uint32_t)carry(state);
+        state = (uint32_t)carry(state, carried);
+    for (; zeros >= STEP; zeros -= STEP)
+        state = (uint32_t)carry(state, stepped);
     for (; zeros >= SLICES; zeros -= SLICES)
         state = table[15][state & 255] ^ table[14][state >> 8 & 255] ^
                 table[13][state >> 16 & 255] ^ table[12][state >> 24];

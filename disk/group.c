@@ -62,6 +62,7 @@ int store_group_begin(struct store *store, struct store_group **out)
     group->store = store;
     group->state = GROUP_OPEN;
     group->error = 0;
+    group_reach(group, group->used);
     group->used = sizeof(struct group_disk);
     group->records = group->txns = group->open_base = 0;
     group->first_tag = group->seen.object = 0;
@@ -74,6 +75,12 @@ int store_group_begin(struct store *store, struct store_group **out)
 }
 
 /* ---- one transaction */
+
+/* Bytes before `end` may have been written to (tail_zero). */
+void group_reach(struct store_group *group, size_t end)
+{
+    group->zero.from = MAX(group->zero.from, end);
+}
 
 int store_txn_begin(struct store_group *group, uint64_t tag)
 {
@@ -93,7 +100,7 @@ int store_txn_begin(struct store_group *group, uint64_t tag)
     group->txn_next_object = group->store->plan_next_object;
     group->txn_cursor_gib = group->store->plan_cursor_gib;
     group->txn_chain = NULL;
-    group->diff_max = 0;
+    group->diff.max = 0;
     return 0;
 }
 
@@ -125,6 +132,7 @@ void store_txn_cancel(struct store_group *group)
         return;
     plan_rewind(group, group->txn_claims, group->txn_ops);
     doubts_cancel(group, group->txn_used);
+    group_reach(group, group->used);
     group->used = group->txn_used;
     group->records = group->txn_records;
     group->open_base = group->txn_open_base;
@@ -161,7 +169,10 @@ struct record_disk *record_add(struct store_group *group, enum record_type type,
                                     .data_bytes = le32_of(data_bytes), .object = le64_of(object),
                                     .page = le64_of(page) };
     uint32_t padding = length - (uint32_t)sizeof *record - data_bytes;
-    memset((uint8_t *)(record + 1) + data_bytes, 0, padding);
+    if (padding != 4)                       /* as behind a run of words, mostly */
+        memset((uint8_t *)(record + 1) + data_bytes, 0, padding);
+    else
+        *(le32 *)((uint8_t *)(record + 1) + data_bytes) = le32_of(0);
     group->last_at = group->used;
     group->used += length;
     group->records++;
@@ -208,12 +219,14 @@ int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **r
     int error = txn_state(group);
     if (!error && bytes_max > 2 * STORE_PAGE_BYTES)
         error = -EINVAL;
+    uint32_t room = record_room(bytes_max);
     if (!error)
-        error = txn_room(group, record_room(bytes_max));
+        error = txn_room(group, room);
     if (error)
         return txn_fail(group, error);
-    group->diff_at = group->used;
-    group->diff_max = bytes_max;
+    group->diff.at = group->used;
+    group->diff.max = bytes_max;
+    group_reach(group, group->used + room);
     *runs = group->buffer + group->used + sizeof(struct record_disk);
     return 0;
 }
@@ -223,7 +236,7 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
 {
     uint64_t physical;
     int error = txn_state(group);
-    if (!error && (group->diff_at != group->used || bytes > group->diff_max))
+    if (!error && (group->diff.at != group->used || bytes > group->diff.max))
         error = -EINVAL;
     if (!error)
         error = runs_check(group->buffer + group->used + sizeof(struct record_disk), bytes) ?:
@@ -235,9 +248,9 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
     record->base = le64_of(base_lsn & ~BASE_OPEN);
     if (base_lsn & BASE_OPEN) {         /* until bases_seal, crc is the place of the one before */
         record->crc = le32_of(group->open_base);
-        group->open_base = (uint32_t)group->diff_at;
+        group->open_base = (uint32_t)group->diff.at;
     }
-    group->diff_max = 0;
+    group->diff.max = 0;
     return 0;
 }
 
@@ -339,25 +352,6 @@ int store_txn_op(struct store_group *group, struct store_op *op)
     uint64_t page = choice_count(plan.type) ? choice_value(op) : 0;
     memcpy(record_add(group, plan.type, plan.object, page, bytes) + 1, &scratch, bytes);
     return 0;
-}
-
-bool store_txn_pages(const struct store_group *group, size_t *cursor, struct store_txn_pages *out)
-{
-    if (*cursor < group->txn_used)
-        *cursor = group->txn_used;
-    if (!group->in_txn || *cursor >= group->used)
-        return false;
-    const struct record_disk *record = (const void *)(group->buffer + *cursor);
-    *cursor += le32_get(record->length);
-    enum record_type type = le16_get(record->type);
-    bool one = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP ||
-               type == RECORD_PAGE_LOGGED;
-    bool run = type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM || type == RECORD_PAGE_HOME;
-    *out = (struct store_txn_pages){ .object = le64_get(record->object),
-                                     .page = le64_get(record->page),
-                                     .count = one ? 1 : run ? le64_get(record->base) : 0,
-                                     .freed = type == RECORD_PAGE_FREE };
-    return true;
 }
 
 int store_txn_end(struct store_group *group, uint32_t *position)
@@ -479,6 +473,19 @@ static void commits_seal(struct store_group *group)
     }
 }
 
+/* Zeroes what is behind the records, and was written to since it was last (LG4). */
+static void tail_zero(struct store_group *group)
+{
+    size_t used = group->used, bytes = group->bytes;
+    group_reach(group, used);
+    size_t zero_to = MAX(group->zero.to, group->zero.from);
+    memset(group->buffer + used, 0, MIN(group->zero.from, bytes) - used);
+    if (zero_to < bytes)
+        memset(group->buffer + zero_to, 0, bytes - zero_to);
+    group->zero.to = group->zero.from > bytes ? bytes : MAX(zero_to, bytes);
+    group->zero.from = used;
+}
+
 int store_group_seal(struct store_group *group)
 {
     struct store *store = group->store;
@@ -494,7 +501,7 @@ int store_group_seal(struct store_group *group)
         record_add(group, RECORD_NOOP, 0, 0, 0);
     }
     group->bytes = round_block(group->used);
-    memset(group->buffer + group->used, 0, group->bytes - group->used);     /* LG4 */
+    tail_zero(group);
     group->lsn = log_place(store, store->log.end, group->bytes);
     assert(group->lsn % store->super.log_bytes + group->bytes <= store->super.log_bytes);  /* LG1 */
     assert(group->lsn + group->bytes - store->log.keep <= store->super.log_bytes);  /* LG3 */
@@ -533,25 +540,6 @@ int store_group_issue(struct store_group *group)
         return group_fail(group, error);
     group->state = GROUP_ISSUED;
     return 0;
-}
-
-int store_log_flush(struct store *store)
-{
-    int error = fence_get(store) ?:
-                (store->io.flush_log ?: store->io.flush)(store->io.context);
-    if (error)
-        fence_set(store, error);
-    return error;
-}
-
-store_lsn_t store_log_applied(const struct store *store)
-{
-    return store->log.applied;
-}
-
-void store_log_flushed(struct store *store, store_lsn_t lsn)
-{
-    store->log.durable = MAX(store->log.durable, lsn);
 }
 
 int store_group_write(struct store_group *group)

@@ -58,8 +58,10 @@ static bool leaf_is(const struct leaf_disk *leaf, uint64_t object, uint64_t inde
     return le64_get(leaf->index) == index && le64_get(leaf->object) == object;
 }
 
-static struct leaf_disk *chain_find(const struct store *store, uint64_t object, uint64_t index,
-                                    struct leaf_near *found)
+/* Not inline: hash_find mostly needs none of it. */
+static __attribute__((noinline)) struct leaf_disk *chain_find(const struct store *store,
+                                                              uint64_t object, uint64_t index,
+                                                              struct leaf_near *found)
 {
     uint32_t at = store->heads[hash_bucket(store, object, index)];
     for (; at; at = store->pages[at].next) {

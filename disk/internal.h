@@ -181,6 +181,7 @@ struct store_group {
     int       error;            /* of write or flush */
     uint8_t  *buffer;           /* store->group_bytes */
     size_t    used, bytes;      /* filled; whole blocks once sealed */
+    struct { size_t from, to; } zero;   /* so far the buffer is zero; kept from group to group */
     uint64_t  lsn;              /* once sealed */
     uint32_t  records, txns;
     uint32_t  open_base;        /* the place of the last record of LG5, or 0 */
@@ -195,7 +196,8 @@ struct store_group {
     bool      in_txn;
     int       txn_error;
     uint64_t  tag, first_tag;
-    size_t    txn_used, diff_at, diff_max;
+    size_t    txn_used;
+    struct { size_t at, max; } diff;        /* room for a difference that is being written */
     uint32_t  txn_claims, txn_ops, txn_records, txn_wanted, txn_leaves, txn_open_base;
     uint64_t  txn_next_object;
     uint32_t  txn_cursor_gib;
@@ -289,6 +291,7 @@ struct store {
         uint32_t first;         /* a list of those by `index`; 0 ends it */
         uint32_t fresh;         /* from here on none was ever used */
         struct leaf_near { uint32_t page, slot; } near[LEAVES_NEAR];    /* hash.c; page 0: none */
+        uint32_t container;     /* a hint: the slot that directory_get found last; or 0 */
     } numbers;
     uint32_t  directory_count, names_count;
     struct header_kept {        /* what an area's header keeps (meta.c) */

@@ -84,6 +84,7 @@ void meta_forget(struct store *store)
     store->numbers.first = 0;
     store->numbers.fresh = 1;
     store->numbers.limit = store->directory_count = store->names_count = 0;
+    store->numbers.container = 0;
 }
 
 void meta_teardown(struct store *store)
@@ -159,6 +160,8 @@ void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas)
 {
     struct meta_page *meta = &store->pages[page];
     assert(meta->bytes || !areas);                                              /* ME1 */
+    if (meta->dirty == areas)
+        return;
     for (uint32_t a = 0; a < 2; a++)
         store->meta_dirty[a] += (areas >> a & 1u) - (meta->dirty >> a & 1u);
     meta->dirty = areas;

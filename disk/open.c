@@ -22,8 +22,10 @@ int tables_setup(struct store *store)
 /* Now, so that a store that is open can commit without asking for them. */
 int buffers_setup(struct store *store)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         store->groups[i].buffer = store->memory.alloc(store->memory.context, store->group_bytes);
+        store->groups[i].zero.from = store->group_bytes;
+    }
     return store->groups[0].buffer && store->groups[1].buffer ? 0 : -ENOMEM;
 }
 

@@ -27,6 +27,7 @@ void record_shrink(struct store_group *group, const void *data, uint32_t bytes)
 {
     struct record_disk *record = (void *)(group->buffer + group->last_at);
     uint32_t length = record_room(bytes);
+    group_reach(group, group->used);
     memcpy(record + 1, data, bytes);
     memset((uint8_t *)(record + 1) + bytes, 0, length - sizeof *record - bytes);
     record->length = le32_of(length);

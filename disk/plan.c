@@ -24,8 +24,7 @@ static int claim_add(struct store_group *group, enum claim_kind kind, uint64_t o
         .object = object, .key = key, .value = value, .kind = kind });
 }
 
-/* Half of FNV-1a, of a valid name. */
-static uint64_t name_key(const char *name)
+static uint64_t name_key(const char *name) /* half of FNV-1a, of a valid name */
 {
     uint64_t hash = 0xcbf29ce484222325ull;
     while (*name)
@@ -151,8 +150,7 @@ static const struct planned_op *op_next(const struct store *store, struct op_pla
     return NULL;
 }
 
-#define for_each_op(store, op) \
-    for (struct op_place place = { 0, 0 }; ((op) = op_next(store, &place));)
+#define for_each_op(store, op) for (struct op_place place = {0}; ((op) = op_next(store, &place));)
 
 /* ---- containers as they will be when the pending groups are applied */
 
@@ -256,14 +254,14 @@ struct page_state {
     bool     present, bulk;     /* bulk: the next record is a full image (BH4) */
     uint64_t redo, lsn;         /* or BASE_OPEN and its place in the group that is still open */
     const struct entry *claim;
+    struct leaf_disk *leaf;     /* its extent's, if that was looked for */
 };
 
 static struct page_state plan_page(const struct store *store, uint64_t object, uint64_t page)
 {
     struct page_state state = { .redo = store->log.redo };
     uint32_t n = store->extent_pages, at = (uint32_t)(page % n);
-    state.claim = claim_find(store, CLAIM_PAGE, object, page, NULL);
-    if (state.claim) {
+    if ((state.claim = claim_find(store, CLAIM_PAGE, object, page, NULL)) != NULL) {
         const struct store_group *group = group_of(store, state.claim);
         state.bulk = state.claim->kind == CLAIM_PAGE_HOME;
         state.present = state.claim->kind != CLAIM_PAGE_FREED;
@@ -271,7 +269,7 @@ static struct page_state plan_page(const struct store *store, uint64_t object, u
             state.lsn = (group->state == GROUP_OPEN ? BASE_OPEN : group->lsn) + state.claim->value;
         return state;
     }
-    struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
+    struct leaf_disk *leaf = state.leaf = hash_find(store, object, page / n, NULL);
     if (leaf && le32_get(leaf->mask) >> at & 1) {
         state.present = true;
         state.bulk = store->extents[le64_get(leaf->physical)].bulk >> at & 1;
@@ -394,11 +392,10 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
                     uint64_t *physical)
 {
     struct store *store = group->store;
-    int error = plan_pages_exist(group, object, page, 1);
+    int error = plan_pages_exist(group, object, page, 1) ?:
+                (doubt_has_page(group, object, page) ? -EBUSY : 0);             /* TP4 */
     if (error)
         return error;
-    if (doubt_has_page(group, object, page))
-        return -EBUSY;                                                          /* TP4 */
     struct page_state state = plan_page(store, object, page);
     if (state.present && state.claim && group_of(store, state.claim) == group &&
         state.claim >= group->claims.entries + group->txn_claims)
@@ -409,8 +406,11 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
                              state.bulk
                        : state.present))
         return -ESTALE;
-    return plan_extent(group, object, page / store->extent_pages, physical) ?:
-           claim_add(group, CLAIM_PAGE, object, page, 0);
+    if (state.leaf && !store->space.moves)
+        *physical = le64_get(state.leaf->physical);
+    else if ((error = plan_extent(group, object, page / store->extent_pages, physical)))
+        return error;
+    return claim_add(group, CLAIM_PAGE, object, page, 0);
 }
 
 bool plan_extent_fresh(const struct store *store, uint64_t object, uint64_t index)

@@ -11,7 +11,7 @@
  */
 #include "internal.h"
 
-int record_next(struct record_walk *walk, const struct record_disk **record)
+static inline int next_of(struct record_walk *walk, const struct record_disk **record)
 {
     if (!walk->left)
         return 0;
@@ -26,6 +26,11 @@ int record_next(struct record_walk *walk, const struct record_disk **record)
     walk->left--;
     *record = r;
     return 1;
+}
+
+int record_next(struct record_walk *walk, const struct record_disk **record)
+{
+    return next_of(walk, record);
 }
 
 /* Runs ascend, do not overlap, lie inside the page and use all the bytes. */
@@ -79,6 +84,25 @@ void record_page(const struct record_disk *record, uint8_t *page)
         runs += 4 + length;
         bytes -= 4 + length;
     }
+}
+
+bool store_txn_pages(const struct store_group *group, size_t *cursor, struct store_txn_pages *out)
+{
+    if (*cursor < group->txn_used)
+        *cursor = group->txn_used;
+    if (!group->in_txn || *cursor >= group->used)
+        return false;
+    const struct record_disk *record = (const void *)(group->buffer + *cursor);
+    *cursor += le32_get(record->length);
+    enum record_type type = le16_get(record->type);
+    bool one = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP ||
+               type == RECORD_PAGE_LOGGED;
+    bool run = type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM || type == RECORD_PAGE_HOME;
+    *out = (struct store_txn_pages){ .object = le64_get(record->object),
+                                     .page = le64_get(record->page),
+                                     .count = one ? 1 : run ? le64_get(record->base) : 0,
+                                     .freed = type == RECORD_PAGE_FREE };
+    return true;
 }
 
 /* ---- pages */
@@ -156,7 +180,10 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     uint32_t page = (uint32_t)(le64_get(record->page) % store->extent_pages), at;
     uint64_t physical = le64_get(record->physical);
     struct leaf_disk *leaf;
-    if (!page_record_valid(directory_slot(store, slot), record))
+    const struct container_disk *container = directory_slot(store, slot);
+    /* In a commit the bytes were looked at when they were added. */
+    if (store->replay.on ? !page_record_valid(container, record)
+                         : le64_get(record->page) >= container_pages(container))
         return -EUCLEAN;
     int error = leaf_get(store, object, index, physical, csn, slot, &leaf, &at);
     if (error)
@@ -457,6 +484,31 @@ static int commit_check(struct store *store, const struct record_disk *commit, u
     return bytes && store->replay.on ? chain_verify(store, (const void *)(commit + 1)) : 0;
 }
 
+/* How many records come before the transaction's commit record, which *record is then, with `walk`
+ * behind it. 0; -EUCLEAN: there is none. In a commit they are as they were added. */
+static int commit_find(const struct store *store, struct record_walk *walk,
+                       const struct record_disk **record, uint32_t *records)
+{
+    int more = 1;
+    if (store->replay.on) {
+        while ((more = record_next(walk, record)) > 0 && le16_get((*record)->type) != RECORD_COMMIT)
+            ++*records;
+        return more < 0 ? more : more == 0 ? -EUCLEAN : 0;
+    }
+    for (const uint8_t *at = walk->bytes + walk->at, *end = walk->bytes + walk->end; at < end;) {
+        const struct record_disk *r = (const void *)at;
+        at += MAX(le32_get(r->length), sizeof *r);      /* a broken one ends this, too */
+        if (le16_get(r->type) == RECORD_COMMIT) {
+            *record = r;
+            walk->at = (size_t)(at - walk->bytes);
+            walk->left -= *records + 1;
+            return 0;
+        }
+        ++*records;
+    }
+    return -EUCLEAN;
+}
+
 /* One transaction: `walk` is at its first record. The commit record is looked for first (RC1). */
 static int transaction_apply(struct store *store, const uint8_t *group, uint64_t lsn,
                              struct record_walk *walk)
@@ -464,15 +516,13 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
     struct record_walk ahead = *walk;
     const struct record_disk *record;
     uint32_t records = 0;
-    int more;
-    while ((more = record_next(&ahead, &record)) > 0 && le16_get(record->type) != RECORD_COMMIT)
-        records++;
-    int error = more < 0 ? more : more == 0 ? -EUCLEAN : commit_check(store, record, records);
+    int error = commit_find(store, &ahead, &record, &records) ?:
+                commit_check(store, record, records);
     uint64_t csn = error ? 0 : lsn + (uint64_t)((const uint8_t *)record - group);
     if (!error && roll_stops(store, record, csn))
         return -ECANCELED;
     for (uint32_t i = 0; i < records && !error; i++) {
-        int met = record_next(walk, &record);
+        int met = next_of(walk, &record);
         if (never(met != 1))                    /* the look ahead met it */
             return -EUCLEAN;
         error = replay_reserve(store) ?:

@@ -134,6 +134,7 @@ const struct record_disk *record_unpack(const struct record_disk *record, struct
 
 /* The open transaction's last record, or NULL; and other data, not more, for it. */
 struct record_disk *record_last(const struct store_group *group);
+void group_reach(struct store_group *group, size_t end);  /* bytes before it may be written */
 void record_shrink(struct store_group *group, const void *data, uint32_t bytes);
 
 /* operate.c: of data that was checked (0, -EINVAL), what it makes of the version before */

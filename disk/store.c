@@ -216,3 +216,24 @@ void store_abandon(struct store *store)
     struct disk_memory memory = store->memory;
     memory.free(memory.context, store, sizeof *store);
 }
+
+/* ---- the log */
+
+int store_log_flush(struct store *store)
+{
+    int error = fence_get(store) ?:
+                (store->io.flush_log ?: store->io.flush)(store->io.context);
+    if (error)
+        fence_set(store, error);
+    return error;
+}
+
+store_lsn_t store_log_applied(const struct store *store)
+{
+    return store->log.applied;
+}
+
+void store_log_flushed(struct store *store, store_lsn_t lsn)
+{
+    store->log.durable = MAX(store->log.durable, lsn);
+}

@@ -175,9 +175,9 @@ static bool watch_has(const struct watch *w, uint64_t from, uint64_t end)
     return w->all || (low < w->count && w->page[low] < end);
 }
 
-void watch_changes(uint64_t id, uint64_t page, uint64_t count)
+static __attribute__((noinline)) void watched_change(uint64_t id, uint64_t page, uint64_t count)
 {
-    struct container *c = watched ? container_by_id(id) : NULL;
+    struct container *c = container_by_id(id);
     for (uint64_t n; c && count; page += n, count -= n) {
         n = container_left(c, page); /* in this segment */
         n = n < count ? n : count;
@@ -187,6 +187,11 @@ void watch_changes(uint64_t id, uint64_t page, uint64_t count)
             if (w->process && !w->fired && watch_has(w, from, from + n * PAGE_BYTES))
                 watch_fire(w);
     }
+}
+
+void watch_changes(uint64_t id, uint64_t page, uint64_t count)
+{
+    if (watched) watched_change(id, page, count); /* mostly nobody waits */
 }
 
 void watch_all_change(void)
