@@ -66,6 +66,20 @@ int tx_ops_tell(struct ps_tx *tx)
     return result;
 }
 
+int tx_commit_prepare(struct ps_tx *tx)
+{
+    int result = tx->items.accesses ? tx->items.accesses(tx) : 0;
+    if (result == 0 && tx->heap.used)
+        heap_commit_prepare(tx);
+    if (result == 0 && tx->several)
+        result = tx_ops_tell(tx);
+    if (result == 0 && stores_several && !tx->options.lazy)
+        result = stores_read_flush(tx);
+    if (result == 0 && stores_elsewhere)
+        result = outcome_mark(tx);
+    return result;
+}
+
 void tx_ops_forget(struct ps_tx *tx)
 {
     for (int i = 0; tx->several && i < TX_STORES_MAX; i++)

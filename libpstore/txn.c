@@ -267,7 +267,8 @@ static inline __attribute__((always_inline)) int tx_ended_as(struct ps_tx *tx, i
         if (result == -EOWNERDEAD)
             stores_note_death();
     }
-    tx_ops_forget(tx);
+    if (tx->now->bytes | (uint64_t)tx->several)     /* else there are none */
+        tx_ops_forget(tx);
     tx->directories = 0;
     if (tx->indexes)
         index_ended(tx);
@@ -309,15 +310,8 @@ static RARE int tx_in_doubt(struct ps_tx *tx)
 
 static int tx_commit(struct ps_tx *tx)
 {
-    int result = tx->items.accesses ? tx->items.accesses(tx) : 0;
-    if (result == 0 && tx->heap.used)
-        heap_commit_prepare(tx);
-    if (result == 0 && tx->several)
-        result = tx_ops_tell(tx);
-    if (result == 0 && stores_several && !tx->options.lazy)
-        result = stores_read_flush(tx);
-    if (result == 0 && stores_elsewhere)
-        result = outcome_mark(tx);
+    int some = tx->heap.used | tx->several | stores_several | stores_elsewhere;
+    int result = tx->items.accesses || some ? tx_commit_prepare(tx) : 0;
     if (result != 0 || (items_declares(&tx->items) && (result = items_declare(tx)) != 0)) {
         tx_undo(tx, result < 0 ? -result : ECANCELED);
         return result;
