@@ -3,6 +3,7 @@
  * claimed, room; what the program wants to be run behind its end; and memory that may grow in a
  * transaction.
  */
+#include "elsewhere.h"
 #include "pstore_private.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 
 #include "bench.h"
 
-enum { UPDATES = 1000, WORDS_TWICE = 2 * KD_PAGE_BYTES / 8 };
+enum { UPDATES = 1000, WORDS = KD_PAGE_BYTES / 8 };
 
 /* The mean of UPDATES of them. */
 static double of_many(unsigned each)
@@ -44,8 +44,8 @@ static void part(unsigned each)
     snprintf(name, sizeof name, "an update, %u in a transaction, pages that it changes", each);
     row(name, "pages", page, "-");
     snprintf(name, sizeof name,
-             "an update, %u in a transaction, the floor: words of copies, made and put back", each);
-    row(name, "instructions", page * WORDS_TWICE, "-");
+             "an update, %u in a transaction, the floor: words of copies", each);
+    row(name, "instructions", page * WORDS, "-");
 }
 
 void group_parts(void)
