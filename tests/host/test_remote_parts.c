@@ -136,8 +136,7 @@ static void sent_note(const void *frame, size_t bytes)
     struct frame f;
     assert_true(sent_count < SENT && bytes <= sizeof frames[0]);
     memcpy(frames[sent_count], frame, bytes);
-    struct fields_in i = {frame, (const uint8_t *)frame + FRAME_HEADER, false};
-    head_take(&i, &f);
+    assert_true(frame_head(&f, frame, bytes));
     assert_true(message_take(&sent[sent_count], &f, frames[sent_count]));
     sent_count++;
 }
