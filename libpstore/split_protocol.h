@@ -20,7 +20,7 @@ enum split_request {
     /* word0: PS_WRITE or 0. To the server: the container's handle goes along -> a handle, by which
      * this client's calls come. To another site's store: data: the container's name -> word0 the
      * client's number there */
-    SPLIT_OPEN = 0x1200,
+    SPLIT_OPEN = 0x2000,
     /* word0: that number (to another site's store); word1 enum split_function; word2 object, word3
      * offset, word4 bytes, word5 mode; data -> word2 object; data */
     SPLIT_CALL,

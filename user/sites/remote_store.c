@@ -16,7 +16,8 @@
 #include "split.h"
 #include "split_protocol.h"
 
-_Static_assert((int)SPLIT_OPEN > (int)STORE_SNAPSHOT && (int)STORE_SNAPSHOT > (int)REMOTE_LOOK,
+_Static_assert((int)SPLIT_OPEN > (int)SITE_NAME && (int)SITE_PEER > (int)STORE_SNAPSHOT &&
+                   (int)STORE_SNAPSHOT > (int)REMOTE_LOOK,
                "each request has a number of its own");
 
 /* A request that the home has not answered yet. */
