@@ -44,7 +44,7 @@ static struct site_message sample(unsigned kind)
     m.request = kind == SITE_ASK || kind == SITE_COMMIT ? 0xfffffffeu : 0;
     m.page = kind == SITE_ASK || kind == SITE_TOLD || kind == SITE_COMMIT || kind == SITE_DONE ||
              kind == SITE_REFUSED || kind == SITE_SNAP || kind == SITE_SNAPPED ||
-             kind == SITE_SNAP_END ? 0 : PAGE;
+             kind == SITE_SNAP_END || kind >= SITE_VOTED ? 0 : PAGE;
     m.serial = kind == SITE_GRANT || kind == SITE_CALL || kind == SITE_GONE || kind == SITE_DONE ||
                kind == SITE_PROBE || kind == SITE_GET_OLD || kind == SITE_SNAP_END ? 99 : 0;
     m.count = kind == SITE_TOLD || kind == SITE_GRANT ? 2 : kind == SITE_PROBED ? 3
