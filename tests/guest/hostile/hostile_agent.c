@@ -87,7 +87,8 @@ static void begin(void)
 
 static uint64_t say(struct site_message m)
 {
-    m.number = ++number;
+    number++;
+    m.number = m.kind == SITE_GONE ? 0 : number; /* with one it asks for the page, too */
     size_t bytes = message_put(&m, out, sizeof out);
     send_frame(bytes, FRAME_HOME, theirs);
     return number;
@@ -153,7 +154,7 @@ static void anew(void)
 }
 
 #define GET(p, r) ((struct site_message){.kind = SITE_GET, .page = (p), .right = (r), .wants = 1, \
-                                         .serial = 7})
+                                         .count = 1, .serial = 7})
 static uint64_t granted(uint64_t page, int right)
 {
     struct site_message answer;
