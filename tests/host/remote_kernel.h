@@ -1,5 +1,5 @@
-/* remote_kernel.h - the kernel of the site in test_remote.c: its views, pages and calls. Included by
- * that test alone. */
+/* remote_kernel.h - the kernel of the site in test_remote.c: its views, pages and calls. Included
+ * by that test alone. */
 #ifndef KATYDID_REMOTE_KERNEL_H
 #define KATYDID_REMOTE_KERNEL_H
 
