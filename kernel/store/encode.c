@@ -490,6 +490,8 @@ bool encode_changes(struct view *v, vaddr_t from, bool read, struct kd_changes *
 {
     pte_t e = 0, bits = read ? PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED : PTE_COPY;
     from = page_up(MIN(from, KD_STORE_END));
+    if (!read && !v->copies.count && !v->copies.spilled_count)
+        return false; /* who has read much looks through none of it */
     while (!e && from < v->tables.to) { /* its own thread alone makes tables */
         lock_acquire(&v->lock);
         e = right_next(v, &from, bits);
