@@ -33,8 +33,9 @@ static inline uint64_t answer_until(uint64_t until_ns)
     return likely(most == LIMIT_ANSWER_EVER) ? until_ns : MIN(until_ns, arch_time_ns() + ns);
 }
 /* page_request asks the manager for a page, or more behind it, or for a right (`access` has
- * KD_PAGE_HERE: it is resident; KD_PAGE_OLD: for the view's snapshot), and waits. Leaf locked on entry, not on return. 0: look again;
- * -errno of the manager; -EINTR: killed, doomed; -ETIMEDOUT. */
+ * KD_PAGE_HERE: it is resident; KD_PAGE_OLD: for the view's snapshot), and waits. Leaf locked on
+ * entry, not on return. 0: look again; -errno of the manager; -EINTR: killed, doomed;
+ * -ETIMEDOUT. */
 must_check int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned access,
                             uint64_t pages, uint64_t deadline_ns);
 static inline void page_wait_init(struct page_wait *w, struct view *v)

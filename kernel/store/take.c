@@ -1,8 +1,8 @@
 /*
  * take.c - a holder takes pages that nobody keeps from it, without a transaction (holders.md).
  *
- * HO7  What is taken so is free: it is in memory, nobody waits for it, it is not called back, and no
- *      transaction has a right that stands against it. Nobody is waited for, asked or told.
+ * HO7  What is taken so is free: it is in memory, nobody waits for it, it is not called back, and
+ *      no transaction has a right that stands against it. Nobody is waited for, asked or told.
  * HO8  The bytes are of the version that the right is for: its frame is pinned in the section that
  *      gives the right, and what a holder has nobody publishes.
  *

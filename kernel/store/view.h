@@ -126,7 +126,6 @@ struct view {
         bool chained;  /* its manager may hold pages of the transaction: it hears of its abort */
     } commit;
 };
-
 extern struct view views[KD_VIEW_MAX];
 extern const struct vmask views_all;
 /* The views of a mask, each locked while it is looked at; to the loop's end. */

@@ -3,7 +3,7 @@
 #ifndef KATYDID_PAGES_GIVEN_H
 #define KATYDID_PAGES_GIVEN_H
 
-/* ---- pages that nobody keeps from a client: it has them at once, and the next one with them ---- */
+/* ---- pages that nobody keeps from a client: it has them at once, and the next one too ---- */
 
 static int is_free(int client, int page, int right)
 {

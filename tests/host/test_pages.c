@@ -191,7 +191,8 @@ static int at_home(int client)
         e = pages_make(&w.agent[client], m.page);
         assert_non_null(e);
         assert_true(home_get(e, m.number, m.right));
-        if (!w.at_once || any(2) || !taken_now(client, &m)) wait_in(client, 0, PAGE(m.page), m.right);
+        if (!w.at_once || any(2) || !taken_now(client, &m))
+            wait_in(client, 0, PAGE(m.page), m.right);
         break;
     case SITE_GONE:
         e = pages_find(&w.agent[client], m.page);

@@ -346,7 +346,8 @@ int main(int argc, char **argv)
         checks = all || strcmp(what, "check") == 0;
     if (parts < 0 || argc != (runs ? 4 : 3) || (runs && rounds < 0) || !(makes || runs || checks))
         return fprintf(stderr, "use: oo1 create PARTS | check PARTS | run PARTS ROUNDS | "
-                               "all PARTS ROUNDS | warm PARTS ROUNDS (20 to %d parts)\n", PARTS_MAX), 2;
+                               "all PARTS ROUNDS | warm PARTS ROUNDS (20 to %d parts)\n",
+                       PARTS_MAX), 2;
     int error = makes ? storage_delete() : 0;
     if (error && error != -ENOENT)
         fail("deleting the old database", error);

@@ -241,7 +241,7 @@ static struct process start_with(const struct command *c, struct io io, bool alo
 
 bool one_builtin;
 
-/* The shell stays connected with no other site, whose death it would wait for: another one looks. */
+/* The shell stays connected with no other site, for whose death it would wait: another looks. */
 static bool command_elsewhere(const struct command *c)
 {
     bool looks = !one_builtin && strcmp(c->argv[0], "containers") == 0;

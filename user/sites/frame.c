@@ -94,7 +94,7 @@ bool take_end(const struct fields_in *i) { return !i->bad && i->at == i->end; }
 
 /* ---- headers ---- */
 
-/* A header lies in memory as in a frame: the fields follow each other without gaps, each aligned. */
+/* A header lies in memory as in a frame: fields follow each other without gaps, each aligned. */
 _Static_assert(sizeof(struct frame) == FRAME_HEADER, "no gaps");
 _Static_assert(offsetof(struct frame, kind) == CRC_BEGINS, "the CRC is of all behind itself");
 

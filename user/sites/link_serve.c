@@ -288,7 +288,8 @@ static void serve_look(const struct kd_message *m)
     memcpy(all[0].stores, link_all.self.hello.stores, sizeof(all[0].stores));
     for (uint64_t i = from; i < link_all.count; i++)
         look(&link_all.sites[i], &all[1 + i - from]);
-    struct kd_message answer = {.handle = -1, .word = {link_all.count, link_all.served}, .data = all,
+    struct kd_message answer = {.handle = -1, .word = {link_all.count, link_all.served},
+                                .data = all,
                                 .data_bytes = (1 + link_all.count - from) * sizeof(all[0])};
     reply(m->token, &answer);
 }

@@ -131,7 +131,8 @@ static uint32_t pages_ahead(const struct segment *s, uint64_t page)
     return n;
 }
 
-static void get(const struct segment *s, struct site_page *p, int right, bool wants, uint64_t ticket)
+static void get(const struct segment *s, struct site_page *p, int right, bool wants,
+                uint64_t ticket)
 {
     client_asked(p, ++remote.number, right);
     some_add(&asked, p->page);

@@ -365,8 +365,8 @@ static void pages_told(const struct kd_message *m)
 
 void store_asked(const struct kd_message *m)
 {
-    static void (*const looks[])(const struct kd_message *) = {counts_told, looked_at, snapshots_told,
-                                                               pages_told};
+    static void (*const looks[])(const struct kd_message *) = {counts_told, looked_at,
+                                                               snapshots_told, pages_told};
     uint32_t look = m->kind - REMOTE_COUNTS;
     remote_lock();
     int status = look < sizeof looks / sizeof *looks ? 1 : asked(m);

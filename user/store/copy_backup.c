@@ -2,8 +2,8 @@
  * copy_backup.c - COPY_BACKUP: the spare's disk, byte by byte, onto a disk of the client's.
  *
  * The spare goes on taking groups, and applies none meanwhile: so all of its disk stays as it is
- * but for the ring, of which only what it had at the begin is copied. If it has to apply, for its log
- * is full, or becomes home, the copy is none (-EBUSY). What has that disk is a store as after a
+ * but for the ring, of which only what it had at the begin is copied. If it has to apply, for its
+ * log is full, or becomes home, the copy is none (-EBUSY). What has that disk is a store as after a
  * power cut, in which all is that was acknowledged before the begin.
  */
 #include <errno.h>

@@ -78,7 +78,7 @@ static int opens(struct role *r)
     r->error = error;
     if (error) return error;
     r->is = ROLE_HOME;
-    r->holds = false;
+    r->away.begun = false;
     memset(r->sealed, 0, sizeof(r->sealed));
     mate_forget(r);
     r->flushed = store_log_applied(r->store);
@@ -225,8 +225,8 @@ static void joins(struct role *r, const struct role_message *m, uint64_t now)
         if (answer.error != -ESTALE) answer.error = -EAGAIN;
         return send(r, &answer);
     }
-    if (r->holds) store_hold_end(r->store, &r->away);
-    r->holds = false;
+    if (r->away.begun) store_hold_end(r->store, &r->away.hold);
+    r->away.begun = false;
     r->mate = r->other;
     r->feeding = true;
     r->named = false;
@@ -258,8 +258,9 @@ static uint64_t patience(const struct role *r)
 
 static void home_tick(struct role *r, uint64_t now)
 {
-    if (!r->mate && !r->holds && r->store)
-        r->holds = store_hold_begin(r->store, &r->away, "a spare that is away", false) == 0;
+    if (!r->mate && !r->away.begun && r->store)
+        r->away.begun =
+            store_hold_begin(r->store, &r->away.hold, "a spare that is away", false) == 0;
     if (r->mate && !r->lost && now >= r->heard_stamp + patience(r)) lease_ends(r);
     if (r->lost) {
         if (may_ask(r, now)) ask(r, ROLE_WANT_RECORD, 0, now);

@@ -94,8 +94,8 @@ struct role {
     store_lsn_t unfed;          /* a copy whose log ends before it cannot be fed */
     struct { const void *at; size_t bytes; store_lsn_t lsn; } sealed[ROLE_GROUPS];   /* the last */
 
-    struct store_hold away;     /* HOME, alone: half the log is kept for a copy that joins again */
-    bool holds;
+    struct { struct store_hold hold; bool begun; } away;  /* HOME, alone: half the log is kept for a
+                                                           * copy that joins again */
 
     uint64_t heard_stamp;       /* HOME: newest of ours that the mate answered */
     uint64_t beat_us;           /* when something was sent to it last */

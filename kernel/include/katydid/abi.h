@@ -260,8 +260,8 @@ struct kd_object_create {
 };
 enum { KD_SUPPLY_ZERO, KD_SUPPLY_MEMORY, KD_SUPPLY_READ }; /* READ: came by KD_BLOCK_READ_PAGES */
 /* or-ed to it: the version is newer than all snapshots that have begun, which end where they touch
- * it (-ESTALE). For a page of another site, fetched as it is now. No pages: none that has begun sees
- * the same number as one that begins from now on */
+ * it (-ESTALE). For a page of another site, fetched as it is now. No pages: none that has begun
+ * sees the same number as one that begins from now on */
 enum { KD_SUPPLY_NEWER = 16,
        /* or-ed to MEMORY: one page as the snapshots with the number `csn` see it, and nobody else.
         * -ESRCH: there is none any more */

@@ -193,8 +193,8 @@ static int insert_now(void *unused)
     return ps_key(ps_part_data(subscribers.all.tuples),
                   (uintptr_t)subscribers.all.index.base.head, PS_IX | PS_NOW);
 }
-/* The same for a relation of the same container that nobody selects from: only so is it the key, and
- * no lock of the container, that keeps the other one out. */
+/* The same for a relation of the same container that nobody selects from: only so is it the key,
+ * and no lock of the container, that keeps the other one out. */
 static int insert_elsewhere(void *unused)
 {
     (void)unused;
