@@ -108,8 +108,8 @@ store_must_check int store_spare_taken(struct store_spare *spare, store_lsn_t *e
 store_must_check int store_spare_apply(struct store_spare *spare, uint32_t most);
 /* A backup of the spare's disk, byte by byte, while it takes groups: nothing else changes as long
  * as nobody applies, so applied_lsn and checkpoints are as before, or the backup is none. Does it
- * need the block at this offset? Not what the log has had behind end_lsn, which is what the state said
- * at the begin; that is zeros in it. */
+ * need the block at this offset? Not what the log has had behind end_lsn, which is what the state
+ * said at the begin; that is zeros in it. */
 bool store_spare_needs(const struct store_spare *spare, store_lsn_t end_lsn, uint64_t offset);
 /* The copy becomes a home: all of its log is applied, and a new epoch begins, in both slots. The
  * spare is gone then, whatever the result. -EUCLEAN: it lacks what the home had made durable. */

@@ -21,9 +21,9 @@ uint64_t ps_site_ticket(void);
 int ps_site_batch(const void *batch, size_t bytes);
 
 /* To "SITE/store", beside store_protocol.h: a snapshot begins at the home; word0 1: its program
- * uses other stores, too -> with a handle as of KD_SNAPSHOT_SHARE: a snapshot that begins there sees the
- * home's state where nothing is cached here. -EAGAIN: there are too many; or other stores did not
- * stand still meanwhile. -EACCES: the caller has nothing of the home open. */
+ * uses other stores, too -> with a handle as of KD_SNAPSHOT_SHARE: a snapshot that begins there
+ * sees the home's state where nothing is cached here. -EAGAIN: there are too many; or other
+ * stores did not stand still meanwhile. -EACCES: the caller has nothing of the home open. */
 enum { STORE_SNAPSHOT = 0x1100 };
 
 /* ---- data that look otherwise at another site (user/sites/types.md) ---- */

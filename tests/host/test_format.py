@@ -64,7 +64,7 @@ def test_the_commands_of_the_chapter_print_what_it_shows():
         if not good:
             wrong.append((name, remarks))
 
-    documents.run_document("disk/format.md", result)
+    documents.run_document("disk/format.md", result, True)
     assert not wrong, wrong
 
 

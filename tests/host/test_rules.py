@@ -47,7 +47,7 @@ def test_bugs_without_a_rule_are_explained():
 
 def test_the_chapter_of_sites_has_the_rules_and_scenarios_of_its_models():
     chapter = text("tests/model/sites.md")
-    labels = set(re.findall(r"^- \*\*(N[MSRCVDH]\d+)\*\* ", chapter, re.M)) | {"planted"}
+    labels = set(re.findall(r"^- \*\*(N[MSRCVDHU]\d+)\*\* ", chapter, re.M)) | {"planted"}
     models = [("sites", "tests/model/site_state.h", "tests/model/site_scenarios.h"),
               ("spare", "tests/model/spare_state.h", "tests/model/spare.cpp")]
     for model, rules, scenarios in models:
@@ -86,7 +86,7 @@ def test_the_tests_that_bugs_of_libraries_and_programs_name_are_there():
         programs = re.search(r"^With: (.+)$", text(path), re.M)
         missing += [f"{name}: {program}" for program in (programs[1].split() if programs else [])
                     if not glob.glob(os.path.join(tap.ROOT, program + ".c")) + glob.glob(os.path.join(tap.ROOT, program)) +
-                    glob.glob(os.path.join(tap.ROOT, program.replace("/", "/managers/", 1) + "*"))]
+                    glob.glob(os.path.join(tap.ROOT, program.replace("/", "/*/", 1) + "*"))]
     assert not missing, missing
 
 
