@@ -81,6 +81,16 @@ int tx_commit_prepare(struct ps_tx *tx)
     return result;
 }
 
+int tx_commit_read(struct ps_tx *tx)
+{
+    const struct kd_commit commit = {.port = KD_COMMIT_READ};
+    if (tx->items.accesses || items_declares(&tx->items) || tx->heap.used || tx->several ||
+        tx->now->bytes || lint_on)
+        return -ENOTEMPTY;
+    tx->committed_at = 0;
+    return (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
+}
+
 void tx_ops_forget(struct ps_tx *tx)
 {
     for (int i = 0; tx->several && i < TX_STORES_MAX; i++)

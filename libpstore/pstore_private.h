@@ -521,7 +521,7 @@ int tx_ops_of(struct ps_tx *tx, struct ps_store *store);
 const struct tx_ops *tx_ops_in(const struct ps_tx *tx, const struct ps_store *store);
 /* Tells the kernel all but those of `now`, which go with the commit: 0 or -errno. */
 int tx_ops_tell(struct ps_tx *tx);
-extern int stores_several;               /* more than one store is connected */
+extern int stores_several;               /* more than one store is connected, or another site's */
 /* Before a strict commit: what the transaction, if it changes anything, has read in stores where it
  * changes nothing is durable there, lazy commits too (kernel/store/parts.md). 0 or -errno. */
 int stores_read_flush(const struct ps_tx *tx);
@@ -532,6 +532,9 @@ int store_changed(const struct ps_store *s, uint64_t *page);
 enum { CHANGES_READ = 1 };               /* of KD_TXN_CHANGES: pages that were read, too */
 /* What a commit has before it, where there is some of it: accesses, allocations, stores. */
 int tx_commit_prepare(struct ps_tx *tx);
+/* tx_commit_read commits what has changed nothing: it asks nobody for an id, flushes nothing.
+ * -ENOTEMPTY: it has, or may have, and goes on. */
+int tx_commit_read(struct ps_tx *tx);
 void tx_ops_forget(struct ps_tx *tx);           /* all of them */
 void names_committed(const struct ps_tx *tx) __attribute__((cold));  /* those that it has set */
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */

@@ -130,7 +130,8 @@ int stores_read_flush(const struct ps_tx *tx)
 {
     struct kd_changes page;
     int result = 0;
-    if (tx->now->bytes == 0 && ps_kernel(KD_TXN_CHANGES, 0, (long)&page, 0) != 0)
+    if (stores_count < 2 ||
+        (tx->now->bytes == 0 && ps_kernel(KD_TXN_CHANGES, 0, (long)&page, 0) != 0))
         return 0;
     for (struct ps_store *s = stores; s < stores + stores_count && result == 0; s++) {
         uint64_t word[STORE_REQUEST_WORDS] = {0};
@@ -251,8 +252,8 @@ int store_connect(const char *store)
     if (result != 0)
         return result;
     store_baseline(s);
-    stores_several = ++stores_count > 1;
     stores_elsewhere += strchr(s->name, '/') != NULL;
+    stores_several = ++stores_count > 1 || stores_elsewhere;
     opens_store = s;
     return 0;
 }

@@ -308,10 +308,27 @@ static RARE int tx_in_doubt(struct ps_tx *tx)
     return error_told_if(ERROR_TXN, tx->reason);
 }
 
+/* wrote: it was prepared, so it may have an id (outcome.c). */
+static inline int tx_committed(struct ps_tx *tx, int result, int wrote)
+{
+    if (result == 0)
+        return error_told(ERROR_TXN, tx_ended_as(tx, 0, 0));
+    if (result == -EOWNERDEAD && wrote && stores_elsewhere && outcome_marked())
+        return tx_in_doubt(tx);
+    /* Somebody else made the same name or root: run again, and find it. */
+    int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
+    if (result == -EIO || result == -EOWNERDEAD)
+        tx->hook_count = 0;               /* nobody knows which of them to run */
+    return tx_ended_by_kernel(tx, result, again);
+}
+
 static int tx_commit(struct ps_tx *tx)
 {
-    int some = tx->heap.used | tx->several | stores_several | stores_elsewhere;
-    int result = tx->items.accesses || some ? tx_commit_prepare(tx) : 0;
+    int result = stores_several ? tx_commit_read(tx) : -ENOTEMPTY;
+    if (result != -ENOTEMPTY)
+        return tx_committed(tx, result, 0);
+    result = tx->items.accesses || tx->heap.used | tx->several | stores_several
+                 ? tx_commit_prepare(tx) : 0;
     if (result != 0 || (items_declares(&tx->items) && (result = items_declare(tx)) != 0)) {
         tx_undo(tx, result < 0 ? -result : ECANCELED);
         return result;
@@ -327,15 +344,7 @@ static int tx_commit(struct ps_tx *tx)
     };
     result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
     tx->committed_at = commit.csn;
-    if (result == 0)
-        return error_told(ERROR_TXN, tx_ended_as(tx, 0, 0));
-    if (result == -EOWNERDEAD && stores_elsewhere && outcome_marked())
-        return tx_in_doubt(tx);
-    /* Somebody else made the same name or root: run again, and find it. */
-    int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
-    if (result == -EIO || result == -EOWNERDEAD)
-        tx->hook_count = 0;               /* nobody knows which of them to run */
-    return tx_ended_by_kernel(tx, result, again);
+    return tx_committed(tx, result, 1);
 }
 
 static void tx_undo(struct ps_tx *tx, int error)

@@ -136,7 +136,7 @@ long kd_txn_commit(const uint64_t a[6])
         return commit_refused(v, v->doom);
     if (k.batch_bytes || v->txn.enlisted || v->copies.spilled_count ||
         !list_empty(&v->copies.resident))
-        return commit_written(v, a[0], k);
+        return k.port == KD_COMMIT_READ ? -ENOTEMPTY : commit_written(v, a[0], k);
     view_end(v);
     if (k.csn | k.copies) { /* else they say already that nothing was written */
         k.csn = k.copies = 0;

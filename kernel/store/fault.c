@@ -482,6 +482,8 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
     uint64_t slot = (at - v->last.leaf_base) >> PAGE_SHIFT;
     if (!l || v->snapshot_rights | v->txn.want_x_count | (unsigned)v->doom)
         return false;
+    if (unlikely(slot >= LEAF_PAGES) && (at - l->object->base) >> PAGE_SHIFT >= l->object->pages)
+        return false; /* of another object: no hands are filled for this one, it enlists its port */
     if (write && (!(v->last.rights & KD_RIGHT_WRITE) || hands_fill(v, l->object)))
         return false;
     if (unlikely(slot >= LEAF_PAGES) && !(l = leaf_beside(v, l->object, at, &slot)))

@@ -334,12 +334,14 @@ struct kd_begin {
 struct kd_commit {
     const void *batch;                         /* operations for the manager, copied */
     uint64_t batch_bytes;
-    /* the manager that the batch is for; -1: whose objects were stored to. Two managers: -EXDEV */
+    /* the manager that the batch is for; -1: whose objects were stored to. Two managers: -EXDEV.
+     * KD_COMMIT_READ: -ENOTEMPTY, and the transaction goes on, if something was written */
     int32_t port;
     uint32_t flags;                            /* for the manager, as they are */
     uint64_t csn;                              /* out; 0 if nothing was written */
     uint64_t copies;                           /* out: pages logged */
 };
+enum { KD_COMMIT_READ = -2 };
 struct kd_range { uint64_t address, bytes; };  /* at most KD_RANGES_MAX in a call */
 /* EXCLUSIVE: as to write, but without a private copy. OPEN: all stores of the transaction are
  * meant, until SHUT; of no bytes. CHECK: -EIO: by the codewords of an object that has some, and of
