@@ -71,11 +71,14 @@ static int follow(void *work)
     return 0;
 }
 
-/* Sessions end when a site begins anew, with its store: whether it was done is then not known. */
+/* Sessions end when a site begins anew, with its store: then it was undone (-ECANCELED), or nobody
+ * knows. */
 static int again(int (*fn)(void *), void *work)
 {
     int error;
-    while ((error = ps_transaction(fn, work)) == -EOWNERDEAD || error == -ENOTCONN) pause_ms();
+    while ((error = ps_transaction(fn, work)) == -EOWNERDEAD || error == -ENOTCONN ||
+           error == -ECANCELED)
+        pause_ms();
     return error;
 }
 
