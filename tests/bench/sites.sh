@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 size=${SIZE:-100000}
+[ "$size" -ge 25000 ] || { echo "sites.sh: SIZE is 25000 at least: one of the tables has so many tuples" >&2; exit 2; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 make -s build/tests/sites/figures build/tests/sites/relations

@@ -6,6 +6,7 @@
  * ABORT; a retry keeps the ticket and is told, too. What the manager did for it is found by its
  * view.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +49,12 @@ static __attribute__((format(printf, 5, 6))) void tell(const struct teller *s, s
 
 /* ---- transactions ---- */
 
+/* Is that the end of a commit? One that was tried as a read and is none goes on. */
+static bool commit_returns(const struct kd_trace_event *e)
+{
+    return e->kind == KD_TRACE_RETURN && e->c == KD_TXN_COMMIT && (int64_t)e->a != -ENOTEMPTY;
+}
+
 /* The event that ends the attempt that begins at i, or the last one. */
 static size_t attempt_end(const struct trace *t, size_t i)
 {
@@ -55,8 +62,8 @@ static size_t attempt_end(const struct trace *t, size_t i)
     uint64_t ticket = t->events[i].a;
     for (size_t k = i + 1; k < t->count; k++) {
         const struct kd_trace_event *e = &t->events[k];
-        if (e->thread == thread && ((e->kind == KD_TRACE_RETURN && e->c == KD_TXN_COMMIT) ||
-                                    (e->kind == KD_TRACE_ABORT && e->a == ticket)))
+        if (e->thread == thread &&
+            (commit_returns(e) || (e->kind == KD_TRACE_ABORT && e->a == ticket)))
             return k;
     }
     return t->count - 1;
@@ -77,7 +84,7 @@ static uint64_t ticket_of(const struct trace *t, size_t before, unsigned view)
             continue;
         if (e->kind == KD_TRACE_BEGIN)
             return e->a;
-        if (e->kind == KD_TRACE_ABORT || (e->kind == KD_TRACE_RETURN && e->c == KD_TXN_COMMIT))
+        if (e->kind == KD_TRACE_ABORT || commit_returns(e))
             return 0;
     }
     return 0;
