@@ -531,10 +531,9 @@ struct ps_store *store_after(struct ps_store *s);
 int store_changed(const struct ps_store *s, uint64_t *page);
 enum { CHANGES_READ = 1 };               /* of KD_TXN_CHANGES: pages that were read, too */
 /* What a commit has before it, where there is some of it: accesses, allocations, stores. */
+/* TX_READ: it has changed nothing, and is committed; or not, for tx->reason. */
+enum { TX_READ = INT32_MIN };
 int tx_commit_prepare(struct ps_tx *tx);
-/* tx_commit_read commits what has changed nothing: it asks nobody for an id, flushes nothing.
- * -ENOTEMPTY: it has, or may have, and goes on. */
-int tx_commit_read(struct ps_tx *tx);
 void tx_ops_forget(struct ps_tx *tx);           /* all of them */
 void names_committed(const struct ps_tx *tx) __attribute__((cold));  /* those that it has set */
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */

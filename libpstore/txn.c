@@ -309,10 +309,8 @@ static RARE int tx_in_doubt(struct ps_tx *tx)
 }
 
 /* wrote: it was prepared, so it may have an id (outcome.c). */
-static inline int tx_committed(struct ps_tx *tx, int result, int wrote)
+static RARE int tx_refused(struct ps_tx *tx, int result, int wrote)
 {
-    if (result == 0)
-        return error_told(ERROR_TXN, tx_ended_as(tx, 0, 0));
     if (result == -EOWNERDEAD && wrote && stores_elsewhere && outcome_marked())
         return tx_in_doubt(tx);
     /* Somebody else made the same name or root: run again, and find it. */
@@ -324,11 +322,11 @@ static inline int tx_committed(struct ps_tx *tx, int result, int wrote)
 
 static int tx_commit(struct ps_tx *tx)
 {
-    int result = stores_several ? tx_commit_read(tx) : -ENOTEMPTY;
-    if (result != -ENOTEMPTY)
-        return tx_committed(tx, result, 0);
-    result = tx->items.accesses || tx->heap.used | tx->several | stores_several
-                 ? tx_commit_prepare(tx) : 0;
+    int some = tx->heap.used | tx->several | stores_several;
+    int result = tx->items.accesses || some ? tx_commit_prepare(tx) : 0;
+    if (result == TX_READ)
+        return tx->reason ? tx_refused(tx, tx->reason, 0)
+                          : error_told(ERROR_TXN, tx_ended(tx, 0, 0));
     if (result != 0 || (items_declares(&tx->items) && (result = items_declare(tx)) != 0)) {
         tx_undo(tx, result < 0 ? -result : ECANCELED);
         return result;
@@ -344,7 +342,9 @@ static int tx_commit(struct ps_tx *tx)
     };
     result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
     tx->committed_at = commit.csn;
-    return tx_committed(tx, result, 1);
+    if (result == 0)
+        return error_told(ERROR_TXN, tx_ended_as(tx, 0, 0));
+    return tx_refused(tx, result, 1);
 }
 
 static void tx_undo(struct ps_tx *tx, int error)
