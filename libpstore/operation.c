@@ -67,8 +67,8 @@ int tx_ops_tell(struct ps_tx *tx)
     return result;
 }
 
-/* tx_commit_read commits what has changed nothing: it asks nobody for an id, flushes nothing. False:
- * it has, or may have, and goes on. */
+/* tx_commit_read commits what has changed nothing: it asks nobody for an id, flushes nothing.
+ * False: it has, or may have, and goes on. */
 static int tx_commit_read(struct ps_tx *tx)
 {
     const struct kd_commit commit = {.port = KD_COMMIT_READ};
