@@ -18,7 +18,7 @@ PLAN
 scripts/sites --seed 1 --verbose --timeout 100 "$TEST_TMP/plan" >"$TEST_TMP/said" 2>&1
 ok "what each commit was told is true, through breaks of the link" \
     test "$(grep -c 'were committed' "$TEST_TMP/said")" = 2
-ok "some were undone" grep -q 'others undone' "$TEST_TMP/said"
+[ "${TEST_TIER:-test}" != long ] || ok "some were undone" grep -q 'others undone' "$TEST_TMP/said"
 sed 's/^/# /' "$TEST_TMP/said" | tail -${LINES_SAID:-12}
 ok "the store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/store"
 done_testing
