@@ -320,8 +320,9 @@ HOT uint64_t few_runs(struct copy *c, const uint64_t *base, const struct kd_run 
                 to += RUN_HEAD;
                 end = i;
             }
-            while (end <= i)
-                *to++ = now[end++];
+            while (end < i)
+                *to++ = base[end++]; /* not declared, or not changed */
+            *to++ = now[end++];
             run->bytes = (uint16_t)(end * 8 - run->offset);
         }
         c->words[k] = changed;
@@ -341,7 +342,7 @@ static RARE void few_behind(const struct copy *c, const struct item_before *befo
 {
     for (uint64_t *end = runs + bytes / 8; runs < end;) {
         const struct kd_run *run = (const struct kd_run *)runs;
-        item_words(c, before, run->offset / 8u, run->bytes / 8u, runs + RUN_HEAD);
+        item_behind(c, before, run->offset / 8u, run->bytes / 8u, runs + RUN_HEAD);
         runs += RUN_HEAD + run->bytes / 8u;
     }
 }

@@ -40,7 +40,11 @@ struct item_before {
 /* item_before lists those of c's page, for v to be told behind; returns how many. Leaf locked, as
  * long as they are used. */
 unsigned item_before(const struct view *v, const struct copy *c, struct item_before *before);
-/* item_words reads words of an item copy as the log is to have them behind these (IT6). */
+/* item_behind makes words of c's page, as c's transaction leaves them, what the log is to have of
+ * them behind these (IT6). */
+void item_behind(const struct copy *c, const struct item_before *before, unsigned from, unsigned n,
+                 uint64_t *words);
+/* item_words reads words of an item copy so. */
 void item_words(const struct copy *c, const struct item_before *before, unsigned from, unsigned n,
                 uint64_t *out);
 /* item_sum is one number for what a copy changes in its words, or in all of the page: the

@@ -96,20 +96,26 @@ unsigned item_before(const struct view *v, const struct copy *c, struct item_bef
     return before->count;
 }
 
+void item_behind(const struct copy *c, const struct item_before *before, unsigned from, unsigned n,
+                 uint64_t *words)
+{
+    const uint64_t *now = frame_memory(c->leaf->pages[c->slot].frame);
+    for (unsigned k = 0; k < before->count; k++) {
+        const struct copy *other = before->copy[k];
+        const uint64_t *theirs = frame_memory(other->frame);
+        for (unsigned i = from; i < from + n; i++)
+            if (other->words[i / 64] >> i % 64 & 1) /* else it was hit (CW2) */
+                words[i - from] += theirs[i] - now[i];
+    }
+}
+
 void item_words(const struct copy *c, const struct item_before *before, unsigned from, unsigned n,
                 uint64_t *out)
 {
     const uint64_t *own = frame_memory(c->frame);
-    const uint64_t *now = frame_memory(c->leaf->pages[c->slot].frame);
     for (unsigned i = 0; i < n; i++)
         out[i] = own[from + i];
-    for (unsigned k = 0; k < before->count; k++) {
-        const struct copy *other = before->copy[k];
-        const uint64_t *words = frame_memory(other->frame);
-        for (unsigned i = from; i < from + n; i++)
-            if (other->words[i / 64] >> i % 64 & 1) /* else it was hit (CW2) */
-                out[i - from] += words[i] - now[i];
-    }
+    item_behind(c, before, from, n, out);
 }
 
 uint64_t item_sum(const struct copy *c, bool all)

@@ -239,6 +239,38 @@ static void versions_of_one_publication(void)
     work = adds;
 }
 
+/* The first declares words 80 and 83, the second 81 and 84, so near that one run has what lies
+ * between; both store to word 82, and the second to 83, which is the first one's. */
+static int strays_between(void *n)
+{
+    unsigned i = (unsigned)(uintptr_t)n;
+    put(page_now, 80 + i, i + 1);
+    put(page_now, 83 + i, i + 1);
+    *word_of(page_now, 82) = 666;
+    if (i == 1)
+        *word_of(page_now, 83) = 666;
+    return 0;
+}
+
+static void between_declared(void)
+{
+    uint64_t page = PAGE + 8, bytes;
+    work = strays_between;
+    gather_commits(2, page);
+    bool good = tell(0, 0, &bytes) == 0;
+    tap_ok(good && told_of(bytes, page, 83).value == 1 && told_of(bytes, page, 82).there &&
+               told_of(bytes, page, 82).value == 0,
+           "of what is told between declared words none is a stray store");
+    good = tell(1, 0, &bytes) == 0;
+    tap_ok(good && told_of(bytes, page, 84).value == 2 && told_of(bytes, page, 82).value == 0 &&
+               told_of(bytes, page, 83).there && told_of(bytes, page, 83).value == 1,
+           "nor behind another one in the log, whose words it is told with");
+    good = publish((int[]){0, 1}, 2) == 0 && all_ended(2, (int[]){0, 0});
+    tap_ok(good && seen(page, 82) == 0 && seen(page, 83) == 1 && seen(page, 84) == 2,
+           "and none is seen");
+    work = adds;
+}
+
 /* tests/system/stretches.py counts what these keep a CPU in the kernel. */
 static void whole_pages(void)
 {
@@ -296,5 +328,6 @@ void order_of_log(void)
     told_twice();
     told_in_vain();
     versions_of_one_publication();
+    between_declared();
     whole_pages();
 }
