@@ -81,12 +81,14 @@ int object_supply_old(struct object *o, const struct kd_supply *s)
     if (l) {
         unsigned slot = s->page % LEAF_PAGES;
         e = o->dead ? -EOWNERDEAD : version_take(l, slot, c, f, s->csn);
-        waits_end(l, slot, 0, 0, s->number); /* it looks again, or is over */
+        if (s->number) /* it looks again, or its snapshot has expired */
+            waits_end(l, slot, e == -ESRCH ? -ESTALE : 0, 0, s->number);
         lock_release(&l->lock);
     }
     if (e && f)
         frame_free(f);
     if (e && c)
         copy_free(c);
+    version_shed();
     return e == -EEXIST ? 0 : e;
 }

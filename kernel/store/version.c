@@ -61,16 +61,17 @@ void version_publish(uint64_t sequence)
     lock_release(&versions_lock);
 }
 
+enum { SHED_MORE = 64 };
 static bool over_budget(void) { return counters.versions > frame_total_count() / 4; }
+static bool shed_due(void) { return !list_empty(&expired) || over_budget(); }
 
 void version_publish_end(void)
 {
-    enum { SHED_MORE = 64 };
     uint64_t most = 2 * superseded_count + SHED_MORE; /* more than are added, but no more at once */
     lock_acquire(&versions_lock);
     assert(list_empty(&publication.versions)); /* VS3 */
     list_remove(&publication.link);
-    bool shed = !list_empty(&expired) || over_budget();
+    bool shed = shed_due();
     lock_release(&versions_lock);
     lock_acquire(&publish_lock);
     publishing = false;
@@ -80,6 +81,15 @@ void version_publish_end(void)
     lock_release(&publish_lock);
     if (shed)
         versions_shed(most);
+}
+
+void version_shed(void)
+{
+    lock_acquire(&versions_lock);
+    bool shed = shed_due();
+    lock_release(&versions_lock);
+    if (shed)
+        versions_shed(SHED_MORE);
 }
 
 uint64_t version_tick(void)

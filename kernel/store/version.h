@@ -26,6 +26,9 @@ struct snapshot {
 uint64_t version_publish_begin(void);           /* the next number; one publication at a time */
 void version_publish(uint64_t sequence);        /* from here on snapshots see it */
 void version_publish_end(void);
+/* version_shed takes some versions from expired snapshots, as the end of a publication does, where
+ * one came otherwise. No locks. */
+void version_shed(void);
 uint64_t version_tick(void); /* the number of a publication of nothing, which is over */
 uint64_t version_newest(void);                  /* the last publication */
 uint64_t version_oldest(void);  /* what the oldest snapshot sees that is not over; ~0: none */

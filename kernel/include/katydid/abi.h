@@ -166,10 +166,11 @@ struct kd_message {
 /* Kinds from the kernel have the top bit set, so that no client can imitate them. */
 enum kd_message_kind {
     KD_MSG_KERNEL = (int)0x80000000u,
-    /* cookie, page, count, access, view + 1 or 0, object handle, number: supply or fail. Only the
-     * first page is waited for; the others are likely to be wanted next. KD_PAGE_ALONE with the
-     * access: no neighbours, touches are random. KD_PAGE_HERE: it is in memory; grant the right, or
-     * fail. KD_PAGE_OLD: as the snapshot sees it that has word[7] as its number */
+    /* cookie, page, count, access, view + 1 or 0, object handle, number: supply or fail; the view's
+     * ticket or 0. Only the first page is waited for; the others are likely to be wanted next.
+     * KD_PAGE_ALONE with the access: no neighbours, touches are random. KD_PAGE_HERE: it is in
+     * memory; grant the right, or fail. KD_PAGE_OLD: as the snapshot sees it that has this number,
+     * in the ticket's place (KD_SUPPLY_OLD, or fail) */
     KD_MSG_PAGE,
     /* notice: cookie; one has ended that used what is called back (KD_PAGE_RECALLED); or nobody
      * asks any more what a PAGE of that object asked (its time is up, it is killed, it aborts): who
@@ -264,7 +265,7 @@ enum { KD_SUPPLY_ZERO, KD_SUPPLY_MEMORY, KD_SUPPLY_READ }; /* READ: came by KD_B
  * sees the same number as one that begins from now on */
 enum { KD_SUPPLY_NEWER = 16,
        /* or-ed to MEMORY: one page as the snapshots with the number `csn` see it, and nobody else.
-        * -ESRCH: there is none any more */
+        * -ESRCH: there is none any more, and who asked has ESTALE */
        KD_SUPPLY_OLD = 32 };
 struct kd_supply {
     int32_t object;

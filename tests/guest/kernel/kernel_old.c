@@ -7,13 +7,13 @@
  * Method  own_manager.h, whose pages say which state they are of: the number that they were asked
  *         with. A reader's view, another one's and a writer's in one thread.
  */
-enum { PAGES = 256, AWAY = 10, HERE = 20 };
+enum { PAGES = 256, AWAY = 10, HERE = 20, MANY = 100, FEW = 2 };
 #include "own_manager.h"
 
 static struct context reader, other, writer;
 static uint64_t wrong;
 static volatile uint64_t asked, asked_number;
-static volatile bool refuses;
+static volatile bool refuses, expires;
 
 /* The state of a page that a snapshot with this number sees. */
 static uint64_t state_of(uint64_t number) { return 1000000 + number; }
@@ -39,7 +39,7 @@ static bool hears(struct kd_message *m)
         kd_call6(KD_OBJECT_FAIL, object, (long)m->word[1], 1, ESTALE, (long)m->word[6], 0);
     else
         wrong += supply(m->word[1], m->word[7], (uint32_t)m->word[6], contents,
-                        KD_SUPPLY_MEMORY | KD_SUPPLY_OLD) != 0;
+                        KD_SUPPLY_MEMORY | KD_SUPPLY_OLD) != 0 && !expires;
     return true;
 }
 
@@ -195,9 +195,24 @@ static void called(void)
     end(&writer);
 }
 
+/* One that keeps more versions than it may. */
+static void expired(void)
+{
+    static const uint64_t few[2] = {FEW, FEW};
+    long saw = 0;
+    kd_call4(302, 0, KD_RLIMIT + KD_LIMIT_VERSIONS, (long)few, 0); /* prlimit64 */
+    begin(&reader, -1);
+    expires = true;
+    for (uint64_t page = MANY; page < MANY + 4 * FEW && saw >= 0; page++)
+        saw = sees(&reader, page);
+    is(saw, -ESTALE, "a snapshot that has expired asks once more, and ends");
+    expires = false;
+    tap_ok(system_info().versions == 0 && check() == 0, "with all that it kept");
+}
+
 int main(void)
 {
-    tap_plan(33);
+    tap_plan(35);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .flags = KD_OBJECT_VERSIONS,
                                               .messages = hears}),
            "an object whose manager has old versions");
@@ -205,6 +220,7 @@ int main(void)
     shared();
     newer();
     called();
+    expired();
     tap_ok(wrong == 0, "nothing failed on the way (%lu)", wrong);
     return tap_end();
 }
