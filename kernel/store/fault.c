@@ -496,6 +496,7 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
     pte_t *pte = v->last.leaf_ptes + slot;
     if (unlikely(l != v->last.leaf) && !(pte = leaf_switch(v, l, slot))) {
         lock_release(&l->lock);
+        v->reserve.page = NULL; /* the bytes in hand are another page's now */
         return false;
     }
     if (still_attached(v, l->object) && page_resident(p) && page_open(p, write) &&
