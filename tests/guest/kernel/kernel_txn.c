@@ -156,6 +156,62 @@ static void one_after_the_other(void)
     tap_ok(check() == 0, "kcheck is clean");
 }
 
+/* ---- a commit as a read (KD_COMMIT_READ) ---- */
+
+static long commit_read(const char *batch)
+{
+    struct kd_commit k = {.port = KD_COMMIT_READ, .batch = batch,
+                          .batch_bytes = batch ? strlen(batch) : 0, .csn = 7, .copies = 7};
+    long e = kd_call3(KD_TXN_COMMIT, (long)&k, 0, 0);
+    return e ? e : (long)(k.csn | k.copies);
+}
+
+static uint64_t home_word(unsigned page, unsigned i)
+{
+    uint64_t word;
+    memcpy(&word, home[page] + i * sizeof word, sizeof word);
+    return word;
+}
+
+/* The view of this process that is in a transaction; KD_VIEW_MAX: none. */
+static uint64_t active_view(void)
+{
+    static struct kd_view_info list[KD_VIEW_MAX];
+    long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+    for (long i = 0; i < n; i++)
+        if (list[i].state == 2 && list[i].pid == getpid())
+            return list[i].view;
+    return KD_VIEW_MAX;
+}
+
+static void as_a_read(void)
+{
+    static struct context c;
+    struct context *before = mine;
+    struct kd_commit k = {.port = -1};
+    in_view(&c);
+    tap_ok(commit_read(NULL) == -ENOENT, "a commit as a read: there is no transaction");
+    bool good = txn_open(&c, (struct kd_begin){0}) == 0 && *word_of(1, 0) == 7;
+    tap_ok(good && commit_read(NULL) == 0 && commit_read(NULL) == -ENOENT,
+           "one that has written nothing ends by it");
+    good = txn_open(&c, (struct kd_begin){0}) == 0;
+    tap_ok(good && commit_read("batch") == -ENOTEMPTY && commit_read(NULL) == 0,
+           "not with a batch, but it goes on");
+    good = txn_open(&c, (struct kd_begin){0}) == 0;
+    *word_of(1, 9) = 3;
+    tap_ok(good && commit_read(NULL) == -ENOTEMPTY, "one that has stored does not end by it");
+    *word_of(1, 10) = 4;
+    tap_ok(kd_call3(KD_TXN_COMMIT, (long)&k, 0, 0) == 0 && k.csn && home_word(1, 9) == 3 &&
+               home_word(1, 10) == 4,
+           "but goes on, and commits");
+    good = txn_open(&c, (struct kd_begin){0}) == 0 &&
+           kd_call3(KD_VIEW_ABORT, (long)active_view(), EIO, 0) == 0;
+    tap_ok(good && commit_read(NULL) == -EIO && commit_read(NULL) == -ENOENT,
+           "and one that is doomed is undone");
+    in_view(before);
+    kd_call3(KD_HANDLE_CLOSE, c.view, 0, 0);
+}
+
 static void all_at_once(void)
 {
     pthread_t t[THREADS];
@@ -226,10 +282,11 @@ static void said_and_revived(void)
 
 int main(void)
 {
-    tap_plan(25);
+    tap_plan(31);
     tap_ok(start_manager((struct own_manager){.pages = PAGES}),
            "an object is created and attached");
     one_after_the_other();
+    as_a_read();
     all_at_once();
     limits();
     said_and_revived();
