@@ -104,6 +104,32 @@ void many_writers(long rounds)
 
 enum { ELSEWHERE = 70, ELSEWHERE_ROUNDS = 40, ASTRAY = 103, ASTRAY_PAGES = 24 };
 static volatile int maps, published;
+static int (*watches)(void *changed);
+
+static void *watcher(void *changed)
+{
+    if (run(watches, changed, KD_SNAPSHOT, 0))
+        *(long *)changed = 1;
+    return NULL;
+}
+
+/* Does each snapshot that watches so see its moment alone, while a transaction does that? */
+static bool one_moment(int (*watch)(void *changed), int (*body)(void *))
+{
+    long changed = 0, failed = 0;
+    watches = watch;
+    for (int i = 0; i < ELSEWHERE_ROUNDS; i++) {
+        pthread_t thread;
+        maps = published = 0;
+        pthread_create(&thread, NULL, watcher, &changed);
+        while (!maps)
+            pause_ms(1);
+        failed |= run(body, NULL, KD_SERIALISABLE, 0);
+        published = 1;
+        pthread_join(thread, NULL);
+    }
+    return changed == 0 && failed == 0;
+}
 
 /* It makes no call: only a shootdown takes the page out of its CPU's TLB. */
 static int stares(void *changed)
@@ -117,13 +143,6 @@ static int stares(void *changed)
     return 0;
 }
 
-static void *starer(void *changed)
-{
-    if (run(stares, changed, KD_SNAPSHOT, 0))
-        *(long *)changed = 1;
-    return NULL;
-}
-
 static int bump(void *unused)
 {
     (void)unused;
@@ -133,18 +152,7 @@ static int bump(void *unused)
 
 void snapshot_elsewhere(void)
 {
-    long changed = 0, failed = 0;
-    for (int i = 0; i < ELSEWHERE_ROUNDS; i++) {
-        pthread_t thread;
-        maps = published = 0;
-        pthread_create(&thread, NULL, starer, &changed);
-        while (!maps)
-            pause_ms(1);
-        failed |= run(bump, NULL, KD_SERIALISABLE, 0);
-        published = 1;
-        pthread_join(thread, NULL);
-    }
-    tap_ok(changed == 0 && failed == 0,
+    tap_ok(one_moment(stares, bump),
            "a snapshot on another CPU, which makes no call, sees its moment of a page always");
 }
 
@@ -162,13 +170,6 @@ static int roams(void *changed)
     return 0;
 }
 
-static void *roamer(void *changed)
-{
-    if (run(roams, changed, KD_SNAPSHOT, 0))
-        *(long *)changed = 1;
-    return NULL;
-}
-
 static int strays(void *unused)
 {
     (void)unused;
@@ -181,18 +182,7 @@ static int strays(void *unused)
 
 void snapshot_amid(void)
 {
-    long changed = 0, failed = 0;
-    for (int i = 0; i < ELSEWHERE_ROUNDS; i++) {
-        pthread_t thread;
-        maps = published = 0;
-        pthread_create(&thread, NULL, roamer, &changed);
-        while (!maps)
-            pause_ms(1);
-        failed |= run(strays, NULL, KD_SERIALISABLE, 0);
-        published = 1;
-        pthread_join(thread, NULL);
-    }
-    tap_ok(changed == 0 && failed == 0,
+    tap_ok(one_moment(roams, strays),
            "nor does one that looks amid publications see what was not declared");
     is(check(), 0, "kcheck behind it");
 }
