@@ -7,7 +7,7 @@
  *
  *     home                                       spare
  *                                                store_spare_open, store_spare_tell
- *     store_common, store_feed_begin    <--
+ *     store_feed_begin                  <--
  *     store_epochs_tell                 -->      store_spare_join
  *     store_feed_next ...               -->      take, write, taken
  *     each group behind its seal:

@@ -1,7 +1,7 @@
 /*
  * role.h - which of two copies of a store is home: the roles of spare.md, their messages and the
- * witness's record. It knows neither kernel nor link; disk/ it calls (store_spare.h). Nobody calls
- * it but its test yet: the store manager has no spare.
+ * witness's record. It knows neither kernel nor link; disk/ it calls (store_spare.h). The store
+ * manager calls it (copy.c), and the program `witness`.
  *
  * One thread calls it, or the caller has a lock. Times are microseconds of a clock that runs on
  * while the machine is stopped. Whatever comes from outside may be anything: what is not the answer
