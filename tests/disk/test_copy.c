@@ -16,6 +16,7 @@
 
 #include "device.h"
 #include "internal.h"
+#include "store_made.h"
 
 #include "user/sites/frame.c"
 #include "user/sites/role_wire.c"
@@ -222,22 +223,10 @@ static bool comes(const bool *what)
 
 static void disk_make(void)
 {
-    struct store_options format = {.uuid = {7}, .log_bytes = 8 << 20};
-    struct store_op op = {.type = STORE_OP_CREATE, .name = "c"};
-    struct store_report report;
-    struct store_group *group;
-    struct store *store;
-    uint32_t position;
     device_open(&device, 32 << 20);
     io = device_io(&device);
-    must(store_format(&io, &test_memory, &format) == 0);
-    must(store_open(&io, &test_memory, NULL, &store, &report) == 0);
-    must(store_group_begin(store, &group) == 0);
-    store_txn_begin(group, 1);
-    must(store_txn_op(group, &op) == 0 && store_txn_end(group, &position) == 0);
-    object = op.object;
-    must(store_group_seal(group) == 0 && store_group_write(group) == 0 &&
-         store_group_apply(group) == 0 && store_close(store) == 0);
+    struct store *store = store_made(&io, 8 << 20, &object);
+    must(store && store_close(store) == 0);
 }
 
 /* It is home, and alone. */

@@ -76,14 +76,8 @@ static void home_goes_on(uint32_t side, struct store *store, uint64_t acked)
 {
     const struct world *from = world;
     const char *why = "-";
-    uint64_t digest, k = acked;
     require(store_check(store, &why) == 0);
-    uint32_t stride = from->options.stride ? from->options.stride : 1;
-    require(store_digest_wide(store, stride, &digest) == 0);
-    while (k <= from->submitted && from->digests[k] != digest)
-        k++;
-    if (k > from->submitted)
-        crew_fail("the home has no state from the %lluth commit on", (unsigned long long)acked);
+    uint64_t k = commit_of(store, acked, "the home");
     world = &worlds[world == &worlds[0]];
     home_is(side);
     world_resume(world, from, k, store, &sides[side].device);

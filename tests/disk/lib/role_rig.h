@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "power.h"
+#include "store_made.h"
 #include "../../../user/sites/frame.c"
 #include "../../../user/sites/role_wire.c"
 #include "../../../user/store/role.c"
@@ -373,12 +374,7 @@ static void time_passes(uint64_t us)
 
 static void begin(uint64_t seed)
 {
-    struct store_options format = { .uuid = { 7 }, .log_bytes = 1 << 20 };
-    struct store_op op = { .type = STORE_OP_CREATE, .name = "c" };
-    struct store_report report;
-    struct store_group *group;
-    struct store *store;
-    uint32_t position;
+    uint64_t object;
     random_seed = seed;
     now_us = 1000000;
     faults = false;
@@ -394,13 +390,8 @@ static void begin(uint64_t seed)
     for (uint32_t i = 0; i < 2; i++)
         device_open(&machines[i].disk.device, 4 << 20);
     struct disk_io io = device_io(&machines[0].disk.device);
-    require(store_format(&io, &test_memory, &format) == 0);
-    require(store_open(&io, &test_memory, NULL, &store, &report) == 0);
-    require(store_group_begin(store, &group) == 0);
-    store_txn_begin(group, 1);
-    require(store_txn_op(group, &op) == 0 && store_txn_end(group, &position) == 0);
-    require(store_group_seal(group) == 0 && store_group_write(group) == 0 &&
-            store_group_apply(group) == 0);
+    struct store *store = store_made(&io, 1 << 20, &object);
+    require(store != NULL);
     slot_b_offset = store->super.slot_b_offset;
     require(store_close(store) == 0);
     memcpy(machines[1].disk.device.image, machines[0].disk.device.image, 4 << 20);

@@ -158,6 +158,19 @@ static inline void copy_all(void)
     crew_add(COPIES, 1);
 }
 
+/* The commit of the world's, from `acked` on, whose state the store has. */
+static inline uint64_t commit_of(struct store *store, uint64_t acked, const char *whose)
+{
+    uint32_t stride = world->options.stride ? world->options.stride : 1;
+    uint64_t digest, k = acked;
+    require(store_digest_wide(store, stride, &digest) == 0);
+    while (k <= world->submitted && world->digests[k] != digest)
+        k++;
+    if (k > world->submitted)
+        crew_fail("%s has no state from the %lluth commit on", whose, (unsigned long long)acked);
+    return k;
+}
+
 /* ---- one life, cut at every event of the copy's disk */
 
 /* Lives with containers in no log, with transactions in doubt, with checkpoints by chunks, too. */
