@@ -11,109 +11,19 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "katydid/call.h"
+#include "liar.h"
 #include "system.h"
 #include "tap.h"
-#include "user/sites/link.h"
-#include "user/sites/link_peer.h"
 
-#define LEASE_NS 60000000000ull
 enum { FLOOD_BYTES = 60000, MEMORY_MOST = 12 << 20 };
-static long port, stream, link_port;
-static uint64_t theirs, mine = 1000;    /* nonces */
-static uint32_t sequence;
-static uint64_t heard_time;
-static uint8_t out[FRAME_BYTES_MAX], in[FRAME_BYTES_MAX];
-static size_t have;
+static long link_port;
 
-static void wait_stream(void)
+/* A frame with the fields in `out`. */
+static void send_fields(struct fields_out *o, uint16_t kind, unsigned to, uint64_t session)
 {
-    struct kd_message m = {.handle = -1};
-    kd_call3(KD_PORT_RECEIVE, port, (long)&m, -1);
-}
-
-static void send_bytes(const uint8_t *at, size_t bytes)
-{
-    while (bytes > 0) {
-        long n = kd_call3(KD_STREAM_WRITE, stream, (long)at, (long)bytes);
-        if (n < 0) {
-            wait_stream();
-            continue;
-        }
-        at += n;
-        bytes -= (size_t)n;
-    }
-}
-
-/* A frame with so many bytes of fields. */
-static void send_frame(struct fields_out *o, uint16_t kind, unsigned to, uint64_t session)
-{
-    struct frame f;
-    size_t bytes = frame_end(o, kind, 1, 0);
-    frame_head(&f, out, bytes);
-    f.to = (uint8_t)to;
-    f.session = session;
-    f.sequence = kind == FRAME_HELLO ? 0 : ++sequence;
-    f.heard = heard_time;
-    frame_seal(&f, out);
-    send_bytes(out, bytes);
-}
-
-static void hello(const char *name, uint64_t echo)
-{
-    struct fields_out o = frame_begin(out, sizeof(out));
-    put_u32(&o, LINK_PROTOCOL);
-    put_u32(&o, 0);
-    put_text(&o, name);
-    put_u64(&o, 77);
-    put_u64(&o, mine);
-    put_u64(&o, LEASE_NS);
-    put_u32(&o, 0);
-    put_u32(&o, 0);
-    put_u32(&o, 0);
-    put_text(&o, "");
-    put_u64(&o, 0);
-    sequence = 0;
-    send_frame(&o, FRAME_HELLO, FRAME_LINK, echo);
-}
-
-/* The next frame of link's; its fields. */
-static struct fields_in hear(struct frame *f)
-{
-    static size_t used;
-    memmove(in, in + used, have -= used);
-    used = 0;
-    while (!frame_head(f, in, have) || have < f->bytes) {
-        long n = kd_call3(KD_STREAM_READ, stream, (long)(in + have), (long)(sizeof(in) - have));
-        if (n < 0)
-            wait_stream();
-        else
-            have += (size_t)n;
-    }
-    used = f->bytes;
-    heard_time = f->time;
-    return frame_fields(f, in);
-}
-
-/* Until link says HELLO with another nonce: it has ended the session, if there was one. */
-static void hear_hello(void)
-{
-    struct frame f;
-    char name[LINK_SITE_BYTES];
-    uint64_t nonce = theirs;
-    while (nonce == theirs) {
-        struct fields_in i = hear(&f);
-        if (f.kind != FRAME_HELLO)
-            continue;
-        take_u32(&i), take_u32(&i);
-        take_text(&i, name, sizeof(name));
-        take_u64(&i);
-        nonce = take_u64(&i);
-    }
-    theirs = nonce;
+    send_frame(frame_end(o, kind, 1, 0), to, session);
 }
 
 static struct link_site looked(void)
@@ -160,7 +70,7 @@ static void frame_lies(const char *what, uint16_t kind, unsigned to, uint64_t se
         memset(out, 0x55, bytes);
         send_bytes(out, bytes);
     } else {
-        send_frame(&o, kind, to, session ? session : theirs);
+        send_fields(&o, kind, to, session ? session : theirs);
     }
     hear_hello();
     struct link_site s = looked();
@@ -175,7 +85,7 @@ static void flood(void)
     for (; looked().state == LINK_LIVE && sent < 100; sent++) {
         struct fields_out o = frame_begin(out, sizeof(out));
         memset(put_room(&o, FLOOD_BYTES), 1, FLOOD_BYTES);
-        send_frame(&o, FRAME_KIND_OTHERS, FRAME_HOME, theirs);
+        send_fields(&o, FRAME_KIND_OTHERS, FRAME_HOME, theirs);
     }
     hear_hello();
     struct link_site s = looked();
@@ -236,7 +146,7 @@ static void clients(void)
     struct kd_message m = {.kind = LINK_RECEIVE, .word = {1}, .buffer = in, .buffer_bytes = 1,
                            .handle = -1};
     o = frame_begin(out, sizeof(out));
-    send_frame(&o, FRAME_KIND_OTHERS, FRAME_CLIENT, theirs);
+    send_fields(&o, FRAME_KIND_OTHERS, FRAME_CLIENT, theirs);
     kd_call3(KD_PORT_CALL, session, (long)&m, 0);
     tap_ok(m.status == -EMSGSIZE && m.word[0] == FRAME_HEADER, "too little room: it says");
     is(link_close(session), 0, "it closes");
@@ -249,8 +159,7 @@ int main(int argc, char **argv)
         for (;;)
             pause();
     }
-    port = kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    stream = kd_call3(KD_STREAM_OPEN, (long)"liar", port, 1);
+    liar_begin();
     link_port = kd_call3(KD_NAME_FIND, (long)LINK_NAME, 0, 0);
     tap_plan(21);
     tap_ok(stream >= 0 && link_port >= 0, "link runs, and the other end is ours");
