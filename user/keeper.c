@@ -208,12 +208,13 @@ static int kill_all(void)
     return 0; /* the lock is kept: nothing begins any more */
 }
 
-/* One of two copies is waited for: it answers when it is home. */
+/* One of two copies is waited for: it answers when it is home. That is the first store. */
 static int store_find(void)
 {
+    bool may = strcmp(store, "store") == 0;
     for (;;) {
         long found = kd_call3(KD_NAME_FIND, (long)store, 0, 0);
-        long copy = found < 0 ? kd_call3(KD_NAME_FIND, (long)COPY_PORT, 0, 0) : found;
+        long copy = found < 0 && may ? kd_call3(KD_NAME_FIND, (long)COPY_PORT, 0, 0) : found;
         if (found >= 0 || copy < 0) return (int)found;
         kd_call3(KD_HANDLE_CLOSE, copy, 0, 0);
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
