@@ -390,6 +390,16 @@ static void link_is_stuck(void)
     must(!role.reached);
 }
 
+/* Started again alone, it took nothing over. */
+static void starts_again(void)
+{
+    struct copy_status s;
+    record.term = 5;
+    home_begins();
+    status_tell(&s);
+    must(s.is == COPY_HOME && s.term == 5 && !s.mate && !s.took_us);
+}
+
 static void people_ask(void)
 {
     home_begins();
@@ -411,6 +421,7 @@ CASE(it_goes_on_when_the_witness_says_so, goes_on, FOUND)
 CASE(a_home_whose_lease_is_over_ends, stands_still, COPY_EXIT)
 CASE(a_home_that_is_none_ends, another_is_home, COPY_EXIT)
 CASE(who_seals_never_waits_for_link, link_is_stuck, FOUND)
+CASE(who_starts_again_has_taken_nothing_over, starts_again, FOUND)
 CASE(who_may_ask_for_what, people_ask, FOUND)
 
 int main(void)
@@ -422,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_home_whose_lease_is_over_ends),
         cmocka_unit_test(a_home_that_is_none_ends),
         cmocka_unit_test(who_seals_never_waits_for_link),
+        cmocka_unit_test(who_starts_again_has_taken_nothing_over),
         cmocka_unit_test(who_may_ask_for_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 
 static struct role role;
 static pthread_cond_t heard = PTHREAD_COND_INITIALIZER;     /* from the other copy; or it is home */
-static bool opened, took;
+static bool opened, took;               /* took: it was not home before */
 static bool serving;                    /* link has told all; sessions have begun anew */
 static store_lsn_t sure_before;         /* as of the last look */
 static int told_error;                  /* of the role's, that was said */
@@ -38,7 +38,6 @@ static void on_opened(void *unused, struct store *store, const struct store_repo
     server.store = store;
     opened_us = now_us();
     last_word_us = role.answered_us;
-    took = role.copy != NULL || role.term > 1;
     report_say(report);
     say("home in the place of %s, term %llu, %llu ms after the last word to another one",
         copy_place(), (unsigned long long)role.term,
@@ -76,6 +75,7 @@ static void look(enum role_is was)
             role.error == -ESTALE ? "this copy cannot follow the other one: make it anew of that"
                                   : strerror(-role.error));
     told_error = role.error;
+    took |= role.is == ROLE_TAKING;
     if (role.is != was || role_sure(&role) != sure_before) pthread_cond_broadcast(&heard);
     sure_before = role_sure(&role);
 }
