@@ -390,6 +390,25 @@ static void link_is_stuck(void)
     must(!role.reached);
 }
 
+/* What was to go to the other copy in a session that has ended does not come in the next one. */
+static void session_ends(void)
+{
+    struct way *w = &ways[ROLE_TO_OTHER];
+    struct role_message m = {.kind = ROLE_NAMED, .number = 1};
+    home_begins();
+    w->up = true;
+    must(comes(&role.reached));
+    w->stuck = true;
+    for (int i = 0; i < 9; i++) copy_send(NULL, ROLE_TO_OTHER, &m);
+    w->closed = true;
+    for (int i = 0; i < 3000 && role.reached; i++) pause_ms(1);
+    w->up = true;
+    must(comes(&role.reached));
+    w->stuck = false;
+    pause_ms(50);
+    must(came[ROLE_NAMED] <= 1);        /* one was on its way */
+}
+
 /* Started again alone, it took nothing over. */
 static void starts_again(void)
 {
@@ -421,6 +440,7 @@ CASE(it_goes_on_when_the_witness_says_so, goes_on, FOUND)
 CASE(a_home_whose_lease_is_over_ends, stands_still, COPY_EXIT)
 CASE(a_home_that_is_none_ends, another_is_home, COPY_EXIT)
 CASE(who_seals_never_waits_for_link, link_is_stuck, FOUND)
+CASE(a_session_brings_nothing_of_the_last_one, session_ends, FOUND)
 CASE(who_starts_again_has_taken_nothing_over, starts_again, FOUND)
 CASE(who_may_ask_for_what, people_ask, FOUND)
 
@@ -433,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_home_whose_lease_is_over_ends),
         cmocka_unit_test(a_home_that_is_none_ends),
         cmocka_unit_test(who_seals_never_waits_for_link),
+        cmocka_unit_test(a_session_brings_nothing_of_the_last_one),
         cmocka_unit_test(who_starts_again_has_taken_nothing_over),
         cmocka_unit_test(who_may_ask_for_what),
     };

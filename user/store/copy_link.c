@@ -77,7 +77,24 @@ static struct letter *letter_take(void)
     return l;
 }
 
-/* With `post` held, dropped for link. Letters of a session that has ended go nowhere. */
+/* Letters of a session that has ended go nowhere. With `post` held. */
+static void letters_drop(int to)
+{
+    struct letter **at = &first;
+    for (struct letter *l; (l = *at);) {
+        if (l->to != to) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        free(l);
+    }
+    last = at;
+    channels[to].waits = 0;
+    channels[to].flooded = false;
+}
+
+/* With `post` held, dropped for link. */
 static void send_first(void)
 {
     struct letter *l = letter_take();
@@ -147,6 +164,7 @@ static void session_is(struct channel *c, int session)
 {
     pthread_mutex_lock(&post);
     c->session = session;
+    if (session < 0) letters_drop((int)(c - channels));
     pthread_mutex_unlock(&post);
     copy_reached((int)(c - channels), session >= 0);
 }
