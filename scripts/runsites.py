@@ -29,8 +29,8 @@ def add_options(add):
     add("--pair", metavar="SITE,WITNESS", help="the store is one of two copies: the other one is at SITE, and WITNESS has the record "
         "which of the two is home (user/sites/spare.md)")
     add("--witness-of", metavar="A,B", help="this site is the witness of the copies at A and B")
-    add("--link", metavar="OPTION=VALUE", action="append", default=[], help="for the program link: lease=MS, agent=PROGRAM, "
-        "remote=PROGRAM, open=all; repeatable")
+    add("--link", metavar="OPTION=VALUE", action="append", default=[], help="for the program link: lease=MS, away=MS, "
+        "agent=PROGRAM, remote=PROGRAM, open=all; repeatable")
 
 
 def is_path(address):

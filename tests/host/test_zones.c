@@ -58,7 +58,7 @@ static bool may_end(unsigned who)
 {
     bool may = site[who].hello.flags & HELLO_CLAIMS;
     for (unsigned of = 0; may && of < SITES; of++)
-        if (of != who) may = zone_settled(&seen[who][of], &site[who].hello, 0);
+        if (of != who) may = zone_settled(&seen[who][of], &site[who].hello, 0, 1);
     return may;
 }
 

@@ -14,11 +14,12 @@ site() { # NAME COMMANDS: connected with each other; what it prints in $TEST_TMP
         [[ $other > $name ]] && options+=(--listen "$TEST_TMP/$name-$other")
         [[ $other < $name ]] && options+=(--join "$TEST_TMP/$other-$name")
     done
-    scripts/run --site "$name" --link lease=2000 --cpus 1 --timeout 40 --memory 96 --add "$program" --store "$TEST_TMP/$name.store" \
+    scripts/run --site "$name" --link lease=2000 --link away="$away" --cpus 1 --timeout 100 --memory 96 --add "$program" --store "$TEST_TMP/$name.store" \
         --log "$TEST_TMP/$name.log" "${options[@]}" -c "$2" 2>&1 | tr -d '\r' >"$TEST_TMP/$name"
 }
 zone() { build/host/kstore info "$TEST_TMP/$1.store" | sed -n 's/.*, zone \([0-9]*\),.*/\1/p'; }
 
+away=20000                                  # ms: this host may be busy
 for i in 0 1 2 3; do
     name=${all[i]} export_to=
     for other in "${all[@]}"; do [ "$other" != "$name" ] && export_to+="; store export box $other write"; done
@@ -32,6 +33,7 @@ is "four stores have four zones" 4 "$(for name in "${all[@]:0:4}"; do zone "$nam
 ok "three of them claimed another one first" test "$(grep -l 'claims zone' "$TEST_TMP"/*.log | wc -l)" -ge 3
 ok "all of them small ones" test "$(zone n18)" -ge 16
 before=$(zone n18)
+away=6000                                   # two of them are there
 site n18 'sites-zones box await=2' &        # n30 and n49 are off
 site n25 'sites-zones box await=2' &
 site n5 'sites-zones box make; sites-zones n5 n18 n25' &

@@ -8,6 +8,7 @@
  *     site=NAME            this site's name
  *     streams=N            connections to other sites that the machine has, site.1 to site.N
  *     lease=MS             L: a session that is silent for so long has ended (250)
+ *     away=MS              so long a store that is made waits for sites that are not there (1500)
  *     agent=PROGRAM        started for sites that use what is at home here (/bin/agent)
  *     remote=PROGRAM       started once, for programs here that use what is elsewhere (/bin/remote)
  *     witness=A,B          this site has the record which of A and B is home (witness.c)
@@ -31,9 +32,11 @@
 #define LEASE_MS 250
 #define LINK_NICE (-15)                 /* who waits behind programs is silent to other sites */
 #define ZONE_MS 30000
+#define AWAY_MS 1500
 enum { LINE_BYTES = 256, STREAM_TRIES = 500, TRY_MS = 10 };
 struct link link_all = {.agent = "/bin/agent", .remote = "/bin/remote"};
 static unsigned streams;
+static uint64_t away_ms = AWAY_MS;
 
 static uint64_t now;                    /* 0: it is to be looked at */
 
@@ -76,6 +79,8 @@ static bool option(const char *name, const char *value)
         streams = (unsigned)number;
     } else if (strcmp(name, "lease") == 0 && number_of(value, 1, 60000, &number)) {
         h->lease_ns = number * 1000000;
+    } else if (strcmp(name, "away") == 0 && number_of(value, 0, 600000, &number)) {
+        away_ms = number;
     } else if (strcmp(name, "agent") == 0 && strlen(value) < sizeof(link_all.agent)) {
         strcpy(link_all.agent, value);
     } else if (strcmp(name, "remote") == 0 && strlen(value) < sizeof(link_all.remote)) {
@@ -271,7 +276,7 @@ static int zone_agree(void)
         bool more = work();
         if (link_all.claims_anew)
             claim_say();
-        if (now_ns() - began > ZONE_MS * 1000000ull) {
+        if (now_ns() - began > (ZONE_MS + away_ms) * 1000000ull) {
             say("all zones are taken: this site gets no store");
             return 1;
         }
@@ -285,7 +290,7 @@ static int zone_agree(void)
             notice(&m);
         settled = !link_all.claims_anew;
         for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
-            settled &= zone_settled(&s->peer, own, (now_ns() - began) / 1000000);
+            settled &= zone_settled(&s->peer, own, (now_ns() - began) / 1000000, away_ms);
     }
     say("its store gets zone %u", own->claim);
     return (int)own->claim;

@@ -43,13 +43,15 @@ bool hello_stands_for(const struct hello *h, const char *name);
 /* link_zone.c: the small zones that a zone is, a bit for each; a free one for this site, 0: there
  * is none; all that HELLO names. zone_heard: these HELLOs came last, one of them just now.
  * True: `self` claims another zone now, and
- * is to say so to all. zone_settled: does this site not stand against what we claim? */
+ * is to say so to all. zone_settled: does this site not stand against what we claim? One that is not
+ * there does until away_ms are over. */
 struct peer;
 uint32_t zones_of(uint32_t zone);
 uint32_t zone_choose(const char *site, uint32_t taken);
 uint32_t zones_heard(const struct hello *h);
 bool zone_heard(struct self *self, const struct hello *const heard[], unsigned count);
-bool zone_settled(const struct peer *p, const struct hello *own, uint64_t waited_ms);
+bool zone_settled(const struct peer *p, const struct hello *own, uint64_t waited_ms,
+                  uint64_t away_ms);
 /* link_key.c: 128 bits of a text; a check value of bytes (SipHash-2-4). */
 void key_make(uint64_t key[2], const char *text);
 uint64_t key_check(const uint64_t key[2], const void *bytes, size_t count);

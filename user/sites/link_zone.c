@@ -20,7 +20,7 @@
 
 #include "store_protocol.h"
 
-enum { HALVES = WIRE_ZONE_SMALL, HALVES_LAST = 14, AWAY_MS = 1500, WAIT_MS = 10000 };
+enum { HALVES = WIRE_ZONE_SMALL, HALVES_LAST = 14, WAIT_MS = 10000 };
 
 uint32_t zones_of(uint32_t zone)
 {
@@ -66,7 +66,8 @@ bool zone_heard(struct self *self, const struct hello *const heard[], unsigned c
     return true;
 }
 
-bool zone_settled(const struct peer *p, const struct hello *own, uint64_t waited_ms)
+bool zone_settled(const struct peer *p, const struct hello *own, uint64_t waited_ms,
+                  uint64_t away_ms)
 {
     const struct hello *h = &p->hello;
     if (zones_of(own->claim) & own->zones) return false;
@@ -75,7 +76,7 @@ bool zone_settled(const struct peer *p, const struct hello *own, uint64_t waited
         return !(h->flags & HELLO_CLAIMS && zones_of(h->claim) & zones_of(own->claim) &&
                  strcmp(h->site, own->site) < 0); /* one of a later name has heard ours */
     case LINK_AWAY:
-    case LINK_REFUSED: return waited_ms >= AWAY_MS;
-    default: return waited_ms >= WAIT_MS;
+    case LINK_REFUSED: return waited_ms >= away_ms;
+    default: return waited_ms >= WAIT_MS + away_ms;
     }
 }
