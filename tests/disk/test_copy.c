@@ -173,6 +173,7 @@ int link_close(int session)
 
 static uint32_t asks;                   /* a COPY_ request, that the port is to hear of; 0 */
 static int asks_handle, answered = 1;
+static int link_pid = 1, home_told;          /* how often link was told of this home */
 
 long kd_system(long number, long a, long b, long c, long d)
 {
@@ -183,7 +184,9 @@ long kd_system(long number, long a, long b, long c, long d)
     case KD_PORT_CREATE: return PORT;
     case KD_PORT_CALL:
         if (m->kind == LINK_CLOSE) ways[a - SESSION].closed = true;
+        if (m->kind == LINK_HOME) __atomic_fetch_add(&home_told, 1, __ATOMIC_SEQ_CST);
         return 0;
+    case KD_PORT_OWNER: return link_pid;
     case KD_PORT_RECEIVE:
         while (!__atomic_load_n(&asks, __ATOMIC_SEQ_CST)) pause_ms(1);
         *m = (struct kd_message){.kind = asks, .token = 1, .handle = asks_handle};
@@ -409,6 +412,26 @@ static void session_ends(void)
     must(came[ROLE_NAMED] <= 1);        /* one was on its way */
 }
 
+static int link_ends(void)
+{
+    ways[ROLE_TO_WITNESS].closed = true;
+    for (int i = 0; i < 3000 && ways[ROLE_TO_WITNESS].closed; i++) pause_ms(1);
+    ways[ROLE_TO_WITNESS].up = true;
+    pause_ms(50);
+    return __atomic_load_n(&home_told, __ATOMIC_SEQ_CST);
+}
+
+/* Another link knows nothing of this home, and is told; one that was told is not again. */
+static void link_starts_again(void)
+{
+    home_begins();
+    must(home_told == 1);
+    must(link_ends() == 1);
+    link_pid++;
+    must(link_ends() == 2);
+    must(link_ends() == 2);
+}
+
 /* Started again alone, it took nothing over. */
 static void starts_again(void)
 {
@@ -441,6 +464,7 @@ CASE(a_home_whose_lease_is_over_ends, stands_still, COPY_EXIT)
 CASE(a_home_that_is_none_ends, another_is_home, COPY_EXIT)
 CASE(who_seals_never_waits_for_link, link_is_stuck, FOUND)
 CASE(a_session_brings_nothing_of_the_last_one, session_ends, FOUND)
+CASE(each_link_is_told_of_the_home, link_starts_again, FOUND)
 CASE(who_starts_again_has_taken_nothing_over, starts_again, FOUND)
 CASE(who_may_ask_for_what, people_ask, FOUND)
 
@@ -454,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_home_that_is_none_ends),
         cmocka_unit_test(who_seals_never_waits_for_link),
         cmocka_unit_test(a_session_brings_nothing_of_the_last_one),
+        cmocka_unit_test(each_link_is_told_of_the_home),
         cmocka_unit_test(who_starts_again_has_taken_nothing_over),
         cmocka_unit_test(who_may_ask_for_what),
     };

@@ -142,6 +142,32 @@ static void *sender_main(void *unused)
     return NULL;
 }
 
+/* ---- what link tells the other sites ---- */
+
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;  /* of what follows */
+static struct {
+    const char *as;                     /* in whose place this is home; NULL: it is not yet */
+    uint32_t zone;
+    uint64_t term;
+    long knows;                         /* the process of the link that was told; 0 */
+} home;
+
+/* One that was started again knows nothing of it. 0 or -errno. */
+static int home_tell(int link)
+{
+    long pid = KD1(KD_PORT_OWNER, link), r = pid < 0 ? pid : 0;
+    pthread_mutex_lock(&naming);
+    if (home.as && pid > 0 && home.knows != pid) {
+        struct kd_message m = {.kind = LINK_HOME, .word = {home.term, home.zone}, .data = home.as,
+                               .data_bytes = strlen(home.as) + 1, .handle = -1};
+        r = KD2(KD_PORT_CALL, link, &m);
+        r = r < 0 ? r : m.status;
+        home.knows = r == 0 ? pid : 0;
+    }
+    pthread_mutex_unlock(&naming);
+    return (int)r;
+}
+
 /* ---- in ---- */
 
 /* The handle of link; waits until there is one. */
@@ -155,7 +181,9 @@ static int link_find(void)
 static int session_open(const char *site)
 {
     struct link_session s;
-    int link = link_find(), session = link_copy(link, site, &s);
+    int link = link_find();
+    (void)home_tell(link);
+    int session = link_copy(link, site, &s);
     KD1(KD_HANDLE_CLOSE, link);
     return session;
 }
@@ -204,10 +232,12 @@ bool copy_link_start(const char *const sites[COPY_SITES])
 
 int copy_link_home(const char *as, uint32_t zone, uint64_t term)
 {
-    int link = link_find();
-    struct kd_message m = {.kind = LINK_HOME, .word = {term, zone}, .data = as,
-                           .data_bytes = strlen(as) + 1, .handle = -1};
-    long r = KD2(KD_PORT_CALL, link, &m);
+    pthread_mutex_lock(&naming);
+    home.as = as;
+    home.zone = zone;
+    home.term = term;
+    pthread_mutex_unlock(&naming);
+    int link = link_find(), r = home_tell(link);
     KD1(KD_HANDLE_CLOSE, link);
-    return r < 0 ? (int)r : m.status;
+    return r;
 }
