@@ -5,6 +5,10 @@
  * A container is open at the home once, for the whole site, from its first opening here to its last
  * close; leases of space are the site's so long. What is not in `passed` cannot be asked of another
  * site's store (-EOPNOTSUPP).
+ *
+ * Invariants
+ *   RS1  No CLOSE goes home while an OPEN is under way, for that may be of the same container: the
+ *        home would close it behind the answer, of which a program here has it open.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -171,14 +175,29 @@ static void container_end(struct container *c)
     store_tell(STORE_CLOSE, id);
 }
 
+/* Containers that nobody has open are closed at home: now (RS1), or when a request is answered. */
+static bool close_due;
+static void containers_end(void)
+{
+    for (struct request *r = requests; r < requests + REQUESTS_MAX; r++)
+        if (r->number && r->kind == STORE_OPEN) return;
+    for (struct container *c = remote.containers; c < remote.containers + CONTAINERS_MAX; c++) {
+        if (!c->id || is_open(c)) continue;
+        if (!request_free()) return;
+        container_end(c);
+    }
+    close_due = false;
+}
+
 static void opening_close(struct opening *o)
 {
-    struct container *c = o->container;
+    const struct container *c = o->container;
     if (--o->times) return;
     for (unsigned i = 0; i < c->segments; i++)
         kd_call3(KD_SPACE_DETACH, (long)o->process, c->segment[i].object, 0);
     *o = nobody;
-    if (!is_open(c)) container_end(c);
+    close_due = true;
+    containers_end();
 }
 
 static int opening_make(uint64_t process, struct container *c, bool writes)
@@ -207,14 +226,31 @@ static int opened(const struct request *r, const struct site_message *m)
     if (!c || o.container == 0 || o.container >> 59) return -EMFILE;
     c->id = o.container;
     c->updates |= r->updates;
+    close_due = true;                   /* should it fail */
     int error = 0;
     for (uint32_t i = 0; !error && i < m->count; i++)
         error = m->segment[i].container != o.container
                     ? -EPROTO
                     : segment_open(c, m->segment[i].base, m->segment[i].pages);
     if (!error) error = opening_make(r->process, c, r->writes);
-    if (error && !is_open(c)) container_end(c);
     return error;
+}
+
+/* A call here waits for this answer. */
+static void request_told(const struct request *asked, const struct site_message *m)
+{
+    struct site_message told = *m;
+    int error = m->error;
+    if (asked->kind == SITE_PEER) {
+        told.word[1] = asked->word1;
+        answer(asked, error, &told);
+        return;
+    }
+    if (!error)
+        error = asked->kind == STORE_OPEN   ? opened(asked, m)
+                : asked->kind == SPLIT_OPEN ? split_opened(asked->process, m->word[0])
+                                            : segments_open(m);
+    if (!answer(asked, error, m) && !error && asked->kind == SPLIT_OPEN) split_close(m->word[0]);
 }
 
 void store_told(const struct site_message *m)
@@ -225,20 +261,8 @@ void store_told(const struct site_message *m)
         *r = (struct request){0};
         if (asked.kind == STORE_WAIT) watch_told(asked.number);
         if (asked.kind == SITE_NAME) parts_named(m->error, m->word);
-        if (!asked.token) return;
-        int error = m->error;
-        if (asked.kind == SITE_PEER) {
-            struct site_message told = *m;
-            told.word[1] = asked.word1;
-            answer(&asked, error, &told);
-            return;
-        }
-        if (!error)
-            error = asked.kind == STORE_OPEN   ? opened(&asked, m)
-                    : asked.kind == SPLIT_OPEN ? split_opened(asked.process, m->word[0])
-                                               : segments_open(m);
-        if (!answer(&asked, error, m) && !error && asked.kind == SPLIT_OPEN)
-            split_close(m->word[0]);
+        if (asked.token) request_told(&asked, m);
+        if (close_due) containers_end();
         return;
     }
 }
