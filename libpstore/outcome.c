@@ -30,33 +30,45 @@ static uint64_t number_draw(void)
     return now + 2 * atomic_fetch_add(&count, 1);
 }
 
-/* The store that decides, as far as is known here, if that is another site's, and a page of it that
- * was changed. */
-static struct ps_store *decider(const struct ps_tx *tx, uint64_t *page)
+/* Of which the first operation is: names may be all that changes, and no page. */
+static ps_container *container_of_ops(const struct tx_ops *ops)
 {
-    struct ps_store *found = NULL;
-    uint64_t address;
+    const struct wire_op *first = (const struct wire_op *)ops->ops;
+    for (int i = 0; i < PS_OPEN_MAX; i++) {
+        ps_container *c = container_by_index(i);
+        if (container_is_open(c) && c->store == ops->store && c->id == first->container)
+            return c;
+    }
+    return NULL;
+}
+
+/* A container that was changed of the store that decides, as far as is known here, if that is
+ * another site's: the store of the operations that go with the commit, or else of the pages. */
+static ps_container *decider(const struct ps_tx *tx)
+{
+    ps_container *found = NULL;
+    uint64_t page;
+    if (tx->now->bytes)
+        return tx->now->store->session ? container_of_ops(tx->now) : NULL;
     for (struct ps_store *s = NULL; (s = store_after(s));) {
-        if ((tx->now->bytes && tx->now->store != s) || !store_changed(s, &address))
+        if (!store_changed(s, &page))
             continue;
-        if (!s->session)
+        ps_container *c = ps_container_of((void *)(uintptr_t)page);
+        if (!s->session || !c || c->store != s)
             return NULL;
-        if (!found)
-            *page = address;
-        found = found ? found : s;
+        found = found ? found : c;
     }
     return found;
 }
 
 int outcome_mark(struct ps_tx *tx)
 {
-    uint64_t page = 0;
     asked.store = NULL;
-    struct ps_store *s = decider(tx, &page);
-    ps_container *c = s ? ps_container_of((void *)(uintptr_t)page) : NULL;
-    uint64_t number = c && c->store == s ? number_draw() : 0;
+    ps_container *c = decider(tx);
+    uint64_t number = c ? number_draw() : 0;
     if (!number)
         return 0;
+    struct ps_store *s = c->store;
     int result = tx_op(tx, WIRE_ID, c, number, s->session, NULL);
     if (result == 0) {
         asked.store = s;
