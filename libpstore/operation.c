@@ -92,7 +92,7 @@ int tx_commit_prepare(struct ps_tx *tx)
         heap_commit_prepare(tx);
     if (result == 0 && tx->several)
         result = tx_ops_tell(tx);
-    if (result == 0 && stores_several && !tx->options.lazy)
+    if (result == 0 && stores_several)
         result = stores_read_flush(tx);
     if (result == 0 && stores_elsewhere)
         result = outcome_mark(tx);

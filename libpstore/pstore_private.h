@@ -522,8 +522,11 @@ const struct tx_ops *tx_ops_in(const struct ps_tx *tx, const struct ps_store *st
 /* Tells the kernel all but those of `now`, which go with the commit: 0 or -errno. */
 int tx_ops_tell(struct ps_tx *tx);
 extern int stores_several;               /* more than one store is connected, or another site's */
-/* Before a strict commit: what the transaction, if it changes anything, has read in stores where it
- * changes nothing is durable there, lazy commits too (kernel/store/parts.md). 0 or -errno. */
+/* Before the commit of a transaction that changes something: stores where it has read and changes
+ * nothing are asked. What it has read there is durable then, lazy commits too
+ * (kernel/store/parts.md), and still as it was at a moment at which it had all its locks; a lazy
+ * one asks other sites' stores alone. 0 or -errno: with -EOWNERDEAD what it has read may have
+ * changed. */
 int stores_read_flush(const struct ps_tx *tx);
 /* The store behind s in the table, NULL: the first one. Has the running transaction changed a page
  * of its? That page. */

@@ -126,6 +126,8 @@ static int store_is_used(const struct ps_store *s, int how, uint64_t *at)
 
 int store_changed(const struct ps_store *s, uint64_t *page) { return store_is_used(s, 0, page); }
 
+static int is_elsewhere(const struct ps_store *s) { return strchr(s->name, '/') != NULL; }
+
 int stores_read_flush(const struct ps_tx *tx)
 {
     struct kd_changes page;
@@ -136,10 +138,10 @@ int stores_read_flush(const struct ps_tx *tx)
     for (struct ps_store *s = stores; s < stores + stores_count && result == 0; s++) {
         uint64_t word[STORE_REQUEST_WORDS] = {0};
         uint64_t at;
+        if (tx->options.lazy && !is_elsewhere(s))
+            continue;
         if (store_is_used(s, CHANGES_READ, &at) && !store_is_used(s, 0, &at))
             result = store_request(s, STORE_FLUSH, word, NULL, 0, NULL, NULL);
-        if (result == -EOWNERDEAD)
-            result = 0;     /* whoever used its pages is undone by the kernel */
     }
     return result;
 }
@@ -252,7 +254,7 @@ int store_connect(const char *store)
     if (result != 0)
         return result;
     store_baseline(s);
-    stores_elsewhere += strchr(s->name, '/') != NULL;
+    stores_elsewhere += is_elsewhere(s);
     stores_several = ++stores_count > 1 || stores_elsewhere;
     opens_store = s;
     return 0;

@@ -343,6 +343,34 @@ static void life_waits(void)
     must(comes(&landed));
 }
 
+static void *asks_home(void *unused)
+{
+    server_lock();
+    copy_confirms();
+    server_unlock();
+    __atomic_store_n(&landed, true, __ATOMIC_SEQ_CST);
+    return unused;
+}
+
+/* NC4: what was read counts when the other copy has said something since; then at once, though no
+ * BEAT is due. */
+static void asked_hears(void)
+{
+    home_begins();
+    asks_home(NULL);                    /* alone */
+    spare_joins();
+    landed = false;
+    uint64_t begun = microseconds(NULL);
+    for (int i = 0; i < 20; i++) asks_home(NULL);
+    must(microseconds(NULL) - begun < 20 * LEASE_MS * 1000 / 8);
+    spare_answers = landed = false;
+    must(thread_make_with(asks_home, NULL));
+    pause_ms(LEASE_MS / 4);
+    must(!landed && !role.lost);
+    spare_answers = true;
+    must(comes(&landed) && role.mate == 2);
+}
+
 /* The witness lets it go on without the spare, and what waited lands. */
 static void goes_on(void)
 {
@@ -462,6 +490,7 @@ CASE(a_commit_waits_until_both_have_it, life_waits, FOUND)
 CASE(it_goes_on_when_the_witness_says_so, goes_on, FOUND)
 CASE(a_home_whose_lease_is_over_ends, stands_still, COPY_EXIT)
 CASE(a_home_that_is_none_ends, another_is_home, COPY_EXIT)
+CASE(what_was_read_is_asked_for_at_the_other_copy, asked_hears, FOUND)
 CASE(who_seals_never_waits_for_link, link_is_stuck, FOUND)
 CASE(a_session_brings_nothing_of_the_last_one, session_ends, FOUND)
 CASE(each_link_is_told_of_the_home, link_starts_again, FOUND)
@@ -476,6 +505,7 @@ int main(void)
         cmocka_unit_test(it_goes_on_when_the_witness_says_so),
         cmocka_unit_test(a_home_whose_lease_is_over_ends),
         cmocka_unit_test(a_home_that_is_none_ends),
+        cmocka_unit_test(what_was_read_is_asked_for_at_the_other_copy),
         cmocka_unit_test(who_seals_never_waits_for_link),
         cmocka_unit_test(a_session_brings_nothing_of_the_last_one),
         cmocka_unit_test(each_link_is_told_of_the_home),

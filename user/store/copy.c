@@ -19,6 +19,7 @@ static pthread_cond_t heard = PTHREAD_COND_INITIALIZER;     /* from the other co
 static bool opened, took;               /* took: it was not home before */
 static bool serving;                    /* link has told all; sessions have begun anew */
 static store_lsn_t sure_before;         /* as of the last look */
+static uint64_t heard_before;           /* the same: role.heard_stamp */
 static int told_error;                  /* of the role's, that was said */
 static uint64_t opened_us, last_word_us, waits, waited_us, groups;
 enum { LEASES_GRANTED = 3 };            /* from the last word of the home: copy_grace_ms */
@@ -76,8 +77,10 @@ static void look(enum role_is was)
                                   : strerror(-role.error));
     told_error = role.error;
     took |= role.is == ROLE_TAKING;
-    if (role.is != was || role_sure(&role) != sure_before) pthread_cond_broadcast(&heard);
+    if (role.is != was || role_sure(&role) != sure_before || role.heard_stamp != heard_before)
+        pthread_cond_broadcast(&heard);
     sure_before = role_sure(&role);
+    heard_before = role.heard_stamp;
 }
 
 void copy_heard(int from, const struct role_message *m)
@@ -145,6 +148,15 @@ void copy_flushed(store_lsn_t end)
     while (role_sure(&role) < end) pthread_cond_wait(&heard, &server.lock);
     waits++;
     waited_us += now_us() - since;
+}
+
+/* The other copy may have become home a moment ago, without a word to this one. */
+void copy_confirms(void)
+{
+    if (!copy_is()) return;
+    uint64_t asked_us = now_us();
+    role_beat(&role, asked_us);
+    while (!role_heard(&role, asked_us)) server_wait(&heard, ROLE_TICK_US);
 }
 
 void copy_fenced(void)

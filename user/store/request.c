@@ -5,6 +5,7 @@
  * commit or a checkpoint keeps its thread waiting, and the others go on. Answers never depend on a
  * client.
  */
+#include "copy.h"
 #include "group.h"
 #include "path.h"
 
@@ -395,6 +396,7 @@ static int request_flush(void)
 {
     server_lock();
     int r = group_flush();
+    copy_confirms();
     server_unlock();
     return r < 0 ? -EIO : 0;
 }

@@ -250,6 +250,14 @@ static void has(struct role *r, const struct role_message *m)
     if (m->lsn > r->have) r->have = m->lsn;
 }
 
+void role_beat(struct role *r, uint64_t now)
+{
+    struct role_message m = { .kind = ROLE_BEAT, .stamp = now };
+    if (r->is != ROLE_HOME || !r->mate || r->lost || r->beat_us >= now) return;
+    r->beat_us = now;
+    send(r, &m);
+}
+
 /* A mate that is silent for so long is lost; the rest of the lease is for the witness's answer. */
 static uint64_t patience(const struct role *r)
 {
@@ -270,11 +278,7 @@ static void home_tick(struct role *r, uint64_t now)
     if (!r->mate || r->lost) return;
     bool all = !r->feeding && r->have >= r->shown && !r->asynchronous;
     if (!r->named && all && may_ask(r, now)) ask(r, ROLE_WANT_RECORD, r->mate, now);
-    if (now - r->beat_us >= r->lease_us / 4) {
-        struct role_message m = { .kind = ROLE_BEAT, .stamp = now };
-        r->beat_us = now;
-        send(r, &m);
-    }
+    if (now - r->beat_us >= r->lease_us / 4) role_beat(r, now);
 }
 
 /* ---- the spare ---- */

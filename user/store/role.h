@@ -130,6 +130,8 @@ store_lsn_t role_sure(const struct role *role);
 bool role_serves(const struct role *role, uint64_t now);
 /* May it vote, or say what it has shown, for who asked at `asked_us` (NC4)? */
 bool role_heard(const struct role *role, uint64_t asked_us);
+/* Asks the other copy for a word now, and not when the next BEAT is due. */
+void role_beat(struct role *role, uint64_t now);
 
 /* The witness: the answer, and whether *record has changed, which is durable before it is sent. The
  * caller has seen that m->site is who sent it. */
