@@ -30,7 +30,7 @@
 #include "user/store/copy_link.c"
 #include "user/store/options.h"
 
-enum { LEASE_MS = 200, GRACE_MS = 2 * LEASE_MS, SESSION = 100, PORT = 7, FRAMES = 64,
+enum { LEASE_MS = 800, GRACE_MS = 2 * LEASE_MS, SESSION = 100, PORT = 7, FRAMES = 64,
        FOUND = 0, WRONG = 9 };
 
 /* ---- the manager's other parts ---- */
@@ -78,13 +78,18 @@ int server_wait(pthread_cond_t *condition, uint64_t us)
     return pthread_cond_timedwait(condition, &server.lock, &until);
 }
 
-static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
+static void pause_ms(long ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
 
 /* ---- link: what is on the way, of each of the two sessions; under `wire` ---- */
 
 static pthread_mutex_t wire = PTHREAD_MUTEX_INITIALIZER;
 static struct way {
     bool up, stuck, closed;             /* stuck: a call that sends does not return */
+    unsigned opened;                    /* how often */
     struct { uint8_t *at; size_t bytes; } in[FRAMES];
     unsigned first, last;
 } ways[COPY_SITES];
@@ -128,7 +133,8 @@ int link_copy(int link, const char *site, struct link_session *s)
     int i = site[0] == 'w';
     (void)link;
     (void)s;
-    while (!__atomic_load_n(&ways[i].up, __ATOMIC_RELAXED)) pause_ms(1);
+    while (!__atomic_load_n(&ways[i].up, __ATOMIC_SEQ_CST)) pause_ms(1);
+    __atomic_fetch_add(&ways[i].opened, 1, __ATOMIC_SEQ_CST);
     return SESSION + i;
 }
 
@@ -165,7 +171,9 @@ int link_receive(int session, struct link_inbox *inbox, struct frame *f, const u
 
 int link_close(int session)
 {
-    ways[session - SESSION].closed = ways[session - SESSION].up = false;
+    struct way *w = &ways[session - SESSION];
+    __atomic_store_n(&w->up, false, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&w->closed, false, __ATOMIC_SEQ_CST);
     return 0;
 }
 
@@ -173,7 +181,7 @@ int link_close(int session)
 
 static uint32_t asks;                   /* a COPY_ request, that the port is to hear of; 0 */
 static int asks_handle, answered = 1;
-static int link_pid = 1, home_told;          /* how often link was told of this home */
+static int link_pid = 1, home_told;     /* how often link was told of this home */
 
 long kd_system(long number, long a, long b, long c, long d)
 {
@@ -390,8 +398,7 @@ static void stands_still(void)
     home_begins();
     spare_joins();
     witness_up = spare_answers = false;
-    pause_ms(4 * LEASE_MS);
-    pause_ms(900);
+    pause_ms(8 * LEASE_MS);
 }
 
 /* CY2: another one is home. */
@@ -401,7 +408,7 @@ static void another_is_home(void)
     spare_joins();
     record = (struct role_record){record.term + 1, 2, 0};
     spare_answers = false;
-    pause_ms(900);
+    pause_ms(8 * LEASE_MS);
 }
 
 /* CY1: link takes nothing; who seals never waits for it, and the session ends. */
@@ -440,12 +447,15 @@ static void session_ends(void)
     must(came[ROLE_NAMED] <= 1);        /* one was on its way */
 }
 
+/* The session with the witness ends, and the next one is open. */
 static int link_ends(void)
 {
-    ways[ROLE_TO_WITNESS].closed = true;
-    for (int i = 0; i < 3000 && ways[ROLE_TO_WITNESS].closed; i++) pause_ms(1);
-    ways[ROLE_TO_WITNESS].up = true;
-    pause_ms(50);
+    struct way *w = &ways[ROLE_TO_WITNESS];
+    unsigned before = __atomic_load_n(&w->opened, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&w->closed, true, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&w->closed, __ATOMIC_SEQ_CST)) pause_ms(1);
+    __atomic_store_n(&w->up, true, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&w->opened, __ATOMIC_SEQ_CST) == before) pause_ms(1);
     return __atomic_load_n(&home_told, __ATOMIC_SEQ_CST);
 }
 
