@@ -104,7 +104,6 @@ static int feed_next(struct store *store, struct store_feed *feed, const void **
         return -ESTALE;
     if (lsn >= store->log.applied)
         return 0;
-    reader->filled = 0;                 /* what lies behind it may be of another lap by now */
     int error = log_next(reader, &lsn, feed->prev_crc, &found);
     if (error <= 0)
         return error ?: -EIO;           /* it is there */
@@ -119,12 +118,16 @@ static int feed_next(struct store *store, struct store_feed *feed, const void **
     return 1;
 }
 
+/* Where the two logs part. */
+static uint64_t common_of(const struct store *store, const struct superblock *copy, uint64_t end)
+{
+    return epochs_common(&store->super, copy, MIN(end, store->log.applied));
+}
+
 int store_feed_begin(struct store *store, struct store_feed *feed, const struct store_epochs *copy,
                      store_lsn_t end_lsn)
 {
     struct superblock theirs;
-    const void *group;
-    size_t bytes;
     memset(feed, 0, sizeof *feed);
     int error = fence_get(store);
     if (!error && !epochs_decode(copy, &theirs))
@@ -132,21 +135,44 @@ int store_feed_begin(struct store *store, struct store_feed *feed, const struct 
     error = error ?: feed_open(store, feed);
     if (error)
         return error;
-    uint64_t common = epochs_common(&store->super, &theirs, MIN(end_lsn, store->log.applied));
     uint32_t newest = store->super.checkpoint_index;
     const struct checkpoint_info *from = &store->super.checkpoints[newest];
     const struct checkpoint_info *older = &store->super.checkpoints[!newest];
-    if (common < from->scan_lsn && older->redo_lsn && older->scan_lsn >= store->log.keep)
+    feed->common_lsn = common_of(store, &theirs, end_lsn);
+    if (feed->common_lsn < from->scan_lsn && older->redo_lsn &&
+        older->scan_lsn >= store->log.keep)
         from = older;
     feed->lsn = from->scan_lsn;
     feed->prev_crc = from->scan_crc;
-    while (feed->lsn < common && (error = feed_next(store, feed, &group, &bytes)) > 0)
-        ;
-    return error < 0 ? error : feed->lsn == common ? 0 : -ESTALE;
+    return feed->lsn <= feed->common_lsn ? 0 : -ESTALE;
+}
+
+bool store_feed_is(const struct store *store, const struct store_feed *feed,
+                   const struct store_epochs *copy, store_lsn_t end_lsn)
+{
+    struct superblock theirs;
+    return epochs_decode(copy, &theirs) && common_of(store, &theirs, end_lsn) == feed->common_lsn;
+}
+
+int store_feed_seek(struct store *store, struct store_feed *feed, size_t most)
+{
+    const void *group;
+    size_t bytes, passed = 0;
+    int error = fence_get(store);
+    feed->reader->log.filled = 0;       /* what lies behind it may be of another lap by now */
+    while (!error && feed->lsn < feed->common_lsn && passed < most) {
+        int found = feed_next(store, feed, &group, &bytes);
+        error = found < 0 ? found : 0;
+        passed += found > 0 ? bytes : most;
+    }
+    if (error || feed->lsn < feed->common_lsn)
+        return error ?: feed->lsn < store->log.applied ? 1 : -EIO;
+    return feed->lsn == feed->common_lsn ? 0 : -ESTALE;
 }
 
 int store_feed_next(struct store *store, struct store_feed *feed, const void **group, size_t *bytes)
 {
+    feed->reader->log.filled = 0;       /* as above */
     return fence_get(store) ?: feed_next(store, feed, group, bytes);
 }
 

@@ -7,7 +7,7 @@
  *
  *     home                                       spare
  *                                                store_spare_open, store_spare_tell
- *     store_feed_begin                  <--
+ *     store_feed_begin, _seek ...       <--
  *     store_epochs_tell                 -->      store_spare_join
  *     store_feed_next ...               -->      take, write, taken
  *     each group behind its seal:
@@ -52,14 +52,21 @@ const void *store_group_sealed_bytes(const struct store_group *group, size_t *by
 /* Groups of the log, from `lsn` on, read back for a copy that lacks them. */
 struct store_feed {
     store_lsn_t lsn;            /* where the next one begins, or what is before it ends */
-    uint32_t    prev_crc;       /* of the group before it */
+    store_lsn_t common_lsn;     /* where the log of the copy is no more this one's */
+    uint32_t    prev_crc;       /* of the group before lsn */
     struct feed_reader *reader;         /* the library's */
 };
-/* The feed begins where the log of a copy, which ends at end_lsn, is no more this one's. 0;
- * -ESTALE: that is not in the log any more, so the copy has to be made anew; -ENOMEM, -EIO, the
- * fence; -EBUSY: a checkpoint is about to end. store_feed_end follows, whatever the result. */
+/* A feed for a copy whose log ends at end_lsn; reads nothing. 0; -ESTALE: where the two logs part
+ * is not in this one any more, so the copy has to be made anew; -ENOMEM, the fence; -EBUSY: a
+ * checkpoint is about to end. store_feed_end follows, whatever the result. */
 store_must_check int store_feed_begin(struct store *store, struct store_feed *feed,
                                       const struct store_epochs *copy, store_lsn_t end_lsn);
+/* Is it one for that copy? */
+bool store_feed_is(const struct store *store, const struct store_feed *feed,
+                   const struct store_epochs *copy, store_lsn_t end_lsn);
+/* Looks for common_lsn, in the next `most` bytes of the log. 1: it is not there yet. 0: `lsn` is
+ * common_lsn. -ESTALE: no group begins there, or the log has run ahead; -EIO, the fence. */
+store_must_check int store_feed_seek(struct store *store, struct store_feed *feed, size_t most);
 /* 1: a group, whose bytes stay until the next call. 0: none is left of those that are applied.
  * -ESTALE: the log has run ahead of the feed. Or as above. */
 store_must_check int store_feed_next(struct store *store, struct store_feed *feed,

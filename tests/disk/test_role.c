@@ -201,6 +201,73 @@ static void a_group_in_the_air_is_sent_to_who_joins(void **state)
     end();
 }
 
+/* Aim: where a long log parts from that of a copy is looked for in steps, each at a tick of its own;
+ * a copy that asks again meanwhile is answered in its newest session, and has all in the end. */
+static void a_long_log_is_read_in_steps(void **state)
+{
+    (void)state;
+    enum { GROUPS = 90, STEP_GROUPS = FEED_STEP / (2 * STORE_PAGE_BYTES) };
+    struct role *r = home_alone();
+    store_lsn_t before = store_log_applied(r->store);
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        commit(&machines[0]);
+        commits_land(&machines[0]);
+    }
+    uint64_t reads = machines[0].disk.device.reads;
+    joins_now(r, 77);
+    assert_true(!sent[ROLE_CATCH_UP] && !r->mate && role_hurries(r));
+    assert_true(role_serves(r, now_us) && role_sure(r) == r->flushed);  /* nobody waits for it */
+    assert_true(machines[0].disk.device.reads - reads < 8);
+    role_tick(r, now_us += ROLE_TICK_US);
+    joins_now(r, 79);
+    for (uint32_t i = 0; i < GROUPS / STEP_GROUPS && !sent[ROLE_CATCH_UP]; i++)
+        role_tick(r, now_us += ROLE_TICK_US);
+    assert_int_equal(sent[ROLE_CATCH_UP], 1);
+    assert_true(last[ROLE_CATCH_UP].error == 0 && last[ROLE_CATCH_UP].number == 79);
+    assert_true(last[ROLE_CATCH_UP].lsn == store_log_applied(r->store) && r->mate);
+    role_link(r, false, now_us);
+    end();
+
+    r = home_alone();                   /* one that lacks it all, and is fed step by step, too */
+    before = store_log_applied(r->store);
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        commit(&machines[0]);
+        commits_land(&machines[0]);
+    }
+    struct role_message m = joined_at(r, 77, before);
+    role_receive(r, ROLE_TO_OTHER, &m, now_us);
+    assert_true(sent[ROLE_CATCH_UP] == 1 && last[ROLE_CATCH_UP].lsn == before);
+    struct role_message have = { .kind = ROLE_HAVE, .number = 77, .lsn = before };
+    role_receive(r, ROLE_TO_OTHER, &have, now_us);
+    role_tick(r, now_us);
+    assert_true(sent[ROLE_GROUP] > 8 && sent[ROLE_GROUP] <= STEP_GROUPS && role_hurries(r));
+    for (uint32_t i = 0; i < GROUPS && sent[ROLE_GROUP] < GROUPS; i++)
+        role_tick(r, now_us);
+    assert_int_equal(sent[ROLE_GROUP], GROUPS);
+    end();
+}
+
+/* Aim: a copy that asked to join and is gone leaves no hold on the log. */
+static void who_is_gone_while_its_log_is_looked_for_leaves_nothing(void **state)
+{
+    (void)state;
+    struct role *r = home_alone();
+    for (uint32_t i = 0; i < 90; i++) {
+        commit(&machines[0]);
+        commits_land(&machines[0]);
+    }
+    struct store_stats before, after;
+    store_stats(r->store, &before);
+    joins_now(r, 77);
+    assert_true(role_hurries(r));
+    role_link(r, false, now_us);
+    store_stats(r->store, &after);
+    assert_true(!role_hurries(r) && after.holds == before.holds);
+    role_tick(r, now_us += ROLE_TICK_US);
+    assert_int_equal(sent[ROLE_CATCH_UP], 0);
+    end();
+}
+
 /* Aim: a copy that lacks a group which is too large to be sent is told that, once it is found out,
  * and its home goes on; it does not join again and again. */
 static void who_lacks_a_group_that_is_too_large_is_copied_anew(void **state)
@@ -322,6 +389,28 @@ static void the_witness_gives_a_term_once(void **state)
     assert_int_equal(answer.record.term, 5);
 }
 
+/* Aim: who is home by a person's word has the record, of a term that nobody had (NH9); a person
+ * vouches for one that is home, and alone. */
+static void the_witness_hears_of_a_person(void **state)
+{
+    (void)state;
+    struct role_record kept = { 5, 1, 2 }, now = kept;
+    struct role_message answer, m = { .kind = ROLE_VOUCHED, .number = 9, .site = 2,
+                                      .record = { 6, 2, 0 } };
+    assert_true(role_witness(&now, &m, &answer));
+    assert_true(now.term == 7 && now.home == 2 && !now.mate && answer.kind == ROLE_GIVEN);
+    m.record.term = 2;
+    assert_true(role_witness(&now, &m, &answer) && now.term == 8);
+    now = kept;
+    m.record.mate = 1;
+    assert_false(role_witness(&now, &m, &answer));
+    m.record = (struct role_record){ 6, 1, 0 };         /* for somebody else */
+    assert_false(role_witness(&now, &m, &answer));
+    m.record = (struct role_record){ UINT64_MAX, 2, 0 };
+    assert_false(role_witness(&now, &m, &answer));
+    assert_true(now.term == 5 && answer.kind == ROLE_RECORD);
+}
+
 /* Aim: without its witness nobody goes on that has lost the other, but by a person's word. */
 static void without_a_witness_all_stand_still(void **state)
 {
@@ -342,6 +431,48 @@ static void without_a_witness_all_stand_still(void **state)
     assert_int_equal(role_take_over(&machines[1].role, now_us), 0);
     time_passes(500000);
     assert_true(role_serves(&machines[1].role, now_us) && acked_count > before);
+    assert_true(machines[1].role.vouched);
+    witness_up = true;                  /* it hears who is home (NH9): the other one joins that */
+    time_passes(500000);
+    assert_true(!machines[1].role.vouched && record.home == 2 && !record.mate);
+    machine_starts(0);
+    role_link(&machines[1].role, true, now_us);
+    time_passes(2000000);
+    assert_true(pair_stands() && machines[1].role.is == ROLE_HOME && record.mate == 1);
+    assert_true(role_serves(&machines[1].role, now_us));
+    end();
+}
+
+/* Aim: the same while the former home is there again before the witness is: it joins, without a
+ * name, and what comes of the witness about an earlier record is no reason to go. */
+static void a_record_that_is_older_than_a_persons_word_is_none(void **state)
+{
+    (void)state;
+    begin(6);
+    time_passes(2000000);
+    machines[0].up = false;
+    role_end(&machines[0].role);
+    link_breaks(0);
+    witness_up = false;
+    time_passes(1000000);
+    struct role *r = &machines[1].role;
+    assert_int_equal(role_take_over(r, now_us), 0);
+    machine_starts(0);                  /* a person said that it would not */
+    role_link(r, true, now_us);
+    machines[0].role.is = ROLE_STARTING;
+    struct role_message m = { .kind = ROLE_RECORD, .record = record };
+    for (uint32_t i = 0; i < 3; i++) {
+        time_passes(100000);
+        m.number = r->ask_number;
+        role_receive(r, ROLE_TO_WITNESS, &m, now_us);
+        assert_true(r->is == ROLE_HOME && r->store && r->vouched);
+    }
+    machines[0].up = false;
+    role_end(&machines[0].role);
+    link_breaks(0);
+    witness_up = true;
+    time_passes(2000000);
+    assert_true(record.home == 2 && role_serves(r, now_us));
     end();
 }
 
@@ -391,6 +522,8 @@ static void an_asynchronous_spare_waits_for_a_person(void **state)
     assert_int_equal(role_asks_over(&machines[1].role, now_us), -EAGAIN);
     assert_int_equal(role_take_over(&machines[1].role, now_us), 0);
     assert_true(role_serves(&machines[1].role, now_us));
+    time_passes(500000);
+    assert_true(record.home == 2 && record.term > 1);
     end();
 }
 
@@ -400,11 +533,15 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_spare_that_never_answers_is_not_named),
         cmocka_unit_test(a_stamp_of_the_future_is_no_lease),
         cmocka_unit_test(a_group_in_the_air_is_sent_to_who_joins),
+        cmocka_unit_test(a_long_log_is_read_in_steps),
+        cmocka_unit_test(who_is_gone_while_its_log_is_looked_for_leaves_nothing),
         cmocka_unit_test(who_lacks_a_group_that_is_too_large_is_copied_anew),
         cmocka_unit_test(answers_to_earlier_requests_are_none),
         cmocka_unit_test(changed_frames_do_no_harm),
         cmocka_unit_test(the_witness_gives_a_term_once),
         cmocka_unit_test(without_a_witness_all_stand_still),
+        cmocka_unit_test(the_witness_hears_of_a_person),
+        cmocka_unit_test(a_record_that_is_older_than_a_persons_word_is_none),
         cmocka_unit_test(a_person_has_the_spare_take_over),
         cmocka_unit_test(an_asynchronous_spare_waits_for_a_person),
         cmocka_unit_test(a_spare_takes_over_within_a_second),

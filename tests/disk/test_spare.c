@@ -235,7 +235,7 @@ static void only_the_next_group_is_taken(void **state)
     pair_apart();
     struct store_spare *to = copy_open();
     store_spare_tell(to, &s, &theirs);
-    assert_int_equal(store_feed_begin(world->store, &f, &theirs, s.end_lsn), 0);
+    assert_int_equal(feed_begin(&f, &theirs, s.end_lsn), 0);
     assert_int_equal(f.lsn, s.end_lsn);
     store_lsn_t lsn = f.lsn;
     uint32_t crc = f.prev_crc;
@@ -355,7 +355,7 @@ static void other_logs_are_not_joined(void **state)
     pair_apart();
     struct store_spare *to = copy_open();
     store_spare_tell(to, &s, &theirs);
-    assert_int_equal(store_feed_begin(world->store, &f, &theirs, s.end_lsn), 0);
+    assert_int_equal(feed_begin(&f, &theirs, s.end_lsn), 0);
     store_epochs_tell(world->store, &ours);
     assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc + 1, &ours, 0), -ESTALE);
     assert_int_equal(store_spare_join(to, f.lsn + BLOCK_BYTES, f.prev_crc, &ours, 0), -ESTALE);

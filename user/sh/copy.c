@@ -63,6 +63,8 @@ int store_status(const struct io *io)
     dprintf(io->out, "log          ends at %llu, %llu groups %s\n", (unsigned long long)s.end,
             (unsigned long long)s.groups, s.is == COPY_HOME ? "sealed" : "taken");
     lag(io, &s);
+    if (s.untold)
+        dprintf(io->out, "witness      has not heard of this home yet: the other machine stays off\n");
     if (s.took_us)
         dprintf(io->out, "took over    %llu ms after the last word of the other one\n",
                 (unsigned long long)s.took_us / 1000);

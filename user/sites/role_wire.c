@@ -64,6 +64,7 @@ size_t role_put(const struct role_message *m, void *frame, size_t room)
     switch (m->kind) {
     case ROLE_READ_RECORD:
     case ROLE_WANT_RECORD:
+    case ROLE_VOUCHED:
     case ROLE_RECORD:
     case ROLE_GIVEN:
         put_u32(&o, m->site);
@@ -110,6 +111,7 @@ bool role_get(struct role_message *m, const struct frame *f, const void *frame)
     switch (m->kind) {
     case ROLE_READ_RECORD:
     case ROLE_WANT_RECORD:
+    case ROLE_VOUCHED:
     case ROLE_RECORD:
     case ROLE_GIVEN:
         m->site = take_u32(&i);

@@ -72,7 +72,8 @@ static void heard(int session, int i, const struct role_message *m)
 {
     struct question q = { .asked = m };
     uint8_t frame[SMALL];
-    bool asks = m->kind == ROLE_READ_RECORD || m->kind == ROLE_WANT_RECORD;
+    bool asks = m->kind == ROLE_READ_RECORD || m->kind == ROLE_WANT_RECORD ||
+                m->kind == ROLE_VOUCHED;
     if (!asks || m->site != 1u + (unsigned)i) return;
     pthread_mutex_lock(&lock);
     int error = ps_transaction(answered, &q);

@@ -22,7 +22,8 @@ static store_lsn_t sure_before;         /* as of the last look */
 static uint64_t heard_before;           /* the same: role.heard_stamp */
 static int told_error;                  /* of the role's, that was said */
 static uint64_t opened_us, last_word_us, waits, waited_us, groups;
-enum { LEASES_GRANTED = 3 };            /* from the last word of the home: copy_grace_ms */
+enum { LEASES_GRANTED = 3,              /* from the last word of the home: copy_grace_ms */
+       TURN_NS = 100000 };              /* for others, while a log is read for a copy that joins */
 
 static const char *const names[] = {"starting", "home", "spare", "taking over", "out"};
 _Static_assert((int)ROLE_OUT == COPY_OUT && (int)ROLE_HOME == COPY_HOME, "one is the other");
@@ -115,14 +116,15 @@ static void lease_look(uint64_t now)
 static void *ticker_main(void *unused)
 {
     (void)unused;
-    for (;;) {
-        nanosleep(&(struct timespec){.tv_nsec = ROLE_TICK_US * 1000}, NULL);
+    for (bool hurries = false;;) {
+        nanosleep(&(struct timespec){.tv_nsec = hurries ? TURN_NS : ROLE_TICK_US * 1000}, NULL);
         server_lock();
         enum role_is was = role.is;
         uint64_t now = now_us();
         role_tick(&role, now);
         lease_look(now);
         look(was);
+        hurries = role_hurries(&role);
         server_unlock();
     }
     return NULL;
@@ -205,6 +207,7 @@ static void status_tell(struct copy_status *s)
     *s = (struct copy_status){
         .is = role.is, .frozen = role.frozen, .mate = role.mate != 0, .named = role.named,
         .reached = role.reached, .asynchronous = role.asynchronous, .error = role.error,
+        .untold = role.vouched,
         .term = role.term, .end = state.end_lsn, .other_end = role.have,
         .applied = state.applied_lsn, .groups = groups, .waited_us = waited_us, .waits = waits,
         .took_us = opened && took ? opened_us - last_word_us : 0};

@@ -26,7 +26,7 @@ struct copy_status {
     char own[COPY_NAME_BYTES], other[COPY_NAME_BYTES], witness[COPY_NAME_BYTES];
     uint32_t is, frozen, mate, named, reached, asynchronous;
     int32_t error;                      /* 0 or -errno; -ESTALE: it is to be copied anew */
-    uint32_t reserved;
+    uint32_t untold;                    /* the witness has not heard of a person's take-over */
     uint64_t term;
     uint64_t end, other_end;            /* bytes of the log: here; at the other one, of a home */
     uint64_t applied;                   /* of a spare: so far; all it has is `end` */

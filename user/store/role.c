@@ -10,6 +10,7 @@
 #define ASK_AGAIN_US  100000u
 #define JOIN_AGAIN_US 100000u
 #define FEED_AHEAD    (1u << 20)        /* bytes that a mate has not answered yet */
+#define FEED_STEP     (256u << 10)      /* bytes of the log that are read at one tick */
 #define APPLY_GROUPS  64u               /* at one tick */
 
 static void send(struct role *r, struct role_message *m)
@@ -37,10 +38,14 @@ static bool may_ask(const struct role *r, uint64_t now)
 
 /* ---- opened and closed ---- */
 
+static bool feeding(const struct role *r)
+{
+    return r->feed.reader;
+}
+
 static void feed_end(struct role *r)
 {
-    if (r->feeding) store_feed_end(r->store, &r->feed);
-    r->feeding = false;
+    if (feeding(r)) store_feed_end(r->store, &r->feed);
 }
 
 static void mate_forget(struct role *r)
@@ -147,7 +152,7 @@ void role_sealed(struct role *r, const struct store_group *group, uint64_t now)
     r->sealed[ROLE_GROUPS - 1].at = at;
     r->sealed[ROLE_GROUPS - 1].bytes = bytes;
     r->sealed[ROLE_GROUPS - 1].lsn = store_group_csn(group, 0);
-    if (r->mate && !r->lost && !r->feeding) group_send(r, at, bytes, now);
+    if (r->mate && !r->lost && !feeding(r)) group_send(r, at, bytes, now);
 }
 
 void role_flushed(struct role *r, store_lsn_t end_lsn)
@@ -180,7 +185,8 @@ static void feed_some(struct role *r, uint64_t now)
     const void *group;
     size_t bytes;
     int found = 1;
-    while (r->fed - r->have < FEED_AHEAD &&
+    store_lsn_t from = r->fed;
+    while (r->fed - r->have < FEED_AHEAD && r->fed - from < FEED_STEP &&
            (found = store_feed_next(r->store, &r->feed, &group, &bytes)) > 0) {
         if (r->group_most && bytes > r->group_most) {
             found = -ESTALE;
@@ -206,29 +212,21 @@ static bool same_store(const struct role *r, const struct role_message *m)
            stats.disk_bytes == m->disk_bytes && stats.log_bytes == m->log_bytes;
 }
 
-/* From here on answers wait for HAVE; then it is to have all; then it is named (NH5). */
-static void joins(struct role *r, const struct role_message *m, uint64_t now)
+static void join_refuse(struct role *r, int error)
 {
     struct role_message answer = { .kind = ROLE_CATCH_UP };
-    if (r->is != ROLE_HOME || !r->store || r->lost || r->mate) {
-        r->calls.send(r->calls.context, ROLE_TO_OTHER,
-                      &(struct role_message){ .kind = ROLE_CATCH_UP, .number = m->number,
-                                              .error = -EAGAIN });
-        return;
-    }
-    r->session = m->number;
-    answer.error = same_store(r, m)
-                       ? store_feed_begin(r->store, &r->feed, &m->epochs, m->lsn) : -ESTALE;
-    if (!answer.error && r->feed.lsn < r->unfed) answer.error = -ESTALE;
-    if (answer.error) {
-        store_feed_end(r->store, &r->feed);
-        if (answer.error != -ESTALE) answer.error = -EAGAIN;
-        return send(r, &answer);
-    }
+    answer.error = error == -ESTALE ? error : -EAGAIN;
+    feed_end(r);
+    send(r, &answer);
+}
+
+/* From here on answers wait for HAVE; then it is to have all; then it is named (NH5). */
+static void mate_begins(struct role *r, uint64_t now)
+{
+    struct role_message answer = { .kind = ROLE_CATCH_UP };
     if (r->away.begun) store_hold_end(r->store, &r->away.hold);
     r->away.begun = false;
     r->mate = r->other;
-    r->feeding = true;
     r->named = false;
     r->have = 0;
     r->asked = 0;
@@ -238,6 +236,39 @@ static void joins(struct role *r, const struct role_message *m, uint64_t now)
     answer.sure = r->shown = r->flushed;
     store_epochs_tell(r->store, &answer.epochs);
     send(r, &answer);
+}
+
+/* Where the two logs part is looked for, step by step. */
+static void seek_some(struct role *r, uint64_t now)
+{
+    int more = store_feed_seek(r->store, &r->feed, FEED_STEP);
+    if (more > 0) return;
+    if (!more && r->feed.lsn < r->unfed) more = -ESTALE;
+    if (more)
+        join_refuse(r, more);
+    else
+        mate_begins(r, now);
+}
+
+/* A copy that has waited for a while asks again, in another session. */
+static void joins(struct role *r, const struct role_message *m, uint64_t now)
+{
+    if (r->is != ROLE_HOME || !r->store || r->lost || r->mate) {
+        r->calls.send(r->calls.context, ROLE_TO_OTHER,
+                      &(struct role_message){ .kind = ROLE_CATCH_UP, .number = m->number,
+                                              .error = -EAGAIN });
+        return;
+    }
+    r->session = m->number;
+    int error = same_store(r, m) ? 0 : -ESTALE;
+    if (!error && !(feeding(r) && store_feed_is(r->store, &r->feed, &m->epochs, m->lsn))) {
+        feed_end(r);
+        error = store_feed_begin(r->store, &r->feed, &m->epochs, m->lsn);
+    }
+    if (error)
+        join_refuse(r, error);
+    else
+        seek_some(r, now);
 }
 
 /* A stamp that was not sent yet is none of ours. */
@@ -270,13 +301,13 @@ static void home_tick(struct role *r, uint64_t now)
         r->away.begun =
             store_hold_begin(r->store, &r->away.hold, "a spare that is away", false) == 0;
     if (r->mate && !r->lost && now >= r->heard_stamp + patience(r)) lease_ends(r);
-    if (r->lost) {
-        if (may_ask(r, now)) ask(r, ROLE_WANT_RECORD, 0, now);
-        return;
-    }
-    if (r->feeding) feed_some(r, now);
+    if ((r->lost || r->vouched) && may_ask(r, now))
+        ask(r, r->vouched ? ROLE_VOUCHED : ROLE_WANT_RECORD, 0, now);
+    if (r->lost) return;
+    if (feeding(r) && r->mate) feed_some(r, now);
+    if (feeding(r) && !r->mate) seek_some(r, now);
     if (!r->mate || r->lost) return;
-    bool all = !r->feeding && r->have >= r->shown && !r->asynchronous;
+    bool all = !feeding(r) && r->have >= r->shown && !r->asynchronous && !r->vouched;
     if (!r->named && all && may_ask(r, now)) ask(r, ROLE_WANT_RECORD, r->mate, now);
     if (now - r->beat_us >= r->lease_us / 4) role_beat(r, now);
 }
@@ -371,7 +402,8 @@ static void out_tick(struct role *r, uint64_t now)
 
 static void given(struct role *r, const struct role_message *m, uint64_t now)
 {
-    if (r->asked != ROLE_WANT_RECORD + 1 || m->record.home != r->own ||
+    bool vouched = r->asked == ROLE_VOUCHED + 1;
+    if ((!vouched && r->asked != ROLE_WANT_RECORD + 1) || m->record.home != r->own ||
         (m->record.mate != 0) != r->wants_mate)
         return;
     if (r->is == ROLE_TAKING && !may_open(r, now)) return;      /* asked again, and told then */
@@ -384,14 +416,15 @@ static void given(struct role *r, const struct role_message *m, uint64_t now)
         struct role_message named = { .kind = ROLE_NAMED };
         r->named = true;
         send(r, &named);
-    } else if (r->is == ROLE_HOME) {
+    } else if (r->is == ROLE_HOME && (r->lost || !vouched)) {
         alone(r);
     }
+    if (vouched) r->vouched = false;
 }
 
 static void told(struct role *r, const struct role_message *m, uint64_t now)
 {
-    if (!r->asked) return;
+    if (!r->asked || r->vouched) return;        /* a person knows better than the record */
     r->record = m->record;
     r->asked = 0;
     bool mine = r->record.home == r->own, mate = r->record.mate == r->own;
@@ -440,6 +473,7 @@ void role_link(struct role *r, bool reached, uint64_t now)
     if (reached) return;
     r->joined_us = 0;
     if (r->is == ROLE_HOME && r->mate && !r->lost) lease_ends(r);
+    if (r->is == ROLE_HOME && !r->mate) feed_end(r);
     if (r->is != ROLE_SPARE) return;
     if (!r->named) return goes_out(r, now);
     uint64_t silent = now - r->lease_us / 2;    /* a home that lives is let go on before that */
@@ -490,11 +524,22 @@ int role_asks_over(struct role *r, uint64_t now)
 int role_take_over(struct role *r, uint64_t now)
 {
     if (r->is == ROLE_HOME && !r->lost) return -EBUSY;
-    if (r->is == ROLE_HOME) return alone(r), r->error;
-    r->term++;
-    r->is = ROLE_TAKING;
-    r->answered_us = now;
-    return opens(r);
+    r->asked = 0;
+    if (r->is == ROLE_HOME) {
+        alone(r);
+    } else {
+        r->term++;
+        r->is = ROLE_TAKING;
+        r->answered_us = now;
+        opens(r);
+    }
+    r->vouched = !r->error;
+    return r->error;
+}
+
+bool role_hurries(const struct role *r)
+{
+    return r->is == ROLE_HOME && feeding(r) && (!r->mate || r->fed - r->have < FEED_AHEAD);
 }
 
 void role_end(struct role *r)

@@ -7,7 +7,7 @@
  * while the machine is stopped. Whatever comes from outside may be anything: what is not the answer
  * to what was asked, or of another session, is passed over.
  *
- * The caller tells: role_tick at least every ROLE_TICK_US, role_receive for each message, role_link
+ * The caller tells: role_tick at least every ROLE_TICK_US (role_hurries: at once), role_receive for each message, role_link
  * when the other copy comes into reach or is lost; of a home, role_sealed and role_flushed for each
  * group. It asks: role_serves before it answers anybody, and role_sure for how much of the log is
  * durable at both. What is behind that is neither applied, published nor acknowledged.
@@ -31,6 +31,7 @@ enum role_kind {
     ROLE_RECORD, ROLE_GIVEN,                    /* witness to copy */
     ROLE_JOIN, ROLE_HAVE, ROLE_HEARD,           /* spare to home */
     ROLE_CATCH_UP, ROLE_GROUP, ROLE_NAMED, ROLE_BEAT,   /* home to spare */
+    ROLE_VOUCHED,               /* copy to witness: by a person's word it is home, alone */
     ROLE_KINDS
 };
 enum { ROLE_TO_OTHER, ROLE_TO_WITNESS };
@@ -78,6 +79,7 @@ struct role {
     bool named;                 /* HOME: the mate is in the record; SPARE: this one is */
     bool reached;               /* the other copy is */
     bool paused;                /* SPARE: applies nothing, for its disk is copied */
+    bool vouched;               /* HOME by a person's word; the witness is still to hear of it */
     bool asynchronous;          /* answers wait for nobody; only a person has the copy take over */
     int  error;                 /* of the disk: nothing goes on; -ESTALE: copy it anew */
     uint64_t term, session;
@@ -88,8 +90,8 @@ struct role {
 
     store_lsn_t flushed, have;  /* HOME: durable here; there (0: nothing was heard of it) */
     store_lsn_t shown;          /* what may have been when answers began to wait for HAVE */
-    bool feeding;
-    struct store_feed feed;     /* what the mate lacks, read back */
+    struct store_feed feed;     /* what the mate lacks, read back; without one: where the log of
+                                 * a copy that wants to join parts from this one */
     store_lsn_t fed;            /* so far */
     store_lsn_t unfed;          /* a copy whose log ends before it cannot be fed */
     struct { const void *at; size_t bytes; store_lsn_t lsn; } sealed[ROLE_GROUPS];   /* the last */
@@ -113,12 +115,14 @@ void role_start(struct role *role, uint64_t now);
 void role_tick(struct role *role, uint64_t now);
 void role_receive(struct role *role, int from, const struct role_message *m, uint64_t now);
 void role_link(struct role *role, bool reached, uint64_t now);
-/* A person says that the other copy is off, and stays so: the witness is not asked, and what this
- * copy lacks is lost. 0; -EBUSY: it is home already; -EIO ...: the store does not open. */
+/* A person says that the other copy is off, and stays so until the witness has heard of this home
+ * (`vouched`): it is not asked, and what this copy lacks is lost. 0; -EBUSY: it is home already; -EIO ...: the store does not open. */
 int  role_take_over(struct role *role, uint64_t now);
 /* A person wants this copy to be home: the witness is asked. 0: it is TAKING; -EBUSY: it is home;
  * -EAGAIN: it may lack what was acknowledged, or is asked already. */
 int  role_asks_over(struct role *role, uint64_t now);
+/* A home has more to read for a copy that joins: another tick, as soon as others had their turn. */
+bool role_hurries(const struct role *role);
 /* Ends it, like a power cut. */
 void role_end(struct role *role);
 

@@ -11,7 +11,11 @@ bool role_witness(struct role_record *record, const struct role_message *m,
                  m->record.term == record->term &&
                  (!m->record.mate || m->record.mate == record->home ||
                   m->record.mate == record->mate || !record->mate);     /* NH3 */
-    if (given) *record = (struct role_record){ record->term + 1, m->site, m->record.mate };
+    bool vouched = m->kind == ROLE_VOUCHED && m->site && m->site == m->record.home &&
+                   !m->record.mate && m->record.term < UINT64_MAX;      /* NH9 */
+    uint64_t term = vouched && m->record.term > record->term ? m->record.term : record->term;
+    given |= vouched;
+    if (given) *record = (struct role_record){ term + 1, m->site, m->record.mate };
     *answer = (struct role_message){ .kind = given ? ROLE_GIVEN : ROLE_RECORD,
                                      .number = m->number, .record = *record };
     return given;

@@ -118,6 +118,18 @@ static inline int feed(struct store_feed *feed, struct store_spare *to)
     return found;
 }
 
+/* Where the logs part, in small steps. */
+static inline int feed_begin(struct store_feed *f, const struct store_epochs *copy, store_lsn_t end)
+{
+    int error = store_feed_begin(world->store, f, copy, end);
+    if (error)
+        return error;
+    require(store_feed_is(world->store, f, copy, end));
+    while ((error = store_feed_seek(world->store, f, 1 + below(4) * BLOCK_BYTES)) > 0)
+        ;
+    return error;
+}
+
 static inline int join(void)
 {
     struct store_spare_state state;
@@ -133,7 +145,7 @@ static inline int join(void)
     if (error)
         crew_fail("the copy is not opened: %s (error %d)", report.message, error);
     store_spare_tell(to, &state, &theirs);
-    error = store_feed_begin(world->store, &f, &theirs, state.end_lsn);
+    error = feed_begin(&f, &theirs, state.end_lsn);
     store_epochs_tell(world->store, &ours);
     crew_add(CUT, !error && f.lsn < state.end_lsn);
     error = error ?: store_spare_join(to, f.lsn, f.prev_crc, &ours,
