@@ -130,6 +130,8 @@ void store_spare_tell(const struct store_spare *spare, struct store_spare_state 
     epochs_encode(&store->super, epochs);
 }
 
+struct store *store_spare_pages(struct store_spare *spare) { return spare->store; }
+
 /* ---- join */
 
 /* The home's table, and of what it has forgotten our own. */
