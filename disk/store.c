@@ -134,7 +134,12 @@ int io_read(const struct disk_io *io, uint64_t offset, void *buffer, size_t byte
 bool bytes_zero(const void *bytes, size_t count)
 {
     const uint8_t *p = bytes;
-    return p[0] == 0 && memcmp(p, p + 1, count - 1) == 0; /* each is like the one before */
+    for (; count >= 32; p += 32, count -= 32)   /* by words: an emulator pays for each load */
+        if (load64(p) | load64(p + 8) | load64(p + 16) | load64(p + 24))
+            return false;
+    while (count && !*p)
+        p++, count--;
+    return !count;
 }
 
 /* ---- tables whose size the superblock gives */
