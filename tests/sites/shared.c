@@ -6,6 +6,7 @@
  *     create=N     makes N accounts of 1,000 each, on a page each, in a list, unless there are some
  *     open         waits until the container is there, and may be opened
  *     sum          follows the list, prints how many accounts there are and their sum
+ *     total        the same, also if sessions end meanwhile
  *     snapshot     the same in a snapshot; begun again when a page is newer than it
  *     moves=N      N transfers between accounts that seed=N says; of two the order differs
  *     phase=N      stores N; await=N waits until it is stored by somebody, without a store
@@ -416,8 +417,9 @@ static int word(const char *w, uint64_t n)
     if (!strcmp(w, "lost")) return lost();
     while (!c && died(error = opens())) continue;
     if (error) return error;
-    if (!strcmp(w, "sum") || !strcmp(w, "snapshot")) {
-        error = w[1] == 'u' ? ps_transaction(sum, of) : snapshot(of);
+    if (!strcmp(w, "sum") || !strcmp(w, "total") || !strcmp(w, "snapshot")) {
+        do error = *w == 't' || w[1] == 'u' ? ps_transaction(sum, of) : snapshot(of);
+        while (*w == 't' && died(error));
         if (!error) printf("%lld accounts, %lld\n", (long long)of[0], (long long)of[1]);
         return error;
     }

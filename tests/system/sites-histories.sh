@@ -19,8 +19,8 @@ for ((seed = first; seed < first + boots; seed++)); do
     home='' b='' c='' faults=''
     for ((run = 0; run < RUNS; run++)); do
         home+="shared box$run create=6; store export box$run b write; store export box$run c write; shared box$run seed=3$run history=4; "
-        b+="shared home:box$run open seed=1$run history=4 sum; "
-        c+="shared home:box$run open seed=2$run history=4 sum; "
+        b+="shared home:box$run open seed=1$run history=4 total; "
+        c+="shared home:box$run open seed=2$run history=4 total; "
         faults+="random home b 1 from=$((2 + 60 * run))"$'\n'"random home c 1 from=$((2 + 60 * run))"$'\n'
     done
     cat >"$folder/plan" <<PLAN
