@@ -4,6 +4,7 @@
  * Invariants
  *   PI1  0 <= written - taken <= PIPE_BYTES.
  *   PI2  A waiter is on the pipe's one list; whoever changes the pipe's state wakes all of it.
+ *   PI3  What one write of up to PIPE_WHOLE bytes brings goes in as a whole.
  *
  * Lock: pipe->lock (RANK_FILE); not held while a thread sleeps.
  */
@@ -11,6 +12,7 @@
 #include "thread/thread.h"
 
 #define PIPE_BYTES 16384u
+#define PIPE_WHOLE 4096u        /* PIPE_BUF of POSIX */
 
 struct pipe {
     struct lock lock;
@@ -87,7 +89,8 @@ static long pipe_write(struct file *f, const void *from, size_t bytes, uint64_t 
             error = -EPIPE;
             break;
         }
-        size_t n = put(p, (const char *)from + done, bytes - done);
+        bool wait = bytes <= PIPE_WHOLE && PIPE_BYTES - (p->written - p->taken) < bytes; /* PI3 */
+        size_t n = wait ? 0 : put(p, (const char *)from + done, bytes - done);
         done += n;
         if (n)
             thread_wake_all(&p->waiters);

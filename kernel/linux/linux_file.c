@@ -62,15 +62,20 @@ static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bo
     return done ? (long)done : n;
 }
 
+/* write_told returns what a transfer has come to, and sends its thread the signal of a closed pipe. */
+static long write_told(long n)
+{
+    if (n == -EPIPE)
+        (void)!signal_send(process_this(), thread_this()->id, SIGNAL_PIPE, NULL);
+    return n;
+}
+
 static long transfer(struct file *f, vaddr_t user, uint64_t bytes, uint64_t at, bool write)
 {
     if (!user_range_ok(user, bytes))
         return -EFAULT; /* also if all that is there to be read is shorter */
     bytes = MIN(bytes, TRANSFER_MAX);
-    long n = move_all(f, user, bytes, at, write);
-    if (n == -EPIPE)
-        (void)!signal_send(process_this(), thread_this()->id, SIGNAL_PIPE, NULL);
-    return n;
+    return write_told(move_all(f, user, bytes, at, write));
 }
 
 static long transfer_at(struct file *f, const uint64_t a[6], bool write)
@@ -80,10 +85,12 @@ static long transfer_at(struct file *f, const uint64_t a[6], bool write)
     return (int64_t)a[3] < 0 ? -EINVAL : transfer(f, a[1], a[2], a[3], write);
 }
 
-/* vectors_check looks at all vectors before anything is transferred. 0, -EINVAL, -EFAULT. */
-static int vectors_check(vaddr_t at, uint64_t count)
+/* vectors_check looks at all vectors before anything is transferred, and counts their bytes. 0,
+ * -EINVAL, -EFAULT. */
+static int vectors_check(vaddr_t at, uint64_t count, uint64_t *bytes)
 {
     uint64_t v[2];
+    *bytes = 0;
     if (count > VECTORS_MAX)
         return -EINVAL;
     for (uint64_t i = 0; i < count; i++) {
@@ -93,16 +100,42 @@ static int vectors_check(vaddr_t at, uint64_t count)
             return -EINVAL;
         if (!user_range_ok(v[0], v[1]))
             return -EFAULT;
+        *bytes += MIN(v[1], TRANSFER_MAX);
     }
     return 0;
+}
+
+/* write_gathered carries vectors of at most a page, `bytes` in all, as one write: nobody else's
+ * bytes come between them in a pipe or on the terminal. */
+static long write_gathered(struct file *f, vaddr_t at, size_t bytes)
+{
+    char small[SMALL_BYTES];
+    struct frame *frame = bytes > SMALL_BYTES ? frame_alloc_raw(FRAME_DATA) : NULL;
+    char *buffer = frame ? frame_memory(frame) : small;
+    size_t used = 0, most = frame ? bytes : MIN(bytes, SMALL_BYTES);
+    int e = 0;
+    for (uint64_t v[2]; used < most; at += sizeof(v)) {
+        e = copy_from_user(v, at, sizeof(v)) ?:
+            copy_from_user(buffer + used, v[0], MIN(v[1], most - used));
+        if (e)
+            break;
+        used += MIN(v[1], most - used);
+    }
+    long n = used ? file_write(f, buffer, used, FILE_HERE) : e;
+    if (frame)
+        frame_free(frame);
+    return write_told(n);
 }
 
 static long transfer_vectors(struct file *f, const uint64_t a[6], bool write)
 {
     size_t done = 0;
-    int e = vectors_check(a[1], a[2]);
+    uint64_t bytes;
+    int e = vectors_check(a[1], a[2], &bytes);
     if (e)
         return e;
+    if (write && bytes && bytes <= PAGE_BYTES)
+        return write_gathered(f, a[1], bytes);
     for (uint64_t i = 0; i < a[2] && done < TRANSFER_MAX; i++) {
         uint64_t v[2];
         if (copy_from_user(v, a[1] + i * sizeof(v), sizeof(v)))

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -291,9 +292,41 @@ static void memory_goes_away_during_calls(void)
            "memory_that_goes_away_during_calls (%ld and %ld faults)", faults, own_faults);
 }
 
+enum { LINES = 3000, LINE = 1000 };
+
+static void *say(void *arg)
+{
+    static char text[2][LINE - 1];
+    const long *a = arg;
+    memset(text[a[1]], (int)('a' + a[1]), LINE - 1);
+    struct iovec v[] = {{text[a[1]], LINE - 1}, {"\n", 1}};
+    for (int i = 0; i < LINES; i++) writev((int)a[0], v, 2);
+    return NULL;
+}
+
+/* What is printed is a line and its end: writev has two parts. A pipe that is nearly full takes
+ * neither half of a line. */
+static void lines_stay_whole(void)
+{
+    static char buffer[2 * LINES * LINE];
+    int ends[2], mixed = 0;
+    size_t have = 0;
+    pipe(ends);
+    pthread_t t[2];
+    long a[2][2] = {{ends[1], 0}, {ends[1], 1}};
+    for (int i = 0; i < 2; i++) pthread_create(&t[i], NULL, say, a[i]);
+    for (ssize_t n = 1; have < sizeof buffer && n > 0; have += (size_t)n)
+        n = read(ends[0], buffer + have, sizeof buffer - have);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
+    for (char *line = buffer; line < buffer + have; line += LINE)
+        mixed += memchr(line, line[0] == 'a' ? 'b' : 'a', LINE - 1) != NULL || line[LINE - 1] != '\n';
+    close(ends[0]), close(ends[1]);
+    tap_ok(have == sizeof buffer && !mixed, "lines_of_two_threads_stay_whole (%d mixed)", mixed);
+}
+
 int main(void)
 {
-    tap_plan(11);
+    tap_plan(12);
     mutexes_exclude();
     conditions_wake();
     waits_end_in_time();
@@ -302,6 +335,7 @@ int main(void)
     ended_threads_leave_nothing();
     unmapped_frames_are_clean_elsewhere();
     memory_goes_away_during_calls();
+    lines_stay_whole();
     tap_ok(syscall(KD_CHECK) == 0, "kcheck");
     return tap_end();
 }
