@@ -168,7 +168,10 @@ static long list(struct kd_view_info *to)
             .page = v->elsewhere ? v->elsewhere
                     : waits      ? BASE + (uint64_t)v->page[v->op] * SITE_PAGE_BYTES : 0};
     }
-    return VIEWS;
+    if (!w.far) return VIEWS;
+    to[VIEWS] = (struct kd_view_info){.view = VIEWS, .pid = 9, .mode = KD_HOLDER};
+    to[VIEWS + 1] = (struct kd_view_info){.view = VIEWS + 1, .pid = 9, .waits = {w.far}};
+    return VIEWS + 2;
 }
 
 static long kd_call6(long number, long a, long b, long c, long d, long e, long f)

@@ -216,7 +216,7 @@ static void opens(const struct ps_layout *layout, int flags)
 }
 
 /* Words that both programs have. False: it is none of them. */
-static bool common(const char *w, int (*steal)(void *))
+static inline bool common(const char *w, int (*steal)(void *))
 {
     if (!strcmp(w, "serve")) serve(steal);
     else if (!strcmp(w, "ready")) ready();

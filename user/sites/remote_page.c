@@ -226,9 +226,71 @@ void pages_recalled(uint64_t cookie)
 enum { LOOK_MS = 20 };
 static uint64_t looked;
 
+/* All for whom these views wait, and for whom those wait. */
+static void reach(long n, uint64_t reached[2])
+{
+    for (bool more = true; more;) {
+        more = false;
+        for (long i = 0; i < n; i++)
+            for (int k = 0; k < 2 && in(reached, views[i].view); k++) {
+                more |= (views[i].waits[k] & ~reached[k]) != 0;
+                reached[k] |= views[i].waits[k];
+            }
+    }
+}
+
+/* A circle may lead through two homes, of which none sees the whole: a view keeps what somebody
+ * wants, if only since its last transaction, and waits for a page of another home. Who does so for
+ * some time runs again, without what it had before; for longer, each time that this was in vain; of
+ * two machines not at the same moment. */
+enum { WAIT_MS = 60, AGAIN_MOST = 6, APART = 8 };
+static struct site_ages since;
+static struct { uint64_t ticket; unsigned times; } again[KD_VIEW_MAX];
+
+static bool waits_long(const struct kd_view_info *v)
+{
+    uint64_t key = v->ticket << 36 ^ v->page / KD_PAGE_BYTES;
+    unsigned times = again[v->view].ticket == v->ticket ? again[v->view].times : 0;
+    uint64_t most = (WAIT_MS << times) * (APART + (v->ticket + remote.zone) % APART) / APART;
+    return age_of(&since, v->view, key, remote_now()) >= most * 1000000;
+}
+
+static void runs_again(const struct kd_view_info *v)
+{
+    unsigned times = again[v->view].ticket == v->ticket ? again[v->view].times : 0;
+    again[v->view].ticket = v->ticket;
+    again[v->view].times = times + (times < AGAIN_MOST);
+    since.of[v->view].ticket = 0;
+    kd_call3(KD_VIEW_ABORT, (long)v->view, EDEADLK, 0);
+}
+
+/* Does another site wait for this view, of a program here? Its agent's threads do. */
+static bool kept_from_site(long n, uint64_t view)
+{
+    uint64_t reached[2] = {0};
+    for (long i = 0; i < n; i++)
+        for (long k = 0; k < n && views[i].mode & KD_HOLDER; k++)
+            if (views[k].pid == views[i].pid && !(views[k].mode & KD_HOLDER))
+                reached[views[k].view / 64] |= 1ull << views[k].view % 64;
+    reach(n, reached);
+    return in(reached, view);
+}
+
+/* The views that wait for a page of this home: does another site wait for one of them? */
+static void waits_look(long n)
+{
+    struct segment *s;
+    for (long i = 0; i < n; i++) {
+        const struct kd_view_info *v = &views[i];
+        if (v->page && container_at(v->page, &s) && waits_long(v) && kept_from_site(n, v->view))
+            runs_again(v);
+    }
+}
+
 static void gets_look(void)
 {
     long n = views_list();
+    waits_look(n);
     for (size_t i = 0; i < asked.count; i++) {
         struct site_page *p = pages_find(&remote.pages, asked.page[i]);
         bool waits = false;
@@ -369,34 +431,11 @@ static void waits_learn(struct kd_view_info *v)
     v->waits[1] |= users[1];
 }
 
-/* All for whom these views wait, and for whom those wait. */
-static void reach(long n, uint64_t reached[2])
-{
-    for (bool more = true; more;) {
-        more = false;
-        for (long i = 0; i < n; i++)
-            for (int k = 0; k < 2 && in(reached, views[i].view); k++) {
-                more |= (views[i].waits[k] & ~reached[k]) != 0;
-                reached[k] |= views[i].waits[k];
-            }
-    }
-}
-
-/* A circle may lead through two homes, of which none sees the whole: a view uses pages of this one,
- * if only since its last transaction, and waits for a page of another, or of the own store. Who
- * does so for long while a page is called back runs again; of two machines not at the same moment.
- */
+/* It uses pages of this home, if only since its last transaction, and one is called back. */
 static void waits_elsewhere(const struct kd_view_info *v)
 {
-    enum { LONG_MS = 1000, APART_MS = 250, APART = 8 };
-    static struct site_ages since;
     struct segment *s;
-    uint64_t key = v->ticket * KD_PAGE_BYTES + v->page, now = remote_now();
-    uint64_t most = LONG_MS + APART_MS * ((v->ticket + remote.zone) % APART);
-    if (!v->page || container_at(v->page, &s)) return;
-    if (age_of(&since, v->view, key, now) < most * 1000000) return;
-    kd_call3(KD_VIEW_ABORT, (long)v->view, EDEADLK, 0);
-    since.of[v->view].ticket = 0;
+    if (v->page && !container_at(v->page, &s) && waits_long(v)) runs_again(v);
 }
 
 void page_probed(const struct site_message *m)

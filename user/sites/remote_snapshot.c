@@ -33,6 +33,7 @@ static struct snapshot {
 
 /* What views wait for: the answer to GET_OLD `number`; 0: a GRANT, after which they begin anew. */
 static struct wait { uint64_t page, name, number; uint32_t question; } waits[KD_VIEW_MAX];
+static bool grants_awaited;             /* some of them wait for a GRANT, or did */
 
 static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t look_due = PTHREAD_COND_INITIALIZER;
@@ -222,6 +223,7 @@ void snapshot_page_asked(uint64_t page, const struct kd_message *m)
     const struct snapshot *s = snapshot_at(m->word[7]);
     *w = (struct wait){.page = page, .question = (uint32_t)m->word[6]};
     if (!s) {
+        grants_awaited = true;
         if (!page_bring(page)) answer(w, ESTALE);
         return;
     }
@@ -233,8 +235,13 @@ void snapshot_page_asked(uint64_t page, const struct kd_message *m)
 
 void snapshot_page_came(uint64_t page)
 {
-    for (struct wait *w = waits; w < waits + KD_VIEW_MAX; w++)
+    bool more = false;
+    if (!grants_awaited) return;
+    for (struct wait *w = waits; w < waits + KD_VIEW_MAX; w++) {
         if (w->page == page && !w->number) answer(w, ESTALE);
+        more |= w->page && !w->number;
+    }
+    grants_awaited = more;
 }
 
 void snapshot_page_told(const struct site_message *m)
