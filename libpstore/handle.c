@@ -92,13 +92,12 @@ long store_by_name(const char *name)
                     : ps_kernel(KD_HANDLE_COPY, root, KD_RIGHT_CALL, 0);
 }
 
-/* The handle of the container that was passed under this name; -1: none was. */
-static int root_named(const struct ps_store *s, const char *path)
+int root_of(const char *store, const char *path)
 {
     const char *text = getenv(PS_ROOTS), *name;
     size_t length;
     int handle;
-    while ((handle = root_next(&text, s->name, &name, &length)) >= 0)
+    while ((handle = root_next(&text, store, &name, &length)) >= 0)
         if (length > 0 && strlen(path) == length && strncmp(path, name, length) == 0)
             return handle;
     return -1;
@@ -108,7 +107,7 @@ static int root_named(const struct ps_store *s, const char *path)
  * directory, if there is one. */
 int roots_by(const struct ps_store *s, struct open_request *request)
 {
-    int handle = root_named(s, request->path);
+    int handle = root_of(s->name, request->path);
     if (handle < 0)
         return s->confined == ROOT_DIRECTORY ? 0 : -ENOENT;
     request->by = handle;
@@ -160,7 +159,7 @@ int path_ask(uint32_t kind, const char *path, uint64_t word[STORE_REQUEST_WORDS]
     int result = tx_active() ? -EBUSY : !path ? -EINVAL : *path ? path_copy(data, path) : 0;
     if (result == 0)
         result = stores_ready();
-    int by = result == 0 && store_of_opens()->confined ? root_named(store_of_opens(), path) : -1;
+    int by = result == 0 && store_of_opens()->confined ? root_of(store_of_opens()->name, path) : -1;
     if (by >= 0)
         *data = 0;
     if (result == 0)

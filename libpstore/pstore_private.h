@@ -119,6 +119,8 @@ enum { ROOT_CONTAINERS = 1, ROOT_DIRECTORY }; /* ps_store.confined */
 /* A handle for the store's requests; -ENOENT: nothing was passed for it. */
 long roots_port(struct ps_store *s);
 long store_by_name(const char *name);
+/* What was passed in the name of this store as a container of this name: its handle; -1. */
+int root_of(const char *store, const char *path);
 /* WIRE_MAY_... as PS_MAY_... */
 static inline unsigned may_of(uint32_t rights)
 {

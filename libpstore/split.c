@@ -136,28 +136,51 @@ static int find(const char *name, const char *prefix)
     return (int)kd_call3(KD_NAME_FIND, (long)whole, 0, 0);
 }
 
-/* The server of this machine: it is shown a handle of the container. */
-static int server_here(ps_split *p, const char *container, int flags)
+static const char *last_of(const char *container)
 {
     const char *slash = strrchr(container, '/');
-    int port = find(slash ? slash + 1 : container, SPLIT_SERVES);
+    return slash ? slash + 1 : container;
+}
+
+/* SPLIT_OPEN or SPLIT_PASS: the handle that it answers. */
+static int server_ask(int port, uint32_t kind, int flags, int shown, uint32_t rights)
+{
+    struct kd_message m = {.kind = kind, .word = {(uint64_t)flags & PS_WRITE}, .handle = shown,
+                           .handle_rights = rights};
+    long r = kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+    if (r == 0)
+        r = m.status;
+    return r < 0 ? (int)r : m.handle < 0 ? -EPROTO : m.handle;
+}
+
+/* The server of this machine: it is shown a handle of the container. */
+static int server_here(const char *container, uint32_t kind, int flags)
+{
+    int port = find(last_of(container), SPLIT_SERVES);
     if (port < 0)
         return port;
     unsigned may = PS_MAY_READ | (flags & PS_WRITE ? PS_MAY_WRITE : 0);
-    struct kd_message m = {.kind = SPLIT_OPEN, .word = {(uint64_t)flags & PS_WRITE},
-                           .handle = ps_handle(container, may | PS_MAY_GRANT),
-                           .handle_rights = KD_RIGHT_CALL | may * KD_RIGHT_OWN};
-    long r = m.handle < 0 ? m.handle : 0;
-    int shown = m.handle;
-    if (r == 0)
-        r = kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+    int shown = ps_handle(container, may | PS_MAY_GRANT);
+    int by = shown < 0 ? shown
+                       : server_ask(port, kind, flags, shown, KD_RIGHT_CALL | may * KD_RIGHT_OWN);
     if (shown >= 0)
         ps_drop(shown);
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
-    if (r == 0)
-        r = m.status;
-    p->port = r == 0 ? m.handle : -1;
-    return r == 0 && m.handle < 0 ? -EPROTO : (int)r;
+    return by;
+}
+
+/* A way to it that was passed to this program comes first. */
+static int server_of(const char *container, int flags)
+{
+    int way = root_of(SPLIT_ROOTS, last_of(container));
+    return way >= 0 ? server_ask(way, SPLIT_OPEN, flags, -1, 0)
+                    : server_here(container, SPLIT_OPEN, flags);
+}
+
+int ps_split_pass(const char *container, int flags)
+{
+    return error_told(ERROR_OTHER, strchr(container, ':') ? -EOPNOTSUPP
+                                   : server_here(container, SPLIT_PASS, flags));
 }
 
 /* That of another site: `remote` passes on what is said. */
@@ -188,9 +211,12 @@ static int open_split(ps_split *p, const char *container, int flags, const struc
         p->c = ps_open(container, maps ? flags & opens : 0, maps ? root : NULL);
     if ((maps || far) && !p->c)
         return -errno;
-    return p->configured & COMMIT ? 0
-           : far                  ? server_there(p, container, flags)
-                                  : server_here(p, container, flags);
+    if (p->configured & COMMIT)
+        return 0;
+    if (far)
+        return server_there(p, container, flags);
+    p->port = server_of(container, flags);
+    return p->port < 0 ? p->port : 0;
 }
 
 ps_split *ps_split_open(const char *container, int flags, const struct ps_layout *root,

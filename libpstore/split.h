@@ -78,6 +78,14 @@ int ps_split_read(ps_split *p, const void *object, size_t offset, void *to, size
 int ps_split_write(ps_split *p, void *object, size_t offset, const void *from, size_t bytes);
 void *ps_split_alloc(ps_split *p, size_t bytes, const void *near);
 
+/* A way to the container's server that may be passed to a confined program, and the only thing that
+ * need be: a handle, which goes with KD_PROCESS_CREATE, and stands in the program's PS_ROOTS as
+ * "serve/:N=NAME". By ps_split_open(NAME, ..., "server", NULL) the program has operations carried
+ * out (-EPERM: any other function), as one who may write (PS_WRITE) or read the container, as long
+ * as the grant of that stands (EIDRM); four clients at a time (EMFILE). To be closed (ps_drop).
+ * -ENOENT: nobody serves it; -EACCES; -EMFILE: 64 are passed; -EOPNOTSUPP: it is another site's. */
+int ps_split_pass(const char *container, int flags);
+
 /* How often it asked the server, and how often transactions ran again because somebody got in
  * between, since it was opened. */
 struct ps_split_counts { uint64_t calls, again; };

@@ -12,7 +12,10 @@ enum {
     SPLIT_NAME_BYTES = 32,              /* of an operation */
     SPLIT_DATA_MAX = 64 << 10,          /* with a request or an answer */
     SPLIT_CLIENTS_MAX = 32,
+    SPLIT_WAYS_MAX = 64, SPLIT_WAY_CLIENTS = 4, /* ways that were passed; clients by each */
 };
+/* In PS_ROOTS, in the place of a store: no store's name ends so. */
+#define SPLIT_ROOTS "serve/"
 
 /* Beside what another site's store is asked: numbers of store_protocol.h and of site.h lie below.
  */
@@ -25,6 +28,9 @@ enum split_request {
      * offset, word4 bytes, word5 mode; data -> word2 object; data */
     SPLIT_CALL,
     SPLIT_CLOSE,                        /* word0, to another site's store: the client is done */
+    /* To the server, as SPLIT_OPEN -> a handle to pass on. By it SPLIT_OPEN, with no other handle,
+     * begins clients for which operations are carried out, and nothing else */
+    SPLIT_PASS,
 };
 
 enum split_function {

@@ -14,6 +14,8 @@
  *        Of a client that has locks of its own it waits for HALF_MS only: they may be what it waits
  *        for.
  *   PF3  What a client read by itself is compared, under locks, before a commit that rests on it.
+ *   PF4  A program that was passed a way has operations carried out, and nothing else, as long as
+ *        the handle that was shown for the way is good.
  */
 #include "pstore_private.h"
 
@@ -28,11 +30,19 @@
 #include "split_protocol.h"
 
 enum { PATIENCE_MS = 10000, SILENT_MS = 2000, HALF_MS = 200, LOOK_MS = 100, REST_MS = 1000 };
-enum { CLIENT = 1 };                    /* the number of its badge, of its port */
+enum { CLIENT = 1, WAY = 2 };           /* numbers of badges: of a client's port; of the server's */
 #define ARENA "\6split"
+
+/* What may be passed to a program that has no handle of the container. */
+static struct way {
+    int handle;                         /* of the container, as it was shown */
+    int used;
+    _Atomic int clients;
+} ways[SPLIT_WAYS_MAX];
 
 struct split_client {
     int port;
+    struct way *way;                    /* by which it came; NULL: by its own handle */
     int writes, active;                 /* active: it has a transaction here */
     int begun;                          /* of its transaction something was said */
     uint64_t silent_ms;                 /* since its last call, while `active` */
@@ -275,6 +285,8 @@ static int called(struct split_client *k)
         return -ENOSYS;
     if (function == SPLIT_RUN)
         return run(k);
+    if (k->way)
+        return -EPERM;                                  /* PF4 */
     if (k->m.word[6] && !k->begun)
         return -ETIMEDOUT;                              /* PF2 */
     if (!k->m.word[6])
@@ -319,6 +331,8 @@ static void *serve_client(void *client)
     }
     give_up(k);
     kd_call3(KD_HANDLE_CLOSE, k->port, 0, 0);
+    if (k->way)
+        k->way->clients--;
     free(k);
     clients--;
     return NULL;
@@ -336,32 +350,74 @@ static int may(int handle, int writes)
     return error;
 }
 
+/* The way by which a call comes; NULL: by the name of the port. */
+static struct way *way_of(const struct kd_message *m)
+{
+    return m->badge_rights ? &ways[m->badge - WAY] : NULL;
+}
+
 static int client_begin(const struct kd_message *m)
 {
-    int writes = (m->word[0] & PS_WRITE) != 0, error = may(m->handle, writes);
-    struct split_client *k = error ? NULL
-                             : clients == SPLIT_CLIENTS_MAX ? NULL : calloc(1, sizeof *k);
+    struct way *way = way_of(m);
+    int writes = (m->word[0] & PS_WRITE) != 0, error = may(way ? way->handle : m->handle, writes);
+    int full = clients == SPLIT_CLIENTS_MAX || (way && way->clients == SPLIT_WAY_CLIENTS);
+    struct split_client *k = error || full ? NULL : calloc(1, sizeof *k);
     if (!k)
-        return error ? error : clients == SPLIT_CLIENTS_MAX ? -EMFILE : -ENOMEM;
+        return error ? error : full ? -EMFILE : -ENOMEM;
     pthread_t thread;
     k->writes = writes;
+    k->way = way;
     k->port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     int badge = k->port < 0 ? k->port
                             : (int)kd_call3(KD_BADGE_CREATE, k->port, CLIENT,
                                             KD_RIGHT_CALL | KD_RIGHT_GRANT);
     clients++;
+    if (way)
+        way->clients++;
     error = badge < 0 ? badge : -pthread_create(&thread, NULL, serve_client, k);
     if (!error) {
         pthread_detach(thread);
         return badge;
     }
     clients--;
+    if (way)
+        way->clients--;
     if (badge >= 0)
         kd_call3(KD_HANDLE_CLOSE, badge, 0, 0);
     if (k->port >= 0)
         kd_call3(KD_HANDLE_CLOSE, k->port, 0, 0);
     free(k);
     return error;
+}
+
+/* A place for one more; those that nobody has any more are free. */
+static struct way *way_free(int port)
+{
+    struct way *found = NULL;
+    for (struct way *w = ways; w < ways + SPLIT_WAYS_MAX; w++) {
+        if (w->used && !w->clients && kd_call3(KD_BADGE_USED, port, WAY + (w - ways), 0) <= 0) {
+            kd_call3(KD_HANDLE_CLOSE, w->handle, 0, 0);
+            w->used = 0;
+        }
+        found = w->used ? found : w;
+    }
+    return found;
+}
+
+/* The handle that was shown stays with the way. Who came by a way himself makes none. */
+static int way_begin(int port, struct kd_message *m)
+{
+    int error = way_of(m) ? -EPERM : may(m->handle, (m->word[0] & PS_WRITE) != 0);
+    struct way *w = error ? NULL : way_free(port);
+    int badge = w ? (int)kd_call3(KD_BADGE_CREATE, port, WAY + (w - ways),
+                                  KD_RIGHT_CALL | KD_RIGHT_GRANT)
+                  : error ? error : -EMFILE;
+    if (badge < 0)
+        return badge;
+    w->handle = m->handle;
+    w->used = 1;
+    m->handle = -1;
+    return badge;
 }
 
 static int serve(int port)
@@ -374,10 +430,12 @@ static int serve(int port)
             return (int)r;
         if (!m.token)
             continue;
-        int badge = m.kind == SPLIT_OPEN ? client_begin(&m) : -ENOSYS;
+        int badge = m.kind == SPLIT_OPEN   ? client_begin(&m)
+                    : m.kind == SPLIT_PASS ? way_begin(port, &m) : -ENOSYS;
         struct kd_message reply = {.status = badge < 0 ? badge : 0,
                                    .handle = badge < 0 ? -1 : badge,
-                                   .handle_rights = KD_RIGHT_CALL};
+                                   .handle_rights = KD_RIGHT_CALL | (m.kind == SPLIT_PASS
+                                                                         ? KD_RIGHT_GRANT : 0)};
         if (m.handle >= 0)
             kd_call3(KD_HANDLE_CLOSE, m.handle, 0, 0);
         kd_call3(KD_PORT_REPLY, (long)m.token, (long)&reply, 0);

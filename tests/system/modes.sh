@@ -50,5 +50,13 @@ held
 dies
 dies
 3, 0 entries, 0"
+# 1: EPERM, 30: EROFS
+guest "modes box serve & modes box server do=2 sum; run --via box modes box server do=3 fail=1 sum fail=1 add=1
+    run --via box:r modes box server read fail=30 do=1; run --via box sh -c 'modes box server do=1'
+    run --via box:rwg sh -c 'modes box server do=1'; run --via nobody ls; modes box server sum"
+is_output "a confined program has operations, with the rights that it is given, and no container" "2, 2 entries, 2
+sh: modes: what this shell has of the store it may not pass on (who started it gives it \`grant\`)
+sh: run: nobody serves that container: its server is to be started first
+6, 6 entries, 6"
 ok "the store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/store"
 done_testing

@@ -4,6 +4,7 @@
  *
  *   with DIR[:RIGHTS] [run] PROGRAM ...           its root directory is DIR
  *   run --only NAME[:RIGHTS] ... PROGRAM ...      these containers, and nothing else
+ *   run --via NAME[:RIGHTS] ... PROGRAM ...       no container: operations of its server (split.h)
  *
  * Such a program is confined: it finds no names of the kernel's, so it reaches the store only by
  * the handles that it is started with. They are told to it in PS_ROOTS (libpstore/handle.c). A
@@ -21,6 +22,8 @@
 #include <katydid/abi.h>
 
 #include "pstore.h"
+#include "split.h"
+#include "split_protocol.h"
 
 #define PATH_BYTES 256
 #define ONLY_RIGHTS (PS_MAY_READ | PS_MAY_WRITE)
@@ -96,42 +99,74 @@ static int refused(const char *who, const char *path, int error)
     return 1;
 }
 
-/* One more of these roots: by a path with `:RIGHTS` perhaps. What there are by default and at
- * most, of those that the path gives. */
-static int root_add(struct roots *r, const char *who, const char *base, const char *word,
-                    unsigned most)
+/* A path with `:RIGHTS` perhaps, which is said from `base` on. 0, or a status, and it was said. */
+struct path_given { char path[PATH_BYTES]; unsigned rights; };  /* rights 0: none were said */
+static int path_parse(const char *who, const char *base, const char *word, struct path_given *out)
 {
-    char path[PATH_BYTES];
-    const char *colon = strchr(word, ':'), *slash;
-    struct root *new = &r->root[r->count];
-    struct ps_entry entry;
-    unsigned rights = 0;
+    const char *colon = strchr(word, ':');
     int bytes = colon ? (int)(colon - word) : (int)strlen(word);
-    if (colon && !rights_parse(colon + 1, &rights))
+    out->rights = 0;
+    if (colon && !rights_parse(colon + 1, &out->rights))
         return complain(who, RIGHTS_WRONG, 2);
-    if (r->count == ROOTS_MAX)
-        return complain(who, "a program is given seven at most", 2);
-    if (snprintf(path, sizeof(path), "%s%s%.*s", base, *base && bytes ? "/" : "", bytes, word) >=
+    if (snprintf(out->path, PATH_BYTES, "%s%s%.*s", base, *base && bytes ? "/" : "", bytes, word) >=
         PATH_BYTES)
         return complain(who, "a path has 255 bytes at most", 2);
-    int has = ps_rights(path, &entry);
-    if (has < 0)
-        return refused(who, path, has);
-    if (!rights)
-        rights = (unsigned)has & most;
-    new->handle = ps_handle(path, rights | PS_MAY_GRANT);
-    if (new->handle < 0)
-        return refused(who, path, new->handle);
-    new->rights = KD_RIGHT_CALL | (rights & ~(unsigned)PS_MAY_GRANT) * KD_RIGHT_OWN |
-                  (rights & PS_MAY_GRANT ? KD_RIGHT_GRANT : 0);
-    slash = strrchr(path, '/');
-    snprintf(new->name, sizeof(new->name), "%.63s",
-             entry.directory ? "" : slash ? slash + 1 : path);
-    r->count++;
     return 0;
 }
 
-static bool is_only(const char *word) { return word && strcmp(word, "--only") == 0; }
+static int root_note(struct roots *r, int handle, unsigned rights, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct root *new = &r->root[r->count++];
+    *new = (struct root){.handle = handle};
+    new->rights = KD_RIGHT_CALL | (rights & ~(unsigned)PS_MAY_GRANT) * KD_RIGHT_OWN |
+                  (rights & PS_MAY_GRANT ? KD_RIGHT_GRANT : 0);
+    snprintf(new->name, sizeof(new->name), "%.63s", slash ? slash + 1 : path);
+    return 0;
+}
+
+/* One more of these roots. What there are by default and at most, of those that the path gives. */
+static int root_add(struct roots *r, const char *who, const char *base, const char *word,
+                    unsigned most)
+{
+    struct path_given p;
+    struct ps_entry entry;
+    int status = path_parse(who, base, word, &p);
+    if (status || r->count == ROOTS_MAX)
+        return status ? status : complain(who, "a program is given seven at most", 2);
+    int has = ps_rights(p.path, &entry);
+    if (has < 0)
+        return refused(who, p.path, has);
+    if (!p.rights)
+        p.rights = (unsigned)has & most;
+    int handle = ps_handle(p.path, p.rights | PS_MAY_GRANT);
+    return handle < 0 ? refused(who, p.path, handle)
+                      : root_note(r, handle, p.rights, entry.directory ? "" : p.path);
+}
+
+/* A way to the server of a container, which is not given itself. */
+static int way_add(struct roots *r, const char *who, const char *base, const char *word)
+{
+    struct path_given p;
+    int status = path_parse(who, base, word, &p);
+    if (status || r->count == ROOTS_MAX)
+        return status ? status : complain(who, "a program is given seven at most", 2);
+    bool writes = !p.rights || p.rights & PS_MAY_WRITE;
+    int handle = ps_split_pass(p.path, writes ? PS_WRITE : 0);
+    if (handle == -ENOENT)
+        return complain(who, "nobody serves that container: its server is to be started first", 1);
+    if (handle < 0)
+        return refused(who, p.path, handle);
+    (void)root_note(r, handle, p.rights & PS_MAY_GRANT, p.path);
+    strcpy(r->root[r->count - 1].store, SPLIT_ROOTS);
+    return 0;
+}
+
+static bool is_via(const char *word) { return word && strcmp(word, "--via") == 0; }
+static bool is_only(const char *word)
+{
+    return word && (is_via(word) || strcmp(word, "--only") == 0);
+}
 
 /* `with DIR` is argv[0] and argv[1]; *argv moves on behind the `run` that may follow. */
 int roots_prefix(char ***argv, struct roots *r)
@@ -161,7 +196,8 @@ int roots_prefix(char ***argv, struct roots *r)
     for (; status == 0 && is_only(at[0]); at += 2) {
         if (!at[1] || !at[2])
             return complain("run", "use: " RUN_USE, 2);
-        status = root_add(r, "run", with ? with : "", at[1], ONLY_RIGHTS);
+        status = is_via(at[0]) ? way_add(r, "run", with ? with : "", at[1])
+                               : root_add(r, "run", with ? with : "", at[1], ONLY_RIGHTS);
     }
     if (status == 0 && (!at[0] || at[0][0] == '-'))
         return complain("run", "use: " RUN_USE, 2);
@@ -221,7 +257,7 @@ void roots_pass(const struct roots *given, struct kd_process_create *create, cha
     for (int i = 0; i < r->count && create->handle_count < KD_HANDLES_PASSED_MAX; i++) {
         const struct root *root = &r->root[i];
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s:%u%s%s", n ? " " : "",
-                              r == &own ? root->store : store_name(), create->handle_count,
+                              *root->store ? root->store : store_name(), create->handle_count,
                               *root->name ? "=" : "", root->name);
         create->handle_rights[create->handle_count] = root->rights;
         create->handles[create->handle_count++] = root->handle;

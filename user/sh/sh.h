@@ -93,7 +93,8 @@ builtin_fn do_with, do_run;
     "run --only NAME[:RIGHTS] [--only ...] PROGRAM ...   NAME a container or a directory of " \
     "the store,\n"                                                                          \
     "     RIGHTS of read,write,delete,rename,manage,grant, or letters of rwdnmg, or all;\n"      \
-    "     without: read,write"
+    "     without: read,write\n"                                                             \
+    "run --via NAME[:RIGHTS] ... PROGRAM ...   operations of the server of NAME, not NAME itself"
 struct root {
     int handle;
     uint32_t rights;                   /* of the handle that is passed; 0: all that it has */
