@@ -179,7 +179,7 @@ build/sqlite/libsqlite3.a: build/obj/guest/user/sqlite/vfs.o build/obj/guest/use
 	$(call do,AR  ,$(ARCHIVE))
 build/user/sqlite: build/obj/guest/sqlite/sqlite3.o build/obj/guest/sqlite/shell.o
 # the tree of the indexes that the manager keeps: with its own names, for node_check
-build/user/store: $(call objects,guest,$(DISK_SOURCES) $(addprefix user/sites/,frame.c link_client.c role_wire.c) $(addprefix libpstore/structures/,structure.c node.c tree.c tree_look.c))
+build/user/store: $(call objects,guest,$(DISK_SOURCES) $(addprefix user/sites/,agent_types.c frame.c link_client.c role_wire.c) $(addprefix libpstore/structures/,structure.c node.c tree.c tree_look.c))
 build/tests/guest/kernel_history build/tests/guest/kernel_stack_history build/tests/guest/manager_history build/tests/guest/manager_optimistic build/tests/guest/pstore_item_history: $(call objects,guest,tests/history/check.c)
 build/tests/guest/pstore_structures build/tests/guest/pstore_congeries: $(call objects,guest,$(SUBJECTS))
 build/tests/guest.a: $(call objects,guest,$(wildcard tests/guest/lib/*.c))

@@ -45,6 +45,22 @@ static void lag(const struct io *io, const struct copy_status *s)
         dprintf(io->out, "lag          %llu bytes not applied yet\n", (n)(s->end - s->applied));
 }
 
+static void recast(const struct io *io, const struct copy_recast *r)
+{
+    typedef unsigned long long n;
+    if (!r->name[0])
+        return;
+    dprintf(io->out, "layout       %s: %llu pages, %llu times one was made%s\n", r->name,
+            (n)r->pages, (n)r->converted, r->done ? "; put in" : r->all ? "; ready" : "");
+    if (r->done)
+        dprintf(io->out, "             that took %llu ms\n", (n)r->took_us / 1000);
+    if (r->wrong)
+        dprintf(io->out, "             %llu cannot be made, so page %llu, type %08x: %s\n",
+                (n)r->wrong, (n)r->wrong_page, r->wrong_type, ps_strerror(r->error));
+    else if (r->error)
+        dprintf(io->out, "             there will be none: %s\n", ps_strerror(r->error));
+}
+
 int store_status(const struct io *io)
 {
     struct copy_status s;
@@ -68,6 +84,7 @@ int store_status(const struct io *io)
     if (s.took_us)
         dprintf(io->out, "took over    %llu ms after the last word of the other one\n",
                 (unsigned long long)s.took_us / 1000);
+    recast(io, &s.recast);
     if (s.error)
         dprintf(io->out, "error        %s\n",
                 s.error == -ESTALE ? "this copy is to be made anew of the other one"
@@ -89,6 +106,31 @@ int store_take_over(const struct io *io, char **words)
         return failed(io, "take-over", error);
     dprintf(io->out, "this copy is home now\n");
     return 0;
+}
+
+/* store recast NAME LIKE: NAME gets the layout of LIKE, when this spare becomes home; - : none. */
+int store_recast(const struct io *io, char **words)
+{
+    char names[2 * COPY_RECAST_BYTES], refused[48] = "";
+    bool none = words[0] && strcmp(words[0], "-") == 0 && !words[1];
+    if (!none && (!words[0] || !words[1] || words[2] || strlen(words[0]) >= COPY_RECAST_BYTES ||
+                  strlen(words[1]) >= COPY_RECAST_BYTES)) {
+        dprintf(io->error, "use: store recast NAME LIKE, or store recast -\n");
+        return 2;
+    }
+    size_t bytes = none ? 0 : (size_t)snprintf(names, sizeof(names), "%s%c%s", words[0], 0,
+                                               words[1]) + 1;
+    struct kd_message m = {.kind = COPY_RECAST, .data = names, .data_bytes = bytes,
+                           .buffer = refused, .buffer_bytes = sizeof(refused),
+                           .handle = KD_SYSTEM_HANDLE, .handle_rights = KD_RIGHT_DISKS};
+    int error = ask(&m);
+    refused[sizeof(refused) - 1] = 0;
+    if (error == -EAGAIN)
+        dprintf(io->error, "store recast: this copy is no spare\n");
+    else if (error)
+        dprintf(io->error, "store recast: %s%s%s\n", refused, refused[0] ? ": " : "",
+                ps_strerror(error));
+    return error ? 1 : 0;
 }
 
 /* The same of a spare, which has no port of the store's. */

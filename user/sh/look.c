@@ -253,7 +253,8 @@ static int store_usage(const struct io *io)
                        "    PROGRAM and its arguments: that one does from now on; with -: the\n"
                        "    store does\n"
                        "    store export NAME SITE read|write: another site may open it\n"
-                       "    store status, store take-over: of one of two copies (spare.md)\n");
+                       "    store status, store take-over, store recast NAME LIKE: of one of two\n"
+                       "    copies (spare.md)\n");
     return 2;
 }
 
@@ -337,6 +338,8 @@ int do_store(const struct io *io, int argc, char **argv)
         return store_status(io);
     if (argc > 1 && strcmp(argv[1], "take-over") == 0)
         return store_take_over(io, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "recast") == 0)
+        return store_recast(io, argv + 2);
     if (argc > 1 && strcmp(argv[1], "manager") == 0)
         return store_manager(io, argv + 2);
     if (argc > 1)

@@ -72,6 +72,7 @@ int builtin_run(const struct io *io, int argc, char **argv); /* one that there i
 int store_export(const struct io *io, char **words);   /* export.c */
 int store_status(const struct io *io);                  /* copy.c */
 int store_take_over(const struct io *io, char **words);
+int store_recast(const struct io *io, char **words);
 struct kd_message;
 int store_copy_backup(const struct kd_message *asked, struct kd_message *answer);
 builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_caps, do_threads, do_store;

@@ -44,6 +44,8 @@ static void on_opened(void *unused, struct store *store, const struct store_repo
     say("home in the place of %s, term %llu, %llu ms after the last word to another one",
         copy_place(), (unsigned long long)role.term,
         (unsigned long long)(opened_us - last_word_us) / 1000);
+    copy_recast_commit(store);
+    role_flushed(&role, store_log_applied(store));
     opened = true;
     pthread_cond_broadcast(&heard);
 }
@@ -123,6 +125,7 @@ static void *ticker_main(void *unused)
         uint64_t now = now_us();
         role_tick(&role, now);
         lease_look(now);
+        copy_recast_step(role.is == ROLE_SPARE || role.is == ROLE_TAKING ? role.copy : NULL);
         look(was);
         hurries = role_hurries(&role);
         server_unlock();
@@ -211,6 +214,7 @@ static void status_tell(struct copy_status *s)
         .term = role.term, .end = state.end_lsn, .other_end = role.have,
         .applied = state.applied_lsn, .groups = groups, .waited_us = waited_us, .waits = waits,
         .took_us = opened && took ? opened_us - last_word_us : 0};
+    copy_recast_tell(&s->recast);
     strcpy(s->own, options.pair[0]);
     strcpy(s->other, options.pair[1]);
     strcpy(s->witness, options.pair[2]);
@@ -226,18 +230,22 @@ static int take_over(bool off)
     return r ? r : role.is == ROLE_HOME && role.store ? 0 : -EAGAIN;
 }
 
-static int asked(const struct kd_message *m, struct copy_status *s)
+static int asked(const struct kd_message *m, struct copy_status *s, char *refused)
 {
     int r = 0;
-    if (m->kind != COPY_STATUS && m->kind != COPY_TAKE_OVER) return -ENOSYS;
+    if (m->kind != COPY_STATUS && m->kind != COPY_TAKE_OVER && m->kind != COPY_RECAST)
+        return -ENOSYS;
     long right = m->kind == COPY_STATUS ? 0
                  : m->handle < 0        ? -EPERM : KD2(KD_HANDLE_COPY, m->handle, KD_RIGHT_DISKS);
     if (right < 0) return -EPERM;
-    if (m->kind == COPY_TAKE_OVER) KD1(KD_HANDLE_CLOSE, right);
+    if (m->kind != COPY_STATUS) KD1(KD_HANDLE_CLOSE, right);
     server_lock();
     enum role_is was = role.is;
     if (m->kind == COPY_STATUS)
         status_tell(s);
+    else if (m->kind == COPY_RECAST)
+        r = copy_recast_begin(role.is == ROLE_SPARE ? role.copy : NULL, m->buffer,
+                              m->buffer_bytes, refused);
     else
         r = take_over(m->word[0] == 1);
     look(was);
@@ -252,15 +260,19 @@ static void *asked_main(void *unused)
     (void)unused;
     for (;;) {
         struct copy_status s;
-        char name[STORE_NAME_BYTES];
+        char name[2 * STORE_NAME_BYTES], refused[RECAST_TYPE_BYTES] = "";
         struct kd_message m = {.handle = -1, .buffer = name, .buffer_bytes = sizeof(name)};
         struct kd_message reply = {.handle = -1};
         if (kd_receive(asked_port, &m, -1) < 0) exit(1);
         if (m.token) {
-            reply.status = m.kind == COPY_BACKUP ? copy_backup(&m) : asked(&m, &s);
+            reply.status = m.kind == COPY_BACKUP ? copy_backup(&m) : asked(&m, &s, refused);
             if (m.kind == COPY_STATUS) {
                 reply.data = &s;
                 reply.data_bytes = sizeof(s);
+            }
+            if (m.kind == COPY_RECAST) {
+                reply.data = refused;
+                reply.data_bytes = sizeof(refused);
             }
         }
         if (m.handle >= 0) KD1(KD_HANDLE_CLOSE, m.handle);

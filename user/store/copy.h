@@ -9,6 +9,8 @@
  *     hearer x2 what the other copy, and the witness, say                      copy_link.c
  *     sender    what goes to them                                              copy_link.c
  *
+ * copy_recast.c has the ticker of a spare make another layout, which the home puts in.
+ *
  * Invariants
  *   CY1  What is sent is queued, with the lock or without, and never waited for; so much at most
  *        waits (QUEUE_MOST). More: the session with that site ends, and what was in it is lost.
@@ -19,6 +21,7 @@
 #ifndef USER_STORE_COPY_H
 #define USER_STORE_COPY_H
 
+#include "recast.h"
 #include "role.h"
 #include "server.h"
 
@@ -60,6 +63,18 @@ int copy_backup(const struct kd_message *m);
 struct store_spare *copy_pause(struct store_spare_state *state);
 bool copy_is_paused(const struct store_spare *spare, const struct store_spare_state *begun);
 void copy_resume(void);
+
+/* ---- copy_recast.c, for copy.c; with the lock ---- */
+
+struct copy_recast;
+/* COPY_RECAST at this spare; NULL: it is none. */
+int copy_recast_begin(struct store_spare *spare, const char *names, size_t bytes,
+                      char refused[RECAST_TYPE_BYTES]);
+/* A tick of a spare: some more pages. Of another spare than it began with: no more. */
+void copy_recast_step(struct store_spare *spare);
+/* The spare is a home now, and nobody uses the store yet. */
+void copy_recast_commit(struct store *store);
+void copy_recast_tell(struct copy_recast *out);
 
 /* ---- copy_link.c, for copy.c ---- */
 

@@ -1,0 +1,39 @@
+#!/bin/bash
+# The objects of a container get another layout while a program that was built for the old one goes on
+# (user/sites/spare.md): the spare converts them and what its home commits meanwhile, a person has it take
+# over, and a program that was built for the new layout opens the container there.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+store=$TEST_TMP/store common="--cpus 1 --memory 128 --add build/tests/sites/layouts --link lease=1000"
+slack=${TEST_SLACK:-1}
+
+build/host/kstore create --quiet --size 64M "$store.a" && cp "$store.a" "$store.b"
+scripts/sites --verbose --timeout $((100 * slack)) - >"$TEST_TMP/out" 2>&1 <<PLAN
+site c --no-store $common : layouts a:box old open ups=1200 pause=$((4000 * slack)) check
+server a --store $store.a --log $store.a.log $common : layouts box old make=4001; store export box c write; sleep 100
+server b --store $store.b --log $store.b.log $common : sleep 5; store recast box none; store recast box box.new; sleep 3; store status; store take-over; store status; layouts box old fail=71 try; layouts box new open check; sleep 90
+server w --store $store.w --store-size 64M --zone 7 $common : sleep 100
+link a b
+link a w
+link b w
+link a c
+link b c
+pair a b w
+PLAN
+is "all guests end as they should" 0 "$?"
+said() { sed -n "s/^$1: //p" "$TEST_TMP/out"; }
+is "what has no description is refused" 1 "$(said b | grep -c '^store recast: ')"
+is "before the take-over all pages are made" 1 "$(said b | grep -c '^layout  *box: .*; ready')"
+is "then they are put in" 1 "$(said b | grep -c '^layout  *box: .*; put in')"
+is "a program of the old layout does not open it there" 0 "$(said b | grep -c '^box: try')"
+is "one of the new layout finds all, in its own" "4001 accounts, new" "$(said b | sed -n 's/\(accounts, new\),.*/\1/p')"
+is "the program of the old layout goes on, and finds all that it counted" "4001 accounts, old, 1200 of 1200 counted" \
+    "$(said c | grep accounts)"
+ok "the former home is the spare, and follows" [ "$(sed -n 's/.* store: \(spare\|home\|out\), term .*/\1/p' "$store.a.log" | tail -1)" = spare ]
+ok "the copy that is home is sound" build/host/kstore check --strict --quiet "$store.b"
+ok "also the one that the former home has become" build/host/kstore check --strict --quiet "$store.a"
+said b | sed -n '/^layout/,/took/s/^/# /p'
+said b | sed -n 's/^lag  /# lag /p'
+said c | sed -n '/counted to\|pause/s/^/# /p'
+done_testing
