@@ -193,5 +193,20 @@ def test_base_and_log_stay_as_they_are():
         assert log.read() == log_bytes(LOG)
 
 
+def test_a_moment_is_a_cut_behind_what_the_log_had_then():
+    fixture = Fixture(LOG)
+    ends = [512]                        # of each entry in the log
+    for _, data, flags in LOG:
+        ends.append(ends[-1] + 512 + (0 if flags & cut.DISCARD else len(data)))
+    for number, end in enumerate(ends[1:], 1):
+        for size in (end, end + 511):   # the next one was being written
+            with open(fixture.log, "rb") as log:
+                assert len(cut.read_log(log, size)) == number
+    done = fixture.run("--moment", str(ends[3]), "--seed", "1")
+    assert done.returncode == 0 and "--at 3" in done.stdout, done
+    with open(fixture.out, "rb") as out:
+        assert out.read(1024) == block("a") + block("b") and out.read(512) == block(".")
+
+
 if __name__ == "__main__":
     run_tests(globals())
