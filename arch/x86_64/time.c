@@ -18,6 +18,7 @@
 #define MEASURE_TICKS 35796           /* 10 ms */
 #define READS_MAX     1000000
 #define TICK_HZ       100
+#define PERCENT_MAX   1000u
 
 uint64_t clock_scale;
 static uint32_t apic_per_tick;
@@ -56,7 +57,9 @@ void time_init(void)
     assert(passed >= MEASURE_TICKS && last.tsc > first.tsc); /* there is such a timer */
     uint64_t tsc_hz = (last.tsc - first.tsc) * TIMER_HZ / passed;
     uint64_t apic_hz = (uint64_t)(first.apic - last.apic) * TIMER_HZ / passed;
-    clock_scale = (1000000000ull << CLOCK_SHIFT) / tsc_hz;
+    uint64_t percent = boot_option_number("clock_percent"); /* of the true speed: a wrong clock */
+    percent = percent && percent <= PERCENT_MAX ? percent : 100;
+    clock_scale = (1000000000ull << CLOCK_SHIFT) / tsc_hz * percent / 100;
     uint64_t ms = boot_option_number("check_ms"); /* ticks and self-checks so often; 0: as usual */
     uint64_t per_tick = ms && ms < 1000 / TICK_HZ ? apic_hz * ms / 1000 : apic_hz / TICK_HZ;
     apic_per_tick = MAX((uint32_t)per_tick, 1u);
