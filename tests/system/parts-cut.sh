@@ -8,7 +8,7 @@ STATES=${STATES:-5}
 
 ONE=$TEST_TMP/one TWO=$TEST_TMP/two BYTES=$((24 << 20))
 STEPS=40
-scripts/katydid-cc tests/system/parts-cut.c -o "$TEST_TMP/parts-cut" || echo "Bail out! no parts-cut"
+scripts/katydid-cc -I. tests/system/parts-cut.c -o "$TEST_TMP/parts-cut" || echo "Bail out! no parts-cut"
 WITH=(--add "$TEST_TMP/parts-cut") STEP='s/^step ([0-9]+)$/\1/p'
 
 join() { cat "$ONE" "$TWO" >"$1"; }
