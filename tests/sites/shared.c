@@ -18,7 +18,9 @@
  *     truths=N     counts N times one up; what each commit was told is how it was
  *     upto=N       waits until that count is N; kill:NAME ends the programs of that name
  *     history=N    N transfers, each counted in the same transaction by a counter of this seed's,
- *                  and before each a look at all accounts; through the ends of sessions
+ *                  and before each a look at all accounts, every third in a snapshot: no account is
+ *                  as it was before an earlier look; through the ends of sessions, and disks that
+ *                  fail
  *     stay         says so, and keeps the container open for good
  *     lost         waits until link has lost a site that it had a session with
  *     takes=MS     counts one up, which has to wait for so long at least
@@ -38,7 +40,7 @@
 #include "user/sites/remote.h"
 
 enum { START = 1000 };
-struct account { struct account *next; int64_t amount; char owner[4080]; };
+struct account { struct account *next; int64_t amount; uint64_t changes; char owner[4072]; };
 struct root { struct account *first; uint64_t count; };
 struct phase { uint64_t number, arrived; char rest[4080]; };
 
@@ -54,6 +56,12 @@ static uint64_t draw(uint64_t below)
 
 /* Between two looks at what another machine does. */
 static void pause_ms(void) { nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); }
+
+static bool died(int error)
+{
+    if (error == -EOWNERDEAD || error == -ENOTCONN || error == -ECANCELED) pause_ms();
+    return error == -EOWNERDEAD || error == -ENOTCONN || error == -ECANCELED;
+}
 
 static int opens(void)
 {
@@ -109,6 +117,8 @@ static int move(void *numbers)
     struct account *from = account(n[0]), *to = account(n[1]);
     from->amount -= (int64_t)n[2];
     to->amount += (int64_t)n[2];
+    from->changes++;
+    to->changes++;
     return 0;
 }
 
@@ -140,11 +150,18 @@ static int look(void *number)
     return 0;
 }
 
+static int set_through(uint64_t number)
+{
+    int error;
+    while (died(error = ps_transaction(set, &number))) continue;
+    return error;
+}
+
 static int await(uint64_t number)
 {
     uint64_t now = 0;
     int error;
-    while (!(error = ps_transaction(look, &now)) && now < number) pause_ms();
+    while (died(error = ps_transaction(look, &now)) || (!error && now < number)) pause_ms();
     return error;
 }
 
@@ -197,12 +214,6 @@ static int count_look(void *number)
     if (!p) return -errno;
     *(uint64_t *)number = p->arrived;
     return 0;
-}
-
-static bool died(int error)
-{
-    if (error == -EOWNERDEAD || error == -ENOTCONN || error == -ECANCELED) pause_ms();
-    return error == -EOWNERDEAD || error == -ENOTCONN || error == -ECANCELED;
 }
 
 static uint64_t longest_ms;             /* between two counts that were acknowledged */
@@ -282,12 +293,48 @@ static int upto(uint64_t number)
 
 struct counter { uint64_t moves; char rest[4088]; };
 
-static int sum_right(void *unused)
+enum { ACCOUNTS_MAX = 64 };
+struct look { uint64_t accounts, changes[ACCOUNTS_MAX]; };
+
+static int sum_right(void *out)
 {
+    struct look *l = out;
+    const struct root *root = ps_root(c);
     int64_t of[2];
-    (void)unused;
     int error = sum(of);
-    return !error && of[1] != of[0] * START ? -EILSEQ : error;
+    if (error) return error;
+    l->accounts = 0;
+    for (const struct account *a = root->first; a && l->accounts < ACCOUNTS_MAX; a = a->next)
+        l->changes[l->accounts++] = a->changes;
+    return of[1] != of[0] * START ? -EILSEQ : 0;
+}
+
+/* Or the home's disk has failed: then it may be that nothing more is committed before the store is
+ * started again. */
+static bool fails(int error)
+{
+    if (error == -EIO) pause_ms();
+    return died(error) || error == -EIO;
+}
+
+/* Nothing that was seen is undone. */
+static int look_right(uint64_t number)
+{
+    static struct look seen, now;
+    const struct ps_options options = {.isolation = PS_SNAPSHOT};
+    int error;
+    do
+        error = number % 3 == 2 ? ps_transaction_opt(sum_right, &now, &options)
+                                : ps_transaction(sum_right, &now);
+    while (error == -ESTALE || fails(error));
+    for (uint64_t i = 0; !error && i < now.accounts; i++)
+        if (now.changes[i] < seen.changes[i]) {
+            printf("account %llu was changed %llu times, then %llu\n", (unsigned long long)i,
+                   (unsigned long long)seen.changes[i], (unsigned long long)now.changes[i]);
+            error = -EILSEQ;
+        }
+    if (!error) seen = now;
+    return error;
 }
 
 static struct counter *counter(void)
@@ -320,18 +367,18 @@ static int history(uint64_t times)
     int64_t of[2];
     int error;
     first_seed = seed;
-    while (died(error = ps_transaction(sum, of)) || (!error && died(error = ps_transaction(
-                                                         counter_look, &before)))) continue;
+    while (fails(error = ps_transaction(sum, of)) || (!error && fails(error = ps_transaction(
+                                                          counter_look, &before)))) continue;
     for (at = before; !error && at < before + times;) {
         uint64_t all = (uint64_t)of[0], now;
-        while (died(error = ps_transaction(sum_right, NULL))) continue;
-        if (error) break;
+        if ((error = look_right(at)) != 0) break;
         n[0] = draw(all);
         n[1] = (n[0] + 1 + draw(all - 1)) % all;
         n[2] = draw(100);
         int result = ps_transaction(counted_move, n);
-        if (result && !died(result)) return result;
-        while (died(error = ps_transaction(counter_look, &now))) continue;
+        if (result && !fails(result)) return result;
+        while (result == -EIO && fails(ps_transaction(up, NULL))) continue;
+        while (fails(error = ps_transaction(counter_look, &now))) continue;
         unknown += result != 0;
         if (!error && now != at + 1 && !(result && now == at)) {
             printf("%llu were acknowledged, %llu are there\n", (unsigned long long)at + !result,
@@ -431,7 +478,7 @@ static int word(const char *w, uint64_t n)
         return (error = ps_transaction(spoil, NULL)) == -ECANCELED ? 0 : error;
     return !strncmp(w, "moves", 5)   ? moves(n)
            : !strncmp(w, "seed", 4)  ? (seed = n, 0)
-           : !strncmp(w, "phase", 5) ? ps_transaction(set, &n)
+           : !strncmp(w, "phase", 5) ? set_through(n)
            : !strncmp(w, "await", 5) ? await(n)
            : !strncmp(w, "busy", 4)  ? busy(n)
            : !strncmp(w, "dead", 4)  ? deadlocks(n)

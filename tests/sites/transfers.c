@@ -6,7 +6,7 @@
  *     create       makes ONE, which is here
  *     open         waits until both are there, and may be opened
  *     moves=N      N transfers from ONE to OTHER, of seed=N's amounts; what each was told is how it
- *                  was, in both, through the ends of sessions
+ *                  was, in both, through the ends of sessions and failures of disks
  *     looks=N      N times: the sums of both fit each other, and so do their counts
  *     upto=N       the same until N transfers were made; kill:NAME ends the programs of that name
  *     costs=N      what N transfers between two pages cost: instructions here, messages, flushes of
@@ -29,7 +29,7 @@
 
 enum { ACCOUNTS = 8, NUMBERS = 8 };
 struct account { int64_t amount; char rest[4088]; };
-struct root { uint64_t moves[NUMBERS]; char rest[4032]; struct account account[ACCOUNTS]; };
+struct root { uint64_t moves[NUMBERS], tries; char rest[4024]; struct account account[ACCOUNTS]; };
 
 static const char *name[2];
 static ps_container *c[2];
@@ -45,7 +45,7 @@ static void pause_ms(void) { nanosleep(&(struct timespec){.tv_nsec = 3000000}, N
 
 static bool died(int error)
 {
-    bool is = error == -EOWNERDEAD || error == -ENOTCONN || error == -ECANCELED;
+    bool is = error == -EOWNERDEAD || error == -ENOTCONN || error == -ECANCELED || error == -EIO;
     if (is) pause_ms();
     return is;
 }
@@ -81,6 +81,17 @@ static int move(void *amount)
     to->account[a[1]].amount += a[2];
     from->moves[number]++;
     to->moves[number]++;
+    return 0;
+}
+
+static int touch(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        struct root *root = ps_root(c[i]);
+        if (!root) return -errno;
+        root->tries++;
+    }
     return 0;
 }
 
@@ -120,9 +131,14 @@ static int moves(uint64_t times)
         int told = ps_transaction(move, a);
         if (told && !died(told)) return told;
         error = looks_right(&now);
-        committed += told == 0;
-        undone += told != 0;
-        if (!error && now.moves != before.moves + (told == 0)) {
+        if (told == -EIO) { /* nobody knows before both take commits again */
+            while (died(error = ps_transaction(touch, NULL))) continue;
+            error = error ?: looks_right(&now);
+        }
+        bool both = told == 0 || (told == -EIO && now.moves == before.moves + 1);
+        committed += both;
+        undone += !both;
+        if (!error && now.moves != before.moves + both) {
             printf("told %d, but %llu became %llu\n", told, (unsigned long long)before.moves,
                    (unsigned long long)now.moves);
             error = -EIO;
