@@ -287,7 +287,8 @@ int ps_touched(struct ps_touched *out, int count)
     struct kd_changes used = {0};
     if (!tx_active() || count < 0 || (count > 0 && !out))
         return tx_active() ? -EINVAL : -EPERM;
-    while (ps_kernel(KD_TXN_CHANGES, (long)used.address, (long)&used, CHANGES_READ) == 0) {
+    while (ps_kernel(KD_TXN_CHANGES, (long)used.address, (long)&used,
+                     CHANGES_READ | CHANGES_WHERE) == 0) {
         ps_container *c = ps_container_of((void *)(uintptr_t)used.address);
         if (c)
             page_touched(&t, c, used.address);

@@ -534,7 +534,8 @@ int stores_read_flush(const struct ps_tx *tx);
  * of its? That page. */
 struct ps_store *store_after(struct ps_store *s);
 int store_changed(const struct ps_store *s, uint64_t *page);
-enum { CHANGES_READ = 1 };               /* of KD_TXN_CHANGES: pages that were read, too */
+/* Of KD_TXN_CHANGES: pages that were read, too; only where they are. */
+enum { CHANGES_READ = 1, CHANGES_WHERE = 2 };
 /* What a commit has before it, where there is some of it: accesses, allocations, stores. */
 /* TX_READ: it has changed nothing, and is committed; or not, for tx->reason. */
 enum { TX_READ = INT32_MIN };

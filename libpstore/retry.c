@@ -68,7 +68,8 @@ int retry_watch(struct ps_tx *tx)
     int told = tx->retry.looks_again; /* behind those of the look before */
     int result = indexes_add(tx, &p);
     while (result == 0 &&
-           ps_kernel(KD_TXN_CHANGES, (long)used.address, (long)&used, CHANGES_READ) == 0) {
+           ps_kernel(KD_TXN_CHANGES, (long)used.address, (long)&used,
+                     CHANGES_READ | CHANGES_WHERE) == 0) {
         const ps_container *c = ps_container_of((void *)(uintptr_t)used.address);
         result = store_set(&p, c ? c->store : NULL);
         if (c && result == 0)

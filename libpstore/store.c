@@ -118,7 +118,7 @@ static int store_is_used(const struct ps_store *s, int how, uint64_t *at)
 {
     struct kd_changes page;
     uint64_t base = wire_zone_base(s->zone);
-    if (ps_kernel(KD_TXN_CHANGES, (long)base, (long)&page, how) != 0)
+    if (ps_kernel(KD_TXN_CHANGES, (long)base, (long)&page, how | CHANGES_WHERE) != 0)
         return 0;
     *at = page.address;
     return wire_zone_has(s->zone, page.address);
@@ -133,7 +133,7 @@ int stores_read_flush(const struct ps_tx *tx)
     struct kd_changes page;
     int result = 0;
     if (stores_count < 2 ||
-        (tx->now->bytes == 0 && ps_kernel(KD_TXN_CHANGES, 0, (long)&page, 0) != 0))
+        (tx->now->bytes == 0 && ps_kernel(KD_TXN_CHANGES, 0, (long)&page, CHANGES_WHERE) != 0))
         return 0;
     for (struct ps_store *s = stores; s < stores + stores_count && result == 0; s++) {
         uint64_t word[STORE_REQUEST_WORDS] = {0};

@@ -487,19 +487,37 @@ static void changes_at(struct view *v, struct leaf *l, struct kd_changes *out)
     lock_release(&l->lock);
 }
 
-bool encode_changes(struct view *v, vaddr_t from, bool read, struct kd_changes *out)
+/* copies_from is an address from `from` on, at or before the view's first copy there. Who has few
+ * copies, or none, looks through no tables for them. */
+static vaddr_t copies_from(struct view *v, vaddr_t from)
 {
+    enum { FEW = 8 };
+    vaddr_t first = KD_STORE_END;
+    lock_acquire(&v->lock); /* a sweep takes copies */
+    if (v->copies.spilled_count || v->copies.count > FEW)
+        first = from;
+    else
+        list_for(l, &v->copies.resident) {
+            vaddr_t at = container_of(l, struct copy, link)->at;
+            first = at >= from ? MIN(first, at) : first;
+        }
+    lock_release(&v->lock);
+    return first;
+}
+
+bool encode_changes(struct view *v, vaddr_t from, unsigned how, struct kd_changes *out)
+{
+    bool read = how & CHANGES_READ;
     pte_t e = 0, bits = read ? PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED : PTE_COPY;
     from = page_up(MIN(from, KD_STORE_END));
-    if (!read && !v->copies.count && !v->copies.spilled_count)
-        return false; /* who has read much looks through none of it */
+    from = read ? from : copies_from(v, from);
     while (!e && from < v->tables.to) { /* its own thread alone makes tables */
         lock_acquire(&v->lock);
         e = right_next(v, &from, bits);
         *out = (struct kd_changes){.address = from};
         struct leaf *l = e & PTE_COPY ? pte_copy(e)->leaf : NULL;
         lock_release(&v->lock);
-        if (l)
+        if (l && !(how & CHANGES_WHERE))
             changes_at(v, l, out);
         thread_breathe();
     }

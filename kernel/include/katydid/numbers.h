@@ -190,8 +190,9 @@
     X(1069, KD_SNAPSHOT_SHARE, kd_snapshot_share) \
     /* (address, KD_POLICY_*, value): of the container there; who may write it */ \
     X(1070, KD_CONTAINER_POLICY, kd_container_policy) \
-    /* (address, struct kd_changes *, 0 or 1): the first page from there on that the running
-     * transaction changed; 1: or read (or one before it, by a right it kept); -ENOENT: none */ \
+    /* (address, struct kd_changes *, bits): the first page from there on that the running
+     * transaction changed; 1: or read (or one before it, by a right it kept); 2: its address
+     * alone; -ENOENT: none */ \
     X(1071, KD_TXN_CHANGES, kd_txn_changes) \
     /* (view, address, pages, to: KD_READ or 0): gives rights up before the transaction's end, but
      * for pages that it stored to, or that others have for whom it holds them: how many those
