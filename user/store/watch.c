@@ -65,7 +65,7 @@ static struct watch *watch_make(uint64_t process, uint64_t key)
     unsigned own = 0;
     watches_each(w) {
         own += w->process == process;
-        if (!w->process) free_place = w;
+        if (!w->process && !free_place) free_place = w;
     }
     uint64_t *page = free_place && own < WATCHES_EACH ? malloc(WATCHED_MAX * sizeof(*page)) : NULL;
     if (!page) return NULL;
@@ -183,9 +183,12 @@ static __attribute__((noinline)) void watched_change(uint64_t id, uint64_t page,
         n = n < count ? n : count;
         uint64_t from = container_address(c, page);
         if (!n || !from) return;
-        watches_each(w)
+        unsigned left = watched;        /* they lie in front, mostly */
+        for (struct watch *w = watches; left; w++) {
+            left -= w->process != 0;
             if (w->process && !w->fired && watch_has(w, from, from + n * PAGE_BYTES))
                 watch_fire(w);
+        }
     }
 }
 
