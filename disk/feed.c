@@ -77,6 +77,8 @@ const void *store_group_sealed_bytes(const struct store_group *group, size_t *by
     return group->buffer;
 }
 
+size_t store_group_sealed_used(const struct store_group *group) { return group->used; }
+
 /* ---- groups read back */
 
 struct feed_reader {

@@ -48,6 +48,8 @@ void store_epochs_tell(const struct store *store, struct store_epochs *out);
 void store_mark_tell(const struct store *store, struct store_mark *out);
 /* The bytes of a sealed group, until it is applied. NO MUTEX. */
 const void *store_group_sealed_bytes(const struct store_group *group, size_t *bytes);
+/* Behind so many of them are zeros, to the end of the block. NO MUTEX. */
+size_t store_group_sealed_used(const struct store_group *group);
 
 /* Groups of the log, from `lsn` on, read back for a copy that lacks them. */
 struct store_feed {

@@ -140,11 +140,12 @@ int link_copy(int link, const char *site, struct link_session *s)
 
 int link_send(int session, const void *at, size_t bytes)
 {
+    static uint8_t group[ROLE_GROUP_MOST];
     struct role_message m;
     struct frame f;
     int to = session - SESSION;
     while (__atomic_load_n(&ways[to].stuck, __ATOMIC_RELAXED)) pause_ms(1);
-    if (!frame_head(&f, at, bytes) || !role_get(&m, &f, at)) _exit(WRONG);
+    if (!frame_head(&f, at, bytes) || !role_get(&m, &f, at, group)) _exit(WRONG);
     pthread_mutex_lock(&wire);
     brought = pthread_self();
     heard_there(to, &m);
@@ -419,7 +420,8 @@ static void link_is_stuck(void)
     ways[ROLE_TO_OTHER].stuck = true;
     uint64_t begun = microseconds(NULL);
     static uint8_t bytes[1 << 19];
-    struct role_message m = {.kind = ROLE_GROUP, .group = bytes, .bytes = sizeof bytes};
+    struct role_message m = {.kind = ROLE_GROUP, .group = bytes, .bytes = sizeof bytes,
+                             .used = sizeof bytes};
     for (int i = 0; i < 40; i++) copy_send(NULL, ROLE_TO_OTHER, &m);
     must(microseconds(NULL) - begun < LEASE_MS * 1000);
     must(channels[ROLE_TO_OTHER].waits <= QUEUE_MOST);

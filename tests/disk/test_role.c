@@ -328,7 +328,7 @@ static void answers_to_earlier_requests_are_none(void **state)
 static void changed_frames_do_no_harm(void **state)
 {
     (void)state;
-    static uint8_t group[STORE_PAGE_BYTES], frame[8192];
+    static uint8_t group[STORE_PAGE_BYTES] = {1}, frame[8192], whole[ROLE_GROUP_MOST];
     uint32_t refused = 0;
     for (enum role_kind kind = 0; kind < ROLE_KINDS; kind++) {
         struct role_message n, m = { .kind = kind, .number = 3, .term = 4,
@@ -337,13 +337,16 @@ static void changed_frames_do_no_harm(void **state)
         if (kind == ROLE_GROUP) {
             m.group = group;
             m.bytes = sizeof group;
+            m.used = sizeof group - 300;
         }
         size_t bytes = role_put(&m, frame, sizeof frame);
-        assert_true(bytes && frame_head(&f, frame, bytes) && role_get(&n, &f, frame));
+        assert_true(bytes && frame_head(&f, frame, bytes) && role_get(&n, &f, frame, whole));
         assert_true(n.kind == kind && n.number == 3 && n.term == 4 && n.bytes == m.bytes);
+        assert_true(!m.bytes || (bytes < 4000 && memcmp(n.group, group, sizeof group) == 0));
+        memset(whole, 7, sizeof whole);
         for (size_t i = FRAME_HEADER; i < bytes && i < 400; i++) {
             frame[i] ^= 0x81;
-            if (!role_get(&n, &f, frame))
+            if (!role_get(&n, &f, frame, whole))
                 refused++;
             else
                 assert_true(n.epochs.count <= STORE_EPOCHS && n.bytes <= sizeof group &&
@@ -351,10 +354,10 @@ static void changed_frames_do_no_harm(void **state)
             frame[i] ^= 0x81;
         }
         for (f.bytes = FRAME_HEADER; f.bytes < bytes; f.bytes++)
-            assert_false(role_get(&n, &f, frame));
+            assert_false(role_get(&n, &f, frame, whole));
         f.bytes = (uint32_t)bytes;
         f.kind = ROLE_FRAME + ROLE_KINDS;
-        assert_false(role_get(&n, &f, frame));
+        assert_false(role_get(&n, &f, frame, whole));
     }
     assert_true(refused > 10);
 }

@@ -93,15 +93,30 @@ size_t role_put(const struct role_message *m, void *frame, size_t room)
     case ROLE_GROUP:
         put_u64(&o, m->stamp);
         mark_put(&o, &m->mark);
-        put_u32(&o, (uint32_t)m->bytes);
-        put_bytes(&o, m->group, m->bytes);
+        put_u32(&o, (uint32_t)m->used);
+        put_bytes(&o, m->group, m->used);
         break;
     default: break;
     }
     return frame_end(&o, (uint16_t)(ROLE_FRAME + m->kind), m->number, 0);
 }
 
-bool role_get(struct role_message *m, const struct frame *f, const void *frame)
+/* A group is of whole blocks; zeros at its end have not travelled. */
+static void group_take(struct fields_in *i, struct role_message *m, uint8_t *memory)
+{
+    m->used = take_u32(i);
+    const uint8_t *used = take_bytes(i, m->used);
+    m->bytes = (m->used + (size_t)STORE_PAGE_BYTES - 1) / STORE_PAGE_BYTES * STORE_PAGE_BYTES;
+    m->group = m->used == m->bytes ? used : memory;
+    if (!used || !m->group || m->bytes > ROLE_GROUP_MOST) {
+        i->bad = true;
+    } else if (m->group == memory) {
+        memcpy(memory, used, m->used);
+        memset(memory + m->used, 0, m->bytes - m->used);
+    }
+}
+
+bool role_get(struct role_message *m, const struct frame *f, const void *frame, uint8_t *memory)
 {
     struct fields_in i = frame_fields(f, frame);
     const uint8_t *uuid;
@@ -141,8 +156,7 @@ bool role_get(struct role_message *m, const struct frame *f, const void *frame)
     case ROLE_GROUP:
         m->stamp = take_u64(&i);
         mark_take(&i, &m->mark);
-        m->bytes = take_u32(&i);
-        m->group = take_bytes(&i, m->bytes);
+        group_take(&i, m, memory);
         break;
     default: break;
     }

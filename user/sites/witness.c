@@ -97,7 +97,7 @@ static void *serve(void *number)
         if (session == -EOWNERDEAD) ends("link has ended");
         inbox.at = inbox.bytes = 0;
         while (session >= 0 && link_receive(session, &inbox, &f, &at) == 0)
-            if (role_get(&m, &f, at)) heard(session, i, &m);
+            if (role_get(&m, &f, at, NULL)) heard(session, i, &m);
         if (session >= 0) link_close(session);
         nanosleep(&moment, NULL);
     }

@@ -21,7 +21,7 @@ static bool serving;                    /* link has told all; sessions have begu
 static store_lsn_t sure_before;         /* as of the last look */
 static uint64_t heard_before;           /* the same: role.heard_stamp */
 static int told_error;                  /* of the role's, that was said */
-static uint64_t opened_us, last_word_us, waits, waited_us, groups;
+static uint64_t opened_us, last_word_us, waits, waited_us, heard_us, groups;
 enum { LEASES_GRANTED = 3,              /* from the last word of the home: copy_grace_ms */
        TURN_NS = 100000 };              /* for others, while a log is read for a copy that joins */
 
@@ -90,9 +90,10 @@ void copy_heard(int from, const struct role_message *m)
 {
     server_lock();
     enum role_is was = role.is;
+    uint64_t now = heard_us = now_us();
     groups += m->kind == ROLE_GROUP;
     bool early = m->kind == ROLE_JOIN && !serving;  /* what is in that session ends with it */
-    if (!early) role_receive(&role, from, m, now_us());
+    if (!early) role_receive(&role, from, m, now);
     look(was);
     server_unlock();
 }
@@ -152,7 +153,7 @@ void copy_flushed(store_lsn_t end)
     uint64_t since = now_us();
     while (role_sure(&role) < end) pthread_cond_wait(&heard, &server.lock);
     waits++;
-    waited_us += now_us() - since;
+    waited_us += heard_us > since ? heard_us - since : 0;
 }
 
 /* The other copy may have become home a moment ago, without a word to this one. */

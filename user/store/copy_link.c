@@ -44,7 +44,7 @@ void copy_send(void *unused, int to, const struct role_message *m)
 {
     (void)unused;
     struct channel *c = &channels[to];
-    size_t room = SMALL + m->bytes;
+    size_t room = SMALL + m->used;
     pthread_mutex_lock(&post);
     bool takes = c->session >= 0 && !c->flooded;
     c->flooded |= takes && c->waits + room > QUEUE_MOST;
@@ -204,7 +204,8 @@ static void *hearer_main(void *channel)
     struct role_message m;
     struct frame f;
     const uint8_t *at;
-    if (!inbox.memory) exit(1);
+    uint8_t *group = malloc(ROLE_GROUP_MOST);
+    if (!inbox.memory || !group) exit(1);
     for (;;) {
         int session = session_open(c->site);
         if (session < 0) {
@@ -214,7 +215,7 @@ static void *hearer_main(void *channel)
         inbox.at = inbox.bytes = 0;
         session_is(c, session);
         while (link_receive(session, &inbox, &f, &at) == 0)
-            if (role_get(&m, &f, at)) copy_heard((int)(c - channels), &m);
+            if (role_get(&m, &f, at, group)) copy_heard((int)(c - channels), &m);
         session_is(c, -1);
         link_close(session);
     }

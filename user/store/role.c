@@ -135,9 +135,10 @@ static void lease_ends(struct role *r)
     feed_end(r);
 }
 
-static void group_send(struct role *r, const void *group, size_t bytes, uint64_t now)
+static void group_send(struct role *r, const void *group, size_t bytes, size_t used, uint64_t now)
 {
-    struct role_message m = { .kind = ROLE_GROUP, .stamp = now, .group = group, .bytes = bytes };
+    struct role_message m = { .kind = ROLE_GROUP, .stamp = now, .group = group, .bytes = bytes,
+                              .used = used };
     store_mark_tell(r->store, &m.mark);
     r->beat_us = now;
     send(r, &m);
@@ -145,14 +146,15 @@ static void group_send(struct role *r, const void *group, size_t bytes, uint64_t
 
 void role_sealed(struct role *r, const struct store_group *group, uint64_t now)
 {
-    size_t bytes;
+    size_t bytes, used = store_group_sealed_used(group);
     const void *at = store_group_sealed_bytes(group, &bytes);
     if (r->is != ROLE_HOME || !r->store) return;
     for (unsigned i = 1; i < ROLE_GROUPS; i++) r->sealed[i - 1] = r->sealed[i];
     r->sealed[ROLE_GROUPS - 1].at = at;
     r->sealed[ROLE_GROUPS - 1].bytes = bytes;
+    r->sealed[ROLE_GROUPS - 1].used = used;
     r->sealed[ROLE_GROUPS - 1].lsn = store_group_csn(group, 0);
-    if (r->mate && !r->lost && !feeding(r)) group_send(r, at, bytes, now);
+    if (r->mate && !r->lost && !feeding(r)) group_send(r, at, bytes, used, now);
 }
 
 void role_flushed(struct role *r, store_lsn_t end_lsn)
@@ -192,7 +194,7 @@ static void feed_some(struct role *r, uint64_t now)
             found = -ESTALE;
             break;
         }
-        group_send(r, group, bytes, now);
+        group_send(r, group, bytes, bytes, now);
         r->fed = r->feed.lsn;
     }
     if (found > 0) return;
@@ -201,7 +203,7 @@ static void feed_some(struct role *r, uint64_t now)
     feed_end(r);
     for (unsigned i = 0; i < ROLE_GROUPS; i++)
         if (r->sealed[i].at && r->sealed[i].lsn >= store_log_applied(r->store))
-            group_send(r, r->sealed[i].at, r->sealed[i].bytes, now);
+            group_send(r, r->sealed[i].at, r->sealed[i].bytes, r->sealed[i].used, now);
 }
 
 static bool same_store(const struct role *r, const struct role_message *m)

@@ -52,7 +52,7 @@ struct role_message {
     uint8_t uuid[16];           /* JOIN, with the sizes: both must be those of the home */
     uint64_t disk_bytes, log_bytes;
     const void *group;          /* GROUP; only during the call */
-    size_t bytes;
+    size_t bytes, used;         /* ... and those without zeros at its end: these travel */
 };
 
 struct role_calls {
@@ -94,7 +94,7 @@ struct role {
                                  * a copy that wants to join parts from this one */
     store_lsn_t fed;            /* so far */
     store_lsn_t unfed;          /* a copy whose log ends before it cannot be fed */
-    struct { const void *at; size_t bytes; store_lsn_t lsn; } sealed[ROLE_GROUPS];   /* the last */
+    struct { const void *at; size_t bytes, used; store_lsn_t lsn; } sealed[ROLE_GROUPS]; /* last */
 
     struct { struct store_hold hold; bool begun; } away;  /* HOME, alone: half the log is kept for a
                                                            * copy that joins again */

@@ -87,10 +87,11 @@ static void copy_sends(void *context, int to, const struct role_message *m)
 
 static void letter_arrives(struct letter *l)
 {
+    static uint8_t group[ROLE_GROUP_MOST];
     struct role_message m, answer;
     struct frame f;
     uint32_t link = link_of(l->from, l->to);
-    require(frame_head(&f, l->frame, l->bytes) && role_get(&m, &f, l->frame));
+    require(frame_head(&f, l->frame, l->bytes) && role_get(&m, &f, l->frame, group));
     bool lost = !links[link].up || links[link].silent || links[link].generation != l->generation;
     if (!lost && l->to == WITNESS && witness_up) {
         role_witness(&record, &m, &answer);
