@@ -66,8 +66,10 @@ static uint32_t name_entry(const struct store *store, uint32_t slot)
 
 static uint32_t *head_of(const struct store *store, uint64_t object, const char *name)
 {
-    uint32_t crc = crc32c((uint32_t)object * 0x9e3779b9u, name, name_length(name));
-    return &store->name_heads[crc & (index_heads_max(&store->super) - 1)];
+    uint64_t hash = object * 0x9e3779b97f4a7c15ull ^ 0xcbf29ce484222325ull;
+    for (uint32_t i = 0; i < STORE_NAME_BYTES && name[i]; i++) /* FNV-1a: names are short */
+        hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3ull;
+    return &store->name_heads[hash >> 32 & (index_heads_max(&store->super) - 1)];
 }
 
 static void name_link(struct store *store, uint64_t object, const char *name, uint32_t entry)
