@@ -11,6 +11,7 @@
  */
 #include "store/codeword.h"
 #include "store/commit.h"
+#include "store/holder.h"
 #include "store/item.h"
 #include "store/right.h"
 
@@ -129,10 +130,22 @@ static struct words words_declared(const struct copy *c)
     struct words w = {{0}};
     if (c->items)
         memcpy(w.bits, c->words, sizeof w.bits);
-    for (unsigned u = 0; c->groups && !c->items && u < UNITS; u++)
-        if (c->declared[u / 64] >> u % 64 & 1)
-            w.bits[u * UNIT_WORDS / 64] |= 3ull << u * UNIT_WORDS % 64;
+    for (unsigned k = 0; c->groups && !c->items && k < UNITS / 64; k++)
+        for (uint64_t left = c->declared[k]; left; left &= left - 1) {
+            unsigned word = (k * 64 + (unsigned)__builtin_ctzll(left)) * UNIT_WORDS;
+            w.bits[word / 64] |= 3ull << word % 64;
+        }
     _Static_assert(UNIT_WORDS == 2, "a unit is two words");
+    return w;
+}
+
+/* words_told are the declared words that differ: no other does, where an heir has declared any of a
+ * page (holders.md). */
+static struct words words_told(const struct copy *c, const uint64_t *now, const uint64_t *base)
+{
+    struct words w = words_declared(c);
+    for (int i = 0; (i = bit_next(w.bits, WORDS, (unsigned)i)) >= 0; i++)
+        w.bits[i / 64] &= ~((uint64_t)(now[i] == base[i]) << i % 64);
     return w;
 }
 
@@ -270,7 +283,9 @@ static __attribute__((noinline)) int diff_page(const struct view *v, struct copy
     if (full && !ranges) {
         c->changed = memcmp(now, base, PAGE_BYTES) != 0; /* which words differ is of no use */
     } else {
-        w = ranges ? words_declared(c) : words_that_differ(now, base);
+        w = ranges                     ? words_declared(c)
+            : heir_is(v) && c->groups ? words_told(c, now, base)
+                                      : words_that_differ(now, base);
         c->changed = next_run(&w, &from, &to);
     }
     if (!c->changed)
