@@ -35,6 +35,39 @@ int ps_site_batch(const void *batch, size_t bytes)
     return 0;
 }
 
+/* ---- notes ---- */
+
+int ps_site_note(ps_container *c, unsigned number, const uint64_t word[2])
+{
+    char name[] = {WIRE_NOTES, 'a', 'a', 'a', 'a', '\0'};
+    for (char *at = name + 1; *at; number /= 16)
+        *at++ += (char)(number % 16);
+    return tx_op(tx_active(), WIRE_NOTE, c, word[0], word[1], name);
+}
+
+int ps_site_notes(ps_container *c, void (*fn)(unsigned number, const uint64_t word[2]))
+{
+    struct wire_name names[32];
+    uint64_t from = 0;
+    do {
+        uint64_t request[STORE_REQUEST_WORDS] = {c->id, from};
+        size_t bytes = sizeof names;
+        int result = store_request(c->store, STORE_NAMES, request, NULL, 0, names, &bytes);
+        if (result != 0)
+            return result;
+        for (size_t i = 0; i < bytes / sizeof names[0]; i++) {
+            const char *name = names[i].name;
+            unsigned number = 0;
+            for (int digit = 4; digit > 0; digit--)
+                number = number * 16 + (unsigned)(name[digit] - 'a');
+            if (name[0] == WIRE_NOTES)
+                fn(number, (uint64_t[]){names[i].address, names[i].bytes});
+        }
+        from = request[0];
+    } while (from);
+    return 0;
+}
+
 /* ---- what data look like ---- */
 
 static const char *declared;            /* before the first open: no lock */

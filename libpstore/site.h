@@ -20,6 +20,12 @@ uint64_t ps_site_ticket(void);
 /* In it: the operations that go with its commit, struct wire_op as another program made them. */
 int ps_site_batch(const void *batch, size_t bytes);
 
+/* In it: two words that its commit notes in the container, under this number, in place of what was
+ * noted there. */
+int ps_site_note(ps_container *c, unsigned number, const uint64_t word[2]);
+/* All that is noted there, by commits that have ended; in no order. 0 or -errno. */
+int ps_site_notes(ps_container *c, void (*fn)(unsigned number, const uint64_t word[2]));
+
 /* To "SITE/store", beside store_protocol.h: a snapshot begins at the home; word0 1: its program
  * uses other stores, too -> with a handle as of KD_SNAPSHOT_SHARE: a snapshot that begins there
  * sees the home's state where nothing is cached here. -EAGAIN: there are too many; or other

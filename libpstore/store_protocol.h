@@ -357,7 +357,10 @@ enum wire_op_kind {
     WIRE_ID,           /* to another site's store alone: any container, a number drawn for this
                         * attempt as address, the session as value (word7 of STORE_OPEN's answer):
                         * for STORE_OUTCOME */
+    WIRE_NOTE,         /* container, two words as address and value, a name that begins with
+                        * WIRE_NOTES: these are noted under it, in place of what was. One at most */
 };
+#define WIRE_NOTES '\a'                 /* such names are listed with others, and are no objects */
 /* Of the page, 1 to 255; 0: none. STORE_SPACE looks for pages with the tag that it is given. */
 #define WIRE_ROOM_TAG(tag)  ((uint64_t)(tag) << 16)
 #define WIRE_ROOM_BYTES(value) ((value) & 0xffff)

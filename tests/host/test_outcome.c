@@ -6,6 +6,7 @@
  * Method  sessions of a site with many views, each with one COMMIT at most; threads take them in
  *         order, note and answer them. Answers come in order, up to the end of the session, where
  *         all that is not answered is in doubt. Some ask at once, others after some more sessions.
+ *         Each session begins with what lies in the store, which it hears in any order.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +20,7 @@
 
 enum { THREADS = 4, DOUBTS = 4096 };
 static struct ring rings[THREADS];
+static struct note { uint64_t number, place; } store[THREADS * RING_ENTRIES];
 static struct doubt { uint64_t session, number; bool committed; } doubt[DOUBTS];
 static unsigned doubts;
 static uint64_t seed, session, number;
@@ -48,12 +50,30 @@ static unsigned ask(bool at_once)
     return unknown;
 }
 
+static void rings_load(void)
+{
+    enum { ALL = THREADS * RING_ENTRIES, STEP = 7 };    /* prime to each other */
+    memset(rings, 0, sizeof rings);
+    for (unsigned i = 0, at = any(ALL); i < ALL; i++, at = (at + STEP) % ALL)
+        if (store[at].place)
+            ring_load(&rings[at / RING_ENTRIES], at % RING_ENTRIES, store[at].number,
+                      store[at].place);
+}
+
+static void note(unsigned thread, uint64_t of)
+{
+    struct ring *r = &rings[thread];
+    store[thread * RING_ENTRIES + r->next] = (struct note){of, ring_place(r, session)};
+    ring_note(r, session, of);
+}
+
 /* A session: `views` programs commit, until so many are done. One thread may be slow. */
 static void session_run(unsigned views, unsigned commits)
 {
     uint64_t waits[KD_VIEW_MAX], noted[KD_VIEW_MAX];
     unsigned waiting = 0, unanswered = 0, slow = any(2 * THREADS);
     session++;
+    rings_load();
     for (unsigned done = 0; done < commits || waiting + unanswered < views;) {
         if (waiting + unanswered < views) {
             waits[waiting++] = ++number;
@@ -67,7 +87,7 @@ static void session_run(unsigned views, unsigned commits)
         unsigned thread = any(THREADS);
         if (thread == slow && any(50)) continue;
         noted[unanswered++] = waits[0];
-        ring_note(&rings[thread], session, waits[0]);
+        note(thread, waits[0]);
         memmove(waits, waits + 1, --waiting * sizeof *waits);
     }
     for (unsigned i = 0; i < waiting + unanswered && doubts < DOUBTS; i++)
@@ -80,7 +100,7 @@ static void the_next_session_knows(void **state)
     (void)state;
     for (unsigned run = 1; run <= 100; run++) {
         seed = run;
-        memset(rings, 0, sizeof rings);
+        memset(store, 0, sizeof store);
         doubts = 0;
         for (int i = 0; i < 10; i++) {
             session_run(1 + any(KD_VIEW_MAX), any(4) ? any(3000) : 0);
@@ -95,7 +115,7 @@ static void a_later_one_tells_no_lies(void **state)
     (void)state;
     for (unsigned run = 1; run <= 100; run++) {
         seed = run;
-        memset(rings, 0, sizeof rings);
+        memset(store, 0, sizeof store);
         doubts = 0;
         for (int i = 0; i < 20; i++) {
             session_run(1 + any(KD_VIEW_MAX), any(2) ? any(1500) : 0);

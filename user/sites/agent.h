@@ -107,7 +107,8 @@ int parts_name(uint64_t word[SITE_WORDS]);
 uint64_t outcome_session(const char *site); /* this session's number, upwards; 0: there is none */
 /* Takes the id out of a batch; *number 0: it has none. 0; -EINVAL. */
 int outcome_take(uint8_t *batch, size_t *bytes, uint64_t *number);
-int outcome_note(unsigned thread, uint64_t number); /* in the transaction */
+int outcome_note(unsigned thread, uint64_t number); /* in the transaction, last of its batch */
+void outcome_noted(unsigned thread, uint64_t number);   /* it is committed; locked */
 int outcome_look(uint64_t word[SITE_WORDS]);    /* STORE_OUTCOME */
 
 /* ---- agent_snapshot.c: snapshots for the site ---- */

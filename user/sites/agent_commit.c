@@ -154,6 +154,7 @@ void commit_run(struct commit *c, void (*tell)(struct commit *c, int error))
     }
     if (error == -EOWNERDEAD) agent_ends("the store has ended under a commit");
     convert_stored(&c->images, !error);
+    if (!error) outcome_noted(c->thread, c->id);
     if (!error) page_site_commits();
     tell(c, error);
     pages_let(c, held);

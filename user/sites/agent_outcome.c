@@ -2,14 +2,17 @@
  * agent_outcome.c - what became of a commit whose site has lost the session before the answer: it
  * asks in the next one (remote.md).
  *
- * Each transaction that commits something for the site notes its id in a container of the home's,
- * outcomes/SITE, in rings of a page for each thread that commits. So the note is as durable as the
- * commit, a restart of the home finds it, and nothing has to be trimmed.
+ * Each transaction that commits something for the site notes its id under a name of a container of
+ * the home's, outcomes/SITE, in rings for each thread that commits. The note travels in the
+ * commit's batch and lies in its record (WIRE_NOTE): no page is changed for it. So it is as durable
+ * as the commit, a restart of the home finds it, and nothing has to be trimmed. The rings are in
+ * memory, too, from the session's begin on.
  *
  * Invariants
  *   AO1  An agent answers for earlier sessions alone. Their agents have ended (SI5), so what they
- *        had not given to the store never commits; what they had locks the ring's page until it is
- *        committed or undone, and the answer waits for that.
+ *        had not given to the store never commits. The store takes commits in the order in which
+ *        they come, and its groups land in order (GL1): what they had given it has ended when the
+ *        transaction has that begins this session. The notes are read behind that.
  */
 #include "agent.h"
 
@@ -20,19 +23,10 @@
 #include "agent_ring.h"
 #include "site.h"
 
-/* The rings begin at the first page behind the session's number. */
-struct outcomes {
-    uint64_t session;
-    uint8_t room[(COMMITTERS + 1) * KD_PAGE_BYTES];
-};
+struct outcomes { uint64_t session; };
 static ps_container *container;
 static uint64_t session;                /* 0: the site's commits are not noted */
-
-static struct ring *rings(const struct outcomes *o)
-{
-    uintptr_t behind = (uintptr_t)o->room + KD_PAGE_BYTES - 1;
-    return (struct ring *)(behind & ~(uintptr_t)(KD_PAGE_BYTES - 1));
-}
+static struct ring rings[COMMITTERS];   /* locked */
 
 static int session_begin(void *number)
 {
@@ -42,7 +36,14 @@ static int session_begin(void *number)
     return 0;
 }
 
-/* The number need not be durable before a commit of the session is. */
+static void note_load(unsigned number, const uint64_t word[2])
+{
+    if (number < COMMITTERS * RING_ENTRIES)
+        ring_load(&rings[number / RING_ENTRIES], number % RING_ENTRIES, word[0], word[1]);
+}
+
+/* The number need not be durable before a commit of the session is. When that transaction has ended
+ * all notes of earlier sessions are there (AO1). */
 uint64_t outcome_session(const char *site)
 {
     char name[WIRE_PATH_BYTES];
@@ -51,10 +52,13 @@ uint64_t outcome_session(const char *site)
     int error = ps_directory_create("outcomes");
     snprintf(name, sizeof name, "outcomes/%s", site);
     if (!error || error == -EEXIST)
-        container = ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct outcomes, 1));
-    if (container &&
-        ps_transaction_opt(session_begin, &number, &(struct ps_options){.lazy = true}) == 0)
-        session = number;
+        container = ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct outcomes, 2));
+    if (!container && errno == EPROTO && !ps_delete(name)) /* of a time when notes were in pages */
+        container = ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct outcomes, 2));
+    error = container ? ps_transaction_opt(session_begin, &number,
+                                           &(struct ps_options){.lazy = true}) : -errno;
+    if (!error && number < RING_SESSIONS) error = ps_site_notes(container, note_load);
+    if (!error && number < RING_SESSIONS) session = number;
     return session;
 }
 
@@ -78,31 +82,26 @@ int outcome_take(uint8_t *batch, size_t *bytes, uint64_t *number)
     return 0;
 }
 
+/* Only this thread changes its ring. */
 int outcome_note(unsigned thread, uint64_t number)
 {
-    const struct outcomes *o = number ? ps_root(container) : NULL;
-    if (number && !o) return -errno;
-    if (number) ring_note(&rings(o)[thread], session, number);
-    return 0;
+    const struct ring *r = &rings[thread];
+    uint64_t word[2] = {number, ring_place(r, session)};
+    unsigned at = thread * RING_ENTRIES + (unsigned)r->next;
+    return number ? ps_site_note(container, at, word) : 0;
 }
 
-struct question { uint64_t session, number; enum wire_outcome outcome; };
-
-static int find(void *question)
+void outcome_noted(unsigned thread, uint64_t number)
 {
-    struct question *q = question;
-    const struct outcomes *o = ps_root(container);
-    if (!o) return -errno;
-    q->outcome = ring_find(rings(o), COMMITTERS, q->session, q->number);
-    return 0;
+    if (number) ring_note(&rings[thread], session, number);
 }
 
 int outcome_look(uint64_t word[SITE_WORDS])
 {
-    struct question q = {.session = word[0], .number = word[1]};
     if (!session) return -EAGAIN;
-    if (!q.session || q.session >= session) return -EINVAL; /* AO1 */
-    int error = ps_site_transaction(find, &q, agent.holder, 0, (struct ps_options){0});
-    word[0] = q.outcome;
-    return error;
+    if (!word[0] || word[0] >= session) return -EINVAL; /* AO1 */
+    agent_lock();
+    word[0] = ring_find(rings, COMMITTERS, word[0], word[1]);
+    agent_unlock();
+    return 0;
 }

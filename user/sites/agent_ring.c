@@ -1,12 +1,24 @@
 /* agent_ring.c - the commits that an agent has made last (agent_ring.h). Pure: no calls. */
 #include "agent_ring.h"
 
+uint64_t ring_place(const struct ring *r, uint64_t session)
+{
+    uint64_t first = session << RING_COUNT_BITS;
+    return r->newest >= first ? r->newest + 1 : first;
+}
+
 void ring_note(struct ring *r, uint64_t session, uint64_t number)
 {
-    uint64_t at = r->next % RING_ENTRIES;
-    r->entry[at].session = session;
-    r->entry[at].number = number;
-    r->next = (at + 1) % RING_ENTRIES;
+    ring_load(r, (unsigned)(r->next % RING_ENTRIES), number, ring_place(r, session));
+}
+
+void ring_load(struct ring *r, unsigned entry, uint64_t number, uint64_t place)
+{
+    r->entry[entry].session = place >> RING_COUNT_BITS;
+    r->entry[entry].number = number;
+    if (place < r->newest) return;
+    r->newest = place;
+    r->next = (entry + 1) % RING_ENTRIES;
 }
 
 /* Has so much been noted since that session that its last commits may be gone? */

@@ -44,7 +44,7 @@ static int parse_name(struct batch *b, const struct wire_op *op, const struct co
     struct store_op *to = &b->ops[b->op_count];
     uint64_t page;
     *to = (struct store_op){.object = op->container, .name = op_name(op)};
-    if (!to->name || directory_name_reserved(to->name)) return -EINVAL;
+    if (!to->name || directory_name_reserved(to->name) || *to->name == WIRE_NOTES) return -EINVAL;
     if (op->kind == WIRE_NAME_UNSET) {
         to->type = STORE_OP_NAME_UNSET;
     } else {
@@ -123,6 +123,15 @@ static int parse_layout(struct batch *b, const struct wire_op *op)
     return 0;
 }
 
+static int parse_note(struct batch *b, const struct wire_op *op)
+{
+    const char *name = op_name(op);
+    if (!name || *name != WIRE_NOTES || b->note.name || b->vote) return -EINVAL;
+    b->note = (struct store_op){.type = STORE_OP_NAME_SET, .object = op->container, .name = name,
+                                .address = op->address, .bytes = op->value};
+    return 0;
+}
+
 /* A string's key has its NUL behind it, and none within. */
 static int parse_change(struct batch *b, uint64_t process, const struct wire_op *op,
                         struct container *c)
@@ -172,6 +181,7 @@ static int parse_op(struct batch *b, uint64_t process, const struct wire_op *op)
     case WIRE_PAGE_CLAIM: return parse_claim(b, process, op, c);
     case WIRE_ROOM: return parse_room(b, op, c);
     case WIRE_LAYOUT: return parse_layout(b, op);
+    case WIRE_NOTE: return parse_note(b, op);
     default: return -EINVAL;
     }
 }
@@ -217,6 +227,17 @@ bool batch_fetch(struct kd_message *m, uint64_t most)
     return true;
 }
 
+/* Few operations, as most batches have, need no memory of their own. By the committer. */
+static _Alignas(16) uint8_t few[1024];
+static bool few_taken;
+
+static void *ops_memory(size_t bytes)
+{
+    bool fits = bytes <= sizeof few && !few_taken;
+    few_taken |= fits;
+    return fits ? few : malloc(bytes);
+}
+
 static int parse_all(struct batch *b, const uint8_t *bytes)
 {
     unsigned ops = 0;
@@ -225,8 +246,8 @@ static int parse_all(struct batch *b, const uint8_t *bytes)
     for (unsigned i = 0; r == 0 && i < part_count; at += parts[i++].bytes)
         r = count_ops(bytes + at, parts[i].bytes, &ops);
     if (r < 0 || ops == 0) return r;
-    b->memory = malloc(ops * (sizeof(*b->ops) + sizeof(*b->freed) + sizeof(*b->rooms) +
-                              sizeof(*b->changes)));
+    b->memory = ops_memory(ops * (sizeof(*b->ops) + sizeof(*b->freed) + sizeof(*b->rooms) +
+                                  sizeof(*b->changes)));
     if (!b->memory) return -ENOMEM;
     b->ops = b->memory;
     b->freed = (void *)(b->ops + ops);
@@ -255,6 +276,9 @@ bool batch_frees(const struct batch *b, uint64_t container, uint64_t page)
 
 void batch_release(struct batch *b)
 {
-    free(b->memory);
+    if (b->memory == few)
+        few_taken = false;
+    else
+        free(b->memory);
     *b = (struct batch){0};
 }

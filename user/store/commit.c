@@ -64,6 +64,14 @@ int commit_ops(struct group *g, uint64_t process, struct batch *b)
     return r;
 }
 
+/* What is noted for the first time is a name more; whoever comes later in the group sees that. */
+static int add_note(struct group *g, struct batch *b)
+{
+    b->note_made = b->note.name && !group_name_exists(g, &b->note);
+    int r = b->note_made ? group_name_add(g, &b->note) : 0;
+    return r == 0 && b->note.name ? store_txn_op(g->disk, &b->note) : r;
+}
+
 /* The transaction of one view, from its differences and its batch; 0, or it left no trace. */
 static int add_transaction(struct group *g, const struct kd_message *m, struct batch *b,
                            uint64_t full_below, uint64_t *pages, uint32_t *position)
@@ -76,12 +84,13 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     if (r == 0) r = spill_commit(g->disk, m, b);
     if (r == 0 && m->word[1] > 0) r = changes_add(g, m, b, full_below, pages);
     if (r == 0) r = commit_ops(g, m->process, b);
+    if (r == 0) r = add_note(g, b);
     if (r == 0) r = group_freed_add(g, b->freed, b->freed_count);
     for (unsigned i = 0; r == 0 && i < b->freed_count; i++)
         watch_changes(b->freed[i].container, b->freed[i].first, b->freed[i].count);
     if (r == 0 && spill_chain(m->word[0])) watch_all_change();
     bool empty = *pages == 0 && b->op_count + b->change_count == 0 && !b->decision &&
-                 !spill_chain(m->word[0]);
+                 !b->note.name && !spill_chain(m->word[0]);
     if (r == 0 && empty) r = NOTHING_TO_LOG;
     unsigned changes = g->changes;
     if (r == 0 && b->change_count) r = index_change(g, b->changes, b->change_count);

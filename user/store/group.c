@@ -220,6 +220,14 @@ static void group_settle(const struct group *g)
     }
 }
 
+/* Names of objects; nobody sleeps until something is noted. */
+static bool names_missed(const struct group *g)
+{
+    for (unsigned i = 0; i < g->name_count; i++)
+        if (*g->names[i].name != WIRE_NOTES) return true;
+    return false;
+}
+
 /* MG1: the group is durable, or lazy. */
 static int group_publish(struct group *g)
 {
@@ -238,7 +246,7 @@ static int group_publish(struct group *g)
     }
     versions_keep();
     tell_freed(g);
-    if (g->name_count) watch_all_change(); /* who missed a name watches no page; it is there now */
+    if (names_missed(g)) watch_all_change(); /* who missed one watches no page; it is there now */
     server.credits -= g->copies < server.credits ? g->copies : server.credits;
     credits_update(false);
     server.credit_low |= server.credit_short;

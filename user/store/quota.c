@@ -184,6 +184,14 @@ static int names_promise(struct group *g, const struct batch *b, enum store_op_t
     return r;
 }
 
+static int note_promise(struct group *g, const struct batch *b, uint64_t *full)
+{
+    uint64_t container = b->note.object;
+    int r = b->note_made && !g->voted ? directory_limit_check(paths, container, LIMIT_NAMES, 1, full)
+                                      : 0;
+    return r == 0 && b->note_made ? promise_add(g, container, 0, 1) : r;
+}
+
 /* Promises for what the transaction takes. A vote's commit keeps to no limit: the vote did. */
 static int all_promise(struct group *g, const struct batch *b)
 {
@@ -192,6 +200,7 @@ static int all_promise(struct group *g, const struct batch *b)
     if (r == 0) r = pages_promise(g, &full);
     if (r == 0) r = names_promise(g, b, STORE_OP_NAME_UNSET, &full);
     if (r == 0) r = names_promise(g, b, STORE_OP_NAME_SET, &full);
+    if (r == 0) r = note_promise(g, b, &full);
     if (r == 0 && !g->voted)
         r = directory_commit_check(paths, disk_clock.microseconds(NULL), &full);
     return r;

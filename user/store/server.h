@@ -342,6 +342,8 @@ struct batch {
     const struct wire_vote *vote;   /* of a transaction of several stores; in the batch, or NULL */
     const struct wire_decision *decision;
     unsigned participants;
+    struct store_op note;           /* its name NULL: none */
+    bool note_made;                 /* there was none of this name */
     void *memory;
 };
 /* What views say that helped a COMMIT comes behind the batch in its buffer of so many bytes, which

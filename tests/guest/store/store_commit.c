@@ -165,6 +165,11 @@ static void test_batch(void)
                client_name(STORE_NAMED, id, "first") == -ENOENT,
            "unset");
     tap_ok(op_run(WIRE_NAME_SET, id, page, 8, "\1root") == 0, "the root's name is set");
+    tap_ok(op_run(WIRE_NOTE, id, (void *)5, 6, "\aone") == 0 &&
+               op_run(WIRE_NOTE, id, (void *)7, 8, "\aone") == 0 &&
+               client_name(STORE_NAMED, id, "\aone") == 0 && client_reply.word[0] == 7 &&
+               client_reply.word[1] == 8,
+           "two words are noted, in place of others");
     struct wire_opened o;
     tap_ok(client_open("box", 0, NULL, 0, 0, &o) == 0 && o.root_address == (uint64_t)page,
            "an open tells the root");
@@ -175,17 +180,19 @@ static void test_batch(void)
         op_run(WIRE_PAGE_FREE, id, (char *)page + 8, 1, NULL),
         op_run(WIRE_PAGE_FREE, id, page, ~0ull, NULL),
         op_run(WIRE_PAGE_FREE, id, base, 1u << 20, NULL),
-        op_run(WIRE_ROOM, id, (void *)16, 8, NULL)};
+        op_run(WIRE_ROOM, id, (void *)16, 8, NULL), op_run(WIRE_NOTE, id, page, 8, "one"),
+        op_run(WIRE_NOTE, id, page, 8, NULL), op_run(WIRE_NAME_SET, id, page, 8, "\aone"),
+        op_run(WIRE_NAME_UNSET, id, page, 8, "\aone")};
     int wrong = 0;
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) wrong += bad[i] != -EINVAL;
-    tap_ok(wrong == 0, "8 wrong operations are refused");
+    tap_ok(wrong == 0, "12 wrong operations are refused");
     tap_ok(op_run(WIRE_ROOM, 4711, page, 8, NULL) == -ENOENT, "an unknown container");
     wrong = 0;
     for (size_t bytes = 1; bytes < 80; bytes++)
         wrong += client_run(garbage, (void *)bytes) != -EINVAL;
     tap_ok(wrong == 0, "garbage of 79 sizes is refused");
     client_run(read_second, &count);
-    tap_ok(count == 3, "nothing of a refused transaction is left (%llu)",
+    tap_ok(count == 5, "nothing of a refused transaction is left (%llu)",
            (unsigned long long)count);
 }
 
@@ -245,7 +252,7 @@ static void test_end(void)
 
 int main(void)
 {
-    tap_plan(49);
+    tap_plan(50);
     if (client_connect() < 0) {
         printf("Bail out! there is no store\n");
         return 1;
