@@ -102,3 +102,4 @@ link a b
 END
 tests/bench/sites-figures.py "$scratch"
 tests/bench/sites-modes.sh
+tests/bench/sites-layout.py

@@ -386,6 +386,57 @@ static void without_memory_all_is_as_it_was(void **state)
     assert_true(failed > 10);
 }
 
+static void logs(uint32_t commit, void (*what)(struct store_group *))
+{
+    struct store_group *group;
+    uint32_t position;
+    require(store_group_begin(home, &group) == 0 && store_txn_begin(group, commit) == 0);
+    if (what) what(group);
+    require(store_txn_end(group, &position) == 0 && store_group_seal(group) == 0);
+    group_sends(group);
+    require(store_group_write(group) == 0 && store_group_apply(group) == 0);
+}
+
+static void two_pages(struct store_group *group)
+{
+    uint8_t page[STORE_PAGE_BYTES];
+    for (uint32_t number = FIRST; number < PAGES; number += PAGES - 1 - FIRST) {
+        value[number] = 1;
+        page_make(page, number, false);
+        store_txn_page(group, box, number, page);
+    }
+}
+
+static void last_freed(struct store_group *group)
+{
+    value[PAGES - 1] = 0;
+    op_log(group, (struct store_op){ .type = STORE_OP_PAGE_FREE, .object = box,
+                                     .page = PAGES - 1, .count = 1 });
+}
+
+/* Aim: the container's last page is freed after it was converted: it does not come back. */
+static void a_last_page_that_was_freed_stays_away(void **state)
+{
+    (void)state;
+    struct store *store;
+    struct store_report report;
+    pair_begin(7);
+    logs(1, two_pages);
+    logs(2, NULL);
+    assert_int_equal(store_spare_apply(copy, 0), 0);
+    struct recast *r = begins();
+    while (recast_step(r, 9) > 0)
+        ;
+    logs(3, last_freed);
+    store_abandon(home);
+    assert_int_equal(store_spare_take_over(copy, &store, &report), 0);
+    assert_int_equal(recast_commit(r), 0);
+    recast_end(r);
+    assert_true(is_new(store));
+    store_abandon(store);
+    pair_end();
+}
+
 /* Aim: each way in which it cannot begin has its error, and is told; what is done at the home while
  * it converts, too. */
 static void what_cannot_be_is_refused(void **state)
@@ -444,6 +495,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_last_page_that_was_freed_stays_away),
         cmocka_unit_test(without_memory_all_is_as_it_was),
         cmocka_unit_test(a_container_has_another_layout_when_the_spare_takes_over),
     };

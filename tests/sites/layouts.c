@@ -28,7 +28,8 @@
             "type 48 struct account\n0 char*24 owner\n24 ptr next\n32 i32 amount\n36 u32 limit\n" \
             "40 u32 kind\n44 u32 since\n"
 
-enum { STRIDE = 85 };                   /* so that one transaction's page is not the next one's */
+enum { ACCOUNTS = 100100,
+       STRIDE = 85 };                   /* so that one transaction's page is not the next one's */
 struct old_root { struct old_account *first; uint64_t count; };
 struct old_account { struct old_account *next; int64_t amount; uint64_t limit; char owner[24]; };
 struct new_root { uint64_t count; struct new_account *first; };
@@ -76,8 +77,8 @@ static int describe_new(void *unused)
 
 static int make(void *number)
 {
-    static struct old_account *all[8192];
-    uint64_t n = *(uint64_t *)number;
+    static struct old_account *all[ACCOUNTS];
+    uint64_t n = *(uint64_t *)number < ACCOUNTS ? *(uint64_t *)number : ACCOUNTS;
     struct old_root *root = ps_root(c);
     int error = root ? ps_site_describe(c, OLD) : -errno;
     for (uint64_t i = 0; !error && i < n; i++) {
@@ -177,7 +178,7 @@ static int walk(void *found)
         f->sum += (uint64_t)(is_new ? n->amount : o->amount);
         f->accounts++;
         at = is_new ? (const void *)n->next : o->next;
-    } while (at != first && f->accounts < 100000);
+    } while (at != first && f->accounts < ACCOUNTS);
     return 0;
 }
 
