@@ -19,12 +19,15 @@
 #include "store_made.h"
 
 #include "user/sites/frame.c"
+#include "user/sites/agent_types.c"
 #include "user/sites/role_wire.c"
 #include "user/store/role.c"
 #include "user/store/role_witness.c"
 #define asked copy_asked                /* names that two of the files have */
 #define group copy_group
 #include "user/store/copy.c"
+#include "user/store/recast.c"
+#include "user/store/copy_recast.c"
 #undef asked
 #undef group
 #include "user/store/copy_link.c"

@@ -11,33 +11,33 @@ enum { STEP_PAGES = 16 };
 
 static struct recast *recast;           /* NULL: none */
 static const struct store *made_at;     /* the spare's, which a home goes on with */
-static struct copy_recast last;         /* as it was told last */
+static struct copy_recast noted;         /* as of the last note */
 
-_Static_assert(sizeof(last.name) == STORE_NAME_BYTES, "a name fits");
+_Static_assert(sizeof(noted.name) == STORE_NAME_BYTES, "a name fits");
 
 static void drop(int error)
 {
     if (error) {
-        say("%s gets no other layout: %s", last.name, strerror(-error));
-        last.error = error;
+        say("%s gets no other layout: %s", noted.name, strerror(-error));
+        noted.error = error;
     }
     recast_end(recast);
     recast = NULL;
     made_at = NULL;
 }
 
-static void look(void)
+static void note(void)
 {
     struct recast_state s;
     recast_tell(recast, &s);
-    memcpy(last.name, s.name, sizeof(last.name));
-    last.pages = s.pages;
-    last.converted = s.converted;
-    last.wrong = s.wrong;
-    last.wrong_page = s.wrong_page;
-    last.wrong_type = s.wrong_type;
-    last.error = s.wrong_error;
-    last.all = s.all;
+    memcpy(noted.name, s.name, sizeof(noted.name));
+    noted.pages = s.pages;
+    noted.converted = s.converted;
+    noted.wrong = s.wrong;
+    noted.wrong_page = s.wrong_page;
+    noted.wrong_type = s.wrong_type;
+    noted.error = s.wrong_error;
+    noted.all = s.all;
 }
 
 /* The second name lies behind the first one's zero. */
@@ -53,12 +53,12 @@ int copy_recast_begin(struct store_spare *spare, const char *names, size_t bytes
     const char *like = second_of(names, bytes);
     if (!spare) return -EAGAIN;
     drop(0);
-    memset(&last, 0, sizeof(last));
+    memset(&noted, 0, sizeof(noted));
     if (!like) return 0;
     int r = recast_begin(store_spare_pages(spare), &disk_memory, names, like, &recast, refused);
     if (r) return r;
     made_at = store_spare_pages(spare);
-    look();
+    note();
     return 0;
 }
 
@@ -68,7 +68,7 @@ void copy_recast_step(struct store_spare *spare)
     bool same = spare && store_spare_pages(spare) == made_at;
     int r = same ? recast_step(recast, STEP_PAGES) : -ESTALE;
     if (r >= 0)
-        look();
+        note();
     else
         drop(r);
 }
@@ -78,13 +78,13 @@ void copy_recast_commit(struct store *store)
     if (!recast) return;
     uint64_t began = disk_clock.microseconds(NULL);
     int r = store == made_at ? recast_commit(recast) : -ESTALE;
-    look();
-    last.took_us = disk_clock.microseconds(NULL) - began;
-    last.done = r == 0;
+    note();
+    noted.took_us = disk_clock.microseconds(NULL) - began;
+    noted.done = r == 0;
     if (!r)
-        say("%s has another layout: %llu pages, %llu ms", last.name,
-            (unsigned long long)last.pages, (unsigned long long)last.took_us / 1000);
+        say("%s has another layout: %llu pages, %llu ms", noted.name,
+            (unsigned long long)noted.pages, (unsigned long long)noted.took_us / 1000);
     drop(r);
 }
 
-void copy_recast_tell(struct copy_recast *out) { *out = last; }
+void copy_recast_tell(struct copy_recast *out) { *out = noted; }
