@@ -219,11 +219,27 @@ static void child_asks(void)
     CHECK(txn(WIRE_TXN_VOTED, 4, 1) == 0);
     word1 = 0;
     CHECK(txn(WIRE_TXN_VOTED, 4, 1) == -ECANCELED);
-    unsigned told = 0;                          /* of 1,024 the store remembers it, of no more */
-    while (told < 2000 && txn(WIRE_TXN_ASK, 1000 + told, 1) == 0 && said == WIRE_UNDONE) told++;
-    CHECK(told == 1022 && txn(WIRE_TXN_ASK, 1000 + told, 1) == -EAGAIN);
-    CHECK(txn(WIRE_TXN_ASK, 1, 1) == 0 && said == WIRE_UNDONE);
+    unsigned told = 0, none = 0;                /* however many are asked for */
+    while (told < 5000 && txn(WIRE_TXN_ASK, 1000 + told, 1) == 0 && said == WIRE_UNDONE) told++;
+    CHECK(told == 5000);
+    CHECK(vote(ONE, 1000, 10, 2, 5) == -ECANCELED && vote(ONE, 5999, 10, 2, 5) == -ECANCELED);
+    for (unsigned i = 0; i < 5000; i++) {
+        struct store_txn_id asked = id_of(1000 + i), other = id_of(10000 + i);
+        CHECK(is_undone(&asked));
+        none += !is_undone(&other);
+    }
+    CHECK(none > 4900);                         /* most of those that nobody asked for can commit */
+    undone.began_us -= UNDONE_US;
+    CHECK(txn(WIRE_TXN_ASK, 7000, 1) == 0 && vote(ONE, 7000, 10, 2, 5) == -ECANCELED);
     CHECK(vote(ONE, 1000, 10, 2, 5) == -ECANCELED);
+    undone.began_us -= UNDONE_US;               /* and in the end they are forgotten */
+    CHECK(txn(WIRE_TXN_ASK, 7001, 1) == 0 && vote(ONE, 7000, 10, 2, 5) == -ECANCELED);
+    none = 0;
+    for (unsigned i = 0; i < 5000; i++) {
+        struct store_txn_id asked = id_of(1000 + i);
+        none += !is_undone(&asked);
+    }
+    CHECK(none > 4900);
 }
 /* A vote that is not the first word of its COMMIT is no plain commit, either. */
 static void child_second_word(void)

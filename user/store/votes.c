@@ -14,8 +14,9 @@
  *   VO1  A vote is told when its group is durable, and its COMMIT answered when its outcome is.
  *   VO2  A page request for what an earlier life has prepared waits until its outcome is applied.
  *   VO3  An id that was asked for when nothing was known of it never commits in this life: a COMMIT
- *        that brings it is refused. So "undone" stays true. (Of the last 1,024 of ten minutes;
- *        nobody hears "undone" of more.)
+ *        that brings it is refused. So "undone" stays true. Those of the last ten minutes, at least,
+ *        are remembered, however many, and some that nobody has asked for with them: whose COMMIT is
+ *        refused runs again, by another id.
  *   VO4  Only who may manage the store as a whole says who votes and what is decided; or the
  *        kernel (parts.c).
  *   VO5  What the kernel, or an agent, has asked to be committed may be lazy: the vote is durable,
@@ -27,18 +28,20 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "group.h"
 #include "options.h"
 #include "votes.h"
 
 #define VOTE_TRIES  3
-#define UNDONE_MAX  1024u
+#define UNDONE_BITS (1u << 20)
 #define UNDONE_US   600000000u          /* so long a COMMIT may be under way (VO3) */
 
 struct vote votes[STORE_PREPARED_MAX];
-static struct { struct store_txn_id id; uint64_t us; } undone[UNDONE_MAX];
-static unsigned undone_count, undone_next, orphans;
+/* Two bits for each id (a Bloom filter); what was asked for lately, and before that. */
+static struct { uint64_t began_us, key, now[UNDONE_BITS / 64], before[UNDONE_BITS / 64]; } undone;
+static unsigned orphans;
 static struct kd_message *blocked;      /* page requests (VO2) */
 static unsigned blocked_count, blocked_room;
 
@@ -60,24 +63,43 @@ struct vote *vote_of(const struct store_txn_id *id)
     return NULL;
 }
 
-bool is_undone(const struct store_txn_id *id)
+/* Which bits nobody knows beforehand: who asks cannot have another one's ids refused. */
+static void undone_bits(const struct store_txn_id *id, unsigned bit[2])
 {
-    bool is = false;
-    for (unsigned i = 0; i < undone_count && !is; i++) is = same_txn(&undone[i].id, id);
-    return is;
+    uint64_t half[2];
+    if (!undone.key && getrandom(&undone.key, sizeof(undone.key), 0) != sizeof(undone.key))
+        undone.key = disk_clock.microseconds(NULL);
+    memcpy(half, id, sizeof(half));
+    uint64_t x = (half[0] ^ undone.key) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 32 ^ half[1]) * 0xd6e8feb86659fd93u;
+    x = (x ^ x >> 32 ^ undone.key) * 0x9e3779b97f4a7c15u;
+    bit[0] = (unsigned)(x >> 40) % UNDONE_BITS;
+    bit[1] = (unsigned)(x >> 16) % UNDONE_BITS;
 }
 
-static int undone_add(const struct store_txn_id *id)
+static bool has_bits(const uint64_t *of, const unsigned bit[2])
 {
+    return of[bit[0] / 64] >> bit[0] % 64 & of[bit[1] / 64] >> bit[1] % 64 & 1;
+}
+
+bool is_undone(const struct store_txn_id *id)
+{
+    unsigned bit[2];
+    undone_bits(id, bit);
+    return has_bits(undone.now, bit) || has_bits(undone.before, bit);
+}
+
+static void undone_add(const struct store_txn_id *id)
+{
+    unsigned bit[2];
     uint64_t now = disk_clock.microseconds(NULL);
-    if (is_undone(id)) return 0;
-    unsigned at = undone_next % UNDONE_MAX;
-    if (undone_count == UNDONE_MAX && now - undone[at].us < UNDONE_US) return -EAGAIN;
-    undone_count += undone_count < UNDONE_MAX;
-    undone_next = at + 1;
-    undone[at].id = *id;
-    undone[at].us = now;
-    return 0;
+    if (now - undone.began_us >= UNDONE_US) {
+        memcpy(undone.before, undone.now, sizeof(undone.before));
+        memset(undone.now, 0, sizeof(undone.now));
+        undone.began_us = now;
+    }
+    undone_bits(id, bit);
+    for (int i = 0; i < 2; i++) undone.now[bit[i] / 64] |= 1ull << bit[i] % 64;
 }
 
 /* ---- what is kept with a vote ---- */
@@ -437,8 +459,9 @@ int vote_decide(const struct store_txn_id *id, bool commits, bool lazy)
     struct vote *v = vote_of(id);
     int r = v ? v->prepared && !v->deciding ? 0 : -EBUSY : -ENOENT;
     if (r == -ENOENT && !commits) {     /* its COMMIT may still come */
-        r = undone_add(id);
-        if (r == 0) vote_told(id, -ECANCELED);
+        r = 0;
+        undone_add(id);
+        vote_told(id, -ECANCELED);
     }
     if (r == 0 && v) v->lazy |= lazy;
     return r < 0 || !v ? r : vote_outcome(v, commits);
@@ -467,7 +490,7 @@ int outcome_ask(const struct store_txn_id *id, uint64_t *outcome)
     if (server.fenced) r = server.fenced;
     else if (store_doubt_find(server.store, id, &d) == 0)
         *outcome = d.prepared ? WIRE_IN_DOUBT : WIRE_COMMITTED;
-    else r = undone_add(id);                                                    /* VO3 */
+    else undone_add(id);                                                        /* VO3 */
     gate_leave();
     return r;
 }

@@ -58,8 +58,8 @@ static int voted_ask(const struct kd_message *m, const struct store_txn_id *id)
         vote_told(id, -ECANCELED);
         return 0;
     }
-    if (is_undone(id)) return -ECANCELED;
     if (v && v->prepared) return 0;
+    if (is_undone(id)) return -ECANCELED;
     for (unsigned i = 0; i < REFUSED_MAX; i++)
         if (refused[i].error && same_txn(&refused[i].id, id)) return refused[i].error;
     for (unsigned i = 0; i < VOTERS_MAX; i++)

@@ -55,7 +55,8 @@ static int asks(uint32_t kind, int by, uint64_t word1, int shown, int *handle)
 {
     static char answer[SPLIT_DATA_MAX];
     int64_t n = 99;
-    struct kd_message m = {.kind = kind, .word = {PS_WRITE, word1, KD_STORE_BASE, 0, sizeof n, PS_X},
+    struct kd_message m = {.kind = kind,
+                           .word = {PS_WRITE, word1, KD_STORE_BASE, 0, sizeof n, PS_X},
                            .data = &n, .data_bytes = kind == SPLIT_CALL ? sizeof n : 0,
                            .handle = shown, .handle_rights = shown < 0 ? 0 : KD_RIGHT_CALL,
                            .buffer = answer, .buffer_bytes = sizeof answer};
