@@ -61,6 +61,7 @@ struct Model : Steps<State, Scenario> {
         s.link[WITNESS][i] = Link{};
         for (int k = 0; k < s.link[i][WITNESS].count; k++) s.link[i][WITNESS].m[k].nobody = 1;
         if (what == TO_READ) return send(s, i, WITNESS, {READ_RECORD});
+        if (what == TO_VOUCH) return send(s, i, WITNESS, {VOUCHED, c.term, (u8)i, 0});
         u8 mate = what == MATE ? (u8)(2 - i) : 0;
         send(s, i, WITNESS, {WANT_RECORD, c.term, (u8)i, mate});
     }
@@ -178,10 +179,12 @@ struct Model : Steps<State, Scenario> {
             step(true, i, "asks for the record", [&](State &s) { ask(s, i, TO_READ); });
         if (c.role == TAKING && !c.asked)
             step(true, i, "asks to take over", [&](State &s) { ask(s, i, ALONE); });
-        if (c.role == HOME && c.lost && !c.asked)
+        if (c.role == HOME && c.vouched && !c.asked)
+            step(true, i, "tells of a person's word", [&](State &s) { ask(s, i, TO_VOUCH); });
+        if (c.role == HOME && c.lost && !c.vouched && !c.asked)
             step(true, i, "asks to go on alone", [&](State &s) { ask(s, i, ALONE); });
         if (c.role == HOME && c.open && !c.lost && c.mate && !c.named && !c.asked &&
-            (on(MATE_BEHIND) || (c.met && c.mate_has >= c.shown)))
+            !c.vouched && (on(MATE_BEHIND) || (c.met && c.mate_has >= c.shown)))
             step(true, i, "asks to name its spare", [&](State &s) { ask(s, i, MATE); });
         if (c.role != OUT) return;
         if (sees && !c.joining && there)
@@ -260,7 +263,10 @@ struct Model : Steps<State, Scenario> {
     {
         const Copy &c = now->c[i], &o = now->c[1 - i];
         bool lost = !connected(*now, i, 1 - i);
+        bool stays = (now->off & bit(i)) && !on(VOUCH_UNTOLD);
+        if (!c.up && stays) return;
         if (!c.up) return step(true, i, "starts", [&](State &s) { starts(s, i); });
+        person(i);
         if (lost)
             step(true, i, "notices the loss of the other", [&](State &s) { lost_other(s, i); });
         bool answers = o.up && (o.role == SPARE || (o.role == TAKING && on(ACK_AFTER_ASK)));
@@ -275,6 +281,22 @@ struct Model : Steps<State, Scenario> {
             });
         asks(i);
         works(i);
+    }
+    /* A person knows which of the two has all. */
+    void person(int i)
+    {
+        const Copy &c = now->c[i], &o = now->c[1 - i];
+        bool asks = c.role == TAKING || (c.role == HOME && c.lost);
+        bool right = now->record.home == i || now->record.mate == i + 1;
+        if (!now->persons || !asks || !right || o.up) return;
+        step(false, i, "is home by a person's word", [&](State &s) {
+            Copy &d = s.c[i];
+            s.persons--;
+            s.off |= bit(1 - i);
+            d.term++;
+            alone(s, i);
+            d.vouched = 1;
+        });
     }
     /* The lease that the former home had from us is over. */
     static bool may_open(const State &s, int i)
@@ -312,8 +334,9 @@ struct Model : Steps<State, Scenario> {
             given = (r.home == i || r.mate == i + 1) && m.term == r.term;
             if (on(WITNESS_TWICE) && m.term + 1 == r.term) given = true;
         }
-        if (given) {
-            r = {(u8)(m.term + 1), (u8)i, m.mate};
+        if (m.kind == VOUCHED) given = true;
+        if (given && !(m.kind == VOUCHED && on(VOUCH_REFUSED))) {
+            r = {(u8)(std::max(m.term, r.term) + 1), (u8)i, m.mate};
             if (!on(WITNESS_FORGETS)) s.kept = r;
         }
         if (!m.nobody) send(s, WITNESS, i, {(u8)(given ? GIVEN : RECORD), r.term, r.home, r.mate});
@@ -322,9 +345,15 @@ struct Model : Steps<State, Scenario> {
     {
         Copy &c = s.c[i];
         c.record = {m.term, m.home, m.mate};
-        if (c.asked != (m.mate ? MATE : ALONE)) return;
+        bool vouched = c.asked == TO_VOUCH;
+        if (!vouched && c.asked != (m.mate ? MATE : ALONE)) return;
         c.asked = NOTHING;
         c.term = m.term;
+        if (vouched) {
+            c.vouched = 0;
+            s.off &= (u8)~bit(1 - i);
+            if (!c.lost) return;
+        }
         if (c.role == TAKING) {
             c.mate = c.named = 0;
             open(s, i);
@@ -338,6 +367,7 @@ struct Model : Steps<State, Scenario> {
     void told(State &s, int i, const Msg &m)
     {
         Copy &c = s.c[i];
+        if (c.vouched) return;                  /* a person knows better */
         c.record = {m.term, m.home, m.mate};
         c.asked = NOTHING;
         if (c.role == SPARE) return;
@@ -524,6 +554,7 @@ struct Model : Steps<State, Scenario> {
         s.rots = (u8)hazard(sc, 'r');
         s.deaths = (u8)hazard(sc, 'd');
         s.skews = (u8)hazard(sc, 's');
+        s.persons = (u8)hazard(sc, 'p');
         s.votes = sc.votes;
         s.record = s.kept = {1, 0, (u8)(sc.joined ? 2 : 0)};
         for (auto &c : s.c) {
@@ -566,6 +597,9 @@ static const Scenario scenarios[] = {
     {"vote", "a home is asked for a vote, the home is taken for dead", "d", 1, 1, true},
     {"clock", "the same, and a clock is wrong", "ds", 1, 1, true},
     {"crash2", "two crashes", "cc", 1, 0, true},
+    {"person", "a crash, and a person's word", "cp", 2, 0, true},
+    {"person2", "two crashes, and a person's word", "ccp", 1, 0, true},
+    {"person3", "the same; a link is lost", "bcp", 1, 0, true},
     {"links", "two links are lost, the home is taken for dead", "bbd", 1, 0, true},
     {"rot", "a home alone, a spare joins; a superblock slot is lost", "dr", 1, 0, false},
     {"rot2", "the same, with a crash", "cr", 1, 0, false},

@@ -25,6 +25,8 @@ enum { LOG = 5, LINK = 6, WITNESS = 2 };
     X(TERM_EPOCH, "NH7: the epoch is the term's, whoever opens how often") \
     X(TAKE_ONE_SLOT, "NH7: who opens names its epoch in one superblock slot only") \
     X(NO_FREEZE, "NH8: a home serves reads after its spare's lease has ended") \
+    X(VOUCH_UNTOLD, "NH9: the other copy starts before the witness has heard of a person's word") \
+    X(VOUCH_REFUSED, "NH9: the witness lets a person's word change nothing") \
     X(VOTE_ALONE, "NC4: a home votes though its spare has answered nothing since (a clock)") \
     X(VOTE_LAZY, "NC9: a home votes before what it has shown is durable") \
     X(WITNESS_FORGETS, "planted: the witness answers before its record is durable") \
@@ -32,7 +34,8 @@ enum { LOG = 5, LINK = 6, WITNESS = 2 };
 #include "small.h"
 
 /* Hazards, one each: b a link breaks, c a crash, r a crash that takes the newest superblock slot
- * with it, d the home is taken for dead, s a clock is wrong. */
+ * with it, d the home is taken for dead, s a clock is wrong, p a person says that the other copy,
+ * which is down, stays so. */
 struct Scenario {
     const char *name, *what, *hazards;
     u8 commits, votes;
@@ -41,10 +44,11 @@ struct Scenario {
 
 enum role : u8 { STARTING, HOME, SPARE, TAKING, OUT };
 enum kind : u8 { READ_RECORD, WANT_RECORD, GIVEN, RECORD, JOIN, CATCH_UP, GROUP, HAVE, NAMED, BEAT,
-                 HEARD };
+                 HEARD, VOUCHED };
 static const char *const kind_name[] = {"READ_RECORD", "WANT_RECORD", "GIVEN", "RECORD", "JOIN",
-                                        "CATCH_UP", "GROUP", "HAVE", "NAMED", "BEAT", "HEARD"};
-enum wants : u8 { NOTHING, ALONE, MATE, TO_READ };   /* of the witness */
+                                        "CATCH_UP", "GROUP", "HAVE", "NAMED", "BEAT", "HEARD",
+                                        "VOUCHED"};
+enum wants : u8 { NOTHING, ALONE, MATE, TO_READ, TO_VOUCH };   /* of the witness */
 
 struct Record { u8 term, home, mate /* + 1 */; };
 /* at: a place in the log, or how long it is; durable: of the home's; nobody: an answer to it is
@@ -59,6 +63,7 @@ struct Copy {
     u8 length, flushed, shown, mate_has, met, sure, applied;
     u8 log[LOG], of[LOG], slot[2][LOG], known[3];
     u8 question /* length + 1 */, truly, heard;
+    u8 vouched;                         /* home by a person's word, and W has not heard of it */
     Record record;
 };
 struct State {
@@ -68,7 +73,8 @@ struct State {
     Record record, kept;                /* the witness's, and what is durable of it */
     u8 witness_up, witness_known[3];
     u8 history[LOG], histories, next, dead /* commits that a home opened without */;
-    u8 breaks, crashes, rots, deaths, skews, skewed, votes;
+    u8 breaks, crashes, rots, deaths, skews, skewed, votes, persons;
+    u8 off;                             /* copies that a person keeps down */
 };
 
 static u8 bit(int n) { return (u8)(1u << n); }

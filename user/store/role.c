@@ -1,5 +1,5 @@
 /*
- * role.c - which of two copies of a store is home (role.h). The rules are NH1 to NH8 and NC4 of
+ * role.c - which of two copies of a store is home (role.h). The rules are NH1 to NH9 and NC4 of
  * tests/model/sites.md; the functions have the names that they have in tests/model/spare.cpp.
  */
 #include "role.h"
