@@ -28,8 +28,6 @@ struct Commits : Pages {
         return body[x].lazy && (!written(x) || on(LAZY_PREPARED) || on(LAZY_DECIDED));
     }
 
-    static bool counts() { return on(PAIR_COUNTS) || on(DONE_APPLIED); }
-
     /* ---- a home's log ---- */
     /* publish: x becomes current at home h. It is in the log there, and durable if it is strict. */
     void publish(State &s, int h, int x)
@@ -38,7 +36,7 @@ struct Commits : Pages {
         bool first_page = true;
         if (has(g.done, x)) wrong("(2) a transaction is logged twice");
         g.done |= bit(x);
-        g.at[x] = ++g.know[h];
+        g.at[x] = ++g.event;
         for (int p = 0; p < pages; p++) {
             if (home(p) != h || !has(body[x].writes, p)) continue;
             if (on(HALF_COMMIT) && !first_page) continue;
@@ -55,10 +53,8 @@ struct Commits : Pages {
         s.committed |= bit(x);
         s.which[x] = (u8)attempt;
         if (s.txn[x].undone) wrong("(3) what was reported as undone is committed");
-        for (int j = 0; j < sites; j++) {
+        for (int j = 0; j < sites; j++)
             if (has(s.site[j].undone[x], attempt)) wrong("(3) committed here, undone there");
-            if (has(written(x), j) && counts()) s.site[h].decided[j]++;
-        }
     }
     /* flush: what h has in its log is durable; the point of commit of what waits for it. */
     void flush(State &s, int h)
@@ -110,7 +106,6 @@ struct Commits : Pages {
         if (commit) {
             if (!is_so) wrong("(3) a participant commits what is not decided");
             publish(s, h, x);
-            if (counts()) g.applied[coordinator(x)]++;
         } else {
             if (is_so) wrong("(3) a participant undoes what is committed");
             g.undone[x] |= bit(attempt);
@@ -146,12 +141,6 @@ struct Commits : Pages {
 
     /* ---- a transaction at its client ---- */
     virtual void ask_homes(State &s, int t) = 0;
-    bool known(const State &s, int i, int y) const  /* site i may have heard of y */
-    {
-        for (int h = 0; h < sites; h++)
-            if (has(s.site[h].done, y) && s.site[h].at[y] <= s.site[i].know[h]) return true;
-        return site_of(y) == i;
-    }
     void begin(State &s, int t)
     {
         Thread &th = s.thread[t];
@@ -160,15 +149,10 @@ struct Commits : Pages {
         memset(th.used, 0, sizeof th.used);
         memset(th.seen, 0, sizeof th.seen);
         memset(th.snap, 0, sizeof th.snap);
-        memset(th.parts, 0, sizeof th.parts);
-        memset(th.pairs, 0, sizeof th.pairs);
         memset(s.txn[x].reads, 0, PAGES);
-        s.txn[x].before = s.txn[x].known = s.txn[x].lost = 0;
-        for (int y = 1; y <= total(); y++) {
-            if (!s.txn[y].acked || s.txn[y].lost) continue;
-            s.txn[x].before |= bit(y);
-            if (known(s, where(t), y)) s.txn[x].known |= bit(y);
-        }
+        s.txn[x].before = s.txn[x].lost = 0;
+        for (int y = 1; y <= total(); y++)
+            if (s.txn[y].acked && !s.txn[y].lost) s.txn[x].before |= bit(y);
         th.pc = body[x].snapshot ? SNAPPING : RUN;
         if (th.pc == SNAPPING) ask_homes(s, t);
     }
@@ -308,7 +292,6 @@ struct Commits : Pages {
         }
         if (yes && writes_at(x, h)) {
             g.attempt[x] = m.serial;
-            g.know[h]++;                                    /* an event: NV5 */
             if (on(VOTE_EARLY) || (on(LAZY_PREPARED) && body[x].lazy)) g.unlogged |= bit(x);
             else g.prepared |= bit(x);
         }
@@ -344,7 +327,8 @@ struct Commits : Pages {
         const Site &g = now->site[h];
         for (int x = 1; x <= total(); x++) {
             int i = site_of(x), c = coordinator(x);
-            bool waits = (i != h && snapshot_open(*now, h, i) && !on(SNAP_CROSSES)) ||
+            bool waits = (i != h && !written(x) && snapshot_open(*now, h, i) &&
+                          !on(SNAP_CROSSES)) ||
                          (g.held && (!written(x) || on(HOLD_COMMITS)));
             if (has(g.came, x) && !waits && !g.logging)
                 step(true, text("S", h, " logs ", x), [&](State &s) {

@@ -116,7 +116,6 @@ struct Pages : Steps<State, Scenario> {
     {
         int at = 0;
         m.way = (u8)(i * SITES + j);
-        memcpy(m.know, s.site[i].know, sizeof m.know);
         if (s.messages == MSGS) return wrong("model: too many messages");
         while (at < s.messages && s.m[at].way <= m.way) at++;
         memmove(s.m + at + 1, s.m + at, sizeof(Msg) * (size_t)(s.messages - at));
@@ -168,15 +167,6 @@ struct Pages : Steps<State, Scenario> {
         s.generation[j][i]++;
         for (int k = s.messages; k-- > 0;)
             if (s.m[k].way == i * SITES + j || s.m[k].way == j * SITES + i) take(s, k);
-    }
-    void hear(State &s, int i, const Msg &m) const
-    {
-        int homes = m.kind == COMMIT ? homes_of(body[m.txn].reads) : 0;
-        bool several = m.kind == VOTED || m.kind == DECIDE || m.kind == TOLD ||
-                       m.kind == SNAPPED || (homes & (homes - 1));
-        if (on(KNOWS_OWN) && !several) return;
-        for (int h = 0; h < SITES; h++)
-            if (h != i && m.know[h] > s.site[i].know[h]) s.site[i].know[h] = m.know[h];
     }
 
     /* ---- a home's tables ---- */

@@ -14,13 +14,14 @@ struct Snapshots : Commits {
     {
         Thread &th = s.thread[t];
         int i = where(t), all = homes_asked(s, t);
-        if (th.round <= patience() + 2) th.round++;
-        if (th.round > patience() + 2 && !on(DONE_APPLIED))
+        if (th.round <= patience() + 1) th.round++;
+        if (th.round > patience() + 1 && !on(DONE_APPLIED))
             wrong("(5) a snapshot asks its homes again and again");
         bool hold = th.round > patience() && !on(NO_HOLD);
-        if (hold && all != bit(i)) s.site[i].held |= bit(t);
+        memset(th.snap, 0, sizeof th.snap);
         th.attempt = (u8)((th.attempt + 1) & 7);
-        th.stood = sc->stands ? s.site[i].know[i] : 0;
+        th.stood = 0;
+        th.pc = SNAPPING;
         for (int h = 0; h < sites; h++)
             if (has(all, h) && h != i)
                 to_home(s, i, h, {0, SNAP, 0, (u8)t, th.attempt, hold});
@@ -29,8 +30,8 @@ struct Snapshots : Commits {
     void snapped(State &s, int t, int h, const Msg &m)
     {
         Thread &th = s.thread[t];
-        th.snap[h] = (u8)(m.know[h] + 1);
-        memcpy(th.parts[h], m.know, SITES);
+        th.snap[h] = (u8)(m.value + 1);
+        if (on(STILL_EARLY)) ask_still(s, t, h);
         may_act(s, t);
     }
     /* All have answered, and nothing is prepared in the own home. */
@@ -45,46 +46,45 @@ struct Snapshots : Commits {
     {
         if (can_act(s, t)) act(s, t);
     }
-    /* act: the own kernel's snapshot begins in this moment; it is the own home's part, too. */
+    /* act: the own kernel's snapshot begins in this moment; it is the own home's part, too. One of
+     * several homes is one if the others stood still from SNAPPED until they have heard of it. */
     void act(State &s, int t)
     {
         Thread &th = s.thread[t];
         int i = where(t), all = homes_asked(s, t);
-        if (has(all, i)) {
-            th.snap[i] = (u8)(s.site[i].know[i] + 1);
-            memcpy(th.parts[i], s.site[i].know, SITES);
-            count(s, i, t);
-        }
-        if (!fits(s, t, all)) {
-            memset(th.snap, 0, sizeof th.snap);
-            memset(th.parts, 0, sizeof th.parts);
-            return ask_homes(s, t);
-        }
+        bool several = all & (all - 1);
+        if (has(all, i)) th.snap[i] = (u8)(s.site[i].event + 1);
+        for (int h = 0; h < sites; h++)
+            if (has(all, h)) look(s, t, h);
+        th.pc = STANDING;
         for (int h = 0; h < sites; h++) {
             if (!has(all, h)) continue;
-            look(s, t, h);
-            if (h != i && th.round > patience()) to_home(s, i, h, {0, SNAP_END, 0, (u8)t});
+            if (h == i || !several || on(SNAP_STILL)) th.stood |= bit(h);
+            else if (!on(STILL_EARLY)) ask_still(s, t, h);
         }
-        memset(th.parts, 0, sizeof th.parts);
-        memset(th.pairs, 0, sizeof th.pairs);
-        s.site[i].held &= (u8)~bit(t);
-        th.round = th.stood = 0;
-        th.pc = RUN;
+        stands(s, t);
     }
-    /* No part knows more of another part's home than that part shows. */
-    bool fits(const State &s, int t, int all) const
+    void ask_still(State &s, int t, int h)
     {
         const Thread &th = s.thread[t];
-        if (on(SNAP_UNPAIRED)) return true;
-        if (sc->stands) return th.stood == s.site[where(t)].know[where(t)] || on(SNAP_STANDS);
-        for (int i = 0; i < sites; i++)
-            for (int j = 0; j < sites; j++) {
-                if (i == j || !has(all, j)) continue;
-                int made = has(all, i) ? th.pairs[i][j] & 15 : s.site[i].decided[j];
-                if (counts() && all != bit(j) && made != th.pairs[j][i] >> 4) return false;
-                if (!on(PAIR_COUNTS) && has(all, i) && th.parts[i][j] >= th.snap[j]) return false;
-            }
-        return true;
+        to_home(s, where(t), h, {0, STILL, 0, (u8)t, th.attempt, (u8)(th.snap[h] - 1)});
+    }
+    void stood(State &s, int t, int h, const Msg &m)
+    {
+        Thread &th = s.thread[t];
+        if (!m.value) {
+            memset(th.seen, 0, sizeof th.seen);
+            return ask_homes(s, t);
+        }
+        th.stood |= bit(h);
+        if (th.pc == STANDING) stands(s, t);
+    }
+    void stands(State &s, int t)
+    {
+        Thread &th = s.thread[t];
+        if (th.stood != homes_asked(s, t)) return;
+        th.round = th.stood = 0;
+        th.pc = RUN;
     }
     /* What is cached of home h is seen from the own kernel's versions. */
     void look(State &s, int t, int h)
@@ -94,19 +94,6 @@ struct Snapshots : Commits {
             if (home(p) == h && c.right && c.content != AWAY && h != where(t))
                 s.thread[t].seen[p] = (u8)(c.content + 1);
         }
-    }
-    /* Home i has answered a snapshot of site j, and others have not. */
-    bool paused(const State &s, int i, int j) const
-    {
-        for (int t = 0; t < threads && !on(SNAP_PAUSES_NOT); t++)
-            if (where(t) == j && s.thread[t].pc == SNAPPING && s.thread[t].snap[i]) return true;
-        return false;
-    }
-    bool another_snaps(const State &s, int t) const
-    {
-        for (int u = 0; u < threads; u++)
-            if (u != t && where(u) == where(t) && s.thread[u].pc == SNAPPING) return true;
-        return false;
     }
     int version_at(const State &s, int p, int event) const
     {
@@ -152,18 +139,21 @@ struct Snapshots : Commits {
         if (on(SNAP_ORPHANS) || on(DONE_APPLIED)) doubt &= g.orphan;
         return doubt && !on(SNAP_DOUBT);
     }
-    void count(State &s, int h, int t)
-    {
-        for (int j = 0; j < sites && counts(); j++)
-            s.thread[t].pairs[h][j] =
-                (u8)(s.site[h].decided[j] | s.site[h].applied[j] << 4);
-    }
     void snap_asked(State &s, int h, const Msg &m)
     {
         Site &g = s.site[h];
         g.open[m.txn] = (u8)(m.serial + 1);
         if (m.value) g.held |= bit(m.txn);
         else g.held &= (u8)~bit(m.txn);
+    }
+    /* Has it shown nothing since the snapshot began, and nothing that it is to show? What it held
+     * goes on. */
+    void still_asked(State &s, int h, int i, const Msg &m)
+    {
+        bool same = s.site[h].event == m.value || on(STILL_SHOWS);
+        bool none = !in_the_way_of_snapshots(s, h) || on(STILL_VOTES);
+        s.site[h].held &= (u8)~bit(m.txn);
+        to_client(s, h, i, {0, STOOD, 0, m.txn, m.serial, same && none});
     }
     /* The snapshots that home h was asked for begin when nothing is in their way. */
     void snapshots_begin(int h)
@@ -176,14 +166,14 @@ struct Snapshots : Commits {
                 crossing |= has(own, x) && site_of(x) == i;
                 if (has(g.held, t) && !on(HOLD_LOGGING))
                     crossing |= has(g.logging, x) ||
-                                (has(g.came, x) && written(x) && site_of(x) != i);
+                                (has(g.came, x) && written(x));
             }
             if (!g.open[t] || in_the_way_of_snapshots(*now, h) ||
                 (crossing && !on(SNAP_CROSSES))) continue;
             step(true, text("S", h, " begins the snapshot of T", t), [&](State &s) {
-                Msg m = {0, SNAPPED, 0, (u8)t, (u8)(g.open[t] - 1)};
-                count(s, h, t);
+                Msg m = {0, SNAPPED, 0, (u8)t, (u8)(g.open[t] - 1), s.site[h].event};
                 s.site[h].open[t] = 0;
+                if (on(HOLD_SNAPPED)) s.site[h].held &= (u8)~bit(t);
                 to_client(s, h, i, m);
             });
         }

@@ -32,20 +32,18 @@ enum { AWAY = 0xff };                   /* contents that were evicted: the site 
     X(LAZY_DECIDED, "NC9: a lazy commit of several homes is decided before its flush") \
     X(SNAP_CROSSES, "NV2: SNAPPED may overtake the DONE of a commit that it contains") \
     X(SNAP_LATER, "NV3: a snapshot uses what was granted after it began") \
-    X(SNAP_PAUSES_NOT, "NV3: messages of a home go on between its SNAPPED and the others") \
-    X(SNAP_TWO, "NV3: a site begins two snapshots of several homes at a time") \
     X(SNAP_ANY, "NM2: an answer to a snapshot's earlier question counts") \
-    X(SNAP_UNPAIRED, "NV5: a snapshot of several homes does not compare what they know") \
-    X(PAIR_COUNTS, "NV5: it compares the numbers of decisions made and applied only") \
-    X(KNOWS_OWN, "NV5: homes learn of each other by commits of several homes only") \
+    X(SNAP_STILL, "NV5: homes of one snapshot are not asked whether they stood still") \
+    X(STILL_EARLY, "NV5: a home is asked that before all have answered SNAP") \
+    X(STILL_VOTES, "NV5: a home stands still although it has voted for something") \
+    X(STILL_SHOWS, "NV5: ... or although it has shown something") \
     X(SNAP_DOUBT, "NV6: a snapshot begins while something is prepared there") \
     X(SNAP_ORPHANS, "NV6: a snapshot waits for orphans only") \
-    X(DONE_APPLIED, "NV6: ... and numbers are compared, DONE is told when all have applied it") \
-    X(SNAP_OWN, "NV8: a site asks for a snapshot while a commit of its own is under way there") \
+    X(DONE_APPLIED, "NV6: ... and DONE is told when all have applied it") \
     X(NO_HOLD, "NV7: a snapshot of several homes never asks them to hold") \
     X(HOLD_LOGGING, "NV7: ... or answers before what it has taken is flushed") \
+    X(HOLD_SNAPPED, "NV7: a home holds until SNAPPED alone") \
     X(HOLD_COMMITS, "NV7: a home that holds puts back COMMITs of several homes") \
-    X(SNAP_STANDS, "NV9: what the own store has shown since SNAP went is not looked at") \
     X(ANSWER_ACTIVE, "NR4: a callback is answered although a transaction uses the page") \
     X(HOME_TAKES, "NR3: the home takes an idle site's pages without a callback") \
     X(RECALL_STOPS, "NR6: a recall stops also who uses the page from raising its use") \
@@ -80,20 +78,22 @@ struct Scenario {
     int bound;                          /* so many times may a transaction be a victim; 0: 4 */
     int workers;                        /* of a session at a home; 0: enough */
     int patience;                       /* rounds of a snapshot before it says hold; 0: 2 */
-    bool stands;                        /* NV9 in place of NV5 */
 };
 
-enum pc : u8 { NEXT, RUN, VOTING, COMMITTING, ASKING, APPLYING, BACKOFF, SNAPPING, FETCHING, END };
-enum kind : u8 { GET, CANCEL, GONE, COMMIT, PREPARE, DECIDE, QUERY, SNAP, SNAP_END, GET_OLD,
+enum pc : u8 { NEXT, RUN, VOTING, COMMITTING, ASKING, APPLYING, BACKOFF, SNAPPING, STANDING,
+               FETCHING, END };
+enum kind : u8 { GET, CANCEL, GONE, COMMIT, PREPARE, DECIDE, QUERY, SNAP, STILL, SNAP_END, GET_OLD,
                  ASK, TOLD,             /* between homes */
-                 GRANT, DENIED, CALL, DONE, REFUSED, VOTED, OUTCOME, SNAPPED, OLD, APPLIED };
+                 GRANT, DENIED, CALL, DONE, REFUSED, VOTED, OUTCOME, SNAPPED, STOOD, OLD, APPLIED };
 static const char *const kind_name[] = {
-    "GET", "CANCEL", "GONE", "COMMIT", "PREPARE", "DECIDE", "QUERY", "SNAP", "SNAP_END", "GET_OLD",
+    "GET", "CANCEL", "GONE", "COMMIT", "PREPARE", "DECIDE", "QUERY", "SNAP", "STILL",
+    "SNAP_END", "GET_OLD",
     "ASK", "TOLD",
-    "GRANT", "DENIED", "CALL", "DONE", "REFUSED", "VOTED", "OUTCOME", "SNAPPED", "OLD", "APPLIED"};
+    "GRANT", "DENIED", "CALL", "DONE", "REFUSED", "VOTED", "OUTCOME", "SNAPPED", "STOOD", "OLD",
+    "APPLIED"};
 
 /* txn: the transaction, or the thread that asks; serial: of a grant, an attempt, a round. */
-struct Msg { u8 way, kind, page, txn, serial, value, extra, know[SITES]; };
+struct Msg { u8 way, kind, page, txn, serial, value, extra; };
 struct Cache { u8 right, content, serial, recall /* to + 1 */, asked, asker /* + 1 */; };
 struct Want { u8 site, want, thread, page, again; };
 struct Page {
@@ -105,21 +105,18 @@ struct Page {
  * which the session with home j began; server[i]: of the session that this home keeps for i. */
 struct Site {
     u8 up, grace /* sites */, client[SITES], server[SITES];
-    u8 know[SITES];                     /* the newest event that it has heard of, of each home */
+    u8 event;                           /* so often has it shown something */
     u8 came, logging, lazy, done, unanswered;   /* put aside; in the log; not flushed; flushed */
     u8 prepared, unlogged, orphan;
     u8 open[THREADS], held;             /* snapshots asked for: round + 1; threads that hold */
     u8 lock, drained;                   /* of the container: thread + 1 */
     u8 at[TXNS], attempt[TXNS], tomb[TXNS], undone[TXNS];
-    u8 decided[SITES], applied[SITES];  /* for PAIR_COUNTS */
 };
 struct Thread {
     u8 pc, number, op, attempt, sure, used[PAGES], aborts, asks, wantx, voted, sent, round;
-    u8 seen[PAGES] /* content + 1 */, snap[SITES] /* event + 1 */, parts[SITES][SITES];
-    u8 pairs[SITES][SITES];             /* for PAIR_COUNTS: decided, and applied * 16 */
-    u8 stood;                           /* for NV9: the own home's newest event as SNAP went */
+    u8 seen[PAGES] /* content + 1 */, snap[SITES] /* event + 1 */, stood /* homes */;
 };
-struct Txn { u8 before, known, reads[PAGES], acked, undone, lost; };
+struct Txn { u8 before, reads[PAGES], acked, undone, lost; };
 struct State {
     u8 messages;
     Msg m[MSGS];

@@ -19,9 +19,8 @@ struct Model : Snapshots {
         int at = first_of(*now, i, j);
         if (at < 0 || !now->site[j].up) return;
         Msg m = now->m[at];
-        bool for_home = m.kind <= GET_OLD, for_client = m.kind >= GRANT;
+        bool for_home = m.kind <= GET_OLD;
         if (for_home && !serves(*now, j, i)) return;    /* the last session's end comes first */
-        if (for_client && paused(*now, i, j)) return;
         if (m.kind == QUERY && must_wait(*now, j, m)) return;
         bool of_txn = m.kind == COMMIT || m.kind == PREPARE || m.kind == DECIDE ||
                       m.kind == QUERY || m.kind == ASK || m.kind == TOLD ||
@@ -30,7 +29,6 @@ struct Model : Snapshots {
         step(true, text("S", j, what.c_str(), i, of_txn ? " of " : " page ",
                         of_txn ? m.txn : m.page), [&](State &s) {
             take(s, at);
-            if (!for_client || connected(s, j, i)) hear(s, j, m);
             if (for_home) at_home(s, j, i, m);
             else if (m.kind == ASK) asked(s, j, i, m);
             else if (m.kind == TOLD) resolve(s, j, m.txn, m.serial, m.value);
@@ -63,6 +61,7 @@ struct Model : Snapshots {
             return to_client(s, h, i, {0, OUTCOME, 0, m.txn, m.serial,
                                        outcome(s, h, m.txn, m.serial)});
         case SNAP: return snap_asked(s, h, m);
+        case STILL: return still_asked(s, h, i, m);
         case SNAP_END: s.site[h].held &= (u8)~bit(m.txn); return;
         case GET_OLD:
             return to_client(s, h, i, {0, OLD, m.page, m.txn, m.serial,
@@ -73,15 +72,19 @@ struct Model : Snapshots {
     bool is_open(const State &s, int t, const Msg &m) const
     {
         const Thread &th = s.thread[t];
-        if (m.kind == SNAPPED || m.kind == OLD)
-            return th.pc == (m.kind == OLD ? FETCHING : SNAPPING) &&
+        if (m.kind == SNAPPED || m.kind == STOOD || m.kind == OLD)
+            return (th.pc == (m.kind == OLD       ? FETCHING
+                              : m.kind == SNAPPED ? SNAPPING
+                                                  : STANDING) ||
+                    (on(STILL_EARLY) && m.kind == STOOD && th.pc == SNAPPING)) &&
                    (on(SNAP_ANY) || th.attempt == m.serial);
         return m.txn && th.pc != END && txn_of(s, t) == m.txn && th.attempt == m.serial;
     }
     void at_client(State &s, int i, int h, const Msg &m)
     {
         Cache &c = s.cache[i][m.page];
-        int t = m.kind == SNAPPED || m.kind == OLD ? m.txn : body[m.txn].owner;
+        bool of_snapshot = m.kind == SNAPPED || m.kind == STOOD || m.kind == OLD;
+        int t = of_snapshot ? m.txn : body[m.txn].owner;
         Thread &th = s.thread[t];
         if (m.kind == GRANT) return granted(s, i, m);
         if (m.kind == DENIED) {
@@ -107,6 +110,7 @@ struct Model : Snapshots {
             if (th.voted == written(m.txn)) told(s, t);
             return;
         case SNAPPED: return snapped(s, t, h, m);
+        case STOOD: return stood(s, t, h, m);
         case OLD:
             th.seen[m.page] = (u8)(m.value + 1);
             th.pc = RUN;
@@ -146,7 +150,6 @@ struct Model : Snapshots {
         for (int p = 0; p < pages; p++) touched |= th.used[p] && home(p) == h;
         if (body[x].snapshot) {
             if (!has(homes_asked(s, t), h)) return;
-            s.site[where(t)].held &= (u8)~bit(t);
             th.round = 0;
             th.pc = NEXT;
             return;
@@ -398,11 +401,6 @@ struct Model : Snapshots {
     }
 
     /* ---- what holds ---- */
-    bool several(int x) const
-    {
-        int h = homes_of(body[x].reads);
-        return body[x].snapshot && (h & (h - 1));
-    }
     bool is_committed(const State &s, int x) const
     {
         return has(s.committed, x) || (s.txn[x].acked && !body[x].writes && !s.txn[x].lost);
@@ -417,38 +415,28 @@ struct Model : Snapshots {
                 std::find(g.version, end, x) == end) return x;
         return 0;
     }
-    /* A serial order that keeps what was before what, and each transaction after those that its
-     * site had heard of; without snapshots of several homes it keeps all that were over. */
+    /* A serial order that keeps what was over before another began. */
     void serialisable(const State &s) override
-    {
-        bool snapshots = false;
-        for (int x = 1; x <= total(); x++) snapshots |= several(x) && is_committed(s, x);
-        ordered(s, false);
-        if (snapshots) ordered(s, true);
-    }
-    void ordered(const State &s, bool all)
     {
         bool skewed = hazard('s');
         int nodes = 0;
         for (int x = 1; x <= total(); x++)
-            if (is_committed(s, x) && !(skewed && !body[x].writes) && (all || !several(x)))
-                nodes |= bit(x);
+            if (is_committed(s, x) && !(skewed && !body[x].writes)) nodes |= bit(x);
         for (int extra = 0; extra <= total(); extra++) {
-            if (extra && (all || skewed || has(nodes, extra) || body[extra].snapshot ||
+            if (extra && (skewed || has(nodes, extra) || body[extra].snapshot ||
                           s.txn[extra].lost)) continue;
-            if (!is_acyclic(s, nodes | (extra ? bit(extra) : 0), all))
+            if (!is_acyclic(s, nodes | (extra ? bit(extra) : 0)))
                 return wrong(extra ? "(4) a running transaction sees no serial order"
                                    : "(4) the committed history is not serialisable");
         }
     }
-    bool is_acyclic(const State &s, int nodes, bool all) const
+    bool is_acyclic(const State &s, int nodes) const
     {
         int edge[TXNS] = {};
         for (int x = 1; x <= total(); x++) {
             if (!has(nodes, x)) continue;
-            int before = all && !several(x) ? s.txn[x].known : s.txn[x].before;
             for (int y = 1; y <= total(); y++)
-                if (has(before & nodes, y)) edge[y] |= bit(x);
+                if (has(s.txn[x].before & nodes, y)) edge[y] |= bit(x);
             for (int p = 0; p < pages; p++)
                 for (int y = 0; y <= total(); y++) {
                     if (!has(s.txn[x].reads[p], y)) continue;
@@ -476,21 +464,6 @@ struct Model : Snapshots {
     }
 
     /* ---- all steps ---- */
-    /* A snapshot does not go to a home while a commit of this site with a part there is under way,
-     * and the other way round: what the homes have said of it would wait for the snapshot. */
-    bool own_waits(const State &s, int t) const
-    {
-        for (int u = 0; u < threads && !on(SNAP_OWN); u++) {
-            const Thread &th = s.thread[u];
-            if (u == t || where(u) != where(t) || !runs(th)) continue;
-            int mine = homes_of(body_of(s, t).reads);
-            if (body_of(s, t).snapshot ? th.pc >= VOTING && th.pc <= APPLYING &&
-                                             written(txn_of(s, u)) & mine
-                                       : th.pc == SNAPPING && homes_asked(s, u) &
-                                             written(txn_of(s, t))) return true;
-        }
-        return false;
-    }
     void thread(int t)
     {
         const Thread &th = now->thread[t];
@@ -498,13 +471,12 @@ struct Model : Snapshots {
         if (th.pc == END || !now->site[i].up) return;
         x = txn_of(*now, t);
         c = coordinator(x);
-        bool wait = several(x) && another_snaps(*now, t) && !on(SNAP_TWO);
-        if (th.pc == NEXT && !wait && !own_waits(*now, t))
+        if (th.pc == NEXT)
             step(true, text("T", t, " begins"), [&](State &s) { begin(s, t); });
         if (th.pc == RUN && body[x].snapshot) return run_snapshot(t);
         if (can_act(*now, t))
             step(true, text("T", t, "'s snapshot begins"), [&](State &s) { act(s, t); });
-        if (th.pc == RUN && !own_waits(*now, t)) run(t);
+        if (th.pc == RUN) run(t);
         if (th.pc == RUN && now->dooms)
             step(false, text("T", t, " is undone by itself"), [&](State &s) {
                 s.dooms--;
