@@ -219,7 +219,7 @@ def came(window):
 
 # ---- selections ----
 
-def selections(one, two, three, small):
+def selections(one, two, three):
     columns = [("one site", one["a"]), ("two sites", two["b"]), ("three sites: b", three["b"]), ("c", three["c"])]
     sizes = sorted(int(name.split(".")[1]) for name in one["a"] if name.startswith("scan-cold."))
     print("Selection of a tenth of tuples of 208 bytes, instructions for a tuple of the relation (in brackets: pages that came, in so many GETs). The paper has a "
@@ -240,9 +240,54 @@ def selections(one, two, three, small):
     row("the same: messages", "messages", warm.messages(), 0)
     row("selection by index, warm, of a local one", "times",
         two["b"]["index-warm" + last].instructions / one["a"]["index-warm" + last].instructions, 1.02, 3)
-    print("Figure 3, where memory ends: pages that came for the first and the second selection.\n")
-    table(("tuples", "first", "second"), ("---:", "---:", "---:"),
-          *[(size, small["b"][f"scan-cold.{size}"].said["pages"], small["b"][f"scan-warm.{size}"].said["pages"]) for size in sizes])
+
+
+CURVES = (("one site", "#c0392b"), ("two sites", "#1b6ca8"), ("three sites", "#2e7d32"))
+LEFT, TOP, WIDE, HIGH = 70, 50, 420, 260
+
+
+def figure(curves, sizes):
+    """WAKASHI's Figure 3: {(sites, pass): [millions of instructions for each size]} as a picture."""
+    top = max(max(line) for line in curves.values())
+
+    def place(i, value):
+        return f"{LEFT + sizes[i] / sizes[-1] * WIDE:.0f} {TOP + HIGH - value / top * HIGH:.1f}"
+    yield (f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDE + 150}" height="{TOP + HIGH + 50}" '
+           'font-family="sans-serif" font-size="12">')
+    yield '<rect width="100%" height="100%" fill="white"/>'
+    yield f'<text x="{LEFT}" y="20" font-size="14">Selection without index: lines are cold, broken ones warm</text>'
+    yield f'<text x="{LEFT}" y="38">millions of instructions at the site; below: thousands of tuples</text>'
+    yield f'<path d="M{LEFT} {TOP}V{TOP + HIGH}H{LEFT + WIDE}" fill="none" stroke="#444"/>'
+    yield f'<text x="{LEFT - 6}" y="{TOP + 4}" text-anchor="end">{top:.1f}</text>'
+    for size in sizes:
+        yield f'<text x="{LEFT + size / sizes[-1] * WIDE:.0f}" y="{TOP + HIGH + 18}" text-anchor="middle">{size // 1000}</text>'
+    for number, (name, colour) in enumerate(CURVES):
+        yield f'<text x="{LEFT + WIDE + 12}" y="{TOP + 20 + 18 * number}" fill="{colour}">{name}</text>'
+        for which, dash in (("cold", ""), ("warm", ' stroke-dasharray="5 4"')):
+            path = "L".join(place(i, value) for i, value in enumerate(curves[name, which]))
+            yield f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.5"{dash}/>'
+    yield "</svg>"
+
+
+def memory_ends(*small):
+    """Of guests with little memory: the first and the second selection of each relation."""
+    sizes = sorted(int(name.split(".")[1]) for name in small[0] if name.startswith("scan-cold."))
+    passes = [(site, windows, which) for (site, _), windows in zip(CURVES, small) for which in ("cold", "warm")]
+    print("Figure 3, where memory ends: guests of little memory. Instructions for a tuple (in brackets: pages that came). The paper: as soon as a relation is larger than "
+          "memory a warm selection is like a cold one.\n")
+    lines = [("tuples", *(f"{site}, {which}" for site, _, which in passes)), ("---:",) * (1 + len(passes))]
+    for size in sizes:
+        cells = [windows[f"scan-{which}.{size}"] for _, windows, which in passes]
+        lines.append((size, *(f"{w.instructions / size:.1f} ({w.said['pages']})" for w in cells)))
+    table(*lines)
+    os.makedirs("build/bench", exist_ok=True)
+    with open("build/bench/selection.svg", "w", encoding="utf-8") as picture:
+        print(*figure({(site, which): [windows[f"scan-{which}.{size}"].instructions / 1e6 for size in sizes] for site, windows, which in passes}, sizes),
+              sep="\n", file=picture)
+    last = f".{sizes[-1]}"
+    for (site, _), windows in zip(CURVES, small):
+        row(f"memory ends, {site}: warm selection of the largest relation, of a cold one", "times",
+            windows["scan-warm" + last].instructions / windows["scan-cold" + last].instructions, "-", 2)
 
 
 def references(one, two, three):
@@ -307,11 +352,13 @@ def main():
     if len(sys.argv) != 2:
         print(__doc__)
         return 2
-    one, two, three, small, slow = (read(os.path.join(sys.argv[1], name)) for name in ("one", "two", "three", "small", "slow"))
+    one, two, three, slow = (read(os.path.join(sys.argv[1], name)) for name in ("one", "two", "three", "slow"))
+    small = [read(os.path.join(sys.argv[1], f"small{sites}")) for sites in (1, 2, 3)]
     pages(one, two, slow)
     halves(three)
     mixes(three)
-    selections(one, two, three, small)
+    selections(one, two, three)
+    memory_ends(small[0]["a"], small[1]["b"], small[2]["c"])
     references(one, two, three)
     homes(sys.argv[1])
     spare(sys.argv[1], *(read(os.path.join(sys.argv[1], name)) for name in ("alone", "pair")))

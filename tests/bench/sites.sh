@@ -2,6 +2,7 @@
 # Group sites: what containers of another site cost (user/sites/figures.md). Guests a, the home, b and c; instructions are
 # counted in each of them, without what it idles and, where that is said, without those of `link`; messages are counted by
 # `remote`. tests/bench/sites-figures.py makes the tables. SIZE: tuples of the largest relation; 200000 takes ten minutes.
+# SMALL=MIB: memory of the guests of Figure 3's curve, whose picture is build/bench/selection.svg.
 set -eu
 cd "$(dirname "$0")/../.."
 size=${SIZE:-100000}
@@ -13,7 +14,7 @@ tests/oo1/build "$scratch/bin"
 
 options="--icount --cpus 1 --link lease=20000"
 far="--no-store $options --add build/tests/sites/figures --add build/tests/sites/relations --add $scratch/bin/oo1-store"
-home="--store $scratch/store $options --memory 256 --add build/tests/sites/figures --add build/tests/sites/relations --add $scratch/bin/oo1-store"
+home="--store $scratch/store $options --memory $((size > 100000 ? 448 : 256)) --add build/tests/sites/figures --add build/tests/sites/relations --add $scratch/bin/oo1-store"
 
 # system NAME: a plan from stdin; what its guests print goes to $scratch/NAME.
 system() { scripts/sites --timeout 900 - >"$scratch/$1" || { cat "$scratch/$1" >&2; exit 1; }; }
@@ -41,10 +42,20 @@ link a b
 link a c
 END
 echo "memory ends ..."
-system small <<END
+little="--memory ${SMALL:-32}"
+# shellcheck disable=SC2086
+scripts/run $home $little --site a --zone 0 --timeout 900 -c "relations rel scans=2" | tr -d '\r' | sed 's/^/a: /' >"$scratch/small1"
+system small2 <<END
 site a $home : relations rel all; relations rel serve
-site b $far --memory ${SMALL:-40} : relations a:rel ready scans=2 end
+site b $far $little : relations a:rel ready scans=2 end
 link a b
+END
+system small3 <<END
+site a $home : relations rel all; relations rel serve
+site b $far $little : relations a:rel ready scans=2 end
+site c $far $little : relations a:rel quiet scans=2
+link a b
+link a c
 END
 echo "a slow link ..."
 system slow <<END
@@ -100,6 +111,8 @@ link a c
 link b c
 link a b
 END
+tests/bench/sites-homes.sh "$scratch"
 tests/bench/sites-figures.py "$scratch"
+tests/bench/sites-homes.py "$scratch"
 tests/bench/sites-modes.sh
 tests/bench/sites-layout.py

@@ -15,15 +15,18 @@
 #include "figures.h"
 
 enum { PAGES = 1536, MISSES = 256, READS = 64, COMMITS = 200, STOLEN = 128, HALF = 64,
-       APART = 400, ROW = 920, ROWS = 512 }; /* pages behind each other: windows, halves, ... */
+       APART = 400, ROW = 920, ROWS = 512, /* pages behind each other: windows, halves, ... */
+       ROUNDS = 8 };
 struct page { uint64_t word[KD_PAGE_BYTES / 8]; };
 struct root { struct page *pages; };
 
 static struct root *root(void) { return ps_root(c); }
 
+/* By a load first it would be two callbacks, of the right to write and of the page. */
 static int steal(void *number)
 {
-    for (uint64_t i = 0; i < *(uint64_t *)number; i++) root()->pages[i].word[1]++;
+    struct page *p = root()->pages;
+    for (uint64_t i = 0; i < *(uint64_t *)number; i++) p[i].word[1] = i;
     return -ECANCELED;
 }
 
@@ -31,7 +34,7 @@ static int make(void *unused)
 {
     struct root *r = root();
     (void)unused;
-    r->pages = ps_alloc(c, PAGES * sizeof *r->pages, NULL);
+    r->pages = ps_alloc(c, (PAGES + 2 * ROUNDS) * sizeof *r->pages, NULL);
     return r->pages && phase() ? 0 : -errno;
 }
 
@@ -113,39 +116,34 @@ static void pages(void)
 
 /* ---- several sites ---- */
 
-struct round { uint64_t go, done; char rest[4080]; };
+/* Two pages of each round, which no other round needs: that it may begin, and that it is done. */
+struct round { uint64_t done, number; };
 
-static struct round *round_page(void) { return ps_named(c, "round", sizeof(struct round)); }
-
-static int round_set(void *arg)
+static uint64_t *round_page(const struct round *r)
 {
-    const uint64_t *to = arg;
-    struct round *r = round_page();
-    if (!r) return -errno;
-    *(to[0] ? &r->done : &r->go) = to[1];
+    return root()->pages[PAGES + 2 * r->number + r->done].word;
+}
+
+static int round_set(void *round)
+{
+    *round_page(round) = 1;
     return 0;
 }
 
-static int round_see(void *arg)
-{
-    uint64_t *of = arg;
-    const struct round *r = round_page();
-    if (!r) return -errno;
-    of[1] = of[0] ? r->done : r->go;
-    return 0;
-}
+static int round_see(void *round) { return *round_page(round) == 0; }
 
 static void round_await(uint64_t done, uint64_t number)
 {
-    uint64_t of[2] = {done, 0};
-    for (need(ps_transaction(round_see, of), "round"); of[1] < number; pause_ms(10))
-        need(ps_transaction(round_see, of), "round");
+    struct round r = {done, number};
+    int later;
+    while ((later = ps_transaction(round_see, &r)) > 0) pause_ms(10);
+    need(later, "round");
 }
 
 static void round_say(uint64_t done, uint64_t number)
 {
-    uint64_t to[2] = {done, number};
-    need(ps_transaction(round_set, to), "round");
+    struct round r = {done, number};
+    need(ps_transaction(round_set, &r), "round");
 }
 
 /* Commits of one page each, in turn of this half's, which this site has all to write. */
@@ -198,7 +196,8 @@ static void mix(uint64_t number)
     }
 }
 
-/* The work of site `number`, at the same time as that of the other one: 0 says when. */
+/* The work of site `number`, at the same time as that of the other one: 0 says when. What one says
+ * to the other takes a page that is not used again, so it calls nothing back of the work's. */
 static void together(const char *what, void (*work)(uint64_t), uint64_t number, uint64_t times)
 {
     static uint64_t rounds;
@@ -209,6 +208,7 @@ static void together(const char *what, void (*work)(uint64_t), uint64_t number, 
     } else {
         round_await(0, rounds);
     }
+    pause_ms(300); /* so what that calls back is not counted */
     struct spent from = so_far();
     work(number);
     print(what, phase_now, times, &from);
@@ -223,6 +223,7 @@ static void together(const char *what, void (*work)(uint64_t), uint64_t number, 
 static void both(uint64_t number)
 {
     half_warm(number);
+    together("warm", half_warm, number, HALF); /* what came in a row of the other one's goes back */
     if (number == 0) {
         mark(0);
         struct spent from = so_far();

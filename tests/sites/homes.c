@@ -14,7 +14,7 @@
  */
 #include "figures.h"
 
-enum { SITES_MAX = 8, PAGES = 64, READS = 4, OWN = 90, TIMES = 300 };
+enum { SITES_MAX = 8, PAGES = 64, READS = 4, OWN = 90, TIMES = 200 };
 struct page { uint64_t word[KD_PAGE_BYTES / 8]; };
 struct root { struct page page[PAGES], meeting; };
 

@@ -12,8 +12,9 @@
  */
 #include "figures.h"
 
-enum { SIZES = 5, PARTS = 20000, LINKS = 3, LOOKUPS = 1000, DEPTH = 7, SMALL_IDS = PARTS / 2 };
-static const uint64_t sizes[SIZES] = {10000, 25000, 50000, 100000, 200000};
+enum { SIZES = 9, PARTS = 20000, LINKS = 3, LOOKUPS = 1000, DEPTH = 7, SMALL_IDS = PARTS / 2 };
+static const uint64_t sizes[SIZES] = {10000,  25000,  50000,  75000, 100000,
+                                      125000, 150000, 175000, 200000};
 
 /* The Wisconsin relation's: its first numbers are a permutation, and the place. */
 struct tuple { int32_t unique1, unique2, more[11]; char text[3][52]; };
