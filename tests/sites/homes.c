@@ -7,7 +7,8 @@
  *                                 its own; all sites begin together, by a page of the first one
  *
  * A transaction reads pages of one container and stores to one of them. Of OWN in 100 it is the
- * site's own, else one of the others. Site 0 adds up what was stored. Prints two windows, of no transactions and of all:
+ * site's own, else one of the others. Site 0 adds up what was stored. Prints two windows, of no
+ * transactions and of all:
  *
  *     = homes.NAME INDEX, transactions, ns until this site's were done; then, until all were:
  *     instructions, those of link, flushes, messages to homes and from them

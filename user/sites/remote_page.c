@@ -243,7 +243,7 @@ static void reach(long n, uint64_t reached[2])
  * wants, if only since its last transaction, and waits for a page of another home. Who does so for
  * some time runs again, without what it had before; for longer, each time that this was in vain; of
  * two machines not at the same moment. */
-enum { WAIT_MS = 60, AGAIN_MOST = 6, APART = 8 };
+enum { WAIT_MS = 20, AGAIN_MOST = 7, APART = 8 };
 static struct site_ages since;
 static struct { uint64_t ticket; unsigned times; } again[KD_VIEW_MAX];
 
