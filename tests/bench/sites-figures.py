@@ -98,7 +98,7 @@ def oo1(path):
 def pages(one, two, slow):
     here, far = one["a"], two["b"]
     miss, upgrade, commit, read_, back = (far[name] for name in ("miss", "upgrade", "commit", "read", "callback"))
-    row("cached read transaction of 64 pages of another site, of a local one", "times", read_.instructions / here["read"].instructions, 1.02, 3)
+    row("cached read transaction of 64 pages of another site, of a local one", "times", read_.here() / here["read"].here(), 1.02, 3)
     row("cached read transaction of another site: messages", "messages", read_.messages(), 0)
     for name, window in (("read miss", miss), ("write upgrade", upgrade)):
         row(f"{name}: round trips", "round trips", window.each(window.said["GET"]), 1.01, 2)
@@ -235,7 +235,8 @@ def selections(one, two, three):
     table(*lines)
     last = f".{sizes[-1]}"
     cold, warm = two["b"]["scan-cold" + last], two["b"]["scan-warm" + last]
-    row("selection without index, cold: pages that came, of the relation's", "times", cold.said["pages"] / ((sizes[-1] * 208 + 4095) // 4096), 1.001, 3)
+    row("selection without index, cold: pages that came beside the relation's, whose last GET goes beyond it", "pages",
+        cold.said["pages"] - (sizes[-1] * 208 + 4095) // 4096, 16)
     row("selection without index, warm, of a local one", "times", warm.instructions / one["a"]["scan-warm" + last].instructions, 1.02, 3)
     row("the same: messages", "messages", warm.messages(), 0)
     row("selection by index, warm, of a local one", "times",

@@ -42,7 +42,7 @@ link a b
 link a c
 END
 echo "memory ends ..."
-little="--memory ${SMALL:-32}"
+little="--memory ${SMALL:-28}"
 # shellcheck disable=SC2086
 scripts/run $home $little --site a --zone 0 --timeout 900 -c "relations rel scans=2" | tr -d '\r' | sed 's/^/a: /' >"$scratch/small1"
 system small2 <<END
