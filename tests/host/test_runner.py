@@ -104,6 +104,23 @@ def test_a_part_gives_its_cpus_to_each_item_and_closes_with_its_counts():
     assert "    again: scripts/test --only runner-cpus" in lines, lines
 
 
+def test_an_item_that_waits_runs_beside_the_others():
+    assert runner.waits("tests/system/sites-lost") and runner.waits("tests/system/engine")
+    assert runner.waits("tests/guest/pstore/fire_cells") and not runner.waits("tests/guest/pstore/pstore_txn")
+    before, runner.waits = runner.waits, lambda name: name == "runner-waits"
+    with tempfile.TemporaryDirectory() as folder:
+        names = ["waits", "one", "two"]         # each waits for both others
+        script = " && ".join(f"[ -e {folder}/{name} ]" for name in names)
+        items = [(f"runner-{name}", ["sh", "-c", f"touch {folder}/{name}; for i in $(seq 200); do {script} && break; sleep 0.05; done; "
+                                     f"{script} && echo ok 1; echo 1..1"]) for name in names]
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                passed, failed, _ = runner.run_part("a part", items, 2)
+        finally:
+            runner.waits = before
+    assert (passed, failed) == (3, 0), (passed, failed)
+
+
 def counted(script, table, slack="2"):
     """One item under these budgets: (passed, failures, CPU seconds)."""
     os.environ["TEST_TIER"] = "test"

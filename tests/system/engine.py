@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Waits: for servers that do not answer.
 # Runs once: what is tried is the disk, not the guest.
 """A store on an NBD server: one machine alone, servers that die, hang and forget under load, and what is said of it (disk/ceph.md)."""
 

@@ -2,6 +2,7 @@
 # Transactions over two stores under power cuts of both disks at one moment: after any cut of parts-cut.c both stores
 # have the same first steps, each as a whole, and no less than was answered. Each disk has open writes of its own: what
 # the one has flushed says nothing of the other (scripts/cut --part). A boot brings what is in doubt to its end.
+# Waits: for the word of a disk that is not there.
 STATES=${STATES:-5}
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"

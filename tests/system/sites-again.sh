@@ -1,6 +1,7 @@
 #!/bin/bash
 # `link` is killed more often, one death soon behind the other, than init takes for chance: the next one starts some
 # seconds later, and the site has its links again.
+# Waits: for init, which starts a program again after ten seconds.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

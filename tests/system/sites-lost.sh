@@ -2,6 +2,7 @@
 # A machine that is gone has pages of a container still, as far as its home can know: nobody stores to
 # them there before its lease is over, though agent, link or store of the home end meanwhile
 # (user/sites/sites.md).
+# Waits: for leases.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -2,6 +2,7 @@
 # One transaction over the containers of two homes, or of a home and the machine's own store: both have all of it or
 # nothing, each program is told which, and nobody waits for ever, while links break at each message, each process of
 # the two-phase commit is killed, and machines end (user/sites/remote.md).
+# Waits: for leases, and for programs that are killed at times.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -3,6 +3,7 @@
 # one commit after the other, and looks whether what was acknowledged is there: while the spare dies and
 # comes back, while the home dies and comes back, and while the two are cut off from each other, with the
 # witness at the side of either. There is one home each time, and a copy that comes back joins as it is.
+# Waits: for leases, and for links that are cut off.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

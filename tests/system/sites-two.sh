@@ -1,6 +1,7 @@
 #!/bin/bash
 # Two machines use a container of a third one at the same time (user/sites/remote.md): what both have read and
 # then store to is a deadlock over two agents, which is found, and nobody waits for ever; the sum stays.
+# Waits: for deadlocks, which are found after a while.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

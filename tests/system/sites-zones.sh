@@ -1,6 +1,7 @@
 #!/bin/bash
 # Four machines whose stores are made at the same time, with no word about zones: they agree (user/sites/sites.md),
 # and a program of each counts in a container of the next. A fifth comes later, while two of them are off.
+# Waits: for sites that are not there.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SQLite on a container: reboots, power cuts, requests of the disk, several users at once (tests/sqlite/users.c), SQLite's own
 # programs speedtest1 and mptest, and planted bugs (tests/bugs/sqlite), which these must find. SEED=N repeats a run of another seed.
+# Waits: for locks of files, which SQLite asks for again and again.
 STATES=3
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Waits: with counted instructions a guest that sleeps does nothing.
 # Runs once: with one CPU.
 """No guest test keeps a CPU in the kernel for 200,000 instructions between two points that serve shootdowns and yield
 (kernel/thread/threads.md): each boots once more, on one CPU with QEMU counting instructions; its plugin
