@@ -8,6 +8,7 @@ import os
 import subprocess
 import tarfile
 import tempfile
+import time
 import unittest.mock
 
 from tap import ROOT, load, run_tests
@@ -44,6 +45,39 @@ def test_panic_timeout_and_death_have_their_own_statuses():
     assert outcome("timeout", -9)[0] == run.EXIT_TIMEOUT
     assert outcome("ended", -11)[0] == run.EXIT_FAULT
     assert outcome("ended", 1, errors="no such device")[0] == run.EXIT_START
+
+
+def watched(program, timeout):
+    """(how it ended, seconds)"""
+    start = time.monotonic()
+    with subprocess.Popen(program, stdout=subprocess.PIPE) as process:
+        ended = run.watch(argparse.Namespace(kill_on=None, timeout=timeout), process, [(process.stdout, run.Output(False))])
+        process.kill()
+    return ended, time.monotonic() - start
+
+
+def test_what_a_busy_host_keeps_it_waiting_is_not_of_its_time():
+    with unittest.mock.patch.object(run, "waited_s", lambda pid: 1):
+        ended, took = watched(["sleep", "60"], 0.2)
+    assert ended == "timeout" and 1.2 <= took, (ended, took)
+    with unittest.mock.patch.object(run, "waited_s", lambda pid: 0):
+        assert watched(["sleep", "60"], 0.2)[0] == "timeout"
+        assert watched(["true"], 60)[0] == "ended"
+
+
+def test_waits_for_a_processor_are_known():
+    one = {min(os.sched_getaffinity(0))}
+    loops = [subprocess.Popen(["python3", "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, one)) for _ in range(2)]
+    try:
+        end = time.monotonic() + 60
+        while min(run.waited_s(loop.pid) for loop in loops) < 0.1 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert all(run.waited_s(loop.pid) >= 0.1 for loop in loops)
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    assert run.waited_s(loops[0].pid) == 0
 
 
 def test_unwanted_clean_end_is_an_error_with_kill_on():

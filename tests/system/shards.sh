@@ -8,7 +8,7 @@ cd "$ROOT" || exit 1
 guest() { # NAME OPTIONS ... COMMANDS: what it prints in $TEST_TMP/NAME
     local name=$1
     shift
-    scripts/run --cpus 1 --timeout 100 --log "$TEST_TMP/$name.log" "${@:1:$#-1}" -c "${!#}" 2>&1 | tr -d '\r' >"$TEST_TMP/$name"
+    scripts/run --cpus 1 --timeout 400 --log "$TEST_TMP/$name.log" "${@:1:$#-1}" -c "${!#}" 2>&1 | tr -d '\r' >"$TEST_TMP/$name"
 }
 said() { sed -n "$2p" "$TEST_TMP/$1"; }
 

@@ -7,7 +7,7 @@
 cd "$ROOT" || exit 1
 
 kills=$(printf 'shared none kill:link; sleep 0.2; %.0s' {1..12})
-scripts/run --site home --no-store --cpus 1 --timeout 60 --allow processes --add build/tests/sites/shared --log "$TEST_TMP/log" \
+scripts/run --site home --no-store --cpus 1 --timeout 400 --allow processes --add build/tests/sites/shared --log "$TEST_TMP/log" \
     -c "$kills" >"$TEST_TMP/said" 2>&1
 is "each of twelve is killed, the last ones behind a pause" "0 12" \
     "$? $(grep -c ' link\[[0-9]*\]: killed' "$TEST_TMP/log")"

@@ -31,7 +31,7 @@ link home b delay=$((seed % 3))
 link home c
 $faults${machines[seed % ${#machines[@]}]}
 PLAN
-    scripts/sites --seed "$seed" --verbose --timeout 150 "$folder/plan" >"$folder/said" 2>&1
+    scripts/sites --seed "$seed" --verbose --timeout 400 "$folder/plan" >"$folder/said" 2>&1
     ends=$(grep -o 'seed [0-9]*: all is there' "$folder/said" | sort -u | wc -l)
     is "seed $seed, $RUNS runs: nothing acknowledged is lost, all end" $((3 * RUNS)) "$ends"
     ok "seed $seed: all sums are right" test "$(grep -o '6 accounts, 6000' "$folder/said" | wc -l)" -ge $((2 * RUNS))

@@ -10,7 +10,7 @@ cd "$ROOT" || exit 1
 site() { # NAME OPTIONS ... COMMANDS: what it prints in $TEST_TMP/NAME
     local name=$1
     shift
-    scripts/run --site "$name" --link lease=2000 --cpus 1 --timeout 60 --allow processes --add build/tests/sites/shared \
+    scripts/run --site "$name" --link lease=2000 --cpus 1 --timeout 400 --allow processes --add build/tests/sites/shared \
         --log "$TEST_TMP/$name.log" "${@:1:$#-1}" -c "${!#}" 2>&1 | sed -u 's|\r||g' >"$TEST_TMP/$name"
 }
 lines() { grep -c 'counted' "$TEST_TMP/home"; }

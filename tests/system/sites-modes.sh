@@ -10,7 +10,7 @@ scripts/katydid-cc tests/system/modes.c -o "$program" || exit 1
 site() { # NAME OPTIONS ... COMMANDS: what it prints in $TEST_TMP/NAME
     local name=$1
     shift
-    scripts/run --site "$name" --link lease=20000 --cpus 1 --timeout 60 --add "$program" \
+    scripts/run --site "$name" --link lease=20000 --cpus 1 --timeout 400 --add "$program" \
         --log "$TEST_TMP/$name.log" "${@:1:$#-1}" -c "${!#}" 2>&1 | tr -d '\r' >"$TEST_TMP/$name"
 }
 

@@ -17,7 +17,7 @@ at home>far done 30 cut
 at home>far done 50 cut
 at home>far 200 kill home again
 PLAN
-scripts/sites --seed 1 --verbose --timeout 100 "$TEST_TMP/plan" >"$TEST_TMP/said" 2>&1
+scripts/sites --seed 1 --verbose --timeout 400 "$TEST_TMP/plan" >"$TEST_TMP/said" 2>&1
 ok "what each commit was told is true, through breaks of the link" \
     test "$(grep -c 'were committed' "$TEST_TMP/said")" = 2
 ok "some were undone" grep -q 'others undone' "$TEST_TMP/said"

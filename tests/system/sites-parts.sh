@@ -26,7 +26,7 @@ PLAN
 same() { # NAME MOVES LINES STORES ...
     local name=$1 folder=$TEST_TMP/$2 lines=$3
     shift 3
-    scripts/sites --seed "$seed" --verbose --timeout 100 "$folder/plan" >"$folder/said" 2>&1
+    scripts/sites --seed "$seed" --verbose --timeout 400 "$folder/plan" >"$folder/said" 2>&1
     ok "$name: all or nothing, in both, as was told" test "$(grep -c 'moves in both\|all right' "$folder/said")" = "$lines"
     grep '^far: .*\(moves\|looks\)' "$folder/said" | sed 's/^/# /'
     [ "$(grep -c 'moves in both\|all right' "$folder/said")" = "$lines" ] || sed 's/^/# /' "$folder/said" | tail -40

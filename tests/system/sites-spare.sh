@@ -11,10 +11,10 @@ cd "$ROOT" || exit 1
 # plan NAME LEASE CLIENT FAULTS [AT-A [AT-B [OPTIONS-B]]]: runs it; what the guests print is in $TEST_TMP/NAME
 plan() {
     local name=$1 common="--link lease=$2 --cpus 1 --memory 128 --add build/tests/sites/shared"
-    local store="$TEST_TMP/$name" ends="sleep 100"
+    local store="$TEST_TMP/$name" ends="sleep 1000"
     rm -f "$store".[abw]
     build/host/kstore create --quiet --size 64M "$store.a" && cp "$store.a" "$store.b"
-    scripts/sites --verbose --timeout 100 - >"$TEST_TMP/$name" 2>&1 <<PLAN
+    scripts/sites --verbose --timeout 400 - >"$TEST_TMP/$name" 2>&1 <<PLAN
 site c --no-store $common : $3
 server a --store $store.a --log $store.a.log $common : shared box create=8; store export box c write; ${5:-$ends}
 server b --store $store.b --log $store.b.log $common ${7:-} : ${6:-$ends}
@@ -57,7 +57,7 @@ ok "and both copies are sound" sound "$TEST_TMP/there"
 rm -f "$TEST_TMP"/[abw].store
 scripts/run --store "$TEST_TMP/a.store" --store-size 64M -c 'echo | outline plan; store export plan c write; store export plan d write' >"$TEST_TMP/made" 2>&1
 cp "$TEST_TMP/a.store" "$TEST_TMP/b.store"
-sed "s|build/\(.\).store|$TEST_TMP/\1.store|" tests/sites/spare.plan | scripts/sites --timeout 100 - >"$TEST_TMP/outline" 2>&1
+sed "s|build/\(.\).store|$TEST_TMP/\1.store|" tests/sites/spare.plan | scripts/sites --timeout 400 - >"$TEST_TMP/outline" 2>&1
 is "an outline that two sites edit while its home dies has each key of both" "64 60" \
     "$(sed -n 's/^c: //p' "$TEST_TMP/outline" | tr -cd "[:lower:]" | wc -c) $(sed -n 's/^c: //p' "$TEST_TMP/outline" | tr -cd "[:upper:]" | wc -c)"
 
@@ -78,7 +78,7 @@ ok "both copies are sound then" sound "$TEST_TMP/here"
 
 # As one does to put in another build of one copy after the other.
 plan switch 1000 "shared a:box open ups=1000 pause=$((4000 * ${TEST_SLACK:-1})); sleep 2; shared a:box ups=5" "" \
-    "sleep 90" "sleep 5; store backup; store take-over; sleep 90" "--backup $TEST_TMP/switch.backup"
+    "sleep 900" "sleep 5; store backup; store take-over; sleep 900" "--backup $TEST_TMP/switch.backup"
 is "a person has the spare take over, under load" "counted to 1000
 counted to 1005" "$(said switch | grep counted)"
 ok "it says so" grep -q '^b: this copy is home now' "$TEST_TMP/switch"

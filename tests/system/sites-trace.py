@@ -22,7 +22,7 @@ SAID = {}
 
 
 def site(name, *words):
-    return subprocess.Popen([os.path.join(ROOT, "scripts/run"), "--site", name, "--link", "lease=5000", "--cpus", "1", "--timeout", "100",
+    return subprocess.Popen([os.path.join(ROOT, "scripts/run"), "--site", name, "--link", "lease=5000", "--cpus", "1", "--timeout", "400",
                              "--allow", "all", "--add", os.path.join(ROOT, "build/tests/sites/shared"), "--export", os.path.join(TMP, name),
                              *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

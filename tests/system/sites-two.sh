@@ -7,7 +7,7 @@
 cd "$ROOT" || exit 1
 
 common="--link lease=20000 --cpus 1 --add build/tests/sites/shared"
-scripts/sites --timeout 100 - >"$TEST_TMP/said" 2>&1 <<END
+scripts/sites --timeout 400 - >"$TEST_TMP/said" 2>&1 <<END
 site home $common --store $TEST_TMP/store : shared box create=3; store export box left write; store export box right write; shared box await=2 sum
 site left --no-store $common : shared home:box open moves=60 phase=1
 site right --no-store $common : shared home:box open seed=7 moves=60 await=1 sum phase=2

@@ -15,7 +15,7 @@ site() { # NAME COMMANDS: connected with each other; what it prints in $TEST_TMP
         [[ $other > $name ]] && options+=(--listen "$TEST_TMP/$name-$other")
         [[ $other < $name ]] && options+=(--join "$TEST_TMP/$other-$name")
     done
-    scripts/run --site "$name" --link lease=2000 --link away="$away" --cpus 1 --timeout 100 --memory 96 --add "$program" --store "$TEST_TMP/$name.store" \
+    scripts/run --site "$name" --link lease=2000 --link away="$away" --cpus 1 --timeout 400 --memory 96 --add "$program" --store "$TEST_TMP/$name.store" \
         --log "$TEST_TMP/$name.log" "${options[@]}" -c "$2" 2>&1 | tr -d '\r' >"$TEST_TMP/$name"
 }
 zone() { build/host/kstore info "$TEST_TMP/$1.store" | sed -n 's/.*, zone \([0-9]*\),.*/\1/p'; }

@@ -22,7 +22,7 @@ RUN, SITES = os.path.join(tap.ROOT, "scripts/run"), os.path.join(tap.ROOT, "scri
 LONG = os.environ.get("TEST_TIER") == "long"
 COMMON = f"--add {tap.ROOT}/build/tests/sites/echoes --link agent=/bin/echoes --link remote= --link open=all --cpus 1 --memory 96"
 FAST, SLOW = "--link lease=300", "--link lease=20000"
-TIMEOUT_S = 200
+TIMEOUT_S = 400
 
 
 def run(plan, *options, status=0):
