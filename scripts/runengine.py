@@ -11,11 +11,9 @@ NBD has neither locks nor fences: a lock file of this host, and a server that le
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import re
-import secrets
 import socket
 import struct
 import subprocess
@@ -83,7 +81,7 @@ class Owner:
 
     def __init__(self, image, takeover):
         self.image, self.takeover = image, takeover
-        self.nonce, self.has = secrets.token_hex(8), False
+        self.nonce, self.has = os.urandom(8).hex(), False
         self.before = set()             # clients that were kept away
 
     def take(self):
@@ -392,6 +390,7 @@ class Nbd:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if os.stat(folder).st_uid != os.getuid():
             raise RunError(f"{folder}: it belongs to somebody else")
+        import hashlib                  # here: it costs each start of a guest 5 ms
         name = hashlib.sha256(f"{at}\0{self.export}".encode()).hexdigest()[:32]
         self.lock_fd = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
