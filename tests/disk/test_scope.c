@@ -250,7 +250,7 @@ static void three_crashes(uint64_t seed)
 {
     const struct shape *shape = &shapes[(seed - 1) % SHAPES];
     const uint32_t *operation = &small_logs[(seed - 1) / SHAPES % (SMALL_LOGS / SHAPES)];
-    uint32_t odds = crew_long() ? 1 : crew_short() ? 80 : 20, times = (uint32_t)crew_times();
+    uint32_t odds = crew_long() ? 1 : crew_short() ? 80 : 40, times = (uint32_t)crew_times();
     uint32_t third = !crew_long() ? 200 : times < THIRD_ODDS ? THIRD_ODDS / times : 1;
     struct enumerate_options options = { .depth = 2, .second_odds = odds, .third_odds = third };
     struct enumerate_result result = { .states = 0 };

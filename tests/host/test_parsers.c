@@ -234,7 +234,7 @@ int main(int argc, char **argv)
 {
     const char *tier = getenv("TEST_TIER"), *given = getenv("SEED");
     bool check = tier && !strcmp(tier, "check");
-    unsigned long randoms = tier && !strcmp(tier, "long") ? 1000000 : check ? 10000 : 30000;
+    unsigned long randoms = tier && !strcmp(tier, "long") ? 1000000 : check ? 10000 : 15000;
     if (given && *given)
         seed = strtoull(given, NULL, 10);
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -48,7 +48,8 @@ site far --no-store --join "$TEST_TMP/socket" "modes home:box local add=1 told a
 wait
 said() { sed -n "$1p" "$TEST_TMP/far"; }
 counted() { sed -nE "s/.*\b([0-9]+) $2\b.*/\1/p" <<<"$(said "$1")"; }
-is "ownership: a page that is called back is asked for when it is read" "$(counted 2 GONE)" "$(counted 2 GET)"
+unread=$(($(counted 2 GONE) - $(counted 2 GET))) # the last that was called back, if nobody has read there since
+ok "ownership: a page that is called back is asked for when it is read" test "$unread" = 0 -o "$unread" = 1
 ok "... each time that it has changed" test "$(counted 2 GET)" -ge 3
 is "updates: it comes without being asked for" "0" "$(counted 6 GET)"
 ok "... as often" test "$(counted 6 GRANT)" -ge 3

@@ -8,7 +8,7 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-RUN_MS=4000
+RUN_MS=2000
 ran_ms=0
 
 # stress PROGRAM OPTIONS...: one run; what it says about a failure, the command that repeats it last.

@@ -95,10 +95,11 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "child"))
         for (;;) pause();
     c = ps_open("children", PS_CREATE | PS_WRITE, PS_LAYOUT(uint64_t *, 1));
-    tap_plan(2 + 3 * ROUNDS + 1);
+    int rounds = tap_long() ? ROUNDS : ROUNDS / 2;
+    tap_plan(2 + 3 * rounds + 1);
     tap_ok(c != NULL, "a container");
     is(c ? ps_transaction(make, NULL) : -1, 0, "with an object of twice the memory");
-    for (int i = 0; i < ROUNDS && pages; i++) {
+    for (int i = 0; i < rounds && pages; i++) {
         is(fill(&seed, i ? PAGES / 8 : PAGES), 0, "its pages fill the memory");
         is(children(argv[0]), 0, "all children start");
         is(threads(), 0, "and all threads");
