@@ -24,19 +24,19 @@ half() { # NAME ...: every other one, by SEED (the day)
 case ${TEST_TIER:-test} in
 test)
     for rule in $(half GONE_ANY CLIENT_DECIDES SNAP_UNPAIRED SNAP_DOUBT HOLD_COMMITS DRAIN_IDLE NO_WORKER_EDGE OLD_VICTIM); do
-        build/tests/model-sites teeth $rule || exit 1
+        build/tests/model-sites teeth "$rule" || exit 1
     done
     for rule in $(half ASYNC_ACK MATE_BEHIND NO_FREEZE HOME_APPLIES); do
-        build/tests/model-spare teeth $rule || exit 1
+        build/tests/model-spare teeth "$rule" || exit 1
     done
     for rule in $(half SNAP_IDLE EVICT_EMPTY LIMIT_BLIND WATCH_LATE KIND_LATE BASE_REWOUND); do
-        build/tests/model-items teeth $rule || exit 1
+        build/tests/model-items teeth "$rule" || exit 1
     done
     for rule in $(half STALE_UNLOCKED PLAIN_BIT LIST_LATE KEEP_EDGES GRANT_KEEPS); do
-        build/tests/model-item_locks teeth $rule || exit 1
+        build/tests/model-item_locks teeth "$rule" || exit 1
     done
     for rule in $(half GROW DEATH_KEEPS WALK_GROWS REVOKE_ONE); do
-        build/tests/model-rights teeth $rule || exit 1
+        build/tests/model-rights teeth "$rule" || exit 1
     done ;;
 long)
     for small in sites spare; do

@@ -60,7 +60,7 @@ def test_the_chapter_of_sites_has_the_rules_and_scenarios_of_its_models():
 
 def test_the_runner_names_no_bug_that_does_not_exist():
     module = tap.load("../tests/system/kernel-bugs.py")
-    assert {*module.SURVIVED, *module.SOME} <= set(BUGS)
+    assert {*module.SURVIVED, *(bug for *some, _ in module.SOME for bug in some)} <= set(BUGS)
 
 
 def test_the_runner_refuses_a_bug_that_does_not_exist():
