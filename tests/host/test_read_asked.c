@@ -25,7 +25,7 @@ long ps_kernel(long number, long a, long b, long c)
     if (number == KD_TXN_CHANGES) {
         for (int i = 0; i < STORES; i++) {
             uint64_t page = wire_zone_base(zone[i]) + 5 * KD_PAGE_BYTES;
-            if (page < (uint64_t)a || did[i] < (c == CHANGES_READ ? READS : CHANGES)) continue;
+            if (page < (uint64_t)a || did[i] < (c & CHANGES_READ ? READS : CHANGES)) continue;
             ((struct kd_changes *)b)->address = page;
             return 0;
         }
