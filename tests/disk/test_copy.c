@@ -491,6 +491,8 @@ static void people_ask(void)
     must(ask_port(COPY_STATUS, -1) == 0);
     must(ask_port(COPY_TAKE_OVER, -1) == -EPERM);
     must(ask_port(COPY_TAKE_OVER, 3) == -EBUSY);
+    must(ask_port(COPY_RECAST, -1) == -EPERM);
+    must(ask_port(COPY_RECAST, 3) == -EAGAIN);  /* it is no spare */
     must(ask_port(99, -1) == -ENOSYS);
 }
 
