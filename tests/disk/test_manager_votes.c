@@ -18,6 +18,7 @@ static struct store_txn_id id_of(unsigned number)
 
 static uint64_t said;                   /* word0 of the last answer */
 static uint64_t word1;                  /* of the next questions */
+static struct wire_doubt doubt;         /* that WIRE_TXN_NEXT told last */
 
 static int txn(enum wire_txn what, unsigned number, uint64_t token)
 {
@@ -27,9 +28,8 @@ static int txn(enum wire_txn what, unsigned number, uint64_t token)
                            .word = {what, word1}, .buffer = &id,
                            .data_bytes = none ? 0 : sizeof(id)};
     struct kd_message reply = {.handle = -1};
-    struct wire_doubt told;
     server_lock();
-    int r = txn_serve(&m, &reply, &told);
+    int r = txn_serve(&m, &reply, &doubt);
     server_unlock();
     said = reply.word[0];
     return r;
@@ -208,6 +208,7 @@ static void child_asks(void)
     CHECK(txn(WIRE_TXN_UNDO, 2, 1) == 0);
     CHECK(vote(ONE, 2, 10, 2, 5) == -ECANCELED);
     CHECK(vote(ONE, 3, 10, 2, 5) == 0);
+    CHECK(txn(WIRE_TXN_NEXT, 0, 1) == 0 && doubt.prepared); /* of this life's, too */
     vote_post(TWO, 3, 20, 2, 5);                /* the same id */
     CHECK(commit_wait(TWO) == -EEXIST);
     CHECK(txn(WIRE_TXN_ASK, 3, 1) == 0 && said == WIRE_IN_DOUBT);
@@ -307,6 +308,60 @@ static void child_decides(void)
     CHECK(txn(WIRE_TXN_UNDO, 3, 1) == 0); /* it is no vote: only a COMMIT to come is refused */
     CHECK(txn(WIRE_TXN_ASK, 3, 1) == 0 && said == WIRE_COMMITTED);
 }
+/* Whoever asks while the group of the decision is in the air hears it when that has landed. */
+static atomic_int heard;
+static void *asker(void *unused)
+{
+    heard = 1;
+    CHECK(txn(WIRE_TXN_ASK, 1, 1) == 0);
+    heard = said == WIRE_COMMITTED ? 2 : -1;
+    return unused;
+}
+static void ask_beside(void)
+{
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, asker, NULL) == 0);
+    while (!heard) usleep(100);
+    usleep(50000);
+    CHECK(heard == 1);
+}
+static void child_asked_at_flush(void)
+{
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+    flush_beside = ask_beside;
+    CHECK(decision(1, 10, 5) == 0);
+    while (heard == 1) usleep(100);
+    CHECK(heard == 2);
+}
+static void who_asks_waits_for_what_is_in_the_air(void **state)
+{
+    (void)state;
+    run_child(child_asked_at_flush);
+    recover_and_compare();
+}
+
+/* Of a lazy transaction, too, the vote is durable when it is told, and so is the decision. */
+static void child_lazy(void)
+{
+    voter_start();
+    for (unsigned i = 1; i < 4; i++) {
+        uint64_t flushes = server.log_flushes;
+        next_lazy = STORE_LAZY;
+        CHECK(vote(ONE, i, 10, 2, i) == 0 && server.log_flushes > flushes);
+        CHECK(txn(WIRE_TXN_COMMIT, i, 1) == 0 && commit_wait(ONE) == 0);
+        flushes = server.log_flushes;
+        next_lazy = STORE_LAZY;
+        CHECK(decision(100 + i, 20, i) == 0 && server.log_flushes > flushes);
+    }
+}
+static void votes_and_decisions_are_never_lazy(void **state)
+{
+    (void)state;
+    run_child(child_lazy);
+    recover_and_compare();
+}
+
 static void child_is_asked(void)
 {
     client_start();
@@ -409,6 +464,8 @@ int main(void)
         cmocka_unit_test(what_is_not_known_is_undone_for_good),
         cmocka_unit_test(a_vote_comes_first_or_is_refused),
         cmocka_unit_test(decisions_are_kept_over_lives),
+        cmocka_unit_test(who_asks_waits_for_what_is_in_the_air),
+        cmocka_unit_test(votes_and_decisions_are_never_lazy),
         cmocka_unit_test(an_earlier_lifes_votes_hold_their_pages),
         cmocka_unit_test(a_vote_that_is_not_durable_is_refused),
     };

@@ -193,6 +193,7 @@ static long kd_call6(long number, long a, long b, long c, long d, long e, long f
         return waits_end((int)b, (int)d, 0), 0;
     case KD_OBJECT_SUPPLY: {
         const struct kd_supply *s = (const void *)a;
+        assert_int_equal(s->source, KD_SUPPLY_MEMORY | KD_SUPPLY_NEWER); /* SV4 */
         if (!w.page[s->page].here) w.page[s->page].has = w.page[s->page].open = 0;
         w.page[s->page].here = true;
         return gives((int)s->page, right_of((long)s->rights)), 0;

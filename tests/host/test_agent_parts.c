@@ -224,10 +224,12 @@ static void a_vote_is_the_stores(void **state)
     store_says(0, PREPARED);
     UNTIL(heard[0].voted == 1);
     assert_true(heard[0].vote == 0 && heard[0].at_vote == PREPARED);
+    assert_int_equal(agent.committing, 1);      /* to its end: no snapshot begins (SV1) */
     job[0].busy = 3;                    /* others decide it, too */
     decide(0, true);
     UNTIL(heard[0].applied == 1);
     assert_true(heard[0].end == 0 && heard[0].at_end == ENDED && job[0].commits && lazy > 0);
+    UNTIL(agent.committing == 0);
     post(1, 0, 2);
     store_says(1, PREPARED);
     UNTIL(heard[1].voted == 1);

@@ -68,7 +68,13 @@ static uint64_t clock_ns, aborted;
 uint64_t remote_now(void) { return clock_ns; }
 void snapshot_page_asked(uint64_t page, const struct kd_message *m) { (void)page, (void)m; }
 void snapshot_page_came(uint64_t page) { (void)page; } /* nobody has any: test_snapshot_site */
-void remote_send(const struct site_message *m) { PUSH(w.to_home, *m); }
+void remote_send(const struct site_message *m)
+{
+    int page = PAGE(m->page);           /* what is given back nobody has here (NU1) */
+    if (m->kind == SITE_GONE)
+        assert_true(w.page[page].has <= m->right && w.page[page].open <= m->right);
+    PUSH(w.to_home, *m);
+}
 _Noreturn void remote_ends(const char *why) { fail_msg("%s", why); abort(); }
 struct container *container_of_id(uint64_t id) { return id == 1 ? remote.containers : NULL; }
 struct container *container_at(uint64_t address, struct segment **segment)

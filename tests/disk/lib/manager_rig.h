@@ -66,6 +66,7 @@ static bool no_object;                                      /* can be made */
 static long (*object_call)(long number, long a, long b);    /* of a test that knows its objects */
 static const void *next_batch;                              /* of the next commit that is posted */
 static uint64_t next_batch_bytes;
+static uint32_t next_lazy;
 /* what happens once while the disk does that */
 static void (*flush_beside)(void), (*read_beside)(void);
 static atomic_uint nice_reads, nice_answers;                /* by a thread that goes last */
@@ -184,7 +185,8 @@ static void commit_post(unsigned i, uint64_t first, uint64_t count, uint64_t val
     uint64_t token = view[i].token + 1;
     view[i] = (struct view){.queued = true, .token = token, .first = first, .count = count,
                             .value = value, .batch = next_batch,
-                            .batch_bytes = next_batch_bytes};
+                            .batch_bytes = next_batch_bytes, .lazy = next_lazy};
+    next_lazy = 0;
     next_batch = NULL;
     next_batch_bytes = 0;
     for (uint64_t p = first; p < first + count; p++) shared->tried[p] = value;
