@@ -15,17 +15,19 @@
 
 #define QUEUE_MOST (4u << 20)           /* bytes, to one of them */
 #define SMALL      512u                 /* a message but for its group */
+#define ROOM_LEAST 2048u                /* of a letter: for a commit or two */
 #define AT_ONCE    (64u << 10)          /* link takes a frame as small without making us wait */
 enum { TRY_MS = 10 };
 _Static_assert(COPY_GROUP_MOST == ROLE_GROUP_MOST, "a group goes into a frame");
 
-struct letter { struct letter *next; int to; size_t bytes; uint8_t frame[]; };
+struct letter { struct letter *next; int to; size_t bytes, room; uint8_t frame[]; };
 
 static pthread_mutex_t post = PTHREAD_MUTEX_INITIALIZER;    /* of all that follows */
 static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
 static struct letter *first, **last = &first;
+static struct letter *spare;            /* of the least room; NULL: there is none */
 static bool sending;                    /* somebody brings letters to link */
-static bool corked;                     /* who queues them will, by copy_sends */
+static bool corked;                     /* who queues them will, by copy_sends; the server's lock */
 static struct channel {
     const char *site;
     int session;                        /* handle; -1: none */
@@ -40,6 +42,25 @@ static void moment(void)
 
 /* ---- out ---- */
 
+static struct letter *letter_new(size_t room)
+{
+    struct letter *l = room <= ROOM_LEAST ? spare : NULL;
+    room = room > ROOM_LEAST ? room : ROOM_LEAST;
+    if (l)
+        spare = NULL;
+    else if ((l = malloc(sizeof(*l) + room)))
+        l->room = room;
+    return l;
+}
+
+static void letter_free(struct letter *l)
+{
+    if (!spare && l->room == ROOM_LEAST)
+        spare = l;
+    else
+        free(l);
+}
+
 void copy_send(void *unused, int to, const struct role_message *m)
 {
     (void)unused;
@@ -48,9 +69,11 @@ void copy_send(void *unused, int to, const struct role_message *m)
     pthread_mutex_lock(&post);
     bool takes = c->session >= 0 && !c->flooded;
     c->flooded |= takes && c->waits + room > QUEUE_MOST;
-    struct letter *l = takes && !c->flooded ? malloc(sizeof(*l) + room) : NULL;
+    struct letter *l = takes && !c->flooded ? letter_new(room) : NULL;
     if (l) {
-        *l = (struct letter){ .to = to, .bytes = role_put(m, l->frame, room) };
+        l->next = NULL;
+        l->to = to;
+        l->bytes = role_put(m, l->frame, room);
         c->waits += l->bytes;
         *last = l;
         last = &l->next;
@@ -61,12 +84,7 @@ void copy_send(void *unused, int to, const struct role_message *m)
     pthread_mutex_unlock(&post);
 }
 
-void copy_cork(bool on)
-{
-    pthread_mutex_lock(&post);
-    corked = on;
-    pthread_mutex_unlock(&post);
-}
+void copy_cork(bool on) { corked = on; }
 
 static struct letter *letter_take(void)
 {
@@ -87,7 +105,7 @@ static void letters_drop(int to)
             continue;
         }
         *at = l->next;
-        free(l);
+        letter_free(l);
     }
     last = at;
     channels[to].waits = 0;
@@ -101,8 +119,8 @@ static void send_first(void)
     int session = channels[l->to].session;
     pthread_mutex_unlock(&post);
     if (session >= 0 && l->bytes) (void)link_send(session, l->frame, l->bytes);
-    free(l);
     pthread_mutex_lock(&post);
+    letter_free(l);
 }
 
 void copy_sends(void)

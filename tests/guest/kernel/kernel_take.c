@@ -224,9 +224,34 @@ static void is_wrong(void)
            "a holder that is over has nothing, and takes nothing");
 }
 
+/* A worker declares three places of a page, and stores there. */
+static int declares(void *page)
+{
+    static const unsigned at[] = {0, 100, KD_PAGE_BYTES / 8 - 1};
+    int e = 0;
+    for (unsigned i = 0; i < sizeof at / sizeof at[0] && !e; i++) {
+        volatile uint64_t *word = word_of(page_of(page), at[i]);
+        e = (int)-kd_call3(KD_TXN_HINT, (long)word, 8, KD_HINT_WRITE);
+        if (!e)
+            ++*word;
+    }
+    return e;
+}
+
+static void is_declared(void)
+{
+    const struct kd_begin worker = {.mode = KD_HEIR, .heir = held_view + 1};
+    const uint64_t *at_home = (const uint64_t *)home[50];
+    tap_ok(run_like(declares, number(50), &worker) == 0 && at_home[0] == 1 && at_home[100] == 1 &&
+               at_home[KD_PAGE_BYTES / 8 - 1] == 1 && at_home[1] == 0,
+           "what a worker declares, and changes, is told");
+    tap_ok(run_like(stores, number(50), &worker) == 0 && at_home[0] == 2 && releases(50, 1) == 0,
+           "who declares nothing of a page is told whole");
+}
+
 int main(void)
 {
-    tap_plan(29);
+    tap_plan(31);
     tap_ok(start_manager((struct own_manager){.pages = PAGES}), "a manager");
     site_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     ours(reads, 0);
@@ -235,6 +260,7 @@ int main(void)
     is_used();
     is_waited_for();
     is_called_back();
+    is_declared();
     is_wrong();
     return tap_end();
 }
