@@ -55,8 +55,7 @@ static int home_add(struct store_chain *chain, uint64_t object, uint64_t index)
     uint64_t physical = extent_claim(store, near);
     if (physical == UINT64_MAX)
         return -ENOSPC;
-    error = table_add(store, &chain->homes, (struct entry){
-        .object = object, .key = index, .value = physical });
+    error = table_add(store, &chain->homes, object, index, physical, 0);
     if (error)
         extent_unclaim(store, physical);
     else

@@ -41,35 +41,19 @@ uint32_t directory_slots(const struct store *store)
     return store->directory_count * (uint32_t)CONTAINERS_PER_PAGE;
 }
 
-static inline struct container_disk *slot_at(const struct store *store, uint32_t slot)
-{
-    uint8_t *page = store->pages[store->directory[slot / CONTAINERS_PER_PAGE]].bytes;
-    return (struct container_disk *)page + slot % CONTAINERS_PER_PAGE;
-}
-
-struct container_disk *directory_slot(const struct store *store, uint32_t slot)
-{
-    return slot_at(store, slot);
-}
-
 static void directory_touch(struct store *store, uint32_t slot)
 {
     meta_touch(store, store->directory[slot / CONTAINERS_PER_PAGE]);
 }
 
-struct container_disk *directory_get(const struct store *store, uint64_t object, uint32_t *slot)
+struct container_disk *directory_search(const struct store *store, uint64_t object,
+                                        uint32_t *slot)
 {
-    uint32_t found = store->numbers.container;
-    if (!object || !store->directory_count)
+    uint32_t found = object && store->directory_count ? index_from_id(store, object) : NO_SLOT;
+    struct container_disk *container = found == NO_SLOT ? NULL : directory_slot(store, found);
+    if (!container || le64_get(container->object) != object)
         return NULL;
-    struct container_disk *container = slot_at(store, found);
-    if (le64_get(container->object) != object) {
-        found = index_from_id(store, object);
-        container = found == NO_SLOT ? NULL : slot_at(store, found);
-        if (!container || le64_get(container->object) != object)
-            return NULL;
-        *(uint32_t *)&store->numbers.container = found;
-    }
+    *(uint32_t *)&store->numbers.container = found;
     if (slot)
         *slot = found;
     return container;

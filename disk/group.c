@@ -160,8 +160,9 @@ uint32_t record_room(uint32_t data_bytes)
 }
 
 /* A record with room for data_bytes behind it. Padding is zeroed. */
-struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
-                               uint64_t page, uint32_t data_bytes)
+static inline struct record_disk *record_put(struct store_group *group, enum record_type type,
+                                             uint64_t object, uint64_t page,
+                                             uint32_t data_bytes)
 {
     uint32_t length = record_room(data_bytes);
     struct record_disk *record = (void *)(group->buffer + group->used);
@@ -177,6 +178,12 @@ struct record_disk *record_add(struct store_group *group, enum record_type type,
     group->used += length;
     group->records++;
     return record;
+}
+
+struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
+                               uint64_t page, uint32_t data_bytes)
+{
+    return record_put(group, type, object, page, data_bytes);
 }
 
 int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes)
@@ -216,12 +223,9 @@ int store_txn_move(struct store_group *group, uint64_t object, uint64_t page,
 
 int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **runs)
 {
-    int error = txn_state(group);
-    if (!error && bytes_max > 2 * STORE_PAGE_BYTES)
-        error = -EINVAL;
     uint32_t room = record_room(bytes_max);
-    if (!error)
-        error = txn_room(group, room);
+    int error = txn_state(group) ?:
+                bytes_max > 2 * STORE_PAGE_BYTES ? -EINVAL : txn_room(group, room);
     if (error)
         return txn_fail(group, error);
     group->diff.at = group->used;
@@ -235,15 +239,14 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
                         store_lsn_t base_lsn, uint32_t bytes)
 {
     uint64_t physical;
-    int error = txn_state(group);
-    if (!error && (group->diff.at != group->used || bytes > group->diff.max))
-        error = -EINVAL;
-    if (!error)
-        error = runs_check(group->buffer + group->used + sizeof(struct record_disk), bytes) ?:
+    const uint8_t *runs = group->buffer + group->used + sizeof(struct record_disk);
+    int error = txn_state(group) ?:
+                group->diff.at != group->used || bytes > group->diff.max ? -EINVAL :
+                runs_check(runs, bytes) ?:
                 plan_page_write(group, object, page, &base_lsn, &physical);
     if (error)
         return txn_fail(group, error);
-    struct record_disk *record = record_add(group, RECORD_PAGE_DIFF, object, page, bytes);
+    struct record_disk *record = record_put(group, RECORD_PAGE_DIFF, object, page, bytes);
     record->physical = le64_of(physical);
     record->base = le64_of(base_lsn & ~BASE_OPEN);
     if (base_lsn & BASE_OPEN) {         /* until bases_seal, crc is the place of the one before */

@@ -38,30 +38,13 @@ uint32_t hash_bucket(const struct store *store, uint64_t object, uint64_t index)
     return bucket;
 }
 
-struct leaf_disk *bucket_leaf(const struct store *store, const uint8_t *page, uint32_t slot)
-{
-    return (struct leaf_disk *)(page + sizeof(struct bucket_disk) + slot * store->leaf_bytes);
-}
-
-static uint32_t bucket_count(const uint8_t *page)
-{
-    return le32_get(((const struct bucket_disk *)page)->count);
-}
-
 static void bucket_count_set(uint8_t *page, uint32_t count)
 {
     ((struct bucket_disk *)page)->count = le32_of(count);
 }
 
-static bool leaf_is(const struct leaf_disk *leaf, uint64_t object, uint64_t index)
-{
-    return le64_get(leaf->index) == index && le64_get(leaf->object) == object;
-}
-
-/* Not inline: hash_find mostly needs none of it. */
-static __attribute__((noinline)) struct leaf_disk *chain_find(const struct store *store,
-                                                              uint64_t object, uint64_t index,
-                                                              struct leaf_near *found)
+struct leaf_disk *hash_search(const struct store *store, uint64_t object, uint64_t index,
+                              uint32_t *page)
 {
     uint32_t at = store->heads[hash_bucket(store, object, index)];
     for (; at; at = store->pages[at].next) {
@@ -70,31 +53,14 @@ static __attribute__((noinline)) struct leaf_disk *chain_find(const struct store
         for (uint32_t slot = 0; slot < count; slot++) {
             struct leaf_disk *leaf = bucket_leaf(store, bytes, slot);
             if (leaf_is(leaf, object, index)) {
-                *found = (struct leaf_near){at, slot};
+                *leaf_near(store, object, index) = (struct leaf_near){at, slot};
+                if (page)
+                    *page = at;
                 return leaf;
             }
         }
     }
     return NULL;
-}
-
-struct leaf_disk *hash_find(const struct store *store, uint64_t object, uint64_t index,
-                            uint32_t *page)
-{
-    const struct leaf_near *near = &store->numbers.near[(index + object * 37) % LEAVES_NEAR];
-    struct leaf_near hint = *near;      /* HS5 */
-    const struct meta_page *at = &store->pages[hint.page];
-    struct leaf_disk *leaf = NULL;
-    if (hint.page && at->bytes && at->kind == META_BUCKET && hint.slot < bucket_count(at->bytes))
-        leaf = bucket_leaf(store, at->bytes, hint.slot);
-    if (!leaf || !leaf_is(leaf, object, index)) {
-        leaf = chain_find(store, object, index, &hint);
-        if (leaf)
-            *(struct leaf_near *)near = hint;
-    }
-    if (leaf && page)
-        *page = hint.page;
-    return leaf;
 }
 
 static uint32_t bucket_page_new(struct store *store, uint32_t bucket)

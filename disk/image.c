@@ -83,7 +83,7 @@ static int place_note(struct store *store, uint64_t extent, uint64_t lsn)
     while (at && table->entries[at - 1].object != extent)
         at = table->entries[at - 1].next;
     if (!at)
-        return table_add(store, table, (struct entry){ .object = extent, .value = lsn });
+        return table_add(store, table, extent, 0, lsn, 0);
     table->entries[at - 1].value = lsn;
     return 0;
 }
@@ -194,7 +194,7 @@ static int image_new(struct store *store, uint64_t number, struct entry **out)
         if (images->limit && table->count >= images->limit)
             error = homes_begin(store) ?: images_home(store);
         if (!error)
-            error = table_add(store, table, (struct entry){ .object = number });
+            error = table_add(store, table, number, 0, 0, 0);
         if (error)
             return error;
         image = &table->entries[table->count - 1];

@@ -6,7 +6,7 @@
  *     store.c       a store in memory, made and ended; the fence, memory, reads
  *     superblock.c  encode, check and write a slot; slots.c: finds it, or what this disk is
  *     meta.c        metadata pages in memory; save to and load from an area
- *     hash.c        linear hashing: (object, extent index) -> leaf
+ *     hash.c        linear hashing: (object, extent index) -> leaf; often.h: what is inline
  *     directory.c   containers and names; index.c: finds them
  *     space.c       extents: free, claimed, used, freed
  *     plan.c        claims of groups that are not applied yet
@@ -149,6 +149,7 @@ struct entry {
     uint32_t next;              /* in the chain of its hash head, index + 1 */
     uint32_t head;              /* of another chain, whose number is this element's; index + 1 */
     uint32_t kind;
+    uint32_t at;                /* the number of its own head (often.h) */
 };
 
 struct table {
@@ -371,8 +372,6 @@ void store_release(const struct store *store, void *memory, size_t bytes);
 bool bytes_zero(const void *bytes, size_t count);
 /* room for one more element; `array` is where the pointer to the elements is */
 int  array_grow(struct store *store, void *array, uint32_t count, uint32_t *room, size_t size);
-uint32_t *table_head(const struct table *table, uint64_t object, uint64_t key);
-int  table_add(struct store *store, struct table *table, struct entry entry);
 void table_free(struct store *store, struct table *table);
 typedef bool array_less(const void *a, const void *b);
 /* size: a multiple of 8 */
@@ -431,7 +430,6 @@ int  meta_reserve(struct store *store, uint32_t pages);     /* spare buffers at 
 void meta_trim(struct store *store);
 uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index);  /* 0: none */
 void meta_page_drop(struct store *store, uint32_t page);
-void meta_touch(struct store *store, uint32_t page);        /* before each change of its bytes */
 void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas);
 void meta_differs(struct store *store);      /* nothing is known of what the areas hold */
 void meta_header_encode(struct store *in, uint64_t redo_lsn);   /* page 0 from the counters */
@@ -450,27 +448,17 @@ uint32_t leaf_bytes_for(uint32_t extent_bytes);
 /* hash.c */
 uint32_t hash_buckets(const struct store *store);
 uint32_t hash_bucket(const struct store *store, uint64_t object, uint64_t index);
-struct leaf_disk *hash_find(const struct store *store, uint64_t object, uint64_t index,
-                            uint32_t *page);
 uint32_t hash_pages_for(const struct store *store, uint32_t leaves);
 struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t index,
                               uint32_t *page);
 void hash_remove(struct store *store, uint64_t object, uint64_t index);
-struct leaf_disk *bucket_leaf(const struct store *store, const uint8_t *page, uint32_t slot);
-static inline le32 *leaf_crc(struct leaf_disk *leaf) { return (le32 *)(leaf + 1); }
-static inline le64 *leaf_lsn(const struct store *store, struct leaf_disk *leaf)
-{
-    return (le64 *)((uint8_t *)(leaf + 1) + 4 * store->extent_pages);
-}
 
 /* directory.c */
 static inline uint32_t zone_gib(const struct store *store)
 {
     return (uint32_t)(store_zone_bytes(store->super.zone) / STORE_SEGMENT_UNIT);
 }
-struct container_disk *directory_slot(const struct store *store, uint32_t slot);
 uint32_t directory_slots(const struct store *store);
-struct container_disk *directory_get(const struct store *store, uint64_t object, uint32_t *slot);
 struct container_disk *directory_find(const struct store *store, const char *name);
 uint64_t container_pages(const struct container_disk *container);
 bool container_valid(const struct store *store, const struct container_disk *container);
@@ -524,8 +512,6 @@ void extents_age(struct store *store);          /* a checkpoint begins: it saves
 void extents_recycle(struct store *store);      /* it is durable: those extents are free */
 uint64_t extent_offset(const struct store *store, uint64_t extent);
 bool extent_reserved(const struct superblock *super, uint64_t extent);
-/* While the leaf still has the LSN of the version before. */
-void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page, bool dirty);
 
 /* plan.c */
 void plan_clear(struct store_group *group);
@@ -593,6 +579,7 @@ uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as
 /* Where extents would begin on such a disk; 0: no store can be made there. */
 uint64_t store_data_start(uint64_t disk_bytes, const struct store_options *options);
 
+#include "often.h"
 #include "chain.h"
 #include "prepared.h"
 #include "recovery.h"

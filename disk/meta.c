@@ -167,13 +167,6 @@ void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas)
     meta->dirty = areas;
 }
 
-/* A checkpoint that still needs the page as it is gets its copy. */
-void meta_touch(struct store *store, uint32_t page)
-{
-    checkpoint_freeze(store, page);
-    meta_dirty_set(store, page, 3);
-}
-
 /* The store's counters that page 0 has. */
 #define HEADER_NUMBERS(number) \
     number(64, next_object) number(32, cursor_gib) number(32, hash_level) number(32, hash_split) \

@@ -20,8 +20,7 @@
 static int claim_add(struct store_group *group, enum claim_kind kind, uint64_t object,
                      uint64_t key, uint64_t value)
 {
-    return table_add(group->store, &group->claims, (struct entry){
-        .object = object, .key = key, .value = value, .kind = kind });
+    return table_add(group->store, &group->claims, object, key, value, kind);
 }
 
 static uint64_t name_key(const char *name) /* half of FNV-1a, of a valid name */
@@ -63,7 +62,7 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
     assert(table->count >= claims && group->op_count >= ops);                   /* PL2 */
     while (table->count > claims) {
         const struct entry *claim = &table->entries[--table->count];
-        uint32_t *head = table_head(table, claim->object, claim->key);
+        uint32_t *head = &table->entries[claim->at].head;
         assert(*head == table->count + 1);                                      /* PL2 */
         *head = claim->next;
         if (claim->kind == CLAIM_EXTENT)
@@ -107,12 +106,12 @@ static const struct store_group *pending(const struct store *store, uint32_t n)
 }
 
 /* The newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also finds _HOME and _FREED. */
-static const struct entry *claim_find(const struct store *store, enum claim_kind kind,
-                                      uint64_t object, uint64_t key, const char *name)
+static inline const struct entry *claim_find(const struct store *store, enum claim_kind kind,
+                                             uint64_t object, uint64_t key, const char *name)
 {
-    for (int n = 1; n >= 0; n--) {
-        const struct store_group *group = pending(store, (uint32_t)n);
-        if (!group || !group->claims.count)
+    const struct store_group *group = &store->groups[!store->next_apply];
+    for (int n = 0; n < 2; n++, group = &store->groups[store->next_apply]) {
+        if (!group->claims.count)       /* as where it is idle */
             continue;
         const struct entry *claims = group->claims.entries;
         for (uint32_t i = *table_head(&group->claims, object, key); i; i = claims[i - 1].next) {
@@ -257,7 +256,8 @@ struct page_state {
     struct leaf_disk *leaf;     /* its extent's, if that was looked for */
 };
 
-static struct page_state plan_page(const struct store *store, uint64_t object, uint64_t page)
+static inline __attribute__((always_inline)) struct page_state
+plan_page(const struct store *store, uint64_t object, uint64_t page)
 {
     struct page_state state = { .redo = store->log.redo };
     uint32_t n = store->extent_pages, at = (uint32_t)(page % n);
@@ -393,7 +393,7 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
 {
     struct store *store = group->store;
     int error = plan_pages_exist(group, object, page, 1) ?:
-                (doubt_has_page(group, object, page) ? -EBUSY : 0);             /* TP4 */
+                (store->doubts && doubt_has_page(group, object, page) ? -EBUSY : 0);    /* TP4 */
     if (error)
         return error;
     struct page_state state = plan_page(store, object, page);

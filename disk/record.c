@@ -11,7 +11,7 @@
  */
 #include "internal.h"
 
-static inline int next_of(struct record_walk *walk, const struct record_disk **record)
+int record_next(struct record_walk *walk, const struct record_disk **record)
 {
     if (!walk->left)
         return 0;
@@ -26,29 +26,6 @@ static inline int next_of(struct record_walk *walk, const struct record_disk **r
     walk->left--;
     *record = r;
     return 1;
-}
-
-int record_next(struct record_walk *walk, const struct record_disk **record)
-{
-    return next_of(walk, record);
-}
-
-/* Runs ascend, do not overlap, lie inside the page and use all the bytes. */
-int runs_check(const uint8_t *runs, uint32_t bytes)
-{
-    uint32_t reached = 0;
-    while (bytes) {
-        if (bytes < 4)
-            return -EINVAL;
-        uint32_t offset = runs[0] | runs[1] << 8, length = runs[2] | runs[3] << 8;
-        if (offset < reached || !length || offset + length > STORE_PAGE_BYTES ||
-            length > bytes - 4)
-            return -EINVAL;
-        reached = offset + length;
-        runs += 4 + length;
-        bytes -= 4 + length;
-    }
-    return 0;
 }
 
 bool record_page_valid(const struct record_disk *record)
@@ -114,13 +91,11 @@ bool page_record_valid(const struct container_disk *container, const struct reco
             record_page_valid(record));
 }
 
-/* The leaf of an extent that lies at `physical`; it is made if there is none. */
-static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64_t physical,
-                    uint64_t csn, uint32_t slot, struct leaf_disk **leaf, uint32_t *at)
+/* A leaf of an extent that lies at `physical`. */
+static __attribute__((noinline)) int leaf_make(struct store *store, uint64_t object,
+                                               uint64_t index, uint64_t physical, uint64_t csn,
+                                               uint32_t slot, struct leaf_disk **leaf, uint32_t *at)
 {
-    *leaf = hash_find(store, object, index, at);
-    if (*leaf)
-        return le64_get((*leaf)->physical) == physical ? 0 : -EUCLEAN;
     int error = extent_use(store, physical, slot, index);
     if (error)
         return error;
@@ -132,6 +107,23 @@ static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64
     store->use[slot].leaves++;
     store->use[slot].top = MAX(store->use[slot].top, index + 1);
     return 0;
+}
+
+/* The leaf of an extent that lies at `physical`, if it was found, *leaf; else, NULL, it is made. */
+static inline int leaf_is_at(struct store *store, uint64_t object, uint64_t index,
+                             uint64_t physical, uint64_t csn, uint32_t slot,
+                             struct leaf_disk **leaf, uint32_t *at)
+{
+    if (!*leaf)
+        return leaf_make(store, object, index, physical, csn, slot, leaf, at);
+    return le64_get((*leaf)->physical) == physical ? 0 : -EUCLEAN;
+}
+
+static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64_t physical,
+                    uint64_t csn, uint32_t slot, struct leaf_disk **leaf, uint32_t *at)
+{
+    *leaf = hash_find(store, object, index, at);
+    return leaf_is_at(store, object, index, physical, csn, slot, leaf, at);
 }
 
 /* No plan has set memory aside for what recovery applies. */
@@ -154,60 +146,62 @@ static void claimed_set(struct store *store, uint32_t slot, struct leaf_disk *le
 }
 
 /* The page has a new version, which is not at home; meta_touch was called. */
-static void version_enter(struct store *store, uint32_t slot, struct leaf_disk *leaf,
-                          uint32_t page, uint64_t csn)
+static inline __attribute__((always_inline)) void version_enter(struct store *store, uint32_t slot,
+                                                                struct leaf_disk *leaf,
+                                                                uint32_t page, uint64_t csn)
 {
     uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
     if (!(mask & bit)) {
         store->kept.pages_present++;
         store->use[slot].pages++;
+        leaf->mask = le32_of(mask | bit);
+        claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bit);         /* HS4 */
     }
-    leaf->mask = le32_of(mask | bit);
-    claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bit);
     leaf_crc(leaf)[page] = le32_of(0);
     page_dirty_set(store, leaf, page, true);
     leaf_lsn(store, leaf)[page] = le64_of(csn);
     store->extents[le64_get(leaf->physical)].bulk &= (uint16_t)~bit;
-    logged_forget(store, le64_get(leaf->object),
-                  le64_get(leaf->index) * store->extent_pages + page);
+    if (store->logged_pages)
+        logged_forget(store, le64_get(leaf->object),
+                      le64_get(leaf->index) * store->extent_pages + page);
 }
 
-static int page_write(struct store *store, const struct record_disk *record, uint32_t slot,
-                      uint64_t csn)
+/* The page of a record has a new version. In a commit the record was looked at when it was added,
+ * and its bytes are not. */
+static inline __attribute__((always_inline)) int page_write(struct store *store,
+                                                            const struct record_disk *record,
+                                                            uint32_t slot, uint64_t csn,
+                                                            const bool replay)
 {
-    uint64_t object = le64_get(record->object);
-    uint64_t index = le64_get(record->page) / store->extent_pages;
-    uint32_t page = (uint32_t)(le64_get(record->page) % store->extent_pages), at;
-    uint64_t physical = le64_get(record->physical);
-    struct leaf_disk *leaf;
-    const struct container_disk *container = directory_slot(store, slot);
-    /* In a commit the bytes were looked at when they were added. */
-    if (store->replay.on ? !page_record_valid(container, record)
-                         : le64_get(record->page) >= container_pages(container))
+    uint64_t object = le64_get(record->object), number = le64_get(record->page);
+    uint64_t index = number / store->extent_pages;
+    uint32_t page = (uint32_t)(number % store->extent_pages), at;
+    struct leaf_disk *leaf = hash_find(store, object, index, &at);
+    bool there = leaf && le32_get(leaf->mask) >> page & 1;      /* as mostly: no slot is asked */
+    if (!there && !replay && !directory_get(store, object, &slot))
         return -EUCLEAN;
-    int error = leaf_get(store, object, index, physical, csn, slot, &leaf, &at);
+    if (replay && !page_record_valid(directory_slot(store, slot), record))
+        return -EUCLEAN;
+    int error = leaf_is_at(store, object, index, le64_get(record->physical), csn, slot, &leaf, &at);
+    if (!error && replay)
+        error = image_write(store, record, leaf, page, csn);
     if (error)
         return error;
-    if (store->replay.on) {
-        error = image_write(store, record, leaf, page, csn);
-        if (error)
-            return error;
-    }
     meta_touch(store, at);
     version_enter(store, slot, leaf, page, csn);
     if (le16_get(record->type) == RECORD_PAGE_LOGGED)
-        logged_enter(store, object, le64_get(record->page), le64_get(record->base));
+        logged_enter(store, object, number, le64_get(record->base));
     return 0;
 }
 
-/* In a commit the bytes of pages are not looked at; and they were sound before they were packed. */
-static int page_unpack(struct store *store, const struct record_disk *record, uint32_t slot,
-                       uint64_t csn)
+/* The bytes were sound before they were packed. */
+static __attribute__((noinline)) int page_replay(struct store *store,
+                                                 const struct record_disk *record, uint32_t slot,
+                                                 uint64_t csn)
 {
     struct unpacked unpacked;
-    if (store->replay.on)
-        record = record_unpack(record, &unpacked);                              /* PK1 */
-    return record ? page_write(store, record, slot, csn) : -EUCLEAN;
+    record = record_unpack(record, &unpacked);                                  /* PK1 */
+    return record ? page_write(store, record, slot, csn, true) : -EUCLEAN;
 }
 
 static uint32_t bits_between(uint32_t from, uint32_t to)
@@ -420,12 +414,15 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     uint64_t object = le64_get(record->object);
     uint32_t type = le16_get(record->type), slot;
     const void *data = record + 1;
+    if (!store->replay.on && (type == RECORD_PAGE_DIFF || type == RECORD_PAGE_FULL ||
+                              type == RECORD_PAGE_OP || type == RECORD_PAGE_LOGGED))
+        return page_write(store, record, NO_SLOT, csn, false);
     if (type >= RECORD_TYPES ||
         (payload_bytes[type] && payload_bytes[type] != le32_get(record->data_bytes) &&
          !record_packed(record)) ||
         (type != RECORD_CREATE && !directory_get(store, object, &slot)))
         return -EUCLEAN;
-    if (type != RECORD_CREATE && record_passed(store, type, slot)) {
+    if (store->replay.on && type != RECORD_CREATE && record_passed(store, type, slot)) {
         store->replay.passed = true;
         return 0;
     }
@@ -433,7 +430,7 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     case RECORD_PAGE_FULL:
     case RECORD_PAGE_DIFF:
     case RECORD_PAGE_OP:
-    case RECORD_PAGE_LOGGED: return page_unpack(store, record, slot, csn);
+    case RECORD_PAGE_LOGGED: return page_replay(store, record, slot, csn);
     case RECORD_PAGE_CLAIM: return pages_claim(store, record, slot, csn);
     case RECORD_PAGE_HOME: return pages_home(store, record, slot, csn);
     case RECORD_PAGE_FREE: return pages_free(store, record, slot);
@@ -521,10 +518,9 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
     uint64_t csn = error ? 0 : lsn + (uint64_t)((const uint8_t *)record - group);
     if (!error && roll_stops(store, record, csn))
         return -ECANCELED;
-    for (uint32_t i = 0; i < records && !error; i++) {
-        int met = next_of(walk, &record);
-        if (never(met != 1))                    /* the look ahead met it */
-            return -EUCLEAN;
+    const uint8_t *at = walk->bytes + walk->at;     /* the look ahead met them, one by one */
+    for (; records && !error; records--, at += le32_get(record->length)) {
+        record = (const void *)at;
         error = replay_reserve(store) ?:
                 (le16_get(record->type) == RECORD_DECIDED
                      ? doubt_apply(store, record, group, lsn, 0)

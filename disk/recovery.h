@@ -105,7 +105,6 @@ struct record_walk {
 int  record_next(struct record_walk *walk, const struct record_disk **record);  /* 1, 0 end, <0 */
 struct record_walk group_walk(const uint8_t *group);
 int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
-int  runs_check(const uint8_t *runs, uint32_t bytes);
 /* Is what a record of a page, unpacked, has as data of its type? */
 bool record_page_valid(const struct record_disk *record);
 bool page_record_valid(const struct container_disk *container, const struct record_disk *record);

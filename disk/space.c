@@ -116,16 +116,3 @@ void extents_recycle(struct store *store)
     store->space.free += store->space.old;
     store->space.old = 0;
 }
-
-void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page, bool dirty)
-{
-    uint16_t bit = (uint16_t)(1u << page);
-    struct extent *e = &store->extents[le64_get(leaf->physical)];
-    bool was = e->dirty & bit;
-    assert(e->state == EXTENT_USED);                                            /* EX3 */
-    uint64_t lsn = le64_get(leaf_lsn(store, leaf)[page]);
-    store->checkpoint.pages_old -= was && lsn < store->checkpoint.home_below;
-    store->sweep.old -= was && lsn < e->redo;
-    store->space.dirty += (uint64_t)dirty - was;
-    e->dirty = (uint16_t)((e->dirty & ~bit) | (dirty ? bit : 0));
-}

@@ -55,32 +55,17 @@ int array_grow(struct store *store, void *array, uint32_t count, uint32_t *room,
     return 0;
 }
 
-uint32_t *table_head(const struct table *table, uint64_t object, uint64_t key)
+int table_grow(struct store *store, struct table *table)
 {
-    return &table->entries[key_hash(object, key) & (table->room - 1)].head;
-}
-
-static void entry_link(struct table *table, uint32_t i)
-{
-    struct entry *entry = &table->entries[i];
-    uint32_t *head = table_head(table, entry->object, entry->key);
-    entry->next = *head;
-    *head = i + 1;
-}
-
-int table_add(struct store *store, struct table *table, struct entry entry)
-{
-    uint32_t room = table->room;
-    int error = array_grow(store, &table->entries, table->count, &table->room, sizeof entry);
+    struct entry *entries;
+    int error = array_grow(store, &table->entries, table->count, &table->room, sizeof *entries);
     if (error)
         return error;
-    for (uint32_t i = 0; table->room != room && i < table->room; i++)
-        table->entries[i].head = 0;             /* the heads grow along */
-    for (uint32_t i = 0; table->room != room && i < table->count; i++)
-        entry_link(table, i);
-    entry.head = table->entries[table->count].head;
-    table->entries[table->count] = entry;
-    entry_link(table, table->count++);
+    entries = table->entries;
+    for (uint32_t i = 0; i < table->room; i++)
+        entries[i].head = 0;            /* the heads grow along */
+    for (uint32_t i = 0; i < table->count; i++)
+        table_link(table, &entries[i]);
     return 0;
 }
 
