@@ -19,11 +19,32 @@ static uint8_t *diff_buffer;
 static struct store_chain *into;        /* pages go there, not into a transaction */
 static bool strict;                     /* the transaction changes a container that is durable */
 
+/* The segment of the page that was added last, and its container; id 0: the lock was dropped. */
+static struct {
+    uint64_t cookie, id, first;
+    enum store_durability durability;
+    bool plain;
+} same;
+
 enum store_durability changes_note(const struct group *g, uint64_t id)
 {
     enum store_durability is = store_txn_durability(g->disk, id);
     strict |= is == STORE_DURABILITY_FULL;
     return is;
+}
+
+/* The transaction changes a page of this segment. 1: one of no container; 0; -errno. Lock held. */
+static int same_note(const struct group *g, uint64_t cookie)
+{
+    if (index_lock_page(cookie)) return 1; /* its bytes mean nothing */
+    int r = cookie_page(cookie, 0, &same.id, &same.first);
+    if (r < 0) same.id = 0;
+    if (r < 0) return r;
+    const struct container *c = container_by_id(same.id);
+    same.cookie = cookie;
+    same.durability = into ? store_txn_durability(g->disk, same.id) : changes_note(g, same.id);
+    same.plain = !c || c->form[WIRE_FORM_ENCODER] == STORE_ENCODER_DIFF;
+    return 0;
 }
 
 /* The version before of the page that was added last, from the kernel, and what was done to it.
@@ -54,6 +75,7 @@ static __attribute__((noinline)) int reform_as(struct group *g, struct container
     server_unlock();
     r = may ? operate(g, object, object_page, base) : store_txn_pack(g->disk);
     server_lock();
+    same.id = 0;
     if (--c->busy == 0) pthread_cond_broadcast(&server.changed);
     if (adaptive && r == 0) c->operate_rest = OPERATE_REST;
     return r < 0 ? r : 0;
@@ -61,9 +83,7 @@ static __attribute__((noinline)) int reform_as(struct group *g, struct container
 
 static int reform(struct group *g, uint64_t id, uint64_t page, uint64_t base, uint32_t bytes)
 {
-    struct container *c = container_by_id(id);
-    bool plain = !c || c->form[WIRE_FORM_ENCODER] == STORE_ENCODER_DIFF;
-    return plain ? 0 : reform_as(g, c, id, page, base, bytes);
+    return same.plain ? 0 : reform_as(g, container_by_id(id), id, page, base, bytes);
 }
 
 /* One page's runs begin at *at; moves it behind them. Lock held, a transaction open. */
@@ -80,16 +100,15 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
         next += sizeof(*run) + ((run->bytes + 7u) & ~7u);
     }
     *at = next;
-    if (index_lock_page(first->cookie)) return 0; /* its bytes mean nothing */
-    uint64_t id, page;
-    int r = cookie_page(first->cookie, first->page, &id, &page);
-    if (r < 0) return r;
-    if (batch_frees(b, id, page)) return 0;
+    int r = first->cookie == same.cookie && same.id ? 0 : same_note(g, first->cookie);
+    if (r) return r < 0 ? r : 0;
+    uint64_t id = same.id, page = first->page + same.first;
+    if (b->freed_count && batch_frees(b, id, page)) return 0;
     if (into)
-        return store_txn_durability(g->disk, id) >= STORE_DURABILITY_VOLATILE ? -EOPNOTSUPP
+        return same.durability >= STORE_DURABILITY_VOLATILE ? -EOPNOTSUPP
                : store_spill_page(g->disk, into, id, page, first + 1);
     watch_changes(id, page, 1);
-    if (changes_note(g, id) >= STORE_DURABILITY_VOLATILE)
+    if (same.durability >= STORE_DURABILITY_VOLATILE)
         return store_txn_written(g->disk, id, page);
     if (first->flags & KD_RUN_FULL)
         return store_txn_page(g->disk, id, page, first + 1) ?: reform(g, id, page, 0, PAGE_BYTES);
@@ -116,6 +135,7 @@ static int add_pages(struct group *g, const struct batch *b, uint64_t bytes)
 {
     const uint8_t *at = diff_buffer, *end = diff_buffer + bytes;
     int r = 0;
+    same.id = 0;
     while (r == 0 && at < end) r = add_page(g, b, &at, end);
     return r;
 }
