@@ -2,8 +2,9 @@
  * version.c - publications, snapshots, and the old versions that snapshots still need (CM7;
  * versions.md).
  *
- * VS1  A version is linked in page->versions and in its keeper's list; both change with the leaf
- *     and versions_lock held.
+ * VS1  A version is linked in page->versions, which changes with the leaf locked, and in its
+ *     keeper's list, which changes with the leaf and versions_lock held. Those of the open
+ *     publication are in no list and not counted: its thread alone has them, and gives them on.
  * VS2  The list of snapshots is ordered by sequence. A version's keeper is the last that needs it,
  *     but for those that are over.
  * VS3  A keeper leaves that list in the section that finds its list of versions empty.
@@ -33,7 +34,8 @@ static uint64_t superseded_count;                    /* by the open publication 
  * them. */
 static struct snapshot publication = {.link = LIST_INIT(publication.link),
     .expired_link = LIST_INIT(publication.expired_link),
-    .versions = LIST_INIT(publication.versions), .over = true, .kept_most = UINT64_MAX};
+    .versions = LIST_INIT(publication.versions), .over = true};
+static bool needed; /* there was one of these snapshots; the publication's thread alone */
 
 static void versions_shed(uint64_t most);
 
@@ -56,6 +58,7 @@ void version_publish(uint64_t sequence)
     publication.sequence = sequence - 1;
     list_remove(&publication.link);
     list_push_back(&snapshots, &publication.link);
+    needed = publication.link.prev != &snapshots;
     published = sequence;
     counters.publications = sequence;
     lock_release(&versions_lock);
@@ -69,7 +72,6 @@ void version_publish_end(void)
 {
     uint64_t most = 2 * superseded_count + SHED_MORE; /* more than are added, but no more at once */
     lock_acquire(&versions_lock);
-    assert(list_empty(&publication.versions)); /* VS3 */
     list_remove(&publication.link);
     bool shed = shed_due();
     lock_release(&versions_lock);
@@ -137,10 +139,10 @@ static void detach(struct copy *c)
     c->keeper = NULL;
 }
 
-static void uncount(const struct copy *c)
+static void tally(const struct copy *c, uint64_t n)
 {
-    c->leaf->object->versions--;
-    count_add(versions, -1ull);
+    c->leaf->object->versions += n;
+    count_add(versions, n);
 }
 
 /* heir returns the snapshot before the keeper, if it needs c (VS2). A snapshot that is over may be
@@ -168,7 +170,7 @@ void version_unmap(struct page *p, const struct frame *f, vaddr_t at, bool all)
 }
 
 /* version_end frees a version without a keeper, all but its struct copy. Leaf locked. */
-static void version_end(struct page *p, struct copy *c)
+HOT void version_end(struct page *p, struct copy *c)
 {
     if (c->next)
         c->next->previous = c->previous;
@@ -192,11 +194,7 @@ void version_add(struct page *p, struct copy *c)
         c->next->previous = c;
     p->versions = c;
     superseded_count++;
-    lock_acquire(&versions_lock);
-    attach(&publication, c);
-    c->leaf->object->versions++;
-    count(versions);
-    lock_release(&versions_lock);
+    __atomic_store_n(&c->keeper, &publication, __ATOMIC_RELAXED);
 }
 
 struct copy *version_find(const struct page *p, uint64_t snapshot)
@@ -237,8 +235,9 @@ void version_settle(const struct page *p, struct copy *c)
 void version_free(struct page *p, struct copy *c)
 {
     lock_acquire(&versions_lock);
+    assert(c->keeper != &publication); /* VS1 */
     detach(c);
-    uncount(c);
+    tally(c, -1ull);
     lock_release(&versions_lock);
     version_end(p, c);
     copy_free(c);
@@ -286,8 +285,7 @@ bool version_keep(struct page *p, struct copy *c)
         if (c->next)
             c->next->previous = c;
         attach(keeper, c);
-        c->leaf->object->versions++;
-        count(versions);
+        tally(c, 1);
     }
     lock_release(&versions_lock);
     return keeper;
@@ -311,12 +309,13 @@ static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
     lock_acquire(&versions_lock);
     bool there = c->keeper == keeper && keeper->over && c->leaf == l;
     struct snapshot *next = there ? heir(keeper, c) : NULL;
+    assert(next != &publication); /* what it sees was superseded before this keeper began */
     if (there)
         detach(c);
     if (next)
         attach(next, c);
     else if (there)
-        uncount(c);
+        tally(c, -1ull);
     lock_release(&versions_lock);
     if (next && version_rough(c))
         version_settle(&l->pages[c->slot], c);
@@ -326,7 +325,27 @@ static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
     }
 }
 
-void version_release(struct copy *c) { hand_on(c->leaf, c, &publication); }
+void version_release(struct copy *c)
+{
+    struct page *p = &c->leaf->pages[c->slot];
+    struct snapshot *next = NULL;
+    if (needed) {
+        lock_acquire(&versions_lock);
+        next = heir(&publication, c);
+        if (next) {
+            attach(next, c);
+            tally(c, 1);
+        }
+        lock_release(&versions_lock);
+    }
+    if (next && version_rough(c))
+        version_settle(p, c);
+    if (next)
+        return;
+    c->keeper = NULL;
+    version_end(p, c);
+    copy_free(c);
+}
 
 /* first_version returns the first version of a keeper that is over, its leaf kept alive. NULL:
  * there is none, and the keeper is out of the lists (VS3). */
@@ -514,7 +533,6 @@ const char *version_check(void)
         last = s->sequence;
         kept += s->kept;
     }
-    kept += list_empty(&publication.link) ? publication.kept : 0;
     if (kept != counters.versions)
         wrong = "old versions and what snapshots keep differ";
     lock_release(&versions_lock);
