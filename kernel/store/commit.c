@@ -134,8 +134,7 @@ long kd_txn_commit(const uint64_t a[6])
         return -ENOENT;
     if (v->doom)
         return commit_refused(v, v->doom);
-    if (k.batch_bytes || v->txn.enlisted || v->copies.spilled_count ||
-        !list_empty(&v->copies.resident))
+    if (k.batch_bytes | (uintptr_t)v->txn.enlisted | v->copies.count | v->copies.spilled_count)
         return k.port == KD_COMMIT_READ ? -ENOTEMPTY : commit_written(v, a[0], k);
     view_end(v);
     if (k.csn | k.copies) { /* else they say already that nothing was written */
@@ -221,8 +220,8 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
 }
 
 /* publish_flip makes the copy current (CM7, pass 1); its struct becomes the old version's, if that
- * is here. */
-static __attribute__((noinline)) void publish_flip(struct view *v, struct copy *c, csn_t csn,
+ * is here. Returns whether others have rights to the page. */
+static __attribute__((noinline)) bool publish_flip(struct view *v, struct copy *c, csn_t csn,
                                                    uint64_t sequence)
 {
     struct leaf *l = c->leaf;
@@ -252,17 +251,13 @@ static __attribute__((noinline)) void publish_flip(struct view *v, struct copy *
         v->commit.logged++;
     v->commit.logged_spilled += !now;
     lock_release(&v->lock);
-    if (!vmask_only(&p->mask, v->id))
+    bool others = !vmask_only(&p->mask, v->id);
+    if (others)
         others_owe(v, p, c->at);
     if (c->frame)
         version_add(p, c);
     lock_release(&l->lock);
-}
-
-/* used_by_others tells whether other views may have rights to the page of v's copy. */
-static bool used_by_others(const struct copy *c)
-{
-    return !vmask_only(&c->leaf->pages[c->slot].mask, c->view);
+    return others;
 }
 
 /* publish_view is pass 1 for one transaction, in the order of its first writes
@@ -285,13 +280,11 @@ static struct copy **publish_view(struct view *v, const struct port *base, csn_t
                     thread_breathe();
                 continue;
             }
-            if (c->items)
-                item_publish(v, c, csn, sequence);
-            else
-                publish_flip(v, c, csn, sequence);
+            bool others = c->items ? item_publish(v, c, csn, sequence)
+                                   : publish_flip(v, c, csn, sequence);
             *last = c;
             last = &c->chain;
-            pages_breathe(used_by_others(c), &done);
+            pages_breathe(others, &done);
         }
     struct debt debt = {v->items.cpus}; /* FR1: pass 2 may free frames that item copies were in */
     v->items.cpus = 0;
@@ -315,22 +308,24 @@ static __attribute__((noinline)) struct copy **publish_helpers(struct view *v,
 }
 
 /* publish_release is pass 2 for a page: others may have it, and a snapshot that needs it gets the
- * old version. */
-static void publish_release(struct copy *c)
+ * old version. Returns whether others have rights to it. */
+static bool publish_release(struct copy *c)
 {
-    lock_acquire(&c->leaf->lock);
-    struct page *p = &c->leaf->pages[c->slot];
+    struct leaf *l = c->leaf;
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[c->slot];
+    bool others = !vmask_only(&p->mask, c->view);
     if (p->writer == c->view) {
         p->writer = WRITER_NONE;
         heir_return(&views[c->view], p);
         waiters_wake(p);
     }
-    struct leaf *l = c->leaf;
     if (c->frame)
         version_release(c);
     else
         copy_free(c); /* there was no old version in memory */
     lock_release(&l->lock);
+    return others;
 }
 
 /* kd_txn_publish makes the list's transactions visible in one step, as `published` moves once.
@@ -370,9 +365,8 @@ long kd_txn_publish(const uint64_t a[6])
     *last = NULL;
     version_publish(sequence);
     for (struct copy *c = first, *next; c; c = next) {
-        bool others = used_by_others(c);
         next = c->chain;
-        publish_release(c);
+        bool others = publish_release(c);
         if (next)
             pages_breathe(others, &done);
     }

@@ -31,11 +31,11 @@ must_check int view_await(struct view *v); /* the sleep of view_ask, where someb
 must_check int commits_hold(struct port *p, bool firm);
 void commits_go_on(struct port *p);
 
-/* pages_breathe breathes behind each page of a commit that others use, and behind every fourth that
+/* pages_breathe breathes behind each page of a commit that others use, and behind every eighth that
  * nobody else does: there is less to do for those. */
 static inline void pages_breathe(bool others, unsigned *done)
 {
-    enum { OWN_AT_ONCE = 4 };
+    enum { OWN_AT_ONCE = 8 };
     if (++*done % OWN_AT_ONCE == 0 || others)
         thread_breathe();
 }

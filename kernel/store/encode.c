@@ -74,11 +74,14 @@ static void declare_page(struct copy *c, unsigned first, unsigned last)
 /* declare_words is the same for an item copy, by words. */
 HOT void declare_words(struct copy *c, unsigned first, unsigned last)
 {
-    for (unsigned w = first, k = w / 64, end; w <= last; w = end, k++) {
-        end = MIN(last + 1, (k + 1) * 64);
+    uint64_t bits = ~0ull << first % 64;
+    unsigned k = first / 64;
+    for (; k < last / 64; k++, bits = ~0ull) {
         c->groups |= (uint8_t)(1u << k);
-        c->words[k] |= ~0ull >> (64 - (end - w)) << w % 64;
+        c->words[k] |= bits;
     }
+    c->groups |= (uint8_t)(1u << k);
+    c->words[k] |= bits & ~0ull >> (63 - last % 64);
 }
 
 /* declare declares bytes `first` to `last` of the page. */
@@ -306,32 +309,33 @@ static __attribute__((noinline)) int diff_page(const struct view *v, struct copy
 enum { FEW = 32, FEW_RUNS = FEW * (RUN_HEAD + 1) }; /* words; each has a run, or fills RUN_GAP */
 #define MANY (~0ull)
 
-/* few_runs writes runs of the words that an item copy's transaction changed, where it declared few,
- * and returns their bytes; MANY: they are not few. Words that were declared and not changed are
- * declared no more; no other is looked at (IT5). *sum: their item_sum. Leaf locked. */
-HOT uint64_t few_runs(struct copy *c, const uint64_t *base, const struct kd_run *r,
+/* few_runs writes runs of the declared words that an item copy's transaction changed, where those
+ * are few, and returns their bytes; MANY: they are not. Words that were declared and not changed
+ * are declared no more; no other is looked at (IT5). *sum: their item_sum. Leaf locked. */
+HOT uint64_t few_runs(struct copy *c, const uint64_t *base, csn_t base_csn,
                       uint64_t out[FEW_RUNS], uint64_t *sum)
 {
+    const struct leaf *l = c->leaf;
     const uint64_t *now = frame_memory(c->frame);
     uint64_t *to = out;
     struct kd_run *run = NULL;
-    unsigned declared = 0, end = 0;
+    unsigned end = 0;
     for (unsigned groups = c->groups; groups; groups &= groups - 1) {
         unsigned k = (unsigned)__builtin_ctz(groups);
         uint64_t changed = c->words[k];
         for (uint64_t left = changed; left; left &= left - 1) {
             unsigned i = k * 64 + (unsigned)__builtin_ctzll(left);
-            if (declared++ == FEW)
-                return MANY;
             if (now[i] == base[i]) {
                 changed ^= left & -left;
                 continue;
             }
+            if (to > out + FEW_RUNS - (RUN_HEAD + 1))
+                return MANY;
             *sum += item_weight(now[i], base[i], i);
             if (!run || i >= end + RUN_GAP) {
                 run = (struct kd_run *)to;
-                *run = *r;
-                run->offset = (uint16_t)(i * 8);
+                *run = (struct kd_run){l->object->cookie, l->first + c->slot, base_csn,
+                                       (uint16_t)(i * 8), 0, 0};
                 to += RUN_HEAD;
                 end = i;
             }
@@ -362,10 +366,9 @@ static RARE void few_behind(const struct copy *c, const struct item_before *befo
     }
 }
 
-/* few_diff is item_diff where few words were declared, and the page is not due as a whole: one look
- * at it, and one copy to the manager. 0; -EFAULT; -EAGAIN: it is not so. */
-static int few_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below,
-                    struct kd_run *r)
+/* few_diff is item_diff where few declared words differ, and the page is not due as a whole: one
+ * look at it, and one copy to the manager. 0; -EFAULT; -EAGAIN: it is not so. */
+static int few_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below)
 {
     struct leaf *l = c->leaf;
     const struct page *p = &l->pages[c->slot];
@@ -374,9 +377,9 @@ static int few_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t
     lock_acquire(&l->lock);
     before.count = 0;
     before.changed = p->copies > 1 && item_before(v, c, &before) && before.changed;
-    r->base_csn = before.changed ? KD_CSN_ANY : p->csn;
-    if (r->base_csn >= full_below)
-        bytes = few_runs(c, frame_memory(p->frame), r, runs, &sum);
+    csn_t base = before.changed ? KD_CSN_ANY : p->csn;
+    if (base >= full_below)
+        bytes = few_runs(c, frame_memory(p->frame), base, runs, &sum);
     if (bytes != MANY) {
         c->changed = bytes;
         item_told(v, c, sum);
@@ -393,10 +396,11 @@ static int few_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t
 
 /* item_diff_any is item_diff for any number of declared words, with a look at all of the page. */
 static RARE int item_diff_any(struct view *v, struct copy *c, struct diff_out *o,
-                              uint64_t full_below, struct kd_run *r, bool *whole)
+                              uint64_t full_below, bool *whole)
 {
     struct leaf *l = c->leaf;
     struct page *p = &l->pages[c->slot];
+    struct kd_run r = {l->object->cookie, l->first + c->slot, 0, 0, 0, 0};
     struct item_before before;
     bool alone = l->object->container_lock.exclusive == v->id;
     unsigned from = 0, to = 0;
@@ -412,12 +416,12 @@ static RARE int item_diff_any(struct view *v, struct copy *c, struct diff_out *o
     c->groups = (uint8_t)regions_of(&w);
     item_told(v, c, item_sum(c, false));
     item_before(v, c, &before);
-    r->base_csn = before.changed ? KD_CSN_ANY : p->csn;
+    r.base_csn = before.changed ? KD_CSN_ANY : p->csn;
     lock_release(&l->lock);
-    *whole = r->base_csn < full_below;
+    *whole = r.base_csn < full_below;
     if (e || !c->changed)
         return e;
-    return *whole ? whole_out(o, r, c) : runs_out(o, r, c, &w, from, to, &bytes);
+    return *whole ? whole_out(o, &r, c) : runs_out(o, &r, c, &w, from, to, &bytes);
 }
 
 /* item_diff is diff_page for an item copy. Where the log has the page of others, it has it since
@@ -425,11 +429,10 @@ static RARE int item_diff_any(struct view *v, struct copy *c, struct diff_out *o
 static int item_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below)
 {
     struct leaf *l = c->leaf;
-    struct kd_run r = {l->object->cookie, l->first + c->slot, 0, 0, 0, 0};
     bool any = v->txn.strict || l->object->container_lock.exclusive == v->id, whole = false;
-    int e = any ? -EAGAIN : few_diff(v, c, o, full_below, &r);
+    int e = any ? -EAGAIN : few_diff(v, c, o, full_below);
     if (e == -EAGAIN)
-        e = item_diff_any(v, c, o, full_below, &r, &whole);
+        e = item_diff_any(v, c, o, full_below, &whole);
     if (e || !c->changed)
         return e;
     return !l->codewords || item_tells_right(v, c, whole) ? 0 : -EIO;

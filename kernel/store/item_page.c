@@ -61,17 +61,6 @@ bool item_busy(struct view *v, const struct page *p)
     return false;
 }
 
-void item_granted(struct view *v, struct page *p, struct copy *c)
-{
-    p->writer = WRITER_NONE;
-    p->copies++;
-    v->items.count++;
-    c->items = true;
-    uint64_t *w = c->words; /* a call of memset costs thrice as much */
-    w[0] = w[1] = w[2] = w[3] = w[4] = w[5] = w[6] = w[7] = 0;
-    _Static_assert(WORDS / 64 == 8, "all of them");
-}
-
 /* ---- what is told ---- */
 
 /* told_before tells whether u is in the log and not published, so before whoever is told now. */
@@ -182,10 +171,14 @@ static void patch(const struct view *u, const struct copy *c)
 static void exchange(const struct page *p, const struct copy *c)
 {
     uint64_t *now = frame_memory(p->frame), *own = frame_memory(c->frame);
-    words_each(i, c) {
-        uint64_t was = now[i];
-        __atomic_store_n(&now[i], own[i], __ATOMIC_RELEASE);
-        own[i] = was;
+    for (unsigned groups = c->groups; groups; groups &= groups - 1) {
+        unsigned k = (unsigned)__builtin_ctz(groups);
+        for (uint64_t left = c->words[k]; left; left &= left - 1) {
+            unsigned i = k * 64 + (unsigned)__builtin_ctzll(left);
+            uint64_t was = now[i];
+            __atomic_store_n(&now[i], own[i], __ATOMIC_RELEASE);
+            own[i] = was;
+        }
     }
 }
 
@@ -200,14 +193,15 @@ static void others_follow(const struct view *v, struct page *p, const struct cop
                 patch(u, c);
 }
 
-void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
+bool item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 {
     struct leaf *l = c->leaf;
     struct debt debt = {0};
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];
     assert(page_resident(p) && p->writer == WRITER_NONE); /* IT1, IT2 */
-    if (!vmask_only(&p->mask, v->id))
+    bool others = !vmask_only(&p->mask, v->id);
+    if (others)
         others_follow(v, p, c);
     bool sound = !l->codewords || codeword_follow(l, c); /* CW2 */
     exchange(p, c);
@@ -218,9 +212,10 @@ void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
     p->csn = csn;
     p->sequence = sequence;
     page_changed(l);
-    if (!(p->flags & PAGE_DIRTY))
+    if (!(p->flags & PAGE_DIRTY)) {
         dirty_count(l->object, 1);
-    p->flags |= PAGE_DIRTY;
+        p->flags |= PAGE_DIRTY;
+    }
     lock_acquire(&v->lock);
     right_retire_item(v, c->at, p->frame, &debt);
     v->items.cpus |= debt.cpus;
@@ -231,6 +226,7 @@ void item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
     version_add(p, c);
     waiters_wake(p);
     lock_release(&l->lock);
+    return others;
 }
 
 /* ---- the order of the log ---- */
