@@ -18,7 +18,7 @@
 enum { RING_ENTRIES = 255 };
 enum { RING_COUNT_BITS = 40 };          /* of a place; above them is the session */
 #define RING_SESSIONS (1ull << (64 - RING_COUNT_BITS))  /* sessions are below it */
-struct ring {                           /* of one thread: so its notes are in the order of commits */
+struct ring {                           /* of one thread: so they are in the order of commits */
     uint64_t next, newest;              /* where the next one lies; the place of the last one */
     struct { uint64_t session, number; } entry[RING_ENTRIES];   /* session 0: none yet */
 };

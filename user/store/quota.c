@@ -187,9 +187,9 @@ static int names_promise(struct group *g, const struct batch *b, enum store_op_t
 static int note_promise(struct group *g, const struct batch *b, uint64_t *full)
 {
     uint64_t container = b->note.object;
-    int r = b->note_made && !g->voted ? directory_limit_check(paths, container, LIMIT_NAMES, 1, full)
-                                      : 0;
-    return r == 0 && b->note_made ? promise_add(g, container, 0, 1) : r;
+    if (!b->note_made) return 0;
+    int r = g->voted ? 0 : directory_limit_check(paths, container, LIMIT_NAMES, 1, full);
+    return r == 0 ? promise_add(g, container, 0, 1) : r;
 }
 
 /* Promises for what the transaction takes. A vote's commit keeps to no limit: the vote did. */
