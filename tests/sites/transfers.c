@@ -138,13 +138,15 @@ static int moves(uint64_t times)
     for (uint64_t i = 0; !error && i < times; i++, before = now) {
         int64_t a[3] = {(int64_t)draw(ACCOUNTS), (int64_t)draw(ACCOUNTS), (int64_t)draw(100)};
         int told = ps_transaction(move, a);
-        if (told && !died(told)) return told;
+        /* nobody knows before both take commits again; or for good: a home was away for too long */
+        bool unknown = told == -EIO || told == -ENOTRECOVERABLE;
+        if (told && !unknown && !died(told)) return told;
         error = looks_right(&now);
-        if (told == -EIO) { /* nobody knows before both take commits again */
-            while (died(error = ps_transaction(touch, NULL))) continue;
+        if (unknown) {
+            while (died(error = ps_transaction(touch, NULL)) || error == -ENOTRECOVERABLE) continue;
             error = error ?: looks_right(&now);
         }
-        bool both = told == 0 || (told == -EIO && now.moves == before.moves + 1);
+        bool both = told == 0 || (unknown && now.moves == before.moves + 1);
         committed += both;
         undone += !both;
         if (!error && now.moves != before.moves + both) {
