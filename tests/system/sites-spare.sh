@@ -34,7 +34,7 @@ homes() { cat "$@" | sed -n 's/.*home in the place of a, term \([0-9]*\),.*/\1/p
 role() { sed -n 's/.* store: \(spare\|home\|out\|taking over\), term .*/\1/p' "$TEST_TMP/$1.log" | tail -1; } # the last
 sound() { build/host/kstore check --strict --quiet "$1.a" && build/host/kstore check --strict --quiet "$1.b"; }
 
-plan deaths 1000 "shared a:box open ups=600 pause=$((4000 * ${TEST_SLACK:-1})); sleep 3; shared a:box ups=5" \
+plan deaths 1000 "shared a:box open ups=600 pause=$((4000 * ${TEST_SLACK:-1})); sleep 12; shared a:box ups=5" \
     "at c>a 60 kill b again
 at b>a 330 kill a again after=5000"
 is "nothing acknowledged is lost while the spare dies, and then the home" "counted to 600
