@@ -25,6 +25,7 @@
 #include "katydid/call.h"
 #include "link.h"
 #include "remote.h"
+#include "rest.h"
 
 enum { ASK_MS = 100, CALL_MS = 2000, PARTS_HEAD = 512 };
 
@@ -135,18 +136,29 @@ static long peer_find(uint32_t zone)
     return kd_call3(KD_NAME_FIND, (long)name, 0, 0);
 }
 
+/* One peer; by ask_all alone. False: it is not there, is no such store, or rests. */
+static bool peer_ask(uint32_t zone, struct kd_message *m)
+{
+    static struct rest rests[2 * WIRE_ZONE_SMALL];
+    const uint64_t number = m->word[1];
+    long port = peer_find(zone), r = -EAGAIN;
+    uint64_t owner = port < 0 ? 0 : (uint64_t)kd_call3(KD_PORT_OWNER, port, 0, 0);
+    if (port < 0) return false;
+    if (rest_over(&rests[zone], owner, remote_now() / 1000))
+        r = kd_call3(KD_PORT_CALL_UNTIL, port, (long)m, CALL_MS);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    if (r == -ETIMEDOUT) rest_begin(&rests[zone], owner, remote_now() / 1000);
+    return r >= 0 && m->status >= 0 && m->word[1] == number;
+}
+
 /* 0; -ENOENT: it is not there. Not locked. */
 static int peers_ask(const struct wire_peer *q, uint64_t *outcome)
 {
     static uint64_t number;
     for (uint32_t zone = 0; zone < 2 * WIRE_ZONE_SMALL; zone++) {
-        long port = wire_zone_valid(zone) && zone != remote.zone ? peer_find(zone) : -1;
-        if (port < 0) continue;
         struct kd_message m = {.kind = WIRE_PEER_OUTCOME, .handle = -1, .data = q,
                                .word = {remote.zone, ++number}, .data_bytes = sizeof *q};
-        long r = kd_call3(KD_PORT_CALL_UNTIL, port, (long)&m, CALL_MS);
-        kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
-        if (r < 0 || m.status < 0 || m.word[1] != number) continue;
+        if (!wire_zone_valid(zone) || zone == remote.zone || !peer_ask(zone, &m)) continue;
         *outcome = m.word[0];
         return 0;
     }

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "user/sites/rest.h"
 #include "votes.h"
 
 #define ASK_US       100000u            /* between two questions about one vote */
@@ -168,19 +169,29 @@ static int sites_want(void)
     return -ENOENT;
 }
 
+/* One peer; by asks_main alone. False: it is not there, is no such store, or rests. */
+static bool zone_ask(uint32_t zone, struct kd_message *m)
+{
+    static struct rest rests[STORE_ZONE_MAX];
+    const uint64_t number = m->word[1], now = disk_clock.microseconds(NULL);
+    long port = peer_find(zone), r = -EAGAIN;
+    uint64_t owner = port < 0 ? 0 : (uint64_t)KD1(KD_PORT_OWNER, port);
+    if (port < 0) return false;
+    if (rest_over(&rests[zone], owner, now)) r = KD3(KD_PORT_CALL_UNTIL, port, m, CALL_MS);
+    KD1(KD_HANDLE_CLOSE, port);
+    if (r == -ETIMEDOUT) rest_begin(&rests[zone], owner, disk_clock.microseconds(NULL));
+    return r >= 0 && m->status >= 0 && m->word[1] == number;
+}
+
 /* Asks that store: 0, or -ENOENT: it is not there. No lock. */
 static int peer_ask(enum wire_peer_request what, const struct wire_peer *q, uint64_t *answer)
 {
     static uint64_t number;
     uint64_t own = own_zone(NULL);
     for (uint32_t zone = 0; zone < STORE_ZONE_MAX; zone++) {
-        long port = zone == own || !store_zone_valid(zone) ? -1 : peer_find(zone);
-        if (port < 0) continue;
         struct kd_message m = {.kind = what, .handle = -1, .word = {own, ++number}, .data = q,
                                .data_bytes = sizeof(*q)};
-        long r = KD3(KD_PORT_CALL_UNTIL, port, &m, CALL_MS);
-        KD1(KD_HANDLE_CLOSE, port);
-        if (r < 0 || m.status < 0 || m.word[1] != number) continue;
+        if (zone == own || !store_zone_valid(zone) || !zone_ask(zone, &m)) continue;
         *answer = m.word[0];
         return 0;
     }
