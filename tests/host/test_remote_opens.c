@@ -83,6 +83,7 @@ int split_asked(const struct kd_message *m) { (void)m; return 0; }
 int split_opened(uint64_t process, uint64_t number) { (void)process, (void)number; return 0; }
 void split_close(uint64_t number) { (void)number; }
 void split_client_gone(uint64_t process) { (void)process; }
+void splits_end(void) {}
 void parts_named(int error, const uint64_t word[2]) { (void)error, (void)word; }
 int snapshot_asked(const struct kd_message *m) { (void)m; return 0; }
 void snapshots_counted(uint64_t word[SITE_WORDS]) { (void)word; }

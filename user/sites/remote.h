@@ -71,8 +71,10 @@ int split_asked(const struct kd_message *m);
 int split_opened(uint64_t process, uint64_t number);
 void split_close(uint64_t number);
 void split_client_gone(uint64_t process);
-/* Asks the home for what no program waits for. */
-void store_tell(uint32_t request, uint64_t word);
+/* Those that have ended and of which the home could not be told yet. */
+void splits_end(void);
+/* Asks the home for what no program waits for. False: not now, too many requests are under way. */
+bool store_tell(uint32_t request, uint64_t word);
 
 /* Passes it on, to be answered (token 0: to nobody) when the home has. 1, or -EAGAIN, -EINVAL. */
 int store_pass(const struct kd_message *m);

@@ -156,23 +156,24 @@ static int segments_open(const struct site_message *m)
     return error;
 }
 
-void store_tell(uint32_t kind, uint64_t of)
+bool store_tell(uint32_t kind, uint64_t of)
 {
     uint64_t word[SITE_WORDS] = {of};
     struct request *r = request_free();
-    if (!r) remote_ends("too many requests wait for the home");
+    if (!r) return false;
     *r = (struct request){.token = 0};
     ask(r, kind, word, NULL, 0);
+    return true;
 }
 
-static void container_end(struct container *c)
+static bool container_end(struct container *c)
 {
-    uint64_t id = c->id;
+    if (!store_tell(STORE_CLOSE, c->id)) return false;
     pages_closed(c);
     for (unsigned i = 0; i < c->segments; i++)
         kd_call3(KD_OBJECT_DESTROY, c->segment[i].object, 0, 0);
     *c = (struct container){0};
-    store_tell(STORE_CLOSE, id);
+    return true;
 }
 
 /* Containers that nobody has open are closed at home: now (RS1), or when a request is answered. */
@@ -183,8 +184,7 @@ static void containers_end(void)
         if (r->number && r->kind == STORE_OPEN) return;
     for (struct container *c = remote.containers; c < remote.containers + CONTAINERS_MAX; c++) {
         if (!c->id || is_open(c)) continue;
-        if (!request_free()) return;
-        container_end(c);
+        if (!container_end(c)) return;
     }
     close_due = false;
 }
@@ -263,6 +263,7 @@ void store_told(const struct site_message *m)
         if (asked.kind == SITE_NAME) parts_named(m->error, m->word);
         if (asked.token) request_told(&asked, m);
         if (close_due) containers_end();
+        splits_end();
         return;
     }
 }
@@ -326,7 +327,7 @@ static int asked(const struct kd_message *m)
     if (m->kind == STORE_SNAPSHOT) return snapshot_asked(m);
     if (m->kind >= SPLIT_OPEN && m->kind <= SPLIT_CLOSE) {
         int error = split_asked(m);
-        return error ? error : store_pass(m);
+        return error || m->kind == SPLIT_CLOSE ? error : store_pass(m);
     }
     if (m->kind == STORE_WATCH || m->kind == STORE_WAIT) {
         struct kd_message own = *m;
