@@ -97,8 +97,8 @@ struct store_spare_state {
 };
 void store_spare_tell(const struct store_spare *spare, struct store_spare_state *state,
                       struct store_epochs *epochs);
-/* The store as it is applied, to look at its directory and read its pages: with the mutex, and until
- * the spare is gone, or its store if it took over. */
+/* The store as it is applied, to look at its directory and read its pages: with the mutex, and
+ * until the spare is gone, or its store if it took over. */
 struct store *store_spare_pages(struct store_spare *spare);
 /* Cuts the log at common_lsn, whose group before has common_crc, and has both superblock slots name
  * the home's epochs. What of it the home says was durable there (sure_lsn) may be applied.

@@ -2,7 +2,7 @@
 """Group sites, its third part: a container gets another layout at the spare, and the spare is made home, under load
 (user/sites/spare.md). Runs the guests and prints rows for scripts/bench. Also alone.
 
-  [LEASE=MS] sites-layout.py
+  [LEASE=MS] [TIMES=N] sites-layout.py
 """
 
 import importlib.util
@@ -19,13 +19,14 @@ SPEC.loader.exec_module(FIGURES)
 ROOT = os.path.dirname(os.path.dirname(HERE))
 ACCOUNTS = 40003                        # of 48 bytes, 80 in a page
 WINDOW = 4                              # seconds
+TIMES = os.environ.get("TIMES", "6000")
 LEASE = os.environ.get("LEASE", "250")      # ms; 1000 on a busy host
 WITH = f"--cpus 1 --memory 256 --link lease={LEASE} --add build/tests/sites/layouts"
 LOOKS = "store status; sleep 0.5; " * 3
 PLAN = """
-site c --no-store {W} : layouts a:box old open ups=6000 pause=60000 check
+site c --no-store {W} : layouts a:box old open ups={T} pause=60000 check
 server a --store {D}/a {W} : layouts box old make={N}; store export box c write; sleep 900
-server b --store {D}/b {W} : sleep 8; store status; sleep {S}; store status; store recast box box.new; {L} sleep {R}; store status; \
+server b --store {D}/b {W} : layouts box old spare; sleep 2; store status; sleep {S}; store status; store recast box box.new; {L} sleep {R}; layouts box old ready; store status; \
 store take-over; store status; layouts box new open check; sleep 900
 server w --store {D}/w --store-size 64M --zone 7 {W} : sleep 900
 link a b
@@ -42,7 +43,7 @@ def run(folder):
     subprocess.run(["make", "-s", "build/tests/sites/layouts"], check=True)
     subprocess.run(["build/host/kstore", "create", "--quiet", "--size", "256M", f"{folder}/a"], check=True)
     subprocess.run(["cp", f"{folder}/a", f"{folder}/b"], check=True)
-    plan = PLAN.format(W=WITH, D=folder, N=ACCOUNTS, S=WINDOW, R=WINDOW - 1.5, L=LOOKS)
+    plan = PLAN.format(W=WITH, D=folder, N=ACCOUNTS, S=WINDOW, T=TIMES, R=WINDOW - 1.5, L=LOOKS)
     done = subprocess.run(["scripts/sites", "--timeout", "300", "-"], input=plan, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stdout + done.stderr)
@@ -53,6 +54,8 @@ def main():
     os.chdir(ROOT)
     with tempfile.TemporaryDirectory() as folder:
         said = run(folder)
+    if "; put in" not in said:
+        sys.exit(said)
     taken = [int(n) for n in re.findall(r"b: log .* (\d+) groups taken", said)]
     lags = [int(n) for n in re.findall(r"b: lag +(\d+) bytes not applied", said)]
     pages, made = re.search(r"b: layout +box: (\d+) pages, (\d+) times one was made; ready", said).groups()

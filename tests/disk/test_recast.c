@@ -23,7 +23,8 @@
 #include "user/sites/agent_types.c"
 #include "user/store/recast.c"
 
-enum { PAGES = 40, EACH = 30, FIRST = 2, ROUNDS = 60 };     /* page 0: root and phase; 1: description */
+/* Page 0 has root and phase, 1 the description. */
+enum { PAGES = 40, EACH = 30, FIRST = 2, ROUNDS = 60 };
 enum { STATES, MADE, AGAIN, NEW, OLD };
 
 static const char old_text[] = "order little\n"
@@ -349,11 +350,12 @@ static void a_container_has_another_layout_when_the_spare_takes_over(void **stat
 {
     (void)state;
     assert_true(crew_run(__func__, crew_count(48), converts));
-    printf("# %llu layouts were put in, %llu with pages made again; %llu states of power cuts: %llu "
-           "new, %llu old\n", (unsigned long long)crew_sum(MADE),
+    printf("# %llu layouts were put in, %llu with pages made again; %llu states of power cuts: "
+           "%llu new, %llu old\n", (unsigned long long)crew_sum(MADE),
            (unsigned long long)crew_sum(AGAIN), (unsigned long long)crew_sum(STATES),
            (unsigned long long)crew_sum(NEW), (unsigned long long)crew_sum(OLD));
-    assert_true(crew_part() || (crew_sum(MADE) > 4 && crew_sum(AGAIN) > 4 && crew_sum(NEW) > 20 && crew_sum(OLD) > 100));
+    bool many = crew_sum(MADE) > 4 && crew_sum(NEW) > 20 && crew_sum(OLD) > 100;
+    assert_true(crew_part() || (many && crew_sum(AGAIN) > 4));
 }
 
 /* Aim: no memory, at each allocation of the commit: it is refused, and all is as it was. */

@@ -1,6 +1,6 @@
 /*
- * layouts.c - for tests of sites: a container whose accounts get another layout while a program that
- * was built for the old one goes on (user/sites/spare.md).
+ * layouts.c - for tests of sites: a container whose accounts get another layout while a program
+ * that was built for the old one goes on (user/sites/spare.md).
  *
  *     layouts NAME LOOK WORD ...     LOOK: old or new, which the program is built for
  *
@@ -10,7 +10,9 @@
  *     ups=N      N transactions: one up on an account, and on to the next; after a death it looks
  *                whether the last one was made
  *     check      follows the ring: is all there that was counted?
- *     pause=MS   says which was the longest of the transactions, and fails if it took longer than MS
+ *     pause=MS   says which was the longest of the transactions; it may take so long
+ *     spare      waits until the store manager here is a spare, named, and groups come
+ *     ready      waits until that has made all of another layout
  *     fail=ERRNO the next word has to fail so
  */
 #include <errno.h>
@@ -22,6 +24,10 @@
 #include <string.h>
 #include <time.h>
 
+#include <katydid/call.h>
+
+#include "user/store/copy_protocol.h"
+
 #define OLD "order little\ntype 16 struct root\n0 ptr first\n8 u64 count\n" \
             "type 48 struct account\n0 ptr next\n8 i64 amount\n16 u64 limit\n24 char*24 owner\n"
 #define NEW "order little\ntype 16 struct root\n0 u64 count\n8 ptr first\n" \
@@ -29,6 +35,7 @@
             "40 u32 kind\n44 u32 since\n"
 
 enum { ACCOUNTS = 100100,
+       COUNTED = 50,                    /* groups, so that the container is made */
        STRIDE = 85 };                   /* so that one transaction's page is not the next one's */
 struct old_root { struct old_account *first; uint64_t count; };
 struct old_account { struct old_account *next; int64_t amount; uint64_t limit; char owner[24]; };
@@ -173,8 +180,10 @@ static int walk(void *found)
     do {
         const struct new_account *n = at;
         const struct old_account *o = at;
-        snprintf(owner, sizeof owner, "owner %llu", (unsigned long long)(is_new ? n->limit : o->limit));
-        f->wrong |= strcmp(owner, is_new ? n->owner : o->owner) || (is_new && (n->kind || n->since));
+        unsigned long long limit = is_new ? n->limit : o->limit;
+        snprintf(owner, sizeof owner, "owner %llu", limit);
+        f->wrong |= strcmp(owner, is_new ? n->owner : o->owner) != 0;
+        f->wrong |= is_new && (n->kind || n->since);
         f->sum += (uint64_t)(is_new ? n->amount : o->amount);
         f->accounts++;
         at = is_new ? (const void *)n->next : o->next;
@@ -193,18 +202,40 @@ static int check(void)
     return f.wrong || f.sum != f.count ? -EILSEQ : 0;
 }
 
+static int waits(bool ready)
+{
+    struct copy_status s;
+    bool is = false;
+    while (!is) {
+        struct kd_message m = {.kind = COPY_STATUS, .buffer = &s, .buffer_bytes = sizeof s,
+                               .handle = -1};
+        long port = kd_call3(KD_NAME_FIND, (long)COPY_PORT, 0, 0);
+        long r = port < 0 ? port : kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+        if (port >= 0) kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+        is = r >= 0 && m.status == 0 && s.is == COPY_SPARE && s.named && s.groups >= COUNTED;
+        if (is && ready && s.recast.error) return s.recast.error;
+        is = is && (!ready || (s.recast.all && !s.recast.wrong));
+        pause_ms();
+    }
+    return 0;
+}
+
 static int word(const char *w, uint64_t n)
 {
     int error = 0;
     if (!strncmp(w, "make", 4)) return makes(n);
     if (!strcmp(w, "open")) {
-        while ((error = opens(name, is_new, PS_WRITE)) == -ENOENT || error == -EACCES || died(error))
-            pause_ms();
+        for (bool later = true; later;) {
+            error = opens(name, is_new, PS_WRITE);
+            later = error == -ENOENT || error == -EACCES || died(error);
+            if (later) pause_ms();
+        }
         return error;
     }
     if (!strcmp(w, "try")) return opens(name, is_new, PS_WRITE);
     if (!strncmp(w, "ups", 3)) return ups(n);
     if (!strcmp(w, "check")) return check();
+    if (!strcmp(w, "spare") || !strcmp(w, "ready")) return waits(w[0] == 'r');
     if (strncmp(w, "pause", 5)) return -EINVAL;
     printf("the longest pause took %llu ms\n", (unsigned long long)longest_ms);
     return longest_ms > n ? -ETIME : 0;

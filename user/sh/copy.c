@@ -80,7 +80,7 @@ int store_status(const struct io *io)
             (unsigned long long)s.groups, s.is == COPY_HOME ? "sealed" : "taken");
     lag(io, &s);
     if (s.untold)
-        dprintf(io->out, "witness      has not heard of this home yet: the other machine stays off\n");
+        dprintf(io->out, "witness      has not heard of this home: the other machine stays off\n");
     if (s.took_us)
         dprintf(io->out, "took over    %llu ms after the last word of the other one\n",
                 (unsigned long long)s.took_us / 1000);
@@ -127,6 +127,8 @@ int store_recast(const struct io *io, char **words)
     refused[sizeof(refused) - 1] = 0;
     if (error == -EAGAIN)
         dprintf(io->error, "store recast: this copy is no spare\n");
+    else if (error == -ENODATA)
+        dprintf(io->error, "store recast: one of the two is not described (ps_site_describe)\n");
     else if (error)
         dprintf(io->error, "store recast: %s%s%s\n", refused, refused[0] ? ": " : "",
                 ps_strerror(error));

@@ -20,8 +20,8 @@ enum copy_request {
                          * acknowledged, or was told that the other one is home; -EPERM */
     COPY_BACKUP,        /* as STORE_BACKUP, of a spare. -EAGAIN: it is none; -EBUSY: its log was
                          * full before all was copied, or it became home */
-    COPY_RECAST,        /* likewise; data: the names of a container and of one like it that has another
-                         * layout, each with its zero; of none: no more. -> 0: it is converted from
+    COPY_RECAST,        /* likewise; data: the names of a container and of one like it that has
+                         * another layout, each with its zero; none: no more. -> 0: it is converted from
                          * now on, and changed when this copy becomes home; or as recast_begin, and
                          * data: the type that is refused. -EAGAIN: this is no spare */
 };

@@ -1,6 +1,6 @@
 /*
- * copy_recast.c - a spare makes another layout of a container (recast.h), a few pages at a tick, and
- * puts it in when it becomes home. All with the lock held.
+ * copy_recast.c - a spare makes another layout of a container (recast.h), a few pages at a tick,
+ * and puts it in when it becomes home. All with the lock held.
  */
 #include <string.h>
 

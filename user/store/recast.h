@@ -36,13 +36,13 @@ struct recast_state {
     uint64_t wrong_page;                /* one of these */
     uint32_t wrong_type;                /* the number of a type in it */
     int      wrong_error;
-    bool     all;                       /* what was applied when the last look at all began is made */
+    bool     all;                       /* what was applied when the last turn began is made */
 };
 
 struct recast;
-/* `store` is as the copy has applied it. 0; -ENOENT: no such container; -ENODATA: one of the two has
- * no description; -EBADMSG: it has a wrong line; -EPROTOTYPE: `refused` is a type or a name that one
- * of the two describes, or has otherwise than can be converted; -EOPNOTSUPP: the container's pages
+/* `store` is as the copy has applied it. 0; -ENOENT: no such container; -ENODATA: one of the two
+ * has no description; -EBADMSG: it has a wrong line; -EPROTOTYPE: `refused` is a type or a name
+ * that one of the two describes, or has otherwise than can be converted; -EOPNOTSUPP: the container's pages
  * are in no log, or roots, or orders of bytes, differ; -E2BIG: too many pages, or too many for the
  * log; -ENOMEM, -EIO. */
 store_must_check int recast_begin(struct store *store, const struct disk_memory *memory,

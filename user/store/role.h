@@ -7,8 +7,8 @@
  * while the machine is stopped. Whatever comes from outside may be anything: what is not the answer
  * to what was asked, or of another session, is passed over.
  *
- * The caller tells: role_tick at least every ROLE_TICK_US (role_hurries: at once), role_receive for each message, role_link
- * when the other copy comes into reach or is lost; of a home, role_sealed and role_flushed for each
+ * The caller tells: role_tick at least every ROLE_TICK_US (role_hurries: at once), role_receive for
+ * each message, role_link when the other copy comes into reach or is lost; of a home, role_sealed and role_flushed for each
  * group. It asks: role_serves before it answers anybody, and role_sure for how much of the log is
  * durable at both. What is behind that is neither applied, published nor acknowledged.
  */
@@ -116,7 +116,8 @@ void role_tick(struct role *role, uint64_t now);
 void role_receive(struct role *role, int from, const struct role_message *m, uint64_t now);
 void role_link(struct role *role, bool reached, uint64_t now);
 /* A person says that the other copy is off, and stays so until the witness has heard of this home
- * (`vouched`): it is not asked, and what this copy lacks is lost. 0; -EBUSY: it is home already; -EIO ...: the store does not open. */
+ * (`vouched`): it is not asked, and what this copy lacks is lost. 0; -EBUSY: it is home already;
+ * -EIO ...: the store does not open. */
 int  role_take_over(struct role *role, uint64_t now);
 /* A person wants this copy to be home: the witness is asked. 0: it is TAKING; -EBUSY: it is home;
  * -EAGAIN: it may lack what was acknowledged, or is asked already. */
