@@ -190,6 +190,10 @@ enum wire_txn {
     WIRE_TXN_NAME,   /* -> word0, word1: the store's name for its peers. No id */
     WIRE_TXN_PEER,   /* word1 enum wire_peer_request; data: struct wire_peer, in the name of a store
                       * of another site -> as there */
+    WIRE_TXN_HOLD,   /* word1 0: commits are put off, for 250 ms at most -> word0 the hold's number;
+                      * -EAGAIN: something is under way or prepared still, or commits are to rest
+                      * from the last one: again. word1 the number: they go on; -ESTALE: they went
+                      * on before. -EPERM. No id */
 };
 enum wire_outcome { WIRE_UNDONE, WIRE_COMMITTED, WIRE_IN_DOUBT };
 #define WIRE_PARTICIPANTS_MAX 8u

@@ -11,6 +11,7 @@ struct voter {
     /* atomic: transactions that are shown elsewhere, perhaps, and not here yet; snapshots that wait
      * for that to be none */
     uint32_t owes, awaited;
+    uint32_t doubts;         /* atomic: its manager's count of what it has voted for (BP5) */
 };
 
 #endif

@@ -256,6 +256,7 @@ static void views_port_dead(struct port *p)
 void store_port_dead(struct port *p)
 {
     views_port_dead(p);
+    parts_port_dead(p);
     objects_end(p->owner, p);
     ports_above_die(p); /* SK17 */
 }

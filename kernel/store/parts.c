@@ -17,6 +17,10 @@
  *   BP4  Each base publishes its own part, by a number of its own. No snapshot begins while one is
  *        shown and another one is not, of a process that could see both; and one that began while
  *        others were not shows nothing of objects that came later, or in another process.
+ *   BP5  No snapshot begins of a process that has objects of a base which has voted for something
+ *        and does not know the outcome: others may, and have made something of it that this base
+ *        shows. A base says itself how long that is waited for (doubts), and votes for nothing
+ *        while somebody waits.
  *
  * Locks: view. None across a question.
  */
@@ -30,6 +34,7 @@ enum { LOOK_NS = 200000 };
 
 static uint64_t parts_begun;            /* so many were about to be shown; atomic */
 static uint32_t parts_owed;             /* sum of what all ports owe; atomic */
+static uint32_t parts_doubts;           /* sum of all ports' doubts; atomic */
 
 /* ---- what takes part ---- */
 
@@ -73,9 +78,27 @@ int parts_enlist(struct view *v, int handle, struct port **out)
     return e;
 }
 
+/* doubts_are sets a port's doubts. Snapshots that are about to begin look again. Port locked. */
+static void doubts_are(struct port *p, uint32_t doubts)
+{
+    uint32_t before = __atomic_exchange_n(&p->voter.doubts, doubts, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&parts_doubts, doubts - before, __ATOMIC_SEQ_CST);
+    if (doubts > before)
+        __atomic_fetch_add(&parts_begun, 1, __ATOMIC_SEQ_CST);
+}
+
+void parts_port_dead(struct port *p)
+{
+    lock_acquire(&p->lock);
+    doubts_are(p, 0);
+    lock_release(&p->lock);
+}
+
 HANDLE_CALL(kd_port_votes, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
 {
     uint8_t name[sizeof p->voter.name];
+    if (a[2] > UINT16_MAX)
+        return -EINVAL;
     if (copy_from_user(name, a[1], sizeof name))
         return -EFAULT;
     lock_acquire(&p->lock);
@@ -86,8 +109,10 @@ HANDLE_CALL(kd_port_votes, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
         memcpy(p->voter.name, name, sizeof name);
         __atomic_store_n(&p->voter.votes, true, __ATOMIC_RELEASE);
     }
+    if (!e)
+        doubts_are(p, (uint32_t)a[2]);
     lock_release(&p->lock);
-    return e;
+    return e ? e : __atomic_load_n(&p->voter.awaited, __ATOMIC_SEQ_CST) > 0;
 }
 
 HANDLE_CALL(kd_port_owner, struct port *p, HANDLE_PORT, KD_RIGHT_CALL, 0)
@@ -216,11 +241,11 @@ static void part_paid(struct port *base)
 }
 
 /* snapshots_first lets snapshots that wait for one of the bases go first, or they might wait for
- * ever: what they wait for ends by itself. */
+ * ever: what they wait for ends by itself. Before the first vote: they wait for those, too. */
 static void snapshots_first(struct view *v)
 {
     const struct view_parts *p = &v->group.parts;
-    for (unsigned i = 0; i + 1 < p->count; i++)
+    for (unsigned i = 0; i < p->count; i++)
         while (__atomic_load_n(&p->base[i]->voter.awaited, __ATOMIC_SEQ_CST) && !v->doom &&
                arch_time_ns() < v->txn.deadline_ns && !thread_this()->killed)
             (void)!thread_park_until(arch_time_ns() + LOOK_NS);
@@ -230,7 +255,6 @@ static void snapshots_first(struct view *v)
 static int decide(struct view *v, enum kd_part *outcome)
 {
     const struct view_parts *p = &v->group.parts;
-    snapshots_first(v);
     parts_owe(v, 1);
     int answer = part_ask(v, p->base[p->count - 1], KD_PART_DECIDE);
     bool received = v->question.received == v->question.token;
@@ -272,6 +296,7 @@ int parts_ask(struct view *v)
     enum kd_part outcome = KD_PART_UNDO;
     unsigned voted = 0;
     int answer = 0;
+    snapshots_first(v);
     while (!answer && voted + 1 < p->count) {
         answer = part_ask(v, p->base[voted], KD_PART_VOTE);
         voted += !answer;
@@ -321,27 +346,32 @@ long kd_txn_voted(const uint64_t a[6])
 
 /* ---- snapshots ---- */
 
-/* owing finds a base that owes something, `which` or, if that is NULL, any, and has objects that
- * the process has, beside objects of another one: of one alone nobody sees a half. A reference, or
- * NULL. */
+/* owing finds a base, `which` or, if that is NULL, any, that has objects which the process has, and
+ * is in doubt of something (BP5); or owes something, and the process has objects of another one,
+ * too: of one alone nobody sees a half. A reference, or NULL. */
 static struct port *owing(struct process *p, const struct port *which)
 {
-    struct port *found = NULL, *other = NULL;
+    struct port *found = NULL, *doubts = NULL, *other = NULL;
     bool several = false;
     lock_acquire(&p->attach_lock);
-    for (unsigned i = 0; i < p->attachment_count && !(found && several); i++) {
+    for (unsigned i = 0; i < p->attachment_count && !doubts; i++) {
         struct port *base = p->attachments[i]->object->commit_port->base;
         if (!base->voter.votes)
             continue;
         several |= other && other != base;
         other = base;
-        if ((!which || which == base) && __atomic_load_n(&base->voter.owes, __ATOMIC_SEQ_CST))
+        if (which && which != base)
+            continue;
+        if (__atomic_load_n(&base->voter.owes, __ATOMIC_SEQ_CST))
             found = base;
+        if (__atomic_load_n(&base->voter.doubts, __ATOMIC_SEQ_CST))
+            doubts = base;
     }
-    if (found && several)
+    found = doubts ? doubts : several ? found : NULL;
+    if (found)
         port_get(found);
     lock_release(&p->attach_lock);
-    return several ? found : NULL;
+    return found;
 }
 
 static bool owes_still(struct process *p, const struct port *base)
@@ -352,20 +382,42 @@ static bool owes_still(struct process *p, const struct port *base)
     return found;
 }
 
-/* owed_wait waits until no base owes the process anything, at one moment, behind which `*begun` is
- * stale. */
+/* moment_passes parks the thread for a moment. 0; -ETIMEDOUT, -EINTR. */
+static int moment_passes(uint64_t until_ns)
+{
+    return arch_time_ns() >= until_ns                           ? -ETIMEDOUT
+           : thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR ? -EINTR
+                                                                   : 0;
+}
+
+/* nothing_owed: of who has no object, to whom the snapshot's point is nobody's in particular. */
+static int nothing_owed(uint64_t until_ns)
+{
+    int e = 0;
+    while (!e && (__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) ||
+                  __atomic_load_n(&parts_doubts, __ATOMIC_SEQ_CST)))
+        e = moment_passes(until_ns);
+    return e;
+}
+
+/* owed_wait waits until no base owes the process anything, and none of its is in doubt, at one
+ * moment, behind which `*begun` is stale. */
 static int owed_wait(struct process *p, uint64_t until_ns, uint64_t *begun)
 {
     struct port *base;
     int e = 0;
     while (!e) {
         *begun = __atomic_load_n(&parts_begun, __ATOMIC_SEQ_CST);
-        if (!__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) || !(base = owing(p, NULL)))
+        if (!__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) &&
+            !__atomic_load_n(&parts_doubts, __ATOMIC_SEQ_CST))
+            break;
+        if (!p->attachment_count)
+            return nothing_owed(until_ns);
+        if (!(base = owing(p, NULL)))
             break;
         __atomic_fetch_add(&base->voter.awaited, 1, __ATOMIC_SEQ_CST);
         while (!e && owes_still(p, base))
-            e = arch_time_ns() >= until_ns ? -ETIMEDOUT
-                : thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR ? -EINTR : 0;
+            e = moment_passes(until_ns);
         __atomic_fetch_sub(&base->voter.awaited, 1, __ATOMIC_SEQ_CST);
         port_put(base);
     }

@@ -22,6 +22,8 @@ must_check int parts_ask(struct view *v);
  * one base and not by another whose objects the process has. 0, -EINTR, -ETIMEDOUT, or as
  * version_snapshot_begin; timeout_ms 0: any time. */
 must_check int parts_snapshot_begin(struct view *v, uint32_t timeout_ms);
+/* parts_port_dead: a port has died, and what its manager had voted for is not waited for. */
+void parts_port_dead(struct port *p);
 /* parts_torn tells whether v's snapshot may show a half of a transaction to this process, as it is
  * by now. 0; -EDEADLK: it is to begin anew; -ESTALE: at another point. By the owner thread. */
 must_check int parts_torn(const struct view *v);

@@ -33,6 +33,7 @@
 #define FULL_US      10000000u          /* so long without room, then it is said */
 #define CALL_MS      2000
 #define LOOK_US      250000u            /* so often: has an agent ended that has voted? */
+#define DOUBT_US     500000u            /* so long snapshots wait for a vote's outcome */
 
 /* Of the COMMIT that was received last; by the committer. */
 static struct {
@@ -411,6 +412,23 @@ static uint64_t wait_until(uint64_t now, uint64_t quiet, uint64_t until)
     return decided && look < until ? look : until;
 }
 
+bool doubts_tell(unsigned more, uint64_t *until)
+{
+    static unsigned told;
+    static uint8_t uuid[16];
+    uint64_t now = disk_clock.microseconds(NULL);
+    unsigned doubts = more;
+    for (const struct vote *v = votes; v < votes + STORE_PREPARED_MAX; v++) {
+        if (!v->used || now - v->begun_us >= DOUBT_US) continue;
+        doubts++;
+        if (until && v->begun_us + DOUBT_US < *until) *until = v->begun_us + DOUBT_US;
+    }
+    if (doubts == told || server.read_only) return false;
+    if (!told) own_zone(uuid);
+    told = doubts;
+    return KD3(KD_PORT_VOTES, server.commit_port, uuid, doubts) == 1;
+}
+
 static void *asks_main(void *unused)
 {
     uint64_t seen = 0, at = 0;          /* so many were decided, then */
@@ -419,6 +437,7 @@ static void *asks_main(void *unused)
     for (;;) {
         uint64_t now = disk_clock.microseconds(NULL), until = now + LONG_US;
         struct vote *v = vote_due(now, &until);
+        (void)doubts_tell(0, &until);
         if (decided != seen) at = now;
         seen = decided;
         bool quiet = decided && now - at >= FORGET_US;
@@ -505,6 +524,6 @@ bool parts_start(void)
     }
     store_stats(server.store, &stats);
     decided = stats.decisions;
-    return KD2(KD_PORT_VOTES, server.commit_port, uuid) == 0 && thread_make(asks_main) &&
+    return KD2(KD_PORT_VOTES, server.commit_port, uuid) >= 0 && thread_make(asks_main) &&
            thread_make(outcomes_main) && thread_make(peer_main);
 }

@@ -21,6 +21,9 @@
  *        kernel (parts.c).
  *   VO5  What the kernel, or an agent, has asked to be committed may be lazy: the vote is durable,
  *        and so is the decision where it was made, which is kept there until this is durable here.
+ *   VO10 As long as a vote is in doubt, for half a second at most, the kernel begins no snapshot of
+ *        containers here: others may know the outcome already, and what follows from it. No vote is
+ *        given while a snapshot waits for that.
  *   VO9  In a site, a store that has exported something grants no page at first: other sites may
  *        still use what an earlier life has granted (sites.md: NS6). It does not know which do.
  */
@@ -260,9 +263,14 @@ static int vote_give(const struct kd_message *m, struct batch *b)
     struct vote *v = vote_free();
     int r = vote_check(m, b);
     if (r == 0 && !v) r = -EAGAIN;
-    if (r < 0) return r;
+    if (r == 0 && doubts_tell(1, NULL)) r = -EDEADLK;                           /* VO10 */
+    if (r < 0) {
+        doubts_tell(0, NULL);
+        return r;
+    }
     *v = (struct vote){.id = b->vote->id, .used = true, .view = m->word[0], .token = m->token,
-                       .process = m->process, .of_kernel = part_of_commit() == KD_PART_VOTE};
+                       .process = m->process, .of_kernel = part_of_commit() == KD_PART_VOTE,
+                       .begun_us = disk_clock.microseconds(NULL)};
     v->lazy = v->of_kernel;
     memcpy(v->coordinator, b->vote->coordinator, sizeof(v->coordinator));
     for (int i = 0;; i++) {
@@ -273,6 +281,7 @@ static int vote_give(const struct kd_message *m, struct batch *b)
         renew_due();
     }
     v->prepared = v->used = r == 0;
+    doubts_tell(0, NULL);
     parts_look();
     return r;
 }
@@ -437,6 +446,7 @@ static void vote_end(struct vote *v, bool commits)
     orphans -= v->orphan;
     watch_all_change();
     v->used = v->prepared = false;
+    doubts_tell(0, NULL);
     blocked_go();
 }
 
@@ -512,7 +522,7 @@ void votes_start(void)
         struct vote *v = d.prepared ? vote_free() : NULL;
         if (!v) continue;
         *v = (struct vote){.id = d.id, .used = true, .prepared = true, .orphan = true,
-                           .pages = d.pages};
+                           .pages = d.pages, .begun_us = disk_clock.microseconds(NULL)};
         memcpy(v->coordinator, d.coordinator, sizeof(v->coordinator));
         orphans++;
     }

@@ -18,6 +18,7 @@ struct vote {
     unsigned told;                      /* KD_PART_COMMIT, KD_PART_UNDO: what is to be done */
     uint64_t view, token, pages, process;
     uint64_t asked_us, since_us;        /* when that was done last, and first */
+    uint64_t begun_us;                  /* when it voted, or this life began */
 };
 extern struct vote votes[STORE_PREPARED_MAX];
 
@@ -31,9 +32,18 @@ int outcome_ask(const struct store_txn_id *id, uint64_t *outcome);
 /* The outcome of an id, by whoever has made it; lazy: VO5. -ENOENT; -EBUSY: it is decided just now.
  * Drops the lock. */
 int vote_decide(const struct store_txn_id *id, bool commits, bool lazy);
+/* parts.c: tells the kernel for how many votes snapshots are to wait (VO10), `more` beside those
+ * that there are. True: some wait. *until: at that time there may be one less, if that is before;
+ * or NULL. */
+bool doubts_tell(unsigned more, uint64_t *until);
 int decision_forget(const struct store_txn_id *id);     /* -ENOENT. Drops the lock */
 bool same_txn(const struct store_txn_id *a, const struct store_txn_id *b);
 bool is_undone(const struct store_txn_id *id);
+/* hold.c, by who may vote (its place among them). hold_begin: no commit begins from now on; 0: none
+ * is under way, and nothing is prepared; -EAGAIN: to be asked again. hold_end: 0: that was so until
+ * now; -ESTALE. */
+int hold_begin(unsigned voter, uint64_t *number);
+int hold_end(unsigned voter, uint64_t number);
 /* votes_serve.c: may the process vote? Who asked how this one votes hears it, or who will ask. */
 bool may_vote(uint64_t process);
 void vote_told(const struct store_txn_id *id, int status);

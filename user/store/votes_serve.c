@@ -15,12 +15,14 @@ static uint64_t voters[VOTERS_MAX];     /* processes; 0: none */
 static struct { struct store_txn_id id; int error; } refused[REFUSED_MAX];
 static unsigned refused_next;
 
-bool may_vote(uint64_t process)
+static unsigned voter_of(uint64_t process)
 {
-    for (unsigned i = 0; i < VOTERS_MAX; i++)
-        if (process && voters[i] == process) return true;
-    return false;
+    unsigned i = 0;
+    while (i < VOTERS_MAX && (!process || voters[i] != process)) i++;
+    return i;
 }
+
+bool may_vote(uint64_t process) { return voter_of(process) < VOTERS_MAX; }
 
 void vote_told(const struct store_txn_id *id, int status)
 {
@@ -91,6 +93,13 @@ static int doubt_next(const struct kd_message *m, struct kd_message *reply, stru
     return 0;
 }
 
+static int hold_ask(const struct kd_message *m, uint64_t *number)
+{
+    unsigned voter = voter_of(m->process);
+    if (voter == VOTERS_MAX) return -EPERM;
+    return m->word[1] ? hold_end(voter, m->word[1]) : hold_begin(voter, number);
+}
+
 static int name_tell(struct kd_message *reply)
 {
     struct store_stats stats;
@@ -107,6 +116,7 @@ static int txn_serve(const struct kd_message *m, struct kd_message *reply, struc
     if (m->word[0] == WIRE_TXN_NEXT) return doubt_next(m, reply, out);
     if (m->word[0] == WIRE_TXN_VOTER) return r < 0 ? r : voter_add(m->process);
     if (m->word[0] == WIRE_TXN_NAME) return name_tell(reply);
+    if (m->word[0] == WIRE_TXN_HOLD) return r < 0 ? r : hold_ask(m, &reply->word[0]);
     if (m->word[0] == WIRE_TXN_PEER)
         return r < 0 ? r : peer_answer((uint32_t)m->word[1], m->buffer, m->data_bytes,
                                        &reply->word[0]);

@@ -289,6 +289,12 @@ static int read_one(void *out)
     return 0;
 }
 
+static int read_second(void *out)
+{
+    *(uint64_t *)out = *word(1);
+    return 0;
+}
+
 /* This process has objects of base 0 alone: it could not see a half. */
 static void alone(const char *self)
 {
@@ -300,6 +306,44 @@ static void alone(const char *self)
     good &= half_end(pid);
     for (unsigned i = 1; i < BASES; i++) good &= attach(getpid(), i) == 0;
     tap_ok(good, "the transaction ends");
+}
+
+static long doubts(struct manager *b, uint64_t count)
+{
+    return kd_call3(KD_PORT_VOTES, b->port, (long)b->name, (long)count);
+}
+
+/* Until somebody waits for it: then it knows what became of its vote. */
+static void *doubts_end(void *waited)
+{
+    for (int i = 0; i < WAIT_MS && doubts(&bases[0], 1) != 1; i++) pause_ms(1);
+    *(long *)waited = doubts(&bases[0], 2);
+    doubts(&bases[0], 0);
+    return NULL;
+}
+
+/* Base 0 has voted for something, and others may know the outcome. */
+static void in_doubt(void)
+{
+    pthread_t t;
+    uint64_t seen;
+    long waited = 0;
+    for (unsigned i = 1; i < BASES; i++) detach(i);
+    is(doubts(&bases[0], 1 << 16), -EINVAL, "so many votes nobody has");
+    is(doubts(&bases[0], 1), 0, "a base has voted");
+    is(run(read_one, &seen, KD_SNAPSHOT, SHORT_MS), -ETIMEDOUT,
+       "a snapshot of its objects waits, though it sees no other base");
+    pthread_create(&t, NULL, doubts_end, &waited);
+    int e = run(read_one, &seen, KD_SNAPSHOT, WAIT_MS);
+    pthread_join(t, NULL);
+    tap_ok(e == 0 && waited == 1, "until it knows the outcome, and it is told of that (%d, %ld)", e,
+           waited);
+    for (unsigned i = 1; i < BASES; i++) e |= attach(getpid(), i) != 0;
+    detach(0);
+    e |= doubts(&bases[0], 1) != 0;
+    is(run(read_second, &seen, KD_SNAPSHOT, SHORT_MS), 0, "who has no object of it does not wait");
+    e |= doubts(&bases[0], 0) != 0;
+    tap_ok(e == 0 && attach(getpid(), 0) == 0, "all is as it was");
 }
 
 static volatile int halves_pid, tries, shared;
@@ -334,7 +378,7 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && sscanf(argv[2], "%lx.%lx", &bases[0].at, &bases[1].at) == 2) return child();
     bool good = true;
-    tap_plan(26);
+    tap_plan(32);
     for (unsigned i = 0; i < BASES; i++)
         good &= manager_start(&bases[i]) && attach(getpid(), i) == 0;
     tap_ok(good, "five managers");
@@ -343,6 +387,7 @@ int main(int argc, char **argv)
     batches();
     waits(argv[0]);
     alone(argv[0]);
+    in_doubt();
     comes_late(argv[0]);
     tap_ok(lies_taken() == 0, "no lie was taken (%ld)", lies_taken());
     is(check(), 0, "kcheck");
