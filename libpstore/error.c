@@ -257,9 +257,6 @@ static const struct {
     {EXDEV, ERROR_SPREAD,
      "this change needs another leaf, and a structure that was spread gets none: build it anew and "
      "spread that"},
-    {EXDEV, ERROR_RETRY,
-     "ps_retry waits for pages of one store only: read the other store in a transaction of its "
-     "own"},
 };
 
 /* All others. */

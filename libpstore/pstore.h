@@ -367,7 +367,7 @@ int ps_bulk(ps_container *c, int (*fn)(void *arg), void *arg);
  * sleeps.
  * ps_transaction returns -ETIMEDOUT once it has waited timeout_ms in all; -EINVAL: no page was
  * read and no name missed, or it is a snapshot or dirty read; -EDEADLK: the thread has another
- * transaction suspended, which somebody might wait for; -EXDEV: pages of two stores were read;
+ * transaction suspended, which somebody might wait for;
  * -EDQUOT: 32 threads of this process sleep so, or 128 in all. Ends the program outside
  * ps_transaction's functions. */
 PS_NORETURN void ps_retry(void);

@@ -479,12 +479,11 @@ struct ps_tx {
     int abandoned;  /* its frames were jumped over: they are still to be run */
     int busy;                             /* they run: no transaction is begun in this ps_tx */
     struct {
-        struct ps_store *waits_for;       /* ps_retry: which is to tell of a change; or NULL */
-        struct ps_store *watched;         /* which has a watch of this view; or NULL */
+        int waits;                        /* ps_retry: it sleeps until one of these tells it */
+        struct ps_store *watched[PS_STORES_MAX]; /* which have a watch of this view; NULL: none */
         uint64_t since_ms;                /* when it first waited for that; 0: not yet */
         struct ps_store *missed;          /* where it looked for a name that is not there */
         int looks_again;                  /* ... and does so once more, with its watch set */
-        int clears;                       /* runs that were to end the rights of others before */
     } retry;
     uint64_t ends_ms;                     /* with timeout_ms: when its time is up (now_ms) */
     struct hook {
@@ -576,12 +575,12 @@ extern void (*index_ended)(struct ps_tx *tx);
 extern const ps_container *(*index_used)(const struct ps_tx *tx, unsigned i);
 
 /* ---- retry.c ---- */
-/* Has the store tell of changes of what the active transaction has read: 0, -EINVAL (nothing),
- * -EXDEV (two stores), -EDQUOT. */
+/* Has the stores tell of changes of what the active transaction has read: 0, -EINVAL (nothing),
+ * -EDQUOT. */
 int retry_watch(struct ps_tx *tx);
 /* Behind its end: sleeps until then. 0: it is to be run again; -ETIMEDOUT. */
 int retry_wait(struct ps_tx *tx);
-/* Behind the last run: the store forgets what it was to tell, if it has not told that. */
+/* Behind the last run: the stores forget what they were to tell, if they have not told that. */
 void retry_end(struct ps_tx *tx);
 
 /* ---- lint.c ---- */

@@ -6,6 +6,9 @@
  * still active, so none of them can change unseen; then it is undone, and the thread waits for the
  * manager's answer. It has no rights meanwhile that others would wait for, and is in no deadlock.
  *
+ * Pages of several stores are told to each store. Then a thread for each but one waits there, too,
+ * and the first that hears of a change takes the watches of the others away, which wakes them.
+ *
  * A name that is not there is in no page: another one may make it before the watch is set. So who
  * missed one looks once more with the watch set, which any name that is made or removed ends, and
  * sleeps only then.
@@ -13,21 +16,32 @@
 #include "pstore_private.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
 enum { PAGES_AT_ONCE = 128 };
 
+/* Those of one store; NULL: of none yet. */
 struct pages {
-    struct ps_store *store;             /* whose they are; NULL: there was none */
+    struct ps_store *store;
+    int told;                           /* some before, or it is the second look */
     unsigned count;
     uint64_t address[PAGES_AT_ONCE];
 };
 
-/* The number of the watch: each view has one at most. */
+/* The number of the watch: each view has one at most at a store. */
 static uint64_t watch_number(const struct ps_tx *tx)
 {
     return (uint64_t)tx->view;
+}
+
+static void note_watched(struct ps_tx *tx, struct ps_store *store)
+{
+    struct ps_store **w = tx->retry.watched;
+    while (*w && *w != store)
+        w++;
+    *w = store;
 }
 
 static int pages_tell(struct ps_tx *tx, struct pages *p, int more)
@@ -35,75 +49,138 @@ static int pages_tell(struct ps_tx *tx, struct pages *p, int more)
     uint64_t word[STORE_REQUEST_WORDS] = {watch_number(tx), (uint64_t)more};
     size_t bytes = p->count * sizeof p->address[0];
     p->count = 0;
-    tx->retry.watched = p->store;
+    p->told = 1;
+    note_watched(tx, p->store);
     return store_request(p->store, STORE_WATCH, word, p->address, bytes, NULL, NULL);
 }
 
-/* The store that the pages are of; NULL: there are none, and it is that of the name. Not both. */
-static int store_set(struct pages *p, struct ps_store *store)
+static struct pages *pages_of(const struct ps_tx *tx, struct pages all[PS_STORES_MAX],
+                              struct ps_store *store)
 {
-    if (p->store && store && p->store != store)
-        return -EXDEV;
-    p->store = store ? store : p->store;
-    return 0;
+    struct pages *p = all;
+    while (p->store && p->store != store)
+        p++;
+    if (p->store)
+        return p;
+    p->store = store;
+    for (unsigned i = 0; i < PS_STORES_MAX && tx->retry.looks_again; i++)
+        p->told |= tx->retry.watched[i] == store; /* it goes behind those of the look before */
+    return p;
+}
+
+static int page_add(struct ps_tx *tx, struct pages *all, const ps_container *c, uint64_t address)
+{
+    struct pages *p = pages_of(tx, all, c->store);
+    p->address[p->count++] = address;
+    return p->count == PAGES_AT_ONCE ? pages_tell(tx, p, p->told) : 0;
 }
 
 /* The first page of each index that it has looked at: that changes with each change of the index,
  * but the kernel does not tell it, if a publication has taken it out of the view since. */
-static int indexes_add(const struct ps_tx *tx, struct pages *p)
+static int indexes_add(struct ps_tx *tx, struct pages *all)
 {
     const ps_container *c;
     int result = 0;
-    for (unsigned i = 0; result == 0 && tx->indexes && (c = index_used(tx, i)); i++) {
-        result = store_set(p, c->store);
-        p->address[p->count++] = c->base;
-    }
+    for (unsigned i = 0; result == 0 && tx->indexes && (c = index_used(tx, i)); i++)
+        result = page_add(tx, all, c, c->base);
+    return result;
+}
+
+/* What is left to be told; a store in which a name was missed has no page, perhaps. */
+static int rest_tell(struct ps_tx *tx, struct pages all[PS_STORES_MAX])
+{
+    int result = 0;
+    for (struct pages *p = all; p < all + PS_STORES_MAX && result == 0; p++)
+        if (p->store && (p->count || !p->told))
+            result = pages_tell(tx, p, p->told || !p->count);
     return result;
 }
 
 int retry_watch(struct ps_tx *tx)
 {
-    struct pages p = {0};
+    struct pages all[PS_STORES_MAX] = {0};
     struct kd_changes used = {0};
-    int told = tx->retry.looks_again; /* behind those of the look before */
-    int result = indexes_add(tx, &p);
+    int result = indexes_add(tx, all);
     while (result == 0 &&
            ps_kernel(KD_TXN_CHANGES, (long)used.address, (long)&used,
                      CHANGES_READ | CHANGES_WHERE) == 0) {
         const ps_container *c = ps_container_of((void *)(uintptr_t)used.address);
-        result = store_set(&p, c ? c->store : NULL);
-        if (c && result == 0)
-            p.address[p.count++] = used.address;
-        if (p.count == PAGES_AT_ONCE)
-            result = pages_tell(tx, &p, told++ > 0);
+        if (c)
+            result = page_add(tx, all, c, used.address);
         used.address += KD_PAGE_BYTES;
     }
+    if (result == 0 && tx->retry.missed)
+        pages_of(tx, all, tx->retry.missed);
     if (result == 0)
-        result = store_set(&p, tx->retry.missed);
-    if (result == 0 && (p.count || (p.store && !told)))
-        result = pages_tell(tx, &p, told > 0 || !p.count);
-    tx->retry.waits_for = p.store;
+        result = rest_tell(tx, all);
+    tx->retry.waits = all[0].store != NULL;
     tx->retry.looks_again = tx->retry.missed && !tx->retry.looks_again;
-    return result == 0 && !p.store ? -EINVAL : result;
+    return result == 0 && !all[0].store ? -EINVAL : result;
+}
+
+/* ---- to sleep ---- */
+
+struct sleep { struct ps_tx *tx; struct ps_store *store; uint64_t limit; long result; };
+
+/* Those of the others are taken away, so whoever waits for them hears it. */
+static void others_wake(struct ps_tx *tx, const struct ps_store *but)
+{
+    for (struct ps_store **w = tx->retry.watched; w < tx->retry.watched + PS_STORES_MAX; w++) {
+        struct kd_message m = {.kind = STORE_WATCH, .word = {watch_number(tx)}, .handle = -1};
+        if (*w && *w != but)
+            (void)ps_kernel(KD_PORT_CALL, (*w)->port, (long)&m, 0);
+    }
+}
+
+static void *sleep_at(void *sleep)
+{
+    struct sleep *s = sleep;
+    struct kd_message m = {.kind = STORE_WAIT, .word = {watch_number(s->tx)}, .handle = -1};
+    s->result = ps_kernel(s->limit ? KD_PORT_CALL_UNTIL : KD_PORT_CALL, s->store->port, (long)&m,
+                          (long)s->limit);
+    others_wake(s->tx, s->store);
+    return NULL;
+}
+
+/* Sleeps at all of them; what the first one said. Who cannot have threads looks again soon. */
+static long sleep_at_all(struct ps_tx *tx, uint64_t limit)
+{
+    static const struct timespec moment = {.tv_nsec = 20000000};
+    struct sleep s[PS_STORES_MAX] = {{tx, tx->retry.watched[0], limit, 0}};
+    pthread_t thread[PS_STORES_MAX];
+    unsigned n = 1;
+    for (; n < PS_STORES_MAX && tx->retry.watched[n]; n++) {
+        s[n] = (struct sleep){tx, tx->retry.watched[n], 0, 0};
+        if (pthread_create(&thread[n], NULL, sleep_at, &s[n]))
+            break;
+    }
+    int all = n == PS_STORES_MAX || !tx->retry.watched[n];
+    if (all)
+        sleep_at(&s[0]);
+    else if (nanosleep(&moment, NULL) == 0)
+        others_wake(tx, NULL);
+    while (--n > 0) {
+        pthread_join(thread[n], NULL);
+        if (s[n].result == -EOWNERDEAD || s[n].result == -EBADF)
+            s[0].result = s[n].result;
+    }
+    return s[0].result;
 }
 
 int retry_wait(struct ps_tx *tx)
 {
-    struct kd_message m = {.kind = STORE_WAIT, .word = {watch_number(tx)}, .handle = -1};
-    struct ps_store *store = tx->retry.waits_for;
     uint64_t limit = tx->options.timeout_ms, now = now_ms();
-    tx->retry.waits_for = NULL;
+    tx->retry.waits = 0;
     if (tx->retry.looks_again)
         return 0;
     if (!tx->retry.since_ms)
         tx->retry.since_ms = now;
     uint64_t slept = now - tx->retry.since_ms;
     long result = limit && slept >= limit ? -ETIMEDOUT
-                  : ps_kernel(limit ? KD_PORT_CALL_UNTIL : KD_PORT_CALL, store->port, (long)&m,
-                              (long)(limit - slept));
+                                          : sleep_at_all(tx, limit ? limit - slept : 0);
     if (result == -ETIMEDOUT)
         return -ETIMEDOUT;
-    tx->retry.watched = NULL;                  /* what has told is no watch any more */
+    memset(tx->retry.watched, 0, sizeof tx->retry.watched); /* what has told is no watch any more */
     if (result == -EOWNERDEAD || result == -EBADF)
         stores_note_death();
     return 0;                           /* whatever woke it: look again */
@@ -111,9 +188,6 @@ int retry_wait(struct ps_tx *tx)
 
 void retry_end(struct ps_tx *tx)
 {
-    if (!tx->retry.watched)
-        return;
-    struct pages none = {.store = tx->retry.watched};
-    pages_tell(tx, &none, 0);
-    tx->retry.watched = NULL;
+    others_wake(tx, NULL);
+    memset(tx->retry.watched, 0, sizeof tx->retry.watched);
 }

@@ -175,8 +175,7 @@ static RARE int tx_prepare(const struct ps_options *options, int explicit_, stru
     tx->plain = is_plain;
     tx->aborts = 0;
     tx->retry.since_ms = 0;
-    tx->retry.waits_for = NULL;
-    tx->retry.looks_again = tx->retry.clears = 0;
+    tx->retry.waits = tx->retry.looks_again = 0;
     tx->options = *options;
     tx->place = ps_place;
     tx->begin = (struct kd_begin){
@@ -206,7 +205,7 @@ static inline struct ps_tx *tx_plain_again(void)
     last->aborts = 0;
     last->begin.ticket = 0;
     last->retry.since_ms = 0;
-    last->retry.looks_again = last->retry.clears = 0;
+    last->retry.looks_again = 0;
     last->place = ps_place;
     return last;
 }
@@ -473,10 +472,10 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
             hooks_run(tx);
         if (result == 0)
             break;
-        if (tx->retry.waits_for)
+        if (tx->retry.waits)
             tx->again = (result = error_told(ERROR_RETRY, retry_wait(tx))) == 0;
     } while (tx_runs_again(tx));
-    if (tx->retry.watched)
+    if (tx->retry.watched[0])
         retry_end(tx);
     return result;
 }
@@ -506,17 +505,10 @@ _Noreturn void ps_retry(void)
     }
     /* Of a thread with another transaction, nobody knows who waits for that one. */
     int result = tx->kind == TX_READS ? -EINVAL : others_suspended(tx) ? -EDEADLK : retry_watch(tx);
-    /* Of two stores; but rights of transactions before may say so. They end with one run more. */
-    int clears = result == -EXDEV && tx->retry.clears++ < 2;
-    if (clears) {
-        tx->begin.mode |= KD_STRICT;
-        tx->plain = 0;
-        result = 0;
-    }
-    if (result != 0 || clears)
-        tx->retry.waits_for = NULL;
+    if (result != 0)
+        tx->retry.waits = 0;
     tx_undo(tx, result ? -result : EAGAIN);
-    tx->again = clears;
+    tx->again = 0;
     tx->aborts -= result == 0;            /* what `retries` counts are deadlocks */
     error_told(ERROR_RETRY, result);
     tx_leave(tx);

@@ -8,6 +8,7 @@
  * Method  the same steps again after the second manager was killed, in the middle of a transaction
  *         too.
  */
+#include <pthread.h>
 #include <time.h>
 
 #include "pstore_test.h"
@@ -114,6 +115,37 @@ static int retry_both(void *unused)
     ps_retry();
 }
 
+/* Sleeps until the sum is another one; how often it looked. */
+static int retry_sum(void *looks)
+{
+    static long before;
+    long sum;
+    through_left(&sum);
+    if (++*(int *)looks == 1)
+        before = sum;
+    if (sum == before)
+        ps_retry();
+    return 0;
+}
+
+static void *set_later(void *set)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    return (void *)(long)ps_transaction((int (*)(void *))set,
+                                        (void *)(set == (void *)set_right ? 5L : 11L));
+}
+
+static void sleeps_until(int (*set)(void *), const char *which)
+{
+    const struct ps_options late = {.timeout_ms = 20000};
+    pthread_t thread;
+    int looks = 0;
+    pthread_create(&thread, NULL, set_later, (void *)set);
+    is(ps_transaction_opt(retry_sum, &looks, &late), 0, which);
+    pthread_join(thread, NULL);
+    is(looks, 2, "by one look more");
+}
+
 static int copy_left(void *unused)
 {
     struct root *l = ps_root(left);
@@ -186,7 +218,7 @@ static int listed(const char *store, const char *name)
 int main(void)
 {
     long sum = 0;
-    tap_plan(43);
+    tap_plan(49);
     left = open_in("store", "left");
     right = open_in("store2", "right");
     if (!tap_ok(left && right, "containers of both stores are open"))
@@ -203,7 +235,12 @@ int main(void)
        "a transaction reads both, by a pointer from one into the other");
     is(sum, 3004, "and sees what was committed");
     const struct ps_options soon = {.timeout_ms = 50};
-    is(ps_transaction_opt(retry_both, NULL, &soon), -EXDEV, "one that read both waits for neither");
+    is(ps_transaction_opt(retry_both, NULL, &soon), -ETIMEDOUT,
+       "one that read both waits for both");
+    sleeps_until(set_right, "a change in the second wakes it");
+    sleeps_until(set_left, "and one in the first");
+    is(ps_transaction(set_right, (void *)4), 0, "a commit to the second");
+    is(ps_transaction(set_left, (void *)3), 0, "and to the first");
     ps_transaction(through_left, &sum);
     is(ps_transaction_opt(retry_left, NULL, &soon), -ETIMEDOUT,
        "one that reads the first waits for it, after one that read both");
