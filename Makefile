@@ -27,7 +27,7 @@ image tests host-tests: all
 else
 image: build/kernel.elf build/initrd.tar $(SQLITE_LIBRARY)
 host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) $(MODELS) build/tests/asan/kstore
-tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/tests/stretch.so $(addprefix build/tests/sites/,echoes homes layouts shared snapshots transfers) \
+tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/tests/stretch.so $(addprefix build/tests/sites/,circle echoes homes layouts shared snapshots transfers) \
        build/bugs/kernel/none/kernel.elf
 endif
 

@@ -121,23 +121,32 @@ int ps_site_describe(ps_container *c, const char *text)
 
 /* ---- snapshots ---- */
 
-/* The handle of a point at which the only home has a part, too; -ENOENT: there is no such. */
+/* The handle of a point at which all homes have a part, too; -ENOENT: there is no such. The first
+ * home's manager asks the others. */
 static int home_snapshot(void)
 {
     struct ps_store *home = NULL;
     struct store_handle point = {.handle = -1};
-    unsigned all = 0, homes = 0;
-    for (struct ps_store *s = NULL; (s = store_next(s));) {
-        all++;
-        if (strchr(s->name, '/')) {
-            homes++;
-            home = s;
+    char others[PS_STORES_MAX * STORE_NAME_BYTES];
+    size_t bytes = 0;
+    unsigned all = 0;
+    for (struct ps_store *s = NULL; (s = store_next(s)); all++) {
+        size_t length = strlen(s->name) + 1;
+        if (!strchr(s->name, '/'))
+            continue;
+        if (home && bytes + length > sizeof others)
+            return -ENOENT;
+        if (home) {
+            memcpy(others + bytes, s->name, length);
+            bytes += length;
         }
+        home = home ? home : s;
     }
-    if (homes != 1)
+    if (!home)
         return -ENOENT;
     uint64_t word[STORE_REQUEST_WORDS] = {all > 1};
-    int result = store_request_by(home, -1, &point, STORE_SNAPSHOT, word, NULL, 0, NULL, NULL);
+    int result = store_request_by(home, -1, &point, STORE_SNAPSHOT, word, others, bytes, NULL,
+                                  NULL);
     return result == 0 ? point.handle : result == -EAGAIN || result == -EACCES ? -ENOENT : result;
 }
 

@@ -27,9 +27,10 @@ int ps_site_note(ps_container *c, unsigned number, const uint64_t word[2]);
 int ps_site_notes(ps_container *c, void (*fn)(unsigned number, const uint64_t word[2]));
 
 /* To "SITE/store", beside store_protocol.h: a snapshot begins at the home; word0 1: its program
- * uses other stores, too -> with a handle as of KD_SNAPSHOT_SHARE: a snapshot that begins there
- * sees the home's state where nothing is cached here. -EAGAIN: there are too many; or other
- * stores did not stand still meanwhile. -EACCES: the caller has nothing of the home open. */
+ * uses other stores, too; data: the names of those that are other sites', one behind the other with
+ * a NUL each -> with a handle as of KD_SNAPSHOT_SHARE: a snapshot that begins there sees the homes'
+ * state where nothing is cached here, and all are of one moment. -EAGAIN: there are too many, a
+ * home is away, or they do not stand still. -EACCES: the caller has nothing open of one of them. */
 enum { STORE_SNAPSHOT = 0x1100 };
 
 /* ---- data that look otherwise at another site (user/sites/types.md) ---- */

@@ -37,8 +37,11 @@ static struct site_message sample(unsigned kind)
 {
     struct site_message m = {.kind = (uint16_t)kind, .number = 11, .answer_to = 12};
     m.error = kind == SITE_TOLD ? -2
-              : kind == SITE_DENIED || kind == SITE_REFUSED || kind == SITE_SNAPPED ? 35 : 0;
-    m.right = kind == SITE_GET || kind == SITE_GRANT || kind == SITE_CALL || kind == SITE_GONE
+              : kind == SITE_DENIED || kind == SITE_REFUSED || kind == SITE_SNAPPED ||
+                        kind == SITE_STOOD
+                    ? 35 : 0;
+    m.right = kind == SITE_GET || kind == SITE_GRANT || kind == SITE_CALL ||
+                      kind == SITE_GONE || kind == SITE_SNAP
                   ? SITE_SHARED : SITE_NO;
     m.wants = kind == SITE_GET;
     m.request = kind == SITE_ASK || kind == SITE_COMMIT ? 0xfffffffeu : 0;
@@ -46,7 +49,9 @@ static struct site_message sample(unsigned kind)
              kind == SITE_REFUSED || kind == SITE_SNAP || kind == SITE_SNAPPED ||
              kind == SITE_SNAP_END || kind >= SITE_VOTED ? 0 : PAGE;
     m.serial = kind == SITE_GRANT || kind == SITE_CALL || kind == SITE_GONE || kind == SITE_DONE ||
-               kind == SITE_PROBE || kind == SITE_GET_OLD || kind == SITE_SNAP_END ? 99 : 0;
+               kind == SITE_PROBE || kind == SITE_GET_OLD || kind == SITE_SNAP_END ||
+                       kind == SITE_STILL
+                   ? 99 : 0;
     m.count = kind == SITE_TOLD || kind == SITE_GRANT ? 2 : kind == SITE_PROBED ? 3
               : kind == SITE_GET ? 7 : 0;
     for (unsigned i = 0; i < SITE_WORDS && (kind == SITE_ASK || kind == SITE_TOLD); i++)

@@ -4,7 +4,9 @@
  * Aim     SNAPPED stands in the stream where the snapshot does among commits and grants: it sees a
  *         commit of the site whose DONE is before it, and no other; what was granted before it and
  *         not given back is as it sees it. If it sees what follows from a decision, it sees that.
- *         Commits do not put a snapshot off without end. A page that is read is of the snapshot
+ *         Commits do not put a snapshot off without end. STOOD says 0 only if nothing was shown, or
+ *         voted for, between SNAPPED and STILL; one that holds stands still, as long as the store
+ *         lets it, and no hold is left behind. A page that is read is of the snapshot
  *         that was named, whatever ends meanwhile; nothing is kept of those that are over; a site
  *         has so many and no more.
  * Method  the file itself. The site applies the stream as it comes. Home and site go on in random
@@ -43,6 +45,9 @@ static struct {
     uint64_t now[PAGES], count;         /* the home's pages; of versions */
     struct { bool used; uint64_t page[PAGES], x, y; } point[POINTS];
     uint64_t publications, x, y;        /* x: decided elsewhere and applied here; y: what follows */
+    uint64_t hold;                      /* the store's, for this agent; 0: none */
+    uint64_t holds, broken, stood, moved;
+    bool patient;                       /* the store ends no hold */
     int part;                           /* 0: none; 1: x is prepared; 2: decided */
     bool open;
     struct site_message stream[QUEUE];
@@ -53,6 +58,8 @@ static struct {
     uint64_t name, snaps, taken_while, began, read, refused, late;
     uint64_t state[256][PAGES];         /* of a name */
     bool alive[256], ended[256];
+    bool same[256];                     /* nothing had happened when STILL came */
+    uint64_t still[256];                /* that is open */
 } w;
 struct agent agent;
 static struct container container;
@@ -98,6 +105,26 @@ bool parts_none(void)
     bool none = w.part == 0;
     others();
     return none;
+}
+
+/* What was under way is over, and nothing is prepared. */
+int parts_hold(uint64_t *number)
+{
+    others();
+    if (!w.hold) w.hold = ++w.holds;
+    *number = w.hold;
+    bool clear = w.part == 0;
+    for (int i = 0; i < SITE_COMMITS; i++) assert_false(w.commit[i].under_way);
+    return clear && any(3) ? 0 : -EAGAIN;
+}
+
+int parts_hold_end(uint64_t number)
+{
+    others();
+    bool stood = w.hold == number;
+    if (stood) w.hold = 0;
+    others();
+    return stood ? 0 : -ESTALE;
 }
 
 static long kd_call3(long number, long a, long b, long c)
@@ -175,12 +202,25 @@ static void heard_snapped(const struct site_message *m)
         if (w.cached[i]) assert_int_equal(w.has[i], w.state[name][i]);
 }
 
+static void heard_stood(const struct site_message *m)
+{
+    uint64_t name = 0;
+    while (name < 256 && w.still[name] != m->answer_to) name++;
+    assert_true(name < 256);
+    w.still[name] = 0;
+    w.stood += m->error == 0;
+    w.moved += m->error != 0;
+    if (!m->error) assert_true(w.same[name]);
+}
+
 void agent_send(const struct site_message *m)
 {
     assert_int_equal(locked, 1);
     w.sent++;
     if (m->kind == SITE_SNAPPED) {
         heard_snapped(m);
+    } else if (m->kind == SITE_STOOD) {
+        heard_stood(m);
     } else if (m->kind == SITE_OLD) {
         uint64_t value, name = m->answer_to;
         w.read++;
@@ -200,7 +240,7 @@ static void commit_step(int i)
 {
     if (!w.commit[i].under_way) {
         int page = (int)any(PAGES);
-        if (snapshot_waits() || !w.cached[page] || w.taken[page]) return;
+        if (snapshot_waits() || w.hold || !w.cached[page] || w.taken[page]) return;
         for (int k = 0; k < SITE_COMMITS; k++)
             if (w.commit[k].under_way && w.commit[k].page == page) return;
         agent.committing++;
@@ -228,9 +268,21 @@ static bool commits_page(int page)
 static void ask_snapshot(void)
 {
     if (w.name == 255) return;
-    struct site_message m = {.kind = SITE_SNAP, .number = ++w.name};
+    struct site_message m = {.kind = SITE_SNAP, .number = ++w.name, .right = (uint8_t)any(2)};
     w.snaps++;
     snapshot_asked(&m);
+}
+
+/* The site has its point, and asks. */
+static void ask_still(uint64_t name)
+{
+    static uint64_t number = 1000;
+    struct site_message m = {.kind = SITE_STILL, .number = ++number, .serial = name};
+    if (w.still[name] || w.ended[name]) return;
+    w.still[name] = number;
+    w.same[name] = w.alive[name] && w.part == 0 &&
+                   memcmp(w.state[name], w.now, sizeof w.now) == 0;
+    snapshot_still(&m);
 }
 
 static void over(uint64_t name)
@@ -253,7 +305,9 @@ static void step(void)
     switch (any(8)) {
     case 0: commit_step((int)any(SITE_COMMITS)); break;
     case 1: /* another program of the home's: the site does not have the page */
-        if (!w.cached[page] && !w.taken[page]) w.now[page] = ++w.count, w.publications++;
+        if (w.cached[page] || w.taken[page] || w.hold) break;
+        w.now[page] = ++w.count;
+        w.publications++;
         break;
     case 2: /* a worker takes a page, and its GRANT goes later */
         if (!w.cached[page] && !w.taken[page]) w.copied[page] = w.now[page], w.taken[page] = true;
@@ -272,16 +326,19 @@ static void step(void)
         break;
     case 6: /* votes; is decided; what follows is shown here, or it is applied */
         if (w.part < 2) {
-            w.part++;
+            w.part += w.part || !w.hold;
             break;
         }
         w.publications++;
-        if (w.y <= w.x && any(2)) {
+        if (w.y <= w.x && !w.hold && any(2)) {
             w.y = w.x + 1;
         } else {
             w.x++;
             w.part = 0;
         }
+        break;
+    case 7: /* the store lets no hold stand for ever */
+        if (w.hold && !w.patient && !any(20)) w.hold = 0, w.broken++;
         break;
     default: break;
     }
@@ -297,8 +354,11 @@ static void work(void *(*thread)(void *))
 
 static void round_of(void)
 {
-    switch (any(8)) {
+    switch (any(9)) {
     case 0: ask_snapshot(); break;
+    case 8:
+        if (w.name) ask_still(1 + any((unsigned)w.name));
+        break;
     case 1:
         if (w.name) over(1 + any((unsigned)w.name));
         break;
@@ -331,11 +391,15 @@ static void end_all(void)
 {
     busy_home = 0;
     begin_all();
+    while (still_due()) work(snapshot_work);
     for (int i = 0; reads.count && i < 1000; i++) work(snapshot_read_work);
     assert_true(!asked.count && !reads.count);
     for (uint64_t name = 1; name <= w.name; name++)
         snapshot_over(&(struct site_message){.serial = name});
+    while (still_due()) work(snapshot_work);
     for (int i = 0; i < POINTS; i++) assert_false(w.point[i].used);
+    assert_int_equal(w.hold, 0);
+    for (int i = 0; i < 256; i++) assert_int_equal(w.still[i], 0);
     for (unsigned i = 0; i < SNAPSHOTS_MAX; i++) assert_int_equal(snapshots[i].name, 0);
     assert_int_equal(container.busy, 0);
     assert_int_equal(w.began, w.snaps);
@@ -356,17 +420,22 @@ static void begin_world(uint64_t run)
 
 static void random_steps(void **state)
 {
-    uint64_t began = 0, read = 0, refused = 0;
+    uint64_t began = 0, read = 0, refused = 0, stood = 0, moved = 0, holds = 0, broken = 0;
     (void)state;
     for (uint64_t run = 1; run <= 3000; run++) {
         begin_world(run);
         for (int i = 0; i < 400; i++) round_of();
         end_all();
         began += w.began, read += w.read, refused += w.refused;
+        stood += w.stood, moved += w.moved, holds += w.holds, broken += w.broken;
     }
     print_message("%lu snapshots, %lu pages read, %lu not\n", (unsigned long)began,
                   (unsigned long)read, (unsigned long)refused);
+    print_message("%lu stood still, %lu not; %lu holds, %lu ended by the store\n",
+                  (unsigned long)stood, (unsigned long)moved, (unsigned long)holds,
+                  (unsigned long)broken);
     assert_true(began > 10000 && read - refused > 10000 && refused > 1000);
+    assert_true(stood > 1000 && moved > 1000 && holds > 1000 && broken > 100);
 }
 
 /* As many commits as may be: a snapshot that was asked for begins when those under way have ended.
@@ -387,6 +456,33 @@ static void beside_commits(void **state)
     for (int i = 0; i < SITE_COMMITS; i++)
         while (w.commit[i].under_way) commit_step(i);
     snapshot_over(&(struct site_message){.serial = 1});
+}
+
+/* Whatever others do, one that holds has stood still; and the next one that does not hold has not. */
+static void holds(void **state)
+{
+    (void)state;
+    for (uint64_t run = 1; run <= 200; run++) {
+        begin_world(run);
+        w.snaps++;
+        w.patient = true;
+        snapshot_asked(&(struct site_message){.kind = SITE_SNAP, .number = 1, .right = 1});
+        begin_all();
+        assert_true(w.alive[1] && w.hold);
+        for (int i = 0; i < 50; i++) {
+            if (!w.cached[0] && !w.hold) w.now[0] = ++w.count, w.publications++;
+            step();
+        }
+        ask_still(1);
+        work(snapshot_work);
+        assert_true(w.stood == 1 && w.moved == 0 && !w.hold);
+        ask_still(1);
+        work(snapshot_work);
+        assert_true(w.stood == 1 && w.moved == 1);
+        w.name = 1;
+        over(1);
+        end_all();
+    }
 }
 
 static void bounded(void **state)
@@ -414,6 +510,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_steps),
         cmocka_unit_test(beside_commits),
+        cmocka_unit_test(holds),
         cmocka_unit_test(bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

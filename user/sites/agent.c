@@ -125,6 +125,7 @@ static void heard(const struct frame *f, const uint8_t *at)
     case SITE_DECIDE: parts_decided(&m); return;
     case SITE_PROBED: page_probed(&m); return;
     case SITE_SNAP: snapshot_asked(&m); return;
+    case SITE_STILL: snapshot_still(&m); return;
     case SITE_SNAP_END: snapshot_over(&m); return;
     case SITE_GET_OLD: snapshot_read(&m); return;
     default: agent_ends("the site says what no client says");

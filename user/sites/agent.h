@@ -98,6 +98,10 @@ uint32_t parts_of(const uint8_t *batch, size_t bytes);
  * is to be carried out as any other. */
 bool parts_commit(struct commit *c);
 bool parts_none(void);                  /* nothing is prepared in the store; asks it */
+/* The store's commits stand still, those of others, too (user/store/hold.c): 0, and the hold's
+ * number; -EAGAIN: not yet. parts_hold_end: 0: they stood until now. */
+int parts_hold(uint64_t *number);
+int parts_hold_end(uint64_t number);
 void parts_decided(const struct site_message *m);       /* DECIDE */
 /* Of requests of the site: of its store, in its name; the name of the one here. */
 int parts_peer(uint64_t word[SITE_WORDS], const void *data, size_t bytes);
@@ -113,6 +117,7 @@ int outcome_look(uint64_t word[SITE_WORDS]);    /* STORE_OUTCOME */
 
 /* ---- agent_snapshot.c: snapshots for the site ---- */
 void snapshot_asked(const struct site_message *m);
+void snapshot_still(const struct site_message *m);
 void snapshot_over(const struct site_message *m);
 void snapshot_read(const struct site_message *m);
 bool snapshot_waits(void);              /* one is to begin, so no commit does now; locked */

@@ -243,4 +243,15 @@ bool parts_none(void)
     }
 }
 
+int parts_hold(uint64_t *number)
+{
+    uint64_t word[2] = {0};
+    int error = voter_be();
+    if (!error) error = txn(WIRE_TXN_HOLD, 0, NULL, 0, word);
+    *number = word[0];
+    return error;
+}
+
+int parts_hold_end(uint64_t number) { return txn(WIRE_TXN_HOLD, number, NULL, 0, NULL); }
+
 int parts_name(uint64_t word[SITE_WORDS]) { return txn(WIRE_TXN_NAME, 0, NULL, 0, word); }

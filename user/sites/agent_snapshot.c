@@ -10,8 +10,13 @@
  * SV5  Nothing is prepared in the store then: what was decided elsewhere, and others know of, is in
  *      it. Nothing was shown from before that was asked until it has begun, so nothing that follows
  *      from a decision since.
+ * SV6  STOOD says that nothing was shown here, and nothing voted for, from the snapshot's begin
+ *      until STILL came.
+ * SV7  A snapshot that is to hold begins when the store's commits stand still, and they do so until
+ *      STOOD, or the snapshot's end; or for as long as the store lets them (user/store/hold.c).
  *
- * It waits for all that for a second, and is refused then.
+ * It waits for all that for a second, one that holds for two, as commits may have to rest, and is
+ * refused then.
  */
 #include "agent.h"
 
@@ -22,12 +27,20 @@
 #include "katydid/call.h"
 #include "pstore.h"
 
-enum { PATIENCE_MS = 1000, PAUSE_MS = 1 };
+enum { PATIENCE_MS = 1000, HOLD_PATIENCE_MS = 2000, PAUSE_MS = 1 };
 
 /* A snapshot of this home. name: SNAP's number, 0: free; shared: of ps_snapshot_share. */
-static struct snapshot { uint64_t name; int shared; unsigned readers; bool over; }
-    snapshots[SNAPSHOTS_MAX];
-static struct { uint64_t name[SNAPSHOTS_MAX]; unsigned count; } asked; /* that are to begin */
+static struct snapshot {
+    uint64_t name;
+    int shared;
+    unsigned readers;
+    bool over;
+    uint64_t shown;                     /* this kernel's publications when it began */
+    uint64_t hold;                      /* number of the store's hold for it; 0: none */
+    uint64_t still;                     /* number of the STILL that is to be answered; 0: none */
+} snapshots[SNAPSHOTS_MAX];
+static struct { struct { uint64_t name; bool holds; } snap[SNAPSHOTS_MAX]; unsigned count; }
+    asked;                              /* that are to begin */
 static struct { struct site_message get[JOBS_MAX]; unsigned first, count; } reads;
 
 bool snapshot_waits(void) { return asked.count > 0; }
@@ -56,7 +69,8 @@ void snapshot_asked(const struct site_message *m)
     if (there >= SNAPSHOTS_MAX) {
         snapped(m->number, EAGAIN);
     } else {
-        asked.name[asked.count++] = m->number;
+        asked.snap[asked.count].name = m->number;
+        asked.snap[asked.count++].holds = m->right;
         agent_changed(AGENT_SNAPS);
     }
     agent_unlock();
@@ -80,53 +94,75 @@ static uint64_t published(void)
 }
 
 /* The same, or -ETIMEDOUT: not yet (SV1, SV5). Locked, but not while the store is asked. */
-static int share_clear(void)
+static int share_clear(struct snapshot *s)
 {
-    uint64_t before = published();
+    s->shown = published();
     agent_unlock();
     bool none = parts_none();
     agent_lock();
     if (!none || agent.committing) return -ETIMEDOUT;
     int shared = share();
-    if (shared <= 0 || published() == before) return shared;
+    if (shared <= 0 || published() == s->shown) return shared;
     ps_snapshot_drop(shared);
     return -ETIMEDOUT;
+}
+
+/* The same of one that holds: its site's commits are over before, so none is put off. */
+static int share_held(struct snapshot *s)
+{
+    s->shown = ~0ull; /* once its hold has ended nobody knows */
+    if (agent.committing) return -ETIMEDOUT;
+    agent_unlock();
+    int error = parts_hold(&s->hold);
+    agent_lock();
+    if (error) return error == -EAGAIN ? -ETIMEDOUT : error;
+    return agent.committing ? -ETIMEDOUT : share();
+}
+
+/* Locked, not so while the store is told. 0: its commits stood still until now. */
+static int let_go(struct snapshot *s)
+{
+    uint64_t hold = s->hold;
+    s->hold = 0;
+    agent_unlock();
+    int error = parts_hold_end(hold);
+    agent_lock();
+    return error;
 }
 
 /* The first that was asked for. */
 static void begin(void)
 {
     static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000};
-    int shared = share_clear();
-    for (int ms = 0; shared == -ETIMEDOUT && ms < PATIENCE_MS; ms += PAUSE_MS) {
+    struct snapshot new = {.name = asked.snap[0].name};
+    int (*try)(struct snapshot *s) = asked.snap[0].holds ? share_held : share_clear;
+    int patience = asked.snap[0].holds ? HOLD_PATIENCE_MS : PATIENCE_MS;
+    new.shared = try(&new);
+    for (int ms = 0; new.shared == -ETIMEDOUT && ms < patience; ms += PAUSE_MS) {
         agent_unlock();
         nanosleep(&pause, NULL);
         agent_lock();
-        shared = share_clear();
+        new.shared = try(&new);
     }
-    struct snapshot *s = snapshot_of(0);
-    if (shared > 0) *s = (struct snapshot){.name = asked.name[0], .shared = shared};
-    snapped(asked.name[0], shared > 0 ? 0 : shared == -ETIMEDOUT ? EAGAIN : shared);
-    memmove(asked.name, asked.name + 1, --asked.count * sizeof asked.name[0]);
-}
-
-void *snapshot_work(void *unused)
-{
-    agent_lock();
-    for (;;) {
-        while (!asked.count) agent_wait(AGENT_SNAPS);
-        begin();
-        for (int i = 0; i < COMMITTERS; i++) agent_changed(AGENT_COMMITS);
-    }
-    return unused;
+    if (new.shared > 0) *snapshot_of(0) = new;
+    snapped(new.name, new.shared > 0 ? 0 : new.shared == -ETIMEDOUT ? EAGAIN : new.shared);
+    memmove(asked.snap, asked.snap + 1, --asked.count * sizeof asked.snap[0]);
+    if (new.shared <= 0 && new.hold) (void)let_go(&new);
 }
 
 /* ---- end ---- */
 
+static void stood(uint64_t number, int error)
+{
+    agent_send(&(struct site_message){.kind = SITE_STOOD, .answer_to = number, .error = error});
+}
+
 static void end(struct snapshot *s)
 {
     s->over = true;
-    if (s->readers) return;
+    if (s->hold) agent_changed(AGENT_SNAPS);
+    if (s->readers || s->hold) return;
+    if (s->still) stood(s->still, ENOENT);
     ps_snapshot_drop(s->shared);
     *s = (struct snapshot){0};
 }
@@ -137,6 +173,65 @@ void snapshot_over(const struct site_message *m)
     struct snapshot *s = m->serial ? snapshot_of(m->serial) : NULL;
     if (s) end(s);
     agent_unlock();
+}
+
+/* ---- did it stand still? ---- */
+
+void snapshot_still(const struct site_message *m)
+{
+    agent_lock();
+    struct snapshot *s = m->serial ? snapshot_of(m->serial) : NULL;
+    if (!m->number || (s && s->still)) agent_ends("the site asks twice whether nothing was shown");
+    if (s) {
+        s->still = m->number;
+        agent_changed(AGENT_SNAPS);
+    } else {
+        stood(m->number, ENOENT);
+    }
+    agent_unlock();
+}
+
+/* One of which STILL has come, or that is over and holds. */
+static struct snapshot *still_due(void)
+{
+    for (struct snapshot *s = snapshots; s < snapshots + SNAPSHOTS_MAX; s++)
+        if (s->name && (s->still || (s->over && s->hold))) return s;
+    return NULL;
+}
+
+/* What was voted for is looked for first: it is shown later. Locked, not so meanwhile. */
+static bool nothing_shown(const struct snapshot *s)
+{
+    agent_unlock();
+    bool none = parts_none();
+    agent_lock();
+    return none && published() == s->shown;
+}
+
+static void still(struct snapshot *s)
+{
+    s->readers++;
+    bool same = s->hold ? let_go(s) == 0 : nothing_shown(s);
+    s->readers--;
+    if (s->still) stood(s->still, same ? 0 : EAGAIN);
+    s->still = 0;
+    if (s->over) end(s);
+}
+
+void *snapshot_work(void *unused)
+{
+    agent_lock();
+    for (;;) {
+        struct snapshot *s;
+        while (!(s = still_due()) && !asked.count) agent_wait(AGENT_SNAPS);
+        if (s) {
+            still(s);
+            continue;
+        }
+        begin();
+        for (int i = 0; i < COMMITTERS; i++) agent_changed(AGENT_COMMITS);
+    }
+    return unused;
 }
 
 /* ---- pages ---- */

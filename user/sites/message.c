@@ -93,10 +93,12 @@ size_t message_put(const struct site_message *m, void *frame, size_t room)
         put_u64(&o, m->word[1]);
         put_u8(&o, m->right);
         break;
-    case SITE_SNAP: break;
+    case SITE_SNAP: put_u8(&o, m->right); break;
+    case SITE_STOOD:
     case SITE_SNAPPED: put_u32(&o, (uint32_t)m->error); break;
     case SITE_GET_OLD: put_u64(&o, m->page); /* fall through */
     case SITE_SNAP_END:
+    case SITE_STILL:
     case SITE_DONE: put_u64(&o, m->serial); break;
     case SITE_OLD:
         put_u64(&o, m->page);
@@ -250,13 +252,15 @@ static bool snapshot_take(struct site_message *m, struct fields_in *i)
 {
     bool page = m->kind == SITE_GET_OLD || m->kind == SITE_OLD;
     if (page) m->page = take_u64(i);
-    if (m->kind == SITE_GET_OLD || m->kind == SITE_SNAP_END) m->serial = take_u64(i);
-    if (m->kind == SITE_SNAPPED || m->kind == SITE_OLD) m->error = (int32_t)take_u32(i);
+    bool names = m->kind == SITE_GET_OLD || m->kind == SITE_SNAP_END || m->kind == SITE_STILL;
+    if (m->kind == SITE_SNAP) m->right = take_u8(i);
+    else if (names) m->serial = take_u64(i);
+    else m->error = (int32_t)take_u32(i);
     if (m->kind == SITE_OLD && !m->error) {
         m->bytes = SITE_PAGE_BYTES;
         m->data = take_bytes(i, m->bytes);
     }
-    return (!page || page_ok(m->page)) && (!m->error || errno_ok(m->error));
+    return (!page || page_ok(m->page)) && (!m->error || errno_ok(m->error)) && m->right <= 1;
 }
 
 static bool fields_take(struct site_message *m, struct fields_in *i)
@@ -285,6 +289,8 @@ static bool fields_take(struct site_message *m, struct fields_in *i)
     case SITE_SNAP:
     case SITE_SNAPPED:
     case SITE_SNAP_END:
+    case SITE_STILL:
+    case SITE_STOOD:
     case SITE_GET_OLD:
     case SITE_OLD: return snapshot_take(m, i);
     default: return false;

@@ -30,7 +30,8 @@ enum site_kind {
     SITE_PROBED,
     SITE_CANCEL,  /* client: page, the GET's number: nobody wants it any more. By DENIED, if no
                    * GRANT crosses it */
-    SITE_SNAP,    /* client: begin a snapshot, whose name is this message's number; by SNAPPED */
+    SITE_SNAP,    /* client: begin a snapshot, whose name is this message's number; right 1: and
+                   * hold what others commit until STILL of it; by SNAPPED */
     SITE_SNAPPED, /* error, or 0: behind the DONE of all commits of the site that it sees */
     SITE_SNAP_END, /* client: that one (serial) is over */
     SITE_GET_OLD, /* client: page, as the snapshot (serial) sees it; by OLD */
@@ -39,6 +40,9 @@ enum site_kind {
     SITE_VOTED,   /* home: error, or 0: it can be committed and undone, whatever happens */
     SITE_DECIDE,  /* client: word0, word1 its id, right 1: it is committed, 0: undone; by APPLIED */
     SITE_APPLIED, /* error, or 0: it is committed */
+    SITE_STILL,   /* client: has nothing been shown, or voted for, since the snapshot (serial) began?
+                   * By STOOD */
+    SITE_STOOD,   /* error, or 0: so it is */
     SITE_KINDS
 };
 /* Requests of ASK that are no store's: word1 enum wire_peer_request, data: struct wire_peer ->

@@ -74,6 +74,7 @@ static void heard(const struct site_message *m)
     case SITE_PROBE: page_probed(m); break;
     case SITE_TOLD: store_told(m); break;
     case SITE_SNAPPED: snapshot_begun(m); break;
+    case SITE_STOOD: snapshot_stood(m); break;
     case SITE_OLD: snapshot_page_told(m); break;
     case SITE_DONE:
     case SITE_VOTED:
@@ -173,6 +174,7 @@ static void serve(const char *site)
     remote_unlock();
     start(hear_home, NULL);
     start(snapshots_look, NULL);
+    start(several_work, (void *)site);
     for (int i = 1; i < THREADS; i++) start(hear_here, NULL);
     start(parts_hear, NULL);
     if (kd_call3(KD_NAME_SET, (long)name, remote.port, 0) < 0)

@@ -25,6 +25,14 @@ enum { REMOTE_COUNTS = 0x1000,
                           * home that there are */
        REMOTE_PAGES,    /* -> word0: pages that came, in the session */
 };
+/* From the manager of another home's containers here, or this one, that leads a snapshot of
+ * several stores (remote_several.c); data: its port's name, of STORE_NAME_BYTES. -EPERM: it is
+ * none. */
+enum { REMOTE_SNAP = 0x1010, /* word0 the program, word1 1: hold -> word0 the part's name; SNAP */
+       REMOTE_STILL,    /* word0 the part's name, word1 the number of this kernel's point; STILL */
+       REMOTE_WAIT,     /* word0 the name: -> when the home has answered, what it said */
+       REMOTE_DROP,     /* word0 the name: it is over */
+};
 
 enum { CONTAINERS_MAX = 64, OPENINGS_MAX = 256, REQUESTS_MAX = 64 };
 
@@ -42,7 +50,6 @@ extern struct remote {
     int port, session;
     uint32_t zone;                      /* of the home's addresses */
     uint64_t number;                    /* of the last request */
-    uint64_t steps;                     /* by which it has let this kernel's publications go on */
     uint64_t counts[SITE_KINDS], came;  /* of messages; of pages' contents */
     struct site_pages pages;
     struct container containers[CONTAINERS_MAX];
@@ -123,11 +130,21 @@ int store_home_ask(uint32_t kind, uint64_t what, const void *data, size_t bytes,
 /* ---- remote_snapshot.c: snapshots; locked, but for snapshots_look ---- */
 int snapshot_asked(const struct kd_message *m); /* 1: the home answers */
 void snapshot_begun(const struct site_message *m);
+void snapshot_stood(const struct site_message *m);
+/* REMOTE_SNAP and what follows: 1: it is answered later; 0, or -errno; words are the answer's. */
+int snapshot_part(struct kd_message *m);
+/* A point of what is published here, at *at, which is no other snapshot's. A handle, or -errno. */
+int snapshot_point(uint64_t *at);
 /* A snapshot wants a page that is not here. */
 void snapshot_page_asked(uint64_t page, const struct kd_message *m);
 void snapshot_page_told(const struct site_message *m);
 void snapshot_page_came(uint64_t page); /* or was denied: for those that see what is cached */
 void snapshots_counted(uint64_t word[SITE_WORDS]);
 void *snapshots_look(void *unused);     /* a thread: ends those that nobody sees */
+
+/* ---- remote_several.c: snapshots of several stores ---- */
+int several_asked(const struct kd_message *m);  /* 1: it is answered later; -EAGAIN, -EINVAL */
+void *several_work(void *site);         /* a thread */
+void several_counted(uint64_t word[2]); /* rounds; those that were refused */
 
 #endif

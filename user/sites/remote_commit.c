@@ -146,7 +146,7 @@ void commit_end(uint64_t view, uint64_t token, int error)
         kd_call3(KD_TXN_REFUSE, (long)view, (long)token, error);
     } else {
         last_csn++;
-        if (kd_call3(KD_TXN_PUBLISH, (long)&publish, 1, 0) == 0) remote.steps++;
+        kd_call3(KD_TXN_PUBLISH, (long)&publish, 1, 0);
         clean(p);
     }
     forget(p);

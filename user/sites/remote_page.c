@@ -333,7 +333,6 @@ static long supply(const struct segment *s, const struct site_message *m, uint32
                                .rights = ACCESS(m->right), .page = number_in(s, m->page),
                                .count = count, .memory = m->data};
     remote.came += count;
-    remote.steps++;
     return kd_call3(KD_OBJECT_SUPPLY, (long)&supply, 0, 0);
 }
 

@@ -197,7 +197,7 @@ static int peer_port = -1;
 
 void parts_named(int error, const uint64_t word[2])
 {
-    if (error || kd_call3(KD_PORT_VOTES, remote.port, (long)word, 0)) {
+    if (error || kd_call3(KD_PORT_VOTES, remote.port, (long)word, 0) < 0) {
         static const char line[] = "remote: the home takes no part in transactions of several";
         kd_call3(KD_KERNEL_LOG, (long)line, sizeof line - 1, 0);
     }

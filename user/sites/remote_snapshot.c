@@ -9,7 +9,9 @@
  *      GRANT is newer than all of them.
  *
  * A snapshot ends at the home when nobody here sees its point any more: that is looked for at the
- * next SNAP, and LOOK_MS after it was seen last.
+ * next SNAP, and LOOK_MS after it was seen last. Of one of several stores this is a part, and
+ * another home's manager, or this one, leads (remote_several.c): it asks when that is, and a part
+ * ends with it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,16 +21,19 @@
 #include "katydid/call.h"
 #include "remote.h"
 
-enum { SNAPSHOTS_MAX = 8, LOOK_MS = 20, ROUNDS = 3 };
+enum { SNAPSHOTS_MAX = 8, LOOK_MS = 20 };
 
 /* name: SNAP's number, 0: free. handle: of the point here, at which `at` is the number; 0: the home
- * has not answered yet: `token` waits for it. */
+ * has not answered yet: `token` waits for it, if it is not 0. */
 static struct snapshot {
     uint64_t name, at, token;
     int handle;
-    bool others;                        /* the program has other stores, too */
-    unsigned rounds;
-    uint64_t seen, steps;               /* this kernel's publications before SNAP; own ones */
+    /* of a part: who leads, and his port's name; the number of what the home has not answered yet,
+     * 0: it has, with this error; nobody wants it any more */
+    uint64_t leader, asks;
+    char leads[STORE_NAME_BYTES];
+    int error;
+    bool over;
 } snapshots[SNAPSHOTS_MAX];
 
 /* What views wait for: the answer to GET_OLD `number`; 0: a GRANT, after which they begin anew. */
@@ -58,7 +63,7 @@ static void tick(void)
     for (struct container *c = remote.containers; c < remote.containers + CONTAINERS_MAX; c++) {
         if (!c->id || !c->segments) continue;
         s.object = c->segment[0].object;
-        if (kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0) == 0) remote.steps++;
+        kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
         return;
     }
 }
@@ -78,6 +83,17 @@ static long local_begin(void)
 
 static void local_end(void) { kd_call3(KD_TXN_ABORT, ECANCELED, 0, 0); }
 
+int snapshot_point(uint64_t *at)
+{
+    tick();
+    long begun = local_begin();
+    long handle = begun < 0 ? begun : kd_call3(KD_SNAPSHOT_SHARE, 0, 0, 0);
+    if (begun >= 0) local_end();
+    tick();
+    *at = (uint64_t)begun;
+    return (int)handle;
+}
+
 /* ---- end ---- */
 
 static void end(struct snapshot *s)
@@ -87,6 +103,24 @@ static void end(struct snapshot *s)
     *s = (struct snapshot){0};
 }
 
+/* A part ends; one that the home has not begun yet when it has. */
+static void part_end(struct snapshot *s)
+{
+    s->over = true;
+    if (s->token) told(s->token, -ECANCELED, -1);
+    s->token = 0;
+    if (s->asks != s->name) end(s);
+}
+
+/* Does who leads run still? */
+static bool led(const struct snapshot *s)
+{
+    long port = kd_call3(KD_NAME_FIND, (long)s->leads, 0, 0);
+    long owner = port < 0 ? -1 : kd_call3(KD_PORT_OWNER, port, 0, 0);
+    if (port >= 0) kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    return owner > 0 && (uint64_t)owner == s->leader;
+}
+
 /* Those end whose point nobody sees. How many there are. */
 static unsigned look(void)
 {
@@ -94,6 +128,7 @@ static unsigned look(void)
     snapshots_each(s)
     {
         if (s->handle > 0 && kd_call3(KD_SNAPSHOT_SHARE, s->handle + 1, 0, 0) <= 0) end(s);
+        if (s->leader && !s->over && !led(s)) part_end(s);
         n += s->name != 0;
     }
     return n;
@@ -119,19 +154,6 @@ void *snapshots_look(void *unused)
 
 /* ---- begin ---- */
 
-/* Asks the home. What other stores have shown meanwhile is to be found out then. */
-static int ask(struct snapshot *s)
-{
-    long seen = s->others ? local_begin() : 0;
-    if (seen < 0) return (int)seen;
-    if (s->others) local_end();
-    s->seen = (uint64_t)seen;
-    s->steps = remote.steps;
-    s->name = ++remote.number;
-    remote_send(&(struct site_message){.kind = SITE_SNAP, .number = s->name});
-    return 0;
-}
-
 static bool uses_home(uint64_t process)
 {
     for (const struct opening *o = remote.openings; o < remote.openings + OPENINGS_MAX; o++)
@@ -139,69 +161,129 @@ static bool uses_home(uint64_t process)
     return false;
 }
 
+static struct snapshot *snapshot_new(bool hold)
+{
+    struct snapshot *s = snapshots;
+    if (look() == SNAPSHOTS_MAX) return NULL;
+    while (s->name) s++;
+    *s = (struct snapshot){.name = ++remote.number};
+    remote_send(&(struct site_message){.kind = SITE_SNAP, .number = s->name, .right = hold});
+    return s;
+}
+
+/* Of the home alone; or of other stores, too. */
 int snapshot_asked(const struct kd_message *m)
 {
     if (!uses_home(m->process)) return -EACCES;
-    if (look() == SNAPSHOTS_MAX) return -EAGAIN;
-    struct snapshot *s = snapshots;
-    while (s->name) s++;
-    *s = (struct snapshot){.token = m->token, .others = m->word[0] != 0};
-    int error = ask(s);
-    if (error) *s = (struct snapshot){0};
-    return error ? error : 1;
+    if (m->word[0]) return several_asked(m);
+    struct snapshot *s = snapshot_new(false);
+    if (!s) return -EAGAIN;
+    s->token = m->token;
+    return 1;
 }
 
-static void refuse(struct snapshot *s, int error)
+static void looks_more(void)
 {
-    told(s->token, error, -1);
-    end(s);
+    pthread_mutex_lock(&look_lock);
+    looks++;
+    pthread_cond_signal(&look_due);
+    pthread_mutex_unlock(&look_lock);
 }
 
-/* Here is the point of what is cached. Did all else stand still since SNAP went? Then that is one
- * state, too, of this moment and of the home's; else it is tried again. */
+/* The home has answered a part. */
+static void part_told(struct snapshot *s, int error)
+{
+    s->asks = 0;
+    s->error = -error;
+    if (s->over) {
+        end(s);
+    } else if (s->token) {
+        told(s->token, s->error, -1);
+        s->token = 0;
+    }
+}
+
+/* Here is the point of what is cached. */
 void snapshot_begun(const struct site_message *m)
 {
     struct snapshot *s = snapshots;
-    while (s < snapshots + SNAPSHOTS_MAX && (s->name != m->answer_to || s->handle)) s++;
+    while (s < snapshots + SNAPSHOTS_MAX &&
+           (s->name != m->answer_to || (s->leader ? s->asks != s->name : s->handle != 0)))
+        s++;
     if (!m->answer_to || s == snapshots + SNAPSHOTS_MAX) remote_ends("a SNAPPED of no SNAP");
-    if (m->error) {
-        told(s->token, -m->error, -1);
-        *s = (struct snapshot){0};
+    if (s->leader) {
+        part_told(s, m->error);
         return;
     }
-    tick();
-    long at = local_begin();
-    long handle = at < 0 ? at : kd_call3(KD_SNAPSHOT_SHARE, 0, 0, 0);
-    if (at >= 0) local_end();
-    bool same = at >= 0 && (!s->others || (uint64_t)at - s->seen == remote.steps - s->steps);
-    tick();
-    if (handle < 0) {
-        refuse(s, (int)handle);
-    } else if (same) {
-        s->at = (uint64_t)at;
-        s->handle = (int)handle;
-        told(s->token, 0, s->handle);
-        pthread_mutex_lock(&look_lock);
-        looks++;
-        pthread_cond_signal(&look_due);
-        pthread_mutex_unlock(&look_lock);
-    } else {
-        struct snapshot again = {.token = s->token, .others = true, .rounds = s->rounds + 1};
-        s->handle = (int)handle;
-        end(s);
-        *s = again;
-        int error = s->rounds == ROUNDS ? -EAGAIN : ask(s);
-        if (!error) return;
-        told(s->token, error, -1);
+    int handle = m->error ? -m->error : snapshot_point(&s->at);
+    told(s->token, handle < 0 ? handle : 0, handle);
+    s->token = 0;
+    if (m->error) {
         *s = (struct snapshot){0};
+    } else if (handle < 0) {
+        end(s);
+    } else {
+        s->handle = handle;
+        looks_more();
     }
+}
+
+void snapshot_stood(const struct site_message *m)
+{
+    snapshots_each(s)
+        if (m->answer_to && s->leader && s->asks == m->answer_to && s->asks != s->name)
+            part_told(s, m->error);
+}
+
+/* ---- parts ---- */
+
+static int part_begin(struct kd_message *m)
+{
+    struct snapshot who = {.leader = m->process};
+    if (m->buffer_bytes != sizeof who.leads) return -EINVAL;
+    memcpy(who.leads, m->buffer, sizeof who.leads);
+    if (!memchr(who.leads, 0, sizeof who.leads) || !strchr(who.leads, '/') || !led(&who))
+        return -EPERM;
+    if (!uses_home(m->word[0])) return -EACCES;
+    struct snapshot *s = snapshot_new(m->word[1]);
+    if (!s) return -EAGAIN;
+    s->leader = who.leader;
+    memcpy(s->leads, who.leads, sizeof s->leads);
+    s->asks = m->word[0] = s->name;
+    looks_more();
+    return 0;
+}
+
+int snapshot_part(struct kd_message *m)
+{
+    struct snapshot *s = snapshots;
+    if (m->kind == REMOTE_SNAP) return part_begin(m);
+    while (s < snapshots + SNAPSHOTS_MAX &&
+           !(s->name == m->word[0] && s->leader == m->process && s->name && !s->over))
+        s++;
+    if (s == snapshots + SNAPSHOTS_MAX) return -ENOENT;
+    if (m->kind == REMOTE_DROP) {
+        part_end(s);
+    } else if (m->kind == REMOTE_WAIT) {
+        if (!s->asks) return s->error;
+        s->token = m->token;
+        return 1;
+    } else if (s->asks) {
+        return -EBUSY;
+    } else {
+        s->at = m->word[1];
+        s->asks = ++remote.number;
+        remote_send(&(struct site_message){.kind = SITE_STILL, .number = s->asks,
+                                           .serial = s->name});
+    }
+    return 0;
 }
 
 /* ---- pages ---- */
 
 static const struct snapshot *snapshot_at(uint64_t at)
 {
-    snapshots_each(s) if (s->handle > 0 && s->at == at) return s;
+    snapshots_each(s) if ((s->handle > 0 || s->leader) && s->at == at && !s->over) return s;
     return NULL;
 }
 
@@ -273,4 +355,5 @@ void snapshots_counted(uint64_t word[SITE_WORDS])
     const uint64_t told[] = {n[SITE_SNAP], n[SITE_SNAP_END], n[SITE_GET_OLD], n[SITE_OLD]};
     memcpy(word, told, sizeof told);
     snapshots_each(s) word[4] += s->name != 0;
+    several_counted(word + 5);
 }

@@ -388,14 +388,26 @@ static void pages_told(const struct kd_message *m)
            &(struct site_message){.word = {remote.came}});
 }
 
+static void part_asked(const struct kd_message *m)
+{
+    struct kd_message own = *m;
+    int status = snapshot_part(&own);
+    if (status > 0) return;
+    answer(&(struct request){.token = m->token}, status,
+           &(struct site_message){.word = {own.word[0]}});
+}
+
 void store_asked(const struct kd_message *m)
 {
     static void (*const looks[])(const struct kd_message *) = {counts_told, looked_at,
                                                                snapshots_told, pages_told};
     uint32_t look = m->kind - REMOTE_COUNTS;
+    bool part = m->kind >= REMOTE_SNAP && m->kind <= REMOTE_DROP;
     remote_lock();
-    int status = look < sizeof looks / sizeof *looks ? 1 : asked(m);
-    if (look < sizeof looks / sizeof *looks)
+    int status = part || look < sizeof looks / sizeof *looks ? 1 : asked(m);
+    if (part)
+        part_asked(m);
+    else if (look < sizeof looks / sizeof *looks)
         looks[look](m);
     else if (status <= 0)
         answer(&(struct request){.token = m->token}, status, NULL);

@@ -236,6 +236,20 @@ static void ends(void)
     tap_ok(home_goes_on(3), "and the home goes on");
 }
 
+/* It wants the home to hold, and never says that it may go on. */
+static void standstill(void)
+{
+    struct site_message m;
+    anew();
+    uint64_t name = say((struct site_message){.kind = SITE_SNAP, .right = 1});
+    is(hear_answer(name, &m), 0, "the home holds for a snapshot of the site's");
+    is(ps_transaction(up, (void *)(uintptr_t)pages[7]), 0, "and goes on, whatever the site does");
+    is(asks((struct site_message){.kind = SITE_STILL, .serial = name}), EAGAIN,
+       "and says that it has not stood still");
+    is(asks((struct site_message){.kind = SITE_STILL, .serial = name + 1000}), ENOENT,
+       "of a snapshot that is none it says so");
+}
+
 /* A page that a program of the home has: GETs of it wait. */
 static void waits(void)
 {
@@ -415,7 +429,7 @@ int main(int argc, char **argv)
 {
     uint64_t value = 0;
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    tap_plan(37);
+    tap_plan(41);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
@@ -429,6 +443,7 @@ int main(int argc, char **argv)
     is(opens(), 0, "which opens it");
     lies();
     ends();
+    standstill();
     waits();
     circles();
     deaf();

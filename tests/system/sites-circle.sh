@@ -1,0 +1,67 @@
+#!/bin/bash
+# Snapshots of several homes (user/sites/remote.md): three machines, each the home of a container, move money between all
+# three, and each look at all accounts has the sum that there is; of two commits at two homes, one after the other, none
+# sees the second alone; programs and machines end meanwhile.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+common="--cpus 1 --memory 96 --link lease=2000 --allow processes --add build/tests/sites/circle"
+times=1
+[ "${TEST_TIER:-test}" != long ] || times=10
+
+home() { # NAME OTHER OTHER COMMANDS: its store is $TEST_TMP/NAME
+    echo "server $1 $common --store $TEST_TMP/$1 : circle box : create; store export box $2 write; store export box $3 write; $4"
+}
+run() { # NAME
+    scripts/sites --timeout 150 "$TEST_TMP/plan" >"$TEST_TMP/said" 2>&1
+}
+counted() { grep -c "^$1: $2" "$TEST_TMP/said"; }
+few_refused() { # OF: looks that had no part at the homes, which a host that is busy makes; they are right all the same
+    local refused
+    refused=$(sed -n 's/^c: .* \([0-9]*\) refused/\1/p' "$TEST_TMP/said" | sort -n | tail -1)
+    ok "nearly each look has had a part at each home (all but ${refused:-?})" test "${refused:-$1}" -le $(($1 / 2))
+}
+explain() { sed 's/^/# /' "$TEST_TMP/said" | tail -30; }
+
+moves=$((40 * times)) looks=$((30 * times))
+{   home a b c "circle box b:box c:box : open moves=$moves; sleep 1000"
+    home b a c "circle box a:box c:box : open seed=2 moves=$moves & circle box a:box c:box : looks=$looks; wait; sleep 1000"
+    echo "site c $common --store $TEST_TMP/c : circle box : create; store export box a write; store export box b write; circle box a:box b:box : open looks=20 until=$((2 * moves)) looks=20 counts"
+    printf 'link a b\nlink a c\nlink b c\n'
+} >"$TEST_TMP/plan"
+run
+is "beside transfers of two machines each look of the third has the sum" 2 "$(counted c '20 looks')"
+is "also those of a program that moves beside" 1 "$(counted b "$looks looks")"
+is "and the transfers went on" 2 "$(grep -c "^[ab]: $moves moves" "$TEST_TMP/said")"
+few_refused "$looks"
+explain
+for store in a b c; do
+    ok "store $store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/$store"
+done
+
+# homes that never stand still by themselves: they are to hold; and two commits at two homes, in order, by one machine
+rm -f "$TEST_TMP"/[abc]
+{   home a b c "circle box : moves=1000000 & sleep 1000"
+    home b a c "circle box : moves=1000000 & sleep 1000"
+    echo "site c $common --store $TEST_TMP/c : circle a:box b:box : open chains=$((20 * times)) & circle a:box b:box : open order=$((20 * times)) counts; wait"
+    printf 'link a b\nlink a c\nlink b c\n'
+} >"$TEST_TMP/plan"
+run
+is "homes that commit all the time: of two commits, one behind the other, none is seen without the first" 1 "$(counted c "$((20 * times)) looks in order")"
+is "and the commits go on" 1 "$(counted c "$((20 * times)) chains")"
+few_refused $((20 * times))
+rounds=$(sed -n 's/^c: .* \([1-9][0-9]*\) rounds.*/\1/p' "$TEST_TMP/said" | head -1)
+ok "homes were asked more than once for a look (${rounds:-0} rounds)" test "${rounds:-0}" -gt $((20 * times))
+explain
+
+# who sleeps until pages of two homes change wakes by either
+rm -f "$TEST_TMP"/[abc]
+{   home a b c "sleep 1000"
+    home b a c "sleep 1000"
+    echo "site c $common --store $TEST_TMP/c : circle a:box b:box : open; circle a:box b:box : sleep & circle a:box : drips=60 & wait; circle a:box b:box : sleep & circle b:box : drips=60 & wait"
+    printf 'link a c\nlink b c\n'
+} >"$TEST_TMP/plan"
+run
+is "who sleeps until one of two homes changes is woken by it, in either order" 2 "$(counted c woken)"
+explain
+done_testing
