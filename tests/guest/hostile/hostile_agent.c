@@ -216,6 +216,62 @@ static void lies(void)
     tap_ok(home_goes_on(1), "and then the home has the page");
 }
 
+/* ---- what the home does with what it may ---- */
+
+enum { BOTH = 30, TURNS = 3 };
+static int looks_both(void *same)
+{
+    const struct page *one = (void *)(uintptr_t)pages[BOTH],
+                      *two = (void *)(uintptr_t)pages[BOTH + 1];
+    return *(bool *)same = one->word[3] == 77 && two->word[3] == 77, 0;
+}
+
+static void give(uint64_t page, uint64_t serial)
+{
+    (void)say((struct site_message){.kind = SITE_GONE, .page = page, .serial = serial});
+}
+
+/* Each time a program of the home changes the page while the GET waits for it. */
+static bool granted_anew(uint64_t page, uint64_t turn)
+{
+    pthread_t t;
+    struct site_message m;
+    holds = lets_go = 0;
+    pthread_create(&t, NULL, holder, (void *)(uintptr_t)page);
+    while (!holds) sched_yield();
+    uint64_t get = say(GET(page, SITE_SHARED)), word = 0;
+    usleep(20000);
+    lets_go = 1;
+    pthread_join(t, NULL);
+    int error = hear_answer(get, &m);
+    if (!error && m.data) memcpy(&word, (const uint8_t *)m.data + 8, sizeof word);
+    if (!error) give(page, m.serial);
+    return word == turn;
+}
+
+static void truths(void)
+{
+    static const uint64_t value = 77;
+    bool same = false, new = true;
+    struct site_message m;
+    anew();
+    uint64_t serial[2];
+    for (int i = 0; i < 2; i++) serial[i] = granted(pages[BOTH + i], SITE_EXCLUSIVE);
+    struct fields_out o = message_commit(out, sizeof out, 0, NULL, 0);
+    for (int i = 0; i < 2; i++)
+        run_put(&o, &(struct site_run){.page = pages[BOTH + i], .serial = serial[i], .offset = 24,
+                                       .bytes = sizeof value, .data = (const void *)&value});
+    send_frame(frame_end(&o, SITE_COMMIT, ++number, 0), FRAME_HOME, theirs);
+    int error = hear_answer(number, &m);
+    for (int i = 0; i < 2; i++) give(pages[BOTH + i], serial[i]);
+    if (!error) error = ps_transaction(looks_both, &same);
+    tap_ok(!error && same, "a commit of two pages is in both: %d", error);
+    for (uint64_t turn = 1; turn <= TURNS; turn++)
+        new &= granted_anew(pages[BOTH + 2], turn);
+    tap_ok(new, "each GRANT has what was committed last");
+    tap_ok(home_goes_on(BOTH + 2), "and the home goes on");
+}
+
 static void ends(void)
 {
     static const uint8_t kinds[] = {SITE_TOLD, SITE_DENIED, SITE_CALL, SITE_DONE, SITE_PROBE};
@@ -257,6 +313,7 @@ static void waits(void)
     struct site_message m;
     void *page = (void *)(uintptr_t)pages[5];
     anew();
+    holds = lets_go = 0;
     pthread_create(&t, NULL, holder, page);
     while (!holds) sched_yield();
     uint64_t get = say(GET(pages[5], SITE_SHARED));
@@ -429,7 +486,7 @@ int main(int argc, char **argv)
 {
     uint64_t value = 0;
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    tap_plan(41);
+    tap_plan(44);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
@@ -442,6 +499,7 @@ int main(int argc, char **argv)
     begin();
     is(opens(), 0, "which opens it");
     lies();
+    truths();
     ends();
     standstill();
     waits();
