@@ -96,7 +96,7 @@ $(eval $(call kind,asan,HOST,$$(HOSTCC) $$(HFLAGS) -O1 -DKATYDID_TEST $$(SANITIZ
 $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/%.c,$$<),--coverage) \
     -DKATYDID_COVERAGE))
 build/obj/guest/user/store/%.o build/obj/guest/disk/%.o build/obj/guest/user/sites/witness.o build/obj/guest/user/sites/role_wire.o: UFLAGS += -Idisk
-build/obj/guest/user/store/copy.o build/obj/guest/user/store/copy_link.o: UFLAGS += -I.
+build/obj/guest/user/store/copy.o build/obj/guest/user/store/copy_link.o build/obj/guest/user/store/parts.o: UFLAGS += -I.
 # the reference library as it is: its warnings are others' business
 build/obj/guest/disk/lz4/%.o: UFLAGS += -w
 $(foreach kind,host test fuzz asan coverage,build/obj/$(kind)/disk/lz4/%.o): HFLAGS += -w
