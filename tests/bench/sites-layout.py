@@ -54,7 +54,7 @@ def main():
     os.chdir(ROOT)
     with tempfile.TemporaryDirectory() as folder:
         said = run(folder)
-    if "; put in" not in said:
+    if "; put in" not in said:          # the program was through before, or the host too busy
         sys.exit(said)
     taken = [int(n) for n in re.findall(r"b: log .* (\d+) groups taken", said)]
     lags = [int(n) for n in re.findall(r"b: lag +(\d+) bytes not applied", said)]
