@@ -76,17 +76,6 @@ is "it is the only one" "1 1 0" "$(homes "$TEST_TMP/here.a.log" | wc -w) $(grep 
 $(grep -c 'store: home in the' "$TEST_TMP/here.b.log")"
 ok "both copies are sound then" sound "$TEST_TMP/here"
 
-# The home's machine is off, and the witness away: a person says so. The witness hears of it when it is there again, and then the
-# former home joins.
-plan vouched 1000 "shared a:box open ups=150; sleep 6; shared a:box ups=5" \
-    "at c>a 60 part b w ms=$((20000 * ${TEST_SLACK:-1}))
-at c>a 61 kill a again after=$((30000 * ${TEST_SLACK:-1}))" \
-    "sleep 200" "sleep $((12 * ${TEST_SLACK:-1})); store take-over --the-other-is-off; store status; sleep 90"
-is "by a person's word the spare goes on without the witness" "counted to 150
-counted to 155" "$(said vouched | grep counted)"
-ok "it says that the witness has not heard of it" grep -q '^b: witness  *has not heard' "$TEST_TMP/vouched"
-ok "and both copies are sound" sound "$TEST_TMP/vouched"
-
 # As one does to put in another build of one copy after the other.
 plan switch 1000 "shared a:box open ups=1000 pause=$((4000 * ${TEST_SLACK:-1})); sleep 2; shared a:box ups=5" "" \
     "sleep 900" "sleep 5; store backup; store take-over; sleep 900" "--backup $TEST_TMP/switch.backup"
