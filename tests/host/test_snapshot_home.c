@@ -458,7 +458,7 @@ static void beside_commits(void **state)
     snapshot_over(&(struct site_message){.serial = 1});
 }
 
-/* Whatever others do, one that holds has stood still; and the next one that does not hold has not. */
+/* Whatever others do, one that holds has stood still, until it is asked; and then no more. */
 static void holds(void **state)
 {
     (void)state;

@@ -4,8 +4,8 @@
  * Aim     no two snapshots of different states have one number, nor has any that begins beside
  *         them; of a part, whose number another manager names, each question has one answer, only
  *         who leads is heard, and it ends with him; an old page goes to the number that it was
- *         asked for, and to no other; each question has one answer, whatever crosses it; a snapshot ends at the
- *         home when nobody sees its point, and not before.
+ *         asked for, and to no other; each question has one answer, whatever crosses it; a
+ *         snapshot ends at the home when nobody sees its point, and not before.
  * Method  the file itself between a kernel, a home and programs that are small machines of random
  *         steps.
  */

@@ -40,7 +40,7 @@ enum site_kind {
     SITE_VOTED,   /* home: error, or 0: it can be committed and undone, whatever happens */
     SITE_DECIDE,  /* client: word0, word1 its id, right 1: it is committed, 0: undone; by APPLIED */
     SITE_APPLIED, /* error, or 0: it is committed */
-    SITE_STILL,   /* client: has nothing been shown, or voted for, since the snapshot (serial) began?
+    SITE_STILL,   /* client: was nothing shown, or voted for, since the snapshot (serial) began?
                    * By STOOD */
     SITE_STOOD,   /* error, or 0: so it is */
     SITE_KINDS

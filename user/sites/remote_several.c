@@ -10,8 +10,8 @@
  *
  * Invariants
  *   SV8  A home that stood still from before this kernel's snapshot began until after it has at
- *        that moment the state that its own has. So all have, and this machine's own stores, in which
- *        nothing is prepared then: one state of one moment. Else all are asked again.
+ *        that moment the state that its own has. So all have, and this machine's own stores, in
+ *        which nothing is prepared then: one state of one moment. Else all are asked again.
  *   SV9  After PATIENCE rounds the homes are to hold (agent_snapshot.c).
  *
  * One thread does all this, for one program after the other; it waits for homes, without the lock,

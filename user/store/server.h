@@ -359,8 +359,8 @@ void batch_release(struct batch *b);
 void votes_start(void);                 /* what earlier lives have prepared */
 /* For so many ms no page is granted to anybody, if anything is exported to other sites. No lock */
 void grace_begin(unsigned ms);
-/* hold.c, by the committer: a COMMIT that came is put aside, or refused; one that was put aside goes
- * on; nothing is in hand, and so long, in milliseconds (-1: for ever), may be waited. */
+/* hold.c, by the committer: a COMMIT that came is put aside, or refused; one that was put aside
+ * goes on; nothing is in hand, and so long, in milliseconds (-1: for ever), may be waited. */
 bool hold_takes(const struct kd_message *m);
 bool hold_next(struct kd_message *m);
 long hold_idle(long timeout_ms);
