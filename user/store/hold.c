@@ -8,10 +8,10 @@
  *     WIRE_TXN_HOLD with the number     what was put aside goes on
  *
  * Invariants
- *   HO1  From the first 0 to its end, as long as that says 0, nothing is published.
- *   HO2  A hold ends after HOLD_US, whoever wants it to go on, and none begins for REST times as
+ *   WH1  From the first 0 to its end, as long as that says 0, nothing is published.
+ *   WH2  A hold ends after HOLD_US, whoever wants it to go on, and none begins for REST times as
  *        long as it was: commits have four fifths of the time. Whoever asks meanwhile shares it.
- *   HO3  What is put aside goes on in the order in which it came.
+ *   WH3  What is put aside goes on in the order in which it came.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static void hold_over(void)
 
 static void hold_look(void)
 {
-    if (hold.on && now_us() - hold.since_us >= HOLD_US) hold_over();           /* HO2 */
+    if (hold.on && now_us() - hold.since_us >= HOLD_US) hold_over();           /* WH2 */
 }
 
 static bool in_doubt(void)
@@ -70,7 +70,7 @@ int hold_begin(unsigned voter, uint64_t *number)
     }
     hold.holders |= 1ull << voter;
     *number = hold.number;
-    return hold.idle && !group_flying() && !in_doubt() ? 0 : -EAGAIN;           /* HO1 */
+    return hold.idle && !group_flying() && !in_doubt() ? 0 : -EAGAIN;           /* WH1 */
 }
 
 int hold_end(unsigned voter, uint64_t number)
@@ -134,7 +134,7 @@ bool hold_next(struct kd_message *m)
     memcpy(buffer, a->data, m->data_bytes);
     aside_bytes -= m->data_bytes;
     first = a->next;
-    if (!first) last = &first;                                                  /* HO3 */
+    if (!first) last = &first;                                                  /* WH3 */
     free(a);
     return true;
 }
