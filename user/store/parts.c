@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "options.h"
-#include "user/sites/rest.h"
+#include "../sites/rest.h"
 #include "votes.h"
 
 #define ASK_US       100000u            /* between two questions about one vote */
