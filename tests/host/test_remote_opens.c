@@ -86,6 +86,7 @@ void split_client_gone(uint64_t process) { (void)process; }
 void splits_end(void) {}
 void parts_named(int error, const uint64_t word[2]) { (void)error, (void)word; }
 int snapshot_asked(const struct kd_message *m) { (void)m; return 0; }
+int snapshot_part(struct kd_message *m) { (void)m; return 0; }
 void snapshots_counted(uint64_t word[SITE_WORDS]) { (void)word; }
 
 /* ---- the home, and the programs ---- */

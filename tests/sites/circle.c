@@ -126,6 +126,7 @@ static int looks(uint64_t times, unsigned of, uint64_t until)
     for (; n < times || l.moves < until; n++) {
         int error = look_once(&l, look);
         if (error) return error;
+        pause_ms(5);
         if (l.sum && of == count) {
             printf("the sum is %lld\n", (long long)l.sum);
             return -EILSEQ;

@@ -27,7 +27,8 @@
 #include "katydid/call.h"
 #include "pstore.h"
 
-enum { PATIENCE_MS = 1000, HOLD_PATIENCE_MS = 2000, PAUSE_MS = 1 };
+enum { PATIENCE_MS = 1000, HOLD_PATIENCE_MS = 2000, PAUSE_MS = 1,
+       REST_MS = 20 };
 
 /* A snapshot of this home. name: SNAP's number, 0: free; shared: of ps_snapshot_share. */
 static struct snapshot {
@@ -130,20 +131,26 @@ static int let_go(struct snapshot *s)
     return error;
 }
 
+/* A moment passes; a longer one as long as the store's commits are to rest. */
+static int pause(bool rests)
+{
+    const int ms = rests ? REST_MS : PAUSE_MS;
+    const struct timespec time = {.tv_nsec = ms * 1000000};
+    agent_unlock();
+    nanosleep(&time, NULL);
+    agent_lock();
+    return ms;
+}
+
 /* The first that was asked for. */
 static void begin(void)
 {
-    static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000};
     struct snapshot new = {.name = asked.snap[0].name};
     int (*try)(struct snapshot *s) = asked.snap[0].holds ? share_held : share_clear;
     int patience = asked.snap[0].holds ? HOLD_PATIENCE_MS : PATIENCE_MS;
     new.shared = try(&new);
-    for (int ms = 0; new.shared == -ETIMEDOUT && ms < patience; ms += PAUSE_MS) {
-        agent_unlock();
-        nanosleep(&pause, NULL);
-        agent_lock();
-        new.shared = try(&new);
-    }
+    for (int ms = 0; new.shared == -ETIMEDOUT && ms < patience; new.shared = try(&new))
+        ms += pause(asked.snap[0].holds && !new.hold && !agent.committing);
     if (new.shared > 0) *snapshot_of(0) = new;
     snapped(new.name, new.shared > 0 ? 0 : new.shared == -ETIMEDOUT ? EAGAIN : new.shared);
     memmove(asked.snap, asked.snap + 1, --asked.count * sizeof asked.snap[0]);

@@ -30,8 +30,6 @@ _Static_assert((int)ROLE_OUT == COPY_OUT && (int)ROLE_HOME == COPY_HOME, "one is
 
 bool copy_is(void) { return options.pair[0][0]; }
 
-static uint64_t now_us(void) { return disk_clock.microseconds(NULL); }
-
 /* ---- what it becomes ---- */
 
 static void on_opened(void *unused, struct store *store, const struct store_report *report)

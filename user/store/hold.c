@@ -31,8 +31,6 @@ struct aside { struct aside *next; struct kd_message m; uint8_t data[]; };
 static struct aside *first, **last = &first; /* by the committer alone */
 static size_t aside_bytes;
 
-static uint64_t now_us(void) { return disk_clock.microseconds(NULL); }
-
 /* ---- who holds; lock held ---- */
 
 static void hold_over(void)

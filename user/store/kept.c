@@ -64,8 +64,6 @@ static int presence = -1;
 #define kept_each(k) for (struct kept *k = kept; k < kept + KEPT_MAX; k++)
 #define waits_each(w) for (struct wait *w = waits; w < waits + WAITS_MAX; w++)
 
-static uint64_t now_us(void) { return disk_clock.microseconds(NULL); }
-
 static struct kept *kept_of(uint64_t id)
 {
     kept_each(k) if (k->state != KEPT_NONE && k->id == id) return k;

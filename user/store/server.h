@@ -484,6 +484,7 @@ void *pager_main(void *unused);
 /* device.c */
 extern const struct disk_memory disk_memory;
 extern const struct disk_clock disk_clock;
+static inline uint64_t now_us(void) { return disk_clock.microseconds(NULL); }
 uint64_t time_of_day(void);             /* nanoseconds since 1970, UTC */
 extern _Thread_local uint64_t device_reads, device_writes, device_flushes; /* of this thread */
 /* the calling thread's writes go in pieces, and let groups go first */

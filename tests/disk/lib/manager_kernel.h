@@ -60,6 +60,7 @@ _Noreturn void copy_stop(int error) { _Exit(error); }
 #include "user/store/votes.c"
 #include "user/store/votes_serve.c"
 #include "user/store/parts.c"
+#include "user/store/hold.c"
 #include "user/store/holders.c"
 #include "user/store/names.c"
 #define PIECE DIRECTORY_PIECE           /* two files have one of this name */
