@@ -62,7 +62,7 @@ static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bo
     return done ? (long)done : n;
 }
 
-/* write_told returns what a transfer has come to, and sends its thread the signal of a closed pipe. */
+/* write_told returns what a transfer came to, and sends its thread the signal of a closed pipe. */
 static long write_told(long n)
 {
     if (n == -EPIPE)

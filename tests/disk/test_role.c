@@ -202,7 +202,8 @@ static void a_group_in_the_air_is_sent_to_who_joins(void **state)
 }
 
 /* Aim: where a long log parts from that of a copy is looked for in steps, each at a tick of its
- * own; a copy that asks again meanwhile is answered in its newest session, and has all in the end. */
+ * own; a copy that asks again meanwhile is answered in its newest session, and has all in the end.
+ * */
 static void a_long_log_is_read_in_steps(void **state)
 {
     (void)state;

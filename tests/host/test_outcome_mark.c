@@ -1,11 +1,11 @@
 /*
  * test_outcome_mark.c - which commits get an id, to be asked for (libpstore/outcome.c).
  *
- * Aim     a commit that another site's store decides has one, by whatever it changes there, pages or
- *         names alone; no other has.
+ * Aim     a commit that another site's store decides has one, by whatever it changes there, pages
+ *         or names alone; no other has.
  * Method  three stores, of which two are other sites'; a transaction with any pages and batches of
- *         these. The kernel's rule says which of them decides: the store of the batch that goes with
- *         the commit, else that of the pages.
+ *         these. The kernel's rule says which of them decides: the store of the batch that goes
+ *         with the commit, else that of the pages.
  */
 #include "libpstore/outcome.c"
 

@@ -49,7 +49,7 @@ def test_the_chapter_of_sites_has_the_rules_and_scenarios_of_its_models():
     chapter = text("tests/model/sites.md")
     labels = set(re.findall(r"^- \*\*(N[MSRCVDHU]\d+)\*\* ", chapter, re.M)) | {"planted"}
     models = [("sites", "tests/model/site_state.h", "tests/model/site_scenarios.h"),
-              ("spare", "tests/model/spare_state.h", "tests/model/spare.cpp")]
+              ("spare", "tests/model/spare_state.h", "tests/model/spare_scenarios.h")]
     for model, rules, scenarios in models:
         found = re.findall(r"^    X\((\w+), \"(\w+): ", text(rules), re.M)
         count = len(re.findall(r"^    \{\"\w+\", \"", text(scenarios), re.M))

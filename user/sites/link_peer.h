@@ -41,10 +41,9 @@ bool site_name_good(const char *name);
 /* link_hello.c: does a program that wants the home of this name want this site? */
 bool hello_stands_for(const struct hello *h, const char *name);
 /* link_zone.c: the small zones that a zone is, a bit for each; a free one for this site, 0: there
- * is none; all that HELLO names. zone_heard: these HELLOs came last, one of them just now.
- * True: `self` claims another zone now, and
- * is to say so to all. zone_settled: does this site not stand against what we claim? One that is not
- * there does until away_ms are over. */
+ * is none; all that HELLO names. zone_heard: these HELLOs came last, one of them just now. True:
+ * `self` claims another zone now, and is to say so to all. zone_settled: does this site not stand
+ * against what we claim? One that is not there does until away_ms are over. */
 struct peer;
 uint32_t zones_of(uint32_t zone);
 uint32_t zone_choose(const char *site, uint32_t taken);

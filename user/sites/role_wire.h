@@ -15,8 +15,8 @@
 
 /* role_put: the frame's bytes; 0: they do not fit into so much room. */
 size_t role_put(const struct role_message *m, void *frame, size_t room);
-/* role_get: false: that is no message. A group's bytes may be anything; they lie in the frame, or in
- * `memory` of ROLE_GROUP_MOST bytes. NULL: who reads it wants no groups. */
+/* role_get: false: that is no message. A group's bytes may be anything; they lie in the frame, or
+ * in `memory` of ROLE_GROUP_MOST bytes. NULL: who reads it wants no groups. */
 bool role_get(struct role_message *m, const struct frame *f, const void *frame, uint8_t *memory);
 
 #endif

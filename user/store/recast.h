@@ -42,9 +42,9 @@ struct recast_state {
 struct recast;
 /* `store` is as the copy has applied it. 0; -ENOENT: no such container; -ENODATA: one of the two
  * has no description; -EBADMSG: it has a wrong line; -EPROTOTYPE: `refused` is a type or a name
- * that one of the two describes, or has otherwise than can be converted; -EOPNOTSUPP: the container's pages
- * are in no log, or roots, or orders of bytes, differ; -E2BIG: too many pages, or too many for the
- * log; -ENOMEM, -EIO. */
+ * that one of the two describes, or has otherwise than can be converted; -EOPNOTSUPP: the
+ * container's pages are in no log, or roots, or orders of bytes, differ; -E2BIG: too many pages, or
+ * too many for the log; -ENOMEM, -EIO. */
 store_must_check int recast_begin(struct store *store, const struct disk_memory *memory,
                                   const char *name, const char *like, struct recast **out,
                                   char refused[RECAST_TYPE_BYTES]);

@@ -8,9 +8,10 @@
  * to what was asked, or of another session, is passed over.
  *
  * The caller tells: role_tick at least every ROLE_TICK_US (role_hurries: at once), role_receive for
- * each message, role_link when the other copy comes into reach or is lost; of a home, role_sealed and role_flushed for each
- * group. It asks: role_serves before it answers anybody, and role_sure for how much of the log is
- * durable at both. What is behind that is neither applied, published nor acknowledged.
+ * each message, role_link when the other copy comes into reach or is lost; of a home, role_sealed
+ * and role_flushed for each group. It asks: role_serves before it answers anybody, and role_sure
+ * for how much of the log is durable at both. What is behind that is neither applied, published nor
+ * acknowledged.
  */
 #ifndef USER_STORE_ROLE_H
 #define USER_STORE_ROLE_H

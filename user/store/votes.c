@@ -14,15 +14,15 @@
  *   VO1  A vote is told when its group is durable, and its COMMIT answered when its outcome is.
  *   VO2  A page request for what an earlier life has prepared waits until its outcome is applied.
  *   VO3  An id that was asked for when nothing was known of it never commits in this life: a COMMIT
- *        that brings it is refused. So "undone" stays true. Those of the last ten minutes, at least,
- *        are remembered, however many, and some that nobody has asked for with them: whose COMMIT is
- *        refused runs again, by another id.
+ *        that brings it is refused. So "undone" stays true. Those of the last ten minutes at least
+ *        are remembered, however many, and some that nobody has asked for with them: whose COMMIT
+ *        is refused runs again, by another id.
  *   VO4  Only who may manage the store as a whole says who votes and what is decided; or the
  *        kernel (parts.c).
  *   VO5  What the kernel, or an agent, has asked to be committed may be lazy: the vote is durable,
  *        and so is the decision where it was made, which is kept there until this is durable here.
- *   VO10  As long as a vote is in doubt, for half a second at most, the kernel begins no snapshot of
- *        containers here: others may know the outcome already, and what follows from it. No vote is
+ *   VO10  As long as a vote is in doubt, for half a second at most, the kernel begins no snapshot
+ *        of containers here: others may know the outcome already, and what follows from it. No vote is
  *        given while a snapshot waits for that.
  *   VO9  In a site, a store that has exported something grants no page at first: other sites may
  *        still use what an earlier life has granted (sites.md: NS6). It does not know which do.

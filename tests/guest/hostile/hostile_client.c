@@ -196,7 +196,8 @@ int main(int argc, char **argv)
     int pid = child_start(argv[0], "serve", NULL), way = pass_soon(PS_WRITE);
     tap_ok(pid > 0 && way >= 0, "a way to the server (%d)", way);
     int status = confined("writer", way);
-    tap_ok(status == 0, "by it a program has operations, four clients, and nothing else (%d)", status);
+    tap_ok(status == 0, "by it a program has operations, four clients, and nothing else (%d)",
+           status);
     int reads = ps_split_pass("box", 0);
     status = confined("reader", reads);
     tap_ok(reads >= 0 && status == 0, "one to read stores nothing (%d)", status);

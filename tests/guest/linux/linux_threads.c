@@ -318,8 +318,10 @@ static void lines_stay_whole(void)
     for (ssize_t n = 1; have < sizeof buffer && n > 0; have += (size_t)n)
         n = read(ends[0], buffer + have, sizeof buffer - have);
     for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
-    for (char *line = buffer; line < buffer + have; line += LINE)
-        mixed += memchr(line, line[0] == 'a' ? 'b' : 'a', LINE - 1) != NULL || line[LINE - 1] != '\n';
+    for (char *line = buffer; line < buffer + have; line += LINE) {
+        char other = line[0] == 'a' ? 'b' : 'a';
+        mixed += memchr(line, other, LINE - 1) != NULL || line[LINE - 1] != '\n';
+    }
     close(ends[0]), close(ends[1]);
     tap_ok(have == sizeof buffer && !mixed, "lines_of_two_threads_stay_whole (%d mixed)", mixed);
 }

@@ -1,0 +1,21 @@
+/* spare_scenarios.h - what may happen in spare.cpp, and how often; the largest come last. */
+static const Scenario scenarios[] = {
+    {"dead", "the home is taken for dead, a link is lost", "bd", 1, 0, true},
+    {"new", "a home alone, a spare joins; a link is lost", "b", 2, 0, false},
+    {"rot1", "the same; a superblock slot is lost", "r", 2, 0, false},
+    {"crash", "a home and its spare; a crash", "c", 2, 0, true},
+    {"votec", "a home is asked for a vote; a crash", "c", 1, 1, true},
+    {"vote", "a home is asked for a vote, the home is taken for dead", "d", 1, 1, true},
+    {"clock", "the same, and a clock is wrong", "ds", 1, 1, true},
+    {"crash2", "two crashes", "cc", 1, 0, true},
+    {"person", "a crash, and a person's word", "cp", 2, 0, true},
+    {"person2", "two crashes, and a person's word", "ccp", 1, 0, true},
+    {"person3", "the same; a link is lost", "bcp", 1, 0, true},
+    {"links", "two links are lost, the home is taken for dead", "bbd", 1, 0, true},
+    {"rot", "a home alone, a spare joins; a superblock slot is lost", "dr", 1, 0, false},
+    {"rot2", "the same, with a crash", "cr", 1, 0, false},
+    {"join", "a home alone, a spare joins; a link is lost, a crash", "bc", 2, 0, false},
+    {"spare", "a home and its spare; a link is lost, a crash", "bc", 2, 0, true},
+    {"spare2", "two crashes, the home is taken for dead", "ccd", 1, 0, true},
+    {"join2", "a home alone, a spare joins; two crashes, one suspicion", "ccd", 1, 0, false},
+};
