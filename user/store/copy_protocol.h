@@ -23,7 +23,8 @@ enum copy_request {
     COPY_RECAST,        /* likewise; data: the names of a container and of one like it that has
                          * another layout, each with its zero; none: no more. -> 0: it is converted
                          * from now on, and changed when this copy becomes home; or as
-                         * recast_begin, and data: the type that is refused. -EAGAIN: this is no spare */
+                         * recast_begin, and data: the type that is refused. -EAGAIN: this is
+                         * no spare */
 };
 enum copy_is { COPY_STARTING, COPY_HOME, COPY_SPARE, COPY_TAKING, COPY_OUT };
 

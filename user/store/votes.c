@@ -22,8 +22,8 @@
  *   VO5  What the kernel, or an agent, has asked to be committed may be lazy: the vote is durable,
  *        and so is the decision where it was made, which is kept there until this is durable here.
  *   VO10  As long as a vote is in doubt, for half a second at most, the kernel begins no snapshot
- *        of containers here: others may know the outcome already, and what follows from it. No vote is
- *        given while a snapshot waits for that.
+ *        of containers here: others may know the outcome already, and what follows from it. No
+ *        vote is given while a snapshot waits for that.
  *   VO9  In a site, a store that has exported something grants no page at first: other sites may
  *        still use what an earlier life has granted (sites.md: NS6). It does not know which do.
  */
