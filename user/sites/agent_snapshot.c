@@ -15,8 +15,8 @@
  * SV7  A snapshot that is to hold begins when the store's commits stand still, and they do so until
  *      STOOD, or the snapshot's end; or for as long as the store lets them (user/store/hold.c).
  *
- * It waits for all that for a second, one that holds for two, as commits may have to rest, and is
- * refused then.
+ * It waits for all that for a second, and is refused then. One that holds is refused at once while
+ * commits are not to be put off again: other homes that hold for it should not do so in vain.
  */
 #include "agent.h"
 
@@ -27,8 +27,7 @@
 #include "katydid/call.h"
 #include "pstore.h"
 
-enum { PATIENCE_MS = 1000, HOLD_PATIENCE_MS = 2000, PAUSE_MS = 1,
-       REST_MS = 20 };
+enum { PATIENCE_MS = 1000, PAUSE_MS = 1 };
 
 /* A snapshot of this home. name: SNAP's number, 0: free; shared: of ps_snapshot_share. */
 static struct snapshot {
@@ -116,7 +115,7 @@ static int share_held(struct snapshot *s)
     agent_unlock();
     int error = parts_hold(&s->hold);
     agent_lock();
-    if (error) return error == -EAGAIN ? -ETIMEDOUT : error;
+    if (error) return error == -EAGAIN && s->hold ? -ETIMEDOUT : error;
     return agent.committing ? -ETIMEDOUT : share();
 }
 
@@ -131,26 +130,19 @@ static int let_go(struct snapshot *s)
     return error;
 }
 
-/* A moment passes; a longer one as long as the store's commits are to rest. */
-static int pause(bool rests)
-{
-    const int ms = rests ? REST_MS : PAUSE_MS;
-    const struct timespec time = {.tv_nsec = ms * 1000000};
-    agent_unlock();
-    nanosleep(&time, NULL);
-    agent_lock();
-    return ms;
-}
-
 /* The first that was asked for. */
 static void begin(void)
 {
+    static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000};
     struct snapshot new = {.name = asked.snap[0].name};
     int (*try)(struct snapshot *s) = asked.snap[0].holds ? share_held : share_clear;
-    int patience = asked.snap[0].holds ? HOLD_PATIENCE_MS : PATIENCE_MS;
     new.shared = try(&new);
-    for (int ms = 0; new.shared == -ETIMEDOUT && ms < patience; new.shared = try(&new))
-        ms += pause(asked.snap[0].holds && !new.hold && !agent.committing);
+    for (int ms = 0; new.shared == -ETIMEDOUT && ms < PATIENCE_MS; ms += PAUSE_MS) {
+        agent_unlock();
+        nanosleep(&pause, NULL);
+        agent_lock();
+        new.shared = try(&new);
+    }
     if (new.shared > 0) *snapshot_of(0) = new;
     snapped(new.name, new.shared > 0 ? 0 : new.shared == -ETIMEDOUT ? EAGAIN : new.shared);
     memmove(asked.snap, asked.snap + 1, --asked.count * sizeof asked.snap[0]);

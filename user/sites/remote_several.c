@@ -12,7 +12,9 @@
  *   SV8  A home that stood still from before this kernel's snapshot began until after it has at
  *        that moment the state that its own has. So all have, and this machine's own stores, in
  *        which nothing is prepared then: one state of one moment. Else all are asked again.
- *   SV9  After PATIENCE rounds the homes are to hold (agent_snapshot.c).
+ *   SV9  After PATIENCE rounds the homes are to hold (agent_snapshot.c). One that has held a moment
+ *        ago refuses; between rounds there is time to rest, more each time: in the end more than
+ *        any home wants, so that all are ready at once, however often the one or the other was.
  *
  * One thread does all this, for one program after the other; it waits for homes, without the lock,
  * for WAIT_MS at most. The manager that leads asks itself as it asks the others.
@@ -27,8 +29,8 @@
 #include "link.h"
 #include "remote.h"
 
-enum { JOBS_MAX = 8, POINTS_MAX = 8, HOMES_MAX = LINK_SITES_MAX, PATIENCE = 2, ROUNDS = 5,
-       WAIT_MS = 3000, LOOK_MS = 20, BEGIN_TRIES = 200 };
+enum { JOBS_MAX = 8, POINTS_MAX = 8, HOMES_MAX = LINK_SITES_MAX, PATIENCE = 2, ROUNDS = 8,
+       REST_MS = 10, WAIT_MS = 3000, LOOK_MS = 20, BEGIN_TRIES = 200 };
 
 /* A part of a snapshot: of which home's manager, under which name; 0: there is none. */
 struct part { char store[STORE_NAME_BYTES]; uint64_t name; };
@@ -138,12 +140,21 @@ static int try(struct job *j, bool hold, struct several *s)
     return error;
 }
 
+/* Before round i, from 0 on. */
+static void rest(unsigned i)
+{
+    unsigned ms = i > PATIENCE ? REST_MS << 2 * (i - PATIENCE - 1) : 0;
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    if (ms) nanosleep(&time, NULL);
+}
+
 static void begin(struct job *j)
 {
     struct several *s = points;
     struct kd_message reply = {.handle = -1, .status = -EAGAIN};
     while (s < points + POINTS_MAX && s->handle) s++;
     for (unsigned i = 0; s < points + POINTS_MAX && i < ROUNDS && reply.status == -EAGAIN; i++) {
+        rest(i);
         reply.status = try(j, i >= PATIENCE, s);
         __atomic_add_fetch(&rounds, 1, __ATOMIC_RELAXED);
     }
