@@ -23,7 +23,7 @@ half() { # NAME ...: every other one, by SEED (the day)
 }
 case ${TEST_TIER:-test} in
 test)
-    for rule in $(half GONE_ANY CLIENT_DECIDES SNAP_UNPAIRED SNAP_DOUBT HOLD_COMMITS DRAIN_IDLE NO_WORKER_EDGE OLD_VICTIM); do
+    for rule in $(half GONE_ANY CLIENT_DECIDES SNAP_STILL STILL_SHOWS STILL_VOTES HOLD_SNAPPED SNAP_DOUBT HOLD_COMMITS DRAIN_IDLE NO_WORKER_EDGE OLD_VICTIM); do
         build/tests/model-sites teeth "$rule" || exit 1
     done
     for rule in $(half ASYNC_ACK MATE_BEHIND NO_FREEZE HOME_APPLIES); do
