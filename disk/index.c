@@ -69,7 +69,8 @@ static uint32_t *head_of(const struct store *store, uint64_t object, const char 
     uint64_t hash = object * 0x9e3779b97f4a7c15ull ^ 0xcbf29ce484222325ull;
     for (uint32_t i = 0; i < STORE_NAME_BYTES && name[i]; i++) /* FNV-1a: names are short */
         hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3ull;
-    return &store->name_heads[hash >> 32 & (index_heads_max(&store->super) - 1)];
+    hash ^= hash >> 32; /* the last letters are in the low bits, the first ones in the high */
+    return &store->name_heads[hash & (index_heads_max(&store->super) - 1)];
 }
 
 static void name_link(struct store *store, uint64_t object, const char *name, uint32_t entry)
