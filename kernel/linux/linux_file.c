@@ -105,16 +105,16 @@ static int vectors_check(vaddr_t at, uint64_t count, uint64_t *bytes)
     return 0;
 }
 
-/* write_gathered carries vectors of at most a page, `bytes` in all, as one write: nobody else's
- * bytes come between them in a pipe or on the terminal. */
-static long write_gathered(struct file *f, vaddr_t at, size_t bytes)
+/* write_gathered carries so many vectors, which had `bytes` in all, a page at most, as one write:
+ * nobody else's bytes come between them in a pipe or on the terminal. */
+static long write_gathered(struct file *f, vaddr_t at, uint64_t count, size_t bytes)
 {
     char small[SMALL_BYTES];
     struct frame *frame = bytes > SMALL_BYTES ? frame_alloc_raw(FRAME_DATA) : NULL;
     char *buffer = frame ? frame_memory(frame) : small;
     size_t used = 0, most = frame ? bytes : MIN(bytes, SMALL_BYTES);
     int e = 0;
-    for (uint64_t v[2]; used < most; at += sizeof(v)) {
+    for (uint64_t v[2]; count && used < most; count--, at += sizeof(v)) {
         e = copy_from_user(v, at, sizeof(v)) ?:
             copy_from_user(buffer + used, v[0], MIN(v[1], most - used));
         if (e)
@@ -135,7 +135,7 @@ static long transfer_vectors(struct file *f, const uint64_t a[6], bool write)
     if (e)
         return e;
     if (write && bytes && bytes <= PAGE_BYTES)
-        return write_gathered(f, a[1], bytes);
+        return write_gathered(f, a[1], a[2], bytes);
     for (uint64_t i = 0; i < a[2] && done < TRANSFER_MAX; i++) {
         uint64_t v[2];
         if (copy_from_user(v, a[1] + i * sizeof(v), sizeof(v)))
