@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -148,17 +149,23 @@ static long sleep_at_all(struct ps_tx *tx, uint64_t limit)
     static const struct timespec moment = {.tv_nsec = 20000000};
     struct sleep s[PS_STORES_MAX] = {{tx, tx->retry.watched[0], limit, 0}};
     pthread_t thread[PS_STORES_MAX];
+    sigset_t all_signals, own;
     unsigned n = 1;
+    sigfillset(&all_signals);
+    pthread_sigmask(SIG_SETMASK, &all_signals, &own); /* no handler runs there */
     for (; n < PS_STORES_MAX && tx->retry.watched[n]; n++) {
         s[n] = (struct sleep){tx, tx->retry.watched[n], 0, 0};
         if (pthread_create(&thread[n], NULL, sleep_at, &s[n]))
             break;
     }
     int all = n == PS_STORES_MAX || !tx->retry.watched[n];
-    if (all)
+    pthread_sigmask(SIG_SETMASK, &own, NULL);
+    if (all) {
         sleep_at(&s[0]);
-    else if (nanosleep(&moment, NULL) == 0)
+    } else {
+        (void)nanosleep(&moment, NULL); /* or less, by a signal */
         others_wake(tx, NULL);
+    }
     while (--n > 0) {
         pthread_join(thread[n], NULL);
         if (s[n].result == -EOWNERDEAD || s[n].result == -EBADF)
