@@ -32,9 +32,7 @@ static uint64_t superseded_count;                    /* by the open publication 
 /* publication is the keeper of versions that the open publication supersedes. It stands in the
  * list, behind all snapshots that may need them, as soon as no other snapshot can come to need
  * them. */
-static struct snapshot publication = {.link = LIST_INIT(publication.link),
-    .expired_link = LIST_INIT(publication.expired_link),
-    .versions = LIST_INIT(publication.versions), .over = true};
+static struct snapshot publication = {.link = LIST_INIT(publication.link), .over = true};
 static bool needed; /* there was one of these snapshots; the publication's thread alone */
 
 static void versions_shed(uint64_t most);
