@@ -66,7 +66,8 @@ bool item_copy_ok(const struct view *v, const struct copy *c); /* IT3; leaf and 
 /* item_tells_right tells whether what was told of c is what its transaction did, and its page as it
  * was committed, as its codewords say (CW2). `whole`: the whole page was told. */
 bool item_tells_right(const struct view *v, const struct copy *c, bool whole);
-/* item_publish is publish_flip for an item copy; its frame may go when items.cpus is paid. */
+/* item_publish is publish_flip for an item copy, whose frame may go when items.cpus is paid: do
+ * others have rights to the page? */
 bool item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence);
 
 /* ---- the order of the log (IT6); the view is claimed ---- */
