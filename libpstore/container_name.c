@@ -160,7 +160,7 @@ void *names_object(ps_container *c, const char *name, size_t bytes, uint32_t typ
         result = -EPROTO;
     }
     if (tx && result == -ENOENT)
-        tx->retry.missed = c->store;
+        retry_missed(tx, c->store);
     if (result != -ENOENT || bytes == 0 || !(c->flags & PS_WRITE)) {
         errno = -result;
         return NULL;

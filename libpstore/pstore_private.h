@@ -482,7 +482,7 @@ struct ps_tx {
         int waits;                        /* ps_retry: it sleeps until one of these tells it */
         struct ps_store *watched[PS_STORES_MAX]; /* which have a watch of this view; NULL: none */
         uint64_t since_ms;                /* when it first waited for that; 0: not yet */
-        struct ps_store *missed;          /* where it looked for a name that is not there */
+        unsigned missed;                  /* a mask of stores: it looked there for a missing name */
         int looks_again;                  /* ... and does so once more, with its watch set */
     } retry;
     uint64_t ends_ms;                     /* with timeout_ms: when its time is up (now_ms) */
@@ -578,6 +578,8 @@ extern const ps_container *(*index_used)(const struct ps_tx *tx, unsigned i);
 /* Has the stores tell of changes of what the active transaction has read: 0, -EINVAL (nothing),
  * -EDQUOT. */
 int retry_watch(struct ps_tx *tx);
+/* The transaction has looked there for a name that is not there. */
+void retry_missed(struct ps_tx *tx, const struct ps_store *store);
 /* Behind its end: sleeps until then. 0: it is to be run again; -ETIMEDOUT. */
 int retry_wait(struct ps_tx *tx);
 /* Behind the last run: the stores forget what they were to tell, if they have not told that. */

@@ -87,6 +87,22 @@ static int indexes_add(struct ps_tx *tx, struct pages *all)
     return result;
 }
 
+void retry_missed(struct ps_tx *tx, const struct ps_store *store)
+{
+    unsigned place = 0;
+    for (struct ps_store *s = NULL; (s = store_after(s)) && s != store;)
+        place++;
+    tx->retry.missed |= 1u << place;
+}
+
+static void missed_add(const struct ps_tx *tx, struct pages *all)
+{
+    struct ps_store *s = NULL;
+    for (unsigned left = tx->retry.missed; left && (s = store_after(s)); left >>= 1)
+        if (left & 1)
+            pages_of(tx, all, s);
+}
+
 /* What is left to be told; a store in which a name was missed has no page, perhaps. */
 static int rest_tell(struct ps_tx *tx, struct pages all[PS_STORES_MAX])
 {
@@ -110,8 +126,8 @@ int retry_watch(struct ps_tx *tx)
             result = page_add(tx, all, c, used.address);
         used.address += KD_PAGE_BYTES;
     }
-    if (result == 0 && tx->retry.missed)
-        pages_of(tx, all, tx->retry.missed);
+    if (result == 0)
+        missed_add(tx, all);
     if (result == 0)
         result = rest_tell(tx, all);
     tx->retry.waits = all[0].store != NULL;

@@ -225,7 +225,7 @@ static RARE int tx_begin_again(struct ps_tx *tx, int result)
 static inline int tx_begin(struct ps_tx *tx)
 {
     tx->again = 0;
-    tx->retry.missed = NULL;
+    tx->retry.missed = 0;
     tx->hook_count = 0;
     error_forget();
     int result = stores_refresh();

@@ -156,6 +156,41 @@ static void sleeps_until(int (*set)(void *), const char *which)
     is(looks, 2, "by one look more");
 }
 
+/* Sleeps until one of the two has the name. */
+static int retry_names(void *unused)
+{
+    (void)unused;
+    const void *l = ps_named(left, "late", 0), *r = ps_named(right, "late", 0);
+    if (!l && !r)
+        ps_retry();
+    return 0;
+}
+
+static int name_left(void *unused)
+{
+    (void)unused;
+    return ps_named(left, "late", sizeof(long)) ? 0 : -errno;
+}
+
+/* A thread that has read no page. */
+static void *sleeps_for_names(void *unused)
+{
+    const struct ps_options late = {.timeout_ms = 20000};
+    (void)unused;
+    return (void *)(long)ps_transaction_opt(retry_names, NULL, &late);
+}
+
+static void names_wake(void)
+{
+    pthread_t thread;
+    void *result;
+    pthread_create(&thread, NULL, sleeps_for_names, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    is(ps_transaction(name_left, NULL), 0, "a name in the first");
+    pthread_join(thread, &result);
+    is((long)result, 0, "wakes who has missed it there, and another one in the second behind it");
+}
+
 static int copy_left(void *unused)
 {
     struct root *l = ps_root(left);
@@ -228,7 +263,7 @@ static int listed(const char *store, const char *name)
 int main(void)
 {
     long sum = 0;
-    tap_plan(49);
+    tap_plan(51);
     left = open_in("store", "left");
     right = open_in("store2", "right");
     if (!tap_ok(left && right, "containers of both stores are open"))
@@ -249,6 +284,7 @@ int main(void)
        "one that read both waits for both");
     sleeps_until(set_right, "a change in the second wakes it");
     sleeps_until(set_left, "and one in the first");
+    names_wake();
     is(ps_transaction(set_right, (void *)4), 0, "a commit to the second");
     is(ps_transaction(set_left, (void *)3), 0, "and to the first");
     ps_transaction(through_left, &sum);
