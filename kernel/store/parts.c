@@ -431,7 +431,8 @@ int parts_snapshot_begin(struct view *v, uint32_t timeout_ms)
         uint64_t begun;
         uint32_t generation = __atomic_load_n(&p->attach_generation, __ATOMIC_SEQ_CST);
         int e = owed_wait(p, until, &begun);
-        bool all = !__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST);
+        bool all = !__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) &&
+                   !__atomic_load_n(&parts_doubts, __ATOMIC_SEQ_CST);
         if (!e)
             e = version_snapshot_begin(v, NULL);
         v->snapshot.seen.given = false;
