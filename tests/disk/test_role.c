@@ -70,6 +70,27 @@ static void a_spare_takes_over_within_a_second(void **state)
     assert_true(worst < 1000000);
 }
 
+/* Aim: where each message takes longer than the time after which one asks again, of the witness and
+ * of the home, the two become a pair all the same, and the spare takes over. */
+static void answers_may_take_long(void **state)
+{
+    enum { WAY_US = 70000 };
+    (void)state;
+    assert_true(2 * WAY_US > ASK_AGAIN_US && 2 * WAY_US > JOIN_AGAIN_US);
+    begin(7);
+    way_us = WAY_US;
+    for (uint32_t i = 0; i < 2; i++)
+        machines[i].role.lease_us = 4 * ROLE_LEASE_US;
+    time_passes(6000000);
+    assert_true(pair_stands() && machines[0].role.is == ROLE_HOME);
+    machines[0].up = false;
+    role_end(&machines[0].role);
+    link_breaks(0);
+    time_passes(6000000);
+    assert_true(role_serves(&machines[1].role, now_us) && record.home == 2);
+    end();
+}
+
 /* ---- single messages, to a home whose world answers nothing by itself */
 
 static struct role_message last[ROLE_KINDS];
@@ -548,6 +569,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_record_that_is_older_than_a_persons_word_is_none),
         cmocka_unit_test(a_person_has_the_spare_take_over),
         cmocka_unit_test(an_asynchronous_spare_waits_for_a_person),
+        cmocka_unit_test(answers_may_take_long),
         cmocka_unit_test(a_spare_takes_over_within_a_second),
         cmocka_unit_test(homes_and_spares_live_through_faults),
     };

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define ASK_AGAIN_US  100000u
-#define JOIN_AGAIN_US 100000u
+#define JOIN_AGAIN_US 100000u           /* at first, then twice as long, again and again */
+#define JOIN_MOST_US  1600000u
 #define FEED_AHEAD    (1u << 20)        /* bytes that a mate has not answered yet */
 #define FEED_STEP     (256u << 10)      /* bytes of the log that are read at one tick */
 #define APPLY_GROUPS  64u               /* at one tick */
@@ -20,10 +21,12 @@ static void send(struct role *r, struct role_message *m)
     r->calls.send(r->calls.context, ROLE_TO_OTHER, m);
 }
 
-/* Requests are numbered: of what was asked before no answer counts (NM2). */
+/* Requests are numbered: of what was asked before no answer counts (NM2). What is asked again is
+ * the same request, so an answer may take longer than ASK_AGAIN_US. */
 static void ask(struct role *r, enum role_kind what, uint32_t mate, uint64_t now)
 {
-    struct role_message m = { .kind = what, .number = ++r->ask_number, .site = r->own,
+    if (r->asked != (int)what + 1 || r->wants_mate != (mate != 0)) r->ask_number++;
+    struct role_message m = { .kind = what, .number = r->ask_number, .site = r->own,
                               .record = { r->term, r->own, mate } };
     r->asked = (int)what + 1;
     r->wants_mate = mate != 0;
@@ -121,6 +124,7 @@ static void goes_out(struct role *r, uint64_t now)
     r->asked = 0;
     r->heard_us = now;
     r->joined_us = 0;
+    r->join_wait_us = JOIN_AGAIN_US;
     r->error = store_spare_open(&r->io, r->memory, &r->options, &r->copy, &report);
     if (r->error) r->copy = NULL;
 }
@@ -381,6 +385,7 @@ static void join_ask(struct role *r, uint64_t now)
     m.disk_bytes = state.disk_bytes;
     m.log_bytes = state.log_bytes;
     r->session = now << 1 | (r->own & 1);       /* never that of another join */
+    if (r->joined_us && r->join_wait_us < JOIN_MOST_US) r->join_wait_us *= 2;
     r->joined_us = now;
     send(r, &m);
 }
@@ -390,7 +395,7 @@ static void out_tick(struct role *r, uint64_t now)
 {
     bool mate = r->record.home == r->other && r->record.mate == r->own;
     if (r->copy && r->error != -ESTALE && r->reached &&
-        (!r->joined_us || now - r->joined_us >= JOIN_AGAIN_US))
+        (!r->joined_us || now - r->joined_us >= r->join_wait_us))
         join_ask(r, now);
     if (now - r->heard_us < 2 * r->lease_us) return;
     if (mate && r->copy && r->error != -ESTALE) {

@@ -27,6 +27,7 @@
 #define LETTERS  4096u
 #define WITNESS  2u
 #define STEP_US  500u
+#define WAY_LEAST_US 50u
 
 static struct machine {
     struct power disk;
@@ -53,6 +54,7 @@ static struct { bool up, silent; uint32_t generation; uint64_t back_us, last_us;
 static struct role_record record;
 static bool witness_up;
 static uint64_t witness_back_us, now_us, random_seed, slot_b_offset;
+static uint64_t way_us;         /* that a message takes, at least */
 static uint32_t parent[COMMITS], commits, acked;
 static uint64_t opened_count, joined_count, copied_count, acked_count;
 static bool faults;
@@ -70,8 +72,8 @@ static void letter_send(uint32_t from, uint32_t to, const struct role_message *m
     if (!links[link].up || letter_last - letter_first == LETTERS)
         return;
     struct letter *l = &letters[letter_last++ % LETTERS];
-    *l = (struct letter){ .at = now_us + 50 + below(faults ? 2000 : 100), .from = from, .to = to,
-                          .generation = links[link].generation };
+    *l = (struct letter){ .at = now_us + way_us + below(faults ? 2000 : 100), .from = from,
+                          .to = to, .generation = links[link].generation };
     size_t room = 1024 + m->bytes;
     l->frame = malloc(room);
     require(l->frame);
@@ -378,6 +380,7 @@ static void begin(uint64_t seed)
     uint64_t object;
     random_seed = seed;
     now_us = 1000000;
+    way_us = WAY_LEAST_US;
     faults = false;
     witness_up = true;
     commits = acked = 0;
