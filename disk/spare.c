@@ -181,7 +181,8 @@ int store_spare_join(struct store_spare *spare, store_lsn_t common_lsn, uint32_t
         common_lsn > store->log.end ||
         epochs_common(&store->super, &next, common_lsn) != common_lsn)
         return -ESTALE;
-    error = log_walk(spare, common_lsn);
+    if (spare->scan.end != common_lsn)  /* else all of it has been walked: the home waits */
+        error = log_walk(spare, common_lsn);
     if (!error && (spare->scan.end != common_lsn || spare->scan.prev_crc != common_crc))
         error = -ESTALE;
     error = error ?: slots_cut(store, &next);
