@@ -54,16 +54,16 @@ def main():
     os.chdir(ROOT)
     with tempfile.TemporaryDirectory() as folder:
         said = run(folder)
-    if "; put in" not in said:          # the program was through before, or the host too busy
+    if not -1 < said.find("; put in") < said.find("c: counted"):        # the program was through before, or the host too busy
         sys.exit(said)
     taken = [int(n) for n in re.findall(r"b: log .* (\d+) groups taken", said)]
     lags = [int(n) for n in re.findall(r"b: lag +(\d+) bytes not applied", said)]
-    pages, made = re.search(r"b: layout +box: (\d+) pages, (\d+) times one was made; ready", said).groups()
+    pages, made = re.findall(r"b: layout +box: (\d+) pages, (\d+) times one was made; ready", said)[-1]
     took, = re.search(r"; put in\nb: +that took (\d+) ms", said).groups()
     counted, ms, again = re.search(r"c: counted to (\d+) in (\d+) ms, (\d+) of them", said).groups()
     pause, = re.search(r"c: the longest pause took (\d+) ms", said).groups()
-    FIGURES.row("another layout: pages, in so many conversions at the spare", "pages", int(pages))
-    FIGURES.row("conversions at the spare", "pages", int(made))
+    FIGURES.row("another layout: pages of the container", "pages", int(pages))
+    FIGURES.row("another layout: conversions at the spare, until it takes over", "pages", int(made))
     FIGURES.row("the spare, beside a program that counts, before: groups taken a second", "groups", (taken[1] - taken[0]) / WINDOW)
     FIGURES.row("the same while it converts", "groups", (taken[-1] - taken[1]) / WINDOW)
     FIGURES.row("lag of the spare, the most of two looks before", "bytes", max(lags[:2]))

@@ -9,11 +9,11 @@ store=$TEST_TMP/store common="--cpus 1 --memory 128 --add build/tests/sites/layo
 slack=${TEST_SLACK:-1}
 
 build/host/kstore create --quiet --size 64M "$store.a" && cp "$store.a" "$store.b"
-scripts/sites --verbose --timeout $((100 * slack)) - >"$TEST_TMP/out" 2>&1 <<PLAN
+scripts/sites --verbose --timeout 400 - >"$TEST_TMP/out" 2>&1 <<PLAN
 site c --no-store $common : layouts a:box old open ups=1200 pause=$((4000 * slack)) check
-server a --store $store.a --log $store.a.log $common : layouts box old make=4001; store export box c write; sleep 100
-server b --store $store.b --log $store.b.log $common : layouts box old spare; sleep 3; store recast box none; store recast box box.new; sleep 1; layouts box old ready; store status; store take-over; store status; layouts box old fail=71 try; layouts box new open check; sleep 90
-server w --store $store.w --store-size 64M --zone 7 $common : sleep 100
+server a --store $store.a --log $store.a.log $common : layouts box old make=4001; store export box c write; sleep 1000
+server b --store $store.b --log $store.b.log $common : layouts box old spare; sleep 3; store recast box none; store recast box box.new; sleep 1; layouts box old ready; store status; store take-over; store status; layouts box old fail=71 try; layouts box new open check; sleep 1000
+server w --store $store.w --store-size 64M --zone 7 $common : sleep 1000
 link a b
 link a w
 link b w
