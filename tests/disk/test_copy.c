@@ -487,12 +487,14 @@ static void starts_again(void)
 
 static void people_ask(void)
 {
+    char refused[RECAST_TYPE_BYTES];
     home_begins();
     must(ask_port(COPY_STATUS, -1) == 0);
     must(ask_port(COPY_TAKE_OVER, -1) == -EPERM);
     must(ask_port(COPY_TAKE_OVER, 3) == -EBUSY);
     must(ask_port(COPY_RECAST, -1) == -EPERM);
     must(ask_port(COPY_RECAST, 3) == -EAGAIN);  /* it is no spare */
+    must(copy_recast_begin((struct store_spare *)&device, "box", 3, refused) == -EINVAL);
     must(ask_port(99, -1) == -ENOSYS);
 }
 

@@ -1,4 +1,4 @@
-/* copy.c - store status, store take-over: of a store that is one of two copies (spare.md). */
+/* copy.c - store status, take-over, recast, backup: of one of two copies of a store (spare.md). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

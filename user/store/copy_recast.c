@@ -52,6 +52,7 @@ int copy_recast_begin(struct store_spare *spare, const char *names, size_t bytes
 {
     const char *like = second_of(names, bytes);
     if (!spare) return -EAGAIN;
+    if (bytes && !like) return -EINVAL;
     drop(0);
     memset(&noted, 0, sizeof(noted));
     if (!like) return 0;
