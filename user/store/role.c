@@ -123,8 +123,8 @@ static void goes_out(struct role *r, uint64_t now)
     r->is = ROLE_OUT;
     r->asked = 0;
     r->heard_us = now;
-    r->joined_us = 0;
-    r->join_wait_us = JOIN_AGAIN_US;
+    r->join.asked_us = 0;
+    r->join.wait_us = JOIN_AGAIN_US;
     r->error = store_spare_open(&r->io, r->memory, &r->options, &r->copy, &report);
     if (r->error) r->copy = NULL;
 }
@@ -337,8 +337,8 @@ static void takes(struct role *r)
 
 static void catches_up(struct role *r, const struct role_message *m, uint64_t now)
 {
-    if (r->is != ROLE_OUT || !r->joined_us || m->number != r->session || !r->copy) return;
-    r->joined_us = 0;
+    if (r->is != ROLE_OUT || !r->join.asked_us || m->number != r->session || !r->copy) return;
+    r->join.asked_us = 0;
     if (m->error == -ESTALE) r->error = -ESTALE;
     if (m->error) return;
     r->error = store_spare_join(r->copy, m->lsn, m->crc, &m->epochs, m->sure);
@@ -385,8 +385,8 @@ static void join_ask(struct role *r, uint64_t now)
     m.disk_bytes = state.disk_bytes;
     m.log_bytes = state.log_bytes;
     r->session = now << 1 | (r->own & 1);       /* never that of another join */
-    if (r->joined_us && r->join_wait_us < JOIN_MOST_US) r->join_wait_us *= 2;
-    r->joined_us = now;
+    if (r->join.asked_us && r->join.wait_us < JOIN_MOST_US) r->join.wait_us *= 2;
+    r->join.asked_us = now;
     send(r, &m);
 }
 
@@ -395,7 +395,7 @@ static void out_tick(struct role *r, uint64_t now)
 {
     bool mate = r->record.home == r->other && r->record.mate == r->own;
     if (r->copy && r->error != -ESTALE && r->reached &&
-        (!r->joined_us || now - r->joined_us >= r->join_wait_us))
+        (!r->join.asked_us || now - r->join.asked_us >= r->join.wait_us))
         join_ask(r, now);
     if (now - r->heard_us < 2 * r->lease_us) return;
     if (mate && r->copy && r->error != -ESTALE) {
@@ -478,7 +478,7 @@ void role_link(struct role *r, bool reached, uint64_t now)
 {
     r->reached = reached;
     if (reached) return;
-    r->joined_us = 0;
+    r->join.asked_us = 0;
     if (r->is == ROLE_HOME && r->mate && !r->lost) lease_ends(r);
     if (r->is == ROLE_HOME && !r->mate) feed_end(r);
     if (r->is != ROLE_SPARE) return;

@@ -104,8 +104,8 @@ struct role {
     uint64_t beat_us;           /* when something was sent to it last */
     uint64_t heard_us;          /* SPARE: from the home; OUT: since when there was none */
     uint64_t answered_us;       /* the last lease that was given, or the start */
-    uint64_t joined_us;         /* OUT: asked to join; 0: not yet, or it was answered */
-    uint64_t join_wait_us;      /* ... and asks again after so long: only the newest counts */
+    struct { uint64_t asked_us, wait_us; } join;        /* OUT: asked then (0: not yet, or it is
+                                 * answered), and again after so long: only the newest counts */
     int      asked;             /* the witness: enum role_kind + 1; 0: nothing */
     bool     wants_mate;        /* WANT_RECORD: to name it */
     uint64_t asked_us, ask_number;
