@@ -181,8 +181,7 @@ int store_spare_join(struct store_spare *spare, store_lsn_t common_lsn, uint32_t
         common_lsn > store->log.end ||
         epochs_common(&store->super, &next, common_lsn) != common_lsn)
         return -ESTALE;
-    if (spare->scan.end != common_lsn)  /* else all of it has been walked: the home waits */
-        error = log_walk(spare, common_lsn);
+    error = spare->scan.end == common_lsn ? 0 : log_walk(spare, common_lsn);    /* the home waits */
     if (!error && (spare->scan.end != common_lsn || spare->scan.prev_crc != common_crc))
         error = -ESTALE;
     error = error ?: slots_cut(store, &next);
