@@ -302,23 +302,23 @@ static int group_next(struct store_spare *spare)
     return 0;
 }
 
-/* Up to `lsn`, or so many groups. */
-static int groups_apply(struct store_spare *spare, uint64_t lsn, uint32_t most)
+/* Until what lies before `lsn` is applied. */
+static int groups_apply(struct store_spare *spare, uint64_t lsn)
 {
     struct store *store = spare->store;
     int error = fence_get(store) ?: marks_look(spare);
     spare->reader.filled = 0;           /* there is more behind it by now */
-    for (uint32_t i = 0; spare->scan.end < lsn && (!most || i < most) && !error; i++)
+    while (spare->scan.end < lsn && !error)
         error = group_next(spare) ?: marks_look(spare);
-    if (error)
-        return fence_set(store, error);
-    return spare->scan.end < lsn;
+    return error ? fence_set(store, error) : 0;
 }
 
-int store_spare_apply(struct store_spare *spare, uint32_t most)
+int store_spare_apply(struct store_spare *spare, size_t most)
 {
-    return spare->joined ? groups_apply(spare, MIN(spare->sure, spare->store->log.end), most)
-                         : -EINVAL;
+    uint64_t end = MIN(spare->sure, spare->store->log.end);
+    uint64_t until = most ? MIN(end, spare->scan.end + most) : end;
+    int error = spare->joined ? groups_apply(spare, until) : -EINVAL;
+    return error ?: spare->scan.end < end;
 }
 
 /* ---- groups taken */
@@ -421,7 +421,7 @@ static int take_over(struct store_spare *spare, struct store_report *report)
     struct scan end = { .lsn = UINT64_MAX, .base = spare->scan.base };
     if (!spare->joined || store->log.end < known_durable(&store->super))
         return -EUCLEAN;
-    int error = groups_apply(spare, store->log.end, 0);
+    int error = groups_apply(spare, store->log.end);
     if (!error && doubts_missed(store, &end, &spare->counted))
         error = -EUCLEAN;
     if (error)

@@ -115,9 +115,9 @@ store_must_check int store_spare_take(struct store_spare *spare, const void *gro
 store_must_check int store_spare_write(struct store_spare *spare);
 /* 0: the group is durable here. *end_lsn: all before is. */
 store_must_check int store_spare_taken(struct store_spare *spare, store_lsn_t *end_lsn);
-/* Applies groups that the home has, too; at most so many, 0: all. Makes checkpoints where the home
- * began one. 1: there is more. An error other than -ENOMEM: copy it anew. */
-store_must_check int store_spare_apply(struct store_spare *spare, uint32_t most);
+/* Applies groups that the home has, too, until they are of so many bytes; 0: all. Makes checkpoints
+ * where the home began one. 1: there is more. An error other than -ENOMEM: copy it anew. */
+store_must_check int store_spare_apply(struct store_spare *spare, size_t most);
 /* A backup of the spare's disk, byte by byte, while it takes groups: nothing else changes as long
  * as nobody applies, so applied_lsn and checkpoints are as before, or the backup is none. Does it
  * need the block at this offset? Not what the log has had behind end_lsn, which is what the state

@@ -333,7 +333,7 @@ static void converts(uint64_t seed)
     for (uint32_t i = 0; i < ROUNDS; i++) {
         crew_at("round", i);
         commits(i + 1);
-        if (below(2)) require(store_spare_apply(copy, (uint32_t)below(4)) >= 0);
+        if (below(2)) require(store_spare_apply(copy, (uint32_t)below(4) * 8192) >= 0);
         if (i >= begin && !r) r = begins();
         if (r && below(2)) require(recast_step(r, 1 + (uint32_t)below(9)) >= 0);
     }

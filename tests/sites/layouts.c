@@ -13,6 +13,7 @@
  *     pause=MS   says which was the longest of the transactions; it may take so long
  *     spare      waits until the store manager here is a spare, named, and groups come
  *     ready      waits until that has made all of another layout
+ *     try        opens it once
  *     fail=ERRNO the next word has to fail so
  */
 #include <errno.h>

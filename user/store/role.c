@@ -12,7 +12,7 @@
 #define JOIN_MOST_US  1600000u
 #define FEED_AHEAD    (1u << 20)        /* bytes that a mate has not answered yet */
 #define FEED_STEP     (256u << 10)      /* bytes of the log that are read at one tick */
-#define APPLY_GROUPS  64u               /* at one tick */
+#define APPLY_STEP    (1u << 20)        /* bytes of the log that a spare applies at one tick */
 
 static void send(struct role *r, struct role_message *m)
 {
@@ -370,7 +370,7 @@ static void spare_tick(struct role *r, uint64_t now)
             takes(r);
         else
             goes_out(r, now);
-    } else if (!r->paused && store_spare_apply(r->copy, APPLY_GROUPS) < 0) {
+    } else if (!r->paused && store_spare_apply(r->copy, APPLY_STEP) < 0) {
         goes_out(r, now);
     }
 }

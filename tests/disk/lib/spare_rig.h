@@ -69,7 +69,7 @@ static inline bool group_send(uint64_t lsn)
     sent_lsn = have;
     sent_crc = le32_get(header->crc);
     if (!paused && below(2))
-        require(store_spare_apply(spare, (uint32_t)below(3)) >= 0);
+        require(store_spare_apply(spare, (uint32_t)below(3) * 8192) >= 0);
     return true;
 }
 
@@ -113,7 +113,7 @@ static inline int feed(struct store_feed *feed, struct store_spare *to)
         require(error == 0);
         require(store_spare_write(to) == 0 && store_spare_taken(to, &have) == 0);
         if (below(2))
-            require(store_spare_apply(to, 2) >= 0);
+            require(store_spare_apply(to, 16384) >= 0);
     }
     return found;
 }
