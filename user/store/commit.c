@@ -298,10 +298,11 @@ static long next_commit(long timeout_ms)
     pending.buffer = batch_buffer;
     pending.buffer_bytes = KD_DATA_MAX;
     long wait_ms = filling ? timeout_ms : hold_idle(timeout_ms);
-    long r = hold_next(&pending) ? 0 : kd_receive(server.commit_port, &pending, wait_ms);
+    bool aside = hold_next(&pending);
+    long r = aside ? 0 : kd_receive(server.commit_port, &pending, wait_ms);
     if (r < 0) return r == -ETIMEDOUT && wait_ms != timeout_ms ? -EINTR : r;
     if (pending.kind == (uint32_t)KD_MSG_COMMIT) {
-        if (hold_takes(&pending)) return -EINTR;
+        if (!aside && hold_takes(&pending)) return -EINTR;
         has_pending = batch_fetch(&pending, KD_DATA_MAX) && part_receive(&pending);
         return has_pending ? 0 : -EINTR;
     }

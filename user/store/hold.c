@@ -11,7 +11,8 @@
  *   WH1  From the first 0 to its end, as long as that says 0, nothing is published.
  *   WH2  A hold ends after HOLD_US, whoever wants it to go on, and none begins for REST times as
  *        long as it was: commits have four fifths of the time. Whoever asks meanwhile shares it.
- *   WH3  What is put aside goes on in the order in which it came.
+ *   WH3  Plain commits go on in the order in which they came: what comes while some are aside waits
+ *        behind them, also when the hold is over. (Whoever has ended may have left some: AO1.)
  */
 #include <stdlib.h>
 #include <string.h>
@@ -112,12 +113,13 @@ bool hold_takes(const struct kd_message *m)
     static const struct wire_op none;
     const struct wire_op *op = m->data_bytes >= sizeof(*op) ? m->buffer : &none;
     unsigned part = (unsigned)(m->word[3] >> KD_PART_SHIFT);
-    if (!__atomic_load_n(&hold.on, __ATOMIC_RELAXED)) return false;
+    if (!first && !__atomic_load_n(&hold.on, __ATOMIC_RELAXED)) return false;
     server_lock();
     hold_look();
-    bool takes = hold.on && (part == KD_PART_ALL || part == KD_PART_VOTE || part == KD_PART_DECIDE);
-    bool parts = part != KD_PART_ALL || op->kind == WIRE_VOTE || op->kind == WIRE_DECISION;
-    if (takes && (parts || put_aside(m) < 0)) part_refuse(m, op);
+    bool plain = part == KD_PART_ALL && op->kind != WIRE_VOTE && op->kind != WIRE_DECISION;
+    bool ends = part == KD_PART_ALL || part == KD_PART_VOTE || part == KD_PART_DECIDE;
+    bool takes = plain ? hold.on || first : hold.on && ends;                    /* WH3 */
+    if (takes && (!plain || put_aside(m) < 0)) part_refuse(m, op);
     server_unlock();
     return takes;
 }
