@@ -186,9 +186,10 @@ static int try_commit(struct group *g, const struct kd_message *m, struct batch 
 
 static int vote_check(const struct kd_message *m, const struct batch *b)
 {
-    bool may = part_of_commit() == KD_PART_VOTE || may_vote(m->process);
-    if (!may) return -EPERM;                                                    /* VO4 */
-    if (!b->vote || is_undone(&b->vote->id)) return b->vote ? -ECANCELED : -EINVAL; /* VO3 */
+    bool of_kernel = part_of_commit() == KD_PART_VOTE;
+    if (!of_kernel && !may_vote(m->process)) return -EPERM;                     /* VO4 */
+    if (!b->vote) return -EINVAL;
+    if (is_undone(&b->vote->id)) return of_kernel ? -EDEADLK : -ECANCELED;      /* VO3 */
     if (vote_of(&b->vote->id)) return -EEXIST;
     return m->word[2] ? -E2BIG : 0;     /* it has spilled */
 }
