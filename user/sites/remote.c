@@ -9,7 +9,9 @@
  * begins the next one. Programs wait for that as for a store that is started again (its name
  * "kept SITE/store").
  *
- * Threads of a manager: some hear kernel and programs, one the home. None waits for the home.
+ * Threads of a manager: some hear kernel and programs, one the home. None of these waits for the
+ * home. Who waits has a thread apart: to ask other stores (remote_parts.c), and to lead snapshots
+ * (remote_several.c).
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,8 +1,9 @@
 /*
  * remote.h - the parts of `remote`, the manager of another site's containers (remote.md).
  *
- * Nothing here waits for the home: what it is asked goes into a frame, and what it answers finds
- * who asked. One lock guards all state; a call of the kernel may be made with it.
+ * Nothing here waits for the home, but for a thread that leads snapshots (remote_several.c): what
+ * it is asked goes into a frame, and what it answers finds who asked. One lock guards all state; a
+ * call of the kernel may be made with it.
  */
 #ifndef USER_SITES_REMOTE_H
 #define USER_SITES_REMOTE_H
@@ -22,7 +23,8 @@ enum { REMOTE_COUNTS = 0x1000,
                          * moment; in the session asked for, called back, given back, denied,
                          * commits */
        REMOTE_SNAPSHOTS, /* -> words: SNAP, SNAP_END, GET_OLD, OLD in the session; snapshots of the
-                          * home that there are */
+                          * home that there are; of several homes, led here: rounds, and those
+                          * that were refused */
        REMOTE_PAGES,    /* -> word0: pages that came, in the session */
 };
 /* From the manager of another home's containers here, or this one, that leads a snapshot of
