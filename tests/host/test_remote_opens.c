@@ -3,6 +3,7 @@
  *
  * Aim     a container that a program of the site has open is open at its home (RS1); when nobody
  *         has it, it is closed there, once; also when no request more can be asked at the moment.
+ *         A part of a snapshot ends if who asked for it hears no answer.
  * Method  programs open, close and die in random steps, between two queues: requests, which the
  *         home carries out in order, and its answers. So any of them cross.
  */
@@ -86,7 +87,16 @@ void split_client_gone(uint64_t process) { (void)process; }
 void splits_end(void) {}
 void parts_named(int error, const uint64_t word[2]) { (void)error, (void)word; }
 int snapshot_asked(const struct kd_message *m) { (void)m; return 0; }
-int snapshot_part(struct kd_message *m) { (void)m; return 0; }
+static struct { unsigned begun, there; uint64_t dropped; } parts;
+int snapshot_part(struct kd_message *m)
+{
+    if (m->kind == REMOTE_SNAP) m->word[0] = ++parts.begun;
+    parts.there += m->kind == REMOTE_SNAP;
+    if (m->kind != REMOTE_DROP) return 0;
+    parts.dropped = m->word[0];
+    parts.there--;
+    return 0;
+}
 void snapshots_counted(uint64_t word[SITE_WORDS]) { (void)word; }
 
 /* ---- the home, and the programs ---- */
@@ -185,9 +195,25 @@ static void it_is_open_at_home_while_somebody_has_it(void **state)
     assert_true(closed > 2000 && crossed > 2000 && full > 1000);
 }
 
+/* Who leads a snapshot, and has the part's name, ends it; nobody else would. */
+static void a_part_whose_name_nobody_hears_ends(void **state)
+{
+    (void)state;
+    struct kd_message m = {.kind = REMOTE_SNAP, .process = 1, .handle = -1};
+    program[0].is = ASKS;
+    m.token = program[0].token = ++last;
+    store_asked(&m);
+    assert_true(program[0].is == HAS && parts.begun == 1 && parts.there == 1);
+    m.token = ++last;                   /* its time is up */
+    store_asked(&m);
+    assert_true(parts.begun == 2 && parts.there == 1 && parts.dropped == 2);
+    program[0].is = NONE;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_whose_name_nobody_hears_ends),
         cmocka_unit_test(it_is_open_at_home_while_somebody_has_it),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -388,13 +388,17 @@ static void pages_told(const struct kd_message *m)
            &(struct site_message){.word = {remote.came}});
 }
 
+/* Who leads and does not wait any more has no name for what has begun. */
 static void part_asked(const struct kd_message *m)
 {
     struct kd_message own = *m;
     int status = snapshot_part(&own);
     if (status > 0) return;
-    answer(&(struct request){.token = m->token}, status,
-           &(struct site_message){.word = {own.word[0]}});
+    bool told = answer(&(struct request){.token = m->token}, status,
+                       &(struct site_message){.word = {own.word[0]}});
+    if (told || status || m->kind != REMOTE_SNAP) return;
+    own.kind = REMOTE_DROP;
+    (void)snapshot_part(&own);
 }
 
 void store_asked(const struct kd_message *m)
