@@ -146,6 +146,7 @@ void commit_run(struct commit *c, void (*tell)(struct commit *c, int error))
     unsigned held = 0;
     uint8_t *batch = c->frame + ((const uint8_t *)c->m.data - c->frame);
     int error = outcome_take(batch, &c->batch_bytes, &c->id);
+    if (c->id && parts_of(batch, c->batch_bytes) == WIRE_VOTE) error = -EINVAL; /* has no ring */
     if (!error) error = pages_hold(c, &held);
     if (!error) {
         agent_unlock();
