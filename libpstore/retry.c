@@ -139,14 +139,25 @@ int retry_watch(struct ps_tx *tx)
 
 struct sleep { struct ps_tx *tx; struct ps_store *store; uint64_t limit; long result; };
 
-/* Those of the others are taken away, so whoever waits for them hears it. */
+/* Whoever waits for it hears it. Another site's store may have no room for the request now
+ * (-EAGAIN); that it goes there in the end is what a thread waits for. */
+static void watch_take_away(const struct ps_tx *tx, const struct ps_store *store)
+{
+    static const struct timespec moment = {.tv_nsec = 5000000};
+    for (;;) {
+        struct kd_message m = {.kind = STORE_WATCH, .word = {watch_number(tx)}, .handle = -1};
+        long r = ps_kernel(KD_PORT_CALL, store->port, (long)&m, 0);
+        if (r != 0 || m.status != -EAGAIN)
+            return;
+        nanosleep(&moment, NULL);
+    }
+}
+
 static void others_wake(struct ps_tx *tx, const struct ps_store *but)
 {
-    for (struct ps_store **w = tx->retry.watched; w < tx->retry.watched + PS_STORES_MAX; w++) {
-        struct kd_message m = {.kind = STORE_WATCH, .word = {watch_number(tx)}, .handle = -1};
+    for (struct ps_store **w = tx->retry.watched; w < tx->retry.watched + PS_STORES_MAX; w++)
         if (*w && *w != but)
-            (void)ps_kernel(KD_PORT_CALL, (*w)->port, (long)&m, 0);
-    }
+            watch_take_away(tx, *w);
 }
 
 static void *sleep_at(void *sleep)

@@ -4,8 +4,8 @@
  *
  * Aim     each watch has a number of its own at the home, whichever program and key it is of; who
  *         may not read a page does not watch it; a watch ends with its wait, or with its program,
- *         also at the home, and a late answer to an earlier wait ends no later watch; there are so
- *         many and no more.
+ *         also at the home, and a late answer to an earlier wait ends no later watch; what the home
+ *         cannot be told has not happened; there are so many and no more.
  * Method  the file itself; the home is what it was told.
  */
 #define KATYDID_CALL_H                  /* no kernel is needed */
@@ -119,6 +119,24 @@ static void ends(void **state)
     assert_int_equal(wait_for(OTHER, 2), 1);
 }
 
+/* What the home was not told is as it was: whoever waits there is woken by the next try. */
+static void what_cannot_be_said_has_not_happened(void **state)
+{
+    clean(state);
+    assert_int_equal(watch(PROGRAM, 1, false, BASE), 1);
+    uint64_t number = said.word[0];
+    assert_int_equal(wait_for(PROGRAM, 1), 1);
+    full = true;
+    assert_int_equal(watch(PROGRAM, 1, false, 0), -EAGAIN);
+    assert_int_equal(watch(OTHER, 1, false, BASE), -EAGAIN);
+    full = false;
+    count = 0;
+    assert_int_equal(watch(PROGRAM, 1, false, 0), 1);
+    assert_true(count == 1 && said.word[0] == number && said.buffer_bytes == 0);
+    assert_int_equal(watch(PROGRAM, 1, false, 0), 0);
+    assert_int_equal(watch(OTHER, 1, false, 0), 0);     /* it has none */
+}
+
 static void bounded(void **state)
 {
     clean(state);
@@ -138,6 +156,7 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(rights),
         cmocka_unit_test(ends),
+        cmocka_unit_test(what_cannot_be_said_has_not_happened),
         cmocka_unit_test(bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,10 +44,12 @@ int watch_asked(struct kd_message *m)
     int error = m->kind == STORE_WATCH ? may_read(m) : w && !w->wait ? 0 : -ENOENT;
     if (error || (none && !w)) return error;
     if (!w && !(w = watch_of(0, 0))) return -EDQUOT;
+    const struct watch before = *w;
     *w = (struct watch){.process = none ? 0 : m->process, .key = m->word[0]};
     m->word[0] = (uint64_t)(w - watches) + 1;
     int passed = store_pass(m);
-    if (m->kind == STORE_WAIT) w->wait = passed > 0 ? remote.number : 0;
+    if (passed < 0) *w = before;        /* the home has not heard of it: the caller says it again */
+    else if (m->kind == STORE_WAIT) w->wait = remote.number;
     return passed;
 }
 
