@@ -163,7 +163,10 @@ def test_no_site_no_link():
 
 def test_plans_that_make_no_sense():
     for plan, what in (("", "no site"), ("site a : x\nlink a b", "no site b"), ("site a : x\nsite b : y\nlink a b\nat a>b x cut", "line 4"),
-                       ("site a : x\nsite b : y\nlink a b\nat a>b 3 burn", "no such action"), ("site a : x\nsite b : y\nlink a b\nat a>b 3 fail b", "no --store FILE"), ("bogus", "no such line")):
+                       ("site a : x\nsite b : y\nlink a b\nat a>b 3 burn", "no such action"), ("site a : x\nsite b : y\nlink a b\nat a>b 3 fail b", "no --store FILE"), ("bogus", "no such line"),
+                       ("site a: x", "it has to be: site NAME"), ("site a : x\nsite a : y", "two sites a"), ("site a : x\nsite b : y\nlink a a", "a link is between"),
+                       ("site a : x\nsite b : y\nlink a b\nlink b a", "a link is between"), ("site a : x\nsite b : y\nlink a b\nat a>b 3 kill", "line 4: it has to be: at A>B"),
+                       ("site a : x\nsite b : y\nlink a b\nat a>b comit 3 cut", "comit: neither")):
         assert what in run(plan, status=2), plan
 
 
