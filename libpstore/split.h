@@ -43,7 +43,8 @@ struct ps_operation {
     size_t bytes;                       /* at most PS_SPLIT_BYTES */
 };
 enum { PS_SPLIT_BYTES = 4096,           /* of an argument, a read, a write */
-       PS_SPLIT_RECORDS = 60 << 10 };   /* of all that a transaction writes, or reads (-E2BIG) */
+       PS_SPLIT_RECORDS = 60 << 10 };   /* half of it: of all that a transaction writes; half: that
+                                         * it reads, by records (-E2BIG) */
 
 typedef struct ps_split ps_split;       /* a volatile handle */
 
