@@ -53,6 +53,9 @@ static const struct {
     {ENOENT, ERROR_SITE,
      "nothing of that name is exported to this site: check it, or `store export NAME SITE write` "
      "at its home"},
+    {EOWNERDEAD, ERROR_SITE,
+     "the session with that site, or its store, ended while this was opened: open it again; "
+     "`sites` shows whether it is there"},
     {EPROTOTYPE, ERROR_SITE,
      "a type that this program declares is not described by the container, or the other way round, "
      "or cannot be converted: ps_site_refused says which (`the container`: it has no description)"},
@@ -62,6 +65,12 @@ static const struct {
     {ENOTCONN, ERROR_SITE,
      "there is no session with that site's store: `sites` shows which sites have joined. Is the "
      "name right, does it run, with a store, and is this machine a site (scripts/run --site)?"},
+    {EACCES, ERROR_SPLIT,
+     "what was given may only be read, a way of `run --via NAME:r`, say: open it without PS_WRITE"},
+    {EEXIST, ERROR_SPLIT, "a program serves this container already: use that one, or end it first"},
+    {EMFILE, ERROR_SPLIT, "the container's server has as many clients, or ways to it, as it takes"},
+    {ENOENT, ERROR_SPLIT,
+     "nobody serves this container, or not yet: start its server first (ps_split_serve)"},
     {E2BIG, ERROR_MANAGER,
      "a manager's path and arguments have at most 480 bytes, with a NUL behind each: use fewer"},
     {EACCES, ERROR_MANAGER, NO_MANAGER "cannot be run: it is no program"},
@@ -307,7 +316,8 @@ static const struct {
     { ENOTCONN, "the store manager is not running, and has not come back within some seconds if it "
                 "died: start "
                 "Katydid with a store disk (scripts/run --store FILE), and look at `dmesg` (with "
-                "-c: --log FILE). Of another site's containers: `sites` says whether it is there" },
+                "-c: --log FILE). A spare serves nobody: open SITE:NAME (`store status`). Of "
+                "another site's containers: `sites` says whether it is there" },
     { ENOLCK, "the transaction has locked too many containers: 32 segments of them at most" },
     { EOWNERDEAD,
       "the store manager died: the transaction was undone, or, if it was in its commit, "

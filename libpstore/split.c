@@ -150,7 +150,7 @@ static int server_ask(int port, uint32_t kind, int flags, int shown, uint32_t ri
     long r = kd_call3(KD_PORT_CALL, port, (long)&m, 0);
     if (r == 0)
         r = m.status;
-    return r < 0 ? (int)r : m.handle < 0 ? -EPROTO : m.handle;
+    return error_told_if(ERROR_SPLIT, r < 0 ? (int)r : m.handle < 0 ? -EPROTO : m.handle);
 }
 
 /* The server of this machine: it is shown a handle of the container. */
@@ -158,7 +158,7 @@ static int server_here(const char *container, uint32_t kind, int flags)
 {
     int port = find(last_of(container), SPLIT_SERVES);
     if (port < 0)
-        return port;
+        return error_told(ERROR_SPLIT, port);
     unsigned may = PS_MAY_READ | (flags & PS_WRITE ? PS_MAY_WRITE : 0);
     int shown = ps_handle(container, may | PS_MAY_GRANT);
     int by = shown < 0 ? shown
@@ -179,8 +179,8 @@ static int server_of(const char *container, int flags)
 
 int ps_split_pass(const char *container, int flags)
 {
-    return error_told(ERROR_OTHER, strchr(container, ':') ? -EOPNOTSUPP
-                                   : server_here(container, SPLIT_PASS, flags));
+    return strchr(container, ':') ? error_told(ERROR_SPLIT, -EOPNOTSUPP)
+                                  : server_here(container, SPLIT_PASS, flags);
 }
 
 /* That of another site: `remote` passes on what is said. */
@@ -198,7 +198,7 @@ static int server_there(ps_split *p, const char *container, int flags)
                            .data = name, .data_bytes = strlen(name) + 1};
     long r = p->port < 0 ? p->port : kd_call3(KD_PORT_CALL, p->port, (long)&m, 0);
     p->number = m.word[0];
-    return r < 0 ? (int)r : m.status;
+    return error_told_if(ERROR_SPLIT, r < 0 ? (int)r : m.status);
 }
 
 /* ---- opening ---- */
@@ -234,7 +234,9 @@ ps_split *ps_split_open(const char *container, int flags, const struct ps_layout
     error = open_split(p, container, flags, root);
     if (!error)
         return p;
+    struct error_last told = error_last;                /* ps_close tells of itself */
     ps_split_close(p);
+    error_last = told;
     errno = -error;
     return NULL;
 }

@@ -466,7 +466,7 @@ int ps_split_serve(const char *container, int flags, const struct ps_layout *roo
     long other = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
     if (other >= 0) {
         kd_call3(KD_HANDLE_CLOSE, other, 0, 0);
-        return -EEXIST;
+        return error_told(ERROR_SPLIT, -EEXIST);
     }
     served = ps_open(container, flags, root);
     int made = !served ? -errno
@@ -477,5 +477,7 @@ int ps_split_serve(const char *container, int flags, const struct ps_layout *roo
     known = operations;
     long port = kd_call3(KD_PORT_CREATE, 0, 0, 0);
     long error = port < 0 ? port : kd_call3(KD_NAME_SET, (long)name, port, 0);
+    if (error == -EPERM)
+        return ps_lacks(KD_RIGHT_NAMES);
     return error < 0 ? (int)error : serve((int)port);
 }

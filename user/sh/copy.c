@@ -129,6 +129,9 @@ int store_recast(const struct io *io, char **words)
         dprintf(io->error, "store recast: this copy is no spare\n");
     else if (error == -ENODATA)
         dprintf(io->error, "store recast: one of the two is not described (ps_site_describe)\n");
+    else if (error == -ENOENT)
+        dprintf(io->error, "store recast: there is no %s, or no %s, in this store\n", words[0],
+                words[1]);
     else if (error)
         dprintf(io->error, "store recast: %s%s%s\n", refused, refused[0] ? ": " : "",
                 ps_strerror(error));
