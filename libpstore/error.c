@@ -64,7 +64,8 @@ static const struct {
      "another program of this site has it open, and declared other types, or none"},
     {ENOTCONN, ERROR_SITE,
      "there is no session with that site's store: `sites` shows which sites have joined. Is the "
-     "name right, does it run, with a store, and is this machine a site (scripts/run --site)?"},
+     "name right (of two copies of a store it is the first one's), does it run, with a store, and "
+     "is this machine a site (scripts/run --site)?"},
     {EACCES, ERROR_SPLIT,
      "what was given may only be read, a way of `run --via NAME:r`, say: open it without PS_WRITE"},
     {EEXIST, ERROR_SPLIT, "a program serves this container already: use that one, or end it first"},

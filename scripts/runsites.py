@@ -60,6 +60,9 @@ def check(parser, args):
     for option, names in ("--pair", args.pair), ("--witness-of", args.witness_of):
         if names and (len(set(names.split(",") + [args.site])) != 3 or not all(map(SITE_NAME.fullmatch, names.split(",")))):
             parser.error(f"{option} {names}: the names of two other sites, with a comma between them")
+        if names and (args.no_store or not args.store) and "serial=store" not in args.qemu:      # scripts/sites: disks that fail
+            parser.error(f"{option}: {'the copy' if option == '--pair' else 'the record'} is on this site's store: give it --store FILE "
+                         "(user/sites/spare.md)")
     if not SITE_NAME.fullmatch(args.site):
         parser.error(f"--site {args.site}: letters, digits, - _ . and at most 31 of them")
     if args.rr:

@@ -24,10 +24,12 @@ static int ask(struct kd_message *m)
 static int failed(const struct io *io, const char *what, int error)
 {
     dprintf(io->error, "store %s: %s\n", what,
-            error == -ENOENT   ? "this store is no copy: scripts/run --pair makes it one of two"
+            error == -ENOENT   ? "this store is no copy, or was refused (`dmesg`): "
+                                 "scripts/run --pair makes it one of two"
             : error == -EBUSY  ? "this copy is home"
             : error == -EAGAIN ? "this copy is not home: it may lack what the other one has, or "
-                                 "the other one is home. If that is off for good: "
+                                 "the other one is home, or the witness is not reached (`store "
+                                 "status`): start that. If the other one is off for good: "
                                  "`store take-over --the-other-is-off`"
                                : ps_strerror(error == -EPERM ? ps_lacks(KD_RIGHT_DISKS) : error));
     return 1;
@@ -74,8 +76,9 @@ int store_status(const struct io *io)
             : s.mate ? ", with a spare that catches up" : ", alone",
             s.asynchronous ? ", asynchronous" : "");
     dprintf(io->out, "term         %llu\n", (unsigned long long)s.term);
-    dprintf(io->out, "sites        %s; the other copy %s (%s), witness %s\n", s.own, s.other,
-            s.reached ? "reached" : "not reached", s.witness);
+    dprintf(io->out, "sites        %s; the other copy %s (%s), witness %s (%s)\n", s.own, s.other,
+            s.reached ? "reached" : "not reached", s.witness,
+            s.witness_reached ? "reached" : "not reached");
     dprintf(io->out, "log          ends at %llu, %llu groups %s\n", (unsigned long long)s.end,
             (unsigned long long)s.groups, s.is == COPY_HOME ? "sealed" : "taken");
     lag(io, &s);

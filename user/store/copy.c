@@ -16,6 +16,7 @@
 
 static struct role role;
 static pthread_cond_t heard = PTHREAD_COND_INITIALIZER;     /* from the other copy; or it is home */
+static bool witness_reached;            /* a session with its site */
 static bool opened, took;               /* took: it was not home before */
 static bool serving;                    /* link has told all; sessions have begun anew */
 static store_lsn_t sure_before;         /* as of the last look */
@@ -98,8 +99,12 @@ void copy_heard(int from, const struct role_message *m)
 
 void copy_reached(int site, bool reached)
 {
-    if (site != ROLE_TO_OTHER) return;
     server_lock();
+    if (site != ROLE_TO_OTHER) {
+        witness_reached = reached;
+        server_unlock();
+        return;
+    }
     enum role_is was = role.is;
     role_link(&role, reached, now_us());
     look(was);
@@ -209,7 +214,7 @@ static void status_tell(struct copy_status *s)
     *s = (struct copy_status){
         .is = role.is, .frozen = role.frozen, .mate = role.mate != 0, .named = role.named,
         .reached = role.reached, .asynchronous = role.asynchronous, .error = role.error,
-        .untold = role.vouched,
+        .untold = role.vouched, .witness_reached = witness_reached,
         .term = role.term, .end = state.end_lsn, .other_end = role.have,
         .applied = state.applied_lsn, .groups = groups, .waited_us = waited_us, .waits = waits,
         .took_us = opened && took ? opened_us - last_word_us : 0};

@@ -42,6 +42,7 @@ struct copy_status {
     uint32_t is, frozen, mate, named, reached, asynchronous;
     int32_t error;                      /* 0 or -errno; -ESTALE: it is to be copied anew */
     uint32_t untold;                    /* the witness has not heard of a person's take-over */
+    uint64_t witness_reached;           /* 1: its site has a session with this one */
     uint64_t term;
     uint64_t end, other_end;            /* bytes of the log: here; at the other one, of a home */
     uint64_t applied;                   /* of a spare: so far; all it has is `end` */
