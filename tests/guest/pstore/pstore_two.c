@@ -24,8 +24,8 @@ static ps_container *open_in(const char *store, const char *name)
                                   : NULL;
 }
 
-/* It reads nothing in the second store: who used pages of a dead one is undone, and so is, once, who
- * has a right to read there from before. */
+/* It reads nothing in the second store: who used pages of a dead one is undone, and so is, once,
+ * who has a right to read there from before. */
 static int set_left_alone(void *value)
 {
     struct root *l = ps_root(left);
