@@ -336,7 +336,7 @@ enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE, LOST };
 /* Its copies are to leave before it is in a group. */
 static bool pending_loads(void)
 {
-    if (copy_is() && pending.word[3] == STORE_BULK) pending.word[3] = 0; /* into the log */
+    if (copy_is() && pending.word[3] == STORE_BULK) pending.word[3] = 0; /* spill.c: home_place */
     return pending.word[3] == STORE_BULK && pending.word[1];
 }
 

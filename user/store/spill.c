@@ -22,6 +22,7 @@
  * reads of UNSPILL are those of a thread for them alone: no commit waits for them, and no page
  * fault, which may wait for frames that only this transaction will give back.
  */
+#include "copy.h"
 #include "group.h"
 #include "options.h"
 
@@ -63,6 +64,7 @@ static int home_place(struct store_chain *chain, uint64_t process, uint64_t id, 
 {
     const struct container *c = container_by_id(id);
     uint64_t n = server.extent_pages;
+    if (copy_is()) return -ENOENT;      /* the other copy has what is in the log, no more */
     if (!c || !space_leased(c, process, page / n * n, n)) return -ENOENT;
     return store_bulk_page(chain, id, page, offset);
 }
