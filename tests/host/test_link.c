@@ -46,6 +46,27 @@ static void frames_right_behind_hello(void **state)
     }
 }
 
+/* What a site says of itself changes at any step of the greeting: the other one has heard the last. */
+static void who_changes_is_heard(void **state)
+{
+    (void)state;
+    for (unsigned at = 0; at < 12; at++)
+        for (unsigned order = 0; order < 64; order++) {
+            begin();
+            connect_both();
+            for (unsigned n = 0; n < 12; n++, now += MS / 16) {
+                struct site *s = &sites[order >> n % 6 & 1];
+                write_out(s, PIPE);
+                read_in(other(s), PIPE);
+                if (n != at) continue;
+                sites[0].self.hello.claim = 5;
+                peer_anew(&sites[0].peer, "it claims another zone", clock_of(sites));
+            }
+            assert_true(meet(3000));
+            assert_int_equal(sites[1].peer.hello.claim, 5);
+        }
+}
+
 static void one_comes_later(void **state)
 {
     (void)state;
@@ -381,6 +402,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hello_begins_a_session),
         cmocka_unit_test(frames_right_behind_hello),
+        cmocka_unit_test(who_changes_is_heard),
         cmocka_unit_test(one_comes_later),
         cmocka_unit_test(an_idle_session_stays),
         cmocka_unit_test(deadlines_suffice),

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { OTHERS_MAX = 8 };
+enum { OTHERS_MAX = 8, AWAY_TRIES = 1000 };
 struct root { uint64_t count, done; struct root *other[OTHERS_MAX]; char rest[4000 - 80]; };
 struct work { ps_container *box; struct root *at; int i; uint64_t count; };
 
@@ -42,6 +42,20 @@ static int done(void *work)
     struct root *at = ps_root(((struct work *)work)->box);
     if (!at) return -errno;
     at->done++;
+    return 0;
+}
+
+/* That site ends when it sees this, perhaps before it has answered: then nobody can say more, or it
+ * is away for good. What was undone is done again. */
+static int done_at_last(struct work *work)
+{
+    for (int away = 0; away < AWAY_TRIES;) {
+        int error = ps_transaction(done, work);
+        if (error == -ENOTRECOVERABLE) return 0;
+        if (error != -EOWNERDEAD && error != -ECANCELED && error != -ENOTCONN) return error;
+        away += error == -ENOTCONN;
+        pause_ms();
+    }
     return 0;
 }
 
@@ -102,10 +116,7 @@ static int count(const char *self, int sites, char **names)
         if (!error) error = again(follow, &own);
         found += !error && own.count > 0;
     }
-    for (int i = 0; !error && i < sites; i++) { /* it may end before it has answered */
-        error = ps_transaction(done, &at[i]);
-        if (error == -EOWNERDEAD) error = 0;
-    }
+    for (int i = 0; !error && i < sites; i++) error = done_at_last(&at[i]);
     printf("counted %d\n", found);
     return error;
 }

@@ -259,7 +259,7 @@ static void claim_say(void)
 {
     say("claims zone %u for its store", link_all.self.hello.claim);
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
-        peer_end(&s->peer, "it claims another zone", now_ns());
+        peer_anew(&s->peer, "it claims another zone", now_ns());
     link_all.claims_anew = false;
 }
 

@@ -43,7 +43,7 @@ static void home_is(const char *as, uint32_t zone, uint64_t term, const char *wh
         strcpy(h->as, as);
     }
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++)
-        peer_end(&s->peer, why, now_ns());
+        peer_anew(&s->peer, why, now_ns());
 }
 
 int copy_home(const struct kd_message *m, const char *name)

@@ -19,6 +19,8 @@
  *   SI2  A frame is acted upon only in the session that its receiver's nonce names.
  *   SI3  A session ends at our side before our next HELLO: while `hold`, none is said.
  *   SI4  A site that breaks rules again and again is heard less and less: at most once in 2 s.
+ *   SI7  One nonce's HELLOs all claim and serve the same: what changes is said under a new one.
+ *        Else a session could begin by a HELLO that was on its way, and never hear the next.
  */
 #include "link_peer.h"
 
@@ -100,6 +102,14 @@ void peer_end(struct peer *p, const char *why, uint64_t now)
         return;
     session_end(p, why);
     greet(p);
+}
+
+void peer_anew(struct peer *p, const char *why, uint64_t now)
+{
+    if (p->state == LINK_LIVE)
+        peer_end(p, why, now);
+    else if (p->first)
+        greet(p); /* SI7 */
 }
 
 void peer_over(struct peer *p, const char *why, uint64_t now)

@@ -117,8 +117,10 @@ void peer_written(struct peer *p, size_t bytes, uint64_t now);
 /* Looks what time has brought; when to do that again at the latest. */
 void peer_tick(struct peer *p, uint64_t now);
 uint64_t peer_deadline(const struct peer *p);
-/* Ends the session, if there is one. */
+/* Ends the session, if there is one. peer_anew: what our HELLO says has changed, and whoever has
+ * heard it, or is about to, hears it anew (SI7). */
 void peer_end(struct peer *p, const char *why, uint64_t now);
+void peer_anew(struct peer *p, const char *why, uint64_t now);
 /* The owner holds no more. */
 void peer_release(struct peer *p);
 /* A frame for the other site; it is the peer's from now on. 0: done; 1: `token` is answered later;
