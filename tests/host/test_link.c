@@ -46,7 +46,7 @@ static void frames_right_behind_hello(void **state)
     }
 }
 
-/* What a site says of itself changes at any step of the greeting: the other one has heard the last. */
+/* What a site says of itself changes at any step of the greeting: the other one hears the last. */
 static void who_changes_is_heard(void **state)
 {
     (void)state;
