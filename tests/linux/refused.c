@@ -105,7 +105,7 @@ static void descriptors_end(void)
 }
 
 static int word;
-static volatile int begun, woken[3];
+static _Atomic int begun, woken[3];
 static void *waits(void *arg)
 {
     long bits = (long)arg;

@@ -172,7 +172,7 @@ static void children_are_told(void)
 /* Two threads fault at the same time, each at an address of its own. */
 static _Thread_local sigjmp_buf home;
 static _Thread_local volatile char *mine;
-static volatile int strangers;
+static _Atomic int strangers;
 static void own_fault(int number, siginfo_t *i, void *context)
 {
     (void)number, (void)context;
@@ -207,7 +207,7 @@ static void faults_are_told_apart(void)
 /* ---- alternate stacks ---- */
 
 static char other[65536], third[16384];
-static volatile int was_on, told, nested;
+static _Atomic int was_on, told, nested;
 
 static int on_other(const char *at) { return at >= other && at < other + sizeof(other); }
 
@@ -228,7 +228,7 @@ static void where(int number)
 }
 
 static sigjmp_buf deep;
-static volatile int overflows;
+static _Atomic int overflows;
 static void overflowed(int number, siginfo_t *i, void *context)
 {
     char here;
@@ -298,7 +298,7 @@ static void stacks_are_exchanged(void)
 }
 
 static pthread_t main_thread;
-static volatile int handled_in_thread;
+static _Atomic int handled_in_thread;
 static void which(int number)
 {
     (void)number;

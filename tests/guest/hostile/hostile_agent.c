@@ -60,7 +60,7 @@ static int where(void *to)
 static int up(void *page) { return ++((struct page *)page)->word[0], 0; }
 static int looks_secret(void *to) { return *(uint64_t *)to = secret->word[0], 0; }
 
-static volatile int holds, lets_go;
+static _Atomic int holds, lets_go;
 static int hold(void *page)
 {
     ((struct page *)page)->word[1]++;
@@ -339,7 +339,7 @@ static void waits(void)
  * that has ---- */
 
 enum { FIRST = 20, FREE = 40, MOST = 8, PROBES = 100 };
-static volatile int circle_has, circle_goes, circle_runs, circle_pages;
+static _Atomic int circle_has, circle_goes, circle_runs, circle_pages;
 static int circle(void *unused)
 {
     (void)unused;
@@ -492,11 +492,7 @@ int main(int argc, char **argv)
 {
     uint64_t value = 0;
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    /* a program of the home that waits for a page may wait as long as the session lives, in some
-     * runs: until that is found these are in the long tier */
-    const char *tier = getenv("TEST_TIER");
-    bool all = tier && strcmp(tier, "long") == 0;
-    tap_plan(all ? 44 : 33);
+    tap_plan(44);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
@@ -509,11 +505,11 @@ int main(int argc, char **argv)
     begin();
     is(opens(), 0, "which opens it");
     lies();
-    if (all) truths();
+    truths();
     ends();
     standstill();
     waits();
-    if (all) circles();
+    circles();
     deaf();
     mutated();
     tap_ok(ps_transaction(looks_secret, &value) == 0 && value == 42 &&

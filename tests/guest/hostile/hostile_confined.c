@@ -129,7 +129,7 @@ static void forges(void)
     WANT(kd_call3(KD_BADGE_CREATE, 0, 1, KD_RIGHT_CALL) < 0);
 }
 
-static volatile uint64_t loaded;
+static _Atomic uint64_t loaded;
 static int loads(void *arg)
 {
     loaded = *(volatile uint64_t *)arg;

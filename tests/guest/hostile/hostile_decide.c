@@ -148,7 +148,7 @@ static void others_wait(void)
 
 /* ---- many at once ---- */
 
-static volatile long ended[THREADS];
+static _Atomic long ended[THREADS];
 static void *waits_next(void *i)
 {
     ended[(uintptr_t)i] = decide(mine.container, WIRE_DECIDE_NEXT, 0, 0, 0, 0);
@@ -214,7 +214,7 @@ static int silent(void)
     for (;;) decide(mine.container, WIRE_DECIDE_NEXT, 0, 0, 0, 0);
 }
 
-static volatile long changed;
+static _Atomic long changed;
 static void *changes(void *word)
 {
     for (int i = 0; i < CHANGES; i++) {

@@ -48,7 +48,7 @@ static int handles(void)
     return 0;
 }
 
-static volatile int go;
+static _Atomic int go;
 static void *until_go(void *unused)
 {
     (void)unused;
@@ -263,7 +263,7 @@ static int pins(void)
 
 /* ---- old versions ---- */
 
-static volatile int writing;
+static _Atomic int writing;
 static void *writer(void *count)
 {
     long e = run(write_pages, count, KD_SERIALISABLE, 0);

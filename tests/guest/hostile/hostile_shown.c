@@ -28,7 +28,7 @@ static ps_container *made(const char *path)
 
 static int own;
 static struct wire_opened lie;          /* about the server's bill */
-static volatile unsigned lies;
+static _Atomic unsigned lies;
 
 static void *liar(void *unused)
 {

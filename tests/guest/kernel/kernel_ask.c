@@ -12,12 +12,12 @@ enum { PAGES = 64, SHORT_MS = 60, LONG_MS = 20000, LOST_MS = 2000, KEPT_MAX = 4,
 #include "own_manager.h"
 #include <sched.h>
 
-static volatile long asked, asked_access, told;
-static volatile int less;           /* than a store asks for is given next */
-static volatile int keep;           /* answers, for the test to give */
+static _Atomic long asked, asked_access, told;
+static _Atomic int less;           /* than a store asks for is given next */
+static _Atomic int keep;           /* answers, for the test to give */
 static struct kd_message kept[KEPT_MAX];
-static volatile int kept_count;
-static volatile int lose;           /* the next message is received to where nothing lies */
+static _Atomic int kept_count;
+static _Atomic int lose;           /* the next message is received to where nothing lies */
 
 static long answer(const struct kd_message *m, int error)
 {
@@ -99,7 +99,7 @@ static void what_is_asked(void)
 
 /* ---- a page in somebody's hands ---- */
 
-static volatile int at, go;
+static _Atomic int at, go;
 static int holds_page(void *page)
 {
     writes(page);

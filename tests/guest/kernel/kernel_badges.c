@@ -375,7 +375,7 @@ static void test_in_flight(void)
 }
 
 /* Another thread calls again and again: when the end has returned, no call by it is received. */
-static volatile long racing;
+static _Atomic long racing;
 static void *races(void *unused)
 {
     while (racing != -1) ask(racing);

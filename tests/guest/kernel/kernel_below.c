@@ -19,7 +19,7 @@ enum { ROUNDS = 24, PAGES = 64, ENDERS = 4, ROUND_PAGES = 1000, WAIT_MS = 20000 
 static int p, o;
 static uint64_t at;
 static struct kd_message commit;
-static volatile int over;
+static _Atomic int over;
 static pthread_barrier_t together;
 
 static int write_round(void *unused)
@@ -47,7 +47,7 @@ static void *asks(void *unused)
     return unused;
 }
 
-static volatile long refused;
+static _Atomic long refused;
 static void *ends(void *unused)
 {
     pthread_barrier_wait(&together);
@@ -92,7 +92,7 @@ static bool round_all(void)
 
 /* ---- the base goes on ---- */
 
-static volatile int went_on;
+static _Atomic int went_on;
 static int write_base(void *page)
 {
     *word_of((unsigned)(uintptr_t)page, 0) += 1;

@@ -16,8 +16,8 @@
 #include <time.h>
 
 enum { AT_ONCE = 16, HOT = 64, READERS = 3, LIMIT_MS = 1000 };
-static volatile bool stop;
-static volatile long reads, reads_failed;
+static _Atomic bool stop;
+static _Atomic long reads, reads_failed;
 
 static bool spill_refused(struct kd_message *m)
 {

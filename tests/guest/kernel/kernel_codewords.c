@@ -237,7 +237,7 @@ static void locked(uint64_t page)
 /* ---- in the middle of a commit: the test tells and publishes itself ---- */
 
 static struct kd_message kept;
-static volatile int gather, has_kept;
+static _Atomic int gather, has_kept;
 
 static bool gathers(struct kd_message *m)
 {
@@ -383,7 +383,7 @@ static void told_whole(uint64_t page)
 /* ---- load, memory ---- */
 
 enum { CLIENTS = 3, ROUNDS = 60, FIRST = 80, SPAN = 4 };
-static volatile int over, wrong;
+static _Atomic int over, wrong;
 
 static int steps(void *arg)
 {

@@ -28,7 +28,7 @@
 #include "tap.h"
 
 enum { THREADS_MAX = 8, LONGEST_MS = 15 }; /* a tick comes every 10 */
-static volatile int stop, ready_count;
+static _Atomic int stop, ready_count;
 static struct worker { pthread_t thread; int nice; double used; } workers[THREADS_MAX];
 
 static void *compute(void *arg)
@@ -82,7 +82,7 @@ static void shares(void)
 }
 
 /* A thread that sleeps a millisecond and computes a little, beside three that only compute. */
-static volatile int wakes;
+static _Atomic int wakes;
 static double longest;
 static void *sleeper(void *unused)
 {

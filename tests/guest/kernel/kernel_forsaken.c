@@ -24,7 +24,7 @@ enum {
 };
 
 static struct kd_message kept[KEPT_MAX];
-static volatile int kept_count, gone;   /* CLIENT_GONE messages */
+static _Atomic int kept_count, gone;   /* CLIENT_GONE messages */
 static const char *self;
 
 static void lend(const struct kd_message *m) /* what its commit spends */

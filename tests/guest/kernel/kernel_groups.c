@@ -44,7 +44,7 @@ static int policy(unsigned which, uint64_t value)
 
 /* ---- a writer of what somebody else was only given ---- */
 
-static volatile int step;
+static _Atomic int step;
 static void until(int n)
 {
     while (step < n)

@@ -13,7 +13,7 @@ enum { PAGES = 128, LONG_MS = 20000, WAITERS = 4 };
 
 enum { RW = KD_READ | KD_WRITE };
 static int site_port;
-static volatile long recalled, asked;
+static _Atomic long recalled, asked;
 static struct kd_begin heir;            /* how a worker of the holder begins */
 static int held_view;                   /* the holder's handle */
 static uint64_t holder_number;
@@ -102,10 +102,10 @@ static struct waiter {
     int (*body)(void *);
     unsigned page;
     struct kd_begin like;
-    volatile int result, order;
+    _Atomic int result, order;
     pthread_t thread;
 } waiters[WAITERS];
-static volatile int orders;
+static _Atomic int orders;
 static int in_order(void *arg)
 {
     struct waiter *w = arg;
@@ -213,7 +213,7 @@ static void only_touched(void)
     tap_ok((w = waits(0, stores, 21)) && ends_well(w), "a worker's rights end with it");
 }
 
-static volatile int at, go;
+static _Atomic int at, go;
 static int reads_and_stays(void *page)
 {
     int e = reads(page);
@@ -410,7 +410,7 @@ static void orphaned(void)
 }
 
 static uint64_t thread_holder;
-static volatile int thread_view;
+static _Atomic int thread_view;
 static void *holder_main(void *arg)
 {
     uint64_t ticket;

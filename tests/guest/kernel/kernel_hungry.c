@@ -15,8 +15,8 @@ enum { LEAF = 64, LEAVES = 400, PAGES = LEAVES * LEAF, HOME = 64, COPIES = 300, 
 
 #include "own_manager.h"
 
-static volatile long had; /* by the greedy one: AT_ONCE pages each */
-static volatile int full, stop;
+static _Atomic long had; /* by the greedy one: AT_ONCE pages each */
+static _Atomic int full, stop;
 
 static int object_at(uint64_t offset)
 {

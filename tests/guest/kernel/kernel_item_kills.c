@@ -17,8 +17,8 @@
 enum { PAGES = 4, ITS = 3, MINE = 4, SUM = 5, STATUS_END = 9, STEPS_MAX = 1500 };
 static struct context mine_context, look_context, lock_context;
 static struct kd_item_table table;
-static volatile long locks_taken, locks_failed;
-static volatile bool over;
+static _Atomic long locks_taken, locks_failed;
+static _Atomic bool over;
 
 static void declare(volatile void *at, uint64_t bytes)
 {

@@ -32,9 +32,9 @@ enum kind { SHUT_OUT, POOR, ASLEEP, CALLED_BACK, SPILLS, SPILLS_ABORTS, KINDS };
 /* in which it is killed by neighbour or manager */
 enum phase { NOBODY, ASLEEP_THERE, AT_ASK, AT_COMMIT, AT_SPILL, AT_UNSPILL, PHASES };
 
-static volatile int client_pid, phase, kind;
-static volatile bool ready, over, spilled_some;
-static volatile long kills;
+static _Atomic int client_pid, phase, kind;
+static _Atomic bool ready, over, spilled_some;
+static _Atomic long kills;
 static uintptr_t credits = CREDITS;
 static uint8_t spilled[PAGES][KD_PAGE_BYTES];
 static bool in_log[PAGES];
@@ -220,8 +220,8 @@ static int in_the_way(void *arg)
 static int all_credits(void *arg) { return (void)arg, write_all((void *)credits); }
 
 /* One life of a client, and what must be there after it: all pages, and all credits, at once. */
-static volatile long asked, done;
-static volatile int neighbour_result;
+static _Atomic long asked, done;
+static _Atomic int neighbour_result;
 static void *neighbour(void *arg)
 {
     for (long i = 1;; i++) {

@@ -15,9 +15,9 @@ static _Bool late_message(struct kd_message *m);
 
 static struct kd_message *slow;         /* lies in the page that does not come */
 static int slow_port, slow_object;
-static volatile uint64_t view, token;   /* of the last COMMIT that was received */
-static volatile int stall;              /* the next COMMIT is received into `slow` */
-static volatile long received;
+static _Atomic uint64_t view, token;   /* of the last COMMIT that was received */
+static _Atomic int stall;              /* the next COMMIT is received into `slow` */
+static _Atomic long received;
 
 static _Bool late_message(struct kd_message *m)
 {

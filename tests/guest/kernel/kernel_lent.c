@@ -21,8 +21,8 @@
 enum { SERVERS = 3, HOGS = 2, CALLS = 4, UNIT = 20000, SHORT = 20, LONG = 400 };
 static int port;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static volatile int stop;
-static volatile long counted[HOGS];
+static _Atomic int stop;
+static _Atomic long counted[HOGS];
 static sem_t in_it;
 
 static void compute(long units)

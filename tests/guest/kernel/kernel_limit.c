@@ -19,8 +19,8 @@ enum { PAGES = 600, FIRST = 40, SECOND = 100, LOOKS = 1200, READERS = 3, COOKIE 
 static uint8_t second_home[PAGES][KD_PAGE_BYTES];
 static int second;
 static uint64_t second_base;
-static volatile long most, allowed, samples;
-static volatile bool stop, cleans = true;
+static _Atomic long most, samples;
+static _Atomic bool stop, cleans = true;
 
 static int object_of(uint64_t cookie) { return cookie == COOKIE ? object : second; }
 static uint8_t *home_of(uint64_t cookie, uint64_t page)

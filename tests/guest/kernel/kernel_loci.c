@@ -201,7 +201,7 @@ static void end_both(void)
 }
 
 static char letters[1024];
-static volatile unsigned letter_count, letters_read;
+static _Atomic unsigned letter_count, letters_read;
 static void *listen_always(void *unused)
 {
     while (letter_count < sizeof letters && read(heard[PIPE_READ], &letters[letter_count], 1) == 1)
@@ -280,7 +280,7 @@ static void time_is_the_callers(int port)
     tap_ok(near(mine + first + second, whole, 0.03), "all together are what the CPU worked");
 }
 
-static volatile int stop;
+static _Atomic int stop;
 static volatile double hog_used;
 static void *hog(void *unused)
 {

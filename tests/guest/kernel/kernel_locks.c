@@ -27,7 +27,7 @@ static long lock_now(unsigned how)
 }
 static void yield(void) { kd_call3(24, 0, 0, 0); }
 
-static volatile int step;
+static _Atomic int step;
 static void until(int n)
 {
     while (step < n)
@@ -164,7 +164,7 @@ static void until_waiting(int wanted, bool waiting)
 }
 
 static int shared_now(void *arg) { (void)arg; return (int)lock_now(KD_LOCK_SHARED); }
-static volatile int second_at, second_go;
+static _Atomic int second_at, second_go;
 static int second_holds(void *arg)
 {
     (void)arg;
@@ -258,7 +258,7 @@ static void begin_in_a_container(void)
 }
 
 /* The one that was waited for begins again, while another one is still waited for. */
-static volatile int again_result;
+static _Atomic int again_result;
 static int reads_and_holds(void *arg)
 {
     (void)*word_of(150, 0);
@@ -295,7 +295,7 @@ static void ends_are_ends(void)
 
 /* ---- beside the walks of others ---- */
 
-static volatile int walks_over;
+static _Atomic int walks_over;
 static void *walker(void *arg)
 {
     struct kd_begin how = shared(0);
@@ -463,7 +463,7 @@ static int sum_is_zero(void *arg)
     *(uint64_t *)arg = sum;
     return 0;
 }
-static volatile int storm_bad;
+static _Atomic int storm_bad;
 static void *storm_thread(void *arg)
 {
     unsigned r = (unsigned)(uintptr_t)arg;
@@ -498,8 +498,8 @@ static void storm(void)
 
 /* ---- nobody starves ---- */
 
-static volatile int stream_ends;
-static volatile long reads_done, locks_done, max_tries;
+static _Atomic int stream_ends;
+static _Atomic long reads_done, locks_done;
 static int read_a_while(void *arg)
 {
     (void)*word_of((unsigned)(uintptr_t)arg, 0);

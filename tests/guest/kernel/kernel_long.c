@@ -24,7 +24,7 @@ static int wrong;
 /* ---- the manager's side of its own: many commits published at once, spills ---- */
 
 static struct kd_publish gathered[VIEWS];
-static volatile unsigned gather, gathered_count;
+static _Atomic unsigned gather, gathered_count;
 static bool takes(struct kd_message *m)
 {
     if (m->kind != (uint32_t)KD_MSG_COMMIT || !gather)

@@ -365,7 +365,7 @@ static void evictions(void)
 }
 
 /* One loads pages by the window that another one sends out of memory all the time. */
-static volatile int evicting;
+static _Atomic int evicting;
 static void *evicts(void *arg)
 {
     for (evicting = 1; evicting;)
@@ -429,7 +429,7 @@ static void nested(void)
     is(unmap((uint64_t)innermost), 0, "and ends itself");
 }
 
-static volatile int mapping;
+static _Atomic int mapping;
 static void *maps_and_unmaps(void *arg)
 {
     long bad = 0;

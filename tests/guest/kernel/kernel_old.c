@@ -12,8 +12,8 @@ enum { PAGES = 256, AWAY = 10, HERE = 20, MANY = 100, FEW = 2 };
 
 static struct context reader, other, writer;
 static uint64_t wrong;
-static volatile uint64_t asked, asked_number;
-static volatile bool refuses, expires;
+static _Atomic uint64_t asked, asked_number;
+static _Atomic bool refuses, expires;
 
 /* The state of a page that a snapshot with this number sees. */
 static uint64_t state_of(uint64_t number) { return 1000000 + number; }

@@ -346,7 +346,7 @@ static void in_doubt(void)
     tap_ok(e == 0 && attach(getpid(), 0) == 0, "all is as it was");
 }
 
-static volatile int halves_pid, tries, shared;
+static _Atomic int halves_pid, tries, shared;
 static int read_late(void *out)
 {
     uint64_t *seen = out;

@@ -26,7 +26,7 @@ enum { PAGES = 7500, WORDS = 512, LAST = WORDS - 1, THREADS = 2, STEPS = 12000, 
 static int port, object;
 static uint64_t base;
 static uint64_t home[PAGES][2], counted[PAGES];
-static volatile long cleaned, stale, failed, silent;
+static _Atomic long cleaned, stale, failed, silent;
 static sem_t wanted;                    /* cleaning */
 
 /* ---- the manager ---- */

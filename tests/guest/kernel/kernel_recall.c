@@ -15,9 +15,9 @@ enum { RW = KD_READ | KD_WRITE };
 
 /* How a question is answered: for its touch; for all; for all, and called back at once; kept. */
 static volatile enum { ONE, ALL, ALL_AND_BACK, KEEP } answer;
-static volatile long asked, asked_write, told, back_used;
+static _Atomic long asked, asked_write, told, back_used;
 static struct kd_message kept[KEPT_MAX];
-static volatile int kept_count;
+static _Atomic int kept_count;
 
 static long grant(const struct kd_message *m, long rights, bool all)
 {
@@ -89,7 +89,7 @@ static void idle_rights(void)
 static struct hand {
     int (*body)(void *);
     unsigned page, then;         /* then: another touch of the page; 0: none; 1: load, 2: store */
-    volatile int at, go, result, view;
+    _Atomic int at, go, result, view;
 } hand;
 static int holds(void *arg)
 {
@@ -142,7 +142,7 @@ static pthread_t touch(int (*body)(void *), unsigned page)
 
 /* Two pages are called back, each with a user of its own: who wants the one waits for its user
  * alone. The question behind tells that the manager has heard all before. */
-static volatile long told_first;
+static _Atomic long told_first;
 static int holds_another(void *page)
 {
     reads(page);
@@ -282,8 +282,8 @@ static void ranges(void)
 
 /* ---- rights given up, and taken exclusively ---- */
 
-static volatile int released, wrote;
-static volatile uint64_t seen;
+static _Atomic int released, wrote;
+static _Atomic uint64_t seen;
 static int reads_and_releases(void *page)
 {
     int e = 0;
@@ -478,8 +478,8 @@ static void stalled(void)
 /* ---- a wait that the manager tells of who stands in the page's queue ---- */
 
 enum { QUEUED = 44, ELSE = 46 };
-static volatile int upgrader_at, upgrader_go;
-static volatile long upgraded_to;
+static _Atomic int upgrader_at, upgrader_go;
+static _Atomic long upgraded_to;
 static int reads_then_writes(void *unused)
 {
     reads(number(QUEUED));

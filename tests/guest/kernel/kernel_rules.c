@@ -109,7 +109,7 @@ static int ends(struct actor *a)
 }
 
 /* The other CPU has something to do: who is woken comes a little later. */
-static volatile int spin_over;
+static _Atomic int spin_over;
 static void *spins(void *arg)
 {
     while (!spin_over) {
@@ -327,12 +327,12 @@ static void shut_out_of_the_queue(void)
 }
 
 static int read_page(void *page) { return (int)(*word_of((unsigned)(uintptr_t)page, 0) & 0); }
-static volatile int over;
+static _Atomic int over;
 
 /* reads_for_ever() faults again and again, and `has_read` counts it. While `locked` is set, another
  * transaction has the container exclusively: nobody can have read then, and not ended yet. */
-static volatile int locked, read_while_locked;
-static volatile long has_read;
+static _Atomic int locked, read_while_locked;
+static _Atomic long has_read;
 static int read_and_look(void *page)
 {
     read_page(page);
@@ -381,7 +381,7 @@ static void locked_is_locked(void)
 
 /* One has read the page, and is in its view, on the other CPU; another one writes it during the
  * walk. */
-static volatile int lap, laps_read, laps_written;
+static _Atomic int lap, laps_read, laps_written;
 static void *reads_each_lap(void *arg)
 {
     for (int i = 1; !over; i++) {
@@ -392,7 +392,7 @@ static void *reads_each_lap(void *arg)
     }
     return NULL;
 }
-static volatile int writes_go;
+static _Atomic int writes_go;
 static void *writes_each_lap(void *arg)
 {
     for (int i = 1; !over; i++) {

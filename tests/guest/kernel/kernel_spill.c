@@ -21,17 +21,17 @@ enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, LATE = PAGES - 120, DIV
 
 static uint8_t spilled[PAGES][KD_PAGE_BYTES];
 static bool in_log[PAGES];
-static volatile long told_pages, counted_pages, brought_pages;
+static _Atomic long told_pages, counted_pages, brought_pages;
 /* so often page LOST is supplied as it was: no client is to wait for all */
-static volatile int lose;
+static _Atomic int lose;
 /* -1: the next SPILL is told while the container is detached; 1: now */
-static volatile int detach, told_bad;
-static volatile uint64_t last_token[KD_VIEW_MAX];
-static volatile int refuse, refused;    /* SPILLs that are refused after they were told */
+static _Atomic int detach, told_bad;
+static _Atomic uint64_t last_token[KD_VIEW_MAX];
+static _Atomic int refuse, refused;    /* SPILLs that are refused after they were told */
 /* the next commit: the second object ends between two KD_TXN_DIFF */
-static volatile int divide, divide_told;
+static _Atomic int divide, divide_told;
 static int second;
-static volatile int late, late_away, late_asked, late_hold; /* page LATE: see test_late */
+static _Atomic int late, late_away, late_asked, late_hold; /* page LATE: see test_late */
 
 static void *detacher(void *unused)
 {
@@ -245,8 +245,8 @@ static void test_divided(void)
 }
 
 /* Bases are evicted while their copies come back from the log. */
-static volatile int press_stop;
-static volatile long pressed; /* pages that others had supplied, by 64 */
+static _Atomic int press_stop;
+static _Atomic long pressed; /* pages that others had supplied, by 64 */
 static void *press(void *unused)
 {
     enum { MOST = 1 << 16 };
@@ -408,7 +408,7 @@ static void test_detach(void)
     is(check(), 0, "kcheck");
 }
 
-static volatile int guess_stop, guess_good, taken_back;
+static _Atomic int guess_stop, guess_good, taken_back;
 /* A manager that works on what it has not received. */
 static void *guesser(void *unused)
 {

@@ -119,7 +119,7 @@ static void note(const struct kd_message *m)
 }
 
 /* Looks at a commit's copies again and again; each time the kernel holds it for this manager. */
-static volatile bool looks, looking;
+static _Atomic bool looks, looking;
 static void commit_look(const struct kd_message *m)
 {
     static uint8_t runs[2 * KD_PAGE_BYTES];

@@ -62,7 +62,7 @@ static bool told_nothing(void)
 }
 
 static struct waiter { int (*body)(void *); unsigned page; pthread_t thread; } waiter;
-static volatile int waited;
+static _Atomic int waited;
 static void *waiter_main(void *arg)
 {
     struct waiter *w = arg;

@@ -71,7 +71,7 @@ static int reads_8(void *arg) { *(uint64_t *)arg = *word_of(8, 0); return 0; }
 
 static int store_into_snapshot(void *arg) { (void)arg; *word_of(1, 1) = 1; return 0; }
 
-static volatile int holder_in, holder_out;
+static _Atomic int holder_in, holder_out;
 static int hold(void *arg)
 {
     (void)arg;
@@ -115,7 +115,7 @@ static int reader_waits(void *arg)
 
 /* The object dies under a snapshot that has not touched it, and its manager makes another one
  * there. */
-static volatile int revive;
+static _Atomic int revive;
 static void *reviver(void *unused)
 {
     while (!revive)

@@ -103,8 +103,8 @@ static void nobody_locks_it(void)
 
 /* ---- many ---- */
 
-static volatile int over;
-static volatile long looks, torn;
+static _Atomic int over;
+static _Atomic long looks, torn;
 
 /* One look; whether it saw pages of one time, as far as it can tell. */
 static bool look(void)

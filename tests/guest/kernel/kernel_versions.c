@@ -223,8 +223,8 @@ static void out_of_memory(void)
 
 /* ---- an end in portions ---- */
 
-static volatile int gap_stop;
-static volatile uint64_t gap, gap_rounds;
+static _Atomic int gap_stop;
+static _Atomic uint64_t gap, gap_rounds;
 
 static void *looks_for_gaps(void *arg)
 {

@@ -85,7 +85,7 @@ static void reach(void)
 
 /* ---- locks ---- */
 
-struct holder { uint64_t at; int locks; volatile int has, go; pthread_t thread; int result; };
+struct holder { uint64_t at; int locks; _Atomic int has, go; pthread_t thread; int result; };
 
 static int hold(void *arg)
 {

@@ -6,9 +6,9 @@
 int port, commit_port, object;
 uint64_t base, next_csn = 1;
 uint8_t (*home)[KD_PAGE_BYTES];
-volatile long commits_seen, pages_logged;
-volatile uint64_t asked_most, asked_alone;
-volatile int held_commits, fail_pages, hold_commits;
+_Atomic long commits_seen, pages_logged;
+_Atomic uint64_t asked_most, asked_alone;
+_Atomic int held_commits, fail_pages, hold_commits;
 static struct own_manager own;
 
 /* ---- the manager ---- */

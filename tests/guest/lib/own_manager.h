@@ -26,11 +26,11 @@
 extern int port, commit_port, object;
 extern uint64_t base, next_csn;         /* where the object lies; of the next commit */
 extern uint8_t (*home)[KD_PAGE_BYTES];
-extern volatile long commits_seen, pages_logged;
-extern volatile uint64_t asked_most;    /* pages of a request */
-extern volatile uint64_t asked_alone;   /* requests without neighbours */
-extern volatile int held_commits;       /* one is */
-extern volatile int fail_pages, hold_commits; /* while set: pages fail; commits are not answered */
+extern _Atomic long commits_seen, pages_logged;
+extern _Atomic uint64_t asked_most;    /* pages of a request */
+extern _Atomic uint64_t asked_alone;   /* requests without neighbours */
+extern _Atomic int held_commits;       /* one is */
+extern _Atomic int fail_pages, hold_commits; /* while set: pages fail; commits are not answered */
 
 struct own_manager {
     uint64_t pages;                     /* of the object */

@@ -16,7 +16,7 @@ void disk_slow_end(void)
     fflush(stdout);
 }
 
-int commits_beside(int (*change)(void *), volatile int *reads, int last, int *bad)
+int commits_beside(int (*change)(void *), _Atomic int *reads, int last, int *bad)
 {
     int beside = 0;
     for (int now = *reads; beside < BESIDE && now < last; beside++) {

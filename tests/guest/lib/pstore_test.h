@@ -20,7 +20,7 @@ enum { BESIDE = 20 };
 
 /* Commits, until BESIDE in a row lie between two changes of *reads, or *reads has come to `last`;
  * how many then did. Adds commits that failed to *bad. */
-int commits_beside(int (*change)(void *), volatile int *reads, int last, int *bad);
+int commits_beside(int (*change)(void *), _Atomic int *reads, int last, int *bad);
 
 /* A handle of where the path leads, asked for by a handle of the store's; -errno. WIRE_MAY_*. */
 int handle_by(int handle, const char *path, uint32_t rights);

@@ -120,7 +120,7 @@ static bool is_usual(int reason)
            reason == ESTALE;
 }
 
-static volatile int wrong;
+static _Atomic int wrong;
 static void worker_history(uint64_t history)
 {
     struct record *r = me.record;
@@ -139,8 +139,8 @@ static void worker_history(uint64_t history)
 }
 
 static pthread_barrier_t begins, ends;
-static volatile uint64_t history_now;   /* 0: they end */
-static volatile int running;
+static _Atomic uint64_t history_now;   /* 0: they end */
+static _Atomic int running;
 static void *worker(void *number)
 {
     me.number = (uint32_t)(uintptr_t)number;

@@ -114,7 +114,7 @@ static void waits_end_in_time(void)
 }
 
 static pthread_barrier_t barrier;
-static volatile int phase[THREADS];
+static _Atomic int phase[THREADS];
 
 static void *march(void *arg)
 {

@@ -187,8 +187,8 @@ static int name_taken(void *c)
 
 /* ---- it is killed ---- */
 
-static volatile uint64_t tried, done;
-static volatile int over;
+static _Atomic uint64_t tried, done;
+static _Atomic int over;
 static void *writer(void *from)
 {
     uint64_t n = *(uint64_t *)from;

@@ -97,8 +97,8 @@ static int kill_one(const char *name)
     return pid > 0 && pid_of(name) != pid ? 0 : -ESRCH;
 }
 
-static volatile uint64_t tried, done;
-static volatile int over;
+static _Atomic uint64_t tried, done;
+static _Atomic int over;
 static void *writer(void *from)
 {
     uint64_t n = *(uint64_t *)from;

@@ -127,8 +127,8 @@ static void out_and_in(void)
            "what makes no sense is not answered");
 }
 
-static volatile int storm_ends;
-static volatile uint64_t rounds[2];
+static _Atomic int storm_ends;
+static _Atomic uint64_t rounds[2];
 
 /* Both threads go through all pages in order, each with two words of its own in them. */
 static void *storm_writer(void *number)

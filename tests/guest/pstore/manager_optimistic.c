@@ -25,7 +25,7 @@ static const struct kd_commit plain = {.port = -1};
 
 static volatile uint64_t *at;            /* the object's pages */
 static uint64_t history, stamps;
-static volatile int over;
+static _Atomic int over;
 static pthread_barrier_t go, done;
 
 struct worker {

@@ -22,7 +22,7 @@ struct root { uint64_t words[KM_PAGE_BYTES / 8]; };
 static ps_container *box;
 static struct root *root;
 static struct heard heard;
-static volatile int asked;              /* since the third commit came */
+static _Atomic int asked;              /* since the third commit came */
 
 static void page(struct km_request *r) { km_supply(r, root->words, 1); }
 

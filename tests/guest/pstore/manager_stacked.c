@@ -171,8 +171,8 @@ static void test_room(void)
     is(ps_transaction(filled, &much), 0, "and what is");
 }
 
-static volatile uint64_t tried, done;
-static volatile int over;
+static _Atomic uint64_t tried, done;
+static _Atomic int over;
 static void *writer(void *from)
 {
     uint64_t n = *(uint64_t *)from;

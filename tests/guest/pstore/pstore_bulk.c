@@ -198,7 +198,7 @@ static void test_abort(void)
     is(loaded(), 7, "it is there");
 }
 
-static volatile int stop;
+static _Atomic int stop;
 static int add_one(void *unused)
 {
     (void)unused;

@@ -250,9 +250,9 @@ static void old_version(void)
 /* ---- programs commit, pages are hit, audits and checkpoints run, pages come and go ---- */
 
 enum { CLIENTS = 3, ROUNDS = 40, FIRST = 20, SPAN = 64, HITS = 12 };
-static volatile int over;
+static _Atomic int over;
 static uint64_t shadow[SPAN][CLIENTS];
-static volatile long refused, bad;
+static _Atomic long refused, bad;
 
 static void *client(void *arg)
 {

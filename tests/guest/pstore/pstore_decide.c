@@ -110,9 +110,9 @@ static void by_store(void)
 /* ---- a thread decides: a page is one view's at a time; with ORDER, or several readers' ---- */
 
 static struct ps_question kept[KEPT];
-static volatile unsigned kept_count;
-static volatile long asked, granted, deadlocks, told;
-static volatile int policy_end;
+static _Atomic unsigned kept_count;
+static _Atomic long asked, granted, deadlocks, told;
+static _Atomic int policy_end;
 static volatile enum { EXCLUSIVE, ORDER, KEEP, REFUSE, ALL } policy;
 
 /* Nobody has the page in a way that forbids this, and with ORDER none of the first `before` that

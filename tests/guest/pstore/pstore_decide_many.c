@@ -70,7 +70,7 @@ static long asks(void)
 
 /* ---- what goes on beside ---- */
 
-static volatile int over;
+static _Atomic int over;
 
 static void *decider(void *unused)
 {
@@ -122,7 +122,7 @@ static void *kernel_decides(void *unused)
 }
 
 /* Fetches questions, and answers those that come when it decides for the second time. */
-static volatile int answers_over;
+static _Atomic int answers_over;
 static void *answers_later(void *told)
 {
     struct ps_question q = {0};

@@ -24,7 +24,7 @@ static const char *const names[] = {"diff", "full", "ranges", "adaptive", "compr
                                     "operations"};
 static ps_container *box;
 static int encoder_now;
-static volatile int torn, stop;
+static _Atomic int torn, stop;
 
 static int build(void *unused)
 {

@@ -54,7 +54,7 @@ static int find(void *unused)
 
 /* ---- one transaction, and a visitor that comes while it runs ---- */
 
-struct visitor { pthread_t thread; int write; volatile int result, over; };
+struct visitor { pthread_t thread; int write; _Atomic int result, over; };
 static int visit_page(void *write)
 {
     if (*(int *)write) ++*word(VISITED);
@@ -189,8 +189,8 @@ static int child(void)
 
 /* ---- streams ---- */
 
-static volatile int over;
-static volatile long turns[STREAMS];
+static _Atomic int over;
+static _Atomic long turns[STREAMS];
 struct way { int step, writes; };
 
 static int hot(void *arg)

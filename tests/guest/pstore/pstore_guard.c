@@ -367,7 +367,7 @@ static int strays_refused(void *unused)
 
 /* ---- whose the key is ---- */
 
-static volatile int handler_was_closed;
+static _Atomic int handler_was_closed;
 static void handler(int number)
 {
     (void)number;

@@ -20,8 +20,8 @@ enum { COMMITS = 900, NAMES = 300, NUMBERS = 20, DEATHS = 6, NUMBER_0 = 1000 };
 struct root { uint64_t count; };
 static ps_container *box;
 static ps_index *names, *numbers;
-static volatile int over;
-static volatile long looks, wrong;
+static _Atomic int over;
+static _Atomic long looks, wrong;
 
 static const char *name_of(uint64_t count, char *name)
 {

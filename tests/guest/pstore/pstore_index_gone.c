@@ -15,7 +15,7 @@
 
 enum { INDEXES = 60, WRITERS = 2, COMMITS = 6 };
 static struct wire_opened index_opened, box;
-static volatile int commits, others, bad;
+static _Atomic int commits, others, bad;
 
 static long change(void *key)
 {

@@ -17,7 +17,7 @@
 
 enum { ROUNDS = 8, PATIENCE_MS = 20000 };
 static ps_index *x;
-static volatile int looked, changed;
+static _Atomic int looked, changed;
 
 static int wait_for(void *key)
 {

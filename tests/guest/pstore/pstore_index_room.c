@@ -111,7 +111,7 @@ static void many(void)
 /* ---- refused beside others ---- */
 
 enum { LONG_KEYS = 7000, AT_ONCE = 500, STEP = 20, WRITERS = 3, WRITES = 150, LONG = 190 };
-static volatile int over, too_big, bad_writes;
+static _Atomic int over, too_big, bad_writes;
 
 /* Some 18 of them fill a leaf. */
 static const char *long_key(unsigned n, char *key)
@@ -193,7 +193,7 @@ static void refused_beside_others(void)
 
 /* ---- woken by a key ---- */
 
-static volatile int runs;
+static _Atomic int runs;
 
 static int wait_for(void *key)
 {

@@ -109,8 +109,8 @@ static int client(const char *event)
 
 /* ---- who looks at what it left ---- */
 
-static volatile int over;
-static volatile long turns;
+static _Atomic int over;
+static _Atomic long turns;
 
 /* Others use an item of the child's all the time, and the counters. */
 static int touch_some(void *unused)

@@ -61,7 +61,7 @@ static void *mover(void *number)
 }
 
 /* Whole pages, so that they fit into no group. */
-static volatile int big_runs;
+static _Atomic int big_runs;
 static int big(void *unused)
 {
     (void)unused;
@@ -74,7 +74,7 @@ static int big(void *unused)
     return 0;
 }
 
-static volatile int over, torn, good;
+static _Atomic int over, torn, good;
 static int compare(void *unused)
 {
     (void)unused;

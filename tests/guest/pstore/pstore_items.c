@@ -244,7 +244,7 @@ static void test_adders_beside(void)
 /* One adds so often, to two counters in turns, that its list of ranges is handed over again and
  * again; another one commits additions to the first, whose word begins its page. */
 static int64_t *counter;
-static volatile int adds_over;
+static _Atomic int adds_over;
 static volatile int64_t committed;
 static int add_often(void *unused)
 {
@@ -325,7 +325,7 @@ static int other_locks(int how)
     return back ? back : result;
 }
 
-static volatile int key_had;
+static _Atomic int key_had;
 static int take_key(void *mode)
 {
     int error = ps_key(box, 55, *(int *)mode);

@@ -139,7 +139,7 @@ static void test_two(void)
 
 /* ---- many ---- */
 
-static volatile int torn, stop;
+static _Atomic int torn, stop;
 
 static int compare(void *unused)
 {

@@ -27,7 +27,7 @@ struct desk {
     struct ps_latch latch, slow;
     struct ps_semaphore tokens, there, begin;
     volatile long count, inside, most_inside;   /* under the latch */
-    volatile long ready;
+    _Atomic long ready;
 };
 static ps_area *area;
 static struct desk *desk;
@@ -132,7 +132,7 @@ static int worker(const char *what)
 /* ---- the task: adds one; a number above 100 is answered by the next one, with both ---- */
 
 static struct { uint64_t token, client; long number; } held;
-static volatile long gone_count;
+static _Atomic long gone_count;
 
 static int serve(void *unused, struct ps_request *r)
 {

@@ -89,7 +89,7 @@ static int change(int stage)
 
 /* ---- in single steps ---- */
 
-static volatile long steps, last_step;
+static _Atomic long steps, last_step;
 
 static void stepped(int signal)
 {

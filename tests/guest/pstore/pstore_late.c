@@ -17,18 +17,18 @@ enum { HOLDS = 250, FITS = 100, SPILLS = 220, READS = 30, WORDS = 512, FIRST = 8
 struct root { uint64_t *pages; };
 static ps_container *box;
 static uint64_t (*pages)[WORDS];
-static volatile int held, over, go, written, spilled, ended, attempts, reads, wrong;
+static _Atomic int held, over, go, written, spilled, ended, attempts, reads, wrong;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 
-static void set(volatile int *what)
+static void set(_Atomic int *what)
 {
     pthread_mutex_lock(&lock);
     *what = 1;
     pthread_cond_broadcast(&moved);
     pthread_mutex_unlock(&lock);
 }
-static void await(volatile int *what)
+static void await(_Atomic int *what)
 {
     pthread_mutex_lock(&lock);
     while (!*what) pthread_cond_wait(&moved, &lock);

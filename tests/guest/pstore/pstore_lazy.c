@@ -130,7 +130,7 @@ static int flush_within(void *unused)
 
 /* ---- the manager dies ---- */
 
-static volatile int killed;
+static _Atomic int killed;
 
 static void *killer_main(void *target)
 {

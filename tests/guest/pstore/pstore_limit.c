@@ -86,8 +86,8 @@ static int child(unsigned seed)
     return 0;
 }
 
-static volatile bool stop;
-static volatile long most;
+static _Atomic bool stop;
+static _Atomic long most;
 
 static void *sampler(void *unused)
 {

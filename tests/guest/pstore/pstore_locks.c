@@ -150,7 +150,7 @@ static int heavy_goes_on(int (*body)(void *), int heavy, int *again)
 
 /* ---- a lock that is refused ---- */
 
-static volatile int has_read, may_write, writer_runs;
+static _Atomic int has_read, may_write, writer_runs;
 static int read_then_write(void *unused)
 {
     (void)unused;

@@ -19,7 +19,7 @@ enum { READS = 40, APART = 64, WORDS = 512, NEIGHBOURS = 4, STUCK_MAX = 32, LARG
 struct root { uint64_t *pages; };     /* the first is the one that changes */
 static ps_container *box;
 static uint64_t *pages;                /* the root is not touched: who waits has a right to it */
-static volatile int reads, wrong;
+static _Atomic int reads, wrong;
 
 static int find(void *unused)
 {

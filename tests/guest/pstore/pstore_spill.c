@@ -30,7 +30,7 @@ static uint64_t word_of(uint64_t page, uint64_t word, uint64_t round)
 }
 
 struct range { uint64_t from, count, round; };
-static volatile uint64_t reached;       /* pages that the last body stored to: not rolled back */
+static _Atomic uint64_t reached;       /* pages that the last body stored to: not rolled back */
 
 static int make(void *unused)
 {
@@ -201,7 +201,7 @@ static void test_again(void)
 
 static void *writer(void *arg) { return (void *)(long)ps_transaction(write_range, arg); }
 
-static volatile int stop;
+static _Atomic int stop;
 struct seen { long whole, stale, bad; };
 
 static int look(void *arg)

@@ -64,7 +64,7 @@ static int both_are(uint64_t least, uint64_t most, uint64_t *is)
 
 /* ---- a client that goes on until its manager dies ---- */
 
-static volatile uint64_t tried, done;
+static _Atomic uint64_t tried, done;
 static void *writer(void *from)
 {
     uint64_t n = *(uint64_t *)from;

@@ -37,7 +37,7 @@ static volatile uint64_t *at(int i)
     return (volatile uint64_t *)(uintptr_t)strtoull(addresses[i], NULL, 16);
 }
 
-static volatile uint64_t loaded;
+static _Atomic uint64_t loaded;
 static int loads(void *address)
 {
     loaded = *(volatile uint64_t *)address;

@@ -16,7 +16,7 @@
 
 struct root { long value; struct root *other; };
 static ps_container *left, *right;
-static volatile int second_pid;
+static _Atomic int second_pid;
 
 static ps_container *open_in(const char *store, const char *name)
 {

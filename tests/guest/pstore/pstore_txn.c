@@ -43,7 +43,7 @@ static long count_now(void)
 }
 
 static int one = 1, ten = 10;
-static volatile int goes_on;
+static _Atomic int goes_on;
 
 static int add_and_fail(void *value)
 {

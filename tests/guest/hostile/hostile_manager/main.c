@@ -90,7 +90,7 @@ static bool lend_credits(struct kd_message *m)
 }
 
 static sem_t bystander_go, bystander_done;
-static volatile int bystander_result;
+static _Atomic int bystander_result;
 static int all_credits(void *arg)
 {
     (void)arg;

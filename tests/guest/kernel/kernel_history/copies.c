@@ -10,7 +10,7 @@
 
 enum { RW = KD_READ | KD_WRITE, WAITING_MAX = 64, TRIES = 1000 };
 
-volatile long copies_moved, copies_wrong;
+_Atomic long copies_moved, copies_wrong;
 static unsigned rights[COPIES][PAGES_MAX];
 static struct kd_message waiting[WAITING_MAX];
 static unsigned waiting_count;

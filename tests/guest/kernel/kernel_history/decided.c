@@ -11,7 +11,7 @@
 
 enum { RW = KD_READ | KD_WRITE, KEPT_MAX = 64 };
 
-volatile long decided_asked, decided_kept;
+_Atomic long decided_asked, decided_kept;
 static pthread_t thread;
 static uint64_t container;
 static int store_port;

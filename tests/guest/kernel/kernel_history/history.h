@@ -44,14 +44,14 @@ static inline volatile uint64_t *word_at(uint64_t page, uint64_t word)
 /* ---- copies.c: the same pages in two objects ---- */
 extern int copies[COPIES];
 extern uint64_t copies_base[COPIES];
-extern volatile long copies_moved, copies_wrong; /* rights that went; commits without one */
+extern _Atomic long copies_moved, copies_wrong; /* rights that went; commits without one */
 void copies_asked(const struct kd_message *m);
 void copies_recalled(void);
 void copies_say(void);
 void copies_written(const struct kd_run *r);
 
 /* ---- decided.c: a program decides about first touches in the store ---- */
-extern volatile long decided_asked, decided_kept;
+extern _Atomic long decided_asked, decided_kept;
 bool decided_begin(uint64_t container);
 bool decided_end(void);
 void decided_say(void);         /* which questions it keeps, and what it did last */

@@ -41,7 +41,7 @@ static volatile struct said {
     uint64_t epoch, suspect;
     uint32_t modes[ITEMS];
 } said[THREADS];
-static volatile long isolation, undone, failed;
+static _Atomic long isolation, undone, failed;
 static const struct scenario *now;
 static pthread_barrier_t starts;
 static long rounds_of;

@@ -129,7 +129,7 @@ long all_bits(void)
 enum what { OPEN, LOCK, LEAVE, COMMIT, ABORT, LOAD, STORE, LOCK_ALL };
 static struct actor {
     struct context context;
-    volatile bool started, busy;
+    _Atomic bool started, busy;
     enum what what;
     uint64_t at;
     unsigned how;

@@ -7,8 +7,8 @@
 
 enum { CLIENTS = 4, FIRST = 60, SPAN = 6, OWN = 8, COUNTER = 500 };
 
-static volatile long added[SPAN], wrong, looks;
-static volatile int over;
+static _Atomic long added[SPAN], wrong, looks;
+static _Atomic int over;
 
 struct step { unsigned client, seed; uint64_t page; };
 
@@ -103,7 +103,7 @@ void many_writers(long rounds)
 /* ---- a snapshot that looks at a page all the time, while another CPU publishes it ---- */
 
 enum { ELSEWHERE = 70, ELSEWHERE_ROUNDS = 40, ASTRAY = 103, ASTRAY_PAGES = 24 };
-static volatile int maps, published;
+static _Atomic int maps, published;
 static int (*watches)(void *changed);
 
 static void *watcher(void *changed)

@@ -6,7 +6,7 @@ enum { MOST = 16 };
 
 /* COMMITs wait in `kept` while gather is set, until the test has dealt with them. */
 static struct kd_message kept[MOST];
-static volatile int gather, kept_count;
+static _Atomic int gather, kept_count;
 
 bool gathers(struct kd_message *m)
 {
@@ -74,7 +74,7 @@ static long refuse(int n)
 
 enum { PAGE = 40, BOTH = 3 };
 static pthread_t clients[MOST];
-static volatile uint64_t page_now;
+static _Atomic uint64_t page_now;
 
 static int adds(void *n)
 {

@@ -248,7 +248,7 @@ static void too_many_copies(void)
 /* Where one of sixteen owners runs, nobody is undone, though another one waits for the seventeenth:
  * the edge from it is said by their manager. When it has its copy, and its manager says that it
  * waits for two of them, then it waits for both. */
-static volatile int tries, granted, go_on;
+static _Atomic int tries, granted, go_on;
 static int one_more(void *unused)
 {
     tries++;

@@ -26,7 +26,7 @@ static void *call_for_ever(void *arg)
 }
 
 /* Another thread asks for the handles of children that end. */
-static volatile int looked_at, looks;
+static _Atomic int looked_at, looks;
 static void *looker(void *text)
 {
     while (looked_at >= 0)

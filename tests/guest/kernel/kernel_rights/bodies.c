@@ -1,7 +1,7 @@
 /* bodies.c - a second thread at a marked place, and bodies of transactions. */
 #include "rights.h"
 
-volatile long credits_low;
+_Atomic long credits_low;
 bool hears_of_credits(struct kd_message *m)
 {
     credits_low += m->kind == (uint32_t)KD_MSG_CREDIT_LOW;
@@ -81,7 +81,7 @@ int reads_1_by_hint(void *arg)
     stop_at(2);
     return (int)(uintptr_t)arg;
 }
-volatile int delay;
+_Atomic int delay;
 static void wait_a_little(void)
 {
     for (volatile int i = 0; i < delay; i++) {

@@ -68,7 +68,7 @@ static void doomed_late(void)
     other_ends();
 }
 
-static volatile int writer_at, writer_result;
+static _Atomic int writer_at, writer_result;
 static pthread_mutex_t writer_go = PTHREAD_MUTEX_INITIALIZER;
 static int writes_2_and_sleeps(void *arg)
 {

@@ -64,7 +64,7 @@ void waits_end(void)
 
 /* A write fault copies the page before it locks anything, then finds another writer, and waits.
  * What it copied is old when it is woken. */
-static volatile int copied_result;
+static _Atomic int copied_result;
 static void *copier_main(void *arg)
 {
     copied_result = run(writes_23_then_22, arg, KD_SERIALISABLE, LONG_MS);
@@ -85,7 +85,7 @@ void copied_anew(void)
            "what a writer waited for is in its copy (%d, %d)", copied_result, value(22) - before);
 }
 
-static volatile int woken_result;
+static _Atomic int woken_result;
 static void *waiter_main(void *arg)
 {
     woken_result = try_write((unsigned)(uintptr_t)arg, LONG_MS);
@@ -134,7 +134,8 @@ void snapshots(void)
            "a snapshot finds old versions of pages it did not touch before (%d)", other.result);
     tap_ok(try_write(5, LONG_MS) == 0, "its versions go while its thread runs on");
     other_ends();
-    tap_ok(run(reads_5_then_6, (other.go = 9, NULL), KD_SNAPSHOT, 0) == 302 &&
+    other.go = 9;
+    tap_ok(run(reads_5_then_6, NULL, KD_SNAPSHOT, 0) == 302 &&
                try_write(5, LONG_MS) == 0 && run(read_page, (void *)5, KD_SNAPSHOT, 0) == 4 &&
                value(5) == 4,
            "the next snapshot of a view, and a transaction behind it, see what is new");
@@ -210,7 +211,7 @@ void deadlock(void)
 }
 
 /* Pages 20 and 21 are always equal. */
-static volatile int pairs_over, pairs_wrong;
+static _Atomic int pairs_over, pairs_wrong;
 static int write_pair(void *arg)
 {
     (void)arg;
@@ -237,7 +238,7 @@ static void *pairs_main(void *arg)
     return NULL;
 }
 /* What a transaction has seen, a snapshot that begins later sees. */
-static volatile int order_wrong;
+static _Atomic int order_wrong;
 static void *order_main(void *arg)
 {
     while (!pairs_over) {

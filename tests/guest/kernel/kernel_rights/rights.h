@@ -10,17 +10,17 @@ enum { SCAN_PAGES = 1024, SCANS = 10, PAGES = HOME_PAGES + SCANS * SCAN_PAGES, S
 
 /* ---- bodies.c: a second thread at a marked place, and bodies of transactions ---- */
 
-extern volatile long credits_low;  /* how often the manager was told that somebody waits for one */
+extern _Atomic long credits_low;  /* how often the manager was told that somebody waits for one */
 /* between a place and what comes then: it is to meet the first thread's fault */
-extern volatile int delay;
+extern _Atomic int delay;
 
 struct other {
     pthread_t thread;
     int (*body)(void *);
     unsigned mode;
-    volatile int at, go;            /* where it is; how far it may go */
-    volatile int result;
-    volatile unsigned long turns;   /* of its loop at a place */
+    _Atomic int at, go;            /* where it is; how far it may go */
+    _Atomic int result;
+    _Atomic unsigned long turns;   /* of its loop at a place */
 };
 extern struct other other;              /* the second thread */
 

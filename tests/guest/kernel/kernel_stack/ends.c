@@ -2,7 +2,7 @@
 #include "parts.h"
 
 enum { COMES_MS = 20000 };
-static volatile int working, go_on;
+static _Atomic int working, go_on;
 static int works(struct stacked *s, uint64_t view)
 {
     (void)s, (void)view;
@@ -11,7 +11,7 @@ static int works(struct stacked *s, uint64_t view)
     return 0;
 }
 
-struct job { pthread_t thread; struct change c; bool reads; volatile int result, done; };
+struct job { pthread_t thread; struct change c; bool reads; _Atomic int result, done; };
 static int read_then_write(void *arg)
 {
     const struct change *c = arg;
@@ -127,7 +127,7 @@ static void before(void)
 
 /* A manager that begins again reads below what the one before it has passed on (SK16), also if that
  * one has closed its ports only. */
-struct again { int port; volatile int error, done; volatile uint64_t value; };
+struct again { int port; _Atomic int error, done; volatile uint64_t value; };
 static int read_again(void *arg)
 {
     ((struct again *)arg)->value = *word_at(mortal_at(), 1, 3) ^ 0x7777;

@@ -112,7 +112,7 @@ static void helpers(void)
 /* Another helper for the same commit, in a thread of its own. It is at work still when the first
  * has passed the commit on, and then wants to pass it on, too. */
 static sem_t at_work, passed;
-static volatile int second_outcome;
+static _Atomic int second_outcome;
 struct second { uint64_t view, token; };
 
 static int write_and_wait(void *arg)

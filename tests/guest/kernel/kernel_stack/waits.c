@@ -1,8 +1,8 @@
 /* waits.c - helpers wait: who is a deadlock's victim, and how long a client waits for them. */
 #include "parts.h"
 
-static volatile int step, arrived;
-static void until(volatile int *x, int n)
+static _Atomic int step, arrived;
+static void until(_Atomic int *x, int n)
 {
     while (*x < n) sched_yield();
 }
@@ -18,7 +18,7 @@ static void until_waiting(long n)
     }
 }
 
-struct job { pthread_t thread; struct change c; volatile int result; };
+struct job { pthread_t thread; struct change c; _Atomic int result; };
 static void *job_main(void *arg)
 {
     struct job *j = arg;
@@ -38,7 +38,7 @@ static int job_end(struct job *j)
 }
 
 /* Reads what the helper of another transaction will write, then what that one has written. */
-static volatile long tries;
+static _Atomic long tries;
 static int read_across(void *arg)
 {
     uint64_t sum = *word_of(6, 0);
@@ -153,7 +153,7 @@ void part_deadlocks(void)
 
 /* ---- a manager that stalls, or lies ---- */
 
-static volatile int stalled, go_on;
+static _Atomic int stalled, go_on;
 static int stalls(struct stacked *s, uint64_t view)
 {
     (void)s, (void)view;

@@ -32,8 +32,8 @@ struct managed objects[OBJECTS];
 static uint64_t home_large[PAGES][KEPT], home_few[2][FEW][KEPT], csn_large[PAGES], csn_few[2][FEW];
 int port, commit_port, lent_port;
 static uint64_t next_csn = 1;
-volatile int hold_commits, lend = -1, asked_error;
-volatile uint64_t consumed, odd_runs, asks;
+_Atomic int hold_commits, lend = -1, asked_error;
+_Atomic uint64_t consumed, odd_runs, asks;
 
 static void serve_page(const struct kd_message *m)
 {

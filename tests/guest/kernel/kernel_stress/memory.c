@@ -66,7 +66,7 @@ int look_too_long(void *arg)
 
 /* ---- waits ---- */
 
-volatile int ring_views, ring_met;
+_Atomic int ring_views, ring_met;
 static int ring_step(void *arg)
 {
     uintptr_t i = (uintptr_t)arg;

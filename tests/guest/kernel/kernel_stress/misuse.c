@@ -74,7 +74,7 @@ int bad_manager(void)
     return result ? 22 : check() != 0;
 }
 
-static volatile int destroy_ready;
+static _Atomic int destroy_ready;
 static void *diff_for_ever(void *arg)
 {
     static uint8_t buffer[1 << 17];

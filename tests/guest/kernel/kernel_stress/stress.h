@@ -47,8 +47,8 @@ extern const char *self;
 extern uint64_t seed;
 extern struct managed objects[OBJECTS];
 extern int port, commit_port, lent_port;
-extern volatile int hold_commits, lend, asked_error; /* lend: what each checkpoint grants */
-extern volatile uint64_t consumed, odd_runs, asks;
+extern _Atomic int hold_commits, lend, asked_error; /* lend: what each checkpoint grants */
+extern _Atomic uint64_t consumed, odd_runs, asks;
 
 uint64_t next(uint64_t *x);
 uint64_t now_ms(void);
@@ -63,7 +63,7 @@ int start_manager(int attach);
 
 extern _Thread_local struct actor me;
 extern uint64_t starved;
-extern volatile int stop;
+extern _Atomic int stop;
 extern uint64_t done_count;
 
 int enter(void);
@@ -90,7 +90,7 @@ int beside(int n, unsigned object, int (*body)(void));
 
 /* ---- memory.c: eviction, snapshots, waits and credits under load ---- */
 
-extern volatile int ring_views, ring_met;
+extern _Atomic int ring_views, ring_met;
 
 /* Until so much has come and gone, however slow this machine is. */
 int many_evictions(void);

@@ -143,7 +143,7 @@ int any(unsigned object)
     return e == 1000 ? 0 : e;
 }
 
-volatile int stop;
+_Atomic int stop;
 static int working;  /* a worker that finds something wrong ends before it is told to */
 uint64_t done_count;
 static void *worker(void *arg)
