@@ -154,7 +154,8 @@ static void large(void)
     bool pressed = press_memory(4000);
     is(e, 0, "an object of 8 MiB is stored to, with 36 MiB of memory");
     e = ps_transaction(load_all, &times);
-    tap_ok(!e && pressed && system_info().evictions > evictions, "and is read again (%d, others' pages came: %d)", e, pressed);
+    tap_ok(!e && pressed && system_info().evictions > evictions,
+           "and is read again (%d, others' pages came: %d)", e, pressed);
 }
 
 int main(int argc, char **argv)
