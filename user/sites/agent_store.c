@@ -152,6 +152,13 @@ static int types_check(struct convert *declared, uint64_t id, uint64_t refused[S
     return convert_known(declared, r < 0 ? 0 : m.word[0], (char *)refused);
 }
 
+/* Containers are made in what was exported, by that grant's right, and not beside it. */
+static bool lies_beside(const struct wire_open *open, const char *behind, size_t bytes)
+{
+    const char *path = open->name[0] ? open->name : behind;
+    return !memchr(path, '/', strnlen(path, open->name[0] ? sizeof open->name : bytes));
+}
+
 static int open_container(struct site_message *told, struct ask *a)
 {
     struct wire_opened o;
@@ -164,6 +171,9 @@ static int open_container(struct site_message *told, struct ask *a)
     int error = convert_declared(a->data, &asked, &declared);
     if (error) return error;
     memcpy(&open, a->data, sizeof open);
+    if (lies_beside(&open, (char *)a->data + sizeof open, asked - sizeof open))
+        open.flags &= ~(uint32_t)PS_CREATE;
+    memcpy(a->data, &open, sizeof open);
     long r = call(agent.root, told, a->data, asked);
     if (r < 0 || told->bytes != sizeof o) {
         convert_free(declared);

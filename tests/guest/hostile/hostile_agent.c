@@ -44,12 +44,20 @@ static int make(void *unused)
     if (secret) secret->word[0] = 42;
     return root && secret ? 0 : -errno;
 }
-static int export_box(void)
+static int export_as(const char *what, const char *as, unsigned rights)
 {
+    int handle = ps_handle(what, rights | PS_MAY_GRANT);
+    return handle < 0 ? handle : ps_link(handle, as, rights);
+}
+static int export_all(void)
+{
+    const unsigned writes = PS_MAY_READ | PS_MAY_WRITE;
     int error = ps_directory_create("exports");
     if (!error) error = ps_directory_create("exports/liar");
-    int handle = error ? error : ps_handle("box", PS_MAY_READ | PS_MAY_WRITE | PS_MAY_GRANT);
-    return handle < 0 ? handle : ps_link(handle, "exports/liar/box", PS_MAY_READ | PS_MAY_WRITE);
+    if (!error) error = ps_directory_create("room");
+    if (!error) error = export_as("box", "exports/liar/box", writes);
+    if (!error) error = export_as("room", "exports/liar/room", writes);
+    return error ? error : export_as("room", "exports/liar/look", PS_MAY_READ);
 }
 static int where(void *to)
 {
@@ -131,16 +139,26 @@ static int asks(struct site_message m)
     struct site_message answer;
     return hear_answer(say(m), &answer);
 }
-static int opens(void)
+static int opens_as(struct wire_open open, const char *path, struct wire_opened *o)
 {
     struct site_message answer;
-    struct wire_open open = {.name = "box", .flags = PS_WRITE};
-    struct wire_opened o;
+    char data[sizeof open + 64] = {0};
+    size_t bytes = strlen(path) + 1;
+    memcpy(data, &open, sizeof open);
+    memcpy(data + sizeof open, path, bytes);    /* behind it, if the name is empty */
     int error = hear_answer(say((struct site_message){.kind = SITE_ASK, .request = STORE_OPEN,
-                                                      .data = &open, .bytes = sizeof open}),
+                                                      .data = data, .bytes = (uint32_t)(
+                                                          sizeof open + (*path ? bytes : 0))}),
                             &answer);
-    if (error || answer.bytes != sizeof o) return error ? error : EPROTO;
-    memcpy(&o, answer.data, sizeof o);
+    if (error || answer.bytes != sizeof *o) return error ? error : EPROTO;
+    memcpy(o, answer.data, sizeof *o);
+    return 0;
+}
+static int opens(void)
+{
+    struct wire_opened o;
+    int error = opens_as((struct wire_open){.name = "box", .flags = PS_WRITE}, "", &o);
+    if (error) return error;
     base = o.base;
     opened = o.container;
     return 0;
@@ -195,6 +213,17 @@ static void lies(void)
        "what no site may ask is refused");
     is(asks((struct site_message){.kind = SITE_ASK, .request = STORE_DELETE, .word = {opened}}),
        EOPNOTSUPP, "and what only programs here may ask");
+    struct wire_opened o;
+    static const struct wire_open made = {.flags = PS_CREATE | PS_WRITE};
+    struct wire_open named = made;
+    strcpy(named.name, "fresh");
+    is(opens_as(named, "", &o), ENOENT, "it makes no container beside what was exported");
+    is(opens_as(made, "fresh", &o), ENOENT, "by its other form of names neither");
+    is(opens_as(made, "look/fresh", &o), EACCES, "nor in a directory that it has to read");
+    tap_ok(opens_as(made, "room/fresh", &o) == 0 && o.created &&
+               ps_rights("room/fresh", NULL) == PS_MAY_ALL,
+           "but in one that it has to write");
+    is(ps_rights("exports/liar/fresh", NULL), -ENOENT, "nothing else is there");
     uint64_t read = granted(pages[0], SITE_SHARED), write = granted(pages[1], SITE_EXCLUSIVE);
     tap_ok(read && write, "pages that are its own are granted");
     is(commits(pages[0], read, 0, NULL, 0), EACCES, "a commit of a page to read is refused");
@@ -492,12 +521,12 @@ int main(int argc, char **argv)
 {
     uint64_t value = 0;
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    tap_plan(44);
+    tap_plan(49);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     int error = !box || !own ? -errno : ps_transaction(make, NULL);
-    if (!error) error = export_box();
+    if (!error) error = export_all();
     if (!error) error = ps_transaction(where, pages);
     tap_ok(stream >= 0 && !error, "a container is exported to the site: %s", ps_strerror(error));
     if (error) return 1;
