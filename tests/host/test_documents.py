@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tests/system/documents.py: which commands it finds, and which outputs it accepts; and of what papers.md names."""
+"""Tests of tests/system/documents.py: which commands it finds, and which outputs it accepts; and of what papers*.md name."""
 
 import glob
 import os
@@ -59,11 +59,13 @@ def text(path):
         return source.read()
 
 
-def test_the_tests_that_papers_md_names_are_there():
-    """Files, and results in quotation marks, of the last column."""
+def test_the_tests_that_the_papers_pages_name_are_there():
+    """Files, and results in quotation marks, of the last column; printed rows may be those of the figures of sites."""
     sources = {path: text(path) for path in glob.glob(os.path.join(ROOT, "tests/**/*"), recursive=True) if os.path.isfile(path)}
-    names, everything, missing = " ".join(sources), "\n".join(sources.values()), []
-    for row in [line for line in text(os.path.join(ROOT, "libpstore/papers.md")).splitlines() if line.startswith("| ")]:
+    names, missing = " ".join(sources), []
+    everything = "\n".join([*sources.values(), text(os.path.join(ROOT, "user/sites/figures.md"))])
+    rows = [line for page in ("papers", "papers-sites") for line in text(os.path.join(ROOT, f"libpstore/{page}.md")).splitlines()]
+    for row in [line for line in rows if line.startswith("| ")]:
         shown = row.rstrip(" |").split("|")[-1]
         files = re.findall(r"\b(?:test|pstore|kernel|store|manager|fire|subject)_\w+(?:\.\w+)?", shown)
         files += [path for path in re.findall(r"\btests/[\w/.-]+\w", shown) if not path.endswith("fire_")]

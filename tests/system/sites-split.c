@@ -2,8 +2,9 @@
  * sites-split.c - for sites-split.sh: a B+-tree of another site, and what is said for it.
  *
  *     sites-split NAME make=N      the tree, with so many keys
- *     sites-split NAME count       how much is said to its home for look-ups and a change
- *     sites-split NAME await=N     until key 0 has this value
+ *     sites-split NAME count       how much is said to its home for look-ups, changes and objects
+ *     sites-split NAME end=N       gives key 0 this value
+ *     sites-split NAME await=N     until it has
  */
 #include <errno.h>
 #include <katydid/call.h>
@@ -83,6 +84,12 @@ static void told(const char *what)
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
 }
 
+static int object(void *unused)
+{
+    (void)unused;
+    return ps_new(c, struct value, NULL) ? 0 : -errno;
+}
+
 static int count(void)
 {
     struct work w = {.key = 12345};
@@ -99,8 +106,11 @@ static int count(void)
     told("first change of it");
     for (w.to = 78; !error && w.to < 88; w.to++) error = ps_transaction(change, &w);
     told("ten more");
-    w = (struct work){.key = 0, .to = 99};
-    return error ? error : ps_transaction(change, &w);
+    if (!error) error = ps_transaction(object, NULL);
+    told("an object");
+    for (int i = 0; i < 10 && !error; i++) error = ps_transaction(object, NULL);
+    told("ten more objects");
+    return error;
 }
 
 int main(int argc, char **argv)
@@ -119,6 +129,8 @@ int main(int argc, char **argv)
     else if (makes) for (uint64_t at = 1000; !error && at <= number; at += 1000)
         error = ps_transaction(fill, &at);
     else if (!strcmp(argv[2], "count")) error = count();
+    else if (!strncmp(argv[2], "end=", 4))
+        error = ps_transaction(change, &(struct work){.key = 0, .to = number});
     else while (!(error = ps_transaction(look, &w)) && w.found != number)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     if (error) printf("%s %s: %s (%d)\n", name, argv[2], ps_strerror(error), error);

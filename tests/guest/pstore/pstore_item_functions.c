@@ -4,9 +4,10 @@
  * Aim     DA-33: at the first access, at the first to write, before the commit and behind an abort,
  *         once each; what they change is part of the commit, and one of them can refuse it. DA-43:
  *         items are packed in memory by functions of their type, behind their headers, and read as
- *         they were; what does not pack is kept plain.
+ *         they were; what does not pack is kept plain. The same functions encrypt, and mend pointers.
  * Method  every function appends its letter to a line of text, which is compared; a sum of bills is
- *         kept by them; a text of long runs, which becomes one without.
+ *         kept by them; a text of long runs, which becomes one without; a text whose bytes in memory
+ *         are others; a pointer to a line of the program, which is kept as that line's number.
  */
 #include <errno.h>
 #include <item_layer.h>
@@ -255,14 +256,96 @@ static void test_packed(void)
     }
 }
 
+/* ---- DA-33: decrypted, and pointers mended, before the program sees them ---- */
+
+static size_t encrypt(const void *from, size_t bytes, void *to, size_t room)
+{
+    for (size_t i = 0; i < bytes; i++)
+        ((char *)to)[i] = (char)(((const char *)from)[i] ^ (int)(0x5a + 7 * i));
+    return bytes <= room ? bytes : 0;
+}
+static int decrypt(const void *from, size_t stored, void *to, size_t bytes)
+{
+    return encrypt(from, stored, to, bytes) == bytes ? 0 : -EILSEQ;
+}
+static const struct ps_item_type secret_type = {.name = "secret", .pack = encrypt,
+                                                .unpack = decrypt};
+
+/* Lines lie elsewhere in each run of a program, so what is kept is a line's number. */
+static const char *lines_here[2], *const *lines = lines_here;
+struct call { const char *line; };
+static size_t number_of(const void *from, size_t bytes, void *to, size_t room)
+{
+    const struct call *c = from;
+    unsigned char n = c->line == lines[1];
+    memcpy(to, &n, room && bytes == sizeof *c ? 1 : 0);
+    return 1;
+}
+static int line_of(const void *from, size_t stored, void *to, size_t bytes)
+{
+    struct call c = {stored == 1 ? lines[*(const unsigned char *)from] : NULL};
+    memcpy(to, &c, bytes);
+    return c.line ? 0 : -EILSEQ;
+}
+static const struct ps_item_type call_type = {.name = "call", .pack = number_of,
+                                              .unpack = line_of};
+
+static const char words[] = "nobody else reads this";
+static int make_both(void *unused)
+{
+    (void)unused;
+    id = ps_item_make(calls, "secret", sizeof words);
+    other = ps_item_make(calls, "call", sizeof(struct call));
+    char *text = id ? ps_begin_access(id, PS_X) : NULL;
+    struct call *c = other ? ps_begin_access(other, PS_X) : NULL;
+    if (!text || !c) return -errno;
+    memcpy(text, words, sizeof words);
+    c->line = lines[1];
+    return 0;
+}
+struct kept { int same, line; };
+static int kept(void *out)
+{
+    struct kept *k = out;
+    const struct ps_item *i = ps_item_header(id);
+    k->same = 0;
+    for (size_t n = 0; n < i->stored; n++) k->same += ((const char *)i->data)[n] == words[n];
+    k->line = ps_item_header(other)->stored == 1 ? *(char *)ps_item_header(other)->data : -1;
+    return 0;
+}
+static int look_both(void *unused)
+{
+    const char *text = ps_begin_access(id, PS_S);
+    const struct call *c = ps_begin_access(other, PS_S);
+    (void)unused;
+    if (!text || !c) return -errno;
+    return strcmp(text, words) == 0 && c->line == lines[1] ? 0 : -EILSEQ;
+}
+
+static void test_mended(void)
+{
+    static const char *lines_later[] = {"a", "b"};
+    struct kept k = {0};
+    lines_here[0] = "one";
+    lines_here[1] = "two";
+    is(ps_item_type_add(&secret_type) ?: ps_item_type_add(&call_type), 0, "types that mend");
+    is(ps_transaction(make_both, NULL) ?: ps_transaction(kept, &k), 0, "an item of each");
+    is(k.same, 0, "DA-33: one is encrypted in memory, all of it");
+    is(k.line, 1, "the other one's pointer is a number there");
+    is(ps_transaction(look_both, NULL), 0, "DA-33: who reads sees neither");
+    lines = lines_later;                  /* as in the next run */
+    is(ps_transaction(look_both, NULL), 0, "DA-33: the pointer leads to where its line is now");
+}
+
 int main(void)
 {
-    tap_plan(39);
+    tap_plan(45);
     ps_file *file = ps_file_open("functions", PS_CREATE | PS_WRITE, wish, 2);
     calls = file ? ps_file_part(file, "calls") : NULL;
     plain = file ? ps_file_part(file, "plain") : NULL;
     tap_ok(calls && plain, "a file");
     test_functions();
     test_packed();
+    test_mended();
     return tap_end();
 }
