@@ -4,10 +4,10 @@
  * Aim     DA-33: at the first access, at the first to write, before the commit and behind an abort,
  *         once each; what they change is part of the commit, and one of them can refuse it. DA-43:
  *         items are packed in memory by functions of their type, behind their headers, and read as
- *         they were; what does not pack is kept plain. The same functions encrypt, and mend pointers.
+ *         they were; what does not pack is kept plain. They may encrypt, and mend pointers.
  * Method  every function appends its letter to a line of text, which is compared; a sum of bills is
- *         kept by them; a text of long runs, which becomes one without; a text whose bytes in memory
- *         are others; a pointer to a line of the program, which is kept as that line's number.
+ *         kept by them; a text of long runs, which becomes one without; a text whose bytes in
+ *         memory are others; a pointer to a line of the program, kept as that line's number.
  */
 #include <errno.h>
 #include <item_layer.h>
