@@ -171,10 +171,11 @@ static int open_container(struct site_message *told, struct ask *a)
     int error = convert_declared(a->data, &asked, &declared);
     if (error) return error;
     memcpy(&open, a->data, sizeof open);
-    if (lies_beside(&open, (char *)a->data + sizeof open, asked - sizeof open))
-        open.flags &= ~(uint32_t)PS_CREATE;
+    bool beside = lies_beside(&open, (char *)a->data + sizeof open, asked - sizeof open);
+    if (beside) open.flags &= ~(uint32_t)PS_CREATE;
     memcpy(a->data, &open, sizeof open);
-    long r = call(agent.root, told, a->data, asked);
+    long r = beside && open.flags & PS_EXCLUSIVE ? -EACCES
+                                                 : call(agent.root, told, a->data, asked);
     if (r < 0 || told->bytes != sizeof o) {
         convert_free(declared);
         return r < 0 ? (int)r : -EPROTO;

@@ -219,6 +219,8 @@ static void lies(void)
     strcpy(named.name, "fresh");
     is(opens_as(named, "", &o), ENOENT, "it makes no container beside what was exported");
     is(opens_as(made, "fresh", &o), ENOENT, "by its other form of names neither");
+    named = (struct wire_open){.name = "box", .flags = PS_CREATE | PS_EXCLUSIVE | PS_WRITE};
+    is(opens_as(named, "", &o), EACCES, "nor one that is to be new, if there is one");
     is(opens_as(made, "look/fresh", &o), EACCES, "nor in a directory that it has to read");
     tap_ok(opens_as(made, "room/fresh", &o) == 0 && o.created &&
                ps_rights("room/fresh", NULL) == PS_MAY_ALL,
@@ -521,7 +523,7 @@ int main(int argc, char **argv)
 {
     uint64_t value = 0;
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    tap_plan(49);
+    tap_plan(50);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
