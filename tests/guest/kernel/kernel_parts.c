@@ -172,6 +172,11 @@ static long lies_taken(void)
     return n;
 }
 
+static bool id_differs(const struct kd_parts *a, const struct kd_parts *b)
+{
+    return memcmp(a->id, b->id, sizeof a->id) != 0;
+}
+
 static void four(void)
 {
     bool good = true;
@@ -184,6 +189,7 @@ static void four(void)
            "three vote, the last one decides, the three commit; all hear the same of it");
     tap_ok(lies_taken() == 0, "no vote counts twice, nothing is published before the decision, "
            "and who voted refuses nothing that is committed (%ld)", lies_taken());
+    struct kd_parts first = bases[0].told;
     bases[1].refuses = true;
     int e = write_them(0x0f);
     bases[1].refuses = false;
@@ -191,7 +197,10 @@ static void four(void)
                bases[2].asked[KD_PART_VOTE] == 1 && bases[3].asked[KD_PART_DECIDE] == 1,
            "one refuses: who voted undoes, and nobody else hears of it (%d)", e);
     tap_ok(lies_taken() == 0, "and nothing of it is published (%ld)", lies_taken());
+    struct kd_parts refused = bases[0].told;
     is(write_them(0x0f), 0, "the next one is done");
+    tap_ok(id_differs(&first, &refused) && id_differs(&refused, &bases[0].told) &&
+               id_differs(&first, &bases[0].told), "each attempt has an id of its own");
 }
 
 /* ---- what a commit tells ---- */
@@ -383,7 +392,7 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && sscanf(argv[2], "%lx.%lx", &bases[0].at, &bases[1].at) == 2) return child();
     bool good = true;
-    tap_plan(33);
+    tap_plan(34);
     for (unsigned i = 0; i < BASES; i++)
         good &= manager_start(&bases[i]) && attach(getpid(), i) == 0;
     tap_ok(good, "five managers");
