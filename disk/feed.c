@@ -79,6 +79,16 @@ const void *store_group_sealed_bytes(const struct store_group *group, size_t *by
 
 size_t store_group_sealed_used(const struct store_group *group) { return group->used; }
 
+bool group_loads(const uint8_t *group)
+{
+    struct record_walk walk = group_walk(group);
+    const struct record_disk *record;
+    while (record_next(&walk, &record) > 0)
+        if (le16_get(record->type) == RECORD_PAGE_HOME)
+            return true;
+    return false;
+}
+
 /* ---- groups read back */
 
 struct feed_reader {
@@ -175,7 +185,8 @@ int store_feed_seek(struct store *store, struct store_feed *feed, size_t most)
 int store_feed_next(struct store *store, struct store_feed *feed, const void **group, size_t *bytes)
 {
     feed->reader->log.filled = 0;       /* as above */
-    return fence_get(store) ?: feed_next(store, feed, group, bytes);
+    int found = fence_get(store) ?: feed_next(store, feed, group, bytes);
+    return found > 0 && group_loads(*group) ? -ESTALE : found;
 }
 
 void store_feed_end(struct store *store, struct store_feed *feed)

@@ -104,6 +104,7 @@ struct record_walk {
 };
 int  record_next(struct record_walk *walk, const struct record_disk **record);  /* 1, 0 end, <0 */
 struct record_walk group_walk(const uint8_t *group);
+bool group_loads(const uint8_t *group); /* has it pages that are in no log (PAGE_HOME)? feed.c */
 int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
 /* Is what a record of a page, unpacked, has as data of its type? */
 bool record_page_valid(const struct record_disk *record);

@@ -323,16 +323,6 @@ int store_spare_apply(struct store_spare *spare, size_t most)
 
 /* ---- groups taken */
 
-static bool loads_pages(const uint8_t *group)
-{
-    struct record_walk walk = group_walk(group);
-    const struct record_disk *record;
-    while (record_next(&walk, &record) > 0)
-        if (le16_get(record->type) == RECORD_PAGE_HOME)
-            return true;
-    return false;
-}
-
 static bool group_follows(const struct store *store, const uint8_t *group, size_t bytes)
 {
     const struct group_disk *header = (const void *)group;
@@ -360,7 +350,7 @@ int store_spare_take(struct store_spare *spare, const void *group, size_t bytes,
         return error;
     if (!spare->joined || spare->taking || !group_follows(store, group, bytes))
         return -EINVAL;
-    if (loads_pages(group))
+    if (group_loads(group))
         return -EOPNOTSUPP;
     mark_note(spare, mark);
     spare->sure = MAX(spare->sure, MIN(le64_get(header->durable_lsn), store->log.end)); /* SE2 */

@@ -70,7 +70,8 @@ bool store_feed_is(const struct store *store, const struct store_feed *feed,
  * common_lsn. -ESTALE: no group begins there, or the log has run ahead; -EIO, the fence. */
 store_must_check int store_feed_seek(struct store *store, struct store_feed *feed, size_t most);
 /* 1: a group, whose bytes stay until the next call. 0: none is left of those that are applied.
- * -ESTALE: the log has run ahead of the feed. Or as above. */
+ * -ESTALE: the log has run ahead of the feed, or the group has pages that are in no log (a load).
+ * Or as above. */
 store_must_check int store_feed_next(struct store *store, struct store_feed *feed,
                                      const void **group, size_t *bytes);
 void store_feed_end(struct store *store, struct store_feed *feed);

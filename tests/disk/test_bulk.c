@@ -425,6 +425,33 @@ static void no_older_page_goes_home_over_a_load(void **state)
     page_is(100, 0);
 }
 
+/* Aim: a copy that lacks a load hears that it is to be made anew: of the pages no log has a byte. */
+static void a_copy_is_not_fed_with_a_load(void **state)
+{
+    (void)state;
+    struct store_epochs epochs;
+    struct store_feed feed;
+    const void *group;
+    size_t bytes;
+    store_lsn_t before = store_log_applied(store);
+    store_epochs_tell(store, &epochs);
+    commit_pages(3, 4);
+    assert_int_equal(home(40, 1), 0);
+    assert_int_equal(commit(true), 0);
+    store_lsn_t behind = store_log_applied(store);
+    commit_pages(4, 5);
+    assert_int_equal(store_feed_begin(store, &feed, &epochs, before), 0);
+    assert_int_equal(store_feed_seek(store, &feed, store->super.log_bytes), 0);
+    assert_int_equal(store_feed_next(store, &feed, &group, &bytes), 1);
+    assert_int_equal(store_feed_next(store, &feed, &group, &bytes), -ESTALE);
+    store_feed_end(store, &feed);
+    assert_int_equal(store_feed_begin(store, &feed, &epochs, behind), 0);   /* one that has it */
+    assert_int_equal(store_feed_seek(store, &feed, store->super.log_bytes), 0);
+    assert_int_equal(store_feed_next(store, &feed, &group, &bytes), 1);
+    assert_int_equal(store_feed_next(store, &feed, &group, &bytes), 0);
+    store_feed_end(store, &feed);
+}
+
 /* ---- crash states */
 
 enum { STATES, SECOND, ROTTEN };
@@ -479,6 +506,7 @@ int main(int argc, char **argv)
         TEST(other_pages_of_it_share_the_extents),
         TEST(the_next_record_is_a_full_image),
         TEST(no_older_page_goes_home_over_a_load),
+        TEST(a_copy_is_not_fed_with_a_load),
         cmocka_unit_test(loading_lives_survive_every_crash_state),
     };
     (void)argc;
