@@ -439,9 +439,25 @@ static void kept(void **state)
     }
 }
 
+/* GETs of a container that is closed are taken back: the home waits for them before it closes. */
+static void closed(void **state)
+{
+    (void)state;
+    begin();
+    assert_true(view_step(1, true));
+    while (port_step()) {}
+    assert_true(asked.count == 1 && w.to_home.count == 1);
+    struct site_message get = PULL(w.to_home);
+    pages_closed(remote.containers);
+    assert_true(asked.count == 0 && w.to_home.count == 1);
+    struct site_message cancel = PULL(w.to_home);
+    assert_true(get.kind == SITE_GET && cancel.kind == SITE_CANCEL);
+    assert_true(cancel.number == get.number && cancel.page == get.page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(walk), cmocka_unit_test(elsewhere),
-                                       cmocka_unit_test(kept)};
+                                       cmocka_unit_test(kept), cmocka_unit_test(closed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

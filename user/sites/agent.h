@@ -28,7 +28,7 @@ enum {
 
 struct container {
     uint64_t id;                        /* 0: free */
-    bool writes;
+    bool writes, closes;                /* closes: as soon as it is not busy */
     unsigned busy;                      /* GETs and COMMITs under way */
     struct convert *types;              /* NULL: the site's data look as here */
     unsigned segments;
@@ -47,9 +47,9 @@ extern struct agent {
 
 void agent_lock(void);
 void agent_unlock(void);
-/* What threads wait for: work of six kinds; that a container's GETs and COMMITs have ended. */
+/* What threads wait for: work of six kinds. */
 enum agent_wait { AGENT_GETS, AGENT_COMMITS, AGENT_ASKS, AGENT_SNAPS, AGENT_OLDS, AGENT_PARTS,
-                  AGENT_BUSY, AGENT_WAITS };
+                  AGENT_WAITS };
 void agent_wait(enum agent_wait for_what); /* until agent_changed; leaves the lock meanwhile */
 void agent_changed(enum agent_wait for_whom); /* wakes one: a piece of work is one thread's */
 void agent_changed_all(enum agent_wait for_whom);
@@ -64,6 +64,7 @@ struct container *container_at(uint64_t page);
 int store_begin(const char *site);      /* 0 or -errno */
 void *store_work(void *unused);         /* a thread */
 void store_ask(const struct site_message *m);
+void container_let(struct container *c);        /* a GET or COMMIT of it has ended; locked */
 const char *store_exports(void);        /* the directory of what the site may open */
 
 /* ---- agent_split.c: functions that a server here carries out for the site (modes.md) ---- */

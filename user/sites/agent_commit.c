@@ -110,7 +110,7 @@ static void pages_let(const struct commit *c, unsigned held)
     uint64_t page = 0, serial;
     for (; held > 0 && page_next(&i, &page, &serial); held--) {
         struct site_page *p = pages_find(&agent.pages, page);
-        container_at(page)->busy--;
+        container_let(container_at(page));
         page_call(p, home_committed(p));
     }
 }
@@ -206,7 +206,6 @@ void *commit_work(void *unused)
         agent.committing++;
         commit_run(c, committed);
         agent.committing--;
-        agent_changed(AGENT_BUSY);
         commit_free(c);
     }
     return unused;

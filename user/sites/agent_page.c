@@ -226,8 +226,7 @@ static void job_ends(struct job *j, int error)
     else
         refused(&j->get, j->undone ? j->undone : error == -EBUSY ? -EDEADLK : error);
     j->used = false;
-    c->busy--;
-    agent_changed(AGENT_BUSY);
+    container_let(c);
 }
 
 void *page_work(void *unused)
@@ -382,9 +381,8 @@ static void get_undo(uint64_t number, int why)
     working_undo(number, why);
     if (at < 0) return;
     struct site_message get = waiting_take((unsigned)at);
-    container_at(get.page)->busy--;
+    container_let(container_at(get.page));
     refused(&get, why);
-    agent_changed(AGENT_BUSY);
 }
 
 /* Who is younger, the site's transaction or who waits here? One that nobody knows is the youngest.

@@ -96,7 +96,6 @@ static void *transact(void *part)
         agent_lock();
         p->runs = false;
         p->ended = true;
-        agent_changed(AGENT_BUSY);
         agent_changed_all(AGENT_PARTS);
     }
     return part;

@@ -289,8 +289,7 @@ void *snapshot_read_work(void *unused)
         reads.first = (reads.first + 1) % JOBS_MAX;
         reads.count--;
         answer(&get);
-        container_at(get.page)->busy--;
-        agent_changed(AGENT_BUSY);
+        container_let(container_at(get.page));
     }
     return unused;
 }

@@ -2,6 +2,10 @@
  * agent_store.c - requests of the site to the store, in its name: one after the other, by the
  * handle of the directory that is exported to it (`store export`). What the site has open, this
  * process has open; leases of space are this process's, and end with it.
+ *
+ *   AK1  A CLOSE waits for GETs and COMMITs of its container, which may be as long as another home
+ *        likes, and an OPEN waits for the CLOSE of its container. Both are put behind what else
+ *        the site asks.
  */
 #include "agent.h"
 
@@ -19,6 +23,7 @@ enum { ASKS_MAX = 64, WAITS_MAX = 32 };
 /* A request, with its data behind it. */
 struct ask {
     struct ask *next;
+    uint64_t container;                 /* that it was put behind for (AK1); 0: it was not */
     struct site_message m;
     _Alignas(8) uint8_t data[];
 };
@@ -53,6 +58,15 @@ static bool root_have(void)
     return agent.root >= 0;
 }
 
+/* Locked. */
+static void ask_add(struct ask *a)
+{
+    a->next = NULL;
+    *last = a;
+    last = &a->next;
+    count++;
+}
+
 void store_ask(const struct site_message *m)
 {
     struct ask *a = malloc(sizeof *a + m->bytes);
@@ -63,11 +77,9 @@ void store_ask(const struct site_message *m)
                                           .error = -EAGAIN});
     } else {
         a->m = *m;
-        a->next = NULL;
+        a->container = 0;
         memcpy(a->data, m->data, m->bytes);
-        *last = a;
-        last = &a->next;
-        count++;
+        ask_add(a);
         agent_changed(AGENT_ASKS);
     }
     agent_unlock();
@@ -118,10 +130,14 @@ static void segment_learn(struct site_message *told, uint64_t address)
     if (c) segment_note(told, c, info.base, info.pages);
 }
 
+void container_let(struct container *c)
+{
+    if (!--c->busy && c->closes) agent_changed(AGENT_ASKS);
+}
+
 static void close_container(struct container *c)
 {
     struct site_message m = {.request = STORE_CLOSE, .word = {c->id}};
-    while (c->busy) agent_wait(AGENT_BUSY);
     for (unsigned i = 0; i < c->segments; i++) pages_release(&c->segment[i]);
     convert_free(c->types);
     *c = (struct container){0};
@@ -188,6 +204,10 @@ static int open_container(struct site_message *told, struct ask *a)
     agent_lock();
     struct container *c = container_of_id(o.container);
     bool again = c != NULL;
+    if (c && c->closes) {
+        a->container = c->id;
+        error = -EAGAIN;
+    }
     for (struct container *at = agent.containers;
          !error && !c && at < agent.containers + CONTAINERS_MAX; at++)
         if (!at->id) c = at;
@@ -228,18 +248,26 @@ static int open_container(struct site_message *told, struct ask *a)
     return 0;
 }
 
+static int close_asked(struct ask *a)
+{
+    agent_lock();
+    struct container *c = container_of_id(a->m.word[0]);
+    if (c && c->busy) {
+        c->closes = true;
+        a->container = c->id;
+    } else if (c) {
+        close_container(c);
+    }
+    agent_unlock();
+    return c ? 0 : -ENOENT;
+}
+
 static int request(struct site_message *told, struct ask *a)
 {
     int by = agent.store;
     switch (told->request) {
     case STORE_OPEN: return open_container(told, a);
-    case STORE_CLOSE: {
-        agent_lock();
-        struct container *c = container_of_id(told->word[0]);
-        if (c) close_container(c);
-        agent_unlock();
-        return c ? 0 : -ENOENT;
-    }
+    case STORE_CLOSE: return close_asked(a);
     case STORE_OUTCOME: return outcome_look(told->word);
     case SITE_PEER: return parts_peer(told->word, a->data, a->m.bytes);
     case SITE_NAME: return parts_name(told->word);
@@ -296,27 +324,41 @@ static bool wait_begins(struct ask *a)
     return true;
 }
 
+/* Takes the first that need not wait for its container (AK1); NULL: there is none. Locked. */
+static struct ask *ask_take(void)
+{
+    for (struct ask **at = &first, *a; (a = *at); at = &a->next) {
+        const struct container *c = container_of_id(a->container);
+        if (c && (a->m.request == STORE_CLOSE ? c->busy != 0 : c->closes)) continue;
+        *at = a->next;
+        if (!a->next) last = at;
+        count--;
+        return a;
+    }
+    return NULL;
+}
+
 void *store_work(void *unused)
 {
-    for (;;) {
+    for (struct ask *a;;) {
         agent_lock();
-        while (!first) agent_wait(AGENT_ASKS);
-        struct ask *a = first;
-        first = a->next;
-        if (!first) last = &first;
-        count--;
+        while (!(a = ask_take())) agent_wait(AGENT_ASKS);
         bool waits_now = wait_begins(a);
         agent_unlock();
         if (waits_now) continue;
         struct site_message told = {.kind = SITE_TOLD, .answer_to = a->m.number,
                                     .request = a->m.request};
         memcpy(told.word, a->m.word, sizeof told.word);
+        a->container = 0;
         told.error = request(&told, a);
         if (told.error < 0) told.bytes = 0;
         agent_lock();
-        agent_send(&told);
+        if (a->container)
+            ask_add(a);
+        else
+            agent_send(&told);
         agent_unlock();
-        free(a);
+        if (!a->container) free(a);
     }
     return unused;
 }

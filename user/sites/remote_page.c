@@ -287,6 +287,11 @@ static void waits_look(long n)
     }
 }
 
+static void cancel(const struct site_page *p)
+{
+    remote_send(&(struct site_message){.kind = SITE_CANCEL, .number = p->asked, .page = p->page});
+}
+
 static void gets_look(void)
 {
     long n = views_list();
@@ -295,9 +300,7 @@ static void gets_look(void)
         struct site_page *p = pages_find(&remote.pages, asked.page[i]);
         bool waits = false;
         for (long k = 0; k < n && !waits; k++) waits = page_of(&views[k]) == p->page;
-        if (client_cancels(p, waits))
-            remote_send(&(struct site_message){.kind = SITE_CANCEL, .number = p->asked,
-                                               .page = p->page});
+        if (client_cancels(p, waits)) cancel(p);
     }
 }
 
@@ -313,11 +316,15 @@ int pages_look(void)
     return LOOK_MS;
 }
 
+/* The home closes it when its GETs have ended (AK1). */
 void pages_closed(const struct container *c)
 {
     for (unsigned i = 0; i < c->segments; i++) {
         const struct segment *s = &c->segment[i];
         uint64_t end = s->base + s->pages * KD_PAGE_BYTES;
+        for (size_t n = 0; n < asked.count; n++)
+            if (asked.page[n] >= s->base && asked.page[n] < end)
+                cancel(pages_find(&remote.pages, asked.page[n]));
         some_close(&called, s->base, end);
         some_close(&asked, s->base, end);
         pages_forget(&remote.pages, s->base, end);

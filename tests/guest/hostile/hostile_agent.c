@@ -366,6 +366,31 @@ static void waits(void)
     tap_ok(home_goes_on(5), "and the home goes on");
 }
 
+/* It closes the container while a GET of it waits: its other requests do not wait for that, and it
+ * opens it again behind the close. */
+static void closes(void)
+{
+    pthread_t t;
+    struct site_message m;
+    struct wire_open open = {.name = "box", .flags = PS_WRITE};
+    anew();
+    holds = lets_go = 0;
+    pthread_create(&t, NULL, holder, (void *)(uintptr_t)pages[5]);
+    while (!holds) sched_yield();
+    (void)say(GET(pages[5], SITE_SHARED));
+    (void)say((struct site_message){.kind = SITE_ASK, .request = STORE_CLOSE, .word = {opened}});
+    is(asks((struct site_message){.kind = SITE_ASK, .request = STORE_FLUSH}), 0,
+       "a container that is closed while a GET waits holds up no other request");
+    uint64_t again = say((struct site_message){.kind = SITE_ASK, .request = STORE_OPEN,
+                                               .data = &open, .bytes = sizeof open});
+    is(asks((struct site_message){.kind = SITE_ASK, .request = STORE_FLUSH}), 0,
+       "nor does one that is opened again");
+    lets_go = 1;
+    is(hear_answer(again, &m), 0, "which is open when the GET has ended");
+    pthread_join(t, NULL);
+    tap_ok(granted(pages[5], SITE_SHARED) && home_goes_on(5), "and the home goes on");
+}
+
 /* ---- circles: the site keeps the first page, which a program of the home wants, and wants what
  * that has ---- */
 
@@ -523,7 +548,7 @@ int main(int argc, char **argv)
 {
     uint64_t value = 0;
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    tap_plan(50);
+    tap_plan(54);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
@@ -540,6 +565,7 @@ int main(int argc, char **argv)
     ends();
     standstill();
     waits();
+    closes();
     circles();
     deaf();
     mutated();
