@@ -111,8 +111,8 @@ static int call(ps_split *p, struct kd_message *m, void *answer, size_t room)
     m->buffer_bytes = room;
     p->counts.calls++;
     long r = kd_call3(KD_PORT_CALL, p->port, (long)m, 0);
-    if (r == -EBADF || r == -EIDRM)
-        r = -EOWNERDEAD;
+    if ((r == -EBADF || r == -EIDRM) && !m->status)
+        r = -EOWNERDEAD;                /* it is not the server who says so */
     return r < 0 ? (int)r : m->status;
 }
 

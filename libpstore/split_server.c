@@ -7,15 +7,16 @@
  * of it is touched, and lengths are those that came.
  *
  * Invariants
- *   PF1  A client does what its own handle of the container lets it do: one that may only read has
- *        snapshots, in which nothing can be stored.
+ *   PF1  A client does what its own handle of the container lets it do, as long as that is good:
+ *        one that may only read has snapshots, in which nothing can be stored. The handle is looked
+ *        at, and opens nothing here: else the container would be closed here with the handle's end.
  *   PF2  A transaction that is open between two calls of its client ends when the client does, or
  *        is silent for SILENT_MS: nobody waits for its locks without end.
  *        Of a client that has locks of its own it waits for HALF_MS only: they may be what it waits
  *        for.
  *   PF3  What a client read by itself is compared, under locks, before a commit that rests on it.
- *   PF4  A program that was passed a way has operations carried out, and nothing else, as long as
- *        the handle that was shown for the way is good.
+ *   PF4  A program that was passed a way has operations carried out, and nothing else. Its handle
+ *        is that which was shown for the way.
  */
 #include "pstore_private.h"
 
@@ -41,8 +42,8 @@ static struct way {
 } ways[SPLIT_WAYS_MAX];
 
 struct split_client {
-    int port;
-    struct way *way;                    /* by which it came; NULL: by its own handle */
+    int port, handle;                   /* handle: of the container, as it was shown */
+    struct way *way;                    /* by which it came, and whose the handle is; NULL: none */
     int writes, active;                 /* active: it has a transaction here */
     int begun;                          /* of its transaction something was said */
     uint64_t silent_ms;                 /* since its last call, while `active` */
@@ -277,12 +278,21 @@ static int run(struct split_client *k)
 
 /* ---- a client ---- */
 
+/* PF1. 0; -EIDRM: it was taken back; -EOWNERDEAD: the store has ended, and another one is there. */
+static int good(int handle)
+{
+    int error = (int)ps_kernel(KD_PORT_SAME, handle, served->store->port, 0);
+    return error == 0 || error == -EIDRM ? error : -EOWNERDEAD;
+}
+
 static int called(struct split_client *k)
 {
     uint64_t function = k->m.word[1];
-    int result = 0;
-    if (k->m.kind != SPLIT_CALL)
-        return -ENOSYS;
+    int result = 0, error = good(k->handle);
+    if (error)
+        give_up(k);
+    if (error || k->m.kind != SPLIT_CALL)
+        return error ? error : -ENOSYS;
     if (function == SPLIT_RUN)
         return run(k);
     if (k->way)
@@ -333,6 +343,8 @@ static void *serve_client(void *client)
     kd_call3(KD_HANDLE_CLOSE, k->port, 0, 0);
     if (k->way)
         k->way->clients--;
+    else
+        kd_call3(KD_HANDLE_CLOSE, k->handle, 0, 0);
     free(k);
     clients--;
     return NULL;
@@ -340,14 +352,21 @@ static void *serve_client(void *client)
 
 /* ---- who comes ---- */
 
-/* PF1: by its own handle the client opens the container, or does not. */
+/* PF1: is the handle one of the container, for that? */
 static int may(int handle, int writes)
 {
-    ps_container *c = ps_open_by(handle, NULL, writes ? PS_WRITE : 0, NULL);
-    int error = !c ? -errno : c != served ? -EXDEV : 0;
-    if (c)
-        ps_close(c);
-    return error;
+    const char path[WIRE_PATH_BYTES] = "";
+    struct wire_named named;
+    size_t bytes = sizeof named;
+    uint64_t word[STORE_REQUEST_WORDS] = {0};
+    uint32_t wanted = WIRE_MAY_READ | (writes ? WIRE_MAY_WRITE : 0);
+    int error = good(handle);
+    if (!error)
+        error = store_request_by(served->store, handle, NULL, STORE_LOOK, word, path, sizeof path,
+                                 &named, &bytes);
+    if (error || bytes != sizeof named || named.directory || named.container != served->id)
+        return error ? error : -EXDEV;
+    return wanted & ~named.rights ? -EACCES : 0;
 }
 
 /* The way by which a call comes; NULL: by the name of the port. */
@@ -356,7 +375,7 @@ static struct way *way_of(const struct kd_message *m)
     return m->badge_rights ? &ways[m->badge - WAY] : NULL;
 }
 
-static int client_begin(const struct kd_message *m)
+static int client_begin(struct kd_message *m)
 {
     struct way *way = way_of(m);
     int writes = (m->word[0] & PS_WRITE) != 0, error = may(way ? way->handle : m->handle, writes);
@@ -367,6 +386,7 @@ static int client_begin(const struct kd_message *m)
     pthread_t thread;
     k->writes = writes;
     k->way = way;
+    k->handle = way ? way->handle : m->handle;
     k->port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     int badge = k->port < 0 ? k->port
                             : (int)kd_call3(KD_BADGE_CREATE, k->port, CLIENT,
@@ -377,6 +397,7 @@ static int client_begin(const struct kd_message *m)
     error = badge < 0 ? badge : -pthread_create(&thread, NULL, serve_client, k);
     if (!error) {
         pthread_detach(thread);
+        m->handle = way ? m->handle : -1;               /* it stays with the client */
         return badge;
     }
     clients--;

@@ -90,7 +90,7 @@ static int server_call(struct client *c, struct kd_message *k)
     long r = kd_call3(KD_PORT_CALL, c->port, (long)k, 0);
     if (k->handle >= 0) kd_call3(KD_HANDLE_CLOSE, k->handle, 0, 0);
     if (r < 0) k->buffer_bytes = 0;
-    return r == -EIDRM || r == -EBADF ? -EOWNERDEAD : r < 0 ? (int)r : k->status;
+    return (r == -EIDRM || r == -EBADF) && !k->status ? -EOWNERDEAD : r < 0 ? (int)r : k->status;
 }
 
 static void *client_work(void *client)

@@ -6,7 +6,7 @@
  *         with the rights that the way has. It has no container, so no page: it opens none, by no
  *         configuration and no name, and by its client's port it reads, stores, locks and makes
  *         nothing. It makes no further way, and no more clients than four. When the grant is taken
- *         back no client begins. A way that nobody has any more is free.
+ *         back no client begins, and none goes on. A way that nobody has any more is free.
  * Method  This program starts itself as the server, and confined, with a way as handle 0; the exit
  *         status is the line of the first answer that was wrong.
  */
@@ -21,7 +21,7 @@
 
 #define WANT(good) do { if (!(good)) exit(__LINE__ % 250 + 1); } while (0)
 #define LAYOUT PS_LAYOUT(struct root, 1)
-enum { WAY, FIRST = 5, CLIENTS = 4, PASSES = 200 };
+enum { WAY, FIRST = 5, STAYS = 77, CLIENTS = 4, PASSES = 200 };
 struct root { int64_t number; char rest[4000]; };
 
 /* ---- the server ---- */
@@ -144,11 +144,25 @@ static int reader(void)
     return 0;
 }
 
+/* Goes on until it may no more. */
+static int stays(void)
+{
+    int64_t n;
+    int error = 0;
+    ps_split *s = ps_split_open("box", PS_WRITE, NULL, "server", NULL);
+    WANT(s && number_set(s, STAYS, &n) == 0);
+    for (int i = 0; i < 500 && !error; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        error = ps_split_run(s, "get", &n, sizeof n);
+    }
+    return error < 0 ? -error : 0;
+}
+
 static int opens(void) { return opens_soon() ? 0 : errno; }
 
 /* ---- who passes it ---- */
 
-static int confined(const char *role, int way)
+static int begins(const char *role, int way)
 {
     const char *argv[] = {"hostile_client", role, NULL};
     const char *envp[] = {"PS_ROOTS=" SPLIT_ROOTS ":0=box", NULL};
@@ -158,7 +172,27 @@ static int confined(const char *role, int way)
                                   .handle_count = 1};
     long h = kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
     if (h >= 0) kd_call3(KD_HANDLE_CLOSE, h, 0, 0);
-    return h < 0 ? (int)h : child_wait(p.pid);
+    return h < 0 ? (int)h : p.pid;
+}
+
+static int confined(const char *role, int way)
+{
+    int pid = begins(role, way);
+    return pid < 0 ? pid : child_wait(pid);
+}
+
+/* A program has it open when the container is taken back. */
+static int stays_behind(int way, int *taken)
+{
+    int64_t n = 0;
+    ps_split *s = ps_split_open("box", 0, NULL, "server", operations);
+    int pid = begins("stays", way);
+    while (s && pid > 0 && n != STAYS && ps_split_run(s, "get", &n, sizeof n) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    *taken = ps_take_back("box");
+    int status = n == STAYS ? child_wait(pid) : -1;
+    ps_split_close(s);
+    return status;
 }
 
 static int pass_soon(int flags)
@@ -192,7 +226,8 @@ int main(int argc, char **argv)
     if (!strcmp(role, "writer")) return writer();
     if (!strcmp(role, "reader")) return reader();
     if (!strcmp(role, "opens")) return opens();
-    tap_plan(8);
+    if (!strcmp(role, "stays")) return stays();
+    tap_plan(9);
     int pid = child_start(argv[0], "serve", NULL), way = pass_soon(PS_WRITE);
     tap_ok(pid > 0 && way >= 0, "a way to the server (%d)", way);
     int status = confined("writer", way);
@@ -204,8 +239,9 @@ int main(int argc, char **argv)
     status = many();
     tap_ok(status == -EMFILE, "ways that nobody has are free; 64 are there at most (%d)", status);
     status = confined("opens", way);
-    int taken = ps_take_back("box");
+    int taken, after = stays_behind(way, &taken);
     tap_ok(status == 0 && taken >= 0, "what was granted is taken back (%d)", taken);
+    tap_ok(after == EIDRM, "who has it open has it no more (%d)", after);
     status = confined("opens", way);
     tap_ok(status == EIDRM, "so nobody begins by it any more (%d)", status);
     kd_call3(KD_PROCESS_KILL, pid, 1, 0);

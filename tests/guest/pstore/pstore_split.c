@@ -3,8 +3,9 @@
  *
  * Aim     the server believes nothing: what was read by a client is compared before a commit rests
  *         on it, bytes lie within an object, a client does what its handle lets it do. A client
- *         that is silent loses its transaction and hears so. A transaction sees what it has written
- *         itself, wherever that is; what is undone leaves nothing, what is new nothing half.
+ *         that is silent, or whose handle is taken back, loses its transaction and hears so, and
+ *         nobody else does. A transaction sees what it has written itself, wherever that is; what
+ *         is undone leaves nothing, what is new nothing half.
  * Method  this program starts itself as the server, and is a client by the library and by messages
  *         that it makes by hand.
  */
@@ -177,6 +178,24 @@ static void silence(int by)
     say(by, (struct said){.function = SPLIT_ABORT, .begun = 1}, NULL, 0);
 }
 
+/* The last client: all handles that were made of the container's entry go. */
+static void taken_back(int by, ps_split *s)
+{
+    int64_t before = number_now(), n = before + 1;
+    struct said write = {.function = SPLIT_WRITE, .object = root};
+    tap_ok(say(by, write, &n, 8) == 0 && ps_take_back("split") >= 0,
+           "what it was shown is taken back in the midst of a transaction");
+    int r = say(by, (struct said){.function = SPLIT_COMMIT, .begun = 1}, NULL, 0);
+    tap_ok(r == -EIDRM && number_now() == before, "which is undone (%d)", r);
+    r = say(by, write, &n, 8);
+    tap_ok(r == -EIDRM && number_now() == before, "nor does one begin (%d)", r);
+    r = ps_split_run(s, "set", &n, sizeof n);
+    tap_ok(r == -EIDRM && number_now() == before, "nor an operation (%d)", r);
+    by = by_hand(PS_MAY_READ | PS_MAY_WRITE, PS_WRITE);
+    r = commit(by, before, n);
+    tap_ok(by >= 0 && r == 0 && number_now() == n, "the server goes on with others (%d)", r);
+}
+
 /* ---- by the library ---- */
 
 struct new { int64_t number, other; };
@@ -242,7 +261,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return server();
-    tap_plan(61);
+    tap_plan(66);
     int pid = child_start(argv[0], "serve", NULL), tries = 0;
     ps_split *s = NULL;
     while (!s && tries++ < 2000) {
@@ -265,6 +284,7 @@ int main(int argc, char **argv)
     whole(LOG_THERE);
     whole(LOG_HERE);
     whole("server");
+    taken_back(by, s);
     ps_split_close(s);
     return tap_end();
 }
