@@ -113,6 +113,30 @@ static void votes_are_kept_until_they_are_decided(void **state)
     recover_and_compare();
 }
 
+/* Aim: while a snapshot waits no vote is given, also if the one before has just been in doubt for so
+ * long that no snapshot waits for it, and nobody has told the kernel. */
+static void child_snapshots_first(void)
+{
+    struct store_txn_id id = id_of(1);
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0 && vote(ONE, 1, 10, 1, 1) == 0);
+    server_lock();
+    vote_of(&id)->begun_us -= 1000000;
+    server_unlock();
+    snapshot_waits = 1;
+    CHECK(vote(TWO, 2, 20, 1, 2) == -EDEADLK);
+    snapshot_waits = 0;
+    CHECK(vote(TWO, 2, 20, 1, 2) == 0);
+    for (unsigned i = 1; i <= 2; i++) CHECK(txn(WIRE_TXN_COMMIT, i, 2) == 0);
+    CHECK(commit_wait(ONE) == 0 && commit_wait(TWO) == 0);
+}
+static void a_snapshot_that_waits_goes_before_a_vote(void **state)
+{
+    (void)state;
+    run_child(child_snapshots_first);
+    recover_and_compare();
+}
+
 /* Aim: what a vote and its decision write, beside a plain commit. */
 static uint64_t logged(void)
 {
@@ -458,6 +482,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(votes_are_kept_until_they_are_decided),
+        cmocka_unit_test(a_snapshot_that_waits_goes_before_a_vote),
         cmocka_unit_test(a_vote_writes_whole_pages),
         cmocka_unit_test(a_vote_outlives_the_log_that_it_was_written_in),
         cmocka_unit_test(a_full_log_is_told_whatever_is_to_be_written_again),

@@ -423,7 +423,7 @@ bool doubts_tell(unsigned more, uint64_t *until)
         doubts++;
         if (until && v->begun_us + DOUBT_US < *until) *until = v->begun_us + DOUBT_US;
     }
-    if (doubts == told || server.read_only) return false;
+    if ((doubts == told && !more) || server.read_only) return false;
     if (!told) own_zone(uuid);
     told = doubts;
     return KD3(KD_PORT_VOTES, server.commit_port, uuid, doubts) == 1;

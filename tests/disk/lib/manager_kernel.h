@@ -265,6 +265,7 @@ static long write_homes(struct kd_page_io *io, long count)
 }
 
 static char log_line[256];                                  /* the manager's last one */
+static long snapshot_waits;             /* 1: for what is in doubt here */
 
 /* Calls that need no disk and no waiting; 0 for those that no test looks at. */
 static long kernel_plain(long number, long a, long b, long c, long d)
@@ -272,6 +273,7 @@ static long kernel_plain(long number, long a, long b, long c, long d)
     static int handles = 10;
     switch (number) {
     case KD_PORT_CREATE: return handles++;
+    case KD_PORT_VOTES: return snapshot_waits;
     case KD_PORT_NOTIFY: notified |= (uint64_t)b; return 0;
     case KD_OBJECT_CREATE: return OBJECT;
     case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
