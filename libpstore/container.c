@@ -482,15 +482,23 @@ static int store_refresh(struct ps_store *s)
     return result;
 }
 
+/* A store that was waited for in vain is looked for each time. While another one is there only who
+ * uses the one that is away hears of it. */
 int stores_find_again(void)
 {
-    int result = 0;
+    int result = 0, there = 0, away = 0;
     pthread_mutex_lock(&table_lock);
     atomic_store(&store_death_noted, 0);
-    for (struct ps_store *s = NULL; result == 0 && (s = store_next(s));)
-        if (atomic_load(&s->lost))
-            result = store_refresh(s);
-    if (result != 0)
+    for (struct ps_store *s = NULL; result == 0 && (s = store_next(s));) {
+        int was_away = s->away, error = atomic_load(&s->lost) ? store_refresh(s) : 0;
+        s->away = error == -ENOTCONN;
+        there += !s->away;
+        away += s->away;
+        result = was_away && s->away ? 0 : error;
+    }
+    if (result == 0 && away && !there)
+        result = -ENOTCONN;
+    if (result != 0 || away)
         atomic_store(&store_death_noted, 1);
     pthread_mutex_unlock(&table_lock);
     return result;

@@ -43,6 +43,7 @@ struct ps_store {
     char name[STORE_NAME_BYTES];
     int port;                             /* -1: not in use */
     _Atomic int lost;                     /* its manager died: connect again before the next use */
+    int away;                             /* table_lock: waited for in vain; nobody waits again */
     int confined;                         /* it is reached by handles that were passed (handle.c) */
     unsigned life;                        /* table_lock: the managers that it was connected to */
     uint64_t log_bytes, flushes;          /* at ps_connect, for ps_stats */

@@ -59,6 +59,8 @@ int store_request_by(struct ps_store *s, int by, struct store_handle *handle, ui
         .handle = handle ? handle->handle : -1,
         .handle_rights = handle ? handle->rights : 0,
     };
+    if (by < 0 && s->port < 0)
+        return -ENOTCONN;       /* it is away */
     memcpy(m.word, word, STORE_REQUEST_WORDS * sizeof word[0]);
     requests += kind != STORE_STATS;
     int result = (int)ps_kernel(KD_PORT_CALL, by >= 0 ? by : s->port, (long)&m, 0);
@@ -179,7 +181,7 @@ static int store_comes_back(const struct ps_store *s)
     return port >= 0;
 }
 
-/* The manager's port; one that has just died is waited for. -ENOENT */
+/* The manager's port; one that has just died is waited for, but once. -ENOENT */
 static long store_port(const struct ps_store *s)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -188,7 +190,7 @@ static long store_port(const struct ps_store *s)
     for (;;) {
         long port = ps_kernel(KD_NAME_FIND, (long)s->name, 0, 0);
         int again = port == -ENOENT ? site_again(s->name) : 0;
-        if (port != -ENOENT || again < 0 || !(again || store_comes_back(s)))
+        if (port != -ENOENT || again < 0 || s->away || !(again || store_comes_back(s)))
             return again < 0 ? again : port;
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (now.tv_sec - begun.tv_sec > RESTART_SECONDS)
@@ -217,6 +219,7 @@ int store_find(struct ps_store *s)
     int result = store_hello(s);
     if (result == 0) {
         atomic_store(&s->lost, 0);
+        s->away = 0;
         s->life++;
     } else {
         store_drop(s);
