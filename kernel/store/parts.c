@@ -35,6 +35,7 @@ enum { LOOK_NS = 200000 };
 static uint64_t parts_begun;            /* so many were about to be shown; atomic */
 static uint32_t parts_owed;             /* sum of what all ports owe; atomic */
 static uint32_t parts_doubts;           /* sum of all ports' doubts; atomic */
+static uint32_t parts_awaited;          /* snapshots that wait for all of that; atomic */
 
 /* ---- what takes part ---- */
 
@@ -78,6 +79,13 @@ int parts_enlist(struct view *v, int handle, struct port **out)
     return e;
 }
 
+/* awaited: does a snapshot wait for the base? */
+static bool awaited(const struct port *base)
+{
+    return __atomic_load_n(&base->voter.awaited, __ATOMIC_SEQ_CST) ||
+           __atomic_load_n(&parts_awaited, __ATOMIC_SEQ_CST);
+}
+
 /* doubts_are sets a port's doubts. Snapshots that are about to begin look again. Port locked. */
 static void doubts_are(struct port *p, uint32_t doubts)
 {
@@ -112,7 +120,7 @@ HANDLE_CALL(kd_port_votes, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
     if (!e)
         doubts_are(p, (uint32_t)a[2]);
     lock_release(&p->lock);
-    return e ? e : __atomic_load_n(&p->voter.awaited, __ATOMIC_SEQ_CST) > 0;
+    return e ? e : awaited(p);
 }
 
 HANDLE_CALL(kd_port_owner, struct port *p, HANDLE_PORT, KD_RIGHT_CALL, 0)
@@ -199,13 +207,11 @@ static void parts_find(struct view *v)
     struct port *last = decider(v);
     p->count = 0;
     for (unsigned i = 0; i < v->group.other_count; i++)
-        base_add(p, v->group.other[i]->base);
-    base_add(p, v->txn.enlisted->base);
-    for (unsigned i = 0; i < p->count; i++)
-        if (p->base[i] == last) {
-            p->base[i] = p->base[p->count - 1];
-            p->base[p->count - 1] = last;
-        }
+        if (v->group.other[i]->base != last)
+            base_add(p, v->group.other[i]->base);
+    if (v->txn.enlisted->base != last)
+        base_add(p, v->txn.enlisted->base);
+    base_add(p, last);
 }
 
 /* part_ask asks one of the bases. As view_ask. */
@@ -246,8 +252,8 @@ static void snapshots_first(struct view *v)
 {
     const struct view_parts *p = &v->group.parts;
     for (unsigned i = 0; i < p->count; i++)
-        while (__atomic_load_n(&p->base[i]->voter.awaited, __ATOMIC_SEQ_CST) && !v->doom &&
-               arch_time_ns() < v->txn.deadline_ns && !thread_this()->killed)
+        while (awaited(p->base[i]) && !v->doom && arch_time_ns() < v->txn.deadline_ns &&
+               !thread_this()->killed)
             (void)!thread_park_until(arch_time_ns() + LOOK_NS);
 }
 
@@ -257,8 +263,7 @@ static int decide(struct view *v, enum kd_part *outcome)
     const struct view_parts *p = &v->group.parts;
     parts_owe(v, 1);
     int answer = part_ask(v, p->base[p->count - 1], KD_PART_DECIDE);
-    bool received = v->question.received == v->question.token;
-    if (answer == EOWNERDEAD && !received)
+    if (answer == EOWNERDEAD && v->question.received != v->question.token)
         answer = ECANCELED; /* it never knew of it */
     *outcome = !answer                                       ? KD_PART_COMMIT
                : answer == EOWNERDEAD || answer == EIO       ? KD_PART_ASK
@@ -374,12 +379,19 @@ static struct port *owing(struct process *p, const struct port *which)
     return found;
 }
 
+static bool nothing_owed(void)
+{
+    return !__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) &&
+           !__atomic_load_n(&parts_doubts, __ATOMIC_SEQ_CST);
+}
+
+/* base NULL: of who has no object, to whom the snapshot's point is nobody's in particular. */
 static bool owes_still(struct process *p, const struct port *base)
 {
-    struct port *found = owing(p, base);
+    struct port *found = base ? owing(p, base) : NULL;
     if (found)
         port_put(found);
-    return found;
+    return base ? found != NULL : !nothing_owed();
 }
 
 /* moment_passes parks the thread for a moment. 0; -ETIMEDOUT, -EINTR. */
@@ -390,36 +402,25 @@ static int moment_passes(uint64_t until_ns)
                                                                    : 0;
 }
 
-/* nothing_owed: of who has no object, to whom the snapshot's point is nobody's in particular. */
-static int nothing_owed(uint64_t until_ns)
-{
-    int e = 0;
-    while (!e && (__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) ||
-                  __atomic_load_n(&parts_doubts, __ATOMIC_SEQ_CST)))
-        e = moment_passes(until_ns);
-    return e;
-}
-
 /* owed_wait waits until no base owes the process anything, and none of its is in doubt, at one
  * moment, behind which `*begun` is stale. */
 static int owed_wait(struct process *p, uint64_t until_ns, uint64_t *begun)
 {
-    struct port *base;
     int e = 0;
     while (!e) {
         *begun = __atomic_load_n(&parts_begun, __ATOMIC_SEQ_CST);
-        if (!__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) &&
-            !__atomic_load_n(&parts_doubts, __ATOMIC_SEQ_CST))
+        if (nothing_owed())
             break;
-        if (!p->attachment_count)
-            return nothing_owed(until_ns);
-        if (!(base = owing(p, NULL)))
+        struct port *base = p->attachment_count ? owing(p, NULL) : NULL;
+        if (!base && p->attachment_count)
             break;
-        __atomic_fetch_add(&base->voter.awaited, 1, __ATOMIC_SEQ_CST);
+        uint32_t *waits = base ? &base->voter.awaited : &parts_awaited;
+        __atomic_fetch_add(waits, 1, __ATOMIC_SEQ_CST);
         while (!e && owes_still(p, base))
             e = moment_passes(until_ns);
-        __atomic_fetch_sub(&base->voter.awaited, 1, __ATOMIC_SEQ_CST);
-        port_put(base);
+        __atomic_fetch_sub(waits, 1, __ATOMIC_SEQ_CST);
+        if (base)
+            port_put(base);
     }
     return e;
 }
@@ -431,8 +432,7 @@ int parts_snapshot_begin(struct view *v, uint32_t timeout_ms)
         uint64_t begun;
         uint32_t generation = __atomic_load_n(&p->attach_generation, __ATOMIC_SEQ_CST);
         int e = owed_wait(p, until, &begun);
-        bool all = !__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) &&
-                   !__atomic_load_n(&parts_doubts, __ATOMIC_SEQ_CST);
+        bool all = nothing_owed();
         if (!e)
             e = version_snapshot_begin(v, NULL);
         v->snapshot.seen.given = false;

@@ -355,6 +355,31 @@ static void in_doubt(void)
     tap_ok(e == 0 && attach(getpid(), 0) == 0, "all is as it was");
 }
 
+static int read_nothing(void *unused) { return (void)unused, 0; }
+static void *snapshot_of_nothing(void *result)
+{
+    *(int *)result = run(read_nothing, NULL, KD_SNAPSHOT, WAIT_MS);
+    return NULL;
+}
+
+/* This process has no object at all: its snapshot waits until nobody owes anything, and all bases
+ * hear of that, so that it does not wait for what begins meanwhile. */
+static void bare(const char *self)
+{
+    pthread_t t;
+    int e = -1;
+    for (unsigned i = 0; i < BASES; i++) detach(i);
+    int pid = half_begin(self);
+    long heard = 0;
+    pthread_create(&t, NULL, snapshot_of_nothing, &e);
+    for (int i = 0; i < WAIT_MS / 10 && !(heard = doubts(&bases[2], 0)); i++) pause_ms(1);
+    tap_ok(pid > 0 && heard == 1, "for a snapshot without objects any base is told that it waits");
+    bool ended = half_end(pid);
+    pthread_join(t, NULL);
+    for (unsigned i = 0; i < BASES; i++) ended &= attach(getpid(), i) == 0;
+    tap_ok(ended && e == 0 && doubts(&bases[2], 0) == 0, "until it has begun (%d)", e);
+}
+
 static _Atomic int halves_pid, tries, shared;
 static int read_late(void *out)
 {
@@ -392,7 +417,7 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && sscanf(argv[2], "%lx.%lx", &bases[0].at, &bases[1].at) == 2) return child();
     bool good = true;
-    tap_plan(34);
+    tap_plan(36);
     for (unsigned i = 0; i < BASES; i++)
         good &= manager_start(&bases[i]) && attach(getpid(), i) == 0;
     tap_ok(good, "five managers");
@@ -402,6 +427,7 @@ int main(int argc, char **argv)
     waits(argv[0]);
     alone(argv[0]);
     in_doubt();
+    bare(argv[0]);
     comes_late(argv[0]);
     tap_ok(lies_taken() == 0, "no lie was taken (%ld)", lies_taken());
     is(check(), 0, "kcheck");
