@@ -208,10 +208,7 @@ int chain_node_add(struct store_chain *chain, uint64_t object, uint64_t page, ui
     struct spill_node *node = store_alloc(chain->store, sizeof *node);
     if (!node)
         return -ENOMEM;
-    node->object = object;
-    node->page = page;
-    node->lsn = lsn;
-    node->crc = crc;
+    *node = (struct spill_node){ .object = object, .page = page, .lsn = lsn, .crc = crc };
     node_add(chain, node);
     return 0;
 }
