@@ -5,8 +5,8 @@
  * Aim     a point that a program gets is one moment of all homes: each stood still from its own
  *         snapshot until behind that moment, and was told its number (SV8); homes that commit all
  *         the time are to hold, and all are ready at once within the rounds that there are (SV9);
- *         of what is refused, or seen by nobody any more, no part and no handle is left; a request
- *         that is none is refused.
+ *         of what is refused, or seen by nobody any more, no part and no handle is left, though a
+ *         home hears of it late; a request that is none is refused.
  * Method  the file itself between homes that commit, hold, rest, are away and silent, in random
  *         steps before each call; time passes with calls and sleeps.
  */
@@ -32,7 +32,8 @@ enum { HOMES = 3, PARTS = 64, HANDLES = 16, PROCESS = 7, HOLD_MS = 250, REST_TIM
 
 static struct {
     uint64_t us, numbers, names;
-    struct { uint64_t event, moment, held_us, rest_us; bool held, unused, away; } home[HOMES];
+    struct { uint64_t event, moment, held_us, rest_us; bool held, unused, away; unsigned deaf; }
+        home[HOMES];                    /* deaf: so many drops are not received */
     struct { uint64_t name, event; int home; bool begun, asked, stood; } part[PARTS];
     struct { bool there; unsigned users; uint64_t at; } handle[HANDLES];
     bool busy, told;                    /* busy: all homes commit all the time */
@@ -150,6 +151,7 @@ static long kd_call3(long number, long a, long b, long c)
     case KD_PORT_CALL_UNTIL:
         assert_true(c > 0 && m->data_bytes == STORE_NAME_BYTES && !strcmp(m->data, own));
         time_passes(any(w.busy ? 300 : 3000));
+        if (m->kind == REMOTE_DROP && w.home[h].deaf && w.home[h].deaf--) return -ETIMEDOUT;
         m->status = home_does(h, m);
         return 0;
     case KD_PORT_REPLY:
@@ -181,7 +183,7 @@ static void begin_world(uint64_t run)
 {
     memset(&w, 0, sizeof w);
     memset(points, 0, sizeof points);
-    first_job = job_count = 0;
+    first_job = job_count = late_count = 0;
     strcpy(own, "a/store");
     w.us = 1000000;
     seed = run;
@@ -268,6 +270,20 @@ static void homes_that_never_stand_still_hold(void **state)
     }
 }
 
+/* A home that does not hear a drop in time hears it later: of a round, and of a point. */
+static void what_is_not_dropped_is_dropped_later(void **state)
+{
+    (void)state;
+    for (uint64_t run = 1; run <= 200; run++) {
+        begin_world(run);
+        w.busy = any(2);
+        for (int i = 0; i < 2; i++) w.home[any(HOMES)].deaf = 1 + any(4);
+        if (leads() == 0) w.handle[w.reply.handle].users--;
+        for (int i = 0; i < 50 && look(); i++) {}
+        nothing_left();
+    }
+}
+
 static void what_is_no_request_is_refused(void **state)
 {
     char many[HOMES_MAX * 4], full[] = "b/s";
@@ -299,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_point_is_one_moment),
         cmocka_unit_test(homes_that_never_stand_still_hold),
+        cmocka_unit_test(what_is_not_dropped_is_dropped_later),
         cmocka_unit_test(what_is_no_request_is_refused),
         cmocka_unit_test(bounded),
     };

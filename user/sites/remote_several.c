@@ -30,7 +30,8 @@
 #include "remote.h"
 
 enum { JOBS_MAX = 8, POINTS_MAX = 8, HOMES_MAX = LINK_SITES_MAX, PATIENCE = 2, ROUNDS = 8,
-       REST_MS = 10, WAIT_MS = 3000, LOOK_MS = 20, BEGIN_TRIES = 200 };
+       REST_MS = 10, WAIT_MS = 3000, DROP_MS = 250, LOOK_MS = 20, BEGIN_TRIES = 200,
+       LATE_MAX = 64 };
 
 /* A part of a snapshot: of which home's manager, under which name; 0: there is none. */
 struct part { char store[STORE_NAME_BYTES]; uint64_t name; };
@@ -39,6 +40,8 @@ struct several { unsigned count; int handle; struct part part[HOMES_MAX]; };
 static struct job { uint64_t token, process; struct several homes; } jobs[JOBS_MAX];
 static unsigned first_job, job_count;
 static struct several points[POINTS_MAX];   /* handle 0: free; the thread's alone */
+static struct part late[LATE_MAX];          /* not dropped in time: the thread's alone */
+static unsigned late_count;
 static unsigned rounds, refused;            /* for counts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t due = PTHREAD_COND_INITIALIZER;
@@ -74,7 +77,7 @@ static int ask(struct part *p, uint32_t kind, const uint64_t word[2])
                            .data_bytes = sizeof own};
     long port = kd_call3(KD_NAME_FIND, (long)p->store, 0, 0);
     if (port < 0) return -ENOENT;
-    long r = kd_call3(KD_PORT_CALL_UNTIL, port, (long)&m, WAIT_MS);
+    long r = kd_call3(KD_PORT_CALL_UNTIL, port, (long)&m, kind == REMOTE_DROP ? DROP_MS : WAIT_MS);
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
     if (r == 0 && m.handle >= 0) kd_call3(KD_HANDLE_CLOSE, m.handle, 0, 0);
     int error = r < 0 ? (int)r : m.status;
@@ -82,10 +85,16 @@ static int ask(struct part *p, uint32_t kind, const uint64_t word[2])
     return error;
 }
 
+/* False: its home has not heard it in time. What is dropped already is none there. */
+static bool part_drop(struct part *p)
+{
+    return ask(p, REMOTE_DROP, (uint64_t[]){p->name, 0}) != -ETIMEDOUT;
+}
+
 static void drop(struct several *s)
 {
     for (struct part *p = s->part; p < s->part + s->count; p++) {
-        if (p->name) (void)ask(p, REMOTE_DROP, (uint64_t[]){p->name, 0});
+        if (p->name && !part_drop(p) && late_count < LATE_MAX) late[late_count++] = *p;
         p->name = 0;
     }
 }
@@ -170,10 +179,12 @@ static void begin(struct job *j)
     kd_call3(KD_PORT_REPLY, (long)j->token, (long)&reply, 0);
 }
 
-/* Those end whose point nobody sees any more. How many are left. */
+/* Those end whose point nobody sees any more, and one part that should have ended. How many are
+ * left. */
 static unsigned look(void)
 {
     unsigned n = 0;
+    if (late_count && part_drop(&late[0])) late[0] = late[--late_count];
     for (struct several *s = points; s < points + POINTS_MAX; s++) {
         if (!s->handle) continue;
         if (kd_call3(KD_SNAPSHOT_SHARE, s->handle + 1, 0, 0) > 0) {
@@ -184,7 +195,7 @@ static unsigned look(void)
         drop(s);
         s->handle = 0;
     }
-    return n;
+    return n + late_count;
 }
 
 void *several_work(void *site)
