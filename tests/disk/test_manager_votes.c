@@ -113,8 +113,8 @@ static void votes_are_kept_until_they_are_decided(void **state)
     recover_and_compare();
 }
 
-/* Aim: while a snapshot waits no vote is given, also if the one before has just been in doubt for so
- * long that no snapshot waits for it, and nobody has told the kernel. */
+/* Aim: while a snapshot waits no vote is given, also if the one before has just been in doubt for
+ * so long that no snapshot waits for it, and nobody has told the kernel. */
 static void child_snapshots_first(void)
 {
     struct store_txn_id id = id_of(1);
