@@ -85,13 +85,15 @@ int store_status(const struct io *io)
     if (s.untold)
         dprintf(io->out, "witness      has not heard of this home: the other machine stays off\n");
     if (s.took_us)
-        dprintf(io->out, "took over    %llu ms after the last word of the other one\n",
+        dprintf(io->out, "took over    %llu ms after its last answer to the other one\n",
                 (unsigned long long)s.took_us / 1000);
     recast(io, &s.recast);
     if (s.error)
         dprintf(io->out, "error        %s\n",
-                s.error == -ESTALE ? "this copy is to be made anew of the other one"
-                                   : ps_strerror(s.error));
+                s.error == -ESTALE
+                    ? "the home's log has no more what this copy lacks: switch it off, and put a "
+                      "copy of the home's store here (`store backup` there makes one)"
+                    : ps_strerror(s.error));
     return 0;
 }
 
