@@ -39,13 +39,7 @@ static struct {
     unsigned long uses, grants, calls, gone, breaks, commits, undone, crossed;
     unsigned long denied_late, passed, given, given_asked;
 } w;
-static uint64_t seed;
-
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
+#include "any.h"
 
 static void push(struct queue *q, struct site_message m)
 {

@@ -273,12 +273,7 @@ static void there_are_so_many_places(void **state)
     }
 }
 
-static uint64_t seed = 1;
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
+#include "any.h"
 
 static void all_are_answered_in_any_order(void **state)
 {

@@ -31,12 +31,7 @@ static struct {
     bool over[COMMITS];
 } w;
 struct server server = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static uint64_t seed;
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
+#include "any.h"
 
 static uint64_t clock_us(void *unused) { return (void)unused, w.us; }
 const struct disk_clock disk_clock = {.microseconds = clock_us};

@@ -23,13 +23,8 @@ static struct ring rings[THREADS];
 static struct note { uint64_t number, place; } store[THREADS * RING_ENTRIES];
 static struct doubt { uint64_t session, number; bool committed; } doubt[DOUBTS];
 static unsigned doubts;
-static uint64_t seed, session, number;
-
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
+#include "any.h"
+static uint64_t session, number;
 
 /* Asks for all in doubt, or for some; those that have heard ask no more. */
 static unsigned ask(bool at_once)

@@ -52,13 +52,8 @@ static struct {
     unsigned far;                       /* mask of views that a thread of an agent waits for */
 } w;
 struct remote remote;
-static uint64_t seed;
+#include "any.h"
 
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
 #define PUSH(q, x) (assert_true((q).count < QUEUE), (q).m[((q).first + (q).count++) % QUEUE] = (x))
 #define PULL(q) ((q).count--, (q).first++, (q).m[((q).first - 1) % QUEUE])
 

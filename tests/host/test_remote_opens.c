@@ -26,12 +26,7 @@ enum { PROGRAMS = 4, QUEUE = 128, STEPS = 4000, THE_ONE = 7, OTHER = 1 << 30 };
 
 struct remote remote = {.zone = WIRE_ZONE_SMALL};
 static unsigned run;
-static uint64_t seed;
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
+#include "any.h"
 
 static struct { enum { NONE, ASKS, HAS } is; uint64_t process, token; } program[PROGRAMS];
 static struct { struct site_message m[QUEUE]; unsigned first, count; } to_home, to_site;

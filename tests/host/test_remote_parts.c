@@ -333,12 +333,7 @@ static void only_stores_ask_the_homes(void **state)
 
 /* ---- many at once ---- */
 
-static uint64_t seed;
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
+#include "any.h"
 
 static void each_view_is_answered_once(void **state)
 {

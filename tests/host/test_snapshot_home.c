@@ -63,16 +63,10 @@ static struct {
 } w;
 struct agent agent;
 static struct container container;
-static uint64_t seed;
+#include "any.h"
 static jmp_buf idle;
 static int locked, busy_home;
 static bool busy_site;                  /* it commits whenever it may */
-
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
 
 static void step(void);
 static void others(void) { for (unsigned n = any(4); n > 0; n--) step(); }

@@ -49,13 +49,7 @@ static struct {
     bool cached;
 } w;
 struct remote remote;
-static uint64_t seed;
-
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
+#include "any.h"
 
 void remote_lock(void) {}
 void remote_unlock(void) {}

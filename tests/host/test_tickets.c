@@ -16,14 +16,9 @@
 #include <cmocka.h>
 
 enum { LIVE = 40, STEPS = 4000, RUNS = 40 };
-static uint64_t seed, last_theirs, last_ours;
+#include "any.h"
+static uint64_t last_theirs, last_ours;
 static struct { uint64_t theirs, ours; } live[LIVE];   /* ours: 0: it has not asked yet */
-
-static unsigned any(unsigned below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)(seed >> 33) % below;
-}
 
 static void in_order(void)
 {
