@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "power.h"
+#include "slot_made.h"
 #include "store_made.h"
 #include "user/sites/agent_types.c"
 #include "user/store/recast.c"
@@ -58,18 +59,6 @@ static bool large[PAGES];               /* with an amount that the new layout ha
 static uint64_t below(uint64_t limit) { return random_below(&random_seed, limit); }
 
 /* ---- pages ---- */
-
-static void object_add(uint8_t *page, unsigned start, unsigned units, uint32_t type,
-                       const void *bytes, size_t size)
-{
-    struct slot_page head;
-    memcpy(&head, page, sizeof head);
-    struct slot_marked slot = {.slot = {(uint8_t)start, (uint8_t)units}};
-    memcpy(slot.type, &type, sizeof type);
-    memcpy(page + sizeof(struct slot_page_marked) + head.slots++ * sizeof slot, &slot, sizeof slot);
-    memcpy(page, &head, sizeof head);
-    memcpy(page + start * SLOT_UNIT_BYTES, bytes, size);
-}
 
 static void accounts_make(uint8_t *page, uint32_t number, bool is_new)
 {

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "tests/disk/lib/slot_made.h"
 #include "user/sites/agent_types.c"
 
 #define AT 0x200000007000ull
@@ -68,18 +69,6 @@ static void page_new(uint8_t *page)
     struct slot_page_marked head = {.page.seal = SLOT_SEAL_MARKED ^ (uint32_t)(AT / 4096)};
     memset(page, 0, 4096);
     memcpy(page, &head, sizeof head);
-}
-
-static void object_add(uint8_t *page, unsigned start, unsigned units, uint32_t type,
-                       const void *bytes, size_t size)
-{
-    struct slot_page head;
-    memcpy(&head, page, sizeof head);
-    struct slot_marked slot = {.slot = {(uint8_t)start, (uint8_t)units}};
-    memcpy(slot.type, &type, sizeof type);
-    memcpy(page + sizeof(struct slot_page_marked) + head.slots++ * sizeof slot, &slot, sizeof slot);
-    memcpy(page, &head, sizeof head);
-    memcpy(page + start * 16, bytes, size);
 }
 
 static const struct account ann = {0x200000001230, -5, 7, 1.5f, 1ull << 40, "ann"},
