@@ -425,7 +425,7 @@ static void no_older_page_goes_home_over_a_load(void **state)
     page_is(100, 0);
 }
 
-/* Aim: a copy that lacks a load hears that it is to be made anew: no log has a byte of its pages. */
+/* Aim: a copy that lacks a load hears that it is to be made anew: its pages are in no log. */
 static void a_copy_is_not_fed_with_a_load(void **state)
 {
     (void)state;
