@@ -14,12 +14,13 @@ int outcome_marked(void);
 int outcome_ask(void);
 
 /* ---- site.c: snapshots ---- */
-/* KD_TXN_BEGIN; of a snapshot, its home has a part in it, if the process uses one home. */
-int site_begin(struct ps_tx *tx) __attribute__((cold));
+/* KD_TXN_BEGIN; of a snapshot that is no shared point, each home has a part in it. */
+int site_snapshot_begin(struct ps_tx *tx) __attribute__((cold));
 static inline int tx_begin_now(struct ps_tx *tx)
 {
-    return stores_elsewhere ? site_begin(tx)
-                            : (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+    int parts = stores_elsewhere && tx->options.isolation == PS_SNAPSHOT && !tx->options.snapshot;
+    return parts ? site_snapshot_begin(tx)
+                 : (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
 }
 
 #endif

@@ -67,26 +67,8 @@ int tx_ops_tell(struct ps_tx *tx)
     return result;
 }
 
-/* tx_commit_read commits what has changed nothing: it asks nobody for an id, flushes nothing.
- * False: it has, or may have, and goes on. */
-static int tx_commit_read(struct ps_tx *tx)
-{
-    const struct kd_commit commit = {.port = KD_COMMIT_READ};
-    if (tx->items.accesses || items_declares(&tx->items) || tx->heap.used || tx->several ||
-        tx->now->bytes || lint_on)
-        return 0;
-    int result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
-    if (result == -ENOTEMPTY)
-        return 0;
-    tx->committed_at = 0;
-    tx->reason = result;
-    return 1;
-}
-
 int tx_commit_prepare(struct ps_tx *tx)
 {
-    if (stores_several && tx_commit_read(tx))
-        return TX_READ;
     int result = tx->items.accesses ? tx->items.accesses(tx) : 0;
     if (result == 0 && tx->heap.used)
         heap_commit_prepare(tx);

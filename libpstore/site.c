@@ -150,14 +150,12 @@ static int home_snapshot(void)
     return result == 0 ? point.handle : result == -EAGAIN || result == -EACCES ? -ENOENT : result;
 }
 
-int site_begin(struct ps_tx *tx)
+int site_snapshot_begin(struct ps_tx *tx)
 {
-    int new = (tx->begin.mode & 3) == KD_SNAPSHOT && !tx->options.snapshot;
-    int point = new ? home_snapshot() : -ENOENT;
+    int point = home_snapshot();
     if (point < 0 && point != -ENOENT)
         return point;
-    if (new)
-        tx->begin.snapshot = point < 0 ? 0 : point + 1;
+    tx->begin.snapshot = point < 0 ? 0 : point + 1;
     int result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
     if (point >= 0)
         ps_kernel(KD_HANDLE_CLOSE, point, 0, 0);

@@ -307,10 +307,10 @@ static RARE int tx_in_doubt(struct ps_tx *tx)
     return error_told_if(ERROR_TXN, tx->reason);
 }
 
-/* wrote: it was prepared, so it may have an id (outcome.c). */
-static RARE int tx_refused(struct ps_tx *tx, int result, int wrote)
+/* prepared: so it may have an id (outcome.c). */
+static RARE int tx_refused(struct ps_tx *tx, int result, int prepared)
 {
-    if (result == -EOWNERDEAD && wrote && stores_elsewhere && outcome_marked())
+    if (result == -EOWNERDEAD && prepared && stores_elsewhere && outcome_marked())
         return tx_in_doubt(tx);
     /* Somebody else made the same name or root: run again, and find it. */
     int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
@@ -319,31 +319,51 @@ static RARE int tx_refused(struct ps_tx *tx, int result, int wrote)
     return tx_ended_by_kernel(tx, result, again);
 }
 
-static int tx_commit(struct ps_tx *tx)
+/* Is there something to do before the commit? Of several stores there is whenever anything was
+ * changed; whether pages were, the kernel knows (KD_COMMIT_READ). */
+static inline int tx_prepares(const struct ps_tx *tx)
 {
-    int some = tx->heap.used | tx->several | stores_several;
-    int result = tx->items.accesses || some ? tx_commit_prepare(tx) : 0;
-    if (result == TX_READ)
-        return tx->reason ? tx_refused(tx, tx->reason, 0)
-                          : error_told(ERROR_TXN, tx_ended(tx, 0, 0));
+    return tx->items.accesses || tx->heap.used | tx->several | lint_on ||
+           items_declares(&tx->items) || (tx->now->bytes && stores_several);
+}
+
+/* port: where there is no batch. */
+static inline int tx_commit_now(struct ps_tx *tx, int port)
+{
+    struct kd_commit commit = {
+        .batch = tx->now->bytes ? tx->now->ops : NULL,
+        .batch_bytes = tx->now->bytes,
+        .port = tx->now->bytes ? tx->now->store->port : port,
+        .flags = tx->options.bulk ? STORE_BULK : !tx->options.lazy ? 0
+                 : tx->options.lazy_ms ? tx->options.lazy_ms : STORE_LAZY,
+    };
+    int result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
+    tx->committed_at = commit.csn;
+    return result;
+}
+
+static RARE int tx_commit_prepared(struct ps_tx *tx)
+{
+    int result = tx_commit_prepare(tx);
     if (result != 0 || (items_declares(&tx->items) && (result = items_declare(tx)) != 0)) {
         tx_undo(tx, result < 0 ? -result : ECANCELED);
         return result;
     }
     if (lint_on)
         lint_check(tx);
-    struct kd_commit commit = {
-        .batch = tx->now->bytes ? tx->now->ops : NULL,
-        .batch_bytes = tx->now->bytes,
-        .port = tx->now->bytes ? tx->now->store->port : -1,
-        .flags = tx->options.bulk ? STORE_BULK : !tx->options.lazy ? 0
-                 : tx->options.lazy_ms ? tx->options.lazy_ms : STORE_LAZY,
-    };
-    result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
-    tx->committed_at = commit.csn;
+    result = tx_commit_now(tx, -1);
+    return result == 0 ? error_told(ERROR_TXN, tx_ended(tx, 0, 0)) : tx_refused(tx, result, 1);
+}
+
+static int tx_commit(struct ps_tx *tx)
+{
+    if (tx_prepares(tx))
+        return tx_commit_prepared(tx);
+    int result = tx_commit_now(tx, stores_several ? KD_COMMIT_READ : -1);
     if (result == 0)
         return error_told(ERROR_TXN, tx_ended_as(tx, 0, 0));
-    return tx_refused(tx, result, 1);
+    return stores_several && result == -ENOTEMPTY ? tx_commit_prepared(tx)
+                                                  : tx_refused(tx, result, 0);
 }
 
 static void tx_undo(struct ps_tx *tx, int error)
