@@ -182,19 +182,18 @@ int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out)
         return -EFAULT;
     for (;;) {
         lock_acquire(&p->space_lock);
-        struct region *r = region_touched(p, at);
-        bool allowed = r && region_allows(r, write ? FAULT_WRITE : 0);
-        pte_t *pte = allowed ? arch_pte(p->home.table, at, NULL) : NULL;
-        if (pte && pte_present(*pte)) {
+        const pte_t *pte = arch_pte(p->home.table, at, NULL);
+        if (pte && pte_present(*pte) && (!write || pte_writable(*pte))) {
             *out = frame_of(pte_frame_paddr(*pte));
             frame_pin(*out);
             lock_release(&p->space_lock);
             return 0;
         }
         lock_release(&p->space_lock);
-        int error = allowed ? vm_fault(p, at, write ? FAULT_WRITE : 0) : -EFAULT;
+        int error = vm_fault(p, at, write ? FAULT_WRITE : 0);
         if (error)
             return error == -ENOMEM ? -ENOMEM : -EFAULT;
+        thread_breathe();
     }
 }
 
