@@ -203,12 +203,13 @@ static struct frame *old_take(struct leaf *l, struct page *p)
     return old;
 }
 
-/* current_set makes f the page's current version; NULL: that lies in the log only. A stacked
- * manager has it in what it keeps below: it is clean. Leaf locked. */
+/* current_set makes f the page's current version; NULL: that lies in the log only. It is clean if
+ * its manager has it: a stacked one below, another by KD_OBJECT_VERSIONS. Leaf locked. */
 static void current_set(struct leaf *l, unsigned slot, struct frame *f)
 {
     struct page *p = &l->pages[slot];
-    bool was = p->flags & PAGE_DIRTY, dirty = f && !l->object->commit_port->rank;
+    bool was = p->flags & PAGE_DIRTY;
+    bool dirty = f && !l->object->commit_port->rank && !(l->object->flags & KD_OBJECT_VERSIONS);
     p->frame = f;
     page_changed(l);
     p->flags = (uint8_t)(dirty ? p->flags | PAGE_DIRTY : p->flags & ~PAGE_DIRTY);

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "katydid/call.h"
@@ -16,27 +15,11 @@
 enum { DIFF_BYTES = 64 << 10 };
 
 /* One that is under way, by its view. */
-enum { FEW = 8 };                       /* pages, as most commits have */
-struct pending { uint64_t number, token, *page; size_t count; uint64_t few[FEW]; };
+struct pending { uint64_t number, token; };
 static struct pending pending[KD_VIEW_MAX];
 static uint64_t last_csn;
 
-static int page_note(struct pending *p, uint64_t page)
-{
-    if (p->count && p->page[p->count - 1] == page) return 0;
-    if (!p->count) p->page = p->few;
-    if (p->count >= FEW && (p->count & (p->count - 1)) == 0) {
-        uint64_t *more = realloc(p->page == p->few ? NULL : p->page, 2 * p->count * sizeof *more);
-        if (!more) return -ENOMEM;
-        if (p->page == p->few) memcpy(more, p->few, sizeof p->few);
-        p->page = more;
-    }
-    p->page[p->count++] = page;
-    return 0;
-}
-
-static int run_add(struct fields_out *o, struct pending *p, const struct kd_run *run,
-                   const uint8_t *data)
+static int run_add(struct fields_out *o, const struct kd_run *run, const uint8_t *data)
 {
     struct container *c = container_of_id(STORE_COOKIE_CONTAINER(run->cookie));
     if (!c || run->cookie % 16 >= c->segments) return -EIO;
@@ -45,10 +28,10 @@ static int run_add(struct fields_out *o, struct pending *p, const struct kd_run 
     if (!known || known->right != SITE_EXCLUSIVE) return -EIO;
     run_put(o, &(struct site_run){.page = page, .serial = known->serial, .offset = run->offset,
                                   .bytes = run->bytes, .data = data});
-    return o->full ? -E2BIG : page_note(p, page);
+    return o->full ? -E2BIG : 0;
 }
 
-static int runs_add(struct fields_out *o, struct pending *p, uint64_t view)
+static int runs_add(struct fields_out *o, const struct pending *p, uint64_t view)
 {
     static _Alignas(struct kd_run) uint8_t runs[DIFF_BYTES];
     struct kd_diff d = {.view = view, .token = p->token};
@@ -60,7 +43,7 @@ static int runs_add(struct fields_out *o, struct pending *p, uint64_t view)
         struct kd_run run;
         for (size_t at = 0; !error && at < d.buffer_bytes;) {
             memcpy(&run, runs + at, sizeof run);
-            error = run_add(o, p, &run, runs + at + sizeof run);
+            error = run_add(o, &run, runs + at + sizeof run);
             at += sizeof run + ((run.bytes + 7u) & ~7u);
         }
     }
@@ -82,12 +65,6 @@ static int batch_check(uint64_t process, const uint8_t *batch, uint64_t bytes)
         if (!o || !o->writes) return -EACCES;
     }
     return 0;
-}
-
-static void forget(struct pending *p)
-{
-    if (p->page != p->few) free(p->page);
-    *p = (struct pending){0};
 }
 
 /* Frames of commits are large, and wait for room; so they do that one by one, without the lock.
@@ -118,24 +95,13 @@ void commit_asked(const struct kd_message *m)
     struct pending *p = &pending[view];
     *p = (struct pending){.number = ++remote.number, .token = m->token};
     long bytes = commit_frame(p, m);
-    if (bytes < 0) forget(p);
+    if (bytes < 0) *p = (struct pending){0};
     remote.counts[SITE_COMMIT] += bytes > 0;
     remote_unlock();
     if (bytes > 0 && link_send(remote.session, frame, (size_t)bytes))
         remote_ends("the session with the home is over");
     pthread_mutex_unlock(&sending);
     if (bytes < 0) kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, (int)-bytes);
-}
-
-/* What is published is at home already, so it is clean. */
-static void clean(const struct pending *p)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        struct segment *s;
-        if (container_at(p->page[i], &s))
-            kd_call3(KD_OBJECT_CLEANED, s->object,
-                     (long)((p->page[i] - s->base) / KD_PAGE_BYTES), (long)last_csn);
-    }
 }
 
 void commit_end(uint64_t view, uint64_t token, int error)
@@ -147,9 +113,8 @@ void commit_end(uint64_t view, uint64_t token, int error)
     } else {
         last_csn++;
         kd_call3(KD_TXN_PUBLISH, (long)&publish, 1, 0);
-        clean(p);
     }
-    forget(p);
+    *p = (struct pending){0};
 }
 
 void commit_answered(const struct site_message *m)

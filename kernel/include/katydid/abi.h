@@ -224,8 +224,9 @@ enum {
      * (-EUCLEAN) and before what changed there is told (KD_TXN_DIFF: -EIO). -EXDEV: of a stacked
      * manager */
     KD_OBJECT_CODEWORDS = 128,
-    /* a snapshot asks for the version of a page that it needs and that is not here (KD_PAGE_OLD),
-     * and reads what is here without the kernel's having a right to it */
+    /* its manager has each version: a snapshot asks for that of a page that it needs and that is
+     * not here (KD_PAGE_OLD), and reads what is here without the kernel's having a right to it; and
+     * what is published is clean */
     KD_OBJECT_VERSIONS = 256,
 };
 enum { KD_REGIONS = 8 };                       /* of a page */
