@@ -295,18 +295,35 @@ static struct store_group *sealed(uint32_t pages)
 }
 
 static bool landed;
+static struct store_group *left;        /* nobody waits for it */
+
+static store_lsn_t end_of(const struct store_group *group)
+{
+    size_t bytes;
+    store_group_sealed_bytes(group, &bytes);
+    return store_group_csn(group, 0) + bytes;
+}
+
+static void applies(struct store_group *group)
+{
+    must(store_group_apply(group) == 0);
+    __atomic_store_n(&landed, true, __ATOMIC_SEQ_CST);
+}
 
 static void *lands(void *of)
 {
-    struct store_group *group = of;
-    size_t bytes;
     server_lock();
-    store_group_sealed_bytes(group, &bytes);
-    copy_flushed(store_group_csn(group, 0) + bytes);
-    must(store_group_apply(group) == 0);
+    copy_flushed(end_of(of));
+    applies(of);
     server_unlock();
-    __atomic_store_n(&landed, true, __ATOMIC_SEQ_CST);
     return NULL;
+}
+
+void group_copied(void)
+{
+    if (!left || !copy_has(end_of(left))) return;
+    applies(left);
+    left = NULL;
 }
 
 /* ---- the cases; what a child's status has to be ---- */
@@ -333,8 +350,18 @@ static void life_alone(void)
     must(landed && !came[ROLE_GROUP]);
 }
 
-/* The group is on its way before it is written here (GL5); it lands when it is at both. */
-static void life_waits(void)
+static void *leaves(void *of)
+{
+    server_lock();
+    must(!copy_has(end_of(of)));
+    left = of;
+    server_unlock();
+    return NULL;
+}
+
+/* The group is on its way before it is written here (GL5); it lands when it is at both: by who
+ * waits for that, or by who hears it. */
+static void waits_by(void *(*how)(void *group))
 {
     home_begins();
     spare_joins();
@@ -344,7 +371,7 @@ static void life_waits(void)
     copy_sends();
     must(came[ROLE_GROUP] == before + 1 && pthread_equal(brought, pthread_self()));
     must(store_group_write(group) == 0);
-    must(thread_make_with(lands, group));
+    must(thread_make_with(how, group));
     pause_ms(2 * LEASE_MS);             /* BEATs are answered, so nothing is lost */
     must(!landed && role.is == ROLE_HOME && !role.lost);
     pthread_mutex_lock(&wire);
@@ -354,6 +381,9 @@ static void life_waits(void)
     pthread_mutex_unlock(&wire);
     must(comes(&landed));
 }
+
+static void life_waits(void) { waits_by(lands); }
+static void life_left(void) { waits_by(leaves); }
 
 static void *asks_home(void *unused)
 {
@@ -506,6 +536,7 @@ static void people_ask(void)
     }
 CASE(a_home_alone_waits_for_nobody, life_alone, FOUND)
 CASE(a_commit_waits_until_both_have_it, life_waits, FOUND)
+CASE(who_hears_it_lands_what_was_left, life_left, FOUND)
 CASE(it_goes_on_when_the_witness_says_so, goes_on, FOUND)
 CASE(a_home_whose_lease_is_over_ends, stands_still, COPY_EXIT)
 CASE(a_home_that_is_none_ends, another_is_home, COPY_EXIT)
@@ -521,6 +552,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_home_alone_waits_for_nobody),
         cmocka_unit_test(a_commit_waits_until_both_have_it),
+        cmocka_unit_test(who_hears_it_lands_what_was_left),
         cmocka_unit_test(it_goes_on_when_the_witness_says_so),
         cmocka_unit_test(a_home_whose_lease_is_over_ends),
         cmocka_unit_test(a_home_that_is_none_ends),

@@ -452,12 +452,11 @@ static struct group *group_make(size_t room, int *tries, enum taken *taken)
     return NULL;
 }
 
-/* Lands a group by this thread; the chain that it ends, if any, is over when it is applied. */
+/* Lands a group by this thread; the chain that it ends is over when it is applied. */
 static void land_here(struct group *g)
 {
     uint64_t view = g->chain_view;
-    bool ends_chain = g->ends_chain;
-    if (group_land(g) == 0 && ends_chain) spill_committed(view);
+    if (group_land(g) == 0) spill_committed(view);
 }
 
 /* `pending` fits no group, or is a load: its copies leave before it, into the log or home. A load
@@ -497,8 +496,10 @@ static void run_group(int *tries)
     gate_enter(false);
     struct group *g = group_make(room, tries, &taken);
     gate_leave();
-    if (g && (quiet || g->ends_chain))
+    if (g && g->ends_chain)
         land_here(g);
+    else if (g && quiet)
+        group_leave(g);
     else if (g)
         group_hand_over(g);
     switch (taken) {

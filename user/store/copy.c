@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "copy_protocol.h"
+#include "group.h"
 #include "options.h"
 
 static struct role role;
@@ -22,7 +23,7 @@ static bool serving;                    /* link has told all; sessions have begu
 static store_lsn_t sure_before;         /* as of the last look */
 static uint64_t heard_before;           /* the same: role.heard_stamp */
 static int told_error;                  /* of the role's, that was said */
-static uint64_t opened_us, last_word_us, waits, waited_us, heard_us, groups;
+static uint64_t opened_us, last_word_us, waits, waits_since_us, waited_us, heard_us, groups;
 enum { LEASES_GRANTED = 3,              /* from the last word of the home: copy_grace_ms */
        TURN_NS = 100000 };              /* for others, while a log is read for a copy that joins */
 
@@ -79,9 +80,11 @@ static void look(enum role_is was)
                                   : strerror(-role.error));
     told_error = role.error;
     took |= role.is == ROLE_TAKING;
-    if (role.is != was || role_sure(&role) != sure_before || role.heard_stamp != heard_before)
+    store_lsn_t sure = role_sure(&role);
+    if (role.is != was || sure != sure_before || role.heard_stamp != heard_before)
         pthread_cond_broadcast(&heard);
-    sure_before = role_sure(&role);
+    if (sure != sure_before) group_copied();
+    sure_before = sure;
     heard_before = role.heard_stamp;
 }
 
@@ -148,15 +151,22 @@ void copy_sealed(const struct store_group *group)
     copy_cork(false);
 }
 
+bool copy_has(store_lsn_t end)
+{
+    if (!copy_is()) return true;
+    role_flushed(&role, end);
+    bool has = role_sure(&role) >= end;
+    if (!has && !waits_since_us) waits_since_us = now_us();
+    if (!has || !waits_since_us) return has;
+    waits++;
+    waited_us += heard_us > waits_since_us ? heard_us - waits_since_us : 0;
+    waits_since_us = 0;
+    return true;
+}
+
 void copy_flushed(store_lsn_t end)
 {
-    if (!copy_is()) return;
-    role_flushed(&role, end);
-    if (role_sure(&role) >= end) return;
-    uint64_t since = now_us();
-    while (role_sure(&role) < end) pthread_cond_wait(&heard, &server.lock);
-    waits++;
-    waited_us += heard_us > since ? heard_us - since : 0;
+    while (!copy_has(end)) pthread_cond_wait(&heard, &server.lock);
 }
 
 /* The other copy may have become home a moment ago, without a word to this one. */

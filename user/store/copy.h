@@ -46,6 +46,8 @@ void copy_sends(void);
 /* The log is durable here up to `end`: waits until it is at the other copy, too, if it has to be.
  * The lock is dropped meanwhile. */
 void copy_flushed(store_lsn_t end);
+/* The same without waiting: false, it is not there yet; group_copied() is called when it may be. */
+bool copy_has(store_lsn_t end);
 /* Waits until the other copy, if there is one, has answered what was sent after this call: so this
  * one is home still, and what was read here stands (NC4). The lock is dropped meanwhile. */
 void copy_confirms(void);

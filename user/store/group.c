@@ -3,7 +3,8 @@
  *
  * A group that is launched has its place in the log. It lands when those before it have landed, by
  * the thread that filled it, or, if others wait for their turn to commit, by the publisher thread:
- * then the committer fills the next group while this one is flushed.
+ * then the committer fills the next group while this one is flushed. Of two copies, who hears that
+ * the other one has the group lands it, if nobody waits for that.
  *
  * Invariants
  *   GL1  Groups land in the order of their launch; so a group is durable, applied and published
@@ -45,7 +46,7 @@ int group_begin(struct group **out)
     struct group *g = &groups[server.launched & 1];
     assert(server.gate_taken && server.launched - server.landed < 2);   /* GL2 */
     if (server.fenced) return server.fenced;
-    g->handed = g->spills = g->ends_chain = g->flushed = false;
+    g->handed = g->left = g->spills = g->ends_chain = g->flushed = false;
     g->lazy_us = g->bytes = 0;
     g->voted = false;
     g->changes = 0;
@@ -298,7 +299,6 @@ static int group_write(struct group *g)
     server_lock();
     server.log_flushes += device_flushes - flushes;
     g->flushed = r == 0;
-    if (r == 0) copy_flushed(group_end(g));
     return r;
 }
 
@@ -324,10 +324,15 @@ int group_flush(void)
     return 0;
 }
 
-int group_land(struct group *g)
+/* Its turn; 0: it is durable here, or lazy. */
+static int group_turn(struct group *g)
 {
     while (server.landed != g->number) pthread_cond_wait(&turn, &server.lock);  /* GL1 */
-    int r = group_needs_flush(g) ? group_write(g) : 0;
+    return group_needs_flush(g) ? group_write(g) : 0;
+}
+
+static int group_ends(struct group *g, int r)
+{
     int applied = r == 0 ? group_publish(g) : store_group_apply(g->disk);
     if (r == 0) r = applied;
     if (r < 0) {
@@ -337,6 +342,26 @@ int group_land(struct group *g)
     g->layout = 0;
     landed();
     return r;
+}
+
+int group_land(struct group *g)
+{
+    int r = group_turn(g);
+    if (g->flushed) copy_flushed(group_end(g));                                 /* GL5 */
+    return group_ends(g, r);
+}
+
+void group_leave(struct group *g)
+{
+    int r = group_turn(g);
+    g->left = g->flushed && !copy_has(group_end(g));                            /* GL5 */
+    if (!g->left) group_ends(g, r);
+}
+
+void group_copied(void)
+{
+    struct group *g = &groups[server.landed & 1];
+    if (group_flying() && g->left && copy_has(group_end(g))) group_ends(g, 0);
 }
 
 void group_notice(bool wanted)

@@ -21,6 +21,7 @@ struct group {
     struct store_group *disk;
     uint64_t number;                    /* of its launch */
     bool handed;                        /* over to the publisher thread */
+    bool left;                          /* durable here; lands when the other copy has it */
     bool counted;                       /* it has transactions, so its steps are counted (step()) */
     unsigned count;
     struct kd_publish publish[KD_VIEW_MAX];
@@ -63,6 +64,10 @@ int group_launch(struct group *g);
 /* Not in the gate; waits for its turn. 0: the group is durable, or lazy and written, and its views
  * are published; else they are refused and the store is fenced. */
 int group_land(struct group *g);
+/* The same for who is not told how it ends: a group that the other copy has still to answer for is
+ * left to whoever hears that, who calls group_copied. */
+void group_leave(struct group *g);
+void group_copied(void);
 /* All groups that have landed are durable when it returns 0; else the fence. Drops the lock. */
 int group_flush(void);
 /* Lazy groups have waited as long as they may. No lock needed. */

@@ -28,6 +28,7 @@ unsigned copy_grace_ms(void) { return 0; }
 void copy_sealed(const struct store_group *group) { (void)group; }
 void copy_sends(void) {}
 void copy_flushed(store_lsn_t end) { (void)end; }
+bool copy_has(store_lsn_t end) { return end > 0; }
 void copy_confirms(void) {}
 void copy_fenced(void) {}
 _Noreturn void copy_stop(int error) { _Exit(error); }
