@@ -11,29 +11,28 @@
  */
 #include "internal.h"
 
-uint32_t name_length(const char *name)
+bool name_valid(const char *name)
 {
     uint32_t length = 0;
     while (length < STORE_NAME_BYTES && name[length])
         length++;
-    return length;
-}
-
-bool name_valid(const char *name)
-{
-    return name[0] && name_length(name) < STORE_NAME_BYTES;
+    return length && length < STORE_NAME_BYTES;
 }
 
 bool name_equal(const char *a, const char *b)
 {
-    uint32_t length = name_length(a);
-    return length == name_length(b) && !memcmp(a, b, length);
+    uint32_t i = 0;
+    while (i < STORE_NAME_BYTES - 1 && a[i] == b[i] && a[i])
+        i++;
+    return a[i] == b[i];
 }
 
 void name_copy(char to[STORE_NAME_BYTES], const char *from)
 {
-    memset(to, 0, STORE_NAME_BYTES);
-    memcpy(to, from, MIN(name_length(from), STORE_NAME_BYTES - 1));
+    uint32_t length = 0;
+    for (; length < STORE_NAME_BYTES - 1 && from[length]; length++)
+        to[length] = from[length];
+    memset(to + length, 0, STORE_NAME_BYTES - length);
 }
 
 uint32_t directory_slots(const struct store *store)

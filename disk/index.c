@@ -28,10 +28,8 @@ uint32_t index_entries_max(const struct superblock *super)
 /* A power of two: about one head for four entries, of which most stores use few. */
 uint32_t index_heads_max(const struct superblock *super)
 {
-    uint32_t heads = 16;
-    while (heads < index_entries_max(super) / 4)
-        heads *= 2;
-    return heads;
+    uint32_t few = MAX(index_entries_max(super) / 4, 16u);
+    return 2u << (31 - __builtin_clz(few - 1));
 }
 
 /* ---- ids */

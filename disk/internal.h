@@ -385,7 +385,6 @@ void tables_release(const struct store *store, const struct superblock *super,
                     void *const tables[TABLES]);
 
 /* directory.c: names; open.c */
-uint32_t name_length(const char *name);             /* STORE_NAME_BYTES: it is longer */
 bool name_valid(const char *name);                  /* 1 to 63 characters, zero filled or not */
 void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
 bool name_equal(const char *a, const char *b);
