@@ -78,6 +78,10 @@ int tx_commit_prepare(struct ps_tx *tx)
         result = stores_read_flush(tx);
     if (result == 0 && stores_elsewhere)
         result = outcome_mark(tx);
+    if (result == 0 && items_declares(&tx->items))
+        result = items_declare(tx);
+    if (result == 0 && lint_on)
+        lint_check(tx);
     return result;
 }
 

@@ -536,7 +536,8 @@ struct ps_store *store_after(struct ps_store *s);
 int store_changed(const struct ps_store *s, uint64_t *page);
 /* Of KD_TXN_CHANGES: pages that were read, too; only where they are. */
 enum { CHANGES_READ = 1, CHANGES_WHERE = 2 };
-/* What a commit has before it, where there is some of it: accesses, allocations, stores. */
+/* What a commit has before it, where there is some of it: accesses, allocations, stores, what is
+ * declared, the lint's look. */
 int tx_commit_prepare(struct ps_tx *tx);
 void tx_ops_forget(struct ps_tx *tx);           /* all of them */
 void names_committed(const struct ps_tx *tx) __attribute__((cold));  /* those that it has set */

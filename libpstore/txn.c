@@ -319,21 +319,12 @@ static RARE int tx_refused(struct ps_tx *tx, int result, int prepared)
     return tx_ended_by_kernel(tx, result, again);
 }
 
-/* Is there something to do before the commit? Of several stores there is whenever anything was
- * changed; whether pages were, the kernel knows (KD_COMMIT_READ). */
-static inline int tx_prepares(const struct ps_tx *tx)
-{
-    return tx->items.accesses || tx->heap.used | tx->several | lint_on ||
-           items_declares(&tx->items) || (tx->now->bytes && stores_several);
-}
-
-/* port: where there is no batch. */
-static inline int tx_commit_now(struct ps_tx *tx, int port)
+static inline int tx_commit_now(struct ps_tx *tx, int port_without_batch)
 {
     struct kd_commit commit = {
         .batch = tx->now->bytes ? tx->now->ops : NULL,
         .batch_bytes = tx->now->bytes,
-        .port = tx->now->bytes ? tx->now->store->port : port,
+        .port = tx->now->bytes ? tx->now->store->port : port_without_batch,
         .flags = tx->options.bulk ? STORE_BULK : !tx->options.lazy ? 0
                  : tx->options.lazy_ms ? tx->options.lazy_ms : STORE_LAZY,
     };
@@ -344,20 +335,18 @@ static inline int tx_commit_now(struct ps_tx *tx, int port)
 
 static RARE int tx_commit_prepared(struct ps_tx *tx)
 {
-    int result = tx_commit_prepare(tx);
-    if (result != 0 || (items_declares(&tx->items) && (result = items_declare(tx)) != 0)) {
-        tx_undo(tx, result < 0 ? -result : ECANCELED);
-        return result;
-    }
-    if (lint_on)
-        lint_check(tx);
-    result = tx_commit_now(tx, -1);
-    return result == 0 ? error_told(ERROR_TXN, tx_ended(tx, 0, 0)) : tx_refused(tx, result, 1);
+    int failed = tx_commit_prepare(tx), result = failed ? failed : tx_commit_now(tx, -1);
+    if (failed)
+        tx_undo(tx, failed < 0 ? -failed : ECANCELED);
+    return failed   ? failed
+           : result ? tx_refused(tx, result, 1) : error_told(ERROR_TXN, tx_ended(tx, 0, 0));
 }
 
+/* Of several stores each change is prepared for; the kernel knows of pages (KD_COMMIT_READ). */
 static int tx_commit(struct ps_tx *tx)
 {
-    if (tx_prepares(tx))
+    if (tx->items.accesses || tx->heap.used | tx->several | lint_on ||
+        items_declares(&tx->items) || (tx->now->bytes && stores_several))
         return tx_commit_prepared(tx);
     int result = tx_commit_now(tx, stores_several ? KD_COMMIT_READ : -1);
     if (result == 0)
