@@ -315,6 +315,7 @@ static bool publish_release(struct copy *c)
     struct leaf *l = c->leaf;
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];
+    __asm__("" : "+r"(p)); /* or it is computed anew at each use */
     bool others = !vmask_only(&p->mask, c->view);
     if (p->writer == c->view) {
         p->writer = WRITER_NONE;
@@ -322,7 +323,7 @@ static bool publish_release(struct copy *c)
         waiters_wake(p);
     }
     if (c->frame)
-        version_release(c);
+        version_release(p, c);
     else
         copy_free(c); /* there was no old version in memory */
     lock_release(&l->lock);

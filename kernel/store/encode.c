@@ -372,6 +372,7 @@ static int few_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t
 {
     struct leaf *l = c->leaf;
     const struct page *p = &l->pages[c->slot];
+    __asm__("" : "+r"(p)); /* or it is computed anew at each use */
     struct item_before before;
     uint64_t runs[FEW_RUNS], bytes = MANY, sum = 0;
     lock_acquire(&l->lock);

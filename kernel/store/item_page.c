@@ -199,6 +199,7 @@ bool item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
     struct debt debt = {0};
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];
+    __asm__("" : "+r"(p)); /* or it is computed anew at each use */
     assert(page_resident(p) && p->writer == WRITER_NONE); /* IT1, IT2 */
     bool others = !vmask_only(&p->mask, v->id);
     if (others)

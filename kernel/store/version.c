@@ -323,9 +323,8 @@ static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
     }
 }
 
-void version_release(struct copy *c)
+void version_release(struct page *p, struct copy *c)
 {
-    struct page *p = &c->leaf->pages[c->slot];
     struct snapshot *next = NULL;
     if (needed) {
         lock_acquire(&versions_lock);

@@ -35,7 +35,7 @@ uint64_t version_oldest(void);  /* what the oldest snapshot sees that is not ove
 /* version_add makes c the struct of an old version, which the publication keeps. Leaf locked. */
 void version_add(struct page *p, struct copy *c);
 /* version_release: `published` has moved, so a snapshot keeps c, or it is freed. Leaf locked. */
-void version_release(struct copy *c);
+void version_release(struct page *p, struct copy *c);
 /* version_unmap takes a version's frame out of all tables that the mask leads to: those of
  * snapshots and dirty readers, or of all views. Leaf locked. */
 void version_unmap(struct page *p, const struct frame *f, vaddr_t at, bool all);
