@@ -81,12 +81,10 @@ bool codeword_follow(struct leaf *l, const struct copy *c)
     const uint64_t *now = frame_memory(l->pages[c->slot].frame), *own = frame_memory(c->frame);
     uint64_t told = c->told, *codeword = l->codewords[c->slot];
     _Static_assert(REGION_WORDS == 64, "a region is an element of the set");
-    for (unsigned r = 0; r < KD_REGIONS; r++)
-        for (uint64_t left = c->words[r], i; left; left &= left - 1) {
-            i = r * 64 + (unsigned)__builtin_ctzll(left);
-            codeword[r] ^= now[i] ^ own[i];
-            told -= item_weight(own[i], now[i], i);
-        }
+    words_each(i, c) {
+        codeword[i / REGION_WORDS] ^= now[i] ^ own[i];
+        told -= item_weight(own[i], now[i], i);
+    }
     return !told;
 }
 

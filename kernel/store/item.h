@@ -5,6 +5,12 @@
 
 #include "store/right.h"
 
+/* words_each: each word i of an item copy; a page and all its copies have many. */
+#define words_each(i, c)                                                                     \
+    for (unsigned groups = (c)->groups, i; groups; groups &= groups - 1)                      \
+        for (uint64_t k = (uint64_t)__builtin_ctz(groups), left = (c)->words[k];              \
+             left && (i = (unsigned)k * 64 + (unsigned)__builtin_ctzll(left), true);          \
+             left &= left - 1)
 /* item_copies: how many item copies the page has; leaf locked. */
 static inline unsigned item_copies(const struct leaf *l, const struct page *p)
 {

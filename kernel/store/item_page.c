@@ -35,13 +35,6 @@
 
 enum { WORDS = PAGE_BYTES / 8 };
 
-/* words_each: each word i of an item copy; a page and all its copies have many. */
-#define words_each(i, c)                                                                     \
-    for (unsigned groups = (c)->groups, i; groups; groups &= groups - 1)                      \
-        for (uint64_t k = (uint64_t)__builtin_ctz(groups), left = (c)->words[k];              \
-             left && (i = (unsigned)k * 64 + (unsigned)__builtin_ctzll(left), true);          \
-             left &= left - 1)
-
 /* copy_of returns u's private copy of the page at `at`, or NULL. View locked, or its leaf. */
 static struct copy *copy_of(const struct view *u, vaddr_t at)
 {
@@ -136,19 +129,22 @@ bool item_copy_ok(const struct view *v, const struct copy *c)
     return !v->items.order || copy_sound(c, true);
 }
 
+/* others_sound looks at the copies of the page that were told before c. Leaf locked. */
+static RARE bool others_sound(const struct view *v, const struct copy *c)
+{
+    bool sound = true;
+    views_each_locked(u, &c->leaf->pages[c->slot].mask)
+        sound &= !told_before(u, v) || !copy_of(u, c->at) || copy_sound(copy_of(u, c->at), false);
+    return sound;
+}
+
 bool item_tells_right(const struct view *v, const struct copy *c, bool whole)
 {
     struct leaf *l = c->leaf;
-    const struct page *p = &l->pages[c->slot];
     lock_acquire(&l->lock);
-    bool right = !c->spoilt && copy_sound(c, whole);
-    for (unsigned r = 0; r < KD_REGIONS; r++)
-        if (whole || c->words[r])
-            right &= !codeword_wrong(l, c->slot, 1u << r);
-    if (right && p->copies > 1)
-        views_each_locked(u, &p->mask)
-            right &= !told_before(u, v) || !copy_of(u, c->at) ||
-                     copy_sound(copy_of(u, c->at), false);
+    bool right = !c->spoilt && copy_sound(c, whole) &&
+                 !codeword_wrong(l, c->slot, whole ? REGIONS_ALL : c->groups) &&
+                 (l->pages[c->slot].copies == 1 || others_sound(v, c));
     lock_release(&l->lock);
     return right;
 }
