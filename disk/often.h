@@ -124,13 +124,13 @@ static inline uint32_t *table_head(const struct table *table, uint64_t object, u
     return &table->entries[key_hash(object, key) & (table->room - 1)].head;
 }
 
-/* The entry becomes the first of its chain. */
-static inline void table_link(const struct table *table, struct entry *entry)
+/* The entry, whose number is its index + 1, becomes the first of its chain. */
+static inline void table_link(const struct table *table, struct entry *entry, uint32_t number)
 {
     entry->at = key_hash(entry->object, entry->key) & (table->room - 1);
     uint32_t *head = &table->entries[entry->at].head;
     entry->next = *head;
-    *head = (uint32_t)(entry - table->entries) + 1;
+    *head = number;
 }
 
 int  table_grow(struct store *store, struct table *table);     /* there is no room for one more */
@@ -146,7 +146,7 @@ static inline int table_add(struct store *store, struct table *table, uint64_t o
     entry->key = key;
     entry->value = value;
     entry->kind = kind;
-    table_link(table, entry);
+    table_link(table, entry, table->count);
     return 0;
 }
 

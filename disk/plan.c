@@ -110,6 +110,7 @@ static inline const struct entry *claim_find(const struct store *store, enum cla
                                              uint64_t object, uint64_t key, const char *name)
 {
     const struct store_group *group = &store->groups[!store->next_apply];
+#pragma GCC unroll 2
     for (int n = 0; n < 2; n++, group = &store->groups[store->next_apply]) {
         if (!group->claims.count)       /* as where it is idle */
             continue;
@@ -316,25 +317,25 @@ uint64_t plan_top(const struct store *store, uint64_t object)
     return top;
 }
 
-static int plan_container_pages(struct store_group *group, uint64_t object, uint64_t *pages)
+static __attribute__((noinline)) int plan_see(struct store_group *group, uint64_t object)
 {
-    if (!object || group->seen.object != object) {
-        struct planned_container plan = plan_container(group->store, object);
-        if (!plan.exists)
-            return -ENOENT;
-        group->seen.object = object;
-        group->seen.pages = plan.pages;
-        group->seen.durability = plan.durability;
-    }
-    *pages = group->seen.pages;
+    struct planned_container plan = plan_container(group->store, object);
+    if (!plan.exists)
+        return -ENOENT;
+    group->seen.object = object;
+    group->seen.pages = plan.pages;
+    group->seen.durability = plan.durability;
     return 0;
+}
+
+static inline int plan_seen(struct store_group *group, uint64_t object) /* mostly the last one */
+{
+    return object && group->seen.object == object ? 0 : plan_see(group, object);
 }
 
 enum store_durability store_txn_durability(struct store_group *group, uint64_t object)
 {
-    uint64_t pages;
-    return plan_container_pages(group, object, &pages) ? STORE_DURABILITY_FULL
-                                                       : group->seen.durability;
+    return plan_seen(group, object) ? STORE_DURABILITY_FULL : group->seen.durability;
 }
 
 bool plan_unlogged(struct store_group *group, uint64_t object)
@@ -344,9 +345,8 @@ bool plan_unlogged(struct store_group *group, uint64_t object)
 
 int plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count)
 {
-    uint64_t pages;
-    return plan_container_pages(group, object, &pages) ?:
-           (page <= pages && count <= pages - page ? 0 : -EINVAL);
+    return plan_seen(group, object) ?:
+           page <= group->seen.pages && count <= group->seen.pages - page ? 0 : -EINVAL;
 }
 
 /* Memory for applying all that is planned (ME2). */

@@ -158,9 +158,9 @@ static inline __attribute__((always_inline)) void version_enter(struct store *st
         claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bit);         /* HS4 */
     }
     leaf_crc(leaf)[page] = le32_of(0);
+    store->extents[le64_get(leaf->physical)].bulk &= (uint16_t)~bit;
     page_dirty_set(store, leaf, page, true);
     leaf_lsn(store, leaf)[page] = le64_of(csn);
-    store->extents[le64_get(leaf->physical)].bulk &= (uint16_t)~bit;
     if (store->logged_pages)
         logged_forget(store, le64_get(leaf->object),
                       le64_get(leaf->index) * store->extent_pages + page);
@@ -168,23 +168,21 @@ static inline __attribute__((always_inline)) void version_enter(struct store *st
 
 /* The page of a record has a new version. In a commit the record was looked at when it was added,
  * and its bytes are not. */
-static inline __attribute__((always_inline)) int page_write(struct store *store,
-                                                            const struct record_disk *record,
-                                                            uint32_t slot, uint64_t csn,
-                                                            const bool replay)
+static inline __attribute__((always_inline)) int
+page_write(struct store *store, const struct record_disk *record, uint32_t slot, uint64_t csn,
+           const bool replay)
 {
     uint64_t object = le64_get(record->object), number = le64_get(record->page);
     uint64_t index = number / store->extent_pages;
     uint32_t page = (uint32_t)(number % store->extent_pages), at;
     struct leaf_disk *leaf = hash_find(store, object, index, &at);
     bool there = leaf && le32_get(leaf->mask) >> page & 1;      /* as mostly: no slot is asked */
-    if (!there && !replay && !directory_get(store, object, &slot))
+    if (replay ? !page_record_valid(directory_slot(store, slot), record)
+               : !there && !directory_get(store, object, &slot))
         return -EUCLEAN;
-    if (replay && !page_record_valid(directory_slot(store, slot), record))
-        return -EUCLEAN;
-    int error = leaf_is_at(store, object, index, le64_get(record->physical), csn, slot, &leaf, &at);
-    if (!error && replay)
-        error = image_write(store, record, leaf, page, csn);
+    int error =
+        leaf_is_at(store, object, index, le64_get(record->physical), csn, slot, &leaf, &at) ?:
+        replay ? image_write(store, record, leaf, page, csn) : 0;
     if (error)
         return error;
     meta_touch(store, at);
@@ -195,9 +193,8 @@ static inline __attribute__((always_inline)) int page_write(struct store *store,
 }
 
 /* The bytes were sound before they were packed. */
-static __attribute__((noinline)) int page_replay(struct store *store,
-                                                 const struct record_disk *record, uint32_t slot,
-                                                 uint64_t csn)
+static __attribute__((noinline)) int
+page_replay(struct store *store, const struct record_disk *record, uint32_t slot, uint64_t csn)
 {
     struct unpacked unpacked;
     record = record_unpack(record, &unpacked);                                  /* PK1 */
@@ -405,18 +402,14 @@ static const uint32_t payload_bytes[RECORD_TYPES] = {
     [RECORD_LAYOUT] = sizeof(struct layout_disk),
     [RECORD_NAME_SET] = sizeof(struct name_value_disk),
     [RECORD_NAME_UNSET] = STORE_NAME_BYTES,
-    [RECORD_DURABILITY] = 0,
-    [RECORD_PAGE_HOME] = 0,
 };
 
-static int record_apply(struct store *store, const struct record_disk *record, uint64_t csn)
+static __attribute__((noinline)) int
+record_apply(struct store *store, const struct record_disk *record, uint64_t csn)
 {
     uint64_t object = le64_get(record->object);
     uint32_t type = le16_get(record->type), slot;
     const void *data = record + 1;
-    if (!store->replay.on && (type == RECORD_PAGE_DIFF || type == RECORD_PAGE_FULL ||
-                              type == RECORD_PAGE_OP || type == RECORD_PAGE_LOGGED))
-        return page_write(store, record, NO_SLOT, csn, false);
     if (type >= RECORD_TYPES ||
         (payload_bytes[type] && payload_bytes[type] != le32_get(record->data_bytes) &&
          !record_packed(record)) ||
@@ -521,10 +514,14 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
     const uint8_t *at = walk->bytes + walk->at;     /* the look ahead met them, one by one */
     for (; records && !error; records--, at += le32_get(record->length)) {
         record = (const void *)at;
-        error = replay_reserve(store) ?:
-                (le16_get(record->type) == RECORD_DECIDED
-                     ? doubt_apply(store, record, group, lsn, 0)
-                     : record_apply(store, record, csn));
+        uint32_t type = le16_get(record->type);
+        if (!store->replay.on && (type == RECORD_PAGE_DIFF || type == RECORD_PAGE_FULL ||
+                                  type == RECORD_PAGE_OP || type == RECORD_PAGE_LOGGED))
+            error = page_write(store, record, NO_SLOT, csn, false);
+        else
+            error = replay_reserve(store) ?:
+                    type == RECORD_DECIDED ? doubt_apply(store, record, group, lsn, 0)
+                                           : record_apply(store, record, csn);
     }
     *walk = error ? *walk : ahead;
     return error;

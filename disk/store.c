@@ -65,7 +65,7 @@ int table_grow(struct store *store, struct table *table)
     for (uint32_t i = 0; i < table->room; i++)
         entries[i].head = 0;            /* the heads grow along */
     for (uint32_t i = 0; i < table->count; i++)
-        table_link(table, &entries[i]);
+        table_link(table, &entries[i], i + 1);
     return 0;
 }
 
