@@ -227,7 +227,7 @@ static void free_now(struct frame *f)
 }
 
 /* FR3: a frame becomes DYING in one step with a look at its pins, if it has any. */
-void frame_free(struct frame *f)
+static bool is_unpinned(struct frame *f)
 {
     uint64_t now = __atomic_load_n(&f->pins_state, __ATOMIC_SEQ_CST);
     assert(f->state == FRAME_USED); /* FR2 */
@@ -235,9 +235,26 @@ void frame_free(struct frame *f)
         uint64_t dying = (now & ~(0xffull << 32)) | (uint64_t)FRAME_DYING << 32;
         if (__atomic_compare_exchange_n(&f->pins_state, &now, dying, false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_SEQ_CST))
-            return; /* the last frame_unpin frees it */
+            return false; /* the last frame_unpin frees it */
     }
-    free_now(f);
+    return true;
+}
+
+void frame_free(struct frame *f)
+{
+    if (is_unpinned(f))
+        free_now(f);
+}
+
+void frames_free(struct list *all)
+{
+    if (list_empty(all))
+        return;
+    lock_acquire(&frames.lock);
+    for (struct frame *f; (f = list_take(struct frame, all, link));)
+        if (is_unpinned(f))
+            put_locked(f);
+    lock_release(&frames.lock);
 }
 
 void frame_pin(struct frame *f) { __atomic_fetch_add(&f->pins, 1, __ATOMIC_SEQ_CST); }

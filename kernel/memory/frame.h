@@ -42,6 +42,7 @@ enum frame_use {
 must_check struct frame *frame_alloc(enum frame_use use);
 must_check struct frame *frame_alloc_raw(enum frame_use use);
 void frame_free(struct frame *f);
+void frames_free(struct list *frames); /* all of them, by link */
 void frame_pin(struct frame *f);
 void frame_unpin(struct frame *f);
 /* Contiguous frames, not zeroed, for devices, stacks and tables; NULL if there are none. Freed one

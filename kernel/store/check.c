@@ -69,6 +69,9 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
             complain(w, "item copies and their count differ (IT1)", at);
         if (codeword_wrong(l, slot, REGIONS_ALL))
             complain(w, "a page and its codewords differ (CW1)", at);
+        struct page made = {.sequence = l->floor, .writer = WRITER_NONE};
+        if (!(l->touched >> slot & 1) && memcmp(p, &made, sizeof made))
+            complain(w, "a page is not as it was made, and not touched", at);
         if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
             complain(w, "resident and away", at);
         if (page_resident(p) && p->frame->owner != l)

@@ -23,8 +23,9 @@
  *      went as the object has in memory. While more than `share` of the others are here, they go
  *      first.
  *
- * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
- * to its object, then locked and checked again.
+ * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock, its object kept
+ * alive. Whether it was used is asked without its leaf's lock, and where it only goes to another
+ * list, it goes so; a page that is to leave memory is locked and checked again.
  */
 #include "store/evict.h"
 #include "store/item.h"
@@ -68,10 +69,11 @@ static void bare_set(struct leaf *l, bool is)
         list_push_back(&bare, &l->link);
 }
 
-void evict_leaf(struct leaf *l, bool is)
+void evict_leaves(struct leaf *l[], unsigned n, bool is)
 {
     lock_acquire(&evict_lock);
-    bare_set(l, is);
+    while (n--)
+        bare_set(l[n], is);
     lock_release(&evict_lock);
 }
 
@@ -214,20 +216,28 @@ static bool can_go(struct leaf *l, uint64_t slot)
            !(p->writer != WRITER_NONE && writer_needs(p, page_address(l, (unsigned)slot)));
 }
 
-/* users_change has age or hold of right.h done to the pages for all views, and returns for which
- * of them that was true for one. Leaf locked. */
-static uint64_t users_change(struct leaf *l, uint64_t slots, struct debt *hold)
+/* page_used tells whether a page was used since the last look. Its leaf need not be locked: then
+ * rights that are given meanwhile are not seen, nor is a page that comes. */
+static bool page_used(struct reach *r, const struct leaf *l, uint64_t slot)
 {
-    struct vmask users = {{0}};
-    uint64_t found = 0;
-    slots_each(s, slots)
-        vmask_add(&users, &l->pages[s].mask);
-    views_each_locked(v, &users)
-        slots_each(s, slots)
-            found |= (uint64_t)(hold ? !right_hold(v, l, (unsigned)s, hold)
-                                     : right_age(v, &l->pages[s], page_address(l, (unsigned)s)))
-                     << s;
-    return found;
+    const struct page *p = &l->pages[slot];
+    const struct frame *f = __atomic_load_n(&p->frame, __ATOMIC_RELAXED);
+    return f && !(p->flags & PAGE_FILLING) && right_age(r, p, page_address(l, (unsigned)slot), f);
+}
+
+/* stays tells, for a look without a lock, that the page cannot go, used or not. */
+static bool stays(const struct leaf *l, const struct page *p)
+{
+    return p->flags & PAGE_PINNED || (p->flags & PAGE_DIRTY && never_cleaned(l->object));
+}
+
+void clock_age(struct candidate c[], unsigned n)
+{
+    struct reach r = {0};
+    for (; n--; c++)
+        slots_each(s, c->group)
+            c->used |= !stays(c->leaf, &c->leaf->pages[s]) && page_used(&r, c->leaf, s);
+    reach_end(&r);
 }
 
 /* pages_evict takes pages out of all tables and lists (EV3, before EV4), and returns which. Leaf
@@ -235,8 +245,17 @@ static uint64_t users_change(struct leaf *l, uint64_t slots, struct debt *hold)
 static uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames)
 {
     struct debt debt = {0};
-    slots &= ~users_change(l, slots, &debt); /* a copy came back: its base stays */
+    struct vmask users = {{0}};
+    struct reach r = {0};
+    uint64_t stay = 0;
+    slots_each(s, slots)
+        vmask_add(&users, &l->pages[s].mask);
+    vmask_for(v, &users)
+        slots_each(s, slots) /* a copy came back: its base stays */
+            stay |= (uint64_t)!right_hold(&r, &views[v], l, (unsigned)s, &debt) << s;
+    reach_end(&r);
     right_pay(&debt);
+    slots &= ~stay;
     slots_each(s, slots) {
         l->left[s] = __atomic_add_fetch(&l->object->left, 1, __ATOMIC_RELAXED);
         evict_remove(l->pages[s].frame, false);
@@ -247,31 +266,59 @@ static uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames)
     return slots;
 }
 
-enum look clock_look(struct leaf *l, unsigned slot, struct frame *f, bool take)
+/* set_aside puts a page that nobody seems to need into READY or LAUNDRY. Its leaf is not locked:
+ * whether it may go is seen when it is to. False: it wants a look with the leaf locked. */
+static bool set_aside(const struct candidate *c, enum place where)
 {
-    struct list gone = LIST_INIT(gone);
-    uint64_t one = 1ull << slot, group = 0, dirty = 0;
+    struct leaf *l = c->leaf;
+    struct frame *f = c->frame;
+    const struct page *p = &l->pages[c->slot];
+    if (p->flags & ~(PAGE_DIRTY | PAGE_ASKED) || p->writer != WRITER_NONE || p->versions ||
+        f->pins || item_copies(l, p) || stays(l, p))
+        return false;
+    lock_acquire(&evict_lock);
+    bool here = f->state == FRAME_LISTED && f->owner == l && (f->flags & SLOT_MASK) == c->slot &&
+                place_of(f) <= PROVEN;
+    if (here) {
+        take_out(l, f, false);
+        put_in(l, where, c->slot, f);
+    }
+    lock_release(&evict_lock);
+    return here;
+}
+
+enum look clock_look(const struct candidate *c, struct list *gone)
+{
+    struct leaf *l = c->leaf;
+    bool used = c->used;
+    uint64_t one = 1ull << c->slot, group = 0, dirty = l->pages[c->slot].flags & PAGE_DIRTY;
+    if (c->group == one && used && place_of(c->frame) <= PROVEN)
+        return LOOK_USED; /* it is at the end of its list */
+    if (c->group == one && !used && !gone && set_aside(c, dirty ? LAUNDRY : READY))
+        return dirty ? LOOK_DIRTY : LOOK_CLEAN;
     lock_acquire(&l->lock);
-    bool here = l->pages[slot].frame == f && page_resident(&l->pages[slot]); /* or it comes again */
-    slots_each(s, here ? group_at(l, slot) : 0) {
+    struct page *p = &l->pages[c->slot];
+    bool here = p->frame == c->frame && page_resident(p); /* or it comes again */
+    dirty = 0;
+    slots_each(s, here ? c->group : 0) {
         group |= (uint64_t)can_go(l, s) << s;
         dirty |= (uint64_t)(l->pages[s].flags & PAGE_DIRTY) << s;
     }
-    bool used = users_change(l, group, NULL);
-    uint64_t freed = take && !used ? pages_evict(l, group & ~dirty, &gone) : 0;
-    lock_acquire(&evict_lock);
-    slots_each(s, here ? (group | one) & ~freed : 0) {
-        bool stays = used || !(group >> s & 1);
+    uint64_t freed = gone && !used ? pages_evict(l, group & ~dirty, gone) : 0;
+    uint64_t rest = here ? (group | one) & ~freed : 0;
+    if (rest)
+        lock_acquire(&evict_lock);
+    slots_each(s, rest) {
+        bool on = used || !(group >> s & 1);
         take_out(l, l->pages[s].frame, used);
-        put_in(l, stays ? CLOCK : dirty >> s & 1 ? LAUNDRY : take ? CLOCK : READY,
+        put_in(l, on ? CLOCK : dirty >> s & 1 ? LAUNDRY : gone ? CLOCK : READY,
                (unsigned)s, l->pages[s].frame);
     }
-    lock_release(&evict_lock);
+    if (rest)
+        lock_release(&evict_lock);
     lock_release(&l->lock);
-    for (struct frame *went; (went = list_take(struct frame, &gone, link));)
-        frame_free(went); /* EV4 */
     return freed & one ? LOOK_FREED : !(group & one) ? LOOK_BUSY : used ? LOOK_USED
-           : dirty & one ? LOOK_DIRTY : take ? LOOK_BUSY : LOOK_CLEAN;
+           : dirty & one ? LOOK_DIRTY : gone ? LOOK_BUSY : LOOK_CLEAN;
 }
 
 unsigned evict_now(struct leaf *l, unsigned slot, unsigned end, void *count)
@@ -283,12 +330,17 @@ unsigned evict_now(struct leaf *l, unsigned slot, unsigned end, void *count)
         slots |= (uint64_t)(!(l->pages[slot].flags & PAGE_DIRTY) && can_go(l, slot)) << slot;
     *(long *)count += __builtin_popcountll(pages_evict(l, slots, &gone));
     lock_release(&l->lock);
-    for (struct frame *went; (went = list_take(struct frame, &gone, link));)
-        frame_free(went); /* EV4 */
+    frames_free(&gone); /* EV4 */
     return end;
 }
 
-bool evict_used(struct leaf *l, unsigned slot) { return users_change(l, 1ull << slot, NULL); }
+bool evict_used(struct leaf *l, unsigned slot)
+{
+    struct reach r = {0};
+    bool used = page_used(&r, l, slot);
+    reach_end(&r);
+    return used;
+}
 
 bool evict_advise(struct leaf *l, unsigned slot, bool needed)
 {
@@ -298,7 +350,7 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
                                           item_copies(l, p))))
         return false;
     if (!needed)
-        (void)users_change(l, 1ull << slot, NULL); /* earlier uses do not count */
+        (void)evict_used(l, slot); /* earlier uses do not count */
     enum place where = needed || never_cleaned(o) ? CLOCK
                        : p->flags & PAGE_DIRTY ? LAUNDRY : READY;
     lock_acquire(&evict_lock);
@@ -315,9 +367,8 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
 
 struct candidate clock_candidate(struct frame *f)
 {
-    struct candidate c = {f->owner, f, f->flags & SLOT_MASK};
-    object_get(c.leaf->object);
-    return c;
+    unsigned slot = f->flags & SLOT_MASK;
+    return (struct candidate){f->owner, f, slot, false, group_at(f->owner, slot)};
 }
 
 unsigned clock_first(struct object *o, enum place where, unsigned most, struct candidate found[],
@@ -329,8 +380,7 @@ unsigned clock_first(struct object *o, enum place where, unsigned most, struct c
         struct frame *f = list_take(struct frame, &o->places[where], link);
         const struct candidate *last = *n ? &found[*n - 1] : NULL;
         list_push_back(&o->places[where], &f->link);
-        if (!last || last->leaf != f->owner ||
-            !(group_at(last->leaf, last->slot) >> (f->flags & SLOT_MASK) & 1))
+        if (!last || last->leaf != f->owner || !(last->group >> (f->flags & SLOT_MASK) & 1))
             found[(*n)++] = clock_candidate(f);
     }
     lock_release(&evict_lock);

@@ -116,18 +116,21 @@ static enum place hand_at(const struct object *o, bool take)
 /* look_some looks at some pages, where the hand is, and returns their number. */
 static unsigned look_some(struct object *o, bool take, uint64_t seen[])
 {
-    enum { AT_ONCE = 4 };
+    enum { AT_ONCE = 16 };
     struct candidate found[AT_ONCE];
+    struct list gone = LIST_INIT(gone);
     bool stuck = true;
-    unsigned count, went = clock_first(o, hand_at(o, take), AT_ONCE, found, &count);
+    unsigned count, most = (unsigned)MIN(AT_ONCE, 4 + o->resident / 64);
+    unsigned went = clock_first(o, hand_at(o, take), most, found, &count);
+    clock_age(found, count);
     for (unsigned i = 0; i < count; i++) {
-        enum look look = clock_look(found[i].leaf, found[i].slot, found[i].frame, take);
+        enum look look = clock_look(&found[i], take ? &gone : NULL);
         seen[look]++;
         stuck &= look == LOOK_BUSY;
         if (look == LOOK_DIRTY)
             ask_for_cleaning(o, ahead(o));
-        object_put(o);
     }
+    frames_free(&gone); /* EV4 */
     o->stuck = stuck && !o->stuck; /* where neither list gives way, they take turns */
     thread_breathe();
     return went;
@@ -136,6 +139,7 @@ static unsigned look_some(struct object *o, bool take, uint64_t seen[])
 void forgotten_move(struct forgotten *from, struct forgotten *to)
 {
     lock_acquire(&evict_lock);
+    list_move_all(&from->leaves, &to->leaves);
     list_move_all(&from->frames, &to->frames);
     to->cpus |= from->cpus;
     from->cpus = 0;
@@ -149,26 +153,29 @@ static void forgotten_free(void)
     struct forgotten gone = FORGOTTEN_INIT(gone);
     uint64_t seen[CPU_MAX];
     forgotten_move(&evict_forgotten, &gone);
-    if (list_empty(&gone.frames))
+    if (list_empty(&gone.leaves)) /* with the last of some goes a table */
         return;
     arch_shootdown(gone.cpus);
     for (arch_quiet_ask(seen); !arch_quiet(seen); arch_spin_hint())
         thread_breathe();
-    while (arch_tables_free(&gone.frames, 8)) /* leaves, too, which name no other frames */
+    leaves_stock(&gone.leaves, frame_low_mark());
+    while (arch_tables_free(&gone.frames, 8)) /* of leaves, too, which name no other frames */
         thread_breathe();
 }
 
 /* leaves_forget frees leaves of which nothing is in use. */
 static void leaves_forget(void)
 {
-    enum { AT_ONCE = 512, IN_VAIN = 16 };
+    enum { AT_ONCE = 512, IN_VAIN = 2 };
     uint64_t looks = MIN(bare_count, AT_ONCE), left = IN_VAIN;
+    struct forgotten gone = FORGOTTEN_INIT(gone);
     for (struct leaf *l; looks-- && left && (l = bare_turn());) {
         struct object *o = l->object;
-        left -= !leaf_forget(l, false);
+        left -= !leaf_forget(l, false, &gone);
         object_put(o);
         thread_breathe();
     }
+    forgotten_move(&gone, &evict_forgotten);
     forgotten_free();
 }
 
@@ -247,13 +254,16 @@ static void laundry_notice(struct object *o, void *unused)
 
 static void evict_main(void *arg)
 {
+    struct list none = LIST_INIT(none);
     (void)arg;
     for (;;) {
         struct round r = {.part = 0};
         __atomic_store_n(&wanted, false, __ATOMIC_SEQ_CST);
         forgotten_free();
-        if (frames_short() && !evict_round(&r))
+        if (frames_short() && !evict_round(&r)) {
+            leaves_stock(&none, 0);
             __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
+        }
         bool short_of = frames_short(), freed = r.seen[LOOK_FREED];
         if (short_of && !freed && !r.seen[LOOK_USED])
             object_for_each(laundry_notice, NULL);

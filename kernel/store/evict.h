@@ -11,8 +11,8 @@ void evict_init(void);
  * locked. */
 void evict_add(struct leaf *l, unsigned slot);
 void evict_remove(struct frame *f, bool used);
-/* none of its pages is there: it may be forgotten; or not */
-void evict_leaf(struct leaf *l, bool bare);
+/* none of their pages is there: they may be forgotten; or not */
+void evict_leaves(struct leaf *l[], unsigned n, bool bare);
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
 void evict_wake(void);
 /* evict_limit sets how many pages of o's container may be in memory, ~0: any, and has those beyond
@@ -49,10 +49,15 @@ bool evict_more(bool one);
 bool evict_together(size_t count);
 /* evict_forgotten lists what the evictor is to free when no thread can use it any more (LF2):
  * frames, by link, and the CPUs to shoot at before. */
-struct forgotten { struct list frames; uint64_t cpus; };
-#define FORGOTTEN_INIT(f) {LIST_INIT((f).frames), 0}
+struct forgotten { struct list leaves, frames; uint64_t cpus; };
+#define FORGOTTEN_INIT(f) {LIST_INIT((f).leaves), LIST_INIT((f).frames), 0}
 extern struct forgotten evict_forgotten;
 void forgotten_move(struct forgotten *from, struct forgotten *to); /* one of them is that */
+/* leaf_forget adds the leaf, and those around it within the reach of a page table, to what was
+ * forgotten, if nothing of them is in use, and their object is dead, or is not. False: none. */
+bool leaf_forget(struct leaf *l, bool dead, struct forgotten *gone);
+/* leaves_stock adds leaves to the stock, of which new ones are made, and frees what is too much. */
+void leaves_stock(struct list *leaves, uint64_t most);
 /* evict_advise makes the page the last to go, or the first; false: it is in no list. Leaf
  * locked. */
 bool evict_advise(struct leaf *l, unsigned slot, bool needed);
@@ -78,17 +83,40 @@ bool never_cleaned(const struct object *o); /* its manager has closed its port's
 /* bare_turn is the leaf without resident pages whose turn was the longest ago, with a reference to
  * its object; or NULL. */
 struct leaf *bare_turn(void);
-/* A candidate is a page that is to be looked at, its object kept alive. clock_candidate: of a frame
- * that stands in a list; evict lock held. */
-struct candidate { struct leaf *leaf; struct frame *frame; unsigned slot; };
+/* A candidate is a page that is to be looked at, with those of its group; its object is kept alive
+ * by the caller. clock_candidate: of a frame that stands in a list; evict lock held. */
+struct candidate {
+    struct leaf *leaf;
+    struct frame *frame;
+    unsigned slot;
+    bool used;
+    uint64_t group;
+};
 struct candidate clock_candidate(struct frame *f);
 /* clock_first tells the first pages of a list, `most` at most, and one of neighbours in a group.
  * All go to its end; it returns how many. */
 unsigned clock_first(struct object *o, enum place where, unsigned most, struct candidate found[],
                      unsigned *n);
-/* clock_look looks at a page and its group, and frees what may go if `take` is set. Tells of the
- * page; it takes two looks to find what is not in use. */
+/* clock_age tells of candidates whether they, or others of their groups, were used since then.
+ * clock_look does with a page and its group what follows from that; what may go does, its frames
+ * into `gone`, if that is not NULL. Tells of the page. It takes two looks to find what is not in
+ * use. */
+void clock_age(struct candidate c[], unsigned n);
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
-enum look clock_look(struct leaf *l, unsigned slot, struct frame *f, bool take);
+enum look clock_look(const struct candidate *c, struct list *gone);
+
+/* ---- right.c: what happens to rights; view and leaf locked, where nothing else is said ---- */
+/* A reach keeps a view locked, and its table known, for several calls; {0}: none. */
+struct reach { struct view *view; vaddr_t base; pte_t *ptes; };
+void reach_end(struct reach *r);
+/* right_age tells whether the page in f was used since the last call, and makes ACCESSED USED,
+ * without a flush. No leaf need be locked. */
+bool right_age(struct reach *r, const struct page *p, vaddr_t at, const struct frame *f);
+/* right_hold takes the page's frame out of the entry; a transaction that used it keeps the right as
+ * HELD. False: the view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
+struct debt;
+bool right_hold(struct reach *r, struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
+/* right_forget takes the right to a page that is away, HELD only if `held`. False: it stays. */
+bool right_forget(struct view *v, struct page *p, vaddr_t at, bool held);
 
 #endif

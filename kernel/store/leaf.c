@@ -9,6 +9,7 @@
  *     found it looks at `gone` where a page is not resident, under the leaf's lock. The frame is
  *     free when every CPU has been outside the kernel since: a leaf that was found without a lock
  *     is not kept over a sleep. The evictor alone frees leaves, so those that it finds itself stay.
+ *     Then the leaf is stock: another one is made of it, by what was touched.
  *
  * Locks: object for its tables; leaf, view; the evict lock for the list of bare leaves.
  */
@@ -32,20 +33,76 @@ static void leaf_put(struct object *o, uint64_t first, struct leaf *l)
     __atomic_store_n(&table[first / LEAF_PAGES % LEAF_TABLE], l, __ATOMIC_RELEASE);
 }
 
-static void leaf_init(struct leaf *l, struct object *o, uint64_t first)
+static void page_init(struct page *p, uint64_t floor)
+{
+    p->writer = WRITER_NONE;
+    p->sequence = floor;
+}
+
+/* leaf_init makes a leaf in f, of leaf_frame. Object locked. */
+static struct leaf *leaf_init(struct frame *f, struct object *o, uint64_t first)
 {
     static uint64_t made;
+    struct leaf *l = frame_memory(f);
+    uint64_t floor = o->floor;
+    bool all = f->owner != l || l->floor != floor;
+    for (uint64_t anew = l->touched; anew && !all; anew &= anew - 1)
+        page_init(&l->pages[__builtin_ctzll(anew)], floor);
+    for (struct page *p = l->pages; p < l->pages + LEAF_PAGES && all; p++)
+        page_init(p, floor);
+    f->owner = l;
+    l->touched = 0;
     lock_init(&l->lock, RANK_LEAF, "leaf");
     list_init(&l->link);
     list_init(&l->waits);
     l->object = o;
     l->first = first;
+    l->floor = floor;
     /* as no other leaf at this place */
     l->changes = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED) << 32;
-    for (unsigned i = 0; i < LEAF_PAGES; i++) {
-        l->pages[i].writer = WRITER_NONE;
-        l->pages[i].sequence = o->floor;
+    return l;
+}
+
+/* ---- the stock ---- */
+
+static struct list stock = {&stock, &stock}; /* forgotten leaves, for new ones; evict lock */
+static uint64_t stock_count;
+
+void leaves_stock(struct list *leaves, uint64_t most)
+{
+    lock_acquire(&evict_lock);
+    for (struct frame *f; (f = list_take(struct frame, leaves, link)); stock_count++) {
+        f->use = FRAME_KERNEL;
+        list_push_front(&stock, &f->link);
     }
+    for (; stock_count > most; stock_count--)
+        frame_free(list_take(struct frame, &stock, link));
+    lock_release(&evict_lock);
+}
+
+/* leaf_frame takes a leaf of the stock, whose touched pages become zeros, or a frame of zeros. */
+static struct frame *leaf_frame(void)
+{
+    struct frame *f = NULL;
+    if (__atomic_load_n(&stock_count, __ATOMIC_RELAXED)) {
+        lock_acquire(&evict_lock);
+        f = list_take(struct frame, &stock, link);
+        stock_count -= f != NULL;
+        lock_release(&evict_lock);
+    }
+    if (!f)
+        return frame_alloc(FRAME_LEAF);
+    struct leaf *l = frame_memory(f);
+    uint64_t was = l->touched, floor = l->floor;
+    f->use = FRAME_LEAF;
+    for (uint64_t touched = was; touched; touched &= touched - 1) {
+        l->pages[__builtin_ctzll(touched)] = (struct page){0};
+        l->left[__builtin_ctzll(touched)] = 0;
+    }
+    memset(l, 0, offsetof(struct leaf, left));
+    l->touched = was;
+    l->floor = floor;
+    return f;
 }
 
 bool leaf_charge(struct object *o, uint64_t n)
@@ -70,21 +127,20 @@ static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame 
                          __ATOMIC_RELEASE);
         *t = NULL;
     }
-    l = frame_memory(*f);
+    l = leaf_init(*f, o, first);
     *f = NULL;
-    leaf_init(l, o, first);
     if (words) {
         l->codewords = frame_memory(*w);
         *w = NULL;
     }
     leaf_put(o, first, l);
-    evict_leaf(l, true);
+    evict_leaves(&l, 1, true);
     return l;
 }
 
 static struct leaf *leaf_new(struct object *o, uint64_t first)
 {
-    struct frame *f = frame_alloc(FRAME_LEAF),
+    struct frame *f = leaf_frame(),
                  *t = table_of(o, first) ? NULL : frame_alloc(FRAME_LEAF),
                  *w = o->flags & KD_OBJECT_CODEWORDS ? frame_alloc(FRAME_LEAF) : NULL;
     lock_acquire(&o->lock);
@@ -131,9 +187,10 @@ struct leaf *leaf_lock_new(struct object *o, uint64_t page)
     }
 }
 
+enum { RIGHTS_AT_ONCE = 384 };
+
 unsigned leaf_portion(const struct leaf *l, unsigned slot, unsigned end)
 {
-    enum { RIGHTS_AT_ONCE = 384 };
     unsigned users =
         (unsigned)(__builtin_popcountll(l->users.word[0]) + __builtin_popcountll(l->users.word[1]));
     return MIN(end, slot + RIGHTS_AT_ONCE / MAX(users, 1u));
@@ -198,69 +255,85 @@ void leaves_free(struct object *o)
 
 /* ---- forgetting; by the evictor, and where an object ends ---- */
 
-/* right_forget takes the right to a page that is away, unless the view's transaction may have used
- * it. Leaf locked. */
-static bool right_forget(struct leaf *l, unsigned slot, struct view *v)
+/* right_goes takes v's right to a page that is away, unless its transaction may have used it; one
+ * that began after the last right here was HELD has not. Leaf locked. */
+static bool right_goes(struct leaf *l, unsigned slot, struct view *v, bool look)
 {
-    struct debt none = {0}; /* HELD is in no TLB */
-    vaddr_t at = page_address(l, slot);
+    uint8_t state = __atomic_load_n(&v->state, __ATOMIC_RELAXED); /* set behind the rest */
+    bool held = (state == VIEW_IDLE || (state == VIEW_ACTIVE && v->txn.ticket >= l->held)) &&
+                !view_holds(v);
+    if (held && !look)
+        return true; /* rights_forget takes it: its view gets none before */
     lock_acquire(&v->lock);
-    enum right_state state = right_state(right_at(v, at));
-    bool since = v->state == VIEW_ACTIVE && v->txn.ticket >= l->held; /* it began later */
-    bool can = state == RIGHT_EMPTY || (state == RIGHT_HELD && !view_holds(v) &&
-                                        (v->state == VIEW_IDLE || since));
-    /* else only the mask names it (PG3) */
-    if (can && (state == RIGHT_HELD || l->pages[slot].writer == v->id))
-        right_take(v, &l->pages[slot], at, &none); /* if it was to write, it had no copy */
+    bool goes = right_forget(v, &l->pages[slot], page_address(l, slot), held);
     lock_release(&v->lock);
-    return can;
+    return goes;
 }
 
-static bool page_forget(struct leaf *l, unsigned slot, uint64_t oldest)
+/* page_unused tells whether nothing of a page is in use, by those in its mask neither, which are
+ * counted. Leaf locked. */
+static bool page_unused(struct leaf *l, unsigned slot, unsigned *users)
 {
     struct page *p = &l->pages[slot];
     if (p->frame || p->flags & ~PAGE_ASKED || p->queue || p->versions ||
-        p->sequence > oldest) /* LF1 */
+        (p->sequence > l->object->floor && p->sequence > version_oldest())) /* LF1 */
+        return false;
+    if (p->writer != WRITER_NONE && !right_goes(l, slot, &views[p->writer], true))
         return false;
     vmask_for(v, &p->mask)
-        if (!right_forget(l, slot, &views[v]))
+        if (++*users, !right_goes(l, slot, &views[v], false))
             return false;
     return p->writer == WRITER_NONE;
 }
 
 /* leaf_unused tells whether nothing of the leaf is in use. Object and leaf locked. */
-static bool leaf_unused(struct leaf *l)
+static bool leaf_unused(struct leaf *l, unsigned *users)
 {
-    uint64_t oldest = version_oldest();
     if (l->gone || l->resident || !list_empty(&l->waits))
         return false;
     for (uint64_t touched = l->touched; touched; touched &= touched - 1)
-        if (!page_forget(l, (unsigned)__builtin_ctzll(touched), oldest))
+        if (!page_unused(l, (unsigned)__builtin_ctzll(touched), users))
             return false;
     return true;
 }
 
-/* tables_forget takes out each view's page table for the 2 MiB around the leaf if they have no leaf
- * any more: no view has a right there (PG3), and none gets one, as that takes a leaf, which is made
- * with the object locked. With the last leaf in 128 MiB the table of tables goes, too. Object and
- * leaf locked. */
-static void tables_forget(struct object *o, const struct leaf *l, bool last, struct forgotten *gone)
+/* leaf_take puts the leaf's frame, and that of a table without leaves, on the list. Object and leaf
+ * locked. */
+static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
 {
-    enum { TABLE_BYTES = 512 * PAGE_BYTES };
-    vaddr_t at = page_address(l, 0) & ~(vaddr_t)(TABLE_BYTES - 1);
-    vaddr_t low = last ? 0 : at, high = last ? KD_STORE_END : at + TABLE_BYTES;
-    uint64_t page = (at - o->base) >> PAGE_SHIFT;
-    if (at < o->base || page + 512 > o->pages)
-        return;
-    for (uint64_t i = page / LEAF_PAGES; i <= (page + 511) / LEAF_PAGES; i++)
-        if (object_leaf_find(o, i * LEAF_PAGES))
-            return;
-    for (struct view *v = views; v < views + KD_VIEW_MAX; v++) {
-        if (v->state == VIEW_FREE || !v->tables.charged)
-            continue;
+    struct leaf **leaves = table_of(o, l->first);
+    for (uint64_t touched = l->touched; touched; touched &= touched - 1)
+        o->floor = MAX(o->floor, l->pages[__builtin_ctzll(touched)].sequence);
+    l->gone = true;
+    leaf_put(o, l->first, NULL);
+    list_push_back(&gone->leaves, &frame_of_memory(l)->link);
+    vmask_for(v, &l->kept)
+        if (views[v].last.leaf == l) /* it is set with the leaf locked, but not if that is gone */
+            views[v].last.leaf = NULL;
+    if (l->codewords)
+        list_push_back(&gone->frames, &frame_of_memory(l->codewords)->link);
+    uint64_t n = 1 + (l->codewords != NULL);
+    if (!frame_of_memory(leaves)->flags) {
+        __atomic_store_n(&o->tables[l->first / LEAF_PAGES / LEAF_TABLE], NULL, __ATOMIC_RELEASE);
+        list_push_back(&gone->frames, &frame_of_memory(leaves)->link);
+        n++;
+    }
+    o->leaf_frames -= n;
+    limit_uncharge(o->owner, KD_LIMIT_MEMORY, n);
+}
+
+/* tables_forget takes out each view's page table at `at`, where there is no leaf any more: no view
+ * has a right there but HELD ones, which go with it (PG3), and none gets one, as that takes a leaf,
+ * which is made with the object locked. With the last leaf in 128 MiB the table of tables goes,
+ * too. Object locked. */
+static void tables_forget(vaddr_t at, bool last, struct forgotten *gone)
+{
+    vaddr_t low = last ? 0 : at, high = last ? KD_STORE_END : at + RIGHT_REACH_BYTES;
+    vmask_for(i, &view_tabled) {
+        struct view *v = &views[i];
         lock_acquire(&v->lock);
-        uint64_t n =
-            v->table ? arch_tables_cut_empty(v->table, at, at + 1, low, high, &gone->frames) : 0;
+        uint64_t n = !v->table ? 0 : arch_tables_cut_empty(v->table, at, at + 1, low, high, true,
+                                                           &gone->frames);
         if (n) {
             view_tables_gone(v, n);
             gone->cpus |= arch_table_cpus(v->table);
@@ -271,45 +344,48 @@ static void tables_forget(struct object *o, const struct leaf *l, bool last, str
     }
 }
 
-/* leaf_take puts the leaf's frame, and that of a table without leaves, on the list. Object and leaf
- * locked. */
-static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
+/* rights_forget takes the rights that are HELD in leaves that went. Object locked. */
+static void rights_forget(struct leaf *went[], unsigned n)
 {
-    struct frame *table = frame_of_memory(table_of(o, l->first));
-    for (uint64_t touched = l->touched; touched; touched &= touched - 1)
-        o->floor = MAX(o->floor, l->pages[__builtin_ctzll(touched)].sequence);
-    l->gone = true;
-    evict_leaf(l, false);
-    leaf_put(o, l->first, NULL);
-    list_push_back(&gone->frames, &frame_of_memory(l)->link);
-    vmask_for(v, &l->kept)
-        if (views[v].last.leaf == l) /* it is set with the leaf locked, but not if that is gone */
-            views[v].last.leaf = NULL;
-    uint64_t n = table->flags ? 1 : 2;
-    if (n == 2) {
-        __atomic_store_n(&o->tables[l->first / LEAF_PAGES / LEAF_TABLE], NULL, __ATOMIC_RELEASE);
-        list_push_back(&gone->frames, &table->link);
-    }
-    tables_forget(o, l, n == 2, gone);
-    if (l->codewords) {
-        list_push_back(&gone->frames, &frame_of_memory(l->codewords)->link);
-        n++;
-    }
-    o->leaf_frames -= n;
-    limit_uncharge(o->owner, KD_LIMIT_MEMORY, n);
+    for (unsigned i = 0; i < n; i++)
+        for (uint64_t touched = went[i]->touched; touched; touched &= touched - 1) {
+            unsigned slot = (unsigned)__builtin_ctzll(touched);
+            struct page *p = &went[i]->pages[slot];
+            views_each_locked(v, &p->mask)
+                (void)right_forget(v, p, page_address(went[i], slot), true);
+        }
 }
 
-bool leaf_forget(struct leaf *l, bool dead)
+bool leaf_forget(struct leaf *l, bool dead, struct forgotten *gone)
 {
+    enum { MOST = RIGHT_REACH_BYTES / PAGE_BYTES / LEAF_PAGES + 1 };
     struct object *o = l->object;
-    struct forgotten gone = FORGOTTEN_INIT(gone);
+    struct leaf *went[MOST];
+    unsigned n = 0, left = 0, rights = 0;
+    vaddr_t at = page_address(l, 0) & ~(vaddr_t)(RIGHT_REACH_BYTES - 1);
+    vaddr_t end = at + RIGHT_REACH_BYTES;
+    uint64_t page = (MAX(at, o->base) - o->base) / PAGE_BYTES & ~(uint64_t)(LEAF_PAGES - 1);
+    uint64_t behind = MIN((end - o->base) / PAGE_BYTES, o->pages);
     lock_acquire(&o->lock);
-    lock_acquire(&l->lock);
-    bool unused = o->dead == dead && leaf_unused(l);
-    if (unused)
-        leaf_take(o, l, &gone);
-    lock_release(&l->lock);
+    for (; o->dead == dead && page < behind; page += LEAF_PAGES) {
+        struct leaf *k = object_leaf_find(o, page);
+        if (!k)
+            continue;
+        lock_acquire(&k->lock);
+        unsigned users = rights;
+        if (users < RIGHTS_AT_ONCE && leaf_unused(k, &users)) {
+            rights = users;
+            leaf_take(o, went[n++] = k, gone);
+        } else if (++left && !k->gone && !k->resident && !dead)
+            evict_leaves(&k, 1, true); /* the next look is at others */
+        lock_release(&k->lock);
+    }
+    evict_leaves(went, n, false);
+    bool whole = n && !left && at >= o->base && (end - o->base) / PAGE_BYTES <= o->pages;
+    if (!whole || o->base % (LEAF_PAGES * PAGE_BYTES)) /* a leaf may lie in two tables */
+        rights_forget(went, n);
+    if (whole)
+        tables_forget(at, !table_of(o, went[0]->first), gone);
     lock_release(&o->lock);
-    forgotten_move(&gone, &evict_forgotten);
-    return unused;
+    return n;
 }

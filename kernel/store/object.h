@@ -85,9 +85,6 @@ struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
 struct leaf *object_leaf(struct object *o, uint64_t page, bool create);
 /* leaf_refused tells why there will be no leaf: -EOWNERDEAD; -ENOMEM, by the owner's limit; 0. */
 int leaf_refused(struct object *o);
-/* leaf_forget hands the leaf's frames to the evictor if nothing of it is in use, and its object is
- * dead, or is not. False: it stays. */
-bool leaf_forget(struct leaf *l, bool dead);
 /* object_leaf_find is object_leaf for a leaf that exists; page < o->pages. */
 static inline struct leaf *object_leaf_find(struct object *o, uint64_t page)
 {

@@ -64,6 +64,7 @@ static struct thread *page_ask(struct page_wait *w, struct leaf *l, unsigned acc
              w->old ? w->view->snapshot.at : w->view ? w->view->txn.ticket : 0);
     if (away) {
         p->flags |= PAGE_ASKED;
+        l->touched |= 1ull << w->slot;
         __atomic_fetch_add(&me->stats.pages_read, 1, __ATOMIC_RELAXED);
     }
     __atomic_fetch_add(&me->stats.manager_calls, 1, __ATOMIC_RELAXED);
@@ -139,9 +140,8 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
                        uint32_t generation)
 {
     struct process *process = process_this();
-    uint64_t index = (at - o->base) >> PAGE_SHIFT;
+    uint64_t index = (at - o->base) >> PAGE_SHIFT, vain = evict_vain();
     unsigned slot = (unsigned)(index % LEAF_PAGES);
-    uint64_t vain = evict_vain();
     struct page_wait w;
     page_wait_init(&w, NULL);
     if (!v && !(v = view_plain(process)))
@@ -199,6 +199,7 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, const st
 {
     struct page *p = &l->pages[slot];
     int result = 0, told = 0;
+    l->touched |= 1ull << slot;
     if (l->object->dead || (page_resident(p) && f != p->frame)) {
         evict_page_back(l->object, f);
     } else if ((p->flags & PAGE_AWAY && csn < p->csn) ||

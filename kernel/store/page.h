@@ -104,8 +104,8 @@ struct leaf {
     struct object *object;
     uint64_t first;          /* page index of pages[0] */
     struct list waits;       /* struct page_wait: for pages that are not resident */
-    /* pages that ever had a frame: all others are as they were made, or asked for */
-    uint64_t touched;
+    uint64_t touched;        /* all other pages are as they were made: nobody came near them */
+    uint64_t floor;          /* of its object, when it was made (LF1) */
     struct vmask kept;       /* views that may know it as last.leaf */
     struct vmask users;      /* all masks of the pages, or more */
     /* so often a page got another frame; counted behind that (fault.c: hand_copy) */

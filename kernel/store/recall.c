@@ -80,6 +80,7 @@ static void recall_page(struct recall *r, struct leaf *l, unsigned slot)
         list_each(const struct page_wait, w, &l->waits, link)
             if (given_now(w, l, slot, r->take))
                 vmask_set(&may, w->view->id);
+    l->touched |= 1ull << slot;
     p->closed |= (uint8_t)(r->take << CLOSED_RECALLED); /* RE1 */
     views_each_locked(v, &may)
         if (recall_view(r, l, slot, v)) {

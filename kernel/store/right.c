@@ -6,6 +6,7 @@
  *           debt; rights that are owed.
  * Not here  who may have which right (fault.c, conflict.c, container_lock.c).
  */
+#include "store/evict.h"
 #include "store/grant.h"
 #include "store/item.h"
 #include "store/mapping.h"
@@ -19,6 +20,7 @@ enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD,
     X(hold,         R_READ,                       R_NONE)     /* EV3: the page is evicted */ \
     X(keep,         R_NONE,                       RIGHT_HELD) /* a holder's (HO2) */ \
     X(take,         R_ANY,                        RIGHT_EMPTY) /* CF2, of an idle view; a sweep */ \
+    X(forget,       RIGHT_HELD,                   RIGHT_EMPTY) /* LF2: its page is away */ \
     X(take_unused,  RIGHT_SHARED,                 RIGHT_EMPTY) /* CF2, of one in a transaction */ \
     X(take_version, RIGHT_SHARED,                 RIGHT_EMPTY) /* CM7: an old version is freed */ \
     X(drop,         RIGHT_HELD | R_READ,          RIGHT_EMPTY) /* CM8, AB4: others wait for it */ \
@@ -146,15 +148,14 @@ void right_alias_drop(struct view *v, vaddr_t at, bool owed)
         right_flush_due(v); /* an alias may have gone before, for another thread */
 }
 
-/* change makes the entry what next(entry, x) returns, even if the walker sets a bit meanwhile;
- * returns the old one. The debt is noted; NULL: the caller flushes this CPU, which alone has the
- * table loaded. View locked. */
-HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, uint64_t), uint64_t x,
-                 struct debt *debt)
+/* change_entry makes the entry what next(entry, x) returns, even if the walker sets a bit
+ * meanwhile; returns the old one. The debt is noted; NULL: the caller flushes this CPU, which alone
+ * has the table loaded. View locked. */
+HOT pte_t change_entry(enum change c, struct view *v, vaddr_t at, pte_t *pte,
+                       pte_t next(pte_t, uint64_t), uint64_t x, struct debt *debt)
 {
     if (__builtin_expect(v->aliases, 0))
         right_alias_drop(v, at, debt); /* WI2 */
-    pte_t *pte = right_entry(v, at);
     pte_t e = pte ? pte_load(pte) : 0, now;
     do
         now = next(e, x);
@@ -168,6 +169,12 @@ HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, ui
     return e;
 }
 
+HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, uint64_t), uint64_t x,
+                 struct debt *debt)
+{
+    return change_entry(c, v, at, right_entry(v, at), next, x, debt);
+}
+
 /* ---- what an entry becomes; x: a frame where one is named ---- */
 
 static bool maps(pte_t e, paddr_t frame) { return pte_present(e) && pte_frame_paddr(e) == frame; }
@@ -175,6 +182,7 @@ static bool maps(pte_t e, paddr_t frame) { return pte_present(e) && pte_frame_pa
 static pte_t becomes(pte_t e, uint64_t x) { return (void)e, x; }
 static pte_t kept_if_used(pte_t e, uint64_t x) { return right_used(e) ? e : x; }
 static pte_t kept_if_copy(pte_t e, uint64_t x) { return e & PTE_COPY ? e : x; }
+static pte_t kept_if_not(pte_t e, uint64_t x) { return e == x ? 0 : e; }
 static pte_t kept_if_other(pte_t e, uint64_t frame) { return maps(e, frame) ? 0 : e; }
 static pte_t held(pte_t e, uint64_t frame)
 {
@@ -185,9 +193,13 @@ static pte_t frozen(pte_t e, uint64_t x)
     return (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED | x;
 }
 static pte_t retired(pte_t e, uint64_t x) { return pte_present(e) ? e & ~PTE_COPY : PTE_HELD | x; }
+static bool accessed(pte_t e, paddr_t frame) /* as a right: the frame may be a copy by now */
+{
+    return maps(e, frame) && (e & (PTE_ACCESSED | PTE_COPY)) == PTE_ACCESSED;
+}
 static pte_t aged(pte_t e, uint64_t frame)
 {
-    return maps(e, frame) && e & PTE_ACCESSED ? (e & ~PTE_ACCESSED) | PTE_USED : e;
+    return accessed(e, frame) ? (e & ~PTE_ACCESSED) | PTE_USED : e;
 }
 
 /* ---- what others do to a view's rights ---- */
@@ -206,6 +218,15 @@ pte_t right_take(struct view *v, struct page *p, vaddr_t at, struct debt *debt)
     return change(CHANGE_take, v, at, becomes, 0, debt);
 }
 
+bool right_forget(struct view *v, struct page *p, vaddr_t at, bool held)
+{
+    pte_t was = change(CHANGE_forget, v, at, kept_if_not, held ? PTE_HELD : 0, NULL);
+    bool none = was == 0 || (held && was == PTE_HELD);
+    if (none && p->writer == v->id)
+        p->writer = WRITER_NONE; /* if it was to write, it had no copy */
+    return none;
+}
+
 bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *debt)
 {
     bool none = !right_used(change(CHANGE_take_unused, v, at, kept_if_used, 0, debt));
@@ -222,12 +243,35 @@ void right_take_version(struct view *v, struct page *p, vaddr_t at, const struct
         vmask_clear(&p->mask, v->id); /* or each writer of the page would look at it (CF2) */
 }
 
-bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt)
+void reach_end(struct reach *r)
 {
+    if (r->view)
+        lock_release(&r->view->lock);
+}
+
+/* reach_entry locks a view, and finds its entry. */
+HOT pte_t *reach_entry(struct reach *r, struct view *v, vaddr_t at)
+{
+    bool same = r->view == v;
+    if (!same) {
+        reach_end(r);
+        lock_acquire(&v->lock);
+        r->view = v;
+    }
+    if (!same || at - r->base >= RIGHT_REACH_BYTES) {
+        r->base = at & ~(vaddr_t)(RIGHT_REACH_BYTES - 1);
+        r->ptes = right_entry(v, r->base);
+    }
+    return r->ptes ? r->ptes + (at - r->base) / PAGE_BYTES : NULL;
+}
+
+bool right_hold(struct reach *r, struct view *v, struct leaf *l, unsigned slot, struct debt *debt)
+{
+    vaddr_t at = page_address(l, slot);
+    pte_t *pte = reach_entry(r, v, at);
     bool keeps = !v->snapshot_rights && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
     paddr_t frame = frame_paddr(l->pages[slot].frame);
-    pte_t was =
-        change(CHANGE_hold, v, page_address(l, slot), keeps ? held : kept_if_other, frame, debt);
+    pte_t was = change_entry(CHANGE_hold, v, at, pte, keeps ? held : kept_if_other, frame, debt);
     if (keeps && maps(was, frame) && right_used(was))
         l->held = view_tickets();
     return !(pte_present(was) && was & PTE_COPY);
@@ -242,11 +286,15 @@ void right_keep(struct view *holder, struct leaf *l, unsigned slot)
     change(CHANGE_keep, holder, at, becomes, PTE_HELD, NULL);
 }
 
-bool right_age(struct view *v, const struct page *p, vaddr_t at)
+bool right_age(struct reach *r, const struct page *p, vaddr_t at, const struct frame *f)
 {
-    paddr_t frame = frame_paddr(p->frame);
-    pte_t was = change(CHANGE_age, v, at, aged, frame, NULL);
-    return maps(was, frame) && was & PTE_ACCESSED;
+    paddr_t frame = frame_paddr(f);
+    bool used = false;
+    vmask_for(v, &p->mask) {
+        pte_t *pte = reach_entry(r, &views[v], at);
+        used |= accessed(change_entry(CHANGE_age, &views[v], at, pte, aged, frame, NULL), frame);
+    }
+    return used;
 }
 
 void right_pay(struct debt *debt)

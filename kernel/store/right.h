@@ -81,15 +81,10 @@ bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *
 /* right_take_version takes an entry that maps this version; a view without one is no user. */
 void right_take_version(struct view *v, struct page *p, vaddr_t at, const struct frame *version,
                         struct debt *debt);
-/* right_hold takes the page's frame out of the entry; a transaction that used it keeps the right as
- * HELD. False: the view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
-bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
 /* right_keep gives a holder the right to a page, for which it has a page table, as HELD. */
 void right_keep(struct view *holder, struct leaf *l, unsigned slot);
-/* right_age says whether the page was used since the last call: ACCESSED becomes USED, without a
- * flush. */
-bool right_age(struct view *v, const struct page *p, vaddr_t at);
-/* shoots down, with the leaf locked under which the debt was made (KR1) */
+/* what the evictor does to rights: evict.h */
+/* right_pay shoots down, with the leaf locked under which the debt was made (KR1) */
 void right_pay(struct debt *debt);
 
 /* ---- private copies; the view locked, by its owner or a manager that has claimed it ---- */
@@ -141,6 +136,7 @@ pte_t right_next(const struct view *v, vaddr_t *at, pte_t bits);
 /* view_pte_make: the entry for `at`, with its tables made; NULL: no memory, or the process's limit.
  * View locked. */
 pte_t *view_pte_make(struct view *v, vaddr_t at);
+extern struct vmask view_tabled; /* views that ever had such tables; atomic */
 /* so many of its page tables are free, or will be; view locked */
 void view_tables_gone(struct view *v, uint64_t n);
 paddr_t right_table(struct thread *t);   /* for threads (thread_seam) */

@@ -86,6 +86,7 @@ static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
 {
     enum { VERSIONS_AT_ONCE = 4 };
     struct page *p = &l->pages[slot];
+    l->touched |= 1ull << slot;
     unmap_page(l, slot, u);
     if (p->versions)
         right_pay(&u->debt); /* FR1: snapshots mapped them, and their frames are free at once */
@@ -119,10 +120,11 @@ static unsigned leaf_sweep(struct leaf *l, unsigned slot, unsigned last, void *a
     while (slot < end && page_sweep(l, slot, arg))
         slot++;
     unmap_end(arg);
-    evict_leaf(l, false);
+    evict_leaves(&l, 1, false);
     lock_release(&l->lock);
-    if (slot == last)
-        (void)leaf_forget(l, true);
+    struct forgotten gone = FORGOTTEN_INIT(gone);
+    if (slot == last && leaf_forget(l, true, &gone))
+        forgotten_move(&gone, &evict_forgotten);
     return slot;
 }
 

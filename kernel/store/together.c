@@ -16,14 +16,19 @@ static bool page_of_frame_free(struct frame *f)
     for (int looks = 0; looks < 2 && __atomic_load_n(&f->state, __ATOMIC_RELAXED) == FRAME_LISTED;
          looks++) {
         struct candidate c = {0};
+        struct list gone = LIST_INIT(gone);
         lock_acquire(&evict_lock);
-        if (f->state == FRAME_LISTED) /* EV5 */
+        if (f->state == FRAME_LISTED) { /* EV5 */
             c = clock_candidate(f);
+            object_get(c.leaf->object);
+        }
         lock_release(&evict_lock);
         if (!c.leaf)
             return true;
         struct object *o = c.leaf->object;
-        look = clock_look(c.leaf, c.slot, f, true);
+        clock_age(&c, 1);
+        look = clock_look(&c, &gone);
+        frames_free(&gone);
         object_put(o);
     }
     return look == LOOK_FREED;

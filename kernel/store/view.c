@@ -52,6 +52,8 @@ uint64_t view_copy_count(void)
     return sum;
 }
 
+struct vmask view_tabled;
+
 pte_t *view_pte_make(struct view *v, vaddr_t at)
 {
     enum { MOST = 3 };
@@ -61,6 +63,7 @@ pte_t *view_pte_make(struct view *v, vaddr_t at)
     uint64_t made = 0;
     pte = arch_pte(v->table, at, &made);
     v->tables.charged += made;
+    __atomic_fetch_or(&view_tabled.word[v->id / 64], 1ull << v->id % 64, __ATOMIC_SEQ_CST);
     limit_uncharge(v->process, KD_LIMIT_MEMORY, MOST - made);
     return pte;
 }

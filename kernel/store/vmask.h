@@ -47,7 +47,12 @@ static inline int bit_next(const uint64_t *bits, unsigned n, unsigned from)
 }
 static inline int vmask_next(const struct vmask *m, unsigned from)
 {
-    return bit_next(m->word, KD_VIEW_MAX, from);
+    uint64_t rest = from < 64 ? m->word[0] >> from : 0;
+    if (rest)
+        return (int)from + __builtin_ctzll(rest);
+    from = from < 64 ? 0 : from - 64;
+    rest = from < 64 ? m->word[1] >> from : 0;
+    return rest ? (int)from + 64 + __builtin_ctzll(rest) : -1;
 }
 #define vmask_for(v, m) for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
 
