@@ -22,6 +22,13 @@ long node_read(struct node *n, void *to, size_t bytes, uint64_t at)
     return (long)bytes;
 }
 
+struct frame *node_frame(const struct node *n, uint64_t at)
+{
+    paddr_t pa = n->start + at;
+    bool whole = at < n->bytes && n->bytes - at >= PAGE_BYTES;
+    return whole && n->kind == NODE_PLACE && pa % PAGE_BYTES == 0 ? frame_of(pa) : NULL;
+}
+
 static long tree_read(struct file *f, void *to, size_t bytes, uint64_t at)
 {
     long n = node_read(f->node, to, bytes, at == FILE_HERE ? f->offset : at);

@@ -78,6 +78,8 @@ static inline bool node_has_bytes(const struct node *n) /* NULL: a pipe */
     return n && (n->kind == NODE_MEMORY || node_fixed(n));
 }
 long node_read(struct node *n, void *to, size_t bytes, uint64_t at);  /* short only at the end */
+/* The frame that has the page at `at` of such a file, which the boot loader brought; or NULL. */
+struct frame *node_frame(const struct node *n, uint64_t at);
 long memory_read(struct node *n, void *to, size_t bytes, uint64_t at);
 long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, bool append,
                   uint64_t *end);

@@ -132,6 +132,7 @@ static int segment_map(struct process *p, struct node *file, const struct elf_se
         .node = s->file_bytes ? file : NULL,
         .offset_bytes = s->offset - skew,
         .file_bytes = s->file_bytes + skew,
+        .shared = !(s->flags & SEGMENT_W) && node_fixed(file),
     };
     unsigned protection = (s->flags & SEGMENT_R ? VM_READ : 0)
         | (s->flags & SEGMENT_W ? VM_WRITE : 0) | (s->flags & SEGMENT_X ? VM_EXECUTE : 0);

@@ -89,7 +89,7 @@ int vm_copy_space(struct process *to, struct process *from)
     }
     list_each(struct region, r, &to->regions, link) {
         c.region = r;
-        if (!c.error)
+        if (!c.error && !r->source.shared) /* what nobody changes is found again */
             region_copy_pages(&c, from);
     }
     return c.error;

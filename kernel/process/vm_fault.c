@@ -41,7 +41,7 @@ static bool page_install(struct process *p, const struct region *r, vaddr_t at, 
     if (!pte || *pte != 0)
         return false;
     pte_exchange(pte, pte_make(frame_paddr(f), pte_flags(r->protection)));
-    p->frames++;
+    p->frames += pays(f);
     return true;
 }
 
@@ -83,7 +83,10 @@ static int fault_file_page(struct process *p, struct region **region, vaddr_t at
     pte_t *pte = arch_pte(p->home.table, at, &p->limits.tables);
     if (pte && *pte != 0)
         return 0;
-    struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
+    struct frame *f = s.shared && bytes == PAGE_BYTES ? node_frame(s.node, s.offset_bytes) : NULL;
+    if (f) /* where it lies: nobody copies it, nobody pays for it */
+        return page_install(p, r, at, f) ? 0 : -ENOMEM;
+    f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
     if (!f)
         return -ENOMEM;
     node_get(s.node);

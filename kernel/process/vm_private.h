@@ -10,6 +10,9 @@ struct region *region_at(struct process *p, vaddr_t at);
 /* region_like makes a copy of r, in no list; NULL: no memory, or too many regions. */
 struct region *region_like(struct process *p, const struct region *r);
 
+/* pays: a process that maps the frame is charged for it. */
+static inline bool pays(const struct frame *f) { return f->state != FRAME_RESERVED; }
+
 static inline uint64_t promised_by(const struct region *r)
 {
     return r->protection ? r->end - r->start : 0;

@@ -16,11 +16,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <katydid/abi.h>
 
+#include "process.h"
 #include "tap.h"
 
 #define BAD ((void *)0x123456789000)  /* nothing there */
@@ -95,6 +97,28 @@ static void memory_is_honest(void)
     int fd = open("/dev/null", O_RDWR);
     tap_ok(write(fd, q, 10) == -1 && errno == EFAULT, "unmapped_memory_is_gone");
     close(fd);
+}
+
+/* What a program cannot change of its file is shown where the boot loader put it: no page of it is
+ * the process's own, a child of fork finds it again, and it never becomes writable. */
+static void code_is_nobodys_copy(void)
+{
+    static const char constant[64 << 10] = {[0 ... (64 << 10) - 1] = 'k'};
+    char *page = (char *)((uintptr_t)(constant + 4095) & ~4095ul);
+    uint64_t before = process_self().frames;
+    size_t found = 0;
+    for (size_t i = 0; i < sizeof constant; i++)
+        found += *(const volatile char *)&constant[i] == 'k';
+    tap_ok(found == sizeof constant && process_self().frames <= before + 2,
+           "what_does_not_change_costs_a_process_no_frames");
+    pid_t child = fork();
+    if (!child)
+        _exit(*(volatile char *)page);
+    int status = 0;
+    tap_ok(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 'k',
+           "a_child_finds_it_again");
+    tap_ok(mprotect(page, 4096, PROT_READ | PROT_WRITE) < 0 && errno == EACCES && *page == 'k',
+           "it_never_becomes_writable");
 }
 
 static void mappings_refuse_nonsense(void)
@@ -351,10 +375,11 @@ static void the_console_is_a_terminal(void)
 
 int main(void)
 {
-    tap_plan(48);
+    tap_plan(51);
     sort_sorts();
     heap_keeps_what_it_holds();
     memory_is_honest();
+    code_is_nobodys_copy();
     mappings_refuse_nonsense();
     files_hold_text();
     sparse_files_read_zeros();
