@@ -4,7 +4,7 @@
  */
 #include "internal.h"
 
-#define SLOTS_SCRATCH (64u << 10)       /* bytes that are read at once, at most */
+#define SLOTS_SCRATCH (256u << 10)      /* bytes that are read at once, at most */
 
 struct slots {
     enum slot_verdict verdict[2];
