@@ -2,6 +2,8 @@
 # tap.sh - the Test Anything Protocol for shell tests. Source it; then call
 #   ok NAME COMMAND...           passes if COMMAND succeeds; its output is shown if not
 #   is NAME WANTED FOUND         passes if both texts are equal
+#   today N COUNT                succeeds in the long tier, and each COUNT days otherwise: parts 0 to COUNT - 1 of a dear
+#                                test take turns; DAY=N repeats those of another day
 #   done_testing                 prints the plan; the last line of every test
 # $TEST_TMP is a folder of the test's own that is removed after it; $ROOT is the tree.
 
@@ -40,6 +42,10 @@ is() {
     [ "$2" = "$3" ] || status=1
     tap_result "$status" "$1" <<<"wanted: $2
 found:  $3"
+}
+
+today() {
+    [ "${TEST_TIER:-test}" = long ] || [ $((${DAY:-$(date +%s) / 86400} % $2)) = "$1" ]
 }
 
 done_testing() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # One transaction over the containers of two homes, or of a home and the machine's own store: both have all of it or
 # nothing, each program is told which, and nobody waits for ever, while links break at each message, each process of
-# the two-phase commit is killed, and machines end (user/sites/remote.md).
+# the two-phase commit is killed, and machines end (user/sites/remote.md). One of these three a day, but in the long tier.
 # Waits: for leases, and for programs that are killed at times.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
@@ -37,24 +37,28 @@ same() { # NAME MOVES LINES STORES ...
 
 for ((seed = first; seed < first + seeds; seed++)); do
     mkdir -p "$TEST_TMP/cuts" "$TEST_TMP/kills" "$TEST_TMP/own"
-    # each message of about ten transactions one after the other, in all four directions
-    { plan "$TEST_TMP/cuts" --no-store 'transfers one:box two:box open moves=80' '' ''
-    for n in {40..300..11}; do
-        printf 'at one>far %d cut\nat far>one %d cut\nat two>far %d cut\nat far>two %d cut\n' \
-            $((n + seed)) $((n + 3 + seed)) $((n + 5 + seed)) $((n + 8 + seed))
-    done; } >"$TEST_TMP/cuts/plan"
-    same "seed $seed, links cut" cuts 1 one two
-
-    { plan "$TEST_TMP/kills" --no-store "transfers one:box two:box open moves=100 & transfers two:box one:box open number=1 moves=100 & $(kills 4 remote 3 link) wait" \
-        "$(kills 3 agent 1 store 1 link 1 agent)" "$(kills 4 store 1 agent 1 link 1 store)"
-    printf 'at two>far 300 kill two again\nat one>far 400 kill one again\n'; } >"$TEST_TMP/kills/plan"
-    same "seed $seed, programs and homes killed" kills 2 one two
-
-    { plan "$TEST_TMP/own" "--store $TEST_TMP/own/far --zone 2" \
-        "transfers box x:x create; transfers box one:box open moves=100 & transfers one:box box open number=1 moves=100 & transfers one:box box looks=200 & $(kills 3 remote 2 store 1 link 1 remote) wait" \
-        "$(kills 3 agent 1 store 1 link)" ''
-    for n in {60..300..25}; do printf 'at one>far %d cut\nat far>one %d cut\n' $((n + seed)) $((n + 9 + seed)); done
-    printf 'at one>far 350 kill one again\nat far>one 420 kill one again\n'; } >"$TEST_TMP/own/plan"
-    same "seed $seed, with the own store" own 3 one far
+    if today 0 3; then
+        # each message of about ten transactions one after the other, in all four directions
+        { plan "$TEST_TMP/cuts" --no-store 'transfers one:box two:box open moves=80' '' ''
+        for n in {40..300..11}; do
+            printf 'at one>far %d cut\nat far>one %d cut\nat two>far %d cut\nat far>two %d cut\n' \
+                $((n + seed)) $((n + 3 + seed)) $((n + 5 + seed)) $((n + 8 + seed))
+        done; } >"$TEST_TMP/cuts/plan"
+        same "seed $seed, links cut" cuts 1 one two
+    fi
+    if today 1 3; then
+        { plan "$TEST_TMP/kills" --no-store "transfers one:box two:box open moves=100 & transfers two:box one:box open number=1 moves=100 & $(kills 4 remote 3 link) wait" \
+            "$(kills 3 agent 1 store 1 link 1 agent)" "$(kills 4 store 1 agent 1 link 1 store)"
+        printf 'at two>far 300 kill two again\nat one>far 400 kill one again\n'; } >"$TEST_TMP/kills/plan"
+        same "seed $seed, programs and homes killed" kills 2 one two
+    fi
+    if today 2 3; then
+        { plan "$TEST_TMP/own" "--store $TEST_TMP/own/far --zone 2" \
+            "transfers box x:x create; transfers box one:box open moves=100 & transfers one:box box open number=1 moves=100 & transfers one:box box looks=200 & $(kills 3 remote 2 store 1 link 1 remote) wait" \
+            "$(kills 3 agent 1 store 1 link)" ''
+        for n in {60..300..25}; do printf 'at one>far %d cut\nat far>one %d cut\n' $((n + seed)) $((n + 9 + seed)); done
+        printf 'at one>far 350 kill one again\nat far>one 420 kill one again\n'; } >"$TEST_TMP/own/plan"
+        same "seed $seed, with the own store" own 3 one far
+    fi
 done
 done_testing
