@@ -62,10 +62,11 @@ unsigned badges_inherit(struct port *from, struct port *heir)
 
 int badge_lift(int handle, uint32_t rights, struct handle_slot *passed)
 {
-    int e = handle_lift(process_this(), handle, 0, 0, passed);
-    if (e || passed->type != HANDLE_BADGE)
+    struct badge *b = handle_find_rights(handle, HANDLE_BADGE, 0, badge_get, &passed->rights);
+    if (handle_failed(b))
         return -EBADF;
-    return badge_ended(passed->object) ? -EIDRM : rights & ~passed->rights ? -EACCES : 0;
+    *passed = (struct handle_slot){HANDLE_BADGE, passed->rights, b};
+    return badge_ended(b) ? -EIDRM : rights & ~passed->rights ? -EACCES : 0;
 }
 
 HANDLE_CALL(kd_badge_create, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)

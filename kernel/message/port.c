@@ -156,7 +156,7 @@ int data_in(struct data *d, vaddr_t from, uint64_t bytes)
 {
     struct process *me = process_this();
     enum frame_use use = me->takes_reserve ? FRAME_MANAGER : FRAME_DATA;
-    struct frame *last = NULL;
+    void **end = &d->first;
     int e = 0;
     if (bytes > KD_DATA_MAX)
         return -E2BIG;
@@ -170,13 +170,11 @@ int data_in(struct data *d, vaddr_t from, uint64_t bytes)
             e = -ENOMEM;
             break;
         }
-        if (last)
-            last->owner = f;
-        else
-            d->first = f;
-        last = f;
+        *end = f;
+        end = &f->owner;
         e = copy_from_user(frame_memory(f), from + at, MIN(bytes - at, PAGE_BYTES));
-        thread_breathe(); /* a mebibyte is 150,000 instructions */
+        if (at / PAGE_BYTES % 8 == 7)
+            thread_breathe(); /* a mebibyte is 150,000 instructions; most are a page or two */
     }
     if (e)
         data_drop(d);
@@ -189,7 +187,8 @@ int data_out(vaddr_t to, const struct data *d)
     int e = 0;
     for (uint64_t at = 0; !e && at < d->bytes; at += PAGE_BYTES, f = f->owner) {
         e = copy_to_user(to + at, frame_memory(f), MIN(d->bytes - at, PAGE_BYTES));
-        thread_breathe();
+        if (at / PAGE_BYTES % 8 == 7)
+            thread_breathe();
     }
     return e;
 }

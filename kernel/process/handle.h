@@ -69,10 +69,12 @@ struct handle_slot {
 };
 /* handle_find finds the object behind a handle of the calling process, for which `get` takes a
  * reference; or a negative errno, for which handle_failed() is true: -EBADF (no such handle, or
- * another type), -EACCES (a right is missing). Inline, as each message looks up two handles. */
+ * another type), -EACCES (a right is missing). Inline, as each message looks up two handles. `has`
+ * is told which rights the handle has. */
 static inline bool handle_failed(const void *found) { return (uintptr_t)found > (uintptr_t)-4096; }
 must_check static inline __attribute__((always_inline)) void *
-handle_find(int handle, enum handle_type type, uint32_t rights, void (*get)(void *object))
+handle_find_rights(int handle, enum handle_type type, uint32_t rights, void (*get)(void *object),
+                   uint32_t *has)
 {
     struct process *p = process_this();
     void *object = (void *)-(long)EBADF;
@@ -85,11 +87,14 @@ handle_find(int handle, enum handle_type type, uint32_t rights, void (*get)(void
         if (__builtin_expect(!(rights & ~s->rights), 1)) {
             object = s->object;
             get(object);
+            *has = s->rights;
         }
     }
     lock_release(&p->handle_lock);
     return object;
 }
+#define handle_find(handle, type, rights, get)                                                    \
+    handle_find_rights(handle, type, rights, get, &(uint32_t){0})
 /* handle_held: has the calling process a handle of this type and object (NULL: any), with all these
  * rights? */
 bool handle_held(enum handle_type type, const void *object, uint32_t rights);
