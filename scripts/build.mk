@@ -106,6 +106,8 @@ $(call objects,guest,$(wildcard tests/guest/lib/fire*.c tests/guest/pstore/fire_
 $(addprefix build/obj/guest/tests/guest/pstore/manager_,behind.o clone.o collected.o compressed.o congeries.o optimistic.o replacement.o steps.o verified.o volatile.o) build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o build/obj/guest/tests/guest/pstore/pstore_item_layer.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
+# each frame wakes a thread of each: its first use of a vector register would be a trap
+$(call objects,guest,$(filter-out user/sites/agent_types.c,$(wildcard user/sites/*.c))): UFLAGS += -mgeneral-regs-only
 build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o build/obj/guest/user/sites/%.o build/obj/guest/tests/sites/%.o: UFLAGS += -I.
 # -iquote: the names of the kernel's headers must not hide those of the C library
 build/obj/host/tests/host/test_kernel.o build/obj/host/tests/host/test_signals.o: HFLAGS += -iquote kernel -Iarch/x86_64

@@ -156,15 +156,20 @@ static inline uint32_t size_of(uint64_t session, unsigned to, uint64_t number)
     return x >> 20 & 31 ? size : x >> 25 & 3 ? size * 40 : most - size;
 }
 
-static inline int send_one(struct site *s, unsigned to)
+static inline struct waiting *frame_of(const struct site *s, unsigned to, uint64_t number)
 {
-    uint64_t number = s->sent[to] + 1;
     uint32_t size = size_of(s->session, to, number);
     struct waiting *w = waiting_new(FRAME_HEADER + 8 + size);
     struct fields_out o = frame_begin(w->frame, w->bytes);
     put_u64(&o, s->session);
     memset(put_room(&o, size), (int)(number & 255), size);
     assert_int_equal(frame_end(&o, FRAME_KIND_OTHERS, number, to), w->bytes);
+    return w;
+}
+
+static inline int send_one(struct site *s, unsigned to)
+{
+    struct waiting *w = frame_of(s, to, s->sent[to] + 1);
     int r = peer_send(&s->peer, to, w, (uint64_t)(s - sites) + 1);
     if (r >= 0)
         s->sent[to]++;

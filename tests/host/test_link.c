@@ -274,6 +274,39 @@ static void a_slow_receiver(void **state)
     assert_true(sites[0].errors == 0 && sites[0].session == session);
 }
 
+/* Threads of one sender come in any order: what is sent goes by the places. */
+static void frames_go_by_their_places(void **state)
+{
+    enum { N = 6 };
+    (void)state;
+    for (unsigned seed = 0; seed < 200; seed++) {
+        unsigned left[N], here = 0, came = 0;
+        begin();
+        connect_both();
+        assert_true(meet(10));
+        for (unsigned i = 0; i < N; i++) left[i] = i + 1;
+        srand(seed);
+        for (unsigned n = N; n > 0; n--) {
+            unsigned i = (unsigned)rand() % n, place = left[i];
+            left[i] = left[n - 1];
+            struct waiting *w = frame_of(&sites[0], FRAME_HOME, place);
+            frame_place(w->frame, place);
+            assert_true(peer_send(&sites[0].peer, FRAME_HOME, w, 0) >= 0);
+            for (here |= 1u << place; here >> (came + 1) & 1;) came++;
+            for (unsigned k = 0; k < 60; k++, now += MS / 16)
+                for (struct site *s = sites; s < sites + 2; s++) {
+                    write_out(s, PIPE);
+                    read_in(other(s), PIPE);
+                    receive_all(s, FRAME_HOME, QUEUED);
+                }
+            assert_int_equal(sites[1].got[FRAME_HOME], came);
+        }
+        struct waiting *w = frame_of(&sites[0], FRAME_HOME, N + 1);
+        frame_place(w->frame, N); /* that has gone */
+        assert_int_equal(peer_send(&sites[0].peer, FRAME_HOME, w, 0), -EINVAL);
+    }
+}
+
 static void who_waits_hears_of_the_end(void **state)
 {
     (void)state;
@@ -413,6 +446,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_refusal_says_why),
         cmocka_unit_test(keys),
         cmocka_unit_test(a_slow_receiver),
+        cmocka_unit_test(frames_go_by_their_places),
         cmocka_unit_test(frames_to_a_copy_that_is_not_there),
         cmocka_unit_test(who_stands_for_a_name),
         cmocka_unit_test(who_waits_hears_of_the_end),

@@ -275,7 +275,7 @@ static int give_up(int i, bool begins)
 static void gets_are_wanted(void)
 {
     if (w.port.count || w.held.is || w.to_home.count || w.to_site.count) return;
-    for (int i = 0; i < 3; i++, clock_ns += LOOK_MS * 1000000) pages_look();
+    for (int i = 0; i < 3; i++, clock_ns += LOOK_MS * 1000000) pages_look(true);
     while (home_step() || site_step()) continue;
     for (int page = 0; page < PAGES; page++) {
         bool wanted = !w.home[page].asked || w.home[page].came_anew;
@@ -297,7 +297,7 @@ static int step(unsigned what, bool begins)
     case 4: return rival_step((int)any(RIVALS), begins);
     case 5: /* the page leaves memory; rights stay */
         clock_ns += LOOK_MS * 1000000;
-        pages_look();
+        pages_look(true);
         if (!any(2)) return give_up((int)any(VIEWS), begins);
         if (!begins || any(6) || !w.page[page].here) return 0;
         w.page[page].here = false;
@@ -387,7 +387,7 @@ static unsigned patience(void (*look)(void), unsigned most)
 static void again_later(void (*look)(void))
 {
     for (unsigned least = WAIT_MS, i = 0; i < AGAIN_MOST + 3; i++) {
-        unsigned ms = patience(look, 3 * least);
+        unsigned ms = patience(look, 3 * least + LOOK_MS); /* a GET is looked at twice */
         assert_int_equal(aborted, 2);
         assert_in_range(ms, least, 2 * least + 2 * LOOK_MS);
         least *= i < AGAIN_MOST ? 2 : 1;
@@ -411,7 +411,7 @@ static void elsewhere(void **state)
     again_later(probe_all);
 }
 
-static void gets_seen(void) { pages_look(); }
+static void gets_seen(void) { pages_look(true); }
 
 /* A view waits for a page of this home, and keeps one of its own machine's that another site waits
  * for: itself, or from somebody who keeps it from that site. */

@@ -147,6 +147,7 @@ int link_send(int handle, const void *at, size_t bytes)
     return 0;
 }
 
+uint64_t remote_place(void) { return 1; }
 void remote_send(const struct site_message *m)
 {
     uint8_t frame[512];

@@ -58,16 +58,39 @@ _Noreturn void agent_ends(const char *why)
  * that goes on each frame counts: the site waits for it. It is not waited for room, with the lock:
  * else two that wait for each other to read would wait for ever. A site that reads nothing of all
  * that it may have asked for has its session ended. */
-void agent_send_frame(const void *frame, size_t bytes)
+static void send_frames(const void *frames, size_t bytes)
 {
-    int error = bytes ? link_post(agent.session, frame, bytes) : -EMSGSIZE;
+    int error = bytes ? link_post(agent.session, frames, bytes) : -EMSGSIZE;
     if (error && error != -ECONNRESET) agent_ends("link takes no frame");
 }
+
+static uint64_t place;                  /* of the last frame; locked */
 
 void agent_send(const struct site_message *m)
 {
     static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX]; /* locked */
-    agent_send_frame(frame, message_put(m, frame, sizeof frame));
+    size_t bytes = message_put(m, frame, sizeof frame);
+    frame_place(frame, ++place);
+    send_frames(frame, bytes);
+}
+
+/* Frames of the thread that hears: they go with its next question for what has come. */
+static _Alignas(8) uint8_t memory[FRAME_BYTES_MAX], sends[4 * AGENT_ROOM];
+static struct link_inbox inbox = {.memory = memory, .sends = sends};
+
+void *agent_room(void)
+{
+    if (sizeof sends - inbox.sends_bytes < AGENT_ROOM) {
+        send_frames(sends, inbox.sends_bytes);
+        inbox.sends_bytes = 0;
+    }
+    return sends + inbox.sends_bytes;
+}
+
+void agent_send_later(size_t bytes)
+{
+    frame_place(sends + inbox.sends_bytes, ++place);
+    inbox.sends_bytes += bytes;
 }
 
 void agent_start(void *(*function)(void *), void *argument)
@@ -133,8 +156,6 @@ static void heard(const struct frame *f, const uint8_t *at)
 
 int main(int argc, char **argv)
 {
-    static _Alignas(8) uint8_t memory[FRAME_BYTES_MAX];
-    struct link_inbox inbox = {.memory = memory};
     struct frame f;
     const uint8_t *at;
     if (argc != 2) {

@@ -2,8 +2,9 @@
  * agent.h - the parts of `agent`, which stands at the home for one session of another site
  * (remote.md).
  *
- * One lock guards all state, and frames are sent with it: so a GRANT is in the stream before a CALL
- * of the same page. It is not held across what waits for the store or for other transactions.
+ * One lock guards all state, and frames get their places with it: so a GRANT is in the stream
+ * before a CALL of the same page. It is not held across what waits for the store or for other
+ * transactions.
  */
 #ifndef USER_SITES_AGENT_H
 #define USER_SITES_AGENT_H
@@ -24,6 +25,7 @@ enum {
     JOBS_MAX = 1024,                    /* GETs, COMMITs and GET_OLDs that wait for a thread */
     CONTAINERS_MAX = 64,
     SITE_PAGES_MAX = 1 << 20,
+    AGENT_ROOM = FRAME_HEADER + 32 + SITE_GRANT_MAX * KD_PAGE_BYTES, /* for the longest GRANT */
 };
 
 struct container {
@@ -57,7 +59,10 @@ void agent_wait_at(pthread_cond_t *c);          /* the same, of a condition of t
 void agent_start(void *(*function)(void *), void *argument);
 _Noreturn void agent_ends(const char *why);
 void agent_send(const struct site_message *m);
-void agent_send_frame(const void *frame, size_t bytes); /* one that is whole */
+/* For the thread that hears, locked: room for a frame; so many bytes of it are one, which is sent
+ * when the thread asks for what comes next, and before what is sent from now on. */
+void *agent_room(void);
+void agent_send_later(size_t bytes);
 struct container *container_at(uint64_t page);
 
 /* ---- agent_store.c: the store's protocol, in the site's name ---- */

@@ -95,12 +95,9 @@ static unsigned pages_gave(uint64_t first, unsigned taken)
  * page is not in memory, or the site wants it converted. */
 static bool take_now(const struct site_message *get, const struct container *c)
 {
-    enum { ROOM = FRAME_HEADER + 32 + SITE_GRANT_MAX * KD_PAGE_BYTES };
-    static _Alignas(8) uint8_t frame[ROOM]; /* locked */
-    struct site_message grant = {.page = get->page, .right = get->right,
-                                 .serial = agent.serial + 1};
+    uint64_t serial = agent.serial + 1;
     if (c->types) return false;
-    struct fields_out o = message_grant(frame, sizeof frame, &grant);
+    struct fields_out o = message_grant(agent_room(), AGENT_ROOM, get, serial);
     unsigned n = get->wants ? pages_given(get, c) : 1;
     int access = get->right == SITE_EXCLUSIVE ? KD_READ | KD_WRITE : KD_READ;
     long taken = kd_call6(KD_TXN_TAKE, agent.holder, (long)get->page, n, access,
@@ -109,10 +106,10 @@ static bool take_now(const struct site_message *get, const struct container *c)
     n = pages_gave(get->page, (unsigned)taken);
     struct site_page *p = pages_find(&agent.pages, get->page);
     home_taken(p);
-    int due = home_granted(p, get->right, grant.serial);
+    int due = home_granted(p, get->right, serial);
     agent.serial += n;
     if (get->wants) put_room(&o, n * KD_PAGE_BYTES);
-    agent_send_frame(frame, frame_end(&o, SITE_GRANT, 0, get->number));
+    agent_send_later(frame_end(&o, SITE_GRANT, 0, get->number));
     page_call(p, due);
     return true;
 }

@@ -15,30 +15,6 @@ enum { CRC_BEGINS = 12 };               /* behind magic, bytes and crc */
 
 /* ---- fields ---- */
 
-uint8_t *put_room(struct fields_out *o, size_t bytes)
-{
-    o->full |= bytes > (size_t)(o->end - o->at); /* SF1 */
-    if (o->full)
-        return NULL;
-    uint8_t *at = o->at;
-    o->at += bytes;
-    return at;
-}
-
-/* put_ puts a number, its least byte first, as the machine has it. */
-#define PUT(NAME, TYPE)                                                                            \
-    void NAME(struct fields_out *o, TYPE value)                                                    \
-    {                                                                                              \
-        uint8_t *at = put_room(o, sizeof value);                                                   \
-        if (at)                                                                                    \
-            memcpy(at, &value, sizeof value);                                                      \
-    }
-PUT(put_u8, uint8_t)
-PUT(put_u16, uint16_t)
-PUT(put_u32, uint32_t)
-PUT(put_u64, uint64_t)
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers lie as frames have them");
-
 void put_bytes(struct fields_out *o, const void *from, size_t bytes)
 {
     uint8_t *at = put_room(o, bytes);
@@ -53,30 +29,6 @@ void put_text(struct fields_out *o, const char *text)
     put_u16(o, (uint16_t)bytes);
     put_bytes(o, text, bytes);
 }
-
-const uint8_t *take_bytes(struct fields_in *i, size_t bytes)
-{
-    i->bad |= bytes > (size_t)(i->end - i->at); /* SF1 */
-    if (i->bad)
-        return NULL;
-    const uint8_t *at = i->at;
-    i->at += bytes;
-    return at;
-}
-
-#define TAKE(NAME, TYPE)                                                                           \
-    TYPE NAME(struct fields_in *i)                                                                 \
-    {                                                                                              \
-        TYPE value = 0;                                                                            \
-        const uint8_t *at = take_bytes(i, sizeof value);                                           \
-        if (at)                                                                                    \
-            memcpy(&value, at, sizeof value);                                                      \
-        return value;                                                                              \
-    }
-TAKE(take_u8, uint8_t)
-TAKE(take_u16, uint16_t)
-TAKE(take_u32, uint32_t)
-TAKE(take_u64, uint64_t)
 
 void take_text(struct fields_in *i, char *to, size_t room)
 {
@@ -140,6 +92,11 @@ size_t frame_end(struct fields_out *o, uint16_t kind, uint64_t number, uint64_t 
         return 0;
     memcpy(o->begin, &f, sizeof f);
     return f.bytes;
+}
+
+void frame_place(void *frame, uint64_t place)
+{
+    memcpy((uint8_t *)frame + offsetof(struct frame, time), &place, sizeof place);
 }
 
 struct fields_in frame_fields(const struct frame *f, const void *at)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define FRAME_MAGIC 0x5344594bu         /* "KYDS" */
 #define FRAME_HEADER 64u
@@ -31,7 +32,8 @@ struct frame {
     uint64_t session;                   /* the nonce that its receiver sent last */
     uint32_t sequence;                  /* in this session and direction: 1, 2, 3 ... */
     uint32_t held;                      /* microseconds from hearing `heard` to sending this */
-    uint64_t time;                      /* the sender's clock, nanoseconds */
+    uint64_t time;                      /* the sender's clock, nanoseconds; to link: the frame's
+                                         * place among those of its sender, or 0 (frame_place) */
     uint64_t heard;                     /* the receiver's time in the last frame that came of it */
     uint64_t number, answer_to;         /* of a request; of the request that this answers, or 0 */
 };
@@ -56,24 +58,65 @@ struct fields_in { const uint8_t *at, *end; bool bad; };
 struct fields_out frame_begin(void *at, size_t room);
 /* frame_end writes what `link` leaves as it is. The frame's bytes; 0: there was not enough room. */
 size_t frame_end(struct fields_out *o, uint16_t kind, uint64_t number, uint64_t answer_to);
+/* frame_place: link sends it behind those of its sender with earlier places, 1, 2, 3 ..., as soon
+ * as it has them all, whichever comes first. */
+void frame_place(void *frame, uint64_t place);
 /* frame_fields: those of a whole frame. */
 struct fields_in frame_fields(const struct frame *f, const void *at);
 
-void put_u8(struct fields_out *o, uint8_t value);
-void put_u16(struct fields_out *o, uint16_t value);
-void put_u32(struct fields_out *o, uint32_t value);
-void put_u64(struct fields_out *o, uint64_t value);
+/* put_room: room for so many bytes that the caller writes himself; NULL: there is not enough.
+ * put_u8 ... put_u64 put a number, its least byte first, as the machine has it. */
+static inline uint8_t *put_room(struct fields_out *o, size_t bytes)
+{
+    o->full |= bytes > (size_t)(o->end - o->at); /* SF1 */
+    if (o->full)
+        return NULL;
+    uint8_t *at = o->at;
+    o->at += bytes;
+    return at;
+}
+
+#define PUT(NAME, TYPE)                                                                            \
+    static inline void NAME(struct fields_out *o, TYPE value)                                      \
+    {                                                                                              \
+        uint8_t *at = put_room(o, sizeof value);                                                   \
+        if (at)                                                                                    \
+            memcpy(at, &value, sizeof value);                                                      \
+    }
+PUT(put_u8, uint8_t)
+PUT(put_u16, uint16_t)
+PUT(put_u32, uint32_t)
+PUT(put_u64, uint64_t)
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers lie as frames have them");
+
 void put_bytes(struct fields_out *o, const void *from, size_t bytes);
 void put_text(struct fields_out *o, const char *text);  /* its length as u16, its bytes */
-/* put_room: room for so many bytes that the caller writes himself; NULL: there is not enough. */
-uint8_t *put_room(struct fields_out *o, size_t bytes);
 
-uint8_t take_u8(struct fields_in *i);
-uint16_t take_u16(struct fields_in *i);
-uint32_t take_u32(struct fields_in *i);
-uint64_t take_u64(struct fields_in *i);
 /* take_bytes: where so many bytes lie in the frame; NULL: they do not. */
-const uint8_t *take_bytes(struct fields_in *i, size_t bytes);
+static inline const uint8_t *take_bytes(struct fields_in *i, size_t bytes)
+{
+    i->bad |= bytes > (size_t)(i->end - i->at); /* SF1 */
+    if (i->bad)
+        return NULL;
+    const uint8_t *at = i->at;
+    i->at += bytes;
+    return at;
+}
+
+#define TAKE(NAME, TYPE)                                                                           \
+    static inline TYPE NAME(struct fields_in *i)                                                   \
+    {                                                                                              \
+        TYPE value = 0;                                                                            \
+        const uint8_t *at = take_bytes(i, sizeof value);                                           \
+        if (at)                                                                                    \
+            memcpy(&value, at, sizeof value);                                                      \
+        return value;                                                                              \
+    }
+TAKE(take_u8, uint8_t)
+TAKE(take_u16, uint16_t)
+TAKE(take_u32, uint32_t)
+TAKE(take_u64, uint64_t)
+
 /* take_text copies a text with a NUL; one that does not fit, or has a NUL itself, is bad. */
 void take_text(struct fields_in *i, char *to, size_t room);
 /* take_end: true if nothing was bad and nothing is left. */

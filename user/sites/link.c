@@ -202,6 +202,7 @@ static bool work(void)
     bool more = false;
     for (struct site *s = link_all.sites; s < link_all.sites + link_all.count; s++) {
         more |= stream_work(s);
+        serve_late(s);
         refusal_tell(s);
     }
     serve_opens();

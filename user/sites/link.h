@@ -13,7 +13,8 @@
  *
  * At KD_SYSTEM_HANDLE remote has the system's, with KD_RIGHT_NAMES; agent has no such right.
  *
- * One thread receives: link_receive gives one frame after the other, and waits. Any thread sends;
+ * One thread receives: link_receive gives one frame after the other, and waits. (In remote two do.)
+ * Any thread sends;
  * link_send waits while too much is queued (LINK_WINDOW bytes on each side for each role).
  *
  * The end of a session (the stream broke; silence, or nothing answered, for a lease; a frame that
@@ -51,11 +52,15 @@ enum link_request {
                      * (A caller who will not wait for ever: KD_PORT_CALL_UNTIL) */
     LINK_SESSION,   /* by a session's -> data: struct link_session */
     LINK_SEND,      /* by a session's; data: a frame as frame_end leaves it, kind at least
-                     * FRAME_KIND_OTHERS; word0: 1: it is not waited for room. -ECONNRESET; -EINVAL:
-                     * no such frame; -EAGAIN: 8 MiB wait already */
-    LINK_RECEIVE,   /* by a session's; word0: room -> data: one frame or more, whole ones, in order,
-                     * in so much room. -ECONNRESET; -EMSGSIZE: the next one, word0, needs more;
-                     * -EBUSY: somebody receives already */
+                     * FRAME_KIND_OTHERS; word0: 1: one or more, and none is waited for room.
+                     * -ECONNRESET; -EINVAL: no such frame; -EAGAIN: 8 MiB wait already */
+    LINK_RECEIVE,   /* by a session's; word0: room; word1: 0; a client: milliseconds, some more or
+                     * less; data: nothing, or frames to be sent before, as with word0 1 -> data:
+                     * one frame or more, whole ones, in order, in so much room; word1: the how
+                     * manieth answer that is, for two may receive: one with word1 0 and one with
+                     * a time, which comes first, and hears -ETIMEDOUT then. -ECONNRESET; -EMSGSIZE:
+                     * the next one, word0, needs more; -EBUSY: such a one receives already; errors
+                     * of LINK_SEND */
     LINK_CLOSE,     /* by a session's: this client is done with it; a LIVE one ends thereby */
     LINK_COPY,      /* a copy of a store, which has the port COPY_PORT, or its witness; data: a
                      * site's name, a NUL. As LINK_OPEN, but frames go to the copy, or witness, of
@@ -113,8 +118,16 @@ int link_send(int handle, const void *at, size_t bytes);
  * takes nothing. */
 int link_post(int handle, const void *at, size_t bytes);
 
-/* What is received: one to a receiving thread. memory is of FRAME_BYTES_MAX bytes, aligned to 8. */
-struct link_inbox { uint8_t *memory; size_t at, bytes; };
+/* What is received: one to a receiving thread. memory is of FRAME_BYTES_MAX bytes, aligned to 8.
+ * sends: frames that are sent when link is asked for the next ones, so by no call of their own;
+ * wait_ms, batch: word1 of LINK_RECEIVE, and of the last answer. */
+struct link_inbox {
+    uint8_t *memory;
+    size_t at, bytes;
+    const void *sends;
+    size_t sends_bytes;
+    uint64_t wait_ms, batch;
+};
 /* The next frame, whole and checked; its bytes lie at *at until the next call. 0; -errno: the
  * session has ended (-ECONNRESET at remote). */
 int link_receive(int handle, struct link_inbox *inbox, struct frame *f, const uint8_t **at);

@@ -67,14 +67,17 @@ int link_post(int handle, const void *at, size_t bytes)
 int link_receive(int handle, struct link_inbox *inbox, struct frame *f, const uint8_t **at)
 {
     if (inbox->at == inbox->bytes) {
-        struct kd_message m = {.kind = LINK_RECEIVE, .word = {FRAME_BYTES_MAX},
+        struct kd_message m = {.kind = LINK_RECEIVE, .word = {FRAME_BYTES_MAX, inbox->wait_ms},
                                .buffer = inbox->memory, .buffer_bytes = FRAME_BYTES_MAX,
+                               .data = inbox->sends, .data_bytes = inbox->sends_bytes,
                                .handle = -1};
         int r = ask(handle, &m);
+        inbox->sends_bytes = 0;
         if (r)
             return r;
         inbox->at = 0;
         inbox->bytes = m.buffer_bytes;
+        inbox->batch = m.word[1];
     }
     *at = inbox->memory + inbox->at;
     size_t left = inbox->bytes - inbox->at;

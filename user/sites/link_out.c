@@ -7,6 +7,9 @@
  *        link's own frames.
  *   SO2  A frame that was begun is written to its end, unless the stream breaks: else the other
  *        site would take what follows for its rest.
+ *   SO3  Frames of one sender go out in the order of their places, which are theirs as soon as they
+ *        are made (frame_place): so its threads need not send in that order. What comes before its
+ *        turn waits.
  */
 #include "link_peer.h"
 
@@ -93,9 +96,11 @@ static bool lane_out(struct peer *p, uint64_t now)
         unsigned to = (p->turn + n) % FRAME_TOS;
         struct lane *l = &p->lanes[to];
         struct waiting *w = l->out.first;
-        if (!w || l->sent - l->their_freed + w->bytes > LINK_WINDOW) /* SO1 */
+        if (!w || l->sent - l->their_freed + w->bytes > LINK_WINDOW || /* SO1 */
+            w->place != l->places + 1) /* SO3 */
             continue;
         p->turn = to + 1;
+        l->places++;
         l->sent += w->bytes;
         p->writer.body = queue_take(&l->out);
         stamp(p, w->frame, to, now);
@@ -146,7 +151,8 @@ int peer_send(struct peer *p, unsigned to, struct waiting *w, uint64_t token)
     struct frame f;
     bool good = frame_head(&f, w->frame, w->bytes) && f.bytes == w->bytes &&
                 f.kind >= FRAME_KIND_OTHERS;
-    int error = p->state != LINK_LIVE ? -ECONNRESET : !good ? -EINVAL
+    w->place = f.time ? f.time : l->given + 1;
+    int error = p->state != LINK_LIVE ? -ECONNRESET : !good || w->place <= l->places ? -EINVAL
                 : l->out.bytes + w->bytes > WAITS_MOST ? -EAGAIN : 0;
     if (error) {
         waiting_free(w);
@@ -154,6 +160,7 @@ int peer_send(struct peer *p, unsigned to, struct waiting *w, uint64_t token)
     }
     bool waits = l->out.bytes + w->bytes > WAITS_EASILY;
     w->token = waits ? token : 0;
+    l->given += !f.time;
     queue_add(&l->out, w);
     return waits;
 }

@@ -53,6 +53,7 @@ static void lanes_empty(struct peer *p)
             if (w->token)
                 p->ops->answer(w->token, -ECONNRESET);
         l->came = l->freed = l->told = l->sent = l->their_freed = 0;
+        l->places = l->given = 0;
     }
 }
 

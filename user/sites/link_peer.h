@@ -55,14 +55,18 @@ bool zone_settled(const struct peer *p, const struct hello *own, uint64_t waited
 void key_make(uint64_t key[2], const char *text);
 uint64_t key_check(const uint64_t key[2], const void *bytes, size_t count);
 
-/* A frame that waits; `token`: whoever sent it waits for the answer, or 0. */
-struct waiting { struct waiting *next; uint64_t token; uint32_t bytes; uint8_t frame[]; };
+/* A frame that waits; `token`: whoever sent it waits for the answer, or 0. place: SO3. */
+struct waiting { struct waiting *next; uint64_t token, place; uint32_t bytes; uint8_t frame[]; };
 struct queue { struct waiting *first, **last; uint64_t bytes; };
 
 /* Frames to one receiver, by its enum frame_to: those that came for ours, those of ours to theirs.
  * The counts are of bytes in this session; sent - their_freed and came - freed are at most
- * LINK_WINDOW (SO1). */
-struct lane { struct queue in, out; uint64_t came, freed, told, sent, their_freed; };
+ * LINK_WINDOW (SO1). places: of the frames that have begun to go out (SO3). */
+struct lane {
+    struct queue in, out;
+    uint64_t came, freed, told, sent, their_freed;
+    uint64_t places, given;             /* given: places of frames that brought none */
+};
 
 struct peer;
 struct peer_ops {
@@ -143,7 +147,7 @@ uint64_t beat_due(const struct peer *p);    /* when a BEAT is to be sent */
 struct waiting *waiting_new(uint32_t bytes);  /* not zeroed; NULL: no memory */
 void waiting_free(struct waiting *w);   /* or NULL */
 void queue_begin(struct queue *q);
-void queue_add(struct queue *q, struct waiting *w);
+void queue_add(struct queue *q, struct waiting *w);     /* behind all but those of later places */
 struct waiting *queue_take(struct queue *q);    /* the first; NULL */
 
 #endif

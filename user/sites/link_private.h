@@ -13,7 +13,10 @@ enum { LINK_BADGE = 1, LINK_BADGE_WITNESS };
 struct client {
     uint64_t badge;                     /* 0: none has the session */
     bool over;                          /* the session has ended, its client not yet */
-    uint64_t receives, room;            /* a call that waits for frames, its buffer; 0 */
+    /* calls that wait for frames, by their tokens, or 0: one that has time, one until then, which
+     * gets them first; batches: answers with frames so far */
+    struct { uint64_t token, room, until; } receives[2];
+    uint64_t batches;
     int pid;                            /* an agent's process; remote's, or another opener's */
     bool running;                       /* agent: its end has not been heard */
     uint64_t end_by;                    /* agent: told to end, and killed then; 0: not yet */
@@ -57,6 +60,7 @@ struct client *client_of(struct site *s, unsigned to);
 bool stream_work(struct site *s);
 bool stream_open(struct site *s, unsigned number);
 
+void serve_late(struct site *s);        /* who waited for frames until now */
 /* link_serve.c: a call; frames, or the end, for one who waits; opens that wait for this site */
 bool serve(struct kd_message *m, struct waiting **incoming); /* true: it waits for the answer */
 void serve_frames(struct site *s, unsigned to);

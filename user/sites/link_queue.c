@@ -6,10 +6,11 @@
  */
 #include "link_peer.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 /* A few fields; a page. From `least` bytes on, so what waits takes little more than it counts. */
-enum { KEPT_MOST = 16 };
+enum { KEPT_MOST = 16, NEXT = offsetof(struct waiting, next) };
 static struct kept { uint32_t least, bytes; unsigned count; struct waiting *first; }
     kept[] = {{FRAME_HEADER, 192, 0, NULL}, {2304, 4608, 0, NULL}};
 
@@ -52,9 +53,12 @@ void queue_begin(struct queue *q) { *q = (struct queue){.last = &q->first}; }
 
 void queue_add(struct queue *q, struct waiting *w)
 {
-    w->next = NULL;
-    *q->last = w;
-    q->last = &w->next;
+    struct waiting **at = q->last;
+    if (q->first && w->place < ((struct waiting *)((char *)at - NEXT))->place)
+        for (at = &q->first; (*at)->place <= w->place;) at = &(*at)->next;
+    w->next = *at;
+    *at = w;
+    if (!w->next) q->last = &w->next;
     q->bytes += w->bytes;
 }
 

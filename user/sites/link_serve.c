@@ -66,6 +66,7 @@ static void open_now(struct site *s, struct client *c, uint64_t token, int pid)
         return;
     }
     c->over = false;
+    c->batches = 0;
     c->pid = pid;
     session_tell(s, &session);
     struct kd_message m = {.data = &session, .data_bytes = sizeof(session), .handle = handle,
@@ -151,8 +152,31 @@ static int open_wait(const struct kd_message *m, const char *name)
 
 /* ---- frames */
 
+static unsigned other_side(unsigned to)
+{
+    return to == FRAME_HOME ? FRAME_CLIENT : to == FRAME_COPY ? to : FRAME_HOME;
+}
+
+/* Frames of one who does not wait for room. */
+static int post(struct site *s, unsigned to, const struct kd_message *m, const uint8_t *at)
+{
+    struct frame f;
+    int r = 0;
+    for (uint64_t left = m->buffer_bytes; left && r >= 0; at += f.bytes, left -= f.bytes) {
+        bool whole = frame_head(&f, at, left) && f.bytes <= left;
+        struct waiting *w = whole ? waiting_new(f.bytes) : NULL;
+        if (!w)
+            return whole ? -ENOMEM : -EINVAL;
+        memcpy(w->frame, at, f.bytes);
+        r = peer_send(&s->peer, to, w, 0);
+    }
+    return r < 0 ? r : 0;
+}
+
 static int send(struct site *s, unsigned to, const struct kd_message *m, struct waiting **incoming)
 {
+    if (m->word[0] && m->buffer_bytes)
+        return post(s, to, m, (*incoming)->frame);
     uint32_t bytes = (uint32_t)m->buffer_bytes;
     struct waiting *w = bytes < HAND_OVER ? waiting_new(bytes) : *incoming;
     if (!w)
@@ -163,8 +187,7 @@ static int send(struct site *s, unsigned to, const struct kd_message *m, struct 
     } else {
         memcpy(w->frame, (*incoming)->frame, bytes);
     }
-    int r = peer_send(&s->peer, to, w, m->word[0] ? 0 : m->token);
-    return m->word[0] && r > 0 ? 0 : r;
+    return peer_send(&s->peer, to, w, m->token);
 }
 
 /* gather says how many of the first frames, in how many bytes, go into the room; *at: where they
@@ -191,36 +214,59 @@ void serve_frames(struct site *s, unsigned to)
 {
     struct client *c = client_of(s, to);
     const struct waiting *w = peer_first(&s->peer, to);
-    if (!w || !c->receives || c->over)
+    bool second = c->receives[1].token;
+    if (!w || c->over || !c->receives[second].token)
         return;
-    struct kd_message m = {.handle = -1, .word = {w->bytes}};
+    struct kd_message m = {.handle = -1, .word = {w->bytes, c->batches + 1}};
     const uint8_t *at;
-    unsigned n = gather(w, c->room, &at, &m.data_bytes);
+    unsigned n = gather(w, c->receives[second].room, &at, &m.data_bytes);
     m.status = n ? 0 : -EMSGSIZE;
     m.data = n ? at : NULL;
-    uint64_t token = c->receives;
-    c->receives = 0;
-    if (reply(token, &m) == 0) /* else nobody waits, and the frames do */
-        while (n-- > 0)
-            peer_received(&s->peer, to);
+    uint64_t token = c->receives[second].token;
+    c->receives[second].token = 0;
+    if (reply(token, &m) != 0) { /* it waits no more, but the frames do */
+        serve_frames(s, to);
+        return;
+    }
+    c->batches += n != 0;
+    while (n-- > 0)
+        peer_received(&s->peer, to);
+}
+
+static void receives_no_more(struct client *c, unsigned which, int error)
+{
+    if (c->receives[which].token)
+        reply_status(c->receives[which].token, error);
+    c->receives[which].token = 0;
 }
 
 void serve_end(struct client *c, int error)
 {
-    if (c->receives)
-        reply_status(c->receives, error);
-    c->receives = 0;
+    receives_no_more(c, 0, error);
+    receives_no_more(c, 1, error);
 }
 
-static int receive(struct site *s, unsigned to, const struct kd_message *m)
+void serve_late(struct site *s)
+{
+    if (s->remote.receives[1].token && s->remote.receives[1].until <= now_ns())
+        receives_no_more(&s->remote, 1, -ETIMEDOUT);
+}
+
+static int receive(struct site *s, unsigned to, const struct kd_message *m, const uint8_t *sends)
 {
     struct client *c = client_of(s, to);
-    if (c->receives && kd_call3(KD_CALL_STATE, (long)c->receives, 0, 0) == 0)
+    int error = c->over ? 0 : post(s, other_side(to), m, sends);
+    if (error && error != -ECONNRESET) /* it waits for the end of its session, or hears of it */
+        return error;
+    unsigned which = to == FRAME_CLIENT && m->word[1];
+    uint64_t before = c->receives[which].token;
+    if (before && kd_call3(KD_CALL_STATE, (long)before, 0, 0) == 0)
         return -EBUSY;
     if (c->over && to != FRAME_HOME)
         return -ECONNRESET;
-    c->receives = m->token; /* an agent whose session is over waits for its end */
-    c->room = m->word[0];
+    c->receives[which].token = m->token; /* an agent whose session is over waits for its end */
+    c->receives[which].room = m->word[0];
+    c->receives[which].until = now_ns() + m->word[1] * 1000000;
     serve_frames(s, to);
     return 1;
 }
@@ -242,10 +288,9 @@ static int serve_session(struct site *s, unsigned to, const struct kd_message *m
     case LINK_SEND:
         if (c->over)
             return -ECONNRESET;
-        return send(s, to == FRAME_HOME ? FRAME_CLIENT : to == FRAME_COPY ? to : FRAME_HOME, m,
-                    incoming);
+        return send(s, other_side(to), m, incoming);
     case LINK_RECEIVE:
-        return receive(s, to, m);
+        return receive(s, to, m, (*incoming)->frame);
     case LINK_CLOSE:
         reply_status(m->token, 0);
         client_gone(s, c, "its client closed the session");

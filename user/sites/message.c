@@ -39,17 +39,18 @@ void run_put(struct fields_out *o, const struct site_run *r)
     put_bytes(o, r->data, r->bytes);
 }
 
-static void page_put(struct fields_out *o, const struct site_message *m)
+static void page_put(struct fields_out *o, uint64_t page, uint64_t serial, uint8_t right)
 {
-    put_u64(o, m->page);
-    put_u64(o, m->serial);
-    put_u8(o, m->right);
+    put_u64(o, page);
+    put_u64(o, serial);
+    put_u8(o, right);
 }
 
-struct fields_out message_grant(void *frame, size_t room, const struct site_message *m)
+struct fields_out message_grant(void *frame, size_t room, const struct site_message *get,
+                                uint64_t serial)
 {
     struct fields_out o = frame_begin(frame, room);
-    page_put(&o, m);
+    page_put(&o, get->page, serial, get->right);
     return o;
 }
 
@@ -78,12 +79,12 @@ size_t message_put(const struct site_message *m, void *frame, size_t room)
         break;
     case SITE_CANCEL: put_u64(&o, m->page); break;
     case SITE_GRANT:
-        page_put(&o, m);
+        page_put(&o, m->page, m->serial, m->right);
         put_bytes(&o, m->data, m->bytes);
         break;
     case SITE_CALL:
     case SITE_GONE:
-    case SITE_PROBE: page_put(&o, m); break;
+    case SITE_PROBE: page_put(&o, m->page, m->serial, m->right); break;
     case SITE_DENIED: put_u64(&o, m->page); /* fall through */
     case SITE_VOTED:
     case SITE_APPLIED:
@@ -300,8 +301,7 @@ static bool fields_take(struct site_message *m, struct fields_in *i)
 bool message_take(struct site_message *m, const struct frame *f, const void *frame)
 {
     struct fields_in i = frame_fields(f, frame);
-    memset(m, 0, offsetof(struct site_message, word));
-    m->kind = f->kind;
+    SITE_SHORT(m, f->kind);
     m->number = f->number;
     m->answer_to = f->answer_to;
     return fields_take(m, &i) && take_end(&i);

@@ -84,14 +84,19 @@ struct site_message {
     struct site_segment segment[SITE_SEGMENTS_MAX]; /* TOLD: those that are to be opened now */
 };
 
+/* One of the short kinds, which have neither words nor what follows them: only what is before them
+ * is cleared. */
+#define SITE_SHORT(M, KIND) (memset(M, 0, offsetof(struct site_message, word)), (M)->kind = (KIND))
+
 /* The frame's bytes; 0: it does not fit into so much room. */
 size_t message_put(const struct site_message *m, void *frame, size_t room);
 /* False: that is no message. Data and runs lie in the frame. */
 bool message_take(struct site_message *m, const struct frame *f, const void *frame);
 
-/* A GRANT whose contents are put behind it, a page after the other: message_grant, put_room,
- * frame_end with SITE_GRANT. */
-struct fields_out message_grant(void *frame, size_t room, const struct site_message *m);
+/* The GRANT of a GET whose contents are put behind it, a page after the other: message_grant,
+ * put_room, frame_end with SITE_GRANT. */
+struct fields_out message_grant(void *frame, size_t room, const struct site_message *get,
+                                uint64_t serial);
 
 /* ---- what a transaction changed: runs of bytes of one page each ---- */
 struct site_run {

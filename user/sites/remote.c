@@ -10,8 +10,8 @@
  * "kept SITE/store").
  *
  * Threads of a manager: some hear kernel and programs, one the home. None of these waits for the
- * home. Who waits has a thread apart: to ask other stores (remote_parts.c), and to lead snapshots
- * (remote_several.c).
+ * home, but one of the former that has sent a GET, for some 20 ms. Who waits has a thread apart: to
+ * ask other stores (remote_parts.c), and to lead snapshots (remote_several.c).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@
 #include "pstore.h"
 #include "remote.h"
 
-enum { THREADS = 3, SITE_PAGES_MAX = 1 << 22, WANT = 1 };
+enum { THREADS = 3, SITE_PAGES_MAX = 1 << 22, WANT = 1, LOOK_EACH = 8, LOOK_MS = 20 };
 
 struct remote remote = {.pages = {.most = SITE_PAGES_MAX}};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,20 +54,59 @@ _Noreturn void remote_ends(const char *why)
     _exit(1);
 }
 
+/* A thread that hears kernel and programs sends a GET with its question for what the home says,
+ * which is mostly the GRANT: that is one call of link's for both. One does so at a time. */
+enum { GET_BYTES = 128 };
+struct hearer { struct link_inbox inbox; _Alignas(8) uint8_t get[GET_BYTES]; };
+static _Thread_local struct hearer *own;    /* NULL: no such thread */
+static bool awaits;                         /* one of them does; atomic */
+
 void remote_send(const struct site_message *m)
 {
     static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX]; /* locked */
-    size_t bytes = message_put(m, frame, sizeof frame);
+    bool with = m->kind == SITE_GET && own && !__atomic_load_n(&awaits, __ATOMIC_RELAXED);
+    uint8_t *at = with ? own->get : frame;
+    size_t bytes = message_put(m, at, with ? GET_BYTES : sizeof frame);
     remote.counts[m->kind]++;
-    if (!bytes || link_post(remote.session, frame, bytes))
+    frame_place(at, remote_place());
+    if (with) {
+        __atomic_store_n(&awaits, true, __ATOMIC_RELAXED);
+        own->inbox.sends_bytes = bytes;
+    }
+    if (!bytes || (!with && link_post(remote.session, frame, bytes)))
         remote_ends("the session with the home is over");
+}
+
+uint64_t remote_place(void)
+{
+    static uint64_t place;
+    return ++place;
 }
 
 /* ---- a manager: what the home says ---- */
 
-static void heard(const struct site_message *m)
+/* What came together is heard by one thread, and before what came later. */
+static uint64_t turn = 1;               /* locked */
+static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
+static unsigned turns_awaited;
+
+static void turn_await(uint64_t batch)
+{
+    turns_awaited++;
+    while (batch != turn) pthread_cond_wait(&turned, &lock);
+    turns_awaited--;
+}
+
+static void turn_ends(void)
+{
+    turn++;
+    if (turns_awaited) pthread_cond_broadcast(&turned);
+}
+
+static void heard(const struct site_message *m, const struct link_inbox *inbox)
 {
     remote_lock();
+    if (inbox->batch != turn) turn_await(inbox->batch);
     remote.counts[m->kind]++;
     switch (m->kind) {
     case SITE_GRANT: page_granted(m); break;
@@ -84,22 +123,31 @@ static void heard(const struct site_message *m)
     case SITE_APPLIED: parts_applied(m); break;
     default: remote_ends("the home says what no home says");
     }
+    if (inbox->at == inbox->bytes) turn_ends();
     remote_unlock();
 }
 
-static void *hear_home(void *unused)
+/* Hears what comes together next; nothing, if it waits for no longer. */
+static void hear(struct link_inbox *inbox)
 {
-    static _Alignas(8) uint8_t memory[FRAME_BYTES_MAX];
-    struct link_inbox inbox = {.memory = memory};
     struct frame f;
     const uint8_t *at;
     struct site_message m;
-    (void)unused;
-    while (link_receive(remote.session, &inbox, &f, &at) == 0) {
+    do {
+        int r = link_receive(remote.session, inbox, &f, &at);
+        if (r == -ETIMEDOUT) return;
+        if (r) remote_ends("the session with the home is over");
         if (!message_take(&m, &f, at)) remote_ends("the home says what is no message");
-        heard(&m);
-    }
-    remote_ends("the session with the home is over");
+        heard(&m, inbox);
+    } while (inbox->at < inbox->bytes);
+}
+
+static _Noreturn void *hear_home(void *unused)
+{
+    static _Alignas(8) uint8_t memory[FRAME_BYTES_MAX];
+    struct link_inbox inbox = {.memory = memory};
+    (void)unused;
+    for (;;) hear(&inbox);
 }
 
 /* ---- what kernel and programs say ---- */
@@ -123,12 +171,19 @@ static void *hear_here(void *unused)
     void *data = calloc(1, KD_DATA_MAX);
     (void)unused;
     if (!data) remote_ends("no memory");
-    for (;;) {
+    bool look = false;                  /* the clock costs a call of the kernel's */
+    struct hearer me = {.inbox = {.memory = data, .sends = me.get, .wait_ms = LOOK_MS}};
+    own = &me;
+    for (unsigned n = 1;; n++) {
         struct kd_message m = {.buffer = data, .buffer_bytes = KD_DATA_MAX, .handle = -1};
-        long r = kd_call3(KD_PORT_RECEIVE, remote.port, (long)&m, pages_look());
+        long r = kd_call3(KD_PORT_RECEIVE, remote.port, (long)&m, pages_look(look));
+        look = r < 0 || n % LOOK_EACH == 0;
         if (r == -EAGAIN || r == -ETIMEDOUT) continue;
         if (r < 0) remote_ends("its port ended");
         on_message(&m);
+        if (!me.inbox.sends_bytes) continue;
+        hear(&me.inbox);
+        __atomic_store_n(&awaits, false, __ATOMIC_RELAXED);
     }
 }
 
@@ -143,7 +198,7 @@ static void start(void *(*function)(void *), void *argument)
 static _Noreturn void wait_for_end(const char *why)
 {
     say(why);
-    for (;;) hear_home(NULL);
+    hear_home(NULL);
 }
 
 /* The home's addresses are its containers' alone, as those of each store of this machine. */

@@ -63,6 +63,7 @@ void remote_lock(void);
 void remote_unlock(void);
 /* Sends it, or ends the process, since the session is over. */
 void remote_send(const struct site_message *m);
+uint64_t remote_place(void);            /* of the next frame; locked */
 _Noreturn void remote_ends(const char *why);
 
 /* ---- remote_store.c: what programs ask (store_protocol.h), and what the home says to it ---- */
@@ -95,9 +96,9 @@ void watches_end(uint64_t process);
 
 /* ---- remote_page.c: pages ---- */
 void page_asked(const struct kd_message *m);
-/* Looks for GETs that nobody wants, when it is time. In so many milliseconds it is to be called
- * again; -1: no GET is open. */
-int pages_look(void);
+/* Looks for GETs that nobody wants, if `now` and when it is time. In so many milliseconds it is to
+ * be called so; -1: no GET is open. */
+int pages_look(bool now);
 void page_granted(const struct site_message *m);
 void page_denied(const struct site_message *m);
 void page_called(const struct site_message *m);

@@ -83,6 +83,7 @@ static long commit_frame(struct pending *p, const struct kd_message *m)
     struct fields_out o = message_commit(frame, sizeof frame, flags, batch, bytes_all);
     if (m->word[1]) error = runs_add(&o, p, m->word[0]);
     size_t bytes = error ? 0 : frame_end(&o, SITE_COMMIT, p->number, 0);
+    if (bytes) frame_place(frame, remote_place());
     return error ? error : bytes ? (long)bytes : -E2BIG;
 }
 

@@ -134,12 +134,17 @@ static uint32_t pages_ahead(const struct segment *s, uint64_t page)
 static void get(const struct segment *s, struct site_page *p, int right, bool wants,
                 uint64_t ticket)
 {
+    struct site_message m;
     client_asked(p, ++remote.number, right);
     some_add(&asked, p->page);
-    remote_send(&(struct site_message){
-        .kind = SITE_GET, .number = p->asked, .page = p->page, .right = (uint8_t)right,
-        .wants = wants, .serial = ticket,
-        .count = wants && right == SITE_SHARED ? pages_ahead(s, p->page) : 1});
+    SITE_SHORT(&m, SITE_GET);
+    m.number = p->asked;
+    m.page = p->page;
+    m.right = (uint8_t)right;
+    m.wants = wants;
+    m.serial = ticket;
+    m.count = wants && right == SITE_SHARED ? pages_ahead(s, p->page) : 1;
+    remote_send(&m);
 }
 
 static void fail(const struct segment *s, uint64_t page, int error)
@@ -224,7 +229,7 @@ void pages_recalled(uint64_t cookie)
  * be undone, or killed, or his time is up. Who was woken to ask again waits for nothing at the
  * moment, so nobody has to be seen twice. */
 enum { LOOK_MS = 20 };
-static uint64_t looked;
+static uint64_t looked;                 /* locked */
 
 /* All for whom these views wait, and for whom those wait. */
 static void reach(long n, uint64_t reached[2])
@@ -304,14 +309,27 @@ static void gets_look(void)
     }
 }
 
-int pages_look(void)
+/* Was one of the GETs open at the last look? Mostly each is younger, and nothing is looked at. */
+static bool gets_old(void)
+{
+    static uint64_t seen;               /* the last number, at the last look */
+    bool old = false;
+    for (size_t i = 0; i < asked.count && !old; i++)
+        old = pages_find(&remote.pages, asked.page[i])->asked <= seen;
+    seen = remote.number;
+    return old;
+}
+
+int pages_look(bool now)
 {
     if (!__atomic_load_n(&asked.count, __ATOMIC_RELAXED)) return -1;
-    uint64_t now = remote_now();
-    if (now - __atomic_load_n(&looked, __ATOMIC_RELAXED) < LOOK_MS * 1000000) return LOOK_MS;
+    if (!now) return LOOK_MS;
     remote_lock();
-    __atomic_store_n(&looked, now, __ATOMIC_RELAXED);
-    gets_look();
+    uint64_t at = remote_now();
+    if (at - looked >= LOOK_MS * 1000000) {
+        looked = at;
+        if (gets_old()) gets_look();
+    }
     remote_unlock();
     return LOOK_MS;
 }
