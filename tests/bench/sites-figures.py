@@ -50,6 +50,10 @@ class Home:
         then, now = self.at.get(key), self.at.get((key[0], key[1] + 1))
         return [b - a for a, b in zip(then, now)] if then and now else None
 
+    def least(self):
+        """What the cheapest phase cost; on a busy host a home may be late, and not say that of an empty window."""
+        return min((found for found in map(self.between, self.at) if found), key=lambda cost: cost[0] - cost[1], default=[0, 0, 0])
+
 
 def read(path):
     """{guest: {name: its last window}}, the home's costs of a phase taken off."""
@@ -68,8 +72,8 @@ def read(path):
     for window, key in keys.items():
         window.home = home.between(key) if key[1] else None
     for windows in guests.values():
-        if "nothing" in windows and windows["nothing"].home:
-            idle = windows["nothing"].home
+        if "nothing" in windows:
+            idle = windows["nothing"].home or home.least()
     for window in keys:
         if window.home:
             window.home = [max(0, a - b) for a, b in zip(window.home, idle)]
