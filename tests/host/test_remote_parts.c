@@ -325,6 +325,12 @@ static void only_stores_ask_the_homes(void **state)
     peer_asked(&m);
     assert_true(replied.status == -EPERM && home_asked.token == 0);
     m.word[0] = PEER;
+    peer_asked(&m);                     /* the home has not said which store it is */
+    assert_true(replied.status == -ENOENT && home_asked.token == 0);
+    parts_named(0, (const uint64_t[]){77, 78});
+    peer_asked(&m);                     /* for another store it does not speak (PS1) */
+    assert_true(replied.status == -ENOENT && home_asked.token == 0);
+    memcpy(q.store, (const uint64_t[]){77, 78}, sizeof q.store);
     peer_asked(&m);
     assert_true(home_asked.kind == SITE_PEER && home_asked.what == WIRE_PEER_DOUBTS);
     assert_true(home_asked.token == 8 && home_asked.word1 == 99 && home_asked.bytes == sizeof q);

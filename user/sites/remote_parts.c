@@ -13,7 +13,8 @@
  *
  * Invariants
  *   PS1  The home is believed to be the store whose name it says once in a session, before anybody
- *        stores to a second base; and speaks for it here by the port "peer ZONE" of this process.
+ *        stores to a second base; and speaks for that one, and no other, by the port "peer ZONE"
+ *        of this process.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -194,9 +195,12 @@ static void *ask_all(void *unused)
 /* ---- stores of this machine ask the home's, as each other ---- */
 
 static int peer_port = -1;
+static struct { bool said; uint8_t name[16]; } home;    /* locked */
 
 void parts_named(int error, const uint64_t word[2])
 {
+    home.said = !error;
+    memcpy(home.name, word, sizeof home.name);
     if (error || kd_call3(KD_PORT_VOTES, remote.port, (long)word, 0) < 0) {
         static const char line[] = "remote: the home takes no part in transactions of several";
         kd_call3(KD_KERNEL_LOG, (long)line, sizeof line - 1, 0);
@@ -212,15 +216,19 @@ static bool peer_known(const struct kd_message *m)
     return owner > 0 && (uint64_t)owner == m->process;
 }
 
+/* A home that may lie hears nothing of what another store is asked, and answers nothing (PS1). */
 static void peer_asked(const struct kd_message *m)
 {
+    const struct wire_peer *q = m->buffer;
     struct kd_message reply = {.handle = -1, .status = -EPERM};
-    if (m->buffer_bytes != sizeof(struct wire_peer)) {
+    if (m->buffer_bytes != sizeof *q) {
         reply.status = -EINVAL;
     } else if (peer_known(m)) {
         remote_lock();
-        reply.status = store_home_ask(SITE_PEER, m->kind, m->buffer, m->buffer_bytes, m->token,
-                                      m->word[1]);
+        bool its = home.said && !memcmp(q->store, home.name, sizeof home.name);
+        reply.status = its ? store_home_ask(SITE_PEER, m->kind, q, m->buffer_bytes, m->token,
+                                            m->word[1])
+                           : -ENOENT;
         remote_unlock();
         if (reply.status == 0) return;
     }
