@@ -101,11 +101,18 @@ static void *transact(void *part)
     return part;
 }
 
+static const struct timespec moment = {.tv_nsec = 2000000};
+
+/* While too many ask the store, it is asked again: else nobody would hear that it has voted. */
 static void hear_vote(struct part *p)
 {
-    agent_unlock();
-    int error = txn_of(p, WIRE_TXN_VOTED, 0);
-    agent_lock();
+    int error = -EAGAIN;
+    while (error == -EAGAIN && !p->ended) {
+        agent_unlock();
+        error = txn_of(p, WIRE_TXN_VOTED, 0);
+        if (error == -EAGAIN) nanosleep(&moment, NULL);
+        agent_lock();
+    }
     if (error || p->said) return;
     p->voted = true;
     said(p, 0);
@@ -114,7 +121,6 @@ static void hear_vote(struct part *p)
 /* Whoever decides at the same moment is waited for. */
 static void tell_outcome(struct part *p)
 {
-    const struct timespec moment = {.tv_nsec = 2000000};
     int error = -EAGAIN;
     agent_unlock();
     while (error == -EAGAIN || error == -EBUSY) {

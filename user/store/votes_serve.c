@@ -51,6 +51,16 @@ static int voter_add(uint64_t process)
     return 0;
 }
 
+/* Where nobody asks any more. Whoever asks may end, and what he asks for never come to its COMMIT. */
+static unsigned asking_place(void)
+{
+    unsigned at = 0;
+    while (at < VOTERS_MAX && asking[at].token) at++;
+    for (unsigned i = 0; at == VOTERS_MAX && i < VOTERS_MAX; i++)
+        if (process_parent(asking[i].process) == 0) at = i;
+    return at;
+}
+
 /* How it votes, or 1: that is told later. */
 static int voted_ask(const struct kd_message *m, const struct store_txn_id *id)
 {
@@ -64,14 +74,12 @@ static int voted_ask(const struct kd_message *m, const struct store_txn_id *id)
     if (is_undone(id)) return -ECANCELED;
     for (unsigned i = 0; i < REFUSED_MAX; i++)
         if (refused[i].error && same_txn(&refused[i].id, id)) return refused[i].error;
-    for (unsigned i = 0; i < VOTERS_MAX; i++)
-        if (!asking[i].token) {
-            asking[i].token = m->token;
-            asking[i].process = m->process;
-            asking[i].id = *id;
-            return 1;
-        }
-    return -EAGAIN;
+    unsigned at = asking_place();
+    if (at == VOTERS_MAX) return -EAGAIN;
+    asking[at].token = m->token;
+    asking[at].process = m->process;
+    asking[at].id = *id;
+    return 1;
 }
 
 static int doubt_next(const struct kd_message *m, struct kd_message *reply, struct wire_doubt *out)
