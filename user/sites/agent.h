@@ -64,6 +64,7 @@ void agent_send(const struct site_message *m);
 void *agent_room(void);
 void agent_send_later(size_t bytes);
 struct container *container_at(uint64_t page);
+struct container *container_of_id(uint64_t id); /* that the site has open; NULL: none */
 
 /* ---- agent_store.c: the store's protocol, in the site's name ---- */
 int store_begin(const char *site);      /* 0 or -errno */
@@ -115,7 +116,8 @@ int parts_name(uint64_t word[SITE_WORDS]);
 
 /* ---- agent_outcome.c: commits that another session may ask for ---- */
 uint64_t outcome_session(const char *site); /* this session's number, upwards; 0: there is none */
-/* Takes the id out of a batch; *number 0: it has none. 0; -EINVAL. */
+/* Takes the id out of a batch; *number 0: it has none. 0; -EINVAL; -EACCES: it changes what the site
+ * has not open to write. Locked. */
 int outcome_take(uint8_t *batch, size_t *bytes, uint64_t *number);
 int outcome_note(unsigned thread, uint64_t number); /* in the transaction, last of its batch */
 void outcome_noted(unsigned thread, uint64_t number);   /* it is committed; locked */

@@ -71,6 +71,9 @@ int outcome_take(uint8_t *batch, size_t *bytes, uint64_t *number)
         memcpy(&op, batch + at, sizeof op);
         if (op.op_bytes < sizeof op || op.op_bytes > *bytes - at) return -EINVAL;
         if (op.kind != WIRE_ID) {
+            const struct container *c = container_of_id(op.container);
+            bool part = op.kind == WIRE_VOTE || op.kind == WIRE_DECISION;
+            if (!part && !(c && c->writes)) return -EACCES;                     /* AK2 */
             at += op.op_bytes;
             continue;
         }

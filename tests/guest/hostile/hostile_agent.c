@@ -201,6 +201,40 @@ static bool home_goes_on(unsigned i)
     return ps_transaction(up, (void *)(uintptr_t)pages[i]) == 0;
 }
 
+static uint64_t number_of(const char *path)
+{
+    char data[WIRE_PATH_BYTES] = {0};
+    struct wire_named named = {0};
+    struct kd_message m = {.kind = STORE_LOOK, .data = data, .data_bytes = sizeof data,
+                           .buffer = &named, .buffer_bytes = sizeof named, .handle = -1};
+    strcpy(data, path);
+    int store = (int)kd_call3(KD_NAME_FIND, (long)"store", 0, 0);
+    kd_call3(KD_PORT_CALL, store, (long)&m, 0);
+    kd_call3(KD_HANDLE_CLOSE, store, 0, 0);
+    return named.container;
+}
+
+/* The agent has a container of its own open (agent_outcome.c). */
+static void lies_of_notes(uint64_t write)
+{
+    static const uint32_t kinds[] = {STORE_LEASE, STORE_SPACE, STORE_NAMED, STORE_NAMES,
+                                     STORE_NEXT, STORE_SEGMENT};
+    uint64_t notes = number_of("outcomes/liar");
+    char name[STORE_NAME_BYTES] = "mine";
+    int refused = 0;
+    struct { struct wire_op op; char name[8]; } set = {
+        .op = {.kind = WIRE_NAME_SET, .op_bytes = sizeof set, .container = notes}, .name = "mine"};
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct site_message m = {.kind = SITE_ASK, .request = kinds[i], .word = {notes, 1}};
+        if (kinds[i] == STORE_NAMED) m.data = name, m.bytes = sizeof name;
+        if (kinds[i] == STORE_SPACE) m.word[1] = 16;
+        refused += asks(m) == EACCES;
+    }
+    is(notes ? refused : -1, (int)(sizeof kinds / sizeof *kinds),
+       "of what the agent alone has open it gets nothing");
+    is(commits(pages[1], write, 16, &set, sizeof set), EACCES, "and changes nothing there");
+}
+
 static void lies(void)
 {
     uint64_t s = (uint64_t)(uintptr_t)secret, batch[8] = {~0ull, 3, 5};
@@ -234,6 +268,7 @@ static void lies(void)
     is(commits(s, write, 0, NULL, 0), EACCES, "of another container's");
     tap_ok(commits(pages[1], write, 16, batch, sizeof batch) > 0, "with a batch that is none");
     tap_ok(commits(pages[1], write, 16, &foreign, sizeof foreign) > 0, "... of another container");
+    lies_of_notes(write);
     is(commits(pages[1], write, 16, NULL, 0), 0, "what it may it may still");
     (void)say((struct site_message){.kind = SITE_GONE, .page = pages[1], .serial = write + 9});
     is(commits(pages[1], write, 24, NULL, 0), 0, "GONE of another serial is nothing");
@@ -548,7 +583,7 @@ int main(int argc, char **argv)
 {
     uint64_t value = 0;
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    tap_plan(54);
+    tap_plan(56);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
