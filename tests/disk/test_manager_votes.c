@@ -244,7 +244,7 @@ static void child_asks(void)
     CHECK(txn(WIRE_TXN_VOTED, 4, 1) == 0);
     word1 = 0;
     CHECK(txn(WIRE_TXN_VOTED, 4, 1) == -ECANCELED);
-    for (unsigned i = 0; i < 100; i++)          /* of processes that end, none of which ever votes */
+    for (unsigned i = 0; i < 100; i++)          /* of processes that end, and never vote */
         CHECK(txn(WIRE_TXN_VOTED, 200 + i, 1) == 1);
     unsigned told = 0, none = 0;                /* however many are asked for */
     while (told < 5000 && txn(WIRE_TXN_ASK, 1000 + told, 1) == 0 && said == WIRE_UNDONE) told++;

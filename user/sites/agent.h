@@ -116,8 +116,8 @@ int parts_name(uint64_t word[SITE_WORDS]);
 
 /* ---- agent_outcome.c: commits that another session may ask for ---- */
 uint64_t outcome_session(const char *site); /* this session's number, upwards; 0: there is none */
-/* Takes the id out of a batch; *number 0: it has none. 0; -EINVAL; -EACCES: it changes what the site
- * has not open to write. Locked. */
+/* Takes the id out of a batch; *number 0: it has none. 0; -EINVAL; -EACCES: it changes what the
+ * site has not open to write. Locked. */
 int outcome_take(uint8_t *batch, size_t *bytes, uint64_t *number);
 int outcome_note(unsigned thread, uint64_t number); /* in the transaction, last of its batch */
 void outcome_noted(unsigned thread, uint64_t number);   /* it is committed; locked */

@@ -51,7 +51,7 @@ static int voter_add(uint64_t process)
     return 0;
 }
 
-/* Where nobody asks any more. Whoever asks may end, and what he asks for never come to its COMMIT. */
+/* Where nobody asks any more. Whoever asks may end before what he asks for comes to its COMMIT. */
 static unsigned asking_place(void)
 {
     unsigned at = 0;
