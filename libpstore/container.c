@@ -486,20 +486,20 @@ static int store_refresh(struct ps_store *s)
  * uses the one that is away hears of it. */
 int stores_find_again(void)
 {
-    int result = 0, there = 0, away = 0;
+    int result = 0, there = 0;
     pthread_mutex_lock(&table_lock);
     atomic_store(&store_death_noted, 0);
-    for (struct ps_store *s = NULL; result == 0 && (s = store_next(s));) {
-        int was_away = s->away, error = atomic_load(&s->lost) ? store_refresh(s) : 0;
+    for (struct ps_store *s = NULL; (s = store_next(s));) {
+        int error = atomic_load(&s->lost) ? store_refresh(s) : 0, known = s->away;
         s->away = error == -ENOTCONN;
-        there += !s->away;
-        away += s->away;
-        result = was_away && s->away ? 0 : error;
+        there += error == 0;
+        if (error != 0)
+            atomic_store(&store_death_noted, 1);
+        if (result == 0 && !(known && s->away))
+            result = error;
     }
-    if (result == 0 && away && !there)
-        result = -ENOTCONN;
-    if (result != 0 || away)
-        atomic_store(&store_death_noted, 1);
+    for (struct ps_store *s = NULL; there == 0 && (s = store_next(s)); s->away = 0)
+        result = result == 0 && s->away ? -ENOTCONN : result;
     pthread_mutex_unlock(&table_lock);
     return result;
 }
@@ -570,26 +570,6 @@ int container_kept_port(const ps_container *c)
         port = (int)ps_kernel(KD_HANDLE_COPY, port, KD_RIGHT_CALL, 0);
     pthread_mutex_unlock(&table_lock);
     return port;
-}
-
-void *ps_segment(const ps_container *c, unsigned number, uint64_t *pages)
-{
-    uint64_t word[STORE_REQUEST_WORDS] = {0, number};
-    int result = container_is_open(c) ? 0 : -EINVAL;
-    if (result == 0) {
-        word[0] = c->id;
-        result = store_request(c->store, STORE_SEGMENT, word, NULL, 0, NULL, NULL);
-    }
-    if (result == 0 && pages)
-        *pages = word[1];
-    if (error_told(ERROR_SEGMENT, result) != 0)
-        errno = -result;
-    return result == 0 ? (void *)(uintptr_t)word[0] : NULL;
-}
-
-void *ps_address(const ps_container *c)
-{
-    return container_is_open(c) ? (void *)(uintptr_t)c->base : NULL;
 }
 
 int container_form(ps_container *c, uint32_t which, int value, _Atomic int *kept)

@@ -1,14 +1,36 @@
 /*
- * container_list.c - what is said of containers that need not be open: which program serves one
+ * container_list.c - what is said of containers: where one lies, which program serves one
  * (ps_manager), and the list of all.
  *
- * Not here  containers that are open, names of containers (container.c).
+ * Not here  opening them, names of containers (container.c).
  */
 #include "pstore_private.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- where one lies ---- */
+
+void *ps_segment(const ps_container *c, unsigned number, uint64_t *pages)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {0, number};
+    int result = container_is_open(c) ? 0 : -EINVAL;
+    if (result == 0) {
+        word[0] = c->id;
+        result = store_request(c->store, STORE_SEGMENT, word, NULL, 0, NULL, NULL);
+    }
+    if (result == 0 && pages)
+        *pages = word[1];
+    if (error_told(ERROR_SEGMENT, result) != 0)
+        errno = -result;
+    return result == 0 ? (void *)(uintptr_t)word[0] : NULL;
+}
+
+void *ps_address(const ps_container *c)
+{
+    return container_is_open(c) ? (void *)(uintptr_t)c->base : NULL;
+}
 
 /* ---- a program as a container's manager ---- */
 

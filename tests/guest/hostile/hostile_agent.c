@@ -102,20 +102,6 @@ static uint64_t say(struct site_message m)
     return number;
 }
 
-/* Why link has ended the session. */
-static void say_why(void)
-{
-    static struct link_site all[LINK_SITES_MAX + 1];
-    static char last[LINK_WHY_BYTES];
-    struct kd_message m = {.kind = LINK_LOOK, .buffer = all, .buffer_bytes = sizeof(all),
-                           .handle = -1};
-    int link = (int)kd_call3(KD_NAME_FIND, (long)LINK_NAME, 0, 0);
-    kd_call3(KD_PORT_CALL, link, (long)&m, 0);
-    kd_call3(KD_HANDLE_CLOSE, link, 0, 0);
-    if (strcmp(last, all[1].why)) printf("# %s\n", all[1].why);
-    strcpy(last, all[1].why);
-}
-
 /* The answer to a request, as it came; what else is said meanwhile is not listened to. ENDED: the
  * session did; SILENT: link alone says something. */
 static int hear_answer(uint64_t to, struct site_message *m)

@@ -5,6 +5,7 @@
 #ifndef KATYDID_LIAR_H
 #define KATYDID_LIAR_H
 
+#include <stdio.h>
 #include <string.h>
 
 #include "katydid/call.h"
@@ -121,6 +122,20 @@ static inline void beat(void)
     struct fields_out o = frame_begin(out, sizeof(out));
     for (unsigned to = FRAME_HOME; to < FRAME_TOS; to++) put_u64(&o, 0);
     send_frame(frame_end(&o, FRAME_BEAT, 0, 0), FRAME_LINK, theirs);
+}
+
+/* Why link has ended the session. */
+static inline void say_why(void)
+{
+    static struct link_site all[LINK_SITES_MAX + 1];
+    static char last[LINK_WHY_BYTES];
+    struct kd_message m = {.kind = LINK_LOOK, .buffer = all, .buffer_bytes = sizeof(all),
+                           .handle = -1};
+    int link = (int)kd_call3(KD_NAME_FIND, (long)LINK_NAME, 0, 0);
+    kd_call3(KD_PORT_CALL, link, (long)&m, 0);
+    kd_call3(KD_HANDLE_CLOSE, link, 0, 0);
+    if (strcmp(last, all[1].why)) printf("# %s\n", all[1].why);
+    strcpy(last, all[1].why);
 }
 
 static void liar_begin(void)
