@@ -160,6 +160,11 @@ static const char *accept(struct peer *p, const struct hello *h)
             snprintf(why, sizeof(why), "%s is the name of another site here", h->site);
             return why;
         }
+        if (strcmp(there->site, h->as) == 0 && !(there->flags & HELLO_PAIR)) {
+            snprintf(why, sizeof(why), "%s has no other copy, and %s is not home in its place",
+                     there->site, h->site);
+            return why;
+        }
         if (same_zone(there, h, &zone) && !newer_home(link_all.sites + i, there, h)) {
             snprintf(why, sizeof(why), "zone %u of %s's store is that of %s's: a new store gets "
                      "another by scripts/run --zone N", zone, h->site, there->site);

@@ -102,20 +102,27 @@ static void flood(void)
     tap_ok(s.state == LINK_LIVE, "and ends when the next one has begun");
 }
 
-static void taken_name(void)
+static void refused(const char *name, const char *as, const char *because, const char *what)
 {
     struct frame f;
     char site[LINK_SITE_BYTES], why[LINK_WHY_BYTES];
     struct fields_in i;
     mine++;
-    hello("a", theirs);
+    hello_as(name, as, theirs);
     do
         i = hear(&f);
     while (f.kind != FRAME_REFUSED);
     take_text(&i, site, sizeof(site));
     take_text(&i, why, sizeof(why));
-    tap_ok(take_end(&i) && strcmp(why, "a is the name of another site here") == 0,
-           "a name that is taken is refused: %s", why);
+    tap_ok(take_end(&i) && strcmp(why, because) == 0, "%s is refused: %s", what, why);
+}
+
+static void taken_names(void)
+{
+    refused("a", "", "a is the name of another site here", "a name that is taken");
+    hear_hello();
+    refused("liar", "a", "a has no other copy, and liar is not home in its place",
+            "who says to be home in the place of a site that has no spare");
 }
 
 static int call(uint32_t kind, const char *data, size_t bytes)
@@ -161,13 +168,13 @@ int main(int argc, char **argv)
     }
     liar_begin();
     link_port = kd_call3(KD_NAME_FIND, (long)LINK_NAME, 0, 0);
-    tap_plan(21);
+    tap_plan(22);
     tap_ok(stream >= 0 && link_port >= 0, "link runs, and the other end is ours");
     hear_hello();
     clients();
     hear_hello();
     flood();
-    taken_name();
+    taken_names();
     hear_hello();
     frame_lies("a frame of another session", FRAME_KIND_OTHERS, FRAME_HOME, 1, 0);
     frame_lies("a frame of link's own kinds", FRAME_REFUSED + 1, FRAME_HOME, 0, 0);

@@ -52,11 +52,12 @@ static void send_frame(size_t bytes, unsigned to, uint64_t session)
     send_bytes(out, bytes);
 }
 
-static void hello(const char *name, uint64_t echo)
+/* as: the site in whose place it says to be home, if not "". */
+static inline void hello_as(const char *name, const char *as, uint64_t echo)
 {
     struct fields_out o = frame_begin(out, sizeof(out));
     put_u32(&o, LINK_PROTOCOL);
-    put_u32(&o, 0);
+    put_u32(&o, *as ? HELLO_PAIR : 0);
     put_text(&o, name);
     put_u64(&o, 77);
     put_u64(&o, mine);
@@ -64,11 +65,12 @@ static void hello(const char *name, uint64_t echo)
     put_u32(&o, 0);
     put_u32(&o, 0);
     put_u32(&o, 0);
-    put_text(&o, "");
+    put_text(&o, as);
     put_u64(&o, 0);
     sequence = 0;
     send_frame(frame_end(&o, FRAME_HELLO, 1, 0), FRAME_LINK, echo);
 }
+static void hello(const char *name, uint64_t echo) { hello_as(name, "", echo); }
 
 /* The next frame of link's, if it has come; its fields. */
 static bool hear_now(struct frame *f, struct fields_in *fields)
