@@ -34,21 +34,21 @@ homes() { cat "$@" | sed -n 's/.*home in the place of a, term \([0-9]*\),.*/\1/p
 role() { sed -n 's/.* store: \(spare\|home\|out\|taking over\), term .*/\1/p' "$TEST_TMP/$1.log" | tail -1; } # the last
 sound() { build/host/kstore check --strict --quiet "$1.a" && build/host/kstore check --strict --quiet "$1.b"; }
 
-plan deaths 1000 "shared a:box open ups=600 pause=$((4000 * ${TEST_SLACK:-1})); sleep 12; shared a:box ups=5" \
+plan deaths 1000 "shared a:box open ups=900 pause=$((4000 * ${TEST_SLACK:-1})); sleep 12; shared a:box ups=5" \
     "at c>a 60 kill b again
 at b>a 330 kill a again after=5000"
-is "nothing acknowledged is lost while the spare dies, and then the home" "counted to 600
-counted to 605" "$(said deaths | grep counted)"
+is "nothing acknowledged is lost while the spare dies, and then the home" "counted to 900
+counted to 905" "$(said deaths | grep counted)"
 is "all guests end as they should" 0 "$(cat "$TEST_TMP/deaths.status")"
 ok "the spare is home then" grep -q 'store: home in the place of a' "$TEST_TMP/deaths.b.log"
 is "the home that comes back is a spare, without a copy" spare "$(role deaths.a)"
 ok "both copies are sound" sound "$TEST_TMP/deaths"
 
-plan there 1000 "shared a:box open ups=150; sleep 6; shared a:box ups=5" \
-    "at c>a 60 part a w ms=5000
-at c>a 61 part a b ms=5000"
-is "with the witness at the spare's side that goes on" "counted to 150
-counted to 155" "$(said there | grep counted)"
+plan there 1000 "shared a:box open ups=400; sleep 6; shared a:box ups=5" \
+    "at c>a 250 part a w ms=5000
+at c>a 251 part a b ms=5000"
+is "with the witness at the spare's side that goes on" "counted to 400
+counted to 405" "$(said there | grep counted)"
 ok "the home ends, for its lease is over" grep -q 'home no more: its lease is over' "$TEST_TMP/there.a.log"
 is "each has been home once, in another term" "2 2" \
     "$(homes "$TEST_TMP/there.a.log" "$TEST_TMP/there.b.log" | wc -w) $(homes "$TEST_TMP"/there.[ab].log | tr ' ' '\n' | sort -u | grep -c .)"
@@ -67,11 +67,11 @@ if [ "${TEST_TIER:-test}" != long ]; then
     exit
 fi
 
-plan here 1000 "shared a:box open ups=150; sleep 6; shared a:box ups=5" \
-    "at c>a 60 part b w ms=5000
-at c>a 61 part a b ms=5000"
-is "cut off from each other, the home that reaches the witness goes on" "counted to 150
-counted to 155" "$(said here | grep counted)"
+plan here 1000 "shared a:box open ups=400; sleep 6; shared a:box ups=5" \
+    "at c>a 250 part b w ms=5000
+at c>a 251 part a b ms=5000"
+is "cut off from each other, the home that reaches the witness goes on" "counted to 400
+counted to 405" "$(said here | grep counted)"
 is "it is the only one" "1 1 0" "$(homes "$TEST_TMP/here.a.log" | wc -w) $(grep -c 'store: home in the' "$TEST_TMP/here.a.log") \
 $(grep -c 'store: home in the' "$TEST_TMP/here.b.log")"
 ok "both copies are sound then" sound "$TEST_TMP/here"
