@@ -130,8 +130,11 @@ static int home_snapshot(void)
     char others[PS_STORES_MAX * STORE_NAME_BYTES];
     size_t bytes = 0;
     unsigned all = 0;
-    for (struct ps_store *s = NULL; (s = store_next(s)); all++) {
+    for (struct ps_store *s = NULL; (s = store_next(s));) {
         size_t length = strlen(s->name) + 1;
+        if (s->away)
+            continue;           /* who uses its pages is undone */
+        all++;
         if (!strchr(s->name, '/'))
             continue;
         if (home && bytes + length > sizeof others)

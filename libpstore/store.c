@@ -59,8 +59,8 @@ int store_request_by(struct ps_store *s, int by, struct store_handle *handle, ui
         .handle = handle ? handle->handle : -1,
         .handle_rights = handle ? handle->rights : 0,
     };
-    if (by < 0 && s->port < 0)
-        return -ENOTCONN;       /* it is away */
+    if (by < 0 && s->port < 0 && s->away)
+        return -ENOTCONN;
     memcpy(m.word, word, STORE_REQUEST_WORDS * sizeof word[0]);
     requests += kind != STORE_STATS;
     int result = (int)ps_kernel(KD_PORT_CALL, by >= 0 ? by : s->port, (long)&m, 0);
@@ -107,10 +107,11 @@ int store_name_copy(char out[STORE_NAME_BYTES], const char *name)
 
 int ps_flush(void)
 {
-    int result = tx_active() ? -EBUSY : 0;
-    for (unsigned i = 0; i < stores_count && result == 0; i++) {
+    int busy = tx_active() != NULL, result = busy ? -EBUSY : 0;
+    for (unsigned i = 0; i < stores_count && !busy; i++) {
         uint64_t word[STORE_REQUEST_WORDS] = {0};
-        result = store_request(&stores[i], STORE_FLUSH, word, NULL, 0, NULL, NULL);
+        int error = store_request(&stores[i], STORE_FLUSH, word, NULL, 0, NULL, NULL);
+        result = result == 0 ? error : result;
     }
     return error_told(ERROR_OTHER, result);
 }
@@ -144,7 +145,7 @@ int stores_read_flush(const struct ps_tx *tx)
             continue;
         if (store_is_used(s, CHANGES_READ, &at) && !store_is_used(s, 0, &at))
             result = store_request(s, STORE_FLUSH, word, NULL, 0, NULL, NULL);
-        if (result == -EOWNERDEAD && !is_elsewhere(s))
+        if ((result == -EOWNERDEAD || result == -ENOTCONN) && !is_elsewhere(s))
             result = 0;     /* whoever used its pages is undone by the kernel */
     }
     return result;

@@ -38,6 +38,13 @@ static int looks(void *container)
     return root ? (int)root->count : -errno;
 }
 
+/* In a snapshot. */
+static int looks_back(ps_container *container)
+{
+    struct ps_options options = {.isolation = PS_SNAPSHOT};
+    return ps_transaction_opt(looks, container, &options);
+}
+
 static int ends(void *container)
 {
     struct root *root = ps_root(container);
@@ -61,7 +68,7 @@ int main(int argc, char **argv)
     while (ps_transaction(up, one) == 0) pause_ms();    /* until it ends */
     for (int i = 0; i < TURNS; i++) {                   /* the home that is there */
         int error = ps_transaction(up, two);
-        done += error == 0;
+        done += error == 0 && looks_back(two) > 0;
         told += error == -ENOTCONN;
     }
     for (int i = 0; i < TURNS; i++) {                   /* the one that is not */

@@ -183,8 +183,9 @@ static void begin(struct job *j)
  * left. */
 static unsigned look(void)
 {
-    unsigned n = 0;
-    if (late_count && part_drop(&late[0])) late[0] = late[--late_count];
+    static unsigned turn;       /* one that does not answer holds up no other */
+    unsigned n = 0, at = late_count ? turn++ % late_count : 0;
+    if (late_count && part_drop(&late[at])) late[at] = late[--late_count];
     for (struct several *s = points; s < points + POINTS_MAX; s++) {
         if (!s->handle) continue;
         if (kd_call3(KD_SNAPSHOT_SHARE, s->handle + 1, 0, 0) > 0) {
