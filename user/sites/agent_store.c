@@ -288,11 +288,13 @@ static int request(struct site_message *told, struct ask *a)
     case STORE_SEGMENT:
         if (!container_of_id(told->word[0])) return -EACCES;                    /* AK2 */
         break;
+    case STORE_UNLEASE:
+    case STORE_HELD:
+        if (!container_at(told->word[0])) return -EACCES;
+        break;
     case STORE_HELLO:
     case STORE_STATS:
     case STORE_FLUSH:
-    case STORE_UNLEASE:
-    case STORE_HELD:
     case STORE_WATCH: break;
     default: return -EOPNOTSUPP;
     }

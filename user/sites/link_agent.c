@@ -147,6 +147,12 @@ static void zones_hear(const struct peer *p, const struct hello *h)
     link_all.claims_anew |= zone_heard(&link_all.self, heard, count);
 }
 
+/* Does it say to be home in the place of a site that has a store, and no other copy of that? */
+static bool stands_beside(const struct hello *h, const struct hello *of)
+{
+    return strcmp(h->as, of->site) == 0 && of->store_count && !(of->flags & HELLO_PAIR);
+}
+
 static const char *accept(struct peer *p, const struct hello *h)
 {
     static char why[LINK_WHY_BYTES];
@@ -160,11 +166,14 @@ static const char *accept(struct peer *p, const struct hello *h)
             snprintf(why, sizeof(why), "%s is the name of another site here", h->site);
             return why;
         }
-        if (strcmp(there->site, h->as) == 0 && !(there->flags & HELLO_PAIR)) {
+        if (stands_beside(h, there)) {
             snprintf(why, sizeof(why), "%s has no other copy, and %s is not home in its place",
                      there->site, h->site);
             return why;
         }
+        if (other && stands_beside(there, h))   /* the other one was there first */
+            peer_end(&link_all.sites[i].peer, "the site in whose place it says to be home is here",
+                     now_ns());
         if (same_zone(there, h, &zone) && !newer_home(link_all.sites + i, there, h)) {
             snprintf(why, sizeof(why), "zone %u of %s's store is that of %s's: a new store gets "
                      "another by scripts/run --zone N", zone, h->site, there->site);
