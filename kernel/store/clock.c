@@ -266,40 +266,47 @@ static uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames)
     return slots;
 }
 
-/* set_aside puts a page that nobody seems to need into READY or LAUNDRY. Its leaf is not locked:
- * whether it may go is seen when it is to. False: it wants a look with the leaf locked. */
-static bool set_aside(const struct candidate *c, enum place where)
+/* is_plain tells, for a look without a lock, that nothing seems to keep the page but its use. */
+static bool is_plain(const struct candidate *c)
+{
+    const struct page *p = &c->leaf->pages[c->slot];
+    return !(p->flags & ~(PAGE_DIRTY | PAGE_ASKED)) && p->writer == WRITER_NONE && !p->versions &&
+           !c->frame->pins && !item_copies(c->leaf, p) && !stays(c->leaf, p);
+}
+
+/* set_aside puts a plain page that is not used into READY or LAUNDRY. Its leaf is not locked:
+ * whether it may go is seen when it is to. page_cleaned makes a page clean before it takes the
+ * evict lock, so none that is clean is left in LAUNDRY. LOOK_BUSY: it wants a look with the leaf
+ * locked. */
+static enum look set_aside(const struct candidate *c)
 {
     struct leaf *l = c->leaf;
     struct frame *f = c->frame;
-    const struct page *p = &l->pages[c->slot];
-    if (p->flags & ~(PAGE_DIRTY | PAGE_ASKED) || p->writer != WRITER_NONE || p->versions ||
-        f->pins || item_copies(l, p) || stays(l, p))
-        return false;
     lock_acquire(&evict_lock);
     bool here = f->state == FRAME_LISTED && f->owner == l && (f->flags & SLOT_MASK) == c->slot &&
                 place_of(f) <= PROVEN;
+    bool dirty = l->pages[c->slot].flags & PAGE_DIRTY;
     if (here) {
         take_out(l, f, false);
-        put_in(l, where, c->slot, f);
+        put_in(l, dirty ? LAUNDRY : READY, c->slot, f);
     }
     lock_release(&evict_lock);
-    return here;
+    return !here ? LOOK_BUSY : dirty ? LOOK_DIRTY : LOOK_CLEAN;
 }
 
 enum look clock_look(const struct candidate *c, struct list *gone)
 {
     struct leaf *l = c->leaf;
     bool used = c->used;
-    uint64_t one = 1ull << c->slot, group = 0, dirty = l->pages[c->slot].flags & PAGE_DIRTY;
-    if (c->group == one && used && place_of(c->frame) <= PROVEN)
-        return LOOK_USED; /* it is at the end of its list */
-    if (c->group == one && !used && !gone && set_aside(c, dirty ? LAUNDRY : READY))
-        return dirty ? LOOK_DIRTY : LOOK_CLEAN;
+    uint64_t one = 1ull << c->slot, group = 0, dirty = 0;
+    if (c->group == one && (used ? place_of(c->frame) <= PROVEN : !gone) && is_plain(c)) {
+        enum look look = used ? LOOK_USED : set_aside(c); /* used: it is at the end of its list */
+        if (look != LOOK_BUSY)
+            return look;
+    }
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];
     bool here = p->frame == c->frame && page_resident(p); /* or it comes again */
-    dirty = 0;
     slots_each(s, here ? c->group : 0) {
         group |= (uint64_t)can_go(l, s) << s;
         dirty |= (uint64_t)(l->pages[s].flags & PAGE_DIRTY) << s;
