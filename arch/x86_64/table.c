@@ -152,14 +152,13 @@ static bool table_empty(const pte_t *table)
 }
 
 uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high,
-                               bool all, struct list *cut)
+                               struct list *cut)
 {
     uint64_t n = 0;
-    for (int shift = SHIFT_LOWEST; shift < SHIFT_TOP; shift += 9, all = false)
+    for (int shift = SHIFT_LOWEST; shift < SHIFT_TOP; shift += 9)
         for (vaddr_t at = from >> shift << shift; at < to;) {
             pte_t *e = table_entry(top, at, shift, 0, NULL);
-            if (e && *e && at >= low && behind(at, shift) <= high &&
-                (all || table_empty(table_at(*e)))) {
+            if (e && *e && at >= low && behind(at, shift) <= high && table_empty(table_at(*e))) {
                 table_cut(e, shift, cut);
                 n++;
             }

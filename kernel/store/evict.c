@@ -158,7 +158,8 @@ static void forgotten_free(void)
     arch_shootdown(gone.cpus);
     for (arch_quiet_ask(seen); !arch_quiet(seen); arch_spin_hint())
         thread_breathe();
-    leaves_stock(&gone.leaves, frame_low_mark());
+    while (leaves_stock(&gone.leaves, frame_low_mark()))
+        thread_breathe();
     while (arch_tables_free(&gone.frames, 8)) /* of leaves, too, which name no other frames */
         thread_breathe();
 }
@@ -261,7 +262,8 @@ static void evict_main(void *arg)
         __atomic_store_n(&wanted, false, __ATOMIC_SEQ_CST);
         forgotten_free();
         if (frames_short() && !evict_round(&r)) {
-            leaves_stock(&none, 0);
+            while (leaves_stock(&none, 0))
+                thread_breathe();
             __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
         }
         bool short_of = frames_short(), freed = r.seen[LOOK_FREED];

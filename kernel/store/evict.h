@@ -56,8 +56,9 @@ void forgotten_move(struct forgotten *from, struct forgotten *to); /* one of the
 /* leaf_forget adds the leaf, and those around it within the reach of a page table, to what was
  * forgotten, if nothing of them is in use, and their object is dead, or is not. False: none. */
 bool leaf_forget(struct leaf *l, bool dead, struct forgotten *gone);
-/* leaves_stock adds leaves to the stock, of which new ones are made, and frees what is too much. */
-void leaves_stock(struct list *leaves, uint64_t most);
+/* leaves_stock adds leaves to the stock, of which new ones are made, and frees what is too much, in
+ * portions; true: there is more to do. */
+bool leaves_stock(struct list *leaves, uint64_t most);
 /* evict_advise makes the page the last to go, or the first; false: it is in no list. Leaf
  * locked. */
 bool evict_advise(struct leaf *l, unsigned slot, bool needed);
@@ -116,7 +117,8 @@ bool right_age(struct reach *r, const struct page *p, vaddr_t at, const struct f
  * HELD. False: the view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
 struct debt;
 bool right_hold(struct reach *r, struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
-/* right_forget takes the right to a page that is away, HELD only if `held`. False: it stays. */
+/* right_forget takes the right to a page that is away if it is HELD, and `held`. False: the view has
+ * another one there, or that stays. */
 bool right_forget(struct view *v, struct page *p, vaddr_t at, bool held);
 
 #endif

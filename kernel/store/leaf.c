@@ -68,16 +68,22 @@ static struct leaf *leaf_init(struct frame *f, struct object *o, uint64_t first)
 static struct list stock = {&stock, &stock}; /* forgotten leaves, for new ones; evict lock */
 static uint64_t stock_count;
 
-void leaves_stock(struct list *leaves, uint64_t most)
+bool leaves_stock(struct list *leaves, uint64_t most)
 {
+    enum { AT_ONCE = 64 };
+    struct list spare = LIST_INIT(spare);
+    unsigned n = 0;
     lock_acquire(&evict_lock);
-    for (struct frame *f; (f = list_take(struct frame, leaves, link)); stock_count++) {
+    for (struct frame *f; n < AT_ONCE && (f = list_take(struct frame, leaves, link)); n++) {
         f->use = FRAME_KERNEL;
         list_push_front(&stock, &f->link);
+        stock_count++;
     }
-    for (; stock_count > most; stock_count--)
-        frame_free(list_take(struct frame, &stock, link));
+    for (n = 0; stock_count > most && n < AT_ONCE; n++, stock_count--)
+        list_push_back(&spare, &list_take(struct frame, &stock, link)->link);
     lock_release(&evict_lock);
+    frames_free(&spare);
+    return !list_empty(leaves) || n == AT_ONCE;
 }
 
 /* leaf_frame takes a leaf of the stock, whose touched pages become zeros, or a frame of zeros. */
@@ -255,15 +261,16 @@ void leaves_free(struct object *o)
 
 /* ---- forgetting; by the evictor, and where an object ends ---- */
 
-/* right_goes takes v's right to a page that is away, unless its transaction may have used it; one
- * that began after the last right here was HELD has not. Leaf locked. */
+/* right_goes tells whether v's right to a page that is away may go: not if its transaction may have
+ * used it; one that began after the last right here was HELD has not. `look`: the right goes at
+ * once, if it may; else rights_forget takes it. Leaf locked. */
 static bool right_goes(struct leaf *l, unsigned slot, struct view *v, bool look)
 {
-    uint8_t state = __atomic_load_n(&v->state, __ATOMIC_RELAXED); /* set behind the rest */
+    uint8_t state = __atomic_load_n(&v->state, __ATOMIC_ACQUIRE); /* set behind the rest */
     bool held = (state == VIEW_IDLE || (state == VIEW_ACTIVE && v->txn.ticket >= l->held)) &&
                 !view_holds(v);
     if (held && !look)
-        return true; /* rights_forget takes it: its view gets none before */
+        return true; /* its view gets none before it goes */
     lock_acquire(&v->lock);
     bool goes = right_forget(v, &l->pages[slot], page_address(l, slot), held);
     lock_release(&v->lock);
@@ -322,18 +329,18 @@ static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
     limit_uncharge(o->owner, KD_LIMIT_MEMORY, n);
 }
 
-/* tables_forget takes out each view's page table at `at`, where there is no leaf any more: no view
- * has a right there but HELD ones, which go with it (PG3), and none gets one, as that takes a leaf,
- * which is made with the object locked. With the last leaf in 128 MiB the table of tables goes,
- * too. Object locked. */
+/* tables_forget takes out each view's page table at `at`, where the object has no leaf any more, if
+ * it has no entries: no view has a right of the object's there, and none gets one, as that takes a
+ * leaf, which is made with the object locked. A view that has another object at this address keeps
+ * its table. With the last leaf in 128 MiB the table of tables goes, too. Object locked. */
 static void tables_forget(vaddr_t at, bool last, struct forgotten *gone)
 {
     vaddr_t low = last ? 0 : at, high = last ? KD_STORE_END : at + RIGHT_REACH_BYTES;
     vmask_for(i, &view_tabled) {
         struct view *v = &views[i];
         lock_acquire(&v->lock);
-        uint64_t n = !v->table ? 0 : arch_tables_cut_empty(v->table, at, at + 1, low, high, true,
-                                                           &gone->frames);
+        uint64_t n = v->table && v->tables.charged
+            ? arch_tables_cut_empty(v->table, at, at + 1, low, high, &gone->frames) : 0;
         if (n) {
             view_tables_gone(v, n);
             gone->cpus |= arch_table_cpus(v->table);
@@ -381,10 +388,8 @@ bool leaf_forget(struct leaf *l, bool dead, struct forgotten *gone)
         lock_release(&k->lock);
     }
     evict_leaves(went, n, false);
-    bool whole = n && !left && at >= o->base && (end - o->base) / PAGE_BYTES <= o->pages;
-    if (!whole || o->base % (LEAF_PAGES * PAGE_BYTES)) /* a leaf may lie in two tables */
-        rights_forget(went, n);
-    if (whole)
+    rights_forget(went, n);
+    if (n && !left && at >= o->base && (end - o->base) / PAGE_BYTES <= o->pages)
         tables_forget(at, !table_of(o, went[0]->first), gone);
     lock_release(&o->lock);
     return n;
