@@ -103,12 +103,12 @@ static void note(unsigned item, enum history_what what, uint64_t value)
     stamp();
 }
 
-static void attempt_begins(uint32_t level)
+static void attempt_begins(void)
 {
     struct record *r = me.record;
     struct history_txn *t = &r->txns[r->txn_count];
-    *t = (struct history_txn){.level = level, .worker = me.number, .first = r->access_count,
-                              .began = stamp()};
+    *t = (struct history_txn){.level = HISTORY_SERIALISABLE, .worker = me.number,
+                              .first = r->access_count, .began = stamp()};
     me.txn = t;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     r->txn_count++;
@@ -300,10 +300,12 @@ static int body(void *unused)
     if (e) return e;
     if (me.kind == SNAPSHOT) {              /* began before: of its own time */
         me.txn->snapshot = me.tx->begin.csn;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        me.txn->level = HISTORY_SNAPSHOT;   /* one that is killed earlier has no number */
         for (uint64_t n = 1 + draw(8); n > 0; n--) look_at((unsigned)draw(ITEMS));
         return 0;
     }
-    attempt_begins(HISTORY_SERIALISABLE);
+    attempt_begins();
     int writes = me.kind != READS;
     unsigned lock_at = draw(8) ? OPS : (unsigned)draw(3), how = !writes || draw(3) == 0;
     for (unsigned i = 0, n = 1 + (unsigned)draw(OPS); i < n && !e; i++) {
@@ -324,16 +326,18 @@ static void transaction(int may_write)
     struct ps_options how = {.isolation = me.kind == SNAPSHOT ? PS_SNAPSHOT : PS_SERIALISABLE,
                              .lazy = me.kind == UPDATES && me.seed / 8 % 16 != 0};
     uint32_t before = me.record->txn_count;
-    if (me.kind == SNAPSHOT) attempt_begins(HISTORY_SNAPSHOT);
+    if (me.kind == SNAPSHOT) attempt_begins();
     int e = ps_transaction_opt(body, NULL, &how);
     uint64_t now = stamp();
     struct history_txn *t = me.record->txns, *last = t + me.record->txn_count - 1;
-    for (uint32_t i = before; i < me.record->txn_count; i++) t[i].ended = now;
+    /* one that has ended is not in doubt, so that comes last: it may be killed in between */
     if (last >= t + before && !e) {
         last->csn = me.kind == SNAPSHOT ? 0 : me.tx->committed_at;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
         last->committed = 1;
     }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    for (uint32_t i = before; i < me.record->txn_count; i++) t[i].ended = now;
     if (!is_usual(e)) me.record->reason = e;
 }
 
@@ -471,7 +475,8 @@ static struct history history_join(const uint64_t *before, const uint64_t *after
     return h;
 }
 
-/* Of who was killed the last one may have committed: at any place among the others. */
+/* Of who was killed the last one may have committed, at any place among the others, if it does not
+ * say so itself. */
 static struct history_txn *doubtful(const struct history *h)
 {
     struct history_txn *of = NULL;
@@ -480,7 +485,7 @@ static struct history_txn *doubtful(const struct history *h)
             of = &txns[t];
             of->ended = shared->stamps + 1; /* if it was in one at all */
         }
-    for (uint32_t i = 0; of && i < of->count; i++)
+    for (uint32_t i = 0; of && !of->committed && i < of->count; i++)
         if (accesses[of->first + i].what == HISTORY_WRITE ||
             accesses[of->first + i].what == HISTORY_ADD)
             return of;
