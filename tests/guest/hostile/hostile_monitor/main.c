@@ -279,7 +279,7 @@ int main(int argc, char **argv)
     compare();
     tap_ok(!failed, "%lu random operations of four programs do what the monitor says; seed %lu",
            operations, seed);
-    tap_ok(failed || (allowed > operations / 10 && refused > operations / 10),
+    tap_ok(failed || (allowed > operations / 20 && refused > operations / 20),
            "%lu were allowed, %lu refused", allowed, refused);
     tap_ok(failed || (deaths > 0 && ends > deaths * (ACTORS - 1)),
            "%lu programs ended, and the manager %lu times: %lu changes were cut off", ends, deaths,
