@@ -117,8 +117,8 @@ bool right_age(struct reach *r, const struct page *p, vaddr_t at, const struct f
  * HELD. False: the view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
 struct debt;
 bool right_hold(struct reach *r, struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
-/* right_forget takes the right to a page that is away if it is HELD, and `held`. False: the view has
- * another one there, or that stays. */
+/* right_forget takes the right to a page that is away if it is HELD, and `held`. False: the view
+ * has another one there, or that stays. */
 bool right_forget(struct view *v, struct page *p, vaddr_t at, bool held);
 
 #endif

@@ -83,7 +83,7 @@ int main(void)
     in_view(&writer);
     long g = run(write_one, NULL, 0, 50);
     tap_ok(e == 0 && f == 0 && g == -ETIMEDOUT,
-           "the first dies, and what that transaction has read stays shut (%ld, %ld, %ld)", e, f, g);
+           "the first dies, what that transaction has read stays shut (%ld, %ld, %ld)", e, f, g);
     write(heard[1], &word, 1);
     waitpid(pid, &status, 0);
     tap_ok(status == 0 && run(write_one, NULL, 0, 0) == 0, "until it ends (%x)", status);

@@ -76,7 +76,6 @@ enum { UPDATES, READS, UNDONE, SNAPSHOT };
 
 static uint64_t draw(uint64_t below) { return next(&me.rng) % below; }
 
-
 /* Another one is killed at a moment that the parent has chosen, and hears of. */
 static uint64_t stamp(void)
 {
@@ -330,13 +329,12 @@ static void transaction(int may_write)
     int e = ps_transaction_opt(body, NULL, &how);
     uint64_t now = stamp();
     struct history_txn *t = me.record->txns, *last = t + me.record->txn_count - 1;
-    /* one that has ended is not in doubt, so that comes last: it may be killed in between */
     if (last >= t + before && !e) {
         last->csn = me.kind == SNAPSHOT ? 0 : me.tx->committed_at;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
         last->committed = 1;
     }
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* one that has ended is in no doubt: that is last */
     for (uint32_t i = before; i < me.record->txn_count; i++) t[i].ended = now;
     if (!is_usual(e)) me.record->reason = e;
 }
@@ -355,8 +353,7 @@ static void worker_history(uint64_t history)
 
 static void *worker(void *number)
 {
-    me.number = (unsigned)(uintptr_t)number;
-    me.record = &shared->record[me.number];
+    me.record = &shared->record[me.number = (unsigned)(uintptr_t)number];
     for (;;) {
         struct kd_message m = {.kind = KIND_NEXT, .handle = -1, .word = {me.number, me.killed}};
         if (kd_call3(KD_PORT_CALL, control, (long)&m, 0) || !m.word[0]) return NULL;
@@ -475,8 +472,7 @@ static struct history history_join(const uint64_t *before, const uint64_t *after
     return h;
 }
 
-/* Of who was killed the last one may have committed, at any place among the others, if it does not
- * say so itself. */
+/* The last one of who was killed may have committed, anywhere among the others, and not said so. */
 static struct history_txn *doubtful(const struct history *h)
 {
     struct history_txn *of = NULL;
@@ -485,10 +481,10 @@ static struct history_txn *doubtful(const struct history *h)
             of = &txns[t];
             of->ended = shared->stamps + 1; /* if it was in one at all */
         }
-    for (uint32_t i = 0; of && !of->committed && i < of->count; i++)
-        if (accesses[of->first + i].what == HISTORY_WRITE ||
-            accesses[of->first + i].what == HISTORY_ADD)
-            return of;
+    for (uint32_t i = 0; of && !of->committed && i < of->count; i++) {
+        uint32_t what = accesses[of->first + i].what;
+        if (what == HISTORY_WRITE || what == HISTORY_ADD) return of;
+    }
     return NULL;
 }
 
