@@ -318,11 +318,13 @@ static const struct {
                 "died: start "
                 "Katydid with a store disk (scripts/run --store FILE), and look at `dmesg` (with "
                 "-c: --log FILE). A spare serves nobody: open SITE:NAME (`store status`). Of "
-                "another site's containers: `sites` says whether it is there" },
+                "another site's containers: their home is away, `sites` says which sites are "
+                "there" },
     { ENOLCK, "the transaction has locked too many containers: 32 segments of them at most" },
     { EOWNERDEAD,
-      "the store manager died: the transaction was undone, or, if it was in its commit, "
-      "perhaps made durable. The next one finds the store again: look, then go on" },
+      "the store manager died, or the session with another site's home ended: the transaction was "
+      "undone, or, if it was in its commit, perhaps made durable. The next one finds the store "
+      "again: look, then go on" },
     { ENOTRECOVERABLE,
       "the outcome of the commit is unknown: the site whose container it is for was lost, and "
       "has not come back, or has committed too much since: look before you do it again" },

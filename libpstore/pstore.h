@@ -64,7 +64,8 @@ enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 };
  * -EPROTO: the layout is another one; ps_upgrade is for that. NULL as root: none is asked for, and
  * ps_root makes none (ps_named does). -ENOTUNIQ: see ps_alloc_as.
  * -EMFILE: 64 containers are open in this process, or 1 GiB segments of some 240 in all processes;
- * -EDQUOT: 128 in this one. A store has addresses for 8,192 of them; -ENOSPC: all are taken. */
+ * -EDQUOT: 128 in this one. A store has addresses for 8,192 of them; -ENOSPC: all are taken.
+ * -ENOTCONN: the store's manager, or its home, is away. */
 ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
 int ps_close(ps_container *c);          /* never needed: the process's end closes */
 
@@ -74,7 +75,10 @@ int ps_close(ps_container *c);          /* never needed: the process's end close
  * (longjmp rules for locals).
  * -EIO and -EOWNERDEAD from a commit: its outcome is unknown, look before you do it again. Of
  * another site's container the library asks for it, in the next session with that site: then it
- * returns 0, -ECANCELED (undone), or, if there is none within 30 s, -ENOTRECOVERABLE: unknown. */
+ * returns 0, -ECANCELED (undone), or, if there is none within 30 s, -ENOTRECOVERABLE: unknown.
+ * -ENOTCONN: a manager, or another site's home, is away, and has been waited for ten seconds; fn
+ * was not run. While other stores are there the next ones do not wait, and -EOWNERDEAD undoes those
+ * that use pages of the one that is away. */
 int ps_transaction(int (*fn)(void *arg), void *arg);
 /* Leaves fn, from any depth: ps_transaction undoes it and returns -error. An errno with either
  * sign; 0: EINVAL. */
@@ -351,7 +355,8 @@ struct ps_options {
 /* Waits until every commit that was answered before the call, by anybody in the stores that this
  * process uses, is durable. 0; -EBUSY: in a transaction; -EIO: the disk has failed, and what was
  * lazy may be lost; -EOWNERDEAD: the manager died; what of it was lost is the last, and the next
- * transaction can look. */
+ * transaction can look; -ENOTCONN: another site's home is away. The other stores are flushed all
+ * the same; the first error is told. */
 int ps_flush(void);
 int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt);
 /* ps_transaction for much new data: c is locked as a whole until the end, and pages that nobody has

@@ -7,24 +7,25 @@
  *
  *   remote  started by link, once; has a handle of link itself at LINK_HANDLE. It opens a session
  *           with each home by its name. Frames that it sends go to the home's agent.
- *   agent   started by link for each session in which a frame to it came; has the handle of that
- *           session at LINK_HANDLE, and the client's name as argv[1]. What it sends goes to the
- *           client's `remote`.
+ *   agent   started by link for each session in which a frame to it came, when the agent of the one
+ *           before has ended; has the handle of the session at LINK_HANDLE, and the client's name
+ *           as argv[1]. What it sends goes to the client's `remote`.
  *
  * At KD_SYSTEM_HANDLE remote has the system's, with KD_RIGHT_NAMES; agent has no such right.
  *
  * One thread receives: link_receive gives one frame after the other, and waits. (In remote two do.)
- * Any thread sends;
- * link_send waits while too much is queued (LINK_WINDOW bytes on each side for each role).
+ * Any thread sends; link_send waits while 256 KiB of its role wait here for the other side, which
+ * takes LINK_WINDOW bytes that its client has not received.
  *
  * The end of a session (the stream broke; silence, or nothing answered, for a lease; a frame that
- * cannot be; the end of link or of either client):
+ * cannot be; the end of link or of either client; either site is home in the place of another one
+ * now, or no more; that one came, or a later home of its store: link_agent.c):
  *
  *   remote  link_receive and link_send say -ECONNRESET from then on, and what had come and was not
  *           received is gone. It revokes the home's objects, and *then* link_close()s the handle or
  *           opens the site anew: only then link says HELLO again. Other sites go on meanwhile.
- *   agent   link_send says -ECONNRESET, link_receive waits: the session is DYING. When that is over
- *          , link_receive says -EIDRM, and the agent ends: at once, or it is killed.
+ *   agent   link_send says -ECONNRESET, link_receive waits: the session is DYING. When that is
+ *           over, link_receive says -EIDRM, and the agent ends: at once, or it is killed.
  *
  * If a client ends, its session ends, and both sites begin another one. If link ends, all handles
  * say -EOWNERDEAD for good: remote revokes all and ends, agents end; init starts link again.

@@ -9,7 +9,7 @@
  *        site would take what follows for its rest.
  *   SO3  Frames of one sender go out in the order of their places, which are theirs as soon as they
  *        are made (frame_place): so its threads need not send in that order. What comes before its
- *        turn waits.
+ *        turn waits, behind a gap for ever: so a client of which a frame is refused has to end.
  */
 #include "link_peer.h"
 

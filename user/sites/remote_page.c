@@ -227,7 +227,7 @@ void pages_recalled(uint64_t cookie)
 
 /* GETs that are open for long and for which nobody waits any more are taken back: who has asked may
  * be undone, or killed, or his time is up. Who was woken to ask again waits for nothing at the
- * moment, so nobody has to be seen twice. */
+ * moment, so a GET goes back when two looks, one behind the other, have found nobody. */
 enum { LOOK_MS = 20 };
 static uint64_t looked;                 /* locked */
 
