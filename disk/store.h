@@ -236,7 +236,7 @@ store_must_check int store_group_begin(struct store *store, struct store_group *
  *   -EAGAIN    the log has no room: run a checkpoint (up to two), then try again
  *   -ENOSPC    no free extent, directory slot or address range (store_stats: freed_extents says
  *              whether a checkpoint would help)
- *   -ENOMEM, -EINVAL, -ENOENT, -EEXIST, -ESTALE (see store_txn_diff), sticky error
+ *   -ENOMEM, -EINVAL, -ENOENT, -EEXIST, -ESTALE (see store_txn_diff_space), sticky error
  */
 int store_txn_begin(struct store_group *group, uint64_t tag);
 /* *position identifies the commit record for store_group_csn(). */

@@ -186,7 +186,7 @@ int ps_rights(const char *path, struct ps_entry *out);
 
 /* A handle of the container or directory: a number >= 0 of this process, with those of `rights`
  * that the path gives (-EACCES: one is missing). It can be passed to a program that is started
- * (kd_process_create.handles; ps_roots_text) or sent in a message, with fewer rights or the same;
+ * (kd_process_create.handles; PS_ROOTS) or sent in a message, with fewer rights or the same;
  * by others than its first holder only with PS_MAY_GRANT. It ends with the grant, or ps_drop. */
 int ps_handle(const char *path, unsigned rights);
 int ps_drop(int handle);
@@ -262,7 +262,7 @@ int ps_encoder(ps_container *c, int encoder);
 enum { PS_LOCK_PAGES, PS_LOCK_ITEMS };
 int ps_locking(ps_container *c, int locking);
 /* What a power cut leaves of c, kept with it (user/store/logs.md). PS_LAZY: of commits that changed
- * only such containers the last may be missing, as if each had been lazy (ps_tx_options). VOLATILE:
+ * only such containers the last may be missing, as if each had been lazy (ps_options). VOLATILE:
  * c is empty, without a root, at each start. PS_REBUILD: only after a power cut; then ps_lost says
  * 1 to whoever opens c, until ps_durability(c, PS_REBUILD) says that it has been built again.
  * Neither is logged, so commits cost little; evicted pages go to the disk as others do. An index

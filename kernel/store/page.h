@@ -44,7 +44,7 @@ struct copy {
     struct leaf *leaf;
     uint16_t view;
     uint8_t slot;
-    bool changed;            /* txn_diff saw a difference: it was logged */
+    bool changed;            /* kd_txn_diff saw a difference: it was logged */
     uint8_t groups;          /* which elements of `words` are not 0; else: is anything declared? */
     bool items;              /* an item copy: others may have one of the page, too (item_page.c) */
     bool spoilt;             /* of a page that was mended: it is not told (CW4) */

@@ -2,7 +2,7 @@
  * history/check.c - dependencies between transactions, and the search for a cycle among them.
  *
  * In order: who wrote each value (writes_collect), who added what (adds_collect), the versions of
- * each item by csn (versions_collect), what each read saw (reads_check), snapshots against prefixes
+ * each item by csn (versions_collect), what each read saw (read_check), snapshots against prefixes
  * of the commits (snapshots_check), the graph (edges_collect) and its cycles, shortest first
  * (cycle_find).
  */

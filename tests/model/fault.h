@@ -110,7 +110,7 @@ struct Fault : Ask {
         });
     }
     void shut_out(State &s, int v, int p)
-    { /* fault_shut_out: in the container's queue, not in the page's */
+    { /* fault_waits: in the container's queue, not in the page's */
         s.v[v].upgrade = 0;
         if (on(TEXT_CLOCK_IN_PAGE) && queue_index(s, v, p) < 0) queue_join(s, v, p, false);
         s.v[v].pc = SHUTOUT;

@@ -3,8 +3,8 @@
  *
  *     receive COMMIT ... poll for more       a group
  *     group_add         pages, then the operations of the batch; a view that fails is refused alone
- *     group_commit      seal; one write, one flush: THE POINT OF COMMIT
- *     group_publish     apply to the metadata, publish all views at once, tell what was freed
+ *     group_launch      seal, one write
+ *     group_land        one flush: THE POINT OF COMMIT; apply, publish all views at once, answer
  *
  * A view that does not fit into a group any more waits for the next (`pending`); one for which the
  * log has no room waits for a checkpoint. After the fence every commit is refused with EIO: what

@@ -166,7 +166,7 @@ static int pages_promise(struct group *g, uint64_t *full)
 }
 
 /* One name more of a container, or fewer, in each: none is made that is there, nor goes that is not
- * (add_ops). Those that go make room for the others. */
+ * (commit_ops). Those that go make room for the others. */
 static int names_promise(struct group *g, const struct batch *b, enum store_op_type type,
                          uint64_t *full)
 {
