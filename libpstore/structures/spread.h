@@ -9,7 +9,7 @@
  *   ps_spread(&s, PS_SPREAD_TREE(calls, &built), PS_LARSON_SEEGER);      ... and spread
  *
  * Each leaf goes to one of the parts, branches and head to part 0, all with pointers that lead from
- * part to part. So the structure's own functions work on it (ps_segment_memory), and parallel.h reads
+ * part to part. So the structure's own functions work on it (ps_segment_memory); parallel.h reads
  * it with all disks at once. What was spread is rebuilt as a whole; in between leaves take changes
  * as long as they need no new one (-EXDEV: they do). A transaction changes those of up to four
  * stores.
