@@ -36,6 +36,7 @@ int container_allows(const struct container *c, uint64_t process, uint32_t right
 {
     return c == &container && process == PROCESS && rights == KD_RIGHT_READ ? 0 : -EACCES;
 }
+bool process_known(uint64_t process) { return process == PROCESS; }
 uint64_t container_left(const struct container *c, uint64_t page) { return (void)c, SPAN - page; }
 uint64_t container_address(const struct container *c, uint64_t page) { return (void)c, PAGE(page); }
 long kd_system(long number, long a, long b, long c, long d)
@@ -92,6 +93,8 @@ static void refused(void **state)
     assert_int_equal(tell(1, false, page, 2), -ENOENT);
     assert_null(watch_of(PROCESS, 1));
     assert_int_equal(tell(1, false, page, PIECE_MAX + 1), -EINVAL);
+    struct kd_message m = {.kind = STORE_WATCH, .process = PROCESS + 1, .word = {1, 1}};
+    assert_int_equal(watch_request(&m), -EDQUOT); /* that has nothing open, and names no page */
     assert_int_equal(watched, 0);
 }
 

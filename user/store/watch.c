@@ -7,9 +7,9 @@
  * like anybody. A wake without a change (the commit is refused) costs one look.
  *
  * Bounded: WATCHES_MAX in all, WATCHES_EACH of a process. A process loses them when it ends, or has
- * no container open any more, for then its end is not heard of. One of more than WATCHED_MAX pages
- * is woken by any commit. A piece of PIECE_MAX pages costs at most one pass over those before it,
- * and none if it lies behind them, as it mostly does.
+ * no container open any more, for then its end is not heard of; who has none open gets none. One of
+ * more than WATCHED_MAX pages is woken by any commit. A piece of PIECE_MAX pages costs at most one
+ * pass over those before it, and none if it lies behind them, as it mostly does.
  */
 #include "server.h"
 
@@ -58,11 +58,11 @@ static struct watch *watch_of(uint64_t process, uint64_t key)
     return NULL;
 }
 
-/* NULL: there are too many, or no memory. */
+/* NULL: there are too many, or no memory; or its end would not be heard of. */
 static struct watch *watch_make(uint64_t process, uint64_t key)
 {
     struct watch *free_place = NULL;
-    unsigned own = 0;
+    unsigned own = process_known(process) ? 0 : WATCHES_EACH;
     watches_each(w) {
         own += w->process == process;
         if (!w->process && !free_place) free_place = w;

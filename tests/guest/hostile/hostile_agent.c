@@ -14,23 +14,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "liar.h"
-#include "pstore.h"
-#include "store_protocol.h"
+#include "liar_home.h"
 #include "system.h"
 #include "tap.h"
-#include "../../../disk/crc32c.c"
-#include "../../../user/sites/frame.c"
-#include "../../../user/sites/message.c"
 
-enum { WORDS = 512, PAGES_MANY = 700, BEATS = 6, GRANTS_MANY = 400, GONES = 3000, MUTATIONS = 40 };
-enum { ENDED = 9999, SILENT };
+enum { WORDS = 512, PAGES_MANY = 700, GRANTS_MANY = 400, GONES = 3000, MUTATIONS = 40 };
 struct page { uint64_t word[WORDS]; };
 struct root { struct page *page[PAGES_MANY]; };
 static ps_container *box, *own;
 static struct page *secret;
-static uint64_t number, base, opened;
-static bool over;                       /* the session */
 
 /* ---- the home's own program ---- */
 
@@ -43,11 +35,6 @@ static int make(void *unused)
     secret = ps_alloc(own, sizeof *secret, NULL);
     if (secret) secret->word[0] = 42;
     return root && secret ? 0 : -errno;
-}
-static int export_as(const char *what, const char *as, unsigned rights)
-{
-    int handle = ps_handle(what, rights | PS_MAY_GRANT);
-    return handle < 0 ? handle : ps_link(handle, as, rights);
 }
 static int export_all(void)
 {
@@ -82,108 +69,10 @@ static void *holder(void *page) { return (void *)(intptr_t)ps_transaction(hold, 
 
 static uint64_t pages[PAGES_MANY];
 
-static void begin(void)
-{
-    struct frame f;
-    mine++;
-    hello("liar", theirs);
-    do
-        (void)hear(&f);
-    while (f.session != mine);
-    over = false;
-}
-
-static uint64_t say(struct site_message m)
-{
-    number++;
-    m.number = m.kind == SITE_GONE ? 0 : number; /* with one it asks for the page, too */
-    size_t bytes = message_put(&m, out, sizeof out);
-    send_frame(bytes, FRAME_HOME, theirs);
-    return number;
-}
-
-/* The answer to a request, as it came; what else is said meanwhile is not listened to. ENDED: the
- * session did; SILENT: link alone says something. */
-static int hear_answer(uint64_t to, struct site_message *m)
-{
-    struct frame f;
-    for (unsigned beats = 0; !over && beats < BEATS;) {
-        struct fields_in i = hear(&f);
-        over = is_new_hello(&f, i);
-        if (f.kind == FRAME_BEAT) {
-            beats++;
-            beat();
-        }
-        if (f.to == FRAME_CLIENT && message_take(m, &f, in) && m->answer_to == to)
-            return m->error < 0 ? -m->error : m->error;
-    }
-    if (over) say_why();
-    return over ? ENDED : SILENT;
-}
-static int asks(struct site_message m)
-{
-    struct site_message answer;
-    return hear_answer(say(m), &answer);
-}
-static int opens_as(struct wire_open open, const char *path, struct wire_opened *o)
-{
-    struct site_message answer;
-    char data[sizeof open + 64] = {0};
-    size_t bytes = strlen(path) + 1;
-    memcpy(data, &open, sizeof open);
-    memcpy(data + sizeof open, path, bytes);    /* behind it, if the name is empty */
-    int error = hear_answer(say((struct site_message){.kind = SITE_ASK, .request = STORE_OPEN,
-                                                      .data = data, .bytes = (uint32_t)(
-                                                          sizeof open + (*path ? bytes : 0))}),
-                            &answer);
-    if (error || answer.bytes != sizeof *o) return error ? error : EPROTO;
-    memcpy(o, answer.data, sizeof *o);
-    return 0;
-}
-static int opens(void)
-{
-    struct wire_opened o;
-    int error = opens_as((struct wire_open){.name = "box", .flags = PS_WRITE}, "", &o);
-    if (error) return error;
-    base = o.base;
-    opened = o.container;
-    return 0;
-}
-static void anew(void)
-{
-    while (over || opens()) {
-        if (!over) hear_hello();
-        begin();
-    }
-}
-
-#define GET(p, r) ((struct site_message){.kind = SITE_GET, .page = (p), .right = (r), .wants = 1, \
-                                         .count = 1, .serial = 7})
-static uint64_t granted(uint64_t page, int right)
-{
-    struct site_message answer;
-    return hear_answer(say(GET(page, (uint8_t)right)), &answer) ? 0 : answer.serial;
-}
-
-static int commits(uint64_t page, uint64_t serial, unsigned offset, const void *batch, size_t bytes)
-{
-    static const uint8_t data[8] = {1};
-    struct site_message answer;
-    struct fields_out o = message_commit(out, sizeof out, 0, batch, bytes);
-    run_put(&o, &(struct site_run){.page = page, .serial = serial, .offset = (uint16_t)offset,
-                                   .bytes = sizeof data, .data = data});
-    send_frame(frame_end(&o, SITE_COMMIT, ++number, 0), FRAME_HOME, theirs);
-    return hear_answer(number, &answer);
-}
-
 /* The home's program gets the page, whatever the site had of it, when that is over or gives it. */
 static bool home_goes_on(unsigned i)
 {
-    if (!over) { /* no message: the session ends, and with the next one all that it had */
-        (void)say((struct site_message){.kind = SITE_TOLD});
-        (void)hear_answer(~0ull, &(struct site_message){0});
-    }
-    begin();
+    next_session();
     return ps_transaction(up, (void *)(uintptr_t)pages[i]) == 0;
 }
 
