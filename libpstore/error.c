@@ -125,7 +125,8 @@ static const struct {
     {EDQUOT, ERROR_TXN,
      "a directory above one of the containers has a limit, of pages, of names or of commits in a "
      "second, that the transaction would pass; it was undone. Free something, wait, or ask who "
-     "manages it: `cap DIRECTORY` tells limits, `cap limit` sets them"},
+     "manages it: `cap DIRECTORY` tells limits, `cap limit` sets them. Or it is one of several "
+     "homes, and one of them has too many of this site's in doubt, for another one is away"},
     {EDQUOT, ERROR_NAMES, LIMIT_OF_NAMES},
     {EDQUOT, ERROR_OPEN, MANY_OPEN "; or, with PS_CREATE, " LIMIT_OF_NAMES},
     {EEXIST, ERROR_OPEN,

@@ -175,7 +175,8 @@ enum store_request {
 /* Transactions of several stores (user/store/votes.md). */
 enum wire_txn {
     WIRE_TXN_VOTER,  /* COMMITs of this process may have WIRE_VOTE and WIRE_DECISION from now on; no
-                      * id. -EAGAIN: there are too many such */
+                      * id; data: the site that it speaks for, whose share they are of; or nothing.
+                      * -EAGAIN: there are too many such */
     WIRE_TXN_VOTED,  /* -> when the COMMIT with this id, which may come later, has its vote: 0, or
                       * why it was refused, if it is one of the last 64 that were. -EPERM. word1 1:
                       * it does not come, and whoever asks that hears -ECANCELED */
@@ -197,6 +198,7 @@ enum wire_txn {
 };
 enum wire_outcome { WIRE_UNDONE, WIRE_COMMITTED, WIRE_IN_DOUBT };
 #define WIRE_PARTICIPANTS_MAX 8u
+#define WIRE_SITE_BYTES 32u             /* a site's name with its NUL */
 
 /* What the stores of one machine ask each other, at the port "peer ZONE" of each (parts.c); word0
  * the caller's own zone, word1 a number that the answer repeats; data: struct wire_peer. -EPERM:

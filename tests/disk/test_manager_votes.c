@@ -388,15 +388,6 @@ static void votes_and_decisions_are_never_lazy(void **state)
     recover_and_compare();
 }
 
-static void child_is_asked(void)
-{
-    client_start();
-    CHECK(txn(WIRE_TXN_ASK, 3, 1) == 0 && said == WIRE_COMMITTED);
-    CHECK(txn(WIRE_TXN_ASK, 2, 1) == 0 && said == WIRE_UNDONE);
-    CHECK(txn(WIRE_TXN_NEXT, 0, 1) == 0);
-    CHECK(txn(WIRE_TXN_FORGET, 3, 1) == 0);
-}
-
 /* The next life, on the disk that the last one has left. */
 static void run_next(void (*body)(void))
 {
@@ -410,6 +401,90 @@ static void run_next(void (*body)(void))
     }
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
+}
+
+/* Aim: whatever sites ask for, others find places; what a site has had for long is refused, what it
+ * has since lately runs again (VO11). */
+static void site_is(const char *name)
+{
+    strcpy(voters[voter_of(CLIENT)].site, name);
+}
+
+static unsigned votes_of(const char *site, unsigned from, unsigned most, int *r)
+{
+    unsigned n = 0;
+    site_is(site);
+    while (n < most && (*r = vote(from + n, 100 + from + n, from + n, 1, 1)) == 0) n++;
+    return n;
+}
+
+static void child_votes_of_sites(void)
+{
+    int r = 0;
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0 && voter_of(CLIENT) == VOTERS_MAX - 1);
+    CHECK(votes_of("a", 0, 40, &r) == 16 && r == -EDEADLK);
+    for (unsigned i = 0; i < 16; i++) votes[i].begun_us -= FULL_US;
+    CHECK(votes_of("a", 16, 40, &r) == 0 && r == -EDQUOT);
+    CHECK(votes_of("b", 16, 40, &r) == 8 && r == -EDQUOT);
+    CHECK(votes_of("", 24, 40, &r) == 8 && r == -EAGAIN);
+    CHECK(txn(WIRE_TXN_UNDO, 100, 1) == 0 && commit_wait(0) == -ECANCELED);
+    CHECK(votes_of("b", 32, 1, &r) == 1);       /* a place that is free is there for others */
+    for (unsigned i = 1; i < 33; i++) CHECK(txn(WIRE_TXN_UNDO, 100 + i, 1) == 0);
+    CHECK(vote(40, 140, 100, 70, 1) == -EDQUOT); /* more than half of the room */
+    site_is("");
+    CHECK(vote(41, 141, 100, 70, 1) == 0 && txn(WIRE_TXN_UNDO, 141, 1) == 0);
+}
+
+static unsigned decisions_of(const char *site, unsigned from, int *r)
+{
+    unsigned n = 0;
+    site_is(site);
+    while ((*r = decision(from + n, 10, 5)) == 0) n++;
+    return n;
+}
+
+static void child_decisions_of_sites(void)
+{
+    int r;
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+    CHECK(decisions_of("a", 0, &r) == 32 && r == -EALREADY);
+    for (unsigned i = 0; i < 32; i++) made[i].at_us -= FULL_US;
+    CHECK(decisions_of("a", 32, &r) == 0 && r == -EDQUOT);
+    CHECK(decisions_of("b", 32, &r) == 16 && r == -EDQUOT);
+    CHECK(txn(WIRE_TXN_FORGET, 7, 1) == 0 && txn(WIRE_TXN_FORGET, 8, 1) == 0);
+    CHECK(decisions_of("a", 48, &r) == 2 && r == -EDQUOT);
+    CHECK(decisions_of("", 50, &r) == 16 && (r == -EALREADY || r == -ENOSPC));
+}
+
+/* Those that an earlier life has left are of sites, perhaps. */
+static void child_after_sites(void)
+{
+    int r;
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+    for (unsigned i = 0; i < STORE_DECISIONS_MAX; i++) made[i].at_us -= FULL_US;
+    CHECK(decisions_of("a", 100, &r) == 0 && r == -EDQUOT);
+}
+
+static void sites_have_shares(void **state)
+{
+    (void)state;
+    run_child(child_votes_of_sites);
+    recover_and_compare();
+    run_child(child_decisions_of_sites);
+    run_next(child_after_sites);
+    recover_and_compare();
+}
+
+static void child_is_asked(void)
+{
+    client_start();
+    CHECK(txn(WIRE_TXN_ASK, 3, 1) == 0 && said == WIRE_COMMITTED);
+    CHECK(txn(WIRE_TXN_ASK, 2, 1) == 0 && said == WIRE_UNDONE);
+    CHECK(txn(WIRE_TXN_NEXT, 0, 1) == 0);
+    CHECK(txn(WIRE_TXN_FORGET, 3, 1) == 0);
 }
 
 static void decisions_are_kept_over_lives(void **state)
@@ -491,6 +566,7 @@ int main(void)
         cmocka_unit_test(what_is_not_known_is_undone_for_good),
         cmocka_unit_test(a_vote_comes_first_or_is_refused),
         cmocka_unit_test(decisions_are_kept_over_lives),
+        cmocka_unit_test(sites_have_shares),
         cmocka_unit_test(who_asks_waits_for_what_is_in_the_air),
         cmocka_unit_test(votes_and_decisions_are_never_lazy),
         cmocka_unit_test(an_earlier_lifes_votes_hold_their_pages),

@@ -30,7 +30,7 @@ enum { JOBS = 64 };
 
 /* ---- the agent's lock and threads ---- */
 
-struct agent agent;
+struct agent agent = {.site = "b"};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed[AGENT_WAITS];
 static bool held;
@@ -119,7 +119,10 @@ static long kd_call6(long number, long a, long b, long c, long d, long e, long f
     struct commit *j = m->data_bytes == sizeof(struct store_txn_id) ? job_of(m->data) : NULL;
     m->status = -EINVAL;
     switch (m->word[0]) {
-    case WIRE_TXN_VOTER: m->status = 0, voters++; break;
+    case WIRE_TXN_VOTER:
+        m->status = 0;
+        voters += m->data_bytes == 1 && *(const char *)m->data == 'b'; /* whose share it is */
+        break;
     case WIRE_TXN_VOTED: m->status = hears(j, m->word[1]); break;
     case WIRE_TXN_COMMIT:
     case WIRE_TXN_UNDO:

@@ -25,7 +25,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed[AGENT_WAITS] = {
     PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
     PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};
-static const char *site;
 
 void agent_lock(void) { pthread_mutex_lock(&lock); }
 void agent_unlock(void) { pthread_mutex_unlock(&lock); }
@@ -49,7 +48,7 @@ void agent_changed_all(enum agent_wait for_whom) { pthread_cond_broadcast(&chang
 _Noreturn void agent_ends(const char *why)
 {
     char line[160];
-    int n = snprintf(line, sizeof line, "agent of %s: %s", site, why);
+    int n = snprintf(line, sizeof line, "agent of %s: %s", agent.site, why);
     kd_call3(KD_KERNEL_LOG, (long)line, n, 0);
     _exit(1);
 }
@@ -162,10 +161,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "agent: link starts it, for each session of another site\n");
         return 2;
     }
-    site = argv[1];
+    agent.site = argv[1];
     agent.session = LINK_HANDLE;
     int error = ps_connect(NULL);
-    if (!error) error = store_begin(site);
+    if (!error) error = store_begin(argv[1]);
     if (!error) error = holder_begin();
     if (error) agent_ends(ps_strerror(error));
     for (int i = 0; i < GETTERS; i++) agent_start(page_work, NULL);

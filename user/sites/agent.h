@@ -38,6 +38,7 @@ struct container {
 };
 
 extern struct agent {
+    const char *site;                   /* its name */
     int session, holder, port;          /* handles: of link's, of the view, of what it hears */
     uint64_t view;                      /* the holder's number */
     int store, root;                    /* handles: of the store's port, of what the site may see */

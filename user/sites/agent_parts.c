@@ -162,7 +162,7 @@ uint32_t parts_of(const uint8_t *batch, size_t bytes)
 
 static int voter_be(void)
 {
-    int error = voter ? 0 : txn(WIRE_TXN_VOTER, 0, NULL, 0, NULL);
+    int error = voter ? 0 : txn(WIRE_TXN_VOTER, 0, agent.site, strlen(agent.site), NULL);
     voter |= !error;
     return error;
 }

@@ -30,7 +30,6 @@
 #define FORGET_US    500000u            /* behind the last one */
 #define LONG_US      60000000u          /* nothing is due */
 #define AGAIN_US     200000u            /* between two looks, if many are needed still */
-#define FULL_US      10000000u          /* so long without room, then it is said */
 #define CALL_MS      2000
 #define LOOK_US      250000u            /* so often: has an agent ended that has voted? */
 #define DOUBT_US     500000u            /* so long snapshots wait for a vote's outcome */

@@ -24,6 +24,9 @@
  *   VO10  As long as a vote is in doubt, for half a second at most, the kernel begins no snapshot
  *        of containers here: others may know the outcome already, and what follows from it. No
  *        vote is given while a snapshot waits for that.
+ *   VO11  Votes, and decisions, that one site has asked for, in whatever sessions of this life,
+ *        take half of the places at most, and of the room in the log; those of all sites, and what
+ *        an earlier life has left, three quarters. The kernel's own have the rest.
  *   VO9  In a site, a store that has exported something grants no page at first: other sites may
  *        still use what an earlier life has granted (sites.md: NS6). It does not know which do.
  */
@@ -194,6 +197,12 @@ static int vote_check(const struct kd_message *m, const struct batch *b)
     return m->word[2] ? -E2BIG : 0;     /* it has spilled */
 }
 
+/* A block of its own for the record, and one that each may begin (TP2). */
+static uint64_t log_bytes(uint64_t pages, uint64_t bytes)
+{
+    return (pages + 2) * PAGE_BYTES + bytes;
+}
+
 /* Inside the gate. The group holds images and PREPARED record; *chain is the store's then. */
 static int vote_fill(struct group *g, const struct kd_message *m, struct batch *b, struct vote *v,
                      struct store_chain **chain)
@@ -208,6 +217,8 @@ static int vote_fill(struct group *g, const struct kd_message *m, struct batch *
     memcpy(what.coordinator, b->vote->coordinator, sizeof(what.coordinator));
     what.data = kept;
     what.bytes = (uint32_t)(b->op_count * sizeof(*kept));
+    v->bytes = log_bytes(v->pages, what.bytes);
+    if (r == 0) r = vote_share(v);
     if (r == 0) r = store_prepare(g->disk, *chain, &what);
     free(kept);
     return r == -ENOBUFS ? -E2BIG : r;
@@ -273,6 +284,7 @@ static int vote_give(const struct kd_message *m, struct batch *b)
                        .process = m->process, .of_kernel = part_of_commit() == KD_PART_VOTE,
                        .begun_us = disk_clock.microseconds(NULL)};
     v->lazy = v->of_kernel;
+    if (!v->of_kernel) strcpy(v->site, voter_site(m->process));
     memcpy(v->coordinator, b->vote->coordinator, sizeof(v->coordinator));
     for (int i = 0;; i++) {
         v->pages = 0;
@@ -319,9 +331,11 @@ int votes_decision(struct group *g, const struct kd_message *m, const struct bat
         memcpy(to[i].store, b->decision->participant[i].store, sizeof(to[i].store));
         to[i].number = b->decision->participant[i].number;
     }
-    int r = store_txn_decided(g->disk, &b->decision->id, to, b->participants);
+    int r = of_kernel ? 0 : decision_share(voter_site(m->process), &b->decision->id);
+    if (r == 0) r = store_txn_decided(g->disk, &b->decision->id, to, b->participants);
     if (r == 0 && !of_kernel && b->participants) part_decided();
     if (r == -EAGAIN) r = parts_full();
+    if (r == -EDEADLK && !of_kernel) r = -EALREADY;     /* the site runs it again, not its agent */
     return r == -EEXIST ? -EALREADY : r == -EBUSY ? -ENOBUFS : r;
 }
 
@@ -521,9 +535,12 @@ void votes_start(void)
     uint32_t cursor = 0;
     while (store_doubt_next(server.store, &cursor, &d) == 0) {
         struct vote *v = d.prepared ? vote_free() : NULL;
+        if (!d.prepared) decision_note(VOTES_EARLIER, &d.id);
         if (!v) continue;
         *v = (struct vote){.id = d.id, .used = true, .prepared = true, .orphan = true,
-                           .pages = d.pages, .begun_us = disk_clock.microseconds(NULL)};
+                           .site = VOTES_EARLIER, .pages = d.pages,
+                           .bytes = log_bytes(d.pages, d.bytes),
+                           .begun_us = disk_clock.microseconds(NULL)};
         memcpy(v->coordinator, d.coordinator, sizeof(v->coordinator));
         orphans++;
     }

@@ -6,6 +6,9 @@
 
 #include "group.h"
 
+#define FULL_US 10000000u               /* so long without room, then it is said */
+#define VOTES_EARLIER "?"               /* no site has such a name: of an earlier life */
+
 struct vote {
     struct store_txn_id id;
     uint8_t coordinator[16];            /* the store that decides */
@@ -16,7 +19,9 @@ struct vote {
     bool asks;                          /* the coordinator is to be asked */
     bool said;                          /* ... whose disk is not there: that was said */
     unsigned told;                      /* KD_PART_COMMIT, KD_PART_UNDO: what is to be done */
+    char site[WIRE_SITE_BYTES];         /* whose share it is of (VO11); "": nobody's */
     uint64_t view, token, pages, process;
+    uint64_t bytes;                     /* of the log, more or less */
     uint64_t asked_us, since_us;        /* when that was done last, and first */
     uint64_t begun_us;                  /* when it voted, or this life began */
 };
@@ -46,6 +51,12 @@ int hold_begin(unsigned voter, uint64_t *number);
 int hold_end(unsigned voter, uint64_t number);
 /* votes_serve.c: may the process vote? Who asked how this one votes hears it, or who will ask. */
 bool may_vote(uint64_t process);
+const char *voter_site(uint64_t process);               /* "": of none, or it may not */
+/* VO11. Is there room in the site's share for one more: a vote of so many bytes; a decision, which
+ * is noted then? 0; -EDEADLK: there will be, soon; -EDQUOT. */
+int vote_share(const struct vote *v);
+int decision_share(const char *site, const struct store_txn_id *id);
+void decision_note(const char *site, const struct store_txn_id *id);
 void vote_told(const struct store_txn_id *id, int status);
 /* parts.c: a decision was made, to be forgotten some time; there is a vote to look after. */
 void part_decided(void);

@@ -1,6 +1,7 @@
 /*
  * votes_serve.c - what programs ask about transactions of several stores (STORE_TXN): those that
- * may vote, whoever wants to know how it ended, and the agents of other sites, for their stores.
+ * may vote, whoever wants to know how it ended, and the agents of other sites, for their stores;
+ * and the shares that sites have of votes and decisions (VO11).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +12,23 @@
 #define REFUSED_MAX 64u                 /* of voters' COMMITs, the last ones */
 
 static struct { uint64_t token, process; struct store_txn_id id; } asking[VOTERS_MAX];
-static uint64_t voters[VOTERS_MAX];     /* processes; 0: none */
+static struct { uint64_t process; char site[WIRE_SITE_BYTES]; } voters[VOTERS_MAX];
 static struct { struct store_txn_id id; int error; } refused[REFUSED_MAX];
 static unsigned refused_next;
 
 static unsigned voter_of(uint64_t process)
 {
     unsigned i = 0;
-    while (i < VOTERS_MAX && (!process || voters[i] != process)) i++;
+    while (i < VOTERS_MAX && (!process || voters[i].process != process)) i++;
     return i;
 }
 
 bool may_vote(uint64_t process) { return voter_of(process) < VOTERS_MAX; }
+
+const char *voter_site(uint64_t process)
+{
+    return may_vote(process) ? voters[voter_of(process)].site : "";
+}
 
 void vote_told(const struct store_txn_id *id, int status)
 {
@@ -38,17 +44,97 @@ void vote_told(const struct store_txn_id *id, int status)
         }
 }
 
-static int voter_add(uint64_t process)
+static int voter_add(const struct kd_message *m)
 {
     unsigned at = VOTERS_MAX;
-    if (may_vote(process)) return 0;
+    if (m->data_bytes >= WIRE_SITE_BYTES) return -EINVAL;
+    if (may_vote(m->process)) return 0;
     for (unsigned i = 0; i < VOTERS_MAX; i++) {
-        if (voters[i] && process_parent(voters[i]) == 0) voters[i] = 0; /* it has ended */
-        if (!voters[i]) at = i;
+        uint64_t *process = &voters[i].process;
+        if (*process && process_parent(*process) == 0) *process = 0; /* it has ended */
+        if (!*process) at = i;
     }
     if (at == VOTERS_MAX) return -EAGAIN;
-    voters[at] = process;
+    memset(&voters[at], 0, sizeof(voters[at]));
+    voters[at].process = m->process;
+    memcpy(voters[at].site, m->buffer, m->data_bytes);
     return 0;
+}
+
+/* ---- shares (VO11) ---- */
+
+/* What one site has, and all; since when, the oldest of it. */
+struct share { uint64_t has, since_us; };
+
+static void share_add(struct share s[2], bool own, uint64_t n, uint64_t at_us)
+{
+    for (int i = own ? 0 : 1; i < 2; i++) {
+        if (!s[i].has || at_us < s[i].since_us) s[i].since_us = at_us;
+        s[i].has += n;
+    }
+}
+
+static int share_room(const struct share s[2], uint64_t n, uint64_t places)
+{
+    const uint64_t most[2] = {places / 2, places / 4 * 3};
+    for (int i = 0; i < 2; i++)
+        if (s[i].has + n > most[i])
+            return s[i].has && now_us() - s[i].since_us < FULL_US ? -EDEADLK : -EDQUOT;
+    return 0;
+}
+
+int vote_share(const struct vote *v)
+{
+    struct share count[2] = {0}, bytes[2] = {0};
+    for (const struct vote *o = votes; *v->site && o < votes + STORE_PREPARED_MAX; o++) {
+        bool own = strcmp(o->site, v->site) == 0;
+        if (!o->used || !*o->site || o == v) continue;
+        share_add(count, own, 1, o->begun_us);
+        share_add(bytes, own, o->bytes, o->begun_us);
+    }
+    return !*v->site ? 0 : share_room(count, 1, STORE_PREPARED_MAX) ?:
+                           share_room(bytes, v->bytes, server.log_bytes / 8);
+}
+
+/* Until its group has landed nobody knows whether it is kept. */
+static struct made {
+    char site[WIRE_SITE_BYTES];         /* "": free */
+    struct store_txn_id id;
+    uint64_t group, at_us;
+} made[STORE_DECISIONS_MAX];
+
+static bool made_stands(const struct made *d)
+{
+    struct store_doubt is;
+    return server.landed <= d->group ||
+           (store_doubt_find(server.store, &d->id, &is) == 0 && !is.prepared);
+}
+
+void decision_note(const char *site, const struct store_txn_id *id)
+{
+    struct made *d = made;
+    while (d < made + STORE_DECISIONS_MAX && *d->site) d++;
+    if (d == made + STORE_DECISIONS_MAX) return;
+    *d = (struct made){.id = *id, .group = server.launched, .at_us = now_us()};
+    strcpy(d->site, site);
+}
+
+/* Those that are forgotten are looked for only if there seems to be no room. */
+static int decision_room(const char *site, const struct store_txn_id *id, bool looks)
+{
+    struct share count[2] = {0};
+    for (struct made *d = made; d < made + STORE_DECISIONS_MAX; d++) {
+        if (same_txn(&d->id, id) || (looks && !made_stands(d))) *d->site = '\0';
+        if (*d->site) share_add(count, strcmp(d->site, site) == 0, 1, d->at_us);
+    }
+    return share_room(count, 1, STORE_DECISIONS_MAX);
+}
+
+int decision_share(const char *site, const struct store_txn_id *id)
+{
+    int r = !*site || decision_room(site, id, false) == 0 ? 0 : decision_room(site, id, true);
+    if (r == 0 && *site) decision_note(site, id);
+    return r;
 }
 
 /* Where nobody asks any more. Whoever asks may end before what he asks for comes to its COMMIT. */
@@ -122,7 +208,7 @@ static int txn_serve(const struct kd_message *m, struct kd_message *reply, struc
     const struct store_txn_id *id = m->buffer;
     int r = server_writable();
     if (m->word[0] == WIRE_TXN_NEXT) return doubt_next(m, reply, out);
-    if (m->word[0] == WIRE_TXN_VOTER) return r < 0 ? r : voter_add(m->process);
+    if (m->word[0] == WIRE_TXN_VOTER) return r < 0 ? r : voter_add(m);
     if (m->word[0] == WIRE_TXN_NAME) return name_tell(reply);
     if (m->word[0] == WIRE_TXN_HOLD) return r < 0 ? r : hold_ask(m, &reply->word[0]);
     if (m->word[0] == WIRE_TXN_PEER)
