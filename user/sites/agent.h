@@ -22,7 +22,7 @@ enum {
     GETTERS = 8, COMMITTERS = 4,        /* threads */
     OLD_READERS = 2,                    /* threads that read for snapshots */
     SNAPSHOTS_MAX = 8,                  /* of the site */
-    JOBS_MAX = 1024,                    /* GETs, COMMITs and GET_OLDs that wait for a thread */
+    JOBS_MAX = 1024,                    /* GETs and GET_OLDs that wait for a thread, each */
     CONTAINERS_MAX = 64,
     SITE_PAGES_MAX = 1 << 20,
     AGENT_ROOM = FRAME_HEADER + 32 + SITE_GRANT_MAX * KD_PAGE_BYTES, /* for the longest GRANT */

@@ -21,9 +21,10 @@ struct commit {
     size_t room;                        /* of frame */
     _Alignas(8) uint8_t frame[];
 };
-enum { ROOM_LEAST = 8192, SPARES_MAX = COMMITTERS };
+enum { COMMITS_BYTES_MAX = 8 << 20, ROOM_LEAST = 8192, SPARES_MAX = COMMITTERS };
 static struct commit *first, **last = &first, *spares;
-static unsigned count, spare_count;
+static size_t waiting_bytes;            /* of those in the queue; more than the most run again */
+static unsigned spare_count;
 
 /* Memory for a frame: one of a commit before, if it is a small one, as most are. */
 static struct commit *commit_new(size_t bytes)
@@ -66,7 +67,8 @@ static const void *moved(const void *at, const uint8_t *frame, const struct comm
 void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes)
 {
     agent_lock();
-    struct commit *c = count < JOBS_MAX ? commit_new(bytes) : NULL;
+    bool room = waiting_bytes + (bytes < ROOM_LEAST ? ROOM_LEAST : bytes) <= COMMITS_BYTES_MAX;
+    struct commit *c = room ? commit_new(bytes) : NULL;
     if (c) {
         memcpy(c->frame, frame, bytes);
         c->m = *m;
@@ -79,11 +81,11 @@ void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes)
         if (!parts_commit(c)) {
             *last = c;
             last = &c->next;
-            count++;
+            waiting_bytes += c->room;
             agent_changed(AGENT_COMMITS);
         }
     } else {
-        answer(m->number, -ENOMEM);
+        answer(m->number, room ? -ENOMEM : -EDEADLK);
     }
     agent_unlock();
 }
@@ -187,7 +189,7 @@ static struct commit *commit_take(void)
     if (!c) return NULL;
     *at = c->next;
     if (last == &c->next) last = at;
-    count--;
+    waiting_bytes -= c->room;
     return c;
 }
 

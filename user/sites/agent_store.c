@@ -21,7 +21,7 @@
 #include "pstore.h"
 #include "site.h"
 
-enum { ASKS_MAX = 64, WAITS_MAX = 32 };
+enum { ASKS_MAX = 64, WAITS_MAX = 32, ASK_BYTES_MAX = 8192 }; /* a store takes less, and types */
 
 /* A request, with its data behind it. */
 struct ask {
@@ -72,12 +72,13 @@ static void ask_add(struct ask *a)
 
 void store_ask(const struct site_message *m)
 {
-    struct ask *a = malloc(sizeof *a + m->bytes);
+    int error = m->bytes > ASK_BYTES_MAX ? -E2BIG : -EAGAIN;
+    struct ask *a = error == -E2BIG ? NULL : malloc(sizeof *a + m->bytes);
     agent_lock();
     if (!a || count == ASKS_MAX) {
         free(a);
         agent_send(&(struct site_message){.kind = SITE_TOLD, .answer_to = m->number,
-                                          .error = -EAGAIN});
+                                          .error = error});
     } else {
         a->m = *m;
         a->container = 0;

@@ -96,6 +96,17 @@ static unsigned in_doubt(bool prepared)
     return n;
 }
 
+/* ---- memory of its agent ---- */
+
+static void large_asks(void)
+{
+    static const uint8_t data[100000];
+    next_session();
+    is(asks((struct site_message){.kind = SITE_ASK, .request = STORE_LOOK, .data = data,
+                                  .bytes = sizeof data}), E2BIG,
+       "a request that is larger than any of the store's does not wait");
+}
+
 static void parts(void)
 {
     int last = 0;
@@ -119,7 +130,7 @@ static void parts(void)
 
 int main(void)
 {
-    tap_plan(6);
+    tap_plan(7);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     int error = box ? ps_transaction(make, NULL) : -errno;
@@ -129,6 +140,7 @@ int main(void)
     hear_hello();
     begin();
     watches();
+    large_asks();
     parts();
     is((int)kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck is clean");
     return tap_end();
