@@ -85,8 +85,7 @@ struct ps_container {
 };
 #define ROOT_NAME "\1root"
 
-/* A request to a store: 0 or the answer's -errno; -EOWNERDEAD also notes that the manager is gone;
- * -ENOTCONN: it is away, and nobody waits for it.
+/* A request to a store: 0 or the answer's -errno; -EOWNERDEAD also notes that the manager is gone.
  * word: STORE_REQUEST_WORDS in and out. Bytes received go to *answer_bytes unless NULL. */
 #define STORE_REQUEST_WORDS 3
 int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
