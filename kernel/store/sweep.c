@@ -29,23 +29,25 @@ static void copy_take(struct view *v, struct copy *c, struct unmap *u)
     copy_free(c);
 }
 
-/* unmap_view takes one view's right to one page, where it may. Leaf and view locked. */
+/* unmap_view takes one view's right to one page, where it may. A view without one leaves the mask:
+ * it may get one to another object's page at this address. Leaf and view locked. */
 static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unmap *u)
 {
     vaddr_t at = page_address(l, slot);
     bool transactional = l->object->flags & KD_OBJECT_TRANSACTIONAL;
     /* told: its manager's call walks its copies (encode_copies) */
     bool told = v->state == VIEW_ACTIVE && v->question.answer == ANSWER_CLAIMED;
-    if ((u->only && v->process != u->only) || !right_at(v, at))
+    pte_t was = right_at(v, at);
+    if (u->only && v->process != u->only)
         return;
-    if (transactional && (told || v->state == VIEW_COMMITTING) && !u->dying) {
+    if (was && transactional && (told || v->state == VIEW_COMMITTING) && !u->dying) {
         right_owe_all(v); /* at its end, which is near */
         if (told)
             view_doom_locked(v, u->reason);
         return;
     }
-    pte_t was = right_take(v, &l->pages[slot], at, &u->debt);
-    if (transactional && v->state == VIEW_ACTIVE)
+    was = right_take(v, &l->pages[slot], at, &u->debt);
+    if (was && transactional && v->state == VIEW_ACTIVE)
         view_doom_locked(v, u->reason);
     else if (transactional && v->state == VIEW_COMMITTING && l->object->commit_port->rank &&
              was & (PTE_ACCESSED | PTE_USED | PTE_HELD))

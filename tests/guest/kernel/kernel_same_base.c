@@ -3,7 +3,7 @@
  *
  * Aim     what the kernel takes from one of them when it dies, or when its leaves are forgotten, is
  *         its own: the other process keeps its page tables, and what its transaction has read stays
- *         shut to others.
+ *         shut to others. A process that had the first one once has no rights to it any more.
  * Method  own_manager.h; all pages of the second object are there from the start.
  */
 #include <stdio.h>
@@ -47,25 +47,34 @@ static long object_beside(void)
     return made;
 }
 
-/* The other process: its transaction has read all, and stays open until it hears. */
+/* Goes on until it hears. */
+static int read_on(void *unused)
+{
+    char word = 0;
+    if (read_all(unused) || write(said[1], &word, 1) != 1 || read(heard[0], &word, 1) != 1)
+        return -EIO;
+    return read_all(unused);
+}
+
+/* The other process: it has read the first object; then its transaction reads all of the second
+ * one. */
 static void child(void)
 {
     char word = 0;
     struct kd_space_info info;
     while (kd_call3(KD_CONTAINER_INFO, (long)base, (long)&info, 0)) pause_ms(1);
-    int reason = setjmp(reader.env);
-    if (reason || txn_open(&reader, (struct kd_begin){.mode = 0}) || read_all(NULL))
+    in_view(&reader);                   /* the parent's view is not its own */
+    if (run(read_all, NULL, 0, 0) || write(said[1], &word, 1) != 1 ||
+        read(heard[0], &word, 1) != 1)
         _exit(1);
-    write(said[1], &word, 1);
-    read(heard[0], &word, 1);
-    _exit(read_all(NULL));
+    _exit(run(read_on, NULL, 0, 0) != 0);
 }
 
 int main(void)
 {
     char word = 0;
     int status = -1;
-    tap_plan(6);
+    tap_plan(7);
     bool made = start_manager((struct own_manager){.pages = PAGES});
     long beside = made ? object_beside() : -1;
     tap_ok(beside >= 0 && pipe(said) == 0 && pipe(heard) == 0, "two objects at %llx (%ld)",
@@ -74,9 +83,18 @@ int main(void)
     pid_t pid = fork();
     if (pid == 0)
         child();
+    close(said[1]);
+    kd_call3(KD_SPACE_ATTACH, pid, object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    read(said[0], &word, 1);
+    long gone = kd_call4(KD_OBJECT_ADVISE, object, EACH, 1, KD_ADVISE_EVICT);
+    long d = kd_call3(KD_SPACE_DETACH, pid, object, 0);
     long e = kd_call3(KD_SPACE_ATTACH, pid, beside, KD_RIGHT_READ | KD_RIGHT_WRITE);
-    tap_ok(e == 0 && read(said[0], &word, 1) == 1,
-           "the other in another process, by a transaction that goes on (%ld)", e);
+    write(heard[1], &word, 1);
+    tap_ok(gone == 1 && d == 0 && e == 0 && read(said[0], &word, 1) == 1,
+           "the other in another process, which had the first: its transaction goes on (%ld, %ld)",
+           d, e);
+    in_view(&writer);
+    is(run(write_one, NULL, 0, 50), 0, "a writer of the first one does not meet it");
     e = kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
     object = (int)beside;
     long f = kd_call3(KD_SPACE_ATTACH, getpid(), beside, KD_RIGHT_READ | KD_RIGHT_WRITE);
