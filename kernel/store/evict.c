@@ -158,8 +158,8 @@ static void forgotten_free(void)
     arch_shootdown(gone.cpus);
     for (arch_quiet_ask(seen); !arch_quiet(seen); arch_spin_hint())
         thread_breathe();
-    while (leaves_stock(&gone.leaves, frame_low_mark()))
-        thread_breathe();
+    while (leaves_stock(&gone.leaves, frame_free_count() < 2 * high_mark() ? frame_low_mark() : 0))
+        thread_breathe(); /* where memory is full, the next leaves are made of them */
     while (arch_tables_free(&gone.frames, 8)) /* of leaves, too, which name no other frames */
         thread_breathe();
 }
