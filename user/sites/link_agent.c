@@ -171,9 +171,11 @@ static const char *accept(struct peer *p, const struct hello *h)
                      there->site, h->site);
             return why;
         }
-        if (other && stands_beside(there, h))   /* the other one was there first */
+        if (other && stands_beside(there, h)) { /* the other one was there first */
             peer_end(&link_all.sites[i].peer, "the site in whose place it says to be home is here",
                      now_ns());
+            continue;                           /* what it claims is no reason against this one */
+        }
         if (same_zone(there, h, &zone) && !newer_home(link_all.sites + i, there, h)) {
             snprintf(why, sizeof(why), "zone %u of %s's store is that of %s's: a new store gets "
                      "another by scripts/run --zone N", zone, h->site, there->site);
