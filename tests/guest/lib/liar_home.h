@@ -1,6 +1,7 @@
 /*
  * liar_home.h - a test that speaks for a site to the agent of its home, this machine, frame by
- * frame (hostile_agent.opts has the options). Its container is "box". Included by one file of a test.
+ * frame (hostile_agent.opts has the options). Its container is "box". Included by one file of a
+ * test.
  */
 #ifndef KATYDID_LIAR_HOME_H
 #define KATYDID_LIAR_HOME_H
