@@ -164,8 +164,8 @@ build/tests/sites/%: build/obj/guest/tests/sites/%.o $(call objects,guest,$(SITE
 build/tests/guest/hostile_site: $(call objects,guest,$(SITE_SHARED))
 build/obj/guest/tests/guest/hostile/hostile_site.o: UFLAGS += -I.
 build/user/link: $(call objects,guest,$(wildcard user/sites/link_*.c) $(SITE_SHARED))
-build/user/agent: $(call objects,guest,$(wildcard user/sites/agent_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
-build/user/remote: $(call objects,guest,$(wildcard user/sites/remote_*.c) user/sites/message.c user/sites/pages.c $(SITE_SHARED))
+build/user/agent: $(call objects,guest,$(wildcard user/sites/agent_*.c) $(addprefix user/sites/,message.c pages.c turns.c) $(SITE_SHARED))
+build/user/remote: $(call objects,guest,$(wildcard user/sites/remote_*.c) $(addprefix user/sites/,message.c pages.c turns.c) $(SITE_SHARED))
 build/user/witness: $(call objects,guest,user/sites/role_wire.c user/store/role_witness.c $(SITE_SHARED))
 build/user/bench-managers: $(call objects,guest,tests/oo1/workload.c $(addprefix user/managers/replacement/,$(REPLACEMENT_POLICIES)))
 build/user/bench-dali: $(call objects,guest,tests/guest/lib/wild.c tests/guest/lib/system.c)

@@ -19,7 +19,7 @@
 #include "store_protocol.h"
 
 enum {
-    GETTERS = 8, COMMITTERS = 4,        /* threads */
+    GETTERS = 8, COMMITTERS = 4,        /* threads; the last one that commits hears, too */
     OLD_READERS = 2,                    /* threads that read for snapshots */
     SNAPSHOTS_MAX = 8,                  /* of the site */
     JOBS_MAX = 1024,                    /* GETs and GET_OLDs that wait for a thread, each */
@@ -60,7 +60,7 @@ void agent_wait_at(pthread_cond_t *c);          /* the same, of a condition of t
 void agent_start(void *(*function)(void *), void *argument);
 _Noreturn void agent_ends(const char *why);
 void agent_send(const struct site_message *m);
-/* For the thread that hears, locked: room for a frame; so many bytes of it are one, which is sent
+/* For a thread that hears, locked: room for a frame; so many bytes of it are one, which is sent
  * when the thread asks for what comes next, and before what is sent from now on. */
 void *agent_room(void);
 void agent_send_later(size_t bytes);
@@ -90,6 +90,8 @@ void page_site_commits(void);           /* it has got on, so its patience begins
 
 /* ---- agent_commit.c ---- */
 void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes);
+/* By the thread that hears it, whose turn ends with it. False: another one is to do it. */
+bool commit_here(const struct site_message *m, uint8_t *frame);
 void *commit_work(void *unused);
 struct commit;                          /* a COMMIT as it came */
 /* Carries it out, locked, not so while it waits; `tell` is said how it ended before its pages are
@@ -145,9 +147,9 @@ bool convert_same(const struct convert *a, const struct convert *b);
 void convert_free(struct convert *v);           /* locked, if a container had it */
 int convert_page(uint64_t page, uint8_t contents[SITE_PAGE_BYTES]);  /* as the site has it */
 void convert_granted(const struct site_page *p, bool contents);     /* locked */
-/* In the transaction of a commit: its runs are stored. convert_stored is then said how it ended,
- * locked. */
-int convert_store(const struct site_message *m, struct convert_image **made);
+/* In the transaction of a commit: its runs are stored; `converts`: a container of theirs has types.
+ * convert_stored is then said how it ended, locked. */
+int convert_store(const struct site_message *m, bool converts, struct convert_image **made);
 void convert_stored(struct convert_image **made, bool committed);
 
 #endif

@@ -9,16 +9,20 @@
 #include <string.h>
 
 #include "site.h"
+#include "turns.h"
 
-/* The frame is kept as it came, and m points into it. */
+/* One that waits for a thread has a copy of its frame and of what that says. */
 struct commit {
     struct commit *next;
-    struct site_message m;
-    struct convert_image *images;       /* pages as the site has them when it has committed */
+    const struct site_message *m;
+    uint8_t *batch;                     /* in the frame, as the rest of m */
     size_t batch_bytes;                 /* without its id */
+    struct convert_image *images;       /* pages as the site has them when it has committed */
+    bool converts;                      /* one of its containers has types */
     uint64_t id;                        /* 0: none (agent_outcome.c) */
     unsigned thread, runs;
     size_t room;                        /* of frame */
+    struct site_message said;
     _Alignas(8) uint8_t frame[];
 };
 enum { COMMITS_BYTES_MAX = 8 << 20, ROOM_LEAST = 8192, SPARES_MAX = COMMITTERS };
@@ -52,10 +56,29 @@ void commit_free(struct commit *c)
     spare_count++;
 }
 
+static struct site_message *answer_put(struct site_message *to, uint64_t number, int error)
+{
+    SITE_SHORT(to, error ? SITE_REFUSED : SITE_DONE);
+    to->answer_to = number;
+    to->error = error < 0 ? -error : error;
+    return to;
+}
+
 static void answer(uint64_t number, int error)
 {
-    agent_send(&(struct site_message){.kind = error ? SITE_REFUSED : SITE_DONE,
-                                      .answer_to = number, .error = error < 0 ? -error : error});
+    struct site_message m;
+    agent_send(answer_put(&m, number, error));
+}
+
+/* Where the batch of a COMMIT lies in its frame. */
+static void commit_begin(struct commit *c, const struct site_message *m, uint8_t *frame)
+{
+    c->m = m;
+    c->batch = frame + ((const uint8_t *)m->data - frame);
+    c->batch_bytes = m->bytes;
+    c->images = NULL;
+    c->converts = false;
+    c->runs = 0;
 }
 
 /* Where the same bytes lie in the copy of the frame. */
@@ -71,13 +94,11 @@ void commit_do(const struct site_message *m, const uint8_t *frame, size_t bytes)
     struct commit *c = room ? commit_new(bytes) : NULL;
     if (c) {
         memcpy(c->frame, frame, bytes);
-        c->m = *m;
-        c->m.data = moved(m->data, frame, c);
-        c->m.runs = moved(m->runs, frame, c);
-        c->images = NULL;
-        c->runs = 0;
+        c->said = *m;
+        c->said.data = moved(m->data, frame, c);
+        c->said.runs = moved(m->runs, frame, c);
+        commit_begin(c, &c->said, c->frame);
         c->next = NULL;
-        c->batch_bytes = m->bytes;
         if (!parts_commit(c)) {
             *last = c;
             last = &c->next;
@@ -108,7 +129,7 @@ static bool page_next(struct fields_in *i, uint64_t *page, uint64_t *serial)
 /* So many of its pages are let go; CALLs that were put off are due. */
 static void pages_let(const struct commit *c, unsigned held)
 {
-    struct fields_in i = message_runs(&c->m);
+    struct fields_in i = message_runs(c->m);
     uint64_t page = 0, serial;
     for (; held > 0 && page_next(&i, &page, &serial); held--) {
         struct site_page *p = pages_find(&agent.pages, page);
@@ -118,15 +139,16 @@ static void pages_let(const struct commit *c, unsigned held)
 }
 
 /* Has the site the pages still? Then they are held; how many; -errno. */
-static int pages_hold(const struct commit *c, unsigned *held)
+static int pages_hold(struct commit *c, unsigned *held)
 {
-    struct fields_in i = message_runs(&c->m);
+    struct fields_in i = message_runs(c->m);
     uint64_t page = 0, serial;
     for (*held = 0; page_next(&i, &page, &serial); ++*held) {
         struct site_page *p = pages_find(&agent.pages, page);
         struct container *k = container_at(page);
         if (!p || !k || !k->writes || !home_commits(p, serial)) return -EACCES;
         k->busy++;
+        c->converts |= k->types != NULL;
     }
     return 0;
 }
@@ -134,21 +156,21 @@ static int pages_hold(const struct commit *c, unsigned *held)
 static int store(void *commit)
 {
     struct commit *c = commit;
-    if (c->runs++ && parts_of(c->m.data, c->batch_bytes) == WIRE_VOTE)
+    if (c->runs++ && parts_of(c->batch, c->batch_bytes) == WIRE_VOTE)
         return -EDEADLK;                /* its vote was refused: the next one has another id */
-    int error = c->batch_bytes ? ps_site_batch(c->m.data, c->batch_bytes) : 0;
+    int error = c->batch_bytes ? ps_site_batch(c->batch, c->batch_bytes) : 0;
     if (!error) error = outcome_note(c->thread, c->id);
-    return error ? error : convert_store(&c->m, &c->images);
+    return error ? error : convert_store(c->m, c->converts, &c->images);
 }
 
 void commit_run(struct commit *c, void (*tell)(struct commit *c, int error))
 {
-    struct ps_options options = {.lazy = c->m.request != 0 && c->m.request != STORE_BULK,
-                                 .lazy_ms = c->m.request < STORE_BULK ? c->m.request : 0};
+    uint32_t lazy = c->m->request;
+    struct ps_options options = {.lazy = lazy != 0 && lazy != STORE_BULK,
+                                 .lazy_ms = lazy < STORE_BULK ? lazy : 0};
     unsigned held = 0;
-    uint8_t *batch = c->frame + ((const uint8_t *)c->m.data - c->frame);
-    int error = outcome_take(batch, &c->batch_bytes, &c->id);
-    if (c->id && parts_of(batch, c->batch_bytes) == WIRE_VOTE) error = -EINVAL; /* has no ring */
+    int error = outcome_take(c->batch, &c->batch_bytes, &c->id);
+    if (c->id && parts_of(c->batch, c->batch_bytes) == WIRE_VOTE) error = -EINVAL; /* has no ring */
     if (!error) error = pages_hold(c, &held);
     if (!error) {
         agent_unlock();
@@ -163,18 +185,24 @@ void commit_run(struct commit *c, void (*tell)(struct commit *c, int error))
     pages_let(c, held);
 }
 
-uint64_t commit_number(const struct commit *c) { return c->m.number; }
+uint64_t commit_number(const struct commit *c) { return c->m->number; }
 
 const uint8_t *commit_batch(const struct commit *c, size_t *bytes)
 {
     *bytes = c->batch_bytes;
-    return c->m.data;
+    return c->batch;
 }
 
 /* Who was asked for the decision before it came has said "undone": the site tries again. */
-static void committed(struct commit *c, int error)
+static int told(int error) { return error == -EALREADY ? -EDEADLK : error; }
+
+static void committed(struct commit *c, int error) { answer(c->m->number, told(error)); }
+
+static void committed_here(struct commit *c, int error)
 {
-    answer(c->m.number, error == -EALREADY ? -EDEADLK : error);
+    struct site_message m;
+    agent_send_later(message_put(answer_put(&m, c->m->number, told(error)), agent_room(),
+                                 AGENT_ROOM));
 }
 
 /* The first, or while a snapshot waits the first that decides: others' votes wait for that. NULL:
@@ -183,7 +211,7 @@ static struct commit *commit_take(void)
 {
     struct commit **at = &first;
     while (*at && snapshot_waits() &&
-           parts_of((*at)->m.data, (*at)->batch_bytes) != WIRE_DECISION)
+           parts_of((*at)->batch, (*at)->batch_bytes) != WIRE_DECISION)
         at = &(*at)->next;
     struct commit *c = *at;
     if (!c) return NULL;
@@ -191,6 +219,13 @@ static struct commit *commit_take(void)
     if (last == &c->next) last = at;
     waiting_bytes -= c->room;
     return c;
+}
+
+static void commit_carry_out(struct commit *c, void (*tell)(struct commit *c, int error))
+{
+    agent.committing++;
+    commit_run(c, tell);
+    agent.committing--;
 }
 
 void *commit_work(void *unused)
@@ -205,10 +240,22 @@ void *commit_work(void *unused)
             continue;
         }
         c->thread = thread;
-        agent.committing++;
-        commit_run(c, committed);
-        agent.committing--;
+        commit_carry_out(c, committed);
         commit_free(c);
     }
     return unused;
+}
+
+bool commit_here(const struct site_message *m, uint8_t *frame)
+{
+    static struct commit c = {.thread = COMMITTERS - 1};
+    agent_lock();
+    bool here = !first && !snapshot_waits() && !parts_of(m->data, m->bytes);
+    if (here) {
+        turn_ends();                    /* what comes next is heard when its pages are held */
+        commit_begin(&c, m, frame);
+        commit_carry_out(&c, committed_here);
+    }
+    agent_unlock();
+    return here;
 }

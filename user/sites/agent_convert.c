@@ -257,19 +257,23 @@ static int run_declare(const struct site_run *r, struct fields_in behind)
     return (int)kd_call3(KD_TXN_HINT, (long)(r->page + r->offset), r->bytes, KD_HINT_WRITE);
 }
 
-int convert_store(const struct site_message *m, struct convert_image **made)
+int convert_store(const struct site_message *m, bool converts, struct convert_image **made)
 {
     struct fields_in in = message_runs(m);
     struct site_run r;
     uint64_t page = 0;
     struct convert *v = NULL;
     int error = 0;
-    agent_lock();
-    convert_stored(made, false); /* it runs again */
-    agent_unlock();
+    if (*made) {                        /* it runs again */
+        agent_lock();
+        convert_stored(made, false);
+        agent_unlock();
+    }
     while (!error && run_next(&in, &r)) {
         bool again = r.page == page;
-        if (!again) {
+        if (!again && !converts) {
+            error = run_declare(&r, in);
+        } else if (!again) {
             agent_lock();
             v = container_at(r.page)->types; /* the commit keeps it open */
             struct convert_image *i = v ? image_new(v, r.page, r.serial) : NULL;

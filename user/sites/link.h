@@ -13,9 +13,9 @@
  *
  * At KD_SYSTEM_HANDLE remote has the system's, with KD_RIGHT_NAMES; agent has no such right.
  *
- * One thread receives: link_receive gives one frame after the other, and waits. (In remote two do.)
- * Any thread sends; link_send waits while 256 KiB of its role wait here for the other side, which
- * takes LINK_WINDOW bytes that its client has not received.
+ * One thread receives, or two: link_receive gives one frame after the other, and waits. Any thread
+ * sends; link_send waits while 256 KiB of its role wait here for the other side, which takes
+ * LINK_WINDOW bytes that its client has not received.
  *
  * The end of a session (the stream broke; silence, or nothing answered, for a lease; a frame that
  * cannot be; the end of link or of either client; either site is home in the place of another one
@@ -55,8 +55,8 @@ enum link_request {
     LINK_SEND,      /* by a session's; data: a frame as frame_end leaves it, kind at least
                      * FRAME_KIND_OTHERS; word0: 1: one or more, and none is waited for room.
                      * -ECONNRESET; -EINVAL: no such frame; -EAGAIN: 8 MiB wait already */
-    LINK_RECEIVE,   /* by a session's; word0: room; word1: 0; a client: milliseconds, some more or
-                     * less; data: nothing, or frames to be sent before, as with word0 1 -> data:
+    LINK_RECEIVE,   /* by a session's; word0: room; word1: 0; or milliseconds, some more or less,
+                     * for which an agent waits without end; data: nothing, or frames to be sent before, as with word0 1 -> data:
                      * one frame or more, whole ones, in order, in so much room; word1: the how
                      * manieth answer that is, for two may receive: one with word1 0 and one with
                      * a time, which comes first, and hears -ETIMEDOUT then. -ECONNRESET; -EMSGSIZE:

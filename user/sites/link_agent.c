@@ -77,7 +77,7 @@ void agent_needed(struct site *s)
     if (s->peer.state != LINK_LIVE || c->running || !peer_first(&s->peer, FRAME_HOME)) /* SI5 */
         return;
     c->over = false;
-    c->end_by = 0;
+    c->end_by = c->batches = 0;
     int pid = program_start(link_all.agent, s->peer.hello.site, 0, client_badge(c));
     c->running = pid > 0;
     c->pid = pid;

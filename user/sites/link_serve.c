@@ -258,7 +258,7 @@ static int receive(struct site *s, unsigned to, const struct kd_message *m, cons
     int error = c->over ? 0 : post(s, other_side(to), m, sends);
     if (error && error != -ECONNRESET) /* it waits for the end of its session, or hears of it */
         return error;
-    unsigned which = to == FRAME_CLIENT && m->word[1];
+    unsigned which = m->word[1] != 0;
     uint64_t before = c->receives[which].token;
     if (before && kd_call3(KD_CALL_STATE, (long)before, 0, 0) == 0)
         return -EBUSY;

@@ -25,6 +25,7 @@
 #include "link.h"
 #include "pstore.h"
 #include "remote.h"
+#include "turns.h"
 
 enum { THREADS = 3, SITE_PAGES_MAX = 1 << 22, WANT = 1, LOOK_EACH = 8, LOOK_MS = 20 };
 
@@ -54,25 +55,34 @@ _Noreturn void remote_ends(const char *why)
     _exit(1);
 }
 
-/* A thread that hears kernel and programs sends a GET with its question for what the home says,
- * which is mostly the GRANT: that is one call of link's for both. One does so at a time. */
-enum { GET_BYTES = 128 };
-struct hearer { struct link_inbox inbox; _Alignas(8) uint8_t get[GET_BYTES]; };
+/* A thread that hears kernel and programs sends a GET, or a small COMMIT, with its question for what
+ * the home says, which is mostly the answer: that is one call of link's for both. One does so at a
+ * time. */
+struct hearer { struct link_inbox inbox; _Alignas(8) uint8_t frame[REMOTE_FRAME]; };
 static _Thread_local struct hearer *own;    /* NULL: no such thread */
 static bool awaits;                         /* one of them does; atomic */
+
+uint8_t *remote_frame(void)
+{
+    bool may = own && !__atomic_load_n(&awaits, __ATOMIC_RELAXED) &&
+               !__atomic_exchange_n(&awaits, true, __ATOMIC_RELAXED);
+    return may ? own->frame : NULL;
+}
+
+void remote_frame_is(size_t bytes)
+{
+    own->inbox.sends_bytes = bytes;
+    if (!bytes) __atomic_store_n(&awaits, false, __ATOMIC_RELAXED);
+}
 
 void remote_send(const struct site_message *m)
 {
     static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX]; /* locked */
-    bool with = m->kind == SITE_GET && own && !__atomic_load_n(&awaits, __ATOMIC_RELAXED);
-    uint8_t *at = with ? own->get : frame;
-    size_t bytes = message_put(m, at, with ? GET_BYTES : sizeof frame);
+    uint8_t *with = m->kind == SITE_GET ? remote_frame() : NULL, *at = with ? with : frame;
+    size_t bytes = message_put(m, at, with ? REMOTE_FRAME : sizeof frame);
     remote.counts[m->kind]++;
     frame_place(at, remote_place());
-    if (with) {
-        __atomic_store_n(&awaits, true, __ATOMIC_RELAXED);
-        own->inbox.sends_bytes = bytes;
-    }
+    if (with) remote_frame_is(bytes);
     if (!bytes || (!with && link_post(remote.session, frame, bytes)))
         remote_ends("the session with the home is over");
 }
@@ -85,28 +95,10 @@ uint64_t remote_place(void)
 
 /* ---- a manager: what the home says ---- */
 
-/* What came together is heard by one thread, and before what came later. */
-static uint64_t turn = 1;               /* locked */
-static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
-static unsigned turns_awaited;
-
-static void turn_await(uint64_t batch)
-{
-    turns_awaited++;
-    while (batch != turn) pthread_cond_wait(&turned, &lock);
-    turns_awaited--;
-}
-
-static void turn_ends(void)
-{
-    turn++;
-    if (turns_awaited) pthread_cond_broadcast(&turned);
-}
-
 static void heard(const struct site_message *m, const struct link_inbox *inbox)
 {
+    turn_await(inbox->batch);
     remote_lock();
-    if (inbox->batch != turn) turn_await(inbox->batch);
     remote.counts[m->kind]++;
     switch (m->kind) {
     case SITE_GRANT: page_granted(m); break;
@@ -123,8 +115,8 @@ static void heard(const struct site_message *m, const struct link_inbox *inbox)
     case SITE_APPLIED: parts_applied(m); break;
     default: remote_ends("the home says what no home says");
     }
-    if (inbox->at == inbox->bytes) turn_ends();
     remote_unlock();
+    if (inbox->at == inbox->bytes) turn_ends();
 }
 
 /* Hears what comes together next; nothing, if it waits for no longer. */
@@ -172,7 +164,7 @@ static void *hear_here(void *unused)
     (void)unused;
     if (!data) remote_ends("no memory");
     bool look = false;                  /* the clock costs a call of the kernel's */
-    struct hearer me = {.inbox = {.memory = data, .sends = me.get, .wait_ms = LOOK_MS}};
+    struct hearer me = {.inbox = {.memory = data, .sends = me.frame, .wait_ms = LOOK_MS}};
     own = &me;
     for (unsigned n = 1;; n++) {
         struct kd_message m = {.buffer = data, .buffer_bytes = KD_DATA_MAX, .handle = -1};

@@ -64,6 +64,11 @@ void remote_unlock(void);
 /* Sends it, or ends the process, since the session is over. */
 void remote_send(const struct site_message *m);
 uint64_t remote_place(void);            /* of the next frame; locked */
+/* Where a frame of so many bytes may be put, which goes with the thread's next question for what
+ * the home says; NULL: none may. remote_frame_is: so many it has; 0: there is none after all. */
+enum { REMOTE_FRAME = 8192 };
+uint8_t *remote_frame(void);
+void remote_frame_is(size_t bytes);
 _Noreturn void remote_ends(const char *why);
 
 /* ---- remote_store.c: what programs ask (store_protocol.h), and what the home says to it ---- */

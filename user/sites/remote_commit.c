@@ -67,42 +67,62 @@ static int batch_check(uint64_t process, const uint8_t *batch, uint64_t bytes)
     return 0;
 }
 
-/* Frames of commits are large, and wait for room; so they do that one by one, without the lock.
- * What goes home meanwhile has to do with other pages: those of the commit stay as they are. */
-static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
-static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];  /* by who sends */
-
 /* The frame's bytes, or -errno. */
-static long commit_frame(struct pending *p, const struct kd_message *m)
+static long commit_frame(const struct pending *p, const struct kd_message *m, uint8_t *frame,
+                         size_t room)
 {
     size_t bytes_all = m->buffer_bytes;
     int error = batch_check(m->process, m->buffer, m->buffer_bytes);
     const void *batch = error ? NULL : parts_batch(m, &bytes_all);
     if (!batch) return error ? error : -ECANCELED;
     uint32_t flags = m->word[3] >> KD_PART_SHIFT ? 0 : (uint32_t)m->word[3]; /* no part is lazy */
-    struct fields_out o = message_commit(frame, sizeof frame, flags, batch, bytes_all);
+    struct fields_out o = message_commit(frame, room, flags, batch, bytes_all);
     if (m->word[1]) error = runs_add(&o, p, m->word[0]);
     size_t bytes = error ? 0 : frame_end(&o, SITE_COMMIT, p->number, 0);
     if (bytes) frame_place(frame, remote_place());
     return error ? error : bytes ? (long)bytes : -E2BIG;
 }
 
-void commit_asked(const struct kd_message *m)
+/* The same, of a commit that is pending from now on. */
+static long commit_begins(const struct kd_message *m, uint8_t *frame, size_t room)
 {
-    uint64_t view = m->word[0];
-    if (view >= KD_VIEW_MAX || parts_outcome(m)) return;
-    pthread_mutex_lock(&sending);
+    struct pending *p = &pending[m->word[0]];
     remote_lock();
-    struct pending *p = &pending[view];
     *p = (struct pending){.number = ++remote.number, .token = m->token};
-    long bytes = commit_frame(p, m);
+    long bytes = commit_frame(p, m, frame, room);
     if (bytes < 0) *p = (struct pending){0};
     remote.counts[SITE_COMMIT] += bytes > 0;
     remote_unlock();
+    return bytes;
+}
+
+/* Frames of commits may be large, and wait for room; so they do that one by one, without the lock.
+ * What goes home meanwhile has to do with other pages: those of the commit stay as they are. */
+static long commit_send(const struct kd_message *m)
+{
+    static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+    static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];  /* by who sends */
+    pthread_mutex_lock(&sending);
+    long bytes = commit_begins(m, frame, sizeof frame);
     if (bytes > 0 && link_send(remote.session, frame, (size_t)bytes))
         remote_ends("the session with the home is over");
     pthread_mutex_unlock(&sending);
-    if (bytes < 0) kd_call3(KD_TXN_REFUSE, (long)view, (long)m->token, (int)-bytes);
+    return bytes;
+}
+
+/* What one page has differ, or all of it, is no longer than the kernel tells it. */
+static bool commit_small(const struct kd_message *m)
+{
+    return m->word[1] + m->word[2] <= 1 && m->buffer_bytes <= REMOTE_FRAME / 4;
+}
+
+void commit_asked(const struct kd_message *m)
+{
+    if (m->word[0] >= KD_VIEW_MAX || parts_outcome(m)) return;
+    uint8_t *with = commit_small(m) ? remote_frame() : NULL;
+    long bytes = with ? commit_begins(m, with, REMOTE_FRAME) : commit_send(m);
+    if (with) remote_frame_is(bytes > 0 ? (size_t)bytes : 0);
+    if (bytes < 0) kd_call3(KD_TXN_REFUSE, (long)m->word[0], (long)m->token, (int)-bytes);
 }
 
 void commit_end(uint64_t view, uint64_t token, int error)
