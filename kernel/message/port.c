@@ -139,31 +139,52 @@ void port_gone(struct port *p, unsigned view)
 
 static uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT; }
 
+/* Few bytes lie in one of some pieces that all messages share, as long as one is free: that is no
+ * frame, and nobody pays. `taken` has a bit for each. */
+enum { SMALL_BYTES = 256, SMALL_COUNT = 256 };
+static struct { uint64_t taken[SMALL_COUNT / 64]; uint8_t at[SMALL_COUNT][SMALL_BYTES]; } small;
+
+static void *small_take(void)
+{
+    for (unsigned i = 0; i < SMALL_COUNT / 64; i++) {
+        uint64_t left = ~__atomic_load_n(&small.taken[i], __ATOMIC_RELAXED), bit = left & -left;
+        if (bit && !(__atomic_fetch_or(&small.taken[i], bit, __ATOMIC_ACQUIRE) & bit))
+            return small.at[i * 64 + (unsigned)__builtin_ctzll(bit)];
+    }
+    return NULL;
+}
+
+static void small_free(const void *piece)
+{
+    size_t i = (size_t)((const uint8_t *)piece - small.at[0]) / SMALL_BYTES;
+    __atomic_fetch_and(&small.taken[i / 64], ~(1ull << i % 64), __ATOMIC_RELEASE);
+}
+
 void data_drop(struct data *d)
 {
-    for (struct frame *f = d->first, *next; f; f = next) {
-        next = f->owner;
-        frame_free(f);
-    }
+    if (d->first && !d->payer)
+        small_free(d->first);
     if (d->payer) {
+        for (struct frame *f = d->first, *next; f; f = next) {
+            next = f->owner;
+            frame_free(f);
+        }
         limit_uncharge(d->payer, KD_LIMIT_MEMORY, pages_of(d->bytes));
         process_put(d->payer);
     }
     *d = (struct data){0};
 }
 
-int data_in(struct data *d, vaddr_t from, uint64_t bytes)
+static RARE int data_in_frames(struct data *d, vaddr_t from, uint64_t bytes)
 {
     struct process *me = process_this();
     enum frame_use use = me->takes_reserve ? FRAME_MANAGER : FRAME_DATA;
     void **end = &d->first;
     int e = 0;
-    if (bytes > KD_DATA_MAX)
-        return -E2BIG;
     if (!limit_charge(me, KD_LIMIT_MEMORY, pages_of(bytes)))
         return -ENOMEM;
     process_get(me);
-    *d = (struct data){.bytes = bytes, .payer = me};
+    d->payer = me;
     for (uint64_t at = 0; !e && at < bytes; at += PAGE_BYTES) {
         struct frame *f = frame_alloc_raw(use);
         if (!f && !(f = frame_seam.take(FRAME_DATA))) {
@@ -176,6 +197,15 @@ int data_in(struct data *d, vaddr_t from, uint64_t bytes)
         if (at / PAGE_BYTES % 8 == 7)
             thread_breathe(); /* a mebibyte is 150,000 instructions; most are a page or two */
     }
+    return e;
+}
+
+int data_in(struct data *d, vaddr_t from, uint64_t bytes)
+{
+    if (bytes > KD_DATA_MAX)
+        return -E2BIG;
+    *d = (struct data){.first = bytes <= SMALL_BYTES ? small_take() : NULL, .bytes = bytes};
+    int e = d->first ? copy_from_user(d->first, from, bytes) : data_in_frames(d, from, bytes);
     if (e)
         data_drop(d);
     return e;
@@ -185,6 +215,8 @@ int data_out(vaddr_t to, const struct data *d)
 {
     const struct frame *f = d->first;
     int e = 0;
+    if (!d->payer)
+        return d->bytes ? copy_to_user(to, d->first, d->bytes) : 0;
     for (uint64_t at = 0; !e && at < d->bytes; at += PAGE_BYTES, f = f->owner) {
         e = copy_to_user(to + at, frame_memory(f), MIN(d->bytes - at, PAGE_BYTES));
         if (at / PAGE_BYTES % 8 == 7)
@@ -243,7 +275,7 @@ int notice_deliver(struct port *p, struct item *i, vaddr_t at)
     notice_of(i, use, &n);
     lock_release(&p->lock);
     int e = notice_out(&n, at);
-    if (unlikely(n.data.payer))
+    if (unlikely(n.data.first))
         data_drop(&n.data);
     if (e && use->lost)
         use->lost(&n, e == -EMSGSIZE ? EMSGSIZE : EIO);

@@ -102,7 +102,8 @@ void item_prepare(struct item *i, enum item_kind kind);
 enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
 
 /* Bytes that travel with a message: frames, each one's owner the next, so that a full memory of
- * single frames is no obstacle. Who sent them pays for them, even if it ends before. {0}: none. */
+ * single frames is no obstacle. Who sent them pays for them, even if it ends before. Without payer:
+ * few, in one piece (port.c). {0}: none. */
 struct data { void *first; uint64_t bytes; struct process *payer; /* a reference */ };
 /* data_in copies bytes of the caller's, and may wait for frames. -E2BIG, -ENOMEM, -EFAULT: none. */
 must_check int data_in(struct data *d, vaddr_t from, uint64_t bytes);
