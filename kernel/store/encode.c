@@ -506,14 +506,15 @@ static void changes_at(struct view *v, struct leaf *l, struct kd_changes *out)
     lock_release(&l->lock);
 }
 
-/* copies_from is an address from `from` on, at or before the view's first copy there. Who has few
- * copies, or none, looks through no tables for them. */
-static vaddr_t copies_from(struct view *v, vaddr_t from)
+/* copies_from is an address from `from` on, at or before the view's first copy there, and *exact if
+ * it is that. Who has few copies, or none, looks through no tables for them. */
+static vaddr_t copies_from(struct view *v, vaddr_t from, bool *exact)
 {
     enum { FEW = 8 };
     vaddr_t first = KD_STORE_END;
     lock_acquire(&v->lock); /* a sweep takes copies */
-    if (v->copies.spilled_count || v->copies.count > FEW)
+    *exact = !v->copies.spilled_count && v->copies.count <= FEW;
+    if (!*exact)
         first = from;
     else
         list_for(l, &v->copies.resident) {
@@ -526,10 +527,14 @@ static vaddr_t copies_from(struct view *v, vaddr_t from)
 
 bool encode_changes(struct view *v, vaddr_t from, unsigned how, struct kd_changes *out)
 {
-    bool read = how & CHANGES_READ;
+    bool read = how & CHANGES_READ, exact = false;
     pte_t e = 0, bits = read ? PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED : PTE_COPY;
     from = page_up(MIN(from, KD_STORE_END));
-    from = read ? from : copies_from(v, from);
+    from = read ? from : copies_from(v, from, &exact);
+    if (exact && how & CHANGES_WHERE) {
+        out->address = from;
+        return from < v->tables.to;
+    }
     while (!e && from < v->tables.to) { /* its own thread alone makes tables */
         lock_acquire(&v->lock);
         e = right_next(v, &from, bits);
