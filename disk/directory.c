@@ -29,10 +29,9 @@ bool name_equal(const char *a, const char *b)
 
 void name_copy(char to[STORE_NAME_BYTES], const char *from)
 {
-    uint32_t length = 0;
-    for (; length < STORE_NAME_BYTES - 1 && from[length]; length++)
-        to[length] = from[length];
-    memset(to + length, 0, STORE_NAME_BYTES - length);
+    memset(to, 0, STORE_NAME_BYTES);
+    for (uint32_t i = 0; i < STORE_NAME_BYTES - 1 && from[i]; i++)
+        to[i] = from[i];
 }
 
 uint32_t directory_slots(const struct store *store)

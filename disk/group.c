@@ -265,9 +265,9 @@ static uint32_t op_encode(const struct store_op *op, const struct planned_op *pl
 {
     struct segment_disk segment = { le32_of(plan->first_gib), le32_of(plan->gib) };
     void *to = scratch;
-    memset(scratch, 0, sizeof *scratch);
     switch (plan->type) {
     case RECORD_CREATE:
+        memset(scratch, 0, sizeof *scratch);
         name_copy(scratch->name, op->name);
         scratch->flags = le32_of(op->flags);
         scratch->encoder = le16_of(op->encoder);

@@ -590,7 +590,7 @@ int plan_op(struct store_group *group, struct store_op *op, struct planned_op *o
                                             : plan_simple(group, op, out);
     if (error)
         return error;
-    if (op->name && name_valid(op->name))
+    if (op->name)
         name_copy(out->name, op->name);
     if (out->gib)
         op->address = store_zone_base(group->store->super.zone) +

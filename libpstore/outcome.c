@@ -69,7 +69,7 @@ int outcome_mark(struct ps_tx *tx)
     if (!number)
         return 0;
     struct ps_store *s = c->store;
-    int result = tx_op(tx, WIRE_ID, c, number, s->session, NULL);
+    int result = tx_op_bytes(tx, WIRE_ID, c, number, s->session, NULL, 0);
     if (result == 0) {
         asked.store = s;
         asked.number = number;

@@ -42,7 +42,7 @@ int ps_site_note(ps_container *c, unsigned number, const uint64_t word[2])
     char name[] = {WIRE_NOTES, 'a', 'a', 'a', 'a', '\0'};
     for (char *at = name + 1; *at; number /= 16)
         *at++ += (char)(number % 16);
-    return tx_op(tx_active(), WIRE_NOTE, c, word[0], word[1], name);
+    return tx_op_bytes(tx_active(), WIRE_NOTE, c, word[0], word[1], name, sizeof name - 1);
 }
 
 int ps_site_notes(ps_container *c, void (*fn)(unsigned number, const uint64_t word[2]))

@@ -108,6 +108,7 @@ build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idi
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 # each frame wakes a thread of each: its first use of a vector register would be a trap
 $(call objects,guest,$(filter-out user/sites/agent_types.c,$(wildcard user/sites/*.c))): UFLAGS += -mgeneral-regs-only
+$(addprefix build/obj/guest/libpstore/,operation.o txn.o): UFLAGS += -mgeneral-regs-only
 build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o build/obj/guest/user/managers/%.o build/obj/guest/user/sites/%.o build/obj/guest/tests/sites/%.o: UFLAGS += -I.
 # -iquote: the names of the kernel's headers must not hide those of the C library
 build/obj/host/tests/host/test_kernel.o build/obj/host/tests/host/test_signals.o: HFLAGS += -iquote kernel -Iarch/x86_64

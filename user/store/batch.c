@@ -34,9 +34,10 @@ static int count_ops(const uint8_t *bytes, uint64_t count, unsigned *ops)
 
 static const char *op_name(const struct wire_op *op)
 {
-    size_t room = op->op_bytes - sizeof(*op);
-    size_t length = strnlen(op->name, room);
-    return length > 0 && length < room && length < STORE_NAME_BYTES ? op->name : NULL;
+    size_t room = op->op_bytes - sizeof(*op), most = room < STORE_NAME_BYTES ? room : STORE_NAME_BYTES;
+    size_t length = 0;
+    while (length < most && op->name[length]) length++; /* they are short */
+    return length > 0 && length < most ? op->name : NULL;
 }
 
 static int parse_name(struct batch *b, const struct wire_op *op, const struct container *c)

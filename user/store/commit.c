@@ -64,12 +64,14 @@ int commit_ops(struct group *g, uint64_t process, struct batch *b)
     return r;
 }
 
-/* What is noted for the first time is a name more; whoever comes later in the group sees that. */
+/* What is noted for the first time is a name more, if names are limited; whoever comes later in the
+ * group sees that. */
 static int add_note(struct group *g, struct batch *b)
 {
-    b->note_made = b->note.name && !group_name_exists(g, &b->note);
+    if (!b->note.name) return 0;
+    b->note_made = quota_is() && !group_name_exists(g, &b->note);
     int r = b->note_made ? group_name_add(g, &b->note) : 0;
-    return r == 0 && b->note.name ? store_txn_op(g->disk, &b->note) : r;
+    return r == 0 ? store_txn_op(g->disk, &b->note) : r;
 }
 
 /* The transaction of one view, from its differences and its batch; 0, or it left no trace. */

@@ -115,7 +115,9 @@ int index_commit(struct kd_message *m);
 /* The group is cancelled before that. */
 void index_cancel(struct group *g);
 
-/* quota.c; lock held. Ends a transaction as store_txn_end does, if it keeps to the limits of the
+/* quota.c; lock held. Is there any limit? */
+bool quota_is(void);
+/* Ends a transaction as store_txn_end does, if it keeps to the limits of the
  * directories that its containers are in; else -EDQUOT, and it is cancelled. What it takes is
  * counted at once, and what the disk library says of it when the group is applied. */
 int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position);

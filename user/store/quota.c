@@ -206,10 +206,12 @@ static int all_promise(struct group *g, const struct batch *b)
     return r;
 }
 
+bool quota_is(void) { return directory_limited(paths); }
+
 int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position)
 {
     unsigned before = promise_count;
-    if (!directory_limited(paths)) return store_txn_end(g->disk, position);
+    if (!quota_is()) return store_txn_end(g->disk, position);
     int r = all_promise(g, b);
     if (r < 0)
         store_txn_cancel(g->disk);
@@ -223,7 +225,7 @@ int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position)
 int quota_txn_try(struct group *g, const struct batch *b)
 {
     unsigned before = promise_count;
-    bool limited = directory_limited(paths);
+    bool limited = quota_is();
     int r = limited ? all_promise(g, b) : 0;
     store_txn_cancel(g->disk);
     if (limited) directory_commit_end(paths, false);
