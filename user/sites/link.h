@@ -55,13 +55,13 @@ enum link_request {
     LINK_SEND,      /* by a session's; data: a frame as frame_end leaves it, kind at least
                      * FRAME_KIND_OTHERS; word0: 1: one or more, and none is waited for room.
                      * -ECONNRESET; -EINVAL: no such frame; -EAGAIN: 8 MiB wait already */
-    LINK_RECEIVE,   /* by a session's; word0: room; word1: 0; or milliseconds, some more or less,
-                     * for which an agent waits without end; data: nothing, or frames to be sent before, as with word0 1 -> data:
-                     * one frame or more, whole ones, in order, in so much room; word1: the how
-                     * manieth answer that is, for two may receive: one with word1 0 and one with
-                     * a time, which comes first, and hears -ETIMEDOUT then. -ECONNRESET; -EMSGSIZE:
-                     * the next one, word0, needs more; -EBUSY: such a one receives already; errors
-                     * of LINK_SEND */
+    LINK_RECEIVE,   /* by a session's; word0: room; word1: 0; or milliseconds, some more or less: of
+                     * an agent any number, and it waits without end; data: nothing, or frames to be
+                     * sent before, as with word0 1 -> data: one frame or more, whole ones, in
+                     * order, in so much room; word1: the how manieth answer that is, for two may
+                     * receive: one with word1 0 and one with a time, which comes first, and hears
+                     * -ETIMEDOUT then. -ECONNRESET; -EMSGSIZE: the next one, word0, needs more;
+                     * -EBUSY: such a one receives already; errors of LINK_SEND */
     LINK_CLOSE,     /* by a session's: this client is done with it; a LIVE one ends thereby */
     LINK_COPY,      /* a copy of a store, which has the port COPY_PORT, or its witness; data: a
                      * site's name, a NUL. As LINK_OPEN, but frames go to the copy, or witness, of

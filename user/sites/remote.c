@@ -55,9 +55,9 @@ _Noreturn void remote_ends(const char *why)
     _exit(1);
 }
 
-/* A thread that hears kernel and programs sends a GET, or a small COMMIT, with its question for what
- * the home says, which is mostly the answer: that is one call of link's for both. One does so at a
- * time. */
+/* A thread that hears kernel and programs sends a GET, or a small COMMIT, with its question for
+ * what the home says, which is mostly the answer: that is one call of link's for both. One does so
+ * at a time. */
 struct hearer { struct link_inbox inbox; _Alignas(8) uint8_t frame[REMOTE_FRAME]; };
 static _Thread_local struct hearer *own;    /* NULL: no such thread */
 static bool awaits;                         /* one of them does; atomic */

@@ -34,8 +34,8 @@ static int count_ops(const uint8_t *bytes, uint64_t count, unsigned *ops)
 
 static const char *op_name(const struct wire_op *op)
 {
-    size_t room = op->op_bytes - sizeof(*op), most = room < STORE_NAME_BYTES ? room : STORE_NAME_BYTES;
-    size_t length = 0;
+    size_t room = op->op_bytes - sizeof(*op), length = 0;
+    size_t most = room < STORE_NAME_BYTES ? room : STORE_NAME_BYTES;
     while (length < most && op->name[length]) length++; /* they are short */
     return length > 0 && length < most ? op->name : NULL;
 }

@@ -276,6 +276,27 @@ static void waits(void)
     tap_ok(home_goes_on(5), "and the home goes on");
 }
 
+/* A COMMIT that waits for what others decide, here for a name that a part has: what the site says
+ * meanwhile is heard, or nobody would decide. */
+static void commit_waits(void)
+{
+    struct { struct wire_op op; struct wire_vote vote; struct wire_op set; char name[8]; } part = {
+        .op = {.kind = WIRE_VOTE, .op_bytes = sizeof part.op + sizeof part.vote},
+        .vote = {.id = {{1, 2, 3}}, .coordinator = {4}},
+        .set = {.kind = WIRE_NAME_SET, .op_bytes = sizeof part.set + sizeof part.name,
+                .address = pages[6]}, .name = "kept"};
+    struct site_message undo = {.kind = SITE_DECIDE};
+    memcpy(undo.word, &part.vote.id, sizeof part.vote.id);
+    anew();
+    part.set.container = opened;
+    uint64_t one = granted(pages[6], SITE_EXCLUSIVE), two = granted(pages[7], SITE_EXCLUSIVE);
+    is(commits(pages[6], one, 0, &part, sizeof part), 0, "a part with a name is voted for");
+    (void)says_commit(pages[7], two, 0, &part.set, part.set.op_bytes);
+    usleep(100000); /* it is heard alone, mostly, by who carries it out */
+    is(asks(undo), ECANCELED, "a commit waits for it, and its outcome is heard");
+    tap_ok(home_goes_on(6), "and the home goes on");
+}
+
 /* It closes the container while a GET of it waits: its other requests do not wait for that, and it
  * opens it again behind the close. */
 static void closes(void)
@@ -458,7 +479,7 @@ int main(int argc, char **argv)
 {
     uint64_t value = 0;
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    tap_plan(56);
+    tap_plan(59);
     liar_begin();
     box = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     own = ps_open("own", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
@@ -475,6 +496,7 @@ int main(int argc, char **argv)
     ends();
     standstill();
     waits();
+    commit_waits();
     closes();
     circles();
     deaf();

@@ -120,16 +120,21 @@ static inline uint64_t granted(uint64_t page, int right)
     return hear_answer(say(GET(page, (uint8_t)right)), &answer) ? 0 : answer.serial;
 }
 
-static inline int commits(uint64_t page, uint64_t serial, unsigned offset, const void *batch,
-                          size_t bytes)
+static inline uint64_t says_commit(uint64_t page, uint64_t serial, unsigned offset,
+                                   const void *batch, size_t bytes)
 {
     static const uint8_t data[8] = {1};
-    struct site_message answer;
     struct fields_out o = message_commit(out, sizeof out, 0, batch, bytes);
     run_put(&o, &(struct site_run){.page = page, .serial = serial, .offset = (uint16_t)offset,
                                    .bytes = sizeof data, .data = data});
     send_frame(frame_end(&o, SITE_COMMIT, ++number, 0), FRAME_HOME, theirs);
-    return hear_answer(number, &answer);
+    return number;
+}
+static inline int commits(uint64_t page, uint64_t serial, unsigned offset, const void *batch,
+                          size_t bytes)
+{
+    struct site_message answer;
+    return hear_answer(says_commit(page, serial, offset, batch, bytes), &answer);
 }
 
 #endif
