@@ -61,6 +61,9 @@ void agent_send(const struct site_message *m)
     refused_with = m->error;
     refused++;
 }
+void *agent_room(void) { return NULL; }
+void agent_send_later(size_t bytes) { (void)bytes; }
+void turn_ends(void) {}
 struct container *container_at(uint64_t page) { return (void)page, NULL; }
 void container_let(struct container *c) { (void)c; }
 struct site_page *pages_find(const struct site_pages *t, uint64_t page)
@@ -80,9 +83,9 @@ int outcome_take(uint8_t *batch, size_t *bytes, uint64_t *n)
 }
 int outcome_note(unsigned thread, uint64_t n) { return (void)thread, (void)n, 0; }
 void outcome_noted(unsigned thread, uint64_t n) { (void)thread, (void)n; }
-int convert_store(const struct site_message *m, struct convert_image **made)
+int convert_store(const struct site_message *m, bool converts, struct convert_image **made)
 {
-    return (void)m, (void)made, 0;
+    return (void)m, (void)converts, (void)made, 0;
 }
 void convert_stored(struct convert_image **made, bool committed) { (void)made, (void)committed; }
 int ps_site_batch(const void *batch, size_t bytes) { return (void)batch, (void)bytes, 0; }

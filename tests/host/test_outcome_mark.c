@@ -40,10 +40,10 @@ ps_container *ps_container_of(const void *address)
 ps_container *container_by_index(int i) { return &boxes[i < STORES ? i : 0]; }
 int container_is_open(const ps_container *c) { return c->opens > 0; }
 
-int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
-          const char *name)
+int tx_op_bytes(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
+                const void *bytes, size_t count)
 {
-    (void)tx, (void)name;
+    (void)tx, (void)bytes, (void)count;
     assert_true(kind == WIRE_ID && address);
     marked = c;
     said = value;
