@@ -64,7 +64,7 @@ int tx_ops_tell(struct ps_tx *tx)
     for (struct tx_ops *b = tx->batch; b < tx->batch + TX_STORES_MAX && result == 0; b++)
         if (b->bytes && b != tx->now) /* which decides */
             result = (int)ps_kernel(KD_TXN_BATCH, b->store->port, (long)b->ops, (long)b->bytes);
-    return result;
+    return result == -EBADF ? -ECANCELED : result; /* as a commit (txn.c) */
 }
 
 int tx_commit_prepare(struct ps_tx *tx)

@@ -330,7 +330,7 @@ static inline int tx_commit_now(struct ps_tx *tx, int port_without_batch)
     };
     int result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
     tx->committed_at = commit.csn;
-    return result;
+    return result == -EBADF ? -ECANCELED : result; /* another thread has just found it dead */
 }
 
 static RARE int tx_commit_prepared(struct ps_tx *tx)

@@ -11,8 +11,6 @@
 
 enum { ATTACHMENTS_MAX = 1024 };
 
-static vaddr_t object_end(const struct object *o) { return o->base + (o->pages << PAGE_SHIFT); }
-
 /* attachment_after finds the place of p's first attachment that ends behind `at`. Attach lock
  * held. */
 static unsigned attachment_after(const struct process *p, vaddr_t at)

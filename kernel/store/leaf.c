@@ -331,8 +331,9 @@ static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
 
 /* tables_forget takes out each view's page table at `at`, where the object has no leaf any more, if
  * it has no entries: no view has a right of the object's there, and none gets one, as that takes a
- * leaf, which is made with the object locked. A view that has another object at this address keeps
- * its table. With the last leaf in 128 MiB the table of tables goes, too. Object locked. */
+ * leaf, which is made with the object locked. No other object lies there (OV2): a fault in that
+ * might have found the table. With the last leaf in 128 MiB the table of tables goes, too. Object
+ * locked. */
 static void tables_forget(vaddr_t at, bool last, struct forgotten *gone)
 {
     vaddr_t low = last ? 0 : at, high = last ? KD_STORE_END : at + RIGHT_REACH_BYTES;
@@ -389,7 +390,7 @@ bool leaf_forget(struct leaf *l, bool dead, struct forgotten *gone)
     }
     evict_leaves(went, n, false);
     rights_forget(went, n);
-    if (n && !left && at >= o->base && (end - o->base) / PAGE_BYTES <= o->pages)
+    if (n && !left && !o->overlaps && at >= o->base && (end - o->base) / PAGE_BYTES <= o->pages)
         tables_forget(at, !table_of(o, went[0]->first), gone);
     lock_release(&o->lock);
     return n;

@@ -92,9 +92,12 @@ void copy_free(struct copy *c)
 
 /* ---- life ---- */
 
+static uint32_t objects_overlap;        /* atomic: so many do, or did (OV1) */
+
 static RARE void object_free(struct object *o)
 {
     leaves_free(o);
+    __atomic_fetch_sub(&objects_overlap, o->overlaps, __ATOMIC_SEQ_CST);
     kfree(o->tables);
     (void)port_withdraw(o->port, &o->recalled.item);
     port_put(o->port);
@@ -221,6 +224,58 @@ static vaddr_t base_choose(uint64_t pages)
     return base;
 }
 
+/* ---- objects at the same addresses, in different processes ----
+ *
+ * A view's entry at an address is taken for a right to the page of each object there whose mask has
+ * the view. So such an object's masks have no view of a process that has another object there:
+ * OV1   A bit without an entry goes when the process detaches the object, when another object comes
+ *       to these addresses, and before a view gets a number that was another's.
+ * OV2   No page table of theirs is taken out while a view has it. */
+
+static void object_overlaps(struct object *o)
+{
+    lock_acquire(&o->lock); /* OV2: behind who takes out tables now */
+    __atomic_fetch_add(&objects_overlap, !o->overlaps, __ATOMIC_SEQ_CST);
+    o->overlaps = true;
+    lock_release(&o->lock);
+}
+
+static void object_meet(struct object *o, void *new)
+{
+    struct object *n = new;
+    if (o == n || o->base >= object_end(n) || n->base >= object_end(o))
+        return;
+    object_overlaps(o);
+    object_overlaps(n);
+    UNMAP(u, .stale = true);
+    leaves_for(o, leaf_unmap, &u);
+}
+
+static unsigned leaf_strip(struct leaf *l, unsigned slot, unsigned end, void *view)
+{
+    unsigned id = ((struct view *)view)->id;
+    lock_acquire(&l->lock);
+    for (; vmask_test(&l->users, id) && slot < end; slot++) {
+        vmask_clear(&l->pages[slot].mask, id);
+        if (l->pages[slot].writer == (int)id)
+            l->pages[slot].writer = WRITER_NONE;
+    }
+    lock_release(&l->lock);
+    return end;
+}
+
+static void object_strip(struct object *o, void *view)
+{
+    if (__atomic_load_n(&o->overlaps, __ATOMIC_SEQ_CST))
+        leaves_for(o, leaf_strip, view);
+}
+
+void objects_strip(struct view *v)
+{
+    if (unlikely(__atomic_load_n(&objects_overlap, __ATOMIC_SEQ_CST)))
+        object_for_each(object_strip, v);
+}
+
 long kd_object_create(const uint64_t a[6])
 {
     struct kd_object_create c;
@@ -264,6 +319,7 @@ long kd_object_create(const uint64_t a[6])
     list_push_back(&objects, &o->all);
     lock_release(&objects_lock);
     count(objects);
+    object_for_each(object_meet, o);
     /* PO3: a thread that closes a port meanwhile finds the object in the list, or this one sees
      * that it is dead */
     bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) ||

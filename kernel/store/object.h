@@ -28,6 +28,7 @@ struct object {
     uint32_t references;     /* atomic: handle, attachments, walks under way */
     uint32_t flags, encoder; /* KD_OBJECT_*; KD_ENCODER_*, read anew for each page */
     bool dead;               /* its manager is gone or destroyed it; set before the sweep */
+    bool overlaps;           /* another one lies at some of its addresses, or did; its lock */
     struct process *owner;   /* compared only */
     struct port *port, *commit_port;
     uint64_t cookie, base, pages;
@@ -70,6 +71,8 @@ struct attachment {
 };
 
 void object_init(void);
+/* objects_strip takes a new view out of the masks of objects that others overlap (OV1). */
+void objects_strip(struct view *v);
 /* copy_alloc and copy_free: struct copy; no locks needed. */
 must_check struct copy *copy_alloc(void);
 void copy_free(struct copy *c);

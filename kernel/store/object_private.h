@@ -7,6 +7,10 @@
 
 /* ---- object.c ---- */
 extern struct lock objects_lock; /* the list of all objects */
+static inline vaddr_t object_end(const struct object *o)
+{
+    return o->base + (o->pages << PAGE_SHIFT);
+}
 
 /* ---- leaf.c ---- */
 /* leaves_in calls fn for each leaf that exists of the pages [page, end), in portions; leaves_for
@@ -36,6 +40,7 @@ struct unmap {
     struct process *only;    /* views of this process; NULL: all */
     int reason;              /* active views that lose a PTE are doomed with it */
     bool dying;              /* the copies of committing views go too: nobody will publish them */
+    bool stale;              /* only bits of masks without an entry go */
     struct debt debt;
     struct list frames;      /* of copies and pages that went: free behind the shootdown (FR1) */
 };

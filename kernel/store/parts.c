@@ -288,7 +288,7 @@ static int parts_tell(struct view *v, unsigned voted, enum kd_part outcome, int 
         outcome = said ? KD_PART_UNDO : KD_PART_COMMIT;
         answer = said ? ECANCELED : 0;
     }
-    return answer;
+    return outcome == KD_PART_ASK ? EIO : answer; /* nobody knows, nor is there who asks */
 }
 
 int parts_ask(struct view *v)

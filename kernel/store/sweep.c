@@ -38,7 +38,7 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
     /* told: its manager's call walks its copies (encode_copies) */
     bool told = v->state == VIEW_ACTIVE && v->question.answer == ANSWER_CLAIMED;
     pte_t was = right_at(v, at);
-    if (u->only && v->process != u->only)
+    if ((u->only && v->process != u->only) || (u->stale && was))
         return;
     if (was && transactional && (told || v->state == VIEW_COMMITTING) && !u->dying) {
         right_owe_all(v); /* at its end, which is near */

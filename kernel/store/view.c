@@ -161,6 +161,7 @@ long kd_view_create(const uint64_t a[6])
     struct view *v = view_take(p, VIEW_IDLE);
     if (!v)
         return -ENFILE;
+    objects_strip(v); /* of who had its number before */
     bool charged = limit_charge(p, KD_LIMIT_MEMORY, 1);
     paddr_t table = charged ? arch_table_new_view(p->home.table) : 0;
     long h = table ? handle_new(p, HANDLE_VIEW, v, KD_RIGHT_MANAGE) : -ENOMEM;

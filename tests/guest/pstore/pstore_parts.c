@@ -90,7 +90,7 @@ static void step(long number)
     lost += (result == 0 && after != number) || result == -ETIMEDOUT;
     lost += result == -ECANCELED && after != before;
     undone += result == -ECANCELED;
-    unknown += result == -EOWNERDEAD;
+    unknown += result == -EOWNERDEAD || result == -EIO;
     done += result == 0;
 }
 
