@@ -79,6 +79,7 @@ static void commit_begin(struct commit *c, const struct site_message *m, uint8_t
     c->images = NULL;
     c->converts = false;
     c->runs = 0;
+    c->thread = COMMITTERS - 1;         /* unless one of the others takes it */
 }
 
 /* Where the same bytes lie in the copy of the frame. */
@@ -248,7 +249,7 @@ void *commit_work(void *unused)
 
 bool commit_here(const struct site_message *m, uint8_t *frame)
 {
-    static struct commit c = {.thread = COMMITTERS - 1};
+    static struct commit c;
     agent_lock();
     bool here = !first && !snapshot_waits() && !parts_of(m->data, m->bytes);
     if (here) {

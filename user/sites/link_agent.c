@@ -156,6 +156,8 @@ static bool stands_beside(const struct hello *h, const struct hello *of)
 static const char *accept(struct peer *p, const struct hello *h)
 {
     static char why[LINK_WHY_BYTES];
+    uint64_t beside = 0;
+    _Static_assert(LINK_SITES_MAX <= 64, "a bit for each");
     for (unsigned i = 0; i <= link_all.count; i++) {
         const struct peer *other = i < link_all.count ? &link_all.sites[i].peer : NULL;
         const struct hello *there = other ? &other->hello : &link_all.self.hello;
@@ -171,10 +173,9 @@ static const char *accept(struct peer *p, const struct hello *h)
                      there->site, h->site);
             return why;
         }
-        if (other && stands_beside(there, h)) { /* the other one was there first */
-            peer_end(&link_all.sites[i].peer, "the site in whose place it says to be home is here",
-                     now_ns());
-            continue;                           /* what it claims is no reason against this one */
+        if (other && stands_beside(there, h)) { /* the other one was there first: */
+            beside |= 1ull << i;                /* what it claims is no reason against this one */
+            continue;
         }
         if (same_zone(there, h, &zone) && !newer_home(link_all.sites + i, there, h)) {
             snprintf(why, sizeof(why), "zone %u of %s's store is that of %s's: a new store gets "
@@ -182,6 +183,10 @@ static const char *accept(struct peer *p, const struct hello *h)
             return why;
         }
     }
+    for (unsigned i = 0; i < link_all.count; i++)
+        if (beside >> i & 1)
+            peer_end(&link_all.sites[i].peer, "the site in whose place it says to be home is here",
+                     now_ns());
     zones_hear(p, h);
     return NULL;
 }
