@@ -116,9 +116,18 @@ static int serve(unsigned segments)
     return r ? -r : -km_serve(2);
 }
 
+/* Asks before the store manager knows who it is: its library says so when it connects. */
+static int asks(const char *key)
+{
+    char kept[256];
+    snprintf(kept, sizeof kept, "%s", key);
+    unsetenv(STORE_KEPT_BY);
+    return held(kept) || setenv(STORE_KEPT_BY, kept, 1);
+}
+
 static int manager(char **argv)
 {
-    if (strcmp(argv[1], "asks") == 0 && held(getenv(STORE_KEPT_BY))) return 4;
+    if (strcmp(argv[1], "asks") == 0 && asks(getenv(STORE_KEPT_BY))) return 4;
     return serve((unsigned)atoi(argv[2]));
 }
 
