@@ -78,12 +78,14 @@ void codeword_replace(struct leaf *l, const struct copy *c)
 
 bool codeword_follow(struct leaf *l, const struct copy *c)
 {
-    const uint64_t *now = frame_memory(l->pages[c->slot].frame), *own = frame_memory(c->frame);
+    uint64_t *now = frame_memory(l->pages[c->slot].frame), *own = frame_memory(c->frame);
     uint64_t told = c->told, *codeword = l->codewords[c->slot];
     _Static_assert(REGION_WORDS == 64, "a region is an element of the set");
     words_each(i, c) {
-        codeword[i / REGION_WORDS] ^= now[i] ^ own[i];
-        told -= item_weight(own[i], now[i], i);
+        uint64_t was = now[i], is = own[i];
+        codeword[i / REGION_WORDS] ^= was ^ is;
+        told -= item_weight(is, was, i);
+        word_exchange(&now[i], &own[i]);
     }
     return !told;
 }

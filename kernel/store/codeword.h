@@ -11,8 +11,8 @@ void codeword_make(struct leaf *l, unsigned slot);
 /* codeword_replace brings them up to date for the frame of c, no item copy, which has become the
  * page. Leaf locked. */
 void codeword_replace(struct leaf *l, const struct copy *c);
-/* codeword_follow brings them up to date for words that are about to be exchanged with those of
- * item copy c. False: they are not those that were told. Leaf locked. */
+/* codeword_follow exchanges words of the page with those of item copy c, and brings them up to
+ * date. False: they were not those that were told. Leaf locked. */
 bool codeword_follow(struct leaf *l, const struct copy *c);
 /* codeword_spoil sees to it that all of the page is found damaged. Leaf locked. */
 void codeword_spoil(struct leaf *l, unsigned slot);

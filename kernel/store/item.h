@@ -11,6 +11,13 @@
         for (uint64_t k = (uint64_t)__builtin_ctz(groups), left = (c)->words[k];              \
              left && (i = (unsigned)k * 64 + (unsigned)__builtin_ctzll(left), true);          \
              left &= left - 1)
+/* word_exchange: a snapshot may read the current one at this moment. */
+static inline void word_exchange(uint64_t *now, uint64_t *own)
+{
+    uint64_t was = *now;
+    __atomic_store_n(now, *own, __ATOMIC_RELEASE);
+    *own = was;
+}
 /* item_copies: how many item copies the page has; leaf locked. */
 static inline unsigned item_copies(const struct leaf *l, const struct page *p)
 {

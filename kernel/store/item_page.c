@@ -167,15 +167,8 @@ static void patch(const struct view *u, const struct copy *c)
 static void exchange(const struct page *p, const struct copy *c)
 {
     uint64_t *now = frame_memory(p->frame), *own = frame_memory(c->frame);
-    for (unsigned groups = c->groups; groups; groups &= groups - 1) {
-        unsigned k = (unsigned)__builtin_ctz(groups);
-        for (uint64_t left = c->words[k]; left; left &= left - 1) {
-            unsigned i = k * 64 + (unsigned)__builtin_ctzll(left);
-            uint64_t was = now[i];
-            __atomic_store_n(&now[i], own[i], __ATOMIC_RELEASE);
-            own[i] = was;
-        }
-    }
+    words_each(i, c)
+        word_exchange(&now[i], &own[i]);
 }
 
 /* others_follow takes the current frame out of snapshots' tables, and brings others' copies up to
@@ -201,8 +194,9 @@ bool item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
     if (others)
         others_follow(v, p, c);
     bool sound = !l->codewords || codeword_follow(l, c); /* CW2 */
-    exchange(p, c);
-    if (!sound)
+    if (!l->codewords)
+        exchange(p, c);
+    else if (!sound)
         codeword_spoil(l, c->slot);
     c->sequence = sound ? p->sequence : sequence; /* of what is not sound no snapshot sees it */
     c->superseded = sequence;
