@@ -303,8 +303,9 @@ static void decisions_forget(void)
     participants_ask(count);
     unsigned done = 0;
     for (unsigned i = 0; i < count; i++) done += !decisions[i].needed;
-    forget_after = disk_clock.microseconds(NULL) + AGAIN_US;
-    if (count - done - others >= FORGET_MANY) decided += FORGET_MANY;
+    bool many = count - done - others >= FORGET_MANY;
+    forget_after = many ? disk_clock.microseconds(NULL) + AGAIN_US : 0;
+    if (many) decided += FORGET_MANY;
     if (done == 0 || server.fenced) return;
     full_since = 0;
     gate_enter(true);
