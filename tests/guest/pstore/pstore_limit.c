@@ -137,8 +137,9 @@ static void large(void)
 
 static int setter(void)
 {
-    if (both_open(PS_WRITE)) return 1;
-    return ps_policy(box[0], PS_MEMORY, 16) ? 2 : 17; /* without a close */
+    int opened = both_open(PS_WRITE), set = opened ? 0 : ps_policy(box[0], PS_MEMORY, 16);
+    if (opened || set) printf("# opened: %d (%s); set: %d\n", opened, strerror(errno), set);
+    return opened || set ? 1 : 17; /* without a close */
 }
 
 static int read_only(void)
