@@ -18,6 +18,7 @@
     X(NO_MEMORY, "who decides forgets that it called an unknown transaction undone") \
     X(PRESUME_COMMIT, "a transaction of which nothing is known is called committed") \
     X(DEATH_UNDOES, "those that voted undo when who decides has died with the question") \
+    X(NOBODY_UNDOES, "a program hears undone when who decides has died, and then all who voted") \
     X(UNLOCK_DOUBT, "locks go when who decides has died, before the outcome is known") \
     X(LEAVE, "who is killed behind the decision leaves, and tells nobody") \
     X(GIVE_HELD, "a base that starts in doubt gives its pages to others") \
@@ -48,7 +49,7 @@ struct Base {
 };
 struct State {
     Base b[BASES];
-    u8 phase, at, outcome, told;        /* told: what the program heard, an outcome; ASK: nothing */
+    u8 phase, at, outcome, told;        /* told: what the program heard; ASK: nobody knows */
     u8 deaths, cuts, kills;
 };
 
@@ -69,7 +70,9 @@ struct Model : Steps<State, Scenario> {
     void tell_next(State &s) const
     {
         while (s.at < last() && !s.b[s.at].life) s.at++;
-        if (s.at == last()) finish(s, s.outcome);
+        if (s.at < last()) return;
+        bool nobody = s.outcome == ASK; /* nobody is left who might ask: what holds is not known */
+        finish(s, nobody && on(NOBODY_UNDOES) ? (u8)UNDO : s.outcome);
     }
     void tell(State &s, u8 outcome) const
     {
