@@ -1,9 +1,11 @@
 /*
- * kernel_overlap.c - two objects at the same addresses, in processes that come one after the other.
+ * kernel_overlap.c - two objects at the same addresses, in different processes.
  *
  * Aim     a view that gets the number of one that has ended has no rights of that: neither who
  *         wants the other object's page nor that object's end takes what it has here (OV1). A page
  *         table that is empty stays while a view has it, when the other object's leaves go (OV2).
+ *         A process that had one object, and has the other now, keeps its page tables when the
+ *         first dies, and what its transaction has read stays shut to others.
  * Method  own_manager.h; the pages of the second object are supplied before they are touched.
  */
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #define PAGES 512                           /* the reach of one page table */
 #include "own_manager.h"
 
+enum { EACH = 64 };                         /* a page of each leaf */
 static struct context reader, other, writer;
 static int said[2], heard[2], beside;
 
@@ -44,6 +47,19 @@ static int look_on(void *page)
 {
     int e = look(page);
     return e ? e : tell() ? tell() : look(page);
+}
+
+static int read_all(void *unused)
+{
+    int sum = 0;
+    for (uintptr_t i = 0; i < PAGES; i += EACH)
+        sum |= look((void *)i);
+    return unused ? -EINVAL : sum;
+}
+static int read_on(void *unused)
+{
+    int e = read_all(unused);
+    return e ? e : tell() ? -EIO : read_all(unused);
 }
 
 static long supply(uint64_t page)
@@ -126,15 +142,50 @@ static void empty_table(void)
            "a table without entries stays while a view has it (%ld, %ld)", s, e);
 }
 
+static void reads_both(void)
+{
+    int e = run(read_all, NULL, 0, 0);
+    e = e ? e : tell();
+    _exit(e || run(read_on, NULL, 0, 0) != 0);
+}
+
+static void had_the_first(void)
+{
+    bool made = object_beside();
+    for (uint64_t i = 0; i < PAGES; i += EACH)
+        made &= supply(i) == 0;
+    long a = kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    in_view(&writer);
+    tap_ok(made && a == 0 && run(read_all, NULL, 0, 0) == 0, "all of one is read here");
+    pid_t pid = child(object, reads_both);
+    bool heard_it = hears();
+    long gone = kd_call4(KD_OBJECT_ADVISE, object, EACH, 1, KD_ADVISE_EVICT);
+    long d = kd_call3(KD_SPACE_DETACH, pid, object, 0);
+    long e = kd_call3(KD_SPACE_ATTACH, pid, beside, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    go_on();
+    tap_ok(heard_it && gone == 1 && d == 0 && e == 0 && hears(),
+           "another process had it, too, and reads all of the second (%ld, %ld)", d, e);
+    is(run(store, (void *)EACH, 0, 50), 0, "a writer of the first one does not meet it");
+    e = kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
+    object = beside;
+    long f = kd_call3(KD_SPACE_ATTACH, getpid(), beside, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    long g = run(store, (void *)EACH, 0, 50);
+    tap_ok(e == 0 && f == 0 && g == -ETIMEDOUT,
+           "the first dies, what that transaction has read stays shut (%ld, %ld, %ld)", e, f, g);
+    go_on();
+    tap_ok(end_of(pid) == 0 && run(store, (void *)EACH, 0, 0) == 0, "until it ends");
+}
+
 int main(void)
 {
-    tap_plan(8);
+    tap_plan(13);
     bool made = start_manager((struct own_manager){.pages = PAGES}) && object_beside();
     tap_ok(made && pipe(said) == 0 && pipe(heard) == 0, "two objects at the same addresses");
     number_of_another();
     object = beside;
     if (kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE)) return 1;
     empty_table();
+    had_the_first();
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "all is consistent");
     return tap_end();
 }
