@@ -111,7 +111,7 @@ def test_an_item_that_waits_runs_beside_the_others():
     with tempfile.TemporaryDirectory() as folder:
         names = ["waits", "one", "two"]         # each waits for both others
         script = " && ".join(f"[ -e {folder}/{name} ]" for name in names)
-        items = [(f"runner-{name}", ["sh", "-c", f"touch {folder}/{name}; for i in $(seq 200); do {script} && break; sleep 0.05; done; "
+        items = [(f"runner-{name}", ["sh", "-c", f"touch {folder}/{name}; for i in $(seq 4000); do {script} && break; sleep 0.05; done; "
                                      f"{script} && echo ok 1; echo 1..1"]) for name in names]
         try:
             with contextlib.redirect_stdout(io.StringIO()):

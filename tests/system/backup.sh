@@ -50,7 +50,11 @@ is "and has what came since" "- eggs - bread - milk" "$(tr '\n' ' ' <<<"$output"
 unfinished='' wrong=''
 after='1 3'
 [ "${TEST_TIER:-test}" != long ] || after='1 3 8'
-for items in $after; do
+for items in $after again again again; do
+    if [ "$items" = again ]; then       # the processor of the shell may have stood still until each copy was whole
+        [ -z "$unfinished" ] || break
+        items=1
+    fi
     fresh
     words='store backup &'
     for ((i = 1; i <= items; i++)); do words="$words

@@ -103,9 +103,9 @@ def test_a_server_that_hangs_is_told_of_and_goes_on():
         load = Load(STORE, 300)
         load.more(50)
         it.process.send_signal(signal.SIGSTOP)
-        load.until(lambda load: "scripts/run: disk store does not answer for 1" in load.said, 60)
+        load.until(lambda load: "scripts/run: disk store does not answer for " in load.said, 60)
         it.process.send_signal(signal.SIGCONT)
-        assert load.end() == 0 and "scripts/run: disk store answers after 1" in load.said, load.said
+        assert load.end() == 0 and "scripts/run: disk store answers after " in load.said, load.said
         assert found(STORE) == {0: 300}
 
 
@@ -120,7 +120,7 @@ def test_and_at_the_end_of_patience_its_outcome_is_unknown():
         took = time.monotonic() - start
         it.process.send_signal(signal.SIGCONT)
         assert status not in (0, 124) and took > 9 and "the outcome is unknown" in load.said and \
-            "disk store fails after 1" in load.said, f"{took} s: {load.said}"
+            "disk store fails after " in load.said, f"{took} s: {load.said}"
         nothing_lost(load, found(STORE))
     check_image(IMAGE)
 
@@ -132,8 +132,8 @@ def test_at_a_terminal_the_kernels_log_is_shown_and_patience_counts():
         try:
             machine.type("todo add milk; todo\n", "- milk")
             it.process.send_signal(signal.SIGSTOP)
-            machine.type("todo add bread\n", r"\] disk store does not answer for 1\d s")
-            machine.expect(r"\] disk store fails after 1\d s")
+            machine.type("todo add bread\n", r"\] disk store does not answer for \d+ s")
+            machine.expect(r"\] disk store fails after \d+ s")
             machine.expect("the outcome is unknown")
         finally:
             machine.kill()
@@ -151,7 +151,7 @@ def test_a_server_of_the_network_must_keep_a_second_client_out():
     for options, wanted, text in (["--shared=1"], 0, "hello"), (["--shared=2"], 120, "lets a second client in"), (["-r"], 120, "read alone"):
         port = free_port()
         with server("-p", str(port), "-b", "127.0.0.1", *options):
-            for _ in range(100):
+            for _ in range(2000):
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                     break
                 time.sleep(0.05)

@@ -44,7 +44,7 @@ is_output "all of them at once: nothing is lost, nothing is done twice" "120, 70
 120, 70 entries, 70"
 
 guest "modes box serve & modes box server noise=2000 add=1 read sum fail=30 add=1; modes box server fail=110 hold=4000 &
-    sleep 0.5; modes box local after=1000; modes box server die; modes box mix after=0; modes box mix die; modes box server sum"
+    modes box local after=1000; modes box server die; modes box mix after=0; modes box mix die; modes box server sum"
 is_output "a client that lies, may only read, is silent with a lock, or dies with one" "1, 0 entries, 0
 held
 dies

@@ -20,7 +20,7 @@ until [ -S "$TEST_TMP/socket2" ]; do sleep 0.05; done
 does="add=3 enter=2 undone=2 do=2 sum calls"
 site far --no-store --join "$TEST_TMP/socket" "modes home:box local $does; modes home:box mix $does; modes home:box server $does
     modes home:box mix add=10 enter=10 & modes home:box server add=10 enter=10 & modes home:box local add=10 enter=10 await=81
-    modes home:box server fail=110 hold=4000 & sleep 0.5; modes home:box local after=500; modes home:box server die
+    modes home:box server fail=110 hold=4000 & modes home:box local after=500; modes home:box server die
     modes home:box mix after=0; modes home:box local sum; modes home:box server await=83 add=17" &
 site third --no-store --join "$TEST_TMP/socket2" "modes home:box server read await=83 fail=30 add=1" &
 wait
