@@ -101,7 +101,7 @@ debug:                          ## boot and wait for gdb, which reads the .gdbin
 
 gdbinit:
 	@printf '%s\n' 'set pagination off' 'file build/kernel.elf' 'source scripts/gdb/katydid.py' \
-	    'target remote 127.0.0.1:$(GDB_PORT)' >$(GDBINIT)
+	    'set tcp connect-timeout 60' 'set remotetimeout 60' 'target remote 127.0.0.1:$(GDB_PORT)' >$(GDBINIT)
 	@$(if $(PROGRAM),printf '%s\n' 'kd-program $(PROGRAM) main' continue >>$(GDBINIT))
 
 crash:                          ## cut the power in N runs (30); SEED=S chooses them, BUG=NAME plants a bug

@@ -8,7 +8,8 @@
  *     sum          follows the list, prints how many accounts there are and their sum
  *     total        the same, also if sessions end meanwhile
  *     snapshot     the same in a snapshot; begun again when a page is newer than it
- *     moves=N      N transfers between accounts that seed=N says; of two the order differs
+ *     moves=N      N transfers between accounts that seed=N says, also if sessions end meanwhile; of
+ *                  two the order differs
  *     phase=N      stores N; await=N waits until it is stored by somebody, without a store
  *     abort        stores to each account, and undoes that
  *     busy=N       transfers until N is stored by somebody
@@ -23,7 +24,7 @@
  *                  fail
  *     stay         says so, and keeps the container open for good
  *     lost         waits until link has lost a site that it had a session with
- *     takes=MS     counts one up, which has to wait for so long at least
+ *     takes=MS     counts one up, not before so long behind the session that `lost` waited for
  *     counts       what has been said to the home since the last `counts`
  *     fail=ERRNO   the next word has to fail so
  */
@@ -125,11 +126,12 @@ static int move(void *numbers)
 static int moves(uint64_t times)
 {
     int64_t of[2];
-    int error = ps_transaction(sum, of);
+    int error;
+    while (died(error = ps_transaction(sum, of))) continue;
     for (uint64_t i = 0; !error && i < times; i++) {
         uint64_t all = (uint64_t)of[0], n[3] = {draw(all), draw(all - 1), draw(100)};
         n[1] = (n[0] + 1 + n[1]) % all;
-        error = ps_transaction(move, n);
+        while (died(error = ps_transaction(move, n))) continue;
     }
     return error;
 }
@@ -392,14 +394,12 @@ static int history(uint64_t times)
     return error;
 }
 
+static uint64_t live_ms;                /* when a session was seen last */
+
 static int takes(uint64_t ms)
 {
-    struct timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
     int error = ups(1);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    uint64_t took = (uint64_t)(to.tv_sec - from.tv_sec) * 1000 + (uint64_t)(to.tv_nsec / 1000000) -
-                    (uint64_t)(from.tv_nsec / 1000000);
+    uint64_t took = now_ms() - live_ms;
     if (took < ms) printf("after %llu ms\n", (unsigned long long)took);
     return error;
 }
@@ -415,6 +415,7 @@ static int lost(void)
         live = false;
         for (size_t i = 1; r >= 0 && i < m.buffer_bytes / sizeof *all; i++)
             live |= all[i].state == LINK_LIVE;
+        if (live) live_ms = now_ms();
         pause_ms();
     }
     if (link >= 0) kd_call3(KD_HANDLE_CLOSE, link, 0, 0);

@@ -38,6 +38,7 @@ def press():
     raise gdb.GdbError("the port does not take the key")
 gdb.execute("set pagination off")
 gdb.execute("set tcp connect-timeout 60")
+gdb.execute("set remotetimeout 120")
 gdb.execute("target remote :{PORT}")
 gdb.execute("hbreak serial_input_start")
 gdb.execute("continue")

@@ -132,12 +132,18 @@ static int paired(void)
     return r < 0 ? (int)r : 0;
 }
 
+static int look(unsigned long *n, bool remote)
+{
+    int error;
+    while (comes(error = ps_transaction(check, n)) && remote)
+        pause_ms();
+    return error;
+}
+
 static int checked(bool remote)
 {
     unsigned long n;
-    int error;
-    while (comes(error = ps_transaction(check, &n)) && remote)
-        pause_ms();
+    int error = look(&n, remote);
     if (error)
         printf("check: %s\n", ps_strerror(error));
     else
@@ -163,8 +169,12 @@ int main(int argc, char **argv)
     if (strcmp(word[0], "check") == 0)
         return checked(name != NULL) != 0;
     unsigned long n = strtoul(word[0], NULL, 10), last = n + strtoul(word[1], NULL, 10);
-    for (; n < last; n++) {
+    for (unsigned long there = 0; n < last; n++) {
         int error = ps_transaction(step, &n);
+        if (name && comes(error) && (error = look(&there, true)) == 0 && there < n) {
+            n--;                        /* its site was lost, and it undone */
+            continue;
+        }
         if (error) {
             fprintf(stderr, "parts-cut: step %lu: %s\n", n, ps_strerror(error));
             return 1;

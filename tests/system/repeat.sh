@@ -59,7 +59,7 @@ ok "replay: no disk was made or changed" test ! -e "$TEST_TMP/store"
 port=$((10000 + $$ % 20000))
 for run in 1 2; do
     scripts/run --replay "$rr" --gdb $port >/dev/null 2>&1 &
-    timeout 200 gdb -nx -batch -ex 'set tcp connect-timeout 60' -ex "file $rr/kernel.elf" \
+    timeout 200 gdb -nx -batch -ex 'set tcp connect-timeout 60' -ex 'set remotetimeout 120' -ex "file $rr/kernel.elf" \
         -ex 'source scripts/gdb/katydid.py' -ex "target remote 127.0.0.1:$port" -ex 'break kd_txn_commit' -ex continue \
         -ex 'kd-process' -ex 'kd-page 0x200000000000' -ex 'p $rsp' -ex kill >"$TEST_TMP/gdb$run" 2>&1
     wait $!

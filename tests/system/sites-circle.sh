@@ -6,7 +6,7 @@
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
-common="--cpus 1 --memory 96 --link lease=2000 --allow processes --add build/tests/sites/circle"
+common="--cpus 1 --memory 96 --link lease=20000 --allow processes --add build/tests/sites/circle"
 times=1
 [ "${TEST_TIER:-test}" != long ] || times=10
 

@@ -9,8 +9,8 @@ make -s build/tests/sites/homes || { echo "Bail out! no homes"; exit 1; }
 
 common="--link lease=20000 --cpus 1 --store-size 64M --add build/tests/sites/homes"
 scripts/sites --timeout 100 - >"$TEST_TMP/said" 2>&1 <<END
-site a $common --store $TEST_TMP/a : homes make p0; store export p0 b write; homes run 0 p0 b:p1; sleep 1
-site b $common --store $TEST_TMP/b : homes make p1; store export p1 a write; homes run 1 a:p0 p1; sleep 1
+server a $common --store $TEST_TMP/a : homes make p0; store export p0 b write; homes run 0 p0 b:p1; sleep 1000
+site b $common --store $TEST_TMP/b : homes make p1; store export p1 a write; homes run 1 a:p0 p1
 link a b
 END
 is "both sites come to their end" "0" "$?"

@@ -23,7 +23,7 @@ until [ -S "$TEST_TMP/socket" ]; do sleep 0.05; done
 for round in 1 2 3 4; do
     site far --no-store --join "$TEST_TMP/socket" --kill-on 'the machine ends now' \
         "shared home:box open ups=3 await=$round stay"
-    for _ in {1..400}; do [ "$(lines)" -ge $round ] && break; sleep 0.05; done
+    for _ in {1..8000}; do [ "$(lines)" -ge $round ] && break; sleep 0.05; done
 done
 wait
 

@@ -17,6 +17,15 @@ enum { PAGES = 16 };
 #define STRING(x) STRING_OF(x)
 enum { RW = KD_READ | KD_WRITE, BADGE = 7, BADGE_HANDLE = 1, HELD = 6 };
 
+/* Processes that the manager has heard of that they have ended. */
+static _Atomic int clients_gone;
+static bool hears(struct kd_message *m)
+{
+    bool gone = m->kind == (uint32_t)KD_MSG_CLIENT_GONE;
+    clients_gone += gone;
+    return gone;
+}
+
 static int stores(void *page) { ++*word_of((unsigned)(uintptr_t)page, 0); return 0; }
 static void *number(unsigned page) { return (void *)(uintptr_t)page; }
 
@@ -100,15 +109,18 @@ int main(int argc, char **argv)
     if (argc > 1)
         return child(argv[1]);
     tap_plan(9);
-    tap_ok(start_manager((struct own_manager){.pages = PAGES}), "a manager");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .messages = hears}),
+           "a manager");
     int link = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     run(stores, number(0), 0, LONG_MS);
     long used = views_used(), waited;
 
     bool gone = killed(child_new(argv[0], link, STRING(STAYS_MS)));
-    tap_ok(gone && check() == 0 && views_used() > used, "rights outlive their process");
+    tap_ok(gone && check() == 0 && views_used() > used && !clients_gone,
+           "rights outlive their process, of whose end their manager hears behind them");
     waited = waits();
     tap_ok(waited > STAYS_MS / 2 && waited < STAYS_MS + LONG_MS / 2, "for as long as it has asked");
+    while (!clients_gone) sched_yield();
 
     gone = killed(child_new(argv[0], link, STRING(LONG_MS)));
     waited = run(stores, number(HELD), 0, 200);
