@@ -8,8 +8,8 @@
  *     sum          follows the list, prints how many accounts there are and their sum
  *     total        the same, also if sessions end meanwhile
  *     snapshot     the same in a snapshot; begun again when a page is newer than it
- *     moves=N      N transfers between accounts that seed=N says, also if sessions end meanwhile; of
- *                  two the order differs
+ *     moves=N      N transfers between accounts that seed=N says, also if sessions end meanwhile;
+ *                  of two the order differs
  *     phase=N      stores N; await=N waits until it is stored by somebody, without a store
  *     abort        stores to each account, and undoes that
  *     busy=N       transfers until N is stored by somebody
