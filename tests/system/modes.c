@@ -15,8 +15,9 @@
  *     after=MS     counts one up behind a `hold` of this machine, which takes that long at least
  *     wrong        what cannot be done is refused
  *     noise=N      N calls to the server that make no sense, and it goes on
- *     await=N      until the count is N
- *     calls        how often the server was asked since the last `calls`
+ *     await=N      until the count is N; how often it was seen to change meanwhile is told
+ *     calls        how often the server was asked since the last `calls`; "again": functions were
+ *                  run once more, which took too long
  *     read         opens it again, to read only; as the first word, to begin with
  *     updates      as the first word: pages that it has used come anew when they have changed
  *     slow=N       N transactions that count one up, a tenth of a second before each
@@ -43,6 +44,7 @@ static const char *name;
 static char text[128];
 static ps_split *split;
 static int flags = PS_WRITE, hold_ms;
+static unsigned begun, wanted_once;     /* functions that ran, and transactions */
 static const char held[] = "/tmp/modes.held";   /* since when a `hold` has its lock */
 
 static void pause_ms(int ms)
@@ -108,6 +110,7 @@ static int add(ps_split *s, void *arg)
     struct root *root = ps_split_root(s), now;
     int error = !root ? -errno : ps_split_read(s, root, 0, &now, sizeof now);
     (void)arg;
+    begun++;
     if (!error && hold_ms) error = ps_split_lock(s, root, PS_X);
     if (!error && hold_ms < 0) _exit(0);
     if (!error && hold_ms) held_since(now_ms());
@@ -120,6 +123,7 @@ static int enter(ps_split *s, void *result)
 {
     struct root *root = ps_split_root(s), now;
     int error = !root ? -errno : ps_split_lock(s, root, PS_X);
+    begun++;
     if (!error) error = ps_split_read(s, root, 0, &now, sizeof now);
     struct entry *e = error ? NULL : ps_split_alloc(s, sizeof *e, root);
     if (!error && !e) error = -errno;
@@ -138,6 +142,7 @@ static int sum(ps_split *s, void *out)
     struct entry e;
     int64_t *of = out;
     int error = !root ? -errno : ps_split_read(s, root, 0, &now, sizeof now);
+    begun++;
     of[0] = now.count;
     of[1] = of[2] = 0;
     for (struct entry *at = now.first; at && !error; at = e.next) {
@@ -152,16 +157,23 @@ static int sum(ps_split *s, void *out)
 static int transaction(int (*fn)(ps_split *s, void *arg), void *arg)
 {
     int error;
+    wanted_once++;
     do error = ps_split_transaction(split, fn, arg);
     while (error == -ETIMEDOUT && !hold_ms);
     return error;
 }
 
+static unsigned changes;                /* seen by the last await */
+
 static int await(int64_t count)
 {
-    int64_t of[3] = {0};
+    int64_t of[3] = {0}, last = -1;
     int error;
-    while (!(error = transaction(sum, of)) && of[0] < count) pause_ms(20);
+    for (changes = 0; !(error = transaction(sum, of)); last = of[0]) {
+        changes += last >= 0 && of[0] != last;
+        if (of[0] >= count) break;
+        pause_ms(20);
+    }
     return error;
 }
 
@@ -276,8 +288,8 @@ static int told(void)
     long port = kd_call3(KD_NAME_FIND, (long)store, 0, 0);
     long r = port < 0 ? port : kd_call3(KD_PORT_CALL, port, (long)&m, 0);
     for (int i = 0; i < KINDS && r == 0; i++)
-        printf("%llu %s%s", (unsigned long long)(m.word[i] - before[i]), kinds[i],
-               i < KINDS - 1 ? ", " : "\n");
+        printf("%llu %s, ", (unsigned long long)(m.word[i] - before[i]), kinds[i]);
+    if (r == 0) printf("%u seen\n", changes);
     memcpy(before, m.word, sizeof before);
     if (port >= 0) kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
     return (int)r;
@@ -344,8 +356,10 @@ static int word(const char *w, uint64_t n)
     }
     if (!strcmp(w, "calls")) {
         ps_split_counts(split, &now);
-        printf("%llu calls\n", (unsigned long long)(now.calls - before.calls));
+        printf("%llu calls%s\n", (unsigned long long)(now.calls - before.calls),
+               begun > wanted_once ? " again" : "");
         before = now;
+        begun = wanted_once = 0;
         return 0;
     }
     return -EINVAL;

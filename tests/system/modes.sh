@@ -12,7 +12,11 @@ guest() {
     output=$(scripts/run --timeout 100 --store "$TEST_TMP/store" --store-size 64M --add "$program" --allow names -c "$1" 2>&1)
     output=${output//$'\r'/}
 }
-is_output() { is "$1" "$2" "$output"; }
+is_output() { # the calls are counted where no function had to be run again
+    local again=''
+    ! grep -q ' calls again$' <<<"$output" || again='s/^[0-9]+ calls.*/calls/'
+    is "$1" "$(sed -E "$again" <<<"$2")" "$(sed -E "$again" <<<"$output")"
+}
 rules="read and lock have one place: a load takes its lock
 commit, abort and allocate have one place: they end together
 who commits has lock and log: it commits what it has stored"

@@ -24,7 +24,7 @@
 #include "tap.h"
 
 enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, ROUNDS = 3000 };
-enum { MAPS = 200, MAP_BYTES = 64 * 4096, TRIES = 5 };
+enum { MAPS = 200, MAP_BYTES = 64 * 4096, TRIES = 20 };
 
 static uint64_t cycles(void)
 {
