@@ -18,7 +18,8 @@
 #include "system.h"
 #include "tap.h"
 
-enum { WORDS = 512, PAGES_MANY = 700, GRANTS_MANY = 400, GONES = 3000, MUTATIONS = 40 };
+enum { WORDS = 512, PAGES_MANY = 700, GRANTS_MANY = 400, GONES = 3000, MUTATIONS = 40,
+       SURE_MS = 60000 };
 struct page { uint64_t word[WORDS]; };
 struct root { struct page *page[PAGES_MANY]; };
 static ps_container *box, *own;
@@ -64,6 +65,18 @@ static int hold(void *page)
     return 0;
 }
 static void *holder(void *page) { return (void *)(intptr_t)ps_transaction(hold, page); }
+
+/* Until a GET waits in the kernel: a thread of the agent's, for another transaction. */
+static void until_waits(void)
+{
+    static struct kd_view_info list[KD_VIEW_MAX];
+    bool waits = false;
+    for (int ms = 0; ms < SURE_MS && !waits; ms++) {
+        pause_ms(1);
+        for (long i = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0); i-- > 0;)
+            waits |= list[i].pid != getpid() && (list[i].waits[0] | list[i].waits[1]);
+    }
+}
 
 /* ---- the site ---- */
 
@@ -181,7 +194,7 @@ static bool granted_anew(uint64_t page, uint64_t turn)
     pthread_create(&t, NULL, holder, (void *)(uintptr_t)page);
     while (!holds) sched_yield();
     uint64_t get = say(GET(page, SITE_SHARED)), word = 0;
-    usleep(20000);
+    until_waits();
     lets_go = 1;
     pthread_join(t, NULL);
     int error = hear_answer(get, &m);
@@ -325,7 +338,7 @@ static void closes(void)
 /* ---- circles: the site keeps the first page, which a program of the home wants, and wants what
  * that has ---- */
 
-enum { FIRST = 20, FREE = 40, MOST = 8, PROBES = 100 };
+enum { FIRST = 20, FREE = 40, MOST = 8, PROBES = 3000 };   /* a probe: each 20 ms */
 static _Atomic int circle_has, circle_goes, circle_runs, circle_pages;
 static int circle(void *unused)
 {
@@ -354,10 +367,24 @@ static void wait_first(uint64_t ticket)
     pthread_create(&t, NULL, holder, (void *)(uintptr_t)pages[5]);
     while (!holds) sched_yield();
     uint64_t get = say(m);
-    usleep(100000);
+    until_waits();
     lets_go = 1;
     pthread_join(t, NULL);
     (void)hear_answer(get, &m);
+}
+
+/* The home wants the page back. */
+static void hear_call(uint64_t page)
+{
+    struct frame f;
+    struct site_message m = {0};
+    for (unsigned beats = 0; !over && beats < BEATS && (m.kind != SITE_CALL || m.page != page);) {
+        struct fields_in i = hear(&f);
+        over = is_new_hello(&f, i);
+        beats += f.kind == FRAME_BEAT;
+        if (f.kind == FRAME_BEAT) beat();
+        if (f.to != FRAME_CLIENT || !message_take(&m, &f, in)) m.kind = 0;
+    }
 }
 
 /* The answer to the site's last GET; it says, each time it is asked, that who keeps the first page
@@ -394,7 +421,7 @@ static void circle_of(int count, bool lock, bool young, const char *what)
     uint64_t serial = granted(pages[FIRST], SITE_EXCLUSIVE), ticket = young ? 1000 : 7, get = 0;
     pthread_create(&t, NULL, circler, lock ? box : NULL);
     while (!circle_has) sched_yield();
-    if (lock) usleep(200000);       /* it waits for the site */
+    if (lock) hear_call(pages[FIRST]);  /* so the lock's first look is over */
     for (int i = 1; i <= count + (count == MOST || lock); i++) {
         uint64_t page = pages[i <= count ? FIRST + i : FREE];
         struct site_message m = GET(page, SITE_SHARED);
@@ -435,7 +462,9 @@ static void deaf(void)
         grants += f.kind == SITE_GRANT;
         if (f.kind != FRAME_BEAT) continue;
         beats++;
-        freed = take_u64(&i);
+        uint64_t now = take_u64(&i);
+        if (now > freed) beats = 0;
+        freed = now;
         beat();
         for (; grants > GRANTS_MANY && sent < GONES; sent++) (void)say(closing);
     }

@@ -151,7 +151,7 @@ static int stays(void)
     int error = 0;
     ps_split *s = opens_soon(); /* those that closed may still be among the four */
     WANT(s && number_set(s, STAYS, &n) == 0);
-    for (int i = 0; i < 500 && !error; i++) {
+    for (int i = 0; i < 6000 && !error; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         error = ps_split_run(s, "get", &n, sizeof n);
     }

@@ -207,13 +207,14 @@ static void *sleeper(void *unused)
     return unused;
 }
 
-/* One thread sleeps by a watch that another one makes anew, again and again: it is woken. */
+/* One thread sleeps by a watch that another one makes anew, again and again: it is woken, however
+ * late it goes to sleep. */
 static void watch_anew(void)
 {
     pthread_t thread;
     long r = client_call(STORE_WATCH, SLEEPER, 0, 0, &page_of_mine, sizeof page_of_mine, NULL, 0);
     if (r == 0) r = -pthread_create(&thread, NULL, sleeper, NULL);
-    for (int i = 0; r == 0 && !__atomic_load_n(&awake, __ATOMIC_ACQUIRE) && i < 2000; i++) {
+    for (int i = 0; r == 0 && !__atomic_load_n(&awake, __ATOMIC_ACQUIRE) && i < 60000; i++) {
         r = client_call(STORE_WATCH, SLEEPER, 0, 0, &page_of_mine, sizeof page_of_mine, NULL, 0);
         pause_ms(1);
     }
