@@ -157,7 +157,7 @@ static void test_threads(void)
 {
     pthread_t thread[THREADS];
     void *result;
-    /* so that none comes by itself meanwhile */
+    /* so that none comes for want of log meanwhile (store_load.opts: nor by the clock) */
     long bad = client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0);
     struct wire_stats before = client_stats();
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, own_page, &pages[i * 8][1]);
@@ -172,9 +172,11 @@ static void test_threads(void)
     uint64_t commits = after.commits - before.commits, groups = after.groups - before.groups;
     tap_ok(commits == THREADS * ROUNDS && groups < commits, "in %llu groups for %llu commits",
            (unsigned long long)groups, (unsigned long long)commits);
-    tap_ok(after.flushes - before.flushes == groups &&
-               after.log_writes - before.log_writes == groups,
-           "one write and one flush per group");
+    /* an empty group may be in the air at each of both looks */
+    int64_t flushes = (int64_t)(after.flushes - before.flushes - groups),
+            writes = (int64_t)(after.log_writes - before.log_writes - groups);
+    tap_ok(flushes >= -1 && flushes <= 1 && writes >= -1 && writes <= 1,
+           "one write and one flush per group (%+ld, %+ld)", (long)writes, (long)flushes);
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, own_page, &pages[0][1]);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(thread[i], &result);

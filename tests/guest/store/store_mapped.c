@@ -63,9 +63,9 @@ static int manager_anew(void)
 {
     int before = store_pid(), wrong = -1;
     kill(before, SIGKILL);
-    for (int i = 0; i < 10000 && (store_pid() == before || store_pid() == 0); i++) pause_ms(1);
+    for (int i = 0; i < 60000 && (store_pid() == before || store_pid() == 0); i++) pause_ms(1);
     ps_close(c);
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 60000; i++) {
         if ((c = ps_open("mapped", PS_WRITE, PS_LAYOUT(struct root, 1)))) break;
         pause_ms(1);
     }
