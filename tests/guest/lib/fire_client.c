@@ -162,7 +162,7 @@ static int works(uint64_t number, long event)
 static int open_surely(void)
 {
     int e = fire_open(f);
-    for (int i = 0; i < 20 && is_end(e); i++) {
+    for (int i = 0; i < 2000 && is_end(e); i++) {
         pause_ms(10);
         e = fire_open(f);
     }

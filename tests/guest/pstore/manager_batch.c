@@ -124,9 +124,7 @@ static int look(void *number)
 static long number_now(void)
 {
     uint64_t number = 0;
-    int e = ps_transaction(look, &number);
-    for (int i = 0; i < 3 && (e == -ECANCELED || e == -EOWNERDEAD); i++)
-        e = ps_transaction(look, &number);
+    int e = WHEN_BACK(ps_transaction(look, &number));
     return e ? e : (long)number;
 }
 

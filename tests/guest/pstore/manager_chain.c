@@ -65,13 +65,10 @@ static int read_both(void *number)
     return error;
 }
 
-/* A death may be heard once more: a successor was asked for while others were still dying. */
 static long number_by(int (*reads)(void *))
 {
     uint64_t number = 0;
-    int error = -EOWNERDEAD;
-    for (int i = 0; i < 8 && (error == -EOWNERDEAD || error == -ECANCELED); i++)
-        error = ps_transaction(reads, &number);
+    int error = WHEN_BACK(ps_transaction(reads, &number));
     return error ? error : (long)number;
 }
 

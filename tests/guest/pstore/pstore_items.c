@@ -495,10 +495,7 @@ int main(void)
     test_keys_and_locks();
     test_killed();
     test_reader();
-    int error = -EBUSY;
-    for (int i = 0; i < 1000 && (error = ps_locking(box, PS_LOCK_PAGES)) == -EBUSY; i++)
-        pause_ms(1);                    /* the store hears of the children's ends */
-    is(error, 0, "pages");
+    is(WHEN_FREE(ps_locking(box, PS_LOCK_PAGES)), 0, "pages");
     is(ps_transaction(store_many, NULL), 0, "the same program stores,");
     threads(adder, "adds");
     threads(mover, "and moves");

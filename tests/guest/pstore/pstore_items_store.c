@@ -91,7 +91,7 @@ static void test_form(void)
     is(ps_locking(box, 2), -EINVAL, "there are two ways");
     is(ps_transaction(set_within, NULL), -EBUSY, "not inside a transaction");
     is(set_by_child(PS_LOCK_ITEMS), -EBUSY, "not while another process has it open");
-    is(ps_encoder(box, PS_ENCODE_FULL), 0, "with another encoder ...");
+    is(WHEN_FREE(ps_encoder(box, PS_ENCODE_FULL)), 0, "with another encoder ...");
     is(ps_locking(box, PS_LOCK_ITEMS), -EINVAL, "... it cannot be");
     is(ps_encoder(box, PS_ENCODE_DIFF), 0, "as it was");
     struct word w = {7, 70};
@@ -103,7 +103,7 @@ static void test_form(void)
     is(set_by_child(PS_LOCK_PAGES), -EBUSY, "not back, either, while another process has it open");
     is(set_by_child(PS_LOCK_ITEMS), 0, "what it is may be said again");
     is(ps_protection(box, 4), -EINVAL, "there is no such protection");
-    is(ps_protection(box, PS_PROTECT_GUARD | PS_PROTECT_CODEWORDS), 0, "two at once");
+    is(WHEN_FREE(ps_protection(box, PS_PROTECT_GUARD | PS_PROTECT_CODEWORDS)), 0, "two at once");
     is(all_listed().protection, PS_PROTECT_GUARD | PS_PROTECT_CODEWORDS, "which are listed");
     is(value_of(7), 70, "what was stored is there");
     is(ps_protection(box, PS_PROTECT_NONE), 0, "none again");

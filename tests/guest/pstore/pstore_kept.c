@@ -272,30 +272,26 @@ static void test_segments(const char *self)
     is(ps_transaction(read_between, NULL), -ENOSPC, "a page between them is the manager's to fail");
     uint64_t *before = segment[2];
     uint64_t pid = ask(0);
-    int r = -EOWNERDEAD;
     kill_it((int)pid);
-    for (int i = 0; i < 2 && r == -EOWNERDEAD; i++) r = ps_transaction(read_zeros, NULL);
-    is(r, 0, "its successor begins with pages of its own");
+    is(WHEN_BACK(ps_transaction(read_zeros, NULL)), 0,
+       "its successor begins with pages of its own");
     is(ps_transaction(write_all, (void *)3), 0, "and serves all segments");
     is(ps_transaction(read_all, (void *)3), 0, "(read)");
     tap_ok(segments_find(SEGMENTS) == SEGMENTS && segment[2] == before && ask(0) != pid,
            "where they were");
     is(ps_close(opened), 0, "(closed)");
     tap_ok(pages_listed("wide") == 4 * PAGES, "they are listed");
-    for (r = -EBUSY; r == -EBUSY;) r = set("wide", "serves", "2");
-    is(r, 0, "it gets a manager that serves two");
+    is(WHEN_FREE(set("wide", "serves", "2")), 0, "it gets a manager that serves two");
     is(open_it("wide"), 0, "is opened");
     is(segments_find(SEGMENTS), 2, "and two are served");
     is(ps_close(opened), 0, "(closed)");
-    for (r = -EBUSY; r == -EBUSY;) r = ps_delete("wide");
-    is(r, 0, "(deleted)");
+    is(WHEN_FREE(ps_delete("wide")), 0, "(deleted)");
     is(set("wider", "serves", "12"), 0, "one that wants twelve");
     is(open_it("wider"), 0, "has them");
     is(ps_close(opened), 0, "(closed)");
-    for (r = -EBUSY; r == -EBUSY;) r = set("wider", "serves", "13");
+    WHEN_FREE(set("wider", "serves", "13"));
     is(open_it("wider"), -ECHILD, "there is no thirteenth");
-    for (r = -EBUSY; r == -EBUSY;) r = ps_delete("wider");
-    is(r, 0, "(deleted)");
+    is(WHEN_FREE(ps_delete("wider")), 0, "(deleted)");
 }
 
 /* ---- waits ---- */
@@ -328,9 +324,7 @@ static void test_waits(void)
     go_on(token);
     is(joined(first), 0, "then the first opens, which waited");
     is(joined(second), 0, "and who came later");
-    int r = -EBUSY;
-    while (r == -EBUSY) r = ps_delete("slow");
-    is(r, 0, "(deleted)");
+    is(WHEN_FREE(ps_delete("slow")), 0, "(deleted)");
 }
 
 /* ---- who serves ---- */

@@ -150,8 +150,8 @@ static uint64_t pages_used(void)
 }
 static void others_delete(void)
 {
-    ps_delete("kills-other");
-    ps_delete("kills-more");
+    WHEN_FREE(ps_delete("kills-other"));
+    WHEN_FREE(ps_delete("kills-more"));
 }
 
 /* Is nothing there that was not when the program began? */
