@@ -175,12 +175,19 @@ static void storm(void)
     for (uint64_t p = 0; p < STORM; p++) write_page(p, 1000 + p % 5);
 }
 
-/* A child's status. What it needs at its start may be refused while all memory is dirty pages. */
+/* A child's status. What it needs at its start may be refused: frames that lie together, while
+ * those that are free do not. Then pages come and go, until some do. */
 static int child_once(const char *what, const char *number)
 {
     int status, tries = 0;
-    while ((status = child_run(self, what, number)) == -ENOMEM && tries++ < 3000) pause_ms(5);
-    if (tries) printf("# %s %s: refused %d times, for want of memory\n", what, number, tries);
+    while ((status = child_run(self, what, number)) == -ENOMEM && tries++ < 3000) {
+        if (tries % 20 == 0) (void)pages_wrong(1000, 1 + (uint64_t)tries / 20 % 7);
+        pause_ms(5);
+    }
+    struct kd_system_info now = system_info();
+    if (tries)
+        printf("# %s %s: refused %d times, for want of memory (%lu KiB free, %lu pages dirty)\n",
+               what, number, tries, now.free_bytes >> 10, now.dirty_pages);
     return status;
 }
 
@@ -210,7 +217,7 @@ static int serve(void)
     snprintf(mib, sizeof mib, "%d", MIB);
     snprintf(limit, sizeof limit, "%d", LIMIT_MIB);
     int pid = (int)start_program("/bin/compressed", argv, 0, 1);
-    for (int i = 0; i < 5000 && pid > 0 && !open_pages(); i++) pause_ms(2);
+    for (int i = 0; i < 30000 && pid > 0 && !open_pages(); i++) pause_ms(2);
     return pid;
 }
 

@@ -25,7 +25,7 @@ static int serve(const char *name, const char *path)
     const char *argv[] = {name, NULL};
     int pid = (int)start_program(path, argv, 0, 1);
     words = NULL;
-    for (int i = 0; i < 5000 && pid > 0 && !words; i++) {
+    for (int i = 0; i < 30000 && pid > 0 && !words; i++) {
         words = km_open(name, name, KM_READ | KM_WRITE);
         if (!words) pause_ms(2);
     }

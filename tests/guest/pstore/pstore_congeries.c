@@ -178,9 +178,10 @@ static int add_link(void *unused)
     return l ? (l->next = chains->placed[0], 0) : -errno;
 }
 
-static int add_soon(void)
+/* Within so many ms. */
+static int add_soon(int ms)
 {
-    struct ps_options soon = {.timeout_ms = 100, .retries = 1};
+    struct ps_options soon = {.timeout_ms = (unsigned)ms, .retries = 1};
     return -ps_transaction_opt(add_link, NULL, &soon);
 }
 
@@ -191,9 +192,9 @@ static int read_link(void *unused)
     return chains->placed[0]->text[0];
 }
 
-static int read_soon(void)
+static int read_soon(int ms)
 {
-    struct ps_options soon = {.timeout_ms = 100, .retries = 1};
+    struct ps_options soon = {.timeout_ms = (unsigned)ms, .retries = 1};
     return -ps_transaction_opt(read_link, NULL, &soon);
 }
 
@@ -205,8 +206,8 @@ static int lock_and_see(void *arg)
     const struct chains *chains = ps_named(c, "chains", 0);
     int error = ps_congeries_lock(chains->of[0], l->how);
     ps_tx *tx = ps_suspend();
-    l->refused = child_run(l->self, "add", NULL);
-    l->read = child_run(l->self, "read", NULL);
+    l->refused = child_run(l->self, "add", "100");
+    l->read = child_run(l->self, "read", l->how ? "20000" : "100");
     l->others = child_run(l->self, "walk", "1");
     ps_resume(tx);
     return error;
@@ -222,7 +223,7 @@ static void locks(const char *self)
         is(l.read, how ? 0 : ETIMEDOUT, how ? "but read it" : "and read nothing of it");
         tap_ok(l.others != 255, "and go through another one");
     }
-    is(child_run(self, "add", NULL), 0, "then they do");
+    is(child_run(self, "add", "20000"), 0, "then they do");
 }
 
 /* ---- knobs; a structure's nodes in a congeries, and on volatile memory ---- */
@@ -435,9 +436,9 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], "walk") == 0)
             return walk_alone(atoi(argv[2]));
         if (strcmp(argv[1], "add") == 0)
-            return add_soon();
+            return add_soon(atoi(argv[2]));
         if (strcmp(argv[1], "read") == 0)
-            return read_soon();
+            return read_soon(atoi(argv[2]));
         seed = (uint32_t)atoi(argv[2]);
         return rounds();
     }

@@ -152,11 +152,11 @@ static int put_one(void *n)
 
 static void *fails(void *unused)
 {
-    while (!over) {
+    do {
         int r = ps_transaction(spread, unused);
         too_big += r == -E2BIG;
         bad_writes += r != -E2BIG;
-    }
+    } while (!over);
     return NULL;
 }
 

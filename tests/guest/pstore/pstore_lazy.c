@@ -149,7 +149,7 @@ static int lives(int round)
     killed = 0;
     if (pthread_create(&killer, NULL, killer_main, &done)) return 0;
     int error = 0;
-    for (int i = 0; error == 0 && i < BATCH; i++) {
+    for (int i = 0; error == 0 && i < 100 * BATCH; i++) { /* until it is killed */
         error = ps_transaction_opt(add, NULL, i % 7 ? &patient : &usual);
         done += error == 0;
         if (i == 10 + round && ps_flush() == 0) flushed = begin + done;

@@ -63,14 +63,14 @@ static bool is_away(int result)
     return result == -ENOTCONN || result == -EOWNERDEAD || result == -ECANCELED;
 }
 
-static const struct ps_options patient = {.timeout_ms = 20000}; /* what nobody ends is given up */
+static const struct ps_options patient = {.timeout_ms = 60000}; /* what nobody ends is given up */
 
 /* What is there, once both managers are; the number, or -1: the two differ. */
 static long look(void)
 {
     long seen[2] = {-1, -2};
     int result = -1;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; i < 30000; i++) {
         if (!is_away(result = ps_transaction_opt(read_both, seen, &patient)))
             break;
         pause_ms(2);
@@ -192,9 +192,10 @@ static void clients(void)
             if (!open_both())
                 _exit(1);
             for (long n = 1000000 + i * 10000;; n++)
-                ps_transaction(raise_both, (void *)n);
+                if (ps_transaction(raise_both, (void *)n) == 0) child_begun();
         }
-        pause_ms(60 + 13 * i % 50);
+        (void)child_has_begun(pid);
+        pause_ms(3 + 13 * i % 50);
         kd_call3(KD_PROCESS_KILL, pid, 9, 0);
         waitpid(pid, NULL, 0);
         long now = look();

@@ -176,7 +176,7 @@ static int check(void *unused)
 static int beside(int (*fn)(void *), void *arg)
 {
     ps_tx *tx = ps_suspend();
-    int result = ps_begin(&(struct ps_options){.apart = 1, .timeout_ms = 200});
+    int result = ps_begin(&(struct ps_options){.apart = 1, .timeout_ms = 20000});
     if (result == 0 && (result = fn(arg)) != -ETIMEDOUT) ps_rollback();
     ps_resume(tx);
     return result;

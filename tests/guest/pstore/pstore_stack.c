@@ -65,6 +65,7 @@ static int both_are(uint64_t least, uint64_t most, uint64_t *is)
 /* ---- a client that goes on until its manager dies ---- */
 
 static _Atomic uint64_t tried, done;
+static _Atomic int over;
 static void *writer(void *from)
 {
     uint64_t n = *(uint64_t *)from;
@@ -74,6 +75,7 @@ static void *writer(void *from)
         e = ps_transaction(write_both, &n);
         if (!e) done = n;
     } while (!e);
+    over = 1;
     return (void *)(long)e;
 }
 
@@ -85,8 +87,9 @@ static void lives(int pid)
         pthread_t t;
         void *e;
         uint64_t from = tried = done = is;
+        over = 0;
         pthread_create(&t, NULL, writer, &from);
-        while (done < from + (unsigned)life % 3 + 1) sched_yield();
+        while (done < from + (unsigned)life % 3 + 1 && !over) sched_yield();
         stop(pid);
         pthread_join(t, &e);
         pid = start();

@@ -127,12 +127,14 @@ static int retry_both(void *unused)
 }
 
 /* Sleeps until the sum is another one; how often it looked. */
-static int retry_sum(void *looks)
+static _Atomic int looks;
+static int retry_sum(void *unused)
 {
     static long before;
     long sum;
+    (void)unused;
     through_left(&sum);
-    if (++*(int *)looks == 1)
+    if (looks++ == 0)
         before = sum;
     if (sum == before)
         ps_retry();
@@ -141,6 +143,8 @@ static int retry_sum(void *looks)
 
 static void *set_later(void *set)
 {
+    while (!looks)
+        pause_ms(1);
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     return (void *)(long)ps_transaction((int (*)(void *))set,
                                         (void *)(set == (void *)set_right ? 5L : 11L));
@@ -150,9 +154,9 @@ static void sleeps_until(int (*set)(void *), const char *which)
 {
     const struct ps_options late = {.timeout_ms = 20000};
     pthread_t thread;
-    int looks = 0;
+    looks = 0;
     pthread_create(&thread, NULL, set_later, (void *)set);
-    is(ps_transaction_opt(retry_sum, &looks, &late), 0, which);
+    is(ps_transaction_opt(retry_sum, NULL, &late), 0, which);
     pthread_join(thread, NULL);
     is(looks, 2, "by one look more");
 }
