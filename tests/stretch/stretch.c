@@ -98,14 +98,14 @@ static void at_entry(unsigned cpu, void *at)
 
 static void counts_write(void)
 {
-    for (int i = 0; counts && i < CODE_BYTES; i++)
+    if (!counts)
+        return;
+    for (int i = 0; i < CODE_BYTES; i++)
         if (ran[i])
             fprintf(counts, "%x %" PRIu64 "\n", i, ran[i]);
     memset(ran, 0, sizeof ran);
-    if (counts)
-        fprintf(counts, "\n");
-    if (counts)
-        fflush(counts);
+    fprintf(counts, "\n");
+    fflush(counts);
 }
 
 static void at_mark(unsigned cpu, void *at)
