@@ -22,7 +22,8 @@
 
 #include "hostile_handles.h"
 
-enum { FUZZ_AT_ONCE = 4, FUZZ_CALLS = 20000, FUZZ_TOTAL = 1000000, FUZZ_STUCK_MS = 400 };
+enum { FUZZ_AT_ONCE = 4, FUZZ_CALLS = 20000, FUZZ_TOTAL = 1000000, FUZZ_TEST = 300000,
+       FUZZ_STUCK_MS = 400 };
 enum { CAME_TO_THE_END = 64 };  /* in a fuzzer's exit status; the lower bits are of its results */
 
 static const struct timespec moment = {0, 1000};
@@ -340,7 +341,8 @@ static int role(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    int first = argc > 1 ? atoi(argv[1]) : 1, calls = argc > 2 ? atoi(argv[2]) : FUZZ_TOTAL;
+    int first = argc > 1 ? atoi(argv[1]) : 1, calls = argc > 2 ? atoi(argv[2])
+                                                    : tap_long() ? FUZZ_TOTAL : FUZZ_TEST;
     if (argc > 1 && first == 0) return role(argc, argv);
     static char self[64];
     const char *name = strrchr(argv[0], '/');

@@ -198,7 +198,7 @@ static void right_stays(void)
 static long map_far(void)
 {
     uint64_t before = free_kib();
-    for (uint64_t i = 0; i < MAPS; i++) {
+    for (uint64_t i = 0; i < (tap_long() ? MAPS : MAPS / 4); i++) {
         char *at = mmap((char *)0x4100000000 + (i << 21), KD_PAGE_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         if (at == MAP_FAILED)

@@ -15,6 +15,7 @@ enum { KD_TRACE_DIE = 1000 };   /* of KD_TRACE, as in tests/bugs/kernel-support.
 
 void system_pass(struct kd_process_create *p)
 {
+    p->envp = (const char *const *)environ; /* with the tier */
     long copy = kd_call3(KD_HANDLE_COPY, KD_SYSTEM_HANDLE, KD_RIGHT_LOOK, 0);
     if (copy < 0)
         return;

@@ -18,7 +18,7 @@
 #include "../../history/check.h"
 
 enum { WORKERS = 4, TXNS = 4, PAGES = 6, WORDS = 3, STEP = 128, /* words that are used */
-       ATTEMPTS = 64, ACCESSES = 800, HISTORIES = 120, ITEMS = PAGES * WORDS };
+       ATTEMPTS = 64, ACCESSES = 800, HISTORIES = 120, HISTORIES_TEST = 60, ITEMS = PAGES * WORDS };
 static const struct kd_commit plain = {.port = -1};
 
 /* ---- programs ---- */
@@ -249,7 +249,7 @@ static void validated(void)
     is(crossed(1, 2), -EDEADLK, "of two that wrote what the other read the second is sent back");
     is(alone(), 0, "and let through when it runs again");
     is(crossed(3, 3), -EDEADLK, "no update is lost");
-    int kind = histories(HISTORIES);
+    int kind = histories(tap_long() ? HISTORIES : HISTORIES_TEST);
     if (kind != HISTORY_GOOD) printf("%s", verdict.text);
     struct optimistic_counts c = counts_of("checked");
     printf("# %d reads noted, %d commits, %d sent back\n", (int)c.reads, (int)c.commits,
@@ -272,13 +272,14 @@ int main(void)
     is(check(), 0, "kcheck");
     tap_ok(manager_open("unchecked", "committed"), "the same without validation");
     is(crossed(1, 2), 0, "lets both through");
-    int kind = histories(HISTORIES);
+    int kind = histories(tap_long() ? HISTORIES : HISTORIES_TEST);
     tap_ok(kind == HISTORY_LOST_UPDATE || kind == HISTORY_G_SINGLE || kind == HISTORY_G2 ||
                kind == HISTORY_CSN_ORDER,
            "which the checker finds: %s", kind < 0 ? "?" : history_kind_name(kind));
     tap_ok(manager_open("locks", "locks"), "the same with the kernel's locks");
     is(crossed(1, 2), -1000 - EDEADLK, "where one waits for the other");
-    is(histories(HISTORIES), HISTORY_GOOD, "its histories are serialisable");
+    is(histories(tap_long() ? HISTORIES : HISTORIES_TEST), HISTORY_GOOD,
+       "its histories are serialisable");
     over = 1;
     pthread_barrier_wait(&go);
     for (int i = 0; i < WORKERS; i++) pthread_join(threads[i], NULL);

@@ -95,7 +95,7 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "child"))
         for (;;) pause();
     c = ps_open("children", PS_CREATE | PS_WRITE, PS_LAYOUT(uint64_t *, 1));
-    int rounds = tap_long() ? ROUNDS : ROUNDS / 2;
+    int rounds = tap_long() ? ROUNDS : ROUNDS / 3;
     tap_plan(2 + 3 * rounds + 1);
     tap_ok(c != NULL, "a container");
     is(c ? ps_transaction(make, NULL) : -1, 0, "with an object of twice the memory");

@@ -1,5 +1,5 @@
 /*
- * pstore_full.c - a memory of 256 MiB that is full of pages.
+ * pstore_full.c - a memory that is full of pages: 256 MiB, or 128 in `make test`.
  *
  * Aim     85 % of the frames hold pages of containers; and programs that need frames beside that
  *         get them, as pages go: a fork of a process larger than all that is free, pipes, a file in
@@ -16,18 +16,20 @@
 
 #include "pstore_test.h"
 
-enum { PAGES = 72 << 10, PIECE = 512, FULL_PERCENT = 85, WORDS = KD_PAGE_BYTES / 8 };
-enum { LARGE = 24 << 20, PIPES = 24, TEXT_BYTES = 64 << 10 };
+enum { PAGES = 72 << 10, PAGES_TEST = 34 << 10, PIECE = 512, FULL_PERCENT = 85,
+       WORDS = KD_PAGE_BYTES / 8 };
+enum { LARGE = 24 << 20, LARGE_TEST = 12 << 20, PIPES = 24, TEXT_BYTES = 64 << 10 };
 struct root { uint64_t *pages; };
 static ps_container *c;
 static const volatile uint64_t *pages;
 static char *memory;
+static size_t total = PAGES, large = LARGE; /* pages; bytes of a process, of a file */
 
 static int make(void *unused)
 {
     (void)unused;
     struct root *root = ps_root(c);
-    if (!root->pages) root->pages = ps_alloc(c, (size_t)PAGES * KD_PAGE_BYTES, NULL);
+    if (!root->pages) root->pages = ps_alloc(c, total * KD_PAGE_BYTES, NULL);
     pages = root->pages;
     return root->pages ? 0 : -errno;
 }
@@ -44,7 +46,7 @@ static int fill(uint64_t count)
 {
     static uint64_t next;
     int e = 0;
-    for (uint64_t done = 0; !e && done < count; done += PIECE, next = (next + PIECE) % PAGES)
+    for (uint64_t done = 0; !e && done < count; done += PIECE, next = (next + PIECE) % total)
         e = ps_transaction(look, &next);
     return e;
 }
@@ -52,9 +54,9 @@ static int fill(uint64_t count)
 /* Pages are read until a `part` would not find what it needs. */
 static void with_full_memory(bool (*part)(void), const char *what)
 {
-    int e = fill(PAGES / 8);
+    int e = fill(total / 8);
     uint64_t before = system_info().free_bytes;
-    bool good = e == 0 && before < LARGE && part();
+    bool good = e == 0 && before < large && part();
     tap_ok(good, "%s (%d, %d, %llu KiB were free)", what, e, errno,
            (unsigned long long)before >> 10);
 }
@@ -63,7 +65,7 @@ static bool forks(void)
 {
     int status = -1;
     pid_t child = fork();
-    if (child == 0) _exit(memory[LARGE / 2] != 1);
+    if (child == 0) _exit(memory[large / 2] != 1);
     return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
@@ -78,9 +80,9 @@ static bool pipes(void)
 static bool file(void)
 {
     int to = open("/tmp/full", O_CREAT | O_WRONLY | O_TRUNC, 0600);
-    ssize_t written = write(to, memory, LARGE);
+    ssize_t written = write(to, memory, large);
     close(to), unlink("/tmp/full");
-    return written == LARGE;
+    return written == (ssize_t)large;
 }
 
 static bool text(void)
@@ -91,20 +93,21 @@ static bool text(void)
 int main(void)
 {
     tap_plan(8);
+    if (!tap_long()) total = PAGES_TEST, large = LARGE_TEST;
     c = ps_open("full", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c ? ps_transaction(make, NULL) : -errno, 0, "a container");
-    is(fill(PAGES), 0, "all of it is read");
+    is(fill(total), 0, "all of it is read");
     struct kd_system_info s = system_info();
     uint64_t frames = s.memory_bytes / KD_PAGE_BYTES;
-    tap_ok(PAGES > frames && s.resident_pages * 100 >= frames * FULL_PERCENT,
+    tap_ok(total > frames && s.resident_pages * 100 >= frames * FULL_PERCENT,
            "of %llu frames %llu hold pages: %llu of 1000", (unsigned long long)frames,
            (unsigned long long)s.resident_pages,
            (unsigned long long)(s.resident_pages * 1000 / frames));
-    memory = malloc(LARGE);
-    if (memory) memset(memory, 1, LARGE);
-    with_full_memory(forks, "a process of 24 MiB forks");
+    memory = malloc(large);
+    if (memory) memset(memory, 1, large);
+    with_full_memory(forks, "a process of much memory forks");
     with_full_memory(pipes, "pipes are made");
-    with_full_memory(file, "a file of 24 MiB is written");
+    with_full_memory(file, "a file as large is written");
     with_full_memory(text, "the kernel tells a text");
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
     return tap_end();

@@ -53,7 +53,7 @@ static long requests(uintptr_t from)
 
 static void *at(uintptr_t page) { return array + page * WORDS; }
 
-static int pressed(void) { return press_memory(2 * PAGES); }
+static int pressed(void) { return press_memory(tap_long() ? 2 * PAGES : PAGES); }
 
 static void test_stay(void)
 {

@@ -1,8 +1,9 @@
 /*
  * pstore_spill.c - transactions larger than memory.
  *
- * Aim     a transaction that changes three times the memory commits, and every byte of it is there
- *         afterwards, also after a recovery from a log that is larger than memory; it aborts
+ * Aim     a transaction that changes three times the memory (in `make test` twice) commits, and
+ *         every byte of it is there afterwards (in `make test` a third of the pages is looked at),
+ *         also after a recovery from a log that is larger than memory; it aborts
  *         without a trace; beyond half the log it gets E2BIG, as soon as that is known; it finds
  *         its own changes again; two of them at once, snapshots beside one, and the death of the
  *         client or of the manager in the middle do no harm. "pstore_spill steps N": the manager
@@ -20,7 +21,10 @@
 
 #include "pstore_test.h"
 
-enum { PAGES = 22200, LARGE = 19100 /* 75 MiB */, MEDIUM = 2400, TOO_LARGE = 22100, STEP = 64 };
+enum { STEP = 64 };
+/* Pages: all of them, of the largest transaction that the log takes, 75 MiB, of one that is larger
+ * than memory may be, of one that the log refuses. Less memory and log take less (main). */
+static unsigned all = 22200, large = 19100, medium = 2400, too_large = 22100;
 static ps_container *box;
 static volatile uint64_t (*pages)[512];
 
@@ -36,7 +40,7 @@ static int make(void *unused)
 {
     (void)unused;
     uint64_t *root = ps_root(box);
-    *root = (uint64_t)ps_alloc(box, (size_t)PAGES * 4096 - 64, NULL); /* begins in its first page */
+    *root = (uint64_t)ps_alloc(box, (size_t)all * 4096 - 64, NULL); /* begins in its first page */
     return *root ? 0 : -errno;
 }
 static int find(void *unused)
@@ -64,7 +68,7 @@ static int check_range(void *arg)
 {
     const struct range *r = arg;
     wrong = 0;
-    for (uint64_t p = r->from; p < r->from + r->count; p++)
+    for (uint64_t p = r->from; p < r->from + r->count; p += tap_long() ? 1 : 3)
         for (uint64_t w = 0; w < 512; w++) {
             uint64_t is = pages[p][w];
             if (is != (w % STEP == p % STEP ? word_of(p, w, r->round) : 0) && wrong++ < 3)
@@ -123,36 +127,37 @@ static int manager_await(void)
 static void test_large(void)
 {
     uint64_t before = spills();
-    int r = ps_transaction(write_range, &(struct range){0, LARGE, 1});
-    is(r, 0, "a transaction that changes 75 MiB commits");
+    int r = ps_transaction(write_range, &(struct range){0, large, 1});
+    is(r, 0, "a large transaction commits");
     struct kd_system_info info = system_info();
     printf("# memory %ld MiB, %ld copies spilled\n", (long)(info.memory_bytes >> 20),
            (long)(spills() - before));
-    tap_ok(3 * info.memory_bytes < (uint64_t)LARGE * 4096 && spills() - before > LARGE / 2,
-           "with a third of that memory");
-    is(check(0, LARGE, 1), 0, "every word is there");
+    tap_ok((tap_long() ? 3 : 2) * info.memory_bytes < (uint64_t)large * 4096 &&
+               spills() - before > large / 2,
+           "of %u MiB, with much less memory", large / 256);
+    is(check(0, large, 1), 0, "every word is there");
     manager_kill();
     is(manager_await(), 0, "what the log has of it, more than memory, is recovered");
-    is(check(0, LARGE, 1), 0, "every word is there again");
-    is(ps_transaction(write_range, &(struct range){0, LARGE / 2, 1}), 0, "half of it once more");
+    is(check(0, large, 1), 0, "every word is there again");
+    is(ps_transaction(write_range, &(struct range){0, large / 2, 1}), 0, "half of it once more");
     is(ps_checkpoint(), 0, "a checkpoint brings home what was never in memory since");
     manager_kill();
     is(manager_await(), 0, "it is back");
-    is(check(0, LARGE, 1), 0, "every word is still there");
+    is(check(0, large, 1), 0, "every word is still there");
 }
 
 static void test_abort(void)
 {
-    is(ps_transaction(write_and_leave, &(struct range){ 0, MEDIUM * 2, 2 }), 17,
+    is(ps_transaction(write_and_leave, &(struct range){ 0, medium * 2, 2 }), 17,
        "a large one aborts");
-    is(check(0, MEDIUM * 2, 1), 0, "without a trace");
-    int r = ps_transaction(write_range, &(struct range){0, TOO_LARGE, 3});
+    is(check(0, medium * 2, 1), 0, "without a trace");
+    int r = ps_transaction(write_range, &(struct range){0, too_large, 3});
     is(r, -E2BIG, "one that half of the log cannot hold is refused");
-    tap_ok(reached > LARGE && reached < TOO_LARGE,
+    tap_ok(reached > large && reached < too_large,
            "as soon as that is known: behind %ld of %d pages, not at the commit", (long)reached,
-           TOO_LARGE);
-    is(check(0, MEDIUM, 1), 0, "and leaves none");
-    is(check(LARGE, TOO_LARGE - LARGE, 0), 0, "nowhere");
+           too_large);
+    is(check(0, medium, 1), 0, "and leaves none");
+    is(check(large, too_large - large, 0), 0, "nowhere");
 }
 
 static int write_twice(void *arg)
@@ -178,13 +183,13 @@ static int none_announced(void *arg)
 }
 static void test_guard(void)
 {
-    struct range r = {100, MEDIUM, 4};
+    struct range r = {100, medium, 4};
     uint64_t before = spills();
     int status = 0;
     is(ps_protection(box, PS_PROTECT_GUARD), 0, "a guard");
-    is(ps_transaction(announced_twice, &r) || spills() < before + MEDIUM / 8, 0,
+    is(ps_transaction(announced_twice, &r) || spills() < before + medium / 8, 0,
        "pages that were announced are changed when they have spilled, too");
-    is(check(100, MEDIUM, 5), 0, "its last word counts");
+    is(check(100, medium, 5), 0, "its last word counts");
     pid_t pid = fork();
     if (pid == 0) _exit(ps_transaction(none_announced, &r) != 0);
     is(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) ? WTERMSIG(status) : -1, SIGSEGV,
@@ -194,9 +199,9 @@ static void test_guard(void)
 
 static void test_again(void)
 {
-    is(ps_transaction(write_twice, &(struct range){100, MEDIUM, 4}), 0,
+    is(ps_transaction(write_twice, &(struct range){100, medium, 4}), 0,
        "a transaction reads and changes what it spilled");
-    is(check(100, MEDIUM, 5), 0, "its last word counts");
+    is(check(100, medium, 5), 0, "its last word counts");
 }
 
 static void *writer(void *arg) { return (void *)(long)ps_transaction(write_range, arg); }
@@ -206,8 +211,8 @@ struct seen { long whole, stale, bad; };
 
 static int look(void *arg)
 {
-    enum { FIRST = 100, LAST = 100 + 2 * MEDIUM - 1 };
-    uint64_t first = pages[FIRST][FIRST % STEP], last = pages[LAST][LAST % STEP], *out = arg;
+    uint64_t from = 100, to = 100 + 2 * medium - 1, *out = arg;
+    uint64_t first = pages[from][from % STEP], last = pages[to][to % STEP];
     out[0] = first;
     out[1] = last;
     return 0;
@@ -218,10 +223,11 @@ static void *reader(void *arg)
     struct ps_options snapshot = {.isolation = PS_SNAPSHOT};
     while (!stop) {
         uint64_t w[2] = {0, 0};
+        pause_ms(1);
         int r = ps_transaction_opt(look, w, &snapshot);
         int old = w[0] == word_of(100, 100 % STEP, 5);
         int new = w[0] == word_of(100, 100 % STEP, 6) || w[0] == word_of(100, 100 % STEP, 7);
-        uint64_t p = 100 + 2 * MEDIUM - 1, round = w[0] == word_of(100, 100 % STEP, 6) ? 6 : 7;
+        uint64_t p = 100 + 2 * medium - 1, round = w[0] == word_of(100, 100 % STEP, 6) ? 6 : 7;
         if (r == -ESTALE) seen->stale++;
         else if (r == 0 && ((old && w[1] == word_of(p, p % STEP, 1)) ||
                             (new &&w[1] == word_of(p, p % STEP, round))))
@@ -236,7 +242,7 @@ static void test_beside(void)
 {
     pthread_t thread[3];
     struct seen seen = {0, 0, 0};
-    struct range a = {100, 2 * MEDIUM, 6}, b = {12000, 2 * MEDIUM, 6};
+    struct range a = {100, 2 * medium, 6}, b = {large / 2, 2 * medium, 6};
     void *result[2];
     stop = 0;
     thread_start(&thread[2], reader, &seen);
@@ -249,14 +255,14 @@ static void test_beside(void)
            (long)result[1]);
     tap_ok(seen.whole > 0 && seen.bad == 0,
            "snapshots see all of one or nothing (%ld; %ld too old)", seen.whole, seen.stale);
-    is(check(100, 2 * MEDIUM, 6) + check(12000, 2 * MEDIUM, 6), 0, "both are there");
-    a = (struct range){100, 2 * MEDIUM, 7};
-    b = (struct range){100, 2 * MEDIUM, 7};
+    is(check(100, 2 * medium, 6) + check(large / 2, 2 * medium, 6), 0, "both are there");
+    a = (struct range){100, 2 * medium, 7};
+    b = (struct range){100, 2 * medium, 7};
     for (int i = 0; i < 2; i++) thread_start(&thread[i], writer, i ? &b : &a);
     for (int i = 0; i < 2; i++) pthread_join(thread[i], &result[i]);
     tap_ok(!result[0] && !result[1], "and on the same pages (%ld, %ld)", (long)result[0],
            (long)result[1]);
-    is(check(100, 2 * MEDIUM, 7), 0, "one after the other");
+    is(check(100, 2 * medium, 7), 0, "one after the other");
 }
 
 static void test_deaths(const char *self)
@@ -266,10 +272,10 @@ static void test_deaths(const char *self)
     tap_ok(spills_reach(before + 500), "a child spills");
     kd_call3(KD_PROCESS_KILL, pid, 9, 0);
     child_wait(pid);
-    is(check(100, MEDIUM, 7), 0, "a client dies while it spills: no trace");
-    is(ps_transaction(write_range, &(struct range){100, MEDIUM, 8}), 0, "and the next one spills");
+    is(check(100, medium, 7), 0, "a client dies while it spills: no trace");
+    is(ps_transaction(write_range, &(struct range){100, medium, 8}), 0, "and the next one spills");
     pthread_t thread;
-    struct range r = {100, 3 * MEDIUM, 9};
+    struct range r = {100, 3 * medium, 9};
     ps_checkpoint();
     void *result;
     before = spills();
@@ -280,32 +286,32 @@ static void test_deaths(const char *self)
     tap_ok((long)result == -EOWNERDEAD || !result,
            "the manager dies while it takes pages: undone, or run again (%ld)", (long)result);
     is(manager_await(), 0, "it is back");
-    is(check(100, MEDIUM, result ? 8 : 9), 0, "what was committed is there, and no more");
+    is(check(100, medium, result ? 8 : 9), 0, "what was committed is there, and no more");
     is(ps_transaction(write_range, &r), 0, "the same transaction once more");
-    is(check(100, 3 * MEDIUM, 9), 0, "is there");
+    is(check(100, 3 * medium, 9), 0, "is there");
 }
 
 static int child(void)
 {
     box = ps_open("large", PS_WRITE, NULL);
     if (!box || ps_transaction(find, NULL)) return 1;
-    return ps_transaction(write_and_leave, &(struct range){100, LARGE, 20});
+    return ps_transaction(write_and_leave, &(struct range){100, large, 20});
 }
 
 static int steps(int deaths)
 {
-    struct range r = {100, 3 * MEDIUM, 1};
+    struct range r = {100, 3 * medium, 1};
     tap_plan(1 + 3 * deaths + 5);
     is(ps_transaction(make, NULL) || ps_transaction(find, NULL), 0, "an object");
     for (int i = 0; i < deaths; i++) {
         is(ps_transaction(write_twice, &r), -EOWNERDEAD, "the manager ends while it takes pages");
         is(manager_await(), 0, "it is back");
-        is(check(100, 3 * MEDIUM, 0), 0, "nothing is left");
+        is(check(100, 3 * medium, 0), 0, "nothing is left");
     }
     is(ps_transaction(write_range, &r), 0, "the next one commits");
     manager_kill();
     is(manager_await(), 0, "recovered");
-    is(check(100, 3 * MEDIUM, 1), 0, "it is there");
+    is(check(100, 3 * medium, 1), 0, "it is there");
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
     return tap_end();
 }
@@ -317,10 +323,11 @@ int main(int argc, char **argv)
         printf("Bail out! no container: %s\n", ps_strerror(errno));
         return 1;
     }
-    if (argc > 1 && !strcmp(argv[1], "child")) return child();
-    if (argc > 2) return steps(atoi(argv[2]));
+    if (argc > 2 && !strcmp(argv[1], "steps")) return steps(atoi(argv[2]));
+    if (!tap_long()) all = 12300, large = 10500, medium = 1600, too_large = 12200;
+    if (argc > 1) return child();
     tap_plan(2 + 11 + 6 + 2 + 5 + 5 + 10 + 1);
-    is(ps_transaction(make, NULL), 0, "an object of 86 MiB");
+    is(ps_transaction(make, NULL), 0, "an object");
     is(ps_transaction(find, NULL), 0, "is found");
     test_large();
     test_abort();

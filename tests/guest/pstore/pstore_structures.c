@@ -20,7 +20,7 @@
 #include "pstore_test.h"
 #include "tests/structures/subject.h"
 
-enum { OPERATIONS = 6000, SOME = 2000, TURNS = 25 };
+enum { OPERATIONS = 6000, SOME = 800, TURNS = 25 };
 struct root { uint64_t unused; };
 static ps_container *box;
 static int mute;                /* no announcement comes from structures */
@@ -100,7 +100,7 @@ static int child(uint32_t me)
 {
     int bad = 0;
     subject_seed = 100 + me;
-    for (int turn = 0; turn < TURNS; turn++)
+    for (int turn = 0; turn < (tap_long() ? TURNS : TURNS / 4); turn++)
         for (int i = 0; subjects[i]; i++)
             bad += transactions(subjects[i], 60);
     if (subject_difference)

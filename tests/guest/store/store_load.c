@@ -12,11 +12,13 @@
 
 #include "store_client.h"
 
-enum { LOAD_PAGES = 16384, PER_TXN = 512, TOO_BIG = 6000, THREADS = 4, ROUNDS = 200 };
+enum { LOAD_PAGES = 16384, LOAD_TEST = 8192, PER_TXN = 512, TOO_BIG = 6000,
+       THREADS = 4, ROUNDS = 200 };
 
 static struct wire_opened box;
 static uint64_t (*pages)[512];
 static int memory_retries;
+static uint32_t load_pages = LOAD_PAGES; /* more than memory holds */
 
 static int child(void)
 {
@@ -80,7 +82,7 @@ static long check_range(void *arg)
 static long touch_leaves(void *arg)
 {
     volatile uint64_t word;
-    for (uint64_t p = 0; p < LOAD_PAGES; p += 64) word = pages[p][0];
+    for (uint64_t p = 0; p < load_pages; p += 64) word = pages[p][0];
     (void)word;
     (void)arg;
     return 0;
@@ -91,7 +93,7 @@ static long touch_leaves(void *arg)
 static long for_all(long (*fn)(void *), uint64_t round, uint64_t step)
 {
     long r = 0;
-    for (uint64_t p = 0; r == 0 && p < LOAD_PAGES; p += step)
+    for (uint64_t p = 0; r == 0 && p < load_pages; p += step)
         for (int tries = 0; tries < 3000; tries++) {
             r = client_run(fn, &(struct range){p, step, round});
             if (r != -ENOMEM) break;
@@ -103,11 +105,11 @@ static long for_all(long (*fn)(void *), uint64_t round, uint64_t step)
 
 static void test_more_than_memory(void)
 {
-    pages = client_lease(box.container, LOAD_PAGES, NULL);
-    if (!tap_ok(pages != NULL, "a lease of %d pages", LOAD_PAGES)) exit(1);
+    pages = client_lease(box.container, load_pages, NULL);
+    if (!tap_ok(pages != NULL, "a lease of %u pages", load_pages)) exit(1);
     long r = client_run(touch_leaves, NULL);
     if (r == 0) r = for_all(write_range, 1, PER_TXN);
-    tap_ok(r == 0, "%d MiB are written (%ld)", LOAD_PAGES / 256, r);
+    tap_ok(r == 0, "%u MiB are written (%ld)", load_pages / 256, r);
     struct wire_stats s = client_stats();
     tap_ok(s.checkpoints > 0 && s.home_writes > 0, "checkpoints ran (%llu, %llu pages home)",
            (unsigned long long)s.checkpoints, (unsigned long long)s.home_writes);
@@ -138,10 +140,11 @@ static long increment(void *arg)
     ++*word;
     return 0;
 }
+static int rounds(void) { return tap_long() ? ROUNDS : ROUNDS / 2; }
 static void *own_page(void *word)
 {
     long r = 0;
-    for (int i = 0; r == 0 && i < ROUNDS; i++) r = client_run(increment, word);
+    for (int i = 0; r == 0 && i < rounds(); i++) r = client_run(increment, word);
     return (void *)r;
 }
 static uint64_t sum_wanted, sum;
@@ -166,11 +169,11 @@ static void test_threads(void)
         bad += result != NULL;
     }
     struct wire_stats after = client_stats();
-    sum_wanted = THREADS * ROUNDS;
+    sum_wanted = (uint64_t)(THREADS * rounds());
     client_run(sum_read, NULL);
-    tap_ok(!bad && sum == sum_wanted, "%d threads commit %d times each", THREADS, ROUNDS);
+    tap_ok(!bad && sum == sum_wanted, "%d threads commit %d times each", THREADS, rounds());
     uint64_t commits = after.commits - before.commits, groups = after.groups - before.groups;
-    tap_ok(commits == THREADS * ROUNDS && groups < commits, "in %llu groups for %llu commits",
+    tap_ok(commits == sum_wanted && groups < commits, "in %llu groups for %llu commits",
            (unsigned long long)groups, (unsigned long long)commits);
     /* an empty group may be in the air at each of both looks */
     int64_t flushes = (int64_t)(after.flushes - before.flushes - groups),
@@ -182,7 +185,7 @@ static void test_threads(void)
         pthread_join(thread[i], &result);
         bad += result != NULL;
     }
-    sum_wanted += THREADS * ROUNDS;
+    sum_wanted *= 2;
     client_run(sum_read, NULL);
     tap_ok(!bad && sum == sum_wanted, "and all on one word (%llu of %llu)", (unsigned long long)sum,
            (unsigned long long)sum_wanted);
@@ -192,6 +195,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "child") == 0) return child();
     tap_plan(18);
+    if (!tap_long()) load_pages = LOAD_TEST;
     if (client_connect() < 0 || client_open("box", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) < 0) {
         printf("Bail out! there is no store\n");
         return 1;

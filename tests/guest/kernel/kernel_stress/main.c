@@ -92,7 +92,7 @@ static int kills(int manager_too)
 {
     int pid[CLIENTS], m = start("manager", 0), bad = 0, restarts = 0;
     for (int i = 0; i < CLIENTS; i++) pid[i] = start("client", next(&seed));
-    for (int round = 0; round < (tap_long() ? KILLS : KILLS / 2) && !bad; round++) {
+    for (int round = 0; round < (tap_long() ? KILLS : KILLS / 4) && !bad; round++) {
         nap((unsigned)(next(&seed) % 120));
         unsigned i = (unsigned)(next(&seed) % CLIENTS);
         if (pid[i] > 0) call(KD_PROCESS_KILL, pid[i], STATUS_KILLED, 0);
@@ -122,7 +122,7 @@ static int detaches(void)
 {
     int bad = 0;
     call(KD_NAME_SET, (long)"stress", port, 0);
-    for (int i = 0; i < 12 && !bad; i++) {
+    for (int i = 0; i < (tap_long() ? 12 : 4) && !bad; i++) {
         int pid = start("client", next(&seed));
         nap(60 + (unsigned)(next(&seed) % 60));
         if (i % 3 == 2) call(KD_PROCESS_KILL, pid, STATUS_KILLED, 0); /* both at once */

@@ -3,7 +3,7 @@
 
 int many_evictions(void)
 {
-    uint64_t enough = system_info().evictions + PAGES / (tap_long() ? 4 : 8);
+    uint64_t enough = system_info().evictions + PAGES / (tap_long() ? 4 : 12);
     while (system_info().evictions < enough && all_work(3)) nap(20);
     return 0;
 }
@@ -37,7 +37,9 @@ static int look_long(void *arg)
 int snapshots(void)
 {
     int e = 0;
-    for (int i = 0; i < 6 && !e; i++) e = run(look_long, (void *)(uintptr_t)150, KD_SNAPSHOT, 0);
+    int times = tap_long() ? 6 : 2;
+    for (int i = 0; i < times && !e; i++)
+        e = run(look_long, (void *)(uintptr_t)150, KD_SNAPSHOT, 0);
     return e;
 }
 
@@ -131,7 +133,7 @@ int write_n(void *arg)
 enum { MOVES = 1500 };
 int credits(void)
 {
-    uint64_t enough = done_count + (tap_long() ? MOVES : MOVES / 3);
+    uint64_t enough = done_count + (tap_long() ? MOVES : MOVES / 6);
     while (__atomic_load_n(&done_count, __ATOMIC_RELAXED) < enough && all_work(4)) nap(5);
     return 0;
 }
