@@ -72,7 +72,7 @@ static void life_survives(uint64_t seed)
 static void random_lives_survive_every_crash_state(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(48);
+    uint64_t lives = crew_count(crew_long() ? 48 : 24);
     assert_true(crew_run(__func__, lives, life_survives));
     printf("# %llu lives, %llu crash states: %llu after a second crash, %llu after a third; "
            "%llu recovered twice, %llu with a rotten bit; %.0f states a second and core\n",
@@ -139,7 +139,7 @@ static void restarted(uint64_t seed)
 static void crashes_in_a_row_leave_no_trace(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(60), restarted));
+    assert_true(crew_run(__func__, crew_count(crew_long() ? 60 : 30), restarted));
 }
 
 /* ---- fixtures: `seed N states N` a line; # begins a remark */

@@ -192,7 +192,7 @@ static void requests_fail(uint64_t seed)
 
 static uint64_t workloads(void)
 {
-    return crew_count(100);
+    return crew_count(crew_long() ? 100 : 50);
 }
 
 static void growth_print(void)

@@ -72,13 +72,13 @@ static void mutate(const char *test, const char *what, crew_job *job, uint64_t c
 static void hostile_images_never_crash_the_store(void **state)
 {
     (void)state;
-    mutate(__func__, "images", image_mutate, crew_count(30));
+    mutate(__func__, "images", image_mutate, crew_count(crew_long() ? 30 : 15));
 }
 
 static void hostile_logs_never_crash_the_store(void **state)
 {
     (void)state;
-    mutate(__func__, "logs", log_mutate, crew_count(30));
+    mutate(__func__, "logs", log_mutate, crew_count(crew_long() ? 30 : 15));
 }
 
 static void life_run_watched(uint64_t seed)
@@ -99,7 +99,7 @@ static void life_run_watched(uint64_t seed)
 static void lives_break_no_rule_of_the_language(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(24);
+    uint64_t lives = crew_count(crew_long() ? 24 : 12);
     assert_true(crew_run(__func__, lives, life_run_watched));
     printf("# %llu lives, %llu crash states under the sanitizers\n", (unsigned long long)lives,
            (unsigned long long)crew_sum(2));

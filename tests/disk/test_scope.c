@@ -186,7 +186,7 @@ static bool sequence_wanted(const struct shape *shape, const uint32_t *sequence,
         return (sequence[0] * 3 + sequence[1] * 5 + sequence[2] * 7 + sequence[3]) % 32 <
                crew_times();
     return length < 3 || crew_long() || (sum % OPERATIONS == (uint32_t)(shape - shapes) &&
-                                         ((sequence[0] >> 1) + sequence[1]) % 2 == 0);
+                                         ((sequence[0] >> 1) + sequence[1]) % 4 == 0);
 }
 
 static void sequences_from(const struct shape *shape, uint32_t *sequence, uint32_t length,
@@ -250,7 +250,7 @@ static void three_crashes(uint64_t seed)
 {
     const struct shape *shape = &shapes[(seed - 1) % SHAPES];
     const uint32_t *operation = &small_logs[(seed - 1) / SHAPES % (SMALL_LOGS / SHAPES)];
-    uint32_t odds = crew_long() ? 1 : crew_short() ? 80 : 40, times = (uint32_t)crew_times();
+    uint32_t odds = crew_long() ? 1 : 80, times = (uint32_t)crew_times();
     uint32_t third = !crew_long() ? 200 : times < THIRD_ODDS ? THIRD_ODDS / times : 1;
     struct enumerate_options options = { .depth = 2, .second_odds = odds, .third_odds = third };
     struct enumerate_result result = { .states = 0 };
@@ -329,7 +329,7 @@ static void place_job(uint64_t seed)
     struct shape shape = { 192, ring * 4, 4, place % 2 ? 512 : 4096,
                            (enum store_encoder)(seed % STORE_ENCODER_COUNT) };
     struct enumerate_result result = { .states = 0 };
-    uint32_t step = crew_short() ? 6 : crew_long() ? 1 : 5;
+    uint32_t step = crew_long() ? 1 : 6;
     for (uint32_t first = (uint32_t)seed % step; first < OPERATIONS && place < ring; first += step)
         place_run(&shape, place, first, &result);
     tallies_add(&result);

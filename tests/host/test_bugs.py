@@ -25,7 +25,7 @@ import time
 
 import tap
 
-SOME = {"check": 3, "test": 4}
+SOME = {"check": 3, "test": 3}
 GUARD_SECONDS = 60                      # of CPU
 JOBS = int(os.environ.get("JOBS") or 2)
 BUGS, TEST = tap.load("bugs"), tap.load("test")
