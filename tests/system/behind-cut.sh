@@ -1,7 +1,7 @@
 #!/bin/bash
 # A write-behind container under power cuts: after any cut of behind-cut.c the first so many steps are there, each as a
 # whole, and no less than the manager had answered for.
-STATES=3
+[ "${TEST_TIER:-test}" != long ] || STATES=3
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 

@@ -4,7 +4,8 @@
 # a design transaction costs what one change of each object costs (tests/bench/board.sh), and may be larger than memory (long tier).
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
-IN=$TEST_TMP/in DEMOS=${BOARDS:-/usr/share/kicad/demos} STATES=3 KEEPS=none
+IN=$TEST_TMP/in DEMOS=${BOARDS:-/usr/share/kicad/demos} KEEPS=none
+[ "${TEST_TIER:-test}" != long ] || STATES=3
 mkdir "$IN"
 cp tests/board/tiny.kicad_pcb "$IN/"
 scripts/katydid-cc tests/board/beside.c -o "$TEST_TMP/beside" || echo "Bail out! no beside"

@@ -9,7 +9,7 @@ cd "$ROOT" || exit 1
 
 TESTS="kernel_txn linux_threads"
 [ "${TEST_TIER:-test}" != long ] || TESTS="$TESTS kernel_ports kernel_locks"
-adds=() all=''
+adds=() all="TEST_TIER=${TEST_TIER:-test}; "
 for name in $TESTS; do
     adds+=(--add "build/tests/guest/$name")
     all+="$name > /tmp/o || echo $name; "

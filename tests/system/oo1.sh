@@ -129,25 +129,24 @@ guest() {
         -c "$commands" 2>&1) || status=$?
     output=${output//$'\r'/}
 }
-# results: of the lines of `run`, what must be the same in all builds.
-results() { cut -f 1,2,6,7 <<<"$output"; }
+# part N: what the program behind N lines `==` has said. results [N]: of its lines of `run`, what must be the same in all builds.
+part() { awk -v n="$1" '/^==$/ { at++; next } at == n' <<<"$output"; }
+results() { part "${1:-0}" | cut -f 1,2,6,7; }
 
-guest "oo1-heap all $PARTS 2"
+guest "oo1-heap all $PARTS 2; echo ==; oo1-mapped all $PARTS 2; echo ==; OO1_FORGET=1 oo1-file all $PARTS 2; echo ==
+oo1-file create $PARTS; oo1-file run $PARTS 2; oo1-file check $PARTS"
 wanted=$(results)
 sound="$((PARTS + 400)) parts, $((3 * PARTS + 1200)) connections, ... in 1000 near, types 3ff, \
 x ... to ..., y ... to ..., built ... to ..., length ... to ..., sum ..., sound"
 is "parts and connections are as OO1 has them" "$sound" \
-    "$(tail -n 1 <<<"$output" | sed -E 's/ [0-9]+ in 1000/ ... in 1000/; s/-?[0-9]+ to [0-9]+/... to .../g; s/sum [0-9a-f]+/sum .../')"
-near=$(sed -n 's/.* \([0-9]*\) in 1000 near.*/\1/p' <<<"$output")
+    "$(part 0 | tail -n 1 | sed -E 's/ [0-9]+ in 1000/ ... in 1000/; s/-?[0-9]+ to [0-9]+/... to .../g; s/sum [0-9a-f]+/sum .../')"
+near=$(part 0 | sed -n 's/.* \([0-9]*\) in 1000 near.*/\1/p')
 ok "about 90 % of the connections lead to the nearest 1 %" test "$near" -gt 880 -a "$near" -lt 920
 is "look-ups call the null procedure 1000 times, traversals 3280 times" "1000 1000 3280 3280" \
-    "$(awk -F '\t' '$1 == "lookup" || $1 == "traversal" { printf "%s%s", sep, $6; sep = " " }' <<<"$output")"
-guest "oo1-mapped all $PARTS 2"
-is "mapped files have the results of volatile memory" "$wanted" "$(results)"
-guest "OO1_FORGET=1 oo1-file all $PARTS 2"
-is "files have them, with nothing kept from one operation to the next" "$wanted" "$(results)"
-guest "oo1-file create $PARTS; oo1-file run $PARTS 2; oo1-file check $PARTS"
-is "... and from one process to the next" "$wanted" "$(results)"
+    "$(part 0 | awk -F '\t' '$1 == "lookup" || $1 == "traversal" { printf "%s%s", sep, $6; sep = " " }')"
+is "mapped files have the results of volatile memory" "$wanted" "$(results 1)"
+is "files have them, with nothing kept from one operation to the next" "$wanted" "$(results 2)"
+is "... and from one process to the next" "$wanted" "$(results 3)"
 guest "oo1-store create $PARTS"
 guest "oo1-store run $PARTS 2; oo1-store check $PARTS"
 is "a container has them, after a reboot" "$wanted" "$(results)"

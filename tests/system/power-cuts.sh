@@ -6,8 +6,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-SEED=${SEED:-1} BASE=$TEST_TMP/base LOG=$TEST_TMP/log CUT=$TEST_TMP/cut STATES=${STATES:-3}
-[ "${TEST_TIER:-test}" != long ] || STATES=$((7 * STATES * ${TIMES:-1}))
+SEED=${SEED:-1} BASE=$TEST_TMP/base LOG=$TEST_TMP/log CUT=$TEST_TMP/cut
+if [ "${TEST_TIER:-test}" = long ]; then STATES=$((7 * ${STATES:-3} * ${TIMES:-1})); else STATES=${STATES:-2}; fi
 WITH=()         # what scripts/run adds or imports
 KEEPS="none all"
 CHECK=''        # the command in the guest that tells the step,

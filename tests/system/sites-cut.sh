@@ -7,8 +7,8 @@
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
-STATES=${STATES:-2} SEED=${SEED:-1} STEPS=60
-[ "${TEST_TIER:-test}" != long ] || STATES=$((15 * STATES * ${TIMES:-1}))
+STATES=${STATES:-1} SEED=${SEED:-1} STEPS=24
+[ "${TEST_TIER:-test}" != long ] || STATES=$((30 * STATES * ${TIMES:-1})) STEPS=60
 program=$TEST_TMP/parts-cut
 scripts/katydid-cc -I. tests/system/parts-cut.c -o "$program" || echo "Bail out! no parts-cut"
 common="--cpus 1 --memory 96 --link lease=2000 --add $program"

@@ -7,8 +7,8 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 common="--cpus 1 --memory 96 --link lease=1000 --allow processes --add build/tests/sites/transfers"
-seeds=${N:-1} first=${SEED:-1}
-[ "${TEST_TIER:-test}" != long ] || seeds=${N:-$((10 * ${TIMES:-1}))}
+seeds=${N:-1} first=${SEED:-1} part=6               # so many tenths of the moves, and of the frames at which links break
+[ "${TEST_TIER:-test}" != long ] || seeds=${N:-$((10 * ${TIMES:-1}))} part=10
 
 kills() { # SECONDS PROGRAM ...
     while (($#)); do echo -n "sleep $1; transfers a b kill:$2; "; shift 2; done
@@ -39,25 +39,25 @@ for ((seed = first; seed < first + seeds; seed++)); do
     mkdir -p "$TEST_TMP/cuts" "$TEST_TMP/kills" "$TEST_TMP/own"
     if today 0 3; then
         # each message of about ten transactions one after the other, in all four directions
-        { plan "$TEST_TMP/cuts" --no-store 'transfers one:box two:box open moves=80' '' ''
-        for n in {40..300..11}; do
+        { plan "$TEST_TMP/cuts" --no-store "transfers one:box two:box open moves=$((8 * part))" '' ''
+        for n in $(seq 40 11 $((30 * part))); do
             printf 'at one>far %d cut\nat far>one %d cut\nat two>far %d cut\nat far>two %d cut\n' \
                 $((n + seed)) $((n + 3 + seed)) $((n + 5 + seed)) $((n + 8 + seed))
         done; } >"$TEST_TMP/cuts/plan"
         same "seed $seed, links cut" cuts 1 one two
     fi
     if today 1 3; then
-        { plan "$TEST_TMP/kills" --no-store "transfers one:box two:box open moves=100 & transfers two:box one:box open number=1 moves=100 & $(kills 4 remote 3 link) wait" \
+        { plan "$TEST_TMP/kills" --no-store "transfers one:box two:box open moves=$((10 * part)) & transfers two:box one:box open number=1 moves=$((10 * part)) & $(kills 4 remote 3 link) wait" \
             "$(kills 3 agent 1 store 1 link 1 agent)" "$(kills 4 store 1 agent 1 link 1 store)"
-        printf 'at two>far 300 kill two again\nat one>far 400 kill one again\n'; } >"$TEST_TMP/kills/plan"
+        printf 'at two>far %d kill two again\nat one>far %d kill one again\n' $((30 * part)) $((40 * part)); } >"$TEST_TMP/kills/plan"
         same "seed $seed, programs and homes killed" kills 2 one two
     fi
     if today 2 3; then
         { plan "$TEST_TMP/own" "--store $TEST_TMP/own/far --zone 2" \
-            "transfers box x:x create; transfers box one:box open moves=100 & transfers one:box box open number=1 moves=100 & transfers one:box box looks=200 & $(kills 3 remote 2 store 1 link 1 remote) wait" \
+            "transfers box x:x create; transfers box one:box open moves=$((10 * part)) & transfers one:box box open number=1 moves=$((10 * part)) & transfers one:box box looks=$((20 * part)) & $(kills 3 remote 2 store 1 link 1 remote) wait" \
             "$(kills 3 agent 1 store 1 link)" ''
-        for n in {60..300..25}; do printf 'at one>far %d cut\nat far>one %d cut\n' $((n + seed)) $((n + 9 + seed)); done
-        printf 'at one>far 350 kill one again\nat far>one 420 kill one again\n'; } >"$TEST_TMP/own/plan"
+        for n in $(seq 60 25 $((30 * part))); do printf 'at one>far %d cut\nat far>one %d cut\n' $((n + seed)) $((n + 9 + seed)); done
+        printf 'at one>far %d kill one again\nat far>one %d kill one again\n' $((35 * part)) $((42 * part)); } >"$TEST_TMP/own/plan"
         same "seed $seed, with the own store" own 3 one far
     fi
 done

@@ -6,11 +6,13 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-common="--link lease=20000 --cpus 1 --add build/tests/sites/shared"
+common="--link lease=20000 --cpus 1 --memory 96 --add build/tests/sites/shared"
+moves=25
+[ "${TEST_TIER:-test}" != long ] || moves=60
 scripts/sites --timeout 400 - >"$TEST_TMP/said" 2>&1 <<END
 site home $common --store $TEST_TMP/store : shared box create=3; store export box left write; store export box right write; shared box await=2 sum
-site left --no-store $common : shared home:box open moves=60 phase=1
-site right --no-store $common : shared home:box open seed=7 moves=60 await=1 sum phase=2
+site left --no-store $common : shared home:box open moves=$moves phase=1
+site right --no-store $common : shared home:box open seed=7 moves=$moves await=1 sum phase=2
 link home left
 link home right
 END

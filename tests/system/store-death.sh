@@ -22,7 +22,11 @@ deaths() {
 
 deaths CK2:1,CK4:1,CM5f:1,CM6:1,CM5w:1
 deaths CK1:1,CK2:2,CK3:1,CK4:2,CM4:1,CM5:1
-deaths SS1:2,SS2:1,SS3:2,SS4:5 'pstore_spill steps 4' 1G store.log_mib=192 --memory 32
+if [ "${TEST_TIER:-test}" = long ]; then
+    deaths SS1:2,SS2:1,SS3:2,SS4:5 'pstore_spill steps 4' 1G store.log_mib=192 --memory 32
+else
+    deaths SS1:2,SS4:5 'pstore_spill steps 2' 1G store.log_mib=192 --memory 32
+fi
 deaths SS5:40,SS5:3,CM5:1 'pstore_bulk steps 3' 64M store.log_mib=4 --memory 32
 
 # The next program does not hear "not running": init starts the manager again, and it waits for that. The manager

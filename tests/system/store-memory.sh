@@ -9,7 +9,8 @@ cd "$ROOT" || exit 1
 STORE=$TEST_TMP/store
 LOG=$TEST_TMP/kernel
 MEMORY=64
-PAGES=6000
+PAGES=2400
+[ "${TEST_TIER:-test}" != long ] || PAGES=6000
 
 # Writes pages, in the log only if the machine dies then, or sums them up.
 cat >"$TEST_TMP/many.c" <<END

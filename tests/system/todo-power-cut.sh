@@ -67,9 +67,10 @@ guest --store "$TEST_TMP/cut" --record "$LOG" --kill-on 'third one' \
     -c 'todo add rent; where; echo third one; sleep 30'
 after=$(items)
 last=$(scripts/cut "$LOG" --list | wc -l)
-seen=
+seen='' apart=3
+[ "${TEST_TIER:-test}" != long ] || apart=1
 # from the last one back to where the second step is all: a host that pulled the plug late has recorded idle work, too
-for ((at = last; at >= 0 && $(grep -o two <<<"$seen" | wc -l) < 2; at--)); do
+for ((at = last; at >= 0 && $(grep -o two <<<"$seen" | wc -l) < 2; at -= apart)); do
     scripts/cut "$LOG" "$TEST_TMP/base" "$TEST_TMP/state" --at "$at" --keep none
     guest --store "$TEST_TMP/state" -c where
     case $output in
@@ -97,11 +98,13 @@ ok pid_2_is_the_store_manager grep -Eq '^ +2 +1 .* store' <<<"$output"
 ok it_is_started_again grep -q 'starting it again' <<<"$output"
 is new_clients_find_all_and_go_on "- salt
 - eggs" "$(grep '^- ' <<<"$output" | head -2)"
-guest --store "$TEST_TMP/cut" --append store.die=CM5:200 -c 'crashload 1 400; crashload check 1 400 400 400 400 400'
-is clients_that_were_at_work_reconnect_and_lose_nothing "0 counters 400 400 400 400 400 0
+n=150
+[ "${TEST_TIER:-test}" != long ] || n=400
+guest --store "$TEST_TMP/cut" --append store.die=CM5:200 -c "crashload 1 $n; crashload check 1 $n $n $n $n $n"
+is clients_that_were_at_work_reconnect_and_lose_nothing "0 counters $n $n $n $n $n 0
 sound" "$status $(tail -2 <<<"$output")"
 ok they_were_interrupted grep -Eq '^(lost|found) ' <<<"$output"
-guest --store "$TEST_TMP/cut" -c 'crashload check 1 400 400 400 400 400'
-is all_of_it_is_there_at_the_next_boot "0 counters 400 400 400 400 400 0
+guest --store "$TEST_TMP/cut" -c "crashload check 1 $n $n $n $n $n"
+is all_of_it_is_there_at_the_next_boot "0 counters $n $n $n $n $n 0
 sound" "$status $output"
 done_testing

@@ -2,7 +2,7 @@
 # ps_upgrade under power cuts: wherever the power goes between the first and the last batch of upgrade-cut.c, the next
 # start goes on and ends with each record there once, in as many batches as without a cut; nothing of the older layout
 # is left over. Until then neither program opens the container.
-STATES=4
+[ "${TEST_TIER:-test}" != long ] || STATES=4
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 

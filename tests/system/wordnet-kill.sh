@@ -21,7 +21,9 @@ guest() {
 }
 
 first=yes
-for percent in 20 60 80; do
+percents='20 80'
+[ "${TEST_TIER:-test}" != long ] || percents='20 60 80'
+for percent in $percents; do
     guest --import "$DICT" --kill-on " $percent%" -c 'wn-import /import'
     is "the plug is pulled at $percent percent" 0 "$status"
     if [ "$first" = no ]; then
@@ -30,19 +32,16 @@ for percent in 20 60 80; do
     first=no
 done
 
-guest --import "$DICT" -c 'wn dog'
-is "half an import is not taken for a whole one" 2 "$status"
-
-guest --import "$DICT" -c 'wn-import /import'
+guest --import "$DICT" -c 'wn dog; echo "half: $?"; wn-import /import'
+ok "half an import is not taken for a whole one" grep -qx 'half: 2' <<<"$output"
 is "the import goes on and ends" 0 "$status"
 ok "it did not begin anew" grep -q "goes on at [89]" <<<"$output"
 
-guest -c 'wn --counts'
+guest -c 'wn --counts; wn --check'
 is "all is there, and once" \
     "synsets 117659
 index entries 155287
 senses 206978
-pointers 377592" "$output"
-guest -c 'wn --check'
-is "every pointer leads where it should" sound "$output"
+pointers 377592" "$(head -n 4 <<<"$output")"
+is "every pointer leads where it should" sound "$(tail -n +5 <<<"$output")"
 done_testing
