@@ -45,7 +45,7 @@ sound() {
 }
 
 # How many commits, and at which frame the home is cut off.
-ups=600 few=200 parts=120
+ups=600 few=120 parts=80
 [ "${TEST_TIER:-test}" != long ] || ups=900 few=400 parts=250
 plan deaths 1000 "shared a:box open ups=$ups pause=$((4000 * ${TEST_SLACK:-1})); sleep 12; shared a:box ups=5" \
     "at c>a 60 kill b again
