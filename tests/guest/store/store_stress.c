@@ -8,7 +8,7 @@
  *         and all add to counters in a shared one. Each takes so many steps, however long that
  *         takes. tests/system/store-stress.sh runs it with a small log and little memory, and with
  *         a disk that fails:
- *             store_stress [SEED]         repeats a run's choices
+ *             store_stress [SEED [STEPS]] repeats a run's choices; STEPS: of each process
  *             store_stress ledger         commits 1, 2, ... until EIO; prints the last acknowledged
  *             store_stress look N         after the next boot: N or N + 1, and whole
  *             store_stress hoard          commits new pages until EIO; then programs take all
@@ -22,7 +22,7 @@
 
 #include "store_client.h"
 
-enum { PROCESSES = 3, PAGES = 4000, COUNTERS = 64, STEPS = 700, LEDGER_PAGES = 24 };
+enum { PROCESSES = 3, PAGES = 4000, COUNTERS = 64, STEPS_USUAL = 700, LEDGER_PAGES = 24 };
 
 struct page {
     uint64_t *at;
@@ -168,7 +168,7 @@ static long shared_open(void)
     return r;
 }
 
-static int child(const char *number, const char *from)
+static int child(const char *number, const char *from, int steps)
 {
     char name[32];
     self = (uint64_t)atoi(number);
@@ -178,7 +178,7 @@ static int child(const char *number, const char *from)
     if (r == 0) r = client_open(name, PS_CREATE | PS_WRITE, NULL, 0, 0, &own);
     if (r == 0) r = lease(0, PAGES);
     if (r == 0) r = shared_open();
-    for (int i = 0; r == 0 && i < STEPS; i++) r = step();
+    for (int i = 0; r == 0 && i < steps; i++) r = step();
     for (uint32_t i = 0; r == 0 && i < PAGES; i += 50)
         r = run(work_check, &(struct work){.first = i, .count = 50});
     printf("# process %s: result %ld, %llu commits, %llu retries\n", number, r,
@@ -191,9 +191,10 @@ static int child(const char *number, const char *from)
 
 static int pipes[2] = {-1, -1};
 
-static long child_beside(const char *path, const char *what, const char *number, const char *from)
+static long child_beside(const char *path, const char *what, const char *number, const char *from,
+                         const char *steps)
 {
-    const char *argv[] = {path, what, number, from, NULL};
+    const char *argv[] = {path, what, number, from, steps, NULL};
     struct kd_process_create c = {.path = path, .argv = argv, .fds = {-1, pipes[1], -1}};
     long handle = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
     return handle < 0 ? handle : c.pid;
@@ -220,7 +221,7 @@ static uint64_t output_read(void)
     return sum;
 }
 
-static int parent(const char *from)
+static int parent(const char *from, const char *steps)
 {
     long pid[PROCESSES];
     int status, good = 0;
@@ -234,7 +235,7 @@ static int parent(const char *from)
     for (int i = 0; i < PROCESSES; i++) {
         char number[8];
         snprintf(number, sizeof(number), "%d", i);
-        pid[i] = child_beside("/bin/store_stress", "child", number, from);
+        pid[i] = child_beside("/bin/store_stress", "child", number, from, steps);
     }
     close(pipes[1]);
     wanted = output_read();
@@ -338,7 +339,7 @@ static int hoard(void)
     kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
     bool many = info.dirty_pages > info.memory_bytes / 4096 / 4;
     for (int i = 0; i < GREEDY; i++)
-        pid[i] = child_beside("/bin/store_stress", "greedy", NULL, NULL);
+        pid[i] = child_beside("/bin/store_stress", "greedy", NULL, NULL, NULL);
     long more = client_run(hoard_write, &n);
     for (int i = 0; i < GREEDY; i++) {
         if (pid[i] == -ENOMEM) /* no free frames lie together for its kernel stack */
@@ -366,8 +367,10 @@ int main(int argc, char **argv)
     bool hoards = argc > 1 && strcmp(argv[1], "hoard") == 0;
     if (argc > 1 && strcmp(argv[1], "greedy") == 0) return greedy();
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc > 3 && strcmp(argv[1], "child") == 0) return child(argv[2], argv[3]);
-    if (argc == 1 || atoi(argv[1]) > 0) return parent(argc == 1 ? "1" : argv[1]);
+    if (argc > 3 && strcmp(argv[1], "child") == 0)
+        return child(argv[2], argv[3], argc > 4 ? atoi(argv[4]) : STEPS_USUAL);
+    if (argc == 1 || atoi(argv[1]) > 0)
+        return parent(argc == 1 ? "1" : argv[1], argc > 2 ? argv[2] : NULL);
     if (client_connect() < 0 || client_open("ledger", PS_CREATE | PS_WRITE, NULL, 0, 0, &own) ||
         (argc == 2 && !client_lease(own.container, hoards ? HOARD_PAGES : LEDGER_PAGES, NULL)))
         return puts("no store") < 0 ? 1 : 2;

@@ -78,7 +78,7 @@ static int client_main(void)
     }
 }
 
-enum { CLIENTS = 4, KILLS = 24 };
+enum { CLIENTS = 4, KILLS = 24, SOME_KILLS = 8 };
 static int wrong_ends;
 static void expect_killed(int pid)
 {
@@ -88,11 +88,11 @@ static void expect_killed(int pid)
     wrong_ends++;
 }
 
-static int kills(int manager_too)
+static int kills(int manager_too, int rounds)
 {
     int pid[CLIENTS], m = start("manager", 0), bad = 0, restarts = 0;
     for (int i = 0; i < CLIENTS; i++) pid[i] = start("client", next(&seed));
-    for (int round = 0; round < (tap_long() ? KILLS : KILLS / 4) && !bad; round++) {
+    for (int round = 0; round < rounds && !bad; round++) {
         nap((unsigned)(next(&seed) % 120));
         unsigned i = (unsigned)(next(&seed) % CLIENTS);
         if (pid[i] > 0) call(KD_PROCESS_KILL, pid[i], STATUS_KILLED, 0);
@@ -167,13 +167,13 @@ static long missing(const struct kd_system_info *before, const struct kd_system_
 static void killed(void)
 {
     enum { MISSING_MOST = 16 };
-    int views_at_start = views_used();
-    kills(0); /* warm: what is allocated once */
+    int views_at_start = views_used(), rounds = tap_long() ? KILLS : SOME_KILLS;
+    kills(0, rounds / 2); /* warm: what is allocated once */
     struct kd_system_info before = at_rest();
     wrong_ends = 0;
-    int e = kills(0);
+    int e = kills(0, rounds);
     tap_ok(e == 0, "clients that are killed at any moment leave a clean kernel");
-    e = kills(1);
+    e = kills(1, rounds);
     tap_ok(e == 0, "and so do managers; clients come back to the next one");
     struct kd_system_info after = system_info();
     for (int i = 0; i < 1000 && (!is_empty(&after, before.objects, views_at_start) ||
