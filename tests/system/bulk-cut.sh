@@ -1,17 +1,20 @@
 #!/bin/bash
 # Loads past the log under power cuts: after any cut of bulk-cut.c the first so many loads are there, each as a whole,
 # and what later commits changed in their pages; the space of one that was cut off is free again.
+STEPS=24
+[ "${TEST_TIER:-test}" = long ] || STATES=${STATES:-1} STEPS=12
 STATES=${STATES:-3}
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 
 scripts/katydid-cc tests/system/bulk-cut.c -o "$TEST_TMP/bulk-cut" || echo "Bail out! no bulk-cut"
-WITH=(--add "$TEST_TMP/bulk-cut") CHECK="bulk-cut check" STEP='s/^step ([0-9]+)$/\1/p' STEPS=24
+WITH=(--add "$TEST_TMP/bulk-cut") CHECK="bulk-cut check" STEP='s/^step ([0-9]+)$/\1/p'
 guest --store "$BASE" -c "bulk-cut 1; $CHECK"
 is "it begins with one load" "0:ack 1 step 1" "$status:$(paste -sd' ' <<<"$output")"
 recorded "bulk-cut $STEPS; $CHECK"
 is "each load is answered" "$STEPS" "$(grep -c '^ack' <<<"$output")"
 is "all loads are there" "step $((STEPS + 1))" "$(grep '^step' <<<"$output")"
+[ "${TEST_TIER:-test}" = long ] || KEEPS=none
 cuts 1 $((STEPS + 1))
 
 # The disk in the middle of all that, as a guest that is killed leaves it: its log names pages that it does not have.
@@ -47,7 +50,8 @@ csn=${third##*load-}
 restored --to "csn:$((16#${csn%.pages}))"
 is "or to the third of them" 0 $?
 guest --store "$TEST_TMP/new" -c "$CHECK"
-is "which is the last one then" "step 4" "$(grep '^step' <<<"$output")"
+step=$(sed -n 's/^step //p' <<<"$output")   # one before an other copy may have no pages there
+ok "which is the last one then: step $step" test "${step:-0}" -ge 4 -a "${step:-0}" -le $((again ? STEPS : 4))
 rm "$third"
 restored --to "csn:$((16#${csn%.pages}))"
 is "without its pages a restore ends" 1 $?

@@ -3,6 +3,7 @@
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 
-scripts/katydid-cc -Itests/structures tests/system/congeries-cut.c tests/structures/congeries_model.c \
+scripts/katydid-cc -Itests/structures tests/system/congeries-cut.c build/obj/guest/tests/structures/congeries_model.o \
     -o "$TEST_TMP/congeries-cut" || echo "Bail out! no congeries-cut"
-power_cuts congeries-cut 120 "equal, all of it" "equal, all of it"
+[ "${TEST_TIER:-test}" = long ] || steps=60 KEEPS=none STATES=1
+power_cuts congeries-cut "${steps:-120}" "equal, all of it" "equal, all of it"

@@ -4,7 +4,7 @@
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 
-[ "${TEST_TIER:-test}" = long ] || KEEPS=none
+[ "${TEST_TIER:-test}" = long ] || KEEPS=none STATES=1
 scripts/katydid-cc -Itests/system tests/system/item-layer-cut.c -o "$TEST_TMP/item-layer-cut" || echo "Bail out! no item-layer-cut"
 WITH=(--add "$TEST_TMP/item-layer-cut") CHECK="item-layer-cut check $SEED" STEP='s/^step ([0-9]+): equal,.*/\1/p'
 if [ "${TEST_TIER:-test}" = long ]; then

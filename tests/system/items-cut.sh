@@ -2,6 +2,7 @@
 # Containers in item mode under power cuts: several processes store to the same pages at the same time, in the same groups
 # of the log, and after any cut each one's last transaction is there as a whole (tests/system/power-cuts.sh).
 # shellcheck source=tests/system/power-cuts.sh
+[ "${TEST_TIER:-test}" = long ] || STATES=${STATES:-1}
 STATES=${STATES:-3}
 . "$(dirname "$0")/power-cuts.sh"
 

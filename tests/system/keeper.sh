@@ -5,7 +5,7 @@ STATES=3
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 
-[ "${TEST_TIER:-test}" = long ] || KEEPS=all
+[ "${TEST_TIER:-test}" = long ] || KEEPS=all STATES=1
 K=build/host/kstore STORE=$TEST_TMP/store COPY=$TEST_TMP/copy
 WITH=(--add build/tests/guest/pstore_keeper)
 

@@ -5,6 +5,7 @@ STATES=3
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 
+[ "${TEST_TIER:-test}" = long ] || KEEPS=none STATES=1
 scripts/katydid-cc tests/system/lazy-cut.c -o "$TEST_TMP/lazy-cut" || echo "Bail out! no lazy-cut"
 WITH=(--add "$TEST_TMP/lazy-cut") CHECK="lazy-cut check" STEP='s/^step ([0-9]+)$/\1/p' STEPS=200
 guest --store "$BASE" -c "lazy-cut 1; $CHECK"

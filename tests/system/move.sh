@@ -68,7 +68,9 @@ int main(int argc, char **argv)
 }
 END
 (cd "$TEST_TMP" && "$ROOT/scripts/katydid-cc" web.c -o web) || echo "Bail out! no web"
-scripts/katydid-cc -Itests/structures tests/system/structures-cut.c tests/structures/*.c -o "$TEST_TMP/structures-cut" ||
+subjects=(tests/structures/*.c)
+subjects=("${subjects[@]/#/build/obj/guest/}")
+scripts/katydid-cc -Itests/structures tests/system/structures-cut.c "${subjects[@]/%.c/.o}" -o "$TEST_TMP/structures-cut" ||
     echo "Bail out! no structures-cut"
 WITH=(--add "$TEST_TMP/web" --add "$TEST_TMP/structures-cut")
 
@@ -141,7 +143,7 @@ is "a program's container of that name is left alone" "3 1 1" "$($K import --qui
 $(grep -c 'remove it first' "$TEST_TMP/e") $($K info "$TO" | grep -c "^container $LEFT")"
 
 # All or nothing: lines that were spoilt in some way.
-python3 - "$TEST_TMP" "${SEED:-1}" "${TIMES:-1}" <<'END'
+python3 - "$TEST_TMP" "${SEED:-1}" "${TIMES:-1}" "${TEST_TIER:-test}" <<'END'
 import os, random, re, subprocess, sys
 folder, seed, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 draw = random.Random(seed)
@@ -150,7 +152,7 @@ program = program if os.path.exists(program) else "build/host/kstore"
 subprocess.run(["build/host/kstore", "create", "--quiet", "--force", "--size", "16", store], check=True)
 lines = {name: open(os.path.join(folder, name + ".jl")).read() for name in ("todo", "phonebook")}
 refused, taken, wrong = 0, 0, []
-for number in range(120 * times):
+for number in range(120 * times if sys.argv[4] == "long" else 40):
     text = lines[draw.choice(list(lines))]
     at = draw.randrange(len(text))
     how = draw.randrange(5)

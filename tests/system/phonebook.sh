@@ -27,10 +27,10 @@ bob                  200
 carl                 400
 carl
 3 people, sound" "$output"
-guest --store "$TEST_TMP/used" -c 'phonebook add dan 300'
-is "a number has one person" "1:phonebook: it exists already" "$status:$output"
-guest --store "$TEST_TMP/used" -c 'phonebook remove 100'
-is "who is not there cannot be removed" "1:phonebook: there is nothing of that name or key" "$status:$output"
+guest --store "$TEST_TMP/used" -c 'phonebook add dan 300; echo $?; phonebook remove 100'
+is "a number has one person, and who is not there cannot be removed" "phonebook: it exists already
+1
+phonebook: there is nothing of that name or key, 1" "$output, $status"
 guest --store "$TEST_TMP/used" -c 'phonebook check; phonebook list'
 is "an addition that failed left nothing, and all is there at the next boot" "0:3 people, sound
 ann                  300
@@ -42,7 +42,9 @@ states=("" "100" "100 200" "100 300 200" "100 300 200 400" "300 200 400")
 entries=$(scripts/cut "$LOG" --list | wc -l)
 ok "the disk was written" test "$entries" -gt 10
 last=0 wrong=
-step=$((entries / 10 + (entries < 10)))
+parts=5
+[ "${TEST_TIER:-test}" != long ] || parts=10
+step=$((entries / parts + (entries < parts)))
 for ((at = 0; at <= entries; at += step)); do
     scripts/cut "$LOG" "$BASE" "$CUT" --at "$at" --keep none
     guest --store "$CUT" -c 'phonebook check; phonebook list'

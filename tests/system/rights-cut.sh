@@ -5,7 +5,7 @@ STATES=4
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
 
-[ "${TEST_TIER:-test}" = long ] || KEEPS=none
+[ "${TEST_TIER:-test}" = long ] || KEEPS=none STATES=1
 scripts/katydid-cc tests/system/rights-cut.c -o "$TEST_TMP/rights-cut" || echo "Bail out! no rights-cut"
 
 # What is wrong with the disk, or the kernel, after a cut is wrong with the cut, too.

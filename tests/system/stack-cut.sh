@@ -7,6 +7,7 @@
 
 scripts/katydid-cc -Ilibpstore tests/system/stack-cut.c -o "$TEST_TMP/stack-cut" || echo "Bail out! no stack-cut"
 WITH=(--add "$TEST_TMP/stack-cut" --allow names)
+[ "${TEST_TIER:-test}" = long ] || KEEPS=all STATES=1
 CHECK="sealed vault secret & stack-cut check $SEED" STEP='s/^step ([0-9]+): equal,.*/\1/p'
 guest --store "$BASE" -c "$CHECK"
 is "all begins empty" "step 0: equal, all of them" "$(grep '^step' <<<"$output")"
@@ -18,7 +19,6 @@ cuts 0 30
 # kept WHAT COMMANDS: the same of a manager that the store keeps, set by these commands.
 CHECK="stack-cut check $SEED"
 WITH=(--add "$TEST_TMP/stack-cut" --add build/user/packed)
-[ "${TEST_TIER:-test}" = long ] || KEEPS=all
 kept() {
     BASE=$TEST_TMP/base.${1// /-}
     guest --store "$BASE" -c "$2; $CHECK"
