@@ -9,6 +9,7 @@
  *     open       waits until the container is there, and may be opened
  *     ups=N      N transactions: one up on an account, and on to the next; after a death it looks
  *                whether the last one was made
+ *     through=N  the same until one has met a death, and N more
  *     check      follows the ring: is all there that was counted?
  *     pause=MS   says which was the longest of the transactions; it may take so long
  *     spare      waits until the store manager here is a spare, named, and groups come
@@ -140,7 +141,7 @@ static int count_look(void *number)
 }
 
 /* Nobody else counts: so what was acknowledged is there, and of what was not, all or nothing. */
-static int ups(uint64_t times)
+static int ups(uint64_t times, bool met)
 {
     uint64_t at, now, again = 0;
     int error;
@@ -151,7 +152,9 @@ static int ups(uint64_t times)
         last = now_ms();
         error = ps_transaction(up, NULL);
         now = at + 1;
+        if (!met) end = now + times;
         if (!died(error)) continue;
+        met = true;
         while (died(error = ps_transaction(count_look, &now))) continue;
         again += !error && now == at;
         if (!error && now != at && now != at + 1) {
@@ -234,7 +237,7 @@ static int word(const char *w, uint64_t n)
         return error;
     }
     if (!strcmp(w, "try")) return opens(name, is_new, PS_WRITE);
-    if (!strncmp(w, "ups", 3)) return ups(n);
+    if (!strncmp(w, "ups", 3) || !strncmp(w, "through", 7)) return ups(n, w[0] == 'u');
     if (!strcmp(w, "check")) return check();
     if (!strcmp(w, "spare") || !strcmp(w, "ready")) return waits(w[0] == 'r');
     if (strncmp(w, "pause", 5)) return -EINVAL;
