@@ -12,13 +12,13 @@ guest() {
 seen=$(guest -c 'pstore_many >/tmp/out; containers')
 is "containers lists each of 70" 70 "$(grep -cE '^ +[0-9]+ KiB  0x[0-9a-f]+  many000[0-9]+  \(struct page, version 1\)$' <<<"$seen")"
 
-count=600
-[ "${TEST_TIER:-test}" = long ] && count=10000
+count=260 each=260
+[ "${TEST_TIER:-test}" = long ] && count=10000 each=400
 seen=$(guest --timeout 1000 --store "$TEST_TMP/s" --store-size 2G -c "pstore_many $count && check")
 is "$count containers are opened in one boot" "3 of 1..3" "$(grep -c '^ok' <<<"$seen") of ${seen%%$'\n'*}"
 ok "the store is sound after that" build/host/kstore check "$TEST_TMP/s"
 [ "$tap_failed" = 0 ] || sed 's/^/# /' <<<"$seen"
 
-seen=$(guest --timeout 300 -c 'pstore_many 400 >/tmp/a & pstore_many 400 >/tmp/b & pstore_many 400; wait; cat /tmp/a /tmp/b; check')
-is "three programs at once open the same 400" 9 "$(grep -c '^ok' <<<"$seen")"
+seen=$(guest --timeout 300 -c "pstore_many $each >/tmp/a & pstore_many $each >/tmp/b & pstore_many $each; wait; cat /tmp/a /tmp/b; check")
+is "three programs at once open the same $each" 9 "$(grep -c '^ok' <<<"$seen")"
 done_testing

@@ -1,12 +1,12 @@
 #!/bin/bash
 # The disk library writes the same bytes on the host and in the guest: seeded lives against a disk in
-# memory, on both sides. N= seeds (50; 300 in the long tier, times TIMES) from SEED= (1) on.
+# memory, on both sides. N= seeds (20; 300 in the long tier, times TIMES) from SEED= (1) on.
 # Runs once: it is the bytes that count.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-preset=50 timeout=300
+preset=20 timeout=300
 [ "${TEST_TIER:-test}" != long ] || preset=$((300 * ${TIMES:-1})) timeout=$((2000 * ${TIMES:-1}))
 count=${N:-$preset} first=${SEED:-1}
 build/tests/same/host "$first" "$count" >"$TEST_TMP/host"

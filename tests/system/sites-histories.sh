@@ -7,8 +7,8 @@
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
-RUNS=5 boots=${N:-2} first=${SEED:-1}
-[ "${TEST_TIER:-test}" != long ] || boots=${N:-$((60 * ${TIMES:-1}))}
+RUNS=5 boots=${N:-1} first=${SEED:-2}      # one in which the home is killed
+[ "${TEST_TIER:-test}" != long ] || boots=${N:-$((60 * ${TIMES:-1}))} first=${SEED:-1}
 machines=("at b>home 25 stop b ms=3000" "at home>c 30 kill c again" "at b>home 90 kill home again" "at c>home 70 stop home ms=1500"
     "at home>b 110 kill b again" "at c>home 40 kill home again")
 

@@ -5,7 +5,6 @@
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
-make -s build/tests/sites/homes || { echo "Bail out! no homes"; exit 1; }
 
 common="--link lease=20000 --cpus 1 --store-size 64M --add build/tests/sites/homes"
 scripts/sites --timeout 100 - >"$TEST_TMP/said" 2>&1 <<END

@@ -7,7 +7,7 @@ STATES=3
 . "$(dirname "$0")/power-cuts.sh"
 SQLITE_SRC=${SQLITE_SRC:-$(scripts/source sqlite --where)}
 [ -e build/user/sqlite ] && [ -e "$SQLITE_SRC/sqlite3.c" ] || { echo "1..0 # skip without SQLite's source (scripts/source sqlite)"; exit 0; }
-make -s build/sqlite/libsqlite3.a || echo "Bail out! no libsqlite3.a"
+[ "${BUILT_TREE:-}" = "$ROOT" ] && [ -e build/sqlite/libsqlite3.a ] || make -s build/sqlite/libsqlite3.a || echo "Bail out! no libsqlite3.a"
 STEPS=40 IN=$TEST_TMP/in
 mkdir -p "$IN"
 
@@ -44,16 +44,15 @@ normal
 ok
 1" "$output"
 
-many='insert into big with n(i) as (select 1 union all select i + 1 from n where i < 3000) select randomblob(3000) from n;'
+rows=1500 size=12M
+[ "$TEST_TIER" != long ] || rows=3000 size=24M
+many="insert into big with n(i) as (select 1 union all select i + 1 from n where i < $rows) select randomblob(3000) from n;"
 printf '%s\n' 'create table big(b);' "$many" 'begin;' 'insert into big values(1);' 'select count(*) from big;' "$many" 'commit;' \
     'select count(*) from big;' 'insert into big values(2);' 'select count(*) from big; pragma integrity_check;' >"$IN/full.sql"
-guest --store "$TEST_TMP/store" -c 'sqlite db </import/full.sql'
-is "new pages go past the log; of old ones, more than half the log are refused as a whole" "3001
-Runtime error near line 6: database or disk is full (13)
-Runtime error near line 7: cannot commit - no transaction is active
-3000
-3001
-ok" "$output"
+guest --store "$TEST_TMP/full" --store-size $size -c 'sqlite db </import/full.sql'
+is "new pages go past the log; of old ones, more than half the log are refused as a whole" \
+    "$((rows + 1)) full $rows $((rows + 1)) ok" \
+    "$(sed 's/^Runtime error .* database or disk is full (13)$/full/; /no transaction is active$/d' <<<"$output" | paste -sd' ')"
 
 # --- several users; SQLite's own programs ---
 WITH=(--add "$TEST_TMP/users" --add "$TEST_TMP/speedtest1")
@@ -120,6 +119,7 @@ ok "by a flush each, and by a write each, but for checkpoints: $(requests flushe
     test "$(requests flushes)" -ge $STEPS -a \
     "$(requests writes)" -le $((STEPS + 10 + 4 * ($(requests flushes) - STEPS)))
 KEEPS=none
+[ "${TEST_TIER:-test}" = long ] || STATES=1
 cuts 0 $STEPS
 
 # --- planted bugs: the users, or their flushes, tell ---
