@@ -19,6 +19,7 @@ import tap
 IMAGE, SOCKET = os.path.join(TMP, "image"), os.path.join(TMP, "socket")
 STORE = f"nbd:unix:{SOCKET}"
 IMAGE_BYTES = 64 << 20
+ROUNDS = 25 if os.environ.get("TEST_TIER") == "long" else 10
 
 
 class Server:
@@ -239,7 +240,7 @@ def forgets(store, *options):
     it = Forgetful()
     load = Load(store, 100000, *options)
     load.more(20)
-    for _ in range(25):
+    for _ in range(ROUNDS):
         load.more(10)
         it.forget()
     load.more(20)
@@ -248,7 +249,7 @@ def forgets(store, *options):
     status, text = run(STORE, "acknowledged check")
     kept = [int(line.split()[2]) for line in text.splitlines() if line.startswith("found 0 ")]
     it.listener.close()
-    assert clients >= 25, clients
+    assert clients >= ROUNDS, clients
     return (load.last[0] - kept[0] if status == 0 and kept else load.last[0]), it.forgotten
 
 

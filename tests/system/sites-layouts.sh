@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 store=$TEST_TMP/store common="--cpus 1 --memory 128 --add build/tests/sites/layouts --link lease=1000"
-slack=${TEST_SLACK:-1} counts=through=100
+slack=${TEST_SLACK:-1} counts=through=200
 [ "${TEST_TIER:-test}" != long ] || counts=ups=1200
 
 build/host/kstore create --quiet --size 64M "$store.a" && cp "$store.a" "$store.b"

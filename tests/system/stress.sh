@@ -7,14 +7,14 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-first=${SEED:-1} seeds=1 steps=200
-[ "${TEST_TIER:-test}" != long ] || seeds=${N:-$((3 * ${TIMES:-1}))} steps=700
+first=${SEED:-1} seeds=1 steps=200 tier=''
+[ "${TEST_TIER:-test}" != long ] || seeds=${N:-$((3 * ${TIMES:-1}))} steps=700 tier='TEST_TIER=long; '
 
 # run COMMAND OPTIONS...: one run; what it says about a failure, the command that repeats it last.
 run() {
     local command=$1 status=0
     shift
-    scripts/run --seed "$seed" --cpus 4 --timeout 900 "$@" --allow all --add "build/tests/guest/${command%% *}" -c "$command" \
+    scripts/run --seed "$seed" --cpus 4 --timeout 900 "$@" --allow all --add "build/tests/guest/${command%% *}" -c "$tier$command" \
         >"$TEST_TMP/out" 2>"$TEST_TMP/errors" || status=$?
     [ "$status" -eq 0 ] && return
     grep -v '^ok' "$TEST_TMP/out"

@@ -24,7 +24,7 @@ SOME = ["hostile_calls", "hostile_limits", "kernel_items"]
 DEAR = ["kernel_sparse", "kernel_versions"]       # of the long tier, each time
 ONE_IN = 3
 LONG = os.environ.get("TEST_TIER") == "long"
-FEWER = {} if LONG else {"kernel_items": "kernel_items 40"}         # transactions of each of its clients
+FEWER = {} if LONG else {"kernel_items": "kernel_items 10"}         # transactions of each of its clients
 # What cannot be asked: what is measured as itself, or kernels that keep a shadow of the TLBs, which takes longer.
 LEFT_OUT = ["--stretch", "--kernel"]
 
