@@ -87,7 +87,7 @@ static void idle_rights(void)
 /* ---- pages in somebody's hands ---- */
 
 static struct hand {
-    int (*body)(void *);
+    int (*body)(void *), (*next)(void *);
     unsigned page, then;         /* then: another touch of the page; 0: none; 1: load, 2: store */
     _Atomic int at, go, result, view;
 } hand;
@@ -194,18 +194,18 @@ static void *holder_twice(void *arg)
 {
     holder(NULL);
     long before = asked;
-    int e = run(hand.body, number(hand.page), KD_SERIALISABLE, LONG_MS);
+    int e = run(hand.next, number(hand.page), KD_SERIALISABLE, LONG_MS);
     hand.result = hand.result ? hand.result : e ? e : (int)(asked - before);
     return arg;
 }
 
-static int exclusive(void *page);
+static int exclusive(void *page), reads_then_exclusive(void *page);
 
-static void next_transaction(int (*body)(void *), unsigned page, long to)
+static void next_transaction(int (*body)(void *), int (*next)(void *), unsigned page, long to)
 {
     pthread_t t;
     answer = ALL;
-    hand = (struct hand){.body = body, .page = page};
+    hand = (struct hand){.body = body, .next = next, .page = page};
     pthread_create(&t, NULL, holder_twice, NULL);
     while (!hand.at)
         sched_yield();
@@ -558,16 +558,17 @@ static void destroyed(void)
 
 int main(void)
 {
-    tap_plan(66);
+    tap_plan(68);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .closed = true, .messages = hears}),
            "a manager that gives no rights");
     idle_rights();
     users_apart();
     used_rights();
-    next_transaction(reads, 12, 0);
-    next_transaction(writes, 32, KD_READ);
-    next_transaction(stores, 33, KD_READ);
-    next_transaction(exclusive, 34, KD_READ);
+    next_transaction(reads, reads, 12, 0);
+    next_transaction(writes, writes, 32, KD_READ);
+    next_transaction(stores, stores, 33, KD_READ);
+    next_transaction(exclusive, exclusive, 34, KD_READ);
+    next_transaction(exclusive, reads_then_exclusive, 35, KD_READ);
     to_read();
     first_use();
     ranges();
