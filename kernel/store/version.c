@@ -315,8 +315,6 @@ static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
     else if (there)
         tally(c, -1ull);
     lock_release(&versions_lock);
-    if (next && version_rough(c))
-        version_settle(&l->pages[c->slot], c);
     if (there && !next) {
         version_end(&l->pages[c->slot], c);
         copy_free(c);
