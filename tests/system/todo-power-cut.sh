@@ -70,7 +70,7 @@ last=$(scripts/cut "$LOG" --list | wc -l)
 seen='' apart=3
 [ "${TEST_TIER:-test}" != long ] || apart=1
 # from the last one back to where the second step is all: a host that pulled the plug late has recorded idle work, too
-for ((at = last; at >= 0 && $(grep -o two <<<"$seen" | wc -l) < 2; at -= apart)); do
+for ((at = last; at >= 0 && $(grep -o two <<<"$seen" | wc -l) < (apart > 1 ? 1 : 2); at -= apart)); do
     scripts/cut "$LOG" "$TEST_TMP/base" "$TEST_TMP/state" --at "$at" --keep none
     guest --store "$TEST_TMP/state" -c where
     case $output in
