@@ -44,7 +44,8 @@ bool evict_wait(uint64_t *vain);
  * few hundred pages evicted. `one`: single frames are enough, so it waits in the queue for them
  * (EV9). evict_together is for one that found no `count` frames that lie together, or that fails
  * without more memory: it frees some aligned pieces of memory in which only pages lie. False:
- * nothing could be evicted, or it is not pages that fill the memory. No locks held. */
+ * nothing could be evicted, or single frames are wanted and pages are not what fills the memory.
+ * No locks held. */
 bool evict_more(bool one);
 bool evict_together(size_t count);
 /* evict_forgotten lists what the evictor is to free when no thread can use it any more (LF2):

@@ -68,6 +68,6 @@ bool evict_together(size_t count)
     size_t piece = 1;
     while (piece < count)
         piece *= 2;
-    return evict_resident_count() >= frame_total_count() / PAGES_PART &&
-           ((piece > 1 && pieces_free(piece)) || evict_more(piece == 1));
+    return (piece > 1 && pieces_free(piece)) || /* few pages may lie in every piece, too */
+           (evict_resident_count() >= frame_total_count() / PAGES_PART && evict_more(piece == 1));
 }
