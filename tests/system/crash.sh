@@ -1,5 +1,5 @@
 #!/bin/bash
-# The power is cut in two seeded runs of three boots each (twelve times TIMES in the long tier), under six
+# The power is cut in three seeded runs of three boots each (twelve times TIMES in the long tier), under six
 # committing processes; states are recovered and checked on the host, some are booted; disks fail; a store
 # that acknowledges too early is found out. scripts/crash does the work; tests/crash/crash.md tells how.
 # Runs once: each run draws its number of CPUs.
@@ -7,7 +7,7 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-runs=2 steps=28 states=12 aimed=1
+runs=3 steps=40 states=10 aimed=2
 [ "${TEST_TIER:-test}" != long ] || runs=$((12 * ${TIMES:-1})) steps=100 states=30 aimed=8
 status=0
 said=$(scripts/crash "$runs" --seed 2 --errors $((runs > 4 ? runs - 1 : 4)) --steps $steps --states $states \
