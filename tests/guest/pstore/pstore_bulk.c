@@ -16,10 +16,7 @@
 
 #include "pstore_test.h"
 
-enum { TUPLES = 5000 };
-/* Pages of a load: 25 MiB, of smaller ones, of one that the disk has no room for; a smaller machine
- * takes smaller ones (main). */
-static uint64_t large = 6400, medium = 1500, disk = 10000;
+enum { LARGE = 6400 /* 25 MiB */, MEDIUM = 1500, TUPLES = 5000, DISK = 10000 };
 struct tuple { struct tuple *next; uint64_t number; char text[80]; };
 struct root {
     volatile uint64_t *large;
@@ -155,12 +152,12 @@ static int manager_await(void)
 static void test_large(void)
 {
     struct ps_stats before, after;
-    struct load l = {large, 1, 0};
+    struct load l = {LARGE, 1, 0};
     ps_stats(&before);
-    is(ps_bulk(box, load_large, &l), 0, "much is loaded");
+    is(ps_bulk(box, load_large, &l), 0, "25 MiB are loaded");
     ps_stats(&after);
     struct kd_system_info info = system_info();
-    tap_ok(info.memory_bytes < large * 4096, "into a memory of %ld MiB",
+    tap_ok(info.memory_bytes < LARGE * 4096ull, "into a memory of %ld MiB",
            (long)(info.memory_bytes >> 20));
     tap_ok(after.log_bytes - before.log_bytes < 1 << 20, "by %ld KiB of log",
            (long)(after.log_bytes - before.log_bytes) >> 10);
@@ -173,7 +170,7 @@ static void test_large(void)
 
 static void test_small(void)
 {
-    struct load l = {tap_long() ? TUPLES : TUPLES / 2, 2, 0};
+    struct load l = {TUPLES, 2, 0};
     is(ps_transaction(load_tuples, &(struct load){10, 1, 0}), 0, "some tuples, the usual way");
     is(ps_bulk(box, load_tuples, &l), 0, "thousands of them beside those, by a load");
     is(ps_transaction(load_tuples, &(struct load){10, 3, 0}), 0, "and the usual way again");
@@ -188,15 +185,15 @@ static void test_abort(void)
 {
     int r = 0;
     for (int i = 0; i < 2 && !r; i++)       /* together more than the disk */
-        r = ps_bulk(box, load_large, &(struct load){large, 4, 17}) != 17;
+        r = ps_bulk(box, load_large, &(struct load){LARGE, 4, 17}) != 17;
     is(r, 0, "loads are given up");
     is(load_number(), 1, "nothing of them is there");
-    r = ps_bulk(box, load_large, &(struct load){disk, 5, 0});
+    r = ps_bulk(box, load_large, &(struct load){DISK, 5, 0});
     is(r, -ENOSPC, "one is larger than the disk");
     is(loaded(), 1, "nothing of it is there");
-    is(ps_bulk(box, load_large, &(struct load){medium, 6, 0}), 0, "the next one fits");
+    is(ps_bulk(box, load_large, &(struct load){MEDIUM, 6, 0}), 0, "the next one fits");
     is(loaded(), 6, "and is there");
-    is(ps_bulk(box, written_then_read, &(struct load){2 * medium, 7, 0}), 0,
+    is(ps_bulk(box, written_then_read, &(struct load){2 * MEDIUM, 7, 0}), 0,
        "one reads what it wrote, and writes some of it again");
     is(loaded(), 7, "it is there");
 }
@@ -222,7 +219,7 @@ static void test_deaths(const char *self)
     uint64_t done = 0, spilled = system_info().spills;
     stop = 0;
     int e = pthread_create(&thread, NULL, commits, &done);
-    is(ps_bulk(box, load_large, &(struct load){2 * medium, 8, 0}), 0, "a load while others commit");
+    is(ps_bulk(box, load_large, &(struct load){2 * MEDIUM, 8, 0}), 0, "a load while others commit");
     stop = 1;
     if (!e) pthread_join(thread, NULL);
     tap_ok(done > 0, "which they do: %ld", (long)done);
@@ -232,7 +229,7 @@ static void test_deaths(const char *self)
     kd_call3(KD_PROCESS_KILL, pid, 9, 0);
     child_wait(pid);
     is(loaded(), 8, "a process is killed in a load: nothing of it is there");
-    is(ps_bulk(box, load_large, &(struct load){medium, 9, 0}), 0, "the next load commits");
+    is(ps_bulk(box, load_large, &(struct load){MEDIUM, 9, 0}), 0, "the next load commits");
     is(loaded(), 9, "and is there");
 }
 
@@ -241,7 +238,7 @@ static int child(void)
     box = ps_open("load", PS_WRITE, NULL);
     beside = ps_open("beside", PS_WRITE, NULL);
     if (!box || !beside || ps_transaction(begin, NULL)) return 1;
-    return ps_bulk(box, load_large, &(struct load){large, 20, 17});
+    return ps_bulk(box, load_large, &(struct load){LARGE, 20, 17});
 }
 
 static int steps(int deaths)
@@ -249,12 +246,12 @@ static int steps(int deaths)
     tap_plan(1 + 3 * deaths + 5);
     is(ps_transaction(begin, NULL), 0, "a root");
     for (int i = 0; i < deaths; i++) {
-        is(ps_bulk(box, load_large, &(struct load){large, 2, 0}), -EOWNERDEAD,
+        is(ps_bulk(box, load_large, &(struct load){LARGE, 2, 0}), -EOWNERDEAD,
            "the manager ends in a load");
         is(manager_await(), 0, "it is back");
         is(load_number(), 0, "nothing is left");
     }
-    is(ps_bulk(box, load_large, &(struct load){large, 3, 0}), 0, "the next one commits");
+    is(ps_bulk(box, load_large, &(struct load){LARGE, 3, 0}), 0, "the next one commits");
     manager_kill();
     is(manager_await(), 0, "recovered");
     is(loaded(), 3, "it is there");
@@ -264,8 +261,6 @@ static int steps(int deaths)
 
 int main(int argc, char **argv)
 {
-    bool steps_only = argc > 2 && !strcmp(argv[1], "steps");
-    if (!tap_long() && !steps_only) large = 3800, medium = 900, disk = 6200;
     if (argc > 1 && !strcmp(argv[1], "child")) return child();
     box = ps_open("load", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     beside = ps_open("beside", PS_CREATE | PS_WRITE, PS_LAYOUT(uint64_t, 1));
@@ -273,7 +268,7 @@ int main(int argc, char **argv)
         printf("Bail out! no container: %s\n", ps_strerror(errno));
         return 1;
     }
-    if (steps_only) return steps(atoi(argv[2]));
+    if (argc > 2) return steps(atoi(argv[2]));
     tap_plan(1 + 8 + 8 + 8 + 5 + 1);
     is(ps_transaction(begin, NULL), 0, "a root");
     test_large();

@@ -17,18 +17,17 @@
 
 #include "pstore_test.h"
 
-enum { PAGES = 5600, PAGES_TEST = 3600, SOME = 200, BIG = 180, IN_MEMORY = 100, MOVERS = 2,
-       MOVES = 30, BIGS = 2, AMOUNT = 8, ROUND = 16, FLAG = 24, START = 100 };
+enum { PAGES = 5600, SOME = 200, BIG = 180, IN_MEMORY = 100, MOVERS = 2, MOVES = 30, BIGS = 2,
+       AMOUNT = 8, ROUND = 16, FLAG = 24, START = 100 };
 static ps_container *box;
 static uint64_t (*page)[512];
-static int pages = PAGES; /* more than memory holds */
 
 static int make(void *unused)
 {
     (void)unused;
     uint64_t *root = ps_root(box);
     if (!ps_write(root)) return -errno;
-    *root = (uint64_t)ps_alloc(box, (size_t)(pages + 1) * 4096, NULL);
+    *root = (uint64_t)ps_alloc(box, (size_t)(PAGES + 1) * 4096, NULL);
     page = (void *)((*root + 4095) & ~4095ull);
     for (int i = 0; i < SOME && *root; i++) page[i][AMOUNT] = START;
     return *root ? 0 : -errno;
@@ -57,7 +56,7 @@ static void *mover(void *number)
 {
     struct mover m = {(uint64_t)(uintptr_t)number * 7919 + 17};
     long bad = 0;
-    for (int i = 0; i < (tap_long() ? MOVES : MOVES / 3); i++) bad += ps_transaction(move, &m) != 0;
+    for (int i = 0; i < MOVES; i++) bad += ps_transaction(move, &m) != 0;
     return (void *)bad;
 }
 
@@ -137,7 +136,7 @@ static int fill(void *unused)
     (void)unused;
     int e = ps_lock(box, 0);
     if (e) return e;
-    for (int i = 0; i < pages; i++) {
+    for (int i = 0; i < PAGES; i++) {
         uint64_t *w = ps_write(&page[i][FLAG]);
         if (!w) return -errno;
         *w = (uint64_t)i;
@@ -147,7 +146,7 @@ static int fill(void *unused)
 static int filled(void *unused)
 {
     (void)unused;
-    for (int i = 0; i < pages; i++)
+    for (int i = 0; i < PAGES; i++)
         if (page[i][FLAG] != (uint64_t)i) return 1;
     return 0;
 }
@@ -230,7 +229,6 @@ static void retries(void)
 int main(void)
 {
     tap_plan(14);
-    if (!tap_long()) pages = PAGES_TEST;
     box = ps_open("item-room", PS_CREATE | PS_WRITE, PS_LAYOUT(uint64_t, 1));
     is(box ? ps_locking(box, PS_LOCK_ITEMS) : -errno, 0, "a container in item mode");
     is(ps_transaction(make, NULL), 0, "of many pages");

@@ -1,14 +1,14 @@
 /*
  * pstore_spill.c - transactions larger than memory.
  *
- * Aim     a transaction that changes three times the memory (in `make test` twice) commits, and
- *         every byte of it is there afterwards (in `make test` a third of the pages is looked at),
- *         also after a recovery from a log that is larger than memory; it aborts
- *         without a trace; beyond half the log it gets E2BIG, as soon as that is known; it finds
- *         its own changes again; two of them at once, snapshots beside one, and the death of the
- *         client or of the manager in the middle do no harm. "pstore_spill steps N": the manager
- *         ends N times while it takes pages, at the steps that store.die names
- *         (tests/system/store-death.sh); each time the client hears so, and nothing is left.
+ * Aim     a transaction that changes three times the memory commits, and every byte of it is there
+ *         afterwards (in `make test` a third of the pages is looked at), also after a recovery from
+ *         a log that is larger than memory; it aborts without a trace; beyond half the log it gets
+ *         E2BIG, as soon as that is known; it finds its own changes again; two of them at once,
+ *         snapshots beside one, and the death of the client or of the manager in the middle do no
+ *         harm. "pstore_spill steps N": the manager ends N times while it takes pages, at the steps
+ *         that store.die names (tests/system/store-death.sh); each time the client hears so, and
+ *         nothing is left.
  * Method  word w of page p is a hash of p, w and the round that wrote it; some words of each page
  *         are written, all are compared. The kernel counts the copies that spilled.
  */
@@ -23,8 +23,8 @@
 
 enum { STEP = 64 };
 /* Pages: all of them, of the largest transaction that the log takes, 75 MiB, of one that is larger
- * than memory may be, of one that the log refuses. Less memory and log take less (main). */
-static unsigned all = 22200, large = 19100, medium = 2400, too_large = 22100;
+ * than memory may be, of one that the log refuses. */
+static const unsigned all = 22200, large = 19100, medium = 2400, too_large = 22100;
 static ps_container *box;
 static volatile uint64_t (*pages)[512];
 
@@ -132,7 +132,7 @@ static void test_large(void)
     struct kd_system_info info = system_info();
     printf("# memory %ld MiB, %ld copies spilled\n", (long)(info.memory_bytes >> 20),
            (long)(spills() - before));
-    tap_ok((tap_long() ? 3 : 2) * info.memory_bytes < (uint64_t)large * 4096 &&
+    tap_ok(3 * info.memory_bytes < (uint64_t)large * 4096 &&
                spills() - before > large / 2,
            "of %u MiB, with much less memory", large / 256);
     is(check(0, large, 1), 0, "every word is there");
@@ -324,7 +324,6 @@ int main(int argc, char **argv)
         return 1;
     }
     if (argc > 2 && !strcmp(argv[1], "steps")) return steps(atoi(argv[2]));
-    if (!tap_long()) all = 12300, large = 10500, medium = 1600, too_large = 12200;
     if (argc > 1) return child();
     tap_plan(2 + 11 + 6 + 2 + 5 + 5 + 10 + 1);
     is(ps_transaction(make, NULL), 0, "an object");
