@@ -31,10 +31,11 @@ void arch_table_free(paddr_t top, bool is_view);
  * are freed by the second, at most so many; how many it were. */
 void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut);
 uint64_t arch_tables_free(struct list *cut, unsigned most);
-/* Takes out the tables for parts of [from, to) that map nothing and lie within [low, high); how
- * many it were. They are freed when arch_table_cpus() were shot at. */
+/* Takes out the tables for parts of [from, to) that map nothing and lie within [low, high); `any`:
+ * the lowest ones whatever they hold. How many it were; they are freed when arch_table_cpus() were
+ * shot at. */
 uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high,
-                               struct list *cut);
+                               bool any, struct list *cut);
 void arch_table_leave(paddr_t view_table);  /* slot 0 ends before it; no CPU loads it any more */
 /* The leaf entry for a user address. Missing tables are made and counted in *made; with `made`
  * NULL, or without memory, the result is NULL. */

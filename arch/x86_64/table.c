@@ -108,10 +108,15 @@ pte_t *table_entry(paddr_t top, vaddr_t at, int shift, pte_t flags, uint64_t *ma
     return entry(top, at, shift, flags, made);
 }
 
+static __attribute__((noinline)) pte_t *pte_made(paddr_t top, vaddr_t at, uint64_t *made)
+{
+    return entry(top, at, 12, TABLE_FLAGS, made);
+}
+
 pte_t *arch_pte(paddr_t top, vaddr_t at, uint64_t *made)
 {
     assert(at < USER_LIMIT);
-    return entry(top, at, 12, TABLE_FLAGS, made);
+    return made ? pte_made(top, at, made) : entry(top, at, 12, 0, NULL);
 }
 
 /* The first address behind the part that an entry at `shift` maps. */
@@ -152,13 +157,14 @@ static bool table_empty(const pte_t *table)
 }
 
 uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high,
-                               struct list *cut)
+                               bool any, struct list *cut)
 {
     uint64_t n = 0;
     for (int shift = SHIFT_LOWEST; shift < SHIFT_TOP; shift += 9)
         for (vaddr_t at = from >> shift << shift; at < to;) {
             pte_t *e = table_entry(top, at, shift, 0, NULL);
-            if (e && *e && at >= low && behind(at, shift) <= high && table_empty(table_at(*e))) {
+            if (e && *e && at >= low && behind(at, shift) <= high &&
+                ((any && shift == SHIFT_LOWEST) || table_empty(table_at(*e)))) {
                 table_cut(e, shift, cut);
                 n++;
             }

@@ -61,7 +61,7 @@ bool frame_spare(void)
 size_t frame_free_count(void)
 {
     size_t count = __atomic_load_n(&frames.free_count, __ATOMIC_RELAXED);
-    for (unsigned cpu = 0; cpu < CPU_MAX; cpu++)
+    for (unsigned cpu = arch_cpu_count(); cpu-- > 0;)
         count += __atomic_load_n(&kept[cpu].count, __ATOMIC_RELAXED);
     return count;
 }
@@ -179,23 +179,22 @@ static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
     return f;
 }
 
-struct frame *frame_alloc_raw(enum frame_use use)
+/* frame_take takes a frame that holds zeros, if `zeros`. */
+HOT struct frame *frame_take(enum frame_use use, bool zeros)
 {
     unsigned cpu = arch_cpu_id();
     struct frame *f = kept[cpu].count != 0 ? kept[cpu].frame[--kept[cpu].count]
                                            : take_locked(use);
-    if (f != NULL)
-        make_used(f, use);
+    if (f == NULL)
+        return NULL;
+    if (zeros && f->owner != FRAME_OF_ZEROS)
+        page_zero(frame_memory(f));
+    make_used(f, use);
     return f;
 }
 
-struct frame *frame_alloc(enum frame_use use)
-{
-    struct frame *f = frame_alloc_raw(use);
-    if (f != NULL)
-        page_zero(frame_memory(f));
-    return f;
-}
+struct frame *frame_alloc_raw(enum frame_use use) { return frame_take(use, false); }
+struct frame *frame_alloc(enum frame_use use) { return frame_take(use, true); }
 
 /* frames.lock held. */
 static void put_locked(struct frame *f)

@@ -20,7 +20,8 @@ struct frame {
         };
         uint64_t pins_state; /* all three at once (FR3): pins in the low half */
     };
-    void *owner;         /* the page or version it belongs to; NULL for anonymous memory */
+    void *owner;         /* the page or version it belongs to; NULL for anonymous memory; of a free
+                          * one FRAME_OF_ZEROS: it holds zeros, whoever freed it knew */
 };
 /* FRAME_LISTED: used, by a page that may be evicted (store/clock.c). */
 enum frame_state { FRAME_RESERVED, FRAME_FREE, FRAME_USED, FRAME_DYING, FRAME_LISTED };
@@ -51,6 +52,7 @@ void frame_unpin(struct frame *f);
 must_check struct frame *frame_alloc_run(size_t count);
 struct frame *frame_of(paddr_t pa);      /* NULL: no RAM there */
 extern struct frame *frame_all;          /* of the page at 0; FR1 and the rest: frame.c */
+#define FRAME_OF_ZEROS ((void *)&frame_all) /* no owner is there */
 static inline struct frame *frame_at(paddr_t pa) /* of what is RAM */
 {
     return &frame_all[pa / PAGE_BYTES];
@@ -62,7 +64,7 @@ static inline paddr_t frame_paddr(const struct frame *f)
 static inline void *frame_memory(const struct frame *f) { return arch_phys(frame_paddr(f)); }
 static inline struct frame *frame_of_memory(const void *p)
 {
-    return frame_of((paddr_t)((const char *)p - (const char *)arch_phys(0)));
+    return frame_at((paddr_t)((const char *)p - (const char *)arch_phys(0)));
 }
 size_t frame_free_count(void);
 bool frame_spare(void);      /* more than the reserve is free */

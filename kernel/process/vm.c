@@ -281,7 +281,7 @@ static void tables_cut(struct process *p, vaddr_t at, vaddr_t end)
         return;
     vaddr_t low = unmapped ? before->end : 0;
     vaddr_t high = unmapped && r ? r->start : VM_END;
-    if (!arch_tables_cut_empty(p->home.table, at, end, low, high, &tables))
+    if (!arch_tables_cut_empty(p->home.table, at, end, low, high, false, &tables))
         return;
     arch_shootdown(arch_table_cpus(p->home.table));
     p->limits.tables -= arch_tables_free(&tables, ~0u);

@@ -4,6 +4,7 @@
  * Each leaf is looked at under its lock, so the check may run beside everything else; errors are
  * counted, and the first ones told in the log.
  */
+#include "store/evict.h"
 #include "store/codeword.h"
 #include "store/holder.h"
 #include "store/item.h"
@@ -76,6 +77,9 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *wa
             complain(w, "resident and away", at);
         if (page_resident(p) && p->frame->owner != l)
             complain(w, "a resident page is in no list of the evictor", at);
+        const uint64_t *now = page_resident(p) ? frame_memory(p->frame) : NULL;
+        if (now && p->frame->flags & ZEROS && (*now || memcmp(now, now + 1, PAGE_BYTES - 8)))
+            complain(w, "a page is said to hold zeros, and does not (EV11)", at);
         if (p->flags & PAGE_DIRTY && !page_resident(p))
             complain(w, "dirty and not resident (PG4)", at);
     }

@@ -22,6 +22,9 @@
  * EV10  A page is proven if it is used in READY or LAUNDRY, or comes back before as many others
  *      went as the object has in memory. While more than `share` of the others are here, they go
  *      first.
+ * EV11  A frame with ZEROS holds zeros: it was supplied so, and nobody stores to the versions of
+ *      its object's pages. When the page goes, whoever needs zeros next takes it as it is
+ *      (FRAME_OF_ZEROS).
  *
  * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock, its object kept
  * alive. Whether it was used is asked without its leaf's lock, and where it only goes to another
@@ -35,9 +38,12 @@ struct lock evict_lock = LOCK_INIT(RANK_EVICT, "evict");
 static struct list bare = {&bare, &bare};       /* leaves without a page in these lists, by link */
 uint64_t bare_count;
 static uint64_t resident;
-enum { SLOT_MASK = LEAF_PAGES - 1, CHARGED = LEAF_PAGES, PLACE_SHIFT = 8 }; /* frame->flags */
+enum { CHARGED = LEAF_PAGES, PLACE_SHIFT = 8 }; /* frame->flags */
 
-static enum place place_of(const struct frame *f) { return f->flags >> PLACE_SHIFT; }
+static enum place place_of(const struct frame *f)
+{
+    return (f->flags & ~ZEROS) >> PLACE_SHIFT;
+}
 
 /* put_in appends f, which is in no list, to a list, a proven page to PROVEN instead of CLOCK. Leaf
  * and evict lock held. */
@@ -46,13 +52,13 @@ static void put_in(const struct leaf *l, enum place where, unsigned slot, struct
     struct object *o = l->object;
     if (where == CLOCK && l->proven >> slot & 1)
         where = PROVEN;
-    f->flags = (uint16_t)(slot | where << PLACE_SHIFT);
+    f->flags = (uint16_t)(slot | where << PLACE_SHIFT | (f->flags & ZEROS));
     list_push_back(&o->places[where], &f->link);
     o->in_place[where]++;
 }
 
 /* take_out takes f from its list, where it was `used` (EV10). Leaf and evict lock held. */
-static void take_out(struct leaf *l, struct frame *f, bool used)
+HOT void take_out(struct leaf *l, struct frame *f, bool used)
 {
     list_remove(&f->link);
     l->object->in_place[place_of(f)]--;
@@ -97,7 +103,7 @@ bool clock_charge(struct object *o, struct frame *f)
     lock_acquire(&evict_lock);
     bool can = o->charged < o->most;
     o->charged += can;
-    f->flags = can ? CHARGED : 0;
+    f->flags |= can ? CHARGED : 0;
     lock_release(&evict_lock);
     return can;
 }
@@ -105,7 +111,7 @@ bool clock_charge(struct object *o, struct frame *f)
 void evict_page_back(struct object *o, struct frame *f)
 {
     lock_acquire(&evict_lock);
-    o->charged -= f->flags == CHARGED;
+    o->charged -= f->flags & CHARGED ? 1 : 0;
     lock_release(&evict_lock);
     frame_free(f);
 }
@@ -132,7 +138,7 @@ void evict_add(struct leaf *l, unsigned slot)
     l->touched |= 1ull << slot;
     if (l->resident++ == 0)
         bare_set(l, false);
-    o->charged += f->flags != CHARGED;
+    o->charged += f->flags & CHARGED ? 0 : 1;
     if (l->left[slot])
         came_back(o, l, slot);
     f->owner = l;
@@ -143,19 +149,25 @@ void evict_add(struct leaf *l, unsigned slot)
     lock_release(&evict_lock);
 }
 
-void evict_remove(struct frame *f, bool used)
+/* page_leaves takes a page out of its list, and out of what is counted. Leaf and evict lock
+ * held. */
+HOT void page_leaves(struct leaf *l, struct frame *f, bool used)
 {
-    lock_acquire(&evict_lock);
-    struct leaf *l = f->owner;
     take_out(l, f, used);
     __atomic_store_n(&f->state, FRAME_USED, __ATOMIC_RELAXED); /* EV5 */
     f->owner = NULL;
-    f->flags = 0;
+    f->flags &= ZEROS;
     l->object->charged--;
     l->object->resident--;
     resident--;
     if (--l->resident == 0)
         bare_set(l, true);
+}
+
+void evict_remove(struct frame *f, bool used)
+{
+    lock_acquire(&evict_lock);
+    page_leaves(f->owner, f, used);
     lock_release(&evict_lock);
 }
 
@@ -169,11 +181,6 @@ void evict_cleaned(struct frame *f)
         put_in(l, READY, f->flags & SLOT_MASK, f);
     }
     lock_release(&evict_lock);
-}
-
-bool never_cleaned(const struct object *o)
-{
-    return o->commit_port && o->commit_port->closed;
 }
 
 uint64_t evict_resident_count(void) { return resident; }
@@ -198,16 +205,8 @@ static bool writer_needs(struct page *p, vaddr_t at)
     for (uint64_t left = (slots), slot; left && (slot = (uint64_t)__builtin_ctzll(left), true); \
          left &= left - 1)
 
-/* group_at is the slots of the page's cluster, where the container has a fixed size of them, but
- * few enough for one look (EV6); else of the page alone. */
-static uint64_t group_at(const struct leaf *l, uint64_t slot)
-{
-    unsigned size = MIN(MAX(__atomic_load_n(&l->object->cluster_fixed, __ATOMIC_RELAXED), 1u), 8u);
-    return ((1ull << size) - 1) << (slot & ~(uint64_t)(size - 1));
-}
-
 /* can_go tells whether the page may go (EV1); a dirty one, once it is cleaned. Leaf locked. */
-static bool can_go(struct leaf *l, uint64_t slot)
+HOT bool can_go(struct leaf *l, uint64_t slot)
 {
     struct page *p = &l->pages[slot];
     return page_resident(p) && !(p->flags & PAGE_PINNED) &&
@@ -216,102 +215,92 @@ static bool can_go(struct leaf *l, uint64_t slot)
            !(p->writer != WRITER_NONE && writer_needs(p, page_address(l, (unsigned)slot)));
 }
 
-/* page_used tells whether a page was used since the last look. Its leaf need not be locked: then
- * rights that are given meanwhile are not seen, nor is a page that comes. */
-static bool page_used(struct reach *r, const struct leaf *l, uint64_t slot)
-{
-    const struct page *p = &l->pages[slot];
-    const struct frame *f = __atomic_load_n(&p->frame, __ATOMIC_RELAXED);
-    return f && !(p->flags & PAGE_FILLING) && right_age(r, p, page_address(l, (unsigned)slot), f);
-}
-
-/* stays tells, for a look without a lock, that the page cannot go, used or not. */
-static bool stays(const struct leaf *l, const struct page *p)
-{
-    return p->flags & PAGE_PINNED || (p->flags & PAGE_DIRTY && never_cleaned(l->object));
-}
-
-void clock_age(struct candidate c[], unsigned n)
-{
-    struct reach r = {0};
-    for (; n--; c++)
-        slots_each(s, c->group)
-            c->used |= !stays(c->leaf, &c->leaf->pages[s]) && page_used(&r, c->leaf, s);
-    reach_end(&r);
-}
-
-/* pages_evict takes pages out of all tables and lists (EV3, before EV4), and returns which. Leaf
- * locked. */
-static uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames)
+/* pages_evict takes pages out of all tables and lists (EV3, before EV4), and returns which; *used:
+ * others were used, and
+ * stay; NULL: they go anyway. Leaf locked. */
+HOT uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames, bool *used)
 {
     struct debt debt = {0};
-    struct vmask users = {{0}};
     struct reach r = {0};
-    uint64_t stay = 0;
-    slots_each(s, slots)
-        vmask_add(&users, &l->pages[s].mask);
-    vmask_for(v, &users)
-        slots_each(s, slots) /* a copy came back: its base stays */
-            stay |= (uint64_t)!right_hold(&r, &views[v], l, (unsigned)s, &debt) << s;
+    slots_each(s, slots) {
+        enum hold hold = right_hold(&r, l, (unsigned)s, !used, &debt);
+        if (hold == HOLD_USED)
+            *used = true;
+        slots &= ~((uint64_t)(hold != HOLD_GONE) << s);
+    }
     reach_end(&r);
     right_pay(&debt);
-    slots &= ~stay;
+    lock_acquire(&evict_lock);
     slots_each(s, slots) {
-        l->left[s] = __atomic_add_fetch(&l->object->left, 1, __ATOMIC_RELAXED);
-        evict_remove(l->pages[s].frame, false);
-        list_push_back(frames, &l->pages[s].frame->link);
+        struct frame *f = l->pages[s].frame;
+        l->left[s] = ++l->object->left;
+        page_leaves(l, f, false);
+        f->owner = f->flags & ZEROS ? FRAME_OF_ZEROS : NULL;
+        list_push_back(frames, &f->link);
         l->pages[s].frame = NULL;
         count(evictions);
     }
+    lock_release(&evict_lock);
     return slots;
 }
 
 /* is_plain tells, for a look without a lock, that nothing seems to keep the page but its use. */
-static bool is_plain(const struct candidate *c)
+HOT bool is_plain(const struct candidate *c)
 {
-    const struct page *p = &c->leaf->pages[c->slot];
+    const struct page *p = c->page;
     return !(p->flags & ~(PAGE_DIRTY | PAGE_ASKED)) && p->writer == WRITER_NONE && !p->versions &&
-           !c->frame->pins && !item_copies(c->leaf, p) && !stays(c->leaf, p);
+           !c->frame->pins && !item_copies(c->leaf, p) && !page_stays(c->leaf, p);
 }
 
-/* set_aside puts a plain page that is not used into READY or LAUNDRY. Its leaf is not locked:
- * whether it may go is seen when it is to. page_cleaned makes a page clean before it takes the
- * evict lock, so none that is clean is left in LAUNDRY. LOOK_BUSY: it wants a look with the leaf
- * locked. */
-static enum look set_aside(const struct candidate *c)
+/* set_aside puts a plain page that is not used into READY or LAUNDRY; one that is used is at the
+ * end of its list. Its leaf is not locked: whether it may go is seen when it is to. page_cleaned
+ * makes a page clean before it takes the evict lock, so none that is clean is left in LAUNDRY.
+ * LOOK_BUSY: it wants a look with the leaf locked. Evict lock held. */
+HOT enum look set_aside(const struct candidate *c, bool take)
 {
     struct leaf *l = c->leaf;
     struct frame *f = c->frame;
-    lock_acquire(&evict_lock);
-    bool here = f->state == FRAME_LISTED && f->owner == l && (f->flags & SLOT_MASK) == c->slot &&
-                place_of(f) <= PROVEN;
-    bool dirty = l->pages[c->slot].flags & PAGE_DIRTY;
-    if (here) {
-        take_out(l, f, false);
-        put_in(l, dirty ? LAUNDRY : READY, c->slot, f);
-    }
-    lock_release(&evict_lock);
-    return !here ? LOOK_BUSY : dirty ? LOOK_DIRTY : LOOK_CLEAN;
+    if ((take && !c->used) || f->owner != l || f->state != FRAME_LISTED ||
+        (f->flags & SLOT_MASK) != c->slot || place_of(f) > PROVEN || c->group & (c->group - 1) ||
+        !is_plain(c))
+        return LOOK_BUSY;
+    if (c->used)
+        return LOOK_USED;
+    bool dirty = c->page->flags & PAGE_DIRTY;
+    take_out(l, f, false);
+    put_in(l, dirty ? LAUNDRY : READY, c->slot, f);
+    return dirty ? LOOK_DIRTY : LOOK_CLEAN;
 }
 
-enum look clock_look(const struct candidate *c, struct list *gone)
+unsigned clock_aside(struct candidate c[], unsigned n, bool take, uint64_t seen[])
+{
+    unsigned left = 0;
+    lock_acquire(&evict_lock);
+    for (unsigned i = 0; i < n; i++) {
+        enum look look = set_aside(&c[i], take);
+        if (look == LOOK_BUSY)
+            c[left++] = c[i];
+        else
+            seen[look]++;
+    }
+    lock_release(&evict_lock);
+    return left;
+}
+
+enum look clock_look(struct candidate *c, struct list *gone)
 {
     struct leaf *l = c->leaf;
-    bool used = c->used;
     uint64_t one = 1ull << c->slot, group = 0, dirty = 0;
-    if (c->group == one && (used ? place_of(c->frame) <= PROVEN : !gone) && is_plain(c)) {
-        enum look look = used ? LOOK_USED : set_aside(c); /* used: it is at the end of its list */
-        if (look != LOOK_BUSY)
-            return look;
-    }
+    if (c->group & ~one && !c->used)
+        right_age(c, 1); /* a use of one is a use of all (EV6) */
+    bool used = c->used;
     lock_acquire(&l->lock);
-    struct page *p = &l->pages[c->slot];
-    bool here = p->frame == c->frame && page_resident(p); /* or it comes again */
+    bool here = c->page->frame == c->frame && page_resident(c->page); /* or it comes again */
     slots_each(s, here ? c->group : 0) {
         group |= (uint64_t)can_go(l, s) << s;
         dirty |= (uint64_t)(l->pages[s].flags & PAGE_DIRTY) << s;
     }
-    uint64_t freed = gone && !used ? pages_evict(l, group & ~dirty, gone) : 0;
+    uint64_t freed = gone && !used ? pages_evict(l, group & ~dirty, gone, &used) : 0;
     uint64_t rest = here ? (group | one) & ~freed : 0;
     if (rest)
         lock_acquire(&evict_lock);
@@ -335,7 +324,7 @@ unsigned evict_now(struct leaf *l, unsigned slot, unsigned end, void *count)
     lock_acquire(&l->lock);
     for (; slot < end; slot++)
         slots |= (uint64_t)(!(l->pages[slot].flags & PAGE_DIRTY) && can_go(l, slot)) << slot;
-    *(long *)count += __builtin_popcountll(pages_evict(l, slots, &gone));
+    *(long *)count += __builtin_popcountll(pages_evict(l, slots, &gone, NULL));
     lock_release(&l->lock);
     frames_free(&gone); /* EV4 */
     return end;
@@ -343,10 +332,9 @@ unsigned evict_now(struct leaf *l, unsigned slot, unsigned end, void *count)
 
 bool evict_used(struct leaf *l, unsigned slot)
 {
-    struct reach r = {0};
-    bool used = page_used(&r, l, slot);
-    reach_end(&r);
-    return used;
+    struct candidate c = {.leaf = l, .page = &l->pages[slot], .slot = slot};
+    right_age(&c, 1);
+    return c.used;
 }
 
 bool evict_advise(struct leaf *l, unsigned slot, bool needed)
@@ -372,25 +360,25 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
     return true;
 }
 
-struct candidate clock_candidate(struct frame *f)
-{
-    unsigned slot = f->flags & SLOT_MASK;
-    return (struct candidate){f->owner, f, slot, false, group_at(f->owner, slot)};
-}
-
 unsigned clock_first(struct object *o, enum place where, unsigned most, struct candidate found[],
                      unsigned *n)
 {
-    unsigned went = 0;
+    unsigned went = 0, size = group_size(o);
     lock_acquire(&evict_lock);
-    for (*n = 0, most = (unsigned)MIN(most, o->in_place[where]); went < most; went++) {
-        struct frame *f = list_take(struct frame, &o->places[where], link);
-        const struct candidate *last = *n ? &found[*n - 1] : NULL;
-        list_push_back(&o->places[where], &f->link);
-        if (!last || last->leaf != f->owner || !(last->group >> (f->flags & SLOT_MASK) & 1))
-            found[(*n)++] = clock_candidate(f);
+    struct list *all = &o->places[where], *at = all->next;
+    struct candidate *c = found;
+    for (most = (unsigned)MIN(most, o->in_place[where]); went < most; went++, at = at->next) {
+        struct frame *f = container_of(at, struct frame, link);
+        if (size == 1 || c == found || c[-1].leaf != f->owner ||
+            !(c[-1].group >> (f->flags & SLOT_MASK) & 1))
+            *c++ = clock_candidate(f, size);
+    }
+    if (at != all) { /* the list begins there now */
+        list_remove(all);
+        list_insert_before(at, all);
     }
     lock_release(&evict_lock);
+    *n = (unsigned)(c - found);
     return went;
 }
 

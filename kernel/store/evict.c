@@ -40,7 +40,8 @@ bool evict_still_short(void)
 
 void evict_wake(void)
 {
-    (void)evict_still_short();
+    if (!__atomic_load_n(&evict_short, __ATOMIC_RELAXED))
+        (void)evict_still_short();
     __atomic_store_n(&wanted, true, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&parked, __ATOMIC_SEQ_CST) &&
         __atomic_exchange_n(&parked, false, __ATOMIC_SEQ_CST))
@@ -119,19 +120,20 @@ static unsigned look_some(struct object *o, bool take, uint64_t seen[])
     enum { AT_ONCE = 16 };
     struct candidate found[AT_ONCE];
     struct list gone = LIST_INIT(gone);
-    bool stuck = true;
     unsigned count, most = (unsigned)MIN(AT_ONCE, 4 + o->resident / 64);
-    unsigned went = clock_first(o, hand_at(o, take), most, found, &count);
-    clock_age(found, count);
-    for (unsigned i = 0; i < count; i++) {
-        enum look look = clock_look(&found[i], take ? &gone : NULL);
-        seen[look]++;
-        stuck &= look == LOOK_BUSY;
-        if (look == LOOK_DIRTY)
-            ask_for_cleaning(o, ahead(o));
+    enum place at = hand_at(o, take);
+    unsigned went = clock_first(o, at, most, found, &count), left = count;
+    uint64_t dirty = seen[LOOK_DIRTY], busy = seen[LOOK_BUSY] + count;
+    if (at != READY) { /* from there a page goes unless it proves to be used */
+        right_age(found, count);
+        left = clock_aside(found, count, take, seen);
     }
+    for (unsigned i = 0; i < left; i++)
+        seen[clock_look(&found[i], take ? &gone : NULL)]++;
+    if (seen[LOOK_DIRTY] > dirty)
+        ask_for_cleaning(o, ahead(o));
     frames_free(&gone); /* EV4 */
-    o->stuck = stuck && !o->stuck; /* where neither list gives way, they take turns */
+    o->stuck = seen[LOOK_BUSY] == busy && !o->stuck; /* neither list gives way: they take turns */
     thread_breathe();
     return went;
 }
@@ -367,15 +369,29 @@ void evict_slow_writer(struct object *o)
     watch();
 }
 
-struct frame *evict_frame(enum frame_use use)
+HOT struct frame *frame_by(struct frame *alloc(enum frame_use use), enum frame_use use)
 {
     struct thread *me = thread_this();
     uint64_t vain = evict_vain();
     for (;;) {
-        struct frame *f = frame_alloc_raw(use);
+        struct frame *f = alloc(use);
         if (f || (me->view && me->view->doom) || !evict_wait(&vain))
             return f;
     }
+}
+
+struct frame *evict_frame(enum frame_use use) { return frame_by(frame_alloc_raw, use); }
+
+struct frame *evict_page_zeroed(struct object *o)
+{
+    unsigned how = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ITEMS | KD_OBJECT_UNLOCKED |
+                   KD_OBJECT_CODEWORDS; /* nobody stores to what was published, or mends it */
+    struct frame *f = frame_by(frame_alloc, FRAME_PAGE);
+    if (f && o->most != ~0ull && !evict_room(o, f, true))
+        return NULL;
+    if (f && (o->flags & how) == KD_OBJECT_TRANSACTIONAL)
+        f->flags |= ZEROS; /* EV11 */
+    return f;
 }
 
 /* room_make frees pages of o until there are 1/32 fewer than it may have. False: there is no

@@ -2,7 +2,7 @@
 #ifndef KERNEL_EVICT_H
 #define KERNEL_EVICT_H
 
-#include "store/object.h"
+#include "store/view.h"
 
 void evict_init(void);
 
@@ -34,6 +34,7 @@ static inline struct frame *evict_page(struct object *o, bool wait)
     struct frame *f = evict_frame(FRAME_PAGE);
     return f && o->most != ~0ull && !evict_room(o, f, wait) ? NULL : f;
 }
+must_check struct frame *evict_page_zeroed(struct object *o); /* waits; of zeros */
 void evict_page_back(struct object *o, struct frame *f);
 /* evict_wait waits for some frames. `vain`: of evict_vain() before. Where nothing can be evicted,
  * copies of the caller's own transaction go to the log, or else the largest program ends (limit.h).
@@ -60,8 +61,7 @@ bool leaf_forget(struct leaf *l, bool dead, struct forgotten *gone);
 /* leaves_stock adds leaves to the stock, of which new ones are made, and frees what is too much, in
  * portions; true: there is more to do. */
 bool leaves_stock(struct list *leaves, uint64_t most);
-/* evict_advise makes the page the last to go, or the first; false: it is in no list. Leaf
- * locked. */
+/* evict_advise makes the page the last to go, or the first; false: in no list. Leaf locked. */
 bool evict_advise(struct leaf *l, unsigned slot, bool needed);
 /* evict_now has those of these pages go that are clean and may, and counts them in a long. */
 unsigned evict_now(struct leaf *l, unsigned slot, unsigned end, void *count);
@@ -69,8 +69,7 @@ unsigned evict_now(struct leaf *l, unsigned slot, unsigned end, void *count);
  * Leaf locked. */
 bool evict_used(struct leaf *l, unsigned slot);
 /* evict_slow_writer is the high-water mark: while too many of o's pages are dirty, a transaction
- * that is to write one more waits a moment for o's manager. Reads and commits never do. No locks
- * held. */
+ * that is to write one more waits a moment for o's manager, no read or commit. No locks held. */
 void evict_slow_writer(struct object *o);
 uint64_t evict_resident_count(void);
 
@@ -81,43 +80,70 @@ extern uint64_t bare_count;
 /* clock_charge counts f, which is to hold a page of o (EV7). False: the container has all that it
  * may have. */
 must_check bool clock_charge(struct object *o, struct frame *f);
-bool never_cleaned(const struct object *o); /* its manager has closed its port's credits */
+/* never_cleaned: its manager has closed its port's credits. */
+static inline bool never_cleaned(const struct object *o)
+{
+    return o->commit_port && o->commit_port->closed;
+}
+/* page_stays tells, for a look without a lock, that the page cannot go, used or not. */
+static inline bool page_stays(const struct leaf *l, const struct page *p)
+{
+    return p->flags & PAGE_PINNED || (p->flags & PAGE_DIRTY && never_cleaned(l->object));
+}
 /* bare_turn is the leaf without resident pages whose turn was the longest ago, with a reference to
  * its object; or NULL. */
 struct leaf *bare_turn(void);
-/* A candidate is a page that is to be looked at, with those of its group; its object is kept alive
- * by the caller. clock_candidate: of a frame that stands in a list; evict lock held. */
+/* A candidate is a page that is to be looked at, with those of its group: of its cluster, where
+ * that has a fixed size, but few enough for one look (EV6). Its object is kept alive by the caller.
+ * clock_candidate: of a frame that stands in a list; evict lock held. */
 struct candidate {
     struct leaf *leaf;
     struct frame *frame;
+    struct page *page;
+    uint64_t group;
     unsigned slot;
     bool used;
-    uint64_t group;
 };
-struct candidate clock_candidate(struct frame *f);
+/* of frame->flags; EV11 */
+enum { SLOT_MASK = LEAF_PAGES - 1, ZEROS = 0x8000 };
+static inline unsigned group_size(const struct object *o)
+{
+    return MIN(MAX(__atomic_load_n(&o->cluster_fixed, __ATOMIC_RELAXED), 1u), 8u);
+}
+static inline struct candidate clock_candidate(struct frame *f, unsigned group_size)
+{
+    struct leaf *l = f->owner;
+    unsigned slot = f->flags & SLOT_MASK;
+    uint64_t group = ((1ull << group_size) - 1) << (slot & ~(group_size - 1));
+    return (struct candidate){l, f, &l->pages[slot], group, slot, false};
+}
 /* clock_first tells the first pages of a list, `most` at most, and one of neighbours in a group.
  * All go to its end; it returns how many. */
 unsigned clock_first(struct object *o, enum place where, unsigned most, struct candidate found[],
                      unsigned *n);
-/* clock_age tells of candidates whether they, or others of their groups, were used since then.
- * clock_look does with a page and its group what follows from that; what may go does, its frames
+/* clock_look does with a page and its group what follows from that; what may go does, its frames
  * into `gone`, if that is not NULL. Tells of the page. It takes two looks to find what is not in
  * use. */
-void clock_age(struct candidate c[], unsigned n);
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
-enum look clock_look(const struct candidate *c, struct list *gone);
+/* clock_aside does it for those, of n, for which no leaf need be locked, and counts them in seen[];
+ * it returns how many stay in c[]. `take`: those that are not used are to go. */
+unsigned clock_aside(struct candidate c[], unsigned n, bool take, uint64_t seen[]);
+enum look clock_look(struct candidate *c, struct list *gone);
 
-/* ---- right.c: what happens to rights; view and leaf locked, where nothing else is said ---- */
+/* ---- right.c: what happens to rights; leaf locked, where nothing else is said ---- */
 /* A reach keeps a view locked, and its table known, for several calls; {0}: none. */
 struct reach { struct view *view; vaddr_t base; pte_t *ptes; };
 void reach_end(struct reach *r);
-/* right_age tells whether the page in f was used since the last call, and makes ACCESSED USED,
- * without a flush. No leaf need be locked. */
-bool right_age(struct reach *r, const struct page *p, vaddr_t at, const struct frame *f);
-/* right_hold takes the page's frame out of the entry; a transaction that used it keeps the right as
- * HELD. False: the view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
+/* right_age tells of candidates whether they, or others of their groups, were used since the last
+ * call, and makes ACCESSED USED, without a flush. No leaf need be locked; what comes meanwhile is
+ * not seen then. */
+void right_age(struct candidate c[], unsigned n);
+/* right_hold takes the page's frame out of all entries; a transaction that used it keeps the right
+ * as HELD. But the page stays if it was used since right_age looked (`anyway`: it goes), or is the
+ * base of a private copy that came back to memory (KD_TXN_UNSPILL); some entries may have gone. */
 struct debt;
-bool right_hold(struct reach *r, struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
+enum hold { HOLD_GONE, HOLD_USED, HOLD_COPY };
+enum hold right_hold(struct reach *r, struct leaf *l, unsigned slot, bool anyway, struct debt *);
 /* right_forget takes the right to a page that is away if it is HELD, and `held`. False: the view
  * has another one there, or that stays. */
 bool right_forget(struct view *v, struct page *p, vaddr_t at, bool held);

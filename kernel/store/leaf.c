@@ -99,16 +99,16 @@ static struct frame *leaf_frame(void)
     if (!f)
         return frame_alloc(FRAME_LEAF);
     struct leaf *l = frame_memory(f);
-    uint64_t was = l->touched, floor = l->floor;
     f->use = FRAME_LEAF;
-    for (uint64_t touched = was; touched; touched &= touched - 1) {
+    for (uint64_t touched = l->touched; touched; touched &= touched - 1) {
         l->pages[__builtin_ctzll(touched)] = (struct page){0};
         l->left[__builtin_ctzll(touched)] = 0;
     }
-    memset(l, 0, offsetof(struct leaf, left));
-    l->touched = was;
-    l->floor = floor;
-    return f;
+    l->gone = false;
+    l->held = l->proven = 0;
+    l->kept = l->users = (struct vmask){{0}};
+    l->codewords = NULL;
+    return f; /* leaf_init makes the rest, by `touched` and `floor` */
 }
 
 bool leaf_charge(struct object *o, uint64_t n)
@@ -261,18 +261,21 @@ void leaves_free(struct object *o)
 
 /* ---- forgetting; by the evictor, and where an object ends ---- */
 
-/* right_goes tells whether v's right to a page that is away may go: not if its transaction may have
- * used it; one that began after the last right here was HELD has not. `look`: the right goes at
- * once, if it may; else rights_forget takes it. Leaf locked. */
-static bool right_goes(struct leaf *l, unsigned slot, struct view *v, bool look)
+/* held_goes tells whether what v has HELD of pages of the leaf may go: not if its transaction may
+ * have used it; one that began after the last right here was HELD has not. Leaf locked. */
+HOT bool held_goes(const struct leaf *l, struct view *v)
 {
     uint8_t state = __atomic_load_n(&v->state, __ATOMIC_ACQUIRE); /* set behind the rest */
-    bool held = (state == VIEW_IDLE || (state == VIEW_ACTIVE && v->txn.ticket >= l->held)) &&
-                !view_holds(v);
-    if (held && !look)
-        return true; /* its view gets none before it goes */
+    return (state == VIEW_IDLE || (state == VIEW_ACTIVE && v->txn.ticket >= l->held)) &&
+           !view_holds(v);
+}
+
+/* right_goes takes v's right to a page that is away, if it may go, and tells whether it has none
+ * now. Leaf locked. */
+static bool right_goes(struct leaf *l, unsigned slot, struct view *v)
+{
     lock_acquire(&v->lock);
-    bool goes = right_forget(v, &l->pages[slot], page_address(l, slot), held);
+    bool goes = right_forget(v, &l->pages[slot], page_address(l, slot), held_goes(l, v));
     lock_release(&v->lock);
     return goes;
 }
@@ -285,10 +288,10 @@ static bool page_unused(struct leaf *l, unsigned slot, unsigned *users)
     if (p->frame || p->flags & ~PAGE_ASKED || p->queue || p->versions ||
         (p->sequence > l->object->floor && p->sequence > version_oldest())) /* LF1 */
         return false;
-    if (p->writer != WRITER_NONE && !right_goes(l, slot, &views[p->writer], true))
+    if (p->writer != WRITER_NONE && !right_goes(l, slot, &views[p->writer]))
         return false;
-    vmask_for(v, &p->mask)
-        if (++*users, !right_goes(l, slot, &views[v], false))
+    vmask_each(v, &p->mask) /* what is HELD and may go goes later: its view gets none meanwhile */
+        if (++*users, !held_goes(l, &views[v]) && !right_goes(l, slot, &views[v]))
             return false;
     return p->writer == WRITER_NONE;
 }
@@ -314,7 +317,7 @@ static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
     l->gone = true;
     leaf_put(o, l->first, NULL);
     list_push_back(&gone->leaves, &frame_of_memory(l)->link);
-    vmask_for(v, &l->kept)
+    vmask_each(v, &l->kept)
         if (views[v].last.leaf == l) /* it is set with the leaf locked, but not if that is gone */
             views[v].last.leaf = NULL;
     if (l->codewords)
@@ -341,7 +344,7 @@ static void tables_forget(vaddr_t at, bool last, struct forgotten *gone)
         struct view *v = &views[i];
         lock_acquire(&v->lock);
         uint64_t n = v->table && v->tables.charged
-            ? arch_tables_cut_empty(v->table, at, at + 1, low, high, &gone->frames) : 0;
+            ? arch_tables_cut_empty(v->table, at, at + 1, low, high, true, &gone->frames) : 0;
         if (n) {
             view_tables_gone(v, n);
             gone->cpus |= arch_table_cpus(v->table);
@@ -389,9 +392,10 @@ bool leaf_forget(struct leaf *l, bool dead, struct forgotten *gone)
         lock_release(&k->lock);
     }
     evict_leaves(went, n, false);
-    rights_forget(went, n);
     if (n && !left && !o->overlaps && at >= o->base && (end - o->base) / PAGE_BYTES <= o->pages)
         tables_forget(at, !table_of(o, went[0]->first), gone);
+    else
+        rights_forget(went, n);
     lock_release(&o->lock);
     return n;
 }

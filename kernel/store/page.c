@@ -237,11 +237,10 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i, u
     csn_t csn = s->csn;
     if (read && s->memory && copy_from_user(&csn, (vaddr_t)s->memory + i * sizeof csn, sizeof csn))
         return -EFAULT;
-    struct frame *f = read ? NULL : evict_page(o, true);
+    bool zeros = s->source == KD_SUPPLY_ZERO;
+    struct frame *f = read ? NULL : zeros ? evict_page_zeroed(o) : evict_page(o, true);
     int result = read || f ? 0 : -ENOMEM;
-    if (f && s->source == KD_SUPPLY_ZERO)
-        memset(frame_memory(f), 0, PAGE_BYTES);
-    else if (f)
+    if (f && !zeros)
         result = copy_from_user(frame_memory(f), (vaddr_t)s->memory + i * PAGE_BYTES, PAGE_BYTES);
     struct leaf *l = result ? NULL : leaf_lock(o, s->page + i);
     if (!l) {

@@ -17,7 +17,7 @@ enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD,
 #define CHANGES(X) \
     /* change     finds                         leaves */ \
     X(age,          R_READ,                       R_READ)  /* the clock: ACCESSED becomes USED */  \
-    X(hold,         R_READ,                       R_NONE)     /* EV3: the page is evicted */ \
+    X(hold,         R_READ,                       R_NONE | R_READ) /* EV3: the page goes */ \
     X(keep,         R_NONE,                       RIGHT_HELD) /* a holder's (HO2) */ \
     X(take,         R_ANY,                        RIGHT_EMPTY) /* CF2, of an idle view; a sweep */ \
     X(forget,       RIGHT_HELD,                   RIGHT_EMPTY) /* LF2: its page is away */ \
@@ -184,10 +184,6 @@ static pte_t kept_if_used(pte_t e, uint64_t x) { return right_used(e) ? e : x; }
 static pte_t kept_if_copy(pte_t e, uint64_t x) { return e & PTE_COPY ? e : x; }
 static pte_t kept_if_not(pte_t e, uint64_t x) { return e == x ? 0 : e; }
 static pte_t kept_if_other(pte_t e, uint64_t frame) { return maps(e, frame) ? 0 : e; }
-static pte_t held(pte_t e, uint64_t frame)
-{
-    return !maps(e, frame) ? e : right_used(e) ? PTE_HELD : 0;
-}
 static pte_t frozen(pte_t e, uint64_t x)
 {
     return (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED | x;
@@ -200,6 +196,16 @@ static bool accessed(pte_t e, paddr_t frame) /* as a right: the frame may be a c
 static pte_t aged(pte_t e, uint64_t frame)
 {
     return accessed(e, frame) ? (e & ~PTE_ACCESSED) | PTE_USED : e;
+}
+enum { ANYWAY = 1 }; /* beside the frame: it goes, accessed or not */
+HOT pte_t gone(pte_t e, uint64_t x) /* or aged */
+{
+    return !maps(e, x & PTE_FRAME) ? e : accessed(e, x) ? aged(e, x) : 0;
+}
+HOT pte_t held(pte_t e, uint64_t x)
+{
+    pte_t now = gone(e, x);
+    return now || !right_used(e) ? now : PTE_HELD;
 }
 
 /* ---- what others do to a view's rights ---- */
@@ -265,16 +271,29 @@ HOT pte_t *reach_entry(struct reach *r, struct view *v, vaddr_t at)
     return r->ptes ? r->ptes + (at - r->base) / PAGE_BYTES : NULL;
 }
 
-bool right_hold(struct reach *r, struct view *v, struct leaf *l, unsigned slot, struct debt *debt)
+enum hold right_hold(struct reach *r, struct leaf *l, unsigned slot, bool anyway,
+                     struct debt *debt)
 {
+    const struct page *p = &l->pages[slot];
     vaddr_t at = page_address(l, slot);
-    pte_t *pte = reach_entry(r, v, at);
-    bool keeps = !v->snapshot_rights && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
-    paddr_t frame = frame_paddr(l->pages[slot].frame);
-    pte_t was = change_entry(CHANGE_hold, v, at, pte, keeps ? held : kept_if_other, frame, debt);
-    if (keeps && maps(was, frame) && right_used(was))
-        l->held = view_tickets();
-    return !(pte_present(was) && was & PTE_COPY);
+    paddr_t frame = frame_paddr(p->frame) | (anyway ? ANYWAY : 0);
+    enum hold hold = HOLD_GONE;
+    vmask_each(i, &p->mask) {
+        struct view *v = &views[i];
+        pte_t *pte = reach_entry(r, v, at), was;
+        if (!v->snapshot_rights && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING)) {
+            was = change_entry(CHANGE_hold, v, at, pte, held, frame, debt);
+            if (maps(was, frame & PTE_FRAME) && right_used(was))
+                l->held = view_tickets();
+        } else {
+            was = change_entry(CHANGE_hold, v, at, pte, gone, frame, debt);
+        }
+        if (accessed(was, frame))
+            hold = HOLD_USED;
+        else if (pte_present(was) && was & PTE_COPY)
+            hold = HOLD_COPY;
+    }
+    return hold;
 }
 
 void right_keep(struct view *holder, struct leaf *l, unsigned slot)
@@ -286,15 +305,37 @@ void right_keep(struct view *holder, struct leaf *l, unsigned slot)
     change(CHANGE_keep, holder, at, becomes, PTE_HELD, NULL);
 }
 
-bool right_age(struct reach *r, const struct page *p, vaddr_t at, const struct frame *f)
+/* page_age is right_age of one page. */
+HOT bool page_age(struct reach *r, const struct leaf *l, const struct page *p, vaddr_t at)
 {
-    paddr_t frame = frame_paddr(f);
+    const struct frame *f = __atomic_load_n(&p->frame, __ATOMIC_RELAXED);
     bool used = false;
-    vmask_for(v, &p->mask) {
-        pte_t *pte = reach_entry(r, &views[v], at);
-        used |= accessed(change_entry(CHANGE_age, &views[v], at, pte, aged, frame, NULL), frame);
+    if (!f || (p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_DIRTY) &&
+               (p->flags & PAGE_FILLING || page_stays(l, p))))
+        return false;
+    vmask_each(i, &p->mask) {
+        struct view *v = &views[i];
+        pte_t *pte = reach_entry(r, v, at);
+        if (pte && (accessed(pte_load(pte), frame_paddr(f)) || v->aliases))
+            used |= accessed(change_entry(CHANGE_age, v, at, pte, aged, frame_paddr(f), NULL),
+                             frame_paddr(f));
     }
     return used;
+}
+
+void right_age(struct candidate c[], unsigned n)
+{
+    struct reach r = {0};
+    for (; n--; c++) {
+        struct leaf *l = c->leaf;
+        uint64_t others = c->group & ~(1ull << c->slot);
+        c->used |= page_age(&r, l, c->page, page_address(l, c->slot));
+        for (; unlikely(others); others &= others - 1) {
+            unsigned slot = (unsigned)__builtin_ctzll(others);
+            c->used |= page_age(&r, l, &l->pages[slot], page_address(l, slot));
+        }
+    }
+    reach_end(&r);
 }
 
 void right_pay(struct debt *debt)
@@ -302,7 +343,10 @@ void right_pay(struct debt *debt)
     if (!debt->cpus)
         return;
     count(shootdowns);
-    arch_shootdown(debt->cpus);
+    if (debt->cpus == 1ull << arch_cpu_id())
+        arch_flush_all();
+    else
+        arch_shootdown(debt->cpus);
     debt->cpus = 0;
 }
 

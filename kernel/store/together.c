@@ -19,14 +19,15 @@ static bool page_of_frame_free(struct frame *f)
         struct list gone = LIST_INIT(gone);
         lock_acquire(&evict_lock);
         if (f->state == FRAME_LISTED) { /* EV5 */
-            c = clock_candidate(f);
-            object_get(c.leaf->object);
+            const struct leaf *l = f->owner;
+            c = clock_candidate(f, group_size(l->object));
+            object_get(l->object);
         }
         lock_release(&evict_lock);
         if (!c.leaf)
             return true;
         struct object *o = c.leaf->object;
-        clock_age(&c, 1);
+        right_age(&c, 1);
         look = clock_look(&c, &gone);
         frames_free(&gone);
         object_put(o);

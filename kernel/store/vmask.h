@@ -54,6 +54,21 @@ static inline int vmask_next(const struct vmask *m, unsigned from)
     rest = from < 64 ? m->word[1] >> from : 0;
     return rest ? (int)from + 64 + __builtin_ctzll(rest) : -1;
 }
+/* vmask_take takes the first view out, and returns it; -1: none. */
+static inline int vmask_take(struct vmask *m)
+{
+    for (int w = 0; w < 2; w++)
+        if (m->word[w]) {
+            int v = 64 * w + __builtin_ctzll(m->word[w]);
+            m->word[w] &= m->word[w] - 1;
+            return v;
+        }
+    return -1;
+}
 #define vmask_for(v, m) for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
+/* vmask_each: the views of a mask as it was when the loop began; few instructions for one view. */
+#define vmask_each(v, m)                                                         \
+    for (struct vmask v##_rest = *(m), *v##_on = &v##_rest; v##_on; v##_on = NULL) \
+        for (int v; (v = vmask_take(&v##_rest)) >= 0;)
 
 #endif

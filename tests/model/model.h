@@ -369,7 +369,14 @@ struct Model : Death {
                     s.evict = {1, (u8)p, (u8)all(), 0, 0};
                 });
             }
-        if (e.pc == 1 && e.cand)
+        const Pte *probed = e.pc == 1 && e.cand ? &S.v[w].pte[e.page] : nullptr;
+        if (probed && probed->right == SHARED && probed->used &&
+            probed->frame == S.p[e.page].frame1 - 1)
+            step(true, "EV3 finds it used", w, e.page, [&](State &s) {
+                s.evict.cand &= ~(1 << w);
+                s.evict.index = 1; /* the page stays; entries that were probed before have gone */
+            });
+        if (probed)
             step(true, "EV3 probes", w, e.page, [&](State &s) {
                 View &o = s.v[w];
                 Pte &t = o.pte[e.page];

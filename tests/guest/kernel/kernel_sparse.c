@@ -4,7 +4,7 @@
  *
  * Aim     one page in each 256 KiB of 9 GiB is read with 96 MiB of memory (64 GiB in the long
  *         tier): leaves and page tables of what was touched long ago are given back, while
- *         transactions go on all the time; a touch that has to make room costs at most 1.5 times
+ *         transactions go on all the time; a touch that has to make room costs at most 1.1 times
  *         one that finds memory empty, and the last 1.1 times the first of those, however much was
  *         touched in between. A process that maps, touches and unmaps a page in each 2 MiB of 60
  *         GiB has all page tables back in the end. Where leaves were
@@ -28,7 +28,7 @@
 
 enum { STEP = 64, AT_ONCE = 64, PER_GIB = 4096 };       /* a page of each leaf; touches */
 enum { GIB_TEST = 9, FULL = 3 /* GiB, then memory is full */, MAPS = 30000 };
-enum { ROOM_COST_PERCENT = 150 }; /* of a touch that finds memory empty */
+enum { ROOM_COST_PERCENT = 110 }; /* of a touch that finds memory empty */
 static struct context reader, snapshot, writer, holder;
 static uint64_t next_touch, wrong;
 static bool marks;
