@@ -216,8 +216,7 @@ HOT bool can_go(struct leaf *l, uint64_t slot)
 }
 
 /* pages_evict takes pages out of all tables and lists (EV3, before EV4), and returns which; *used:
- * others were used, and
- * stay; NULL: they go anyway. Leaf locked. */
+ * others were used, and stay; NULL: they go anyway. Leaf locked. */
 HOT uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames, bool *used)
 {
     struct debt debt = {0};
