@@ -104,8 +104,7 @@ struct candidate {
     unsigned slot;
     bool used;
 };
-/* of frame->flags; EV11 */
-enum { SLOT_MASK = LEAF_PAGES - 1, ZEROS = 0x8000 };
+enum { SLOT_MASK = LEAF_PAGES - 1, ZEROS = 0x8000 }; /* of frame->flags; EV11 */
 static inline unsigned group_size(const struct object *o)
 {
     return MIN(MAX(__atomic_load_n(&o->cluster_fixed, __ATOMIC_RELAXED), 1u), 8u);

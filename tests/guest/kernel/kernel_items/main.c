@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IONBF, 0);
     if (argc > 2 && strcmp(argv[1], "child") == 0)
         child(strcmp(argv[2], "greedy") == 0);
-    tap_plan(118);
+    tap_plan(119);
     struct own_manager how = {.pages = PAGES, .home_pages = HOME_PAGES, .flags = KD_OBJECT_ITEMS,
                               .messages = gathers};
     tap_ok(start_manager(how), "a manager of pages in item mode");

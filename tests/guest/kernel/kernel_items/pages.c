@@ -219,6 +219,15 @@ static void eviction(void)
     is(check(), 0, "kcheck");
 }
 
+/* Its frame, which came as zeros, is none of zeros any more (EV11). */
+static void zeros_stored_to(void)
+{
+    begin(&a, KD_SERIALISABLE);
+    put(HOME_PAGES, 0, 1);
+    is(commit(&a) | check(), 0, "kcheck with a page that was supplied as zeros and stored to");
+    kd_call3(KD_OBJECT_CLEANED, object, HOME_PAGES, KD_CSN_ANY);
+}
+
 /* One thread has all of them: who would wait for the others waits for itself. */
 static void too_many_copies(void)
 {
@@ -383,6 +392,7 @@ void pages_of_two(void)
     halves_of_a_word();
     undeclared();
     eviction();
+    zeros_stored_to();
     too_many_copies();
     one_of_them_runs();
     container_locks();
