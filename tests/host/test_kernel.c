@@ -28,6 +28,7 @@ static unsigned evict_calls;
 void *arch_phys(paddr_t pa) { return (uint8_t *)ram + pa; }
 static unsigned cpu;
 unsigned arch_cpu_id(void) { return cpu; }
+unsigned arch_cpu_count(void) { return CPU_MAX; }
 static void evict_wake(void) { evict_calls++; }
 static bool never(void) { return false; }
 
