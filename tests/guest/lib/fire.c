@@ -132,7 +132,7 @@ static struct counts counts_now(void)
 static bool more(struct counts c, struct counts before)
 {
     return c.objects > before.objects || c.copies > before.copies ||
-           c.processes > before.processes || c.views > before.views;
+           c.processes > before.processes || c.views > before.views + f->beside;
 }
 static bool counts_back(struct counts before)
 {

@@ -32,6 +32,7 @@ struct fire {
     int (*prepare)(void); /* once, before it is started: 0 or -errno */
     int (*after)(void);   /* a client does this after each change: 0 or -errno */
     int message_bytes;    /* of its own protocol (km_call) */
+    int beside;           /* threads of other managers; each makes its view when it first works */
 };
 
 /* The main of such a program: for each manager the same results. The status for main(). */

@@ -25,9 +25,9 @@ int main(int argc, char **argv)
 {
     static const struct fire managers[] = {
         {.program = "stacked", .name = "upper", .how = FIRE_COMMITS, .keeps = true, .pages = 200,
-         .prepare = first_make},
+         .prepare = first_make, .beside = 2},
         {.program = "packed", .name = "above", .how = FIRE_COMMITS, .keeps = true, .pages = 200,
-         .prepare = second_make},
+         .prepare = second_make, .beside = 2},
     };
     return fire_main(managers, sizeof managers / sizeof *managers, argc, argv);
 }
