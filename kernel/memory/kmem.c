@@ -140,7 +140,7 @@ void kfree(void *p)
 {
     if (p == NULL)
         return;
-    struct frame *f = frame_of_memory(p);
+    struct frame *f = frame_of((paddr_t)((const char *)p - (const char *)arch_phys(0)));
     assert(f != NULL && f->state == FRAME_USED); /* KM1 */
     if (f->flags & KIND_SLAB) {
         object_free(f, p);

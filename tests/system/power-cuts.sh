@@ -64,7 +64,8 @@ cuts() {
         state "--random $STATES --seed $SEED, state $i" "$1"
     done
     is "also if the disk kept some open writes and lost others" "" "$wrong"
-    ok "these cuts left different steps" test "$(tr ' ' '\n' <<<"$seen" | sort -u | wc -l)" -gt $((STATES > 3 ? 2 : 1))
+    # a few that are drawn may all be the same
+    [ "$STATES" -le 3 ] || ok "these cuts left different steps" test "$(tr -s ' ' '\n' <<<"$seen" | grep . | sort -u | wc -l)" -gt 1
     echo "# steps found: $seen"
 }
 
