@@ -4,6 +4,7 @@
  *
  * Each case is a life of the manager, in a child. It becomes home, a spare joins by the words of
  * one, and the case looks what a commit waits for, what is sent when, and when the manager ends.
+ * Waits: for the times of leases.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,6 +9,7 @@
  *         R*-tree are filled in random order and spread. Sums of what came are compared with sums
  *         over the structure as it was built. PARALLEL_SEED=N repeats a run. In containers:
  *         tests/guest/pstore/pstore_parallel.c.
+ * Waits: for questions that were lost, 10 ms each.
  */
 #include "structures/parallel.h"
 #include "structures/parallel_private.h"

@@ -106,7 +106,7 @@ def test_a_part_gives_its_cpus_to_each_item_and_closes_with_its_counts():
 
 def test_an_item_that_waits_runs_beside_the_others():
     assert runner.waits("tests/system/sites-lost") and runner.waits("tests/system/engine")
-    assert runner.waits("tests/guest/pstore/fire_cells") and not runner.waits("tests/guest/pstore/pstore_txn")
+    assert runner.waits("tests/guest/pstore/fire_cells") and runner.waits("tests/disk/test_copy") and not runner.waits("tests/guest/pstore/pstore_txn")
     before, runner.waits = runner.waits, lambda name: name == "runner-waits"
     with tempfile.TemporaryDirectory() as folder:
         names = ["waits", "one", "two"]         # each waits for both others
@@ -119,6 +119,20 @@ def test_an_item_that_waits_runs_beside_the_others():
         finally:
             runner.waits = before
     assert (passed, failed) == (3, 0), (passed, failed)
+
+
+def test_what_waits_runs_several_at_a_time_when_all_others_have_ended():
+    before, runner.waits = runner.waits, lambda name: name != "runner-other"
+    with tempfile.TemporaryDirectory() as folder:
+        meet = f"for i in $(seq 4000); do [ $(ls {folder} | wc -l) = 3 ] && echo ok 1 && break; sleep 0.05; done; echo 1..1"
+        items = [(f"runner-{n}", ["sh", "-c", f"touch {folder}/{n}; {meet}"]) for n in range(3)]
+        items.append(("runner-other", ["sh", "-c", f"[ $(ls {folder} | wc -l) -le 2 ] && echo ok 1; echo 1..1"]))
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                passed, failed, took = runner.run_part("a part", items, 2)
+        finally:
+            runner.waits = before
+    assert (passed, failed, len(took)) == (4, 0, 4), (passed, failed, took)
 
 
 def counted(script, table, slack="2"):
@@ -233,11 +247,15 @@ def test_other_numbers_of_cpus_take_samples():
     os.environ["TEST_TIER"] = "test"
 
 
-def test_the_longest_items_of_the_host_begin_first():
+def test_the_dearest_items_begin_first():
     os.environ["TEST_TIER"] = "long"
-    names = [name for name, _ in runner.host_items()]
+    names = [name for name, _ in runner.dearest_first(runner.host_items())]
     assert set(names[:len(runner.LONGEST)]) == runner.LONGEST and len(names) == len(set(names)), names
     os.environ["TEST_TIER"] = "test"
+    names = [name for name, _ in runner.dearest_first([*runner.host_items(), *runner.guest_items(), *runner.system_items()])]
+    budgets = runner.read_budgets(runner.BUDGETS, "test")
+    dear = [budgets[name] for name in names[len(runner.LONGEST):] if name in budgets]
+    assert dear == sorted(dear, reverse=True) and len(names) == len(set(names)), names
 
 
 def test_numbers_of_cpus_are_read():

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Waits: for a machine that is stopped again and again.
 """The clock's rate is right although the host takes the CPU away while it is measured.
 
 QEMU is stopped for 60 ms and let go for 5, again and again, from its start until the kernel has said

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Functions and operations at the client or at a server of the same machine (user/sites/modes.md): one program in each
 # configuration, all of them at once, a client that lies, one that is silent, one that dies.
+# Waits: for a client that is silent.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

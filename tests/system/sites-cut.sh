@@ -4,6 +4,7 @@
 # at one moment; each disk is made as it may be then, its open writes there, missing or torn by chance, and all are
 # started again. What was acknowledged by that moment is there, all or nothing over both homes; of a home with a spare
 # also if the home never comes back (user/sites/sites.md, spare.md).
+# Waits: for leases, and for a spare that takes over.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

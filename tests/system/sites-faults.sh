@@ -4,6 +4,7 @@
 # accounts of one, and two between both. Each look, also in a snapshot, finds the same sum, and nothing as it was before
 # an earlier look; what was acknowledged is there, what was told undone is not, over both homes; all end, and both
 # stores are as they should be afterwards (user/sites/sites.md).
+# Waits: for disks that are silent or slow, and for leases.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

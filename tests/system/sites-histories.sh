@@ -4,6 +4,7 @@
 # stopped, the home as well: each look at the accounts finds the same sum, what was acknowledged is there, nobody waits
 # for ever, and the store is as it should be afterwards (user/sites/sites.md). Five runs, each with a container and
 # faults of its own, in one boot of the three.
+# Waits: for links that break and machines that stand still.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Waits: for keys to be typed.
 """The shell at a terminal: keys are typed into a pseudo-terminal, and what appears is compared.
 
 One machine for the editing, a second one on the same store for the history: the first is ended by
