@@ -13,7 +13,7 @@ import unittest.mock
 
 from tap import ROOT, load, run_tests
 
-run = load("run")
+run = load("runmain.py")
 runparts = load("runparts.py")
 kvmcheck = load("kvmcheck.py")
 bochs = load("bochs")
@@ -131,7 +131,7 @@ def test_firmware_output_is_dropped_also_across_pieces():
 def test_a_closed_stdout_has_its_own_status_and_is_named():
     def broken(*_):
         raise BrokenPipeError(32, "Broken pipe")
-    mine = load("run")
+    mine = load("runmain.py")
     mine.arguments = lambda: argparse.Namespace(verbose=False, piped=True, engines=argparse.Namespace(ended=lambda: None))
     mine.qemu_command, mine.SourceLines, mine.run_scripted = lambda *_: [], lambda _: None, broken
     said, stdout = io.StringIO(), mine.sys.stdout
