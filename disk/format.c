@@ -125,7 +125,9 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
                 signpost_write(io, &super, 0, meta_block(store)) ?:
                 io_flush(io);
     if (!error) {
-        checkpoint_begin_at(store, super.log_bytes, 0);
+        store->log.end = super.log_bytes;
+        checkpoint_begin_at(store, store->log.end, 0);
+        store->checkpoint.clean = true; /* its first start need not read the log to know the end */
         error = checkpoint_finish(store) ?:             /* generation 1: slot B */
                 creation_end(io, &store->checkpoint.next, meta_block(store));
     }

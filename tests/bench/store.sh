@@ -59,6 +59,7 @@ times() {
 # A store that was not closed has its log searched for the end; the boot that does so closes it.
 for mib in 16 16384; do
     build/host/kstore create --size "$mib" --force "$scratch/$mib" >/dev/null
+    scripts/run --store "$scratch/$mib" --kill-on open -c 'store >/tmp/said; echo open; sleep 30' >/dev/null
     start "$mib" 'nothing to recover'
     searched=$requests
     start "$mib" clean
