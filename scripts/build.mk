@@ -1,4 +1,5 @@
 # build.mk - how everything is built. What people type is in the Makefile, which includes this.
+MAKEFLAGS += -rR        # to look for built-in rules took most of the time in which make sees that all is new
 
 CC      := $(CROSS_COMPILE)gcc
 AR      := $(CROSS_COMPILE)ar
