@@ -173,10 +173,10 @@ static void sequence_run(const struct shape *shape, const uint32_t *sequence, ui
     crew_add(SEQUENCES, 1);
 }
 
-/* The sum of its operations tells a sequence of three its shape, if any: so each pair of operations
- * at any two of the three places is met once in each shape; every second of them counts, others for
- * each place. The long tier takes those of three in all shapes, and of those of four one in 32, all
- * with TIMES=32. */
+/* A sequence of two is met in every second shape. The sum of its operations tells one of three its
+ * shape, if any: so each pair of operations at any two of the three places is met once in each shape;
+ * every second of them counts, others for each place. The long tier takes those of two and three in
+ * all shapes, and of those of four one in 32, all with TIMES=32. */
 static bool sequence_wanted(const struct shape *shape, const uint32_t *sequence, uint32_t length)
 {
     uint32_t sum = 0;
@@ -185,8 +185,11 @@ static bool sequence_wanted(const struct shape *shape, const uint32_t *sequence,
     if (length == 4)
         return (sequence[0] * 3 + sequence[1] * 5 + sequence[2] * 7 + sequence[3]) % 32 <
                crew_times();
-    return length < 3 || crew_long() || (sum % OPERATIONS == (uint32_t)(shape - shapes) &&
-                                         ((sequence[0] >> 1) + sequence[1]) % 4 == 0);
+    if (length == 1 || crew_long())
+        return true;
+    uint32_t number = (uint32_t)(shape - shapes);
+    return length == 2 ? ((sequence[0] >> 1) + sequence[1] + number) % 2 == 0
+                       : sum % OPERATIONS == number && ((sequence[0] >> 1) + sequence[1]) % 4 == 0;
 }
 
 static void sequences_from(const struct shape *shape, uint32_t *sequence, uint32_t length,
