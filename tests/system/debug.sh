@@ -2,6 +2,7 @@
 # make debug's parts: a guest stops at a program's main, and the commands of scripts/gdb say of it what
 # the guest's own tools said just before. The scene: one transaction has written page 0 of a container,
 # a second one waits for that page, a snapshot keeps an old version of page 1.
+# Waits: for gdb.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Waits: for programs that do wrong, one after the other.
 """What the CPU is told to forbid, seen from outside: QEMU's monitor shows each CPU's control registers
 and the page table that it uses, while a program runs."""
 

@@ -2,6 +2,7 @@
 # What a machine has acknowledged of another one's container is there, whichever program of the two is
 # killed, and one of the machines at the end; and whoever is left can use the pages that the dead had
 # (user/sites/remote.md).
+# Waits: for leases.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A commit to another machine's container whose answer is lost is not in doubt for its program: it hears in the next
 # session what became of it, also when `remote` or the home is no more (user/sites/remote.md).
+# Waits: for leases.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

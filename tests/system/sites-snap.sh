@@ -2,6 +2,7 @@
 # Snapshots of another site's container (user/sites/remote.md): one sees the home's state of when it began,
 # in what is cached here and in what is not, whatever is committed there or here meanwhile; messages are
 # counted; it ends at the home when nobody sees its point any more.
+# Waits: for snapshots to grow old.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Waits: for a disk that is slow.
 """A disk that reads slowly does not delay commits: those who need no page of it go on.
 
 QEMU holds one read back (blkdebug), of a page that a transaction touches, or all of them (a limit of one
