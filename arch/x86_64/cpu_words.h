@@ -18,9 +18,12 @@ static inline uint32_t cpu_locks_held(void)
     __asm__ volatile("movl %%gs:%c1, %0" : "=r"(v) : "i"(CPU_LOCKS_HELD));
     return v;
 }
-static inline void cpu_set_locks_held(uint32_t v)
+static inline uint32_t cpu_locks_from(uint32_t bit) /* whether one has this rank or one above it */
 {
-    __asm__ volatile("movl %0, %%gs:%c1" ::"r"(v), "i"(CPU_LOCKS_HELD));
+    __asm__ goto("cmpl %0, %%gs:%c1; jae %l2" ::"ri"(bit), "i"(CPU_LOCKS_HELD) : : yes);
+    return 0;
+yes: __attribute__((cold));
+    return 1;
 }
 static inline void cpu_toggle_locks_held(uint32_t bits)
 {

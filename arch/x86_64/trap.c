@@ -158,9 +158,7 @@ static bool frame_read(uint64_t at, bool user, uint64_t frame[2])
 void arch_backtrace(uint64_t frame_pointer, bool user)
 {
     uint64_t frame[2];
-    for (int i = 0; i < BACKTRACE_MAX && frame_read(frame_pointer, user, frame); i++) {
-        if (frame[1] == 0)
-            break;
+    for (int i = 0; i < BACKTRACE_MAX && frame_read(frame_pointer, user, frame) && frame[1]; i++) {
         arch_print_place(frame[1] - 1); /* the call, not what lies behind it */
         if (frame[0] <= frame_pointer)
             break; /* stacks grow downwards: anything else is no stack */
@@ -170,10 +168,9 @@ void arch_backtrace(uint64_t frame_pointer, bool user)
 
 void interrupt_print_stopped(void)
 {
-    for (unsigned i = 0; i < cpu_count; i++) {
-        if (!cpus[i].stopped_at)
-            continue;
-        say("cpu %u was at\n", i);
-        arch_print_place(cpus[i].stopped_at);
-    }
+    for (unsigned i = 0; i < cpu_count; i++)
+        if (cpus[i].stopped_at) {
+            say("cpu %u was at\n", i);
+            arch_print_place(cpus[i].stopped_at);
+        }
 }

@@ -61,7 +61,7 @@ __attribute__((cold)) void lock_acquire_slowly(struct lock *l, uint32_t limit)
     uint32_t held = cpu_locks_held(), free = 0;
     if (!(held & LOCKS_COUNTED) || (held & ~LOCKS_COUNTED) >= limit)
         order_panic(l, false);
-    cpu_set_locks_held(held | l->rank_bit);
+    cpu_toggle_locks_held(l->rank_bit);
     if (!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_RELAXED))
         lock_wait(l);

@@ -63,10 +63,10 @@ void lock_release_slowly(struct lock *l);
 
 LOCK_INLINE void lock_take(struct lock *l, uint32_t limit)
 {
-    uint32_t held = cpu_locks_held(), free = 0;
-    if (__builtin_expect(held >= limit, 0))
+    uint32_t free = 0;
+    if (__builtin_expect(cpu_locks_from(limit), 0))
         return lock_acquire_slowly(l, limit);
-    cpu_set_locks_held(held | l->rank_bit);
+    cpu_toggle_locks_held(l->rank_bit);
     if (__builtin_expect(!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false,
                                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
         lock_wait(l);
