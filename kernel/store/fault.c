@@ -452,10 +452,9 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_w
 }
 
 /* leaf_beside finds another leaf of the object, if its entries are near, too; it may go (LF2). */
-static struct leaf *leaf_beside(const struct view *v, struct object *o, vaddr_t at, uint64_t *slot)
+static struct leaf *leaf_beside(const struct view *v, struct object *o, vaddr_t at)
 {
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
-    *slot = index % LEAF_PAGES;
     return index < o->pages && at - v->last.base < RIGHT_REACH_BYTES ? object_leaf_find(o, index)
                                                                      : NULL;
 }
@@ -486,8 +485,11 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
         return false; /* of another object: no hands are filled for this one, it enlists its port */
     if (write && (!(v->last.rights & KD_RIGHT_WRITE) || hands_fill(v, l->object)))
         return false;
-    if (unlikely(slot >= LEAF_PAGES) && !(l = leaf_beside(v, l->object, at, &slot)))
-        return false;
+    if (unlikely(slot >= LEAF_PAGES)) {
+        if (!(l = leaf_beside(v, l->object, at)))
+            return false;
+        slot %= LEAF_PAGES; /* of that leaf, even if it lies before the kept one */
+    }
     struct page *p = &l->pages[slot];
     __asm__("" : "+r"(p)); /* or it is computed anew at each use */
     bool granted = false;
