@@ -295,6 +295,18 @@ HOT bool wants_exclusively(struct view *v, const struct leaf *l, unsigned slot, 
     return v->wait.want != WANT_READ;
 }
 
+/* recall_closed tells whether a fault has to ask for the page, which is closed or called back;
+ * mine: the view's entry. Where only the right to write is called back, who has read the page since
+ * uses no such right. Leaf locked. */
+HOT bool recall_closed(struct view *v, struct page *p, pte_t mine, bool write)
+{
+    bool written = !(p->closed & KD_READ << CLOSED_RECALLED);
+    if (!mine && p->writer == v->id)
+        p->writer = WRITER_NONE; /* its right went with its last end, and is not open again */
+    bool user = right_used(mine) && (!write || !written || p->writer == v->id);
+    return page_closed(p, user, v->supply.leaf ? v->supply.rights : 0, write);
+}
+
 /* fault_look looks once at the page, FT2 to FT7. 0: granted; -EAGAIN: it waited; -errno. */
 static int fault_look(struct view *v, struct object *o, vaddr_t at)
 {

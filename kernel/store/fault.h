@@ -55,7 +55,10 @@ int page_get(struct view *v, struct leaf *l, unsigned slot, bool write);
 
 /* old.c */
 /* snapshot_asks: its manager has old versions of this object's pages. */
-bool snapshot_asks(const struct view *v, const struct object *o);
+static inline bool snapshot_asks(const struct view *v, const struct object *o)
+{
+    return v->snapshot_rights && o->flags & KD_OBJECT_VERSIONS && v->txn.mode == KD_SNAPSHOT;
+}
 /* snapshot_look maps what the view's snapshot sees of the page. 0; 1: its manager is to be asked;
  * -ESTALE. Leaf locked. */
 int snapshot_look(struct view *v, struct leaf *l, unsigned slot, pte_t *pte);

@@ -13,11 +13,6 @@
 #include "store/grant.h"
 #include "store/object_private.h"
 
-bool snapshot_asks(const struct view *v, const struct object *o)
-{
-    return v->snapshot_rights && o->flags & KD_OBJECT_VERSIONS && v->txn.mode == KD_SNAPSHOT;
-}
-
 /* snapshot_map maps the newest version not younger than the snapshot (FT3). 0 or -ESTALE. */
 static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {

@@ -57,8 +57,7 @@ static struct thread *page_ask(struct page_wait *w, struct leaf *l, unsigned acc
         return PORT_DEAD;
     if (away && p->flags & PAGE_ASKED)
         return NULL;
-    w->number = 1 + (uint32_t)(__atomic_add_fetch(&counters.page_requests, 1, __ATOMIC_RELAXED) %
-                               UINT32_MAX); /* never 0, which is nobody's */
+    w->number = (uint32_t)__atomic_add_fetch(&counters.page_requests, 1, __ATOMIC_RELAXED) << 1 | 1;
     item_say(&w->item, ITEM_PAGE, me->pid, o->cookie, l->first + w->slot, pages, access,
              w->view ? w->view->id + 1u : 0, (uint64_t)o->handle, w->number,
              w->old ? w->view->snapshot.at : w->view ? w->view->txn.ticket : 0);
@@ -330,8 +329,8 @@ HOT unsigned leaf_each(struct leaf *l, unsigned slot, unsigned end, void *each)
 
 /* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. 0; -EINVAL: no
  * such range. */
-static inline long pages_for(struct object *o, uint64_t page, uint64_t n,
-                             void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
+HOT long pages_for(struct object *o, uint64_t page, uint64_t n,
+                   void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
 {
     struct each each = {fn, arg};
     unsigned slot = (unsigned)(page % LEAF_PAGES);

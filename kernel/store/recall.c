@@ -95,16 +95,6 @@ static void recall_page(struct recall *r, struct leaf *l, unsigned slot)
     waiters_wake(p);
 }
 
-/* Where only the right to write is called back, who has read the page since uses no such right. */
-bool recall_closed(struct view *v, struct page *p, pte_t mine, bool write)
-{
-    bool written = !(p->closed & KD_READ << CLOSED_RECALLED);
-    if (!mine && p->writer == v->id)
-        p->writer = WRITER_NONE; /* its right went with its last end, and is not open again */
-    bool user = right_used(mine) && (!write || !written || p->writer == v->id);
-    return page_closed(p, user, v->supply.leaf ? v->supply.rights : 0, write);
-}
-
 static unsigned leaf_recall(struct leaf *l, unsigned slot, unsigned end, void *arg)
 {
     struct recall *r = arg;

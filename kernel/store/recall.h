@@ -17,7 +17,7 @@ struct page_wait {
     struct thread *thread;
     struct view *view;       /* NULL: no transaction's; it is given its right and forgotten */
     uint64_t slots;          /* other pages for which it was given the same */
-    uint32_t number;         /* of its own question to the manager; 0: another thread asked */
+    uint32_t number;         /* of its own question to the manager: odd; 0: another thread asked */
     int error;
     uint8_t slot, rights;    /* rights: given to it */
     bool done;
@@ -54,9 +54,6 @@ static inline void page_wait_over(struct page_wait *w)
     w->leaf = NULL;
     w->at = w->slots = 0;
 }
-/* recall_closed tells whether a fault has to ask for the page, which is closed or called back;
- * mine: the view's entry. Leaf locked. */
-bool recall_closed(struct view *v, struct page *p, pte_t mine, bool write);
 /* recall_user_gone: the view's transaction is over, and managers hear it that call back what it
  * used. */
 void recall_user_gone(struct view *v);
