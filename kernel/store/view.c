@@ -413,10 +413,10 @@ static void view_gone_notice(struct view *v)
  * undone, and has left all queues as its fault or call ended (fault_ended). */
 HOT void view_over(struct view *v)
 {
-    if (!list_empty(&v->copies.resident))
+    if (v->copies.count | v->copies.spilled_count) {
         drop_copies(v, &v->copies.resident); /* AB2; or those that nothing was changed in */
-    if (!list_empty(&v->copies.spilled))
         drop_copies(v, &v->copies.spilled);
+    }
     if (v->txn.enlisted) {
         item_leaves_log(v); /* if its manager died */
         view_gone_notice(v); /* AB3 */
