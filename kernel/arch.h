@@ -64,8 +64,7 @@ void arch_spin_hint(void);  /* pause or nothing, chosen at start; + the above */
 /* arch_table_load(top) loads a top-level table: switch.h. arch_table_loaded(): this CPU's */
 
 /* ---- CPUs, time, interrupts ---- */
-unsigned arch_cpu_count(void);
-/* arch_cpu_id(): 0..count-1; arch_types.h */
+/* arch_cpu_count(); arch_cpu_id(): 0..count-1; arch_types.h */
 void arch_start_cpus(void);                        /* each runs cpu_main() of thread.c */
 void arch_kick(unsigned cpu);                      /* an interrupt, so that it looks at its work */
 void arch_idle(void);                              /* interrupts on, halt, interrupts off */

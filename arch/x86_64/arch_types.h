@@ -208,12 +208,15 @@ static inline struct thread *cpu_current(void)
     __asm__("movq %%gs:%c1, %0" : "=r"(t) : "i"(CPU_CURRENT));
     return t;
 }
+extern struct cpu cpus[];
+extern unsigned cpu_count;          /* smp.c */
 #if __STDC_HOSTED__
 unsigned arch_cpu_id(void);
+unsigned arch_cpu_count(void);
 #else
 static inline unsigned arch_cpu_id(void) { return cpu_this()->id; }
+static inline unsigned arch_cpu_count(void) { return cpu_count; }
 #endif
-extern struct cpu cpus[];
 static inline paddr_t arch_table_loaded(void) { return cpu_this()->loaded_table; }
 
 /* ---- time ---- */

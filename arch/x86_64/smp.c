@@ -32,8 +32,6 @@ static paddr_t trampoline;
  * its counter. */
 static struct { uint32_t round, answered; uint64_t tsc; } clock_talk;
 
-unsigned arch_cpu_count(void) { return cpu_count; }
-
 void smp_reserve(void) { trampoline = boot_take(PAGE_BYTES, LOW_MEMORY_END); }
 
 static void clock_answer(void)

@@ -119,7 +119,6 @@ void interrupt_route(uint32_t global, uint16_t flags, unsigned vector); /* I/O A
 void time_init(void);                   /* measures the clocks, starts this CPU's ticks */
 void time_init_cpu(void);
 /* smp.c */
-extern unsigned cpu_count;
 void smp_reserve(void);                 /* a page below 1 MiB for the trampoline */
 
 #endif

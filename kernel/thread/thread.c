@@ -49,11 +49,11 @@ static void thread_free(struct thread *t)
     lock_release(&sched.lock);
 }
 
-static __attribute__((noinline)) void use_view_table(struct thread *t)
+static __attribute__((noinline)) void use_view_table(struct cpu *c, struct thread *t)
 {
     paddr_t top = thread_seam.view_table(t);
-    if (top > 1 && top != arch_table_loaded())
-        arch_table_load(top & ~(paddr_t)1);
+    if (top > 1 && top != c->loaded_table)
+        table_load(c, top & ~(paddr_t)1);
 }
 
 /* use_table loads the page table that t, which runs, needs. A kernel thread is content with any
@@ -61,7 +61,7 @@ static __attribute__((noinline)) void use_view_table(struct thread *t)
 HOT void use_table(struct cpu *c, struct thread *t)
 {
     if (t->view != NULL)
-        use_view_table(t);
+        use_view_table(c, t);
     else if (t->process != NULL && thread_home(t)->table != c->loaded_table)
         table_load(c, thread_home(t)->table);
 }
