@@ -277,10 +277,11 @@ HOT long call_until(const uint64_t a[6], uint64_t deadline)
     if (unlikely(!c) && !(c = call_new()))
         return -EAGAIN;
     struct port *port = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_CALL, port_get);
-    if (unlikely(handle_failed(port)) && (long)port == -EBADF)
-        port = call_badged(c, (int)a[0]);
-    if (unlikely(handle_failed(port)))
-        return (long)port;
+    if (unlikely(handle_failed(port))) {
+        port = (long)port == -EBADF ? call_badged(c, (int)a[0]) : port;
+        if (handle_failed(port))
+            return (long)port;
+    }
     long result = message_in(c, a[1]);
     void *buffer = c->message.buffer;
     uint64_t room = c->message.buffer_bytes;
