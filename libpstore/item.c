@@ -356,10 +356,9 @@ static __attribute__((noinline)) void *access_contended(const void *p, size_t by
     struct ps_tx *tx = tx_current;
     const int mode = modes & ~PS_NOW;
     int result = lock_contended(&tx->items, (uintptr_t)p, mode, modes & PS_NOW);
-    if (result != 0) {
-        errno = -result;
+    errno = result ? -result : errno;
+    if (result)
         return error_told_by(ERROR_OBJECT, NULL);
-    }
     if (STORE >> mode & 1)
         declare(tx, (uintptr_t)p, bytes);
     return (void *)(uintptr_t)p;
@@ -392,30 +391,39 @@ static __attribute__((noinline)) void *access_first(const void *p, size_t bytes,
                                                : access_slow(p, bytes, mode);
 }
 
-/* Of a segment at hand: one that is written, for a mode to write. Only then is there a transaction,
- * too. What is not done here is left to other functions as the last step, so no register is
- * saved. */
-static inline __attribute__((always_inline)) void *access_fast(const void *p, size_t bytes,
-                                                               int modes)
+/* As lock, and FULL where ranges are to be declared first. FIRST: nothing was done, for there is no
+ * segment at hand: one that is written, for a mode to write. Else there is a transaction, too. */
+enum { FIRST = FULL + 1 };
+static inline __attribute__((always_inline)) int access_try(const void *p, size_t bytes, int mode)
 {
     struct ps_tx *tx = tx_current;
     uint64_t at = (uintptr_t)p;
-    const int mode = modes & ~PS_NOW;
     if (!tx)
-        return access_first(p, bytes, modes);
+        return FIRST;
     struct items *t = &tx->items;
     const int reads = mode == PS_S || mode == PS_IS, declares = STORE >> mode & 1;
     uint64_t most = reads ? t->place.bytes : t->place.stores, offset = at - t->place.base;
     if (offset >= most || (declares && bytes - 1 >= most - offset))
-        return access_first(p, bytes, modes);
+        return FIRST;
     int how = lock(t, at, mode);
-    if (__builtin_expect(how == CONTENDED, 0))
-        return access_contended(p, bytes, modes);
-    if (__builtin_expect(how == FULL, 0))
-        return access_slow(p, bytes, modes);
-    if (declares && !declare_fast(t, at, bytes))
-        return access_slow(p, bytes, modes);
-    return (void *)at;
+    return how <= TAKEN && declares && !declare_fast(t, at, bytes) ? FULL : how;
+}
+
+/* What access_try has not done, by its result, is left to other functions as the last step, so no
+ * register is saved. */
+static inline __attribute__((always_inline)) void *access_end(const void *p, size_t bytes,
+                                                              int modes, int how)
+{
+    return __builtin_expect(how <= TAKEN, 1) ? (void *)(uintptr_t)p
+           : how == FIRST                    ? access_first(p, bytes, modes)
+           : how == CONTENDED                ? access_contended(p, bytes, modes)
+                                             : access_slow(p, bytes, modes);
+}
+
+static inline __attribute__((always_inline)) void *access_fast(const void *p, size_t bytes,
+                                                               int modes)
+{
+    return access_end(p, bytes, modes, access_try(p, bytes, modes & ~PS_NOW));
 }
 
 /* Have the bytes been changed since they were committed? Then the store mends their page, and they
@@ -498,21 +506,24 @@ int ps_key(ps_container *c, uint64_t key, int mode)
                           : key_slow(c, key, mode);
 }
 
-/* It needed no bracket of its own. */
-static __attribute__((noinline)) void guard_added(const int64_t *p)
+static __attribute__((noinline)) int add_slowly(int64_t *p, int64_t delta, int how)
 {
-    (void)guard_released(&tx_current->items.guard, (uintptr_t)ps_home(p));
+    if (!access_end(p, sizeof *p, PS_ADD, how))
+        return -errno;
+    __atomic_fetch_add(p, delta, __ATOMIC_RELAXED);
+    if (tx_current->items.guard.brackets) /* it needed none of its own */
+        (void)guard_released(&tx_current->items.guard, (uintptr_t)ps_home(p));
+    return 0;
 }
 
 int ps_add(int64_t *p, int64_t delta)
 {
     if ((uintptr_t)p % sizeof *p != 0)
         return -EINVAL;
-    if (!access_fast(p, sizeof *p, PS_ADD))
-        return -errno;
+    int how = access_try(p, sizeof *p, PS_ADD);
+    if (__builtin_expect(how > TAKEN || tx_current->items.guard.brackets, 0))
+        return add_slowly(p, delta, how);
     __atomic_fetch_add(p, delta, __ATOMIC_RELAXED); /* a publication may come between */
-    if (__builtin_expect(tx_current->items.guard.brackets, 0))
-        guard_added(p);
     return 0;
 }
 
