@@ -218,14 +218,16 @@ HOT pte_t own_entry(struct view *v, vaddr_t at)
 }
 
 /* leaf_keep remembers the leaf of a page that was granted for fault_fast. Left out are leaves that
- * straddle two page tables, objects that count faults, and all of heirs. */
-static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
+ * straddle two page tables, objects that count faults, pages that are asked for, as mostly those
+ * beside are, too, and all of heirs. */
+static void leaf_keep(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     page_wait_over(&v->supply);
     vmask_add(&l->kept, &v->self);
-    v->last.leaf = leaf_aligned(l) && !l->object->escalate && !heir_is(v) ? l : NULL;
+    bool kept = leaf_aligned(l) && !l->object->escalate && !(l->pages[slot].closed & KD_READ);
+    v->last.leaf = kept && !heir_is(v) ? l : NULL;
     v->last.leaf_base = page_address(l, 0);
-    v->last.leaf_ptes = ptes;
+    v->last.leaf_ptes = pte - slot;
 }
 
 /* fault_waits sleeps in a queue. Leaf locked on entry, not on return. */
@@ -254,7 +256,7 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
         grant(v, l, &l->pages[slot], slot, pte);
         if (heir_is(v))
             heir_owes(v, l, slot);
-        leaf_keep(v, l, pte - slot);
+        leaf_keep(v, l, slot, pte);
         break;
     case CONFLICT_BLOCKED: return fault_waits(v, l, KD_TRACE_FOR_PAGE, page_address(l, slot));
     case CONFLICT_BUSY: result = -EBUSY; break;
@@ -356,7 +358,7 @@ again:
     grant_neighbours(v, l, slot, pte);
 out:
     if (!result)
-        leaf_keep(v, l, pte - slot);
+        leaf_keep(v, l, slot, pte);
     lock_release(&l->lock);
     return result;
 get:

@@ -94,13 +94,12 @@ HOT void switch_finish(struct thread *t)
     use_table(c, t);
 }
 
-/* switch_at lets `to`, another thread, run here, and returns when the caller runs again, perhaps
- * elsewhere; its state says why it leaves. It is charged from `start` on. sched.lock held on entry,
- * not on return. */
-HOT void switch_at(struct thread *to, uint64_t start, uint64_t slice_start)
+/* switch_at lets `to` run here in the place of `from`, the caller, and returns when that runs
+ * again, perhaps elsewhere; its state says why it leaves. `to` is charged from `start` on.
+ * sched.lock held on entry, not on return. */
+HOT void switch_at(struct thread *from, struct thread *to, uint64_t start, uint64_t slice_start)
 {
     struct cpu *c = cpu_this();
-    struct thread *from = thread_this();
     to->state = THREAD_RUNNING;
     to->cpu = (int)c->id;
     to->run_start_ns = start;
@@ -111,11 +110,11 @@ HOT void switch_at(struct thread *to, uint64_t start, uint64_t slice_start)
 }
 
 /* switch_other: switch_at for one that begins a slice of its own. */
-HOT void switch_other(struct thread *to)
+HOT void switch_other(struct thread *from, struct thread *to)
 {
     uint64_t now = cpu_time_ns(cpu_this());
-    sched_account(thread_this(), now);
-    switch_at(to, now, now);
+    sched_account(from, now);
+    switch_at(from, to, now, now);
 }
 
 /* switch_to: switch_other for a thread that may be the caller itself. */
@@ -123,7 +122,7 @@ static void switch_to(struct thread *to)
 {
     struct thread *me = thread_this();
     if (to != me) {
-        switch_other(to);
+        switch_other(me, to);
         return;
     }
     me->state = THREAD_RUNNING;
@@ -181,7 +180,7 @@ static int park(uint64_t deadline_ns, enum interruptible interruptible)
         return result;
     }
     sleep_begin(t, deadline_ns, interruptible);
-    switch_other(sched_next());
+    switch_other(t, sched_next());
     return t->park_result;
 }
 
@@ -295,7 +294,7 @@ HOT int hand_over(struct thread *t, enum hand hand, uint64_t deadline_ns)
         me->locus = me;
     sched_unpark(t, 0);
     sleep_begin(me, deadline_ns, BY_KILLS);
-    switch_at(t, start, me->slice_start_ns);
+    switch_at(me, t, start, me->slice_start_ns);
     return me->park_result;
 }
 
