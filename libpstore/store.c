@@ -143,7 +143,8 @@ int stores_read_flush(const struct ps_tx *tx)
         uint64_t at;
         if (tx->options.lazy && !is_elsewhere(s))
             continue;
-        if (store_is_used(s, CHANGES_READ, &at) && !store_is_used(s, 0, &at))
+        /* copies are few and in a list; for what was read tables of pages are walked */
+        if (!store_is_used(s, 0, &at) && store_is_used(s, CHANGES_READ, &at))
             result = store_request(s, STORE_FLUSH, word, NULL, 0, NULL, NULL);
         if ((result == -EOWNERDEAD || result == -ENOTCONN) && !is_elsewhere(s))
             result = 0;     /* whoever used its pages is undone by the kernel */

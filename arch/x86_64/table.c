@@ -122,38 +122,36 @@ pte_t *arch_pte(paddr_t top, vaddr_t at, uint64_t *made)
 /* The first address behind the part that an entry at `shift` maps. */
 static vaddr_t behind(vaddr_t at, int shift) { return ((at >> shift) + 1) << shift; }
 
-vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
+/* empty_from counts the entries from the empty one e on, of `count`, that are empty: some, if not
+ * all. */
+static uint64_t empty_from(const pte_t *e, uint64_t count)
+{
+    uint64_t n = 0;
+    while (n + 4 <= count && !(e[n] | e[n + 1] | e[n + 2] | e[n + 3]))
+        n += 4;
+    return MAX(n, 1);
+}
+
+vaddr_t arch_pte_walk(paddr_t top, vaddr_t at, vaddr_t to,
                       bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg)
 {
-    vaddr_t at = from;
     for (unsigned n = 0; at < to && n < TABLES_AT_ONCE; n++) {
-        pte_t *table = table_at(top);
+        pte_t *e = &table_at(top)[at >> 39 & (SLOTS - 1)];
         int shift = 39;
-        while (shift > 12 && table[at >> shift & (SLOTS - 1)]) {
-            table = table_at(table[at >> shift & (SLOTS - 1)]);
-            shift -= 9;
-        }
+        for (; shift > 12 && *e; shift -= 9)
+            e = &table_at(*e)[at >> (shift - 9) & (SLOTS - 1)];
         if (shift > 12) { /* and what else is missing behind it in the same table */
-            do
-                at = behind(at, shift);
-            while (at < to && at >> shift & (SLOTS - 1) && !table[at >> shift & (SLOTS - 1)]);
+            at = ((at >> shift) + empty_from(e, SLOTS - (at >> shift & (SLOTS - 1)))) << shift;
             continue;
         }
-        for (vaddr_t end = MIN(behind(at, 21), to); at < end; at += PAGE_BYTES) {
-            pte_t *e = &table[at >> 12 & (SLOTS - 1)];
+        vaddr_t end = MIN(behind(at, 21), to);
+        for (uint64_t pages; at < end; at += pages * PAGE_BYTES, e += pages) {
+            pages = *e ? 1 : empty_from(e, (end - at) >> 12);
             if (*e && !fn(e, at, arg))
                 return at;
         }
     }
     return MIN(at, to);
-}
-
-static bool table_empty(const pte_t *table)
-{
-    pte_t any = 0;
-    for (unsigned i = 0; i < SLOTS && !any; i += 4)
-        any = table[i] | table[i + 1] | table[i + 2] | table[i + 3];
-    return !any;
 }
 
 uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high,
@@ -164,7 +162,7 @@ uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t lo
         for (vaddr_t at = from >> shift << shift; at < to;) {
             pte_t *e = table_entry(top, at, shift, 0, NULL);
             if (e && *e && at >= low && behind(at, shift) <= high &&
-                ((any && shift == SHIFT_LOWEST) || table_empty(table_at(*e)))) {
+                ((any && shift == SHIFT_LOWEST) || empty_from(table_at(*e), SLOTS) == SLOTS)) {
                 table_cut(e, shift, cut);
                 n++;
             }
