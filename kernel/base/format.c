@@ -27,31 +27,29 @@ struct conversion {
     int width, precision; /* precision -1: none given */
 };
 
-static void put_padded(struct output *o, const struct conversion *c, const char *text, int n)
+/* put_padded puts a minus or none, zeros and n bytes, with blanks up to the width. */
+static void put_padded(struct output *o, const struct conversion *c, bool negative, int zeros,
+                       const char *text, int n)
 {
-    put_repeated(o, ' ', c->left ? 0 : c->width - n);
+    int blanks = c->width - negative - zeros - n;
+    put_repeated(o, ' ', c->left ? 0 : blanks);
+    put_repeated(o, '-', negative);
+    put_repeated(o, '0', zeros);
     for (int i = 0; i < n; i++)
         put(o, text[i]);
-    put_repeated(o, ' ', c->left ? c->width - n : 0);
+    put_repeated(o, ' ', c->left ? blanks : 0);
 }
 
 static void put_number(struct output *o, const struct conversion *c, bool negative, uint64_t value,
                        unsigned base)
 {
-    char digits[20];
-    int n = 0;
+    char digits[20], *first = digits + sizeof digits;
     do {
-        digits[n++] = "0123456789abcdef"[value % base];
+        *--first = "0123456789abcdef"[value % base];
         value /= base;
     } while (value != 0);
-    int zeros = c->zero && !c->left ? MAX(c->width - n - negative, 0) : 0;
-    int blanks = c->width - n - zeros - negative;
-    put_repeated(o, ' ', c->left ? 0 : blanks);
-    put_repeated(o, '-', negative);
-    put_repeated(o, '0', zeros);
-    while (n > 0)
-        put(o, digits[--n]);
-    put_repeated(o, ' ', c->left ? blanks : 0);
+    int n = (int)(digits + sizeof digits - first);
+    put_padded(o, c, negative, c->zero && !c->left ? c->width - n - negative : 0, first, n);
 }
 
 static const char *parse_number(const char *f, int *value)
@@ -74,11 +72,12 @@ static void convert(struct output *o, const struct conversion *c, char kind, uin
     case 'x':
         put_number(o, c, false, c->wide ? argument : (uint32_t)argument, kind == 'u' ? 10 : 16);
         break;
-    case 'c': put_padded(o, c, &one, 1); break;
+    case 'c': put_padded(o, c, false, 0, &one, 1); break;
     case 's':
         if (text == NULL)
             text = "(null)";
-        put_padded(o, c, text, (int)strnlen(text, c->precision < 0 ? 4096 : (size_t)c->precision));
+        put_padded(o, c, false, 0, text,
+                   (int)strnlen(text, c->precision < 0 ? 4096 : (size_t)c->precision));
         break;
     default:
         put(o, '%');

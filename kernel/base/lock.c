@@ -85,8 +85,3 @@ void lock_counting_here(void)
     if (on != !!(cpu_locks_held() & LOCKS_COUNTED))
         cpu_toggle_locks_held(LOCKS_COUNTED);
 }
-
-void lock_init(struct lock *l, enum lock_rank rank, const char *name)
-{
-    *l = LOCK_INIT(rank, name);
-}

@@ -49,25 +49,20 @@ static void append(const char *text, size_t n)
         lock_release(&log.lock);
 }
 
-static void append_line(const char *format, va_list arguments)
+void printk(const char *format, ...)
 {
     char line[LINE_BYTES];
+    va_list arguments;
     uint64_t now_us = arch_time_ns() / 1000;
     size_t n = (size_t)snprintk(line, sizeof line, "[%4lu.%06lu] ", now_us / 1000000,
                                 now_us % 1000000);
+    va_start(arguments, format);
     n += (size_t)vsnprintk(line + n, sizeof line - n, format, arguments);
+    va_end(arguments);
     n = MIN(n, sizeof line - 2);
     if (line[n - 1] != '\n')
         line[n++] = '\n';
     append(line, n);
-}
-
-void printk(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    append_line(format, arguments);
-    va_end(arguments);
 }
 
 size_t log_read(uint64_t *position, char *to, size_t bytes)

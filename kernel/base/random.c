@@ -2,7 +2,6 @@
  * random.c - bytes that look random: for the stack guard, getrandom() and new programs' stacks.
  */
 #include "arch.h"
-#include "base/boot.h"
 #include "base/panic.h"
 
 static uint64_t random_state; /* lost updates between CPUs do no harm */

@@ -74,11 +74,9 @@ static void *object_alloc(unsigned class)
     lock_acquire(&kmem.lock);
     void *object = object_take(class);
     lock_release(&kmem.lock);
-    if (object != NULL)
-        return object;
-    struct frame *slab = slab_new(class);
+    struct frame *slab = object == NULL ? slab_new(class) : NULL;
     if (slab == NULL)
-        return NULL;
+        return object;
     lock_acquire(&kmem.lock);
     list_push_front(&kmem.partial[class], &slab->link);
     object = object_take(class);

@@ -92,11 +92,12 @@ HOT struct thread *floor_raise(void)
     return most;
 }
 
-static void queue_add(struct thread *t, uint64_t key)
+/* queue_add puts t into the run queue or among the sleepers, behind those with its key. */
+static void queue_add(struct list *queue, struct thread *t, uint64_t key)
 {
-    struct list *at = sched.ready.prev;
+    struct list *at = queue->prev;
     t->key_ns = key;
-    while (at != &sched.ready && container_of(at, struct thread, run_link)->key_ns > key)
+    while (at != queue && container_of(at, struct thread, run_link)->key_ns > key)
         at = at->prev;
     list_push_front(at, &t->run_link); /* behind `at` */
 }
@@ -172,7 +173,7 @@ void sched_make_ready(struct thread *t)
     assert(list_empty(&t->run_link)); /* TH1 */
     t->state = THREAD_READY;
     bool ahead = share <= sched.floor_ns + CREDIT_NS || (unlikely(locus != t) && lent(t));
-    queue_add(t, ahead ? first : share);
+    queue_add(&sched.ready, t, ahead ? first : share);
     kick_some_cpu(t, most);
 }
 
@@ -187,7 +188,7 @@ void sched_put_back(struct thread *t, bool last)
     t->state = THREAD_READY;
     if (last && !list_empty(&sched.ready))
         key = MAX(key, container_of(sched.ready.prev, struct thread, run_link)->key_ns);
-    queue_add(t, key);
+    queue_add(&sched.ready, t, key);
 }
 
 void sched_check(void)
@@ -219,11 +220,7 @@ void sched_sleepers_changed(void)
 
 void sched_sleep(struct thread *t)
 {
-    struct list *at = sched.sleepers.prev;
-    while (at != &sched.sleepers &&
-           container_of(at, struct thread, run_link)->deadline_ns > t->deadline_ns)
-        at = at->prev;
-    list_push_front(at, &t->run_link); /* behind `at` */
+    queue_add(&sched.sleepers, t, t->deadline_ns);
     sched_sleepers_changed();
 }
 
