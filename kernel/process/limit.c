@@ -15,16 +15,16 @@
 
 /* Limits as processes begin, but for those that init starts itself: so the shell has something left
  * when its programs have taken all that they may. `can`: how many there can be, 0: frames of
- * memory; of these `parts` of eight; `most`: fewer than can be. */
-static const struct { uint64_t can, parts, most; } defaults[KD_LIMITS] = {
+ * memory; of these `parts` of eight, 0: all. */
+static const struct { uint64_t can, parts; } defaults[KD_LIMITS] = {
     [KD_LIMIT_MEMORY] = {.parts = 6},
     [KD_LIMIT_HANDLES] = {.can = PROCESS_HANDLES_MAX},
     [KD_LIMIT_THREADS] = {.can = PROCESS_THREADS_MAX},
-    [KD_LIMIT_VIEWS] = {.can = KD_VIEW_MAX, .most = KD_VIEW_MAX * 3 / 4},
+    [KD_LIMIT_VIEWS] = {.can = KD_VIEW_MAX, .parts = 6},
     [KD_LIMIT_COPIES] = {.parts = 4},
     [KD_LIMIT_MESSAGES] = {.can = PROCESS_THREADS_MAX},
     [KD_LIMIT_FILES] = {.can = PROCESS_FILES_MAX},
-    [KD_LIMIT_PROCESSES] = {.can = PROCESS_MAX, .most = PROCESS_MAX - 32},
+    [KD_LIMIT_PROCESSES] = {.can = PROCESS_MAX, .parts = 7},
     [KD_LIMIT_PINS] = {.parts = 2},
     [KD_LIMIT_VERSIONS] = {.parts = 2},
     [KD_LIMIT_ANSWER] = {.can = LIMIT_ANSWER_EVER},
@@ -36,8 +36,7 @@ static unsigned unit_shift(int which) { return which == KD_LIMIT_MEMORY ? PAGE_S
 static uint64_t at_start(enum kd_limit which, bool of_init)
 {
     uint64_t can = defaults[which].can ? defaults[which].can : frame_total_count();
-    uint64_t most = defaults[which].parts ? can / 8 * defaults[which].parts : defaults[which].most;
-    return of_init || !most ? can : most;
+    return of_init || !defaults[which].parts ? can : can / 8 * defaults[which].parts;
 }
 
 void limit_begin(struct process *p, const struct process *parent, const uint64_t *asked)

@@ -23,6 +23,7 @@
 #include "process/vm_private.h"
 
 #include "file/file.h"
+#include "process/handle.h"
 
 /* range_valid: is [at, at + bytes) page aligned, not empty, and within slot 0's share? */
 static bool range_valid(vaddr_t at, uint64_t bytes)
@@ -74,21 +75,12 @@ struct region *region_at(struct process *p, vaddr_t at)
     return r && r->start <= at ? r : NULL;
 }
 
-static struct region *region_new(struct process *p)
-{
-    if (p->region_count >= VM_REGIONS_MAX)
-        return NULL;
-    struct region *r = kalloc(sizeof(*r));
-    if (r)
-        p->region_count++;
-    return r;
-}
-
 struct region *region_like(struct process *p, const struct region *r)
 {
-    struct region *copy = region_new(p);
+    struct region *copy = p->region_count < VM_REGIONS_MAX ? kalloc_raw(sizeof(*copy)) : NULL;
     if (!copy)
         return NULL;
+    p->region_count++;
     *copy = *r;
     source_get(&r->source);
     return copy;
@@ -174,6 +166,17 @@ static bool promise_ok(struct process *p, uint64_t bytes, unsigned protection)
 
 static const char shared;               /* owns the frames of each struct vm_memory */
 
+static void shared_free(struct vm_memory *m)
+{
+    while (m->pages) {
+        m->frames[--m->pages]->owner = NULL;
+        frame_free(m->frames[m->pages]);
+        thread_breathe();
+    }
+    kfree(m);
+}
+COUNTED(vm_memory, shared_free)
+
 struct vm_memory *vm_memory_new(uint64_t pages)
 {
     struct vm_memory *m = kalloc(sizeof *m + pages * sizeof m->frames[0]);
@@ -182,7 +185,7 @@ struct vm_memory *vm_memory_new(uint64_t pages)
     for (m->references = 1; m->pages < pages; m->pages++) {
         struct frame *f = frame_seam.take(FRAME_LEAF);
         if (!f) {
-            vm_memory_put(m);
+            shared_free(m);
             return NULL;
         }
         memset(frame_memory(f), 0, PAGE_BYTES);
@@ -191,18 +194,6 @@ struct vm_memory *vm_memory_new(uint64_t pages)
         thread_breathe();
     }
     return m;
-}
-
-void vm_memory_put(struct vm_memory *m)
-{
-    if (__atomic_sub_fetch(&m->references, 1, __ATOMIC_ACQ_REL))
-        return;
-    while (m->pages) {
-        m->frames[--m->pages]->owner = NULL;
-        frame_free(m->frames[m->pages]);
-        thread_breathe();
-    }
-    kfree(m);
 }
 
 long vm_memory_map(struct process *p, struct vm_memory *m)
@@ -225,8 +216,7 @@ enum { PAGES_AT_ONCE = 256, REGIONS_AT_ONCE = 64 };
 struct sweep {
     struct process *process;
     struct list frames;     /* removed from the table, not yet shot down (VM5) */
-    bool change;            /* change rights to `protection`; else remove */
-    unsigned protection;
+    uint64_t flags;         /* of the entries from now on; 0: remove them */
     bool any;
     unsigned left;          /* so many pages in this portion */
 };
@@ -240,8 +230,8 @@ static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
         return false;
     s->left--;
     s->any = true;
-    if (s->change) {
-        pte_exchange(pte, pte_make(pa, region_flags(s->protection)));
+    if (s->flags) {
+        pte_exchange(pte, pte_make(pa, s->flags));
     } else {
         pte_exchange(pte, 0);
         if (!pays(frame_of(pa)))
@@ -347,8 +337,11 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
     if (fixed && !range_mappable(at, bytes))
         return at % PAGE_BYTES ? -EINVAL : -ENOMEM;
 
+    struct region new = {.protection = protection};
+    if (source)
+        new.source = *source;
     lock_acquire(&p->space_lock);
-    struct region *r = region_new(p);
+    struct region *r = region_like(p, &new);
     int error = r ? 0 : -ENOMEM;
     while (!error && replaces && promise_ok(p, bytes, protection) && !range_is_free(p, at, bytes)) {
         lock_release(&p->space_lock);
@@ -364,14 +357,10 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
     if (!error) {
         r->start = at;
         r->end = at + bytes;
-        r->protection = protection;
-        if (source) {
-            r->source = *source;
-            source_get(source);
-        }
         region_insert(p, r);
     } else if (r) {
         p->region_count--;
+        source_put(&r->source); /* the caller's is left */
         kfree(r);
     }
     lock_release(&p->space_lock);
@@ -398,7 +387,7 @@ static int protect_check(struct process *p, const struct region *r, unsigned pro
 static vaddr_t protect_some(struct process *p, vaddr_t at, vaddr_t end, unsigned protection,
                             int *error)
 {
-    struct sweep s = {p, LIST_INIT(s.frames), true, protection, .left = PAGES_AT_ONCE};
+    struct sweep s = {p, LIST_INIT(s.frames), region_flags(protection), .left = PAGES_AT_ONCE};
     struct region *r = region_from(p, at, error);
     for (unsigned n = 0; at < end && n < REGIONS_AT_ONCE && s.left && !*error; n++) {
         *error = !r || r->start > at ? -ENOMEM : region_split(p, r, end);

@@ -27,11 +27,8 @@ struct vm_memory {
     struct frame *frames[];
 };
 must_check struct vm_memory *vm_memory_new(uint64_t pages); /* zeros; NULL: none. No locks */
-static inline void vm_memory_get(struct vm_memory *m)
-{
-    __atomic_fetch_add(&m->references, 1, __ATOMIC_RELAXED);
-}
-void vm_memory_put(struct vm_memory *m); /* the last one breathes; no locks */
+void vm_memory_get(void *memory);
+void vm_memory_put(void *memory);        /* the last one breathes; no locks */
 /* vm_memory_map maps all of it, where p has not done that. The address, or -ENOMEM. */
 must_check long vm_memory_map(struct process *p, struct vm_memory *m);
 

@@ -34,15 +34,11 @@ static bool region_allows(const struct region *r, unsigned flags)
                             : flags & FAULT_EXECUTE ? VM_EXECUTE : ~0u);
 }
 
-/* Installs a filled frame. space_lock held. False: another thread was first, or no table. */
-static bool page_install(struct process *p, const struct region *r, vaddr_t at, struct frame *f)
+/* page_install installs a filled frame in an empty entry. space_lock held. */
+static void page_install(struct process *p, const struct region *r, pte_t *pte, struct frame *f)
 {
-    pte_t *pte = arch_pte(p->home.table, at, &p->limits.tables);
-    if (!pte || *pte != 0)
-        return false;
     pte_exchange(pte, pte_make(frame_paddr(f), pte_flags(r->protection)));
     p->frames += pays(f);
-    return true;
 }
 
 /* fault_zero fills the page at `at`, and its neighbours in an aligned block, with zeros. space_lock
@@ -61,11 +57,9 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at, enu
             continue;
         struct frame *f = pte && limit_memory_left(p)
             ? frame_alloc(here == at ? use : FRAME_MEMORY) : NULL;
-        if (f && page_install(p, r, here, f))
-            continue;
         if (f)
-            frame_free(f);
-        if (here == at)
+            page_install(p, r, pte, f);
+        else if (here == at)
             return -ENOMEM;
     }
     return 0;
@@ -81,12 +75,14 @@ static int fault_file_page(struct process *p, struct region **region, vaddr_t at
     struct vm_source s = source_skip(r->source, at - r->start);
     uint64_t bytes = MIN(s.file_bytes, PAGE_BYTES);
     pte_t *pte = arch_pte(p->home.table, at, &p->limits.tables);
-    if (pte && *pte != 0)
-        return 0;
+    if (!pte || *pte != 0)
+        return pte ? 0 : -ENOMEM;
     struct frame *f = s.shared && bytes == PAGE_BYTES ? node_frame(s.node, s.offset_bytes) : NULL;
-    if (f) /* where it lies: nobody copies it, nobody pays for it */
-        return page_install(p, r, at, f) ? 0 : -ENOMEM;
-    f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
+    if (f) { /* where it lies: nobody copies it, nobody pays for it */
+        page_install(p, r, pte, f);
+        return 0;
+    }
+    f = limit_memory_left(p) ? frame_alloc(use) : NULL;
     if (!f)
         return -ENOMEM;
     node_get(s.node);
@@ -99,7 +95,10 @@ static int fault_file_page(struct process *p, struct region **region, vaddr_t at
     bool same = n >= 0 && r && r->source.node == s.node
         && r->source.offset_bytes + (at - r->start) == s.offset_bytes;
     bool behind = bytes && n == 0; /* the file has become shorter, or always was */
-    if (!same || behind || !page_install(p, r, at, f))
+    pte = same && !behind ? arch_pte(p->home.table, at, &p->limits.tables) : NULL;
+    if (pte && *pte == 0) /* else another thread was first */
+        page_install(p, r, pte, f);
+    else
         frame_free(f);
     return n < 0 ? (int)n : behind ? -EIO : 0;
 }
@@ -123,8 +122,9 @@ static int fault_shared(struct process *p, const struct region *r, vaddr_t at)
     pte_t *pte = arch_pte(p->home.table, at, &p->limits.tables);
     if (page >= r->source.memory->pages)
         return -EFAULT;
-    return !pte || (*pte == 0 && !page_install(p, r, at, r->source.memory->frames[page])) ? -ENOMEM
-                                                                                        : 0;
+    if (pte && *pte == 0)
+        page_install(p, r, pte, r->source.memory->frames[page]);
+    return pte ? 0 : -ENOMEM;
 }
 
 static int fault_once(struct process *p, vaddr_t at, unsigned flags, enum frame_use use)
