@@ -452,7 +452,7 @@ int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
     struct list *l = told ? v->copies.diff_next : v->copies.resident.next;
     unsigned others = 0, done = 0;
     if (!told && v->items.count)
-        item_tell_begin(v);
+        item_take_back(v);
     v->commit.chained |= whole;
     d->pages = 0;
     for (; l != &v->copies.resident && out.left >= PAGE_DIFF_MAX; l = l->next, told++) {

@@ -84,9 +84,8 @@ bool item_tells_right(const struct view *v, const struct copy *c, bool whole);
 bool item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence);
 
 /* ---- the order of the log (IT6); the view is claimed ---- */
-void item_tell_begin(struct view *v);
-must_check int item_tell_end(struct view *v);   /* -EAGAIN: to be told anew */
-void item_take_back(struct view *v);            /* it is not in the log, nor who came behind it */
+void item_take_back(struct view *v);  /* it, and who came behind it, is not in the log from here */
+must_check int item_tell_end(struct view *v);   /* -EAGAIN: to be told anew, from item_take_back */
 void item_leaves_log(struct view *v);           /* it is published, or its manager died */
 must_check bool items_in_order(const struct kd_publish *list, uint64_t n);
 

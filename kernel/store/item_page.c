@@ -227,21 +227,8 @@ static struct vmask in_log;             /* views that have a place in some log; 
 /* order_set gives v its place; 0: it has none. Port locked, or v's publication is over. */
 static void order_set(struct view *v, uint64_t order)
 {
-    uint64_t bit = 1ull << v->id % 64, *word = &in_log.word[v->id / 64];
     __atomic_store_n(&v->items.order, order, __ATOMIC_RELAXED);
-    if (order)
-        __atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
-    else
-        __atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
-}
-
-/* log_views returns the views that have a place. */
-static struct vmask log_views(void)
-{
-    struct vmask m;
-    for (unsigned i = 0; i < KD_VIEW_MAX / 64; i++)
-        m.word[i] = __atomic_load_n(&in_log.word[i], __ATOMIC_SEQ_CST);
-    return m;
+    vmask_mark(&in_log, v->id, order != 0);
 }
 
 void item_leaves_log(struct view *v)
@@ -250,25 +237,19 @@ void item_leaves_log(struct view *v)
         order_set(v, 0);
 }
 
-/* take_back takes v's place, and those behind it; who is being told has to be told anew. Port
- * locked. */
-static void take_back(struct view *v, struct port *port)
-{
-    uint64_t from = v->items.order;
-    struct vmask told = log_views();
-    if (!from)
-        return;
-    vmask_for(u, &told)
-        if (views[u].group.asked == port && views[u].items.order >= from)
-            order_set(&views[u], 0);
-    port->items_order++;
-}
-
-void item_tell_begin(struct view *v)
+/* item_take_back takes v's place, and those behind it; who is being told has to be told anew. */
+void item_take_back(struct view *v)
 {
     struct port *port = v->group.asked;
     lock_acquire(&port->lock);
-    take_back(v, port);
+    uint64_t from = v->items.order;
+    struct vmask told = views_all;
+    vmask_keep(&told, &in_log);
+    if (from)
+        vmask_for(u, &told)
+            if (views[u].group.asked == port && views[u].items.order >= from)
+                order_set(&views[u], 0);
+    port->items_order += from != 0;
     v->items.from = port->items_order;
     lock_release(&port->lock);
 }
@@ -284,19 +265,12 @@ int item_tell_end(struct view *v)
     return e;
 }
 
-void item_take_back(struct view *v)
-{
-    struct port *port = v->group.asked;
-    lock_acquire(&port->lock);
-    take_back(v, port);
-    lock_release(&port->lock);
-}
-
 /* in_turn tells whether all that stand before v in the log are published, or in the list before
  * it. */
 static bool in_turn(const struct view *v, const struct vmask *before)
 {
-    struct vmask told = log_views();
+    struct vmask told = views_all;
+    vmask_keep(&told, &in_log);
     if (!v->items.order)
         return !v->items.told;
     vmask_for(i, &told) {

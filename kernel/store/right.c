@@ -469,10 +469,8 @@ struct vmask right_snapshots;
 
 void right_kind(struct view *v, bool snapshot)
 {
-    uint64_t *word = &right_snapshots.word[v->id / 64], bit = 1ull << v->id % 64;
     if (v->snapshot_rights != snapshot)
-        (void)(snapshot ? __atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST)
-                        : __atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST));
+        vmask_mark(&right_snapshots, v->id, snapshot);
     v->snapshot_rights = snapshot;
 }
 

@@ -63,7 +63,7 @@ pte_t *view_pte_make(struct view *v, vaddr_t at)
     uint64_t made = 0;
     pte = arch_pte(v->table, at, &made);
     v->tables.charged += made;
-    __atomic_fetch_or(&view_tabled.word[v->id / 64], 1ull << v->id % 64, __ATOMIC_SEQ_CST);
+    vmask_mark(&view_tabled, v->id, true);
     limit_uncharge(v->process, KD_LIMIT_MEMORY, MOST - made);
     return pte;
 }

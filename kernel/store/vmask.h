@@ -15,6 +15,12 @@ static inline void vmask_clear(struct vmask *m, unsigned v)
 {
     m->word[v / 64] &= ~(1ull << v % 64);
 }
+static inline void vmask_mark(struct vmask *m, unsigned v, bool in) /* atomic: sets or clears */
+{
+    uint64_t bit = 1ull << v % 64, *word = &m->word[v / 64];
+    (void)(in ? __atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST)
+              : __atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST));
+}
 static inline bool vmask_within(const struct vmask *m, const struct vmask *all)
 {
     return !((m->word[0] & ~all->word[0]) | (m->word[1] & ~all->word[1]));
