@@ -103,9 +103,8 @@ int kcheck(void)
             n++;
         list_for(l, &v->copies.spilled)
             spilled++;
-        if (n != v->copies.count || spilled != v->copies.spilled_count ||
-            (v->state != VIEW_FREE && n != v->credits.held))
-            complain(&w, "copies, their count and credits differ", 0);
+        if (n != v->copies.count || spilled != v->copies.spilled_count)
+            complain(&w, "copies, and their count by which they have credits, differ", 0);
         if (v->state == VIEW_IDLE && n + spilled)
             complain(&w, "an idle view has copies", 0);
         bool over = v->state == VIEW_IDLE || v->state == VIEW_FREE;

@@ -30,7 +30,7 @@ static int why_give_up(const struct view *v)
     return thread_this()->killed ? EINTR
            : v->txn.deadline_ns != ~0ull && arch_time_ns() >= v->txn.deadline_ns ? ETIMEDOUT
            : !v->doom ? 0
-           : v->question.kind == ITEM_COMMIT ? v->doom : EAGAIN;
+           : v->question.item.kind == ITEM_COMMIT ? v->doom : EAGAIN;
 }
 
 /* give_up takes the question back (QU2). True: nobody answers it any more. */
@@ -38,7 +38,7 @@ static bool give_up(struct view *v, struct port *port)
 {
     if (v->group.parts.part >= KD_PART_COMMIT)
         return false; /* BP3 */
-    if (v->question.kind == ITEM_COMMIT && !port->rank)
+    if (v->question.item.kind == ITEM_COMMIT && !port->rank)
         return port_withdraw(port, &v->question.item) || v->question.received != v->question.token;
     lock_acquire(&v->lock);
     bool can = v->question.answer == ANSWER_NONE;
@@ -57,10 +57,10 @@ HOT int await(struct view *v, struct port *port)
     static const uint8_t waits_for[ITEM_KINDS] = {
         [ITEM_COMMIT] = KD_TRACE_FOR_COMMIT, [ITEM_SPILL] = KD_TRACE_FOR_SPILL,
         [ITEM_UNSPILL] = KD_TRACE_FOR_SPILL};
-    bool firm = v->question.kind == ITEM_COMMIT && !(port && port->rank);
+    bool firm = v->question.item.kind == ITEM_COMMIT && !(port && port->rank);
     int answer;
     while ((answer = __atomic_load_n(&v->question.answer, __ATOMIC_ACQUIRE)) < 0) {
-        TRACE(WAIT, waits_for[v->question.kind], 0, 0);
+        TRACE(WAIT, waits_for[v->question.item.kind], 0, 0);
         int e = why_give_up(v);
         if (e && port && give_up(v, port))
             return e;
@@ -80,10 +80,9 @@ int view_ask(struct view *v, struct port *port)
     v->question.token++;
     v->group.asked = port;
     v->copies.diff_cursor = v->copies.told = 0;
-    v->question.kind = (uint8_t)v->question.item.kind;
     /* nobody answers before this */
     __atomic_store_n(&v->question.answer, ANSWER_NONE, __ATOMIC_RELEASE);
-    if (port->rank && v->question.kind == ITEM_COMMIT)
+    if (port->rank && v->question.item.kind == ITEM_COMMIT)
         stack_waits(v);
     return port_post(port, &v->question.item) ? await(v, port) : port_death(port);
 }
@@ -116,7 +115,7 @@ static int claim_once(struct view *v, uint64_t token, unsigned asked)
     int e = -ESRCH;
     lock_acquire(&v->lock);
     const struct port *p = v->group.asked; /* there, while nobody has answered */
-    if (asked >> v->question.kind & 1 && v->question.token == token &&
+    if (asked >> v->question.item.kind & 1 && v->question.token == token &&
         v->question.received == token && v->question.answer == ANSWER_NONE &&
         p->owner == process_this() && !p->dead && !(asked & ASKED_BASE && p->rank) &&
         part_admits(v, asked)) {

@@ -397,7 +397,7 @@ long kd_txn_refuse(const uint64_t a[6])
     if (!v)
         return -ESRCH;
     item_take_back(v);
-    bool doomed = v->doom && v->question.kind == ITEM_COMMIT && !v->group.parts.part;
+    bool doomed = v->doom && v->question.item.kind == ITEM_COMMIT && !v->group.parts.part;
     view_answer(v, doomed ? v->doom : error); /* as await */
     return 0;
 }

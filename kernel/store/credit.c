@@ -62,7 +62,7 @@ static struct vmask queue_before(const struct view *v, const struct port *p)
 static void add_holders(const struct port *p, struct vmask *m)
 {
     for (int i = 0; i < KD_VIEW_MAX; i++)
-        if ((views[i].credits.held || views[i].reserve.credits) && view_enlists(&views[i], p))
+        if ((views[i].copies.count || views[i].reserve.credits) && view_enlists(&views[i], p))
             vmask_set(m, (unsigned)i);
 }
 
@@ -102,7 +102,7 @@ int credit_take(struct view *v, struct port *p)
     bool last = result == -EAGAIN && p->exhausted && p->credits == 0 && head(p) == v;
     if (last && p->held <= group_copies(group_of(v))) { /* nobody else has any */
         leave(v, p);
-        result = v->credits.held ? -E2BIG : -ENOSPC;
+        result = v->copies.count ? -E2BIG : -ENOSPC;
     }
     if (result == -EAGAIN)
         on = queue_before(v, p);

@@ -7,8 +7,7 @@
 void evict_init(void);
 
 /* evict_add and evict_remove: a page comes to, or leaves, the lists of resident pages; `used`: by
- * its next version, which takes its place. Leaf
- * locked. */
+ * its next version, which takes its place. Leaf locked. */
 void evict_add(struct leaf *l, unsigned slot);
 void evict_remove(struct frame *f, bool used);
 /* none of their pages is there: they may be forgotten; or not */

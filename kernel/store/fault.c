@@ -118,7 +118,6 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     v->reserve.frame = NULL;
     v->reserve.page = NULL;
     v->reserve.credits--;
-    v->credits.held++;
     if (changes != l->changes)
         arch_copy_words(frame_memory(c->frame), frame_memory(p->frame), PAGE_BYTES / 8);
     list_push_back(&v->copies.resident, &c->link);

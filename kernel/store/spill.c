@@ -13,7 +13,6 @@
  *
  * Locks: view; none across a message or a user copy.
  */
-#include "thread/trace.h"
 #include "store/commit.h"
 #include "store/right.h"
 #include "store/spill.h"
@@ -97,7 +96,6 @@ static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *deb
     list_push_back(&v->copies.spilled, &c->link);
     v->copies.count--;
     v->copies.spilled_count++;
-    v->credits.held--;
     return f;
 }
 
@@ -114,8 +112,7 @@ static void copies_spill_some(struct view *v, uint64_t n)
     }
     right_pay(&debt);
     lock_release(&v->lock);
-    for (struct frame *f; (f = list_take(struct frame, &frames, link));)
-        frame_free(f);
+    frames_free(&frames);
 }
 
 /* copies_spill spills the first n copies, or as many as were told: others are not in the log. */
@@ -141,7 +138,7 @@ long kd_txn_spilled(const uint64_t a[6])
     if (!v)
         return -ESRCH;
     uint64_t spilled = copies_spill(v, a[2]);
-    if (a[3] && v->question.kind == ITEM_SPILL)
+    if (a[3] && v->question.item.kind == ITEM_SPILL)
         view_answer(v, 0);
     else
         view_claim_end(v);
@@ -155,7 +152,6 @@ static void copy_unspill(struct view *v, struct copy *c)
     struct frame *f = v->reserve.frame;
     v->reserve.frame = NULL;
     v->reserve.credits--;
-    v->credits.held++;
     c->frame = f;
     f->owner = c;
     list_remove(&c->link);

@@ -10,7 +10,6 @@ static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
 {
     list_remove(&c->link);
     v->copies.count -= framed;
-    v->credits.held -= framed;
     v->copies.spilled_count -= !framed;
     if (unlikely(c->items)) {
         v->items.count--;

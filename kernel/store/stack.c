@@ -184,7 +184,6 @@ static int helper_pass(struct view *h)
 {
     struct view_question *q = &h->question;
     q->token++; /* nobody has received it */
-    q->kind = ITEM_COMMIT;
     h->group.asked = NULL;
     __atomic_store_n(&q->answer, ANSWER_NONE, __ATOMIC_RELEASE);
     struct view *v = group_of(h);

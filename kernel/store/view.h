@@ -31,7 +31,7 @@ struct view {
         struct list resident, spilled;
         struct list *diff_next;  /* the first copy that the next KD_TXN_DIFF tells; view lock */
         uint64_t diff_cursor;           /* of diff_next; 0: there is none */
-        unsigned count, spilled_count;
+        unsigned count, spilled_count;  /* `count` have a credit each (SP1) */
         uint64_t told;  /* so many of the first in `resident` were told with KD_DIFF_SPILL */
     } copies;
     struct view_items items;
@@ -69,8 +69,7 @@ struct view {
         struct page *page; /* whose bytes the frame has, if its leaf changed `changes` times */
     } reserve;
     struct view_credits {               /* Credits for copies, and the queue for them. */
-        uint64_t held;                  /* by its copies */
-        uint64_t charged;  /* to its process: those, its reserve, and what was logged since */
+        uint64_t charged;  /* to its process: copies', its reserve, and what was logged since */
         struct list link;               /* port lock */
         bool waiting;
     } credits;
@@ -108,7 +107,6 @@ struct view {
     struct view_question {              /* The question to its manager (claim.c). */
         struct item item;
         uint64_t token, received;  /* of the item, view lock; what its manager has received last */
-        uint8_t kind;                   /* what its manager works on; view lock */
         vaddr_t at;                     /* the page that UNSPILL is about */
         int answer;  /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     } question;
