@@ -101,7 +101,7 @@ static struct vmask stacked;            /* commits through stacked managers; gra
 static void port_waits(const struct view *v, struct vmask *m)
 {
     const struct view_question *q = &v->question;
-    if (v->state != VIEW_COMMITTING || q->kind != ITEM_COMMIT || q->answer != ANSWER_NONE ||
+    if (v->state != VIEW_COMMITTING || q->item.kind != ITEM_COMMIT || q->answer != ANSWER_NONE ||
         q->received == q->token || !v->group.asked || !v->group.asked->rank)
         return;
     vmask_for(i, &stacked) {
@@ -297,6 +297,13 @@ void waits_add(struct view *v, const struct vmask *on, enum wait_kind kind)
     lock_release(&graph_lock);
 }
 
+int waits_sleep(struct view *v, enum kd_trace_wait what, vaddr_t at, uint64_t which)
+{
+    TRACE(WAIT, what, at, which);
+    int e = v->doom ? -ECANCELED : thread_park_until(v->txn.deadline_ns);
+    return v->doom || thread_this()->killed ? -ECANCELED : e;
+}
+
 /* view_wake_waiters finds all waiters in wait.waiters: a waiter notes v under the view lock while v
  * is not idle, so before v's end comes here. */
 void view_wake_waiters(struct view *v)
@@ -404,29 +411,35 @@ static void group_refuse(struct view *h)
     lock_release(&graph_lock);
 }
 
+bool view_yields(struct view *w, struct page *p, vaddr_t at, bool shared, struct debt *debt)
+{
+    bool idle = w->state == VIEW_IDLE || w->txn.untouched;
+    if (w->snapshot_rights && w->state != VIEW_FREE)
+        return true; /* no right; it keeps its bit: old versions are found by it */
+    if (idle && shared && right_at(w, at)) {
+        if (p->writer == w->id)
+            p->writer = WRITER_NONE; /* it keeps a shared right */
+        return true;
+    }
+    if (idle && right_take(w, p, at, debt))
+        count(callbacks);
+    bool yields = idle || right_take_unused(w, p, at, debt);
+    if (yields)
+        TRACE(CALLBACK, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
+    return yields;
+}
+
 /* judge tells whether w keeps a right that v must wait for; it takes w's right if it may. Leaf and
  * w locked. */
 static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, struct debt *debt)
 {
-    bool idle = w->state == VIEW_IDLE || w->txn.untouched;
-    if (w->snapshot_rights && w->state != VIEW_FREE)
-        return false; /* no right; it keeps its bit: old versions are found by it */
     if (v->group.rank && group_of(w) == group_of(v)) { /* SK6: what was read stays readable there */
         if (right_at(w, at) & PTE_COPY)
             group_refuse(v);
         return right_at(w, at) & PTE_COPY;
     }
-    if (idle && v->wait.want == WANT_READ && right_at(w, at)) {
-        if (p->writer == w->id)
-            p->writer = WRITER_NONE; /* it keeps a shared right */
+    if (view_yields(w, p, at, v->wait.want == WANT_READ, debt))
         return false;
-    }
-    if (idle && right_take(w, p, at, debt))
-        count(callbacks);
-    if (idle || right_take_unused(w, p, at, debt)) {
-        TRACE(CALLBACK, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
-        return false;
-    }
     TRACE(HELD, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
     right_owe(w, at);
     waits_edge(v, w); /* in the same section, or its end could miss us */

@@ -11,7 +11,6 @@
 #include "store/holder.h"
 #include "store/mapping.h"
 #include "store/object_private.h"
-#include "thread/trace.h"
 
 static struct lock locks_lock = LOCK_INIT(RANK_LOCKS, "container locks");
 static struct list draining = {&draining, &draining}; /* objects, by lock.draining_link */
@@ -93,11 +92,7 @@ static void join_locked(struct view *v, struct object *o, struct vmask *on)
         list_push_back(&c->queue, &v->wait.lock_link);
         state_update(c);
     }
-    list_each(const struct view, u, &c->queue, wait.lock_link) {
-        if (u == v)
-            break;
-        vmask_set(on, u->id);
-    }
+    views_before(on, v, &c->queue, wait.lock_link);
     waits_clear(v);
     waits_add(v, on, WAIT_ALL);
 }
@@ -231,12 +226,9 @@ static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wai
             waits_add(v, &none, WAIT_ALL); /* the walk noted the edges */
             holders_tell(v, o->base, o->pages);
         }
-        if (w.blocked)
-            TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
-        int e = v->doom ? -ECANCELED : w.blocked ? thread_park_until(v->txn.deadline_ns) : 0;
-        if (v->doom || thread_this()->killed)
-            e = -ECANCELED;
-        if (e == -ETIMEDOUT || e == -ECANCELED)
+        int e = v->doom || thread_this()->killed ? -ECANCELED
+                : w.blocked ? waits_sleep(v, KD_TRACE_FOR_CONTAINER, o->base, 0) : 0;
+        if (e)
             return e;
     }
 }
@@ -295,15 +287,10 @@ static void release(struct view *v, struct object *o, bool exclusive_only)
 /* hold_wait waits until v holds the lock. 0; -EBUSY if !wait; -errno. */
 static int hold_wait(struct view *v, struct object *o, enum lock_mode mode, bool wait)
 {
-    int e;
-    while ((e = hold_try(v, o, mode, wait)) == -EAGAIN && wait) {
+    int e = 0;
+    while (!e && (e = hold_try(v, o, mode, wait)) == -EAGAIN && wait) {
         __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
-        TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
-        e = v->doom ? -ECANCELED : thread_park_until(v->txn.deadline_ns);
-        if (v->doom || thread_this()->killed)
-            e = -ECANCELED;
-        if (e)
-            break;
+        e = waits_sleep(v, KD_TRACE_FOR_CONTAINER, o->base, 0);
     }
     container_lock_leave(v);
     return e == -EAGAIN ? -EBUSY : e;

@@ -13,7 +13,6 @@
  * Locks: port->lock; the graph lock is taken outside it.
  */
 #include "process/handle.h"
-#include "thread/trace.h"
 #include "store/spill.h"
 #include "store/stack.h"
 #include "store/wait.h"
@@ -48,17 +47,6 @@ void credit_leave(struct view *v)
 enum { CREDITS_AT_ONCE = 8, CREDITS_PLENTY = 1024, CREDITS_UNLIMITED = 256 };
 enum { CREDITS_SHARE = 32 }; /* of what its process may have: other views of it want some, too */
 
-static struct vmask queue_before(const struct view *v, const struct port *p)
-{
-    struct vmask m = {0};
-    list_each(const struct view, u, &p->credit_queue, credits.link) {
-        if (u == v)
-            break;
-        vmask_set(&m, u->id);
-    }
-    return m;
-}
-
 static void add_holders(const struct port *p, struct vmask *m)
 {
     for (int i = 0; i < KD_VIEW_MAX; i++)
@@ -71,8 +59,7 @@ static int credit_wait(struct view *v, const struct vmask *on)
 {
     waits_clear(v);
     waits_add(v, on, WAIT_ALL);
-    TRACE(WAIT, KD_TRACE_FOR_CREDIT, 0, 0);
-    int e = v->doom ? 0 : thread_park_until(v->txn.deadline_ns);
+    int e = waits_sleep(v, KD_TRACE_FOR_CREDIT, 0, 0);
     return e == -ETIMEDOUT ? e : -EAGAIN;
 }
 
@@ -81,7 +68,7 @@ static int credit_wait(struct view *v, const struct vmask *on)
  * copies give some back (spill.c). */
 int credit_take(struct view *v, struct port *p)
 {
-    struct vmask on;
+    struct vmask on = {0};
     lock_acquire(&p->lock);
     int result = 0;
     bool low = false;
@@ -105,7 +92,7 @@ int credit_take(struct view *v, struct port *p)
         result = v->copies.count ? -E2BIG : -ENOSPC;
     }
     if (result == -EAGAIN)
-        on = queue_before(v, p);
+        views_before(&on, v, &p->credit_queue, credits.link);
     uint64_t n = 0;
     if (!result) { /* several at once while there are plenty: the rest stays in hand */
         uint64_t room = limit_left(v->process, KD_LIMIT_COPIES), at_once = 1;

@@ -236,8 +236,7 @@ static RARE int fault_waits(struct view *v, struct leaf *l, unsigned what, vaddr
     if (v->txn.now)
         return -EBUSY;
     __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
-    TRACE(WAIT, what, at, 0);
-    int e = v->doom ? 0 : thread_park_until(v->txn.deadline_ns);
+    int e = waits_sleep(v, what, at, 0);
     return e == -ETIMEDOUT ? e : -EAGAIN; /* CF6: from FT1, keeping the place */
 }
 

@@ -18,7 +18,6 @@
 #include "message/badge.h"
 #include "process/handle.h"
 #include "store/holder.h"
-#include "store/object_private.h"
 
 static uint32_t holders;  /* atomic: so many there are */
 

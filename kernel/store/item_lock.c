@@ -25,7 +25,6 @@
 #include "store/object_private.h"
 #include "store/wait.h"
 #include "process/vm.h"
-#include "thread/trace.h"
 
 enum { STRIPES = 16, ENTRIES_A_PAGE = PAGE_BYTES / sizeof(struct kd_item_entry) };
 _Static_assert(sizeof(struct kd_item_entry) == 128, "an entry lies in one page");
@@ -351,18 +350,10 @@ static void give_up(struct ask *q)
 static int wait_for(struct ask *q)
 {
     struct view *v = q->v;
-    int e;
-    for (;;) {
-        e = v->doom ? -ECANCELED : look_once(q);
-        if (e != -EAGAIN)
-            break;
+    int e = v->doom ? -ECANCELED : 0;
+    while (!e && (e = look_once(q)) == -EAGAIN) {
         __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
-        TRACE(WAIT, KD_TRACE_FOR_ITEM, q->o->base, q->item);
-        e = v->doom ? -ECANCELED : thread_park_until(v->txn.deadline_ns);
-        if (v->doom || thread_this()->killed)
-            e = -ECANCELED;
-        if (e)
-            break;
+        e = waits_sleep(v, KD_TRACE_FOR_ITEM, q->o->base, q->item);
     }
     if (e)
         give_up(q);

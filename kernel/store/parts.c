@@ -33,8 +33,7 @@
 enum { LOOK_NS = 200000 };
 
 static uint64_t parts_begun;            /* so many were about to be shown; atomic */
-static uint32_t parts_owed;             /* sum of what all ports owe; atomic */
-static uint32_t parts_doubts;           /* sum of all ports' doubts; atomic */
+static uint32_t parts_open;             /* sum of what all ports owe, and doubt; atomic */
 static uint32_t parts_awaited;          /* snapshots that wait for all of that; atomic */
 
 /* ---- what takes part ---- */
@@ -90,7 +89,7 @@ static bool awaited(const struct port *base)
 static void doubts_are(struct port *p, uint32_t doubts)
 {
     uint32_t before = __atomic_exchange_n(&p->voter.doubts, doubts, __ATOMIC_SEQ_CST);
-    __atomic_fetch_add(&parts_doubts, doubts - before, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&parts_open, doubts - before, __ATOMIC_SEQ_CST);
     if (doubts > before)
         __atomic_fetch_add(&parts_begun, 1, __ATOMIC_SEQ_CST);
 }
@@ -234,7 +233,7 @@ static void parts_owe(struct view *v, uint32_t many)
     const struct view_parts *p = &v->group.parts;
     for (unsigned i = 0; i + 1 < p->count; i++)
         __atomic_fetch_add(&p->base[i]->voter.owes, many, __ATOMIC_SEQ_CST);
-    __atomic_fetch_add(&parts_owed, many * (p->count - 1), __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&parts_open, many * (p->count - 1), __ATOMIC_SEQ_CST);
     if (many == 1)
         __atomic_fetch_add(&parts_begun, 1, __ATOMIC_SEQ_CST);
 }
@@ -243,7 +242,7 @@ static void parts_owe(struct view *v, uint32_t many)
 static void part_paid(struct port *base)
 {
     __atomic_fetch_sub(&base->voter.owes, 1, __ATOMIC_SEQ_CST);
-    __atomic_fetch_sub(&parts_owed, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&parts_open, 1, __ATOMIC_SEQ_CST);
 }
 
 /* snapshots_first lets snapshots that wait for one of the bases go first, or they might wait for
@@ -381,8 +380,7 @@ static struct port *owing(struct process *p, const struct port *which)
 
 static bool nothing_owed(void)
 {
-    return !__atomic_load_n(&parts_owed, __ATOMIC_SEQ_CST) &&
-           !__atomic_load_n(&parts_doubts, __ATOMIC_SEQ_CST);
+    return !__atomic_load_n(&parts_open, __ATOMIC_SEQ_CST);
 }
 
 /* base NULL: of who has no object, to whom the snapshot's point is nobody's in particular. */

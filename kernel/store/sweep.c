@@ -67,8 +67,7 @@ void unmap_page(struct leaf *l, unsigned slot, struct unmap *u)
 void unmap_end(struct unmap *u)
 {
     right_pay(&u->debt);
-    for (struct frame *f; (f = list_take(struct frame, &u->frames, link));)
-        frame_free(f);
+    frames_free(&u->frames);
 }
 
 unsigned leaf_unmap(struct leaf *l, unsigned slot, unsigned end, void *arg)

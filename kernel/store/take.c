@@ -21,23 +21,6 @@ struct take {
     struct frame *frame;                /* of the page that was taken, pinned */
 };
 
-/* yields tells whether w has no right, any more, that stands against the holder's: as judge() does
- * for who would wait (conflict.c). Leaf and w locked. */
-static bool yields(const struct take *t, struct view *w, struct page *p, vaddr_t at,
-                   struct debt *debt)
-{
-    bool idle = w->state == VIEW_IDLE || w->txn.untouched;
-    if (w->snapshot_rights && w->state != VIEW_FREE)
-        return true; /* it has none; it keeps its bit, by which old versions are found */
-    if (!idle)
-        return right_take_unused(w, p, at, debt);
-    if (t->write || !right_at(w, at))
-        right_take(w, p, at, debt);
-    else if (p->writer == w->id)
-        p->writer = WRITER_NONE; /* it keeps a shared right */
-    return true;
-}
-
 /* is_free takes idle rights that stand against it. Leaf locked. */
 static bool is_free(const struct take *t, struct leaf *l, unsigned slot)
 {
@@ -51,7 +34,7 @@ static bool is_free(const struct take *t, struct leaf *l, unsigned slot)
         vmask_set(&others, (unsigned)p->writer);
     vmask_clear(&others, t->holder->id);
     views_each_locked(w, &others)
-        is = is && yields(t, w, p, page_address(l, slot), &debt);
+        is = is && view_yields(w, p, page_address(l, slot), !t->write, &debt);
     right_pay(&debt);
     return is;
 }

@@ -4,6 +4,7 @@
 #define KERNEL_WAIT_H
 
 #include "store/right.h"
+#include "katydid/trace.h"
 
 extern struct lock graph_lock;
 
@@ -30,6 +31,9 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
  * paid before the leaf is unlocked. True: transactions are left, and v has edges to them. Leaf
  * locked. */
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
+/* view_yields takes w's right to the page, unless its transaction has used it; with `shared` an idle
+ * view keeps a shared one. False: it is in the way. Leaf and w locked. */
+bool view_yields(struct view *w, struct page *p, vaddr_t at, bool shared, struct debt *debt);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
 void view_doom_locked(struct view *v, int reason); /* the same; it is, and is locked */
 /* group_doom takes back the commit that v is part of, unless the base has it. View locked. */
@@ -50,9 +54,18 @@ static inline void waits_none_now(struct view *v) /* graph lock held */
     v->wait.holders = v->wait.told = (struct vmask){0};
     v->wait.is_told = false;
 }
+/* views_before adds the views that stand before v in a queue, in which they are by `member`. */
+#define views_before(m, v, queue, member)                        \
+    list_each(const struct view, before_, queue, member) {        \
+        if (before_ == (v))                                       \
+            break;                                                \
+        vmask_set((m), before_->id);                              \
+    }
 /* not: edges are added yet; any: one will do; told: by a manager, whatever the view's own are */
 enum wait_kind { WAIT_NOT, WAIT_ALL, WAIT_ANY, WAIT_TOLD };
 void waits_add(struct view *v, const struct vmask *on, enum wait_kind k); /* and searches */
+/* waits_sleep sleeps in a queue. 0: look again; -ECANCELED: doomed or killed; -ETIMEDOUT. */
+int waits_sleep(struct view *v, enum kd_trace_wait what, vaddr_t at, uint64_t which);
 bool want_x_has(const struct view *v, vaddr_t at);
 
 /* container_lock.c */
