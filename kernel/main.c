@@ -50,7 +50,6 @@ _Noreturn void kmain(void)
     object_init();          /* memory objects and their pages */
     view_init();            /* transactions */
     evict_init();           /* taking frames back */
-    port_init();            /* messages */
     futex_init();
     checksum_init();        /* measures how best to compute checksums */
     virtio_blk_init();      /* finds the disks */

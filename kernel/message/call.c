@@ -38,17 +38,7 @@
 struct lock calls_lock = LOCK_INIT(RANK_PORT, "calls");
 static struct call calls[CALLS_MAX];
 static struct call *free_calls;     /* the last one freed first: few are ever used */
-static struct call *calls_end = calls; /* behind all that were used once; atomic */
-
-void call_init(void)
-{
-    for (unsigned i = CALLS_MAX; i-- > 0;) {
-        calls[i].word = SEQUENCE_ONE | (uint64_t)i << STATE_BITS;
-        item_prepare(&calls[i].item, ITEM_CALL);
-        calls[i].next_free = free_calls;
-        free_calls = &calls[i];
-    }
-}
+static struct call *calls_end = calls; /* behind all that were used once, and are set up; atomic */
 
 /* The token of the thread's next call, for traces; 0 before its first. */
 uint64_t call_next_token(void)
@@ -77,10 +67,14 @@ static RARE struct call *call_new(void)
         return NULL;
     lock_acquire(&calls_lock);
     struct call *c = free_calls;
-    if (c)
+    if (c) {
         free_calls = c->next_free;
-    if (c >= calls_end)
+    } else if (calls_end < calls + CALLS_MAX) {
+        c = calls_end;
+        c->word = SEQUENCE_ONE | (uint64_t)(c - calls) << STATE_BITS;
+        item_prepare(&c->item, ITEM_CALL);
         __atomic_store_n(&calls_end, c + 1, __ATOMIC_SEQ_CST);
+    }
     lock_release(&calls_lock);
     if (!c) {
         limit_uncharge(process_this(), KD_LIMIT_MESSAGES, 1);

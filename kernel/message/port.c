@@ -12,13 +12,7 @@
 #include "words.h"
 
 static struct lock ports_lock = LOCK_INIT(RANK_PROCESS_TABLE, "ports");
-static struct list ports;
-
-void port_init(void)
-{
-    list_init(&ports);
-    call_init();
-}
+static struct list ports = LIST_INIT(ports);
 
 /* ---- ports ---- */
 

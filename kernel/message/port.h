@@ -67,7 +67,6 @@ struct port {
     struct voter voter;
     struct port *below[PORT_BELOW_MAX]; /* references, or NULL */
 };
-void port_init(void);
 void port_check(void); /* panics if a queue is wrong (PO1, PO3) */
 static inline void port_get(void *port)
 {
@@ -135,7 +134,6 @@ extern const struct port_seam { void (*dead)(struct port *p); } port_seam; /* no
 must_check int notice_deliver(struct port *p, struct item *i, vaddr_t at);
 
 /* call.c */
-void call_init(void);
 void call_thread_gone(struct thread *t);     /* for processes (process_seam): its slot for calls */
 void call_taken(struct item *i);             /* off the queue, in the taker's hands; port lock */
 void call_refuse(struct item *i, int error); /* a call that was taken: its caller is told */
