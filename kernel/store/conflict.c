@@ -297,13 +297,6 @@ void waits_add(struct view *v, const struct vmask *on, enum wait_kind kind)
     lock_release(&graph_lock);
 }
 
-int waits_sleep(struct view *v, enum kd_trace_wait what, vaddr_t at, uint64_t which)
-{
-    TRACE(WAIT, what, at, which);
-    int e = v->doom ? -ECANCELED : thread_park_until(v->txn.deadline_ns);
-    return v->doom || thread_this()->killed ? -ECANCELED : e;
-}
-
 /* view_wake_waiters finds all waiters in wait.waiters: a waiter notes v under the view lock while v
  * is not idle, so before v's end comes here. */
 void view_wake_waiters(struct view *v)

@@ -18,7 +18,6 @@ struct take {
     struct object *object;
     uint32_t generation;                /* of attachments, before the object was found */
     bool write;
-    struct frame *frame;                /* of the page that was taken, pinned */
 };
 
 /* is_free takes idle rights that stand against it. Leaf locked. */
@@ -55,26 +54,25 @@ static bool give(struct take *t, struct leaf *l, unsigned slot)
     return may;
 }
 
-/* take_page takes one page. False: it is not free. */
-static bool take_page(struct take *t, uint64_t index)
+/* take_page takes one page, and returns its frame, pinned; NULL: it is not free. */
+static struct frame *take_page(struct take *t, uint64_t index)
 {
     struct object *o = t->object;
     struct leaf *l = object_leaf_find(o, index);
     unsigned slot = index % LEAF_PAGES;
     if (!l)
-        return false;
+        return NULL;
     struct page *p = &l->pages[slot];
     lock_acquire(&l->lock);
     bool attached = t->generation == __atomic_load_n(&process_this()->attach_generation,
                                                      __ATOMIC_SEQ_CST);
     bool taken = !l->gone && !o->dead && attached && page_resident(p) && page_open(p, t->write) &&
                  !container_shut(t->holder, o) && is_free(t, l, slot) && give(t, l, slot);
-    if (taken) {
-        t->frame = p->frame;
-        frame_pin(t->frame);
-    }
+    struct frame *f = taken ? p->frame : NULL;
+    if (f)
+        frame_pin(f);
     lock_release(&l->lock);
-    return taken;
+    return f;
 }
 
 static bool takes_pages(const struct object *o, uint32_t rights, bool write)
@@ -88,11 +86,11 @@ static bool takes_pages(const struct object *o, uint32_t rights, bool write)
 static long take_all(struct take *t, uint64_t page, uint64_t pages, vaddr_t to)
 {
     long taken = 0;
-    for (bool fits = true; taken < (long)pages && take_page(t, page + (uint64_t)taken); taken++) {
-        if (to)
-            fits = copy_to_user(to + (vaddr_t)taken * PAGE_BYTES, frame_memory(t->frame),
-                                PAGE_BYTES) == 0;
-        frame_unpin(t->frame);
+    for (struct frame *f; taken < (long)pages && (f = take_page(t, page + (uint64_t)taken));
+         taken++) {
+        vaddr_t at = to + (vaddr_t)taken * PAGE_BYTES;
+        bool fits = !to || copy_to_user(at, frame_memory(f), PAGE_BYTES) == 0;
+        frame_unpin(f);
         if (!fits)
             return -EFAULT;
         if (taken % 8 == 7)

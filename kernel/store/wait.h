@@ -4,7 +4,7 @@
 #define KERNEL_WAIT_H
 
 #include "store/right.h"
-#include "katydid/trace.h"
+#include "thread/trace.h"
 
 extern struct lock graph_lock;
 
@@ -65,7 +65,12 @@ static inline void waits_none_now(struct view *v) /* graph lock held */
 enum wait_kind { WAIT_NOT, WAIT_ALL, WAIT_ANY, WAIT_TOLD };
 void waits_add(struct view *v, const struct vmask *on, enum wait_kind k); /* and searches */
 /* waits_sleep sleeps in a queue. 0: look again; -ECANCELED: doomed or killed; -ETIMEDOUT. */
-int waits_sleep(struct view *v, enum kd_trace_wait what, vaddr_t at, uint64_t which);
+HOT int waits_sleep(struct view *v, enum kd_trace_wait what, vaddr_t at, uint64_t which)
+{
+    TRACE(WAIT, what, at, which);
+    int e = v->doom ? -ECANCELED : thread_park_until(v->txn.deadline_ns);
+    return v->doom || thread_this()->killed ? -ECANCELED : e;
+}
 bool want_x_has(const struct view *v, vaddr_t at);
 
 /* container_lock.c */
