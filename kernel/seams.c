@@ -40,7 +40,6 @@ static bool can_wait(void)
 const struct frame_seam frame_seam = {
     .low = evict_wake,
     .take = evict_frame,
-    .vain = evict_vain,
     .wait = evict_wait,
     .together = evict_together,
     .can_wait = can_wait,

@@ -36,9 +36,8 @@ void printk(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int snprintk(char *buffer, size_t bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int vsnprintk(char *buffer, size_t bytes, const char *format, va_list arguments);
-/* Copies the log's text from *position on (0: the oldest kept); returns the bytes copied, moves
- * on. */
-size_t log_read(uint64_t *position, char *to, size_t bytes);
+/* Copies the log's text, the oldest kept first; returns the bytes copied. */
+size_t log_read(char *to, size_t bytes);
 void log_init(void); /* chooses the serial port: option log=com1 (default), com2 or none */
 _Noreturn void panic(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

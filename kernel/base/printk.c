@@ -65,19 +65,13 @@ void printk(const char *format, ...)
     append(line, n);
 }
 
-size_t log_read(uint64_t *position, char *to, size_t bytes)
+size_t log_read(char *to, size_t bytes)
 {
-    size_t n = 0;
     lock_acquire(&log.lock);
-    if (log.end - *position > LOG_BYTES)
-        *position = log.end > LOG_BYTES ? log.end - LOG_BYTES : 0;
-    while (n < bytes && *position < log.end) {
-        size_t at = *position % LOG_BYTES,
-               part = MIN(MIN(bytes - n, LOG_BYTES - at), log.end - *position);
-        memcpy(to + n, log.ring + at, part);
-        n += part;
-        *position += part;
-    }
+    uint64_t from = log.end > LOG_BYTES ? log.end - LOG_BYTES : 0;
+    size_t n = MIN(bytes, log.end - from), part = MIN(n, LOG_BYTES - from % LOG_BYTES);
+    memcpy(to, log.ring + from % LOG_BYTES, part);
+    memcpy(to + part, log.ring, n - part);
     lock_release(&log.lock);
     return n;
 }

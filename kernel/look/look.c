@@ -222,11 +222,10 @@ static long say_process(struct text *t, unsigned what, int pid)
 
 static long say_what(struct text *t, unsigned what, int pid)
 {
-    uint64_t position = 0;
     if (what <= KD_LOOK_LOCKS && !system_allows(KD_RIGHT_LOOK))
         return -EPERM;
     switch (what) {
-    case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, t->size); return 0;
+    case KD_LOOK_LOG: t->used = log_read(t->bytes, t->size); return 0;
     case KD_LOOK_OBJECTS: object_for_each(say_object, t); return 0;
     case KD_LOOK_LOCKS:
         if (pid)

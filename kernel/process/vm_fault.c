@@ -155,7 +155,7 @@ static bool memory_wait(const struct process *p, uint64_t *vain)
 static int fault_wait(struct process *p, vaddr_t at, unsigned flags, bool populate)
 {
     enum frame_use use = p->takes_reserve && !populate ? FRAME_MANAGER : FRAME_MEMORY;
-    uint64_t vain = frame_seam.vain();
+    uint64_t vain = 0;
     int error;
     while ((error = fault_once(p, at, flags, use)) == -ENOMEM)
         if (!limit_memory_left(p) || !(populate ? frame_seam.together(1) : memory_wait(p, &vain)))

@@ -242,7 +242,7 @@ static void views_port_dead(struct port *p)
         else if (commits && !p->rank && v->group.asked == p && v->question.answer == ANSWER_NONE)
             view_answer(v, EOWNERDEAD);
         else if (part && commits)
-            group_doom(v, ECANCELED);
+            group_doom(v);
     }
     lock_acquire(&p->lock);
     for (struct view *v; (v = list_take(struct view, &p->credit_queue, credits.link));) {

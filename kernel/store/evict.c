@@ -21,7 +21,7 @@
 /* threads by wait_link: those that wait for a frame (EV9), and those that wait for more */
 static struct list hungry = {&hungry, &hungry}, watching = {&watching, &watching};
 static uint64_t turns;           /* the last that was given out; evict lock */
-static uint64_t rounds_in_vain;  /* rounds that found neither clean nor dirty pages */
+static uint64_t rounds_in_vain = 1; /* rounds that found neither clean nor dirty pages, + 1 */
 enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* a hungry thread looks so often */
 static size_t goal;                             /* of evict_more; atomic; 0: none */
 #define CLEANING_NS 5000000000ull  /* a manager that does nothing for so long does not count */
@@ -342,13 +342,15 @@ static void watch(void)
     lock_release(&evict_lock);
 }
 
-uint64_t evict_vain(void) { return __atomic_load_n(&rounds_in_vain, __ATOMIC_ACQUIRE); }
+static uint64_t evict_vain(void) { return __atomic_load_n(&rounds_in_vain, __ATOMIC_ACQUIRE); }
 
 static bool in_vain(uint64_t since) { return evict_vain() - since >= VAIN_ROUNDS_MAX; }
 
 bool evict_wait(uint64_t *vain)
 {
-    if (in_vain(*vain)) { /* there is nothing to be evicted or cleaned */
+    if (*vain == 0) {
+        *vain = evict_vain();
+    } else if (in_vain(*vain)) { /* there is nothing to be evicted or cleaned */
         *vain = evict_vain();
         if (frame_free_count() < frame_low_mark() && !spill_own() && !limit_end_largest(false) &&
             frame_free_count() < frame_low_mark())
@@ -372,8 +374,7 @@ void evict_slow_writer(struct object *o)
 HOT struct frame *frame_by(struct frame *alloc(enum frame_use use), enum frame_use use)
 {
     struct thread *me = thread_this();
-    uint64_t vain = evict_vain();
-    for (;;) {
+    for (uint64_t vain = 0;;) {
         struct frame *f = alloc(use);
         if (f || (me->view && me->view->doom) || !evict_wait(&vain))
             return f;

@@ -179,8 +179,7 @@ int leaf_refused(struct object *o)
 
 struct leaf *leaf_lock_new(struct object *o, uint64_t page)
 {
-    uint64_t vain = evict_vain();
-    for (;;) {
+    for (uint64_t vain = 0;;) {
         struct leaf *l = object_leaf(o, page, true);
         if (!l && (leaf_refused(o) || !evict_wait(&vain)))
             return NULL;

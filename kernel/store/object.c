@@ -329,7 +329,7 @@ long kd_object_create(const uint64_t a[6])
     long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHTS_OBJECT);
     o->handle = (int)h;
     if (h < 0)
-        object_die(o, EOWNERDEAD);
+        object_die(o);
     object_put(o);
     return h;
 }
@@ -378,7 +378,7 @@ static int object_destroy(struct object *o, bool if_unused, bool firm)
     if (if_unused && object_in_use(o))
         e = -EBUSY;
     else
-        object_die(o, EOWNERDEAD);
+        object_die(o);
     commits_go_on(o->commit_port);
     return e;
 }

@@ -52,7 +52,7 @@ void unmap_page(struct leaf *l, unsigned slot, struct unmap *u);
 void unmap_end(struct unmap *u);
 leaf_fn leaf_unmap;          /* both for a portion of a leaf, which it locks; arg: struct unmap */
 /* object_die ends an object whose manager is gone or destroys it: a power cut for the object. */
-void object_die(struct object *o, int reason);
+void object_die(struct object *o);
 
 /* ---- page.c ---- */
 /* page_drop_filling frees the frame of a page that is on its way, if it is. Leaf locked. */

@@ -139,7 +139,7 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
                        uint32_t generation)
 {
     struct process *process = process_this();
-    uint64_t index = (at - o->base) >> PAGE_SHIFT, vain = evict_vain();
+    uint64_t index = (at - o->base) >> PAGE_SHIFT, vain = 0;
     unsigned slot = (unsigned)(index % LEAF_PAGES);
     struct page_wait w;
     page_wait_init(&w, NULL);

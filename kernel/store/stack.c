@@ -120,10 +120,10 @@ static void group_end(struct view *v, int answer)
     lock_release(&graph_lock);
 }
 
-void group_doom(const struct view *v, int reason)
+void group_doom(const struct view *v)
 {
     lock_acquire(&graph_lock);
-    doom_locked(group_of(v), reason);
+    doom_locked(group_of(v), ECANCELED);
     lock_release(&graph_lock);
 }
 

@@ -51,7 +51,7 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
         view_doom_locked(v, u->reason);
     else if (transactional && v->state == VIEW_COMMITTING && l->object->commit_port->rank &&
              was & (PTE_ACCESSED | PTE_USED | PTE_HELD))
-        group_doom(v, ECANCELED); /* it has read what its manager's successor may change (SK14) */
+        group_doom(v); /* it has read what its manager's successor may change (SK14) */
     if (was & PTE_COPY)
         copy_take(v, pte_copy(was), u);
 }
@@ -141,7 +141,7 @@ static bool attached(struct object *o, const struct process *p)
 
 /* snapshots_doom dooms snapshots that may look at a dying object. Such a snapshot need not have a
  * PTE, and would find the manager's next object there: newer pages, from before any publication. */
-static void snapshots_doom(struct object *o, int reason)
+static void snapshots_doom(struct object *o)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
@@ -151,12 +151,12 @@ static void snapshots_doom(struct object *o, int reason)
             continue;
         lock_acquire(&v->lock);
         if (v->process == p && v->state == VIEW_ACTIVE && v->txn.mode == KD_SNAPSHOT)
-            view_doom_locked(v, reason);
+            view_doom_locked(v, EOWNERDEAD);
         lock_release(&v->lock);
     }
 }
 
-void object_die(struct object *o, int reason)
+void object_die(struct object *o)
 {
     lock_acquire(&o->lock);
     bool was = o->dead;
@@ -168,8 +168,8 @@ void object_die(struct object *o, int reason)
         return;
     container_lock_dead(o);
     item_locks_end(o);
-    snapshots_doom(o, reason);
-    UNMAP(u, .reason = reason, .dying = true);
+    snapshots_doom(o);
+    UNMAP(u, .reason = EOWNERDEAD, .dying = true);
     leaves_for(o, leaf_sweep, &u);
     evict_wake(); /* it frees the leaves */
     /* The object is in the list, so its owner lives. */

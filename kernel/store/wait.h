@@ -37,7 +37,7 @@ bool view_yields(struct view *w, struct page *p, vaddr_t at, bool shared, struct
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
 void view_doom_locked(struct view *v, int reason); /* the same; it is, and is locked */
 /* group_doom takes back the commit that v is part of, unless the base has it. View locked. */
-void group_doom(const struct view *v, int reason);
+void group_doom(const struct view *v);
 void doom_locked(struct view *v, int reason); /* the same; graph lock held */
 void stack_waits(struct view *v); /* it asks a stacked manager: search (SK13) */
 void stack_waits_end(const struct view *v); /* its commit is over; graph lock held */
