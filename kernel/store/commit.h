@@ -10,9 +10,8 @@ void view_end(struct view *v);                /* CM8 */
 
 /* claim.c asks the manager, and takes its answers. */
 /* view_ask posts v->question.item, the question, at `port` and sleeps until it is answered. 0, or
- * an errno: the manager's; EOWNERDEAD (also if `o`, unless NULL, is dead); ETIMEDOUT; EINTR:
- * killed; EAGAIN: doomed. `at`: an address, for traces. By the owner thread, which may have no
- * process afterwards (commit_forsaken). */
+ * an errno: the manager's; EOWNERDEAD; ETIMEDOUT; EINTR: killed; EAGAIN: doomed. By the owner
+ * thread, which may have no process afterwards (commit_forsaken). */
 must_check int view_ask(struct view *v, struct port *port);
 /* view_claim returns the view, claimed, if it was delivered to the calling process with this token,
  * asks for one of these (a mask), and is not answered: until view_claim_end() or view_answer() only

@@ -36,9 +36,7 @@ static void leave(struct view *v, struct port *p)
 
 void credit_leave(struct view *v)
 {
-    struct port *p = v->txn.enlisted;
-    if (!p)
-        return;
+    struct port *p = v->txn.enlisted; /* at which it waits */
     lock_acquire(&p->lock);
     leave(v, p);
     lock_release(&p->lock);
