@@ -99,8 +99,8 @@ struct frame_seam {
     /* The others wait, with no locks held. A frame for contents (not zeroed); NULL: none, or
      * killed. */
     struct frame *(*take)(enum frame_use use);
-    /* wait is for a caller that found no frame: it waits for some. *vain is 0 at first. False: there
-     * will be none, or the thread is killed. */
+    /* wait is for a caller that found no frame: it waits for some. *vain is 0 at first. False:
+     * there will be none, or the thread is killed. */
     bool (*wait)(uint64_t *vain);
     /* together is for a caller that found no `count` frames that lie together. False: nothing could
      * be taken back. */

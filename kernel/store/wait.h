@@ -31,8 +31,8 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
  * paid before the leaf is unlocked. True: transactions are left, and v has edges to them. Leaf
  * locked. */
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
-/* view_yields takes w's right to the page, unless its transaction has used it; with `shared` an idle
- * view keeps a shared one. False: it is in the way. Leaf and w locked. */
+/* view_yields takes w's right to the page, unless its transaction has used it; with `shared` an
+ * idle view keeps a shared one. False: it is in the way. Leaf and w locked. */
 bool view_yields(struct view *w, struct page *p, vaddr_t at, bool shared, struct debt *debt);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
 void view_doom_locked(struct view *v, int reason); /* the same; it is, and is locked */
