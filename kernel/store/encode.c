@@ -15,7 +15,7 @@
 #include "store/item.h"
 #include "store/right.h"
 
-enum { WORDS = PAGE_BYTES / 8, UNIT_WORDS = UNIT_BYTES / 8, UNITS = PAGE_BYTES / UNIT_BYTES };
+enum { WORDS = PAGE_BYTES / 8, UNIT_WORDS = UNIT_BYTES / 8 };
 enum { BLOCK = 16 };                    /* words that are compared in one piece */
 /* RUN_GAP: two runs that lie closer than a header cost less as one. */
 enum { RUN_HEAD = sizeof(struct kd_run) / 8, RUN_GAP = RUN_HEAD };
@@ -61,36 +61,24 @@ static bool next_run(const struct words *w, unsigned *from, unsigned *to)
 
 /* ---- declarations ---- */
 
-/* declare_page is `declare` for what is no item copy, by units. */
-static void declare_page(struct copy *c, unsigned first, unsigned last)
+/* declare declares bytes `first` to `last` of the page, rounded out to words of an item copy, else
+ * to units. */
+HOT void declare(struct copy *c, unsigned first, unsigned last)
 {
-    if (!c->groups)
-        memset(c->declared, 0, sizeof c->declared);
-    c->groups = 1;
-    for (unsigned u = first / UNIT_BYTES; u <= last / UNIT_BYTES; u++)
-        c->declared[u / 64] |= 1ull << u % 64;
-}
-
-/* declare_words is the same for an item copy, by words. */
-HOT void declare_words(struct copy *c, unsigned first, unsigned last)
-{
-    uint64_t bits = ~0ull << first % 64;
-    unsigned k = first / 64;
-    for (; k < last / 64; k++, bits = ~0ull) {
+    if (!c->items) {
+        first &= ~(UNIT_BYTES - 1u);
+        last |= UNIT_BYTES - 1u;
+        if (!c->groups)
+            memset(c->words, 0, sizeof c->words);
+    }
+    uint64_t bits = ~0ull << first / 8 % 64;
+    unsigned k = first / 8 / 64, end = last / 8 / 64;
+    for (; k < end; k++, bits = ~0ull) {
         c->groups |= (uint8_t)(1u << k);
         c->words[k] |= bits;
     }
     c->groups |= (uint8_t)(1u << k);
-    c->words[k] |= bits & ~0ull >> (63 - last % 64);
-}
-
-/* declare declares bytes `first` to `last` of the page. */
-HOT void declare(struct copy *c, unsigned first, unsigned last)
-{
-    if (c->items)
-        declare_words(c, first / 8, last / 8);
-    else
-        declare_page(c, first, last);
+    c->words[k] |= bits & ~0ull >> (63 - last / 8 % 64);
 }
 
 /* declare_far is encode_declare for bytes of several pages. */
@@ -131,14 +119,8 @@ void encode_declare(struct view *v, const struct kd_range *some, uint64_t n)
 static struct words words_declared(const struct copy *c)
 {
     struct words w = {{0}};
-    if (c->items)
+    if (c->groups)
         memcpy(w.bits, c->words, sizeof w.bits);
-    for (unsigned k = 0; c->groups && !c->items && k < UNITS / 64; k++)
-        for (uint64_t left = c->declared[k]; left; left &= left - 1) {
-            unsigned word = (k * 64 + (unsigned)__builtin_ctzll(left)) * UNIT_WORDS;
-            w.bits[word / 64] |= 3ull << word % 64;
-        }
-    _Static_assert(UNIT_WORDS == 2, "a unit is two words");
     return w;
 }
 

@@ -45,7 +45,7 @@ struct copy {
     uint16_t view;
     uint8_t slot;
     bool changed;            /* kd_txn_diff saw a difference: it was logged */
-    uint8_t groups;          /* which elements of `words` are not 0; else: is anything declared? */
+    uint8_t groups;          /* which elements of `words` are not 0, and may be looked at */
     bool items;              /* an item copy: others may have one of the page, too (item_page.c) */
     bool spoilt;             /* of a page that was mended: it is not told (CW4) */
     /* item copy: it was told with what was not declared still in it (VS4); else: those that were
@@ -59,11 +59,8 @@ struct copy {
         uint64_t told;       /* the sum of what the log has of it (IT6, CW2) */
     };
     vaddr_t at;
-    union {
-        uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64]; /* units (encode.c) */
-        /* item copy: which words are declared; once it is told, which it changed */
-        uint64_t words[PAGE_BYTES / 8 / 64];
-    };
+    /* which words are declared; of an item copy, once it is told: which it changed */
+    uint64_t words[PAGE_BYTES / 8 / 64];
     /* old version: seen by snapshots s, sequence <= s < superseded; in page->versions */
     uint64_t sequence, superseded;
     struct copy *next, *previous;

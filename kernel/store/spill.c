@@ -88,8 +88,8 @@ static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *deb
 {
     struct frame *f = c->frame;
     right_spill(v, c, debt);
-    memset(c->declared, 0xff, sizeof c->declared);
-    c->groups = 1;
+    memset(c->words, 0xff, sizeof c->words);
+    c->groups = 0xff;
     c->frame = NULL;
     f->owner = NULL;
     list_remove(&c->link);
