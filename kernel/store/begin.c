@@ -175,39 +175,6 @@ long kd_txn_begin(const uint64_t a[6])
     return b.mode < KD_CONTAINER_LOCK ? 0 : begin_more(v, &b, at);
 }
 
-/* snapshot_used tells whether a shared point is anybody else's, too: 1 or 0. */
-static long snapshot_used(int handle)
-{
-    struct snapshot *s = handle_find(handle, HANDLE_SNAPSHOT, 0, snapshot_get);
-    if (handle_failed(s))
-        return (long)s;
-    bool used = __atomic_load_n(&s->references, __ATOMIC_RELAXED) > 2 || version_seen(s);
-    snapshot_put(s);
-    return used;
-}
-
-/* kd_snapshot_share makes a handle for the running snapshot's commit point: others may begin at
- * that point, too, until the handle is closed. */
-long kd_snapshot_share(const uint64_t a[6])
-{
-    struct view *v = thread_this()->view;
-    if (a[0])
-        return snapshot_used((int)a[0] - 1);
-    if (!v || v->state != VIEW_ACTIVE || v->txn.mode != KD_SNAPSHOT)
-        return -ENOENT;
-    struct snapshot *s = kalloc(sizeof *s);
-    if (!s)
-        return -ENOMEM;
-    s->references = 1;
-    s->only = v->snapshot.seen.only;
-    s->generation = v->snapshot.seen.generation;
-    int e = version_snapshot_share(v, s);
-    if (!e)
-        return handle_new(process_this(), HANDLE_SNAPSHOT, s, KD_RIGHT_READ);
-    snapshot_put(s);
-    return e;
-}
-
 long kd_txn_abort(const uint64_t a[6])
 {
     int reason = (int)a[0];

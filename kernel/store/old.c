@@ -84,6 +84,6 @@ int object_supply_old(struct object *o, const struct kd_supply *s)
         frame_free(f);
     if (e && c)
         copy_free(c);
-    version_shed();
+    version_shed(SHED_MORE);
     return e == -EEXIST ? 0 : e;
 }

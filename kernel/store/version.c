@@ -35,8 +35,6 @@ static uint64_t superseded_count;                    /* by the open publication 
 static struct snapshot publication = {.link = LIST_INIT(publication.link), .over = true};
 static bool needed; /* there was one of these snapshots; the publication's thread alone */
 
-static void versions_shed(uint64_t most);
-
 /* ---- publications ---- */
 
 uint64_t version_publish_begin(void)
@@ -62,16 +60,14 @@ void version_publish(uint64_t sequence)
     lock_release(&versions_lock);
 }
 
-enum { SHED_MORE = 64 };
 static bool over_budget(void) { return counters.versions > frame_total_count() / 4; }
-static bool shed_due(void) { return !list_empty(&expired) || over_budget(); }
 
 void version_publish_end(void)
 {
     uint64_t most = 2 * superseded_count + SHED_MORE; /* more than are added, but no more at once */
     lock_acquire(&versions_lock);
     list_remove(&publication.link);
-    bool shed = shed_due();
+    bool shed = !list_empty(&expired) || over_budget();
     lock_release(&versions_lock);
     lock_acquire(&publish_lock);
     publishing = false;
@@ -80,16 +76,7 @@ void version_publish_end(void)
         thread_wake(next);
     lock_release(&publish_lock);
     if (shed)
-        versions_shed(most);
-}
-
-void version_shed(void)
-{
-    lock_acquire(&versions_lock);
-    bool shed = shed_due();
-    lock_release(&versions_lock);
-    if (shed)
-        versions_shed(SHED_MORE);
+        version_shed(most);
 }
 
 uint64_t version_tick(void)
@@ -125,6 +112,8 @@ static void expire(struct snapshot *s)
 static void attach(struct snapshot *keeper, struct copy *c)
 {
     c->keeper = keeper;
+    c->leaf->object->versions++;
+    count(versions);
     list_push_back(&keeper->versions, &c->link);
     if (++keeper->kept > keeper->kept_most)
         expire(keeper);
@@ -135,12 +124,8 @@ static void detach(struct copy *c)
     list_remove(&c->link);
     c->keeper->kept--;
     c->keeper = NULL;
-}
-
-static void tally(const struct copy *c, uint64_t n)
-{
-    c->leaf->object->versions += n;
-    count_add(versions, n);
+    c->leaf->object->versions--;
+    count_add(versions, -1ull);
 }
 
 /* heir returns the snapshot before the keeper, if it needs c (VS2). A snapshot that is over may be
@@ -167,7 +152,7 @@ void version_unmap(struct page *p, const struct frame *f, vaddr_t at, bool all)
     right_pay(&debt);
 }
 
-/* version_end frees a version without a keeper, all but its struct copy. Leaf locked. */
+/* version_end frees a version without a keeper. Leaf locked. */
 HOT void version_end(struct page *p, struct copy *c)
 {
     if (c->next)
@@ -181,7 +166,7 @@ HOT void version_end(struct page *p, struct copy *c)
     if (!vmask_empty(&readers))
         version_unmap(p, c->frame, c->at, false);
     frame_free(c->frame);
-    c->frame = NULL;
+    copy_free(c);
 }
 
 void version_add(struct page *p, struct copy *c)
@@ -235,10 +220,8 @@ void version_free(struct page *p, struct copy *c)
     lock_acquire(&versions_lock);
     assert(c->keeper != &publication); /* VS1 */
     detach(c);
-    tally(c, -1ull);
     lock_release(&versions_lock);
     version_end(p, c);
-    copy_free(c);
 }
 
 unsigned version_forget(struct leaf *l, unsigned slot, unsigned end, void *unused)
@@ -283,42 +266,9 @@ bool version_keep(struct page *p, struct copy *c)
         if (c->next)
             c->next->previous = c;
         attach(keeper, c);
-        tally(c, 1);
     }
     lock_release(&versions_lock);
     return keeper;
-}
-
-bool version_seen(const struct snapshot *s)
-{
-    unsigned n = 0;
-    lock_acquire(&versions_lock);
-    list_each(const struct snapshot, other, &snapshots, link)
-        n += other != s && other != &publication && other->sequence == s->sequence;
-    lock_release(&versions_lock);
-    return n;
-}
-
-/* hand_on gives c, of a keeper that is over, to the next snapshot that needs it, or frees c. The
- * caller saw c before the leaf was locked: if c went meanwhile, its struct may serve as another
- * copy, but stays a struct copy (object.c). Leaf locked. */
-static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
-{
-    lock_acquire(&versions_lock);
-    bool there = c->keeper == keeper && keeper->over && c->leaf == l;
-    struct snapshot *next = there ? heir(keeper, c) : NULL;
-    assert(next != &publication); /* what it sees was superseded before this keeper began */
-    if (there)
-        detach(c);
-    if (next)
-        attach(next, c);
-    else if (there)
-        tally(c, -1ull);
-    lock_release(&versions_lock);
-    if (there && !next) {
-        version_end(&l->pages[c->slot], c);
-        copy_free(c);
-    }
 }
 
 void version_release(struct page *p, struct copy *c)
@@ -327,10 +277,8 @@ void version_release(struct page *p, struct copy *c)
     if (needed) {
         lock_acquire(&versions_lock);
         next = heir(&publication, c);
-        if (next) {
+        if (next)
             attach(next, c);
-            tally(c, 1);
-        }
         lock_release(&versions_lock);
     }
     if (next && version_rough(c))
@@ -339,31 +287,39 @@ void version_release(struct page *p, struct copy *c)
         return;
     c->keeper = NULL;
     version_end(p, c);
-    copy_free(c);
 }
 
-/* first_version returns the first version of a keeper that is over, its leaf kept alive. NULL:
- * there is none, and the keeper is out of the lists (VS3). */
-static struct copy *first_version(struct snapshot *s, struct leaf **l)
+/* hand_on gives the first version of a keeper that is over to the next snapshot that needs it, or
+ * frees it. If it goes before its leaf is locked, its struct may serve as another copy, but stays a
+ * struct copy (object.c). False: there is none, and the keeper is out of the lists (VS3). Versions
+ * lock held on entry, not on return. */
+static bool hand_on(struct snapshot *keeper)
 {
-    if (list_empty(&s->versions)) {
-        list_remove(&s->link);
-        list_remove(&s->expired_link);
-        return NULL;
+    if (list_empty(&keeper->versions)) {
+        list_remove(&keeper->link);
+        list_remove(&keeper->expired_link);
+        lock_release(&versions_lock);
+        return false;
     }
-    struct copy *c = list_first(&s->versions, struct copy, link);
-    *l = c->leaf;
-    object_get((*l)->object);
-    return c;
-}
-
-/* hand_on_first locks the leaf of c for hand_on. No lock is held. */
-static void hand_on_first(struct leaf *l, struct copy *c, struct snapshot *s)
-{
+    struct copy *c = list_first(&keeper->versions, struct copy, link);
+    struct leaf *l = c->leaf;
+    object_get(l->object);
+    lock_release(&versions_lock);
     lock_acquire(&l->lock);
-    hand_on(l, c, s);
+    lock_acquire(&versions_lock);
+    bool there = c->keeper == keeper && keeper->over && c->leaf == l;
+    struct snapshot *next = there ? heir(keeper, c) : NULL;
+    assert(next != &publication); /* what it sees was superseded before this keeper began */
+    if (there)
+        detach(c);
+    if (next)
+        attach(next, c);
+    lock_release(&versions_lock);
+    if (there && !next)
+        version_end(&l->pages[c->slot], c);
     lock_release(&l->lock);
     object_put(l->object);
+    return true;
 }
 
 /* most_kept returns the snapshot that keeps the most versions, or NULL. */
@@ -376,24 +332,18 @@ static struct snapshot *most_kept(void)
     return most;
 }
 
-/* versions_shed takes up to `most` versions from expired snapshots, and lets more snapshots expire
- * while there are too many versions. */
-static __attribute__((noinline, cold)) void versions_shed(uint64_t most)
+void version_shed(uint64_t most)
 {
-    while (most--) {
-        struct leaf *l = NULL;
+    for (; most; most--, thread_breathe()) {
         lock_acquire(&versions_lock);
         struct snapshot *s = list_empty(&expired) && over_budget() ? most_kept() : NULL;
         if (s)
             expire(s);
-        s = list_empty(&expired) ? NULL : list_first(&expired, struct snapshot, expired_link);
-        struct copy *c = s ? first_version(s, &l) : NULL;
-        lock_release(&versions_lock);
-        if (!s)
+        if (list_empty(&expired)) {
+            lock_release(&versions_lock);
             return;
-        if (c)
-            hand_on_first(l, c, s);
-        thread_breathe();
+        }
+        (void)hand_on(list_first(&expired, struct snapshot, expired_link));
     }
 }
 
@@ -430,17 +380,6 @@ int version_snapshot_begin(struct view *v, struct snapshot *shared)
     return e;
 }
 
-int version_snapshot_share(struct view *v, struct snapshot *s)
-{
-    version_snapshot_init(s);
-    lock_acquire(&versions_lock);
-    int e = v->snapshot.seen.over ? -ESTALE : 0;
-    if (!e)
-        snapshot_add(s, v->snapshot.at, &v->snapshot.seen.link);
-    lock_release(&versions_lock);
-    return e;
-}
-
 uint64_t version_most_kept(struct process *p)
 {
     uint64_t most = 0;
@@ -460,15 +399,11 @@ uint64_t version_most_kept(struct process *p)
 static void snapshot_end(struct snapshot *s)
 {
     enum { PORTION = 64 };
-    struct leaf *l;
     for (unsigned n = 1;; n++) {
         lock_acquire(&versions_lock);
         s->over = true;
-        struct copy *c = first_version(s, &l);
-        lock_release(&versions_lock);
-        if (!c)
+        if (!hand_on(s))
             return;
-        hand_on_first(l, c, s);
         if (n % PORTION == 0 && lock_holds_none())
             thread_yield();
     }
@@ -486,6 +421,48 @@ static void snapshot_free(struct snapshot *s)
     kfree(s);
 }
 COUNTED(snapshot, snapshot_free)
+
+/* snapshot_used tells whether a shared point is anybody else's, too: 1 or 0. */
+static long snapshot_used(int handle)
+{
+    struct snapshot *s = handle_find(handle, HANDLE_SNAPSHOT, 0, snapshot_get);
+    if (handle_failed(s))
+        return (long)s;
+    bool used = __atomic_load_n(&s->references, __ATOMIC_RELAXED) > 2;
+    lock_acquire(&versions_lock);
+    list_each(const struct snapshot, other, &snapshots, link)
+        used |= other != s && other != &publication && other->sequence == s->sequence;
+    lock_release(&versions_lock);
+    snapshot_put(s);
+    return used;
+}
+
+/* kd_snapshot_share makes a handle for the running snapshot's commit point: others may begin at
+ * that point, too, until the handle is closed. */
+long kd_snapshot_share(const uint64_t a[6])
+{
+    struct view *v = thread_this()->view;
+    if (a[0])
+        return snapshot_used((int)a[0] - 1);
+    if (!v || v->state != VIEW_ACTIVE || v->txn.mode != KD_SNAPSHOT)
+        return -ENOENT;
+    struct snapshot *s = kalloc(sizeof *s);
+    if (!s)
+        return -ENOMEM;
+    version_snapshot_init(s);
+    s->references = 1;
+    s->only = v->snapshot.seen.only;
+    s->generation = v->snapshot.seen.generation;
+    lock_acquire(&versions_lock);
+    bool over = v->snapshot.seen.over;
+    if (!over)
+        snapshot_add(s, v->snapshot.at, &v->snapshot.seen.link);
+    lock_release(&versions_lock);
+    if (!over)
+        return handle_new(process_this(), HANDLE_SNAPSHOT, s, KD_RIGHT_READ);
+    snapshot_put(s);
+    return -ESTALE;
+}
 
 /* ---- for check.c ---- */
 

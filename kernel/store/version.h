@@ -26,9 +26,11 @@ struct snapshot {
 uint64_t version_publish_begin(void);           /* the next number; one publication at a time */
 void version_publish(uint64_t sequence);        /* from here on snapshots see it */
 void version_publish_end(void);
-/* version_shed takes some versions from expired snapshots, as the end of a publication does, where
- * one came otherwise. No locks. */
-void version_shed(void);
+/* version_shed takes up to `most` versions from expired snapshots, and lets more snapshots expire
+ * while there are too many versions: at the end of a publication, or where one came otherwise. No
+ * locks. */
+enum { SHED_MORE = 64 };
+__attribute__((cold)) void version_shed(uint64_t most);
 uint64_t version_tick(void); /* the number of a publication of nothing, which is over */
 uint64_t version_newest(void);                  /* the last publication */
 uint64_t version_oldest(void);  /* what the oldest snapshot sees that is not over; ~0: none */
@@ -45,8 +47,6 @@ leaf_fn version_forget;
 /* version_keep makes c one of the page's versions (VS5) if a snapshot has the number c->sequence;
  * false: none has. Leaf locked. */
 bool version_keep(struct page *p, struct copy *c);
-/* version_seen tells whether another snapshot than s, which is registered, sees the same point. */
-bool version_seen(const struct snapshot *s);
 struct copy *version_find(const struct page *p, uint64_t snapshot);
 /* version_rough tells whether only the words in c->words are those of the old version c (VS4). */
 static inline bool version_rough(const struct copy *c) { return c->items && c->rough; }
@@ -55,8 +55,6 @@ void version_settle(const struct page *p, struct copy *c);
 /* version_snapshot_begin takes `published`, or the shared point, and registers in one step. 0;
  * -ESTALE. */
 must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);
-/* registers s where v is */
-must_check int version_snapshot_share(struct view *v, struct snapshot *s);
 void version_snapshot_init(struct snapshot *s);
 void snapshot_get(void *snapshot);
 void snapshot_put(void *snapshot);
