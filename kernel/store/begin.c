@@ -131,7 +131,7 @@ static void begin_active(struct view *v, bool snapshot)
     lock_acquire(&v->lock);
     v->state = VIEW_ACTIVE;
     v->txn.untouched = v->txn.mode == KD_CONTAINER_LOCK;
-    if (all || v->owed.any) {
+    if (all || v->owed.count) {
         right_drop(v, all, false);
         right_kind(v, snapshot);
     }

@@ -207,15 +207,6 @@ HOT pte_t *own_pte(struct view *v, vaddr_t at)
     return ptes ? ptes + ((at & (RIGHT_REACH_BYTES - 1)) >> PAGE_SHIFT) : NULL;
 }
 
-/* own_entry reads the view's entry for `at` as it is now; 0 if it has no table. */
-HOT pte_t own_entry(struct view *v, vaddr_t at)
-{
-    pte_t *ptes = v->last.ptes;
-    if (at - v->last.base >= RIGHT_REACH_BYTES || !ptes)
-        ptes = arch_pte(v->table, at & ~(vaddr_t)(RIGHT_REACH_BYTES - 1), NULL);
-    return ptes ? pte_load(&ptes[(at & (RIGHT_REACH_BYTES - 1)) >> PAGE_SHIFT]) : 0;
-}
-
 /* leaf_keep remembers the leaf of a page that was granted for fault_fast. Left out are leaves that
  * straddle two page tables, objects that count faults, pages that are asked for, as mostly those
  * beside are, too, and all of heirs. */
@@ -402,10 +393,10 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
     int e = !v->snapshot_rights ? 0 : want != WANT_READ ? -EROFS : parts_torn(v);
     if (want == WANT_READ_FOR_WRITE && o->flags & KD_OBJECT_ITEMS)
         want = WANT_READ; /* no page is exclusive there */
-    if (!e && o->escalate && !v->snapshot_rights && !sufficient(own_entry(v, at), want))
+    if (!e && o->escalate && !v->snapshot_rights && !sufficient(right_at(v, at), want))
         container_escalate(v, o, want != WANT_READ); /* it stands in no queue yet */
     while (!e || e == -EAGAIN) {
-        pte_t now = own_entry(v, at);
+        pte_t now = right_at(v, at);
         e = 0;
         if (v->doom || thread_this()->killed) { /* FT1 */
             e = -ECANCELED;

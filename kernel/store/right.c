@@ -415,18 +415,13 @@ void right_unspill(struct view *v, const struct copy *c)
 
 void right_owe(struct view *v, vaddr_t at)
 {
-    v->owed.any = true;
     if (v->owed.count < OWED_MAX)
         v->owed.at[v->owed.count] = at;
     if (v->owed.count <= OWED_MAX)
         v->owed.count++;
 }
 
-void right_owe_all(struct view *v)
-{
-    v->owed.any = true;
-    v->owed.count = OWED_MAX + 1;
-}
+void right_owe_all(struct view *v) { v->owed.count = OWED_MAX + 1; }
 
 static void tables_none(struct view *v)
 {
@@ -434,7 +429,6 @@ static void tables_none(struct view *v)
     v->tables.to = KD_STORE_BASE;
     v->last.ptes = NULL;
     v->last.leaf = NULL;
-    v->owed.any = false;
     v->owed.count = 0;
 }
 
@@ -458,7 +452,6 @@ void right_drop(struct view *v, bool all, bool want_x)
     }
     drop_each(v, v->owed.at, v->owed.count);
     drop_each(v, v->txn.want_x, want_x ? v->txn.want_x_count : 0);
-    v->owed.any = false;
     v->owed.count = 0;
     v->stale = true; /* suspended: its CPU flushes before it is used again */
     if (arch_table_loaded() == v->table)

@@ -304,7 +304,7 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
 {
     bool all = v->txn.strict || (v->locks.count && container_locks_wanted(v));
     lock_acquire(&v->lock);
-    if (v->owed.any || drop_want_x || all)
+    if (v->owed.count || drop_want_x || all)
         right_drop(v, all, drop_want_x);
     v->deliver = false;
     struct port *port = v->txn.enlisted;

@@ -36,7 +36,7 @@ struct view {
     } copies;
     struct view_items items;
     struct view_owed {  /* Rights that others wait for: they go when the transaction ends. */
-        bool any, recalled;             /* recalled: a manager calls some of them back */
+        bool recalled;                  /* a manager calls some of them back */
         unsigned count;                 /* OWED_MAX + 1: too many, all rights go */
         vaddr_t at[OWED_MAX];
     } owed;
