@@ -2,12 +2,13 @@
  * fault_other.c - faults that no transaction serves: memory of the process itself, objects that are
  * not transactional, and forbidden touches, which end the program with the reason; guards.
  *
- * Locks: none are held.
+ * Locks: none are held on entry.
  */
 #include "base/signal.h"
+#include "store/evict.h"
 #include "store/fault.h"
+#include "store/grant.h"
 #include "store/mapping.h"
-#include "store/right.h"
 
 /* ---- guards (FT8, FT9) ---- */
 
@@ -41,10 +42,66 @@ static int kill_for(unsigned flags, vaddr_t at, const char *why, const char *nam
     return -EFAULT;
 }
 
-static bool in_transaction(void)
+/* plain_fault serves a fault on an object that is not transactional. `generation`: the process's
+ * attach_generation before the object was looked up; if it has changed, nothing is done. */
+static int plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
+                       uint32_t generation)
+{
+    struct process *process = process_this();
+    uint64_t index = (at - o->base) >> PAGE_SHIFT, vain = 0;
+    unsigned slot = (unsigned)(index % LEAF_PAGES);
+    struct page_wait w;
+    page_wait_init(&w, NULL);
+    if (!v && !(v = view_plain(process)))
+        return -ENOMEM;
+    for (;;) {
+        if (thread_this()->killed)
+            return -EINTR;
+        struct leaf *l = leaf_lock(o, index);
+        if (!l)
+            return o->dead ? -EOWNERDEAD : -ENOMEM;
+        struct page *p = &l->pages[slot];
+        if (o->dead ||
+            generation != __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST)) {
+            lock_release(&l->lock); /* a detach that has passed this leaf would not see the PTE */
+            return o->dead ? -EOWNERDEAD : 0; /* who may not touch it any more faults again */
+        }
+        if (!page_resident(p) || page_closed(p, false, w.rights, write)) {
+            unsigned access = (write ? KD_WRITE : KD_READ) | (page_resident(p) ? KD_PAGE_HERE : 0);
+            int e = page_request(&w, l, slot, access, 1, ~0ull);
+            if (e && e != -EAGAIN)
+                return e;
+            continue;
+        }
+        lock_acquire(&v->lock);
+        pte_t *pte = view_pte_make(v, at);
+        if (pte)
+            right_plain(v, l, p, pte, write);
+        lock_release(&v->lock);
+        if (write && pte) {
+            if (!(p->flags & PAGE_DIRTY))
+                dirty_count(o, 1);
+            p->flags |= PAGE_DIRTY | PAGE_MAPPED_WRITE;
+        }
+        lock_release(&l->lock);
+        if (pte)
+            return 0;
+        if (!evict_wait(&vain))
+            return -ENOMEM;
+    }
+}
+
+/* forbidden tells why an object allows no such touch outside transactions; NULL: it does. */
+static const char *forbidden(const struct object *o, unsigned flags, uint32_t rights)
 {
     const struct view *v = thread_this()->view;
-    return v && v->state == VIEW_ACTIVE;
+    bool write = flags & FAULT_WRITE, within = v && v->state == VIEW_ACTIVE;
+    return flags & FAULT_EXECUTE                 ? " is not executable"
+           : write && !(rights & KD_RIGHT_WRITE) ? " is open read-only"
+           : flags & FAULT_KEY ? " is guarded, and no access is open (ps_write opens one)"
+           : write && o->flags & KD_OBJECT_GUARD && within
+               ? " is guarded, and the page was not touched (ps_touch, ps_write)"
+           : o->flags & KD_OBJECT_TRANSACTIONAL ? " touched outside a transaction" : NULL;
 }
 
 int fault_outside(vaddr_t at, unsigned flags)
@@ -53,33 +110,19 @@ int fault_outside(vaddr_t at, unsigned flags)
     uint32_t rights, generation = __atomic_load_n(&p->attach_generation, __ATOMIC_SEQ_CST);
     struct object *o = object_at(p, at, &rights);
     vaddr_t shown = mapping_first(p, at, 1); /* by a window; else `at` or 0 */
-    int result;
-    if (!o)
-        result = kill_for(flags, at, shown && shown != at ? "its window does not allow it"
-                                                          : "no container lies there", NULL);
-    else if (flags & FAULT_EXECUTE)
-        result = kill_for(flags, at, " is not executable", o->name);
-    else if (flags & FAULT_WRITE && !(rights & KD_RIGHT_WRITE))
-        result = kill_for(flags, at, " is open read-only", o->name);
-    else if (flags & FAULT_KEY)
-        result = kill_for(flags, at, " is guarded, and no access is open (ps_write opens one)",
-                          o->name);
-    else if (o->flags & KD_OBJECT_GUARD && flags & FAULT_WRITE && in_transaction())
-        result = kill_for(flags, at,
-                          " is guarded, and the page was not touched (ps_touch, ps_write)",
-                          o->name);
-    else if (o->flags & KD_OBJECT_TRANSACTIONAL)
-        result = kill_for(flags, at, " touched outside a transaction", o->name);
-    else {
-        result = object_plain_fault(o, thread_this()->view, at, flags & FAULT_WRITE, generation);
-        if (result && !thread_this()->killed)
-            result = kill_for(flags, at,
-                              result == -ETIMEDOUT ? ": its manager did not answer in time"
-                                                   : ": its manager failed the page", o->name);
-    }
+    const char *why = o                      ? forbidden(o, flags, rights)
+                      : shown && shown != at ? "its window does not allow it"
+                                             : "no container lies there";
+    const struct thread *t = thread_this();
+    int e = why ? -EFAULT : plain_fault(o, t->view, at, flags & FAULT_WRITE, generation);
+    if (!why && e && !t->killed)
+        why = e == -ETIMEDOUT ? ": its manager did not answer in time"
+                              : ": its manager failed the page";
+    if (why)
+        e = kill_for(flags, at, why, o ? o->name : NULL);
     if (o)
         object_put(o);
-    return result;
+    return e;
 }
 
 int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags)

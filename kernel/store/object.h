@@ -124,12 +124,6 @@ long object_policy(struct object *o, uint64_t policy, uint64_t value); /* KD_POL
 bool object_manager_of(struct process *manager, struct process *client);
 void object_process_gone(struct process *p); /* ends its objects and attachments */
 void objects_sum_dirty(void); /* sets process->dirty of managers */
-/* object_plain_fault serves a fault on an object that is not transactional. `generation`: the
- * process's attach_generation before the object was looked up; if it has changed, nothing is
- * done. */
-must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
-                                  uint32_t generation);
-
 /* object_for_each calls fn for each object, some twice if one dies meanwhile. */
 void object_for_each(void (*fn)(struct object *o, void *arg), void *arg);
 /* leaf_fn does something for a portion of a leaf's pages [slot, end), which starts at `slot`.

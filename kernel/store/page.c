@@ -8,9 +8,7 @@
  */
 #include "store/object_private.h"
 #include "store/codeword.h"
-#include "store/grant.h"
 #include "thread/trace.h"
-#include "store/commit.h"
 #include "store/evict.h"
 #include "store/item.h"
 #include "process/vm.h"
@@ -133,53 +131,6 @@ void page_item_lost(struct notice *n, int error)
     if (w->leaf == l)
         waits_end(l, w->slot, -error, 0, (uint32_t)n->message.word[6]);
     lock_release(&l->lock);
-}
-
-int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
-                       uint32_t generation)
-{
-    struct process *process = process_this();
-    uint64_t index = (at - o->base) >> PAGE_SHIFT, vain = 0;
-    unsigned slot = (unsigned)(index % LEAF_PAGES);
-    struct page_wait w;
-    page_wait_init(&w, NULL);
-    if (!v && !(v = view_plain(process)))
-        return -ENOMEM;
-    for (;;) {
-        if (thread_this()->killed)
-            return -EINTR;
-        struct leaf *l = leaf_lock(o, index);
-        if (!l)
-            return o->dead ? -EOWNERDEAD : -ENOMEM;
-        struct page *p = &l->pages[slot];
-        if (o->dead ||
-            generation != __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST)) {
-            lock_release(&l->lock); /* a detach that has passed this leaf would not see the PTE */
-            return o->dead ? -EOWNERDEAD : 0; /* who may not touch it any more faults again */
-        }
-        if (!page_resident(p) || page_closed(p, false, w.rights, write)) {
-            unsigned access = (write ? KD_WRITE : KD_READ) | (page_resident(p) ? KD_PAGE_HERE : 0);
-            int e = page_request(&w, l, slot, access, 1, ~0ull);
-            if (e && e != -EAGAIN)
-                return e;
-            continue;
-        }
-        lock_acquire(&v->lock);
-        pte_t *pte = view_pte_make(v, at);
-        if (pte)
-            right_plain(v, l, p, pte, write);
-        lock_release(&v->lock);
-        if (write && pte) {
-            if (!(p->flags & PAGE_DIRTY))
-                dirty_count(o, 1);
-            p->flags |= PAGE_DIRTY | PAGE_MAPPED_WRITE;
-        }
-        lock_release(&l->lock);
-        if (pte)
-            return 0;
-        if (!evict_wait(&vain))
-            return -ENOMEM;
-    }
 }
 
 /* a version is published while an older one is on its way, but not so often */
