@@ -259,13 +259,3 @@ long kd_txn_declare(const uint64_t a[6])
     }
     return 0;
 }
-
-long kd_txn_changes(const uint64_t a[6])
-{
-    struct view *v = thread_this()->view;
-    struct kd_changes changes;
-    if (!v || v->state != VIEW_ACTIVE || !encode_changes(v, a[0], (unsigned)a[2], &changes))
-        return -ENOENT;
-    size_t bytes = a[2] & CHANGES_WHERE ? sizeof changes.address : sizeof changes;
-    return copy_to_user(a[1], &changes, bytes) ? -EFAULT : 0;
-}

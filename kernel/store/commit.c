@@ -17,7 +17,6 @@
 #include "store/stack.h"
 #include "store/wait.h"
 #include "thread/trace.h"
-#include "process/vm.h"
 
 /* ---- the owner's side ---- */
 
@@ -145,38 +144,6 @@ long kd_txn_commit(const uint64_t a[6])
 }
 
 /* ---- the manager's side ---- */
-
-/* batch_out copies the batch of v's helper h to the base, and says whose it is (SK20). */
-static int batch_out(const struct view *v, const struct view *h, struct kd_diff *d)
-{
-    if (h == v || v->group.asked != h->txn.enlisted->base)
-        return -EINVAL;
-    if (h->commit.batch.bytes > d->buffer_bytes)
-        return -E2BIG;
-    d->buffer_bytes = h->commit.batch.bytes;
-    d->pages = (uint64_t)h->process->pid;
-    return data_out((vaddr_t)d->buffer, &h->commit.batch);
-}
-
-long kd_txn_diff(const uint64_t a[6])
-{
-    struct kd_diff d;
-    if (copy_from_user(&d, a[0], sizeof d))
-        return -EFAULT;
-    int e = vm_own((vaddr_t)d.buffer, d.buffer_bytes); /* the owner cannot go while it is claimed */
-    if (e)
-        return e;
-    struct view *v = group_claim(d.view, d.token), *told = &views[d.view % KD_VIEW_MAX];
-    if (!v)
-        return -ESRCH;
-    e = d.flags & KD_DIFF_BATCH       ? batch_out(v, told, &d)
-        : d.flags && (view_stacks(v) || told->items.count) ? -E2BIG
-                                    : encode_copies(told, v->group.asked, &d);
-    __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
-    view_claim_end(v);
-    TRACE_RARE(DIFF, d.view, d.pages, d.buffer_bytes);
-    return e ? e : copy_to_user(a[0], &d, sizeof d);
-}
 
 /* others_owe makes each snapshot that maps the page owe its entry, which shows an old version from
  * now on. The snapshot may keep it to its end; the next one of the same view may not. Rights that

@@ -39,18 +39,10 @@ static inline void pages_breathe(bool others, unsigned *done)
         thread_breathe();
 }
 
-/* encode.c encodes the changes of the view's copies, each by its object's encoder. */
-/* encode_copies fills the buffer from d->cursor on, with pages of objects that commit to the port;
- * the view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */
-must_check int encode_copies(struct view *v, const struct port *port, struct kd_diff *d);
+/* encode.c */
 /* encode_declare notes that the transaction stores to these bytes of containers, where their pages
  * have copies. Not for very many: a lock is held meanwhile. */
 void encode_declare(struct view *v, const struct kd_range *some, uint64_t n);
-/* encode_changes tells the view's first copy from an address on, or with CHANGES_READ also what it
- * has read, and unless CHANGES_WHERE what it changed; false: there is none. By the owner thread. */
-enum { CHANGES_READ = 1, CHANGES_WHERE = 2 };
-bool encode_changes(struct view *v, vaddr_t from, unsigned how, struct kd_changes *out);
-
 /* claim.c, for ports (item_uses): question.item is delivered (port lock), or cannot be. */
 void view_item_taken(struct item *i, struct notice *n);
 void view_item_lost(struct notice *n, int error);

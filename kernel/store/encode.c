@@ -6,14 +6,17 @@
  * whose base is not in memory. Item copies (item_page.c) are told by what was declared and differs;
  * where that is not enough to know, what was not declared is put back.
  *
- * Locks: none; the caller has claimed the view (commit.c), so only it works on the copies. The
+ * Locks: none; the call claims the view (QU2), so only it works on the copies. The
  * declarations belong to the owner thread, and are read while it sleeps.
  */
+#include "process/vm.h"
 #include "store/codeword.h"
 #include "store/commit.h"
 #include "store/holder.h"
 #include "store/item.h"
 #include "store/right.h"
+#include "store/stack.h"
+#include "thread/trace.h"
 
 enum { WORDS = PAGE_BYTES / 8, UNIT_WORDS = UNIT_BYTES / 8 };
 enum { BLOCK = 16 };                    /* words that are compared in one piece */
@@ -156,10 +159,7 @@ static int undeclared_undo(const struct view *v, struct copy *c, uint64_t *now,
 
 /* ---- one page ---- */
 
-struct diff_out {
-    vaddr_t at;
-    uint64_t left, used;
-};
+struct diff_out { vaddr_t at, end; };
 
 /* items_out writes words of an item copy, a piece at a time: the leaf is locked meanwhile. What is
  * told of a word is the same at each moment (IT6). 0 or -EFAULT. */
@@ -184,13 +184,12 @@ static RARE int items_out(const struct copy *c, vaddr_t to, unsigned from, unsig
 static int run_out(struct diff_out *o, const struct kd_run *r, const struct copy *c)
 {
     uint64_t body = (r->bytes + 7u) & ~7u;
-    vaddr_t to = o->at + o->used + sizeof *r;
-    if (copy_to_user(o->at + o->used, r, sizeof *r) ||
+    vaddr_t to = o->at + sizeof *r;
+    if (copy_to_user(o->at, r, sizeof *r) ||
         (c->items ? items_out(c, to, r->offset / 8u, (unsigned)body / 8)
                   : copy_to_user(to, (char *)frame_memory(c->frame) + r->offset, body)))
         return -EFAULT;
-    o->used += sizeof *r + body;
-    o->left -= sizeof *r + body;
+    o->at = to + body;
     return 0;
 }
 
@@ -225,7 +224,7 @@ static unsigned regions_of(const struct words *w)
 HOT int runs_out(struct diff_out *o, struct kd_run *r, const struct copy *c,
                  const struct words *w, unsigned from, unsigned to, uint64_t *bytes)
 {
-    uint64_t before = o->used;
+    vaddr_t start = o->at;
     for (bool more = true; more;) {
         unsigned next = to, next_to = 0;
         more = next_run(w, &next, &next_to);
@@ -238,7 +237,7 @@ HOT int runs_out(struct diff_out *o, struct kd_run *r, const struct copy *c,
         from = next;
         to = next_to;
     }
-    *bytes = o->used - before;
+    *bytes = o->at - start;
     return 0;
 }
 
@@ -370,10 +369,9 @@ static int few_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_t
             few_behind(c, &before, runs, bytes);
     }
     lock_release(&l->lock);
-    if (bytes == MANY || copy_to_user(o->at + o->used, runs, bytes))
+    if (bytes == MANY || copy_to_user(o->at, runs, bytes))
         return bytes == MANY ? -EAGAIN : -EFAULT;
-    o->used += bytes;
-    o->left -= bytes;
+    o->at += bytes;
     return 0;
 }
 
@@ -423,10 +421,12 @@ static int item_diff(struct view *v, struct copy *c, struct diff_out *o, uint64_
 
 enum { OTHERS_AT_ONCE = 1024 };
 
-int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
+/* encode_copies fills the buffer from d->cursor on, with pages of objects that commit to the port;
+ * the view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */
+static int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
 {
     /* The view is claimed: no sweep takes a copy meanwhile. */
-    struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
+    struct diff_out out = {(vaddr_t)d->buffer, (vaddr_t)d->buffer + d->buffer_bytes};
     bool whole = d->flags & KD_DIFF_SPILL;
     uint64_t told = whole ? v->copies.told : d->cursor;
     if (!whole && told != v->copies.diff_cursor && told)
@@ -437,7 +437,7 @@ int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
         item_take_back(v);
     v->commit.chained |= whole;
     d->pages = 0;
-    for (; l != &v->copies.resident && out.left >= PAGE_DIFF_MAX; l = l->next, told++) {
+    for (; l != &v->copies.resident && out.end - out.at >= PAGE_DIFF_MAX; l = l->next, told++) {
         struct copy *c = container_of(l, struct copy, link);
         if (c->leaf->object->commit_port != port) { /* another manager's */
             if (++others % OTHERS_AT_ONCE == 0)
@@ -453,26 +453,50 @@ int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
         d->pages += whole || c->changed;
         pages_breathe(item_copies(c->leaf, &c->leaf->pages[c->slot]) > 1, &done);
     }
-    if (l != &v->copies.resident && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
+    if (l != &v->copies.resident && out.at == (vaddr_t)d->buffer && d->pages == 0 &&
+        d->buffer_bytes < PAGE_DIFF_MAX)
         return -EINVAL;
     v->copies.diff_next = l; /* a sweep may take copies before the next call (copy_take) */
     v->copies.diff_cursor = whole ? 0 : told;
     v->copies.told = whole ? told : 0;
     d->cursor = l == &v->copies.resident ? ~0ull : told;
-    d->buffer_bytes = out.used;
+    d->buffer_bytes = out.at - (vaddr_t)d->buffer;
     return d->cursor == ~0ull && v->items.count ? item_tell_end(v) : 0;
 }
 
-static void changes_of(const struct copy *c, struct kd_changes *out)
+/* batch_out copies the batch of v's helper h to the base, and says whose it is (SK20). */
+static int batch_out(const struct view *v, const struct view *h, struct kd_diff *d)
 {
-    const struct page *p = &c->leaf->pages[c->slot];
-    memset(out, 0xff, sizeof *out);
-    out->address = c->at;
-    if (c->frame && page_resident(p)) {
-        struct words w = words_that_differ(frame_memory(c->frame), frame_memory(p->frame));
-        memcpy(out->words, w.bits, sizeof out->words);
-    }
+    if (h == v || v->group.asked != h->txn.enlisted->base)
+        return -EINVAL;
+    if (h->commit.batch.bytes > d->buffer_bytes)
+        return -E2BIG;
+    d->buffer_bytes = h->commit.batch.bytes;
+    d->pages = (uint64_t)h->process->pid;
+    return data_out((vaddr_t)d->buffer, &h->commit.batch);
 }
+
+long kd_txn_diff(const uint64_t a[6])
+{
+    struct kd_diff d;
+    if (copy_from_user(&d, a[0], sizeof d))
+        return -EFAULT;
+    int e = vm_own((vaddr_t)d.buffer, d.buffer_bytes); /* the owner cannot go while it is claimed */
+    if (e)
+        return e;
+    struct view *v = group_claim(d.view, d.token), *told = &views[d.view % KD_VIEW_MAX];
+    if (!v)
+        return -ESRCH;
+    e = d.flags & KD_DIFF_BATCH       ? batch_out(v, told, &d)
+        : d.flags && (view_stacks(v) || told->items.count) ? -E2BIG
+                                    : encode_copies(told, v->group.asked, &d);
+    __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
+    view_claim_end(v);
+    TRACE_RARE(DIFF, d.view, d.pages, d.buffer_bytes);
+    return e ? e : copy_to_user(a[0], &d, sizeof d);
+}
+
+/* ---- for the transaction itself ---- */
 
 /* changes_at tells of the page at out->address, if a sweep has not taken its copy since the leaf
  * was found: that is there for this look (LF2), and while it is locked the base stands still
@@ -482,8 +506,15 @@ static void changes_at(struct view *v, struct leaf *l, struct kd_changes *out)
     lock_acquire(&l->lock);
     lock_acquire(&v->lock);
     pte_t e = right_at(v, out->address);
-    if (e & PTE_COPY)
-        changes_of(pte_copy(e), out);
+    if (e & PTE_COPY) {
+        const struct copy *c = pte_copy(e);
+        const struct page *p = &l->pages[c->slot];
+        memset(out->words, 0xff, sizeof out->words);
+        if (c->frame && page_resident(p)) {
+            struct words w = words_that_differ(frame_memory(c->frame), frame_memory(p->frame));
+            memcpy(out->words, w.bits, sizeof out->words);
+        }
+    }
     lock_release(&v->lock);
     lock_release(&l->lock);
 }
@@ -507,7 +538,10 @@ static vaddr_t copies_from(struct view *v, vaddr_t from, bool *exact)
     return first;
 }
 
-bool encode_changes(struct view *v, vaddr_t from, unsigned how, struct kd_changes *out)
+/* changes_next tells the view's first copy from an address on, or with CHANGES_READ also what it
+ * has read, and unless CHANGES_WHERE what it changed; false: there is none. By the owner thread. */
+enum { CHANGES_READ = 1, CHANGES_WHERE = 2 };
+static bool changes_next(struct view *v, vaddr_t from, unsigned how, struct kd_changes *out)
 {
     bool read = how & CHANGES_READ, exact = false;
     pte_t e = 0, bits = read ? PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED : PTE_COPY;
@@ -528,4 +562,14 @@ bool encode_changes(struct view *v, vaddr_t from, unsigned how, struct kd_change
         thread_breathe();
     }
     return e;
+}
+
+long kd_txn_changes(const uint64_t a[6])
+{
+    struct view *v = thread_this()->view;
+    struct kd_changes changes;
+    if (!v || v->state != VIEW_ACTIVE || !changes_next(v, a[0], (unsigned)a[2], &changes))
+        return -ENOENT;
+    size_t bytes = a[2] & CHANGES_WHERE ? sizeof changes.address : sizeof changes;
+    return copy_to_user(a[1], &changes, bytes) ? -EFAULT : 0;
 }
