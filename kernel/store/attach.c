@@ -209,8 +209,9 @@ void attachments_end_left(struct process *p)
         attachments_end(p);
 }
 
-void object_revoke(struct object *o)
+OBJECT_CALL(kd_object_revoke, 0)
 {
+    (void)a;
     for (;;) {
         struct process *p = NULL;
         lock_acquire(&o->lock);
@@ -220,7 +221,7 @@ void object_revoke(struct object *o)
         }
         lock_release(&o->lock);
         if (!p)
-            return;
+            return 0;
         space_detach(p, o);
         process_put(p);
         /* if somebody else ends it at this moment, and waits for this CPU */

@@ -35,16 +35,23 @@ static struct { struct copy *first; unsigned count; } copies_kept[CPU_MAX];
 static struct lock copies_lock = LOCK_INIT(RANK_KMEM, "copies");
 static struct copy *copies_shared;
 
-static __attribute__((noinline, cold)) struct copy *copies_refill(unsigned cpu)
+/* copies_move moves some from one list to another, and returns how many. */
+static __attribute__((noinline, cold)) unsigned copies_move(struct copy **from, struct copy **to)
 {
     unsigned n = 0;
     lock_acquire(&copies_lock);
-    for (struct copy *c; n < COPIES_MOVED && (c = copies_shared); n++) {
-        copies_shared = c->next;
-        c->next = copies_kept[cpu].first;
-        copies_kept[cpu].first = c;
+    for (struct copy *c; n < COPIES_MOVED && (c = *from); n++) {
+        *from = c->next;
+        c->next = *to;
+        *to = c;
     }
     lock_release(&copies_lock);
+    return n;
+}
+
+static __attribute__((noinline, cold)) struct copy *copies_refill(unsigned cpu)
+{
+    unsigned n = copies_move(&copies_shared, &copies_kept[cpu].first);
     struct frame *f = n ? NULL : frame_alloc_raw(FRAME_RECORD);
     if (f) {
         struct copy *all = frame_memory(f);
@@ -68,26 +75,13 @@ struct copy *copy_alloc(void)
     return c;
 }
 
-static __attribute__((noinline, cold)) void copies_share(unsigned cpu)
-{
-    lock_acquire(&copies_lock);
-    for (unsigned n = 0; n < COPIES_MOVED; n++) {
-        struct copy *c = copies_kept[cpu].first;
-        copies_kept[cpu].first = c->next;
-        c->next = copies_shared;
-        copies_shared = c;
-    }
-    lock_release(&copies_lock);
-    copies_kept[cpu].count -= COPIES_MOVED;
-}
-
 void copy_free(struct copy *c)
 {
     unsigned cpu = arch_cpu_id();
     c->next = copies_kept[cpu].first;
     copies_kept[cpu].first = c;
     if (++copies_kept[cpu].count > COPIES_KEPT)
-        copies_share(cpu);
+        copies_kept[cpu].count -= copies_move(&copies_kept[cpu].first, &copies_shared);
 }
 
 /* ---- life ---- */
@@ -251,23 +245,18 @@ static void object_meet(struct object *o, void *new)
     leaves_for(o, leaf_unmap, &u);
 }
 
-static unsigned leaf_strip(struct leaf *l, unsigned slot, unsigned end, void *view)
+static void page_strip(struct leaf *l, unsigned slot, void *view)
 {
-    unsigned id = ((struct view *)view)->id;
-    lock_acquire(&l->lock);
-    for (; vmask_test(&l->users, id) && slot < end; slot++) {
-        vmask_clear(&l->pages[slot].mask, id);
-        if (l->pages[slot].writer == (int)id)
-            l->pages[slot].writer = WRITER_NONE;
-    }
-    lock_release(&l->lock);
-    return end;
+    const struct view *v = view;
+    vmask_clear(&l->pages[slot].mask, v->id);
+    if (l->pages[slot].writer == v->id)
+        l->pages[slot].writer = WRITER_NONE;
 }
 
 static void object_strip(struct object *o, void *view)
 {
     if (__atomic_load_n(&o->overlaps, __ATOMIC_SEQ_CST))
-        leaves_for(o, leaf_strip, view);
+        (void)pages_for(o, 0, o->pages, page_strip, view);
 }
 
 void objects_strip(struct view *v)
@@ -336,24 +325,18 @@ long kd_object_create(const uint64_t a[6])
 
 struct use { bool writers, kept; };
 
-/* leaf_use adds to *arg, a struct use, whether transactions store to pages of the leaf, and whether
- * memory holds what the manager could not supply again: a version that is not home, or one that a
- * snapshot sees. */
-static unsigned leaf_use(struct leaf *l, unsigned slot, unsigned end, void *arg)
+/* page_use adds to *arg, a struct use, whether a transaction stores to the page, and whether memory
+ * holds what the manager could not supply again: a version that is not home, or one that a snapshot
+ * sees. */
+static void page_use(struct leaf *l, unsigned slot, void *arg)
 {
     const unsigned KEPT =
         PAGE_DIRTY | PAGE_FILLING | PAGE_CLEANING | PAGE_PINNED | PAGE_MAPPED_WRITE | PAGE_AWAY;
     struct use *use = arg;
-    lock_acquire(&l->lock);
-    for (unsigned i = slot; i < end; i++) {
-        const struct page *p = &l->pages[i];
-        unsigned state = p->writer != WRITER_NONE ? views[p->writer].state : VIEW_IDLE;
-        use->writers |= state == VIEW_ACTIVE || state == VIEW_COMMITTING ||
-                        item_copies(l, p);
-        use->kept |= p->versions || p->flags & KEPT;
-    }
-    lock_release(&l->lock);
-    return end;
+    const struct page *p = &l->pages[slot];
+    unsigned state = p->writer != WRITER_NONE ? views[p->writer].state : VIEW_IDLE;
+    use->writers |= state == VIEW_ACTIVE || state == VIEW_COMMITTING || item_copies(l, p);
+    use->kept |= p->versions || p->flags & KEPT;
 }
 
 /* object_in_use: commits that wait are held meanwhile, so manager's calls find it whole or dead. */
@@ -366,7 +349,7 @@ static bool object_in_use(struct object *o)
         __atomic_load_n(&o->container_lock.state, __ATOMIC_RELAXED))
         return true;
     struct use use = {0};
-    leaves_for(o, leaf_use, &use);
+    (void)pages_for(o, 0, o->pages, page_use, &use);
     return use.writers || use.kept;
 }
 
@@ -410,13 +393,6 @@ OBJECT_CALL(kd_object_destroy, 0)
     return e ? e : handle_close(process_this(), (int)a[0]);
 }
 
-OBJECT_CALL(kd_object_revoke, 0)
-{
-    (void)a;
-    object_revoke(o);
-    return 0;
-}
-
 /* kd_object_encoder refuses RANGES (-EBUSY) while transactions have stored undeclared: these stores
  * would be lost. */
 OBJECT_CALL(kd_object_encoder, 0)
@@ -427,7 +403,7 @@ OBJECT_CALL(kd_object_encoder, 0)
         return -EINVAL;
     o->encoder = (uint32_t)a[1];
     if (o->encoder == KD_ENCODER_RANGES && before != KD_ENCODER_RANGES)
-        leaves_for(o, leaf_use, &use);
+        (void)pages_for(o, 0, o->pages, page_use, &use);
     if (use.writers)
         o->encoder = before;
     return use.writers ? -EBUSY : 0;

@@ -78,7 +78,6 @@ must_check struct copy *copy_alloc(void);
 void copy_free(struct copy *c);
 void object_get(void *object);
 void object_put(void *object);
-void object_revoke(struct object *o);
 /* object_wait_for_sweeps returns when no sweep of a dead manager's objects runs (begin, BG3). */
 void object_wait_for_sweeps(void);
 extern uint32_t object_sweeps;               /* of dead objects, under way; atomic */

@@ -12,10 +12,42 @@ static inline vaddr_t object_end(const struct object *o)
     return o->base + (o->pages << PAGE_SHIFT);
 }
 
+/* range_ok tells whether [page, page + n) are pages of o, at least one. */
+static inline bool range_ok(const struct object *o, uint64_t page, uint64_t n)
+{
+    return n > 0 && page < o->pages && n <= o->pages - page;
+}
+
 /* ---- leaf.c ---- */
 /* leaves_in calls fn for each leaf that exists of the pages [page, end), in portions; leaves_for
  * does for all pages. */
 void leaves_in(struct object *o, uint64_t page, uint64_t end, leaf_fn *fn, void *arg);
+typedef void page_fn(struct leaf *l, unsigned slot, void *arg);
+struct each { page_fn *fn; void *arg; };
+HOT unsigned leaf_each(struct leaf *l, unsigned slot, unsigned end, void *each)
+{
+    const struct each *e = each;
+    lock_acquire(&l->lock);
+    for (; slot < end; slot++)
+        e->fn(l, slot, e->arg);
+    lock_release(&l->lock);
+    return end;
+}
+/* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. 0; -EINVAL: no
+ * such range. */
+HOT long pages_for(struct object *o, uint64_t page, uint64_t n, page_fn *fn, void *arg)
+{
+    struct each each = {fn, arg};
+    unsigned slot = (unsigned)(page % LEAF_PAGES);
+    if (!range_ok(o, page, n))
+        return -EINVAL;
+    struct leaf *l = object_leaf_find(o, page);
+    if (l && n <= LEAF_PAGES - slot)
+        (void)leaf_each(l, slot, slot + (unsigned)n, &each); /* no sleep since: it is there (LF2) */
+    else
+        leaves_in(o, page, page + n, leaf_each, &each);
+    return 0;
+}
 /* leaf_portion returns the end of a portion of [slot, end), short enough where each page is looked
  * at in each of the leaf's users. Leaf locked. */
 unsigned leaf_portion(const struct leaf *l, unsigned slot, unsigned end);
@@ -64,10 +96,5 @@ bool waits_end(struct leaf *l, unsigned slot, int error, unsigned rights, uint32
 /* object_supply_old takes a page for the snapshots whose number is s->csn (old.c). 0; -ESRCH: there
  * is none; -errno. */
 int object_supply_old(struct object *o, const struct kd_supply *s);
-/* range_ok tells whether [page, page + n) are pages of o, at least one. */
-static inline bool range_ok(const struct object *o, uint64_t page, uint64_t n)
-{
-    return n > 0 && page < o->pages && n <= o->pages - page;
-}
 
 #endif

@@ -267,34 +267,6 @@ void page_drop_filling(struct leaf *l, struct page *p)
     }
 }
 
-struct each { void (*fn)(struct leaf *l, unsigned slot, void *arg); void *arg; };
-HOT unsigned leaf_each(struct leaf *l, unsigned slot, unsigned end, void *each)
-{
-    const struct each *e = each;
-    lock_acquire(&l->lock);
-    for (; slot < end; slot++)
-        e->fn(l, slot, e->arg);
-    lock_release(&l->lock);
-    return end;
-}
-
-/* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. 0; -EINVAL: no
- * such range. */
-HOT long pages_for(struct object *o, uint64_t page, uint64_t n,
-                   void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
-{
-    struct each each = {fn, arg};
-    unsigned slot = (unsigned)(page % LEAF_PAGES);
-    if (!range_ok(o, page, n))
-        return -EINVAL;
-    struct leaf *l = object_leaf_find(o, page);
-    if (l && n <= LEAF_PAGES - slot)
-        (void)leaf_each(l, slot, slot + (unsigned)n, &each); /* no sleep since: it is there (LF2) */
-    else
-        leaves_in(o, page, page + n, leaf_each, &each);
-    return 0;
-}
-
 /* error_for_client replaces errors that mean "look again" to a fault; a manager's refusal does
  * not. */
 static int error_for_client(int error)
