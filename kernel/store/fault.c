@@ -304,7 +304,7 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     unsigned slot = index % LEAF_PAGES;
     struct leaf *l = object_leaf_find(o, index);
-    if (!l && !(l = object_leaf(o, index, true)))
+    if (!l && !(l = object_leaf(o, index)))
         return leaf_memory(v, leaf_refused(o));
     struct page *p = &l->pages[slot];
     pte_t *pte = NULL;

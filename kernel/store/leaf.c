@@ -20,11 +20,6 @@
 #include "store/right.h"
 #include "store/version.h"
 
-static struct leaf **table_of(const struct object *o, uint64_t page)
-{
-    return __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE], __ATOMIC_ACQUIRE);
-}
-
 /* leaf_put puts l, or NULL, into its table, whose frame counts its leaves. Object locked. */
 static void leaf_put(struct object *o, uint64_t first, struct leaf *l)
 {
@@ -107,7 +102,6 @@ static struct frame *leaf_frame(void)
     l->gone = false;
     l->held = l->proven = 0;
     l->kept = l->users = (struct vmask){{0}};
-    l->codewords = NULL;
     return f; /* leaf_init makes the rest, by `touched` and `floor` */
 }
 
@@ -118,39 +112,27 @@ bool leaf_charge(struct object *o, uint64_t n)
     return can;
 }
 
-/* leaf_install puts the leaf *f in its table, or in *t if none, with room for codewords in *w, if
- * it needs some; what is used is NULL then. Object locked. */
-static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame **f,
-                                 struct frame **t, struct frame **w)
-{
-    struct leaf *l = object_leaf_find(o, first);
-    bool words = o->flags & KD_OBJECT_CODEWORDS;
-    if (l || !*f || !(table_of(o, first) || *t) || (words && !*w) ||
-        !leaf_charge(o, 1 + !table_of(o, first) + words))
-        return l;
-    if (!table_of(o, first)) {
-        __atomic_store_n(&o->tables[first / LEAF_PAGES / LEAF_TABLE], frame_memory(*t),
-                         __ATOMIC_RELEASE);
-        *t = NULL;
-    }
-    l = leaf_init(*f, o, first);
-    *f = NULL;
-    if (words) {
-        l->codewords = frame_memory(*w);
-        *w = NULL;
-    }
-    leaf_put(o, first, l);
-    evict_leaves(&l, 1, true);
-    return l;
-}
-
 static struct leaf *leaf_new(struct object *o, uint64_t first)
 {
+    bool coded = o->flags & KD_OBJECT_CODEWORDS;
     struct frame *f = leaf_frame(),
                  *t = table_of(o, first) ? NULL : frame_alloc(FRAME_LEAF),
-                 *w = o->flags & KD_OBJECT_CODEWORDS ? frame_alloc(FRAME_LEAF) : NULL;
+                 *w = coded ? frame_alloc(FRAME_LEAF) : NULL;
     lock_acquire(&o->lock);
-    struct leaf *l = leaf_install(o, first, &f, &t, &w);
+    struct leaf *l = object_leaf_find(o, first);
+    bool table = table_of(o, first);
+    if (!l && f && (table || t) && (w || !coded) && leaf_charge(o, 1 + !table + coded)) {
+        if (!table) {
+            __atomic_store_n(&o->tables[first / LEAF_PAGES / LEAF_TABLE], frame_memory(t),
+                             __ATOMIC_RELEASE);
+            t = NULL;
+        }
+        l = leaf_init(f, o, first);
+        l->codewords = coded ? frame_memory(w) : NULL;
+        f = w = NULL;
+        leaf_put(o, first, l);
+        evict_leaves(&l, 1, true);
+    }
     lock_release(&o->lock);
     if (w)
         frame_free(w);
@@ -161,12 +143,10 @@ static struct leaf *leaf_new(struct object *o, uint64_t first)
     return l;
 }
 
-struct leaf *object_leaf(struct object *o, uint64_t page, bool create)
+struct leaf *object_leaf(struct object *o, uint64_t page)
 {
-    if (page >= o->pages)
-        return NULL;
     struct leaf *l = object_leaf_find(o, page);
-    return l || !create ? l : leaf_new(o, page & ~(uint64_t)(LEAF_PAGES - 1));
+    return l ? l : leaf_new(o, page & ~(uint64_t)(LEAF_PAGES - 1));
 }
 
 int leaf_refused(struct object *o)
@@ -180,7 +160,7 @@ int leaf_refused(struct object *o)
 struct leaf *leaf_lock_new(struct object *o, uint64_t page)
 {
     for (uint64_t vain = 0;;) {
-        struct leaf *l = object_leaf(o, page, true);
+        struct leaf *l = object_leaf(o, page);
         if (!l && (leaf_refused(o) || !evict_wait(&vain)))
             return NULL;
         if (!l)

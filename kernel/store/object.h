@@ -83,15 +83,20 @@ void object_wait_for_sweeps(void);
 extern uint32_t object_sweeps;               /* of dead objects, under way; atomic */
 /* object_at finds the object at an address of p; a reference, or NULL; *rights are the client's. */
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
-/* object_leaf finds a page's leaf, or NULL: none, no memory, the limit. Not for sleeps (LF2). */
-struct leaf *object_leaf(struct object *o, uint64_t page, bool create);
+/* object_leaf finds or makes a page's leaf; page < o->pages, as for the others. NULL: no memory, or
+ * the limit. Not for sleeps (LF2). */
+struct leaf *object_leaf(struct object *o, uint64_t page);
 /* leaf_refused tells why there will be no leaf: -EOWNERDEAD; -ENOMEM, by the owner's limit; 0. */
 int leaf_refused(struct object *o);
-/* object_leaf_find is object_leaf for a leaf that exists; page < o->pages. */
-static inline struct leaf *object_leaf_find(struct object *o, uint64_t page)
+/* table_of finds the table of leaves that a page's is in, or NULL. */
+static inline struct leaf **table_of(const struct object *o, uint64_t page)
 {
-    struct leaf **table =
-        __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE], __ATOMIC_ACQUIRE);
+}
+/* object_leaf_find is object_leaf for a leaf that exists. */
+static inline struct leaf *object_leaf_find(const struct object *o, uint64_t page)
+{
+    struct leaf **table = table_of(o, page);
     return table ? __atomic_load_n(&table[page / LEAF_PAGES % LEAF_TABLE], __ATOMIC_ACQUIRE) : NULL;
 }
 struct leaf *leaf_lock_new(struct object *o, uint64_t page);

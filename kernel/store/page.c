@@ -406,7 +406,7 @@ int object_io_end(struct object *o, uint64_t page, struct frame *frame, bool rea
 
 int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame, csn_t *csn)
 {
-    struct leaf *l = object_leaf(o, page, false);
+    struct leaf *l = page < o->pages ? object_leaf_find(o, page) : NULL;
     if (!l)
         return -ENOENT;
     lock_acquire(&l->lock);

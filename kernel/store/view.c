@@ -352,47 +352,45 @@ static void view_return_hands(struct view *v)
     v->reserve = (struct view_reserve){0};
 }
 
-/* drop_copy drops the first copy of a list: PTE EMPTY, flushed, writer none, frame and credit
- * back. */
-static void drop_copy(struct view *v, struct list *from, struct copy *c)
+/* drop_first drops the first copy of a list: PTE EMPTY, flushed, writer none, frame and credit
+ * back. False: there is none. */
+static bool drop_first(struct view *v, struct list *from)
 {
+    lock_acquire(&v->lock);
+    struct copy *c = list_empty(from) ? NULL : list_first(from, struct copy, link);
+    lock_release(&v->lock);
+    if (!c)
+        return false;
     struct leaf *l = c->leaf;
+    struct page *p = &l->pages[c->slot];
     struct frame *frame = NULL;
-    struct port *port = v->txn.enlisted;
     lock_acquire(&l->lock);
     lock_acquire(&v->lock);
     bool there = !list_empty(from) && list_first(from, struct copy, link) == c;
     if (there) {
-        struct page *p = &l->pages[c->slot];
         right_drop_copy(v, p, c);
         frame = c->frame;
-        port = l->object->commit_port; /* v has a reference */
         view_copy_out(v, c, frame);
         waiters_wake(p);
     } /* else a sweep took it: its manager died */
     lock_release(&v->lock);
     if (there)
-        heir_return(v, &l->pages[c->slot]);
+        heir_return(v, p);
+    struct port *port = l->object->commit_port; /* v has a reference */
     lock_release(&l->lock);
     if (there)
         copy_free(c);
-    if (!frame)
-        return;
-    frame_free(frame);
-    credit_return(port, 1);
+    if (frame) {
+        frame_free(frame);
+        credit_return(port, 1);
+    }
+    return true;
 }
 
 static void drop_copies(struct view *v, struct list *from)
 {
-    for (;;) {
-        lock_acquire(&v->lock);
-        struct copy *c = list_empty(from) ? NULL : list_first(from, struct copy, link);
-        lock_release(&v->lock);
-        if (!c)
-            return;
-        drop_copy(v, from, c);
+    while (drop_first(v, from))
         thread_breathe();
-    }
 }
 
 /* view_gone_notice tells the managers that a transaction ended, each that hears of such or may hold
