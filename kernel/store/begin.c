@@ -30,11 +30,8 @@ long lock_over(struct view *v, int e)
 }
 
 /* txn_lock locks a container for the running transaction. */
-static long txn_lock(vaddr_t at, unsigned how)
+static long txn_lock(struct view *v, vaddr_t at, unsigned how)
 {
-    struct view *v = thread_this()->view;
-    if (!v || v->state != VIEW_ACTIVE)
-        return -ENOENT;
     if (v->snapshot_rights || heir_is(v))
         return -EINVAL;
     return lock_over(v, container_lock_at(v, at, how));
@@ -44,7 +41,7 @@ static long txn_lock(vaddr_t at, unsigned how)
  * touch. */
 static long begin_locked(struct view *v, const struct kd_begin *b)
 {
-    long e = txn_lock(b->locked, b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0);
+    long e = txn_lock(v, b->locked, b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0);
     lock_acquire(&v->lock);
     v->txn.untouched = false;
     lock_release(&v->lock);
@@ -175,30 +172,24 @@ long kd_txn_begin(const uint64_t a[6])
     return b.mode < KD_CONTAINER_LOCK ? 0 : begin_more(v, &b, at);
 }
 
-long kd_txn_abort(const uint64_t a[6])
+TXN_CALL(kd_txn_abort)
 {
     int reason = (int)a[0];
-    struct view *v = thread_this()->view;
-    if (!v || v->state != VIEW_ACTIVE)
-        return -ENOENT;
     view_abort(v, reason > 0 && reason < 4096 ? reason : ECANCELED);
     return 0;
 }
 
-long kd_txn_lock(const uint64_t a[6]) { return txn_lock(a[0], (unsigned)a[1]); }
+TXN_CALL(kd_txn_lock) { return txn_lock(v, a[0], (unsigned)a[1]); }
 
 enum { PREFETCH_BYTES_MAX = 4 << 20 };
 
-long kd_txn_hint(const uint64_t a[6])
+TXN_CALL(kd_txn_hint)
 {
     static const uint8_t wants[] = {WANT_WRITE, WANT_READ, WANT_READ_FOR_WRITE};
     vaddr_t at = a[0];
     uint64_t bytes = a[1];
     unsigned hint = (unsigned)a[2];
     bool now = hint == (KD_HINT_PREFETCH | KD_HINT_NOW);
-    struct view *v = thread_this()->view;
-    if (!v || v->state != VIEW_ACTIVE)
-        return -ENOENT;
     hint = now ? KD_HINT_PREFETCH : hint;
     if (hint == KD_HINT_PREFETCH)
         bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
@@ -234,13 +225,10 @@ long kd_txn_hint(const uint64_t a[6])
 
 /* kd_txn_declare goes with a commit, or before it where there are more ranges than one call
  * takes. */
-long kd_txn_declare(const uint64_t a[6])
+TXN_CALL(kd_txn_declare)
 {
     enum { AT_ONCE = 16 };
-    struct view *v = thread_this()->view;
     struct kd_range some[AT_ONCE];
-    if (!v || v->state != VIEW_ACTIVE)
-        return -ENOENT;
     if (a[1] > KD_RANGES_MAX)
         return -EINVAL;
     for (uint64_t i = 0, n; i < a[1]; i += n) {

@@ -219,7 +219,7 @@ static __attribute__((noinline)) bool publish_flip(struct view *v, struct copy *
         v->commit.logged++;
     v->commit.logged_spilled += !now;
     lock_release(&v->lock);
-    bool others = !vmask_only(&p->mask, v->id);
+    bool others = !vmask_within(&p->mask, &v->self);
     if (others)
         others_owe(v, p, c->at);
     if (c->frame)
@@ -283,7 +283,7 @@ static bool publish_release(struct copy *c)
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];
     __asm__("" : "+r"(p)); /* or it is computed anew at each use */
-    bool others = !vmask_only(&p->mask, c->view);
+    bool others = !vmask_within(&p->mask, &views[c->view].self);
     if (p->writer == c->view) {
         p->writer = WRITER_NONE;
         heir_return(&views[c->view], p);

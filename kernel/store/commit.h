@@ -5,6 +5,17 @@
 
 #include "store/view.h"
 
+/* TXN_CALL(kd_txn_abort) { ... }: a call in a transaction; its body gets the view, too. -ENOENT: it
+ * is in none. */
+#define TXN_CALL(name)                                                                            \
+    static long name##_in(struct view *v, const uint64_t a[6]);                                   \
+    long name(const uint64_t a[6])                                                                \
+    {                                                                                             \
+        struct view *v = thread_this()->view;                                                     \
+        return v && v->state == VIEW_ACTIVE ? name##_in(v, a) : -ENOENT;                          \
+    }                                                                                             \
+    static long name##_in(struct view *v, const uint64_t a[6])
+
 /* view.c ends a commit. */
 void view_end(struct view *v);                /* CM8 */
 

@@ -266,7 +266,7 @@ void stack_waits(struct view *v)
     vmask_set(&stacked, v->id);
     v->group.arrival = ++arrivals;
     v->group.again = 0;
-    if (!vmask_only(&stacked, v->id))
+    if (!vmask_within(&stacked, &v->self))
         search(v); /* it waits for others of these alone (port_waits) */
     lock_release(&graph_lock);
 }
@@ -496,20 +496,18 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
     port_post(o->port, i);
 }
 
-/* conflict_test does FT5, FT6 and CF1 to CF5, but for the sleep; e is v's PTE. Leaf locked, also on
- * return. */
-enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e)
+int conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e)
 {
     struct page *p = &l->pages[slot];
     struct vmask candidates = candidates_of(v, l, p);
     waits_clear(v);
     enum wait_kind kind = l->object->flags & KD_OBJECT_ITEMS ? WAIT_ANY : WAIT_ALL;
     if (vmask_empty(&candidates) && !p->queue)
-        return CONFLICT_GRANT;
+        return 0;
     vaddr_t at = page_address(l, slot);
     bool own = heir_has(v, l, slot); /* HO3 */
     if (v->txn.now && (!vmask_empty(&candidates) || !own))
-        return CONFLICT_BUSY;
+        return -EBUSY;
     /* a neighbour's unused right is none */
     v->wait.upgrade = !own && v->wait.want != WANT_READ &&
                       e & (PTE_ACCESSED | PTE_USED | PTE_HELD) && !(e & PTE_COPY) &&
@@ -524,7 +522,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
         victim_doom(victim);
         lock_release(&graph_lock);
         if (victim == v)
-            return CONFLICT_DOOMED;
+            return -EAGAIN;
     }
     struct view *head = queue_head(p);
     if (head && head != v && !own && !(p->writer == v->id && e)) {
@@ -532,17 +530,17 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
         struct vmask before = queue_before(v, p);
         if (!vmask_empty(&before)) {
             waits_add(v, &before, kind);
-            return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
+            return v->doom ? -EAGAIN : 1;
         }
     }
     struct debt debt = {0};
     bool blocked = conflict_take(v, l, slot, &debt);
     right_pay(&debt); /* CF3 */
     if (!blocked)
-        return CONFLICT_GRANT;
+        return 0;
     queue_join(v, l, p);
     struct vmask before = own ? (struct vmask){0} : queue_before(v, p);
     waits_add(v, &before, kind); /* CF5 */
     conflict_notice(v, l, slot);
-    return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
+    return v->doom ? -EAGAIN : 1;
 }

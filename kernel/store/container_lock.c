@@ -166,9 +166,9 @@ static unsigned walk_leaf(struct leaf *l, unsigned slot, unsigned end, void *arg
     struct vmask left = {0};
     struct debt debt = {0};
     lock_acquire(&l->lock);
-    if (!vmask_only(&l->users, w->view->id)) {
+    if (!vmask_within(&l->users, &w->view->self)) {
         for (end = leaf_portion(l, slot, end); slot < end; slot++)
-            if (!vmask_only(&l->pages[slot].mask, w->view->id))
+            if (!vmask_within(&l->pages[slot].mask, &w->view->self))
                 w->blocked |= conflict_take(w->view, l, slot, &debt);
         for (unsigned i = 0; i < LEAF_PAGES; i++)
             vmask_add(&left, &l->pages[i].mask);

@@ -219,12 +219,10 @@ static unsigned regions_of(const struct words *w)
     return regions;
 }
 
-/* runs_out writes the page's runs, from the first one, [from, to), on. *bytes: their size. 0 or
- * -EFAULT. */
+/* runs_out writes the page's runs, from the first one, [from, to), on. 0 or -EFAULT. */
 HOT int runs_out(struct diff_out *o, struct kd_run *r, const struct copy *c,
-                 const struct words *w, unsigned from, unsigned to, uint64_t *bytes)
+                 const struct words *w, unsigned from, unsigned to)
 {
-    vaddr_t start = o->at;
     for (bool more = true; more;) {
         unsigned next = to, next_to = 0;
         more = next_run(w, &next, &next_to);
@@ -237,7 +235,6 @@ HOT int runs_out(struct diff_out *o, struct kd_run *r, const struct copy *c,
         from = next;
         to = next_to;
     }
-    *bytes = o->at - start;
     return 0;
 }
 
@@ -251,7 +248,7 @@ static __attribute__((noinline)) int diff_page(const struct view *v, struct copy
     struct kd_run r = {object->cookie, c->leaf->first + c->slot, p->csn, 0, 0, 0};
     unsigned encoder = object->encoder, from = 0, to = 0;
     bool ranges = encoder == KD_ENCODER_RANGES;
-    uint64_t bytes = 0;
+    vaddr_t start = o->at;
     if (whole || !base) { /* evicted while the copy was spilled */
         c->changed |= !whole;
         return whole_out(o, &r, c);
@@ -281,8 +278,8 @@ static __attribute__((noinline)) int diff_page(const struct view *v, struct copy
         return whole_out(o, &r, c);
     }
     codeword_tell(c, regions_of(&w));
-    e = runs_out(o, &r, c, &w, from, to, &bytes);
-    if (encoder == KD_ENCODER_ADAPTIVE && bytes >= ADAPTIVE_BYTES)
+    e = runs_out(o, &r, c, &w, from, to);
+    if (!e && encoder == KD_ENCODER_ADAPTIVE && o->at - start >= ADAPTIVE_BYTES)
         p->whole = ADAPTIVE_COMMITS;
     return e;
 }
@@ -385,7 +382,6 @@ static RARE int item_diff_any(struct view *v, struct copy *c, struct diff_out *o
     struct item_before before;
     bool alone = l->object->container_lock.exclusive == v->id;
     unsigned from = 0, to = 0;
-    uint64_t bytes;
     lock_acquire(&l->lock);
     uint64_t *now = frame_memory(c->frame);
     const uint64_t *base = frame_memory(p->frame);
@@ -402,7 +398,7 @@ static RARE int item_diff_any(struct view *v, struct copy *c, struct diff_out *o
     *whole = r.base_csn < full_below;
     if (e || !c->changed)
         return e;
-    return *whole ? whole_out(o, &r, c) : runs_out(o, &r, c, &w, from, to, &bytes);
+    return *whole ? whole_out(o, &r, c) : runs_out(o, &r, c, &w, from, to);
 }
 
 /* item_diff is diff_page for an item copy. Where the log has the page of others, it has it since
@@ -564,11 +560,10 @@ static bool changes_next(struct view *v, vaddr_t from, unsigned how, struct kd_c
     return e;
 }
 
-long kd_txn_changes(const uint64_t a[6])
+TXN_CALL(kd_txn_changes)
 {
-    struct view *v = thread_this()->view;
     struct kd_changes changes;
-    if (!v || v->state != VIEW_ACTIVE || !changes_next(v, a[0], (unsigned)a[2], &changes))
+    if (!changes_next(v, a[0], (unsigned)a[2], &changes))
         return -ENOENT;
     size_t bytes = a[2] & CHANGES_WHERE ? sizeof changes.address : sizeof changes;
     return copy_to_user(a[1], &changes, bytes) ? -EFAULT : 0;

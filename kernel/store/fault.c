@@ -170,8 +170,6 @@ HOT void grant(struct view *v, struct leaf *l, struct page *p, unsigned slot, pt
     lock_release(&v->lock);
 }
 
-/* leaf_memory finds memory for a leaf or a page table: pages that can go, or the transaction's own
- * copies, may fill it all. -EAGAIN: look again; -ECANCELED; -ENOMEM; `refused`, if not 0. */
 int leaf_memory(struct view *v, int refused)
 {
     if (refused || v->doom || thread_this()->killed)
@@ -235,21 +233,18 @@ static RARE int fault_waits(struct view *v, struct leaf *l, unsigned what, vaddr
  * return. */
 static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
-    int result = 0;
     bool items = l->object->flags & KD_OBJECT_ITEMS; /* nobody upgrades a right there */
-    switch (conflict_test(v, l, slot, items ? 0 : pte_load(pte))) {
-    case CONFLICT_GRANT:
-        if (heir_is(v) && (result = heir_share(v, l, slot)))
-            break;
+    int result = conflict_test(v, l, slot, items ? 0 : pte_load(pte));
+    if (result > 0)
+        return fault_waits(v, l, KD_TRACE_FOR_PAGE, page_address(l, slot));
+    if (!result && heir_is(v))
+        result = heir_share(v, l, slot);
+    if (!result) {
         queue_leave(v);
         grant(v, l, &l->pages[slot], slot, pte);
         if (heir_is(v))
             heir_owes(v, l, slot);
         leaf_keep(v, l, slot, pte);
-        break;
-    case CONFLICT_BLOCKED: return fault_waits(v, l, KD_TRACE_FOR_PAGE, page_address(l, slot));
-    case CONFLICT_BUSY: result = -EBUSY; break;
-    case CONFLICT_DOOMED: result = -EAGAIN; break;
     }
     lock_release(&l->lock);
     return result == -ENOMEM && limit_left(v->process, KD_LIMIT_MEMORY) >= 3 ? leaf_memory(v, 0)
@@ -367,7 +362,6 @@ static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
     return e ? e : spill_bring(v, o, page);
 }
 
-/* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: doomed. */
 int fault_ended(struct view *v, int e)
 {
     struct leaf *l = v->wait.leaf ? v->wait.leaf : v->supply.leaf;

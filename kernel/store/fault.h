@@ -11,8 +11,8 @@
 must_check int view_touch(struct view *v, vaddr_t at, enum view_want want);
 
 /* fault.c, for fault_other.c: */
-/* leaf_memory finds memory for a leaf or a page table. -EAGAIN: look again; -ECANCELED; -ENOMEM;
- * `refused`, if not 0. */
+/* leaf_memory finds memory for a leaf or a page table: pages that can go, or the transaction's own
+ * copies, may fill it all. -EAGAIN: look again; -ECANCELED; -ENOMEM; `refused`, if not 0. */
 RARE int leaf_memory(struct view *v, int refused);
 /* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: doomed. */
 RARE int fault_ended(struct view *v, int e);

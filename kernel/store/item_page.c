@@ -190,7 +190,7 @@ bool item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
     struct page *p = &l->pages[c->slot];
     __asm__("" : "+r"(p)); /* or it is computed anew at each use */
     assert(page_resident(p) && p->writer == WRITER_NONE); /* IT1, IT2 */
-    bool others = !vmask_only(&p->mask, v->id);
+    bool others = !vmask_within(&p->mask, &v->self);
     if (others)
         others_follow(v, p, c);
     bool sound = !l->codewords || codeword_follow(l, c); /* CW2 */

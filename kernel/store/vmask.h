@@ -35,11 +35,6 @@ static inline void vmask_keep(struct vmask *m, const struct vmask *of)
     m->word[0] &= __atomic_load_n(&of->word[0], __ATOMIC_SEQ_CST);
     m->word[1] &= __atomic_load_n(&of->word[1], __ATOMIC_SEQ_CST);
 }
-static inline bool vmask_only(const struct vmask *m, unsigned v) /* no other bit is set */
-{
-    uint64_t others = ~(1ull << v % 64);
-    return v < 64 ? !((m->word[0] & others) | m->word[1]) : !(m->word[0] | (m->word[1] & others));
-}
 static inline bool vmask_empty(const struct vmask *m) { return !(m->word[0] | m->word[1]); }
 /* bit_next returns the first bit that is set, of n, at or after `from`; -1: none. */
 static inline int bit_next(const uint64_t *bits, unsigned n, unsigned from)

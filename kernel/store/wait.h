@@ -24,9 +24,9 @@ static inline void waiters_wake(const struct page *p)
 
 /* conflict.c: queues, callbacks, the waits-for graph */
 void queue_leave(struct view *v);               /* leaf locked; wakes the new head (KR3) */
-/* BUSY: it would be blocked, and is not to wait (KD_HINT_NOW) */
-enum conflict_result { CONFLICT_GRANT, CONFLICT_BLOCKED, CONFLICT_BUSY, CONFLICT_DOOMED };
-enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t mine);
+/* conflict_test does FT5, FT6 and CF1 to CF5, but for the sleep; e is v's PTE. 0: v may have the
+ * page; 1: it is to sleep; -EBUSY: but is not to (KD_HINT_NOW); -EAGAIN: doomed. Leaf locked. */
+must_check int conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e);
 /* conflict_take takes the rights that v->wait.want conflicts with, where it may; the debt is to be
  * paid before the leaf is unlocked. True: transactions are left, and v has edges to them. Leaf
  * locked. */
