@@ -212,8 +212,6 @@ TXN_CALL(kd_txn_hint)
     v->txn.now = now;
     for (vaddr_t page = page_down(at); page < at + bytes && !e; page += PAGE_BYTES) {
         e = view_touch(v, page, (enum view_want)wants[hint - 1]);
-        if (!e && v->last.rights & RIGHTS_GUARDED)
-            guard_key(v, page);
         thread_breathe();
     }
     v->txn.meant = meant;

@@ -443,6 +443,8 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, enum view_w
         if (want != WANT_READ && !(rights & KD_RIGHT_WRITE) && !guard_allows(v, at, want))
             return -EACCES;
         int e = view_fault(v, o, at, want);
+        if (!e && unlikely(v->last.rights & RIGHTS_GUARDED))
+            guard_key(v, at);
         if (e != -ENXIO)
             return e;
     }
@@ -534,11 +536,8 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 int store_touch(struct view *v, vaddr_t at, unsigned flags)
 {
     int e = view_touch(v, at, flags & FAULT_WRITE ? WANT_WRITE : WANT_READ);
-    if (likely(!e)) {
-        if (unlikely(thread_this()->view->last.rights & RIGHTS_GUARDED))
-            guard_key(thread_this()->view, at); /* not v: it need not be kept */
+    if (likely(!e))
         return 0;
-    }
     if (e == -EFAULT || e == -EINVAL || e == -EACCES)
         return fault_outside(at, flags);
     return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */

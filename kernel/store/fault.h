@@ -35,8 +35,8 @@ static inline struct object *view_object_at(struct view *v, vaddr_t at, uint32_t
 /* guard_allows: FT8, the view's last object has a guard, and the transaction has said that it
  * stores there, now or (its copy is in the log, or came back meanwhile) before. */
 RARE bool guard_allows(struct view *v, vaddr_t at, enum view_want want);
-/* guard_key: FT9, a copy in item mode is stored to by who has the key. Behind view_touch, where the
- * view's last object has a guard. */
+/* guard_key: FT9, a copy in item mode is stored to by who has the key; the view's last object has a
+ * guard. */
 RARE void guard_key(struct view *v, vaddr_t at);
 /* both -errno, after the program was ended or told, or 0: served. */
 int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no transaction */
