@@ -49,7 +49,7 @@ static void attachment_end(struct attachment *a, bool tell)
     lock_acquire(&o->lock);
     list_remove(&a->object_link);
     lock_release(&o->lock);
-    item_say(&a->gone, ITEM_CLIENT_GONE, a->pid, o->cookie);
+    item_say(&a->gone, ITEM_CLIENT_GONE, a->process->pid, o->cookie);
     if (!tell || !port_post(o->port, &a->gone))
         kfree(a);
     object_put(o);
@@ -151,7 +151,7 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
     struct attachment *a = o->dead ? NULL : kalloc(sizeof *a);
     if (!a)
         return o->dead ? -EOWNERDEAD : -ENOMEM;
-    *a = (struct attachment){.object = o, .process = p, .pid = p->pid, .rights = rights};
+    *a = (struct attachment){.object = o, .process = p, .rights = rights};
     list_init(&a->gone.link);
     /* a dead manager's objects there make room: its successor brings the containers back */
     for (struct attachment *old; (old = attachment_remove(p, o, true));)

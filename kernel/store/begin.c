@@ -37,28 +37,24 @@ static long txn_lock(struct view *v, vaddr_t at, unsigned how)
     return lock_over(v, container_lock_at(v, at, how));
 }
 
-/* begin_locked begins a transaction with KD_CONTAINER_LOCK: the lock comes before the first
- * touch. */
-static long begin_locked(struct view *v, const struct kd_begin *b)
-{
-    long e = txn_lock(v, b->locked, b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0);
-    lock_acquire(&v->lock);
-    v->txn.untouched = false;
-    lock_release(&v->lock);
-    if (e && !v->deliver)
-        view_abort(v, (int)-e);
-    return e;
-}
-
+/* begin_more does what most begins do not: a container's lock comes before the first touch. */
 static __attribute__((noinline)) long begin_more(struct view *v, const struct kd_begin *b,
                                                  vaddr_t at)
 {
-    long e = b->mode & KD_HELPER   ? helper_begin(v, b->view, b->locked)
+    bool locks = v->txn.mode == KD_CONTAINER_LOCK;
+    unsigned how = b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0;
+    long e = locks                 ? txn_lock(v, b->locked, how)
+             : b->mode & KD_HELPER ? helper_begin(v, b->view, b->locked)
              : b->mode & KD_HOLDER ? holder_begin(v, b, at)
              : b->mode & KD_HEIR   ? heir_begin(v, b) : 0;
-    if (e)
+    if (locks) {
+        lock_acquire(&v->lock);
+        v->txn.untouched = false;
+        lock_release(&v->lock);
+    }
+    if (e && !(locks && v->deliver))
         view_abort(v, (int)-e);
-    return v->txn.mode == KD_CONTAINER_LOCK ? begin_locked(v, b) : e;
+    return e;
 }
 
 /* begin_check refuses a begin in the wrong state, or with fields that contradict each other. 0 or

@@ -159,17 +159,6 @@ static void others_owe(const struct view *writer, struct page *p, vaddr_t at)
     right_pay(&debt);
 }
 
-/* old_take takes the frame of the version that ends off the evictor's list. NULL: it had none. */
-static struct frame *old_take(struct leaf *l, struct page *p)
-{
-    page_drop_filling(l, p); /* read for a snapshot, in vain */
-    struct frame *old = p->frame;
-    p->frame = NULL;
-    if (old)
-        evict_remove(old, true);
-    return old;
-}
-
 /* current_set makes f the page's current version; NULL: that lies in the log only. It is clean if
  * its manager has it: a stacked one below, another by KD_OBJECT_VERSIONS. Leaf locked. */
 static void current_set(struct leaf *l, unsigned slot, struct frame *f)
@@ -197,7 +186,11 @@ static __attribute__((noinline)) bool publish_flip(struct view *v, struct copy *
     struct page *p = &l->pages[c->slot];
     assert(p->writer == v->id);
     struct frame *now = c->frame;
-    c->frame = old_take(l, p);
+    page_drop_filling(l, p); /* read for a snapshot, in vain */
+    c->frame = p->frame;
+    p->frame = NULL;
+    if (c->frame)
+        evict_remove(c->frame, true);
     c->sequence = p->sequence;
     c->superseded = sequence;
     p->csn = csn;

@@ -180,9 +180,7 @@ static uint32_t weight_now(const struct view *v)
     return v->txn.aborts < WEIGHTED_ABORTS ? v->txn.weight : ~0u;
 }
 
-/* better_victim prefers the lighter view, then the younger. A view that commits is never a victim;
- * nor is a suspended one, whose thread cannot act on a doom: the view that the thread runs goes
- * instead. */
+/* better_victim prefers the lighter view, then the younger. */
 static bool better_victim(const struct view *a, const struct view *b)
 {
     if (!b)
@@ -190,18 +188,6 @@ static bool better_victim(const struct view *a, const struct view *b)
     if (weight_now(a) != weight_now(b))
         return weight_now(a) < weight_now(b);
     return a->txn.ticket > b->txn.ticket;
-}
-
-static bool can_be_victim(const struct view *v)
-{
-    return v->state == VIEW_ACTIVE && v->owner->view == v;
-}
-
-/* commits_above tells that v's commit has not come to its base. */
-static bool commits_above(const struct view *v)
-{
-    return v->state == VIEW_COMMITTING && v->group.asked && v->question.answer < 0 &&
-           v->group.asked->rank;
 }
 
 /* helper_alone returns v's helper at work if the others of the path want nothing of v's group but
@@ -225,15 +211,17 @@ static struct view *helper_alone(const struct view *v, const struct vmask *path)
 }
 
 /* victim_of chooses who goes: a helper alone, else a transaction that runs, else a commit that its
- * base has not (SK13). */
+ * base has not (SK13). No other commit is a victim; nor is a suspended view, whose thread cannot
+ * act on a doom: the view that the thread runs goes instead. */
 static struct view *victim_of(const struct vmask *path)
 {
     struct view *alone = NULL, *runs = NULL, *commits = NULL;
     vmask_for(u, path) {
         struct view *v = &views[u];
-        if (can_be_victim(v) && better_victim(v, runs))
+        if (v->state == VIEW_ACTIVE && v->owner->view == v && better_victim(v, runs))
             runs = v;
-        if (!commits_above(v))
+        if (v->state != VIEW_COMMITTING || !v->group.asked || v->question.answer >= 0 ||
+            !v->group.asked->rank)
             continue;
         if (better_victim(v, commits))
             commits = v;

@@ -64,7 +64,6 @@ struct object {
 struct attachment {
     struct object *object;   /* one reference */
     struct process *process;
-    int pid;
     uint32_t rights;
     struct list object_link;
     struct item gone;        /* CLIENT_GONE; the attachment is freed when it was delivered */

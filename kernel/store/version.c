@@ -109,6 +109,17 @@ static void expire(struct snapshot *s)
     list_push_back(&expired, &s->expired_link);
 }
 
+/* expire_most has the snapshot expire that keeps the most versions. */
+static void expire_most(void)
+{
+    struct snapshot *most = NULL;
+    list_each(struct snapshot, s, &snapshots, link)
+        if (!s->over && (!most || s->kept > most->kept))
+            most = s;
+    if (most)
+        expire(most);
+}
+
 static void attach(struct snapshot *keeper, struct copy *c)
 {
     c->keeper = keeper;
@@ -242,23 +253,15 @@ unsigned version_forget(struct leaf *l, unsigned slot, unsigned end, void *unuse
     return slot;
 }
 
-/* last_at returns the last snapshot of this number that is not over, or NULL. Versions lock. */
-static struct snapshot *last_at(uint64_t number)
-{
-    struct snapshot *last = NULL;
-    list_each(struct snapshot, s, &snapshots, link)
-        if (s->sequence == number && !s->over)
-            last = s;
-    return last;
-}
-
 bool version_keep(struct page *p, struct copy *c)
 {
     struct copy *before = NULL;
     for (struct copy *o = p->versions; o && o->sequence > c->sequence; o = o->next)
         before = o;
     lock_acquire(&versions_lock);
-    struct snapshot *keeper = last_at(c->sequence);
+    struct snapshot *keeper = NULL; /* the last snapshot of this number */
+    list_each(struct snapshot, s, &snapshots, link)
+        keeper = s->sequence == c->sequence && !s->over ? s : keeper;
     if (keeper) {
         c->previous = before;
         c->next = before ? before->next : p->versions;
@@ -322,23 +325,12 @@ static bool hand_on(struct snapshot *keeper)
     return true;
 }
 
-/* most_kept returns the snapshot that keeps the most versions, or NULL. */
-static struct snapshot *most_kept(void)
-{
-    struct snapshot *most = NULL;
-    list_each(struct snapshot, s, &snapshots, link)
-        if (!s->over && (!most || s->kept > most->kept))
-            most = s;
-    return most;
-}
-
 void version_shed(uint64_t most)
 {
     for (; most; most--, thread_breathe()) {
         lock_acquire(&versions_lock);
-        struct snapshot *s = list_empty(&expired) && over_budget() ? most_kept() : NULL;
-        if (s)
-            expire(s);
+        if (list_empty(&expired) && over_budget())
+            expire_most();
         if (list_empty(&expired)) {
             lock_release(&versions_lock);
             return;
