@@ -254,10 +254,8 @@ static struct copy **publish_view(struct view *v, const struct port *base, csn_t
 }
 
 /* publish_helpers is pass 1 for the others of v's group. */
-static __attribute__((noinline)) struct copy **publish_helpers(struct view *v,
-                                                               const struct port *base, csn_t csn,
-                                                               uint64_t sequence,
-                                                               struct copy **last)
+static RARE struct copy **publish_helpers(struct view *v, const struct port *base, csn_t csn,
+                                          uint64_t sequence, struct copy **last)
 {
     struct vmask joined = group_joined(v); /* others run still */
     vmask_for(h, &joined) {

@@ -271,12 +271,10 @@ static __attribute__((noinline)) int diff_page(const struct view *v, struct copy
     }
     if (!c->changed)
         return 0;
-    if (full)
+    bool again = !full && encoder == KD_ENCODER_ADAPTIVE && p->whole;
+    p->whole -= again;
+    if (full || again)
         return whole_out(o, &r, c);
-    if (encoder == KD_ENCODER_ADAPTIVE && p->whole) {
-        p->whole--;
-        return whole_out(o, &r, c);
-    }
     codeword_tell(c, regions_of(&w));
     e = runs_out(o, &r, c, &w, from, to);
     if (!e && encoder == KD_ENCODER_ADAPTIVE && o->at - start >= ADAPTIVE_BYTES)

@@ -13,6 +13,14 @@
 #include "store/grant.h"
 #include "store/object_private.h"
 
+static struct copy *version_find(const struct page *p, uint64_t snapshot)
+{
+    for (struct copy *c = p->versions; c; c = c->next)
+        if (c->sequence <= snapshot && snapshot < c->superseded)
+            return c;
+    return NULL;
+}
+
 /* snapshot_map maps the newest version not younger than the snapshot (FT3). 0 or -ESTALE. */
 static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {

@@ -191,14 +191,6 @@ void version_add(struct page *p, struct copy *c)
     __atomic_store_n(&c->keeper, &publication, __ATOMIC_RELAXED);
 }
 
-struct copy *version_find(const struct page *p, uint64_t snapshot)
-{
-    for (struct copy *c = p->versions; c; c = c->next)
-        if (c->sequence <= snapshot && snapshot < c->superseded)
-            return c;
-    return NULL;
-}
-
 /* rough_fill takes the words between those of a rough version from the next one. */
 static void rough_fill(const struct copy *c, const uint64_t *next)
 {

@@ -47,7 +47,6 @@ leaf_fn version_forget;
 /* version_keep makes c one of the page's versions (VS5) if a snapshot has the number c->sequence;
  * false: none has. Leaf locked. */
 bool version_keep(struct page *p, struct copy *c);
-struct copy *version_find(const struct page *p, uint64_t snapshot);
 /* version_rough tells whether only the words in c->words are those of the old version c (VS4). */
 static inline bool version_rough(const struct copy *c) { return c->items && c->rough; }
 /* version_settle makes the others so, which a snapshot is to see. Leaf locked. */
