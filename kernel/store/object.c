@@ -157,7 +157,13 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     struct object *o = kalloc(sizeof *o);
     if (!o)
         return NULL;
-    o->table_count = (c->pages + LEAF_PAGES * LEAF_TABLE - 1) / (LEAF_PAGES * LEAF_TABLE);
+    *o = (struct object){
+        .references = 1, .flags = c->flags, .cookie = c->cookie, .base = c->base, .pages = c->pages,
+        .owner = process_this(), .port = port, .commit_port = commit_port,
+        .most = ~0ull, .near_score = SCORE_NEW,
+        .items = {NULL, __builtin_ctz(KD_ITEMS_DEFAULT), (1 << KD_ITEM_MODES) - 1},
+        .table_count = (c->pages + LEAF_PAGES * LEAF_TABLE - 1) / (LEAF_PAGES * LEAF_TABLE),
+    };
     o->tables = leaf_tables_new(o->table_count);
     if (!o->tables || !limit_charge(process_this(), KD_LIMIT_MEMORY, object_table_frames(o))) {
         kfree(o->tables);
@@ -169,18 +175,6 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     container_lock_init(&o->container_lock);
     for (unsigned i = 0; i < PLACES; i++)
         list_init(&o->places[i]);
-    o->most = ~0ull;
-    o->near_score = SCORE_NEW;
-    o->references = 1;
-    o->flags = c->flags;
-    o->owner = process_this();
-    o->port = port;
-    o->commit_port = commit_port;
-    o->cookie = c->cookie;
-    o->base = c->base;
-    o->pages = c->pages;
-    o->items = (struct object_items){NULL, __builtin_ctz(KD_ITEMS_DEFAULT),
-                                     (1 << KD_ITEM_MODES) - 1};
     if (commit_port->rank)
         o->floor = version_newest(); /* its pages are of a later time than snapshots there are */
     item_say(&o->recalled.item, ITEM_RECALLED, 0, c->cookie);
