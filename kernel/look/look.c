@@ -48,22 +48,22 @@ static unsigned leaf_count(struct leaf *l, unsigned slot, unsigned end, void *ar
     return end;
 }
 
-static void say_object(struct object *o, void *arg)
+static void say_objects(struct text *t)
 {
-    struct text *t = arg;
-    struct page_count c = {0};
-    unsigned users = 0;
-    leaves_for(o, leaf_count, &c);
-    lock_acquire(&o->lock);
-    list_for(l, &o->attachments)
-        users++;
-    lock_release(&o->lock);
-    say(t, "0x%012lx %8lu pages, %6lu resident, %5lu dirty, %4lu being written, %4lu old versions, "
-        "%3u users, %u sequential, %u clustered, %u random touches%s%s  %s\n",
-        o->base, o->pages, c.resident, c.dirty,
-        c.written, c.versions, users,
-        o->touches[TOUCH_SEQUENTIAL], o->touches[TOUCH_CLUSTERED], o->touches[TOUCH_RANDOM],
-        o->flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", o->dead ? ", dead" : "", o->name);
+    objects_each(o) {
+        struct page_count c = {0};
+        unsigned users = 0;
+        leaves_for(o, leaf_count, &c);
+        lock_acquire(&o->lock);
+        list_for(l, &o->attachments)
+            users++;
+        lock_release(&o->lock);
+        say(t, "0x%012lx %8lu pages, %6lu resident, %5lu dirty, %4lu being written, %4lu old "
+            "versions, %3u users, %u sequential, %u clustered, %u random touches%s%s  %s\n",
+            o->base, o->pages, c.resident, c.dirty, c.written, c.versions, users,
+            o->touches[TOUCH_SEQUENTIAL], o->touches[TOUCH_CLUSTERED], o->touches[TOUCH_RANDOM],
+            o->flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", o->dead ? ", dead" : "", o->name);
+    }
 }
 
 /* ---- locks ---- */
@@ -226,7 +226,7 @@ static long say_what(struct text *t, unsigned what, int pid)
         return -EPERM;
     switch (what) {
     case KD_LOOK_LOG: t->used = log_read(t->bytes, t->size); return 0;
-    case KD_LOOK_OBJECTS: object_for_each(say_object, t); return 0;
+    case KD_LOOK_OBJECTS: say_objects(t); return 0;
     case KD_LOOK_LOCKS:
         if (pid)
             __atomic_store_n(&lock_counting, pid == 1, __ATOMIC_RELAXED);

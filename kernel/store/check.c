@@ -86,12 +86,11 @@ static unsigned check_page(struct leaf *l, unsigned slot, unsigned end, void *wa
     return slot + 1;
 }
 
-static void check_object(struct object *o, void *arg) { leaves_for(o, check_page, arg); }
-
 int kcheck(void)
 {
     struct walk w = {0};
-    object_for_each(check_object, &w);
+    objects_each(o)
+        leaves_for(o, check_page, &w);
     const char *wrong = version_check();
     deny(&w, wrong, wrong, 0);
     views_each_locked(v, &views_all) {

@@ -386,11 +386,10 @@ unsigned clock_first(struct object *o, enum place where, unsigned most, struct c
 struct telling { const struct process *me; vaddr_t out; uint64_t told, max; bool bad; };
 
 /* laundry_tell tells o's laundry, the oldest first; what was told goes behind the rest. */
-static void laundry_tell(struct object *o, void *telling)
+static void laundry_tell(struct object *o, struct telling *t)
 {
     enum { AT_ONCE = 64 };
     struct kd_page_name names[AT_ONCE];
-    struct telling *t = telling;
     uint64_t left = o->owner == t->me ? MIN(o->in_place[LAUNDRY], t->max - t->told) : 0, n = 1;
     for (; left && n && !t->bad; left -= n) {
         lock_acquire(&evict_lock);
@@ -411,6 +410,7 @@ static void laundry_tell(struct object *o, void *telling)
 long kd_clean_list(const uint64_t a[6])
 {
     struct telling t = {.me = process_this(), .out = a[0], .max = a[1]};
-    object_for_each(laundry_tell, &t);
+    objects_each(o)
+        laundry_tell(o, &t);
     return t.bad ? -EFAULT : (long)t.told;
 }

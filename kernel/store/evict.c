@@ -204,13 +204,11 @@ static bool ahead_run(struct object *o, bool enough, uint64_t seen[])
 struct round {
     uint64_t seen[LOOK_BUSY + 1], part, of;
     int64_t looks;
-    bool enough, went_on;
 };
 
 /* part_look looks at an object's part, and frees what it can (EV8). */
-static void part_look(struct object *o, void *round)
+static void part_look(struct object *o, struct round *r)
 {
-    struct round *r = round;
     int64_t looks = (int64_t)(r->part * o->resident / r->of + 1), n;
     uint64_t freed = r->seen[LOOK_FREED];
     for (; frames_short() && looks > 0 && (n = look_some(o, true, r->seen)) != 0; looks -= n) {
@@ -221,12 +219,6 @@ static void part_look(struct object *o, void *round)
             wake_hungry();
         }
     }
-}
-
-static void part_ahead(struct object *o, void *round)
-{
-    struct round *r = round;
-    r->went_on |= ahead_run(o, r->enough, r->seen);
 }
 
 /* evict_round frees frames up to the high mark, with one look at each page of each list (EV10) at
@@ -240,17 +232,18 @@ static bool evict_round(struct round *r)
     r->part = frame_low_mark() / 4;
     for (int64_t left = 0; frames_short() && r->looks > 0 && r->looks != left; r->part *= 2) {
         left = r->looks;
-        object_for_each(part_look, r);
+        objects_each(o)
+            part_look(o, r);
     }
-    r->enough = r->went_on = !frames_short();
-    object_for_each(part_ahead, r);
-    return r->went_on;
+    bool enough = !frames_short(), went_on = enough;
+    objects_each(o)
+        went_on |= ahead_run(o, enough, r->seen);
+    return went_on;
 }
 
 /* laundry_notice tells a manager of its oldest laundry again: a notice may have come to nothing. */
-static void laundry_notice(struct object *o, void *unused)
+static void laundry_notice(struct object *o)
 {
-    (void)unused;
     if (o->in_place[LAUNDRY])
         ask_for_cleaning(o, ahead(o));
 }
@@ -270,7 +263,8 @@ static void evict_main(void *arg)
         }
         bool short_of = frames_short(), freed = r.seen[LOOK_FREED];
         if (short_of && !freed && !r.seen[LOOK_USED])
-            object_for_each(laundry_notice, NULL);
+            objects_each(o)
+                laundry_notice(o);
         if (!freed || !short_of)
             __atomic_store_n(&goal, 0, __ATOMIC_RELAXED);
         if (freed || frame_spare()) /* leaves may have been enough */
@@ -417,7 +411,7 @@ bool evict_room(struct object *o, struct frame *f, bool wait)
             frame_free(f);
             return false;
         }
-        laundry_notice(o, NULL);
+        laundry_notice(o);
         watch();
     }
     return true;

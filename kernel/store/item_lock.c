@@ -484,10 +484,9 @@ long kd_item_wake(const uint64_t a[6])
 /* ---- the end of a view ---- */
 
 /* scan takes a view's bits out of a table (IT12). */
-static void scan(struct object *o, void *view)
+static void scan(struct object *o, const struct view *v)
 {
     enum { AT_ONCE = 1024 };
-    const struct view *v = view;
     for (uint32_t from = 0, end = 1u << o->items.bits; from < end; from += AT_ONCE) {
         lock_acquire(&o->lock);
         for (uint32_t i = from; o->items.table && i < MIN(from + AT_ONCE, end); i++)
@@ -503,5 +502,6 @@ void item_view_gone(struct view *v)
     kfree(v->items.notes);
     v->items.notes = NULL;
     if (v->process->locks_items)
-        object_for_each(scan, v);
+        objects_each(o)
+            scan(o, v);
 }

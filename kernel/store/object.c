@@ -101,25 +101,17 @@ static RARE void object_free(struct object *o)
 
 COUNTED(object, object_free)
 
-void object_for_each(void (*fn)(struct object *o, void *arg), void *arg)
+struct object *object_next(struct object *before)
 {
-    struct object *done = NULL; /* the one before, kept alive so that its place in the list holds */
     lock_acquire(&objects_lock);
-    struct list *l = objects.next;
-    while (l != &objects) {
-        struct object *o = container_of(l, struct object, all);
+    struct list *l = before && !list_empty(&before->all) ? before->all.next : objects.next;
+    struct object *o = l == &objects ? NULL : container_of(l, struct object, all);
+    if (o)
         object_get(o);
-        lock_release(&objects_lock);
-        fn(o, arg);
-        if (done)
-            object_put(done);
-        done = o;
-        lock_acquire(&objects_lock);
-        l = list_empty(&o->all) ? objects.next : o->all.next; /* it left the list: from its start */
-    }
     lock_release(&objects_lock);
-    if (done)
-        object_put(done);
+    if (before) /* its place in the list held until now; if it left that: from the start */
+        object_put(before);
+    return o;
 }
 
 /* objects_sum_dirty sums dirty pages by owner: the owner of an object in the list lives. */
@@ -228,9 +220,8 @@ static void object_overlaps(struct object *o)
     lock_release(&o->lock);
 }
 
-static void object_meet(struct object *o, void *new)
+static void object_meet(struct object *o, struct object *n)
 {
-    struct object *n = new;
     if (o == n || o->base >= object_end(n) || n->base >= object_end(o))
         return;
     object_overlaps(o);
@@ -247,16 +238,13 @@ static void page_strip(struct leaf *l, unsigned slot, void *view)
         l->pages[slot].writer = WRITER_NONE;
 }
 
-static void object_strip(struct object *o, void *view)
-{
-    if (__atomic_load_n(&o->overlaps, __ATOMIC_SEQ_CST))
-        (void)pages_for(o, 0, o->pages, page_strip, view);
-}
-
 void objects_strip(struct view *v)
 {
-    if (unlikely(__atomic_load_n(&objects_overlap, __ATOMIC_SEQ_CST)))
-        object_for_each(object_strip, v);
+    if (likely(!__atomic_load_n(&objects_overlap, __ATOMIC_SEQ_CST)))
+        return;
+    objects_each(o)
+        if (__atomic_load_n(&o->overlaps, __ATOMIC_SEQ_CST))
+            (void)pages_for(o, 0, o->pages, page_strip, v);
 }
 
 long kd_object_create(const uint64_t a[6])
@@ -302,7 +290,8 @@ long kd_object_create(const uint64_t a[6])
     list_push_back(&objects, &o->all);
     lock_release(&objects_lock);
     count(objects);
-    object_for_each(object_meet, o);
+    objects_each(other)
+        object_meet(other, o);
     /* PO3: a thread that closes a port meanwhile finds the object in the list, or this one sees
      * that it is dead */
     bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) ||

@@ -127,8 +127,9 @@ long object_policy(struct object *o, uint64_t policy, uint64_t value); /* KD_POL
 bool object_manager_of(struct process *manager, struct process *client);
 void object_process_gone(struct process *p); /* ends its objects and attachments */
 void objects_sum_dirty(void); /* sets process->dirty of managers */
-/* object_for_each calls fn for each object, some twice if one dies meanwhile. */
-void object_for_each(void (*fn)(struct object *o, void *arg), void *arg);
+/* objects_each goes over all objects, some twice if one dies meanwhile. No body leaves it early. */
+#define objects_each(o) for (struct object *o = object_next(NULL); o; o = object_next(o))
+struct object *object_next(struct object *before); /* a reference, for that of `before` */
 /* leaf_fn does something for a portion of a leaf's pages [slot, end), which starts at `slot`.
  * Returns where that ended: the rest follows, after others had their turn. */
 typedef unsigned leaf_fn(struct leaf *l, unsigned slot, unsigned end, void *arg);

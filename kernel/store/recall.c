@@ -128,9 +128,8 @@ OBJECT_CALL(kd_object_recall, 0)
 }
 
 /* user_gone takes the view out of an object's users, and tells the manager, last one or not. */
-static void user_gone(struct object *o, void *view)
+static void user_gone(struct object *o, const struct view *v)
 {
-    const struct view *v = view;
     lock_acquire(&graph_lock);
     bool user = vmask_test(&o->recalled.users, v->id);
     vmask_clear(&o->recalled.users, v->id);
@@ -145,7 +144,8 @@ void recall_user_gone(struct view *v)
         return;
     v->owed.recalled = false; /* it is IDLE: nobody sets it */
     __atomic_fetch_sub(&view_ends_watched, 1, __ATOMIC_SEQ_CST);
-    object_for_each(user_gone, v);
+    objects_each(o)
+        user_gone(o, v);
 }
 
 /* ---- a view gives rights up ---- */
