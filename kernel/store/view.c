@@ -85,19 +85,18 @@ struct view *view_lock_next(struct view *v, const struct vmask *m)
     return &views[next];
 }
 
-/* view_show lets t work in v from now on; NULL: in none. */
+/* view_show lets t, the calling thread, work in v from now on; NULL: in none. */
 static void view_show(struct thread *t, struct view *v)
 {
     t->view = v;
     t->view_number = v ? (uint8_t)(v->id + 1) : 0;
+    thread_use_table();
 }
 
 void view_leave(struct view *v)
 {
-    if (v->owner->view != v)
-        return;
-    view_show(v->owner, NULL);
-    thread_use_table();
+    if (v->owner->view == v)
+        view_show(v->owner, NULL);
 }
 
 /* ---- create and close ---- */
@@ -284,7 +283,6 @@ long kd_view_enter(const uint64_t a[6])
     if (t->view == v)
         return 0;
     view_show(t, v);
-    thread_use_table();
     return 0;
 }
 
