@@ -13,10 +13,10 @@
  *       foreground.
  *   CN2  Echo never waits, and input not for readers; what no longer fits is dropped, of lines
  *        whole ones and what stands behind LINE_BYTES, and the log tells how much.
- *   CN3  What a program writes goes out whole, by chunks, or its write says how much did: it waits
- *        until the port has sent them, and others that write wait for it, but nobody else.
+ *   CN3  What a program writes goes out whole, or its write says how much did: it waits until the
+ *        port has sent it, and others that write wait for it, but nobody else.
  *
- * Locks: console.lock (RANK_FILE) guards modes, input, and whose chunk is on its way.
+ * Locks: console.lock (RANK_FILE) guards modes, input, and whose output is on its way.
  */
 #include "file/file.h"
 
@@ -25,7 +25,7 @@
 
 #define READY_BYTES 4096u
 #define LINE_BYTES 1024u
-#define CHUNK_BYTES 256u
+#define CHUNK_BYTES 256u        /* of output, at once under the lock */
 
 enum { ICRNL = 0000400, OPOST = 1, ONLCR = 4 };
 enum { ISIG = 1, ICANON = 2, ECHO = 010, ECHOE = 020, ECHOK = 040, IEXTEN = 0100000 };
@@ -41,7 +41,7 @@ static struct {
     char ready[READY_BYTES];
     uint64_t ready_end, ready_start, dropped;
     struct list waiters;               /* threads, by wait_link */
-    struct thread *writer;             /* CN3: has sent a part of its chunk; NULL: none */
+    struct thread *writer;             /* CN3: has sent a part; NULL: none */
     bool returned;                     /* of a line's end "\r" is out, and "\n" waits */
 } console = {
     .lock = LOCK_INIT(RANK_FILE, "console"), .waiters = LIST_INIT(console.waiters),
@@ -233,41 +233,30 @@ static long console_read(struct file *f, void *to, size_t bytes, uint64_t at)
     return result;
 }
 
-/* write_chunk waits until the port has sent all of it (CN3): 0, or why it did not; *done: how many
- * bytes went. */
-static int write_chunk(const char *text, size_t bytes, bool waits, size_t *done)
+static long console_write(struct file *f, const void *from, size_t bytes, uint64_t at)
 {
-    bool sent = false;
+    const char *text = from;
+    size_t done = 0, more;
+    bool sent = bytes == 0;
     int e = 0;
-    for (*done = 0; !sent && (e == 0 || e == -ETIMEDOUT);) {
+    (void)at;
+    for (; !sent && (e == 0 || e == -ETIMEDOUT); thread_breathe()) {
         lock_acquire(&console.lock);
-        if (console.writer == NULL || console.writer == thread_this()) {
-            *done += put(text + *done, bytes - *done);
-            sent = *done == bytes && serial_sent(SERIAL_CONSOLE);
+        more = 0;
+        if (console.writer == NULL || console.writer == thread_this()) { /* CN3 */
+            more = put(text + done, MIN(bytes - done, CHUNK_BYTES));
+            done += more;
+            sent = done == bytes && serial_sent(SERIAL_CONSOLE);
             console.writer = sent ? NULL : thread_this();
         }
         lock_release(&console.lock);
-        if (!sent)
-            e = waits ? thread_park_until_signal(arch_time_ns() + LOOK_NS) : -EAGAIN;
+        if (!sent && !more)
+            e = f->flags & O_NONBLOCK ? -EAGAIN : thread_park_until_signal(arch_time_ns() + LOOK_NS);
     }
     lock_acquire(&console.lock);
     if (console.writer == thread_this())
         console.writer = NULL;
     lock_release(&console.lock);
-    return sent ? 0 : e;
-}
-
-static long console_write(struct file *f, const void *from, size_t bytes, uint64_t at)
-{
-    size_t done = 0, more;
-    int e = 0;
-    (void)at;
-    while (e == 0 && done < bytes) {
-        e = write_chunk((const char *)from + done, MIN(bytes - done, CHUNK_BYTES),
-                        !(f->flags & O_NONBLOCK), &more);
-        done += more;
-        thread_breathe();
-    }
     return done ? (long)done : e;
 }
 

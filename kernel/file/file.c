@@ -12,7 +12,7 @@
 long node_read(struct node *n, void *to, size_t bytes, uint64_t at)
 {
     if (!node_has_bytes(n))
-        return n->kind == NODE_FOLDER ? -EISDIR : -EINVAL;
+        return n->kind == NODE_NULL ? 0 : n->kind == NODE_FOLDER ? -EISDIR : -EINVAL;
     if (n->kind == NODE_MEMORY)
         return memory_read(n, to, bytes, at);
     bytes = at < n->bytes ? MIN(bytes, n->bytes - at) : 0;
@@ -41,26 +41,15 @@ static long tree_write(struct file *f, const void *from, size_t bytes, uint64_t 
 {
     uint64_t end;
     bool append = f->flags & O_APPEND;
+    if (f->node->kind == NODE_NULL)
+        return (long)bytes;
     long n = memory_write(f->node, from, bytes, at == FILE_HERE ? f->offset : at, append, &end);
     if (n > 0 && at == FILE_HERE)
         f->offset = end;
     return n;
 }
 
-static long null_read(struct file *f, void *to, size_t bytes, uint64_t at)
-{
-    (void)f, (void)to, (void)bytes, (void)at;
-    return 0;
-}
-
-static long null_write(struct file *f, const void *from, size_t bytes, uint64_t at)
-{
-    (void)f, (void)from, (void)at;
-    return (long)bytes;
-}
-
 static const struct file_operations tree_operations = {.read = tree_read, .write = tree_write};
-static const struct file_operations null_operations = {.read = null_read, .write = null_write};
 
 /* ---- open files ---- */
 
@@ -83,13 +72,6 @@ void file_put(struct file *f)
     if (f->node)
         node_put(f->node);
     kfree(f);
-}
-
-static const struct file_operations *operations_of(const struct node *n)
-{
-    return n->kind == NODE_CONSOLE ? &console_operations
-        : n->kind == NODE_NULL     ? &null_operations
-                                   : &tree_operations;
 }
 
 /* open_check: may the node be opened with these flags? 0, -ENOTDIR, -EISDIR, -EROFS, -EINVAL. */
@@ -126,7 +108,9 @@ int file_open(struct node *from, const char *path, unsigned flags, unsigned mode
     error = open_check(n, flags);
     if (!error && (flags & O_TRUNC) && n->kind == NODE_MEMORY)
         error = memory_resize(n, 0);
-    struct file *f = error ? NULL : file_new(operations_of(n), flags);
+    const struct file_operations *operations =
+        n->kind == NODE_CONSOLE ? &console_operations : &tree_operations;
+    struct file *f = error ? NULL : file_new(operations, flags);
     if (!f) {
         node_put(n);
         return error ? error : -ENOMEM;

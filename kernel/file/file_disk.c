@@ -17,8 +17,8 @@
 #define CHUNKS 8
 
 struct chunk {
-    bool busy, valid;                  /* valid: the bytes are those on the disk */
-    uint64_t index;
+    bool busy;
+    uint64_t next;                     /* index + 1 of what is in it; 0: nothing */
     char *bytes;
 };
 
@@ -29,8 +29,8 @@ static struct {
     struct list waiters;               /* threads, by wait_link */
 } import = {.lock = LOCK_INIT(RANK_FILE, "import"), .waiters = LIST_INIT(import.waiters)};
 
-/* chunk_get takes the chunk with this index, which is read if it is not here. 0, -EIO: it is not
- * valid, and to be given back all the same. */
+/* chunk_get takes the chunk with this index, which is read if it is not here. 0, -EIO: nothing is
+ * in it, and it is to be given back all the same. */
 static int chunk_get(uint64_t index, struct chunk **out)
 {
     struct chunk *c = *out = &import.chunks[index % CHUNKS];
@@ -39,19 +39,18 @@ static int chunk_get(uint64_t index, struct chunk **out)
         (void)thread_wait(&import.waiters, &import.lock, thread_park_until_uninterrupted);
     c->busy = true;
     lock_release(&import.lock);
-    c->valid = c->valid && c->index == index;
-    c->index = index;
     uint64_t at = index * CHUNK_BYTES;
-    return c->valid ? 0 : block_read(import.disk, at, c->bytes,
-                                     MIN(import.disk->bytes - at, CHUNK_BYTES));
+    int error = c->next == index + 1 ? 0 : block_read(import.disk, at, c->bytes,
+                                                      MIN(import.disk->bytes - at, CHUNK_BYTES));
+    c->next = error ? 0 : index + 1;
+    return error;
 }
 
-static void chunk_put(struct chunk *c, bool valid)
+static void chunk_put(struct chunk *c)
 {
     lock_acquire(&import.lock);
     assert(c->busy); /* IM1 */
     c->busy = false;
-    c->valid = valid;
     thread_wake_all(&import.waiters);
     lock_release(&import.lock);
 }
@@ -66,7 +65,7 @@ long disk_read(uint64_t disk_offset, void *to, size_t bytes)
         int error = chunk_get(at / CHUNK_BYTES, &c);
         if (!error)
             memcpy((char *)to + done, c->bytes + at % CHUNK_BYTES, part);
-        chunk_put(c, !error);
+        chunk_put(c);
         if (error)
             return done ? (long)done : error;
         done += part;

@@ -23,7 +23,13 @@ static struct {
     struct node *hash[HASH_BUCKETS];
     uint64_t next_inode;
     unsigned count;
-} tree = {.lock = LOCK_INIT(RANK_FILE, "file tree")};
+} tree = {
+    .lock = LOCK_INIT(RANK_FILE, "file tree"),
+    .root = {.link = LIST_INIT(tree.root.link), .children = LIST_INIT(tree.root.children),
+             .kind = NODE_FOLDER, .name = "", .references = 1, .read_only = true, .mode = 0555,
+             .inode = 1},
+    .next_inode = 1,
+};
 
 struct component { const char *name; size_t length; bool folder; /* a slash is behind it */ };
 
@@ -90,6 +96,7 @@ static struct component component_next(const char **path)
     while (**path && **path != '/')
         (*path)++;
     c.length = (size_t)(*path - c.name);
+    c.folder = **path == '/';
     return c;
 }
 
@@ -99,7 +106,7 @@ static int step(struct node *at, struct component c, struct node **out)
         return -ENOTDIR;
     if (c.length > FILE_NAME_MAX)
         return -ENAMETOOLONG;
-    if (component_is(c, "."))
+    if (c.length == 0 || component_is(c, "."))
         *out = at;
     else if (component_is(c, ".."))
         *out = at->parent ? at->parent : at;
@@ -108,39 +115,38 @@ static int step(struct node *at, struct component c, struct node **out)
     return *out ? 0 : -ENOENT;
 }
 
-/* walk follows the path, or, with `last`, all but its last component; *out is the node it comes to.
- * Lock held. */
+/* walk follows the path to its last component, which is empty if it has none; *out is the node that
+ * this one is to be looked up in. Lock held. */
 static int walk(struct node *from, const char *path, struct component *last, struct node **out)
 {
-    struct node *at = *path == '/' ? &tree.root : from;
     if (!*path)
         return -ENOENT;
-    for (;;) {
-        struct component c = component_next(&path);
-        if (c.length == 0) {
-            if (last)
-                return -EEXIST; /* "/" or "..": nothing that could be made or removed */
-            break;
-        }
-        const char *rest = path;
-        if (last && component_next(&rest).length == 0) {
-            if (c.length > FILE_NAME_MAX)
-                return -ENAMETOOLONG;
-            if (at->kind != NODE_FOLDER)
-                return -ENOTDIR;
-            if (component_is(c, ".") || component_is(c, ".."))
-                return -EEXIST; /* FL3 */
-            if (!at->parent && at != &tree.root)
-                return -ENOENT; /* a removed folder, still somebody's working folder */
-            *last = c;
-            last->folder = *path == '/';
-            break;
-        }
-        int error = step(at, c, &at);
+    *out = *path == '/' ? &tree.root : from;
+    *last = component_next(&path);
+    for (struct component c; (c = component_next(&path)).length; *last = c) {
+        int error = step(*out, *last, out);
         if (error)
             return error;
     }
-    *out = at;
+    return 0;
+}
+
+struct place { struct node *parent, *node; struct component name; };
+
+/* place_find finds a name's folder, and its node, or NULL if nothing has that name. -EEXIST: the
+ * name is none that could be made, removed or changed. Lock held. */
+static int place_find(struct place *p, struct node *from, const char *path)
+{
+    int error = walk(from, path, &p->name, &p->parent);
+    if (error)
+        return error;
+    error = step(p->parent, p->name, &p->node);
+    if (error && error != -ENOENT)
+        return error;
+    if (p->name.length == 0 || component_is(p->name, ".") || component_is(p->name, ".."))
+        return -EEXIST; /* FL3 */
+    if (!p->parent->parent && p->parent != &tree.root)
+        return -ENOENT; /* a removed folder, still somebody's working folder */
     return 0;
 }
 
@@ -162,9 +168,10 @@ struct node *node_root(void) { return &tree.root; }
 
 int node_find(struct node *from, const char *path, struct node **out)
 {
+    struct component last;
     lock_acquire(&tree.lock);
-    int error = walk(from, path, NULL, out);
-    if (!error && path[strlen(path) - 1] == '/' && (*out)->kind != NODE_FOLDER)
+    int error = walk(from, path, &last, out) ?: step(*out, last, out);
+    if (!error && last.folder && (*out)->kind != NODE_FOLDER)
         error = -ENOTDIR;
     if (!error)
         node_get(*out);
@@ -189,6 +196,7 @@ static char *name_copy(struct component c)
     return name;
 }
 
+/* Lock held. */
 static struct node *node_alloc(struct component c, enum node_kind kind, unsigned mode)
 {
     struct node *n = kalloc(sizeof(*n));
@@ -201,46 +209,42 @@ static struct node *node_alloc(struct component c, enum node_kind kind, unsigned
     n->name = name;
     n->kind = kind;
     n->mode = mode;
-    n->references = 1;
+    n->inode = ++tree.next_inode;
+    n->references = 2; /* the tree's and the caller's */
     n->time_ns = arch_time_ns();
     list_init(&n->children);
     list_init(&n->link);
+    tree.count++;
     return n;
+}
+
+static int make_check(const struct place *p, enum node_kind kind, bool system)
+{
+    const struct node *old = p->node;
+    if (old && !(system && node_fixed(old) && old->kind == kind))
+        return -EEXIST;
+    if (p->name.folder && kind != NODE_FOLDER)
+        return -EISDIR;
+    if (p->parent->read_only && !system)
+        return -EROFS;
+    return tree.count >= FILE_NODES_MAX || depth(p->parent) >= FILE_DEPTH_MAX ? -ENOSPC : 0;
 }
 
 int node_make(struct node *from, const char *path, enum node_kind kind, unsigned mode, bool system,
               struct node **out)
 {
-    struct component c;
-    struct node *parent;
+    struct place p;
     lock_acquire(&tree.lock);
-    int error = walk(from, path, &c, &parent);
-    struct node *old = error ? NULL : child_find(parent, c);
-    if (old && !(system && node_fixed(old) && old->kind == kind))
-        error = -EEXIST;
-    else if (!error && c.folder && kind != NODE_FOLDER)
-        error = -EISDIR;
-    else if (!error && parent->read_only && !system)
-        error = -EROFS;
-    else if (!error && (tree.count >= FILE_NODES_MAX || depth(parent) >= FILE_DEPTH_MAX))
-        error = -ENOSPC;
-    if (!error) {
-        struct node *n = node_alloc(c, kind, mode);
-        if (n) {
-            n->inode = ++tree.next_inode;
-            tree.count++;
-            if (old)
-                child_unlink(old);
-            child_link(parent, n);
-            node_get(n);
-            *out = n;
-        } else {
-            error = -ENOMEM;
-        }
-    }
+    int error = place_find(&p, from, path) ?: make_check(&p, kind, system);
+    if (!error && !(*out = node_alloc(p.name, kind, mode)))
+        error = -ENOMEM;
+    if (!error && p.node)
+        child_unlink(p.node);
+    if (!error)
+        child_link(p.parent, *out);
     lock_release(&tree.lock);
-    if (old && !error)
-        node_put(old);
+    if (!error && p.node)
+        node_put(p.node);
     return error;
 }
 
@@ -262,27 +266,30 @@ int node_part(struct node *from, const char *path, const struct node *whole, uin
     return 0;
 }
 
+static int remove_check(const struct place *p, bool folder)
+{
+    bool is_folder = p->node && p->node->kind == NODE_FOLDER;
+    if (!p->node)
+        return -ENOENT;
+    if (p->parent->read_only)
+        return -EROFS;
+    if ((folder || p->name.folder) && !is_folder)
+        return -ENOTDIR;
+    if (!folder && is_folder)
+        return -EISDIR;
+    return list_empty(&p->node->children) ? 0 : -ENOTEMPTY;
+}
+
 int node_remove(struct node *from, const char *path, bool folder)
 {
-    struct component c;
-    struct node *parent, *n = NULL;
+    struct place p;
     lock_acquire(&tree.lock);
-    int error = walk(from, path, &c, &parent);
-    if (!error && !(n = child_find(parent, c)))
-        error = -ENOENT;
-    else if (!error && parent->read_only)
-        error = -EROFS;
-    else if (!error && (folder || c.folder) && n->kind != NODE_FOLDER)
-        error = -ENOTDIR;
-    else if (!error && !folder && n->kind == NODE_FOLDER)
-        error = -EISDIR;
-    else if (!error && (!list_empty(&n->children) || (folder && parent == &tree.root)))
-        error = list_empty(&n->children) ? -EBUSY : -ENOTEMPTY;
+    int error = place_find(&p, from, path) ?: remove_check(&p, folder);
     if (!error)
-        child_unlink(n);
+        child_unlink(p.node);
     lock_release(&tree.lock);
     if (!error)
-        node_put(n);
+        node_put(p.node);
     return error != -EEXIST ? error : folder ? -EINVAL : -EISDIR;
 }
 
@@ -292,18 +299,6 @@ static bool is_inside(const struct node *n, const struct node *folder)
         if (n == folder)
             return true;
     return false;
-}
-
-struct place { struct node *parent, *node; struct component name; };
-
-/* place_find finds a name's folder, and its node, or NULL if nothing has that name. Lock held. */
-static int place_find(struct place *p, struct node *from, const char *path)
-{
-    int error = walk(from, path, &p->name, &p->parent);
-    if (error)
-        return error == -EEXIST ? -EBUSY : error;
-    p->node = child_find(p->parent, p->name);
-    return 0;
 }
 
 /* rename_check: 0 if a's node may take b's place, and that of the node there, else the errno that
@@ -334,32 +329,28 @@ static int rename_check(const struct place *a, const struct place *b, bool repla
 int node_rename(struct node *from, const char *path, struct node *to_from, const char *to_path,
                 bool replaces)
 {
-    struct place a, b = {.node = NULL};
+    struct place a, b;
     char *name = NULL;
     lock_acquire(&tree.lock);
     int error = place_find(&a, from, path) ?: place_find(&b, to_from, to_path);
-    if (!error && a.node && a.node == b.node && replaces)
-        goto out; /* two ways to write one name */
-    if (!error)
-        error = rename_check(&a, &b, replaces);
-    if (!error && !(name = name_copy(b.name)))
+    bool same = !error && a.node && a.node == b.node && replaces; /* two ways to write one name */
+    if (!same)
+        error = error == -EEXIST ? -EBUSY : error ?: rename_check(&a, &b, replaces);
+    if (!same && !error && !(name = name_copy(b.name)))
         error = -ENOMEM;
-    if (error)
-        goto out;
-    child_unlink(a.node);
-    if (b.node)
-        child_unlink(b.node);
-    char *old = a.node->name;
-    a.node->name = name;
-    name = old;
-    child_link(b.parent, a.node);
-out:
-    lock_release(&tree.lock);
     if (name) {
-        kfree(name);
+        child_unlink(a.node);
         if (b.node)
-            node_put(b.node);
+            child_unlink(b.node);
+        char *old = a.node->name;
+        a.node->name = name;
+        name = old;
+        child_link(b.parent, a.node);
     }
+    lock_release(&tree.lock);
+    if (name && b.node)
+        node_put(b.node);
+    kfree(name);
     return error;
 }
 
@@ -409,16 +400,16 @@ bool node_next(struct node *folder, uint64_t order, struct node_entry *out)
     return found;
 }
 
-static void make_first(const char *path, enum node_kind kind, unsigned mode)
+/* make_first makes a node that stays; the tree's reference is enough for it. */
+static struct node *make_first(const char *path, enum node_kind kind, unsigned mode)
 {
     struct node *n;
     int error = node_make(&tree.root, path, kind, mode, true, &n);
-    if (error && error != -EEXIST)
-        panic("files: cannot make %s: %d", path, error);
     if (error)
-        return;
+        panic("files: cannot make %s: %d", path, error);
     n->read_only = mode == 0555;
     node_put(n);
+    return n;
 }
 
 /* boot_module makes /dev/initrd of the boot module, an archive that init takes apart, and /bin/init
@@ -429,36 +420,24 @@ static void boot_module(void)
     const struct boot_module *m = &boot_info.module;
     const char *header = arch_phys(m->start);
     uint64_t bytes = 0;
-    struct node *n;
-    int error = node_make(&tree.root, "dev/initrd", NODE_PLACE, 0444, true, &n);
-    if (error)
-        panic("files: cannot make /dev/initrd: %d", error);
+    struct node *n = make_first("dev/initrd", NODE_PLACE, 0444);
     n->start = m->start;
     n->bytes = m->bytes; /* 0: there is no module */
     for (int i = 0; i < SIZE_DIGITS && m->bytes >= HEADER_BYTES; i++)
         bytes = bytes << 3 | (header[SIZE_AT + i] & 7);
     if (node_part(&tree.root, "bin/init", n, HEADER_BYTES, bytes))
         printk("the boot module's first member is no file");
-    node_put(n);
 }
 
 void file_tree_init(void)
 {
-    list_init(&tree.root.children);
-    list_init(&tree.root.link);
-    tree.root.kind = NODE_FOLDER;
-    tree.root.name = "";
-    tree.root.references = 1;
-    tree.root.read_only = true;
-    tree.root.mode = 0555;
-    tree.root.inode = tree.next_inode = 1;
-    make_first("bin", NODE_FOLDER, 0555);
-    make_first("dev", NODE_FOLDER, 0555);
-    make_first("etc", NODE_FOLDER, 0755);
-    make_first("tmp", NODE_FOLDER, 01777);
-    make_first("export", NODE_FOLDER, 0755);
-    make_first("dev/console", NODE_CONSOLE, 0666);
-    make_first("dev/tty", NODE_CONSOLE, 0666);
-    make_first("dev/null", NODE_NULL, 0666);
+    static const struct { const char *path; enum node_kind kind; unsigned mode; } first[] = {
+        {"bin", NODE_FOLDER, 0555}, {"dev", NODE_FOLDER, 0555}, {"etc", NODE_FOLDER, 0755},
+        {"tmp", NODE_FOLDER, 01777}, {"export", NODE_FOLDER, 0755},
+        {"dev/console", NODE_CONSOLE, 0666}, {"dev/tty", NODE_CONSOLE, 0666},
+        {"dev/null", NODE_NULL, 0666},
+    };
+    for (unsigned i = 0; i < ARRAY_COUNT(first); i++)
+        make_first(first[i].path, first[i].kind, first[i].mode);
     boot_module();
 }

@@ -31,29 +31,14 @@ static int wait_for_change(struct file *f)
                                  : thread_wait(&p->waiters, &p->lock, thread_park_until_signal);
 }
 
-static size_t take(struct pipe *p, char *to, size_t bytes)
+/* carry moves bytes between a buffer and the ring from *at on, up to `end`. */
+static size_t carry(struct pipe *p, uint64_t *at, uint64_t end, char *buffer, size_t bytes, bool in)
 {
     size_t n = 0;
-    while (n < bytes && p->taken < p->written) {
-        size_t at = p->taken % PIPE_BYTES;
-        size_t part = MIN(MIN(bytes - n, PIPE_BYTES - at), p->written - p->taken);
-        memcpy(to + n, p->ring + at, part);
-        n += part;
-        p->taken += part;
-    }
-    assert(p->taken <= p->written); /* PI1 */
-    return n;
-}
-
-static size_t put(struct pipe *p, const char *from, size_t bytes)
-{
-    size_t n = 0;
-    while (n < bytes && p->written - p->taken < PIPE_BYTES) {
-        size_t at = p->written % PIPE_BYTES;
-        size_t part = MIN(MIN(bytes - n, PIPE_BYTES - at), PIPE_BYTES - (p->written - p->taken));
-        memcpy(p->ring + at, from + n, part);
-        n += part;
-        p->written += part;
+    for (size_t part; n < bytes && *at < end; n += part, *at += part) {
+        char *place = p->ring + *at % PIPE_BYTES;
+        part = MIN(MIN(bytes - n, PIPE_BYTES - *at % PIPE_BYTES), end - *at);
+        memcpy(in ? place : buffer + n, in ? buffer + n : place, part);
     }
     assert(p->written - p->taken <= PIPE_BYTES); /* PI1 */
     return n;
@@ -66,7 +51,8 @@ static long pipe_read(struct file *f, void *to, size_t bytes, uint64_t at)
     if (at != FILE_HERE)
         return -ESPIPE;
     lock_acquire(&p->lock);
-    while (bytes && !(result = (long)take(p, to, bytes)) && !p->writer_gone) {
+    while (bytes && !(result = (long)carry(p, &p->taken, p->written, to, bytes, false)) &&
+           !p->writer_gone) {
         result = wait_for_change(f);
         if (result)
             break;
@@ -79,6 +65,7 @@ static long pipe_read(struct file *f, void *to, size_t bytes, uint64_t at)
 static long pipe_write(struct file *f, const void *from, size_t bytes, uint64_t at)
 {
     struct pipe *p = f->pipe;
+    char *text = (char *)from;
     size_t done = 0;
     int error = 0;
     if (at != FILE_HERE)
@@ -90,7 +77,8 @@ static long pipe_write(struct file *f, const void *from, size_t bytes, uint64_t 
             break;
         }
         bool wait = bytes <= PIPE_WHOLE && PIPE_BYTES - (p->written - p->taken) < bytes; /* PI3 */
-        size_t n = wait ? 0 : put(p, (const char *)from + done, bytes - done);
+        size_t n = wait ? 0 : carry(p, &p->written, p->taken + PIPE_BYTES, text + done,
+                                    bytes - done, true);
         done += n;
         if (n)
             thread_wake_all(&p->waiters);
