@@ -92,8 +92,7 @@ static const char *check(struct image *i, uint64_t file_bytes)
         uint64_t headers = i->header.segments_offset;
         if ((s->flags & SEGMENT_X) && i->header.entry - s->address < s->memory_bytes)
             entry = true;
-        if (headers >= s->offset && headers - s->offset <= s->file_bytes
-            && i->header.segment_count * sizeof(*s) <= s->file_bytes - (headers - s->offset))
+        if (fits(headers - s->offset, i->header.segment_count * sizeof(*s), s->file_bytes))
             i->headers_at = s->address + (headers - s->offset);
         i->end = (s->address + s->memory_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     }

@@ -25,20 +25,37 @@ long call_with_file(file_call *fn, const uint64_t a[6])
 /* is_stream: a pipe or the terminal, which has no place to read from, and gives what it has. */
 static bool is_stream(const struct file *f) { return !f->node || f->node->kind == NODE_CONSOLE; }
 
-/* move carries one part through the buffer; how many bytes, fewer at an end, or -errno. */
-static long move(struct file *f, char *buffer, vaddr_t user, size_t part, uint64_t at, bool write)
+/* What a transfer reads or writes in user memory: first what is left of one piece, then `count`
+ * further ones, as struct iovec at `at`. */
+struct pieces { uint64_t first[2], at, count; };
+
+/* carry moves bytes between the pieces and a buffer; how many, or -EFAULT. */
+static long carry(struct pieces *u, char *buffer, size_t bytes, bool write)
 {
-    long n = write ? copy_from_user(buffer, user, part) : file_read(f, buffer, part, at);
-    if (write && !n)
-        n = file_write(f, buffer, part, at);
-    else if (!write && n > 0 && copy_to_user(user, buffer, (size_t)n))
-        n = -EFAULT;
-    return n;
+    size_t done = 0, part;
+    int e = 0;
+    for (; !e && done < bytes; done += e ? 0 : part) {
+        part = MIN(bytes - done, u->first[1]);
+        if (part == 0) {
+            if (u->count == 0)
+                break;
+            u->count--;
+            e = copy_from_user(u->first, u->at, sizeof(u->first));
+            u->at += sizeof(u->first);
+            continue;
+        }
+        e = write ? copy_from_user(buffer + done, u->first[0], part)
+                  : copy_to_user(u->first[0], buffer + done, part);
+        u->first[0] += part;
+        u->first[1] -= part;
+    }
+    return done ? (long)done : e;
 }
 
-/* move_all goes through a buffer on the stack for a short transfer, or where there is no memory;
- * else through a frame. */
-static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bool write)
+/* move goes through a buffer on the stack for a short transfer, or where there is no memory; else
+ * through a frame. So what is written comes out as a whole if it is a page at most: nobody else's
+ * bytes come between them in a pipe or on the terminal. */
+static long move(struct file *f, struct pieces *u, size_t bytes, uint64_t at, bool write)
 {
     char small[SMALL_BYTES];
     struct frame *frame = bytes > SMALL_BYTES ? frame_alloc_raw(FRAME_DATA) : NULL;
@@ -47,7 +64,9 @@ static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bo
     long n = 0;
     while (done < bytes) {
         size_t part = MIN(bytes - done, frame ? PAGE_BYTES : SMALL_BYTES);
-        n = move(f, buffer, user + done, part, at, write);
+        n = write ? carry(u, buffer, part, true) : file_read(f, buffer, part, at);
+        if (n > 0)
+            n = write ? file_write(f, buffer, (size_t)n, at) : carry(u, buffer, (size_t)n, false);
         if (n <= 0)
             break;
         done += (size_t)n;
@@ -59,101 +78,47 @@ static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bo
     }
     if (frame)
         frame_free(frame);
+    if (n == -EPIPE)
+        (void)!signal_send(process_this(), thread_this()->id, SIGNAL_PIPE, NULL);
     return done ? (long)done : n;
 }
 
-/* write_told returns what a transfer came to, and sends its thread the signal of a closed pipe. */
-static long write_told(long n)
+static long transfer(struct file *f, const uint64_t a[6], uint64_t at, bool write)
 {
-    if (n == -EPIPE)
-        (void)!signal_send(process_this(), thread_this()->id, SIGNAL_PIPE, NULL);
-    return n;
-}
-
-static long transfer(struct file *f, vaddr_t user, uint64_t bytes, uint64_t at, bool write)
-{
-    if (!user_range_ok(user, bytes))
+    struct pieces u = {.first = {a[1], a[2]}};
+    if (!user_range_ok(a[1], a[2]))
         return -EFAULT; /* also if all that is there to be read is shorter */
-    bytes = MIN(bytes, TRANSFER_MAX);
-    return write_told(move_all(f, user, bytes, at, write));
+    return move(f, &u, MIN(a[2], TRANSFER_MAX), at, write);
 }
 
 static long transfer_at(struct file *f, const uint64_t a[6], bool write)
 {
     if (is_stream(f))
         return -ESPIPE;
-    return (int64_t)a[3] < 0 ? -EINVAL : transfer(f, a[1], a[2], a[3], write);
+    return (int64_t)a[3] < 0 ? -EINVAL : transfer(f, a, a[3], write);
 }
 
-/* vectors_check looks at all vectors before anything is transferred, and counts their bytes. 0,
- * -EINVAL, -EFAULT. */
-static int vectors_check(vaddr_t at, uint64_t count, uint64_t *bytes)
+/* transfer_vectors looks at all vectors before anything is transferred. */
+static long transfer_vectors(struct file *f, const uint64_t a[6], bool write)
 {
-    uint64_t v[2];
-    *bytes = 0;
-    if (count > VECTORS_MAX)
+    struct pieces u = {.at = a[1], .count = a[2]};
+    uint64_t v[2], bytes = 0;
+    if (a[2] > VECTORS_MAX)
         return -EINVAL;
-    for (uint64_t i = 0; i < count; i++) {
-        if (copy_from_user(v, at + i * sizeof(v), sizeof(v)))
+    for (uint64_t i = 0; i < a[2]; i++) {
+        if (copy_from_user(v, a[1] + i * sizeof(v), sizeof(v)))
             return -EFAULT;
         if ((int64_t)v[1] < 0)
             return -EINVAL;
         if (!user_range_ok(v[0], v[1]))
             return -EFAULT;
-        *bytes += MIN(v[1], TRANSFER_MAX);
+        bytes += MIN(v[1], TRANSFER_MAX);
     }
-    return 0;
+    return move(f, &u, MIN(bytes, TRANSFER_MAX), FILE_HERE, write);
 }
 
-/* write_gathered carries so many vectors, which had `bytes` in all, a page at most, as one write:
- * nobody else's bytes come between them in a pipe or on the terminal. */
-static long write_gathered(struct file *f, vaddr_t at, uint64_t count, size_t bytes)
-{
-    char small[SMALL_BYTES];
-    struct frame *frame = bytes > SMALL_BYTES ? frame_alloc_raw(FRAME_DATA) : NULL;
-    char *buffer = frame ? frame_memory(frame) : small;
-    size_t used = 0, most = frame ? bytes : MIN(bytes, SMALL_BYTES);
-    int e = 0;
-    for (uint64_t v[2]; count && used < most; count--, at += sizeof(v)) {
-        e = copy_from_user(v, at, sizeof(v)) ?:
-            copy_from_user(buffer + used, v[0], MIN(v[1], most - used));
-        if (e)
-            break;
-        used += MIN(v[1], most - used);
-    }
-    long n = used ? file_write(f, buffer, used, FILE_HERE) : e;
-    if (frame)
-        frame_free(frame);
-    return write_told(n);
-}
-
-static long transfer_vectors(struct file *f, const uint64_t a[6], bool write)
-{
-    size_t done = 0;
-    uint64_t bytes;
-    int e = vectors_check(a[1], a[2], &bytes);
-    if (e)
-        return e;
-    if (write && bytes && bytes <= PAGE_BYTES)
-        return write_gathered(f, a[1], a[2], bytes);
-    for (uint64_t i = 0; i < a[2] && done < TRANSFER_MAX; i++) {
-        uint64_t v[2];
-        if (copy_from_user(v, a[1] + i * sizeof(v), sizeof(v)))
-            return done ? (long)done : -EFAULT;
-        if (v[1] == 0)
-            continue;
-        long n = transfer(f, v[0], MIN(v[1], TRANSFER_MAX - done), FILE_HERE, write);
-        if (n < 0)
-            return done ? (long)done : n;
-        done += (size_t)n;
-        if ((uint64_t)n < v[1])
-            break;
-    }
-    return (long)done;
-}
-
-FILE_CALL(read) { return transfer(f, a[1], a[2], FILE_HERE, false); }
-FILE_CALL(write) { return transfer(f, a[1], a[2], FILE_HERE, true); }
+FILE_CALL(read) { return transfer(f, a, FILE_HERE, false); }
+FILE_CALL(write) { return transfer(f, a, FILE_HERE, true); }
 FILE_CALL(pread64) { return transfer_at(f, a, false); }
 FILE_CALL(pwrite64) { return transfer_at(f, a, true); }
 FILE_CALL(readv) { return transfer_vectors(f, a, false); }

@@ -269,20 +269,21 @@ long linux_time(const uint64_t a[6])
  * that was left. */
 static long sleep_until(uint64_t deadline_ns, vaddr_t rest)
 {
-    for (;;) {
-        int error = thread_park_until_signal(deadline_ns);
-        if (error == -ETIMEDOUT)
-            return 0;
-        if (!error)
-            continue;
-        uint64_t now = arch_time_ns();
-        /* whatever the handler's flags: it would begin anew */
-        thread_this()->signals.restart_call = 0;
-        if (rest && time_to_user(rest, deadline_ns > now ? deadline_ns - now : 0))
-            return -EFAULT;
-        return -EINTR;
-    }
+    int error;
+    do
+        error = thread_park_until_signal(deadline_ns);
+    while (!error);
+    if (error == -ETIMEDOUT)
+        return 0;
+    uint64_t now = arch_time_ns();
+    /* whatever the handler's flags: it would begin anew */
+    thread_this()->signals.restart_call = 0;
+    if (rest && time_to_user(rest, deadline_ns > now ? deadline_ns - now : 0))
+        return -EFAULT;
+    return -EINTR;
 }
+
+long linux_pause(const uint64_t a[6]) { return (void)a, sleep_until(THREAD_NEVER, 0); }
 
 long linux_nanosleep(const uint64_t a[6])
 {

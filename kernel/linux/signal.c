@@ -411,17 +411,6 @@ long linux_rt_sigpending(const uint64_t a[6])
     return a[1] == sizeof(pending) ? copy_to_user(a[0], &pending, sizeof(pending)) : -EINVAL;
 }
 
-static long wait_for_signal(void)
-{
-    int error;
-    do
-        error = thread_park_until_signal(THREAD_NEVER);
-    while (!error);
-    /* it is over when a handler was called, whatever its flags */
-    thread_this()->signals.restart_call = 0;
-    return -EINTR;
-}
-
 long linux_rt_sigsuspend(const uint64_t a[6])
 {
     struct thread *t = thread_this();
@@ -433,13 +422,7 @@ long linux_rt_sigsuspend(const uint64_t a[6])
     t->signals.before = t->signals.blocked;
     t->signals.suspended = true; /* the handler's frame gets the mask from before */
     mask_set(t, set);
-    return wait_for_signal();
-}
-
-long linux_pause(const uint64_t a[6])
-{
-    (void)a;
-    return wait_for_signal();
+    return linux_pause(a);
 }
 
 long linux_rt_sigreturn(const uint64_t a[6])
