@@ -107,11 +107,12 @@ void block_released(struct block_device *d)
 void block_count(struct kd_system_info *s)
 {
     for (unsigned i = 0; i < device_count; i++) {
-        s->block_reads += devices[i]->reads;
-        s->block_writes += devices[i]->writes;
-        s->block_flushes += devices[i]->flushes;
-        s->block_read_bytes += devices[i]->read_bytes;
-        s->block_write_bytes += devices[i]->write_bytes;
+        const struct block_did *did = devices[i]->did;
+        s->block_reads += did[BLOCK_READ].times;
+        s->block_writes += did[BLOCK_WRITE].times;
+        s->block_flushes += did[BLOCK_FLUSH].times;
+        s->block_read_bytes += did[BLOCK_READ].bytes;
+        s->block_write_bytes += did[BLOCK_WRITE].bytes;
     }
 }
 
@@ -132,9 +133,7 @@ static int check_request(const struct block_request *r, uint64_t bytes)
     const struct block_device *d = r->device;
     if (r->operation != BLOCK_READ && r->operation != BLOCK_WRITE)
         return 0;
-    if (bytes == 0 || (bytes | r->offset_bytes) % d->sector_bytes != 0 ||
-        r->segment_count > d->segments_max || r->offset_bytes > d->bytes ||
-        bytes > d->bytes - r->offset_bytes)
+    if (bytes == 0 || r->segment_count > d->segments_max || !block_holds(d, r->offset_bytes, bytes))
         return -EINVAL;
     return r->operation == BLOCK_WRITE && d->read_only ? -EROFS : 0;
 }
@@ -154,24 +153,17 @@ static void count_request(struct block_device *d, const struct block_request *r,
     struct thread_home *home = thread_home(thread_this());
     if (home != NULL)
         __atomic_fetch_add(&home->disk_bytes, bytes, __ATOMIC_RELAXED);
-    d->reads += r->operation == BLOCK_READ;
-    d->writes += r->operation == BLOCK_WRITE;
-    d->flushes += r->operation == BLOCK_FLUSH;
-    d->read_bytes += r->operation == BLOCK_READ ? bytes : 0;
-    d->write_bytes += r->operation == BLOCK_WRITE ? bytes : 0;
+    d->did[r->operation].times++;
+    d->did[r->operation].bytes += bytes;
 }
 
 void block_prepare(struct block_request *r, struct block_device *d, enum block_operation operation,
                    uint64_t offset_bytes, struct block_segment *segments, unsigned segment_count)
 {
-    memset(r, 0, sizeof *r);
-    list_init(&r->link);
-    list_init(&r->driver_link);
-    r->device = d;
-    r->operation = operation;
-    r->offset_bytes = offset_bytes;
-    r->segments = segments;
-    r->segment_count = segment_count;
+    *r = (struct block_request){
+        .link = LIST_INIT(r->link), .driver_link = LIST_INIT(r->driver_link), .device = d,
+        .operation = operation, .offset_bytes = offset_bytes, .segments = segments,
+        .segment_count = segment_count};
 }
 
 void block_submit(struct block_request *r)

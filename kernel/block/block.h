@@ -29,8 +29,16 @@ struct block_device {
     unsigned users;           /* system calls under way */
     struct thread *drainer;   /* waits for users == 0 */
     uint64_t told_ns;         /* how long a request had waited when the log told of it, or 0 */
-    uint64_t reads, writes, flushes, read_bytes, write_bytes, errors;
+    struct block_did { uint64_t times, bytes; } did[BLOCK_IDENTIFY + 1];
+    uint64_t errors;
 };
+
+/* Whole sectors of the disk. */
+static inline bool block_holds(const struct block_device *d, uint64_t offset_bytes, uint64_t bytes)
+{
+    return (bytes | offset_bytes) % d->sector_bytes == 0 && offset_bytes <= d->bytes &&
+           bytes <= d->bytes - offset_bytes;
+}
 
 struct block_request {
     struct list link, driver_link;

@@ -75,8 +75,7 @@ struct transfer {
     enum block_operation operation;
     uint64_t offset_bytes, bytes;
     vaddr_t at;
-    unsigned frame_count, segment_count, request_count;
-    struct frame **frames;
+    unsigned segment_count, request_count;
     struct block_segment *segments;
     struct block_request *requests;
 };
@@ -86,89 +85,78 @@ static unsigned pages_touched(vaddr_t at, uint64_t bytes)
     return (unsigned)((at % PAGE_BYTES + bytes + PAGE_BYTES - 1) / PAGE_BYTES);
 }
 
-/* pin_all pins the frames of all pages of the transfer; on failure frame_count says how many are
- * pinned. */
-static int pin_all(struct transfer *t)
+/* add_page pins the page at byte `from` and appends it to the request's segments; memory that
+ * follows the last segment joins it. *bytes: how many that were; 0: the request has all the segments
+ * that it may have. */
+static int add_page(struct transfer *t, struct block_request *r, uint64_t from, uint32_t *bytes)
 {
-    unsigned pages = pages_touched(t->at, t->bytes);
-    int error = 0;
-    for (t->frame_count = 0; t->frame_count < pages && !error; t->frame_count += !error) {
-        error = vm_pin(process_this(), t->at + t->frame_count * (uint64_t)PAGE_BYTES,
-                       t->operation == BLOCK_READ, &t->frames[t->frame_count]);
-        if (t->frame_count % 64 == 63)
-            thread_breathe();
-    }
-    return error;
-}
-
-/* add_segment appends the memory at byte `from` to the request's segments; memory that follows the
- * last segment joins it. Returns the bytes added, or 0 if the request has all the segments that it
- * may have. */
-static uint32_t add_segment(struct transfer *t, struct block_request *r, uint64_t from)
-{
-    uint64_t place = t->at % PAGE_BYTES + from;
-    uint32_t bytes = (uint32_t)MIN(PAGE_BYTES - place % PAGE_BYTES, t->bytes - from);
-    paddr_t address = frame_paddr(t->frames[place / PAGE_BYTES]) + place % PAGE_BYTES;
+    vaddr_t at = t->at + from;
+    struct frame *f;
+    int error = vm_pin(process_this(), at, t->operation == BLOCK_READ, &f);
+    if (error)
+        return error;
+    paddr_t address = frame_paddr(f) + at % PAGE_BYTES;
     struct block_segment *last = &r->segments[r->segment_count - 1];
+    *bytes = (uint32_t)MIN(PAGE_BYTES - at % PAGE_BYTES, t->bytes - from);
     if (r->segment_count > 0 && last->address + last->bytes == address) {
-        last->bytes += bytes;
-        return bytes;
+        last->bytes += *bytes;
+    } else if (r->segment_count < t->device->segments_max) {
+        r->segments[r->segment_count++] = (struct block_segment){address, *bytes};
+        t->segment_count++;
+    } else {
+        *bytes = 0;
+        frame_unpin(f);
     }
-    if (r->segment_count == t->device->segments_max)
-        return 0;
-    r->segments[r->segment_count++] = (struct block_segment){address, bytes};
-    t->segment_count++;
-    return bytes;
+    return 0;
 }
 
-/* add_request makes one request from byte `from` on, of whole sectors and as long as possible;
- * returns its bytes. */
-static uint64_t add_request(struct transfer *t, uint64_t from)
+/* add_request makes one request from byte *from on, of whole sectors and as long as possible, and
+ * moves *from behind it. */
+static int add_request(struct transfer *t, uint64_t *from)
 {
     struct block_request *r = &t->requests[t->request_count++];
     uint64_t bytes = 0;
-    uint32_t more;
-    block_prepare(r, t->device, t->operation, t->offset_bytes + from,
+    uint32_t more = 1;
+    block_prepare(r, t->device, t->operation, t->offset_bytes + *from,
                   &t->segments[t->segment_count], 0);
-    while (from + bytes < t->bytes && (more = add_segment(t, r, from + bytes)) != 0)
-        bytes += more;
+    for (; more && *from + bytes < t->bytes; bytes += more) {
+        int error = add_page(t, r, *from + bytes, &more);
+        if (error)
+            return error;
+        if (bytes / PAGE_BYTES % 64 == 63)
+            thread_breathe();
+    }
     struct block_segment *last = &r->segments[r->segment_count - 1];
     uint32_t excess = (uint32_t)(bytes % t->device->sector_bytes);
     assert(excess < last->bytes); /* only a request that is cut short has any, in a whole page */
     last->bytes -= excess;
-    return bytes - excess;
-}
-
-static int run_all(struct transfer *t)
-{
-    int result = 0;
-    t->segment_count = t->request_count = 0;
-    for (uint64_t from = 0; from < t->bytes;)
-        from += add_request(t, from);
-    for (unsigned i = 0; i < t->request_count; i++)
-        block_submit(&t->requests[i]);
-    for (unsigned i = 0; i < t->request_count; i++) {
-        int status = block_wait(&t->requests[i]);
-        result = result != 0 ? result : status;
-    }
-    return result;
+    *from += bytes - excess;
+    return 0;
 }
 
 static int transfer_part(struct transfer *t)
 {
-    int error = pin_all(t);
-    if (error == 0)
-        error = run_all(t);
-    for (unsigned i = 0; i < t->frame_count; i++)
-        frame_unpin(t->frames[i]);
-    return error;
+    int result = 0;
+    t->segment_count = t->request_count = 0;
+    for (uint64_t from = 0; from < t->bytes && result == 0;)
+        result = add_request(t, &from);
+    unsigned count = result == 0 ? t->request_count : 0;
+    for (unsigned i = 0; i < count; i++)
+        block_submit(&t->requests[i]);
+    for (unsigned i = 0; i < count; i++) {
+        int status = block_wait(&t->requests[i]);
+        result = result != 0 ? result : status;
+    }
+    for (struct block_segment *s = t->segments; s < t->segments + t->segment_count; s++)
+        for (paddr_t at = page_down(s->address); at < s->address + s->bytes; at += PAGE_BYTES)
+            frame_unpin(frame_of(at));
+    return result;
 }
 
 /* transfer_next does the next part of the `bytes` that are left; t->bytes says how long that part
  * was. A commit's write is one request here, and allocates no memory. 0 or -errno. */
 static int transfer_next(struct transfer *t, uint64_t bytes)
 {
-    struct frame *frames[FEW_PAGES];
     struct block_segment segments[FEW_PAGES];
     struct block_request request;
     t->bytes = MIN(bytes, PART_BYTES);
@@ -178,33 +166,22 @@ static int transfer_next(struct transfer *t, uint64_t bytes)
     unsigned requests = pages / (t->device->segments_max - 1) + 1;
     void *memory = NULL;
     if (pages > FEW_PAGES) {
-        memory = kalloc(requests * sizeof *t->requests + (pages + requests) * sizeof *t->segments +
-                        pages * sizeof *t->frames);
+        memory = kalloc(requests * sizeof *t->requests + (pages + requests) * sizeof *t->segments);
         if (!memory)
             t->bytes = (FEW_PAGES - 1) * PAGE_BYTES;
     }
     t->requests = memory ? memory : &request;
     t->segments = memory ? (void *)(t->requests + requests) : segments;
-    t->frames = memory ? (void *)(t->segments + pages + requests) : frames;
     int result = transfer_part(t);
     kfree(memory);
     return result;
-}
-
-static int check_range(const struct block_device *d, uint64_t offset_bytes, vaddr_t at,
-                       uint64_t bytes)
-{
-    if ((bytes | offset_bytes) % d->sector_bytes != 0 || offset_bytes > d->bytes ||
-        bytes > d->bytes - offset_bytes)
-        return -EINVAL;
-    return vm_own(at, bytes);
 }
 
 static long transfer(struct block_device *d, enum block_operation operation, const uint64_t a[6])
 {
     struct transfer t = {.device = d, .operation = operation, .offset_bytes = a[1], .at = a[2]};
     uint64_t bytes = a[3];
-    int result = check_range(d, t.offset_bytes, t.at, bytes);
+    int result = block_holds(d, t.offset_bytes, bytes) ? vm_own(t.at, bytes) : -EINVAL;
     while (bytes > 0 && result == 0) {
         result = transfer_next(&t, bytes);
         t.offset_bytes += t.bytes;
@@ -244,31 +221,26 @@ struct page_batch {
     struct block_segment *segments;
 };
 
-/* page_begin gets the page's frame from its object; if that fails, the page's status says why. */
-static void page_begin(struct page_batch *b, unsigned i)
+/* page_begin gets the page's frame from its object. */
+static int page_begin(struct page_batch *b, unsigned i)
 {
     struct kd_page_io *io = &b->ios[i];
     struct page_work *w = &b->works[i];
-    const struct block_device *d = b->device;
-    int error = -EINVAL;
     *w = (struct page_work){0};
-    if (io->offset_bytes % d->sector_bytes == 0 && d->bytes >= PAGE_BYTES &&
-        io->offset_bytes <= d->bytes - PAGE_BYTES) {
-        w->object = handle_find(io->object, HANDLE_OBJECT, KD_RIGHT_MANAGE, object_get);
-        if (handle_failed(w->object)) {
-            error = (int)(long)w->object;
-        } else {
-            error = b->operation == BLOCK_READ
-                        ? object_io_begin_read(w->object, io->page, b->begun == 0, &w->frame)
-                        : object_io_begin_write(w->object, io->page, &w->frame, &io->csn);
-            if (error != 0)
-                object_put(w->object);
-        }
-    }
-    io->status = error;
-    if (error != 0)
-        w->object = NULL;
+    if (!block_holds(b->device, io->offset_bytes, PAGE_BYTES))
+        return -EINVAL;
+    struct object *o = handle_find(io->object, HANDLE_OBJECT, KD_RIGHT_MANAGE, object_get);
+    if (handle_failed(o))
+        return (int)(long)o;
+    int error = b->operation == BLOCK_READ
+                    ? object_io_begin_read(o, io->page, b->begun == 0, &w->frame)
+                    : object_io_begin_write(o, io->page, &w->frame, &io->csn);
+    if (error == 0)
+        w->object = o;
+    else
+        object_put(o);
     b->begun += error == 0;
+    return error;
 }
 
 /* page_joins: does page i belong into the request of the page before it, which it follows on the
@@ -291,7 +263,7 @@ static void batch_prepare(struct page_batch *b)
 {
     for (unsigned i = 0; i < b->count; i++, breathe_at(i)) {
         struct page_work *w = &b->works[i];
-        page_begin(b, i);
+        b->ios[i].status = page_begin(b, i);
         if (!w->object)
             continue;
         b->segments[i] = (struct block_segment){frame_paddr(w->frame), PAGE_BYTES};

@@ -88,7 +88,8 @@ static void report_store(const struct process *p)
         if (d->opened)
             say("  disk %s: %u requests under way; %lu reads, %lu writes, %lu flushes, %lu "
                 "errors\n",
-                d->name, d->in_flight, d->reads, d->writes, d->flushes, d->errors);
+                d->name, d->in_flight, d->did[BLOCK_READ].times, d->did[BLOCK_WRITE].times,
+                d->did[BLOCK_FLUSH].times, d->errors);
 }
 
 void report_killed(struct process *p)
