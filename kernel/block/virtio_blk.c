@@ -256,23 +256,6 @@ static void read_name(struct disk *disk, unsigned number)
         snprintk(disk->device.name, sizeof disk->device.name, "disk%u", number);
 }
 
-static const char *set_up(struct disk *disk, const struct pci_device *p, unsigned number)
-{
-    const char *failure = virtio_begin(&disk->virtio, p, sizeof(struct disk_registers),
-                                       FEATURES_NEEDED, FEATURES_WANTED, interrupt, disk);
-    if (failure)
-        return failure;
-    if (!virtq_make(&disk->virtio, &disk->queue, 0, SLOT_COUNT, VIRTQ_SIZE_MAX) ||
-        !make_slots(disk))
-        return "no queue";
-    read_geometry(disk);
-    if (disk->device.segments_max < BLOCK_SEGMENTS_MIN)
-        return "too few segments in a request";
-    virtio_ready(&disk->virtio);
-    read_name(disk, number);
-    return NULL;
-}
-
 static bool caches_writes(const struct disk *disk)
 {
     if (!(disk->virtio.features & FEATURE_CONFIG_WCE))
@@ -280,32 +263,31 @@ static bool caches_writes(const struct disk *disk)
     return ((volatile struct disk_registers *)disk->virtio.registers)->write_back != 0;
 }
 
-static void found(const struct pci_device *p, void *arg)
+static const char *set_up(const struct pci_device *p)
 {
-    unsigned *number = arg;
-    struct disk *disk;
-    if (p->vendor != VIRTIO_VENDOR || p->id != VIRTIO_BLOCK)
-        return;
-    disk = kalloc(sizeof *disk);
+    static unsigned number;
+    struct disk *disk = kalloc(sizeof *disk);
     if (disk == NULL)
         panic("no memory for a disk");
     lock_init(&disk->device.lock, RANK_BLOCK, "disk");
     list_init(&disk->device.active);
     list_init(&disk->pending);
-    const char *failure = set_up(disk, p, (*number)++);
-    if (failure != NULL) { /* its memory stays: the device may know of it */
-        printk("virtio disk at PCI %02x:%02x.%u is not used: %s", p->bus, p->slot, p->function,
-               failure);
-        virtio_failed(&disk->virtio);
-        return;
-    }
+    const char *failure = virtio_begin(&disk->virtio, p, sizeof(struct disk_registers),
+                                       FEATURES_NEEDED, FEATURES_WANTED, interrupt, disk);
+    if (failure)
+        return failure;
+    if (!virtq_make(&disk->virtio, &disk->queue, 0, SLOT_COUNT, VIRTQ_SIZE_MAX) ||
+        !make_slots(disk))
+        return virtio_failed(&disk->virtio, "no queue");
+    read_geometry(disk);
+    if (disk->device.segments_max < BLOCK_SEGMENTS_MIN)
+        return virtio_failed(&disk->virtio, "too few segments in a request");
+    virtio_ready(&disk->virtio);
+    read_name(disk, number++);
     block_register(&disk->device);
     printk("disk %s: virtio, %u segments a request, write cache %s", disk->device.name,
            disk->device.segments_max, caches_writes(disk) ? "on" : "off");
+    return NULL;
 }
 
-void virtio_blk_init(void)
-{
-    unsigned number = 0;
-    pci_for(found, &number);
-}
+void virtio_blk_init(void) { virtio_for(VIRTIO_BLOCK, set_up); }

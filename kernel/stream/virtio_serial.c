@@ -37,7 +37,6 @@ enum control_event { DEVICE_READY, PORT_ADD, PORT_REMOVE, PORT_READY, CONSOLE_PO
 enum { QUEUE_CONTROL_IN = 2, QUEUE_CONTROL_OUT = 3 };
 
 struct stream {
-    struct serial *device;
     uint32_t references;                /* atomic; BS3 */
     char name[KD_NAME_MAX];             /* "": the device has not said it */
     bool exists, opened, told_open;     /* told_open: what the device knows of `opened` */
@@ -54,7 +53,8 @@ struct stream {
     uint32_t full_read;                 /* of the first */
 };
 
-struct serial {
+/* The device: one is used. */
+static struct {
     struct virtio_device virtio;
     struct lock lock;
     struct virtq control_in, control_out;
@@ -63,34 +63,31 @@ struct serial {
     uint64_t said_free;                 /* a bit for each */
     unsigned count;                     /* of streams; numbers are the device's ports */
     struct stream streams[STREAMS_MAX];
-};
+} serial = {.lock = LOCK_INIT(RANK_BLOCK, "streams")};
 
-static struct serial *device;           /* set at boot */
 enum { WORD_BYTES = PAGE_BYTES / WORDS };
-
-static unsigned number_of(const struct stream *s) { return (unsigned)(s - s->device->streams); }
 
 /* ---- our words to the device ---- */
 
 /* say tells the device one thing. False: it has not read enough of what it was told. Lock held. */
-static bool say(struct serial *d, unsigned port, enum control_event event, uint16_t value)
+static bool say(unsigned port, enum control_event event, uint16_t value)
 {
-    if (!d->said_free)
+    if (!serial.said_free)
         return false;
-    unsigned i = (unsigned)__builtin_ctzll(d->said_free);
-    d->said_free &= d->said_free - 1;
-    d->said[i] = (struct control){port, (uint16_t)event, value};
-    virtq_offer(&d->control_out, (uint16_t)i);
-    virtq_notify(&d->control_out);
+    unsigned i = (unsigned)__builtin_ctzll(serial.said_free);
+    serial.said_free &= serial.said_free - 1;
+    serial.said[i] = (struct control){port, (uint16_t)event, value};
+    virtq_offer(&serial.control_out, (uint16_t)i);
+    virtq_notify(&serial.control_out);
     return true;
 }
 
 /* say_opened tells the device who is open and who is not, as far as it does not know. Lock held. */
-static void say_opened(struct serial *d)
+static void say_opened(void)
 {
-    for (unsigned i = 0; i < d->count; i++) {
-        struct stream *s = &d->streams[i];
-        if (s->exists && s->opened != s->told_open && say(d, i, PORT_OPEN, s->opened))
+    for (unsigned i = 0; i < serial.count; i++) {
+        struct stream *s = &serial.streams[i];
+        if (s->exists && s->opened != s->told_open && say(i, PORT_OPEN, s->opened))
             s->told_open = s->opened;
     }
 }
@@ -103,16 +100,16 @@ static void offer_in(struct stream *s, unsigned i)
     virtq_offer(&s->in, (uint16_t)i);
 }
 
-static void control_taken(struct serial *d, const char *at, uint32_t bytes)
+static void control_taken(const char *at, uint32_t bytes)
 {
     struct control c;
     memcpy(&c, at, sizeof(c));
-    if (bytes < sizeof(c) || c.id >= d->count) /* BS2 */
+    if (bytes < sizeof(c) || c.id >= serial.count) /* BS2 */
         return;
-    struct stream *s = &d->streams[c.id];
+    struct stream *s = &serial.streams[c.id];
     switch (c.event) {
     case PORT_ADD:
-        s->exists = say(d, c.id, PORT_READY, 1);
+        s->exists = say(c.id, PORT_READY, 1);
         break;
     case PORT_REMOVE:
         s->exists = false;
@@ -134,23 +131,23 @@ static void control_taken(struct serial *d, const char *at, uint32_t bytes)
     s->tell = true;
 }
 
-static void control_collect(struct serial *d)
+static void control_collect(void)
 {
     uint32_t head, bytes;
-    for (unsigned n = virtq_used(&d->control_out); n > 0 && n <= WORDS; n--) {
-        virtq_take(&d->control_out, &head, &bytes);
+    for (unsigned n = virtq_used(&serial.control_out); n > 0 && n <= WORDS; n--) {
+        virtq_take(&serial.control_out, &head, &bytes);
         if (head < WORDS)
-            d->said_free |= 1ull << head;
+            serial.said_free |= 1ull << head;
     }
-    for (unsigned n = virtq_used(&d->control_in); n > 0 && n <= WORDS; n--) {
-        virtq_take(&d->control_in, &head, &bytes);
+    for (unsigned n = virtq_used(&serial.control_in); n > 0 && n <= WORDS; n--) {
+        virtq_take(&serial.control_in, &head, &bytes);
         if (head >= WORDS)
             continue;
-        control_taken(d, d->words + head * WORD_BYTES, MIN(bytes, (uint32_t)WORD_BYTES));
-        virtq_offer(&d->control_in, (uint16_t)head);
+        control_taken(serial.words + head * WORD_BYTES, MIN(bytes, (uint32_t)WORD_BYTES));
+        virtq_offer(&serial.control_in, (uint16_t)head);
     }
-    virtq_notify(&d->control_in);
-    say_opened(d);
+    virtq_notify(&serial.control_in);
+    say_opened();
 }
 
 static void stream_collect(struct stream *s)
@@ -180,12 +177,12 @@ static void stream_collect(struct stream *s)
 /* tell_port tells who has a stream open that there is something to do. No lock. */
 static void tell_port(struct stream *s)
 {
-    lock_acquire(&s->device->lock);
+    lock_acquire(&serial.lock);
     struct port *p = s->tell ? s->port : NULL;
     s->tell = false;
     if (p)
         port_get(p);
-    lock_release(&s->device->lock);
+    lock_release(&serial.lock);
     if (!p)
         return;
     (void)port_notify(p, s->bits); /* a dead port hears nothing */
@@ -194,23 +191,23 @@ static void tell_port(struct stream *s)
 
 static void interrupt(void *arg)
 {
-    struct serial *d = arg;
-    lock_acquire(&d->lock);
-    control_collect(d);
-    for (unsigned i = 0; i < d->count; i++)
-        stream_collect(&d->streams[i]);
-    lock_release(&d->lock);
-    for (unsigned i = 0; i < d->count; i++)
-        tell_port(&d->streams[i]);
+    (void)arg;
+    lock_acquire(&serial.lock);
+    control_collect();
+    for (unsigned i = 0; i < serial.count; i++)
+        stream_collect(&serial.streams[i]);
+    lock_release(&serial.lock);
+    for (unsigned i = 0; i < serial.count; i++)
+        tell_port(&serial.streams[i]);
 }
 
 /* ---- opening and closing ---- */
 
 static struct stream *stream_named(const char *name)
 {
-    for (unsigned i = 0; device && i < device->count; i++)
-        if (device->streams[i].exists && strcmp(device->streams[i].name, name) == 0)
-            return &device->streams[i];
+    for (unsigned i = 0; i < serial.count; i++)
+        if (serial.streams[i].exists && strcmp(serial.streams[i].name, name) == 0)
+            return &serial.streams[i];
     return NULL;
 }
 
@@ -233,24 +230,22 @@ void stream_put(void *stream)
     struct stream *s = stream;
     if (__atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL) != 0)
         return;
-    lock_acquire(&s->device->lock);
+    lock_acquire(&serial.lock);
     struct port *p = s->port;
     s->port = NULL;
     while (s->full_count > 0) /* the next one begins with what comes then */
         read_all(s);
     virtq_notify(&s->in);
     s->opened = false; /* BS3 */
-    say_opened(s->device);
-    lock_release(&s->device->lock);
+    say_opened();
+    lock_release(&serial.lock);
     port_put(p);
 }
 
 /* stream_claim gives a stream that nobody has open to the one who asks. 0, -ENODEV, -EBUSY. */
 static long stream_claim(const char *name, struct port *p, uint64_t bits, struct stream **found)
 {
-    if (!device)
-        return -ENODEV;
-    lock_acquire(&device->lock);
+    lock_acquire(&serial.lock);
     struct stream *s = stream_named(name);
     long result = !s ? -ENODEV : s->opened ? -EBUSY : 0;
     if (!result) {
@@ -260,10 +255,10 @@ static long stream_claim(const char *name, struct port *p, uint64_t bits, struct
         s->tell = true;
         s->port = p;
         s->bits = bits;
-        say_opened(device);
+        say_opened();
         *found = s;
     }
-    lock_release(&device->lock);
+    lock_release(&serial.lock);
     return result;
 }
 
@@ -300,7 +295,7 @@ static long state_error(const struct stream *s)
 /* read_begin takes the first full buffer into the call's hands (BS1). 0 or -errno. */
 static long read_begin(struct stream *s, const char **at, uint64_t *bytes)
 {
-    lock_acquire(&s->device->lock);
+    lock_acquire(&serial.lock);
     long error = s->reading ? -EBUSY : s->full_count == 0 ? state_error(s) : 0;
     if (!error && s->full_count == 0)
         error = -EAGAIN;
@@ -311,7 +306,7 @@ static long read_begin(struct stream *s, const char **at, uint64_t *bytes)
         *at = s->in_memory + s->full[s->full_first] * (size_t)PAGE_BYTES + s->full_read;
         *bytes = MIN(*bytes, s->full_bytes[s->full_first] - s->full_read);
     }
-    lock_release(&s->device->lock);
+    lock_release(&serial.lock);
     return error;
 }
 
@@ -323,7 +318,7 @@ HANDLE_CALL(kd_stream_read, struct stream *s, HANDLE_STREAM, KD_RIGHT_READ, 0)
     if (error)
         return error;
     error = copy_to_user(a[1], at, bytes);
-    lock_acquire(&s->device->lock);
+    lock_acquire(&serial.lock);
     s->reading = false;
     if (!error) {
         s->full_read += (uint32_t)bytes;
@@ -332,14 +327,14 @@ HANDLE_CALL(kd_stream_read, struct stream *s, HANDLE_STREAM, KD_RIGHT_READ, 0)
             virtq_notify(&s->in);
         }
     }
-    lock_release(&s->device->lock);
+    lock_release(&serial.lock);
     return error ? error : (long)bytes;
 }
 
 /* write_begin takes a free buffer into the call's hands (BS1): its number, or -errno. */
 static long write_begin(struct stream *s)
 {
-    lock_acquire(&s->device->lock);
+    lock_acquire(&serial.lock);
     long result = s->writing ? -EBUSY : state_error(s);
     if (!result && !s->out_free)
         result = -EAGAIN;
@@ -347,7 +342,7 @@ static long write_begin(struct stream *s)
         s->writing = true;
         result = __builtin_ctz(s->out_free);
     }
-    lock_release(&s->device->lock);
+    lock_release(&serial.lock);
     return result;
 }
 
@@ -360,14 +355,14 @@ HANDLE_CALL(kd_stream_write, struct stream *s, HANDLE_STREAM, KD_RIGHT_WRITE, 0)
     if (i < 0)
         return i;
     long error = copy_from_user(s->out_memory + i * (long)PAGE_BYTES, a[1], bytes);
-    lock_acquire(&s->device->lock);
+    lock_acquire(&serial.lock);
     s->writing = false;
     if (!error) {
         s->out_free &= (uint16_t)~(1u << i);
         s->out.descriptors[i].bytes = (uint32_t)bytes;
         virtq_offer(&s->out, (uint16_t)i);
     }
-    lock_release(&s->device->lock);
+    lock_release(&serial.lock);
     if (!error)
         virtq_notify(&s->out);
     return error ? error : (long)bytes;
@@ -385,12 +380,12 @@ static char *buffers_make(struct virtq *q, unsigned count, uint32_t bytes, uint1
     return memory;
 }
 
-static bool stream_make(struct serial *d, struct stream *s)
+static bool stream_make(struct stream *s)
 {
-    unsigned i = number_of(s);
+    unsigned i = (unsigned)(s - serial.streams);
     uint16_t number = (uint16_t)(i ? 2 * i + 2 : 0);
-    if (!virtq_make(&d->virtio, &s->in, number, BUFFERS, BUFFERS) ||
-        !virtq_make(&d->virtio, &s->out, (uint16_t)(number + 1), BUFFERS, BUFFERS))
+    if (!virtq_make(&serial.virtio, &s->in, number, BUFFERS, BUFFERS) ||
+        !virtq_make(&serial.virtio, &s->out, (uint16_t)(number + 1), BUFFERS, BUFFERS))
         return false;
     s->in_memory = buffers_make(&s->in, BUFFERS, PAGE_BYTES, VIRTIO_DEVICE_WRITES);
     s->out_memory = buffers_make(&s->out, BUFFERS, PAGE_BYTES, 0);
@@ -398,62 +393,44 @@ static bool stream_make(struct serial *d, struct stream *s)
     return s->in_memory && s->out_memory;
 }
 
-static bool queues_make(struct serial *d)
+static bool queues_make(void)
 {
-    if (!virtq_make(&d->virtio, &d->control_in, QUEUE_CONTROL_IN, WORDS / 2, WORDS) ||
-        !virtq_make(&d->virtio, &d->control_out, QUEUE_CONTROL_OUT, WORDS / 2, WORDS))
+    if (!virtq_make(&serial.virtio, &serial.control_in, QUEUE_CONTROL_IN, WORDS / 2, WORDS) ||
+        !virtq_make(&serial.virtio, &serial.control_out, QUEUE_CONTROL_OUT, WORDS / 2, WORDS))
         return false;
-    d->words = buffers_make(&d->control_in, d->control_in.size, WORD_BYTES, VIRTIO_DEVICE_WRITES);
-    d->said = (void *)buffers_make(&d->control_out, d->control_out.size, sizeof(struct control), 0);
-    d->said_free = ~0ull >> (64 - d->control_out.size);
-    for (unsigned i = 0; i < d->count; i++) {
-        d->streams[i].device = d;
-        if (!stream_make(d, &d->streams[i]))
+    serial.words = buffers_make(&serial.control_in, serial.control_in.size, WORD_BYTES, VIRTIO_DEVICE_WRITES);
+    serial.said = (void *)buffers_make(&serial.control_out, serial.control_out.size, sizeof(struct control), 0);
+    serial.said_free = ~0ull >> (64 - serial.control_out.size);
+    for (unsigned i = 0; i < serial.count; i++)
+        if (!stream_make(&serial.streams[i]))
             return false;
-    }
-    return d->words && d->said;
+    return serial.words && serial.said;
 }
 
-static const char *set_up(struct serial *d, const struct pci_device *p)
+static const char *set_up(const struct pci_device *p)
 {
-    const char *failure = virtio_begin(&d->virtio, p, sizeof(struct serial_registers),
-                                       VIRTIO_VERSION_1 | FEATURE_MULTIPORT, 0, interrupt, d);
+    if (serial.virtio.common)
+        return "there is another one";
+    const char *failure = virtio_begin(&serial.virtio, p, sizeof(struct serial_registers),
+                                       VIRTIO_VERSION_1 | FEATURE_MULTIPORT, 0, interrupt, NULL);
     if (failure)
         return failure;
-    d->count = ((volatile struct serial_registers *)d->virtio.registers)->ports_max;
-    d->count = MIN(d->count, STREAMS_MAX);
-    if (!queues_make(d))
-        return "no queue";
-    virtio_ready(&d->virtio);
-    for (unsigned i = 0; i < d->control_in.size; i++)
-        virtq_offer(&d->control_in, (uint16_t)i);
-    virtq_notify(&d->control_in);
-    for (unsigned i = 0; i < d->count; i++) {
+    serial.count = ((volatile struct serial_registers *)serial.virtio.registers)->ports_max;
+    serial.count = MIN(serial.count, STREAMS_MAX);
+    if (!queues_make())
+        return virtio_failed(&serial.virtio, "no queue");
+    virtio_ready(&serial.virtio);
+    for (unsigned i = 0; i < serial.control_in.size; i++)
+        virtq_offer(&serial.control_in, (uint16_t)i);
+    virtq_notify(&serial.control_in);
+    for (struct stream *s = serial.streams; s < serial.streams + serial.count; s++) {
         for (unsigned k = 0; k < BUFFERS; k++)
-            offer_in(&d->streams[i], k);
-        virtq_notify(&d->streams[i].in);
+            offer_in(s, k);
+        virtq_notify(&s->in);
     }
-    return say(d, 0, DEVICE_READY, 1) ? NULL : "it does not listen";
+    (void)say(0, DEVICE_READY, 1); /* the first: there is room for it */
+    printk("streams: virtio, %u at most", serial.count);
+    return NULL;
 }
 
-static void found(const struct pci_device *p, void *arg)
-{
-    (void)arg;
-    if (p->vendor != VIRTIO_VENDOR || p->id != VIRTIO_SERIAL || device)
-        return;
-    struct serial *d = kalloc(sizeof *d);
-    if (!d)
-        panic("no memory for streams");
-    lock_init(&d->lock, RANK_BLOCK, "streams");
-    const char *failure = set_up(d, p);
-    if (failure) { /* its memory stays: the device may know of it */
-        printk("virtio serial device at PCI %02x:%02x.%u is not used: %s", p->bus, p->slot,
-               p->function, failure);
-        virtio_failed(&d->virtio);
-        return;
-    }
-    device = d;
-    printk("streams: virtio, %u at most", d->count);
-}
-
-void virtio_serial_init(void) { pci_for(found, NULL); }
+void virtio_serial_init(void) { virtio_for(VIRTIO_SERIAL, set_up); }

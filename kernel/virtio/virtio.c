@@ -27,12 +27,30 @@ struct virtio_common {
 };
 _Static_assert(offsetof(struct virtio_common, queue_used) == 48, "virtio 1.0, 4.1.4.3");
 
+enum { VENDOR = 0x1af4 };
 enum { CONFIG_COMMON = 1, CONFIG_NOTIFY = 2, CONFIG_DEVICE = 4 };
 enum { STATUS_ACKNOWLEDGE = 1, STATUS_DRIVER = 2, STATUS_DRIVER_OK = 4, STATUS_FEATURES_OK = 8,
        STATUS_FAILED = 128 };
 enum { CONFIG_NO_VECTOR = 0xffff };
 
 /* ---- set-up ---- */
+
+struct kind { uint16_t id; const char *(*set_up)(const struct pci_device *p); };
+
+static void found(const struct pci_device *p, void *arg)
+{
+    const struct kind *k = arg;
+    const char *why = p->vendor == VENDOR && p->id == k->id ? k->set_up(p) : NULL;
+    if (why)
+        printk("virtio device at PCI %02x:%02x.%u is not used: %s", p->bus, p->slot, p->function,
+               why);
+}
+
+void virtio_for(uint16_t id, const char *(*set_up)(const struct pci_device *p))
+{
+    struct kind k = {id, set_up};
+    pci_for(found, &k);
+}
 
 /* map_part maps those registers that the vendor capability of this kind describes; NULL: there is
  * none. */
@@ -81,13 +99,13 @@ const char *virtio_begin(struct virtio_device *v, const struct pci_device *p, ui
     v->registers = map_part(p, CONFIG_DEVICE, bytes, &registers_at);
     v->notify = map_part(p, CONFIG_NOTIFY, sizeof(uint16_t), &notify_at);
     if (!v->common || !v->registers || !v->notify)
-        return "no registers";
+        return v->common ? virtio_failed(v, "no registers") : "no registers";
     v->notify_bytes = pci_read32(p, notify_at + 12);
     v->notify_factor = pci_read32(p, notify_at + 16);
     if (!negotiate(v, needed, wanted))
-        return "features are missing";
+        return virtio_failed(v, "features are missing");
     v->common->msix_config = CONFIG_NO_VECTOR;
-    return pci_msix(p, handler, arg) < 0 ? "no MSI-X" : NULL;
+    return pci_msix(p, handler, arg) < 0 ? virtio_failed(v, "no MSI-X") : NULL;
 }
 
 void virtio_ready(struct virtio_device *v)
@@ -95,10 +113,10 @@ void virtio_ready(struct virtio_device *v)
     v->common->status = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
 }
 
-void virtio_failed(struct virtio_device *v)
+const char *virtio_failed(struct virtio_device *v, const char *why)
 {
-    if (v->common)
-        v->common->status = STATUS_FAILED;
+    v->common->status = STATUS_FAILED;
+    return why;
 }
 
 uint8_t virtio_generation(const struct virtio_device *v) { return v->common->generation; }

@@ -14,7 +14,7 @@
 #include "base/kernel.h"
 #include "pci.h"
 
-enum { VIRTIO_VENDOR = 0x1af4, VIRTIO_BLOCK = 0x1042, VIRTIO_SERIAL = 0x1043 };
+enum { VIRTIO_BLOCK = 0x1042, VIRTIO_SERIAL = 0x1043 };
 #define VIRTIO_INDIRECT  (1ull << 28)
 #define VIRTIO_VERSION_1 (1ull << 32)
 
@@ -38,6 +38,9 @@ struct virtq {
     volatile uint16_t *notify;
 };
 
+/* virtio_for has set_up() begin with each device of this kind: NULL, or what is wrong with it, which
+ * the log tells. What the device knows of stays its own. */
+void virtio_for(uint16_t id, const char *(*set_up)(const struct pci_device *p));
 /* virtio_begin maps the registers, of which those of its kind have so many bytes, agrees upon
  * features, and lets the device call handler(arg) in CPU 0. NULL, or what is wrong. */
 const char *virtio_begin(struct virtio_device *v, const struct pci_device *p, uint32_t bytes,
@@ -47,7 +50,8 @@ const char *virtio_begin(struct virtio_device *v, const struct pci_device *p, ui
 must_check bool virtq_make(struct virtio_device *v, struct virtq *q, uint16_t number,
                            uint16_t least, uint16_t most);
 void virtio_ready(struct virtio_device *v);  /* all queues are made: it may use them */
-void virtio_failed(struct virtio_device *v); /* it is not used. What it knows of stays its own */
+/* It is told that it is not used; `why`. */
+const char *virtio_failed(struct virtio_device *v, const char *why);
 /* Memory in one piece, zeroed, for ever. NULL: there is none. */
 void *virtio_memory(size_t bytes);
 paddr_t virtio_address(const volatile void *memory); /* of such */
