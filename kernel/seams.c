@@ -73,21 +73,15 @@ const struct process_seam process_seam = {
     .sum_dirty = objects_sum_dirty,
 };
 
-static void block_dropped(void *device, uint32_t rights)
-{
-    (void)rights;
-    block_released(device);
-}
-
-/* Views belong to their thread, disks live for ever: neither travels, neither is counted. The
- * system's handle is of no object. */
+/* Views belong to their thread, disks to their process: neither travels. The system's handle is of no
+ * object. */
 const struct handle_kind handle_kinds[HANDLE_TYPES] = {
     [HANDLE_PROCESS] = {.travels = true, .get = process_get, .put = process_put},
     [HANDLE_PORT] = {.travels = true, .get = port_get, .put = port_put, .held = port_handle_held,
                      .dropped = port_handle_dropped},
     [HANDLE_OBJECT] = {.travels = true, .get = object_get, .put = object_put},
     [HANDLE_VIEW] = {.get = handle_uncounted, .put = handle_uncounted, .close = view_close},
-    [HANDLE_BLOCK] = {.get = handle_uncounted, .put = handle_uncounted, .dropped = block_dropped},
+    [HANDLE_BLOCK] = {.get = block_get, .put = block_put},
     [HANDLE_BADGE] = {.travels = true, .get = badge_get, .put = badge_put},
     [HANDLE_SNAPSHOT] = {.travels = true, .get = snapshot_get, .put = snapshot_put},
     [HANDLE_STREAM] = {.travels = true, .get = stream_get, .put = stream_put},

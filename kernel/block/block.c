@@ -26,7 +26,6 @@
 enum { DEVICES_MAX = 8, READ_ATTEMPTS_MAX = 4 };
 #define POLL_NS     1000000000ull
 #define COMPLAIN_NS 10000000000ull
-#define DRAIN_NS    100000000ull
 
 static struct block_device *devices[DEVICES_MAX];
 static unsigned device_count;
@@ -61,47 +60,21 @@ void block_register(struct block_device *d)
 
 int block_claim(struct block_device *d)
 {
-    lock_acquire(&d->lock);
-    bool was_open = d->opened;
-    d->opened = true;
-    lock_release(&d->lock);
-    return was_open ? -EBUSY : 0;
+    unsigned none = 0;
+    return __atomic_compare_exchange_n(&d->users, &none, 1, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED) ? 0 : -EBUSY; /* BK4 */
 }
 
-int block_enter(struct block_device *d)
+void block_get(void *device)
 {
-    bool opened;
-    lock_acquire(&d->lock);
-    opened = d->opened;
-    d->users += opened;
-    lock_release(&d->lock);
-    return opened ? 0 : -EBADF;
+    __atomic_add_fetch(&((struct block_device *)device)->users, 1, __ATOMIC_RELAXED);
 }
 
-void block_leave(struct block_device *d)
+void block_put(void *device)
 {
-    lock_acquire(&d->lock);
-    assert(d->opened && d->users > 0); /* BK4 */
-    if (--d->users == 0 && d->drainer != NULL)
-        thread_wake(d->drainer);
-    lock_release(&d->lock);
-}
-
-/* block_released waits until no call uses the disk; a call ends after its requests, so no request
- * is left then (BK4). The time limit is for two threads that release at once, of which only one is
- * woken. */
-void block_released(struct block_device *d)
-{
-    lock_acquire(&d->lock);
-    while (d->users > 0) {
-        d->drainer = thread_this();
-        lock_release(&d->lock);
-        (void)thread_park_until_uninterrupted(arch_time_ns() + DRAIN_NS);
-        lock_acquire(&d->lock);
-    }
-    d->drainer = NULL;
-    d->opened = false;
-    lock_release(&d->lock);
+    unsigned before = __atomic_fetch_sub(&((struct block_device *)device)->users, 1,
+                                         __ATOMIC_RELEASE);
+    assert(before > 0); /* BK4 */
 }
 
 void block_count(struct kd_system_info *s)

@@ -20,14 +20,12 @@ struct block_device {
     uint64_t bytes;
     uint32_t sector_bytes;
     bool read_only;
-    bool opened;              /* one holder at a time */
     unsigned segments_max;    /* of one request; BLOCK_SEGMENTS_MIN to BLOCK_SEGMENTS_MAX */
     struct lock lock;         /* RANK_BLOCK: all below, and the driver's queue */
     unsigned number;          /* the order of registration */
     unsigned in_flight;
     struct list active;       /* requests submitted and not done */
-    unsigned users;           /* system calls under way */
-    struct thread *drainer;   /* waits for users == 0 */
+    unsigned users;           /* atomic: its holder's handle and system calls; 0: nobody has it */
     uint64_t told_ns;         /* how long a request had waited when the log told of it, or 0 */
     struct block_did { uint64_t times, bytes; } did[BLOCK_IDENTIFY + 1];
     uint64_t errors;
@@ -69,14 +67,11 @@ must_check int block_wait(struct block_request *r);
 must_check int block_run(struct block_request *r);    /* submit and wait */
 /* Convenience over the direct map: kernel memory, any length that is a multiple of a sector. */
 must_check int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t bytes);
-/* A disk has one holder at a time: block_claim returns 0 or -EBUSY. block_released gives the disk
- * up when no call uses it any more, and may sleep until then. */
+/* A disk has one holder at a time: block_claim returns 0 or -EBUSY. For handles: it is free again
+ * when the last reference is gone, which may be that of a call. */
 must_check int block_claim(struct block_device *d);
-void block_released(struct block_device *d);
-/* block_enter and block_leave stand around each call of the holder; 0, or -EBADF if the disk was
- * released. */
-must_check int block_enter(struct block_device *d);
-void block_leave(struct block_device *d);
+void block_get(void *device);
+void block_put(void *device);
 void block_count(struct kd_system_info *s);            /* adds what all devices did */
 
 /* ---- for the driver ---- */

@@ -57,18 +57,17 @@ struct slot {
     struct block_request *request;  /* VQ1 */
     struct virtio_descriptor *table;
     uint32_t device_writes;         /* bytes that a good answer has */
-    uint16_t next_free;
 };
 enum { TABLE_ENTRIES = BLOCK_SEGMENTS_MAX + 2 };
 _Static_assert(TABLE_ENTRIES * sizeof(struct virtio_descriptor) == PAGE_BYTES, "a table is a page");
-_Static_assert(SLOT_COUNT * sizeof(struct slot_memory) <= PAGE_BYTES, "their memory is a page");
+_Static_assert(SLOT_COUNT == 64, "free_slots has a bit for each");
 
 struct disk {
     struct block_device device;
     struct virtio_device virtio;
     struct virtq queue;
     bool notify_due;                   /* atomic: it does not know yet what is offered */
-    uint16_t free_slot;                /* SLOT_COUNT: none */
+    uint64_t free_slots;               /* a bit for each */
     unsigned broken_lines;
     struct slot_memory *memory;
     struct slot slots[SLOT_COUNT];
@@ -108,14 +107,14 @@ static unsigned build(struct slot *s, struct slot_memory *m, const struct block_
 
 static void offer(struct disk *disk, struct block_request *r)
 {
-    uint16_t number = disk->free_slot;
+    unsigned number = (unsigned)__builtin_ctzll(disk->free_slots);
     struct slot *s = &disk->slots[number];
-    disk->free_slot = s->next_free;
-    assert(number < SLOT_COUNT && s->request == NULL); /* VQ1 */
+    disk->free_slots &= disk->free_slots - 1;
+    assert(s->request == NULL); /* VQ1 */
     s->request = r;
     disk->queue.descriptors[number].bytes =
         build(s, &disk->memory[number], r) * (uint32_t)sizeof(struct virtio_descriptor);
-    virtq_offer(&disk->queue, number);
+    virtq_offer(&disk->queue, (uint16_t)number);
     __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* VQ4 */
 }
 
@@ -132,7 +131,7 @@ void block_driver_submit(struct block_request *r)
     struct disk *disk = disk_of(r->device);
     if (r->operation == BLOCK_FLUSH && !(disk->virtio.features & FEATURE_FLUSH))
         block_complete(r, 0); /* no write cache: what is complete is durable */
-    else if (disk->free_slot == SLOT_COUNT)
+    else if (!disk->free_slots)
         list_push_back(&disk->pending, &r->driver_link);
     else
         offer(disk, r);
@@ -165,8 +164,7 @@ static void finish(struct disk *disk, uint32_t number, uint32_t bytes)
     }
     assert(r->device == &disk->device); /* VQ1 */
     s->request = NULL;
-    s->next_free = disk->free_slot;
-    disk->free_slot = (uint16_t)number;
+    disk->free_slots |= 1ull << number;
     block_complete(r, result == RESULT_OK ? 0 : -EIO);
 }
 
@@ -183,7 +181,7 @@ static void collect(struct disk *disk)
         virtq_take(&disk->queue, &number, &bytes);
         finish(disk, number, bytes);
     }
-    while (disk->free_slot != SLOT_COUNT && (next = list_pop(&disk->pending)) != NULL)
+    while (disk->free_slots && (next = list_pop(&disk->pending)) != NULL)
         offer(disk, container_of(next, struct block_request, driver_link));
 }
 
@@ -233,9 +231,9 @@ static bool make_slots(struct disk *disk)
     disk->memory = virtio_memory(PAGE_BYTES);
     if (tables == NULL || disk->memory == NULL)
         return false;
-    for (uint16_t i = 0; i < SLOT_COUNT; i++) {
+    disk->free_slots = ~0ull;
+    for (unsigned i = 0; i < SLOT_COUNT; i++) {
         disk->slots[i].table = tables + (size_t)i * TABLE_ENTRIES;
-        disk->slots[i].next_free = i + 1;
         disk->queue.descriptors[i].address = virtio_address(disk->slots[i].table);
         disk->queue.descriptors[i].flags = VIRTIO_IS_INDIRECT;
     }

@@ -27,20 +27,16 @@ _Static_assert(BLOCK_SEGMENTS_MIN >= FEW_PAGES, "a few pages are one request");
 
 /* ---- the disk behind a handle ---- */
 
-/* on_disk calls fn with the disk behind argument 0, if the handle allows the operation. Nobody else
- * can open it before fn has returned. */
+/* on_disk calls fn with the disk behind argument 0, if the handle allows the operation. */
 typedef long disk_call(struct block_device *d, enum block_operation operation, const uint64_t a[6]);
 static long on_disk(const uint64_t a[6], enum block_operation operation, disk_call *fn)
 {
     uint32_t rights = operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE;
-    struct block_device *d = handle_find((int)a[0], HANDLE_BLOCK, rights, handle_uncounted);
-    long result = handle_failed(d) ? (long)d : block_enter(d);
-    if (result)
-        return result;
-    /* Still ours? Now that we are in, nobody else can open it before we leave. */
-    bool ours = handle_find((int)a[0], HANDLE_BLOCK, rights, handle_uncounted) == d;
-    result = ours ? fn(d, operation, a) : -EBADF;
-    block_leave(d);
+    struct block_device *d = handle_find((int)a[0], HANDLE_BLOCK, rights, block_get);
+    if (handle_failed(d))
+        return (long)d;
+    long result = fn(d, operation, a);
+    block_put(d);
     return result;
 }
 
@@ -56,16 +52,9 @@ long kd_block_open(const uint64_t a[6])
     if (!d)
         return -ENODEV;
     struct kd_block_info info = {d->bytes, d->sector_bytes, d->read_only};
-    result = copy_to_user(a[1], &info, sizeof info);
-    if (result == 0)
-        result = block_claim(d);
-    if (result != 0)
-        return result;
-    result = handle_new(process_this(), HANDLE_BLOCK, d,
-                        KD_RIGHT_READ | KD_RIGHT_WRITE | KD_RIGHT_MANAGE);
-    if (result < 0)
-        block_released(d);
-    return result;
+    result = copy_to_user(a[1], &info, sizeof info) ?: block_claim(d);
+    return result ?: handle_new(process_this(), HANDLE_BLOCK, d,
+                                KD_RIGHT_READ | KD_RIGHT_WRITE | KD_RIGHT_MANAGE);
 }
 
 /* ---- own memory ---- */

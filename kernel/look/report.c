@@ -85,7 +85,7 @@ static void report_store(const struct process *p)
         say("  %u transactions of others\n", others);
     const struct block_device *d;
     for (unsigned i = 0; (d = block_at(i)); i++)
-        if (d->opened)
+        if (d->users)
             say("  disk %s: %u requests under way; %lu reads, %lu writes, %lu flushes, %lu "
                 "errors\n",
                 d->name, d->in_flight, d->did[BLOCK_READ].times, d->did[BLOCK_WRITE].times,
