@@ -107,25 +107,19 @@ long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, b
     return done ? (long)done : error;
 }
 
-/* Frees the pages from `first` on. Lock held. */
+/* Frees the pages from `first` on that its middle table has, and the table, if those are all. Lock
+ * held. */
 static void pages_free(struct node *n, uint64_t first)
 {
-    if (!n->top)
-        return;
-    for (uint64_t i = first / ENTRIES; i < ENTRIES; i++) {
-        struct frame *middle = entries(n->top)[i];
-        if (!middle)
-            continue;
-        uint64_t from = i == first / ENTRIES ? first % ENTRIES : 0;
-        for (uint64_t k = from; k < ENTRIES; k++) {
-            if (entries(middle)[k])
-                give_frame(entries(middle)[k]);
-            entries(middle)[k] = NULL;
-        }
-        if (from == 0) {
-            give_frame(middle);
-            entries(n->top)[i] = NULL;
-        }
+    struct frame **middle = n->top ? &entries(n->top)[first / ENTRIES] : &n->top;
+    for (uint64_t k = first % ENTRIES; *middle && k < ENTRIES; k++) {
+        if (entries(*middle)[k])
+            give_frame(entries(*middle)[k]);
+        entries(*middle)[k] = NULL;
+    }
+    if (*middle && first % ENTRIES == 0) {
+        give_frame(*middle);
+        *middle = NULL;
     }
 }
 
@@ -162,7 +156,8 @@ void memory_free(struct node *n)
         if (lock_holds_none())
             thread_breathe();
     lock_acquire(&memory.lock);
-    pages_free(n, 0);       /* behind its end a write may have left frames */
+    for (uint64_t i = 0; i < ENTRIES; i++) /* behind its end a write may have left frames */
+        pages_free(n, i * ENTRIES);
     if (n->top)
         give_frame(n->top);
     n->top = NULL;

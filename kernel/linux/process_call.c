@@ -14,9 +14,9 @@
 #define ARGUMENTS_MAX 1024
 #define ARGUMENT_BYTES_MAX 65536
 
-/* Strings of the caller's, copied into one piece of kernel memory: argv, and envp behind it. */
+/* Strings of the caller's, argv and behind it envp, copied into one piece of kernel memory. */
 struct strings {
-    const char **pointers;
+    const char **pointers;             /* that memory; the strings lie behind them */
     char *bytes;
     size_t used, capacity;
     unsigned count, count_max;
@@ -56,30 +56,23 @@ static int strings_add(struct strings *s, vaddr_t array)
     return 0;
 }
 
-static void strings_free(struct strings *s)
-{
-    kfree(s->pointers);
-    kfree(s->bytes);
-}
-
 static int strings_read(struct strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
 {
-    s->pointers = kalloc((s->count_max + 2) * sizeof(char *));
-    s->bytes = kalloc(s->capacity);
-    int error = s->pointers && s->bytes ? strings_add(s, argv) : -ENOMEM;
-    if (!error) {
-        *env = s->pointers + s->count;
-        error = strings_add(s, envp);
-    }
-    return error;
+    const char **all = s->pointers = kalloc((s->count_max + 2) * sizeof(char *) + s->capacity);
+    if (!all)
+        return -ENOMEM;
+    s->bytes = (char *)(all + s->count_max + 2);
+    int error = strings_add(s, argv);
+    *env = all + s->count;
+    return error ?: strings_add(s, envp);
 }
 
-/* One frame is tried first for the strings: it suffices nearly always, and is there when longer
+/* One frame is tried first, for 126 strings: it suffices nearly always, and is there when longer
  * pieces of memory are not. */
 long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp, struct thread_begin **begin,
                        struct process **out)
 {
-    struct strings s = {.capacity = PAGE_BYTES, .count_max = 200};
+    struct strings s = {.capacity = PAGE_BYTES * 3 / 4, .count_max = PAGE_BYTES / 32 - 2};
     const char *const *env;
     char text[FILE_PATH_MAX];
     long result = copy_string_from_user(text, path, sizeof(text));
@@ -87,13 +80,13 @@ long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp, struct thread_b
         return result;
     result = strings_read(&s, argv, envp, &env);
     if (result == -E2BIG) {
-        strings_free(&s);
+        kfree(s.pointers);
         s = (struct strings){.capacity = ARGUMENT_BYTES_MAX, .count_max = ARGUMENTS_MAX};
         result = strings_read(&s, argv, envp, &env);
     }
     if (!result)
         result = process_load(text, s.pointers, env, process_this(), begin, out);
-    strings_free(&s);
+    kfree(s.pointers);
     return result;
 }
 
