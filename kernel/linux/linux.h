@@ -10,7 +10,6 @@
 #include "katydid/linux.h"
 #include "process/process_make.h"
 
-typedef long linux_call(const uint64_t a[6]);
 /* FILE_CALL(name) { ... }: the call linux_name, whose first argument is a descriptor; its body gets
  * the open file, too, whose reference is dropped behind it. -EBADF: there is none. */
 struct file;
@@ -21,28 +20,17 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
     long linux_##name(const uint64_t a[6]) { return call_with_file(name##_file, a); }             \
     static long name##_file(struct file *f, const uint64_t a[6])
 
-#define LINUX_CALL(number, name) linux_call linux_##name;
+#define LINUX_CALL(number, name) trap_call linux_##name;
 LINUX_CALLS(LINUX_CALL)
 #undef LINUX_CALL
-linux_call linux_clone, linux_fork;
+trap_call linux_clone, linux_fork;
 
-/* ---- processes: elf.c, fork.c, process_call.c ---- */
+/* ---- processes: elf.c, process_call.c ---- */
 
 /* For process_seam.load. */
 must_check int elf_load(struct process *p, struct node *image, const char *path,
                         const char *const *argv, const char *const *envp, vaddr_t *entry,
                         vaddr_t *stack);
-/* The registers are the child's. Its pid, -ENOMEM, -EAGAIN, -EFAULT. */
-must_check long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool set,
-                             bool clear);
-/* How a child ended, and the CPU time that it and its own took. */
-struct child_end { int32_t status, signal; uint64_t cpu_ns; };
-/* Takes an ended child out of the table (pid -1: any; below: of the family -pid), waiting by
- * `park`: its pid; 0: none has ended, only with no_hang; -ECHILD; or what park returned. */
-must_check long process_wait_child(int pid, bool no_hang, int (*park)(uint64_t deadline_ns),
-                                   struct child_end *out);
-/* 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
-must_check long process_thread_nice(uint64_t id, const int *nice);
 /* A process with this program, which does not run yet (process_load); path and strings are in the
  * caller's memory. -EFAULT, -E2BIG, -ENOMEM, ... */
 must_check long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp,

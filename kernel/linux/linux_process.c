@@ -1,5 +1,5 @@
 /*
- * linux_process.c - Linux calls on memory, threads, time, and the little that is left.
+ * linux_process.c - Linux calls on memory, time, and the little that is left.
  */
 #include "file/file.h"
 #include "process/descriptor.h"
@@ -109,36 +109,6 @@ long linux_getpgid(const uint64_t a[6])
     return family;
 }
 
-/* linux_clone makes a thread as pthread_create wants it (one address space, one set of files), or
- * forks. vfork is fork: the child gets copies, so the parent need not wait for it. Other
- * combinations: -ENOSYS. */
-long linux_clone(const uint64_t a[6])
-{
-    enum { CLONE_VM = 0x100, CLONE_FS = 0x200, CLONE_FILES = 0x400, CLONE_SIGHAND = 0x800,
-           CLONE_VFORK = 0x4000, CLONE_THREAD = 0x10000, CLONE_SYSVSEM = 0x40000,
-           CLONE_SETTLS = 0x80000, CLONE_PARENT_SETTID = 0x100000, CLONE_CHILD_CLEARTID = 0x200000,
-           CLONE_DETACHED = 0x400000, CLONE_CHILD_SETTID = 0x1000000 };
-    const uint64_t needed = CLONE_VM | CLONE_THREAD | CLONE_FILES;
-    const uint64_t threads = needed | CLONE_FS | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_SETTLS
-        | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED | CLONE_CHILD_SETTID;
-    const uint64_t forks = CLONE_VM | CLONE_VFORK | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
-    struct thread *t = thread_this();
-    struct trap_frame registers = *arch_user_frame(&t->arch);
-    trap_set_result(&registers, 0);
-    if (a[1])
-        trap_set_stack(&registers, a[1]);
-    if ((a[0] & ~forks) == SIGNAL_CHILD && (a[0] & (CLONE_VM | CLONE_VFORK)) != CLONE_VM)
-        return process_fork(&registers, a[3], a[0] & CLONE_CHILD_SETTID,
-                            a[0] & CLONE_CHILD_CLEARTID);
-    if ((a[0] & needed) != needed || (a[0] & ~threads) || !a[1])
-        return -ENOSYS;
-    return process_thread_new(&registers,
-                              a[0] & CLONE_SETTLS ? a[4] : arch_get_fs_base(&t->arch),
-                              a[0] & CLONE_CHILD_CLEARTID ? a[3] : 0,
-                              a[0] & CLONE_PARENT_SETTID ? a[2] : 0,
-                              a[0] & CLONE_CHILD_SETTID ? a[3] : 0);
-}
-
 long linux_set_tid_address(const uint64_t a[6])
 {
     thread_this()->clear_child_tid = a[0];
@@ -167,6 +137,27 @@ long linux_sched_yield(const uint64_t a[6])
     return 0;
 }
 
+/* thread_nice: 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
+static long thread_nice(uint64_t id, const int *nice)
+{
+    long result = -ESRCH;
+    lock_acquire(&process_table.lock);
+    list_each(struct process, p, &process_table.all, link) {
+        lock_acquire(&p->lock);
+        list_each(struct thread, t, &p->threads, process_link) {
+            if (t->id != id)
+                continue;
+            bool may = !nice || process_in_reach_locked(p, KD_RIGHT_PROCESSES);
+            if (nice && may)
+                t->nice = (int8_t)*nice;
+            result = may ? 20 - t->nice : -EPERM;
+        }
+        lock_release(&p->lock);
+    }
+    lock_release(&process_table.lock);
+    return result;
+}
+
 /* getpriority and setpriority. Every process in reach may be less nice, too: there is one user. */
 static long priority_call(uint64_t which, int id, int nice, bool set)
 {
@@ -174,7 +165,7 @@ static long priority_call(uint64_t which, int id, int nice, bool set)
     if (which != PRIO_PROCESS)
         return -EINVAL;
     nice = MAX(NICE_MIN, MIN(nice, NICE_MAX));
-    return process_thread_nice(id ? (uint64_t)id : thread_this()->id, set ? &nice : NULL);
+    return thread_nice(id ? (uint64_t)id : thread_this()->id, set ? &nice : NULL);
 }
 
 long linux_setpriority(const uint64_t a[6])
@@ -189,7 +180,7 @@ long linux_sched_getaffinity(const uint64_t a[6])
     uint64_t mask = (1ull << arch_cpu_count()) - 1;
     if (a[1] < sizeof(mask))
         return -EINVAL;
-    if (a[0] && process_thread_nice(a[0], NULL) < 0)
+    if (a[0] && thread_nice(a[0], NULL) < 0)
         return -ESRCH;
     return copy_to_user(a[2], &mask, sizeof(mask)) ? -EFAULT : (long)sizeof(mask);
 }

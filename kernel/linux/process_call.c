@@ -1,5 +1,5 @@
 /*
- * process_call.c - the calls on processes: create, wait, kill, list, halt, log.
+ * process_call.c - the calls on processes: create, kill, list, halt, log.
  *
  * All that a call needs from the caller's memory is copied before a lock is taken, and results are
  * copied out after.
@@ -143,77 +143,6 @@ long kd_process_create(const uint64_t a[6])
     }
     process_put(p);
     return handle;
-}
-
-/* Takes an ended child that matches out of the table; *any: there are some. Table lock held. */
-static struct process *child_take(int parent, int pid, bool *any)
-{
-    list_each(struct process, p, &process_table.all, link) {
-        if (p->parent != parent || (pid != -1 && pid != p->pid && pid != -p->family))
-            continue;
-        *any = true;
-        if (!p->ended)
-            continue;
-        list_remove(&p->link);
-        process_table.count--;
-        return p;
-    }
-    return NULL;
-}
-
-long process_wait_child(int pid, bool no_hang, int (*park)(uint64_t), struct child_end *out)
-{
-    struct process *me = process_this(), *child = NULL;
-    int error = 0;
-    bool any = true;
-    lock_acquire(&process_table.lock);
-    while (!error) {
-        any = false;
-        child = child_take(me->pid, pid, &any);
-        if (child || !any || no_hang)
-            break;
-        error = thread_wait(&me->waiters, &process_table.lock, park);
-    }
-    if (child)
-        me->children_ns += child->home.cpu_ns + child->children_ns;
-    lock_release(&process_table.lock);
-    if (!child)
-        return any ? error : -ECHILD;
-    *out = (struct child_end){child->status, child->signal, child->home.cpu_ns};
-    pid = child->pid;
-    process_put(child); /* the table's */
-    return pid;
-}
-
-long process_thread_nice(uint64_t id, const int *nice)
-{
-    long result = -ESRCH;
-    lock_acquire(&process_table.lock);
-    list_each(struct process, p, &process_table.all, link) {
-        lock_acquire(&p->lock);
-        list_each(struct thread, t, &p->threads, process_link) {
-            if (t->id != id)
-                continue;
-            bool may = !nice || process_in_reach_locked(p, KD_RIGHT_PROCESSES);
-            if (nice && may)
-                t->nice = (int8_t)*nice;
-            result = may ? 20 - t->nice : -EPERM;
-        }
-        lock_release(&p->lock);
-    }
-    lock_release(&process_table.lock);
-    return result;
-}
-
-long kd_process_wait(const uint64_t a[6])
-{
-    struct child_end end;
-    if (a[2] & ~(uint64_t)KD_WAIT_NOHANG)
-        return -EINVAL;
-    long pid = process_wait_child((int)a[0], a[2] & KD_WAIT_NOHANG, thread_park_until, &end);
-    if (pid > 0 && a[1] && copy_to_user(a[1], &end.status, sizeof(end.status)))
-        return -EFAULT;
-    return pid;
 }
 
 /* Where the call of the first of its threads is that waits for one; 0: none does. */
