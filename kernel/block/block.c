@@ -91,43 +91,36 @@ void block_count(struct kd_system_info *s)
 
 /* ---- requests ---- */
 
-static uint64_t request_bytes(const struct block_request *r)
-{
-    uint64_t bytes = 0;
-    for (unsigned i = 0; i < r->segment_count; i++)
-        bytes += r->segments[i].bytes;
-    return bytes;
-}
-
 /* check_request compares a request with the device's limits; one that breaks them never reaches the
  * device. */
-static int check_request(const struct block_request *r, uint64_t bytes)
+static int check_request(const struct block_request *r)
 {
     const struct block_device *d = r->device;
     if (r->operation != BLOCK_READ && r->operation != BLOCK_WRITE)
         return 0;
-    if (bytes == 0 || r->segment_count > d->segments_max || !block_holds(d, r->offset_bytes, bytes))
+    if (r->bytes == 0 || r->segment_count > d->segments_max ||
+        !block_holds(d, r->offset_bytes, r->bytes))
         return -EINVAL;
     return r->operation == BLOCK_WRITE && d->read_only ? -EROFS : 0;
 }
 
 /* overlaps_write: is a write under way that overlaps r (BK2)? The device's lock is held. */
-static bool overlaps_write(const struct block_request *r, uint64_t bytes)
+static bool overlaps_write(const struct block_request *r)
 {
     list_each(const struct block_request, other, &r->device->active, link)
-        if (other->operation == BLOCK_WRITE && other->offset_bytes < r->offset_bytes + bytes &&
-            r->offset_bytes < other->offset_bytes + request_bytes(other))
+        if (other->operation == BLOCK_WRITE && other->offset_bytes < r->offset_bytes + r->bytes &&
+            r->offset_bytes < other->offset_bytes + other->bytes)
             return true;
     return false;
 }
 
-static void count_request(struct block_device *d, const struct block_request *r, uint64_t bytes)
+static void count_request(struct block_device *d, const struct block_request *r)
 {
     struct thread_home *home = thread_home(thread_this());
     if (home != NULL)
-        __atomic_fetch_add(&home->disk_bytes, bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&home->disk_bytes, r->bytes, __ATOMIC_RELAXED);
     d->did[r->operation].times++;
-    d->did[r->operation].bytes += bytes;
+    d->did[r->operation].bytes += r->bytes;
 }
 
 void block_prepare(struct block_request *r, struct block_device *d, enum block_operation operation,
@@ -142,12 +135,14 @@ void block_prepare(struct block_request *r, struct block_device *d, enum block_o
 void block_submit(struct block_request *r)
 {
     struct block_device *d = r->device;
-    uint64_t bytes = request_bytes(r);
     r->waiter = thread_this();
     r->done = false;
-    r->status = check_request(r, bytes);
+    r->bytes = 0;
+    for (unsigned i = 0; i < r->segment_count; i++)
+        r->bytes += r->segments[i].bytes;
+    r->status = check_request(r);
     lock_acquire(&d->lock);
-    if (r->status == 0 && r->operation == BLOCK_WRITE && overlaps_write(r, bytes))
+    if (r->status == 0 && r->operation == BLOCK_WRITE && overlaps_write(r))
         r->status = -EBUSY;
     if (r->status != 0) {
         r->done = true;
@@ -155,8 +150,8 @@ void block_submit(struct block_request *r)
         r->submitted_ns = arch_time_ns();
         list_push_back(&d->active, &r->link);
         d->in_flight++;
-        count_request(d, r, bytes);
-        TRACE_RARE(DISK, r->operation | d->number << 8, r->offset_bytes, bytes);
+        count_request(d, r);
+        TRACE_RARE(DISK, r->operation | d->number << 8, r->offset_bytes, r->bytes);
         block_driver_submit(r);
     }
     lock_release(&d->lock);

@@ -43,6 +43,7 @@ struct block_request {
     struct block_device *device;
     enum block_operation operation;
     uint64_t offset_bytes;                 /* multiple of the sector size */
+    uint64_t bytes;                        /* of all segments; once it is submitted */
     unsigned segment_count;
     struct block_segment *segments;        /* at most BLOCK_SEGMENTS_MAX; physical memory, pinned */
     unsigned attempts;                     /* of a read, that failed */

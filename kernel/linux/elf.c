@@ -184,8 +184,8 @@ static int stack_build(struct process *p, const struct image *i, const char *pat
     uint64_t random[2];
     size_t strings = measure(argv, &argc) + measure(envp, &envc) + strlen(path) + 1
         + sizeof(random);
-    const size_t aux_max = 2 * 14;
-    size_t words = 1 + argc + 1 + envc + 1 + aux_max;
+    enum { AUX_MAX = 2 * 14, AUX_OF_HEADERS = 2 * 3 };
+    size_t words = 1 + argc + 1 + envc + 1 + AUX_MAX;
     size_t bytes = words * 8 + strings;
     if (bytes > VM_STACK_BYTES / 8)
         return -E2BIG;
@@ -204,14 +204,11 @@ static int stack_build(struct process *p, const struct image *i, const char *pat
         AT_PAGESZ, PAGE_BYTES, AT_ENTRY, i->header.entry, AT_UID, 0, AT_EUID, 0, AT_GID, 0,
         AT_EGID, 0, AT_SECURE, 0, AT_RANDOM, push_bytes(&s, random, sizeof(random)),
         AT_EXECFN, push_bytes(&s, path, strlen(path) + 1),
+        AT_PHDR, i->headers_at, AT_PHENT, sizeof(struct elf_segment),
+        AT_PHNUM, i->header.segment_count,
     };
-    for (size_t k = 0; k < ARRAY_COUNT(aux); k++)
+    for (size_t k = 0; k < ARRAY_COUNT(aux) - (i->headers_at ? 0 : AUX_OF_HEADERS); k++)
         push(&s, aux[k]);
-    if (i->headers_at) {
-        push(&s, AT_PHDR), push(&s, i->headers_at);
-        push(&s, AT_PHENT), push(&s, sizeof(struct elf_segment));
-        push(&s, AT_PHNUM), push(&s, i->header.segment_count);
-    }
     push(&s, AT_NULL), push(&s, 0);
     int error = vm_copy_to(p, at, s.words, bytes);
     kfree(s.words);
