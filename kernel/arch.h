@@ -69,7 +69,7 @@ void arch_start_cpus(void);                        /* each runs cpu_main() of th
 void arch_kick(unsigned cpu);                      /* an interrupt, so that it looks at its work */
 void arch_idle(void);                              /* interrupts on, halt, interrupts off */
                                                    /* arch_time_ns(): arch_types.h */
-uint64_t arch_cycles(void);                        /* rdtsc */
+/* arch_cycles(): rdtsc; arch_types.h */
 uint64_t arch_idle_cycles(void);                   /* of them halted, summed over all CPUs */
 void arch_init(void); /* CPUs' tables, interrupts, clock, console input; after frame_init() */
 _Noreturn void arch_power_off(int panicked);       /* isa-debug-exit 0x10 / 0x20, else halt */

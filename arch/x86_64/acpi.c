@@ -59,7 +59,8 @@ static const struct table *table_map(paddr_t pa)
     return t && sum_is_zero(t, t->bytes) ? t : NULL;
 }
 
-const void *acpi_find(const char *signature)
+/* A table by its signature, mapped and verified, or NULL. */
+static const struct table *acpi_find(const char *signature)
 {
     unsigned width = root_is_wide ? 8 : 4;
     for (uint32_t at = 0; root_table && at + width <= root_table->bytes - sizeof *root_table;
@@ -71,18 +72,12 @@ const void *acpi_find(const char *signature)
     return NULL;
 }
 
-static void cpu_add(uint8_t apic_id, uint32_t flags)
-{
-    if (!(flags & CPU_ENABLED) || apic_id == acpi_machine.apic_ids[0])
-        return;
-    if (acpi_machine.cpu_count < CPU_MAX)
-        acpi_machine.apic_ids[acpi_machine.cpu_count++] = apic_id;
-}
-
 static void madt_entry(const uint8_t *e)
 {
     if (e[0] == MADT_CPU && e[1] >= 8) {
-        cpu_add(e[3], (uint32_t)get(e + 4, 4));
+        bool other = (get(e + 4, 4) & CPU_ENABLED) && e[3] != acpi_machine.apic_ids[0];
+        if (other && acpi_machine.cpu_count < CPU_MAX)
+            acpi_machine.apic_ids[acpi_machine.cpu_count++] = e[3];
     } else if (e[0] == MADT_IO_APIC && e[1] >= 12 && !acpi_machine.io_apic) {
         acpi_machine.io_apic = get(e + 4, 4);
         acpi_machine.io_apic_base = (uint32_t)get(e + 8, 4);

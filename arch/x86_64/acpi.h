@@ -17,8 +17,6 @@ extern struct acpi_machine acpi_machine;
 
 /* Reads the tables; needs frames (arch_map_device). Without tables: one CPU, no I/O APIC. */
 void acpi_init(void);
-/* A table by its signature, mapped and verified, or NULL. */
-const void *acpi_find(const char *signature);
 /* The port of the timer that counts up at 3,579,545 Hz, in 24 bits at least; 0: none. */
 uint16_t acpi_timer_port(void);
 void acpi_power_off(void);         /* returns if it does not know how */

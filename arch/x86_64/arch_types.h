@@ -222,7 +222,7 @@ static inline paddr_t arch_table_loaded(void) { return cpu_this()->loaded_table;
 /* ---- time ---- */
 extern uint64_t clock_scale;        /* ns = cycles * clock_scale >> CLOCK_SHIFT */
 #define CLOCK_SHIFT 32
-static inline uint64_t read_tsc(void)
+static inline uint64_t arch_cycles(void)
 {
     uint32_t low, high;
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
@@ -231,7 +231,7 @@ static inline uint64_t read_tsc(void)
 /* Nanoseconds since boot: monotonic, and all CPUs agree. */
 static inline uint64_t cpu_time_ns(const struct cpu *c)
 {
-    uint64_t cycles = read_tsc() + (uint64_t)c->tsc_offset;
+    uint64_t cycles = arch_cycles() + (uint64_t)c->tsc_offset;
     return (uint64_t)((unsigned __int128)cycles * clock_scale >> CLOCK_SHIFT);
 }
 static inline uint64_t arch_time_ns(void) { return cpu_time_ns(cpu_this()); }

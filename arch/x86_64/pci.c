@@ -41,7 +41,7 @@ uint32_t pci_read32(const struct pci_device *d, unsigned offset)
     return in32(PORT_DATA);
 }
 
-uint16_t pci_read16(const struct pci_device *d, unsigned offset)
+static uint16_t read16(const struct pci_device *d, unsigned offset)
 {
     return (uint16_t)(pci_read32(d, offset) >> (offset & 2) * 8);
 }
@@ -83,7 +83,7 @@ static bool scan_function(const struct search *s, struct pci_device *d, unsigned
     d->id = (uint16_t)(id >> 16);
     s->fn(d, s->arg);
     uint8_t header = pci_read8(d, REGISTER_HEADER);
-    if ((header & HEADER_KIND) == HEADER_BRIDGE && pci_read16(d, REGISTER_CLASS) == CLASS_BRIDGE) {
+    if ((header & HEADER_KIND) == HEADER_BRIDGE && read16(d, REGISTER_CLASS) == CLASS_BRIDGE) {
         secondary = pci_read8(d, REGISTER_SECONDARY_BUS);
         if (secondary > d->bus && depth < BUS_DEPTH_MAX)
             scan_bus(s, secondary, depth + 1);
@@ -110,7 +110,7 @@ void pci_for(void (*fn)(const struct pci_device *d, void *arg), void *arg)
 unsigned pci_capability(const struct pci_device *d, uint8_t id, unsigned n)
 {
     unsigned at = REGISTER_CAPABILITIES;
-    if (!(pci_read16(d, REGISTER_STATUS) & STATUS_CAPABILITIES))
+    if (!(read16(d, REGISTER_STATUS) & STATUS_CAPABILITIES))
         return 0;
     for (unsigned steps = 0; steps < 64; steps++, at++) {
         at = pci_read8(d, at) & 0xfcu;
@@ -126,8 +126,18 @@ unsigned pci_capability(const struct pci_device *d, uint8_t id, unsigned n)
 
 void pci_enable(const struct pci_device *d)
 {
-    uint16_t command = pci_read16(d, REGISTER_COMMAND);
+    uint16_t command = read16(d, REGISTER_COMMAND);
     write16(d, REGISTER_COMMAND, command | COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX);
+}
+
+/* bar_word reads a word of a BAR; *mask: what can be changed of it. */
+static uint32_t bar_word(const struct pci_device *d, unsigned at, uint32_t *mask)
+{
+    uint32_t value = pci_read32(d, at);
+    write32(d, at, ~0u);
+    *mask = pci_read32(d, at);
+    write32(d, at, value);
+    return value;
 }
 
 /* bar_range: where a memory BAR lies, and how long it is: the bits below its size stay zero when
@@ -135,26 +145,17 @@ void pci_enable(const struct pci_device *d)
 static paddr_t bar_range(const struct pci_device *d, unsigned bar, uint64_t *bytes)
 {
     unsigned at = REGISTER_BAR + 4 * bar;
-    uint16_t command = pci_read16(d, REGISTER_COMMAND);
-    uint32_t low = pci_read32(d, at), high = 0;
-    bool wide = (low & 6) == 4 && bar < 5;
+    uint16_t command = read16(d, REGISTER_COMMAND);
+    uint32_t low_mask, high_mask = ~0u, high = 0;
     *bytes = 0;
-    if (bar > 5 || (low & 1)) /* an I/O BAR */
+    if (bar > 5 || (pci_read32(d, at) & 1)) /* an I/O BAR */
         return 0;
     write16(d, REGISTER_COMMAND, (uint16_t)(command & ~COMMAND_MEMORY)); /* it answers nowhere */
-    write32(d, at, ~0u);
-    uint64_t mask = pci_read32(d, at) & ~0xfu;
-    write32(d, at, low);
-    if (wide) {
-        high = pci_read32(d, at + 4);
-        write32(d, at + 4, ~0u);
-        mask |= (uint64_t)pci_read32(d, at + 4) << 32;
-        write32(d, at + 4, high);
-    } else {
-        mask |= 0xffffffffull << 32;
-    }
+    uint32_t low = bar_word(d, at, &low_mask);
+    if ((low & 6) == 4 && bar < 5)
+        high = bar_word(d, at + 4, &high_mask);
     write16(d, REGISTER_COMMAND, command);
-    *bytes = mask != 0 ? ~mask + 1 : 0;
+    *bytes = -((uint64_t)high_mask << 32 | (low_mask & ~0xfu));
     return (paddr_t)high << 32 | (low & ~0xfu);
 }
 
@@ -191,7 +192,7 @@ int pci_msix(const struct pci_device *d, void (*handler)(void *), void *arg)
     if (at == 0)
         return -ENODEV;
     uint32_t place = pci_read32(d, at + MSIX_TABLE);
-    uint16_t control = pci_read16(d, at + MSIX_CONTROL);
+    uint16_t control = read16(d, at + MSIX_CONTROL);
     volatile struct msix_entry *table = pci_map_bar(d, place & 7, place & ~7u,
                         ((control & 0x7ffu) + 1) * sizeof(struct msix_entry));
     if (table == NULL)

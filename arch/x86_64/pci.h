@@ -15,7 +15,6 @@ enum { PCI_CAPABILITY_VENDOR = 0x09, PCI_CAPABILITY_MSIX = 0x11 };
 void pci_for(void (*fn)(const struct pci_device *d, void *arg), void *arg);
 
 uint8_t pci_read8(const struct pci_device *d, unsigned offset);
-uint16_t pci_read16(const struct pci_device *d, unsigned offset);
 uint32_t pci_read32(const struct pci_device *d, unsigned offset);
 
 /* The n-th capability with this id (from 0); 0: there is none. */

@@ -39,7 +39,7 @@ static void clock_answer(void)
     uint32_t round = __atomic_load_n(&clock_talk.round, __ATOMIC_ACQUIRE);
     if (round == clock_talk.answered)
         return;
-    clock_talk.tsc = read_tsc();
+    clock_talk.tsc = arch_cycles();
     __atomic_store_n(&clock_talk.answered, round, __ATOMIC_RELEASE);
 }
 
@@ -49,11 +49,11 @@ static void clock_compare(struct cpu *c)
 {
     uint64_t quickest = ~0ull;
     for (uint32_t round = 1; round <= TSC_ROUNDS; round++) {
-        uint64_t before = read_tsc();
+        uint64_t before = arch_cycles();
         __atomic_store_n(&clock_talk.round, round, __ATOMIC_RELEASE);
         while (__atomic_load_n(&clock_talk.answered, __ATOMIC_ACQUIRE) != round)
             arch_spin_hint();
-        uint64_t took = read_tsc() - before, theirs = clock_talk.tsc;
+        uint64_t took = arch_cycles() - before, theirs = clock_talk.tsc;
         if (took < quickest) {
             quickest = took;
             c->tsc_offset = cpus[0].tsc_offset +

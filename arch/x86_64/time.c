@@ -32,10 +32,10 @@ static struct sample clocks_read(uint16_t port)
     struct sample best = {0};
     uint64_t best_took = ~0ull;
     for (int i = 0; i < 5; i++) {
-        uint64_t before = read_tsc();
+        uint64_t before = arch_cycles();
         uint32_t timer = in32(port);
         uint32_t ticks = apic_timer_count();
-        uint64_t took = read_tsc() - before;
+        uint64_t took = arch_cycles() - before;
         if (took < best_took) {
             best = (struct sample){before + took / 2, ticks, timer};
             best_took = took;
@@ -63,11 +63,9 @@ void time_init(void)
     uint64_t ms = boot_option_number("check_ms"); /* ticks and self-checks so often; 0: as usual */
     uint64_t per_tick = ms && ms < 1000 / TICK_HZ ? apic_hz * ms / 1000 : apic_hz / TICK_HZ;
     apic_per_tick = MAX((uint32_t)per_tick, 1u);
-    cpu_this()->tsc_offset = -(int64_t)read_tsc();
+    cpu_this()->tsc_offset = -(int64_t)arch_cycles();
     printk("time: counter %lu kHz, timer %lu kHz\n", tsc_hz / 1000, apic_hz / 1000);
     time_init_cpu();
 }
 
 void time_init_cpu(void) { apic_timer_start(apic_per_tick, true); }
-
-uint64_t arch_cycles(void) { return read_tsc(); }
