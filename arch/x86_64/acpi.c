@@ -4,7 +4,6 @@
  * What the tables say is input: lengths are checked, and a table with a wrong sum does not exist.
  * They do not lie in RAM (map.c's direct map), so they are mapped as devices, for ever.
  */
-#include "acpi.h"
 #include "base/boot.h"
 #include "x86.h"
 

@@ -16,7 +16,6 @@
  * Locks: none; each CPU touches its own.
  */
 #include "x86.h"
-#include "acpi.h"
 #include "memory/frame.h"
 #include "serial.h"
 #include "switch.h"

@@ -7,7 +7,6 @@
  * Locks: none. Vectors are given out at boot; each CPU uses its own local APIC.
  */
 #include "x86.h"
-#include "acpi.h"
 #include "interrupt.h"
 
 enum {

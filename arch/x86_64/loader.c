@@ -5,7 +5,6 @@
  * reserved; nothing is allocated before the whole map has been read.
  */
 #include "x86.h"
-#include "acpi.h"
 #include "base/boot.h"
 #include "interrupt.h"
 #include "serial.h"

@@ -9,7 +9,6 @@
  */
 #include "serial.h"
 #include "base/boot.h"
-#include "acpi.h"
 #include "interrupt.h"
 #include "x86.h"
 

@@ -9,7 +9,6 @@
  */
 #include "x86.h"
 #include "switch.h"
-#include "acpi.h"
 #include "base/boot.h"
 #include "interrupt.h"
 

@@ -9,7 +9,6 @@
  *
  * Locks: none; written at boot.
  */
-#include "acpi.h"
 #include "base/boot.h"
 #include "x86.h"
 
