@@ -73,8 +73,8 @@ const struct process_seam process_seam = {
     .sum_dirty = objects_sum_dirty,
 };
 
-/* Views belong to their thread, disks to their process: neither travels. The system's handle is of no
- * object. */
+/* Views belong to their thread, disks to their process: neither travels. The system's handle is of
+ * no object. */
 const struct handle_kind handle_kinds[HANDLE_TYPES] = {
     [HANDLE_PROCESS] = {.travels = true, .get = process_get, .put = process_put},
     [HANDLE_PORT] = {.travels = true, .get = port_get, .put = port_put, .held = port_handle_held,

@@ -75,8 +75,8 @@ static unsigned pages_touched(vaddr_t at, uint64_t bytes)
 }
 
 /* add_page pins the page at byte `from` and appends it to the request's segments; memory that
- * follows the last segment joins it. *bytes: how many that were; 0: the request has all the segments
- * that it may have. */
+ * follows the last segment joins it. *bytes: how many that were; 0: the request has all the
+ * segments that it may have. */
 static int add_page(struct transfer *t, struct block_request *r, uint64_t from, uint32_t *bytes)
 {
     vaddr_t at = t->at + from;

@@ -149,9 +149,8 @@ static void cooked(char c)
         echo("\n");
         line_finish('\n');
         break;
+    case 0: break; /* CN1 */
     default:
-        if (c == 0)
-            break; /* CN1 */
         if (console.line_bytes == LINE_BYTES) {
             console.dropped++;
             break;
@@ -251,7 +250,8 @@ static long console_write(struct file *f, const void *from, size_t bytes, uint64
         }
         lock_release(&console.lock);
         if (!sent && !more)
-            e = f->flags & O_NONBLOCK ? -EAGAIN : thread_park_until_signal(arch_time_ns() + LOOK_NS);
+            e = f->flags & O_NONBLOCK ? -EAGAIN
+                                      : thread_park_until_signal(arch_time_ns() + LOOK_NS);
     }
     lock_acquire(&console.lock);
     if (console.writer == thread_this())

@@ -40,7 +40,8 @@ static int child_copy(struct process *p, struct process *parent)
 }
 
 /* The registers are the child's. Its pid, -ENOMEM, -EAGAIN, -EFAULT. */
-static long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool set, bool clear)
+static long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool set,
+                         bool clear)
 {
     struct process *parent = process_this();
     if (!process_room())
@@ -196,8 +197,9 @@ static struct process *child_take(int parent, int pid, bool *any)
     return NULL;
 }
 
-/* wait_child takes an ended child out of the table (pid -1: any; below: of the family -pid), waiting
- * by `park`: its pid; 0: none has ended, only with no_hang; -ECHILD; or what park returned. */
+/* wait_child takes an ended child out of the table (pid -1: any; below: of the family -pid),
+ * waiting by `park`: its pid; 0: none has ended, only with no_hang; -ECHILD; or what park
+ * returned. */
 static long wait_child(int pid, bool no_hang, int (*park)(uint64_t), struct child_end *out)
 {
     struct process *me = process_this(), *child = NULL;

@@ -227,14 +227,12 @@ static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user, uint64_t
     enum { RENAME_NO_REPLACE = 1 };
     if (flags & ~(uint64_t)RENAME_NO_REPLACE)
         return -EINVAL;
-    struct path *p = kalloc(2 * sizeof(*p));
-    if (!p)
-        return -ENOMEM;
-    long error = path_get(&p[0], fd, user) ?: path_get(&p[1], to_fd, to_user) ?:
-                 node_rename(p[0].from, p[0].text, p[1].from, p[1].text, !flags);
-    path_put(&p[0]);
-    path_put(&p[1]); /* none, if the first was wrong */
-    kfree(p);
+    struct path from, to;
+    to.from = NULL;
+    long error = path_get(&from, fd, user) ?: path_get(&to, to_fd, to_user) ?:
+                 node_rename(from.from, from.text, to.from, to.text, !flags);
+    path_put(&from);
+    path_put(&to); /* none, if the first was wrong */
     return error;
 }
 

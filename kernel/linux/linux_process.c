@@ -137,10 +137,12 @@ long linux_sched_yield(const uint64_t a[6])
     return 0;
 }
 
-/* thread_nice: 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
+/* thread_nice: 20 - the niceness of the thread, 0: this one, which was set before unless nice is
+ * NULL. -ESRCH; -EPERM. */
 static long thread_nice(uint64_t id, const int *nice)
 {
     long result = -ESRCH;
+    id = id ? id : thread_this()->id;
     lock_acquire(&process_table.lock);
     list_each(struct process, p, &process_table.all, link) {
         lock_acquire(&p->lock);
@@ -158,29 +160,26 @@ static long thread_nice(uint64_t id, const int *nice)
     return result;
 }
 
-/* getpriority and setpriority. Every process in reach may be less nice, too: there is one user. */
-static long priority_call(uint64_t which, int id, int nice, bool set)
-{
-    enum { PRIO_PROCESS = 0, NICE_MAX = 19, NICE_MIN = -20 };
-    if (which != PRIO_PROCESS)
-        return -EINVAL;
-    nice = MAX(NICE_MIN, MIN(nice, NICE_MAX));
-    return thread_nice(id ? (uint64_t)id : thread_this()->id, set ? &nice : NULL);
-}
+/* Every process in reach may be less nice, too: there is one user. */
+enum { PRIO_PROCESS = 0, NICE_MAX = 19, NICE_MIN = -20 };
 
 long linux_setpriority(const uint64_t a[6])
 {
-    return MIN(priority_call(a[0], (int)a[1], (int)a[2], true), 0);
+    int nice = MAX(NICE_MIN, MIN((int)a[2], NICE_MAX));
+    return a[0] == PRIO_PROCESS ? MIN(thread_nice((uint64_t)(int)a[1], &nice), 0) : -EINVAL;
 }
 
-long linux_getpriority(const uint64_t a[6]) { return priority_call(a[0], (int)a[1], 0, false); }
+long linux_getpriority(const uint64_t a[6])
+{
+    return a[0] == PRIO_PROCESS ? thread_nice((uint64_t)(int)a[1], NULL) : -EINVAL;
+}
 
 long linux_sched_getaffinity(const uint64_t a[6])
 {
     uint64_t mask = (1ull << arch_cpu_count()) - 1;
     if (a[1] < sizeof(mask))
         return -EINVAL;
-    if (a[0] && thread_nice(a[0], NULL) < 0)
+    if (thread_nice(a[0], NULL) < 0)
         return -ESRCH;
     return copy_to_user(a[2], &mask, sizeof(mask)) ? -EFAULT : (long)sizeof(mask);
 }

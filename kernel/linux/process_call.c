@@ -126,15 +126,14 @@ long kd_process_create(const uint64_t a[6])
         return result;
     int32_t pid = p->pid;
     limit_begin(p, parent, c.limits);
-    result = endow(parent, p, &c);
-    if (!result)
-        result = copy_to_user(a[0] + offsetof(struct kd_process_create, pid), &pid, sizeof(pid));
+    result = endow(parent, p, &c) ?:
+             copy_to_user(a[0] + offsetof(struct kd_process_create, pid), &pid, sizeof(pid));
     if (!result) {
         process_get(p);
         result = handle = handle_new(parent, HANDLE_PROCESS, p, KD_RIGHT_MANAGE);
-        if (handle >= 0)
-            result = process_launch(p, b);
     }
+    if (handle >= 0)
+        result = process_launch(p, b);
     if (result < 0) {
         if (handle >= 0)
             (void)!handle_close(parent, handle);

@@ -396,12 +396,10 @@ long linux_rt_sigprocmask(const uint64_t a[6])
         return -EFAULT;
     if (!a[1])
         return 0;
-    switch (a[0]) {
-    case BLOCK: mask_set(t, old | set); return 0;
-    case UNBLOCK: mask_set(t, old & ~set); return 0;
-    case SET: mask_set(t, set); return 0;
-    default: return -EINVAL;
-    }
+    if (a[0] > SET)
+        return -EINVAL;
+    mask_set(t, a[0] == BLOCK ? old | set : a[0] == UNBLOCK ? old & ~set : set);
+    return 0;
 }
 
 long linux_rt_sigpending(const uint64_t a[6])

@@ -370,11 +370,11 @@ HANDLE_CALL(kd_stream_write, struct stream *s, HANDLE_STREAM, KD_RIGHT_WRITE, 0)
 
 /* ---- set-up ---- */
 
-/* buffers_make gives queue entries 0, 1, 2 ... one piece of memory each. */
-static char *buffers_make(struct virtq *q, unsigned count, uint32_t bytes, uint16_t flags)
+/* buffers_make gives each entry of the queue one piece of memory. */
+static char *buffers_make(struct virtq *q, uint32_t bytes, uint16_t flags)
 {
-    char *memory = virtio_memory((size_t)count * bytes);
-    for (unsigned i = 0; memory && i < count; i++)
+    char *memory = virtio_memory((size_t)q->size * bytes);
+    for (unsigned i = 0; memory && i < q->size; i++)
         q->descriptors[i] = (struct virtio_descriptor){virtio_address(memory + (size_t)i * bytes),
                                                        bytes, flags, 0};
     return memory;
@@ -387,8 +387,8 @@ static bool stream_make(struct stream *s)
     if (!virtq_make(&serial.virtio, &s->in, number, BUFFERS, BUFFERS) ||
         !virtq_make(&serial.virtio, &s->out, (uint16_t)(number + 1), BUFFERS, BUFFERS))
         return false;
-    s->in_memory = buffers_make(&s->in, BUFFERS, PAGE_BYTES, VIRTIO_DEVICE_WRITES);
-    s->out_memory = buffers_make(&s->out, BUFFERS, PAGE_BYTES, 0);
+    s->in_memory = buffers_make(&s->in, PAGE_BYTES, VIRTIO_DEVICE_WRITES);
+    s->out_memory = buffers_make(&s->out, PAGE_BYTES, 0);
     s->out_free = (1u << BUFFERS) - 1;
     return s->in_memory && s->out_memory;
 }
@@ -398,8 +398,8 @@ static bool queues_make(void)
     if (!virtq_make(&serial.virtio, &serial.control_in, QUEUE_CONTROL_IN, WORDS / 2, WORDS) ||
         !virtq_make(&serial.virtio, &serial.control_out, QUEUE_CONTROL_OUT, WORDS / 2, WORDS))
         return false;
-    serial.words = buffers_make(&serial.control_in, serial.control_in.size, WORD_BYTES, VIRTIO_DEVICE_WRITES);
-    serial.said = (void *)buffers_make(&serial.control_out, serial.control_out.size, sizeof(struct control), 0);
+    serial.words = buffers_make(&serial.control_in, WORD_BYTES, VIRTIO_DEVICE_WRITES);
+    serial.said = (void *)buffers_make(&serial.control_out, sizeof(struct control), 0);
     serial.said_free = ~0ull >> (64 - serial.control_out.size);
     for (unsigned i = 0; i < serial.count; i++)
         if (!stream_make(&serial.streams[i]))

@@ -38,8 +38,8 @@ struct virtq {
     volatile uint16_t *notify;
 };
 
-/* virtio_for has set_up() begin with each device of this kind: NULL, or what is wrong with it, which
- * the log tells. What the device knows of stays its own. */
+/* virtio_for has set_up() begin with each device of this kind: NULL, or what is wrong with it,
+ * which the log tells. What the device knows of stays its own. */
 void virtio_for(uint16_t id, const char *(*set_up)(const struct pci_device *p));
 /* virtio_begin maps the registers, of which those of its kind have so many bytes, agrees upon
  * features, and lets the device call handler(arg) in CPU 0. NULL, or what is wrong. */
