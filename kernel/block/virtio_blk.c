@@ -5,7 +5,7 @@
  * Not here  what is in flight and who waits (kernel/block/block.c).
  *
  * Invariants
- *   VQ1  slot->request is non-NULL exactly from its offer to the device until its completion.
+ *   VQ1  A slot's request is non-NULL exactly from its offer to the device until its completion.
  *   VQ2  What the device writes is input: an index that jumps, a slot that has no request, a length
  *       that does not fit and a status byte that was never written (it starts as 0xff) end in -EIO
  *       or are ignored, with a line in the log.
@@ -53,11 +53,6 @@ struct slot_memory {           /* what the device reads and writes beside the se
     uint8_t result;
     uint8_t padding[15];
 };
-struct slot {
-    struct block_request *request;  /* VQ1 */
-    struct virtio_descriptor *table;
-    uint32_t device_writes;         /* bytes that a good answer has */
-};
 enum { TABLE_ENTRIES = BLOCK_SEGMENTS_MAX + 2 };
 _Static_assert(TABLE_ENTRIES * sizeof(struct virtio_descriptor) == PAGE_BYTES, "a table is a page");
 _Static_assert(SLOT_COUNT == 64, "free_slots has a bit for each");
@@ -70,7 +65,8 @@ struct disk {
     uint64_t free_slots;               /* a bit for each */
     unsigned broken_lines;
     struct slot_memory *memory;
-    struct slot slots[SLOT_COUNT];
+    struct virtio_descriptor (*tables)[TABLE_ENTRIES];
+    struct block_request *requests[SLOT_COUNT]; /* VQ1: by slot */
     struct list pending;            /* requests without a slot */
 };
 
@@ -78,29 +74,25 @@ static struct disk *disk_of(struct block_device *d) { return container_of(d, str
 
 /* ---- requests ---- */
 
-static const struct { uint32_t type; const char *name; } operations[] = {
-    [BLOCK_READ] = {TYPE_IN, "read"}, [BLOCK_WRITE] = {TYPE_OUT, "write"},
-    [BLOCK_FLUSH] = {TYPE_FLUSH, "flush"}, [BLOCK_IDENTIFY] = {TYPE_GET_ID, "serial"},
+static const struct { uint32_t type; const char *name; bool device_writes; } operations[] = {
+    [BLOCK_READ] = {TYPE_IN, "read", true}, [BLOCK_WRITE] = {TYPE_OUT, "write", false},
+    [BLOCK_FLUSH] = {TYPE_FLUSH, "flush", false}, [BLOCK_IDENTIFY] = {TYPE_GET_ID, "serial", true},
 };
 
-/* build fills the slot's table of descriptors in and returns the number of entries. */
-static unsigned build(struct slot *s, struct slot_memory *m, const struct block_request *r)
+/* build fills a slot's table of descriptors in and returns the number of entries. */
+static unsigned build(struct virtio_descriptor *d, struct slot_memory *m,
+                      const struct block_request *r)
 {
-    bool writes = r->operation == BLOCK_READ || r->operation == BLOCK_IDENTIFY;
-    struct virtio_descriptor *d = s->table;
-    uint16_t flags = VIRTIO_NEXT | (writes ? VIRTIO_DEVICE_WRITES : 0);
+    uint16_t flags = VIRTIO_NEXT |
+                     (operations[r->operation].device_writes ? VIRTIO_DEVICE_WRITES : 0);
     unsigned n = 0;
     m->type = operations[r->operation].type;
     m->sector = r->offset_bytes / VIRTIO_SECTOR_BYTES;
     m->result = RESULT_NONE;
-    s->device_writes = 1;
     d[n++] = (struct virtio_descriptor){virtio_address(m), 16, VIRTIO_NEXT, 1};
-    for (unsigned i = 0; i < r->segment_count; i++, n++) {
+    for (unsigned i = 0; i < r->segment_count; i++, n++)
         d[n] = (struct virtio_descriptor){r->segments[i].address, r->segments[i].bytes, flags,
-                                   (uint16_t)(n + 1)};
-        if (writes)
-            s->device_writes += r->segments[i].bytes;
-    }
+                                          (uint16_t)(n + 1)};
     d[n++] = (struct virtio_descriptor){virtio_address(&m->result), 1, VIRTIO_DEVICE_WRITES, 0};
     return n;
 }
@@ -108,12 +100,11 @@ static unsigned build(struct slot *s, struct slot_memory *m, const struct block_
 static void offer(struct disk *disk, struct block_request *r)
 {
     unsigned number = (unsigned)__builtin_ctzll(disk->free_slots);
-    struct slot *s = &disk->slots[number];
     disk->free_slots &= disk->free_slots - 1;
-    assert(s->request == NULL); /* VQ1 */
-    s->request = r;
-    disk->queue.descriptors[number].bytes =
-        build(s, &disk->memory[number], r) * (uint32_t)sizeof(struct virtio_descriptor);
+    assert(disk->requests[number] == NULL); /* VQ1 */
+    disk->requests[number] = r;
+    disk->queue.descriptors[number].bytes = build(disk->tables[number], &disk->memory[number], r) *
+                                            (uint32_t)sizeof(struct virtio_descriptor);
     virtq_offer(&disk->queue, (uint16_t)number);
     __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* VQ4 */
 }
@@ -148,14 +139,14 @@ static void complain(struct disk *disk, const char *what, uint32_t value)
 static void finish(struct disk *disk, uint32_t number, uint32_t bytes)
 {
     uint8_t result;
-    if (number >= SLOT_COUNT || disk->slots[number].request == NULL) {
+    if (number >= SLOT_COUNT || disk->requests[number] == NULL) {
         complain(disk, "no such request:", number);
         return;
     }
-    struct slot *s = &disk->slots[number];
-    struct block_request *r = s->request;
+    struct block_request *r = disk->requests[number];
+    uint64_t expected = 1 + (operations[r->operation].device_writes ? r->bytes : 0);
     result = *(volatile uint8_t *)&disk->memory[number].result;
-    if (result == RESULT_OK && bytes != s->device_writes) {
+    if (result == RESULT_OK && bytes != expected) {
         complain(disk, "bytes written:", bytes);
         result = RESULT_NONE;
     } else if (result != RESULT_OK) {
@@ -163,7 +154,7 @@ static void finish(struct disk *disk, uint32_t number, uint32_t bytes)
                operations[r->operation].name, disk->memory[number].sector, result);
     }
     assert(r->device == &disk->device); /* VQ1 */
-    s->request = NULL;
+    disk->requests[number] = NULL;
     disk->free_slots |= 1ull << number;
     block_complete(r, result == RESULT_OK ? 0 : -EIO);
 }
@@ -227,14 +218,13 @@ static void read_geometry(struct disk *disk)
 
 static bool make_slots(struct disk *disk)
 {
-    struct virtio_descriptor *tables = virtio_memory(SLOT_COUNT * PAGE_BYTES);
+    disk->tables = virtio_memory(SLOT_COUNT * PAGE_BYTES);
     disk->memory = virtio_memory(PAGE_BYTES);
-    if (tables == NULL || disk->memory == NULL)
+    if (disk->tables == NULL || disk->memory == NULL)
         return false;
     disk->free_slots = ~0ull;
     for (unsigned i = 0; i < SLOT_COUNT; i++) {
-        disk->slots[i].table = tables + (size_t)i * TABLE_ENTRIES;
-        disk->queue.descriptors[i].address = virtio_address(disk->slots[i].table);
+        disk->queue.descriptors[i].address = virtio_address(disk->tables[i]);
         disk->queue.descriptors[i].flags = VIRTIO_IS_INDIRECT;
     }
     return true;

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -157,6 +158,21 @@ static void flags_count(void)
     close(ends[0]), close(ends[1]);
 }
 
+static void pieces_are_one_transfer(void)
+{
+    int ends[2];
+    char first[3], second[4];
+    struct iovec out[] = {{"abc", 3}, {NULL, 0}, {"de", 2}}, in[] = {{first, 3}, {second, 4}};
+    if (pipe(ends))
+        exit(9);
+    say("written from pieces", writev(ends[1], out, 3));
+    say("read into pieces", readv(ends[0], in, 2));
+    printf("%.3s %.2s\n", first, second);
+    say("written", write(ends[1], "fgh", 3));
+    say("nobody waits for the second piece", readv(ends[0], in, 2));
+    close(ends[0]), close(ends[1]);
+}
+
 int main(void)
 {
     char folder[] = "/tmp/files-XXXXXX";
@@ -170,5 +186,6 @@ int main(void)
     nobody_runs_a_folder();
     descriptors_have_a_limit();
     flags_count();
+    pieces_are_one_transfer();
     return 0;
 }
