@@ -29,31 +29,15 @@ struct operation {
     const uint8_t *data;                /* store: the bytes; fill: the value */
 };
 
-static void store_apply(const struct operation *o, const uint8_t *before, uint8_t *page)
-{
-    (void)before;
-    memcpy(page + o->at, o->data, o->bytes);
-}
-
-static void copy_apply(const struct operation *o, const uint8_t *before, uint8_t *page)
-{
-    memcpy(page + o->at, before + o->from, o->bytes);                           /* FN1 */
-}
-
-static void fill_apply(const struct operation *o, const uint8_t *before, uint8_t *page)
-{
-    (void)before;
-    memset(page + o->at, *o->data, o->bytes);
-}
-
-typedef void page_function(const struct operation *o, const uint8_t *before, uint8_t *page);
-static page_function *const functions[FUNCTIONS] = {
-    [FUNCTION_STORE] = store_apply, [FUNCTION_COPY] = copy_apply, [FUNCTION_FILL] = fill_apply,
-};
-
 /* ---- what a record says */
 
 struct reader { const uint8_t *at, *end; };
+
+/* How many bytes of `data` an operation has. */
+static uint32_t data_bytes(const struct operation *o)
+{
+    return o->function == FUNCTION_STORE ? o->bytes : o->function == FUNCTION_FILL;
+}
 
 /* UINT32_MAX: there is none. */
 static uint32_t number_take(struct reader *r)
@@ -82,10 +66,9 @@ static bool operation_take(struct reader *r, struct operation *o)
     o->from = far & 1 ? o->at + (far >> 1) : o->at - (far >> 1);
     if (far == UINT32_MAX || (uint64_t)o->from + bytes > STORE_PAGE_BYTES)
         return false;
-    uint32_t takes = o->function == FUNCTION_STORE ? bytes : o->function == FUNCTION_FILL;
-    if (takes > (size_t)(r->end - r->at))
+    if (data_bytes(o) > (size_t)(r->end - r->at))
         return false;
-    r->at += takes;
+    r->at += data_bytes(o);
     return true;
 }
 
@@ -108,7 +91,22 @@ void operations_apply(const uint8_t *data, uint32_t bytes, uint8_t *page)
     struct operation o = { .at = 0 };
     memcpy(before, page, sizeof before);
     while (r.at < r.end && operation_take(&r, &o))      /* it was checked */
-        functions[o.function](&o, before, page);
+        if (o.function == FUNCTION_FILL)
+            memset(page + o.at, *o.data, o.bytes);
+        else
+            memcpy(page + o.at, o.function == FUNCTION_COPY ? before + o.from       /* FN1 */
+                                                            : o.data, o.bytes);
+}
+
+/* How many bytes at the beginning are the same, of `most`. */
+static uint32_t same(const uint8_t *a, const uint8_t *b, uint32_t most)
+{
+    uint32_t n = 0;
+    while (n + 8 <= most && load64(a + n) == load64(b + n))
+        n += 8;
+    while (n < most && a[n] == b[n])
+        n++;
+    return n;
 }
 
 /* Do they make another page of `before` than `now`? */
@@ -116,14 +114,11 @@ static bool operations_differ(const uint8_t *data, uint32_t bytes, const uint8_t
                               const uint8_t *now)
 {
     uint8_t made[STORE_PAGE_BYTES];
-    uint32_t n = 0;
     if (operations_check(data, bytes))
         return true;
     memcpy(made, before, sizeof made);
     operations_apply(data, bytes, made);
-    while (n < STORE_PAGE_BYTES && load64(made + n) == load64(now + n))
-        n += 8;
-    return n < STORE_PAGE_BYTES;
+    return same(made, now, STORE_PAGE_BYTES) < STORE_PAGE_BYTES;
 }
 
 /* ---- what has happened to a page */
@@ -145,16 +140,6 @@ struct finder {
     uint32_t end;                       /* of the operation put last */
 };
 
-static uint32_t same(const uint8_t *a, const uint8_t *b, uint32_t most)
-{
-    uint32_t n = 0;
-    while (n + 8 <= most && load64(a + n) == load64(b + n))
-        n += 8;
-    while (n < most && a[n] == b[n])
-        n++;
-    return n;
-}
-
 static void number_put(struct finder *f, uint32_t number)
 {
     f->to[f->used++] = (uint8_t)(number < 0x80 ? number : number | 0x80);
@@ -165,7 +150,7 @@ static void number_put(struct finder *f, uint32_t number)
 /* Where `f` has room for the longest head. False: it takes more than there is room for. */
 static bool operation_put(struct finder *f, const struct operation *o)
 {
-    uint32_t takes = o->function == FUNCTION_STORE ? o->bytes : o->function == FUNCTION_FILL;
+    uint32_t takes = data_bytes(o);
     if (f->used + 6 + takes > f->room)
         return false;
     number_put(f, (o->at - f->end) << 2 | o->function);
