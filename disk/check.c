@@ -72,6 +72,7 @@ static int leaf_check(const struct store *store, const struct leaf_disk *leaf, u
  * store */
 
 struct key { uint64_t object, index; };
+struct keys { struct key *of; uint32_t count, room; };
 
 static bool key_less(const void *left, const void *right)
 {
@@ -79,64 +80,50 @@ static bool key_less(const void *left, const void *right)
     return a->object < b->object || (a->object == b->object && a->index < b->index);
 }
 
-static bool key_twice(struct key *keys, size_t count)
+static bool key_twice(const struct keys *keys)
 {
-    array_sort(keys, count, sizeof *keys, key_less);
-    size_t i = 1;
-    while (i < count && key_less(&keys[i - 1], &keys[i]))
+    array_sort(keys->of, keys->count, sizeof *keys->of, key_less);
+    uint32_t i = 1;
+    while (i < keys->count && key_less(&keys->of[i - 1], &keys->of[i]))
         i++;
-    return i < count;
+    return i < keys->count;
 }
 
-/* The chain's headers are in range. */
-static int chain_check(struct store *store, uint32_t bucket, const char **why)
+/* A page of a bucket's chain: its header, its leaves, whose keys are noted. */
+static int page_check(struct store *store, uint32_t bucket, uint32_t at, leaf_visit *visit,
+                      struct keys *keys, const char **why)
 {
-    size_t count = 0, filled = 0;
-    for (uint32_t at = store->heads[bucket]; at; at = store->pages[at].next)
-        count += le32_get(((const struct bucket_disk *)store->pages[at].bytes)->count);
-    if (count < 2)
-        return 0;
-    struct key few[128], *keys = count > 128 ? store_alloc(store, count * sizeof *keys) : few;
-    if (!keys)
-        return -ENOMEM;
-    for (uint32_t at = store->heads[bucket]; at; at = store->pages[at].next) {
-        const uint8_t *page = store->pages[at].bytes;
-        uint32_t leaves = le32_get(((const struct bucket_disk *)page)->count);
-        for (uint32_t i = 0; i < leaves; i++) {
-            const struct leaf_disk *leaf = bucket_leaf(store, page, i);
-            keys[filled++] = (struct key){ le64_get(leaf->object), le64_get(leaf->index) };
-        }
+    const uint8_t *page = store->pages[at].bytes;
+    uint32_t count = bucket_count(page);
+    if (le32_get(((const struct bucket_disk *)page)->bucket) != bucket ||
+        count > store->leaves_per_page || (!count && at != store->heads[bucket]) ||
+        (store->pages[at].next && count != store->leaves_per_page))
+        FAIL("a bucket page's header is wrong (HS3)");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct leaf_disk *leaf = bucket_leaf(store, page, i);
+        if (leaf_check(store, leaf, bucket, why) || visit(store, leaf, why))
+            return -EUCLEAN;
+        if (array_grow(store, &keys->of, keys->count, &keys->room, sizeof *keys->of))
+            return -ENOMEM;
+        keys->of[keys->count++] = (struct key){ le64_get(leaf->object), le64_get(leaf->index) };
     }
-    bool twice = key_twice(keys, count);
-    if (keys != few)
-        store_release(store, keys, count * sizeof *keys);
-    if (twice)
-        FAIL("an extent is mapped twice (HS2)");
     return 0;
 }
 
-static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
+static int leaves_walk(struct store *store, leaf_visit *visit, struct keys *keys,
+                       const char **why)
 {
     uint64_t leaves = 0;
-    int error;
     for (uint32_t bucket = 0; bucket < hash_buckets(store); bucket++) {
+        keys->count = 0;
         for (uint32_t at = store->heads[bucket]; at; at = store->pages[at].next) {
-            const uint8_t *page = store->pages[at].bytes;
-            const struct bucket_disk *head = (const void *)page;
-            uint32_t count = le32_get(head->count);
-            if (le32_get(head->bucket) != bucket || count > store->leaves_per_page ||
-                (store->pages[at].next && count != store->leaves_per_page) ||
-                (!count && at != store->heads[bucket]))
-                FAIL("a bucket page's header is wrong (HS3)");
-            for (uint32_t i = 0; i < count; i++, leaves++) {
-                const struct leaf_disk *leaf = bucket_leaf(store, page, i);
-                if (leaf_check(store, leaf, bucket, why) || visit(store, leaf, why))
-                    return -EUCLEAN;
-            }
+            int error = page_check(store, bucket, at, visit, keys, why);
+            if (error)
+                return error;
         }
-        error = chain_check(store, bucket, why);
-        if (error)
-            return error;
+        if (key_twice(keys))
+            FAIL("an extent is mapped twice (HS2)");
+        leaves += keys->count;
     }
     if (leaves != store->kept.leaves)
         FAIL("the count of leaves is wrong");
@@ -145,7 +132,11 @@ static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
 
 int metadata_check(struct store *store, leaf_visit *visit, const char **why)
 {
-    return directory_check(store, why) ?: names_check(store, why) ?: leaves_walk(store, visit, why);
+    struct keys keys = {0};
+    int error = directory_check(store, why) ?: names_check(store, why) ?:
+                leaves_walk(store, visit, &keys, why);
+    store_release(store, keys.of, keys.room * sizeof *keys.of);
+    return error;
 }
 
 /* ---- extents from leaves, at open */
