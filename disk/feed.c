@@ -10,10 +10,7 @@ void epochs_encode(const struct superblock *super, struct store_epochs *out)
 {
     memset(out, 0, sizeof *out);
     out->count = super->epoch_count;
-    for (uint32_t i = 0; i < super->epoch_count; i++) {
-        out->of[i].epoch = super->epochs[i].epoch;
-        out->of[i].first_lsn = super->epochs[i].first_lsn;
-    }
+    memcpy(out->of, super->epochs, out->count * sizeof *out->of);
 }
 
 bool epochs_decode(const struct store_epochs *in, struct superblock *super)
@@ -25,8 +22,7 @@ bool epochs_decode(const struct store_epochs *in, struct superblock *super)
             in->of[i].first_lsn <= in->of[i - 1].first_lsn)
             return false;
     super->epoch_count = in->count;
-    for (uint32_t i = 0; i < in->count; i++)
-        super->epochs[i] = (struct epoch_info){ in->of[i].epoch, in->of[i].first_lsn };
+    memcpy(super->epochs, in->of, in->count * sizeof *in->of);
     return true;
 }
 

@@ -21,8 +21,7 @@
 
 #define COMMIT_ROOM (sizeof(struct record_disk) + sizeof(struct chain_disk))
 
-/* The LSN of a group of this size that follows `lsn` (LG1). */
-static uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
+uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
 {
     uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
     return bytes <= left ? lsn : lsn + left;

@@ -73,8 +73,6 @@ struct checkpoint_info {
     uint32_t root_crc, pages, prev_crc, scan_crc, pages_crc;
 };
 
-struct epoch_info { uint32_t epoch; uint64_t first_lsn; };
-
 struct superblock {
     uint8_t  uuid[16];
     uint32_t format;            /* the version that the metadata on the disk has */
@@ -327,6 +325,7 @@ struct store {
         bool advance;           /* the next start may find a newer checkpoint than this one did */
         struct store_roll *roll;/* or NULL */
         bool rolling;           /* what the disk's own log holds is applied */
+        bool counted;           /* what was in doubt at the redo LSN (TP5) */
         uint64_t from;          /* where the scan began */
         struct table bulk;      /* extent -> LSN of its last PAGE_HOME record (IG3) */
         struct chain_seen *seen;    /* chains whose commit was not met yet */
@@ -547,6 +546,8 @@ static inline uint8_t group_bit(const struct store_group *group)
 {
     return group == &group->store->groups[0] ? 1 : 2;
 }
+/* The LSN of a group of this size that follows `lsn` (LG1). */
+uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 int  log_full(struct store *store);                 /* notes it; -EAGAIN */
 bool log_fits(struct store *store, size_t bytes);
 int  txn_state(const struct store_group *group);

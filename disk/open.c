@@ -147,25 +147,30 @@ static int unfit(struct store_report *report, uint64_t lsn)
                            LOG_UNFIT, &rule);
 }
 
+/* What was in doubt at the redo LSN is what the checkpoint says (TP5): asked once, before the first
+ * group behind it is replayed, or at the log's end. */
+int doubts_compare(struct store *store, const struct checkpoint_info *base, uint64_t lsn,
+                   struct store_report *report)
+{
+    uint32_t sum, told = store->kept.doubts_sum;
+    if (store->replay.counted || lsn < base->redo_lsn)
+        return 0;
+    store->replay.counted = true;
+    bool missed = store->kept.doubts != doubts_count(store, &sum) || (told && told != sum);
+    return missed ? unfit(report, base->redo_lsn) : 0;
+}
+
 int group_replay(struct store *store, const struct scan *scan, struct store_report *report)
 {
     bool before = scan->lsn < scan->base->redo_lsn;
-    int error = before ? spills_note(store, scan->group, scan->lsn, scan->base->redo_lsn) : 0;
+    int error = doubts_compare(store, scan->base, scan->lsn, report);
+    if (before)
+        error = spills_note(store, scan->group, scan->lsn, scan->base->redo_lsn);
     if (error || scan->lsn < pages_begin_lsn(scan->base))
         return error;
     error = before ? images_before(store, scan->group, scan->lsn)
                    : records_apply(store, scan->group, scan->lsn, &report->transactions);
     return error == -EUCLEAN || error == -ENOSPC ? unfit(report, scan->lsn) : error;
-}
-
-/* What was in doubt at the redo LSN is what the checkpoint says (TP5). */
-bool doubts_missed(const struct store *store, const struct scan *scan, bool *counted)
-{
-    uint32_t sum, told = store->kept.doubts_sum;
-    bool missed = !*counted && scan->lsn >= scan->base->redo_lsn &&
-                  (store->kept.doubts != doubts_count(store, &sum) || (told && told != sum));
-    *counted |= scan->lsn >= scan->base->redo_lsn;
-    return missed;
 }
 
 /* When memory may not hold an image for each record, some pages go home before the sums can be
@@ -174,7 +179,6 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
                       const struct fingerprint *seen, struct store_report *report)
 {
     struct scan scan = log_scan_begin(reader, area);
-    bool counted = false;
     int error = 0;
     store->replay.on = true;
     scan.until = report->end_lsn;
@@ -186,12 +190,9 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
         if (found < 0 || (found == 0 && scan.end < report->end_lsn))
             return found ? found : -EIO;        /* it was there a moment ago */
         if (found)
-            error = doubts_missed(store, &scan, &counted) ? unfit(report, scan.base->redo_lsn)
-                                                          : group_replay(store, &scan, report);
+            error = group_replay(store, &scan, report);
     }
-    scan.lsn = UINT64_MAX;
-    if (!error && doubts_missed(store, &scan, &counted))
-        error = unfit(report, scan.base->redo_lsn);
+    error = error ?: doubts_compare(store, scan.base, UINT64_MAX, report);
     if (!error && memcmp(&scan.seen, seen, sizeof scan.seen))
         error = -EIO;                           /* these are not the bytes that were verified */
     return error;

@@ -7,6 +7,8 @@
  */
 #include "internal.h"
 
+#define CHAINS_SEEN 1024u       /* of more, those that have left the ring are forgotten */
+
 struct chain_seen {
     uint64_t number, head_lsn, last_lsn;
     uint32_t groups, crc;
@@ -114,13 +116,13 @@ int logged_read(struct store *store, const struct record_disk *record, uint64_t 
            (crc32c(0, image, STORE_PAGE_BYTES) == le32_get(record->crc) ? 0 : -EUCLEAN);
 }
 
-void seen_forget(struct store *store, uint64_t before)
+void seen_forget(struct store *store, uint64_t lsn)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < store->replay.seen_count; i++)
-        if (store->replay.seen[i].last_lsn >= before)
+    uint32_t kept = 0, count = store->replay.seen_count;
+    for (uint32_t i = 0; count > CHAINS_SEEN && i < count; i++)
+        if (store->replay.seen[i].last_lsn + store->super.log_bytes >= lsn)
             store->replay.seen[kept++] = store->replay.seen[i];
-    store->replay.seen_count = kept;
+    store->replay.seen_count = count > CHAINS_SEEN ? kept : count;
 }
 
 void seen_drop(struct store *store)

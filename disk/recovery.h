@@ -93,8 +93,9 @@ int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
  * `until`. */
 int  log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group);
 
-/* The bytes are one whole group of this store, of whatever place. */
-bool log_group_valid(const struct store *store, const uint8_t *group, size_t bytes);
+/* The bytes, from elsewhere, are the whole group of this store that comes next in its log, of any
+ * epoch. */
+bool log_group_follows(const struct store *store, const uint8_t *group, size_t bytes);
 
 /* record.c */
 struct record_walk {
@@ -152,7 +153,8 @@ void chain_restore(struct store_chain *chain, uint64_t number);  /* as the log h
 int  logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
                  uint8_t *image);
 void seen_drop(struct store *store);
-void seen_forget(struct store *store, uint64_t before);     /* chains that ended in groups before */
+/* The group at `lsn` is applied: when there are many, chains that have left the ring go. */
+void seen_forget(struct store *store, uint64_t lsn);
 
 /* roll.c */
 int  roll_forward(struct store *store, struct store_roll *roll, struct store_report *report);
@@ -208,7 +210,8 @@ int  base_load(struct store *store, uint32_t *area, enum base_fact *fact,
 uint64_t known_durable(const struct superblock *super);
 void marks_set(struct store *store, uint32_t area);
 int  group_replay(struct store *store, const struct scan *scan, struct store_report *report);
-bool doubts_missed(const struct store *store, const struct scan *scan, bool *counted);
+int  doubts_compare(struct store *store, const struct checkpoint_info *base, uint64_t lsn,
+                    struct store_report *report);
 int  doubts_recover(struct store *store, struct store_report *report);
 int  recovery_end(struct store *store, bool replayed, struct store_report *report);
 

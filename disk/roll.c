@@ -17,36 +17,21 @@
  */
 #include "internal.h"
 
-#define CHAINS_SEEN 1024u       /* more of them, and those that have left the ring are forgotten */
-
 static int refuse(struct store_report *report, const char *message)
 {
     report->message = message;
     return -EUCLEAN;
 }
 
-/* The archive's next group, if it is that of this history (RL1). */
-static int group_take(struct store *store, const uint8_t *group, size_t bytes, uint64_t *lsn)
-{
-    const struct group_disk *header = (const void *)group;
-    uint64_t ring = store->super.log_bytes, end = store->log.end;
-    uint64_t start = (end + ring - 1) / ring * ring;        /* the ring's end may be skipped */
-    if (bytes < BLOCK_BYTES || bytes % BLOCK_BYTES)
-        return -EUCLEAN;
-    *lsn = le64_get(header->lsn);
-    bool follows = (*lsn == end || *lsn == start) && log_group_valid(store, group, bytes) &&
-                   le32_get(header->prev_crc) == store->log.crc &&
-                   le32_get(header->epoch) + 1 >= epoch_next(store);
-    return follows ? 0 : -EUCLEAN;
-}
-
 static int group_roll(struct store *store, struct store_roll *roll, const uint8_t *group,
                       size_t bytes)
 {
     const struct group_disk *header = (const void *)group;
-    uint64_t lsn;
-    int error = group_take(store, group, bytes, &lsn) ?:
-                io_write(&store->io, ring_offset(store, lsn), group, bytes) ?:
+    if (!log_group_follows(store, group, bytes) ||
+        le32_get(header->epoch) + 1 < epoch_next(store))
+        return -EUCLEAN;                                                        /* RL1 */
+    uint64_t lsn = le64_get(header->lsn);
+    int error = io_write(&store->io, ring_offset(store, lsn), group, bytes) ?:
                 records_apply(store, group, lsn, &roll->transactions);
     if (error)
         return error;
@@ -54,8 +39,7 @@ static int group_roll(struct store *store, struct store_roll *roll, const uint8_
     store->log.end = store->log.applied = store->log.durable = lsn + bytes;
     store->log.crc = store->log.applied_crc = le32_get(header->crc);
     roll->groups++;
-    if (store->replay.seen_count > CHAINS_SEEN && lsn > store->super.log_bytes)
-        seen_forget(store, lsn - store->super.log_bytes);
+    seen_forget(store, lsn);
     return 0;
 }
 

@@ -105,10 +105,13 @@ static bool header_plausible(const struct store *store, const struct group_disk 
            le32_get(header->epoch) < EPOCH_LIMIT;
 }
 
-bool log_group_valid(const struct store *store, const uint8_t *group, size_t bytes)
+bool log_group_follows(const struct store *store, const uint8_t *group, size_t bytes)
 {
     const struct group_disk *header = (const void *)group;
-    return header_plausible(store, header, le64_get(header->lsn)) && group_bytes(group) == bytes &&
+    return bytes >= BLOCK_BYTES && bytes % BLOCK_BYTES == 0 &&
+           le64_get(header->lsn) == log_place(store, store->log.end, bytes) &&
+           le32_get(header->prev_crc) == store->log.crc &&
+           header_plausible(store, header, le64_get(header->lsn)) && group_bytes(group) == bytes &&
            group_crc(&store->super, group, bytes, 0) == le32_get(header->crc);
 }
 

@@ -20,7 +20,6 @@
 
 #define MARKS       8u
 #define IMAGES      4096u               /* pages in memory, unless the options say otherwise */
-#define CHAINS_SEEN 1024u               /* as roll.c has it */
 
 struct store_spare {
     struct store *store;
@@ -29,7 +28,6 @@ struct store_spare {
     struct store_report report;
     uint32_t area;
     bool     joined;
-    bool     counted;                   /* what was in doubt at the redo LSN (TP5) */
     uint64_t sure;                      /* durable at the home (SE2) */
     struct store_mark marks[MARKS];     /* not reached yet, ascending */
     uint32_t mark_count;
@@ -42,9 +40,8 @@ struct store_spare {
 
 static void spare_drop(struct store_spare *spare)
 {
-    struct disk_memory memory = spare->store->memory;
     log_reader_close(&spare->reader);
-    memory.free(memory.context, spare, sizeof *spare);
+    store_release(spare->store, spare, sizeof *spare);
 }
 
 void store_spare_abandon(struct store_spare *spare)
@@ -95,17 +92,16 @@ int store_spare_open(const struct disk_io *io, const struct disk_memory *memory,
     struct store *store;
     bool twin_first;
     memset(report, 0, sizeof *report);
-    int error = slots_find(io, memory, false, &super, &twin_first, report);
-    struct store_spare *spare = error ? NULL : memory->alloc(memory->context, sizeof *spare);
-    if (!spare)
-        return error ?: -ENOMEM;
-    error = store_new(io, memory, &super, &store);
-    if (error) {
-        memory->free(memory->context, spare, sizeof *spare);
+    int error = slots_find(io, memory, false, &super, &twin_first, report) ?:
+                store_new(io, memory, &super, &store);
+    if (error)
         return error;
+    struct store_spare *spare = store_alloc(store, sizeof *spare);
+    if (!spare) {
+        store_abandon(store);
+        return -ENOMEM;
     }
-    *spare = (struct store_spare){ .store = store };
-    spare->reader.store = store;
+    spare->store = spare->reader.store = store;
     store->flags = STORE_COPIED;
     store->group_bytes = group_bytes_choose(options ? options->group_bytes : 0, &super);
     store->replay.images.limit = options && options->image_pages ? options->image_pages : IMAGES;
@@ -256,12 +252,9 @@ static int mark_save(struct store_spare *spare, const struct store_mark *mark)
 static int mark_reached(struct store_spare *spare, const struct store_mark *mark)
 {
     struct store *store = spare->store;
-    const struct scan end = { .lsn = UINT64_MAX, .base = spare->scan.base };
-    int error = 0;
     if (!mark_valid(store, mark))
         return 0;
-    if (doubts_missed(store, &end, &spare->counted))
-        return -EUCLEAN;
+    int error = doubts_compare(store, spare->scan.base, UINT64_MAX, &spare->report);
     for (int i = 0; i < 2 && !error; i++)
         if (store->super.checkpoints[spare->area].redo_lsn < mark->redo_lsn ||
             store->log.keep < mark->keep_lsn)
@@ -290,15 +283,12 @@ static int group_next(struct store_spare *spare)
     int found = log_scan_next(scan);
     if (found <= 0)
         return found ?: -EIO;           /* it was there when it was taken */
-    if (doubts_missed(store, scan, &spare->counted))
-        return -EUCLEAN;
     int error = group_replay(store, scan, &spare->report);
     if (error)
         return error;
     store->log.applied = scan->end;
     store->log.applied_crc = scan->prev_crc;
-    if (store->replay.seen_count > CHAINS_SEEN && scan->lsn > store->super.log_bytes)
-        seen_forget(store, scan->lsn - store->super.log_bytes);
+    seen_forget(store, scan->lsn);
     return 0;
 }
 
@@ -323,17 +313,6 @@ int store_spare_apply(struct store_spare *spare, size_t most)
 
 /* ---- groups taken */
 
-static bool group_follows(const struct store *store, const uint8_t *group, size_t bytes)
-{
-    const struct group_disk *header = (const void *)group;
-    uint64_t end = store->log.end, left = store->super.log_bytes - end % store->super.log_bytes;
-    return bytes >= BLOCK_BYTES && bytes % BLOCK_BYTES == 0 &&
-           le64_get(header->lsn) == (bytes <= left ? end : end + left) &&
-           le32_get(header->prev_crc) == store->log.crc &&
-           le32_get(header->epoch) == epoch_at(&store->super, le64_get(header->lsn)) &&
-           log_group_valid(store, group, bytes);                                /* SE1 */
-}
-
 static bool group_fits(const struct store *store, const uint8_t *group)
 {
     uint64_t end = le64_get(((const struct group_disk *)group)->lsn) + group_bytes(group);
@@ -348,7 +327,8 @@ int store_spare_take(struct store_spare *spare, const void *group, size_t bytes,
     int error = fence_get(store);
     if (error)
         return error;
-    if (!spare->joined || spare->taking || !group_follows(store, group, bytes))
+    if (!spare->joined || spare->taking || !log_group_follows(store, group, bytes) ||   /* SE1 */
+        le32_get(header->epoch) != epoch_at(&store->super, le64_get(header->lsn)))
         return -EINVAL;
     if (group_loads(group))
         return -EOPNOTSUPP;
@@ -408,12 +388,10 @@ bool store_spare_needs(const struct store_spare *spare, store_lsn_t end_lsn, uin
 static int take_over(struct store_spare *spare, struct store_report *report)
 {
     struct store *store = spare->store;
-    struct scan end = { .lsn = UINT64_MAX, .base = spare->scan.base };
     if (!spare->joined || store->log.end < known_durable(&store->super))
         return -EUCLEAN;
-    int error = groups_apply(spare, store->log.end);
-    if (!error && doubts_missed(store, &end, &spare->counted))
-        error = -EUCLEAN;
+    int error = groups_apply(spare, store->log.end) ?:
+                doubts_compare(store, spare->scan.base, UINT64_MAX, report);
     if (error)
         return error;
     unlogged_lose(store, false, &report->lost);

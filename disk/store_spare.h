@@ -24,9 +24,10 @@
 #define STORE_EPOCHS 8u
 
 /* Which epoch the groups of a log are of: `epoch` from first_lsn on, until the next one begins. */
+struct epoch_info { uint32_t epoch; store_lsn_t first_lsn; };
 struct store_epochs {
     uint32_t count;
-    struct { uint32_t epoch; store_lsn_t first_lsn; } of[STORE_EPOCHS];
+    struct epoch_info of[STORE_EPOCHS];
 };
 
 /* A checkpoint that a home has begun: a copy that has applied all before redo_lsn, and nothing
