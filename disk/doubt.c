@@ -4,39 +4,27 @@
  */
 #include "internal.h"
 
-static const struct prepared_disk *prepared_of(const struct record_disk *record)
-{
-    return (const void *)(record + 1);
-}
-
 static const struct store_txn_id *id_of(const struct record_disk *record)
 {
     return (const void *)(record + 1);          /* the first field of both */
 }
 
-static bool ids_equal(const struct store_txn_id *a, const struct store_txn_id *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
 struct doubt *doubt_find(const struct store *store, const struct store_txn_id *id)
 {
-    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++)
-        if (store->doubts->all[i].state && ids_equal(&store->doubts->all[i].id, id))
-            return &store->doubts->all[i];
-    return NULL;
+    struct doubt *d = store->doubts.first;
+    while (d && memcmp(&d->id, id, sizeof *id) != 0)
+        d = d->next;
+    return d;
 }
 
 uint32_t doubts_count(const struct store *store, uint32_t *sum)
 {
     uint32_t count = 0, all = 0;
-    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++) {
-        const struct doubt *d = &store->doubts->all[i];
-        if (d->state <= DOUBT_PENDING)
-            continue;
-        all += crc32c(d->state == DOUBT_KEPT, &d->id, sizeof d->id);
-        count++;
-    }
+    for (const struct doubt *d = store->doubts.first; d; d = d->next)
+        if (d->lsn) {
+            all += crc32c(!d->prepared, &d->id, sizeof d->id);
+            count++;
+        }
     if (sum)
         *sum = count ? all | 1 : 0;
     return count;
@@ -48,35 +36,33 @@ int doubt_new(struct store *store, const struct store_txn_id *id, bool prepared,
               uint32_t room, struct doubt **out)
 {
     uint64_t blocks = doubt_blocks(pages, room);
-    if (!store->doubts)
-        store->doubts = store_alloc(store, sizeof *store->doubts);
-    if (!store->doubts)
-        return -ENOMEM;
-    if (prepared ? store->doubts->prepared >= STORE_PREPARED_MAX
-                 : store->doubts->kept >= STORE_DECISIONS_MAX)
+    struct doubt **end = &store->doubts.first;
+    if (prepared ? store->doubts.prepared >= STORE_PREPARED_MAX
+                 : store->doubts.kept >= STORE_DECISIONS_MAX)
         return -EAGAIN;
     if (!store->replay.on &&
-        (store->doubts->blocks + blocks) * BLOCK_BYTES > store->super.log_bytes / 8)
+        (store->doubts.blocks + blocks) * BLOCK_BYTES > store->super.log_bytes / 8)
         return -EAGAIN;                                                         /* TP2 */
-    struct doubt *d = store->doubts->all;
-    while (d->state)
-        d++;
-    struct record_disk *record = store_alloc(store, room);
-    if (!record)
+    while (*end)
+        end = &(*end)->next;
+    struct doubt *d = *out = *end = store_alloc(store, sizeof *d + room);
+    if (!d)
         return -ENOMEM;
-    *d = (struct doubt){ .id = *id, .state = DOUBT_PENDING, .record = record, .room = room,
-                         .blocks = blocks };
-    store->doubts->blocks += blocks;
-    store->doubts->prepared += prepared;
-    store->doubts->kept += !prepared;
-    *out = d;
+    d->id = *id;
+    d->number = store->doubts.serial++;
+    d->prepared = prepared;
+    d->room = room;
+    d->blocks = blocks;
+    store->doubts.blocks += blocks;
+    store->doubts.prepared += prepared;
+    store->doubts.kept += !prepared;
     return 0;
 }
 
 void doubt_promise(struct store *store, const struct doubt *d, bool again)
 {
-    store->doubts->extents += again ? d->extents : -d->extents;
-    store->doubts->names += again ? d->names : -d->names;
+    store->doubts.extents += again ? d->extents : -d->extents;
+    store->doubts.names += again ? d->names : -d->names;
 }
 
 static void hold_stays(struct store *store, struct store_hold *hold, const struct doubt *d)
@@ -97,24 +83,23 @@ static void chain_leave(struct doubt *d)
         store_chain_end(d->chain);
 }
 
-void doubt_end(struct store *store, struct doubt *d, bool prepared)
+void doubt_end(struct store *store, struct doubt *d)
 {
-    store->doubts->prepared -= prepared;
-    store->doubts->kept -= !prepared;
-    store->doubts->blocks -= d->blocks;
+    struct doubt **at = &store->doubts.first;
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+    store->doubts.prepared -= d->prepared;
+    store->doubts.kept -= !d->prepared;
+    store->doubts.blocks -= d->blocks;
     store_hold_end(store, &d->hold);
-    store_release(store, d->record, d->room);
-    *d = (struct doubt){ .state = DOUBT_NONE };
+    store_release(store, d, sizeof *d + d->room);
 }
 
 void doubts_drop(struct store *store)
 {
-    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++) {
-        store_hold_end(store, &store->doubts->all[i].hold);
-        store_release(store, store->doubts->all[i].record, store->doubts->all[i].room);
-    }
-    store_release(store, store->doubts, sizeof *store->doubts);
-    store->doubts = NULL;
+    while (store->doubts.first)
+        doubt_end(store, store->doubts.first);
 }
 
 /* ---- what is promised (TP3) */
@@ -158,10 +143,10 @@ static int doubt_met(struct store *store, const struct record_disk *record, bool
                      struct doubt **out)
 {
     struct doubt *before = doubt_find(store, id_of(record));
-    if (before && before->state != (prepared ? DOUBT_PREPARED : DOUBT_KEPT))
+    if (before && before->prepared != prepared)
         return -EUCLEAN;
     if (before)
-        doubt_end(store, before, prepared);
+        doubt_end(store, before);
     int error = doubt_new(store, id_of(record), prepared, prepared ? le64_get(record->page) : 0,
                           le32_get(record->length), out);
     return error == -EAGAIN ? -EUCLEAN : error;
@@ -188,7 +173,6 @@ static int prepared_apply(struct store *store, const struct record_disk *record,
     if (error)
         return error;
     record_keep(d, record, group, lsn);
-    d->state = DOUBT_PREPARED;
     if (store->replay.on)
         return 0;
     if (d->fresh) {
@@ -209,7 +193,6 @@ static int kept_apply(struct store *store, const struct record_disk *record, con
     if (error)
         return error;
     record_keep(d, record, group, lsn);
-    d->state = DOUBT_KEPT;
     store_hold_end(store, &d->hold);
     d->hold.lsn = 0;
     if (!store->replay.on)
@@ -219,14 +202,13 @@ static int kept_apply(struct store *store, const struct record_disk *record, con
 
 static void ended_apply(struct store *store, struct doubt *d)
 {
-    bool prepared = d->state == DOUBT_PREPARED;
-    if (prepared && !store->replay.on) {
+    if (d->prepared && !store->replay.on) {
         if (!d->committing)
             doubt_promise(store, d, false);
         d->chain->prepared = false;
         chain_leave(d);
     }
-    doubt_end(store, d, prepared);
+    doubt_end(store, d);
 }
 
 static int decided_apply(struct store *store, const struct record_disk *record,
@@ -240,8 +222,7 @@ static int decided_apply(struct store *store, const struct record_disk *record,
         return -EUCLEAN;
     if (what == DECIDED_KEPT || what == DECIDED_AGAIN)
         return kept_apply(store, record, group, lsn);
-    enum doubt_state was = what == DECIDED_FORGET ? DOUBT_KEPT : DOUBT_PREPARED;
-    if (d && d->state == was)
+    if (d && d->lsn && d->prepared != (what == DECIDED_FORGET))
         ended_apply(store, d);
     else if (lsn >= redo)               /* before it, it may have begun before the scan */
         return -EUCLEAN;
@@ -260,11 +241,6 @@ int doubt_apply(struct store *store, const struct record_disk *record, const uin
 
 /* ---- the end of a recovery */
 
-static const struct prepared_page_disk *page_of(const struct record_disk *record, uint64_t i)
-{
-    return (const struct prepared_page_disk *)(prepared_of(record) + 1) + i;
-}
-
 /* The image is there, and of a page that can be. Of a container that has lost what it had (UL1)
  * there is nothing to be committed. */
 static int image_restore(struct store *store, struct doubt *d, const struct prepared_page_disk *p,
@@ -279,12 +255,8 @@ static int image_restore(struct store *store, struct doubt *d, const struct prep
         return -EUCLEAN;
     if (container_unlogged(container))
         return 0;
-    int error = io_read(&store->io, ring_offset(store, lsn), block, BLOCK_BYTES);
-    if (error)
-        return error;
-    if (crc32c(0, block, BLOCK_BYTES) != le32_get(p->crc))
-        return -EUCLEAN;
-    return chain_node_add(d->chain, object, page, lsn, le32_get(p->crc));
+    return block_read(&store->io, ring_offset(store, lsn), block, le32_get(p->crc)) ?:
+           chain_node_add(d->chain, object, page, lsn, le32_get(p->crc));
 }
 
 static int prepared_restore(struct store *store, struct doubt *d)
@@ -297,7 +269,7 @@ static int prepared_restore(struct store *store, struct doubt *d)
     if (!error && pages > store->super.log_bytes / BLOCK_BYTES)
         error = -EUCLEAN;
     for (uint64_t i = 0; i < pages && !error; i++)
-        error = image_restore(store, d, page_of(d->record, i), block);
+        error = image_restore(store, d, prepared_page_at(d->record, i), block);
     store_release(store, block, BLOCK_BYTES);
     if (error)
         return error;
@@ -312,13 +284,11 @@ static int prepared_restore(struct store *store, struct doubt *d)
 int doubts_restore(struct store *store)
 {
     int error = 0;
-    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX && !error; i++) {
-        struct doubt *d = &store->doubts->all[i];
-        if (d->state == DOUBT_PREPARED)
+    for (struct doubt *d = store->doubts.first; d && !error; d = d->next)
+        if (d->prepared)
             error = prepared_restore(store, d);
-        else if (d->state == DOUBT_KEPT)
+        else
             hold_stays(store, &d->hold, d);
-    }
     return error;
 }
 
@@ -329,7 +299,7 @@ static bool prepared_page(const struct store *store, const struct store_group *g
                           uint64_t object, uint64_t page)
 {
     const struct spill_node *node = NULL;
-    if (store->doubts && store->doubts->prepared)
+    if (store->doubts.prepared)
         node = node_first(store, object, page);
     for (; node; node = node->next)
         if (node->object == object && node->page == page && node->chain && node->chain->prepared &&
@@ -352,7 +322,7 @@ bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t 
                      uint64_t count)
 {
     const struct store *store = group->store;
-    if (!store->doubts || !store->doubts->prepared)
+    if (!store->doubts.prepared)
         return false;
     for (const struct store_chain *chain = store->chains; chain; chain = chain->next) {
         if (!chain->prepared || doubt_commits(group, chain))
@@ -370,7 +340,7 @@ bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t 
 static void doubt_tell(const struct doubt *d, struct store_doubt *out)
 {
     const struct record_disk *record = d->record;
-    *out = (struct store_doubt){ .id = d->id, .prepared = d->state == DOUBT_PREPARED };
+    *out = (struct store_doubt){ .id = d->id, .prepared = d->prepared };
     out->data = record;
     if (!out->prepared) {
         out->data = (const struct decided_disk *)(record + 1) + 1;
@@ -379,25 +349,27 @@ static void doubt_tell(const struct doubt *d, struct store_doubt *out)
     }
     memcpy(out->coordinator, prepared_of(record)->coordinator, sizeof out->coordinator);
     out->pages = d->chain->count;
-    out->data = page_of(record, le64_get(record->page));
-    out->bytes = le32_get(record->data_bytes) - prepared_bytes(le64_get(record->page), 0);
+    out->data = prepared_page_at(record, le64_get(record->page));
+    out->bytes = prepared_extra(record);
 }
 
 int store_doubt_next(const struct store *store, uint32_t *cursor, struct store_doubt *out)
 {
-    for (; store->doubts && *cursor < DOUBTS_MAX; ++*cursor)
-        if (store->doubts->all[*cursor].state > DOUBT_PENDING) {
-            doubt_tell(&store->doubts->all[(*cursor)++], out);
-            return 0;
-        }
-    return -ENOENT;
+    const struct doubt *d = store->doubts.first;
+    while (d && (d->number < *cursor || !d->lsn))
+        d = d->next;
+    if (!d)
+        return -ENOENT;
+    *cursor = d->number + 1;
+    doubt_tell(d, out);
+    return 0;
 }
 
 int store_doubt_find(const struct store *store, const struct store_txn_id *id,
                      struct store_doubt *out)
 {
     const struct doubt *d = doubt_find(store, id);
-    if (!d || d->state == DOUBT_PENDING)
+    if (!d || !d->lsn)
         return -ENOENT;
     doubt_tell(d, out);
     return 0;
@@ -416,7 +388,7 @@ bool store_doubt_page(const struct store *store, const struct store_doubt *doubt
 {
     const struct doubt *d = doubt_find(store, &doubt->id);
     for (; d && d->chain && *cursor < le64_get(d->record->page);) {
-        const struct prepared_page_disk *p = page_of(d->record, (*cursor)++);
+        const struct prepared_page_disk *p = prepared_page_at(d->record, (*cursor)++);
         *out = (struct store_doubt_page){ .object = le64_get(p->object), .page = le64_get(p->page),
             .offset_bytes = ring_offset(store, le64_get(p->lsn)), .crc = le32_get(p->crc) };
         if (node_find(store, d->chain, out->object, out->page))

@@ -313,7 +313,15 @@ struct store {
     /* chains and holds */
     struct store_hold *holds;
     struct store_chain *chains;
-    struct doubts *doubts;      /* NULL: there was none yet */
+    struct {                    /* of several stores (prepared.c) */
+        struct doubt *first;
+        uint32_t serial, prepared, kept;    /* also those that are not applied */
+        uint32_t names;         /* promised and not redeemed (TP3) */
+        uint64_t extents;
+        uint64_t blocks;        /* that all take in the log at most (TP2) */
+        uint64_t anew_lsn;      /* for want of room, what is held before is written again ... */
+        bool     renewing;      /* ... and now into what was left for that */
+    } doubts;
     struct spill_node **spill_heads;
     uint32_t  chain_serial, spill_head_count;
     uint64_t  logged_pages;     /* committed images whose page is not home */
@@ -347,6 +355,8 @@ static inline int fence_get(const struct store *store)
 }
 /* A function that makes steps in their order ends with the first error: a() ?: b() ?: c(). */
 int  io_read(const struct disk_io *io, uint64_t offset, void *buffer, size_t bytes);
+/* A block whose CRC is known; -EUCLEAN: it has another one. */
+int  block_read(const struct disk_io *io, uint64_t offset, void *block, uint32_t crc);
 static inline int io_write(const struct disk_io *io, uint64_t offset, const void *of, size_t bytes)
 {
     return io->write(io->context, offset, of, bytes);

@@ -48,9 +48,10 @@ static int record_mend(const struct store *store, struct store_mend *m,
     if (!record || !record_page_valid(record))
         return -EUCLEAN;
     if (logged) {
-        int error = io_read(&store->io, ring_offset(store, base), m->bytes, BLOCK_BYTES);
-        if (error || crc32c(0, m->bytes, BLOCK_BYTES) != le32_get(record->crc))
-            return error ? error : -EUCLEAN;
+        int error = block_read(&store->io, ring_offset(store, base), m->bytes,
+                               le32_get(record->crc));
+        if (error)
+            return error;
     } else if (full || !base || base == m->lsn) {                                       /* MD1 */
         record_page(record, m->bytes);
     } else {
@@ -98,6 +99,5 @@ int store_mend_read(struct store *store, struct store_mend *m)
         return 0;
     if (m->at.dirty)
         return log_mend(store, m);
-    return io_read(&store->io, m->at.offset_bytes, m->bytes, BLOCK_BYTES) ?:
-           (crc32c(0, m->bytes, BLOCK_BYTES) == m->at.crc ? 0 : -EUCLEAN);
+    return block_read(&store->io, m->at.offset_bytes, m->bytes, m->at.crc);
 }

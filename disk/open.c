@@ -164,7 +164,7 @@ int group_replay(struct store *store, const struct scan *scan, struct store_repo
 {
     bool before = scan->lsn < scan->base->redo_lsn;
     int error = doubts_compare(store, scan->base, scan->lsn, report);
-    if (before)
+    if (!error && before)
         error = spills_note(store, scan->group, scan->lsn, scan->base->redo_lsn);
     if (error || scan->lsn < pages_begin_lsn(scan->base))
         return error;

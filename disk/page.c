@@ -61,8 +61,7 @@ int store_page_read(struct store *store, uint64_t object, uint64_t page, void *b
         return -EBUSY;
     uint64_t offset = found.dirty ? found.log_offset_bytes : found.offset_bytes;
     uint32_t crc = found.dirty ? found.log_crc : found.crc;
-    return io_read(&store->io, offset, bytes, STORE_PAGE_BYTES) ?:
-           (crc32c(0, bytes, STORE_PAGE_BYTES) == crc ? 0 : -EUCLEAN);
+    return block_read(&store->io, offset, bytes, crc);
 }
 
 int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes)
@@ -105,11 +104,11 @@ static bool held_until(const struct store *store, uint64_t object, uint64_t page
 {
     uint32_t n = store->extent_pages, slot = (uint32_t)(page % n);
     *next = UINT64_MAX;
-    if (page / n >= top && !(store->doubts && store->doubts->prepared))
+    if (page / n >= top && !store->doubts.prepared)
         return false;
     uint32_t bits = plan_extent_held(store, object, page / n) >> slot;
     bool held = bits & 1;
-    if (!held && store->doubts && store->doubts->prepared) {    /* page by page (TP4) */
+    if (!held && store->doubts.prepared) {    /* page by page (TP4) */
         *next = page + 1;
         return store_page_prepared(store, object, page);
     }
@@ -171,8 +170,8 @@ void store_stats(const struct store *store, struct store_stats *out)
     out->older_redo_lsn = store->log.keep;
     out->chains = chains_count(store, &out->chain_pages);
     out->logged_pages = store->logged_pages;
-    out->prepared = store->doubts ? store->doubts->prepared : 0;
-    out->decisions = store->doubts ? store->doubts->kept : 0;
+    out->prepared = store->doubts.prepared;
+    out->decisions = store->doubts.kept;
     holds_tell(store, out);
     memcpy(out->uuid, super->uuid, 16);
 }

@@ -393,7 +393,7 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
 {
     struct store *store = group->store;
     int error = plan_pages_exist(group, object, page, 1) ?:
-                (store->doubts && doubt_has_page(group, object, page) ? -EBUSY : 0);    /* TP4 */
+                (store->doubts.prepared && doubt_has_page(group, object, page) ? -EBUSY : 0);    /* TP4 */
     if (error)
         return error;
     struct page_state state = plan_page(store, object, page);
@@ -554,7 +554,7 @@ static int plan_name_set(struct store_group *group, const struct store_op *op)
 {
     const struct store *store = group->store;
     if (!plan_named(store, op->object, op->name) &&
-        doubt_names_free(store) <= promised_names(store))                       /* TP3 */
+        doubt_names_free(store) <= store->doubts.names)                       /* TP3 */
         return -ENOSPC;
     return plan_want(group, 1, 0);
 }

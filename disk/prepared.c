@@ -87,21 +87,19 @@ static int prepare_check(struct store_group *group, const struct store_chain *ch
     return alone_room(group, prepared_bytes(chain->count, what->bytes));
 }
 
-/* The table of pages is made when the group is sealed. */
-static void prepared_add(struct doubt *d, struct store_group *group, struct store_chain *chain,
-                         const struct store_prepare *what)
+/* Its record, for the images of this chain. The table of pages is made when the group is sealed. */
+static void prepared_add(struct doubt *d, struct store_group *group,
+                         const struct store_chain *chain)
 {
-    uint32_t bytes = prepared_bytes(chain->count, what->bytes);
+    const struct record_disk *from = d->record;
+    uint32_t extra = prepared_extra(from), bytes = prepared_bytes(chain->count, extra);
     struct record_disk *record = record_add(group, RECORD_PREPARED, 0, chain->count, bytes);
     struct prepared_disk *p = (void *)(record + 1);
-    memset(p, 0, bytes);
-    record->base = le64_of(chain->number);
-    memcpy(p->id, &what->id, sizeof p->id);
-    memcpy(p->coordinator, what->coordinator, sizeof p->coordinator);
+    memset(p + 1, 0, bytes - sizeof *p);
+    *p = *prepared_of(from);
     chain_encode(chain, &p->chain);
-    p->names = le32_of(what->names);
-    if (what->bytes)
-        memcpy((uint8_t *)p + bytes - what->bytes, what->data, what->bytes);
+    record->base = le64_of(chain->number);
+    memcpy((uint8_t *)p + bytes - extra, prepared_page_at(from, le64_get(from->page)), extra);
     record_of(d, group, record);
 }
 
@@ -114,34 +112,40 @@ int store_prepare(struct store_group *group, struct store_chain *chain,
     if (error)
         return error;
     uint64_t extents = doubt_extents(store, chain);
-    if (store->space.free < promised_extents(store) + extents ||
-        doubt_names_free(store) < promised_names(store) + (uint64_t)what->names)
+    uint32_t bytes = prepared_bytes(chain->count, what->bytes);
+    if (store->space.free < store->doubts.extents + extents ||
+        doubt_names_free(store) < store->doubts.names + (uint64_t)what->names)
         return -ENOSPC;                                                         /* TP3 */
-    error = doubt_new(store, &what->id, true, chain->count,
-                      record_room(prepared_bytes(chain->count, what->bytes)), &d);
+    error = doubt_new(store, &what->id, true, chain->count, record_room(bytes), &d);
     if (error)
         return error;
     d->chain = chain;
-    error = alone_room(group, prepared_bytes(chain->count, what->bytes));   /* what it needs, too */
+    error = alone_room(group, bytes);           /* what it needs, too */
     if (error) {
-        doubt_end(store, d, true);
+        doubt_end(store, d);
         return error;
     }
     d->extents = extents;
     d->names = what->names;
     chain->prepared = true;
     doubt_promise(store, d, true);
-    prepared_add(d, group, chain, what);
+    struct prepared_disk *p = (void *)(d->record + 1);
+    d->record->page = le64_of(chain->count);
+    d->record->data_bytes = le32_of(bytes);
+    memcpy(p->id, &what->id, sizeof p->id);
+    memcpy(p->coordinator, what->coordinator, sizeof p->coordinator);
+    p->names = le32_of(what->names);
+    if (what->bytes)
+        memcpy((uint8_t *)p + bytes - what->bytes, what->data, what->bytes);
+    prepared_add(d, group, chain);
     return 0;
 }
 
 void doubts_sealed(struct store_group *group)
 {
-    struct store *store = group->store;
-    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++) {
-        const struct doubt *d = &store->doubts->all[i];
+    for (const struct doubt *d = group->store->doubts.first; d; d = d->next) {
         struct record_disk *record = (void *)(group->buffer + d->at);
-        if (!d->state || d->group != group || le16_get(record->type) != RECORD_PREPARED)
+        if (d->group != group || le16_get(record->type) != RECORD_PREPARED)
             continue;
         const struct store_chain *chain = d->fresh ?: d->chain;
         struct prepared_page_disk *page = (void *)((struct prepared_disk *)(record + 1) + 1);
@@ -158,22 +162,21 @@ void doubts_sealed(struct store_group *group)
 void doubts_cancel(struct store_group *group, size_t from)
 {
     struct store *store = group->store;
-    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++) {
-        struct doubt *d = &store->doubts->all[i];
-        if (!d->state || d->group != group || d->at < from)
+    for (struct doubt *d = store->doubts.first, *next; d; d = next) {
+        next = d->next;
+        if (d->group != group || d->at < from)
             continue;
         d->group = NULL;
         if (d->committing)
             doubt_promise(store, d, true);
         d->committing = false;
-        if (d->state != DOUBT_PENDING)
+        if (d->lsn)
             continue;
-        bool prepared = d->chain != NULL;
-        if (prepared) {
+        if (d->prepared) {
             doubt_promise(store, d, false);
             d->chain->prepared = false;         /* the caller's again */
         }
-        doubt_end(store, d, prepared);
+        doubt_end(store, d);
     }
 }
 
@@ -181,19 +184,17 @@ void doubts_cancel(struct store_group *group, size_t from)
 
 bool doubt_commits(const struct store_group *group, const struct store_chain *chain)
 {
-    const struct doubts *doubts = group->store->doubts;
-    for (uint32_t i = 0; doubts && i < DOUBTS_MAX; i++)
-        if (doubts->all[i].chain == chain && doubts->all[i].committing &&
-            doubts->all[i].group == group && doubts->all[i].at >= group->txn_used)
-            return true;
-    return false;
+    const struct doubt *d = group->store->doubts.first;
+    while (d && d->chain != chain)
+        d = d->next;
+    return d && d->committing && d->group == group && d->at >= group->txn_used;
 }
 
 /* A record about it may be added. */
-static int doubt_free(const struct doubt *d, enum doubt_state state)
+static int doubt_free(const struct doubt *d, bool prepared)
 {
-    return !d ? -ENOENT : d->group || d->state == DOUBT_PENDING ? -EBUSY
-               : d->state == state ? 0 : state == DOUBT_PREPARED ? -EEXIST : -ENOENT;
+    return !d ? -ENOENT : d->group || !d->lsn ? -EBUSY
+               : d->prepared == prepared ? 0 : prepared ? -EEXIST : -ENOENT;
 }
 
 static int decided_begin(struct store_group *group, const struct store_txn_id *id, uint32_t count,
@@ -205,7 +206,7 @@ static int decided_begin(struct store_group *group, const struct store_txn_id *i
                                                          : txn_room(group, record_room(bytes));
     *out = doubt_find(group->store, id);
     if (!error && *out)
-        error = doubt_free(*out, DOUBT_PREPARED);
+        error = doubt_free(*out, true);
     else if (!error)
         error = doubt_new(group->store, id, false, 0, record_room(bytes), out);
     return error;
@@ -218,15 +219,14 @@ int store_txn_decided(struct store_group *group, const struct store_txn_id *id,
     int error = txn_state(group) ?: decided_begin(group, id, count, &d);
     if (error)
         return txn_fail(group, error);
-    bool prepared = d->state == DOUBT_PREPARED;
-    struct record_disk *record = decided_add(d, group, prepared ? DECIDED_COMMIT : DECIDED_KEPT,
+    struct record_disk *record = decided_add(d, group, d->prepared ? DECIDED_COMMIT : DECIDED_KEPT,
                                              count);
     struct participant_disk *to = (void *)((struct decided_disk *)(record + 1) + 1);
     for (uint32_t i = 0; i < count; i++) {
         memcpy(to[i].store, participants[i].store, sizeof to[i].store);
         to[i].number = le64_of(participants[i].number);
     }
-    if (!prepared)
+    if (!d->prepared)
         return 0;
     doubt_promise(group->store, d, false);                                            /* TP3 */
     d->committing = true;
@@ -234,10 +234,10 @@ int store_txn_decided(struct store_group *group, const struct store_txn_id *id,
 }
 
 static int decided_alone(struct store_group *group, const struct store_txn_id *id,
-                         enum doubt_state state, enum decided what)
+                         enum decided what)
 {
     struct doubt *d = doubt_find(group->store, id);
-    int error = alone_room(group, sizeof *id) ?: doubt_free(d, state);
+    int error = alone_room(group, sizeof *id) ?: doubt_free(d, what == DECIDED_UNDO);
     if (error)
         return error == -EEXIST ? -ENOENT : error;
     decided_add(d, group, what, 0);
@@ -246,34 +246,33 @@ static int decided_alone(struct store_group *group, const struct store_txn_id *i
 
 int store_undo(struct store_group *group, const struct store_txn_id *id)
 {
-    return decided_alone(group, id, DOUBT_PREPARED, DECIDED_UNDO);
+    return decided_alone(group, id, DECIDED_UNDO);
 }
 
 int store_forget(struct store_group *group, const struct store_txn_id *id)
 {
-    return decided_alone(group, id, DOUBT_KEPT, DECIDED_FORGET);
+    return decided_alone(group, id, DECIDED_FORGET);
 }
 
 /* ---- written again */
 
 static const struct store_hold *hold_of(const struct doubt *d)
 {
-    return d->state == DOUBT_PREPARED ? &d->chain->hold : &d->hold;
+    return d->prepared ? &d->chain->hold : &d->hold;
 }
 
 bool doubts_fit(struct store *store, uint64_t end)
 {
-    struct doubts *all = store->doubts;
     bool fit = true;
-    if (!all || !all->blocks || all->renewing)
+    if (store->doubts.renewing)
         return true;
-    for (uint32_t i = 0; i < DOUBTS_MAX && fit; i++) {
-        const struct doubt *d = &all->all[i];
-        uint64_t lsn = !d->state ? 0 : d->chain ? d->chain->hold.lsn : d->hold.lsn;
-        fit = !lsn || end + 2 * all->blocks * BLOCK_BYTES - lsn <= store->super.log_bytes;
+    end += 2 * store->doubts.blocks * BLOCK_BYTES;
+    for (const struct doubt *d = store->doubts.first; d && fit; d = d->next) {
+        uint64_t lsn = hold_of(d)->lsn;
+        fit = !lsn || end - lsn <= store->super.log_bytes;
     }
     if (!fit)
-        all->anew_lsn = store->log.end;
+        store->doubts.anew_lsn = store->log.end;
     return fit;
 }
 
@@ -283,13 +282,10 @@ static struct doubt *doubt_due(const struct store *store)
 {
     struct doubt *oldest = NULL;
     uint64_t part = store->super.log_bytes / RENEW_PART;
-    for (uint32_t i = 0; store->doubts && i < DOUBTS_MAX; i++) {
-        struct doubt *d = &store->doubts->all[i];
-        if (d->state < DOUBT_PREPARED || d->group)
-            continue;
+    for (struct doubt *d = store->doubts.first; d; d = d->next) {
         uint64_t lsn = hold_of(d)->lsn;
-        bool due = store->log.end - lsn > part || lsn < store->doubts->anew_lsn || d->fresh;
-        if (due && (!oldest || hold_of(d)->lsn < hold_of(oldest)->lsn))
+        bool due = store->log.end - lsn > part || lsn < store->doubts.anew_lsn || d->fresh;
+        if (due && d->lsn && !d->group && (!oldest || hold_of(d)->lsn < hold_of(oldest)->lsn))
             oldest = d;
     }
     return oldest;
@@ -304,11 +300,9 @@ static int decision_renew(struct doubt *d, struct store_group *group)
 {
     uint32_t count = (uint32_t)le64_get(d->record->base), bytes = le32_get(d->record->data_bytes);
     int error = alone_room(group, bytes);
-    if (error)
-        return error;
-    struct record_disk *record = decided_add(d, group, DECIDED_AGAIN, count);
-    memcpy(record + 1, d->record + 1, bytes);
-    return 0;
+    if (!error)
+        memcpy(decided_add(d, group, DECIDED_AGAIN, count) + 1, d->record + 1, bytes);
+    return error;
 }
 
 static int image_renew(struct doubt *d, struct store_group *group, const struct spill_node *node,
@@ -317,16 +311,13 @@ static int image_renew(struct doubt *d, struct store_group *group, const struct 
     struct store *store = group->store;
     if (node_find(store, d->fresh, node->object, node->page))
         return 0;
-    int error = io_read(&store->io, ring_offset(store, node->lsn), block, BLOCK_BYTES);
-    if (!error && crc32c(0, block, BLOCK_BYTES) != node->crc)
-        error = -EUCLEAN;
-    return error ?: store_spill_page(group, d->fresh, node->object, node->page, block);
+    return block_read(&store->io, ring_offset(store, node->lsn), block, node->crc) ?:
+           store_spill_page(group, d->fresh, node->object, node->page, block);
 }
 
 static int prepared_renew(struct doubt *d, struct store_group *group)
 {
     struct store *store = group->store;
-    struct store_doubt told;
     uint8_t *block = store->memory.alloc(store->memory.context, BLOCK_BYTES);
     int error = !block ? -ENOMEM : d->fresh ? 0 : store_chain_begin(store, 0, &d->fresh);
     if (!error)
@@ -335,15 +326,10 @@ static int prepared_renew(struct doubt *d, struct store_group *group)
          node = node->after)
         error = image_renew(d, group, node, block);
     store_release(store, block, BLOCK_BYTES);
-    error = error ?: store_doubt_find(store, &d->id, &told);
-    if (error)
-        return error;
-    struct store_prepare what = { .id = d->id, .data = told.data, .bytes = told.bytes,
-                                  .names = d->names };
-    memcpy(what.coordinator, told.coordinator, sizeof what.coordinator);
-    error = alone_room(group, prepared_bytes(d->fresh->count, what.bytes));
     if (!error)
-        prepared_add(d, group, d->fresh, &what);
+        error = alone_room(group, prepared_bytes(d->fresh->count, prepared_extra(d->record)));
+    if (!error)
+        prepared_add(d, group, d->fresh);
     return error;
 }
 
@@ -353,9 +339,9 @@ int store_doubts_renew(struct store_group *group)
     struct doubt *d;
     int error = 0;
     while (!error && (d = doubt_due(store))) {
-        store->doubts->renewing = true;
-        error = d->state == DOUBT_KEPT ? decision_renew(d, group) : prepared_renew(d, group);
-        store->doubts->renewing = false;
+        store->doubts.renewing = true;
+        error = d->prepared ? prepared_renew(d, group) : decision_renew(d, group);
+        store->doubts.renewing = false;
     }
     return error == -ENOBUFS ? 1 : error;
 }

@@ -7,40 +7,28 @@
 
 #include "internal.h"
 
-#define DOUBTS_MAX (STORE_PREPARED_MAX + STORE_DECISIONS_MAX)
-
 /*
- *   NONE --store_prepare--> PENDING --apply--> PREPARED --COMMIT or UNDO applied--> NONE
- *   NONE --store_txn_decided--> PENDING --apply--> KEPT --FORGET applied--> NONE
+ *   store_prepare --> pending --apply--> prepared --COMMIT or UNDO applied--> gone
+ *   store_txn_decided --> pending --apply--> kept --FORGET applied--> gone
  */
-enum doubt_state { DOUBT_NONE, DOUBT_PENDING, DOUBT_PREPARED, DOUBT_KEPT };
-
 struct doubt {
+    struct doubt *next;         /* that came later */
     struct store_txn_id id;
-    enum doubt_state state;
+    uint32_t number;            /* ascending */
+    bool     prepared;          /* else it is a decision */
+    bool     committing;        /* the record at `at` commits it: what was promised is redeemed */
     struct store_group *group;  /* not applied, and holds a record about it at `at`; NULL: none */
     size_t   at;
-    bool     committing;        /* that record is its commit: what was promised is redeemed */
-    struct record_disk *record; /* its PREPARED, KEPT or AGAIN record as it is in the log */
-    uint32_t room;              /* bytes of that */
-    uint64_t lsn;               /* of the group that has it ... */
+    uint64_t lsn;               /* of the group that has its record; 0: pending ... */
     uint32_t prev_crc;          /* ... and of the one before that */
     struct store_hold hold;     /* of one that is kept */
-    struct store_chain *chain;  /* PREPARED: its images; NULL in recovery */
+    struct store_chain *chain;  /* prepared: its images; NULL in recovery */
     struct store_chain *fresh;  /* they are being written again, into this one */
     uint64_t blocks;            /* that it takes in the log at most (TP2) */
     uint64_t extents;           /* promised; and names (TP3) */
     uint32_t names;
-};
-
-struct doubts {
-    struct doubt all[DOUBTS_MAX];
-    uint32_t prepared, kept;    /* PENDING ones among them */
-    uint64_t blocks;            /* of all */
-    uint64_t extents;           /* promised and not redeemed */
-    uint32_t names;
-    uint64_t anew_lsn;          /* for want of room, what is held before it is written again ... */
-    bool     renewing;          /* ... and now into what was left for that */
+    uint32_t room;              /* bytes of its record */
+    struct record_disk record[];        /* PREPARED, KEPT or AGAIN, as it is in the log */
 };
 
 /* Bytes of a PREPARED record's data. */
@@ -56,20 +44,38 @@ static inline uint64_t doubt_blocks(uint64_t pages, uint32_t record_bytes)
     return pages + (pages != 0) + 1 + record_bytes / BLOCK_BYTES;
 }
 
+static inline const struct prepared_disk *prepared_of(const struct record_disk *record)
+{
+    return (const void *)(record + 1);
+}
+
+/* Its page number i; behind the last one: what is the caller's. */
+static inline const struct prepared_page_disk *prepared_page_at(const struct record_disk *record,
+                                                                uint64_t i)
+{
+    return (const struct prepared_page_disk *)(prepared_of(record) + 1) + i;
+}
+
+/* Bytes of a PREPARED record that are the caller's, behind all else. */
+static inline uint32_t prepared_extra(const struct record_disk *record)
+{
+    return le32_get(record->data_bytes) - prepared_bytes(le64_get(record->page), 0);
+}
+
 /* doubt.c */
 struct doubt *doubt_find(const struct store *store, const struct store_txn_id *id);
-/* One more, PENDING, with room for its record. -EAGAIN: there are too many, or they take too much
+/* One more, pending, with room for its record. -EAGAIN: there are too many, or they take too much
  * of the log. */
 int  doubt_new(struct store *store, const struct store_txn_id *id, bool prepared, uint64_t pages,
                uint32_t room, struct doubt **out);
-void doubt_end(struct store *store, struct doubt *d, bool prepared);
+void doubt_end(struct store *store, struct doubt *d);
 /* It is redeemed; or, if the commit is taken back, promised again. */
 void doubt_promise(struct store *store, const struct doubt *d, bool again);
 /* Extents of which the chain has a page and nobody is sure to have one when it commits: the pages
  * of it that are there already stay, for nobody else may free them. */
 uint64_t doubt_extents(const struct store *store, const struct store_chain *chain);
 uint64_t doubt_names_free(const struct store *store);   /* how many more may be set */
-/* PREPARED and KEPT; if `sum`, which (format.h). */
+/* Those that are not pending; if `sum`, which (format.h). */
 uint32_t doubts_count(const struct store *store, uint32_t *sum);
 void doubts_drop(struct store *store);
 /* A PREPARED or DECIDED record of the group at `lsn`. In recovery also of groups before the redo
@@ -93,15 +99,5 @@ void doubts_sealed(struct store_group *group);
 void doubts_cancel(struct store_group *group, size_t from);
 /* May the transaction that is being built end this chain, which is prepared? */
 bool doubt_commits(const struct store_group *group, const struct store_chain *chain);
-
-/* Free extents, names, that are promised. */
-static inline uint64_t promised_extents(const struct store *store)
-{
-    return store->doubts ? store->doubts->extents : 0;
-}
-static inline uint32_t promised_names(const struct store *store)
-{
-    return store->doubts ? store->doubts->names : 0;
-}
 
 #endif

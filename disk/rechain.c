@@ -112,8 +112,7 @@ int logged_read(struct store *store, const struct record_disk *record, uint64_t 
     uint64_t at = le64_get(record->base);
     if (at % BLOCK_BYTES || at < store->replay.from || at >= lsn)
         return -EUCLEAN;
-    return io_read(&store->io, ring_offset(store, at), image, STORE_PAGE_BYTES) ?:
-           (crc32c(0, image, STORE_PAGE_BYTES) == le32_get(record->crc) ? 0 : -EUCLEAN);
+    return block_read(&store->io, ring_offset(store, at), image, le32_get(record->crc));
 }
 
 void seen_forget(struct store *store, uint64_t lsn)

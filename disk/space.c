@@ -42,7 +42,7 @@ enum extent_state extent_state(const struct store *store, uint64_t extent)
 uint64_t extent_claim(struct store *store, uint64_t near)
 {
     uint64_t extent = near;
-    if (store->space.free <= promised_extents(store))                           /* TP3 */
+    if (store->space.free <= store->doubts.extents)                           /* TP3 */
         return UINT64_MAX;
     if (near >= store->super.extents || extent_state(store, near) != EXTENT_FREE) {
         extent = store->space.cursor;

@@ -116,6 +116,12 @@ int io_read(const struct disk_io *io, uint64_t offset, void *buffer, size_t byte
     return error;
 }
 
+int block_read(const struct disk_io *io, uint64_t offset, void *block, uint32_t crc)
+{
+    return io_read(io, offset, block, BLOCK_BYTES) ?:
+           (crc32c(0, block, BLOCK_BYTES) == crc ? 0 : -EUCLEAN);
+}
+
 bool bytes_zero(const void *bytes, size_t count)
 {
     const uint8_t *p = bytes;

@@ -374,14 +374,14 @@ static void a_cancelled_decision_can_be_made_again(void **state)
     uint32_t position;
     bench_open(&b, 4 << 20, 1 << 20);
     assert_int_equal(prepare(&b, 1, 0, 4), 0);
-    uint64_t promised = b.store->doubts->extents;
+    uint64_t promised = b.store->doubts.extents;
     assert_int_equal(promised, 1);
     for (int i = 0; i < 3; i++) {
         struct store_chain *chain = NULL;
         struct store_group *group = group_open(&b);
         store_txn_begin(group, 1);
         assert_int_equal(store_txn_decided(group, &id, NULL, 0), 0);
-        assert_int_equal(b.store->doubts->extents, 0);
+        assert_int_equal(b.store->doubts.extents, 0);
         if (i == 0)
             store_txn_cancel(group);
         else
@@ -392,12 +392,12 @@ static void a_cancelled_decision_can_be_made_again(void **state)
         if (i == 2)
             assert_int_equal(prepare_in(&b, group, 7, 20, 21, &chain), 0);
         store_group_cancel(group);
-        assert_int_equal(b.store->doubts->extents, promised);
-        assert_int_equal(b.store->doubts->kept, 0);
-        assert_int_equal(b.store->doubts->prepared, 1);
+        assert_int_equal(b.store->doubts.extents, promised);
+        assert_int_equal(b.store->doubts.kept, 0);
+        assert_int_equal(b.store->doubts.prepared, 1);
     }
     assert_int_equal(decide(&b, 1), 0);
-    assert_int_equal(b.store->doubts->extents, 0);
+    assert_int_equal(b.store->doubts.extents, 0);
     page_is(&b, 3, 103);
     bench_close(&b);
 }
@@ -437,7 +437,7 @@ static void a_restored_store_has_no_part_in_votes(void **state)
     assert_int_equal(store_open(&copy.io, &test_memory, &options, &store, &copy.report), 0);
     assert_true(roll.groups >= 2);
     assert_int_equal(copy.report.doubts, 0);
-    assert_int_equal(store->doubts || store->holds || store->chains, 0);
+    assert_int_equal(store->doubts.first || store->holds || store->chains, 0);
     for (int i = 0; i < 2; i++) {
         struct store_page page;
         assert_int_equal(store_page_find(store, b.object, 9, &page), 0);
