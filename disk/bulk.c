@@ -75,18 +75,12 @@ int store_bulk_page(struct store_chain *chain, uint64_t object, uint64_t page,
     struct store *store = chain->store;
     uint64_t index = page / store->extent_pages;
     const struct container_disk *container = directory_get(store, object, NULL);
-    int error = fence_get(store);
-    if (!error && (chain->commit_group || chain->done || !container ||
-                   page >= container_pages(container)))
-        error = -EINVAL;
-    if (error)
-        return error;
-    if (!plan_extent_fresh(store, object, index) || container_unlogged(container))
-        return -ENOENT;
-    if (chain_too_long(chain, 1))
-        return -E2BIG;
-    if (!home_find(chain, object, page))
-        error = home_add(chain, object, index);
+    bool valid = !chain->commit_group && !chain->done && container &&
+                 page < container_pages(container);
+    int error = fence_get(store) ?: !valid ? -EINVAL :
+        !plan_extent_fresh(store, object, index) || container_unlogged(container) ? -ENOENT :
+        chain_too_long(chain, 1) ? -E2BIG :
+        !home_find(chain, object, page) ? home_add(chain, object, index) : 0;
     if (error)
         return error;
     *offset_bytes = extent_offset(store, home_find(chain, object, page)->value) +

@@ -26,11 +26,9 @@ int store_sweep_begin(struct store *store)
 {
     struct sweep *s = &store->sweep;
     struct checkpoint from = { .scan_lsn = store->log.applied, .scan_crc = store->log.applied_crc };
-    int fence = fence_get(store);
-    if (fence)
-        return fence;
-    if (store->checkpoint.running || s->old)
-        return -EBUSY;
+    int error = fence_get(store) ?: store->checkpoint.running || s->old ? -EBUSY : 0;
+    if (error)
+        return error;
     holds_oldest(store, &from);
     *s = (struct sweep){ .on = true, .newest = s->newest, .lsn = store->log.applied,
                          .crc = store->log.applied_crc, .scan_lsn = from.scan_lsn,
@@ -69,11 +67,10 @@ int store_chunk_begin(struct store *store, store_chunk_fn *size, void *context,
                       struct store_chunk *chunk)
 {
     struct sweep *s = &store->sweep;
-    int fence = fence_get(store);
-    if (fence || !s->on)
-        return fence ? fence : -EINVAL;
-    if (s->old || !groups_idle(store))
-        return -EBUSY;                                                          /* CU2 */
+    int error = fence_get(store) ?: !s->on ? -EINVAL :
+                s->old || !groups_idle(store) ? -EBUSY : 0;                     /* CU2 */
+    if (error)
+        return error;
     for (uint32_t visits = store->step_pages * VISITS; s->cursor < store->space.top; s->cursor++) {
         struct extent *e = &store->extents[s->cursor];
         if (!visits--)

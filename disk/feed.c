@@ -104,21 +104,17 @@ static int feed_open(struct store *store, struct store_feed *feed)
 static int feed_next(struct store *store, struct store_feed *feed, const void **group,
                      size_t *bytes)
 {
-    struct log_reader *reader = &feed->reader->log;
     struct store_hold *hold = &feed->reader->hold;
     const uint8_t *found;
-    uint64_t lsn = feed->lsn;
-    if (hold->expired || lsn < store->log.keep)
+    if (hold->expired || feed->lsn < store->log.keep)
         return -ESTALE;
-    if (lsn >= store->log.applied)
+    if (feed->lsn >= store->log.applied)
         return 0;
-    int error = log_next(reader, &lsn, feed->prev_crc, &found);
+    int error = log_next(&feed->reader->log, &feed->lsn, &feed->prev_crc, &found);
     if (error <= 0)
         return error ?: -EIO;           /* it is there */
     *group = found;
     *bytes = group_bytes(found);
-    feed->lsn = lsn + *bytes;
-    feed->prev_crc = le32_get(((const struct group_disk *)found)->crc);
     if (feed->lsn > hold->lsn) {        /* HL3 */
         hold->lsn = feed->lsn;
         hold->prev_crc = feed->prev_crc;

@@ -84,11 +84,8 @@ static int log_mend(struct store *store, struct store_mend *m)
     const uint8_t *group;
     int error = log_reader_open(&reader, store, READ_AHEAD_BYTES);
     while (!error && m->from < m->end &&
-           (error = log_next(&reader, &m->from, m->crc, &group)) > 0) {
-        error = group_mend(store, m, group, m->from);
-        m->from += group_bytes(group);
-        m->crc = le32_get(((const struct group_disk *)group)->crc);
-    }
+           (error = log_next(&reader, &m->from, &m->crc, &group)) > 0)
+        error = group_mend(store, m, group, m->from - group_bytes(group));
     log_reader_close(&reader);
     return error ? error : m->lsn == m->at.lsn ? 0 : -EUCLEAN;                          /* MD1 */
 }

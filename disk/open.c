@@ -312,11 +312,13 @@ static int upgrade_allowed(const struct store *store, const struct recovery_rule
 }
 
 /* Another life of a store (RL3) has no part in what its earlier one has promised others. */
-int doubts_recover(struct store *store, struct store_report *report)
+int log_recovered(struct store *store, bool same, struct store_report *report)
 {
+    unlogged_lose(store, same, &report->lost);
     if (store->replay.roll)
         doubts_drop(store);
     int error = doubts_restore(store);
+    seen_drop(store);
     report->doubts = doubts_count(store, NULL);
     return error == -EUCLEAN ? unfit(report, store->log.end) : error;
 }
@@ -364,10 +366,7 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     if (!error && store->replay.roll)
         error = roll_forward(store, store->replay.roll, report);
     if (!error)
-        unlogged_lose(store, same, &report->lost);
-    if (!error)
-        error = doubts_recover(store, report);
-    seen_drop(store);
+        error = log_recovered(store, same, report);
     if (!error && !read_only && report->was_clean && store->log.end == store->super.end_lsn)
         log_end_clear(&reader, store->log.end);
     log_reader_close(&reader);

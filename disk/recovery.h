@@ -80,7 +80,9 @@ int  log_reader_open(struct log_reader *reader, struct store *store, size_t ahea
 void log_reader_close(struct log_reader *reader);
 uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes,
                    size_t zeros);       /* so many at its end are known to be zero */
-int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const uint8_t **group);
+/* The next group of the history at *lsn, or at the start of the ring if the writer skipped its end;
+ * *crc is that of the group before. Both are moved behind it. 1; 0: none; < 0: cannot read. */
+int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t *crc, const uint8_t **group);
 struct scan log_scan_begin(struct log_reader *reader, uint32_t area);
 int  log_scan_next(struct scan *scan);
 /* May a group lie at the log's end, or where the ring begins again, that cannot be read? */
@@ -212,7 +214,7 @@ void marks_set(struct store *store, uint32_t area);
 int  group_replay(struct store *store, const struct scan *scan, struct store_report *report);
 int  doubts_compare(struct store *store, const struct checkpoint_info *base, uint64_t lsn,
                     struct store_report *report);
-int  doubts_recover(struct store *store, struct store_report *report);
+int  log_recovered(struct store *store, bool same, struct store_report *report);
 int  recovery_end(struct store *store, bool replayed, struct store_report *report);
 
 /* feed.c: a table of epochs on its way; how far two logs may be the same, at most up to `end` */

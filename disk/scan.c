@@ -145,18 +145,16 @@ static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc,
     return crc_holds(reader, lsn, group_bytes(*group), group);
 }
 
-/* The next group of the history at *lsn, or at the start of the ring if the writer skipped its
- * end; *lsn is then changed. */
-int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const uint8_t **group)
+int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t *crc, const uint8_t **group)
 {
-    uint64_t log_bytes = reader->store->super.log_bytes;
-    int found = group_at(reader, *lsn, prev_crc, group);
-    if (found || *lsn % log_bytes == 0)
-        return found;
-    uint64_t start = *lsn - *lsn % log_bytes + log_bytes;
-    found = group_at(reader, start, prev_crc, group);
-    if (found > 0)
-        *lsn = start;
+    uint64_t at = *lsn, left = reader->store->super.log_bytes - at % reader->store->super.log_bytes;
+    int found = group_at(reader, at, *crc, group);
+    if (!found && left < reader->store->super.log_bytes)
+        found = group_at(reader, at += left, *crc, group);
+    if (found > 0) {
+        *lsn = at + group_bytes(*group);
+        *crc = le32_get(((const struct group_disk *)*group)->crc);
+    }
     return found;
 }
 
@@ -225,12 +223,11 @@ static void fingerprint_add(struct fingerprint *f, const uint8_t *group, size_t 
 /* The group at scan->end or where the ring starts again; none if it ends beyond one lap. */
 static int group_next(struct scan *scan)
 {
-    scan->lsn = scan->end;
-    int found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
-    if (found <= 0)
-        return found;
-    uint64_t end = scan->lsn + group_bytes(scan->group);
-    return end - scan->base->scan_lsn <= scan->reader->store->super.log_bytes;
+    uint64_t end = scan->end;
+    uint32_t crc = scan->prev_crc;
+    int found = log_next(scan->reader, &end, &crc, &scan->group);
+    scan->lsn = found > 0 ? end - group_bytes(scan->group) : end;
+    return found > 0 ? end - scan->base->scan_lsn <= scan->reader->store->super.log_bytes : found;
 }
 
 /* The group just found may be the first that tells of its epoch: the superblock that began it is

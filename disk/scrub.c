@@ -178,13 +178,8 @@ static void groups_read(struct store *store, struct store_scrub *s)
     s->next_crc = s->sum;
     s->unreadable = 0;
     s->result = log_reader_open(&reader, store, most) ? -ENOMEM : 1;
-    while (s->result > 0 && s->next_lsn < s->end_lsn && s->next_lsn - s->at < most) {
-        s->result = log_next(&reader, &s->next_lsn, s->next_crc, &group);
-        if (s->result > 0) {
-            s->next_lsn += group_bytes(group);
-            s->next_crc = le32_get(((const struct group_disk *)group)->crc);
-        }
-    }
+    while (s->result > 0 && s->next_lsn < s->end_lsn && s->next_lsn - s->at < most)
+        s->result = log_next(&reader, &s->next_lsn, &s->next_crc, &group);
     log_reader_close(&reader);
     s->offset = ring_offset(store, s->next_lsn);
     s->count = 1 + (uint32_t)((s->next_lsn - s->at) / BLOCK_BYTES);
@@ -383,37 +378,28 @@ static int ring_search(struct store *store, struct store_scrub *s)
 int store_scrub_seek(struct store *store, struct store_scrub *s)
 {
     uint32_t number = (uint32_t)(s->at + s->bad);
+    int error = 0;
     if (s->written >> s->bad & 1)               /* the disk took the write, and gives other bytes */
         return -ENODATA;
-    if (s->found)
-        return 0;
-    if (s->kind == STORE_SCRUB_PAGE) {
-        int error = ring_search(store, s);
-        if (error)
-            return error;
-    } else if (s->kind == STORE_SCRUB_META) {
+    if (!s->found && s->kind == STORE_SCRUB_PAGE)
+        error = ring_search(store, s);
+    else if (!s->found && s->kind == STORE_SCRUB_META)
         s->found = !io_read(&store->io, area_page_offset(&store->super, !s->part, number), s->good,
-                               BLOCK_BYTES) &&
+                            BLOCK_BYTES) &&
                    meta_crc(&store->super, number, s->good) == s->wanted;
-    }
-    return s->found ? 0 : -ENODATA;
+    return error ?: s->found ? 0 : -ENODATA;
 }
 
 /* ---- write */
 
 int store_scrub_holds(struct store *store, struct store_scrub *s)
 {
-    int fence = fence_get(store);
-    if (fence)
-        return fence;
-    if (store->checkpoint.running || store->super.generation != s->generation)
-        return -EAGAIN;
-    if (s->kind == STORE_SCRUB_RING && !ring_dead(store, s->good_offset))               /* SR3 */
-        return -EAGAIN;
     uint32_t wanted = s->wanted;
-    return s->kind == STORE_SCRUB_PAGE && (block_sound(store, s, s->bad) || s->wanted != wanted)
-               ? -EAGAIN
-               : 0;
+    bool changed =
+        store->checkpoint.running || store->super.generation != s->generation ||
+        (s->kind == STORE_SCRUB_RING && !ring_dead(store, s->good_offset)) ||           /* SR3 */
+        (s->kind == STORE_SCRUB_PAGE && (block_sound(store, s, s->bad) || s->wanted != wanted));
+    return fence_get(store) ?: changed ? -EAGAIN : 0;
 }
 
 int store_scrub_write(struct store *store, struct store_scrub *s)

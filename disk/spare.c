@@ -394,11 +394,9 @@ static int take_over(struct store_spare *spare, struct store_report *report)
                 doubts_compare(store, spare->scan.base, UINT64_MAX, report);
     if (error)
         return error;
-    unlogged_lose(store, false, &report->lost);
-    error = doubts_recover(store, report);
-    seen_drop(store);
-    if (!error)
-        error = recovery_end(store, true, report) ?: buffers_setup(store);
+    error = log_recovered(store, false, report) ?:
+            recovery_end(store, true, report) ?:
+            buffers_setup(store);
     store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     store->plan_next_object = store->kept.next_object;
     store->plan_cursor_gib = store->kept.cursor_gib;

@@ -17,10 +17,9 @@
 static struct record_disk *written_last(const struct store_group *group, uint64_t object,
                                         uint64_t page, uint64_t physical)
 {
-    struct record_disk *record = (void *)(group->buffer + group->last_at);
+    struct record_disk *record = record_last(group);
     uint64_t n = group->store->extent_pages;
-    if (group->last_at < group->txn_used || group->last_at + sizeof *record != group->used ||
-        !(le16_get(record->flags) & RECORD_WRITTEN))
+    if (!record || !(le16_get(record->flags) & RECORD_WRITTEN))
         return NULL;
     uint64_t first = le64_get(record->page), end = first + le64_get(record->base);
     bool next = le64_get(record->object) == object && page == end &&
@@ -31,11 +30,10 @@ static struct record_disk *written_last(const struct store_group *group, uint64_
 int store_txn_written(struct store_group *group, uint64_t object, uint64_t page)
 {
     uint64_t physical;
-    int error = txn_state(group) ?: txn_room(group, record_room(0));
-    if (!error && !plan_unlogged(group, object))
-        error = -EINVAL;                                                        /* UL1 */
-    if (!error)
-        error = plan_page_write(group, object, page, NULL, &physical);
+    int error = txn_state(group) ?:
+                txn_room(group, record_room(0)) ?:
+                !plan_unlogged(group, object) ? -EINVAL :                       /* UL1 */
+                plan_page_write(group, object, page, NULL, &physical);
     if (error)
         return txn_fail(group, error);
     struct record_disk *record = written_last(group, object, page, physical);

@@ -216,10 +216,11 @@ static void sample_open(struct sample *s)
     s->store = bare_store(&s->device);
     const struct checkpoint_info *c =
         &s->store->super.checkpoints[s->store->super.checkpoint_index];
-    s->lsn = c->redo_lsn;
-    s->prev_crc = c->prev_crc;
+    uint64_t end = c->redo_lsn;
+    uint32_t crc = s->prev_crc = c->prev_crc;
     assert_int_equal(log_reader_open(&s->reader, s->store, READ_AHEAD_BYTES), 0);
-    assert_int_equal(log_next(&s->reader, &s->lsn, s->prev_crc, &s->group), 1);
+    assert_int_equal(log_next(&s->reader, &end, &crc, &s->group), 1);
+    s->lsn = le64_get(((const struct group_disk *)s->group)->lsn);
     s->bytes = (uint64_t)le32_get(((const struct group_disk *)s->group)->blocks) * 4096;
     s->offset = s->store->super.log_start + s->lsn % s->store->super.log_bytes;
 }
@@ -227,8 +228,9 @@ static void sample_open(struct sample *s)
 static int sample_look(struct sample *s)
 {
     uint64_t lsn = s->lsn;
+    uint32_t crc = s->prev_crc;
     s->reader.filled = 0;
-    return log_next(&s->reader, &lsn, s->prev_crc, &s->group);
+    return log_next(&s->reader, &lsn, &crc, &s->group);
 }
 
 static void sample_close(struct sample *s)
