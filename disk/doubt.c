@@ -65,22 +65,17 @@ void doubt_promise(struct store *store, const struct doubt *d, bool again)
     store->doubts.names += again ? d->names : -d->names;
 }
 
-static void hold_stays(struct store *store, struct store_hold *hold, const struct doubt *d)
+struct store_hold *hold_of(struct doubt *d)
 {
+    return d->prepared ? &d->chain->hold : &d->hold;
+}
+
+static void hold_stays(struct store *store, struct doubt *d)
+{
+    struct store_hold *hold = hold_of(d);
     if (!hold->lsn)
         hold_enter(store, hold, d->lsn, d->prev_crc);
     hold->stays = true;                                                         /* TP2 */
-}
-
-/* The chain is nobody's; its commit's group, if it has one, still needs the images. */
-static void chain_leave(struct doubt *d)
-{
-    if (d->fresh)
-        store_chain_end(d->fresh);
-    if (d->chain && d->chain->commit_group)
-        d->chain->orphan = true;
-    else if (d->chain)
-        store_chain_end(d->chain);
 }
 
 void doubt_end(struct store *store, struct doubt *d)
@@ -129,15 +124,6 @@ uint64_t doubt_names_free(const struct store *store)
 
 /* ---- what a record does: a commit and recovery alike */
 
-static void record_keep(struct doubt *d, const struct record_disk *record, const uint8_t *group,
-                        uint64_t lsn)
-{
-    memcpy(d->record, record, le32_get(record->length));
-    d->lsn = lsn;
-    d->prev_crc = le32_get(((const struct group_disk *)group)->prev_crc);
-    d->group = NULL;
-}
-
 /* In recovery. One that is written again takes the place of what it was. */
 static int doubt_met(struct store *store, const struct record_disk *record, bool prepared,
                      struct doubt **out)
@@ -152,27 +138,31 @@ static int doubt_met(struct store *store, const struct record_disk *record, bool
     return error == -EAGAIN ? -EUCLEAN : error;
 }
 
-static bool prepared_valid(const struct record_disk *record)
+static int prepared_check(const struct store *store, const struct record_disk *record,
+                          uint64_t lsn)
 {
     uint64_t pages = le64_get(record->page), bytes = le32_get(record->data_bytes),
              table = sizeof(struct prepared_page_disk);
-    return bytes >= sizeof(struct prepared_disk) &&
-           pages <= (bytes - sizeof(struct prepared_disk)) / table &&
-           le64_get(prepared_of(record)->chain.chain) == le64_get(record->base);
+    bool valid = bytes >= sizeof(struct prepared_disk) &&
+                 pages <= (bytes - sizeof(struct prepared_disk)) / table &&
+                 le64_get(prepared_of(record)->chain.chain) == le64_get(record->base);
+    return valid ? chain_stands(store, &prepared_of(record)->chain, lsn) : -EUCLEAN;
 }
 
-static int prepared_apply(struct store *store, const struct record_disk *record,
-                          const uint8_t *group, uint64_t lsn)
+/* It is prepared, or kept, from now on, or once more. */
+static int record_keep(struct store *store, const struct record_disk *record, bool prepared,
+                       const uint8_t *group, uint64_t lsn)
 {
     struct doubt *d = doubt_find(store, id_of(record));
-    int error = 0;
-    if (store->replay.on)
-        error = !prepared_valid(record) ? -EUCLEAN
-                : chain_stands(store, &prepared_of(record)->chain, lsn) ?:
-                  doubt_met(store, record, true, &d);
+    int error = store->replay.on && prepared ? prepared_check(store, record, lsn) : 0;
+    if (!error && store->replay.on)
+        error = doubt_met(store, record, prepared, &d);
     if (error)
         return error;
-    record_keep(d, record, group, lsn);
+    memcpy(d->record, record, le32_get(record->length));
+    d->lsn = lsn;
+    d->prev_crc = le32_get(((const struct group_disk *)group)->prev_crc);
+    d->group = NULL;
     if (store->replay.on)
         return 0;
     if (d->fresh) {
@@ -181,32 +171,25 @@ static int prepared_apply(struct store *store, const struct record_disk *record,
         d->chain->prepared = true;
         d->fresh = NULL;
     }
-    hold_stays(store, &d->chain->hold, d);
-    return 0;
-}
-
-static int kept_apply(struct store *store, const struct record_disk *record, const uint8_t *group,
-                      uint64_t lsn)
-{
-    struct doubt *d = doubt_find(store, id_of(record));
-    int error = store->replay.on ? doubt_met(store, record, false, &d) : 0;
-    if (error)
-        return error;
-    record_keep(d, record, group, lsn);
     store_hold_end(store, &d->hold);
     d->hold.lsn = 0;
-    if (!store->replay.on)
-        hold_stays(store, &d->hold, d);
+    hold_stays(store, d);
     return 0;
 }
 
+/* The chain is nobody's; its commit's group, if it has one, still needs the images. */
 static void ended_apply(struct store *store, struct doubt *d)
 {
     if (d->prepared && !store->replay.on) {
         if (!d->committing)
             doubt_promise(store, d, false);
         d->chain->prepared = false;
-        chain_leave(d);
+        if (d->fresh)
+            store_chain_end(d->fresh);
+        if (d->chain->commit_group)
+            d->chain->orphan = true;
+        else
+            store_chain_end(d->chain);
     }
     doubt_end(store, d);
 }
@@ -221,7 +204,7 @@ static int decided_apply(struct store *store, const struct record_disk *record,
                                         count * sizeof(struct participant_disk))
         return -EUCLEAN;
     if (what == DECIDED_KEPT || what == DECIDED_AGAIN)
-        return kept_apply(store, record, group, lsn);
+        return record_keep(store, record, false, group, lsn);
     if (d && d->lsn && d->prepared != (what == DECIDED_FORGET))
         ended_apply(store, d);
     else if (lsn >= redo)               /* before it, it may have begun before the scan */
@@ -235,7 +218,7 @@ int doubt_apply(struct store *store, const struct record_disk *record, const uin
     if (le32_get(record->data_bytes) < sizeof(struct store_txn_id))
         return -EUCLEAN;
     return le16_get(record->type) == RECORD_PREPARED
-               ? prepared_apply(store, record, group, lsn)
+               ? record_keep(store, record, true, group, lsn)
                : decided_apply(store, record, group, lsn, redo);
 }
 
@@ -274,7 +257,7 @@ static int prepared_restore(struct store *store, struct doubt *d)
     if (error)
         return error;
     d->chain->prepared = true;
-    hold_stays(store, &d->chain->hold, d);
+    hold_stays(store, d);
     d->extents = doubt_extents(store, d->chain);
     d->names = le32_get(prepared_of(d->record)->names);
     doubt_promise(store, d, true);
@@ -288,15 +271,14 @@ int doubts_restore(struct store *store)
         if (d->prepared)
             error = prepared_restore(store, d);
         else
-            hold_stays(store, &d->hold, d);
+            hold_stays(store, d);
     return error;
 }
 
 /* ---- what others may not do (TP4) */
 
-/* One of this page, of a chain that is prepared; if `group`, not of the one that it commits. */
-static bool prepared_page(const struct store *store, const struct store_group *group,
-                          uint64_t object, uint64_t page)
+bool doubt_has_page(const struct store *store, const struct store_group *group, uint64_t object,
+                    uint64_t page)
 {
     const struct spill_node *node = NULL;
     if (store->doubts.prepared)
@@ -310,12 +292,7 @@ static bool prepared_page(const struct store *store, const struct store_group *g
 
 bool store_page_prepared(const struct store *store, uint64_t object, uint64_t page)
 {
-    return prepared_page(store, NULL, object, page);
-}
-
-bool doubt_has_page(const struct store_group *group, uint64_t object, uint64_t page)
-{
-    return prepared_page(group->store, group, object, page);
+    return doubt_has_page(store, NULL, object, page);
 }
 
 bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t page,

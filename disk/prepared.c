@@ -256,18 +256,13 @@ int store_forget(struct store_group *group, const struct store_txn_id *id)
 
 /* ---- written again */
 
-static const struct store_hold *hold_of(const struct doubt *d)
-{
-    return d->prepared ? &d->chain->hold : &d->hold;
-}
-
 bool doubts_fit(struct store *store, uint64_t end)
 {
     bool fit = true;
     if (store->doubts.renewing)
         return true;
     end += 2 * store->doubts.blocks * BLOCK_BYTES;
-    for (const struct doubt *d = store->doubts.first; d && fit; d = d->next) {
+    for (struct doubt *d = store->doubts.first; d && fit; d = d->next) {
         uint64_t lsn = hold_of(d)->lsn;
         fit = !lsn || end - lsn <= store->super.log_bytes;
     }

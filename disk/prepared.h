@@ -68,6 +68,7 @@ struct doubt *doubt_find(const struct store *store, const struct store_txn_id *i
  * of the log. */
 int  doubt_new(struct store *store, const struct store_txn_id *id, bool prepared, uint64_t pages,
                uint32_t room, struct doubt **out);
+struct store_hold *hold_of(struct doubt *d);
 void doubt_end(struct store *store, struct doubt *d);
 /* It is redeemed; or, if the commit is taken back, promised again. */
 void doubt_promise(struct store *store, const struct doubt *d, bool again);
@@ -84,9 +85,10 @@ int  doubt_apply(struct store *store, const struct record_disk *record, const ui
                  uint64_t lsn, uint64_t redo);
 /* Recovery has met the whole log: each that is left has a chain and its promise, as before. */
 int  doubts_restore(struct store *store);
-/* Has one that is prepared, and that is not the one which this transaction commits, this page; one
- * of these; any of the container? (TP4) */
-bool doubt_has_page(const struct store_group *group, uint64_t object, uint64_t page);
+/* Has one that is prepared, and that is not the one which this transaction commits (NULL: any),
+ * this page; one of these? (TP4) */
+bool doubt_has_page(const struct store *store, const struct store_group *group, uint64_t object,
+                    uint64_t page);
 bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t page,
                      uint64_t count);
 
