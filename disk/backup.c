@@ -41,17 +41,11 @@ void store_backup_end(struct store *store, struct store_backup *b)
     b->held = false;
 }
 
-static uint32_t piece_most(const struct store_backup *b)
-{
-    return b->most && b->most < STORE_BACKUP_BYTES ? b->most : STORE_BACKUP_BYTES;
-}
-
 /* [start + b->at, start + end) as the next piece, or a part of it. True: nothing is left. */
 static bool piece_take(struct store_backup *b, uint64_t start, uint64_t end)
 {
-    uint64_t left = end - b->at;
     b->offset = start + b->at;
-    b->bytes = left < piece_most(b) ? (uint32_t)left : piece_most(b);
+    b->bytes = (uint32_t)MIN(end - b->at, b->most);
     b->at += b->bytes;
     return !b->bytes;
 }
@@ -132,7 +126,7 @@ static bool extents_take(struct store *store, struct store_backup *b)
     uint64_t bytes = store->super.extent_bytes;
     for (uint32_t visits = VISITS; b->at < store->space.top && visits--; b->at++) {
         uint64_t offset = extent_offset(store, b->at);
-        if (b->bytes && (offset != b->offset + b->bytes || b->bytes + bytes > piece_most(b)))
+        if (b->bytes && (offset != b->offset + b->bytes || b->bytes + bytes > b->most))
             break;
         if (extent_changed(store, b, b->at)) {
             b->offset = b->bytes ? b->offset : offset;
@@ -158,11 +152,9 @@ static void log_begin(struct store *store, struct store_backup *b)
 
 static bool log_take(struct store *store, struct store_backup *b)
 {
-    uint64_t ring = store->super.log_bytes, lap = b->at / ring * ring, end = b->end_lsn - lap;
-    b->at -= lap;
-    bool all = piece_take(b, store->super.log_start, end < ring ? end : ring);
-    b->at += lap;
-    return all;
+    uint64_t ring = store->super.log_bytes;
+    return piece_take(b, ring_offset(store, b->at) - b->at,
+                      MIN(b->end_lsn, b->at - b->at % ring + ring));
 }
 
 static int phase_next(struct store *store, struct store_backup *b)
@@ -216,6 +208,7 @@ int store_backup_next(struct store *store, struct store_backup *b)
         phase_begin(b, ROUND, 0);
     }
     b->bytes = 0;
+    b->most = b->most ? MIN(b->most, STORE_BACKUP_BYTES) : STORE_BACKUP_BYTES;
     b->zeros = b->homes = false;
     error = phase_next(store, b);
     if (error == -ENOENT)

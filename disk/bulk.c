@@ -36,25 +36,16 @@ static uint32_t *crc_of(const struct store_chain *chain, const struct entry *hom
     return &chain->home_crcs[(size_t)(home - chain->homes.entries) * n + page % n];
 }
 
-/* Room for the CRCs of one more extent. */
-static int crcs_grow(struct store_chain *chain)
-{
-    struct store *store = chain->store;
-    return array_grow(store, &chain->home_crcs, chain->homes.count, &chain->home_crc_room,
-                      store->extent_pages * sizeof *chain->home_crcs);
-}
-
 static int home_add(struct store_chain *chain, uint64_t object, uint64_t index)
 {
     struct store *store = chain->store;
     const struct entry *last = chain->homes.entries + chain->homes.count;
     uint64_t near = chain->homes.count ? last[-1].value + 1 : UINT64_MAX;
-    int error = crcs_grow(chain);
-    if (error)
-        return error;
-    uint64_t physical = extent_claim(store, near);
-    if (physical == UINT64_MAX)
-        return -ENOSPC;
+    int error = array_grow(store, &chain->home_crcs, chain->homes.count, &chain->home_crc_room,
+                           store->extent_pages * sizeof *chain->home_crcs);
+    uint64_t physical = error ? 0 : extent_claim(store, near);
+    if (error || physical == UINT64_MAX)
+        return error ?: -ENOSPC;
     error = table_add(store, &chain->homes, object, index, physical, 0);
     if (error)
         extent_unclaim(store, physical);

@@ -80,12 +80,11 @@ const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fac
     return rule;
 }
 
-int recovery_report(struct store_report *report, enum slots_fact slots, enum base_fact base,
-                    enum log_fact log, const struct recovery_rule **rule)
+const struct recovery_rule *recovery_report(struct store_report *report, enum slots_fact slots,
+                                            enum base_fact base, enum log_fact log)
 {
-    *rule = recovery_decide(slots, base, log);
-    report->rule = (*rule)->label;
-    if ((*rule)->message)
-        report->message = (*rule)->message;
-    return (*rule)->error;
+    const struct recovery_rule *rule = recovery_decide(slots, base, log);
+    report->rule = rule->label;
+    report->message = rule->message ?: report->message;
+    return rule;
 }

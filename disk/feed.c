@@ -6,11 +6,11 @@
 
 _Static_assert(STORE_EPOCHS == EPOCH_MAX, "a table fits");
 
-void epochs_encode(const struct superblock *super, struct store_epochs *out)
+void store_epochs_tell(const struct store *store, struct store_epochs *out)
 {
     memset(out, 0, sizeof *out);
-    out->count = super->epoch_count;
-    memcpy(out->of, super->epochs, out->count * sizeof *out->of);
+    out->count = store->super.epoch_count;
+    memcpy(out->of, store->super.epochs, out->count * sizeof *out->of);
 }
 
 bool epochs_decode(const struct store_epochs *in, struct superblock *super)
@@ -43,11 +43,6 @@ uint64_t epochs_common(const struct superblock *a, const struct superblock *b, u
     while (lsn < end && epoch_at(a, lsn) == epoch_at(b, lsn))
         lsn = MIN(next_change(a, lsn, end), next_change(b, lsn, end));
     return MIN(lsn, end);
-}
-
-void store_epochs_tell(const struct store *store, struct store_epochs *out)
-{
-    epochs_encode(&store->super, out);
 }
 
 void store_mark_tell(const struct store *store, struct store_mark *out)

@@ -141,10 +141,9 @@ static void tail_look(struct log_reader *reader, struct store_report *report)
 /* What the log holds does not fit the metadata. */
 static int unfit(struct store_report *report, uint64_t lsn)
 {
-    const struct recovery_rule *rule;
     report->damage_lsn = lsn;
     return recovery_report(report, SLOTS_GOOD, report->older_checkpoint ? BASE_OLDER : BASE_NEWEST,
-                           LOG_UNFIT, &rule);
+                           LOG_UNFIT)->error;
 }
 
 /* What was in doubt at the redo LSN is what the checkpoint says (TP5): asked once, before the first
@@ -342,7 +341,7 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     bool read_only = store->flags & STORE_READ_ONLY;
     int error = log_reader_open(&reader, store, READ_AHEAD_BYTES) ?:
                 scan_verify(store, &reader, area, &log, &unreadable, &seen, report) ?:
-                recovery_report(report, SLOTS_GOOD, base, log, rule);
+                (*rule = recovery_report(report, SLOTS_GOOD, base, log))->error;
     report->verify_microseconds = now(clock) - started;
     if (unreadable)
         report->message =
@@ -381,7 +380,7 @@ static int recover(struct store *store, const struct disk_clock *clock,
     const struct recovery_rule *rule;
     int error = tables_setup(store) ?:
                 base_load(store, &area, &base, report) ?:
-                recovery_report(report, SLOTS_GOOD, base, LOG_EMPTY, &rule);
+                (rule = recovery_report(report, SLOTS_GOOD, base, LOG_EMPTY))->error;
     report->was_clean = store->super.flags & FLAG_CLEAN;
     if (!error)
         error = log_recover(store, area, base, &rule, clock, report);

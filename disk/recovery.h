@@ -44,10 +44,9 @@ uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_
 enum log_fact log_fact(const struct log_facts *facts);
 const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fact base,
                                             enum log_fact log);
-/* The same, and noted in the report; the rule's error. One that needs the log was asked too early:
- * then 0. */
-int recovery_report(struct store_report *report, enum slots_fact slots, enum base_fact base,
-                    enum log_fact log, const struct recovery_rule **rule);
+/* The same, and noted in the report. One that needs the log was asked too early: its error is 0. */
+const struct recovery_rule *recovery_report(struct store_report *report, enum slots_fact slots,
+                                            enum base_fact base, enum log_fact log);
 
 /* scan.c */
 #define UNREADABLE_MAX 64u
@@ -218,7 +217,6 @@ int  log_recovered(struct store *store, bool same, struct store_report *report);
 int  recovery_end(struct store *store, bool replayed, struct store_report *report);
 
 /* feed.c: a table of epochs on its way; how far two logs may be the same, at most up to `end` */
-void epochs_encode(const struct superblock *super, struct store_epochs *out);
 bool epochs_decode(const struct store_epochs *in, struct superblock *super);    /* is it one? */
 uint64_t epochs_common(const struct superblock *a, const struct superblock *b, uint64_t end);
 

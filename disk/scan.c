@@ -12,7 +12,7 @@ int log_reader_open(struct log_reader *reader, struct store *store, size_t ahead
     memset(reader, 0, sizeof *reader);
     reader->store = store;
     reader->verified_from = UINT64_MAX;
-    reader->room = store->super.log_bytes < ahead ? (size_t)store->super.log_bytes : ahead;
+    reader->room = (size_t)MIN(store->super.log_bytes, ahead);
     reader->buffer = store->memory.alloc(store->memory.context, reader->room);
     return reader->buffer ? 0 : -ENOMEM;
 }
@@ -70,21 +70,20 @@ static int reader_get(struct log_reader *reader, uint64_t lsn, size_t bytes, con
     }
     reader->filled = 0;
     if (bytes > reader->room) {         /* large groups: each in one read, mostly */
-        store_release(store, reader->buffer, reader->room);
-        reader->room = bytes + READ_AHEAD_BYTES < left ? bytes + READ_AHEAD_BYTES : (size_t)left;
-        reader->buffer = store->memory.alloc(store->memory.context, reader->room);
-        if (!reader->buffer) {
-            reader->room = 0;
+        size_t room = (size_t)MIN(bytes + READ_AHEAD_BYTES, left);
+        log_reader_close(reader);
+        reader->buffer = store->memory.alloc(store->memory.context, room);
+        reader->room = reader->buffer ? room : 0;
+        if (!reader->buffer)
             return -ENOMEM;
-        }
     }
-    size_t want = reader->room < left ? reader->room : (size_t)left;
+    size_t want = (size_t)MIN(reader->room, left);
     uint64_t offset = ring_offset(store, lsn);
-    int error = io_read(&store->io, offset, reader->buffer, want);
-    if (error)
-        error = blocks_read(reader, offset, want);
-    if (error)
-        return error;
+    if (io_read(&store->io, offset, reader->buffer, want)) {
+        int error = blocks_read(reader, offset, want);
+        if (error)
+            return error;
+    }
     reader->lsn = lsn;
     reader->filled = want;
     *out = reader->buffer;

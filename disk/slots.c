@@ -128,10 +128,9 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
 static int slots_choose(const struct slots *slots, struct superblock *super,
                         struct store_report *report)
 {
-    const struct recovery_rule *rule;
     const enum slot_verdict *v = slots->verdict;
     int error = recovery_report(report, slots_fact(v[0], v[1], slots->blank), BASE_NEWEST,
-                                LOG_EMPTY, &rule);
+                                LOG_EMPTY)->error;
     if (error == -EUCLEAN && report->cut_bytes)
         report->message = "the disk is shorter than its store: its end is cut off; restore a copy";
     if (error)

@@ -123,7 +123,7 @@ void store_spare_tell(const struct store_spare *spare, struct store_spare_state 
         .images = store->replay.images.table.count, .joined = spare->joined,
         .disk_bytes = store->super.disk_bytes, .log_bytes = store->super.log_bytes };
     memcpy(state->uuid, store->super.uuid, sizeof state->uuid);
-    epochs_encode(&store->super, epochs);
+    store_epochs_tell(store, epochs);
 }
 
 struct store *store_spare_pages(struct store_spare *spare) { return spare->store; }
