@@ -26,38 +26,31 @@
 
 /* ---- next */
 
-static bool slot_choose(struct store *store, struct store_scrub *s)
+/* From block s->at of so many that begin at `start`, `most` of them. */
+static void blocks_choose(struct store_scrub *s, uint64_t start, uint64_t blocks, uint64_t most)
 {
-    s->offset = s->part < 2 ? slot_offset(&store->super, s->part) : SIGNPOST_OFFSET;
-    s->count = s->at == 0;
-    return s->count;
+    s->offset = start + s->at * BLOCK_BYTES;
+    s->count = s->at < blocks ? (uint32_t)MIN(blocks - s->at, most) : 0;
 }
 
-static bool map_choose(struct store *store, struct store_scrub *s)
+static void map_choose(struct store *store, struct store_scrub *s, uint32_t pages)
 {
-    const struct checkpoint_info *c = &store->super.checkpoints[s->part];
-    uint64_t blocks = c->redo_lsn ? area_map_bytes(c->pages) / BLOCK_BYTES : 0;
+    uint64_t blocks = area_map_bytes(pages) / BLOCK_BYTES;
     if (s->map_generation != s->generation)
         s->at = 0;                              /* another map */
     s->map_generation = s->generation;
     if (!s->at)
         s->sum = map_seed(&store->super, s->part);
-    s->offset = store->super.area_start[s->part] + s->at * BLOCK_BYTES;
-    s->count = s->at < blocks ? (uint32_t)MIN(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
+    blocks_choose(s, store->super.area_start[s->part], blocks, STORE_SCRUB_BLOCKS);
     s->last = s->at + s->count == blocks;
-    return s->count;
 }
 
 /* The block of the map comes first, then pages that it tells of. */
-static bool meta_choose(struct store *store, struct store_scrub *s)
+static void meta_choose(struct store *store, struct store_scrub *s, uint32_t pages)
 {
-    const struct checkpoint_info *c = &store->super.checkpoints[s->part];
-    uint64_t pages = c->redo_lsn ? c->pages : 0, start = store->super.area_start[s->part];
-    s->offset = area_page_offset(&store->super, s->part, (uint32_t)s->at);
-    s->map_offset = start + s->at / MAP_ENTRIES * BLOCK_BYTES;
-    s->count = s->at < pages ? (uint32_t)MIN(pages - s->at, STORE_SCRUB_BLOCKS - 1) : 0;
-    s->count = (uint32_t)MIN(MAP_ENTRIES - s->at % MAP_ENTRIES, s->count);
-    return s->count;
+    s->map_offset = store->super.area_start[s->part] + s->at / MAP_ENTRIES * BLOCK_BYTES;
+    blocks_choose(s, area_page_offset(&store->super, s->part, 0), pages,
+                  MIN(MAP_ENTRIES - s->at % MAP_ENTRIES, STORE_SCRUB_BLOCKS - 1));
 }
 
 /* Part 1 of the ring: the groups that are applied, of which s->at is an LSN and s->sum the CRC of
@@ -67,7 +60,7 @@ static bool of_groups(const struct store_scrub *s)
     return s->kind == STORE_SCRUB_RING && s->part;
 }
 
-static bool groups_choose(struct store *store, struct store_scrub *s)
+static void groups_choose(struct store *store, struct store_scrub *s)
 {
     const struct checkpoint_info *from = store->super.checkpoints;
     from += from->scan_lsn != store->log.keep;
@@ -77,17 +70,6 @@ static bool groups_choose(struct store *store, struct store_scrub *s)
     }
     s->end_lsn = store->log.applied;
     s->count = s->at < s->end_lsn;
-    return s->count;
-}
-
-static bool ring_choose(struct store *store, struct store_scrub *s)
-{
-    if (s->part)
-        return groups_choose(store, s);
-    uint64_t blocks = store->super.log_bytes / BLOCK_BYTES;
-    s->offset = store->super.log_start + s->at * BLOCK_BYTES;
-    s->count = s->at < blocks ? (uint32_t)MIN(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
-    return s->count;
 }
 
 /* The pages of extent s->at whose home counts: bit p is page p. */
@@ -119,13 +101,22 @@ static bool pages_choose(struct store *store, struct store_scrub *s)
 
 static bool choose(struct store *store, struct store_scrub *s)
 {
-    switch (s->kind) {
-    case STORE_SCRUB_SLOT: return slot_choose(store, s);
-    case STORE_SCRUB_MAP: return map_choose(store, s);
-    case STORE_SCRUB_META: return meta_choose(store, s);
-    case STORE_SCRUB_RING: return ring_choose(store, s);
-    default: return pages_choose(store, s);
-    }
+    const struct superblock *super = &store->super;
+    const struct checkpoint_info *c = &super->checkpoints[s->part & 1];
+    uint32_t pages = c->redo_lsn ? c->pages : 0;
+    if (s->kind == STORE_SCRUB_PAGE)
+        return pages_choose(store, s);
+    if (s->kind == STORE_SCRUB_SLOT)
+        blocks_choose(s, s->part < 2 ? slot_offset(super, s->part) : SIGNPOST_OFFSET, 1, 1);
+    else if (s->kind == STORE_SCRUB_MAP)
+        map_choose(store, s, pages);
+    else if (s->kind == STORE_SCRUB_META)
+        meta_choose(store, s, pages);
+    else if (of_groups(s))
+        groups_choose(store, s);
+    else
+        blocks_choose(s, super->log_start, super->log_bytes / BLOCK_BYTES, STORE_SCRUB_BLOCKS);
+    return s->count;
 }
 
 /* The next part of this kind, or the next kind. False: the round is over. */
