@@ -226,8 +226,7 @@ int doubt_apply(struct store *store, const struct record_disk *record, const uin
 
 /* The image is there, and of a page that can be. Of a container that has lost what it had (UL1)
  * there is nothing to be committed. */
-static int image_restore(struct store *store, struct doubt *d, const struct prepared_page_disk *p,
-                         uint8_t *block)
+static int image_restore(struct store *store, struct doubt *d, const struct prepared_page_disk *p)
 {
     uint64_t object = le64_get(p->object), page = le64_get(p->page), lsn = le64_get(p->lsn);
     const struct container_disk *container = directory_get(store, object, NULL);
@@ -238,22 +237,21 @@ static int image_restore(struct store *store, struct doubt *d, const struct prep
         return -EUCLEAN;
     if (container_unlogged(container))
         return 0;
-    return block_read(&store->io, ring_offset(store, lsn), block, le32_get(p->crc)) ?:
+    return block_read(&store->io, ring_offset(store, lsn), meta_block(store), le32_get(p->crc)) ?:
            chain_node_add(d->chain, object, page, lsn, le32_get(p->crc));
 }
 
 static int prepared_restore(struct store *store, struct doubt *d)
 {
     uint64_t pages = le64_get(d->record->page);
-    uint8_t *block = store->memory.alloc(store->memory.context, BLOCK_BYTES);
-    int error = block ? store_chain_begin(store, 0, &d->chain) : -ENOMEM;
-    if (!error)
-        chain_restore(d->chain, le64_get(d->record->base));
-    if (!error && pages > store->super.log_bytes / BLOCK_BYTES)
-        error = -EUCLEAN;
+    int error = store_chain_begin(store, 0, &d->chain);
+    if (error)
+        return error;
+    chain_restore(d->chain, le64_get(d->record->base));
+    if (pages > store->super.log_bytes / BLOCK_BYTES)
+        return -EUCLEAN;
     for (uint64_t i = 0; i < pages && !error; i++)
-        error = image_restore(store, d, prepared_page_at(d->record, i), block);
-    store_release(store, block, BLOCK_BYTES);
+        error = image_restore(store, d, prepared_page_at(d->record, i));
     if (error)
         return error;
     d->chain->prepared = true;

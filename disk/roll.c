@@ -51,16 +51,12 @@ int roll_forward(struct store *store, struct store_roll *roll, struct store_repo
     if (roll->to_csn && roll->to_csn < store->log.end)
         return refuse(report, "the copy is newer than what it is to be rolled forward to");
     int error = 0, found = 1;
-    while (!error && !roll->reached) {
+    while (!error && found > 0 && !roll->reached) {
         const void *group;
         size_t bytes;
         roll->reached = roll->to_csn && store->log.end >= roll->to_csn;
-        if (roll->reached)
-            break;
-        found = roll->next(roll->context, store->log.end, &group, &bytes);
-        if (found <= 0)
-            break;
-        error = group_roll(store, roll, group, bytes);
+        found = roll->reached ? 0 : roll->next(roll->context, store->log.end, &group, &bytes);
+        error = found > 0 ? group_roll(store, roll, group, bytes) : 0;
     }
     report->end_lsn = store->log.end;
     if (error == -ENODATA)

@@ -265,14 +265,12 @@ static int mark_reached(struct store_spare *spare, const struct store_mark *mark
 static int marks_look(struct store_spare *spare)
 {
     int error = 0;
-    uint32_t past = 0;
-    while (past < spare->mark_count && spare->marks[past].redo_lsn <= spare->scan.end && !error) {
-        const struct store_mark mark = spare->marks[past++];
+    while (spare->mark_count && spare->marks[0].redo_lsn <= spare->scan.end && !error) {
+        const struct store_mark mark = spare->marks[0];
+        memmove(spare->marks, spare->marks + 1, --spare->mark_count * sizeof mark);
         if (mark.redo_lsn == spare->scan.end)
             error = mark_reached(spare, &mark);
     }
-    spare->mark_count -= past;
-    memmove(spare->marks, spare->marks + past, spare->mark_count * sizeof spare->marks[0]);
     return error;
 }
 
