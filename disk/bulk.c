@@ -148,28 +148,24 @@ void bulk_end(struct store_chain *chain)
 /* ---- commit */
 
 /* One page more, in the record before it if that ends where this one lies. */
-static int page_log(struct store_group *group, struct record_disk **record, uint64_t object,
-                    uint64_t page, uint64_t physical, uint32_t crc)
+static int page_log(struct store_group *group, uint64_t object, uint64_t page, uint64_t physical,
+                    uint32_t crc)
 {
-    uint64_t n = group->store->extent_pages;
-    struct record_disk *r = *record;
-    uint64_t count = r ? le64_get(r->base) : 0, first = r ? le64_get(r->page) : 0;
-    bool follows = r && le64_get(r->object) == object && first + count == page &&
-                   le64_get(r->physical) + (page / n - first / n) == physical;
-    int error = txn_room(group, follows ? 8 : sizeof *r + 8);
+    struct record_disk *r = run_last(group, RECORD_PAGE_HOME, object, page, physical);
+    int error = txn_room(group, r ? 8 : sizeof *r + 8);
     if (error)
         return error;
-    if (!follows) {
-        r = *record = record_add(group, RECORD_PAGE_HOME, object, page, 0);
+    if (!r) {
+        r = record_add(group, RECORD_PAGE_HOME, object, page, 0);
         r->physical = le64_of(physical);
     }
     le32 *crcs = (le32 *)(r + 1);
-    if (!(count % 2) || !follows) {             /* a record is a multiple of 8 bytes */
+    uint64_t count = le64_get(r->base);
+    if (!(count % 2)) {                         /* a record is a multiple of 8 bytes */
         group->used += 8;
-        crcs[follows ? count + 1 : 1] = le32_of(0);
+        crcs[count + 1] = le32_of(0);
     }
-    count = follows ? count + 1 : 1;
-    crcs[count - 1] = le32_of(crc);
+    crcs[count++] = le32_of(crc);
     r->base = le64_of(count);
     r->data_bytes = le32_of((uint32_t)(count * sizeof(le32)));
     r->length = le32_of((uint32_t)(group->buffer + group->used - (uint8_t *)r));
@@ -178,7 +174,6 @@ static int page_log(struct store_group *group, struct record_disk **record, uint
 
 int bulk_pages_log(struct store_group *group, const struct store_chain *chain)
 {
-    struct record_disk *record = NULL;
     uint32_t n = chain->store->extent_pages;
     int error = chain->home_pages && chain->home_unflushed ? -EINVAL : 0;       /* BH2 */
     for (uint32_t i = 0; i < chain->homes.count && !error; i++) {
@@ -187,7 +182,7 @@ int bulk_pages_log(struct store_group *group, const struct store_chain *chain)
             error = plan_extent_home(group, home->object, home->key, home->value, home->kind);
         for (uint32_t p = 0; p < n && !error; p++)
             if (home->kind >> p & 1)
-                error = page_log(group, &record, home->object, home->key * n + p, home->value,
+                error = page_log(group, home->object, home->key * n + p, home->value,
                                  *crc_of(chain, home, p));
     }
     return error;

@@ -136,6 +136,9 @@ const struct record_disk *record_unpack(const struct record_disk *record, struct
 
 /* The open transaction's last record, or NULL; and other data, not more, for it. */
 struct record_disk *record_last(const struct store_group *group);
+/* unlogged.c: that one, if it is of this type, and tells of pages behind which this one comes. */
+struct record_disk *run_last(const struct store_group *group, enum record_type type,
+                             uint64_t object, uint64_t page, uint64_t physical);
 void group_reach(struct store_group *group, size_t end);  /* bytes before it may be written */
 void record_shrink(struct store_group *group, const void *data, uint32_t bytes);
 

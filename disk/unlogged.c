@@ -13,18 +13,15 @@
  */
 #include "internal.h"
 
-/* The last record, if it tells of written pages of which this is the next. */
-static struct record_disk *written_last(const struct store_group *group, uint64_t object,
-                                        uint64_t page, uint64_t physical)
+struct record_disk *run_last(const struct store_group *group, enum record_type type,
+                             uint64_t object, uint64_t page, uint64_t physical)
 {
-    struct record_disk *record = record_last(group);
-    uint64_t n = group->store->extent_pages;
-    if (!record || !(le16_get(record->flags) & RECORD_WRITTEN))
-        return NULL;
-    uint64_t first = le64_get(record->page), end = first + le64_get(record->base);
-    bool next = le64_get(record->object) == object && page == end &&
-                physical == le64_get(record->physical) + page / n - first / n;
-    return next ? record : NULL;
+    struct record_disk *r = record_last(group);
+    uint64_t n = group->store->extent_pages, first = r ? le64_get(r->page) : 0;
+    bool next = r && le16_get(r->type) == type && le64_get(r->object) == object &&
+                first + le64_get(r->base) == page &&
+                le64_get(r->physical) + (page / n - first / n) == physical;
+    return next ? r : NULL;
 }
 
 int store_txn_written(struct store_group *group, uint64_t object, uint64_t page)
@@ -36,8 +33,8 @@ int store_txn_written(struct store_group *group, uint64_t object, uint64_t page)
                 plan_page_write(group, object, page, NULL, &physical);
     if (error)
         return txn_fail(group, error);
-    struct record_disk *record = written_last(group, object, page, physical);
-    if (!record) {
+    struct record_disk *record = run_last(group, RECORD_PAGE_CLAIM, object, page, physical);
+    if (!record || !(le16_get(record->flags) & RECORD_WRITTEN)) {
         record = record_add(group, RECORD_PAGE_CLAIM, object, page, 0);
         record->flags = le16_of(RECORD_WRITTEN);
         record->physical = le64_of(physical);
