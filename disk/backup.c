@@ -97,12 +97,11 @@ static int round_begin(struct store *store, struct store_backup *b)
     if (!b->rounds)
         b->changed = (store->super.extents - store->space.free) * store->super.extent_bytes;
     bool last = b->changed <= store->super.log_bytes / 4 || b->rounds >= ROUNDS_MAX;
-    pages_begin(store, b, b->since);
     int error = last ? last_round_begin(store, b) : 0;
-    if (error) {
-        phase_begin(b, ROUND, 0);
+    if (error)
         return error;
-    }
+    if (!last)
+        pages_begin(store, b, b->since);
     b->redo_lsn = pages_begin_lsn(c);
     b->wanted = b->changed = 0;
     return 0;
