@@ -392,9 +392,8 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
                     uint64_t *physical)
 {
     struct store *store = group->store;
-    int error = plan_pages_exist(group, object, page, 1) ?:
-                (store->doubts.prepared && doubt_has_page(store, group, object, page)   /* TP4 */
-                     ? -EBUSY : 0);
+    int error = plan_pages_exist(group, object, page, 1) ?:                     /* TP4 */
+                store->doubts.prepared && doubt_has_page(store, group, object, page) ? -EBUSY : 0;
     if (error)
         return error;
     struct page_state state = plan_page(store, object, page);
