@@ -55,7 +55,6 @@ LARGE_PROGRAM = 224 << 10               # bytes
 TAR_BLOCK, PAGE = 512, 4096
 SITE_PROGRAMS = "link", "remote", "agent", "witness"
 ALWAYS = "init", "store", "sh", "link", "agent", "remote", "witness"       # programs that others start
-QBOOT = "/usr/share/qemu/qboot.rom"
 OVMF = ["OVMF_CODE_4M.fd", "OVMF_CODE.fd"]
 
 EXIT_START, EXIT_KILL_ON, EXIT_PANIC, EXIT_FAULT, EXIT_TIMEOUT = 120, 121, 122, 123, 124
@@ -238,11 +237,6 @@ def make_initrd(args, scratch):
     return path
 
 
-def firmware():
-    """Of a direct boot the smaller one that comes with QEMU, where it does: the other one takes a sixth of a guest's boot."""
-    return ["-bios", QBOOT] if os.path.exists(QBOOT) else []
-
-
 def boot_options(args, scratch):
     need_file(args.kernel, "build it with `make`")
     words = (["log=com2"] if args.scripted or args.engines.engines else []) + \
@@ -256,7 +250,7 @@ def boot_options(args, scratch):
     words = " ".join(words + runsites.words(args) + ["console_fifo=1"] * bool(args.rr) + args.append)
     if not args.iso:
         SourceLines.kernel = args.kernel
-        return firmware() + ["-kernel", args.kernel, "-initrd", make_initrd(args, scratch), "-append", words]
+        return ["-kernel", args.kernel, "-initrd", make_initrd(args, scratch), "-append", words]
     iso = ISO
     if args.scripted or args.add or words or args.site:
         iso = os.path.join(scratch, "katydid.iso")
@@ -268,10 +262,11 @@ def boot_options(args, scratch):
     need_file(iso, "build it with `make iso`")
     options = ["-cdrom", iso, "-boot", "d"]
     if args.uefi:
-        uefi = [path for path in (f"/usr/share/OVMF/{name}" for name in OVMF) if os.path.exists(path)]
-        if not uefi:
+        firmware = [f"/usr/share/OVMF/{name}" for name in OVMF]
+        firmware = [path for path in firmware if os.path.exists(path)]
+        if not firmware:
             raise RunError("no OVMF firmware here: install the package ovmf")
-        options += ["-drive", f"if=pflash,format=raw,unit=0,readonly=on,file={uefi[0]}"]
+        options += ["-drive", f"if=pflash,format=raw,unit=0,readonly=on,file={firmware[0]}"]
     return options
 
 

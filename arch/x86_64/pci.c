@@ -1,7 +1,7 @@
 /*
  * pci.c - PCI devices by configuration mechanism 1 (ports 0xcf8 and 0xcfc).
  *
- * Owns      the two ports, and the addresses of BARs that the firmware (qboot) has left at none.
+ * Owns      the two ports. Not here: assigning addresses, which the firmware has done.
  *
  * Nothing that a device says is believed without a check: capability lists may loop, BARs may lie
  * anywhere in 64 bits, or nowhere.
@@ -14,8 +14,6 @@
 
 #define PORT_ADDRESS 0xcf8
 #define PORT_DATA    0xcfc
-#define HOLE_START   0xc0000000ull /* neither memory nor, with QEMU's machines, anything else */
-#define HOLE_END     0xe0000000ull
 
 enum {
     REGISTER_ID = 0x00, REGISTER_COMMAND = 0x04, REGISTER_STATUS = 0x06, REGISTER_CLASS = 0x0a,
@@ -159,24 +157,10 @@ static paddr_t bar_range(const struct pci_device *d, unsigned bar, uint64_t *byt
     return (paddr_t)high << 32 | (low & ~0xfu);
 }
 
-/* bar_place: an address for a BAR that has none, behind all memory below 4 GiB; 0: no room. */
-static paddr_t bar_place(const struct pci_device *d, unsigned bar, uint64_t bytes)
-{
-    static paddr_t next = HOLE_START;
-    paddr_t start = (next + bytes - 1) & -bytes;
-    if (bytes & (bytes - 1) || bytes - 1 >= HOLE_END - HOLE_START || start > HOLE_END - bytes)
-        return 0;
-    write32(d, REGISTER_BAR + 4 * bar, (uint32_t)start);
-    next = start + bytes;
-    return start;
-}
-
 void *pci_map_bar(const struct pci_device *d, unsigned bar, uint64_t offset, uint64_t bytes)
 {
     uint64_t bar_bytes;
     paddr_t start = bar_range(d, bar, &bar_bytes);
-    if (start == 0)
-        start = bar_place(d, bar, bar_bytes);
     if (start == 0 || offset > bar_bytes || bytes > bar_bytes - offset)
         return NULL;
     return arch_map_device(start + offset, bytes);
