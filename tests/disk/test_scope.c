@@ -174,9 +174,9 @@ static void sequence_run(const struct shape *shape, const uint32_t *sequence, ui
 }
 
 /* A sequence of two is met in every second shape. The sum of its operations tells one of three its
- * shape, if any: so each pair of operations at any two of the three places is met once in each shape;
- * every second of them counts, others for each place. The long tier takes those of two and three in
- * all shapes, and of those of four one in 32, all with TIMES=32. */
+ * shape, if any: so each pair of operations at any two of the three places is met once in each
+ * shape; every second of them counts, others for each place. The long tier takes those of two and
+ * three in all shapes, and of those of four one in 32, all with TIMES=32. */
 static bool sequence_wanted(const struct shape *shape, const uint32_t *sequence, uint32_t length)
 {
     uint32_t sum = 0;
