@@ -124,12 +124,12 @@ static vaddr_t behind(vaddr_t at, int shift) { return ((at >> shift) + 1) << shi
 
 /* empty_from counts the entries from the empty one e on, of `count`, that are empty: some, if not
  * all. */
-static uint64_t empty_from(const pte_t *e, uint64_t count)
+static inline uint64_t empty_from(const pte_t *e, uint64_t count)
 {
     uint64_t n = 0;
-    while (n + 4 <= count && !(e[n] | e[n + 1] | e[n + 2] | e[n + 3]))
+    for (count &= ~3ull; n < count && !(e[n] | e[n + 1] | e[n + 2] | e[n + 3]);)
         n += 4;
-    return MAX(n, 1);
+    return n ? n : 1;
 }
 
 vaddr_t arch_pte_walk(paddr_t top, vaddr_t at, vaddr_t to,
@@ -146,8 +146,10 @@ vaddr_t arch_pte_walk(paddr_t top, vaddr_t at, vaddr_t to,
         }
         vaddr_t end = MIN(behind(at, 21), to);
         for (uint64_t pages; at < end; at += pages * PAGE_BYTES, e += pages) {
-            pages = *e ? 1 : empty_from(e, (end - at) >> 12);
-            if (*e && !fn(e, at, arg))
+            pages = 1;
+            if (!*e)
+                pages = empty_from(e, (end - at) >> 12);
+            else if (!fn(e, at, arg))
                 return at;
         }
     }
