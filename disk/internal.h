@@ -159,7 +159,8 @@ struct table {
 
 /* A claim's key is an extent's index, or a page, or the hash of a name. Its value is the extent's
  * number; of a page the commit record's place in the group; UNWRITTEN, of pages of an extent that a
- * transaction claims: bit p: page p; NAME, of an object: 2 * its place in names, + 1: set. */
+ * transaction claims: bit p: page p; NAME, of an object: 2 * its record's place in the group,
+ * + 1: set. */
 enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_HOME, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN,
                   CLAIM_NAME };
 
@@ -187,8 +188,7 @@ struct store_group {
     struct table claims;
     struct planned_op *ops;
     uint32_t  op_count, op_room;
-    char    (*names)[STORE_NAME_BYTES];
-    uint32_t  name_count, name_room, names_set;     /* of which so many are set, not unset */
+    uint32_t  names_set;        /* so many CLAIM_NAMEs set one */
     uint32_t  pages_wanted;     /* metadata pages that applying may take at most, but for ... */
     uint32_t  leaves_wanted;    /* new leaves */
     /* the transaction being built */

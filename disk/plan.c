@@ -31,24 +31,16 @@ static uint64_t name_key(const char *name) /* half of FNV-1a, of a valid name */
     return hash >> 32;
 }
 
-static int name_add(struct store_group *group, const struct planned_op *op)
-{
-    bool set = op->type == RECORD_NAME_SET;
-    int error = array_grow(group->store, &group->names, group->name_count, &group->name_room,
-                           sizeof *group->names) ?:
-                claim_add(group, CLAIM_NAME, op->object, name_key(op->name),
-                          2ull * group->name_count + set);
-    if (error)
-        return error;
-    name_copy(group->names[group->name_count++], op->name);
-    group->names_set += set;
-    return 0;
-}
-
+/* The operation's record comes next. */
 static int op_add(struct store_group *group, const struct planned_op *op)
 {
-    if (op->type == RECORD_NAME_SET || op->type == RECORD_NAME_UNSET)
-        return name_add(group, op);
+    bool set = op->type == RECORD_NAME_SET;
+    if (set || op->type == RECORD_NAME_UNSET) {
+        int error = claim_add(group, CLAIM_NAME, op->object, name_key(op->name),
+                              2ull * group->used + set);
+        group->names_set += set && !error;
+        return error;
+    }
     int error = array_grow(group->store, &group->ops, group->op_count, &group->op_room,
                            sizeof *group->ops);
     if (!error)
@@ -67,20 +59,10 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
         *head = claim->next;
         if (claim->kind == CLAIM_EXTENT)
             extent_unclaim(group->store, claim->value);
-        if (claim->kind == CLAIM_NAME) {
-            group->name_count--;
+        if (claim->kind == CLAIM_NAME)
             group->names_set -= claim->value & 1;
-        }
     }
     group->op_count = ops;
-}
-
-static void claims_free(struct store_group *group)
-{
-    table_free(group->store, &group->claims);
-    store_release(group->store, group->names, group->name_room * sizeof *group->names);
-    group->names = NULL;
-    group->name_room = 0;
 }
 
 /* The group is applied or dropped: extents that are still only claimed become free. */
@@ -89,12 +71,12 @@ void plan_clear(struct store_group *group)
     plan_rewind(group, 0, 0);
     group->pages_wanted = group->leaves_wanted = 0;
     if (group->claims.room > CLAIMS_KEPT)
-        claims_free(group);
+        table_free(group->store, &group->claims);
 }
 
 void plan_free(struct store_group *group)
 {
-    claims_free(group);
+    table_free(group->store, &group->claims);
     store_release(group->store, group->ops, group->op_room * sizeof *group->ops);
 }
 
@@ -103,6 +85,12 @@ static const struct store_group *pending(const struct store *store, uint32_t n)
 {
     const struct store_group *group = &store->groups[(store->next_apply + n) & 1];
     return group->state == GROUP_IDLE ? NULL : group;
+}
+
+/* The name that the record of a CLAIM_NAME begins with. */
+static const char *claim_name(const struct store_group *group, const struct entry *claim)
+{
+    return (const char *)group->buffer + claim->value / 2 + sizeof(struct record_disk);
 }
 
 /* The newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also finds _HOME and _FREED. */
@@ -120,7 +108,7 @@ static inline const struct entry *claim_find(const struct store *store, enum cla
             bool page = kind == CLAIM_PAGE && claim->kind >= CLAIM_PAGE &&
                         claim->kind <= CLAIM_PAGE_FREED;
             if (claim->key == key && claim->object == object && (claim->kind == kind || page) &&
-                (!name || name_equal(group->names[claim->value / 2], name)))
+                (!name || name_equal(claim_name(group, claim), name)))
                 return claim;
         }
     }
