@@ -22,12 +22,7 @@
 
 static struct entry *home_find(const struct store_chain *chain, uint64_t object, uint64_t page)
 {
-    uint64_t index = page / chain->store->extent_pages;
-    struct entry *entries = chain->homes.entries;
-    uint32_t at = chain->homes.count ? *table_head(&chain->homes, object, index) : 0;
-    while (at && (entries[at - 1].key != index || entries[at - 1].object != object))
-        at = entries[at - 1].next;
-    return at ? &entries[at - 1] : NULL;
+    return table_find(&chain->homes, object, page / chain->store->extent_pages);
 }
 
 static uint32_t *crc_of(const struct store_chain *chain, const struct entry *home, uint64_t page)

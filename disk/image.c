@@ -29,11 +29,7 @@ static uint8_t *bytes_of(const struct entry *image) { return (uint8_t *)(uintptr
 
 static struct entry *image_find(const struct images *images, uint64_t number)
 {
-    struct entry *entries = images->table.entries;
-    uint32_t at = images->table.count ? *table_head(&images->table, number, 0) : 0;
-    while (at && entries[at - 1].object != number)
-        at = entries[at - 1].next;
-    return at ? &entries[at - 1] : NULL;
+    return table_find(&images->table, number, 0);
 }
 
 const uint8_t *image_bytes(const struct store *store, uint64_t number)
@@ -78,24 +74,18 @@ void image_drop(struct store *store, uint64_t extent, uint32_t page)
 
 static int place_note(struct store *store, uint64_t extent, uint64_t lsn)
 {
-    struct table *table = &store->replay.bulk;
-    uint32_t at = table->count ? *table_head(table, extent, 0) : 0;
-    while (at && table->entries[at - 1].object != extent)
-        at = table->entries[at - 1].next;
-    if (!at)
-        return table_add(store, table, extent, 0, lsn, 0);
-    table->entries[at - 1].value = lsn;
+    struct entry *place = table_find(&store->replay.bulk, extent, 0);
+    if (!place)
+        return table_add(store, &store->replay.bulk, extent, 0, lsn, 0);
+    place->value = lsn;
     return 0;
 }
 
 /* Does a record at or behind this commit say that the extent's bytes are home already? */
 static bool place_waits(const struct store *store, uint64_t extent, uint64_t csn)
 {
-    const struct table *table = &store->replay.bulk;
-    uint32_t at = table->count ? *table_head(table, extent, 0) : 0;
-    while (at && table->entries[at - 1].object != extent)
-        at = table->entries[at - 1].next;
-    return at && csn < table->entries[at - 1].value;
+    const struct entry *place = table_find(&store->replay.bulk, extent, 0);
+    return place && csn < place->value;
 }
 
 int images_spare(struct store *store, const uint8_t *group, uint64_t lsn)
@@ -207,9 +197,9 @@ static int image_new(struct store *store, uint64_t number, struct entry **out)
 /* The image at home, once more. */
 static int image_back(struct store *store, uint64_t number, uint32_t crc, uint8_t *image)
 {
-    return io_read(&store->io, store->super.data_start + number * STORE_PAGE_BYTES, image,
-                   STORE_PAGE_BYTES) ?:
-           (crc32c(0, image, STORE_PAGE_BYTES) == crc ? 0 : -EIO);
+    int error = block_read(&store->io, store->super.data_start + number * STORE_PAGE_BYTES, image,
+                           crc);
+    return error == -EUCLEAN ? -EIO : error;
 }
 
 static int image_change(struct store *store, const struct record_disk *record,
@@ -254,13 +244,14 @@ int image_write(struct store *store, const struct record_disk *record,
 /* ---- before the redo LSN */
 
 /* One record of a page. The leaf tells of the version that the image will be in the end. */
-static int record_before(struct store *store, const struct record_disk *record, uint64_t csn)
+static int record_before(struct store *store, void *none, const struct record_disk *record,
+                         uint64_t csn)
 {
     uint64_t object = le64_get(record->object), page = le64_get(record->page), number;
     uint32_t type = le16_get(record->type), n = store->extent_pages, p = (uint32_t)(page % n), slot;
     struct unpacked unpacked;
-    if (type != RECORD_PAGE_FULL && type != RECORD_PAGE_DIFF && type != RECORD_PAGE_LOGGED &&
-        type != RECORD_PAGE_OP)
+    (void)none;
+    if (!record_writes(type))
         return 0;
     struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
     if (!leaf || le64_get(leaf->physical) != le64_get(record->physical) ||
@@ -286,15 +277,5 @@ static int record_before(struct store *store, const struct record_disk *record, 
 
 int images_before(struct store *store, const uint8_t *group, uint64_t lsn)
 {
-    struct record_walk walk = group_walk(group), ahead = walk;
-    const struct record_disk *record;
-    int more, error = 0;
-    while (!error && (more = record_next(&ahead, &record)) > 0) {
-        if (le16_get(record->type) != RECORD_COMMIT)
-            continue;
-        uint64_t csn = lsn + (uint64_t)((const uint8_t *)record - group);
-        while (!error && walk.at < ahead.at && record_next(&walk, &record) > 0)
-            error = record_before(store, record, csn);
-    }
-    return error ? error : more;
+    return records_visit(store, group, lsn, record_before, NULL);
 }

@@ -34,48 +34,31 @@ bool store_mend_again(struct store *store, struct store_mend *m)
 }
 
 /* Makes of m->bytes what the record of a transaction says; -EUCLEAN: nothing that could be. */
-static int record_mend(const struct store *store, struct store_mend *m,
-                       const struct record_disk *record, uint64_t csn)
+static int record_mend(struct store *store, void *context, const struct record_disk *record,
+                       uint64_t csn)
 {
+    struct store_mend *m = context;
     struct unpacked unpacked;
     uint32_t type = le16_get(record->type);
     uint64_t base = le64_get(record->base);
-    bool full = type == RECORD_PAGE_FULL, logged = type == RECORD_PAGE_LOGGED;
     if (le64_get(record->object) != m->object || le64_get(record->page) != m->page ||
-        !(full || logged || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP))
+        !record_writes(type))
         return 0;
     record = record_unpack(record, &unpacked);
     if (!record || !record_page_valid(record))
         return -EUCLEAN;
-    if (logged) {
+    if (type == RECORD_PAGE_LOGGED) {
         int error = block_read(&store->io, ring_offset(store, base), m->bytes,
                                le32_get(record->crc));
         if (error)
             return error;
-    } else if (full || !base || base == m->lsn) {                                       /* MD1 */
+    } else if (type == RECORD_PAGE_FULL || !base || base == m->lsn) {                                       /* MD1 */
         record_page(record, m->bytes);
     } else {
         csn = 0;
     }
     m->lsn = csn;
     return 0;
-}
-
-/* The transactions of a group, each by its commit record, whose LSN is its number (RC1). */
-static int group_mend(const struct store *store, struct store_mend *m, const uint8_t *group,
-                      uint64_t lsn)
-{
-    struct record_walk walk = group_walk(group), ahead = walk;
-    const struct record_disk *record;
-    int more, error = 0;
-    while (!error && (more = record_next(&ahead, &record)) > 0) {
-        if (le16_get(record->type) != RECORD_COMMIT)
-            continue;
-        uint64_t csn = lsn + (uint64_t)((const uint8_t *)record - group);
-        while (!error && walk.at < ahead.at && record_next(&walk, &record) > 0)
-            error = record_mend(store, m, record, csn);
-    }
-    return error ? error : more;
 }
 
 static int log_mend(struct store *store, struct store_mend *m)
@@ -85,7 +68,7 @@ static int log_mend(struct store *store, struct store_mend *m)
     int error = log_reader_open(&reader, store, READ_AHEAD_BYTES);
     while (!error && m->from < m->end &&
            (error = log_next(&reader, &m->from, &m->crc, &group)) > 0)
-        error = group_mend(store, m, group, m->from - group_bytes(group));
+        error = records_visit(store, group, m->from - group_bytes(group), record_mend, m);
     log_reader_close(&reader);
     return error ? error : m->lsn == m->at.lsn ? 0 : -EUCLEAN;                          /* MD1 */
 }

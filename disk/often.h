@@ -133,6 +133,15 @@ static inline void table_link(const struct table *table, struct entry *entry, ui
     *head = number;
 }
 
+/* The newest entry, or NULL. */
+static inline struct entry *table_find(const struct table *table, uint64_t object, uint64_t key)
+{
+    uint32_t at = table->count ? *table_head(table, object, key) : 0;
+    while (at && (table->entries[at - 1].key != key || table->entries[at - 1].object != object))
+        at = table->entries[at - 1].next;
+    return at ? &table->entries[at - 1] : NULL;
+}
+
 int  table_grow(struct store *store, struct table *table);     /* there is no room for one more */
 
 /* One more entry: 0 or -ENOMEM. */

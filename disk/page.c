@@ -59,9 +59,8 @@ int store_page_read(struct store *store, uint64_t object, uint64_t page, void *b
     }
     if (found.dirty && !found.log_offset_bytes)
         return -EBUSY;
-    uint64_t offset = found.dirty ? found.log_offset_bytes : found.offset_bytes;
-    uint32_t crc = found.dirty ? found.log_crc : found.crc;
-    return block_read(&store->io, offset, bytes, crc);
+    return found.dirty ? block_read(&store->io, found.log_offset_bytes, bytes, found.log_crc)
+                       : block_read(&store->io, found.offset_bytes, bytes, found.crc);
 }
 
 int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes)

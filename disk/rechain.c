@@ -60,16 +60,14 @@ int spills_note(struct store *store, const uint8_t *group, uint64_t lsn, uint64_
     struct record_walk walk = group_walk(group);
     const struct record_disk *record;
     int more, error = 0;
-    while (!error && (more = record_next(&walk, &record)) != 0) {
-        if (more < 0)
-            return more;
+    while (!error && (more = record_next(&walk, &record)) > 0) {
         uint32_t type = le16_get(record->type);
         if (type == RECORD_SPILL)
             error = spill_note(store, record, group, lsn);
         if (type == RECORD_PREPARED || type == RECORD_DECIDED)
             error = doubt_apply(store, record, group, lsn, redo);
     }
-    return error;
+    return error ?: more;
 }
 
 /* Does the commit record's chain hold? It is over then. */

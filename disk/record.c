@@ -72,12 +72,10 @@ bool store_txn_pages(const struct store_group *group, size_t *cursor, struct sto
     const struct record_disk *record = (const void *)(group->buffer + *cursor);
     *cursor += le32_get(record->length);
     enum record_type type = le16_get(record->type);
-    bool one = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP ||
-               type == RECORD_PAGE_LOGGED;
     bool run = type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM || type == RECORD_PAGE_HOME;
     *out = (struct store_txn_pages){ .object = le64_get(record->object),
                                      .page = le64_get(record->page),
-                                     .count = one ? 1 : run ? le64_get(record->base) : 0,
+                                     .count = record_writes(type) ? 1 : run ? le64_get(record->base) : 0,
                                      .freed = type == RECORD_PAGE_FREE };
     return true;
 }
@@ -117,13 +115,6 @@ static inline int leaf_is_at(struct store *store, uint64_t object, uint64_t inde
     if (!*leaf)
         return leaf_make(store, object, index, physical, csn, slot, leaf, at);
     return le64_get((*leaf)->physical) == physical ? 0 : -EUCLEAN;
-}
-
-static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64_t physical,
-                    uint64_t csn, uint32_t slot, struct leaf_disk **leaf, uint32_t *at)
-{
-    *leaf = hash_find(store, object, index, at);
-    return leaf_is_at(store, object, index, physical, csn, slot, leaf, at);
 }
 
 /* No plan has set memory aside for what recovery applies. */
@@ -206,37 +197,18 @@ static uint32_t bits_between(uint32_t from, uint32_t to)
     return (uint32_t)((1ull << to) - (1ull << from));
 }
 
-/* Pages [page, page + count) of a container become claimed, but for those that are present; or, if
- * the record says that they were written, have a new version. */
-static int pages_claim(struct store *store, const struct record_disk *record, uint32_t slot,
-                       uint64_t csn)
+/* Pages of one extent become claimed, but for those that are present; or, if the record says that
+ * they were written, have a new version. */
+static void extent_claimed(struct store *store, const struct record_disk *record,
+                           struct leaf_disk *leaf, uint32_t from, uint32_t to, uint32_t slot,
+                           uint64_t csn)
 {
-    uint64_t object = le64_get(record->object), page = le64_get(record->page),
-             n = store->extent_pages;
-    uint64_t count = le64_get(record->base), physical = le64_get(record->physical);
-    uint64_t pages = container_pages(directory_slot(store, slot));
     bool written = le16_get(record->flags) & RECORD_WRITTEN;
-    uint32_t at;
-    int error = 0;
-    if (!count || page > pages || count > pages - page || le32_get(record->data_bytes) ||
-        (written && !container_unlogged(directory_slot(store, slot))))
-        return -EUCLEAN;
-    for (uint64_t end = page + count; page < end; page = (page / n + 1) * n, physical++) {
-        struct leaf_disk *leaf;
-        uint32_t from = (uint32_t)(page % n),
-                 to = end - page < n - from ? (uint32_t)(end - page) + from : (uint32_t)n;
-        error = replay_reserve(store) ?:
-                leaf_get(store, object, page / n, physical, csn, slot, &leaf, &at);
-        if (error)
-            break;
-        meta_touch(store, at);
-        if (!written)
-            claimed_set(store, slot, leaf,
-                        le16_get(leaf->claimed) | (bits_between(from, to) & ~le32_get(leaf->mask)));
-        for (uint32_t p = from; written && p < to; p++)
-            version_enter(store, slot, leaf, p, csn);
-    }
-    return error;
+    if (!written)
+        claimed_set(store, slot, leaf,
+                    le16_get(leaf->claimed) | (bits_between(from, to) & ~le32_get(leaf->mask)));
+    for (uint32_t p = from; written && p < to; p++)
+        version_enter(store, slot, leaf, p, csn);
 }
 
 /* The page is gone, or nobody knows what it holds; its leaf's mask is the caller's to change. */
@@ -280,21 +252,13 @@ static int extent_move(struct store *store, const struct record_disk *record, ui
 }
 
 /* Pages of one extent that are at home (BH1): the transaction has made their leaf. */
-static int extent_home(struct store *store, const struct record_disk *record, uint64_t page,
-                       uint32_t count, uint64_t physical, uint32_t slot, uint64_t csn)
+static int extent_home(struct store *store, const le32 *crc, struct leaf_disk *leaf, uint32_t from,
+                       uint32_t to, uint32_t slot, uint64_t csn)
 {
-    const le32 *crc = (const le32 *)(record + 1) + (page - le64_get(record->page));
-    uint32_t from = (uint32_t)(page % store->extent_pages), at;
-    uint32_t bits = bits_between(from, from + count);
-    struct leaf_disk *leaf;
-    int error = replay_reserve(store) ?:
-                leaf_get(store, le64_get(record->object), page / store->extent_pages, physical, csn,
-                         slot, &leaf, &at);
-    if (error)
-        return error;
+    uint32_t bits = bits_between(from, to), count = to - from;
+    uint64_t physical = le64_get(leaf->physical);
     if (le64_get(leaf->born) != csn || le32_get(leaf->mask) & bits)
         return -EUCLEAN;
-    meta_touch(store, at);
     leaf->mask = le32_of(le32_get(leaf->mask) | bits);
     claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bits);
     for (uint32_t p = 0; p < count; p++) {
@@ -311,19 +275,34 @@ static int extent_home(struct store *store, const struct record_disk *record, ui
     return 0;
 }
 
-static int pages_home(struct store *store, const struct record_disk *record, uint32_t slot,
-                      uint64_t csn)
+/* A record of a run of pages whose extents follow one another: PAGE_CLAIM or, `home`, PAGE_HOME. */
+static int pages_run(struct store *store, const struct record_disk *record, uint32_t slot,
+                     uint64_t csn, bool home)
 {
+    const struct container_disk *container = directory_slot(store, slot);
     uint64_t page = le64_get(record->page), count = le64_get(record->base), n = store->extent_pages;
-    uint64_t pages = container_pages(directory_slot(store, slot)),
-             physical = le64_get(record->physical);
+    uint64_t pages = container_pages(container), physical = le64_get(record->physical);
+    const le32 *crc = (const le32 *)(record + 1);
+    uint64_t object = le64_get(record->object), first = page;
     int error = 0;
     if (!count || page > pages || count > pages - page ||
-        count * sizeof(le32) != le32_get(record->data_bytes))
+        le32_get(record->data_bytes) != (home ? count * sizeof *crc : 0) ||
+        (le16_get(record->flags) & RECORD_WRITTEN && !home && !container_unlogged(container)))
         return -EUCLEAN;
     for (uint64_t end = page + count, next; page < end && !error; page = next, physical++) {
-        next = MIN(end, (page / n + 1) * n);
-        error = extent_home(store, record, page, (uint32_t)(next - page), physical, slot, csn);
+        uint32_t from = (uint32_t)(page % n), to, at;
+        next = MIN(end, page - from + n);
+        to = from + (uint32_t)(next - page);
+        struct leaf_disk *leaf = hash_find(store, object, page / n, &at);
+        error = replay_reserve(store) ?:
+                leaf_is_at(store, object, page / n, physical, csn, slot, &leaf, &at);
+        if (error)
+            break;
+        meta_touch(store, at);
+        if (home)
+            error = extent_home(store, crc + (page - first), leaf, from, to, slot, csn);
+        else
+            extent_claimed(store, record, leaf, from, to, slot, csn);
     }
     return error;
 }
@@ -424,8 +403,8 @@ record_apply(struct store *store, const struct record_disk *record, uint64_t csn
     case RECORD_PAGE_DIFF:
     case RECORD_PAGE_OP:
     case RECORD_PAGE_LOGGED: return page_replay(store, record, slot, csn);
-    case RECORD_PAGE_CLAIM: return pages_claim(store, record, slot, csn);
-    case RECORD_PAGE_HOME: return pages_home(store, record, slot, csn);
+    case RECORD_PAGE_CLAIM:
+    case RECORD_PAGE_HOME: return pages_run(store, record, slot, csn, type == RECORD_PAGE_HOME);
     case RECORD_PAGE_FREE: return pages_free(store, record, slot);
     case RECORD_MOVE: return extent_move(store, record, slot, csn);
     case RECORD_CREATE: return directory_create(store, object, data, csn);
@@ -499,6 +478,22 @@ static int commit_find(const struct store *store, struct record_walk *walk,
     return -EUCLEAN;
 }
 
+int records_visit(struct store *store, const uint8_t *group, uint64_t lsn, record_visit *visit,
+                  void *context)
+{
+    struct record_walk walk = group_walk(group), ahead = walk;
+    const struct record_disk *record;
+    int more, error = 0;
+    while (!error && (more = record_next(&ahead, &record)) > 0) {
+        if (le16_get(record->type) != RECORD_COMMIT)
+            continue;
+        uint64_t csn = lsn + (uint64_t)((const uint8_t *)record - group);
+        while (!error && walk.at < ahead.at && record_next(&walk, &record) > 0)
+            error = visit(store, context, record, csn);
+    }
+    return error ? error : more;
+}
+
 /* One transaction: `walk` is at its first record. The commit record is looked for first (RC1). */
 static int transaction_apply(struct store *store, const uint8_t *group, uint64_t lsn,
                              struct record_walk *walk)
@@ -515,8 +510,7 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
     for (; records && !error; records--, at += le32_get(record->length)) {
         record = (const void *)at;
         uint32_t type = le16_get(record->type);
-        if (!store->replay.on && (type == RECORD_PAGE_DIFF || type == RECORD_PAGE_FULL ||
-                                  type == RECORD_PAGE_OP || type == RECORD_PAGE_LOGGED))
+        if (!store->replay.on && record_writes(type))
             error = page_write(store, record, NO_SLOT, csn, false);
         else
             error = replay_reserve(store) ?:

@@ -108,6 +108,18 @@ int  record_next(struct record_walk *walk, const struct record_disk **record);  
 struct record_walk group_walk(const uint8_t *group);
 bool group_loads(const uint8_t *group); /* has it pages that are in no log (PAGE_HOME)? feed.c */
 int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
+/* Does a record of this type make a new version of one page? */
+static inline bool record_writes(uint32_t type)
+{
+    return type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP ||
+           type == RECORD_PAGE_LOGGED;
+}
+/* Each record of a group's transactions, and the number of its own: the LSN of the commit record
+ * (RC1). Ends with the first error. */
+typedef int record_visit(struct store *store, void *context, const struct record_disk *record,
+                         uint64_t csn);
+int  records_visit(struct store *store, const uint8_t *group, uint64_t lsn, record_visit *visit,
+                   void *context);
 /* Is what a record of a page, unpacked, has as data of its type? */
 bool record_page_valid(const struct record_disk *record);
 bool page_record_valid(const struct container_disk *container, const struct record_disk *record);

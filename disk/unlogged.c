@@ -47,9 +47,8 @@ int store_txn_written(struct store_group *group, uint64_t object, uint64_t page)
 
 bool record_passed(const struct store *store, uint32_t type, uint32_t slot)
 {
-    bool pages = type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_FREE ||
-                 type == RECORD_PAGE_LOGGED || type == RECORD_PAGE_CLAIM || type == RECORD_MOVE ||
-                 type == RECORD_PAGE_HOME || type == RECORD_PAGE_OP;
+    bool pages = record_writes(type) || type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM ||
+                 type == RECORD_MOVE || type == RECORD_PAGE_HOME;
     return pages && store->replay.on && container_unlogged(directory_slot(store, slot)); /* UL1 */
 }
 
