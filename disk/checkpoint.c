@@ -31,7 +31,7 @@
 void checkpoint_drop(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    for (; c->visited < c->pages; c->visited++) {
+    for (; c->visited < c->info.pages; c->visited++) {
         store_release(store, store->pages[c->visited].kept, BLOCK_BYTES);
         store->pages[c->visited].kept = NULL;
     }
@@ -67,7 +67,7 @@ void checkpoint_freeze(struct store *store, uint32_t number)
 {
     struct checkpoint *c = &store->checkpoint;
     struct meta_page *page = &store->pages[number];
-    if (!c->running || number >= c->pages || page->serial == store->checkpoint_serial ||
+    if (!c->running || number >= c->info.pages || page->serial == store->checkpoint_serial ||
         !entry_make(store, number))
         return;
     assert(!page->kept);                                                        /* CP4 */
@@ -93,19 +93,19 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     assert(groups_idle(store));                                                 /* CP1 */
     memset(c, 0, sizeof *c);
     c->area = area_choose(store);
-    c->redo_lsn = redo_lsn;
-    c->prev_crc = c->scan_crc = prev_crc;
-    c->scan_lsn = redo_lsn;
-    bool home = !sweep_end(store, c);
+    c->info = (struct checkpoint_info){ .scan_lsn = redo_lsn, .scan_crc = prev_crc };
+    bool home = !sweep_end(store, &c->info);
+    c->info.redo_lsn = redo_lsn;
+    c->info.prev_crc = prev_crc;
+    c->info.pages = store->numbers.limit;
     holds_scan_from(store, c);
     meta_header_encode(store, redo_lsn);
     store->checkpoint_serial++;
-    c->pages = store->numbers.limit;
     c->home_below = home ? redo_lsn : 0;
     c->pages_old = home ? store->space.dirty : 0;
     c->flush_first = store->log.twin && store->log.durable <= store->log.twin;          /* CP7 */
     c->running = true;
-    store->log.redo = c->pages_lsn ? c->pages_lsn : redo_lsn;
+    store->log.redo = pages_begin_lsn(&c->info);
     extents_age(store);
 }
 
@@ -211,12 +211,12 @@ static bool part_make(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
     uint32_t visits = store->step_pages * VISITS;
-    while (c->visited < c->pages && visits-- && c->part_count < store->step_pages)
+    while (c->visited < c->info.pages && visits-- && c->part_count < store->step_pages)
         page_turn(store, c->visited++);
     assert(c->part_count <= PART_PAGES);                                        /* CP5 */
     store->counters.checkpoint_step_pages =
         MAX(store->counters.checkpoint_step_pages, c->part_count);
-    return c->visited == c->pages;
+    return c->visited == c->info.pages;
 }
 
 static int super_next(struct store *store)
@@ -233,11 +233,8 @@ static int super_next(struct store *store)
         /* what the other area holds is of that format, or of the life before */
         c->next.checkpoints[!c->area] = (struct checkpoint_info){ .sequence = newest->sequence };
     c->next.format = FORMAT_VERSION;
-    c->next.checkpoints[c->area] = (struct checkpoint_info){
-        .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->pages,
-        .scan_lsn = c->scan_lsn, .scan_crc = c->scan_crc, .sequence = newest->sequence + 1,
-        .pages_lsn = c->pages_lsn, .pages_crc = c->pages_crc,
-    };
+    c->info.sequence = newest->sequence + 1;
+    c->next.checkpoints[c->area] = c->info;
     if (!c->recovery)
         return 0;
     return epoch_begin(&c->next, epoch_next(store), store->log.end, newest->scan_lsn);
@@ -247,8 +244,8 @@ static int super_next(struct store *store)
 static int seal(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    size_t used = c->pages * sizeof *store->map;
-    memset((uint8_t *)store->map + used, 0, area_map_bytes(c->pages) - used);
+    size_t used = c->info.pages * sizeof *store->map;
+    memset((uint8_t *)store->map + used, 0, area_map_bytes(c->info.pages) - used);
     int error = super_next(store);
     c->sealed = !error;
     return error;
@@ -307,7 +304,7 @@ static int part_write(struct store *store)
 static int map_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    uint64_t bytes = area_map_bytes(c->pages);
+    uint64_t bytes = area_map_bytes(c->info.pages);
     c->next.checkpoints[c->area].root_crc = crc32c(map_seed(&c->next, c->area), store->map, bytes);
     return io_write(&store->io, store->super.area_start[c->area], store->map, bytes);
 }
@@ -368,7 +365,7 @@ int store_checkpoint_apply(struct store *store)
         store->log.twin = store->log.end;
         store->log.epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
         superblock_settled(store);
-        store_log_flushed(store, c->redo_lsn);  /* the flushes covered SPILL groups, too */
+        store_log_flushed(store, c->info.redo_lsn);  /* the flushes covered SPILL groups, too */
         store->counters.checkpoints++;
     }
     checkpoint_drop(store);

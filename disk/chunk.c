@@ -25,14 +25,15 @@
 int store_sweep_begin(struct store *store)
 {
     struct sweep *s = &store->sweep;
-    struct checkpoint from = { .scan_lsn = store->log.applied, .scan_crc = store->log.applied_crc };
+    uint64_t lsn = store->log.applied;
+    uint32_t crc = store->log.applied_crc;
     int error = fence_get(store) ?: store->checkpoint.running || s->old ? -EBUSY : 0;
     if (error)
         return error;
-    holds_oldest(store, &from);
-    *s = (struct sweep){ .on = true, .newest = s->newest, .lsn = store->log.applied,
-                         .crc = store->log.applied_crc, .scan_lsn = from.scan_lsn,
-                         .scan_crc = from.scan_crc };
+    *s = (struct sweep){ .on = true, .newest = s->newest,
+                         .from = { .pages_lsn = lsn, .pages_crc = crc,
+                                   .scan_lsn = lsn, .scan_crc = crc } };
+    holds_oldest(store, &s->from);
     return 0;
 }
 
@@ -75,7 +76,7 @@ int store_chunk_begin(struct store *store, store_chunk_fn *size, void *context,
         struct extent *e = &store->extents[s->cursor];
         if (!visits--)
             return -EAGAIN;                                                     /* CU4 */
-        if (e->state != EXTENT_USED || (e->dirty && e->redo >= s->lsn))
+        if (e->state != EXTENT_USED || (e->dirty && e->redo >= s->from.pages_lsn))
             continue;                   /* it had its turn with its chunk */
         if (!e->dirty) {
             extent_turn(store, e);
@@ -110,18 +111,14 @@ int store_chunk_next(struct store *store, struct store_chunk *chunk, uint64_t *p
 }
 
 /* A checkpoint begins: is it one by chunks? */
-bool sweep_end(struct store *store, struct checkpoint *c)
+bool sweep_end(struct store *store, struct checkpoint_info *info)
 {
     struct sweep *s = &store->sweep;
     bool done = s->on && s->done && !s->old;                                    /* CU3 */
     s->on = s->done = false;
-    if (!done)
-        return false;
-    c->pages_lsn = s->lsn;
-    c->pages_crc = s->crc;
-    c->scan_lsn = s->scan_lsn;
-    c->scan_crc = s->scan_crc;
-    return true;
+    if (done)
+        *info = s->from;
+    return done;
 }
 
 store_lsn_t store_full_newest(const struct store *store)

@@ -15,15 +15,9 @@ void store_epochs_tell(const struct store *store, struct store_epochs *out)
 
 bool epochs_decode(const struct store_epochs *in, struct superblock *super)
 {
-    if (!in->count || in->count > EPOCH_MAX || in->of[in->count - 1].epoch >= EPOCH_LIMIT)
-        return false;
-    for (uint32_t i = 1; i < in->count; i++)
-        if (in->of[i].epoch <= in->of[i - 1].epoch ||
-            in->of[i].first_lsn <= in->of[i - 1].first_lsn)
-            return false;
     super->epoch_count = in->count;
-    memcpy(super->epochs, in->of, in->count * sizeof *in->of);
-    return true;
+    memcpy(super->epochs, in->of, sizeof in->of);
+    return epochs_valid(super);
 }
 
 /* Both tables say the same of what lies between here and the next LSN at which one of them
@@ -51,15 +45,12 @@ void store_mark_tell(const struct store *store, struct store_mark *out)
     uint32_t newest = store->super.checkpoint_index;
     const struct checkpoint_info *info = &store->super.checkpoints[newest];
     const struct checkpoint_info *older = &store->super.checkpoints[!newest];
+    const struct checkpoint_info *kept = c->running || !older->scan_lsn ? info : older;
     if (c->running)
-        *out = (struct store_mark){ .redo_lsn = c->redo_lsn, .pages_lsn = c->pages_lsn,
-                                    .scan_lsn = c->scan_lsn, .keep_lsn = info->scan_lsn,
-                                    .pages_crc = c->pages_crc, .scan_crc = c->scan_crc };
-    else
-        *out = (struct store_mark){ .redo_lsn = info->redo_lsn, .pages_lsn = info->pages_lsn,
-                                    .scan_lsn = info->scan_lsn,
-                                    .keep_lsn = older->scan_lsn ? older->scan_lsn : info->scan_lsn,
-                                    .pages_crc = info->pages_crc, .scan_crc = info->scan_crc };
+        info = &c->info;
+    *out = (struct store_mark){ .redo_lsn = info->redo_lsn, .pages_lsn = info->pages_lsn,
+                                .scan_lsn = info->scan_lsn, .keep_lsn = kept->scan_lsn,
+                                .pages_crc = info->pages_crc, .scan_crc = info->scan_crc };
 }
 
 const void *store_group_sealed_bytes(const struct store_group *group, size_t *bytes)

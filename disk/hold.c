@@ -54,12 +54,12 @@ bool hold_too_old(const struct store *store, const struct store_hold *hold, uint
 }
 
 /* The scan must meet all that is held. */
-void holds_oldest(const struct store *store, struct checkpoint *c)
+void holds_oldest(const struct store *store, struct checkpoint_info *info)
 {
     for (const struct store_hold *hold = store->holds; hold; hold = hold->next)
-        if (!hold->expired && hold->lsn < c->scan_lsn) {
-            c->scan_lsn = hold->lsn;
-            c->scan_crc = hold->prev_crc;
+        if (!hold->expired && hold->lsn < info->scan_lsn) {
+            info->scan_lsn = hold->lsn;
+            info->scan_crc = hold->prev_crc;
         }
 }
 
@@ -74,7 +74,7 @@ void holds_scan_from(struct store *store, struct checkpoint *c)
             store->counters.expired_owner = hold->owner ?: "a large transaction";
         }
     }
-    holds_oldest(store, c);
+    holds_oldest(store, &c->info);
     store->log.short_of = false;
 }
 
@@ -96,8 +96,8 @@ int store_hold_begin(struct store *store, struct store_hold *hold, const char *o
     hold->stays = stays;
     if (c->running) {
         hold->areas = (uint8_t)(1u << c->area);
-        c->scan_lsn = hold->lsn;                                                /* HL1 */
-        c->scan_crc = hold->prev_crc;
+        c->info.scan_lsn = hold->lsn;                                           /* HL1 */
+        c->info.scan_crc = hold->prev_crc;
     }
     return 0;
 }

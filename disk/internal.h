@@ -26,7 +26,6 @@
 #ifndef KATYDID_DISK_INTERNAL_H
 #define KATYDID_DISK_INTERNAL_H
 
-#include "chunk.h"
 #include "errno_numbers.h"
 #include "format.h"
 #include "store.h"
@@ -215,17 +214,24 @@ struct checkpoint {
     bool      short_of_memory;  /* a page could not be kept */
     int       error;
     uint32_t  area;
-    uint64_t  redo_lsn, scan_lsn, cursor;
+    struct checkpoint_info info;    /* pages: of metadata when it began, numbers below this */
+    uint64_t  cursor;
     uint64_t  home_below;       /* pages older than this go home first: redo_lsn; 0: none */
-    uint64_t  pages_lsn;        /* 0: redo_lsn */
-    uint32_t  prev_crc, scan_crc, pages_crc;
     uint64_t  pages_old;        /* dirty data pages older than home_below */
-    uint32_t  pages;            /* metadata pages when it began: numbers below this */
     uint32_t  visited;          /* of these, the numbers below this have had their turn */
     uint32_t  part_count;       /* pages in the part that is to be written */
     bool      flush_first;      /* the last checkpoint's twin may not be durable */
     bool      clean, recovery;  /* recovery: also begins the next epoch */
     struct superblock next;
+};
+
+/* A sweep gives one chunk after the other its redo point (chunk.c). */
+struct sweep {
+    bool     on, done;          /* done: every extent had its turn */
+    struct checkpoint_info from;        /* pages: the log that is needed then; scan: of chains, too */
+    uint64_t cursor;            /* extents below it had their turn */
+    uint64_t newest;            /* redo point of any chunk */
+    uint64_t old;               /* dirty pages that are older than their chunk's redo point */
 };
 
 /* Recovery's pages (image.c). An entry's object is extent number * extent_pages + page, its value
@@ -426,6 +432,7 @@ void signpost_encode(const struct superblock *super, uint64_t slot_b_offset,
 bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64_t *slot_b_offset);
 void superblock_seal(struct superblock_disk *block);    /* this version, and the CRC */
 int  superblock_write(const struct disk_io *io, const struct superblock *super, void *block);
+bool epochs_valid(const struct superblock *super);  /* they are in range and ascend */
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn);
 bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn);
 int  epoch_begin(struct superblock *super, uint32_t epoch, uint64_t lsn, uint64_t keep_lsn);
@@ -571,7 +578,7 @@ struct record_disk *record_add(struct store_group *group, enum record_type type,
 void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint32_t prev_crc);
 bool hold_too_old(const struct store *store, const struct store_hold *hold, uint64_t end_lsn);
 void holds_scan_from(struct store *store, struct checkpoint *checkpoint);
-void holds_oldest(const struct store *store, struct checkpoint *checkpoint);
+void holds_oldest(const struct store *store, struct checkpoint_info *info);
 void holds_tell(const struct store *store, struct store_stats *out);
 
 /* checkpoint.c */

@@ -218,7 +218,7 @@ static inline uint64_t pages_begin_lsn(const struct checkpoint_info *checkpoint)
 {
     return checkpoint->pages_lsn ? checkpoint->pages_lsn : checkpoint->redo_lsn;
 }
-bool sweep_end(struct store *store, struct checkpoint *checkpoint);
+bool sweep_end(struct store *store, struct checkpoint_info *info);
 
 /* open.c, for spare.c as well; the comments are there */
 int  base_load(struct store *store, uint32_t *area, enum base_fact *fact,

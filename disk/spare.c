@@ -226,7 +226,7 @@ static void mark_note(struct store_spare *spare, const struct store_mark *mark)
 static int mark_save(struct store_spare *spare, const struct store_mark *mark)
 {
     struct store *store = spare->store;
-    struct checkpoint *c = &store->checkpoint;
+    struct checkpoint_info *c = &store->checkpoint.info;
     int error = images_home(store);
     if (error)
         return error;
@@ -240,7 +240,7 @@ static int mark_save(struct store_spare *spare, const struct store_mark *mark)
     c->scan_crc = held ? before->scan_crc : mark->scan_crc;
     c->pages_lsn = mark->pages_lsn;
     c->pages_crc = mark->pages_crc;
-    store->log.redo = c->pages_lsn ? c->pages_lsn : c->redo_lsn;
+    store->log.redo = pages_begin_lsn(c);
     error = checkpoint_finish(store) ?: store_checkpoint_apply(store);
     spare->area = store->super.checkpoint_index;
     spare->scan.base = &store->super.checkpoints[spare->area];

@@ -193,26 +193,29 @@ static bool checkpoint_valid(const struct superblock *super, const struct checkp
                               c->pages_lsn <= c->redo_lsn));
 }
 
-static bool lsns_valid(const struct superblock *super)
+bool epochs_valid(const struct superblock *super)
 {
-    uint64_t newest = super->checkpoints[super->checkpoint_index].redo_lsn;
-    uint64_t older = super->checkpoints[!super->checkpoint_index].redo_lsn;
-    if (!checkpoint_valid(super, &super->checkpoints[super->checkpoint_index]))
-        return false;
-    if (older && (older > newest ||
-                  !checkpoint_valid(super, &super->checkpoints[!super->checkpoint_index])))
-        return false;
-    if (super->flags & FLAG_CLEAN &&
-        (super->end_lsn < newest || super->end_lsn >> 62 || super->end_lsn % BLOCK_BYTES))
-        return false;
     if (super->epoch_count < 1 || super->epoch_count > EPOCH_MAX)
         return false;
     for (uint32_t i = 1; i < super->epoch_count; i++)
         if (super->epochs[i].first_lsn <= super->epochs[i - 1].first_lsn ||
             super->epochs[i].epoch <= super->epochs[i - 1].epoch)
             return false;
-    return super->epochs[super->epoch_count - 1].epoch < EPOCH_LIMIT &&
-           super->generation < UINT64_MAX / 2;
+    return super->epochs[super->epoch_count - 1].epoch < EPOCH_LIMIT;
+}
+
+static bool lsns_valid(const struct superblock *super)
+{
+    const struct checkpoint_info *newest = &super->checkpoints[super->checkpoint_index];
+    const struct checkpoint_info *older = &super->checkpoints[!super->checkpoint_index];
+    if (!checkpoint_valid(super, newest) ||
+        (older->redo_lsn &&
+         (older->redo_lsn > newest->redo_lsn || !checkpoint_valid(super, older))))
+        return false;
+    if (super->flags & FLAG_CLEAN &&
+        (super->end_lsn < newest->redo_lsn || super->end_lsn >> 62 || super->end_lsn % BLOCK_BYTES))
+        return false;
+    return epochs_valid(super) && super->generation < UINT64_MAX / 2;
 }
 
 /* `offset` is where the block was read; 0 is slot A. */
