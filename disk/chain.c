@@ -41,6 +41,15 @@ struct spill_node *node_find(const struct store *store, const struct store_chain
     return node;
 }
 
+/* Where its image can be read. */
+static void node_tell(const struct store *store, const struct spill_node *node,
+                      uint64_t *offset_bytes, uint32_t *crc)
+{
+    assert(node->lsn >= store->log.keep);                                       /* CH3 */
+    *offset_bytes = ring_offset(store, node->lsn);
+    *crc = node->crc;
+}
+
 /* Out of its chain's list. */
 static void node_unlink(struct spill_node *node)
 {
@@ -80,11 +89,9 @@ static int heads_setup(struct store *store)
 int store_chain_begin(struct store *store, uint64_t tag, struct store_chain **out)
 {
     int error = fence_get(store) ?: heads_setup(store);
-    if (error)
-        return error;
-    struct store_chain *chain = store_alloc(store, sizeof *chain);
+    struct store_chain *chain = error ? NULL : store_alloc(store, sizeof *chain);
     if (!chain)
-        return -ENOMEM;
+        return error ?: -ENOMEM;
     chain->store = store;
     chain->ends.before = chain->ends.after = &chain->ends;
     chain->tag = tag;
@@ -125,6 +132,11 @@ void chains_drop(struct store *store)
 }
 
 /* ---- SPILL records */
+
+static uint8_t group_bit(const struct store_group *group)
+{
+    return group == &group->store->groups[0] ? 1 : 2;
+}
 
 /* The table of a SPILL record that begins at `used` ends here, at the end of a block. */
 static size_t table_end(size_t used)
@@ -217,25 +229,21 @@ int store_spill_page(struct store_group *group, struct store_chain *chain, uint6
                      uint64_t page, const void *bytes)
 {
     struct store *store = group->store;
-    int error = fence_get(store);
-    if (!error && (group->state != GROUP_OPEN || group->in_txn || chain->commit_group ||
-                   chain->prepared))
-        error = -EINVAL;
-    if (!error)
-        error = plan_pages_exist(group, object, page, 1) ?:
+    bool wrong = group->state != GROUP_OPEN || group->in_txn || chain->commit_group ||
+                 chain->prepared;
+    int error = fence_get(store) ?:
+                wrong ? -EINVAL :
+                plan_pages_exist(group, object, page, 1) ?:
                 spill_room(group, chain, node_find(store, chain, object, page) != NULL);
-    if (error)
-        return error;
-    struct spill_node *node = store_alloc(store, sizeof *node);
+    struct spill_node *node = error ? NULL : store_alloc(store, sizeof *node);
     if (!node)
-        return -ENOMEM;
+        return error ?: -ENOMEM;
     store_spill_drop(chain, object, page);
-    node->object = object;
-    node->page = page;
-    node->group = group;
-    node->crc = crc32c(0, bytes, STORE_PAGE_BYTES);
-    node->lsn = spill_add(group, chain, object, page, node->crc);
-    memcpy(group->buffer + node->lsn, bytes, STORE_PAGE_BYTES);
+    uint32_t crc = crc32c(0, bytes, STORE_PAGE_BYTES);
+    uint64_t at = spill_add(group, chain, object, page, crc);
+    memcpy(group->buffer + at, bytes, STORE_PAGE_BYTES);
+    *node = (struct spill_node){ .object = object, .page = page, .group = group, .lsn = at,
+                                 .crc = crc };
     node_add(chain, node);
     chain->spilled_in |= group_bit(group);
     return 0;
@@ -264,9 +272,7 @@ int store_spill_find(struct store *store, struct store_chain *chain, uint64_t ob
         return bulk_find(chain, object, page, offset_bytes, crc);
     if (node->group)
         return -EBUSY;
-    assert(node->lsn >= store->log.keep);                                       /* CH3 */
-    *offset_bytes = ring_offset(store, node->lsn);
-    *crc = node->crc;
+    node_tell(store, node, offset_bytes, crc);
     return 0;
 }
 
@@ -335,18 +341,15 @@ static int chain_page_log(struct store_group *group, const struct spill_node *no
 
 int store_txn_chain(struct store_group *group, struct store_chain *chain)
 {
-    int error = txn_state(group);
-    if (!error && (group->txn_chain || chain->commit_group || chain->done ||
-                   (chain->prepared && !doubt_commits(group, chain))))
-        error = -EINVAL;
+    bool wrong = group->txn_chain || chain->commit_group || chain->done ||
+                 (chain->prepared && !doubt_commits(group, chain));
+    int error = txn_state(group) ?: wrong ? -EINVAL : 0;
     if (!error && !store_chain_pages(chain))
         return 0;                       /* all pages are back in memory: no chain is needed */
-    if (!error && chain->hold.expired)
-        error = -E2BIG;
-    if (!error && chain->spilled_in & group_bit(group))
-        error = -ENOBUFS;
-    if (!error)
-        error = bulk_pages_log(group, chain);   /* first: they have their extents already */
+    error = error ?:
+            chain->hold.expired                   ? -E2BIG :
+            chain->spilled_in & group_bit(group)  ? -ENOBUFS :
+            bulk_pages_log(group, chain);       /* first: they have their extents already */
     for (const struct spill_node *node = chain->ends.after; node != &chain->ends && !error;
          node = node->after)
         error = chain_page_log(group, node);
@@ -392,11 +395,8 @@ bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint
                  uint32_t *crc)
 {
     const struct spill_node *node = node_find(store, NULL, object, page);
-    if (node) {
-        assert(node->lsn >= store->log.keep);                                   /* CH3 */
-        *offset_bytes = ring_offset(store, node->lsn);
-        *crc = node->crc;
-    }
+    if (node)
+        node_tell(store, node, offset_bytes, crc);
     return node != NULL;
 }
 

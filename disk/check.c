@@ -39,7 +39,7 @@ static int names_check(const struct store *store, const char **why)
         count++;
         if (!name_valid(name->value.name) || !directory_get(store, object, NULL))
             FAIL("a named object belongs to no container (DR3)");
-        if (names_find(store, object, name->value.name) != name)
+        if (index_name(store, object, name->value.name) != i)
             FAIL("a name occurs twice in a container (DR3)");
     }
     if (count != store->kept.names)

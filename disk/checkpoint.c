@@ -111,13 +111,10 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
 
 int store_checkpoint_begin(struct store *store)
 {
-    int fence = fence_get(store);
-    if (fence)
-        return fence;
-    if (store->checkpoint.running || !groups_idle(store))
-        return -EBUSY;
-    checkpoint_begin_at(store, store->log.applied, store->log.applied_crc);
-    return 0;
+    int error = fence_get(store) ?: store->checkpoint.running || !groups_idle(store) ? -EBUSY : 0;
+    if (!error)
+        checkpoint_begin_at(store, store->log.applied, store->log.applied_crc);
+    return error;
 }
 
 /* The next dirty page at or after *cursor (extent * pages + page) whose LSN is below `below`.
@@ -156,9 +153,8 @@ int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
     struct checkpoint *c = &store->checkpoint;
     if (!c->running || c->sealed)
         return -EINVAL;
-    int error = -ENOENT;
-    if (c->pages_old)
-        error = dirty_find(store, &c->cursor, c->home_below, store->step_pages * VISITS, object,
+    int error = !c->pages_old ? -ENOENT :
+                dirty_find(store, &c->cursor, c->home_below, store->step_pages * VISITS, object,
                            page, lsn);
     if (error == -ENOENT)
         c->cursor = 0;
@@ -219,9 +215,12 @@ static bool part_make(struct store *store)
     return c->visited == c->info.pages;
 }
 
-static int super_next(struct store *store)
+/* The last part: entries behind the last page are zero, to the end of their block. */
+static int seal(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
+    size_t used = c->info.pages * sizeof *store->map;
+    memset((uint8_t *)store->map + used, 0, area_map_bytes(c->info.pages) - used);
     const struct checkpoint_info *newest = &store->super.checkpoints[store->super.checkpoint_index];
     c->next = store->super;
     c->next.generation++;
@@ -235,18 +234,8 @@ static int super_next(struct store *store)
     c->next.format = FORMAT_VERSION;
     c->info.sequence = newest->sequence + 1;
     c->next.checkpoints[c->area] = c->info;
-    if (!c->recovery)
-        return 0;
-    return epoch_begin(&c->next, epoch_next(store), store->log.end, newest->scan_lsn);
-}
-
-/* The last part: entries behind the last page are zero, to the end of their block. */
-static int seal(struct store *store)
-{
-    struct checkpoint *c = &store->checkpoint;
-    size_t used = c->info.pages * sizeof *store->map;
-    memset((uint8_t *)store->map + used, 0, area_map_bytes(c->info.pages) - used);
-    int error = super_next(store);
+    int error = c->recovery ? epoch_begin(&c->next, epoch_next(store), store->log.end,
+                                          newest->scan_lsn) : 0;
     c->sealed = !error;
     return error;
 }
@@ -254,18 +243,12 @@ static int seal(struct store *store)
 int store_checkpoint_seal(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    int fence = fence_get(store);
-    if (fence)
-        return fence;
-    if (!c->running || c->sealed || c->part_count)
-        return -EINVAL;
-    if (c->short_of_memory) {
+    int error = fence_get(store) ?: !c->running || c->sealed || c->part_count ? -EINVAL : 0;
+    if (!error && c->short_of_memory) {
         checkpoint_drop(store);
         return -ENOMEM;
     }
-    if (c->pages_old)
-        return -EBUSY;
-    return part_make(store) ? seal(store) : -EAGAIN;
+    return error ?: c->pages_old ? -EBUSY : part_make(store) ? seal(store) : -EAGAIN;
 }
 
 int checkpoint_finish(struct store *store)
@@ -301,41 +284,31 @@ static int part_write(struct store *store)
     return error;
 }
 
-static int map_write(struct store *store)
-{
-    struct checkpoint *c = &store->checkpoint;
-    uint64_t bytes = area_map_bytes(c->info.pages);
-    c->next.checkpoints[c->area].root_crc = crc32c(map_seed(&c->next, c->area), store->map, bytes);
-    return io_write(&store->io, store->super.area_start[c->area], store->map, bytes);
-}
-
-/* What is behind the last part. */
+/* What is behind the last part: the map, and the superblock that names it. */
 static int end_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
+    uint64_t bytes = area_map_bytes(c->info.pages);
     assert(!c->part_count && c->next.generation == store->super.generation + 1);    /* SB1, SB2 */
-    int error = map_write(store) ?:
+    c->next.checkpoints[c->area].root_crc = crc32c(map_seed(&c->next, c->area), store->map, bytes);
+    int error = io_write(&store->io, store->super.area_start[c->area], store->map, bytes) ?:
                 io_flush(&store->io) ?:
                 superblock_write(&store->io, &c->next, meta_block(store)) ?:
                 io_flush(&store->io);
-    if (error || c->next.generation < GENERATION_MADE)      /* format.c writes slot A last */
-        return error;
-    return superblock_twin(store, &c->next);
+    bool made = c->next.generation >= GENERATION_MADE;      /* format.c writes slot A last */
+    return error ?: made ? superblock_twin(store, &c->next) : 0;
 }
 
 int store_checkpoint_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    int error = fence_get(store);
     if (!c->running || c->done)
         return -EINVAL;
-    if (!error && c->flush_first)
-        error = io_flush(&store->io);
+    int error = fence_get(store) ?:
+                (c->flush_first ? io_flush(&store->io) : 0) ?:
+                part_write(store) ?:
+                (c->sealed ? end_write(store) : 0);
     c->flush_first = false;
-    if (!error)
-        error = part_write(store);
-    if (!error && c->sealed)
-        error = end_write(store);
     if (error)
         fence_set(store, error);
     c->error = error;

@@ -57,12 +57,6 @@ struct container_disk *directory_search(const struct store *store, uint64_t obje
     return container;
 }
 
-struct container_disk *directory_find(const struct store *store, const char *name)
-{
-    uint32_t slot = index_container(store, name);
-    return slot == NO_SLOT ? NULL : directory_slot(store, slot);
-}
-
 uint64_t container_pages(const struct container_disk *container)
 {
     uint64_t gib = 0;
@@ -76,12 +70,15 @@ static bool segment_valid(const struct store *store, uint32_t first_gib, uint32_
     return gib > 0 && gib <= zone_gib(store) && first_gib <= zone_gib(store) - gib;
 }
 
-/* What a container has one of a few of, by the record that changes it: the place in its slot. */
-static const struct { uint32_t count; size_t at; } choices[RECORD_TYPES] = {
-    [RECORD_ENCODER] = { STORE_ENCODER_COUNT, offsetof(struct container_disk, encoder) },
-    [RECORD_LOCKING] = { STORE_LOCKING_COUNT, offsetof(struct container_disk, locking) },
-    [RECORD_PROTECTION] = { STORE_PROTECTION_COUNT, offsetof(struct container_disk, protection) },
-    [RECORD_DURABILITY] = { STORE_DURABILITY_COUNT, offsetof(struct container_disk, durability) },
+/* What a container has one of a few of, by the record that changes it: the places in its slot and
+ * in an operation. */
+#define CHOICE(count, name) \
+    { count, offsetof(struct container_disk, name), offsetof(struct store_op, name) }
+static const struct { uint32_t count; size_t at, wanted; } choices[RECORD_TYPES] = {
+    [RECORD_ENCODER] = CHOICE(STORE_ENCODER_COUNT, encoder),
+    [RECORD_LOCKING] = CHOICE(STORE_LOCKING_COUNT, locking),
+    [RECORD_PROTECTION] = CHOICE(STORE_PROTECTION_COUNT, protection),
+    [RECORD_DURABILITY] = CHOICE(STORE_DURABILITY_COUNT, durability),
 };
 
 uint32_t choice_count(uint32_t type)
@@ -91,10 +88,8 @@ uint32_t choice_count(uint32_t type)
 
 uint32_t choice_value(const struct store_op *op)
 {
-    return op->type == STORE_OP_ENCODER      ? op->encoder
-           : op->type == STORE_OP_LOCKING    ? op->locking
-           : op->type == STORE_OP_DURABILITY ? op->durability
-                                             : op->protection;
+    const char *from = (const char *)op;
+    return choice_count(op->type) ? *(const uint32_t *)(from + choices[op->type].wanted) : 0;
 }
 
 static bool choices_valid(const struct container_disk *container)
@@ -172,7 +167,8 @@ int directory_create(struct store *store, uint64_t object, const struct containe
 {
     uint32_t slot, next;
     if (!container_valid(store, image) || le32_get(image->segment_count) != 1 ||
-        object < store->kept.next_object || object >> 62 || directory_find(store, image->name))
+        object < store->kept.next_object || object >> 62 ||
+        index_container(store, image->name) != NO_SLOT)
         return -EUCLEAN;
     uint32_t first = le32_get(image->segments[0].first_gib), gib = le32_get(image->segments[0].gib);
     if (directory_range_used(store, first, gib, &next))
@@ -218,7 +214,7 @@ void directory_delete(struct store *store, uint32_t slot)
 
 int directory_rename(struct store *store, uint32_t slot, const char *name)
 {
-    if (!name_valid(name) || directory_find(store, name))
+    if (!name_valid(name) || index_container(store, name) != NO_SLOT)
         return -EUCLEAN;
     directory_touch(store, slot);
     index_rename(store, slot, name);
@@ -266,8 +262,9 @@ bool container_unlogged(const struct container_disk *container)
     return le16_get(container->durability) >= STORE_DURABILITY_VOLATILE;
 }
 
-/* Its named objects go, but for the caller's own (of address 0), and its root. */
-static bool names_lose(struct store *store, uint32_t slot)
+/* What a start finds of a container whose pages are in no log: its named objects go, but for the
+ * caller's own (of address 0), and its root. REBUILD is LOST from now on. */
+bool directory_lose(struct store *store, uint32_t slot)
 {
     struct container_disk *container = directory_slot(store, slot);
     bool any = le64_get(container->layout.root) != 0;
@@ -282,14 +279,6 @@ static bool names_lose(struct store *store, uint32_t slot)
     if (le64_get(container->layout.root))
         directory_touch(store, slot);
     container->layout.root = le64_of(0);
-    return any;
-}
-
-/* What a start finds of a container whose pages are in no log; REBUILD is LOST from now on. */
-bool directory_lose(struct store *store, uint32_t slot)
-{
-    struct container_disk *container = directory_slot(store, slot);
-    bool any = names_lose(store, slot);
     if (le16_get(container->durability) == STORE_DURABILITY_REBUILD) {
         directory_touch(store, slot);
         container->durability = le16_of(STORE_DURABILITY_LOST);
@@ -307,12 +296,6 @@ struct name_disk *names_slot(const struct store *store, uint32_t slot)
 {
     uint8_t *page = store->pages[store->names_list[slot / NAMES_PER_PAGE]].bytes;
     return (struct name_disk *)page + slot % NAMES_PER_PAGE;
-}
-
-struct name_disk *names_find(const struct store *store, uint64_t object, const char *name)
-{
-    uint32_t slot = index_name(store, object, name);
-    return slot == NO_SLOT ? NULL : names_slot(store, slot);
 }
 
 int directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value)

@@ -35,15 +35,11 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
     memcpy(super->uuid, options->uuid, 16);
     super->disk_bytes = disk_bytes / BLOCK_BYTES * BLOCK_BYTES;
     super->slot_b_offset = slot_b_place(super->disk_bytes);
-    super->extent_bytes = options->extent_bytes ? options->extent_bytes : EXTENT_BYTES;
+    super->extent_bytes = options->extent_bytes ?: EXTENT_BYTES;
     super->zone = options->zone;
-    super->log_bytes = options->log_bytes;
-    if (!super->log_bytes)
-        super->log_bytes = MIN(disk_bytes / 8, LOG_BYTES_DEFAULT);
+    super->log_bytes = options->log_bytes ?: MIN(disk_bytes / 8, LOG_BYTES_DEFAULT);
     super->log_bytes = super->log_bytes / BLOCK_BYTES * BLOCK_BYTES;
-    if (super->extent_bytes & (super->extent_bytes - 1) || super->extent_bytes < BLOCK_BYTES ||
-        super->extent_bytes > STORE_EXTENT_PAGES_MAX * BLOCK_BYTES ||
-        !store_zone_valid(super->zone))
+    if (!units_valid(super))
         return -EINVAL;
     if (super->log_bytes < LOG_BYTES_MIN || super->log_bytes > super->disk_bytes / 2)
         return options->log_bytes ? -EINVAL : -ENOSPC;
@@ -59,14 +55,11 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
     super->area_start[1] = place(&cursor, area, super->slot_b_offset);
     if (cursor == super->slot_b_offset)
         cursor += BLOCK_BYTES;
-    if (options->data_start && cursor > options->data_start)
+    super->data_start = MAX(cursor, options->data_start);
+    if ((options->data_start && cursor > options->data_start) ||
+        super->data_start + 4 * super->extent_bytes > super->disk_bytes)
         return -ENOSPC;
-    if (options->data_start)
-        cursor = options->data_start;
-    super->data_start = cursor;
-    if (cursor + 4 * super->extent_bytes > super->disk_bytes)
-        return -ENOSPC;
-    super->extents = (super->disk_bytes - cursor) / super->extent_bytes;
+    super->extents = (super->disk_bytes - super->data_start) / super->extent_bytes;
     super->checkpoint_index = 1;        /* so that the first checkpoint goes to area 0 */
     super->format = FORMAT_VERSION;
     super->epoch_count = 1;
@@ -113,17 +106,15 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
                  const struct store_options *options)
 {
     struct superblock super;
-    struct store *store = NULL;
+    struct store *store;
     int error = geometry_make(options, io->bytes, &super) ?: store_new(io, memory, &super, &store);
-    if (!error) {
-        store->group_bytes = group_bytes_choose(options->group_bytes, &super);
-        int tables = tables_setup(store);
-        error = buffers_setup(store) || tables ? -ENOMEM : 0;   /* what opening it takes */
-    }
-    if (!error)
-        error = first_pages(store) ?:
-                signpost_write(io, &super, 0, meta_block(store)) ?:
-                io_flush(io);
+    if (error)
+        return error;
+    store->group_bytes = group_bytes_choose(options->group_bytes, &super);
+    error = tables_setup(store) ?: buffers_setup(store) ?:      /* what opening it takes */
+            first_pages(store) ?:
+            signpost_write(io, &super, 0, meta_block(store)) ?:
+            io_flush(io);
     if (!error) {
         store->log.end = super.log_bytes;
         checkpoint_begin_at(store, store->log.end, 0);

@@ -53,11 +53,10 @@ store_lsn_t store_full_below(const struct store *store)
 int store_group_begin(struct store *store, struct store_group **out)
 {
     struct store_group *group = &store->groups[store->next_group];
-    int fence = fence_get(store);
-    if (fence)
-        return fence;
-    if (group->state != GROUP_IDLE || never(store->groups[!store->next_group].state == GROUP_OPEN))
-        return -EBUSY;
+    int error = fence_get(store) ?: group->state != GROUP_IDLE ||
+                never(store->groups[!store->next_group].state == GROUP_OPEN) ? -EBUSY : 0;
+    if (error)
+        return error;
     group->store = store;
     group->state = GROUP_OPEN;
     group->error = 0;
@@ -159,9 +158,8 @@ uint32_t record_room(uint32_t data_bytes)
 }
 
 /* A record with room for data_bytes behind it. Padding is zeroed. */
-static inline struct record_disk *record_put(struct store_group *group, enum record_type type,
-                                             uint64_t object, uint64_t page,
-                                             uint32_t data_bytes)
+inline struct record_disk *record_add(struct store_group *group, enum record_type type,
+                                      uint64_t object, uint64_t page, uint32_t data_bytes)
 {
     uint32_t length = record_room(data_bytes);
     struct record_disk *record = (void *)(group->buffer + group->used);
@@ -177,12 +175,6 @@ static inline struct record_disk *record_put(struct store_group *group, enum rec
     group->used += length;
     group->records++;
     return record;
-}
-
-struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
-                               uint64_t page, uint32_t data_bytes)
-{
-    return record_put(group, type, object, page, data_bytes);
 }
 
 int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes)
@@ -205,11 +197,10 @@ int store_txn_move(struct store_group *group, uint64_t object, uint64_t page,
 {
     uint32_t n = group->store->extent_pages;
     uint64_t physical;
-    int error = txn_state(group);
-    if (!error && (page % n || plan_unlogged(group, object)))
-        error = -EINVAL;
-    if (!error)
-        error = txn_room(group, record_room(0)) ?: plan_pages_exist(group, object, page, n) ?:
+    int error = txn_state(group) ?:
+                page % n || plan_unlogged(group, object) ? -EINVAL :
+                txn_room(group, record_room(0)) ?:
+                plan_pages_exist(group, object, page, n) ?:
                 plan_extent_move(group, object, page / n, &physical);
     if (error)
         return txn_fail(group, error);
@@ -245,7 +236,7 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
                 plan_page_write(group, object, page, &base_lsn, &physical);
     if (error)
         return txn_fail(group, error);
-    struct record_disk *record = record_put(group, RECORD_PAGE_DIFF, object, page, bytes);
+    struct record_disk *record = record_add(group, RECORD_PAGE_DIFF, object, page, bytes);
     record->physical = le64_of(physical);
     record->base = le64_of(base_lsn & ~BASE_OPEN);
     if (base_lsn & BASE_OPEN) {         /* until bases_seal, crc is the place of the one before */
@@ -341,15 +332,13 @@ int store_txn_op(struct store_group *group, struct store_op *op)
 {
     struct planned_op plan;
     struct container_disk scratch;
-    int error = txn_state(group) ?: txn_room(group, record_room(CREATE_BYTES));
-    if (!error && (op->type == STORE_OP_PAGE_FREE || op->type == STORE_OP_PAGE_CLAIM)) {
-        error = op->type == STORE_OP_PAGE_FREE ? op_page_free(group, op) : op_page_claim(group, op);
+    bool pages = op->type == STORE_OP_PAGE_FREE || op->type == STORE_OP_PAGE_CLAIM;
+    int error = txn_state(group) ?: txn_room(group, record_room(CREATE_BYTES)) ?:
+                op->type == STORE_OP_PAGE_FREE  ? op_page_free(group, op) :
+                op->type == STORE_OP_PAGE_CLAIM ? op_page_claim(group, op) :
+                                                  plan_op(group, op, &plan);
+    if (error || pages)
         return error ? txn_fail(group, error) : 0;
-    }
-    if (!error)
-        error = plan_op(group, op, &plan);
-    if (error)
-        return txn_fail(group, error);
     uint32_t bytes = op_encode(op, &plan, &scratch);
     uint64_t page = choice_count(plan.type) ? choice_value(op) : 0;
     memcpy(record_add(group, plan.type, plan.object, page, bytes) + 1, &scratch, bytes);
@@ -361,8 +350,7 @@ int store_txn_end(struct store_group *group, uint32_t *position)
     int error = txn_state(group);
     if (group->state != GROUP_OPEN || !group->in_txn)
         return -EINVAL;
-    if (!error)
-        error = fence_get(group->store) ?: txn_room(group, 0);
+    error = error ?: fence_get(group->store) ?: txn_room(group, 0);
     if (!error && !log_fits(group->store, round_block(group->used + COMMIT_ROOM)))
         error = group->txn_records ? -ENOBUFS : log_full(group->store);
     if (error) {
@@ -407,7 +395,7 @@ static void group_drop(struct store_group *group)
 {
     struct store *store = group->store;
     plan_clear(group);
-    meta_trim(store);
+    meta_trim(store, SPARES_KEPT);
     group->state = GROUP_IDLE;
     if (groups_idle(store)) {
         store->plan_next_object = store->kept.next_object;
@@ -494,9 +482,8 @@ int store_group_seal(struct store_group *group)
     if (group->state != GROUP_OPEN)
         return -EINVAL;
     store_txn_cancel(group);
-    int fence = fence_get(store);
-    if (fence)
-        return fence;
+    if (fence_get(store))
+        return fence_get(store);
     if (!group->records) {
         if (!log_fits(store, BLOCK_BYTES))
             return log_full(store);
@@ -532,12 +519,10 @@ int store_group_issue(struct store_group *group)
     struct store *store = group->store;
     if (group->state != GROUP_SEALED)
         return -EINVAL;
-    int error = fence_get(store);
-    if (error)
-        return group_fail(group, error);
     assert(!TESTING || group->used == group->bytes ||
            bytes_zero(group->buffer + group->used, group->bytes - group->used));  /* LG4 */
-    error = io_write(&store->io, ring_offset(store, group->lsn), group->buffer, group->bytes);
+    int error = fence_get(store) ?: io_write(&store->io, ring_offset(store, group->lsn),
+                                             group->buffer, group->bytes);
     if (error)
         return group_fail(group, error);
     group->state = GROUP_ISSUED;
@@ -547,12 +532,11 @@ int store_group_issue(struct store_group *group)
 int store_group_write(struct store_group *group)
 {
     struct store *store = group->store;
-    int error = group->state == GROUP_SEALED ? store_group_issue(group) : 0;
-    if (error)
-        return error;
+    if (group->state == GROUP_SEALED && store_group_issue(group))
+        return group->error;
     if (group->state != GROUP_ISSUED)
         return group->state == GROUP_FAILED ? group->error : -EINVAL;
-    error = store_log_flush(store);
+    int error = store_log_flush(store);
     if (error)
         return group_fail(group, error);
     group->state = GROUP_DURABLE;
@@ -563,9 +547,8 @@ int store_group_apply(struct store_group *group)
 {
     struct store *store = group->store;
     bool early = group->state == GROUP_ISSUED;      /* its flush comes later */
-    if (group->state != GROUP_DURABLE && group->state != GROUP_FAILED && !early)
-        return -EINVAL;
-    if (group != &store->groups[store->next_apply])
+    if ((group->state != GROUP_DURABLE && group->state != GROUP_FAILED && !early) ||
+        group != &store->groups[store->next_apply])
         return -EINVAL;                 /* LG2: in order */
     const struct group_disk *header = (const void *)group->buffer;
     if (group->state != GROUP_FAILED && le32_get(header->prev_crc) != store->log.applied_crc)

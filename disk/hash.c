@@ -94,8 +94,8 @@ static struct leaf_disk *bucket_append(struct store *store, uint32_t bucket, uin
     return bucket_leaf(store, bytes, count);
 }
 
-/* Takes the last leaf of the chain that begins at page `at`, for moving it into a hole. */
-static void bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk *hole)
+/* The last leaf of the bucket's chain moves into a hole. The page that is gone with it, or 0. */
+static uint32_t bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk *hole)
 {
     uint32_t at = store->heads[bucket], before = 0;
     while (store->pages[at].next) {
@@ -110,23 +110,23 @@ static void bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk
     if (last != hole)
         memcpy(hole, last, store->leaf_bytes);
     bucket_count_set(bytes, count);
-    if (count == 0 && before) {
-        store->pages[before].next = 0;
-        meta_page_drop(store, at);
-    }
+    if (count || !before)
+        return 0;
+    store->pages[before].next = 0;
+    meta_page_drop(store, at);
+    return at;
 }
 
-/* Divides bucket `split`: leaves whose next hash bit is set move to the new last bucket. False if
- * no page is left for it; the table then only grows fuller. */
-static bool bucket_split(struct store *store)
+/* Divides bucket `split`: leaves whose next hash bit is set move to the new last bucket. If
+ * no page is left for it, the table only grows fuller. */
+static void bucket_split(struct store *store)
 {
     uint32_t from = store->kept.hash_split, to = hash_buckets(store);
     if (never(to >= store->super.area_pages))   /* each bucket has a page of its own */
-        return false;
-    uint32_t first = bucket_page_new(store, to);
-    if (!first)
-        return false;
-    store->heads[to] = first;
+        return;
+    store->heads[to] = bucket_page_new(store, to);
+    if (!store->heads[to])
+        return;
     if (++store->kept.hash_split == 1u << store->kept.hash_level) {
         store->kept.hash_level++;
         store->kept.hash_split = 0;
@@ -148,16 +148,12 @@ static bool bucket_split(struct store *store)
         struct leaf_disk *moved = bucket_append(store, to, &page);
         assert(hash_bucket(store, le64_get(leaf->object), le64_get(leaf->index)) == to);  /* HS1 */
         if (never(!moved))              /* ME2; the leaf is left where check finds it */
-            return false;
+            return;
         memcpy(moved, leaf, store->leaf_bytes);
         meta_touch(store, at);
-        bool last_leaf = store->pages[at].next == 0 && bucket_count(bytes) == 1 &&
-                         at != store->heads[from];
-        bucket_shrink(store, from, leaf);
-        if (last_leaf)
+        if (bucket_shrink(store, from, leaf) == at)
             break;
     }
-    return true;
 }
 
 /* How many pages `leaves` more leaves take at most. By themselves an overflow page and a new bucket

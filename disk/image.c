@@ -180,11 +180,9 @@ static int image_new(struct store *store, uint64_t number, struct entry **out)
     struct table *table = &images->table;
     struct entry *image = image_find(images, number);       /* of a page that was freed */
     if (!image) {
-        int error = 0;
-        if (images->limit && table->count >= images->limit)
-            error = homes_begin(store) ?: images_home(store);
-        if (!error)
-            error = table_add(store, table, number, 0, 0, 0);
+        bool many = images->limit && table->count >= images->limit;
+        int error = (many ? homes_begin(store) ?: images_home(store) : 0) ?:
+                    table_add(store, table, number, 0, 0, 0);
         if (error)
             return error;
         image = &table->entries[table->count - 1];
@@ -194,22 +192,18 @@ static int image_new(struct store *store, uint64_t number, struct entry **out)
     return image->value ? 0 : -ENOMEM;
 }
 
-/* The image at home, once more. */
-static int image_back(struct store *store, uint64_t number, uint32_t crc, uint8_t *image)
+/* Does what the record makes depend on the version before? */
+static bool record_changes(const struct record_disk *record)
 {
-    int error = block_read(&store->io, store->super.data_start + number * STORE_PAGE_BYTES, image,
-                           crc);
-    return error == -EUCLEAN ? -EIO : error;
+    uint32_t type = le16_get(record->type);
+    return type != RECORD_PAGE_FULL && type != RECORD_PAGE_LOGGED && le64_get(record->base);
 }
 
 static int image_change(struct store *store, const struct record_disk *record,
                         struct leaf_disk *leaf, uint32_t page, uint64_t lsn)
 {
     uint64_t extent = le64_get(leaf->physical), number = extent * store->extent_pages + page;
-    uint64_t base = le64_get(record->base);
-    uint32_t type = le16_get(record->type);
-    bool full = type == RECORD_PAGE_FULL, logged = type == RECORD_PAGE_LOGGED;
-    bool change = !full && !logged && base;
+    bool change = record_changes(record);
     struct entry *image = image_find(&store->replay.images, number);
     bool here = image && image->value, homed = store->extents[extent].homed >> page & 1;
     int error = 0;
@@ -219,11 +213,14 @@ static int image_change(struct store *store, const struct record_disk *record,
         return -EUCLEAN;                /* the first record after a redo LSN must be complete */
     if (!here)
         error = image_new(store, number, &image);
-    if (!error && !here && change)
-        error = image_back(store, number, le32_get(leaf_crc(leaf)[page]), bytes_of(image));
+    if (!error && !here && change) {
+        error = block_read(&store->io, store->super.data_start + number * STORE_PAGE_BYTES,
+                           bytes_of(image), le32_get(leaf_crc(leaf)[page]));
+        error = error == -EUCLEAN ? -EIO : error;       /* it was there a moment ago */
+    }
     if (error)
         return error;
-    if (logged)
+    if (le16_get(record->type) == RECORD_PAGE_LOGGED)
         return logged_read(store, record, lsn, bytes_of(image));
     record_page(record, bytes_of(image));
     return 0;
@@ -232,10 +229,8 @@ static int image_change(struct store *store, const struct record_disk *record,
 int image_write(struct store *store, const struct record_disk *record,
                 struct leaf_disk *leaf, uint32_t page, uint64_t lsn)
 {
-    uint64_t base = le64_get(record->base);
-    bool whole = le16_get(record->type) == RECORD_PAGE_FULL ||
-                 le16_get(record->type) == RECORD_PAGE_LOGGED;
-    if (!whole && base && base != le64_get(leaf_lsn(store, leaf)[page]) &&
+    if (record_changes(record) &&
+        le64_get(record->base) != le64_get(leaf_lsn(store, leaf)[page]) &&
         !place_waits(store, le64_get(leaf->physical), lsn))
         return -EUCLEAN;
     return image_change(store, record, leaf, page, lsn);
@@ -248,10 +243,10 @@ static int record_before(struct store *store, void *none, const struct record_di
                          uint64_t csn)
 {
     uint64_t object = le64_get(record->object), page = le64_get(record->page), number;
-    uint32_t type = le16_get(record->type), n = store->extent_pages, p = (uint32_t)(page % n), slot;
+    uint32_t n = store->extent_pages, p = (uint32_t)(page % n), slot;
     struct unpacked unpacked;
     (void)none;
-    if (!record_writes(type))
+    if (!record_writes(le16_get(record->type)))
         return 0;
     struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
     if (!leaf || le64_get(leaf->physical) != le64_get(record->physical) ||
@@ -264,10 +259,8 @@ static int record_before(struct store *store, void *none, const struct record_di
     if (!record || !record_page_valid(record))
         return -EUCLEAN;
     number = le64_get(leaf->physical) * n + p;
-    bool changes = type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP;
-    bool change = changes && le64_get(record->base);
     bool homed = store->extents[le64_get(leaf->physical)].homed >> p & 1;
-    if (change && !image_bytes(store, number) && !homed)
+    if (record_changes(record) && !image_bytes(store, number) && !homed)
         return 0;                                                               /* IG4 */
     int error = image_change(store, record, leaf, p, csn);
     if (!error)

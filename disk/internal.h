@@ -228,7 +228,7 @@ struct checkpoint {
 /* A sweep gives one chunk after the other its redo point (chunk.c). */
 struct sweep {
     bool     on, done;          /* done: every extent had its turn */
-    struct checkpoint_info from;        /* pages: the log that is needed then; scan: of chains, too */
+    struct checkpoint_info from;        /* pages: the log that is needed then; scan: with chains */
     uint64_t cursor;            /* extents below it had their turn */
     uint64_t newest;            /* redo point of any chunk */
     uint64_t old;               /* dirty pages that are older than their chunk's redo point */
@@ -432,6 +432,7 @@ void signpost_encode(const struct superblock *super, uint64_t slot_b_offset,
 bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64_t *slot_b_offset);
 void superblock_seal(struct superblock_disk *block);    /* this version, and the CRC */
 int  superblock_write(const struct disk_io *io, const struct superblock *super, void *block);
+bool units_valid(const struct superblock *super);   /* the size of extents, and the zone */
 bool epochs_valid(const struct superblock *super);  /* they are in range and ascend */
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn);
 bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn);
@@ -442,7 +443,8 @@ int  meta_setup(struct store *store);
 void meta_forget(struct store *store);          /* all pages; the tables are the caller's */
 void meta_teardown(struct store *store);
 int  meta_reserve(struct store *store, uint32_t pages);     /* spare buffers at hand, or -ENOMEM */
-void meta_trim(struct store *store);
+#define SPARES_KEPT 64u         /* of what a large group had reserved */
+void meta_trim(struct store *store, uint32_t kept);         /* gives back all but so many */
 uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index);  /* 0: none */
 void meta_page_drop(struct store *store, uint32_t page);
 void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas);
@@ -474,12 +476,10 @@ static inline uint32_t zone_gib(const struct store *store)
     return (uint32_t)(store_zone_bytes(store->super.zone) / STORE_SEGMENT_UNIT);
 }
 uint32_t directory_slots(const struct store *store);
-struct container_disk *directory_find(const struct store *store, const char *name);
 uint64_t container_pages(const struct container_disk *container);
 bool container_valid(const struct store *store, const struct container_disk *container);
 struct name_disk *names_slot(const struct store *store, uint32_t slot);
 uint32_t names_slots(const struct store *store);
-struct name_disk *names_find(const struct store *store, uint64_t object, const char *name);
 int  directory_create(struct store *store, uint64_t object, const struct container_disk *image,
                       uint64_t csn);
 void directory_delete(struct store *store, uint32_t slot);
@@ -559,10 +559,6 @@ uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t i
 uint64_t plan_top(const struct store *store, uint64_t object);
 
 /* group.c */
-static inline uint8_t group_bit(const struct store_group *group)
-{
-    return group == &group->store->groups[0] ? 1 : 2;
-}
 /* The LSN of a group of this size that follows `lsn` (LG1). */
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 int  log_full(struct store *store);                 /* notes it; -EAGAIN */

@@ -52,7 +52,7 @@ static int record_mend(struct store *store, void *context, const struct record_d
                                le32_get(record->crc));
         if (error)
             return error;
-    } else if (type == RECORD_PAGE_FULL || !base || base == m->lsn) {                                       /* MD1 */
+    } else if (type == RECORD_PAGE_FULL || !base || base == m->lsn) {      /* MD1 */
         record_page(record, m->bytes);
     } else {
         csn = 0;

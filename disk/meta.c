@@ -68,8 +68,7 @@ static uint8_t *spare_take(struct store *store)
     return page;
 }
 
-/* All but so many. */
-static void spares_release(struct store *store, uint32_t kept)
+void meta_trim(struct store *store, uint32_t kept)
 {
     while (store->spares.count > kept)
         store_release(store, spare_take(store), BLOCK_BYTES);
@@ -91,7 +90,7 @@ void meta_teardown(struct store *store)
 {
     meta_forget(store);
     store_release(store, store->part, PART_BYTES);
-    spares_release(store, 0);
+    meta_trim(store, 0);
 }
 
 int meta_reserve(struct store *store, uint32_t pages)
@@ -104,12 +103,6 @@ int meta_reserve(struct store *store, uint32_t pages)
         spare_put(store, page);
     }
     return 0;
-}
-
-/* Gives back what a large group had reserved. */
-void meta_trim(struct store *store)
-{
-    spares_release(store, 64);
 }
 
 /* A page number that is not in use; 0: there is none. */
@@ -189,7 +182,8 @@ static int header_decode(struct store *store, uint64_t redo_lsn)
 {
     const struct meta_header_disk *in = (void *)store->pages[0].bytes;
     struct header_kept *out = &store->kept;
-    if (le64_get(in->magic) != META_MAGIC || le64_get(in->redo_lsn) != redo_lsn)
+    if (store->pages[0].kind != META_HEADER || le64_get(in->magic) != META_MAGIC ||
+        le64_get(in->redo_lsn) != redo_lsn)
         return -EUCLEAN;
     HEADER_NUMBERS(NUMBER_DECODE)
     if (out->next_object == 0 || out->next_object >> 62 || out->hash_level > 30 ||
@@ -297,11 +291,9 @@ static int page_load(struct store *store, uint32_t area, uint32_t page, const ui
                               BLOCK_BYTES, crc_seed(store->super.uuid, CRC_META, page, 0), crc);
     if (error)
         return error;
-    bool older = store->super.format < FORMAT_VERSION;
-    if (older)
-        upgrade_page(store->super.format, le16_get(entry->kind), meta->bytes);
+    upgrade_page(store->super.format, le16_get(entry->kind), meta->bytes);
     uint8_t other = (uint8_t)(1u << !area);
-    meta_dirty_set(store, page, older ? 3 : other);         /* ME1 */
+    meta_dirty_set(store, page, store->super.format < FORMAT_VERSION ? 3 : other);      /* ME1 */
     return page_place(store, page, entry);
 }
 
@@ -376,11 +368,8 @@ int meta_load(struct store *store, uint32_t area)
     uint64_t map_bytes = area_map_bytes(info->pages);
     int error = verified_read(store, store->super.area_start[area], store->map, map_bytes,
                               map_seed(&store->super, area), info->root_crc) ?:
-                pages_load(store, area, info->pages);
-    if (!error && store->pages[0].kind != META_HEADER)
-        error = -EUCLEAN;
-    if (!error)
-        error = header_decode(store, info->redo_lsn);
+                pages_load(store, area, info->pages) ?:
+                header_decode(store, info->redo_lsn);
     if (!error && (!list_dense(store->directory, store->directory_count) ||
                    !list_dense(store->names_list, store->names_count)))
         error = -EUCLEAN;

@@ -54,11 +54,9 @@ int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
     int error = area_load(store, *area, report);
     if (error && error != -ENOMEM) {
         *area = !*area;
-        *fact = BASE_OLDER;
         report->older_checkpoint = true;
         error = tables_renew(store) ?: area_load(store, *area, report);
-        if (error && error != -ENOMEM)
-            *fact = BASE_NONE;
+        *fact = error ? BASE_NONE : BASE_OLDER;
     }
     report->redo_lsn = store->super.checkpoints[*area].redo_lsn;
     return error == -ENOMEM ? error : 0;
@@ -240,9 +238,8 @@ int homes_begin(struct store *store)
     int error = io_flush(&store->io);
     if (error || !(store->replay.advance || store->replay.twin_first))
         return error;
-    error =
-        store->replay.advance ? superblock_advance(store) : superblock_twin(store, &store->super);
-    return error ?: io_flush(&store->io);
+    return (store->replay.advance ? superblock_advance(store)
+                                  : superblock_twin(store, &store->super)) ?: io_flush(&store->io);
 }
 
 /* Pages and metadata home, and a superblock that names them. */
@@ -265,9 +262,7 @@ static int replayed_home(struct store *store)
 int recovery_end(struct store *store, bool replayed, struct store_report *report)
 {
     store->replay.advance |= !replayed;          /* then there is no other */
-    int error = homes_begin(store);
-    if (!error && replayed)
-        error = replayed_home(store);
+    int error = homes_begin(store) ?: (replayed ? replayed_home(store) : 0);
     if (!error && store->flags & STORE_COPIED)                                  /* SE3 */
         error = superblock_twin(store, &store->super) ?: io_flush(&store->io);
     store->replay.on = false;
@@ -352,20 +347,17 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     if (!error)
         tail_look(&reader, report);
     marks_set(store, area);
+    struct store_roll *roll = store->replay.roll;
+    bool idle = (*rule)->action == RECOVERY_EPOCH && !roll;
+    bool same = base == BASE_NEWEST && idle;                                    /* UL3 */
+    bool apply = !idle || store->kept.doubts || read_only;
     store->replay.advance = base == BASE_OLDER || report->slot_bad[0] || report->slot_bad[1];
-    if (!error)
-        error = upgrade_allowed(store, *rule, report);
-    bool same = base == BASE_NEWEST && (*rule)->action == RECOVERY_EPOCH &&
-                !store->replay.roll;                                            /* UL3 */
-    if (!error)
-        error = unlogged_forget(store, same, &report->lost);
-    bool apply = (*rule)->action != RECOVERY_EPOCH || store->kept.doubts || read_only;
-    if (!error && (apply || store->replay.roll))
-        error = scan_apply(store, &reader, area, &seen, report);
-    if (!error && store->replay.roll)
-        error = roll_forward(store, store->replay.roll, report);
-    if (!error)
-        error = log_recovered(store, same, report);
+    error = error ?:
+            upgrade_allowed(store, *rule, report) ?:
+            unlogged_forget(store, same, &report->lost) ?:
+            (apply ? scan_apply(store, &reader, area, &seen, report) : 0) ?:
+            (roll ? roll_forward(store, roll, report) : 0) ?:
+            log_recovered(store, same, report);
     if (!error && !read_only && report->was_clean && store->log.end == store->super.end_lsn)
         log_end_clear(&reader, store->log.end);
     log_reader_close(&reader);
@@ -378,12 +370,11 @@ static int recover(struct store *store, const struct disk_clock *clock,
     uint32_t area;
     enum base_fact base;
     const struct recovery_rule *rule;
+    report->was_clean = store->super.flags & FLAG_CLEAN;
     int error = tables_setup(store) ?:
                 base_load(store, &area, &base, report) ?:
-                (rule = recovery_report(report, SLOTS_GOOD, base, LOG_EMPTY))->error;
-    report->was_clean = store->super.flags & FLAG_CLEAN;
-    if (!error)
-        error = log_recover(store, area, base, &rule, clock, report);
+                (rule = recovery_report(report, SLOTS_GOOD, base, LOG_EMPTY))->error ?:
+                log_recover(store, area, base, &rule, clock, report);
     if (error)
         return error;
     struct store_roll *roll = store->replay.roll;
@@ -399,7 +390,7 @@ static int recover(struct store *store, const struct disk_clock *clock,
     store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     store->plan_next_object = store->kept.next_object;
     store->plan_cursor_gib = store->kept.cursor_gib;
-    meta_trim(store);
+    meta_trim(store, SPARES_KEPT);
     return error;
 }
 
@@ -484,8 +475,7 @@ int store_close(struct store *store)
     store->sweep.on = false;
     int error = store_checkpoint_begin(store);
     store->checkpoint.clean = true;
-    if (!error)
-        error = checkpoint_finish(store);
+    error = error ?: checkpoint_finish(store);
     store_abandon(store);
     return error;
 }

@@ -40,14 +40,12 @@ void record_shrink(struct store_group *group, const void *data, uint32_t bytes)
 static int compress(struct store *store, const char *from, uint32_t size, char *to)
 {
     int bytes = (int)size, most = bytes - bytes / 8;
-    if (size < PACK_HIGH)
-        return LZ4_compress_default(from, to, bytes, most);
-    if (!store->packer) {
+    if (size >= PACK_HIGH && !store->packer) {
         store->packer = store_alloc(store, sizeof(LZ4_streamHC_t));
         if (store->packer)
             LZ4_initStreamHC(store->packer, sizeof(LZ4_streamHC_t));
     }
-    if (!store->packer)
+    if (size < PACK_HIGH || !store->packer)
         return LZ4_compress_default(from, to, bytes, most);
     return LZ4_compress_HC_extStateHC_fastReset(store->packer, from, to, bytes, most, PACK_LEVEL);
 }

@@ -66,28 +66,24 @@ int store_page_read(struct store *store, uint64_t object, uint64_t page, void *b
 int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes)
 {
     struct store_page found;
-    int fence = fence_get(store);
-    if (fence)
-        return fence;
-    int error = store_page_find(store, object, page, &found);
-    if (error || !found.present)
-        return -ENOENT;
-    *offset_bytes = found.offset_bytes;
-    return 0;
+    int error = fence_get(store);
+    if (!error && (store_page_find(store, object, page, &found) || !found.present))
+        error = -ENOENT;
+    if (!error)
+        *offset_bytes = found.offset_bytes;
+    return error;
 }
 
 int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, store_lsn_t lsn,
                        uint32_t crc)
 {
     uint32_t slot = (uint32_t)(page % store->extent_pages), at;
-    int fence = fence_get(store);
-    if (fence)
-        return fence;
     struct leaf_disk *leaf = hash_find(store, object, page / store->extent_pages, &at);
-    if (!leaf || !(le32_get(leaf->mask) >> slot & 1))
-        return -ENOENT;
-    if (le64_get(leaf_lsn(store, leaf)[slot]) != lsn)
-        return -ESTALE;
+    int error = fence_get(store) ?:
+                !leaf || !(le32_get(leaf->mask) >> slot & 1)    ? -ENOENT :
+                le64_get(leaf_lsn(store, leaf)[slot]) != lsn    ? -ESTALE : 0;
+    if (error)
+        return error;
     if (store->pages[at].dirty != 3)
         meta_touch(store, at);          /* else a copy that is still to be made may have the CRC */
     leaf_crc(leaf)[slot] = le32_of(crc);

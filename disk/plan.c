@@ -169,8 +169,8 @@ static struct planned_container plan_container(const struct store *store, uint64
 
 static bool plan_name_taken(const struct store *store, const char *name)
 {
-    const struct container_disk *live = directory_find(store, name);
-    uint64_t owner = live ? le64_get(live->object) : 0;
+    uint32_t slot = index_container(store, name);
+    uint64_t owner = slot == NO_SLOT ? 0 : le64_get(directory_slot(store, slot)->object);
     const struct planned_op *op;
     for_each_op(store, op) {
         bool names = op->type == RECORD_CREATE || op->type == RECORD_RENAME;
@@ -185,7 +185,7 @@ static bool plan_name_taken(const struct store *store, const char *name)
 static bool plan_named(const struct store *store, uint64_t object, const char *name)
 {
     const struct entry *claim = claim_find(store, CLAIM_NAME, object, name_key(name), name);
-    return claim ? claim->value & 1 : names_find(store, object, name) != NULL;
+    return claim ? claim->value & 1 : index_name(store, object, name) != NO_SLOT;
 }
 
 static bool plan_range_used(const struct store *store, uint32_t first, uint32_t gib, uint32_t *next)
@@ -201,35 +201,21 @@ static bool plan_range_used(const struct store *store, uint32_t first, uint32_t 
     return false;
 }
 
-/* The range at the address that a restored container had. */
-static int plan_range_wanted(struct store *store, uint64_t address, uint32_t gib, uint32_t *first)
-{
-    uint64_t offset = address - store_zone_base(store->super.zone);
-    uint32_t next;
-    if (offset % STORE_SEGMENT_UNIT || offset / STORE_SEGMENT_UNIT > zone_gib(store) - gib)
-        return -EINVAL;
-    *first = (uint32_t)(offset / STORE_SEGMENT_UNIT);
-    if (plan_range_used(store, *first, gib, &next))
-        return -EEXIST;
-    store->plan_cursor_gib = *first + gib;
-    return 0;
-}
-
-/* An address range from the cursor on, one lap at most; or the one at `wanted`, if not 0. */
+/* An address range from the cursor on, one lap at most; or the one at `wanted`, if not 0, which a
+ * restored container had. */
 static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32_t *first)
 {
-    uint32_t at = store->plan_cursor_gib, next;
-    if (wanted)
-        return plan_range_wanted(store, wanted, gib, first);
-    for (bool wrapped = false;; at = next) {
-        if (at > zone_gib(store) - gib) {
-            if (wrapped)
-                return -ENOSPC;
-            wrapped = true;
-            at = 0;
-        }
-        if (!plan_range_used(store, at, gib, &next))
-            break;
+    uint64_t offset = wanted - store_zone_base(store->super.zone), last = zone_gib(store) - gib;
+    if (wanted && (offset % STORE_SEGMENT_UNIT || offset / STORE_SEGMENT_UNIT > last))
+        return -EINVAL;
+    uint32_t at = wanted ? (uint32_t)(offset / STORE_SEGMENT_UNIT) : store->plan_cursor_gib, next;
+    for (bool wrapped = false; at > last || plan_range_used(store, at, gib, &next); at = next) {
+        if (wanted)
+            return -EEXIST;
+        if (at > last && wrapped)
+            return -ENOSPC;
+        wrapped |= at > last;
+        next = at > last ? 0 : next;
     }
     store->plan_cursor_gib = at + gib;
     *first = at;
@@ -356,24 +342,30 @@ static uint64_t plan_physical(const struct store *store, uint64_t object, uint64
     return claim ? claim->value : leaf ? le64_get(leaf->physical) : UINT64_MAX;
 }
 
-static int plan_extent(struct store_group *group, uint64_t object, uint64_t index,
-                       uint64_t *physical)
+/* Any free extent, `near` if that is one, for this place in the container. */
+static int plan_extent_new(struct store_group *group, uint64_t object, uint64_t index,
+                           uint64_t near, uint64_t *physical)
 {
     struct store *store = group->store;
-    *physical = plan_physical(store, object, index);
-    if (*physical != UINT64_MAX)
-        return 0;
-    uint64_t near = index ? plan_physical(store, object, index - 1) : UINT64_MAX;
-    *physical = extent_claim(store, near == UINT64_MAX ? near : near + 1);
+    *physical = extent_claim(store, near);
     if (*physical == UINT64_MAX)
         return -ENOSPC;
     assert(store->extents[*physical].state == EXTENT_CLAIMED);                  /* PL1 */
     int error = claim_add(group, CLAIM_EXTENT, object, index, *physical);
-    if (error) {
+    if (error)
         extent_unclaim(store, *physical);
-        return error;
-    }
-    return plan_want(group, 0, 1);
+    return error;
+}
+
+static int plan_extent(struct store_group *group, uint64_t object, uint64_t index,
+                       uint64_t *physical)
+{
+    *physical = plan_physical(group->store, object, index);
+    if (*physical != UINT64_MAX)
+        return 0;
+    uint64_t near = index ? plan_physical(group->store, object, index - 1) : UINT64_MAX;
+    return plan_extent_new(group, object, index, near == UINT64_MAX ? near : near + 1, physical) ?:
+           plan_want(group, 0, 1);
 }
 
 int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, uint64_t *base,
@@ -410,11 +402,9 @@ int plan_extent_home(struct store_group *group, uint64_t object, uint64_t index,
                      uint32_t mask)
 {
     uint32_t n = group->store->extent_pages;
-    int error = plan_pages_exist(group, object, index * n, n);
-    if (!error && !plan_extent_fresh(group->store, object, index))
-        error = -ESTALE;
-    if (!error)
-        error = claim_add(group, CLAIM_EXTENT, object, index, physical) ?: plan_want(group, 0, 1);
+    int error = plan_pages_exist(group, object, index * n, n) ?:
+                !plan_extent_fresh(group->store, object, index) ? -ESTALE :
+                claim_add(group, CLAIM_EXTENT, object, index, physical) ?: plan_want(group, 0, 1);
     for (uint32_t p = 0; p < n && !error; p++)
         if (mask >> p & 1)
             error = claim_add(group, CLAIM_PAGE_HOME, object, index * n + p, 0);
@@ -440,17 +430,9 @@ bool plan_page_present(const struct store *store, uint64_t object, uint64_t page
 int plan_extent_move(struct store_group *group, uint64_t object, uint64_t index,
                      uint64_t *physical)
 {
-    struct store *store = group->store;
-    if (!plan_extent_held(store, object, index))
-        return -ENOENT;
-    *physical = extent_claim(store, UINT64_MAX);
-    if (*physical == UINT64_MAX)
-        return -ENOSPC;
-    int error = claim_add(group, CLAIM_EXTENT, object, index, *physical);
-    if (error)
-        extent_unclaim(store, *physical);
-    else
-        store->space.moves++;
+    int error = !plan_extent_held(group->store, object, index) ? -ENOENT :
+                plan_extent_new(group, object, index, UINT64_MAX, physical);
+    group->store->space.moves += !error;
     return error;
 }
 
@@ -538,15 +520,6 @@ static int plan_grow(struct store_group *group, struct store_op *op, struct plan
     return plan_range(group->store, op->want_address, out->gib, &out->first_gib);
 }
 
-static int plan_name_set(struct store_group *group, const struct store_op *op)
-{
-    const struct store *store = group->store;
-    if (!plan_named(store, op->object, op->name) &&
-        doubt_names_free(store) <= store->doubts.names)                       /* TP3 */
-        return -ENOSPC;
-    return plan_want(group, 1, 0);
-}
-
 static int plan_simple(struct store_group *group, const struct store_op *op,
                        struct planned_op *out)
 {
@@ -564,7 +537,10 @@ static int plan_simple(struct store_group *group, const struct store_op *op,
     case STORE_OP_LAYOUT:
         return op->layout && (!op->layout->type[0] || name_valid(op->layout->type)) ? 0 : -EINVAL;
     case STORE_OP_DURABILITY: return unlogged_plan(group, op, out);
-    case STORE_OP_NAME_SET: return plan_name_set(group, op);
+    case STORE_OP_NAME_SET:
+        return !plan_named(store, op->object, op->name) &&
+               doubt_names_free(store) <= store->doubts.names ? -ENOSPC         /* TP3 */
+                                                              : plan_want(group, 1, 0);
     case STORE_OP_NAME_UNSET: return plan_named(store, op->object, op->name) ? 0 : -ENOENT;
     default: return choice_value(op) < choice_count(op->type) ? 0 : -EINVAL;
     }

@@ -25,17 +25,6 @@ static struct chain_seen *seen_find(const struct store *store, uint64_t number)
     return NULL;
 }
 
-static int seen_add(struct store *store, uint64_t number, uint64_t lsn, struct chain_seen **out)
-{
-    int error = array_grow(store, &store->replay.seen, store->replay.seen_count,
-                           &store->replay.seen_room, sizeof *store->replay.seen);
-    if (error)
-        return error;
-    *out = &store->replay.seen[store->replay.seen_count++];
-    **out = (struct chain_seen){ .number = number, .head_lsn = lsn, .crc = (uint32_t)number };
-    return 0;
-}
-
 /* Notes one SPILL record of the group at `lsn`. */
 int spill_note(struct store *store, const struct record_disk *record, const uint8_t *group,
                uint64_t lsn)
@@ -43,9 +32,14 @@ int spill_note(struct store *store, const struct record_disk *record, const uint
     const struct group_disk *header = (const void *)group;
     uint64_t number = le64_get(record->base);
     struct chain_seen *seen = seen_find(store, number);
-    int error = seen ? 0 : seen_add(store, number, lsn, &seen);
-    if (error || seen->last_lsn == lsn)
+    int error = seen ? 0 : array_grow(store, &store->replay.seen, store->replay.seen_count,
+                                      &store->replay.seen_room, sizeof *seen);
+    if (error || (seen && seen->last_lsn == lsn))
         return error;
+    if (!seen) {
+        seen = &store->replay.seen[store->replay.seen_count++];
+        *seen = (struct chain_seen){ .number = number, .head_lsn = lsn, .crc = (uint32_t)number };
+    }
     if (!seen->groups++)
         seen->head_prev = le32_get(header->prev_crc);
     seen->last_lsn = lsn;

@@ -73,9 +73,9 @@ bool store_txn_pages(const struct store_group *group, size_t *cursor, struct sto
     *cursor += le32_get(record->length);
     enum record_type type = le16_get(record->type);
     bool run = type == RECORD_PAGE_FREE || type == RECORD_PAGE_CLAIM || type == RECORD_PAGE_HOME;
+    uint64_t count = run ? le64_get(record->base) : record_writes(type);
     *out = (struct store_txn_pages){ .object = le64_get(record->object),
-                                     .page = le64_get(record->page),
-                                     .count = record_writes(type) ? 1 : run ? le64_get(record->base) : 0,
+                                     .page = le64_get(record->page), .count = count,
                                      .freed = type == RECORD_PAGE_FREE };
     return true;
 }

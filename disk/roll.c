@@ -105,9 +105,7 @@ int roll_end(struct store *store, const uint8_t uuid[16])
 {
     struct signpost_disk *post = meta_block(store);
     memcpy(store->super.uuid, uuid, sizeof store->super.uuid);                  /* RL3 */
-    for (uint32_t i = 0; i < store->numbers.limit; i++)
-        if (store->pages[i].bytes)
-            meta_dirty_set(store, i, 3);
+    meta_differs(store);
     signpost_encode(&store->super, store->super.slot_b_offset, post);
     return io_write(&store->io, SIGNPOST_OFFSET, post, BLOCK_BYTES);
 }

@@ -398,7 +398,7 @@ static int take_over(struct store_spare *spare, struct store_report *report)
     store->log.epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     store->plan_next_object = store->kept.next_object;
     store->plan_cursor_gib = store->kept.cursor_gib;
-    meta_trim(store);
+    meta_trim(store, SPARES_KEPT);
     return error;
 }
 

@@ -149,15 +149,20 @@ static bool ranges_apart(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_by
     return a + a_bytes <= b || b + b_bytes <= a;
 }
 
+bool units_valid(const struct superblock *super)
+{
+    uint32_t extent = super->extent_bytes;
+    return extent >= BLOCK_BYTES && extent <= STORE_EXTENT_PAGES_MAX * BLOCK_BYTES &&
+           !(extent & (extent - 1)) && store_zone_valid(super->zone);
+}
+
 static bool geometry_valid(const struct superblock *super)
 {
     uint64_t area = area_bytes(super->area_pages);
     uint64_t data_bytes = super->extents * super->extent_bytes;
     uint32_t extent = super->extent_bytes;
-    if (extent < BLOCK_BYTES || extent > STORE_EXTENT_PAGES_MAX * BLOCK_BYTES ||
-        (extent & (extent - 1)) || !store_zone_valid(super->zone))
-        return false;
-    if (super->disk_bytes >> 62 || super->extents > super->disk_bytes / extent)
+    if (!units_valid(super) || super->disk_bytes >> 62 ||
+        super->extents > super->disk_bytes / extent)
         return false;
     if (super->area_pages < 4 || super->area_pages > super->disk_bytes / BLOCK_BYTES ||
         super->directory_pages_max < 1 || super->names_pages_max < 1 ||
