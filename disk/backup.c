@@ -41,7 +41,7 @@ void store_backup_end(struct store *store, struct store_backup *b)
     b->held = false;
 }
 
-/* [start + b->at, start + end) as the next piece, or a part of it. True: nothing is left. */
+/* piece_take takes [start + b->at, start + end), or a part, as the next piece. True: no more. */
 static bool piece_take(struct store_backup *b, uint64_t start, uint64_t end)
 {
     b->offset = start + b->at;
@@ -107,7 +107,7 @@ static int round_begin(struct store *store, struct store_backup *b)
     return 0;
 }
 
-/* Has the extent a page that was committed at or after b->from? */
+/* extent_changed tells whether the extent has a page that was committed at or after b->from. */
 static bool extent_changed(struct store *store, const struct store_backup *b, uint64_t extent)
 {
     const struct extent *e = &store->extents[extent];

@@ -26,7 +26,7 @@ static struct spill_node **head_of(const struct store *store, uint64_t object, u
     return &store->spill_heads[key_hash(object, page) & (store->spill_head_count - 1)];
 }
 
-/* The first of its hash head. */
+/* node_first returns the first node in the page's place of the hash table, or NULL. */
 struct spill_node *node_first(const struct store *store, uint64_t object, uint64_t page)
 {
     return store->spill_heads ? *head_of(store, object, page) : NULL;

@@ -262,8 +262,8 @@ bool container_unlogged(const struct container_disk *container)
     return le16_get(container->durability) >= STORE_DURABILITY_VOLATILE;
 }
 
-/* What a start finds of a container whose pages are in no log: its named objects go, but for the
- * caller's own (of address 0), and its root. REBUILD is LOST from now on. */
+/* directory_lose empties a container whose pages are in no log, at a start: its named objects go,
+ * but for the caller's own (of address 0), and its root. REBUILD is LOST from now on. */
 bool directory_lose(struct store *store, uint32_t slot)
 {
     struct container_disk *container = directory_slot(store, slot);

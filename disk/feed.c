@@ -20,8 +20,8 @@ bool epochs_decode(const struct store_epochs *in, struct superblock *super)
     return epochs_valid(super);
 }
 
-/* Both tables say the same of what lies between here and the next LSN at which one of them
- * changes. */
+/* next_change returns the next LSN at which the table of epochs changes, or `end`: up to there it
+ * says the same of all. */
 static uint64_t next_change(const struct superblock *super, uint64_t lsn, uint64_t end)
 {
     for (uint32_t i = super->epoch_count; i-- > 0;)

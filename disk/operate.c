@@ -242,8 +242,8 @@ static uint32_t run_find(struct finder *f, uint32_t at, uint32_t end)
     return stored(f, stores, at) ? at : 0;
 }
 
-/* Operations that make `now` of `before`, of which the runs are what differs. False: none that take
- * less than there is room for. */
+/* operations_find looks for operations that make `now` of `before`; the two differ in the runs.
+ * False: there are none, or they take more than there is room for. */
 static bool operations_find(struct finder *f, const uint8_t *runs, uint32_t bytes)
 {
     uint32_t reached = 0;               /* a copy may lead into the next run */

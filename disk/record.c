@@ -225,7 +225,7 @@ static void page_forget(struct store *store, struct leaf_disk *leaf, uint32_t pa
     store->use[slot].pages--;
 }
 
-/* The leaf names another extent from now on. */
+/* extent_move makes a page's leaf name another extent from now on. */
 static int extent_move(struct store *store, const struct record_disk *record, uint32_t slot,
                        uint64_t csn)
 {

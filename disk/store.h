@@ -278,8 +278,8 @@ int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **r
 int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t page,
                         store_lsn_t base_lsn, uint32_t bytes);
 
-/* NO MUTEX. The record of a page that was added last is packed, if that makes it smaller. 0, or the
- * transaction's error. */
+/* NO MUTEX. store_txn_pack packs the record of the page that was added last, if that makes it
+ * smaller. 0, or the transaction's error. */
 int store_txn_pack(struct store_group *group);
 
 /* NO MUTEX. The difference that was added last becomes operations on `before`, the version of the

@@ -63,7 +63,7 @@ int store_txn_chain(struct store_group *group, struct store_chain *chain);
 /* -ENOENT: somebody has pages in its extent: store_spill_page. -ENOSPC; -E2BIG; -ENOMEM; -EINVAL */
 store_must_check int store_bulk_page(struct store_chain *chain, uint64_t object, uint64_t page,
                                      uint64_t *offset_bytes);
-/* crc: crc32c(0, bytes, 4096) */
+/* store_bulk_written: `crc` is crc32c(0, bytes, 4096). */
 void store_bulk_written(struct store_chain *chain, uint64_t object, uint64_t page, uint32_t crc);
 /* While pages are at home that were written since, store_txn_chain returns -EINVAL. */
 store_must_check int store_bulk_flush(struct store_chain *chain);

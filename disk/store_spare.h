@@ -117,8 +117,8 @@ store_must_check int store_spare_take(struct store_spare *spare, const void *gro
 store_must_check int store_spare_write(struct store_spare *spare);
 /* 0: the group is durable here. *end_lsn: all before is. */
 store_must_check int store_spare_taken(struct store_spare *spare, store_lsn_t *end_lsn);
-/* Applies groups that the home has, too, until they are of so many bytes; 0: all. Makes checkpoints
- * where the home began one. 1: there is more. An error other than -ENOMEM: copy it anew. */
+/* store_spare_apply applies groups that the home has, too, of so many bytes (0: all), and makes
+ * checkpoints where the home began one. 1: there is more. An error but -ENOMEM: copy it anew. */
 store_must_check int store_spare_apply(struct store_spare *spare, size_t most);
 /* A backup of the spare's disk, byte by byte, while it takes groups: nothing else changes as long
  * as nobody applies, so applied_lsn and checkpoints are as before, or the backup is none. Does it

@@ -96,7 +96,8 @@ struct signal_stack;
 /* Saves all registers in a frame below the user's stack pointer, or c->top, and makes f enter the
  * handler. -EFAULT: there is no room for it. */
 must_check int arch_signal_enter(struct trap_frame *f, const struct signal_call *c);
-/* Reads the frame that rt_sigreturn stands on: all registers, the mask and the stack. -EFAULT. */
+/* arch_signal_leave reads the frame that rt_sigreturn stands on: all registers, the mask and the
+ * stack. -EFAULT. */
 must_check int arch_signal_leave(struct trap_frame *out, uint64_t *mask,
                                  struct signal_stack *stack);
 

@@ -251,8 +251,8 @@ static unsigned block_of(const struct fill *f)
     return f->arena && f->block_pages ? f->block_pages : 1;
 }
 
-/* A lease with room for a block, near `near` unless that is 0; where there is none any more, for a
- * page alone. NULL: errno. */
+/* block_lease finds a lease with room for a block, near `near` unless that is 0; where there is
+ * none any more, for a page alone. NULL: errno. */
 static struct lease *block_lease(struct heap *h, ps_container *c, struct fill *f, uint64_t near,
                                  unsigned *block)
 {

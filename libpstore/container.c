@@ -521,8 +521,8 @@ int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answe
     return result;
 }
 
-/* A container is deleted, or has the last of these names from now on; also where this process has
- * it open. */
+/* request_names asks to delete a container, or to give it the last of these names; it has that also
+ * where this process has it open. */
 static int request_names(uint32_t kind, const char *data, size_t bytes)
 {
     uint64_t id;

@@ -81,8 +81,8 @@ long roots_port(struct ps_store *s)
     return found < 0 ? -ENOENT : found;
 }
 
-/* A handle to call the store manager of this name, to be closed: a copy of the root, if there is
- * one. */
+/* store_by_name gives a handle to call the store manager of this name, which the caller closes: a
+ * copy of the root, if there is one. */
 long store_by_name(const char *name)
 {
     struct ps_store s = {.port = -1};

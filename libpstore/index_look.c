@@ -109,8 +109,9 @@ static void look_anew(struct look *l, uint64_t stamp)
 
 enum { TURNS_MOST = 200000 };           /* of others, while a publication is under way */
 
-/* Begins a look. A publication that is under way is waited for; it depends on nobody. 0, -ENODATA:
- * the index was never written; -EUCLEAN, -EPROTOTYPE: its pages are not those of an index. */
+/* look_begin begins a look. A publication that is under way is waited for; it depends on nobody. 0,
+ * -ENODATA: the index was never written; -EUCLEAN, -EPROTOTYPE: its pages are not those of an
+ * index. */
 static int look_begin(struct look *l)
 {
     uint64_t stamp;
@@ -260,7 +261,7 @@ int committed_near(struct look *l, struct bytes key, enum where where, struct ke
 
 struct check { ps_container *c; struct ps_tree_stats *stats; const char **why; };
 
-/* A node where it lies, if that is in the index. */
+/* node_there returns the node itself: it is read where it lies. NULL: that is not in the index. */
 static void *node_there(void *container, unsigned level, void *node)
 {
     const ps_container *c = container;

@@ -176,8 +176,8 @@ int km_dismiss(struct km_object *o, uint64_t process);
  * Not if it fails: km_fail then does. But for -ESTALE (km_below): what was read has a newer version
  * by now, and the kernel asks again. */
 int km_supply(struct km_request *r, const void *pages, uint64_t count);
-/* What `page` ends with, mostly: so many pages, NULL: of zeros; or if there is an error, km_fail
- * with that, of so many pages, one at least. */
+/* km_answer is what `page` ends with, mostly: it supplies so many pages, NULL: of zeros; or if
+ * there is an error, it is km_fail with that, of so many pages, one at least. */
 void km_answer(struct km_request *r, const void *pages, uint64_t count, int error);
 int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t count);
 /* All pages that were asked for: r->count = 1 before it, where you may have one of the others. */

@@ -26,8 +26,9 @@ struct ps_class {
     const void *methods;                /* NULL: as those of is_a */
     const struct ps_item_type *type;    /* functions (of the same name), or NULL */
 };
-/* From now on; `c` stays where it is. Its is_a comes before it (-ENOENT), and is not larger
- * (-EINVAL). -EEXIST; -ENOSPC: 64 are known; what ps_item_type_add returns. */
+/* ps_class_add makes a class known from now on; `c` stays where it is. Its is_a comes before it
+ * (-ENOENT), and is not larger (-EINVAL). -EEXIST; -ENOSPC: 64 are known; what ps_item_type_add
+ * returns. */
 int ps_class_add(const struct ps_class *c);
 int ps_class_is_a(const struct ps_class *c, const struct ps_class *of);
 

@@ -352,7 +352,7 @@ static void *serve_client(void *client)
 
 /* ---- who comes ---- */
 
-/* PF1: is the handle one of the container, for that? */
+/* may tells whether the handle is one of the container, to read or to write it (PF1). */
 static int may(int handle, int writes)
 {
     const char path[WIRE_PATH_BYTES] = "";

@@ -64,7 +64,7 @@ void futex_thread_gone(struct thread *t);
 #define NS_PER_S 1000000000ull
 /* Nanoseconds of a struct timespec, from user memory. */
 must_check int time_from_user(vaddr_t at, uint64_t *ns);
-/* The time since boot plus this is the time of day (option epoch=SECONDS). */
+/* time_of_day_offset_ns and the time since boot are the time of day (option epoch=SECONDS). */
 uint64_t time_of_day_offset_ns(void);
 
 #endif

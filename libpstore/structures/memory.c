@@ -15,7 +15,8 @@ static void container_give(void *c, void *p)
     ps_free(p);
 }
 
-/* What is not persistent needs no announcement, nor does a store that is wrong in any case. */
+/* container_stores announces a store. Memory that is not persistent needs no announcement, nor does
+ * a store that is wrong in any case. */
 static void container_stores(void *arg, const void *p, size_t bytes)
 {
     (void)arg;

@@ -46,7 +46,8 @@ struct ps_administrator_wish {
 struct ps_administrator *ps_administrator_make(const struct ps_segment *s,
                                                struct ps_spread_what what,
                                                const struct ps_administrator_wish *wish);
-/* That of another process, for queries; -ENOENT, and the errors of ps_area_open. */
+/* ps_administrator_open opens the administrator of another process, for queries; -ENOENT, and the
+ * errors of ps_area_open. */
 struct ps_administrator *ps_administrator_open(const char *name);
 /* No query of this process is open any more. Of its maker: ends it for all; queries of others end
  * with -ENOTCONN. */

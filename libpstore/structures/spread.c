@@ -277,7 +277,8 @@ static int part_begin(void *arg)
     return *area_of(b, b->at) ? 0 : -errno;
 }
 
-/* Some leaves of the part, in the order in which they were made, as a file would have grown. */
+/* part_batch copies some leaves of the part, in the order in which they were made, as a file would
+ * have grown. */
 static int part_batch(void *arg)
 {
     struct build *b = arg;

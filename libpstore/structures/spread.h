@@ -55,9 +55,10 @@ struct ps_segment {
 struct ps_builder { uint64_t nodes; };
 struct ps_memory ps_building(struct ps_builder *b);
 
-/* Which part a leaf goes to. By the order in which leaves were made, each to the next part; or by
- * their neighbours in the order of keys at that moment, to the part that has least of these, the
- * nearest counting most: local balancing, after Seeger and Larson, "Multi-Disk B-trees" (1991). */
+/* enum ps_placement says which part a leaf goes to: by the order in which leaves were made, each to
+ * the next part; or by their neighbours in the order of keys at that moment, to the part that has
+ * least of these, the nearest counting most: local balancing, after Seeger and Larson, "Multi-Disk
+ * B-trees" (1991). */
 enum ps_placement { PS_ROUND_ROBIN, PS_LARSON_SEEGER };
 
 /* The structure of an instance, for the calls below: of a line PS_TREE... or PS_RTREE. */

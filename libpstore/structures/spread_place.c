@@ -36,8 +36,8 @@ static void neighbours_find(struct history *h)
     }
 }
 
-/* How much of the neighbourhood each part has: the nearest leaf on each side counts 1, the next
- * 1/2, then 1/3, as far as a query that gives each part two leaves. */
+/* neighbourhood tells how much of the leaf's neighbourhood each part has: the nearest leaf on each
+ * side counts 1, the next 1/2, then 1/3, as far as a query that gives each part two leaves. */
 static void neighbourhood(const struct history *h, uint32_t leaf, uint64_t *weight)
 {
     enum { ONE = 720720 };      /* a multiple of 1 to 2 * PS_PARTS_MAX */

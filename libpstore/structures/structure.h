@@ -48,7 +48,8 @@ struct ps_memory ps_in(struct ps_container *c);         /* ps_alloc and ps_free 
 struct ps_memory ps_in_arena(struct ps_arena *arena);   /* ps_alloc_in: also a congeries */
 struct ps_memory ps_volatile(void);                     /* the heap of the C library */
 
-/* Opens an access object until the block ends: PS_ACCESS(phone_keyed, a, &by_name, PS_CHANGE); */
+/* PS_ACCESS opens an access object until the block ends: PS_ACCESS(phone_keyed, a, &by_name,
+ * PS_CHANGE); */
 #define PS_ACCESS(kind, variable, ...)                                                            \
     __attribute__((cleanup(kind##_close))) struct kind variable = kind##_open(__VA_ARGS__)
 enum ps_mode { PS_LOOK, PS_CHANGE };                    /* a change through PS_LOOK is -EACCES */

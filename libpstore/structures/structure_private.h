@@ -18,7 +18,8 @@ void structure_clear(struct ps_access *a);
 /* FNV-1a, 64 bits; `before`: what came before these bytes, or 0. */
 uint64_t structure_hash(uint64_t before, const void *bytes, size_t length);
 
-/* Why a change must not be: 0, the error of the access object, or -EACCES. */
+/* structure_refuses tells why a change must not be: 0, the error of the access object, or
+ * -EACCES. */
 static inline int structure_refuses(const struct ps_access *a, enum ps_mode mode)
 {
     return a->error ? a->error : (int)mode > a->mode ? -EACCES : 0;
@@ -56,7 +57,7 @@ static inline void structure_changes(const struct ps_access *a, const void *node
 {
     structure_stores(a, node, a->type->node_bytes);
 }
-/* ... of the head. */
+/* structure_heads announces a change of the head. */
 static inline void structure_heads(const struct ps_access *a)
 {
     structure_stores(a, a->head, a->type->head_bytes);

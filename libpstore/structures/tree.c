@@ -178,8 +178,8 @@ size_t ps_tree_bytes(const struct ps_tree_access *a)
 
 /* ---- insertion ---- */
 
-/* What parts two leaves: the shortest string that is not before the right one's first key, or that
- * key. */
+/* separator returns the string that parts two leaves: the shortest string that is not before the
+ * right one's first key, or that key. */
 static struct bytes separator(struct ps_tree_access *a, struct bytes last, struct bytes first)
 {
     if (!a->base.type->key_bytes && !a->base.descending) {

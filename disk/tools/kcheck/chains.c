@@ -87,7 +87,8 @@ bool kdoubt_alone(const struct record_disk *record)
            (type == RECORD_DECIDED && what != DECIDED_COMMIT && what != DECIDED_KEPT);
 }
 
-/* A record of one takes the place of an older one. */
+/* doubt_enter notes a transaction in doubt; a newer record of it takes the place of an older
+ * one. */
 static int doubt_enter(struct kmodel *model, const uint8_t *id, bool kept, struct kdoubt **out,
                        const char **why)
 {

@@ -31,7 +31,7 @@ struct archive {
     uint32_t base_count, base_room, log_count, log_room;
 };
 
-/* What lies in the directory. SOUND, or CANNOT after a message. */
+/* archive_open looks at what lies in the directory. SOUND, or CANNOT after a message. */
 int  archive_open(struct archive *archive, const char *path);
 void archive_close(struct archive *archive);
 /* "path/base-....store" or "path/log-....groups"; the caller frees it. NULL: no memory. */

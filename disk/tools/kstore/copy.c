@@ -59,7 +59,7 @@ static int group_commit(struct copy *copy)
     return error;
 }
 
-/* One transaction: an operation, or else a page. */
+/* txn_run writes one transaction: an operation, or else a page. */
 static int txn_run(struct copy *copy, struct store_op *op, uint64_t object, uint64_t page,
                    const uint8_t *bytes)
 {

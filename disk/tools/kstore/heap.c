@@ -257,7 +257,7 @@ int heap_page_bytes(struct heap_pages *p, const struct kcontainer *c, uint64_t p
 
 struct row { uint32_t container, type; uint64_t objects, bytes, first; };
 
-/* Of one container the types with the most bytes come first. */
+/* row_order puts types in order, by container; of one container those with the most bytes first. */
 static int row_order(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;

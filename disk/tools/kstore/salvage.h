@@ -29,7 +29,7 @@ int  copy_op(struct copy *copy, struct store_op *op);
 int  copy_page(struct copy *copy, uint64_t object, uint64_t page, const uint8_t *bytes);
 int  copy_end(struct copy *copy, bool close, int error);  /* error: give up. Frees everything */
 
-/* Are the bytes with this page's CRC somewhere in the ring? */
+/* past_find tells whether bytes with this page's CRC are somewhere in the ring, and reads them. */
 bool past_find(struct copy *copy, const struct kleaf *leaf, uint32_t page, uint8_t *bytes);
 void past_free(struct copy *copy);
 

@@ -58,8 +58,8 @@ enum kd_trace_wait { KD_TRACE_FOR_PAGE, KD_TRACE_FOR_CONTAINER, KD_TRACE_FOR_SUP
                      KD_TRACE_FOR_CREDIT,
                      KD_TRACE_FOR_LEAVE, KD_TRACE_FOR_COMMIT, KD_TRACE_FOR_SPILL,
                      KD_TRACE_FOR_ITEM };
-/* made; sent, or with a child's pid in the upper half of `rights` given to it; taken out of a
- * message; called by; ended, all of the number */
+/* What happened to a badge: it was made; sent, or with a child's pid in the upper half of `rights`
+ * given to it; taken out of a message; called by; ended, all of the number */
 enum kd_trace_badge { KD_TRACE_MADE, KD_TRACE_PASSED, KD_TRACE_GOT, KD_TRACE_USED, KD_TRACE_ENDED };
 /* Told by a store manager (user/store/path.c): what a client did by the grant of that serial. The
  * upper half of `rights`: the container's number; of HANDED the lower half of the badge's; of
