@@ -70,7 +70,6 @@ const struct process_seam process_seam = {
     .killed = report_killed,
     .versions = version_most_kept,
     .left = holders_left,
-    .sum_dirty = objects_sum_dirty,
 };
 
 /* Views belong to their thread, disks to their process: neither travels. The system's handle is of

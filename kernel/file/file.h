@@ -29,6 +29,7 @@ struct node {
     struct node *hash_next;
     struct node *parent;         /* NULL: removed, or the root */
     struct list children;        /* of a folder, in rising `order` */
+    struct list *listed;         /* of these, or their list: how far the last listing has come */
     char *name;
     enum node_kind kind;
     bool read_only;              /* a folder: only node_part() makes or removes anything in it */
@@ -109,7 +110,7 @@ struct file {
     uint64_t offset;
 };
 
-/* `mode`: of a file that it makes. */
+/* file_open opens what the path names; `mode` is that of a file that it makes. */
 must_check int file_open(struct node *from, const char *path, unsigned flags, unsigned mode,
                          struct file **out);
 must_check struct file *file_new(const struct file_operations *operations, unsigned flags);

@@ -26,6 +26,7 @@ static struct {
 } tree = {
     .lock = LOCK_INIT(RANK_FILE, "file tree"),
     .root = {.link = LIST_INIT(tree.root.link), .children = LIST_INIT(tree.root.children),
+             .listed = &tree.root.children,
              .kind = NODE_FOLDER, .name = "", .references = 1, .read_only = true, .mode = 0555,
              .inode = 1},
     .next_inode = 1,
@@ -80,6 +81,8 @@ static void child_unlink(struct node *n)
         link = &(*link)->hash_next;
     *link = n->hash_next;
     n->parent->time_ns = arch_time_ns();
+    if (n->parent->listed == &n->link)
+        n->parent->listed = n->link.prev;
     list_remove(&n->link);
     if (list_empty(&n->parent->children))
         n->parent->height = 0;
@@ -212,7 +215,7 @@ static struct node *node_alloc(struct component c, enum node_kind kind, unsigned
     n->inode = ++tree.next_inode;
     n->references = 2; /* the tree's and the caller's */
     n->time_ns = arch_time_ns();
-    list_init(&n->children);
+    list_init(n->listed = &n->children);
     list_init(&n->link);
     tree.count++;
     return n;
@@ -384,20 +387,22 @@ out:
 
 bool node_next(struct node *folder, uint64_t order, struct node_entry *out)
 {
-    bool found = false;
     lock_acquire(&tree.lock);
-    list_each(struct node, n, &folder->children, link) {
-        if (n->order <= order)
-            continue;
+    struct list *all = &folder->children, *at = folder->listed;
+    if (at != all && container_of(at, struct node, link)->order > order)
+        at = all; /* a listing from its start, or beside another one */
+    do {
+        at = at->next;
+    } while (at != all && container_of(at, struct node, link)->order <= order);
+    if (at != all) {
+        const struct node *n = container_of(folder->listed = at, struct node, link);
         out->inode = n->inode;
         out->order = n->order;
         out->kind = n->kind;
         strlcpy(out->name, n->name, sizeof(out->name));
-        found = true;
-        break;
     }
     lock_release(&tree.lock);
-    return found;
+    return at != all;
 }
 
 /* make_first makes a node that stays; the tree's reference is enough for it. */

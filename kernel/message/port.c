@@ -35,6 +35,7 @@ static struct port *port_new(struct process *owner)
     list_init(&p->receivers);
     list_init(&p->credit_queue);
     list_init(&p->badges);
+    list_init(&p->objects);
     item_prepare(&p->clean, ITEM_CLEAN);
     item_prepare(&p->credit_low, ITEM_CREDIT_LOW);
     item_prepare(&p->notify, ITEM_NOTIFY);
@@ -367,12 +368,16 @@ void port_check(void)
 
 /* ---- names ---- */
 
-/* port_named finds the port that has the name, or a dead one that had it and has badges. */
+/* port_named finds the port that has the name, or a dead one that had it and has badges. Those with
+ * a name are in front of all others. */
 static struct port *port_named(const char *name, bool dead)
 {
-    list_each(struct port, p, &ports, all)
+    list_each(struct port, p, &ports, all) {
+        if (!p->name[0])
+            break;
         if (p->dead == dead && strcmp(p->name, name) == 0 && !(dead && list_empty(&p->badges)))
             return p;
+    }
     return NULL;
 }
 
@@ -397,8 +402,11 @@ HANDLE_CALL(kd_name_set, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 1)
         return -EPERM;
     lock_acquire(&ports_lock);
     bool taken = port_named(name, false);
-    if (!taken)
+    if (!taken) {
         memcpy(p->name, name, sizeof name);
+        list_remove(&p->all);
+        list_push_front(&ports, &p->all);
+    }
     lock_release(&ports_lock);
     return taken ? -EEXIST : 0;
 }

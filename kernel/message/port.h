@@ -47,7 +47,7 @@ struct port {
     bool dead;
     struct process *owner;   /* a reference; dead when it is gone */
     uint32_t receive_handles; /* atomic; handle.h: HD3 */
-    struct list items, receivers, badges;
+    struct list items, receivers, badges, objects; /* those that ask, or commit, here: object.c */
     struct list all;         /* ports of all processes; port table lock */
     struct item clean, credit_low, notify, view_gone;
     bool spills, wants_gone, tells; /* KD_OBJECT_SPILLS, _NOTICES commit here; KD_PORT_TELLS */

@@ -64,11 +64,12 @@ bool limit_may_take_kept(const struct process *p) { return !p || p->home.takes_k
 /* ---- charging ---- */
 
 /* own_frames: the frames that are counted where they are: pages, page tables, those that regions
- * lie in, the table of handles, badges of its ports. */
+ * lie in, the table of handles, badges of its ports, its objects, and who has these attached. */
 static uint64_t own_frames(const struct process *p)
 {
     return p->frames + p->limits.tables + p->region_count / VM_REGIONS_A_FRAME
-           + (p->handles != NULL) + p->limits.badges / BADGES_A_FRAME;
+           + (p->handles != NULL) + p->limits.badges / BADGES_A_FRAME +
+           p->limits.objects / OBJECTS_A_FRAME + p->limits.clients / CLIENTS_A_FRAME;
 }
 
 uint64_t limit_used(const struct process *p, enum kd_limit which)
@@ -186,7 +187,6 @@ static struct process *largest(bool *ending, bool for_manager)
     struct process *found = NULL;
     uint64_t now = arch_time_ns();
     *ending = false;
-    process_seam.sum_dirty();
     lock_acquire(&process_table.lock);
     uint64_t most = for_manager ? 0 : frame_total_count() / MAX(process_table.count, 1u);
     list_each(struct process, p, &process_table.all, link) {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 struct process;
-enum { BADGES_A_FRAME = 64 };
+enum { BADGES_A_FRAME = 64, OBJECTS_A_FRAME = 4, CLIENTS_A_FRAME = 16 };
 
 /* Memory is counted in frames, everything else one by one. */
 struct limits {
@@ -21,6 +21,7 @@ struct limits {
     uint64_t promised_bytes;     /* of regions with any right, which may be filled; vm.c */
     uint64_t tables;             /* page tables of slot 0; space lock */
     unsigned badges;             /* of its ports, whoever holds them; badge.c */
+    uint32_t objects, clients;   /* atomic: it manages, object_charge(); attached to these */
 };
 
 /* A process's table as it begins: its parent's, and the defaults for all but what init starts.

@@ -27,7 +27,7 @@ struct process_table process_table = {.lock = LOCK_INIT(RANK_PROCESS_TABLE, "pro
 
 static void process_free(struct process *p)
 {
-    assert(!p->limits.badges); /* LM1 */
+    assert(!p->limits.badges && !p->limits.objects && !p->dirty); /* LM1 */
     kfree(p);
 }
 COUNTED(process, process_free) /* PR1 */

@@ -74,7 +74,7 @@ struct process {
         } table[32];
     } windows;
     struct view *plain;              /* maps objects that are not transactional; view.c */
-    uint64_t dirty;  /* of its objects: pages that it is to clean; objects_sum_dirty() */
+    uint64_t dirty;  /* atomic: pages of its objects that it is to clean; dirty_count() */
     bool locks_items;                /* its views may have bits in tables; item_lock.c */
     bool takes_reserve; /* init, and managers with KD_OBJECT_SPILLS that init started or that may
                          * open disks: their memory may come from the reserve, and they
@@ -140,7 +140,6 @@ struct process_seam {
     void (*killed)(struct process *p);         /* the log gets the rest of a report */
     uint64_t (*versions)(struct process *p); /* KD_LIMIT_VERSIONS: how many are used */
     void (*left)(void); /* the calling thread has left its process: the rest may end late */
-    void (*sum_dirty)(void);                   /* sets process->dirty of all that manage objects */
 };
 extern const struct process_seam process_seam;
 

@@ -10,6 +10,7 @@
 #include "store/mapping.h"
 
 enum { ATTACHMENTS_MAX = 1024 };
+_Static_assert(sizeof(struct attachment) <= PAGE_BYTES / CLIENTS_A_FRAME, "as it is charged");
 
 /* attachment_after finds the place of p's first attachment that ends behind `at`. Attach lock
  * held. */
@@ -40,7 +41,31 @@ struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights)
     return found;
 }
 
-void attachment_gone_told(struct item *i) { kfree(container_of(i, struct attachment, gone)); }
+/* attachment_new: the manager pays for it until it has heard of its end, whenever that is. */
+static struct attachment *attachment_new(struct object *o, struct process *p, uint32_t rights)
+{
+    struct process *manager = o->port->owner;
+    struct attachment *a = limit_left(manager, KD_LIMIT_MEMORY) ? kalloc(sizeof *a) : NULL;
+    if (!a)
+        return NULL;
+    *a = (struct attachment){.object = o, .process = p, .manager = manager, .rights = rights};
+    list_init(&a->gone.link);
+    process_get(manager);
+    __atomic_fetch_add(&manager->limits.clients, 1, __ATOMIC_RELAXED);
+    return a;
+}
+
+static void attachment_free(struct attachment *a)
+{
+    __atomic_fetch_sub(&a->manager->limits.clients, 1, __ATOMIC_RELAXED);
+    process_put(a->manager);
+    kfree(a);
+}
+
+void attachment_gone_told(struct item *i)
+{
+    attachment_free(container_of(i, struct attachment, gone));
+}
 
 /* attachment_end ends an attachment that is off its process's array. */
 static void attachment_end(struct attachment *a, bool tell)
@@ -51,7 +76,7 @@ static void attachment_end(struct attachment *a, bool tell)
     lock_release(&o->lock);
     item_say(&a->gone, ITEM_CLIENT_GONE, a->process->pid, o->cookie);
     if (!tell || !port_post(o->port, &a->gone))
-        kfree(a);
+        attachment_free(a);
     object_put(o);
 }
 
@@ -148,11 +173,9 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
         return -EPERM;
     if (!rights || rights & ~(uint32_t)(KD_RIGHT_READ | KD_RIGHT_WRITE))
         return -EINVAL;
-    struct attachment *a = o->dead ? NULL : kalloc(sizeof *a);
+    struct attachment *a = o->dead ? NULL : attachment_new(o, p, rights);
     if (!a)
         return o->dead ? -EOWNERDEAD : -ENOMEM;
-    *a = (struct attachment){.object = o, .process = p, .rights = rights};
-    list_init(&a->gone.link);
     /* a dead manager's objects there make room: its successor brings the containers back */
     for (struct attachment *old; (old = attachment_remove(p, o, true));)
         attachment_end(old, false);
@@ -170,7 +193,7 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
         leaves_for(o, leaf_unmap, &u);
     }
     if (e)
-        kfree(a);
+        attachment_free(a);
     return e == -EALREADY ? 0 : e;
 }
 
@@ -195,7 +218,9 @@ static void attachments_end(struct process *p)
 
 void object_process_gone(struct process *p)
 {
-    objects_end(p, NULL);
+    /* its ports are dead, and its objects with them, unless another thread is at it still */
+    while (__atomic_load_n(&p->limits.objects, __ATOMIC_ACQUIRE))
+        thread_breathe();
     (void)mappings_end(p, 0, 0, ~0ull);
     attachments_end(p);
 }

@@ -8,6 +8,7 @@
 #include "store/codeword.h"
 #include "store/holder.h"
 #include "store/item.h"
+#include "store/object_private.h"
 
 struct walk {
     struct view *view;
@@ -89,8 +90,10 @@ static unsigned check_page(struct leaf *l, unsigned slot, unsigned end, void *wa
 int kcheck(void)
 {
     struct walk w = {0};
-    objects_each(o)
+    objects_each(o) {
+        deny(&w, object_misplaced(o), "the tree of objects is wrong (OV3, OV4)", o->base);
         leaves_for(o, check_page, &w);
+    }
     const char *wrong = version_check();
     deny(&w, wrong, wrong, 0);
     views_each_locked(v, &views_all) {

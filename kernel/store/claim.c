@@ -256,6 +256,6 @@ void store_port_dead(struct port *p)
 {
     views_port_dead(p);
     parts_port_dead(p);
-    objects_end(p->owner, p);
+    objects_end(p);
     ports_above_die(p); /* SK17 */
 }

@@ -1,11 +1,11 @@
 /*
  * object.c - memory objects: their life, and the calls of managers (object.h).
  *
- * Owns      the list of all objects, addresses for objects without one.
+ * Owns      the objects of each port, addresses for objects without one.
  * Not here  what is known of pages (leaf.c), who may map them (attach.c), pages in and out
- *           (page.c), rights taken away (sweep.c).
+ *           (page.c), rights taken away (sweep.c), all objects, by address (overlap.c).
  *
- * Locks: objects_lock for the list.
+ * Locks: objects_lock for the lists.
  */
 #include "store/object_private.h"
 #include "store/commit.h"
@@ -13,8 +13,8 @@
 #include "store/wait.h"
 
 struct lock objects_lock = LOCK_INIT(RANK_PROCESS_TABLE, "objects");
-static struct list objects = LIST_INIT(objects);
 static vaddr_t next_base;
+_Static_assert(sizeof(struct object) <= PAGE_BYTES / OBJECTS_A_FRAME, "what they are charged as");
 
 static const uint64_t OBJECT_PAGES_MAX = (KD_STORE_END - KD_STORE_BASE) >> PAGE_SHIFT;
 
@@ -86,12 +86,10 @@ void copy_free(struct copy *c)
 
 /* ---- life ---- */
 
-static uint32_t objects_overlap;        /* atomic: so many do, or did (OV1) */
-
 static RARE void object_free(struct object *o)
 {
     leaves_free(o);
-    __atomic_fetch_sub(&objects_overlap, o->overlaps, __ATOMIC_SEQ_CST);
+    overlaps_forget(o);
     kfree(o->tables);
     (void)port_withdraw(o->port, &o->recalled.item);
     port_put(o->port);
@@ -101,42 +99,34 @@ static RARE void object_free(struct object *o)
 
 COUNTED(object, object_free)
 
-struct object *object_next(struct object *before)
+/* ---- objects of a port ---- */
+
+/* object_first finds a port's first object: one that transactions enlist, if it has any of these.
+ * Objects lock held. */
+static struct object *object_first(struct port *p)
 {
-    lock_acquire(&objects_lock);
-    struct list *l = before && !list_empty(&before->all) ? before->all.next : objects.next;
-    struct object *o = l == &objects ? NULL : container_of(l, struct object, all);
-    if (o)
-        object_get(o);
-    lock_release(&objects_lock);
-    if (before) /* its place in the list held until now; if it left that: from the start */
-        object_put(before);
-    return o;
+    return list_empty(&p->objects) ? NULL
+                                   : list_first(&p->objects, struct object_link, link)->object;
 }
 
-/* objects_sum_dirty sums dirty pages by owner: the owner of an object in the list lives. */
-void objects_sum_dirty(void)
+/* object_list puts o on the lists of its ports. Objects lock held. */
+static void object_list(struct object *o)
 {
-    lock_acquire(&objects_lock);
-    list_for(l, &objects)
-        container_of(l, struct object, all)->owner->dirty = 0;
-    list_each(struct object, o, &objects, all)
-        o->owner->dirty += __atomic_load_n(&o->dirty, __ATOMIC_RELAXED);
-    lock_release(&objects_lock);
+    struct port *const ports[] = {o->port, o->commit_port};
+    for (unsigned i = 0; i < 2; i++) {
+        o->at_port[i].object = o;
+        (object_enlists(o) ? list_push_front : list_push_back)(&ports[i]->objects,
+                                                               &o->at_port[i].link);
+    }
 }
 
 struct port *object_commit_port_of(struct port *p)
 {
-    struct port *found = NULL;
     lock_acquire(&objects_lock);
-    list_each(struct object, o, &objects, all) {
-        if (!found && (o->port == p || o->commit_port == p) &&
-            (o->flags & (KD_OBJECT_TRANSACTIONAL | KD_OBJECT_UNLOCKED)) ==
-                KD_OBJECT_TRANSACTIONAL) { /* else its manager commits on its own */
-            found = o->commit_port;
-            port_get(found);
-        }
-    }
+    const struct object *o = object_first(p);
+    struct port *found = o && object_enlists(o) ? o->commit_port : NULL;
+    if (found)
+        port_get(found);
     lock_release(&objects_lock);
     return found;
 }
@@ -157,7 +147,10 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
         .table_count = (c->pages + LEAF_PAGES * LEAF_TABLE - 1) / (LEAF_PAGES * LEAF_TABLE),
     };
     o->tables = leaf_tables_new(o->table_count);
-    if (!o->tables || !limit_charge(process_this(), KD_LIMIT_MEMORY, object_table_frames(o))) {
+    object_charge(o->owner, 1);
+    if (!o->tables || !limit_left(o->owner, KD_LIMIT_MEMORY) ||
+        !limit_charge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o))) {
+        object_charge(o->owner, -1);
         kfree(o->tables);
         kfree(o);
         return NULL;
@@ -171,6 +164,7 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
         o->floor = version_newest(); /* its pages are of a later time than snapshots there are */
     item_say(&o->recalled.item, ITEM_RECALLED, 0, c->cookie);
     list_init(&o->recalled.item.link);
+    list_init(&o->recalled.link);
     memcpy(o->name, c->name, sizeof o->name);
     o->name[sizeof o->name - 1] = 0;
     return o;
@@ -202,49 +196,6 @@ static vaddr_t base_choose(uint64_t pages)
     next_base += bytes;
     lock_release(&objects_lock);
     return base;
-}
-
-/* ---- objects at the same addresses, in different processes ----
- *
- * A view's entry at an address is taken for a right to the page of each object there whose mask has
- * the view. So such an object's masks have no view of a process that has another object there:
- * OV1   A bit without an entry goes when the process detaches the object, when another object comes
- *       to these addresses, and before a view gets a number that was another's.
- * OV2   No page table of theirs is taken out while a view has it. */
-
-static void object_overlaps(struct object *o)
-{
-    lock_acquire(&o->lock); /* OV2: behind who takes out tables now */
-    __atomic_fetch_add(&objects_overlap, !o->overlaps, __ATOMIC_SEQ_CST);
-    o->overlaps = true;
-    lock_release(&o->lock);
-}
-
-static void object_meet(struct object *o, struct object *n)
-{
-    if (o == n || o->base >= object_end(n) || n->base >= object_end(o))
-        return;
-    object_overlaps(o);
-    object_overlaps(n);
-    UNMAP(u, .stale = true);
-    leaves_for(o, leaf_unmap, &u);
-}
-
-static void page_strip(struct leaf *l, unsigned slot, void *view)
-{
-    const struct view *v = view;
-    vmask_clear(&l->pages[slot].mask, v->id);
-    if (l->pages[slot].writer == v->id)
-        l->pages[slot].writer = WRITER_NONE;
-}
-
-void objects_strip(struct view *v)
-{
-    if (likely(!__atomic_load_n(&objects_overlap, __ATOMIC_SEQ_CST)))
-        return;
-    objects_each(o)
-        if (__atomic_load_n(&o->overlaps, __ATOMIC_SEQ_CST))
-            (void)pages_for(o, 0, o->pages, page_strip, v);
 }
 
 long kd_object_create(const uint64_t a[6])
@@ -284,14 +235,14 @@ long kd_object_create(const uint64_t a[6])
                    handle_held(HANDLE_BLOCK, NULL, 0);
     if (c.flags & KD_OBJECT_SPILLS && trusted)
         process_this()->takes_reserve = true;
-    /* for the list: object_die() takes it off and puts it, closing a handle does not */
+    /* for the lists: object_die() takes it off and puts it, closing a handle does not */
     object_get(o);
     lock_acquire(&objects_lock);
-    list_push_back(&objects, &o->all);
+    object_list(o);
+    object_place(o);
     lock_release(&objects_lock);
     count(objects);
-    objects_each(other)
-        object_meet(other, o);
+    object_meets(o);
     /* PO3: a thread that closes a port meanwhile finds the object in the list, or this one sees
      * that it is dead */
     bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) ||
@@ -349,23 +300,16 @@ static int object_destroy(struct object *o, bool if_unused, bool firm)
     return e;
 }
 
-void objects_end(const struct process *owner, const struct port *p)
+void objects_end(struct port *p)
 {
-    for (;;) {
-        struct object *o = NULL;
+    for (struct object *o; ; object_put(o)) {
         lock_acquire(&objects_lock);
-        list_each(struct object, x, &objects, all) {
-            if (x->owner == owner && (!p || x->port == p || x->commit_port == p)) {
-                o = x;
-                object_get(o);
-                break;
-            }
-        }
+        if ((o = object_first(p)))
+            object_get(o);
         lock_release(&objects_lock);
         if (!o)
             return;
         (void)!object_destroy(o, false, true); /* also by a thread that is killed */
-        object_put(o);
         thread_breathe(); /* another thread may be destroying it, and wait for this CPU */
     }
 }

@@ -29,12 +29,14 @@ struct object {
     uint32_t flags, encoder; /* KD_OBJECT_*; KD_ENCODER_*, read anew for each page */
     bool dead;               /* its manager is gone or destroyed it; set before the sweep */
     bool overlaps;           /* another one lies at some of its addresses, or did; its lock */
-    struct process *owner;   /* compared only */
+    struct process *owner;   /* it lives until the object is in no list (object_die) */
     struct port *port, *commit_port;
     uint64_t cookie, base, pages;
     int handle;              /* the manager's number for it, in messages */
     struct lock lock;        /* RANK_OBJECT */
-    struct list attachments, all;
+    struct list attachments;
+    struct object_link { struct list link; struct object *object; } at_port[2]; /* object.c */
+    struct object_place { struct object *left, *right; vaddr_t reach; } place; /* overlap.c */
     struct container_lock container_lock;
     uint32_t escalate;       /* faults after which a transaction tries to lock it; 0: never */
     uint8_t near_score;      /* cluster.c: high: read faults lie near each other */
@@ -54,7 +56,8 @@ struct object {
     uint64_t floor;  /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
     struct object_items items;
     struct recall_told {     /* Views that use pages which are called back (recall.c). */
-        struct vmask users;  /* graph lock */
+        struct vmask users;  /* graph lock; for `link`, too */
+        struct list link;    /* recall.c: those that have users; a reference */
         struct item item;    /* RECALLED, to `port` */
     } recalled;
     char name[KD_NAME_MAX];
@@ -63,7 +66,7 @@ struct object {
 /* An attachment lets a process map the object; on its sorted array, and on the object's list. */
 struct attachment {
     struct object *object;   /* one reference */
-    struct process *process;
+    struct process *process, *manager; /* who maps it; who has its port, a reference */
     uint32_t rights;
     struct list object_link;
     struct item gone;        /* CLIENT_GONE; the attachment is freed when it was delivered */
@@ -85,8 +88,7 @@ struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
 /* object_leaf finds or makes a page's leaf; page < o->pages, as for the others. NULL: no memory, or
  * the limit. Not for sleeps (LF2). */
 struct leaf *object_leaf(struct object *o, uint64_t page);
-/* leaf_refused tells why there will be no leaf: -EOWNERDEAD; -ENOMEM, by the owner's limit; 0. */
-int leaf_refused(struct object *o);
+int leaf_refused(struct object *o); /* why there is none: -EOWNERDEAD; -ENOMEM, by a limit; 0 */
 /* table_of finds the table of leaves that a page's is in, or NULL. */
 static inline struct leaf **table_of(const struct object *o, uint64_t page)
 {
@@ -117,19 +119,18 @@ static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
 }
 /* attachments_end_left: a commit that p left behind is over; if p has ended, so do attachments. */
 void attachments_end_left(struct process *p);
-/* objects_end destroys the objects of a process; p not NULL: those that ask, or commit, there. A
- * killed thread leaves the rest to its process's end. */
-void objects_end(const struct process *owner, const struct port *p);
-/* object_commit_port_of: the commit port of objects served at `p`; a reference, or NULL. */
-struct port *object_commit_port_of(struct port *p);
+/* objects_end destroys the objects that ask, or commit, at a port, which is dead. */
+void objects_end(struct port *p);
+struct port *object_commit_port_of(struct port *p); /* of objects at p: a reference, or NULL */
 long object_policy(struct object *o, uint64_t policy, uint64_t value); /* KD_POLICY_*: 0, -EINVAL */
 /* object_manager_of tells whether `client` has an object of `manager` attached. */
 bool object_manager_of(struct process *manager, struct process *client);
 void object_process_gone(struct process *p); /* ends its objects and attachments */
-void objects_sum_dirty(void); /* sets process->dirty of managers */
-/* objects_each goes over all objects, some twice if one dies meanwhile. No body leaves it early. */
-#define objects_each(o) for (struct object *o = object_next(NULL); o; o = object_next(o))
-struct object *object_next(struct object *before); /* a reference, for that of `before` */
+/* objects_in goes over the objects in a range, and breathes after each. No body leaves it early. */
+#define objects_in(o, from, end)                                                                  \
+    for (struct object *o = object_next(NULL, from, end); o; o = object_next(o, from, end))
+#define objects_each(o) objects_in(o, 0, ~0ull)
+struct object *object_next(struct object *before, vaddr_t from, vaddr_t end); /* puts `before` */
 /* leaf_fn does something for a portion of a leaf's pages [slot, end), which starts at `slot`.
  * Returns where that ended: the rest follows, after others had their turn. */
 typedef unsigned leaf_fn(struct leaf *l, unsigned slot, unsigned end, void *arg);
@@ -143,6 +144,7 @@ static inline void dirty_count(struct object *o, int n)
 {
     count_add(dirty_pages, (uint64_t)(int64_t)n);
     __atomic_fetch_add(&o->dirty, (uint64_t)(int64_t)n, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&o->owner->dirty, (uint64_t)(int64_t)n, __ATOMIC_RELAXED);
 }
 
 #endif

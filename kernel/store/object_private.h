@@ -1,4 +1,4 @@
-/* object_private.h - what object.c, attach.c, sweep.c and page.c share. */
+/* object_private.h - what object.c, overlap.c, attach.c, sweep.c and page.c share. */
 #ifndef KERNEL_OBJECT_PRIVATE_H
 #define KERNEL_OBJECT_PRIVATE_H
 
@@ -6,7 +6,17 @@
 #include "store/right.h"
 
 /* ---- object.c ---- */
-extern struct lock objects_lock; /* the list of all objects */
+extern struct lock objects_lock; /* all objects: ports' lists of them, the tree (overlap.c) */
+/* object_enlists tells whether transactions enlist at its port: else it commits on its own. */
+static inline bool object_enlists(const struct object *o)
+{
+    return (o->flags & (KD_OBJECT_TRANSACTIONAL | KD_OBJECT_UNLOCKED)) == KD_OBJECT_TRANSACTIONAL;
+}
+/* object_charge counts an object that its owner has. */
+static inline void object_charge(struct process *owner, int n)
+{
+    __atomic_fetch_add(&owner->limits.objects, (uint32_t)n, __ATOMIC_RELEASE);
+}
 static inline vaddr_t object_end(const struct object *o)
 {
     return o->base + (o->pages << PAGE_SHIFT);
@@ -17,6 +27,14 @@ static inline bool range_ok(const struct object *o, uint64_t page, uint64_t n)
 {
     return n > 0 && page < o->pages && n <= o->pages - page;
 }
+
+/* ---- overlap.c ---- */
+/* object_place puts o among all objects, object_unplace takes it out. Objects lock held. */
+void object_place(struct object *o);
+void object_unplace(struct object *o);
+void object_meets(struct object *o); /* a new one: others may lie at its addresses (OV1) */
+bool object_misplaced(const struct object *o); /* for kcheck: OV3 or OV4 is broken */
+void overlaps_forget(const struct object *o); /* it is freed */
 
 /* ---- leaf.c ---- */
 /* leaves_in calls fn for each leaf that exists of the pages [page, end), in portions; leaves_for

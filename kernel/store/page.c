@@ -133,7 +133,7 @@ void page_item_lost(struct notice *n, int error)
     lock_release(&l->lock);
 }
 
-/* a version is published while an older one is on its way, but not so often */
+/* STALE_MAX: this often at most a page that came is older than what was published meanwhile */
 enum { STALE_MAX = 16 };
 
 /* page_give gives the kernel rights to the page. Leaf locked. */

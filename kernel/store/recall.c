@@ -23,11 +23,17 @@ struct recall {
     struct unmap u;
 };
 
-/* user_note makes the view's end tell o's manager (RE2). View locked. */
+static struct list recalling = LIST_INIT(recalling); /* objects that have users; graph lock */
+
+/* user_note makes the view's end tell o's manager (RE2). Leaf and view locked. */
 static void user_note(struct view *v, struct object *o)
 {
     lock_acquire(&graph_lock);
     vmask_set(&o->recalled.users, v->id);
+    if (list_empty(&o->recalled.link)) {
+        object_get(o);
+        list_push_back(&recalling, &o->recalled.link);
+    }
     lock_release(&graph_lock);
     if (!v->owed.recalled)
         __atomic_fetch_add(&view_ends_watched, 1, __ATOMIC_SEQ_CST);
@@ -127,15 +133,33 @@ OBJECT_CALL(kd_object_recall, 0)
     return a[4] && copy_to_user(a[4], &r.users, sizeof r.users) ? -EFAULT : (long)r.used;
 }
 
-/* user_gone takes the view out of an object's users, and tells the manager, last one or not. */
-static void user_gone(struct object *o, const struct view *v)
+/* object_left takes the view out of the users of one object, or of `only`. The object, a reference;
+ * NULL: it uses no page there that is called back. */
+static struct object *object_left(const struct view *v, const struct object *only)
 {
+    struct object *left = NULL;
     lock_acquire(&graph_lock);
-    bool user = vmask_test(&o->recalled.users, v->id);
-    vmask_clear(&o->recalled.users, v->id);
+    list_each(struct object, o, &recalling, recalled.link) {
+        if ((only && o != only) || !vmask_test(&o->recalled.users, v->id))
+            continue;
+        vmask_clear(&o->recalled.users, v->id);
+        left = o;
+        if (vmask_empty(&o->recalled.users))
+            list_remove(&o->recalled.link); /* its reference is the caller's now */
+        else
+            object_get(o);
+        break;
+    }
     lock_release(&graph_lock);
-    if (user && !o->dead)
-        port_post(o->port, &o->recalled.item);
+    return left;
+}
+
+/* user_gone tells managers, whether it was the last user or not. */
+static void user_gone(const struct view *v, const struct object *only)
+{
+    for (struct object *o; (o = object_left(v, only)); object_put(o))
+        if (!o->dead)
+            port_post(o->port, &o->recalled.item);
 }
 
 void recall_user_gone(struct view *v)
@@ -144,8 +168,7 @@ void recall_user_gone(struct view *v)
         return;
     v->owed.recalled = false; /* it is IDLE: nobody sets it */
     __atomic_fetch_sub(&view_ends_watched, 1, __ATOMIC_SEQ_CST);
-    objects_each(o)
-        user_gone(o, v);
+    user_gone(v, NULL);
 }
 
 /* ---- a view gives rights up ---- */
@@ -192,7 +215,7 @@ HANDLE_CALL(kd_txn_release, struct view *v, HANDLE_VIEW, 0, 0)
     if (ok) {
         leaves_in(o, page, page + a[2], leaf_release, &r);
         view_wake_waiters(v); /* they look again */
-        user_gone(o, v);      /* so does who calls back */
+        user_gone(v, o);      /* so does who calls back */
     }
     object_put(o);
     return ok ? r.stored : -EINVAL;

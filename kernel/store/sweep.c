@@ -172,11 +172,13 @@ void object_die(struct object *o)
     UNMAP(u, .reason = EOWNERDEAD, .dying = true);
     leaves_for(o, leaf_sweep, &u);
     evict_wake(); /* it frees the leaves */
-    /* The object is in the list, so its owner lives. */
     limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o) + o->leaf_frames);
     lock_acquire(&objects_lock);
-    list_remove(&o->all);
+    list_remove(&o->at_port[0].link);
+    list_remove(&o->at_port[1].link);
+    object_unplace(o);
     lock_release(&objects_lock);
+    object_charge(o->owner, -1); /* the last that is done with its owner */
     count_add(objects, -1ull);
     __atomic_fetch_sub(&object_sweeps, 1, __ATOMIC_ACQ_REL);
     object_put(o); /* the list's; the caller holds one of its own */

@@ -33,24 +33,6 @@ static struct context reader, snapshot, writer, holder;
 static uint64_t next_touch, wrong;
 static bool marks;
 
-/* Does the time stamp counter count instructions? Else one loop takes now this long, now that. */
-static bool counted(void)
-{
-    enum { TIMES = 64 };
-    uint64_t first = 0;
-    bool same = true;
-    for (int i = 0; i < TIMES; i++) {
-        uint64_t before = time_stamp();
-        for (volatile int k = 0; k < 10000; k++) {
-        }
-        uint64_t took = time_stamp() - before;
-        if (i == 1)                     /* the first one may have met page faults */
-            first = took;
-        same = same && (i < 2 || took == first);
-    }
-    return same;
-}
-
 static uint64_t free_kib(void) { return system_info().free_bytes >> 10; }
 
 static int read_some(void *arg)
@@ -232,9 +214,9 @@ int main(int argc, char **argv)
     in_view(&reader);
     bool read = read_all(gib, &first, &full, &last);
     tap_ok(read && wrong == 0, "a page in each 256 KiB of %u GiB is read", gib);
-    tap_ok(last && (100 * last <= ROOM_COST_PERCENT * first || !counted()),
+    tap_ok(last && (100 * last <= ROOM_COST_PERCENT * first || !time_stamp_counts()),
            "with full memory a touch costs little more");
-    tap_ok(last && (10 * last <= 11 * full || !counted()),
+    tap_ok(last && (10 * last <= 11 * full || !time_stamp_counts()),
            "and no more after many GiB than when it had just become full");
     long old = sees(&snapshot);
     tap_ok(over && old == -ESTALE,

@@ -26,3 +26,20 @@ uint64_t time_stamp(void)
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
     return (uint64_t)high << 32 | low;
 }
+
+bool time_stamp_counts(void)
+{
+    enum { TIMES = 64 };
+    uint64_t first = 0;
+    bool same = true;
+    for (int i = 0; i < TIMES; i++) {
+        uint64_t before = time_stamp();
+        for (volatile int k = 0; k < 10000; k++) {
+        }
+        uint64_t took = time_stamp() - before;
+        if (i == 1)                     /* the first one may have met page faults */
+            first = took;
+        same = same && (i < 2 || took == first);
+    }
+    return same;
+}
