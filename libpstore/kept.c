@@ -27,7 +27,7 @@ static struct {
     int flags, port;                    /* port: of the store; served 0: not there yet */
 } kept;
 
-/* "store ID KEY BASE PAGES SEGMENTS NAME"; the name may have spaces. */
+/* kept_read reads "store ID KEY BASE PAGES SEGMENTS NAME"; the name may have spaces. */
 static int kept_read(void)
 {
     const char *text = getenv(STORE_KEPT_BY);
@@ -45,7 +45,7 @@ uint64_t km_container_pages(void) { return kept_read() == 0 ? kept.pages : 0; }
 
 unsigned km_container_segments(void) { return kept_read() == 0 ? (unsigned)kept.segments : 0; }
 
-/* STORE_SERVE, with a handle or -1; place[0]: word3, then where it is and its pages. */
+/* kept_say sends STORE_SERVE, with a handle or -1; place[0]: word3, then address and pages. */
 static long kept_say(uint64_t what, int handle, uint32_t rights, uint64_t place[2])
 {
     struct kd_message m = {.kind = STORE_SERVE, .handle = handle, .handle_rights = rights,

@@ -62,8 +62,8 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Sleeps as area_wait does, for what is left of the time from the first sleep on: *until is 0
- * before that. Who is woken and finds nothing has no new time. */
+/* sleep_until sleeps as area_wait does, for what is left of the time since the first sleep: *until
+ * is 0 before that. Who is woken and finds nothing has no new time. */
 static int sleep_until(ps_area *a, uint64_t *word, uint64_t expected, int latch, int timeout_ms,
                        int64_t *until)
 {
@@ -77,10 +77,10 @@ static int sleep_until(ps_area *a, uint64_t *word, uint64_t expected, int latch,
 
 /* ---- latches ---- */
 
-/* The calling thread's number, from 1, as it stands in a latch's word; 0: it has none yet. */
+/* thread_bits is the calling thread's number, from 1, as in a latch's word; 0: it has none yet. */
 static __thread uint32_t thread_bits;
 
-/* The calling thread as a latch's owner. */
+/* myself returns the calling thread as a latch's owner. */
 static uint64_t myself(const ps_area *a)
 {
     static uint32_t threads;
@@ -112,7 +112,7 @@ static __attribute__((noinline)) int latch_take(ps_area *a, struct ps_latch *l, 
     }
 }
 
-/* Both are a compare-exchange where nobody is in the way: 0 against the owner. */
+/* ps_latch_take and _give are one compare-exchange where nobody is in the way: 0 for the owner. */
 int ps_latch_take(ps_area *a, struct ps_latch *l, int timeout_ms)
 {
     uint64_t nobody = 0;
@@ -168,7 +168,7 @@ void ps_images_drop(struct ps_images *i)
     __atomic_store_n(&i->used, 0, __ATOMIC_RELEASE);
 }
 
-/* The first image of a word is the oldest, so the last one put back. */
+/* ps_images_restore: the first image of a word is the oldest, so the last one put back. */
 void ps_images_restore(ps_area *a, struct ps_images *i)
 {
     uint64_t used = i->used < PS_IMAGES_MAX ? i->used : PS_IMAGES_MAX;
@@ -246,8 +246,8 @@ int ps_area_close(ps_area *a)
     return 0;
 }
 
-/* One who asks in a private area: his own thread serves, and he sleeps if the answer is to come
- * later. In the area's list until then; a->serving guards it. */
+/* struct asker: one who asks in a private area: his own thread serves, and he sleeps if the answer
+ * comes later. It is in the area's list until then, which a->serving guards. */
 struct asker {
     struct asker *next;
     uint64_t token;

@@ -8,7 +8,7 @@
 
 #include "katydid/call.h"
 
-/* -ENOTCONN: nobody keeps the area any more. */
+/* area_call calls the area's keeper; -ENOTCONN: nobody keeps the area any more. */
 static int area_call(const ps_area *a, struct kd_message *m, int timeout_ms)
 {
     long r = timeout_ms < 0 ? kd_call3(KD_PORT_CALL, a->port, (long)m, 0)
@@ -37,7 +37,7 @@ void shared_wake(ps_area *a, const uint64_t *word, unsigned count)
     area_call(a, &m, -1);
 }
 
-/* One who was woken while his time ran out hands the wake on. */
+/* shared_wait: one who was woken while his time ran out hands the wake on. */
 int shared_wait(ps_area *a, const uint64_t *word, uint64_t expected, int latch, int timeout_ms)
 {
     struct kd_message m = {.kind = KIT_WAIT, .handle = -1,

@@ -62,8 +62,8 @@ int shared_answer(uint64_t token, int result, const void *data, size_t bytes)
 
 /* ---- who sleeps ---- */
 
-/* Wakes up to `count` of those who sleep for the word at this offset; ~0: for any. Who has gone
- * meanwhile does not count. */
+/* server_wake wakes up to `count` of those who sleep for the word at this offset; ~0: for any. Who
+ * has gone meanwhile does not count. */
 void server_wake(struct area_server *s, uint64_t offset, uint64_t count)
 {
     for (struct sleeper **at = &s->sleepers, *w; count > 0 && (w = *at);) {
@@ -97,7 +97,7 @@ static int client_lives(const struct area_server *s, uint64_t number)
     return c != NULL;
 }
 
-/* PS_LATER: he sleeps. 0: he is to look again. */
+/* sleep_on lets a client sleep: PS_LATER; or 0: he is to look again. */
 static int sleep_on(struct area_server *s, const struct client *c, const struct kd_message *m)
 {
     uint64_t offset = m->word[0], seen = m->word[1];
@@ -207,8 +207,8 @@ static int client_says(struct area_server *s, const struct kd_message *m, struct
     }
 }
 
-/* Everything but the end of the area, which only its maker may say. PS_LATER: nothing is to be
- * answered now. */
+/* message_served serves all but the end of the area, which only its maker may say. PS_LATER:
+ * nothing is to be answered now. */
 static int message_served(struct area_server *s, const struct kd_message *m,
                           struct kd_message *answer)
 {
@@ -255,7 +255,7 @@ static void server_free(struct area_server *s)
     free(s);
 }
 
-/* Ends the thread that serves. */
+/* thread_end ends the thread that serves. */
 static void thread_end(struct area_server *s)
 {
     struct kd_message m = {.kind = KIT_END, .handle = -1};
@@ -269,7 +269,7 @@ void server_end(struct area_server *s)
     server_free(s);
 }
 
-/* The area's memory: zeros that stay where they are. */
+/* memory_make makes the area's memory: zeros that stay where they are. */
 static int memory_make(struct area_server *s, const char *name, uint64_t pages)
 {
     struct kd_object_create create = {.port = s->area->port, .commit_port = s->area->port,
@@ -288,7 +288,7 @@ static int memory_make(struct area_server *s, const char *name, uint64_t pages)
     return r < 0 ? (int)r : r < (long)pages ? -ENOMEM : 0;
 }
 
-/* A name that is taken is another area's, or something else's. */
+/* name_make: a name that is taken is another area's, or something else's. */
 static int name_make(const ps_area *a, const char *name)
 {
     long other = kd_call3(KD_NAME_FIND, (long)name, 0, 0);

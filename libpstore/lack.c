@@ -57,7 +57,7 @@ static size_t add(size_t at, const char *word)
     return at + bytes;
 }
 
-/* The words, or names, of these rights, as "a, b and c". */
+/* add_rights adds the words, or names, of these rights, as "a, b and c". */
 static size_t add_rights(size_t at, unsigned set, int names)
 {
     for (unsigned i = 0, left = set; i < RIGHTS; i++) {
@@ -71,8 +71,8 @@ static size_t add_rights(size_t at, unsigned set, int names)
     return at;
 }
 
-/* How it is given: as a root to a program, if it is one's root, else as another name. By the name
- * that the program said nobody can: it is the one whose rights are missing. */
+/* add_command adds how it is given: as a root to a program, if it is one's root, else as another
+ * name: that which the program said is the one whose rights are missing. */
 static size_t add_command(size_t at)
 {
     char letters[RIGHTS + 1] = "";

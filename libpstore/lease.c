@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* TX2: what was stored to the heap so far is in memory before the next instruction can fault. */
+/* settle (TX2) has what was stored to the heap in memory before the next instruction can fault. */
 static void settle(void)
 {
     __asm__ volatile("" ::: "memory");
@@ -31,8 +31,8 @@ static int lease_is_of(const struct lease *l, const ps_container *c)
     return l->container == c && l->generation == c->generation;
 }
 
-/* Makes room for one more lease: used-up and outlived ones first, then the oldest goes back. (What
- * this transaction took from it stays leased after an abort, unused until the process ends.) */
+/* leases_make_room makes room for one more: used-up and outlived ones go first, then the oldest.
+ * (What this transaction took of that stays leased after an abort, unused until the end.) */
 static void leases_make_room(struct heap *h)
 {
     unsigned kept = 0;
@@ -100,8 +100,8 @@ struct lease *lease_find(struct heap *h, const ps_container *c, uint64_t pages, 
     return best;
 }
 
-/* What lies before `page` stays in the lease, what lies behind becomes another one. Without a place
- * for that the pages before are passed over: nobody uses them until the process ends. */
+/* lease_split leaves what lies before `page` in the lease; what lies behind becomes another.
+ * Without a place for that the pages before are passed over: unused until the process ends. */
 static struct lease *lease_split(struct heap *h, struct lease *l, uint64_t page)
 {
     if (l->next == page || h->lease_count == RANGES_MAX)
@@ -147,7 +147,7 @@ uint64_t heap_page_after(const struct heap *h, const ps_container *c, uint64_t a
 
 /* ---- from the manager ---- */
 
-/* Is [address, + pages) inside the container? The manager is asked, not trusted. */
+/* lease_is_sound: is [address, + pages) inside the container? The manager is not trusted. */
 static int lease_is_sound(ps_container *c, uint64_t address, uint64_t pages)
 {
     return address % KD_PAGE_BYTES == 0 && pages > 0 && pages <= KD_ZONE_BYTES / KD_PAGE_BYTES &&

@@ -76,7 +76,7 @@ void lint_freed(const struct ps_tx *tx, const void *object, uint64_t bytes)
     freed[freed_count++ % FREED_MAX] = (struct freed){tx, (uintptr_t)object, bytes};
 }
 
-/* The youngest note of an object with a byte there; NULL: none. */
+/* note_at finds the youngest note of an object with a byte there; NULL: none. */
 static const struct note *note_at(uint64_t address)
 {
     unsigned end = notes_count;
@@ -108,7 +108,7 @@ static const struct ps_field *field_at(const char *type, uint64_t offset)
 
 /* ---- what memory a value lies in ---- */
 
-/* A line of KD_LOOK_MAP: 0xSTART - 0xEND rwx N KiB, M resident  NAME. */
+/* region_kind reads a line of KD_LOOK_MAP: 0xSTART - 0xEND rwx N KiB, M resident NAME. */
 static const char *region_kind(const char *line, uint64_t start, uint64_t end)
 {
     const char *name = strstr(line, "resident"), *newline = strchr(line, '\n');
@@ -123,7 +123,7 @@ static const char *region_kind(const char *line, uint64_t start, uint64_t end)
     return "is in volatile memory (malloc, mmap, a thread's stack)";
 }
 
-/* NULL: it points nowhere, or to what lasts. */
+/* value_kind tells what memory a value points to; NULL: nowhere, or to what lasts. */
 static const char *value_kind(const char *map, uint64_t value)
 {
     unsigned long long start, end;
@@ -144,7 +144,7 @@ static const char *value_kind(const char *map, uint64_t value)
 
 /* ---- the check ---- */
 
-/* `what` is wrong with the word there. */
+/* say reports that `what` is wrong with the word there. */
 static void say(const struct ps_tx *tx, const ps_container *c, uint64_t address, const char *what)
 {
     char line[320], object[128] = "";
@@ -169,7 +169,7 @@ static void say_pointer(const struct ps_tx *tx, const ps_container *c, uint64_t 
     say(tx, c, address, what);
 }
 
-/* Words of a slotted page that are of no object are no pointers. */
+/* of_object: words of a slotted page that are of no object are no pointers. */
 static int of_object(uint64_t address)
 {
     const struct slot_page *page = (const struct slot_page *)(uintptr_t)PAGE_OF(address);
@@ -187,7 +187,7 @@ static int freed_now(const struct ps_tx *tx, uint64_t address)
     return 0;
 }
 
-/* The transaction makes it part of a large object, or gives it back. */
+/* page_in_operations: does tx make the page part of a large object, or give it back? */
 static int page_in_operations(const struct ps_tx *tx, uint64_t page)
 {
     const ps_container *c = ps_container_of((void *)(uintptr_t)page);
@@ -202,14 +202,14 @@ static int page_in_operations(const struct ps_tx *tx, uint64_t page)
     return 0;
 }
 
-/* A commit has written or claimed it before; who cannot be asked is believed to say so. */
+/* page_is_held: has a commit written or claimed it before? Yes, if nobody can be asked. */
 static int page_is_held(const ps_container *c, uint64_t page)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {page};
     return store_request(c->store, STORE_HELD, word, NULL, 0, NULL, NULL) != 0 || word[0];
 }
 
-/* A word that the library may have changed: the header, a slot, or one that was a slot before. */
+/* is_slots: may the library have changed the word, as header, slot, or what was a slot before? */
 static int is_slots(const struct slot_page *page, unsigned offset)
 {
     return offset < slot_area_bytes(page) ||
@@ -217,7 +217,7 @@ static int is_slots(const struct slot_page *page, unsigned offset)
             *(const uint64_t *)(const void *)((const char *)page + offset) == 0);
 }
 
-/* Nobody knows what it was before: it was in the log already. */
+/* looked_at_whole: nobody knows what the page was before: it was in the log already. */
 static int looked_at_whole(const struct kd_changes *changes)
 {
     uint64_t all = ~0ull;
@@ -226,7 +226,7 @@ static int looked_at_whole(const struct kd_changes *changes)
     return all == ~0ull;
 }
 
-/* The address of a changed word that is of no object; 0: there is none in the page. */
+/* stray_word returns the address of a changed word that is of no object; 0: none in the page. */
 static uint64_t stray_word(const struct ps_tx *tx, const ps_container *c,
                            const struct kd_changes *changes)
 {
@@ -265,8 +265,7 @@ static int check_page(const struct ps_tx *tx, const char *map, const struct kd_c
     return told;
 }
 
-/* All that this process has mapped, in a buffer that the transaction keeps; NULL: no memory for
- * it. */
+/* map_read reads what this process has mapped into a buffer that tx keeps; NULL: no memory. */
 static const char *map_read(struct ps_tx *tx)
 {
     size_t wanted = MAP_BYTES_MIN;

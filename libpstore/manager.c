@@ -58,7 +58,7 @@ static void ports_close(void)
     manager.port = manager.calls = -1;
 }
 
-/* name NULL: nothing is published. */
+/* ports_make makes the manager's ports; name NULL: nothing is published. */
 static int ports_make(const char *name)
 {
     if (manager.port >= 0) return 0;
@@ -100,7 +100,7 @@ static int object_make(struct km_object *o, unsigned at)
     return 0;
 }
 
-/* A place in the table where no object is, with one user; NULL: -EMFILE, -ENOMEM. lock: held. */
+/* place_free: an empty place in the table, with one user; NULL: -EMFILE, -ENOMEM. lock: held. */
 static struct km_object *place_free(unsigned *at, int *error)
 {
     *error = -EMFILE;
@@ -358,7 +358,7 @@ int km_disk_flush(int disk) { return (int)kd_call3(KD_BLOCK_FLUSH, disk, 0, 0); 
 
 /* ---- clients ---- */
 
-/* Waits as long as the process waits for managers (`limit answer`), and `ms` at most. */
+/* call_until waits as long as the process does for managers (`limit answer`), `ms` at most. */
 static long call_until(long port, uint64_t ms, struct kd_message *m)
 {
     uint64_t limit[2] = {~0ull, ~0ull};
@@ -368,7 +368,7 @@ static long call_until(long port, uint64_t ms, struct kd_message *m)
     return kd_call3(KD_PORT_CALL_UNTIL, port, (long)m, (long)ms);
 }
 
-/* A manager by its name, or one whose port is known already. */
+/* client_call calls a manager by its name, or one whose port is known already. */
 static long client_call(const char *manager, int known, uint64_t ms, struct kd_message *m)
 {
     long found = manager ? kd_call3(KD_NAME_FIND, (long)manager, 0, 0) : known;

@@ -54,7 +54,7 @@ static void commit_below(const struct kd_message *m, struct commit_work *w)
     struct ps_options options = {.helps = (uint32_t)m->word[0] + 1, .helps_token = m->token};
     if (m->word[0] >= KD_VIEW_MAX) return;
     int r = ps_transaction_opt(help, &h, &options);
-    /* if it is over, this finds nothing */
+    /* KD_TXN_REFUSE of a transaction that is over finds nothing */
     if (r) kd_call3(KD_TXN_REFUSE, (long)m->word[0], (long)m->token, r < 0 ? -r : EIO);
     commit_over(w, m->word[0], r > 0 ? -EIO : r, h.helper ? h.helper->committed_at : 0);
 }

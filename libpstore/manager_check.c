@@ -15,7 +15,7 @@
 
 enum { WORDS_MAX = 64, HEADERS_MAX = 32 };
 
-/* The note of KM_CHECKS, as it lies in the file. */
+/* `note` is that of KM_CHECKS, as it lies in the file. */
 static const struct { uint32_t name_bytes, bytes, type; char name[8]; } note = {8, 0, 1, "Katydid"};
 
 static int segment_says(int file, const Elf64_Phdr *segment)
@@ -46,8 +46,8 @@ static int program_says(const char *program)
     return says;
 }
 
-/* The status with which it ended; 0 also if it cannot be started here: its first open tells. It has
- * what it will begin with (user/keeper.c): the directory that the container lies in. */
+/* program_ask returns the program's status; 0 also if it cannot start here: its first open tells.
+ * It has what it will begin with (user/keeper.c): the directory that the container lies in. */
 static int program_ask(const char *path, const char *program, const char *const *arguments)
 {
     char directory[WIRE_PATH_BYTES], roots[2 * STORE_NAME_BYTES], store[2 * STORE_NAME_BYTES];

@@ -22,7 +22,7 @@ static size_t run_bytes(const struct kd_run *run)
     return sizeof(*run) + ((run->bytes + 7u) & ~7u);
 }
 
-/* The object of a run is noted as changed by this view, and used. */
+/* work_note notes the object of a run as changed by this view, and uses it. */
 static void work_note(struct commit_work *w, uint64_t cookie, uint64_t view)
 {
     struct km_object *o;
@@ -88,7 +88,7 @@ void commit_over(struct commit_work *w, uint64_t view, int error, uint64_t csn)
     commit_forget(w);
 }
 
-/* Of these runs, those of the object go to `to`, which may be the same place; how many bytes. */
+/* runs_keep copies the object's runs to `to`, perhaps the same place, and tells how many bytes. */
 static size_t runs_keep(const struct km_object *o, uint8_t *to, const uint8_t *runs, size_t bytes)
 {
     size_t kept = 0;

@@ -100,7 +100,7 @@ static void clean_named(const struct kd_page_name *names, uint64_t count)
     }
 }
 
-/* Dirty pages of the range are offered to the object's policy, `most` of them at most; how many. */
+/* range_clean offers at most `most` dirty pages of the range to the object's policy; how many. */
 static uint64_t range_clean(struct km_object *o, uint64_t from, uint64_t count, uint64_t most)
 {
     uint64_t pages[INFO_PAGES], offered = 0;
@@ -118,7 +118,7 @@ static uint64_t range_clean(struct km_object *o, uint64_t from, uint64_t count, 
     return offered;
 }
 
-/* Any dirty pages: those first that lie behind the ones that were offered last. Once round. */
+/* object_clean offers any dirty pages, first those behind the last offered ones. Once round. */
 static uint64_t object_clean(struct km_object *o, uint64_t wanted)
 {
     uint64_t from = o->cleaned_from;
@@ -126,8 +126,8 @@ static uint64_t object_clean(struct km_object *o, uint64_t wanted)
     return offered + range_clean(o, 0, from, wanted - offered);
 }
 
-/* The kernel's list says what is to go first. While memory is not short there is none, and too much
- * is dirty of some object. */
+/* clean_some: the kernel's list says what is to go first. While memory is not short there is none,
+ * and too much is dirty of some object. */
 static void clean_some(uint64_t wanted)
 {
     struct kd_page_name names[CLEAN_AT_ONCE];
@@ -141,7 +141,7 @@ static void clean_some(uint64_t wanted)
     }
 }
 
-/* Who finds another thread cleaning leaves it to that one. */
+/* on_clean leaves it to a thread that is cleaning already. */
 static void on_clean(uint64_t wanted)
 {
     static uint64_t most;
@@ -188,7 +188,7 @@ static void on_client_gone(const struct kd_message *m)
     pthread_mutex_unlock(&protocol_lock);
 }
 
-/* Credits are the process's: the first object that has a policy for them answers. */
+/* on_credit_low: credits are the process's: the first object with a policy for them answers. */
 static void on_credit_low(void)
 {
     for (unsigned i = 0, told = 0; i < KM_OBJECTS_MAX && !told; i++) {
@@ -213,7 +213,7 @@ static void work(const struct kd_message *m)
     }
 }
 
-/* False: too much is kept already. */
+/* held_keep keeps a message. False: too much is kept already. */
 static int held_keep(const struct kd_message *m)
 {
     pthread_mutex_lock(&held_lock);
@@ -237,8 +237,8 @@ static int held_take(struct kd_message *m)
 
 static int working_more(int by) { return __atomic_add_fetch(&working, by, __ATOMIC_SEQ_CST); }
 
-/* Works off what is kept, while there are not too many at work (KO2). Who kept the last of it, or
- * ended the work before, looks here behind that: one of them sees it. */
+/* held_work works off what is kept, while not too many are at work (KO2). Who kept the last of it,
+ * or ended the work before, looks here behind that: one of them sees it. */
 static void held_work(void)
 {
     struct kd_message m;
@@ -272,9 +272,8 @@ static int segments_have(struct dl_phdr_info *program, size_t bytes, void *unuse
     return 0;
 }
 
-/* Code that runs for the first time is memory that a thread waits for, perhaps with a lock that
- * cleaning needs: so the program is there before memory is short, and what a thread needs of its
- * stack. */
+/* program_have has the program in memory before that is short, and a thread's stack: code that runs
+ * for the first time is waited for, perhaps with a lock that cleaning needs. */
 static void program_have(void) { dl_iterate_phdr(segments_have, NULL); }
 static __attribute__((noinline)) void stack_have(void)
 {
@@ -292,7 +291,7 @@ static void *serve_kernel(void *unused)
     return (void *)r;
 }
 
-/* Who stands on us has a handle of the port for commits (CALL_BELOW): nobody calls there. */
+/* refuse_call: nobody calls the port for commits, of which managers above have a handle. */
 static void refuse_call(const struct kd_message *m)
 {
     const struct kd_message reply = {.handle = -1, .status = -ENOSYS};
@@ -327,7 +326,7 @@ static struct km_object *object_named(const char *name)
     return NULL;
 }
 
-/* The caller of this message gets the object, and its address. */
+/* open_for gives the caller of this message the object, and its address. */
 static int open_for(const struct kd_message *m, struct km_object *o, struct kd_message *reply)
 {
     int flags = m->word[0] & KM_WRITE ? KM_READ | KM_WRITE : KM_READ;
@@ -340,7 +339,7 @@ static int open_for(const struct kd_message *m, struct km_object *o, struct kd_m
     return r < 0 ? (int)r : 0;
 }
 
-/* "Open the object of this name." */
+/* serve_open serves "Open the object of this name." */
 static int serve_open(const struct kd_message *m, char *name, struct kd_message *reply)
 {
     if (m->data_bytes == 0 || m->data_bytes > KD_NAME_MAX || name[m->data_bytes - 1])
@@ -405,7 +404,7 @@ static void protocol_message(const struct kd_message *m, struct kd_message *repl
     message_unload(m);
 }
 
-/* What clients of a protocol of the manager's own say, and their commits, in one order. */
+/* serve_protocol serves what clients of the manager's own protocol say, and commits, in order. */
 static void *serve_protocol(void *unused)
 {
     const struct kd_message room = {.buffer = manager.messages, .buffer_bytes = KD_DATA_MAX};
@@ -439,7 +438,7 @@ static int thread_start(void *(*serve)(void *), void *arg)
     return -r;
 }
 
-/* Of a manager that stands on others: each of them works on one commit. */
+/* commits_start makes threads of a manager that stands on others: each works on one commit. */
 static int commits_start(void)
 {
     int n = manager.commits < 0 ? 0 : manager.commit_threads, r = 0;

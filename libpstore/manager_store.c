@@ -19,7 +19,7 @@ static void answer(struct km_message *m, uint64_t bytes)
     m->answer_bytes = bytes;
 }
 
-/* The name that a message has, or NULL. */
+/* name_in returns the name that a message has, or NULL. */
 static const char *name_in(const struct km_message *m)
 {
     const char *name = m->data;
@@ -60,7 +60,7 @@ static int serve_open(struct km_message *m)
     return 0;
 }
 
-/* Scratch: what nobody has open any more is gone. */
+/* closed (scratch): what nobody has open any more is gone. */
 static void closed(struct container *c)
 {
     if (front.is.scratch && c->opening_count == 0) front_end(c);

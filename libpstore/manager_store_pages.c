@@ -29,7 +29,7 @@ struct container *front_named(const char *name)
     return NULL;
 }
 
-/* Clients see in the object's number whose addresses these are. */
+/* object_make: clients see in the object's number whose addresses these are. */
 static int object_make(struct container *c)
 {
     int e = km_create(c->made.name, front.is.pages, KM_READ | KM_WRITE | KM_TRANSACTIONAL,
@@ -107,7 +107,7 @@ void front_detach(struct container *c, uint64_t process, unsigned times)
 
 /* ---- pages ---- */
 
-/* Lets go of a page's bytes; whether it has gone, and would come as zeros. */
+/* page_gone lets go of a page's bytes; true: it has gone, and would come as zeros. */
 static int page_gone(struct container *c, uint64_t page)
 {
     uint8_t bits = KM_RESIDENT;
@@ -147,7 +147,7 @@ int front_lease(struct container *c, uint64_t process, uint64_t count, uint64_t 
     return 0;
 }
 
-/* The number of the first of these pages, all in the container; or front.is.pages. */
+/* pages_at: the number of the first of these pages, all in the container; or front.is.pages. */
 static uint64_t pages_at(const struct container *c, uint64_t address, uint64_t count)
 {
     uint64_t page = (address - c->base) / KM_PAGE_BYTES;
@@ -162,8 +162,8 @@ void front_unlease(struct container *c, uint64_t process, uint64_t address, uint
         if (c->owner[page] == LEASED + process) c->owner[page] = FREED;
 }
 
-/* The kernel compares each copy with its base when it tells what changed, and publishes those that
- * differ. Their pages are in use from now on. Then it is the policy's turn. */
+/* use: the kernel compares each copy with its base when it tells what changed, and publishes those
+ * that differ. Their pages are in use from now on. Then it is the policy's turn. */
 static int use(const struct km_run *r, void *container)
 {
     ((struct container *)container)->owner[r->page] = USED;
@@ -192,7 +192,7 @@ static const struct wire_op *next_op(const struct wire_op *op)
     return (const void *)((const char *)op + op->op_bytes);
 }
 
-/* A name may be taken away and set anew in one commit. */
+/* name_check: a name may be taken away and set anew in one commit. */
 static int name_check(struct container *c, const struct wire_op *first, const struct wire_op *op)
 {
     int there = front_name(c, op->name) != NULL, set = op->kind == WIRE_NAME_SET;

@@ -120,7 +120,7 @@ static int id_order(const ps_item_id *a, const ps_item_id *b) { return (*a > *b)
 static uint64_t id_hash(const ps_item_id *id) { return *id; }
 PS_HASH(members, ps_item_id, struct none, id_order, id_hash);
 
-/* The set's members, behind its lock: 0 or -errno. */
+/* set_open finds the set's members, behind its lock: 0 or -errno. */
 static int set_open(const struct ps_set *s, enum ps_mode mode, struct members *m)
 {
     void *head = ps_begin_access(s->id, mode == PS_CHANGE ? PS_X : PS_S);

@@ -111,7 +111,7 @@ void names_committed(const struct ps_tx *tx)
         names_in(tx->batch[i].ops, tx->batch[i].bytes);
 }
 
-/* Pages freed or claimed one after the other become one operation. */
+/* ops_extend_last makes pages freed or claimed one after the other one operation. */
 static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
                            uint64_t pages)
 {

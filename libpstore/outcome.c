@@ -18,7 +18,7 @@
 int stores_elsewhere;
 static __thread struct { struct ps_store *store; uint64_t number, session; } asked;
 
-/* One that nobody has drawn before; 0: none can be drawn. */
+/* number_draw draws a number that nobody has drawn before; 0: none can be drawn. */
 static uint64_t number_draw(void)
 {
     static _Atomic uint64_t base, count;
@@ -30,7 +30,7 @@ static uint64_t number_draw(void)
     return now + 2 * atomic_fetch_add(&count, 1);
 }
 
-/* Of which the first operation is: names may be all that changes, and no page. */
+/* container_of_ops: that of the first operation: names may be all that changes, and no page. */
 static ps_container *container_of_ops(const struct tx_ops *ops)
 {
     const struct wire_op *first = (const struct wire_op *)ops->ops;
@@ -42,7 +42,7 @@ static ps_container *container_of_ops(const struct tx_ops *ops)
     return NULL;
 }
 
-/* A container that was changed of the store that decides, as far as is known here, if that is
+/* decider: a changed container of the store that decides, as far as is known here, if that is
  * another site's: the store of the operations that go with the commit, or else of the pages. */
 static ps_container *decider(const struct ps_tx *tx)
 {
@@ -91,7 +91,7 @@ static int outcome_now(void)
     return word[0] == WIRE_COMMITTED ? 0 : word[0] == WIRE_UNDONE ? -ECANCELED : -ENOTRECOVERABLE;
 }
 
-/* A session that ends again, or is not there yet. */
+/* comes_again: did a session end again, or is it not there yet? */
 static int comes_again(int result)
 {
     return result == -EOWNERDEAD || result == -ENOTCONN || result == -EAGAIN || result == -EBUSY;

@@ -18,8 +18,8 @@ uint64_t slot_page_of(const void *p, unsigned *start)
     return address - KD_PAGE_BYTES;
 }
 
-/* In item mode: X on the object and ADD on its page, so that those who free there do not wait for
- * each other; a large object: the container. */
+/* free_lock, in item mode: X on the object and ADD on its page, so that those who free there do not
+ * wait for each other; a large object: the container. */
 static int free_lock(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start)
 {
     uint64_t at = page + start * SLOT_UNIT_BYTES;
@@ -66,8 +66,8 @@ static int object_free(void *p)
 
 /* ---- another size ---- */
 
-/* A large object keeps its first pages: fewer of them, or more if those behind are free. What it
- * has more than `units` is less than a page. 0, or -ENOSPC: not where it is. */
+/* run_resize: a large object keeps its first pages: fewer, or more if those behind are free. What
+ * it has more than `units` is less than a page. 0, or -ENOSPC: not where it is. */
 static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start,
                       uint64_t units)
 {
@@ -101,7 +101,7 @@ static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned
     return result;
 }
 
-/* 0, -ENOSPC: there is no room where it is. */
+/* object_resize resizes an object in its place: 0, -ENOSPC: there is no room. */
 static int object_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start,
                          uint64_t old, uint64_t units)
 {
@@ -129,7 +129,7 @@ static int object_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsig
     return result;
 }
 
-/* NULL: errno. */
+/* object_move copies an object, of which `kept` bytes stay, to a new one. NULL: errno. */
 static void *object_move(struct ps_tx *tx, ps_container *c, void *p, size_t kept, size_t bytes)
 {
     unsigned start;

@@ -23,7 +23,7 @@
 
 enum { PAGES_AT_ONCE = 128 };
 
-/* Those of one store; NULL: of none yet. */
+/* struct pages: page addresses of one store; NULL: of none yet. */
 struct pages {
     struct ps_store *store;
     int told;                           /* some before, or it is the second look */
@@ -31,7 +31,7 @@ struct pages {
     uint64_t address[PAGES_AT_ONCE];
 };
 
-/* The number of the watch: each view has one at most at a store. */
+/* watch_number returns the watch's number: each view has one at most at a store. */
 static uint64_t watch_number(const struct ps_tx *tx)
 {
     return (uint64_t)tx->view;
@@ -76,8 +76,8 @@ static int page_add(struct ps_tx *tx, struct pages *all, const ps_container *c, 
     return p->count == PAGES_AT_ONCE ? pages_tell(tx, p, p->told) : 0;
 }
 
-/* The first page of each index that it has looked at: that changes with each change of the index,
- * but the kernel does not tell it, if a publication has taken it out of the view since. */
+/* indexes_add adds the first page of each index looked at: it changes with each change of the
+ * index, but the kernel does not tell it, if a publication took it out of the view since. */
 static int indexes_add(struct ps_tx *tx, struct pages *all)
 {
     const ps_container *c;
@@ -103,7 +103,7 @@ static void missed_add(const struct ps_tx *tx, struct pages *all)
             pages_of(tx, all, s);
 }
 
-/* What is left to be told; a store in which a name was missed has no page, perhaps. */
+/* rest_tell tells what is left; a store in which a name was missed has no page, perhaps. */
 static int rest_tell(struct ps_tx *tx, struct pages all[PS_STORES_MAX])
 {
     int result = 0;
@@ -139,8 +139,8 @@ int retry_watch(struct ps_tx *tx)
 
 struct sleep { struct ps_tx *tx; struct ps_store *store; uint64_t limit; long result; };
 
-/* Whoever waits for it hears it. Another site's store may have no room for the request now
- * (-EAGAIN); that it goes there in the end is what a thread waits for. */
+/* watch_take_away ends the watch; who waits for it hears it. Another site's store may have no room
+ * for the request now (-EAGAIN); that it goes there in the end is what a thread waits for. */
 static void watch_take_away(const struct ps_tx *tx, const struct ps_store *store)
 {
     static const struct timespec moment = {.tv_nsec = 5000000};
@@ -170,7 +170,7 @@ static void *sleep_at(void *sleep)
     return NULL;
 }
 
-/* Sleeps at all of them; what the first one said. Who cannot have threads looks again soon. */
+/* sleep_at_all sleeps at all; what the first one said. Who can have no threads looks again soon. */
 static long sleep_at_all(struct ps_tx *tx, uint64_t limit)
 {
     static const struct timespec moment = {.tv_nsec = 20000000};

@@ -121,8 +121,8 @@ int ps_site_describe(ps_container *c, const char *text)
 
 /* ---- snapshots ---- */
 
-/* The handle of a point at which all homes have a part, too; -ENOENT: there is no such. The first
- * home's manager asks the others. */
+/* home_snapshot returns the handle of a point at which all homes have a part, too; -ENOENT: there
+ * is no such. The first home's manager asks the others. */
 static int home_snapshot(void)
 {
     struct ps_store *home = NULL;
@@ -167,7 +167,7 @@ int site_snapshot_begin(struct ps_tx *tx)
 
 /* ---- SITE:PATH ---- */
 
-/* Has remote begin a manager for the site's store, if it has not yet. */
+/* site_want has `remote` begin a manager for the site's store, if it has not yet. */
 static int site_want(const char *site)
 {
     struct kd_message m = {.kind = WANT, .data = site, .data_bytes = strlen(site) + 1,
@@ -196,7 +196,7 @@ const char *site_path(const char *path)
     return colon ? colon + 1 : path;
 }
 
-/* The name of the site's store, which is begun, if it is not there. */
+/* site_store tells the name of the site's store, which is begun, if it is not there. */
 static int site_store(char store[STORE_NAME_BYTES], const char *path)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";

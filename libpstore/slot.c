@@ -34,7 +34,7 @@ int slot_is_marked(const struct slot_page *page)
     return page->seal == (SLOT_SEAL_MARKED ^ page_number(page));
 }
 
-/* Header and `slots` slots. */
+/* area_bytes returns the bytes of the header and `slots` slots. */
 static unsigned area_bytes(const struct slot_page *page, unsigned slots)
 {
     return slot_is_marked(page)
@@ -57,7 +57,7 @@ unsigned slot_area_bytes_max(const struct slot_page *page)
     return area_bytes(page, SLOT_COUNT_MAX);
 }
 
-/* The two kinds of slots begin alike. */
+/* slot_at: the two kinds of slots begin alike. */
 static struct slot *slot_at(const struct slot_page *page, unsigned i)
 {
     struct slot_page *p = (struct slot_page *)(uintptr_t)page;
@@ -71,8 +71,7 @@ static void type_put(struct slot_page *page, unsigned i, uint32_t type)
         memcpy(((struct slot_page_marked *)(void *)page)->slot[i].type, &type, sizeof type);
 }
 
-/* A call of memset would cost more than most objects; the barrier keeps the compiler from making
- * it. */
+/* units_zero: memset's call would cost more than most objects; the barrier keeps it out. */
 static void units_zero(struct slot_page *page, unsigned start, unsigned units)
 {
     uint64_t *word = (uint64_t *)((char *)page + (size_t)start * SLOT_UNIT_BYTES);
@@ -82,7 +81,7 @@ static void units_zero(struct slot_page *page, unsigned start, unsigned units)
     }
 }
 
-/* First unit and units of a slot as far as this page goes; a run may start at SLOT_UNITS. */
+/* slot_start, slot_units_here: a slot's units in this page; a run may start at SLOT_UNITS. */
 static unsigned slot_start(struct slot s)
 {
     return s.units == SLOT_RUNS_ON && s.start == 0 ? SLOT_UNITS : s.start;
@@ -93,7 +92,7 @@ static unsigned slot_units_here(struct slot s)
     return s.units == SLOT_RUNS_ON ? SLOT_UNITS - slot_start(s) : s.units;
 }
 
-/* In test builds: all invariants hold. A page that was spoilt before need not be better after. */
+/* page_sound: in test builds, do all invariants hold? What was spoilt before may stay so. */
 static int page_sound(const struct slot_page *page)
 {
     return TESTING && slot_check(page) == 0;
@@ -146,7 +145,7 @@ static int map_test(const struct unit_map *map, unsigned unit)
     return (int)(map->word[unit / 64] >> (unit % 64) & 1);
 }
 
-/* Marks units as used; -EUCLEAN if one of them was, or lies outside. */
+/* map_mark marks units as used; -EUCLEAN if one of them was, or lies outside. */
 static int map_mark(struct unit_map *map, unsigned start, unsigned units)
 {
     if (start + units > SLOT_UNITS)
@@ -170,7 +169,7 @@ static int map_make(struct unit_map *map, const struct slot_page *page, unsigned
     return result;
 }
 
-/* The smallest hole of at least `units`: its length, 0 if there is none; *start is its first unit.
+/* map_find finds the smallest hole of at least `units`: its length, or 0; *start is its first unit.
  * With units == SLOT_UNITS + 1 the largest hole is told in *largest only. */
 static unsigned map_find(const struct unit_map *map, unsigned units, unsigned *start,
                          unsigned *largest)
@@ -194,7 +193,7 @@ static unsigned map_find(const struct unit_map *map, unsigned units, unsigned *s
 
 /* ---- objects ---- */
 
-/* A freed slot, or a new one at the array's end; -EUCLEAN if the header lied. */
+/* slot_take: a freed slot, or a new one at the array's end; -EUCLEAN if the header lied. */
 static int slot_take(const struct slot_page *page)
 {
     if (page->unused == 0)
@@ -261,7 +260,7 @@ void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail, uint3
     assert(page_sound(page) || !TESTING);                                       /* SL5 */
 }
 
-/* The slot of the object that begins at `start`, or -EINVAL. */
+/* slot_find returns the slot of the object that begins at `start`, or -EINVAL. */
 static int slot_find(const struct slot_page *page, unsigned start)
 {
     unsigned slots = page->slots <= SLOT_COUNT_MAX ? page->slots : SLOT_COUNT_MAX;
@@ -272,7 +271,7 @@ static int slot_find(const struct slot_page *page, unsigned start)
     return -EINVAL;
 }
 
-/* Units from the lowest object to the page's end. */
+/* stack_units counts units from the lowest object to the page's end. */
 static unsigned stack_units(const struct slot_page *page)
 {
     unsigned top = SLOT_UNITS;
@@ -293,7 +292,7 @@ void slot_settle(struct slot_page *page)
     page->free = (uint8_t)(page->free + area - slot_area_units(page, page->slots));
 }
 
-/* The slot of the object that begins there, and its units in this page; or -errno. */
+/* slot_to_free: the slot of the object that begins there; *units: in this page; or -errno. */
 static int slot_to_free(const struct slot_page *page, unsigned start, unsigned *units)
 {
     if (!slot_is_page(page))

@@ -55,7 +55,7 @@ static int together(unsigned here, unsigned functions_)
     return (here & functions_) == 0 || (here & functions_) == functions_;
 }
 
-/* Which rule the configuration breaks; NULL: none. */
+/* broken tells which rule the configuration breaks; NULL: none. */
 static const char *broken(unsigned here)
 {
     if (!together(here, READ | LOCK))
@@ -67,7 +67,7 @@ static const char *broken(unsigned here)
     return NULL;
 }
 
-/* The bits of "read=client lock=server ...", each function once; -1. */
+/* pairs reads the bits of "read=client lock=server ...", each function once; or -1. */
 static int pairs(const char *text)
 {
     unsigned here = 0, said = 0;
@@ -116,7 +116,7 @@ static int call(ps_split *p, struct kd_message *m, void *answer, size_t room)
     return r < 0 ? (int)r : m->status;
 }
 
-/* A function of a transaction: what fails ends it. word6: the server has a part of it. */
+/* ask calls a transaction's function: what fails ends it. word6: the server has a part of it. */
 static int ask(ps_split *p, struct kd_message *m, void *answer, size_t room)
 {
     m->word[6] = (uint64_t)p->begun;
@@ -142,7 +142,7 @@ static const char *last_of(const char *container)
     return slash ? slash + 1 : container;
 }
 
-/* SPLIT_OPEN or SPLIT_PASS: the handle that it answers. */
+/* server_ask asks SPLIT_OPEN or SPLIT_PASS: the handle that is answered. */
 static int server_ask(int port, uint32_t kind, int flags, int shown, uint32_t rights)
 {
     struct kd_message m = {.kind = kind, .word = {(uint64_t)flags & PS_WRITE}, .handle = shown,
@@ -153,7 +153,7 @@ static int server_ask(int port, uint32_t kind, int flags, int shown, uint32_t ri
     return error_told_if(ERROR_SPLIT, r < 0 ? (int)r : m.handle < 0 ? -EPROTO : m.handle);
 }
 
-/* The server of this machine: it is shown a handle of the container. */
+/* server_here asks the server of this machine, which is shown a handle of the container. */
 static int server_here(const char *container, uint32_t kind, int flags)
 {
     int port = find(last_of(container), SPLIT_SERVES);
@@ -169,7 +169,7 @@ static int server_here(const char *container, uint32_t kind, int flags)
     return by;
 }
 
-/* A way to it that was passed to this program comes first. */
+/* server_of: a way to the server that was passed to this program comes first. */
 static int server_of(const char *container, int flags)
 {
     int way = root_of(SPLIT_ROOTS, last_of(container));
@@ -183,7 +183,7 @@ int ps_split_pass(const char *container, int flags)
                                   : server_here(container, SPLIT_PASS, flags);
 }
 
-/* That of another site: `remote` passes on what is said. */
+/* server_there asks the server of another site: `remote` passes on what is said. */
 static int server_there(ps_split *p, const char *container, int flags)
 {
     char store[KD_NAME_MAX];
@@ -319,7 +319,7 @@ static int record_add(struct records *to, const void *object, size_t offset, con
     return 0;
 }
 
-/* What this transaction has written itself is read so. */
+/* written_over puts what this transaction has written itself over what was read. */
 static void written_over(const ps_split *p, const void *object, size_t offset, void *to,
                          size_t bytes)
 {
@@ -342,7 +342,7 @@ static const struct made *made_of(const ps_split *p, const void *object)
     return NULL;
 }
 
-/* What is new is the server's alone until the commit: it is not touched here. */
+/* within: are these bytes in one object? New ones are the server's alone: not touched here. */
 static int within(const ps_split *p, const void *object, size_t offset, size_t bytes)
 {
     const struct made *m = made_of(p, object);
@@ -354,7 +354,7 @@ static int within(const ps_split *p, const void *object, size_t offset, size_t b
 
 /* ---- functions ---- */
 
-/* What fails is the transaction's error. */
+/* told: what fails is the transaction's error. */
 static int told(ps_split *p, int error)
 {
     if (error && !p->error)
@@ -476,7 +476,7 @@ void *ps_split_alloc(ps_split *p, size_t bytes, const void *near)
 
 struct body { ps_split *p; int (*fn)(ps_split *p, void *arg); void *arg; int sends; };
 
-/* What the server has of a run that is over. */
+/* server_forget ends what the server has of a run that is over. */
 static void server_forget(ps_split *p)
 {
     struct kd_message m = {.word = {0, SPLIT_ABORT}};
@@ -507,8 +507,8 @@ static int server_commit(ps_split *p)
     return error;
 }
 
-/* In the client's own transaction, which is undone where the server commits. What only read ends
- * by itself: its locks are all that it needs. */
+/* body_here runs in the client's own transaction, which is undone where the server commits. What
+ * only read ends by itself: its locks are all that it needs. */
 static int body_here(void *arg)
 {
     struct body *b = arg;

@@ -34,7 +34,7 @@ enum { PATIENCE_MS = 10000, SILENT_MS = 2000, HALF_MS = 200, LOOK_MS = 100, REST
 enum { CLIENT = 1, WAY = 2 };           /* numbers of badges: of a client's port; of the server's */
 #define ARENA "\6split"
 
-/* What may be passed to a program that has no handle of the container. */
+/* struct way: what may be passed to a program that has no handle of the container. */
 static struct way {
     int handle;                         /* of the container, as it was shown */
     int used;
@@ -88,7 +88,7 @@ static void give_up(struct split_client *k)
 
 /* ---- functions ---- */
 
-/* Where these bytes lie, which are all in one object of the container. */
+/* within tells where these bytes lie, which are all in one object of the container. */
 static int within(uint64_t object, uint64_t offset, uint64_t bytes, void **at)
 {
     const void *p = (const void *)(uintptr_t)object;
@@ -163,8 +163,8 @@ static int record_do(const struct split_client *k, const struct split_record *r)
     return error ? error : memcmp(at, r + 1, r->bytes) ? -ESTALE : 0; /* PF3 */
 }
 
-/* Carries out what is at `in`, as records: those that were read, or those to be stored; or looks
- * whether it is such. */
+/* records_do carries out the records at `in`: those that were read, or those to be stored; or looks
+ * whether they are such. */
 enum { READS, WRITES, LOOK };
 static int records_do(const struct split_client *k, const uint8_t *in, size_t bytes, int which)
 {
@@ -203,8 +203,8 @@ static int commit(struct split_client *k)
     return ps_commit();
 }
 
-/* For a client that has locks of its own nothing is put where it may have some: each thread has
- * pages of its own in an arena, whose address is known without a look at what may be locked. */
+/* allocate puts nothing where a client with locks of its own may have some: each thread has pages
+ * of its own in an arena, whose address is known without a look at what may be locked. */
 static int allocate(struct split_client *k)
 {
     const void *near = (const void *)(uintptr_t)k->m.word[2];
@@ -216,7 +216,7 @@ static int allocate(struct split_client *k)
     return object ? 0 : k->writes ? -errno : -EROFS;
 }
 
-/* How many bytes the answer has, or -errno, which gives a transaction up that was begun. */
+/* function_do returns the answer's bytes, or -errno, which gives up a transaction begun. */
 static int function_do(struct split_client *k)
 {
     void *root;
@@ -278,7 +278,7 @@ static int run(struct split_client *k)
 
 /* ---- a client ---- */
 
-/* PF1. 0; -EIDRM: it was taken back; -EOWNERDEAD: the store has ended, and another one is there. */
+/* good (PF1): 0; -EIDRM: it was taken back; -EOWNERDEAD: the store ended, another one is there. */
 static int good(int handle)
 {
     int error = (int)ps_kernel(KD_PORT_SAME, handle, served->store->port, 0);
@@ -369,7 +369,7 @@ static int may(int handle, int writes)
     return wanted & ~named.rights ? -EACCES : 0;
 }
 
-/* The way by which a call comes; NULL: by the name of the port. */
+/* way_of returns the way by which a call comes; NULL: by the name of the port. */
 static struct way *way_of(const struct kd_message *m)
 {
     return m->badge_rights ? &ways[m->badge - WAY] : NULL;
@@ -411,7 +411,7 @@ static int client_begin(struct kd_message *m)
     return error;
 }
 
-/* A place for one more; those that nobody has any more are free. */
+/* way_free finds a place for one more; those that nobody has any more are free. */
 static struct way *way_free(int port)
 {
     struct way *found = NULL;
@@ -425,7 +425,7 @@ static struct way *way_free(int port)
     return found;
 }
 
-/* The handle that was shown stays with the way. Who came by a way himself makes none. */
+/* way_begin: the handle that was shown stays with the way. Who came by one makes none. */
 static int way_begin(int port, struct kd_message *m)
 {
     int error = way_of(m) ? -EPERM : may(m->handle, (m->word[0] & PS_WRITE) != 0);
@@ -465,7 +465,7 @@ static int serve(int port)
     }
 }
 
-/* What a client's half would only make to have it undone, or be waited for. */
+/* prepare makes what a client's half would only make to have it undone, or be waited for. */
 static int prepare(void *wants_root)
 {
     ps_arena **kept = names_private(served, ARENA, sizeof *kept);

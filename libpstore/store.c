@@ -116,7 +116,7 @@ int ps_flush(void)
     return error_told(ERROR_OTHER, result);
 }
 
-/* The first page from the store's addresses on that the running transaction has used is its. */
+/* store_is_used: is the first used page from the store's addresses on, of this transaction, its? */
 static int store_is_used(const struct ps_store *s, int how, uint64_t *at)
 {
     struct kd_changes page;
@@ -143,7 +143,7 @@ int stores_read_flush(const struct ps_tx *tx)
         uint64_t at;
         if (tx->options.lazy && !is_elsewhere(s))
             continue;
-        /* copies are few and in a list; for what was read tables of pages are walked */
+        /* Copies are few and in a list; for what was read tables of pages are walked. */
         if (!store_is_used(s, 0, &at) && store_is_used(s, CHANGES_READ, &at))
             result = store_request(s, STORE_FLUSH, word, NULL, 0, NULL, NULL);
         if ((result == -EOWNERDEAD || result == -ENOTCONN) && !is_elsewhere(s))
@@ -154,8 +154,8 @@ int stores_read_flush(const struct ps_tx *tx)
 
 /* ---- connecting ---- */
 
-/* A representative says for which container it was started: so the store knows whom it would make
- * wait for itself. */
+/* store_hello: a representative says for which container it was started: so the store knows whom it
+ * would make wait for itself. */
 int store_hello(struct ps_store *s)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {STORE_PROTOCOL_VERSION};
@@ -172,7 +172,7 @@ int store_hello(struct ps_store *s)
     return result == 0 && word[0] != STORE_PROTOCOL_VERSION ? -EPROTONOSUPPORT : result;
 }
 
-/* Init has a port of this name as long as it starts the manager again when that dies. */
+/* store_comes_back: init has such a port as long as it starts a dead manager again. */
 static int store_comes_back(const struct ps_store *s)
 {
     char name[sizeof s->name + sizeof STORE_KEPT];
@@ -183,7 +183,7 @@ static int store_comes_back(const struct ps_store *s)
     return port >= 0;
 }
 
-/* The manager's port; one that has just died is waited for, but once. -ENOENT */
+/* store_port finds the manager's port; one that just died is waited for, but once. -ENOENT */
 static long store_port(const struct ps_store *s)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -201,7 +201,7 @@ static long store_port(const struct ps_store *s)
     }
 }
 
-/* A root stays: it is the process's own. */
+/* store_drop closes the port; a root stays: it is the process's own. */
 void store_drop(struct ps_store *s)
 {
     if (s->port >= 0 && !s->confined)
@@ -209,7 +209,7 @@ void store_drop(struct ps_store *s)
     s->port = -1;
 }
 
-/* Gets a port to the manager; -ENOTCONN if none is published under the name. */
+/* store_find gets a port to the manager; -ENOTCONN if none is published under the name. */
 int store_find(struct ps_store *s)
 {
     long port = roots_port(s);

@@ -24,8 +24,8 @@ static _Atomic int on;
 static int installed;                     /* switch_lock */
 static struct sigaction before;           /* does not change while it is installed */
 
-/* What lies there is open: another thread opened it behind this touch, perhaps, so that is made
- * again. If it fails once more, and nothing was closed between, it is the touch that is wrong. */
+/* opened_meanwhile: another thread opened what lies there behind this touch, perhaps, so that is
+ * made again. If it fails once more, and nothing was closed between, the touch is wrong. */
 static int opened_meanwhile(uint64_t address)
 {
     static _Thread_local struct { uint64_t address; unsigned closes; } last;
@@ -53,7 +53,7 @@ static int touch(uint64_t address)
     return result == 0;
 }
 
-/* As if the signal had come to the one before. */
+/* pass_on acts as if the signal had come to the handler before. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
     struct sigaction to = before;
@@ -105,7 +105,7 @@ static int install(void)
     return result;
 }
 
-/* A handler that the program put in front calls ours, perhaps: then ours stays. */
+/* remove_ours: a handler that the program put in front may call ours: then ours stays. */
 static void remove_ours(void)
 {
     struct sigaction now;

@@ -33,7 +33,7 @@ static _Thread_local struct {
     void *handler_arg;
 } thread;
 
-/* Set by index.c, in programs that have it. */
+/* Functions set by index.c, in programs that have it. */
 void (*index_ended)(struct ps_tx *tx);
 const ps_container *(*index_used)(const struct ps_tx *tx, unsigned i);
 
@@ -80,7 +80,7 @@ void tx_forget(void)
 
 static void thread_key_make(void) { pthread_key_create(&thread_key, thread_ended); }
 
-/* The landing stack lies below the struct and begins at its first word, `landing`. */
+/* tx_create: the landing stack lies below the struct and begins at its first word, `landing`. */
 static int tx_create(struct ps_tx **out)
 {
     pthread_once(&thread_once, thread_key_make);
@@ -113,8 +113,8 @@ static struct ps_tx *tx_idle(int kind)
     return tx;
 }
 
-/* Makes an idle transaction the current one. Snapshots have a view of their own: what it maps is no
- * right, and would all have to go whenever the view changes sides. */
+/* tx_enter_idle makes an idle transaction the current one. Snapshots have a view of their own: what
+ * it maps is no right, and would all have to go whenever the view changes sides. */
 static int tx_enter_idle(int kind)
 {
     struct ps_tx *tx = tx_idle(kind);
@@ -150,7 +150,7 @@ static int options_check(const struct ps_options *o)
     return o->isolation == PS_CONTAINER_LOCK && !container_is_open(o->locked) ? -EINVAL : 0;
 }
 
-/* What ps_transaction and ps_begin check and set up alike; *out is the current, idle ps_tx. */
+/* tx_prepare: what ps_transaction and ps_begin check and set up; *out: the current, idle one. */
 static RARE int tx_prepare(const struct ps_options *options, int explicit_, struct ps_tx **out)
 {
     static const struct ps_options plain;
@@ -196,7 +196,7 @@ static RARE int tx_prepare(const struct ps_options *options, int explicit_, stru
     return 0;
 }
 
-/* A plain one behind another plain one finds all but this as that left it; else NULL. */
+/* tx_plain_again: a plain one behind a plain one finds all but this as that left it; or NULL. */
 static inline struct ps_tx *tx_plain_again(void)
 {
     struct ps_tx *last = tx_current;
@@ -212,7 +212,7 @@ static inline struct ps_tx *tx_plain_again(void)
 
 static void tx_undo(struct ps_tx *tx, int error);
 
-/* The program left the view behind us, perhaps: then once more. */
+/* tx_begin_again: the program left the view behind us, perhaps: then once more. */
 static RARE int tx_begin_again(struct ps_tx *tx, int result)
 {
     if (result == -ENOENT && ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0)
@@ -243,8 +243,8 @@ static inline int tx_begin(struct ps_tx *tx)
     return result;
 }
 
-/* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. Inline
- * for commits: there it is a few stores. */
+/* tx_ended_as: every end comes here; result: 0 (committed) or -errno. again: it may be tried once
+ * more. Inline for commits: there it is a few stores. */
 static inline __attribute__((always_inline)) int tx_ended_as(struct ps_tx *tx, int result,
                                                              int again)
 {
@@ -282,9 +282,9 @@ static RARE int tx_ended(struct ps_tx *tx, int result, int again)
     return tx_ended_as(tx, result, again);
 }
 
-/* What the kernel said may mean that a manager died: then containers are opened anew. ECANCELED:
- * one that stands on others, before the base had the commit, so it is undone for certain. ENOENT:
- * there was no transaction where the thread is, or a name that is to go is not there. */
+/* tx_ended_by_kernel: if the kernel says that a manager died, containers are opened anew.
+ * ECANCELED: one that stands on others, before the base had the commit, so it is undone for
+ * certain. ENOENT: the thread has no transaction, or a name that is to go is not there. */
 static RARE int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
 {
     if (result == -ECANCELED)
@@ -296,8 +296,8 @@ static RARE int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
     return error_told(ERROR_TXN, tx_ended(tx, result, again));
 }
 
-/* The session with another site ended under the commit: whatever is known of containers is known
- * anew, and then that site says what became of it. */
+/* tx_in_doubt: the session with another site ended under the commit: whatever is known of
+ * containers is known anew, and then that site says what became of it. */
 static RARE int tx_in_doubt(struct ps_tx *tx)
 {
     tx_ended(tx, -EOWNERDEAD, 0);
@@ -307,7 +307,7 @@ static RARE int tx_in_doubt(struct ps_tx *tx)
     return error_told_if(ERROR_TXN, tx->reason);
 }
 
-/* prepared: so it may have an id (outcome.c). */
+/* tx_refused: `prepared`: so it may have an id (outcome.c). */
 static RARE int tx_refused(struct ps_tx *tx, int result, int prepared)
 {
     if (result == -EOWNERDEAD && prepared && stores_elsewhere && outcome_marked())
@@ -342,7 +342,7 @@ static RARE int tx_commit_prepared(struct ps_tx *tx)
            : result ? tx_refused(tx, result, 1) : error_told(ERROR_TXN, tx_ended(tx, 0, 0));
 }
 
-/* Of several stores each change is prepared for; the kernel knows of pages (KD_COMMIT_READ). */
+/* tx_commit: of several stores each change is prepared for; KD_COMMIT_READ tells of pages. */
 static int tx_commit(struct ps_tx *tx)
 {
     if (tx->items.accesses || tx->heap.used | tx->several | lint_on ||
@@ -364,8 +364,8 @@ static void tx_undo(struct ps_tx *tx, int error)
 
 /* ---- functions that are run once it is known how a transaction ended ---- */
 
-/* Runs those that fit the end; no transaction is active. They may begin transactions, in another
- * ps_tx. */
+/* hooks_run runs those that fit the end; no transaction is active. They may begin transactions, in
+ * another ps_tx. */
 static void hooks_run(struct ps_tx *tx)
 {
     struct ps_tx *current = tx_current;
@@ -384,8 +384,8 @@ static void hooks_run(struct ps_tx *tx)
         tx_current = current;
 }
 
-/* Transactions whose ps_transaction() was called further in than `frame` and which are suspended:
- * the thread jumps over their bodies, so nobody will ever resume them. */
+/* tx_abandon_inner ends suspended transactions whose ps_transaction() was called further in: the
+ * thread jumps over their bodies, so nobody will ever resume them. */
 static void tx_abandon_inner(struct ps_tx *outer)
 {
     for (struct ps_tx *tx = thread.all; tx; tx = tx->next) {
@@ -412,7 +412,7 @@ static int others_suspended(const struct ps_tx *tx)
     return any;
 }
 
-/* Leaves the body of a transaction that has ended. */
+/* tx_leave leaves the body of a transaction that has ended. */
 static _Noreturn void tx_leave(struct ps_tx *tx)
 {
     if (!tx->explicit_) {
@@ -438,7 +438,7 @@ _Noreturn void tx_landed(int reason, struct ps_tx *tx)
 
 /* ---- the usual form: a function ---- */
 
-/* One attempt, up to its end if that is not an abort. */
+/* tx_attempt makes one attempt, up to its end if that is not an abort. */
 static int tx_attempt(struct ps_tx *tx, int (*fn)(void *arg), void *arg)
 {
     int result = tx_begin(tx);
@@ -580,7 +580,7 @@ static int tx_is_mine(const struct ps_tx *tx)
     return 0;
 }
 
-/* If it was aborted meanwhile, the thread leaves the body from inside KD_VIEW_ENTER. */
+/* ps_resume: if it was aborted meanwhile, the thread leaves the body inside KD_VIEW_ENTER. */
 int ps_resume(ps_tx *tx)
 {
     if (tx_active())

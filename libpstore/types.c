@@ -27,7 +27,7 @@ static int same_text(const struct known *k, const char *text)
     return strncmp(k->text, text, TEXT_BYTES - 1) == 0;
 }
 
-/* Remembers the first text of a number; 0: another one has it. A full table knows no more. */
+/* number_is_of notes the first text of a number; 0: another has it. A full table learns none. */
 static int number_is_of(uint32_t number, const char *text)
 {
     for (unsigned i = 0; i < TYPES_MAX; i++) {

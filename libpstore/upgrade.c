@@ -33,7 +33,7 @@ static int layout_set(const struct upgrade *u, uint32_t version)
                  WIRE_LAYOUT_VALUE(version, u->to->bytes), u->to->type);
 }
 
-/* The new root takes the old one's place. */
+/* root_replace puts the new root in the old one's place. */
 static int root_replace(ps_container *c, void *old, void *new, const struct ps_layout *to)
 {
     struct ps_tx *tx = tx_active();
@@ -46,7 +46,7 @@ static int root_replace(ps_container *c, void *old, void *new, const struct ps_l
     return result == 0 ? ps_free(old) : result;
 }
 
-/* A root that was never made leaves nothing to copy. */
+/* batch copies some of it: a root that was never made leaves nothing to copy. */
 static int batch(void *arg)
 {
     struct upgrade *u = arg;
@@ -80,7 +80,7 @@ static int upgrade(struct upgrade *u)
     return result;
 }
 
-/* 0, -errno; -ENOENT: there is nothing of the older layout, nor one that is being made. */
+/* upgrade_open: 0, -errno; -ENOENT: nothing is of the older layout, nor is being made. */
 static int upgrade_open(struct upgrade *u, const char *name)
 {
     struct ps_layout making = *u->to;
