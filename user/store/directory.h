@@ -76,10 +76,10 @@ struct directory;
 struct directory_at { uint64_t serial; uint32_t rights; };
 #define DIRECTORY_AT_ROOT ((struct directory_at){ DIRECTORY_ROOT_SERIAL, DIRECTORY_ALL })
 
-/* Part of a way: the rights of its grant, and those that are left of them on the way. */
+/* struct directory_step, part of a way: its grant's rights, and those left of them on the way. */
 struct directory_step { uint64_t serial; uint32_t own, rights; };
 
-/* What a path leads to. */
+/* struct directory_found: what a path leads to. */
 struct directory_found {
     uint64_t directory;                 /* the one that has the entry */
     char     name[STORE_NAME_BYTES];    /* the last part; "": the path is empty */
@@ -92,19 +92,19 @@ struct directory_found {
     struct directory_step way[DIRECTORY_PARTS + 1];     /* [0]: where it begins */
 };
 
-/* What the last -EACCES of this thread was for: at what the path names without its last `up` parts,
- * the rights `missing` are not there. */
+/* struct directory_lack: why this thread's last -EACCES was: what the path names without its last
+ * `up` parts has not the rights `missing`. */
 struct directory_lack {
     uint64_t serial;                    /* of the grant by which that was reached */
     uint32_t has, missing, up;
 };
-/* Or-ed to `up`: of the second of two paths; of the handle that was sent; of the root directory. */
+/* Flags or-ed to `up`: of the second of two paths; of the handle sent; of the root directory. */
 enum { DIRECTORY_LACK_TO = 1 << 8, DIRECTORY_LACK_HANDLE = 2 << 8, DIRECTORY_LACK_ROOT = 3 << 8 };
 extern _Thread_local struct directory_lack directory_lack;
-/* 0, or -EACCES, noted there: `has` has not all of these. */
+/* directory_needs: 0, or -EACCES, noted in directory_lack: `has` has not all of these rights. */
 int directory_needs(uint64_t serial, uint32_t has, uint32_t rights, uint32_t up);
-/* The same of part `at` of a way, which is the path without its last `up` parts. Noted is the
- * last part up to that whose own grant has not all: to give others another would be of no use. */
+/* directory_way_needs asks part `at` of a way, the path without its last `up` parts. Noted is the
+ * last part up to that whose own grant has not all: to give others another were of no use. */
 int directory_way_needs(const struct directory_found *f, unsigned at, uint32_t rights, uint32_t up);
 
 struct directory_report {
@@ -118,26 +118,26 @@ struct directory_report {
 
 /* ---- start and end */
 
-/* Reads all grants once. 0 or -ENOMEM; what is forged is left out. `report` may be NULL. */
+/* directory_open reads all grants once, without the forged. 0 or -ENOMEM. `report` or NULL. */
 int directory_open(struct store *store, struct directory **out, struct directory_report *report);
 void directory_close(struct directory *d);
 
-/* Plans the next transaction of what a start finds to mend: containers of old stores with a slash
- * or a colon in their name get another (a_b, a_b_2 ...), entries that name nothing go. -ENOENT:
- * nothing more. A start that is cut off goes on at the next one. Only before anybody is served. */
+/* directory_mend plans the next transaction of what a start finds to mend: containers of old stores
+ * with a slash or colon in their name get another (a_b, a_b_2 ...), entries that name nothing go.
+ * -ENOENT: no more. A start cut off goes on at the next. Before anybody is served. */
 int directory_mend(struct directory *d);
-/* The i-th container of that plan which gets another name: false behind the last. */
+/* directory_renamed tells the i-th container of that plan which gets another name: or false. */
 bool directory_renamed(const struct directory *d, unsigned i, const char **from, const char **to);
 
 /* ---- looks: nothing is changed, no plan is needed */
 
-/* Can this be an entry's name? 1 to 63 bytes, none below a blank, no 127, slash, colon; not `.`,
- * `..`. */
+/* directory_name_ok: can this be an entry's name? 1 to 63 bytes, none below a blank, no 127, slash,
+ * colon; not `.`, `..`. */
 bool directory_name_ok(const char *name);
-/* A client may not set or unset such a name: it is the manager's (bytes 3 to 5). */
+/* directory_name_reserved: is this a name of the manager's (bytes 3 to 5), not for clients? */
 bool directory_name_reserved(const char *name);
 
-/* Walks a path: at each directory READ is needed, rights are anded. "" is where it begins.
+/* directory_walk: at each directory READ is needed, rights are anded. "" is where it begins.
  *   0          found
  *   -ENOENT    a part is not there; if it is the last one: *out has directory, rights and name,
  *              and serial 0
@@ -147,17 +147,17 @@ bool directory_name_reserved(const char *name);
  *   path), -ELOOP (too many parts) */
 int directory_walk(struct directory *d, struct directory_at at, const char *path,
                    struct directory_found *out);
-/* The grant of this serial: its container and rights. -EIDRM. */
+/* directory_grant finds the grant of this serial: its container and rights. -EIDRM. */
 int directory_grant(struct directory *d, uint64_t serial, uint64_t *container, uint32_t *rights);
-/* The serial of which this one was made; 0: it is a first one, or not there. */
+/* directory_parent: the serial of which this was made; 0: it is a first one, or not there. */
 uint64_t directory_parent(const struct directory *d, uint64_t serial);
-/* Is the grant `above` itself, or made out of it? */
+/* directory_below: is the grant `above` itself, or made out of it? */
 bool directory_below(const struct directory *d, uint64_t serial, uint64_t above);
-/* What its first entry is called: false, there is no such container. */
+/* directory_entry_name reads the name of a container's first entry: false, there is none. */
 bool directory_entry_name(struct directory *d, uint64_t container, char name[STORE_NAME_BYTES]);
 /* Is this container a directory? */
 bool directory_is(const struct directory *d, uint64_t container);
-/* The container's number on the disk; of DIRECTORY_ROOT 0 while there is none. */
+/* directory_number: the container's number on the disk; of DIRECTORY_ROOT 0 while there is none. */
 uint64_t directory_number(const struct directory *d, uint64_t directory);
 
 struct directory_entry {
@@ -166,14 +166,14 @@ struct directory_entry {
     uint32_t rights;                    /* the entry's, cut down to the directory's */
     bool     is_directory;
 };
-/* Entries of a directory, in no order; READ is needed. *cursor is 0 at first. Fills at most `most`
- * and looks at some thousands of names at most: 0 with *count (perhaps 0): call it again; -ENOENT
- * with *count: that was all. What is there all the time between is told once. */
+/* directory_list lists entries, in no order; needs READ. *cursor is 0 at first. It fills at most
+ * `most` and looks at some thousands of names at most: 0 with *count (perhaps 0): call it again;
+ * -ENOENT with *count: that was all. What is there all the time between is told once. */
 int directory_list(struct directory *d, struct directory_at at, uint64_t *cursor,
                    struct directory_entry *out, unsigned most, unsigned *count);
-/* Who can reach a container: the entries of its grants, then those of the directories that have
- * these, and so on up to the root; each once, though directories may be in circles. The cursor is
- * zero at first; -ENOENT: that was all; -ESTALE: a change came between, begin anew. */
+/* directory_who tells who can reach a container: the entries of its grants, then those of the
+ * directories that have these, and so on up to the root; each once, even in circles. The cursor is
+ * zero at first; -ENOENT: all; -ESTALE: a change came between, begin anew. */
 struct directory_who {
     uint64_t directory;                 /* that has the entry; its grants come later */
     struct directory_entry entry;       /* with the rights of the grant */
@@ -182,8 +182,8 @@ struct directory_who_cursor { uint64_t changes, *queue; uint32_t head, tail, row
 int directory_who(struct directory *d, uint64_t container, struct directory_who_cursor *cursor,
                   struct directory_who *out);
 void directory_who_end(struct directory_who_cursor *cursor);
-/* A path from `at` to the container, on which every entry has the rights wanted, one of the
- * shortest; "": it is what `at` is of. -ENOENT: there is none; -EIDRM, -ENOMEM, -ENAMETOOLONG. Who
+/* directory_way finds one of the shortest paths from `at` to the container on which every entry has
+ * the rights wanted; "": it is what `at` is of. -ENOENT: none; -EIDRM, -ENOMEM, -ENAMETOOLONG. Who
  * walks it has no more than by any path. */
 int directory_way(struct directory *d, struct directory_at at, uint64_t container, uint32_t wanted,
                   char path[DIRECTORY_PATH]);
@@ -204,76 +204,76 @@ struct directory_change {
     uint64_t serial;            /* made by it: of a first grant or a link */
     bool     more;              /* it did not fit: after directory_applied plan the same again */
 };
-/* The change that is planned, or NULL. The caller may put operations of its own behind these, up
- * to DIRECTORY_OPS, e.g. STORE_OP_LAYOUT of change->container, with names that it keeps. */
+/* directory_change: the plan, or NULL. The caller may put operations of its own behind these, up to
+ * DIRECTORY_OPS, e.g. STORE_OP_LAYOUT of change->container, with names it keeps. */
 struct directory_change *directory_change(struct directory *d);
-/* The serials that end with the pending change: false behind the last; *cursor is 0 at first. */
+/* directory_ended tells the serials that end with the plan: false: no more; *cursor is 0 first. */
 bool directory_ended(struct directory *d, uint64_t *cursor, uint64_t *serial);
-/* The change is durable: the table becomes what the disk is. Cannot fail. */
+/* directory_applied: the change is durable: the table becomes what the disk is. Cannot fail. */
 void directory_applied(struct directory *d);
-/* It was not committed, or nobody knows: the table stays as it is. */
+/* directory_dropped: it was not committed, or nobody knows: the table stays as it is. */
 void directory_dropped(struct directory *d);
 
-/* A new container, or directory (which gets the layout "directory"), with its entry. */
+/* directory_make makes a container, or directory (of layout "directory"), with its entry. */
 int directory_make(struct directory *d, struct directory_at at, const char *path,
                    bool is_directory);
-/* Another entry for what `of` names, with those of `rights` that it has: `of` needs GRANT. The
- * answer may be told when it is durable (RT9). -EACCES: no right is left. -EMLINK: DIRECTORY_DEPTH
- * grants lie above. */
+/* directory_link makes another entry for what `of` names, with those of `rights` that it has; needs
+ * GRANT. The answer may be told when it is durable (RT9). -EACCES: no right is left. -EMLINK:
+ * DIRECTORY_DEPTH grants lie above. */
 int directory_link(struct directory *d, struct directory_at of, uint32_t rights,
                    struct directory_at at, const char *path);
-/* Removes a link's entry and its grant with all that came out of it; for that, if there is any,
- * MANAGE of the entry, too. -EPERM: it is the container's first entry: delete or rename it. */
+/* directory_unlink removes a link's entry and grant with all that came out of it (if anything, that
+ * needs MANAGE of the entry). -EPERM: it is the container's first entry: delete or rename it. */
 int directory_unlink(struct directory *d, struct directory_at at, const char *path);
-/* Another name, perhaps in another directory: RENAME of the directory that has it. Into another
- * one: WRITE there, and on the way all rights of the entry's grant, with GRANT (else it would have
- * more there). -ELOOP: a directory into one below it, or deeper than DIRECTORY_DEPTH. */
+/* directory_move gives another name: RENAME of the directory that has it. Into another directory:
+ * WRITE there, and on the way all rights of the entry's grant, with GRANT (or it had more there).
+ * -ELOOP: a directory into one below it, or deeper than DIRECTORY_DEPTH. */
 int directory_move(struct directory *d, struct directory_at at, const char *from,
                      struct directory_at to_at, const char *to);
-/* Deletes a container, or an empty directory, with all entries and grants: DELETE of directory and
- * entry. -ENOTEMPTY. out (may be NULL): what it is, for whom its pages are in use. */
+/* directory_remove deletes a container, or empty directory, with all entries and grants: DELETE of
+ * directory and entry. -ENOTEMPTY. out (or NULL): what it is, for whom its pages are in use. */
 int directory_remove(struct directory *d, struct directory_at at, const char *path,
                      struct directory_found *out);
-/* Takes back what was granted out of `by`, with MANAGE: `target`, which must be made out of it,
- * and all that came from that; or, if `target` is by.serial, all but that itself. -EACCES,
- * -EIDRM. -ENOENT: nothing was granted. What does not fit into one transaction goes from the leaves
- * on, and the target last (change->more). */
+/* directory_take_back takes what was granted out of `by`, with MANAGE: `target`, made out of it,
+ * and all that came from that; or, if `target` is by.serial, all but that itself. -EACCES, -EIDRM.
+ * -ENOENT: nothing was granted. What does not fit into one transaction goes from the leaves on, and
+ * the target last (change->more). */
 int directory_take_back(struct directory *d, struct directory_at by, uint64_t target);
 
 /* ---- limits: numbers of a directory, for all that has its first entry below it */
 enum directory_limit { LIMIT_PAGES, LIMIT_COMMITS, LIMIT_VERSIONS, LIMIT_NAMES, LIMITS };
 #define LIMIT_NONE UINT64_MAX
-/* A plan: sets it or, with LIMIT_NONE, takes it away. MANAGE of the directory. */
+/* directory_limit_set plans a limit or, with LIMIT_NONE, its end. MANAGE of the directory. */
 int directory_limit_set(struct directory *d, struct directory_at at, const char *path,
                         enum directory_limit kind, uint64_t most);
 uint64_t directory_limit_get(struct directory *d, uint64_t directory, enum directory_limit kind);
-/* The directories above a container, from the nearest to the root: up[0] is its own; how many. */
+/* directory_up fills up[] from a container's own directory to the root, and returns how many. */
 unsigned directory_up(const struct directory *d, uint64_t container,
                       uint64_t up[DIRECTORY_DEPTH + 1]);
 /* Names count where their container lies, a directory's own in itself, too; a link is two, where
  * its entry is. So plans that make one may end with -EDQUOT. What moves in, and what the manager
  * sets, is counted and not refused. */
-/* May `more` be added to what the container's directories hold? -EDQUOT: not in *full, the one
- * nearest to the root that would have more than it may. Counts nothing. */
+/* directory_limit_check: may `more` be added to what the container's directories hold? -EDQUOT:
+ * *full, the one nearest to the root, would have more than it may. Counts nothing. */
 int directory_limit_check(struct directory *d, uint64_t container, enum directory_limit kind,
                           uint64_t more, uint64_t *full);
-/* Counts anew what the disk holds; how often that was done, also by a change that was applied. */
+/* directory_limits_count counts anew what the disk holds; _counted: how often that was done. */
 void directory_limits_count(struct directory *d);
 uint64_t directory_limits_counted(const struct directory *d);
-/* So many are held now: of commits those of this second. 0 without a limit. */
+/* directory_limit_used: how many are held; of commits those of this second. 0 without a limit. */
 uint64_t directory_limit_used(struct directory *d, uint64_t directory, enum directory_limit kind);
-/* The next directory with a limit of this kind, round and round; *cursor is 0 at first. False: it
- * was not found among some; there is none perhaps. */
+/* directory_limit_next finds the next directory with such a limit, round and round; *cursor is 0 at
+ * first. False: it was not found among some; there is none perhaps. */
 bool directory_limit_next(const struct directory *d, enum directory_limit kind, uint32_t *cursor,
                           uint64_t *directory);
-/* Is there any limit at all? */
+/* directory_limited: is there any limit at all? */
 bool directory_limited(const struct directory *d);
-/* A commit is about this container; then, of all that were marked since the last commit, may it be
- * made now (-EDQUOT), and it was made. A directory counts it once. */
+/* directory_commit_mark: a commit is about this container; then _check, of all that were marked
+ * since the last one: may it be made now (-EDQUOT); and _end. A directory counts it once. */
 void directory_commit_mark(struct directory *d, uint64_t container);
 int directory_commit_check(struct directory *d, uint64_t now_us, uint64_t *full);
 void directory_commit_end(struct directory *d, bool made);
-/* So much more, or less, is held now. */
+/* directory_limit_count: so much more, or less, is held now. */
 void directory_limit_count(struct directory *d, uint64_t container, enum directory_limit kind,
                            int64_t more);
 

@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct grant) == 64, "as directories.md says");
 enum plan { PLAN_NONE, PLAN_MEND, PLAN_MAKE, PLAN_LINK, PLAN_END, PLAN_MOVE, PLAN_DELETE,
             PLAN_LIMIT };
 
-/* Of commits: so many since this moment, within a second; marked: the next commit is about it. */
+/* struct limit: of commits so many since since_us, in a second; marked: the next is about it. */
 struct limit {
     uint64_t directory, most[LIMITS], used[LIMITS], since_us;
     uint32_t marked_next;               /* another that is marked: its place and one; 0: none */
@@ -83,46 +83,46 @@ struct directory {
 
 /* ---- grant.c */
 uint32_t grant_find(const struct directory *d, uint64_t serial);
-/* Room for so many more: 0, or -ENOMEM. */
+/* grants_reserve makes room for so many more: 0, or -ENOMEM. */
 int grants_reserve(struct directory *d, uint32_t more);
-/* There is room. Its parent, or 0, is in the table; so are its rights and flags checked. */
+/* grant_add: there is room; the parent, or 0, is in the table, rights and flags are checked. */
 uint32_t grant_add(struct directory *d, uint64_t serial, uint64_t container, uint32_t parent,
                    uint32_t rights);
 void grant_hang(struct directory *d, uint32_t grant, uint32_t parent);
-/* The container's first grant: there is room for it. */
+/* grant_first finds the container's first grant, or adds it: there is room. */
 uint32_t grant_first(struct directory *d, uint64_t container);
-/* It has no children. */
+/* grant_end takes out a grant that has no children. */
 void grant_end(struct directory *d, uint32_t grant);
-/* All of a container, with their trees. */
+/* grants_end ends all grants of a container, with their trees. */
 void grants_end(struct directory *d, uint64_t container);
-/* The next grant of this container behind one (0: the first), or 0. */
+/* grant_of: the next grant of this container behind one (0: the first), or 0. */
 uint32_t grant_of(const struct directory *d, uint64_t container, uint32_t after);
-/* The grants below one, children first: the first, and the one behind; NULL end: `top`. */
+/* grant_deepest, grant_behind walk the grants below one, children first, up to `top` itself. */
 uint32_t grant_deepest(const struct directory *d, uint32_t grant);
 uint32_t grant_behind(const struct directory *d, uint32_t grant, uint32_t top);
 void grant_entry(struct directory *d, uint32_t grant, uint64_t directory, uint32_t slot);
 
 /* ---- grant_read.c */
-/* The serial of a link's row by its name, or 0; and its name. */
+/* row_serial tells the serial of a link's row by its name, or 0; row_name makes that name. */
 uint64_t row_serial(const char *name);
 void row_name(char name[STORE_NAME_BYTES], uint64_t serial);
 extern const char next_serial_name[];
 int grants_read(struct directory *d, struct directory_report *report);
 
 /* ---- directory.c */
-/* Does an entry in this directory count (DG2)? */
+/* entry_counts: does an entry in this directory count (DG2)? */
 bool entry_counts(const struct directory *d, uint64_t directory, const struct store_name *entry);
-/* Of a number of a container on the disk: DIRECTORY_ROOT if it is the root's. */
+/* directory_of_number returns a container's number, or DIRECTORY_ROOT if it is the root's. */
 uint64_t directory_of_number(const struct directory *d, uint64_t number);
-/* The container has its first entry in a directory, not in the root. */
+/* is_placed: has the container its first entry in a directory that is not the root? */
 bool is_placed(const struct directory *d, uint64_t container);
-/* The directory of its first entry. */
+/* directory_home returns the directory of the container's first entry. */
 uint64_t directory_home(const struct directory *d, uint64_t container);
-/* Is the container's name in the catalogue one in the root? */
+/* in_root: is the container's name in the catalogue one in the root? */
 bool in_root(const struct directory *d, const struct store_container *c);
-/* Such bytes in a name end a line, a part or a store's name. */
+/* name_byte_ok: false: such a byte in a name ends a line, a part or a store's name. */
 bool name_byte_ok(unsigned char c);
-/* What the grant's entry is called: false, it has none. */
+/* grant_name reads the name of the grant's entry: false, it has none. */
 bool grant_name(struct directory *d, uint32_t grant, char name[STORE_NAME_BYTES]);
 
 /* ---- directory_plan.c */
@@ -134,15 +134,15 @@ void change_begin(struct directory *d);
 bool limit_of_name(const char *name, enum directory_limit *kind);
 int limits_read(struct directory *d);
 void limit_name(char name[STORE_NAME_BYTES], enum directory_limit kind);
-/* There is room (limits_reserve). */
+/* limits_reserve makes room for what limit_apply enters. */
 int limits_reserve(struct directory *d);
 void limit_apply(struct directory *d, uint64_t directory, enum directory_limit kind,
                  uint64_t most);
 void limits_forget(struct directory *d, uint64_t directory);
 void limits_count_again(struct directory *d);   /* what moved takes its pages along */
-/* The plan makes so many names that count in this directory: -EDQUOT, or they are counted. */
+/* limit_names_take: a plan makes so many names in a directory: -EDQUOT, or they are counted. */
 int limit_names_take(struct directory *d, uint64_t directory, uint32_t names);
-/* The plan's are made, or not; so many of this directory are gone. */
+/* limit_names_end: the plan's names are made, or not; _gone: so many of a directory are gone. */
 void limit_names_end(struct directory *d, bool made);
 void limit_names_gone(struct directory *d, uint64_t directory, uint32_t names);
 

@@ -46,35 +46,35 @@ struct group {
 /* All with the lock held. */
 bool group_flying(void);                /* is one in the air? */
 bool checkpoint_helps(int error);       /* could a checkpoint help after this? */
-/* Inside the gate, which leaves one of the two free. 0, -ENOMEM, or the fence. */
+/* group_begin, inside the gate, which leaves one of the two free: 0, -ENOMEM, or the fence. */
 int group_begin(struct group **out);
 void group_cancel(struct group *g);
-/* store_txn_begin; the transaction gets an id. Lock held. */
+/* group_txn_begin is store_txn_begin; the transaction gets an id. Lock held. */
 int group_txn_begin(struct group *g, uint64_t tag);
 int group_freed_add(struct group *g, const struct free_range *freed, unsigned count);
 int group_name_add(struct group *g, const struct store_op *op);
-/* Does the name exist for a transaction that follows what is in the group? */
+/* group_name_exists: does the name exist for a transaction behind those of the group? */
 bool group_name_exists(const struct group *g, const struct store_op *op);
-/* Does one that has not landed yet change the container's layout? */
+/* group_changes_layout: does a group not landed yet change the container's layout? */
 bool group_changes_layout(uint64_t container);
-/* Inside the gate; the lock is dropped for the write. 0: it is in the air and has to be landed,
- * even if the write failed. Else it is cancelled: -EAGAIN (empty, and the log is full), the
+/* group_launch writes a group inside the gate, the lock dropped. 0: it is in the air and has to be
+ * landed, even if the write failed. Else it is cancelled: -EAGAIN (empty, and the log is full), the
  * fence. */
 int group_launch(struct group *g);
-/* Not in the gate; waits for its turn. 0: the group is durable, or lazy and written, and its views
- * are published; else they are refused and the store is fenced. */
+/* group_land, not in the gate, waits for the group's turn. 0: it is durable, or lazy and written,
+ * and its views are published; else they are refused and the store is fenced. */
 int group_land(struct group *g);
-/* The same for who is not told how it ends: a group that the other copy has still to answer for is
- * left to whoever hears that, who calls group_copied. */
+/* group_leave lands it for who is not told how it ends: a group that the other copy has still to
+ * answer for is left to whoever hears that, who calls group_copied. */
 void group_leave(struct group *g);
 void group_copied(void);
-/* All groups that have landed are durable when it returns 0; else the fence. Drops the lock. */
+/* group_flush makes all groups that have landed durable: 0, or the fence. Drops the lock. */
 int group_flush(void);
-/* Lazy groups have waited as long as they may. No lock needed. */
+/* group_flush_due: have lazy groups waited as long as they may? No lock needed. */
 bool group_flush_due(void);
-/* Has the publisher thread land it. */
+/* group_hand_over has the publisher thread land the group. */
 void group_hand_over(struct group *g);
-/* Whether the commit port is to hear of the next landing (NOTICE_LANDED). */
+/* group_notice: is the commit port to hear of the next landing (NOTICE_LANDED)? */
 void group_notice(bool wanted);
 
 void *publisher_main(void *unused);
@@ -86,33 +86,33 @@ int votes_decision(struct group *g, const struct kd_message *m, const struct bat
 
 /* changes.c; by the committer, lock held. A transaction begins. */
 void changes_begin(const struct group *g, const struct batch *b);
-/* It changes this container; that one's durability. */
+/* changes_note: it changes this container, whose durability is returned. */
 enum store_durability changes_note(const struct group *g, uint64_t id);
-/* The same pages as images of a chain, outside of a transaction. */
+/* changes_spill writes those pages as images of a chain, outside of a transaction. */
 int changes_spill(struct group *g, const struct kd_message *m, const struct batch *b,
                   struct store_chain *chain, uint64_t *pages);
-/* One of them is durable: so its commit is not lazy of itself. */
+/* changes_strict: is one of them durable, so that its commit is not lazy of itself? */
 bool changes_strict(void);
-/* Records of what it changed, and of what managers that stand on this one did on its behalf. The
- * lock is dropped meanwhile. *pages: increased by how many. */
+/* changes_add adds records of what it changed, and of what managers that stand on this one did for
+ * it. The lock is dropped meanwhile. *pages: increased by how many. */
 int changes_add(struct group *g, const struct kd_message *m, const struct batch *b,
                 uint64_t full_below, uint64_t *pages);
 int changes_init(void);
 
 /* index.c; by the committer, inside the gate, lock held and dropped meanwhile. */
-/* Is there room for changes of indexes in a group, beside so many bytes of a transaction? 0;
+/* index_room: has a group room for changes of indexes, beside so many bytes of a transaction? 0;
  * -ENOBUFS, -E2BIG, -EAGAIN as store_txn_end says it. */
 int index_room(const struct group *g, uint64_t bytes);
-/* Makes a transaction's changes, behind those of the group's others: 0; else those others are as
- * they were, or, with -ECANCELED, are lost, and the group with them. -EFBIG: no group has room for
- * so many changed pages. */
+/* index_change makes a transaction's changes, behind those of the group's others: 0; else those are
+ * as they were, or, with -ECANCELED, are lost, and the group with them. -EFBIG: no group has room
+ * for so many changed pages. */
 int index_change(struct group *g, const struct index_op *ops, unsigned count);
-/* The last transaction's changes are taken back, down to so many of the group: 0, or -ECANCELED. */
+/* index_take_back takes the last transaction's back, down to so many: 0, or -ECANCELED. */
 int index_take_back(struct group *g, unsigned changes);
-/* All have been made: our own transaction asks to be committed. 0: *m is its COMMIT; -errno: there
- * is none any more. */
+/* index_commit: all have been made: our own transaction asks for its commit. 0: *m is that COMMIT;
+ * -errno: there is none any more. */
 int index_commit(struct kd_message *m);
-/* The group is cancelled before that. */
+/* index_cancel: the group is cancelled before that. */
 void index_cancel(struct group *g);
 
 /* quota.c; lock held. Is there any limit? */
@@ -121,9 +121,9 @@ bool quota_is(void);
  * directories that its containers are in; else -EDQUOT, and it is cancelled. What it takes is
  * counted at once, and what the disk library says of it when the group is applied. */
 int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position);
-/* The same without the end: it is cancelled, whatever the limits say. */
+/* quota_txn_try asks the same and does not end it: it is cancelled, whatever the limits say. */
 int quota_txn_try(struct group *g, const struct batch *b);
-/* Around its application, or cancelling. */
+/* quota_before, quota_after stand around the group's application, or cancelling. */
 void quota_before(struct group *g);
 void quota_after(struct group *g, bool applied);
 /* versions.c. A group was published: limits of old versions are kept. Lock held. */

@@ -24,7 +24,7 @@ long kd_system5(long number, long a, long b, long c, long d, long e);
 #define KD4(n, a, b, c, d) kd_system((n), (long)(a), (long)(b), (long)(c), (long)(d))
 #define KD5(n, a, b, c, d, e) kd_system5((n), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
 
-/* A word into the kernel's trace (katydid/trace.h). */
+/* kd_mark puts a word into the kernel's trace (katydid/trace.h). */
 static inline void kd_mark(const char text[16])
 {
     uint64_t words[2];
@@ -72,12 +72,12 @@ static inline long kd_object_fail(int object, uint64_t page, uint64_t count, int
 {
     return KD4(KD_OBJECT_FAIL, object, page, count, error);
 }
-/* Its answer to one question; -ESRCH: nobody waits for it any more. */
+/* kd_object_refuse answers one question with an error; -ESRCH: nobody waits for it any more. */
 static inline long kd_object_refuse(int object, uint64_t page, int error, uint64_t number)
 {
     return KD5(KD_OBJECT_FAIL, object, page, 1, error, number);
 }
-/* number 0: the rights are for all. */
+/* kd_object_grant: number 0: the rights are for all. */
 static inline long kd_object_grant(int object, uint64_t page, uint64_t count, unsigned rights,
                                    uint64_t number)
 {

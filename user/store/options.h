@@ -81,10 +81,10 @@ struct options {
 };
 extern struct options options;
 
-/* Reads the kernel's command line; `life` counts from 0 how often init has started the manager
- * again. A word that is not understood is said and passed over. */
+/* options_read reads the kernel's command line; `life` counts from 0 how often init started the
+ * manager again. A word that is not understood is said and passed over. */
 void options_read(unsigned life);
-/* This thread is at that step; does not return if it is the one. */
+/* step: this thread is at that step; does not return if it is the one. */
 void step(enum step at);
 
 #endif

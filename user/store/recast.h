@@ -40,20 +40,20 @@ struct recast_state {
 };
 
 struct recast;
-/* `store` is as the copy has applied it. 0; -ENOENT: no such container; -ENODATA: one of the two
- * has no description; -EBADMSG: it has a wrong line; -EPROTOTYPE: `refused` is a type or a name
- * that one of the two describes, or has otherwise than can be converted; -EOPNOTSUPP: the
+/* recast_begin: `store` is as the copy has applied it. 0; -ENOENT: no such container; -ENODATA: one
+ * of the two has no description; -EBADMSG: it has a wrong line; -EPROTOTYPE: `refused` is a type or
+ * a name that one of the two describes, or has otherwise than can be converted; -EOPNOTSUPP: the
  * container's pages are in no log, or roots, or orders of bytes, differ; -E2BIG: too many pages, or
  * too many for the log; -ENOMEM, -EIO. */
 store_must_check int recast_begin(struct store *store, const struct disk_memory *memory,
                                   const char *name, const char *like, struct recast **out,
                                   char refused[RECAST_TYPE_BYTES]);
-/* Converts at most so many pages. 1: there is more to look at now. 0: at the end, for now.
- * Or an error, for good: as above. */
+/* recast_step converts at most so many pages. 1: there is more to look at now. 0: at the end, for
+ * now. Or an error, for good: as above. */
 store_must_check int recast_step(struct recast *r, uint32_t most);
-/* The same store, open. Converts what is left, and commits all of it; the log has to have room for
- * that (-EAGAIN). Another error: as above, or of the page that is wrong, or the fence. Only after
- * the fence is it not known whether it was committed. */
+/* recast_commit: the same store, open: converts what is left, and commits all; the log has to have
+ * room for that (-EAGAIN). Another error: as above, or of the page that is wrong, or the fence.
+ * Only after the fence is it not known whether it was committed. */
 store_must_check int recast_commit(struct recast *r);
 void recast_tell(const struct recast *r, struct recast_state *out);
 void recast_end(struct recast *r);

@@ -24,7 +24,7 @@
 
 enum role_is { ROLE_STARTING, ROLE_HOME, ROLE_SPARE, ROLE_TAKING, ROLE_OUT };
 
-/* Who is home of a store, who its spare (0: nobody), since when; sites are numbers other than 0. */
+/* struct role_record: who is a store's home, who its spare (0: nobody), since when, by site. */
 struct role_record { uint64_t term; uint32_t home, mate; };
 
 enum role_kind {
@@ -58,7 +58,7 @@ struct role_message {
 
 struct role_calls {
     void *context;
-    /* Sends, or queues, a message, whose group is the caller's. It may be lost, with all behind. */
+    /* send sends or queues a message with the caller's group. It may be lost, with all behind. */
     void (*send)(void *context, int to, const struct role_message *m);
     /* The store is open, and this is its home; it is home no more, and about to be abandoned. */
     void (*opened)(void *context, struct store *store, const struct store_report *report);
@@ -117,31 +117,31 @@ void role_start(struct role *role, uint64_t now);
 void role_tick(struct role *role, uint64_t now);
 void role_receive(struct role *role, int from, const struct role_message *m, uint64_t now);
 void role_link(struct role *role, bool reached, uint64_t now);
-/* A person says that the other copy is off, and stays so until the witness has heard of this home
- * (`vouched`): it is not asked, and what this copy lacks is lost. 0; -EBUSY: it is home already;
- * -EIO ...: the store does not open. */
+/* role_take_over: a person says that the other copy is off, and stays so until the witness has
+ * heard of this home (`vouched`): it is not asked, and what this copy lacks is lost. 0; -EBUSY: it
+ * is home already; -EIO ...: the store does not open. */
 int  role_take_over(struct role *role, uint64_t now);
-/* A person wants this copy to be home: the witness is asked. 0: it is TAKING; -EBUSY: it is home;
- * -EAGAIN: it may lack what was acknowledged, or is asked already. */
+/* role_asks_over: a person wants this copy to be home: the witness is asked. 0: it is TAKING;
+ * -EBUSY: it is home; -EAGAIN: it may lack what was acknowledged, or is asked already. */
 int  role_asks_over(struct role *role, uint64_t now);
-/* A home has more to read for a copy that joins: another tick, as soon as others had their turn. */
+/* role_hurries: a home has more to read for a copy that joins: another tick after others' turns. */
 bool role_hurries(const struct role *role);
-/* Ends it, like a power cut. */
+/* role_end ends the role, like a power cut. */
 void role_end(struct role *role);
 
-/* A group is sealed, and its bytes stay until it is applied. Before its write. */
+/* role_sealed: a group is sealed, and its bytes stay until it is applied. Before its write. */
 void role_sealed(struct role *role, const struct store_group *group, uint64_t now);
 void role_flushed(struct role *role, store_lsn_t end_lsn);
-/* All before is durable at whoever must have it. 0: this is no home. */
+/* role_sure: all before that is durable at whoever must have it. 0: this is no home. */
 store_lsn_t role_sure(const struct role *role);
 bool role_serves(const struct role *role, uint64_t now);
-/* May it vote, or say what it has shown, for who asked at `asked_us` (NC4)? */
+/* role_heard: may it vote, or say what it has shown, for who asked at `asked_us` (NC4)? */
 bool role_heard(const struct role *role, uint64_t asked_us);
-/* Asks the other copy for a word now, and not when the next BEAT is due. */
+/* role_beat asks the other copy for a word now, and not when the next BEAT is due. */
 void role_beat(struct role *role, uint64_t now);
 
-/* The witness: the answer, and whether *record has changed, which is durable before it is sent. The
- * caller has seen that m->site is who sent it. */
+/* role_witness is the witness: the answer, and whether *record changed, which is durable before
+ * that is sent. The caller has seen that m->site is who sent it. */
 bool role_witness(struct role_record *record, const struct role_message *m,
                   struct role_message *answer);
 

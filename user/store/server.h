@@ -59,7 +59,7 @@ struct run { uint64_t first, count, owner; };
 #define NOBODY 0
 #define CLOSED ~0ull
 
-/* By which grants and handles an opening, or a handle, came to be: it ends with each (path.c). */
+/* struct sources: by which grants and handles an opening or handle came: it ends with each. */
 #define SOURCES_MAX 6u
 struct sources { uint64_t of[SOURCES_MAX]; unsigned count; };
 struct opening { uint64_t process; uint32_t count, rights; struct sources by; };
@@ -146,58 +146,58 @@ extern struct server server;
 
 static inline void server_lock(void) { pthread_mutex_lock(&server.lock); }
 static inline void server_unlock(void) { pthread_mutex_unlock(&server.lock); }
-/* Waits for the condition, or for so many microseconds: 0, or ETIMEDOUT. Lock held. */
+/* server_wait waits for the condition, or for so many microseconds: 0, or ETIMEDOUT. Lock held. */
 int server_wait(pthread_cond_t *condition, uint64_t us);
 
-/* request.c. A disk that the client names, by its right; *bytes: its size. Handle or -errno. */
+/* request.c. disk_of_client: a handle of the disk that a client names, or -errno; *bytes. */
 long disk_of_client(const struct kd_message *m, uint64_t *bytes);
 /* main.c. */
 struct store_report;
 void report_say(const struct store_report *report);
 int disk_format(const struct disk_io *io, uint64_t group_bytes);
 bool thread_make_with(void *(*body)(void *), void *argument);
-/* A line into the kernel's log, "store: ...". */
+/* say writes a line into the kernel's log, "store: ...". */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The store takes no more commits; says why, once. Comes before anybody hears of the error. Lock
- * held, dropped while it is said. */
+/* server_fence: the store takes no more commits; it says why, once, before anybody hears of the
+ * error. Lock held, dropped while it is said. */
 void server_fence(const char *what, int error);
-/* 0, or what whoever wants to change the store is told. The library knows of a failed write as soon
- * as that has returned, and refuses commits: so it is asked, too. Lock held. */
+/* server_writable: 0, or the error for who wants to change the store. The disk library knows of a
+ * failed write as soon as that has returned, and is asked, too. Lock held. */
 int server_writable(void);
 
-/* request.c. Whose child the process is; 0: it is not there. No lock. */
+/* request.c. process_parent tells whose child a process is; 0: it is not there. No lock. */
 uint64_t process_parent(uint64_t process);
-/* A message of the kernel that wants no answer. No lock. */
+/* server_notice takes a message of the kernel that wants no answer. No lock. */
 void server_notice(const struct kd_message *m);
-/* STORE_ADVISE and STORE_PIN, by a thread that reads: brings the pages and answers. No lock. */
+/* request_advised, by a thread that reads: brings the pages of STORE_ADVISE, STORE_PIN; answers. */
 void request_advised(const struct kd_message *m);
 
 /* gate.c; lock held on entry and return, dropped while waiting. */
 void gate_enter(bool cleaner);
 void gate_leave(void);
-/* Waits until a checkpoint that began after the call is done; 0, the fence, or -ENOMEM: there was
- * no memory to begin it (the cleaner goes on trying). Not in the gate. */
+/* checkpoint_wait waits until a checkpoint that began after the call is done; 0, the fence, or
+ * -ENOMEM: no memory to begin it (the cleaner goes on trying). Not in the gate. */
 int checkpoint_wait(void);
 
 /* container.c; lock held. */
 struct container *container_by_id(uint64_t id);
 int container_object(uint64_t id, uint64_t page, int *object, uint64_t *object_page);
 bool container_page(const struct container *c, uint64_t address, uint64_t *page);
-/* How many pages there are from this one to the end of its segment; 1 at least. */
+/* container_left counts the pages from this one to the end of its segment; 1 at least. */
 uint64_t container_left(const struct container *c, uint64_t page);
 uint64_t container_address(const struct container *c, uint64_t page);
-/* -EACCES: the process has not opened it with these rights. Nobody may write an index himself. */
+/* container_allows: 0, or -EACCES: it was not opened with these rights. Nobody writes an index. */
 int container_allows(const struct container *c, uint64_t process, uint32_t rights);
-/* The same for what a commit changes in an index; -EINVAL: it is none. */
+/* container_allows_index does so for what a commit changes in an index; -EINVAL: it is none. */
 int container_allows_index(const struct container *c, uint64_t process);
 bool process_known(uint64_t process);
 /* The cookie of a kernel object names container and segment. */
 static inline uint64_t cookie_of(uint64_t id, unsigned segment) { return id << 4 | segment; }
 int cookie_page(uint64_t cookie, uint64_t object_page, uint64_t *id, uint64_t *page);
-/* Marks as leaving what nobody has open, those first that were closed first, until so few objects
- * would be left. Is there any? */
+/* idle_choose marks containers that nobody has open as leaving, those first that were closed first,
+ * until so few objects would be left. True: there are any. */
 bool idle_choose(unsigned left);
-/* Gives up what is leaving, if it is not in use after all. In the gate, no group in the air. */
+/* idle_give_up gives up leaving containers that are not in use. In the gate, no group flies. */
 void idle_give_up(void);
 /* No lock held: requests of clients. */
 /* by: of a kept container, how it was reached. container_open: by the path in how->name. */
@@ -209,32 +209,32 @@ int container_close(uint64_t process, uint64_t id);
 int container_rename(const char *from, const char *to, uint64_t *id);
 int container_grow(uint64_t id);
 int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one */
-/* Lock held. 0, or -EBUSY: another process than this one has it open; -ENOENT. */
+/* container_alone, lock held: 0; -EBUSY: another process than this one has it open; -ENOENT. */
 int container_alone(uint64_t id, uint64_t process);
-/* Lock held. Its kernel objects, made anew with another form: 0; -EBUSY: they are in use, and as
- * they were. In the gate, when no group is in the air (OC4). */
+/* container_remake makes its kernel objects anew with another form: 0; -EBUSY: they are in use, and
+ * as they were. Lock held, in the gate, when no group is in the air (OC4). */
 int container_remake(struct container *c, enum wire_form which, uint32_t value);
-/* form.c: how its pages are logged, what is locked in it, what protects it: `which` is an enum
- * wire_form. */
+/* form.c: a container's form is how its pages are logged, what is locked in it, what protects it:
+ * `which` is an enum wire_form. */
 int container_form(uint64_t process, uint64_t id, uint64_t which, uint64_t value);
 void form_of(const struct store_container *d, uint32_t form[WIRE_FORMS]);
 uint32_t form_encoder(uint32_t encoder); /* KD_ENCODER_* of a container with this form of the log */
 uint32_t form_flags(const uint32_t form[WIRE_FORMS]); /* KD_OBJECT_* of its kernel objects */
-/* An object of the kernel for a segment: its handle or -errno. */
+/* form_object makes the kernel's object for a segment: its handle or -errno. */
 int form_object(const struct store_container *d, unsigned i, const uint32_t form[WIRE_FORMS]);
 int container_chunk(uint64_t process, uint64_t id, uint64_t pages);
 void form_remake(struct container *c); /* by the cleaner, for it. Lock held, in the gate */
 void process_gone(uint64_t process);
-/* Lock held: an opening by this process more, or less. -EIDRM: a source has ended; -EMLINK. */
+/* container_opened, lock held, notes one opening more. -EIDRM: a source has ended; -EMLINK. */
 int container_opened(struct container *c, uint64_t process, uint32_t rights,
                      const struct sources *by);
-/* Lock held: those with this source end; others than the process have it open; what is left of a
- * container that is deleted goes (the lock is dropped). */
+/* Lock held. openings_end ends those with this source; container_used_beside: others have it open;
+ * container_deleted drops what is left of a deleted one (and, meanwhile, the lock). */
 void openings_end(uint64_t serial);
 bool container_used_beside(uint64_t id, uint64_t process);
 void container_deleted(uint64_t id);
-/* Lock held: one that nobody has open is forgotten, if the kernel lets its objects go; else -EBUSY.
- * In the gate, when no group is in the air (OC4). */
+/* container_let_go forgets one that nobody has open, if the kernel lets its objects go; else
+ * -EBUSY. Lock held, in the gate, when no group is in the air (OC4). */
 int container_let_go(struct container *c);
 bool container_has_opening(const struct container *c, uint64_t process);
 int container_closed(struct container *c, uint64_t process);
@@ -242,15 +242,15 @@ int container_closed(struct container *c, uint64_t process);
 /* kept_setting.c, kept.c: containers that other programs serve. Lock held, unless it says
  * otherwise. */
 enum { OPEN_KEPT = 1 };             /* of container_open: kept_open is to answer */
-/* The container's program and arguments: so many bytes; -ENOENT. */
+/* kept_text reads a container's program and arguments: so many bytes; -ENOENT. */
 int kept_text(uint64_t id, char text[WIRE_MANAGER_BYTES]);
 bool kept_is(uint64_t id);
-/* Sets the program that serves the container at the path: text is it and its arguments, a NUL
- * behind each; none: the container is served here. No lock. */
+/* container_manager sets the program that serves the container at the path: text is its name and
+ * arguments, a NUL behind each; empty: the container is served here. No lock. */
 int container_manager(const char *path, const char *text, size_t bytes);
-/* Bytes of that text, or -ENOENT. No lock. */
+/* container_managed reads that text: its bytes, or -ENOENT. No lock. */
 int container_managed(const char *path, char text[WIRE_MANAGER_BYTES]);
-/* What makes it so, in one transaction. */
+/* struct kept_names: the operations that set a container's program, in one transaction. */
 enum { KEPT_NAMES = 9, KEPT_OPS = 2 * KEPT_NAMES };
 struct kept_names {
     struct store_op ops[KEPT_OPS];
@@ -259,23 +259,23 @@ struct kept_names {
 };
 void kept_names_make(struct kept_names *n, uint64_t id, const char *text, size_t bytes);
 bool kept_name(const char *name);
-/* Nobody waits for it to be served, and who serves it ends. Else -EBUSY. */
+/* kept_end ends the program that serves a container; -EBUSY: somebody waits to be served. */
 int kept_end(uint64_t id);
 void kept_idle(uint64_t id);        /* nobody has it open any more */
 int kept_attach(uint64_t id, uint64_t process, uint32_t rights);
 void kept_detach(uint64_t id, uint64_t process);
 void kept_hello(uint64_t process, uint64_t parent, uint64_t id, uint64_t key);
-/* Lock held. The kernel's object of a segment, and its pages; of a kept container that of its
- * representative, if there is one now. -ENOENT. */
+/* kept_object, lock held: the kernel's object of a segment, and its pages; of a kept container its
+ * representative's, if there is one now. -ENOENT. */
 int kept_object(uint64_t id, uint64_t number, uint64_t *pages);
 int container_object_of(const struct container *c, uint64_t number, uint64_t *pages);
 /* Where segment `number` of an open container lies, and its pages. -EACCES, -ENOENT. No lock. */
 int container_segment(uint64_t process, uint64_t id, uint64_t number, uint64_t place[2]);
-/* What is due by the clock; when the next is, or 0. */
+/* kept_look does what is due by the clock; kept_due_us: when the next is, or 0. */
 void kept_look(void);
 uint64_t kept_due_us(void);
 void kept_stop(void);               /* all end, or are waited for in vain; lock dropped meanwhile */
-/* No lock. True: answered, or it will be. */
+/* kept_request, no lock: true: the request is answered, or will be. */
 bool kept_request(const struct kd_message *m);
 bool kept_handle(const struct kd_message *m);   /* such a one comes with a handle */
 void kept_open(const struct kd_message *m, const struct wire_opened *o, const struct sources *by);
@@ -297,8 +297,8 @@ void space_freed(struct container *c, uint64_t first, uint64_t count);
 /* commit.c */
 int committer_init(void);
 void *committer_main(void *unused);
-/* A transaction of the manager's own, by the caller's thread, in a group of its own. An operation
- * with object 0 is about the object that the one before it was about. No lock. */
+/* commit_own commits a transaction of the manager's own, by the caller's thread, in its own group.
+ * An operation with object 0 is about that of the one before it. No lock. */
 int commit_own(struct store_op *ops, unsigned count);
 
 /* index.c: B+-trees that clients read and we change. */
@@ -309,19 +309,19 @@ struct index_op {
     uint64_t value;
     const uint8_t *key;             /* in the batch; with a NUL behind it */
 };
-/* Lock held. Makes the kernel objects of an index of this kind: 0 or -errno, and nothing of it. */
+/* index_make, lock held, makes an index's kernel objects: 0 or -errno, and nothing of it. */
 int index_make(struct container *c, int kind, uint64_t base, uint64_t pages);
-/* Can this be a key of the index? */
+/* index_key_ok: can this be a key of the index? */
 bool index_key_ok(const struct container *c, const char *key, uint64_t length);
-/* Ends them, as kd_object_destroy does. */
+/* index_destroy ends its kernel objects, as kd_object_destroy does. */
 int index_destroy(struct container *c, bool if_unused);
 int index_attach(const struct container *c, uint64_t process, uint32_t rights);
 void index_detach(const struct container *c, uint64_t process);
-/* Lock held. Is this kernel page a lock of an index? */
+/* index_lock_page, lock held: is this kernel page a lock of an index? */
 bool index_lock_page(uint64_t cookie);
-/* A transaction stored to it, against all rules: nobody wants the page. Lock held. */
+/* index_lock_clean: a transaction stored to such a page, against all rules. Lock held. */
 void index_lock_clean(uint64_t cookie, uint64_t page);
-/* A page request for one of these: supplied. No lock. */
+/* index_lock_request supplies such a page, if one is wanted: true. No lock. */
 bool index_lock_request(const struct kd_message *m);
 int index_init(void);
 void *index_main(void *unused);     /* the thread that changes indexes */
@@ -346,21 +346,21 @@ struct batch {
     bool note_made;                 /* there was none of this name */
     void *memory;
 };
-/* What views say that helped a COMMIT comes behind the batch in its buffer of so many bytes, which
- * has more data_bytes then. False: they are too many, and it is refused. By the committer. */
+/* batch_fetch puts what the views that helped a COMMIT say behind its batch, in its buffer of so
+ * many bytes (data_bytes grow). False: too many, it is refused. By the committer. */
 bool batch_fetch(struct kd_message *m, uint64_t most);
-/* Lock held. Fills *b from hostile bytes, those of the COMMIT fetched last, each operation as its
- * own process may say it; or -EINVAL, -ENOENT, -EACCES, -EEXIST, -E2BIG, -ENOMEM. */
+/* batch_parse, lock held, fills *b from hostile bytes, those of the COMMIT fetched last, each
+ * operation as its process may say it; or -EINVAL, -ENOENT, -EACCES, -EEXIST, -E2BIG, -ENOMEM. */
 int batch_parse(struct batch *b, const uint8_t *bytes);
 bool batch_frees(const struct batch *b, uint64_t container, uint64_t page);
 void batch_release(struct batch *b);
 
 /* votes.c */
 void votes_start(void);                 /* what earlier lives have prepared */
-/* For so many ms no page is granted to anybody, if anything is exported to other sites. No lock */
+/* grace_begin: for so many ms no page is granted, if anything is exported to others. No lock */
 void grace_begin(unsigned ms);
-/* hold.c, by the committer: a COMMIT that came is put aside, or refused; one that was put aside
- * goes on; nothing is in hand, and so long, in milliseconds (-1: for ever), may be waited. */
+/* hold.c, by the committer: hold_takes puts a COMMIT aside, or refuses it; hold_next: one of those
+ * goes on; hold_idle: how many milliseconds may be waited (-1: for ever), nothing in hand. */
 bool hold_takes(const struct kd_message *m);
 bool hold_next(struct kd_message *m);
 long hold_idle(long timeout_ms);
@@ -368,44 +368,44 @@ bool votes_wanted(const struct kd_message *m);      /* of a COMMIT: does it want
 void votes_vote(const struct kd_message *m);        /* which is told, or it is refused. No lock */
 void votes_renew(void);                 /* what is due. By the committer; no lock */
 bool votes_request(const struct kd_message *m);     /* STORE_TXN: answered, or later. No lock */
-/* Lock held. The page request waits for an outcome; others in one such a page may not have. */
+/* votes_hold, lock held: true: the page request waits for an outcome; votes_held: one would. */
 bool votes_hold(const struct kd_message *m, uint64_t container, uint64_t page);
 bool votes_held(uint64_t container, uint64_t page);
 /* parts.c: transactions that have parts in other stores of this machine, which the kernel asks for.
  * By the committer: the COMMIT that was received is a part of this kind (enum kd_part). */
 unsigned part_of_commit(void);
-/* It was received, and its batch fetched. False: it is no commit of its own, and dealt with. */
+/* part_receive takes one whose batch is here. False: it is no commit of its own, and dealt with. */
 bool part_receive(struct kd_message *m);
-/* What its part adds to its batch. 0; -EINVAL: that says such things itself. */
+/* part_batch adds to a batch what its part says. 0; -EINVAL: that says such things itself. */
 int part_batch(struct batch *b);
 bool parts_start(void); /* this store's name for the kernel, the port that others ask, threads */
 bool thread_make(void *(*body)(void *));
-/* Does one that is prepared set or unset this name? */
+/* votes_name: does a prepared transaction set or unset this name? */
 bool votes_name(const struct store_op *op);
 
 /* spill.c: by the committer thread, but for the last. */
 #define TOUCH_BYTES (1u << 20)          /* of the group buffers are always memory */
 #define SPILL_GROUP_PAGES 240u          /* of a group of SPILL records: they fit there */
-/* SPILL, UNSPILL or VIEW_GONE: deals with it. No lock. */
+/* spill_message deals with SPILL, UNSPILL and VIEW_GONE: true. No lock. */
 bool spill_message(const struct kd_message *m);
-/* Must that be outside the gate, for it may pass the gate itself? */
+/* spill_needs_gate: must that be outside the gate, for it may pass the gate itself? */
 bool spill_needs_gate(const struct kd_message *m);
-/* Lock held. The chain of the view's transaction, or NULL. */
+/* spill_chain, lock held: the chain of the view's transaction, or NULL. */
 struct store_chain *spill_chain(uint64_t view);
-/* Its transaction is over; pages in the log count no more, or were applied. */
+/* spill_end: a view's transaction is over; its logged pages count no more, or were applied. */
 void spill_end(uint64_t view);
-/* The same after its commit was published: whoever waits has its turn. */
+/* spill_committed is called after its commit was published: whoever waits has a turn. */
 void spill_committed(uint64_t view);
-/* A COMMIT that fits no group: its copies go into the log first. 0, or why none does. */
+/* spill_for_commit logs the copies of a COMMIT that fits no group, first. 0, or why none does. */
 int spill_for_commit(struct kd_message *m);
-/* In a transaction that is being added: it ends its view's chain, if that has one. */
+/* spill_commit, in a transaction that is being added, ends its view's chain, if any. */
 int spill_commit(struct store_group *disk, const struct kd_message *m, const struct batch *b);
 void *unspill_main(void *unused);
 
 /* watch.c */
 int watch_request(const struct kd_message *m);      /* STORE_WATCH. No lock */
 bool watch_wait(const struct kd_message *m);        /* a STORE_WAIT: it is, or will be, answered */
-/* Lock held: a commit changes these pages of a container; all pages perhaps. */
+/* Lock held: a commit changes these pages of a container; watch_all_change: perhaps all. */
 void watch_changes(uint64_t id, uint64_t page, uint64_t count);
 void watch_all_change(void);
 void watches_end(uint64_t process); /* who waits looks again */
@@ -413,19 +413,19 @@ void watches_end(uint64_t process); /* who waits looks again */
 /* pins.c: STORE_PIN. No lock; the first waits for the disk. */
 int pins_pin(const struct kd_message *m);
 int pins_unpin(const struct kd_message *m);
-/* The process has the container open no more. Lock held. */
+/* pins_end: the process has the container open no more. Lock held. */
 void pins_end(uint64_t container, uint64_t process);
 
 /* decide.c: who decides about first touches. No lock, unless it says so. */
 bool decide_request(const struct kd_message *m);    /* STORE_DECIDE: it is, or will be, answered */
 bool decide_asked(const struct kd_message *m);      /* PAGE, of one in memory: dealt with */
 void decide_recalled(uint64_t cookie);
-/* Lock held: the process does not decide any more; 0: whoever does. */
+/* decide_end, lock held: the process (0: whoever does) does not decide any more. */
 void decide_end(struct container *c, uint64_t process);
 void decide_settle(void);   /* behind it, in the same section. Lock held, dropped if that is long */
 
 /* clean.c */
-/* A page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */
+/* log_page_read reads a page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */
 int log_page_read(uint64_t offset, uint32_t crc, void *bytes);
 void *cleaner_main(void *unused);
 uint64_t credits_target(void);
@@ -433,10 +433,10 @@ void credits_update(bool all);      /* lock held */
 #define OBJECTS_MANY 192u           /* of the 256 handles; from there on some are given up ... */
 #define SEGMENTS_EACH 128u          /* that one process may have open: half are for others */
 #define OBJECTS_FEW  160u           /* ... until there are so few, or all are in use */
-/* Waits until the cleaner has tried to give up an object. Lock held. */
+/* room_wait waits until the cleaner has tried to give up an object. Lock held. */
 void room_wait(void);
-/* Between two pieces of the cleaner's work: if a group is in the air and the log has room, waits
- * until it has landed. Lock held. */
+/* cleaner_step, between two pieces of the cleaner's work: if a group is in the air and the log has
+ * room, it waits until that has landed. Lock held. */
 void cleaner_step(void);
 
 /* scrub.c */
@@ -444,40 +444,40 @@ void *scrub_main(void *unused);
 bool scrub_repair_due(void);        /* lock held */
 void scrub_repair(void);            /* by the cleaner; lock held, dropped for the disk */
 void scrub_numbers(struct kd_message *reply);   /* lock held: rounds, KiB read, put back, lost */
-/* STORE_SCRUB: 0, the token is answered when a round that begins now has ended; or why not. No
- * lock. */
+/* scrub_ask: STORE_SCRUB: 0, the token is answered when a round that begins now has ended; or why
+ * not. No lock. */
 int scrub_ask(uint64_t token);
 
 /* audit.c */
 void *audit_main(void *unused);
 bool audit_mend_due(void);          /* lock held */
 void audit_mend_one(void);          /* by the cleaner; lock held, dropped for the disk */
-/* The same: a page that is damaged is mended: 0, also if it is not; else the fence. in_gate: the
- * cleaner is there, to stay. */
+/* audit_mend, likewise, mends a page if it is damaged: 0, also if it is not; else the fence.
+ * in_gate: the cleaner is there, to stay. */
 int audit_mend(uint64_t id, uint64_t page, bool in_gate);
 void audit_wake(void);              /* lock held: there are pages with codewords now */
 bool audit_request(const struct kd_message *m); /* STORE_AUDIT. No lock */
 void audit_hurry(void);             /* lock held: a round is made at once */
 void audit_numbers(struct kd_message *reply);   /* lock held: rounds, pages, damaged, mended */
-/* STORE_AUDIT: 0, the token is answered when a round that begins now has ended; or why not. No
- * lock. */
+/* audit_ask: STORE_AUDIT: 0, the token is answered when a round that begins now has ended; or why
+ * not. No lock. */
 int audit_ask(uint64_t token);
 int audit_page(uint64_t process, uint64_t address); /* of a page; 0: it is done. No lock */
 
 /* backup.c */
-/* STORE_BACKUP, to a disk of so many bytes: 0, the token is answered when the copy is done, and the
- * handle is closed; or why not. No lock. */
+/* backup_begin: STORE_BACKUP to a disk of so many bytes: 0, the token is answered when the copy is
+ * done, and the handle is closed; or why not. No lock. */
 int backup_begin(uint64_t token, int disk, uint64_t bytes, bool force);
 void backup_stop(void); /* the store is about to be closed; lock held from now on */
 
 /* pager.c, request.c: no lock */
 void pager_init(void);                              /* before any thread */
-/* PAGE, STORE_ADVISE: deals with it, or leaves it to a thread that reads already */
+/* They deal with a PAGE or STORE_ADVISE, or leave it to a thread that reads already. */
 void pager_request(const struct kd_message *m);
 void pager_advise(const struct kd_message *m);
-/* by a thread that reads: what is on disk and nobody brings yet */
+/* pager_bring, by a thread that reads, brings what is on disk and nobody brings yet. */
 void pager_bring(const struct kd_message *m);
-/* Lock held. Pages of the container are on their way that will have rights of their own. */
+/* pager_brings_open, lock held: pages that will have rights of their own are on their way. */
 bool pager_brings_open(uint64_t id);
 void *pager_main(void *unused);
 
@@ -487,28 +487,28 @@ extern const struct disk_clock disk_clock;
 static inline uint64_t now_us(void) { return disk_clock.microseconds(NULL); }
 uint64_t time_of_day(void);             /* nanoseconds since 1970, UTC */
 extern _Thread_local uint64_t device_reads, device_writes, device_flushes; /* of this thread */
-/* the calling thread's writes go in pieces, and let groups go first */
+/* device_gentle: the calling thread's writes go in pieces, and let groups go first. */
 void device_gentle(bool on);
-/* Makes server.disk of these. As span_open. */
+/* disks_join makes server.disk of these. As span_open. */
 int disks_join(const int handles[], const uint64_t bytes[], uint32_t count,
                 struct span_report *report);
 uint32_t device_count(void);
-/* False: a thread was not made, which only makes it slower. */
+/* device_workers: false: a thread was not made, which only makes it slower. */
 bool device_workers(void);
-/* KD_BLOCK_READ_PAGES or _WRITE_PAGES, of at most CLEAN_BATCH pages of the whole. No lock. */
+/* device_pages is KD_BLOCK_READ_PAGES or _WRITE_PAGES of at most CLEAN_BATCH pages. No lock. */
 void device_pages(bool writes, struct kd_page_io *io, unsigned count);
-/* Makes sure that so much of the group buffers is memory already, for the next group; what 256
- * groups in a row have not needed is given back. -ENOMEM: all memory is copies, or other programs'.
- * No lock, outside the gate. */
+/* memory_touch makes sure that so much of the group buffers is memory already, for the next group;
+ * what 256 groups in a row have not needed is given back. -ENOMEM: all memory is copies, or other
+ * programs'. No lock, outside the gate. */
 int memory_touch(size_t bytes);
 
 /* ---- mapped.c: the metadata in an object of the manager's own (store.metadata=mapped) ---- */
-/* NULL: no memory. Zeros, but for a page that was freed. */
+/* mapped_alloc: NULL: no memory. Zeros, but for a page that was freed. */
 void *mapped_alloc(size_t bytes);
-/* False: it is not of mapped_alloc. */
+/* mapped_free: false: the memory is not of mapped_alloc. */
 bool mapped_free(void *memory, size_t bytes);
 bool mapped_has(const void *memory);
-/* KD_BLOCK_READ or KD_BLOCK_WRITE, from or to such memory. */
+/* mapped_io is KD_BLOCK_READ or KD_BLOCK_WRITE, from or to such memory. */
 long mapped_io(long number, int disk, uint64_t offset, void *buffer, size_t bytes);
 
 #endif

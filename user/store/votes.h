@@ -27,15 +27,15 @@ struct vote {
 };
 extern struct vote votes[STORE_PREPARED_MAX];
 
-/* All with the lock held. NULL: it is not known here. */
+/* All with the lock held. vote_of: NULL: the transaction is not known here. */
 struct vote *vote_of(const struct store_txn_id *id);
-/* Commits or undoes what is prepared; drops the lock. 0: it is over; else it stays prepared. */
+/* vote_outcome commits or undoes what is prepared. 0: over; else it stays. Drops the lock. */
 int vote_outcome(struct vote *v, bool commits);
-/* What is known of an id, WIRE_*, when no group is in the air; of nothing: undone, for good
- * (VO3). 0, or the fence, -EAGAIN. Drops the lock. */
+/* outcome_ask: what is known of an id, WIRE_*, when no group is in the air; of nothing: undone, for
+ * good (VO3). 0, or the fence, -EAGAIN. Drops the lock. */
 int outcome_ask(const struct store_txn_id *id, uint64_t *outcome);
-/* The outcome of an id, by whoever has made it; lazy: VO5. -ENOENT; -EBUSY: it is decided just now.
- * Drops the lock. */
+/* vote_decide: the outcome of an id, by whoever has made it; lazy: VO5. -ENOENT; -EBUSY: it is
+ * decided just now. Drops the lock. */
 int vote_decide(const struct store_txn_id *id, bool commits, bool lazy);
 /* parts.c: tells the kernel for how many votes snapshots are to wait (VO10), `more` beside those
  * that there are. True: some wait. *until: at that time there may be one less, if that is before;
@@ -52,19 +52,19 @@ int hold_end(unsigned voter, uint64_t number);
 /* votes_serve.c: may the process vote? Who asked how this one votes hears it, or who will ask. */
 bool may_vote(uint64_t process);
 const char *voter_site(uint64_t process);               /* "": of none, or it may not */
-/* VO11. Is there room in the site's share for one more: a vote of so many bytes; a decision, which
- * is noted then? 0; -EDEADLK: there will be, soon; -EDQUOT. */
+/* vote_share, decision_share (VO11): has the site's share room for one more vote of so many bytes,
+ * or decision, which is noted then? 0; -EDEADLK: soon; -EDQUOT. */
 int vote_share(const struct vote *v);
 int decision_share(const char *site, const struct store_txn_id *id);
 void decision_note(const char *site, const struct store_txn_id *id);
 void vote_told(const struct store_txn_id *id, int status);
-/* parts.c: a decision was made, to be forgotten some time; there is a vote to look after. */
+/* parts.c: part_decided: a decision was made, which is to be forgotten some time. */
 void part_decided(void);
-/* No decision can be kept any more: -EDEADLK, as others will be forgotten soon; -ENOSPC: that has
- * been so for long, for a participant is away. */
+/* parts_full: no decision can be kept any more: -EDEADLK, as others will be forgotten soon;
+ * -ENOSPC: that has been so for long, for a participant is away. */
 int parts_full(void);
 void parts_look(void);
-/* What another store asks, struct wire_peer. 0; -ENOENT: this is not the store. Drops the
+/* peer_answer: what another store asks, struct wire_peer. 0; -ENOENT: not the store. Drops the
  * lock. */
 int peer_answer(uint32_t kind, const void *data, uint64_t bytes, uint64_t *answer);
 
