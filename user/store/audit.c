@@ -43,7 +43,7 @@ static bool has_codewords(const struct container *c)
 
 /* ---- a page is mended, by the cleaner */
 
-/* The right bytes, and into the kernel with them. Lock held, dropped for the disk. */
+/* page_mend puts a page's right bytes into the kernel. Lock held, dropped for the disk. */
 static int page_mend(uint64_t id, uint64_t page, int object, uint64_t object_page, bool in_gate)
 {
     static struct store_mend m;
@@ -58,7 +58,7 @@ static int page_mend(uint64_t id, uint64_t page, int object, uint64_t object_pag
         uint64_t csn = m.at.present ? m.at.lsn : KD_CSN_ANY;
         if (r == 0) r = (int)kd_object_mend(object, object_page, m.bytes, csn);
         if (!in_gate) gate_leave();
-        /* BUSY: a commit of it was told, and waits for the next group */
+        /* BUSY: a commit of this page was told, and waits for the next group */
         if (r != -EBUSY || in_gate || try == TOLD_TRIES) break;
         server_wait(&server.changed, TOLD_MS * 1000);
     }
@@ -102,7 +102,7 @@ void audit_mend_one(void)
     pthread_cond_broadcast(&server.changed);
 }
 
-/* Lock held, dropped meanwhile. */
+/* mend_wait has the cleaner mend the page, and waits. Lock held, dropped meanwhile. */
 static void mend_wait(uint64_t id, uint64_t page)
 {
     while (audit.due && !server.fenced) pthread_cond_wait(&server.changed, &server.lock);
@@ -116,7 +116,7 @@ static void mend_wait(uint64_t id, uint64_t page)
 
 /* ---- rounds */
 
-/* The first container from this id on that has codewords; NULL: none. */
+/* container_from returns the first container from this id on with codewords; NULL: none. */
 static struct container *container_from(uint64_t id)
 {
     struct container *first = NULL;
@@ -142,8 +142,8 @@ static void audit_answer(int error)
     audit.hurry = left;
 }
 
-/* The container that the next piece is of, behind the last page of one the next one. NULL: the
- * round is over. */
+/* piece_next returns the container of the next piece, behind the last page of one the next one.
+ * NULL: the round is over. */
 static struct container *piece_next(int *object, uint64_t *object_page)
 {
     struct container *c = container_from(audit.id);
@@ -155,7 +155,7 @@ static struct container *piece_next(int *object, uint64_t *object_page)
     return c;
 }
 
-/* One piece. How many pages were looked at. Lock held, dropped meanwhile. */
+/* audit_step audits one piece: how many pages it looked at. Lock held, dropped meanwhile. */
 static uint64_t audit_step(void)
 {
     int object;
@@ -192,7 +192,7 @@ static uint64_t audit_step(void)
     return d.looked;
 }
 
-/* Until the next piece. Lock held, dropped meanwhile. */
+/* audit_turn waits until the next piece is due. Lock held, dropped meanwhile. */
 static void audit_turn(uint64_t looked)
 {
     uint64_t rate = options.audit_kib * 1024;
@@ -266,7 +266,7 @@ int audit_page(uint64_t process, uint64_t address)
     return r;
 }
 
-/* word0 0: only the numbers; 1: the auditor answers; 2: of one page. */
+/* audit_request: word0 0: only the numbers; 1: the auditor answers; 2: of one page. */
 bool audit_request(const struct kd_message *m)
 {
     if (m->kind != STORE_AUDIT) return false;

@@ -20,7 +20,7 @@ static struct {
     bool running, stop;
     struct store_backup pieces;
 } backup;
-/* of the thread, while one runs: */
+/* What the thread has, while one runs: */
 static struct {
     int disk;
     bool force;
@@ -28,7 +28,7 @@ static struct {
     char *buffer;               /* for a piece; it and the writer's change places */
 } copy;
 
-/* The other thread, which writes: */
+/* `writer` is the other thread, which writes: */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -43,8 +43,8 @@ static int read_some(uint64_t offset, char *bytes, uint64_t count)
     return server.disk.read(server.disk.context, offset, bytes, count);
 }
 
-/* What cannot be read of homes is zeros in the copy: perhaps nobody needs it, else its page is lost
- * in both. -EIO: it is metadata or log. */
+/* piece_read reads a piece: what it cannot read of homes is zeros in the copy: perhaps nobody needs
+ * it, else its page is lost in both. -EIO: it is metadata or log. */
 static int piece_read(const struct store_backup *b)
 {
     if (b->zeros) memset(copy.buffer, 0, b->bytes);
@@ -94,8 +94,8 @@ static void *writer_main(void *unused)
     return NULL;
 }
 
-/* Waits for the piece before, and gives the writer this one (none: count 0). What became of those
- * before. */
+/* writer_next waits for the piece before, and gives the writer this one (none: count 0). It returns
+ * what became of those before. */
 static int writer_next(uint64_t offset, uint64_t count)
 {
     pthread_mutex_lock(&writer.lock);
@@ -136,7 +136,7 @@ static void writer_end(void)
     free(writer.buffer);
 }
 
-/* Lock held, dropped for the disks. */
+/* piece_copy copies one piece. Lock held, dropped for the disks. */
 static int piece_copy(const struct store_backup *b)
 {
     server_unlock();
@@ -147,7 +147,7 @@ static int piece_copy(const struct store_backup *b)
     return r;
 }
 
-/* All pieces. Lock held, dropped meanwhile. */
+/* pieces_copy copies all pieces. Lock held, dropped meanwhile. */
 static int pieces_copy(void)
 {
     struct store_backup *b = &backup.pieces;
@@ -163,7 +163,7 @@ static int pieces_copy(void)
     return backup.stop ? -ECANCELED : r == -ENOENT ? 0 : r;
 }
 
-/* The mark goes last; until then nobody opens the copy. */
+/* slots_write: the mark goes last; until then nobody opens the copy. */
 static int slots_write(void)
 {
     const struct store_backup *b = &backup.pieces;
@@ -182,8 +182,8 @@ static int mark_write(void)
     return r < 0 ? r : copy_flush();
 }
 
-/* -EEXIST: the first blocks, where a store has a superblock and its signpost, are neither zeros nor
- * a copy that was begun. */
+/* disk_is_free: -EEXIST: the first blocks, where a store has a superblock and its signpost, are
+ * neither zeros nor a copy that was begun. */
 static int disk_is_free(void)
 {
     static const char zeros[2 * PAGE_BYTES];

@@ -11,7 +11,7 @@
 
 #include "index_format.h"
 
-/* The operation at `offset`, or NULL if no whole, well-formed one lies there. */
+/* op_at returns the operation at `offset`, or NULL if no whole, well-formed one lies there. */
 static const struct wire_op *op_at(const uint8_t *bytes, uint64_t count, uint64_t offset)
 {
     const struct wire_op *op = (const void *)(bytes + offset);
@@ -21,7 +21,7 @@ static const struct wire_op *op_at(const uint8_t *bytes, uint64_t count, uint64_
     return op;
 }
 
-/* *ops: more by as many as there are. */
+/* count_ops adds to *ops how many there are. */
 static int count_ops(const uint8_t *bytes, uint64_t count, unsigned *ops)
 {
     for (uint64_t offset = 0; offset < count; ++*ops) {
@@ -58,10 +58,10 @@ static int parse_name(struct batch *b, const struct wire_op *op, const struct co
     return 0;
 }
 
-/* Each page is looked at, with the lock held: no client is to stop all others for long. */
+/* BATCH_PAGES_MAX: each page is looked at under the lock: nobody is to stop others for long. */
 #define BATCH_PAGES_MAX (1ull << 22)
 
-/* The pages that a FREE or CLAIM names, all in one container. */
+/* parse_pages reads the pages that a FREE or CLAIM names, all in one container. */
 static int parse_pages(struct batch *b, const struct wire_op *op, const struct container *c,
                        uint64_t *first)
 {
@@ -87,7 +87,7 @@ static int parse_free(struct batch *b, const struct wire_op *op, const struct co
     return 0;
 }
 
-/* Only pages that this process has leased: no client takes another's, or those still in memory. */
+/* parse_claim: only leased pages: no client takes another's, or those still in memory. */
 static int parse_claim(struct batch *b, uint64_t process, const struct wire_op *op,
                        const struct container *c)
 {
@@ -110,7 +110,7 @@ static int parse_room(struct batch *b, const struct wire_op *op, const struct co
     return 0;
 }
 
-/* One at most: the group has room for one. */
+/* parse_layout takes one layout at most: the group has room for one. */
 static int parse_layout(struct batch *b, const struct wire_op *op)
 {
     const char *type = op_name(op);
@@ -133,7 +133,7 @@ static int parse_note(struct batch *b, const struct wire_op *op)
     return 0;
 }
 
-/* A string's key has its NUL behind it, and none within. */
+/* parse_change: a string's key has its NUL behind it, and none within. */
 static int parse_change(struct batch *b, uint64_t process, const struct wire_op *op,
                         struct container *c)
 {
@@ -151,7 +151,7 @@ static int parse_change(struct batch *b, uint64_t process, const struct wire_op 
     return 0;
 }
 
-/* The first of all, of a transaction of several stores. */
+/* parse_outcome: a vote or decision comes first of all, of a transaction of several stores. */
 static int parse_outcome(struct batch *b, const struct wire_op *op)
 {
     size_t bytes = op->op_bytes - sizeof(*op), one = sizeof(struct wire_participant);
@@ -198,7 +198,7 @@ static int parse_part(struct batch *b, uint64_t process, const uint8_t *bytes, u
     return r;
 }
 
-/* Who said so many of a batch's bytes: a client, then those that helped its commit. */
+/* `parts`: who said so many of a batch's bytes: a client, then those that helped its commit. */
 static struct { uint64_t process, bytes; } parts[KD_VIEW_MAX + 1];
 static unsigned part_count;
 
@@ -228,7 +228,7 @@ bool batch_fetch(struct kd_message *m, uint64_t most)
     return true;
 }
 
-/* Few operations, as most batches have, need no memory of their own. By the committer. */
+/* `few` is memory for few operations, as most batches have. By the committer. */
 static _Alignas(16) uint8_t few[1024];
 static bool few_taken;
 

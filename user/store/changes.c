@@ -19,7 +19,7 @@ static uint8_t *diff_buffer;
 static struct store_chain *into;        /* pages go there, not into a transaction */
 static bool strict;                     /* the transaction changes a container that is durable */
 
-/* The segment of the page that was added last, and its container; id 0: the lock was dropped. */
+/* `same`: segment and container of the page that was added last; id 0: the lock was dropped. */
 static struct {
     uint64_t cookie, id, first;
     enum store_durability durability;
@@ -33,7 +33,7 @@ enum store_durability changes_note(const struct group *g, uint64_t id)
     return is;
 }
 
-/* The transaction changes a page of this segment. 1: one of no container; 0; -errno. Lock held. */
+/* same_note: a page of this segment is changed. 1: of no container; 0; -errno. Lock held. */
 static int same_note(const struct group *g, uint64_t cookie)
 {
     if (index_lock_page(cookie)) return 1; /* its bytes mean nothing */
@@ -47,8 +47,8 @@ static int same_note(const struct group *g, uint64_t cookie)
     return 0;
 }
 
-/* The version before of the page that was added last, from the kernel, and what was done to it.
- * What the kernel does not give stays a difference. 1: it has become operations. */
+/* operate makes operations of what was done to the page added last, whose version before comes from
+ * the kernel. What the kernel does not give stays a difference. 1: it has become operations. */
 static int operate(struct group *g, int object, uint64_t object_page, uint64_t base)
 {
     static uint8_t before[PAGE_BYTES];
@@ -57,8 +57,8 @@ static int operate(struct group *g, int object, uint64_t object_page, uint64_t b
     return r == 0 && csn == base ? store_txn_operate(g->disk, before) : 0;
 }
 
-/* The record that was added last, of `bytes` that differ from `base`, in the form of its container,
- * which is not plainly that. The lock is dropped meanwhile: only this thread is inside the gate. */
+/* reform_as gives the last record, of `bytes` that differ from `base`, its container's form, which
+ * is not plainly that. The lock is dropped meanwhile: only this thread is inside the gate. */
 static __attribute__((noinline)) int reform_as(struct group *g, struct container *c, uint64_t id,
                                                uint64_t page, uint64_t base, uint32_t bytes)
 {
@@ -86,7 +86,7 @@ static int reform(struct group *g, uint64_t id, uint64_t page, uint64_t base, ui
     return same.plain ? 0 : reform_as(g, container_by_id(id), id, page, base, bytes);
 }
 
-/* One page's runs begin at *at; moves it behind them. Lock held, a transaction open. */
+/* add_page adds a page, whose runs begin at *at; moves that behind. Lock held, a txn open. */
 static int add_page(struct group *g, const struct batch *b, const uint8_t **at, const uint8_t *end)
 {
     const struct kd_run *first = (const void *)*at;
@@ -140,8 +140,8 @@ static int add_pages(struct group *g, const struct batch *b, uint64_t bytes)
     return r;
 }
 
-/* What one view changed. The lock is dropped while the kernel compares pages: only this thread is
- * inside the gate. */
+/* add_view adds what one view changed. The lock is dropped while the kernel compares pages: only
+ * this thread is inside the gate. */
 static int add_view(struct group *g, const struct kd_message *m, const struct batch *b,
                     struct kd_diff diff, uint64_t *pages)
 {

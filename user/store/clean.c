@@ -39,7 +39,7 @@ static struct clean_batch batch;        /* of the cleaner thread */
 static bool closing;                    /* it is in the gate, to stay */
 static bool in_gate;                    /* or until a chunk is home */
 
-/* Whoever waits for the lock has it now. */
+/* others_first gives the lock to whoever waits for it. */
 static void others_first(void)
 {
     server_unlock();
@@ -48,7 +48,7 @@ static void others_first(void)
 
 /* ---- pages go home ---- */
 
-/* Lock held. Pages that were freed or deleted meanwhile are passed over. */
+/* batch_add, lock held: pages that were freed or deleted meanwhile are passed over. */
 static void batch_add(uint64_t id, uint64_t page)
 {
     struct kd_page_io *io = &batch.io[batch.count];
@@ -67,7 +67,7 @@ int log_page_read(uint64_t offset, uint32_t crc, void *bytes)
     return crc32c(0, bytes, PAGE_BYTES) == crc ? 0 : -EUCLEAN;
 }
 
-/* A page whose newest version was never in memory since its chain was committed: from the log. Lock
+/* clean_from_log brings a page home whose newest version is in the log only, by its chain. Lock
  * held, dropped for the disk. This thread is the only one that writes homes and releases log. */
 static int clean_from_log(uint64_t id, uint64_t page)
 {
@@ -81,12 +81,12 @@ static int clean_from_log(uint64_t id, uint64_t page)
     server_lock();
     if (r < 0) return r;
     server.home_writes++;
-    /* a newer one comes again */
+    /* a newer version of the page comes again */
     (void)store_page_cleaned(server.store, id, page, at.lsn, at.log_crc);
     return 0;
 }
 
-/* Lock held. MG2: the library first, then the kernel. */
+/* batch_settle, lock held: MG2: the library hears of a home write first, then the kernel. */
 static int batch_settle(unsigned i)
 {
     const struct kd_page_io *io = &batch.io[i];
@@ -101,7 +101,7 @@ static int batch_settle(unsigned i)
     return 0;
 }
 
-/* A page of the batch was written by a lazy commit that is not flushed yet. */
+/* batch_is_ahead: was a page of the batch written by a lazy commit that is not flushed yet? */
 static bool batch_is_ahead(void)
 {
     struct store_page at;
@@ -112,8 +112,8 @@ static bool batch_is_ahead(void)
     return false;
 }
 
-/* Lock held, dropped for the disk. The kernel passes over what became newer since (MG5); each
- * page's status says how it went. */
+/* batch_write, lock held, dropped for the disk: the kernel passes over what became newer since
+ * (MG5); each page's status says how it went. */
 static int batch_write(void)
 {
     if (batch.count == 0) return 0;
@@ -136,7 +136,7 @@ static int batch_write(void)
     return r;
 }
 
-/* Does the log have so little room left that a checkpoint comes before commits? */
+/* in_a_hurry: has the log so little room left that a checkpoint comes before commits? */
 static bool in_a_hurry(void)
 {
     return store_log_free(server.store) < server.log_bytes / 8;
@@ -144,7 +144,7 @@ static bool in_a_hurry(void)
 
 static bool for_kernel;                 /* it waits for the pages that are cleaned now */
 
-/* Or so little that it leaves them no more than their turns; or does who commits lack memory? */
+/* is_late: or so little that commits have only their turns; or do they lack memory? */
 static bool is_late(void)
 {
     return for_kernel || server.clean_wanted || server.credit_low ||
@@ -160,13 +160,13 @@ void cleaner_step(void)
 
 static uint64_t moves_before;           /* of groups, when a batch was last written */
 
-/* Somebody commits, or did since then. */
+/* others_busy: does somebody commit, or did so since moves_before? */
 static bool others_busy(void)
 {
     return group_flying() || server.launched + server.landed != moves_before;
 }
 
-/* Then the disk is theirs for a while. */
+/* others_commit: then the disk is theirs for a while. */
 static void others_commit(uint64_t us)
 {
     uint64_t now, until = disk_clock.microseconds(NULL) + us;
@@ -175,8 +175,8 @@ static void others_commit(uint64_t us)
         server_wait(&server.changed, until - now);
 }
 
-/* A batch goes home; the next one comes after the landing of a group that is in the air, and some
- * time. Lock held, dropped for the disk. */
+/* chunk_write brings a batch home; the next one comes after the landing of a group that is in the
+ * air, and some time. Lock held, dropped for the disk. */
 static int chunk_write(void)
 {
     uint64_t begun = disk_clock.microseconds(NULL);
@@ -195,7 +195,7 @@ static unsigned chunk_of(uint64_t id)
     return c ? c->chunk : 0;
 }
 
-/* Is this page of another chunk than those in the batch? */
+/* chunk_ends: is this page of another chunk than those in the batch? */
 static bool chunk_ends(uint64_t id, uint64_t page)
 {
     if (batch.count == 0) return false;
@@ -205,8 +205,8 @@ static bool chunk_ends(uint64_t id, uint64_t page)
     return chunk || chunk_of(before);
 }
 
-/* A batch is as large as it may be: while others commit, the disk is not kept from them for long,
- * unless that is what was set. Lock held, dropped for the disk. */
+/* batch_write_full writes a batch that is as large as it may be: while others commit, the disk is
+ * theirs again soon, unless otherwise set. Lock held, dropped for the disk. */
 static int batch_write_full(void)
 {
     bool sized = batch.count && chunk_of(batch.what[0].container);
@@ -214,7 +214,7 @@ static int batch_write_full(void)
     return batch.count < (gentle ? options.chunk_pages : CLEAN_BATCH) ? 0 : chunk_write();
 }
 
-/* Brings up to `pages` dirty pages home, in disk order. Lock held, dropped for the disk. */
+/* clean_pages brings up to `pages` dirty pages home, in order. Lock held, dropped for the disk. */
 static int clean_pages(uint64_t pages)
 {
     uint64_t cursor = 0, id, page;
@@ -229,8 +229,8 @@ static int clean_pages(uint64_t pages)
     return r ? r : last;
 }
 
-/* Brings home up to `pages` that the kernel would like to evict next. *found: how many it named.
- * Lock held, dropped for the disk. */
+/* clean_laundry brings up to `pages` home that the kernel would evict next. *found: how many it
+ * named. Lock held, dropped for the disk. */
 static int clean_laundry(uint64_t pages, uint64_t *found)
 {
     static struct kd_page_name names[CLEAN_BATCH];
@@ -253,7 +253,7 @@ static int clean_laundry(uint64_t pages, uint64_t *found)
     return r ? r : last;
 }
 
-/* The kernel wants frames. If it names none, any page will do. */
+/* clean_for_kernel: the kernel wants frames. If it names none, any page will do. */
 static int clean_for_kernel(uint64_t pages)
 {
     uint64_t found;
@@ -271,7 +271,7 @@ void room_wait(void)
         pthread_cond_wait(&server.changed, &server.lock);
 }
 
-/* The dirty pages of what is leaving go home. Lock held, dropped for the disk. */
+/* clean_leaving brings dirty pages of what leaves home. Lock held, dropped for the disk. */
 static int clean_leaving(void)
 {
     uint64_t cursor = 0, id, page, passed = 0;
@@ -288,8 +288,7 @@ static int clean_leaving(void)
     return r ? r : last;
 }
 
-/* One object more is free, or many: what was closed first leaves. Lock held, dropped for the
- * disk. */
+/* give_up_idle frees one object or many: closed first, leaves first. Lock dropped for the disk. */
 static int give_up_idle(bool for_room)
 {
     unsigned left = OBJECTS_FEW;
@@ -342,7 +341,7 @@ static uint64_t chunk_size(void *unused, uint64_t id)
     return pages ? pages : CHUNK_PAGES;
 }
 
-/* What is older than the chunk's redo point goes home. */
+/* chunk_home brings home what is older than the chunk's redo point. */
 static int chunk_home(struct store_chunk *chunk)
 {
     uint64_t page;
@@ -361,7 +360,7 @@ static int chunk_home(struct store_chunk *chunk)
     return r ? r : -EIO;
 }
 
-/* Each chunk in its turn. Lock held, dropped for the disk. */
+/* sweep_run brings each chunk home in its turn. Lock held, dropped for the disk. */
 static int sweep_run(void)
 {
     struct store_chunk chunk;
@@ -379,7 +378,7 @@ static int sweep_run(void)
     return r == -ENOENT ? 0 : r;
 }
 
-/* Writes what seal has copied. Lock held, dropped for the disk. */
+/* checkpoint_write writes what seal has copied. Lock held, dropped for the disk. */
 static int checkpoint_write(void)
 {
     server_unlock();
@@ -390,8 +389,8 @@ static int checkpoint_write(void)
     return r;
 }
 
-/* Copies and writes the changed metadata, a part at a time; the last part is not written yet. Lock
- * held, dropped for the disk. */
+/* checkpoint_seal copies and writes the changed metadata, part by part; the last part is not
+ * written yet. Lock held, dropped for the disk. */
 static int checkpoint_seal(void)
 {
     int r;
@@ -402,7 +401,7 @@ static int checkpoint_seal(void)
     return r;
 }
 
-/* Whoever needed old log, and was too slow for it, has lost it now. */
+/* expired_say: whoever needed old log, and was too slow for it, has lost it now. */
 static void expired_say(void)
 {
     static uint64_t said;
@@ -414,7 +413,7 @@ static void expired_say(void)
         stats.expired_owner);
 }
 
-/* Lock held, dropped for the disk. -ENOMEM: not begun; other errors: the store is to be fenced. */
+/* checkpoint_run: -ENOMEM: not begun; else the store is to be fenced. Lock dropped for the disk. */
 static int checkpoint_run(bool by_chunks)
 {
     server.checkpoints.due_us = 0;
@@ -445,7 +444,7 @@ static int checkpoint_run(bool by_chunks)
 
 /* ---- the kernel is short of credits ---- */
 
-/* The kernel is short of credits: up to two checkpoints make room in the log. Lock held. */
+/* credits_help: the kernel is short of credits: two checkpoints may make room. Lock held. */
 static int credits_help(void)
 {
     int r = 0;
@@ -460,7 +459,7 @@ static int credits_help(void)
 
 /* ---- the end ---- */
 
-/* All pages home, and the superblock says so. Lock held, dropped for home writes; in the gate. */
+/* store_end: all pages home, and the superblock says so. Lock dropped for homes; in the gate. */
 static int store_end(void)
 {
     struct store_stats stats;
@@ -476,8 +475,8 @@ static int store_end(void)
     return r < 0 ? r : store_close(server.store);
 }
 
-/* Init wants the manager to end. The gate and, once the store is closed, the lock are kept, so
- * nobody commits or looks anything up any more. Lock held. */
+/* stop: init wants the manager to end. The gate and, once the store is closed, the lock are kept,
+ * so nobody commits or looks anything up any more. Lock held. */
 static void stop(void)
 {
     uint64_t started = disk_clock.microseconds(NULL), homes = server.home_writes;
@@ -528,8 +527,8 @@ int server_wait(pthread_cond_t *condition, uint64_t us)
     return pthread_cond_timedwait(condition, &server.lock, &until);
 }
 
-/* While all pagers wait in the kernel, perhaps for frames, nobody receives the CLEAN notice that
- * would bring frames. So then we look again soon. Lock held. */
+/* cleaner_wait: while all pagers wait in the kernel, perhaps for frames, nobody receives the CLEAN
+ * notice that would bring frames. So then we look again soon. Lock held. */
 static void cleaner_wait(void)
 {
     uint64_t done = server.pagers_done, now = disk_clock.microseconds(NULL);
@@ -546,7 +545,7 @@ static void cleaner_wait(void)
     kept_look();
 }
 
-/* One round of what is due. Lock held. */
+/* work_round does one round of what is due. Lock held. */
 static int work_round(void)
 {
     int r = 0;

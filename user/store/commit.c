@@ -35,8 +35,8 @@ static unsigned alone;                  /* so many groups have one commit each (
 
 /* ---- one view ---- */
 
-/* Who has the container open has pointers to objects of the old layout. One change for each group
- * (-ENOBUFS: in the next one). */
+/* add_layout: who has the container open has pointers to objects of the old layout. One change for
+ * each group (-ENOBUFS: in the next one). */
 static int add_layout(struct group *g, uint64_t process, uint64_t container)
 {
     if (g->layout) return -ENOBUFS;
@@ -64,8 +64,8 @@ int commit_ops(struct group *g, uint64_t process, struct batch *b)
     return r;
 }
 
-/* What is noted for the first time is a name more, if names are limited; whoever comes later in the
- * group sees that. */
+/* add_note: what is noted for the first time is a name more, if names are limited; whoever comes
+ * later in the group sees that. */
 static int add_note(struct group *g, struct batch *b)
 {
     if (!b->note.name) return 0;
@@ -74,7 +74,7 @@ static int add_note(struct group *g, struct batch *b)
     return r == 0 ? store_txn_op(g->disk, &b->note) : r;
 }
 
-/* The transaction of one view, from its differences and its batch; 0, or it left no trace. */
+/* add_transaction makes one of a view's differences and batch; 0, or it left no trace. */
 static int add_transaction(struct group *g, const struct kd_message *m, struct batch *b,
                            uint64_t full_below, uint64_t *pages, uint32_t *position)
 {
@@ -105,16 +105,16 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     return r;
 }
 
-/* After -ESTALE: pages of a chunk with a redo point of its own (clean.c) come whole, and then all:
- * a page's home was freed under an old version. */
+/* full_more, after -ESTALE: pages of a chunk with a redo point of its own (clean.c) come whole, and
+ * then all: a page's home was freed under an old version. */
 static uint64_t full_more(uint64_t below)
 {
     uint64_t newest = store_full_newest(server.store);
     return below < newest ? newest : FULL_ALWAYS;
 }
 
-/* Our own transaction, which has all changes of indexes that the group's others want, ends the
- * group. */
+/* add_indexes: our own transaction, with all changes of indexes that the group's others want, ends
+ * the group. */
 static int add_indexes(struct group *g)
 {
     const struct batch nothing = {0};
@@ -135,7 +135,7 @@ static int add_indexes(struct group *g)
     return r;
 }
 
-/* What a committed batch tells of pages; a hint may as well come before the commit. */
+/* rooms_note notes what a batch tells of pages; a hint may as well come before the commit. */
 static void rooms_note(const struct batch *b)
 {
     for (unsigned i = 0; i < b->room_count; i++) {
@@ -144,7 +144,7 @@ static void rooms_note(const struct batch *b)
     }
 }
 
-/* So long the flush of this commit may wait; 0: it is not lazy. */
+/* lazy_us: so long the flush of this commit may wait; 0: it is not lazy. */
 static uint64_t lazy_us(const struct kd_message *m)
 {
     if (m->word[3] == STORE_BULK) return 0;
@@ -152,8 +152,8 @@ static uint64_t lazy_us(const struct kd_message *m)
     return options.lazy_ms ? ms * 1000 : 0;
 }
 
-/* A view that changed nothing needs no log; but what it read may be lazy. Lock held, dropped for a
- * flush. */
+/* publish_unlogged: a view that changed nothing needs no log; but what it read may be lazy. Lock
+ * held, dropped for a flush. */
 static int publish_unlogged(const struct kd_message *m)
 {
     int r = lazy_us(m) ? 0 : group_flush();
@@ -164,7 +164,7 @@ static int publish_unlogged(const struct kd_message *m)
     return (int)kd_txn_publish(&p, 1);
 }
 
-/* Adds a view to the group: 0, -ENOBUFS or -EAGAIN (it stays pending), or why it is refused. */
+/* group_add adds a view: 0, -ENOBUFS or -EAGAIN (it stays pending), or why it is refused. */
 static int group_add(struct group *g, const struct kd_message *m)
 {
     struct batch b;
@@ -208,7 +208,7 @@ static int group_add(struct group *g, const struct kd_message *m)
 
 /* ---- a transaction of the manager's own ---- */
 
-/* Inside the gate. 0: *out is in the air. */
+/* own_launch, inside the gate: 0: *out is in the air. */
 static int own_launch(struct store_op *ops, unsigned count, struct group **out)
 {
     uint32_t position;
@@ -256,9 +256,9 @@ int commit_own(struct store_op *ops, unsigned count)
 
 /* ---- the thread ---- */
 
-/* Nobody commits. If the log since the last checkpoint is four times what its pages take (a page
- * that is in it once has two blocks), one copy of each, the newest, goes home now, by a checkpoint
- * that comes early: it writes a quarter of what the commits have, at most. Lock held. */
+/* log_compress: nobody commits. If the log since the last checkpoint is four times what its pages
+ * take (a page that is in it once has two blocks), one copy of each, the newest, goes home now, by
+ * an early checkpoint: it writes a quarter of what the commits have, at most. Lock held. */
 static void log_compress(void)
 {
     struct store_stats now;
@@ -271,9 +271,9 @@ static void log_compress(void)
     pthread_cond_signal(&server.work);
 }
 
-/* Lazy groups are flushed when that is due; else an empty group follows the last one: should that
- * rot, it is not taken for a torn tail. While a group is in the air nobody is idle, and that one
- * may be lazy. */
+/* idle_group flushes lazy groups when that is due; else an empty group follows the last one: should
+ * that rot, it is not taken for a torn tail. While a group is in the air nobody is idle, and that
+ * one may be lazy. */
 static void idle_group(void)
 {
     struct group *g;
@@ -293,8 +293,8 @@ static void idle_group(void)
     server_unlock();
 }
 
-/* The next COMMIT into `pending`; notices are dealt with on the way. 0, or -ETIMEDOUT, -EAGAIN;
- * -EINTR: something else came; -EBUSY: the group is to be launched first. */
+/* next_commit gets the next COMMIT into `pending`, and deals with notices. 0, or -ETIMEDOUT,
+ * -EAGAIN; -EINTR: something else came; -EBUSY: the group is to be launched first. */
 static long next_commit(long timeout_ms)
 {
     pending.buffer = batch_buffer;
@@ -322,7 +322,7 @@ static long next_commit(long timeout_ms)
 
 static int no_checkpoint; /* why the one that `pending` waited for was not made */
 
-/* What became of `pending`, and what follows:
+/* enum taken: what became of `pending`, and what follows:
  *
  *     TAKEN        it is in the group, or was answered       the next COMMIT is looked for
  *     NEXT_GROUP   there is no room beside the others        it stays; the group goes
@@ -335,14 +335,14 @@ static int no_checkpoint; /* why the one that `pending` waited for was not made 
  */
 enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE, LOST };
 
-/* Its copies are to leave before it is in a group. */
+/* pending_loads: are the pending one's copies to leave before it is in a group? */
 static bool pending_loads(void)
 {
     if (copy_is() && pending.word[3] == STORE_BULK) pending.word[3] = 0; /* spill.c: home_place */
     return pending.word[3] == STORE_BULK && pending.word[1];
 }
 
-/* Lock held. */
+/* take_pending takes `pending` into the group, if it can. Lock held. */
 static enum taken take_pending(struct group *g, int *tries)
 {
     if (pending_loads() || votes_wanted(&pending)) return NEXT_GROUP;
@@ -367,14 +367,14 @@ static enum taken take_pending(struct group *g, int *tries)
     return TAKEN;
 }
 
-/* What the pending transaction may take of the group's buffer. */
+/* pending_bytes: what the pending transaction may take of the group's buffer. */
 static size_t pending_bytes(void)
 {
     return pending.word[1] * CREDIT_BYTES + 2 * pending.data_bytes + 2 * PAGE_BYTES;
 }
 
-/* Waits for one more COMMIT as long as a group is in the air, for until that has landed nothing is
- * gained by sealing this one; else takes what is queued. Lock held, dropped meanwhile. */
+/* gather waits for one more COMMIT as long as a group is in the air, for until that has landed
+ * nothing is gained by sealing this; else takes what is queued. Lock held, dropped meanwhile. */
 static bool gather(void)
 {
     for (;;) {
@@ -387,7 +387,7 @@ static bool gather(void)
     }
 }
 
-/* Fills the group with `pending` and what else comes. Lock held. */
+/* group_fill fills the group with `pending` and what else comes. Lock held. */
 static enum taken group_fill(struct group *g, size_t room, int *tries)
 {
     enum taken taken;
@@ -413,7 +413,7 @@ static void group_refuse_all(const struct group *g, int error)
     server.refused += g->count;
 }
 
-/* The changes of indexes that a group's commits want could not be logged, or were lost. Nothing of
+/* group_failed: changes of indexes that a group's commits want were lost, or not logged. Nothing of
  * it is in the log. Whose fault that is only he hears who is alone: others begin again, and each
  * has a group of his own then. */
 static void group_failed(struct group *g, int error, bool lost)
@@ -425,7 +425,7 @@ static void group_failed(struct group *g, int error, bool lost)
     if (lost || g->count > 1) alone = g->count + lost;
 }
 
-/* Inside the gate: a group from `pending` on; NULL: there is none in the air. */
+/* group_make, inside the gate: a group from `pending` on; NULL: there is none in the air. */
 static struct group *group_make(size_t room, int *tries, enum taken *taken)
 {
     struct group *g;
@@ -454,15 +454,15 @@ static struct group *group_make(size_t room, int *tries, enum taken *taken)
     return NULL;
 }
 
-/* Lands a group by this thread; the chain that it ends is over when it is applied. */
+/* land_here lands a group by this thread; the chain that it ends is over when it is applied. */
 static void land_here(struct group *g)
 {
     uint64_t view = g->chain_view;
     if (group_land(g) == 0) spill_committed(view);
 }
 
-/* `pending` fits no group, or is a load: its copies leave before it, into the log or home. A load
- * that cannot do so (it stands on another manager, or has locked items) is logged. */
+/* make_smaller: `pending` fits no group, or is a load: its copies leave first, into the log or
+ * home. A load that cannot do so (it stands on another manager, or has locked items) is logged. */
 static void make_smaller(bool load)
 {
     int r = spill_for_commit(&pending);
@@ -473,7 +473,7 @@ static void make_smaller(bool load)
     has_pending = false;
 }
 
-/* `pending` and whatever else is queued, as far as it fits, become a group. */
+/* run_group makes a group of `pending` and whatever else is queued, as far as it fits. */
 static void run_group(int *tries)
 {
     if (votes_wanted(&pending)) {
@@ -516,8 +516,8 @@ static void run_group(int *tries)
     server_unlock();
 }
 
-/* How long nothing else is to be done if no COMMIT comes. Lazy groups are flushed before an empty
- * one is written behind them. */
+/* patience_ms: how long nothing else is to be done if no COMMIT comes. Lazy groups are flushed
+ * before an empty one is written behind them. */
 static long patience_ms(void)
 {
     /* without the lock: a change by another thread is followed by NOTICE_LAZY, or a flush */
@@ -527,8 +527,8 @@ static long patience_ms(void)
     return due > now ? (long)((due - now + 999) / 1000) : 1;
 }
 
-/* Waits for a COMMIT. It is quiet if that came when no other was queued and none was in the air:
- * then one thread does it all, and no time is spent on looking for company. */
+/* await_commit waits for a COMMIT: `quiet`: no other was queued then, and no group in the air: then
+ * one thread does it all, and no time is spent on looking for company. */
 static long await_commit(void)
 {
     long r = next_commit(0);
@@ -560,7 +560,7 @@ void *committer_main(void *unused)
             say("the commit port failed: error %ld", -r);
             exit(1);
         }
-        /* what came was refused, or no commit: there is no group whose flush would do */
+        /* What came was refused, or no commit: there is no group whose flush would do. */
         if (server.launched == launched && group_flush_due()) idle_group();
     }
 }

@@ -124,7 +124,7 @@ bool process_known(uint64_t process)
 
 /* ---- the table and the kernel's objects ---- */
 
-/* Makes the kernel objects of segments that have none yet. */
+/* segments_make makes the kernel objects of segments that have none yet. */
 static int segments_make(struct container *c, const struct store_container *d)
 {
     uint64_t first = 0;
@@ -150,7 +150,7 @@ static int segments_make(struct container *c, const struct store_container *d)
     return 0;
 }
 
-/* Its last objects, as many as the kernel lets go; the kernel drops their pages. */
+/* objects_destroy ends the last objects, as many as the kernel lets go; it drops their pages. */
 static int objects_destroy(struct container *c, bool if_unused)
 {
     int r = c->index ? index_destroy(c, if_unused) : 0;
@@ -163,7 +163,7 @@ static int objects_destroy(struct container *c, bool if_unused)
     return r;
 }
 
-/* Forgets everything. Waits for those who use a handle. */
+/* container_forget forgets a container, and waits for those who use a handle. */
 static void container_forget(struct container *c)
 {
     while (c->busy) pthread_cond_wait(&server.changed, &server.lock);
@@ -252,7 +252,7 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights,
     return 0;
 }
 
-/* Objects for all segments, or none: -errno. */
+/* spares_make makes objects for all segments, or none: -errno. */
 static int spares_make(const struct container *c, const struct store_container *d,
                        const uint32_t *form, int *spare)
 {
@@ -263,8 +263,8 @@ static int spares_make(const struct container *c, const struct store_container *
     return object < 0 ? object : 0;
 }
 
-/* From here on nothing needs memory: some objects go, perhaps all. Those as they were, or as they
- * are to be, come into their places, and the other spare ones go. 0, or why not all went. */
+/* spares_take needs no memory: some objects go, perhaps all. Those as they were, or as they are to
+ * be, come into their places, and the other spare ones go. 0, or why not all went. */
 static int spares_take(struct container *c, const int *as_was, const int *as_is)
 {
     unsigned count = c->segment_count;
@@ -344,7 +344,7 @@ static bool others_have_open(const struct container *c, uint64_t process)
     return c->opening_count > 1 || (c->opening_count == 1 && c->openings[0].process != process);
 }
 
-/* Others have it open, or other threads of this process. */
+/* in_use_beside: do others have it open, or other threads of this process? */
 static bool in_use_beside(const struct container *c, uint64_t process)
 {
     return others_have_open(c, process) || (c->opening_count == 1 && c->openings[0].count > 1);
@@ -392,7 +392,7 @@ void process_gone(uint64_t process)
 
 /* ---- what nobody has open is given up ---- */
 
-/* The one that was closed first, of those that may leave and have not been chosen. */
+/* idle_oldest: the one closed first, of those that may leave and have not been chosen. */
 static struct container *idle_oldest(void)
 {
     struct container *oldest = NULL;
@@ -460,8 +460,7 @@ void container_deleted(uint64_t id)
     if (index) gate_leave();
 }
 
-/* -EDQUOT: with so many segments more one process would have more open than others could do
- * without. */
+/* segments_allowed: -EDQUOT: with so many segments more a process would leave too few to others. */
 static int segments_allowed(uint64_t process, unsigned more)
 {
     for (unsigned h = 0; h < CONTAINER_HASH; h++)
@@ -478,7 +477,7 @@ int container_may_grow(uint64_t process)
     return r;
 }
 
-/* The part of an open under the lock; the container may have been deleted meanwhile: -ENOENT. */
+/* open_found is an open's part under the lock; -ENOENT: the container was deleted meanwhile. */
 static int open_found(uint64_t process, const char *path, const struct wire_open *how,
                       struct wire_opened *out, struct sources *by)
 {
@@ -512,8 +511,8 @@ _Static_assert(KD_RIGHT_READ * DIRECTORY_READ == DIRECTORY_READ &&
                    KD_RIGHT_WRITE * DIRECTORY_READ == DIRECTORY_WRITE,
                "rights of a grant are those of an object, higher up");
 
-/* The same, and tried again when the cleaner has given up what nobody has open. With PS_CREATE and
- * PS_EXCLUSIVE it must not be there, but for the one that `out` says was made. */
+/* open_with_room tries that again when the cleaner has given up what nobody has open. With
+ * PS_CREATE and PS_EXCLUSIVE it must not be there, but for the one that `out` says was made. */
 static int open_with_room(uint64_t process, const char *path, const struct wire_open *how,
                           struct wire_opened *out, struct sources *by)
 {
@@ -530,8 +529,7 @@ static int open_with_room(uint64_t process, const char *path, const struct wire_
     return r;
 }
 
-/* What is not there is made, and opened. If that fails it goes, unless somebody else has opened
- * it. */
+/* container_open_by makes what is not there. If an open fails that goes, unless somebody has it. */
 int container_open_by(uint64_t process, const char *path, const struct wire_open *how,
                       struct wire_opened *out, struct sources *by)
 {
@@ -561,7 +559,7 @@ int container_open(uint64_t process, const struct wire_open *how, struct wire_op
 
 /* ---- it grows ---- */
 
-/* Lock held. */
+/* grown_make, lock held, makes the objects of segments that were added. */
 static int grown_make(uint64_t id, struct container **c)
 {
     struct store_container d;

@@ -63,7 +63,7 @@ static void on_closing(void *unused, struct store *store)
     ends("another site is home");
 }
 
-/* In whose place the home is, whichever it is: that of the one whose name comes first. */
+/* copy_place: in whose place the home is, whichever it is: that whose name comes first. */
 const char *copy_place(void)
 {
     return role.own == 1 ? options.pair[0] : options.pair[1];
@@ -114,7 +114,7 @@ void copy_reached(int site, bool reached)
     server_unlock();
 }
 
-/* CY2. Before it is named nobody else may be home, however long that takes. */
+/* lease_look (CY2): before it is named nobody else may be home, however long that takes. */
 static void lease_look(uint64_t now)
 {
     if (role.is == ROLE_HOME && role.store && role.named && role.frozen &&
@@ -169,7 +169,7 @@ void copy_flushed(store_lsn_t end)
     while (!copy_has(end)) pthread_cond_wait(&heard, &server.lock);
 }
 
-/* The other copy may have become home a moment ago, without a word to this one. */
+/* copy_confirms: the other copy may have become home a moment ago, without a word to this. */
 void copy_confirms(void)
 {
     if (!copy_is()) return;
@@ -184,7 +184,7 @@ void copy_fenced(void)
         ends("its disk takes no more commits");
 }
 
-/* It ends as by a power cut: the other one goes on from where the log ends. */
+/* copy_stop ends it as by a power cut: the other one goes on from where the log ends. */
 _Noreturn void copy_stop(int error)
 {
     struct kd_message reply = {.status = error < 0 ? -EIO : 0, .handle = -1};
@@ -234,7 +234,7 @@ static void status_tell(struct copy_status *s)
     strcpy(s->witness, options.pair[2]);
 }
 
-/* Until it is home, or will not be. Lock held, dropped. */
+/* take_over waits until it is home, or will not be. Lock held, dropped. */
 static int take_over(bool off)
 {
     uint64_t until = now_us() + 20 * role.lease_us;
@@ -297,8 +297,8 @@ static void *asked_main(void *unused)
 
 /* ---- the beginning ---- */
 
-/* A disk is blank only at the beginning, and then the first of the two makes the store; the other
- * one is a copy of that. */
+/* disk_ready: a disk is blank only at the beginning, and then the first of the two makes the store;
+ * the other one is a copy of that. */
 static bool disk_ready(const struct disk_io *io, const struct store_open_options *how)
 {
     struct store_spare *spare;

@@ -36,7 +36,7 @@ static int flush(void)
     return r < 0 ? (int)r : 0;
 }
 
-/* Zeros, or a copy that was begun, or whatever it is if the client says so. */
+/* disk_is_free: zeros, or a copy that was begun, or whatever it is if the client says so. */
 static int disk_is_free(void)
 {
     static const uint8_t zeros[PAGE_BYTES];
@@ -48,7 +48,7 @@ static int disk_is_free(void)
     return r < 0 ? (int)r : free_it_is ? 0 : -EEXIST;
 }
 
-/* What nobody needs of it is zeros. -EBUSY: it is not as it was at the begin. */
+/* piece_read reads a piece, zeros for what nobody needs. -EBUSY: the spare has changed. */
 static int piece_read(uint64_t at, uint64_t count)
 {
     int r = server.disk.read(server.disk.context, at, copy.buffer, count);
@@ -72,7 +72,7 @@ static int pieces_copy(void)
     return r;
 }
 
-/* The first block is the last that is written; until then nobody opens the copy. */
+/* all_copy writes the first block last; until then nobody opens the copy. */
 static int all_copy(void)
 {
     int r = disk_is_free();

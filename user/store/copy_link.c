@@ -95,7 +95,7 @@ static struct letter *letter_take(void)
     return l;
 }
 
-/* Letters of a session that has ended go nowhere. With `post` held. */
+/* letters_drop drops the letters of a session that has ended. With `post` held. */
 static void letters_drop(int to)
 {
     struct letter **at = &first;
@@ -112,7 +112,7 @@ static void letters_drop(int to)
     channels[to].flooded = false;
 }
 
-/* With `post` held, dropped for link. */
+/* send_first sends the first letter. With `post` held, dropped for link. */
 static void send_first(void)
 {
     struct letter *l = letter_take();
@@ -170,7 +170,7 @@ static struct {
     long knows;                         /* the process of the link that was told; 0 */
 } home;
 
-/* One that was started again knows nothing of it. 0 or -errno. */
+/* home_tell: a link that was started again knows nothing of the home. 0 or -errno. */
 static int home_tell(int link)
 {
     long pid = KD1(KD_PORT_OWNER, link), r = pid < 0 ? pid : 0;
@@ -188,7 +188,7 @@ static int home_tell(int link)
 
 /* ---- in ---- */
 
-/* The handle of link; waits until there is one. */
+/* link_find returns the handle of link; waits until there is one. */
 static int link_find(void)
 {
     long link;

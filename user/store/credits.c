@@ -14,7 +14,7 @@ uint64_t credits_target(void)
     return server.log_bytes / 2 / CREDIT_BYTES;
 }
 
-/* Lends what the log has room for; `all` also when little is missing. */
+/* credits_update lends what the log has room for; `all`: also when little is missing. */
 void credits_update(bool all)
 {
     uint64_t target = credits_target(), log_free = store_log_free(server.store);

@@ -67,7 +67,7 @@ static void first_leaves(struct deciding *d)
     d->count--;
 }
 
-/* The question that the program hears next, or NULL. */
+/* next_find returns the question that the program hears next, or NULL. */
 static struct asked *next_find(const struct container *c)
 {
     for (struct deciding *d = c->deciding; d->count; first_leaves(d)) {
@@ -77,8 +77,8 @@ static struct asked *next_find(const struct container *c)
     return NULL;
 }
 
-/* The call that waits hears of what is next. One that was given up meanwhile leaves that to the
- * call that comes after it. */
+/* next_deliver tells the call that waits what is next. One that was given up meanwhile leaves that
+ * to the call that comes after it. */
 static void next_deliver(const struct container *c)
 {
     struct deciding *d = c->deciding;
@@ -96,8 +96,8 @@ static void next_deliver(const struct container *c)
     d->recalled = false;
 }
 
-/* Is this what the view asked before what it asks now? Threads that read the port may come to the
- * lock in another order. Numbers grow, and begin anew behind 32 bits. */
+/* is_older: is this what the view asked before what it asks now? Threads that read the port may
+ * come to the lock in another order. Numbers grow, and begin anew behind 32 bits. */
 static bool is_older(uint32_t number, unsigned view)
 {
     enum { SOON = 1 << 20 };
@@ -117,7 +117,7 @@ static void asked_put(const struct container *c, const struct kd_message *m, uns
     next_deliver(c);
 }
 
-/* Does the view ask what was told? If so, the question stands at this moment. */
+/* asks_still: does the view ask what was told? If so, the question stands at this moment. */
 static bool asks_still(const struct container *c, uint64_t view)
 {
     const struct asked *a = view < KD_VIEW_MAX ? &asked[view] : NULL;
@@ -169,7 +169,7 @@ static void deciding_end(struct container *c)
     }
 }
 
-/* Others have their turn: nobody waits for the lock longer than for PIECE pages. */
+/* pause_piece: others have their turn: nobody waits for the lock longer than for PIECE pages. */
 static void pause_piece(void)
 {
     server_unlock();
@@ -186,8 +186,8 @@ static void piece_told(const struct container *c, unsigned segment, uint64_t pag
         kd_object_recall(c->segment[segment].object, page, count, 0, users);
 }
 
-/* All pages are opened, or closed: then behind it none has a right that was given before. Ends
- * early if that is decided anew, for then another one tells all. Lock dropped meanwhile. */
+/* all_told opens all pages, or closes them: behind it none has a right that was given before. It
+ * ends early if that is decided anew, for then another one tells all. Lock dropped meanwhile. */
 static void all_told(struct container *c)
 {
     uint64_t decision = c->decision;
@@ -250,7 +250,7 @@ void decide_settle(void)
 
 /* ---- requests ---- */
 
-/* Pages of one segment. */
+/* range_find finds pages of one segment. */
 static int range_find(const struct container *c, uint64_t address, uint64_t pages, int *object,
                       uint64_t *page)
 {
@@ -259,7 +259,7 @@ static int range_find(const struct container *c, uint64_t address, uint64_t page
     return container_object(c->id, at, object, page);
 }
 
-/* A grant for all, or a recall, of many pages. Lock dropped between pieces. */
+/* range_act grants many pages to all, or recalls them. Lock dropped between pieces. */
 static int range_act(struct container *c, const struct kd_message *m, int object, uint64_t page,
                      struct kd_message *reply)
 {
@@ -305,7 +305,7 @@ static int decision_act(struct container *c, const struct kd_message *m,
     case WIRE_DECIDE_FAIL:
         if (!m->word[5]) return -EINVAL;
         r = (int)kd_object_refuse(object, page, (int)m->word[4], m->word[5]);
-        /* it is kept behind its asker's end: RECALLED may have been told before */
+        /* The question is kept behind its asker's end: RECALLED may have been told before. */
         if (r == -ESRCH && m->word[4] == EAGAIN && m->word[1] & WIRE_DECIDE_AND_NEXT)
             c->deciding->recalled = true;
         return r;
@@ -316,7 +316,7 @@ static int decision_act(struct container *c, const struct kd_message *m,
     }
 }
 
-/* Lock held. True: the answer comes later. */
+/* decide serves STORE_DECIDE, lock held. True: the answer comes later. */
 static bool decide(struct container *c, const struct kd_message *m, struct kd_message *reply)
 {
     struct deciding *d = c ? c->deciding : NULL;

@@ -161,7 +161,7 @@ bool device_workers(void)
     return true;
 }
 
-/* Is it given to the thread of this disk? */
+/* job_post: is the job given to the thread of this disk? */
 static bool job_post(struct page_job *job, uint32_t disk)
 {
     pthread_mutex_lock(&workers.lock);
@@ -179,7 +179,7 @@ static void job_wait(const struct page_job *job)
     pthread_mutex_unlock(&workers.lock);
 }
 
-/* Copies those that lie on the disk to `part`, with their places there; how many. */
+/* pages_of copies those that lie on the disk to `part`, with their places there; how many. */
 static unsigned pages_of(uint32_t disk, const struct kd_page_io io[], unsigned count,
                          struct kd_page_io part[])
 {
@@ -233,11 +233,11 @@ void device_pages(bool writes, struct kd_page_io *io, unsigned count)
     }
 }
 
-/* The library's large blocks are its two group buffers. The first touch of a page of them may have
- * to wait until frames are free, so of pages that the cleaner brings home: it must not happen with
- * the lock held or inside the gate. The committer has them made memory before; if all memory is
- * copies of the transaction that is to commit, they stay as they are, and its copies go to the log
- * first (spill.c). */
+/* `large`: the library's large blocks are its two group buffers. The first touch of a page of them
+ * may have to wait until frames are free, so of pages that the cleaner brings home: it must not
+ * happen with the lock held or inside the gate. The committer has them made memory before; if all
+ * memory is copies of the transaction that is to commit, they stay as they are, and its copies go
+ * to the log first (spill.c). */
 static struct { const char *memory; size_t bytes, touched; } large[2];
 
 static void *memory_alloc(void *context, size_t bytes)
@@ -269,7 +269,7 @@ static void memory_free(void *context, void *memory, size_t bytes)
     if (!options.mapped || !mapped_free(memory, bytes)) free(memory);
 }
 
-/* What only larger groups need is given back. */
+/* memory_spare gives back what only larger groups need. */
 static void memory_spare(void)
 {
     for (int i = 0; i < 2; i++) {

@@ -33,7 +33,7 @@ bool directory_name_ok(const char *name)
 
 bool directory_name_reserved(const char *name) { return name[0] >= 3 && name[0] <= 5; }
 
-/* The first part of *path into `name`, and *path behind it and its slash. */
+/* part_take moves the first part of *path into `name`, and *path behind it and its slash. */
 static int part_take(const char **path, char name[STORE_NAME_BYTES])
 {
     size_t length = strcspn(*path, "/");
@@ -126,7 +126,7 @@ bool entry_counts(const struct directory *d, uint64_t directory, const struct st
     uint32_t at = grant_find(d, entry->address);
     const struct grant *g = &d->grants[at];
     if (!at || g->container != directory_of_number(d, entry->bytes)) return false;
-    /* its move is durable, and the table hears of it next */
+    /* The entry's move is durable, and the table hears of it next. */
     if (d->plan == PLAN_MOVE && g->serial == d->plan_serial && directory == d->plan_directory &&
         strcmp(entry->name, d->plan_name) == 0)
         return true;
@@ -175,7 +175,7 @@ int directory_way_needs(const struct directory_found *f, unsigned at, uint32_t r
     return missing ? directory_needs(s->serial, s->rights, rights, up) : 0;
 }
 
-/* The next step leads to what *out is now. */
+/* way_add: the next step leads to what *out is now. */
 static void way_add(struct directory_found *out, uint32_t own)
 {
     out->way[out->parts] = (struct directory_step){ out->serial, own, out->rights };
@@ -193,7 +193,7 @@ static int found_in_root(struct directory *d, struct directory_found *out)
     return 0;
 }
 
-/* What out->name is in out->directory: the rights of both (RT7). */
+/* found_look looks out->name up in out->directory: the rights of both (RT7). */
 static int found_look(struct directory *d, struct directory_found *out)
 {
     struct store_name entry;
@@ -211,7 +211,7 @@ static int found_look(struct directory *d, struct directory_found *out)
     return 0;
 }
 
-/* From what *out has to one of its entries; `rest` of the path is behind that. */
+/* walk_step goes from what *out has to one of its entries; `rest` of the path is behind. */
 static int walk_step(struct directory *d, struct directory_found *out, const char *rest)
 {
     uint32_t up = 1 + (*rest != 0);
@@ -252,7 +252,7 @@ int directory_walk(struct directory *d, struct directory_at at, const char *path
 
 /* ---- lists ---- */
 
-/* Entries by the catalogue's names: those of the root. 1: that was all of them. */
+/* list_catalogue lists entries by the catalogue's names: those of the root. 1: that was all. */
 static int list_catalogue(struct directory *d, uint64_t *cursor, unsigned *looks,
                           struct directory_entry *out)
 {

@@ -62,7 +62,7 @@ static uint64_t change_create(struct directory *d, const char *name, bool is_dir
     return number;
 }
 
-/* The root's container, which is made if there is none. */
+/* change_root returns the root's container, which is made if there is none. */
 static uint64_t change_root(struct directory *d)
 {
     if (d->root) return d->root;
@@ -88,7 +88,7 @@ static int plan_open(struct directory *d)
     return 0;
 }
 
-/* The entry that the pending change makes. */
+/* plan_entry notes the entry that the pending change makes. */
 static void plan_entry(struct directory *d, enum plan plan, const struct directory_found *where,
                        uint64_t serial, uint64_t container)
 {
@@ -106,13 +106,13 @@ static int needs(const struct directory_found *f, uint32_t rights)
     return directory_way_needs(f, f->parts, rights, 0);
 }
 
-/* Of the directory that has the entry. */
+/* needs_above asks for rights of the directory that has the entry. */
 static int needs_above(const struct directory_found *f, uint32_t rights)
 {
     return directory_way_needs(f, f->parts - 1, rights, 1);
 }
 
-/* A place for an entry, that is not there yet. */
+/* place_free finds a place for an entry that is not there yet. */
 static int place_free(struct directory *d, struct directory_at at, const char *path,
                       struct directory_found *f)
 {
@@ -122,7 +122,7 @@ static int place_free(struct directory *d, struct directory_at at, const char *p
     return needs_above(f, DIRECTORY_WRITE);
 }
 
-/* An entry that is there. */
+/* place_taken finds an entry that is there. */
 static int place_taken(struct directory *d, struct directory_at at, const char *path,
                        struct directory_found *f)
 {
@@ -136,7 +136,7 @@ static bool catalogue_has(struct directory *d, const char *name)
     return store_container_find(d->store, name, &c) == 0;
 }
 
-/* What a container that is not in the root is called in the catalogue. */
+/* catalogue_name makes the catalogue's name of a container that is not in the root. */
 static int catalogue_name(struct directory *d, uint64_t number, char name[STORE_NAME_BYTES])
 {
     snprintf(name, STORE_NAME_BYTES, "#%llu", (unsigned long long)number);
@@ -181,7 +181,7 @@ int directory_make(struct directory *d, struct directory_at at, const char *path
     return 0;
 }
 
-/* What is linked: the rights that the new grant gets, and nothing that its source has not (RT7). */
+/* link_source: what is linked; *rights: what the new grant gets, none its source has not (RT7). */
 static int link_source(struct directory *d, struct directory_at of, uint64_t *container,
                        uint32_t *rights)
 {
@@ -223,7 +223,7 @@ int directory_link(struct directory *d, struct directory_at of, uint32_t rights,
 
 /* ---- unlinking and taking back ---- */
 
-/* The row and, if it is there, the entry. */
+/* end_add ends a grant: its row and, if it is there, its entry. */
 static void end_add(struct directory *d, uint32_t at)
 {
     const struct grant *g = &d->grants[at];
@@ -235,7 +235,7 @@ static void end_add(struct directory *d, uint32_t at)
     d->ended[d->ended_count++] = at;
 }
 
-/* All below `top`, and perhaps that itself: as much as one transaction has, children first. */
+/* plan_end plans the end of all below `top`, perhaps of it: as much as fits, children first. */
 static void plan_end(struct directory *d, uint32_t top, bool itself)
 {
     uint32_t at = grant_deepest(d, top);
@@ -280,7 +280,7 @@ int directory_take_back(struct directory *d, struct directory_at by, uint64_t ta
 
 /* ---- other names ---- */
 
-/* How many directories stand below one another from this one on, itself counted. */
+/* height_of counts directories that stand below one another from this one on, with it. */
 static unsigned height_of(struct directory *d, uint64_t directory)
 {
     uint64_t up[DIRECTORY_DEPTH + 1];
@@ -295,7 +295,7 @@ static unsigned height_of(struct directory *d, uint64_t directory)
     return height;
 }
 
-/* Its first entry may go there: not below itself, nor too deep (DG3). */
+/* move_check: may the first entry go there, not below itself, nor too deep (DG3)? */
 static int move_check(struct directory *d, const struct directory_found *from, uint64_t to)
 {
     uint64_t up[DIRECTORY_DEPTH + 1];
@@ -306,7 +306,7 @@ static int move_check(struct directory *d, const struct directory_found *from, u
     return circle || count + height_of(d, from->container) > DIRECTORY_DEPTH ? -ELOOP : 0;
 }
 
-/* Rights that the entry has beyond those of this way would be the mover's in another directory. */
+/* move_rights: what the entry has beyond this way's rights would be the mover's elsewhere. */
 static int move_rights(struct directory *d, struct directory_found *from,
                        const struct directory_found *to)
 {
@@ -319,7 +319,7 @@ static int move_rights(struct directory *d, struct directory_found *from,
     return r < 0 ? r : needs(from, rights | DIRECTORY_GRANT);
 }
 
-/* The name in the catalogue of one that has its first entry there now. */
+/* move_first changes the catalogue's name of what has its first entry elsewhere now. */
 static int move_first(struct directory *d, const struct directory_found *from,
                       const struct directory_found *to)
 {
@@ -388,7 +388,7 @@ int directory_remove(struct directory *d, struct directory_at at, const char *pa
     if (f->container == DIRECTORY_ROOT) return -EPERM;
     if (f->is_directory && has_entries(d, f->container)) return -ENOTEMPTY;
     change_add(d, STORE_OP_DELETE, f->container, NULL);
-    /* entries that find no place here name nothing, and a later start removes them */
+    /* Entries that find no place here name nothing, and a later start removes them. */
     for (uint32_t g = grant_of(d, f->container, 0); g; g = grant_of(d, f->container, g))
         if (d->change.count < DIRECTORY_NAMES && grant_name(d, g, name))
             change_add(d, STORE_OP_NAME_UNSET, directory_number(d, d->grants[g].directory), name);
@@ -419,7 +419,7 @@ bool directory_ended(struct directory *d, uint64_t *cursor, uint64_t *serial)
 
 /* ---- what became of it ---- */
 
-/* The grant's entry lies where the plan says. */
+/* applied_entry: the grant's entry lies where the plan says. */
 static void applied_entry(struct directory *d, uint32_t at)
 {
     struct store_name entry;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Behind the others, if it is not among them. */
+/* queue_add puts a container behind the others, if it is not among them. */
 static int queue_add(struct directory_who_cursor *w, uint64_t container)
 {
     for (uint32_t i = 0; i < w->tail; i++)
@@ -41,7 +41,7 @@ static int who_tell(struct directory *d, struct directory_who_cursor *w, uint32_
     return queue_add(w, g->directory);
 }
 
-/* A container whose first entry is the catalogue's name. 1: this one has none in the root. */
+/* who_in_root: the first entry is the catalogue's name. 1: this one has none in the root. */
 static int who_in_root(struct directory *d, struct directory_who_cursor *w, uint64_t container,
                        struct directory_who *out)
 {
@@ -88,8 +88,8 @@ void directory_who_end(struct directory_who_cursor *w)
 
 #define WAY_ROOT UINT32_MAX
 
-/* A container, and by which of its entries it leads down to the one that is looked for. row: of the
- * entry below; same: another place of its hash, and one; 0: none. */
+/* struct place: a container, and by which of its entries it leads down to the one looked for. row:
+ * of the entry below; same: another place of its hash, and one; 0: none. */
 struct place { uint64_t container; uint32_t row, below, parts, same; };
 struct ascent {
     struct place *at;                   /* as many as there are entries, and two */
@@ -110,7 +110,7 @@ static int ascent_begin(const struct directory *d, struct ascent *w, uint64_t co
     return 0;
 }
 
-/* The directory that has an entry of the place's container is a place, too. Is it the root? */
+/* place_add makes the directory of an entry of this place one, too. Is it the root? */
 static bool place_add(struct ascent *w, uint64_t directory, uint32_t row)
 {
     const struct place *from = &w->at[w->head];
@@ -124,7 +124,7 @@ static bool place_add(struct ascent *w, uint64_t directory, uint32_t row)
     return directory == w->root;
 }
 
-/* All entries of the place's container. */
+/* place_look looks at all entries of the place's container. True: the root is reached. */
 static bool place_look(struct directory *d, struct ascent *w)
 {
     uint64_t of = w->at[w->head].container;
@@ -142,7 +142,7 @@ static bool place_look(struct directory *d, struct ascent *w)
     return false;
 }
 
-/* The path from the last place, which is the root, down. */
+/* way_tell writes the path from the last place, which is the root, down. */
 static int way_tell(struct directory *d, const struct ascent *w, char path[DIRECTORY_PATH])
 {
     size_t used = 0;
