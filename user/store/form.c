@@ -70,7 +70,7 @@ static int form_commit(uint64_t id, enum wire_form which, uint32_t value)
 
 /* ---- an encoder ---- */
 
-/* All its kernel objects, or none: -EBUSY. */
+/* encoder_tell tells all kernel objects of a container its encoder, or none: -EBUSY. */
 static int encoder_tell(const struct container *c, uint32_t encoder)
 {
     int r = 0;
@@ -82,8 +82,8 @@ static int encoder_tell(const struct container *c, uint32_t encoder)
     return r;
 }
 
-/* Whoever has it open knows whether to declare, so that does not change under them: to and from
- * KD_ENCODER_RANGES the caller is alone. The kernel is told first: it knows who stores. */
+/* encoder_prepare: whoever has it open knows whether to declare, which stays so under them: to and
+ * from KD_ENCODER_RANGES the caller is alone. The kernel is told first: it knows who stores. */
 static int encoder_prepare(const struct container *c, uint64_t process, uint32_t encoder)
 {
     uint32_t old = c->form[WIRE_FORM_ENCODER];
@@ -94,7 +94,7 @@ static int encoder_prepare(const struct container *c, uint64_t process, uint32_t
 
 /* ---- what kernel objects are made with ---- */
 
-/* An object of the kernel for a segment: its handle or -errno. */
+/* form_object makes the kernel's object for a segment: its handle or -errno. */
 int form_object(const struct store_container *d, unsigned i, const uint32_t form[WIRE_FORMS])
 {
     struct kd_object_create o = { .port = server.port,
@@ -115,7 +115,7 @@ void form_remake(struct container *c)
     if (remake.due) remake.result = container_remake(c, remake.which, remake.value);
 }
 
-/* Waits until the cleaner has tried: 0, -EBUSY. Lock held, dropped meanwhile. */
+/* objects_remake waits until the cleaner has tried: 0, -EBUSY. Lock held, dropped meanwhile. */
 static int objects_remake(struct container *c, enum wire_form which, uint32_t value)
 {
     remake.due = true;
@@ -157,8 +157,8 @@ int container_chunk(uint64_t process, uint64_t id, uint64_t pages)
 
 /* ---- a property ---- */
 
-/* Do they make sense together? The chapter has the table. Items are merged into a page by what
- * differs; pages that are in no log have no form there, and could not be mended from it. */
+/* form_sense: do they make sense together? The chapter has the table. Items are merged into a page
+ * by what differs; pages that are in no log have no form there, and could not be mended from it. */
 static bool form_sense(const uint32_t form[WIRE_FORMS])
 {
     uint32_t encoder = form[WIRE_FORM_ENCODER];
@@ -170,14 +170,14 @@ static bool form_sense(const uint32_t form[WIRE_FORMS])
            (!unlogged && (!items || encoder == STORE_ENCODER_COMPRESSED));
 }
 
-/* Lock held, dropped while another one changes. NULL: there is no such container. */
+/* changes_wait, lock dropped while another one changes. NULL: there is no such container. */
 static struct container *changes_wait(uint64_t id)
 {
     while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
     return container_by_id(id);
 }
 
-/* Lock held. 1: it has it already. */
+/* form_prepare, lock held: 1: the container has that property already. */
 static int form_prepare(struct container *c, uint64_t process, enum wire_form which, uint32_t value)
 {
     bool durability = which == WIRE_FORM_DURABILITY;
@@ -193,8 +193,8 @@ static int form_prepare(struct container *c, uint64_t process, enum wire_form wh
                                       : remake_prepare(c, process);
 }
 
-/* It is committed, or was to be: the objects follow, and if they cannot, the property does. Nobody
- * deletes the container meanwhile. */
+/* form_follow: the change is committed, or was to be: the objects follow, or, if they cannot, the
+ * property goes back. Nobody deletes the container meanwhile. */
 static int form_follow(struct container *c, enum wire_form which, uint32_t value, int r)
 {
     server_lock();

@@ -57,7 +57,7 @@ static void chains_leave(struct directory *d, uint32_t at)
     *link = g->container_next;
 }
 
-/* As many heads as places, at least. */
+/* heads_make makes as many heads as places, at least. */
 static int heads_make(struct directory *d, uint32_t room)
 {
     uint32_t heads = HEADS_LEAST;
@@ -146,7 +146,7 @@ void grant_end(struct directory *d, uint32_t at)
     grant_free(d, at);
 }
 
-/* A tree lies in one container (DG1), so it goes as a whole. */
+/* grants_end: a tree lies in one container (DG1), so it goes as a whole. */
 void grants_end(struct directory *d, uint64_t container)
 {
     uint32_t at;

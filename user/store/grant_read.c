@@ -36,7 +36,7 @@ void row_name(char name[STORE_NAME_BYTES], uint64_t serial)
         name[1 + i] = hexadecimal[serial >> (60 - 4 * i) & 15];
 }
 
-/* All names of the store, one after the other. */
+/* name_next goes through all names of the store, one after the other. */
 static bool name_next(struct directory *d, uint32_t *cursor, uint64_t *object,
                       struct store_name *out)
 {
@@ -48,7 +48,7 @@ static bool name_next(struct directory *d, uint32_t *cursor, uint64_t *object,
 
 /* ---- rows */
 
-/* Of two rows with one serial nobody knows which is forged. */
+/* row_take: of two rows with one serial nobody knows which is forged. */
 static void row_take(struct directory *d, uint64_t serial, uint64_t number,
                      const struct store_name *row)
 {
@@ -93,7 +93,7 @@ static int order_compare(const void *a, const void *b)
     return x->serial < y->serial ? -1 : x->serial > y->serial;
 }
 
-/* DG1. There is room for a first grant. */
+/* row_parent finds a row's parent (DG1), or 0. There is room for a first grant. */
 static uint32_t row_parent(struct directory *d, uint32_t at)
 {
     const struct grant *g = &d->grants[at];
@@ -139,7 +139,7 @@ static int rows_hang(struct directory *d, struct directory_report *report)
 
 /* ---- entries */
 
-/* Gives the grant of this entry its place (DG2): false, it names nothing. There is room. */
+/* entry_take gives an entry's grant its place (DG2): false, it names nothing. There is room. */
 static bool entry_take(struct directory *d, uint64_t directory, const struct store_name *entry)
 {
     uint64_t serial = entry->address, number = serial & ~DIRECTORY_FIRST;
@@ -175,7 +175,7 @@ static int entries_take(struct directory *d, struct directory_report *report)
     return r;
 }
 
-/* DG3: what has no way up is in the root. Each time one that is in a circle is taken out of it. */
+/* homes_check (DG3) puts what has no way up into the root, so one of each circle. */
 static void homes_check(struct directory *d, struct directory_report *report)
 {
     for (uint32_t i = 1; i < d->top; i++) {

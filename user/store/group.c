@@ -85,7 +85,7 @@ int group_name_add(struct group *g, const struct store_op *op)
     return 0;
 }
 
-/* The last that the group does to this name, or NULL. */
+/* name_last returns the last that the group does to this name, or NULL. */
 static const struct name_change *name_last(const struct group *g, const struct store_op *op)
 {
     for (unsigned i = g->name_count; i-- > 0;)
@@ -107,7 +107,7 @@ bool group_changes_layout(uint64_t container)
     return groups[0].layout == container || groups[1].layout == container;
 }
 
-/* The id is another one each time, also after the next start: the clock runs faster. */
+/* group_txn_begin: the id is new each time, also after a start: the clock runs faster. */
 int group_txn_begin(struct group *g, uint64_t tag)
 {
     static uint64_t id;
@@ -176,8 +176,8 @@ static void group_refuse(const struct group *g, int error)
     server.refused += g->count;
 }
 
-/* The kernel may forget freed pages, whichever version it has, if no later transaction of the group
- * wrote them again. */
+/* tell_freed_part: the kernel may forget freed pages, whichever version it has, if no later
+ * transaction of the group wrote them again. */
 static void tell_freed_part(uint64_t id, uint64_t first, uint64_t count)
 {
     uint8_t bits[FREED_PART];
@@ -208,7 +208,7 @@ static void tell_freed(const struct group *g)
     }
 }
 
-/* What is durable now, and by when a lazy group has to be. */
+/* group_settle notes what is durable now, and by when a lazy group has to be. */
 static void group_settle(const struct group *g)
 {
     uint64_t due = g->lazy_us ? disk_clock.microseconds(NULL) + g->lazy_us : 0;
@@ -221,7 +221,7 @@ static void group_settle(const struct group *g)
     }
 }
 
-/* Names of objects; nobody sleeps until something is noted. */
+/* names_missed: did names of objects change? Nobody sleeps until something is noted. */
 static bool names_missed(const struct group *g)
 {
     for (unsigned i = 0; i < g->name_count; i++)
@@ -229,7 +229,7 @@ static bool names_missed(const struct group *g)
     return false;
 }
 
-/* MG1: the group is durable, or lazy. */
+/* group_publish (MG1): the group is durable, or lazy. */
 static int group_publish(struct group *g)
 {
     for (unsigned i = 0; i < g->count; i++)
@@ -275,8 +275,8 @@ bool group_flush_due(void)
     return due && disk_clock.microseconds(NULL) >= due;
 }
 
-/* A group of lazy commits or spilled pages needs no flush of its own, unless one is due or the
- * store is about to end. */
+/* group_needs_flush: a group of lazy commits or spilled pages needs no flush of its own, unless one
+ * is due or the store is about to end. */
 static bool group_needs_flush(const struct group *g)
 {
     return (!g->spills && (!g->lazy_us || server_writable() < 0)) || group_flush_due();
@@ -324,7 +324,7 @@ int group_flush(void)
     return 0;
 }
 
-/* Its turn; 0: it is durable here, or lazy. */
+/* group_turn waits until the groups before have landed. 0: it is durable here, or lazy. */
 static int group_turn(struct group *g)
 {
     while (server.landed != g->number) pthread_cond_wait(&turn, &server.lock);  /* GL1 */

@@ -83,14 +83,14 @@ int hold_end(unsigned voter, uint64_t number)
 
 /* ---- the committer ---- */
 
-/* Lock held. */
+/* part_refuse refuses a part of a transaction of several stores. Lock held. */
 static void part_refuse(const struct kd_message *m, const struct wire_op *op)
 {
     struct store_txn_id id;
     bool votes = op->kind == WIRE_VOTE && m->data_bytes >= sizeof(*op) + sizeof(id);
     if (votes) memcpy(&id, op + 1, sizeof(id));
     if (votes && may_vote(m->process)) vote_told(&id, -EDEADLK);
-    /* of an agent's that decides only the site runs again */
+    /* An agent's transaction, which has a DECISION, is run again by its site only. */
     kd_txn_refuse(m->word[0], m->token, op->kind == WIRE_DECISION ? EALREADY : EDEADLK);
     server.refused++;
 }

@@ -48,7 +48,7 @@ struct index {
     uint8_t sound[];                    /* a bit for each page that was checked */
 };
 
-/* What the group's commits want, in order; the committer's while the thread is idle. */
+/* `changes`: what the group's commits want, in order; the committer's while the thread is idle. */
 static struct index_op *changes;
 static unsigned change_count;
 static uint8_t *keys;
@@ -60,7 +60,7 @@ static enum job { NOTHING, CHANGE, END, COMMIT, ABORT } job;
 static unsigned job_from;               /* CHANGE: those from here on */
 static int job_result;
 
-/* The thread's. */
+/* These are the thread's. */
 static jmp_buf out;
 static bool at_work;                    /* in job_do() */
 static int view;
@@ -109,7 +109,7 @@ static void *node_new(void *index, size_t bytes, const void *near)
     return memset(page_at(x, page), 0, bytes);
 }
 
-/* A free page's level tells it from every other: so none is taken that is in use, or twice. */
+/* node_free: a free page's level tells it from all others: none in use is taken, nor one twice. */
 static void node_free(void *index, void *node)
 {
     struct index *x = index;
@@ -120,10 +120,10 @@ static void node_free(void *index, void *node)
 
 /* ---- KX3 ---- */
 
-/* What the keys of a node are between: from <= key < to; no bytes: any. */
+/* struct bounds: what a node's keys are between: from <= key < to; no bytes: any. */
 struct bounds { struct bytes from, to; };
 
-/* As an index's branches have no prefix, their keys are read where they lie. */
+/* bounds_below: an index's branches have no prefix, so their keys are read where they lie. */
 static struct bounds bounds_below(const struct ps_tree_access *a, const struct ps_node *n,
                                   unsigned child, struct bounds b)
 {
@@ -132,9 +132,9 @@ static struct bounds bounds_below(const struct ps_tree_access *a, const struct p
     return b;
 }
 
-/* A sound node's keys are in order, so two of them tell. No node with keys passes in two places,
- * and all keys of two neighbours share what the first and the last of them do: leaves are joined
- * by that. */
+/* node_within: a sound node's keys are in order, so two of them tell. No node with keys passes in
+ * two places, and all keys of two neighbours share what the first and the last of them do: leaves
+ * are joined by that. */
 static bool node_within(const struct ps_tree_access *a, const struct ps_node *n, struct bounds b)
 {
     _Alignas(16) uint8_t key[KEY_COPY];
@@ -160,8 +160,8 @@ static bool node_sound(const struct ps_tree_access *a, struct index *x, const st
     return node_within(a, n, b);
 }
 
-/* A neighbour of the way may be joined with a node of it, and then their children where they meet,
- * and so on. */
+/* edge_sound: a neighbour of the way may be joined with a node of it, and then their children where
+ * they meet, and so on. */
 static bool edge_sound(const struct ps_tree_access *a, struct index *x, const struct ps_node *n,
                        bool last, struct bounds b)
 {
@@ -186,7 +186,7 @@ static bool neighbours_sound(const struct ps_tree_access *a, struct index *x,
     return true;
 }
 
-/* All that a change of this key may touch. */
+/* way_sound: is all sound that a change of this key may touch? */
 static bool way_sound(const struct ps_tree_access *a, struct index *x, struct bytes key)
 {
     const struct ps_tree *tree = &x->head->tree;
@@ -214,7 +214,7 @@ static struct ps_instance instance_of(struct index *x)
                                  .name = NULL };
 }
 
-/* The first of the transaction in this index (KX2). 0, -ENOBUFS: in the next group. */
+/* index_touch: a transaction's first touch of this index (KX2). 0, -ENOBUFS: in the next group. */
 static int index_touch(struct container *c)
 {
     struct index *x = c->index;
@@ -248,7 +248,7 @@ static int change_make(const struct index_op *op)
 
 /* ---- the thread ---- */
 
-/* The kernel aborted the transaction, and the thread goes on here. */
+/* landed: the kernel aborted the transaction, and the thread goes on here. */
 static _Noreturn void landed(long reason)
 {
     __asm__ volatile("cld");
@@ -257,14 +257,14 @@ static _Noreturn void landed(long reason)
     longjmp(out, (int)reason);
 }
 
-/* Looks at none of them: once a group is published they may be deleted. */
+/* touched_forget looks at no index: once a group is published they may be deleted. */
 static void touched_forget(void)
 {
     touched_count = 0;
     number++;
 }
 
-/* Pages that the transaction may change: a part of the log that is not lent (credits_update). */
+/* pages_most: pages that it may change: a part of the log that is not lent (credits_update). */
 static uint32_t pages_most(void)
 {
     uint64_t most = server.log_bytes / 16 / CREDIT_BYTES;
@@ -340,8 +340,8 @@ void *index_main(void *unused)
         pthread_mutex_lock(&lock);
         job_result = r;
         job = NOTHING;
-        /* the committer waits for a COMMIT that will not come, or will hear of no other; it looks
-         * at `job` then */
+        /* The committer waits for a COMMIT that will not come, or will hear of no other; it looks
+         * at `job` then. */
         if (what == COMMIT) kd_notify(server.index_commit_port, 1);
         pthread_cond_broadcast(&moved);
     }
@@ -393,7 +393,7 @@ int index_room(const struct group *g, uint64_t bytes)
     return 0;
 }
 
-/* They outlive the batch: they may have to be made again. */
+/* changes_keep: changes outlive the batch: they may have to be made again. */
 static int changes_keep(const struct index_op *ops, unsigned count)
 {
     if (change_count + count > GROUP_CHANGES) return -ENOBUFS;

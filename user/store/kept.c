@@ -78,7 +78,7 @@ static struct kept *kept_keyed(uint64_t id, uint64_t key)
 
 /* ---- orders to the keeper ---- */
 
-/* So long a program that failed is not started again: 20 ms, 40 ms and so on to 5 s. */
+/* delay_ms: so long a program that failed does not start again: 20 ms, 40 ms ... to 5 s. */
 static uint64_t delay_ms(const struct kept *k)
 {
     unsigned shift = k->failures < DELAY_SHIFT_MAX ? k->failures : DELAY_SHIFT_MAX;
@@ -106,7 +106,7 @@ static bool order_make(const struct kept *k, struct wire_order *o)
 
 static void kept_over(struct kept *k, int error);
 
-/* Tells the keeper, if it asks, the first thing that it is to do. */
+/* keeper_tell tells the keeper, if it asks, the first thing that it is to do. */
 static void keeper_tell(void)
 {
     static struct wire_order order;
@@ -131,7 +131,7 @@ static void due_in(struct kept *k, uint64_t ms)
     pthread_cond_signal(&server.work); /* the cleaner looks at the clock for us */
 }
 
-/* A representative that is not there yet, or is over: it is to start. */
+/* kept_start: a representative that is not there yet, or is over, is to start. */
 static void kept_start(struct kept *k, uint64_t id)
 {
     unsigned failures = k->id == id ? k->failures : 0;
@@ -144,8 +144,8 @@ static void kept_start(struct kept *k, uint64_t id)
     keeper_tell();
 }
 
-/* An entry for a container that has none: the one that it had, a fresh one, or the one that has
- * been over for longest. NULL: all are in use. */
+/* kept_place finds an entry for a container that has none: its former one, a fresh one, or the one
+ * that has been over for longest. NULL: all are in use. */
 static struct kept *kept_place(uint64_t id)
 {
     struct kept *best = NULL;
@@ -170,7 +170,7 @@ static void kill_now(struct kept *k, int error)
     keeper_tell();
 }
 
-/* Asks it to end; who does not is killed. */
+/* end_begin asks a representative to end; who does not is killed. */
 static void end_begin(struct kept *k)
 {
     struct kd_message reply = {.handle = -1};
@@ -206,7 +206,7 @@ static int presence_make(void)
     return presence < 0 ? presence : 0;
 }
 
-/* Nobody has anything to read there. */
+/* kept_page: nobody has anything to read there. */
 bool kept_page(const struct kd_message *m)
 {
     if (m->word[0] != 0) return false; /* the cookie: of no container */
@@ -241,7 +241,7 @@ int kept_object(uint64_t id, uint64_t number, uint64_t *pages)
     return k->object[number];
 }
 
-/* Opens the container for a client that waits, and answers it. The entry SERVES. */
+/* admit opens the container for a client that waits, and answers it. The entry SERVES. */
 static int admit(struct kept *k, const struct wait *w)
 {
     struct container *c = container_by_id(k->id);
@@ -261,8 +261,8 @@ static int admit(struct kept *k, const struct wait *w)
     return r == -ESRCH ? 0 : r;
 }
 
-/* Does this process, or a representative that it stands on, wait for the container? Then the
- * container's own representative would wait for itself. Each entry is looked at once: `seen`. */
+/* stands_on: does this process, or a representative that it stands on, wait for the container? Then
+ * its own representative would wait for itself. Each entry is looked at once: `seen`. */
 static bool stands_on(uint64_t process, uint64_t id, uint32_t *seen)
 {
     _Static_assert(KEPT_MAX <= 32, "a bit for each");
@@ -328,8 +328,8 @@ void kept_idle(uint64_t id)
 
 /* ---- its life ---- */
 
-/* The program has ended, or never began. Who waited for this life hears why; who came later has
- * another one. */
+/* kept_over: the program has ended, or never began. Who waited for this life hears why; who came
+ * later has another one. */
 static void kept_over(struct kept *k, int error)
 {
     bool began = k->state != KEPT_STARTS;
@@ -358,8 +358,8 @@ int kept_end(uint64_t id)
     return 0;
 }
 
-/* Is this process the program that was started for k? The keeper makes one child for each entry,
- * and the kernel gives no process's number to another one. */
+/* process_is: is this process the program that was started for k? The keeper makes one child for
+ * each entry, and the kernel gives no process's number to another one. */
 static int process_is(struct kept *k, uint64_t process, uint64_t parent)
 {
     if (k->process) return k->process == process ? 0 : -EPERM;
@@ -376,8 +376,8 @@ void kept_hello(uint64_t process, uint64_t parent, uint64_t id, uint64_t key)
     if (k) (void)process_is(k, process, parent);
 }
 
-/* Is it an object for this segment of the container, at its place? To find out we attach
- * ourselves. -ECHILD: its program has died meanwhile, and it with that. */
+/* object_check: is it an object for this segment of the container, at its place? We attach it to
+ * find out. -ECHILD: its program has died meanwhile, and it with that. */
 static int object_check(struct kept *k, unsigned segment, int object)
 {
     struct store_container d;
@@ -418,7 +418,7 @@ static int serves(struct kept *k, const struct kd_message *m)
     return 1;
 }
 
-/* One more object, behind those that there are. */
+/* serves_more adds one more object, behind those that there are. */
 static int serves_more(struct kept *k, const struct kd_message *m)
 {
     unsigned all = 0;
@@ -432,7 +432,7 @@ static int serves_more(struct kept *k, const struct kd_message *m)
     return 0;
 }
 
-/* The entry that the message is about, if it comes from its program, which is starting. */
+/* serve_whose: the entry that the message is about, if its program, which is starting, sent it. */
 static int serve_whose(const struct kd_message *m, uint64_t parent, struct kept **k)
 {
     *k = kept_keyed(m->word[0], m->word[1]);
@@ -440,8 +440,8 @@ static int serve_whose(const struct kd_message *m, uint64_t parent, struct kept 
     return process_is(*k, m->process, parent);
 }
 
-/* WIRE_SERVE_PLACE; the container becomes larger if it has no more than the segments before this
- * one. No lock: it may wait for a commit. */
+/* serve_place (WIRE_SERVE_PLACE): the container grows if it has no more than the segments before
+ * this one. No lock: it may wait for a commit. */
 static int serve_place(const struct kd_message *m, uint64_t parent, uint64_t place[2])
 {
     struct store_op op = {.type = STORE_OP_GROW, .object = m->word[0]};
@@ -464,7 +464,7 @@ static int serve_place(const struct kd_message *m, uint64_t parent, uint64_t pla
     }
 }
 
-/* STORE_SERVE with a handle. 1: the answer comes later. *taken: the handle is ours now. */
+/* serve_handle: STORE_SERVE with a handle. 1: answered later. *taken: the handle is ours now. */
 static int serve_handle(const struct kd_message *m, uint64_t parent, bool *taken)
 {
     struct kept *k;
@@ -490,7 +490,7 @@ static int serve_request(const struct kd_message *m, uint64_t place[2], bool *ta
     return r;
 }
 
-/* A keeper that began anew knows of none that run: those that it can end it shall end. */
+/* keeper_new: a keeper that began anew knows of none that run: it shall end those it can. */
 static void keeper_new(uint64_t process)
 {
     keeper = process;

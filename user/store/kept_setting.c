@@ -20,7 +20,7 @@ static const char kept_head[] = "\3manager";
 
 bool kept_name(const char *name) { return name[0] == kept_head[0]; }
 
-/* -ENOENT; text that is not whole counts as none, for nobody but us writes it. */
+/* kept_text: -ENOENT; text that is not whole counts as none: nobody but us writes it. */
 int kept_text(uint64_t id, char text[WIRE_MANAGER_BYTES])
 {
     struct store_name found;
@@ -55,7 +55,7 @@ static struct store_op *name_add(struct kept_names *n, enum store_op_type type, 
     return op;
 }
 
-/* The pieces' bytes are those of the text, with a line's end for each NUL. */
+/* pieces_set: the pieces' bytes are those of the text, with a line's end for each NUL. */
 static void pieces_set(struct kept_names *n, uint64_t id, const char *text, size_t bytes)
 {
     struct store_op *head = name_add(n, STORE_OP_NAME_SET, id);
@@ -89,7 +89,7 @@ void kept_names_make(struct kept_names *n, uint64_t id, const char *text, size_t
 
 /* ---- a program is set, or none ---- */
 
-/* A program by its path, then its arguments. */
+/* text_check checks a text: a program by its path, then its arguments. */
 static int text_check(const char *text, size_t bytes)
 {
     if (bytes > WIRE_MANAGER_BYTES) return -E2BIG;
@@ -99,8 +99,8 @@ static int text_check(const char *text, size_t bytes)
     return !bytes || access(text, X_OK) == 0 ? 0 : -errno;
 }
 
-/* Lock held. Of a container that has no pages and that nobody has open, our objects go: in the
- * gate, when no group is in the air (OC4). */
+/* manager_prepare, lock held: of a container without pages that nobody has open, our objects go: in
+ * the gate, when no group is in the air (OC4). */
 static int manager_prepare(const struct store_container *d)
 {
     struct container *c = container_by_id(d->object);
@@ -111,7 +111,7 @@ static int manager_prepare(const struct store_container *d)
     return r == 0 && c ? container_let_go(c) : r;
 }
 
-/* One that is not there is made by the same change. Lock held, dropped for the commit. */
+/* manager_make makes one that is not there, in one change. Lock held, dropped for the commit. */
 static int manager_make(const char *path, struct kept_names *names, const char *text, size_t bytes)
 {
     struct directory_at at;
@@ -124,7 +124,7 @@ static int manager_make(const char *path, struct kept_names *names, const char *
     return change_commit();
 }
 
-/* The gate is passed so that no group is in the air while its objects go. */
+/* manager_set passes the gate so that no group is in the air while the objects go. */
 static int manager_set(struct kept_names *names, const char *path, const char *text, size_t bytes)
 {
     struct directory_found found;

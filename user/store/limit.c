@@ -38,7 +38,7 @@ bool limit_of_name(const char *name, enum directory_limit *kind)
     return false;
 }
 
-/* They lie in the order of their directories: the first of this one or behind. */
+/* limit_from: limits lie in the order of their directories: the first of this one or behind. */
 static uint32_t limit_from(const struct directory *d, uint64_t directory)
 {
     uint32_t low = 0, high = d->limit_count;
@@ -93,7 +93,7 @@ static void limit_put(struct directory *d, uint64_t directory, enum directory_li
     if (!any) limits_forget(d, directory);
 }
 
-/* The directories that count something of this kind of the container's, the nearest first. */
+/* counted_by: directories that count such things of the container's, the nearest first. */
 static unsigned counted_by(const struct directory *d, uint64_t container,
                            enum directory_limit kind, uint64_t up[DIRECTORY_DEPTH + 2])
 {
@@ -109,7 +109,7 @@ static bool any_of(const struct directory *d, enum directory_limit kind)
     return false;
 }
 
-/* Where the name counts: of a link's row where the entry is. */
+/* name_payer tells where the name counts: of a link's row where the entry is. */
 static uint64_t name_payer(const struct directory *d, uint64_t number, const char *name)
 {
     uint64_t serial = row_serial(name);
@@ -235,7 +235,7 @@ int limit_names_take(struct directory *d, uint64_t directory, uint32_t names)
     return r;
 }
 
-/* If all was counted again meanwhile, nobody knows whether with these names or not. */
+/* limit_names_end: if all was counted anew meanwhile, nobody knows whether with these names. */
 void limit_names_end(struct directory *d, bool made)
 {
     bool again = d->plan_names && d->plan_counted != d->limits_counted;

@@ -65,7 +65,7 @@ int server_writable(void)
 
 /* ---- the disk ---- */
 
-/* Disk number i, from 0, of a store over several: "store", "store.2" ... */
+/* disk_name: disk number i, from 0, of a store over several: "store", "store.2" ... */
 static const char *disk_name(uint32_t i)
 {
     static char name[KD_NAME_MAX];
@@ -73,7 +73,7 @@ static const char *disk_name(uint32_t i)
     return name;
 }
 
-/* A handle, and its size; -ENODEV: there is none. */
+/* disk_take opens a disk: its handle, and size; -ENODEV: there is none. */
 static long disk_take(const char *name, uint64_t *bytes)
 {
     struct kd_block_info info;
@@ -95,7 +95,7 @@ static void span_refused(const struct span_report *report)
     say("refused: %s%s%s", which, number, report->message);
 }
 
-/* All disks with names of this store's, put together. */
+/* disk_open puts all disks with names of this store's together. */
 static bool disk_open(struct disk_io *io)
 {
     int handles[SPAN_DISKS_MAX];
@@ -119,9 +119,9 @@ static bool disk_open(struct disk_io *io)
     return true;
 }
 
-/* Gives up all powers but these. Once the disk is open it needs none over other disks, and none at
- * all once its names are published: what a hostile disk or client could make of it has its own disk
- * only. */
+/* powers_keep gives up all powers but these. Once the disk is open it needs none over other disks,
+ * and none at all once its names are published: what a hostile disk or client could make of it has
+ * its own disk only. */
 static void powers_keep(uint32_t rights)
 {
     static int system = KD_SYSTEM_HANDLE;
@@ -130,7 +130,7 @@ static void powers_keep(uint32_t rights)
     system = (int)left;
 }
 
-/* Different for every store that was ever made. */
+/* uuid_make: different for every store that was ever made. */
 static void uuid_make(uint8_t uuid[16])
 {
     struct timespec now;
@@ -217,7 +217,7 @@ void report_say(const struct store_report *report)
             "the host", strerror(-report->grow_error));
 }
 
-/* What it has cost up to the first answer; `scripts/bench store` reads it. */
+/* cost_say says what the start has cost up to the first answer; `scripts/bench store` reads it. */
 static void cost_say(void)
 {
     struct timespec cpu = {0};
@@ -228,15 +228,15 @@ static void cost_say(void)
         (unsigned long long)device_flushes);
 }
 
-/* The largest transaction is what half of the log takes (the library sees to that), or an eighth of
- * the memory: two buffers of that size are held. */
+/* part_of_memory: the largest transaction is what half of the log takes (the library sees to that),
+ * or an eighth of the memory: two buffers of that size are held. */
 static uint64_t part_of_memory(void)
 {
     struct kd_system_info info = {0};
     return KD1(KD_SYSTEM_INFO, &info) == 0 ? info.memory_bytes / 8 : 1ull << 22;
 }
 
-/* A damaged store can still be read as far as its log is sound: nothing is written to it. */
+/* open_to_read opens a damaged store, as far as its log is sound: nothing is written to it. */
 static int open_to_read(const struct disk_io *io, struct store_open_options *how,
                         struct store_report *report)
 {
@@ -262,7 +262,7 @@ static struct store_open_options open_how(void)
                                         .image_pages = (uint32_t)(part / PAGE_BYTES * 15 / 16) };
 }
 
-/* A group of a copy has to go into a frame. */
+/* copy_start: a group of a copy has to go into a frame. */
 static bool copy_start(const struct disk_io *io, unsigned grace_ms)
 {
     struct store_open_options how = open_how();
@@ -295,7 +295,7 @@ static bool store_start(const struct disk_io *io)
 
 /* ---- ports and threads ---- */
 
-/* Stacks are promised memory: half of what musl gives, twice what the deepest call takes. */
+/* thread_make_with: stacks are promised memory: half of musl's, twice the deepest call's. */
 bool thread_make_with(void *(*body)(void *), void *argument)
 {
     enum { STACK_BYTES = 64 << 10 };
@@ -340,8 +340,8 @@ static bool server_start(void)
     return mended == 0;
 }
 
-/* The addresses of our containers are ours alone: the commit port bears the names of the small
- * zones that they make up. */
+/* zone_claim: the addresses of our containers are ours alone: the commit port bears the names of
+ * the small zones that they make up. */
 static bool zone_claim(void)
 {
     char name[16];
@@ -360,9 +360,9 @@ static bool zone_claim(void)
     return false;
 }
 
-/* store [LIFE [NAME [GRACE [ZONE]]]]: how often init has started it again; the name of the disk and
- * of the store; in a site, for how many ms another one may use what an earlier life has granted,
- * and where a store that is made has its addresses, as the sites have agreed. */
+/* The program is store [LIFE [NAME [GRACE [ZONE]]]]: how often init started it again; the name of
+ * the disk and of the store; in a site, for how many ms another one may use what an earlier life
+ * has granted, and where a store that is made has its addresses, as the sites have agreed. */
 int main(int argc, char **argv)
 {
     struct disk_io io;

@@ -35,7 +35,7 @@ static void *mapped_serve(void *unused)
     }
 }
 
-/* 0 or -errno. Locked. */
+/* mapped_begin makes the object and its thread: 0 or -errno. Locked. */
 static long mapped_begin(void)
 {
     pthread_t thread;
@@ -87,8 +87,7 @@ bool mapped_free(void *memory, size_t bytes)
     return mine;
 }
 
-/* Disks take a process's own memory only, so what is read or written by the page goes over a
- * buffer. */
+/* mapped_io: disks take a process's own memory only, so each page goes over a buffer. */
 long mapped_io(long number, int disk, uint64_t offset, void *buffer, size_t bytes)
 {
     static _Thread_local char own[PAGE_BYTES];

@@ -24,8 +24,8 @@ static int planned(int result)
     return result == 0 ? change_commit() : result;
 }
 
-/* Lock held: nobody plans anything, the store can be changed, and this is where the caller's paths
- * begin. */
+/* plan_begin, lock held, waits until nobody plans: the store can be changed, and this is where the
+ * caller's paths begin. */
 static int plan_begin(struct directory_at *at)
 {
     int r = server_writable();
@@ -52,9 +52,9 @@ int names_create(const char *path, const struct store_layout *layout)
     return r;
 }
 
-/* A container is deleted: by its user, or by whoever made it and could not open it. From the moment
- * `changing` is set nobody can open it, so its last user is the caller, whose openings end with the
- * delete. If the commit fails the container is as it was. */
+/* names_delete deletes a container, for its user, or for whoever made it and could not open it.
+ * From the moment `changing` is set nobody can open it, so its last user is the caller, whose
+ * openings end with the delete. If the commit fails the container is as it was. */
 int names_delete(uint64_t process, const char *path, uint64_t *id)
 {
     struct directory_found found;
@@ -197,7 +197,7 @@ static int make_link(uint64_t process, int handle, uint32_t rights, const char *
     return r;
 }
 
-/* What does not fit into one transaction goes in several. *grants: how many ended. */
+/* take_away: what does not fit into one transaction goes in several. *grants: how many ended. */
 static int take_away(uint64_t process, const char *path, bool unlink, uint64_t *grants)
 {
     unsigned what = unlink ? KD_TRACE_DROPPED : KD_TRACE_TAKEN_BACK;
@@ -236,7 +236,7 @@ _Static_assert((int)WIRE_LIMIT_PAGES == LIMIT_PAGES && (int)WIRE_LIMIT_COMMITS =
                    (int)WIRE_LIMIT_NAMES == LIMIT_NAMES,
                "limits have the numbers that clients say");
 
-/* Looks need no more than a way to the directory. */
+/* limit_request: looks need no more than a way to the directory. */
 static int limit_request(const struct kd_message *m, const char *path, uint64_t word[2])
 {
     enum directory_limit kind = (enum directory_limit)m->word[0];
@@ -306,7 +306,7 @@ int names_request(const struct kd_message *m, struct kd_message *reply, struct w
 
 /* ---- what lies at an address ---- */
 
-/* With the right to write, if there is such a way. What no way leads to sounds like nothing. */
+/* at_locked looks for a way with the right to write, first. No way: as if nothing were there. */
 static int at_locked(uint64_t address, char path[WIRE_PATH_BYTES], uint32_t *rights)
 {
     static const uint32_t wanted[] = {DIRECTORY_READ | DIRECTORY_WRITE, DIRECTORY_READ};
@@ -354,7 +354,7 @@ static void entry_fill(struct wire_entry *e, const struct store_container *d, co
     e->kept = kept_is(d->object);
 }
 
-/* It comes into a list in the order of numbers, of which only the first `room` are wanted. */
+/* entry_add adds to a list in the order of numbers, of which only the first `room` are wanted. */
 static unsigned entry_add(struct wire_entry *out, unsigned filled, unsigned room,
                           const struct directory_entry *e)
 {
@@ -369,7 +369,7 @@ static unsigned entry_add(struct wire_entry *out, unsigned filled, unsigned room
     return filled;
 }
 
-/* A root that is one container has one entry, without a name. */
+/* list_one: a root that is one container has one entry, without a name. */
 static int list_one(struct directory_at at, uint64_t after, struct wire_entry *out, uint64_t *all,
                     unsigned *filled)
 {

@@ -57,7 +57,7 @@ static void done_set(struct bring *b, unsigned i)
 }
 static bool is_asked(const struct bring *b, unsigned i) { return b->asked && i == b->page; }
 
-/* Lock held. Does somebody bring this page? */
+/* is_brought, lock held: does somebody bring this page? */
 static bool is_brought(uint64_t container, uint64_t page)
 {
     for (unsigned i = 0; i < PAGER_THREADS; i++) {
@@ -69,8 +69,8 @@ static bool is_brought(uint64_t container, uint64_t page)
     return false;
 }
 
-/* Lock held. The page that is asked for is brought by nobody; others that are, are none of our
- * business. */
+/* claim, lock held: nobody brings the page that is asked for; others that somebody brings are none
+ * of our business. */
 static void claim(struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
@@ -96,7 +96,7 @@ bool pager_brings_open(uint64_t id)
 
 /* ---- answers ---- */
 
-/* Pages that follow each other; csn: of each one that was read. */
+/* supply supplies pages that follow each other; csn: of each one that was read. */
 static void supply(const struct bring *b, unsigned i, unsigned count, const uint64_t *csn)
 {
     struct kd_supply s = {
@@ -118,7 +118,7 @@ static void fail(const struct bring *b, unsigned i, const char *why)
 
 /* ---- one round: look up, read, compare ---- */
 
-/* A page of a chain lies in the log as a whole until it goes home. */
+/* in_log: a page of a chain lies in the log as a whole until it goes home. */
 static bool in_log(const struct store_page *at) { return at->dirty && at->log_offset_bytes; }
 static bool on_disk(const struct store_page *at)
 {
@@ -133,7 +133,7 @@ static uint32_t place_crc(const struct store_page *at)
     return in_log(at) ? at->log_crc : at->crc;
 }
 
-/* Lock held. A page that came to nothing is looked up again in the next round. */
+/* look_up, lock held: a page that came to nothing is looked up again in the next round. */
 static void look_up(struct bring *b)
 {
     if (!b->looked &&
@@ -142,8 +142,8 @@ static void look_up(struct bring *b)
     b->looked = false;
 }
 
-/* Neighbours that are absent, or newer in memory, are none of our business; nor are those in memory
- * already, which are not read (EALREADY). */
+/* drop_neighbours: neighbours that are absent, or newer in memory, are none of our business; nor
+ * are those in memory already, which are not read (EALREADY). */
 static void drop_neighbours(struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
@@ -157,7 +157,7 @@ static bool all_done(const struct bring *b)
     return true;
 }
 
-/* A neighbour that is absent is done already. */
+/* supply_zeros: a neighbour that is absent is done already. */
 static void supply_zeros(struct bring *b)
 {
     if (done(b, b->page) || b->at[b->page].present) return;
@@ -165,7 +165,7 @@ static void supply_zeros(struct bring *b)
     done_set(b, b->page);
 }
 
-/* Is what was read the page's newest version? */
+/* is_newest: is what was read the page's newest version? */
 static bool is_newest(const struct store_page *was, const struct store_page *now,
                       const struct kd_page_io *io)
 {
@@ -173,8 +173,8 @@ static bool is_newest(const struct store_page *was, const struct store_page *now
            && now->lsn == was->lsn;
 }
 
-/* Supplies what was read and is the newest version still; the rest is not done. The kernel answers
- * at once: the frames are there. */
+/* supply_read supplies what was read and is the newest version still; the rest is not done. The
+ * kernel answers at once: the frames are there. */
 static void supply_read(struct bring *b, const struct kd_page_io io[], const unsigned of[],
                         unsigned count)
 {
@@ -195,7 +195,7 @@ static void supply_read(struct bring *b, const struct kd_page_io io[], const uns
     server_unlock();
 }
 
-/* A page that was read is damaged, or was changed meanwhile. `last`: it is not tried again. */
+/* read_failed: a page that was read is damaged, or has changed. `last`: it is not tried again. */
 static void read_failed(struct bring *b, unsigned i, const struct kd_page_io *io, bool last)
 {
     bool gives_up = is_asked(b, i) && last;
@@ -228,7 +228,7 @@ static void read_and_supply(struct bring *b, bool last)
         if (!done(b, of[i])) read_failed(b, of[i], &io[i], last);
 }
 
-/* A store that is open for reading only keeps what its log says in memory, not at home. */
+/* read_from_log: a read-only store keeps what its log says in memory, not at home. */
 static void read_from_log(struct bring *b)
 {
     static _Thread_local uint8_t bytes[PAGE_BYTES];
@@ -250,8 +250,8 @@ static void read_from_log(struct bring *b)
 
 /* ---- requests ---- */
 
-/* Lock held. The extents around [page, page + count), cut to the segment; or the page alone. NULL:
- * the container was deleted meanwhile, and the kernel has ended its faults. */
+/* bring_prepare, lock held: the extents around [page, page + count), cut to the segment; or the
+ * page. NULL: the container was deleted meanwhile, and the kernel has ended its faults. */
 static struct bring *bring_prepare(const struct kd_message *m)
 {
     struct bring *b = bringing;
@@ -281,7 +281,7 @@ static struct bring *bring_prepare(const struct kd_message *m)
     return b;
 }
 
-/* Brings the page, and in the same call of the kernel what else is wanted and on disk. Lock held,
+/* bring brings the page, and in one call of the kernel what else is wanted and on disk. Lock held,
  * dropped for all that takes time. */
 static void bring(struct bring *b)
 {
@@ -310,7 +310,7 @@ void pager_bring(const struct kd_message *m)
 
 /* ---- the readers ---- */
 
-/* The cleaner watches how many of those that receive are busy: see cleaner_wait(). Lock held. */
+/* pager_busy: the cleaner watches how many receivers are busy: see cleaner_wait(). Lock held. */
 static void pager_busy(bool busy)
 {
     server.pagers_busy += busy ? 1 : -1u;
@@ -318,7 +318,7 @@ static void pager_busy(bool busy)
     if (server.pagers_busy == PAGER_THREADS) pthread_cond_signal(&server.work);
 }
 
-/* Lock held. Only beyond QUEUE_MAX does a thread that receives wait for the disk. */
+/* queue_put, lock held: only beyond QUEUE_MAX does a thread that receives wait for the disk. */
 static void queue_put(const struct kd_message *m)
 {
     pager_busy(true);
@@ -334,8 +334,8 @@ static bool can_begin(const struct kd_message *m)
            || !is_brought(id, page);
 }
 
-/* Lock held. The oldest of those that can begin; what cannot has a reader that brings its page, and
- * looks here then. */
+/* queue_take, lock held, takes the oldest that can begin; what cannot has a reader that brings its
+ * page, and looks here then. */
 static bool queue_take(struct kd_message *m)
 {
     unsigned i = 0;
@@ -347,8 +347,8 @@ static bool queue_take(struct kd_message *m)
     return true;
 }
 
-/* Lock held, dropped for the disk. b: what m asks for, or NULL. The thread reads until nothing that
- * waits can begin. */
+/* read_all, lock dropped for the disk: b: what m asks for, or NULL. The thread reads until nothing
+ * that waits can begin. */
 static void read_all(const struct kd_message *m, struct bring *b)
 {
     struct kd_message next;
@@ -381,12 +381,12 @@ void pager_advise(const struct kd_message *m)
 
 void pager_init(void)
 {
-    /* memory from now on, not for the first time under the lock */
+    /* These are memory from now on, not for the first time under the lock. */
     memset(bringing, 0, sizeof(bringing));
     memset(queue, 0, sizeof(queue));
 }
 
-/* Lock held, dropped meanwhile. The page alone: nobody has asked for the others. */
+/* zeros_supply, lock dropped meanwhile: the page alone: nobody has asked for the others. */
 static void zeros_supply(struct bring *b)
 {
     struct kd_message next;
@@ -399,7 +399,7 @@ static void zeros_supply(struct bring *b)
     server_lock();
     pager_busy(false);
     release(b);
-    /* who asked for the same page, and is no reader's business */
+    /* Who asked for the same page is in the queue, and no reader's business. */
     if (readers < READERS_MAX && queue_take(&next)) read_all(&next, NULL);
 }
 

@@ -34,7 +34,7 @@
 #define LOOK_US      250000u            /* so often: has an agent ended that has voted? */
 #define DOUBT_US     500000u            /* so long snapshots wait for a vote's outcome */
 
-/* Of the COMMIT that was received last; by the committer. */
+/* `part` is of the COMMIT that was received last; by the committer. */
 static struct {
     unsigned kind;
     struct wire_vote vote;
@@ -158,7 +158,7 @@ static long peer_find(uint64_t zone)
     return KD1(KD_NAME_FIND, name);
 }
 
-/* It may be another site's, whose manager here does not run: the next question may find it. */
+/* sites_want: it may be another site's, whose manager here does not run: the next may find it. */
 static int sites_want(void)
 {
     long port = KD1(KD_NAME_FIND, STORE_SITES);
@@ -169,7 +169,7 @@ static int sites_want(void)
     return -ENOENT;
 }
 
-/* One peer; by asks_main alone. False: it is not there, is no such store, or rests. */
+/* zone_ask asks one peer; by asks_main alone. False: it is absent, is no such store, or rests. */
 static bool zone_ask(uint32_t zone, struct kd_message *m)
 {
     static struct rest rests[STORE_ZONE_MAX];
@@ -183,7 +183,7 @@ static bool zone_ask(uint32_t zone, struct kd_message *m)
     return r >= 0 && m->status >= 0 && m->word[1] == number;
 }
 
-/* Asks that store: 0, or -ENOENT: it is not there. No lock. */
+/* peer_ask asks that store: 0, or -ENOENT: it is not there. No lock. */
 static int peer_ask(enum wire_peer_request what, const struct wire_peer *q, uint64_t *answer)
 {
     static uint64_t number;
@@ -198,7 +198,7 @@ static int peer_ask(enum wire_peer_request what, const struct wire_peer *q, uint
     return sites_want();
 }
 
-/* What the transaction's pages wait for; once. Lock held, dropped. */
+/* say_missing says what the transaction's pages wait for; once. Lock held, dropped. */
 static void say_missing(struct vote *v)
 {
     char name[40];
@@ -216,7 +216,7 @@ static void say_missing(struct vote *v)
     server_lock();
 }
 
-/* Lock held, dropped. */
+/* vote_ask asks the coordinator of a vote. Lock held, dropped. */
 static void vote_ask(struct vote *v)
 {
     struct wire_peer q = {.count = 1};
@@ -240,7 +240,7 @@ static void vote_ask(struct vote *v)
 
 static struct { struct store_txn_id id; bool needed; } decisions[STORE_DECISIONS_MAX];
 
-/* The decisions with this store as a participant, into the question; which they are, in q_of. */
+/* doubts_question asks about the decisions with this store as a participant: those in q_of. */
 static unsigned q_of[WIRE_PEER_IDS];
 static void doubts_question(const uint8_t store[16], unsigned count, struct wire_peer *q)
 {
@@ -259,7 +259,7 @@ static void doubts_question(const uint8_t store[16], unsigned count, struct wire
     }
 }
 
-/* All stores that take part in these are asked, each once. Lock held, dropped. */
+/* participants_ask asks all stores that take part in these, each once. Lock held, dropped. */
 static void participants_ask(unsigned count)
 {
     static uint8_t asked[STORE_DECISIONS_MAX][16];
@@ -286,7 +286,7 @@ static void participants_ask(unsigned count)
     }
 }
 
-/* Lock held, dropped. */
+/* decisions_forget forgets decisions that no participant needs. Lock held, dropped. */
 static void decisions_forget(void)
 {
     struct store_doubt d;
@@ -325,8 +325,8 @@ static void decisions_forget(void)
 
 /* ---- the threads: what is decided is done, whoever is silent meanwhile ---- */
 
-/* The log takes nothing more, but the vote and the decision are durable: the next life commits it.
- * So those who wait for it, and snapshots, need not wait for that life (VO8). Lock held. */
+/* shown_all_the_same: the log takes no more, but vote and decision are durable: the next life
+ * commits it. Those who wait for it, and snapshots, need not wait for that (VO8). Lock held. */
 static void shown_all_the_same(uint64_t view, uint64_t token)
 {
     struct kd_publish p = {.view = view, .token = token, .csn = ++server.last_csn};
@@ -335,7 +335,7 @@ static void shown_all_the_same(uint64_t view, uint64_t token)
         "start writes it (%s)", r < 0 ? strerror(-r) : "published");
 }
 
-/* Lock held, dropped. What cannot be done now is tried again: who voted never changes its mind. */
+/* outcome_do, lock dropped: what cannot be done now is tried again: who voted stays with it. */
 static void outcome_do(struct vote *v)
 {
     bool commits = v->told == KD_PART_COMMIT, orphan = v->orphan;
@@ -357,8 +357,8 @@ static void outcome_do(struct vote *v)
     server_wait(&outcomes, ASK_US / 10);
 }
 
-/* Whoever was to say what becomes of it has ended, an agent with its session. What it says in the
- * next life of that site it has heard from who decides. */
+/* abandoned: whoever was to say what becomes of it has ended, an agent with its session. What it
+ * says in the next life of that site it has heard from who decides. */
 static bool abandoned(const struct vote *v)
 {
     return !v->of_kernel && v->process && process_parent(v->process) == 0;
@@ -384,8 +384,8 @@ static void *outcomes_main(void *unused)
     return NULL;
 }
 
-/* Which is to be asked for now; NULL: none. *until: at that time a question is due, if that is
- * before. */
+/* vote_due tells which is to be asked for now; NULL: none. *until: at that time a question is due,
+ * if that is before. */
 static struct vote *vote_due(uint64_t now, uint64_t *until)
 {
     struct vote *due = NULL;
@@ -404,7 +404,7 @@ static struct vote *vote_due(uint64_t now, uint64_t *until)
     return due;
 }
 
-/* When decisions are to be looked through, if that is before `until`. */
+/* wait_until: when decisions are to be looked through, if that is before `until`. */
 static uint64_t wait_until(uint64_t now, uint64_t quiet, uint64_t until)
 {
     uint64_t look = decided >= FORGET_MANY ? now : quiet;
@@ -450,7 +450,7 @@ static void *asks_main(void *unused)
 
 /* ---- answers to other stores ---- */
 
-/* VO6. */
+/* peer_known: does the message come from the store of the zone that it names (VO6)? */
 static bool peer_known(const struct kd_message *m)
 {
     uint64_t zone = m->word[0];
@@ -510,7 +510,7 @@ static void *peer_main(void *unused)
 
 /* ---- the start ---- */
 
-/* What waits from an earlier life is asked for as soon as the names are there. */
+/* parts_start: what waits from an earlier life is asked for as soon as the names are there. */
 bool parts_start(void)
 {
     uint8_t uuid[16];

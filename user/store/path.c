@@ -78,7 +78,7 @@ void grant_trace(unsigned what, uint64_t process, uint64_t serial, uint32_t righ
               rights | (more & UINT32_MAX) << 32);
 }
 
-/* The first one of this number or a higher one; NULL: there is none. */
+/* ticket_from returns the first ticket of this number or a higher one; NULL: there is none. */
 static struct ticket *ticket_from(uint64_t number)
 {
     unsigned low = 0, high = ticket_count;
@@ -98,7 +98,7 @@ static struct ticket *ticket_find(uint64_t number)
     return t && t->number == number ? t : NULL;
 }
 
-/* Those that end go: how many. */
+/* tickets_remove removes those that end: how many. */
 static unsigned tickets_remove(void)
 {
     unsigned left = 0, all = ticket_count;
@@ -217,7 +217,7 @@ static struct ticket *ticket_above(const struct sources *by)
     return NULL;
 }
 
-/* In one pass: a ticket comes behind the one of which it was made (PT4). */
+/* tickets_end needs one pass: a ticket comes behind the one of which it was made (PT4). */
 void tickets_end(uint64_t serial)
 {
     for (struct ticket *t = tickets; t < tickets + ticket_count; t++) {
@@ -276,8 +276,8 @@ static void source_mark(const struct sources *by)
         if (is_ticket(by->of[i]) && (above = ticket_find(by->of[i]))) above->source = true;
 }
 
-/* Tickets of the process (0: of all) that nobody has any more are forgotten (PT3), later ones
- * first: sources of a ticket are older. How many. */
+/* tickets_forget forgets tickets of the process (0: of all) that nobody has any more (PT3), later
+ * ones first: sources of a ticket are older. How many. */
 static unsigned tickets_forget(uint64_t process)
 {
     for (unsigned i = 0; i < ticket_count; i++) tickets[i].source = false;
@@ -301,7 +301,7 @@ static void tickets_look(void)
     if (ticket_look > TICKETS_MAX) ticket_look = TICKETS_MAX;
 }
 
-/* Which ticket has exactly these sources; *mine: how many are the process's. */
+/* ticket_same: which ticket has exactly these sources; *mine: how many are the process's. */
 static const struct ticket *ticket_same(uint64_t process, uint64_t serial,
                                         const struct sources *by, unsigned *mine)
 {
@@ -316,7 +316,7 @@ static const struct ticket *ticket_same(uint64_t process, uint64_t serial,
     return NULL;
 }
 
-/* One for each set of sources: handles that were reached by the same way share it. */
+/* ticket_make makes one for each set of sources: handles reached by the same way share it. */
 static int ticket_make(uint64_t process, uint64_t serial, const struct sources *by,
                        uint64_t *number)
 {
@@ -346,7 +346,7 @@ static int ticket_make(uint64_t process, uint64_t serial, const struct sources *
     return 0;
 }
 
-/* The client's copy has the right to pass it on only if he asked for it. */
+/* ticket_badge: the client's copy has the right to pass it on only if he asked for that. */
 static long ticket_badge(uint64_t process, uint64_t serial, uint32_t rights, uint64_t number)
 {
     grant_trace(KD_TRACE_HANDED, process, serial, rights, number);
@@ -381,7 +381,7 @@ bool ticket_after(uint64_t *number, uint64_t *serial, uint64_t *process)
     return true;
 }
 
-/* Does what is made out of the grant end with all links by which the ticket was reached? */
+/* links_above: does what is made out of the grant end with all links on the ticket's way? */
 static bool links_above(const struct ticket *t, uint64_t serial)
 {
     for (; t; t = ticket_above(&t->by))

@@ -25,7 +25,7 @@ static struct pin {
 
 #define pins_each(p) for (struct pin *p = pins; p < pins + PINS_MAX; p++)
 
-/* The pages that the process may pin. It takes memory, so no lock is held. */
+/* limit_of: the pages that the process may pin. It takes memory, so no lock is held. */
 static uint64_t limit_of(uint64_t process)
 {
     struct kd_process_info *rows = malloc(PROCESSES_MAX * sizeof(*rows));
@@ -37,7 +37,7 @@ static uint64_t limit_of(uint64_t process)
     return limit;
 }
 
-/* Does another range have the page? */
+/* pinned_beside: does another range have the page? */
 static bool pinned_beside(const struct pin *mine, uint64_t page)
 {
     pins_each(p)
@@ -58,7 +58,7 @@ static void pin_end(struct pin *p)
     *p = (struct pin){0};
 }
 
-/* The range gets a place, if all of it may be pinned. Lock held. */
+/* pin_begin gives the range a place, if all of it may be pinned. Lock held. */
 static int pin_begin(uint64_t process, uint64_t id, uint64_t page, uint64_t count, uint64_t limit,
                      struct pin **out)
 {
@@ -75,7 +75,7 @@ static int pin_begin(uint64_t process, uint64_t id, uint64_t page, uint64_t coun
     return 0;
 }
 
-/* Some pages of a busy range are in memory, and stay: 0; -EAGAIN: they have to be brought. */
+/* part_pin: pages of a busy range are in memory, and stay: 0; -EAGAIN: they are to be brought. */
 static int part_pin(const struct pin *p, uint64_t page, uint64_t count)
 {
     int object;

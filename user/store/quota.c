@@ -28,8 +28,8 @@ struct promise {
 static struct promise *promised;
 static unsigned promise_count, promise_room;
 
-/* A limit was set when this group was the last, and it and those before it may have no promises:
- * when they are applied all is counted again. */
+/* `unpromised`: a limit was set when this group was the last, so it and those before may have no
+ * promises: when they are applied all is counted again. */
 static uint64_t unpromised;
 static uint64_t counted;                /* directory_limits_counted, with our promises on top */
 
@@ -76,7 +76,7 @@ static bool is_held(uint64_t container, uint64_t page)
     return store_page_find(server.store, container, page, &at) == 0 && (at.present || at.claimed);
 }
 
-/* Pages of a run that no commit holds which was applied. */
+/* new_pages counts a run's pages that no commit holds which was applied. */
 static int64_t new_pages(uint64_t container, uint64_t from, uint64_t end)
 {
     int64_t fresh = 0;
@@ -84,9 +84,9 @@ static int64_t new_pages(uint64_t container, uint64_t from, uint64_t end)
     return fresh;
 }
 
-/* More pages, or fewer, of the container at *i: *i goes behind its spans, of which those that are
- * taken come first. A page counts once, however often it is named; one that is given back and taken
- * is taken: which of them was last is not asked. */
+/* container_takes: more pages, or fewer, of the container at *i, which goes behind its spans: the
+ * taken ones come first. A page counts once, however often it is named; one that is given back and
+ * taken is taken: which of them was last is not asked. */
 static int64_t container_takes(size_t *i)
 {
     uint64_t container = spans[*i].object, end = 0, covered = 0;
@@ -114,7 +114,7 @@ static int64_t container_takes(size_t *i)
 
 /* ---- promises ---- */
 
-/* Counted, or not any more. */
+/* promise_count_it counts a promise, or does not any more. */
 static void promise_count_it(const struct promise *p, bool more)
 {
     int64_t pages = (int64_t)p->pages;
@@ -138,7 +138,7 @@ static void promises_drop(unsigned from)
     while (promise_count > from) promise_count_it(&promised[--promise_count], false);
 }
 
-/* What is given back makes room for what the same transaction takes. */
+/* returns_count: what is given back makes room for what the same transaction takes. */
 static void returns_count(int sign)
 {
     for (size_t i = 0; i < span_count;) {
@@ -165,8 +165,8 @@ static int pages_promise(struct group *g, uint64_t *full)
     return r;
 }
 
-/* One name more of a container, or fewer, in each: none is made that is there, nor goes that is not
- * (commit_ops). Those that go make room for the others. */
+/* names_promise: one name more of a container, or fewer, in each: none is made that is there, nor
+ * goes that is not (commit_ops). Those that go make room for the others. */
 static int names_promise(struct group *g, const struct batch *b, enum store_op_type type,
                          uint64_t *full)
 {
@@ -192,7 +192,7 @@ static int note_promise(struct group *g, const struct batch *b, uint64_t *full)
     return r == 0 ? promise_add(g, container, 0, 1) : r;
 }
 
-/* Promises for what the transaction takes. A vote's commit keeps to no limit: the vote did. */
+/* all_promise promises what the transaction takes. A vote's commit has no limit: the vote had. */
 static int all_promise(struct group *g, const struct batch *b)
 {
     uint64_t full = 0;

@@ -59,7 +59,7 @@ static bool named(struct store *store, const struct store_container *c, const ch
            *offset + found.bytes <= STORE_PAGE_BYTES;
 }
 
-/* The description of a container; 1: it is as it was. */
+/* text_read reads the description of a container; 1: it is as it was. */
 static int text_read(struct store *store, const struct store_container *c, struct text *t)
 {
     uint8_t bytes[STORE_PAGE_BYTES];
@@ -136,7 +136,7 @@ static void blocks_free(struct recast *r)
     r->room = 0;
 }
 
-/* The container may have grown. What is made stays. */
+/* blocks_room: the container may have grown. What is made stays. */
 static int blocks_room(struct recast *r, uint64_t pages)
 {
     uint64_t room = (pages + BLOCK - 1) / BLOCK;
@@ -158,7 +158,7 @@ static int page_place(struct recast *r, uint64_t *place, uint64_t page)
     return r->blocks[page / BLOCK] ? 0 : -ENOMEM;
 }
 
-/* Where a page begins in memory: segments lie apart. */
+/* address_of tells where a page begins in memory: segments lie apart. */
 static uint64_t address_of(const struct store_container *c, uint64_t page)
 {
     for (uint32_t i = 0; i < c->segment_count; i++) {
@@ -168,7 +168,7 @@ static uint64_t address_of(const struct store_container *c, uint64_t page)
     return 0;
 }
 
-/* The page as it becomes; the description in it is the new one. */
+/* page_turn makes the page as it becomes; the description in it is the new one. */
 static int page_turn(struct recast *r, const struct store_container *c, uint64_t page,
                      const uint8_t *is, uint8_t *becomes, uint32_t *type)
 {
@@ -178,7 +178,7 @@ static int page_turn(struct recast *r, const struct store_container *c, uint64_t
     return error;
 }
 
-/* A page that cannot be converted is noted: it may be stored to. */
+/* page_convert: a page that cannot be converted is noted: it may be stored to. */
 static int page_convert(struct recast *r, const struct store_container *c, uint64_t page,
                         store_lsn_t lsn)
 {
@@ -204,7 +204,7 @@ static int page_convert(struct recast *r, const struct store_container *c, uint6
     return 0;
 }
 
-/* How many pages the log takes in one transaction: a chain lives for half of it. */
+/* log_pages: how many pages the log takes in one transaction: a chain lives for half of it. */
 static uint64_t log_pages(const struct store *store)
 {
     struct store_stats stats;
@@ -222,13 +222,13 @@ static int container_look(struct recast *r, struct store_container *c)
     return c->pages_present > log_pages(r->store) ? -E2BIG : blocks_room(r, c->pages);
 }
 
-/* Behind the last page that is there is nothing to look at, but what was there in the last turn. */
+/* more_there: behind the last page there is nothing to look at, but what the last turn saw. */
 static bool more_there(const struct recast *r, const struct store_container *c)
 {
     return r->cursor < c->pages && (r->seen < c->pages_present || r->cursor < r->end);
 }
 
-/* A look at all begins: does the container look as it did? */
+/* turn_begin: a look at all begins: does the container look as it did? */
 static int turn_begin(struct recast *r, const struct store_container *c)
 {
     char refused[TYPE_NAME_BYTES];
@@ -240,7 +240,7 @@ static int turn_begin(struct recast *r, const struct store_container *c)
     return types_read(r, refused);
 }
 
-/* Pages of one extent or more; how many were converted, or an error. */
+/* pages_look looks at pages of one extent or more; how many were converted, or an error. */
 static int pages_look(struct recast *r, const struct store_container *c, uint32_t count,
                       uint32_t most)
 {
@@ -382,7 +382,7 @@ static int pages_spill(struct recast *r, struct store_chain *chain)
     return group && !error ? group_ends(group) : error;
 }
 
-/* The size that a named object will have; 0: it stays as it is. */
+/* name_bytes: the size that a named object will have; 0: it stays as it is. */
 static uint64_t name_bytes(const struct recast *r, const struct store_name *n)
 {
     const struct types *is = &r->types.home;

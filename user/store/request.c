@@ -40,7 +40,7 @@ static void answer_data(struct kd_message *reply, const void *data, size_t bytes
 
 /* ---- requests ---- */
 
-/* The path is the name, or comes behind the struct if that is empty. *by: for request_open_kept. */
+/* request_open: the path is the name, or, if that is empty, behind. *by: for request_open_kept. */
 static int request_open(const struct kd_message *m, struct kd_message *reply, union answer *a,
                         struct sources *by)
 {
@@ -96,7 +96,7 @@ static int lease_or_find(const struct kd_message *m, struct container *c, uint64
     return space_lease(c, m->process, m->word[1], m->word[2], page);
 }
 
-/* LEASE and SPACE. A container that is full grows by a segment, once per request. */
+/* request_space: LEASE and SPACE. A container that is full grows by a segment, once. */
 static int request_space(const struct kd_message *m, struct kd_message *reply)
 {
     uint64_t page = 0;
@@ -137,7 +137,7 @@ static int request_unlease(const struct kd_message *m)
     return r;
 }
 
-/* What is within one segment, and at most what the pager brings at once. */
+/* advise_part takes what is within one segment, at most what the pager brings at once. */
 static int advise_part(const struct kd_message *m, uint64_t address, uint64_t left, uint64_t *count)
 {
     enum { AT_ONCE = 64 };
@@ -230,7 +230,7 @@ static bool page_is_held(const struct container *c, uint64_t page)
            (found.present || found.claimed);
 }
 
-/* Lock held. The run behind `page`, in one segment; *page is its first, or where to go on. */
+/* held_after, lock held: the run behind `page`, in a segment; *page: its first, or go on there. */
 static uint64_t held_after(struct container *c, uint64_t *page)
 {
     unsigned last = c->segment_count - 1;
@@ -261,8 +261,6 @@ static int request_next(const struct kd_message *m, struct kd_message *reply)
     return r;
 }
 
-/* A program of another version is told so, and once the kernel's log: it may be too old to say
- * why. */
 uint64_t process_parent(uint64_t process)
 {
     uint64_t parent = 0;
@@ -278,6 +276,8 @@ uint64_t process_parent(uint64_t process)
     return parent;
 }
 
+/* request_hello tells a program of another version so, and once the kernel's log: it may be too
+ * old to say why. */
 static int request_hello(const struct kd_message *m, struct kd_message *reply)
 {
     static _Atomic unsigned told;
@@ -310,7 +310,7 @@ static int request_checkpoint(void)
     return r;
 }
 
-/* WILL_NEED and pins wait for the disk (pager.c). */
+/* request_reads: WILL_NEED and pins wait for the disk (pager.c). */
 static bool request_reads(const struct kd_message *m)
 {
     if (!(m->kind == STORE_ADVISE && m->word[2] == KD_ADVISE_WILL_NEED) &&
@@ -327,7 +327,7 @@ void request_advised(const struct kd_message *m)
     kd_reply(m->token, &reply);
 }
 
-/* Init's wish to end is answered by the cleaner (clean.c). */
+/* request_stop: init's wish to end is answered by the cleaner (clean.c). */
 static bool request_stop(const struct kd_message *m)
 {
     if (m->kind != STORE_STOP || m->process != INIT_PROCESS) return false;
@@ -338,7 +338,7 @@ static bool request_stop(const struct kd_message *m)
     return true;
 }
 
-/* word0 0: only the numbers. Else the scrubber answers (scrub.c). */
+/* request_scrub: word0 0: only the numbers. Else the scrubber answers (scrub.c). */
 static bool request_scrub(const struct kd_message *m)
 {
     if (m->kind != STORE_SCRUB) return false;
@@ -351,7 +351,7 @@ static bool request_scrub(const struct kd_message *m)
     return true;
 }
 
-/* Of a container that another program serves: kept_open answers. */
+/* request_open_kept: of a container that another program serves: kept_open answers. */
 static bool request_open_kept(const struct kd_message *m, const struct kd_message *reply,
                               const union answer *a, const struct sources *by)
 {
@@ -360,8 +360,8 @@ static bool request_open_kept(const struct kd_message *m, const struct kd_messag
     return true;
 }
 
-/* Opens the disk that the client names, by the client's right to do so, which is given up at once.
- * Handles of disks do not travel. */
+/* disk_of_client opens the disk that the client names, by his right to do so, which is given up at
+ * once. Handles of disks do not travel. */
 long disk_of_client(const struct kd_message *m, uint64_t *bytes)
 {
     char name[STORE_NAME_BYTES] = {0};
@@ -375,7 +375,7 @@ long disk_of_client(const struct kd_message *m, uint64_t *bytes)
     return disk;
 }
 
-/* The thread that copies answers (backup.c). */
+/* request_backup: the thread that copies answers (backup.c). */
 static bool request_backup(const struct kd_message *m)
 {
     if (m->kind != STORE_BACKUP) return false;
@@ -447,7 +447,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     }
 }
 
-/* Does it change the store, or is it of use only to who will? */
+/* serves_writing: does it change the store, or is it of use only to who will? */
 static bool serves_writing(const struct kd_message *m)
 {
     const struct wire_open *how = m->buffer;
@@ -471,8 +471,8 @@ static bool serves_writing(const struct kd_message *m)
     }
 }
 
-/* Who came by a handle hears nothing of the store as a whole, unless that is of the root with the
- * right to manage; nor of containers that he has not open, not even whether they are there. */
+/* request_refused: who came by a handle hears nothing of the whole store, unless that is the root's
+ * with the right to manage; nor of containers he has not open, nor if they are there. */
 static int request_refused(const struct kd_message *m)
 {
     const struct container *c = NULL;
@@ -508,7 +508,7 @@ static int request_refused(const struct kd_message *m)
     return r;
 }
 
-/* A fenced store grants nothing that only serves writing, whether it needs a commit or not: who
+/* request: a fenced store grants nothing that only serves writing, with a commit or without: who
  * heard EIO and tries again is not to believe that the store works. */
 static int request(const struct kd_message *m, struct kd_message *reply, union answer *a,
                    struct sources *by)

@@ -21,8 +21,8 @@ static void send(struct role *r, struct role_message *m)
     r->calls.send(r->calls.context, ROLE_TO_OTHER, m);
 }
 
-/* Requests are numbered: of what was asked before no answer counts (NM2). What is asked again is
- * the same request, so an answer may take longer than ASK_AGAIN_US. */
+/* ask: requests are numbered: of what was asked before no answer counts (NM2). What is asked again
+ * is the same request, so an answer may take longer than ASK_AGAIN_US. */
 static void ask(struct role *r, enum role_kind what, uint32_t mate, uint64_t now)
 {
     if (r->asked != (int)what + 1 || r->wants_mate != (mate != 0)) r->ask_number++;
@@ -65,7 +65,7 @@ static void copy_drop(struct role *r)
     r->copy = NULL;
 }
 
-/* The store is this one's. What a copy has not applied yet is applied, or recovered. */
+/* opens: the store is this one's. What a copy has not applied yet is applied, or recovered. */
 static int opens(struct role *r)
 {
     struct store_report report;
@@ -94,7 +94,7 @@ static int opens(struct role *r)
     return 0;
 }
 
-/* The lease that the former home had from this copy is over (NH4). */
+/* may_open: is the lease over that the former home had from this copy (NH4)? */
 static bool may_open(const struct role *r, uint64_t now)
 {
     return now >= r->answered_us + r->lease_us;
@@ -108,7 +108,7 @@ static void alone(struct role *r)
         opens(r);
 }
 
-/* Another one is home: what is open here is not, and joins. */
+/* goes_out: another one is home: what is open here is not, and joins. */
 static void goes_out(struct role *r, uint64_t now)
 {
     struct store_report report;
@@ -184,8 +184,8 @@ bool role_heard(const struct role *r, uint64_t asked_us)
            (!r->mate || r->heard_stamp >= asked_us);
 }
 
-/* What the mate lacks of the applied log, then the groups that are sealed and not applied: some may
- * have been when it joined. */
+/* feed_some sends what the mate lacks of the applied log, then the groups that are sealed and not
+ * applied: some may have been when it joined. */
 static void feed_some(struct role *r, uint64_t now)
 {
     const void *group;
@@ -226,7 +226,7 @@ static void join_refuse(struct role *r, int error)
     send(r, &answer);
 }
 
-/* From here on answers wait for HAVE; then it is to have all; then it is named (NH5). */
+/* mate_begins: from here on answers wait for HAVE; then it is to have all, then be named (NH5). */
 static void mate_begins(struct role *r, uint64_t now)
 {
     struct role_message answer = { .kind = ROLE_CATCH_UP };
@@ -244,7 +244,7 @@ static void mate_begins(struct role *r, uint64_t now)
     send(r, &answer);
 }
 
-/* Where the two logs part is looked for, step by step. */
+/* seek_some looks for where the two logs part, step by step. */
 static void seek_some(struct role *r, uint64_t now)
 {
     int more = store_feed_seek(r->store, &r->feed, FEED_STEP);
@@ -256,7 +256,7 @@ static void seek_some(struct role *r, uint64_t now)
         mate_begins(r, now);
 }
 
-/* A copy that has waited for a while asks again, in another session. */
+/* joins: a copy that has waited for a while asks again, in another session. */
 static void joins(struct role *r, const struct role_message *m, uint64_t now)
 {
     if (r->is != ROLE_HOME || !r->store || r->lost || r->mate) {
@@ -277,7 +277,7 @@ static void joins(struct role *r, const struct role_message *m, uint64_t now)
         seek_some(r, now);
 }
 
-/* A stamp that was not sent yet is none of ours. */
+/* has: a stamp that was not sent yet is none of ours. */
 static void has(struct role *r, const struct role_message *m)
 {
     if (r->is != ROLE_HOME || !r->mate || r->lost || m->number != r->session) return;
@@ -295,7 +295,7 @@ void role_beat(struct role *r, uint64_t now)
     send(r, &m);
 }
 
-/* A mate that is silent for so long is lost; the rest of the lease is for the witness's answer. */
+/* patience: a mate silent for so long is lost; the lease's rest is for the witness's answer. */
 static uint64_t patience(const struct role *r)
 {
     return r->lease_us - r->lease_us / 4;
@@ -390,7 +390,7 @@ static void join_ask(struct role *r, uint64_t now)
     send(r, &m);
 }
 
-/* One that is in the record, and hears of no home, was left by it: it may take over. */
+/* out_tick: one that is in the record, and hears of no home, was left by it: it may take over. */
 static void out_tick(struct role *r, uint64_t now)
 {
     bool mate = r->record.home == r->other && r->record.mate == r->own;

@@ -34,7 +34,7 @@ static struct {
 } scrub;
 static struct store_scrub piece;        /* of this thread, but for the cleaner during a repair */
 static struct { uint64_t object, page; } lost_told[TOLD_MAX];
-/* saved: in this round checkpoints have written all anew */
+/* `saved`: in this round checkpoints have written all anew */
 static unsigned lost_told_count, saved;
 static pthread_cond_t scrub_asked = PTHREAD_COND_INITIALIZER;
 
@@ -56,7 +56,7 @@ static void piece_name(char *name, size_t bytes)
     }
 }
 
-/* Lock held, dropped while it is said. */
+/* tell says what became of the piece. Lock held, dropped while it is said. */
 static void tell(const char *what)
 {
     char name[STORE_NAME_BYTES + 40];
@@ -68,7 +68,7 @@ static void tell(const char *what)
     server_lock();
 }
 
-/* A page that is lost is found again in each round. */
+/* scrub_told: was it said already? A page that is lost is found again in each round. */
 static bool scrub_told(void)
 {
     if (piece.kind != STORE_SCRUB_PAGE) return false;
@@ -87,7 +87,7 @@ bool scrub_repair_due(void)
     return scrub.repair;
 }
 
-/* By the cleaner. Lock held, dropped for the disk. */
+/* scrub_repair, by the cleaner: lock held, dropped for the disk. */
 void scrub_repair(void)
 {
     gate_enter(true);
@@ -104,7 +104,7 @@ void scrub_repair(void)
     pthread_cond_broadcast(&server.changed);
 }
 
-/* Lock held, dropped meanwhile. */
+/* repair_wait has the cleaner put the piece back. Lock held, dropped meanwhile. */
 static int repair_wait(void)
 {
     scrub.repair = true;
@@ -126,7 +126,7 @@ static void give_up(void)
     store_scrub_skip(&piece);
 }
 
-/* The piece holds something rotten. Lock held, dropped for the disk. */
+/* mend: the piece holds something rotten. Lock held, dropped for the disk. */
 static void mend(void)
 {
     server_unlock();
@@ -159,7 +159,7 @@ static void round_begin(void)
     saved = 0;
 }
 
-/* Those who asked for this round, or could hear of none (error), are answered. Lock held. */
+/* waiters_answer answers who asked for this round, or all by an error: no round. Lock held. */
 static void waiters_answer(int error)
 {
     unsigned left = 0;
@@ -183,7 +183,7 @@ void scrub_numbers(struct kd_message *reply)
     reply->word[3] = scrub.lost;
 }
 
-/* The answer comes at the end of a round that begins from now on. -EBUSY: too many wait. */
+/* scrub_ask: the answer comes at the end of a round that begins from now on. -EBUSY: many wait. */
 int scrub_ask(uint64_t token)
 {
     server_lock();
@@ -199,8 +199,8 @@ int scrub_ask(uint64_t token)
     return r;
 }
 
-/* Until the next piece may be read: at once for those who wait, but after groups that are in the
- * air. */
+/* turn_wait waits until the next piece may be read: at once if somebody waits, but after groups
+ * that are in the air. */
 static void turn_wait(void)
 {
     static bool started;
@@ -215,7 +215,7 @@ static void turn_wait(void)
     for (int i = 0; i < 2 && group_flying(); i++) server_wait(&scrub_asked, PAUSE_MS * 1000);
 }
 
-/* Reads and judges one piece, if there is one to read. Lock held, dropped for the disk and the
+/* piece_step reads and judges one piece, if there is one. Lock held, dropped for the disk and the
  * checksums, which are computed when nobody else wants the CPU; with the lock, which commits wait
  * for, the thread is as fast as they. */
 static void piece_step(void)

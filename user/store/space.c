@@ -24,7 +24,7 @@
 
 /* ---- runs: sorted, disjoint ---- */
 
-/* The first run that ends after `page`, or run_count. */
+/* run_after returns the first run that ends after `page`, or run_count. */
 static unsigned run_after(const struct container *c, uint64_t page)
 {
     unsigned low = 0, high = c->run_count;
@@ -62,7 +62,7 @@ static void run_drop(struct container *c, unsigned i)
     memmove(&c->runs[i], &c->runs[i + 1], (c->run_count - i) * sizeof(*c->runs));
 }
 
-/* No run may hold any of the pages yet. */
+/* run_add adds a run: none may hold any of the pages yet. */
 static int run_add(struct container *c, uint64_t first, uint64_t count, uint64_t owner)
 {
     int r = run_room(c);
@@ -85,7 +85,7 @@ static int run_add(struct container *c, uint64_t first, uint64_t count, uint64_t
     return 0;
 }
 
-/* Takes the pages out of all runs of this owner, or of anybody's. */
+/* run_cut takes the pages out of all runs of this owner, or of anybody's. */
 static int run_cut(struct container *c, uint64_t first, uint64_t count, bool anybody,
                    uint64_t owner)
 {
@@ -170,7 +170,7 @@ static void freed_sweep(struct container *c)
     }
 }
 
-/* A run of unused pages that lies in one segment, so that its addresses are contiguous. */
+/* unused_from finds a run of unused pages in one segment, so that addresses are contiguous. */
 static int unused_from(struct container *c, uint64_t from, uint64_t count, uint64_t *first)
 {
     for (;;) {
@@ -237,7 +237,7 @@ void space_room(struct container *c, uint64_t page, uint64_t hint)
     while (c->room_top && !c->room[c->room_top - 1]) c->room_top--;
 }
 
-/* wanted: units, and the tag in the upper byte. */
+/* room_fits: `wanted`: units, and the tag in the upper byte. */
 static bool room_fits(const struct container *c, uint64_t process, uint64_t page, uint16_t wanted)
 {
     if (page >= c->room_top || c->room[page] >> 8 != wanted >> 8 || c->room[page] < wanted)
@@ -246,8 +246,8 @@ static bool room_fits(const struct container *c, uint64_t process, uint64_t page
     return i == c->run_count || c->runs[i].first > page || c->runs[i].owner == process;
 }
 
-/* near: only close to that page, for who asks would not take another one, and a search through all
- * of a large container at each allocation would be too long. */
+/* room_search: `near`: only close to that page, for who asks would not take another one, and a
+ * search through all of a large container at each allocation would be too long. */
 static int room_search(const struct container *c, uint64_t process, uint64_t from, bool near,
                        uint16_t wanted, uint64_t *page)
 {

@@ -58,7 +58,7 @@ struct store_chain *spill_chain(uint64_t view)
 
 /* ---- pages home ---- */
 
-/* Where a page's home will be, if it may go there; -ENOENT: into the log. Lock held. */
+/* home_place: where a page's home will be, if it may go there; -ENOENT: to the log. Lock held. */
 static int home_place(struct store_chain *chain, uint64_t process, uint64_t id, uint64_t page,
                       uint64_t *offset)
 {
@@ -69,10 +69,10 @@ static int home_place(struct store_chain *chain, uint64_t process, uint64_t id, 
     return store_bulk_page(chain, id, page, offset);
 }
 
-/* Of what the kernel told last: its place in `told`, which all of them leave for the front. */
+/* `leaving` is of what the kernel told last: places in `told`, which all leave for the front. */
 static struct home { uint64_t id, page, offset; const uint8_t *bytes; } leaving[TOLD_PAGES];
 
-/* Those that follow one another on the disk in one write. Lock held, dropped for the disk. */
+/* leaving_write writes those one behind another on the disk at once. Lock dropped for that. */
 static int leaving_write(struct store_chain *chain, unsigned count)
 {
     uint32_t crcs[TOLD_PAGES];
@@ -100,7 +100,7 @@ static int leaving_write(struct store_chain *chain, unsigned count)
 
 /* ---- pages into the log ---- */
 
-/* One copy that the kernel told: home, or into the group, which is *logged then. */
+/* add_one puts a copy that the kernel told home, or into the group, which is *logged then. */
 static int add_one(struct group *g, const struct chain *c, const struct kd_run *run,
                    unsigned *home_count, bool *logged)
 {
@@ -117,7 +117,7 @@ static int add_one(struct group *g, const struct chain *c, const struct kd_run *
     return store_spill_page(g->disk, c->chain, home->id, home->page, run + 1);
 }
 
-/* What the kernel told leaves; *pages: more by those that did before the error, if any. */
+/* add_told has what the kernel told leave; *pages: more by those that did before an error. */
 static int add_told(struct group *g, const struct chain *c, uint64_t bytes, uint64_t *pages,
                     bool *logged)
 {
@@ -134,7 +134,7 @@ static int add_told(struct group *g, const struct chain *c, uint64_t bytes, uint
     return written;
 }
 
-/* Inside the gate. Up to `wanted` copies leave, into the group or home. */
+/* fill_told, inside the gate: up to `wanted` copies leave, into the group or home. */
 static int fill_told(struct group *g, const struct chain *c, uint64_t token, uint64_t wanted,
                      uint64_t *pages, bool *logged)
 {
@@ -155,8 +155,8 @@ static int fill_told(struct group *g, const struct chain *c, uint64_t token, uin
     return r;
 }
 
-/* One group of SPILL records, or none if all go home. *pages: how many copies have left, whatever
- * the result. */
+/* spill_group makes one group of SPILL records, or none if all go home. *pages: how many copies
+ * have left, whatever the result. */
 static int spill_group(const struct chain *c, uint64_t token, uint64_t wanted, uint64_t *pages)
 {
     struct group *g;
@@ -191,8 +191,8 @@ static int spill_group(const struct chain *c, uint64_t token, uint64_t wanted, u
     return landed < 0 ? landed : spilled < 0 ? (int)spilled : r;
 }
 
-/* Lock held. Brings up to `wanted` copies of a view into the log, or home; how many, or why none.
- * */
+/* spill, lock held, brings up to `wanted` copies of a view into the log, or home; how many, or why
+ * none. */
 static int spill(struct chain *c, uint64_t view, uint64_t token, uint64_t process, uint64_t wanted)
 {
     int r = 0, tries = 0;
@@ -244,7 +244,7 @@ static void answer_spill(uint64_t view, uint64_t token, uint64_t process, uint64
         spill_end(holder.view);
 }
 
-/* The one that has waited longest. */
+/* wait_first returns the view that has waited longest. */
 static int wait_first(void)
 {
     int first = -1;
@@ -253,7 +253,7 @@ static int wait_first(void)
     return first;
 }
 
-/* The next gets its chain; the others wait for that one. */
+/* wait_next gives the next its chain; the others wait for that one. */
 static void wait_next(void)
 {
     int i;
@@ -288,8 +288,8 @@ static void unspill_post(const struct kd_message *m)
     server_unlock();
 }
 
-/* Lock held, dropped for the disk. The transaction may end meanwhile: then the token is worth
- * nothing. */
+/* unspill, lock held, dropped for the disk: the transaction may end meanwhile: then the token is
+ * worth nothing. */
 static void unspill(uint64_t view, uint64_t token, uint64_t cookie, uint64_t object_page)
 {
     static uint8_t bytes[PAGE_BYTES];
@@ -346,7 +346,7 @@ bool spill_needs_gate(const struct kd_message *m)
     return m->kind == (uint32_t)KD_MSG_VIEW_GONE || m->kind == (uint32_t)KD_MSG_SPILL;
 }
 
-/* The transactions of these views have ended, by an abort or another way. */
+/* views_gone: the transactions of these views have ended, by an abort or another way. */
 static void views_gone(const uint64_t mask[2])
 {
     for (uint64_t view = 0; view < KD_VIEW_MAX; view++) {
@@ -394,7 +394,7 @@ int spill_for_commit(struct kd_message *m)
     return 0;
 }
 
-/* Before the group that names them is written. Lock held, dropped for the disk. */
+/* leaving_flush, before the group that names them is written. Lock held, dropped for the disk. */
 static int leaving_flush(struct store_chain *chain)
 {
     server_unlock();

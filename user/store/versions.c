@@ -28,7 +28,7 @@ static uint64_t versions_of(int object)
     return n > 0 ? (uint64_t)n : 0;
 }
 
-/* All below the directory; *most, *segment: who has the most of them. */
+/* count_all counts all below the directory; *most, *segment: who has the most of them. */
 static uint64_t count_all(uint64_t directory, struct container **most, unsigned *segment)
 {
     uint64_t all = 0, best = 0, pages;
@@ -54,7 +54,7 @@ uint64_t versions_held(uint64_t directory)
     return count_all(directory, &c, &segment);
 }
 
-/* The next pages, in circles: what one group leaves goes with the next. */
+/* forget_some: the next pages, in circles: what one group leaves goes with the next. */
 static void forget_some(struct container *c, unsigned segment)
 {
     uint64_t pages = 0;
@@ -66,7 +66,7 @@ static void forget_some(struct container *c, unsigned segment)
     c->forgotten += count;
 }
 
-/* One limit of each group, in turn: a store of a thousand commits as one with a single one. */
+/* versions_keep: one limit at each group, in turn: a store of a thousand commits as one of one. */
 void versions_keep(void)
 {
     static uint32_t cursor;

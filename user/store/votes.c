@@ -45,13 +45,13 @@
 #define UNDONE_US   600000000u          /* so long a COMMIT may be under way (VO3) */
 
 struct vote votes[STORE_PREPARED_MAX];
-/* Two bits for each id (a Bloom filter); what was asked for lately, and before that. */
+/* `undone`: two bits for each id (a Bloom filter); what was asked for lately, and before that. */
 static struct { uint64_t began_us, key, now[UNDONE_BITS / 64], before[UNDONE_BITS / 64]; } undone;
 static unsigned orphans;
 static struct kd_message *blocked;      /* page requests (VO2) */
 static unsigned blocked_count, blocked_room;
 
-/* An operation of a batch, as it is kept with a vote. */
+/* struct kept_op: an operation of a batch, as it is kept with a vote. */
 struct kept_op {
     uint64_t type, object, page, count, address, bytes;
     char name[STORE_NAME_BYTES];
@@ -69,7 +69,7 @@ struct vote *vote_of(const struct store_txn_id *id)
     return NULL;
 }
 
-/* Which bits nobody knows beforehand: who asks cannot have another one's ids refused. */
+/* undone_bits: bits that nobody knows beforehand: nobody can have another one's ids refused. */
 static void undone_bits(const struct store_txn_id *id, unsigned bit[2])
 {
     uint64_t half[2];
@@ -110,7 +110,7 @@ static void undone_add(const struct store_txn_id *id)
 
 /* ---- what is kept with a vote ---- */
 
-/* Only operations that nobody else's commit can come between. */
+/* ops_keep keeps only operations that nobody else's commit can come between. */
 static int ops_keep(const struct batch *b, struct kept_op **out, uint32_t *names)
 {
     struct kept_op *kept = calloc(b->op_count + 1, sizeof(*kept));
@@ -131,7 +131,7 @@ static int ops_keep(const struct batch *b, struct kept_op **out, uint32_t *names
     return r;
 }
 
-/* The batch that was kept; its names lie in the vote. */
+/* ops_make makes the batch that was kept; its names lie in the vote. */
 static int ops_make(const struct store_doubt *d, struct batch *b)
 {
     const struct kept_op *kept = d->data;
@@ -175,7 +175,7 @@ bool votes_wanted(const struct kd_message *m)
            (m->data_bytes >= sizeof(*op) && op->kind == WIRE_VOTE);
 }
 
-/* All that a commit would be refused for, now: its records are made and taken back. */
+/* try_commit: all that a commit would be refused for, now: its records are made, taken back. */
 static int try_commit(struct group *g, const struct kd_message *m, struct batch *b)
 {
     uint64_t pages = 0;
@@ -197,13 +197,13 @@ static int vote_check(const struct kd_message *m, const struct batch *b)
     return m->word[2] ? -E2BIG : 0;     /* it has spilled */
 }
 
-/* A block of its own for the record, and one that each may begin (TP2). */
+/* log_bytes: a block of its own for the record, and one that each may begin (TP2). */
 static uint64_t log_bytes(uint64_t pages, uint64_t bytes)
 {
     return (pages + 2) * PAGE_BYTES + bytes;
 }
 
-/* Inside the gate. The group holds images and PREPARED record; *chain is the store's then. */
+/* vote_fill, inside the gate: the group has images, PREPARED record; *chain is the store's then. */
 static int vote_fill(struct group *g, const struct kd_message *m, struct batch *b, struct vote *v,
                      struct store_chain **chain)
 {
@@ -224,7 +224,7 @@ static int vote_fill(struct group *g, const struct kd_message *m, struct batch *
     return r == -ENOBUFS ? -E2BIG : r;
 }
 
-/* One try, in a group of its own. */
+/* vote_write makes one try, in a group of its own. */
 static int vote_write(const struct kd_message *m, struct batch *b, struct vote *v)
 {
     struct store_chain *chain = NULL;
@@ -249,7 +249,7 @@ static struct vote *vote_free(void)
     return v < votes + STORE_PREPARED_MAX ? v : NULL;
 }
 
-/* Lock held. A log that somebody else keeps full is left to who says so: the next COMMIT. */
+/* renew_due, lock held: a log that another keeps full is left to who says so: the next COMMIT. */
 static void renew_due(void)
 {
     int tries = 0;
@@ -341,7 +341,7 @@ int votes_decision(struct group *g, const struct kd_message *m, const struct bat
 
 /* ---- the outcome; by a request's thread ---- */
 
-/* Pages of an earlier life's votes are asked for again. Lock held, dropped. */
+/* blocked_go: pages of an earlier life's votes are asked for again. Lock held, dropped. */
 static void blocked_go(void)
 {
     unsigned count = blocked_count;
@@ -354,7 +354,7 @@ static void blocked_go(void)
     server_lock();
 }
 
-/* VO9: other sites may still use what an earlier life has granted. */
+/* `grace` (VO9): other sites may still use what an earlier life has granted. */
 static bool grace;
 
 static void *grace_main(void *ms)
@@ -409,7 +409,7 @@ bool votes_held(uint64_t container, uint64_t page)
     return grace || (orphans && store_page_prepared(server.store, container, page));
 }
 
-/* Inside the gate: the group that commits it. */
+/* outcome_fill, inside the gate, fills the group that commits it. */
 static int outcome_fill(struct group *g, const struct vote *v)
 {
     struct store_doubt d;
@@ -436,14 +436,14 @@ static int outcome_fill(struct group *g, const struct vote *v)
     return 0;
 }
 
-/* One try. */
+/* outcome_write makes one try to write an outcome. */
 static int outcome_write(struct vote *v, bool commits)
 {
     struct group *g;
     gate_enter(true);                   /* nothing about it is in the air */
     int r = group_begin(&g);
     if (r == 0) {
-        /* it is durable here, and where it was decided: VO5 */
+        /* The outcome is durable here, and where it was decided: VO5. */
         if (v->lazy && !v->orphan) g->lazy_us = options.lazy_ms * 1000;
         r = commits ? outcome_fill(g, v) : store_undo(g->disk, &v->id);
         if (r == 0) r = group_launch(g);
@@ -454,7 +454,7 @@ static int outcome_write(struct vote *v, bool commits)
     return r;
 }
 
-/* It is over: its pages, and its place, are free. */
+/* vote_end: the vote is over: its pages, and its place, are free. */
 static void vote_end(struct vote *v, bool commits)
 {
     if (!commits && !v->orphan) kd_txn_refuse(v->view, v->token, ECANCELED);
@@ -506,7 +506,7 @@ int decision_forget(const struct store_txn_id *id)
     return r == 0 ? group_land(g) : r;
 }
 
-/* What is known of it, when no group is in the air; nothing: it is undone, for good. */
+/* outcome_ask: what is known of it, when no group is in the air; nothing: undone, for good. */
 int outcome_ask(const struct store_txn_id *id, uint64_t *outcome)
 {
     struct store_doubt d;

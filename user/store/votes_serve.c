@@ -63,7 +63,7 @@ static int voter_add(const struct kd_message *m)
 
 /* ---- shares (VO11) ---- */
 
-/* What one site has, and all; since when, the oldest of it. */
+/* struct share: what one site has, or all; since when, the oldest of it. */
 struct share { uint64_t has, since_us; };
 
 static void share_add(struct share s[2], bool own, uint64_t n, uint64_t at_us)
@@ -96,7 +96,7 @@ int vote_share(const struct vote *v)
                            share_room(bytes, v->bytes, server.log_bytes / 8);
 }
 
-/* Until its group has landed nobody knows whether it is kept. */
+/* struct made, a decision: until its group has landed nobody knows whether it is kept. */
 static struct made {
     char site[WIRE_SITE_BYTES];         /* "": free */
     struct store_txn_id id;
@@ -119,7 +119,7 @@ void decision_note(const char *site, const struct store_txn_id *id)
     strcpy(d->site, site);
 }
 
-/* Those that are forgotten are looked for only if there seems to be no room. */
+/* decision_room: forgotten ones are looked for only if there seems to be no room. */
 static int decision_room(const char *site, const struct store_txn_id *id, bool looks)
 {
     struct share count[2] = {0};
@@ -137,7 +137,7 @@ int decision_share(const char *site, const struct store_txn_id *id)
     return r;
 }
 
-/* Where nobody asks any more. Whoever asks may end before what he asks for comes to its COMMIT. */
+/* asking_place: where nobody asks now. Who asks may end before what he asks for comes to COMMIT. */
 static unsigned asking_place(void)
 {
     unsigned at = 0;
@@ -147,7 +147,7 @@ static unsigned asking_place(void)
     return at;
 }
 
-/* How it votes, or 1: that is told later. */
+/* voted_ask: how it votes, or 1: that is told later. */
 static int voted_ask(const struct kd_message *m, const struct store_txn_id *id)
 {
     const struct vote *v = vote_of(id);
@@ -202,7 +202,7 @@ static int name_tell(struct kd_message *reply)
     return 0;
 }
 
-/* Lock held. */
+/* txn_serve serves STORE_TXN, lock held. */
 static int txn_serve(const struct kd_message *m, struct kd_message *reply, struct wire_doubt *out)
 {
     const struct store_txn_id *id = m->buffer;

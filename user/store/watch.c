@@ -45,7 +45,7 @@ static void watch_fire(struct watch *w)
     watch_end(w);
 }
 
-/* Nobody sleeps for ever by a watch that is taken away. */
+/* watch_drop: nobody sleeps for ever by a watch that is taken away. */
 static void watch_drop(struct watch *w)
 {
     watch_fire(w);
@@ -58,7 +58,7 @@ static struct watch *watch_of(uint64_t process, uint64_t key)
     return NULL;
 }
 
-/* NULL: there are too many, or no memory; or its end would not be heard of. */
+/* watch_make: NULL: there are too many, or no memory; or its end would not be heard of. */
 static struct watch *watch_make(uint64_t process, uint64_t key)
 {
     struct watch *free_place = NULL;
@@ -74,7 +74,7 @@ static struct watch *watch_make(uint64_t process, uint64_t key)
     return free_place;
 }
 
-/* The page's address; 0: its container is none that the process may read, and *error says why. */
+/* page_of: the page's address; 0: the process may not read its container: *error says why. */
 static uint64_t page_of(const struct watch *w, uint64_t address, int *error)
 {
     struct store_container d;
@@ -92,7 +92,7 @@ static int address_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Into one order, from behind, where there is room. */
+/* merge puts all into one order, from behind, where there is room. */
 static void merge(struct watch *w, const uint64_t *piece, unsigned n)
 {
     unsigned old = w->count, at = old + n;
@@ -100,7 +100,7 @@ static void merge(struct watch *w, const uint64_t *piece, unsigned n)
         w->page[--at] = old > 0 && w->page[old - 1] > piece[n - 1] ? w->page[--old] : piece[--n];
 }
 
-/* A page that is named twice stands there once. */
+/* unique: a page that is named twice stands there once. */
 static void unique(struct watch *w, unsigned from)
 {
     unsigned n = from;
@@ -161,7 +161,7 @@ bool watch_wait(const struct kd_message *m)
     return true;
 }
 
-/* A page of it lies in the range. */
+/* watch_has: does a page of the watch lie in the range? */
 static bool watch_has(const struct watch *w, uint64_t from, uint64_t end)
 {
     unsigned low = 0, high = w->count;
