@@ -445,7 +445,7 @@ static int commits_start(void)
     struct commit_work *works = n ? calloc((size_t)n, sizeof(*works)) : NULL;
     if (n && !works) return -ENOMEM;
     for (size_t at = 0; at < (size_t)n * sizeof(*works); at += KM_PAGE_BYTES)
-        ((volatile char *)works)[at] = 0; /* it is there before memory is short */
+        ((volatile char *)works)[at] = 0; /* the page is there before memory is short */
     for (int i = 0; r == 0 && i < n; i++) r = thread_start(serve_commits, &works[i]);
     return r;
 }

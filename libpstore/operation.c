@@ -60,7 +60,7 @@ int tx_ops_tell(struct ps_tx *tx)
 {
     int result = 0;
     if (tx->indexes_in)
-        tx->now = tx->indexes_in; /* who votes makes no changes of indexes */
+        tx->now = tx->indexes_in; /* a store that votes changes no indexes */
     for (struct tx_ops *b = tx->batch; b < tx->batch + TX_STORES_MAX && result == 0; b++)
         if (b->bytes && b != tx->now) /* which decides */
             result = (int)ps_kernel(KD_TXN_BATCH, b->store->port, (long)b->ops, (long)b->bytes);

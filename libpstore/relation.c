@@ -25,7 +25,7 @@ uint64_t ps_bytes_hash(const void *bytes, size_t count)
     return hash;
 }
 
-/* The relation as a whole, by the number of its index's head. */
+/* whole locks the relation as a whole, by the number of its index's head. */
 static int whole(const struct ps_relation *r, int mode)
 {
     return ps_key(ps_part_data(r->tuples), (uintptr_t)r->index.base.head, mode);

@@ -65,7 +65,7 @@ static struct pages *pages_of(const struct ps_tx *tx, struct pages all[PS_STORES
         return p;
     p->store = store;
     for (unsigned i = 0; i < PS_STORES_MAX && tx->retry.looks_again; i++)
-        p->told |= tx->retry.watched[i] == store; /* it goes behind those of the look before */
+        p->told |= tx->retry.watched[i] == store; /* new ones go behind those of the look before */
     return p;
 }
 

@@ -19,7 +19,7 @@
 #include "split_protocol.h"
 
 enum { READ = 1, LOCK = 2, LOG = 4, COMMIT = 8, ABORT = 16, ALLOCATE = 32, ALL = 63 };
-/* VIEW: of halves of transactions: the server may want what this thread used in others. */
+/* VIEW is that of halves of transactions: the server may want what this thread used in others. */
 enum { TRIES = 3, PATIENCE_MS = 500, NEW_MAX = 64, VIEW = 0x51717 };
 
 struct records { size_t bytes; _Alignas(8) uint8_t at[SPLIT_DATA_MAX]; };
@@ -112,7 +112,7 @@ static int call(ps_split *p, struct kd_message *m, void *answer, size_t room)
     p->counts.calls++;
     long r = kd_call3(KD_PORT_CALL, p->port, (long)m, 0);
     if ((r == -EBADF || r == -EIDRM) && !m->status)
-        r = -EOWNERDEAD;                /* it is not the server who says so */
+        r = -EOWNERDEAD;                /* the server has not said so */
     return r < 0 ? (int)r : m->status;
 }
 
@@ -421,7 +421,7 @@ int ps_split_read(ps_split *p, const void *object, size_t offset, void *to, size
     return told(p, error);
 }
 
-/* The record goes to the server as it is made, which keeps it. */
+/* keep sends a record to the server as it is made; the server keeps it. */
 static int keep(ps_split *p, const void *object, size_t offset, const void *from, size_t bytes)
 {
     struct records one = {0};

@@ -251,7 +251,7 @@ struct work { const struct ps_operation *operation; const uint8_t *said; uint8_t
 static int run_work(void *arg)
 {
     struct work *w = arg;
-    memcpy(w->argument, w->said, w->operation->bytes);  /* it may be another run */
+    memcpy(w->argument, w->said, w->operation->bytes);  /* this may be a repeated run */
     return w->operation->run(served, w->argument);
 }
 
@@ -397,7 +397,7 @@ static int client_begin(struct kd_message *m)
     error = badge < 0 ? badge : -pthread_create(&thread, NULL, serve_client, k);
     if (!error) {
         pthread_detach(thread);
-        m->handle = way ? m->handle : -1;               /* it stays with the client */
+        m->handle = way ? m->handle : -1;               /* the handle stays with the client */
         return badge;
     }
     clients--;

@@ -37,7 +37,7 @@ static _Thread_local struct {
 void (*index_ended)(struct ps_tx *tx);
 const ps_container *(*index_used)(const struct ps_tx *tx, unsigned i);
 
-static pthread_key_t thread_key;          /* its destructor is thread_ended() */
+static pthread_key_t thread_key;          /* the key's destructor is thread_ended() */
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
 /* ---- views ---- */
@@ -315,7 +315,7 @@ static RARE int tx_refused(struct ps_tx *tx, int result, int prepared)
     /* Somebody else made the same name or root: run again, and find it. */
     int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
     if (result == -EIO || result == -EOWNERDEAD)
-        tx->hook_count = 0;               /* nobody knows which of them to run */
+        tx->hook_count = 0;               /* nobody knows which hooks to run */
     return tx_ended_by_kernel(tx, result, again);
 }
 
@@ -447,7 +447,7 @@ static int tx_attempt(struct ps_tx *tx, int (*fn)(void *arg), void *arg)
     if (tx->aborts && tx->items.too_large && (result = items_lock_stored(tx)) != 0)
         ps_abort(-result);
     result = fn(arg);
-    if (tx_current != tx) {           /* it suspended this transaction and forgot to resume */
+    if (tx_current != tx) {           /* the body suspended this one and forgot to resume */
         if (ps_resume(tx) != 0) {
             fprintf(stderr, "pstore: a transaction's function returned inside another one\n");
             abort();

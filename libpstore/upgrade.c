@@ -42,7 +42,7 @@ static int root_replace(ps_container *c, void *old, void *new, const struct ps_l
         result = tx_op(tx, WIRE_NAME_UNSET, c, 0, 0, ROOT_NAME);
     if (result == 0)
         result = tx_op(tx, WIRE_NAME_SET, c, (uintptr_t)new, to->bytes, ROOT_NAME);
-    names_forget(c);                    /* else the old one could not be freed */
+    names_forget(c);                    /* else the old root could not be freed */
     return result == 0 ? ps_free(old) : result;
 }
 

@@ -22,7 +22,7 @@
 #define TOLD_MS      1
 #define TOLD_TRIES     1000
 
-/* server.lock: */
+/* Guarded by server.lock: */
 static struct {
     uint64_t rounds, begun;             /* done; the number of the one that runs */
     uint64_t looked, found, mended;     /* pages */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* server.lock: */
+/* Guarded by server.lock: */
 static struct {
     bool running, stop;
     struct store_backup pieces;

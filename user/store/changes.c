@@ -36,7 +36,7 @@ enum store_durability changes_note(const struct group *g, uint64_t id)
 /* same_note: a page of this segment is changed. 1: of no container; 0; -errno. Lock held. */
 static int same_note(const struct group *g, uint64_t cookie)
 {
-    if (index_lock_page(cookie)) return 1; /* its bytes mean nothing */
+    if (index_lock_page(cookie)) return 1; /* a lock page's bytes mean nothing */
     int r = cookie_page(cookie, 0, &same.id, &same.first);
     if (r < 0) same.id = 0;
     if (r < 0) return r;
@@ -153,7 +153,7 @@ static int add_view(struct group *g, const struct kd_message *m, const struct ba
         server_unlock();
         r = (int)kd_txn_diff(&diff);
         server_lock();
-        if (r == -EIO) audit_hurry(); /* it met something that is damaged */
+        if (r == -EIO) audit_hurry(); /* the kernel met a damaged page */
         if (r == -EAGAIN) return -ESTALE; /* another one was refused meanwhile: told anew (IT6) */
         if (r >= 0) r = add_pages(g, b, diff.buffer_bytes);
         *pages += diff.pages;

@@ -36,7 +36,7 @@ struct clean_batch {
     struct { uint64_t container, page; } what[CLEAN_BATCH];
 };
 static struct clean_batch batch;        /* of the cleaner thread */
-static bool closing;                    /* it is in the gate, to stay */
+static bool closing;                    /* the cleaner is in the gate, to stay */
 static bool in_gate;                    /* or until a chunk is home */
 
 /* others_first gives the lock to whoever waits for it. */
@@ -142,7 +142,7 @@ static bool in_a_hurry(void)
     return store_log_free(server.store) < server.log_bytes / 8;
 }
 
-static bool for_kernel;                 /* it waits for the pages that are cleaned now */
+static bool for_kernel;                 /* the kernel waits for the pages cleaned now */
 
 /* is_late: or so little that commits have only their turns; or do they lack memory? */
 static bool is_late(void)

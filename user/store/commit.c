@@ -174,7 +174,7 @@ static int group_add(struct group *g, const struct kd_message *m)
     uint64_t bytes = m->word[1] * CREDIT_BYTES + 2 * m->data_bytes;
     int r = batch_parse(&b, m->buffer);
     if (r < 0) return r;
-    if (b.vote) r = -EINVAL; /* it is not the first that is said: see votes_wanted() */
+    if (b.vote) r = -EINVAL; /* a vote is the first that is said: see votes_wanted() */
     if (r == 0 && g->changes + b.change_count) r = index_room(g, bytes);
     if (r < 0) {
         batch_release(&b);
@@ -246,11 +246,11 @@ int commit_own(struct store_op *ops, unsigned count)
         if (!checkpoint_helps(r) || i == SPACE_TRIES) break;
         int waited = checkpoint_wait();
         if (waited == -ENOMEM) r = -ENOMEM;
-        if (server_writable() < 0) r = server_writable(); /* its flush may have failed */
+        if (server_writable() < 0) r = server_writable(); /* the group's flush may have failed */
         if (waited < 0) break;
     }
     server_unlock();
-    if (r == 0) kd_notify(server.commit_port, NOTICE_OWN); /* it is to seal this group, too */
+    if (r == 0) kd_notify(server.commit_port, NOTICE_OWN); /* to seal this group, too */
     return r == -EAGAIN ? -ENOSPC : r;
 }
 

@@ -96,7 +96,7 @@ static struct opening *opening_of(const struct container *c, uint64_t process)
 int container_allows(const struct container *c, uint64_t process, uint32_t rights)
 {
     const struct opening *o = opening_of(c, process);
-    if (c->kept) return o ? -ENOTSUP : -EACCES; /* of its pages we know nothing */
+    if (c->kept) return o ? -ENOTSUP : -EACCES; /* of a kept one's pages we know nothing */
     bool denied = c->index && rights & KD_RIGHT_WRITE;
     return o && (o->rights & rights) == rights && !denied ? 0 : -EACCES;
 }
@@ -105,7 +105,7 @@ int container_allows_index(const struct container *c, uint64_t process)
 {
     const struct opening *o = opening_of(c, process);
     if (!c->index) return -EINVAL;
-    if (c->id == server.changing) return -EBUSY; /* it is being deleted, and this comes behind */
+    if (c->id == server.changing) return -EBUSY; /* the index is deleted before this */
     return o && o->rights & KD_RIGHT_WRITE ? 0 : -EACCES;
 }
 
@@ -301,7 +301,7 @@ int container_remake(struct container *c, enum wire_form which, uint32_t value)
     int made = 0;
     for (unsigned o = 0; made == 0 && o < c->opening_count; o++) {
         made = attach_all(c, c->openings[o].process, c->openings[o].rights);
-        if (made == -ESRCH) made = 0; /* it is ending; CLIENT_GONE will follow */
+        if (made == -ESRCH) made = 0; /* the process is ending; CLIENT_GONE will follow */
     }
     return r < 0 ? r : made;
 }
@@ -408,7 +408,7 @@ bool idle_choose(unsigned left)
 {
     unsigned remaining = server.objects;
     const struct container *changing = container_by_id(server.changing);
-    bool chosen = changing && changing->leaving; /* its objects are made anew (form.c) */
+    bool chosen = changing && changing->leaving; /* its objects are to be made anew (form.c) */
     struct container *c;
     while (remaining > left && (c = idle_oldest())) {
         c->leaving = chosen = true;

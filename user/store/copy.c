@@ -21,7 +21,7 @@ static bool witness_reached;            /* a session with its site */
 static bool opened, took;               /* took: it was not home before */
 static bool serving;                    /* link has told all; sessions have begun anew */
 static store_lsn_t sure_before;         /* as of the last look */
-static uint64_t heard_before;           /* the same: role.heard_stamp */
+static uint64_t heard_before;           /* role.heard_stamp, as it was before */
 static int told_error;                  /* of the role's, that was said */
 static uint64_t opened_us, last_word_us, waits, waits_since_us, waited_us, heard_us, groups;
 enum { LEASES_GRANTED = 3,              /* from the last word of the home: copy_grace_ms */

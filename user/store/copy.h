@@ -39,7 +39,7 @@ void copy_serves(void);
 /* copy_grace_ms: for how many ms other sites may still use what the former home has granted. */
 unsigned copy_grace_ms(void);
 
-/* All with the lock held. copy_sealed: a group is sealed, before its write. */
+/* copy_sealed, like all here with the lock held: a group is sealed, before its write. */
 void copy_sealed(const struct store_group *group);
 /* copy_sends gives to link, or the sender, what copy_sealed has queued. WITHOUT the lock. */
 void copy_sends(void);
@@ -87,7 +87,7 @@ void copy_cork(bool on);
 bool copy_link_start(const char *const sites[COPY_SITES]);
 /* copy_link_home tells link that this is home, in the place of that site. 0 or -errno. */
 int copy_link_home(const char *as, uint32_t zone, uint64_t term);
-/* copy.c, for copy_link.c: copy_heard: a message came; copy_reached: a site is, or not. No lock. */
+/* copy_heard (copy.c, for copy_link.c): a message; copy_reached: a site is, or not. No lock. */
 void copy_heard(int from, const struct role_message *m);
 void copy_reached(int site, bool reached);
 

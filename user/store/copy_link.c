@@ -146,7 +146,7 @@ static void *sender_main(void *unused)
             c->flooded = false;
             pthread_mutex_unlock(&post);
             struct kd_message m = {.kind = LINK_CLOSE, .handle = -1};
-            (void)KD2(KD_PORT_CALL, session, &m);   /* its hearer hears that, and opens another */
+            (void)KD2(KD_PORT_CALL, session, &m);   /* the hearer hears that, and opens another */
             pthread_mutex_lock(&post);
         }
         if (first && !sending) {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define COPY_PORT "store copy"
-#define COPY_EXIT 5                     /* its status: another one may be home; start it again */
+#define COPY_EXIT 5                     /* exit status: another may be home; start it again */
 #define COPY_NAME_BYTES 32u
 #define COPY_RECAST_BYTES 64u           /* of a container's name */
 
@@ -30,7 +30,7 @@ enum copy_is { COPY_STARTING, COPY_HOME, COPY_SPARE, COPY_TAKING, COPY_OUT };
 
 struct copy_recast {
     char name[COPY_RECAST_BYTES];       /* the container; empty: none has another layout */
-    uint64_t pages, converted;          /* that it has; made so far, some of them again */
+    uint64_t pages, converted;          /* pages it has; converted so far, some again */
     uint64_t wrong, wrong_page;         /* cannot be converted as they are; the first of these */
     uint32_t wrong_type, all;           /* a type in that; all that was applied lately is made */
     int32_t error;                      /* of that page; or why there will be no other layout */

@@ -24,7 +24,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-/* PIECE: pages told of without a pause */
+/* PIECE is how many pages are told of without a pause. */
 enum { PIECE = 1024, RW = KD_READ | KD_WRITE };
 
 static struct asked {                   /* by view; container 0: nothing */
@@ -329,13 +329,13 @@ static bool decide(struct container *c, const struct kd_message *m, struct kd_me
         reply->status = -EPERM;
     } else {
         reply->status = decision_act(c, m, reply);
-        if (!next) return false; /* else the next question says no more of it */
+        if (!next) return false; /* else the next question says no more of this page */
         d = c->deciding;
         if (!d || d->process != m->process) { /* meanwhile */
             reply->status = -ECANCELED;
             return false;
         }
-        if (d->token) token_answer(d->token, -EINTR); /* its thread has another one now */
+        if (d->token) token_answer(d->token, -EINTR); /* the thread has another call now */
         d->token = m->token;
         next_deliver(c);
         return true;

@@ -45,7 +45,7 @@
 #include "katydid/abi.h"
 #include "store.h"
 
-/* Rights, as in a handle: on the disk, and in all calls. */
+/* Rights of directories stand so in handles, on the disk, and in all calls. */
 enum {
     DIRECTORY_READ   = 1 * KD_RIGHT_OWN,
     DIRECTORY_WRITE  = 2 * KD_RIGHT_OWN,
@@ -72,7 +72,7 @@ enum {
 
 struct directory;
 
-/* Where a path begins: the grant of a handle, and the rights that the handle has. */
+/* struct directory_at: where a path begins: a handle's grant, and the rights it has. */
 struct directory_at { uint64_t serial; uint32_t rights; };
 #define DIRECTORY_AT_ROOT ((struct directory_at){ DIRECTORY_ROOT_SERIAL, DIRECTORY_ALL })
 
@@ -155,7 +155,7 @@ uint64_t directory_parent(const struct directory *d, uint64_t serial);
 bool directory_below(const struct directory *d, uint64_t serial, uint64_t above);
 /* directory_entry_name reads the name of a container's first entry: false, there is none. */
 bool directory_entry_name(struct directory *d, uint64_t container, char name[STORE_NAME_BYTES]);
-/* Is this container a directory? */
+/* directory_is: is this container a directory? */
 bool directory_is(const struct directory *d, uint64_t container);
 /* directory_number: the container's number on the disk; of DIRECTORY_ROOT 0 while there is none. */
 uint64_t directory_number(const struct directory *d, uint64_t directory);
@@ -202,7 +202,7 @@ struct directory_change {
     unsigned count;
     uint64_t container;         /* directory_make: the number it will have */
     uint64_t serial;            /* made by it: of a first grant or a link */
-    bool     more;              /* it did not fit: after directory_applied plan the same again */
+    bool     more;              /* not all fitted: after directory_applied plan the same again */
 };
 /* directory_change: the plan, or NULL. The caller may put operations of its own behind these, up to
  * DIRECTORY_OPS, e.g. STORE_OP_LAYOUT of change->container, with names it keeps. */

@@ -136,7 +136,7 @@ static int objects_remake(struct container *c, enum wire_form which, uint32_t va
 static int remake_prepare(const struct container *c, uint64_t process)
 {
     int r = container_alone(c->id, process);
-    return r == 0 && c->opens ? -EBUSY : r; /* who decides about its pages knows its objects */
+    return r == 0 && c->opens ? -EBUSY : r; /* who decides about pages knows the objects */
 }
 
 /* ---- how many of its pages go home together ---- */

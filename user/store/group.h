@@ -34,7 +34,7 @@ struct group {
     unsigned changes;                   /* of indexes, made (index.c) */
     uint64_t bytes;                     /* what its transactions may take of the buffer */
     bool flushed;
-    uint64_t lazy_us;   /* so long it may wait for a flush, for its commits are all lazy; else 0 */
+    uint64_t lazy_us;   /* the group's flush may wait so long: all commits are lazy; else 0 */
     /* what else happens when it is committed */
     struct free_range *freed;
     unsigned freed_count, freed_room;
@@ -43,7 +43,7 @@ struct group {
     uint64_t layout;                    /* the container whose layout it changes; 0: none */
 };
 
-/* All with the lock held. */
+/* All functions here are called with the lock held. */
 bool group_flying(void);                /* is one in the air? */
 bool checkpoint_helps(int error);       /* could a checkpoint help after this? */
 /* group_begin, inside the gate, which leaves one of the two free: 0, -ENOMEM, or the fence. */
@@ -79,9 +79,9 @@ void group_notice(bool wanted);
 
 void *publisher_main(void *unused);
 
-/* commit.c: the operations of a batch, into a transaction. Lock held. */
+/* commit_ops (commit.c) puts a batch's operations into a transaction. Lock held. */
 int commit_ops(struct group *g, uint64_t process, struct batch *b);
-/* votes.c: the record of a decision, first in its transaction. */
+/* votes_decision (votes.c) makes the record of a decision, first in its transaction. */
 int votes_decision(struct group *g, const struct kd_message *m, const struct batch *b);
 
 /* changes.c; by the committer, lock held. A transaction begins. */
@@ -115,18 +115,18 @@ int index_commit(struct kd_message *m);
 /* index_cancel: the group is cancelled before that. */
 void index_cancel(struct group *g);
 
-/* quota.c; lock held. Is there any limit? */
+/* quota.c; lock held. quota_is: is there any limit? */
 bool quota_is(void);
-/* Ends a transaction as store_txn_end does, if it keeps to the limits of the
- * directories that its containers are in; else -EDQUOT, and it is cancelled. What it takes is
- * counted at once, and what the disk library says of it when the group is applied. */
+/* quota_txn_end ends a transaction as store_txn_end does, if it keeps to the limits of the
+ * directories that its containers are in; else -EDQUOT: it is cancelled. What it takes is counted
+ * at once, and what the disk library says of it when the group is applied. */
 int quota_txn_end(struct group *g, const struct batch *b, uint32_t *position);
 /* quota_txn_try asks the same and does not end it: it is cancelled, whatever the limits say. */
 int quota_txn_try(struct group *g, const struct batch *b);
 /* quota_before, quota_after stand around the group's application, or cancelling. */
 void quota_before(struct group *g);
 void quota_after(struct group *g, bool applied);
-/* versions.c. A group was published: limits of old versions are kept. Lock held. */
+/* versions_keep (versions.c), lock held: a group was published: limits of versions are kept. */
 void versions_keep(void);
 uint64_t versions_held(uint64_t directory);
 void quota_again(void);         /* a limit was set, or a container moved or went */

@@ -162,7 +162,7 @@ static void kill_now(struct kept *k, int error)
     if (k->killed) return;
     k->killed = true;
     if (!k->error) k->error = error;
-    if (k->order == WIRE_START) { /* nobody has heard of it */
+    if (k->order == WIRE_START) { /* nobody has heard of this life */
         kept_over(k, error);
         return;
     }
@@ -298,7 +298,7 @@ static int open_locked(const struct wait *how)
     if (k && k->state == KEPT_SERVES) {
         int r = admit(k, how);
         if (r != -EOWNERDEAD) return r;
-        end_begin(k); /* its object is gone: another life */
+        end_begin(k); /* the object is gone: another life */
     }
     if (how->now) return -EINPROGRESS;
     waits_each(w) if (!w->token) place = w;

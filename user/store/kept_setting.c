@@ -161,7 +161,7 @@ int container_manager(const char *path, const char *text, size_t bytes)
         do r = manager_set(names, path, text, bytes);
         while (r == -EEXIST);
     }
-    directory_limits_count(paths); /* its names count where it lies */
+    directory_limits_count(paths); /* the container's names count where it lies */
     quota_again();
     server_unlock();
     free(names);

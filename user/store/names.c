@@ -17,8 +17,8 @@ const char *names_path(const void *bytes, size_t room)
     return room && memchr(bytes, 0, room) ? bytes : NULL;
 }
 
-/* The change that was planned with this result is made; the plan, and the walk that it needs, come
- * from one section. */
+/* planned makes the change that was planned with this result; the plan, and the walk that it needs,
+ * come from one section. */
 static int planned(int result)
 {
     return result == 0 ? change_commit() : result;

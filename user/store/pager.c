@@ -40,7 +40,7 @@ struct bring {
     struct store_page at[PAGES_MAX];    /* where they lay when that was looked up last */
 };
 
-/* server.lock: */
+/* Guarded by server.lock: */
 static struct bring bringing[PAGER_THREADS]; /* one at a time for each thread */
 static struct kd_message queue[QUEUE_MAX];  /* PAGE, STORE_ADVISE: what waits for a reader */
 static unsigned queue_count, readers;

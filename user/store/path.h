@@ -58,12 +58,12 @@ void tickets_end(uint64_t serial);
 
 int paths_open(void);                   /* at the start; before anybody is served. No lock */
 
-/* names.c; no lock: requests. */
+/* names.c: these functions serve requests; no lock. */
 int names_create(const char *path, const struct store_layout *layout);
 int names_delete(uint64_t process, const char *path, uint64_t *id);
 int names_request(const struct kd_message *m, struct kd_message *reply, struct wire_named *out,
                   unsigned room);
-/* holders.c: who has what the path leads to, and what was granted out of it; needs MANAGE. */
+/* holders_request (holders.c) tells who has what a path leads to, and what came of it; MANAGE. */
 int holders_request(const struct kd_message *m, struct kd_message *reply, struct wire_holder *out,
                     unsigned room);
 int names_list(const struct kd_message *m, struct kd_message *reply, struct wire_entry *out,

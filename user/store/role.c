@@ -460,7 +460,7 @@ static void told(struct role *r, const struct role_message *m, uint64_t now)
 void role_start(struct role *r, uint64_t now)
 {
     r->is = ROLE_STARTING;
-    r->answered_us = r->heard_us = now;         /* it may have given a lease a moment ago */
+    r->answered_us = r->heard_us = now;         /* this copy may have given a lease a moment ago */
     r->ask_number = now;
     ask(r, ROLE_READ_RECORD, 0, now);
 }

@@ -60,7 +60,7 @@ struct role_calls {
     void *context;
     /* send sends or queues a message with the caller's group. It may be lost, with all behind. */
     void (*send)(void *context, int to, const struct role_message *m);
-    /* The store is open, and this is its home; it is home no more, and about to be abandoned. */
+    /* opened: the store is open, and this its home; closing: that is over, it will be abandoned. */
     void (*opened)(void *context, struct store *store, const struct store_report *report);
     void (*closing)(void *context, struct store *store);
 };
@@ -82,7 +82,7 @@ struct role {
     bool paused;                /* SPARE: applies nothing, for its disk is copied */
     bool vouched;               /* HOME by a person's word; the witness is still to hear of it */
     bool asynchronous;          /* answers wait for nobody; only a person has the copy take over */
-    int  error;                 /* of the disk: nothing goes on; -ESTALE: copy it anew */
+    int  error;                 /* the disk's: nothing goes on; -ESTALE: copy it anew */
     uint64_t term, session;
     uint32_t mate;              /* HOME: whose HAVE answers wait for; 0 */
     struct store *store;        /* HOME, open */

@@ -22,7 +22,7 @@
 #define WAITERS_MAX   8u
 #define TOLD_MAX      256u              /* lost pages that are told one by one */
 
-/* server.lock: */
+/* Guarded by server.lock: */
 static struct {
     uint64_t rounds, begun;             /* done; the number of the one that runs */
     uint64_t mended, lost, anew;        /* put back; without another copy; written by checkpoints */

@@ -52,7 +52,7 @@
 #define CREDIT_BYTES     4160u      /* log space set aside for one private copy */
 #define ROOT_NAME        "\1root"   /* the name under which a client registers its root object */
 
-/* A run of pages that nobody else may be given: leased to a process; freed and perhaps still in
+/* struct run: pages that nobody else may be given: leased to a process; freed and perhaps still in
  * memory (owner NOBODY); or of a process that closed the container and may be committing still
  * (CLOSED). Runs of a container are sorted and do not overlap. */
 struct run { uint64_t first, count, owner; };
@@ -131,7 +131,7 @@ struct server {
     struct container *containers[CONTAINER_HASH];
     unsigned objects;               /* of the kernel, one for each segment of these */
     uint64_t idle_clock;
-    /* by who found no handle for an object; looked for, for them */
+    /* rooms: wanted by who found no handle for an object; looked for, for them */
     struct { uint64_t wanted, done; } rooms;
     bool idle_due;                  /* there are many objects, and one more of them is not in use */
     unsigned pagers_busy;           /* perhaps wait for the kernel, or for room in the queue */
@@ -149,7 +149,7 @@ static inline void server_unlock(void) { pthread_mutex_unlock(&server.lock); }
 /* server_wait waits for the condition, or for so many microseconds: 0, or ETIMEDOUT. Lock held. */
 int server_wait(pthread_cond_t *condition, uint64_t us);
 
-/* request.c. disk_of_client: a handle of the disk that a client names, or -errno; *bytes. */
+/* disk_of_client (request.c): a handle of the disk that a client names, or -errno; *bytes: size. */
 long disk_of_client(const struct kd_message *m, uint64_t *bytes);
 /* main.c. */
 struct store_report;
@@ -165,7 +165,7 @@ void server_fence(const char *what, int error);
  * failed write as soon as that has returned, and is asked, too. Lock held. */
 int server_writable(void);
 
-/* request.c. process_parent tells whose child a process is; 0: it is not there. No lock. */
+/* process_parent (request.c) tells whose child a process is; 0: it is not there. No lock. */
 uint64_t process_parent(uint64_t process);
 /* server_notice takes a message of the kernel that wants no answer. No lock. */
 void server_notice(const struct kd_message *m);
@@ -205,7 +205,7 @@ int container_open_by(uint64_t process, const char *path, const struct wire_open
                       struct wire_opened *out, struct sources *by);
 int container_open(uint64_t process, const struct wire_open *how, struct wire_opened *out);
 int container_close(uint64_t process, uint64_t id);
-/* *id: of the container. */
+/* container_rename: *id: the container's. */
 int container_rename(const char *from, const char *to, uint64_t *id);
 int container_grow(uint64_t id);
 int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one */
@@ -223,7 +223,7 @@ uint32_t form_flags(const uint32_t form[WIRE_FORMS]); /* KD_OBJECT_* of its kern
 /* form_object makes the kernel's object for a segment: its handle or -errno. */
 int form_object(const struct store_container *d, unsigned i, const uint32_t form[WIRE_FORMS]);
 int container_chunk(uint64_t process, uint64_t id, uint64_t pages);
-void form_remake(struct container *c); /* by the cleaner, for it. Lock held, in the gate */
+void form_remake(struct container *c); /* by the cleaner. Lock held, in the gate */
 void process_gone(uint64_t process);
 /* container_opened, lock held, notes one opening more. -EIDRM: a source has ended; -EMLINK. */
 int container_opened(struct container *c, uint64_t process, uint32_t rights,
@@ -269,7 +269,7 @@ void kept_hello(uint64_t process, uint64_t parent, uint64_t id, uint64_t key);
  * representative's, if there is one now. -ENOENT. */
 int kept_object(uint64_t id, uint64_t number, uint64_t *pages);
 int container_object_of(const struct container *c, uint64_t number, uint64_t *pages);
-/* Where segment `number` of an open container lies, and its pages. -EACCES, -ENOENT. No lock. */
+/* container_segment: place, pages of an open container's segment. -EACCES, -ENOENT. No lock. */
 int container_segment(uint64_t process, uint64_t id, uint64_t number, uint64_t place[2]);
 /* kept_look does what is due by the clock; kept_due_us: when the next is, or 0. */
 void kept_look(void);
@@ -277,7 +277,7 @@ uint64_t kept_due_us(void);
 void kept_stop(void);               /* all end, or are waited for in vain; lock dropped meanwhile */
 /* kept_request, no lock: true: the request is answered, or will be. */
 bool kept_request(const struct kd_message *m);
-bool kept_handle(const struct kd_message *m);   /* such a one comes with a handle */
+bool kept_handle(const struct kd_message *m);   /* does the request come with a handle? */
 void kept_open(const struct kd_message *m, const struct wire_opened *o, const struct sources *by);
 int kept_ended(const struct kd_message *m);
 bool kept_page(const struct kd_message *m);     /* of the object that tells clients' ends */
@@ -287,7 +287,7 @@ int space_lease(struct container *c, uint64_t process, uint64_t count, uint64_t 
                 uint64_t *first);
 int space_find(struct container *c, uint64_t process, uint64_t hint, uint64_t near,
                uint64_t *page);
-/* Are all these pages leased by the process? */
+/* space_leased: are all these pages leased by the process? */
 bool space_leased(const struct container *c, uint64_t process, uint64_t first, uint64_t count);
 int space_unlease(struct container *c, uint64_t process, uint64_t first, uint64_t count);
 void space_process_gone(struct container *c, uint64_t process, bool closed);
@@ -359,7 +359,7 @@ void batch_release(struct batch *b);
 void votes_start(void);                 /* what earlier lives have prepared */
 /* grace_begin: for so many ms no page is granted, if anything is exported to others. No lock */
 void grace_begin(unsigned ms);
-/* hold.c, by the committer: hold_takes puts a COMMIT aside, or refuses it; hold_next: one of those
+/* hold_takes (hold.c; by the committer) puts a COMMIT aside, or refuses it; hold_next: one of those
  * goes on; hold_idle: how many milliseconds may be waited (-1: for ever), nothing in hand. */
 bool hold_takes(const struct kd_message *m);
 bool hold_next(struct kd_message *m);
@@ -372,7 +372,7 @@ bool votes_request(const struct kd_message *m);     /* STORE_TXN: answered, or l
 bool votes_hold(const struct kd_message *m, uint64_t container, uint64_t page);
 bool votes_held(uint64_t container, uint64_t page);
 /* parts.c: transactions that have parts in other stores of this machine, which the kernel asks for.
- * By the committer: the COMMIT that was received is a part of this kind (enum kd_part). */
+ * By the committer: part_of_commit tells what part (enum kd_part) the COMMIT received is. */
 unsigned part_of_commit(void);
 /* part_receive takes one whose batch is here. False: it is no commit of its own, and dealt with. */
 bool part_receive(struct kd_message *m);
@@ -472,7 +472,7 @@ void backup_stop(void); /* the store is about to be closed; lock held from now o
 
 /* pager.c, request.c: no lock */
 void pager_init(void);                              /* before any thread */
-/* They deal with a PAGE or STORE_ADVISE, or leave it to a thread that reads already. */
+/* pager_request, pager_advise deal with a PAGE, STORE_ADVISE, or leave it to a reading thread. */
 void pager_request(const struct kd_message *m);
 void pager_advise(const struct kd_message *m);
 /* pager_bring, by a thread that reads, brings what is on disk and nobody brings yet. */

@@ -105,7 +105,7 @@ static int add_one(struct group *g, const struct chain *c, const struct kd_run *
                    unsigned *home_count, bool *logged)
 {
     struct home *home = &leaving[*home_count];
-    bool lock = index_lock_page(run->cookie); /* its bytes mean nothing */
+    bool lock = index_lock_page(run->cookie); /* a lock page's bytes mean nothing */
     int r = lock ? 0 : cookie_page(run->cookie, run->page, &home->id, &home->page);
     locks[c->view] += lock;
     if (r < 0 || lock) return r;
@@ -148,7 +148,7 @@ static int fill_told(struct group *g, const struct chain *c, uint64_t token, uin
         server_unlock();
         r = (int)kd_txn_diff(&diff);
         server_lock();
-        if (r == -EIO) audit_hurry(); /* it met something that is damaged */
+        if (r == -EIO) audit_hurry(); /* the kernel met a damaged page */
         if (r == 0 && diff.pages == 0) break;
         if (r == 0) r = add_told(g, c, diff.buffer_bytes, pages, logged);
     }
@@ -312,7 +312,7 @@ static void unspill(uint64_t view, uint64_t token, uint64_t cookie, uint64_t obj
     }
     if (r == 0) r = (int)kd_txn_unspill(view, token, bytes);
     if (r == 0)
-        store_spill_drop(spill_chain(view), id, page); /* it is still the same: its owner slept */
+        store_spill_drop(spill_chain(view), id, page); /* the same transaction: its owner slept */
     else if (r != -ESRCH)
         kd_txn_refuse(view, token, -r);
 }

@@ -483,7 +483,7 @@ int vote_decide(const struct store_txn_id *id, bool commits, bool lazy)
 {
     struct vote *v = vote_of(id);
     int r = v ? v->prepared && !v->deciding ? 0 : -EBUSY : -ENOENT;
-    if (r == -ENOENT && !commits) {     /* its COMMIT may still come */
+    if (r == -ENOENT && !commits) {     /* the id's COMMIT may still come */
         r = 0;
         undone_add(id);
         vote_told(id, -ECANCELED);

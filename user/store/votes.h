@@ -6,7 +6,7 @@
 
 #include "group.h"
 
-#define FULL_US 10000000u               /* so long without room, then it is said */
+#define FULL_US 10000000u               /* after so long without room that is said */
 #define VOTES_EARLIER "?"               /* no site has such a name: of an earlier life */
 
 struct vote {
@@ -27,7 +27,7 @@ struct vote {
 };
 extern struct vote votes[STORE_PREPARED_MAX];
 
-/* All with the lock held. vote_of: NULL: the transaction is not known here. */
+/* vote_of, as all here with the lock held: NULL: the transaction is not known here. */
 struct vote *vote_of(const struct store_txn_id *id);
 /* vote_outcome commits or undoes what is prepared. 0: over; else it stays. Drops the lock. */
 int vote_outcome(struct vote *v, bool commits);
@@ -37,19 +37,19 @@ int outcome_ask(const struct store_txn_id *id, uint64_t *outcome);
 /* vote_decide: the outcome of an id, by whoever has made it; lazy: VO5. -ENOENT; -EBUSY: it is
  * decided just now. Drops the lock. */
 int vote_decide(const struct store_txn_id *id, bool commits, bool lazy);
-/* parts.c: tells the kernel for how many votes snapshots are to wait (VO10), `more` beside those
- * that there are. True: some wait. *until: at that time there may be one less, if that is before;
- * or NULL. */
+/* doubts_tell (parts.c) tells the kernel for how many votes snapshots are to wait (VO10), `more`
+ * beside those that there are. True: some wait. *until: at that time there may be one less, if that
+ * is before; or NULL. */
 bool doubts_tell(unsigned more, uint64_t *until);
 int decision_forget(const struct store_txn_id *id);     /* -ENOENT. Drops the lock */
 bool same_txn(const struct store_txn_id *a, const struct store_txn_id *b);
 bool is_undone(const struct store_txn_id *id);
-/* hold.c, by who may vote (its place among them). hold_begin: no commit begins from now on; 0: none
- * is under way, and nothing is prepared; -EAGAIN: to be asked again. hold_end: 0: that was so until
- * now; -ESTALE. */
+/* hold_begin (hold.c), by who may vote (its place among them): no commit begins from now on; 0:
+ * none is under way, and nothing is prepared; -EAGAIN: to be asked again. hold_end: 0: that was so
+ * until now; -ESTALE. */
 int hold_begin(unsigned voter, uint64_t *number);
 int hold_end(unsigned voter, uint64_t number);
-/* votes_serve.c: may the process vote? Who asked how this one votes hears it, or who will ask. */
+/* may_vote (votes_serve.c): may it? vote_told: who asked how this one votes hears it, or will. */
 bool may_vote(uint64_t process);
 const char *voter_site(uint64_t process);               /* "": of none, or it may not */
 /* vote_share, decision_share (VO11): has the site's share room for one more vote of so many bytes,
@@ -58,7 +58,7 @@ int vote_share(const struct vote *v);
 int decision_share(const char *site, const struct store_txn_id *id);
 void decision_note(const char *site, const struct store_txn_id *id);
 void vote_told(const struct store_txn_id *id, int status);
-/* parts.c: part_decided: a decision was made, which is to be forgotten some time. */
+/* part_decided (parts.c): a decision was made, which is to be forgotten some time. */
 void part_decided(void);
 /* parts_full: no decision can be kept any more: -EDEADLK, as others will be forgotten soon;
  * -ENOSPC: that has been so for long, for a participant is away. */

@@ -152,7 +152,7 @@ static int voted_ask(const struct kd_message *m, const struct store_txn_id *id)
 {
     const struct vote *v = vote_of(id);
     if (!may_vote(m->process)) return -EPERM;
-    if (m->word[1]) {                   /* its transaction has not come to its COMMIT */
+    if (m->word[1]) {                   /* the asker's transaction has not come to its COMMIT */
         vote_told(id, -ECANCELED);
         return 0;
     }

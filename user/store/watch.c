@@ -183,7 +183,7 @@ static __attribute__((noinline)) void watched_change(uint64_t id, uint64_t page,
         n = n < count ? n : count;
         uint64_t from = container_address(c, page);
         if (!n || !from) return;
-        unsigned left = watched;        /* they lie in front, mostly */
+        unsigned left = watched;        /* used places lie in front, mostly */
         for (struct watch *w = watches; left; w++) {
             left -= w->process != 0;
             if (w->process && !w->fired && watch_has(w, from, from + n * PAGE_BYTES))
