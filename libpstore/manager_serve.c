@@ -291,7 +291,7 @@ static void *serve_kernel(void *unused)
     return (void *)r;
 }
 
-/* refuse_call: nobody calls the port for commits, of which managers above have a handle. */
+/* refuse_call: managers above have a handle of the commit port (CALL_BELOW): nobody calls it. */
 static void refuse_call(const struct kd_message *m)
 {
     const struct kd_message reply = {.handle = -1, .status = -ENOSYS};

@@ -364,8 +364,8 @@ static void tx_undo(struct ps_tx *tx, int error)
 
 /* ---- functions that are run once it is known how a transaction ended ---- */
 
-/* hooks_run runs those that fit the end; no transaction is active. They may begin transactions, in
- * another ps_tx. */
+/* hooks_run runs the functions that fit the end; no transaction is active. They may begin
+ * transactions, in another ps_tx. */
 static void hooks_run(struct ps_tx *tx)
 {
     struct ps_tx *current = tx_current;

@@ -86,7 +86,7 @@ static int reform(struct group *g, uint64_t id, uint64_t page, uint64_t base, ui
     return same.plain ? 0 : reform_as(g, container_by_id(id), id, page, base, bytes);
 }
 
-/* add_page adds a page, whose runs begin at *at; moves that behind. Lock held, a txn open. */
+/* add_page adds a page, whose runs begin at *at, and moves that. Lock held, a transaction open. */
 static int add_page(struct group *g, const struct batch *b, const uint8_t **at, const uint8_t *end)
 {
     const struct kd_run *first = (const void *)*at;

@@ -144,7 +144,7 @@ static bool in_a_hurry(void)
 
 static bool for_kernel;                 /* the kernel waits for the pages cleaned now */
 
-/* is_late: or so little that commits have only their turns; or do they lack memory? */
+/* is_late: has the log less than a quarter left, or is somebody short of memory? */
 static bool is_late(void)
 {
     return for_kernel || server.clean_wanted || server.credit_low ||
@@ -166,7 +166,7 @@ static bool others_busy(void)
     return group_flying() || server.launched + server.landed != moves_before;
 }
 
-/* others_commit: then the disk is theirs for a while. */
+/* others_commit leaves the disk to those who commit for a while. */
 static void others_commit(uint64_t us)
 {
     uint64_t now, until = disk_clock.microseconds(NULL) + us;

@@ -527,7 +527,7 @@ static long patience_ms(void)
     return due > now ? (long)((due - now + 999) / 1000) : 1;
 }
 
-/* await_commit waits for a COMMIT: `quiet`: no other was queued then, and no group in the air: then
+/* await_commit waits for a COMMIT. `quiet`: none was queued before it and no group in the air: then
  * one thread does it all, and no time is spent on looking for company. */
 static long await_commit(void)
 {

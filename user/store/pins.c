@@ -75,7 +75,7 @@ static int pin_begin(uint64_t process, uint64_t id, uint64_t page, uint64_t coun
     return 0;
 }
 
-/* part_pin: pages of a busy range are in memory, and stay: 0; -EAGAIN: they are to be brought. */
+/* part_pin pins pages of a busy range that are in memory: 0; -EAGAIN: they are to be brought. */
 static int part_pin(const struct pin *p, uint64_t page, uint64_t count)
 {
     int object;

@@ -159,7 +159,7 @@ static void round_begin(void)
     saved = 0;
 }
 
-/* waiters_answer answers who asked for this round, or all by an error: no round. Lock held. */
+/* waiters_answer answers those who asked for this round; with an error, all. Lock held. */
 static void waiters_answer(int error)
 {
     unsigned left = 0;
@@ -183,7 +183,7 @@ void scrub_numbers(struct kd_message *reply)
     reply->word[3] = scrub.lost;
 }
 
-/* scrub_ask: the answer comes at the end of a round that begins from now on. -EBUSY: many wait. */
+/* scrub_ask: the answer comes at the end of a round that begins from now on. -EBUSY: too many. */
 int scrub_ask(uint64_t token)
 {
     server_lock();

@@ -72,7 +72,7 @@ static int home_place(struct store_chain *chain, uint64_t process, uint64_t id, 
 /* `leaving` is of what the kernel told last: places in `told`, which all leave for the front. */
 static struct home { uint64_t id, page, offset; const uint8_t *bytes; } leaving[TOLD_PAGES];
 
-/* leaving_write writes those one behind another on the disk at once. Lock dropped for that. */
+/* leaving_write writes copies home, neighbours on the disk at once. Lock dropped for that. */
 static int leaving_write(struct store_chain *chain, unsigned count)
 {
     uint32_t crcs[TOLD_PAGES];

@@ -54,7 +54,7 @@ uint64_t versions_held(uint64_t directory)
     return count_all(directory, &c, &segment);
 }
 
-/* forget_some: the next pages, in circles: what one group leaves goes with the next. */
+/* forget_some forgets the next pages, in circles: what one group leaves goes with the next. */
 static void forget_some(struct container *c, unsigned segment)
 {
     uint64_t pages = 0;
