@@ -20,7 +20,7 @@ static long port_below(const struct ps_container *c)
     return r < 0 ? r : m.status < 0 ? m.status : m.handle >= 0 ? m.handle : -EPROTO;
 }
 
-/* km_below_container: the manager may just be dying: the next transaction finds the successor. */
+/* km_below_container tries again, as the manager may be dying: a transaction finds the next. */
 int km_below_container(const struct ps_container *c)
 {
     int r = -EOWNERDEAD;
@@ -32,10 +32,10 @@ int km_below_container(const struct ps_container *c)
     return r;
 }
 
-/* km_open_beside: a call goes through a handle of its own: the container's may be closed meanwhile,
- * by a thread that closes the container or finds the manager's successor, and its number be given
- * to another port. A transaction is left for so long (TX1): it would be aborted with the handle in
- * its hands. So the call waits no longer than the transaction has time. */
+/* km_open_beside calls through a handle of its own: the container's may be closed meanwhile, by a
+ * thread that closes the container or finds the manager's successor, and its number be given to
+ * another port. A transaction is left for so long (TX1): it would be aborted with the handle in its
+ * hands. So the call waits no longer than the transaction has time. */
 void *km_open_beside(const struct ps_container *c, const char *object, int flags)
 {
     struct ps_tx *tx = tx_work_begin();
@@ -49,7 +49,7 @@ void *km_open_beside(const struct ps_container *c, const char *object, int flags
     return found;
 }
 
-/* is_no_name: who has none of the kernel's names, or finds none there, takes the name as a path. */
+/* is_no_name: without names of the kernel's, or this one among them, the name is a path. */
 static bool is_no_name(int error) { return error == EPERM || error == ENOENT; }
 
 void *km_open(const char *manager, const char *object, int flags)

@@ -168,7 +168,7 @@ void ps_images_drop(struct ps_images *i)
     __atomic_store_n(&i->used, 0, __ATOMIC_RELEASE);
 }
 
-/* ps_images_restore: the first image of a word is the oldest, so the last one put back. */
+/* ps_images_restore puts the first image of a word back last, as that is the oldest. */
 void ps_images_restore(ps_area *a, struct ps_images *i)
 {
     uint64_t used = i->used < PS_IMAGES_MAX ? i->used : PS_IMAGES_MAX;

@@ -37,7 +37,7 @@ void shared_wake(ps_area *a, const uint64_t *word, unsigned count)
     area_call(a, &m, -1);
 }
 
-/* shared_wait: one who was woken while his time ran out hands the wake on. */
+/* shared_wait hands a wake on that came while the time ran out. */
 int shared_wait(ps_area *a, const uint64_t *word, uint64_t expected, int latch, int timeout_ms)
 {
     struct kd_message m = {.kind = KIT_WAIT, .handle = -1,

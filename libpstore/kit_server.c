@@ -288,7 +288,7 @@ static int memory_make(struct area_server *s, const char *name, uint64_t pages)
     return r < 0 ? (int)r : r < (long)pages ? -ENOMEM : 0;
 }
 
-/* name_make: a name that is taken is another area's, or something else's. */
+/* name_make names the area; a name that is taken is another's, or something else's. */
 static int name_make(const ps_area *a, const char *name)
 {
     long other = kd_call3(KD_NAME_FIND, (long)name, 0, 0);

@@ -169,7 +169,7 @@ static void say_pointer(const struct ps_tx *tx, const ps_container *c, uint64_t 
     say(tx, c, address, what);
 }
 
-/* of_object: words of a slotted page that are of no object are no pointers. */
+/* of_object tells whether a word of a slotted page is of an object: others are no pointers. */
 static int of_object(uint64_t address)
 {
     const struct slot_page *page = (const struct slot_page *)(uintptr_t)PAGE_OF(address);
@@ -217,7 +217,7 @@ static int is_slots(const struct slot_page *page, unsigned offset)
             *(const uint64_t *)(const void *)((const char *)page + offset) == 0);
 }
 
-/* looked_at_whole: nobody knows what the page was before: it was in the log already. */
+/* looked_at_whole: the page was in the log already, so nobody knows what it was before. */
 static int looked_at_whole(const struct kd_changes *changes)
 {
     uint64_t all = ~0ull;

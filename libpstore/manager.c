@@ -100,7 +100,7 @@ static int object_make(struct km_object *o, unsigned at)
     return 0;
 }
 
-/* place_free: an empty place in the table, with one user; NULL: -EMFILE, -ENOMEM. lock: held. */
+/* place_free finds an empty place in the table, with one user; NULL: -EMFILE, -ENOMEM. Locked. */
 static struct km_object *place_free(unsigned *at, int *error)
 {
     *error = -EMFILE;

@@ -126,8 +126,8 @@ static uint64_t object_clean(struct km_object *o, uint64_t wanted)
     return offered + range_clean(o, 0, from, wanted - offered);
 }
 
-/* clean_some: the kernel's list says what is to go first. While memory is not short there is none,
- * and too much is dirty of some object. */
+/* clean_some cleans what the kernel's list says is to go first. While memory is not short there is
+ * none, and too much is dirty of some object. */
 static void clean_some(uint64_t wanted)
 {
     struct kd_page_name names[CLEAN_AT_ONCE];
@@ -188,7 +188,7 @@ static void on_client_gone(const struct kd_message *m)
     pthread_mutex_unlock(&protocol_lock);
 }
 
-/* on_credit_low: credits are the process's: the first object with a policy for them answers. */
+/* on_credit_low asks the first object with a policy for credits, which are the process's. */
 static void on_credit_low(void)
 {
     for (unsigned i = 0, told = 0; i < KM_OBJECTS_MAX && !told; i++) {
@@ -291,7 +291,7 @@ static void *serve_kernel(void *unused)
     return (void *)r;
 }
 
-/* refuse_call: managers above have a handle of the commit port (CALL_BELOW): nobody calls it. */
+/* refuse_call refuses calls of the commit port; managers above have handles (CALL_BELOW). */
 static void refuse_call(const struct kd_message *m)
 {
     const struct kd_message reply = {.handle = -1, .status = -ENOSYS};

@@ -60,7 +60,7 @@ static int serve_open(struct km_message *m)
     return 0;
 }
 
-/* closed (scratch): what nobody has open any more is gone. */
+/* closed ends a scratch container that nobody has open any more. */
 static void closed(struct container *c)
 {
     if (front.is.scratch && c->opening_count == 0) front_end(c);

@@ -29,7 +29,7 @@ struct container *front_named(const char *name)
     return NULL;
 }
 
-/* object_make: clients see in the object's number whose addresses these are. */
+/* object_make makes a container's object, by whose number clients know its addresses. */
 static int object_make(struct container *c)
 {
     int e = km_create(c->made.name, front.is.pages, KM_READ | KM_WRITE | KM_TRANSACTIONAL,
@@ -147,7 +147,7 @@ int front_lease(struct container *c, uint64_t process, uint64_t count, uint64_t 
     return 0;
 }
 
-/* pages_at: the number of the first of these pages, all in the container; or front.is.pages. */
+/* pages_at returns the first of these pages, all in the container; or front.is.pages. */
 static uint64_t pages_at(const struct container *c, uint64_t address, uint64_t count)
 {
     uint64_t page = (address - c->base) / KM_PAGE_BYTES;
@@ -192,7 +192,7 @@ static const struct wire_op *next_op(const struct wire_op *op)
     return (const void *)((const char *)op + op->op_bytes);
 }
 
-/* name_check: a name may be taken away and set anew in one commit. */
+/* name_check checks an operation on a name, which one commit may take away and set anew. */
 static int name_check(struct container *c, const struct wire_op *first, const struct wire_op *op)
 {
     int there = front_name(c, op->name) != NULL, set = op->kind == WIRE_NAME_SET;

@@ -30,7 +30,7 @@ static uint64_t number_draw(void)
     return now + 2 * atomic_fetch_add(&count, 1);
 }
 
-/* container_of_ops: that of the first operation: names may be all that changes, and no page. */
+/* container_of_ops returns that of the first operation: perhaps only names change, no page. */
 static ps_container *container_of_ops(const struct tx_ops *ops)
 {
     const struct wire_op *first = (const struct wire_op *)ops->ops;
@@ -42,7 +42,7 @@ static ps_container *container_of_ops(const struct tx_ops *ops)
     return NULL;
 }
 
-/* decider: a changed container of the store that decides, as far as is known here, if that is
+/* decider finds a changed container of the store that decides, as far as known here, if that is
  * another site's: the store of the operations that go with the commit, or else of the pages. */
 static ps_container *decider(const struct ps_tx *tx)
 {

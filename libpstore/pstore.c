@@ -42,7 +42,7 @@ int container_lock(ps_container *c, unsigned from, int how)
     return result;
 }
 
-/* stored_at: the i-th container, if the transaction may have stored items to it; else NULL. */
+/* stored_at returns container i, if the transaction may have stored items to it; else NULL. */
 static ps_container *stored_at(const struct ps_tx *tx, int i)
 {
     ps_container *c = container_by_index(i);
@@ -107,7 +107,7 @@ int ps_snapshot_drop(int snapshot)
     return (int)ps_kernel(KD_HANDLE_CLOSE, snapshot - 1, 0, 0);
 }
 
-/* segment_part: of so many pages each segment has its part, and what it needs at least. */
+/* segment_part returns a segment's part of so many pages, and what it needs at least. */
 static unsigned segment_part(const ps_container *c, unsigned pages)
 {
     unsigned part = pages / c->segment_count;

@@ -66,7 +66,7 @@ static int object_free(void *p)
 
 /* ---- another size ---- */
 
-/* run_resize: a large object keeps its first pages: fewer, or more if those behind are free. What
+/* run_resize has a large object keep its first pages: fewer, or more if those behind are free. What
  * it has more than `units` is less than a page. 0, or -ENOSPC: not where it is. */
 static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start,
                       uint64_t units)

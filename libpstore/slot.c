@@ -57,7 +57,7 @@ unsigned slot_area_bytes_max(const struct slot_page *page)
     return area_bytes(page, SLOT_COUNT_MAX);
 }
 
-/* slot_at: the two kinds of slots begin alike. */
+/* slot_at returns slot i; the two kinds of slots begin alike. */
 static struct slot *slot_at(const struct slot_page *page, unsigned i)
 {
     struct slot_page *p = (struct slot_page *)(uintptr_t)page;
@@ -71,7 +71,7 @@ static void type_put(struct slot_page *page, unsigned i, uint32_t type)
         memcpy(((struct slot_page_marked *)(void *)page)->slot[i].type, &type, sizeof type);
 }
 
-/* units_zero: memset's call would cost more than most objects; the barrier keeps it out. */
+/* units_zero zeros units without memset, whose call costs much; the barrier keeps it out. */
 static void units_zero(struct slot_page *page, unsigned start, unsigned units)
 {
     uint64_t *word = (uint64_t *)((char *)page + (size_t)start * SLOT_UNIT_BYTES);
@@ -193,7 +193,7 @@ static unsigned map_find(const struct unit_map *map, unsigned units, unsigned *s
 
 /* ---- objects ---- */
 
-/* slot_take: a freed slot, or a new one at the array's end; -EUCLEAN if the header lied. */
+/* slot_take takes a freed slot, or a new one at the end; -EUCLEAN if the header lied. */
 static int slot_take(const struct slot_page *page)
 {
     if (page->unused == 0)
@@ -292,7 +292,7 @@ void slot_settle(struct slot_page *page)
     page->free = (uint8_t)(page->free + area - slot_area_units(page, page->slots));
 }
 
-/* slot_to_free: the slot of the object that begins there; *units: in this page; or -errno. */
+/* slot_to_free returns the slot of the object that begins there, or -errno; *units: here. */
 static int slot_to_free(const struct slot_page *page, unsigned start, unsigned *units)
 {
     if (!slot_is_page(page))

@@ -169,7 +169,7 @@ static int server_here(const char *container, uint32_t kind, int flags)
     return by;
 }
 
-/* server_of: a way to the server that was passed to this program comes first. */
+/* server_of finds the server; a way to it that was passed to this program comes first. */
 static int server_of(const char *container, int flags)
 {
     int way = root_of(SPLIT_ROOTS, last_of(container));
@@ -354,7 +354,7 @@ static int within(const ps_split *p, const void *object, size_t offset, size_t b
 
 /* ---- functions ---- */
 
-/* told: what fails is the transaction's error. */
+/* told makes what fails the transaction's error. */
 static int told(ps_split *p, int error)
 {
     if (error && !p->error)

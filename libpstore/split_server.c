@@ -278,7 +278,7 @@ static int run(struct split_client *k)
 
 /* ---- a client ---- */
 
-/* good (PF1): 0; -EIDRM: it was taken back; -EOWNERDEAD: the store ended, another one is there. */
+/* good checks a handle (PF1): 0; -EIDRM: taken back; -EOWNERDEAD: the store is another one. */
 static int good(int handle)
 {
     int error = (int)ps_kernel(KD_PORT_SAME, handle, served->store->port, 0);
@@ -425,7 +425,7 @@ static struct way *way_free(int port)
     return found;
 }
 
-/* way_begin: the handle that was shown stays with the way. Who came by one makes none. */
+/* way_begin makes a way, which keeps the handle shown. Who came by one makes none. */
 static int way_begin(int port, struct kd_message *m)
 {
     int error = way_of(m) ? -EPERM : may(m->handle, (m->word[0] & PS_WRITE) != 0);

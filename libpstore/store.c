@@ -154,7 +154,7 @@ int stores_read_flush(const struct ps_tx *tx)
 
 /* ---- connecting ---- */
 
-/* store_hello: a representative says for which container it was started: so the store knows whom it
+/* store_hello tells for which container a representative was started: so the store knows whom it
  * would make wait for itself. */
 int store_hello(struct ps_store *s)
 {
@@ -172,7 +172,7 @@ int store_hello(struct ps_store *s)
     return result == 0 && word[0] != STORE_PROTOCOL_VERSION ? -EPROTONOSUPPORT : result;
 }
 
-/* store_comes_back: init has such a port as long as it starts a dead manager again. */
+/* store_comes_back asks for init's port of this name: init will start the dead manager again. */
 static int store_comes_back(const struct ps_store *s)
 {
     char name[sizeof s->name + sizeof STORE_KEPT];

@@ -105,7 +105,7 @@ static int install(void)
     return result;
 }
 
-/* remove_ours: a handler that the program put in front may call ours: then ours stays. */
+/* remove_ours removes our handler, but not if the program put another one in front. */
 static void remove_ours(void)
 {
     struct sigaction now;

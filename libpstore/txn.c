@@ -80,7 +80,7 @@ void tx_forget(void)
 
 static void thread_key_make(void) { pthread_key_create(&thread_key, thread_ended); }
 
-/* tx_create: the landing stack lies below the struct and begins at its first word, `landing`. */
+/* tx_create makes a ps_tx; its landing stack lies below and begins at the first word, `landing`. */
 static int tx_create(struct ps_tx **out)
 {
     pthread_once(&thread_once, thread_key_make);
@@ -150,7 +150,7 @@ static int options_check(const struct ps_options *o)
     return o->isolation == PS_CONTAINER_LOCK && !container_is_open(o->locked) ? -EINVAL : 0;
 }
 
-/* tx_prepare: what ps_transaction and ps_begin check and set up; *out: the current, idle one. */
+/* tx_prepare checks and sets up for ps_transaction and ps_begin; *out: the current, idle one. */
 static RARE int tx_prepare(const struct ps_options *options, int explicit_, struct ps_tx **out)
 {
     static const struct ps_options plain;
@@ -212,7 +212,7 @@ static inline struct ps_tx *tx_plain_again(void)
 
 static void tx_undo(struct ps_tx *tx, int error);
 
-/* tx_begin_again: the program left the view behind us, perhaps: then once more. */
+/* tx_begin_again begins once more, as the program perhaps left the view behind us. */
 static RARE int tx_begin_again(struct ps_tx *tx, int result)
 {
     if (result == -ENOENT && ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0)
@@ -296,7 +296,7 @@ static RARE int tx_ended_by_kernel(struct ps_tx *tx, int result, int again)
     return error_told(ERROR_TXN, tx_ended(tx, result, again));
 }
 
-/* tx_in_doubt: the session with another site ended under the commit: whatever is known of
+/* tx_in_doubt is for a session with another site that ended under the commit: whatever is known of
  * containers is known anew, and then that site says what became of it. */
 static RARE int tx_in_doubt(struct ps_tx *tx)
 {
@@ -342,7 +342,7 @@ static RARE int tx_commit_prepared(struct ps_tx *tx)
            : result ? tx_refused(tx, result, 1) : error_told(ERROR_TXN, tx_ended(tx, 0, 0));
 }
 
-/* tx_commit: of several stores each change is prepared for; KD_COMMIT_READ tells of pages. */
+/* tx_commit commits, prepared if changes are of several stores; KD_COMMIT_READ tells of pages. */
 static int tx_commit(struct ps_tx *tx)
 {
     if (tx->items.accesses || tx->heap.used | tx->several | lint_on ||
@@ -580,7 +580,7 @@ static int tx_is_mine(const struct ps_tx *tx)
     return 0;
 }
 
-/* ps_resume: if it was aborted meanwhile, the thread leaves the body inside KD_VIEW_ENTER. */
+/* ps_resume resumes a transaction. If it was aborted, the thread leaves in KD_VIEW_ENTER. */
 int ps_resume(ps_tx *tx)
 {
     if (tx_active())

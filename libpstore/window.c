@@ -42,8 +42,8 @@ static int slot_claim(uint64_t from)
     return -1;
 }
 
-/* slots_clear: a window that ended with its container, or that a parent has, may have left a slot:
- * its place is another window's now. */
+/* slots_clear frees slots of windows that ended with their container, or that a parent has: their
+ * place is another window's now. */
 static void slots_clear(uint64_t at, uint64_t bytes)
 {
     for (unsigned i = 0; i < WINDOWS_MAX; i++) {

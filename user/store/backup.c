@@ -163,7 +163,7 @@ static int pieces_copy(void)
     return backup.stop ? -ECANCELED : r == -ENOENT ? 0 : r;
 }
 
-/* slots_write: the mark goes last; until then nobody opens the copy. */
+/* slots_write replaces the mark last; until then nobody opens the copy. */
 static int slots_write(void)
 {
     const struct store_backup *b = &backup.pieces;

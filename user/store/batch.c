@@ -87,7 +87,7 @@ static int parse_free(struct batch *b, const struct wire_op *op, const struct co
     return 0;
 }
 
-/* parse_claim: only leased pages: no client takes another's, or those still in memory. */
+/* parse_claim takes leased pages only: not another client's, nor those still in memory. */
 static int parse_claim(struct batch *b, uint64_t process, const struct wire_op *op,
                        const struct container *c)
 {
@@ -133,7 +133,7 @@ static int parse_note(struct batch *b, const struct wire_op *op)
     return 0;
 }
 
-/* parse_change: a string's key has its NUL behind it, and none within. */
+/* parse_change reads an index's change; a string's key has its NUL behind it, none within. */
 static int parse_change(struct batch *b, uint64_t process, const struct wire_op *op,
                         struct container *c)
 {

@@ -33,7 +33,7 @@ enum store_durability changes_note(const struct group *g, uint64_t id)
     return is;
 }
 
-/* same_note: a page of this segment is changed. 1: of no container; 0; -errno. Lock held. */
+/* same_note notes that this segment is changed. 1: of no container; 0; -errno. Lock held. */
 static int same_note(const struct group *g, uint64_t cookie)
 {
     if (index_lock_page(cookie)) return 1; /* a lock page's bytes mean nothing */

@@ -48,7 +48,7 @@ static void others_first(void)
 
 /* ---- pages go home ---- */
 
-/* batch_add, lock held: pages that were freed or deleted meanwhile are passed over. */
+/* batch_add adds a page, unless it was freed or deleted meanwhile. Lock held. */
 static void batch_add(uint64_t id, uint64_t page)
 {
     struct kd_page_io *io = &batch.io[batch.count];
@@ -86,7 +86,7 @@ static int clean_from_log(uint64_t id, uint64_t page)
     return 0;
 }
 
-/* batch_settle, lock held: MG2: the library hears of a home write first, then the kernel. */
+/* batch_settle tells the library of a home write, and then the kernel (MG2). Lock held. */
 static int batch_settle(unsigned i)
 {
     const struct kd_page_io *io = &batch.io[i];
@@ -112,8 +112,8 @@ static bool batch_is_ahead(void)
     return false;
 }
 
-/* batch_write, lock held, dropped for the disk: the kernel passes over what became newer since
- * (MG5); each page's status says how it went. */
+/* batch_write writes a batch home. The kernel passes over what became newer since (MG5); each
+ * page's status says how it went. Lock held, dropped for the disk. */
 static int batch_write(void)
 {
     if (batch.count == 0) return 0;
@@ -253,7 +253,7 @@ static int clean_laundry(uint64_t pages, uint64_t *found)
     return r ? r : last;
 }
 
-/* clean_for_kernel: the kernel wants frames. If it names none, any page will do. */
+/* clean_for_kernel cleans as the kernel wants frames. If it names none, any page will do. */
 static int clean_for_kernel(uint64_t pages)
 {
     uint64_t found;
@@ -401,7 +401,7 @@ static int checkpoint_seal(void)
     return r;
 }
 
-/* expired_say: whoever needed old log, and was too slow for it, has lost it now. */
+/* expired_say tells who needed old log, was too slow for it, and has lost it now. */
 static void expired_say(void)
 {
     static uint64_t said;
@@ -413,7 +413,7 @@ static void expired_say(void)
         stats.expired_owner);
 }
 
-/* checkpoint_run: -ENOMEM: not begun; else the store is to be fenced. Lock dropped for the disk. */
+/* checkpoint_run makes one. -ENOMEM: not begun; else fence the store. Lock dropped for the disk. */
 static int checkpoint_run(bool by_chunks)
 {
     server.checkpoints.due_us = 0;
@@ -444,7 +444,7 @@ static int checkpoint_run(bool by_chunks)
 
 /* ---- the kernel is short of credits ---- */
 
-/* credits_help: the kernel is short of credits: two checkpoints may make room. Lock held. */
+/* credits_help makes room, by two checkpoints at most, if credits are short. Lock held. */
 static int credits_help(void)
 {
     int r = 0;
@@ -459,7 +459,7 @@ static int credits_help(void)
 
 /* ---- the end ---- */
 
-/* store_end: all pages home, and the superblock says so. Lock dropped for homes; in the gate. */
+/* store_end brings all pages home; the superblock says so. Lock dropped for that; in the gate. */
 static int store_end(void)
 {
     struct store_stats stats;
@@ -475,7 +475,7 @@ static int store_end(void)
     return r < 0 ? r : store_close(server.store);
 }
 
-/* stop: init wants the manager to end. The gate and, once the store is closed, the lock are kept,
+/* stop ends the manager, as init wants. The gate and, once the store is closed, the lock are kept,
  * so nobody commits or looks anything up any more. Lock held. */
 static void stop(void)
 {
@@ -527,8 +527,8 @@ int server_wait(pthread_cond_t *condition, uint64_t us)
     return pthread_cond_timedwait(condition, &server.lock, &until);
 }
 
-/* cleaner_wait: while all pagers wait in the kernel, perhaps for frames, nobody receives the CLEAN
- * notice that would bring frames. So then we look again soon. Lock held. */
+/* cleaner_wait waits for work. While all pagers wait in the kernel, perhaps for frames, nobody
+ * receives the CLEAN notice that would bring frames. So then we look again soon. Lock held. */
 static void cleaner_wait(void)
 {
     uint64_t done = server.pagers_done, now = disk_clock.microseconds(NULL);

@@ -35,8 +35,8 @@ static unsigned alone;                  /* so many groups have one commit each (
 
 /* ---- one view ---- */
 
-/* add_layout: who has the container open has pointers to objects of the old layout. One change for
- * each group (-ENOBUFS: in the next one). */
+/* add_layout wants the container for one alone: others have pointers to objects of the old layout.
+ * One change for each group (-ENOBUFS: in the next one). */
 static int add_layout(struct group *g, uint64_t process, uint64_t container)
 {
     if (g->layout) return -ENOBUFS;
@@ -64,7 +64,7 @@ int commit_ops(struct group *g, uint64_t process, struct batch *b)
     return r;
 }
 
-/* add_note: what is noted for the first time is a name more, if names are limited; whoever comes
+/* add_note adds a note: for the first time it is a name more, if names are limited; whoever comes
  * later in the group sees that. */
 static int add_note(struct group *g, struct batch *b)
 {
@@ -152,8 +152,8 @@ static uint64_t lazy_us(const struct kd_message *m)
     return options.lazy_ms ? ms * 1000 : 0;
 }
 
-/* publish_unlogged: a view that changed nothing needs no log; but what it read may be lazy. Lock
- * held, dropped for a flush. */
+/* publish_unlogged publishes a view that changed nothing: it needs no log; what it read may be
+ * lazy. Lock held, dropped for a flush. */
 static int publish_unlogged(const struct kd_message *m)
 {
     int r = lazy_us(m) ? 0 : group_flush();
@@ -208,7 +208,7 @@ static int group_add(struct group *g, const struct kd_message *m)
 
 /* ---- a transaction of the manager's own ---- */
 
-/* own_launch, inside the gate: 0: *out is in the air. */
+/* own_launch launches a group of our own, inside the gate. 0: *out is in the air. */
 static int own_launch(struct store_op *ops, unsigned count, struct group **out)
 {
     uint32_t position;
@@ -256,9 +256,9 @@ int commit_own(struct store_op *ops, unsigned count)
 
 /* ---- the thread ---- */
 
-/* log_compress: nobody commits. If the log since the last checkpoint is four times what its pages
- * take (a page that is in it once has two blocks), one copy of each, the newest, goes home now, by
- * an early checkpoint: it writes a quarter of what the commits have, at most. Lock held. */
+/* log_compress is for when nobody commits. If the log since the last checkpoint is four times what
+ * its pages take (a page in it once has two blocks), one copy of each, the newest, goes home now,
+ * by an early checkpoint: it writes a quarter of what the commits have, at most. Lock held. */
 static void log_compress(void)
 {
     struct store_stats now;
@@ -413,9 +413,9 @@ static void group_refuse_all(const struct group *g, int error)
     server.refused += g->count;
 }
 
-/* group_failed: changes of indexes that a group's commits want were lost, or not logged. Nothing of
- * it is in the log. Whose fault that is only he hears who is alone: others begin again, and each
- * has a group of his own then. */
+/* group_failed refuses a group, as changes of indexes were lost, or not logged. Nothing of it is in
+ * the log. Whose fault that is only he hears who is alone: others begin again, and each has a group
+ * of his own then. */
 static void group_failed(struct group *g, int error, bool lost)
 {
     bool again = lost || g->count > 1 || error == -ENOBUFS || error == -EAGAIN;
@@ -425,7 +425,7 @@ static void group_failed(struct group *g, int error, bool lost)
     if (lost || g->count > 1) alone = g->count + lost;
 }
 
-/* group_make, inside the gate: a group from `pending` on; NULL: there is none in the air. */
+/* group_make makes a group from `pending` on, inside the gate; NULL: none is in the air. */
 static struct group *group_make(size_t room, int *tries, enum taken *taken)
 {
     struct group *g;
@@ -461,7 +461,7 @@ static void land_here(struct group *g)
     if (group_land(g) == 0) spill_committed(view);
 }
 
-/* make_smaller: `pending` fits no group, or is a load: its copies leave first, into the log or
+/* make_smaller has copies of `pending`, which fits no group or is a load, leave, into the log or
  * home. A load that cannot do so (it stands on another manager, or has locked items) is logged. */
 static void make_smaller(bool load)
 {
@@ -516,7 +516,7 @@ static void run_group(int *tries)
     server_unlock();
 }
 
-/* patience_ms: how long nothing else is to be done if no COMMIT comes. Lazy groups are flushed
+/* patience_ms tells how long nothing else is to be done if no COMMIT comes. Lazy groups are flushed
  * before an empty one is written behind them. */
 static long patience_ms(void)
 {

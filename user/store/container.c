@@ -392,7 +392,7 @@ void process_gone(uint64_t process)
 
 /* ---- what nobody has open is given up ---- */
 
-/* idle_oldest: the one closed first, of those that may leave and have not been chosen. */
+/* idle_oldest finds the one closed first, of those that may leave and are not chosen. */
 static struct container *idle_oldest(void)
 {
     struct container *oldest = NULL;
@@ -460,7 +460,7 @@ void container_deleted(uint64_t id)
     if (index) gate_leave();
 }
 
-/* segments_allowed: -EDQUOT: with so many segments more a process would leave too few to others. */
+/* segments_allowed: -EDQUOT: a process with so many segments more would leave too few to others. */
 static int segments_allowed(uint64_t process, unsigned more)
 {
     for (unsigned h = 0; h < CONTAINER_HASH; h++)

@@ -63,7 +63,7 @@ static void on_closing(void *unused, struct store *store)
     ends("another site is home");
 }
 
-/* copy_place: in whose place the home is, whichever it is: that whose name comes first. */
+/* copy_place tells in whose place the home is, whichever it is: whose name comes first. */
 const char *copy_place(void)
 {
     return role.own == 1 ? options.pair[0] : options.pair[1];
@@ -114,7 +114,7 @@ void copy_reached(int site, bool reached)
     server_unlock();
 }
 
-/* lease_look (CY2): before it is named nobody else may be home, however long that takes. */
+/* lease_look ends a home without lease (CY2); while it has no named mate nobody else is home. */
 static void lease_look(uint64_t now)
 {
     if (role.is == ROLE_HOME && role.store && role.named && role.frozen &&
@@ -169,7 +169,7 @@ void copy_flushed(store_lsn_t end)
     while (!copy_has(end)) pthread_cond_wait(&heard, &server.lock);
 }
 
-/* copy_confirms: the other copy may have become home a moment ago, without a word to this. */
+/* copy_confirms asks the other copy, which may have become home without a word to this. */
 void copy_confirms(void)
 {
     if (!copy_is()) return;
@@ -297,8 +297,8 @@ static void *asked_main(void *unused)
 
 /* ---- the beginning ---- */
 
-/* disk_ready: a disk is blank only at the beginning, and then the first of the two makes the store;
- * the other one is a copy of that. */
+/* disk_ready makes the store at the first of the two if the disk is blank, as only at the
+ * beginning; the other one is a copy of that. */
 static bool disk_ready(const struct disk_io *io, const struct store_open_options *how)
 {
     struct store_spare *spare;

@@ -36,7 +36,7 @@ static int flush(void)
     return r < 0 ? (int)r : 0;
 }
 
-/* disk_is_free: zeros, or a copy that was begun, or whatever it is if the client says so. */
+/* disk_is_free: 0: zeros, or a copy that was begun, or anything if the client says so. */
 static int disk_is_free(void)
 {
     static const uint8_t zeros[PAGE_BYTES];

@@ -170,7 +170,7 @@ static struct {
     long knows;                         /* the process of the link that was told; 0 */
 } home;
 
-/* home_tell: a link that was started again knows nothing of the home. 0 or -errno. */
+/* home_tell tells link of this home, and again when link was started anew. 0 or -errno. */
 static int home_tell(int link)
 {
     long pid = KD1(KD_PORT_OWNER, link), r = pid < 0 ? pid : 0;

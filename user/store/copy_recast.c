@@ -40,7 +40,7 @@ static void note(void)
     noted.all = s.all;
 }
 
-/* second_of: the second name lies behind the first one's zero. */
+/* second_of returns the second name, which lies behind the first one's zero. */
 static const char *second_of(const char *names, size_t bytes)
 {
     const char *zero = bytes && !names[bytes - 1] ? memchr(names, 0, bytes - 1) : NULL;

@@ -169,7 +169,7 @@ static void deciding_end(struct container *c)
     }
 }
 
-/* pause_piece: others have their turn: nobody waits for the lock longer than for PIECE pages. */
+/* pause_piece gives others the lock: nobody waits for it longer than for PIECE pages. */
 static void pause_piece(void)
 {
     server_unlock();

@@ -175,7 +175,7 @@ int directory_way_needs(const struct directory_found *f, unsigned at, uint32_t r
     return missing ? directory_needs(s->serial, s->rights, rights, up) : 0;
 }
 
-/* way_add: the next step leads to what *out is now. */
+/* way_add adds a step to the way, which leads to what *out is now. */
 static void way_add(struct directory_found *out, uint32_t own)
 {
     out->way[out->parts] = (struct directory_step){ out->serial, own, out->rights };

@@ -28,7 +28,7 @@ static bool name_taken(struct directory *d, const char *name)
            (d->root && store_name_find(d->store, d->root, name, &link) == 0);
 }
 
-/* name_mended: "a/b" becomes "a_b"; if that is taken "a_b_2", "a_b_3" ... */
+/* name_mended makes "a_b" of "a/b"; if that is taken "a_b_2", "a_b_3" ... */
 static void name_mended(struct directory *d, const char *from, char to[STORE_NAME_BYTES])
 {
     char base[STORE_NAME_BYTES] = "", end[16] = "";
@@ -44,7 +44,7 @@ static void name_mended(struct directory *d, const char *from, char to[STORE_NAM
     }
 }
 
-/* containers_mend: the manager's own has a name that is none in the root, and stays. */
+/* containers_mend mends names; the manager's own, which is none in the root, stays. */
 static bool containers_mend(struct directory *d)
 {
     struct store_container c;

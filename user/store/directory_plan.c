@@ -306,7 +306,7 @@ static int move_check(struct directory *d, const struct directory_found *from, u
     return circle || count + height_of(d, from->container) > DIRECTORY_DEPTH ? -ELOOP : 0;
 }
 
-/* move_rights: what the entry has beyond this way's rights would be the mover's elsewhere. */
+/* move_rights asks for all the entry's rights on this way: the mover gets them elsewhere. */
 static int move_rights(struct directory *d, struct directory_found *from,
                        const struct directory_found *to)
 {
@@ -419,7 +419,7 @@ bool directory_ended(struct directory *d, uint64_t *cursor, uint64_t *serial)
 
 /* ---- what became of it ---- */
 
-/* applied_entry: the grant's entry lies where the plan says. */
+/* applied_entry notes that the grant's entry lies where the plan says. */
 static void applied_entry(struct directory *d, uint32_t at)
 {
     struct store_name entry;

@@ -41,7 +41,7 @@ static int who_tell(struct directory *d, struct directory_who_cursor *w, uint32_
     return queue_add(w, g->directory);
 }
 
-/* who_in_root: the first entry is the catalogue's name. 1: this one has none in the root. */
+/* who_in_root tells the entry that is the catalogue's name. 1: it is none in the root. */
 static int who_in_root(struct directory *d, struct directory_who_cursor *w, uint64_t container,
                        struct directory_who *out)
 {

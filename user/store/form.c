@@ -177,7 +177,7 @@ static struct container *changes_wait(uint64_t id)
     return container_by_id(id);
 }
 
-/* form_prepare, lock held: 1: the container has that property already. */
+/* form_prepare checks a new property, lock held. 1: the container has it already. */
 static int form_prepare(struct container *c, uint64_t process, enum wire_form which, uint32_t value)
 {
     bool durability = which == WIRE_FORM_DURABILITY;

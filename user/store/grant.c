@@ -146,7 +146,7 @@ void grant_end(struct directory *d, uint32_t at)
     grant_free(d, at);
 }
 
-/* grants_end: a tree lies in one container (DG1), so it goes as a whole. */
+/* grants_end ends whole trees, as each lies in one container (DG1). */
 void grants_end(struct directory *d, uint64_t container)
 {
     uint32_t at;

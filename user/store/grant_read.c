@@ -48,7 +48,7 @@ static bool name_next(struct directory *d, uint32_t *cursor, uint64_t *object,
 
 /* ---- rows */
 
-/* row_take: of two rows with one serial nobody knows which is forged. */
+/* row_take takes a row; of two with one serial nobody knows which is forged. */
 static void row_take(struct directory *d, uint64_t serial, uint64_t number,
                      const struct store_name *row)
 {

@@ -107,7 +107,7 @@ bool group_changes_layout(uint64_t container)
     return groups[0].layout == container || groups[1].layout == container;
 }
 
-/* group_txn_begin: the id is new each time, also after a start: the clock runs faster. */
+/* group_txn_begin gives a new id each time, also after a start: the clock runs faster. */
 int group_txn_begin(struct group *g, uint64_t tag)
 {
     static uint64_t id;
@@ -176,7 +176,7 @@ static void group_refuse(const struct group *g, int error)
     server.refused += g->count;
 }
 
-/* tell_freed_part: the kernel may forget freed pages, whichever version it has, if no later
+/* tell_freed_part tells the kernel to forget freed pages, whichever version it has, if no later
  * transaction of the group wrote them again. */
 static void tell_freed_part(uint64_t id, uint64_t first, uint64_t count)
 {
@@ -229,7 +229,7 @@ static bool names_missed(const struct group *g)
     return false;
 }
 
-/* group_publish (MG1): the group is durable, or lazy. */
+/* group_publish publishes a group that is durable, or lazy (MG1). */
 static int group_publish(struct group *g)
 {
     for (unsigned i = 0; i < g->count; i++)

@@ -16,7 +16,7 @@ static bool holds(uint64_t serial, const struct directory_found *found)
     return serial && directory_below(paths, serial, found->serial);
 }
 
-/* holders_open: openings have no order: one that ends between two requests hides another. */
+/* holders_open lists openings in no order: one that ends between two requests hides another. */
 static unsigned holders_open(const struct directory_found *found, uint64_t *cursor,
                              struct wire_holder *out, unsigned room)
 {

@@ -123,7 +123,7 @@ static void node_free(void *index, void *node)
 /* struct bounds: what a node's keys are between: from <= key < to; no bytes: any. */
 struct bounds { struct bytes from, to; };
 
-/* bounds_below: an index's branches have no prefix, so their keys are read where they lie. */
+/* bounds_below gives a child's bounds; branches have no prefix, so keys are read in place. */
 static struct bounds bounds_below(const struct ps_tree_access *a, const struct ps_node *n,
                                   unsigned child, struct bounds b)
 {
@@ -160,8 +160,8 @@ static bool node_sound(const struct ps_tree_access *a, struct index *x, const st
     return node_within(a, n, b);
 }
 
-/* edge_sound: a neighbour of the way may be joined with a node of it, and then their children where
- * they meet, and so on. */
+/* edge_sound looks at a neighbour of the way, which may be joined with a node of it, and then their
+ * children where they meet, and so on. */
 static bool edge_sound(const struct ps_tree_access *a, struct index *x, const struct ps_node *n,
                        bool last, struct bounds b)
 {
@@ -248,7 +248,7 @@ static int change_make(const struct index_op *op)
 
 /* ---- the thread ---- */
 
-/* landed: the kernel aborted the transaction, and the thread goes on here. */
+/* landed is where the thread goes on when the kernel aborted the transaction. */
 static _Noreturn void landed(long reason)
 {
     __asm__ volatile("cld");
@@ -393,7 +393,7 @@ int index_room(const struct group *g, uint64_t bytes)
     return 0;
 }
 
-/* changes_keep: changes outlive the batch: they may have to be made again. */
+/* changes_keep copies changes, which outlive the batch: they may have to be made again. */
 static int changes_keep(const struct index_op *ops, unsigned count)
 {
     if (change_count + count > GROUP_CHANGES) return -ENOBUFS;

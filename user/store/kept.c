@@ -131,7 +131,7 @@ static void due_in(struct kept *k, uint64_t ms)
     pthread_cond_signal(&server.work); /* the cleaner looks at the clock for us */
 }
 
-/* kept_start: a representative that is not there yet, or is over, is to start. */
+/* kept_start has a representative start that is not there yet, or is over. */
 static void kept_start(struct kept *k, uint64_t id)
 {
     unsigned failures = k->id == id ? k->failures : 0;
@@ -206,7 +206,7 @@ static int presence_make(void)
     return presence < 0 ? presence : 0;
 }
 
-/* kept_page: nobody has anything to read there. */
+/* kept_page fails the request: nobody has anything to read there. */
 bool kept_page(const struct kd_message *m)
 {
     if (m->word[0] != 0) return false; /* the cookie: of no container */
@@ -328,8 +328,8 @@ void kept_idle(uint64_t id)
 
 /* ---- its life ---- */
 
-/* kept_over: the program has ended, or never began. Who waited for this life hears why; who came
- * later has another one. */
+/* kept_over notes that the program has ended, or never began. Who waited for this life hears why;
+ * who came later has another one. */
 static void kept_over(struct kept *k, int error)
 {
     bool began = k->state != KEPT_STARTS;
@@ -490,7 +490,7 @@ static int serve_request(const struct kd_message *m, uint64_t place[2], bool *ta
     return r;
 }
 
-/* keeper_new: a keeper that began anew knows of none that run: it shall end those it can. */
+/* keeper_new: a new keeper knows of no program that runs: it shall end those it can. */
 static void keeper_new(uint64_t process)
 {
     keeper = process;

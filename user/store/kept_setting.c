@@ -20,7 +20,7 @@ static const char kept_head[] = "\3manager";
 
 bool kept_name(const char *name) { return name[0] == kept_head[0]; }
 
-/* kept_text: -ENOENT; text that is not whole counts as none: nobody but us writes it. */
+/* kept_text: -ENOENT: none, or one that is not whole: nobody but us writes it. */
 int kept_text(uint64_t id, char text[WIRE_MANAGER_BYTES])
 {
     struct store_name found;
@@ -55,7 +55,7 @@ static struct store_op *name_add(struct kept_names *n, enum store_op_type type, 
     return op;
 }
 
-/* pieces_set: the pieces' bytes are those of the text, with a line's end for each NUL. */
+/* pieces_set cuts the text into pieces, with a line's end for each NUL. */
 static void pieces_set(struct kept_names *n, uint64_t id, const char *text, size_t bytes)
 {
     struct store_op *head = name_add(n, STORE_OP_NAME_SET, id);

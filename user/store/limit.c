@@ -93,7 +93,7 @@ static void limit_put(struct directory *d, uint64_t directory, enum directory_li
     if (!any) limits_forget(d, directory);
 }
 
-/* counted_by: directories that count such things of the container's, the nearest first. */
+/* counted_by lists directories that count such things of a container's, nearest first. */
 static unsigned counted_by(const struct directory *d, uint64_t container,
                            enum directory_limit kind, uint64_t up[DIRECTORY_DEPTH + 2])
 {

@@ -65,7 +65,7 @@ int server_writable(void)
 
 /* ---- the disk ---- */
 
-/* disk_name: disk number i, from 0, of a store over several: "store", "store.2" ... */
+/* disk_name names disk i, from 0, of a store over several: "store", "store.2" ... */
 static const char *disk_name(uint32_t i)
 {
     static char name[KD_NAME_MAX];
@@ -130,7 +130,7 @@ static void powers_keep(uint32_t rights)
     system = (int)left;
 }
 
-/* uuid_make: different for every store that was ever made. */
+/* uuid_make makes one that differs for every store that was ever made. */
 static void uuid_make(uint8_t uuid[16])
 {
     struct timespec now;
@@ -262,7 +262,7 @@ static struct store_open_options open_how(void)
                                         .image_pages = (uint32_t)(part / PAGE_BYTES * 15 / 16) };
 }
 
-/* copy_start: a group of a copy has to go into a frame. */
+/* copy_start starts a copy, of which a group has to go into a frame. */
 static bool copy_start(const struct disk_io *io, unsigned grace_ms)
 {
     struct store_open_options how = open_how();
@@ -340,8 +340,8 @@ static bool server_start(void)
     return mended == 0;
 }
 
-/* zone_claim: the addresses of our containers are ours alone: the commit port bears the names of
- * the small zones that they make up. */
+/* zone_claim claims the addresses of our containers: the commit port bears the names of the small
+ * zones that they make up. */
 static bool zone_claim(void)
 {
     char name[16];

@@ -87,7 +87,7 @@ bool mapped_free(void *memory, size_t bytes)
     return mine;
 }
 
-/* mapped_io: disks take a process's own memory only, so each page goes over a buffer. */
+/* mapped_io moves each page over a buffer: disks take a process's own memory only. */
 long mapped_io(long number, int disk, uint64_t offset, void *buffer, size_t bytes)
 {
     static _Thread_local char own[PAGE_BYTES];

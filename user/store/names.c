@@ -197,7 +197,7 @@ static int make_link(uint64_t process, int handle, uint32_t rights, const char *
     return r;
 }
 
-/* take_away: what does not fit into one transaction goes in several. *grants: how many ended. */
+/* take_away takes away, in several transactions if one has no room. *grants: how many ended. */
 static int take_away(uint64_t process, const char *path, bool unlink, uint64_t *grants)
 {
     unsigned what = unlink ? KD_TRACE_DROPPED : KD_TRACE_TAKEN_BACK;
@@ -369,7 +369,7 @@ static unsigned entry_add(struct wire_entry *out, unsigned filled, unsigned room
     return filled;
 }
 
-/* list_one: a root that is one container has one entry, without a name. */
+/* list_one lists a root that is one container: one entry, without a name. */
 static int list_one(struct directory_at at, uint64_t after, struct wire_entry *out, uint64_t *all,
                     unsigned *filled)
 {

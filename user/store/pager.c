@@ -69,8 +69,8 @@ static bool is_brought(uint64_t container, uint64_t page)
     return false;
 }
 
-/* claim, lock held: nobody brings the page that is asked for; others that somebody brings are none
- * of our business. */
+/* claim takes the pages, lock held. Nobody brings the one asked for; others that somebody brings
+ * are none of our business. */
 static void claim(struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
@@ -133,7 +133,7 @@ static uint32_t place_crc(const struct store_page *at)
     return in_log(at) ? at->log_crc : at->crc;
 }
 
-/* look_up, lock held: a page that came to nothing is looked up again in the next round. */
+/* look_up finds the pages, lock held; what came to nothing is looked up again next round. */
 static void look_up(struct bring *b)
 {
     if (!b->looked &&
@@ -142,8 +142,8 @@ static void look_up(struct bring *b)
     b->looked = false;
 }
 
-/* drop_neighbours: neighbours that are absent, or newer in memory, are none of our business; nor
- * are those in memory already, which are not read (EALREADY). */
+/* drop_neighbours drops those that are absent, or newer in memory, as none of our business; nor are
+ * those in memory already, which are not read (EALREADY). */
 static void drop_neighbours(struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
@@ -157,7 +157,7 @@ static bool all_done(const struct bring *b)
     return true;
 }
 
-/* supply_zeros: a neighbour that is absent is done already. */
+/* supply_zeros supplies the page asked for; absent neighbours are done already. */
 static void supply_zeros(struct bring *b)
 {
     if (done(b, b->page) || b->at[b->page].present) return;
@@ -228,7 +228,7 @@ static void read_and_supply(struct bring *b, bool last)
         if (!done(b, of[i])) read_failed(b, of[i], &io[i], last);
 }
 
-/* read_from_log: a read-only store keeps what its log says in memory, not at home. */
+/* read_from_log reads a read-only store's page: what its log says is in memory, not at home. */
 static void read_from_log(struct bring *b)
 {
     static _Thread_local uint8_t bytes[PAGE_BYTES];
@@ -250,8 +250,8 @@ static void read_from_log(struct bring *b)
 
 /* ---- requests ---- */
 
-/* bring_prepare, lock held: the extents around [page, page + count), cut to the segment; or the
- * page. NULL: the container was deleted meanwhile, and the kernel has ended its faults. */
+/* bring_prepare takes, lock held, the extents around [page, page + count), cut to the segment; or
+ * the page. NULL: the container was deleted meanwhile, and the kernel has ended its faults. */
 static struct bring *bring_prepare(const struct kd_message *m)
 {
     struct bring *b = bringing;
@@ -318,7 +318,7 @@ static void pager_busy(bool busy)
     if (server.pagers_busy == PAGER_THREADS) pthread_cond_signal(&server.work);
 }
 
-/* queue_put, lock held: only beyond QUEUE_MAX does a thread that receives wait for the disk. */
+/* queue_put queues a request, lock held. Only beyond QUEUE_MAX do receivers wait for the disk. */
 static void queue_put(const struct kd_message *m)
 {
     pager_busy(true);
@@ -347,8 +347,8 @@ static bool queue_take(struct kd_message *m)
     return true;
 }
 
-/* read_all, lock dropped for the disk: b: what m asks for, or NULL. The thread reads until nothing
- * that waits can begin. */
+/* read_all reads until nothing that waits can begin. b: what m asks for, or NULL. Lock held,
+ * dropped for the disk. */
 static void read_all(const struct kd_message *m, struct bring *b)
 {
     struct kd_message next;
@@ -386,7 +386,7 @@ void pager_init(void)
     memset(queue, 0, sizeof(queue));
 }
 
-/* zeros_supply, lock dropped meanwhile: the page alone: nobody has asked for the others. */
+/* zeros_supply supplies the page alone: nobody asked for others. Lock dropped meanwhile. */
 static void zeros_supply(struct bring *b)
 {
     struct kd_message next;

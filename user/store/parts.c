@@ -158,7 +158,7 @@ static long peer_find(uint64_t zone)
     return KD1(KD_NAME_FIND, name);
 }
 
-/* sites_want: it may be another site's, whose manager here does not run: the next may find it. */
+/* sites_want has managers of other sites' stores begin here: the next question may find it. */
 static int sites_want(void)
 {
     long port = KD1(KD_NAME_FIND, STORE_SITES);
@@ -404,7 +404,7 @@ static struct vote *vote_due(uint64_t now, uint64_t *until)
     return due;
 }
 
-/* wait_until: when decisions are to be looked through, if that is before `until`. */
+/* wait_until tells when decisions are to be looked through, if before `until`. */
 static uint64_t wait_until(uint64_t now, uint64_t quiet, uint64_t until)
 {
     uint64_t look = decided >= FORGET_MANY ? now : quiet;
@@ -510,7 +510,7 @@ static void *peer_main(void *unused)
 
 /* ---- the start ---- */
 
-/* parts_start: what waits from an earlier life is asked for as soon as the names are there. */
+/* parts_start names the store; then what waits from an earlier life can be asked for. */
 bool parts_start(void)
 {
     uint8_t uuid[16];

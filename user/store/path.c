@@ -301,7 +301,7 @@ static void tickets_look(void)
     if (ticket_look > TICKETS_MAX) ticket_look = TICKETS_MAX;
 }
 
-/* ticket_same: which ticket has exactly these sources; *mine: how many are the process's. */
+/* ticket_same finds the ticket with just these sources; *mine: how many are the process's. */
 static const struct ticket *ticket_same(uint64_t process, uint64_t serial,
                                         const struct sources *by, unsigned *mine)
 {
@@ -346,7 +346,7 @@ static int ticket_make(uint64_t process, uint64_t serial, const struct sources *
     return 0;
 }
 
-/* ticket_badge: the client's copy has the right to pass it on only if he asked for that. */
+/* ticket_badge makes a badge; the client may pass on his copy only if he asked for that. */
 static long ticket_badge(uint64_t process, uint64_t serial, uint32_t rights, uint64_t number)
 {
     grant_trace(KD_TRACE_HANDED, process, serial, rights, number);

@@ -25,7 +25,7 @@ static struct pin {
 
 #define pins_each(p) for (struct pin *p = pins; p < pins + PINS_MAX; p++)
 
-/* limit_of: the pages that the process may pin. It takes memory, so no lock is held. */
+/* limit_of tells how many pages the process may pin. It takes memory: no lock. */
 static uint64_t limit_of(uint64_t process)
 {
     struct kd_process_info *rows = malloc(PROCESSES_MAX * sizeof(*rows));

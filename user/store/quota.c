@@ -138,7 +138,7 @@ static void promises_drop(unsigned from)
     while (promise_count > from) promise_count_it(&promised[--promise_count], false);
 }
 
-/* returns_count: what is given back makes room for what the same transaction takes. */
+/* returns_count counts what is given back: it makes room for what the transaction takes. */
 static void returns_count(int sign)
 {
     for (size_t i = 0; i < span_count;) {

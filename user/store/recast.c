@@ -136,7 +136,7 @@ static void blocks_free(struct recast *r)
     r->room = 0;
 }
 
-/* blocks_room: the container may have grown. What is made stays. */
+/* blocks_room makes room, as the container may have grown. What is made stays. */
 static int blocks_room(struct recast *r, uint64_t pages)
 {
     uint64_t room = (pages + BLOCK - 1) / BLOCK;
@@ -178,7 +178,7 @@ static int page_turn(struct recast *r, const struct store_container *c, uint64_t
     return error;
 }
 
-/* page_convert: a page that cannot be converted is noted: it may be stored to. */
+/* page_convert converts a page, or notes that it cannot: it may be stored to. */
 static int page_convert(struct recast *r, const struct store_container *c, uint64_t page,
                         store_lsn_t lsn)
 {
@@ -204,7 +204,7 @@ static int page_convert(struct recast *r, const struct store_container *c, uint6
     return 0;
 }
 
-/* log_pages: how many pages the log takes in one transaction: a chain lives for half of it. */
+/* log_pages: how many pages one transaction may have: a chain lives for half of the log. */
 static uint64_t log_pages(const struct store *store)
 {
     struct store_stats stats;
@@ -382,7 +382,7 @@ static int pages_spill(struct recast *r, struct store_chain *chain)
     return group && !error ? group_ends(group) : error;
 }
 
-/* name_bytes: the size that a named object will have; 0: it stays as it is. */
+/* name_bytes returns the size that a named object will have; 0: it stays as it is. */
 static uint64_t name_bytes(const struct recast *r, const struct store_name *n)
 {
     const struct types *is = &r->types.home;

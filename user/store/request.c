@@ -96,7 +96,7 @@ static int lease_or_find(const struct kd_message *m, struct container *c, uint64
     return space_lease(c, m->process, m->word[1], m->word[2], page);
 }
 
-/* request_space: LEASE and SPACE. A container that is full grows by a segment, once. */
+/* request_space serves LEASE and SPACE; a full container grows by a segment, once. */
 static int request_space(const struct kd_message *m, struct kd_message *reply)
 {
     uint64_t page = 0;
@@ -310,7 +310,7 @@ static int request_checkpoint(void)
     return r;
 }
 
-/* request_reads: WILL_NEED and pins wait for the disk (pager.c). */
+/* request_reads takes WILL_NEED and pins, which wait for the disk (pager.c). */
 static bool request_reads(const struct kd_message *m)
 {
     if (!(m->kind == STORE_ADVISE && m->word[2] == KD_ADVISE_WILL_NEED) &&
@@ -327,7 +327,7 @@ void request_advised(const struct kd_message *m)
     kd_reply(m->token, &reply);
 }
 
-/* request_stop: init's wish to end is answered by the cleaner (clean.c). */
+/* request_stop leaves init's wish to end to the cleaner, who answers (clean.c). */
 static bool request_stop(const struct kd_message *m)
 {
     if (m->kind != STORE_STOP || m->process != INIT_PROCESS) return false;
@@ -351,7 +351,7 @@ static bool request_scrub(const struct kd_message *m)
     return true;
 }
 
-/* request_open_kept: of a container that another program serves: kept_open answers. */
+/* request_open_kept has kept_open answer, if another program serves the container. */
 static bool request_open_kept(const struct kd_message *m, const struct kd_message *reply,
                               const union answer *a, const struct sources *by)
 {
@@ -375,7 +375,7 @@ long disk_of_client(const struct kd_message *m, uint64_t *bytes)
     return disk;
 }
 
-/* request_backup: the thread that copies answers (backup.c). */
+/* request_backup begins a backup; the thread that copies answers (backup.c). */
 static bool request_backup(const struct kd_message *m)
 {
     if (m->kind != STORE_BACKUP) return false;

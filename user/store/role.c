@@ -21,8 +21,8 @@ static void send(struct role *r, struct role_message *m)
     r->calls.send(r->calls.context, ROLE_TO_OTHER, m);
 }
 
-/* ask: requests are numbered: of what was asked before no answer counts (NM2). What is asked again
- * is the same request, so an answer may take longer than ASK_AGAIN_US. */
+/* ask asks the witness. Requests are numbered: of what was asked before no answer counts (NM2).
+ * What is asked again is the same request, so an answer may take longer than ASK_AGAIN_US. */
 static void ask(struct role *r, enum role_kind what, uint32_t mate, uint64_t now)
 {
     if (r->asked != (int)what + 1 || r->wants_mate != (mate != 0)) r->ask_number++;
@@ -65,7 +65,7 @@ static void copy_drop(struct role *r)
     r->copy = NULL;
 }
 
-/* opens: the store is this one's. What a copy has not applied yet is applied, or recovered. */
+/* opens opens the store here. What a copy has not applied yet is applied, or recovered. */
 static int opens(struct role *r)
 {
     struct store_report report;
@@ -108,7 +108,7 @@ static void alone(struct role *r)
         opens(r);
 }
 
-/* goes_out: another one is home: what is open here is not, and joins. */
+/* goes_out: another one is home: what is open here is closed, and this one joins. */
 static void goes_out(struct role *r, uint64_t now)
 {
     struct store_report report;
@@ -226,7 +226,7 @@ static void join_refuse(struct role *r, int error)
     send(r, &answer);
 }
 
-/* mate_begins: from here on answers wait for HAVE; then it is to have all, then be named (NH5). */
+/* mate_begins has answers wait for HAVE from now on; then the mate has all, then a name (NH5). */
 static void mate_begins(struct role *r, uint64_t now)
 {
     struct role_message answer = { .kind = ROLE_CATCH_UP };
@@ -256,7 +256,7 @@ static void seek_some(struct role *r, uint64_t now)
         mate_begins(r, now);
 }
 
-/* joins: a copy that has waited for a while asks again, in another session. */
+/* joins serves a copy's JOIN; if it waited for a while it asks again, in another session. */
 static void joins(struct role *r, const struct role_message *m, uint64_t now)
 {
     if (r->is != ROLE_HOME || !r->store || r->lost || r->mate) {
@@ -277,7 +277,7 @@ static void joins(struct role *r, const struct role_message *m, uint64_t now)
         seek_some(r, now);
 }
 
-/* has: a stamp that was not sent yet is none of ours. */
+/* has notes what the mate has; a stamp that was not sent yet is none of ours. */
 static void has(struct role *r, const struct role_message *m)
 {
     if (r->is != ROLE_HOME || !r->mate || r->lost || m->number != r->session) return;

@@ -126,7 +126,7 @@ static void give_up(void)
     store_scrub_skip(&piece);
 }
 
-/* mend: the piece holds something rotten. Lock held, dropped for the disk. */
+/* mend mends the piece, which holds something rotten. Lock held, dropped for the disk. */
 static void mend(void)
 {
     server_unlock();

@@ -134,7 +134,7 @@ static int add_told(struct group *g, const struct chain *c, uint64_t bytes, uint
     return written;
 }
 
-/* fill_told, inside the gate: up to `wanted` copies leave, into the group or home. */
+/* fill_told has up to `wanted` copies leave, into the group or home. Inside the gate. */
 static int fill_told(struct group *g, const struct chain *c, uint64_t token, uint64_t wanted,
                      uint64_t *pages, bool *logged)
 {
@@ -288,8 +288,8 @@ static void unspill_post(const struct kd_message *m)
     server_unlock();
 }
 
-/* unspill, lock held, dropped for the disk: the transaction may end meanwhile: then the token is
- * worth nothing. */
+/* unspill reads a page back, lock held, dropped for the disk. The transaction may end meanwhile:
+ * then the token is worth nothing. */
 static void unspill(uint64_t view, uint64_t token, uint64_t cookie, uint64_t object_page)
 {
     static uint8_t bytes[PAGE_BYTES];
@@ -346,7 +346,7 @@ bool spill_needs_gate(const struct kd_message *m)
     return m->kind == (uint32_t)KD_MSG_VIEW_GONE || m->kind == (uint32_t)KD_MSG_SPILL;
 }
 
-/* views_gone: the transactions of these views have ended, by an abort or another way. */
+/* views_gone: the transactions of these views have ended, by an abort or otherwise. */
 static void views_gone(const uint64_t mask[2])
 {
     for (uint64_t view = 0; view < KD_VIEW_MAX; view++) {

@@ -197,7 +197,7 @@ static int vote_check(const struct kd_message *m, const struct batch *b)
     return m->word[2] ? -E2BIG : 0;     /* it has spilled */
 }
 
-/* log_bytes: a block of its own for the record, and one that each may begin (TP2). */
+/* log_bytes counts a block for the record, and one that each may begin (TP2). */
 static uint64_t log_bytes(uint64_t pages, uint64_t bytes)
 {
     return (pages + 2) * PAGE_BYTES + bytes;
@@ -341,7 +341,7 @@ int votes_decision(struct group *g, const struct kd_message *m, const struct bat
 
 /* ---- the outcome; by a request's thread ---- */
 
-/* blocked_go: pages of an earlier life's votes are asked for again. Lock held, dropped. */
+/* blocked_go asks again for pages of an earlier life's votes. Lock held, dropped. */
 static void blocked_go(void)
 {
     unsigned count = blocked_count;
@@ -454,7 +454,7 @@ static int outcome_write(struct vote *v, bool commits)
     return r;
 }
 
-/* vote_end: the vote is over: its pages, and its place, are free. */
+/* vote_end ends a vote: its pages, and its place, are free. */
 static void vote_end(struct vote *v, bool commits)
 {
     if (!commits && !v->orphan) kd_txn_refuse(v->view, v->token, ECANCELED);

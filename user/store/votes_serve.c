@@ -119,7 +119,7 @@ void decision_note(const char *site, const struct store_txn_id *id)
     strcpy(d->site, site);
 }
 
-/* decision_room: forgotten ones are looked for only if there seems to be no room. */
+/* decision_room asks for room; forgotten ones are looked for only if there seems to be none. */
 static int decision_room(const char *site, const struct store_txn_id *id, bool looks)
 {
     struct share count[2] = {0};
@@ -147,7 +147,7 @@ static unsigned asking_place(void)
     return at;
 }
 
-/* voted_ask: how it votes, or 1: that is told later. */
+/* voted_ask tells how a transaction is voted on, or 1: that is told later. */
 static int voted_ask(const struct kd_message *m, const struct store_txn_id *id)
 {
     const struct vote *v = vote_of(id);

@@ -45,7 +45,7 @@ static void watch_fire(struct watch *w)
     watch_end(w);
 }
 
-/* watch_drop: nobody sleeps for ever by a watch that is taken away. */
+/* watch_drop takes a watch away, and wakes: nobody sleeps for ever by it. */
 static void watch_drop(struct watch *w)
 {
     watch_fire(w);
@@ -74,7 +74,7 @@ static struct watch *watch_make(uint64_t process, uint64_t key)
     return free_place;
 }
 
-/* page_of: the page's address; 0: the process may not read its container: *error says why. */
+/* page_of returns the page's address; 0: the process may not read it: *error says why. */
 static uint64_t page_of(const struct watch *w, uint64_t address, int *error)
 {
     struct store_container d;
@@ -100,7 +100,7 @@ static void merge(struct watch *w, const uint64_t *piece, unsigned n)
         w->page[--at] = old > 0 && w->page[old - 1] > piece[n - 1] ? w->page[--old] : piece[--n];
 }
 
-/* unique: a page that is named twice stands there once. */
+/* unique leaves a page that is named twice there once. */
 static void unique(struct watch *w, unsigned from)
 {
     unsigned n = from;
