@@ -226,7 +226,7 @@ static void join_refuse(struct role *r, int error)
     send(r, &answer);
 }
 
-/* mate_begins has answers wait for HAVE from now on; then the mate has all, then a name (NH5). */
+/* mate_begins has answers wait for HAVE; then the mate is to have all; then it is named (NH5). */
 static void mate_begins(struct role *r, uint64_t now)
 {
     struct role_message answer = { .kind = ROLE_CATCH_UP };
