@@ -293,7 +293,7 @@ static int group_write(struct group *g)
 {
     uint64_t flushes = device_flushes;
     server_unlock();
-    /* <-- store_group_write's return with 0 is the point of commit */
+    /* <-- its return with 0 is the point of commit */
     int r = store_group_write(g->disk);
     if (r == 0 && g->counted) step(STEP_CM5F);
     server_lock();
