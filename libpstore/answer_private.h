@@ -7,10 +7,10 @@
 
 struct kd_message;
 
-/* Nobody here wants a handle: one that came with a message is closed, else they would run out. */
+/* message_unload closes a handle that came with a message: nobody wants it, and they run out. */
 void message_unload(const struct kd_message *m);
-/* Answers, and receives the next message if there is a port. The kernel may have no memory for the
- * data just now: it is asked again for a second, then the answer is -ENOMEM. 0 or -errno. */
+/* message_answer answers, and receives the next message if there is a port. A kernel without memory
+ * for the data is asked again for a second, then the answer is -ENOMEM. 0 or -errno. */
 long message_answer(uint64_t token, struct kd_message *answer, int port, struct kd_message *next);
 
 #endif

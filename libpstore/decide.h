@@ -24,9 +24,9 @@ enum {
     PS_DECIDE_STORE,    /* each first touch comes to the store manager, which says yes */
     PS_DECIDE_PROGRAM,  /* each first touch goes to this program */
 };
-/* From now on, for all who have it open, until another call, or until nobody has it open and it is
- * forgotten. Rights that transactions use now stay with them to their ends. -EBUSY: another program
- * decides; -EROFS. */
+/* ps_decide sets who decides, for all who have c open, until another call, or until nobody has it
+ * open and it is forgotten. Rights that transactions use now stay with them to their ends. -EBUSY:
+ * another program decides; -EROFS. */
 int ps_decide(ps_container *c, int who);
 
 enum { PS_ASKED, PS_RECALLED };               /* kind */
@@ -41,22 +41,22 @@ struct ps_question {
     uint64_t view;      /* who asks: a number below 128 */
     uint64_t number;    /* of the question */
 };
-/* Answers *q, and waits for the next one; a fresh q is 0. For one thread at a time: -EINTR
- * tells an earlier one that it was replaced; -ECANCELED, -EPERM: ps_decide says otherwise. Who
- * keeps a question for later does that before this call: if nobody asks it any more, PS_RECALLED
- * tells it, now or when it happens. */
+/* ps_decide_next answers *q, and waits for the next one; a fresh q is 0. For one thread at a time:
+ * -EINTR tells an earlier one that it was replaced; -ECANCELED, -EPERM: ps_decide says otherwise.
+ * Who keeps a question for later does that before this call: if nobody asks it any more,
+ * PS_RECALLED tells it, now or when it happens. */
 int ps_decide_next(ps_container *c, struct ps_question *q);
-/* q->answer now, from any thread; -ESRCH: nobody asks it any more. With PS_LATER: 0: it stands. */
+/* ps_decide_answer answers now, from any thread; -ESRCH: nobody asks. PS_LATER: 0, it stands. */
 int ps_decide_answer(ps_container *c, const struct ps_question *q);
-/* Rights to pages from `page` on, for all: the kernel asks for none until they are called back.
- * write 0: to read only. */
+/* ps_decide_grant gives all rights to pages from `page` on: the kernel asks for none until they are
+ * called back. write 0: to read only. */
 int ps_decide_grant(ps_container *c, const void *page, uint64_t pages, int write);
-/* Calls them back; to_read: but for reading. How many of the pages are still used, and by which
+/* ps_decide_recall calls them back; to_read: but for reading. How many are still used, by which
  * views (users may be NULL); PS_RECALLED comes when one of them has ended: then call once more. */
 long ps_decide_recall(ps_container *c, const void *page, uint64_t pages, int to_read,
                       uint64_t users[2]);
-/* The view that asks waits for the end of these: the kernel looks for deadlocks. -EDEADLK: it is
- * aborted for one; -ESRCH: it has ended. */
+/* ps_decide_waits: the view that asks waits for the end of these; deadlocks are found. -EDEADLK: it
+ * is aborted for one; -ESRCH: it has ended. */
 int ps_decide_waits(ps_container *c, uint64_t view, const uint64_t users[2]);
 
 #endif

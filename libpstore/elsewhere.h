@@ -6,15 +6,15 @@
 
 /* ---- outcome.c: commits to another site's store that got no answer ---- */
 extern int stores_elsewhere;             /* so many of the connected ones are other sites' */
-/* Before the commit: gives it an id, if it can be asked for. 0 or -errno. outcome_marked: has the
- * thread's last commit one? */
+/* outcome_mark gives a commit an id before it, if it can be asked for. 0 or -errno. outcome_marked:
+ * has the thread's last commit one? */
 int outcome_mark(struct ps_tx *tx);
 int outcome_marked(void);
-/* What became of that: 0, it is committed; -ECANCELED: undone; -ENOTRECOVERABLE: nobody knows. */
+/* outcome_ask: what became of that? 0: committed; -ECANCELED: undone; -ENOTRECOVERABLE: unknown. */
 int outcome_ask(void);
 
 /* ---- site.c: snapshots ---- */
-/* KD_TXN_BEGIN; of a snapshot that is no shared point, each home has a part in it. */
+/* tx_begin_now is KD_TXN_BEGIN; in a snapshot that is no shared point each home has a part. */
 int site_snapshot_begin(struct ps_tx *tx) __attribute__((cold));
 static inline int tx_begin_now(struct ps_tx *tx)
 {

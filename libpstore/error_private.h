@@ -2,7 +2,7 @@
 #ifndef ERROR_PRIVATE_H
 #define ERROR_PRIVATE_H
 
-/* Calls whose errors mean the same. */
+/* An error_call is a group of calls whose errors mean the same. */
 enum error_call {
     ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_NO_LAYOUT, ERROR_ALLOC,
     ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_RETRY, ERROR_UPGRADE, ERROR_OTHER, ERROR_AREA,
@@ -18,10 +18,10 @@ static inline int error_told(enum error_call call, int result) /* returns it: 0 
 }
 void *error_told_by(enum error_call call, void *result);      /* NULL: errno */
 static inline void error_forget(void) { error_last.error = 0; }
-/* Which right the store missed in this thread's last -EACCES: lack.c. NULL: it said nothing. */
+/* lack_text tells which right the store missed in this thread's last -EACCES. NULL: unsaid. */
 const char *lack_text(void);
 
-/* For calls that are too short to forget the error before: an error only. */
+/* error_told_if notes an error only: for calls too short to forget the error before. */
 static inline int error_told_if(enum error_call call, int result)
 {
     return result < 0 ? error_told(call, result) : result;

@@ -42,14 +42,14 @@ enum ps_index_kind {
 };
 typedef struct ps_container ps_index;
 
-/* Opens an index of this name, flags as for ps_open. NULL with errno: as for ps_open; EPROTO: the
- * container of that name is no index of this kind. ps_close closes it, ps_delete deletes it,
- * and closes it here: then all calls are -EINVAL. */
+/* ps_index_open opens an index of this name, flags as for ps_open. NULL with errno: as for ps_open;
+ * EPROTO: the container of that name is no index of this kind. ps_close closes it, ps_delete
+ * deletes it, and closes it here: then all calls are -EINVAL. */
 ps_index *ps_index_open(const char *name, enum ps_index_kind kind, int flags);
 
-/* *value of this key; -ENOENT. */
+/* ps_index_find gives the *value of this key; -ENOENT. */
 int ps_index_find(ps_index *x, const void *key, uint64_t *value);
-/* -EEXIST: the key is there. -E2BIG: this transaction has changed too many. */
+/* ps_index_insert adds a key. -EEXIST: it is there. -E2BIG: too many changes in a transaction. */
 int ps_index_insert(ps_index *x, const void *key, uint64_t value);
 int ps_index_put(ps_index *x, const void *key, uint64_t value); /* the same, or replaces it */
 int ps_index_remove(ps_index *x, const void *key);              /* -ENOENT */
@@ -74,8 +74,8 @@ void ps_index_range_close(struct ps_index_range *r);
 const uint64_t *ps_index_next(struct ps_index_range *r);
 const void *ps_index_key(const struct ps_index_range *r);
 
-/* Walks the whole tree as it is committed: 0; -EUCLEAN, and in *why what is wrong (a constant). In
- * a snapshot, or outside of transactions: then in one of its own. stats, why: or NULL. */
+/* ps_index_check walks the committed tree: 0; -EUCLEAN, and in *why what is wrong, a constant. In a
+ * snapshot, or outside of transactions: then in one of its own. stats, why: or 0. */
 int ps_index_check(ps_index *x, struct ps_tree_stats *stats, const char **why);
 
 #endif

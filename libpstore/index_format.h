@@ -27,7 +27,7 @@ enum {
     INDEX_OPS_MAX = 1024,               /* changes of a transaction, each of another key */
     INDEX_KINDS = 2,
 };
-/* Pages that may be nodes, of the pages of a container's first segment. */
+/* INDEX_PAGES: so many pages of a container's first segment may be nodes. */
 #define INDEX_PAGES(pages) ((pages) / 2)
 
 struct index_head {
@@ -38,7 +38,7 @@ struct index_head {
 };
 struct index_end { uint64_t stamp; };
 
-/* The types of such containers, by ps_index_kind. */
+/* index_layouts are the types of such containers, by ps_index_kind. */
 static const char *const index_layouts[INDEX_KINDS] = {"ps_index numbers", "ps_index strings"};
 
 static inline int index_by_number(const void *a, const void *b)
@@ -57,7 +57,7 @@ static const struct ps_type index_types[INDEX_KINDS] = {
      .record_bytes = sizeof(uint64_t), .record_align = _Alignof(uint64_t)},
 };
 
-/* Which kind of index a container of this type is; -1: none. */
+/* index_kind tells which kind of index a container of this type is; -1: none. */
 static inline int index_kind(const char *layout)
 {
     for (int i = 0; i < INDEX_KINDS; i++)

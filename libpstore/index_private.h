@@ -10,7 +10,7 @@
 enum { LEVELS = 8, INDEXES = 16, MARGIN = 68 << 10 };
 enum whole { NOT_WHOLE, WHOLE_SHARED, WHOLE_EXCLUSIVE };
 
-/* What a view knows of an index, and has locked of it in its transaction. */
+/* A look is what a view knows of an index, and has locked of it in its transaction. */
 struct look {
     ps_container *container;            /* NULL: free */
     uint32_t generation;
@@ -34,7 +34,7 @@ struct looks {
 };
 
 
-/* A key that is copied: numbers need not be aligned where they come from. */
+/* A struct key is a copy: numbers need not be aligned where they come from. */
 struct key { uint32_t length; _Alignas(16) uint8_t at[INDEX_KEY_MAX + 3]; };
 
 static inline struct looks *looks_of(const struct ps_tx *tx)
@@ -52,34 +52,34 @@ uint64_t pages_of(const ps_container *c);
 int index_kind_of(const ps_container *c);           /* -1: it is no index */
 struct bytes key_of(const struct look *l, const void *key);
 int key_order(const struct look *l, struct bytes a, struct bytes b);
-/* Is what the last look saw still so? */
+/* look_holds tells whether what the last look saw is still so. */
 int look_holds(const struct look *l);
-/* The committed value: 1 and *value, 0: none, -errno. */
+/* committed_find finds the committed value: 1 and *value, 0: none, -errno. */
 int committed_find(struct look *l, const void *key, uint64_t *value);
 enum where { AT_OR_ABOVE, ABOVE, BELOW_OR_AT, BELOW, FIRST, LAST };
-/* The committed key there: 1, with *found and *value; 0: none; -errno. */
+/* committed_near finds the committed key there: 1, with *found and *value; 0: none; -errno. */
 int committed_near(struct look *l, struct bytes key, enum where where, struct key *found,
                    uint64_t *value);
 
 /* ---- index.c: locks, and the transaction's own changes ---- */
-/* The active transaction's look; NULL with errno. */
+/* look_in_transaction returns the active transaction's look; NULL with errno. */
 struct look *look_in_transaction(ps_container *c);
-/* Snapshots and dirty reads lock nothing. */
+/* reads_only: it is a snapshot or dirty read, which lock nothing. */
 static inline int reads_only(const struct ps_tx *tx)
 {
     return tx->kind == TX_READS;
 }
 int key_refused(const struct look *l, struct bytes key);
 enum lock { LOCK_KEY, LOCK_GAP };
-/* Locks the key, or the gap before it; key NULL: the one behind the last key. 0 or -errno. */
+/* lock_take locks the key, or the gap before it; NULL: that behind the last key. 0 or -errno. */
 int lock_take(struct look *l, const struct bytes *key, enum lock which, int exclusive);
-/* committed_near(), with the gap before it locked, or that behind the last key. */
+/* gap_lock is committed_near() with the gap before the key locked, or that behind the last key. */
 int gap_lock(struct look *l, struct bytes key, enum where where, int exclusive, struct key *found,
              uint64_t *value);
 struct wire_op *op_at(const struct ps_tx *tx, unsigned i);
 struct bytes op_key(const struct wire_op *op);
-/* The first at or behind this key of the index (after: behind it); *here: it is of this index. key
- * NULL: its first one; after: behind its last one. */
+/* op_search finds the first operation at or behind this key of the index (after: behind it); *here:
+ * it is of this index. key NULL: its first one; after: behind its last one. */
 unsigned op_search(const struct ps_tx *tx, const struct look *l, const struct bytes *key,
                    int after, int *here);
 

@@ -50,31 +50,31 @@ struct ps_part_wish {
     int durability, protection; /* PS_DURABLE, ..., and PS_PROTECT_..., of its containers; what is
                                  * in a partition that is volatile, or lost, is gone as a whole */
 };
-/* Opens a file, with PS_CREATE made if it is not there; so are partitions that it lacks. Each of
- * its containers is opened to write if `flags` has PS_WRITE and the path gives that right, else to
- * read. wish NULL: those that it has. -EBUSY: this process has it open. A cut of power while it was
- * made leaves parts out: open it with PS_CREATE again. */
+/* ps_file_open opens a file; PS_CREATE makes it if it is not there, and partitions that it lacks.
+ * Each of its containers is opened to write if `flags` has PS_WRITE and the path gives that right,
+ * else to read. wish NULL: those that it has. -EBUSY: this process has it open. A cut of power
+ * while it was made leaves parts out: open it with PS_CREATE again. */
 ps_file *ps_file_open(const char *path, int flags, const struct ps_part_wish *wish, int count);
 int ps_file_close(ps_file *file);
-/* Deletes a file, or a view: then its containers stay. Nobody has it open. */
+/* ps_file_delete deletes a file, or a view: then its containers stay. Nobody has it open. */
 int ps_file_delete(const char *path);
-/* A directory `view` through which the same file is found with fewer rights (PS_MAY_*): those to
- * the data, and those to headers, allocation data and the table. Made as ps_link makes it. */
+/* ps_file_view makes a directory `view`, as ps_link does, that leads to the file with fewer rights
+ * (PS_MAY_*): those to the data, and those to headers, allocation data and the table. */
 int ps_file_view(const char *path, const char *view, unsigned data, unsigned headers);
 ps_part *ps_file_part(ps_file *file, const char *name);
 ps_container *ps_part_data(const ps_part *part);
 ps_container *ps_part_headers(const ps_part *part); /* NULL: it has no items */
-/* Switches PS_PART_CHECKED or PS_PART_UNLOCKED. Who may write the file's table may (-EROFS). Those
- * who have it open see it when they open it again. */
+/* ps_part_switch switches PS_PART_CHECKED or PS_PART_UNLOCKED. Who may write the file's table may
+ * (-EROFS). Those who have it open see it when they open it again. */
 int ps_part_switch(ps_part *part, unsigned flag, int on);
-/* Looks through all headers and allocation data, in a transaction: 0, or -EUCLEAN and in *why what
- * is wrong (a constant). */
+/* ps_part_check looks through all headers and allocation data, in a transaction: 0, or -EUCLEAN and
+ * in *why what is wrong (a constant). */
 int ps_part_check(ps_part *part, const char **why);
 
 /* ---- items ---- */
 
 typedef uint64_t ps_item_id; /* 0: none. Where the header is, and its generation */
-/* A header. It is read by all, and written by the calls below. */
+/* A struct ps_item is a header: all may read it, and the calls below write it. */
 struct ps_item {
     void *data;
     uint64_t bytes, stored;    /* as programs see it; what it has at `data` */
@@ -85,17 +85,17 @@ struct ps_item {
     uint64_t sum;              /* of what is stored at `data` (PS_PART_SUMS) */
 };
 
-/* A new item, zeroed. Needs the right to write headers (EROFS), as do all that change one. */
+/* ps_item_make makes a zeroed item. All that change headers need the right to (EROFS). */
 ps_item_id ps_item_make(ps_part *part, const char *type, size_t bytes);
 int ps_item_delete(ps_item_id id);
-/* Its size; the data may move, what is there stays, more is zeros. */
+/* ps_item_resize changes the size; the data may move, what is there stays, more is zeros. */
 int ps_item_resize(ps_item_id id, size_t bytes);
-/* Its data are right as they are: its header gets their sum (PS_PART_SUMS). */
+/* ps_item_sum_again: the data are right as they are, the header gets their sum (PS_PART_SUMS). */
 int ps_item_sum_again(ps_item_id id);
-/* PS_MAY_READ and PS_MAY_WRITE, for brackets (EACCES); a new item has both. */
+/* ps_item_protect sets PS_MAY_READ and PS_MAY_WRITE, for brackets (EACCES); a new item has both. */
 int ps_item_protect(ps_item_id id, unsigned rights);
 
-/* Begins an access: waits for the item's lock in that mode (PS_S, PS_U, PS_X, PS_ADD, PS_OWN, as
+/* ps_begin_access waits for the item's lock in that mode (PS_S, PS_U, PS_X, PS_ADD, PS_OWN, as
  * ps_access; | PS_NOW), and returns its data, good until the item moves: by ps_item_resize, or,
  * if its type packs, until the transaction's end. What is stored under PS_X is kept. The end of
  * the transaction ends each access; ps_end_access does before: it packs what was changed, gives a
@@ -108,37 +108,37 @@ enum { PS_BRIEF = 32 };
 void *ps_begin_access(ps_item_id id, int mode);
 int ps_end_access(ps_item_id id, int mode);
 size_t ps_item_bytes(ps_item_id id); /* within an access; 0: there is none */
-/* Copies, on top of these: how many bytes it has, at most `bytes` of them copied; or -errno. */
+/* ps_item_get copies, on top of these, at most `bytes` bytes: how many it has; or -errno. */
 int64_t ps_item_get(ps_item_id id, void *out, size_t bytes);
 int ps_item_put(ps_item_id id, const void *data, size_t bytes);
 const struct ps_item *ps_item_header(ps_item_id id); /* without a lock; NULL: EINVAL */
-/* The next item of this type (NULL: any) behind `previous` (0: the first), in no order, without a
- * lock; 0: the end, errno 0. */
+/* ps_item_next returns the next item of this type (NULL: any) behind `previous` (0: the first), in
+ * no order, without a lock; 0: the end, errno 0. */
 ps_item_id ps_item_next(ps_part *part, const char *type, ps_item_id previous);
 
-/* What is called for items of a type, in a transaction and as a part of it; each may be NULL. An
+/* An item's type has functions, called in a transaction and as a part of it; each may be NULL. An
  * int other than 0 is what the call, or the commit, returns; the transaction is then the caller's
  * to give up. They may access other items. */
 struct ps_item_type {
     const char *name;
-    /* At the first access in a transaction. */
+    /* `first` is called at the first access in a transaction. */
     int (*first)(ps_item_id id, const void *data, size_t bytes);
-    /* At the first access to write, and before it is deleted; NULL, 0: it was just made. */
+    /* `update` is called at the first access to write, and before deletion; NULL, 0: it is new. */
     int (*update)(ps_item_id id, const void *before, size_t bytes);
-    /* When the transaction is about to commit, once for each item that was updated; NULL: deleted.
+    /* `commit` is called before the commit, once for each item that was updated; NULL: deleted.
      * What it changes is part of the commit. */
     int (*commit)(ps_item_id id, const void *after, size_t bytes);
-    /* Behind the end of one that was undone (as ps_on_abort), for each item that was updated. */
+    /* `abort` is called behind the end of an undone one (ps_on_abort), for each updated item. */
     void (*abort)(ps_item_id id);
-    /* How items are kept: compressed, encrypted, with pointers in another form. Bytes written to
-     * `out`, at most `room`; 0: keep it plain. The program works on a volatile copy. */
+    /* `pack` says how items are kept: compressed, encrypted, pointers in another form. Bytes
+     * written to `out`, at most `room`; 0: keep it plain. The program works on a volatile copy. */
     size_t (*pack)(const void *plain, size_t bytes, void *out, size_t room);
     int (*unpack)(const void *packed, size_t stored, void *plain, size_t bytes);
 };
-/* From now on; `type` stays where it is. -ENOSPC: 64 are known; -EEXIST; -ENOTUNIQ. */
+/* ps_item_type_add makes `type`, which stays there, known. -ENOSPC: 64 are; -EEXIST; -ENOTUNIQ. */
 int ps_item_type_add(const struct ps_item_type *type);
 
-/* An allocator for partitions that name it. Room is zeroed, aligned to 16 bytes, in the data
+/* A ps_allocator serves partitions that name it. Room is zeroed, aligned to 16 bytes, in the data
  * container; *room: how much it is, at least `bytes`. `spare`: a header that is free now, for its
  * use, or NULL. */
 struct ps_allocator {

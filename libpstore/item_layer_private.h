@@ -8,7 +8,7 @@
 enum { PARTS_MAX = 16, PART_NAME = 24, SLAB_ITEMS = 63, ROOM_CLASSES = 112 };
 enum { TYPE_HOLE = 0x80000000u };       /* of a header: free room, in the list of its class */
 
-/* Headers fill a page: they are at multiples of 64 bytes, and never anything else again (IH1). */
+/* A slab is a page of headers: they are at multiples of 64 bytes, for ever (IH1). */
 struct slab {
     uint32_t seal, unused;
     struct slab *next;
@@ -17,7 +17,7 @@ struct slab {
 _Static_assert(sizeof(struct ps_item) == 64, "on-disk size");
 _Static_assert(sizeof(struct slab) == 4048, "the largest object of a page");
 
-/* The root of a container with headers. */
+/* struct headers is the root of a container with headers. */
 struct headers {
     struct slab *first;
     ps_arena *arena;                    /* of the allocator "arena" */
@@ -37,7 +37,7 @@ struct ps_part {
     struct slab *_Atomic slab;          /* a hint: where a header may be free */
 };
 
-/* All stores to the partition's pages are the library's, up to the end of the block. */
+/* PART_OPENED: all stores to the partition's pages, up to the block's end, are the library's. */
 static inline struct ps_tx *part_opened(const ps_part *p)
 {
     return (p->data->protection | p->headers->protection) & PS_PROTECT_GUARD ? guard_open_rare()
@@ -49,17 +49,17 @@ static inline struct ps_tx *part_opened(const ps_part *p)
 ps_part *part_of(const ps_container *headers);                      /* NULL: of none */
 
 /* ---- item_header.c ---- */
-/* A free header, to be written by the transaction; NULL with errno. */
+/* header_take takes a free header, to be written by the transaction; NULL with errno. */
 struct ps_item *header_take(struct ps_tx *tx, ps_part *p);
 void header_free(struct ps_item *item);                             /* its generation ends */
-/* The header is about to be stored to: 0 or -EROFS. */
+/* header_write: the header is about to be stored to. 0 or -EROFS. */
 int header_write(struct ps_tx *tx, ps_part *p, struct ps_item *item);
 ps_item_id id_of(const ps_part *p, const struct ps_item *item);
-/* Where it leads: a header of some kind; NULL: EINVAL. */
+/* header_of finds the header, of some kind, to which an identifier leads; NULL: EINVAL. */
 struct ps_item *header_of(ps_item_id id, ps_part **part);
 uint64_t header_sum(const struct ps_item *item);                    /* of the data (PS_PART_SUMS) */
 void header_forget(void);                                           /* a part is closed */
-/* 0, -ESTALE, -ENOENT: it is the item that the identifier was made for. Behind the lock. */
+/* header_is: 0, -ESTALE, -ENOENT: it is the item that the identifier was made for; when locked. */
 int header_is(const ps_part *p, const struct ps_item *item, ps_item_id id);
 const struct ps_allocator *allocator_named(const char *name);
 

@@ -18,7 +18,7 @@ static inline pair row(entry *e, int mode)
     return *(const volatile pair *)e->holders[mode];
 }
 
-/* Whether another one has a mode that conflicts. Of modes of its own (PS_OWN) the kernel knows. */
+/* foreign: another one has a mode that conflicts. Of modes of its own (PS_OWN) the kernel knows. */
 static inline int foreign(entry *e, const struct items *t, int mode)
 {
     pair any = row(e, PS_X) | row(e, PS_OWN);
@@ -34,7 +34,7 @@ static inline int foreign(entry *e, const struct items *t, int mode)
     return (any[0] | any[1]) != 0;
 }
 
-/* The modes that the transaction has here, as a set. */
+/* own_modes returns the modes that the transaction has here, as a set. */
 static unsigned own_modes(entry *e, const struct items *t)
 {
     unsigned modes = 0;
@@ -48,15 +48,15 @@ static inline uint64_t entry_of(const struct items *t, uint64_t name)
     return name * 0x9e3779b97f4a7c15ull >> t->place.shift;
 }
 
-/* The word with the bit that says that the entry was asked for again. Entries far apart share one,
- * so that a lock is kept, which does no harm. */
+/* again_of finds the word with the bit that says that the entry was asked for again. Entries far
+ * apart share one: a lock is kept, which does no harm. */
 static inline uint64_t *again_of(struct items *t, uint64_t number)
 {
     return &t->again[number / 64 % AGAIN_WORDS];
 }
 
-/* HELD: it has the mode. TAKEN: its bit is set. For CONTENDED the mode is the last in the list, and
- * its bit perhaps set: lock_contended is to follow. FULL: nothing was done. */
+/* lock returns HELD: it has the mode; TAKEN: its bit is set; CONTENDED: the mode is the last in the
+ * list, and its bit perhaps set: lock_contended is to follow; FULL: none. */
 enum { HELD, TAKEN, CONTENDED, FULL };
 static inline __attribute__((always_inline)) int lock(struct items *t, uint64_t name, int mode)
 {
@@ -80,7 +80,7 @@ static inline __attribute__((always_inline)) int lock(struct items *t, uint64_t 
     return __builtin_expect(foreign(e, t, mode), 0) ? CONTENDED : TAKEN;
 }
 
-/* A range that touches the last one becomes one with it; before the first is one that none touches.
+/* declare_fast adds a range, to the last one if they touch; before the first is one none touches.
  * False: the list is full. */
 static inline int declare_fast(struct items *t, uint64_t at, uint64_t bytes)
 {

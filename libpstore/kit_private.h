@@ -32,24 +32,24 @@ struct ps_area {
     int in_serve;               /* private: there is one */
 };
 
-/* Sleeps if *word is what was expected, until somebody wakes or for no reason. 0, -ETIMEDOUT,
- * -ENOBUFS, -ENOTCONN. latch: the word is a latch's. */
+/* area_wait sleeps if *word is what was expected, until somebody wakes or for no reason. 0,
+ * -ETIMEDOUT, -ENOBUFS, -ENOTCONN. latch: the word is a latch's. */
 int area_wait(ps_area *a, uint64_t *word, uint64_t expected, int latch, int timeout_ms);
-/* Wakes so many of those who sleep for this word. */
+/* area_wake wakes so many of those who sleep for this word. */
 void area_wake(ps_area *a, uint64_t *word, unsigned count);
 
-/* The same of shared areas: kit_client.c. */
+/* shared_wait and the others do the same with shared areas: kit_client.c. */
 int shared_wait(ps_area *a, const uint64_t *word, uint64_t expected, int latch, int timeout_ms);
 void shared_wake(ps_area *a, const uint64_t *word, unsigned count);
 int shared_ask(ps_area *a, void *message, size_t bytes, int timeout_ms);
 int shared_answer(uint64_t token, int result, const void *data, size_t bytes);
 int shared_close(ps_area *a);
-/* For the thread that serves: wakes those who sleep for the word at this offset. */
+/* server_wake, for the thread that serves, wakes those who sleep for the word at this offset. */
 void server_wake(struct area_server *s, uint64_t offset, uint64_t count);
-/* Ends a shared area for all; it is freed: kit_server.c. */
+/* server_end ends a shared area for all; it is freed: kit_server.c. */
 void server_end(struct area_server *s);
 
-/* What the parties of a shared area say to its port. */
+/* A kit_call is what the parties of a shared area say to its port. */
 enum kit_call {
     KIT_OPEN = 1,               /* answer: word 0 address, 1 bytes, 2 client */
     KIT_CLOSE,

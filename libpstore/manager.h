@@ -38,24 +38,24 @@ struct km_request {                           /* answer each exactly once, from 
     int access;                               /* KM_READ or KM_WRITE */
 };
 
-/* Policy; NULL means what stands in brackets. One thread waits for the first page of a request; the
- * others are likely to be touched next: supply them or leave them. `page` and `lock` run in any of
- * km_serve's threads, for several requests at a time; `commit` and `outcome` for one at a time
- * (or: km_commits), and so do `gone`, `clean` and `call`, but beside each other. Memory is short
- * while `clean` runs, and nobody but `clean` makes room: what it stores to was stored to before, so
- * that it takes no page that is new. Of its thread's stack it has 24 KiB. */
+/* km_ops are the policy; NULL means what stands in brackets. One thread waits for the first page of
+ * a request; the others are likely to be touched next: supply them or leave them. `page` and `lock`
+ * run in any of km_serve's threads, for several requests at a time; `commit` and `outcome` for one
+ * at a time (or: km_commits), and so do `gone`, `clean` and `call`, but beside each other. Memory
+ * is short while `clean` runs, and nobody but `clean` makes room: what it stores to was stored to
+ * before, so that it takes no page that is new. Of its thread's stack it has 24 KiB. */
 struct km_ops {
     void (*page)(struct km_request *r);       /* not resident [zero fill] */
     void (*lock)(struct km_request *r);       /* resident, but a right is wanted [grant] */
-    /* km_recall: a user has ended; call again. Or a request of `lock` that you kept is wanted no
-     * more (its client's time is up, it is killed, it aborts): km_fail with EAGAIN says which. */
+    /* `recalled`: a user has ended; km_recall again. Or a request of `lock` that you kept is void
+     * (its client's time is up, it is killed, it aborts): km_fail with EAGAIN says which. */
     void (*recalled)(struct km_object *o);
-    /* Frames are wanted back, those of these dirty pages first: km_read or km_write_home each, then
-     * km_cleaned [they stay in memory]. */
+    /* `clean`: frames are wanted back, those of these dirty pages first: km_read or km_write_home
+     * each, then km_cleaned [they stay in memory]. */
     void (*clean)(struct km_object *o, const uint64_t *pages, unsigned count);
-    /* A transaction that stored to o commits: km_diff, then 0; -errno: it aborts [0]. */
+    /* `commit`: a transaction that stored to o commits: km_diff, then 0; -errno: it aborts [0]. */
     int (*commit)(struct km_object *o, uint64_t view);
-    /* How that commit ended, once, after the last call of `commit` for it: 0 and its number (csn),
+    /* `outcome`: how that commit ended, once, after its last `commit`: 0 and its number (csn),
      * which rises from one to the next; or -errno: it is undone; -EIO of a manager that stands on a
      * store: its disk failed, and nobody knows. Tables in this process follow the commits here. */
     void (*outcome)(struct km_object *o, uint64_t view, int error, uint64_t csn);
@@ -77,7 +77,7 @@ enum {
 };
 
 struct ps_container;
-/* Before the first object (km_create, km_container): this manager keeps what it serves in
+/* km_below, before the first object (km_create, km_container): this manager keeps what it serves in
  * containers of the store of this name, which it has open; NULL: of the one that ps_open uses. Then
  * `page` runs in a snapshot of them, and `commit` in a transaction that becomes a part of the
  * client's: what both changed is durable together, or undone. `commit` may run again, and may make
@@ -86,31 +86,31 @@ struct ps_container;
  * over. -ENOENT: no such manager. Where a container below has a manager of its own, what `commit`
  * stores there is -EXDEV: for those is km_below_container. */
 int km_below(const char *store);
-/* The same on the manager of a container that is open, which stands on the store or on such a one
- * itself; all is still one commit. What this one keeps lies in that container, or further below.
- * -ENOTCONN: the container has no manager of its own; -EXDEV: five managers above each other. */
+/* km_below_container stands on an open container's manager, itself on the store or such a one; all
+ * is still one commit. What this one keeps lies in that container, or further below. -ENOTCONN: the
+ * container has no manager of its own; -EXDEV: five managers above each other. */
 int km_below_container(const struct ps_container *c);
-/* The container NAME.ENDING of the store of ps_open, made if there is none, with a root of this
- * layout, and then km_below(NULL): what a predecessor did there is over. -ENAMETOOLONG; -ENOTCONN:
- * the name is NULL, as that of km_container_name may be. */
+/* km_below_own opens NAME.ENDING in the store of ps_open, made if there is none, with a root of
+ * this layout, and then km_below(NULL): what a predecessor did there is over. -ENAMETOOLONG;
+ * -ENOTCONN: the name is NULL, as that of km_container_name may be. */
 struct ps_layout;
 int km_below_own(const char *name, const char *ending, const struct ps_layout *layout,
                  struct ps_container **out);
-/* Behind it, before km_serve: so many commits, 16 at most, are worked on at a time [1], and the
- * store makes them durable together. `commit` then runs in several threads: the locks of what it
- * touches below keep them apart, and what else it changes needs locks of its own. `outcome` comes
- * for one at a time, but of several in any order: the greater csn is the later one's. */
+/* km_commits, behind it, before km_serve: so many commits, 16 at most, are worked on at a time [1],
+ * and the store makes them durable together. `commit` then runs in several threads: the locks of
+ * what it touches below keep them apart, and what else it changes needs locks of its own. `outcome`
+ * comes for one at a time, but of several in any order: the greater csn is the later one's. */
 int km_commits(int threads);
-/* The first object's name is published; km_open finds the others beside it. -EMFILE: too many
- * objects; -EPERM: this program may not publish names; -EEXIST: somebody has this one. */
+/* km_create makes an object. The first one's name is published; km_open finds others beside it.
+ * -EMFILE: too many objects; -EPERM: no right to publish names; -EEXIST: somebody has this one. */
 int km_create(const char *name, uint64_t pages, int flags, const struct km_ops *ops, void *user,
               struct km_object **out);
-/* The object ends, and with it all its pages; clients that touch it are ended. `o` is no object any
+/* km_end ends the object and all its pages; clients that touch it are ended. `o` is no object any
  * more when the last of the functions of its ops that run has returned. if_unused: -EBUSY while a
  * client has it, or memory has what was not cleaned. */
 int km_end(struct km_object *o, int if_unused);
-/* Serves all objects, with so many threads; returns only on error. There are two more, one that
- * cleans while all others wait for memory, and one for what clients say. */
+/* km_serve serves all objects, with so many threads; returns only on error. There are two more, one
+ * that cleans while all others wait for memory, and one for what clients say. */
 int km_serve(int threads);
 void *km_address(struct km_object *o);        /* where clients see it */
 int km_attach(struct km_object *o);           /* this process sees it there, too */
@@ -122,18 +122,17 @@ int km_attach(struct km_object *o);           /* this process sees it there, too
  * -ENOTCONN: this program was not started as a container's manager. */
 int km_container(int flags, const struct km_ops *ops, void *user, struct km_object **out);
 const char *km_container_name(void);          /* NULL: as above */
-/* KM_CHECKS; once in its file says that the program checks its arguments: ps_manager runs `PROGRAM
- * --check NAME ARGUMENTS` in the caller's place, and if that says why not on stderr and exits with
- * another status than 0, nothing is set (-ECHILD). It is a question: it makes nothing, and serves
- * nothing. Who may not start programs is not told; then the first open is. */
+/* KM_CHECKS; once in a program's file says that the program checks its arguments: ps_manager runs
+ * `PROGRAM --check NAME ARGUMENTS` in the caller's place, and if that says why not on stderr and
+ * exits with another status than 0, nothing is set (-ECHILD). It is a question: it makes nothing,
+ * and serves nothing. Who may not start programs is not told; then the first open is. */
 #define KM_CHECKS \
     __asm__(".pushsection .note.katydid,\"a\",@note\n .balign 4\n .long 8, 0, 1\n" \
             " .asciz \"Katydid\"\n .popsection")
-/* Of the container's first segment; a touch of one that the manager does not want is its
- * km_fail. */
+/* km_container_pages: those of the first segment; km_fail answers a touch of an unwanted one. */
 uint64_t km_container_pages(void);
-/* The container's next segment, with the first call the second one: its object, at its place,
- * which is anywhere; its pages count from 0. If the container has no further segment it gets one
+/* km_container_more is for the next segment, with the first call the second: its object, at its
+ * place, anywhere; its pages count from 0. If the container has no further segment it gets one
  * more, for good, as large as all before it together (1, 1, 2, 4 GiB ...; from 256 GiB on twice
  * that). Between km_container and km_serve. Nobody serves the segments for which it is not called.
  * -ENOSPC: it has 12; -EMFILE: the store would need more than 24 handles for such segments. */
@@ -158,17 +157,17 @@ struct km_message {
 };
 struct km_protocol {
     int (*message)(struct km_message *m);     /* the reply's status: 0 or -errno */
-    /* A transaction commits that stored to objects, or has a batch (KD_TXN_COMMIT) for this
-     * manager: before ops->commit of each object. 0; -errno: it aborts. NULL: 0. */
+    /* `commit`: a transaction commits that stored to objects, or has a batch (KD_TXN_COMMIT) for
+     * this manager: before ops->commit of each object. 0; -errno: it aborts. NULL: 0. */
     int (*commit)(uint64_t process, const void *batch, uint64_t bytes);
-    /* How that ended, once: behind ops->outcome. Not of one that `commit` refused. */
+    /* `outcome`: how that ended, once: behind ops->outcome. Not of one that `commit` refused. */
     void (*outcome)(uint64_t process, const void *batch, uint64_t bytes, int error);
     void (*gone)(uint64_t process);           /* it had objects, and has ended, or executes anew */
 };
-/* Before the first object; publishes `name`, and no object's. Errors: those of km_create; -EINVAL:
- * there is an object, or a manager below (km_below). */
+/* km_protocol, before the first object, publishes `name`, and no object's. Errors: those of
+ * km_create; -EINVAL: there is an object, or a manager below (km_below). */
 int km_protocol(const char *name, const struct km_protocol *p);
-/* The process may touch o, as km_open lets its caller (KM_READ, KM_WRITE), or no longer. */
+/* km_admit: the process may touch o, as by km_open (KM_READ, KM_WRITE); km_dismiss: no longer. */
 int km_admit(struct km_object *o, uint64_t process, int flags);
 int km_dismiss(struct km_object *o, uint64_t process);
 
@@ -180,14 +179,15 @@ int km_supply(struct km_request *r, const void *pages, uint64_t count);
  * there is an error, it is km_fail with that, of so many pages, one at least. */
 void km_answer(struct km_request *r, const void *pages, uint64_t count, int error);
 int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t count);
-/* All pages that were asked for: r->count = 1 before it, where you may have one of the others. */
+/* km_zero answers all pages that were asked for: r->count = 1 before it, if you may have others. */
 int km_zero(struct km_request *r);
-/* Of `lock`: the right, for this touch alone. -ESRCH: nobody waits for it any more. */
+/* km_grant, of `lock`, gives the right, for this touch alone. -ESRCH: nobody waits for it any
+ * more. */
 int km_grant(struct km_request *r);
-/* Of all pages that were asked for, as km_zero. The client's thread gets the error, positive or
- * negative; -ESRCH: who asked waits no more. EAGAIN ends nothing, the client waits on. Who keeps a
- * request of `lock` for later does that first, and then calls this with EAGAIN: -ESRCH: forget it;
- * 0: if its client goes, `recalled` is called. */
+/* km_fail fails all pages that were asked for. The client's thread gets the error, of either sign;
+ * -ESRCH: who asked waits no more. EAGAIN ends nothing, the client waits on. Who keeps a request of
+ * `lock` for later does that first, and then calls this with EAGAIN: -ESRCH: forget it; 0: if its
+ * client goes, `recalled` is called. */
 int km_fail(struct km_request *r, int error);
 
 /* ---- pages, unasked, at any time ----
@@ -208,34 +208,34 @@ enum km_advice {
     KM_MEMORY,                                /* `count` pages of o in memory at most; from 16 */
 };
 int km_push(struct km_object *o, uint64_t page, uint64_t count, const void *pages); /* prefetch */
-/* KM_RESIDENT and so on of each page. */
+/* km_resident gives KM_RESIDENT and so on of each page. */
 int km_resident(struct km_object *o, uint64_t page, uint64_t count, uint8_t *bits);
-/* The same, and KM_USED of pages used since this was last asked, or since they came. */
+/* km_used does so too, and KM_USED of pages used since this was last asked, or since they came. */
 int km_used(struct km_object *o, uint64_t page, uint64_t count, uint8_t *bits);
-/* A page as it is in memory; its csn for km_cleaned. Whoever stores to it from here on makes it
+/* km_read copies a page from memory; its csn for km_cleaned. Who stores to it from here on makes it
  * dirty anew. -ENOENT: not in memory; -EBUSY: another thread of this process reads or writes it. */
 int km_read(struct km_object *o, uint64_t page, void *bytes, uint64_t *csn);
-/* The manager has the page as km_read or km_write_home gave it. -ESTALE: it was stored to since, is
- * still dirty, and comes to `clean` once more before anybody asks for it: what was read may be half
- * of a store, so it may lie where it is kept, but is to be shown to nobody. KM_CSN_ANY: whatever it
- * is, its manager has it, or wants it no more. */
+/* km_cleaned: the manager has the page as km_read or km_write_home gave it. -ESTALE: it was stored
+ * to since, is still dirty, and comes to `clean` once more before anybody asks for it: what was
+ * read may be half of a store, so it may lie where it is kept, but is to be shown to nobody.
+ * KM_CSN_ANY: whatever it is, its manager has it, or wants it no more. */
 int km_cleaned(struct km_object *o, uint64_t page, uint64_t csn);
-/* Has `clean` called for those that are dirty; not to be called in it. */
+/* km_clean has `clean` called for those that are dirty; not to be called in it. */
 int km_clean(struct km_object *o, uint64_t page, uint64_t count);
-/* Rights for everybody, to pages in memory: the kernel asks for none until they are called back. */
+/* km_grant_all gives all rights to pages in memory: the kernel asks for none until a recall. */
 int km_grant_all(struct km_object *o, uint64_t page, uint64_t count, int rights);
-/* Calls rights back but for `to`, KM_READ or 0; with KM_DROP clean pages leave memory. How many of
- * the pages transactions still use, to their ends, and which views (`users`, or NULL). Newcomers
+/* km_recall calls rights back but for `to`, KM_READ or 0; KM_DROP: clean pages leave memory. How
+ * many of them transactions still use, to their ends, and which views (`users`, or NULL). Newcomers
  * come to `lock` from now on. */
 enum { KM_DROP = 4 };
 int km_recall(struct km_object *o, uint64_t page, uint64_t count, int to, uint64_t users[2]);
-/* Those that are in memory stay there; how many. -ENOMEM: no more may (`limit pins`). */
+/* km_pin keeps those in memory that are there; how many. -ENOMEM: no more may (`limit pins`). */
 int km_pin(struct km_object *o, uint64_t page, uint64_t count, int on);
-/* enum km_advice; to how many pages in memory it applies. */
+/* km_advise takes an enum km_advice; to how many pages in memory it applies. */
 int km_advise(struct km_object *o, uint64_t page, uint64_t count, int advice);
 
 /* ---- transactions ---- */
-/* What a transaction changed: runs of bytes, each `struct km_run` and then its bytes. */
+/* A struct km_run is a run of bytes that a transaction changed; they follow it. */
 enum { KM_RUN_FULL = 1, KM_RUN_LAST = 2 };    /* the whole page; the last run of this page */
 struct km_run {
     uint64_t object, page, base_csn;          /* object: for the kernel; the version it changed */
@@ -243,10 +243,10 @@ struct km_run {
     uint32_t flags;
     uint8_t data[];
 };
-/* In ops->commit: the next runs of o, into a buffer of one page and a half at least; how many
- * bytes. *cursor is 0 at first, and ~0 when all is told. From 0 on all is told once more. */
+/* km_diff, in ops->commit: the next runs of o, into a buffer of one page and a half at least; how
+ * many bytes. *cursor is 0 at first, and ~0 when all is told. From 0 on all is told once more. */
 long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer, size_t bytes);
-/* The same with all runs, in the order of pages: each(run, user). 0; what is not 0 ends it. */
+/* km_diff_each tells all runs, in the order of pages: each(run, user). 0; what is not 0 ends it. */
 int km_diff_each(struct km_object *o, uint64_t view,
                  int (*each)(const struct km_run *r, void *user), void *user);
 /* for (r = km_run_first(buffer, n); r; r = km_run_next(r, buffer, n)) */
@@ -263,7 +263,7 @@ static inline const struct km_run *km_run_next(const struct km_run *r, const voi
 {
     return km_run_at(r->data + ((r->bytes + 7u) & ~7u), buffer, bytes);
 }
-/* Transactions may make so many private copies more, of all objects of the process; each that is
+/* km_credit: transactions may make so many private copies more, of all objects here; each that is
  * committed consumes one, so a commit never finds its manager without room. How many are left. A
  * process that never says so gives any number. KM_CREDITS_CLOSED: no, and nothing is ever cleaned:
  * where dirty pages fill the memory a transaction gets ENOMEM at once; once, o may be NULL. */
@@ -274,13 +274,13 @@ int km_abort(uint64_t view, int error);
 
 /* ---- disks ----
  * Offsets and sizes are whole sectors. What was written is durable after km_disk_flush. */
-/* The disk of this name, for this process alone; its size. -EBUSY: somebody has it; -EPERM: this
+/* km_disk_open opens a disk for this process alone; its size. -EBUSY: somebody has it; -EPERM: this
  * program may not open disks (the shell's `allow disks`). */
 int km_disk_open(const char *name, uint64_t *bytes);
 int km_disk_read(int disk, uint64_t offset_bytes, void *to, size_t bytes);
 int km_disk_write(int disk, uint64_t offset_bytes, const void *from, size_t bytes);
 int km_disk_flush(int disk);
-/* A dirty page, from its frame; csn for km_cleaned, CRC-32C. Either may be NULL. */
+/* km_write_home writes a dirty page from its frame; csn for km_cleaned, CRC-32C: or NULL. */
 int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector, uint64_t *csn,
                   uint32_t *crc);
 
@@ -290,14 +290,14 @@ int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector,
  * waits for a page aborts with ETIMEDOUT, and a thread that touches one without a transaction is
  * ended. A commit that the store has received, or a manager that stands on nobody, is
  * waited for; one that a manager keeps from passing on aborts with ETIMEDOUT. */
-/* KM_READ, KM_WRITE: its address. -ENOENT: nobody serves it (yet: who has just started the manager
- * tries again). `manager` is a name of the kernel's, for whom has those (`allow names`); or else a
- * path in the process's directory, of a container with a manager of its own: the object is one
- * beside it, and the container stays open. */
+/* km_open (KM_READ, KM_WRITE) returns its address. -ENOENT: nobody serves it (yet: who has just
+ * started the manager tries again). `manager` is a name of the kernel's, for whom has those (`allow
+ * names`); or else a path in the process's directory, of a container with a manager of its own: the
+ * object is one beside it, and the container stays open. */
 void *km_open(const char *manager, const char *object, int flags);
 int km_call(const char *manager, const char *object, void *message, int bytes); /* to ops->call */
-/* The same with the manager of an open container. Objects of its beside the container are memory
- * that manager and clients share: always volatile, and nobody locks it but they. -ENOTCONN: the
+/* km_open_beside does so with an open container's manager. Objects of its beside the container are
+ * memory that manager and clients share: volatile, and nobody locks it but they. -ENOTCONN: the
  * store manager serves it; -EOWNERDEAD: it has ended, ps_open once more starts it again;
  * -ETIMEDOUT: as above, or the timeout_ms of the transaction in which it is called is over. */
 void *km_open_beside(const struct ps_container *c, const char *object, int flags);

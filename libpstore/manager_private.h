@@ -8,8 +8,8 @@
 #include "katydid/abi.h"
 #include "manager.h"
 
-/* What clients ask; CALL_USER: word0 the object's number; CALL_BELOW: a handle of the port where
- * its objects commit, to stand on (km_below_container). */
+/* A call is what clients ask; CALL_USER: word0 the object's number; CALL_BELOW: a handle of the
+ * port where its objects commit, to stand on (km_below_container). */
 enum { CALL_OPEN = 1, CALL_USER, CALL_BELOW };
 #define NO_OBJECT (~0ull)
 
@@ -45,8 +45,8 @@ static inline void object_done(struct km_object *o)
     __atomic_fetch_sub(&o->users, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The object with this number, or at this place; NULL: it has ended, or never was. Until
- * object_done it stays what it is (KO1). */
+/* object_of finds the object of this number, object_at that at this place; NULL: it has ended, or
+ * never was. Until object_done it stays what it is (KO1). */
 static inline struct km_object *object_of(uint64_t number)
 {
     unsigned at = number & 0xffff;
@@ -75,31 +75,31 @@ struct commit_work {
     size_t bytes;
     _Alignas(struct km_run) uint8_t runs[64 << 10];
 };
-/* The objects that one view of the transaction changed are told of it: 0, or what ops->commit or
+/* commit_view tells the objects that one view of the transaction changed: 0, or what ops->commit or
  * the kernel says. */
 long commit_view(struct commit_work *w, uint64_t view, uint64_t token);
 void commit_forget(struct commit_work *w); /* it begins anew, or is over */
-/* It is over, and the objects hear how: ops->outcome. */
+/* commit_over: the commit is over, and the objects hear how: ops->outcome. */
 void commit_over(struct commit_work *w, uint64_t view, int error, uint64_t csn);
 
-/* km_create with a place: then no name is published. */
+/* object_create is km_create with a place: then no name is published. */
 int object_create(const char *name, uint64_t base, uint64_t pages, int flags,
                   const struct km_ops *ops, void *user, struct km_object **out);
 
-/* km_open and km_call, by the manager's name, or, if that is NULL, with a port that is known;
- * -ETIMEDOUT after so many milliseconds, if that is earlier than the process's limit. */
+/* client_open and client_ask are km_open and km_call, by the manager's name, or, if NULL, with a
+ * known port; -ETIMEDOUT after so many milliseconds, or by the process's limit. */
 void *client_open(const char *manager, int known, uint64_t ms, const char *object, int flags);
 int client_ask(const char *manager, int known, uint64_t ms, const char *object, void *message,
                int bytes);
 
 int manager_commit_port(void);          /* commits of all objects go there */
-/* km_below by a handle of the other's commit port, or of one where it has objects; closes it. A
- * negative `found` is an error, and said. */
+/* manager_below is km_below by a handle of the other's commit port, or of one where it has objects;
+ * closes it. A negative `found` is an error, and said. */
 int manager_below(long found);
 
-/* kept.c: tells the store that its container is served from now on; 0 also if there is none. */
+/* kept_begin tells the store that its container is served from now on; 0 also if there is none. */
 int kept_begin(void);
-/* container.c: a handle of its own, to be closed, of the port of the program that serves it;
+/* container_kept_port gives a handle, to be closed, of the port of the program that serves it;
  * -ENOTCONN: none does. Not in an entered view (TX1). */
 int container_kept_port(const struct ps_container *c);
 

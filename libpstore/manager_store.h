@@ -15,15 +15,15 @@ struct km_store {
     const char *name;                   /* what ps_connect finds */
     uint64_t pages;                     /* of each container */
     int scratch;                        /* a container ends with its last user */
-    /* Of each container's pages. `call` has no use. Without `clean` dirty pages stay, and where
-     * memory is full a transaction gets ENOMEM; nobody waits. NULL: that, and zero fill. */
+    /* `ops` are of each container's pages. `call` has no use. Without `clean` dirty pages stay, and
+     * where memory is full a transaction gets ENOMEM; nobody waits. NULL: that, and zero fill. */
     const struct km_ops *ops;
     void *user;                         /* requests have it */
-    /* This page holds nothing any more, and is not in memory: it is zero when it is asked for. */
+    /* `freed`: this page holds nothing any more, and is not in memory; it is zero when asked. */
     void (*freed)(struct km_object *o, uint64_t page);
 };
-/* Serves it, with so many threads for pages; returns only on error, -errno: -EEXIST, -EPERM as
- * km_create, -EINVAL. */
+/* km_store_serve serves it, with so many threads for pages; returns only on error, -errno: -EEXIST,
+ * -EPERM as km_create, -EINVAL. */
 int km_store_serve(const struct km_store *s, int threads);
 
 #endif

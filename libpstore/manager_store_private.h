@@ -41,9 +41,9 @@ int front_lease(struct container *c, uint64_t process, uint64_t count, uint64_t 
 void front_unlease(struct container *c, uint64_t process, uint64_t address, uint64_t count);
 struct named *front_name(struct container *c, const char *name);
 
-/* ops->commit: pages that a commit wrote are nobody's lease any more. */
+/* front_commit is ops->commit: pages that a commit wrote are nobody's lease any more. */
 int front_commit(struct km_object *o, uint64_t view);
-/* km_protocol's: the operations of a commit are checked, and carried out when it is published. */
+/* front_check checks the operations of a commit, front_outcome carries them out (km_protocol). */
 int front_check(uint64_t process, const void *batch, uint64_t bytes);
 void front_outcome(uint64_t process, const void *batch, uint64_t bytes, int error);
 

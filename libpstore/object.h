@@ -33,30 +33,30 @@ int ps_class_add(const struct ps_class *c);
 int ps_class_is_a(const struct ps_class *c, const struct ps_class *of);
 
 ps_item_id ps_object_make(ps_part *part, const struct ps_class *c);
-/* Its class; NULL: ENOENT: this program does not know it, or as ps_begin_access. */
+/* ps_object_class returns the class; NULL: ENOENT: it is not known here, or as ps_begin_access. */
 const struct ps_class *ps_object_class(ps_item_id id);
-/* Begins an access to an object as one of class `as`, which it has to be (EPROTOTYPE). */
+/* ps_object_open begins an access to an object, which has to be of class `as` (EPROTOTYPE). */
 void *ps_object_open(ps_item_id id, const struct ps_class *as, int mode);
-/* The nearest table of methods from its class up; NULL. */
+/* ps_object_methods returns the nearest table of methods from its class up; NULL. */
 const void *ps_object_methods(ps_item_id id);
-/* The extent: the next object of that class or one below it, behind `previous` (0: the first). */
+/* ps_object_next: an extent's next object, of that class or below, behind `previous` (0: first). */
 ps_item_id ps_object_next(ps_part *part, const struct ps_class *c, ps_item_id previous);
-/* Objects from which programs begin: the identifier of that name, 0: ENOENT; and its change. */
+/* ps_object_named: where programs begin, the identifier of that name, 0: ENOENT; and its change. */
 ps_item_id ps_object_named(ps_container *names, const char *name);
 int ps_object_name(ps_container *names, const char *name, ps_item_id id);
 
 /* ---- sets ---- */
 
-/* An instance, volatile: the set of this identifier, with its nodes in that container. */
+/* A ps_set is an instance, volatile: the set of this identifier, with nodes in that container. */
 struct ps_set { ps_item_id id; ps_container *nodes; };
 ps_item_id ps_set_make(ps_part *part, ps_container *nodes);
 int ps_set_add(const struct ps_set *s, ps_item_id member);     /* -EEXIST */
 int ps_set_remove(const struct ps_set *s, ps_item_id member);  /* -ENOENT */
 int ps_set_has(const struct ps_set *s, ps_item_id member);     /* 1, 0, -errno */
-/* Calls fn for each member, in no order, until it returns other than 0; which is returned. */
+/* ps_set_each calls fn for each member, in no order, until one returns other than 0: that. */
 int ps_set_each(const struct ps_set *s, int (*fn)(ps_item_id member, void *arg), void *arg);
 int64_t ps_set_count(const struct ps_set *s);
-/* Takes out what is deleted: how many. */
+/* ps_set_sweep takes out what is deleted: how many. */
 int64_t ps_set_sweep(const struct ps_set *s);
 int ps_set_delete(const struct ps_set *s);                      /* its members stay */
 

@@ -28,7 +28,7 @@
 #include <setjmp.h>
 #include <stdatomic.h>
 
-/* Every call of the kernel by this library (pstore_kernel.c); tests put a double in its place. */
+/* ps_kernel is how this library calls the kernel (pstore_kernel.c); tests put a double there. */
 long ps_kernel(long number, long a, long b, long c);
 
 /* ---- stores and containers: store.c, container.c ---- */
@@ -85,13 +85,13 @@ struct ps_container {
 };
 #define ROOT_NAME "\1root"
 
-/* A request to a store: 0 or the answer's -errno; -EOWNERDEAD also notes that the manager is gone.
+/* store_request asks a store: 0 or the answer's -errno; -EOWNERDEAD also notes a manager's end.
  * word: STORE_REQUEST_WORDS in and out. Bytes received go to *answer_bytes unless NULL. */
 #define STORE_REQUEST_WORDS 3
 int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
                   const void *data, size_t bytes, void *answer, size_t *answer_bytes);
-/* The same, by a handle (-1: the store's), with one to send along (-1: none), in whose place comes
- * what came with the answer, or -1. handle NULL: neither. */
+/* store_request_by asks by a handle (-1: the store's), with one to send along (-1: none), in whose
+ * place comes what came with the answer, or -1. handle NULL: neither. */
 struct store_handle { int handle; uint32_t rights; };
 int store_request_by(struct ps_store *s, int by, struct store_handle *handle, uint32_t kind,
                      uint64_t word[STORE_REQUEST_WORDS], const void *data, size_t bytes,
@@ -99,14 +99,14 @@ int store_request_by(struct ps_store *s, int by, struct store_handle *handle, ui
 uint64_t requests_counted(void);           /* so many were made, STORE_STATS not counted */
 struct ps_store *store_of_opens(void);    /* where ps_open looks; NULL: none yet */
 int stores_ready(void);                   /* 0: there is one, and those that died are back */
-/* A request about the whole store, outside transactions; *answer: the first word of its answer. */
+/* request_plain asks about the whole store, in no transaction; *answer: its first word. */
 int request_plain(uint32_t kind, const void *data, size_t bytes, uint64_t *answer);
 int store_name_copy(char out[STORE_NAME_BYTES], const char *name);  /* -EINVAL, -ENAMETOOLONG */
 int path_copy(char out[WIRE_PATH_BYTES], const char *path);         /* the same */
-/* One or two (other: not NULL), for a request outside transactions: the bytes of each, or -errno.
- * Short ones travel as names always did. */
+/* paths_copy copies a path or two (other: not NULL), for a request outside transactions: the bytes
+ * of each, or -errno. Short ones travel as names always did. */
 int paths_copy(char data[2 * WIRE_PATH_BYTES], const char *path, const char *other);
-/* As ps_open_by; by -1: ps_open. */
+/* container_open_by is ps_open_by, and for `by` -1 ps_open. */
 ps_container *container_open_by(int by, const char *path, int flags, const struct ps_layout *root);
 
 /* ---- roots that were passed to the process: handle.c ---- */
@@ -117,35 +117,35 @@ struct open_request {
     int named;                            /* the handle is of the container: no path is sent */
 };
 enum { ROOT_CONTAINERS = 1, ROOT_DIRECTORY }; /* ps_store.confined */
-/* A handle for the store's requests; -ENOENT: nothing was passed for it. */
+/* roots_port returns a handle for the store's requests; -ENOENT: nothing was passed for it. */
 long roots_port(struct ps_store *s);
 long store_by_name(const char *name);
-/* What was passed in the name of this store as a container of this name: its handle; -1. */
+/* root_of returns the handle that was passed for this store's container of this name, or -1. */
 int root_of(const char *store, const char *path);
-/* WIRE_MAY_... as PS_MAY_... */
+/* may_of makes PS_MAY_... of WIRE_MAY_... */
 static inline unsigned may_of(uint32_t rights)
 {
     return (rights >> 16 & 31) | (rights & WIRE_MAY_GRANT ? PS_MAY_GRANT : 0);
 }
-/* A path of a confined process begins at a handle of its own, perhaps: 0 or -ENOENT. */
+/* roots_by finds the handle at which a confined process's path begins: 0 or -ENOENT. */
 int roots_by(const struct ps_store *s, struct open_request *request);
-/* What lies at the address by this process's roots of the store: a path of its root directory, *by
- * then is -1, or the container of the handle *by; and whether PS_WRITE is possible. -ENOENT. */
+/* roots_at finds what lies at the address by this process's roots of the store: a path of its root
+ * directory, *by then is -1, or the container of the handle *by; is PS_WRITE possible? -ENOENT. */
 int roots_at(struct ps_store *s, uint64_t address, char path[WIRE_PATH_BYTES], int *flags, int *by);
-/* What lies at the address is open, perhaps from now on: 0, or -errno. In a transaction, too, but
- * not in its view (tx_work_begin). */
+/* container_touch opens what lies at the address, if it is not open: 0, or -errno. In a
+ * transaction, too, but not in its view (tx_work_begin). */
 int container_touch(uint64_t address);
 extern _Atomic unsigned container_closes; /* ps_close and ps_delete, so many times */
-/* A request about a path ("": the root), with and for a handle perhaps; outside transactions. */
+/* path_ask asks about a path ("": the root), with and for a handle perhaps; no transaction. */
 int path_ask(uint32_t kind, const char *path, uint64_t word[STORE_REQUEST_WORDS],
              struct store_handle *handle, void *answer, size_t *bytes);
-/* The store's answer to a request was -EACCES, with these words: lack.c. */
+/* lack_told notes that a store's answer was -EACCES, with these words: lack.c. */
 void lack_told(const uint64_t word[STORE_REQUEST_WORDS]);
-/* Returns the result; if that is -EACCES, the request was about this path, and perhaps another one;
- * named: that is the name of a container that was passed to the process. */
+/* lack_at notes, if the result is -EACCES, that the request was about this path, and perhaps
+ * another; named: that names a container that was passed to the process. Returns the result. */
 int lack_at(int result, const char *path, const char *to, int named);
 void stores_note_death(void);
-/* Connects again to stores whose manager died, and opens their containers anew. */
+/* stores_find_again connects again to stores whose manager died, and opens their containers. */
 int stores_find_again(void);
 extern _Atomic int store_death_noted;     /* some manager died, perhaps; no lock */
 static inline int stores_refresh(void) { return store_death_noted ? stores_find_again() : 0; }
@@ -154,36 +154,36 @@ int container_kept_port(const ps_container *c);  /* manager_private.h */
 int container_index(const ps_container *c);
 ps_container *container_by_index(int index);
 int container_is_open(const ps_container *c);
-/* The store manager is told of a part of its form (enum wire_form); *kept: our copy of it. */
+/* container_form tells the store manager a part of c's form (enum wire_form); *kept: our copy. */
 void form_take(ps_container *c, const uint32_t form[WIRE_FORMS]);    /* as the store says */
 int container_form(ps_container *c, uint32_t which, int value, _Atomic int *kept);
 struct ps_segment *container_segment(ps_container *c, uint64_t address);    /* NULL: it is none */
-/* Are [address, + bytes) addresses of c, in one segment? */
+/* container_has tells whether [address, + bytes) are addresses of c, in one segment. */
 int container_has(ps_container *c, uint64_t address, uint64_t bytes);
-/* Locks its segments, from the one of this number on, for the active transaction. */
+/* segments_lock locks the segments from this one on, for the active transaction. */
 int segments_lock(ps_container *c, unsigned from, int how);
-/* The same, and its keys (LI5). */
+/* container_lock does that, and locks the keys (LI5). */
 int container_lock(ps_container *c, unsigned from, int how);
-/* Leases of pages; 0, -ENOSPC, -ENOENT (space: no page known), -EOWNERDEAD. */
+/* container_lease and container_space lease pages: 0, -ENOSPC, -ENOENT (no page is known). */
 int container_lease(ps_container *c, uint64_t pages, uint64_t near, uint64_t *address,
                     uint64_t *got);
 int container_space(ps_container *c, uint64_t bytes, uint64_t near, uint64_t *address);
 void container_unlease(ps_container *c, uint64_t address, uint64_t pages);
 
 /* ---- names: container_name.c ---- */
-/* Not in an entered view (TX1). */
+/* names_remember keeps a committed name; not in an entered view (TX1). */
 void names_remember(ps_container *c, const char *name, uint64_t address, uint64_t bytes);
-/* Not while another thread uses the container. */
+/* names_forget forgets all names; not while another thread uses the container. */
 void names_forget(ps_container *c);
-/* In the active transaction: the object of that name, made if `bytes` is not 0, with this number as
- * its type. NULL with errno. */
+/* names_object returns, in the active transaction, the object of that name, made if `bytes` is not
+ * 0, with this number as its type. NULL with errno. */
 void *names_object(ps_container *c, const char *name, size_t bytes, uint32_t type);
-/* As ps_named, with a name of the library's own. */
+/* names_private is ps_named with a name of the library's own. */
 void *names_private(ps_container *c, const char *name, size_t bytes);
-/* In the active transaction: where the object of that name is, made by it or, if the manager may be
- * asked, committed; 0: there is none. */
+/* names_find tells where the object of that name is, made by the active transaction or, if the
+ * manager may be asked, committed; 0: there is none. */
 uint64_t names_find(const struct ps_tx *tx, ps_container *c, const char *name, int ask);
-/* A remembered object begins there, or one that the transaction gives a name. */
+/* names_hold: a remembered object begins there, or one that the transaction names. */
 int names_hold(const ps_container *c, uint64_t address);
 
 /* ---- pages leased to a transaction's view: alloc.c ---- */
@@ -195,7 +195,7 @@ int names_hold(const ps_container *c, uint64_t address);
 #define RANGES_MAX 64
 #define NEARS_MAX  64
 #define ROOMS_MAX  64
-/* Arenas that a view fills at once: some in each set, which is found by the arena's address. */
+/* FILLS are what a view fills at once, of arenas some in each set, found by the address. */
 #define FILL_SETS 64u
 #define FILL_WAYS 4u
 #define FILLS (PS_OPEN_MAX + FILL_SETS * FILL_WAYS)
@@ -288,12 +288,12 @@ static inline void guard_shut(struct ps_tx **tx)
     if (*tx)
         guard_shut_rare(*tx);
 }
-/* All stores to pages of c are the library's, so they are meant, up to the end of the block. */
+/* GUARD_OPENED: all stores to pages of c up to the block's end are the library's, so meant. */
 #define GUARD_OPENED(c) \
     __attribute__((cleanup(guard_shut))) struct ps_tx *opened_ = guard_open(c)
-/* The program is about to store to these bytes of c, which has a guard. 0 or -errno. */
+/* guard_access: the program will store to these bytes of c, which has a guard. 0 or -errno. */
 int guard_access(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes);
-/* It has done so there. False: nothing is open there (GD3). */
+/* guard_released: the program has done so there. False: nothing is open there (GD3). */
 int guard_released(struct guard *g, uint64_t at);
 void guard_moved(struct guard *g, uint64_t from, uint64_t to);  /* what was open there is here */
 void guard_bracket(struct guard *g, uint64_t at);       /* the same, where it is known (GD2) */
@@ -304,41 +304,41 @@ static inline int guard_knows(const struct guard *g, uint64_t at, uint64_t bytes
            at + bytes <= page + KD_PAGE_BYTES;
 }
 void guard_ended(struct ps_tx *tx);
-/* The thread leaves the transaction, or is in it again. */
+/* guard_suspended: the thread leaves the transaction, or is in it again. */
 void guard_suspended(const struct ps_tx *tx, int suspended);
 
 void items_use(struct items *t);          /* items_ended is to be called */
-/* What was declared is handed over: 0 or -errno. */
+/* items_declare hands over what was declared: 0 or -errno. */
 int items_declare(struct ps_tx *tx);
 static inline int items_declares(const struct items *t)     /* is there anything? */
 {
     return t->used && t->next - t->range > 1;
 }
-/* In item mode: stores to these bytes are meant. */
+/* items_store says, in item mode, that stores to these bytes are meant. */
 void items_store(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes);
-/* A transaction that fits into no log, or not into memory, is about to end: whether it is to run
- * again, with the containers locked that it stores items to, for then it spills. */
+/* items_too_large tells, when a transaction that fits into no log, or not into memory, is to end,
+ * whether it runs again with the containers locked that it stores items to: then it spills. */
 int items_too_large(struct ps_tx *tx);
-/* At the begin of that run: 0 or -errno. */
+/* items_lock_stored locks these at the begin of that run: 0 or -errno. */
 int items_lock_stored(struct ps_tx *tx);
-/* Clears the bits of a transaction that has ended like this. */
+/* items_ended clears the bits of a transaction that has ended like this. */
 void items_ended(struct ps_tx *tx, int result);
-/* ps_access of an item, where c has such; mode perhaps with PS_NOW. 0, -EBUSY, -errno. */
+/* items_lock is ps_access of an item, where c has such; mode perhaps with PS_NOW. 0, -errno. */
 int items_lock(struct ps_tx *tx, ps_container *c, uint64_t at, int mode);
-/* As ps_release, of a name in the table of the segment of c in which `at` lies. */
+/* items_release is ps_release of a name in the table of the segment of c in which `at` lies. */
 int items_release(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name);
-/* Where c has items, all of it is locked, which the library needs for what it does not do item by
- * item: 0 or -errno. */
+/* items_lock_whole locks all of c if it has items, which the library needs for what it does not do
+ * item by item: 0 or -errno. */
 int items_lock_whole(struct ps_tx *tx, ps_container *c);
-/* Pages of c are the transaction's alone: by themselves, or by a lock of the container. */
+/* items_whole: pages of c are the transaction's alone: by themselves, or by a lock of c. */
 int items_whole(const struct ps_tx *tx, const ps_container *c);
-/* It locks c shared: nobody locks a key to write. 0, -EBUSY, -errno. */
+/* items_lock_keys locks c shared: nobody locks a key to write. 0, -EBUSY, -errno. */
 int items_lock_keys(struct ps_tx *tx, ps_container *c, int now);
-/* It has locked all of c: so many segments. */
+/* items_lock_all notes that the transaction has locked all of c: so many segments. */
 void items_lock_all(struct ps_tx *tx, const ps_container *c, unsigned segments);
-/* The tables of c are others from now on. */
+/* items_forget: the tables of c are others from now on. */
 void items_forget(ps_container *c);
-/* Where the slot of an object is: one at a page's first byte began in the page before. */
+/* slot_page_of finds an object's slot: one at a page's first byte began in the page before. */
 uint64_t slot_page_of(const void *p, unsigned *start);
 static inline struct slot_page *slotted(uint64_t page)
 {
@@ -350,100 +350,100 @@ static inline uint64_t units_of(uint64_t bytes)
     return (bytes + SLOT_UNIT_BYTES - 1) / SLOT_UNIT_BYTES;
 }
 
-/* Takes the write right of a page by a store that changes nothing: one fault instead of two. */
+/* heap_page_touch gets a page's write right by a store that changes nothing: one fault, not two. */
 static inline void heap_page_touch(uint64_t page)
 {
     __asm__ volatile("orb $0, (%0)" ::"r"(page) : "memory", "cc");
 }
 
-/* A block of a lease: so many pages, empty, of no arena, filled by nobody. 0: errno. */
+/* heap_block takes a block of a lease: empty pages, of no arena, filled by nobody. 0: errno. */
 uint64_t heap_block(struct ps_tx *tx, ps_container *c, unsigned pages);
-/* Adds spare blocks to an arena. 0 or -errno, perhaps when some are there. */
+/* heap_blocks_add adds spare blocks to an arena. 0 or -errno, perhaps when some are there. */
 int heap_blocks_add(struct ps_tx *tx, ps_container *c, uint64_t arena, uint64_t blocks);
-/* This view forgets what it knows of the arena; it fills this page next, 0: it looks for one. */
+/* heap_fill_anew makes this view forget the arena and fill this page next, 0: look for one. */
 void heap_fill_anew(struct ps_tx *tx, const ps_container *c, uint64_t arena, uint64_t page);
-/* This view fills a page of the arena at this moment. */
+/* heap_fills tells whether this view fills a page of the arena at this moment. */
 int heap_fills(struct ps_tx *tx, const ps_container *c, uint64_t arena);
-/* The page, and `tail` more, are free with the commit. */
+/* heap_page_free: the page, and `tail` more, are free with the commit. */
 int heap_page_free(struct ps_tx *tx, ps_container *c, uint64_t page, uint64_t tail);
-/* The lowest page above `after` that this transaction took from a lease; 0: none. */
+/* heap_page_after: the lowest page above `after` that this transaction took from a lease, or 0. */
 uint64_t heap_page_after(const struct heap *h, const ps_container *c, uint64_t after);
 int heap_page_is_new(const struct heap *h, const ps_container *c, uint64_t page);
 void heap_commit_prepare(struct ps_tx *tx);
 void heap_committed(struct heap *h);
 void heap_aborted(struct heap *h);
 void heap_release(struct heap *h);        /* gives the leases back */
-/* Pages in which the library stores are declared whole, for PS_ENCODE_RANGES. */
+/* heap_declare declares pages in which the library stores whole, for PS_ENCODE_RANGES. */
 void heap_declare(const ps_container *c, uint64_t page, uint64_t pages);
-/* A page's room is told to the store manager with the commit. */
+/* heap_room_note: a page's room is told to the store manager with the commit. */
 void heap_room_note(struct ps_tx *tx, ps_container *c, uint64_t page);
-/* The heap forgets what it knew of an earlier opening of this container. */
+/* heap_meet makes the heap forget what it knew of an earlier opening of this container. */
 void heap_meet(struct ps_tx *tx, const ps_container *c);
-/* What became free in this page and the `tail` pages behind it goes to others. */
+/* heap_pages_back gives others what became free in this page and the `tail` behind it. */
 int heap_pages_back(struct ps_tx *tx, ps_container *c, uint64_t page, uint32_t tail);
-/* Zeroes what is not zero, so that a page fresh from the manager is not even copied: for pages of
- * an older lease, which a wild store may have hit since. */
+/* heap_pages_zero zeroes what is not zero, so that a page fresh from the manager is not copied: for
+ * pages of an older lease, which a wild store may have hit since. */
 void heap_pages_zero(uint64_t page, uint64_t pages);
-/* As ps_alloc_as, with the transaction known; type and arena may be 0. NULL and errno. */
+/* heap_alloc is ps_alloc_as with the transaction known; type, arena: or 0. NULL and errno. */
 void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near, uint32_t type,
                  uint64_t arena);
 
 /* ---- leases: lease.c ---- */
-/* Another lease of so many pages, near `near` unless that is 0. 0 or -errno. */
+/* lease_more gets another lease of so many pages, near `near` unless that is 0. 0 or -errno. */
 int lease_more(struct heap *h, ps_container *c, uint64_t pages, uint64_t near, struct lease **out);
-/* Where `pages` that begin at a multiple of `align` pages lie in it; 0: it has no room for them. */
+/* lease_start: where `pages` from a multiple of `align` pages on lie in the lease; 0: no room. */
 uint64_t lease_start(const struct lease *l, uint64_t pages, uint64_t align);
-/* The lease with room for such pages that is closest to `near` and not farther than `distance`;
- * near 0: the youngest. NULL: none. */
+/* lease_find returns the lease with room for such pages that is closest to `near` and not farther
+ * than `distance`; near 0: the youngest. NULL: none. */
 struct lease *lease_find(struct heap *h, const ps_container *c, uint64_t pages, uint64_t align,
                          uint64_t near, uint64_t distance);
-/* Takes them. Other leases stay where they are. */
+/* lease_take takes such pages. Other leases stay where they are. */
 uint64_t lease_take(struct heap *h, struct lease *l, uint64_t pages, uint64_t align);
 
 /* ---- arenas: arena.c ---- */
 #define BLOCK_PAGES_MAX 64u
-/* The page behind this one in its block, if it is of the same arena; 0: none. */
+/* arena_block_next returns the page behind this one in its block, of the same arena; 0: none. */
 uint64_t arena_block_next(uint64_t arena, unsigned block_pages, uint64_t page);
-/* The page behind which new ones of this arena are put: the last one of the block that is filled,
- * or of the first block. 0: of no arena. */
+/* arena_link returns the page behind which new ones of this arena are put: the last one of the
+ * block that is filled, or of the first block. 0: of no arena. */
 uint64_t arena_link(ps_container *c, uint64_t arena, uint64_t current);
-/* The page behind the first one: where the last newcomer put his block. 0: none. */
+/* arena_second: the page behind the first one, where the last newcomer's block is. 0: none. */
 uint64_t arena_second(uint64_t arena);
-/* Makes these pages empty ones of the arena, behind `link` in its list (0: in none). */
+/* arena_pages_format makes these pages empty ones of the arena, behind `link` (0: in no list). */
 void arena_pages_format(ps_container *c, uint64_t arena, uint64_t page, unsigned pages,
                         uint64_t link);
-/* What it was made with, blocks as they are; how many spare ones it has. */
+/* arena_knobs tells an arena's knobs, blocks as they are, and how many spare blocks it has. */
 uint64_t arena_knobs(const ps_arena *arena, unsigned *block_pages, unsigned *fill);
-/* There are no spare blocks any more, only empty ones. */
+/* arena_spare_forget: there are no spare blocks any more, only empty ones. */
 void arena_spare_forget(ps_container *c, const ps_arena *arena);
-/* A spare block; 0: none. */
+/* arena_spare_take takes a spare block; 0: none. */
 uint64_t arena_spare_take(ps_container *c, uint64_t arena);
-/* These pages become one, behind the spare block that ends with `link`, or in front. Its last
- * page. */
+/* arena_spare_add makes a spare block of these pages, behind the one that ends with `link`, or in
+ * front. Its last page. */
 uint64_t arena_spare_add(ps_container *c, uint64_t arena, uint64_t page, unsigned pages,
                          uint64_t link);
-/* A new one; block_pages: a power of 2 up to BLOCK_PAGES_MAX; fill: percent, 0: 100. NULL:
- * errno. */
+/* arena_make makes an arena; block_pages: a power of 2 up to BLOCK_PAGES_MAX; fill: percent, 0:
+ * 100. NULL: errno. */
 ps_arena *arena_make(ps_container *c, unsigned block_pages, unsigned fill);
-/* It is, committed or not, an arena of this container. */
+/* arena_is: it is, committed or not, an arena of this container. */
 int arena_is(ps_container *c, const ps_arena *arena);
-/* The page behind `page` (0: the first one) in its list, and how many pages follow that without a
- * header. 0: the end; 1: -EUCLEAN, the list is spoilt. */
+/* arena_page_after returns the page behind `page` (0: the first) in the list, and how many follow
+ * that without a header. 0: the end; 1: -EUCLEAN, the list is spoilt. */
 uint64_t arena_page_after(ps_container *c, const ps_arena *arena, uint64_t page, uint64_t *tail);
 
 /* ---- congeries by name and by type: directory.c ---- */
 #define DIRECTORY_NAME "\2congeries"
-/* The arena that objects of a type are to come into, by a rule; 0: in none. */
+/* directory_arena_of returns the arena that a rule says for objects of a type; 0: none. */
 uint64_t directory_arena_of(struct ps_tx *tx, ps_container *c, uint32_t type);
-/* Empty: it has none. */
+/* directory_name_of returns an arena's name; empty: it has none. */
 const char *directory_name_of(ps_container *c, const ps_arena *arena);
-/* Name and rules of an arena are gone. 0 or -errno. */
+/* directory_forget removes name and rules of an arena. 0 or -errno. */
 int directory_forget(ps_container *c, const ps_arena *arena);
 
 #define OBJECT_BYTES_MAX (1ull << 30)     /* a container's first segment */
 
 /* ---- types: types.c ---- */
-/* slot_type_of(), remembered; 0 with errno ENOTUNIQ: another type of this process has the number */
+/* type_number is slot_type_of(), remembered; 0, ENOTUNIQ: another type of this process has it */
 uint32_t type_number(const char *type);
 
 /* ---- transactions: txn.c ---- */
@@ -507,93 +507,93 @@ struct ps_tx {
 void chunks_free(struct item_chunk **list);     /* one after the other: an abort may come */
 
 extern _Thread_local struct ps_tx *tx_current;    /* its view is entered; it may be idle */
-/* The calling thread's transaction if one is active, else NULL. */
+/* tx_active returns the calling thread's transaction if one is active, else NULL. */
 static inline struct ps_tx *tx_active(void)
 {
     return tx_current && tx_current->active ? tx_current : NULL;
 }
 uint64_t tx_read_at(void); /* of a snapshot: the state that it sees; else 0 */
-/* In a child of fork: this thread has begun nothing. */
+/* tx_forget, in a child of fork: this thread has begun nothing. */
 void tx_forget(void);
-/* The same for changes of c; NULL with errno: EPERM, EINVAL, EROFS. */
+/* tx_writing returns the active transaction, to change c; NULL with errno: EPERM, EINVAL, EROFS. */
 struct ps_tx *tx_writing(const ps_container *c);
-/* Makes the store's operations those of `now`; 0, -EXDEV: there are too many stores. */
+/* tx_ops_of makes the store's operations those of `now`; 0, -EXDEV: there are too many stores. */
 int tx_ops_of(struct ps_tx *tx, struct ps_store *store);
-/* Those of the store, or NULL. */
+/* tx_ops_in returns the store's operations, or NULL. */
 const struct tx_ops *tx_ops_in(const struct ps_tx *tx, const struct ps_store *store);
-/* Tells the kernel all but those of `now`, which go with the commit: 0 or -errno. */
+/* tx_ops_tell tells the kernel all but those of `now`, which go with the commit: 0 or -errno. */
 int tx_ops_tell(struct ps_tx *tx);
 extern int stores_several;               /* more than one store is connected, or another site's */
-/* Before the commit of a transaction that changes something: stores where it has read and changes
- * nothing are asked. What it has read there is durable then, lazy commits too
+/* stores_read_flush asks, before the commit of a transaction that changes something, the stores
+ * where it has only read. What it has read there is durable then, lazy commits too
  * (kernel/store/parts.md), and still as it was at a moment at which it had all its locks; a lazy
  * one asks other sites' stores alone. 0 or -errno: with -EOWNERDEAD what it has read may have
  * changed. */
 int stores_read_flush(const struct ps_tx *tx);
-/* The store behind s in the table, NULL: the first one. Has the running transaction changed a page
- * of its? That page. */
+/* store_after returns the store behind s in the table, NULL: the first; store_changed tells whether
+ * the running transaction has changed a page of its: that page. */
 struct ps_store *store_after(struct ps_store *s);
 int store_changed(const struct ps_store *s, uint64_t *page);
-/* Of KD_TXN_CHANGES: pages that were read, too; only where they are. */
+/* Flags of KD_TXN_CHANGES: pages that were read, too; only where they are. */
 enum { CHANGES_READ = 1, CHANGES_WHERE = 2 };
-/* What a commit has before it, where there is some of it: accesses, allocations, stores, what is
- * declared, the lint's look. */
+/* tx_commit_prepare does what comes before a commit, where there is some of it: accesses,
+ * allocations, stores, what is declared, the lint's look. */
 int tx_commit_prepare(struct ps_tx *tx);
 void tx_ops_forget(struct ps_tx *tx);           /* all of them */
 void names_committed(const struct ps_tx *tx) __attribute__((cold));  /* those that it has set */
-/* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
+/* tx_op adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
           const char *name);
-/* The same, with so many bytes as its name, and a NUL behind them. */
+/* tx_op_bytes does the same, with so many bytes as its name, and a NUL behind them. */
 int tx_op_bytes(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
                 uint64_t value, const void *name, size_t length);
-/* *memory, of *size bytes, becomes larger and keeps its first bytes; not malloc, which locks (TX1).
- * 0 or -ENOMEM. */
+/* tx_memory makes *memory, of *size bytes, larger and keeps its first bytes; not malloc, which
+ * locks (TX1). 0 or -ENOMEM. */
 int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept);
-/* txn_entry.S: where the kernel sends the thread of a transaction that it aborted. */
+/* tx_entry (txn_entry.S) is where the kernel sends the thread of a transaction that it aborted. */
 extern const char tx_entry[];
 _Noreturn void tx_landed(int reason, struct ps_tx *tx);
-/* For work that takes locks (TX1): leave the view for a while. Returns what tx_work_end() wants. */
+/* tx_work_begin leaves the view for work that takes locks (TX1). Returns what tx_work_end wants. */
 struct ps_tx *tx_work_begin(void);
 void tx_work_end(struct ps_tx *tx);
-/* Milliseconds of its timeout_ms; ~0: it has none. The kernel does not count outside of its view:
- * who waits there limits the wait. */
+/* tx_time_left: milliseconds left of timeout_ms; ~0: it has none. The kernel does not count outside
+ * of its view: who waits there limits the wait. */
 uint64_t tx_time_left(const struct ps_tx *tx);
-/* Aborts the transaction if its view still has it while the thread is in another one: the program
- * left it by KD_VIEW_ENTER, behind the library. Whether that was so. */
+/* tx_left aborts the transaction if its view still has it while the thread is in another one: the
+ * program left it by KD_VIEW_ENTER, behind the library. Whether that was so. */
 int tx_left(struct ps_tx *tx, int error);
 uint64_t now_ms(void);
 
 /* ---- manager_check.c ---- */
-/* Asks a program that says of itself that it checks its arguments: 0, or -ECHILD, refused. */
+/* manager_check asks a program that checks its arguments, if it says so: 0, or -ECHILD, refused. */
 int manager_check(const char *name, const char *program, const char *const *arguments);
 
 /* ---- index.c ---- */
-/* The transaction has ended: its changes of indexes and its locks of keys are gone. */
+/* index_ended: the transaction has ended, its changes of indexes and locks of keys are gone. */
 extern void (*index_ended)(struct ps_tx *tx);
-/* The i-th of those that it has looked at; NULL: there are no more. Only if tx->indexes. */
+/* index_used: the i-th index that it has looked at; NULL: no more. Only if tx->indexes. */
 extern const ps_container *(*index_used)(const struct ps_tx *tx, unsigned i);
 
 /* ---- retry.c ---- */
-/* Has the stores tell of changes of what the active transaction has read: 0, -EINVAL (nothing),
- * -EDQUOT. */
+/* retry_watch has the stores tell of changes of what the active transaction has read: 0, -EINVAL
+ * (nothing), -EDQUOT. */
 int retry_watch(struct ps_tx *tx);
-/* The transaction has looked there for a name that is not there. */
+/* retry_missed notes that the transaction has looked there for a name that is not there. */
 void retry_missed(struct ps_tx *tx, const struct ps_store *store);
-/* Behind its end: sleeps until then. 0: it is to be run again; -ETIMEDOUT. */
+/* retry_wait sleeps until then, behind the end. 0: it is to be run again; -ETIMEDOUT. */
 int retry_wait(struct ps_tx *tx);
-/* Behind the last run: the stores forget what they were to tell, if they have not told that. */
+/* retry_end, behind the last run: the stores forget what they were to tell and have not told. */
 void retry_end(struct ps_tx *tx);
 
 /* ---- lint.c ---- */
 extern int lint_on;
-/* Reports what ps_lint() looks for in the active transaction, which is about to commit. */
+/* lint_check reports what ps_lint() looks for in the active transaction, before its commit. */
 void lint_check(struct ps_tx *tx);
-/* The transaction has freed this object. */
+/* lint_freed notes that the transaction has freed this object. */
 void lint_freed(const struct ps_tx *tx, const void *object, uint64_t bytes);
-/* An object's type or name, for its messages. */
+/* lint_note keeps an object's type or name, for messages. */
 void lint_note(const void *object, uint64_t bytes, const char *what);
-/* The object is at another address, or of another size; what it is called stays. */
+/* lint_moved: the object has another address, or another size; what it is called stays. */
 void lint_moved(const void *from, const void *to, uint64_t bytes);
 
 #include "elsewhere.h"

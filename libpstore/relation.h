@@ -24,7 +24,7 @@
 #include <item_layer.h>
 #include <structures/hash.h>
 
-/* What a line makes once: the schema. */
+/* A ps_schema is what the line makes once. */
 struct ps_schema {
     struct ps_type index;       /* its key is the tuple's, its record an identifier */
     const char *type;
@@ -35,7 +35,7 @@ struct ps_relation {
     ps_part *tuples;
     struct ps_hash_access index;
 };
-/* Of one relation: what a `where` says is not 0 to. NULL: all. In no order. */
+/* A selection is a relation's tuples for which `where` is not 0. NULL: all. In no order. */
 struct ps_selection {
     const struct ps_relation *of;
     int (*where)(const void *tuple, void *arg);
@@ -44,8 +44,8 @@ struct ps_selection {
     int mode;
 };
 
-/* In a transaction; makes the relation if it is not there and `index` is open to write. If that
- * transaction is undone, so is the instance. */
+/* ps_relation_open, in a transaction, makes the relation if need be and `index` is open to write.
+ * If that transaction is undone, so is the instance. */
 int ps_relation_open(struct ps_relation *r, const struct ps_schema *schema, ps_part *tuples,
                      ps_container *index);
 int ps_relation_insert(const struct ps_relation *r, const void *tuple);
@@ -53,7 +53,7 @@ void *ps_relation_find(const struct ps_relation *r, const void *key, int mode);
 int ps_relation_delete(const struct ps_relation *r, const void *key);
 ps_item_id ps_relation_id(const struct ps_relation *r, const void *key);
 void *ps_selection_next(struct ps_selection *s);
-/* Each tuple has its index entry, and each entry a tuple of its key: how many; or -EUCLEAN. */
+/* ps_relation_check: each tuple has its entry, and each entry its tuple: how many; -EUCLEAN. */
 int64_t ps_relation_check(const struct ps_relation *r);
 uint64_t ps_bytes_hash(const void *bytes, size_t count);
 

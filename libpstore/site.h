@@ -10,25 +10,25 @@
 
 #include "pstore.h"
 
-/* ps_transaction_opt, of whose rights `holder` is the heir: a view's handle of this process that
- * was begun with KD_HOLDER. Its ticket is this one, which a view of this machine had since the
- * holder began (ps_site_ticket); 0: a new one. */
+/* ps_site_transaction is ps_transaction_opt, of whose rights `holder` is the heir: a view's handle
+ * of this process that was begun with KD_HOLDER. Its ticket is this one, which a view of this
+ * machine had since the holder began (ps_site_ticket); 0: a new one. */
 int ps_site_transaction(int (*fn)(void *arg), void *arg, int holder, uint64_t ticket,
                         struct ps_options options);
-/* In it: its ticket. The lower one is the older, and of a deadlock the youngest is undone. */
+/* ps_site_ticket, in it: its ticket. A lower one is older; of a deadlock the youngest is undone. */
 uint64_t ps_site_ticket(void);
-/* In it: the operations that go with its commit, struct wire_op as another program made them. */
+/* ps_site_batch, in it: operations that go with its commit, struct wire_op of another program. */
 int ps_site_batch(const void *batch, size_t bytes);
 
-/* In it: two words that its commit notes in the container, under this number, in place of what was
- * noted there. */
+/* ps_site_note, in it: two words that its commit notes in the container, under this number, in
+ * place of what was noted there. */
 int ps_site_note(ps_container *c, unsigned number, const uint64_t word[2]);
-/* All that is noted there, by commits that have ended; in no order. 0 or -errno. */
+/* ps_site_notes: all that is noted there, by commits that have ended; in no order. 0 or -errno. */
 int ps_site_notes(ps_container *c, void (*fn)(unsigned number, const uint64_t word[2]));
 
-/* To "SITE/store", beside store_protocol.h: a snapshot begins at the home; word0 1: its program
- * uses other stores, too; data: the names of those that are other sites', one behind the other with
- * a NUL each -> with a handle as of KD_SNAPSHOT_SHARE: a snapshot that begins there sees the homes'
+/* STORE_SNAPSHOT, to "SITE/store", beside store_protocol.h, begins a snapshot at the home; word0 1:
+ * it uses other stores, too; data: the names of those that are other sites', one behind the other
+ * with a NUL each -> a handle as of KD_SNAPSHOT_SHARE: a snapshot that begins there sees the homes'
  * state where nothing is cached here, and all are of one moment. -EAGAIN: there are too many, a
  * home is away, or they do not stand still. -EACCES: the caller has nothing open of one of them. */
 enum { STORE_SNAPSHOT = 0x1100 };
@@ -37,12 +37,12 @@ enum { STORE_SNAPSHOT = 0x1100 };
 #define SITE_TYPES_NAME "\6types"       /* the object in a container that has its description */
 #define SITE_TYPES_BYTES 4000
 
-/* How this program's data look, a description of types: goes with each ps_open of another site's
- * container from now on. NULL: as at their home. The text is the caller's, and stays. 0; -E2BIG. */
+/* ps_site_declare describes this program's data, their types: goes with each ps_open of another
+ * site's container from now on. NULL: as at their home. The text stays. 0; -E2BIG. */
 int ps_site_declare(const char *text);
-/* In a transaction: how the container's data look at home. 0; -E2BIG; or as ps_named. */
+/* ps_site_describe, in a transaction: how data look at home. 0; -E2BIG; or as ps_named. */
 int ps_site_describe(ps_container *c, const char *text);
-/* What ps_open of this thread was refused for with EPROTOTYPE: the name of a type or an object that
- * only one of both sites describes, or that cannot be converted. */
+/* ps_site_refused: what ps_open of this thread was refused for with EPROTOTYPE: the name of a type
+ * or an object that only one of both sites describes, or that cannot be converted. */
 const char *ps_site_refused(void);
 #endif

@@ -72,8 +72,8 @@ _Static_assert(sizeof(struct slot) == 2, "on-disk size");
 _Static_assert(sizeof(struct slot_marked) == 6, "on-disk size");
 _Static_assert(sizeof(struct slot_page_marked) == 32, "on-disk size");
 
-/* Types are kept as a number made of their names (FNV-1a). Names of objects are such types, too,
- * with the highest bit set. */
+/* slot_type_of makes a type's number of its name (FNV-1a). Names of objects are types, too, with
+ * the highest bit set. */
 #define SLOT_TYPE_NAME  0x80000000u
 static inline uint32_t slot_type_of(const char *name)
 {
@@ -85,7 +85,7 @@ static inline uint32_t slot_type_of(const char *name)
 }
 #define SLOT_TYPE_ARENA 1u               /* of the object that an arena is known by */
 
-/* That object. Pages of a block follow each other in the arena's list, and so do spare blocks. */
+/* That object is this. Pages of a block follow each other in its list, and so do spare blocks. */
 struct slot_arena_kept {
     uint64_t spare;                      /*  0  first page of the first spare block */
     uint32_t spare_blocks;               /*  8  how many of them follow each other */
@@ -95,57 +95,57 @@ struct slot_arena_kept {
 };
 _Static_assert(sizeof(struct slot_arena_kept) == SLOT_UNIT_BYTES, "on-disk size");
 
-/* Make an empty slotted page, whatever was there; only the header is written. */
+/* slot_format makes an empty slotted page, whatever was there; only the header is written. */
 void slot_format(struct slot_page *page);
-/* The same, as a marked page. */
+/* slot_format_marked makes a marked one. */
 void slot_format_marked(struct slot_page *page, uint64_t arena, uint64_t next);
-/* Make it no slotted page any more (before it is given back). */
+/* slot_unformat makes it no slotted page any more (before it is given back). */
 void slot_unformat(struct slot_page *page);
-/* SL1 holds. */
+/* slot_is_page: SL1 holds. */
 int slot_is_page(const struct slot_page *page);
 int slot_is_marked(const struct slot_page *page);
 uint64_t slot_arena(const struct slot_page *page);      /* 0: none */
-/* Units that header and `slots` slots take. */
+/* slot_area_units: units that header and `slots` slots take. */
 unsigned slot_area_units(const struct slot_page *page, unsigned slots);
-/* Bytes that they take now, and at most. */
+/* slot_area_bytes and slot_area_bytes_max: bytes that they take now, and at most. */
 unsigned slot_area_bytes(const struct slot_page *page);
 unsigned slot_area_bytes_max(const struct slot_page *page);
 
-/* An object of `units` (1 to SLOT_SMALL_MAX), zeroed: its first unit, or -ENOSPC (no room; a type
- * in a page that is not marked), -EUCLEAN (no slotted page, or a spoilt one). */
+/* slot_alloc makes an object of `units` (1 to SLOT_SMALL_MAX), zeroed: its first unit, or -ENOSPC
+ * (no room; a type in a page that is not marked), -EUCLEAN (no slotted page, or a spoilt one). */
 int slot_alloc(struct slot_page *page, unsigned units, uint32_t type);
-/* In a page just formatted: the head of an object that begins at unit `start` (1 to SLOT_UNITS) and
- * runs on through `tail` pages. Zeroes what lies in this page. */
+/* slot_alloc_run, in a page just formatted, makes the head of an object from unit `start` (1 to
+ * SLOT_UNITS) on, through `tail` pages. Zeroes what lies in this page. */
 void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail, uint32_t type);
-/* Free the object at unit `start`; *tail is how many following pages are free with it.
+/* slot_free frees the object at unit `start`; *tail is how many following pages are free with it.
  * 0, -EINVAL (no object begins there), -EUCLEAN. */
 int slot_free(struct slot_page *page, unsigned start, uint32_t *tail);
-/* The same, while others free other objects of the page, in item mode: what is counted is changed
- * by locked instructions, and room is not made good: slot_settle does, before slot_alloc.
- * -EINVAL also: it runs on. */
+/* slot_free_beside does so while others free other objects of the page, in item mode: what is
+ * counted is changed by locked instructions, and room is not made good: slot_settle does, before
+ * slot_alloc. -EINVAL also: it runs on. */
 int slot_free_beside(struct slot_page *page, unsigned start);
-/* The slot array ends with a used slot, and `stack` at the lowest object. */
+/* slot_settle: the slot array ends with a used slot, and `stack` at the lowest object. */
 void slot_settle(struct slot_page *page);
-/* Make the object at unit `start`, which does not run on, `units` long (1 to SLOT_SMALL_MAX) where
- * it is; new units are zeroed. 0, -ENOSPC (another object lies there), -EINVAL, -EUCLEAN. */
+/* slot_resize makes the object at unit `start`, which does not run on, `units` long where it is;
+ * new units are zeroed. 0, -ENOSPC (another object lies there), -EINVAL, -EUCLEAN. */
 int slot_resize(struct slot_page *page, unsigned start, unsigned units);
-/* Units of the object at unit `start` (all its pages); 0: no object begins there. */
+/* slot_units: units of the object at unit `start` (all its pages); 0: no object begins there. */
 uint64_t slot_units(const struct slot_page *page, unsigned start);
 
-/* The type of the object at unit `start`; 0: unknown, or no object begins there. */
+/* slot_type: the type of the object at unit `start`; 0: unknown, or no object begins there. */
 uint32_t slot_type(const struct slot_page *page, unsigned start);
-/* Give it another one: 0, -EINVAL (no object, no marked page). */
+/* slot_retype gives it another one: 0, -EINVAL (no object, no marked page). */
 int slot_retype(struct slot_page *page, unsigned start, uint32_t type);
-/* The object with the lowest first unit above `after` of this type, 0: of any; its first unit,
- * which may be SLOT_UNITS; 0: there is none. */
+/* slot_next finds the object with the lowest first unit above `after` of this type, 0: of any; its
+ * first unit, which may be SLOT_UNITS; 0: there is none. */
 unsigned slot_next(const struct slot_page *page, unsigned after, uint32_t type);
-/* First unit of the object in this page that unit `unit` is of; 0: of none. */
+/* slot_object_at: first unit of the object in this page that unit `unit` is of; 0: of none. */
 unsigned slot_object_at(const struct slot_page *page, unsigned unit);
-/* No object lies here. */
+/* slot_is_empty: no object lies here. */
 int slot_is_empty(const struct slot_page *page);
-/* Bytes of the largest object that slot_alloc() would find room for. */
+/* slot_room: bytes of the largest object that slot_alloc() would find room for. */
 unsigned slot_room(const struct slot_page *page);
-/* 0, or -EUCLEAN if an invariant is broken. */
+/* slot_check: 0, or -EUCLEAN if an invariant is broken. */
 int slot_check(const struct slot_page *page);
 
 #endif

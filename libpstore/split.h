@@ -30,8 +30,8 @@
 extern "C" {
 #endif
 
-/* A flag of ps_open, and ps_split_open: pages of another site's container that this site has used
- * come anew when they have been changed, without being asked for. Elsewhere it means nothing. */
+/* PS_UPDATES, a flag of both opens: pages of another site's container that this site has used come
+ * anew when they have been changed, without being asked for. Elsewhere it means nothing. */
 enum { PS_UPDATES = 64 };
 
 /* An operation: `run` is called in a transaction, with the container and the caller's `bytes`
@@ -48,54 +48,54 @@ enum { PS_SPLIT_BYTES = 4096,           /* of an argument, a read, a write */
 
 typedef struct ps_split ps_split;       /* a volatile handle */
 
-/* Opens a container for one configuration. "local": all six at the client; "mix": read, lock and
- * log at the client, the others at the server; "server": all there; or pairs: "read=client
- * lock=client log=server commit=server abort=server allocate=server". A program whose pages come
- * to it opens the container (flags, root: ps_open's); who has no function at the client but the
- * log opens nothing, only needs the right. PS_CREATE is the server's.
- * operations: those of the program, ended by one without a name; or NULL.
- * EINVAL: no configuration: what is not said, or cannot be (ps_split_why); ENOENT: no server has
- * begun to serve this container; EMFILE: it has 32 clients; else as ps_open. */
+/* ps_split_open opens a container for one configuration. "local": all six at the client; "mix":
+ * read, lock and log at the client, the others at the server; "server": all there; or pairs:
+ * "read=client lock=client log=server commit=server abort=server allocate=server". A program whose
+ * pages come to it opens the container (flags, root: ps_open's); who has no function at the client
+ * but the log opens nothing, only needs the right. PS_CREATE is the server's. operations: those of
+ * the program, ended by one without a name; or NULL. EINVAL: no configuration: what is not said, or
+ * cannot be (ps_split_why); ENOENT: no server has begun to serve this container; EMFILE: it has 32
+ * clients; else as ps_open. */
 ps_split *ps_split_open(const char *container, int flags, const struct ps_layout *root,
                         const char *configuration, const struct ps_operation *operations);
 void ps_split_close(ps_split *p);       /* NULL does nothing; not in its transaction */
-/* Which rule the last EINVAL of ps_split_open in this thread was about; a constant. */
+/* ps_split_why: the rule that this thread's last EINVAL of ps_split_open is about; a constant. */
 const char *ps_split_why(void);
 
-/* Carries an operation out, not in a transaction. What it returned, or as ps_transaction; -ENOSYS:
- * the server does not know it; -EMSGSIZE: other bytes than its own; -EOWNERDEAD: the server, or the
- * session with its site, ended, and nobody knows whether it was done. */
+/* ps_split_run carries an operation out, in no transaction. What it returned, or as ps_transaction;
+ * -ENOSYS: the server does not know it; -EMSGSIZE: other bytes than its own; -EOWNERDEAD: the
+ * server, or the session with its site, ended, and nobody knows whether it was done. */
 int ps_split_run(ps_split *p, const char *operation, void *argument, size_t bytes);
 
-/* Calls fn(p, arg) as a transaction of the functions below: 0 commits. After a deadlock, or when
- * somebody got in between, fn runs again. What one of them failed with ends the transaction, and is
- * the result, whatever fn returns. */
+/* ps_split_transaction calls fn(p, arg) as a transaction of the functions below: 0 commits. After a
+ * deadlock, or when somebody got in between, fn runs again. What one of them fails with ends it,
+ * and is the result, whatever fn returns. */
 int ps_split_transaction(ps_split *p, int (*fn)(ps_split *p, void *arg), void *arg);
 
-/* In it. `object`: as ps_alloc, ps_root gave it; the bytes lie in it (EINVAL). */
+/* The next five are for it. `object`: of ps_alloc or ps_root; the bytes lie in it (EINVAL). */
 void *ps_split_root(ps_split *p);
 int ps_split_lock(ps_split *p, const void *object, int mode);           /* PS_S, PS_X */
 int ps_split_read(ps_split *p, const void *object, size_t offset, void *to, size_t bytes);
 int ps_split_write(ps_split *p, void *object, size_t offset, const void *from, size_t bytes);
 void *ps_split_alloc(ps_split *p, size_t bytes, const void *near);
 
-/* A way to the container's server that may be passed to a confined program, and the only thing that
- * need be: a handle, which goes with KD_PROCESS_CREATE, and stands in the program's PS_ROOTS as
+/* ps_split_pass makes a way to the container's server for a confined program, all that it needs: a
+ * handle, which goes with KD_PROCESS_CREATE, and stands in the program's PS_ROOTS as
  * "serve/:N=NAME". By ps_split_open(NAME, ..., "server", NULL) the program has operations carried
  * out (-EPERM: any other function), as one who may write (PS_WRITE) or read the container, as long
  * as the grant of that stands (EIDRM); four clients at a time (EMFILE). To be closed (ps_drop).
  * -ENOENT: nobody serves it; -EACCES; -EMFILE: 64 are passed; -EOPNOTSUPP: it is another site's. */
 int ps_split_pass(const char *container, int flags);
 
-/* How often it asked the server, and how often transactions ran again because somebody got in
- * between, since it was opened. */
+/* ps_split_counts: how often it asked the server, and how often transactions ran again because
+ * somebody got in between, since it was opened. */
 struct ps_split_counts { uint64_t calls, again; };
 void ps_split_counts(const ps_split *p, struct ps_split_counts *out);
 
-/* Makes this process the server of a container: publishes "serve NAME", NAME without directories,
- * and serves until it is ended. Who may open the container is served, with the rights that he has:
- * who may only read sees a snapshot. -EPERM: it may not publish names (`allow names`); -EEXIST:
- * somebody serves it; -ENOTSUP: it locks items; else as ps_open. */
+/* ps_split_serve makes this process the server of a container: publishes "serve NAME", NAME without
+ * directories, and serves until it is ended. Who may open the container is served, with the rights
+ * that he has: who may only read sees a snapshot. -EPERM: it may not publish names (`allow names`);
+ * -EEXIST: somebody serves it; -ENOTSUP: it locks items; else as ps_open. */
 int ps_split_serve(const char *container, int flags, const struct ps_layout *root,
                    const struct ps_operation *operations);
 

@@ -14,10 +14,10 @@ enum {
     SPLIT_CLIENTS_MAX = 32,
     SPLIT_WAYS_MAX = 64, SPLIT_WAY_CLIENTS = 4, /* ways that were passed; clients by each */
 };
-/* In PS_ROOTS, in the place of a store: no store's name ends so. */
+/* SPLIT_ROOTS stands in PS_ROOTS in the place of a store: no store's name ends so. */
 #define SPLIT_ROOTS "serve/"
 
-/* Beside what another site's store is asked: numbers of store_protocol.h and of site.h lie below.
+/* A split_request; another site's store has those of store_protocol.h and site.h, below, too.
  */
 enum split_request {
     /* word0: PS_WRITE or 0. To the server: the container's handle goes along -> a handle, by which
@@ -45,7 +45,7 @@ enum split_function {
     SPLIT_ABORT,
 };
 
-/* A record, padded to 8 bytes with its data: what was read there, or what is to be stored. */
+/* A split_record, padded to 8 bytes with its data, is what was read, or what is to be stored. */
 struct split_record {
     uint64_t object;
     uint32_t offset;

@@ -8,35 +8,35 @@
 #include "pstore_private.h"
 #include "split.h"
 
-/* The store behind s in the table, NULL: the first one. NULL: there is none. */
+/* store_next returns the store behind s in the table, s NULL: the first. NULL: there is none. */
 struct ps_store *store_next(struct ps_store *s);
-/* Makes the store of that name the one that ps_open looks in; NULL: that of PS_STORE, or "store".
- * 0, -EMFILE, -ENOTCONN or another -errno. */
+/* store_connect makes the store of that name the one of ps_open; NULL: that of PS_STORE, or
+ * "store". 0, -EMFILE, -ENOTCONN or another -errno. */
 int store_connect(const char *store);
-/* That one is the one that ps_open looks in. */
+/* store_opens: s is the one that ps_open looks in. */
 void store_opens(struct ps_store *s);
-/* Of "SITE:PATH" what is behind the colon; any other path (site.c). */
+/* site_path returns of "SITE:PATH" what is behind the colon; else the path (site.c). */
 const char *site_path(const char *path);
-/* STORE_OPEN's data: the request, its path, and in another site's store what this program has
- * declared of its data (site.h). How many bytes. */
+/* site_open_request makes STORE_OPEN's data: the request, its path, and in another site's store
+ * what this program has declared of its data (site.h). How many bytes. */
 enum { SITE_OPEN_BYTES = sizeof(struct open_request) + 4000 };
 size_t site_open_request(const struct ps_store *s, const struct open_request *r,
                          uint8_t to[SITE_OPEN_BYTES]);
-/* The words of the answer to an open that was refused with EPROTOTYPE. */
+/* site_refused keeps the words of the answer to an open that was refused with EPROTOTYPE. */
 void site_refused(const void *name, size_t bytes);
-/* Its store, which is begun, if it is not there; ps_open goes on looking where it did. 0 or -errno.
- */
+/* site_connect gives a path's store, which is begun, if it is not there; ps_open goes on looking
+ * where it did. 0 or -errno. */
 int site_connect(const char *path, int (*connect)(const char *store), struct ps_store **out);
-/* connect(store), but of "SITE:..." the site's store: then ps_open looks there. */
+/* site_or_store is connect(store), but of "SITE:..." the site's: then ps_open looks there. */
 int site_or_store(const char *store, int (*connect)(const char *store));
-/* Is the store another site's? Then it is begun, if it is not there any more. 0: it is none;
- * -ECONNREFUSED */
+/* site_again: is the store another site's? Then it is begun, if it is not there any more. 0: it is
+ * none; -ECONNREFUSED */
 int site_again(const char *store);
-/* Asks its manager whether it is there and speaks our protocol: 0 or -errno. */
+/* store_hello asks its manager whether it is there and speaks our protocol: 0 or -errno. */
 int store_hello(struct ps_store *s);
-/* Gives up the connection. */
+/* store_drop gives up the connection. */
 void store_drop(struct ps_store *s);
-/* Gets a port to the manager; -ENOTCONN if none is published under the name. */
+/* store_find gets a port to the manager; -ENOTCONN if none is published under the name. */
 int store_find(struct ps_store *s);
 
 #endif

@@ -19,14 +19,14 @@
 struct store_txn_id { uint8_t bytes[16]; };
 #endif
 
-/* Ends of a manager that said why it does not start: another try would say the same. */
+/* Exit statuses of a manager that said why it does not start: another try would say the same. */
 #define STORE_EXIT_NO_DISK 2
 #define STORE_EXIT_REFUSED 3
-/* The store is to be made, and the sites have to agree where (store.zone=ask). */
+/* STORE_EXIT_ZONE: the sites have to agree where the new store is (store.zone=ask). */
 #define STORE_EXIT_ZONE 4
 
-/* The addresses of a store's containers: of zones 0 to 7 8 TiB each, one behind the other; of 16 to
- * 31 halves of these, in the same order. */
+/* A zone has the addresses of a store's containers: of zones 0 to 7 8 TiB each, one behind the
+ * other; of 16 to 31 halves of these, in the same order. */
 #define WIRE_REGION_BASE 0x200000000000ull
 #define WIRE_ZONE_SMALL 16u
 static inline int wire_zone_valid(uint32_t zone)
@@ -50,8 +50,8 @@ static inline int wire_zone_has(uint32_t zone, uint64_t address)
  * client can ask the kernel (KD_CONTAINER_INFO) to whom an address belongs. */
 #define STORE_COOKIE_CONTAINER(cookie) ((cookie) >> 4)
 
-/* Before the store's name: a port of init's that exists as long as it starts a dead manager
- * again. */
+/* STORE_KEPT stands before a store's name: a port of init's that exists as long as it starts a dead
+ * manager again. */
 #define STORE_KEPT "kept "
 
 enum store_request {
@@ -200,8 +200,8 @@ enum wire_outcome { WIRE_UNDONE, WIRE_COMMITTED, WIRE_IN_DOUBT };
 #define WIRE_PARTICIPANTS_MAX 8u
 #define WIRE_SITE_BYTES 32u             /* a site's name with its NUL */
 
-/* What the stores of one machine ask each other, at the port "peer ZONE" of each (parts.c); word0
- * the caller's own zone, word1 a number that the answer repeats; data: struct wire_peer. -EPERM:
+/* A peer request is what a machine's stores ask each other, at port "peer ZONE" of each (parts.c);
+ * word0 the caller's zone, word1 a number that the answer repeats; data: struct wire_peer. -EPERM:
  * the caller is not the store of that zone; -ENOENT: nor is the one who is asked this store. */
 enum wire_peer_request {
     WIRE_PEER_OUTCOME = 1, /* of the first id -> word0 enum wire_outcome */
@@ -220,7 +220,7 @@ struct wire_peer {
 #define STORE_SITES "remote"
 enum { STORE_SITES_WANT = 0x1100 };
 
-/* -EACCES of a request by a path comes with word0 the rights that are missing, 0: not said; word1
+/* A wire_lack explains -EACCES by a path: word0 the rights that are missing, 0: not said; word1
  * those that are there; word2 at what: the path without so many of its last parts, and or-ed: */
 enum wire_lack { WIRE_LACK_TO = 1 << 8, /* the second path */
                  WIRE_LACK_HANDLE = 2 << 8, /* the handle that was sent */
@@ -232,10 +232,10 @@ enum wire_lack { WIRE_LACK_TO = 1 << 8, /* the second path */
 enum wire_form { WIRE_FORM_ENCODER, WIRE_FORM_LOCKING, WIRE_FORM_PROTECTION, WIRE_FORM_DURABILITY,
                  WIRE_FORMS };
 
-/* STORE_LIMIT's word0. */
+/* A wire_limit is STORE_LIMIT's word0. */
 enum wire_limit { WIRE_LIMIT_PAGES, WIRE_LIMIT_COMMITS, WIRE_LIMIT_VERSIONS, WIRE_LIMIT_NAMES };
 
-/* STORE_SERVE's word2. */
+/* A wire_serve is STORE_SERVE's word2. */
 enum wire_serve {
     WIRE_SERVE_PORT,  /* with a handle of the program's port, for clients */
     WIRE_SERVE_FIRST, /* with one of the memory object of the first segment, word3 KD_RIGHT_* of
@@ -246,7 +246,7 @@ enum wire_serve {
                        * -EMFILE: containers of several segments take too many handles */
 };
 
-/* STORE_DECIDE's word1. All but the first three are for the program that decides (else -EPERM). */
+/* A wire_decide is STORE_DECIDE's word1; from the fourth on from who decides (else -EPERM). */
 enum wire_decide {
     WIRE_DECIDE_KERNEL, /* the kernel has all rights: the default */
     WIRE_DECIDE_STORE,  /* each first touch comes to the store manager, which grants it */
@@ -274,7 +274,7 @@ enum { WIRE_ASKED, WIRE_RECALLED };
  * next commit that is not, or after so many milliseconds; STORE_LAZY: as many as the store likes
  * (store.lazy_ms). */
 #define STORE_LAZY 0xffffffffu
-/* Or it is a load: new pages go past the log (spill.c). It is not lazy. */
+/* STORE_BULK: the commit is a load: new pages go past the log (spill.c). It is not lazy. */
 #define STORE_BULK 0xfffffffeu
 
 struct wire_open {
@@ -297,7 +297,7 @@ struct wire_entry {
     uint32_t form[WIRE_FORMS];
 };
 #define WIRE_PATH_BYTES 256u
-/* Rights of a handle, as the kernel attests them; libpstore's PS_MAY_... << 16. */
+/* WIRE_MAY_... are rights of a handle, as the kernel attests them; libpstore's PS_MAY_... << 16. */
 enum {
     WIRE_MAY_READ = 1 << 16, WIRE_MAY_WRITE = 2 << 16, WIRE_MAY_DELETE = 4 << 16,
     WIRE_MAY_RENAME = 8 << 16, WIRE_MAY_MANAGE = 16 << 16, WIRE_MAY_GRANT = 1024,
@@ -327,7 +327,7 @@ struct wire_order {
 /* With START comes a handle of the directory that the container lies in: with these rights it is
  * all that the program has, as handle 0 and in PS_ROOTS. */
 #define WIRE_KEPT_MAY (WIRE_MAY_READ | WIRE_MAY_WRITE | WIRE_MAY_DELETE | WIRE_MAY_RENAME)
-/* In the environment of a representative: store, container, key, base, pages, segments, name. */
+/* STORE_KEPT_BY tells a representative of store, container, key, base, pages, segments, name. */
 #define STORE_KEPT_BY "KM_CONTAINER"
 struct wire_name {
     char name[STORE_NAME_BYTES];
@@ -367,12 +367,12 @@ enum wire_op_kind {
                         * WIRE_NOTES: these are noted under it, in place of what was. One at most */
 };
 #define WIRE_NOTES '\a'                 /* such names are listed with others, and are no objects */
-/* Of the page, 1 to 255; 0: none. STORE_SPACE looks for pages with the tag that it is given. */
+/* WIRE_ROOM_TAG: a page's tag, 1 to 255; 0: none. STORE_SPACE looks for pages with that tag. */
 #define WIRE_ROOM_TAG(tag)  ((uint64_t)(tag) << 16)
 #define WIRE_ROOM_BYTES(value) ((value) & 0xffff)
 #define WIRE_ROOM_TAG_OF(value) ((value) >> 16)
 #define WIRE_LAYOUT_VALUE(version, bytes) ((uint64_t)(bytes) << 32 | (version))
-/* Behind the struct wire_op of these, in place of a name; its other fields are 0. */
+/* These three stand behind their struct wire_op, in place of a name; its other fields are 0. */
 struct wire_vote { struct store_txn_id id; uint8_t coordinator[16]; };
 struct wire_participant { uint8_t store[16]; uint64_t number; };
 struct wire_decision { struct store_txn_id id; struct wire_participant participant[]; };
