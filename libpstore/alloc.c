@@ -30,7 +30,7 @@
 
 #define LEASE_PAGES      16u              /* doubled at each further lease ... */
 #define LEASE_PAGES_MAX  256u             /* ... up to this */
-/* Of a marked page: header and one slot. */
+/* RUN_AREA_UNITS are the header and one slot of a marked page. */
 #define RUN_AREA_UNITS   3u
 #define CLOSE_BYTES      (256u * 1024)    /* a leased page so far from `near` is still near */
 #define FRESH_TRIES      8
@@ -38,17 +38,17 @@
 
 struct wanted { uint64_t units; uint32_t type; };
 
-/* TX2: what was stored to the heap so far is in memory before the next instruction can fault. */
+/* settle, for TX2: what was stored to the heap so far is in memory before a next fault. */
 static void settle(void)
 {
     __asm__ volatile("" ::: "memory");
 }
 
-/* What the library stores is not declared piece by piece: pages in which it allocates or frees are
- * declared whole, new objects with them. */
+/* heap_declare declares pages in which the library allocates or frees whole, new objects with them:
+ * its stores are not declared piece by piece. */
 void heap_declare(const ps_container *c, uint64_t page, uint64_t pages)
 {
-    /* an error dooms the transaction: there is nothing to add */
+    /* an error of the call dooms the transaction: there is nothing to add */
     items_store(tx_active(), c, page, pages * KD_PAGE_BYTES);
     if (c->encoder == PS_ENCODE_RANGES)
         (void)ps_kernel(KD_TXN_HINT, (long)page, (long)(pages * KD_PAGE_BYTES), KD_HINT_WRITE);
@@ -95,7 +95,7 @@ void heap_aborted(struct heap *h)
 
 /* ---- room hints: the manager learns of them with the commit ---- */
 
-/* A table with one place for each page number modulo its size: a hint may push another one out. */
+/* room_entry finds a page's place in the table, by its number: a hint may push another one out. */
 static struct room *room_entry(struct heap *h, uint64_t page)
 {
     return &h->room[page / KD_PAGE_BYTES % ROOMS_MAX];
@@ -118,14 +118,14 @@ static void room_forget(struct heap *h, uint64_t page)
         *room_entry(h, page) = (struct room){NULL, 0};
 }
 
-/* Hints about pages of different arenas are told apart by this, nearly always. */
+/* room_tag tells hints about pages of different arenas apart, nearly always. */
 static uint64_t room_tag(uint64_t arena)
 {
     return arena ? WIRE_ROOM_TAG(1 + arena / SLOT_UNIT_BYTES % (ROOM_TAG_UNMARKED - 1)) : 0;
 }
 
-/* Pages that take no types have a tag of their own: whoever looks for room for an object with a
- * type is not sent there. */
+/* room_hint makes a page's hint. Pages that take no types have a tag of their own: whoever looks
+ * for room for an object with a type is not sent there. */
 static uint64_t room_hint(const struct slot_page *page)
 {
     uint64_t tag = slot_is_marked(page) ? room_tag(slot_arena(page))
@@ -142,7 +142,7 @@ void heap_commit_prepare(struct ps_tx *tx)
 
 /* ---- what is being filled ---- */
 
-/* The place of an arena among those that this view fills. One that was taken for another arena is
+/* fill_place finds an arena's place among those that this view fills. One that another arena had is
  * given up, and with it the page that was being filled: room that the manager will tell of. */
 static struct fill *fill_place(struct heap *h, const ps_container *c, uint64_t arena)
 {
@@ -158,8 +158,8 @@ static struct fill *fill_place(struct heap *h, const ps_container *c, uint64_t a
     return f;
 }
 
-/* What is filled in this container, in an arena or (0) in none; leases and pages of an earlier
- * opening are forgotten. */
+/* fill_of finds what is filled in this container, in an arena or (0) in none; leases and pages of
+ * an earlier opening are forgotten. */
 static struct fill *fill_of(struct heap *h, const ps_container *c, uint64_t arena)
 {
     struct fill *f = fill_place(h, c, arena);
@@ -176,8 +176,8 @@ static struct fill *fill_of(struct heap *h, const ps_container *c, uint64_t aren
     return f;
 }
 
-/* What the arena says of itself is read when it is filled first: nobody comes to its first page for
- * that later. */
+/* fill_learn reads what an arena says of itself when it is filled first: nobody comes to its first
+ * page for that later. */
 static void fill_learn(struct fill *f)
 {
     if (f->block_pages)
@@ -214,7 +214,7 @@ static void near_forget(struct heap *h, uint64_t page)
 
 /* ---- small objects ---- */
 
-/* In item mode (AL5): as slot_alloc; -EBUSY: others allocate or free in the page. */
+/* page_item_alloc is slot_alloc in item mode (AL5); -EBUSY: others use the page. */
 static int page_item_alloc(ps_container *c, uint64_t page, struct wanted want)
 {
     struct ps_tx *tx = tx_active();
@@ -233,7 +233,7 @@ static int page_item_alloc(ps_container *c, uint64_t page, struct wanted want)
     return start;
 }
 
-/* Tries to place an object in a page that may or may not be a fit one; NULL: elsewhere. */
+/* page_try tries to place an object in a page that may or may not be a fit one; NULL: elsewhere. */
 static void *page_try(ps_container *c, const struct fill *f, uint64_t page, struct wanted want)
 {
     int fits = page && slot_arena(slotted(page)) == f->arena;
@@ -245,7 +245,7 @@ static void *page_try(ps_container *c, const struct fill *f, uint64_t page, stru
     return start > 0 ? (void *)(uintptr_t)(page + (unsigned)start * SLOT_UNIT_BYTES) : NULL;
 }
 
-/* Pages of a block of what is filled. */
+/* block_of returns the pages of a block of what is filled. */
 static unsigned block_of(const struct fill *f)
 {
     return f->arena && f->block_pages ? f->block_pages : 1;
@@ -275,7 +275,7 @@ static struct lease *block_lease(struct heap *h, ps_container *c, struct fill *f
     return result == 0 ? lease : NULL;
 }
 
-/* Pages taken from a lease, formatted; the caller places an object in the first one. 0: errno. */
+/* page_fresh takes pages from a lease, formatted; an object comes into the first. 0: errno. */
 static uint64_t page_fresh(struct heap *h, ps_container *c, struct fill *f, uint64_t near,
                            struct lease *lease)
 {
@@ -291,8 +291,8 @@ static uint64_t page_fresh(struct heap *h, ps_container *c, struct fill *f, uint
     return page;
 }
 
-/* The object in a page, *page, that is taken from a lease. In item mode the page's entry in the
- * table of locks may be another item's, too: who has that is not waited for (AL5), but at last. */
+/* fresh_try places the object in a page, *page, that is taken from a lease. In item mode the page's
+ * entry in the table of locks may be another item's, too: it is waited for at last only (AL5). */
 static void *fresh_try(struct heap *h, ps_container *c, struct fill *f, struct wanted want,
                        uint64_t near, struct lease *lease, uint64_t *page)
 {
@@ -313,7 +313,7 @@ static void *fresh_try(struct heap *h, ps_container *c, struct fill *f, struct w
     return object;
 }
 
-/* The same in this page and those behind it in its block: *page is where it lies. */
+/* block_try tries this page and those behind it in its block: *page is where the object lies. */
 static void *block_try(ps_container *c, const struct fill *f, uint64_t *page,
                        struct wanted want)
 {
@@ -326,9 +326,9 @@ static void *block_try(ps_container *c, const struct fill *f, uint64_t *page,
     }
 }
 
-/* Of the page filled so far and another one, the marked one is filled on, for it takes objects with
- * types, too; of two alike the one with more room. A block is filled to its end, then comes the new
- * one. */
+/* fill_prefer fills on, of the page filled so far and another one, the marked one, which takes
+ * objects with types, too; of two alike the one with more room. A block is filled to its end, then
+ * comes the new one. */
 static void fill_prefer(struct heap *h, ps_container *c, struct fill *f, uint64_t page)
 {
     const struct slot_page *now = slotted(f->current), *other = slotted(page);
@@ -341,8 +341,8 @@ static void fill_prefer(struct heap *h, ps_container *c, struct fill *f, uint64_
         f->current = page;
 }
 
-/* A page with room that the manager knows, perhaps left by an earlier process. Far from `near` a
- * new page close by is the better one. */
+/* space_try tries a page with room that the manager knows, perhaps left by an earlier process. Far
+ * from `near` a new page close by is the better one. */
 static void *space_try(struct heap *h, ps_container *c, struct fill *f, struct wanted want,
                        uint64_t near)
 {
@@ -361,7 +361,7 @@ static void *space_try(struct heap *h, ps_container *c, struct fill *f, struct w
     return object;
 }
 
-/* The page being filled, and those behind it in its block. */
+/* fill_try tries the page being filled, and those behind it in its block. */
 static void *fill_try(struct heap *h, ps_container *c, struct fill *f, struct wanted want)
 {
     void *object = NULL;
@@ -377,8 +377,8 @@ static void *fill_try(struct heap *h, ps_container *c, struct fill *f, struct wa
     return object;
 }
 
-/* An arena that lost its place to another one: the block that this transaction took last for it is
- * the first of its list. The manager does not know of it yet. */
+/* fill_again finds the block that this transaction took last for an arena that lost its place: the
+ * first of its list. The manager does not know of it yet. */
 static uint64_t fill_again(const struct heap *h, ps_container *c, const struct fill *f)
 {
     uint64_t page = f->arena ? arena_second(f->arena) : 0;
@@ -448,14 +448,14 @@ void heap_pages_zero(uint64_t page, uint64_t pages)
             word[i] = 0;
 }
 
-/* The object ends at the end of its last page, so what is left of the first page is of use. Pages
- * of it that stay zero are never written, so the commit claims them (AL4). */
+/* alloc_run places an object that ends with its last page: what is left of the first is of use.
+ * Pages of it that stay zero are never written, so the commit claims them (AL4). */
 static void *alloc_run(struct ps_tx *tx, ps_container *c, struct fill *f, struct wanted want,
                        uint64_t near)
 {
     struct heap *h = &tx->heap;
     uint64_t pages = (want.units + RUN_AREA_UNITS + SLOT_UNITS - 1) / SLOT_UNITS;
-    /* header and slot lie before it, in the first page */
+    /* header and slot lie before the object, in the first page */
     uint64_t first = pages * SLOT_UNITS - want.units;
     unsigned start = first > SLOT_UNITS ? SLOT_UNITS : (unsigned)first;
     if (pages - 1 > UINT32_MAX) {

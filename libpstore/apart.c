@@ -15,7 +15,7 @@ static _Thread_local struct {
     void *arg;
 } apart;
 
-/* Behind the end of the transaction, before its next run. An error comes up again there. */
+/* run makes the change, behind the transaction's end. Its next run meets an error again. */
 static void run(void *unused)
 {
     (void)unused;

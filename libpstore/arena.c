@@ -116,7 +116,7 @@ uint64_t arena_second(uint64_t arena)
     return marked(PAGE_OF(arena))->next;
 }
 
-/* The first page of the first spare block, which is looked at, not believed; 0: none. */
+/* spare_first finds the first page of the first spare block, looked at, not believed; 0: none. */
 static uint64_t spare_first(ps_container *c, uint64_t arena)
 {
     const struct slot_arena_kept *kept = kept_of(arena);

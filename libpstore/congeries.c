@@ -15,7 +15,7 @@ static struct slot_page *page_at(uint64_t page)
     return (struct slot_page *)(uintptr_t)page;
 }
 
-/* The congeries' container; NULL: *result says why. */
+/* container_of finds the congeries' container; NULL: *result says why. */
 static ps_container *container_of(const ps_congeries *congeries, int writing, int *result)
 {
     ps_container *c = ps_container_of(congeries);
@@ -47,13 +47,13 @@ int ps_congeries_grow(ps_congeries *congeries, uint64_t blocks)
     return error_told(ERROR_ALLOC, result);
 }
 
-/* Pages of a list that lie in one block and follow each other: [first, last]. */
+/* A group is the pages of a list that lie in one block, one behind the other: [first, last]. */
 struct group {
     uint64_t first, last, next;
     int empty;
 };
 
-/* The group that begins with this page; 0 or -EUCLEAN. */
+/* group_at finds the group that begins with this page; 0 or -EUCLEAN. */
 static int group_at(ps_container *c, const ps_congeries *congeries, uint64_t page, struct group *g)
 {
     uint64_t bytes = block_pages_of(congeries) * KD_PAGE_BYTES, tail;
@@ -69,7 +69,7 @@ static int group_at(ps_container *c, const ps_congeries *congeries, uint64_t pag
     }
 }
 
-/* Its pages go back to the store; the list goes on behind `link` with what follows it. */
+/* group_free gives a group's pages back; the list goes on behind `link` with what follows them. */
 static int group_free(struct ps_tx *tx, ps_container *c, const ps_congeries *congeries,
                       const struct group *g, uint64_t link)
 {
@@ -127,8 +127,8 @@ static void page_touch(uint64_t page, int write)
         (void)*(volatile char *)(uintptr_t)page;
 }
 
-/* A page is locked before its link is followed: behind it none can be added any more. To write it
- * is touched before anything of it is read: two who read first would be a deadlock. */
+/* lock_all locks each page before its link is followed: none can be added behind it any more. To
+ * write it is touched before it is read: two who read first would be a deadlock. */
 static int lock_all(ps_container *c, const ps_congeries *congeries, int write)
 {
     unsigned start;

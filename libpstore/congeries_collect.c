@@ -41,8 +41,8 @@ static int by_page(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Counts pages and objects; the pages go to the table if there is one. 0 or -EUCLEAN, also for a
- * list that comes back to a page: it is compared with one that is twice as far each time. */
+/* pages_know counts pages and objects; the pages go to the table, if any. 0 or -EUCLEAN, also for a
+ * list that comes back to a page: it is compared with one twice as far each time. */
 static int pages_know(struct collection *g)
 {
     uint64_t page = 0, seen = 0, tail;
@@ -76,7 +76,7 @@ static int tables_make(struct ps_tx *tx, struct collection *g)
     return result;
 }
 
-/* The last page of the table that begins at the address or before it. */
+/* page_before finds the last page of the table that begins at the address or before it. */
 static struct known_page *page_before(const struct collection *g, uint64_t address)
 {
     uint64_t low = 0, high = g->pages;
@@ -90,7 +90,7 @@ static struct known_page *page_before(const struct collection *g, uint64_t addre
     return low ? &g->page[low - 1] : NULL;
 }
 
-/* First unit of the object in this page that goes on into others; 0: none. */
+/* run_start: first unit of the object in this page that goes on into others; 0: none. */
 static unsigned run_start(const struct slot_page *page)
 {
     for (unsigned start = 0; (start = slot_next(page, start, 0));)
@@ -99,7 +99,7 @@ static unsigned run_start(const struct slot_page *page)
     return 0;
 }
 
-/* The object that the address lies in, if it is of the congeries, is reached. */
+/* reach marks the object that the address lies in, if it is of the congeries. */
 static void reach(struct collection *g, uint64_t address)
 {
     struct known_page *k = page_before(g, address);
@@ -114,7 +114,7 @@ static void reach(struct collection *g, uint64_t address)
     g->todo[g->todo_count++] = k->page + start * SLOT_UNIT_BYTES;
 }
 
-/* What the object's bytes may lead to. */
+/* object_scan reaches what the object's bytes may lead to. */
 static void object_scan(struct collection *g, uint64_t object)
 {
     unsigned start;
@@ -135,7 +135,7 @@ static void all_scan(struct collection *g)
         object_scan(g, g->todo[--g->todo_count]);
 }
 
-/* From everything in the container that is not of the congeries. 0 or -errno. */
+/* others_scan scans all in the container that is not of the congeries. 0 or -errno. */
 static int others_scan(struct collection *g)
 {
     for (void *object = NULL; (object = ps_each(g->c, NULL, object));) {
@@ -146,7 +146,7 @@ static int others_scan(struct collection *g)
     return -errno;
 }
 
-/* 0, or the error of ps_free. */
+/* unmarked_free frees objects without a mark: 0, or the error of ps_free. */
 static int unmarked_free(const struct collection *g, int64_t *freed)
 {
     int result = 0;

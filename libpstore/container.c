@@ -99,7 +99,7 @@ static struct ps_segment segment_new(uint64_t base, uint64_t pages)
     return (struct ps_segment){.base = base, .end = base + pages * KD_PAGE_BYTES};
 }
 
-/* The segment that holds `address`; NULL if it is not known (yet). */
+/* segment_of finds the segment that holds `address`; NULL if it is not known (yet). */
 static struct ps_segment *segment_of(ps_container *c, uint64_t address)
 {
     for (unsigned i = 0; i < c->segment_count; i++)
@@ -108,9 +108,9 @@ static struct ps_segment *segment_of(ps_container *c, uint64_t address)
     return NULL;
 }
 
-/* A container grows by segments at other addresses. The kernel tells what lies at an address; its
- * cookie is the container's number (store_protocol.h). table_lock would be held too long for this:
- * two threads may add the same segment twice, which does no harm. */
+/* segment_learn adds a segment by which a container has grown. The kernel tells what lies at an
+ * address; its cookie is the container's number (store_protocol.h). Without table_lock, held too
+ * long: two threads may add one segment twice, which does no harm. */
 static ps_container *segment_learn(uint64_t address)
 {
     struct kd_space_info info;
@@ -151,7 +151,7 @@ int container_has(ps_container *c, uint64_t address, uint64_t bytes)
     return s && bytes <= s->end - address;
 }
 
-/* table_lock: held. The entry of a container that is open, else a free one, else NULL. */
+/* container_entry, table_lock held: the entry of an open container, else a free one, or NULL. */
 static ps_container *container_entry(struct ps_store *s, uint64_t id)
 {
     ps_container *free_entry = NULL;
@@ -166,7 +166,7 @@ static ps_container *container_entry(struct ps_store *s, uint64_t id)
 
 /* ---- open and close ---- */
 
-/* A new container's range; the manager is believed only inside the store region. */
+/* opened_is_sound looks at a range: the manager is believed only inside the store region. */
 static int opened_is_sound(const struct wire_opened *o, size_t bytes)
 {
     return bytes == sizeof *o && o->base >= KD_STORE_BASE && o->base < KD_STORE_END &&
@@ -174,7 +174,7 @@ static int opened_is_sound(const struct wire_opened *o, size_t bytes)
            o->pages <= (KD_STORE_END - o->base) / KD_PAGE_BYTES;
 }
 
-/* *kept: the port of the program that serves it, or -1: the store manager does. */
+/* request_open: *kept is the port of the program that serves it; -1: the store manager does. */
 static int request_open(struct ps_store *s, const struct open_request *r,
                         struct wire_opened *opened, int *kept)
 {
@@ -191,7 +191,7 @@ static int request_open(struct ps_store *s, const struct open_request *r,
     return result == 0 && !opened_is_sound(opened, bytes) ? -EPROTO : result;
 }
 
-/* The same, table_lock held. It is dropped while the container's own manager starts; if the store
+/* request_open_unlocked drops table_lock while the container's own manager starts; if the store
  * manager died meanwhile and is back, it knows nothing of this open: -EOWNERDEAD. */
 static int request_open_unlocked(struct ps_store *s, struct open_request *r,
                                  struct wire_opened *opened, int *kept)
@@ -219,7 +219,7 @@ static void request_close(struct ps_store *s, uint64_t id)
     store_request(s, STORE_CLOSE, word, NULL, 0, NULL, NULL);
 }
 
-/* Nobody calls through this handle, but through copies (container_kept_port). */
+/* kept_port sets the handle: nobody calls through it, but through copies (container_kept_port). */
 static void kept_port(ps_container *c, int port)
 {
     if (c->kept_port >= 0)
@@ -227,8 +227,8 @@ static void kept_port(ps_container *c, int port)
     c->kept_port = port;
 }
 
-/* The segments of a container with a manager of its own, whose objects have its cookies: they are
- * learned now. `count`: so many are served. */
+/* segments_ask learns the segments of a container with a manager of its own, whose objects have its
+ * cookies. `count`: so many are served. */
 static void segments_ask(ps_container *c, uint64_t count)
 {
     for (unsigned n = c->segment_count; n < count && n < PS_SEGMENTS_MAX; n++) {
@@ -276,8 +276,8 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct ope
     c->opens++;
 }
 
-/* In this store; NULL: in that of ps_open. table_lock: held, perhaps dropped meanwhile; outside a
- * view. */
+/* open_locked opens it in this store; NULL: in that of ps_open. table_lock: held, perhaps dropped
+ * meanwhile; outside a view. */
 static int open_locked(struct ps_store *s, struct open_request *request, ps_container **out)
 {
     struct wire_opened opened;
@@ -357,7 +357,7 @@ ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
     return container_open_by(-1, name, flags, root);
 }
 
-/* table_lock: held, perhaps dropped meanwhile; outside a view. */
+/* touch_locked, with table_lock held, perhaps dropped meanwhile; outside a view. */
 static int touch_locked(uint64_t address)
 {
     char path[WIRE_PATH_BYTES];
@@ -435,8 +435,8 @@ static int reopen_once(ps_container *c, struct open_request *request)
     return 0;
 }
 
-/* table_lock: held, perhaps dropped meanwhile. A container keeps its address for ever, so that
- * every pointer stays right. */
+/* reopen, with table_lock held, perhaps dropped meanwhile. A container keeps its address for ever,
+ * so that every pointer stays right. */
 static int reopen(ps_container *c, int times)
 {
     struct open_request request = {.open.flags = (uint32_t)c->flags};
@@ -456,8 +456,8 @@ static int reopen(ps_container *c, int times)
     return result;
 }
 
-/* It was the manager of a container that died, perhaps: each is opened anew, where it was, and gets
- * the object of that manager's successor. One that has none stays as it is; the others go on. */
+/* kept_refresh, as a container's manager may have died, opens each anew, where it was, with the
+ * object of that manager's successor. One that has none stays as it is; the others go on. */
 static void kept_refresh(const struct ps_store *s)
 {
     for (ps_container *c = containers; c < containers + containers_used; c++)
@@ -482,8 +482,8 @@ static int store_refresh(struct ps_store *s)
     return result;
 }
 
-/* A store that was waited for in vain is looked for each time. While another one is there only who
- * uses the one that is away hears of it. */
+/* stores_find_again looks each time for a store that was waited for in vain. While another one is
+ * there only who uses the one that is away hears of it. */
 int stores_find_again(void)
 {
     int result = 0, there = 0;

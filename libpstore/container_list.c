@@ -34,7 +34,7 @@ void *ps_address(const ps_container *c)
 
 /* ---- a program as a container's manager ---- */
 
-/* Name, program and arguments as the store wants them; the bytes, or -E2BIG, -EINVAL. */
+/* manager_text writes program and arguments as the store wants them; the bytes, or -E2BIG. */
 static long manager_text(char *text, const char *program, const char *const *arguments)
 {
     size_t at = 0;

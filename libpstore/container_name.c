@@ -20,8 +20,8 @@ struct found { uint64_t address, bytes; };
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The slot of a named object says so: who has learned an address sees whether it is still the
- * name's. */
+/* name_type is the type of a named object's slot: who has learned an address sees whether it is
+ * still the name's. */
 static uint32_t name_type(const char *name)
 {
     return SLOT_TYPE_NAME | slot_type_of(name);
@@ -34,7 +34,7 @@ static uint32_t type_at(uint64_t address)
     return slot_type((const struct slot_page *)(uintptr_t)page, start);
 }
 
-/* The remembered name if it still is right, or NULL; without a lock, for entries are only added. */
+/* names_recall finds a remembered name if it still is right; no lock, as entries are only added. */
 static const struct ps_name *names_recall(const ps_container *c, const char *name)
 {
     for (unsigned i = 0; i < c->names_count; i++)
@@ -89,7 +89,7 @@ static int find_in(const char *ops, size_t bytes, const ps_container *c, const c
     return result;
 }
 
-/* 0; -ENOENT: the transaction says nothing of it; -ENODATA: it takes the name away. */
+/* find_in_transaction: 0; -ENOENT: the transaction has it not; -ENODATA: it takes the name away. */
 static int find_in_transaction(const struct ps_tx *tx, const ps_container *c, const char *name,
                                struct found *out)
 {
@@ -197,7 +197,7 @@ void *names_private(ps_container *c, const char *name, size_t bytes)
     return names_object(c, name, bytes, name_type(name));
 }
 
-/* Names of the library's own begin with a control character. */
+/* name_is_wrong refuses, too, the library's own names: they begin with a control character. */
 static int name_is_wrong(const char *name)
 {
     size_t length = name ? strnlen(name, STORE_NAME_BYTES) : 0;
@@ -241,7 +241,7 @@ int ps_name_remove(ps_container *c, const char *name)
     return error_told(ERROR_OBJECT, name_remove(c, name));
 }
 
-/* Committed names, those that the library uses itself left out. */
+/* names_list lists committed names, those that the library uses itself left out. */
 static int names_list(ps_container *c, struct ps_name_info *out, int count)
 {
     enum { ENTRIES = 32 };

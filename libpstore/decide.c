@@ -38,7 +38,7 @@ static int is_answer(const struct ps_question *q)
     return q->answer <= PS_GRANT_ALL && q->answer >= -4095;
 }
 
-/* The answer in q as a message. */
+/* answer_of makes a message of the answer in q. */
 static struct kd_message answer_of(const struct ps_question *q)
 {
     int all = q->answer == PS_GRANT_ALL;

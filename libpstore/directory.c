@@ -20,7 +20,7 @@ struct directory {
 };
 _Static_assert(sizeof(struct directory) <= 4048, "within one page");
 
-/* The container's, or NULL. */
+/* directory_of finds the container's directory, or NULL. */
 static struct directory *directory_of(const struct ps_tx *tx, ps_container *c)
 {
     uint64_t address = c->directory;
@@ -33,7 +33,7 @@ static struct directory *directory_of(const struct ps_tx *tx, ps_container *c)
     return address > NONE ? (struct directory *)(uintptr_t)address : NULL;
 }
 
-/* The same; made if there is none. To be changed: NULL with errno. */
+/* directory_make does so to change it, and makes it if there is none. NULL with errno. */
 static struct directory *directory_make(struct ps_tx *tx, ps_container *c)
 {
     struct directory *d = directory_of(tx, c);

@@ -15,7 +15,7 @@ static const struct slot_page *page_at(uint64_t page)
     return (const struct slot_page *)(uintptr_t)page;
 }
 
-/* The first held page behind `page` (0: of all): its address, 0: there is none; or 1 and errno. */
+/* held_after finds the first held page behind `page` (0: of all); 0: none; 1: errno. */
 static uint64_t held_after(struct ps_tx *tx, ps_container *c, uint64_t page)
 {
     if (tx->held.container == c && page >= tx->held.first && page + KD_PAGE_BYTES < tx->held.end)
@@ -41,14 +41,14 @@ static uint64_t held_after(struct ps_tx *tx, ps_container *c, uint64_t page)
     }
 }
 
-/* Pages of the large object that begins there are passed over. */
+/* last_page passes over the pages of the large object that begins there. */
 static uint64_t last_page(ps_container *c, uint64_t page)
 {
     uint64_t tail = slot_is_page(page_at(page)) ? page_at(page)->tail : 0;
     return container_has(c, page, (tail + 1) * KD_PAGE_BYTES) ? page + tail * KD_PAGE_BYTES : page;
 }
 
-/* As held_after; behind the held pages come the transaction's own. */
+/* page_after is held_after, but behind the held pages come the transaction's own. */
 static uint64_t page_after(struct ps_tx *tx, ps_container *c, uint64_t page)
 {
     uint64_t last = page ? last_page(c, page) : 0;

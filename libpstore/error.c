@@ -37,7 +37,7 @@ void *error_told_by(enum error_call call, void *result)
     "the store is full, or its log: what is stored is safe. Delete containers or objects, or " \
     "use smaller transactions or a larger store"
 
-/* Errors that programs use, too, by the call that gave it. */
+/* `shared` are errors that programs use, too, by the call that gave them. */
 static const struct {
     int error;
     enum error_call call;               /* ERROR_TOLD: any; ERROR_ANY, the last of an error: none,
@@ -270,7 +270,7 @@ static const struct {
      "spread that"},
 };
 
-/* All others. */
+/* `texts` are all other errors. */
 static const struct {
     int error;
     const char *text;
@@ -382,7 +382,7 @@ static const char *shared_text(int error)
     return NULL;
 }
 
-/* Of calls that ask the store, and name what they are about by a path, or ask for all of it. */
+/* lack_is_told: the call was one that asks the store about a path, or about all of it. */
 static int lack_is_told(void)
 {
     enum error_call by = error_last.call;

@@ -47,8 +47,8 @@ int paths_copy(char data[2 * WIRE_PATH_BYTES], const char *path, const char *oth
 
 /* ---- roots ---- */
 
-/* The next root of this store in the text: its handle, and its name in *name, of *length bytes (0:
- * it is a directory). -1: there is none; *text moves on. */
+/* root_next finds the next root of this store in the text: its handle, and its name in *name, of
+ * *length bytes (0: it is a directory). -1: there is none; *text moves on. */
 static int root_next(const char **text, const char *store, const char **name, size_t *length)
 {
     size_t bytes = strlen(store);
@@ -68,7 +68,7 @@ static int root_next(const char **text, const char *store, const char **name, si
     return -1;
 }
 
-/* The first root that is a directory, else the first one. It is not closed. */
+/* roots_port returns the first root that is a directory, else the first one. It is not closed. */
 long roots_port(struct ps_store *s)
 {
     const char *text = getenv(PS_ROOTS), *name;
@@ -103,8 +103,8 @@ int root_of(const char *store, const char *path)
     return -1;
 }
 
-/* A container that was passed is opened by its handle; another path leads on from the root
- * directory, if there is one. */
+/* roots_by: a container that was passed is opened by its handle; another path leads on from the
+ * root directory, if there is one. */
 int roots_by(const struct ps_store *s, struct open_request *request)
 {
     int handle = root_of(s->name, request->path);
@@ -115,7 +115,7 @@ int roots_by(const struct ps_store *s, struct open_request *request)
     return 0;
 }
 
-/* One root's way to what lies at the address; it has at least the flags that were found. */
+/* root_at asks for one root's way to what lies at the address; *flags: what it gives at least. */
 static int root_at(struct ps_store *s, int by, uint64_t address, char path[WIRE_PATH_BYTES],
                    int *flags)
 {

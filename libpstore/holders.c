@@ -24,8 +24,8 @@ static int by_name(const void *a, const void *b)
 
 static int walk(const struct walk *w, const char *path, const struct ps_entry *all, int count);
 
-/* All entries of a directory, told in the order of their names; one below that cannot be listed has
- * none. */
+/* walk_below tells all entries of a directory in the order of their names; one below that cannot be
+ * listed has none. */
 static int walk_below(const struct walk *w, const char *path, int first)
 {
     int room = ps_directory_list(path, NULL, 0);
@@ -39,7 +39,7 @@ static int walk_below(const struct walk *w, const char *path, int first)
     return result;
 }
 
-/* A directory is entered by its first entry only, of which there is one: circles end. */
+/* walk enters a directory by its first entry only, of which there is one: circles end. */
 static int walk(const struct walk *w, const char *path, const struct ps_entry *all, int count)
 {
     char below[WIRE_PATH_BYTES];

@@ -84,7 +84,7 @@ int gap_lock(struct look *l, struct bytes key, enum where where, int exclusive, 
 
 /* ---- a view's indexes ---- */
 
-/* The active transaction's look; NULL with errno. */
+/* look_of finds the active transaction's look; NULL with errno. */
 static struct look *look_of(struct ps_tx *tx, ps_container *c)
 {
     struct look *chosen = tx->indexes ? &looks_of(tx)->look[0] : NULL;
@@ -159,7 +159,7 @@ unsigned op_search(const struct ps_tx *tx, const struct look *l, const struct by
     return low;
 }
 
-/* The change of exactly this key, or NULL. */
+/* op_find finds the change of exactly this key, or NULL. */
 static struct wire_op *op_find(const struct ps_tx *tx, const struct look *l, struct bytes key)
 {
     int here;
@@ -236,7 +236,7 @@ int ps_index_find(ps_index *x, const void *key, uint64_t *value)
 
 enum change { INSERT, PUT, REMOVE };
 
-/* The locks of a change, and whether the key is there now: 1, 0 or -errno. */
+/* change_lock takes the locks of a change, and tells whether the key is there: 1, 0 or -errno. */
 static int change_lock(struct ps_tx *tx, struct look *l, const void *key, struct bytes probe,
                        enum change how)
 {

@@ -40,7 +40,7 @@ uint64_t pages_of(const ps_container *c)
     return INDEX_PAGES((c->segment[0].end - c->segment[0].base) / KD_PAGE_BYTES);
 }
 
-/* A node without entries: the look that gets it is repeated, or fails. */
+/* node_none makes a node without entries: the look that gets it is repeated, or fails. */
 static void *node_none(struct look *l, unsigned level)
 {
     struct ps_node *n = (struct ps_node *)(void *)l->copy[level];
@@ -51,8 +51,8 @@ static void *node_none(struct look *l, unsigned level)
     return n;
 }
 
-/* Has it this level, and do its slots and its prefix lie within it? A slot may lead anywhere behind
- * the copy (struct looks), a key may be of any length: what it is used for looks at that. */
+/* node_fits: it has this level, and its slots and prefix lie within it. A slot may lead anywhere
+ * behind the copy (struct looks), a key be of any length: what it is used for looks at that. */
 static int node_fits(const struct look *l, const struct ps_node *n, unsigned level)
 {
     return n->level == level && n->heap <= INDEX_NODE_BYTES &&
@@ -60,7 +60,7 @@ static int node_fits(const struct look *l, const struct ps_node *n, unsigned lev
            n->prefix <= (l->kind == PS_NUMBERS ? 0 : INDEX_KEY_MAX);
 }
 
-/* Copies a node, unless that was done since the last publication. */
+/* node_fix copies a node, unless that was done since the last publication. */
 static void *node_fix(void *look, unsigned level, void *node)
 {
     struct look *l = look;
@@ -86,7 +86,7 @@ static void *node_fix(void *look, unsigned level, void *node)
     return l->copy[level];
 }
 
-/* The head as it is between two publications, with no node copied yet. */
+/* look_anew takes the head as it is between two publications, with no node copied yet. */
 static void look_anew(struct look *l, uint64_t stamp)
 {
     const struct index_head *head = (const void *)(uintptr_t)l->container->base;
@@ -133,7 +133,7 @@ static int look_begin(struct look *l)
     }
 }
 
-/* It has found what it wanted, or nothing: 0; 1: begin anew; -EUCLEAN. */
+/* look_end: the look has found what it wanted, or nothing: 0; 1: begin anew; -EUCLEAN. */
 static int look_end(const struct look *l)
 {
     return l->torn ? 1 : l->spoilt ? -EUCLEAN : 0;
@@ -182,7 +182,7 @@ int committed_find(struct look *l, const void *key, uint64_t *value)
     }
 }
 
-/* Goes there in the copies: is anything there? */
+/* place_find goes there in the copies: is anything there? */
 static int place_find(struct look *l, struct bytes key, enum where where)
 {
     struct ps_tree_access *a = &l->access;
@@ -206,7 +206,7 @@ static int place_find(struct look *l, struct bytes key, enum where where)
     return 1;
 }
 
-/* A copy of the key at the path's place: 1; 0: it is too long. */
+/* key_copy copies the key at the path's place: 1; 0: it is too long. */
 static int key_copy(const struct look *l, struct key *found)
 {
     const struct ps_node *n = l->access.path[0].node;
@@ -220,7 +220,7 @@ static int key_copy(const struct look *l, struct key *found)
     return 1;
 }
 
-/* Is it on that side of the key that was looked for? So who goes on from it comes to an end. */
+/* is_where: it is on that side of the key that was looked for, so who goes on from it ends. */
 static int is_where(const struct look *l, struct bytes found, struct bytes key, enum where where)
 {
     int order = where == FIRST || where == LAST ? 0 : key_order(l, found, key);
@@ -270,7 +270,7 @@ static void *node_there(void *container, unsigned level, void *node)
     return offset % KD_PAGE_BYTES || offset / KD_PAGE_BYTES >= pages_of(c) ? NULL : node;
 }
 
-/* In a snapshot pages stay as they are. */
+/* check runs in a snapshot, where pages stay as they are. */
 static int check(void *arg)
 {
     struct check *k = arg;

@@ -25,7 +25,7 @@ const void *ps_index_key(const struct ps_index_range *r)
     return r->key;
 }
 
-/* Does the key lie behind the range's end, in its direction? */
+/* is_beyond: the key lies behind the range's end, in its direction. */
 static int is_beyond(const struct look *l, const struct ps_index_range *r, struct bytes key)
 {
     const void *bound = r->how & PS_DOWN ? r->from : r->to;
@@ -35,7 +35,7 @@ static int is_beyond(const struct look *l, const struct ps_index_range *r, struc
     return r->how & PS_DOWN ? order < 0 : order > 0 || (order == 0 && r->how & PS_BELOW);
 }
 
-/* Where its next key is: what to look for. */
+/* where_next tells where the range's next key is: what to look for. */
 static enum where where_next(const struct ps_index_range *r)
 {
     if (r->state == RANGE_WITHIN)
@@ -53,7 +53,7 @@ static struct bytes key_from(const struct look *l, const struct ps_index_range *
     return start ? key_of(l, start) : (struct bytes){0};
 }
 
-/* A range that goes down begins in a gap: that before the first key above it. */
+/* gap_above_lock locks the gap in which a range down begins, before the first key above it. */
 static int gap_above_lock(struct look *l, const struct ps_index_range *r)
 {
     struct key found;
@@ -65,8 +65,8 @@ static int gap_above_lock(struct look *l, const struct ps_index_range *r)
     return is < 0 ? is : 0;
 }
 
-/* The next committed key, locked with the gap before it; one behind the range's end: only the gap
- * that a range upwards ends in. 1, 0 or -errno. */
+/* committed_next finds the next committed key, locked with the gap before it; behind the range's
+ * end it locks only the gap that a range upwards ends in. 1, 0 or -errno. */
 static int committed_next(const struct ps_tx *tx, struct look *l, const struct ps_index_range *r,
                           struct key *found, uint64_t *value)
 {
@@ -92,7 +92,7 @@ static int committed_next(const struct ps_tx *tx, struct look *l, const struct p
     }
 }
 
-/* The transaction's next change in that direction, or NULL. */
+/* op_next finds the transaction's next change in that direction, or NULL. */
 static struct wire_op *op_next(const struct ps_tx *tx, const struct look *l,
                                const struct ps_index_range *r)
 {
@@ -106,7 +106,7 @@ static struct wire_op *op_next(const struct ps_tx *tx, const struct look *l,
     return back ? op_at(tx, i - 1) : here ? op_at(tx, i) : NULL;
 }
 
-/* One step: 1, the key is there; 2: it was removed by this transaction; 0: the end; -errno. */
+/* range_step: 1, the key is there; 2: this transaction has removed it; 0: the end; -errno. */
 static int range_step(const struct ps_tx *tx, struct look *l, struct ps_index_range *r)
 {
     struct key found;

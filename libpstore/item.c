@@ -33,11 +33,11 @@ _Static_assert((int)PS_S == KD_ITEM_S && (int)PS_U == KD_ITEM_U && (int)PS_X == 
                    (int)PS_NOW == KD_ITEM_NOW,
                "one number means one mode");
 
-/* Transactions of this process that may have bits in tables: while there is one, none is
- * unmapped. */
+/* `users` are transactions of this process that may have bits in tables: while there is one, none
+ * is unmapped. */
 static _Atomic unsigned users;
 
-/* An abort in the middle leaves one too many. */
+/* items_use: an abort in the middle leaves one user too many. */
 void items_use(struct items *t)
 {
     if (t->used)
@@ -74,7 +74,7 @@ int items_declare(struct ps_tx *tx)
     return count ? (int)ps_kernel(KD_TXN_DECLARE, (long)(t->range + 1), count, 0) : 0;
 }
 
-/* LI3 */
+/* ranges_full makes room (LI3). */
 static void ranges_full(struct ps_tx *tx)
 {
     struct ps_tx *opened = tx->items.guard.brackets ? guard_open_rare() : NULL;
@@ -106,7 +106,7 @@ void items_store(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t 
 
 /* ---- tables ---- */
 
-/* The table of a segment, and this view's number. In the transaction's view. 0 or -errno. */
+/* table_map learns a segment's table and this view's number, in the view. 0 or -errno. */
 static int table_map(struct items *t, struct ps_segment *s)
 {
     struct kd_item_table table;
@@ -136,13 +136,13 @@ void items_forget(ps_container *c)
     }
 }
 
-/* The table that `at` is locked by becomes t->place, for the fast path, unless reads are to take U
- * first. stores: the transaction may write there. 0 or -errno. */
+/* place_set makes the table that `at` is locked by t->place, for the fast path, unless reads are to
+ * take U first. stores: the transaction may write there. 0 or -errno. */
 static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
 {
     items_use(t);
     struct ps_segment *s = container_segment(c, at);
-    /* who opened it to read had no table, and may write since */
+    /* a program that opened it to read had no table, and may write since */
     int known = s && s->lock_bits && t->bit && (s->locks || !(c->flags & PS_WRITE));
     int result = !s ? -EINVAL : known ? 0 : table_map(t, s);
     if (result != 0)
@@ -166,8 +166,8 @@ static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
     return 0;
 }
 
-/* At a transaction's first item: the place is that of the one before, if its table is still the
- * segment's. */
+/* place_again, at a transaction's first item: the place is that of the one before, if its table is
+ * still the segment's. */
 static int place_again(struct ps_tx *tx, uint64_t at)
 {
     struct items *t = &tx->items;
@@ -187,8 +187,8 @@ static int place_again(struct ps_tx *tx, uint64_t at)
 
 /* ---- one lock ---- */
 
-/* The kernel decides, and waits. A deadlock in which a reader wanted more is remembered: its next
- * run takes U at once. 0, -EBUSY, -errno. */
+/* lock_call: the kernel decides, and waits. A deadlock in which a reader wanted more is remembered:
+ * its next run takes U at once. 0, -EBUSY, -errno. */
 static int lock_call(struct items *t, uint64_t name, int mode, int now, unsigned had)
 {
     t->wanted = had & 1 << PS_S && mode != PS_S ? name : 0;
@@ -215,8 +215,8 @@ static int lock_contended(struct items *t, uint64_t name, int mode, int now)
     return result;
 }
 
-/* 0; -EBUSY; -ENOLCK: the list is full. Who only reads asks the kernel each time, which clears its
- * bits. */
+/* lock_any: 0; -EBUSY; -ENOLCK: the list is full. Who only reads asks the kernel each time, which
+ * clears its bits. */
 static int lock_any(struct items *t, uint64_t name, int mode, int now)
 {
     if (!t->place.entries)
@@ -235,7 +235,7 @@ static int wants_more(const struct items *t, uint64_t name)
 
 /* ---- what is not done by the table in t->place ---- */
 
-/* An item of pages is its pages (IK3). The mode has no PS_NOW. */
+/* page_access: an item of pages is its pages (IK3). The mode has no PS_NOW. */
 static int page_access(ps_container *c, const void *p, size_t bytes, int mode)
 {
     if (mode == PS_X || ((mode == PS_OWN || mode == PS_ADD) && ps_declares(c)))
@@ -245,7 +245,7 @@ static int page_access(ps_container *c, const void *p, size_t bytes, int mode)
                         : 0;
 }
 
-/* An item in the table of the segment of `at`; with -ENOLCK the list is full. 0 or -errno. */
+/* named_access locks an item in the table of at's segment; -ENOLCK: the list is full. */
 static int named_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name, int mode,
                         int now)
 {
@@ -258,7 +258,7 @@ static int named_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t
     return result ? result : lock_any(t, name, mode, now);
 }
 
-/* Of the container, or all of it: 0 or -errno. */
+/* item_access locks an item of the container, or all of it: 0 or -errno. */
 static int item_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name, int mode,
                        int now)
 {
@@ -271,7 +271,7 @@ static int item_access(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t 
 
 /* ---- keys and locks of the container (LI5) ---- */
 
-/* The name of all keys: no address of an item, and any key that has it is only locked coarser. */
+/* all_keys is the name of all keys: no item's address; a key that has it is only locked coarser. */
 static uint64_t all_keys(const ps_container *c)
 {
     return c->base | 1;
@@ -306,7 +306,7 @@ int items_lock_whole(struct ps_tx *tx, ps_container *c)
     return items_whole(tx, c) ? 0 : container_lock(c, 0, 0);
 }
 
-/* 0; NOTHING: there is nothing to lock; -errno. */
+/* access_check: 0; NOTHING: there is nothing to lock; -errno. */
 enum { NOTHING = 1 };
 static int access_check(struct ps_tx *tx, ps_container *c, int mode)
 {
@@ -350,7 +350,7 @@ static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, 
 
 /* ---- what programs call ---- */
 
-/* It was contended, and is in the list. */
+/* access_contended ends an access that was contended, and is in the list. */
 static __attribute__((noinline)) void *access_contended(const void *p, size_t bytes, int modes)
 {
     struct ps_tx *tx = tx_current;
@@ -364,7 +364,7 @@ static __attribute__((noinline)) void *access_contended(const void *p, size_t by
     return (void *)(uintptr_t)p;
 }
 
-/* To write, in a container with a guard: a page that the kernel knows of. */
+/* access_guarded is to write, in a container with a guard: a page that the kernel knows of. */
 static __attribute__((noinline)) void *access_guarded(struct ps_tx *tx, const void *p, size_t bytes,
                                                       int mode)
 {
@@ -379,7 +379,7 @@ static __attribute__((noinline)) void *access_guarded(struct ps_tx *tx, const vo
     return (void *)at;
 }
 
-/* A place is to be found first: perhaps the last transaction's. */
+/* access_first finds a place first: perhaps the last transaction's. */
 static __attribute__((noinline)) void *access_first(const void *p, size_t bytes, int mode)
 {
     struct ps_tx *tx = tx_active();
@@ -391,8 +391,8 @@ static __attribute__((noinline)) void *access_first(const void *p, size_t bytes,
                                                : access_slow(p, bytes, mode);
 }
 
-/* As lock, and FULL where ranges are to be declared first. FIRST: nothing was done, for there is no
- * segment at hand: one that is written, for a mode to write. Else there is a transaction, too. */
+/* access_try is lock, and FULL where ranges are to be declared first. FIRST: nothing was done, as
+ * no segment is at hand: to write, one that is written. Else there is a transaction, too. */
 enum { FIRST = FULL + 1 };
 static inline __attribute__((always_inline)) int access_try(const void *p, size_t bytes, int mode)
 {
@@ -409,8 +409,8 @@ static inline __attribute__((always_inline)) int access_try(const void *p, size_
     return how <= TAKEN && declares && !declare_fast(t, at, bytes) ? FULL : how;
 }
 
-/* What access_try has not done, by its result, is left to other functions as the last step, so no
- * register is saved. */
+/* access_end leaves what access_try has not done, by its result, to other functions as the last
+ * step, so no register is saved. */
 static inline __attribute__((always_inline)) void *access_end(const void *p, size_t bytes,
                                                               int modes, int how)
 {
@@ -426,8 +426,8 @@ static inline __attribute__((always_inline)) void *access_fast(const void *p, si
     return access_end(p, bytes, modes, access_try(p, bytes, modes & ~PS_NOW));
 }
 
-/* Have the bytes been changed since they were committed? Then the store mends their page, and they
- * are looked at again. 0 or -errno. */
+/* check_again has the store mend the page of bytes that are not as they were committed, and looks
+ * at them again. 0 or -errno. */
 static __attribute__((noinline)) int check_again(const void *p, size_t bytes)
 {
     const ps_container *c = ps_container_of(p);

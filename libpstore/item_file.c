@@ -48,7 +48,7 @@ static void path_of(char out[PATH], const char *path, const char *name, const ch
              STORE_NAME_BYTES - 4, name, suffix);
 }
 
-/* To write if the path gives that right. */
+/* open_one opens a container, to write if the path gives that right. */
 static ps_container *open_one(const struct ps_file *f, const char *name, const char *suffix,
                               int flags, const struct ps_layout *root)
 {
@@ -68,7 +68,7 @@ static int root_find(void *part)
     return p->root ? 0 : -errno;
 }
 
-/* What the table says of a container, where that may be written. */
+/* form_set sets what the table says of a container, where that may be written. */
 static int form_set(ps_container *c, int locking, const struct part_kept *k)
 {
     int result = c->flags & PS_WRITE ? 0 : -EROFS;
@@ -223,7 +223,7 @@ int ps_file_close(ps_file *f)
     return 0;
 }
 
-/* Calls fn for each entry of the directory, with its path. */
+/* each_entry calls fn for each entry of the directory, with its path. */
 static int each_entry(const char *path, int (*fn)(const char *path, const struct ps_entry *e,
                                                   void *arg), void *arg)
 {

@@ -108,7 +108,7 @@ static struct ps_item *slab_free(struct slab *s)
     return NULL;
 }
 
-/* Locks what the container's users write together, and says that it is stored to. */
+/* root_write locks a field that the container's users share, and says that it is stored to. */
 static int root_write(struct ps_tx *tx, ps_part *p, void *field, size_t bytes)
 {
     int result = items_lock(tx, p->headers, (uintptr_t)field, PS_X);
@@ -196,7 +196,7 @@ static void *arena_take(ps_part *p, uint32_t type, size_t bytes, uint64_t *room)
     return data;
 }
 
-/* Sizes are multiples of 16 up to 128; from there on four to each power of two. */
+/* class_of rounds up to a size: multiples of 16 up to 128; then four to each power of two. */
 static unsigned class_of(uint64_t bytes, uint64_t *size)
 {
     unsigned number = 0;
@@ -207,7 +207,7 @@ static unsigned class_of(uint64_t bytes, uint64_t *size)
     return number;
 }
 
-/* Room that was never given out, perhaps of a new region: resize. */
+/* apart_grow finds room that was never given out, perhaps of a new region: resize. */
 static int apart_grow(struct ps_tx *tx, ps_part *p, uint64_t bytes)
 {
     struct headers *root = p->root;

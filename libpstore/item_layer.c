@@ -59,7 +59,7 @@ int ps_item_type_add(const struct ps_item_type *type)
     return -ENOSPC;
 }
 
-/* Whose functions are called; where there are sums an item that is written has one always. */
+/* type_in finds the type whose functions are called; written items with sums always have one. */
 static const struct ps_item_type *type_in(const ps_part *p, uint32_t number, int stores)
 {
     static const struct ps_item_type none;
@@ -69,7 +69,7 @@ static const struct ps_item_type *type_in(const ps_part *p, uint32_t number, int
 
 /* ---- what a transaction accesses ---- */
 
-/* IY3: what was stored so far is stored before what follows. */
+/* settle, for IY3: what was stored so far is stored before what follows. */
 static void settle(void)
 {
     __asm__ volatile("" ::: "memory");
@@ -92,7 +92,7 @@ struct accesses {
     int aborts;                           /* ps_on_abort knows */
 };
 
-/* Volatile bytes until the transaction's end, aligned to 16; NULL: ENOMEM. Not malloc (TX1). */
+/* chunk_take takes volatile bytes until the end, aligned to 16; NULL: ENOMEM. Not malloc (TX1). */
 static void *chunk_take(struct ps_tx *tx, size_t bytes)
 {
     struct item_chunk *c = tx->items.chunk, *rest = c ? c->next : NULL;
@@ -176,7 +176,7 @@ static void accesses_aborted(void *all)
 
 /* ---- room ---- */
 
-/* The item has room for so many bytes, perhaps elsewhere: then `keep` of them are copied. */
+/* room_set gives the item room for so many bytes, perhaps elsewhere: `keep` of them are copied. */
 static int room_set(struct ps_tx *tx, ps_part *p, struct ps_item *item, uint64_t bytes,
                     uint64_t keep)
 {
@@ -200,7 +200,7 @@ static int room_set(struct ps_tx *tx, ps_part *p, struct ps_item *item, uint64_t
     return result;
 }
 
-/* The program is about to store to it. */
+/* stores_meant: the program is about to store to the item. */
 static int stores_meant(struct ps_tx *tx, const ps_part *p, const struct ps_item *item)
 {
     if (p->data->protection & PS_PROTECT_GUARD)
@@ -209,7 +209,7 @@ static int stores_meant(struct ps_tx *tx, const ps_part *p, const struct ps_item
     return 0;
 }
 
-/* What the program changed in its copy goes to where the item is kept. */
+/* access_pack brings what the program changed in its copy to where the item is kept. */
 static int access_pack(struct ps_tx *tx, struct access *a)
 {
     PART_OPENED(a->part);
@@ -231,7 +231,7 @@ static int access_pack(struct ps_tx *tx, struct access *a)
     return 0;
 }
 
-/* The commit is about to be asked for. Functions may access other items, which come last then. */
+/* accesses_end runs before the commit. Functions may access other items, which come last then. */
 static int accesses_end(struct ps_tx *tx)
 {
     int result = 0;
@@ -252,7 +252,7 @@ static int accesses_end(struct ps_tx *tx)
 
 /* ---- brackets ---- */
 
-/* What the program sees: a copy if the type packs, and it is packed or to be written. */
+/* access_copy makes what the program sees a copy if the type packs, and it is packed or written. */
 static int access_copy(struct ps_tx *tx, struct access *a, int stores)
 {
     const struct ps_item *item = a->item;
@@ -306,7 +306,7 @@ static int lock(struct ps_tx *tx, const ps_part *p, const struct ps_item *item, 
     return ps_key(p->data, (uintptr_t)item, mode & (BASE_MODE | PS_NOW));
 }
 
-/* IY4, behind the lock, of a partition with sums. Who writes will write the header, too. */
+/* sum_look keeps IY4, behind the lock, with sums. Who writes will write the header, too. */
 static int sum_look(struct ps_tx *tx, ps_part *p, struct ps_item *item, int mode, int stores)
 {
     const struct access *a = access_find(tx, id_of(p, item));
@@ -337,7 +337,7 @@ static int item_open(struct ps_tx *tx, ps_part *p, struct ps_item *item, ps_item
     return stores ? stores_meant(tx, p, item) : 0;
 }
 
-/* The header, in a transaction; NULL with errno. */
+/* item_at finds the header, in a transaction; NULL with errno. */
 static struct ps_item *item_at(ps_item_id id, ps_part **part)
 {
     if (tx_active())
@@ -374,7 +374,7 @@ int ps_end_access(ps_item_id id, int mode)
 
 /* ---- whole items ---- */
 
-/* What a type's functions are to know of a new item: 0 or -errno. */
+/* item_made tells a type's functions of a new item: 0 or -errno. */
 static int item_made(struct ps_tx *tx, ps_part *p, struct ps_item *item,
                      const struct ps_item_type *type, size_t bytes)
 {
@@ -391,7 +391,7 @@ static int item_made(struct ps_tx *tx, ps_part *p, struct ps_item *item,
     return type->update ? type->update(a->id, NULL, 0) : 0;
 }
 
-/* A new header, and room unless it will be packed. */
+/* item_fill fills a new header, and takes room unless it will be packed. */
 static int item_fill(struct ps_tx *tx, ps_part *p, struct ps_item *item, uint32_t type,
                      size_t bytes, int packs)
 {
@@ -469,7 +469,7 @@ int ps_item_resize(ps_item_id id, size_t bytes)
     return result;
 }
 
-/* The header of an item, locked to be written; NULL with errno. */
+/* header_locked finds the header of an item, locked to be written; NULL with errno. */
 static struct ps_item *header_locked(ps_item_id id, ps_part **p)
 {
     struct ps_item *item = item_at(id, p);

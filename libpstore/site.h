@@ -38,7 +38,7 @@ enum { STORE_SNAPSHOT = 0x1100 };
 #define SITE_TYPES_BYTES 4000
 
 /* ps_site_declare describes this program's data, their types: goes with each ps_open of another
- * site's container from now on. NULL: as at their home. The text stays. 0; -E2BIG. */
+ * site's container from now on. NULL: as at their home. The text stays the caller's. -E2BIG. */
 int ps_site_declare(const char *text);
 /* ps_site_describe, in a transaction: how data look at home. 0; -E2BIG; or as ps_named. */
 int ps_site_describe(ps_container *c, const char *text);
