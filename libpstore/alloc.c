@@ -38,7 +38,7 @@
 
 struct wanted { uint64_t units; uint32_t type; };
 
-/* settle, for TX2: what was stored to the heap so far is in memory before a next fault. */
+/* settle puts what was stored to the heap so far into memory before a next fault (TX2). */
 static void settle(void)
 {
     __asm__ volatile("" ::: "memory");

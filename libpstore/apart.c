@@ -15,7 +15,7 @@ static _Thread_local struct {
     void *arg;
 } apart;
 
-/* run makes the change, behind the transaction's end. Its next run meets an error again. */
+/* run carries the change out behind the transaction's end; an error comes up in its next run. */
 static void run(void *unused)
 {
     (void)unused;

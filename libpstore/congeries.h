@@ -29,12 +29,12 @@ typedef ps_arena ps_congeries;
 
 /* The knobs of a congeries (section 5: "parameters which affect the performance"). 0 is good. */
 struct ps_congeries_wish {
-    /* pages of a block, a power of 2 up to 64; 0: 4, an extent of 16 KiB. 1: as an arena's. Large
-     * objects have pages of their own, as many as they need. Where the container has no free block
-     * any more, pages come alone. */
+    /* `block_pages`: pages of a block, a power of 2 up to 64; 0: 4, an extent of 16 KiB. 1: as an
+     * arena's. Large objects have pages of their own, as many as they need. Where the container has
+     * no free block any more, pages come alone. */
     unsigned block_pages;
-    /* percent of a page that objects without a `near` hint may fill, the rest being for objects
-     * near these; 0: 100 */
+    /* `fill`: percent of a page that objects without a `near` hint may fill, the rest being for
+     * objects near these; 0: 100 */
     unsigned fill;
 };
 /* ps_congeries_make makes a congeries; NULL as wish: zeros. The name, of 1 to 39 bytes, is kept
@@ -44,7 +44,7 @@ ps_congeries *ps_congeries_make(ps_container *c, const char *name,
                                 const struct ps_congeries_wish *wish);
 /* ps_congeries_named returns the congeries of that name; NULL with errno: ENOENT. */
 ps_congeries *ps_congeries_named(ps_container *c, const char *name);
-/* ps_congeries_rule: ps_new(c, T, near) and ps_alloc_as put objects of this type into the
+/* By ps_congeries_rule ps_new(c, T, near) and ps_alloc_as put objects of this type into the
  * congeries; NULL as congeries: into none. Objects that are there stay where they are. The rule is
  * kept with the container, for all programs; one that runs when the container gets its first one
  * may not see it before it opens the container anew. -ENOSPC: 96 types have rules; -ENOTUNIQ. */

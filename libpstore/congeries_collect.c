@@ -90,7 +90,7 @@ static struct known_page *page_before(const struct collection *g, uint64_t addre
     return low ? &g->page[low - 1] : NULL;
 }
 
-/* run_start: first unit of the object in this page that goes on into others; 0: none. */
+/* run_start finds the first unit of the object in this page that goes on into others; 0: none. */
 static unsigned run_start(const struct slot_page *page)
 {
     for (unsigned start = 0; (start = slot_next(page, start, 0));)

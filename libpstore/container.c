@@ -65,7 +65,7 @@ static void fork_watch(void)
     pthread_atfork(fork_begins, fork_in_parent, fork_in_child);
 }
 
-/* table_lock: held. */
+/* connect_locked connects to a store; table_lock: held. */
 static int connect_locked(const char *store)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -151,7 +151,7 @@ int container_has(ps_container *c, uint64_t address, uint64_t bytes)
     return s && bytes <= s->end - address;
 }
 
-/* container_entry, table_lock held: the entry of an open container, else a free one, or NULL. */
+/* container_entry (table_lock: held) finds an open container's entry, else a free one, or NULL. */
 static ps_container *container_entry(struct ps_store *s, uint64_t id)
 {
     ps_container *free_entry = NULL;
@@ -174,7 +174,7 @@ static int opened_is_sound(const struct wire_opened *o, size_t bytes)
            o->pages <= (KD_STORE_END - o->base) / KD_PAGE_BYTES;
 }
 
-/* request_open: *kept is the port of the program that serves it; -1: the store manager does. */
+/* request_open asks to open it; *kept: the port of its program, or -1: the store manager's. */
 static int request_open(struct ps_store *s, const struct open_request *r,
                         struct wire_opened *opened, int *kept)
 {
@@ -276,8 +276,8 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct ope
     c->opens++;
 }
 
-/* open_locked opens it in this store; NULL: in that of ps_open. table_lock: held, perhaps dropped
- * meanwhile; outside a view. */
+/* open_locked opens a container in this store; NULL: in that of ps_open. table_lock: held, perhaps
+ * dropped meanwhile; outside a view. */
 static int open_locked(struct ps_store *s, struct open_request *request, ps_container **out)
 {
     struct wire_opened opened;
@@ -357,7 +357,7 @@ ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
     return container_open_by(-1, name, flags, root);
 }
 
-/* touch_locked, with table_lock held, perhaps dropped meanwhile; outside a view. */
+/* touch_locked opens what lies there. table_lock: held, perhaps dropped meanwhile; in no view. */
 static int touch_locked(uint64_t address)
 {
     char path[WIRE_PATH_BYTES];
@@ -417,7 +417,7 @@ int ps_close(ps_container *c)
 
 /* ---- after a manager's death ---- */
 
-/* table_lock: held. */
+/* reopen_once opens a container anew once; table_lock: held. */
 static int reopen_once(ps_container *c, struct open_request *request)
 {
     struct wire_opened opened;
@@ -435,8 +435,8 @@ static int reopen_once(ps_container *c, struct open_request *request)
     return 0;
 }
 
-/* reopen, with table_lock held, perhaps dropped meanwhile. A container keeps its address for ever,
- * so that every pointer stays right. */
+/* reopen opens it anew. table_lock: held, perhaps dropped meanwhile. A container keeps its address
+ * for ever, so that every pointer stays right. */
 static int reopen(ps_container *c, int times)
 {
     struct open_request request = {.open.flags = (uint32_t)c->flags};
@@ -456,8 +456,8 @@ static int reopen(ps_container *c, int times)
     return result;
 }
 
-/* kept_refresh, as a container's manager may have died, opens each anew, where it was, with the
- * object of that manager's successor. One that has none stays as it is; the others go on. */
+/* kept_refresh opens containers whose managers may have died anew, where they were, with the object
+ * of that manager's successor. One that has none stays as it is; the others go on. */
 static void kept_refresh(const struct ps_store *s)
 {
     for (ps_container *c = containers; c < containers + containers_used; c++)

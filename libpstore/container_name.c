@@ -89,7 +89,7 @@ static int find_in(const char *ops, size_t bytes, const ps_container *c, const c
     return result;
 }
 
-/* find_in_transaction: 0; -ENOENT: the transaction has it not; -ENODATA: it takes the name away. */
+/* find_in_transaction finds what the transaction says of a name: 0; -ENOENT; -ENODATA: it goes. */
 static int find_in_transaction(const struct ps_tx *tx, const ps_container *c, const char *name,
                                struct found *out)
 {
@@ -103,7 +103,7 @@ int names_hold(const ps_container *c, uint64_t address)
     uint64_t page = slot_page_of((const void *)(uintptr_t)address, &start);
     if (type_at(address) & SLOT_TYPE_NAME)
         return 1;
-    /* the root, and what an older Katydid gave a name */
+    /* names_hold has to find the root, too, and what an older Katydid named */
     for (unsigned i = 0; i < c->names_count; i++)
         if (c->names[i].address == address &&
             (strcmp(c->names[i].name, ROOT_NAME) == 0 ||
@@ -197,7 +197,7 @@ void *names_private(ps_container *c, const char *name, size_t bytes)
     return names_object(c, name, bytes, name_type(name));
 }
 
-/* name_is_wrong refuses, too, the library's own names: they begin with a control character. */
+/* name_is_wrong refuses names of the library's own, too, which begin with a control character. */
 static int name_is_wrong(const char *name)
 {
     size_t length = name ? strnlen(name, STORE_NAME_BYTES) : 0;

@@ -10,7 +10,7 @@ extern int stores_elsewhere;             /* so many of the connected ones are ot
  * has the thread's last commit one? */
 int outcome_mark(struct ps_tx *tx);
 int outcome_marked(void);
-/* outcome_ask: what became of that? 0: committed; -ECANCELED: undone; -ENOTRECOVERABLE: unknown. */
+/* outcome_ask asks about that: 0: committed; -ECANCELED: undone; -ENOTRECOVERABLE: unknown. */
 int outcome_ask(void);
 
 /* ---- site.c: snapshots ---- */

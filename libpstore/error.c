@@ -382,7 +382,7 @@ static const char *shared_text(int error)
     return NULL;
 }
 
-/* lack_is_told: the call was one that asks the store about a path, or about all of it. */
+/* lack_is_told tells whether the call asked the store about a path, or about all of it. */
 static int lack_is_told(void)
 {
     enum error_call by = error_last.call;

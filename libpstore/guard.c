@@ -19,7 +19,7 @@
 
 enum { KEY_CLOSED = 8 };                  /* the kernel's KD_OBJECT_GUARD */
 
-/* keys_are_there: the processor has protection keys, which programs may set (OSPKE). */
+/* keys_are_there tells whether there are protection keys that programs may set (OSPKE). */
 static int keys_are_there(void)
 {
     static _Atomic int known;             /* 0: not yet; 1: no; 2: yes */

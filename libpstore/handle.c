@@ -103,7 +103,7 @@ int root_of(const char *store, const char *path)
     return -1;
 }
 
-/* roots_by: a container that was passed is opened by its handle; another path leads on from the
+/* roots_by has a container that was passed opened by its handle; another path leads on from the
  * root directory, if there is one. */
 int roots_by(const struct ps_store *s, struct open_request *request)
 {

@@ -51,7 +51,7 @@ static void *node_none(struct look *l, unsigned level)
     return n;
 }
 
-/* node_fits: it has this level, and its slots and prefix lie within it. A slot may lead anywhere
+/* node_fits checks its level, and that slots and prefix lie within it. A slot may lead anywhere
  * behind the copy (struct looks), a key be of any length: what it is used for looks at that. */
 static int node_fits(const struct look *l, const struct ps_node *n, unsigned level)
 {
@@ -133,7 +133,7 @@ static int look_begin(struct look *l)
     }
 }
 
-/* look_end: the look has found what it wanted, or nothing: 0; 1: begin anew; -EUCLEAN. */
+/* look_end ends a look: 0: it found what it wanted, or nothing; 1: begin anew; -EUCLEAN. */
 static int look_end(const struct look *l)
 {
     return l->torn ? 1 : l->spoilt ? -EUCLEAN : 0;
@@ -220,7 +220,7 @@ static int key_copy(const struct look *l, struct key *found)
     return 1;
 }
 
-/* is_where: it is on that side of the key that was looked for, so who goes on from it ends. */
+/* is_where tells whether it is on that side of the key looked for: who goes on from it ends. */
 static int is_where(const struct look *l, struct bytes found, struct bytes key, enum where where)
 {
     int order = where == FIRST || where == LAST ? 0 : key_order(l, found, key);

@@ -64,7 +64,7 @@ int committed_near(struct look *l, struct bytes key, enum where where, struct ke
 /* ---- index.c: locks, and the transaction's own changes ---- */
 /* look_in_transaction returns the active transaction's look; NULL with errno. */
 struct look *look_in_transaction(ps_container *c);
-/* reads_only: it is a snapshot or dirty read, which lock nothing. */
+/* reads_only tells whether it is a snapshot or dirty read, which lock nothing. */
 static inline int reads_only(const struct ps_tx *tx)
 {
     return tx->kind == TX_READS;

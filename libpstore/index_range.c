@@ -25,7 +25,7 @@ const void *ps_index_key(const struct ps_index_range *r)
     return r->key;
 }
 
-/* is_beyond: the key lies behind the range's end, in its direction. */
+/* is_beyond tells whether the key lies behind the range's end, in its direction. */
 static int is_beyond(const struct look *l, const struct ps_index_range *r, struct bytes key)
 {
     const void *bound = r->how & PS_DOWN ? r->from : r->to;
@@ -106,7 +106,7 @@ static struct wire_op *op_next(const struct ps_tx *tx, const struct look *l,
     return back ? op_at(tx, i - 1) : here ? op_at(tx, i) : NULL;
 }
 
-/* range_step: 1, the key is there; 2: this transaction has removed it; 0: the end; -errno. */
+/* range_step goes a step: 1: a key is there; 2: this transaction removed it; 0: the end; -errno. */
 static int range_step(const struct ps_tx *tx, struct look *l, struct ps_index_range *r)
 {
     struct key found;

@@ -37,7 +37,7 @@ _Static_assert((int)PS_S == KD_ITEM_S && (int)PS_U == KD_ITEM_U && (int)PS_X == 
  * is unmapped. */
 static _Atomic unsigned users;
 
-/* items_use: an abort in the middle leaves one user too many. */
+/* items_use counts a user; an abort in the middle leaves one too many. */
 void items_use(struct items *t)
 {
     if (t->used)
@@ -166,7 +166,7 @@ static int place_set(struct items *t, ps_container *c, uint64_t at, int stores)
     return 0;
 }
 
-/* place_again, at a transaction's first item: the place is that of the one before, if its table is
+/* place_again takes, at a transaction's first item, the place of the one before, if its table is
  * still the segment's. */
 static int place_again(struct ps_tx *tx, uint64_t at)
 {
@@ -187,7 +187,7 @@ static int place_again(struct ps_tx *tx, uint64_t at)
 
 /* ---- one lock ---- */
 
-/* lock_call: the kernel decides, and waits. A deadlock in which a reader wanted more is remembered:
+/* lock_call asks the kernel, which waits. A deadlock in which a reader wanted more is remembered:
  * its next run takes U at once. 0, -EBUSY, -errno. */
 static int lock_call(struct items *t, uint64_t name, int mode, int now, unsigned had)
 {
@@ -215,8 +215,8 @@ static int lock_contended(struct items *t, uint64_t name, int mode, int now)
     return result;
 }
 
-/* lock_any: 0; -EBUSY; -ENOLCK: the list is full. Who only reads asks the kernel each time, which
- * clears its bits. */
+/* lock_any locks a name: 0; -EBUSY; -ENOLCK: the list is full. Who only reads asks the kernel each
+ * time, which clears its bits. */
 static int lock_any(struct items *t, uint64_t name, int mode, int now)
 {
     if (!t->place.entries)
@@ -235,7 +235,7 @@ static int wants_more(const struct items *t, uint64_t name)
 
 /* ---- what is not done by the table in t->place ---- */
 
-/* page_access: an item of pages is its pages (IK3). The mode has no PS_NOW. */
+/* page_access locks an item of pages: its pages (IK3). The mode has no PS_NOW. */
 static int page_access(ps_container *c, const void *p, size_t bytes, int mode)
 {
     if (mode == PS_X || ((mode == PS_OWN || mode == PS_ADD) && ps_declares(c)))
@@ -306,7 +306,7 @@ int items_lock_whole(struct ps_tx *tx, ps_container *c)
     return items_whole(tx, c) ? 0 : container_lock(c, 0, 0);
 }
 
-/* access_check: 0; NOTHING: there is nothing to lock; -errno. */
+/* access_check checks a call: 0; NOTHING: there is nothing to lock; -errno. */
 enum { NOTHING = 1 };
 static int access_check(struct ps_tx *tx, ps_container *c, int mode)
 {
@@ -350,7 +350,7 @@ static __attribute__((noinline)) void *access_slow(const void *p, size_t bytes, 
 
 /* ---- what programs call ---- */
 
-/* access_contended ends an access that was contended, and is in the list. */
+/* access_contended goes on with an access that was contended, and is in the list. */
 static __attribute__((noinline)) void *access_contended(const void *p, size_t bytes, int modes)
 {
     struct ps_tx *tx = tx_current;
@@ -364,7 +364,7 @@ static __attribute__((noinline)) void *access_contended(const void *p, size_t by
     return (void *)(uintptr_t)p;
 }
 
-/* access_guarded is to write, in a container with a guard: a page that the kernel knows of. */
+/* access_guarded accesses to write, in a container with a guard, a page that the kernel has. */
 static __attribute__((noinline)) void *access_guarded(struct ps_tx *tx, const void *p, size_t bytes,
                                                       int mode)
 {

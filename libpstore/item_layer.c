@@ -69,7 +69,7 @@ static const struct ps_item_type *type_in(const ps_part *p, uint32_t number, int
 
 /* ---- what a transaction accesses ---- */
 
-/* settle, for IY3: what was stored so far is stored before what follows. */
+/* settle makes what was stored so far be stored before what follows (IY3). */
 static void settle(void)
 {
     __asm__ volatile("" ::: "memory");
@@ -200,7 +200,7 @@ static int room_set(struct ps_tx *tx, ps_part *p, struct ps_item *item, uint64_t
     return result;
 }
 
-/* stores_meant: the program is about to store to the item. */
+/* stores_meant says that the program is about to store to the item. */
 static int stores_meant(struct ps_tx *tx, const ps_part *p, const struct ps_item *item)
 {
     if (p->data->protection & PS_PROTECT_GUARD)

@@ -27,7 +27,7 @@ extern "C" {
 typedef struct ps_file ps_file; /* volatile handles, as ps_container is */
 typedef struct ps_part ps_part;
 
-/* Flags of a partition, kept in the file's table. 0: a plain container, which locks pages. */
+/* A partition's flags, kept in the file's table. 0: a plain container, which locks pages. */
 enum {
     PS_PART_ITEMS = 1,    /* it has items, and locks them */
     PS_PART_APART = 2,    /* headers and allocation data are in a container of their own */
@@ -90,7 +90,7 @@ ps_item_id ps_item_make(ps_part *part, const char *type, size_t bytes);
 int ps_item_delete(ps_item_id id);
 /* ps_item_resize changes the size; the data may move, what is there stays, more is zeros. */
 int ps_item_resize(ps_item_id id, size_t bytes);
-/* ps_item_sum_again: the data are right as they are, the header gets their sum (PS_PART_SUMS). */
+/* ps_item_sum_again gives the header the sum of the data, which are right (PS_PART_SUMS). */
 int ps_item_sum_again(ps_item_id id);
 /* ps_item_protect sets PS_MAY_READ and PS_MAY_WRITE, for brackets (EACCES); a new item has both. */
 int ps_item_protect(ps_item_id id, unsigned rights);

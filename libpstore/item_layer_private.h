@@ -37,7 +37,7 @@ struct ps_part {
     struct slab *_Atomic slab;          /* a hint: where a header may be free */
 };
 
-/* PART_OPENED: all stores to the partition's pages, up to the block's end, are the library's. */
+/* PART_OPENED says that stores to the partition's pages, up to the block's end, are meant. */
 static inline struct ps_tx *part_opened(const ps_part *p)
 {
     return (p->data->protection | p->headers->protection) & PS_PROTECT_GUARD ? guard_open_rare()
@@ -52,14 +52,14 @@ ps_part *part_of(const ps_container *headers);                      /* NULL: of 
 /* header_take takes a free header, to be written by the transaction; NULL with errno. */
 struct ps_item *header_take(struct ps_tx *tx, ps_part *p);
 void header_free(struct ps_item *item);                             /* its generation ends */
-/* header_write: the header is about to be stored to. 0 or -EROFS. */
+/* header_write says that the header is about to be stored to. 0 or -EROFS. */
 int header_write(struct ps_tx *tx, ps_part *p, struct ps_item *item);
 ps_item_id id_of(const ps_part *p, const struct ps_item *item);
 /* header_of finds the header, of some kind, to which an identifier leads; NULL: EINVAL. */
 struct ps_item *header_of(ps_item_id id, ps_part **part);
 uint64_t header_sum(const struct ps_item *item);                    /* of the data (PS_PART_SUMS) */
 void header_forget(void);                                           /* a part is closed */
-/* header_is: 0, -ESTALE, -ENOENT: it is the item that the identifier was made for; when locked. */
+/* header_is checks, behind the lock, that it is the identifier's item: 0, -ESTALE, -ENOENT. */
 int header_is(const ps_part *p, const struct ps_item *item, ps_item_id id);
 const struct ps_allocator *allocator_named(const char *name);
 

@@ -18,7 +18,7 @@ static inline pair row(entry *e, int mode)
     return *(const volatile pair *)e->holders[mode];
 }
 
-/* foreign: another one has a mode that conflicts. Of modes of its own (PS_OWN) the kernel knows. */
+/* foreign tells if another has a mode that conflicts. The kernel knows of its own ones (PS_OWN). */
 static inline int foreign(entry *e, const struct items *t, int mode)
 {
     pair any = row(e, PS_X) | row(e, PS_OWN);

@@ -107,7 +107,7 @@ void ps_images_restore(ps_area *a, struct ps_images *i);
  * not give before it ended is missing; tell by a latch or a task whose it was. */
 struct ps_semaphore { uint64_t value, waiters; };
 void ps_semaphore_begin(struct ps_semaphore *s, unsigned value);        /* before anybody uses it */
-/* -ETIMEDOUT, -ENOBUFS */
+/* ps_semaphore_take waits for one and takes it. -ETIMEDOUT, -ENOBUFS */
 int ps_semaphore_take(ps_area *a, struct ps_semaphore *s, int timeout_ms);
 int ps_semaphore_give(ps_area *a, struct ps_semaphore *s, unsigned n);  /* -EOVERFLOW */
 

@@ -24,7 +24,7 @@ struct ps_area {
     struct ps_task task;
     int port;                   /* of a shared area; -1: it is private */
     struct area_server *server; /* of the process that made a shared area */
-    /* private: one request is served at a time */
+    /* `serving`, of a private area: one request is served at a time */
     pthread_mutex_t serving;
     struct asker *askers;       /* wait for answers that come later */
     uint64_t tokens;            /* given out */

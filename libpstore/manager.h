@@ -67,24 +67,24 @@ struct km_ops {
 
 enum {
     KM_READ = 1, KM_WRITE = 2,                /* what clients may do; access; rights to a page */
-    /* Touched in transactions only (ps_transaction works on it); commits come to the manager. Else
-     * any thread loads and stores, at any time. */
+    /* KM_TRANSACTIONAL: touched in transactions only (ps_transaction); commits come to the manager.
+     * Else any thread loads and stores, at any time. */
     KM_TRANSACTIONAL = 4,
     KM_ASK = 8,     /* pages are supplied without rights: each first touch comes to `lock` */
-    /* With KM_TRANSACTIONAL: reads take no lock and see what was committed last, a page that was
-     * read may be another one at the next look; writes lock. What that is worth `commit` says. */
+    /* KM_UNLOCKED, with KM_TRANSACTIONAL: reads lock nothing and see what was committed last; a
+     * page read may be another at the next look; writes lock. What that is worth `commit` says. */
     KM_UNLOCKED = 16,
 };
 
 struct ps_container;
-/* km_below, before the first object (km_create, km_container): this manager keeps what it serves in
- * containers of the store of this name, which it has open; NULL: of the one that ps_open uses. Then
- * `page` runs in a snapshot of them, and `commit` in a transaction that becomes a part of the
- * client's: what both changed is durable together, or undone. `commit` may run again, and may make
- * objects, free them and set names, as any transaction. All must lie in these containers: a manager
- * that starts again has nothing else, and waits here until what its predecessor had passed on is
- * over. -ENOENT: no such manager. Where a container below has a manager of its own, what `commit`
- * stores there is -EXDEV: for those is km_below_container. */
+/* km_below says, before the first object (km_create, km_container), that this manager keeps what it
+ * serves in containers of the store of this name, which it has open; NULL: of the one that ps_open
+ * uses. Then `page` runs in a snapshot of them, and `commit` in a transaction that becomes a part
+ * of the client's: what both changed is durable together, or undone. `commit` may run again, and
+ * may make objects, free them and set names, as any transaction. All must lie in these containers:
+ * a manager that starts again has nothing else, and waits here until what its predecessor had
+ * passed on is over. -ENOENT: no such manager. Where a container below has a manager of its own,
+ * what `commit` stores there is -EXDEV: for those is km_below_container. */
 int km_below(const char *store);
 /* km_below_container stands on an open container's manager, itself on the store or such a one; all
  * is still one commit. What this one keeps lies in that container, or further below. -ENOTCONN: the
@@ -96,9 +96,9 @@ int km_below_container(const struct ps_container *c);
 struct ps_layout;
 int km_below_own(const char *name, const char *ending, const struct ps_layout *layout,
                  struct ps_container **out);
-/* km_commits, behind it, before km_serve: so many commits, 16 at most, are worked on at a time [1],
- * and the store makes them durable together. `commit` then runs in several threads: the locks of
- * what it touches below keep them apart, and what else it changes needs locks of its own. `outcome`
+/* km_commits sets, before km_serve, how many commits, 16 at most, are worked on at a time [1], and
+ * the store makes them durable together. `commit` then runs in several threads: the locks of what
+ * it touches below keep them apart, and what else it changes needs locks of its own. `outcome`
  * comes for one at a time, but of several in any order: the greater csn is the later one's. */
 int km_commits(int threads);
 /* km_create makes an object. The first one's name is published; km_open finds others beside it.
@@ -129,7 +129,7 @@ const char *km_container_name(void);          /* NULL: as above */
 #define KM_CHECKS \
     __asm__(".pushsection .note.katydid,\"a\",@note\n .balign 4\n .long 8, 0, 1\n" \
             " .asciz \"Katydid\"\n .popsection")
-/* km_container_pages: those of the first segment; km_fail answers a touch of an unwanted one. */
+/* km_container_pages counts the first segment's; km_fail answers a touch of an unwanted one. */
 uint64_t km_container_pages(void);
 /* km_container_more is for the next segment, with the first call the second: its object, at its
  * place, anywhere; its pages count from 0. If the container has no further segment it gets one
@@ -167,7 +167,7 @@ struct km_protocol {
 /* km_protocol, before the first object, publishes `name`, and no object's. Errors: those of
  * km_create; -EINVAL: there is an object, or a manager below (km_below). */
 int km_protocol(const char *name, const struct km_protocol *p);
-/* km_admit: the process may touch o, as by km_open (KM_READ, KM_WRITE); km_dismiss: no longer. */
+/* km_admit lets a process touch o, as by km_open (KM_READ, KM_WRITE); km_dismiss no longer. */
 int km_admit(struct km_object *o, uint64_t process, int flags);
 int km_dismiss(struct km_object *o, uint64_t process);
 
@@ -181,7 +181,7 @@ void km_answer(struct km_request *r, const void *pages, uint64_t count, int erro
 int km_supply_disk(struct km_request *r, int disk, uint64_t sector, uint64_t count);
 /* km_zero answers all pages that were asked for: r->count = 1 before it, if you may have others. */
 int km_zero(struct km_request *r);
-/* km_grant, of `lock`, gives the right, for this touch alone. -ESRCH: nobody waits for it any
+/* km_grant answers `lock` with the right, for this touch alone. -ESRCH: nobody waits for it any
  * more. */
 int km_grant(struct km_request *r);
 /* km_fail fails all pages that were asked for. The client's thread gets the error, of either sign;
@@ -215,10 +215,10 @@ int km_used(struct km_object *o, uint64_t page, uint64_t count, uint8_t *bits);
 /* km_read copies a page from memory; its csn for km_cleaned. Who stores to it from here on makes it
  * dirty anew. -ENOENT: not in memory; -EBUSY: another thread of this process reads or writes it. */
 int km_read(struct km_object *o, uint64_t page, void *bytes, uint64_t *csn);
-/* km_cleaned: the manager has the page as km_read or km_write_home gave it. -ESTALE: it was stored
- * to since, is still dirty, and comes to `clean` once more before anybody asks for it: what was
- * read may be half of a store, so it may lie where it is kept, but is to be shown to nobody.
- * KM_CSN_ANY: whatever it is, its manager has it, or wants it no more. */
+/* km_cleaned says that the manager has the page as km_read or km_write_home gave it. -ESTALE: it
+ * was stored to since, is still dirty, and comes to `clean` once more before anybody asks for it:
+ * what was read may be half of a store, so it may lie where it is kept, but is to be shown to
+ * nobody. KM_CSN_ANY: whatever it is, its manager has it, or wants it no more. */
 int km_cleaned(struct km_object *o, uint64_t page, uint64_t csn);
 /* km_clean has `clean` called for those that are dirty; not to be called in it. */
 int km_clean(struct km_object *o, uint64_t page, uint64_t count);
@@ -243,8 +243,8 @@ struct km_run {
     uint32_t flags;
     uint8_t data[];
 };
-/* km_diff, in ops->commit: the next runs of o, into a buffer of one page and a half at least; how
- * many bytes. *cursor is 0 at first, and ~0 when all is told. From 0 on all is told once more. */
+/* km_diff, in ops->commit, puts the next runs of o into a buffer of at least 1.5 pages; how many
+ * bytes. *cursor is 0 at first, and ~0 when all is told. From 0 on all is told once more. */
 long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer, size_t bytes);
 /* km_diff_each tells all runs, in the order of pages: each(run, user). 0; what is not 0 ends it. */
 int km_diff_each(struct km_object *o, uint64_t view,
@@ -263,7 +263,7 @@ static inline const struct km_run *km_run_next(const struct km_run *r, const voi
 {
     return km_run_at(r->data + ((r->bytes + 7u) & ~7u), buffer, bytes);
 }
-/* km_credit: transactions may make so many private copies more, of all objects here; each that is
+/* km_credit lets transactions make so many private copies more, of all objects here; each that is
  * committed consumes one, so a commit never finds its manager without room. How many are left. A
  * process that never says so gives any number. KM_CREDITS_CLOSED: no, and nothing is ever cleaned:
  * where dirty pages fill the memory a transaction gets ENOMEM at once; once, o may be NULL. */

@@ -79,7 +79,7 @@ struct commit_work {
  * the kernel says. */
 long commit_view(struct commit_work *w, uint64_t view, uint64_t token);
 void commit_forget(struct commit_work *w); /* it begins anew, or is over */
-/* commit_over: the commit is over, and the objects hear how: ops->outcome. */
+/* commit_over tells the objects how a commit ended: ops->outcome. */
 void commit_over(struct commit_work *w, uint64_t view, int error, uint64_t csn);
 
 /* object_create is km_create with a place: then no name is published. */

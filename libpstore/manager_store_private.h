@@ -31,7 +31,7 @@ extern struct front {
 
 struct container *front_by_id(uint64_t id);
 struct container *front_named(const char *name);
-/* Those that follow: 0 or -errno. */
+/* front_make and those that follow return 0 or -errno. */
 int front_make(const struct wire_open *as, struct container **out);
 void front_end(struct container *c);     /* and its pages */
 int front_attach(struct container *c, uint64_t process, int writes);

@@ -333,21 +333,21 @@ struct ps_options {
                            * else reads or writes it; snapshots go on */
     int shared;                     /* ... others may read it, nobody writes */
     int snapshot;                   /* PS_SNAPSHOT: 0, or of ps_snapshot_share: that state again */
-    /* 1: a lazy commit: 0 comes when it is in the log and others see it, before it is durable: that
-     * it is with the next strict commit or ps_flush, or after lazy_ms at most (0: as long as the
-     * store likes, 100). A power cut before loses it, with all commits behind it and none before
-     * it. */
+    /* `lazy` 1: a lazy commit: 0 comes when it is in the log and others see it, before it is
+     * durable: that it is with the next strict commit or ps_flush, or after lazy_ms at most (0: as
+     * long as the store likes, 100). A power cut before loses it, with all commits behind it and
+     * none before it. */
     int lazy;
     uint32_t lazy_ms;
-    /* 1: a load (ps_bulk): the commit writes new pages to their places and not into the log. Never
+    /* `bulk` 1: a load (ps_bulk): the commit writes new pages to their places, past the log. Not
      * lazy; in containers that lock items, and those with a manager of their own, it is as any. */
     int bulk;
-    /* N > 0: in a view that the thread uses for transactions of this number alone. Rights stay with
-     * a view, so a transaction that stays open beside others of its thread (ps_suspend) would make
-     * them wait for pages that an earlier one has used; this one only for what it and earlier ones
-     * of its number have used. Not for snapshots, which have views of their own. */
+    /* `apart` N > 0: in a view that the thread uses for transactions of this number alone. Rights
+     * stay with a view, so a transaction that stays open beside others of its thread (ps_suspend)
+     * would make them wait for pages that an earlier one has used; this one only for what it and
+     * earlier ones of its number have used. Not for snapshots, which have views of their own. */
     int apart;
-    /* of km_below: the commit that this works for, view + 1, and its token */
+    /* `helps`, of km_below: the commit that this works for, view + 1, and its token */
     uint32_t helps;
     uint64_t helps_token;
     int heir;                       /* of site.h: a view's handle + 1 */

@@ -183,7 +183,7 @@ void *names_private(ps_container *c, const char *name, size_t bytes);
 /* names_find tells where the object of that name is, made by the active transaction or, if the
  * manager may be asked, committed; 0: there is none. */
 uint64_t names_find(const struct ps_tx *tx, ps_container *c, const char *name, int ask);
-/* names_hold: a remembered object begins there, or one that the transaction names. */
+/* names_hold tells whether a remembered object, or one that the transaction names, begins there. */
 int names_hold(const ps_container *c, uint64_t address);
 
 /* ---- pages leased to a transaction's view: alloc.c ---- */
@@ -211,7 +211,7 @@ struct fill {                             /* of one container, or of an arena in
     uint64_t current, mark;               /* page that objects go to; mark: at begin */
     uint32_t generation, lease_pages;
     int asked;                            /* the manager was asked for a page with room */
-    /* of an arena: pages of a block, 0: not looked up yet; units to be left free in a page */
+    /* what an arena says: pages of a block, 0: not looked up yet; units left free in a page */
     unsigned block_pages, keep;
 };
 struct near_page { uint64_t extent, page; };
@@ -271,7 +271,7 @@ struct items {
     /* what a reader wanted more of, and got a deadlock */
     uint64_t wanted, want[WANTS_MAX];
     unsigned wants;
-    /* item_layer.c: what its brackets keep; ends them before the commit, NULL: there are none */
+    /* `chunk` has what brackets keep (item_layer.c); `accesses` ends them, NULL: there are none */
     struct item_chunk { struct item_chunk *next; size_t size, used; } *chunk;
     int (*accesses)(struct ps_tx *tx);
     struct guard guard;                   /* guard.c */
@@ -288,12 +288,12 @@ static inline void guard_shut(struct ps_tx **tx)
     if (*tx)
         guard_shut_rare(*tx);
 }
-/* GUARD_OPENED: all stores to pages of c up to the block's end are the library's, so meant. */
+/* GUARD_OPENED says that stores to pages of c up to the block's end are the library's: meant. */
 #define GUARD_OPENED(c) \
     __attribute__((cleanup(guard_shut))) struct ps_tx *opened_ = guard_open(c)
-/* guard_access: the program will store to these bytes of c, which has a guard. 0 or -errno. */
+/* guard_access notes that the program will store to these bytes of c, with a guard. 0 or -errno. */
 int guard_access(struct ps_tx *tx, const ps_container *c, uint64_t at, uint64_t bytes);
-/* guard_released: the program has done so there. False: nothing is open there (GD3). */
+/* guard_released says that the program has done so there. False: nothing is open there (GD3). */
 int guard_released(struct guard *g, uint64_t at);
 void guard_moved(struct guard *g, uint64_t from, uint64_t to);  /* what was open there is here */
 void guard_bracket(struct guard *g, uint64_t at);       /* the same, where it is known (GD2) */
@@ -304,7 +304,7 @@ static inline int guard_knows(const struct guard *g, uint64_t at, uint64_t bytes
            at + bytes <= page + KD_PAGE_BYTES;
 }
 void guard_ended(struct ps_tx *tx);
-/* guard_suspended: the thread leaves the transaction, or is in it again. */
+/* guard_suspended says that the thread leaves the transaction, or is in it again. */
 void guard_suspended(const struct ps_tx *tx, int suspended);
 
 void items_use(struct items *t);          /* items_ended is to be called */
@@ -330,13 +330,13 @@ int items_release(struct ps_tx *tx, ps_container *c, uint64_t at, uint64_t name)
 /* items_lock_whole locks all of c if it has items, which the library needs for what it does not do
  * item by item: 0 or -errno. */
 int items_lock_whole(struct ps_tx *tx, ps_container *c);
-/* items_whole: pages of c are the transaction's alone: by themselves, or by a lock of c. */
+/* items_whole tells whether c's pages are the transaction's alone: it locks pages, or all of c. */
 int items_whole(const struct ps_tx *tx, const ps_container *c);
 /* items_lock_keys locks c shared: nobody locks a key to write. 0, -EBUSY, -errno. */
 int items_lock_keys(struct ps_tx *tx, ps_container *c, int now);
 /* items_lock_all notes that the transaction has locked all of c: so many segments. */
 void items_lock_all(struct ps_tx *tx, const ps_container *c, unsigned segments);
-/* items_forget: the tables of c are others from now on. */
+/* items_forget forgets the tables of c, which are others from now on. */
 void items_forget(ps_container *c);
 /* slot_page_of finds an object's slot: one at a page's first byte began in the page before. */
 uint64_t slot_page_of(const void *p, unsigned *start);
@@ -364,9 +364,9 @@ int heap_blocks_add(struct ps_tx *tx, ps_container *c, uint64_t arena, uint64_t 
 void heap_fill_anew(struct ps_tx *tx, const ps_container *c, uint64_t arena, uint64_t page);
 /* heap_fills tells whether this view fills a page of the arena at this moment. */
 int heap_fills(struct ps_tx *tx, const ps_container *c, uint64_t arena);
-/* heap_page_free: the page, and `tail` more, are free with the commit. */
+/* heap_page_free frees the page, and `tail` more, with the commit. */
 int heap_page_free(struct ps_tx *tx, ps_container *c, uint64_t page, uint64_t tail);
-/* heap_page_after: the lowest page above `after` that this transaction took from a lease, or 0. */
+/* heap_page_after finds the lowest page above `after` that this transaction leased; 0: none. */
 uint64_t heap_page_after(const struct heap *h, const ps_container *c, uint64_t after);
 int heap_page_is_new(const struct heap *h, const ps_container *c, uint64_t page);
 void heap_commit_prepare(struct ps_tx *tx);
@@ -375,7 +375,7 @@ void heap_aborted(struct heap *h);
 void heap_release(struct heap *h);        /* gives the leases back */
 /* heap_declare declares pages in which the library stores whole, for PS_ENCODE_RANGES. */
 void heap_declare(const ps_container *c, uint64_t page, uint64_t pages);
-/* heap_room_note: a page's room is told to the store manager with the commit. */
+/* heap_room_note has a page's room told to the store manager with the commit. */
 void heap_room_note(struct ps_tx *tx, ps_container *c, uint64_t page);
 /* heap_meet makes the heap forget what it knew of an earlier opening of this container. */
 void heap_meet(struct ps_tx *tx, const ps_container *c);
@@ -391,7 +391,7 @@ void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *ne
 /* ---- leases: lease.c ---- */
 /* lease_more gets another lease of so many pages, near `near` unless that is 0. 0 or -errno. */
 int lease_more(struct heap *h, ps_container *c, uint64_t pages, uint64_t near, struct lease **out);
-/* lease_start: where `pages` from a multiple of `align` pages on lie in the lease; 0: no room. */
+/* lease_start tells where `pages` from a multiple of `align` on lie in the lease; 0: no room. */
 uint64_t lease_start(const struct lease *l, uint64_t pages, uint64_t align);
 /* lease_find returns the lease with room for such pages that is closest to `near` and not farther
  * than `distance`; near 0: the youngest. NULL: none. */
@@ -407,14 +407,14 @@ uint64_t arena_block_next(uint64_t arena, unsigned block_pages, uint64_t page);
 /* arena_link returns the page behind which new ones of this arena are put: the last one of the
  * block that is filled, or of the first block. 0: of no arena. */
 uint64_t arena_link(ps_container *c, uint64_t arena, uint64_t current);
-/* arena_second: the page behind the first one, where the last newcomer's block is. 0: none. */
+/* arena_second finds the page behind the first: the last newcomer put his block there. 0: none. */
 uint64_t arena_second(uint64_t arena);
 /* arena_pages_format makes these pages empty ones of the arena, behind `link` (0: in no list). */
 void arena_pages_format(ps_container *c, uint64_t arena, uint64_t page, unsigned pages,
                         uint64_t link);
 /* arena_knobs tells an arena's knobs, blocks as they are, and how many spare blocks it has. */
 uint64_t arena_knobs(const ps_arena *arena, unsigned *block_pages, unsigned *fill);
-/* arena_spare_forget: there are no spare blocks any more, only empty ones. */
+/* arena_spare_forget makes spare blocks empty ones, as others are. */
 void arena_spare_forget(ps_container *c, const ps_arena *arena);
 /* arena_spare_take takes a spare block; 0: none. */
 uint64_t arena_spare_take(ps_container *c, uint64_t arena);
@@ -425,7 +425,7 @@ uint64_t arena_spare_add(ps_container *c, uint64_t arena, uint64_t page, unsigne
 /* arena_make makes an arena; block_pages: a power of 2 up to BLOCK_PAGES_MAX; fill: percent, 0:
  * 100. NULL: errno. */
 ps_arena *arena_make(ps_container *c, unsigned block_pages, unsigned fill);
-/* arena_is: it is, committed or not, an arena of this container. */
+/* arena_is tells whether it is, committed or not, an arena of this container. */
 int arena_is(ps_container *c, const ps_arena *arena);
 /* arena_page_after returns the page behind `page` (0: the first) in the list, and how many follow
  * that without a header. 0: the end; 1: -EUCLEAN, the list is spoilt. */
@@ -498,7 +498,7 @@ struct ps_tx {
     size_t map_size;
     char *scratch;                        /* for tables of one call (congeries_collect.c) */
     size_t scratch_size;
-    /* pages that ps_each knows of */
+    /* `held` are pages that ps_each knows of */
     struct { const ps_container *container; uint64_t first, end; } held;
     struct heap heap;
     struct items items;
@@ -513,7 +513,7 @@ static inline struct ps_tx *tx_active(void)
     return tx_current && tx_current->active ? tx_current : NULL;
 }
 uint64_t tx_read_at(void); /* of a snapshot: the state that it sees; else 0 */
-/* tx_forget, in a child of fork: this thread has begun nothing. */
+/* tx_forget makes this thread, in a child of fork, one that has begun nothing. */
 void tx_forget(void);
 /* tx_writing returns the active transaction, to change c; NULL with errno: EPERM, EINVAL, EROFS. */
 struct ps_tx *tx_writing(const ps_container *c);
@@ -556,8 +556,8 @@ _Noreturn void tx_landed(int reason, struct ps_tx *tx);
 /* tx_work_begin leaves the view for work that takes locks (TX1). Returns what tx_work_end wants. */
 struct ps_tx *tx_work_begin(void);
 void tx_work_end(struct ps_tx *tx);
-/* tx_time_left: milliseconds left of timeout_ms; ~0: it has none. The kernel does not count outside
- * of its view: who waits there limits the wait. */
+/* tx_time_left tells milliseconds left of timeout_ms; ~0: it has none. The kernel does not count
+ * outside of its view: who waits there limits the wait. */
 uint64_t tx_time_left(const struct ps_tx *tx);
 /* tx_left aborts the transaction if its view still has it while the thread is in another one: the
  * program left it by KD_VIEW_ENTER, behind the library. Whether that was so. */
@@ -569,9 +569,9 @@ uint64_t now_ms(void);
 int manager_check(const char *name, const char *program, const char *const *arguments);
 
 /* ---- index.c ---- */
-/* index_ended: the transaction has ended, its changes of indexes and locks of keys are gone. */
+/* index_ended forgets an ended transaction's changes of indexes and its locks of keys. */
 extern void (*index_ended)(struct ps_tx *tx);
-/* index_used: the i-th index that it has looked at; NULL: no more. Only if tx->indexes. */
+/* index_used finds the i-th index that it has looked at; NULL: no more. Only if tx->indexes. */
 extern const ps_container *(*index_used)(const struct ps_tx *tx, unsigned i);
 
 /* ---- retry.c ---- */
@@ -582,7 +582,7 @@ int retry_watch(struct ps_tx *tx);
 void retry_missed(struct ps_tx *tx, const struct ps_store *store);
 /* retry_wait sleeps until then, behind the end. 0: it is to be run again; -ETIMEDOUT. */
 int retry_wait(struct ps_tx *tx);
-/* retry_end, behind the last run: the stores forget what they were to tell and have not told. */
+/* retry_end makes the stores, behind the last run, forget what they have not told yet. */
 void retry_end(struct ps_tx *tx);
 
 /* ---- lint.c ---- */
@@ -593,7 +593,7 @@ void lint_check(struct ps_tx *tx);
 void lint_freed(const struct ps_tx *tx, const void *object, uint64_t bytes);
 /* lint_note keeps an object's type or name, for messages. */
 void lint_note(const void *object, uint64_t bytes, const char *what);
-/* lint_moved: the object has another address, or another size; what it is called stays. */
+/* lint_moved notes an object's new address, or size; what it is called stays. */
 void lint_moved(const void *from, const void *to, uint64_t bytes);
 
 #include "elsewhere.h"

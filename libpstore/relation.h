@@ -53,7 +53,7 @@ void *ps_relation_find(const struct ps_relation *r, const void *key, int mode);
 int ps_relation_delete(const struct ps_relation *r, const void *key);
 ps_item_id ps_relation_id(const struct ps_relation *r, const void *key);
 void *ps_selection_next(struct ps_selection *s);
-/* ps_relation_check: each tuple has its entry, and each entry its tuple: how many; -EUCLEAN. */
+/* ps_relation_check checks that tuples and entries lead to each other: how many; -EUCLEAN. */
 int64_t ps_relation_check(const struct ps_relation *r);
 uint64_t ps_bytes_hash(const void *bytes, size_t count);
 

@@ -101,13 +101,13 @@ void slot_format(struct slot_page *page);
 void slot_format_marked(struct slot_page *page, uint64_t arena, uint64_t next);
 /* slot_unformat makes it no slotted page any more (before it is given back). */
 void slot_unformat(struct slot_page *page);
-/* slot_is_page: SL1 holds. */
+/* slot_is_page tells whether SL1 holds. */
 int slot_is_page(const struct slot_page *page);
 int slot_is_marked(const struct slot_page *page);
 uint64_t slot_arena(const struct slot_page *page);      /* 0: none */
-/* slot_area_units: units that header and `slots` slots take. */
+/* slot_area_units counts the units that header and `slots` slots take. */
 unsigned slot_area_units(const struct slot_page *page, unsigned slots);
-/* slot_area_bytes and slot_area_bytes_max: bytes that they take now, and at most. */
+/* slot_area_bytes and slot_area_bytes_max tell the bytes that they take now, and at most. */
 unsigned slot_area_bytes(const struct slot_page *page);
 unsigned slot_area_bytes_max(const struct slot_page *page);
 
@@ -124,28 +124,28 @@ int slot_free(struct slot_page *page, unsigned start, uint32_t *tail);
  * counted is changed by locked instructions, and room is not made good: slot_settle does, before
  * slot_alloc. -EINVAL also: it runs on. */
 int slot_free_beside(struct slot_page *page, unsigned start);
-/* slot_settle: the slot array ends with a used slot, and `stack` at the lowest object. */
+/* slot_settle makes the slot array end with a used slot, and `stack` at the lowest object. */
 void slot_settle(struct slot_page *page);
 /* slot_resize makes the object at unit `start`, which does not run on, `units` long where it is;
  * new units are zeroed. 0, -ENOSPC (another object lies there), -EINVAL, -EUCLEAN. */
 int slot_resize(struct slot_page *page, unsigned start, unsigned units);
-/* slot_units: units of the object at unit `start` (all its pages); 0: no object begins there. */
+/* slot_units counts the units of the object at unit `start` (in all its pages); 0: none begins. */
 uint64_t slot_units(const struct slot_page *page, unsigned start);
 
-/* slot_type: the type of the object at unit `start`; 0: unknown, or no object begins there. */
+/* slot_type returns the type of the object at unit `start`; 0: unknown, or none begins there. */
 uint32_t slot_type(const struct slot_page *page, unsigned start);
 /* slot_retype gives it another one: 0, -EINVAL (no object, no marked page). */
 int slot_retype(struct slot_page *page, unsigned start, uint32_t type);
 /* slot_next finds the object with the lowest first unit above `after` of this type, 0: of any; its
  * first unit, which may be SLOT_UNITS; 0: there is none. */
 unsigned slot_next(const struct slot_page *page, unsigned after, uint32_t type);
-/* slot_object_at: first unit of the object in this page that unit `unit` is of; 0: of none. */
+/* slot_object_at finds the first unit of the object in this page that `unit` is of; 0: of none. */
 unsigned slot_object_at(const struct slot_page *page, unsigned unit);
-/* slot_is_empty: no object lies here. */
+/* slot_is_empty tells whether no object lies here. */
 int slot_is_empty(const struct slot_page *page);
-/* slot_room: bytes of the largest object that slot_alloc() would find room for. */
+/* slot_room tells the bytes of the largest object that slot_alloc() would find room for. */
 unsigned slot_room(const struct slot_page *page);
-/* slot_check: 0, or -EUCLEAN if an invariant is broken. */
+/* slot_check returns 0, or -EUCLEAN if an invariant is broken. */
 int slot_check(const struct slot_page *page);
 
 #endif

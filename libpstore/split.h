@@ -59,7 +59,7 @@ typedef struct ps_split ps_split;       /* a volatile handle */
 ps_split *ps_split_open(const char *container, int flags, const struct ps_layout *root,
                         const char *configuration, const struct ps_operation *operations);
 void ps_split_close(ps_split *p);       /* NULL does nothing; not in its transaction */
-/* ps_split_why: the rule that this thread's last EINVAL of ps_split_open is about; a constant. */
+/* ps_split_why tells the rule that this thread's last EINVAL of ps_split_open is about. */
 const char *ps_split_why(void);
 
 /* ps_split_run carries an operation out, in no transaction. What it returned, or as ps_transaction;
@@ -87,7 +87,7 @@ void *ps_split_alloc(ps_split *p, size_t bytes, const void *near);
  * -ENOENT: nobody serves it; -EACCES; -EMFILE: 64 are passed; -EOPNOTSUPP: it is another site's. */
 int ps_split_pass(const char *container, int flags);
 
-/* ps_split_counts: how often it asked the server, and how often transactions ran again because
+/* ps_split_counts tells how often it asked the server, and how often transactions ran again because
  * somebody got in between, since it was opened. */
 struct ps_split_counts { uint64_t calls, again; };
 void ps_split_counts(const ps_split *p, struct ps_split_counts *out);

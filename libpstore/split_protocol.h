@@ -28,8 +28,8 @@ enum split_request {
      * offset, word4 bytes, word5 mode; data -> word2 object; data */
     SPLIT_CALL,
     SPLIT_CLOSE,                        /* word0, to another site's store: the client is done */
-    /* To the server, as SPLIT_OPEN -> a handle to pass on. By it SPLIT_OPEN, with no other handle,
-     * begins clients for which operations are carried out, and nothing else */
+    /* SPLIT_PASS to the server, as SPLIT_OPEN -> a handle to pass on. By it SPLIT_OPEN, with no
+     * other handle, begins clients for which operations are carried out, and nothing else */
     SPLIT_PASS,
 };
 

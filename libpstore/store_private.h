@@ -13,7 +13,7 @@ struct ps_store *store_next(struct ps_store *s);
 /* store_connect makes the store of that name the one of ps_open; NULL: that of PS_STORE, or
  * "store". 0, -EMFILE, -ENOTCONN or another -errno. */
 int store_connect(const char *store);
-/* store_opens: s is the one that ps_open looks in. */
+/* store_opens makes s the one that ps_open looks in. */
 void store_opens(struct ps_store *s);
 /* site_path returns of "SITE:PATH" what is behind the colon; else the path (site.c). */
 const char *site_path(const char *path);
@@ -29,8 +29,8 @@ void site_refused(const void *name, size_t bytes);
 int site_connect(const char *path, int (*connect)(const char *store), struct ps_store **out);
 /* site_or_store is connect(store), but of "SITE:..." the site's: then ps_open looks there. */
 int site_or_store(const char *store, int (*connect)(const char *store));
-/* site_again: is the store another site's? Then it is begun, if it is not there any more. 0: it is
- * none; -ECONNREFUSED */
+/* site_again begins another site's store, if it is not there any more. 0: it is no such one;
+ * -ECONNREFUSED */
 int site_again(const char *store);
 /* store_hello asks its manager whether it is there and speaks our protocol: 0 or -errno. */
 int store_hello(struct ps_store *s);

@@ -172,7 +172,7 @@ enum store_request {
 #define WIRE_CHUNK_MAX 256u
 #define WIRE_CHUNK_CONSISTENT 0x10000u
 
-/* Transactions of several stores (user/store/votes.md). */
+/* A wire_txn is a request about transactions of several stores (user/store/votes.md). */
 enum wire_txn {
     WIRE_TXN_VOTER,  /* COMMITs of this process may have WIRE_VOTE and WIRE_DECISION from now on; no
                       * id; data: the site that it speaks for, whose share they are of; or nothing.
