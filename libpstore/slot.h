@@ -129,10 +129,10 @@ void slot_settle(struct slot_page *page);
 /* slot_resize makes the object at unit `start`, which does not run on, `units` long where it is;
  * new units are zeroed. 0, -ENOSPC (another object lies there), -EINVAL, -EUCLEAN. */
 int slot_resize(struct slot_page *page, unsigned start, unsigned units);
-/* slot_units counts the units of the object at unit `start` (in all its pages); 0: none begins. */
+/* slot_units counts the units of the object at unit `start` (all its pages); 0: none is there. */
 uint64_t slot_units(const struct slot_page *page, unsigned start);
 
-/* slot_type returns the type of the object at unit `start`; 0: unknown, or none begins there. */
+/* slot_type returns the type of the object at unit `start`; 0: unknown, or none is there. */
 uint32_t slot_type(const struct slot_page *page, unsigned start);
 /* slot_retype gives it another one: 0, -EINVAL (no object, no marked page). */
 int slot_retype(struct slot_page *page, unsigned start, uint32_t type);
