@@ -58,7 +58,7 @@ static inline uint64_t round_block(uint64_t bytes)      /* up */
     return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
 }
 
-/* Of an object and something in it, for tables in memory (hash.c's is in the format). */
+/* key_hash mixes an object and a key in it, for tables in memory (hash.c's is in the format). */
 static inline uint32_t key_hash(uint64_t object, uint64_t key)
 {
     return (uint32_t)((object * 0x9e3779b97f4a7c15ull ^ key * 0xbf58476d1ce4e5b9ull) >> 32);
@@ -89,11 +89,11 @@ struct superblock {
 
 struct meta_page {
     uint8_t *bytes;             /* NULL: the page number is free */
-    uint8_t *kept;              /* as it was when the running checkpoint began; NULL: not needed */
+    uint8_t *kept;              /* the page when the running checkpoint began; NULL: not needed */
     uint32_t index;  /* bucket number, or place in the list of its kind; free: next free */
     uint32_t next;              /* bucket pages: next page of the chain, 0 ends it */
     uint32_t serial;            /* the newest checkpoint that needs no more of what is in `bytes` */
-    uint16_t place;             /* bucket pages: how many of its chain are before it */
+    uint16_t place;             /* bucket pages: how many pages of its chain are before it */
     uint8_t  kind;
     uint8_t  dirty;             /* bit a: changed since area a saved it */
 };
@@ -117,21 +117,21 @@ struct extent {
         uint64_t redo;          /* USED: its chunk's redo point, if that is newer than log.redo */
         uint64_t freed;         /* FREED: the checkpoint that will save that */
     };
-    uint32_t slot, index;       /* USED: its container's in the directory; its leaf's */
+    uint32_t slot, index;       /* USED: its container's directory slot; its leaf's index */
     uint16_t dirty;             /* bit p: page p is newer in the log than at home */
     uint16_t homed;             /* bit p: recovery has built page p and written it home */
     uint16_t bulk;              /* bit p: page p's newest record is PAGE_HOME (BH4) */
     uint8_t  state;
 };
 
-/* Where containers and named objects are: made at each open, on no disk (index.c). */
+/* struct index finds containers and named objects: made at each open, on no disk (index.c). */
 struct index {
     uint32_t id_count;          /* of ids */
     uint32_t owned;             /* of owners: those that are not 0 */
     uint32_t free_container, free_name; /* no slot below is free */
 };
 
-/* What a container has of the data region. */
+/* struct container_use counts what a container has of the data region. */
 struct container_use {
     uint64_t pages;             /* present */
     uint64_t claimed;
@@ -180,7 +180,7 @@ struct store_group {
     int       error;            /* of write or flush */
     uint8_t  *buffer;           /* store->group_bytes */
     size_t    used, bytes;      /* filled; whole blocks once sealed */
-    struct { size_t from, to; } zero;   /* so far the buffer is zero; kept from group to group */
+    struct { size_t from, to; } zero;   /* the buffer is zero between; kept from group to group */
     uint64_t  lsn;              /* once sealed */
     uint32_t  records, txns;
     uint32_t  open_base;        /* the place of the last record of LG5, or 0 */
@@ -199,8 +199,8 @@ struct store_group {
     uint32_t  txn_claims, txn_ops, txn_records, txn_wanted, txn_leaves, txn_open_base;
     uint64_t  txn_next_object;
     uint32_t  txn_cursor_gib;
-    struct store_chain *txn_chain;  /* that it ends */
-    size_t    last_at;          /* here the last record began, unless that was taken off */
+    struct store_chain *txn_chain;  /* the chain that this transaction ends */
+    size_t    last_at;          /* where the last record began, unless that was taken off */
     struct { size_t at; struct store_chain *chain; } spill; /* the last SPILL record; NULL: none */
     struct { uint64_t object, pages; uint32_t durability; } seen;   /* the container last checked */
     struct {                    /* what commit records say beside the tag */
@@ -218,7 +218,7 @@ struct checkpoint {
     uint64_t  cursor;
     uint64_t  home_below;       /* pages older than this go home first: redo_lsn; 0: none */
     uint64_t  pages_old;        /* dirty data pages older than home_below */
-    uint32_t  visited;          /* of these, the numbers below this have had their turn */
+    uint32_t  visited;          /* metadata pages of lower numbers have had their turn */
     uint32_t  part_count;       /* pages in the part that is to be written */
     bool      flush_first;      /* the last checkpoint's twin may not be durable */
     bool      clean, recovery;  /* recovery: also begins the next epoch */
@@ -234,8 +234,8 @@ struct sweep {
     uint64_t old;               /* dirty pages that are older than their chunk's redo point */
 };
 
-/* Recovery's pages (image.c). An entry's object is extent number * extent_pages + page, its value
- * points to the page's bytes; 0: it was freed. */
+/* struct images holds recovery's pages (image.c). An entry's object is extent number * extent_pages
+ * + page, its value points to the page's bytes; 0: the page was freed. */
 struct images {
     struct table table;
     uint32_t  limit;            /* 0: none */
@@ -361,7 +361,7 @@ static inline int fence_get(const struct store *store)
 }
 /* A function that makes steps in their order ends with the first error: a() ?: b() ?: c(). */
 int  io_read(const struct disk_io *io, uint64_t offset, void *buffer, size_t bytes);
-/* A block whose CRC is known; -EUCLEAN: it has another one. */
+/* block_read reads a block whose CRC is known; -EUCLEAN: it has another one. */
 int  block_read(const struct disk_io *io, uint64_t offset, void *block, uint32_t crc);
 static inline int io_write(const struct disk_io *io, uint64_t offset, const void *of, size_t bytes)
 {
@@ -372,7 +372,7 @@ static inline bool groups_idle(const struct store *store)
 {
     return store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE;
 }
-/* The byte of the disk where LSN `lsn` lies in the log's ring. */
+/* ring_offset tells at which byte of the disk LSN `lsn` lies, in the log's ring. */
 static inline uint64_t ring_offset(const struct store *store, uint64_t lsn)
 {
     return store->super.log_start + lsn % store->super.log_bytes;
@@ -385,16 +385,16 @@ int  fence_set(struct store *store, int error);     /* the first error wins; ret
 void *store_alloc(const struct store *store, size_t bytes);     /* zeroed, or NULL */
 void store_release(const struct store *store, void *memory, size_t bytes);
 bool bytes_zero(const void *bytes, size_t count);
-/* room for one more element; `array` is where the pointer to the elements is */
+/* array_grow makes room for one more element; `array` is where the pointer to the elements is */
 int  array_grow(struct store *store, void *array, uint32_t count, uint32_t *room, size_t size);
 void table_free(struct store *store, struct table *table);
 typedef bool array_less(const void *a, const void *b);
-/* size: a multiple of 8 */
+/* array_sort puts `count` elements in ascending order; `size` is a multiple of 8 */
 void array_sort(void *array, size_t count, size_t size, array_less *less);
 int  store_new(const struct disk_io *io, const struct disk_memory *memory,
                const struct superblock *super, struct store **out);
 void table_sizes(const struct superblock *super, size_t bytes[TABLES]);
-/* All of zeros, or -ENOMEM with as many as there are. */
+/* tables_make allocates tables of zeros. -ENOMEM: some are NULL, the others are there. */
 int  tables_make(const struct store *store, const struct superblock *super, void *tables[TABLES]);
 void tables_release(const struct store *store, const struct superblock *super,
                     void *const tables[TABLES]);
@@ -404,7 +404,7 @@ bool name_valid(const char *name);                  /* 1 to 63 characters, zero 
 void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
 bool name_equal(const char *a, const char *b);
 
-/* the other slot says the same */
+/* superblock_twin writes the same to the other slot, as the next generation; the caller flushes */
 int  superblock_twin(struct store *store, struct superblock *super);
 int  superblock_advance(struct store *store);     /* the next epoch begins; the caller flushes */
 store_must_check int homes_begin(struct store *store);  /* before recovery's first write but this */
@@ -418,7 +418,7 @@ size_t group_bytes_choose(size_t wanted, const struct superblock *super);
 uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch);
 uint32_t map_seed(const struct superblock *super, uint32_t area);   /* of its root_crc */
 uint32_t meta_crc(const struct superblock *super, uint64_t page, const void *bytes);
-/* Of a slot, the signpost or a label. */
+/* block_crc returns the CRC of a slot, the signpost or a label. */
 uint32_t block_crc(const void *block, enum crc_kind kind, uint64_t address);
 enum slot_verdict { SLOT_VALID, SLOT_ZERO, SLOT_FOREIGN, SLOT_NEWER, SLOT_OLDER,
                     SLOT_DAMAGED, SLOT_UNREADABLE, SLOT_VERDICTS };
@@ -486,19 +486,19 @@ void directory_delete(struct store *store, uint32_t slot);
 int  directory_rename(struct store *store, uint32_t slot, const char *name);
 int  directory_grow(struct store *store, uint32_t slot, const struct segment_disk *segment);
 int  directory_layout(struct store *store, uint32_t slot, const struct layout_disk *layout);
-/* Of what a record of this type chooses there are so many; 0: it is none that chooses. */
+/* choice_count: from so many values a record of this type chooses one; 0: it chooses nothing. */
 uint32_t choice_count(uint32_t type);
-uint32_t choice_value(const struct store_op *op);       /* of an operation that is one */
+uint32_t choice_value(const struct store_op *op);       /* of an operation that chooses */
 int  directory_choice(struct store *store, uint32_t slot, uint32_t type, uint64_t value);
 bool container_unlogged(const struct container_disk *container);    /* volatile, or rebuilt */
 bool directory_lose(struct store *store, uint32_t slot);    /* false: nothing has changed */
-/* of a container that is there */
+/* directory_name_set and directory_name_unset are for a container that exists */
 int  directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value);
 int  directory_name_unset(struct store *store, uint64_t object, const char *name);
 bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_t gib,
                           uint32_t *next_gib);
 
-/* index.c; slots, or NO_SLOT */
+/* index.c: what is looked up is a slot, or NO_SLOT */
 #define NO_SLOT UINT32_MAX
 uint32_t containers_max(const struct superblock *super);
 uint32_t index_entries_max(const struct superblock *super);
@@ -533,20 +533,20 @@ void plan_clear(struct store_group *group);
 void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops);
 void plan_free(struct store_group *group);
 #define BASE_OPEN (1ull << 63)          /* of a base whose LSN is known when its group is sealed */
-/* *base: that of a difference; STORE_BASE_NEWEST becomes it. NULL: a full image. */
+/* plan_page_write: *base is a difference's; STORE_BASE_NEWEST becomes it. NULL: a full image. */
 int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page, uint64_t *base,
                      uint64_t *physical);
-/* 0, -ENOENT or -EINVAL: are these pages of a container that is, or will be? */
+/* plan_pages_exist: are these pages of a container that is, or will be? 0, -ENOENT, -EINVAL */
 int  plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 bool plan_unlogged(struct store_group *group, uint64_t object);     /* its pages are in no log */
-/* unlogged.c: an operation that sets a durability. 0, -EINVAL, -ENOTEMPTY (UL2) */
+/* unlogged_plan (unlogged.c) plans a change of durability. 0, -EINVAL, -ENOTEMPTY (UL2) */
 int unlogged_plan(struct store_group *group, const struct store_op *op, struct planned_op *out);
 int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
-/* An extent that a chain has claimed, and its pages in `mask`, as this transaction's. -ESTALE:
- * somebody else has pages in it by now. */
+/* plan_extent_home claims an extent that a chain has claimed, and its pages in `mask`, for this
+ * transaction. -ESTALE: somebody else has pages in it by now. */
 int  plan_extent_home(struct store_group *group, uint64_t object, uint64_t index, uint64_t physical,
                       uint32_t mask);
-/* May a chain claim it: has nobody, and does no group want, any of its pages? */
+/* plan_extent_fresh: may a chain claim it? Nobody has, and no group wants, any of its pages. */
 bool plan_extent_fresh(const struct store *store, uint64_t object, uint64_t index);
 int  plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index, uint32_t bits,
                        uint64_t *physical);
@@ -559,7 +559,7 @@ uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t i
 uint64_t plan_top(const struct store *store, uint64_t object);
 
 /* group.c */
-/* The LSN of a group of this size that follows `lsn` (LG1). */
+/* log_place returns the LSN of a group of this size that follows `lsn` (LG1). */
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 int  log_full(struct store *store);                 /* notes it; -EAGAIN */
 bool log_fits(struct store *store, size_t bytes);
@@ -589,7 +589,7 @@ int  grow_to(struct store *store, uint64_t bytes);
 /* format.c */
 #define EXTENT_BYTES 16384u             /* unless the options say otherwise */
 uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as many of names */
-/* Where extents would begin on such a disk; 0: no store can be made there. */
+/* store_data_start tells where extents would begin on such a disk; 0: no store can be made. */
 uint64_t store_data_start(uint64_t disk_bytes, const struct store_options *options);
 
 #include "often.h"

@@ -39,8 +39,8 @@
 #define STORE_ZONE_MAX          32u
 #define STORE_EXTENT_PAGES_MAX  16u
 
-/* The addresses of a store's containers. Zones 0 to 7 have 8 TiB each, one behind the other; 16 to
- * 31 are halves of them, in the same order. There are no others. */
+/* A zone has the addresses of a store's containers. Zones 0 to 7 have 8 TiB each, one behind the
+ * other; 16 to 31 are halves of them, in the same order. There are no others. */
 static inline bool store_zone_valid(uint32_t zone)
 {
     return zone < STORE_ZONE_SMALL / 2 || (zone >= STORE_ZONE_SMALL && zone < STORE_ZONE_MAX);
@@ -54,29 +54,29 @@ static inline uint64_t store_zone_base(uint32_t zone)
     return STORE_REGION_BASE + zone % STORE_ZONE_SMALL * store_zone_bytes(zone);
 }
 
-/* A position in the log: a byte offset that never wraps. 0 is "none". A transaction's commit
- * number (csn) is the LSN of its commit record; the LSN of a page is the csn that last wrote it. */
+/* store_lsn_t is a position in the log: a byte offset that never wraps; 0: none. The commit number
+ * (csn) of a transaction is its commit record's LSN; a page's LSN is the csn that last wrote it. */
 typedef uint64_t store_lsn_t;
 
 #define store_must_check __attribute__((warn_unused_result))
 
 /* ---------------------------------------------------------------- what the caller hands in */
 
-/* Synchronous I/O; every call returns 0 or a negative errno. Offsets and sizes are multiples of
- * 4096. `read` and `write` return when the device has completed the request; `flush` when all
- * writes that completed before it was called are on stable storage. `bytes` is the disk's size. */
+/* struct disk_io does synchronous I/O; a call returns 0 or a negative errno. Offsets and sizes are
+ * multiples of 4096. `read` and `write` return when the device has completed the request, `flush`
+ * when all writes that completed before it are on stable storage. `bytes`: the disk's size. */
 struct disk_io {
     void    *context;
     uint64_t bytes;
     int    (*read)(void *context, uint64_t offset, void *buffer, size_t bytes);
     int    (*write)(void *context, uint64_t offset, const void *buffer, size_t bytes);
     int    (*flush)(void *context);
-    /* Optional: what was written to superblocks, log and areas is on stable storage; other writes
-     * may not be. A commit needs no more. NULL: flush */
+    /* Optional: flush_log puts what was written to superblocks, log and areas on stable storage,
+     * maybe not other writes. A commit needs no more. NULL: flush */
     int    (*flush_log)(void *context);
 };
 
-/* alloc: memory aligned to 16 bytes, of any contents, or NULL. `free` is given the same size. */
+/* `alloc` gives memory aligned to 16 bytes, of any contents, or NULL; `free` gets the same size. */
 struct disk_memory {
     void  *context;
     void *(*alloc)(void *context, size_t bytes);
@@ -97,13 +97,13 @@ struct store_options {
     uint64_t data_start;        /* 0, or where extents begin, behind all else (span.c) */
 };
 
-/* Writes an empty store, whatever the disk held before. -EINVAL, -ENOSPC (disk too small), -ENOMEM
- * (or too little to open it: nothing is written), or the device's error. A power cut inside leaves
- * what the disk held (until the first flush is done), a blank disk, or the new store. */
+/* store_format writes an empty store, whatever the disk held. -EINVAL, -ENOSPC (disk too small),
+ * -ENOMEM (or too little to open it: nothing is written), or the device's error. A power cut inside
+ * leaves what the disk held (until the first flush is done), a blank disk, or the new store. */
 store_must_check
 int store_format(const struct disk_io *io, const struct disk_memory *memory,
                  const struct store_options *options);
-/* Bytes of memory that such a store takes when it is open and empty; 0: it cannot be made. */
+/* store_memory: bytes that such a store takes when open and empty; 0: it cannot be made. */
 uint64_t store_memory(const struct disk_io *io, const struct store_options *options);
 
 enum {
@@ -125,7 +125,7 @@ struct store_open_options {
     uint32_t step_pages;  /* metadata pages that a call of a checkpoint handles; 0: 64, the most */
 };
 
-/* What open found, also filled when it fails. */
+/* struct store_report says what store_open found, also when it fails. */
 struct store_report {
     uint64_t    groups, transactions, pages;    /* replayed; pages written home */
     uint64_t    lost;                           /* not 0: containers that are volatile, or to be
@@ -150,7 +150,7 @@ struct store_report {
 };
 
 /*
- * Opens a store: recovery, then ready for work. Results other than 0:
+ * store_open opens a store: recovery, then ready for work. Results other than 0:
  *   -ENODATA         blank disk: the first blocks are zero and no superblock is found, or creation
  *                    was cut off; the caller may format it
  *   -EMEDIUMTYPE     foreign data: not a store, never to be formatted without being asked
@@ -170,16 +170,16 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
                struct store_report *report);
 
 extern const uint32_t store_format_version;     /* today's */
-/* Is there a way from this version of the format to today's? */
+/* store_upgradable: is there a way from this version of the format to today's? */
 bool store_upgradable(uint32_t version);
-/* Clean close: the caller has cleaned every dirty page (else -EBUSY, and the store stays open).
+/* store_close ends a store cleanly: no page is dirty any more (else -EBUSY, and it stays open).
  * After 0, or any error but -EBUSY, the store is gone. */
 store_must_check int store_close(struct store *store);
-/* Drops the memory, writes nothing: like a power cut. Also the exit after an error. */
+/* store_abandon drops the memory and writes nothing, like a power cut; also after an error. */
 void store_abandon(struct store *store);
 
-/* 0, or the sticky error after a failed write or flush (error fence). From then on every call that
- * would write returns it; look-ups still work. The way out is to abandon and open again. */
+/* store_error: 0, or the sticky error after a failed write or flush (error fence). From then on
+ * what would write returns it; look-ups still work. The way out is to abandon and open again. */
 int store_error(const struct store *store);
 
 /* ---------------------------------------------------------------- pages */
@@ -188,8 +188,8 @@ struct store_page {
     bool        present;        /* false: never written, reads as zeros; other fields are 0 ... */
     bool        claimed;        /* ... but this one: held all the same (STORE_OP_PAGE_CLAIM) */
     bool        dirty;          /* newer in memory and log than at home: the disk copy is stale */
-    /* dirty and committed by a chain: the page as a whole lies here in the log, and perhaps nowhere
-     * else. Read it from there, also to write it home; its CRC must be log_crc. Else 0. */
+    /* Of a dirty page committed by a chain: where it lies in the log as a whole, perhaps only
+     * there. Read it from there, also to write it home; its CRC must be log_crc. Else 0. */
     uint64_t    log_offset_bytes;
     uint32_t    log_crc;
     uint64_t    offset_bytes;   /* home location on the disk */
@@ -197,23 +197,23 @@ struct store_page {
     uint32_t    crc;            /* valid if !dirty: crc32c(0, page, 4096) must equal it */
 };
 
-/* Where pages lie that follow each other, or one. 0, or -ENOENT: no such container, and *out is not
- * set. Never -EIO: no I/O is done. */
+/* store_pages_find tells where pages lie that follow each other; store_page_find, where one does.
+ * 0, or -ENOENT: no such container, *out is not set. Never -EIO: no I/O is done. */
 store_must_check
 int store_pages_find(struct store *store, uint64_t object, uint64_t page, uint32_t count,
                      struct store_page *out);
 store_must_check
 int store_page_find(struct store *store, uint64_t object, uint64_t page, struct store_page *out);
 
-/* Reads a page with its CRC checked; a page that is not there reads as zeros. -EUCLEAN: wrong CRC.
- * -EBUSY: dirty, so only the caller has it. (Host tools, tests, read-only recovery.) */
+/* store_page_read reads a page and checks its CRC; one that is not there reads as zeros. -EUCLEAN:
+ * wrong CRC. -EBUSY: dirty, so only the caller has it. (Host tools, tests, read-only recovery.) */
 store_must_check
 int store_page_read(struct store *store, uint64_t object, uint64_t page, void *bytes);
 
-/* The first run of `count` pages >= `from` of this container that no commit (applied or planned)
- * holds or claims and for which `skip` (may be NULL; for leases) is false. For skip, `next` is set
- * to the first page to try after a true answer, or the first that a false answer does not cover
- * (preset to page + 1). -ENOSPC: none below its size. */
+/* store_pages_unused finds the first run of `count` pages >= `from` of a container that no commit
+ * (applied or planned) holds or claims and for which `skip` (or NULL; for leases) is false. For
+ * skip, `next` is set to the first page to try after a true answer, or the first that a false
+ * answer does not cover (preset to page + 1). -ENOSPC: none below its size. */
 typedef bool store_skip_fn(void *context, uint64_t object, uint64_t page, uint64_t *next);
 store_must_check
 int store_pages_unused(struct store *store, uint64_t object, uint64_t from, uint64_t count,
@@ -223,7 +223,7 @@ int store_pages_unused(struct store *store, uint64_t object, uint64_t from, uint
 
 struct store_group;
 
-/* -EBUSY: a group is open already, or two are unapplied. */
+/* store_group_begin opens a group. -EBUSY: one is open already, or two are unapplied. */
 store_must_check int store_group_begin(struct store *store, struct store_group **out);
 
 /* Transactions of a group follow one another. Errors of the calls in between stick: later calls
@@ -239,36 +239,36 @@ store_must_check int store_group_begin(struct store *store, struct store_group *
  *   -ENOMEM, -EINVAL, -ENOENT, -EEXIST, -ESTALE (see store_txn_diff_space), sticky error
  */
 int store_txn_begin(struct store_group *group, uint64_t tag);
-/* *position identifies the commit record for store_group_csn(). */
+/* store_txn_end: *position identifies the commit record for store_group_csn(). */
 store_must_check int store_txn_end(struct store_group *group, uint32_t *position);
 void store_txn_cancel(struct store_group *group);
-/* Beside the tag the commit record has an id, the caller's as well (0 unless it is given between
+/* The commit record has, beside the tag, an id, the caller's as well (0 unless it is given between
  * begin and end), and the time when its group was sealed, in nanoseconds since 1970, UTC: that is
  * the caller's to say before (0: not known). */
 void store_txn_id(struct store_group *group, uint64_t id);
 void store_group_time(struct store_group *group, uint64_t nanoseconds);
-/* What the open transaction says so far, record by record: *cursor is 0 at first; false: that was
- * all. count 0: the record is about the object, but not about pages of it. */
+/* store_txn_pages tells what the open transaction says so far, record by record: *cursor is 0 at
+ * first; false: that was all. count 0: the record is about the object, not about pages of it. */
 struct store_txn_pages { uint64_t object, page, count; bool freed; };
 bool store_txn_pages(const struct store_group *group, size_t *cursor, struct store_txn_pages *out);
 
-/* A full image. */
+/* store_txn_page logs a full image. */
 int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes);
 
-/* The extent of this page (its first one) gets another place on the disk. bytes[i]: the whole page
- * page + i, of each that is present; all are logged, so a move costs what writing them would, and
- * they are dirty after it. -ENOENT: nothing of the extent is present or claimed. -EINVAL: bytes of
+/* store_txn_move gives the extent of this page (its first) another place on the disk. bytes[i]: all
+ * of page + i, of each that is present; all are logged, so a move costs what writing them would,
+ * and they are dirty then. -ENOENT: nothing of the extent is present or claimed. -EINVAL: bytes of
  * a page are missing, or one was written in this transaction before; or the container's pages are
  * in no log. */
 int store_txn_move(struct store_group *group, uint64_t object, uint64_t page,
                    const void *const bytes[]);
 
 /*
- * A difference against the page's version `base_lsn`; 0 is the zero page, for pages that are not
- * present: space for up to `bytes_max` bytes of runs, then how many were used. -ESTALE if the base
- * is not the page's newest version, or if a full image is due because 0 < base_lsn <
- * store_full_below(): send the full image instead. STORE_BASE_NEWEST: against the newest version,
- * which may be one of a transaction before in the same group; -ESTALE if there is none.
+ * store_txn_diff_space gives space for up to `bytes_max` bytes of runs, and store_txn_diff_done
+ * logs `bytes` of them: a difference from the page's version `base_lsn` (0: zeros, if it is not
+ * present). -ESTALE if the base is not the page's newest version, or if 0 < base_lsn <
+ * store_full_below(): send a full image instead. STORE_BASE_NEWEST: against the newest version,
+ * maybe of a transaction before in the same group; -ESTALE if there is none.
  *
  * Runs: le16 offset, le16 length, then the bytes; they follow each other without padding,
  * ascending, not overlapping, inside the page. A page has at most one record per transaction.
@@ -282,28 +282,28 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
  * smaller. 0, or the transaction's error. */
 int store_txn_pack(struct store_group *group);
 
-/* NO MUTEX. The difference that was added last becomes operations on `before`, the version of the
- * page that it is against, if that takes less. 1: it does; 0: it is what it was; or the
- * transaction's error. */
+/* NO MUTEX. store_txn_operate makes the difference that was added last operations on `before`, the
+ * version that it is against, if that takes less. 1: it does; 0: no change; or the transaction's
+ * error. */
 int store_txn_operate(struct store_group *group, const void *before);
 
-/* The page of a container that is volatile, or to be rebuilt, has a new version, whose bytes are
- * not logged. -EINVAL: they are to be. */
+/* store_txn_written: a page of a container that is volatile, or to be rebuilt, has a new version,
+ * whose bytes are not logged. -EINVAL: they are to be. */
 int store_txn_written(struct store_group *group, uint64_t object, uint64_t page);
-/* Of the container, for what follows in the group; one that does not exist: FULL. */
+/* store_txn_durability: the container's, for what follows in the group; FULL: no such container. */
 enum store_durability store_txn_durability(struct store_group *group, uint64_t object);
 
-/* A page whose newest version is older than this needs a full image (redo LSN of the newest
+/* store_full_below: a page whose newest version is older needs a full image (redo LSN of the newest
  * checkpoint begun). Changes only in store_checkpoint_begin. */
 store_lsn_t store_full_below(const struct store *store);
-/* The same of a page whose chunk has a redo point of its own: not below the other; and the newest
- * of these. */
+/* store_chunk_full_below is the same of a page whose chunk has a redo point of its own: not below
+ * the other. store_full_newest is the newest of these. */
 store_lsn_t store_full_newest(const struct store *store);
 store_lsn_t store_chunk_full_below(const struct store *store, uint64_t object, uint64_t page);
 
 /* ---------------------------------------------------------------- operations */
 
-/* How commits of a container's pages are logged; the caller acts on it, the store remembers it. */
+/* enum store_encoder: how page commits are logged; the caller acts on it, the store keeps it. */
 enum store_encoder {
     STORE_ENCODER_DIFF,         /* what differs from the base */
     STORE_ENCODER_FULL,         /* whole pages */
@@ -315,13 +315,13 @@ enum store_encoder {
 };
 
 enum store_locking { STORE_LOCKING_PAGE, STORE_LOCKING_ITEM, STORE_LOCKING_COUNT }; /* likewise */
-/* What its pages are protected by from stray stores, or-ed; likewise. */
+/* STORE_PROTECT_*: what protects a container's pages from stray stores, or-ed; likewise. */
 enum { STORE_PROTECT_GUARD = 1, STORE_PROTECT_CODEWORDS = 2, STORE_PROTECTION_COUNT = 4 };
 
-/* What a power cut leaves of a container. LAZY is the caller's to act on. From VOLATILE on the
- * bytes of its pages are in no log (store_txn_written): a start finds it without pages and named
- * objects; REBUILD only after a power cut, and then it is LOST, until its owner says REBUILD
- * again. */
+/* enum store_durability: what a power cut leaves of a container. LAZY is the caller's to act on.
+ * From VOLATILE on the bytes of its pages are in no log (store_txn_written): a start finds it
+ * without pages and named objects; REBUILD only after a power cut, and then it is LOST, until its
+ * owner says REBUILD again. */
 enum store_durability {
     STORE_DURABILITY_FULL,
     STORE_DURABILITY_LAZY,      /* its commits need not wait for a flush */
@@ -369,60 +369,60 @@ struct store_op {
     enum store_locking locking;
     uint32_t    protection;
     enum store_durability durability;
-    /* For a container that is restored, 0 otherwise: the id (not below any that was given, else
-     * -EEXIST) and, with CREATE and GROW, the address it must get (-EEXIST: in use). */
+    /* What a restored container must get, 0 otherwise: the id (not below any that was given, else
+     * -EEXIST) and, with CREATE and GROW, the address (-EEXIST: in use). */
     uint64_t    want_object, want_address;
 };
 int store_txn_op(struct store_group *group, struct store_op *op);
 
 uint32_t store_group_txns(const struct store_group *group); /* transactions accepted so far */
 
-/* Drops an open group that is not to be written (all refused). */
+/* store_group_cancel drops an open group that is not to be written (all refused). */
 void store_group_cancel(struct store_group *group);
 
-/* Fixes the group's LSN and CRC. An empty group becomes a no-op group: write one when idle for
- * about 100 ms, it protects the last commit against being taken for a torn tail. -EAGAIN: log
- * full (empty group only); the group stays open. */
+/* store_group_seal fixes the group's LSN and CRC. An empty one becomes a no-op group: write one
+ * when idle for about 100 ms, it protects the last commit from being taken for a torn tail.
+ * -EAGAIN: log full (empty group only); the group stays open. */
 store_must_check int store_group_seal(struct store_group *group);
 store_lsn_t store_group_csn(const struct store_group *group, uint32_t position);
 
-/* NO MUTEX. One contiguous write, completion, one flush, completion. Its return with 0 IS THE
- * POINT OF COMMIT of every transaction in the group. Any error: outcome unknown, the store is
- * fenced. */
+/* NO MUTEX. store_group_write: one contiguous write, completion, one flush, completion. Its return
+ * with 0 IS THE POINT OF COMMIT of every transaction in the group. Any error: outcome unknown, the
+ * store is fenced. */
 store_must_check int store_group_write(struct store_group *group);
 
-/* NO MUTEX, optional. Only the write of a sealed group: may run while store_group_write of the
- * group before is in its flush, which saves a write's time. store_group_write then only flushes. It
- * makes nothing durable. */
+/* NO MUTEX, optional. store_group_issue does the write of a sealed group only, maybe while the
+ * flush of store_group_write of the group before runs: this saves a write's time. store_group_write
+ * then only flushes. It makes nothing durable. */
 store_must_check int store_group_issue(struct store_group *group);
 
-/* Applies the group's records to the metadata, in log order, and ends the group (also after a
- * failed write, of this group or of the one before: then nothing is applied, the sticky error is
- * returned, and the outcome is unknown). A group may be applied when it is issued: it has no
+/* store_group_apply applies the group's records to the metadata, in log order, and ends the group
+ * (also after a failed write, of it or of the one before: then nothing is applied, the sticky error
+ * is returned, and the outcome is unknown). A group may be applied when it is issued: it has no
  * transactions, or only such as may be lost by a power cut, with all after them, until a later
  * group is written or the log is flushed. Till then no home may be written that has them. */
 store_must_check int store_group_apply(struct store_group *group);
 
-/* NO MUTEX. What store_log_applied said before is durable when this returns 0; store_log_flushed
- * (under the mutex) says so to the library. An error fences the store. */
+/* NO MUTEX. store_log_flush: what store_log_applied said before is durable when it returns 0;
+ * store_log_flushed (under the mutex) says so to the library. An error fences the store. */
 store_must_check int store_log_flush(struct store *store);
 store_lsn_t store_log_applied(const struct store *store);       /* the end of the groups applied */
 void store_log_flushed(struct store *store, store_lsn_t lsn);
 
 /* ---------------------------------------------------------------- home writes and checkpoint */
 
-/* Where a dirty page goes. Write only bytes that are committed and applied, never two writes of one
- * page at a time. -ENOENT: the page is gone (freed meanwhile). */
+/* store_page_home tells where a dirty page goes. Write only bytes that are committed and applied,
+ * never two writes of one page at a time. -ENOENT: the page is gone (freed meanwhile). */
 store_must_check
 int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes);
 
-/* The version `lsn` has been written home completely; crc = crc32c(0, bytes, 4096).
- * -ESTALE: a newer version was committed meanwhile, the page stays dirty. -ENOENT: gone. */
+/* store_page_cleaned: version `lsn` is home, all of it; crc is crc32c(0, bytes, 4096). -ESTALE: a
+ * newer version was committed meanwhile, the page stays dirty. -ENOENT: gone. */
 int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, store_lsn_t lsn,
                        uint32_t crc);
 
-/* Is a checkpoint worth while? 0 no, 1 soon, 2 now (commits are about to be refused). Run them
- * until it says 0; the log from the older checkpoint is kept, so it can take two. */
+/* store_should_checkpoint: is one worth while? 0 no, 1 soon, 2 now (commits are about to be
+ * refused). Run them until it says 0; the log of the older one is kept, so it can take two. */
 int store_should_checkpoint(const struct store *store);
 /*
  *   store_checkpoint_begin(store)            notes the redo LSN
@@ -439,10 +439,10 @@ int store_should_checkpoint(const struct store *store);
  * be kept as it was: the checkpoint is over, nothing is lost, and another may begin.
  */
 store_must_check int store_checkpoint_begin(struct store *store);
-/* -ENOENT: none left (a page that was handed out and is still dirty comes again on the next round,
- * after one -ENOENT). -EAGAIN: none found yet, call it again. A page may be rewritten home at a
- * newer version as well: it then needs a full image that is in the log, so it no longer holds the
- * checkpoint up. */
+/* store_checkpoint_next: -ENOENT: none left (a page that was handed out and is still dirty comes
+ * again in the next round, after one -ENOENT). -EAGAIN: none found yet, call it again. A page may
+ * be rewritten home at a newer version as well: it then needs a full image that is in the log, so
+ * it no longer holds the checkpoint up. */
 store_must_check int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
                                            store_lsn_t *lsn);
 store_must_check int store_checkpoint_seal(struct store *store);
@@ -450,8 +450,8 @@ store_must_check int store_checkpoint_write(struct store *store);
 store_must_check int store_checkpoint_apply(struct store *store);
 
 /*
- * By chunks: runs of pages of a container get a redo point each, one after the other, and a
- * checkpoint then waits for no page.
+ * A sweep goes by chunks: runs of pages of a container get a redo point each, one after the other,
+ * and a checkpoint then waits for no page.
  *
  *   store_sweep_begin(store)
  *   while ((e = store_chunk_begin(store, size, context, &chunk)) != -ENOENT)    between two groups
@@ -464,20 +464,20 @@ store_must_check int store_checkpoint_apply(struct store *store);
 #define STORE_CHUNK_MAX 256u            /* pages */
 struct store_chunk { uint64_t object, page, count, cursor; };
 typedef uint64_t store_chunk_fn(void *context, uint64_t object);    /* its pages; 0: an extent's */
-/* -EBUSY: a checkpoint runs, or one that failed has left pages of the last sweep: run another. */
+/* store_sweep_begin: -EBUSY: a checkpoint runs, or a failed one left old pages: run another. */
 store_must_check int store_sweep_begin(struct store *store);
-/* The next chunk with a dirty page has its redo point now; those that are clean as well, on the
- * way. -EAGAIN: none found yet, call it again. -EBUSY: a group is open or unapplied, or a page of
+/* store_chunk_begin gives the next chunk with a dirty page its redo point, and clean ones before
+ * it. -EAGAIN: none found yet, call it again. -EBUSY: a group is open or unapplied, or a page of
  * the chunk before is not home. -ENOENT: that was all, a checkpoint may begin. */
 store_must_check int store_chunk_begin(struct store *store, store_chunk_fn *size, void *context,
                                        struct store_chunk *chunk);
-/* The next page that is older than that. -EAGAIN: one that was handed out is still dirty, they come
- * again. -ENOENT: all are home. */
+/* store_chunk_next finds the next page that is older than that. -EAGAIN: one that was handed out is
+ * still dirty, they come again. -ENOENT: all are home. */
 store_must_check int store_chunk_next(struct store *store, struct store_chunk *chunk,
                                       uint64_t *page, store_lsn_t *lsn);
 
-/* Any dirty page, checkpoint or not, in disk order after *cursor (start at 0): for cleaning in the
- * background and before store_close. -ENOENT: none left. */
+/* store_dirty_next finds any dirty page, in disk order after *cursor (start at 0): for cleaning in
+ * the background and before store_close. -ENOENT: none left. */
 store_must_check int store_dirty_next(struct store *store, uint64_t *cursor, uint64_t *object,
                                       uint64_t *page, store_lsn_t *lsn);
 
@@ -512,28 +512,28 @@ struct store_name {
     uint32_t slot;              /* its place among all names, as long as it is there */
 };
 
-/* -ENOENT */
+/* The look-ups that follow return -ENOENT if they find nothing. */
 store_must_check int store_container_find(struct store *store, const char *name,
                                           struct store_container *out);
 store_must_check int store_container_get(struct store *store, uint64_t object,
                                          struct store_container *out);
-/* The container whose segments hold this address, and the page number in it. */
+/* store_container_at: the container whose segments hold this address, and its page there. */
 store_must_check int store_container_at(struct store *store, uint64_t address,
                                         struct store_container *out, uint64_t *page);
-/* Containers by ascending object id: the first with an id > after. */
+/* store_container_next goes by ascending object id: the first with an id > after. */
 store_must_check int store_container_next(struct store *store, uint64_t after,
                                           struct store_container *out);
 store_must_check int store_name_find(struct store *store, uint64_t object, const char *name,
                                      struct store_name *out);
-/* Named objects of a container; *cursor starts at 0. */
+/* store_name_next goes over the named objects of a container; *cursor starts at 0. */
 store_must_check int store_name_next(struct store *store, uint64_t object, uint32_t *cursor,
                                      struct store_name *out);
-/* The first name of any container in the places from *cursor on, of which `most` are looked at:
- * 0, and *cursor is behind it; -EAGAIN: none among these, go on at *cursor; -ENOENT: none. */
+/* store_name_any finds the first name of any container at or behind *cursor, in `most` places: 0,
+ * and *cursor is behind it; -EAGAIN: none among these, go on at *cursor; -ENOENT: none. */
 store_must_check int store_name_any(struct store *store, uint32_t *cursor, uint32_t most,
                                     uint64_t *object, struct store_name *out);
-/* The number that the next container gets, for STORE_OP_CREATE with want_object: if another one is
- * made before, that is -EEXIST. */
+/* store_object_next: the number that the next container gets, for STORE_OP_CREATE with want_object:
+ * if another one is made before, that is -EEXIST. */
 uint64_t store_object_next(const struct store *store);
 
 /* ---------------------------------------------------------------- seeing what happened */
