@@ -17,7 +17,7 @@ void *memset(void *to, int value, size_t count);
 int   memcmp(const void *a, const void *b, size_t count);
 int   strcmp(const char *a, const char *b);
 
-/* Eight bytes at any place, as this machine has them. */
+/* load64 and store64: eight bytes at any place, as this machine has them. */
 static inline uint64_t load64(const uint8_t *bytes)
 {
     uint64_t value;
@@ -69,7 +69,7 @@ static inline le64 le64_of(uint64_t v)
     return out;
 }
 
-/* For lists of numbers, each with its bits, that two structures name alike. */
+/* NUMBER_ENCODE, _DECODE: for lists of numbers, with their bits, that two structures name alike. */
 #define NUMBER_ENCODE(bits, name) out->name = le##bits##_of(in->name);
 #define NUMBER_DECODE(bits, name) out->name = le##bits##_get(in->name);
 

@@ -10,7 +10,7 @@ struct spill_node {
     struct spill_node *next;    /* of its hash head */
     struct spill_node *before, *after;  /* of its chain, a ring, oldest first */
     struct store_chain *chain;  /* NULL: committed */
-    struct store_group *group;  /* not applied yet; NULL: it is, or this is a ring's `ends` */
+    struct store_group *group;  /* its image's, not applied yet; NULL: it is, or this is `ends` */
     uint64_t  object, page;
     uint64_t  lsn;              /* of the image; its place in the group until that is sealed */
     uint32_t  crc;
@@ -30,18 +30,18 @@ struct store_chain {
     bool      home_unflushed;
     uint8_t   spilled_in;       /* group_bit of unapplied groups with SPILL records of it */
     bool      done;             /* committed and applied */
-    bool      prepared;         /* prepared.c has it; orphan: it ends with its commit's group */
+    bool      prepared;         /* prepared.c has it; orphan: ends with its commit's group */
     bool      orphan;
     struct store_group *commit_group;   /* holds its commit record, not applied yet */
 };
 
-/* chain NULL: the committed image */
+/* node_find returns the page's node in this chain, or NULL; chain NULL: the committed image */
 struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
                              uint64_t object, uint64_t page);
-/* With so many images more: its records would not fit the commit's group. */
+/* chain_too_long: with so many images more its records would not fit the commit's group. */
 bool chain_too_long(const struct store_chain *chain, uint32_t more);
 struct spill_node *node_first(const struct store *store, uint64_t object, uint64_t page);
-/* Recovery: an image that is applied. */
+/* chain_node_add, in recovery, adds an image that is applied. */
 int  chain_node_add(struct store_chain *chain, uint64_t object, uint64_t page, uint64_t lsn,
                     uint32_t crc);
 void chains_drop(struct store *store);
@@ -55,7 +55,7 @@ bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint
 uint64_t chains_count(const struct store *store, uint64_t *pages);
 
 /* bulk.c */
-/* Bytes that the records of a chain's pages at home take at most. */
+/* bulk_record_bytes: what the records of a chain's pages at home take at most. */
 uint64_t bulk_record_bytes(const struct store_chain *chain);
 int  bulk_find(const struct store_chain *chain, uint64_t object, uint64_t page,
                uint64_t *offset_bytes, uint32_t *crc);

@@ -7,19 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Optional everywhere (NULL): only reports and the choice of the CRC routine use it. */
+/* A clock is optional everywhere (NULL): only reports and the choice of the CRC routine use it. */
 struct disk_clock {
     void     *context;
     uint64_t (*microseconds)(void *context);
 };
 
-/* Chained as usual: crc32c(crc32c(seed, a), b) is the CRC of a then b; seed 0 is a plain
+/* crc32c is chained as usual: crc32c(crc32c(seed, a), b) is the CRC of a then b; seed 0 is a plain
  * CRC-32C. */
 uint32_t crc32c(uint32_t seed, const void *bytes, size_t count);
-/* The same, quicker, where the last `zeros` of these bytes are zero. */
+/* crc32c_padded is the same, quicker, where the last `zeros` of these bytes are zero. */
 uint32_t crc32c_padded(uint32_t seed, const void *bytes, size_t count, size_t zeros);
-/* Choose once, at start-up, while there is one thread: without a clock the instruction is used
- * where there is one (fixed, so runs repeat); with a clock, of any unit, the fastest of
+/* crc32c_choose, once, at start-up, while there is one thread: without a clock the instruction is
+ * used where there is one (fixed, so runs repeat); with a clock, of any unit, the fastest of
  * "instruction", "table" and "sums" whose result is the tables'. */
 void     crc32c_choose(const struct disk_clock *clock);
 bool     crc32c_fix(const char *name);  /* one of these three; false: this machine lacks it */

@@ -18,7 +18,7 @@
 #define META_MAGIC           0x6174654d4b696431ull
 #define SIGNPOST_MAGIC       0x6e6769534b646931ull
 #define LABEL_MAGIC          0x6b7369444b646931ull
-#define UNFINISHED_MAGIC     0x706f43744b646931ull      /* first in block 0 of a copy being made */
+#define UNFINISHED_MAGIC     0x706f43744b646931ull      /* begins block 0 of a copy being made */
 #define DIRECTORY_PAGES_MOST 1024u  /* 8,192 containers, as many as a zone has GiB; and of names */
 #define BLANK_BYTES          (8ull << 20)        /* zeros here, among other places: a blank disk */
 #define EPOCH_MAX            8u
@@ -29,9 +29,9 @@
 
 enum crc_kind { CRC_SUPERBLOCK = 1, CRC_GROUP, CRC_MAP, CRC_META, CRC_SIGNPOST, CRC_LABEL };
 
-/* One checkpoint. redo_lsn 0: none. The group before redo_lsn has CRC prev_crc, the one before
- * scan_lsn has CRC scan_crc. Groups in [scan_lsn, redo_lsn) are not applied; they hold SPILL
- * records of transactions that were running when the checkpoint began, and pages (chunks_disk). */
+/* struct checkpoint_disk is one checkpoint. redo_lsn 0: none. The group before redo_lsn has CRC
+ * prev_crc, that before scan_lsn scan_crc. Groups in [scan_lsn, redo_lsn) are not applied; they
+ * hold SPILL records of transactions that ran when it began, and pages (chunks_disk). */
 struct checkpoint_disk {
     le64 redo_lsn;              /*  0  first LSN that is not in the saved metadata */
     le64 scan_lsn;              /*  8  <= redo_lsn: where scanning begins */
@@ -43,9 +43,9 @@ struct checkpoint_disk {
 };
 _Static_assert(sizeof(struct checkpoint_disk) == 40, "on-disk size");
 
-/* Of a checkpoint by chunks: pages need not be home for it, and the image of each that is not, or
- * the changes that lead to it, begin at or behind pages_lsn. The group before has CRC pages_crc.
- * All zeros: the redo LSN, all older pages were home. */
+/* struct chunks_disk is of a checkpoint by chunks: pages need not be home for it; the image of each
+ * that is not, or the changes that lead to it, begin at or behind pages_lsn. The group before has
+ * CRC pages_crc. All zeros: the redo LSN, all older pages were home. */
 struct chunks_disk {
     le64 pages_lsn;             /*  0  scan_lsn <= pages_lsn <= redo_lsn */
     le32 pages_crc;             /*  8 */
@@ -60,7 +60,7 @@ struct epoch_disk {
 };
 
 /*
- * Superblock slot, at block 0 (slot A) and at the middle of the disk as it was at creation (slot
+ * A superblock slot is at block 0 (slot A) and in the middle of the disk as it was created (slot
  * B). Generation g lies in slot g & 1. Valid when: magic; version; CRC over bytes 12 to 4095, all
  * fields beyond 512 zero; then every field is in range.
  */
@@ -87,7 +87,7 @@ struct superblock_disk {
     le64 data_start;            /* 128 */
     le64 extents;               /* 136 */
     struct checkpoint_disk checkpoints[2];  /* 144 */
-    le64 end_lsn;               /* 224  clean: exactly here the log ends */
+    le64 end_lsn;               /* 224  clean: the log ends exactly here */
     le32 reserved;              /* 232 */
     le32 epoch_count;           /* 236 */
     struct epoch_disk epochs[EPOCH_MAX];    /* 240 */
@@ -100,8 +100,8 @@ _Static_assert(offsetof(struct superblock_disk, epochs) == 240, "on-disk place")
 _Static_assert(offsetof(struct superblock_disk, chunks) == 368, "on-disk place");
 
 /*
- * The signpost, block 1: where slot B is, for when slot A cannot be read; the disk may have grown
- * since its middle was measured. Written when the store is created: before anything else with
+ * The signpost, block 1, tells where slot B is, for when slot A cannot be read; the disk may have
+ * grown since its middle was measured. Written when the store is created: before anything else with
  * slot_b_offset 0, when all is there with the offset. With 0 the disk is blank, unless a valid slot
  * of this uuid has generation GENERATION_MADE or later. Valid when: magic; version; CRC over bytes
  * 12 to 4095.
@@ -116,10 +116,10 @@ struct signpost_disk {
 };
 _Static_assert(sizeof(struct signpost_disk) == BLOCK_BYTES, "on-disk size");
 #define SIGNPOST_OFFSET      BLOCK_BYTES
-#define GENERATION_MADE      2u  /* of slot A in a new store: all of it but the signpost is there */
+#define GENERATION_MADE      2u  /* slot A's in a new store: all but the signpost is there */
 
 /*
- * The label of one of several disks that hold one store, in its first and its last block. Valid
+ * A label marks one of several disks that hold one store, in its first and its last block. Valid
  * when: magic; CRC over bytes 12 to 4095, seeded with the copy's place; version; fields in range.
  */
 #define LABEL_VERSION        1u
@@ -140,11 +140,11 @@ struct label_disk {
 _Static_assert(sizeof(struct label_disk) == BLOCK_BYTES, "on-disk size");
 
 /*
- * Group header; the records follow it, zero padding fills the last block. Valid at LSN x when, in
- * this order: magic; uuid_low; lsn == x (else a stale lap); epoch is the one the superblock's
- * table gives for x (else a tail that a crash cut off); prev_crc is that of the group before (else
- * another history); blocks fits; crc, over bytes 0 to 59 and 64 to the end of the last block (else
- * torn). No other field is believed before all hold.
+ * struct group_disk is a group's header; records follow it, zeros fill the last block. Valid at LSN
+ * x when, in this order: magic; uuid_low; lsn == x (else a stale lap); epoch is the one the
+ * superblock's table gives for x (else a tail that a crash cut off); prev_crc is that of the group
+ * before (else another history); blocks fits; crc, over bytes 0 to 59 and 64 to the end of the last
+ * block (else torn). No other field is believed before all hold.
  */
 struct group_disk {
     le64 magic;                 /*  0 */
@@ -218,11 +218,11 @@ struct record_disk {
     le64 physical;              /* 40  extent number */
 };
 _Static_assert(sizeof(struct record_disk) == 48, "on-disk size");
-#define RECORD_PACKED        1u         /* its data by LZ4: PAGE_FULL, PAGE_DIFF */
+#define RECORD_PACKED        1u         /* data is packed by LZ4: PAGE_FULL, PAGE_DIFF */
 #define RECORD_WRITTEN       2u
 
 /*
- * A chain: a transaction that wrote pages into the log before its commit. Image i of a SPILL
+ * A chain is a transaction that wrote pages into the log before its commit. Image i of a SPILL
  * record is in the i-th block behind the record's table, which ends at a block's end. The commit
  * record names the first group that has a SPILL record of the chain, how many have one, and the
  * CRC-32C (seed: the chain's number, low half) of their headers' CRCs, in order.
@@ -244,11 +244,11 @@ struct chain_disk {
 _Static_assert(sizeof(struct chain_disk) == 24, "on-disk size");
 
 /*
- * A transaction of several stores that has voted yes: its images are in the log, and its end is
- * not decided. `chain` tells of the groups before this one. An outcome is of an id: UNDO and COMMIT
- * end what is prepared; KEPT is a decision of this store that others may ask for, until FORGET,
- * AGAIN the same in a later part of the log. COMMIT and KEPT are in the transaction that they are
- * about, the others outside of one.
+ * A prepared transaction of several stores has voted yes: its images are in the log, its end is not
+ * decided. `chain` tells of the groups before this one. An outcome is of an id: UNDO and COMMIT end
+ * what is prepared; KEPT is a decision of this store that others may ask for, until FORGET, AGAIN
+ * the same in a later part of the log. COMMIT and KEPT are in the transaction that they are about,
+ * the others outside of one.
  */
 struct prepared_disk {
     uint8_t id[16];             /*  0 */
@@ -294,7 +294,7 @@ _Static_assert(sizeof(struct layout_disk) == 80, "on-disk size");
 _Static_assert(sizeof(struct name_value_disk) == 80, "on-disk size");
 
 /*
- * A metadata area: the map (one entry per page, whole blocks), then the pages. Page 0 is the
+ * A metadata area has a map (one entry per page, whole blocks), then the pages. Page 0 is the
  * header. The map's CRC is in the superblock; a page's CRC is in the map.
  */
 enum meta_kind { META_FREE, META_HEADER, META_DIRECTORY, META_NAMES, META_BUCKET };
@@ -359,7 +359,7 @@ struct name_disk {
 _Static_assert(sizeof(struct name_disk) == 128, "on-disk size");
 #define NAMES_PER_PAGE       (BLOCK_BYTES / sizeof(struct name_disk))
 
-/* A bucket page: header, then `count` leaves, no holes. */
+/* A bucket page has this header, then `count` leaves, no holes. */
 struct bucket_disk {
     le32 count;
     le32 bucket;

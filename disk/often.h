@@ -1,6 +1,6 @@
 /*
- * often.h - what a commit asks for each of its pages, when the page is planned and again when its
- * record is applied; inline, since of its price calls would be most. internal.h includes it.
+ * often.h - what a commit asks for each page, when the page is planned and when its record is
+ * applied; inline, since calls would be most of its price. internal.h includes it.
  */
 #ifndef KATYDID_DISK_OFTEN_H
 #define KATYDID_DISK_OFTEN_H
@@ -39,11 +39,11 @@ static inline struct leaf_near *leaf_near(const struct store *store, uint64_t ob
     return (struct leaf_near *)&store->numbers.near[(index + object * 37) % LEAVES_NEAR];
 }
 
-/* The leaf by its chain, which is noted as near; NULL: there is none. */
+/* hash_search finds a leaf by its chain and notes it as near; NULL: there is none. */
 struct leaf_disk *hash_search(const struct store *store, uint64_t object, uint64_t index,
                               uint32_t *page);
 
-/* The leaf, or NULL; *page, if wanted: the metadata page where it is. */
+/* hash_find finds a leaf, or NULL; *page, if wanted: the metadata page where it is. */
 static inline struct leaf_disk *hash_find(const struct store *store, uint64_t object,
                                           uint64_t index, uint32_t *page)
 {
@@ -65,14 +65,14 @@ static inline struct leaf_disk *hash_find(const struct store *store, uint64_t ob
 static inline void meta_touch(struct store *store, uint32_t page)
 {
     if (store->checkpoint.running)
-        checkpoint_freeze(store, page); /* one that still needs the page as it is gets its copy */
+        checkpoint_freeze(store, page); /* a checkpoint that needs the page as it is copies it */
     if (store->pages[page].dirty != 3)
         meta_dirty_set(store, page, 3);
 }
 
 /* ---- directory.c */
 
-/* The container, or NULL; *slot, if wanted: its place. */
+/* directory_search finds a container, or NULL; *slot, if wanted: its place. */
 struct container_disk *directory_search(const struct store *store, uint64_t object,
                                         uint32_t *slot);
 
@@ -97,8 +97,8 @@ static inline struct container_disk *directory_get(const struct store *store, ui
 
 /* ---- space.c */
 
-/* Is the page newer in the log than at home? Said while its leaf has the LSN of the version
- * before. */
+/* page_dirty_set says whether a page is newer in the log than at home, while its leaf has the LSN
+ * of the version before. */
 static inline void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page,
                                   bool dirty)
 {
@@ -124,7 +124,7 @@ static inline uint32_t *table_head(const struct table *table, uint64_t object, u
     return &table->entries[key_hash(object, key) & (table->room - 1)].head;
 }
 
-/* The entry, whose number is its index + 1, becomes the first of its chain. */
+/* table_link makes an entry, whose number is its index + 1, the first of its chain. */
 static inline void table_link(const struct table *table, struct entry *entry, uint32_t number)
 {
     entry->at = key_hash(entry->object, entry->key) & (table->room - 1);
@@ -133,7 +133,7 @@ static inline void table_link(const struct table *table, struct entry *entry, ui
     *head = number;
 }
 
-/* The newest entry, or NULL. */
+/* table_find returns the newest entry of this object and key, or NULL. */
 static inline struct entry *table_find(const struct table *table, uint64_t object, uint64_t key)
 {
     uint32_t at = table->count ? *table_head(table, object, key) : 0;
@@ -144,7 +144,7 @@ static inline struct entry *table_find(const struct table *table, uint64_t objec
 
 int  table_grow(struct store *store, struct table *table);     /* there is no room for one more */
 
-/* One more entry: 0 or -ENOMEM. */
+/* table_add adds an entry: 0 or -ENOMEM. */
 static inline int table_add(struct store *store, struct table *table, uint64_t object,
                             uint64_t key, uint64_t value, uint32_t kind)
 {
@@ -161,7 +161,7 @@ static inline int table_add(struct store *store, struct table *table, uint64_t o
 
 /* ---- group.c: a difference */
 
-/* Runs ascend, do not overlap, lie inside the page and use all the bytes. */
+/* runs_check: runs must ascend, not overlap, lie inside the page and use all the bytes. */
 static inline int runs_check(const uint8_t *runs, uint32_t bytes)
 {
     uint32_t reached = 0;

@@ -21,24 +21,24 @@ struct doubt {
     size_t   at;
     uint64_t lsn;               /* of the group that has its record; 0: pending ... */
     uint32_t prev_crc;          /* ... and of the one before that */
-    struct store_hold hold;     /* of one that is kept */
+    struct store_hold hold;     /* of a decision that is kept */
     struct store_chain *chain;  /* prepared: its images; NULL in recovery */
-    struct store_chain *fresh;  /* they are being written again, into this one */
-    uint64_t blocks;            /* that it takes in the log at most (TP2) */
+    struct store_chain *fresh;  /* its images are being written again, into this one */
+    uint64_t blocks;            /* what it takes in the log at most (TP2) */
     uint64_t extents;           /* promised; and names (TP3) */
     uint32_t names;
     uint32_t room;              /* bytes of its record */
     struct record_disk record[];        /* PREPARED, KEPT or AGAIN, as it is in the log */
 };
 
-/* Bytes of a PREPARED record's data. */
+/* prepared_bytes: the size of a PREPARED record's data. */
 static inline uint32_t prepared_bytes(uint64_t pages, uint32_t bytes)
 {
     return (uint32_t)(sizeof(struct prepared_disk) + pages * sizeof(struct prepared_page_disk)) +
            bytes;
 }
 
-/* Blocks of the log: its images, and a record of so many bytes; each may begin a block. */
+/* doubt_blocks: blocks of log for its images and a record of so many bytes; each may begin one. */
 static inline uint64_t doubt_blocks(uint64_t pages, uint32_t record_bytes)
 {
     return pages + (pages != 0) + 1 + record_bytes / BLOCK_BYTES;
@@ -49,14 +49,14 @@ static inline const struct prepared_disk *prepared_of(const struct record_disk *
     return (const void *)(record + 1);
 }
 
-/* Its page number i; behind the last one: what is the caller's. */
+/* prepared_page_at: the record's page number i; behind the last one: what is the caller's. */
 static inline const struct prepared_page_disk *prepared_page_at(const struct record_disk *record,
                                                                 uint64_t i)
 {
     return (const struct prepared_page_disk *)(prepared_of(record) + 1) + i;
 }
 
-/* Bytes of a PREPARED record that are the caller's, behind all else. */
+/* prepared_extra: bytes of a PREPARED record that are the caller's, behind all else. */
 static inline uint32_t prepared_extra(const struct record_disk *record)
 {
     return le32_get(record->data_bytes) - prepared_bytes(le64_get(record->page), 0);
@@ -64,42 +64,42 @@ static inline uint32_t prepared_extra(const struct record_disk *record)
 
 /* doubt.c */
 struct doubt *doubt_find(const struct store *store, const struct store_txn_id *id);
-/* One more, pending, with room for its record. -EAGAIN: there are too many, or they take too much
- * of the log. */
+/* doubt_new makes one more, pending, with room for its record. -EAGAIN: there are too many, or they
+ * take too much of the log. */
 int  doubt_new(struct store *store, const struct store_txn_id *id, bool prepared, uint64_t pages,
                uint32_t room, struct doubt **out);
 struct store_hold *hold_of(struct doubt *d);
 void doubt_end(struct store *store, struct doubt *d);
-/* It is redeemed; or, if the commit is taken back, promised again. */
+/* doubt_promise notes that d's promise is redeemed; `again`: that it is given, or stands again. */
 void doubt_promise(struct store *store, const struct doubt *d, bool again);
-/* Extents of which the chain has a page and nobody is sure to have one when it commits: the pages
- * of it that are there already stay, for nobody else may free them. */
+/* doubt_extents counts extents of which the chain has a page and nobody is sure to have one when it
+ * commits: its pages that are there already stay, for nobody else may free them. */
 uint64_t doubt_extents(const struct store *store, const struct store_chain *chain);
 uint64_t doubt_names_free(const struct store *store);   /* how many more may be set */
-/* Those that are not pending; if `sum`, which (format.h). */
+/* doubts_count counts those that are not pending; *sum, if wanted: which (format.h). */
 uint32_t doubts_count(const struct store *store, uint32_t *sum);
 void doubts_drop(struct store *store);
-/* A PREPARED or DECIDED record of the group at `lsn`. In recovery also of groups before the redo
- * LSN, which is `redo`. */
+/* doubt_apply applies a PREPARED or DECIDED record of the group at `lsn`. In recovery also of
+ * groups before the redo LSN, which is `redo`. */
 int  doubt_apply(struct store *store, const struct record_disk *record, const uint8_t *group,
                  uint64_t lsn, uint64_t redo);
-/* Recovery has met the whole log: each that is left has a chain and its promise, as before. */
+/* doubts_restore, when recovery has met the log, gives each its chain and promise, as before. */
 int  doubts_restore(struct store *store);
-/* Has one that is prepared, and that is not the one which this transaction commits (NULL: any),
- * this page; one of these? (TP4) */
+/* doubt_has_page, doubt_has_range: has one that is prepared, and is not what this transaction
+ * commits (NULL: any), this page, or one of these? (TP4) */
 bool doubt_has_page(const struct store *store, const struct store_group *group, uint64_t object,
                     uint64_t page);
 bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t page,
                      uint64_t count);
 
 /* prepared.c */
-/* If the log ends here, is there room left to write all again? Else that is due. */
+/* doubts_fit: if the log ends here, is there room left to write all again? Else that is due. */
 bool doubts_fit(struct store *store, uint64_t end);
-/* Before the group's CRC is made: places of images become LSNs. */
+/* doubts_sealed makes places of images LSNs, before the group's CRC is made. */
 void doubts_sealed(struct store_group *group);
-/* The records at or behind `from` in the group are taken back. */
+/* doubts_cancel takes back the records at or behind `from` in the group. */
 void doubts_cancel(struct store_group *group, size_t from);
-/* May the transaction that is being built end this chain, which is prepared? */
+/* doubt_commits: may the transaction being built end this chain, which is prepared? */
 bool doubt_commits(const struct store_group *group, const struct store_chain *chain);
 
 #endif

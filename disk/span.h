@@ -22,7 +22,7 @@ struct span {
     uint64_t written[SPAN_DISKS_MAX], flushed[SPAN_DISKS_MAX];
 };
 
-/* Which disk an error of span_open is about. */
+/* struct span_report tells which disk an error of span_open is about. */
 struct span_report {
     const char *message;        /* static text, that goes on after "disk N" or the disk's name */
     uint32_t given;             /* its place in the list; SPAN_MISSING: none of them */
@@ -30,18 +30,18 @@ struct span_report {
 };
 #define SPAN_MISSING UINT32_MAX
 
-/* Finds out whose disks these are, given in any order, and sets *io to one disk made of them. Its
- * context is *span, which must stay where it is. Writes nothing. -EUCLEAN: one is missing, foreign,
- * given twice, longer or shorter than it was; -ENODATA: the creation of the store was cut off;
- * -EPROTONOSUPPORT: a newer label; -EINVAL: too many disks; -EIO. */
+/* span_open finds out whose disks these are, in any order, and sets *io to one disk made of them.
+ * Its context is *span, which must stay where it is. Writes nothing. -EUCLEAN: one is missing,
+ * foreign, given twice, longer or shorter than it was; -ENODATA: the creation of the store was cut
+ * off; -EPROTONOSUPPORT: a newer label; -EINVAL: too many disks; -EIO. */
 store_must_check int span_open(const struct disk_io *disks, uint32_t count, struct span *span,
                                struct disk_io *io, struct span_report *report);
-/* Where a byte below total_bytes lies: the disk, the place on it; how many bytes follow there. */
+/* span_place: the disk and place of a byte below total_bytes; how many bytes follow there. */
 uint64_t span_place(const struct span *span, uint64_t offset, uint32_t *disk, uint64_t *at);
-/* The caller has written to this disk, not by io->write: the next flush is to reach it. */
+/* span_wrote: the caller wrote to this disk, not by io->write; the next flush must reach it. */
 void span_wrote(struct span *span, uint32_t disk);
 
-/* For who writes labels: the disk made of these, all fields before total_bytes being set. */
+/* span_io, for who writes labels, makes one disk; all fields before total_bytes are set. */
 struct disk_io span_io(struct span *span);
 
 #endif
