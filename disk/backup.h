@@ -9,9 +9,9 @@
 
 /* ---------------------------------------------------------------- holds on the log
  *
- * From the scan LSN of the newest checkpoint on, no log is overwritten while a hold stands. It
- * lives for half the log at most: when more was logged since, the next checkpoint that begins ends
- * it (expired; store_stats tells whose), and its owner has to begin anew. So a hold keeps nobody's
+ * While a hold stands, no log from the newest checkpoint's scan LSN on is overwritten. A hold lives
+ * for half the log at most: when more was logged since, the next checkpoint that begins ends it
+ * (expired; store_stats tells whose), and its owner has to begin anew. So a hold keeps nobody's
  * commits waiting. One that stays does not expire: when the log is full of what it holds, commits
  * are refused (-EAGAIN, and no checkpoint helps) until its owner moves or ends it. A hold is the
  * owner's memory; the owner ends it before store_close (-EBUSY), and forgets it after
@@ -28,7 +28,7 @@ struct store_hold {
 };
 store_must_check int store_hold_begin(struct store *store, struct store_hold *hold,
                                       const char *owner, bool stays);
-/* The owner needs nothing of what is applied so far. -EINVAL: it has expired. */
+/* store_hold_move: the owner needs nothing that is applied so far. -EINVAL: it has expired. */
 store_must_check int store_hold_move(struct store *store, struct store_hold *hold);
 void store_hold_end(struct store *store, struct store_hold *hold);  /* also one that is none */
 
@@ -52,7 +52,7 @@ struct store_backup {
     uint32_t bytes;             /* 0: nothing this time */
     uint32_t most;              /* bytes of a piece; 0: STORE_BACKUP_BYTES. One extent at least */
     bool     zeros;
-    bool     homes;             /* of extents: not all that lies there is needed */
+    bool     homes;             /* it is of extents: not all that lies there is needed */
     uint64_t slot_offset[3];    /* slot A, slot B, signpost */
     uint8_t  slot[3][STORE_PAGE_BYTES];
     uint64_t end_lsn;           /* the copy has the log up to here */
@@ -70,28 +70,28 @@ void store_backup_mark(void *block);
 
 /* ---------------------------------------------------------------- rolling forward
  *
- * Recovery of a copy (store_backup, which nobody else has open) that goes on behind the copy's log
- * with the groups of an archive, up to a transaction or a time, or to their end. Then the store
- * begins a new life: with another uuid. A power cut inside leaves no store: begin again with the
- * copy. -EUCLEAN: a group does not follow (a hole: report->end_lsn says where), or the copy is
- * newer than that, or damaged. */
+ * Rolling forward is recovery of a copy (store_backup, which nobody else has open) that goes on
+ * behind its log with the groups of an archive, up to a transaction or a time, or to their end.
+ * Then the store begins a new life: with another uuid. A power cut inside leaves no store: begin
+ * again with the copy. -EUCLEAN: a group does not follow (a hole: report->end_lsn says where), or
+ * the copy is newer than that, or damaged. */
 struct store_roll {
     void *context;
-    /* The archive's first group at or behind `lsn`, as it lay in the log; the bytes stay until the
-     * next call. 1; 0: it has none; or an error, which store_open returns. */
+    /* `next` gives the archive's first group at or behind `lsn`, as it lay in the log; the bytes
+     * stay until the next call. 1; 0: it has none; or an error, which store_open returns. */
     int    (*next)(void *context, store_lsn_t lsn, const void **group, size_t *bytes);
-    /* Page number `index`, in the order of its records, of what a transaction had loaded past the
-     * log. 0; -ENODATA: the archive has not got it. NULL: it has none */
+    /* `page` gives page number `index`, in the order of its records, of what a transaction had
+     * loaded past the log. 0; -ENODATA: the archive has not got it. NULL: it has none */
     int    (*page)(void *context, store_lsn_t csn, uint64_t index, void *bytes);
     store_lsn_t to_csn;         /* the last transaction; 0: all */
     uint64_t to_time;           /* all before the first that is later than that; 0: all */
     uint8_t  uuid[16];          /* of the new life: must differ for all that was ever made */
     /* filled */
-    bool        reached;        /* what is behind would be later than that */
+    bool        reached;        /* what follows is later than to_csn or to_time */
     uint64_t    groups, transactions;
     store_lsn_t last_csn;       /* of the last transaction rolled; 0: none */
     uint64_t    last_time;
-    store_lsn_t load_csn;       /* of the load that was met last, and how many pages it has had */
+    store_lsn_t load_csn;       /* of the load met last, and how many pages it has had */
     uint64_t    load_pages;
 };
 

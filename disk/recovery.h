@@ -10,7 +10,7 @@
 /* decide.c: facts, and what recovery does about them */
 enum slots_fact { SLOTS_GOOD, SLOTS_UNREADABLE, SLOTS_BLANK, SLOTS_FOREIGN, SLOTS_NEWER,
                   SLOTS_OLDER, SLOTS_DAMAGED, SLOTS_FACTS };
-/* the checkpoint that is intact */
+/* enum base_fact: which checkpoint is intact */
 enum base_fact { BASE_NEWEST, BASE_OLDER, BASE_NONE, BASE_FACTS };
 enum log_fact {
     LOG_EMPTY,                  /* nothing after the redo LSN */
@@ -44,7 +44,7 @@ uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_
 enum log_fact log_fact(const struct log_facts *facts);
 const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fact base,
                                             enum log_fact log);
-/* The same, and noted in the report. One that needs the log was asked too early: its error is 0. */
+/* recovery_report also notes the rule. Asked too early (the rule needs the log), its error is 0. */
 const struct recovery_rule *recovery_report(struct store_report *report, enum slots_fact slots,
                                             enum base_fact base, enum log_fact log);
 
@@ -60,10 +60,10 @@ struct log_reader {
     uint32_t unreadable_count;
     uint64_t verified_from;             /* groups from here on were found valid: no CRC again */
 };
-/* Two sums over all bytes read: equal if they were the same bytes. How many records these are. */
+/* struct fingerprint: two sums over all bytes read, equal if these were the same; their records. */
 struct fingerprint { uint64_t sum, weighed, records; };
-/* A walk over the groups from a checkpoint's scan LSN. What is lost before its pages begin is
- * stepped over: only SPILL records lie there, and the commit that needs one will miss it. */
+/* struct scan walks over groups from a checkpoint's scan LSN. What is lost before its pages begin
+ * is stepped over: only SPILL records lie there, which the commit that needs one will miss. */
 struct scan {
     struct log_reader *reader;
     const struct checkpoint_info *base;
@@ -74,28 +74,28 @@ struct scan {
     struct fingerprint seen;            /* of all groups found */
 };
 #define READ_AHEAD_BYTES (256u * 1024)
-/* reads so many bytes at once */
+/* log_reader_open: the reader will read `ahead` bytes at once */
 int  log_reader_open(struct log_reader *reader, struct store *store, size_t ahead);
 void log_reader_close(struct log_reader *reader);
 uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes,
                    size_t zeros);       /* so many at its end are known to be zero */
-/* The next group of the history at *lsn, or at the start of the ring if the writer skipped its end;
- * *crc is that of the group before. Both are moved behind it. 1; 0: none; < 0: cannot read. */
+/* log_next finds the next group of the history at *lsn, or at the ring's start if its end was
+ * skipped; *crc is that of the group before. Both move behind it. 1; 0: none; < 0: cannot read. */
 int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t *crc, const uint8_t **group);
 struct scan log_scan_begin(struct log_reader *reader, uint32_t area);
 int  log_scan_next(struct scan *scan);
-/* May a group lie at the log's end, or where the ring begins again, that cannot be read? */
+/* log_end_unreadable: may a group that cannot be read lie at the log's end, or the ring's start? */
 bool log_end_unreadable(struct log_reader *reader, uint64_t end, uint32_t prev_crc);
-/* No group lies there: zeros over the blocks that cannot be read, so that the next start need not
- * ask. A place that takes no write stays as it is. */
+/* log_end_clear, when no group lies there, writes zeros over the blocks that cannot be read, so
+ * that the next start need not ask. A place that takes no write stays as it is. */
 void log_end_clear(struct log_reader *reader, uint64_t end);
 int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
-/* The first whole group at or behind *lsn in the ring, of whatever age. 1; -ENOENT: none before
- * `until`. */
+/* log_group_any finds the first whole group at or behind *lsn in the ring, of any age. 1; -ENOENT:
+ * none before `until`. */
 int  log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group);
 
-/* The bytes, from elsewhere, are the whole group of this store that comes next in its log, of any
- * epoch. */
+/* log_group_follows: are the bytes, from elsewhere, the whole group that comes next in the log of
+ * this store, of any epoch? */
 bool log_group_follows(const struct store *store, const uint8_t *group, size_t bytes);
 
 /* record.c */
@@ -108,53 +108,53 @@ int  record_next(struct record_walk *walk, const struct record_disk **record);  
 struct record_walk group_walk(const uint8_t *group);
 bool group_loads(const uint8_t *group); /* has it pages that are in no log (PAGE_HOME)? feed.c */
 int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
-/* Does a record of this type make a new version of one page? */
+/* record_writes: does a record of this type make a new version of one page? */
 static inline bool record_writes(uint32_t type)
 {
     return type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP ||
            type == RECORD_PAGE_LOGGED;
 }
-/* Each record of a group's transactions, and the number of its own: the LSN of the commit record
- * (RC1). Ends with the first error. */
+/* records_visit calls `visit` with each record of a group's transactions, and its transaction's
+ * number: the LSN of the commit record (RC1). Ends with the first error. */
 typedef int record_visit(struct store *store, void *context, const struct record_disk *record,
                          uint64_t csn);
 int  records_visit(struct store *store, const uint8_t *group, uint64_t lsn, record_visit *visit,
                    void *context);
-/* Is what a record of a page, unpacked, has as data of its type? */
+/* record_page_valid: is what a record of a page, unpacked, has as data of its type? */
 bool record_page_valid(const struct record_disk *record);
 bool page_record_valid(const struct container_disk *container, const struct record_disk *record);
-/* What a valid record of a whole page, a difference or operations makes of `page`, which holds the
- * version before. */
+/* record_page makes `page`, which holds the version before, what a valid record of a whole page, a
+ * difference or operations says. */
 void record_page(const struct record_disk *record, uint8_t *page);
 
-/* Frees pages [from, end) of a container. */
+/* range_free frees pages [from, end) of a container. */
 void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t from, uint64_t end);
 
 /* unlogged.c */
-/* Is it a record that recovery passes over? */
+/* record_passed: is it a record that recovery passes over? */
 bool record_passed(const struct store *store, uint32_t type, uint32_t slot);
 int  durability_apply(struct store *store, const struct record_disk *record, uint32_t slot);
-/* What a start does not find of containers whose pages are in no log (UL1); `same`: only of those
- * that are volatile (UL3). Before the log is followed: pages; after it: all that leads to them.
- * *lost: more than 0 if there was something. */
+/* unlogged_forget and unlogged_lose drop what a start must not find of containers whose pages are
+ * in no log (UL1); `same`: only of volatile ones (UL3). One, before the log is followed: pages; the
+ * other, after it: all that leads to them. *lost: more than 0 if there was something. */
 int  unlogged_forget(struct store *store, bool same, uint64_t *lost);
 void unlogged_lose(struct store *store, bool same, uint64_t *lost);
 
-/* pack.c: a record whose data is packed, as it was before. NULL: it is damaged. */
+/* pack.c: record_unpack returns a packed record as it was before. NULL: it is damaged. */
 struct unpacked { struct record_disk record; uint8_t data[2 * STORE_PAGE_BYTES]; };
 void packer_drop(struct store *store);
 bool record_packed(const struct record_disk *record);
 const struct record_disk *record_unpack(const struct record_disk *record, struct unpacked *to);
 
-/* The open transaction's last record, or NULL; and other data, not more, for it. */
+/* record_last: the open transaction's last record or NULL; record_shrink: other data, not more. */
 struct record_disk *record_last(const struct store_group *group);
-/* unlogged.c: that one, if it is of this type, and tells of pages behind which this one comes. */
+/* run_last (unlogged.c): that one, if of this type and of pages right before this one; or NULL. */
 struct record_disk *run_last(const struct store_group *group, enum record_type type,
                              uint64_t object, uint64_t page, uint64_t physical);
 void group_reach(struct store_group *group, size_t end);  /* bytes before it may be written */
 void record_shrink(struct store_group *group, const void *data, uint32_t bytes);
 
-/* operate.c: of data that was checked (0, -EINVAL), what it makes of the version before */
+/* operate.c: operations_check: 0, -EINVAL; operations_apply makes a page of the version before */
 int  operations_check(const uint8_t *data, uint32_t bytes);
 void operations_apply(const uint8_t *data, uint32_t bytes, uint8_t *page);
 
@@ -163,21 +163,21 @@ int  spill_note(struct store *store, const struct record_disk *record, const uin
                 uint64_t lsn);
 int  spills_note(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t redo);
 int  chain_verify(struct store *store, const struct chain_disk *chain);
-/* Is it that chain, as far as it went before the group at `lsn`, which was met last? */
+/* chain_stands: is it the chain as far as it went before the group at `lsn`, the last one met? */
 int  chain_stands(const struct store *store, const struct chain_disk *chain, uint64_t lsn);
 void chain_restore(struct store_chain *chain, uint64_t number);  /* as the log has it */
 int  logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
                  uint8_t *image);
 void seen_drop(struct store *store);
-/* The group at `lsn` is applied: when there are many, chains that have left the ring go. */
+/* seen_forget, when the group at `lsn` is applied, drops chains that left the ring, if many. */
 void seen_forget(struct store *store, uint64_t lsn);
 
 /* roll.c */
 int  roll_forward(struct store *store, struct store_roll *roll, struct store_report *report);
-/* The transaction that this commit record ends, and all behind it, are not wanted. */
+/* roll_stops: are the transaction that this commit record ends, and all behind it, unwanted? */
 bool roll_stops(struct store *store, const struct record_disk *commit, uint64_t csn);
 int  roll_end(struct store *store, const uint8_t uuid[16]);
-/* So many pages that a load brought home, from the archive, each of its CRC. */
+/* roll_load gets from the archive `count` pages that a load brought home, each of its CRC. */
 store_must_check int roll_load(struct store *store, uint64_t csn, uint64_t offset, const le32 *crc,
                                uint32_t count);
 
@@ -186,16 +186,16 @@ const uint8_t *image_bytes(const struct store *store, uint64_t number);     /* N
 store_must_check int images_home(struct store *store);
 void images_drop(struct store *store);
 void image_drop(struct store *store, uint64_t extent, uint32_t page);
-/* Notes the places that the group at `lsn` has PAGE_HOME records of. */
+/* images_spare notes the places that the group at `lsn` has PAGE_HOME records of. */
 store_must_check int images_spare(struct store *store, const uint8_t *group, uint64_t lsn);
-/* The group lies between where the checkpoint's pages begin and its redo LSN: images of those that
- * were not home (IG4). */
+/* images_before makes images of pages that were not home (IG4), of a group between where the
+ * checkpoint's pages begin and its redo LSN. */
 store_must_check int images_before(struct store *store, const uint8_t *group, uint64_t lsn);
-/* What the record makes of its page's image. The leaf still tells of the version before. */
+/* image_write does to its page's image what a record says; the leaf tells of the version before. */
 store_must_check int image_write(struct store *store, const struct record_disk *record,
                                  struct leaf_disk *leaf, uint32_t page, uint64_t lsn);
 
-/* upgrade.c: a version that is not FORMAT_VERSION must be store_upgradable */
+/* upgrade.c: a version other than FORMAT_VERSION must be store_upgradable */
 struct format_step {
     uint32_t from;              /* to the next version */
     void   (*superblock)(struct superblock_disk *block);
@@ -213,7 +213,7 @@ static inline uint64_t extent_redo(const struct store *store, const struct exten
 {
     return MAX(store->log.redo, extent->redo);
 }
-/* Where the pages begin that recovery needs from this checkpoint on, and the CRC before. */
+/* pages_begin_lsn: where the pages begin that recovery needs from this checkpoint on. */
 static inline uint64_t pages_begin_lsn(const struct checkpoint_info *checkpoint)
 {
     return checkpoint->pages_lsn ? checkpoint->pages_lsn : checkpoint->redo_lsn;
@@ -231,13 +231,13 @@ int  doubts_compare(struct store *store, const struct checkpoint_info *base, uin
 int  log_recovered(struct store *store, bool same, struct store_report *report);
 int  recovery_end(struct store *store, bool replayed, struct store_report *report);
 
-/* feed.c: a table of epochs on its way; how far two logs may be the same, at most up to `end` */
+/* feed.c: epochs_decode reads a table; epochs_common: how far two logs may be the same, to `end` */
 bool epochs_decode(const struct store_epochs *in, struct superblock *super);    /* is it one? */
 uint64_t epochs_common(const struct superblock *a, const struct superblock *b, uint64_t end);
 
 /* slots.c */
 #define SMALLEST_BYTES (8ull * BLOCK_BYTES)
-/* The superblock to believe, and the rule in the report; or that rule's error, or -ENOMEM.
+/* slots_find finds the superblock to believe, and notes the rule; or that rule's error, or -ENOMEM.
  * *twin_first: its twin is to be written before any area is (SB4). */
 int  slots_find(const struct disk_io *io, const struct disk_memory *memory, bool upgrade,
                 struct superblock *super, bool *twin_first, struct store_report *report);

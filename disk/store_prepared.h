@@ -40,25 +40,25 @@ struct store_participant {
     uint64_t number;                    /* the caller's */
 };
 
-/* In an open group, outside of a transaction; the chain is the store's from then on, unless the
- * group is cancelled. -EEXIST: the id is known. -EAGAIN: too many are prepared, or pages in them;
- * or the log is full. -E2BIG: it alone is too large. -ENOSPC: there would be no room for its
+/* store_prepare, in an open group, outside of a transaction, makes the chain the store's, unless
+ * the group is cancelled. -EEXIST: the id is known. -EAGAIN: too many are prepared, or pages in
+ * them; or the log is full. -E2BIG: it alone is too large. -ENOSPC: there would be no room for its
  * commit. -ENOBUFS: use the next group. -EOPNOTSUPP: it has pages at home. -EBUSY, -ENOMEM. */
 store_must_check int store_prepare(struct store_group *group, struct store_chain *chain,
                                    const struct store_prepare *what);
-/* In a transaction, before all else of it: it commits what is prepared under this id, pages and
- * all; or, nothing being prepared, it is a decision that is kept, for the participants. -EBUSY:
+/* store_txn_decided, before all else of a transaction: this commits what is prepared under this id,
+ * pages and all; or, if nothing is, it is a decision that is kept, for the participants. -EBUSY:
  * its record is in a group that is not applied: use the next. -EEXIST: it is decided. -EAGAIN: too
  * many decisions are kept. -EINVAL, -ENOBUFS, -ENOMEM. */
 int store_txn_decided(struct store_group *group, const struct store_txn_id *id,
                       const struct store_participant *participants, uint32_t count);
-/* In an open group, outside of a transaction: ends what is prepared; forgets a decision. -ENOENT,
- * -EBUSY, -ENOBUFS, -EAGAIN */
+/* store_undo ends what is prepared, store_forget forgets a decision: in an open group, outside of a
+ * transaction. -ENOENT, -EBUSY, -ENOBUFS, -EAGAIN */
 store_must_check int store_undo(struct store_group *group, const struct store_txn_id *id);
 store_must_check int store_forget(struct store_group *group, const struct store_txn_id *id);
 
-/* One that is prepared, or a decision that is kept. What it points to stays until it ends, or is
- * written again. */
+/* struct store_doubt is one that is prepared, or a decision that is kept. What it points to stays
+ * until it ends, or is written again. */
 struct store_doubt {
     struct store_txn_id id;
     bool        prepared;
@@ -67,23 +67,23 @@ struct store_doubt {
     const void *data;
     uint32_t    bytes, participants;
 };
-/* *cursor is 0 at first. -ENOENT: that was all. */
+/* store_doubt_next: *cursor is 0 at first. -ENOENT: that was all. */
 store_must_check int store_doubt_next(const struct store *store, uint32_t *cursor,
                                       struct store_doubt *out);
 store_must_check int store_doubt_find(const struct store *store, const struct store_txn_id *id,
                                       struct store_doubt *out);
 struct store_participant store_doubt_participant(const struct store_doubt *doubt, uint32_t i);
-/* The pages of one that is prepared: object, page, where the image lies, its CRC; *cursor is 0 at
- * first. */
+/* store_doubt_page tells the pages of one that is prepared: object, page, where the image lies, its
+ * CRC; *cursor is 0 at first. */
 struct store_doubt_page { uint64_t object, page, offset_bytes; uint32_t crc; };
 bool store_doubt_page(const struct store *store, const struct store_doubt *doubt, uint64_t *cursor,
                       struct store_doubt_page *out);
-/* Is the page of one that is prepared? Nobody else may have it (TP4). */
+/* store_page_prepared: is the page of one that is prepared? Nobody else may have it (TP4). */
 bool store_page_prepared(const struct store *store, uint64_t object, uint64_t page);
 
-/* Has the log gone on so far since the oldest of their records that it is to be written again?
- * Then, in an open group outside of a transaction: as much as fits. 1: more is to be done, in the
- * next group; 0; an error of the disk, -ENOMEM, -EAGAIN (the log is full). Reads what it copies. */
+/* store_doubts_due: is their oldest record so far back in the log that it must be written again?
+ * store_doubts_renew, in an open group outside of a transaction, writes what fits, and reads that.
+ * 1: there is more, for the next group; 0; the disk's error, -ENOMEM, -EAGAIN (the log is full). */
 bool store_doubts_due(const struct store *store);
 store_must_check int store_doubts_renew(struct store_group *group);
 

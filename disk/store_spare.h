@@ -23,15 +23,15 @@
 
 #define STORE_EPOCHS 8u
 
-/* Which epoch the groups of a log are of: `epoch` from first_lsn on, until the next one begins. */
+/* struct epoch_info: a log's groups are of `epoch` from first_lsn on, until the next one begins. */
 struct epoch_info { uint32_t epoch; store_lsn_t first_lsn; };
 struct store_epochs {
     uint32_t count;
     struct epoch_info of[STORE_EPOCHS];
 };
 
-/* A checkpoint that a home has begun: a copy that has applied all before redo_lsn, and nothing
- * else, may make one there, too, for what the log has behind it needs nothing older. */
+/* struct store_mark is a checkpoint that a home began: a copy that has applied all before redo_lsn,
+ * and no more, may make one there, too, for the log behind it needs nothing older. */
 struct store_mark {
     store_lsn_t redo_lsn;
     store_lsn_t pages_lsn, scan_lsn;    /* as in the superblock; pages_lsn 0: redo_lsn */
@@ -45,32 +45,32 @@ struct store_mark {
  * and no metadata has anything that a copy may lack. All with the mutex, unless they say NO MUTEX.
  */
 void store_epochs_tell(const struct store *store, struct store_epochs *out);
-/* The newest checkpoint that was begun: goes with each group that is sent. */
+/* store_mark_tell tells the newest checkpoint begun: goes with each group that is sent. */
 void store_mark_tell(const struct store *store, struct store_mark *out);
-/* The bytes of a sealed group, until it is applied. NO MUTEX. */
+/* store_group_sealed_bytes returns a sealed group's bytes, until it is applied. NO MUTEX. */
 const void *store_group_sealed_bytes(const struct store_group *group, size_t *bytes);
-/* Behind so many of them are zeros, to the end of the block. NO MUTEX. */
+/* store_group_sealed_used: behind so many of them are zeros, to the block's end. NO MUTEX. */
 size_t store_group_sealed_used(const struct store_group *group);
 
-/* Groups of the log, from `lsn` on, read back for a copy that lacks them. */
+/* struct store_feed reads groups of the log back, from `lsn` on, for a copy that lacks them. */
 struct store_feed {
     store_lsn_t lsn;            /* where the next one begins, or what is before it ends */
     store_lsn_t common_lsn;     /* where the log of the copy is no more this one's */
     uint32_t    prev_crc;       /* of the group before lsn */
     struct feed_reader *reader;         /* the library's */
 };
-/* A feed for a copy whose log ends at end_lsn; reads nothing. 0; -ESTALE: where the two logs part
- * is not in this one any more, so the copy has to be made anew; -ENOMEM, the fence; -EBUSY: a
- * checkpoint is about to end. store_feed_end follows, whatever the result. */
+/* store_feed_begin makes a feed for a copy whose log ends at end_lsn; reads nothing. 0; -ESTALE:
+ * where the two logs part is no more in this one, so the copy has to be made anew; -ENOMEM, the
+ * fence; -EBUSY: a checkpoint is about to end. store_feed_end follows, whatever the result. */
 store_must_check int store_feed_begin(struct store *store, struct store_feed *feed,
                                       const struct store_epochs *copy, store_lsn_t end_lsn);
-/* Is it one for that copy? */
+/* store_feed_is: is it a feed for that copy? */
 bool store_feed_is(const struct store *store, const struct store_feed *feed,
                    const struct store_epochs *copy, store_lsn_t end_lsn);
-/* Looks for common_lsn, in the next `most` bytes of the log. 1: it is not there yet. 0: `lsn` is
- * common_lsn. -ESTALE: no group begins there, or the log has run ahead; -EIO, the fence. */
+/* store_feed_seek looks for common_lsn in the next `most` bytes of log. 1: not there yet. 0: `lsn`
+ * is common_lsn. -ESTALE: no group begins there, or the log has run ahead; -EIO, the fence. */
 store_must_check int store_feed_seek(struct store *store, struct store_feed *feed, size_t most);
-/* 1: a group, whose bytes stay until the next call. 0: none is left of those that are applied.
+/* store_feed_next: 1: a group, whose bytes stay until the next call. 0: no applied one is left.
  * -ESTALE: the log has run ahead of the feed, or the group has pages that are in no log (a load).
  * Or as above. */
 store_must_check int store_feed_next(struct store *store, struct store_feed *feed,
@@ -81,8 +81,8 @@ void store_feed_end(struct store *store, struct store_feed *feed);
 
 struct store_spare;
 
-/* Reads the store, and where its log ends; writes nothing and applies nothing, for nobody may know
- * of that end. Results as of store_open; -ESTALE: it cannot be joined, copy it anew. */
+/* store_spare_open reads the store, and where its log ends; writes and applies nothing, for nobody
+ * may know of that end. Results as of store_open; -ESTALE: it cannot be joined, copy it anew. */
 store_must_check int store_spare_open(const struct disk_io *io, const struct disk_memory *memory,
                                       const struct store_open_options *options,
                                       struct store_spare **out, struct store_report *report);
@@ -99,34 +99,34 @@ struct store_spare_state {
 };
 void store_spare_tell(const struct store_spare *spare, struct store_spare_state *state,
                       struct store_epochs *epochs);
-/* The store as it is applied, to look at its directory and read its pages: with the mutex, and
- * until the spare is gone, or its store if it took over. */
+/* store_spare_pages is the store as it is applied, to look at its directory and read its pages:
+ * with the mutex, and until the spare is gone, or its store if it took over. */
 struct store *store_spare_pages(struct store_spare *spare);
-/* Cuts the log at common_lsn, whose group before has common_crc, and has both superblock slots name
- * the home's epochs. What of it the home says was durable there (sure_lsn) may be applied.
- * -ESTALE: the two have no such log in common. Or the device's error: then abandon it. */
+/* store_spare_join cuts the log at common_lsn, whose group before has common_crc, and has both
+ * slots name the home's epochs. What of it the home says was durable there (sure_lsn) may be
+ * applied. -ESTALE: the two have no such log in common. Or the device's error: then abandon it. */
 store_must_check int store_spare_join(struct store_spare *spare, store_lsn_t common_lsn,
                                       uint32_t common_crc, const struct store_epochs *home,
                                       store_lsn_t sure_lsn);
-/* A group is looked at: is it the next one? The bytes stay until it is taken. 0; -EINVAL: it is
- * not, or it is no group; -EOPNOTSUPP: it has pages that are in no log; -ENOSPC: there is no room,
- * and no checkpoint to be had for it, so the copy is to be made anew; or the fence. */
+/* store_spare_take looks whether it is the next group. Its bytes stay until it is taken. 0;
+ * -EINVAL: it is not, or is no group; -EOPNOTSUPP: it has pages that are in no log; -ENOSPC: there
+ * is no room, and no checkpoint to be had for it, so the copy is to be made anew; or the fence. */
 store_must_check int store_spare_take(struct store_spare *spare, const void *group, size_t bytes,
                                       const struct store_mark *mark);
-/* One write, one flush. NO MUTEX. */
+/* store_spare_write: one write, one flush. NO MUTEX. */
 store_must_check int store_spare_write(struct store_spare *spare);
-/* 0: the group is durable here. *end_lsn: all before is. */
+/* store_spare_taken: 0: the group is durable here. *end_lsn: all before is. */
 store_must_check int store_spare_taken(struct store_spare *spare, store_lsn_t *end_lsn);
 /* store_spare_apply applies groups that the home has, too, of so many bytes (0: all), and makes
  * checkpoints where the home began one. 1: there is more. An error but -ENOMEM: copy it anew. */
 store_must_check int store_spare_apply(struct store_spare *spare, size_t most);
-/* A backup of the spare's disk, byte by byte, while it takes groups: nothing else changes as long
- * as nobody applies, so applied_lsn and checkpoints are as before, or the backup is none. Does it
- * need the block at this offset? Not what the log has had behind end_lsn, which is what the state
- * said at the begin; that is zeros in it. */
+/* store_spare_needs: does a backup of the spare's disk need the block at this offset? It is made
+ * byte by byte while the spare takes groups: if applied_lsn and checkpoints stay as they were,
+ * nothing else changes; else it is none. What the log has behind end_lsn, the state's at the begin,
+ * is zeros in it. */
 bool store_spare_needs(const struct store_spare *spare, store_lsn_t end_lsn, uint64_t offset);
-/* The copy becomes a home: all of its log is applied, and a new epoch begins, in both slots. The
- * spare is gone then, whatever the result. -EUCLEAN: it lacks what the home had made durable. */
+/* store_spare_take_over makes the copy a home: all its log is applied, a new epoch begins, in both
+ * slots. Then the spare is gone, in any case. -EUCLEAN: it lacks what the home had made durable. */
 store_must_check int store_spare_take_over(struct store_spare *spare, struct store **out,
                                            struct store_report *report);
 
