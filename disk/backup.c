@@ -22,7 +22,7 @@
  */
 #include "internal.h"
 
-#define VISITS     1024u        /* extents that a call looks at */
+#define VISITS     1024u        /* a call looks at so many extents */
 #define ROUNDS_MAX 8u           /* then the last one begins, however much has changed */
 #define LOST_MAX   8u
 
@@ -119,7 +119,7 @@ static bool extent_changed(struct store *store, const struct store_backup *b, ui
     return changed;
 }
 
-/* The next run of them. True: none is left. */
+/* extents_take takes the next run of changed extents as the piece. True: none is left. */
 static bool extents_take(struct store *store, struct store_backup *b)
 {
     uint64_t bytes = store->super.extent_bytes;

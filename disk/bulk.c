@@ -45,7 +45,7 @@ static int home_add(struct store_chain *chain, uint64_t object, uint64_t index)
     if (error)
         extent_unclaim(store, physical);
     else
-        store->extents[physical].bulk = 1;      /* a chain's */
+        store->extents[physical].bulk = 1;      /* it is a chain's */
     return error;
 }
 
@@ -98,7 +98,7 @@ int store_bulk_flush(struct store_chain *chain)
     return 0;
 }
 
-/* The page is in memory again: its place stays the chain's. */
+/* bulk_drop drops a page that is in memory again; its place stays the chain's. */
 void bulk_drop(struct store_chain *chain, uint64_t object, uint64_t page)
 {
     struct entry *home = home_find(chain, object, page);
@@ -121,7 +121,7 @@ int bulk_find(const struct store_chain *chain, uint64_t object, uint64_t page,
     return 0;
 }
 
-/* Gives up the places; those of a commit that was applied are the container's. */
+/* bulk_end gives up the chain's places; those of a commit that was applied are the container's. */
 void bulk_end(struct store_chain *chain)
 {
     struct store *store = chain->store;
@@ -142,7 +142,7 @@ void bulk_end(struct store_chain *chain)
 
 /* ---- commit */
 
-/* One page more, in the record before it if that ends where this one lies. */
+/* page_log logs one page more, in the record before if that ends where this one lies. */
 static int page_log(struct store_group *group, uint64_t object, uint64_t page, uint64_t physical,
                     uint32_t crc)
 {

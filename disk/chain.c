@@ -41,7 +41,7 @@ struct spill_node *node_find(const struct store *store, const struct store_chain
     return node;
 }
 
-/* Where its image can be read. */
+/* node_tell tells where a node's image can be read. */
 static void node_tell(const struct store *store, const struct spill_node *node,
                       uint64_t *offset_bytes, uint32_t *crc)
 {
@@ -50,7 +50,7 @@ static void node_tell(const struct store *store, const struct spill_node *node,
     *crc = node->crc;
 }
 
-/* Out of its chain's list. */
+/* node_unlink takes a node out of its chain's list. */
 static void node_unlink(struct spill_node *node)
 {
     node->before->after = node->after;
@@ -120,7 +120,7 @@ void store_chain_end(struct store_chain *chain)
     store_release(store, chain, sizeof *chain);
 }
 
-/* The store is abandoned. */
+/* chains_drop frees all chains and nodes, when the store is abandoned. */
 void chains_drop(struct store *store)
 {
     while (store->chains)
@@ -138,13 +138,13 @@ static uint8_t group_bit(const struct store_group *group)
     return group == &group->store->groups[0] ? 1 : 2;
 }
 
-/* The table of a SPILL record that begins at `used` ends here, at the end of a block. */
+/* table_end tells where the table of a SPILL record that begins at `used` ends, with a block. */
 static size_t table_end(size_t used)
 {
     return round_block(used + sizeof(struct record_disk) + sizeof(struct spill_disk));
 }
 
-/* May the group's last record take one more image of this chain? */
+/* spill_continues tells whether the group's last record may take one more image of this chain. */
 static bool spill_continues(const struct store_group *group, const struct store_chain *chain)
 {
     const struct record_disk *record = (const void *)(group->buffer + group->spill.at);
@@ -153,7 +153,7 @@ static bool spill_continues(const struct store_group *group, const struct store_
            le32_get(record->length) && le64_get(record->page) < table / sizeof(struct spill_disk);
 }
 
-/* The commit's group holds a record for each of the chain's pages, and has a block for all else. */
+/* chain_too_long tells if the commit's group lacks room for a record per page and a block more. */
 bool chain_too_long(const struct store_chain *chain, uint32_t more)
 {
     return (chain->count + more) * sizeof(struct record_disk) + bulk_record_bytes(chain) >
@@ -177,7 +177,7 @@ static int spill_room(struct store_group *group, const struct store_chain *chain
     return 0;
 }
 
-/* Room was checked. Where the image goes; its entry is in the table. */
+/* spill_add enters an image in a SPILL record, where room was checked; returns where it goes. */
 static size_t spill_add(struct store_group *group, struct store_chain *chain, uint64_t object,
                         uint64_t page, uint32_t crc)
 {
@@ -293,7 +293,7 @@ void chains_sealed(struct store_group *group, uint32_t prev_crc)
     }
 }
 
-/* The group is applied, has failed, or was cancelled (then what was spilled in it is lost). */
+/* chains_ended ends a group that is applied, has failed, or was cancelled (its images are lost). */
 void chains_ended(struct store_group *group, bool cancelled)
 {
     struct store *store = group->store;
@@ -367,8 +367,8 @@ void chain_encode(const struct store_chain *chain, struct chain_disk *out)
     out->crc = le32_of(chain->crc);
 }
 
-/* The commit is applied: the image at `lsn` is the page's newest version. In recovery there are no
- * nodes. */
+/* logged_enter, when a commit is applied, makes the image at `lsn` the page's newest version. In
+ * recovery there are no nodes. */
 void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t lsn)
 {
     struct spill_node *node = node_first(store, object, page);
@@ -383,7 +383,7 @@ void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t 
     store->logged_pages++;
 }
 
-/* The page went home, was written again, or freed. */
+/* logged_forget frees the image of a page that went home, was written again, or freed. */
 void logged_forget(struct store *store, uint64_t object, uint64_t page)
 {
     struct spill_node *node = node_find(store, NULL, object, page);

@@ -89,7 +89,7 @@ static bool key_twice(const struct keys *keys)
     return i < keys->count;
 }
 
-/* A page of a bucket's chain: its header, its leaves, whose keys are noted. */
+/* page_check checks a page of a bucket's chain: its header, its leaves, whose keys it notes. */
 static int page_check(struct store *store, uint32_t bucket, uint32_t at, leaf_visit *visit,
                       struct keys *keys, const char **why)
 {
@@ -155,7 +155,7 @@ static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const c
     return 0;
 }
 
-/* The extents that overlap these bytes of the disk hold no pages, if extent_reserved() says so. */
+/* extents_reserve reserves extents that overlap these bytes, if extent_reserved() says so. */
 static void extents_reserve(struct store *store, uint64_t from, uint64_t bytes)
 {
     uint64_t start = store->super.data_start, unit = store->super.extent_bytes;

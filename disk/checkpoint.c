@@ -25,9 +25,9 @@
  */
 #include "internal.h"
 
-#define VISITS 64u              /* so many page numbers or extents are looked at for one copy */
+#define VISITS 64u              /* page numbers or extents looked at for one copy */
 
-/* Frees what a checkpoint holds. */
+/* checkpoint_drop frees what a checkpoint holds, and ends it. */
 void checkpoint_drop(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
@@ -38,7 +38,7 @@ void checkpoint_drop(struct store *store)
     memset(c, 0, sizeof *c);
 }
 
-/* The page's entry of the map. True: the area does not hold it as it is now. */
+/* entry_make fills the page's entry of the map. True: the area does not hold it as it is now. */
 static bool entry_make(struct store *store, uint32_t number)
 {
     struct meta_page *page = &store->pages[number];
@@ -61,8 +61,8 @@ static bool entry_make(struct store *store, uint32_t number)
     return true;
 }
 
-/* The page is about to change, or its number to be used: a checkpoint that still needs it keeps
- * what is there (CP4). */
+/* checkpoint_freeze keeps what is in a page that is about to change, or whose number is to be used,
+ * if a checkpoint still needs that (CP4). */
 void checkpoint_freeze(struct store *store, uint32_t number)
 {
     struct checkpoint *c = &store->checkpoint;
@@ -78,7 +78,7 @@ void checkpoint_freeze(struct store *store, uint32_t number)
         c->short_of_memory = true;
 }
 
-/* Where the next checkpoint goes (CP2). */
+/* area_choose returns the area of the next checkpoint (CP2). */
 static uint32_t area_choose(const struct store *store)
 {
     uint32_t newest = store->super.checkpoint_index;
@@ -117,8 +117,8 @@ int store_checkpoint_begin(struct store *store)
     return error;
 }
 
-/* The next dirty page at or after *cursor (extent * pages + page) whose LSN is below `below`.
- * -EAGAIN: none in `limit` extents, *cursor is behind them. */
+/* dirty_find finds the next dirty page at or after *cursor (extent * pages + page) whose LSN is
+ * below `below`. -EAGAIN: none in `limit` extents, *cursor is behind them. */
 static int dirty_find(struct store *store, uint64_t *cursor, uint64_t below, uint64_t limit,
                       uint64_t *object, uint64_t *page, store_lsn_t *lsn)
 {
@@ -167,7 +167,7 @@ int store_dirty_next(struct store *store, uint64_t *cursor, uint64_t *object, ui
     return dirty_find(store, cursor, UINT64_MAX, UINT64_MAX, object, page, lsn);
 }
 
-/* CRCs of pages that went home since begin, into the copy of one bucket page. */
+/* crcs_enter enters CRCs of pages that went home since begin into the copy of one bucket page. */
 static void crcs_enter(struct store *store, uint8_t *copy)
 {
     uint32_t count = le32_get(((struct bucket_disk *)copy)->count);
@@ -181,7 +181,7 @@ static void crcs_enter(struct store *store, uint8_t *copy)
     }
 }
 
-/* The page's turn: if it is to be saved, it goes into the part. */
+/* page_turn gives a metadata page its turn: if it is to be saved, it goes into the part. */
 static void page_turn(struct store *store, uint32_t number)
 {
     struct checkpoint *c = &store->checkpoint;
@@ -202,7 +202,7 @@ static void page_turn(struct store *store, uint32_t number)
     store->part_numbers[c->part_count++] = number;
 }
 
-/* The next part of what is to be saved; true: that was all. */
+/* part_make makes the next part of what is to be saved; true: that was all. */
 static bool part_make(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
@@ -215,7 +215,7 @@ static bool part_make(struct store *store)
     return c->visited == c->info.pages;
 }
 
-/* The last part: entries behind the last page are zero, to the end of their block. */
+/* seal ends the map, with zeros to the end of its last block, and makes the superblock. */
 static int seal(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
@@ -225,7 +225,7 @@ static int seal(struct store *store)
     c->next = store->super;
     c->next.generation++;
     c->next.checkpoint_index = c->area;
-    bool spare = store->replay.on;      /* it goes on as a copy */
+    bool spare = store->replay.on;      /* a spare goes on as a copy */
     c->next.flags = c->clean ? FLAG_CLEAN : spare ? store->super.flags & FLAG_COPY : 0;
     c->next.end_lsn = store->log.end;
     if (c->next.format < FORMAT_VERSION || (store->replay.roll && c->recovery))
@@ -262,7 +262,7 @@ int checkpoint_finish(struct store *store)
 
 /* ---- without the mutex: commits reach neither the part nor entries of pages that had a turn */
 
-/* CRCs, then neighbouring pages in one write. */
+/* part_write makes the part's CRCs, then writes neighbouring pages in one write. */
 static int part_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
@@ -284,7 +284,7 @@ static int part_write(struct store *store)
     return error;
 }
 
-/* What is behind the last part: the map, and the superblock that names it. */
+/* end_write writes what is behind the last part: the map, and the superblock that names it. */
 static int end_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
@@ -316,7 +316,7 @@ int store_checkpoint_write(struct store *store)
     return error;
 }
 
-/* The superblock is durable: what only the one before needed is free. */
+/* superblock_settled frees what only the superblock before needed: the new one is durable. */
 static void superblock_settled(struct store *store)
 {
     uint32_t newest = store->super.checkpoint_index;

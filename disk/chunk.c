@@ -37,7 +37,7 @@ int store_sweep_begin(struct store *store)
     return 0;
 }
 
-/* The extent's pages need full images from now on; those that are dirty are old. */
+/* extent_turn makes the extent's pages need full images from now on; dirty ones are old. */
 static void extent_turn(struct store *store, struct extent *e)
 {
     e->redo = store->sweep.newest = store->log.applied;                         /* CU2 */
@@ -54,7 +54,7 @@ static void chunk_turn(struct store *store, const struct store_chunk *chunk)
     }
 }
 
-/* The chunk of an extent: whole extents, at least one. */
+/* chunk_of returns the chunk of an extent: whole extents, at least one. */
 static struct store_chunk chunk_of(const struct store *store, const struct extent *e,
                                    uint64_t object, uint64_t size)
 {
@@ -77,7 +77,7 @@ int store_chunk_begin(struct store *store, store_chunk_fn *size, void *context,
         if (!visits--)
             return -EAGAIN;                                                     /* CU4 */
         if (e->state != EXTENT_USED || (e->dirty && e->redo >= s->from.pages_lsn))
-            continue;                   /* it had its turn with its chunk */
+            continue;                   /* the extent had its turn with its chunk */
         if (!e->dirty) {
             extent_turn(store, e);
             continue;
@@ -110,7 +110,7 @@ int store_chunk_next(struct store *store, struct store_chunk *chunk, uint64_t *p
     return store->sweep.old ? -EAGAIN : -ENOENT;
 }
 
-/* A checkpoint begins: is it one by chunks? */
+/* sweep_end ends a sweep, as a checkpoint begins. True: that is one by chunks, from *info. */
 bool sweep_end(struct store *store, struct checkpoint_info *info)
 {
     struct sweep *s = &store->sweep;

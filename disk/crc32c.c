@@ -49,13 +49,13 @@ static void table_fill(void)
     table_ready = true;
 }
 
-/* A CRC of 32 bits over as many zeros as `by` was filled for. */
+/* carry moves a CRC of 32 bits over as many zeros as `by` was filled for. */
 static inline uint64_t carry(uint64_t crc, const uint32_t (*by)[256])
 {
     return by[0][crc & 255] ^ by[1][crc >> 8 & 255] ^ by[2][crc >> 16 & 255] ^ by[3][crc >> 24];
 }
 
-/* Eight bytes by eight tables. Written out: as a loop it takes three times the instructions. */
+/* slice8 takes 8 bytes by 8 tables. Written out: a loop takes three times the instructions. */
 static inline uint32_t slice8(uint64_t word, const uint32_t (*t)[256])
 {
     return t[7][word & 255] ^ t[6][word >> 8 & 255] ^ t[5][word >> 16 & 255] ^
@@ -75,8 +75,8 @@ static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t count)
 }
 
 /*
- * By sums: y^209 = y^144 + y^54 + y^39 + y^14 + 1 modulo the polynomial, where y = x^8. So a byte
- * may be taken out of a message if it is added (xor) to the bytes 65, 155, 170, 195 and 209 places
+ * crc_by_sums: y^209 = y^144 + y^54 + y^39 + y^14 + 1 modulo the polynomial; y = x^8. So a byte may
+ * be taken out of a message if it is added (xor) to the bytes 65, 155, 170, 195 and 209 places
  * behind; no others have so near a last place. What is left in the end is a message of BACK bytes.
  */
 #define BACK 216u                       /* the furthest place, in whole words */
@@ -113,7 +113,7 @@ static IN_ONE_PAGE uint32_t crc_by_sums(uint32_t state, const uint8_t *bytes, si
         count -= part;
     }
     uint8_t *rest = at + BACK;
-    memset(at, 0, BACK);                /* these are taken as they are */
+    memset(at, 0, BACK);                /* the last bytes are taken as they are */
     for (size_t i = 0; i < BACK; i += 8)
         store64(rest + i, load64(bytes + i) ^ sum_before(at + i) ^ (i ? 0 : state));
     return crc_by_table(crc_by_table(0, rest, BACK), bytes + BACK, count - BACK);
@@ -161,9 +161,9 @@ static struct variant { const char *name; crc_routine *routine; uint64_t cost; }
 #define VARIANTS (sizeof variants / sizeof variants[0])
 static const struct variant *chosen;
 
-/* The quickest of some rounds over pages of noise: the tables themselves. (Zeros would look up the
- * same few entries always; and an emulator may be slow with one page because of where another
- * lies.) */
+/* time_of takes the quickest of some rounds over pages of noise: the tables themselves. (Zeros
+ * would look up the same few entries always; and an emulator may be slow with one page because of
+ * where another lies.) */
 static uint64_t time_of(crc_routine *routine, const struct disk_clock *clock, uint32_t *crc)
 {
     uint64_t best = UINT64_MAX;
@@ -230,8 +230,8 @@ uint32_t crc32c(uint32_t seed, const void *bytes, size_t count)
     return ~chosen->routine(~seed, bytes, count);
 }
 
-/* Bytes known to be zero are not read: whole lanes, then steps, then 16 at a time, move the CRC
- * alone. */
+/* crc32c_padded reads no bytes known to be zero: whole lanes, then steps, then 16 at a time, move
+ * the CRC alone. */
 uint32_t crc32c_padded(uint32_t seed, const void *bytes, size_t count, size_t zeros)
 {
     uint32_t state = ~crc32c(seed, bytes, count - zeros);

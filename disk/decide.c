@@ -40,7 +40,7 @@ const struct recovery_rule recovery_rules[RECOVERY_RULES] = {
 
 /* ---- step 1: what kind of disk is this */
 
-/* Of two valid slots of different stores, B was called foreign before this. */
+/* slots_fact joins two verdicts; of two valid slots of different stores, B was called foreign. */
 enum slots_fact slots_fact(enum slot_verdict a, enum slot_verdict b, bool blank)
 {
     if (a == SLOT_VALID || b == SLOT_VALID)
@@ -56,7 +56,7 @@ enum slots_fact slots_fact(enum slot_verdict a, enum slot_verdict b, bool blank)
     return blank && b == SLOT_ZERO ? SLOTS_BLANK : SLOTS_FOREIGN;
 }
 
-/* Of two valid slots the newer generation; the other one's `valid` may be false. */
+/* slots_newest returns 0 for slot A, 1 for B: the valid one or, of two, the newer generation. */
 uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_t generation_b)
 {
     return !valid_a || (valid_b && generation_b >= generation_a);

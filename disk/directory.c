@@ -70,8 +70,8 @@ static bool segment_valid(const struct store *store, uint32_t first_gib, uint32_
     return gib > 0 && gib <= zone_gib(store) && first_gib <= zone_gib(store) - gib;
 }
 
-/* What a container has one of a few of, by the record that changes it: the places in its slot and
- * in an operation. */
+/* choices[] has what a container has one of a few of, by the record that changes it: the places in
+ * its slot and in an operation. */
 #define CHOICE(count, name) \
     { count, offsetof(struct container_disk, name), offsetof(struct store_op, name) }
 static const struct { uint32_t count; size_t at, wanted; } choices[RECORD_TYPES] = {
@@ -115,7 +115,7 @@ bool container_valid(const struct store *store, const struct container_disk *con
     return !container->layout.type[0] || name_valid(container->layout.type);
 }
 
-/* The segment that has GiB g of the zone, which is the container's. */
+/* segment_of returns the segment that has GiB g of the zone, which is the container's. */
 static uint32_t segment_of(const struct container_disk *container, uint32_t g)
 {
     uint32_t s = 0;
@@ -124,7 +124,7 @@ static uint32_t segment_of(const struct container_disk *container, uint32_t g)
     return s;
 }
 
-/* Does [first, first + gib) meet a segment of any container? *next is then behind the last one. */
+/* directory_range_used tells if a segment is in this range; *next_gib is then behind the last. */
 bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_t gib,
                           uint32_t *next_gib)
 {
@@ -139,8 +139,8 @@ bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_
     return true;
 }
 
-/* The first free slot of the directory or, with `names`, of the names, perhaps on a new page. In a
- * free one the object is 0. */
+/* slot_take takes the first free slot of the directory or, with `names`, of the names, perhaps on a
+ * new page. In a free one the object is 0. */
 static int slot_take(struct store *store, bool names, uint32_t *slot)
 {
     uint32_t *free = names ? &store->index.free_name : &store->index.free_container;
@@ -186,7 +186,7 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     index_container_enter(store, slot);
     store->kept.containers++;
     store->kept.next_object = object + 1;
-    /* what is before it is not handed out again before the cursor wraps */
+    /* addresses before it are not handed out again before the cursor wraps */
     store->kept.cursor_gib = first + gib;
     return 0;
 }
@@ -199,7 +199,7 @@ static void name_drop(struct store *store, uint32_t slot)
     store->kept.names--;
 }
 
-/* The container's slot and names; its leaves and extents are the caller's (record.c). */
+/* directory_delete frees a slot and its names; leaves and extents are the caller's (record.c). */
 void directory_delete(struct store *store, uint32_t slot)
 {
     struct container_disk *container = directory_slot(store, slot);
@@ -329,7 +329,7 @@ int directory_name_unset(struct store *store, uint64_t object, const char *name)
 
 /* ---- look-ups for the caller */
 
-/* NO_SLOT: -ENOENT. */
+/* container_tell fills *out for a slot's container. NO_SLOT: -ENOENT. */
 static int container_tell(const struct store *store, uint32_t slot, struct store_container *out)
 {
     if (slot == NO_SLOT)

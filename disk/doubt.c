@@ -6,7 +6,7 @@
 
 static const struct store_txn_id *id_of(const struct record_disk *record)
 {
-    return (const void *)(record + 1);          /* the first field of both */
+    return (const void *)(record + 1);          /* the id is the first field of both */
 }
 
 struct doubt *doubt_find(const struct store *store, const struct store_txn_id *id)
@@ -124,7 +124,7 @@ uint64_t doubt_names_free(const struct store *store)
 
 /* ---- what a record does: a commit and recovery alike */
 
-/* In recovery. One that is written again takes the place of what it was. */
+/* doubt_met enters one in recovery. If it was written again, it takes the place of what it was. */
 static int doubt_met(struct store *store, const struct record_disk *record, bool prepared,
                      struct doubt **out)
 {
@@ -149,7 +149,7 @@ static int prepared_check(const struct store *store, const struct record_disk *r
     return valid ? chain_stands(store, &prepared_of(record)->chain, lsn) : -EUCLEAN;
 }
 
-/* It is prepared, or kept, from now on, or once more. */
+/* record_keep notes that what a record is about is prepared, or kept, from now on, or once more. */
 static int record_keep(struct store *store, const struct record_disk *record, bool prepared,
                        const uint8_t *group, uint64_t lsn)
 {
@@ -177,7 +177,7 @@ static int record_keep(struct store *store, const struct record_disk *record, bo
     return 0;
 }
 
-/* The chain is nobody's; its commit's group, if it has one, still needs the images. */
+/* ended_apply ends one: its chain is nobody's, but its commit's group, if any, needs the images. */
 static void ended_apply(struct store *store, struct doubt *d)
 {
     if (d->prepared && !store->replay.on) {
@@ -207,7 +207,7 @@ static int decided_apply(struct store *store, const struct record_disk *record,
         return record_keep(store, record, false, group, lsn);
     if (d && d->lsn && d->prepared != (what == DECIDED_FORGET))
         ended_apply(store, d);
-    else if (lsn >= redo)               /* before it, it may have begun before the scan */
+    else if (lsn >= redo)               /* if before, it may have begun before the scan */
         return -EUCLEAN;
     return 0;
 }
@@ -224,8 +224,8 @@ int doubt_apply(struct store *store, const struct record_disk *record, const uin
 
 /* ---- the end of a recovery */
 
-/* The image is there, and of a page that can be. Of a container that has lost what it had (UL1)
- * there is nothing to be committed. */
+/* image_restore adds an image, which must be there, and of a page that can be. Of a container that
+ * has lost what it had (UL1) there is nothing to be committed. */
 static int image_restore(struct store *store, struct doubt *d, const struct prepared_page_disk *p)
 {
     uint64_t object = le64_get(p->object), page = le64_get(p->page), lsn = le64_get(p->lsn);

@@ -30,7 +30,7 @@ static uint64_t next_change(const struct superblock *super, uint64_t lsn, uint64
     return end;
 }
 
-/* Of what one of the two has forgotten nothing is known. */
+/* epochs_common compares two tables; of what one of them has forgotten nothing is known. */
 uint64_t epochs_common(const struct superblock *a, const struct superblock *b, uint64_t end)
 {
     uint64_t lsn = MAX(a->epochs[0].first_lsn, b->epochs[0].first_lsn);
@@ -98,7 +98,7 @@ static int feed_next(struct store *store, struct store_feed *feed, const void **
         return 0;
     int error = log_next(&feed->reader->log, &feed->lsn, &feed->prev_crc, &found);
     if (error <= 0)
-        return error ?: -EIO;           /* it is there */
+        return error ?: -EIO;           /* a group is there */
     *group = found;
     *bytes = group_bytes(found);
     if (feed->lsn > hold->lsn) {        /* HL3 */
@@ -108,7 +108,7 @@ static int feed_next(struct store *store, struct store_feed *feed, const void **
     return 1;
 }
 
-/* Where the two logs part. */
+/* common_of tells where the two logs part. */
 static uint64_t common_of(const struct store *store, const struct superblock *copy, uint64_t end)
 {
     return epochs_common(&store->super, copy, MIN(end, store->log.applied));

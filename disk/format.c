@@ -12,7 +12,7 @@
 #define LOG_BYTES_DEFAULT (32ull << 20)
 #define PAGES_TO_WORK 64u               /* of metadata, for the first commits */
 
-/* Next place for `bytes` from *cursor on that leaves slot B's block alone. */
+/* place finds the next place for `bytes` from *cursor on that leaves slot B's block alone. */
 static uint64_t place(uint64_t *cursor, uint64_t bytes, uint64_t slot_b)
 {
     uint64_t at = *cursor;
@@ -73,7 +73,7 @@ uint64_t store_data_start(uint64_t disk_bytes, const struct store_options *optio
     return geometry_make(options, disk_bytes, &super) ? 0 : super.data_start;
 }
 
-/* Slot B's place of 0: the store is being made. */
+/* signpost_write writes the signpost; slot B's place of 0: the store is being made. */
 static int signpost_write(const struct disk_io *io, const struct superblock *super,
                           uint64_t slot_b_offset, void *block)
 {
@@ -81,7 +81,7 @@ static int signpost_write(const struct disk_io *io, const struct superblock *sup
     return io_write(io, SIGNPOST_OFFSET, block, BLOCK_BYTES);
 }
 
-/* Slot A, and the signpost that ends creation. */
+/* creation_end writes slot A, and the signpost that ends creation. */
 static int creation_end(const struct disk_io *io, struct superblock *super, void *block)
 {
     super->generation++;
@@ -118,7 +118,7 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
     if (!error) {
         store->log.end = super.log_bytes;
         checkpoint_begin_at(store, store->log.end, 0);
-        store->checkpoint.clean = true; /* its first start need not read the log to know the end */
+        store->checkpoint.clean = true; /* the first start need not read the log for its end */
         error = checkpoint_finish(store) ?:             /* generation 1: slot B */
                 creation_end(io, &store->checkpoint.next, meta_block(store));
     }

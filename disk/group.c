@@ -74,7 +74,7 @@ int store_group_begin(struct store *store, struct store_group **out)
 
 /* ---- one transaction */
 
-/* Bytes before `end` may have been written to (tail_zero). */
+/* group_reach notes that bytes before `end` may have been written to (tail_zero). */
 void group_reach(struct store_group *group, size_t end)
 {
     group->zero.from = MAX(group->zero.from, end);
@@ -142,7 +142,7 @@ void store_txn_cancel(struct store_group *group)
     group->in_txn = false;
 }
 
-/* Is there room for `bytes` more, and the commit record after them? */
+/* txn_room tells whether there is room for `bytes` more, and the commit record after them. */
 int txn_room(const struct store_group *group, size_t bytes)
 {
     size_t need = bytes + COMMIT_ROOM;
@@ -157,7 +157,7 @@ uint32_t record_room(uint32_t data_bytes)
     return (uint32_t)sizeof(struct record_disk) + (data_bytes + 7) / 8 * 8;
 }
 
-/* A record with room for data_bytes behind it. Padding is zeroed. */
+/* record_add adds a record with room for data_bytes behind it. Padding is zeroed. */
 inline struct record_disk *record_add(struct store_group *group, enum record_type type,
                                       uint64_t object, uint64_t page, uint32_t data_bytes)
 {
@@ -249,7 +249,7 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
 
 /* ---- directory operations */
 
-/* The payload of a directory operation, in the caller's scratch; its size. */
+/* op_encode puts a directory operation's payload into the caller's scratch; returns its size. */
 static uint32_t op_encode(const struct store_op *op, const struct planned_op *plan,
                           struct container_disk *scratch)
 {
@@ -303,7 +303,7 @@ static int op_page_free(struct store_group *group, const struct store_op *op)
     return 0;
 }
 
-/* A record covers a run of pages whose extents follow one another on the disk. */
+/* op_page_claim logs a record for each run of pages whose extents follow one another on disk. */
 static int op_page_claim(struct store_group *group, const struct store_op *op)
 {
     uint64_t n = group->store->extent_pages, page = op->page, end = page + op->count, last = 0,
@@ -453,7 +453,7 @@ static void bases_seal(struct store_group *group)                               
     }
 }
 
-/* All of a group are of one time: what it acknowledges was asked for before, and nothing else. */
+/* commits_seal gives all commits of a group one time: what it acknowledges was asked for before. */
 static void commits_seal(struct store_group *group)
 {
     while (group->commits.last) {
@@ -463,7 +463,7 @@ static void commits_seal(struct store_group *group)
     }
 }
 
-/* Zeroes what is behind the records, and was written to since it was last (LG4). */
+/* tail_zero zeroes what is behind the records and was written to since it was zero (LG4). */
 static void tail_zero(struct store_group *group)
 {
     size_t used = group->used, bytes = group->bytes;
@@ -546,7 +546,7 @@ int store_group_write(struct store_group *group)
 int store_group_apply(struct store_group *group)
 {
     struct store *store = group->store;
-    bool early = group->state == GROUP_ISSUED;      /* its flush comes later */
+    bool early = group->state == GROUP_ISSUED;      /* the flush comes later */
     if ((group->state != GROUP_DURABLE && group->state != GROUP_FAILED && !early) ||
         group != &store->groups[store->next_apply])
         return -EINVAL;                 /* LG2: in order */

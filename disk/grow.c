@@ -5,7 +5,7 @@
  */
 #include "internal.h"
 
-/* The superblock of the larger store. -EINVAL, -ENOSPC. */
+/* geometry_grow makes the superblock of the larger store. -EINVAL, -ENOSPC. */
 static int geometry_grow(const struct superblock *old, uint64_t bytes, struct superblock *next)
 {
     *next = *old;
@@ -50,7 +50,7 @@ static int tables_enlarge(struct store *store, const struct superblock *next)
     return 0;
 }
 
-/* The new extents are free; areas that moved leave some, and take others. */
+/* extents_enlarge makes new extents free; areas that moved leave some, and take others. */
 static void extents_enlarge(struct store *store)
 {
     store->space.free = 0;
@@ -63,7 +63,7 @@ static void extents_enlarge(struct store *store)
     }
 }
 
-/* Nothing is dirty, open or unapplied: recovery has just ended. */
+/* grow_to enlarges a store with nothing dirty, open or unapplied: recovery has just ended. */
 int grow_to(struct store *store, uint64_t bytes)
 {
     struct superblock next;

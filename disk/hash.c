@@ -71,8 +71,8 @@ static uint32_t bucket_page_new(struct store *store, uint32_t bucket)
     return page;
 }
 
-/* Room for one more leaf at the end of a bucket's chain, which has a page always; NULL if there is
- * no other. */
+/* bucket_append makes room for one more leaf at the end of a bucket's chain, which always has a
+ * page; NULL: there is no page more. */
 static struct leaf_disk *bucket_append(struct store *store, uint32_t bucket, uint32_t *page)
 {
     uint32_t at = store->heads[bucket], last = 0;
@@ -94,7 +94,7 @@ static struct leaf_disk *bucket_append(struct store *store, uint32_t bucket, uin
     return bucket_leaf(store, bytes, count);
 }
 
-/* The last leaf of the bucket's chain moves into a hole. The page that is gone with it, or 0. */
+/* bucket_shrink moves the last leaf of a chain into a hole. Returns the page gone with it, or 0. */
 static uint32_t bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk *hole)
 {
     uint32_t at = store->heads[bucket], before = 0;
@@ -117,8 +117,8 @@ static uint32_t bucket_shrink(struct store *store, uint32_t bucket, struct leaf_
     return at;
 }
 
-/* Divides bucket `split`: leaves whose next hash bit is set move to the new last bucket. If
- * no page is left for it, the table only grows fuller. */
+/* bucket_split divides bucket `split`: leaves whose next hash bit is set go to the new last bucket.
+ * If no page is left for it, the table only grows fuller. */
 static void bucket_split(struct store *store)
 {
     uint32_t from = store->kept.hash_split, to = hash_buckets(store);
@@ -156,9 +156,9 @@ static void bucket_split(struct store *store)
     }
 }
 
-/* How many pages `leaves` more leaves take at most. By themselves an overflow page and a new bucket
- * each; together not more than fill the pages of as many full ones, and of the buckets that they
- * make (area_pages_for counts the same way). */
+/* hash_pages_for: how many pages `leaves` more leaves take at most. By themselves an overflow page
+ * and a new bucket each; together not more than fill the pages of as many full ones, and of the
+ * buckets that they make (area_pages_for counts the same way). */
 uint32_t hash_pages_for(const struct store *store, uint32_t leaves)
 {
     uint64_t c = store->leaves_per_page, all = store->kept.leaves + leaves;
@@ -167,8 +167,8 @@ uint32_t hash_pages_for(const struct store *store, uint32_t leaves)
     return together < 2ull * leaves ? (uint32_t)together : 2 * leaves;
 }
 
-/* A new leaf, zero but for its key, whatever was at its place; NULL: no page (ME2). The key is not
- * there yet. */
+/* hash_insert makes a leaf, zero but for its key, whatever was at its place; NULL: no page (ME2).
+ * The key is not there yet. */
 struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t index, uint32_t *page)
 {
     uint64_t room = (uint64_t)hash_buckets(store) * store->leaves_per_page;
@@ -185,8 +185,8 @@ struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t ind
     return leaf;
 }
 
-/* The last bucket goes back into the one it was split from. Page by page as many are given back as
- * are taken, but for one at first: without a spare one it is put off. */
+/* bucket_merge puts the last bucket back into the one it was split from. Page by page as many are
+ * given back as taken, but for one at first: without a spare one it is put off. */
 static void bucket_merge(struct store *store)
 {
     uint32_t from = hash_buckets(store) - 1, page;

@@ -44,8 +44,8 @@ void store_hold_end(struct store *store, struct store_hold *hold)
         *at = hold->next;
 }
 
-/* Half the log; less if a group found no room, for the largest one and what it may skip at the
- * ring's end must fit beside what is held. */
+/* hold_too_old: a hold may span half the log; less if a group found no room, for the largest one
+ * and what it may skip at the ring's end must fit beside what is held. */
 bool hold_too_old(const struct store *store, const struct store_hold *hold, uint64_t end_lsn)
 {
     uint64_t half = store->super.log_bytes / 2, rest = store->super.log_bytes;
@@ -53,7 +53,7 @@ bool hold_too_old(const struct store *store, const struct store_hold *hold, uint
     return hold->lsn && end_lsn - hold->lsn > (store->log.short_of ? MIN(half, rest) : half);
 }
 
-/* The scan must meet all that is held. */
+/* holds_oldest moves the scan's begin back to the oldest hold: it must meet all that is held. */
 void holds_oldest(const struct store *store, struct checkpoint_info *info)
 {
     for (const struct store_hold *hold = store->holds; hold; hold = hold->next)
@@ -63,7 +63,7 @@ void holds_oldest(const struct store *store, struct checkpoint_info *info)
         }
 }
 
-/* A checkpoint begins. */
+/* holds_scan_from lets old holds expire as a checkpoint begins, which scans from the others. */
 void holds_scan_from(struct store *store, struct checkpoint *c)
 {
     for (struct store_hold *hold = store->holds; hold; hold = hold->next) {
@@ -78,7 +78,7 @@ void holds_scan_from(struct store *store, struct checkpoint *c)
     store->log.short_of = false;
 }
 
-/* A checkpoint that runs will be the newest one: it must keep the log for the one after it. */
+/* store_hold_begin also makes a running checkpoint, which will be the newest, keep that log. */
 int store_hold_begin(struct store *store, struct store_hold *hold, const char *owner, bool stays)
 {
     const struct checkpoint_info *newest = &store->super.checkpoints[store->super.checkpoint_index];
@@ -89,7 +89,7 @@ int store_hold_begin(struct store *store, struct store_hold *hold, const char *o
         count += other->owner != NULL;
     if (error || count >= STORE_HOLDS_MAX)
         return error ?: -ENOSPC;
-    if (c->sealed)                              /* its superblock is made */
+    if (c->sealed)                              /* the superblock is made */
         return -EBUSY;
     hold_enter(store, hold, newest->scan_lsn, newest->scan_crc);
     hold->owner = owner;
