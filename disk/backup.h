@@ -28,7 +28,7 @@ struct store_hold {
 };
 store_must_check int store_hold_begin(struct store *store, struct store_hold *hold,
                                       const char *owner, bool stays);
-/* store_hold_move: the owner needs nothing that is applied so far. -EINVAL: it has expired. */
+/* store_hold_move lets go of all that is applied so far. -EINVAL: the hold has expired. */
 store_must_check int store_hold_move(struct store *store, struct store_hold *hold);
 void store_hold_end(struct store *store, struct store_hold *hold);  /* also one that is none */
 

@@ -38,7 +38,7 @@ struct store_chain {
 /* node_find returns the page's node in this chain, or NULL; chain NULL: the committed image */
 struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
                              uint64_t object, uint64_t page);
-/* chain_too_long: with so many images more its records would not fit the commit's group. */
+/* chain_too_long tells if records of so many images more would not fit the commit's group. */
 bool chain_too_long(const struct store_chain *chain, uint32_t more);
 struct spill_node *node_first(const struct store *store, uint64_t object, uint64_t page);
 /* chain_node_add, in recovery, adds an image that is applied. */
@@ -55,7 +55,7 @@ bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint
 uint64_t chains_count(const struct store *store, uint64_t *pages);
 
 /* bulk.c */
-/* bulk_record_bytes: what the records of a chain's pages at home take at most. */
+/* bulk_record_bytes returns what the records of a chain's pages at home take at most. */
 uint64_t bulk_record_bytes(const struct store_chain *chain);
 int  bulk_find(const struct store_chain *chain, uint64_t object, uint64_t page,
                uint64_t *offset_bytes, uint32_t *crc);

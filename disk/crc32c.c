@@ -127,8 +127,8 @@ static bool instruction_present(void)
     return c >> 20 & 1;
 }
 
-/* The instruction takes three cycles, and one may begin in each: three lanes, joined by what is
- * carried. */
+/* crc_by_instruction has three lanes, joined by what is carried: the instruction takes three
+ * cycles, and one may begin in each. */
 static uint32_t crc_by_instruction(uint32_t state, const uint8_t *bytes, size_t count)
 {
     uint64_t crc = state;

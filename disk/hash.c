@@ -156,9 +156,9 @@ static void bucket_split(struct store *store)
     }
 }
 
-/* hash_pages_for: how many pages `leaves` more leaves take at most. By themselves an overflow page
- * and a new bucket each; together not more than fill the pages of as many full ones, and of the
- * buckets that they make (area_pages_for counts the same way). */
+/* hash_pages_for tells how many pages `leaves` more leaves take at most. By themselves an overflow
+ * page and a new bucket each; together not more than fill the pages of as many full ones, and of
+ * the buckets that they make (area_pages_for counts the same way). */
 uint32_t hash_pages_for(const struct store *store, uint32_t leaves)
 {
     uint64_t c = store->leaves_per_page, all = store->kept.leaves + leaves;

@@ -163,7 +163,7 @@ struct table {
 enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_HOME, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN,
                   CLAIM_NAME };
 
-/* A directory operation that is planned and not applied; those on names of objects are claims. */
+/* struct planned_op is a directory operation not yet applied; those on object names are claims. */
 struct planned_op {
     uint32_t type;              /* enum record_type */
     uint32_t first_gib, gib, durability;
@@ -486,7 +486,7 @@ void directory_delete(struct store *store, uint32_t slot);
 int  directory_rename(struct store *store, uint32_t slot, const char *name);
 int  directory_grow(struct store *store, uint32_t slot, const struct segment_disk *segment);
 int  directory_layout(struct store *store, uint32_t slot, const struct layout_disk *layout);
-/* choice_count: from so many values a record of this type chooses one; 0: it chooses nothing. */
+/* choice_count returns from how many values a record of this type chooses one; 0: from none. */
 uint32_t choice_count(uint32_t type);
 uint32_t choice_value(const struct store_op *op);       /* of an operation that chooses */
 int  directory_choice(struct store *store, uint32_t slot, uint32_t type, uint64_t value);
@@ -533,10 +533,10 @@ void plan_clear(struct store_group *group);
 void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops);
 void plan_free(struct store_group *group);
 #define BASE_OPEN (1ull << 63)          /* of a base whose LSN is known when its group is sealed */
-/* plan_page_write: *base is a difference's; STORE_BASE_NEWEST becomes it. NULL: a full image. */
+/* plan_page_write claims a page; replaces a *base STORE_BASE_NEWEST; base NULL: a full image. */
 int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page, uint64_t *base,
                      uint64_t *physical);
-/* plan_pages_exist: are these pages of a container that is, or will be? 0, -ENOENT, -EINVAL */
+/* plan_pages_exist checks that a container has, or will have, these pages. 0, -ENOENT, -EINVAL */
 int  plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 bool plan_unlogged(struct store_group *group, uint64_t object);     /* its pages are in no log */
 /* unlogged_plan (unlogged.c) plans a change of durability. 0, -EINVAL, -ENOTEMPTY (UL2) */
@@ -546,7 +546,7 @@ int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, u
  * transaction. -ESTALE: somebody else has pages in it by now. */
 int  plan_extent_home(struct store_group *group, uint64_t object, uint64_t index, uint64_t physical,
                       uint32_t mask);
-/* plan_extent_fresh: may a chain claim it? Nobody has, and no group wants, any of its pages. */
+/* plan_extent_fresh tells if a chain may claim it: nobody has, no group wants, any of its pages. */
 bool plan_extent_fresh(const struct store *store, uint64_t object, uint64_t index);
 int  plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index, uint32_t bits,
                        uint64_t *physical);

@@ -161,7 +161,7 @@ static inline int table_add(struct store *store, struct table *table, uint64_t o
 
 /* ---- group.c: a difference */
 
-/* runs_check: runs must ascend, not overlap, lie inside the page and use all the bytes. */
+/* runs_check checks that runs ascend, do not overlap, lie inside the page and use all the bytes. */
 static inline int runs_check(const uint8_t *runs, uint32_t bytes)
 {
     uint32_t reached = 0;

@@ -31,14 +31,14 @@ struct doubt {
     struct record_disk record[];        /* PREPARED, KEPT or AGAIN, as it is in the log */
 };
 
-/* prepared_bytes: the size of a PREPARED record's data. */
+/* prepared_bytes returns the size of a PREPARED record's data. */
 static inline uint32_t prepared_bytes(uint64_t pages, uint32_t bytes)
 {
     return (uint32_t)(sizeof(struct prepared_disk) + pages * sizeof(struct prepared_page_disk)) +
            bytes;
 }
 
-/* doubt_blocks: blocks of log for its images and a record of so many bytes; each may begin one. */
+/* doubt_blocks counts log blocks for images and a record of so many bytes; each may begin one. */
 static inline uint64_t doubt_blocks(uint64_t pages, uint32_t record_bytes)
 {
     return pages + (pages != 0) + 1 + record_bytes / BLOCK_BYTES;
@@ -49,14 +49,14 @@ static inline const struct prepared_disk *prepared_of(const struct record_disk *
     return (const void *)(record + 1);
 }
 
-/* prepared_page_at: the record's page number i; behind the last one: what is the caller's. */
+/* prepared_page_at returns a record's page number i; behind the last one: what is the caller's. */
 static inline const struct prepared_page_disk *prepared_page_at(const struct record_disk *record,
                                                                 uint64_t i)
 {
     return (const struct prepared_page_disk *)(prepared_of(record) + 1) + i;
 }
 
-/* prepared_extra: bytes of a PREPARED record that are the caller's, behind all else. */
+/* prepared_extra returns how many bytes of a PREPARED record are the caller's, behind all else. */
 static inline uint32_t prepared_extra(const struct record_disk *record)
 {
     return le32_get(record->data_bytes) - prepared_bytes(le64_get(record->page), 0);
@@ -85,21 +85,21 @@ int  doubt_apply(struct store *store, const struct record_disk *record, const ui
                  uint64_t lsn, uint64_t redo);
 /* doubts_restore, when recovery has met the log, gives each its chain and promise, as before. */
 int  doubts_restore(struct store *store);
-/* doubt_has_page, doubt_has_range: has one that is prepared, and is not what this transaction
- * commits (NULL: any), this page, or one of these? (TP4) */
+/* doubt_has_page and doubt_has_range tell if one that is prepared, and is not what this transaction
+ * commits (NULL: any), has this page, or one of these (TP4). */
 bool doubt_has_page(const struct store *store, const struct store_group *group, uint64_t object,
                     uint64_t page);
 bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t page,
                      uint64_t count);
 
 /* prepared.c */
-/* doubts_fit: if the log ends here, is there room left to write all again? Else that is due. */
+/* doubts_fit tells if, with the log's end here, all can be written again. Else that is due. */
 bool doubts_fit(struct store *store, uint64_t end);
 /* doubts_sealed makes places of images LSNs, before the group's CRC is made. */
 void doubts_sealed(struct store_group *group);
 /* doubts_cancel takes back the records at or behind `from` in the group. */
 void doubts_cancel(struct store_group *group, size_t from);
-/* doubt_commits: may the transaction being built end this chain, which is prepared? */
+/* doubt_commits tells if the transaction being built may end this chain, which is prepared. */
 bool doubt_commits(const struct store_group *group, const struct store_chain *chain);
 
 #endif

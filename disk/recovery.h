@@ -55,7 +55,7 @@ struct log_reader {
     uint8_t *buffer;
     size_t   room, filled;
     uint64_t lsn;
-    /* blocks, by their place on the disk: they hold no group */
+    /* unreadable blocks, by their place on the disk, hold no group */
     uint64_t unreadable[UNREADABLE_MAX];
     uint32_t unreadable_count;
     uint64_t verified_from;             /* groups from here on were found valid: no CRC again */
@@ -74,7 +74,7 @@ struct scan {
     struct fingerprint seen;            /* of all groups found */
 };
 #define READ_AHEAD_BYTES (256u * 1024)
-/* log_reader_open: the reader will read `ahead` bytes at once */
+/* log_reader_open makes a reader that reads `ahead` bytes at once */
 int  log_reader_open(struct log_reader *reader, struct store *store, size_t ahead);
 void log_reader_close(struct log_reader *reader);
 uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes,
@@ -84,7 +84,7 @@ uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t 
 int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t *crc, const uint8_t **group);
 struct scan log_scan_begin(struct log_reader *reader, uint32_t area);
 int  log_scan_next(struct scan *scan);
-/* log_end_unreadable: may a group that cannot be read lie at the log's end, or the ring's start? */
+/* log_end_unreadable tells if an unreadable group may lie at the log's end, or the ring's start. */
 bool log_end_unreadable(struct log_reader *reader, uint64_t end, uint32_t prev_crc);
 /* log_end_clear, when no group lies there, writes zeros over the blocks that cannot be read, so
  * that the next start need not ask. A place that takes no write stays as it is. */
@@ -94,8 +94,8 @@ int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
  * none before `until`. */
 int  log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group);
 
-/* log_group_follows: are the bytes, from elsewhere, the whole group that comes next in the log of
- * this store, of any epoch? */
+/* log_group_follows tells if bytes from elsewhere are the whole group that comes next in the log of
+ * this store, of any epoch. */
 bool log_group_follows(const struct store *store, const uint8_t *group, size_t bytes);
 
 /* record.c */
@@ -108,7 +108,7 @@ int  record_next(struct record_walk *walk, const struct record_disk **record);  
 struct record_walk group_walk(const uint8_t *group);
 bool group_loads(const uint8_t *group); /* has it pages that are in no log (PAGE_HOME)? feed.c */
 int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
-/* record_writes: does a record of this type make a new version of one page? */
+/* record_writes tells if a record of this type makes a new version of one page. */
 static inline bool record_writes(uint32_t type)
 {
     return type == RECORD_PAGE_FULL || type == RECORD_PAGE_DIFF || type == RECORD_PAGE_OP ||
@@ -120,7 +120,7 @@ typedef int record_visit(struct store *store, void *context, const struct record
                          uint64_t csn);
 int  records_visit(struct store *store, const uint8_t *group, uint64_t lsn, record_visit *visit,
                    void *context);
-/* record_page_valid: is what a record of a page, unpacked, has as data of its type? */
+/* record_page_valid tells if a record of a page, unpacked, has valid data for its type. */
 bool record_page_valid(const struct record_disk *record);
 bool page_record_valid(const struct container_disk *container, const struct record_disk *record);
 /* record_page makes `page`, which holds the version before, what a valid record of a whole page, a
@@ -131,7 +131,7 @@ void record_page(const struct record_disk *record, uint8_t *page);
 void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t from, uint64_t end);
 
 /* unlogged.c */
-/* record_passed: is it a record that recovery passes over? */
+/* record_passed tells if recovery passes over a record of this type and container. */
 bool record_passed(const struct store *store, uint32_t type, uint32_t slot);
 int  durability_apply(struct store *store, const struct record_disk *record, uint32_t slot);
 /* unlogged_forget and unlogged_lose drop what a start must not find of containers whose pages are
@@ -146,9 +146,9 @@ void packer_drop(struct store *store);
 bool record_packed(const struct record_disk *record);
 const struct record_disk *record_unpack(const struct record_disk *record, struct unpacked *to);
 
-/* record_last: the open transaction's last record or NULL; record_shrink: other data, not more. */
+/* record_last is the open transaction's last record or NULL; record_shrink gives it other data. */
 struct record_disk *record_last(const struct store_group *group);
-/* run_last (unlogged.c): that one, if of this type and of pages right before this one; or NULL. */
+/* run_last (unlogged.c) is that one, if of this type, and of pages right before this; or NULL. */
 struct record_disk *run_last(const struct store_group *group, enum record_type type,
                              uint64_t object, uint64_t page, uint64_t physical);
 void group_reach(struct store_group *group, size_t end);  /* bytes before it may be written */
@@ -163,7 +163,7 @@ int  spill_note(struct store *store, const struct record_disk *record, const uin
                 uint64_t lsn);
 int  spills_note(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t redo);
 int  chain_verify(struct store *store, const struct chain_disk *chain);
-/* chain_stands: is it the chain as far as it went before the group at `lsn`, the last one met? */
+/* chain_stands checks that the chain is as it was before the group at `lsn`, the last one met. */
 int  chain_stands(const struct store *store, const struct chain_disk *chain, uint64_t lsn);
 void chain_restore(struct store_chain *chain, uint64_t number);  /* as the log has it */
 int  logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
@@ -174,7 +174,7 @@ void seen_forget(struct store *store, uint64_t lsn);
 
 /* roll.c */
 int  roll_forward(struct store *store, struct store_roll *roll, struct store_report *report);
-/* roll_stops: are the transaction that this commit record ends, and all behind it, unwanted? */
+/* roll_stops tells if the transaction of this commit record, and all behind it, are not wanted. */
 bool roll_stops(struct store *store, const struct record_disk *commit, uint64_t csn);
 int  roll_end(struct store *store, const uint8_t uuid[16]);
 /* roll_load gets from the archive `count` pages that a load brought home, each of its CRC. */
@@ -213,7 +213,7 @@ static inline uint64_t extent_redo(const struct store *store, const struct exten
 {
     return MAX(store->log.redo, extent->redo);
 }
-/* pages_begin_lsn: where the pages begin that recovery needs from this checkpoint on. */
+/* pages_begin_lsn tells where the pages begin that recovery needs from this checkpoint on. */
 static inline uint64_t pages_begin_lsn(const struct checkpoint_info *checkpoint)
 {
     return checkpoint->pages_lsn ? checkpoint->pages_lsn : checkpoint->redo_lsn;
@@ -231,7 +231,7 @@ int  doubts_compare(struct store *store, const struct checkpoint_info *base, uin
 int  log_recovered(struct store *store, bool same, struct store_report *report);
 int  recovery_end(struct store *store, bool replayed, struct store_report *report);
 
-/* feed.c: epochs_decode reads a table; epochs_common: how far two logs may be the same, to `end` */
+/* feed.c: epochs_decode reads a table; epochs_common tells how far two logs may be the same */
 bool epochs_decode(const struct store_epochs *in, struct superblock *super);    /* is it one? */
 uint64_t epochs_common(const struct superblock *a, const struct superblock *b, uint64_t end);
 

@@ -18,7 +18,7 @@ struct span {
     uint32_t count;             /* 1: a disk without a label, as it is */
     uint64_t unit_bytes, units, head_bytes;     /* as in the label (format.h) */
     uint64_t total_bytes, slot_b_offset;        /* of the whole */
-    /* numbers of writes that have completed; of those that a flush has made durable */
+    /* numbers of writes that have completed, and of those that a flush has made durable */
     uint64_t written[SPAN_DISKS_MAX], flushed[SPAN_DISKS_MAX];
 };
 
@@ -36,9 +36,9 @@ struct span_report {
  * off; -EPROTONOSUPPORT: a newer label; -EINVAL: too many disks; -EIO. */
 store_must_check int span_open(const struct disk_io *disks, uint32_t count, struct span *span,
                                struct disk_io *io, struct span_report *report);
-/* span_place: the disk and place of a byte below total_bytes; how many bytes follow there. */
+/* span_place tells the disk and place of a byte below total_bytes; how many bytes follow there. */
 uint64_t span_place(const struct span *span, uint64_t offset, uint32_t *disk, uint64_t *at);
-/* span_wrote: the caller wrote to this disk, not by io->write; the next flush must reach it. */
+/* span_wrote notes a write to this disk that was not by io->write: the next flush must reach it. */
 void span_wrote(struct span *span, uint32_t disk);
 
 /* span_io, for who writes labels, makes one disk; all fields before total_bytes are set. */

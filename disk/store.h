@@ -81,8 +81,8 @@ struct disk_memory {
     void  *context;
     void *(*alloc)(void *context, size_t bytes);
     void  (*free)(void *context, void *memory, size_t bytes);
-    /* Optional: zeroed memory of which only touched pages cost anything. The tables whose size is
-     * that of the disk then take time and memory for what the store holds, not for the disk. */
+    /* Optional: alloc_zeroed gives zeroed memory of which only touched pages cost anything. Tables
+     * of the disk's size then take time and memory for what the store holds, not for the disk. */
     void *(*alloc_zeroed)(void *context, size_t bytes);
 };
 
@@ -103,7 +103,7 @@ struct store_options {
 store_must_check
 int store_format(const struct disk_io *io, const struct disk_memory *memory,
                  const struct store_options *options);
-/* store_memory: bytes that such a store takes when open and empty; 0: it cannot be made. */
+/* store_memory returns how many bytes such a store takes, open and empty; 0: it cannot be made. */
 uint64_t store_memory(const struct disk_io *io, const struct store_options *options);
 
 enum {
@@ -142,7 +142,7 @@ struct store_report {
     uint64_t    cut_bytes;                      /* -EUCLEAN: the store has so many, the disk less */
     bool        grown;                          /* STORE_GROW: it is larger now */
     int         grow_error;                     /* why not; if the store is open, it is as it was */
-    /* 0 without a clock; and of these the first scan of the log took, which applies nothing */
+    /* 0 without a clock; the second: of the log's first scan, which applies nothing */
     uint64_t    microseconds, verify_microseconds;
     uint32_t    doubts;                         /* prepared, or decided and kept (prepared.c) */
     const char *rule;                           /* of the decision table (disk.md): "RV1" ... */
@@ -170,7 +170,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
                struct store_report *report);
 
 extern const uint32_t store_format_version;     /* today's */
-/* store_upgradable: is there a way from this version of the format to today's? */
+/* store_upgradable tells whether there is a way from this version of the format to today's. */
 bool store_upgradable(uint32_t version);
 /* store_close ends a store cleanly: no page is dirty any more (else -EBUSY, and it stays open).
  * After 0, or any error but -EBUSY, the store is gone. */
@@ -178,7 +178,7 @@ store_must_check int store_close(struct store *store);
 /* store_abandon drops the memory and writes nothing, like a power cut; also after an error. */
 void store_abandon(struct store *store);
 
-/* store_error: 0, or the sticky error after a failed write or flush (error fence). From then on
+/* store_error returns 0 or the sticky error after a failed write or flush (error fence). Since then
  * what would write returns it; look-ups still work. The way out is to abandon and open again. */
 int store_error(const struct store *store);
 
@@ -239,7 +239,7 @@ store_must_check int store_group_begin(struct store *store, struct store_group *
  *   -ENOMEM, -EINVAL, -ENOENT, -EEXIST, -ESTALE (see store_txn_diff_space), sticky error
  */
 int store_txn_begin(struct store_group *group, uint64_t tag);
-/* store_txn_end: *position identifies the commit record for store_group_csn(). */
+/* store_txn_end ends a transaction; *position finds its commit record for store_group_csn(). */
 store_must_check int store_txn_end(struct store_group *group, uint32_t *position);
 void store_txn_cancel(struct store_group *group);
 /* The commit record has, beside the tag, an id, the caller's as well (0 unless it is given between
@@ -287,14 +287,14 @@ int store_txn_pack(struct store_group *group);
  * error. */
 int store_txn_operate(struct store_group *group, const void *before);
 
-/* store_txn_written: a page of a container that is volatile, or to be rebuilt, has a new version,
- * whose bytes are not logged. -EINVAL: they are to be. */
+/* store_txn_written notes a new version of a page of a container that is volatile, or to be
+ * rebuilt, whose bytes are not logged. -EINVAL: they are to be. */
 int store_txn_written(struct store_group *group, uint64_t object, uint64_t page);
-/* store_txn_durability: the container's, for what follows in the group; FULL: no such container. */
+/* store_txn_durability is the container's, for what follows in the group; FULL: there is none. */
 enum store_durability store_txn_durability(struct store_group *group, uint64_t object);
 
-/* store_full_below: a page whose newest version is older needs a full image (redo LSN of the newest
- * checkpoint begun). Changes only in store_checkpoint_begin. */
+/* store_full_below returns an LSN: a page whose newest version is older needs a full image (redo
+ * LSN of the newest checkpoint begun). Changes only in store_checkpoint_begin. */
 store_lsn_t store_full_below(const struct store *store);
 /* store_chunk_full_below is the same of a page whose chunk has a redo point of its own: not below
  * the other. store_full_newest is the newest of these. */
@@ -315,7 +315,7 @@ enum store_encoder {
 };
 
 enum store_locking { STORE_LOCKING_PAGE, STORE_LOCKING_ITEM, STORE_LOCKING_COUNT }; /* likewise */
-/* STORE_PROTECT_*: what protects a container's pages from stray stores, or-ed; likewise. */
+/* STORE_PROTECT_* say what protects a container's pages from stray stores, or-ed; likewise. */
 enum { STORE_PROTECT_GUARD = 1, STORE_PROTECT_CODEWORDS = 2, STORE_PROTECTION_COUNT = 4 };
 
 /* enum store_durability: what a power cut leaves of a container. LAZY is the caller's to act on.
@@ -369,8 +369,8 @@ struct store_op {
     enum store_locking locking;
     uint32_t    protection;
     enum store_durability durability;
-    /* What a restored container must get, 0 otherwise: the id (not below any that was given, else
-     * -EEXIST) and, with CREATE and GROW, the address (-EEXIST: in use). */
+    /* want_object and want_address are a restored container's, else 0: the id (not below any that
+     * was given, else -EEXIST) and, with CREATE and GROW, the address (-EEXIST: in use). */
     uint64_t    want_object, want_address;
 };
 int store_txn_op(struct store_group *group, struct store_op *op);
@@ -386,9 +386,9 @@ void store_group_cancel(struct store_group *group);
 store_must_check int store_group_seal(struct store_group *group);
 store_lsn_t store_group_csn(const struct store_group *group, uint32_t position);
 
-/* NO MUTEX. store_group_write: one contiguous write, completion, one flush, completion. Its return
- * with 0 IS THE POINT OF COMMIT of every transaction in the group. Any error: outcome unknown, the
- * store is fenced. */
+/* NO MUTEX. store_group_write does one contiguous write, completion, one flush, completion. Its
+ * return with 0 IS THE POINT OF COMMIT of every transaction in the group. Any error: outcome
+ * unknown, the store is fenced. */
 store_must_check int store_group_write(struct store_group *group);
 
 /* NO MUTEX, optional. store_group_issue does the write of a sealed group only, maybe while the
@@ -403,7 +403,7 @@ store_must_check int store_group_issue(struct store_group *group);
  * group is written or the log is flushed. Till then no home may be written that has them. */
 store_must_check int store_group_apply(struct store_group *group);
 
-/* NO MUTEX. store_log_flush: what store_log_applied said before is durable when it returns 0;
+/* NO MUTEX. store_log_flush makes durable what store_log_applied said before, if it returns 0;
  * store_log_flushed (under the mutex) says so to the library. An error fences the store. */
 store_must_check int store_log_flush(struct store *store);
 store_lsn_t store_log_applied(const struct store *store);       /* the end of the groups applied */
@@ -416,13 +416,13 @@ void store_log_flushed(struct store *store, store_lsn_t lsn);
 store_must_check
 int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes);
 
-/* store_page_cleaned: version `lsn` is home, all of it; crc is crc32c(0, bytes, 4096). -ESTALE: a
+/* store_page_cleaned notes that version `lsn` is home; crc is crc32c(0, bytes, 4096). -ESTALE: a
  * newer version was committed meanwhile, the page stays dirty. -ENOENT: gone. */
 int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, store_lsn_t lsn,
                        uint32_t crc);
 
-/* store_should_checkpoint: is one worth while? 0 no, 1 soon, 2 now (commits are about to be
- * refused). Run them until it says 0; the log of the older one is kept, so it can take two. */
+/* store_should_checkpoint tells if one is worth while: 0 no, 1 soon, 2 now (commits are about to be
+ * refused). Run them until it says 0; the older one's log is kept, so it can take two. */
 int store_should_checkpoint(const struct store *store);
 /*
  *   store_checkpoint_begin(store)            notes the redo LSN
@@ -439,10 +439,10 @@ int store_should_checkpoint(const struct store *store);
  * be kept as it was: the checkpoint is over, nothing is lost, and another may begin.
  */
 store_must_check int store_checkpoint_begin(struct store *store);
-/* store_checkpoint_next: -ENOENT: none left (a page that was handed out and is still dirty comes
- * again in the next round, after one -ENOENT). -EAGAIN: none found yet, call it again. A page may
- * be rewritten home at a newer version as well: it then needs a full image that is in the log, so
- * it no longer holds the checkpoint up. */
+/* store_checkpoint_next finds a page to write home. -ENOENT: none left (a page that was handed out
+ * and is still dirty comes again in the next round, after one -ENOENT). -EAGAIN: none found yet,
+ * call it again. A page may be rewritten home at a newer version as well: it then needs a full
+ * image that is in the log, so it no longer holds the checkpoint up. */
 store_must_check int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
                                            store_lsn_t *lsn);
 store_must_check int store_checkpoint_seal(struct store *store);
@@ -464,7 +464,7 @@ store_must_check int store_checkpoint_apply(struct store *store);
 #define STORE_CHUNK_MAX 256u            /* pages */
 struct store_chunk { uint64_t object, page, count, cursor; };
 typedef uint64_t store_chunk_fn(void *context, uint64_t object);    /* its pages; 0: an extent's */
-/* store_sweep_begin: -EBUSY: a checkpoint runs, or a failed one left old pages: run another. */
+/* store_sweep_begin starts one. -EBUSY: a checkpoint runs, or a failed one left pages: run one. */
 store_must_check int store_sweep_begin(struct store *store);
 /* store_chunk_begin gives the next chunk with a dirty page its redo point, and clean ones before
  * it. -EAGAIN: none found yet, call it again. -EBUSY: a group is open or unapplied, or a page of
@@ -517,7 +517,7 @@ store_must_check int store_container_find(struct store *store, const char *name,
                                           struct store_container *out);
 store_must_check int store_container_get(struct store *store, uint64_t object,
                                          struct store_container *out);
-/* store_container_at: the container whose segments hold this address, and its page there. */
+/* store_container_at finds the container whose segments hold this address, and its page there. */
 store_must_check int store_container_at(struct store *store, uint64_t address,
                                         struct store_container *out, uint64_t *page);
 /* store_container_next goes by ascending object id: the first with an id > after. */
@@ -532,8 +532,8 @@ store_must_check int store_name_next(struct store *store, uint64_t object, uint3
  * and *cursor is behind it; -EAGAIN: none among these, go on at *cursor; -ENOENT: none. */
 store_must_check int store_name_any(struct store *store, uint32_t *cursor, uint32_t most,
                                     uint64_t *object, struct store_name *out);
-/* store_object_next: the number that the next container gets, for STORE_OP_CREATE with want_object:
- * if another one is made before, that is -EEXIST. */
+/* store_object_next returns the number that the next container gets, for STORE_OP_CREATE with
+ * want_object: if another one is made before, that is -EEXIST. */
 uint64_t store_object_next(const struct store *store);
 
 /* ---------------------------------------------------------------- seeing what happened */

@@ -29,17 +29,17 @@ void store_chain_end(struct store_chain *chain);
  * page. Cancelling the group takes it back (and an image that it replaced is lost as well). */
 store_must_check int store_spill_page(struct store_group *group, struct store_chain *chain,
                                       uint64_t object, uint64_t page, const void *bytes);
-/* store_spill_find: where the image lies, once its group is applied (-EBUSY), and its crc32c(0,
- * page, 4096). -ENOENT: none. -E2BIG: the chain is too old. */
+/* store_spill_find tells where the image lies, once its group is applied (-EBUSY), and its
+ * crc32c(0, page, 4096). -ENOENT: none. -E2BIG: the chain is too old. */
 store_must_check int store_spill_find(struct store *store, struct store_chain *chain,
                                       uint64_t object, uint64_t page, uint64_t *offset_bytes,
                                       uint32_t *crc);
-/* store_spill_drop: the page is in memory again (or freed), and its image counts no more. */
+/* store_spill_drop drops the image of a page that is in memory again (or freed). */
 void store_spill_drop(struct store_chain *chain, uint64_t object, uint64_t page);
 uint64_t store_chain_pages(const struct store_chain *chain);    /* images that count */
-/* store_txn_chain, in a transaction, makes it the end of `chain`: claims space for all its pages
- * and logs where they are. -ENOBUFS: a SPILL record of the chain is in this very group: use the
- * next. -E2BIG. -ENOSPC: fewer free extents than these pages need. -ESTALE: another transaction has
+/* store_txn_chain makes a transaction the end of `chain`: claims space for all its pages, and logs
+ * where they are. -ENOBUFS: a SPILL record of the chain is in this very group: use the next.
+ * -E2BIG. -ENOSPC: fewer free extents than these pages need. -ESTALE: another transaction has
  * committed into an extent that this one has pages of at home: end it. After -ENOSPC, as after
  * -EAGAIN of store_txn_end, the chain is as it was: a later transaction may commit it, or it is
  * ended. */
@@ -60,12 +60,12 @@ int store_txn_chain(struct store_group *group, struct store_chain *chain);
  * start. Beside group_bytes only free extents limit how many pages these are. (bulk.c)
  */
 
-/* store_bulk_page: -ENOENT: its extent has pages: spill it. -ENOSPC; -E2BIG; -ENOMEM; -EINVAL */
+/* store_bulk_page gives a home. -ENOENT: others are there: spill. -ENOSPC -E2BIG -ENOMEM -EINVAL */
 store_must_check int store_bulk_page(struct store_chain *chain, uint64_t object, uint64_t page,
                                      uint64_t *offset_bytes);
-/* store_bulk_written: `crc` is crc32c(0, bytes, 4096). */
+/* store_bulk_written notes that a page is there; `crc` is crc32c(0, bytes, 4096). */
 void store_bulk_written(struct store_chain *chain, uint64_t object, uint64_t page, uint32_t crc);
-/* store_bulk_flush: while pages at home were written since, store_txn_chain returns -EINVAL. */
+/* store_bulk_flush makes homes durable; if some are not, store_txn_chain returns -EINVAL. */
 store_must_check int store_bulk_flush(struct store_chain *chain);
 
 #endif

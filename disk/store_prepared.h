@@ -46,10 +46,10 @@ struct store_participant {
  * commit. -ENOBUFS: use the next group. -EOPNOTSUPP: it has pages at home. -EBUSY, -ENOMEM. */
 store_must_check int store_prepare(struct store_group *group, struct store_chain *chain,
                                    const struct store_prepare *what);
-/* store_txn_decided, before all else of a transaction: this commits what is prepared under this id,
- * pages and all; or, if nothing is, it is a decision that is kept, for the participants. -EBUSY:
- * its record is in a group that is not applied: use the next. -EEXIST: it is decided. -EAGAIN: too
- * many decisions are kept. -EINVAL, -ENOBUFS, -ENOMEM. */
+/* store_txn_decided makes a transaction, before all else of it, commit what is prepared under this
+ * id, pages and all; or, if nothing is, a decision that is kept, for the participants. -EBUSY: its
+ * record is in a group that is not applied: use the next. -EEXIST: it is decided. -EAGAIN: too many
+ * decisions are kept. -EINVAL, -ENOBUFS, -ENOMEM. */
 int store_txn_decided(struct store_group *group, const struct store_txn_id *id,
                       const struct store_participant *participants, uint32_t count);
 /* store_undo ends what is prepared, store_forget forgets a decision: in an open group, outside of a
@@ -67,7 +67,7 @@ struct store_doubt {
     const void *data;
     uint32_t    bytes, participants;
 };
-/* store_doubt_next: *cursor is 0 at first. -ENOENT: that was all. */
+/* store_doubt_next tells the next one; *cursor is 0 at first. -ENOENT: that was all. */
 store_must_check int store_doubt_next(const struct store *store, uint32_t *cursor,
                                       struct store_doubt *out);
 store_must_check int store_doubt_find(const struct store *store, const struct store_txn_id *id,
@@ -78,10 +78,10 @@ struct store_participant store_doubt_participant(const struct store_doubt *doubt
 struct store_doubt_page { uint64_t object, page, offset_bytes; uint32_t crc; };
 bool store_doubt_page(const struct store *store, const struct store_doubt *doubt, uint64_t *cursor,
                       struct store_doubt_page *out);
-/* store_page_prepared: is the page of one that is prepared? Nobody else may have it (TP4). */
+/* store_page_prepared tells if one that is prepared has the page: nobody else may have it (TP4). */
 bool store_page_prepared(const struct store *store, uint64_t object, uint64_t page);
 
-/* store_doubts_due: is their oldest record so far back in the log that it must be written again?
+/* store_doubts_due tells if their oldest record is so old that it must be written again.
  * store_doubts_renew, in an open group outside of a transaction, writes what fits, and reads that.
  * 1: there is more, for the next group; 0; the disk's error, -ENOMEM, -EAGAIN (the log is full). */
 bool store_doubts_due(const struct store *store);

@@ -50,17 +50,17 @@ struct store_scrub {
         good[STORE_PAGE_BYTES];
 };
 
-/* store_scrub_next: -ENOENT: the round is over. -EAGAIN: nothing to read now (a checkpoint runs);
- * call it again. Or the fence. */
+/* store_scrub_next chooses a piece. -ENOENT: the round is over. -EAGAIN: nothing to read now (a
+ * checkpoint runs); call it again. Or the fence. */
 store_must_check int store_scrub_next(struct store *store, struct store_scrub *scrub);
 void store_scrub_read(struct store *store, struct store_scrub *scrub);
-/* store_scrub_judge: 0: sound. -EAGAIN: it changed meanwhile, or is to be read again. -EUCLEAN */
+/* store_scrub_judge tells 0: sound; -EAGAIN: it has changed, or is to be read again; -EUCLEAN */
 store_must_check int store_scrub_judge(struct store *store, struct store_scrub *scrub);
-/* store_scrub_seek: -ENODATA: there is no other copy. -ENOMEM */
+/* store_scrub_seek looks for another copy. -ENODATA: there is none. -ENOMEM */
 store_must_check int store_scrub_seek(struct store *store, struct store_scrub *scrub);
-/* store_scrub_holds: -EAGAIN: the piece has changed, and is left alone. */
+/* store_scrub_holds looks once more. -EAGAIN: the piece has changed, and is left alone. */
 store_must_check int store_scrub_holds(struct store *store, struct store_scrub *scrub);
-/* store_scrub_write: -EIO: the place cannot be written. */
+/* store_scrub_write mends the block. -EIO: the place cannot be written. */
 store_must_check int store_scrub_write(struct store *store, struct store_scrub *scrub);
 void store_scrub_skip(struct store_scrub *scrub);
 
@@ -80,11 +80,11 @@ struct store_mend {
     uint32_t crc;
     uint8_t bytes[STORE_PAGE_BYTES];
 };
-/* store_mend_begin: -ENOENT: no such container */
+/* store_mend_begin looks up a page that is to be mended. -ENOENT: no such container */
 store_must_check int store_mend_begin(struct store *store, uint64_t object, uint64_t page,
                                       struct store_mend *mend);
 bool store_mend_again(struct store *store, struct store_mend *mend);
-/* store_mend_read: -EUCLEAN: neither home nor log has it. -ENOMEM, or the device's error. */
+/* store_mend_read reads it. -EUCLEAN: neither home nor log has it; -ENOMEM; the device's error. */
 store_must_check int store_mend_read(struct store *store, struct store_mend *mend);
 
 #endif

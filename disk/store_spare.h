@@ -49,7 +49,7 @@ void store_epochs_tell(const struct store *store, struct store_epochs *out);
 void store_mark_tell(const struct store *store, struct store_mark *out);
 /* store_group_sealed_bytes returns a sealed group's bytes, until it is applied. NO MUTEX. */
 const void *store_group_sealed_bytes(const struct store_group *group, size_t *bytes);
-/* store_group_sealed_used: behind so many of them are zeros, to the block's end. NO MUTEX. */
+/* store_group_sealed_used returns behind how many there are zeros, to the block's end. NO MUTEX. */
 size_t store_group_sealed_used(const struct store_group *group);
 
 /* struct store_feed reads groups of the log back, from `lsn` on, for a copy that lacks them. */
@@ -64,15 +64,15 @@ struct store_feed {
  * fence; -EBUSY: a checkpoint is about to end. store_feed_end follows, whatever the result. */
 store_must_check int store_feed_begin(struct store *store, struct store_feed *feed,
                                       const struct store_epochs *copy, store_lsn_t end_lsn);
-/* store_feed_is: is it a feed for that copy? */
+/* store_feed_is tells if it is a feed for that copy. */
 bool store_feed_is(const struct store *store, const struct store_feed *feed,
                    const struct store_epochs *copy, store_lsn_t end_lsn);
 /* store_feed_seek looks for common_lsn in the next `most` bytes of log. 1: not there yet. 0: `lsn`
  * is common_lsn. -ESTALE: no group begins there, or the log has run ahead; -EIO, the fence. */
 store_must_check int store_feed_seek(struct store *store, struct store_feed *feed, size_t most);
-/* store_feed_next: 1: a group, whose bytes stay until the next call. 0: no applied one is left.
- * -ESTALE: the log has run ahead of the feed, or the group has pages that are in no log (a load).
- * Or as above. */
+/* store_feed_next reads. 1: a group, whose bytes stay until the next call. 0: no applied one is
+ * left. -ESTALE: the log has run ahead of the feed, or the group has pages that are in no log (a
+ * load). Or as above. */
 store_must_check int store_feed_next(struct store *store, struct store_feed *feed,
                                      const void **group, size_t *bytes);
 void store_feed_end(struct store *store, struct store_feed *feed);
@@ -113,15 +113,15 @@ store_must_check int store_spare_join(struct store_spare *spare, store_lsn_t com
  * is no room, and no checkpoint to be had for it, so the copy is to be made anew; or the fence. */
 store_must_check int store_spare_take(struct store_spare *spare, const void *group, size_t bytes,
                                       const struct store_mark *mark);
-/* store_spare_write: one write, one flush. NO MUTEX. */
+/* store_spare_write does one write, one flush. NO MUTEX. */
 store_must_check int store_spare_write(struct store_spare *spare);
-/* store_spare_taken: 0: the group is durable here. *end_lsn: all before is. */
+/* store_spare_taken ends a group. 0: it is durable here. *end_lsn: all before is. */
 store_must_check int store_spare_taken(struct store_spare *spare, store_lsn_t *end_lsn);
 /* store_spare_apply applies groups that the home has, too, of so many bytes (0: all), and makes
  * checkpoints where the home began one. 1: there is more. An error but -ENOMEM: copy it anew. */
 store_must_check int store_spare_apply(struct store_spare *spare, size_t most);
-/* store_spare_needs: does a backup of the spare's disk need the block at this offset? It is made
- * byte by byte while the spare takes groups: if applied_lsn and checkpoints stay as they were,
+/* store_spare_needs tells if a backup of the spare's disk needs the block at this offset. It is
+ * made byte by byte while the spare takes groups: if applied_lsn and checkpoints stay as they were,
  * nothing else changes; else it is none. What the log has behind end_lsn, the state's at the begin,
  * is zeros in it. */
 bool store_spare_needs(const struct store_spare *spare, store_lsn_t end_lsn, uint64_t offset);
