@@ -30,7 +30,7 @@ store_must_check int store_hold_begin(struct store *store, struct store_hold *ho
                                       const char *owner, bool stays);
 /* store_hold_move lets go of all that is applied so far. -EINVAL: the hold has expired. */
 store_must_check int store_hold_move(struct store *store, struct store_hold *hold);
-void store_hold_end(struct store *store, struct store_hold *hold);  /* also one that is none */
+void store_hold_end(struct store *store, struct store_hold *hold);  /* also a hold that is none */
 
 /* ---------------------------------------------------------------- backup of a store at work
  *
@@ -52,7 +52,7 @@ struct store_backup {
     uint32_t bytes;             /* 0: nothing this time */
     uint32_t most;              /* bytes of a piece; 0: STORE_BACKUP_BYTES. One extent at least */
     bool     zeros;
-    bool     homes;             /* it is of extents: not all that lies there is needed */
+    bool     homes;             /* the piece is of extents: not all in it is needed */
     uint64_t slot_offset[3];    /* slot A, slot B, signpost */
     uint8_t  slot[3][STORE_PAGE_BYTES];
     uint64_t end_lsn;           /* the copy has the log up to here */

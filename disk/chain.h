@@ -7,8 +7,8 @@
 #include "internal.h"
 
 struct spill_node {
-    struct spill_node *next;    /* of its hash head */
-    struct spill_node *before, *after;  /* of its chain, a ring, oldest first */
+    struct spill_node *next;    /* next node in its place of the hash table */
+    struct spill_node *before, *after;  /* the ring of its chain, oldest first */
     struct store_chain *chain;  /* NULL: committed */
     struct store_group *group;  /* its image's, not applied yet; NULL: it is, or this is `ends` */
     uint64_t  object, page;
@@ -19,7 +19,7 @@ struct spill_node {
 struct store_chain {
     struct store *store;
     struct store_chain *next;
-    struct spill_node ends;     /* of the ring: behind the newest node, before the oldest */
+    struct spill_node ends;     /* ends of the ring: behind the newest node, before the oldest */
     uint64_t  tag, number, count;
     struct store_hold hold;     /* lsn: of its first group; 0: none is sealed */
     uint32_t  groups, crc;

@@ -126,8 +126,8 @@ struct extent {
 
 /* struct index finds containers and named objects: made at each open, on no disk (index.c). */
 struct index {
-    uint32_t id_count;          /* of ids */
-    uint32_t owned;             /* of owners: those that are not 0 */
+    uint32_t id_count;          /* entries of `ids` */
+    uint32_t owned;             /* entries of `owners` that are not 0 */
     uint32_t free_container, free_name; /* no slot below is free */
 };
 
@@ -143,8 +143,8 @@ struct container_use {
 
 struct entry {
     uint64_t object, key, value;
-    uint32_t next;              /* in the chain of its hash head, index + 1 */
-    uint32_t head;              /* of another chain, whose number is this element's; index + 1 */
+    uint32_t next;              /* next entry in the chain of its hash head, index + 1 */
+    uint32_t head;              /* first entry of the chain with this entry's number; index + 1 */
     uint32_t kind;
     uint32_t at;                /* the number of its own head (often.h) */
 };
@@ -187,7 +187,7 @@ struct store_group {
     struct table claims;
     struct planned_op *ops;
     uint32_t  op_count, op_room;
-    uint32_t  names_set;        /* so many CLAIM_NAMEs set one */
+    uint32_t  names_set;        /* CLAIM_NAMEs that set a name */
     uint32_t  pages_wanted;     /* metadata pages that applying may take at most, but for ... */
     uint32_t  leaves_wanted;    /* new leaves */
     /* the transaction being built */
@@ -254,7 +254,7 @@ struct store {
     int       fence;            /* read and written by atomic_fence_* only */
     uint32_t  extent_pages, leaf_bytes, leaves_per_page;
     size_t    group_bytes;
-    void     *packer;           /* of the committer (pack.c); NULL: nothing was packed yet */
+    void     *packer;           /* the committer's memory (pack.c); NULL: nothing was packed yet */
 
     struct {                    /* LSNs: the log up to ... */
         uint64_t end;           /* ... the last sealed group, whose CRC is crc */
@@ -269,7 +269,7 @@ struct store {
         bool     short_of;      /* -EAGAIN was returned since the last checkpoint began */
     } log;
     struct store_group groups[2];
-    uint32_t  next_group, next_apply;   /* those to begin and to apply next */
+    uint32_t  next_group, next_apply;   /* the groups to begin and to apply next */
 
     union {
         void *tables[TABLES];   /* what has the size that the superblock gives (store.c) */
@@ -290,11 +290,11 @@ struct store {
     uint8_t  *part;             /* PART_PAGES pages on their way to or from an area, and a block */
     uint32_t  part_numbers[PART_PAGES];
     uint32_t  meta_dirty[2];    /* pages with dirty bit a */
-    struct {                    /* of metadata pages */
-        uint32_t limit;         /* those in use are below it */
-        uint32_t free;          /* so many have no page */
-        uint32_t first;         /* a list of those by `index`; 0 ends it */
-        uint32_t fresh;         /* from here on none was ever used */
+    struct {                    /* numbers of metadata pages */
+        uint32_t limit;         /* all numbers in use are below it */
+        uint32_t free;          /* how many numbers have no page */
+        uint32_t first;         /* head of a list of those, by `index`; 0 ends it */
+        uint32_t fresh;         /* from this number on none was ever used */
         struct leaf_near { uint32_t page, slot; } near[LEAVES_NEAR];    /* hash.c; page 0: none */
         uint32_t container;     /* a hint: the slot that directory_get found last; or 0 */
     } numbers;
@@ -310,8 +310,8 @@ struct store {
 
     struct {                    /* extents */
         uint64_t cursor, free, claimed, freed, dirty;   /* dirty: pages in them */
-        uint64_t top;           /* from here on none was used since the store was opened */
-        uint64_t old;           /* of the freed: their free is in the running checkpoint */
+        uint64_t top;           /* no extent from here on was used since the store was opened */
+        uint64_t old;           /* freed extents whose free is in the running checkpoint */
         uint64_t serial, reuse; /* of frees from now on; older than this are durable */
         uint64_t moves;         /* planned in groups that are not applied; 0 when there is none */
     } space;
@@ -324,7 +324,7 @@ struct store {
         uint32_t serial, prepared, kept;    /* also those that are not applied */
         uint32_t names;         /* promised and not redeemed (TP3) */
         uint64_t extents;
-        uint64_t blocks;        /* that all take in the log at most (TP2) */
+        uint64_t blocks;        /* log blocks that all take at most (TP2) */
         uint64_t anew_lsn;      /* for want of room, what is held before is written again ... */
         bool     renewing;      /* ... and now into what was left for that */
     } doubts;
@@ -377,7 +377,7 @@ static inline uint64_t ring_offset(const struct store *store, uint64_t lsn)
 {
     return store->super.log_start + lsn % store->super.log_bytes;
 }
-static inline size_t group_bytes(const uint8_t *group)          /* of a header that is believed */
+static inline size_t group_bytes(const uint8_t *group)          /* the size in a believed header */
 {
     return (size_t)le32_get(((const struct group_disk *)group)->blocks) * BLOCK_BYTES;
 }
@@ -416,7 +416,7 @@ size_t group_bytes_choose(size_t wanted, const struct superblock *super);
 
 /* superblock.c */
 uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch);
-uint32_t map_seed(const struct superblock *super, uint32_t area);   /* of its root_crc */
+uint32_t map_seed(const struct superblock *super, uint32_t area);   /* the seed of its root_crc */
 uint32_t meta_crc(const struct superblock *super, uint64_t page, const void *bytes);
 /* block_crc returns the CRC of a slot, the signpost or a label. */
 uint32_t block_crc(const void *block, enum crc_kind kind, uint64_t address);
@@ -448,7 +448,7 @@ void meta_trim(struct store *store, uint32_t kept);         /* gives back all bu
 uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index);  /* 0: none */
 void meta_page_drop(struct store *store, uint32_t page);
 void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas);
-void meta_differs(struct store *store);      /* nothing is known of what the areas hold */
+void meta_differs(struct store *store);      /* makes all dirty: areas may hold anything */
 void meta_header_encode(struct store *in, uint64_t redo_lsn);   /* page 0 from the counters */
 static inline void *meta_block(const struct store *store)   /* scratch for one block */
 {
@@ -488,7 +488,7 @@ int  directory_grow(struct store *store, uint32_t slot, const struct segment_dis
 int  directory_layout(struct store *store, uint32_t slot, const struct layout_disk *layout);
 /* choice_count returns from how many values a record of this type chooses one; 0: from none. */
 uint32_t choice_count(uint32_t type);
-uint32_t choice_value(const struct store_op *op);       /* of an operation that chooses */
+uint32_t choice_value(const struct store_op *op);       /* what an operation chooses */
 int  directory_choice(struct store *store, uint32_t slot, uint32_t type, uint64_t value);
 bool container_unlogged(const struct container_disk *container);    /* volatile, or rebuilt */
 bool directory_lose(struct store *store, uint32_t slot);    /* false: nothing has changed */
@@ -524,7 +524,7 @@ struct leaf_disk *extent_leaf(struct store *store, const struct extent *e, uint3
 void extent_free(struct store *store, uint64_t extent);
 enum extent_state extent_state(const struct store *store, uint64_t extent);
 void extents_age(struct store *store);          /* a checkpoint begins: it saves all frees so far */
-void extents_recycle(struct store *store);      /* it is durable: those extents are free */
+void extents_recycle(struct store *store);      /* that is durable: those extents are free */
 uint64_t extent_offset(const struct store *store, uint64_t extent);
 bool extent_reserved(const struct superblock *super, uint64_t extent);
 
@@ -532,7 +532,7 @@ bool extent_reserved(const struct superblock *super, uint64_t extent);
 void plan_clear(struct store_group *group);
 void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops);
 void plan_free(struct store_group *group);
-#define BASE_OPEN (1ull << 63)          /* of a base whose LSN is known when its group is sealed */
+#define BASE_OPEN (1ull << 63)          /* marks a base whose LSN comes when its group is sealed */
 /* plan_page_write claims a page; replaces a *base STORE_BASE_NEWEST; base NULL: a full image. */
 int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page, uint64_t *base,
                      uint64_t *physical);
@@ -566,7 +566,7 @@ bool log_fits(struct store *store, size_t bytes);
 int  txn_state(const struct store_group *group);
 int  txn_fail(struct store_group *group, int error);
 int  txn_room(const struct store_group *group, size_t bytes);
-uint32_t record_room(uint32_t data_bytes);          /* of a record in a group */
+uint32_t record_room(uint32_t data_bytes);          /* a record's size in a group */
 struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
                                uint64_t page, uint32_t data_bytes);
 
@@ -581,14 +581,14 @@ void holds_tell(const struct store *store, struct store_stats *out);
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
 void checkpoint_drop(struct store *store);
 void checkpoint_freeze(struct store *store, uint32_t page);     /* it is about to change */
-int  checkpoint_finish(struct store *store);  /* for who has the store to himself: seals, writes */
+int  checkpoint_finish(struct store *store);  /* seals, writes: for who is alone with the store */
 
 /* grow.c */
 int  grow_to(struct store *store, uint64_t bytes);
 
 /* format.c */
 #define EXTENT_BYTES 16384u             /* unless the options say otherwise */
-uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as many of names */
+uint32_t directory_pages_for(uint64_t disk_bytes);      /* pages of containers, and of names */
 /* store_data_start tells where extents would begin on such a disk; 0: no store can be made. */
 uint64_t store_data_start(uint64_t disk_bytes, const struct store_options *options);
 

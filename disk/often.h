@@ -142,7 +142,7 @@ static inline struct entry *table_find(const struct table *table, uint64_t objec
     return at ? &table->entries[at - 1] : NULL;
 }
 
-int  table_grow(struct store *store, struct table *table);     /* there is no room for one more */
+int  table_grow(struct store *store, struct table *table);     /* makes room for more */
 
 /* table_add adds an entry: 0 or -ENOMEM. */
 static inline int table_add(struct store *store, struct table *table, uint64_t object,

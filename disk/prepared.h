@@ -12,7 +12,7 @@
  *   store_txn_decided --> pending --apply--> kept --FORGET applied--> gone
  */
 struct doubt {
-    struct doubt *next;         /* that came later */
+    struct doubt *next;         /* the one that came next */
     struct store_txn_id id;
     uint32_t number;            /* ascending */
     bool     prepared;          /* else it is a decision */
@@ -75,7 +75,7 @@ void doubt_promise(struct store *store, const struct doubt *d, bool again);
 /* doubt_extents counts extents of which the chain has a page and nobody is sure to have one when it
  * commits: its pages that are there already stay, for nobody else may free them. */
 uint64_t doubt_extents(const struct store *store, const struct store_chain *chain);
-uint64_t doubt_names_free(const struct store *store);   /* how many more may be set */
+uint64_t doubt_names_free(const struct store *store);   /* how many more names may be set */
 /* doubts_count counts those that are not pending; *sum, if wanted: which (format.h). */
 uint32_t doubts_count(const struct store *store, uint32_t *sum);
 void doubts_drop(struct store *store);

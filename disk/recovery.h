@@ -15,8 +15,8 @@ enum base_fact { BASE_NEWEST, BASE_OLDER, BASE_NONE, BASE_FACTS };
 enum log_fact {
     LOG_EMPTY,                  /* nothing after the redo LSN */
     LOG_GROUPS,                 /* groups, then an end that contradicts nothing (torn or not) */
-    LOG_DAMAGED,                /* it ends before something that was acknowledged */
-    LOG_UNFIT,                  /* what it holds does not fit the metadata, or a chain is broken */
+    LOG_DAMAGED,                /* the log ends before something that was acknowledged */
+    LOG_UNFIT,                  /* its records do not fit the metadata, or a chain is broken */
     LOG_FACTS
 };
 enum recovery_action {
@@ -197,7 +197,7 @@ store_must_check int image_write(struct store *store, const struct record_disk *
 
 /* upgrade.c: a version other than FORMAT_VERSION must be store_upgradable */
 struct format_step {
-    uint32_t from;              /* to the next version */
+    uint32_t from;              /* this version; the step leads to the next */
     void   (*superblock)(struct superblock_disk *block);
     void   (*page)(uint32_t kind, uint8_t *bytes);      /* a metadata page */
     bool     log_differs;       /* its groups cannot be replayed: there must be none */

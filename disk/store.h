@@ -93,7 +93,7 @@ struct store_options {
     uint64_t log_bytes;         /* 0: 32 MiB, or an eighth of a smaller disk */
     uint32_t extent_bytes;      /* 0: 16 KiB; else 4, 8, 16, 32 or 64 KiB */
     uint32_t zone;              /* 0..7: which 8 TiB of addresses its containers get */
-    size_t   group_bytes;       /* as it will be opened with: there must be memory for that */
+    size_t   group_bytes;       /* what it will be opened with: there must be memory */
     uint64_t data_start;        /* 0, or where extents begin, behind all else (span.c) */
 };
 
@@ -109,7 +109,7 @@ uint64_t store_memory(const struct disk_io *io, const struct store_options *opti
 enum {
     STORE_READ_ONLY = 1,        /* recover in memory only: nothing is ever written */
     STORE_GROW      = 2,        /* after recovery: use the whole disk, if it has grown */
-    STORE_UPGRADE   = 4,        /* one of an older format becomes one of this (upgrade.c) */
+    STORE_UPGRADE   = 4,        /* a store of an older format becomes one of this (upgrade.c) */
     STORE_COPIED    = 8,        /* it has, or had, a spare (store_spare.h): both slots name its new
                                  * epoch, durably, before it is open */
 };
@@ -141,7 +141,7 @@ struct store_report {
     uint32_t    version;                        /* of the format found */
     uint64_t    cut_bytes;                      /* -EUCLEAN: the store has so many, the disk less */
     bool        grown;                          /* STORE_GROW: it is larger now */
-    int         grow_error;                     /* why not; if the store is open, it is as it was */
+    int         grow_error;                     /* why it is not; an open store is as it was */
     /* 0 without a clock; the second: of the log's first scan, which applies nothing */
     uint64_t    microseconds, verify_microseconds;
     uint32_t    doubts;                         /* prepared, or decided and kept (prepared.c) */

@@ -32,7 +32,7 @@ struct store_prepare {
     uint8_t     coordinator[16];        /* as the caller names stores */
     const void *data;                   /* kept with it, to make its operations of; the records */
     uint32_t    bytes;                  /* of these take at most four times as many bytes */
-    uint32_t    names;                  /* that they may set */
+    uint32_t    names;                  /* names that the operations may set */
 };
 
 struct store_participant {
