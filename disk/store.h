@@ -242,9 +242,9 @@ int store_txn_begin(struct store_group *group, uint64_t tag);
 /* store_txn_end ends a transaction; *position finds its commit record for store_group_csn(). */
 store_must_check int store_txn_end(struct store_group *group, uint32_t *position);
 void store_txn_cancel(struct store_group *group);
-/* The commit record has, beside the tag, an id, the caller's as well (0 unless it is given between
- * begin and end), and the time when its group was sealed, in nanoseconds since 1970, UTC: that is
- * the caller's to say before (0: not known). */
+/* store_txn_id gives the commit record, beside the tag, an id, the caller's as well (0 unless given
+ * between begin and end). store_group_time gives them all, before the seal, the time of it, in
+ * nanoseconds since 1970, UTC (0: not known). */
 void store_txn_id(struct store_group *group, uint64_t id);
 void store_group_time(struct store_group *group, uint64_t nanoseconds);
 /* store_txn_pages tells what the open transaction says so far, record by record: *cursor is 0 at

@@ -67,7 +67,7 @@ struct store_doubt {
     const void *data;
     uint32_t    bytes, participants;
 };
-/* store_doubt_next tells the next one; *cursor is 0 at first. -ENOENT: that was all. */
+/* store_doubt_next tells of the next one; *cursor is 0 at first. -ENOENT: that was all. */
 store_must_check int store_doubt_next(const struct store *store, uint32_t *cursor,
                                       struct store_doubt *out);
 store_must_check int store_doubt_find(const struct store *store, const struct store_txn_id *id,
