@@ -81,7 +81,7 @@ static int place_note(struct store *store, uint64_t extent, uint64_t lsn)
     return 0;
 }
 
-/* Does a record at or behind this commit say that the extent's bytes are home already? */
+/* place_waits tells whether a record behind this commit says that the extent's bytes are home. */
 static bool place_waits(const struct store *store, uint64_t extent, uint64_t csn)
 {
     const struct entry *place = table_find(&store->replay.bulk, extent, 0);
@@ -113,7 +113,7 @@ static bool number_less(const void *a, const void *b)
     return ((const struct entry *)a)->object < ((const struct entry *)b)->object;
 }
 
-/* Writes recovered pages that follow one another on the disk, and enters their CRCs. */
+/* run_home writes recovered pages that are neighbours on the disk, and enters their CRCs. */
 static int run_home(struct store *store, const struct entry *run, uint32_t count, uint8_t *buffer)
 {
     uint32_t n = store->extent_pages;
@@ -135,7 +135,7 @@ static int run_home(struct store *store, const struct entry *run, uint32_t count
                       buffer, (size_t)count * STORE_PAGE_BYTES);
 }
 
-/* How many of `left` entries are images that follow one another on the disk. */
+/* run_length counts how many of `left` entries are images that follow one another on the disk. */
 static uint32_t run_length(const struct entry *run, uint32_t left)
 {
     uint32_t count = 0;
@@ -150,7 +150,7 @@ static int runs_home(struct store *store, uint8_t *buffer)
     struct images *images = &store->replay.images;
     struct table *table = &images->table;
     int error = 0;
-    /* its chains are lost */
+    /* the table's chains are lost */
     array_sort(table->entries, table->count, sizeof *table->entries, number_less);
     for (uint32_t i = 0, count; i < table->count && !error; i += count ? count : 1) {
         const struct entry *run = &table->entries[i];
@@ -173,7 +173,7 @@ int images_home(struct store *store)
 
 /* ---- from the log */
 
-/* Memory for one more image. Beyond the limit the others go home first (IG2). */
+/* image_new gets memory for one more image. Beyond the limit the others go home first (IG2). */
 static int image_new(struct store *store, uint64_t number, struct entry **out)
 {
     struct images *images = &store->replay.images;
@@ -192,7 +192,7 @@ static int image_new(struct store *store, uint64_t number, struct entry **out)
     return image->value ? 0 : -ENOMEM;
 }
 
-/* Does what the record makes depend on the version before? */
+/* record_changes tells whether what the record makes depends on the version before. */
 static bool record_changes(const struct record_disk *record)
 {
     uint32_t type = le16_get(record->type);
@@ -238,7 +238,7 @@ int image_write(struct store *store, const struct record_disk *record,
 
 /* ---- before the redo LSN */
 
-/* One record of a page. The leaf tells of the version that the image will be in the end. */
+/* record_before applies one record of a page. The leaf tells which version it is in the end. */
 static int record_before(struct store *store, void *none, const struct record_disk *record,
                          uint64_t csn)
 {

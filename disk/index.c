@@ -25,7 +25,7 @@ uint32_t index_entries_max(const struct superblock *super)
     return containers_max(super) + super->names_pages_max * (uint32_t)NAMES_PER_PAGE;
 }
 
-/* A power of two: about one head for four entries, of which most stores use few. */
+/* index_heads_max is a power of two: one head for about four entries, of which few are used. */
 uint32_t index_heads_max(const struct superblock *super)
 {
     uint32_t few = MAX(index_entries_max(super) / 4, 16u);
@@ -34,7 +34,7 @@ uint32_t index_heads_max(const struct superblock *super)
 
 /* ---- ids */
 
-/* The place of the first container whose id is not below `object`. */
+/* id_place finds the place of the first container whose id is not below `object`. */
 static uint32_t id_place(const struct store *store, uint64_t object)
 {
     uint32_t low = 0, high = store->index.id_count;
@@ -56,7 +56,7 @@ uint32_t index_from_id(const struct store *store, uint64_t object)
 
 /* ---- names */
 
-/* Of named objects; a container's entry is its slot. */
+/* name_entry is the entry of a named object; a container's entry is its slot. */
 static uint32_t name_entry(const struct store *store, uint32_t slot)
 {
     return containers_max(&store->super) + slot;
@@ -181,8 +181,8 @@ void index_container_drop(struct store *store, uint32_t slot)
     x->free_container = MIN(x->free_container, slot);
 }
 
-/* All that the directory's pages hold, which may be hostile: what is left out, the check sees
- * missing. The tables are new. */
+/* index_fill enters all that the directory's pages hold, which may be hostile: what is left out,
+ * the check sees missing. The tables are new. */
 void index_fill(struct store *store)
 {
     store->index = (struct index){ .id_count = 0 };
@@ -195,7 +195,7 @@ void index_fill(struct store *store)
             index_name_enter(store, i);
 }
 
-/* It is found by each of its keys: no other has one of them, then (IX1 to IX3). */
+/* index_holds_container tells if each key of the container finds it, not another (IX1 to IX3). */
 bool index_holds_container(const struct store *store, uint32_t slot)
 {
     const struct container_disk *container = directory_slot(store, slot);

@@ -33,7 +33,7 @@ bool store_mend_again(struct store *store, struct store_mend *m)
     return m->at.present && (!before.present || m->at.lsn != before.lsn);
 }
 
-/* Makes of m->bytes what the record of a transaction says; -EUCLEAN: nothing that could be. */
+/* record_mend makes of m->bytes what a record says; -EUCLEAN: nothing that could be. */
 static int record_mend(struct store *store, void *context, const struct record_disk *record,
                        uint64_t csn)
 {

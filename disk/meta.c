@@ -17,7 +17,7 @@ uint64_t area_map_bytes(uint32_t area_pages)
     return round_block((uint64_t)area_pages * sizeof(struct map_entry_disk));
 }
 
-/* The map, and behind it the pages. */
+/* area_bytes is the size of an area: of the map, and of the pages behind it. */
 uint64_t area_bytes(uint32_t area_pages)
 {
     return area_map_bytes(area_pages) + (uint64_t)area_pages * BLOCK_BYTES;
@@ -34,10 +34,9 @@ uint32_t leaf_bytes_for(uint32_t extent_bytes)
     return (uint32_t)sizeof(struct leaf_disk) + 12 * (extent_bytes / BLOCK_BYTES);
 }
 
-/*
- * How many pages an area needs so that the hash never runs out: L leaves in B buckets of c fill
- * at most L/c + B pages, and splitting at three quarters keeps B below L/(0.75c) + 1.
- */
+/* area_pages_for tells how many pages an area needs so that the hash never runs out: L leaves in
+ * B buckets of c fill at most L/c + B pages, and splitting at three quarters keeps B below
+ * L/(0.75c) + 1. */
 uint32_t area_pages_for(uint64_t extents, uint32_t extent_bytes, uint32_t directory, uint32_t names)
 {
     uint64_t c = (BLOCK_BYTES - sizeof(struct bucket_disk)) / leaf_bytes_for(extent_bytes);
@@ -105,7 +104,7 @@ int meta_reserve(struct store *store, uint32_t pages)
     return 0;
 }
 
-/* A page number that is not in use; 0: there is none. */
+/* number_take takes a page number that is not in use; 0: there is none. */
 static uint32_t number_take(struct store *store)
 {
     uint32_t number = store->numbers.first;
@@ -160,13 +159,13 @@ void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas)
     meta->dirty = areas;
 }
 
-/* The store's counters that page 0 has. */
+/* HEADER_NUMBERS lists the store's counters that page 0 has. */
 #define HEADER_NUMBERS(number) \
     number(64, next_object) number(32, cursor_gib) number(32, hash_level) number(32, hash_split) \
     number(32, containers) number(32, names) number(32, doubts) number(64, leaves) \
     number(64, pages_present) number(32, doubts_sum)
 
-/* Done when a checkpoint begins. */
+/* meta_header_encode puts the counters into page 0, when a checkpoint begins. */
 void meta_header_encode(struct store *store, uint64_t redo_lsn)
 {
     struct meta_header_disk *out = (struct meta_header_disk *)store->pages[0].bytes;
@@ -202,7 +201,7 @@ static int list_place(uint32_t *list, uint32_t *count, uint32_t max, uint32_t in
     return 0;
 }
 
-/* Places one page of the map into the list that its kind keeps; bucket pages: chains_link. */
+/* page_place puts one page of the map into the list that its kind keeps; buckets: chains_link. */
 static int page_place(struct store *store, uint32_t page, const struct map_entry_disk *entry)
 {
     struct meta_page *meta = &store->pages[page];
@@ -234,7 +233,7 @@ static bool list_dense(const uint32_t *list, uint32_t count)
     return true;
 }
 
-/* Each bucket's pages become a chain, in the order of their places, which are 0, 1, 2 ... */
+/* chains_link makes each bucket's pages a chain, in the order of their places: 0, 1, 2 ... */
 static int chains_link(struct store *store, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
@@ -259,8 +258,8 @@ static int chains_link(struct store *store, uint32_t count)
     return 0;
 }
 
-/* What lies at `offset`. Bytes that arrive with a wrong CRC are read once more: a transfer may have
- * spoiled them. */
+/* verified_read reads what lies at `offset`. Bytes that arrive with a wrong CRC are read once more:
+ * a transfer may have spoiled them. */
 static int verified_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes,
                          uint32_t seed, uint32_t crc)
 {
@@ -272,8 +271,8 @@ static int verified_read(const struct store *store, uint64_t offset, void *buffe
     return -EUCLEAN;
 }
 
-/* The page's bytes are in `bytes`, unless they could not be read with those beside them (NULL), or
- * are spoiled. */
+/* page_load takes a page from `bytes`, or from the disk where those could not be read with their
+ * neighbours (NULL), or are spoiled. */
 static int page_load(struct store *store, uint32_t area, uint32_t page, const uint8_t *bytes)
 {
     const struct map_entry_disk *entry = &store->map[page];
@@ -297,7 +296,7 @@ static int page_load(struct store *store, uint32_t area, uint32_t page, const ui
     return page_place(store, page, entry);
 }
 
-/* All pages that the map names, neighbours in one request. */
+/* pages_load reads all pages that the map names, neighbours in one request. */
 static int pages_load(struct store *store, uint32_t area, uint32_t count)
 {
     int error = 0;
@@ -324,7 +323,7 @@ static void numbers_free(struct store *store, uint32_t count)
         }
 }
 
-/* The other area need not be given what it holds: pages of which its map names the same version.
+/* other_compare spares the other area what it holds: pages of which its map names the same version.
  * What a checkpoint that was cut off has written there since is known as well: it had changed after
  * the redo LSN, so the log changes it again (or see meta_differs). */
 static void other_compare(struct store *store, uint32_t other)
@@ -359,7 +358,7 @@ void meta_differs(struct store *store)
             meta_dirty_set(store, i, 3);
 }
 
-/* Loads and checks the metadata of one area, into new tables. */
+/* meta_load loads and checks the metadata of one area, into new tables. */
 int meta_load(struct store *store, uint32_t area)
 {
     const struct checkpoint_info *info = &store->super.checkpoints[area];

@@ -12,14 +12,14 @@
 
 /* ---- the checkpoint to start from */
 
-/* Asks for all of them, whatever becomes of the first (store_memory counts). */
+/* tables_setup asks for all tables, whatever becomes of the first (store_memory counts). */
 int tables_setup(struct store *store)
 {
     int made = tables_make(store, &store->super, store->tables), meta = meta_setup(store);
     return made || meta ? -ENOMEM : 0;
 }
 
-/* Now, so that a store that is open can commit without asking for them. */
+/* buffers_setup gets the groups' buffers, so that a store that is open need not ask for them. */
 int buffers_setup(struct store *store)
 {
     for (int i = 0; i < 2; i++) {
@@ -45,7 +45,7 @@ int tables_renew(struct store *store)
     return tables_make(store, &store->super, store->tables);
 }
 
-/* The newest checkpoint, or the older one: its log is kept (CP3). -ENOMEM. */
+/* base_load loads the newest checkpoint, or the older one: its log is kept (CP3). -ENOMEM. */
 int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
               struct store_report *report)
 {
@@ -64,7 +64,7 @@ int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
 
 /* ---- the two scans */
 
-/* Everything before this LSN is known to have been durable; so was the log when an epoch began. */
+/* known_durable is the LSN before which all was durable; so was the log when an epoch began. */
 uint64_t known_durable(const struct superblock *super)
 {
     uint64_t known = MAX(super->checkpoints[super->checkpoint_index].redo_lsn,
@@ -72,8 +72,8 @@ uint64_t known_durable(const struct superblock *super)
     return super->flags & FLAG_CLEAN ? MAX(super->end_lsn, known) : known;
 }
 
-/* Was it single blocks of the log that cannot be read, or has the disk gone? Then nothing is known
- * of the log's end. The superblock was read a moment ago. */
+/* disk_answers tells whether it was single blocks of the log that cannot be read: if the disk has
+ * gone, nothing is known of the log's end. The superblock was read a moment ago. */
 static int disk_answers(const struct store *store, struct log_reader *reader)
 {
     uint64_t slot = slot_offset(&store->super, store->super.generation & 1);
@@ -122,7 +122,7 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     return found ?: disk_answers(store, reader);
 }
 
-/* Is there something at the end that looks like a group which was being written? */
+/* tail_look notes whether something at the end looks like a group that was being written. */
 static void tail_look(struct log_reader *reader, struct store_report *report)
 {
     const struct store *store = reader->store;
@@ -136,7 +136,7 @@ static void tail_look(struct log_reader *reader, struct store_report *report)
     reader->filled = 0;
 }
 
-/* What the log holds does not fit the metadata. */
+/* unfit reports that what the log holds does not fit the metadata. */
 static int unfit(struct store_report *report, uint64_t lsn)
 {
     report->damage_lsn = lsn;
@@ -144,8 +144,8 @@ static int unfit(struct store_report *report, uint64_t lsn)
                            LOG_UNFIT)->error;
 }
 
-/* What was in doubt at the redo LSN is what the checkpoint says (TP5): asked once, before the first
- * group behind it is replayed, or at the log's end. */
+/* doubts_compare checks that what was in doubt at the redo LSN is what the checkpoint says (TP5):
+ * once, before the first group behind it is replayed, or at the log's end. */
 int doubts_compare(struct store *store, const struct checkpoint_info *base, uint64_t lsn,
                    struct store_report *report)
 {
@@ -170,8 +170,8 @@ int group_replay(struct store *store, const struct scan *scan, struct store_repo
     return error == -EUCLEAN || error == -ENOSPC ? unfit(report, scan->lsn) : error;
 }
 
-/* When memory may not hold an image for each record, some pages go home before the sums can be
- * compared: then each group is verified once more before it is applied. */
+/* scan_apply replays the log. When memory may not hold an image for each record, some pages go home
+ * before the sums can be compared: then each group is verified once more before it is applied. */
 static int scan_apply(struct store *store, struct log_reader *reader, uint32_t area,
                       const struct fingerprint *seen, struct store_report *report)
 {
@@ -203,7 +203,7 @@ uint32_t epoch_next(const struct store *store)
     return MAX(newest, store->log.epoch_seen) + 1;
 }
 
-/* The checkpoint stays what it was. One that does not verify is forgotten. */
+/* superblock_advance begins an epoch. The checkpoint stays; one that did not verify is dropped. */
 int superblock_advance(struct store *store)
 {
     struct superblock next = store->super;
@@ -225,11 +225,11 @@ int superblock_twin(struct store *store, struct superblock *super)
     return superblock_write(&store->io, super, meta_block(store));
 }
 
-/* What was read may lie in the disk's cache only, written by a manager that died before its flush:
- * neither a home page nor an epoch must be newer than the log. And if the next start could find a
- * checkpoint that this one did not, it must not: pages that count as home there are about to be
- * overwritten. Nor must a slot name the area that is (SB4): a cut may have come before the newest
- * superblock had its twin. */
+/* homes_begin flushes first: what was read may lie in the disk's cache only, written by a manager
+ * that died before its flush: neither a home page nor an epoch must be newer than the log. And if
+ * the next start could find a checkpoint that this one did not, it must not: pages that count as
+ * home there are about to be overwritten. Nor must a slot name the area that is (SB4): a cut may
+ * have come before the newest superblock had its twin. */
 int homes_begin(struct store *store)
 {
     if (store->replay.homes_begun)
@@ -242,7 +242,7 @@ int homes_begin(struct store *store)
                                   : superblock_twin(store, &store->super)) ?: io_flush(&store->io);
 }
 
-/* Pages and metadata home, and a superblock that names them. */
+/* replayed_home writes pages and metadata home, and a superblock that names them. */
 static int replayed_home(struct store *store)
 {
     int error = images_home(store);
@@ -256,9 +256,9 @@ static int replayed_home(struct store *store)
     return checkpoint_finish(store) ?: store_checkpoint_apply(store);
 }
 
-/* Three flushes, one after the other: the log that was read; the pages and metadata made of it; the
- * superblock. No epoch says before that the log was durable, for if its flush had failed once,
- * another one that works proves nothing of it. */
+/* recovery_end makes three flushes, one after the other: the log that was read; the pages and
+ * metadata made of it; the superblock. No epoch says before that the log was durable, for if its
+ * flush had failed once, another one that works proves nothing of it. */
 int recovery_end(struct store *store, bool replayed, struct store_report *report)
 {
     store->replay.advance |= !replayed;          /* then there is no other */
@@ -288,7 +288,7 @@ static int refuse(struct store_report *report, int error, const char *message)
     return error;
 }
 
-/* Nothing may be given up of a store that its own version can still repair. */
+/* upgrade_allowed refuses to give up anything that the store's own version can still repair. */
 static int upgrade_allowed(const struct store *store, const struct recovery_rule *rule,
                            struct store_report *report)
 {
@@ -305,7 +305,7 @@ static int upgrade_allowed(const struct store *store, const struct recovery_rule
     return 0;
 }
 
-/* Another life of a store (RL3) has no part in what its earlier one has promised others. */
+/* log_recovered restores what is in doubt; a new life (RL3) has no part in what the old one has. */
 int log_recovered(struct store *store, bool same, struct store_report *report)
 {
     unlogged_lose(store, same, &report->lost);
@@ -317,13 +317,13 @@ int log_recovered(struct store *store, bool same, struct store_report *report)
     return error == -EUCLEAN ? unfit(report, store->log.end) : error;
 }
 
-/* Microseconds; 0 without a clock. */
+/* now is the time in microseconds; 0 without a clock. */
 static uint64_t now(const struct disk_clock *clock)
 {
     return clock ? clock->microseconds(clock->context) : 0;
 }
 
-/* Both scans. *rule: what is to be done then. */
+/* log_recover makes both scans. *rule: what is to be done then. */
 static int log_recover(struct store *store, uint32_t area, enum base_fact base,
                        const struct recovery_rule **rule, const struct disk_clock *clock,
                        struct store_report *report)
@@ -394,15 +394,15 @@ static int recover(struct store *store, const struct disk_clock *clock,
     return error;
 }
 
-/* The largest group that is made, of what the caller wants (0: the default). */
+/* group_bytes_choose is the size of the largest group, of what is wanted (0: the default). */
 size_t group_bytes_choose(size_t wanted, const struct superblock *super)
 {
     uint64_t bytes = MAX(wanted ? wanted : GROUP_BYTES_DEFAULT, 2 * BLOCK_BYTES);
     return (size_t)MIN(bytes, super->log_bytes / 2) / BLOCK_BYTES * BLOCK_BYTES;
 }
 
-/* The store is open in any case, unless the disk failed, or memory when the larger tables were in
- * use. */
+/* grow_try grows the store, which is open in any case, unless the disk failed, or memory when the
+ * larger tables were in use. */
 static int grow_try(struct store *store, uint64_t bytes, struct store_report *report)
 {
     uint64_t before = store->super.disk_bytes;
@@ -452,7 +452,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     return 0;
 }
 
-/* A chain that is not prepared, or a hold that is not of a doubt: these outlive the store. */
+/* held_by_others looks for what outlives the store: a chain not prepared, a hold of no doubt. */
 static bool held_by_others(const struct store *store)
 {
     uint32_t holds = 0, chains = 0;

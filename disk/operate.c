@@ -33,13 +33,13 @@ struct operation {
 
 struct reader { const uint8_t *at, *end; };
 
-/* How many bytes of `data` an operation has. */
+/* data_bytes is how many bytes of `data` an operation has. */
 static uint32_t data_bytes(const struct operation *o)
 {
     return o->function == FUNCTION_STORE ? o->bytes : o->function == FUNCTION_FILL;
 }
 
-/* UINT32_MAX: there is none. */
+/* number_take reads a number. UINT32_MAX: there is none. */
 static uint32_t number_take(struct reader *r)
 {
     uint32_t low = r->at < r->end ? *r->at++ : 0x80;
@@ -48,7 +48,7 @@ static uint32_t number_take(struct reader *r)
     return r->at < r->end ? (low & 0x7f) | (uint32_t)*r->at++ << 7 : UINT32_MAX;
 }
 
-/* The next operation, behind `o`. False: it is none. */
+/* operation_take makes `o` the next operation, behind what it was. False: there is none. */
 static bool operation_take(struct reader *r, struct operation *o)
 {
     uint32_t head = number_take(r), bytes = number_take(r), far = 0;
@@ -98,7 +98,7 @@ void operations_apply(const uint8_t *data, uint32_t bytes, uint8_t *page)
                                                             : o.data, o.bytes);
 }
 
-/* How many bytes at the beginning are the same, of `most`. */
+/* same counts how many bytes at the beginning are the same, of `most`. */
 static uint32_t same(const uint8_t *a, const uint8_t *b, uint32_t most)
 {
     uint32_t n = 0;
@@ -109,7 +109,7 @@ static uint32_t same(const uint8_t *a, const uint8_t *b, uint32_t most)
     return n;
 }
 
-/* Do they make another page of `before` than `now`? */
+/* operations_differ tells whether the operations make another page of `before` than `now`. */
 static bool operations_differ(const uint8_t *data, uint32_t bytes, const uint8_t *before,
                               const uint8_t *now)
 {
@@ -123,7 +123,7 @@ static bool operations_differ(const uint8_t *data, uint32_t bytes, const uint8_t
 
 /* ---- what has happened to a page */
 
-/* Less than this is stored: another function takes three bytes, and ends what is stored. */
+/* LEAST: fewer bytes are stored, for another function takes three, and ends what is stored. */
 #define LEAST         8u
 #define STORE_HEAD    2u
 #define NEAR          128u              /* so far a copy is looked for in both directions, ... */
@@ -131,7 +131,7 @@ static bool operations_differ(const uint8_t *data, uint32_t bytes, const uint8_t
 #define LOOK_EVERY    32u               /* ... and again, ... */
 #define LOOKS_MOST    32u               /* ... of a page */
 
-/* What is inserted shifts what follows: that comes from where the version before was left. */
+/* A finder looks for operations; what follows an insertion comes from `left` in `before`. */
 struct finder {
     const uint8_t *before, *now;
     uint8_t *to;
@@ -147,7 +147,7 @@ static void number_put(struct finder *f, uint32_t number)
         f->to[f->used++] = (uint8_t)(number >> 7);
 }
 
-/* Where `f` has room for the longest head. False: it takes more than there is room for. */
+/* operation_put puts an operation where `f` has room for the longest head. False: there is none. */
 static bool operation_put(struct finder *f, const struct operation *o)
 {
     uint32_t takes = data_bytes(o);
@@ -170,7 +170,7 @@ static bool stored(struct finder *f, uint32_t from, uint32_t to)
     return from == to || operation_put(f, &o);
 }
 
-/* How many bytes from `at` on stood at `from` in the version before. */
+/* copied counts the bytes from `at` on that stood at `from` in the version before. */
 static uint32_t copied(const struct finder *f, uint32_t at, uint32_t from)
 {
     uint32_t most = STORE_PAGE_BYTES - MAX(at, from);
@@ -179,7 +179,7 @@ static uint32_t copied(const struct finder *f, uint32_t at, uint32_t from)
                : same(f->before + from, f->now + at, most);
 }
 
-/* The same of a place that is near; *from is it. 0: of none enough to be copied. */
+/* look is `copied` of a place that is near; *from is it. 0: of none enough to be copied. */
 static uint32_t look(struct finder *f, uint32_t at, uint32_t *from)
 {
     uint32_t end = MIN(at + NEAR, STORE_PAGE_BYTES - LEAST), n;
@@ -200,8 +200,8 @@ static uint32_t filled(const struct finder *f, uint32_t at)
     return 1 + same(f->now + at, f->now + at + 1, STORE_PAGE_BYTES - at - 1);
 }
 
-/* One function for what is at `at`, where [stores, at) is to be stored; how many bytes it makes, 0:
- * none fits, or there is no room. */
+/* function_find finds one function for what is at `at`, where [stores, at) is to be stored; how
+ * many bytes it makes, 0: none fits, or there is no room. */
 static uint32_t function_find(struct finder *f, uint32_t stores, uint32_t at)
 {
     struct operation o = { .function = FUNCTION_FILL, .at = at, .bytes = filled(f, at),
@@ -218,8 +218,8 @@ static uint32_t function_find(struct finder *f, uint32_t stores, uint32_t at)
     return o.bytes;
 }
 
-/* What differs is in [at, end): where the operations that were found for it end; 0: they take more
- * than there is room for. */
+/* run_find returns where the operations end that it found for what differs in [at, end); 0: they
+ * take more than there is room for. */
 static uint32_t run_find(struct finder *f, uint32_t at, uint32_t end)
 {
     uint32_t stores = at, n;            /* [stores, at) is to be stored */

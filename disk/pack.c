@@ -35,8 +35,8 @@ void record_shrink(struct store_group *group, const void *data, uint32_t bytes)
     group->used = group->last_at + length;
 }
 
-/* Into less than 7/8; at most 0: not. High compression looks for longer matches than plain does,
- * and takes a quarter of a MiB, once; without that memory it is plain. */
+/* compress packs into less than 7/8; at most 0: it does not. High compression looks for longer
+ * matches than plain does, and takes a quarter of a MiB, once; without that memory it is plain. */
 static int compress(struct store *store, const char *from, uint32_t size, char *to)
 {
     int bytes = (int)size, most = bytes - bytes / 8;

@@ -4,7 +4,7 @@
  */
 #include "internal.h"
 
-/* What the leaf of its extent, or none, says of a page. */
+/* page_tell tells what the leaf of its extent, or none (NULL), says of a page. */
 static void page_tell(struct store *store, uint64_t page, struct leaf_disk *leaf,
                       struct store_page *out)
 {
@@ -92,8 +92,8 @@ int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, stor
     return 0;
 }
 
-/* Is `page` held by a commit? As far as *next (not included) it is the same for all. `top`:
- * plan_top. */
+/* held_until tells whether a commit holds `page`. As far as *next (not included) it is the same for
+ * all. `top`: plan_top. */
 static bool held_until(const struct store *store, uint64_t object, uint64_t page, uint64_t top,
                        uint64_t *next)
 {

@@ -31,7 +31,7 @@ static uint64_t name_key(const char *name) /* half of FNV-1a, of a valid name */
     return hash >> 32;
 }
 
-/* The operation's record comes next. */
+/* op_add plans an operation, whose record comes next. */
 static int op_add(struct store_group *group, const struct planned_op *op)
 {
     bool set = op->type == RECORD_NAME_SET;
@@ -65,7 +65,7 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
     group->op_count = ops;
 }
 
-/* The group is applied or dropped: extents that are still only claimed become free. */
+/* plan_clear ends a group that is applied or dropped: extents still only claimed become free. */
 void plan_clear(struct store_group *group)
 {
     plan_rewind(group, 0, 0);
@@ -80,20 +80,20 @@ void plan_free(struct store_group *group)
     store_release(group->store, group->ops, group->op_room * sizeof *group->ops);
 }
 
-/* The unapplied groups, oldest first: n = 0 or 1; NULL. */
+/* pending gives the unapplied groups, oldest first: n = 0 or 1; NULL. */
 static const struct store_group *pending(const struct store *store, uint32_t n)
 {
     const struct store_group *group = &store->groups[(store->next_apply + n) & 1];
     return group->state == GROUP_IDLE ? NULL : group;
 }
 
-/* The name that the record of a CLAIM_NAME begins with. */
+/* claim_name is the name that the record of a CLAIM_NAME begins with. */
 static const char *claim_name(const struct store_group *group, const struct entry *claim)
 {
     return (const char *)group->buffer + claim->value / 2 + sizeof(struct record_disk);
 }
 
-/* The newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also finds _HOME and _FREED. */
+/* claim_find finds the newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also _HOME and _FREED. */
 static inline const struct entry *claim_find(const struct store *store, enum claim_kind kind,
                                              uint64_t object, uint64_t key, const char *name)
 {
@@ -127,7 +127,7 @@ struct op_place {
     uint32_t group, op;
 };
 
-/* The next of them, oldest first, or NULL. */
+/* op_next gives the next planned operation, oldest first, or NULL. */
 static const struct planned_op *op_next(const struct store *store, struct op_place *at)
 {
     for (; at->group < 2; at->group++, at->op = 0) {
@@ -201,8 +201,8 @@ static bool plan_range_used(const struct store *store, uint32_t first, uint32_t 
     return false;
 }
 
-/* An address range from the cursor on, one lap at most; or the one at `wanted`, if not 0, which a
- * restored container had. */
+/* plan_range finds an address range from the cursor on, one lap at most; or takes the one at
+ * `wanted`, if not 0, which a restored container had. */
 static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32_t *first)
 {
     uint64_t offset = wanted - store_zone_base(store->super.zone), last = zone_gib(store) - gib;
@@ -254,9 +254,9 @@ plan_page(const struct store *store, uint64_t object, uint64_t page)
     return state;
 }
 
-/* Bits of the pages of an extent that are present or claimed, or will be when the pending groups
- * are applied. (One that a pending group claims and a later one frees counts until that is
- * applied.) */
+/* plan_extent_held gives the bits of the pages of an extent that are present or claimed, or will be
+ * when the pending groups are applied. (One that a pending group claims and a later one frees
+ * counts until that is applied.) */
 uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t index)
 {
     uint32_t n = store->extent_pages;
@@ -273,8 +273,8 @@ uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t i
     return unwritten ? held | (uint32_t)unwritten->value : held;
 }
 
-/* No extent of the container at or above this index has a leaf, or will have one when the pending
- * groups are applied. The container exists. */
+/* plan_top is an index of an extent: none of the container at or above it has a leaf, or will have
+ * one when the pending groups are applied. The container exists. */
 uint64_t plan_top(const struct store *store, uint64_t object)
 {
     uint32_t slot;
@@ -323,7 +323,7 @@ int plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, 
            page <= group->seen.pages && count <= group->seen.pages - page ? 0 : -EINVAL;
 }
 
-/* Memory for applying all that is planned (ME2). */
+/* plan_want sets aside memory for applying all that is planned (ME2). */
 static int plan_want(struct store_group *group, uint32_t pages, uint32_t leaves)
 {
     struct store *store = group->store;
@@ -342,7 +342,7 @@ static uint64_t plan_physical(const struct store *store, uint64_t object, uint64
     return claim ? claim->value : leaf ? le64_get(leaf->physical) : UINT64_MAX;
 }
 
-/* Any free extent, `near` if that is one, for this place in the container. */
+/* plan_extent_new claims a free extent, `near` if that is one, for this place in the container. */
 static int plan_extent_new(struct store_group *group, uint64_t object, uint64_t index,
                            uint64_t near, uint64_t *physical)
 {
@@ -411,7 +411,7 @@ int plan_extent_home(struct store_group *group, uint64_t object, uint64_t index,
     return error;
 }
 
-/* `bits` of the extent's pages become claimed: their extent is assigned now. */
+/* plan_extent_claim claims `bits` of the extent's pages: their extent is assigned now. */
 int plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index, uint32_t bits,
                       uint64_t *physical)
 {
@@ -426,7 +426,7 @@ bool plan_page_present(const struct store *store, uint64_t object, uint64_t page
     return plan_page(store, object, page).present;
 }
 
-/* The extent gets another place, whether it has one already or will. */
+/* plan_extent_move gives the extent another place, whether it has one already or will. */
 int plan_extent_move(struct store_group *group, uint64_t object, uint64_t index,
                      uint64_t *physical)
 {

@@ -60,7 +60,7 @@ static struct record_disk *decided_add(struct doubt *d, struct store_group *grou
 
 /* ---- prepare */
 
-/* Its commit must fit a group, whatever is in it (TP3). */
+/* too_large tells if a chain's commit may not fit a group, whatever is in it (TP3). */
 static bool too_large(const struct store *store, const struct store_chain *chain, uint32_t bytes)
 {
     uint64_t pages = chain->count, group = store->group_bytes;
@@ -87,7 +87,7 @@ static int prepare_check(struct store_group *group, const struct store_chain *ch
     return alone_room(group, prepared_bytes(chain->count, what->bytes));
 }
 
-/* Its record, for the images of this chain. The table of pages is made when the group is sealed. */
+/* prepared_add adds a PREPARED record of the chain; sealing the group makes its table of pages. */
 static void prepared_add(struct doubt *d, struct store_group *group,
                          const struct store_chain *chain)
 {
@@ -190,7 +190,7 @@ bool doubt_commits(const struct store_group *group, const struct store_chain *ch
     return d && d->committing && d->group == group && d->at >= group->txn_used;
 }
 
-/* A record about it may be added. */
+/* doubt_free tells whether a record about the doubt may be added. */
 static int doubt_free(const struct doubt *d, bool prepared)
 {
     return !d ? -ENOENT : d->group || !d->lsn ? -EBUSY
@@ -271,8 +271,8 @@ bool doubts_fit(struct store *store, uint64_t end)
     return fit;
 }
 
-/* The one with the oldest hold of those that are due, or NULL. One that is being written again
- * goes on. */
+/* doubt_due finds the doubt with the oldest hold of those that are due, or NULL. One that is being
+ * written again goes on. */
 static struct doubt *doubt_due(const struct store *store)
 {
     struct doubt *oldest = NULL;

@@ -16,7 +16,7 @@ struct chain_seen {
     uint32_t crc_before;        /* without the last group */
 };
 
-/* Newest first: a chain's records are close to each other. */
+/* seen_find looks from the newest on: a chain's records are close to each other. */
 static struct chain_seen *seen_find(const struct store *store, uint64_t number)
 {
     for (uint32_t i = store->replay.seen_count; i-- > 0;)
@@ -25,7 +25,7 @@ static struct chain_seen *seen_find(const struct store *store, uint64_t number)
     return NULL;
 }
 
-/* Notes one SPILL record of the group at `lsn`. */
+/* spill_note notes one SPILL record of the group at `lsn`. */
 int spill_note(struct store *store, const struct record_disk *record, const uint8_t *group,
                uint64_t lsn)
 {
@@ -48,7 +48,7 @@ int spill_note(struct store *store, const struct record_disk *record, const uint
     return 0;
 }
 
-/* Only the SPILL records of a group that lies before the redo LSN, and what is in doubt. */
+/* spills_note notes SPILL records of a group before the redo LSN, and what is in doubt. */
 int spills_note(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t redo)
 {
     struct record_walk walk = group_walk(group);
@@ -64,7 +64,7 @@ int spills_note(struct store *store, const uint8_t *group, uint64_t lsn, uint64_
     return error ?: more;
 }
 
-/* Does the commit record's chain hold? It is over then. */
+/* chain_verify checks that a commit record's chain holds. The chain is over then. */
 int chain_verify(struct store *store, const struct chain_disk *chain)
 {
     struct chain_seen *seen = seen_find(store, le64_get(chain->chain));
@@ -97,7 +97,7 @@ void chain_restore(struct store_chain *chain, uint64_t number)
     hold_enter(chain->store, &chain->hold, seen->head_lsn, seen->head_prev);
 }
 
-/* Reads the image that a PAGE_LOGGED record of the group at `lsn` names. */
+/* logged_read reads the image that a PAGE_LOGGED record of the group at `lsn` names. */
 int logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
                 uint8_t *image)
 {

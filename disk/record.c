@@ -89,7 +89,7 @@ bool page_record_valid(const struct container_disk *container, const struct reco
             record_page_valid(record));
 }
 
-/* A leaf of an extent that lies at `physical`. */
+/* leaf_make makes a leaf of an extent that lies at `physical`. */
 static __attribute__((noinline)) int leaf_make(struct store *store, uint64_t object,
                                                uint64_t index, uint64_t physical, uint64_t csn,
                                                uint32_t slot, struct leaf_disk **leaf, uint32_t *at)
@@ -107,7 +107,7 @@ static __attribute__((noinline)) int leaf_make(struct store *store, uint64_t obj
     return 0;
 }
 
-/* The leaf of an extent that lies at `physical`, if it was found, *leaf; else, NULL, it is made. */
+/* leaf_is_at checks that *leaf is of an extent at `physical`; if *leaf is NULL, it is made. */
 static inline int leaf_is_at(struct store *store, uint64_t object, uint64_t index,
                              uint64_t physical, uint64_t csn, uint32_t slot,
                              struct leaf_disk **leaf, uint32_t *at)
@@ -117,13 +117,13 @@ static inline int leaf_is_at(struct store *store, uint64_t object, uint64_t inde
     return le64_get((*leaf)->physical) == physical ? 0 : -EUCLEAN;
 }
 
-/* No plan has set memory aside for what recovery applies. */
+/* replay_reserve gets memory for what recovery applies, as no plan has set any aside. */
 static int replay_reserve(struct store *store)
 {
     return store->replay.on ? meta_reserve(store, 4) : 0;
 }
 
-/* Sets which pages of the leaf are claimed, and counts them for its container. */
+/* claimed_set sets which pages of the leaf are claimed, and counts them for its container. */
 static void claimed_set(struct store *store, uint32_t slot, struct leaf_disk *leaf,
                         uint32_t claimed)
 {
@@ -136,7 +136,7 @@ static void claimed_set(struct store *store, uint32_t slot, struct leaf_disk *le
     store->use[slot].claimed -= (uint64_t)__builtin_popcount(before);
 }
 
-/* The page has a new version, which is not at home; meta_touch was called. */
+/* version_enter gives the page a new version, which is not at home; meta_touch was called. */
 static inline __attribute__((always_inline)) void version_enter(struct store *store, uint32_t slot,
                                                                 struct leaf_disk *leaf,
                                                                 uint32_t page, uint64_t csn)
@@ -157,8 +157,8 @@ static inline __attribute__((always_inline)) void version_enter(struct store *st
                       le64_get(leaf->index) * store->extent_pages + page);
 }
 
-/* The page of a record has a new version. In a commit the record was looked at when it was added,
- * and its bytes are not. */
+/* page_write gives the page of a record a new version. In a commit the record was looked at when it
+ * was added, and its bytes are not. */
 static inline __attribute__((always_inline)) int
 page_write(struct store *store, const struct record_disk *record, uint32_t slot, uint64_t csn,
            const bool replay)
@@ -183,7 +183,7 @@ page_write(struct store *store, const struct record_disk *record, uint32_t slot,
     return 0;
 }
 
-/* The bytes were sound before they were packed. */
+/* page_replay unpacks and applies a page's record, whose bytes were sound before packing. */
 static __attribute__((noinline)) int
 page_replay(struct store *store, const struct record_disk *record, uint32_t slot, uint64_t csn)
 {
@@ -197,8 +197,8 @@ static uint32_t bits_between(uint32_t from, uint32_t to)
     return (uint32_t)((1ull << to) - (1ull << from));
 }
 
-/* Pages of one extent become claimed, but for those that are present; or, if the record says that
- * they were written, have a new version. */
+/* extent_claimed makes pages of one extent claimed, but for those that are present; or, if the
+ * record says that they were written, gives them */
 static void extent_claimed(struct store *store, const struct record_disk *record,
                            struct leaf_disk *leaf, uint32_t from, uint32_t to, uint32_t slot,
                            uint64_t csn)
@@ -211,7 +211,7 @@ static void extent_claimed(struct store *store, const struct record_disk *record
         version_enter(store, slot, leaf, p, csn);
 }
 
-/* The page is gone, or nobody knows what it holds; its leaf's mask is the caller's to change. */
+/* page_forget forgets a page that is gone or unknown; its leaf's mask is the caller's to change. */
 static void page_forget(struct store *store, struct leaf_disk *leaf, uint32_t page, uint32_t slot)
 {
     page_dirty_set(store, leaf, page, false);
@@ -251,7 +251,7 @@ static int extent_move(struct store *store, const struct record_disk *record, ui
     return 0;
 }
 
-/* Pages of one extent that are at home (BH1): the transaction has made their leaf. */
+/* extent_home enters pages of one extent that are home (BH1); their transaction made their leaf. */
 static int extent_home(struct store *store, const le32 *crc, struct leaf_disk *leaf, uint32_t from,
                        uint32_t to, uint32_t slot, uint64_t csn)
 {
@@ -275,7 +275,7 @@ static int extent_home(struct store *store, const le32 *crc, struct leaf_disk *l
     return 0;
 }
 
-/* A record of a run of pages whose extents follow one another: PAGE_CLAIM or, `home`, PAGE_HOME. */
+/* pages_run applies a record of pages of successive extents: PAGE_CLAIM or, `home`, PAGE_HOME. */
 static int pages_run(struct store *store, const struct record_disk *record, uint32_t slot,
                      uint64_t csn, bool home)
 {
@@ -307,7 +307,7 @@ static int pages_run(struct store *store, const struct record_disk *record, uint
     return error;
 }
 
-/* Frees pages [from, to) of one extent, and the extent with its last page. */
+/* leaf_free frees pages [from, to) of one extent, and the extent with its last page. */
 static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint32_t from,
                       uint32_t to, uint32_t slot)
 {
@@ -333,8 +333,8 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
     }
 }
 
-/* Frees pages [from, end) of a container. The walk ends with its last leaf; a free of what is free
- * already is no walk, for a log may hold a great many of these. */
+/* range_free frees pages [from, end) of a container. The walk ends with its last leaf; a free of
+ * what is free already is no walk, for a log may hold a great many of these. */
 void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t from, uint64_t end)
 {
     uint32_t n = store->extent_pages;
@@ -372,7 +372,7 @@ static int pages_free(struct store *store, const struct record_disk *record, uin
 
 /* ---- one record */
 
-/* Bytes behind a record of a type; of those that are not here each says for itself. */
+/* payload_bytes has the number of bytes behind a record of a type; 0: the record says so itself. */
 static const uint32_t payload_bytes[RECORD_TYPES] = {
     [RECORD_PAGE_FULL] = STORE_PAGE_BYTES,
     [RECORD_CREATE] = CREATE_BYTES,
@@ -425,7 +425,7 @@ record_apply(struct store *store, const struct record_disk *record, uint64_t csn
     }
 }
 
-/* About a transaction of several stores, and in none itself. */
+/* record_doubt_alone tells if a record is about a transaction of several stores, and in none. */
 static bool record_doubt_alone(const struct record_disk *record)
 {
     uint64_t what = le64_get(record->page);
@@ -444,7 +444,7 @@ struct record_walk group_walk(const uint8_t *group)
                                  .left = le32_get(header->records) };
 }
 
-/* A commit record's chain, which may be none. */
+/* commit_check checks a commit record and its chain, which may be none. */
 static int commit_check(struct store *store, const struct record_disk *commit, uint32_t records)
 {
     uint32_t bytes = le32_get(commit->data_bytes);
@@ -453,8 +453,8 @@ static int commit_check(struct store *store, const struct record_disk *commit, u
     return bytes && store->replay.on ? chain_verify(store, (const void *)(commit + 1)) : 0;
 }
 
-/* How many records come before the transaction's commit record, which *record is then, with `walk`
- * behind it. 0; -EUCLEAN: there is none. In a commit they are as they were added. */
+/* commit_find counts the records before the transaction's commit record, which *record is then,
+ * with `walk` behind it. 0; -EUCLEAN: there is none. In a commit they are as they were added. */
 static int commit_find(const struct store *store, struct record_walk *walk,
                        const struct record_disk **record, uint32_t *records)
 {
@@ -494,7 +494,7 @@ int records_visit(struct store *store, const uint8_t *group, uint64_t lsn, recor
     return error ? error : more;
 }
 
-/* One transaction: `walk` is at its first record. The commit record is looked for first (RC1). */
+/* transaction_apply applies the transaction at `walk`. It finds the commit record first (RC1). */
 static int transaction_apply(struct store *store, const uint8_t *group, uint64_t lsn,
                              struct record_walk *walk)
 {
@@ -521,7 +521,7 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
     return error;
 }
 
-/* Applies a whole group; *txns is increased by its transactions. */
+/* records_apply applies a whole group; *txns is increased by its transactions. */
 int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns)
 {
     struct record_walk walk = group_walk(group), before = walk;

@@ -100,7 +100,7 @@ bool roll_stops(struct store *store, const struct record_disk *commit, uint64_t 
     return roll->reached;
 }
 
-/* All metadata is written anew, under the new uuid; the signpost at once. */
+/* roll_end gives the store its new uuid: all metadata is written anew, the signpost at once. */
 int roll_end(struct store *store, const uint8_t uuid[16])
 {
     struct signpost_disk *post = meta_block(store);

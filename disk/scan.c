@@ -31,7 +31,7 @@ static bool unreadable_in(const struct log_reader *reader, uint64_t offset, uint
     return false;
 }
 
-/* false: there are too many. */
+/* unreadable_note notes a block that cannot be read. False: there are too many. */
 static bool unreadable_note(struct log_reader *reader, uint64_t offset)
 {
     if (unreadable_in(reader, offset, BLOCK_BYTES))
@@ -42,9 +42,9 @@ static bool unreadable_note(struct log_reader *reader, uint64_t offset)
     return true;
 }
 
-/* A part of the ring, block by block: one that cannot be read is zeros, which are no group. Behind
- * the log's end that is all the same; before it the log breaks off there, as with a block that
- * rotted. So many, and the disk is failing: -EIO, or whatever it says. */
+/* blocks_read reads a part of the ring, block by block: one that cannot be read is zeros, which are
+ * no group. Behind the log's end that is all the same; before it the log breaks off there, as with
+ * a block that rotted. If there are too many, the disk is failing: -EIO, or whatever it says. */
 static int blocks_read(struct log_reader *reader, uint64_t offset, size_t bytes)
 {
     int error = 0;
@@ -58,7 +58,7 @@ static int blocks_read(struct log_reader *reader, uint64_t offset, size_t bytes)
     return error;
 }
 
-/* [lsn, lsn + bytes) of the ring in one piece, which must not cross its end. */
+/* reader_get reads [lsn, lsn + bytes) of the ring in one piece, which must not cross its end. */
 static int reader_get(struct log_reader *reader, uint64_t lsn, size_t bytes, const uint8_t **out)
 {
     const struct store *store = reader->store;
@@ -90,7 +90,7 @@ static int reader_get(struct log_reader *reader, uint64_t lsn, size_t bytes, con
     return 0;
 }
 
-/* Header fields that do not depend on the place in history. */
+/* header_plausible checks the header's fields that do not depend on the place in history. */
 static bool header_plausible(const struct store *store, const struct group_disk *header,
                              uint64_t lsn)
 {
@@ -125,7 +125,7 @@ static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, cons
            le32_get(((const struct group_disk *)*group)->crc);
 }
 
-/* The header says of itself that it is that of the group of this history at lsn. */
+/* header_fits tells if the header says that it is that of this history's group at lsn. */
 static bool header_fits(const struct store *store, const struct group_disk *header, uint64_t lsn,
                         uint32_t prev_crc)
 {
@@ -134,7 +134,7 @@ static bool header_fits(const struct store *store, const struct group_disk *head
            epoch_fits(&store->super, le32_get(header->epoch), lsn);
 }
 
-/* 1: a valid group of this history lies at lsn. 0: none. < 0: cannot read. */
+/* group_at reads a group. 1: a valid one of this history lies at lsn. 0: none. < 0: cannot read. */
 static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc,
                     const uint8_t **group)
 {
@@ -157,8 +157,8 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t *crc, const uint
     return found;
 }
 
-/* Where the next group may lie: at the log's end; at the ring's next start, if it does not fit
- * before that, and none is larger than half. How many places these are. */
+/* next_places finds where the next group may lie: at the log's end; at the ring's next start, if it
+ * does not fit before that, and none is larger than half. Returns how many places these are. */
 static uint32_t next_places(const struct store *store, uint64_t end, uint64_t lsn[2])
 {
     uint64_t ring = store->super.log_bytes;
@@ -167,8 +167,8 @@ static uint32_t next_places(const struct store *store, uint64_t end, uint64_t ls
     return lsn[1] - end < ring / 2 ? 2 : 1;
 }
 
-/* A block of the group that would come next cannot be read: its first one, or, if that says a group
- * of this history, one of those behind. */
+/* next_unreadable tells whether a block of the group that would come next cannot be read: its first
+ * one, or, if that says a group of this history, one of those behind. */
 static bool next_unreadable(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc)
 {
     const struct store *store = reader->store;
@@ -204,7 +204,7 @@ void log_end_clear(struct log_reader *reader, uint64_t end)
 
 /* ---- a scan of the whole log */
 
-/* Adds a group to the sum of a scan: word by word, each weighed by its place. */
+/* fingerprint_add adds a group to the sum of a scan: word by word, each weighed by its place. */
 static void fingerprint_add(struct fingerprint *f, const uint8_t *group, size_t bytes)
 {
     uint64_t sum = f->sum, weighed = f->weighed;
@@ -219,7 +219,7 @@ static void fingerprint_add(struct fingerprint *f, const uint8_t *group, size_t 
     f->records += le32_get(((const struct group_disk *)group)->records);
 }
 
-/* The group at scan->end or where the ring starts again; none if it ends beyond one lap. */
+/* group_next finds the group at scan->end or the ring's start; none if it ends beyond one lap. */
 static int group_next(struct scan *scan)
 {
     uint64_t end = scan->end;
@@ -229,10 +229,10 @@ static int group_next(struct scan *scan)
     return found > 0 ? end - scan->base->scan_lsn <= scan->reader->store->super.log_bytes : found;
 }
 
-/* The group just found may be the first that tells of its epoch: the superblock that began it is
- * lost. From here on the table has it, and like that superblock says that the epoch began where the
- * last one's groups end. The group itself may lie further on, at the ring's start: what a crash
- * left torn between the two is of the older epoch, and stays dead (EPOCH_SKIP). */
+/* epoch_learn: the group just found may be the first that tells of its epoch: the superblock that
+ * began it is lost. From here on the table has it, and like that superblock says that the epoch
+ * began where the last one's groups end. The group itself may lie further on, at the ring's start:
+ * what a crash left torn between the two is of the older epoch, and stays dead (EPOCH_SKIP). */
 static int epoch_learn(struct scan *scan)
 {
     struct superblock *super = &scan->reader->store->super;
@@ -279,12 +279,12 @@ int log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, cons
     return -ENOENT;
 }
 
-/* The log ends at `end`. Is there a valid group further on that proves a loss, because something at
- * or after the end was durable when it was sealed? *damage is `end` or 0. It may lie in a wrong
- * place: its CRC covers the LSN that it says, and stale laps say durable LSNs before `end`. A group
- * of an epoch that no superblock names counts like those of the newest: an epoch's groups say that
- * the log before it was durable. log.epoch_seen tells of it, so that no later group goes on from
- * it. */
+/* log_find_damage looks behind the log's end, `end`, for a valid group that proves a loss, because
+ * something at or after the end was durable when it was sealed. *damage is `end` or 0. The group
+ * may lie in a wrong place: its CRC covers the LSN that it says, and stale laps say durable LSNs
+ * before `end`. A group of an epoch that no superblock names counts like those of the newest: an
+ * epoch's groups say that the log before it was durable. log.epoch_seen tells of it, so that no
+ * later group goes on from it. */
 int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
 {
     struct store *store = reader->store;

@@ -26,7 +26,7 @@
 
 /* ---- next */
 
-/* From block s->at of so many that begin at `start`, `most` of them. */
+/* blocks_choose takes up to `most` blocks, from s->at on, of so many that begin at `start`. */
 static void blocks_choose(struct store_scrub *s, uint64_t start, uint64_t blocks, uint64_t most)
 {
     s->offset = start + s->at * BLOCK_BYTES;
@@ -45,7 +45,7 @@ static void map_choose(struct store *store, struct store_scrub *s, uint32_t page
     s->last = s->at + s->count == blocks;
 }
 
-/* The block of the map comes first, then pages that it tells of. */
+/* meta_choose takes the block of the map first, then pages that it tells of. */
 static void meta_choose(struct store *store, struct store_scrub *s, uint32_t pages)
 {
     s->map_offset = store->super.area_start[s->part] + s->at / MAP_ENTRIES * BLOCK_BYTES;
@@ -53,8 +53,8 @@ static void meta_choose(struct store *store, struct store_scrub *s, uint32_t pag
                   MIN(MAP_ENTRIES - s->at % MAP_ENTRIES, STORE_SCRUB_BLOCKS - 1));
 }
 
-/* Part 1 of the ring: the groups that are applied, of which s->at is an LSN and s->sum the CRC of
- * the group before. */
+/* of_groups tells whether a piece is of part 1 of the ring: the groups that are applied, of which
+ * s->at is an LSN and s->sum the CRC of the group before. */
 static bool of_groups(const struct store_scrub *s)
 {
     return s->kind == STORE_SCRUB_RING && s->part;
@@ -72,7 +72,7 @@ static void groups_choose(struct store *store, struct store_scrub *s)
     s->count = s->at < s->end_lsn;
 }
 
-/* The pages of extent s->at whose home counts: bit p is page p. */
+/* homes_of gives the pages of extent s->at whose home counts: bit p is page p. */
 static uint32_t homes_of(struct store *store, const struct store_scrub *s, struct leaf_disk **leaf)
 {
     const struct extent *e = &store->extents[s->at];
@@ -119,7 +119,7 @@ static bool choose(struct store *store, struct store_scrub *s)
     return s->count;
 }
 
-/* The next part of this kind, or the next kind. False: the round is over. */
+/* part_next goes to the next part of this kind, or the next kind. False: the round is over. */
 static bool part_next(struct store_scrub *s)
 {
     static const uint8_t parts[STORE_SCRUB_KINDS] = { SLOT_PARTS, 2, 2, 2, 1 };
@@ -158,8 +158,8 @@ static void blocks_read(const struct store *store, struct store_scrub *s)
             s->unreadable |= 1u << i;
 }
 
-/* Follows the groups for a piece's bytes, or one that is larger. Where it broke off, s->offset
- * is. */
+/* groups_read follows the groups for a piece's bytes, or one that is larger. s->offset is where it
+ * broke off. */
 static void groups_read(struct store *store, struct store_scrub *s)
 {
     const size_t most = STORE_SCRUB_BLOCKS * BLOCK_BYTES;
@@ -211,7 +211,7 @@ static bool slot_sound(struct store *store, const struct store_scrub *s)
            store->super.generation - super.generation < 2;
 }
 
-/* Block i of the piece is as it should be, or nobody needs it (any more). */
+/* block_sound tells whether block i of the piece is as it should be, or nobody needs it. */
 static bool block_sound(struct store *store, struct store_scrub *s, uint32_t i)
 {
     const struct map_entry_disk *entry = (const void *)s->map;
@@ -240,7 +240,7 @@ static bool block_sound(struct store *store, struct store_scrub *s, uint32_t i)
     }
 }
 
-/* May the block of the ring be written, for no log lies there that anybody needs? */
+/* ring_dead tells if the ring's block may be written, as nobody needs a log that lies there. */
 static bool ring_dead(const struct store *store, uint64_t offset)
 {
     uint64_t ring = store->super.log_bytes;
@@ -248,7 +248,7 @@ static bool ring_dead(const struct store *store, uint64_t offset)
     return from >= store->log.end - store->log.keep;
 }
 
-/* What memory knows of block s->bad, into s->good. */
+/* good_from_memory puts what memory knows of block s->bad into s->good. */
 static void good_from_memory(struct store *store, struct store_scrub *s)
 {
     struct superblock super = store->super;
@@ -328,7 +328,7 @@ void store_scrub_skip(struct store_scrub *s)
 
 /* ---- seek */
 
-/* Makes of s->good what the record says of its page; true: that is what its leaf wants. */
+/* record_take makes of s->good what its page's record says; true: that is what the leaf wants. */
 static bool record_take(struct store_scrub *s, const struct record_disk *record)
 {
     struct unpacked unpacked;
@@ -350,7 +350,7 @@ static bool group_search(struct store_scrub *s, const uint8_t *group)
     return false;
 }
 
-/* The ring from the oldest group to the newest. What is overwritten meanwhile has no valid CRC. */
+/* ring_search looks in all groups, oldest first. What is overwritten meanwhile has no valid CRC. */
 static int ring_search(struct store *store, struct store_scrub *s)
 {
     struct log_reader reader;

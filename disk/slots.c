@@ -13,8 +13,8 @@ struct slots {
     bool unfinished;                    /* block 0 says: a copy that is being made */
 };
 
-/* The signpost leads nowhere, as while a store is made. But slot A is its last write but one, and
- * every later slot has a larger generation: then only the signpost's end is lost. */
+/* creation_cut tells if the signpost leads nowhere as a store is being made. But slot A is the last
+ * write but one, and later slots have a larger generation: then only the signpost's end is lost. */
 static bool creation_cut(const struct slots *slots, const uint8_t uuid[16])
 {
     for (int i = 0; i < 2; i++)
@@ -29,7 +29,7 @@ static bool version_tells(enum slot_verdict verdict)
     return verdict == SLOT_NEWER || verdict == SLOT_OLDER;
 }
 
-/* The slot at `offset`; one of an older format as the steps make it, if that is wanted. */
+/* slot_read reads the slot at `offset`; one of an older format as the steps make it, if wanted. */
 static enum slot_verdict slot_read(const struct disk_io *io, void *block, uint64_t offset,
                                    bool upgrade, struct superblock *super, uint32_t *version)
 {
@@ -45,9 +45,9 @@ static enum slot_verdict slot_read(const struct disk_io *io, void *block, uint64
     return verdict;
 }
 
-/* Slot B of a store that has grown is in the middle of a smaller disk. With slot A and the signpost
- * lost, the middles of half, a quarter, an eighth ... of the disk are tried: disks mostly grow to
- * twice their size. `*zero`: all of these blocks are zero. */
+/* slot_b_seek looks for slot B. That of a store that has grown is in the middle of a smaller disk.
+ * With slot A and the signpost lost, the middles of half, a quarter, an eighth ... of the disk are
+ * tried: disks mostly grow to twice their size. `*zero`: all of these blocks are zero. */
 static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slots, bool *zero)
 {
     uint32_t version;
@@ -63,9 +63,9 @@ static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slo
     }
 }
 
-/* Is nothing on the disk, as far as one can tell without reading all of it? A log that was used is
- * not zero, and lies within the first blocks; `block` is scratch. What cannot be read is not
- * blank. */
+/* disk_blank tells whether nothing is on the disk, as far as one can tell without reading all. A
+ * log that was used is not zero, and lies within the first blocks; `block` is scratch. What cannot
+ * be read is not blank. */
 static bool disk_blank(const struct disk_io *io, void *block)
 {
     uint64_t most = MIN(io->bytes / BLOCK_BYTES * BLOCK_BYTES, BLANK_BYTES);
@@ -124,7 +124,7 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
                    zero && disk_blank(io, block);
 }
 
-/* The slot to believe, or what the disk is. */
+/* slots_choose gives the slot to believe, or tells what the disk is. */
 static int slots_choose(const struct slots *slots, struct superblock *super,
                         struct store_report *report)
 {
@@ -141,8 +141,8 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
     return 0;
 }
 
-/* The older slot names the area that the next checkpoint overwrites. (A damaged one is written anew
- * in any case; one of an older format stays until the first superblock of this one.) */
+/* twin_missing tells if the older slot names the area that is overwritten next. (A damaged one is
+ * written anew in any case; one of an older format stays until this one's first superblock.) */
 static bool twin_missing(const struct slots *slots, const struct superblock *super)
 {
     return slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&

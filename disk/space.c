@@ -10,7 +10,7 @@
  */
 #include "internal.h"
 
-/* A large disk has millions of extents. No container has more pages than its zone. */
+/* struct extent is small, for a large disk has millions. No container is larger than its zone. */
 _Static_assert(sizeof(struct extent) == 24 &&
                STORE_ZONE_BYTES / STORE_PAGE_BYTES - 1 <= UINT32_MAX, "an extent's size");
 
@@ -19,7 +19,7 @@ uint64_t extent_offset(const struct store *store, uint64_t extent)
     return store->super.data_start + extent * store->super.extent_bytes;
 }
 
-/* Does it hold slot B, or a part of a metadata area? */
+/* extent_reserved tells whether the extent holds slot B, or a part of a metadata area. */
 bool extent_reserved(const struct superblock *super, uint64_t extent)
 {
     uint64_t start = super->data_start + extent * super->extent_bytes;
@@ -38,7 +38,7 @@ enum extent_state extent_state(const struct store *store, uint64_t extent)
     return reusable ? EXTENT_FREE : (enum extent_state)e->state;
 }
 
-/* A free extent, `near` if that one is free, else the next after the cursor. */
+/* extent_claim claims a free extent, `near` if that one is, else the next after the cursor. */
 uint64_t extent_claim(struct store *store, uint64_t near)
 {
     uint64_t extent = near;
@@ -68,7 +68,7 @@ void extent_unclaim(struct store *store, uint64_t extent)
     store->space.free++;
 }
 
-/* A leaf names it now. -EUCLEAN: out of range, reserved, or in use already. */
+/* extent_use: a leaf names the extent now. -EUCLEAN: out of range, reserved, or in use already. */
 int extent_use(struct store *store, uint64_t extent, uint32_t slot, uint64_t index)
 {
     if (extent >= store->super.extents || never(index > UINT32_MAX))
@@ -76,7 +76,7 @@ int extent_use(struct store *store, uint64_t extent, uint32_t slot, uint64_t ind
     struct extent *e = &store->extents[extent];
     if (e->state == EXTENT_USED || e->state == EXTENT_RESERVED)
         return -EUCLEAN;
-    /* it ages between groups, and nobody claims it then */
+    /* a freed extent ages between groups, and nobody claims it then */
     enum extent_state state = extent_state(store, extent);
     if (never(state == EXTENT_FREED && e->freed < store->space.serial))
         return -EUCLEAN;
@@ -88,7 +88,7 @@ int extent_use(struct store *store, uint64_t extent, uint32_t slot, uint64_t ind
     return 0;
 }
 
-/* The leaf of a USED extent. */
+/* extent_leaf finds the leaf of a USED extent. */
 struct leaf_disk *extent_leaf(struct store *store, const struct extent *e, uint32_t *at)
 {
     return hash_find(store, le64_get(directory_slot(store, e->slot)->object), e->index, at);

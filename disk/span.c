@@ -115,14 +115,14 @@ struct disk_io span_io(struct span *span)
 
 /* ---- labels */
 
-/* Compares what the labels of a store have in common. */
+/* labels_equal compares what the labels of a store have in common. */
 static bool labels_equal(const struct label_disk *a, const struct label_disk *b)
 {
     return !memcmp(a->uuid, b->uuid, 16) && le32_get(a->count) == le32_get(b->count) &&
            !memcmp(&a->unit_bytes, &b->unit_bytes, 24);
 }
 
-/* 0; -ENODATA: the block at `at` of a disk is no label. */
+/* label_check looks at a label. 0; -ENODATA: the block at `at` of a disk is none. */
 static int label_check(const struct label_disk *in, uint64_t at)
 {
     uint64_t unit = le64_get(in->unit_bytes), units = le64_get(in->units);
@@ -140,9 +140,9 @@ static int label_check(const struct label_disk *in, uint64_t at)
     return good ? 0 : -ENODATA;
 }
 
-/* The copy that is sound, and rather one that says that the store is made; 0, or what is wrong with
- * both. A disk that begins with a superblock, or one that is `alone` and has a superblock's
- * signpost, is a store by itself, whatever its end looks like. */
+/* label_find finds the copy that is sound, and rather one that says that the store is made; 0, or
+ * what is wrong with both. A disk that begins with a superblock, or one that is `alone` and has a
+ * superblock's signpost, is a store by itself, whatever its end looks like. */
 static int label_find(const struct disk_io *disk, bool alone, struct label_disk *label)
 {
     uint8_t block[BLOCK_BYTES];
@@ -170,7 +170,7 @@ static int refuse(struct span_report *report, uint32_t given, int error, const c
     return error;
 }
 
-/* Is the disk that was given of this store, the only one with its number, and has its size? */
+/* disk_enter takes a disk of this store, if no other has its number and its size is as it was. */
 static int disk_enter(struct span *span, const struct disk_io *disk, uint32_t given,
                       const struct label_disk *label, struct span_report *report)
 {
@@ -187,7 +187,7 @@ static int disk_enter(struct span *span, const struct disk_io *disk, uint32_t gi
     return 0;
 }
 
-/* Disks by their labels, which must agree with `made`, of one of them. */
+/* disks_enter takes disks by their labels, which must agree with `made`, of one of them. */
 static int disks_enter(struct span *span, const struct disk_io *disks, uint32_t count,
                        const struct label_disk *made, struct span_report *report)
 {

@@ -58,7 +58,7 @@ static void log_ends(struct store *store, uint64_t lsn, uint32_t crc)
     store->log.crc = crc;
 }
 
-/* Walks the log up to `until`, or its end. */
+/* log_walk walks over the log up to `until`, or its end. */
 static int log_walk(struct store_spare *spare, uint64_t until)
 {
     int found = 1;
@@ -130,7 +130,7 @@ struct store *store_spare_pages(struct store_spare *spare) { return spare->store
 
 /* ---- join */
 
-/* The home's table, and of what it has forgotten our own. */
+/* epochs_merge makes a table of epochs: the home's, and of what that has forgotten our own. */
 static int epochs_merge(const struct superblock *own, const struct store_epochs *home,
                         struct superblock *out)
 {
@@ -152,8 +152,8 @@ static int epochs_merge(const struct superblock *own, const struct store_epochs 
     return 0;
 }
 
-/* Both slots say the same, and are durable (SE3). The first flush: what was read may lie in the
- * disk's cache only. */
+/* slots_cut makes both slots say the same, durably (SE3). The first flush: what was read may lie in
+ * the disk's cache only. */
 static int slots_cut(struct store *store, const struct superblock *next)
 {
     int error = io_flush(&store->io);
@@ -208,8 +208,8 @@ static bool mark_valid(const struct store *store, const struct store_mark *mark)
              mark->pages_lsn >= store->super.checkpoints[store->super.checkpoint_index].scan_lsn));
 }
 
-/* The home may begin several at one LSN, of which the last has the newest keep_lsn. If there are
- * too many marks, the newest one's place is taken. */
+/* mark_note notes a mark. The home may begin several checkpoints at one LSN, of which the last has
+ * the newest keep_lsn. If there are too many marks, the newest one's place is taken. */
 static void mark_note(struct store_spare *spare, const struct store_mark *mark)
 {
     uint32_t count = spare->mark_count;
@@ -221,8 +221,8 @@ static void mark_note(struct store_spare *spare, const struct store_mark *mark)
     spare->marks[count - 1] = *mark;
 }
 
-/* A checkpoint of what is applied, with the LSNs of the home's (SE4). If that scans from before the
- * last one's scan LSN, a backup there holds the log: what a chain needs never moves back. */
+/* mark_save makes a checkpoint of what is applied, with LSNs of the home (SE4). If it scans from
+ * before the last scan LSN, a backup holds the log there: what a chain needs never moves back. */
 static int mark_save(struct store_spare *spare, const struct store_mark *mark)
 {
     struct store *store = spare->store;
@@ -248,7 +248,7 @@ static int mark_save(struct store_spare *spare, const struct store_mark *mark)
     return error;
 }
 
-/* Two of one mark, if the home will keep less of its log than we do with one. */
+/* mark_reached saves a mark, twice if the home will keep less of its log than we do with one. */
 static int mark_reached(struct store_spare *spare, const struct store_mark *mark)
 {
     struct store *store = spare->store;
@@ -290,7 +290,7 @@ static int group_next(struct store_spare *spare)
     return 0;
 }
 
-/* Until what lies before `lsn` is applied. */
+/* groups_apply applies groups until what lies before `lsn` is applied. */
 static int groups_apply(struct store_spare *spare, uint64_t lsn)
 {
     struct store *store = spare->store;

@@ -84,7 +84,7 @@ static void elements_swap(uint8_t *a, uint8_t *b, size_t size)
     }
 }
 
-/* Lets element `at` of a heap of `count`, the largest on top, sink to its place. */
+/* heap_sink lets element `at` of a heap of `count`, the largest on top, sink to its place. */
 static void heap_sink(uint8_t *heap, size_t at, size_t count, size_t size, array_less *less)
 {
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
@@ -95,7 +95,7 @@ static void heap_sink(uint8_t *heap, size_t at, size_t count, size_t size, array
     }
 }
 
-/* Heapsort: in place, and never slow. */
+/* array_sort is heapsort: in place, and never slow. */
 void array_sort(void *array, size_t count, size_t size, array_less *less)
 {
     for (size_t i = count / 2; i-- > 0;)
@@ -172,7 +172,7 @@ int tables_make(const struct store *store, const struct superblock *super, void 
 
 /* ---- begin and end */
 
-/* A store in memory with nothing loaded. */
+/* store_new makes a store in memory with nothing loaded. */
 int store_new(const struct disk_io *io, const struct disk_memory *memory,
               const struct superblock *super, struct store **out)
 {

@@ -38,7 +38,7 @@ uint32_t meta_crc(const struct superblock *super, uint64_t page, const void *byt
     return crc32c(crc_seed(super->uuid, CRC_META, page, 0), bytes, BLOCK_BYTES);
 }
 
-/* They have version and uuid at one place. */
+/* block_crc gives the CRC of slot, signpost or label: they have version and uuid at one place. */
 uint32_t block_crc(const void *block, enum crc_kind kind, uint64_t address)
 {
     const struct signpost_disk *post = block;
@@ -137,7 +137,7 @@ static void fields_decode(const struct superblock_disk *in, struct superblock *o
     }
 }
 
-/* [start, start + bytes) is whole blocks inside the disk and behind the signpost. */
+/* range_valid: [start, start + bytes) is whole blocks inside the disk and behind the signpost. */
 static bool range_valid(const struct superblock *super, uint64_t start, uint64_t bytes)
 {
     return start % BLOCK_BYTES == 0 && start > SIGNPOST_OFFSET && start < super->disk_bytes &&
@@ -223,7 +223,7 @@ static bool lsns_valid(const struct superblock *super)
     return epochs_valid(super) && super->generation < UINT64_MAX / 2;
 }
 
-/* `offset` is where the block was read; 0 is slot A. */
+/* superblock_decode checks and decodes a slot. `offset` is where it was read; 0 is slot A. */
 enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t disk_bytes,
                                     uint64_t offset, struct superblock *out, uint32_t *version)
 {
@@ -248,7 +248,7 @@ enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t d
     return SLOT_VALID;
 }
 
-/* Writes the slot that belongs to super->generation. `block` is 4 KiB of scratch. No flush. */
+/* superblock_write writes the slot of super->generation. `block` is 4 KiB of scratch. No flush. */
 int superblock_write(const struct disk_io *io, const struct superblock *super, void *block)
 {
     struct superblock slot = *super;
@@ -257,7 +257,7 @@ int superblock_write(const struct disk_io *io, const struct superblock *super, v
     return io_write(io, slot_offset(super, slot.slot), block, BLOCK_BYTES);
 }
 
-/* The epoch that a group at this LSN must carry; 0 matches none. */
+/* epoch_at is the epoch that a group at this LSN must carry; 0 matches none. */
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn)
 {
     uint32_t epoch = 0;
@@ -266,8 +266,8 @@ uint32_t epoch_at(const struct superblock *super, uint64_t lsn)
     return epoch;
 }
 
-/* May a group at this LSN carry this epoch? One that is newer than all in the table began in a
- * superblock that is lost; its group is believed for all else that it says. */
+/* epoch_fits tells whether a group at this LSN may carry this epoch. One that is newer than all in
+ * the table began in a superblock that is lost; its group is believed for all else that it says. */
 bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn)
 {
     const struct epoch_info *newest = &super->epochs[super->epoch_count - 1];
@@ -275,9 +275,9 @@ bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn)
            (epoch > newest->epoch && lsn >= newest->first_lsn);
 }
 
-/* Epoch `epoch`, which is newer than all others, begins at lsn. Epochs that end before keep_lsn are
- * forgotten; one in which nothing was logged is replaced, so that crashes in a row do not fill the
- * table. -EUCLEAN: it is full, or the numbers are used up. */
+/* epoch_begin begins epoch `epoch`, which is newer than all others, at lsn. Epochs that end before
+ * keep_lsn are forgotten; one in which nothing was logged is replaced, so that crashes in a row do
+ * not fill the table. -EUCLEAN: it is full, or the numbers are used up. */
 int epoch_begin(struct superblock *super, uint32_t epoch, uint64_t lsn, uint64_t keep_lsn)
 {
     uint32_t first = 0;

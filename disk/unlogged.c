@@ -61,7 +61,7 @@ int durability_apply(struct store *store, const struct record_disk *record, uint
     return directory_choice(store, slot, RECORD_DURABILITY, value);
 }
 
-/* Has the container that, and does the start lose it? */
+/* loses tells if a start loses the container's pages; if `same`, only those that are volatile. */
 static bool loses(const struct store *store, uint32_t slot, bool same)
 {
     const struct container_disk *container = directory_slot(store, slot);
@@ -93,7 +93,7 @@ void unlogged_lose(struct store *store, bool same, uint64_t *lost)
 
 /* ---- a container becomes one, or is one no longer */
 
-/* Does the container have pages, or will it when the pending groups are applied? */
+/* has_pages tells whether the container has pages, or will when the pending groups are applied. */
 static bool has_pages(const struct store *store, uint64_t object)
 {
     uint32_t slot;
@@ -106,7 +106,7 @@ static bool has_pages(const struct store *store, uint64_t object)
     return any;
 }
 
-/* Between durabilities of which one logs pages and the other does not, it must have none (UL2). */
+/* unlogged_plan plans a durability; a container that begins or ends logging must be empty (UL2). */
 int unlogged_plan(struct store_group *group, const struct store_op *op, struct planned_op *out)
 {
     bool unlogged = plan_unlogged(group, op->object);
