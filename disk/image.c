@@ -178,7 +178,7 @@ static int image_new(struct store *store, uint64_t number, struct entry **out)
 {
     struct images *images = &store->replay.images;
     struct table *table = &images->table;
-    struct entry *image = image_find(images, number);       /* of a page that was freed */
+    struct entry *image = image_find(images, number);       /* if found: of a freed page */
     if (!image) {
         bool many = images->limit && table->count >= images->limit;
         int error = (many ? homes_begin(store) ?: images_home(store) : 0) ?:
@@ -216,7 +216,7 @@ static int image_change(struct store *store, const struct record_disk *record,
     if (!error && !here && change) {
         error = block_read(&store->io, store->super.data_start + number * STORE_PAGE_BYTES,
                            bytes_of(image), le32_get(leaf_crc(leaf)[page]));
-        error = error == -EUCLEAN ? -EIO : error;       /* it was there a moment ago */
+        error = error == -EUCLEAN ? -EIO : error;       /* the page was there a moment ago */
     }
     if (error)
         return error;

@@ -306,7 +306,7 @@ static int pages_load(struct store *store, uint32_t area, uint32_t count)
         uint64_t offset = area_page_offset(&store->super, area, i);
         const uint8_t *part = store->part;
         if (n && store->io.read(store->io.context, offset, store->part, (size_t)n * BLOCK_BYTES))
-            part = NULL;                        /* one by one, then */
+            part = NULL;                        /* pages are read one by one, then */
         for (uint32_t k = 0; k < n && !error; k++)
             error = page_load(store, area, i + k, part ? part + (size_t)k * BLOCK_BYTES : NULL);
     }
@@ -346,7 +346,7 @@ static void other_compare(struct store *store, uint32_t other)
                 le32_get(theirs[i].crc) == le32_get(store->map[number].crc))
                 meta_dirty_set(store, number, 0);
     }
-    if (left || crc != info->root_crc)          /* it is no map that can be believed */
+    if (left || crc != info->root_crc)          /* the map cannot be believed */
         for (uint32_t i = 0; i < store->numbers.limit; i++)
             meta_dirty_set(store, i, store->pages[i].bytes ? (uint8_t)(1u << other) : 0);
 }

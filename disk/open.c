@@ -107,7 +107,7 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     struct log_facts facts = { .end_lsn = scan.end, .known_durable = known_durable(&store->super),
                                .groups = report->groups };
     uint64_t damage = 0;
-    bool slot_lost = report->slot_bad[0] || report->slot_bad[1];     /* it may have been newer */
+    bool slot_lost = report->slot_bad[0] || report->slot_bad[1]; /* the slot may have been newer */
     if (!(report->was_clean && scan.end == store->super.end_lsn) || slot_lost) {
         found = log_find_damage(reader, scan.end, &damage);
         if (!damage && !found && log_end_unreadable(reader, scan.end, scan.prev_crc)) {
@@ -185,7 +185,7 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
     while (scan.end < report->end_lsn && !error) {
         int found = log_scan_next(&scan);
         if (found < 0 || (found == 0 && scan.end < report->end_lsn))
-            return found ? found : -EIO;        /* it was there a moment ago */
+            return found ? found : -EIO;        /* the group was there a moment ago */
         if (found)
             error = group_replay(store, &scan, report);
     }
@@ -211,7 +211,7 @@ int superblock_advance(struct store *store)
     if (older->redo_lsn > next.checkpoints[next.checkpoint_index].redo_lsn)
         *older = (struct checkpoint_info){ .sequence = older->sequence };
     next.generation++;
-    next.flags &= FLAG_COPY;            /* as long as the log is from there */
+    next.flags &= FLAG_COPY;            /* FLAG_COPY: the log still comes from the home */
     int error = epoch_begin(&next, epoch_next(store), store->log.end, store->log.keep) ?:
                 superblock_write(&store->io, &next, meta_block(store));
     if (!error)
@@ -261,7 +261,7 @@ static int replayed_home(struct store *store)
  * flush had failed once, another one that works proves nothing of it. */
 int recovery_end(struct store *store, bool replayed, struct store_report *report)
 {
-    store->replay.advance |= !replayed;          /* then there is no other */
+    store->replay.advance |= !replayed;          /* there is no other superblock then */
     int error = homes_begin(store) ?: (replayed ? replayed_home(store) : 0);
     if (!error && store->flags & STORE_COPIED)                                  /* SE3 */
         error = superblock_twin(store, &store->super) ?: io_flush(&store->io);
@@ -343,7 +343,7 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
             "a block at the log's end cannot be read, and what was committed last may lie there; "
             "try again, or open read-only to save the rest";
     if (error && log == LOG_DAMAGED && read_only)
-        error = 0;                              /* what is left */
+        error = 0;                              /* a reader gets what is left */
     if (!error)
         tail_look(&reader, report);
     marks_set(store, area);

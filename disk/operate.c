@@ -90,7 +90,7 @@ void operations_apply(const uint8_t *data, uint32_t bytes, uint8_t *page)
     struct reader r = { data, data + bytes };
     struct operation o = { .at = 0 };
     memcpy(before, page, sizeof before);
-    while (r.at < r.end && operation_take(&r, &o))      /* it was checked */
+    while (r.at < r.end && operation_take(&r, &o))      /* the data was checked */
         if (o.function == FUNCTION_FILL)
             memset(page + o.at, *o.data, o.bytes);
         else
@@ -179,7 +179,7 @@ static uint32_t copied(const struct finder *f, uint32_t at, uint32_t from)
                : same(f->before + from, f->now + at, most);
 }
 
-/* look is `copied` of a place that is near; *from is it. 0: of none enough to be copied. */
+/* look does what `copied` does for places near `at`, and sets *from. 0: none has enough to copy. */
 static uint32_t look(struct finder *f, uint32_t at, uint32_t *from)
 {
     uint32_t end = MIN(at + NEAR, STORE_PAGE_BYTES - LEAST), n;
@@ -200,8 +200,8 @@ static uint32_t filled(const struct finder *f, uint32_t at)
     return 1 + same(f->now + at, f->now + at + 1, STORE_PAGE_BYTES - at - 1);
 }
 
-/* function_find finds one function for what is at `at`, where [stores, at) is to be stored; how
- * many bytes it makes, 0: none fits, or there is no room. */
+/* function_find finds one function for what is at `at`, where [stores, at) is to be stored.
+ * Returns how many bytes it makes, 0: none fits, or there is no room. */
 static uint32_t function_find(struct finder *f, uint32_t stores, uint32_t at)
 {
     struct operation o = { .function = FUNCTION_FILL, .at = at, .bytes = filled(f, at),
@@ -276,7 +276,7 @@ int store_txn_operate(struct store_group *group, const void *before)
     record_page(record, now);
     if (!operations_find(&f, (const uint8_t *)(record + 1), bytes) ||
         operations_differ(made, f.used, before, now))                           /* FN2 */
-        return 0;                       /* it stays what it is */
+        return 0;                       /* the record stays what it is */
     record_shrink(group, made, f.used);
     record->type = le16_of(RECORD_PAGE_OP);
     return 1;

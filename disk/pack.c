@@ -35,7 +35,7 @@ void record_shrink(struct store_group *group, const void *data, uint32_t bytes)
     group->used = group->last_at + length;
 }
 
-/* compress packs into less than 7/8; at most 0: it does not. High compression looks for longer
+/* compress packs into less than 7/8, or returns 0 or less. High compression looks for longer
  * matches than plain does, and takes a quarter of a MiB, once; without that memory it is plain. */
 static int compress(struct store *store, const char *from, uint32_t size, char *to)
 {
@@ -68,7 +68,7 @@ int store_txn_pack(struct store_group *group)
         return 0;
     int n = compress(group->store, (const char *)(record + 1), bytes, packed);
     if (n <= 0)
-        return 0;                       /* it does not become smaller */
+        return 0;                       /* the record does not become smaller */
     record_shrink(group, packed, (uint32_t)n);
     record->flags = le16_of(RECORD_PACKED);
     return 0;

@@ -65,7 +65,7 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
     group->op_count = ops;
 }
 
-/* plan_clear ends a group that is applied or dropped: extents still only claimed become free. */
+/* plan_clear forgets what an applied or dropped group claims; extents only claimed become free. */
 void plan_clear(struct store_group *group)
 {
     plan_rewind(group, 0, 0);
@@ -80,7 +80,7 @@ void plan_free(struct store_group *group)
     store_release(group->store, group->ops, group->op_room * sizeof *group->ops);
 }
 
-/* pending gives the unapplied groups, oldest first: n = 0 or 1; NULL. */
+/* pending gives the unapplied groups, oldest first: n = 0 or 1. NULL: there is none. */
 static const struct store_group *pending(const struct store *store, uint32_t n)
 {
     const struct store_group *group = &store->groups[(store->next_apply + n) & 1];
@@ -100,7 +100,7 @@ static inline const struct entry *claim_find(const struct store *store, enum cla
     const struct store_group *group = &store->groups[!store->next_apply];
 #pragma GCC unroll 2
     for (int n = 0; n < 2; n++, group = &store->groups[store->next_apply]) {
-        if (!group->claims.count)       /* as where it is idle */
+        if (!group->claims.count)       /* as where the group is idle */
             continue;
         const struct entry *claims = group->claims.entries;
         for (uint32_t i = *table_head(&group->claims, object, key); i; i = claims[i - 1].next) {

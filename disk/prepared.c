@@ -120,7 +120,7 @@ int store_prepare(struct store_group *group, struct store_chain *chain,
     if (error)
         return error;
     d->chain = chain;
-    error = alone_room(group, bytes);           /* what it needs, too */
+    error = alone_room(group, bytes);           /* room for what the doubt needs, too */
     if (error) {
         doubt_end(store, d);
         return error;
@@ -190,7 +190,7 @@ bool doubt_commits(const struct store_group *group, const struct store_chain *ch
     return d && d->committing && d->group == group && d->at >= group->txn_used;
 }
 
-/* doubt_free tells whether a record about the doubt may be added. */
+/* doubt_free tells whether a record about the doubt may be added: 0, or why not. */
 static int doubt_free(const struct doubt *d, bool prepared)
 {
     return !d ? -ENOENT : d->group || !d->lsn ? -EBUSY

@@ -198,7 +198,7 @@ static uint32_t bits_between(uint32_t from, uint32_t to)
 }
 
 /* extent_claimed makes pages of one extent claimed, but for those that are present; or, if the
- * record says that they were written, gives them */
+ * record says that they were written, gives them a new version. */
 static void extent_claimed(struct store *store, const struct record_disk *record,
                            struct leaf_disk *leaf, uint32_t from, uint32_t to, uint32_t slot,
                            uint64_t csn)
@@ -425,7 +425,7 @@ record_apply(struct store *store, const struct record_disk *record, uint64_t csn
     }
 }
 
-/* record_doubt_alone tells if a record is about a transaction of several stores, and in none. */
+/* record_doubt_alone: the record is about a transaction of several stores, and in none itself. */
 static bool record_doubt_alone(const struct record_disk *record)
 {
     uint64_t what = le64_get(record->page);

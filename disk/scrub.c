@@ -400,7 +400,7 @@ int store_scrub_write(struct store *store, struct store_scrub *s)
     s->written |= 1u << s->bad;
     if (io_write(&store->io, s->good_offset, map ? (const void *)store->map : s->good,
                    map ? s->good_map : BLOCK_BYTES))
-        return -EIO;                            /* as rotten as it was */
+        return -EIO;                            /* the block is as rotten as it was */
     int error = io_flush(&store->io);
     return error ? fence_set(store, error) : 0;
 }

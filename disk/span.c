@@ -105,7 +105,7 @@ struct disk_io span_io(struct span *span)
     if (span->count == 1)
         return span->disk[0];
     for (uint32_t i = 0; i < span->count; i++)
-        span_wrote(span, i);            /* who was here before may not have flushed */
+        span_wrote(span, i);            /* whoever was here before may not have flushed */
     span->total_bytes = span->head_bytes + span->count * span->units * span->unit_bytes;
     span->slot_b_offset = slot_b_place(span->total_bytes);
     return (struct disk_io){ .context = span, .bytes = span->total_bytes, .read = span_read,

@@ -248,7 +248,7 @@ static int mark_save(struct store_spare *spare, const struct store_mark *mark)
     return error;
 }
 
-/* mark_reached saves a mark, twice if the home will keep less of its log than we do with one. */
+/* mark_reached makes a mark's checkpoint, two if the home will keep less of its log than we do. */
 static int mark_reached(struct store_spare *spare, const struct store_mark *mark)
 {
     struct store *store = spare->store;
@@ -280,7 +280,7 @@ static int group_next(struct store_spare *spare)
     struct scan *scan = &spare->scan;
     int found = log_scan_next(scan);
     if (found <= 0)
-        return found ?: -EIO;           /* it was there when it was taken */
+        return found ?: -EIO;           /* the group was there when it was taken */
     int error = group_replay(store, scan, &spare->report);
     if (error)
         return error;
@@ -295,7 +295,7 @@ static int groups_apply(struct store_spare *spare, uint64_t lsn)
 {
     struct store *store = spare->store;
     int error = fence_get(store) ?: marks_look(spare);
-    spare->reader.filled = 0;           /* there is more behind it by now */
+    spare->reader.filled = 0;           /* the ring has more behind it by now */
     while (spare->scan.end < lsn && !error)
         error = group_next(spare) ?: marks_look(spare);
     return error ? fence_set(store, error) : 0;
