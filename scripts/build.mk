@@ -255,7 +255,7 @@ build/tests/stretch.so: tests/stretch/stretch.c $(RULES)
 	$(call do,HOST,$(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS)) -shared -fPIC -o $@ $<)
 # libFuzzer's targets: the kernel's parsers, with the machine replaced; disk/, and what makes its first inputs
 build/fuzz/parsers: tests/fuzz/parsers.c tests/host/kernel_names.h $(wildcard kernel/*/*.[ch] arch/*/*.[ch]) $(RULES)
-	$(call do,FUZZ,$(FUZZING) $(PARSERS) -DFUZZ_PARSERS -Wno-unknown-attributes -o $@ $<)
+	$(call do,FUZZ,$(FUZZING) $(PARSERS) -DFUZZ_PARSERS -Wno-unknown-attributes -Wno-ignored-attributes -o $@ $<)
 FUZZ_SOURCES := $(STORE_SOURCES) $(WORLD_PARTS) $(KCHECK_SOURCES) $(addprefix tests/disk/lib/,crew.c hostile.c)
 build/fuzz/image: FUZZ := -DFUZZ_PART=HOSTILE_IMAGE
 build/fuzz/log: FUZZ := -DFUZZ_PART=HOSTILE_LOG

@@ -7,8 +7,7 @@
  *         free lets others run; with too many versions one snapshot ends, and no other.
  * Method  own_manager.h; a reader's view and a writer's in one thread. QEMU counts instructions as
  *         time, so the time stamp counter counts them. `kernel_versions N`: so many commits
- *         (50,000, or
- *         10,000 in `make test`).
+ *         (50,000).
  */
 enum { SCAN_PAGES = 2048, HOME = 2200, PAGES = HOME + 8 * SCAN_PAGES };
 #define HOME_PAGES HOME
@@ -321,7 +320,7 @@ static void newer_than_snapshots(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : tap_long() ? 50000 : 10000;
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 50000;
     tap_plan(32);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES,
                                               .messages = hears}),
