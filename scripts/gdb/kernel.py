@@ -139,7 +139,15 @@ def right(view, entry):
 # --- objects and pages ---------------------------------------------------------------------------
 
 def objects():
-    return each(value("objects"), "struct object", "all")
+    """All, by address."""
+    above, at = [], static("tree", "kernel/store/overlap.c")
+    while above or int(at):
+        while int(at):
+            above.append(at)
+            at = at["place"]["left"]
+        at = above.pop()
+        yield at
+        at = at["place"]["right"]
 
 
 def object_at(address):
