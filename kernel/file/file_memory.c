@@ -111,7 +111,9 @@ long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, b
  * held. */
 static void pages_free(struct node *n, uint64_t first)
 {
-    struct frame **middle = n->top ? &entries(n->top)[first / ENTRIES] : &n->top;
+    if (!n->top || first / ENTRIES >= ENTRIES) /* behind the last page that there can be */
+        return;
+    struct frame **middle = &entries(n->top)[first / ENTRIES];
     for (uint64_t k = first % ENTRIES; *middle && k < ENTRIES; k++) {
         if (entries(*middle)[k])
             give_frame(entries(*middle)[k]);

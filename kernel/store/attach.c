@@ -45,7 +45,7 @@ struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights)
 static struct attachment *attachment_new(struct object *o, struct process *p, uint32_t rights)
 {
     struct process *manager = o->port->owner;
-    struct attachment *a = limit_left(manager, KD_LIMIT_MEMORY) ? kalloc(sizeof *a) : NULL;
+    struct attachment *a = kalloc(sizeof *a);
     if (!a)
         return NULL;
     *a = (struct attachment){.object = o, .process = p, .manager = manager, .rights = rights};
@@ -146,7 +146,7 @@ static int attachment_insert(struct process *p, struct attachment *a)
     }
     if (there && there->object->base < object_end(o))
         return -EEXIST;
-    if (!attachments_grow(p))
+    if (!limit_left(a->manager, KD_LIMIT_MEMORY) || !attachments_grow(p))
         return -ENOMEM;
     memmove(&p->attachments[i + 1], &p->attachments[i],
             (p->attachment_count - i) * sizeof p->attachments[0]);

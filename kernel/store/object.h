@@ -36,7 +36,7 @@ struct object {
     struct lock lock;        /* RANK_OBJECT */
     struct list attachments;
     struct object_link { struct list link; struct object *object; } at_port[2]; /* object.c */
-    struct object_place { struct object *left, *right; vaddr_t reach; } place; /* overlap.c */
+    struct object_place { struct object *left, *right; vaddr_t reach; uint32_t weight; } place;
     struct container_lock container_lock;
     uint32_t escalate;       /* faults after which a transaction tries to lock it; 0: never */
     uint8_t near_score;      /* cluster.c: high: read faults lie near each other */
@@ -121,7 +121,7 @@ static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
 void attachments_end_left(struct process *p);
 /* objects_end destroys the objects that ask, or commit, at a port, which is dead. */
 void objects_end(struct port *p);
-struct port *object_commit_port_of(struct port *p); /* of objects at p: a reference, or NULL */
+struct port *object_commit_port_of(struct port *p); /* of p's newest object: a reference, or NULL */
 long object_policy(struct object *o, uint64_t policy, uint64_t value); /* KD_POLICY_*: 0, -EINVAL */
 /* object_manager_of tells whether `client` has an object of `manager` attached. */
 bool object_manager_of(struct process *manager, struct process *client);

@@ -5,8 +5,8 @@
  *
  * OV3   The tree is in order of objects' first addresses, those with the same one in order of their
  *       structs. Each one's `reach` is the furthest end of those below it and its own.
- * OV4   A parent's `weight` is not less than its children's. Weights are as if by chance, so the
- *       tree is about as deep as a balanced one, whoever chooses the addresses.
+ * OV4   A parent's `weight` is not less than its children's. Weights are drawn by chance, so
+ *       the tree is about as deep as a balanced one, whoever chooses the addresses.
  *
  * Locks: objects_lock for the tree.
  */
@@ -21,10 +21,7 @@ static bool before(const struct object *a, const struct object *b)
     return a->base < b->base || (a->base == b->base && a < b);
 }
 
-static uint32_t weight(const struct object *o)
-{
-    return (uint32_t)(((uintptr_t)o >> 4) * 0x9e3779b97f4a7c15ull >> 32);
-}
+static uint32_t weight(const struct object *o) { return o->place.weight; }
 
 static vaddr_t reach_of(const struct object *o)
 {
@@ -93,7 +90,11 @@ static struct object *tree_with(struct object *t, struct object *o)
     return t;
 }
 
-void object_place(struct object *o) { tree = tree_with(tree, o); }
+void object_place(struct object *o)
+{
+    random_bytes(&o->place.weight, sizeof o->place.weight);
+    tree = tree_with(tree, o);
+}
 
 void object_unplace(struct object *o)
 {

@@ -138,6 +138,8 @@ OBJECT_CALL(kd_object_recall, 0)
 static struct object *object_left(const struct view *v, const struct object *only)
 {
     struct object *left = NULL;
+    if (only && !vmask_test(&only->recalled.users, v->id))
+        return NULL;
     lock_acquire(&graph_lock);
     list_each(struct object, o, &recalling, recalled.link) {
         if ((only && o != only) || !vmask_test(&o->recalled.users, v->id))

@@ -173,6 +173,18 @@ static void pieces_are_one_transfer(void)
     close(ends[0]), close(ends[1]);
 }
 
+static void the_longest_file_loses_a_byte(void)
+{
+    int fd = open("long", O_CREAT | O_RDWR, 0644);
+    say("written", write(fd, "a", 1));
+    say("as long as a file may be", error_of(ftruncate(fd, 1 << 30)));
+    say("a byte less", error_of(ftruncate(fd, (1 << 30) - 1)));
+    say("a page less", error_of(ftruncate(fd, (1 << 30) - 4096)));
+    say("its last byte", lseek(fd, 0, SEEK_END) == (1 << 30) - 4096);
+    close(fd);
+    unlink("long");
+}
+
 int main(void)
 {
     char folder[] = "/tmp/files-XXXXXX";
@@ -187,5 +199,6 @@ int main(void)
     descriptors_have_a_limit();
     flags_count();
     pieces_are_one_transfer();
+    the_longest_file_loses_a_byte();
     return 0;
 }
