@@ -328,7 +328,7 @@ static void doubt_tell(const struct doubt *d, struct store_doubt *out)
     out->bytes = prepared_extra(record);
 }
 
-int store_doubt_next(const struct store *store, uint32_t *cursor, struct store_doubt *out)
+int store_doubt_next(const struct store *store, uint64_t *cursor, struct store_doubt *out)
 {
     const struct doubt *d = store->doubts.first;
     while (d && (d->number < *cursor || !d->lsn))

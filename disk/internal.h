@@ -321,9 +321,9 @@ struct store {
     struct store_chain *chains;
     struct {                    /* of several stores (prepared.c) */
         struct doubt *first;
-        uint32_t serial, prepared, kept;    /* also those that are not applied */
+        uint32_t prepared, kept;    /* also those that are not applied */
         uint32_t names;         /* promised and not redeemed (TP3) */
-        uint64_t extents;
+        uint64_t extents, serial;
         uint64_t blocks;        /* log blocks that all take at most (TP2) */
         uint64_t anew_lsn;      /* for want of room, what is held before is written again ... */
         bool     renewing;      /* ... and now into what was left for that */

@@ -278,9 +278,11 @@ static struct doubt *doubt_due(const struct store *store)
     struct doubt *oldest = NULL;
     uint64_t part = store->super.log_bytes / RENEW_PART;
     for (struct doubt *d = store->doubts.first; d; d = d->next) {
+        if (!d->lsn || d->group)
+            continue;
         uint64_t lsn = hold_of(d)->lsn;
         bool due = store->log.end - lsn > part || lsn < store->doubts.anew_lsn || d->fresh;
-        if (due && d->lsn && !d->group && (!oldest || hold_of(d)->lsn < hold_of(oldest)->lsn))
+        if (due && (!oldest || lsn < hold_of(oldest)->lsn))
             oldest = d;
     }
     return oldest;

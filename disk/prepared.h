@@ -14,7 +14,7 @@
 struct doubt {
     struct doubt *next;         /* the one that came next */
     struct store_txn_id id;
-    uint32_t number;            /* ascending */
+    uint64_t number;            /* ascending */
     bool     prepared;          /* else it is a decision */
     bool     committing;        /* the record at `at` commits it: what was promised is redeemed */
     struct store_group *group;  /* not applied, and holds a record about it at `at`; NULL: none */

@@ -68,7 +68,7 @@ struct store_doubt {
     uint32_t    bytes, participants;
 };
 /* store_doubt_next tells of the next one; *cursor is 0 at first. -ENOENT: that was all. */
-store_must_check int store_doubt_next(const struct store *store, uint32_t *cursor,
+store_must_check int store_doubt_next(const struct store *store, uint64_t *cursor,
                                       struct store_doubt *out);
 store_must_check int store_doubt_find(const struct store *store, const struct store_txn_id *id,
                                       struct store_doubt *out);

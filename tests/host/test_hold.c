@@ -43,7 +43,7 @@ void vote_told(const struct store_txn_id *id, int status)
     assert_int_equal(status, -EDEADLK);
     w.told++;
 }
-int store_doubt_next(const struct store *s, uint32_t *cursor, struct store_doubt *d)
+int store_doubt_next(const struct store *s, uint64_t *cursor, struct store_doubt *d)
 {
     (void)s;
     if (*cursor >= w.prepared) return -ENOENT;

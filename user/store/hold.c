@@ -50,7 +50,7 @@ static void hold_look(void)
 static bool in_doubt(void)
 {
     struct store_doubt d;
-    uint32_t cursor = 0;
+    uint64_t cursor = 0;
     while (store_doubt_next(server.store, &cursor, &d) == 0)
         if (d.prepared) return true;
     return false;

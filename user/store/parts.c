@@ -290,7 +290,7 @@ static void participants_ask(unsigned count)
 static void decisions_forget(void)
 {
     struct store_doubt d;
-    uint32_t cursor = 0;
+    uint64_t cursor = 0;
     unsigned count = 0, others = 0;     /* others: whoever made it forgets it */
     struct group *g;
     decided = 0;

@@ -155,7 +155,7 @@ static int ops_make(const struct store_doubt *d, struct batch *b)
 bool votes_name(const struct store_op *op)
 {
     struct store_doubt d;
-    uint32_t cursor = 0;
+    uint64_t cursor = 0;
     while (store_doubt_next(server.store, &cursor, &d) == 0) {
         const struct kept_op *kept = d.data;
         for (unsigned i = 0; d.prepared && i < d.bytes / sizeof(*kept); i++)
@@ -532,7 +532,7 @@ void votes_renew(void)
 void votes_start(void)
 {
     struct store_doubt d;
-    uint32_t cursor = 0;
+    uint64_t cursor = 0;
     while (store_doubt_next(server.store, &cursor, &d) == 0) {
         struct vote *v = d.prepared ? vote_free() : NULL;
         if (!d.prepared) decision_note(VOTES_EARLIER, &d.id);

@@ -171,7 +171,7 @@ static int voted_ask(const struct kd_message *m, const struct store_txn_id *id)
 static int doubt_next(const struct kd_message *m, struct kd_message *reply, struct wire_doubt *out)
 {
     struct store_doubt d;
-    uint32_t cursor = (uint32_t)m->word[1];
+    uint64_t cursor = m->word[1];
     if (store_doubt_next(server.store, &cursor, &d) < 0) return -ENOENT;
     *out = (struct wire_doubt){.id = d.id, .pages = d.pages, .prepared = d.prepared,
                                .participants = d.participants};

@@ -90,7 +90,9 @@ static int size_set(struct image_file *file, const struct create *wish)
         fprintf(stderr, "kstore: %s is not empty; --force overwrites it\n", file->path);
         return CANNOT;
     }
-    if (wish->mib && ftruncate(file->descriptor, (off_t)(wish->mib << 20))) {
+    /* nothing of an earlier store, which may have had this uuid, is left in the log */
+    if (wish->mib && (ftruncate(file->descriptor, 0) ||
+                      ftruncate(file->descriptor, (off_t)(wish->mib << 20)))) {
         fprintf(stderr, "kstore: %s: %s\n", file->path, strerror(errno));
         return CANNOT;
     }

@@ -89,7 +89,8 @@ RIG int write_page(struct bench *b, uint64_t page, uint64_t value)
 RIG uint32_t in_doubt(struct bench *b, bool prepared)
 {
     struct store_doubt d;
-    uint32_t cursor = 0, count = 0;
+    uint64_t cursor = 0;
+    uint32_t count = 0;
     while (store_doubt_next(b->store, &cursor, &d) == 0)
         count += d.prepared == prepared;
     return count;

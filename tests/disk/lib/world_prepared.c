@@ -317,7 +317,7 @@ uint64_t doubt_digest(uint64_t id, bool kept, uint64_t pages)
 uint64_t doubts_digest(struct store *store)
 {
     struct store_doubt d;
-    uint32_t cursor = 0;
+    uint64_t cursor = 0;
     uint64_t sum = 0;
     while (store_doubt_next(store, &cursor, &d) == 0) {
         struct store_doubt_page page;
