@@ -261,11 +261,12 @@ struct use { bool writers, kept; };
 
 /* page_use adds to *arg, a struct use, whether a transaction stores to the page, and whether memory
  * holds what the manager could not supply again: a version that is not home, or one that a snapshot
- * sees. */
+ * sees. PAGE_AWAY is no such use: the manager has the version, and no older supply finds a dead
+ * object. */
 static void page_use(struct leaf *l, unsigned slot, void *arg)
 {
     const unsigned KEPT =
-        PAGE_DIRTY | PAGE_FILLING | PAGE_CLEANING | PAGE_PINNED | PAGE_MAPPED_WRITE | PAGE_AWAY;
+        PAGE_DIRTY | PAGE_FILLING | PAGE_CLEANING | PAGE_PINNED | PAGE_MAPPED_WRITE;
     struct use *use = arg;
     const struct page *p = &l->pages[slot];
     unsigned state = p->writer != WRITER_NONE ? views[p->writer].state : VIEW_IDLE;

@@ -186,7 +186,8 @@ static void test_guard(void)
     struct range r = {100, medium, 4};
     uint64_t before = spills();
     int status = 0;
-    is(ps_protection(box, PS_PROTECT_GUARD), 0, "a guard");
+    is(ps_transaction(write_range, &(struct range){100, medium, 5}), 0, "pages of the log's");
+    is(ps_protection(box, PS_PROTECT_GUARD), 0, "a guard, while nobody has read them");
     is(ps_transaction(announced_twice, &r) || spills() < before + medium / 8, 0,
        "pages that were announced are changed when they have spilled, too");
     is(check(100, medium, 5), 0, "its last word counts");
@@ -325,7 +326,7 @@ int main(int argc, char **argv)
     }
     if (argc > 2 && !strcmp(argv[1], "steps")) return steps(atoi(argv[2]));
     if (argc > 1) return child();
-    tap_plan(2 + 11 + 6 + 2 + 5 + 5 + 10 + 1);
+    tap_plan(2 + 11 + 6 + 2 + 6 + 5 + 10 + 1);
     is(ps_transaction(make, NULL), 0, "an object");
     is(ps_transaction(find, NULL), 0, "is found");
     test_large();
