@@ -77,11 +77,11 @@ const struct process_seam process_seam = {
 const struct handle_kind handle_kinds[HANDLE_TYPES] = {
     [HANDLE_PROCESS] = {.travels = true, .get = process_get, .put = process_put},
     [HANDLE_PORT] = {.travels = true, .get = port_get, .put = port_put, .held = port_handle_held,
-                     .dropped = port_handle_dropped},
+                     .dropped = port_handle_dropped, .check = port_check},
     [HANDLE_OBJECT] = {.travels = true, .get = object_get, .put = object_put},
     [HANDLE_VIEW] = {.get = handle_uncounted, .put = handle_uncounted, .close = view_close},
     [HANDLE_BLOCK] = {.get = block_get, .put = block_put},
-    [HANDLE_BADGE] = {.travels = true, .get = badge_get, .put = badge_put},
+    [HANDLE_BADGE] = {.travels = true, .get = badge_get, .put = badge_put, .check = badge_check},
     [HANDLE_SNAPSHOT] = {.travels = true, .get = snapshot_get, .put = snapshot_put},
     [HANDLE_STREAM] = {.travels = true, .get = stream_get, .put = stream_put},
     [HANDLE_SYSTEM] = {.travels = true, .get = handle_uncounted, .put = handle_uncounted},

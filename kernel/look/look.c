@@ -104,14 +104,14 @@ static void say_region(struct text *t, struct process *p, const struct region *r
  * were the last. space_lock held. */
 static bool say_regions(struct text *t, struct process *p, vaddr_t *at, uint64_t *resident)
 {
-    enum { AT_ONCE = 16 };
+    enum { AT_ONCE = 10 };
     struct region *r = region_after(p, *at);
-    for (unsigned n = 0; r && n < AT_ONCE; n++) {
+    for (uint64_t n = 0; r && n < AT_ONCE; *resident = 0) {
         *at = arch_pte_walk(p->home.table, MAX(*at, r->start), r->end, entry_count, resident);
         if (*at < r->end)
             break;
         say_region(t, p, r, *resident);
-        *resident = 0;
+        n += 1 + *resident / 512;
         r = r->link.next == &p->regions ? NULL : container_of(r->link.next, struct region, link);
     }
     return r;

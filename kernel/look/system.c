@@ -39,13 +39,12 @@ long kd_kernel_command_line(const uint64_t a[6])
     return copy_to_user(a[0], boot_info.line, n) ? -EFAULT : (long)n;
 }
 
-/* Page tables and handles of each process, frames, threads' queues, ports' queues, objects,
- * views. */
+/* Page tables and handles of each process with the queues of ports behind these, frames, threads'
+ * queues, objects, views. */
 static int check_all(void)
 {
     process_check();
     sched_check();
-    port_check();
     thread_breathe();
     uint64_t uses[FRAME_USES] = {0};
     bool good = true;

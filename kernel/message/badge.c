@@ -32,6 +32,13 @@ struct port *badge_port(struct badge *b)
     return p;
 }
 
+void badge_check(void *badge)
+{
+    struct port *p = badge_port(badge);
+    port_check(p);
+    port_put(p); /* not the last reference: the badge has one */
+}
+
 void badge_trace(enum kd_trace_badge what, const struct handle_slot *h, int child)
 {
     if (!trace_on || h->type != HANDLE_BADGE)

@@ -23,6 +23,7 @@ unsigned badges_inherit(struct port *from, struct port *heir);
 void badge_trace(enum kd_trace_badge what, const struct handle_slot *h, int child);
 void badge_get(void *badge);
 void badge_put(void *badge);
+void badge_check(void *badge); /* port_check of its port */
 static inline bool badge_ended(const struct badge *b)
 {
     return __atomic_load_n(&b->ended, __ATOMIC_SEQ_CST);

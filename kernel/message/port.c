@@ -1,7 +1,7 @@
 /*
  * port.c - ports: their life and death, queues, names (port.h). Calls and receiving: call.c.
  *
- * Locks: port->lock for queue and receivers; ports_lock for the list of ports and their names.
+ * Locks: port->lock for queue and receivers; ports_lock for all ports, names, who stands on whom.
  */
 #include "message/port.h"
 
@@ -36,6 +36,7 @@ static struct port *port_new(struct process *owner)
     list_init(&p->credit_queue);
     list_init(&p->badges);
     list_init(&p->objects);
+    list_init(&p->above);
     item_prepare(&p->clean, ITEM_CLEAN);
     item_prepare(&p->credit_low, ITEM_CREDIT_LOW);
     item_prepare(&p->notify, ITEM_NOTIFY);
@@ -52,10 +53,28 @@ void ports_put(struct port *const *below)
         port_put(below[i]);
 }
 
+void port_stand(struct port *p)
+{
+    lock_acquire(&ports_lock);
+    for (unsigned i = 0; i < PORT_BELOW_MAX && p->below[i]; i++) {
+        p->stands[i].port = p;
+        list_push_back(&p->below[i]->above, &p->stands[i].link);
+    }
+    lock_release(&ports_lock);
+}
+
+/* Port table lock held. */
+static void stand_not(struct port *p)
+{
+    for (unsigned i = 0; i < PORT_BELOW_MAX && p->stands[i].port; i++)
+        list_remove(&p->stands[i].link);
+}
+
 void port_free(struct port *p)
 {
     lock_acquire(&ports_lock);
     list_remove(&p->all);
+    stand_not(p);
     lock_release(&ports_lock);
     assert(list_empty(&p->receivers) && list_empty(&p->badges) && p->references == 0); /* PO3 */
     /* only notices can be there: a call, a fault or a commit would hold a reference */
@@ -279,15 +298,15 @@ int notice_deliver(struct port *p, struct item *i, vaddr_t at)
 
 /* ---- ends ---- */
 
-/* port_die ends a port: every caller, delivered or queued, learns that nobody will answer. */
-static void port_die(struct port *p)
+/* items_end ends some items of a dead port: who called learns that nobody will answer. False: there
+ * was none. */
+static bool items_end(struct port *p, struct list *all)
 {
+    enum { AT_ONCE = 64 };
     struct list items = LIST_INIT(items);
+    unsigned n = 0;
     lock_acquire(&p->lock);
-    bool was = p->dead; /* with what it stands on (SK17) */
-    __atomic_store_n(&p->dead, true, __ATOMIC_SEQ_CST);
-    thread_wake_all(&p->receivers);
-    for (struct item *i; (i = list_take(struct item, &p->items, link));) {
+    for (struct item *i; n < AT_ONCE && (i = list_take(struct item, all, link)); n++) {
         if (i->kind == ITEM_CALL)
             call_taken(i);
         if (i->kind == ITEM_CALL || item_uses[i->kind].dropped)
@@ -302,31 +321,51 @@ static void port_die(struct port *p)
         else
             item_uses[i->kind].dropped(i);
     }
+    return n;
+}
+
+/* port_die ends a port: every caller, delivered or queued, hears of it. */
+static void port_die(struct port *p)
+{
+    struct list items = LIST_INIT(items);
+    lock_acquire(&p->lock);
+    bool was = p->dead; /* with what it stands on (SK17) */
+    __atomic_store_n(&p->dead, true, __ATOMIC_SEQ_CST);
+    thread_wake_all(&p->receivers);
+    if (!list_empty(&p->items))
+        list_move_all(&p->items, &items); /* PO3; port_withdraw finds them there, too */
+    lock_release(&p->lock);
+    while (items_end(p, &items))
+        thread_breathe();
     if (was)
         return;
+    if (p->rank) {
+        lock_acquire(&ports_lock);
+        stand_not(p);
+        lock_release(&ports_lock);
+    }
     calls_port_dead(p);
     port_seam.dead(p);
 }
 
 /* port_above finds a port that stands on p and lives; a reference, or NULL. */
-static struct port *port_above(const struct port *p)
+static struct port *port_above(struct port *p)
 {
     struct port *found = NULL;
     lock_acquire(&ports_lock);
-    list_each(struct port, q, &ports, all) {
-        lock_acquire(&q->lock); /* while it is not dead, it has a handle */
-        for (unsigned i = 0; !found && i < PORT_BELOW_MAX && !q->dead; i++)
-            if (q->below[i] == p)
-                port_get(found = q);
-        lock_release(&q->lock);
+    for (struct port_link *k; !found && (k = list_take(struct port_link, &p->above, link));) {
+        lock_acquire(&k->port->lock); /* while it is not dead, it has a handle */
+        if (!k->port->dead)
+            port_get(found = k->port);
+        lock_release(&k->port->lock);
     }
     lock_release(&ports_lock);
     return found;
 }
 
-void ports_above_die(const struct port *p)
+void ports_above_die(struct port *p)
 {
-    for (struct port *q; p->carries && (q = port_above(p));) {
+    for (struct port *q; (q = port_above(p)); thread_breathe()) {
         port_die(q);
         port_put(q);
     }
@@ -353,17 +392,17 @@ void port_handle_dropped(void *port, uint32_t rights)
         port_die(p);
 }
 
-void port_check(void)
+void port_check(void *port)
 {
-    lock_acquire(&ports_lock);
-    list_each(struct port, p, &ports, all) {
-        lock_acquire(&p->lock);
-        assert(!p->dead || list_empty(&p->items)); /* PO3 */
-        list_for(k, &p->items) assert(container_of(k, struct item, link)->queued &&
-                                      container_of(k, struct item, link)->kind); /* PO1 */
-        lock_release(&p->lock);
-    }
-    lock_release(&ports_lock);
+    enum { ITEMS_CHECKED = 4096 }; /* the others' turn comes */
+    struct port *p = port;
+    unsigned n = 0;
+    lock_acquire(&p->lock);
+    assert(!p->dead || list_empty(&p->items)); /* PO3 */
+    for (struct list *k = p->items.next; k != &p->items && n++ < ITEMS_CHECKED; k = k->next)
+        assert(container_of(k, struct item, link)->queued &&
+               container_of(k, struct item, link)->kind); /* PO1 */
+    lock_release(&p->lock);
 }
 
 /* ---- names ---- */

@@ -43,10 +43,9 @@ struct item {
 enum { PORT_BELOW_MAX = 4 };
 struct port {
     struct lock lock;        /* RANK_PORT */
-    uint32_t references;     /* atomic */
-    bool dead;
+    uint32_t references, receive_handles; /* atomic; handle.h: HD3 */
+    bool dead, serves;       /* serves: it has had objects */
     struct process *owner;   /* a reference; dead when it is gone */
-    uint32_t receive_handles; /* atomic; handle.h: HD3 */
     struct list items, receivers, badges, objects; /* those that ask, or commit, here: object.c */
     struct list all;         /* ports of all processes; port table lock */
     struct item clean, credit_low, notify, view_gone;
@@ -62,19 +61,22 @@ struct port {
     uint32_t commits_held;   /* atomic: of a base: claim.c, commits_hold */
     /* what its manager stands on (store/stack.c), set once; the store's rank is 0 */
     unsigned rank;
-    bool carries, serves;    /* others stand on it; it has had objects: all this stays so */
     struct port *base;       /* the one at the bottom of all, perhaps itself */
     struct voter voter;
     struct port *below[PORT_BELOW_MAX]; /* references, or NULL */
+    struct list above;       /* by `stands`: the live ones that stand on it; port table lock */
+    struct port_link { struct list link; struct port *port; } stands[PORT_BELOW_MAX];
 };
-void port_check(void); /* panics if a queue is wrong (PO1, PO3) */
+void port_check(void *port); /* panics if its queue is wrong (PO1, PO3): handle_kinds */
 static inline void port_get(void *port)
 {
     __atomic_fetch_add(&((struct port *)port)->references, 1, __ATOMIC_RELAXED);
 }
 void port_free(struct port *p); /* for port_put: nobody refers to it any more */
 void ports_put(struct port *const *below);      /* so many as there are */
-void ports_above_die(const struct port *p); /* all that stand on p, which is dead. No locks */
+/* No locks: p stands on `below`, and dies with each of these; all that stand on p, dead, die. */
+void port_stand(struct port *p);
+void ports_above_die(struct port *p);
 static inline void port_put(void *port)
 {
     struct port *p = port;

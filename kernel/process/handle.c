@@ -180,11 +180,13 @@ long kd_handle_copy(const uint64_t a[6])
 
 void handle_check(struct process *p)
 {
-    lock_acquire(&p->handle_lock);
-    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
-        const struct handle_slot *s = &p->handles[i];
-        assert(s->type < HANDLE_TYPES); /* HD1 */
-        assert(s->type == HANDLE_NONE || s->type >= HANDLE_SNAPSHOT || s->object != NULL); /* HD1 */
+    for (int i = 0; i < PROCESS_HANDLES_MAX; i++, thread_breathe()) {
+        lock_acquire(&p->handle_lock);
+        const struct handle_slot s = p->handles ? p->handles[i] : (struct handle_slot){0};
+        assert(s.type < HANDLE_TYPES); /* HD1 */
+        assert(s.type == HANDLE_NONE || s.type >= HANDLE_SNAPSHOT || s.object != NULL); /* HD1 */
+        if (handle_kinds[s.type].check)
+            handle_kinds[s.type].check(s.object);
+        lock_release(&p->handle_lock);
     }
-    lock_release(&p->handle_lock);
 }

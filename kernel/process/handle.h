@@ -19,7 +19,7 @@ enum handle_type {
 };
 
 /* handle_kinds: what is done with objects of each type; kernel/seams.c has the table. The last
- * three may be NULL: nothing. */
+ * four may be NULL: nothing. */
 struct handle_kind {
     bool travels;                /* handles of it may be passed on */
     /* one more reference, or one less; handle_uncounted: there are none */
@@ -32,6 +32,7 @@ struct handle_kind {
     void (*dropped)(void *object, uint32_t rights);
     /* Closes a handle of the calling process and empties the slot by handle_forget(): 0, -errno. */
     int (*close)(void *object, int handle);
+    void (*check)(void *object);  /* panics if it is wrong: kcheck. Handle lock */
 };
 extern const struct handle_kind handle_kinds[HANDLE_TYPES];
 void handle_uncounted(void *object);

@@ -480,16 +480,17 @@ void vm_space_free(struct process *p)
     assert(!error && p->frames == 0); /* VM4 */
 }
 
-struct count { uint64_t entries, paid, promised; const struct region *region; };
-enum { ENTRIES_CHECKED = 3072, REGIONS_CHECKED = 512 }; /* at one go */
+/* looks: entries at one go, where 32 pages that may have none count as one, a region as some. */
+struct count { uint64_t looks, paid, promised; const struct region *region; };
+enum { LOOKS = 2048, LOOKS_AT_REGION = 3, LOOKS_AT_TABLES = 128 };
 
 static bool check_entry(pte_t *pte, vaddr_t at, void *arg)
 {
     struct count *c = arg;
     (void)at;
-    if (c->entries == ENTRIES_CHECKED)
+    if (c->looks >= LOOKS)
         return false;
-    c->entries++;
+    c->looks++;
     c->paid += pays(frame_at(pte_frame_paddr(*pte)));
     if (pte_present(*pte) && pte_writable(*pte))
         assert(c->region->protection & VM_WRITE); /* VM2 */
@@ -501,17 +502,17 @@ static bool check_entry(pte_t *pte, vaddr_t at, void *arg)
 static vaddr_t check_some(struct process *p, vaddr_t at, struct count *c)
 {
     const struct region *r = region_after(p, at), *next;
-    for (unsigned n = 0; r; r = next, n++) {
-        if (n == REGIONS_CHECKED)
-            return r->start;
+    for (; r; r = next) {
         next = region_next(p, r);
         assert(!next || next->start >= r->end);           /* VM1 */
         assert(range_mappable(r->start, r->end - r->start)); /* VM1 */
         assert(protection_valid(r->protection));          /* VM3 */
         c->region = r;
         c->promised += promised_by(r);
-        for (at = MAX(at, r->start); at < r->end && c->entries < ENTRIES_CHECKED;)
+        for (at = MAX(at, r->start); at < r->end && c->looks < LOOKS;) {
+            c->looks += LOOKS_AT_REGION + MIN((r->end - at) / PAGE_BYTES / 32, LOOKS_AT_TABLES);
             at = arch_pte_walk(p->home.table, at, r->end, check_entry, c);
+        }
         if (at < r->end)
             return at;
     }

@@ -31,8 +31,9 @@ static unsigned check_rights(struct walk *w, struct leaf *l, unsigned slot)
     struct vmask rights = {0}, heirs = {0};
     for (int i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = w->view = &views[i];
-        if (v->state == VIEW_FREE)
-            continue;
+        if (v->state == VIEW_FREE ||
+            (l->object->overlaps && !vmask_test(&l->pages[slot].mask, (unsigned)i)))
+            continue; /* the entry is of another object's page (OV1) */
         lock_acquire(&v->lock);
         pte_t e = right_at(v, at);
         const char *broken = right_check(v, l, slot, e) ?: holder_wrong(v, e);

@@ -164,7 +164,6 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
         o->floor = version_newest(); /* its pages are of a later time than snapshots there are */
     item_say(&o->recalled.item, ITEM_RECALLED, 0, c->cookie);
     list_init(&o->recalled.item.link);
-    list_init(&o->recalled.link);
     memcpy(o->name, c->name, sizeof o->name);
     o->name[sizeof o->name - 1] = 0;
     return o;

@@ -55,9 +55,9 @@ struct object {
     uint64_t leaf_frames;    /* charged to its owner: leaves and their tables */
     uint64_t floor;  /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
     struct object_items items;
-    struct recall_told {     /* Views that use pages which are called back (recall.c). */
-        struct vmask users;  /* graph lock; for `link`, too */
-        struct list link;    /* recall.c: those that have users; a reference */
+    struct recalled {        /* Views that use pages which are called back (recall.c). */
+        struct vmask users, all; /* graph lock; with those of `below` */
+        struct recalled *up, *below[2]; /* the tree of those that have users; a reference */
         struct item item;    /* RECALLED, to `port` */
     } recalled;
     char name[KD_NAME_MAX];

@@ -23,16 +23,81 @@ struct recall {
     struct unmap u;
 };
 
-static struct list recalling = LIST_INIT(recalling); /* objects that have users; graph lock */
+/* ---- objects that have users; graph lock ----
+ * They stand in a tree, in which an object goes down by the bits of a number that was drawn for it,
+ * to the first free place (so the tree is about as deep as a balanced one, as in overlap.c). Each
+ * has the views of all below it, so the end of a view finds its own among any number. */
+
+static struct recalled *recalling;
+
+static struct recalled **place_of(struct recalled *r)
+{
+    return !r->up ? &recalling : &r->up->below[r->up->below[1] == r];
+}
+
+/* sums_set: the users of r, or what is below it, have changed. */
+static void sums_set(struct recalled *r)
+{
+    for (; r; r = r->up) {
+        r->all = r->users;
+        for (unsigned i = 0; i < 2; i++)
+            if (r->below[i])
+                vmask_add(&r->all, &r->below[i]->all);
+    }
+}
+
+static void tree_add(struct recalled *r, uint32_t way)
+{
+    struct recalled **at = &recalling;
+    for (r->up = NULL; *at; way >>= 1) {
+        r->up = *at;
+        at = &r->up->below[way & 1];
+    }
+    *at = r;
+}
+
+/* tree_remove takes r out; one that has none below it takes its place. */
+static void tree_remove(struct recalled *r)
+{
+    struct recalled *last = r;
+    while (last->below[0] || last->below[1])
+        last = last->below[!last->below[0]];
+    *place_of(last) = NULL;
+    struct recalled *changed = last->up == r ? last : last->up;
+    if (last != r) {
+        *place_of(r) = last;
+        last->up = r->up;
+        for (unsigned i = 0; i < 2; i++) {
+            if ((last->below[i] = r->below[i]))
+                last->below[i]->up = last;
+            r->below[i] = NULL;
+        }
+    }
+    sums_set(changed);
+}
+
+/* tree_find finds one that the view uses, or NULL. */
+static struct recalled *tree_find(unsigned view)
+{
+    struct recalled *r = recalling && vmask_test(&recalling->all, view) ? recalling : NULL;
+    while (r && !vmask_test(&r->users, view))
+        r = r->below[!(r->below[0] && vmask_test(&r->below[0]->all, view))];
+    return r;
+}
+
+/* ---- recalls ---- */
 
 /* user_note makes the view's end tell o's manager (RE2). Leaf and view locked. */
 static void user_note(struct view *v, struct object *o)
 {
     lock_acquire(&graph_lock);
-    vmask_set(&o->recalled.users, v->id);
-    if (list_empty(&o->recalled.link)) {
+    if (vmask_empty(&o->recalled.users)) {
         object_get(o);
-        list_push_back(&recalling, &o->recalled.link);
+        tree_add(&o->recalled, o->place.weight);
+    }
+    if (!vmask_test(&o->recalled.users, v->id)) {
+        vmask_set(&o->recalled.users, v->id);
+        sums_set(&o->recalled);
     }
     lock_release(&graph_lock);
     if (!v->owed.recalled)
@@ -135,31 +200,31 @@ OBJECT_CALL(kd_object_recall, 0)
 
 /* object_left takes the view out of the users of one object, or of `only`. The object, a reference;
  * NULL: it uses no page there that is called back. */
-static struct object *object_left(const struct view *v, const struct object *only)
+static struct object *object_left(const struct view *v, struct object *only)
 {
     struct object *left = NULL;
     if (only && !vmask_test(&only->recalled.users, v->id))
         return NULL;
     lock_acquire(&graph_lock);
-    list_each(struct object, o, &recalling, recalled.link) {
-        if ((only && o != only) || !vmask_test(&o->recalled.users, v->id))
-            continue;
-        vmask_clear(&o->recalled.users, v->id);
-        left = o;
-        if (vmask_empty(&o->recalled.users))
-            list_remove(&o->recalled.link); /* its reference is the caller's now */
-        else
-            object_get(o);
-        break;
+    struct recalled *r = only ? &only->recalled : tree_find(v->id);
+    if (r && vmask_test(&r->users, v->id)) {
+        left = container_of(r, struct object, recalled);
+        vmask_clear(&r->users, v->id);
+        if (vmask_empty(&r->users)) {
+            tree_remove(r); /* its reference is the caller's now */
+        } else {
+            sums_set(r);
+            object_get(left);
+        }
     }
     lock_release(&graph_lock);
     return left;
 }
 
 /* user_gone tells managers, whether it was the last user or not. */
-static void user_gone(const struct view *v, const struct object *only)
+static void user_gone(const struct view *v, struct object *only)
 {
-    for (struct object *o; (o = object_left(v, only)); object_put(o))
+    for (struct object *o; (o = object_left(v, only)); object_put(o), thread_breathe())
         if (!o->dead)
             port_post(o->port, &o->recalled.item);
 }

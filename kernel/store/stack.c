@@ -311,10 +311,10 @@ HANDLE_CALL(kd_port_below, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
         e = orphans_wait(below[0]->base) ? below_set(p, below, rank) : -EINTR;
     if (e)
         ports_put(below);
-    for (unsigned i = 0; !e && i < a[2]; i++) {
-        __atomic_store_n(&below[i]->carries, true, __ATOMIC_SEQ_CST);
+    else
+        port_stand(p);
+    for (unsigned i = 0; !e && i < a[2]; i++)
         if (__atomic_load_n(&below[i]->dead, __ATOMIC_SEQ_CST))
             ports_above_die(below[i]); /* its end did not see p (SK17) */
-    }
     return e;
 }

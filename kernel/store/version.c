@@ -28,6 +28,10 @@ static uint64_t published;
 static struct list snapshots = LIST_INIT(snapshots); /* oldest first */
 static struct list expired = LIST_INIT(expired);     /* they need nothing; by expired_link */
 static uint64_t superseded_count;                    /* by the open publication */
+/* Walks over all snapshots are as long as this: points behind handles, and which are kept for
+ * managers (limit_may_take_kept). */
+enum { SHARED_MAX = 1024, SHARED_KEPT = 128 };
+static unsigned shared_count; /* atomic */
 
 /* publication is the keeper of versions that the open publication supersedes. It stands in the
  * list, behind all snapshots that may need them, as soon as no other snapshot can come to need
@@ -402,6 +406,7 @@ void version_snapshot_end(struct view *v)
 static void snapshot_free(struct snapshot *s)
 {
     snapshot_end(s);
+    __atomic_fetch_sub(&shared_count, 1, __ATOMIC_RELAXED);
     kfree(s);
 }
 COUNTED(snapshot, snapshot_free)
@@ -414,8 +419,14 @@ static long snapshot_used(int handle)
         return (long)s;
     bool used = __atomic_load_n(&s->references, __ATOMIC_RELAXED) > 2;
     lock_acquire(&versions_lock);
-    list_each(const struct snapshot, other, &snapshots, link)
-        used |= other != s && other != &publication && other->sequence == s->sequence;
+    const struct list *k = s->link.prev; /* VS2; it is in no list when it is over */
+    k = s->over || k == &snapshots ? snapshots.next : k;
+    for (; !used && k != &snapshots; k = k->next) {
+        const struct snapshot *other = container_of(k, struct snapshot, link);
+        used = other != s && other != &publication && other->sequence == s->sequence;
+        if (other->sequence > s->sequence)
+            break;
+    }
     lock_release(&versions_lock);
     snapshot_put(s);
     return used;
@@ -437,15 +448,17 @@ long kd_snapshot_share(const uint64_t a[6])
     s->references = 1;
     s->only = v->snapshot.seen.only;
     s->generation = v->snapshot.seen.generation;
+    unsigned most = SHARED_MAX - (limit_may_take_kept(process_this()) ? 0 : SHARED_KEPT);
+    bool full = __atomic_add_fetch(&shared_count, 1, __ATOMIC_RELAXED) > most;
     lock_acquire(&versions_lock);
-    bool over = v->snapshot.seen.over;
-    if (!over)
+    int e = v->snapshot.seen.over ? -ESTALE : full ? -EAGAIN : 0;
+    if (!e)
         snapshot_add(s, v->snapshot.at, &v->snapshot.seen.link);
     lock_release(&versions_lock);
-    if (!over)
+    if (!e)
         return handle_new(process_this(), HANDLE_SNAPSHOT, s, KD_RIGHT_READ);
     snapshot_put(s);
-    return -ESTALE;
+    return e;
 }
 
 /* ---- for check.c ---- */

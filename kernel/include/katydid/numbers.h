@@ -187,8 +187,8 @@
     X(1067, KD_CONTAINER_INFO, kd_container_info) \
     /* (address, KD_LOCK_*): locks the container there until the end */ \
     X(1068, KD_TXN_LOCK, kd_txn_lock) \
-    /* (0): handle of the running snapshot's commit point; -ESTALE. (such a handle + 1): 1 if others
-     * have it, or a snapshot sees that point, else 0 */ \
+    /* (0): handle of the running snapshot's commit point; -ESTALE; -EAGAIN: too many. (such a
+     * handle + 1): 1 if others have it, or a snapshot sees that point, else 0 */ \
     X(1069, KD_SNAPSHOT_SHARE, kd_snapshot_share) \
     /* (address, KD_POLICY_*, value): of the container there; who may write it */ \
     X(1070, KD_CONTAINER_POLICY, kd_container_policy) \

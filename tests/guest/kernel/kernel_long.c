@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+enum { STEP_BYTES = 2 << 20, STEPS = 2048, WIDE_BYTES = 16 << 20, WIDE = 12 };
 enum { BEHIND_BYTES = 1 << 30, VIEWS = 95, VIEW_COPIES = 100 };
 enum { HOLDERS_MAX = 200, HELD = 255, MORE = 1, FULL = 2, NUMBER = 7 };
 static unsigned pages = PAGES, regions_made = 8000;
@@ -307,6 +308,38 @@ static void scattered(void)
     munmap(p, scattered_bytes);
 }
 
+/* A page in each page table, of memory that is not promised any more. */
+static void sparse(void)
+{
+    char *p = mmap(NULL, (size_t)STEPS * STEP_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; p != MAP_FAILED && i < STEPS; i++) {
+        mprotect(p + i * STEP_BYTES, 4096, PROT_READ | PROT_WRITE);
+        p[i * STEP_BYTES] = 1;
+        mprotect(p + i * STEP_BYTES, 4096, PROT_NONE);
+    }
+    measured("-");
+    if (p == MAP_FAILED || check())
+        wrong += printf("# kcheck found errors\n");
+    measured("kcheck with a page in each of 2,048 page tables");
+    munmap(p, (size_t)STEPS * STEP_BYTES);
+}
+
+/* Regions that fill eight page tables each. */
+static void wide(void)
+{
+    static char shown[1 << 16];
+    for (unsigned i = 0; i < WIDE; i++) {
+        char *p = mmap(NULL, WIDE_BYTES, i % 2 ? PROT_READ | PROT_WRITE : PROT_READ,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (size_t at = 0; p != MAP_FAILED && at < WIDE_BYTES; at += 4096)
+            (void)*(volatile char *)(p + at);
+        wrong += p == MAP_FAILED;
+    }
+    measured("-");
+    kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)shown, sizeof shown);
+    measured("the map of 12 regions of 16 MiB");
+}
+
 static void regions(void)
 {
     static char shown[1 << 20];
@@ -419,9 +452,11 @@ int main(int argc, char **argv)
     many_views();
     space();
     scattered();
+    sparse();
     regions();
     badges();
     objects();
+    wide();
     if (!rows)
         tap_ok(wrong == 0, "each call did what it was asked for");
     return rows ? 0 : tap_end();

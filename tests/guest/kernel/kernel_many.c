@@ -4,8 +4,9 @@
  * Aim     a call that makes an object takes at most four times as many instructions among 10,000
  *         others as among 10 (the tree of all is deeper), the end of one, and of the process that
  *         made them, by object, no more; nor the end of a transaction that used a page which is
- *         called back, the search for a port by its name, and the next name of a folder. Objects
- *         are charged: a process that makes them without end meets its limit, and all comes back.
+ *         called back, the search for a port by its name, the next name of a folder, the end of a
+ *         port on which others stand, a publication or a snapshot. Objects are charged: a process
+ *         that makes them without end meets its limit, and all comes back.
  * Method  QEMU counts instructions as time, so the time stamp counter counts them; its plugin ends
  *         the run at a stretch of 200,000 instructions (kernel_long.c). A child has the others.
  */
@@ -22,7 +23,7 @@
 
 enum { FEW = 10, MANY = 10000, MEASURED = 10, MAKE_TIMES = 4, END_PERCENT = 150 };
 enum { BYTES_LEAST = 256, ATTACHED = 1024, CLIENTS = 64, NOTICE_BYTES = 128 };
-enum { PORTS = 250, PORTS_FEW = 1, PORTS_MANY = 10 }; /* processes with as many each */
+enum { PORTS = 250, RECALLED = 1000, PROCESSES = 40 }; /* of one process; at most */
 enum { FILES_FEW = 100, FILES_MANY = 5000, LIST_TIMES = 2 };
 static int ask, commit, said[2], heard[2], failed;
 
@@ -148,45 +149,172 @@ static long attached(void)
     return n;
 }
 
-/* ---- ports ---- */
+/* ---- what many processes have ---- */
 
-/* Instructions of a search for a name that no port has, among so many processes' ports. */
-static uint64_t search_among(int processes)
+/* What each of some processes makes (how much, or -errno), and what then costs as much as among
+ * few: instructions. `has` stays with its process. */
+struct among {
+    const char *what;
+    long (*has)(void);
+    uint64_t (*costs)(void);
+    int few, many;
+};
+
+static uint64_t cost_among(const struct among *a, int processes, long *all)
 {
-    int pids[PORTS_MANY];
-    uint64_t took = 0;
+    int pids[PROCESSES];
     for (int i = 0; i < processes; i++) {
+        long made = -EIO;
         if ((pids[i] = fork()) == 0) {
-            long h = 0;
-            for (int k = 0; k < PORTS && h >= 0; k++)
-                h = kd_call3(KD_PORT_CREATE, 0, 0, 0);
-            (void)!write(said[1], &h, sizeof h);
+            made = a->has();
+            (void)!write(said[1], &made, sizeof made);
             for (;;)
                 pause();
         }
-        long last = -EIO;
-        (void)!read(said[0], &last, sizeof last);
-        failed += last < 0;
+        (void)!read(said[0], &made, sizeof made);
+        failed += made < 0;
+        *all += made;
     }
+    uint64_t took = a->costs();
+    failed += check() != 0;
+    for (int i = 0; i < processes; i++)
+        kill(pids[i], SIGKILL);
+    for (int i = 0; i < processes; i++)
+        waitpid(pids[i], NULL, 0);
+    return took;
+}
+
+static void among(const struct among *a)
+{
+    long n_few = 0, n_many = 0;
+    failed = 0;
+    uint64_t few = cost_among(a, a->few, &n_few), many = cost_among(a, a->many, &n_many);
+    tap_ok((!time_stamp_counts() || many * 100 <= few * END_PERCENT) && !failed,
+           "%s: %llu instructions among %ld, %llu among %ld", a->what, (unsigned long long)few,
+           n_few, (unsigned long long)many, n_many);
+}
+
+static long ports_have(void)
+{
+    long n = 0, h = 0;
+    for (; n < PORTS && h >= 0; n += h >= 0)
+        h = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    return h < 0 ? h : n;
+}
+
+/* A search for a name that no port has. */
+static uint64_t search_costs(void)
+{
+    uint64_t took = 0;
     for (int i = 0; i < MEASURED; i++) {
         uint64_t before = time_stamp();
         failed += kd_call3(KD_NAME_FIND, (long)"nobody", 0, 0) != -ENOENT;
         took = time_stamp() - before; /* of the last: the first ones met page faults */
     }
-    for (int i = 0; i < processes; i++) {
-        kill(pids[i], SIGKILL);
-        waitpid(pids[i], NULL, 0);
+    return took;
+}
+
+/* Makes a port that stands on the one whose objects are at `ask`. Its handle, or -errno. */
+static long port_above(void)
+{
+    long h = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    long e = h < 0 ? h : kd_call3(KD_PORT_BELOW, h, (long)&ask, 1);
+    return e ? e : h;
+}
+
+static long ports_above_have(void)
+{
+    long n = 0, h = 0;
+    ports_make();
+    for (h = object_make(); n < PORTS - 4 && h >= 0; n += h >= 0)
+        h = port_above();
+    return h < 0 ? h : n;
+}
+
+/* The end of a port on which another one stands, with that one. */
+static uint64_t end_costs(void)
+{
+    uint64_t took = 0;
+    for (int i = 0; i < MEASURED; i++) {
+        ports_make();
+        long o = object_make(), h = port_above();
+        uint64_t before = time_stamp();
+        kd_call3(KD_HANDLE_CLOSE, commit, 0, 0);
+        took = time_stamp() - before;
+        struct kd_message m = {.handle = -1};
+        failed += kd_call3(KD_PORT_RECEIVE, h, (long)&m, 0) != -EBADF;
+        kd_call3(KD_HANDLE_CLOSE, ask, 0, 0);
+        kd_call3(KD_HANDLE_CLOSE, o, 0, 0);
+        kd_call3(KD_HANDLE_CLOSE, h, 0, 0);
     }
     return took;
 }
 
-static void names(void)
+/* Objects of which a page is called back that this process's transaction uses. */
+static long recalled_have(void)
 {
-    uint64_t few = search_among(PORTS_FEW), many = search_among(PORTS_MANY);
-    tap_ok((!time_stamp_counts() || many * 100 <= few * END_PERCENT) && !failed,
-           "a port is found by its name: %llu instructions among 250, %llu among 2,500",
-           (unsigned long long)few, (unsigned long long)many);
+    static struct context c;
+    long n = 0, e = txn_open(&c, (struct kd_begin){0});
+    ports_make();
+    for (; !e && n < RECALLED; n += !e) {
+        struct kd_object_create o = {.port = ask, .commit_port = commit, .pages = 1,
+                                     .flags = KD_OBJECT_TRANSACTIONAL, .name = "recalled"};
+        long h = kd_call3(KD_OBJECT_CREATE, (long)&o, 0, 0);
+        struct kd_supply s = {.object = (int)h, .source = KD_SUPPLY_ZERO, .count = 1,
+                              .rights = KD_READ | KD_WRITE};
+        e = h < 0 ? h : kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0)
+                        ?: kd_call3(KD_SPACE_ATTACH, getpid(), h, KD_RIGHT_READ);
+        if (!e && *(volatile uint64_t *)o.base == 0)
+            e = kd_call4(KD_OBJECT_RECALL, h, 0, 1, 0) == 1 ? 0 : -EIO;
+        kd_call3(KD_HANDLE_CLOSE, h, 0, 0);
+    }
+    return e ? e : n;
 }
+
+static uint64_t use_costs(void) { return cost().use; }
+
+/* Handles of commit points. The last one that all of them may have is for the test. */
+static long snapshots_have(void)
+{
+    static struct context c;
+    long n = 0, last = 0, h = 0, e = txn_open(&c, (struct kd_begin){.mode = KD_SNAPSHOT});
+    for (; !e && n < PORTS - 4 && h >= 0; n += h >= 0) {
+        last = h;
+        h = kd_call3(KD_SNAPSHOT_SHARE, 0, 0, 0);
+    }
+    if (h == -EAGAIN)
+        n -= kd_call3(KD_HANDLE_CLOSE, last, 0, 0) == 0;
+    return e ? e : h < 0 && h != -EAGAIN ? h : n;
+}
+
+static int share(void *unused)
+{
+    long h = kd_call3(KD_SNAPSHOT_SHARE, 0, 0, 0);
+    failed += kd_call3(KD_SNAPSHOT_SHARE, h + 1, 0, 0) != 1 || *word_of(0, 1) == 0 || unused;
+    kd_call3(KD_HANDLE_CLOSE, h, 0, 0);
+    return 0;
+}
+
+static int put(void *unused) { return (*word_of(0, 1) += 1) == 0 || unused; }
+
+/* A publication, and a snapshot whose commit point is shared. */
+static uint64_t publish_costs(void)
+{
+    uint64_t took = 0;
+    for (int i = 0; i < MEASURED; i++) {
+        uint64_t before = clock_now();
+        failed += run(put, NULL, 0, 0) != 0 || run(share, NULL, KD_SNAPSHOT, 0) != 0;
+        took = clock_now() - before;
+    }
+    return took;
+}
+
+static const struct among everywhere[] = {
+    {"a port is found by its name", ports_have, search_costs, 1, 40},
+    {"a port ends, and one that stands on it", ports_above_have, end_costs, 1, 40},
+    {"a transaction used what is called back", recalled_have, use_costs, 1, 10},
+    {"a publication, and a snapshot that is shared", snapshots_have, publish_costs, 1, 40},
+};
 
 /* ---- files ---- */
 
@@ -277,14 +405,15 @@ int main(int argc, char **argv)
 {
     if (argc == 2)
         return kd_call3(KD_SPACE_ATTACH, getpid(), 0, KD_RIGHT_READ) != 0;
-    tap_plan(16);
+    tap_plan(19);
     if (pipe(said) || pipe(heard) ||
         !start_manager((struct own_manager){.pages = PAGES, .messages = hears}))
         return 1;
     ports_make();
     costs();
     is(attached(), ATTACHED, "a process with all attachments ends");
-    names();
+    for (unsigned i = 0; i < sizeof everywhere / sizeof *everywhere; i++)
+        among(&everywhere[i]);
     folders();
     charges();
     notices(argv[0]);
