@@ -5,6 +5,7 @@
  *   PI1  0 <= written - taken <= PIPE_BYTES.
  *   PI2  A waiter is on the pipe's one list; whoever changes the pipe's state wakes all of it.
  *   PI3  What one write of up to PIPE_WHOLE bytes brings goes in as a whole.
+ *   PI4  All rings take an eighth of memory at most: pipes never crowd out programs.
  *
  * Lock: pipe->lock (RANK_FILE); not held while a thread sleeps.
  */
@@ -89,6 +90,8 @@ static long pipe_write(struct file *f, const void *from, size_t bytes, uint64_t 
     return done ? (long)done : error;
 }
 
+static size_t pipes; /* atomic */
+
 static void pipe_close(struct file *f)
 {
     struct pipe *p = f->pipe;
@@ -103,6 +106,7 @@ static void pipe_close(struct file *f)
     if (free) {
         kfree(p->ring);
         kfree(p);
+        __atomic_fetch_sub(&pipes, 1, __ATOMIC_RELAXED);
     }
 }
 
@@ -112,8 +116,10 @@ static const struct file_operations pipe_operations = {
 
 int pipe_new(struct file **reader, struct file **writer, unsigned flags)
 {
-    struct pipe *p = kalloc(sizeof(*p));
-    char *ring = kalloc(PIPE_BYTES);
+    bool few = __atomic_add_fetch(&pipes, 1, __ATOMIC_RELAXED) * PIPE_BYTES / PAGE_BYTES <=
+               frame_total_count() / 8; /* PI4 */
+    struct pipe *p = few ? kalloc(sizeof(*p)) : NULL;
+    char *ring = p ? kalloc(PIPE_BYTES) : NULL;
     struct file *r = file_new(&pipe_operations, O_RDONLY | flags);
     struct file *w = file_new(&pipe_operations, O_WRONLY | flags);
     if (!p || !ring || !r || !w) {
@@ -121,6 +127,7 @@ int pipe_new(struct file **reader, struct file **writer, unsigned flags)
         kfree(ring);
         kfree(r);
         kfree(w);
+        __atomic_fetch_sub(&pipes, 1, __ATOMIC_RELAXED);
         return -ENOMEM;
     }
     lock_init(&p->lock, RANK_FILE, "pipe");

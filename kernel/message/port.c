@@ -13,6 +13,7 @@
 
 static struct lock ports_lock = LOCK_INIT(RANK_PROCESS_TABLE, "ports");
 static struct list ports = LIST_INIT(ports);
+_Static_assert(sizeof(struct port) <= PAGE_BYTES / PORTS_A_FRAME, "what they are charged as");
 
 /* ---- ports ---- */
 
@@ -24,9 +25,10 @@ void item_prepare(struct item *i, enum item_kind kind)
 
 static struct port *port_new(struct process *owner)
 {
-    struct port *p = kalloc(sizeof *p);
+    struct port *p = limit_left(owner, KD_LIMIT_MEMORY) ? kalloc(sizeof *p) : NULL;
     if (!p)
         return NULL;
+    __atomic_fetch_add(&owner->limits.ports, 1, __ATOMIC_RELAXED);
     lock_init(&p->lock, RANK_PORT, "port");
     p->references = 1;
     process_get(p->owner = owner);
@@ -84,6 +86,7 @@ void port_free(struct port *p)
             item_uses[i->kind].dropped(i);
     }
     ports_put(p->below);
+    __atomic_fetch_sub(&p->owner->limits.ports, 1, __ATOMIC_RELAXED);
     process_put(p->owner);
     kfree(p);
 }

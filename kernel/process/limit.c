@@ -64,12 +64,14 @@ bool limit_may_take_kept(const struct process *p) { return !p || p->home.takes_k
 /* ---- charging ---- */
 
 /* own_frames: the frames that are counted where they are: pages, page tables, those that regions
- * lie in, the table of handles, badges of its ports, its objects, and who has these attached. */
+ * lie in, the table of handles, its ports and their badges, its objects and who has these attached,
+ * its spilled copies. */
 static uint64_t own_frames(const struct process *p)
 {
     return p->frames + p->limits.tables + p->region_count / VM_REGIONS_A_FRAME
            + (p->handles != NULL) + p->limits.badges / BADGES_A_FRAME +
-           p->limits.objects / OBJECTS_A_FRAME + p->limits.clients / CLIENTS_A_FRAME;
+           p->limits.objects / OBJECTS_A_FRAME + p->limits.clients / CLIENTS_A_FRAME +
+           p->limits.ports / PORTS_A_FRAME + p->limits.records / RECORDS_A_FRAME;
 }
 
 uint64_t limit_used(const struct process *p, enum kd_limit which)

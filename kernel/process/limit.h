@@ -8,7 +8,8 @@
 #include <stdbool.h>
 
 struct process;
-enum { BADGES_A_FRAME = 64, OBJECTS_A_FRAME = 4, CLIENTS_A_FRAME = 16 };
+enum { BADGES_A_FRAME = 64, OBJECTS_A_FRAME = 4, CLIENTS_A_FRAME = 16, PORTS_A_FRAME = 4,
+       RECORDS_A_FRAME = 25 };
 
 /* Memory is counted in frames, everything else one by one. */
 struct limits {
@@ -22,6 +23,7 @@ struct limits {
     uint64_t tables;             /* page tables of slot 0; space lock */
     unsigned badges;             /* of its ports, whoever holds them; badge.c */
     uint32_t objects, clients;   /* atomic: it manages, object_charge(); attached to these */
+    uint32_t ports, records;     /* atomic: its ports; spilled copies of its transactions */
 };
 
 /* A process's table as it begins: its parent's, and the defaults for all but what init starts.

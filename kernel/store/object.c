@@ -27,9 +27,11 @@ void object_init(void)
 /* ---- struct copy ----
  * Each CPU keeps some, so that a fault takes no lock for one; too many for one CPU go to a list
  * that all share, few at a time (free_now). They are cut from whole frames and never given back:
- * there are as many as there were copies at a time, each of which had a frame of its own, 30 times
- * as large. Memory of a struct copy never serves for anything else (version.c, hand_on). */
+ * there are as many as there were copies at a time, each of which had a frame of its own, 25 times
+ * as large, and was charged, or is charged itself (spill.h). Memory of a struct copy never serves
+ * for anything else (version.c, hand_on). */
 
+_Static_assert(sizeof(struct copy) <= PAGE_BYTES / RECORDS_A_FRAME, "what spilled ones count as");
 enum { COPIES_KEPT = 128, COPIES_MOVED = 16 };
 static struct { struct copy *first; unsigned count; } copies_kept[CPU_MAX];
 static struct lock copies_lock = LOCK_INIT(RANK_KMEM, "copies");

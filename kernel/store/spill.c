@@ -40,7 +40,7 @@ static int ask(struct view *v)
 static bool can_spill(const struct view *v, const struct port *p, uint64_t least)
 {
     return p->spills && v->txn.enlisted == p && v->copies.count >= least && !view_stacks(v) &&
-           !v->items.count; /* IT8 */
+           !v->items.count /* IT8 */ && limit_left(v->process, KD_LIMIT_MEMORY);
 }
 
 bool spill_possible(const struct view *v, const struct port *p)
@@ -95,7 +95,7 @@ static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *deb
     list_remove(&c->link);
     list_push_back(&v->copies.spilled, &c->link);
     v->copies.count--;
-    v->copies.spilled_count++;
+    view_spilled(v, 1);
     return f;
 }
 
@@ -156,7 +156,7 @@ static void copy_unspill(struct view *v, struct copy *c)
     f->owner = c;
     list_remove(&c->link);
     list_push_back(&v->copies.resident, &c->link);
-    v->copies.spilled_count--;
+    view_spilled(v, -1);
     v->copies.count++;
     right_unspill(v, c);
 }

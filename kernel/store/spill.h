@@ -4,13 +4,21 @@
 
 #include "store/view.h"
 
+/* view_spilled counts n more spilled copies. View locked. */
+static inline void view_spilled(struct view *v, int n)
+{
+    v->copies.spilled_count += (unsigned)n;
+    __atomic_fetch_add(&v->process->limits.records, (uint32_t)n, __ATOMIC_RELAXED);
+}
+
 /* view_copy_out takes a copy out of its view; `framed`: it was in memory (SP1). Leaf and view
  * locked. */
 static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
 {
     list_remove(&c->link);
     v->copies.count -= framed;
-    v->copies.spilled_count -= !framed;
+    if (unlikely(!framed))
+        view_spilled(v, -1);
     if (unlikely(c->items)) {
         v->items.count--;
         c->leaf->pages[c->slot].copies--;

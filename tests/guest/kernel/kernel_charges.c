@@ -2,16 +2,20 @@
  * kernel_charges.c - every frame has one use, and is charged to somebody who can give it back.
  *
  * Aim     the sum over all frames is that of what processes, views and objects have, process by
- *         process: when a process has handles, when memory is forgotten or unmapped, and when
- *         objects died whose handles are still held.
+ *         process: when a process has handles, when memory is forgotten or unmapped, when objects
+ *         died whose handles are still held, with many pipes, and with a call that has data, a
+ *         commit point with an old version, ports and badges.
  * Method  the kernel of tests/bugs/frame-sum.patch adds up when KD_CHECK is asked with 1; others
  *         check as always. More objects die than memory could keep the leaves of.
  */
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #define PAGES 64
 #include "own_manager.h"
 
+enum { CHILDREN = 30, PIPES_MOST = 64 << 20 >> 3 >> 14, DATA_BYTES = 100000, PORTS = 40 };
 enum { OBJECTS = 20, LEAVES = 1024, LEAF_PAGES = 64, REACH = 2 << 20, FAR_BYTES = 32 << 20 };
 
 /* Nobody else does anything: the sum is right. */
@@ -70,14 +74,99 @@ static void leaves_of_dead_objects(void)
            "%d objects die, of which handles are held: %ld, %ld", OBJECTS, held, e);
 }
 
+/* How many pipes this process and so many children have, all at once. */
+static long pipes_made(int children)
+{
+    int said[2], pids[CHILDREN], ends[2];
+    long n, all = 0;
+    (void)!pipe(said);
+    for (int i = 0; i < children; i++) {
+        if ((pids[i] = fork()) == 0) {
+            for (n = 0; pipe(ends) == 0; n++) {}
+            (void)!write(said[1], &n, sizeof n);
+            for (;;)
+                pause();
+        }
+        (void)!read(said[0], &n, sizeof n);
+        all += n;
+    }
+    sum("when they are there");
+    for (int i = 0; i < children; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+    close(said[0]);
+    close(said[1]);
+    return all;
+}
+
+static void pipes_of_all(void)
+{
+    long first = pipes_made(CHILDREN), again = pipes_made(CHILDREN);
+    tap_ok(first > PIPES_MOST / 2 && first <= PIPES_MOST && again == first,
+           "pipes take an eighth of memory at most: %ld, %ld", first, again);
+}
+
+/* A call with data that nobody receives, a read that waits, ports, badges, and a commit point with
+ * an old version. */
+static int call_at, reads[2];
+static void *calls(void *data)
+{
+    struct kd_message m = {.handle = -1, .data = data, .data_bytes = DATA_BYTES};
+    kd_call3(KD_PORT_CALL, call_at, (long)&m, 0);
+    return NULL;
+}
+
+static void *waits(void *data) { return (void *)read(reads[0], data, KD_PAGE_BYTES); }
+
+static int put(void *unused) { return (*word_of(0, 0) += 1) == 0 || unused; }
+static int share(void *out)
+{
+    *(long *)out = kd_call3(KD_SNAPSHOT_SHARE, 0, 0, 0);
+    return *word_of(0, 0) == 0;
+}
+
+static void all_at_once(void)
+{
+    static char data[DATA_BYTES], line[KD_PAGE_BYTES];
+    long point = -1, badge = 0, ports[PORTS];
+    pthread_t caller, reader;
+    int e = run(put, NULL, 0, 0) ?: run(share, &point, KD_SNAPSHOT, 0) ?: run(put, NULL, 0, 0);
+    uint64_t before = memory_used();
+    for (int i = 0; i < PORTS; i++)
+        ports[i] = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    call_at = (int)ports[0];
+    badge = kd_call3(KD_BADGE_CREATE, call_at, 1, KD_RIGHT_CALL);
+    (void)!pipe(reads);
+    pthread_create(&caller, NULL, calls, data);
+    pthread_create(&reader, NULL, waits, line);
+    while (memory_used() < before + DATA_BYTES)
+        pause_ms(1);
+    sum("with a call that has data, a read, badges, ports and an old version");
+    for (int i = 0; i < PORTS; i++)
+        kd_call3(KD_HANDLE_CLOSE, ports[i], 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, badge, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, point, 0, 0);
+    (void)!write(reads[1], "x", 1);
+    pthread_join(caller, NULL);
+    pthread_join(reader, NULL);
+    close(reads[0]);
+    close(reads[1]);
+    e = e ?: (int)kd_call3(KD_SPACE_DETACH, getpid(), object, 0);
+    tap_ok(e == 0 && point >= 0 && badge >= 0, "all of that was there: %d, %ld, %ld", e, point,
+           badge);
+}
+
 int main(void)
 {
-    tap_plan(7);
+    tap_plan(12);
     sum("before anything");
     is(start_manager((struct own_manager){.pages = PAGES}), true, "a manager");
     sum("when there is one");
     tables_of_forgotten_memory();
     leaves_of_dead_objects();
+    pipes_of_all();
+    all_at_once();
     sum("in the end");
     return tap_end();
 }

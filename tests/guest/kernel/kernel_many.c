@@ -22,7 +22,7 @@
 #include "own_manager.h"
 
 enum { FEW = 10, MANY = 10000, MEASURED = 10, MAKE_TIMES = 4, END_PERCENT = 150 };
-enum { BYTES_LEAST = 256, ATTACHED = 1024, CLIENTS = 64, NOTICE_BYTES = 128 };
+enum { BYTES_LEAST = 256, ATTACHED = 1024, CLIENTS = 64, NOTICE_BYTES = 128, PORT_BYTES = 1024 };
 enum { PORTS = 250, RECALLED = 1000, PROCESSES = 40 }; /* of one process; at most */
 enum { FILES_FEW = 100, FILES_MANY = 5000, LIST_TIMES = 2 };
 static int ask, commit, said[2], heard[2], failed;
@@ -368,6 +368,19 @@ static void charges(void)
     is((long)(memory_used() - before), 0, "all comes back with their port");
 }
 
+static void ports_charged(void)
+{
+    uint64_t before = memory_used();
+    long handles[PORTS], n = 0;
+    while (n < PORTS - 8 && (handles[n] = kd_call3(KD_PORT_CREATE, 0, 0, 0)) >= 0)
+        n++;
+    uint64_t used = memory_used() - before;
+    for (long i = 0; i < n; i++)
+        kd_call3(KD_HANDLE_CLOSE, handles[i], 0, 0);
+    tap_ok(n == PORTS - 8 && used >= (uint64_t)(n - 4) * PORT_BYTES && memory_used() <= before,
+           "ports are charged: %llu bytes for each", (unsigned long long)used / (uint64_t)n);
+}
+
 /* Children attach an object and end; the notices of that wait. */
 static void notices(const char *self)
 {
@@ -405,7 +418,7 @@ int main(int argc, char **argv)
 {
     if (argc == 2)
         return kd_call3(KD_SPACE_ATTACH, getpid(), 0, KD_RIGHT_READ) != 0;
-    tap_plan(19);
+    tap_plan(20);
     if (pipe(said) || pipe(heard) ||
         !start_manager((struct own_manager){.pages = PAGES, .messages = hears}))
         return 1;
@@ -416,6 +429,7 @@ int main(int argc, char **argv)
         among(&everywhere[i]);
     folders();
     charges();
+    ports_charged();
     notices(argv[0]);
     limited();
     return tap_end();

@@ -12,9 +12,10 @@
  *         so that a transaction spills after so many copies, whatever the memory.
  */
 #include <stdio.h>
+#include <sys/resource.h>
 
 enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, LATE = PAGES - 120, DIVIDED = 10,
-       PRESSED = 100 };
+       PRESSED = 100, RECORD_BYTES = 128 };
 
 #include "own_manager.h"
 #include "pstore_test.h"
@@ -148,7 +149,13 @@ static int write_range(void *arg)
     for (unsigned p = r->from; p < r->from + r->count; p++) *word_to(p) = r->value + p;
     return 0;
 }
-static int write_and_leave(void *arg) { return write_range(arg), 17; }
+static uint64_t used_spilled;           /* memory of this process, while it had spilled copies */
+static int write_and_leave(void *arg)
+{
+    write_range(arg);
+    used_spilled = process_self().used[KD_LIMIT_MEMORY];
+    return 17;
+}
 static int check_range(void *arg)
 {
     const struct range *r = arg;
@@ -176,11 +183,26 @@ static void test_spill(void)
     is(do_range(check_range, 0, LARGE, 1000), 0, "every page is there");
     is(check(), 0, "kcheck");
     is(do_range(write_and_leave, 0, LARGE, 5000), 17, "another one aborts");
+    tap_ok(used_spilled >= process_self().used[KD_LIMIT_MEMORY] + RECORD_BYTES * LARGE / 2,
+           "what the kernel keeps of each spilled copy was charged, and came back");
     is(do_range(check_range, 0, LARGE, 1000), 0, "without a trace");
     is(do_range(write_twice, 0, LARGE, 2000), 0, "one reads and changes again what it spilled");
     tap_ok(brought_pages > 0, "it was brought back (%ld)", brought_pages);
     is(do_range(check_range, 0, LARGE, 4000), 0, "its last words count");
     is(check(), 0, "kcheck");
+}
+
+/* A process whose memory is at its limit spills no more. */
+static void test_limit(void)
+{
+    struct rlimit was, most;
+    getrlimit(RLIMIT_RSS, &was);
+    most = (struct rlimit){process_self().used[KD_LIMIT_MEMORY] + 2 * KD_PAGE_BYTES, was.rlim_max};
+    int low = setrlimit(RLIMIT_RSS, &most), e = do_range(write_range, 0, LARGE, 8000);
+    uint64_t used = process_self().used[KD_LIMIT_MEMORY];
+    setrlimit(RLIMIT_RSS, &was);
+    tap_ok(!low && e < 0 && used <= most.rlim_cur, "at its limit a process spills no more: %d", e);
+    is(do_range(write_range, 0, LARGE, 4000), 0, "and does again");
 }
 
 /* It stores by a window, and loads what it stored at the container's own addresses. */
@@ -454,7 +476,7 @@ static void test_silent(void)
 
 int main(void)
 {
-    tap_plan(1 + 10 + 2 + 4 + 3 + 2 + 5 + 5 + 4 + 2 + 3 + 1);
+    tap_plan(1 + 11 + 2 + 2 + 4 + 3 + 2 + 5 + 5 + 4 + 2 + 3 + 1);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .flags = KD_OBJECT_SPILLS,
                                               .messages = serve_spill}),
            "a manager that takes copies");
@@ -470,6 +492,7 @@ int main(void)
     test_detach();
     test_evicted();
     test_window();
+    test_limit();
     is(check(), 0, "kcheck");
     return tap_end();
 }
