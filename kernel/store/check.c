@@ -93,6 +93,7 @@ int kcheck(void)
     struct walk w = {0};
     objects_each(o) {
         deny(&w, object_misplaced(o), "the tree of objects is wrong (OV3, OV4)", o->base);
+        deny(&w, recall_wrong(o), "the tree of objects with users is wrong (RE5)", o->base);
         leaves_for(o, check_page, &w);
     }
     const char *wrong = version_check();

@@ -7,6 +7,8 @@
  *      (as OWED is), until its end, with which all of the right goes.
  * RE3  Who was given a right and has not used it yet counts as a user: a recall never comes first.
  * RE4  That nobody asks any more what a manager has received is told behind it, too (page.c).
+ * RE5  An object that has users is in the tree of these, in which each has in `all` the users of
+ *     all below it and its own.
  *
  * Locks: leaf, view, graph.
  */
@@ -23,10 +25,10 @@ struct recall {
     struct unmap u;
 };
 
-/* ---- objects that have users; graph lock ----
- * They stand in a tree, in which an object goes down by the bits of a number that was drawn for it,
- * to the first free place (so the tree is about as deep as a balanced one, as in overlap.c). Each
- * has the views of all below it, so the end of a view finds its own among any number. */
+/* ---- objects that have users (RE5); graph lock ----
+ * An object goes down by the bits of a number that was drawn for it, to the first free place: so
+ * the tree is about as deep as a balanced one (overlap.c), and a view's end finds its objects among
+ * any number. */
 
 static struct recalled *recalling;
 
@@ -83,6 +85,20 @@ static struct recalled *tree_find(unsigned view)
     while (r && !vmask_test(&r->users, view))
         r = r->below[!(r->below[0] && vmask_test(&r->below[0]->all, view))];
     return r;
+}
+
+bool recall_wrong(struct object *o)
+{
+    struct recalled *r = &o->recalled;
+    lock_acquire(&graph_lock);
+    struct vmask all = r->users;
+    for (unsigned i = 0; i < 2; i++)
+        if (r->below[i])
+            vmask_add(&all, &r->below[i]->all);
+    bool wrong = !vmask_empty(&r->users) &&
+                 (*place_of(r) != r || memcmp(&all, &r->all, sizeof all));
+    lock_release(&graph_lock);
+    return wrong;
 }
 
 /* ---- recalls ---- */

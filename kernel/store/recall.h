@@ -57,6 +57,7 @@ static inline void page_wait_over(struct page_wait *w)
 /* recall_user_gone: the view's transaction is over, and managers hear it that call back what it
  * used. */
 void recall_user_gone(struct view *v);
+bool recall_wrong(struct object *o); /* for kcheck: RE5 is broken */
 /* for ports (item_uses): PAGE was delivered, or cannot be */
 void page_item_taken(struct item *i, struct notice *n);
 void page_item_lost(struct notice *n, int error);
