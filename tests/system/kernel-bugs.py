@@ -36,7 +36,7 @@ TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_
 WITH = {"kernel_charges": "--no-store --memory 64", "kernel_many": "--no-store --memory 256 --icount --cpus 1",
         "kernel_items": "--no-store --memory 48", "kernel_item_locks": "--no-store --memory 48",
         "kernel_loci": "--no-store --memory 32 --icount --cpus 1"}      # shares of a CPU, counted
-OWN_OPTIONS = ["kernel_streams", "kernel_silent", "pstore_parts"]
+OWN_OPTIONS = ["hostile_calls", "kernel_streams", "kernel_silent", "pstore_parts"]
 SOME = [("WORD_LOST", "NO_SHOOTDOWN", "kernel_rights"), ("NO_INVLPG", "SPILL_TOLD", "kernel_locks")]    # SEED draws, the day; the last: a control
 ALL_OF = {"kernel_kills": "kernel_kills all", "kernel_history": "TEST_TIER=long; kernel_history"}   # not a sample
 
