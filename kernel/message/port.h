@@ -57,6 +57,7 @@ struct port {
     bool exhausted;  /* the manager said that it has no more, and nothing was consumed since */
     uint64_t credits, held, credits_low;
     uint64_t consumed, items_order; /* logged since the last grant of 0; of a base: item_page.c */
+    csn_t settled;           /* atomic: nothing older than versions up to it comes (SP4) */
     struct list credit_queue;
     uint32_t commits_held;   /* atomic: of a base: claim.c, commits_hold */
     /* what its manager stands on (store/stack.c), set once; the store's rank is 0 */

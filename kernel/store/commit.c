@@ -198,8 +198,7 @@ static __attribute__((noinline)) bool publish_flip(struct view *v, struct copy *
     current_set(l, c->slot, now);
     if (now)
         codeword_replace(l, c);
-    if (p->flags & PAGE_ASKED)
-        /* its base was away: the manager may find it here, and not answer */
+    if (p->flags & PAGE_ASKED) /* its base was away: the manager may find it here, not answer */
         waits_end(l, c->slot, 0, 0, 0);
     if (l->object->flags & KD_OBJECT_UNLOCKED && c->frame)
         version_unmap(p, c->frame, c->at, true);
@@ -337,6 +336,7 @@ long kd_txn_publish(const uint64_t a[6])
         __atomic_fetch_add(&v->process->stats.pages_logged, v->commit.logged, __ATOMIC_RELAXED);
         TRACE_RARE(PUBLISH, v->id, v->commit.csn, 0);
         item_leaves_log(v);
+        __atomic_store_n(&v->group.asked->settled, a[2], __ATOMIC_RELAXED);
         view_answer(v, 0);
         if (i + 1 < count_views)
             thread_breathe();

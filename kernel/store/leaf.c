@@ -134,12 +134,10 @@ static struct leaf *leaf_new(struct object *o, uint64_t first)
         evict_leaves(&l, 1, true);
     }
     lock_release(&o->lock);
-    if (w)
-        frame_free(w);
-    if (f)
-        frame_free(f);
-    if (t)
-        frame_free(t);
+    struct frame *const left[] = {f, t, w};
+    for (unsigned i = 0; i < 3; i++)
+        if (left[i])
+            frame_free(left[i]);
     return l;
 }
 
@@ -264,7 +262,10 @@ static bool right_goes(struct leaf *l, unsigned slot, struct view *v)
 static bool page_unused(struct leaf *l, unsigned slot, unsigned *users)
 {
     struct page *p = &l->pages[slot];
-    if (p->frame || p->flags & ~PAGE_ASKED || p->queue || p->versions ||
+    if (p->flags & PAGE_AWAY && /* SP4 */
+        p->csn > __atomic_load_n(&l->object->commit_port->settled, __ATOMIC_RELAXED))
+        return false;
+    if (p->frame || p->flags & ~(PAGE_ASKED | PAGE_AWAY) || p->queue || p->versions ||
         (p->sequence > l->object->floor && p->sequence > version_oldest())) /* LF1 */
         return false;
     if (p->writer != WRITER_NONE && !right_goes(l, slot, &views[p->writer]))

@@ -437,14 +437,11 @@ OBJECT_CALL(kd_object_read, 0)
 {
     struct frame *f;
     csn_t csn = 0;
-    int e = vm_own(a[2], PAGE_BYTES);
-    if (!e)
-        e = object_io_begin_write(o, a[1], &f, &csn);
+    int e = vm_own(a[2], PAGE_BYTES) ?: object_io_begin_write(o, a[1], &f, &csn);
     if (e)
         return e;
     e = copy_to_user(a[2], frame_memory(f), PAGE_BYTES);
-    e = object_io_end(o, a[1], f, false, e);
-    return e ? e : copy_to_user(a[3], &csn, sizeof csn);
+    return object_io_end(o, a[1], f, false, e) ?: copy_to_user(a[3], &csn, sizeof csn);
 }
 
 /* ---- what managers say of pages ---- */
@@ -516,6 +513,5 @@ OBJECT_CALL(kd_object_advise, 0)
 OBJECT_CALL(kd_object_pin, 0)
 {
     struct pinning pinning = {.on = (int)a[3]};
-    long e = pages_for(o, a[1], a[2], page_pin, &pinning);
-    return e ? e : pinning.result;
+    return pages_for(o, a[1], a[2], page_pin, &pinning) ?: pinning.result;
 }

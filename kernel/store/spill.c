@@ -10,6 +10,8 @@
  * SP3  A call of the manager's that has claimed the view touches no memory but its own process's.
  *      The view can be doomed while it asks, and its wait has the edges that the manager adds
  *      (KD_VIEW_WAIT).
+ * SP4  A page that only its manager's log has (PAGE_AWAY) is known until its version is settled:
+ *      KD_TXN_PUBLISH has told up to which version no older one is on its way, to be supplied.
  *
  * Locks: view; none across a message or a user copy.
  */

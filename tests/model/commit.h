@@ -423,7 +423,7 @@ struct Commit : Versions {
         if (!g.frame1) g.lost |= keep; /* its base went while it was spilled */
         else if (keep) add(s, p, csn);
         if (g.asked) { /* the manager may find it here, and not answer */
-            g.asked = g.read1 = g.readcsn = 0;
+            g.asked = g.read1 = g.readcsn = g.since = 0;
             wake_for_page(s, p, false);
         }
         int old = g.frame1 - 1;

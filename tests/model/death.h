@@ -84,7 +84,7 @@ struct Death : Commit {
             }
         memset(g.old, 0, sizeof g.old);
         g.frame1 = g.writer1 = g.mask = g.lock = g.dirty = g.asked = g.csn = 0;
-        g.log1 = g.away = g.read1 = g.readcsn = g.stale = 0;
+        g.log1 = g.away = g.read1 = g.readcsn = g.since = g.stale = 0;
         g.recalled = g.users = g.told = g.site = g.back = 0;
         g.lacks = sc.asks ? R | W : 0;
     }

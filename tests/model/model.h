@@ -322,7 +322,7 @@ struct Model : Death {
         const State &S = *cur;
         for (int p = 0; p < sc.pages && !S.dead; p++) {
             const Page &g = S.p[p];
-            if (sc.spills && g.asked && !g.frame1 && !g.lock) {
+            if (sc.spills && (g.asked || g.read1) && !g.frame1 && !g.lock) {
                 if (g.read1) supplies(p);
                 else reads(p);
             } else if (g.asked && !g.frame1 && !g.lock)
@@ -433,7 +433,7 @@ struct Model : Death {
     {
         const Page &g = s.p[p];
         bool is = !g.frame1 && !g.lock && !g.dirty && !g.asked && !g.writer1 && !g.queued &&
-                  !g.log1 && !g.away;
+                  !g.log1 && (!g.away || g.csn <= s.settled);
         for (auto &o : g.old) is &= !o.frame1;
         for (int v = 0; v < views; v++) {
             bool over = s.v[v].state == IDLE || (s.v[v].state == ACTIVE && s.v[v].ticket > g.held);
@@ -454,7 +454,10 @@ struct Model : Death {
                         if (g.mask >> v & 1) set_empty(s.v[v].pte[p]);
                     g.mask = 0;
                     s.floor = std::max(s.floor, g.csn);
-                    g.csn = g.homecsn = on(TEXT_LEAF_FLOOR) ? 0 : s.floor;
+                    int csn = on(TEXT_LEAF_FLOOR) ? 0 : s.floor;
+                    if (g.read1 && g.readcsn == g.homecsn) g.readcsn = csn; /* it is the newest */
+                    g.csn = g.homecsn = csn;
+                    g.away = 0;
                 });
     }
 
@@ -527,6 +530,7 @@ struct Model : Death {
         recalls();
         remote();
         forget();
+        settles();
         collector();
         kill();
         stale();

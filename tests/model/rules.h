@@ -153,6 +153,7 @@
     X(BUG_SPILL_NO_IPI, "SP2: the frame of a spilled copy is freed without shootdown") \
     X(BUG_SPILL_HELD, "CM7: a spilled copy that is published leaves its record in the PTE") \
     X(BUG_SPILL_AWAY, "CM7: an older version may come in place of a published spilled copy") \
+    X(BUG_SETTLED_EARLY, "SP4: a version counts as settled while an older one is on its way") \
     X(BUG_SPILL_CREDITS, "SP1: a spilled copy keeps its credit") \
     X(BUG_UNSPILL_OLD, "a spilled page is brought back without its bytes") \
     X(BUG_STALE_FOR_EVER, "a manager may supply an older version again and again") \

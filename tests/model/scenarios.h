@@ -385,6 +385,11 @@ static std::vector<Scenario> scenarios()
         auto &s = add("spill8", "the manager asks to be asked again", {{"w0w1r0"}, {"r0"}});
         s.spills = 2;
     }
+    {
+        auto &s = add("spill9", "the leaf of a page that only the log has is forgotten",
+                      { { "w0w1" }, { "Sr0", "r0" } });
+        s.spills = s.evictions = s.forgets = 1;
+    }
     add("tell", "begin's own words lie in the store", {{"r0", "t0L0r1"}, {"L0w1"}});
     {
         auto &s = add("destroy", "an object is destroyed between two calls that tell a commit",

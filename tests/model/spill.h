@@ -106,7 +106,8 @@ struct Spill : Fault {
         n.pc = USER;
     }
 
-    /* CM7 of a spilled copy: its page is not resident, and nothing older may come (PAGE_AWAY). */
+    /* CM7 of a spilled copy: its page is not resident, and nothing older may come (PAGE_AWAY). Who
+     * asked for it asks again; what was read for it may be on its way. */
     void publish_spilled(State &s, int v, int p)
     {
         Page &g = s.p[p];
@@ -121,6 +122,8 @@ struct Spill : Fault {
         g.frame1 = g.dirty = 0;
         g.csn = csn;
         g.away = !on(BUG_SPILL_AWAY);
+        if (g.asked) wake_for_page(s, p, false);
+        g.asked = 0;
         if (!sc.loses) {
             g.home = g.log1 - 1;
             g.homecsn = csn;
@@ -138,6 +141,7 @@ struct Spill : Fault {
         step(cur->p[p].stale < STALE_MAX, "the manager reads", -1, p, [&](State &s) {
             s.p[p].read1 = s.p[p].home + 1;
             s.p[p].readcsn = s.p[p].homecsn;
+            s.p[p].since = s.published;
         });
     }
     void supplies(int p)
@@ -148,7 +152,7 @@ struct Spill : Fault {
              -1, p, [&](State &s) {
                  Page &n = s.p[p];
                  if (old) {
-                     n.read1 = n.readcsn = 0;
+                     n.read1 = n.readcsn = n.since = 0;
                      n.stale += n.stale < STALE_MAX;
                      if (n.stale < STALE_MAX || on(BUG_STALE_FOR_EVER))
                          return;
@@ -160,9 +164,18 @@ struct Spill : Fault {
                  s.f[f].content = n.read1 - 1;
                  n.frame1 = f + 1;
                  n.csn = n.readcsn;
-                 n.asked = n.away = n.stale = n.read1 = n.readcsn = 0;
+                 n.asked = n.away = n.stale = n.read1 = n.readcsn = n.since = 0;
                  wake_for_page(s, p, false);
              });
+    }
+    void settles()
+    { /* SP4: a later publication says of which versions nothing older is on its way */
+        int settled = cur->published;
+        for (auto &g : cur->p)
+            if (g.read1 && g.since < settled && !on(BUG_SETTLED_EARLY)) settled = g.since;
+        if (sc.spills && sc.forgets && settled > cur->settled)
+            step(false, "its manager says what is settled", -1, -1,
+                 [&](State &s) { s.settled = settled; });
     }
     void wake_for_page(State &s, int p, bool error)
     {

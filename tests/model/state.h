@@ -80,7 +80,8 @@ struct Version {
 };
 struct Page {
     u8 frame1, csn, writer1, mask, queue[NV], queued, lock, dirty, asked, home, homecsn,
-        log1, away, lost, read1, readcsn, stale, held /* the tick when a right was HELD last */,
+        log1, away, lost, read1, readcsn, since /* published when the manager read */,
+        stale, held /* the tick when a right was HELD last */,
         lacks, recalled, users, told, site, back; /* ask.h */
     Version old[NOLD];
 };
@@ -115,6 +116,7 @@ struct State {
         users /* of the leaf, with groups: all masks of its pages, or more */,
         written, durable /* groups in the log, by csn; of these the ones that a flush covers */,
         forgets, floor /* the greatest csn that was forgotten with a leaf */,
+        settled /* the manager said that nothing older than versions up to here comes any more */,
         gone, /* pages of destroyed objects */
         recalls, taking, leaves, remotes, /* ask.h */
         entered; /* of views 0 and 1, if they are one thread's: the one that it runs */

@@ -161,7 +161,7 @@ static int publish_unlogged(const struct kd_message *m)
     struct kd_publish p = { .view = m->word[0],
                             .token = m->token,
                             .csn = server.last_csn ? server.last_csn : 1 };
-    return (int)kd_txn_publish(&p, 1);
+    return (int)kd_txn_publish(&p, 1, pager_settled());
 }
 
 /* group_add adds a view: 0, -ENOBUFS or -EAGAIN (it stays pending), or why it is refused. */

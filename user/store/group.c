@@ -241,7 +241,7 @@ static int group_publish(struct group *g)
     group_settle(g);
     if (g->counted) step(STEP_CM6);
     if (g->count > 0) {
-        r = (int)kd_txn_publish(g->publish, g->count);
+        r = (int)kd_txn_publish(g->publish, g->count, pager_settled());
         if (r < 0) say("the kernel did not publish a group: %s", strerror(-r));
         step(STEP_CM7);
     }

@@ -129,9 +129,9 @@ static inline long kd_txn_diff(struct kd_diff *d)
 {
     return KD1(KD_TXN_DIFF, d);
 }
-static inline long kd_txn_publish(struct kd_publish *p, unsigned count)
+static inline long kd_txn_publish(struct kd_publish *p, unsigned count, uint64_t settled)
 {
-    return KD2(KD_TXN_PUBLISH, p, count);
+    return KD3(KD_TXN_PUBLISH, p, count, settled);
 }
 static inline long kd_txn_parts(struct kd_parts *p)
 {

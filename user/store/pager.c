@@ -33,6 +33,7 @@ struct bring {
     uint64_t shift;                     /* page of the container - page of the object */
     char name[STORE_NAME_BYTES];
     uint64_t address;                   /* of `first` */
+    uint64_t since;                     /* the newest version when its pages were looked up */
     unsigned count, page;               /* the one that the request names, of these */
     bool closed;                        /* pages come without rights (decide.c) */
     bool asked, looked;                 /* the kernel waits for it; all are looked up already */
@@ -77,6 +78,7 @@ static void claim(struct bring *b)
         if (is_brought(b->container, b->first + i) || votes_held(b->container, b->first + i))
             done_set(b, i);
     b->taken = true;
+    b->since = server.last_csn;
     container_by_id(b->container)->busy++;
 }
 
@@ -85,6 +87,14 @@ static void release(struct bring *b)
     container_by_id(b->container)->busy--;
     b->taken = false;
     pthread_cond_broadcast(&server.changed);
+}
+
+uint64_t pager_settled(void)
+{
+    uint64_t settled = server.fenced ? 0 : server.last_csn; /* or not all of those are found */
+    for (const struct bring *b = bringing; b < bringing + PAGER_THREADS; b++)
+        if (b->taken && b->since < settled) settled = b->since;
+    return settled;
 }
 
 bool pager_brings_open(uint64_t id)

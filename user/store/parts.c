@@ -330,7 +330,7 @@ static void decisions_forget(void)
 static void shown_all_the_same(uint64_t view, uint64_t token)
 {
     struct kd_publish p = {.view = view, .token = token, .csn = ++server.last_csn};
-    int r = (int)kd_txn_publish(&p, 1);
+    int r = (int)kd_txn_publish(&p, 1, 0);
     say("the store shows a transaction that is committed, and that its log cannot take: its next "
         "start writes it (%s)", r < 0 ? strerror(-r) : "published");
 }

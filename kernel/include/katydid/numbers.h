@@ -220,7 +220,8 @@
     /* ---- transactions, manager's side (store/commit.c, spill.c) ---- */ \
     /* (struct kd_diff *): into own memory */ \
     X(1080, KD_TXN_DIFF, kd_txn_diff) \
-    /* (struct kd_publish *, count): one step for snapshots */ \
+    /* (struct kd_publish *, count, csn or 0): one step for snapshots; and no page is supplied any
+     * more in a version older than one that was published up to csn (SP4) */ \
     X(1081, KD_TXN_PUBLISH, kd_txn_publish) \
     /* (view, token, error) */ \
     X(1082, KD_TXN_REFUSE, kd_txn_refuse) \
