@@ -4,7 +4,7 @@
  * Aim     the sum over all frames is that of what processes, views and objects have, process by
  *         process: when a process has handles, when memory is forgotten or unmapped, when objects
  *         died whose handles are still held, with many pipes, and with a call that has data, a
- *         commit point with an old version, ports and badges.
+ *         commit point with an old version, ports and badges; and while threads end.
  * Method  the kernel of tests/bugs/frame-sum.patch adds up when KD_CHECK is asked with 1; others
  *         check as always. More objects die than memory could keep the leaves of.
  */
@@ -157,9 +157,30 @@ static void all_at_once(void)
            badge);
 }
 
+/* The stack of a thread that has ended is free a little later: a look may meet that. */
+static _Atomic bool over;
+static void *ends(void *arg) { return arg; }
+static void *threads_end(void *unused)
+{
+    for (pthread_t t; !over; pause_ms(4))
+        if (pthread_create(&t, NULL, ends, unused) == 0) pthread_join(t, NULL);
+    return NULL;
+}
+static void while_threads_end(void)
+{
+    enum { LOOKS = 100 };
+    pthread_t t;
+    int wrong = 0;
+    pthread_create(&t, NULL, threads_end, NULL);
+    for (int i = 0; i < LOOKS; i++) wrong += kd_call3(KD_CHECK, 1, 0, 0) != 0;
+    over = true;
+    pthread_join(t, NULL);
+    is(wrong, 0, "and while threads end");
+}
+
 int main(void)
 {
-    tap_plan(12);
+    tap_plan(13);
     sum("before anything");
     is(start_manager((struct own_manager){.pages = PAGES}), true, "a manager");
     sum("when there is one");
@@ -167,6 +188,7 @@ int main(void)
     leaves_of_dead_objects();
     pipes_of_all();
     all_at_once();
+    while_threads_end();
     sum("in the end");
     return tap_end();
 }
