@@ -175,7 +175,7 @@ void evict_cleaned(struct frame *f)
 {
     lock_acquire(&evict_lock);
     struct leaf *l = f->owner;
-    l->object->progress_ns = arch_time_ns();
+    l->object->patience.progress_ns = arch_time_ns();
     if (place_of(f) == LAUNDRY) {
         take_out(l, f, false);
         put_in(l, READY, f->flags & SLOT_MASK, f);

@@ -182,6 +182,16 @@ static void leaves_forget(void)
     forgotten_free();
 }
 
+/* goes_on tells whether something `happened`, or did not long ago; or nobody looked for long. */
+static bool goes_on(struct patience *p, bool happened)
+{
+    uint64_t now = arch_time_ns();
+    if (happened || now - p->looked_ns > CLEANING_NS)
+        p->progress_ns = now;
+    p->looked_ns = now;
+    return now - p->progress_ns < CLEANING_NS;
+}
+
 /* ahead_run has the hand run ahead (EV2), and tells whether there is progress: `enough`, pages that
  * went or were in use; or, if nobody waits for long, some that are cleaned or on their way. */
 static bool ahead_run(struct object *o, bool enough, uint64_t seen[])
@@ -193,11 +203,7 @@ static bool ahead_run(struct object *o, bool enough, uint64_t seen[])
             break;
     bool went_on = enough || seen[LOOK_FREED] || seen[LOOK_USED];
     bool comes = (o->in_place[LAUNDRY] && !never_cleaned(o)) || o->charged > o->resident;
-    uint64_t now = arch_time_ns();
-    if (went_on || !comes || now - o->looked_ns > CLEANING_NS)
-        o->progress_ns = now;
-    o->looked_ns = now;
-    return went_on || (comes && now - o->progress_ns < CLEANING_NS);
+    return goes_on(&o->patience, went_on || !comes) && (went_on || comes);
 }
 
 /* A round looks at `part` pages of each `of` next, and at so many more in all. */
@@ -340,16 +346,28 @@ static uint64_t evict_vain(void) { return __atomic_load_n(&rounds_in_vain, __ATO
 
 static bool in_vain(uint64_t since) { return evict_vain() - since >= VAIN_ROUNDS_MAX; }
 
+bool evict_last(void)
+{
+    static struct patience patience; /* evict lock */
+    static uint64_t before;
+    if (spill_own())
+        return true;
+    uint64_t leaving = spill_leaving();
+    lock_acquire(&evict_lock);
+    bool comes = goes_on(&patience, leaving != before) && leaving;
+    before = leaving;
+    lock_release(&evict_lock);
+    return comes || limit_end_largest(false);
+}
+
 bool evict_wait(uint64_t *vain)
 {
-    if (*vain == 0) {
+    bool none = *vain && in_vain(*vain); /* there is nothing to be evicted or cleaned */
+    if (none || *vain == 0)
         *vain = evict_vain();
-    } else if (in_vain(*vain)) { /* there is nothing to be evicted or cleaned */
-        *vain = evict_vain();
-        if (frame_free_count() < frame_low_mark() && !spill_own() && !limit_end_largest(false) &&
-            frame_free_count() < frame_low_mark())
-            return false; /* else somebody ended meanwhile */
-    }
+    if (none && frame_free_count() < frame_low_mark() && !evict_last() &&
+        frame_free_count() < frame_low_mark())
+        return false; /* else somebody ended meanwhile */
     if (!thread_this()->killed)
         (void)hungry_wait();
     return !thread_this()->killed;

@@ -35,9 +35,11 @@ static inline struct frame *evict_page(struct object *o, bool wait)
 }
 must_check struct frame *evict_page_zeroed(struct object *o); /* waits; of zeros */
 void evict_page_back(struct object *o, struct frame *f);
-/* evict_wait waits for some frames. *vain is 0 at first. Where nothing can be evicted,
- * copies of the caller's own transaction go to the log, or else the largest program ends (limit.h).
- * False: that does not help, or killed. No locks held. */
+/* evict_last is the last resort where nothing can be evicted: copies of the caller's transaction go
+ * to the log; or some that managers have in hand go on; or the largest program ends (limit.h). */
+bool evict_last(void);
+/* evict_wait waits for some frames. *vain is 0 at first. False: as evict_last, or killed. No locks
+ * held. */
 bool evict_wait(uint64_t *vain);
 /* evict_more is for a caller that found no frame, however far into the reserve it may go: it has a
  * few hundred pages evicted. `one`: single frames are enough, so it waits in the queue for them

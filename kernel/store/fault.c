@@ -28,8 +28,7 @@ HOT bool leaf_aligned(const struct leaf *l)
 static bool memory_came(void)
 {
     size_t before = frame_free_count();
-    return evict_more(true) || spill_own() || limit_end_largest(false) ||
-           frame_free_count() > before;
+    return evict_more(true) || evict_last() || frame_free_count() > before;
 }
 
 /* spill_now tells whether copies of v are to go while there still are frames for their manager. */

@@ -48,7 +48,7 @@ struct object {
     uint32_t left;           /* atomic: so many pages went, about */
     uint64_t share;          /* so many pages that are not proven may stay (EV10); 0: not known */
     bool stuck;              /* nothing could go where the hand looked last */
-    uint64_t looked_ns, progress_ns; /* ahead_run: last; when a page was freed or cleaned last */
+    struct patience { uint64_t looked_ns, progress_ns; } patience; /* ahead_run: of cleaning */
     uint64_t charged, most;  /* pages in memory and on their way; how many may be: EV7 */
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; object's lock (LF2) */
     uint64_t table_count, versions; /* versions: old ones of its pages; versions lock */

@@ -16,6 +16,7 @@
  * Locks: view; none across a message or a user copy.
  */
 #include "store/commit.h"
+#include "store/evict.h"
 #include "store/right.h"
 #include "store/spill.h"
 #include "store/stack.h"
@@ -23,8 +24,8 @@
 #include "process/vm.h"
 
 /* SPILL_MIN: fewer copies are not worth a message. MEMORY_PART: with their bases, copies fill a
- * quarter of memory. */
-enum { SPILL_MIN = 64, MEMORY_PART = 8 };
+ * quarter of memory; PAGES_PART: a quarter of the pages in memory cannot go as they are bases. */
+enum { SPILL_MIN = 64, MEMORY_PART = 8, PAGES_PART = 4 };
 
 /* ---- the owner's side ---- */
 
@@ -57,7 +58,8 @@ bool spill_for_room(const struct view *v, const struct object *o, uint64_t part)
 
 bool spill_due(const struct view *v, const struct port *p)
 {
-    return spill_possible(v, p) && view_copy_count() >= frame_total_count() / MEMORY_PART;
+    return spill_possible(v, p) && view_copy_count() >= MIN(frame_total_count() / MEMORY_PART,
+                                                            evict_resident_count() / PAGES_PART);
 }
 
 int spill_some(struct view *v)
@@ -72,6 +74,16 @@ bool spill_own(void)
     struct view *v = thread_this()->view;
     return v && v->state == VIEW_ACTIVE && v->txn.enlisted && !v->commit.batch.first && !v->doom &&
            spill_possible(v, v->txn.enlisted) && spill_some(v) == -EAGAIN && !v->doom;
+}
+
+uint64_t spill_leaving(void)
+{
+    uint64_t n = 0;
+    for (const struct view *v = views; v < views + KD_VIEW_MAX; v++)
+        if (__atomic_load_n(&v->question.answer, __ATOMIC_RELAXED) < 0 &&
+            v->question.received == v->question.token && v->question.item.kind != ITEM_UNSPILL)
+            n += v->copies.count;
+    return n >= SPILL_MIN ? n : 0;
 }
 
 int spill_bring(struct view *v, struct object *o, vaddr_t page)

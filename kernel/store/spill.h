@@ -34,6 +34,8 @@ bool spill_for_room(const struct view *v, const struct object *o, uint64_t part)
 /* spill_own has copies of the calling thread's transaction go, if it has one. False: that gives no
  * memory. No locks held. */
 bool spill_own(void);
+/* spill_leaving tells how many copies managers have in hand, to take or commit them; 0: few. */
+uint64_t spill_leaving(void);
 /* spill_some and spill_bring wait for the manager. -EAGAIN: done, or doomed: look again; else
  * -errno. */
 must_check int spill_some(struct view *v);
