@@ -5,7 +5,8 @@
  * Aim     what a guest cannot show: wherever an object cannot be made, or must not go, a container
  *         that is to be made anew has its objects as they were, or all as they are to be, and who
  *         has it open is attached to them (OC2); a question that comes to the manager late does not
- *         take the place of the view's newer one (DE1).
+ *         take the place of the view's newer one (DE1); while a page is on its way, no version that
+ *         was published since counts as settled (SP4).
  * Method  lib/manager_rig.h, with objects that fail at a moment, and questions in both orders.
  */
 #include "manager_rig.h"
@@ -124,11 +125,45 @@ static void a_late_question_does_not_take_a_newer_ones_place(void **state)
     run_child(child_asks);
 }
 
+/* ---- pages on their way ---- */
+
+static void settled_after(uint64_t value, bool late)
+{
+    uint64_t before = server.last_csn;
+    CHECK(commit(0, 4, value) == 0);
+    server_lock();
+    CHECK(server.last_csn > before && settled_told == (late ? before : server.last_csn));
+    server_unlock();
+}
+static void child_settles(void)
+{
+    struct kd_message m = {.kind = (uint32_t)KD_MSG_PAGE,
+                           .word = {cookie_of(1, 0), 2, 1, KD_READ | KD_PAGE_ALONE}};
+    client_start();
+    settled_after(1, false);
+    server_lock();
+    struct bring *b = bring_prepare(&m);
+    claim(b);
+    server_unlock();
+    settled_after(2, true);
+    server_lock();
+    release(b);
+    server_unlock();
+    settled_after(3, false);
+}
+static void what_is_on_its_way_is_older_than_what_is_settled(void **state)
+{
+    (void)state;
+    run_child(child_settles);
+    recover_and_compare();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_container_is_made_anew_as_a_whole_or_not_at_all),
         cmocka_unit_test(a_late_question_does_not_take_a_newer_ones_place),
+        cmocka_unit_test(what_is_on_its_way_is_older_than_what_is_settled),
     };
     memory_share();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -243,6 +243,8 @@ static long publish(const struct kd_publish *p, long count)
     return 0;
 }
 
+static uint64_t settled_told;           /* by the last publication (SP4) */
+
 static uint64_t home_calls, home_most, home_chunk, home_crossed;    /* chunk 0: not looked at */
 static uint64_t home_gated;             /* calls while nobody could commit */
 
@@ -285,7 +287,7 @@ static long kernel_plain(long number, long a, long b, long c, long d)
     case KD_TXN_DIFF: return diff((void *)a);
     case KD_TXN_UNSPILL: return unspilled((uint64_t)a, (const uint64_t *)c);
     case KD_TXN_SPILLED: return spilled((uint64_t)a, (uint64_t)c, d);
-    case KD_TXN_PUBLISH: return publish((void *)a, b);
+    case KD_TXN_PUBLISH: settled_told = (uint64_t)c; return publish((void *)a, b);
     case KD_TXN_REFUSE: answer((uint64_t)a, -(int)c); return 0;
     case KD_KERNEL_LOG: snprintf(log_line, sizeof(log_line), "%.*s", (int)b, (char *)a); return 0;
     default: return 0;
