@@ -281,22 +281,22 @@ class Life:
 
     def cut(self, number, count, wanted=None):
         """State NUMBER of COUNT: every other one somewhere, if possible with writes that no flush has
-        covered yet; the others aim at the kinds of writes that are rare, each in turn (or at one)."""
+        covered yet; the others aim at the kinds of writes that are rare, each in turn (or at one), over all lives."""
         seed = self.options["seed"]
         rng = random.Random(f"{seed}:{number}:{count}:{wanted}")
         rare = [wanted] if wanted else sorted(set(self.kinds) - {"commit"}, key=KINDS.index)
-        places = []
+        places, kind = [], None
         if (wanted or number % 2) and rare:
-            kind = rare[number // 2 % len(rare)]
+            kind = rare[(number // 2 + self.options.get("turn", 0)) % len(rare)]
             places = [entry.index for entry in self.entries
                       if entry.sectors and self.kinds[entry.index] == kind]
-        for attempt in range(5):
+        for attempt in range(10 if places else 5):      # what lies beside it may count as another kind
             if places:
                 at = min(rng.choice(places) + rng.randint(1, 3), len(self.entries))
                 cut = cutting.random_state(self.entries, rng, at)
             else:
                 cut = cutting.random_cut(self.entries, f"{seed}.{attempt}", number, count)
-            if cut.open:
+            if cut.open and kind in (None, self.kind_of(cut)):
                 break
         return cut
 

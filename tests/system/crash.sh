@@ -7,7 +7,7 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-runs=3 steps=40 states=10 aimed=2
+runs=3 steps=25 states=7 aimed=1
 [ "${TEST_TIER:-test}" != long ] || runs=$((12 * ${TIMES:-1})) steps=100 states=30 aimed=8
 status=0
 said=$(scripts/crash "$runs" --seed 2 --errors $((runs > 4 ? runs - 1 : 4)) --steps $steps --states $states \
