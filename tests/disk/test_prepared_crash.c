@@ -195,7 +195,7 @@ static void lives_of_prepared_transactions_survive_every_crash_state(void **stat
 static void lives_of_both_survive_every_crash_state(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(crew_long() ? 24 : 6);
+    uint64_t lives = crew_count(crew_long() ? 24 : 9);
     assert_true(crew_run(__func__, lives, life_by_chunks_survives));
     printf("# %llu crash states, %llu after a second crash\n", (unsigned long long)crew_sum(STATES),
            (unsigned long long)crew_sum(SECOND));

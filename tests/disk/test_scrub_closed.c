@@ -242,7 +242,7 @@ static void closed_job(uint64_t seed)
 static void a_scrub_of_a_closed_store_may_be_cut_off(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(48), closed_job));
+    assert_true(crew_run(__func__, crew_count(crew_long() ? 48 : 72), closed_job));
     printf("# %llu faults, %llu put back, %llu pages lost, %llu crash states, each mended again\n",
            (unsigned long long)crew_sum(FAULTS), (unsigned long long)crew_sum(MENDED),
            (unsigned long long)crew_sum(LOST), (unsigned long long)crew_sum(STATES));

@@ -373,7 +373,7 @@ static void failures_survived(uint64_t seed)
 static void errors_of_one_disk_lose_nothing(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(12), failures_survived));
+    assert_true(crew_run(__func__, crew_count(crew_long() ? 12 : 18), failures_survived));
     printf("# %llu failures, %llu commits acknowledged, 0 lost\n",
            (unsigned long long)crew_sum(FIRED), (unsigned long long)crew_sum(ACKED));
     assert_true(crew_part() || crew_sum(FIRED) > 100);

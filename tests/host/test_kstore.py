@@ -22,7 +22,7 @@ from tap import ROOT, run_tests
 KSTORE = os.path.join(ROOT, "build/host/kstore")
 SANITIZED = os.path.join(ROOT, "build/tests/asan/kstore")
 SOUND, DAMAGED, WRONG_USE, CANNOT, NO_STORE = range(5)
-SEEDS = {"long": 240 * int(os.environ.get("TIMES") or 1), "check": 16}.get(os.environ.get("TEST_TIER"), 24)
+SEEDS = {"long": 240 * int(os.environ.get("TIMES") or 1), "check": 16}.get(os.environ.get("TEST_TIER"), 16)
 
 
 def run(*words, status=None, program=KSTORE):
