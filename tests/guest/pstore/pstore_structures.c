@@ -20,7 +20,7 @@
 #include "pstore_test.h"
 #include "tests/structures/subject.h"
 
-enum { OPERATIONS = 6000, SOME = 800, TURNS = 25 };
+enum { OPERATIONS = 6000, SOME = 500, TURNS = 25 };
 struct root { uint64_t unused; };
 static ps_container *box;
 static int mute;                /* no announcement comes from structures */

@@ -9,6 +9,7 @@
  *         takes. tests/system/store-stress.sh runs it with a small log and little memory, and with
  *         a disk that fails:
  *             store_stress [SEED [STEPS]] repeats a run's choices; STEPS: of each process
+ *                                         (300, in the long tier 700)
  *             store_stress ledger         commits 1, 2, ... until EIO; prints the last acknowledged
  *             store_stress look N         after the next boot: N or N + 1, and whole
  *             store_stress hoard          commits new pages until EIO; then programs take all
@@ -370,7 +371,7 @@ int main(int argc, char **argv)
     if (argc > 3 && strcmp(argv[1], "child") == 0)
         return child(argv[2], argv[3], argc > 4 ? atoi(argv[4]) : STEPS_USUAL);
     if (argc == 1 || atoi(argv[1]) > 0)
-        return parent(argc == 1 ? "1" : argv[1], argc > 2 ? argv[2] : NULL);
+        return parent(argc == 1 ? "1" : argv[1], argc > 2 ? argv[2] : tap_long() ? NULL : "300");
     if (client_connect() < 0 || client_open("ledger", PS_CREATE | PS_WRITE, NULL, 0, 0, &own) ||
         (argc == 2 && !client_lease(own.container, hoards ? HOARD_PAGES : LEDGER_PAGES, NULL)))
         return puts("no store") < 0 ? 1 : 2;

@@ -486,7 +486,7 @@ int main(int argc, char **argv)
                     : mixed((uint64_t)now.tv_nsec, (uint64_t)now.tv_sec) >> 32;
     tap_plan(argc > 4 ? 3 + (atoi(argv[4]) >= DECIDED) : 13);
     tap_ok(manager_start(), "a manager in this process; seed %lu", seed);
-    static const uint64_t some[PARTS] = {100, 15, 15, 10, 12},
+    static const uint64_t some[PARTS] = {60, 10, 10, 7, 8},
                           all[PARTS] = {1800, 60, 150, 100, 300};
     const uint64_t *counts = tap_long() ? all : some;
     struct kd_system_info s = {0};

@@ -6,7 +6,8 @@
  *         what is told is what is published, in the order of the log; what was not declared is
  *         undone; pages with copies stay in memory; locks of the container wait for them.
  * Method  own_manager.h. Most tests run several transactions from one thread, so that each order of
- *         steps is one that the test says. `kernel_items N`: so many rounds of load.c (150).
+ *         steps is one that the test says. `kernel_items N`: so many rounds of load.c (70; in the
+ *         long tier 150).
  */
 #include "kernel_items.h"
 
@@ -62,7 +63,7 @@ int main(int argc, char **argv)
     order_of_log();
     snapshot_elsewhere();
     snapshot_amid();
-    many_writers(argc > 1 ? atol(argv[1]) : 150);
+    many_writers(argc > 1 ? atol(argv[1]) : tap_long() ? 150 : 70);
     memory_at_its_end();
     end_of_the_object();
     return tap_end();
