@@ -6,6 +6,7 @@ exception. load(NAME) gives a program of scripts/ as a module.
 
 import os
 import sys
+import time
 import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -20,9 +21,12 @@ def load(name):
     return load_file(os.path.normpath(os.path.join("scripts", name)))
 
 
-def run_tests(names):
-    """names: the caller's globals(). Ends the program."""
+def run_tests(names, turns=1):
+    """names: the caller's globals(). Of a dear program with `turns` every so many-th test runs, the next one on the next day, but for
+    the long tier; DAY=N repeats those of another day. Ends the program."""
     tests = [value for name, value in names.items() if name.startswith("test_")]
+    if os.environ.get("TEST_TIER", "test") != "long":
+        tests = tests[int(os.environ.get("DAY") or time.time() // 86400) % turns::turns]
     print(f"1..{len(tests)}")
     failed = 0
     for number, test in enumerate(tests, 1):

@@ -30,10 +30,15 @@ $output"
 
 logged() { ok "$1" grep -qF -- "$2" "$LOG"; }
 
-kept() { # kept WHEN: the list is whole, and so is the image.
-    guest --store "${2:-$STORE}" -c 'todo'
-    is "the list is there after: $1" "0:$LIST" "$status:$output"
+# kept WHEN [STORE [OPTIONS...]]: the image is clean, and the list is whole. The boot that looks does more, by the last option,
+# COMMANDS: status and output are those of these.
+kept() {
+    local listed
     ok "the image is clean after: $1" build/host/kstore check "${2:-$STORE}"
+    guest --store "${2:-$STORE}" "${@:3:$(($# > 3 ? $# - 3 : 0))}" -c "todo; echo \"list \$?\"; ${*:$(($# > 2 ? $# : $# + 1))}"
+    listed=${output%%list 0*}
+    output=${output#*list 0}
+    is "the list is there after: $1" "$LIST" "${listed%$'\n'}"
 }
 
 cat >"$TEST_TMP/bad.c" <<'C'
@@ -100,7 +105,6 @@ guest --store "$STORE" --store-size 32M -c 'todo add one; todo add two; todo'
 is "a list is stored" "0:$LIST" "$status:$output"
 
 # --- containers, layouts, transactions ---
-bad() { guest --store "$STORE" --add "$TEST_TMP/bad" "${@:2}" -c "bad $1"; }
 guest --store "$STORE" --add "$TEST_TMP/bad" \
     -c 'bad missing; echo "status $?"; bad exists; echo "status $?"; bad layout; echo "status $?"; bad nested'
 said "a container that is not there" x "there is no container of that name: check it"
@@ -108,18 +112,15 @@ said "a container that is there" x "leave PS_EXCLUSIVE out, or choose another na
 said "a layout that does not match" x "open it with the program that made it"
 said "a transaction begun twice" x "commit or suspend it first"
 is "the program hears of each" 3 "$(grep -c '^status 1$' <<<"$output")"
-kept "mistakes of programs"
-bad 'large 16'
+kept "mistakes of programs" "$STORE" --add "$TEST_TMP/bad" 'bad large 16'
 said "a transaction larger than the log" x "smaller transactions"
-kept "a transaction larger than the log"
 guest --memory 32 --add "$TEST_TMP/bad" -c 'bad "large" 48'
 said "a transaction larger than memory" x "smaller transactions"
 
 # --- disks ---
-bad 'fill 1'
+kept "a transaction larger than the log" "$STORE" --add "$TEST_TMP/bad" 'bad fill 1'
 said "a full disk" x "what is stored is safe. Delete containers or objects"
-kept "a full disk"
-guest --store "$STORE" -c 'rm-container bad; todo add three; todo done three; todo'
+kept "a full disk" "$STORE" 'rm-container bad; todo add three; todo done three; todo'
 is "room again when a container was deleted" "$LIST" "$(tail -n 2 <<<"$output")"
 truncate -s 64K "$TEST_TMP/tiny"
 guest --store "$TEST_TMP/tiny" -c 'todo add one'
@@ -213,10 +214,9 @@ logged "a wild store" "nothing is mapped there: store to 0x123456789000, at host
 ok "the first thread's stack overflows, and another one's" test \
     "$(grep -c 'killed: stack overflow: store to 0x' "$LOG")" -eq 2
 ok "sgdt, sidt, smsw" test "$(grep -c 'killed: general protection fault' "$LOG")" -eq 3
-kept "wild programs" "$TEST_TMP/wild"
 
 # --- hostile clients: what they leave is a store without problems ---
-guest --store "$TEST_TMP/wild" --allow all --add build/tests/guest/hostile_store -c 'hostile_store'
+kept "wild programs" "$TEST_TMP/wild" --allow all --add build/tests/guest/hostile_store 'hostile_store'
 is "bad requests and commits" "0 " "$status $(grep '^not ok' <<<"$output")"
 kept "bad requests and commits" "$TEST_TMP/wild"
 done_testing

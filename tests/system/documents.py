@@ -9,8 +9,8 @@ alone in a line for any lines. Blocks of other kinds, and indented ones, are not
 
 A line of a block fenced as ```message is said to be part of a message: it must be in some source.
 
-documents.py [FILE...] runs those of these files only. Without any, the sessions of README.md, CONTRIBUTING.md and
-user/first-hour.md are run, and of the other documents those of a tenth that SEED draws (the day); all in the long tier.
+documents.py [FILE...] runs those of these files only. Without any, the sessions of README.md, CONTRIBUTING.md and,
+each second day, user/first-hour.md are run, and of the other documents those of a sixteenth that SEED draws (the day); all in the long tier.
 
 The sessions of one document run in order in one folder, which looks like the tree, so that files
 they make are found by later ones and do not litter the tree. Numbers from 4700 to 4799 that a document gives
@@ -36,7 +36,7 @@ COMMAND_TIMEOUT_S = 300
 PROMPT = b"katydid> "
 NEW_TREE = ["user/first-hour.md"]
 ALWAYS = ["README.md", "CONTRIBUTING.md", *NEW_TREE]    # what a new reader types
-SHARE = 10                              # of the others one in so many, but for the long tier
+SHARE = 16                              # of the others one in so many, but for the long tier
 OBJECTS = ["arch", "guest", "host", "kernel", "libpstore", "user"]
 READERS = {name: value for name, value in os.environ.items() if name != "CPUS"}     # they did not set it
 
@@ -166,7 +166,7 @@ def drawn(paths):
     seed = int(os.environ.get("SEED") or time.time() // 86400)
     print(f"# SEED={seed} draws the documents")
     others = [path for path in paths if path not in ALWAYS]
-    return {*ALWAYS, *(path for number, path in enumerate(others) if (number + seed) % SHARE == 0)}
+    return {*(path for path in ALWAYS if seed % 2 or path not in NEW_TREE), *(path for number, path in enumerate(others) if (number + seed) % SHARE == 0)}
 
 
 def run_document(path, result, runs):

@@ -271,4 +271,4 @@ def test_and_would_if_writes_stayed_in_its_cache():
 
 
 if __name__ == "__main__":
-    tap.run_tests(globals())
+    tap.run_tests(globals(), turns=2)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Calls and messages at random from 4 processes on 2 CPUs that take turns, from a seed (150,000; a million in the long tier):
+# Calls and messages at random from 4 processes on 2 CPUs that take turns, from a seed (90,000; a million in the long tier):
 # a failure ends with the command that does the same again. With one CPU that is so to the instruction; with two,
 # QEMU now and then gives the turn away at another place (one pair of runs in some tens). hostile_fuzz.c makes another million with a store and
 # with CPUs that really run at once; those repeat a process's choices, but not who meets whom.
@@ -21,7 +21,7 @@ fuzz() {
 
 results() { sed -n 's/.*all results: //p'; }
 
-first=${SEED:-1} count=1 calls=150000 short=15000
+first=${SEED:-1} count=1 calls=90000 short=9000
 [ "${TEST_TIER:-test}" != long ] || calls=1000000 short=40000 count=${N:-$((3 * ${TIMES:-1}))}
 
 LOG=$TEST_TMP/one.log fuzz 7 $short 1 >"$TEST_TMP/one"

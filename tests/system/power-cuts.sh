@@ -40,13 +40,13 @@ state() {
 # cuts FIRST LAST: cuts the recorded run; the steps FIRST and LAST are those of its begin and its end.
 cuts() {
     local entries keep least at i places=$STATES
-    [ "$places" != 3 ] || places=2      # a sample: the middle, and with all that was written the end
+    [ "$places" != 3 ] || places=2      # a sample: the middle, without the open writes, and the end, with all of them
     entries=$(scripts/cut "$LOG" --list | wc -l)
     wrong='' seen=''
     for keep in $KEEPS; do
         least=$1
         for ((i = 1; i <= places; i++)); do
-            [ "$places.$i.$KEEPS" != "2.2.none all" ] || [ "$keep" = all ] || continue
+            case $places.$i.$KEEPS.$keep in "2.2.none all.none" | "2.1.none all.all") continue ;; esac
             at=$((entries * i / places))
             scripts/cut "$LOG" "$BASE" "$CUT" --at "$at" --keep "$keep"
             state "cut at $at, keep $keep" "$least"

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-first=${SEED:-1} seeds=1 steps=200 tier=''
+first=${SEED:-1} seeds=1 steps=120 tier=''
 [ "${TEST_TIER:-test}" != long ] || seeds=${N:-$((3 * ${TIMES:-1}))} steps=700 tier='TEST_TIER=long; '
 
 # run COMMAND OPTIONS...: one run; what it says about a failure, the command that repeats it last.

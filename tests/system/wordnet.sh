@@ -1,6 +1,8 @@
 #!/bin/bash
-# WordNet in the guest: import with 128 MiB of memory, counts, then, after a reboot and without the
-# files, some 70 words, in the long tier 300, that print what the wordnet package's tool prints for them.
+# WordNet in the guest: import with 128 MiB of memory while the plug is pulled, from where each boot recovers and the next
+# run goes on from the last commit; in the long tier also in one go. At the end nothing is missing, nothing is there twice.
+# Then, after a reboot and without the files, some 70 words, in the long tier 300, that print what the wordnet package's tool
+# prints for them.
 # The words are chosen by SEED (default 7) from index.*, *.exc and the adjectives with a marker.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
@@ -11,10 +13,10 @@ SEED=${SEED:-7}
 STORE=$TEST_TMP/store
 SEARCHES="-over -hypen -hypev -synsa -antsa -synsr"
 
-# guest IMPORT COMMANDS: sets output and status; what goes wrong is shown as a remark.
+# guest IMPORT COMMANDS OPTIONS...: sets output and status; what goes wrong is shown as a remark.
 guest() {
     status=0
-    output=$(scripts/run --memory 128 --timeout 240 --store "$STORE" --import "$1" -c "$2" \
+    output=$(scripts/run --memory 128 --timeout 240 --store "$STORE" --import "$1" -c "$2" "${@:3}" \
         2>"$TEST_TMP/stderr") || status=$?
     output=${output//$'\r'/}
     sed 's/^/# /' "$TEST_TMP/stderr"
@@ -63,11 +65,35 @@ scripts/run --memory 128 --store "$TEST_TMP/empty" -c 'wn dog' >"$TEST_TMP/out" 
 is "wn without an import ends with status 2" 2 $?
 ok "wn without an import says what to do" has "$(cat "$TEST_TMP/out")" "wn-import /import"
 
-guest "$DICT" 'wn-import /import && echo again && wn-import /import'
-is "the import ends well in 128 MiB, and a second one" 0 "$status"
-ok "the import says what it brought in" has "${output%%again*}" \
-    "117659 synsets, 155287 index entries, 206978 senses, 377592 pointers"
-ok "a second import says that there is nothing to do" has "${output#*again}" "complete already"
+# pulled PERCENT...: the plug is pulled where the import is so far.
+pulled() {
+    local percent first=yes
+    for percent; do
+        guest "$DICT" 'wn-import /import' --kill-on " $percent%"
+        is "the plug is pulled at $percent percent" 0 "$status"
+        [ "$first" = yes ] || ok "before that the import went on" grep -q "goes on at" <<<"$output"
+        first=no
+    done
+    guest "$DICT" 'wn dog; echo "half: $?"; wn-import /import && echo again && wn-import /import'
+    ok "half an import is not taken for a whole one" grep -qx 'half: 2' <<<"$output"
+    is "the import goes on and ends, and a second one" 0 "$status"
+    ok "it did not begin anew" grep -q "goes on at [89]" <<<"$output"
+    ok "a second import says that there is nothing to do" has "${output#*again}" "complete already"
+}
+if [ "${TEST_TIER:-test}" = long ]; then
+    guest "$DICT" 'wn-import /import && echo again && wn-import /import'
+    is "the import ends well in 128 MiB, and a second one" 0 "$status"
+    ok "the import says what it brought in" has "${output%%again*}" \
+        "117659 synsets, 155287 index entries, 206978 senses, 377592 pointers"
+    ok "a second import says that there is nothing to do" has "${output#*again}" "complete already"
+    mv "$STORE" "$TEST_TMP/whole"
+    pulled 20 60 80
+    guest "$TEST_TMP/words" 'wn --counts; wn --check'
+    is "all is there, and once" "synsets 117659 index entries 155287 senses 206978 pointers 377592 sound" "$(echo $output)"
+    mv "$TEST_TMP/whole" "$STORE"
+else
+    pulled 20 80
+fi
 
 guest "$TEST_TMP/words" "wn --counts; wn --check; wn --path dog cat; wn zzzq >/tmp/o 2>/tmp/e; echo \$?; wn --bogus >/tmp/o 2>/tmp/e; echo \$?"
 is "the four counts, walked in the store after a reboot" \
