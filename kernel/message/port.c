@@ -23,6 +23,8 @@ void item_prepare(struct item *i, enum item_kind kind)
     i->kind = kind;
 }
 
+uint32_t port_deaths;
+
 static struct port *port_new(struct process *owner)
 {
     struct port *p = limit_left(owner, KD_LIMIT_MEMORY) ? kalloc(sizeof *p) : NULL;
@@ -327,12 +329,15 @@ static bool items_end(struct port *p, struct list *all)
     return n;
 }
 
-/* port_die ends a port: every caller, delivered or queued, hears of it. */
+/* port_die ends a port: every caller, delivered or queued, hears of it. Nobody who does begins a
+ * transaction before its objects have gone (BG3). */
 static void port_die(struct port *p)
 {
     struct list items = LIST_INIT(items);
     lock_acquire(&p->lock);
     bool was = p->dead; /* with what it stands on (SK17) */
+    bool serves = p->serves && !was;
+    __atomic_fetch_add(&port_deaths, serves, __ATOMIC_SEQ_CST);
     __atomic_store_n(&p->dead, true, __ATOMIC_SEQ_CST);
     thread_wake_all(&p->receivers);
     if (!list_empty(&p->items))
@@ -349,6 +354,7 @@ static void port_die(struct port *p)
     }
     calls_port_dead(p);
     port_seam.dead(p);
+    __atomic_fetch_sub(&port_deaths, serves, __ATOMIC_SEQ_CST);
 }
 
 /* port_above finds a port that stands on p and lives; a reference, or NULL. */

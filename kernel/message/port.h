@@ -60,14 +60,14 @@ struct port {
     csn_t settled;           /* atomic: nothing older than versions up to it comes (SP4) */
     struct list credit_queue;
     uint32_t commits_held;   /* atomic: of a base: claim.c, commits_hold */
-    /* what its manager stands on (store/stack.c), set once; the store's rank is 0 */
-    unsigned rank;
+    unsigned rank;           /* of what stands on others (store/stack.c), set once; the store's: 0 */
     struct port *base;       /* the one at the bottom of all, perhaps itself */
     struct voter voter;
     struct port *below[PORT_BELOW_MAX]; /* references, or NULL */
     struct list above;       /* by `stands`: the live ones that stand on it; port table lock */
     struct port_link { struct list link; struct port *port; } stands[PORT_BELOW_MAX];
 };
+extern uint32_t port_deaths; /* atomic: of managers and of objects, under way (BG3) */
 void port_check(void *port); /* panics if its queue is wrong (PO1, PO3): handle_kinds */
 static inline void port_get(void *port)
 {
@@ -95,9 +95,8 @@ static inline int port_other_error(const struct port *p)
 bool port_notify(struct port *p, uint64_t bits); /* as port_post */
 /* port_gone tells that a view's transaction has ended: what it asks next comes behind that. */
 void port_gone(struct port *p, unsigned view);
-/* Queues an item unless it is queued already; returns who is to be woken, NULL, or PORT_DEAD. */
-struct thread *port_queue(struct port *p, struct item *i);
 #define PORT_DEAD ((struct thread *)1)
+struct thread *port_queue(struct port *p, struct item *i); /* who is to be woken, NULL, PORT_DEAD */
 bool port_post(struct port *p, struct item *i); /* the same, and wakes. False: the port is dead */
 bool port_withdraw(struct port *p, struct item *i); /* true: it was queued, so nobody saw it */
 void item_prepare(struct item *i, enum item_kind kind);

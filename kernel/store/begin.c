@@ -153,7 +153,7 @@ long kd_txn_begin(const uint64_t a[6])
     int e = begin_check(v, &b);
     if (e)
         return e;
-    if (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE))
         object_wait_for_sweeps(); /* BG3 */
     bool snapshot = (b.mode & 3) == KD_SNAPSHOT || (b.mode & 3) == KD_DIRTY_READ;
     v->snapshot.at = ~0ull; /* a dirty read sees whatever is published */

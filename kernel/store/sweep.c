@@ -13,8 +13,6 @@
 #include "store/wait.h"
 #include "store/evict.h"
 
-uint32_t object_sweeps;
-
 /* copy_take frees a copy of a page that dies, and its credit; its frame follows. View locked. */
 static void copy_take(struct view *v, struct copy *c, struct unmap *u)
 {
@@ -161,7 +159,7 @@ void object_die(struct object *o)
     lock_acquire(&o->lock);
     bool was = o->dead;
     if (!was)
-        __atomic_fetch_add(&object_sweeps, 1, __ATOMIC_ACQ_REL);
+        __atomic_fetch_add(&port_deaths, 1, __ATOMIC_ACQ_REL);
     o->dead = true;
     lock_release(&o->lock);
     if (was)
@@ -180,13 +178,13 @@ void object_die(struct object *o)
     lock_release(&objects_lock);
     object_charge(o->owner, -1); /* the last that is done with its owner */
     count_add(objects, -1ull);
-    __atomic_fetch_sub(&object_sweeps, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&port_deaths, 1, __ATOMIC_ACQ_REL);
     object_put(o); /* the list's; the caller holds one of its own */
 }
 
 void object_wait_for_sweeps(void)
 {
-    while (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE)) {
+    while (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE)) {
         /* the sweep may wait for this CPU, and a yield may come back at once */
         arch_serve_shootdown();
         thread_yield();

@@ -1,0 +1,86 @@
+/*
+ * kernel_dying.c - what a program sees that hears of its manager's death (begin, BG3).
+ *
+ * Aim     who was told that the manager of a commit is dead begins no transaction in which pages of
+ *         that manager are still there: somebody else may have changed them since.
+ * Method  this process is manager and client of many objects at one port. The manager receives a
+ *         commit and closes the port; objects die one after the other, with others' turns between.
+ *         The client, on another CPU, reads a page of each when its commit has ended.
+ */
+#include "own_manager.h"
+
+enum { OBJECTS = 150, TIMES = 10 };
+
+static int at_port, objects[OBJECTS];
+static uint64_t at[OBJECTS];
+
+static int read_all(void *seen)
+{
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        (void)*(volatile uint64_t *)at[i];
+        ++*(volatile unsigned *)seen;
+    }
+    return 0;
+}
+
+static int write_first(void *unused)
+{
+    *(volatile uint64_t *)at[0] += 1;
+    return unused != NULL;
+}
+
+/* The manager: it dies with the first commit. */
+static void *manages(void *unused)
+{
+    uint8_t buffer[KD_PAGE_BYTES];
+    struct kd_message m;
+    do
+        m = (struct kd_message){.buffer = buffer, .buffer_bytes = sizeof buffer, .handle = -1};
+    while (!kd_call3(KD_PORT_RECEIVE, at_port, (long)&m, -1) && m.kind != (uint32_t)KD_MSG_COMMIT);
+    kd_call3(KD_HANDLE_CLOSE, at_port, 0, 0);
+    return unused;
+}
+
+static bool made(void)
+{
+    bool good = (at_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0)) >= 0;
+    for (unsigned i = 0; i < OBJECTS && good; i++) {
+        struct kd_object_create c = {.port = at_port, .commit_port = at_port, .pages = 1,
+                                     .flags = KD_OBJECT_TRANSACTIONAL, .name = "dying"};
+        objects[i] = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+        at[i] = c.base;
+        struct kd_supply s = {.object = objects[i], .source = KD_SUPPLY_ZERO, .count = 1,
+                              .rights = KD_READ | KD_WRITE};
+        good = objects[i] >= 0 && kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0) == 0 &&
+               kd_call3(KD_SPACE_ATTACH, getpid(), objects[i], KD_RIGHT_READ | KD_RIGHT_WRITE) == 0;
+    }
+    return good;
+}
+
+int main(void)
+{
+    unsigned late = 0;
+    int good = 0, told = 0, over = 0;
+    tap_plan(5);
+    for (int n = 0; n < TIMES; n++) {
+        pthread_t t;
+        unsigned seen = 0;
+        good += made() && run(read_all, &seen, KD_SERIALISABLE, 0) == 0 && seen == OBJECTS;
+        pthread_create(&t, NULL, manages, NULL);
+        told += run(write_first, NULL, KD_SERIALISABLE, 0) == -EOWNERDEAD;
+        seen = 0;
+        over += run(read_all, &seen, KD_SERIALISABLE, 0) == -EOWNERDEAD;
+        late += seen;
+        pthread_join(t, NULL);
+        for (unsigned i = 0; i < OBJECTS; i++) {
+            kd_call3(KD_SPACE_DETACH, getpid(), objects[i], 0);
+            kd_call3(KD_HANDLE_CLOSE, objects[i], 0, 0);
+        }
+    }
+    is(good, TIMES, "all pages are there");
+    is(told, TIMES, "a commit hears that its manager died");
+    is(over, TIMES, "so does the next transaction");
+    is((long)late, 0, "which reads no page that was its");
+    is(check(), 0, "kcheck");
+    return tap_end();
+}
