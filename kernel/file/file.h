@@ -124,7 +124,8 @@ long file_read(struct file *f, void *to, size_t bytes, uint64_t at);
 long file_write(struct file *f, const void *from, size_t bytes, uint64_t at);
 
 /* ---- pipe.c ---- */
-must_check int pipe_new(struct file **reader, struct file **writer, unsigned flags);
+/* pipe_new makes a pipe; kept: it may be of the part that is kept for init and the shell (PI4). */
+must_check int pipe_new(struct file **reader, struct file **writer, unsigned flags, bool kept);
 
 /* ---- console.c: the terminal on the first serial port, as ioctl sees it ---- */
 void console_init(void);

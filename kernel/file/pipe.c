@@ -5,7 +5,8 @@
  *   PI1  0 <= written - taken <= PIPE_BYTES.
  *   PI2  A waiter is on the pipe's one list; whoever changes the pipe's state wakes all of it.
  *   PI3  What one write of up to PIPE_WHOLE bytes brings goes in as a whole.
- *   PI4  All rings take an eighth of memory at most: pipes never crowd out programs.
+ *   PI4  All rings take an eighth of memory at most, those of other programs than init and the
+ *        shell seven parts of eight of that: pipes never crowd out programs.
  *
  * Lock: pipe->lock (RANK_FILE); not held while a thread sleeps.
  */
@@ -114,10 +115,11 @@ static const struct file_operations pipe_operations = {
     .read = pipe_read, .write = pipe_write, .close = pipe_close,
 };
 
-int pipe_new(struct file **reader, struct file **writer, unsigned flags)
+int pipe_new(struct file **reader, struct file **writer, unsigned flags, bool kept)
 {
-    bool few = __atomic_add_fetch(&pipes, 1, __ATOMIC_RELAXED) * PIPE_BYTES / PAGE_BYTES <=
-               frame_total_count() / 8; /* PI4 */
+    uint64_t most = frame_total_count() / 8; /* PI4 */
+    most -= kept ? 0 : most / 8;
+    bool few = __atomic_add_fetch(&pipes, 1, __ATOMIC_RELAXED) * PIPE_BYTES / PAGE_BYTES <= most;
     struct pipe *p = few ? kalloc(sizeof(*p)) : NULL;
     char *ring = p ? kalloc(PIPE_BYTES) : NULL;
     struct file *r = file_new(&pipe_operations, O_RDONLY | flags);

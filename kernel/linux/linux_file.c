@@ -170,7 +170,8 @@ static long pipe_make(vaddr_t out, unsigned flags)
     int fds[2];
     if (flags & ~(unsigned)(O_CLOEXEC | O_NONBLOCK))
         return -EINVAL;
-    int error = pipe_new(&ends[0], &ends[1], flags & O_NONBLOCK);
+    bool kept = limit_may_take_kept(process_this());
+    int error = pipe_new(&ends[0], &ends[1], flags & O_NONBLOCK, kept);
     if (error)
         return error;
     for (int i = 0; i < 2; i++)

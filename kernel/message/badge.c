@@ -36,7 +36,7 @@ void badge_check(void *badge)
 {
     struct port *p = badge_port(badge);
     port_check(p);
-    port_put(p); /* not the last reference: the badge has one */
+    port_put(p);
 }
 
 void badge_trace(enum kd_trace_badge what, const struct handle_slot *h, int child)

@@ -185,8 +185,13 @@ void handle_check(struct process *p)
         const struct handle_slot s = p->handles ? p->handles[i] : (struct handle_slot){0};
         assert(s.type < HANDLE_TYPES); /* HD1 */
         assert(s.type == HANDLE_NONE || s.type >= HANDLE_SNAPSHOT || s.object != NULL); /* HD1 */
-        if (handle_kinds[s.type].check)
-            handle_kinds[s.type].check(s.object);
+        bool looks = handle_kinds[s.type].check;
+        if (looks)
+            handle_kinds[s.type].get(s.object); /* it may be the last one when the lock is free */
         lock_release(&p->handle_lock);
+        if (looks) {
+            handle_kinds[s.type].check(s.object);
+            handle_kinds[s.type].put(s.object);
+        }
     }
 }

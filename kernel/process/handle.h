@@ -32,7 +32,7 @@ struct handle_kind {
     void (*dropped)(void *object, uint32_t rights);
     /* Closes a handle of the calling process and empties the slot by handle_forget(): 0, -errno. */
     int (*close)(void *object, int handle);
-    void (*check)(void *object);  /* panics if it is wrong: kcheck. Handle lock */
+    void (*check)(void *object);  /* panics if it is wrong: kcheck. No locks */
 };
 extern const struct handle_kind handle_kinds[HANDLE_TYPES];
 void handle_uncounted(void *object);

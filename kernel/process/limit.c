@@ -111,7 +111,8 @@ void limit_uncharge(struct process *p, enum kd_limit which, uint64_t n)
 
 bool limit_memory_left(const struct process *p)
 {
-    return own_frames(p) < p->limits.most[KD_LIMIT_MEMORY];
+    uint64_t refused_alone = p->limits.ports / PORTS_A_FRAME + p->limits.records / RECORDS_A_FRAME;
+    return own_frames(p) - refused_alone < p->limits.most[KD_LIMIT_MEMORY];
 }
 
 /* ---- seen and set ---- */

@@ -24,8 +24,9 @@
 #include "process/vm.h"
 
 /* SPILL_MIN: fewer copies are not worth a message. MEMORY_PART: with their bases, copies fill a
- * quarter of memory; PAGES_PART: a quarter of the pages in memory cannot go as they are bases. */
-enum { SPILL_MIN = 64, MEMORY_PART = 8, PAGES_PART = 4 };
+ * quarter of memory; PAGES_PART: a quarter of the pages in memory cannot go as they are bases.
+ * VIEWS_PART: who has a small part of all copies does not spill for those of others. */
+enum { SPILL_MIN = 64, MEMORY_PART = 8, PAGES_PART = 4, VIEWS_PART = 4 };
 
 /* ---- the owner's side ---- */
 
@@ -58,8 +59,10 @@ bool spill_for_room(const struct view *v, const struct object *o, uint64_t part)
 
 bool spill_due(const struct view *v, const struct port *p)
 {
-    return spill_possible(v, p) && view_copy_count() >= MIN(frame_total_count() / MEMORY_PART,
-                                                            evict_resident_count() / PAGES_PART);
+    uint64_t all = view_copy_count(),
+             few = MAX(evict_resident_count() / PAGES_PART, frame_low_mark());
+    return spill_possible(v, p) && v->copies.count >= all / VIEWS_PART &&
+           all >= MIN(frame_total_count() / MEMORY_PART, few);
 }
 
 int spill_some(struct view *v)
@@ -79,10 +82,13 @@ bool spill_own(void)
 uint64_t spill_leaving(void)
 {
     uint64_t n = 0;
-    for (const struct view *v = views; v < views + KD_VIEW_MAX; v++)
-        if (__atomic_load_n(&v->question.answer, __ATOMIC_RELAXED) < 0 &&
-            v->question.received == v->question.token && v->question.item.kind != ITEM_UNSPILL)
-            n += v->copies.count;
+    views_each_locked(v, &views_all) {
+        const struct process *by = v->question.answer < 0 &&
+                                   v->question.received == v->question.token &&
+                                   v->question.item.kind != ITEM_UNSPILL && v->group.asked
+                                   ? v->group.asked->owner : NULL;
+        n += by && by != process_this() && by->takes_reserve ? v->copies.count : 0;
+    }
     return n >= SPILL_MIN ? n : 0;
 }
 

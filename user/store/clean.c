@@ -94,7 +94,8 @@ static int batch_settle(unsigned i)
     container_by_id(id)->busy--;
     if (io->status == -EIO) return -EIO;
     if (io->status == -ENOENT) return clean_from_log(id, batch.what[i].page);
-    if (io->status < 0) return 0; /* busy: it comes again */
+    /* busy: it comes again; or the kernel could let it go, and take the older one that is brought */
+    if (io->status < 0 || is_brought(id, batch.what[i].page)) return 0;
     server.home_writes++;
     if (store_page_cleaned(server.store, id, batch.what[i].page, io->csn, io->crc) == 0)
         kd_object_cleaned(io->object, io->page, io->csn);

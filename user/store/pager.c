@@ -58,8 +58,7 @@ static void done_set(struct bring *b, unsigned i)
 }
 static bool is_asked(const struct bring *b, unsigned i) { return b->asked && i == b->page; }
 
-/* is_brought, lock held: does somebody bring this page? */
-static bool is_brought(uint64_t container, uint64_t page)
+bool is_brought(uint64_t container, uint64_t page)
 {
     for (unsigned i = 0; i < PAGER_THREADS; i++) {
         const struct bring *b = &bringing[i];

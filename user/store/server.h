@@ -477,6 +477,7 @@ void pager_request(const struct kd_message *m);
 void pager_advise(const struct kd_message *m);
 /* pager_bring, by a thread that reads, brings what is on disk and nobody brings yet. */
 void pager_bring(const struct kd_message *m);
+bool is_brought(uint64_t container, uint64_t page);   /* lock held: does somebody bring it? */
 /* pager_settled, lock held, tells up to which version nothing older is on its way (SP4). */
 uint64_t pager_settled(void);
 /* pager_brings_open, lock held: pages that will have rights of their own are on their way. */
