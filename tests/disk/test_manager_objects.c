@@ -6,7 +6,8 @@
  *         that is to be made anew has its objects as they were, or all as they are to be, and who
  *         has it open is attached to them (OC2); a question that comes to the manager late does not
  *         take the place of the view's newer one (DE1); while a page is on its way, no version that
- *         was published since counts as settled (SP4).
+ *         was published since counts as settled (SP4), and the page is not called clean: it could
+ *         leave, and what is brought take its place.
  * Method  lib/manager_rig.h, with objects that fail at a moment, and questions in both orders.
  */
 #include "manager_rig.h"
@@ -151,6 +152,38 @@ static void child_settles(void)
     server_unlock();
     settled_after(3, false);
 }
+/* A page that was written home, of which the kernel is told unless it is being brought. */
+static bool tells_clean(void)
+{
+    uint64_t before = server.home_writes;
+    batch.what[0].container = 1;
+    batch.what[0].page = 2;
+    batch.io[0] = (struct kd_page_io){.page = 2};  /* of no version: the library takes no notice */
+    container_by_id(1)->busy++;
+    CHECK(batch_settle(0) == 0);
+    return server.home_writes > before;
+}
+static void child_cleans(void)
+{
+    struct kd_message m = {.kind = (uint32_t)KD_MSG_PAGE,
+                           .word = {cookie_of(1, 0), 2, 1, KD_READ | KD_PAGE_ALONE}};
+    client_start();
+    CHECK(commit(0, 4, 1) == 0);
+    server_lock();
+    struct bring *b = bring_prepare(&m);
+    claim(b);
+    CHECK(!tells_clean());
+    release(b);
+    CHECK(tells_clean());
+    server_unlock();
+}
+static void a_page_that_is_brought_is_not_called_clean(void **state)
+{
+    (void)state;
+    run_child(child_cleans);
+    recover_and_compare();
+}
+
 static void what_is_on_its_way_is_older_than_what_is_settled(void **state)
 {
     (void)state;
@@ -164,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_container_is_made_anew_as_a_whole_or_not_at_all),
         cmocka_unit_test(a_late_question_does_not_take_a_newer_ones_place),
         cmocka_unit_test(what_is_on_its_way_is_older_than_what_is_settled),
+        cmocka_unit_test(a_page_that_is_brought_is_not_called_clean),
     };
     memory_share();
     return cmocka_run_group_tests(tests, NULL, NULL);
