@@ -60,7 +60,7 @@ struct port {
     csn_t settled;           /* atomic: nothing older than versions up to it comes (SP4) */
     struct list credit_queue;
     uint32_t commits_held;   /* atomic: of a base: claim.c, commits_hold */
-    unsigned rank;           /* of what stands on others (store/stack.c), set once; the store's: 0 */
+    unsigned rank;           /* of who stands on others (store/stack.c), set once; a store has 0 */
     struct port *base;       /* the one at the bottom of all, perhaps itself */
     struct voter voter;
     struct port *below[PORT_BELOW_MAX]; /* references, or NULL */

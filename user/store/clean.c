@@ -94,7 +94,7 @@ static int batch_settle(unsigned i)
     container_by_id(id)->busy--;
     if (io->status == -EIO) return -EIO;
     if (io->status == -ENOENT) return clean_from_log(id, batch.what[i].page);
-    /* busy: it comes again; or the kernel could let it go, and take the older one that is brought */
+    /* busy: it comes again; or it could leave, and the older one that is brought take its place */
     if (io->status < 0 || is_brought(id, batch.what[i].page)) return 0;
     server.home_writes++;
     if (store_page_cleaned(server.store, id, batch.what[i].page, io->csn, io->crc) == 0)
