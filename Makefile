@@ -56,7 +56,7 @@ map:                            ## bring a map of the world into $(STORE), for t
 	        -c 'map-import /import/world' && echo 'look at it: make run, then map'; \
 	fi
 
-test:                           ## all tests (about 12 minutes on two cores when all is built); ONLY=PATTERN picks some, CPUS=N for the guest
+test:                           ## all tests (about 11 minutes on two cores when all is built); ONLY=PATTERN picks some, CPUS=N for the guest
 	@scripts/setup test
 	$(SUBMAKE) tests iso $(FUZZERS_HERE)
 	@scripts/test --cpus $(CPUS) $(if $(ONLY),--only '$(ONLY)')
