@@ -63,15 +63,21 @@ bool limit_may_take_kept(const struct process *p) { return !p || p->home.takes_k
 
 /* ---- charging ---- */
 
-/* own_frames: the frames that are counted where they are: pages, page tables, those that regions
- * lie in, the table of handles, its ports and their badges, its objects and who has these attached,
- * its spilled copies. */
-static uint64_t own_frames(const struct process *p)
+/* filled_frames: frames that are counted where they are: pages, page tables, those that regions lie
+ * in, the table of handles, badges of its ports, its objects, and who has these attached. */
+static uint64_t filled_frames(const struct process *p)
 {
     return p->frames + p->limits.tables + p->region_count / VM_REGIONS_A_FRAME
            + (p->handles != NULL) + p->limits.badges / BADGES_A_FRAME +
-           p->limits.objects / OBJECTS_A_FRAME + p->limits.clients / CLIENTS_A_FRAME +
-           p->limits.ports / PORTS_A_FRAME + p->limits.records / RECORDS_A_FRAME;
+           p->limits.objects / OBJECTS_A_FRAME + p->limits.clients / CLIENTS_A_FRAME;
+}
+
+/* own_frames adds those of its ports and of its spilled copies. Ports and spills are refused at the
+ * limit, so these do not count against what it was promised (limit_memory_left). */
+static uint64_t own_frames(const struct process *p)
+{
+    return filled_frames(p) + p->limits.ports / PORTS_A_FRAME +
+           p->limits.records / RECORDS_A_FRAME;
 }
 
 uint64_t limit_used(const struct process *p, enum kd_limit which)
@@ -111,8 +117,7 @@ void limit_uncharge(struct process *p, enum kd_limit which, uint64_t n)
 
 bool limit_memory_left(const struct process *p)
 {
-    uint64_t refused_alone = p->limits.ports / PORTS_A_FRAME + p->limits.records / RECORDS_A_FRAME;
-    return own_frames(p) - refused_alone < p->limits.most[KD_LIMIT_MEMORY];
+    return filled_frames(p) < p->limits.most[KD_LIMIT_MEMORY];
 }
 
 /* ---- seen and set ---- */
