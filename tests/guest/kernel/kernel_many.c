@@ -66,7 +66,7 @@ static uint64_t clock_now(void) { return time_stamp() - system_info().idle_cycle
 struct cost { uint64_t make, end, use; };
 static struct cost cost(void)
 {
-    struct cost all = {0};
+    struct cost all = {.use = ~0ull};
     for (int i = 0; i < MEASURED; i++) {
         uint64_t before = time_stamp();
         long h = object_make();
@@ -77,9 +77,10 @@ static struct cost cost(void)
         kd_call4(KD_OBJECT_GRANT, object, 0, 1, KD_READ | KD_WRITE);
         before = clock_now();
         failed += run(use_recalled, NULL, 0, 0) != 0;
-        all.use += clock_now() - before;
+        uint64_t use = clock_now() - before; /* the least: others may have a turn within it */
+        all.use = use < all.use ? use : all.use;
     }
-    return (struct cost){all.make / MEASURED, all.end / MEASURED, all.use / MEASURED};
+    return (struct cost){all.make / MEASURED, all.end / MEASURED, all.use};
 }
 
 /* A child that makes n objects and waits: how many it has. *took: instructions of its end, by
