@@ -154,7 +154,7 @@ long kd_txn_begin(const uint64_t a[6])
     if (e)
         return e;
     if (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE))
-        object_wait_for_sweeps(); /* BG3 */
+        deaths_wait(); /* BG3 */
     bool snapshot = (b.mode & 3) == KD_SNAPSHOT || (b.mode & 3) == KD_DIRTY_READ;
     v->snapshot.at = ~0ull; /* a dirty read sees whatever is published */
     if ((b.mode & 3) == KD_SNAPSHOT && (e = begin_snapshot(v, &b)))

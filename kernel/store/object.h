@@ -80,8 +80,8 @@ must_check struct copy *copy_alloc(void);
 void copy_free(struct copy *c);
 void object_get(void *object);
 void object_put(void *object);
-/* object_wait_for_sweeps returns when no manager and no object dies (begin, BG3). */
-void object_wait_for_sweeps(void);
+/* deaths_wait returns when no manager and no object dies (begin, BG3). */
+void deaths_wait(void);
 /* object_at finds the object at an address of p; a reference, or NULL; *rights are the client's. */
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
 /* object_leaf finds or makes a page's leaf; page < o->pages, as for the others. NULL: no memory, or

@@ -182,7 +182,7 @@ void object_die(struct object *o)
     object_put(o); /* the list's; the caller holds one of its own */
 }
 
-void object_wait_for_sweeps(void)
+void deaths_wait(void)
 {
     while (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE)) {
         /* the sweep may wait for this CPU, and a yield may come back at once */
