@@ -91,7 +91,6 @@ class Load:
             status = self.process.wait(WAIT_S)
         finally:
             self.kill()
-        self.reader.join(WAIT_S)
         return status
 
     def qemu(self, number):
@@ -101,12 +100,13 @@ class Load:
                 os.kill(int(pid), number)
 
     def kill(self):
-        """All of it, at once."""
+        """All of it, at once; what it had said by then is heard."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         self.process.wait()
+        self.reader.join(WAIT_S)
 
 
 def nothing_lost(load, now):
