@@ -36,7 +36,7 @@ import runreplay
 import runsites
 from runlines import Output, SourceLines, where_it_hangs
 from runparts import (RunError, added_programs, file_disk, make_blank, make_import, more_stores, need_file, option_path,
-                      store_options, whole_split)
+                      store_options, whole_end, whole_split)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
@@ -134,6 +134,7 @@ def arguments():
     elif args.replay_record and (args.iso or args.cpus not in (None, 1) or args.accel != "tcg"):
         parser.error("--replay-record: QEMU can replay only one CPU, booted directly, by TCG")
     args.rr = args.replay or args.replay_record
+    args.whole_server = args.whole_place = None
     cpus = os.environ.get("CPUS") or "2"
     if not cpus.isdecimal():
         parser.error(f"CPUS={cpus} in the environment: a number of CPUs")
@@ -591,4 +592,5 @@ def main():
         return 130
     finally:
         args.engines.ended()
+        whole_end(args)
         shutil.rmtree(scratch, ignore_errors=True)

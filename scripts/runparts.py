@@ -2,7 +2,10 @@
 
 import os
 import re
+import shutil
+import socket
 import subprocess
+import tempfile
 
 import runreplay
 
@@ -10,6 +13,7 @@ BUILD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KSTORE = os.path.join(BUILD, "host/kstore")
 STORE_BYTES_MIN = 512 << 10     # what the store manager can format
 GUEST_NAME_MAX = 90             # of a program in the initrd
+OWN_LOG_BYTES = 1 << 36         # place for a disk's own log, sparse, behind several that are recorded
 
 
 class RunError(Exception):
@@ -162,13 +166,12 @@ def store_options(args, scratch):
     make_blank(args.record, 0)          # an old log is not truncated: its entries would be read
     for name, other in more_stores(args):
         store_file(args, scratch, name, other)
-    joined = args.span or more_stores(args)
-    whole = whole_join(args, os.path.join(scratch, "whole")) if joined else path
-    logged = ["-blockdev", f"node-name=data,driver=file,filename={option_path(whole)}",
-              "-blockdev", f"node-name=log,driver=file,filename={option_path(args.record)}",
-              "-blockdev", f"driver=blklogwrites,node-name={'whole' if joined else 'store'},file=data,log=log,"
-              "log-sector-size=512"]
-    return logged + (whole_disks(args) if joined else disk(args, "store")) + more_disks
+    if args.span or more_stores(args):
+        return whole_disks(args, whole_serve(args, scratch)) + more_disks
+    return ["-blockdev", f"node-name=data,driver=file,filename={option_path(path)}",
+            "-blockdev", f"node-name=log,driver=file,filename={option_path(args.record)}",
+            "-blockdev", "driver=blklogwrites,node-name=store,file=data,log=log,log-sector-size=512"] + \
+        disk(args, "store") + more_disks
 
 
 def whole_copy(source, source_at, target, target_at, size):
@@ -189,35 +192,58 @@ def whole_places(args):
     return [(path, sum(sizes[:i]), size) for i, (path, size) in enumerate(zip(paths, sizes))]
 
 
-def whole_join(args, whole):
-    """The disks of one store in one file, one after the other, so that one log has the order of all their writes."""
+def whole_serve(args, scratch):
+    """Several disks in one file, one after the other, so that one log has the order of all their writes. Behind them is
+    place for a log of each disk's own. QEMU lets nothing else write where it writes a log, so another process has the file.
+    Returns the place of the socket where it listens."""
+    whole = os.path.join(scratch, "whole")
     places_of = whole_places(args)
-    make_blank(whole, sum(size for _, _, size in places_of))
+    make_blank(whole, sum(size + OWN_LOG_BYTES for _, _, size in places_of))
     for path, at, size in places_of:
         whole_copy(path, 0, whole, at, size)
-    return whole
+    files = ",".join(f"{child}.driver=file,{child}.filename={option_path(path)}" for child, path in (("file", whole), ("log", args.record)))
+    args.whole_place = tempfile.mkdtemp(prefix="katydid-")
+    place = os.path.join(args.whole_place, "whole")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(place)
+        listening.listen()
+        try:                            # it takes what listens already, as systemd passes it: nobody waits
+            args.whole_server = subprocess.Popen(
+                ["sh", "-c", f'LISTEN_PID=$$ LISTEN_FDS=1 exec qemu-nbd "$@" 3<&{listening.fileno()}', "sh", "--shared=0", "--image-opts",
+                 f"driver=blklogwrites,log-sector-size=512,{files}"], pass_fds=[listening.fileno()], start_new_session=True)
+        except FileNotFoundError:
+            raise RunError("qemu-nbd is missing: scripts/setup test") from None
+    return option_path(place)
 
 
-def whole_disks(args):
-    """Each disk is a part of the file that is recorded. A flush of one is a flush of all in the log; of several stores,
-    which are flushed by different programs, each has a log of its own beside, FILE.1 and so on, that says whose it was
-    (scripts/cut --part)."""
+def whole_end(args):
+    """When it has ended, what was recorded is in the files. QEMU has ended by now, if it began."""
+    server, args.whole_server = args.whole_server, None
+    if server:
+        server.terminate()
+        server.wait()
+    if args.whole_place:
+        shutil.rmtree(args.whole_place, ignore_errors=True)
+
+
+def whole_disks(args, place):
+    """Each disk is a part of the file that is recorded. A flush of a part is one of the whole to QEMU, and says not whose
+    it was; so each disk has a log of its own, in the same file: the log of that has where each flush of each disk
+    ended (scripts/cut --part)."""
     options = []
     names = ["store"] + [f"store.{number}" for number in range(2, len(args.span) + 2)] + [name for name, _ in more_stores(args)]
-    for number, (name, (_, at, size)) in enumerate(zip(names, whole_places(args)), 1):
-        part = f"driver=raw,file=whole,offset={at},size={size},node-name="
-        if more_stores(args):
-            own = f"{args.record}.{number}"
-            make_blank(own, 0)
-            options += ["-blockdev", f"{part}part{number}", "-blockdev", f"node-name=log{number},driver=file,filename={option_path(own)}",
-                        "-blockdev", f"driver=blklogwrites,node-name={name},file=part{number},log=log{number},log-sector-size=512"]
-        else:
-            options += ["-blockdev", part + name]
+    end = sum(size for _, _, size in whole_places(args))
+    for number, (name, (_, at, size)) in enumerate(zip(names, whole_places(args))):
+        for node, offset, length in (f"part{number}", at, size), (f"own{number}", end + number * OWN_LOG_BYTES, OWN_LOG_BYTES):
+            options += ["-blockdev", f"driver=raw,node-name={node},offset={offset},size={length},"
+                        f"file.driver=nbd,file.server.type=unix,file.server.path={place}"]
+        options += ["-blockdev", f"driver=blklogwrites,node-name={name},file=part{number},log=own{number},log-sector-size=512"]
         options += disk(args, name, device=",share-rw=on")
     return options
 
 
 def whole_split(args, scratch):
+    whole_end(args)
     for path, at, size in whole_places(args):
         make_blank(path, size)
         whole_copy(os.path.join(scratch, "whole"), at, path, 0, size)

@@ -193,6 +193,39 @@ def test_base_and_log_stay_as_they_are():
         assert log.read() == log_bytes(LOG)
 
 
+def parts_log():
+    """Two disks of half the sectors each. QEMU's flushes of the whole say nothing; own logs lie behind."""
+    half, own = DISK_SECTORS // 2, cut.OWN_LOG_BYTES // 512
+
+    def head(disk):
+        return DISK_SECTORS + disk * own, block("s"), WRITE
+
+    def ended(disk, at, flags=WRITE, data=b""):
+        words = struct.pack("<QQQQ", 5, len(data) // 512, flags, 0).ljust(512, b"\0")
+        return DISK_SECTORS + disk * own + at, words + data, WRITE
+
+    return [head(0), head(1), (0, block("a"), WRITE), ended(0, 1, WRITE, block("a")), (half, block("b"), WRITE),
+            FLUSH, (1, block("c"), WRITE), ended(1, 1, cut.FLUSH), head(1), FLUSH, ended(0, 3, cut.FLUSH)]
+
+
+PARTS = ["--part", str(DISK_SECTORS * 256)] * 2
+
+
+def test_a_flush_of_one_of_several_disks_is_of_it_alone():
+    fixture = Fixture(parts_log())
+    listed = fixture.run("--list", *PARTS).stdout.splitlines()
+    assert [line.split()[1] for line in listed] == ["write+part", "write+part", "write+part", "flush+part", "flush+part"], listed
+    half = "." * (DISK_SECTORS // 2)
+    expect(fixture.image("--at", "4", "--keep", "none", *PARTS), half + "b")
+    expect(fixture.image("--at", "4", "--keep", "0", *PARTS), ("a" + half)[:len(half)] + "b")
+    expect(fixture.image("--at", "5", "--keep", "none", *PARTS), ("ac" + half)[:len(half)] + "b")
+
+
+def test_a_log_without_the_disks_own_is_refused():
+    result = Fixture(LOG).run("--list", *PARTS)
+    assert result.returncode == 2 and "no flush of a part" in result.stderr, result
+
+
 def test_a_moment_is_a_cut_behind_what_the_log_had_then():
     fixture = Fixture(LOG)
     ends = [512]                        # of each entry in the log

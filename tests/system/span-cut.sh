@@ -1,6 +1,7 @@
 #!/bin/bash
 # One store over three disks under power cuts: the B+-trees of tree-cut.c, whose leaves lie on all of them and split
-# in ordinary transactions. All disks are parts of one file while they are recorded, so their writes have one order.
+# in ordinary transactions. All disks are parts of one file while they are recorded, so their writes have one order; a
+# flush is of one disk.
 # Of each cut kstore check says that the store is sound; some are booted, and hold the first so many steps.
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
@@ -27,7 +28,8 @@ for disk in "${DISKS[@]:1}"; do
     ok "$(basename "$disk") holds more than labels" test "$(tr -d '\0' <"$disk" | head -c 4000 | wc -c)" = 4000
 done
 
-scripts/cut "$LOG" "$BASE" "$TEST_TMP/drawn" --random "$CUTS" --seed "$SEED" >"$TEST_TMP/cuts"
+PARTS=(--part $((MIB << 20)) --part $((MIB << 20)) --part $((MIB << 20)))
+scripts/cut "$LOG" "$BASE" "$TEST_TMP/drawn" "${PARTS[@]}" --random "$CUTS" --seed "$SEED" >"$TEST_TMP/cuts"
 wrong='' seen=''
 for ((i = 0; i < CUTS; i++)); do
     split "$TEST_TMP/drawn.$i"
