@@ -537,6 +537,34 @@ static void an_earlier_lifes_votes_hold_their_pages(void **state)
     recover_and_compare();
 }
 
+/* Aim: pages that an earlier life has prepared, and that readers have brought into memory since they
+ * are committed, go home, though nobody commits anything in this life. */
+static void child_cleans_votes(void)
+{
+    struct store_page at;
+    client_start();
+    CHECK(txn(WIRE_TXN_COMMIT, 1, 1) == 0 && txn(WIRE_TXN_UNDO, 2, 1) == 0);
+    server_lock();
+    for (unsigned i = 10; i < 13; i++) {
+        CHECK(store_page_find(server.store, 1, i, &at) == 0 && at.log_offset_bytes);
+        CHECK(log_page_read(at.log_offset_bytes, at.log_crc, page[i].word) == 0);
+        page[i].csn = at.lsn;
+        shared->acknowledged[i] = 11;
+        shared->tried[10 + i] = 0;
+    }
+    CHECK(checkpoint_wait() == 0);
+    for (unsigned i = 10; i < 13; i++)
+        CHECK(store_page_find(server.store, 1, i, &at) == 0 && !at.dirty);
+    server_unlock();
+}
+static void what_an_earlier_life_has_prepared_goes_home(void **state)
+{
+    (void)state;
+    run_child(child_leaves_votes);
+    run_next(child_cleans_votes);
+    recover_and_compare();
+}
+
 /* The power is cut when the vote's flush fails: it was not told, and may stand or not. */
 static void child_flush_fails(void)
 {
@@ -570,6 +598,7 @@ int main(void)
         cmocka_unit_test(who_asks_waits_for_what_is_in_the_air),
         cmocka_unit_test(votes_and_decisions_are_never_lazy),
         cmocka_unit_test(an_earlier_lifes_votes_hold_their_pages),
+        cmocka_unit_test(what_an_earlier_life_has_prepared_goes_home),
         cmocka_unit_test(a_vote_that_is_not_durable_is_refused),
     };
     memory_share();

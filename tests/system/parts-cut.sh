@@ -26,7 +26,7 @@ join "$BASE"
 both --record "$LOG" --append store.checkpoint_ms=300 --append store2.checkpoint_ms=200 -c "parts-cut 2 $STEPS; parts-cut check"
 is "each step is committed" "$STEPS" "$(grep -c '^ack' <<<"$output")"
 is "all steps are there" "step $((STEPS + 1))" "$(grep '^step' <<<"$output")"
-PARTS=(--part "$BYTES=$LOG.1" --part "$BYTES=$LOG.2")
+PARTS=(--part "$BYTES" --part "$BYTES")
 ok "the log has flushes of both disks" test "$(scripts/cut "$LOG" "${PARTS[@]}" --list | grep -o 'flush+part .' | sort -u | wc -l)" = 2
 
 wrong='' seen='' doubts=0
@@ -41,6 +41,7 @@ for ((i = 0; i < 2 * STATES; i++)); do
     grep -q ' store: .* are prepared and wait' "$TEST_TMP/kernel" && mv "$TEST_TMP/before" "$TEST_TMP/alone"
     step=$(sed -nE "$STEP" <<<"$output")
     [ -n "$step" ] || wrong="$wrong [state $i of $((2 * STATES)), SEED=$SEED: $output]"
+    wrong="$wrong$(grep 'not closed' "$TEST_TMP/kernel")"
     seen="$seen $step"
 done
 is "after cuts of both disks at once both have the same steps, each as a whole" "" "$wrong"

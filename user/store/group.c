@@ -234,6 +234,8 @@ static int group_publish(struct group *g)
 {
     for (unsigned i = 0; i < g->count; i++)
         g->publish[i].csn = server.last_csn = store_group_csn(g->disk, g->position[i]);
+    if (g->voted) /* an earlier life's is published to nobody, but read, and brought home */
+        server.last_csn = store_group_csn(g->disk, g->position[0]);
     quota_before(g);
     int r = store_group_apply(g->disk);
     quota_after(g, r == 0);

@@ -136,7 +136,7 @@ struct server {
     bool idle_due;                  /* there are many objects, and one more of them is not in use */
     unsigned pagers_busy;           /* perhaps wait for the kernel, or for room in the queue */
     uint64_t pagers_done;
-    uint64_t last_csn;
+    uint64_t last_csn;              /* no page has a version that is newer */
     uint64_t durable_csn;           /* this version and all before are; else see lazy_due_us */
     uint64_t lazy_due_us;           /* when by the clock the log is flushed; 0: no lazy one waits */
     uint64_t log_writes, log_flushes;   /* as seen at the device: one of each per group */
