@@ -7,7 +7,7 @@
  *         has it open is attached to them (OC2); a question that comes to the manager late does not
  *         take the place of the view's newer one (DE1); while a page is on its way, no version that
  *         was published since counts as settled (SP4), and the page is not called clean: it could
- *         leave, and what is brought take its place.
+ *         leave, and what is brought take its place. A checkpoint waits for that read.
  * Method  lib/manager_rig.h, with objects that fail at a moment, and questions in both orders.
  */
 #include "manager_rig.h"
@@ -184,6 +184,52 @@ static void a_page_that_is_brought_is_not_called_clean(void **state)
     recover_and_compare();
 }
 
+/* A page that was in memory, as its neighbours are read by a disk that takes its time; then it
+ * changes. A checkpoint waits for that read, however often it looks. */
+static void *slow_read(void *unused)
+{
+    struct kd_message m = {.kind = (uint32_t)KD_MSG_PAGE,
+                           .word = {cookie_of(1, 0), 2, 1, KD_READ | KD_PAGE_ALONE}};
+    server_lock();
+    uint64_t before = home_calls;
+    struct bring *b = bring_prepare(&m);
+    claim(b);
+    while (home_calls < before + 3 * ROUNDS_MAX / 2 && !server.fenced) {
+        server_unlock();
+        usleep(1000);
+        server_lock();
+    }
+    release(b);
+    server_unlock();
+    return unused;
+}
+static void child_checkpoint_beside_read(void)
+{
+    struct store_page at;
+    pthread_t t;
+    client_start();
+    CHECK(pthread_create(&t, NULL, slow_read, NULL) == 0);
+    server_lock();
+    while (!is_brought(1, 2)) {
+        server_unlock();
+        usleep(100);
+        server_lock();
+    }
+    server_unlock();
+    CHECK(commit(0, 4, 1) == 0);
+    server_lock();
+    CHECK(checkpoint_wait() == 0 && !server.fenced);
+    CHECK(store_page_find(server.store, 1, 2, &at) == 0 && !at.dirty);
+    server_unlock();
+    CHECK(pthread_join(t, NULL) == 0);
+}
+static void a_checkpoint_waits_for_a_slow_read(void **state)
+{
+    (void)state;
+    run_child(child_checkpoint_beside_read);
+    recover_and_compare();
+}
+
 static void what_is_on_its_way_is_older_than_what_is_settled(void **state)
 {
     (void)state;
@@ -198,6 +244,7 @@ int main(void)
         cmocka_unit_test(a_late_question_does_not_take_a_newer_ones_place),
         cmocka_unit_test(what_is_on_its_way_is_older_than_what_is_settled),
         cmocka_unit_test(a_page_that_is_brought_is_not_called_clean),
+        cmocka_unit_test(a_checkpoint_waits_for_a_slow_read),
     };
     memory_share();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,8 @@ static int clean_from_log(uint64_t id, uint64_t page)
     return 0;
 }
 
+static bool met_brought;                /* a page that is being read was left out: look_again */
+
 /* batch_settle tells the library of a home write, and then the kernel (MG2). Lock held. */
 static int batch_settle(unsigned i)
 {
@@ -94,8 +96,11 @@ static int batch_settle(unsigned i)
     container_by_id(id)->busy--;
     if (io->status == -EIO) return -EIO;
     if (io->status == -ENOENT) return clean_from_log(id, batch.what[i].page);
-    /* busy: it comes again; or it could leave, and the older one that is brought take its place */
-    if (io->status < 0 || is_brought(id, batch.what[i].page)) return 0;
+    if (io->status < 0) return 0; /* busy: it comes again */
+    if (is_brought(id, batch.what[i].page)) { /* it could leave, and the older one take its place */
+        met_brought = true;
+        return 0;
+    }
     server.home_writes++;
     if (store_page_cleaned(server.store, id, batch.what[i].page, io->csn, io->crc) == 0)
         kd_object_cleaned(io->object, io->page, io->csn);
@@ -313,6 +318,20 @@ static void pause_unlocked(long ms)
     server_lock();
 }
 
+/* look_again waits for what has kept pages from going home: for the end of a read of them, however
+ * slow the disk is, while the kernel has frames that the read may want; else a moment. 0: look
+ * again; -EIO: it was in vain too often. Lock held, dropped meanwhile. */
+static int look_again(int *rounds)
+{
+    bool met = met_brought, stuck = server.pagers_busy == PAGER_THREADS;
+    met_brought = false;
+    if (!met && (*rounds)++ == ROUNDS_MAX) return -EIO;
+    pause_unlocked(1);
+    if (!met || !(server.clean_wanted || stuck)) return 0;
+    server.clean_wanted = 0;
+    return clean_for_kernel(CLEAN_MIN);
+}
+
 static int checkpoint_clean(void)
 {
     uint64_t id, page;
@@ -348,17 +367,16 @@ static int chunk_home(struct store_chunk *chunk)
     uint64_t page;
     store_lsn_t lsn;
     int r = 0;
-    for (int round = 0; r == 0 && round < ROUNDS_MAX; round++) {
+    for (int looks = 0, rounds = 0; r == 0; looks++) {
         while (r == 0 && (r = store_chunk_next(server.store, chunk, &page, &lsn)) == 0) {
             batch_add(chunk->object, page);
             r = batch_write_full();
         }
         int last = batch_write();
         if (r == -ENOENT || last < 0) return last;
-        if (r == -EAGAIN && round) pause_unlocked(1);
-        r = r == -EAGAIN ? 0 : r;
+        if (r == -EAGAIN) r = looks ? look_again(&rounds) : 0;
     }
-    return r ? r : -EIO;
+    return r;
 }
 
 /* sweep_run brings each chunk home in its turn. Lock held, dropped for the disk. */
@@ -427,12 +445,12 @@ static int checkpoint_run(bool by_chunks)
     if (r < 0) return r;
     if (!by_chunks) server.checkpoints.due_us = 0;
     step(STEP_CK1);
-    for (int round = 0;; round++) {
+    for (int rounds = 0;;) {
         r = checkpoint_clean();
         if (r == 0) r = checkpoint_seal();
         if (r != -EBUSY) break;
-        if (round == ROUNDS_MAX) return -EIO;
-        pause_unlocked(1);
+        r = look_again(&rounds);
+        if (r < 0) break;
     }
     if (r < 0) return r;
     step(STEP_CK2);
@@ -466,12 +484,11 @@ static int store_end(void)
     struct store_stats stats;
     int r = server.fenced;
     if (server.read_only) return 0;
-    for (int round = 0; r == 0; round++) {
+    for (int rounds = 0; r == 0;) {
         r = clean_pages(~0ull);
         store_stats(server.store, &stats);
         if (stats.pages_dirty == 0) break;
-        if (round == ROUNDS_MAX) r = -EIO;
-        pause_unlocked(1);
+        if (r == 0) r = look_again(&rounds);
     }
     return r < 0 ? r : store_close(server.store);
 }
