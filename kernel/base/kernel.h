@@ -57,8 +57,10 @@ size_t strlcpy(char *to, const char *from, size_t n);
 void page_zero(void *page);
 
 /* random.c: bytes that nobody should rely on being secret: of the clock, or of seed=TEXT on the
- * command line. random_init makes the stack guard, too: for a caller that never returns. */
+ * command line. random_mix has what follows depend on these bytes, too. random_init makes the
+ * stack guard, too: for a caller that never returns. */
 void random_bytes(void *to, size_t bytes);
+void random_mix(const void *from, size_t bytes);
 void random_init(void);
 
 /* boot.c: the boot loader's word on this machine. */

@@ -7,12 +7,27 @@
 static uint64_t random_state; /* lost updates between CPUs do no harm */
 static bool random_seeded;
 
+static uint64_t mixed(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    return (x ^ x >> 27) * 0x94d049bb133111ebull;
+}
+
+void random_mix(const void *from, size_t bytes)
+{
+    const uint8_t *in = from;
+    for (size_t i = 0; i < bytes; i++) {
+        uint64_t x = mixed((random_state ^ in[i]) + 0x9e3779b97f4a7c15ull);
+        random_state = x ^ x >> 31; /* far from where another word leads: no part is theirs, too */
+    }
+}
+
 void random_init(void)
 {
     const char *seed = kernel_option("seed");
     random_seeded = seed;
-    for (; seed && *seed; seed++)
-        random_state = (random_state ^ (uint8_t)*seed) * 0x9e3779b97f4a7c15ull;
+    if (seed)
+        random_mix(seed, strlen(seed));
     random_bytes(&__stack_chk_guard, sizeof __stack_chk_guard);
 }
 
@@ -22,9 +37,6 @@ void random_bytes(void *to, size_t bytes)
     for (size_t i = 0; i < bytes; i++) {
         if (i % 8 == 0)
             random_state += 0x9e3779b97f4a7c15ull ^ (random_seeded ? 0 : arch_cycles() << 20);
-        uint64_t x = random_state + i;
-        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-        x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-        out[i] = (uint8_t)(x >> 31);
+        out[i] = (uint8_t)(mixed(random_state + i) >> 31);
     }
 }

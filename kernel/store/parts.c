@@ -21,6 +21,8 @@
  *        and does not know the outcome: others may, and have made something of it that this base
  *        shows. A base says itself how long that is waited for (doubts), and votes for nothing
  *        while somebody waits.
+ *   BP6  An attempt's id is that of no other one of any life: what is random differs with each life
+ *        of a base, however alike two boots are (seed=).
  *
  * Locks: view. None across a question.
  */
@@ -103,17 +105,18 @@ void parts_port_dead(struct port *p)
 
 HANDLE_CALL(kd_port_votes, struct port *p, HANDLE_PORT, KD_RIGHT_RECEIVE, 0)
 {
-    uint8_t name[sizeof p->voter.name];
+    struct kd_voter k;
     if (a[2] > UINT16_MAX)
         return -EINVAL;
-    if (copy_from_user(name, a[1], sizeof name))
+    if (copy_from_user(&k, a[1], sizeof k))
         return -EFAULT;
     lock_acquire(&p->lock);
     int e = p->dead ? -EBADF : p->rank ? -EINVAL : !p->name[0] ? -EPERM : 0;
     if (!e && p->voter.votes) {
-        e = memcmp(p->voter.name, name, sizeof name) ? -EBUSY : 0;
+        e = memcmp(p->voter.name, k.name, sizeof k.name) ? -EBUSY : 0;
     } else if (!e) {
-        memcpy(p->voter.name, name, sizeof name);
+        memcpy(p->voter.name, k.name, sizeof k.name);
+        random_mix(&k, sizeof k); /* BP6 */
         __atomic_store_n(&p->voter.votes, true, __ATOMIC_RELEASE);
     }
     if (!e)

@@ -6,6 +6,7 @@
 #include "tests/host/kernel_names.h"
 #include "kernel/base/string.c"
 #include "kernel/base/format.c"
+#include "kernel/base/random.c"
 #undef NO_LIBRARY_CALLS
 #include "kernel/memory/frame.c"
 #include "kernel/memory/kmem.c"
@@ -474,6 +475,55 @@ static void kernel_memory_has_an_end(void **state)
     assert_int_equal(frame_free_count() + slabs, total);
 }
 
+/* ---- what looks random ---- */
+
+static const char *seed_said;
+uint64_t __stack_chk_guard;
+const char *kernel_option(const char *name) { return strcmp(name, "seed") ? NULL : seed_said; }
+
+enum { WORDS = 64 };
+static void boot_with(const char *text, uint64_t life, uint64_t words[WORDS])
+{
+    random_state = 0;
+    seed_said = text;
+    random_init();
+    if (life)
+        random_mix(&life, sizeof life);
+    for (unsigned i = 0; i < WORDS; i++)
+        random_bytes(&words[i], sizeof words[i]);
+}
+
+static unsigned common(const uint64_t *one, const uint64_t *other)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < WORDS; i++)
+        for (unsigned k = 0; k < WORDS; k++)
+            n += one[i] == other[k];
+    return n;
+}
+
+/* Two seeds that are alike once gave the same words, one place further on. */
+static void seeds_and_lives_have_no_word_in_common(void **state)
+{
+    (void)state;
+    static uint64_t one[WORDS], other[WORDS];
+    boot_with("1310", 0, one);
+    boot_with("1310", 0, other);
+    assert_int_equal(common(one, other), WORDS);
+    for (unsigned i = 1; i < 200; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "%u", 1310 + i);
+        boot_with(text, 0, other);
+        assert_int_equal(common(one, other), 0);
+    }
+    boot_with("1310", 1, one);
+    boot_with("1310", 2, other);
+    assert_int_equal(common(one, other), 0);
+    boot_with(NULL, 1, one);            /* by the clock */
+    boot_with(NULL, 2, other);
+    assert_int_equal(common(one, other), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,6 +532,7 @@ int main(void)
         cmocka_unit_test(strings_are_cut_and_found),
         cmocka_unit_test(conversions_agree_with_libc),
         cmocka_unit_test(output_is_cut_at_the_buffer),
+        cmocka_unit_test(seeds_and_lives_have_no_word_in_common),
         cmocka_unit_test_setup(all_frames_can_be_taken_and_come_back_whole, start),
         cmocka_unit_test_setup(the_same_number_again_takes_no_frame_out_of_the_blocks, start),
         cmocka_unit_test_setup(reserved_memory_is_never_handed_out, start),

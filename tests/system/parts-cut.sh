@@ -20,10 +20,10 @@ split() {
 }
 both() { guest --store "$ONE" --store2 "$TWO" "$@"; }
 
-both -c "parts-cut 1 1; parts-cut check"
+both --seed 1 -c "parts-cut 1 1; parts-cut check"
 is "it begins with one step in both" "0:ack 1 step 1" "$status:$(echo $output)"
 join "$BASE"
-both --record "$LOG" --append store.checkpoint_ms=300 --append store2.checkpoint_ms=200 -c "parts-cut 2 $STEPS; parts-cut check"
+both --seed 1 --record "$LOG" --append store.checkpoint_ms=300 --append store2.checkpoint_ms=200 -c "parts-cut 2 $STEPS; parts-cut check"
 is "each step is committed" "$STEPS" "$(grep -c '^ack' <<<"$output")"
 is "all steps are there" "step $((STEPS + 1))" "$(grep '^step' <<<"$output")"
 PARTS=(--part "$BYTES" --part "$BYTES")

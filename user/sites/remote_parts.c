@@ -201,7 +201,9 @@ void parts_named(int error, const uint64_t word[2])
 {
     home.said = !error;
     memcpy(home.name, word, sizeof home.name);
-    if (error || kd_call3(KD_PORT_VOTES, remote.port, (long)word, 0) < 0) {
+    struct kd_voter voter = {.life = remote_now()};
+    memcpy(voter.name, word, sizeof voter.name);
+    if (error || kd_call3(KD_PORT_VOTES, remote.port, (long)&voter, 0) < 0) {
         static const char line[] = "remote: the home takes no part in transactions of several";
         kd_call3(KD_KERNEL_LOG, (long)line, sizeof line - 1, 0);
     }

@@ -143,11 +143,12 @@ int part_batch(struct batch *b)
 
 /* ---- questions to other stores ---- */
 
-static uint64_t own_zone(uint8_t uuid[16])
+static uint64_t own_zone(struct kd_voter *own)
 {
     struct store_stats stats;
     store_stats(server.store, &stats);
-    if (uuid) memcpy(uuid, stats.uuid, sizeof(stats.uuid));
+    if (own) memcpy(own->name, stats.uuid, sizeof(stats.uuid));
+    if (own) own->life = stats.epoch;
     return stats.zone;
 }
 
@@ -415,7 +416,7 @@ static uint64_t wait_until(uint64_t now, uint64_t quiet, uint64_t until)
 bool doubts_tell(unsigned more, uint64_t *until)
 {
     static unsigned told;
-    static uint8_t uuid[16];
+    static struct kd_voter own;
     uint64_t now = disk_clock.microseconds(NULL);
     unsigned doubts = more;
     for (const struct vote *v = votes; v < votes + STORE_PREPARED_MAX; v++) {
@@ -424,9 +425,9 @@ bool doubts_tell(unsigned more, uint64_t *until)
         if (until && v->begun_us + DOUBT_US < *until) *until = v->begun_us + DOUBT_US;
     }
     if ((doubts == told && !more) || server.read_only) return false;
-    if (!told) own_zone(uuid);
+    if (!told) own_zone(&own);
     told = doubts;
-    return KD3(KD_PORT_VOTES, server.commit_port, uuid, doubts) == 1;
+    return KD3(KD_PORT_VOTES, server.commit_port, &own, doubts) == 1;
 }
 
 static void *asks_main(void *unused)
@@ -474,10 +475,10 @@ static int doubts_answer(const struct wire_peer *q, uint64_t *mask)
 int peer_answer(uint32_t kind, const void *data, uint64_t bytes, uint64_t *answer)
 {
     const struct wire_peer *q = data;
-    uint8_t uuid[16];
+    struct kd_voter own;
     if (bytes != sizeof(*q) || q->count == 0 || q->count > WIRE_PEER_IDS) return -EINVAL;
-    own_zone(uuid);
-    return memcmp(uuid, q->store, sizeof(uuid)) ? -ENOENT
+    own_zone(&own);
+    return memcmp(own.name, q->store, sizeof(own.name)) ? -ENOENT
            : kind == WIRE_PEER_OUTCOME ? outcome_ask(&q->id[0], answer)
            : kind == WIRE_PEER_DOUBTS  ? doubts_answer(q, answer)
                                        : -ENOSYS;
@@ -513,10 +514,10 @@ static void *peer_main(void *unused)
 /* parts_start names the store; then what waits from an earlier life can be asked for. */
 bool parts_start(void)
 {
-    uint8_t uuid[16];
+    struct kd_voter own;
     char name[16];
     struct store_stats stats;
-    snprintf(name, sizeof(name), "peer %u", (unsigned)own_zone(uuid));
+    snprintf(name, sizeof(name), "peer %u", (unsigned)own_zone(&own));
     peer_port = (int)KD1(KD_PORT_CREATE, 0);
     if (peer_port < 0 || KD2(KD_NAME_SET, name, peer_port) < 0 || server.read_only) {
         if (!server.read_only) say("the name \"%s\" is taken", name);
@@ -524,6 +525,6 @@ bool parts_start(void)
     }
     store_stats(server.store, &stats);
     decided = stats.decisions;
-    return KD2(KD_PORT_VOTES, server.commit_port, uuid) >= 0 && thread_make(asks_main) &&
+    return KD3(KD_PORT_VOTES, server.commit_port, &own, 0) >= 0 && thread_make(asks_main) &&
            thread_make(outcomes_main) && thread_make(peer_main);
 }

@@ -193,7 +193,7 @@ static int vote_check(const struct kd_message *m, const struct batch *b)
     if (!of_kernel && !may_vote(m->process)) return -EPERM;                     /* VO4 */
     if (!b->vote) return -EINVAL;
     if (is_undone(&b->vote->id)) return of_kernel ? -EDEADLK : -ECANCELED;      /* VO3 */
-    if (vote_of(&b->vote->id)) return -EEXIST;
+    if (vote_of(&b->vote->id)) return of_kernel ? -EDEADLK : -EEXIST;
     return m->word[2] ? -E2BIG : 0;     /* it has spilled */
 }
 
@@ -336,7 +336,8 @@ int votes_decision(struct group *g, const struct kd_message *m, const struct bat
     if (r == 0 && !of_kernel && b->participants) part_decided();
     if (r == -EAGAIN) r = parts_full();
     if (r == -EDEADLK && !of_kernel) r = -EALREADY;     /* the site runs it again, not its agent */
-    return r == -EEXIST ? -EALREADY : r == -EBUSY ? -ENOBUFS : r;
+    if (r == -EEXIST) r = of_kernel ? -EDEADLK : -EALREADY;
+    return r == -EBUSY ? -ENOBUFS : r;
 }
 
 /* ---- the outcome; by a request's thread ---- */

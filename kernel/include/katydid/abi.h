@@ -413,6 +413,10 @@ enum kd_part {
 };
 #define KD_PART_SHIFT 32
 enum { KD_PARTS_MAX = 4 };
+struct kd_voter {
+    uint8_t name[16];                          /* of the base, the same over all its lives */
+    uint64_t life;                             /* another number in each (KD_PORT_VOTES) */
+};
 struct kd_parts {
     uint64_t view, token;                      /* in */
     uint8_t id[16];                            /* of this attempt, another one each time */

@@ -123,7 +123,9 @@ static bool manager_start(struct manager *b)
 
 static long votes(struct manager *b, const void *name)
 {
-    return kd_call3(KD_PORT_VOTES, b->port, (long)name, 0);
+    struct kd_voter k = {.life = 1};
+    memcpy(k.name, name, sizeof k.name);
+    return kd_call3(KD_PORT_VOTES, b->port, (long)&k, 0);
 }
 
 /* ---- who may ---- */
@@ -319,7 +321,9 @@ static void alone(const char *self)
 
 static long doubts(struct manager *b, uint64_t count)
 {
-    return kd_call3(KD_PORT_VOTES, b->port, (long)b->name, (long)count);
+    struct kd_voter k = {.life = 1};
+    memcpy(k.name, b->name, sizeof k.name);
+    return kd_call3(KD_PORT_VOTES, b->port, (long)&k, (long)count);
 }
 
 /* Until somebody waits for it: then it knows what became of its vote. */

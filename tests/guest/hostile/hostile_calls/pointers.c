@@ -121,7 +121,7 @@ void katydid_pointers(void)
         {NAMED(KD_PORT_CALL_UNTIL), {G(store), P, 1000}, IN, sizeof message},
         {NAMED(KD_PORT_RECEIVE), {G(my_port), P, 0}, IN, sizeof message},
         {NAMED(KD_PORT_BELOW), {G(my_port), P, 2}, IN, 2 * sizeof(int)},
-        {NAMED(KD_PORT_VOTES), {G(my_port), P}, IN, 16},
+        {NAMED(KD_PORT_VOTES), {G(my_port), P}, IN, 24},
         {NAMED(KD_PORT_REPLY), {1, P}, IN | NOT_FIRST, sizeof message},
         {NAMED(KD_PORT_REPLY_RECEIVE), {1, P, G(my_port), P}, IN, sizeof message},
         {NAMED(KD_PORT_REPLY_RECEIVE), {1, G(&message), G(my_port), P}, IN,
