@@ -50,9 +50,9 @@ uint64_t outcome_session(const char *site)
     uint64_t number = 0;
     if (container) return session;
     int error = ps_directory_create("outcomes");
+    if (error && error != -EEXIST) return session;
     snprintf(name, sizeof name, "outcomes/%s", site);
-    if (!error || error == -EEXIST)
-        container = ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct outcomes, 2));
+    container = ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct outcomes, 2));
     if (!container && errno == EPROTO && !ps_delete(name)) /* of a time when notes were in pages */
         container = ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct outcomes, 2));
     error = container ? ps_transaction_opt(session_begin, &number,
