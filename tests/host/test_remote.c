@@ -394,21 +394,44 @@ static void again_later(void (*look)(void))
     }
 }
 
-/* Two views use a page; one waits for a page of another home. It runs again if that lasts, and has
- * to wait longer before it does the next time. */
-static void elsewhere(void **state)
+/* Two views use a page that the home calls back; one waits for a page of another home. */
+static void waits_elsewhere_from(uint64_t ticket, uint64_t page)
 {
-    (void)state;
     begin();
     w.page[0].here = true;
     w.page[0].has = SITE_EXCLUSIVE;
     w.home[0].right = pages_make(&remote.pages, BASE)->right = SITE_EXCLUSIVE;
     w.home[0].serial = pages_find(&remote.pages, BASE)->serial = 1;
     w.view[0].used[0] = w.view[1].used[0] = SITE_SHARED;
-    w.view[1].elsewhere = 2 * BASE;
+    w.view[1].ticket = ticket;
+    w.view[1].elsewhere = page;
     calls(0, SITE_NO);
     assert_true(site_step());
+}
+
+/* It runs again if that lasts, and has to wait longer before it does the next time. */
+static void elsewhere(void **state)
+{
+    (void)state;
+    waits_elsewhere_from(20, 2 * BASE);
     again_later(probe_all);
+}
+
+/* A wait begins with its transaction and its page: no part of one before it is counted, were it the
+ * transaction just before this one's, or the page beside. */
+static void new_wait(void **state)
+{
+    static const struct { int ticket, pages; } before[] = {{-1, 0}, {-1, 1}, {0, 1}, {1, 0}};
+    (void)state;
+    for (unsigned i = 0; i < sizeof before / sizeof *before; i++) {
+        uint64_t ticket = (6 + i) * APART;  /* of those that wait for WAIT_MS and no longer */
+        waits_elsewhere_from(ticket + (uint64_t)before[i].ticket,
+                             2 * BASE + (uint64_t)before[i].pages * KD_PAGE_BYTES);
+        assert_int_equal(patience(probe_all, WAIT_MS), 0);
+        waits_elsewhere_from(ticket, 2 * BASE);
+        assert_int_equal(patience(probe_all, WAIT_MS), 0);
+        assert_int_equal(patience(probe_all, WAIT_MS), 10);     /* at the first look */
+    }
 }
 
 static void gets_seen(void) { pages_look(true); }
@@ -453,6 +476,7 @@ static void closed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(walk), cmocka_unit_test(elsewhere),
-                                       cmocka_unit_test(kept), cmocka_unit_test(closed)};
+                                       cmocka_unit_test(new_wait), cmocka_unit_test(kept),
+                                       cmocka_unit_test(closed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
