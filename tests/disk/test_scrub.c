@@ -336,6 +336,65 @@ static void the_only_checkpoint_may_rot(void **state)
     unmake();
 }
 
+/* Rots a page of the newest area, which a round finds. -ENODATA: it has changed since, so neither
+ * memory nor the log has a copy. */
+static int newest_rots(uint32_t page)
+{
+    int error;
+    uint64_t at = area_page_offset(&store->super, store->super.checkpoint_index, page);
+    device.image[at + 100] ^= 4;
+    memset(&scrub, 0, sizeof scrub);
+    while ((error = store_scrub_next(store, &scrub)) == 0 || error == -EAGAIN) {
+        store_scrub_read(store, &scrub);
+        if (store_scrub_judge(store, &scrub) == -EUCLEAN)
+            break;
+    }
+    assert_int_equal(error, 0);
+    assert_int_equal(scrub.good_offset, at);
+    return store_scrub_seek(store, &scrub) ?: store_scrub_holds(store, &scrub);
+}
+
+/* A checkpoint whose writes end at the n-th: its error. */
+static int checkpoint_cut_off(uint32_t n)
+{
+    int error;
+    assert_int_equal(store_checkpoint_begin(store), 0);
+    all_home();
+    device.fail_kinds = FAIL_WRITE;
+    device.requests = 0;
+    device.fail_at = n;
+    device.fail_sticky = true;
+    do {
+        int sealed = store_checkpoint_seal(store);
+        error = store_checkpoint_write(store) ?: sealed;
+    } while (error == -EAGAIN);
+    assert_int_equal(store_checkpoint_apply(store), error);
+    device.fail_kinds = 0;
+    return error;
+}
+
+/* Aim: when the newest area has rotted and nothing has a copy, the older one is all there is. The
+ * next checkpoint leaves it alone (SR4): wherever its writes end, the store opens. */
+static void the_older_area_is_left_alone(void **state)
+{
+    (void)state;
+    uint32_t cut = 0, pages = 1;
+    for (uint32_t page = 0; page < pages; page++) {
+        int error = -EIO;
+        for (uint32_t n = 1; error; n++) {
+            history_make();
+            pages = store->super.checkpoints[store->super.checkpoint_index].pages;
+            error = newest_rots(page) == -ENODATA ? checkpoint_cut_off(n) : 0;
+            cut += error != 0;
+            store_abandon(store);
+            assert_int_equal(open_with(0), 0);
+            pages_require(UINT64_MAX);
+            abandon();
+        }
+    }
+    assert_true(cut > 2);
+}
+
 /* Aim: the disk goes while the log is searched for a page's image: that is said, and neither is the
  * page lost nor anything written. */
 static void a_disk_that_goes_in_the_search_is_no_loss(void **state)
@@ -527,6 +586,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_repair_may_fail),
         cmocka_unit_test(a_repair_that_does_not_help_is_given_up),
         cmocka_unit_test(the_only_checkpoint_may_rot),
+        cmocka_unit_test(the_older_area_is_left_alone),
         cmocka_unit_test(a_disk_that_goes_in_the_search_is_no_loss),
         cmocka_unit_test(nothing_is_found_where_nothing_is_wrong),
         cmocka_unit_test(a_repair_may_be_cut_off),

@@ -139,7 +139,7 @@ void seal(void)
     assert_int_equal(error, 0);
 }
 
-static void clean(void)
+void all_home(void)
 {
     uint64_t cursor = 0, owner, number, lsn, home;
     while (store_dirty_next(store, &cursor, &owner, &number, &lsn) == 0) {
@@ -153,7 +153,7 @@ static void clean(void)
 void checkpoint(void)
 {
     assert_int_equal(store_checkpoint_begin(store), 0);
-    clean();
+    all_home();
     seal();
     assert_int_equal(store_checkpoint_write(store), 0);
     assert_int_equal(store_checkpoint_apply(store), 0);

@@ -42,6 +42,7 @@ int  pages_op(struct store_group *group, enum store_op_type type, uint64_t from,
 int  spill(struct store_group *group, struct store_chain *chain, uint64_t of, uint64_t page);
 struct store_chain *chain_of_two(void);         /* a checkpoint lies between its two groups */
 void commit_pages(uint64_t from, uint64_t to);
+void all_home(void);                            /* no page is dirty any more */
 void seal(void);                                /* a checkpoint, in as many steps as it takes */
 void checkpoint(void);
 
