@@ -270,7 +270,7 @@ static int summed(uint64_t more, bool set)
     return status_of(f->how == FIRE_COMMITS ? ps_transaction(body, &more) : body(&more));
 }
 
-/* Calls with much data: the answer is as long. */
+/* Calls with as much data as may be: the answer is as long, and takes a frame. */
 static int asks(void)
 {
     static char message[KM_MESSAGE_BYTES];
@@ -280,8 +280,7 @@ static int asks(void)
         if (!e) e = ps_list(list, 4);
         return e >= 0 || e == -ENOMEM ? FIRE_END : status_of(e);
     }
-    int bytes = f->message_bytes ? f->message_bytes : (int)sizeof message;
-    int e = f->argv[0] ? km_call(f->name, f->name, message, bytes) : 0;
+    int e = f->argv[0] ? km_call(f->name, f->name, message, sizeof message) : 0;
     return e == -ENOSYS || e == -ENOMEM ? FIRE_END : status_of(e);
 }
 
