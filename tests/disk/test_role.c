@@ -23,7 +23,7 @@ static void life(uint64_t seed)
         time_passes(6000000);
         faults = false;
         mends(true);
-        time_passes(4000000);
+        time_passes(8000000); /* who asked in vain waits for up to 1.6 s, and again */
         if (!pair_stands())
             crew_fail("when faults have ended no pair comes to be: roles %u %u, record %u %u",
                       machines[0].role.is, machines[1].role.is, record.home, record.mate);
