@@ -37,11 +37,14 @@ static bool can_wait(void)
     return lock_holds_none() && p && !p->takes_reserve;
 }
 
+static bool pages_go(void) { return evict_more(true); }
+
 const struct frame_seam frame_seam = {
     .low = evict_wake,
     .take = evict_frame,
     .wait = evict_wait,
     .together = evict_together,
+    .pages = pages_go,
     .can_wait = can_wait,
 };
 

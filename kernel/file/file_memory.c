@@ -100,7 +100,7 @@ long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, b
             at += part;
         }
         lock_release(&memory.lock);
-        if (error == -ENOSPC && frames_left() && frame_seam.together(1))
+        if (error == -ENOSPC && frames_left() && frame_seam.pages())
             error = 0;
     }
     *end = at;

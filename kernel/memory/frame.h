@@ -96,15 +96,15 @@ struct frame_seam {
     /* low is called at every allocation that leaves fewer than the low mark: cheap, without frames'
      * lock, but with whatever lock the caller of frame_alloc holds. */
     void (*low)(void);
-    /* The others wait, with no locks held. A frame for contents (not zeroed); NULL: none, or
-     * killed. */
+    /* The others wait, no locks held. A frame for contents, not zeroed; NULL: none, or killed. */
     struct frame *(*take)(enum frame_use use);
     /* wait is for a caller that found no frame: it waits for some. *vain is 0 at first. False:
      * there will be none, or the thread is killed. */
     bool (*wait)(uint64_t *vain);
-    /* together is for a caller that found no `count` frames that lie together. False: nothing could
-     * be taken back. */
+    /* together is for a caller that found no `count` frames that lie together; pages for one that
+     * found no frame, and has a limit of its own. False: none can be taken back. */
     bool (*together)(size_t count);
+    bool (*pages)(void);
     /* can_wait tells whether the caller may wait in those: it holds no lock, and pages do not wait
      * for its process to go. */
     bool (*can_wait)(void);

@@ -3,7 +3,8 @@
  *
  * Aim     85 % of the frames hold pages of containers; and programs that need frames beside that
  *         get them, as pages go: a fork of a process larger than all that is free, pipes, a file in
- *         memory, a large text of KD_LOOK.
+ *         memory, a large text of KD_LOOK; the file also where programs have most of the memory,
+ *         and pages hold a fifth of it.
  * Method  more pages than there are frames are read, once. Pages that were never stored to cost the
  *         disk nothing. Before each part they are read again, so that little is free.
  */
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +87,24 @@ static bool file(void)
     return written == (ssize_t)large;
 }
 
+/* The program takes memory of its own until pages hold less than a fifth of all frames. */
+static bool file_beside_few_pages(void)
+{
+    struct kd_system_info s = system_info();
+    size_t most = s.memory_bytes / 8 * 5, used = 0;
+    char *own = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED) return false;
+    for (; used < most && s.resident_pages * 5 >= s.memory_bytes / KD_PAGE_BYTES; s = system_info())
+        for (size_t end = used + (1 << 20); used < end && used < most; used += KD_PAGE_BYTES)
+            own[used] = 1;
+    bool few = s.resident_pages * 5 < s.memory_bytes / KD_PAGE_BYTES;
+    printf("# the program has %zu MiB, and %llu frames hold pages\n", used >> 20,
+           (unsigned long long)s.resident_pages);
+    bool written = file();
+    munmap(own, most);
+    return few && written;
+}
+
 static bool text(void)
 {
     return kd_call4(KD_LOOK, KD_LOOK_OBJECTS, 0, (long)memory, TEXT_BYTES - 1) > 0;
@@ -92,7 +112,7 @@ static bool text(void)
 
 int main(void)
 {
-    tap_plan(8);
+    tap_plan(9);
     if (!tap_long()) total = PAGES_TEST, large = LARGE_TEST;
     c = ps_open("full", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c ? ps_transaction(make, NULL) : -errno, 0, "a container");
@@ -109,6 +129,7 @@ int main(void)
     with_full_memory(pipes, "pipes are made");
     with_full_memory(file, "a file as large is written");
     with_full_memory(text, "the kernel tells a text");
+    with_full_memory(file_beside_few_pages, "the file also where pages hold a fifth of the memory");
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
     return tap_end();
 }
