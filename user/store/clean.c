@@ -310,14 +310,6 @@ static int give_up_idle(bool for_room)
 
 /* ---- checkpoints ---- */
 
-static void pause_unlocked(long ms)
-{
-    struct timespec time = {.tv_nsec = ms * 1000000};
-    server_unlock();
-    nanosleep(&time, NULL);
-    server_lock();
-}
-
 /* look_again waits for what has kept pages from going home: for the end of a read of them, however
  * slow the disk is, while the kernel has frames that the read may want; else a moment. 0: look
  * again; -EIO: it was in vain too often. Lock held, dropped meanwhile. */
@@ -326,7 +318,7 @@ static int look_again(int *rounds)
     bool met = met_brought, stuck = server.pagers_busy == PAGER_THREADS;
     met_brought = false;
     if (!met && (*rounds)++ == ROUNDS_MAX) return -EIO;
-    pause_unlocked(1);
+    server_pause(1);
     if (!met || !(server.clean_wanted || stuck)) return 0;
     server.clean_wanted = 0;
     return clean_for_kernel(CLEAN_MIN);
@@ -535,16 +527,6 @@ static bool work_is_due(void)
                    || store_should_checkpoint(server.store) || time_is_up()));
 }
 
-int server_wait(pthread_cond_t *condition, uint64_t us)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    us += (uint64_t)until.tv_nsec / 1000;
-    until.tv_sec += (time_t)(us / 1000000);
-    until.tv_nsec = (long)(us % 1000000 * 1000);
-    return pthread_cond_timedwait(condition, &server.lock, &until);
-}
-
 /* cleaner_wait waits for work. While all pagers wait in the kernel, perhaps for frames, nobody
  * receives the CLEAN notice that would bring frames. So then we look again soon. Lock held. */
 static void cleaner_wait(void)
@@ -589,7 +571,7 @@ static int work_round(void)
         server.idle_due |= idle;
         server.checkpoints.due_us = disk_clock.microseconds(NULL);
         pthread_cond_broadcast(&server.changed);
-        pause_unlocked(RETRY_MS);
+        server_pause(RETRY_MS);
         return 0;
     }
     if (r == 0 && (idle || room)) r = give_up_idle(room);

@@ -148,6 +148,7 @@ static inline void server_lock(void) { pthread_mutex_lock(&server.lock); }
 static inline void server_unlock(void) { pthread_mutex_unlock(&server.lock); }
 /* server_wait waits for the condition, or for so many microseconds: 0, or ETIMEDOUT. Lock held. */
 int server_wait(pthread_cond_t *condition, uint64_t us);
+void server_pause(long ms);             /* lock held, dropped meanwhile */
 
 /* disk_of_client (request.c): a handle of the disk that a client names, or -errno; *bytes: size. */
 long disk_of_client(const struct kd_message *m, uint64_t *bytes);
