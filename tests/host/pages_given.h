@@ -36,9 +36,10 @@ static int taken_now(int client, const struct site_message *m)
     struct site_page *e = pages_find(&w.agent[client], m->page);
     if (w.kernel[client][page] < m->right) w.kernel[client][page] = m->right;
     home_taken(e);
-    call(client, page, home_granted(e, m->right, ++w.serial[client]));
+    int due = home_granted(e, m->right, ++w.serial[client]);
     grant_push(client, e, m->number);
     if (m->right == SITE_SHARED) next_given(client, (page + 1) % PAGES);
+    call(client, page, due); /* frames keep their order */
     w.grants++;
     return 1;
 }
