@@ -94,9 +94,10 @@
     X(1036, KD_PORT_SAME, kd_port_same) \
     /* (port, const struct kd_voter *, doubts): a base's commit port, which is published: its \
      * commits may be parts of transactions that other such bases have a part of, too (KD_PART_*). \
-     * So many (at most 65,535) have voted here of which others may know more than this base: until \
-     * there are none, snapshots of its objects do not begin. 0; 1: some wait for that. -EPERM: it \
-     * is not published; -EINVAL: it stands on others, too many; -EBUSY: it has another name */ \
+     * So many (at most 65,535) have voted here of which others may know more than this base: \
+     * until there are none, snapshots of its objects do not begin. 0; 1: some wait for that. \
+     * -EPERM: it is not published; -EINVAL: it stands on others, too many; -EBUSY: it has another \
+     * name */ \
     X(1037, KD_PORT_VOTES, kd_port_votes) \
     /* (port): number of the process that receives there; -EOWNERDEAD */ \
     X(1038, KD_PORT_OWNER, kd_port_owner) \
