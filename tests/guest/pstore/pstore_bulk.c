@@ -18,7 +18,7 @@
 #include "pstore_test.h"
 
 enum { LARGE = 6400 /* 25 MiB */, MEDIUM = 1500, TUPLES = 5000, DISK = 10000 };
-enum { BESIDE = 300 /* commits: half the log is 512 groups of 4 KiB */ };
+enum { OTHERS = 300 /* commits: half the log is 512 groups of 4 KiB */ };
 struct tuple { struct tuple *next; uint64_t number; char text[80]; };
 struct root {
     volatile uint64_t *large;
@@ -211,7 +211,7 @@ static int add_one(void *unused)
 static void *commits(void *arg)
 {
     uint64_t *done = arg;
-    while (!stop && *done < BESIDE && ps_transaction(add_one, NULL) == 0) ++*done;
+    while (!stop && *done < OTHERS && ps_transaction(add_one, NULL) == 0) ++*done;
     return NULL;
 }
 
