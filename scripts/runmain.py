@@ -134,7 +134,6 @@ def arguments():
     elif args.replay_record and (args.iso or args.cpus not in (None, 1) or args.accel != "tcg"):
         parser.error("--replay-record: QEMU can replay only one CPU, booted directly, by TCG")
     args.rr = args.replay or args.replay_record
-    args.whole_server = args.whole_place = None
     cpus = os.environ.get("CPUS") or "2"
     if not cpus.isdecimal():
         parser.error(f"CPUS={cpus} in the environment: a number of CPUs")
@@ -556,6 +555,7 @@ def stdout_closed():
 
 def main():
     args = arguments()
+    args.whole_server = args.whole_place = None
     if sys.stdout is None:
         return stdout_closed()
     for number in signal.SIGTERM, signal.SIGHUP:                # by way of the finally clauses

@@ -15,6 +15,7 @@ import tap                                                                # noqa
 TMP = os.environ.get("TEST_TMP", "/tmp")
 PROGRAM = os.path.join(TMP, "acknowledged")
 WAIT_S = 240
+UNHEARD = 8          # lines of one program on their way when all is killed; on a busy host
 
 
 def build():
@@ -110,9 +111,10 @@ class Load:
 
 
 def nothing_lost(load, now):
-    """What was acknowledged is there, and of each process at most the one commit whose outcome nobody knows beside it."""
+    """What was acknowledged is there, and of each process few commits beside it: the one whose outcome nobody knows, and
+    those of which scripts/run, which is killed with the machine, had not passed on what the guest said."""
     for process, value in load.last.items():
-        assert value <= now.get(process, 0) <= value + 1, f"process {process}: {value} acknowledged, {now.get(process)} found"
+        assert value <= now.get(process, 0) <= value + 1 + UNHEARD, f"process {process}: {value} acknowledged, {now.get(process)} found"
 
 
 def check_image(path):
