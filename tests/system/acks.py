@@ -1,7 +1,9 @@
 """A guest under load whose acknowledgements are counted outside (acknowledged.c): imported by engine.py and by tests/ceph."""
 
+import contextlib
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -94,19 +96,28 @@ class Load:
             self.kill()
         return status
 
+    def children(self):
+        try:
+            with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as children:
+                return [int(pid) for pid in children.read().split()]
+        except FileNotFoundError:
+            return []                   # it has ended
+
     def qemu(self, number):
         """A signal to QEMU alone."""
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as children:
-            for pid in children.read().split():
-                os.kill(int(pid), number)
+        for pid in self.children():
+            os.kill(pid, number)
 
     def kill(self):
-        """All of it, at once; what it had said by then is heard."""
-        try:
+        """All of it, at once; what it had said by then is heard, and QEMU has left what it held."""
+        ends = []
+        with contextlib.suppress(ProcessLookupError):
+            ends = [os.pidfd_open(pid) for pid in self.children()]
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
+        for end in ends:
+            select.select([end], [], [], WAIT_S)
+            os.close(end)
         self.reader.join(WAIT_S)
 
 
