@@ -184,9 +184,9 @@ void object_die(struct object *o)
 
 void deaths_wait(void)
 {
-    while (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE)) {
-        /* the sweep may wait for this CPU, and a yield may come back at once */
-        arch_serve_shootdown();
-        thread_yield();
-    }
+    enum { LOOK_NS = 100000, LOOKS_MAX = 10000 }; /* a second: nobody waits for ever */
+    unsigned n = 0;
+    while (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE) && n++ < LOOKS_MAX)
+        if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR)
+            return;
 }
