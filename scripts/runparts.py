@@ -202,17 +202,16 @@ def whole_serve(args, scratch):
     for path, at, size in places_of:
         whole_copy(path, 0, whole, at, size)
     files = ",".join(f"{child}.driver=file,{child}.filename={option_path(path)}" for child, path in (("file", whole), ("log", args.record)))
+    if not shutil.which("qemu-nbd"):
+        raise RunError("qemu-nbd is missing, which several disks are recorded with: scripts/setup test")
     args.whole_place = tempfile.mkdtemp(prefix="katydid-")
     place = os.path.join(args.whole_place, "whole")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(place)
         listening.listen()
-        try:                            # it takes what listens already, as systemd passes it: nobody waits
-            args.whole_server = subprocess.Popen(
-                ["sh", "-c", f'LISTEN_PID=$$ LISTEN_FDS=1 exec qemu-nbd "$@" 3<&{listening.fileno()}', "sh", "--shared=0", "--image-opts",
-                 f"driver=blklogwrites,log-sector-size=512,{files}"], pass_fds=[listening.fileno()], start_new_session=True)
-        except FileNotFoundError:
-            raise RunError("qemu-nbd is missing: scripts/setup test") from None
+        args.whole_server = subprocess.Popen(   # it takes what listens already, as systemd passes it: nobody waits
+            ["sh", "-c", f'LISTEN_PID=$$ LISTEN_FDS=1 exec qemu-nbd "$@" 3<&{listening.fileno()}', "sh", "--shared=0", "--image-opts",
+             f"driver=blklogwrites,log-sector-size=512,{files}"], pass_fds=[listening.fileno()], start_new_session=True)
     return option_path(place)
 
 

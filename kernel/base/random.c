@@ -1,5 +1,6 @@
 /*
- * random.c - bytes that look random: for the stack guard, getrandom() and new programs' stacks.
+ * random.c - bytes that look random: for the stack guard, getrandom(), new programs' stacks, and
+ * the ids of transactions over several stores (store/parts.c: BP6).
  */
 #include "arch.h"
 #include "base/panic.h"

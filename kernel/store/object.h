@@ -80,7 +80,7 @@ must_check struct copy *copy_alloc(void);
 void copy_free(struct copy *c);
 void object_get(void *object);
 void object_put(void *object);
-/* deaths_wait returns when no manager and no object dies (begin, BG3). */
+/* deaths_wait sleeps until no manager and no object dies (begin, BG3), or the thread is killed. */
 void deaths_wait(void);
 /* object_at finds the object at an address of p; a reference, or NULL; *rights are the client's. */
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);

@@ -184,9 +184,8 @@ void object_die(struct object *o)
 
 void deaths_wait(void)
 {
-    enum { LOOK_NS = 100000, LOOKS_MAX = 10000 }; /* a second: nobody waits for ever */
-    unsigned n = 0;
-    while (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE) && n++ < LOOKS_MAX)
+    enum { LOOK_NS = 100000 }; /* asleep: who only yields leaves a sweep no CPU */
+    while (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE))
         if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR)
-            return;
+            return; /* killed */
 }

@@ -20,39 +20,42 @@ static void gets(int right)
     assert_int_equal(w.kernel[0][0], right);
 }
 
-/* The GET of an evicted page passes who waits, and its answer to CALL comes behind it. */
-static void passed_by_get(void **state)
+/* crosses: the GET of an evicted page passes who waits; the answer to CALL is sent behind it. */
+static void crosses(void)
 {
-    (void)state;
-    begin();
-    gets(SITE_EXCLUSIVE);
-    w.in_memory[0][0] = 0;
-    wait_in(HOME, 0, 0, SITE_EXCLUSIVE);
-    asks(SITE_EXCLUSIVE);
-    assert_true(queue_step(0) && at_client(0) && recall_step(0, 0) && at_home(0));
-    assert_true(w.passed && worker_notes(0, 0) && worker_ends(0, 0));
-    assert_true(at_client(0) && at_client(0) && recall_step(0, 0) && at_home(0)); /* GRANT, CALL */
-    assert_true(queue_step(0));
-    assert_int_equal(w.waits[0], 0);
-    end();
-}
-
-/* The same, but the answer comes when the page has been granted anew: it names an older grant. */
-static void gone_of_older(void **state)
-{
-    (void)state;
     begin();
     gets(SITE_EXCLUSIVE);
     w.in_memory[0][0] = 0;
     wait_in(HOME, 0, 0, SITE_EXCLUSIVE);
     asks(SITE_EXCLUSIVE);
     assert_true(queue_step(0) && at_client(0) && recall_step(0, 0));
-    assert_true(worker_notes(0, 0) && worker_ends(0, 0) && at_home(0) && w.crossed == 1);
-    assert_int_equal(w.kernel[0][0], SITE_EXCLUSIVE);
-    assert_true(at_client(0) && at_client(0) && recall_step(0, 0) && at_home(0)); /* GRANT, CALL */
+}
+
+/* regranted: the client has GRANT and CALL, and answers; then who waits has the page. */
+static void regranted(void)
+{
+    assert_true(at_client(0) && at_client(0) && recall_step(0, 0) && at_home(0));
     assert_true(queue_step(0));
     assert_int_equal(w.waits[0], 0);
     end();
+}
+
+static void passed_by_get(void **state)
+{
+    (void)state;
+    crosses();
+    assert_true(at_home(0) && w.passed && worker_notes(0, 0) && worker_ends(0, 0));
+    regranted();
+}
+
+/* The answer comes when the page has been granted anew: it names an older grant. */
+static void gone_of_older(void **state)
+{
+    (void)state;
+    crosses();
+    assert_true(worker_notes(0, 0) && worker_ends(0, 0) && at_home(0) && w.crossed == 1);
+    assert_int_equal(w.kernel[0][0], SITE_EXCLUSIVE);
+    regranted();
 }
 
 /* A GET is undone behind the kernel's word: others must not wait for what the client has not. */
