@@ -110,9 +110,12 @@ static void more_than_memory(void)
 static void out_and_in(void)
 {
     static const struct compressed_counts none;
-    for (uint64_t p = 0; p < 16; p++) memset((void *)at(p), 0, KM_PAGE_BYTES);
-    struct compressed_call c = ask(COMPRESSED_OUT, 0, 16);
-    /* The kernel may have sent some out between: memory is short here. */
+    struct compressed_call c = {.result = 0};
+    /* The kernel may send some out between, or on a busy host all: memory is short here. */
+    for (int i = 0; i < 100 && c.result == 0; i++) {
+        for (uint64_t p = 0; p < 16; p++) memset((void *)at(p), 0, KM_PAGE_BYTES);
+        c = ask(COMPRESSED_OUT, 0, 16);
+    }
     tap_ok(c.result > 0 && c.result <= 16, "zero pages go (%d that had not gone)", (int)c.result);
     long wrong = 0;
     for (uint64_t p = 0; p < 16; p++) wrong += at(p)[0] || at(p)[WORDS - 1];
