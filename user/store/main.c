@@ -330,7 +330,6 @@ static bool server_start(void)
     bool ok = thread_make(committer_main) && thread_make(publisher_main) &&
               thread_make(unspill_main) && thread_make(cleaner_main) && thread_make(scrub_main) &&
               thread_make(index_main) && thread_make(audit_main);
-    for (unsigned i = 1; ok && i < PAGER_THREADS; i++) ok = thread_make(pager_main);
     if (!ok) return false;
     server_lock();
     credits_update(true);
@@ -384,7 +383,9 @@ int main(int argc, char **argv)
         say("the name \"%s\" is taken: %s", server.name, strerror((int)-r));
         return 1;
     }
-    powers_keep(0);
+    powers_keep(0); /* before the first request is read */
+    for (unsigned i = 1; i < PAGER_THREADS; i++)
+        if (!thread_make(pager_main)) return 1;
     if (copy_is()) copy_serves();
     cost_say();
     pager_main(NULL);
