@@ -1,5 +1,5 @@
 /*
- * format.h - what lies on the disk, format version 3. The chapter (disk.md) explains it.
+ * format.h - what lies on the disk, format version 4. The chapter (disk.md) explains it.
  *
  * All numbers are little-endian. Every CRC is CRC-32C and seeded with the store's uuid, the kind
  * of block, and its own address or LSN (crc_seed), so that a right block in a wrong place fails.
@@ -12,7 +12,7 @@
 #include "store.h"
 
 #define BLOCK_BYTES          4096u
-#define FORMAT_VERSION       3u
+#define FORMAT_VERSION       4u
 #define SUPERBLOCK_MAGIC     0x6269644b53746f31ull
 #define GROUP_MAGIC          0x70726f75474b6431ull
 #define META_MAGIC           0x6174654d4b696431ull

@@ -7,12 +7,20 @@
  *   2 to 3  Two words of a container's slot, which nobody looked at, are its durability and its
  *           protection; 0 is what was there before them. Commit records may have a time and an id;
  *           those that have none say 0. So groups of version 2 are replayed as they are.
+ *   3 to 4  What lies in a store of version 3 means the same in version 4. What came to version 3
+ *           one by one, records and fields that were 0, is a version of its own (format.md).
  */
 #include "internal.h"
 
 static void same_superblock(struct superblock_disk *block)
 {
     (void)block;
+}
+
+static void same_page(uint32_t kind, uint8_t *bytes)
+{
+    (void)kind;
+    (void)bytes;
 }
 
 static void properties_none(uint32_t kind, uint8_t *bytes)
@@ -24,6 +32,7 @@ static void properties_none(uint32_t kind, uint8_t *bytes)
 
 static const struct format_step steps[] = {
     { .from = 2, .superblock = same_superblock, .page = properties_none },
+    { .from = 3, .superblock = same_superblock, .page = same_page },
 };
 
 const struct format_step *format_steps = steps;

@@ -69,7 +69,7 @@ static void slot_turn(const struct superblock *super, const uint32_t crcs[2], ui
         if (le64_get(slot->checkpoints[i].redo_lsn) == super->checkpoints[i].redo_lsn)
             slot->checkpoints[i].root_crc = le32_of(crcs[i]);
     super_turn(slot);
-    slot->version = le32_of(OLD);
+    slot->version = le32_of(two ? 2 : OLD);
     uint32_t seed = crc_seed(slot->uuid, CRC_SUPERBLOCK, le32_get(slot->slot), 0);
     slot->crc = le32_of(crc32c(seed, (uint8_t *)slot + 12, BLOCK_BYTES - 12));
 }

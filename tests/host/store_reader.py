@@ -121,7 +121,7 @@ class Slot:
         self.epochs = [struct.unpack_from("<IIQ", data, 240 + 16 * i) for i in range(min(count, 8))]
 
     def valid(self):
-        return field(self.data, 0, "Q") == 0x6269644B53746F31 and field(self.data, 12, "I") == 3 \
+        return field(self.data, 0, "Q") == 0x6269644B53746F31 and field(self.data, 12, "I") == 4 \
             and crc(seed(self.uuid, 1, self.slot, 0), self.data[12:]) == field(self.data, 8, "I") \
             and field(self.data, 32, "Q") == 0 and self.slot == self.generation & 1 \
             and self.offset == (self.slot_b if self.slot else 0)
