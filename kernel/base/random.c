@@ -5,7 +5,7 @@
 #include "arch.h"
 #include "base/panic.h"
 
-static uint64_t random_state; /* lost updates between CPUs do no harm */
+static uint64_t random_state; /* atomic: no two CPUs get the same, and nothing mixed in is lost */
 static bool random_seeded;
 
 static uint64_t mixed(uint64_t x)
@@ -18,9 +18,12 @@ void random_mix(const void *from, size_t bytes)
 {
     const uint8_t *in = from;
     for (size_t i = 0; i < bytes; i++) {
-        uint64_t x = mixed((random_state ^ in[i]) + 0x9e3779b97f4a7c15ull);
-        random_state = x ^ x >> 31; /* far from where another word leads: no part is theirs, too */
-    }
+        uint64_t x, was = __atomic_load_n(&random_state, __ATOMIC_RELAXED);
+        do
+            x = mixed((was ^ in[i]) + 0x9e3779b97f4a7c15ull);
+        while (!__atomic_compare_exchange_n(&random_state, &was, x ^ x >> 31, false,
+                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    } /* far from where another word leads: no part of what one gives is theirs, too */
 }
 
 void random_init(void)
@@ -35,9 +38,12 @@ void random_init(void)
 void random_bytes(void *to, size_t bytes)
 {
     uint8_t *out = to;
+    uint64_t state = 0;
     for (size_t i = 0; i < bytes; i++) {
         if (i % 8 == 0)
-            random_state += 0x9e3779b97f4a7c15ull ^ (random_seeded ? 0 : arch_cycles() << 20);
-        out[i] = (uint8_t)(mixed(random_state + i) >> 31);
+            state = __atomic_add_fetch(
+                &random_state, 0x9e3779b97f4a7c15ull ^ (random_seeded ? 0 : arch_cycles() << 20),
+                __ATOMIC_RELAXED);
+        out[i] = (uint8_t)(mixed(state + i) >> 31);
     }
 }

@@ -336,8 +336,7 @@ static void port_die(struct port *p)
     struct list items = LIST_INIT(items);
     lock_acquire(&p->lock);
     bool was = p->dead; /* with what it stands on (SK17) */
-    bool serves = p->serves && !was;
-    __atomic_fetch_add(&port_deaths, serves, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&port_deaths, !was, __ATOMIC_SEQ_CST);
     __atomic_store_n(&p->dead, true, __ATOMIC_SEQ_CST);
     thread_wake_all(&p->receivers);
     if (!list_empty(&p->items))
@@ -354,7 +353,15 @@ static void port_die(struct port *p)
     }
     calls_port_dead(p);
     port_seam.dead(p);
-    __atomic_fetch_sub(&port_deaths, serves, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&port_deaths, 1, __ATOMIC_SEQ_CST);
+}
+
+bool port_dies(const struct port *p)
+{
+    bool is = __atomic_load_n(&p->dead, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; !is && i < PORT_BELOW_MAX && p->below[i]; i++)
+        is = port_dies(p->below[i]); /* as deep as its rank */
+    return is;
 }
 
 /* port_above finds a port that stands on p and lives; a reference, or NULL. */

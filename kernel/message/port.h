@@ -67,7 +67,7 @@ struct port {
     struct list above;       /* by `stands`: the live ones that stand on it; port table lock */
     struct port_link { struct list link; struct port *port; } stands[PORT_BELOW_MAX];
 };
-extern uint32_t port_deaths; /* atomic: of managers and of objects, under way (BG3) */
+extern uint32_t port_deaths; /* atomic: of ports and of objects, under way (BG3) */
 void port_check(void *port); /* panics if its queue is wrong (PO1, PO3): handle_kinds */
 static inline void port_get(void *port)
 {
@@ -93,6 +93,7 @@ static inline int port_other_error(const struct port *p)
     return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;
 }
 bool port_notify(struct port *p, uint64_t bits); /* as port_post */
+bool port_dies(const struct port *p); /* it has died, or one that it stands on */
 /* port_gone tells that a view's transaction has ended: what it asks next comes behind that. */
 void port_gone(struct port *p, unsigned view);
 #define PORT_DEAD ((struct thread *)1)
@@ -101,7 +102,6 @@ bool port_post(struct port *p, struct item *i); /* the same, and wakes. False: t
 bool port_withdraw(struct port *p, struct item *i); /* true: it was queued, so nobody saw it */
 void item_prepare(struct item *i, enum item_kind kind);
 enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
-
 /* Bytes that travel with a message: frames, each one's owner the next, so that a full memory of
  * single frames is no obstacle. Who sent them pays for them, even if it ends before. Without payer:
  * few, in one piece (port.c). {0}: none. */

@@ -7,6 +7,7 @@
 #include "process/handle.h"
 #include "store/codeword.h"
 #include "store/commit.h"
+#include "store/dying.h"
 #include "store/fault.h"
 #include "store/holder.h"
 #include "store/mapping.h"
@@ -151,10 +152,10 @@ long kd_txn_begin(const uint64_t a[6])
     if (user_words_in(&b, at, sizeof b / 8))
         return -EFAULT;
     int e = begin_check(v, &b);
+    if (!e && object_dying(v->process, KD_OBJECT_TRANSACTIONAL))
+        e = deaths_wait(v->process); /* BG3 */
     if (e)
         return e;
-    if (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE))
-        deaths_wait(); /* BG3 */
     bool snapshot = (b.mode & 3) == KD_SNAPSHOT || (b.mode & 3) == KD_DIRTY_READ;
     v->snapshot.at = ~0ull; /* a dirty read sees whatever is published */
     if ((b.mode & 3) == KD_SNAPSHOT && (e = begin_snapshot(v, &b)))

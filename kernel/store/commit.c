@@ -5,6 +5,7 @@
  * Locks: leaf, view, versions; none across a user copy or a message.
  */
 #include "message/badge.h"
+#include "store/dying.h"
 #include "store/object_private.h"
 #include "store/codeword.h"
 #include "store/commit.h"
@@ -131,6 +132,8 @@ long kd_txn_commit(const uint64_t a[6])
         return -EFAULT;
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
+    if (object_dying(v->process, KD_OBJECT_ITEMS))
+        view_doom(v, EOWNERDEAD); /* BG4: an item of it that it used may be another's since */
     if (v->doom)
         return commit_refused(v, v->doom);
     if (k.batch_bytes | (uintptr_t)v->txn.enlisted | v->copies.count | v->copies.spilled_count)

@@ -4,6 +4,7 @@
  * fault_fast is the path without a conflict once more, for the commonest case, near the last fault:
  * it decides nothing, it sees that nothing is to be decided, and leaves all else to view_fault.
  */
+#include "store/dying.h"
 #include "store/fault.h"
 #include "store/commit.h"
 #include "store/grant.h"
@@ -254,8 +255,8 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
  * still. */
 HOT bool still_attached(const struct view *v, const struct object *o)
 {
-    return !o->dead && v->last.generation == __atomic_load_n(&v->process->attach_generation,
-                                                               __ATOMIC_SEQ_CST);
+    return !object_dies(o) &&
+           v->last.generation == __atomic_load_n(&v->process->attach_generation, __ATOMIC_SEQ_CST);
 }
 
 /* uncontended tells that no view has a right that could conflict, none waits here, and v has no
@@ -307,7 +308,7 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
 again:
     lock_acquire(&l->lock);
     if (!still_attached(v, o)) {
-        result = o->dead ? -EOWNERDEAD : -ENXIO;
+        result = object_dies(o) ? -EOWNERDEAD : -ENXIO;
         goto out;
     }
     bool gone = l->gone; /* LF2 */

@@ -27,7 +27,7 @@ struct container_lock {
 struct object {
     uint32_t references;     /* atomic: handle, attachments, walks under way */
     uint32_t flags, encoder; /* KD_OBJECT_*; KD_ENCODER_*, read anew for each page */
-    bool dead;               /* its manager is gone or destroyed it; set before the sweep */
+    bool dead, swept;        /* its manager is gone or destroyed it: before, and behind the sweep */
     bool overlaps;           /* another one lies at some of its addresses, or did; its lock */
     struct process *owner;   /* it lives until the object is in no list (object_die) */
     struct port *port, *commit_port;
@@ -80,8 +80,6 @@ must_check struct copy *copy_alloc(void);
 void copy_free(struct copy *c);
 void object_get(void *object);
 void object_put(void *object);
-/* deaths_wait sleeps until no manager and no object dies (begin, BG3), or the thread is killed. */
-void deaths_wait(void);
 /* object_at finds the object at an address of p; a reference, or NULL; *rights are the client's. */
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
 /* object_leaf finds or makes a page's leaf; page < o->pages, as for the others. NULL: no memory, or

@@ -28,6 +28,7 @@
  */
 #include "message/badge.h"
 #include "store/commit.h"
+#include "store/dying.h"
 #include "store/object_private.h"
 #include "store/parts.h"
 #include "store/stack.h"
@@ -241,7 +242,7 @@ static void parts_owe(struct view *v, uint32_t many)
         __atomic_fetch_add(&parts_begun, 1, __ATOMIC_SEQ_CST);
 }
 
-/* part_paid: a base shows its part, or has died with all of its objects. */
+/* part_paid: a base shows its part, or has died, and nothing of it is granted (BG4). */
 static void part_paid(struct port *base)
 {
     __atomic_fetch_sub(&base->voter.owes, 1, __ATOMIC_SEQ_CST);
@@ -439,9 +440,12 @@ int parts_snapshot_begin(struct view *v, uint32_t timeout_ms)
         v->snapshot.seen.given = false;
         v->snapshot.seen.only = all ? 0 : p->pid;
         v->snapshot.seen.generation = generation;
-        if (e || __atomic_load_n(&parts_begun, __ATOMIC_SEQ_CST) == begun)
+        bool dying = object_dying(p, KD_OBJECT_TRANSACTIONAL); /* it owes nothing any more (BG3) */
+        if (e || (!dying && __atomic_load_n(&parts_begun, __ATOMIC_SEQ_CST) == begun))
             return e;
         version_snapshot_end(v); /* one was about to be shown meanwhile */
+        if ((e = deaths_wait(p)))
+            return e;
     }
 }
 

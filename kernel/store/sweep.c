@@ -4,9 +4,11 @@
  * An active view that loses a right is doomed, and so is a snapshot whose process has attached the
  * dying object. TLBs are flushed before a frame is freed (FR1).
  *
- * Locks: leaf, view, graph. A sweep locks one leaf at a time, for a portion of its pages; `dead` is
- * set before it, and grants look at `dead` under the leaf lock, so nothing is granted behind it.
+ * Locks: leaf, view, graph. A sweep locks one leaf at a time, for a portion of its pages. Before it
+ * the object or its port is dead, and grants look at that under the leaf lock (object_dies), so
+ * nothing is granted behind it.
  */
+#include "store/dying.h"
 #include "store/object_private.h"
 #include "store/right.h"
 #include "store/spill.h"
@@ -178,14 +180,29 @@ void object_die(struct object *o)
     lock_release(&objects_lock);
     object_charge(o->owner, -1); /* the last that is done with its owner */
     count_add(objects, -1ull);
+    __atomic_store_n(&o->swept, true, __ATOMIC_RELEASE);
     __atomic_fetch_sub(&port_deaths, 1, __ATOMIC_ACQ_REL);
     object_put(o); /* the list's; the caller holds one of its own */
 }
 
-void deaths_wait(void)
+bool object_dying_look(struct process *p, uint32_t flags)
+{
+    bool is = false;
+    lock_acquire(&p->attach_lock);
+    for (unsigned i = 0; !is && i < p->attachment_count; i++) {
+        const struct object *o = p->attachments[i]->object;
+        is = (o->flags & flags) == flags && !__atomic_load_n(&o->swept, __ATOMIC_ACQUIRE) &&
+             object_dies(o);
+    }
+    lock_release(&p->attach_lock);
+    return is;
+}
+
+int deaths_wait(struct process *p)
 {
     enum { LOOK_NS = 100000 }; /* asleep: who only yields leaves a sweep no CPU */
-    while (__atomic_load_n(&port_deaths, __ATOMIC_ACQUIRE))
-        if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR)
-            return; /* killed */
+    int e = 0;
+    while (!e && object_dying(p, KD_OBJECT_TRANSACTIONAL))
+        e = thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR ? -EINTR : 0;
+    return e;
 }

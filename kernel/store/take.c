@@ -8,6 +8,7 @@
  *
  * Locks: leaf, one view.
  */
+#include "store/dying.h"
 #include "store/fault.h"
 #include "store/grant.h"
 #include "store/holder.h"
@@ -66,8 +67,9 @@ static struct frame *take_page(struct take *t, uint64_t index)
     lock_acquire(&l->lock);
     bool attached = t->generation == __atomic_load_n(&process_this()->attach_generation,
                                                      __ATOMIC_SEQ_CST);
-    bool taken = !l->gone && !o->dead && attached && page_resident(p) && page_open(p, t->write) &&
-                 !container_shut(t->holder, o) && is_free(t, l, slot) && give(t, l, slot);
+    bool taken = !l->gone && !object_dies(o) && attached && page_resident(p) &&
+                 page_open(p, t->write) && !container_shut(t->holder, o) && is_free(t, l, slot) &&
+                 give(t, l, slot);
     struct frame *f = taken ? p->frame : NULL;
     if (f)
         frame_pin(f);

@@ -7,8 +7,9 @@
  *     model-parts trace RULE      a shortest counterexample, step by step
  *
  * The last base decides. A base shows what it had (OLD), the transaction's part (NEW), or nothing:
- * it is dead, or its pages are held for an answer. Property: nobody ever finds NEW in one and OLD
- * in another, by locks or by a snapshot, and what the program was told is so.
+ * its pages are held for an answer, or were swept. Between its death and the sweep its pages are
+ * there, and nobody has locks on them. Property: nobody ever finds NEW in one and OLD in another, by
+ * locks or by a snapshot, and what the program was told is so.
  */
 #define RULES(X) \
     X(VOTE_UNFLUSHED, "a vote is told before it is durable") \
@@ -24,6 +25,8 @@
     X(GIVE_HELD, "a base that starts in doubt gives its pages to others") \
     X(SNAP_ANY, "a snapshot begins between two publications") \
     X(SNAP_LATE, "a snapshot that began between two publications shows objects that came later") \
+    X(DEAD_GRANTS, "a page of a base that has died is given to the next until it is swept") \
+    X(SNAP_DYING, "a snapshot begins while a base that has died is not swept") \
     X(FENCE_ENDS, "a base whose log takes nothing more says that its part has ended there") \
     X(FORGET_EARLY, "a decision is forgotten as soon as the program was answered") \
     X(FORGET_UNFLUSHED, "what a base says to have ended need not be durable there")
@@ -41,6 +44,7 @@ enum log : u8 { EMPTY, WRITTEN, DURABLE };
 
 struct Base {
     u8 alive, shown, locked;            /* locked: the transaction has its pages */
+    u8 dying;                           /* all have heard of its death, and it is not swept yet */
     u8 vote, commit, undo;              /* records, enum log; commit: also of who decides */
     u8 life;                            /* it voted in this one, and has the question's view */
     u8 memory;                          /* who decides: it has called the transaction undone */
@@ -171,6 +175,11 @@ struct Model : Steps<State, Scenario> {
     static void stops(Base &b)
     {
         b.alive = b.life = b.memory = b.locked = b.fenced = 0;
+        b.dying = b.shown != NOTHING;
+    }
+    static void swept(Base &b)
+    {
+        b.dying = 0;
         b.shown = NOTHING;
     }
     void death(int i)
@@ -206,6 +215,7 @@ struct Model : Steps<State, Scenario> {
     void base(int i)
     {
         const Base &b = now->b[i];
+        if (b.dying) return step(i, "is swept", [&](State &s) { swept(s.b[i]); });
         if (!b.alive) return start(i);
         if (now->deaths) death(i);
         if (i < last() && doubts(b) && now->b[last()].alive && now->phase != RECEIVED)
@@ -236,6 +246,7 @@ struct Model : Steps<State, Scenario> {
                 for (u8 *record : {&b.vote, &b.commit, &b.undo, &b.kept})
                     if (*record == WRITTEN) *record = EMPTY;
                 stops(b);
+                swept(b);
             }
             if (s.phase < ANSWERED) s.told = ASK;
             s.phase = GONE;
@@ -245,16 +256,17 @@ struct Model : Steps<State, Scenario> {
     /* ---- every state ---- */
     void look(const State &s)
     {
-        bool old = false, young = false, old_here = false, young_here = false;
+        bool old = false, young = false, old_here = false, young_here = false, dying = false;
         for (int i = 0; i < sc->bases; i++) {
             const Base &b = s.b[i];
             if (b.shown == NOTHING) continue;
-            if (!b.locked) (b.shown == NEW ? young : old) = true;
+            if (!b.locked && (!b.dying || on(DEAD_GRANTS))) (b.shown == NEW ? young : old) = true;
+            dying |= b.dying && !on(SNAP_DYING);
             (b.shown == NEW ? young_here : old_here) = true;
         }
         if (old && young) wrong("one base has all of it, another one nothing");
         bool owes = s.phase == RECEIVED || (s.phase == TELLING && s.outcome != UNDO);
-        if ((!owes || on(SNAP_ANY)) && old_here && young_here)
+        if ((!owes || on(SNAP_ANY)) && !dying && old_here && young_here)
             wrong("a snapshot that begins sees a half");
         if (owes && on(SNAP_LATE) && old_here && young_here)
             wrong("a snapshot comes to see a half, by an object that it had not when it began");

@@ -384,6 +384,7 @@ int main(int argc, char **argv)
         return 1;
     }
     powers_keep(0); /* before the first request is read */
+    if (!parts_serve()) return 1;
     for (unsigned i = 1; i < PAGER_THREADS; i++)
         if (!thread_make(pager_main)) return 1;
     if (copy_is()) copy_serves();

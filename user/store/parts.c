@@ -526,5 +526,7 @@ bool parts_start(void)
     store_stats(server.store, &stats);
     decided = stats.decisions;
     return KD3(KD_PORT_VOTES, server.commit_port, &own, 0) >= 0 && thread_make(asks_main) &&
-           thread_make(outcomes_main) && thread_make(peer_main);
+           thread_make(outcomes_main);
 }
+
+bool parts_serve(void) { return server.read_only || thread_make(peer_main); }

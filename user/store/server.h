@@ -380,6 +380,7 @@ bool part_receive(struct kd_message *m);
 /* part_batch adds to a batch what its part says. 0; -EINVAL: that says such things itself. */
 int part_batch(struct batch *b);
 bool parts_start(void); /* this store's name for the kernel, the port that others ask, threads */
+bool parts_serve(void); /* ... and answers these */
 bool thread_make(void *(*body)(void *));
 /* votes_name: does a prepared transaction set or unset this name? */
 bool votes_name(const struct store_op *op);

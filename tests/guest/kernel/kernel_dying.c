@@ -1,11 +1,13 @@
 /*
- * kernel_dying.c - what a program sees that hears of its manager's death (begin, BG3).
+ * kernel_dying.c - what a program sees that hears of its manager's death (begin, BG3 and BG4).
  *
  * Aim     who was told that the manager of a commit is dead begins no transaction in which pages of
- *         that manager are still there: somebody else may have changed them since.
+ *         that manager are still there: somebody else may have changed them since. Who has used an
+ *         item of it does not commit.
  * Method  this process is manager and client of many objects at one port. The manager receives a
  *         commit and closes the port; objects die one after the other, with others' turns between.
- *         The client, on another CPU, reads a page of each when its commit has ended.
+ *         The client, on another CPU, reads a page of each when its commit has ended. Of items: the
+ *         client commits as soon as the port is dead; the object of its item is the last to go.
  */
 #include "own_manager.h"
 
@@ -41,12 +43,12 @@ static void *manages(void *unused)
     return unused;
 }
 
-static bool made(void)
+static bool made(uint32_t flags)
 {
     bool good = (at_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0)) >= 0;
     for (unsigned i = 0; i < OBJECTS && good; i++) {
         struct kd_object_create c = {.port = at_port, .commit_port = at_port, .pages = 1,
-                                     .flags = KD_OBJECT_TRANSACTIONAL, .name = "dying"};
+                                     .flags = KD_OBJECT_TRANSACTIONAL | flags, .name = "dying"};
         objects[i] = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
         at[i] = c.base;
         struct kd_supply s = {.object = objects[i], .source = KD_SUPPLY_ZERO, .count = 1,
@@ -57,30 +59,66 @@ static bool made(void)
     return good;
 }
 
+static void unmade(void)
+{
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        kd_call3(KD_SPACE_DETACH, getpid(), objects[i], 0);
+        kd_call3(KD_HANDLE_CLOSE, objects[i], 0, 0);
+    }
+}
+
+static void *closes(void *unused)
+{
+    kd_call3(KD_HANDLE_CLOSE, at_port, 0, 0);
+    return unused;
+}
+
+/* The body's item lock is one that nobody else needs: only the death ends it. */
+static int item_used(void *port)
+{
+    pthread_t t;
+    long e = kd_call3(KD_ITEM_LOCK, (long)at[0], 0, KD_ITEM_S);
+    if (e) return 1;
+    (void)*(volatile uint64_t *)at[0];
+    pthread_create(&t, NULL, closes, NULL);
+    pthread_detach(t);
+    while (kd_call3(KD_PORT_OWNER, *(int *)port, 0, 0) >= 0) continue;
+    return 0;
+}
+
+static int items_die(void)
+{
+    int good = made(KD_OBJECT_ITEMS);
+    int port = (int)kd_call3(KD_HANDLE_COPY, at_port, KD_RIGHT_CALL, 0);
+    int result = run(item_used, &port, KD_SERIALISABLE, 0);
+    unmade();
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    return good ? result : 1;
+}
+
 int main(void)
 {
     unsigned late = 0;
-    int good = 0, told = 0, over = 0;
-    tap_plan(5);
+    int good = 0, told = 0, over = 0, items = 0;
+    tap_plan(6);
     for (int n = 0; n < TIMES; n++) {
         pthread_t t;
         unsigned seen = 0;
-        good += made() && run(read_all, &seen, KD_SERIALISABLE, 0) == 0 && seen == OBJECTS;
+        good += made(0) && run(read_all, &seen, KD_SERIALISABLE, 0) == 0 && seen == OBJECTS;
         pthread_create(&t, NULL, manages, NULL);
         told += run(write_first, NULL, KD_SERIALISABLE, 0) == -EOWNERDEAD;
         seen = 0;
         over += run(read_all, &seen, KD_SERIALISABLE, 0) == -EOWNERDEAD;
         late += seen;
         pthread_join(t, NULL);
-        for (unsigned i = 0; i < OBJECTS; i++) {
-            kd_call3(KD_SPACE_DETACH, getpid(), objects[i], 0);
-            kd_call3(KD_HANDLE_CLOSE, objects[i], 0, 0);
-        }
+        unmade();
     }
+    for (int n = 0; n < TIMES; n++) items += items_die() == -EOWNERDEAD;
     is(good, TIMES, "all pages are there");
     is(told, TIMES, "a commit hears that its manager died");
     is(over, TIMES, "so does the next transaction");
     is((long)late, 0, "which reads no page that was its");
+    is(items, TIMES, "who has used an item of it does not commit");
     is(check(), 0, "kcheck");
     return tap_end();
 }

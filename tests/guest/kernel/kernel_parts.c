@@ -5,7 +5,8 @@
  *         refused. A vote counts once; nothing is published before it is decided, or after it is
  *         undone, and nobody refuses what is committed. A name is said once. What a commit tells
  *         goes to who decides, and nothing of it is lost. A snapshot waits for who shows its part
- *         last, and one that did not see that base's objects never comes to see a half.
+ *         last, and one that did not see that base's objects never comes to see a half; nor does
+ *         anybody while a base that has died is swept.
  * Method  this process is five managers, with one object and one thread each, and the client; some
  *         transactions are a child's, so that this process need not have all objects.
  */
@@ -417,11 +418,65 @@ static void comes_late(const char *self)
     tap_ok(e == 0 && tries == 2, "nor one that was in doubt: it begins anew (%d, %d)", e, tries);
 }
 
+/* ---- a base that dies ---- */
+
+enum { MORE = 600 };
+static struct reader {
+    unsigned mode;
+    int result;
+    uint64_t seen[2];
+    _Atomic bool before, half, begun;   /* it has read; then there is a half; it has begun again */
+} reader;
+
+static int read_begun(void *out)
+{
+    reader.begun = true;
+    return read_both(out);
+}
+
+static void *reads(void *unused)
+{
+    run(read_both, reader.seen, reader.mode, WAIT_MS); /* the right to read stays */
+    reader.before = true;
+    while (!reader.half) pause_ms(1);
+    reader.result = run(read_begun, reader.seen, reader.mode, WAIT_MS);
+    return unused;
+}
+
+/* Base 0 has shown nothing of what base 1 shows, and dies. Objects that it made later are swept
+ * before the one that is looked at, and the reader has begun before, or waits to begin. */
+static void dies(const char *self, unsigned mode, const char *what)
+{
+    pthread_t t;
+    bool good = true, heard = false;
+    for (unsigned i = 0; i < MORE; i++) {
+        struct kd_object_create c = {.port = bases[0].port, .commit_port = bases[0].port,
+                                     .pages = 1, .flags = KD_OBJECT_TRANSACTIONAL};
+        long object = kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+        good &= kd_call3(KD_HANDLE_CLOSE, object, 0, 0) == 0; /* it lives as long as its port */
+    }
+    reader = (struct reader){.mode = mode};
+    pthread_create(&t, NULL, reads, NULL);
+    while (!reader.before) pause_ms(1);
+    int pid = half_begin(self);
+    reader.half = true;
+    for (int i = 0; i < WAIT_MS && !(heard = reader.begun || doubts(&bases[0], 0)); i++)
+        pause_ms(1);
+    pause_ms(20); /* it waits for the page: where it does not yet, it meets less */
+    kd_call3(KD_HANDLE_CLOSE, bases[0].port, 0, 0);
+    pthread_join(t, NULL);
+    tap_ok(good && pid > 0 && heard && half_end(pid) && reader.result == -EOWNERDEAD,
+           "%s sees no half when a base dies (%d, %lu and %lu)", what, reader.result,
+           reader.seen[0], reader.seen[1]);
+    detach(0);
+    view_anew();
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && sscanf(argv[2], "%lx.%lx", &bases[0].at, &bases[1].at) == 2) return child();
     bool good = true;
-    tap_plan(36);
+    tap_plan(39);
     for (unsigned i = 0; i < BASES; i++)
         good &= manager_start(&bases[i]) && attach(getpid(), i) == 0;
     tap_ok(good, "five managers");
@@ -434,6 +489,11 @@ int main(int argc, char **argv)
     bare(argv[0]);
     comes_late(argv[0]);
     tap_ok(lies_taken() == 0, "no lie was taken (%ld)", lies_taken());
+    dies(argv[0], KD_SNAPSHOT, "a snapshot that waits");
+    good = manager_start(&bases[0]) && attach(getpid(), 0) == 0 &&
+           kd_call3(KD_NAME_SET, (long)"parts.0", bases[0].port, 0) == 0;
+    tap_ok(good && votes(&bases[0], bases[0].name) == 0, "the next manager");
+    dies(argv[0], KD_SERIALISABLE, "who waits for a page");
     is(check(), 0, "kcheck");
     return tap_end();
 }
