@@ -15,6 +15,10 @@
  *   BS2  What the device writes is input: ports that do not exist, names without an end, lengths
  *        that do not fit are ignored or cut.
  *   BS3  A stream has references exactly while `opened`; the notices go to the port of that opener.
+ *   BS4  When the other end goes, the device gives back all that it can see, then says so; but what
+ *        it had written in part it forgets (QEMU). So a buffer that is out when it says so, for
+ *        the second time since it was offered (`out_old`: for the first), is free: at the first,
+ *        it may have been offered behind the giving back.
  *
  * Lock: the device's (RANK_BLOCK), also taken by the interrupt. Ports are told without it.
  */
@@ -27,7 +31,7 @@
 
 #include "arch.h"
 
-enum { STREAMS_MAX = 16, BUFFERS = 8, WORDS = 64 };
+enum { STREAMS_MAX = 16, BUFFERS = 8, ALL_BUFFERS = (1 << BUFFERS) - 1, WORDS = 64 };
 #define FEATURE_MULTIPORT (1ull << 1)
 
 struct serial_registers { uint16_t columns, rows; uint32_t ports_max; };
@@ -41,12 +45,13 @@ struct stream {
     char name[KD_NAME_MAX];             /* "": the device has not said it */
     bool exists, opened, told_open;     /* told_open: what the device knows of `opened` */
     bool connected, broken;             /* the other end; it went, and nobody has heard it */
-    bool reading, writing, tell;        /* BS1; the port is to be told */
+    bool reading, tell;                 /* BS1; the port is to be told */
     struct port *port;                  /* a reference */
     uint64_t bits;                      /* of KD_MSG_NOTIFY */
     struct virtq in, out;
     char *in_memory, *out_memory;       /* BUFFERS pages */
-    uint16_t out_free;                  /* a bit for each buffer */
+    uint16_t writing;                   /* BS1: no bit or one, as in out_free */
+    uint16_t out_free, out_old;         /* a bit for each buffer; BS4 */
     uint8_t full[BUFFERS];              /* in the order in which they came */
     uint32_t full_bytes[BUFFERS];
     unsigned full_first, full_count;
@@ -100,6 +105,42 @@ static void offer_in(struct stream *s, unsigned i)
     virtq_offer(&s->in, (uint16_t)i);
 }
 
+static void stream_collect(struct stream *s)
+{
+    uint32_t head, bytes;
+    for (unsigned n = virtq_used(&s->in); n > 0 && n <= BUFFERS; n--) {
+        virtq_take(&s->in, &head, &bytes);
+        if (head >= BUFFERS || s->full_count == BUFFERS) /* BS2 */
+            continue;
+        if (!bytes) {
+            offer_in(s, head);
+            continue;
+        }
+        unsigned at = (s->full_first + s->full_count++) % BUFFERS;
+        s->full[at] = (uint8_t)head;
+        s->full_bytes[at] = MIN(bytes, (uint32_t)PAGE_BYTES);
+        s->tell = true;
+    }
+    for (unsigned n = virtq_used(&s->out); n > 0 && n <= BUFFERS; n--) {
+        virtq_take(&s->out, &head, &bytes);
+        if (head < BUFFERS) {
+            s->out_free |= (uint16_t)(1u << head);
+            s->out_old &= (uint16_t)~(1u << head);
+        }
+        s->tell = true;
+    }
+}
+
+/* stream_broke frees what the device has lost, at its word that the other end went (BS4). */
+static void stream_broke(struct stream *s)
+{
+    stream_collect(s); /* it gave that back before it said so */
+    s->out_free |= s->out_old;
+    s->out_old = ALL_BUFFERS & (uint16_t)~(s->out_free | s->writing);
+    s->broken |= s->connected;
+    s->connected = false;
+}
+
 static void control_taken(const char *at, uint32_t bytes)
 {
     struct control c;
@@ -113,8 +154,7 @@ static void control_taken(const char *at, uint32_t bytes)
         break;
     case PORT_REMOVE:
         s->exists = false;
-        s->broken |= s->connected;
-        s->connected = false;
+        stream_broke(s);
         break;
     case PORT_NAME:
         bytes = MIN(bytes - (uint32_t)sizeof(c), (uint32_t)sizeof(s->name) - 1);
@@ -122,7 +162,8 @@ static void control_taken(const char *at, uint32_t bytes)
         s->name[bytes] = 0;
         break;
     case PORT_OPEN:
-        s->broken |= s->connected && !c.value;
+        if (!c.value)
+            stream_broke(s);
         s->connected = c.value;
         break;
     default:
@@ -148,30 +189,6 @@ static void control_collect(void)
     }
     virtq_notify(&serial.control_in);
     say_opened();
-}
-
-static void stream_collect(struct stream *s)
-{
-    uint32_t head, bytes;
-    for (unsigned n = virtq_used(&s->in); n > 0 && n <= BUFFERS; n--) {
-        virtq_take(&s->in, &head, &bytes);
-        if (head >= BUFFERS || s->full_count == BUFFERS) /* BS2 */
-            continue;
-        if (!bytes) {
-            offer_in(s, head);
-            continue;
-        }
-        unsigned at = (s->full_first + s->full_count++) % BUFFERS;
-        s->full[at] = (uint8_t)head;
-        s->full_bytes[at] = MIN(bytes, (uint32_t)PAGE_BYTES);
-        s->tell = true;
-    }
-    for (unsigned n = virtq_used(&s->out); n > 0 && n <= BUFFERS; n--) {
-        virtq_take(&s->out, &head, &bytes);
-        if (head < BUFFERS)
-            s->out_free |= (uint16_t)(1u << head);
-        s->tell = true;
-    }
 }
 
 /* tell_port tells who has a stream open that there is something to do. No lock. */
@@ -339,8 +356,9 @@ static long write_begin(struct stream *s)
     if (!result && !s->out_free)
         result = -EAGAIN;
     if (!result) {
-        s->writing = true;
         result = __builtin_ctz(s->out_free);
+        s->writing = (uint16_t)(1u << result);
+        s->out_free &= (uint16_t)~s->writing;
     }
     lock_release(&serial.lock);
     return result;
@@ -356,15 +374,17 @@ HANDLE_CALL(kd_stream_write, struct stream *s, HANDLE_STREAM, KD_RIGHT_WRITE, 0)
         return i;
     long error = copy_from_user(s->out_memory + i * (long)PAGE_BYTES, a[1], bytes);
     lock_acquire(&serial.lock);
-    s->writing = false;
     if (!error) {
-        s->out_free &= (uint16_t)~(1u << i);
         s->out.descriptors[i].bytes = (uint32_t)bytes;
         virtq_offer(&s->out, (uint16_t)i);
-    }
-    lock_release(&serial.lock);
-    if (!error)
         virtq_notify(&s->out);
+        if (virtq_used(&serial.control_in))
+            control_collect(); /* what it said before is not about this one: BS4 */
+    } else {
+        s->out_free |= s->writing;
+    }
+    s->writing = 0;
+    lock_release(&serial.lock);
     return error ? error : (long)bytes;
 }
 
@@ -389,7 +409,7 @@ static bool stream_make(struct stream *s)
         return false;
     s->in_memory = buffers_make(&s->in, PAGE_BYTES, VIRTIO_DEVICE_WRITES);
     s->out_memory = buffers_make(&s->out, PAGE_BYTES, 0);
-    s->out_free = (1u << BUFFERS) - 1;
+    s->out_free = ALL_BUFFERS;
     return s->in_memory && s->out_memory;
 }
 
