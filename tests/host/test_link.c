@@ -125,6 +125,70 @@ static void deadlines_suffice(void **state)
     assert_true(sites[0].session && sites[0].lives == 1 && looks < 400);
 }
 
+/* Sites that sleep until their deadlines, or until something comes or there is room, meet. Who
+ * is not read does not see either that somebody is there. */
+static bool meet_by_deadlines(void)
+{
+    uint64_t next = now;
+    for (unsigned looks = 0; looks < 100 && next < TIME_NEVER; looks++) {
+        now = next > now ? next : now + MS;
+        for (unsigned n = 0; n < 4; n++)
+            for (struct site *s = sites; s < sites + 2; s++) {
+                if (peer_reads(&s->peer, clock_of(s)))
+                    peer_connected(&s->peer, clock_of(s));
+                read_in(s, PIPE);
+                peer_tick(&s->peer, clock_of(s));
+                if (s->peer.connected)
+                    write_out(s, PIPE);
+            }
+        if (sites[0].session && sites[0].session == sites[1].session)
+            return true;
+        next = TIME_NEVER;
+        for (struct site *s = sites; s < sites + 2; s++) {
+            uint64_t due = peer_deadline(&s->peer);
+            due = due > s->offset && due < TIME_NEVER ? due - s->offset : due;
+            next = due < next ? due : next;
+        }
+    }
+    return false;
+}
+
+/* SI4: both have broken rules, and who is quiet does not read. */
+static void both_quiet(void)
+{
+    for (struct site *s = sites; s < sites + 2; s++)
+        for (unsigned n = 0; n < 5; n++)
+            peer_over(&s->peer, "the test says so", clock_of(s));
+}
+
+static void quiet_sites_that_find_no_room_wake(void **state)
+{
+    (void)state;
+    begin();
+    connect_both();
+    assert_true(meet(10));
+    for (struct site *s = sites; s < sites + 2; s++) {
+        peer_end(&s->peer, "the test says so", clock_of(s));
+        s->out.have = PIPE; /* of a session that has ended */
+        memset(s->out.bytes, 0, PIPE);
+        write_out(s, PIPE); /* begins a HELLO */
+        assert_true(s->peer.writer.left > 0);
+    }
+    both_quiet();
+    assert_true(meet_by_deadlines());
+}
+
+static void quiet_sites_that_come_again_wake(void **state)
+{
+    (void)state;
+    begin();
+    connect_both();
+    assert_true(meet(10));
+    both_quiet();
+    break_both();
+    assert_true(meet_by_deadlines());
+}
+
 static void silence_ends_a_session(void **state)
 {
     (void)state;
@@ -439,6 +503,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_comes_later),
         cmocka_unit_test(an_idle_session_stays),
         cmocka_unit_test(deadlines_suffice),
+        cmocka_unit_test(quiet_sites_that_find_no_room_wake),
+        cmocka_unit_test(quiet_sites_that_come_again_wake),
         cmocka_unit_test(silence_ends_a_session),
         cmocka_unit_test(what_nobody_answered_ends_a_session),
         cmocka_unit_test(a_link_that_was_started_again_is_silent_for_a_lease),

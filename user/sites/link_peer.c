@@ -19,6 +19,8 @@
  *   SI2  A frame is acted upon only in the session that its receiver's nonce names.
  *   SI3  A session ends at our side before our next HELLO: while `hold`, none is said.
  *   SI4  A site that breaks rules again and again is heard less and less: at most once in 2 s.
+ *        Who does not hear it wakes up when that is over, whatever else is to be waited for: the
+ *        other one may sleep until it is read.
  *   SI7  One nonce's HELLOs all claim and serve the same: what changes is said under a new one.
  *        Else a session could begin by a HELLO that was on its way, and never hear the next.
  */
@@ -250,6 +252,8 @@ void peer_tick(struct peer *p, uint64_t now)
 {
     if (p->state == LINK_REFUSED && now >= p->quiet_until)
         p->state = LINK_GREETING;
+    if (now >= p->quiet_until)
+        p->quiet_until = 0;
     if (p->state == LINK_GREETING && p->greeted && now - p->greeted > GREET_MS * MS)
         p->hello_due = true;
     if (p->state != LINK_LIVE)
@@ -262,22 +266,18 @@ void peer_tick(struct peer *p, uint64_t now)
 
 uint64_t peer_deadline(const struct peer *p)
 {
-    if (!p->connected)
-        return TIME_NEVER;
+    uint64_t quiet = p->quiet_until ? p->quiet_until : TIME_NEVER; /* then it is read again */
     if (p->state == LINK_LIVE) {
         uint64_t end = (p->heard < p->last_in ? p->heard : p->last_in) + p->lease + 1;
         uint64_t beat = p->writer.left ? TIME_NEVER : beat_due(p);
         return beat < end ? beat : end;
     }
-    if (p->hold)
-        return TIME_NEVER;
-    if (p->state == LINK_REFUSED)
-        return p->quiet_until;
-    if (p->writer.left)
-        return TIME_NEVER; /* until there is room */
+    if (!p->connected || p->hold || p->state == LINK_REFUSED || p->writer.left)
+        return quiet; /* or when somebody is there, when it is released, when there is room */
     if (p->hello_due)
         return p->quiet_until;
-    return p->greeted + GREET_MS * MS + 1;
+    uint64_t again = p->greeted + GREET_MS * MS + 1;
+    return quiet < again ? quiet : again;
 }
 
 bool peer_reads(const struct peer *p, uint64_t now)
