@@ -83,6 +83,13 @@ def long_a_guest_that_stands_still_is_lost_and_comes_back():
     assert "a: a to b: 60 frames" in said and sessions(said) >= 2, said
 
 
+def long_a_guest_that_stands_still_while_its_connection_breaks_comes_back():
+    """QEMU leaves its port without output then; scripts/sites gets over that."""
+    said = run(site("a", "echoes b frames=60 again; sites -v", FAST) + server("b", options=FAST) +
+               "link a b\nat a>b 15 stop a ms=500\nat a>b 16 cut down=1000\nat a>b 30 stop a ms=500\nat a>b 31 cut down=1000\n")
+    assert "a: a to b: 60 frames" in said and sessions(said) >= 3, said
+
+
 def long_a_half_open_connection_is_lost():
     said = run(site("a", "echoes b frames=60 again; sites -v", FAST) + server("b", options=FAST) + "link a b\nat b>a 30 hold ms=1500\n")
     assert "a: a to b: 60 frames" in said and sessions(said) >= 2, said
