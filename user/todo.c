@@ -33,23 +33,30 @@ static int done(void *text) {
     return ps_free(item);
 }
 
-static int show(void *bullet) {
+static int show(void *unused) {
+    (void)unused;
     struct list *list = ps_root(container);
     if (!list)
         return -errno;
     for (struct item *item = list->first; item; item = item->next)
-        printf("%s %s\n", (char *)bullet, item->text);
+        printf("- %s\n", item->text);
     return 0;
 }
 
 int main(int argc, char **argv) {
-    int (*what)(void *) = argc == 1                               ? show
-                          : argc == 3 && !strcmp(argv[1], "add")  ? add
-                          : argc == 3 && !strcmp(argv[1], "done") ? done : NULL;
-    if (!what)
-        return fprintf(stderr, "use: todo, todo add TEXT, todo done TEXT\n"), 2;
+    int (*what)(void *);
+    if (argc == 1) {
+        what = show;
+    } else if (argc == 3 && strcmp(argv[1], "add") == 0) {
+        what = add;
+    } else if (argc == 3 && strcmp(argv[1], "done") == 0) {
+        what = done;
+    } else {
+        fprintf(stderr, "use: todo, todo add TEXT, todo done TEXT\n");
+        return 2;
+    }
     container = ps_open("todo", PS_CREATE | PS_WRITE, PS_LAYOUT(struct list, 1));
-    int error = container ? ps_transaction(what, argc == 1 ? "-" : argv[2]) : -errno;
+    int error = container ? ps_transaction(what, argc == 3 ? argv[2] : NULL) : -errno;
     if (error)
         fprintf(stderr, "todo: %s\n", ps_strerror(error));
     return error != 0;
