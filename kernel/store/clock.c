@@ -260,8 +260,8 @@ HOT enum look set_aside(const struct candidate *c, bool take)
     struct leaf *l = c->leaf;
     struct frame *f = c->frame;
     if ((take && !c->used) || f->owner != l || f->state != FRAME_LISTED ||
-        (f->flags & SLOT_MASK) != c->slot || place_of(f) > PROVEN || c->group & (c->group - 1) ||
-        !is_plain(c))
+        (f->flags & SLOT_MASK) != c->slot || place_of(f) > PROVEN ||
+        c->cluster & (c->cluster - 1) || !is_plain(c))
         return LOOK_BUSY;
     if (c->used)
         return LOOK_USED;
@@ -289,22 +289,22 @@ unsigned clock_aside(struct candidate c[], unsigned n, bool take, uint64_t seen[
 enum look clock_look(struct candidate *c, struct list *gone)
 {
     struct leaf *l = c->leaf;
-    uint64_t one = 1ull << c->slot, group = 0, dirty = 0;
-    if (c->group & ~one && !c->used)
+    uint64_t one = 1ull << c->slot, can = 0, dirty = 0;
+    if (c->cluster & ~one && !c->used)
         right_age(c, 1); /* a use of one is a use of all (EV6) */
     bool used = c->used;
     lock_acquire(&l->lock);
     bool here = c->page->frame == c->frame && page_resident(c->page); /* or it comes again */
-    slots_each(s, here ? c->group : 0) {
-        group |= (uint64_t)can_go(l, s) << s;
+    slots_each(s, here ? c->cluster : 0) {
+        can |= (uint64_t)can_go(l, s) << s;
         dirty |= (uint64_t)(l->pages[s].flags & PAGE_DIRTY) << s;
     }
-    uint64_t freed = gone && !used ? pages_evict(l, group & ~dirty, gone, &used) : 0;
-    uint64_t rest = here ? (group | one) & ~freed : 0;
+    uint64_t freed = gone && !used ? pages_evict(l, can & ~dirty, gone, &used) : 0;
+    uint64_t rest = here ? (can | one) & ~freed : 0;
     if (rest)
         lock_acquire(&evict_lock);
     slots_each(s, rest) {
-        bool on = used || !(group >> s & 1);
+        bool on = used || !(can >> s & 1);
         take_out(l, l->pages[s].frame, used);
         put_in(l, on ? CLOCK : dirty >> s & 1 ? LAUNDRY : gone ? CLOCK : READY,
                (unsigned)s, l->pages[s].frame);
@@ -312,7 +312,7 @@ enum look clock_look(struct candidate *c, struct list *gone)
     if (rest)
         lock_release(&evict_lock);
     lock_release(&l->lock);
-    return freed & one ? LOOK_FREED : !(group & one) ? LOOK_BUSY : used ? LOOK_USED
+    return freed & one ? LOOK_FREED : !(can & one) ? LOOK_BUSY : used ? LOOK_USED
            : dirty & one ? LOOK_DIRTY : gone ? LOOK_BUSY : LOOK_CLEAN;
 }
 
@@ -362,14 +362,14 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
 unsigned clock_first(struct object *o, enum place where, unsigned most, struct candidate found[],
                      unsigned *n)
 {
-    unsigned went = 0, size = group_size(o);
+    unsigned went = 0, size = cluster_size(o);
     lock_acquire(&evict_lock);
     struct list *all = &o->places[where], *at = all->next;
     struct candidate *c = found;
     for (most = (unsigned)MIN(most, o->in_place[where]); went < most; went++, at = at->next) {
         struct frame *f = container_of(at, struct frame, link);
         if (size == 1 || c == found || c[-1].leaf != f->owner ||
-            !(c[-1].group >> (f->flags & SLOT_MASK) & 1))
+            !(c[-1].cluster >> (f->flags & SLOT_MASK) & 1))
             *c++ = clock_candidate(f, size);
     }
     if (at != all) { /* the list begins there now */

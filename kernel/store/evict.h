@@ -93,47 +93,47 @@ static inline bool page_stays(const struct leaf *l, const struct page *p)
 /* bare_turn is the leaf without resident pages whose turn was the longest ago, with a reference to
  * its object; or NULL. */
 struct leaf *bare_turn(void);
-/* A candidate is a page that is to be looked at, with those of its group: of its cluster, where
- * that has a fixed size, but few enough for one look (EV6). Its object is kept alive by the caller.
- * clock_candidate: of a frame that stands in a list; evict lock held. */
+/* A candidate is a page that is to be looked at, with those of its cluster, where that has a fixed
+ * size, but few enough for one look (EV6). Its object is kept alive by the caller. clock_candidate
+ * makes one of a frame that stands in a list; evict lock held. */
 struct candidate {
     struct leaf *leaf;
     struct frame *frame;
     struct page *page;
-    uint64_t group;
+    uint64_t cluster;        /* bits of its slots */
     unsigned slot;
     bool used;
 };
 enum { SLOT_MASK = LEAF_PAGES - 1, ZEROS = 0x8000 }; /* of frame->flags; EV11 */
-static inline unsigned group_size(const struct object *o)
+static inline unsigned cluster_size(const struct object *o)
 {
     return MIN(MAX(__atomic_load_n(&o->cluster_fixed, __ATOMIC_RELAXED), 1u), 8u);
 }
-static inline struct candidate clock_candidate(struct frame *f, unsigned group_size)
+static inline struct candidate clock_candidate(struct frame *f, unsigned cluster_size)
 {
     struct leaf *l = f->owner;
     unsigned slot = f->flags & SLOT_MASK;
-    uint64_t group = ((1ull << group_size) - 1) << (slot & ~(group_size - 1));
-    return (struct candidate){l, f, &l->pages[slot], group, slot, false};
+    uint64_t cluster = ((1ull << cluster_size) - 1) << (slot & ~(cluster_size - 1));
+    return (struct candidate){l, f, &l->pages[slot], cluster, slot, false};
 }
-/* clock_first tells the first pages of a list, `most` at most, and one of neighbours in a group.
+/* clock_first tells the first pages of a list, `most` at most, and one of neighbours in a cluster.
  * All go to its end; it returns how many. */
 unsigned clock_first(struct object *o, enum place where, unsigned most, struct candidate found[],
                      unsigned *n);
-/* clock_look does with a page and its group what follows from that; what may go does, its frames
- * into `gone`, if that is not NULL. Tells of the page. It takes two looks to find what is not in
- * use. */
+/* A look at a page ends with what became of it. It takes two to find what is not in use. */
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
+/* clock_look looks at a page and its cluster: what may go does, its frames into `gone`, if that is
+ * not NULL; the others go where they belong in the lists. It tells of the page. */
+enum look clock_look(struct candidate *c, struct list *gone);
 /* clock_aside does it for those, of n, for which no leaf need be locked, and counts them in seen[];
  * it returns how many stay in c[]. `take`: those that are not used are to go. */
 unsigned clock_aside(struct candidate c[], unsigned n, bool take, uint64_t seen[]);
-enum look clock_look(struct candidate *c, struct list *gone);
 
 /* ---- right.c: what happens to rights; leaf locked, where nothing else is said ---- */
 /* A reach keeps a view locked, and its table known, for several calls; {0}: none. */
 struct reach { struct view *view; vaddr_t base; pte_t *ptes; };
 void reach_end(struct reach *r);
-/* right_age tells of candidates whether they, or others of their groups, were used since the last
+/* right_age tells of candidates whether they, or others of their clusters, were used since the last
  * call, and makes ACCESSED USED, without a flush. No leaf need be locked; what comes meanwhile is
  * not seen then. */
 void right_age(struct candidate c[], unsigned n);

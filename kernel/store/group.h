@@ -22,6 +22,7 @@ struct view_parts {
     unsigned batch_count;    /* of other bases; the transaction enlists them */
 };
 
+/* struct view_group: a view's question, and its ties to those whose commit is one with its own. */
 struct view_group {
     struct port *asked;      /* where its question is; it stays while nobody has answered */
     struct port *other[ENLISTED_MAX - 1]; /* enlisted before; references. View lock */

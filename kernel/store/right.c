@@ -328,7 +328,7 @@ void right_age(struct candidate c[], unsigned n)
     struct reach r = {0};
     for (; n--; c++) {
         struct leaf *l = c->leaf;
-        uint64_t others = c->group & ~(1ull << c->slot);
+        uint64_t others = c->cluster & ~(1ull << c->slot);
         c->used |= page_age(&r, l, c->page, page_address(l, c->slot));
         for (; unlikely(others); others &= others - 1) {
             unsigned slot = (unsigned)__builtin_ctzll(others);

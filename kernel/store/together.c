@@ -20,7 +20,7 @@ static bool page_of_frame_free(struct frame *f)
         lock_acquire(&evict_lock);
         if (f->state == FRAME_LISTED) { /* EV5 */
             const struct leaf *l = f->owner;
-            c = clock_candidate(f, group_size(l->object));
+            c = clock_candidate(f, cluster_size(l->object));
             object_get(l->object);
         }
         lock_release(&evict_lock);
