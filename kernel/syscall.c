@@ -18,14 +18,31 @@ static const char *missing_name(uint64_t number)
     }
 }
 
-/* say_once writes one line for each unknown number; all numbers behind the table share one. */
+enum { BEHIND_TOLD = 16, LAST_TOLD = TRAP_CALLS + BEHIND_TOLD };
+
+/* slot_of gives an unknown number its bit among those that were told: the first BEHIND_TOLD behind
+ * the table have one each, as those in it have; all that come later share LAST_TOLD. */
+static uint64_t slot_of(uint64_t number)
+{
+    static uint64_t behind[BEHIND_TOLD];
+    for (unsigned i = 0; number >= TRAP_CALLS && i < BEHIND_TOLD; i++) {
+        uint64_t was = 0;
+        if (__atomic_compare_exchange_n(&behind[i], &was, number, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED) || was == number)
+            return TRAP_CALLS + i;
+    }
+    return number < TRAP_CALLS ? number : LAST_TOLD;
+}
+
+/* say_once writes one line for each slot_of(). */
 static void say_once(uint64_t number)
 {
-    static uint64_t said[TRAP_CALLS / 64 + 1];
-    uint64_t slot = MIN(number, (uint64_t)TRAP_CALLS), bit = 1ull << slot % 64;
-    if (!(__atomic_fetch_or(&said[slot / 64], bit, __ATOMIC_RELAXED) & bit))
-        printk("%s[%d]: there is no call %llu (%s)", process_this()->name, process_this()->pid,
-               (unsigned long long)number, missing_name(number));
+    static uint64_t told[LAST_TOLD / 64 + 1];
+    uint64_t slot = slot_of(number), bit = 1ull << slot % 64;
+    if (!(__atomic_fetch_or(&told[slot / 64], bit, __ATOMIC_RELAXED) & bit))
+        printk("%s[%d]: there is no call %llu (%s)%s", process_this()->name, process_this()->pid,
+               (unsigned long long)number, missing_name(number),
+               slot == LAST_TOLD ? "; others of this kind are only counted" : "");
 }
 
 long trap_call_unknown(const uint64_t a[6])
