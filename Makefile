@@ -119,7 +119,7 @@ kernel-bugs:                    ## tests/bugs/kernel: guest tests must find each
 bench:                          ## measured values beside their reach; ONLY=GROUP runs one group
 	@scripts/setup test
 	@scripts/bench --known $(ONLY)
-	$(SUBMAKE) tests iso
+	$(SUBMAKE) iso $(HOST_TOOLS)
 	@scripts/bench $(ONLY)
 
 plots:                          ## measured crossovers as build/plots/*.svg

@@ -6,6 +6,7 @@
 # disk that serves one request after the other.
 set -eu
 cd "$(dirname "$0")/../.."
+make -s build/tests/disk/test_reach build/tests/disk/test_manager_time
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

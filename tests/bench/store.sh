@@ -4,6 +4,7 @@
 # machine, as the guest measured it.
 set -eu
 cd "$(dirname "$0")/../.."
+make -s build/tests/disk/test_reach build/tests/disk/test_manager_time
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 log=$scratch/log
