@@ -21,27 +21,27 @@ must_check void *arch_map_device(paddr_t pa, size_t bytes); /* uncached, for eve
  * A pte_t is one 64-bit leaf entry. All changes of one that may be in a TLB go by
  * pte_exchange/pte_compare_exchange: the page walker sets ACCESSED beside us (KR1). */
 must_check paddr_t arch_table_new(void);  /* kernel half filled in, user half empty; 0: none */
-/* A view's table: kernel half, plus slot 0 of the process's table. */
+/* arch_table_new_view makes a view's table: kernel half, plus slot 0 of the process's table. */
 must_check paddr_t arch_table_new_view(paddr_t process_table);
-/* Frees table pages of slots [first, last] and, for a whole table, the top itself; leaf frames are
- * not freed. Every CPU that has the table loaded was flushed or reloaded first (KR5). */
+/* arch_table_free frees table pages of slots [first, last] and, of a whole table, the top; no leaf
+ * frames. Every CPU that has the table loaded was flushed or reloaded first (KR5). */
 void arch_table_free(paddr_t top, bool is_view);
-/* Takes all that a view's table maps but slot 0 out of it: the tables for [from, to). In a time
- * that does not grow with their number; this CPU is flushed by the caller, others are here. They
- * are freed by the second, at most so many; how many it were. */
+/* arch_tables_cut takes all that a view's table maps but slot 0 out of it: the tables for [from,
+ * to). Its time does not grow with their number; the caller flushes this CPU. arch_tables_free
+ * frees what was cut, so many tables at most, and returns how many it were. */
 void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut);
 uint64_t arch_tables_free(struct list *cut, unsigned most);
-/* Takes out the tables for parts of [from, to) that map nothing and lie within [low, high); `any`:
- * the lowest ones whatever they hold. How many it were; they are freed when arch_table_cpus() were
- * shot at. */
+/* arch_tables_cut_empty takes out the tables for parts of [from, to) that map nothing and lie
+ * within [low, high); `any`: the lowest ones whatever they hold. How many it were; they are freed
+ * when arch_table_cpus() were shot at. */
 uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high,
                                bool any, struct list *cut);
 void arch_table_leave(paddr_t view_table);  /* slot 0 ends before it; no CPU loads it any more */
-/* The leaf entry for a user address. Missing tables are made and counted in *made; with `made`
- * NULL, or without memory, the result is NULL. */
+/* arch_pte finds the leaf entry for a user address. Missing tables are made and counted in *made;
+ * with `made` NULL, or without memory, the result is NULL. */
 pte_t *arch_pte(paddr_t top, vaddr_t at, uint64_t *made);
-/* Calls fn for each non-zero leaf entry in [from, to), in order; stops when fn returns false, or
- * when it has seen some thousand entries. Where it goes on: `to` if that was all. */
+/* arch_pte_walk calls fn for each non-zero leaf entry in [from, to), in order, until that is false,
+ * or it has seen some thousand entries. Where it goes on: `to` if that was all. */
 must_check vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
                    bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg);
 /* pte_make(pa, flags), pte_present(e), pte_frame_paddr(e), ... : arch_types.h */
@@ -49,14 +49,14 @@ must_check vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
 /* ---- TLB ---- */
 void arch_flush_page(vaddr_t at);                  /* this CPU */
 void arch_flush_all(void);                         /* this CPU: reload the table */
-/* Flushes all user entries of the CPUs in the mask (this one too if named) and waits until they
- * did; serves incoming ones meanwhile. May be called with locks held. */
+/* arch_shootdown flushes all user entries of the CPUs in the mask (this one too if named) and waits
+ * until they did; serves incoming ones meanwhile. May be called with locks held. */
 void arch_shootdown(uint64_t cpu_mask);
-/* The CPUs that may hold entries of slot 0 of this table: it, or one that shares the slot, is
- * loaded. Whoever loads one later sees what was written before the call. */
+/* arch_table_cpus tells the CPUs that may hold entries of slot 0 of this table: it, or one that
+ * shares the slot, is loaded. Whoever loads one later sees what was written before the call. */
 uint64_t arch_table_cpus(paddr_t top);
-/* Asks the other CPUs to come out of the kernel once; and has each been outside since, or
- * asleep? */
+/* arch_quiet_ask asks the other CPUs to come out of the kernel once; arch_quiet tells whether each
+ * has been outside since, or asleep. */
 void arch_quiet_ask(uint64_t seen[CPU_MAX]);
 bool arch_quiet(const uint64_t seen[CPU_MAX]);
 void arch_serve_shootdown(void);                   /* what every spin loop calls */
@@ -75,26 +75,26 @@ void arch_init(void); /* CPUs' tables, interrupts, clock, console input; after f
 _Noreturn void arch_power_off(int panicked);       /* isa-debug-exit 0x10 / 0x20, else halt */
 
 /* ---- threads ---- */
-/* KERNEL_STACK_BYTES with an unmapped page below; NULL: no memory. */
+/* arch_stack_new makes KERNEL_STACK_BYTES with an unmapped page below; NULL: no memory. */
 must_check void *arch_stack_new(void);
 void arch_stack_free(void *stack);
-/* Prepares a new kernel stack so that the first switch to it calls start(arg). */
+/* arch_thread_init prepares a new kernel stack so that the first switch to it calls start(arg). */
 void arch_thread_init(struct arch_thread *t, void *stack_top, void (*start)(void *), void *arg);
 /* arch_thread_switch(cpu, from, to) saves FPU and stack of `from`, loads those of `to`: switch.h */
-/* The first entry into user mode, with an empty register set. Never returns. */
+/* arch_user_enter is the first entry into user mode, with empty registers. It never returns. */
 _Noreturn void arch_user_enter(vaddr_t entry, vaddr_t stack, uint64_t argument);
 void arch_set_fs_base(struct arch_thread *t, uint64_t base); /* of the running thread */
 uint64_t arch_get_fs_base(const struct arch_thread *t);
-/* Copies the FPU state (clone). */
+/* arch_thread_copy_fpu copies the FPU state (clone). */
 void arch_thread_copy_fpu(struct arch_thread *to, const struct arch_thread *from);
-/* Replaces that of the running thread; NULL: as in a new one, and so are its protection keys. */
+/* arch_thread_set_fpu replaces that of the running thread; NULL: by a new one's, its keys, too. */
 void arch_thread_set_fpu(struct arch_thread *t, const uint8_t image[512]);
 
 /* ---- signals: the frame on the user's stack that a handler returns through ---- */
 struct signal_call;
 struct signal_stack;
-/* Saves all registers in a frame below the user's stack pointer, or c->top, and makes f enter the
- * handler. -EFAULT: there is no room for it. */
+/* arch_signal_enter saves all registers in a frame below the user's stack pointer, or c->top, and
+ * makes f enter the handler. -EFAULT: there is no room for it. */
 must_check int arch_signal_enter(struct trap_frame *f, const struct signal_call *c);
 /* arch_signal_leave reads the frame that rt_sigreturn stands on: all registers, the mask and the
  * stack. -EFAULT. */
@@ -106,7 +106,7 @@ must_check int arch_signal_leave(struct trap_frame *out, uint64_t *mask,
 must_check int copy_from_user(void *to, vaddr_t from, size_t n);
 bool user_calls_before(vaddr_t at); /* a call stands right before this code */
 must_check int copy_to_user(vaddr_t to, const void *from, size_t n);
-/* length, -EFAULT, -ENAMETOOLONG */
+/* copy_string_from_user returns the length, -EFAULT or -ENAMETOOLONG. */
 must_check long copy_string_from_user(char *to, vaddr_t from, size_t n);
 /* Short copies of a fixed number of 64-bit words; arch_types.h:
  *   int user_words_in(void *to, vaddr_t from, size_t words)
@@ -122,13 +122,13 @@ void arch_backtrace(uint64_t frame_pointer, bool user);
 /* FAULT_KEY: the page would allow it, and a protection key of the thread's does not. */
 enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL = 8,
        FAULT_KEY = 16 };
-/* A page fault at a user address, by user mode or by a copy above. Returns 0: retry; -errno: a copy
- * gives that up with -EFAULT, user mode was already dealt with (killed, aborted). fault.c */
+/* trap_page_fault serves a fault at a user address, by user mode or by a copy above. 0: retry;
+ * -errno: a copy gives up with -EFAULT, user mode was dealt with (killed, aborted). fault.c */
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
-/* the same while ... trace_call.c */
+/* trace_fault is the same while ... trace_call.c */
 int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
 extern bool trace_faults;  /* ... somebody traces */
-/* Any other exception in user mode: ends the process. process.c */
+/* trap_user_exception ends the process, for any other exception in user mode. process.c */
 void trap_user_exception(struct trap_frame *f, const char *what);
 /* System calls by number; arguments as they lie in the frame. syscall.c */
 typedef long trap_call(const uint64_t arguments[6]);

@@ -34,14 +34,14 @@ typedef void boot_range_fn(paddr_t start, paddr_t end, void *arg);
 void boot_memory_for(boot_range_fn *fn, void *arg);   /* all RAM */
 void boot_free_for(boot_range_fn *fn, void *arg);     /* RAM without what is reserved */
 void boot_print(void);
-/* of NAME=N on the command line; 0: it is not there */
+/* boot_option_number is the N of NAME=N on the command line; 0: it is not there */
 uint64_t boot_option_number(const char *name);
 
 /* Functions that arch/ calls before kmain(). */
 void boot_add_memory(paddr_t start, paddr_t end);
 void boot_reserve(paddr_t start, paddr_t end);
 void boot_set_line(const char *line);
-/* Takes free pages out of RAM below `limit`, the highest that fit; 0: none. */
+/* boot_take takes free pages out of RAM below `limit`, the highest that fit; 0: none. */
 paddr_t boot_take(size_t bytes, paddr_t limit);
 
 #endif

@@ -36,12 +36,12 @@ void printk(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int snprintk(char *buffer, size_t bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int vsnprintk(char *buffer, size_t bytes, const char *format, va_list arguments);
-/* Copies the log's text, the oldest kept first; returns the bytes copied. */
+/* log_read copies the log's text, the oldest kept first; returns the bytes copied. */
 size_t log_read(char *to, size_t bytes);
 void log_init(void); /* chooses the serial port: option log=com1 (default), com2 or none */
 _Noreturn void panic(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Always on: states what holds here. A failure is our own broken invariant. */
+/* assert states what holds here, and is always on. A failure is our own broken invariant. */
 #define assert(e) ((e) ? (void)0 : panic("assertion failed: %s, %s:%d", #e, __FILE__, __LINE__))
 
 /* string.c; page_zero is the fast one (rep stosq). */

@@ -55,18 +55,18 @@ struct block_request {
 
 struct block_device *block_find(const char *name); /* NULL: no such disk */
 struct block_device *block_at(unsigned number);    /* NULL: there are not so many */
-/* Fills a request in. Segments, count and the rest of its life are the caller's. */
+/* block_prepare fills a request in. Segments, count and the rest of its life are the caller's. */
 void block_prepare(struct block_request *r, struct block_device *d, enum block_operation operation,
                    uint64_t offset_bytes, struct block_segment *segments, unsigned segment_count);
-/* Queues a request; never waits. The request and its memory stay until block_wait() has
- * returned. */
+/* block_submit queues a request, and never waits. The request and its memory stay until
+ * block_wait() has returned. */
 void block_submit(struct block_request *r);
-/* Waits for the request's end, in the thread that submitted it; a kill does not end the wait.
- * Returns the status. A read that failed is repeated, three times at most; a write or a flush
+/* block_wait waits for the request's end, in the thread that submitted it; a kill does not end the
+ * wait. Returns the status. A read that failed is repeated, three times at most; a write or a flush
  * never. */
 must_check int block_wait(struct block_request *r);
 must_check int block_run(struct block_request *r);    /* submit and wait */
-/* Convenience over the direct map: kernel memory, any length that is a multiple of a sector. */
+/* block_read is for kernel memory in the direct map, any length that is a multiple of a sector. */
 must_check int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t bytes);
 /* A disk has one holder at a time: block_claim returns 0 or -EBUSY. For handles: it is free again
  * when the last reference is gone, which may be that of a call. */

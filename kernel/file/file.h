@@ -48,25 +48,25 @@ void file_tree_init(void);           /* the first folders, the boot module, its 
 struct node *node_root(void);
 void node_get(struct node *n);
 void node_put(struct node *n);
-/* Walks a path from `from` (absolute paths: from the root); a reference to the node in *out. */
+/* node_find walks a path from `from`, or from the root (/...); a reference to the node in *out. */
 must_check int node_find(struct node *from, const char *path, struct node **out);
-/* Makes an empty node at the path: -EEXIST, -EROFS, -ENOENT, -ENOTDIR, -EISDIR, -ENOSPC, -ENOMEM,
- * -ENAMETOOLONG. With `system` read-only folders do not count, and a fixed file makes way for one
- * of its kind. A reference in *out. */
+/* node_make makes an empty node at the path: -EEXIST, -EROFS, -ENOENT, -ENOTDIR, -EISDIR, -ENOSPC,
+ * -ENOMEM, -ENAMETOOLONG. With `system` read-only folders do not count, and a fixed file makes way
+ * for one of its kind. A reference in *out. */
 must_check int node_make(struct node *from, const char *path, enum node_kind kind, unsigned mode,
                          bool system, struct node **out);
-/* Makes a file whose bytes are a part of a fixed file; `whole` NULL: a read-only folder. 0,
- * -EINVAL, or as node_make with `system`. */
+/* node_part makes a file whose bytes are a part of a fixed file; `whole` NULL: a read-only folder.
+ * 0, -EINVAL, or as node_make with `system`. */
 must_check int node_part(struct node *from, const char *path, const struct node *whole,
                          uint64_t offset, uint64_t bytes);
 must_check int node_remove(struct node *from, const char *path, bool folder);
-/* A file replaces a file, a folder an empty folder; unless it `replaces`: -EEXIST instead. */
+/* node_rename has a file replace a file, a folder an empty folder, if it `replaces`; or -EEXIST. */
 must_check int node_rename(struct node *from, const char *path, struct node *to_from,
                            const char *to_path, bool replaces);
-/* The node's path into the buffer; its length with the NUL, or -ERANGE, -ENOENT (removed). */
+/* node_path tells the node's path; its length with the NUL, or -ERANGE, -ENOENT (removed). */
 must_check long node_path(struct node *n, char *buffer, size_t bytes);
 struct node_entry { uint64_t inode, order; enum node_kind kind; char name[FILE_NAME_MAX + 1]; };
-/* The first child behind `order` (0: the first of all). False: no more. */
+/* node_next finds the first child behind `order` (0: the first of all). False: no more. */
 bool node_next(struct node *folder, uint64_t order, struct node_entry *out);
 
 /* ---- by kind; kernel buffers, may sleep ---- */
@@ -79,7 +79,7 @@ static inline bool node_has_bytes(const struct node *n) /* NULL: a pipe */
     return n && (n->kind == NODE_MEMORY || node_fixed(n));
 }
 long node_read(struct node *n, void *to, size_t bytes, uint64_t at);  /* short only at the end */
-/* The frame that has the page at `at` of such a file, which the boot loader brought; or NULL. */
+/* node_frame: the frame of the page at `at` of a file that the boot loader brought; or NULL. */
 struct frame *node_frame(const struct node *n, uint64_t at);
 long memory_read(struct node *n, void *to, size_t bytes, uint64_t at);
 long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, bool append,

@@ -27,12 +27,12 @@ trap_call linux_clone, linux_fork;
 
 /* ---- processes: elf.c, process_call.c ---- */
 
-/* For process_seam.load. */
+/* elf_load is process_seam.load. */
 must_check int elf_load(struct process *p, struct node *image, const char *path,
                         const char *const *argv, const char *const *envp, vaddr_t *entry,
                         vaddr_t *stack);
-/* A process with this program, which does not run yet (process_load); path and strings are in the
- * caller's memory. -EFAULT, -E2BIG, -ENOMEM, ... */
+/* process_load_user makes a process with this program, which does not run yet (process_load); path
+ * and strings are in the caller's memory. -EFAULT, -E2BIG, -ENOMEM, ... */
 must_check long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp,
                                   struct thread_begin **begin, struct process **out);
 
@@ -42,16 +42,16 @@ must_check long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp,
  * 0, -ESRCH (no such thread), -EINVAL, -ENOSYS (the process would have to stop), -EAGAIN (one of
  * that real-time number is pending). process->lock is not held. */
 int signal_send(struct process *p, uint64_t tid, int number, const struct signal_info *info);
-/* Functions of process_seam: Ctrl-C, and a child's end. */
+/* These are functions of process_seam: for Ctrl-C, and for a child's end. */
 void signal_interrupt(struct process *p);
 bool signal_wants_no_child(struct process *p);
 void signal_child_ended(struct process *parent, const struct process *child);
 /* signal_fault: the calling thread did something impossible at `at`. True: its program handles
  * that. */
 bool signal_fault(int number, int code, vaddr_t at);
-/* Before user mode: calls a handler, or does what stands for it. thread.c */
+/* signal_return_to_user calls a handler before user mode, or does what stands for it. thread.c */
 void signal_return_to_user(struct trap_frame *f);
-/* fork: the child gets the caller's actions; -ENOMEM. execve: handlers become defaults. */
+/* signal_copy gives a fork's child our actions; -ENOMEM. signal_reset (execve): to defaults. */
 must_check int signal_copy(struct process *to);
 void signal_reset(struct process *p);
 void signal_process_free(struct process *p);
@@ -59,10 +59,10 @@ void signal_process_free(struct process *p);
 /* ---- waiting for a word of user memory, and for time: futex.c ---- */
 
 void futex_init(void);
-/* The thread ends: clears its tid word and wakes who joins it. */
+/* futex_thread_gone clears the tid word of a thread that ends, and wakes who joins it. */
 void futex_thread_gone(struct thread *t);
 #define NS_PER_S 1000000000ull
-/* Nanoseconds of a struct timespec, from user memory. */
+/* time_from_user reads a struct timespec from user memory, as nanoseconds. */
 must_check int time_from_user(vaddr_t at, uint64_t *ns);
 /* time_of_day_offset_ns and the time since boot are the time of day (option epoch=SECONDS). */
 uint64_t time_of_day_offset_ns(void);

@@ -39,15 +39,15 @@ enum frame_use {
     FRAME_UNUSED,              /* a free one; only counted */
     FRAME_USES
 };
-/* A zeroed frame, or NULL. frame_alloc_raw does not zero it. */
+/* frame_alloc takes a zeroed frame, or NULL. frame_alloc_raw does not zero it. */
 must_check struct frame *frame_alloc(enum frame_use use);
 must_check struct frame *frame_alloc_raw(enum frame_use use);
 void frame_free(struct frame *f);
 void frames_free(struct list *frames); /* all of them, by link */
 void frame_pin(struct frame *f);
 void frame_unpin(struct frame *f);
-/* Contiguous frames, not zeroed, for devices, stacks and tables; NULL if there are none. Freed one
- * by one. */
+/* frame_alloc_run takes contiguous frames, not zeroed, for devices, stacks and tables; NULL if
+ * there are none. Freed one by one. */
 #define FRAME_RUN_MAX 1024
 must_check struct frame *frame_alloc_run(size_t count);
 struct frame *frame_of(paddr_t pa);      /* NULL: no RAM there */
@@ -96,7 +96,7 @@ struct frame_seam {
     /* low is called at every allocation that leaves fewer than the low mark: cheap, without frames'
      * lock, but with whatever lock the caller of frame_alloc holds. */
     void (*low)(void);
-    /* The others wait, no locks held. A frame for contents, not zeroed; NULL: none, or killed. */
+    /* take and the rest wait, no locks held: for an unzeroed frame. NULL: none, or killed. */
     struct frame *(*take)(enum frame_use use);
     /* wait is for a caller that found no frame: it waits for some. *vain is 0 at first. False:
      * there will be none, or the thread is killed. */

@@ -31,8 +31,8 @@ static inline bool badge_ended(const struct badge *b)
 /* badge_lift is handle_lift for a badge of the calling process. 0, -EBADF; -EIDRM (it has ended),
  * -EACCES (it lacks one of these rights): *passed is to be dropped also then. */
 must_check int badge_lift(int handle, uint32_t rights, struct handle_slot *passed);
-/* The port to which calls by this handle of the calling process come, its own or a badge's, with a
- * reference; an error pointer as badge_lift's. KD_RIGHT_CALL. */
+/* port_lift finds the port to which calls by this handle of the calling process come, its own or a
+ * badge's, with a reference; an error pointer as badge_lift's. KD_RIGHT_CALL. */
 struct port *port_lift(int handle);
 
 #endif

@@ -58,11 +58,11 @@ HOT bool call_move(struct call *c, uint64_t token, enum call_state from, enum ca
                                        __ATOMIC_SEQ_CST);
 }
 
-/* The calling thread serves nothing from now on, and acts for itself. */
+/* locus_home has the calling thread serve nothing from now on, and act for itself. */
 void locus_home(struct thread *me);
-/* Ends the caller's wait. False: the answer is there after all. */
+/* call_abandon ends the caller's wait. False: the answer is there after all. */
 bool call_abandon(struct call *c, uint64_t token);
-/* The locus of the caller's call went away. True: nobody had the call yet, it is off. */
+/* call_told: the locus of the caller's call went away. True: nobody had the call yet, it is off. */
 bool call_told(struct call *c, uint64_t token);
 
 #endif

@@ -75,7 +75,7 @@ static inline void port_get(void *port)
 }
 void port_free(struct port *p); /* for port_put: nobody refers to it any more */
 void ports_put(struct port *const *below);      /* so many as there are */
-/* No locks: p stands on `below`, and dies with each of these; all that stand on p, dead, die. */
+/* port_stand has p die with each of `below`; ports_above_die ends all that stand on p. No locks. */
 void port_stand(struct port *p);
 void ports_above_die(struct port *p);
 static inline void port_put(void *port)
@@ -84,7 +84,7 @@ static inline void port_put(void *port)
     if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
         port_free(p);
 }
-/* For handles (HD3): one of another process cannot receive; the last one that can ends the port. */
+/* A port's handles (HD3): one of another process cannot receive; the last that can ends it. */
 uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights);
 void port_handle_dropped(void *port, uint32_t rights);
 /* port_other_error: why who stored to p's objects cannot store to another's: the next manager's? */
@@ -102,16 +102,16 @@ bool port_post(struct port *p, struct item *i); /* the same, and wakes. False: t
 bool port_withdraw(struct port *p, struct item *i); /* true: it was queued, so nobody saw it */
 void item_prepare(struct item *i, enum item_kind kind);
 enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
-/* Bytes that travel with a message: frames, each one's owner the next, so that a full memory of
- * single frames is no obstacle. Who sent them pays for them, even if it ends before. Without payer:
- * few, in one piece (port.c). {0}: none. */
+/* struct data: bytes that travel with a message: frames, each one's owner the next, so that a full
+ * memory of single frames is no obstacle. Who sent them pays for them, even if it ends before.
+ * Without payer: few, in one piece (port.c). {0}: none. */
 struct data { void *first; uint64_t bytes; struct process *payer; /* a reference */ };
 /* data_in copies bytes of the caller's, and may wait for frames. -E2BIG, -ENOMEM, -EFAULT: none. */
 must_check int data_in(struct data *d, vaddr_t from, uint64_t bytes);
 must_check int data_out(vaddr_t to, const struct data *d);
 void data_drop(struct data *d);
 
-/* A message of the kernel, copied out of its item, whose home may go away at any time. */
+/* A notice is a message of the kernel, copied out of its item, whose home may go away. */
 struct notice {
     struct kd_message message;
     void *home;
@@ -123,7 +123,7 @@ struct item_use {
     /* taken: the item is off the queue and goes to a receiver; the function adds what the notice
      * tells beside the words. Port lock held. */
     void (*taken)(struct item *i, struct notice *n);
-    /* the receiver could not take it: EMSGSIZE, EIO. No lock */
+    /* lost: the receiver could not take it: EMSGSIZE, EIO. No lock */
     void (*lost)(struct notice *n, int error);
     void (*dropped)(struct item *i);  /* was delivered, or nobody will hear it any more */
 };
@@ -131,8 +131,8 @@ extern const struct item_use item_uses[ITEM_KINDS];
 void port_words_taken(struct item *i, struct notice *n); /* there: what was gathered is told */
 extern const struct port_seam { void (*dead)(struct port *p); } port_seam; /* no lock; all told */
 
-/* A message of the kernel, just taken off the queue, into the receiver's struct at `at`. 0;
- * -EFAULT; -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
+/* notice_deliver copies a notice, just taken off the queue, to the receiver's struct. 0; -EFAULT;
+ * -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
 must_check int notice_deliver(struct port *p, struct item *i, vaddr_t at);
 
 /* call.c */
@@ -142,7 +142,7 @@ void call_refuse(struct item *i, int error); /* a call that was taken: its calle
 void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
 bool call_served_from(int pid);
 uint64_t call_next_token(void);
-/* Where t's call is at the moment, and the call made in it ...: pids, 0: not received yet. */
+/* call_path tells where t's call is now, and the call made in it ...: pids, 0: not received yet. */
 enum { CALL_PATH_MAX = 16 };
 unsigned call_path(const struct thread *t, int pids[CALL_PATH_MAX]);
 uint64_t locus_serves(const struct thread *t); /* a number of the call that t serves; 0: none */

@@ -22,15 +22,15 @@ enum handle_type {
  * four may be NULL: nothing. */
 struct handle_kind {
     bool travels;                /* handles of it may be passed on */
-    /* one more reference, or one less; handle_uncounted: there are none */
+    /* get and put: one more reference, or one less; handle_uncounted: there are none */
     void (*get)(void *object);
     void (*put)(void *object);
-    /* A slot of `owner` is about to refer to it: which of these rights that slot may have. Handle
+    /* held: a slot of `owner` is about to refer to it; which of these rights it may have. Handle
      * lock. */
     uint32_t (*held)(void *object, const struct process *owner, uint32_t rights);
-    /* A slot was emptied; its reference is dropped afterwards. */
+    /* dropped: a slot was emptied; its reference is dropped afterwards. */
     void (*dropped)(void *object, uint32_t rights);
-    /* Closes a handle of the calling process and empties the slot by handle_forget(): 0, -errno. */
+    /* close ends a handle of the calling process, its slot by handle_forget(): 0, -errno. */
     int (*close)(void *object, int handle);
     void (*check)(void *object);  /* panics if it is wrong: kcheck. No locks */
 };
@@ -52,7 +52,7 @@ void handle_uncounted(void *object);
             free(o);                                                                              \
     }
 
-/* A new handle of p; consumes one reference to `object`, always. Number, -EMFILE, -ENOMEM. */
+/* handle_new always consumes one reference to `object`. The number, -EMFILE, -ENOMEM. */
 must_check int handle_new(struct process *p, enum handle_type type, void *object, uint32_t rights);
 static inline void handle_put(enum handle_type type, void *object)
 {

@@ -26,8 +26,8 @@ struct limits {
     uint32_t ports, records;     /* atomic: its ports; spilled copies of its transactions */
 };
 
-/* A process's table as it begins: its parent's, and the defaults for all but what init starts.
- * `asked` (KD_LIMITS values, 0: none; may be NULL) lowers it. */
+/* limit_begin fills a process's table as it begins: its parent's, and the defaults for all but what
+ * init starts. `asked` (KD_LIMITS values, 0: none; may be NULL) lowers it. */
 void limit_begin(struct process *p, const struct process *parent, const uint64_t *asked);
 /* VIEWS_KEPT and THREADS_KEPT: the last entries of tables that all processes share are kept for
  * init and what it starts itself: shell and managers go on when several programs have taken all
@@ -46,8 +46,8 @@ uint64_t limit_used(const struct process *p, enum kd_limit which);
 bool limit_memory_left(const struct process *p);
 /* limit_info tells use and limits, in KD_LIMIT_*'s units. */
 void limit_info(struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LIMITS]);
-/* prlimit64's resources, Linux's and KD_RLIMIT's. in and out: limit and ceiling; either may be
- * NULL. 0, -EINVAL; -EPERM: above the ceiling, or nothing that can be set. */
+/* limit_resource: prlimit64's resources, Linux's and KD_RLIMIT's. in and out: limit and ceiling;
+ * either may be NULL. 0, -EINVAL; -EPERM: above the ceiling, or nothing that can be set. */
 int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], uint64_t out[2]);
 
 /* limit_end_largest is called when no frame is left, neither free nor to be evicted: it ends the

@@ -83,7 +83,7 @@ struct process {
 };
 
 _Static_assert(offsetof(struct process, home) == 0, "thread_home() casts");
-/* NULL in kernel threads. */
+/* process_this is NULL in kernel threads. */
 static inline struct process *process_this(void) { return thread_this()->process; }
 struct process *process_find(int pid);         /* with a reference, or NULL; process_put */
 /* process_in_reach: may the calling process act on p? It may if p is of its family or descends from
@@ -92,24 +92,24 @@ struct process *process_find(int pid);         /* with a reference, or NULL; pro
 bool process_in_reach(const struct process *p, uint32_t right);
 void process_get(void *process);
 void process_put(void *process);
-/* Ends the whole process, and the log says why; the calling thread leaves on its way out. */
+/* process_kill ends the process, and the log says why; the calling thread leaves on its way out. */
 void process_kill(struct process *p, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* process_exit is process_kill without a message: exit_group. */
 void process_exit(struct process *p, int status);
 void process_end_by(struct process *p, int signal);
-/* A further thread of the calling process that starts in user mode with these registers. Its tid,
- * or -ENOMEM, -EAGAIN, -ESRCH (the process is ending). */
+/* process_thread_new makes a further thread of the calling process, which starts in user mode with
+ * these registers. Its tid, or -ENOMEM, -EAGAIN, -ESRCH (the process is ending). */
 must_check long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
                                    vaddr_t clear_child_tid, vaddr_t parent_tid, vaddr_t child_tid);
 void process_interrupt(void);                  /* Ctrl-C: ends the foreground processes */
 bool process_foreground(void);                 /* is there one? */
 unsigned process_count(void);
 void process_stats(const struct process *p, struct kd_view_stats *out);
-/* The calling thread, which was killed, is not the process's any more. It may go on in the kernel,
- * keeps its reference to the process, and never goes back to user mode. */
+/* process_thread_part takes the calling thread, which was killed, out of its process. It may go on
+ * in the kernel, keeps its reference to the process, and never goes back to user mode. */
 void process_thread_part(void);
-/* The killed thread's last way out of user mode; calls thread_exit(). */
+/* process_thread_leave is the killed thread's last way out of user mode; calls thread_exit(). */
 _Noreturn void process_thread_leave(void);
 void process_check(void);                      /* vm_check() of all; panics if one is wrong */
 void process_start_first(void);                /* /bin/init */
@@ -122,17 +122,17 @@ int vm_fault(struct process *p, vaddr_t at, unsigned flags);
 /* process_seam: functions of rooms above that a process's life calls; kernel/seams.c names them. */
 struct signal_info;
 struct process_seam {
-    /* Once per thread, in that thread, before it exits: abort its transaction, ... In order, NULL
-     * ends it. */
+    /* thread_gone: called in order, once per thread, in that thread, before it exits: abort its
+     * transaction, ... NULL ends the list. */
     void (*const *thread_gone)(struct thread *t);
     /* gone: called in order when nothing of the process runs any more, also for one that never ran:
      * views, handles, objects and the rest end. NULL ends the list. */
     void (*const *gone)(struct process *p);
-    /* Maps the program into the new process's empty space and builds its first stack. 0, -ENOEXEC
-     * (the log says why), -EACCES, -E2BIG, -ENOMEM, -EIO. */
+    /* load maps the program into the new process's empty space and builds its first stack. 0,
+     * -ENOEXEC (the log says why), -EACCES, -E2BIG, -ENOMEM, -EIO. */
     int (*load)(struct process *p, struct node *image, const char *path, const char *const *argv,
                 const char *const *envp, vaddr_t *entry, vaddr_t *stack);
-    /* The calling thread did something impossible at `at`. True: its program handles that. */
+    /* fault: the calling thread did what is impossible at `at`. True: its program handles that. */
     bool (*fault)(int signal, int code, vaddr_t at);
     void (*interrupt)(struct process *p);      /* Ctrl-C */
     bool (*wants_no_child)(struct process *parent); /* nobody will wait for its children */

@@ -11,7 +11,7 @@ struct process_table {
     int init;                    /* pid of the first process */
 };
 extern struct process_table process_table;
-/* The process with the lowest number above that, also one that has ended; a reference, or NULL. */
+/* process_after finds the next process by number, also one that has ended; a reference, or NULL. */
 struct process *process_after(int pid);
 bool process_in_reach_locked(const struct process *p, uint32_t right); /* process_table.lock held */
 
@@ -22,11 +22,11 @@ struct thread_begin {            /* how a thread enters user mode */
     bool resumes;                /* goes on with these registers */
     vaddr_t entry, stack;        /* or begins there, with none */
 };
-/* Out of user mode's sight: its space is empty, it has no thread and is not in the table. Takes the
- * reference to cwd over, unless NULL. */
+/* process_new makes one that nobody sees: its space is empty, it has no thread and is not in the
+ * table. It takes the reference to cwd over, unless NULL. */
 struct process *process_new(const char *path, struct process *parent, struct node *cwd);
-/* Loads a program into a process that is not in the table yet and has no thread, so that the caller
- * can hand things over before it runs. */
+/* process_load loads a program into a process that is not in the table yet and has no thread, so
+ * that the caller can hand things over before it runs. */
 must_check int process_load(const char *path, const char *const *argv, const char *const *envp,
                             struct process *parent, struct thread_begin **begin,
                             struct process **out);
@@ -35,7 +35,7 @@ must_check int process_load(const char *path, const char *const *argv, const cha
 must_check int process_launch(struct process *p, struct thread_begin *b);
 /* process_room: may the caller make one more process? To know it before the work of making one. */
 bool process_room(void);
-/* A process that never ran, nor was in the table, and how it would have begun; NULL: no such. */
+/* process_discard frees a process that never ran, and its `b`; each may be NULL. */
 void process_discard(struct process *p, struct thread_begin *b);
 
 #endif

@@ -53,20 +53,20 @@ enum { VM_REGIONS_A_FRAME = 32 };
 struct region *region_after(struct process *p, vaddr_t at);
 
 must_check int vm_space_new(struct process *p);
-/* fork: all regions and pages of `from` into an empty space that nobody uses yet. -ENOMEM. */
+/* vm_copy_space copies (fork) all regions and pages into an empty, unused space. -ENOMEM. */
 must_check int vm_copy_space(struct process *to, struct process *from);
-/* execve: the spaces change places; neither is in use but by the calling thread, which reloads. */
+/* vm_exchange exchanges (execve) two spaces, used by the calling thread alone, which reloads. */
 void vm_exchange(struct process *a, struct process *b);
 void vm_space_free(struct process *p);         /* the last thread left user mode; not loaded */
 
-/* Maps [at, at + bytes); without VM_FIXED `at` is a hint. bytes > 0. The address, or -EINVAL,
- * -EACCES (writable and executable), -ENOMEM, -EEXIST (VM_NO_REPLACE). */
+/* vm_map maps [at, at + bytes); without VM_FIXED `at` is a hint. bytes > 0. The address, or
+ * -EINVAL, -EACCES (writable and executable), -ENOMEM, -EEXIST (VM_NO_REPLACE). */
 must_check long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection,
                        unsigned flags, const struct vm_source *source);
 must_check int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes);
 must_check int vm_protect(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection);
 vaddr_t vm_break(struct process *p, vaddr_t end);   /* the new end, or the old one: it failed */
-/* Zero on demand: frees the frames but keeps the region (madvise). */
+/* vm_forget frees the frames but keeps the region, zero on demand (madvise). */
 must_check int vm_forget(struct process *p, vaddr_t at, uint64_t bytes);
 /* vm_populate makes the pages resident (madvise), of what is not kept for others, and ends no
  * program for that. -ENOMEM: there is no more memory; -EFAULT, -EACCES, -EINVAL, -EIO. */
@@ -80,9 +80,9 @@ static inline int vm_own(vaddr_t at, uint64_t bytes)
            : at < KD_WINDOW_END && at + bytes > KD_STORE_BASE ? -EINVAL
                                                              : 0;
 }
-/* Faults one page in and pins its frame (frame_unpin). 0, -EFAULT, -ENOMEM. May sleep. */
+/* vm_pin faults one page in and pins its frame (frame_unpin). 0, -EFAULT, -ENOMEM. May sleep. */
 must_check int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out);
-/* Copies into a process that is not running yet, or is another one. 0, -EFAULT, -ENOMEM. */
+/* vm_copy_to copies into another process, or one that does not run yet. 0, -EFAULT, -ENOMEM. */
 must_check int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes);
 
 bool vm_is_code(struct process *p, vaddr_t at);

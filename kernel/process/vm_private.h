@@ -43,7 +43,7 @@ static inline uint64_t region_flags(unsigned protection)
     return protection ? pte_flags(protection) : PTE_SOFT0;
 }
 
-/* The file part of a source, `skip` bytes further on. */
+/* source_skip is the file part of a source, `skip` bytes further on. */
 static inline struct vm_source source_skip(struct vm_source s, uint64_t skip)
 {
     s.offset_bytes += skip;

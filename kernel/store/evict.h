@@ -10,7 +10,7 @@ void evict_init(void);
  * its next version, which takes its place. Leaf locked. */
 void evict_add(struct leaf *l, unsigned slot);
 void evict_remove(struct frame *f, bool used);
-/* none of their pages is there: they may be forgotten; or not */
+/* evict_leaves: none of their pages is there, so they may be forgotten; or not */
 void evict_leaves(struct leaf *l[], unsigned n, bool bare);
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
 void evict_wake(void);

@@ -138,10 +138,10 @@ static inline bool page_closed(const struct page *p, bool user, unsigned given, 
     return closed & ~given & (write ? KD_WRITE : KD_READ) && (write || !user);
 }
 
-/* For block_call.c: page I/O to and from frames of objects. `wait`: evict_page. */
+/* object_io_begin_read and the rest: page I/O of objects (block_call.c). `wait`: evict_page. */
 must_check int object_io_begin_read(struct object *, uint64_t page, bool wait, struct frame **);
 must_check int object_io_begin_write(struct object *, uint64_t page, struct frame **, csn_t *csn);
-/* Its status, or -EUCLEAN: what was written may be damaged (codeword.c). */
+/* object_io_end returns its status, or -EUCLEAN: what was written may be damaged (codeword.c). */
 int object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status);
 
 #endif

@@ -88,13 +88,13 @@ void right_keep(struct view *holder, struct leaf *l, unsigned slot);
 void right_pay(struct debt *debt);
 
 /* ---- private copies; the view locked, by its owner or a manager that has claimed it ---- */
-/* `many`: right_flush_due is to follow */
+/* right_freeze takes the right to store to a copy. `many`: right_flush_due is to follow */
 void right_freeze(struct view *v, vaddr_t at, bool many);
 void right_guard(struct view *v, vaddr_t at); /* a copy gets the key; by the owner thread */
 void right_retire(struct view *v, vaddr_t at);             /* published; from the log: HELD */
-/* published, but the page's frame is f, and that of the copy may be freed when the debt is paid */
+/* right_retire_item: the page's frame is f, and the copy's may be freed when the debt is paid. */
 void right_retire_item(struct view *v, vaddr_t at, const struct frame *f, struct debt *debt);
-/* this CPU is flushed; leaf locked */
+/* right_drop_copy takes the entry of a copy, and flushes this CPU; leaf locked. */
 void right_drop_copy(struct view *v, struct page *p, const struct copy *c);
 void right_spill(struct view *v, const struct copy *c, struct debt *debt);
 void right_unspill(struct view *v, const struct copy *c);  /* c->frame has its contents */

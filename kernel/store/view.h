@@ -126,7 +126,7 @@ struct view {
 };
 extern struct view views[KD_VIEW_MAX];
 extern const struct vmask views_all;
-/* The views of a mask, each locked while it is looked at; to the loop's end. */
+/* views_each_locked goes through the views of a mask; each is locked in its turn of the loop. */
 #define views_each_locked(v, m) \
     for (struct view *v = view_lock_next(NULL, (m)); v; v = view_lock_next(v, (m)))
 struct view *view_lock_next(struct view *v, const struct vmask *m);

@@ -6,7 +6,7 @@
 
 struct stream;
 void virtio_serial_init(void);            /* finds the devices and their streams; at boot */
-/* For handles: a stream has one opener, and is closed when the last of its handles is gone. */
+/* A stream has one opener, and is closed when the last of its handles is gone. */
 void stream_get(void *stream);
 void stream_put(void *stream);
 

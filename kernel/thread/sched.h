@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) void sched_account(struct thread *t
         __atomic_fetch_add(&thread_home(locus)->cpu_ns, ran, __ATOMIC_RELAXED);
 }
 
-/* Takes t out of its sleep; the caller makes it ready or runs it. Lock held. */
+/* sched_unpark takes t out of its sleep; the caller makes it ready or runs it. Lock held. */
 static inline __attribute__((always_inline)) void sched_unpark(struct thread *t, int result)
 {
     t->park_result = result;

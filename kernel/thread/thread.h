@@ -80,13 +80,13 @@ struct thread {
 };
 
 static inline struct thread *thread_this(void) { return cpu_current(); }
-/* NULL: a kernel thread. */
+/* thread_home is NULL of a kernel thread. */
 static inline struct thread_home *thread_home(const struct thread *t)
 {
     return (struct thread_home *)t->process;
 }
 uint64_t thread_id_alloc(void);              /* the number space of pids and tids */
-/* A thread of a process (NULL: kernel thread); not started yet. NULL: no memory. */
+/* thread_new makes a thread of p (NULL: of the kernel), not started yet. NULL: no memory. */
 must_check struct thread *thread_new(struct process *p, void (*start)(void *), void *arg,
                                      const char *name);
 void thread_start(struct thread *t);
@@ -98,7 +98,7 @@ int thread_park_until(uint64_t deadline_ns); /* ~0: no time limit */
 int thread_park_until_uninterrupted(uint64_t deadline_ns); /* ignores kills: 0 or -ETIMEDOUT */
 int thread_park_until_signal(uint64_t deadline_ns); /* also -ERESTARTSYS: thread_signal() */
 void thread_wake(struct thread *t);
-/* Sleeps by `park` in a list of waiters, by wait_link, whose lock is held on entry and return. */
+/* thread_wait sleeps by `park` in a list of waiters, by wait_link. Lock held before and after. */
 int thread_wait(struct list *waiters, struct lock *l, int (*park)(uint64_t deadline_ns));
 void thread_wake_all(struct list *waiters);  /* its lock is held */
 /* These wake t and switch to it at once on this CPU if it was parked, and park the caller. A called
@@ -106,7 +106,7 @@ void thread_wake_all(struct list *waiters);  /* its lock is held */
 int thread_call_and_park(struct thread *t);
 int thread_ask_and_park(struct thread *t, uint64_t deadline_ns);
 int thread_answer_and_park(struct thread *t);
-/* t acts for whom `as` acts from now on, or for itself (as == t); false: it has not `given`. */
+/* thread_locus has t act for whom `as` acts, or for itself (as == t); false: it has not `given`. */
 bool thread_locus(struct thread *t, struct thread *as, const struct call *given);
 void thread_locus_end(const struct thread *t); /* who has just answered it acts for it no more */
 void thread_yield(void);
@@ -117,18 +117,18 @@ void thread_breathe(void);
 uint64_t thread_account(void); /* its locus's cpu_ns; that of its process is up to date, too */
 void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
 void thread_signal(struct thread *t);        /* the same with signalled, for waits that allow it */
-/* Sets `attention`: before t is in user mode next, view_return_to_user() and the like are called;
- * if it is there now, its CPU is made to enter the kernel. Any lock but RANK_SCHED and RANK_LOG. */
+/* thread_kick sets `attention`: before t is next in user mode, view_return_to_user() and the like
+ * are called; if it is there, its CPU enters the kernel. Any lock but RANK_SCHED and RANK_LOG. */
 void thread_kick(struct thread *t);
 void thread_use_table(void);                 /* (re)loads the table that thread_this() should have:
                                               * its view's (view->table) or its process's */
-/* Turns the running context into a thread, which may sleep and exit; makes this CPU's idle one. */
+/* thread_init makes the running context a thread, which may sleep; and this CPU's idle one. */
 void thread_init(void);
 
 /* thread_seam: functions of rooms above that threads call; kernel/seams.c names them. */
 struct thread_seam {
-    /* The top-level table of a thread with a view, which is about to run here, or 0; + 1: load it
-     * although it is loaded already. */
+    /* view_table: the top-level table of a thread with a view, which is about to run here, or 0; +
+     * 1: load it although it is loaded already. */
     paddr_t (*view_table)(struct thread *t);
     void (*tick)(uint64_t now_ns);   /* no lock is held */
     uint64_t (*serves)(const struct thread *t); /* a number of its own for what t was given */

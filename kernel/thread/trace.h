@@ -10,7 +10,7 @@
 #include "katydid/trace.h"
 
 extern bool trace_on, trace_keeps;  /* somebody traces; or at least what is rare is kept */
-/* Appends to this CPU's ring. Takes no lock, so it may be called with any, and at any time. */
+/* trace_event appends to this CPU's ring, with no lock: it may be called with any, at any time. */
 void trace_event(enum kd_trace_event_kind kind, uint32_t c, uint64_t a, uint64_t b)
     __attribute__((cold, noinline));
 
@@ -23,19 +23,19 @@ void trace_event(enum kd_trace_event_kind kind, uint32_t c, uint64_t a, uint64_t
     (__builtin_expect(trace_keeps, 1) ? trace_event(KD_TRACE_##event, (uint32_t)(c), (a), (b)) \
                                       : (void)0)
 
-/* The name of a program, for its process. */
+/* trace_name tells the name of a program, for its process. */
 void trace_name(int pid, const char *name);
 void trace_switched(void);                     /* thread.c: cpu->traces, and another thread runs */
 
 extern struct lock trace_lock;                 /* for the next four */
 enum { TRACE_READ_MAX = 256 };
-/* Copies what d asks for of a CPU's ring, TRACE_READ_MAX events at most; d says what was lost. How
- * many. */
+/* trace_ring_read copies what d asks for of a CPU's ring, TRACE_READ_MAX events at most; d says
+ * what was lost. How many. */
 unsigned trace_ring_read(unsigned cpu, struct kd_trace_read *d, struct kd_trace_event *to);
-/* Rings of so many events for the first CPUs; -ENOMEM: for some of them only. */
+/* trace_rings makes rings of so many events for the first CPUs; -ENOMEM: for some of them only. */
 must_check int trace_rings(unsigned cpus, uint64_t count);
-/* The last events, newest first, of a process (0: of all); how many. Takes the lock, but in a
- * panic. */
+/* trace_last copies the last events, newest first, of a process (0: of all); how many. Takes the
+ * lock, but in a panic. */
 unsigned trace_last(int pid, struct kd_trace_event *to, unsigned count);
 void trace_init(void);
 

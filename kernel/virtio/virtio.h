@@ -50,9 +50,9 @@ const char *virtio_begin(struct virtio_device *v, const struct pci_device *p, ui
 must_check bool virtq_make(struct virtio_device *v, struct virtq *q, uint16_t number,
                            uint16_t least, uint16_t most);
 void virtio_ready(struct virtio_device *v);  /* all queues are made: it may use them */
-/* It is told that it is not used; `why`. */
+/* virtio_failed tells the device that it is not used, and returns `why`. */
 const char *virtio_failed(struct virtio_device *v, const char *why);
-/* Memory in one piece, zeroed, for ever. NULL: there is none. */
+/* virtio_memory takes memory in one piece, zeroed, for ever. NULL: there is none. */
 void *virtio_memory(size_t bytes);
 paddr_t virtio_address(const volatile void *memory); /* of such */
 uint8_t virtio_generation(const struct virtio_device *v); /* changes with its registers */
