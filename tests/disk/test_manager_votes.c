@@ -5,80 +5,9 @@
  *         life of the manager or in none; what is in doubt is given to nobody.
  * Method  lib/manager_rig.h; each life of a manager is a child, whose end is a power cut.
  */
-#include "manager_rig.h"
+#include "manager_votes.h"
 
 enum { ONE = 1, TWO = 2 };
-
-/* ---- what clients say ---- */
-
-static struct store_txn_id id_of(unsigned number)
-{
-    return (struct store_txn_id){{3, [14] = (uint8_t)(number >> 8), [15] = (uint8_t)number}};
-}
-
-static uint64_t said, word1;            /* word0 of the last answer; of the next questions */
-static struct wire_doubt doubt;         /* that WIRE_TXN_NEXT told last */
-
-static int txn(enum wire_txn what, unsigned number, uint64_t token)
-{
-    struct store_txn_id id = id_of(number);
-    bool none = what == WIRE_TXN_VOTER || what == WIRE_TXN_NEXT;
-    struct kd_message m = {.kind = STORE_TXN, .process = CLIENT, .token = token,
-                           .word = {what, word1}, .buffer = &id,
-                           .data_bytes = none ? 0 : sizeof(id)};
-    struct kd_message reply = {.handle = -1};
-    server_lock();
-    int r = txn_serve(&m, &reply, &doubt);
-    server_unlock();
-    said = reply.word[0];
-    return r;
-}
-
-static struct { struct wire_op op; struct wire_vote vote; } vote_batch;
-
-static void vote_post(unsigned view, unsigned number, uint64_t first, uint64_t count,
-                      uint64_t value)
-{
-    vote_batch.op = (struct wire_op){.kind = WIRE_VOTE,
-                                     .op_bytes = sizeof(struct wire_op) + sizeof(struct wire_vote)};
-    vote_batch.vote = (struct wire_vote){.id = id_of(number), .coordinator = {7}};
-    next_batch = &vote_batch;
-    next_batch_bytes = sizeof(vote_batch.op) + sizeof(vote_batch.vote);
-    commit_post(view, first, count, value);
-}
-
-/* Posts it and waits for the vote, or its refusal. */
-static int vote(unsigned i, unsigned number, uint64_t first, uint64_t count, uint64_t value)
-{
-    vote_post(i, number, first, count, value);
-    for (;; usleep(200)) {
-        server_lock();
-        struct store_txn_id id = id_of(number);
-        const struct vote *v = vote_of(&id);
-        bool voted = v && v->prepared;
-        server_unlock();
-        if (voted) return 0;
-        pthread_mutex_lock(&kernel);
-        bool answered = view[i].answered;
-        pthread_mutex_unlock(&kernel);
-        if (answered) return commit_wait(i);
-    }
-}
-
-static void voter_start(void)
-{
-    client_start();
-    CHECK(vote(0, 99, 0, 1, 5) == -EPERM); /* not yet */
-    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
-}
-
-static bool answered(unsigned i)
-{
-    pthread_mutex_lock(&kernel);
-    bool is = view[i].answered;
-    pthread_mutex_unlock(&kernel);
-    return is;
-}
 
 /* ---- one life ---- */
 
@@ -494,6 +423,67 @@ static void decisions_are_kept_over_lives(void **state)
     recover_and_compare();
 }
 
+/* ---- a page in memory is hit ---- */
+
+static bool is_home(uint64_t p)
+{
+    struct store_page at;
+    return store_page_find(server.store, 1, p, &at) == 0 && at.present && !at.dirty;
+}
+
+/* Aim: checkpoints and commits go on while a page that is not what was committed cannot be mended,
+ * as a vote that has changed it is in doubt, or as there is no memory; then it is (AU3). */
+static void child_hit_in_doubt(void)
+{
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0 && commit(10, 2, 3) == 0);
+    CHECK(vote(ONE, 1, 10, 1, 11) == 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_mutex_lock(&kernel);
+        page_damage(10 + (uint64_t)i);          /* the second one is nobody's */
+        mend_error = i ? -ENOMEM : 0;
+        pthread_mutex_unlock(&kernel);
+        server_lock();
+        mend_wait(1, 10 + (uint64_t)i);         /* the auditor has found it */
+        CHECK(!server.fenced && page_hit == 10 + (uint64_t)i && audit.mended == (unsigned)i);
+        CHECK(is_home(10 + (uint64_t)i) && server.durable_csn >= page[10 + i].csn);  /* MG5 */
+        CHECK(checkpoint_wait() == 0 && is_home(10) && is_home(11));
+        server_unlock();
+        CHECK(commit(100, 3, 5 + (uint64_t)i) == 0);
+        if (i == 0) CHECK(txn(WIRE_TXN_UNDO, 1, 2) == 0 && commit_wait(ONE) == -ECANCELED);
+        mend_error = 0;
+        server_lock();
+        mend_wait(1, 10 + (uint64_t)i);
+        CHECK(!server.fenced && page_hit == ~0ull && audit.mended == (unsigned)i + 1);
+        CHECK(audit.found == audit.mended && page[10 + i].word[0] == 0);
+        server_unlock();
+        next_lazy = i ? 0 : STORE_LAZY;
+        if (i == 0) CHECK(commit(10, 2, 4) == 0);
+    }
+}
+
+/* The checkpoint is the first that finds it. */
+static void child_hit_at_checkpoint(void)
+{
+    client_start();
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0 && commit(10, 2, 3) == 0);
+    CHECK(vote(ONE, 1, 10, 1, 11) == 0);
+    pthread_mutex_lock(&kernel);
+    page_damage(10);
+    pthread_mutex_unlock(&kernel);
+    server_lock();
+    CHECK(checkpoint_wait() == 0 && is_home(10) && page_hit == 10);
+    server_unlock();
+}
+static void a_page_that_is_hit_waits_for_a_vote(void **state)
+{
+    (void)state;
+    run_child(child_hit_in_doubt);
+    recover_and_compare();
+    run_child(child_hit_at_checkpoint);
+    recover_and_compare();
+}
+
 /* ---- the next life ---- */
 
 static bool page_waits(uint64_t p)
@@ -591,6 +581,7 @@ int main(void)
         cmocka_unit_test(sites_have_shares),
         cmocka_unit_test(who_asks_waits_for_what_is_in_the_air),
         cmocka_unit_test(votes_and_decisions_are_never_lazy),
+        cmocka_unit_test(a_page_that_is_hit_waits_for_a_vote),
         cmocka_unit_test(an_earlier_lifes_votes_hold_their_pages),
         cmocka_unit_test(what_an_earlier_life_has_prepared_goes_home),
         cmocka_unit_test(a_vote_that_is_not_durable_is_refused),

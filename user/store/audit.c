@@ -12,6 +12,9 @@
  *      version that the log has is the one that is published. Commits go on while the log is read.
  * AU2  A page that cannot be mended ends the store's commits; the next start builds all from the
  *      log.
+ * AU3  A page that the kernel does not take now is none of those: a transaction that has told it
+ *      is in doubt, or waits for the cleaner itself, or there is no frame. Its home is written from
+ *      the log, so no checkpoint waits for it, and it is mended when it is found again.
  */
 #include "group.h"
 #include "options.h"
@@ -21,11 +24,14 @@
 #define AUDIT_WAITERS   8u
 #define TOLD_MS      1
 #define TOLD_TRIES     1000
+#define LATER             1             /* AU3 */
+#define LATER_SAY_US   60000000u        /* it is said so often at most */
 
 /* Guarded by server.lock: */
 static struct {
     uint64_t rounds, begun;             /* done; the number of the one that runs */
-    uint64_t looked, found, mended;     /* pages */
+    uint64_t looked, found, mended;     /* pages; found: but for those of AU3 */
+    uint64_t later_us;                  /* when it was last said that one is mended later, or 0 */
     uint64_t id, page;                  /* the next piece */
     bool hurry;                         /* a round is made at once ... */
     bool restart;                       /* ... from the first page on */
@@ -43,12 +49,37 @@ static bool has_codewords(const struct container *c)
 
 /* ---- a page is mended, by the cleaner */
 
-/* page_mend puts a page's right bytes into the kernel. Lock held, dropped for the disk. */
+/* page_home brings home what was read (AU3); a newer version, or one that is being brought
+ * (batch_settle), is found again. Lock held, dropped for the disk. */
+static int page_home(const struct store_mend *m, int object, uint64_t object_page)
+{
+    struct store_page at;
+    int r = m->at.lsn > server.durable_csn ? group_flush() : 0; /* MG5 */
+    if (r < 0) return r;
+    if (store_page_find(server.store, m->object, m->page, &at) < 0 || !at.dirty ||
+        at.lsn != m->at.lsn)
+        return 0;
+    server_unlock();
+    r = server.disk.write(server.disk.context, at.offset_bytes, m->bytes, PAGE_BYTES);
+    server_lock();
+    if (r < 0) return r;
+    server.home_writes++;
+    if (!is_brought(m->object, m->page) &&
+        store_page_cleaned(server.store, m->object, m->page, at.lsn,
+                           crc32c(0, m->bytes, PAGE_BYTES)) == 0)
+        kd_object_cleaned(object, object_page, at.lsn); /* MG2; if it goes, it comes back right */
+    return 0;
+}
+
+/* page_mend puts a page's right bytes into the kernel. LATER: not now (AU3). Lock held, dropped for
+ * the disk. */
 static int page_mend(uint64_t id, uint64_t page, int object, uint64_t object_page, bool in_gate)
 {
     static struct store_mend m;
+    bool has = false;
     int r = store_mend_begin(server.store, id, page, &m);
     if (r < 0) return 0; /* deleted */
+    if (!m.at.dirty && store_page_prepared(server.store, id, page)) return LATER;
     for (int try = 0;; try++) {
         server_unlock();
         r = store_mend_read(server.store, &m);
@@ -56,12 +87,16 @@ static int page_mend(uint64_t id, uint64_t page, int object, uint64_t object_pag
         if (!in_gate) gate_enter(true);
         if (r == 0 && store_mend_again(server.store, &m)) r = store_mend_read(server.store, &m);
         uint64_t csn = m.at.present ? m.at.lsn : KD_CSN_ANY;
-        if (r == 0) r = (int)kd_object_mend(object, object_page, m.bytes, csn);
+        has = r == 0;
+        if (has) r = (int)kd_object_mend(object, object_page, m.bytes, csn);
         if (!in_gate) gate_leave();
-        /* BUSY: a commit of this page was told, and waits for the next group */
-        if (r != -EBUSY || in_gate || try == TOLD_TRIES) break;
+        /* BUSY: a commit of this page was told, and waits for the next group; or a vote */
+        if (r != -EBUSY || in_gate || try == TOLD_TRIES ||
+            store_page_prepared(server.store, id, page))
+            break;
         server_wait(&server.changed, TOLD_MS * 1000);
     }
+    if (r == -EBUSY || r == -ENOMEM) return (has ? page_home(&m, object, object_page) : 0) ?: LATER;
     return r == -ENOENT ? 0 : r;
 }
 
@@ -76,16 +111,24 @@ int audit_mend(uint64_t id, uint64_t page, bool in_gate)
     struct container *c = container_by_id(id);
     memcpy(name, c->name, sizeof(name));
     c->busy++;
-    audit.found++;
     int r = page_mend(id, page, object, object_page, in_gate);
     c->busy--;
+    audit.found += r != LATER;
     audit.mended += r == 0;
+    if (r == LATER) {
+        uint64_t now = disk_clock.microseconds(NULL);
+        if (audit.later_us && now - audit.later_us < LATER_SAY_US) return 0;
+        audit.later_us = now;
+    }
     server_unlock();
     say("%s, page %llu, region %d of %d: not what was committed%s", name, (unsigned long long)page,
         __builtin_ctzll(d.regions) + 1, KD_REGIONS,
-        r == 0 ? ": it was mended. Transactions that had changed it end with EIO"
-               : ", and it cannot be mended");
+        r == 0       ? ": it was mended. Transactions that had changed it end with EIO"
+        : r == LATER ? "; it is mended later: a transaction that changed it is in doubt, or there "
+                       "is no memory"
+                     : ", and it cannot be mended");
     server_lock();
+    if (r == LATER) return 0;
     if (r < 0) server_fence("a damaged page of memory could not be mended", r); /* AU2 */
     return r;
 }

@@ -134,9 +134,10 @@ static int batch_write(void)
         if (r == 0) r = e;
     }
     for (unsigned i = 0; r == 0 && i < batch.count; i++)
-        if (batch.io[i].status == -EUCLEAN) /* then it comes again */
-            r = audit_mend(batch.what[i].container, batch.what[i].page,
-                           closing || in_gate);
+        if (batch.io[i].status == -EUCLEAN) { /* then it comes again */
+            met_brought |= is_brought(batch.what[i].container, batch.what[i].page);
+            r = audit_mend(batch.what[i].container, batch.what[i].page, closing || in_gate);
+        }
     batch.count = 0;
     pthread_cond_broadcast(&server.changed); /* those who wait for handles */
     return r;

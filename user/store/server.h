@@ -454,8 +454,8 @@ int scrub_ask(uint64_t token);
 void *audit_main(void *unused);
 bool audit_mend_due(void);          /* lock held */
 void audit_mend_one(void);          /* by the cleaner; lock held, dropped for the disk */
-/* audit_mend, likewise, mends a page if it is damaged: 0, also if it is not; else the fence.
- * in_gate: the cleaner is there, to stay. */
+/* audit_mend, likewise, mends a page if it is damaged, or has its home right until it can (AU3): 0,
+ * also if it is not; else the fence. in_gate: the cleaner is there, to stay. */
 int audit_mend(uint64_t id, uint64_t page, bool in_gate);
 void audit_wake(void);              /* lock held: there are pages with codewords now */
 bool audit_request(const struct kd_message *m); /* STORE_AUDIT. No lock */

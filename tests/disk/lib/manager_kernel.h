@@ -248,6 +248,35 @@ static uint64_t settled_told;           /* by the last publication (SP4) */
 static uint64_t home_calls, home_most, home_chunk, home_crossed;    /* chunk 0: not looked at */
 static uint64_t home_gated;             /* calls while nobody could commit */
 
+/* a page that is not what was committed (codewords.md), or none; why it cannot be mended */
+static uint64_t page_hit = ~0ull;
+static int mend_error;
+
+__attribute__((unused)) static void page_damage(uint64_t p)
+{
+    page[p].word[0] ^= 1;
+    page_hit = p;
+}
+
+static long audit_pages(uint64_t first, uint64_t count, struct kd_damage *d)
+{
+    bool hit = page_hit - first < count;
+    *d = (struct kd_damage){.page = hit ? page_hit : first + count, .regions = hit};
+    return hit ? -EUCLEAN : 0;
+}
+
+/* A page whose copy was told and is not published is left alone (CW4). */
+static long page_mended(uint64_t p, const void *bytes, uint64_t csn)
+{
+    if (csn != page[p].csn && csn != KD_CSN_ANY) return -ESTALE;
+    for (const struct view *v = view; v < view + VIEWS; v++)
+        if (v->token && !v->queued && !v->answered && p - v->first < v->count) return -EBUSY;
+    if (mend_error) return mend_error;
+    memcpy(page[p].word, bytes, sizeof(page[p].word));
+    page_hit = ~0ull;
+    return 0;
+}
+
 static long write_homes(struct kd_page_io *io, long count)
 {
     home_calls++;
@@ -258,6 +287,10 @@ static long write_homes(struct kd_page_io *io, long count)
     for (long i = 0; i < count; i++) {
         if (io[i].csn && io[i].csn <= page[io[i].page].csn) {
             io[i].status = -EBUSY;
+            continue;
+        }
+        if (io[i].page == page_hit) {
+            io[i].status = -EUCLEAN;
             continue;
         }
         io[i].csn = page[io[i].page].csn;
@@ -280,6 +313,8 @@ static long kernel_plain(long number, long a, long b, long c, long d)
     case KD_PORT_NOTIFY: notified |= (uint64_t)b; return 0;
     case KD_OBJECT_CREATE: return OBJECT;
     case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
+    case KD_OBJECT_AUDIT: return audit_pages((uint64_t)b, (uint64_t)c, (void *)d);
+    case KD_OBJECT_MEND: return page_mended((uint64_t)b, (void *)c, (uint64_t)d);
     case KD_OBJECT_READ:
         memcpy((void *)c, page[b].word, 4096);
         *(uint64_t *)d = page[b].csn;
