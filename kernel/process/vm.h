@@ -69,7 +69,7 @@ vaddr_t vm_break(struct process *p, vaddr_t end);   /* the new end, or the old o
 /* vm_forget frees the frames but keeps the region, zero on demand (madvise). */
 must_check int vm_forget(struct process *p, vaddr_t at, uint64_t bytes);
 /* vm_populate makes the pages resident (madvise), of what is not kept for others, and ends no
- * program for that. -ENOMEM: there is no more memory; -EFAULT, -EACCES, -EINVAL, -EIO. */
+ * program for that: pages of containers go. -ENOMEM: no memory; -EFAULT, -EACCES, -EINVAL, -EIO. */
 must_check int vm_populate(struct process *p, vaddr_t at, uint64_t bytes);
 
 /* vm_own: is all of the range the process's own memory, none of it in the store region, so that a

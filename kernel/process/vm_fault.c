@@ -151,14 +151,17 @@ static bool memory_wait(const struct process *p, uint64_t *vain)
 }
 
 /* fault_wait is fault_once, and waits where frames are out: the evictor may find some, or end a
- * process; not if `populate` is set. */
+ * process; not if `populate` is set: then pages go, for a manager that takes copies only if they
+ * are many, as others wait for what it does. */
 static int fault_wait(struct process *p, vaddr_t at, unsigned flags, bool populate)
 {
     enum frame_use use = p->takes_reserve && !populate ? FRAME_MANAGER : FRAME_MEMORY;
     uint64_t vain = 0;
     int error;
     while ((error = fault_once(p, at, flags, use)) == -ENOMEM)
-        if (!limit_memory_left(p) || !(populate ? frame_seam.together(1) : memory_wait(p, &vain)))
+        if (!limit_memory_left(p) || !(!populate          ? memory_wait(p, &vain)
+                                       : p->takes_reserve ? frame_seam.together(1)
+                                                          : frame_seam.pages()))
             break;
     return error;
 }

@@ -3,8 +3,9 @@
  *
  * Aim     85 % of the frames hold pages of containers; and programs that need frames beside that
  *         get them, as pages go: a fork of a process larger than all that is free, pipes, a file in
- *         memory, a large text of KD_LOOK; the file also where programs have most of the memory,
- *         and pages hold a fifth of it.
+ *         memory, a large text of KD_LOOK; the file, and memory that is asked for at once
+ *         (MADV_POPULATE_WRITE), also where programs have most of the memory, and pages hold a
+ *         fifth of it.
  * Method  more pages than there are frames are read, once. Pages that were never stored to cost the
  *         disk nothing. Before each part they are read again, so that little is free.
  */
@@ -20,7 +21,7 @@
 
 enum { PAGES = 72 << 10, PAGES_TEST = 34 << 10, PIECE = 512, FULL_PERCENT = 85,
        WORDS = KD_PAGE_BYTES / 8 };
-enum { LARGE = 24 << 20, LARGE_TEST = 12 << 20, PIPES = 24, TEXT_BYTES = 64 << 10 };
+enum { LARGE = 24 << 20, LARGE_TEST = 12 << 20, PIPES = 24, PARTS = 8, TEXT_BYTES = 64 << 10 };
 struct root { uint64_t *pages; };
 static ps_container *c;
 static const volatile uint64_t *pages;
@@ -56,8 +57,12 @@ static int fill(uint64_t count)
 /* Pages are read until a `part` would not find what it needs. */
 static void with_full_memory(bool (*part)(void), const char *what)
 {
-    int e = fill(total / 8);
-    uint64_t before = system_info().free_bytes;
+    uint64_t before = large;
+    int e = 0;
+    for (int n = 0; e == 0 && before >= large && n < PARTS; n++) {
+        e = fill(total / PARTS);
+        before = system_info().free_bytes;
+    }
     bool good = e == 0 && before < large && part();
     tap_ok(good, "%s (%d, %d, %llu KiB were free)", what, e, errno,
            (unsigned long long)before >> 10);
@@ -88,7 +93,7 @@ static bool file(void)
 }
 
 /* The program takes memory of its own until pages hold less than a fifth of all frames. */
-static bool file_beside_few_pages(void)
+static bool beside_few_pages(bool (*part)(void))
 {
     struct kd_system_info s = system_info();
     size_t most = s.memory_bytes / 8 * 5, used = 0;
@@ -100,10 +105,34 @@ static bool file_beside_few_pages(void)
     bool few = s.resident_pages * 5 < s.memory_bytes / KD_PAGE_BYTES;
     printf("# the program has %zu MiB, and %llu frames hold pages\n", used >> 20,
            (unsigned long long)s.resident_pages);
-    bool written = file();
+    bool good = part();
     munmap(own, most);
-    return few && written;
+    return few && good;
 }
+static bool file_beside_few_pages(void) { return beside_few_pages(file); }
+
+/* Another process does it, as there is a limit to what one may have. */
+static int start[2] = {-1, -1};
+static pid_t populator;
+
+static void populate(void)
+{
+    enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, which musl lacks */
+    char go;
+    free(memory);
+    char *at = mmap(NULL, large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED || read(start[0], &go, 1) != 1) _exit(1);
+    _exit(madvise(at, large, POPULATE_WRITE) ? errno : at[large - 1] ? 1 : 0);
+}
+
+static bool populated(void)
+{
+    int status = -1;
+    bool ended = write(start[1], "", 1) == 1 && waitpid(populator, &status, 0) == populator;
+    if (status) printf("# %d\n", WEXITSTATUS(status));
+    return ended && status == 0;
+}
+static bool populated_beside_few_pages(void) { return beside_few_pages(populated); }
 
 static bool text(void)
 {
@@ -112,7 +141,7 @@ static bool text(void)
 
 int main(void)
 {
-    tap_plan(9);
+    tap_plan(10);
     if (!tap_long()) total = PAGES_TEST, large = LARGE_TEST;
     c = ps_open("full", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c ? ps_transaction(make, NULL) : -errno, 0, "a container");
@@ -130,6 +159,9 @@ int main(void)
     with_full_memory(file, "a file as large is written");
     with_full_memory(text, "the kernel tells a text");
     with_full_memory(file_beside_few_pages, "the file also where pages hold a fifth of the memory");
+    populator = pipe(start) == 0 ? fork() : -1;
+    if (populator == 0) populate();
+    with_full_memory(populated_beside_few_pages, "memory is populated there, too");
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
     return tap_end();
 }
