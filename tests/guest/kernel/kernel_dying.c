@@ -3,7 +3,7 @@
  *
  * Aim     who was told that the manager of a commit is dead begins no transaction in which pages of
  *         that manager are still there: somebody else may have changed them since. Who has used an
- *         item of it does not commit.
+ *         item of it does not commit. Who has nothing of it does not wait for its end.
  * Method  this process is manager and client of many objects at one port. The manager receives a
  *         commit and closes the port; objects die one after the other, with others' turns between.
  *         The client, on another CPU, reads a page of each when its commit has ended. Of items: the
@@ -96,11 +96,46 @@ static int items_die(void)
     return good ? result : 1;
 }
 
+/* ---- deaths of others ---- */
+
+enum { MANAGERS = 20, BEGINS = 100 };
+static _Atomic bool over_with;
+static _Atomic unsigned deaths;
+
+/* A manager that begins and ends for ever: some thread of these is always in a death. */
+static void *lives_and_dies(void *unused)
+{
+    while (!over_with) {
+        int port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+        struct kd_object_create c = {.port = port, .commit_port = port, .pages = 4096,
+                                     .flags = KD_OBJECT_TRANSACTIONAL};
+        long object = kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+        kd_call3(KD_HANDLE_CLOSE, object, 0, 0);
+        deaths += object >= 0 && kd_call3(KD_HANDLE_CLOSE, port, 0, 0) == 0;
+    }
+    return unused;
+}
+
+static int begins_beside(void)
+{
+    pthread_t t[MANAGERS];
+    unsigned begun = 0, seen = 0;
+    bool good = made(0);
+    for (int i = 0; i < MANAGERS; i++) pthread_create(&t[i], NULL, lives_and_dies, NULL);
+    while (deaths < MANAGERS) pause_ms(1);
+    for (int i = 0; i < BEGINS; i++) begun += run(read_all, &seen, KD_SERIALISABLE, 0) == 0;
+    over_with = true;
+    for (int i = 0; i < MANAGERS; i++) pthread_join(t[i], NULL);
+    kd_call3(KD_HANDLE_CLOSE, at_port, 0, 0);
+    unmade();
+    return good && seen == BEGINS * OBJECTS ? (int)begun : -1;
+}
+
 int main(void)
 {
     unsigned late = 0;
     int good = 0, told = 0, over = 0, items = 0;
-    tap_plan(6);
+    tap_plan(7);
     for (int n = 0; n < TIMES; n++) {
         pthread_t t;
         unsigned seen = 0;
@@ -119,6 +154,7 @@ int main(void)
     is(over, TIMES, "so does the next transaction");
     is((long)late, 0, "which reads no page that was its");
     is(items, TIMES, "who has used an item of it does not commit");
+    is(begins_beside(), BEGINS, "who has no object of those that die does not wait for them");
     is(check(), 0, "kcheck");
     return tap_end();
 }
