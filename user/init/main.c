@@ -64,7 +64,7 @@ static struct {
 static const char banner[] =
     "\n"
     "Katydid: memory that stays. Type `help` for what the shell can do, or begin with\n"
-    "  todo add milk        a to-do list in 50 lines of C; it survives whatever comes\n"
+    "  todo add milk        a to-do list in 60 lines of C; it survives whatever comes\n"
     "  wn-import /import    WordNet into memory, for good; then: wn dog\n"
     "  halt                 leaves. Ctrl-] X leaves QEMU at once, which is no power cut:\n"
     "                       `make crash` on the host makes real ones, and checks what they leave.\n"
