@@ -13,6 +13,7 @@
 
 #define BLOCK_BYTES          4096u
 #define FORMAT_VERSION       4u
+#define FORMAT_ALIKE         3u         /* of these all lies where today's has it */
 #define SUPERBLOCK_MAGIC     0x6269644b53746f31ull
 #define GROUP_MAGIC          0x70726f75474b6431ull
 #define META_MAGIC           0x6174654d4b696431ull

@@ -7,6 +7,7 @@
  * Locks: object->lock, then process attach_lock; both to change an attachment.
  */
 #include "store/object_private.h"
+#include "store/dying.h"
 #include "store/mapping.h"
 
 enum { ATTACHMENTS_MAX = 1024 };
@@ -81,15 +82,15 @@ static void attachment_end(struct attachment *a, bool tell)
 }
 
 /* attachment_remove takes an attachment off p's array: that to o; with `dead`, one to a dead object
- * in o's range; with o NULL any, but for those whose manager has a commit that p left behind and
- * hears of p's end when it has answered. NULL: there is none. */
+ * in o's range, which is swept; with o NULL any, but for those whose manager has a commit that p
+ * left behind and hears of p's end when it has answered. NULL: there is none. */
 static struct attachment *attachment_remove(struct process *p, const struct object *o, bool dead)
 {
     struct attachment *a = NULL;
     lock_acquire(&p->attach_lock);
     for (unsigned i = 0; i < p->attachment_count && !a; i++) {
         const struct object *at = p->attachments[i]->object;
-        if (dead ? !at->dead || at->base >= object_end(o) || o->base >= object_end(at)
+        if (dead ? !at->swept || at->base >= object_end(o) || o->base >= object_end(at)
             : o  ? at != o
                  : view_forsaken(p, at->commit_port))
             continue;
@@ -101,6 +102,25 @@ static struct attachment *attachment_remove(struct process *p, const struct obje
     }
     lock_release(&p->attach_lock);
     return a;
+}
+
+/* dead_under_wait waits for the sweep of dead objects of p's in o's range: until then p's views
+ * have entries to their pages, which would be taken for o's (BG4). False: the thread is killed. */
+static bool dead_under_wait(struct process *p, const struct object *o)
+{
+    for (bool found = true; found;) {
+        found = false;
+        lock_acquire(&p->attach_lock);
+        for (unsigned i = 0; i < p->attachment_count && !found; i++) {
+            const struct object *at = p->attachments[i]->object;
+            found = at->dead && !__atomic_load_n(&at->swept, __ATOMIC_ACQUIRE) &&
+                    at->base < object_end(o) && o->base < object_end(at);
+        }
+        lock_release(&p->attach_lock);
+        if (found && thread_park_until(arch_time_ns() + DEATH_LOOK_NS) == -EINTR)
+            return false;
+    }
+    return true;
 }
 
 static long space_detach(struct process *p, struct object *o)
@@ -177,6 +197,10 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
     if (!a)
         return o->dead ? -EOWNERDEAD : -ENOMEM;
     /* a dead manager's objects there make room: its successor brings the containers back */
+    if (!dead_under_wait(p, o)) {
+        attachment_free(a);
+        return -EINTR;
+    }
     for (struct attachment *old; (old = attachment_remove(p, o, true));)
         attachment_end(old, false);
     lock_acquire(&o->lock); /* process list and object list change together */

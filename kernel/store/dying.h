@@ -15,6 +15,7 @@ static inline bool object_dies(const struct object *o)
                        (port_dies(o->port) || port_dies(o->commit_port)));
 }
 
+enum { DEATH_LOOK_NS = 100000 }; /* asleep: who only yields leaves a sweep no CPU */
 /* deaths_wait sleeps until none of p's objects dies (begin, BG3). 0; -EINTR: it is killed. */
 int deaths_wait(struct process *p);
 

@@ -200,9 +200,8 @@ bool object_dying_look(struct process *p, uint32_t flags)
 
 int deaths_wait(struct process *p)
 {
-    enum { LOOK_NS = 100000 }; /* asleep: who only yields leaves a sweep no CPU */
     int e = 0;
     while (!e && object_dying(p, KD_OBJECT_TRANSACTIONAL))
-        e = thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR ? -EINTR : 0;
+        e = thread_park_until(arch_time_ns() + DEATH_LOOK_NS) == -EINTR ? -EINTR : 0;
     return e;
 }

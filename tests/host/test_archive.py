@@ -4,6 +4,7 @@ are refused by name; a restore that was cut off is done again; and no archive ma
 files are cut, flipped, renamed, or changed with their checksums made right. ARCHIVE_SEED=N repeats one of these."""
 
 import json
+import lzma
 import os
 import random
 import re
@@ -20,6 +21,7 @@ from tap import ROOT, run_tests
 KSTORE = os.path.join(ROOT, "build/host/kstore")
 SANITIZED = os.path.join(ROOT, "build/tests/asan/kstore")
 SOUND, DAMAGED, WRONG_USE, CANNOT, NO_STORE = range(5)
+OLDER_END = 393216      # where the log of format-3b ends
 SEEDS = {"long": 300 * int(os.environ.get("TIMES") or 1), "check": 10}.get(os.environ.get("TEST_TIER"), 24)
 
 
@@ -71,6 +73,26 @@ class Lost:
     def same(self, pages):
         run("check", "--strict", self.at("new"))
         assert self.pages(self.at("new")) == pages
+
+
+def test_an_archive_that_was_begun_by_an_older_format_goes_on():
+    with Lost(0, "--size", "2", "--log", "64") as lost:
+        with lzma.open(os.path.join(ROOT, "tests/disk/fixtures/format-3b.store.xz")) as packed, open(lost.store, "wb") as image:
+            image.write(packed.read())
+        os.mkdir(lost.archive)
+        shutil.copy(lost.store, os.path.join(lost.archive, f"base-{OLDER_END:016x}-{1:016x}.store"))
+        subprocess.run([KSTORE, "upgrade", lost.store], check=True, input="y\n", text=True, capture_output=True)
+        held = lost.pages(lost.store)
+        for name in ("more", "most"):
+            lost.put(name)
+            lost.take()
+        assert len(os.listdir(lost.archive)) == 3 and lost.logs(), os.listdir(lost.archive)
+        run("restore", "--list", lost.archive)
+        for end, pages in lost.ends:
+            lost.restored("--to", f"csn:{end}")
+            lost.same(pages)
+        lost.restored("--to", f"csn:{OLDER_END}")
+        lost.same(held)
 
 
 def test_each_state_that_was_archived_comes_back():

@@ -243,7 +243,7 @@ static enum kslot_state judge(struct kslot *s, const struct superblock_disk *d,
     if (kcheck_crc(seed, (const uint8_t *)d + from, sizeof *d - from) != le32_get(d->crc))
         return KSLOT_DAMAGED;
     s->why = "it is of an older format";
-    if (s->version != FORMAT_VERSION)
+    if (s->version < (view->archived ? FORMAT_ALIKE : FORMAT_VERSION))
         return KSLOT_OLDER;
     s->why = "it uses features of a newer format";
     if (le64_get(d->features))

@@ -143,6 +143,7 @@ struct kview {
     uint8_t  making[16];                /* the signpost's uuid */
     struct kslot super;         /* the one believed */
     bool     rescue;            /* go on where a recovery stops */
+    bool     archived;          /* a version from FORMAT_ALIKE on will do: it is only read */
     bool     quiet;             /* findings are counted and not reported */
     enum kcheck_level at_most;  /* findings are reported at this level at most */
     uint64_t problems;          /* damage found since it was last set to 0, quiet or not */

@@ -60,11 +60,12 @@ static const struct argp argp = { options, parse, "IMAGE ARCHIVE", "Puts into th
 static volatile sig_atomic_t interrupted;
 static void on_signal(int number) { (void)number, interrupted = 1; }
 
-static int view_fresh(struct kview *view, struct image *image)
+static int view_fresh(struct kview *view, struct image *image, bool archived)
 {
     kview_close(view);
     memset(view, 0, sizeof *view);
     view->io = image_kcheck_io(image);
+    view->archived = archived;
     view->quiet = true;
     view->at_most = KCHECK_DAMAGE;
     kslots_read(view);
@@ -80,7 +81,8 @@ static int base_end(struct taking *t, const struct archive_file *base)
     struct kview view = { .quiet = true };
     char *name = archive_name(&t->archive, base, true);
     int status = name ? image_open(&image, name, O_RDONLY) : CANNOT;
-    int error = status ? 0 : view_fresh(&view, &image) ?: klog_follow(&view, view.super.newest);
+    int error = status ? 0
+                       : view_fresh(&view, &image, true) ?: klog_follow(&view, view.super.newest);
     if (error)
         fprintf(stderr, "kstore: %s: %s\n", name, error_text(error));
     else if (!status && memcmp(view.super.uuid, t->view.super.uuid, 16)) {
@@ -280,7 +282,7 @@ static int log_take(struct taking *t)
 
 static int round_take(struct taking *t)
 {
-    int error = view_fresh(&t->view, &t->image);
+    int error = view_fresh(&t->view, &t->image, false);
     if (error) {
         fprintf(stderr, "kstore: %s: %s\n", t->image.path, image_error_text(&t->image, error));
         return error_status(error);
@@ -288,7 +290,7 @@ static int round_take(struct taking *t)
     archive_close(&t->archive);
     int status = archive_open(&t->archive, t->archive.path) ?: archive_end(t);
     if (!status && t->base)
-        status = base_make(t) ?: view_fresh(&t->view, &t->image);
+        status = base_make(t) ?: view_fresh(&t->view, &t->image, false);
     return status ? status : log_take(t);
 }
 

@@ -22,7 +22,7 @@ static int store_tell(struct listing *l)
     int error = -ENODATA;
     for (uint32_t i = l->archive->base_count; error && i--;) {
         struct image image;
-        struct kview view = { .quiet = true };
+        struct kview view = { .quiet = true, .archived = true };
         char *name = archive_name(l->archive, &l->archive->bases[i], true);
         error = !name || image_open(&image, name, O_RDONLY) ? -EIO : 0;
         if (!error) {

@@ -156,7 +156,8 @@ static int roll(struct restore *r, struct image *to)
     struct disk_io io = image_disk_io(to);
     struct store_roll roll = { .context = r, .next = group_next, .page = load_page,
                                .to_csn = r->csn, .to_time = r->time };
-    struct store_open_options how = { .roll = &roll, .image_pages = IMAGE_PAGES };
+    struct store_open_options how = { .flags = STORE_UPGRADE, .roll = &roll,
+                                      .image_pages = IMAGE_PAGES };
     struct store_report report;
     struct store *store;
     if (!uuid_random(roll.uuid)) {

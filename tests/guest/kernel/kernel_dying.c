@@ -3,7 +3,8 @@
  *
  * Aim     who was told that the manager of a commit is dead begins no transaction in which pages of
  *         that manager are still there: somebody else may have changed them since. Who has used an
- *         item of it does not commit. Who has nothing of it does not wait for its end.
+ *         item of it does not commit. Who attaches what comes to its addresses sees nothing of it,
+ *         and who has nothing of it does not wait for its end.
  * Method  this process is manager and client of many objects at one port. The manager receives a
  *         commit and closes the port; objects die one after the other, with others' turns between.
  *         The client, on another CPU, reads a page of each when its commit has ended. Of items: the
@@ -96,6 +97,63 @@ static int items_die(void)
     return good ? result : 1;
 }
 
+/* ---- what comes to the same addresses ---- */
+
+enum { WIDE = 4096, PIECE = 64 };
+static uint64_t wide;
+
+static long wide_made(int port, uint64_t base, uint8_t value)
+{
+    static uint8_t bytes[PIECE * KD_PAGE_BYTES];
+    struct kd_object_create c = {.port = port, .commit_port = port, .pages = WIDE, .base = base,
+                                 .flags = KD_OBJECT_TRANSACTIONAL, .name = "wide"};
+    long object = kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    wide = c.base;
+    memset(bytes, value, sizeof bytes);
+    for (uint64_t i = 0; i < WIDE && object >= 0; i += PIECE) {
+        struct kd_supply s = {.object = (int)object, .source = KD_SUPPLY_MEMORY, .page = i,
+                              .count = PIECE, .memory = bytes,
+                              .rights = KD_READ | KD_WRITE};
+        if (kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0)) return -1;
+    }
+    return object;
+}
+
+static int read_wide(void *values)
+{
+    for (uint64_t i = 0; i < WIDE; i++)
+        ((unsigned *)values)[*(volatile uint8_t *)(wide + i * KD_PAGE_BYTES)]++;
+    return 0;
+}
+
+/* The next manager's object is attached as soon as the one before is dead: its pages are read, and
+ * none of the other's, to which this view has rights still. How many of these there were. */
+static int others_read(void)
+{
+    pthread_t t;
+    unsigned values[3] = {0};
+    at_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    int next = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0), copy;
+    long first = wide_made(at_port, 0, 1), second;
+    kd_call3(KD_SPACE_ATTACH, getpid(), first, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    bool good = run(read_wide, values, KD_SERIALISABLE, 0) == 0 && values[1] == WIDE;
+    second = wide_made(next, wide, 2);
+    copy = (int)kd_call3(KD_HANDLE_COPY, at_port, KD_RIGHT_CALL, 0);
+    pthread_create(&t, NULL, closes, NULL);
+    while (kd_call3(KD_PORT_OWNER, copy, 0, 0) >= 0) continue;
+    while (kd_call3(KD_SPACE_ATTACH, getpid(), second, KD_RIGHT_READ) == -EEXIST) continue;
+    values[1] = 0;
+    int e = run(read_wide, values, KD_SERIALISABLE, 0);
+    pthread_join(t, NULL);
+    if (e || !good) return -1;
+    kd_call3(KD_HANDLE_CLOSE, copy, 0, 0);
+    kd_call3(KD_SPACE_DETACH, getpid(), second, 0);
+    kd_call3(KD_HANDLE_CLOSE, next, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, first, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, second, 0, 0);
+    return (int)values[1];
+}
+
 /* ---- deaths of others ---- */
 
 enum { MANAGERS = 20, BEGINS = 100 };
@@ -135,7 +193,7 @@ int main(void)
 {
     unsigned late = 0;
     int good = 0, told = 0, over = 0, items = 0;
-    tap_plan(7);
+    tap_plan(8);
     for (int n = 0; n < TIMES; n++) {
         pthread_t t;
         unsigned seen = 0;
@@ -154,6 +212,7 @@ int main(void)
     is(over, TIMES, "so does the next transaction");
     is((long)late, 0, "which reads no page that was its");
     is(items, TIMES, "who has used an item of it does not commit");
+    is(others_read(), 0, "who attaches what the next manager has there reads nothing older");
     is(begins_beside(), BEGINS, "who has no object of those that die does not wait for them");
     is(check(), 0, "kcheck");
     return tap_end();
