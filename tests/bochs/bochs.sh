@@ -7,11 +7,11 @@ cd "$ROOT" || exit 1
 
 # Left out are those that want a device (a disk, a stream, one that writes wild), counted instructions or planted bugs:
 # Bochs has none of these, and the ISO's kernel is the one that is shipped. Those joined by + have the same memory and
-# share a start, which takes longer than most of them.
+# share a start, which takes longer than most of them; kernel_gone is first, as its versions are older than all others'.
 TESTS=${BOCHS_TESTS:-kernel_advise kernel_ask kernel_forsaken kernel_groups kernel_late kernel_locks kernel_ports
     kernel_rights kernel_rules kernel_smp kernel_spill kernel_trace kernel_txn hostile_manager hostile_signal
     linux_process linux_refused linux_threads
-    kernel_badges+kernel_below+kernel_gone+kernel_object_handle+kernel_take+kernel_unused
+    kernel_gone+kernel_badges+kernel_below+kernel_object_handle+kernel_take+kernel_unused
     kernel_dying+kernel_holder+kernel_parts+kernel_recall+kernel_stack+kernel_stack_history+kernel_unlocked
     kernel_mapping+kernel_plain+kernel_windows kernel_item_locks+kernel_items
     kernel_away+kernel_leaving kernel_limit kernel_overlap}
