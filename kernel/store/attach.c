@@ -104,25 +104,6 @@ static struct attachment *attachment_remove(struct process *p, const struct obje
     return a;
 }
 
-/* dead_under_wait waits for the sweep of dead objects of p's in o's range: until then p's views
- * have entries to their pages, which would be taken for o's (BG4). False: the thread is killed. */
-static bool dead_under_wait(struct process *p, const struct object *o)
-{
-    for (bool found = true; found;) {
-        found = false;
-        lock_acquire(&p->attach_lock);
-        for (unsigned i = 0; i < p->attachment_count && !found; i++) {
-            const struct object *at = p->attachments[i]->object;
-            found = at->dead && !__atomic_load_n(&at->swept, __ATOMIC_ACQUIRE) &&
-                    at->base < object_end(o) && o->base < object_end(at);
-        }
-        lock_release(&p->attach_lock);
-        if (found && thread_park_until(arch_time_ns() + DEATH_LOOK_NS) == -EINTR)
-            return false;
-    }
-    return true;
-}
-
 static long space_detach(struct process *p, struct object *o)
 {
     struct attachment *a = attachment_remove(p, o, false);
@@ -196,8 +177,9 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
     struct attachment *a = o->dead ? NULL : attachment_new(o, p, rights);
     if (!a)
         return o->dead ? -EOWNERDEAD : -ENOMEM;
-    /* a dead manager's objects there make room: its successor brings the containers back */
-    if (!dead_under_wait(p, o)) {
+    /* a dead manager's objects there make room: its successor brings the containers back. Until
+     * they are swept p's views have entries to their pages, which would be taken for o's (BG4). */
+    if (deaths_wait(p, 0, o->base, object_end(o))) {
         attachment_free(a);
         return -EINTR;
     }

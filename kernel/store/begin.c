@@ -152,8 +152,8 @@ long kd_txn_begin(const uint64_t a[6])
     if (user_words_in(&b, at, sizeof b / 8))
         return -EFAULT;
     int e = begin_check(v, &b);
-    if (!e && object_dying(v->process, KD_OBJECT_TRANSACTIONAL))
-        e = deaths_wait(v->process); /* BG3 */
+    if (!e)
+        e = deaths_wait(v->process, KD_OBJECT_TRANSACTIONAL, 0, ~0ull); /* BG3 */
     if (e)
         return e;
     bool snapshot = (b.mode & 3) == KD_SNAPSHOT || (b.mode & 3) == KD_DIRTY_READ;

@@ -132,7 +132,7 @@ long kd_txn_commit(const uint64_t a[6])
         return -EFAULT;
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
-    if (object_dying(v->process, KD_OBJECT_ITEMS))
+    if (object_dying(v->process, KD_OBJECT_ITEMS, 0, ~0ull))
         view_doom(v, EOWNERDEAD); /* BG4: an item of it that it used may be another's since */
     if (v->doom)
         return commit_refused(v, v->doom);

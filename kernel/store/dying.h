@@ -15,15 +15,20 @@ static inline bool object_dies(const struct object *o)
                        (port_dies(o->port) || port_dies(o->commit_port)));
 }
 
-enum { DEATH_LOOK_NS = 100000 }; /* asleep: who only yields leaves a sweep no CPU */
-/* deaths_wait sleeps until none of p's objects dies (begin, BG3). 0; -EINTR: it is killed. */
-int deaths_wait(struct process *p);
-
-/* object_dying finds whether an object of p's with these KD_OBJECT_* dies, and is not swept. */
-bool object_dying_look(struct process *p, uint32_t flags);
-static inline bool object_dying(struct process *p, uint32_t flags)
+/* object_dying finds whether an object of p in [from, end) with these KD_OBJECT_* dies, and is not
+ * swept. */
+bool object_dying_look(struct process *p, uint32_t flags, vaddr_t from, vaddr_t end);
+static inline bool object_dying(struct process *p, uint32_t flags, vaddr_t from, vaddr_t end)
 {
-    return unlikely(__atomic_load_n(&port_deaths, __ATOMIC_SEQ_CST)) && object_dying_look(p, flags);
+    return unlikely(__atomic_load_n(&port_deaths, __ATOMIC_SEQ_CST)) &&
+           object_dying_look(p, flags, from, end);
+}
+
+/* deaths_wait sleeps until no such object dies (begin, BG3; attach). 0; -EINTR: it is killed. */
+int deaths_sleep(struct process *p, uint32_t flags, vaddr_t from, vaddr_t end);
+static inline int deaths_wait(struct process *p, uint32_t flags, vaddr_t from, vaddr_t end)
+{
+    return object_dying(p, flags, from, end) ? deaths_sleep(p, flags, from, end) : 0;
 }
 
 #endif

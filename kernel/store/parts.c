@@ -440,11 +440,11 @@ int parts_snapshot_begin(struct view *v, uint32_t timeout_ms)
         v->snapshot.seen.given = false;
         v->snapshot.seen.only = all ? 0 : p->pid;
         v->snapshot.seen.generation = generation;
-        bool dying = object_dying(p, KD_OBJECT_TRANSACTIONAL); /* it owes nothing any more (BG3) */
+        bool dying = object_dying(p, KD_OBJECT_TRANSACTIONAL, 0, ~0ull); /* it owes nothing (BG3) */
         if (e || (!dying && __atomic_load_n(&parts_begun, __ATOMIC_SEQ_CST) == begun))
             return e;
         version_snapshot_end(v); /* one was about to be shown meanwhile */
-        if ((e = deaths_wait(p)))
+        if ((e = deaths_wait(p, KD_OBJECT_TRANSACTIONAL, 0, ~0ull)))
             return e;
     }
 }

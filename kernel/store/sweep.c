@@ -185,23 +185,24 @@ void object_die(struct object *o)
     object_put(o); /* the list's; the caller holds one of its own */
 }
 
-bool object_dying_look(struct process *p, uint32_t flags)
+bool object_dying_look(struct process *p, uint32_t flags, vaddr_t from, vaddr_t end)
 {
     bool is = false;
     lock_acquire(&p->attach_lock);
     for (unsigned i = 0; !is && i < p->attachment_count; i++) {
         const struct object *o = p->attachments[i]->object;
-        is = (o->flags & flags) == flags && !__atomic_load_n(&o->swept, __ATOMIC_ACQUIRE) &&
-             object_dies(o);
+        is = (o->flags & flags) == flags && o->base < end && from < object_end(o) &&
+             !__atomic_load_n(&o->swept, __ATOMIC_ACQUIRE) && object_dies(o);
     }
     lock_release(&p->attach_lock);
     return is;
 }
 
-int deaths_wait(struct process *p)
+int deaths_sleep(struct process *p, uint32_t flags, vaddr_t from, vaddr_t end)
 {
+    enum { LOOK_NS = 100000 }; /* asleep: who only yields leaves a sweep no CPU */
     int e = 0;
-    while (!e && object_dying(p, KD_OBJECT_TRANSACTIONAL))
-        e = thread_park_until(arch_time_ns() + DEATH_LOOK_NS) == -EINTR ? -EINTR : 0;
+    while (!e && object_dying(p, flags, from, end))
+        e = thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR ? -EINTR : 0;
     return e;
 }
