@@ -88,6 +88,7 @@ void doubt_end(struct store *store, struct doubt *d)
     store->doubts.kept -= !d->prepared;
     store->doubts.blocks -= d->blocks;
     store_hold_end(store, &d->hold);
+    store_release(store, d->claims, d->claim_room * sizeof *d->claims);
     store_release(store, d, sizeof *d + d->room);
 }
 
@@ -112,6 +113,71 @@ uint64_t doubt_extents(const struct store *store, const struct store_chain *chai
         wanted += !counted;
     }
     return wanted;
+}
+
+/* claim_extents counts the extents of claimed pages in which the chain has no image. Others may
+ * free what lies in them now, so each counts. */
+static uint64_t claim_extents(const struct store *store, const struct store_chain *chain,
+                              const struct doubt_claim *claim)
+{
+    uint64_t wanted = 0, n = store->extent_pages, last = (claim->first + claim->count - 1) / n;
+    for (uint64_t extent = claim->first / n; extent <= last; extent++) {
+        uint64_t page = extent * n;
+        while (page < (extent + 1) * n && !node_find(store, chain, claim->object, page))
+            page++;
+        wanted += page == (extent + 1) * n;
+    }
+    return wanted;
+}
+
+static bool claim_less(const void *a, const void *b)
+{
+    const struct doubt_claim *x = a, *y = b;
+    return x->object != y->object ? x->object < y->object : x->first < y->first;
+}
+
+/* claims_join makes sorted claims disjoint. */
+static void claims_join(struct doubt *d)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < d->claim_count; i++) {
+        const struct doubt_claim c = d->claims[i];
+        struct doubt_claim *last = kept ? &d->claims[kept - 1] : NULL;
+        if (last && last->object == c.object && c.first <= last->first + last->count)
+            last->count = MAX(last->count, c.first + c.count - last->first);
+        else
+            d->claims[kept++] = c;
+    }
+    d->claim_count = kept;
+}
+
+int store_doubt_claims(struct store *store, const struct store_txn_id *id,
+                       const struct store_op *ops, uint32_t count)
+{
+    struct doubt *d = doubt_find(store, id);
+    uint32_t claims = 0;
+    uint64_t wanted = 0;
+    if (!d || !d->prepared || d->claims)
+        return -ENOENT;
+    for (uint32_t i = 0; i < count; i++)
+        claims += ops[i].type == STORE_OP_PAGE_CLAIM;
+    if (!claims)
+        return 0;
+    d->claims = store_alloc(store, claims * sizeof *d->claims);
+    if (!d->claims)
+        return -ENOMEM;
+    d->claim_room = claims;
+    for (uint32_t i = 0; i < count; i++)
+        if (ops[i].type == STORE_OP_PAGE_CLAIM && ops[i].count)
+            d->claims[d->claim_count++] = (struct doubt_claim){ops[i].object, ops[i].page,
+                                                               ops[i].count};
+    array_sort(d->claims, d->claim_count, sizeof *d->claims, claim_less);
+    claims_join(d);
+    for (uint32_t i = 0; i < d->claim_count; i++)
+        wanted += claim_extents(store, d->chain, &d->claims[i]);
+    d->extents += wanted;
+    store->doubts.extents += wanted;
+    return store->space.free < store->doubts.extents ? -ENOSPC : 0;
 }
 
 uint64_t doubt_names_free(const struct store *store)
@@ -275,17 +341,43 @@ int doubts_restore(struct store *store)
 
 /* ---- what others may not do (TP4) */
 
+bool doubt_claims(const struct store *store, const struct store_group *group, uint64_t object,
+                  uint64_t page, uint64_t count, uint64_t *end)
+{
+    for (const struct doubt *d = store->doubts.first; d; d = d->next) {
+        uint32_t low = 0, high = d->claim_count;
+        while (low < high) {            /* the first that ends behind `page` */
+            uint32_t middle = (low + high) / 2;
+            const struct doubt_claim *c = &d->claims[middle];
+            if (c->object < object || (c->object == object && c->first + c->count <= page))
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        const struct doubt_claim *c = &d->claims[low];
+        if (low == d->claim_count || c->object != object ||
+            (group && doubt_commits(group, d->chain)))
+            continue;
+        if (c->first <= page || c->first - page < count) {
+            *end = c->first + c->count;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool doubt_has_page(const struct store *store, const struct store_group *group, uint64_t object,
                     uint64_t page)
 {
     const struct spill_node *node = NULL;
+    uint64_t end;
     if (store->doubts.prepared)
         node = node_first(store, object, page);
     for (; node; node = node->next)
         if (node->object == object && node->page == page && node->chain && node->chain->prepared &&
             !(group && doubt_commits(group, node->chain)))
             return true;
-    return false;
+    return doubt_claims(store, group, object, page, 1, &end);
 }
 
 bool store_page_prepared(const struct store *store, uint64_t object, uint64_t page)
@@ -297,6 +389,7 @@ bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t 
                      uint64_t count)
 {
     const struct store *store = group->store;
+    uint64_t end;
     if (!store->doubts.prepared)
         return false;
     for (const struct store_chain *chain = store->chains; chain; chain = chain->next) {
@@ -307,7 +400,7 @@ bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t 
             if (node->object == object && node->page >= page && node->page - page < count)
                 return true;
     }
-    return false;
+    return doubt_claims(store, group, object, page, count, &end);
 }
 
 /* ---- seeing them */

@@ -105,7 +105,8 @@ static bool held_until(const struct store *store, uint64_t object, uint64_t page
     bool held = bits & 1;
     if (!held && store->doubts.prepared) {    /* page by page (TP4) */
         *next = page + 1;
-        return store_page_prepared(store, object, page);
+        return doubt_claims(store, NULL, object, page, 1, next) ||
+               store_page_prepared(store, object, page);
     }
     uint32_t other = held ? ~bits : bits;
     *next = page + (other ? MIN((uint32_t)__builtin_ctz(other), n - slot) : n - slot);

@@ -16,8 +16,8 @@
  *        what is older is due.
  *   TP3  The commit of what is prepared is not refused for want of space: free extents and names
  *        for it are promised, and nobody else gets them. Nor for want of room in a group.
- *   TP4  Nobody else writes or frees its pages, is told that they are unused, or deletes a
- *        container that has one of them.
+ *   TP4  Nobody else writes or frees its pages, those too that it claims and has not written, is
+ *        told that they are unused, or deletes a container that has one of them.
  *   TP5  A checkpoint says how many doubts there were at its redo LSN, and the sum of which. A
  *        recovery that has met others in the log before that refuses: a vote is not forgotten
  *        because a group is lost.

@@ -11,6 +11,8 @@
  *   store_prepare --> pending --apply--> prepared --COMMIT or UNDO applied--> gone
  *   store_txn_decided --> pending --apply--> kept --FORGET applied--> gone
  */
+struct doubt_claim { uint64_t object, first, count; };
+
 struct doubt {
     struct doubt *next;         /* the one that came next */
     struct store_txn_id id;
@@ -26,7 +28,8 @@ struct doubt {
     struct store_chain *fresh;  /* its images are being written again, into this one */
     uint64_t blocks;            /* what it takes in the log at most (TP2) */
     uint64_t extents;           /* promised; and names (TP3) */
-    uint32_t names;
+    uint32_t names, claim_count, claim_room;
+    struct doubt_claim *claims; /* pages that it claims: sorted, disjoint */
     uint32_t room;              /* bytes of its record */
     struct record_disk record[];        /* PREPARED, KEPT or AGAIN, as it is in the log */
 };
@@ -91,6 +94,9 @@ bool doubt_has_page(const struct store *store, const struct store_group *group, 
                     uint64_t page);
 bool doubt_has_range(const struct store_group *group, uint64_t object, uint64_t page,
                      uint64_t count);
+/* doubt_claims tells if such a one claims one of these pages, and where in *end the claim ends. */
+bool doubt_claims(const struct store *store, const struct store_group *group, uint64_t object,
+                  uint64_t page, uint64_t count, uint64_t *end);
 
 /* prepared.c */
 /* doubts_fit tells if, with the log's end here, all can be written again. Else that is due. */

@@ -78,6 +78,11 @@ struct store_participant store_doubt_participant(const struct store_doubt *doubt
 struct store_doubt_page { uint64_t object, page, offset_bytes; uint32_t crc; };
 bool store_doubt_page(const struct store *store, const struct store_doubt *doubt, uint64_t *cursor,
                       struct store_doubt_page *out);
+/* store_doubt_claims tells the store which pages the operations of one that is prepared claim,
+ * written or not: they are nobody else's, and room for them is promised (TP3, TP4). Once: after
+ * store_prepare, and after each start. -ENOSPC, -ENOENT, -ENOMEM */
+store_must_check int store_doubt_claims(struct store *store, const struct store_txn_id *id,
+                                        const struct store_op *ops, uint32_t count);
 /* store_page_prepared tells if one that is prepared has the page: nobody else may have it (TP4). */
 bool store_page_prepared(const struct store *store, uint64_t object, uint64_t page);
 

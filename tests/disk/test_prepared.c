@@ -275,6 +275,75 @@ static void the_commit_of_a_vote_has_its_room(void **state)
     bench_close(&b);
 }
 
+static int claim(struct bench *b, uint8_t number, const struct store_op *ops, uint32_t count)
+{
+    struct store_txn_id id = id_of(number);
+    return store_doubt_claims(b->store, &id, ops, count);
+}
+
+/* Aim (TP3, TP4): pages that a vote claims are nobody else's, and have their extents. */
+static void what_a_vote_claims_is_promised(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct store_page at;
+    struct store_txn_id id = id_of(1);
+    uint64_t first;
+    uint32_t position;
+    int error = 0;
+    bench_open(&b, 2 << 20, 512 << 10);
+    struct store_op claims[] = {                /* 13 extents, two of which have images */
+        { .type = STORE_OP_PAGE_CLAIM, .object = b.object, .page = 200, .count = 40 },
+        { .type = STORE_OP_PAGE_CLAIM, .object = b.object, .page = 3, .count = 6 },
+        { .type = STORE_OP_PAGE_CLAIM, .object = b.object, .page = 210, .count = 2 },
+    };
+    assert_int_equal(claim(&b, 1, claims, 3), -ENOENT);
+    assert_int_equal(prepare(&b, 1, 0, 8), 0);
+    for (int i = 0; i < 2; i++) {
+        struct store_op free = { .type = STORE_OP_PAGE_FREE, .object = b.object, .page = 190,
+                                 .count = 11 };
+        assert_int_equal(claim(&b, 1, claims, 3), 0);
+        assert_int_equal(claim(&b, 1, claims, 3), -ENOENT);
+        for (uint64_t page = 200; page < 240; page++)
+            assert_true(store_page_prepared(b.store, b.object, page));
+        assert_true(store_page_prepared(b.store, b.object, 8));
+        assert_false(store_page_prepared(b.store, b.object, 9));
+        assert_false(store_page_prepared(b.store, b.object, 240));
+        assert_int_equal(write_page(&b, 220, 7), -EBUSY);
+        assert_int_equal(one_op(&b, &free), -EBUSY);
+        assert_int_equal(store_pages_unused(b.store, b.object, 190, 11, NULL, NULL, &first), 0);
+        assert_int_equal(first, 240);
+        assert_int_equal(store_pages_unused(b.store, b.object, 5, 4, NULL, NULL, &first), 0);
+        assert_int_equal(first, 9);
+        if (!i)
+            reopen(&b);
+    }
+    for (uint64_t page = 300; !error; page += !error ? 4 : 0) {
+        renew(&b);
+        error = write_page(&b, page, 7);
+        if (error == -EAGAIN) {
+            checkpoint(&b);
+            error = 0;
+        }
+    }
+    assert_int_equal(error, -ENOSPC);
+    checkpoint(&b);
+    checkpoint(&b);
+    struct store_group *group = group_open(&b);
+    store_txn_begin(group, 2);
+    assert_int_equal(store_txn_decided(group, &id, NULL, 0), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(store_txn_op(group, &claims[i]), 0);
+    assert_int_equal(store_txn_end(group, &position), 0);
+    group_done(group);
+    assert_int_equal(store_page_find(b.store, b.object, 239, &at), 0);
+    assert_true(at.claimed && !at.present);
+    kcheck_agrees(&b);
+    reopen(&b);
+    page_is(&b, 7, 107);
+    bench_close(&b);
+}
+
 /* Aim (TP4): nobody else gets a page that has voted, before and after a restart. */
 static void pages_of_a_vote_are_left_alone(void **state)
 {
@@ -463,6 +532,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(groups_leave_room_for_what_is_written_again),
         cmocka_unit_test(a_vote_of_several_groups_keeps_its_first),
         cmocka_unit_test(the_commit_of_a_vote_has_its_room),
+        cmocka_unit_test(what_a_vote_claims_is_promised),
         cmocka_unit_test(pages_of_a_vote_are_left_alone),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(a_cancelled_decision_can_be_made_again),

@@ -220,6 +220,7 @@ static int vote_fill(struct group *g, const struct kd_message *m, struct batch *
     v->bytes = log_bytes(v->pages, what.bytes);
     if (r == 0) r = vote_share(v);
     if (r == 0) r = store_prepare(g->disk, *chain, &what);
+    if (r == 0) r = store_doubt_claims(server.store, &what.id, b->ops, b->op_count);
     free(kept);
     return r == -ENOBUFS ? -E2BIG : r;
 }
@@ -533,6 +534,7 @@ void votes_renew(void)
 void votes_start(void)
 {
     struct store_doubt d;
+    struct batch b;
     uint64_t cursor = 0;
     while (store_doubt_next(server.store, &cursor, &d) == 0) {
         struct vote *v = d.prepared ? vote_free() : NULL;
@@ -544,6 +546,10 @@ void votes_start(void)
                            .begun_us = disk_clock.microseconds(NULL)};
         memcpy(v->coordinator, d.coordinator, sizeof(v->coordinator));
         orphans++;
+        int r = ops_make(&d, &b);
+        if (r == 0) r = store_doubt_claims(server.store, &d.id, b.ops, b.op_count);
+        if (r < 0) say("no room is promised for what a vote claims: %s", strerror(-r));
+        else batch_release(&b);
     }
     if (orphans) say("%u transactions are prepared and wait for the word of others", orphans);
 }
