@@ -232,7 +232,7 @@ int store_spill_page(struct store_group *group, struct store_chain *chain, uint6
     bool wrong = group->state != GROUP_OPEN || group->in_txn || chain->commit_group ||
                  chain->prepared;
     int error = fence_get(store) ?:
-                wrong ? -EINVAL :
+                wrong || passes_for_group(store, bytes) ? -EINVAL :                     /* LG6 */
                 plan_pages_exist(group, object, page, 1) ?:
                 spill_room(group, chain, node_find(store, chain, object, page) != NULL);
     struct spill_node *node = error ? NULL : store_alloc(store, sizeof *node);

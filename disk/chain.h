@@ -63,4 +63,10 @@ void bulk_drop(struct store_chain *chain, uint64_t object, uint64_t page);
 int  bulk_pages_log(struct store_group *group, const struct store_chain *chain);
 void bulk_end(struct store_chain *chain);
 
+/* group.c */
+/* passes_for_group tells if a start would take the block for a group of this store; group_misleads
+ * if it would one in the group from `from` on (LG6). */
+bool passes_for_group(const struct store *store, const void *block);
+bool group_misleads(const struct store_group *group, size_t from);
+
 #endif

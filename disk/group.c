@@ -16,6 +16,8 @@
  *   LG4  All bytes written are defined: padding is zero.
  *   LG5  A difference from a version of its own group has as base the place of that one's commit,
  *       which becomes the LSN when the group is sealed. Those that were taken off are left alone.
+ *   LG6  No block inside of a group begins as a group of this store does, whatever programs write:
+ *        a start would take it for one, and the log for damaged.
  */
 #include "internal.h"
 
@@ -140,6 +142,22 @@ void store_txn_cancel(struct store_group *group)
     group->store->plan_cursor_gib = group->txn_cursor_gib;
     group->seen.object = 0;
     group->in_txn = false;
+}
+
+bool passes_for_group(const struct store *store, const void *block)
+{
+    const struct group_disk *header = block;
+    return le64_get(header->magic) == GROUP_MAGIC &&
+           memcmp(header->uuid_low.byte, store->super.uuid, sizeof header->uuid_low.byte) == 0;
+}
+
+bool group_misleads(const struct store_group *group, size_t from)
+{
+    size_t at = round_block(MAX(from, 1));
+    while (at + sizeof(struct group_disk) <= group->used &&
+           !passes_for_group(group->store, group->buffer + at))
+        at += BLOCK_BYTES;
+    return at + sizeof(struct group_disk) <= group->used;
 }
 
 /* txn_room tells whether there is room for `bytes` more, and the commit record after them. */
@@ -350,7 +368,8 @@ int store_txn_end(struct store_group *group, uint32_t *position)
     int error = txn_state(group);
     if (group->state != GROUP_OPEN || !group->in_txn)
         return -EINVAL;
-    error = error ?: fence_get(group->store) ?: txn_room(group, 0);
+    error = error ?: fence_get(group->store) ?: txn_room(group, 0) ?:
+            group_misleads(group, group->txn_used) ? -EINVAL : 0;               /* LG6 */
     if (!error && !log_fits(group->store, round_block(group->used + COMMIT_ROOM)))
         error = group->txn_records ? -ENOBUFS : log_full(group->store);
     if (error) {
@@ -395,7 +414,7 @@ static void group_drop(struct store_group *group)
 {
     struct store *store = group->store;
     plan_clear(group);
-    meta_trim(store, SPARES_KEPT);
+    meta_trim(store, MAX(SPARES_KEPT, plan_spares(store)));     /* the other group's stay (ME2) */
     group->state = GROUP_IDLE;
     if (groups_idle(store)) {
         store->plan_next_object = store->kept.next_object;

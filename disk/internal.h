@@ -550,8 +550,8 @@ int  plan_extent_home(struct store_group *group, uint64_t object, uint64_t index
 bool plan_extent_fresh(const struct store *store, uint64_t object, uint64_t index);
 int  plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index, uint32_t bits,
                        uint64_t *physical);
-int  plan_extent_move(struct store_group *group, uint64_t object, uint64_t index,
-                      uint64_t *physical);
+int  plan_extent_move(struct store_group *group, uint64_t object, uint64_t at, uint64_t *physical);
+uint32_t plan_spares(const struct store *store);    /* metadata pages for all that is planned */
 bool plan_page_present(const struct store *store, uint64_t object, uint64_t page);
 int  plan_op(struct store_group *group, struct store_op *op, struct planned_op *out);
 

@@ -323,14 +323,19 @@ int plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, 
            page <= group->seen.pages && count <= group->seen.pages - page ? 0 : -EINVAL;
 }
 
+uint32_t plan_spares(const struct store *store)
+{
+    const struct store_group *a = &store->groups[0], *b = &store->groups[1];
+    return a->pages_wanted + b->pages_wanted + 2 +
+           hash_pages_for(store, a->leaves_wanted + b->leaves_wanted);
+}
+
 /* plan_want sets aside memory for applying all that is planned (ME2). */
 static int plan_want(struct store_group *group, uint32_t pages, uint32_t leaves)
 {
-    struct store *store = group->store;
     group->pages_wanted += pages;
     group->leaves_wanted += leaves;
-    return meta_reserve(store, store->groups[0].pages_wanted + store->groups[1].pages_wanted + 2 +
-        hash_pages_for(store, store->groups[0].leaves_wanted + store->groups[1].leaves_wanted));
+    return meta_reserve(group->store, plan_spares(group->store));
 }
 
 static uint64_t plan_physical(const struct store *store, uint64_t object, uint64_t index)

@@ -138,7 +138,7 @@ int store_prepare(struct store_group *group, struct store_chain *chain,
     if (what->bytes)
         memcpy((uint8_t *)p + bytes - what->bytes, what->data, what->bytes);
     prepared_add(d, group, chain);
-    return 0;
+    return group_misleads(group, d->at) ? -EINVAL : 0;                          /* LG6 */
 }
 
 void doubts_sealed(struct store_group *group)
