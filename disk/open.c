@@ -221,6 +221,8 @@ int superblock_advance(struct store *store)
 
 int superblock_twin(struct store *store, struct superblock *super)
 {
+    if (super->format != FORMAT_VERSION)
+        return superblock_again(&store->io, super, meta_block(store));
     super->generation++;
     return superblock_write(&store->io, super, meta_block(store));
 }

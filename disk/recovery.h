@@ -241,6 +241,9 @@ uint64_t epochs_common(const struct superblock *a, const struct superblock *b, u
  * *twin_first: its twin is to be written before any area is (SB4). */
 int  slots_find(const struct disk_io *io, const struct disk_memory *memory, bool upgrade,
                 struct superblock *super, bool *twin_first, struct store_report *report);
+/* superblock_again writes the newest slot, as it is in its format, to the other one, as the next
+ * generation; `scratch` is 4 KiB. */
+int superblock_again(const struct disk_io *io, struct superblock *super, void *scratch);
 
 /* check.c; -EUCLEAN: *why is a static text */
 #define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)

@@ -142,11 +142,10 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
 }
 
 /* twin_missing tells if the older slot names the area that is overwritten next. (A damaged one is
- * written anew in any case; one of an older format stays until this one's first superblock.) */
-static bool twin_missing(const struct slots *slots, const struct superblock *super)
+ * written anew in any case.) */
+static bool twin_missing(const struct slots *slots)
 {
     return slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
-           super->format == FORMAT_VERSION &&
            slots->super[0].checkpoint_index != slots->super[1].checkpoint_index;
 }
 
@@ -168,6 +167,6 @@ int slots_find(const struct disk_io *io, const struct disk_memory *memory, bool 
         return -EMEDIUMTYPE;
     }
     int error = slots_choose(&slots, super, report);
-    *twin_first = !error && twin_missing(&slots, super);
+    *twin_first = !error && twin_missing(&slots);
     return error;
 }

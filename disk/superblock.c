@@ -257,6 +257,17 @@ int superblock_write(const struct disk_io *io, const struct superblock *super, v
     return io_write(io, slot_offset(super, slot.slot), block, BLOCK_BYTES);
 }
 
+int superblock_again(const struct disk_io *io, struct superblock *super, void *scratch)
+{
+    struct superblock_disk *block = scratch;
+    uint32_t slot = super->generation & 1;
+    int error = io_read(io, slot_offset(super, slot), block, BLOCK_BYTES);
+    block->generation = le64_of(++super->generation);
+    block->slot = le32_of(!slot);
+    block->crc = le32_of(slot_crc(block));
+    return error ?: io_write(io, slot_offset(super, !slot), block, BLOCK_BYTES);
+}
+
 /* epoch_at is the epoch that a group at this LSN must carry; 0 matches none. */
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn)
 {

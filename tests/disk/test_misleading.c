@@ -2,7 +2,7 @@
  * test_misleading.c - bytes of programs that look like the store's own in its log, and memory that
  * two groups have set aside.
  *
- * Aim     no program can write what a start takes for a group (LG6), wherever its bytes come to lie;
+ * Aim     no program can write what a start takes for a group (LG6), wherever its bytes are;
  *         the store goes on, and opens for writing after a power cut.
  */
 #include "prepared_rig.h"
@@ -11,8 +11,8 @@
 static void group_make(const struct bench *b, uint8_t block[4096], uint64_t durable_lsn)
 {
     struct group_disk header = { .magic = le64_of(GROUP_MAGIC), .lsn = le64_of(4096),
-        .durable_lsn = le64_of(durable_lsn), .epoch = le32_of(EPOCH_LIMIT - 3), .blocks = le32_of(1),
-        .records = le32_of(1), .payload_bytes = le32_of(4032) };
+        .durable_lsn = le64_of(durable_lsn), .epoch = le32_of(EPOCH_LIMIT - 3),
+        .blocks = le32_of(1), .records = le32_of(1), .payload_bytes = le32_of(4032) };
     memcpy(header.uuid_low.byte, b->store->super.uuid, 4);
     memset(block, 1, 4096);
     memcpy(block, &header, sizeof header);

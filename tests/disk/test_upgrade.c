@@ -211,6 +211,52 @@ static void an_upgrade_may_be_cut_off_anywhere(void **state)
     assert_true(olds > 3 && news > 3);
 }
 
+/* older_turn makes the older slot name the other checkpoint: the power went before the newest
+ * superblock had its twin. Returns where the newest lies. */
+static uint64_t older_turn(void)
+{
+    struct superblock_disk *a = (void *)device.image;
+    struct superblock_disk *b = (void *)(device.image + le64_get(a->slot_b_offset));
+    bool first = le64_get(a->generation) > le64_get(b->generation);
+    struct superblock_disk *older = first ? b : a;
+    uint32_t named = le32_get(older->checkpoint_index);
+    older->checkpoint_index = le32_of(!named);
+    memset(&older->checkpoints[named], 0, sizeof older->checkpoints[named]);
+    uint32_t seed = crc_seed(older->uuid, CRC_SUPERBLOCK, le32_get(older->slot), 0);
+    older->crc = le32_of(crc32c(seed, (uint8_t *)older + 12, BLOCK_BYTES - 12));
+    return (uint64_t)((uint8_t *)(first ? a : b) - device.image);
+}
+
+/* Aim (SB4): as before, but the slots of the old store name two areas; and where the upgrade was
+ * cut off, the slot rots that was the newest one. What the other names is whole. */
+static void no_slot_names_what_an_upgrade_overwrites(void **state)
+{
+    (void)state;
+    uint64_t newest = older_turn();
+    int error = -EIO;
+    memcpy(old, device.image, device.bytes);
+    for (uint32_t at = 1; error; at++) {
+        memcpy(device.image, old, device.bytes);
+        device.fail_kinds = FAIL_WRITE | FAIL_FLUSH;
+        device.fail_sticky = true;
+        device.requests = 0;
+        device.fail_at = at;
+        error = store_upgrade(&io, &test_memory, &report);
+        device.fail_kinds = 0;
+        device.image[newest + 100] ^= 1;
+        if (open_with(STORE_UPGRADE | STORE_READ_ONLY) == 0) {
+            contents_require();
+            store_abandon(store);
+            store = NULL;
+        } else {                                /* and is what repairs it, before an upgrade */
+            assert_non_null(strstr(report.message, "Katydid that made it"));
+        }
+        device.image[newest + 100] ^= 1;
+        assert_int_equal(store_upgrade(&io, &test_memory, &report), 0);
+        today_require();
+    }
+}
+
 /* Aim: a log of the older format that cannot be replayed, a way that is not there, and damage: each
  * is refused with a sentence, and nothing is written. */
 static void what_cannot_be_upgraded_is_left_alone(void **state)
@@ -275,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_older_store_is_upgraded_when_that_is_wanted),
         TEST(an_upgrade_may_be_cut_off_anywhere),
+        TEST(no_slot_names_what_an_upgrade_overwrites),
         TEST(what_cannot_be_upgraded_is_left_alone),
         TEST(a_closed_store_needs_no_log),
         cmocka_unit_test_setup_teardown(a_store_of_version_2_has_no_properties_yet, setup_two,
