@@ -312,11 +312,12 @@ static int sum_right(void *out)
 }
 
 /* Or the home's disk has failed: then it may be that nothing more is committed before the store is
- * started again. */
+ * started again. Or it is silent for so long that a page does not come: then that is told. */
 static bool fails(int error)
 {
-    if (error == -EIO) pause_ms();
-    return died(error) || error == -EIO;
+    bool disk = error == -EIO || error == -ETIMEDOUT;
+    if (disk) pause_ms();
+    return died(error) || disk;
 }
 
 /* Nothing that was seen is undone. */
