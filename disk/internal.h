@@ -334,7 +334,7 @@ struct store {
 
     struct {                    /* recovery */
         bool on, homes_begun;   /* pages are rebuilt, too, in `images`; homes_begin was called */
-        bool passed;            /* records were passed over (UL1) */
+        bool passed;            /* records were passed over, or leaves forgotten (UL1) */
         bool twin_first;        /* the newest superblock has no twin */
         bool advance;           /* the next start may find a newer checkpoint than this one did */
         struct store_roll *roll;/* or NULL */

@@ -76,6 +76,7 @@ int unlogged_forget(struct store *store, bool same, uint64_t *lost)
         struct container_disk *container = directory_slot(store, slot);
         if (!loses(store, slot, same) || !store->use[slot].leaves)
             continue;
+        store->replay.passed |= !same;  /* the log divides other buckets than it had */
         error = meta_reserve(store, 4);
         if (!error)
             range_free(store, le64_get(container->object), slot, 0, container_pages(container));

@@ -196,6 +196,74 @@ static void an_orderly_end_keeps_what_is_to_be_rebuilt(void **state)
     unmake();
 }
 
+/* ---- what the log does not change again */
+
+/* The first extent from `index` on that is in a bucket of the table as it is now. */
+static uint64_t index_in(uint64_t of, uint64_t index, uint32_t bucket)
+{
+    while (hash_bucket(store, of, index) != bucket)
+        index++;
+    return index;
+}
+
+static void extent_written(uint64_t index)
+{
+    commit_pages(index * store->extent_pages, index * store->extent_pages + 1);
+}
+
+/* Two buckets, of which one more leaf makes three: all of container "c" but one, of a container
+ * that is volatile. It is in bucket 1, and so will the next one be: bucket 0 is divided. */
+static uint64_t table_filled(void)
+{
+    uint64_t index = 0;
+    make(4 << 20, 1 << 20);
+    uint64_t durable = object;
+    struct store_group *group = group_begun();
+    assert_int_equal(create(group, "volatile", 0, 0, &object), 0);
+    assert_int_equal(durability(group, object, STORE_DURABILITY_VOLATILE), 0);
+    group_ended(group);
+    uint64_t volatile_one = object, full = 2ull * store->leaves_per_page * 3 / 4;
+    object = durable;
+    while (store->kept.leaves + 1 < full)
+        extent_written(index++);
+    assert_int_equal(hash_buckets(store), 2);
+    uint64_t page = index_in(volatile_one, 0, 1) * store->extent_pages;
+    object = volatile_one;
+    pages_written(page, page + 1);
+    object = durable;
+    return index_in(durable, index, 1);
+}
+
+/* Aim (UL1): a start forgets leaves, so the log divides no more a bucket that it had divided. What
+ * a checkpoint that was cut off wrote of that bucket is written again: both areas are whole. */
+static void an_area_is_whole_after_a_cut_in_a_checkpoint(void **state)
+{
+    (void)state;
+    uint64_t next = table_filled();
+    checkpoint();
+    checkpoint();
+    extent_written(next);
+    assert_int_equal(hash_buckets(store), 3);
+    assert_int_equal(store_checkpoint_begin(store), 0);
+    all_home();
+    store->step_pages = 1;
+    seal();
+    store_abandon(store);
+    assert_int_equal(open_with(0), 0);
+    assert_int_equal(hash_buckets(store), 2);
+    assert_int_equal(report.lost, 1);
+    store_abandon(store);
+    struct kcheck_result own;
+    char said[OPINION_BYTES];
+    opinion_ask(&device, &own, said);
+    assert_int_equal(own.damages + own.warnings, 0);
+    assert_int_equal(open_with(0), 0);
+    assert_false(report.older_checkpoint);
+    unmake();
+}
+
+/* ---- records that are packed */
+
 /* What a page of the bytes takes in the log, packed or not; a restart must find the bytes. */
 static uint64_t page_logged(const uint8_t *bytes, bool pack, bool diff)
 {
@@ -374,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_container_with_pages_stays_in_the_log_or_out_of_it),
         cmocka_unit_test(written_pages_cost_the_log_next_to_nothing),
         cmocka_unit_test(an_orderly_end_keeps_what_is_to_be_rebuilt),
+        cmocka_unit_test(an_area_is_whole_after_a_cut_in_a_checkpoint),
         cmocka_unit_test(packed_records_take_less_and_come_back),
         cmocka_unit_test(lives_of_each_durability_survive_every_crash_state),
     };
