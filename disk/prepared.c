@@ -13,7 +13,7 @@
  *   TP2  keep_lsn is at or below each image and each record of a doubt. All together take an
  *        eighth of the log at most: they are written again once in a quarter, and it goes on. Twice
  *        their room is left to nobody else for that: a group that would take it is refused, and
- *        what is older is due.
+ *        what is older is due. So is what keeps old epochs in their table (SB5).
  *   TP3  The commit of what is prepared is not refused for want of space: free extents and names
  *        for it are promised, and nobody else gets them. Nor for want of room in a group.
  *   TP4  Nobody else writes or frees its pages, those too that it claims and has not written, is
@@ -276,12 +276,15 @@ bool doubts_fit(struct store *store, uint64_t end)
 static struct doubt *doubt_due(const struct store *store)
 {
     struct doubt *oldest = NULL;
-    uint64_t part = store->super.log_bytes / RENEW_PART;
+    const struct superblock *super = &store->super;
+    uint64_t part = super->log_bytes / RENEW_PART, anew = store->doubts.anew_lsn;
+    if (super->epoch_count > EPOCH_MAX / 2)                                     /* SB5 */
+        anew = MAX(anew, super->epochs[super->epoch_count - 1].first_lsn);
     for (struct doubt *d = store->doubts.first; d; d = d->next) {
         if (!d->lsn || d->group)
             continue;
         uint64_t lsn = hold_of(d)->lsn;
-        bool due = store->log.end - lsn > part || lsn < store->doubts.anew_lsn || d->fresh;
+        bool due = store->log.end - lsn > part || lsn < anew || d->fresh;
         if (due && (!oldest || lsn < hold_of(oldest)->lsn))
             oldest = d;
     }

@@ -86,7 +86,8 @@ store_must_check int store_doubt_claims(struct store *store, const struct store_
 /* store_page_prepared tells if one that is prepared has the page: nobody else may have it (TP4). */
 bool store_page_prepared(const struct store *store, uint64_t object, uint64_t page);
 
-/* store_doubts_due tells if their oldest record is so old that it must be written again.
+/* store_doubts_due tells if their oldest record is so old that it must be written again, before
+ * anything else is. Each start with a group behind it makes it older, too (SB5).
  * store_doubts_renew, in an open group outside of a transaction, writes what fits, and reads that.
  * 1: there is more, for the next group; 0; the disk's error, -ENOMEM, -EAGAIN (the log is full). */
 bool store_doubts_due(const struct store *store);

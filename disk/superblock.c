@@ -10,6 +10,8 @@
  *       that names another area than the one before has a twin: the same, one generation on, in the
  *       other slot, once it is durable itself. One slot that is lost costs nothing then, at any
  *       time.
+ *   SB5  A start finds room in the table for its epoch. One stays there as long as the log that is
+ *       kept has it, so what is in doubt is written again when more than half of the table is full.
  */
 #include "internal.h"
 

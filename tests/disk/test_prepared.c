@@ -207,6 +207,58 @@ static void votes_are_written_again_as_the_log_goes_on(void **state)
     bench_close(&b);
 }
 
+/* Aim (SB5): a vote that waits, and a decision that is kept, through any number of starts with a
+ * group behind each: the table of epochs is never full of them. */
+static void what_is_in_doubt_outlives_many_starts(void **state)
+{
+    (void)state;
+    for (int kept = 0; kept < 2; kept++) {
+        struct bench b;
+        bench_open(&b, 4 << 20, 1 << 20);
+        assert_int_equal(kept ? decide(&b, 1) : prepare(&b, 1, 0, 3), 0);
+        for (int i = 0; i < 40; i++) {
+            renew(&b);
+            assert_int_equal(write_page(&b, 9, 7), 0);
+            if (i % 4 == 3) {
+                clean(&b);
+                assert_int_equal(store_close(b.store), 0);
+                b.store = NULL;
+            }
+            reopen(&b);
+            assert_int_equal(b.report.doubts, 1);
+            assert_true(b.store->super.epoch_count <= EPOCH_MAX - 2);
+        }
+        kcheck_agrees(&b);
+        assert_int_equal(kept ? alone(&b, 1, store_forget) : decide(&b, 1), 0);
+        bench_close(&b);
+    }
+}
+
+/* Aim (SB5): of a store whose votes nobody writes again kcheck says when the next start has no room
+ * for its epoch, and no earlier. */
+static void kcheck_says_when_epochs_have_no_room(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct kcheck_result own;
+    char said[OPINION_BYTES];
+    int error = 0, starts = 0;
+    bench_open(&b, 4 << 20, 1 << 20);
+    assert_int_equal(prepare(&b, 1, 0, 3), 0);
+    for (; !error; starts++) {
+        assert_int_equal(write_page(&b, 9, 7), 0);
+        store_abandon(b.store);
+        opinion_ask(&b.device, &own, said);
+        assert_int_equal(own.error, 0);
+        error = store_open(&b.io, &test_memory, NULL, &b.store, &b.report);
+        assert_int_equal(own.damages, error != 0);
+    }
+    assert_int_equal(error, -EUCLEAN);
+    assert_in_range(starts, EPOCH_MAX - 1, EPOCH_MAX + 1);
+    b.store = NULL;
+    bench_close(&b);
+}
+
 /* Aim (TP2): a chain that begins long before its record is whole after a restart, and stays so. */
 static void a_vote_of_several_groups_keeps_its_first(void **state)
 {
@@ -531,6 +583,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(votes_are_written_again_as_the_log_goes_on),
         cmocka_unit_test(groups_leave_room_for_what_is_written_again),
         cmocka_unit_test(a_vote_of_several_groups_keeps_its_first),
+        cmocka_unit_test(what_is_in_doubt_outlives_many_starts),
+        cmocka_unit_test(kcheck_says_when_epochs_have_no_room),
         cmocka_unit_test(the_commit_of_a_vote_has_its_room),
         cmocka_unit_test(what_a_vote_claims_is_promised),
         cmocka_unit_test(pages_of_a_vote_are_left_alone),

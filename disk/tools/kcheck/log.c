@@ -240,6 +240,24 @@ static void tail_describe(struct kview *view, uint64_t end, const struct beyond 
                    (unsigned long long)beyond->count, (unsigned long long)beyond->last);
 }
 
+void klog_epochs(struct kview *view)
+{
+    const struct kslot *super = &view->super;
+    const struct kcheck_result *result = &view->result;
+    uint64_t keep = super->checkpoints[view->base].scan_lsn,
+             other = super->checkpoints[!view->base].scan_lsn;
+    bool replays = result->groups && !result->slot_bad[0] && !result->slot_bad[1];
+    uint32_t first = 0, last = super->epoch_count - 1;
+    if (!replays && other && other < keep && result->end_lsn - other <= super->log_bytes)
+        keep = other;                   /* the log of both checkpoints is kept */
+    while (first < last && super->epochs[first + 1].first_lsn <= keep)
+        first++;
+    if (last + 1 - first == EPOCH_MAX && super->epochs[last].first_lsn < result->end_lsn)
+        kview_find(view, KCHECK_DAMAGE, "SB5", "the table of epochs is full, for the log is kept "
+                   "from LSN %llu on: no start has room for its own, but to read",
+                   (unsigned long long)keep);
+}
+
 int klog_judge(struct kview *view)
 {
     const struct kslot *super = &view->super;

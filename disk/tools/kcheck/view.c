@@ -182,6 +182,8 @@ static int recover(struct kview *view)
         error = klog_judge(view);
     if (!error)
         error = groups_replay(view);
+    if (!error && !base)
+        klog_epochs(view);
     return error ? error : base;
 }
 

@@ -240,6 +240,7 @@ int  klog_group(struct kview *view, uint64_t lsn, struct kgroup *group);
 /* Fills view->groups from the checkpoint's scan LSN on, and result.end_lsn. */
 int  klog_follow(struct kview *view, uint32_t checkpoint);
 int  klog_judge(struct kview *view);            /* torn tail or damage: result.damage_lsn */
+void klog_epochs(struct kview *view);           /* has the next start room for its epoch? */
 uint32_t klog_epoch(const struct kslot *super, uint64_t lsn);
 
 /* packed.c: is the record's data packed? It unpacked, at most so much: its size; -EUCLEAN. */

@@ -29,6 +29,8 @@ struct world_options life_options(uint64_t seed)
     if (seed >= LIFE_DOUBTS) {
         o.doubt_odds = 1 + seed % 2;
         o.log_bytes = (128u << seed % 3) * 1024;
+        o.restless = seed % 4 == 2;
+        o.doubt_odds = o.restless ? 5 : o.doubt_odds;
     } else if (seed >= LIFE_BULK) {
         o.bulk = true;
         o.chain_odds = 1;
@@ -79,8 +81,9 @@ static int life_work(struct world *world, uint32_t steps)
         world->wrong = report.message;
     for (uint32_t i = 0; i < steps && !error && world->model.commits + 8 < WORLD_COMMITS; i++) {
         error = world_step(world);
-        if (!error && i % 16 == 11) {           /* closed, or only stopped; then opened again */
-            if (i % 32 == 11)
+        uint32_t every = world->options.restless ? 1 : 16;
+        if (!error && i % every == every * 11 / 16) {   /* closed, or only stopped; opened again */
+            if (i % (2 * every) == every * 11 / 16)
                 error = world_close(world);
             else
                 world_abandon(world);

@@ -86,6 +86,7 @@ struct world_options {
     uint32_t hold_odds;         /* and so many begin or end a hold on the log; 0: none */
     bool     forms;             /* containers of each durability */
     uint32_t doubt_odds;        /* one step in so many prepares or decides something; 0: none */
+    bool     restless;          /* it is opened again and again */
     bool     chunks;            /* most checkpoints are by chunks, whose sizes differ */
 };
 
