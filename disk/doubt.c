@@ -204,27 +204,32 @@ static int doubt_met(struct store *store, const struct record_disk *record, bool
     return error == -EAGAIN ? -EUCLEAN : error;
 }
 
+/* prepared_check checks a record that recovery meets. 1: it is passed over, for its chain begins
+ * before the scan: at the redo LSN it was over, or written again, else its hold had kept that. */
 static int prepared_check(const struct store *store, const struct record_disk *record,
-                          uint64_t lsn)
+                          uint64_t lsn, uint64_t redo)
 {
     uint64_t pages = le64_get(record->page), bytes = le32_get(record->data_bytes),
              table = sizeof(struct prepared_page_disk);
     bool valid = bytes >= sizeof(struct prepared_disk) &&
                  pages <= (bytes - sizeof(struct prepared_disk)) / table &&
                  le64_get(prepared_of(record)->chain.chain) == le64_get(record->base);
+    uint64_t head = valid ? le64_get(prepared_of(record)->chain.head_lsn) : 0;
+    if (head && lsn < redo && head < store->replay.from)
+        return 1;
     return valid ? chain_stands(store, &prepared_of(record)->chain, lsn) : -EUCLEAN;
 }
 
 /* record_keep notes that what a record is about is prepared, or kept, from now on, or once more. */
 static int record_keep(struct store *store, const struct record_disk *record, bool prepared,
-                       const uint8_t *group, uint64_t lsn)
+                       const uint8_t *group, uint64_t lsn, uint64_t redo)
 {
     struct doubt *d = doubt_find(store, id_of(record));
-    int error = store->replay.on && prepared ? prepared_check(store, record, lsn) : 0;
+    int error = store->replay.on && prepared ? prepared_check(store, record, lsn, redo) : 0;
     if (!error && store->replay.on)
         error = doubt_met(store, record, prepared, &d);
     if (error)
-        return error;
+        return error < 0 ? error : 0;
     memcpy(d->record, record, le32_get(record->length));
     d->lsn = lsn;
     d->prev_crc = le32_get(((const struct group_disk *)group)->prev_crc);
@@ -270,7 +275,7 @@ static int decided_apply(struct store *store, const struct record_disk *record,
                                         count * sizeof(struct participant_disk))
         return -EUCLEAN;
     if (what == DECIDED_KEPT || what == DECIDED_AGAIN)
-        return record_keep(store, record, false, group, lsn);
+        return record_keep(store, record, false, group, lsn, redo);
     if (d && d->lsn && d->prepared != (what == DECIDED_FORGET))
         ended_apply(store, d);
     else if (lsn >= redo)               /* if before, it may have begun before the scan */
@@ -284,7 +289,7 @@ int doubt_apply(struct store *store, const struct record_disk *record, const uin
     if (le32_get(record->data_bytes) < sizeof(struct store_txn_id))
         return -EUCLEAN;
     return le16_get(record->type) == RECORD_PREPARED
-               ? record_keep(store, record, true, group, lsn)
+               ? record_keep(store, record, true, group, lsn, redo)
                : decided_apply(store, record, group, lsn, redo);
 }
 

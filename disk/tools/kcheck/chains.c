@@ -131,16 +131,20 @@ static bool chain_holds(struct kmodel *model, const struct kgroup *group,
 }
 
 static int prepared_apply(struct kmodel *model, const struct kgroup *group,
-                          const struct record_disk *record, const char **why)
+                          const struct record_disk *record, uint64_t scan_lsn, const char **why)
 {
     const struct prepared_disk *p = (const void *)(record + 1);
     uint64_t pages = le64_get(record->page), bytes = le32_get(record->data_bytes);
     struct kdoubt *doubt;
-    *why = "a prepared record has a wrong size";
-    if (bytes < sizeof *p || pages > (bytes - sizeof *p) / sizeof *doubt->table)
+    *why = "a prepared record has a wrong size, or chain";
+    if (bytes < sizeof *p || pages > (bytes - sizeof *p) / sizeof *doubt->table ||
+        le64_get(p->chain.chain) != le64_get(record->base))
         return -EUCLEAN;
+    uint64_t head = le64_get(p->chain.head_lsn);
+    if (head && head < scan_lsn)        /* at the redo LSN it was over, or had been written again */
+        return 0;
     *why = "a prepared transaction's chain is not the one that was prepared";
-    if (le64_get(p->chain.chain) != le64_get(record->base) || !chain_holds(model, group, &p->chain))
+    if (!chain_holds(model, group, &p->chain))
         return -EUCLEAN;
     int error = doubt_enter(model, p->id, false, &doubt, why);
     if (error)
@@ -176,14 +180,14 @@ static int decided_apply(struct kmodel *model, const struct record_disk *record,
 }
 
 int kdoubt_apply(struct kmodel *model, const struct kgroup *group,
-                 const struct record_disk *record, bool before, const char **why)
+                 const struct record_disk *record, uint64_t scan_lsn, const char **why)
 {
     *why = "a record of a transaction in doubt has a wrong size";
     if (le32_get(record->data_bytes) < sizeof(struct decided_disk))
         return -EUCLEAN;
     return le16_get(record->type) == RECORD_PREPARED
-               ? prepared_apply(model, group, record, why)
-               : decided_apply(model, record, before, why);
+               ? prepared_apply(model, group, record, scan_lsn, why)
+               : decided_apply(model, record, scan_lsn != 0, why);
 }
 
 int kdoubts_count(struct kview *view, struct kmodel *model)

@@ -436,7 +436,8 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
 
 static int doubt_apply(struct replay *r, const struct record_disk *record)
 {
-    return kdoubt_apply(r->model, r->group, record, r->group->lsn < r->redo_lsn, &r->why);
+    uint64_t scan_lsn = r->group->lsn < r->redo_lsn ? r->scan_lsn : 0;
+    return kdoubt_apply(r->model, r->group, record, scan_lsn, &r->why);
 }
 
 static int record_apply(struct replay *r, const struct record_disk *record, size_t at)

@@ -291,8 +291,9 @@ int  kchain_extend(struct kmodel *model, const struct kgroup *group, uint64_t nu
 const char *kchain_end(struct kmodel *model, const struct record_disk *commit);
 /* Is it about a transaction in doubt, and outside of any? */
 bool kdoubt_alone(const struct record_disk *record);
+/* scan_lsn: of a group before the redo LSN, where the scan began; else 0. */
 int  kdoubt_apply(struct kmodel *model, const struct kgroup *group,
-                  const struct record_disk *record, bool before, const char **why);
+                  const struct record_disk *record, uint64_t scan_lsn, const char **why);
 /* The redo LSN is reached: as many are in doubt as the checkpoint says, or a finding. */
 int  kdoubts_count(struct kview *view, struct kmodel *model);
 int  kdoubts_end(struct kview *view);       /* the log's end: their images are there */

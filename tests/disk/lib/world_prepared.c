@@ -125,6 +125,10 @@ static int doubt_prepare(struct world *world, struct model_doubt *d, uint64_t *r
                                .value = random_next(random) | 1 };
     if (random_below(random, 2))
         error = spill_first(world, chain, d, random);
+    if (!error && world->options.chain_odds && !world->chain.commit) {
+        world_chain_end(world);                 /* another hold begins behind this one */
+        error = world_chain_step(world, random);
+    }
     if (!error)
         error = store_group_begin(world->store, &group);
     if (error) {
