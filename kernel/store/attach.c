@@ -3,6 +3,7 @@
  *
  * AT1  A process's attachments are an array, sorted by address; no two overlap. Each object has a
  *      list of its own.
+ * AT2  What lies at the addresses of a dead object of a process is attached when that is swept.
  *
  * Locks: object->lock, then process attach_lock; both to change an attachment.
  */
@@ -178,7 +179,7 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
     if (!a)
         return o->dead ? -EOWNERDEAD : -ENOMEM;
     /* a dead manager's objects there make room: its successor brings the containers back. Until
-     * they are swept p's views have entries to their pages, which would be taken for o's (BG4). */
+     * they are swept p's views have entries to their pages, which would be taken for o's (AT2). */
     if (deaths_wait(p, 0, o->base, object_end(o))) {
         attachment_free(a);
         return -EINTR;

@@ -147,8 +147,9 @@ struct object *object_next(struct object *before, vaddr_t from, vaddr_t end)
  *
  * A view's entry at an address is taken for a right to the page of each object there whose mask has
  * the view. So such an object's masks have no view of a process that has another object there:
- * OV1   A bit without an entry goes when the process detaches the object, when another object comes
- *       to these addresses, and before a view gets a number that was another's.
+ * OV1   A bit without an entry goes when the process detaches the object, at the end of its view if
+ *       that commits meanwhile, when another object comes to these addresses, and before a view
+ *       gets a number that was another's.
  * OV2   No page table of theirs is taken out while a view has it. */
 
 static uint32_t objects_overlap;        /* atomic: so many do, or did (OV1) */

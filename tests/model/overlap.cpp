@@ -1,7 +1,8 @@
 /*
- * overlap.cpp - a model of two objects at the same addresses, in different processes
- * (kernel/store/rights.md): masks that name views, entries that name no object, numbers of views
- * that are given again, page tables that are taken out.
+ * overlap.cpp - a model of two objects at the same addresses, in different processes, or one behind
+ * the other in one (kernel/store/rights.md): masks that name views, entries that name no object,
+ * numbers of views that are given again, page tables that are taken out. The first object's manager
+ * may die: programs hear of that, its page is swept, view by view, and then it counts as swept.
  *
  *     model-overlap check           every scenario, completely
  *     model-overlap teeth [RULE]    each rule switched, alone: some scenario must fail
@@ -9,7 +10,8 @@
  *
  * Each object has one page, and both pages have one address. A process has one view. Property: who
  * finds a view in an object's mask finds at the address the view's right to that object's page, or
- * none; and no entry is made in a page table that was taken out.
+ * none; a view finds there no page of another object than that which its process has attached; and
+ * no entry is made in a page table that was taken out.
  */
 #define RULES(X) \
     X(DETACH_MASK, "a process that detaches an object leaves bits without an entry in its masks") \
@@ -18,27 +20,34 @@
     X(MEET_FIRST, "bits without an entry are taken before the objects are known to overlap") \
     X(MEET_LATE, "an object can be attached before the other one's bits were taken") \
     X(MEET_ALL, "where an object comes, bits of views that have an entry go, too") \
-    X(TABLE_EMPTY, "an empty table is taken out although another object lies there")
+    X(TABLE_EMPTY, "an empty table is taken out although another object lies there") \
+    X(OWED_MASK, "a view that lost its object while it committed stays in the mask behind that") \
+    X(DEAD_UNDER, "an object is attached over a dead one that is not swept") \
+    X(DEAD_ENTRY, "an entry is made to a page of an object that is dead") \
+    X(SWEPT_FIRST, "an object counts as swept before its page is")
 #include "small.h"
 
 enum { VIEWS = 2, NO_OBJECT = 2 };
 struct Scenario {
     const char *name, *what;
-    u8 late, ends;                      /* late: the second object is made behind the begin */
+    u8 late, ends, dies;                /* late: the second object is made behind the begin */
 };
 enum entry : u8 { EMPTY, READ, COPY };
 enum made : u8 { AWAY, MARKED, MET, THERE };
+enum life : u8 { ALIVE, DEAD, SWEPT };
 
 struct Object { u8 mask, writer, resident; };    /* writer: a view; VIEWS: none */
 struct View {
     u8 alive, looked;                   /* looked: begins, and has seen whether objects overlap */
     u8 attached, entry, of;             /* of: whose page the entry names; the kernel cannot tell */
     u8 table, faults;                   /* faults: it found the table, and makes an entry next */
+    u8 commits, owes, ended;            /* owes: all rights; ended: its commit, these have gone */
 };
 struct State {
     Object o[2];
     View v[VIEWS];
     u8 made, overlaps, ends;            /* made: the second object; overlaps: the counter */
+    u8 life, dies;                      /* life: the first one's */
 };
 
 struct Model : Steps<State, Scenario> {
@@ -71,6 +80,10 @@ struct Model : Steps<State, Scenario> {
     void fault(int v, int o)
     {
         const View &w = now->v[v];
+        if (o == 0 && now->life != ALIVE && !on(DEAD_ENTRY)) {
+            if (w.faults) step(v, "hears that A is dead", [&](State &s) { s.v[v].faults = 0; });
+            return;
+        }
         if (!w.faults)
             return step(v, "finds the table", [&](State &s) { s.v[v].faults = s.v[v].table = 1; });
         step(v, "reads", [&](State &s) { grant(s, v, o, READ); });
@@ -83,7 +96,7 @@ struct Model : Steps<State, Scenario> {
         if (!s.v[v].table) wrong("an entry is made in a table that was taken out");
         for (int w = 0; w < VIEWS; w++) {
             bool has = w != v && p.mask & bit(w) && right(s, w, o) != EMPTY;
-            if (has && (kind == COPY || p.writer == w)) s.v[w].entry = EMPTY; /* it is called back */
+            if (has && (kind == COPY || p.writer == w)) s.v[w].entry = EMPTY; /* called back */
         }
         p.resident = 1;
         p.mask = kind == COPY ? bit(v) : (u8)(p.mask | bit(v));
@@ -91,29 +104,63 @@ struct Model : Steps<State, Scenario> {
         s.v[v].entry = kind;
         s.v[v].of = (u8)o;
     }
+    /* Its manager publishes; what it owes goes, with the table, and the masks name it still. */
+    void commit(int v)
+    {
+        const View &w = now->v[v];
+        if (w.ended)
+            step(v, "leaves the masks", [&](State &s) {
+                for (int o = 0; o < 2 && s.overlaps && !on(OWED_MASK); o++) leave(s.o[o], v);
+                s.v[v].ended = 0;
+            });
+        else if (w.commits)
+            step(v, "ends its commit", [&](State &s) {
+                View &x = s.v[v];
+                if (x.entry == COPY) s.o[x.of].writer = VIEWS;
+                if (x.entry == COPY) x.entry = READ;
+                if (x.owes) x.entry = EMPTY;
+                if (x.owes) x.table = 0;
+                x.ended = x.owes;
+                x.commits = x.owes = 0;
+            });
+        else if (w.entry != EMPTY)
+            step(v, "commits", [&](State &s) { s.v[v].commits = 1; });
+    }
+    void detach(int v)
+    {
+        step(v, "'s process detaches", [&](State &s) {
+            View &w = s.v[v];
+            int o = w.attached;
+            bool had = s.o[o].mask & bit(v) && right(s, v, o) != EMPTY;
+            w.attached = NO_OBJECT;
+            w.owes |= had && w.commits;
+            if (had && w.commits) return; /* at the commit's end */
+            if (had) w.entry = EMPTY;
+            if (had || !on(DETACH_MASK)) leave(s.o[o], v);
+        });
+    }
+    /* A process attaches an object where it has none; B also over A, if that is dead. */
+    void attach(int v)
+    {
+        u8 has = now->v[v].attached;
+        bool over = has == 0 && (now->life == SWEPT || (on(DEAD_UNDER) && now->life == DEAD));
+        if (has == NO_OBJECT && now->life == ALIVE)
+            step(v, "'s process attaches A", [&](State &s) { s.v[v].attached = 0; });
+        if ((has == NO_OBJECT || over) && now->made == THERE)
+            step(v, over ? "'s process attaches B over A" : "'s process attaches B",
+                 [&](State &s) { s.v[v].attached = 1; });
+    }
     void view(int v)
     {
         const View &w = now->v[v];
-        if (w.faults || (w.attached != NO_OBJECT && w.entry == EMPTY)) fault(v, w.attached);
-        if (w.entry == COPY)
-            step(v, "commits", [&](State &s) {
-                s.v[v].entry = READ;
-                s.o[s.v[v].of].writer = VIEWS;
-            });
+        bool waits = w.commits || w.ended;
+        commit(v);
+        if (w.faults || (!waits && w.attached != NO_OBJECT && w.entry == EMPTY))
+            fault(v, w.attached);
         if (w.faults) return;
-        if (w.attached != NO_OBJECT)
-            step(v, "'s process detaches", [&](State &s) {
-                int o = s.v[v].attached;
-                bool had = s.o[o].mask & bit(v) && right(s, v, o) != EMPTY;
-                if (had) s.v[v].entry = EMPTY;
-                if (had || !on(DETACH_MASK)) leave(s.o[o], v);
-                s.v[v].attached = NO_OBJECT;
-            });
-        for (int o = 0; o < 2; o++)
-            if (w.attached == NO_OBJECT && (o == 0 || now->made == THERE))
-                step(v, o ? "'s process attaches B" : "'s process attaches A",
-                     [&](State &s) { s.v[v].attached = (u8)o; });
-        if (now->ends)
+        if (w.attached != NO_OBJECT) detach(v);
+        attach(v);
+        if (now->ends && !waits)
             step(v, "ends with its table", [&](State &s) {
                 s.ends--;
                 s.v[v] = View{};
@@ -150,7 +197,7 @@ struct Model : Steps<State, Scenario> {
     /* A fault needs a leaf, and holds it (LF2): none of the object's is under way. */
     void forget(int o)
     {
-        bool may = (o == 0 || now->made == THERE) && !now->o[o].resident &&
+        bool may = (o == 0 ? now->life != SWEPT : now->made == THERE) && !now->o[o].resident &&
                    (!now->overlaps || on(TABLE_EMPTY));
         for (const View &w : now->v) may &= !(w.faults && w.attached == o);
         if (may)
@@ -159,8 +206,25 @@ struct Model : Steps<State, Scenario> {
                     if (w.entry == EMPTY) w.table = 0;
             });
     }
+    /* Nothing of A is granted when its death was heard, so its mask only shrinks. */
+    void sweep()
+    {
+        if (now->life == ALIVE && now->dies)
+            step(-1, "A's manager dies", [&](State &s) { s.life = DEAD; });
+        for (int v = 0; v < VIEWS && now->life != ALIVE; v++)
+            if (now->o[0].mask & bit(v))
+                step(v, "loses A's page to the sweep", [&](State &s) {
+                    if (right(s, v, 0) != EMPTY) s.v[v].entry = EMPTY;
+                    leave(s.o[0], v);
+                    s.o[0].resident = s.o[0].mask != 0;
+                });
+        if (now->life == DEAD && (!now->o[0].mask || on(SWEPT_FIRST)))
+            step(-1, "A is swept", [&](State &s) { s.life = SWEPT; });
+    }
     void make()
     {
+        if (now->made == AWAY && now->life == SWEPT)
+            return step(-1, "B is made", [&](State &s) { s.made = THERE; });
         if (now->made == AWAY)
             step(-1, "B is marked", [&](State &s) {
                 s.made = on(MEET_LATE) ? (u8)THERE : (u8)MARKED;
@@ -181,6 +245,9 @@ struct Model : Steps<State, Scenario> {
         for (int v = 0; v < VIEWS; v++)
             if (s.v[v].entry != EMPTY && !(s.o[s.v[v].of].mask & bit(v)))
                 wrong("a view has a right to a page whose mask does not name it");
+        for (const View &w : s.v)
+            if (w.entry != EMPTY && w.of != w.attached && !w.owes)
+                wrong("a view finds a page of an object that its process has not attached");
     }
     static State start_of(const Scenario &sc)
     {
@@ -191,6 +258,7 @@ struct Model : Steps<State, Scenario> {
         s.made = sc.late ? AWAY : THERE;
         s.overlaps = !sc.late;
         s.ends = sc.ends;
+        s.dies = sc.dies;
         return s;
     }
     void successors(const State &s, bool want_names, std::vector<Successor<State>> &result)
@@ -206,13 +274,16 @@ struct Model : Steps<State, Scenario> {
             evict(o);
             forget(o);
         }
+        sweep();
         make();
     }
 };
 
 static const Scenario scenarios[] = {
-    {"both", "two objects, views that end", 0, 2},
-    {"late", "one object, and another one that comes; views that end", 1, 2},
+    {"both", "two objects, views that end", 0, 2, 0},
+    {"late", "one object, and another one that comes; views that end", 1, 2, 0},
+    {"next", "two objects, and the manager of the first dies", 0, 0, 1},
+    {"dies", "one object whose manager dies, and another that comes; a view that ends", 1, 1, 1},
 };
 
 int main(int argc, char **argv)
