@@ -73,7 +73,7 @@ struct attachment {
 };
 
 void object_init(void);
-/* objects_strip takes a new view out of the masks of objects that others overlap (OV1). */
+/* objects_strip takes a view without entries out of the masks of objects that overlap (OV1). */
 void objects_strip(struct view *v);
 /* copy_alloc and copy_free: struct copy; no locks needed. */
 must_check struct copy *copy_alloc(void);

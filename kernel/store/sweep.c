@@ -42,6 +42,7 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
         return;
     if (was && transactional && (told || v->state == VIEW_COMMITTING) && !u->dying) {
         right_owe_all(v); /* at its end, which is near */
+        v->owed.detached = true;
         if (told)
             view_doom_locked(v, u->reason);
         return;

@@ -325,6 +325,10 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         while (v->group.other_count)
             port_put(v->group.other[--v->group.other_count]);
     }
+    if (unlikely(v->owed.detached)) {
+        v->owed.detached = false; /* it is IDLE: nobody sets it */
+        objects_strip(v);         /* its process may attach another object there */
+    }
     if (v->notices.conflict_port)
         conflict_over(v);
     if (v->locks.count)

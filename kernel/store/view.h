@@ -37,6 +37,7 @@ struct view {
     struct view_items items;
     struct view_owed {  /* Rights that others wait for: they go when the transaction ends. */
         bool recalled;                  /* a manager calls some of them back */
+        bool detached;                  /* of an object that its process lost meanwhile (OV1) */
         unsigned count;                 /* OWED_MAX + 1: too many, all rights go */
         vaddr_t at[OWED_MAX];
     } owed;
