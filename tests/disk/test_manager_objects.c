@@ -7,7 +7,9 @@
  *         has it open is attached to them (OC2); a question that comes to the manager late does not
  *         take the place of the view's newer one (DE1); while a page is on its way, no version that
  *         was published since counts as settled (SP4), and the page is not called clean: it could
- *         leave, and what is brought take its place. A checkpoint waits for that read.
+ *         leave, and what is brought take its place. A checkpoint waits for that read. A page that
+ *         was freed is told as one of which no version is wanted, if nobody of the same group wrote
+ *         it again (GL6).
  * Method  lib/manager_rig.h, with objects that fail at a moment, and questions in both orders.
  */
 #include "manager_rig.h"
@@ -230,6 +232,49 @@ static void a_checkpoint_waits_for_a_slow_read(void **state)
     recover_and_compare();
 }
 
+static bool queued(unsigned i)
+{
+    pthread_mutex_lock(&kernel);
+    bool is = view[i].queued;
+    pthread_mutex_unlock(&kernel);
+    return is;
+}
+
+/* Of four pages that one transaction frees another one in its group writes the last two. */
+static void child_frees(void)
+{
+    enum { FREED = 2, WRITTEN = 4, END = 6 };
+    client_start();
+    CHECK(commit(0, 8, 1) == 0);
+    struct wire_op op = {.kind = WIRE_PAGE_FREE, .op_bytes = sizeof(op), .container = 1,
+                         .address = container_by_id(1)->segment[0].base + FREED * PAGE_BYTES,
+                         .value = END - FREED};
+    server_lock();
+    gate_enter(false);
+    server_unlock();
+    commit_post(2, 20, 1, 2); /* it goes alone; so those that wait behind it have one group */
+    while (queued(2)) usleep(1000);
+    next_batch = &op;
+    next_batch_bytes = sizeof(op);
+    commit_post(0, 16, 1, 2);
+    commit_post(1, WRITTEN, END - WRITTEN, 2);
+    page_bits = KD_PAGE_AWAY;
+    server_lock();
+    gate_leave();
+    server_unlock();
+    CHECK(commit_wait(2) == 0 && commit_wait(0) == 0 && commit_wait(1) == 0);
+    server_lock(); /* the answers come before it has told */
+    for (uint64_t p = 0; p < PAGES; p++) CHECK(unwanted[p] == (p >= FREED && p < WRITTEN));
+    server_unlock();
+    for (uint64_t p = FREED; p < WRITTEN; p++) shared->acknowledged[p] = shared->tried[p] = 0;
+}
+static void a_freed_page_is_told_unless_it_is_written_again(void **state)
+{
+    (void)state;
+    run_child(child_frees);
+    recover_and_compare();
+}
+
 static void what_is_on_its_way_is_older_than_what_is_settled(void **state)
 {
     (void)state;
@@ -245,6 +290,7 @@ int main(void)
         cmocka_unit_test(what_is_on_its_way_is_older_than_what_is_settled),
         cmocka_unit_test(a_page_that_is_brought_is_not_called_clean),
         cmocka_unit_test(a_checkpoint_waits_for_a_slow_read),
+        cmocka_unit_test(a_freed_page_is_told_unless_it_is_written_again),
     };
     memory_share();
     return cmocka_run_group_tests(tests, NULL, NULL);

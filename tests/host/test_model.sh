@@ -8,7 +8,7 @@ FAR='EVICT_COMM|DIFF_PLACE|WRITER_AT_FLIP|RECALL_LAST|ASK_KEPT|CLOCK_TLB|LOCK_UN
 half() { # NAME: each second one of these, by SEED (the day), but for the long tier
     [ "${TEST_TIER:-test}" = long ] || [ $(((${SEED:-$(($(date +%s) / 86400))} + ++turn) % 2)) = 0 ]
 }
-for small in index parts stack holders codewords guards overlap; do # complete, five seconds
+for small in index parts stack holders codewords guards overlap freed; do # complete, five seconds
     build/tests/model-$small check || exit 1
     ! half || build/tests/model-$small teeth || exit 1
 done

@@ -17,6 +17,8 @@
  *        what is flushed later before it counts as durable.
  *   GL4  A group that is not lazy is flushed, and its flush begins when all before it are written:
  *       so it covers the lazy ones.
+ *   GL6  Of each page that a group has freed, and has not written again, the kernel hears behind
+ *        the group's publication that no version is wanted: then zeros are not too old for it.
  */
 #include "group.h"
 
@@ -177,7 +179,7 @@ static void group_refuse(const struct group *g, int error)
 }
 
 /* tell_freed_part tells the kernel to forget freed pages, whichever version it has, if no later
- * transaction of the group wrote them again. */
+ * transaction of the group wrote them again (GL6). */
 static void tell_freed_part(uint64_t id, uint64_t first, uint64_t count)
 {
     uint8_t bits[FREED_PART];

@@ -244,6 +244,8 @@ static long publish(const struct kd_publish *p, long count)
 }
 
 static uint64_t settled_told;           /* by the last publication (SP4) */
+static uint8_t page_bits;               /* what KD_OBJECT_INFO says of each page */
+static bool unwanted[PAGES];            /* whichever version it has (GL6) */
 
 static uint64_t home_calls, home_most, home_chunk, home_crossed;    /* chunk 0: not looked at */
 static uint64_t home_gated;             /* calls while nobody could commit */
@@ -312,7 +314,8 @@ static long kernel_plain(long number, long a, long b, long c, long d)
     case KD_PORT_VOTES: return snapshot_waits;
     case KD_PORT_NOTIFY: notified |= (uint64_t)b; return 0;
     case KD_OBJECT_CREATE: return OBJECT;
-    case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
+    case KD_OBJECT_INFO: memset((void *)d, page_bits, (size_t)c); return 0;
+    case KD_OBJECT_CLEANED: unwanted[b] |= (uint64_t)c == KD_CSN_ANY; return 0;
     case KD_OBJECT_AUDIT: return audit_pages((uint64_t)b, (uint64_t)c, (void *)d);
     case KD_OBJECT_MEND: return page_mended((uint64_t)b, (void *)c, (uint64_t)d);
     case KD_OBJECT_READ:
