@@ -14,10 +14,7 @@
 #include "message/port.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
-#include "store/commit.h"
-#include "store/evict.h"
-#include "store/holder.h"
-#include "store/right.h"
+#include "store/store.h"
 #include "stream/stream.h"
 
 const struct panic_seam panic_seam = {.report = report_panic};

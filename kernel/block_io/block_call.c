@@ -13,8 +13,8 @@
 #include "block/block.h"
 #include "disk/crc32c.h"
 #include "process/handle.h"
-#include "store/object.h"
 #include "process/vm.h"
+#include "store/store.h"
 
 enum {
     FEW_PAGES = 3,                  /* 8 KiB at any address: a commit's log group, mostly */

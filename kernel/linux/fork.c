@@ -7,10 +7,9 @@
 #include "file/file.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
-#include "store/object.h"
 #include "process/vm.h"
+#include "store/store.h"
 #include "thread/trace.h"
-#include "store/view.h"
 
 #define LOOK_NS 1000000u
 

@@ -7,8 +7,8 @@
 #include "file/file.h"
 #include "message/badge.h"
 #include "process/handle.h"
-#include "store/item.h"
 #include "process/vm.h"
+#include "store/store.h"
 #include "thread/trace.h"
 
 #define LOOK_BYTES_MAX (1ul << 20) /* VM_REGIONS_MAX lines */
@@ -30,39 +30,16 @@ static __attribute__((format(printf, 2, 3))) void say(struct text *t, const char
 
 /* ---- memory objects ---- */
 
-struct page_count { uint64_t resident, dirty, written, versions; };
-
-static unsigned leaf_count(struct leaf *l, unsigned slot, unsigned end, void *arg)
-{
-    struct page_count *c = arg;
-    lock_acquire(&l->lock);
-    for (unsigned i = slot; i < end; i++) {
-        const struct page *p = &l->pages[i];
-        c->resident += page_resident(p);
-        c->dirty += page_resident(p) && (p->flags & PAGE_DIRTY);
-        c->written += p->writer != WRITER_NONE || item_copies(l, p);
-        for (const struct copy *v = p->versions; v; v = v->next)
-            c->versions++;
-    }
-    lock_release(&l->lock);
-    return end;
-}
-
 static void say_objects(struct text *t)
 {
     objects_each(o) {
-        struct page_count c = {0};
-        unsigned users = 0;
-        leaves_for(o, leaf_count, &c);
-        lock_acquire(&o->lock);
-        list_for(l, &o->attachments)
-            users++;
-        lock_release(&o->lock);
+        struct kd_space_info i = object_info(o, 0);
+        struct object_use u = object_use(o);
         say(t, "0x%012lx %8lu pages, %6lu resident, %5lu dirty, %4lu being written, %4lu old "
             "versions, %3u users, %u sequential, %u clustered, %u random touches%s%s  %s\n",
-            o->base, o->pages, c.resident, c.dirty, c.written, c.versions, users,
-            o->touches[TOUCH_SEQUENTIAL], o->touches[TOUCH_CLUSTERED], o->touches[TOUCH_RANDOM],
-            o->flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", o->dead ? ", dead" : "", o->name);
+            i.base, i.pages, u.resident, u.dirty, u.written, u.versions, u.users,
+            u.touches[TOUCH_SEQUENTIAL], u.touches[TOUCH_CLUSTERED], u.touches[TOUCH_RANDOM],
+            i.flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", u.dead ? ", dead" : "", i.name);
     }
 }
 
@@ -128,11 +105,10 @@ static void say_map(struct text *t, struct process *p)
     }
     lock_acquire(&p->attach_lock);
     for (unsigned i = 0; i < p->attachment_count; i++) {
-        const struct attachment *a = p->attachments[i];
-        const struct object *o = a->object;
-        say(t, "0x%012lx - 0x%012lx r%c- %8lu KiB  container %s\n", o->base,
-            o->base + (o->pages << PAGE_SHIFT), a->rights & KD_RIGHT_WRITE ? 'w' : '-',
-            o->pages * 4, o->name);
+        struct kd_space_info o = attachment_info(p->attachments[i]);
+        say(t, "0x%012lx - 0x%012lx r%c- %8lu KiB  container %s\n", o.base,
+            o.base + (o.pages << PAGE_SHIFT), o.rights & KD_RIGHT_WRITE ? 'w' : '-',
+            o.pages * 4, o.name);
     }
     lock_release(&p->attach_lock);
     lock_acquire(&p->windows.lock);
@@ -156,9 +132,9 @@ static void say_handle(struct text *t, int number, const struct handle_slot *s)
     if (s->type == HANDLE_PROCESS)
         say(t, "  %d %s", ((struct process *)s->object)->pid, ((struct process *)s->object)->name);
     else if (s->type == HANDLE_OBJECT)
-        say(t, "  %s", ((struct object *)s->object)->name);
+        say(t, "  %s", object_info(s->object, 0).name);
     else if (s->type == HANDLE_VIEW)
-        say(t, "  %u", ((struct view *)s->object)->id);
+        say(t, "  %u", view_told(s->object).id);
     else if (s->type == HANDLE_BADGE)
         say(t, "  %lu, own %x", ((struct badge *)s->object)->value, s->rights / KD_RIGHT_OWN);
     struct port *p = s->type == HANDLE_BADGE ? badge_port(s->object) : s->object;

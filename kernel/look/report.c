@@ -8,7 +8,7 @@
 #include "block/block.h"
 #include "base/panic.h"
 #include "look/look.h"
-#include "store/view.h"
+#include "store/store.h"
 #include "thread/trace.h"
 
 enum { EVENTS_SHOWN = 12 };
@@ -53,16 +53,6 @@ static void report_events(int pid)
         print_event(&last[--n]);
 }
 
-static const char *state_of(const struct view *v)
-{
-    if (v->state == VIEW_ACTIVE)
-        return v->doom ? "runs, is to abort" : "runs";
-    return v->question.item.queued                ? "commits, waits for its manager"
-           : v->question.answer == ANSWER_CLAIMED ? "commits, its manager works on it"
-           : v->question.answer == ANSWER_NONE    ? "commits, its manager has it"
-                                                  : "commits, is answered";
-}
-
 /* Publications, transactions of p (NULL: all), disks. */
 static void report_store(const struct process *p)
 {
@@ -72,14 +62,12 @@ static void report_store(const struct process *p)
         counters.publications,
         trace_step.time_ns ? text_of(trace_step.text[0], trace_step.text[1], step) : "none",
         (arch_time_ns() - trace_step.time_ns) / 1000);
-    for (int i = 0; i < KD_VIEW_MAX; i++) {
-        const struct view *v = &views[i];
-        if (v->state != VIEW_ACTIVE && v->state != VIEW_COMMITTING)
-            continue;
-        others += p && v->process != p;
-        if (!p || v->process == p)
-            say("  view %d, ticket %lu: %s, %u copies, %u spilled\n", i, v->txn.ticket, state_of(v),
-                v->copies.count, v->copies.spilled_count);
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
+        struct view_told v = view_told(view_at(i));
+        others += v.does && p && v.process != p;
+        if (v.does && (!p || v.process == p))
+            say("  view %u, ticket %lu: %s, %u copies, %u spilled\n", i, v.ticket, v.does, v.copies,
+                v.spilled);
     }
     if (others)
         say("  %u transactions of others\n", others);

@@ -8,8 +8,7 @@
 #include "message/port.h"
 #include "process/handle.h"
 #include "thread/sched.h"
-#include "store/view.h"
-#include "store/evict.h"
+#include "store/store.h"
 
 long kd_system_info(const uint64_t a[6])
 {

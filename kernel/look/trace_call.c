@@ -13,7 +13,7 @@
 #include "look/look.h"
 #include "message/port.h"
 #include "process/handle.h"
-#include "store/right.h"
+#include "store/store.h"
 #include "thread/trace.h"
 
 /* trap.S: trap_calls, or call_traced for what is traced */
@@ -22,17 +22,14 @@ bool trace_faults;
 struct trace_step trace_step;
 static const struct process *tracer; /* compared only */
 
-/* mapped_at: the access that a fault has led to, as the page tables tell. No lock: tables go with
- * the whole of a process or a view (arch_table_free), not while a thread of theirs runs; the entry
- * may be old already. */
-static uint64_t mapped_at(const struct thread *t, vaddr_t at)
+/* mapped_at: the access that a fault has led to, as the page tables tell. No lock: this CPU's
+ * tables stay (arch_table_free); the entry may be old already. */
+static uint64_t mapped_at(vaddr_t at)
 {
-    bool store = at - KD_STORE_BASE < KD_WINDOW_END - KD_STORE_BASE;
-    paddr_t top = store && t->view ? t->view->table : t->process->home.table;
-    const pte_t *pte = arch_pte(top, at, NULL);
+    const pte_t *pte = arch_pte(arch_table_loaded(), at, NULL);
     pte_t e = pte ? pte_load(pte) : 0;
     return (pte_present(e) ? KD_TRACE_MAPPED : 0) | (pte_writable(e) ? KD_TRACE_WRITABLE : 0) |
-           (store && e & PTE_COPY ? KD_TRACE_COPY : 0);
+           (e & PTE_COPY ? KD_TRACE_COPY : 0);
 }
 
 int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
@@ -42,7 +39,7 @@ int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
         return trap_page_fault(f, at, flags);
     trace_event(KD_TRACE_FAULT, flags & ~(unsigned)FAULT_PRESENT, at, trap_place(f));
     int e = trap_page_fault(f, at, flags);
-    trace_event(KD_TRACE_FAULTED, 0, at, mapped_at(t, at));
+    trace_event(KD_TRACE_FAULTED, 0, at, mapped_at(at));
     return e;
 }
 
@@ -65,7 +62,7 @@ static void call_ended(unsigned number, const uint64_t a[6], uint64_t token, lon
     else if (number == KD_PORT_REPLY_RECEIVE && result == 0)
         received(a[3]);
     else if (number == KD_TXN_BEGIN && result == 0 && v) /* a holder's thread has left it */
-        trace_event(KD_TRACE_BEGIN, v->txn.mode, v->txn.ticket, v->snapshot.at);
+        trace_event(KD_TRACE_BEGIN, view_told(v).mode, view_told(v).ticket, view_told(v).snapshot);
 }
 
 /* Stands in trap_table for the call while somebody traces. */

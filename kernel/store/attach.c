@@ -43,6 +43,18 @@ struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights)
     return found;
 }
 
+struct kd_space_info object_info(const struct object *o, uint32_t rights)
+{
+    struct kd_space_info info = {o->base, o->pages, o->cookie, rights, o->flags, {0}};
+    memcpy(info.name, o->name, sizeof info.name);
+    return info;
+}
+
+struct kd_space_info attachment_info(const struct attachment *a)
+{
+    return object_info(a->object, a->rights);
+}
+
 /* attachment_new: the manager pays for it until it has heard of its end, whenever that is. */
 static struct attachment *attachment_new(struct object *o, struct process *p, uint32_t rights)
 {

@@ -54,10 +54,5 @@ static inline void pages_breathe(bool others, unsigned *done)
 /* encode_declare notes that the transaction stores to these bytes of containers, where their pages
  * have copies. Not for very many: a lock is held meanwhile. */
 void encode_declare(struct view *v, const struct kd_range *some, uint64_t n);
-/* claim.c, for ports (item_uses): question.item is delivered (port lock), or cannot be. */
-void view_item_taken(struct item *i, struct notice *n);
-void view_item_lost(struct notice *n, int error);
-/* for ports (port_seam): views and objects learn it. No locks */
-void store_port_dead(struct port *p);
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "store/view.h"
 
-void evict_init(void);
-
 /* evict_add and evict_remove: a page comes to, or leaves, the lists of resident pages; `used`: by
  * its next version, which takes its place. Leaf locked. */
 void evict_add(struct leaf *l, unsigned slot);
@@ -13,7 +11,6 @@ void evict_remove(struct frame *f, bool used);
 /* evict_leaves: none of their pages is there, so they may be forgotten; or not */
 void evict_leaves(struct leaf *l[], unsigned n, bool bare);
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
-void evict_wake(void);
 /* evict_limit sets how many pages of o's container may be in memory, ~0: any, and has those beyond
  * go, but for what has to be cleaned: that goes before another page comes. No locks held. */
 void evict_limit(struct object *o, uint64_t most);
@@ -21,9 +18,6 @@ void evict_limit(struct object *o, uint64_t most);
  * write reads it. */
 extern bool evict_short;
 bool evict_still_short(void);
-/* evict_frame takes a frame for the contents of a page (not zeroed), and waits for eviction and
- * cleaning. NULL: there will be none, or killed. No locks held. */
-must_check struct frame *evict_frame(enum frame_use use);
 /* evict_page is evict_frame for a page of o that is to come; where o has all the pages that it may
  * have, others go first (evict_room). NULL: also because none can; `wait` false: or not at once.
  * evict_page_back frees it if it did not become the page. */
@@ -38,17 +32,6 @@ void evict_page_back(struct object *o, struct frame *f);
 /* evict_last is the last resort where nothing can be evicted: copies of the caller's transaction go
  * to the log; or some that managers have in hand go on; or the largest program ends (limit.h). */
 bool evict_last(void);
-/* evict_wait waits for some frames. *vain is 0 at first. False: as evict_last, or killed. No locks
- * held. */
-bool evict_wait(uint64_t *vain);
-/* evict_more is for a caller that found no frame, however far into the reserve it may go: it has a
- * few hundred pages evicted. `one`: single frames are enough, so it waits in the queue for them
- * (EV9). evict_together is for one that found no `count` frames that lie together, or that fails
- * without more memory: it frees some aligned pieces of memory in which only pages lie. False:
- * nothing could be evicted, or single frames are wanted and pages are not what fills the memory.
- * No locks held. */
-bool evict_more(bool one);
-bool evict_together(size_t count);
 /* evict_forgotten lists what the evictor is to free when no thread can use it any more (LF2):
  * frames, by link, and the CPUs to shoot at before. */
 struct forgotten { struct list leaves, frames; uint64_t cpus; };
@@ -71,7 +54,6 @@ bool evict_used(struct leaf *l, unsigned slot);
 /* evict_slow_writer is the high-water mark: while too many of o's pages are dirty, a transaction
  * that is to write one more waits a moment for o's manager, no read or commit. No locks held. */
 void evict_slow_writer(struct object *o);
-uint64_t evict_resident_count(void);
 
 /* ---- between clock.c, evict.c and together.c ---- */
 extern struct lock evict_lock;

@@ -3,8 +3,7 @@
 #ifndef KERNEL_GROUP_H
 #define KERNEL_GROUP_H
 
-#include "katydid/abi.h"
-#include "message/port.h"
+#include "store/store.h"
 #include "store/vmask.h"
 
 struct view;

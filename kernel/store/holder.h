@@ -20,9 +20,6 @@ static inline bool holder_stays(const struct view *v)
 {
     return view_holds(v) && v->notices.stays_ns && !v->doom;
 }
-/* holders_left lets the rights of holders of the calling thread, which has left its process, stand
- * for as long as was asked for, and ends them. process_seam. */
-void holders_left(void);
 /* heir_begin lets v, which just began, work for a holder. 0; -EINVAL; -EOWNERDEAD: it is over. */
 must_check int heir_begin(struct view *v, const struct kd_begin *b);
 static inline bool heir_is(const struct view *v) { return unlikely(v->txn.heir != WRITER_NONE); }

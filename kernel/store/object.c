@@ -258,7 +258,7 @@ long kd_object_create(const uint64_t a[6])
     return h;
 }
 
-struct use { bool writers, kept; };
+struct use { unsigned writers; bool kept; };
 
 /* page_use adds to *arg, a struct use, whether a transaction stores to the page, and whether memory
  * holds what the manager could not supply again: a version that is not home, or one that a snapshot
@@ -271,7 +271,7 @@ static void page_use(struct leaf *l, unsigned slot, void *arg)
     struct use *use = arg;
     const struct page *p = &l->pages[slot];
     unsigned state = p->writer != WRITER_NONE ? views[p->writer].state : VIEW_IDLE;
-    use->writers |= state == VIEW_ACTIVE || state == VIEW_COMMITTING || item_copies(l, p);
+    use->writers += state == VIEW_ACTIVE || state == VIEW_COMMITTING || item_copies(l, p);
     use->kept |= p->versions || p->flags & KEPT;
 }
 
@@ -287,6 +287,19 @@ static bool object_in_use(struct object *o)
     struct use use = {0};
     (void)pages_for(o, 0, o->pages, page_use, &use);
     return use.writers || use.kept;
+}
+
+struct object_use object_use(struct object *o)
+{
+    struct use use = {0};
+    (void)pages_for(o, 0, o->pages, page_use, &use);
+    struct object_use told = {o->resident, o->dirty, use.writers, o->versions, .dead = o->dead};
+    memcpy(told.touches, o->touches, sizeof told.touches);
+    lock_acquire(&o->lock);
+    list_for(l, &o->attachments)
+        told.users++;
+    lock_release(&o->lock);
+    return told;
 }
 
 static int object_destroy(struct object *o, bool if_unused, bool firm)

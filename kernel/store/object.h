@@ -6,12 +6,10 @@
 #ifndef KERNEL_OBJECT_H
 #define KERNEL_OBJECT_H
 
-#include "message/port.h"
 #include "store/group.h"
 #include "store/page.h"
 
 enum { SCORE_CLUSTERED = 8, SCORE_MAX = 15, SCORE_NEW = SCORE_CLUSTERED }; /* near_score */
-enum touch { TOUCH_SEQUENTIAL, TOUCH_CLUSTERED, TOUCH_RANDOM, TOUCH_KINDS };
 
 /* container_lock.c */
 enum { CONTAINER_BUSY = ~0u };
@@ -72,14 +70,11 @@ struct attachment {
     struct item gone;        /* CLIENT_GONE; the attachment is freed when it was delivered */
 };
 
-void object_init(void);
 /* objects_strip takes a view without entries out of the masks of objects that overlap (OV1). */
 void objects_strip(struct view *v);
 /* copy_alloc and copy_free: struct copy; no locks needed. */
 must_check struct copy *copy_alloc(void);
 void copy_free(struct copy *c);
-void object_get(void *object);
-void object_put(void *object);
 /* object_at finds the object at an address of p; a reference, or NULL; *rights are the client's. */
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
 /* object_leaf finds or makes a page's leaf; page < o->pages, as for the others. NULL: no memory, or
@@ -122,20 +117,10 @@ struct port *object_commit_port_of(struct port *p); /* of p's newest object: a r
 long object_policy(struct object *o, uint64_t policy, uint64_t value); /* KD_POLICY_*: 0, -EINVAL */
 /* object_manager_of tells whether `client` has an object of `manager` attached. */
 bool object_manager_of(struct process *manager, struct process *client);
-void object_process_gone(struct process *p); /* ends its objects and attachments */
-/* objects_in goes over the objects in a range, and breathes after each. No body leaves it early. */
-#define objects_in(o, from, end)                                                                  \
-    for (struct object *o = object_next(NULL, from, end); o; o = object_next(o, from, end))
-#define objects_each(o) objects_in(o, 0, ~0ull)
-struct object *object_next(struct object *before, vaddr_t from, vaddr_t end); /* puts `before` */
 /* leaf_fn does something for a portion of a leaf's pages [slot, end), which starts at `slot`.
  * Returns where that ended: the rest follows, after others had their turn. */
 typedef unsigned leaf_fn(struct leaf *l, unsigned slot, unsigned end, void *arg);
 void leaves_for(struct object *o, leaf_fn *fn, void *arg);
-/* kcheck (check.c) looks for broken invariants. 0; -EIO: the log says which. */
-int kcheck(void);
-
-void attachment_gone_told(struct item *i); /* for ports (item_uses): CLIENT_GONE's; frees it */
 
 static inline void dirty_count(struct object *o, int n)
 {

@@ -14,11 +14,9 @@
 #ifndef KERNEL_PAGE_H
 #define KERNEL_PAGE_H
 
-#include "memory/frame.h"
+#include "store/store.h"
 #include "store/vmask.h"
 
-/* What the store counts since boot, for KD_SYSTEM_INFO: sums; atomic adds. view.c */
-extern struct kd_system_info counters;
 #define count(field) ((void)__atomic_fetch_add(&counters.field, 1, __ATOMIC_RELAXED))
 #define count_add(field, n) ((void)__atomic_fetch_add(&counters.field, (n), __ATOMIC_RELAXED))
 
@@ -137,11 +135,5 @@ static inline bool page_closed(const struct page *p, bool user, unsigned given, 
     unsigned closed = user ? p->closed : p->closed | p->closed >> CLOSED_RECALLED;
     return closed & ~given & (write ? KD_WRITE : KD_READ) && (write || !user);
 }
-
-/* object_io_begin_read and the rest: page I/O of objects (block_call.c). `wait`: evict_page. */
-must_check int object_io_begin_read(struct object *, uint64_t page, bool wait, struct frame **);
-must_check int object_io_begin_write(struct object *, uint64_t page, struct frame **, csn_t *csn);
-/* object_io_end returns its status, or -EUCLEAN: what was written may be damaged (codeword.c). */
-int object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status);
 
 #endif

@@ -5,7 +5,6 @@
 #ifndef KERNEL_RECALL_H
 #define KERNEL_RECALL_H
 
-#include "message/port.h"
 #include "store/page.h"
 
 /* struct page_wait: a fault that waits for its page, or for a right to it. Once it was given a
@@ -58,8 +57,5 @@ static inline void page_wait_over(struct page_wait *w)
  * used. */
 void recall_user_gone(struct view *v);
 bool recall_wrong(struct object *o); /* for kcheck: RE5 is broken */
-/* for ports (item_uses): PAGE was delivered, or cannot be */
-void page_item_taken(struct item *i, struct notice *n);
-void page_item_lost(struct notice *n, int error);
 
 #endif

@@ -19,7 +19,6 @@ enum right_state {
 
 enum { RIGHT_REACH_BYTES = 512 * PAGE_BYTES }; /* of one page table */
 #define PTE_USED PTE_SOFT0
-#define PTE_COPY PTE_SOFT1
 #define PTE_HELD PTE_SOFT2
 #define PTE_SHARED (PTE_PRESENT | PTE_USER | PTE_NX)
 #define PTE_PRIVATE (PTE_SHARED | PTE_WRITE | PTE_ACCESSED | PTE_DIRTY | PTE_COPY)
@@ -139,7 +138,6 @@ pte_t *view_pte_make(struct view *v, vaddr_t at);
 extern struct vmask view_tabled; /* views that ever had such tables; atomic */
 /* so many of its page tables are free, or will be; view locked */
 void view_tables_gone(struct view *v, uint64_t n);
-paddr_t right_table(struct thread *t);   /* for threads (thread_seam) */
 void right_tables_new(struct view *v, paddr_t table); /* an empty one; view locked */
 void right_tables_free(struct view *v);  /* all rights with it; owner thread, no locks */
 

@@ -55,11 +55,7 @@ void version_settle(const struct page *p, struct copy *c);
  * -ESTALE. */
 must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);
 void version_snapshot_init(struct snapshot *s);
-void snapshot_get(void *snapshot);
-void snapshot_put(void *snapshot);
 void version_snapshot_end(struct view *v);
-/* for the one of its snapshots that keeps most */
-uint64_t version_most_kept(struct process *p);
 /* version_check_page (leaf locked) and version_check, for check.c, return the rule that is broken,
  * or NULL. */
 const char *version_check_page(const struct leaf *l, const struct page *p);

@@ -474,8 +474,7 @@ long kd_container_info(const uint64_t a[6])
     struct object *o = object_at(p, mapping_first(p, a[0], 1), &rights);
     if (!o)
         return -ENOENT;
-    struct kd_space_info info = {o->base, o->pages, o->cookie, rights, o->flags, {0}};
-    memcpy(info.name, o->name, sizeof info.name);
+    struct kd_space_info info = object_info(o, rights);
     object_put(o);
     return copy_to_user(a[1], &info, sizeof info);
 }

@@ -132,17 +132,9 @@ extern const struct vmask views_all;
     for (struct view *v = view_lock_next(NULL, (m)); v; v = view_lock_next(v, (m)))
 struct view *view_lock_next(struct view *v, const struct vmask *m);
 
-void view_init(void);
-uint64_t view_copy_count(void);                 /* private copies of all views, about */
-int view_close(void *view, int handle);         /* for handles (handle_kinds) */
 struct view *view_plain(struct process *p);     /* made on first use; NULL: none left */
 void view_destroy(struct view *v);              /* of one that is idle; by its owner thread */
-/* view_forsaken: does a view commit to `to` (NULL: anywhere) that its thread in p has left? */
-bool view_forsaken(const struct process *p, const struct port *to);
 void view_abort(struct view *v, int reason);    /* AB1..AB4, by the owner thread */
-void view_thread_gone(struct thread *t);        /* process_seam: its transaction ends */
-void view_process_gone(struct process *p);      /* the same of its views */
-void view_return_to_user(struct trap_frame *f); /* for threads (thread_seam) */
 void view_forget_object(struct view *v);        /* what it looked up last */
 uint64_t view_tickets(void);  /* a transaction that begins later has this one or a greater */
 

@@ -1,6 +1,6 @@
 /*
  * view_call.c - what managers ask of transactions from outside: all of them, one that is to abort,
- * one that waits.
+ * one that waits; and what people are told of them.
  *
  * A manager reaches the views of processes that have an object of that manager attached.
  *
@@ -102,3 +102,23 @@ long kd_view_list(const uint64_t a[6])
     }
     return n;
 }
+
+static const char *view_does(const struct view *v)
+{
+    if (v->state == VIEW_ACTIVE)
+        return v->doom ? "runs, is to abort" : "runs";
+    return v->state != VIEW_COMMITTING            ? NULL
+           : v->question.item.queued              ? "commits, waits for its manager"
+           : v->question.answer == ANSWER_CLAIMED ? "commits, its manager works on it"
+           : v->question.answer == ANSWER_NONE    ? "commits, its manager has it"
+                                                  : "commits, is answered";
+}
+
+struct view_told view_told(const struct view *v)
+{
+    return (struct view_told){
+        v->id, v->process, view_does(v), v->txn.mode, v->txn.ticket, v->snapshot.at,
+        v->copies.count, v->copies.spilled_count};
+}
+
+const struct view *view_at(unsigned id) { return &views[id]; }
