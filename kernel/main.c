@@ -5,7 +5,7 @@
 #include "file/file.h"
 #include "memory/frame.h"
 #include "linux/linux.h"
-#include "message/port.h"
+#include "message/message.h"
 #include "process/process.h"
 #include "look/look.h"
 #include "thread/trace.h"

@@ -7,7 +7,7 @@
 #include "linux/linux.h"
 
 #include "file/file.h"
-#include "message/badge.h"
+#include "message/message.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
 

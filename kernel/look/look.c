@@ -5,7 +5,7 @@
  * line by line and not as a whole. It ends when the buffer is full.
  */
 #include "file/file.h"
-#include "message/badge.h"
+#include "message/message.h"
 #include "process/handle.h"
 #include "process/vm.h"
 #include "store/store.h"

@@ -5,7 +5,7 @@
 #include "base/boot.h"
 #include "look/look.h"
 #include "memory/frame.h"
-#include "message/port.h"
+#include "message/message.h"
 #include "process/handle.h"
 #include "thread/sched.h"
 #include "store/store.h"

@@ -11,7 +11,7 @@
  */
 #include "base/boot.h"
 #include "look/look.h"
-#include "message/port.h"
+#include "message/message.h"
 #include "process/handle.h"
 #include "store/store.h"
 #include "thread/trace.h"

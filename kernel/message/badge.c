@@ -4,8 +4,8 @@
  *
  * Lock: badges_lock, for the lists of all ports, whose each badge is, and what their owners have.
  */
-#include "message/badge.h"
-
+#include "memory/frame.h"
+#include "message/call_private.h"
 #include "thread/trace.h"
 
 enum { AT_ONCE = 64 }; /* under the lock */

@@ -33,7 +33,6 @@
  * leaves a call behind in others' hands.
  */
 #include "message/call_private.h"
-#include "process/handle.h"
 
 struct lock calls_lock = LOCK_INIT(RANK_PORT, "calls");
 static struct call calls[CALLS_MAX];

@@ -1,10 +1,9 @@
-/* call_private.h - what call.c and locus.c share: the slots of calls. */
+/* call_private.h - what the files of message/ share: the slots of calls (call.c, locus.c), and what
+ * ports, badges and calls ask of each other. */
 #ifndef KERNEL_CALL_PRIVATE_H
 #define KERNEL_CALL_PRIVATE_H
 
-#include "message/badge.h"
-#include "message/port.h"
-#include "process/handle.h"
+#include "message/message.h"
 
 /* A thread has at most one slot, and at most one ORPHAN of others in its hands. */
 enum { CALLS_MAX = 2 * THREADS_MAX, STATE_BITS = 4, SLOT_BITS = 16 };
@@ -64,5 +63,23 @@ void locus_home(struct thread *me);
 bool call_abandon(struct call *c, uint64_t token);
 /* call_told: the locus of the caller's call went away. True: nobody had the call yet, it is off. */
 bool call_told(struct call *c, uint64_t token);
+
+/* ---- for port.c ---- */
+void call_taken(struct item *i);             /* off the queue, in the taker's hands; port lock */
+void call_refuse(struct item *i, int error); /* a call that was taken: its caller is told */
+void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
+/* badges_inherit makes some badges of a dead port the heir's, in the order that marks want; how
+ * many: the caller has their references to `from`. Port table lock. */
+unsigned badges_inherit(struct port *from, struct port *heir);
+
+/* ---- for call.c ---- */
+enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
+void item_prepare(struct item *i, enum item_kind kind);
+/* notice_deliver copies a notice, just taken off the queue, to the receiver's struct. 0; -EFAULT;
+ * -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
+must_check int notice_deliver(struct port *p, struct item *i, vaddr_t at);
+/* badge_lift is handle_lift for a badge of the calling process. 0, -EBADF; -EIDRM (it has ended),
+ * -EACCES (it lacks one of these rights): *passed is to be dropped also then. */
+must_check int badge_lift(int handle, uint32_t rights, struct handle_slot *passed);
 
 #endif

@@ -1,13 +1,17 @@
 /*
- * port.c - ports: their life and death, queues, names (port.h). Calls and receiving: call.c.
+ * port.c - ports: their life and death, queues, names. Calls and receiving: call.c.
+ *
+ * PO1  An item on a queue is valid. It is `queued` until whoever took it off has read it: whoever
+ *     frees its home looks at that, and takes it off first, under the port lock.
+ * PO2  A delivered call is answered at most once: its token names a slot and a sequence number.
+ * PO3  A dead port has no items and accepts none. Its owner has no handle any more by which to
+ *     receive, and there is no object whose requests or commits go to it.
  *
  * Locks: port->lock for queue and receivers; ports_lock for all ports, names, who stands on whom.
  */
-#include "message/port.h"
+#include "message/call_private.h"
 
 #include "block/block.h"
-#include "message/badge.h"
-#include "process/handle.h"
 #include "thread/trace.h"
 #include "words.h"
 

@@ -4,7 +4,6 @@
  *
  * Locks: leaf, view, versions; none across a user copy or a message.
  */
-#include "message/badge.h"
 #include "store/dying.h"
 #include "store/object_private.h"
 #include "store/codeword.h"

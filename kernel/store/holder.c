@@ -15,7 +15,6 @@
  *
  * Locks: leaf, one view, graph, port.
  */
-#include "message/badge.h"
 #include "process/handle.h"
 #include "store/holder.h"
 

@@ -26,7 +26,6 @@
  *
  * Locks: view. None across a question.
  */
-#include "message/badge.h"
 #include "store/commit.h"
 #include "store/dying.h"
 #include "store/object_private.h"

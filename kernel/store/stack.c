@@ -13,7 +13,6 @@
  *
  * Locks: view, graph.
  */
-#include "message/badge.h"
 #include "store/commit.h"
 #include "store/parts.h"
 #include "store/stack.h"

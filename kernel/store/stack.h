@@ -15,6 +15,11 @@ static inline bool view_stacks(const struct view *v)
  * for certain (SK5). */
 static inline int port_death(const struct port *p) { return p->rank ? ECANCELED : EOWNERDEAD; }
 
+/* port_other_error: why who stored to p's objects cannot store to another's: the next manager's? */
+static inline int port_other_error(const struct port *p)
+{
+    return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;
+}
 bool view_enlists(const struct view *v, const struct port *p); /* view locked */
 /* port_switch enlists p beside the port that v enlisted last (SK2), whose credits in hand go back.
  * 0; -EXDEV: over another base and one of the two does not vote, not below the helper, too many;

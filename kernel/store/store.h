@@ -6,7 +6,8 @@
 #ifndef KERNEL_STORE_H
 #define KERNEL_STORE_H
 
-#include "message/port.h"
+#include "memory/frame.h"
+#include "message/message.h"
 
 struct object;
 

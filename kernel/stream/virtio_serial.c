@@ -24,7 +24,7 @@
  */
 #include "stream/stream.h"
 
-#include "message/port.h"
+#include "message/message.h"
 #include "process/vm.h"
 #include "thread/thread.h"
 #include "virtio/virtio.h"

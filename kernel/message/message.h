@@ -1,21 +1,14 @@
 /*
- * port.h - ports: synchronous call and reply, and what the kernel tells managers.
- *
- * What is queued at a port is a struct item in the thing it speaks about, in one queue at most.
- *
- * PO1  An item on a queue is valid. It is `queued` until whoever took it off has read it: whoever
- *     frees its home looks at that, and takes it off first, under the port lock.
- * PO2  A delivered call is answered at most once: its token names a slot and a sequence number.
- * PO3  A dead port has no items and accepts none. Its owner has no handle any more by which to
- *     receive, and there is no object whose requests or commits go to it.
+ * message.h - ports: synchronous call and reply, and what the kernel tells managers; badges:
+ * numbers of a port's owner, for its callers. The other header of message/ is its own.
  */
-#ifndef KERNEL_PORT_H
-#define KERNEL_PORT_H
+#ifndef KERNEL_MESSAGE_H
+#define KERNEL_MESSAGE_H
 
-#include "memory/frame.h"
-#include "message/voter.h"
-#include "process/process.h"
+#include "katydid/trace.h"
+#include "process/handle.h"
 
+/* struct item: what is queued at a port, in the thing it speaks about, in one queue at most. */
 enum item_kind {
     ITEM_CALL = 1, ITEM_PAGE, ITEM_RECALLED, ITEM_COMMIT, ITEM_CONFLICT, ITEM_VIEW_GONE,
     ITEM_CLEAN, ITEM_CREDIT_LOW, ITEM_CLIENT_GONE, ITEM_NOTIFY, ITEM_SPILL, ITEM_UNSPILL,
@@ -30,7 +23,6 @@ struct item {
     };
     uint64_t process;
 };
-
 /* item_say sets what the item's message will say; the other words are 0. Not while it is queued. */
 #define item_say(i, what, pid, ...)                                                               \
     do {                                                                                          \
@@ -62,7 +54,13 @@ struct port {
     uint32_t commits_held;   /* atomic: of a base: claim.c, commits_hold */
     unsigned rank;           /* of who stands on others (store/stack.c), set once; a store has 0 */
     struct port *base;       /* the one at the bottom of all, perhaps itself */
-    struct voter voter;
+    struct voter {           /* of a base, in transactions of several (store/parts.c) */
+        bool votes;          /* it has a name; both are set once */
+        uint8_t name[16];
+        /* atomic: transactions that others show, perhaps, and it not yet; snapshots that wait */
+        uint32_t owes, awaited;
+        uint32_t doubts;     /* atomic: its manager's count of what it has voted for (BP5) */
+    } voter;
     struct port *below[PORT_BELOW_MAX]; /* references, or NULL */
     struct list above;       /* by `stands`: the live ones that stand on it; port table lock */
     struct port_link { struct list link; struct port *port; } stands[PORT_BELOW_MAX];
@@ -87,24 +85,15 @@ static inline void port_put(void *port)
 /* A port's handles (HD3): one of another process cannot receive; the last that can ends it. */
 uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights);
 void port_handle_dropped(void *port, uint32_t rights);
-/* port_other_error: why who stored to p's objects cannot store to another's: the next manager's? */
-static inline int port_other_error(const struct port *p)
-{
-    return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;
-}
 bool port_notify(struct port *p, uint64_t bits); /* as port_post */
 bool port_dies(const struct port *p); /* it has died, or one that it stands on */
-/* port_gone tells that a view's transaction has ended: what it asks next comes behind that. */
-void port_gone(struct port *p, unsigned view);
+void port_gone(struct port *p, unsigned view); /* its transaction ended; the next comes behind */
 #define PORT_DEAD ((struct thread *)1)
 struct thread *port_queue(struct port *p, struct item *i); /* who is to be woken, NULL, PORT_DEAD */
 bool port_post(struct port *p, struct item *i); /* the same, and wakes. False: the port is dead */
 bool port_withdraw(struct port *p, struct item *i); /* true: it was queued, so nobody saw it */
-void item_prepare(struct item *i, enum item_kind kind);
-enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
-/* struct data: bytes that travel with a message: frames, each one's owner the next, so that a full
- * memory of single frames is no obstacle. Who sent them pays for them, even if it ends before.
- * Without payer: few, in one piece (port.c). {0}: none. */
+/* struct data: bytes that travel with a message, in single frames, each one's owner the next. Who
+ * sent them pays, even if it ends before. No payer: few, in one piece (port.c). {0}: none. */
 struct data { void *first; uint64_t bytes; struct process *payer; /* a reference */ };
 /* data_in copies bytes of the caller's, and may wait for frames. -E2BIG, -ENOMEM, -EFAULT: none. */
 must_check int data_in(struct data *d, vaddr_t from, uint64_t bytes);
@@ -120,31 +109,42 @@ struct notice {
 /* item_uses: what is done with items of each kind; NULL: nothing. kernel/seams.c has the table. */
 struct item_use {
     uint32_t message;            /* KD_MSG_* */
-    /* taken: the item is off the queue and goes to a receiver; the function adds what the notice
-     * tells beside the words. Port lock held. */
+    /* taken: it goes to a receiver, and is told what this adds beside the words. Port lock held. */
     void (*taken)(struct item *i, struct notice *n);
-    /* lost: the receiver could not take it: EMSGSIZE, EIO. No lock */
-    void (*lost)(struct notice *n, int error);
+    void (*lost)(struct notice *n, int error); /* not received: EMSGSIZE, EIO. No lock */
     void (*dropped)(struct item *i);  /* was delivered, or nobody will hear it any more */
 };
 extern const struct item_use item_uses[ITEM_KINDS];
 void port_words_taken(struct item *i, struct notice *n); /* there: what was gathered is told */
 extern const struct port_seam { void (*dead)(struct port *p); } port_seam; /* no lock; all told */
-
-/* notice_deliver copies a notice, just taken off the queue, to the receiver's struct. 0; -EFAULT;
- * -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
-must_check int notice_deliver(struct port *p, struct item *i, vaddr_t at);
-
-/* call.c */
+/* ---- calls ---- */
 void call_thread_gone(struct thread *t);     /* for processes (process_seam): its slot for calls */
-void call_taken(struct item *i);             /* off the queue, in the taker's hands; port lock */
-void call_refuse(struct item *i, int error); /* a call that was taken: its caller is told */
-void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
 bool call_served_from(int pid);
 uint64_t call_next_token(void);
 /* call_path tells where t's call is now, and the call made in it ...: pids, 0: not received yet. */
 enum { CALL_PATH_MAX = 16 };
 unsigned call_path(const struct thread *t, int pids[CALL_PATH_MAX]);
 uint64_t locus_serves(const struct thread *t); /* a number of the call that t serves; 0: none */
+/* ---- badges ---- */
+struct badge {
+    uint32_t references;     /* atomic */
+    bool ended;              /* atomic; set once */
+    struct port *port;       /* a reference; NULL: a mark. Changes with badges_lock, when dead */
+    uint64_t value;
+    struct list link;        /* port->badges; badge.c */
+};
+struct port *badge_port(struct badge *b); /* a reference */
+/* badge_trace traces what is done with h, if that is a badge; child: to whom, or 0. No locks. */
+void badge_trace(enum kd_trace_badge what, const struct handle_slot *h, int child);
+void badge_get(void *badge);
+void badge_put(void *badge);
+void badge_check(void *badge); /* port_check of its port */
+static inline bool badge_ended(const struct badge *b)
+{
+    return __atomic_load_n(&b->ended, __ATOMIC_SEQ_CST);
+}
+/* port_lift finds the port to which calls by this handle of the calling process come, its own or a
+ * badge's, with a reference; an error pointer as badge_lift's. KD_RIGHT_CALL. */
+struct port *port_lift(int handle);
 
 #endif
