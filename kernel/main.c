@@ -8,7 +8,6 @@
 #include "message/message.h"
 #include "process/process.h"
 #include "look/look.h"
-#include "thread/trace.h"
 #include "store/store.h"
 #include "stream/stream.h"
 

@@ -7,7 +7,6 @@
 #include "x86.h"
 #include "interrupt.h"
 #include "base/panic.h"
-#include "thread/trace.h"
 #include "thread/thread.h"
 
 enum { VECTOR_FPU = 7, VECTOR_DOUBLE_FAULT = 8, BACKTRACE_MAX = 32 };

@@ -1,4 +1,5 @@
-/* signal.h - signals as Linux defines them: numbers, and what calls and handlers are given. */
+/* signal.h - signals as Linux defines them: numbers, what calls and handlers are given, and what a
+ * thread keeps of them. */
 #ifndef KERNEL_BASE_SIGNAL_H
 #define KERNEL_BASE_SIGNAL_H
 
@@ -35,6 +36,18 @@ struct signal_stack {
     vaddr_t at;
     uint32_t flags, pad;
     uint64_t bytes;
+};
+
+/* The fields of a thread for linux/signal.c; process lock, but for the first, which is atomic. */
+struct thread_signals {
+    bool due;                        /* look for signals before user mode */
+    bool suspended;                  /* in sigsuspend: `before` is the mask that comes back */
+    uint64_t blocked, pending, before;
+    uint8_t fault_number, fault_code; /* a pending signal that it caused itself; 0: none */
+    vaddr_t fault_at;
+    vaddr_t stack;                   /* sigaltstack, its own thread's alone */
+    uint64_t stack_bytes;            /* 0: it has none */
+    uint64_t restart_call;           /* number + 1 of a call that a signal interrupted, or 0 */
 };
 
 /* Everything that arch_signal_enter() needs to call a handler. */

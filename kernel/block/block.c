@@ -21,7 +21,6 @@
 #include "block/block.h"
 
 #include "thread/thread.h"
-#include "thread/trace.h"
 
 enum { DEVICES_MAX = 8, READ_ATTEMPTS_MAX = 4 };
 #define POLL_NS     1000000000ull

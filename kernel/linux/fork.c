@@ -9,7 +9,6 @@
 #include "process/handle.h"
 #include "process/vm.h"
 #include "store/store.h"
-#include "thread/trace.h"
 
 #define LOOK_NS 1000000u
 

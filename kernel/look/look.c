@@ -9,7 +9,6 @@
 #include "process/handle.h"
 #include "process/vm.h"
 #include "store/store.h"
-#include "thread/trace.h"
 
 #define LOOK_BYTES_MAX (1ul << 20) /* VM_REGIONS_MAX lines */
 

@@ -9,7 +9,6 @@
 #include "base/panic.h"
 #include "look/look.h"
 #include "store/store.h"
-#include "thread/trace.h"
 
 enum { EVENTS_SHOWN = 12 };
 

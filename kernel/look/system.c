@@ -7,7 +7,6 @@
 #include "memory/frame.h"
 #include "message/message.h"
 #include "process/handle.h"
-#include "thread/sched.h"
 #include "store/store.h"
 
 long kd_system_info(const uint64_t a[6])

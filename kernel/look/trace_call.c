@@ -14,7 +14,6 @@
 #include "message/message.h"
 #include "process/handle.h"
 #include "store/store.h"
-#include "thread/trace.h"
 
 /* trap.S: trap_calls, or call_traced for what is traced */
 trap_call *trap_table[TRAP_CALLS];

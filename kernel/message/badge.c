@@ -6,7 +6,6 @@
  */
 #include "memory/frame.h"
 #include "message/call_private.h"
-#include "thread/trace.h"
 
 enum { AT_ONCE = 64 }; /* under the lock */
 static struct lock badges_lock = LOCK_INIT(RANK_PORT, "badges");

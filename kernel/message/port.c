@@ -12,7 +12,6 @@
 #include "message/call_private.h"
 
 #include "block/block.h"
-#include "thread/trace.h"
 #include "words.h"
 
 static struct lock ports_lock = LOCK_INIT(RANK_PROCESS_TABLE, "ports");

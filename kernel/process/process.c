@@ -16,7 +16,6 @@
 #include "file/file.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
-#include "thread/trace.h"
 #include "process/vm.h"
 
 #define BACKTRACE_MAX 6

@@ -20,7 +20,6 @@
 #include "store/parts.h"
 #include "store/stack.h"
 #include "store/wait.h"
-#include "thread/trace.h"
 
 /* ---- the owner's side ---- */
 

@@ -7,7 +7,6 @@
  *
  * Locks: leaf. The counters are approximate.
  */
-#include "thread/trace.h"
 #include "store/evict.h"
 #include "store/fault.h"
 #include "store/grant.h"

@@ -16,7 +16,6 @@
 #include "store/spill.h"
 #include "store/stack.h"
 #include "store/wait.h"
-#include "thread/trace.h"
 
 /* ---- the owner's side ---- */
 

@@ -4,7 +4,6 @@
  *
  * Locks: leaf, then one view, then graph. Doom and search are one section under the graph lock.
  */
-#include "thread/trace.h"
 #include "store/holder.h"
 #include "store/item.h"
 

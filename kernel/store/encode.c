@@ -16,7 +16,6 @@
 #include "store/item.h"
 #include "store/right.h"
 #include "store/stack.h"
-#include "thread/trace.h"
 
 enum { WORDS = PAGE_BYTES / 8, UNIT_WORDS = UNIT_BYTES / 8 };
 enum { BLOCK = 16 };                    /* words that are compared in one piece */

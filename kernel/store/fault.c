@@ -14,7 +14,6 @@
 #include "store/spill.h"
 #include "store/stack.h"
 #include "words.h"
-#include "thread/trace.h"
 #include "store/evict.h"
 
 /* leaf_aligned tells whether the leaf's 64 entries lie in one page table. */

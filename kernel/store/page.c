@@ -8,7 +8,6 @@
  */
 #include "store/object_private.h"
 #include "store/codeword.h"
-#include "thread/trace.h"
 #include "store/evict.h"
 #include "store/item.h"
 #include "process/vm.h"

@@ -15,7 +15,6 @@
 #include "store/wait.h"
 
 #include "process/handle.h"
-#include "thread/trace.h"
 
 struct view views[KD_VIEW_MAX];
 const struct vmask views_all = {{~0ull, ~0ull}};

@@ -4,7 +4,6 @@
 #define KERNEL_WAIT_H
 
 #include "store/right.h"
-#include "thread/trace.h"
 
 extern struct lock graph_lock;
 

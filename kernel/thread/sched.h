@@ -1,8 +1,10 @@
-/* sched.h - what thread.c and sched.c share: the run queue, the sleepers, and their lock. */
+/* sched.h - what the files of thread/ share: the run queue, the sleepers, and their lock. */
 #ifndef KERNEL_SCHED_H
 #define KERNEL_SCHED_H
 
 #include "thread/thread.h"
+
+enum thread_state { THREAD_READY, THREAD_RUNNING, THREAD_PARKED, THREAD_DEAD };
 
 struct sched {
     struct lock lock;
@@ -15,8 +17,6 @@ struct sched {
 };
 extern struct sched sched;
 
-void sched_check(void);                /* panics if a queue is wrong (SC1, TH1) */
-
 /* The functions that follow want sched.lock held. */
 struct thread *sched_next(void);       /* the first in the queue, or this CPU's idle thread */
 /* from a sleep: into the queue, and some CPU looks at it */
@@ -25,6 +25,7 @@ void sched_put_back(struct thread *t, bool last); /* the running one, READY: int
 void sched_sleep(struct thread *t);    /* into `sleepers`; its deadline is set */
 void sched_sleepers_changed(void);     /* the first of `sleepers` is another one */
 
+void trace_switched(void);             /* cpu->traces, and another thread runs */
 /* without the lock: the tick, if it is due for t, which runs here */
 void sched_breathe(struct thread *t);
 void sched_release_and_kick(void);     /* releases the lock and sends the interrupts that are due */

@@ -24,9 +24,8 @@
 #include "memory/frame.h"
 #include "thread/sched.h"
 #include "switch.h"
-#include "thread/thread.h"
-#include "thread/trace.h"
 
+enum { THREADS_KEPT = 32 };          /* of THREADS_MAX: for init and what it starts itself */
 enum interruptible { BY_NOTHING, BY_KILLS, BY_SIGNALS };
 
 static struct list unused = LIST_INIT(unused); /* struct threads; sched.lock */

@@ -1,5 +1,5 @@
 /*
- * thread.h - threads, sleeping and waking.
+ * thread.h - threads, sleeping and waking; trace points. All that other rooms use of thread/.
  *
  * The kernel is not preempted: a thread in the kernel runs until it sleeps, yields or goes back to
  * user mode; interrupts are off meanwhile. User mode is preempted by the timer.
@@ -11,6 +11,8 @@
 #define KERNEL_THREAD_H
 
 #include "arch.h"
+#include "base/signal.h"
+#include "katydid/trace.h"
 
 struct process;
 struct view;
@@ -22,28 +24,13 @@ struct thread_home {
     bool takes_kept;                 /* may take the last THREADS_KEPT threads */
 };
 
-enum { THREADS_KEPT = 32 };          /* of THREADS_MAX: for init and what it starts itself */
 #define THREADS_MAX 1024
 #define THREAD_NEVER UINT64_MAX      /* a deadline that does not come */
-
-enum thread_state { THREAD_READY, THREAD_RUNNING, THREAD_PARKED, THREAD_DEAD };
-
-/* Fields of linux/signal.c; process lock, but for the first, which is atomic. */
-struct thread_signals {
-    bool due;                        /* look for signals before user mode */
-    bool suspended;                  /* in sigsuspend: `before` is the mask that comes back */
-    uint64_t blocked, pending, before;
-    uint8_t fault_number, fault_code; /* a pending signal that it caused itself; 0: none */
-    vaddr_t fault_at;
-    vaddr_t stack;                   /* sigaltstack, its own thread's alone */
-    uint64_t stack_bytes;            /* 0: it has none */
-    uint64_t restart_call;           /* number + 1 of a call that a signal interrupted, or 0 */
-};
 
 struct thread {
     struct arch_thread arch;
     struct list run_link;            /* run queue or sleepers; sched lock */
-    uint8_t state;                   /* sched lock */
+    uint8_t state;                   /* enum thread_state (sched.h); sched lock */
     bool wake;                       /* sched lock */
     bool killed;                     /* set by thread_kill; seen at parks and on return to user */
     uint8_t interruptible;  /* while PARKED: what ends the sleep, enum interruptible; sched lock */
@@ -60,8 +47,7 @@ struct thread {
     uint8_t view_number;             /* its id + 1, for traces; 0: none */
     struct trap_frame *user_frame;   /* the registers of user mode while it is in the kernel */
     uint64_t cpu_ns, slice_start_ns, run_start_ns;
-    /* sched.c: used so far, stretched; up to which cpu_ns; in the queue */
-    uint64_t share_ns, shared_ns, key_ns;
+    uint64_t share_ns, shared_ns, key_ns; /* sched.c: used, stretched; to which cpu_ns; in queue */
     int8_t nice;  /* -20 to 19, as Linux has it; what is shared out by it: sched.c */
     struct thread *locus;  /* whose time and share it uses: itself, or who calls it; sched lock */
     struct { uint64_t call, from_ns; } lent; /* sched.c: it was queued while it served this call */
@@ -80,8 +66,7 @@ struct thread {
 };
 
 static inline struct thread *thread_this(void) { return cpu_current(); }
-/* thread_home is NULL of a kernel thread. */
-static inline struct thread_home *thread_home(const struct thread *t)
+static inline struct thread_home *thread_home(const struct thread *t) /* NULL: of the kernel */
 {
     return (struct thread_home *)t->process;
 }
@@ -110,9 +95,8 @@ int thread_answer_and_park(struct thread *t);
 bool thread_locus(struct thread *t, struct thread *as, const struct call *given);
 void thread_locus_end(const struct thread *t); /* who has just answered it acts for it no more */
 void thread_yield(void);
-/* thread_breathe is for work that takes long, at points where no lock is held: it serves
- * shootdowns, wakes sleepers that are due, and yields if the slice is over. Interrupts are off in
- * the kernel, so no tick does that. Cheap. */
+/* thread_breathe is for long work, where no lock is held: it serves shootdowns, wakes sleepers and
+ * yields if the slice is over. Interrupts are off in the kernel, so no tick does that. Cheap. */
 void thread_breathe(void);
 uint64_t thread_account(void); /* its locus's cpu_ns; that of its process is up to date, too */
 void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
@@ -120,10 +104,10 @@ void thread_signal(struct thread *t);        /* the same with signalled, for wai
 /* thread_kick sets `attention`: before t is next in user mode, view_return_to_user() and the like
  * are called; if it is there, its CPU enters the kernel. Any lock but RANK_SCHED and RANK_LOG. */
 void thread_kick(struct thread *t);
-void thread_use_table(void);                 /* (re)loads the table that thread_this() should have:
-                                              * its view's (view->table) or its process's */
+void thread_use_table(void); /* (re)loads the table of the view that the caller is in, or its own */
 /* thread_init makes the running context a thread, which may sleep; and this CPU's idle one. */
 void thread_init(void);
+void sched_check(void);                      /* panics if a queue is wrong (SC1, TH1) */
 
 /* thread_seam: functions of rooms above that threads call; kernel/seams.c names them. */
 struct thread_seam {
@@ -139,5 +123,28 @@ struct thread_seam {
     void (*signalled)(struct trap_frame *f);
 };
 extern const struct thread_seam thread_seam;
+
+/* ---- trace points (look/tracing.md) ----
+ * While nobody traces one costs two instructions, a compare and a jump that is not taken; those of
+ * system calls, messages between programs and thread switches cost none (look/trace_call.c). */
+extern bool trace_on, trace_keeps;  /* somebody traces; or at least what is rare is kept */
+/* trace_event appends to this CPU's ring, with no lock: it may be called with any, at any time. */
+void trace_event(enum kd_trace_event_kind kind, uint32_t c, uint64_t a, uint64_t b)
+    __attribute__((cold, noinline));
+#define TRACE_IF(on, event, c, a, b)                                                              \
+    ((on) ? trace_event(KD_TRACE_##event, (uint32_t)(c), (a), (b)) : (void)0)
+#define TRACE(event, c, a, b) TRACE_IF(unlikely(trace_on), event, c, a, b)
+/* TRACE_RARE is for rare events: they are kept, too, while nobody traces, but with trace=off. */
+#define TRACE_RARE(event, c, a, b) TRACE_IF(likely(trace_keeps), event, c, a, b)
+void trace_name(int pid, const char *name); /* of a program, for its process */
+extern struct lock trace_lock;              /* for the next two */
+enum { TRACE_READ_MAX = 256 };              /* events at a time */
+/* trace_ring_read copies what d asks for of a CPU's ring; d says what was lost. How many. */
+unsigned trace_ring_read(unsigned cpu, struct kd_trace_read *d, struct kd_trace_event *to);
+/* trace_rings makes rings of so many events for the first CPUs; -ENOMEM: for some of them only. */
+must_check int trace_rings(unsigned cpus, uint64_t count);
+/* trace_last copies the last events of a process (0: all), newest first. Locks, but in a panic. */
+unsigned trace_last(int pid, struct kd_trace_event *to, unsigned count);
+void trace_init(void);
 
 #endif

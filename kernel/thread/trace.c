@@ -13,10 +13,9 @@
  * Lock: trace_lock (RANK_PROCESS_TABLE): rings do not change for those that read.
  */
 #include "memory/frame.h"
-#include "thread/trace.h"
+#include "thread/sched.h"
 
 #include "base/panic.h"
-#include "thread/thread.h"
 
 struct ring {
     uint64_t next;                  /* atomic: the number of the next event */
