@@ -13,7 +13,8 @@ name in two files are told apart.
 
 Headers are small and speak for their own room: one of kernel/ has at most HEADER_LINES lines, a structure (of disk/,
 libpstore/ and user/, too) at most MEMBERS members, and a function is declared once, in a header of the room that defines it, if another file uses it.
-One whose name ends in _private.h is for the files of its own room only.
+A room has one header for the others: that of its name, store/store.h; all others are for its own files only. PUBLIC has
+the rooms of which that is not so, and why.
 """
 
 import collections
@@ -25,6 +26,16 @@ import sys
 ORDER = "include arch base memory thread virtio block file process message store block_io stream linux look top".split()
 BESIDE_ARCH = {"base", "memory", "thread"}     # tables and stacks are frames, and a thread has registers
 HEADER_LINES, MEMBERS = 150, 40
+PUBLIC = {
+    "include": None,    # what programs see
+    "base": None,       # a library, not a room: lists, locks, the log, the boot loader's word, each in a header of its own
+    # The interface, and with it what another machine would have, too, under the same names: the parts of it that are
+    # inline, PCI, the serial port, how a panic stops other CPUs
+    "arch": {"arch.h", "cpu_words.h", "interrupt.h", "pci.h", "serial.h", "switch.h", "words.h"},
+    "memory": {"frame.h"},              # its only one
+    # Five ideas that most users want one of; all lines are used. Limits come with process.h
+    "process": {"process.h", "handle.h", "vm.h", "descriptor.h", "process_make.h"},
+}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -121,15 +132,32 @@ def knot(arrows):
     return best[0]
 
 
+def by_include(files):
+    """{what stands in an include: the file that it is}"""
+    found = {}
+    for name in files:
+        for prefix in ("kernel/include/", "kernel/", "arch/x86_64/", ""):
+            if name.startswith(prefix):
+                found.setdefault(name[len(prefix):], name)
+    return found
+
+
+def private(header):
+    """Is it for the files of its own room only?"""
+    public = PUBLIC.get(room(header), {room(header) + ".h"})
+    return public is not None and os.path.basename(header) not in public
+
+
 def bad_includes(files, headers):
     for name in files:
         with open(name, encoding="utf-8") as source:
             for number, line in enumerate(source, 1):
-                match = re.match(r'\s*#\s*include "([^"]+)"', line)
-                there = match and headers.get(match.group(1))
+                match = re.match(r'\s*#\s*include ["<]([^">]+)', line)
+                beside = match and os.path.normpath(os.path.join(os.path.dirname(name), match.group(1)))
+                there = match and (headers.get(match.group(1)) or headers.get(beside))
                 if there and above(room(name), room(there)):
                     yield f"{name}:{number}: includes {there}, which lies above {room(name)}"
-                if there and there.endswith("_private.h") and room(name) != room(there):
+                if there and room(name) != room(there) and private(there):
                     yield f"{name}:{number}: includes {there}, which is for {room(there)} alone"
 
 
@@ -193,11 +221,6 @@ def main(words):
             print(f"{lines[name]:6} {name}")
         return 0
     spans, public, names = functions(files, code)
-    headers = {}
-    for name in files:
-        for prefix in ("kernel/include/", "kernel/", "arch/x86_64/"):
-            if name.startswith(prefix):
-                headers.setdefault(name[len(prefix):], name)
     allowed, arrows, bad = contract(), collections.defaultdict(set), []
     for name, function, callee, there in calls(spans, public, names, code):
         if callee in allowed:
@@ -210,7 +233,7 @@ def main(words):
         rooms = collections.Counter(room(unit + ".c") for unit in largest)
         print(f"largest knot: {len(largest)} units:", ", ".join(f"{r} {rooms[r]}" for r in ORDER if rooms[r]))
         return 0
-    bad += bad_includes(files, headers)
+    bad += bad_includes(files, by_include(files))
     bad += bad_headers(files, code, public, allowed)
     bad += bad_structures(files + sources("disk", "libpstore", "user"))
     print("\n".join(sorted(bad)) if bad else "no include and no call runs upwards; headers speak for their rooms")
