@@ -11,7 +11,7 @@
 #include "file/file.h"
 #include "process/descriptor.h"
 #include "process/process_make.h"
-#include "process/vm.h"
+#include "process/vm_private.h"
 
 /* Limits as processes begin, but for those that init starts itself: so the shell has something left
  * when its programs have taken all that they may. `can`: how many there can be, 0: frames of

@@ -16,7 +16,7 @@
 #include "file/file.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
-#include "process/vm.h"
+#include "process/vm_private.h"
 
 #define BACKTRACE_MAX 6
 #define STACK_TRIES 16

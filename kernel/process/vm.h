@@ -14,8 +14,6 @@ struct node;
 #define VM_END       0x7ffff00000ull    /* the first thread's stack ends here, within slot 0 */
 #define VM_STACK_BYTES (8ull << 20)     /* at most; it begins with one step, and grows by steps */
 #define VM_STACK_STEP_BYTES (256ull << 10)
-#define VM_STACK_GUARD (VM_END - VM_STACK_BYTES - PAGE_BYTES) /* the page below it is nobody's */
-#define VM_REGIONS_MAX 8192
 
 enum { VM_READ = 1, VM_WRITE = 2, VM_EXECUTE = 4 };           /* Linux's PROT_* */
 enum { VM_FIXED = 1, VM_NO_REPLACE = 2 };
@@ -48,16 +46,13 @@ struct region {
     unsigned protection;
     struct vm_source source;
 };
-enum { VM_REGIONS_A_FRAME = 32 };
 /* region_after: the first region that ends behind the address; or NULL. space_lock held. */
 struct region *region_after(struct process *p, vaddr_t at);
 
-must_check int vm_space_new(struct process *p);
 /* vm_copy_space copies (fork) all regions and pages into an empty, unused space. -ENOMEM. */
 must_check int vm_copy_space(struct process *to, struct process *from);
 /* vm_exchange exchanges (execve) two spaces, used by the calling thread alone, which reloads. */
 void vm_exchange(struct process *a, struct process *b);
-void vm_space_free(struct process *p);         /* the last thread left user mode; not loaded */
 
 /* vm_map maps [at, at + bytes); without VM_FIXED `at` is a hint. bytes > 0. The address, or
  * -EINVAL, -EACCES (writable and executable), -ENOMEM, -EEXIST (VM_NO_REPLACE). */
@@ -84,8 +79,5 @@ static inline int vm_own(vaddr_t at, uint64_t bytes)
 must_check int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out);
 /* vm_copy_to copies into another process, or one that does not run yet. 0, -EFAULT, -ENOMEM. */
 must_check int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes);
-
-bool vm_is_code(struct process *p, vaddr_t at);
-void vm_check(struct process *p);              /* panics unless VM1 to VM3 hold */
 
 #endif

@@ -1,8 +1,16 @@
-/* vm_private.h - what vm.c shares with vm_fault.c and vm_copy.c. */
+/* vm_private.h - what vm.c shares with vm_fault.c and vm_copy.c, process.c and limit.c. */
 #ifndef KERNEL_VM_PRIVATE_H
 #define KERNEL_VM_PRIVATE_H
 
 #include "process/vm.h"
+
+#define VM_STACK_GUARD (VM_END - VM_STACK_BYTES - PAGE_BYTES) /* the page below it is nobody's */
+#define VM_REGIONS_MAX 8192
+enum { VM_REGIONS_A_FRAME = 32 };
+must_check int vm_space_new(struct process *p);
+void vm_space_free(struct process *p);         /* the last thread left user mode; not loaded */
+bool vm_is_code(struct process *p, vaddr_t at);
+void vm_check(struct process *p);              /* panics unless VM1 to VM3 hold */
 
 /* region_at: the region that holds the address; or NULL. space_lock held. */
 struct region *region_at(struct process *p, vaddr_t at);
