@@ -22,6 +22,8 @@
  *   CP7  Both slots name the area that is not written, durably, before the first part is (SB4). The
  *       last checkpoint's twin has no flush of its own: a commit's since then covers it, else the
  *       first part's write begins with one.
+ *   CP8  Nor is it written before the log up to the redo LSN is durable. So what a checkpoint that
+ *       is cut off leaves there the log changes again (other_compare), also behind lazy commits.
  */
 #include "internal.h"
 
@@ -103,7 +105,8 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     store->checkpoint_serial++;
     c->home_below = home ? redo_lsn : 0;
     c->pages_old = home ? store->space.dirty : 0;
-    c->flush_first = store->log.twin && store->log.durable <= store->log.twin;          /* CP7 */
+    c->flush_first = (store->log.twin && store->log.durable <= store->log.twin) ||      /* CP7 */
+                     store->log.durable < redo_lsn;                                     /* CP8 */
     c->running = true;
     store->log.redo = pages_begin_lsn(&c->info);
     extents_age(store);

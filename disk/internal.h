@@ -220,7 +220,7 @@ struct checkpoint {
     uint64_t  pages_old;        /* dirty data pages older than home_below */
     uint32_t  visited;          /* metadata pages of lower numbers have had their turn */
     uint32_t  part_count;       /* pages in the part that is to be written */
-    bool      flush_first;      /* the last checkpoint's twin may not be durable */
+    bool      flush_first;      /* the last checkpoint's twin, or the log, may not be durable */
     bool      clean, recovery;  /* recovery: also begins the next epoch */
     struct superblock next;
 };

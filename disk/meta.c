@@ -325,7 +325,7 @@ static void numbers_free(struct store *store, uint32_t count)
 
 /* other_compare spares the other area what it holds: pages of which its map names the same version.
  * What a checkpoint that was cut off has written there since is known as well: it had changed after
- * the redo LSN, so the log changes it again (or see meta_differs). */
+ * the redo LSN, so the log changes it again (CP8; or see meta_differs). */
 static void other_compare(struct store *store, uint32_t other)
 {
     const struct checkpoint_info *info = &store->super.checkpoints[other];
