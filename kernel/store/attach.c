@@ -255,8 +255,9 @@ void attachments_end_left(struct process *p)
 
 OBJECT_CALL(kd_object_revoke, 0)
 {
+    enum { LOOK_NS = 100000 };
     (void)a;
-    for (;;) {
+    while (!thread_this()->killed) {
         struct process *p = NULL;
         lock_acquire(&o->lock);
         if (!list_empty(&o->attachments)) {
@@ -266,11 +267,12 @@ OBJECT_CALL(kd_object_revoke, 0)
         lock_release(&o->lock);
         if (!p)
             return 0;
-        space_detach(p, o);
+        if (space_detach(p, o)) /* somebody else ends it, and may wait for this CPU */
+            (void)thread_park_until(arch_time_ns() + LOOK_NS);
         process_put(p);
-        /* if somebody else ends it at this moment, and waits for this CPU */
-        arch_serve_shootdown();
+        thread_breathe();
     }
+    return -EINTR;
 }
 
 bool object_manager_of(struct process *manager, struct process *client)

@@ -248,6 +248,30 @@ static void many_views(void)
 
 /* ---- the object ---- */
 
+/* Another thread revokes the object, too, when this one is in the middle of that. */
+static void *revokes(void *begun)
+{
+    enum { MIDDLE_NS = 1500000 };
+    *(_Atomic bool *)begun = true;
+    nanosleep(&(struct timespec){.tv_nsec = MIDDLE_NS}, NULL);
+    return (void *)kd_call3(KD_OBJECT_REVOKE, object, 0, 0);
+}
+
+static void revoked_twice(void)
+{
+    _Atomic bool begun = false;
+    pthread_t other;
+    void *e;
+    pthread_create(&other, NULL, revokes, &begun);
+    while (!begun)
+        sched_yield();
+    long mine_e = kd_call3(KD_OBJECT_REVOKE, object, 0, 0);
+    pthread_join(other, &e);
+    if (mine_e || e)
+        wrong += printf("# revoke: %ld, %ld\n", mine_e, (long)e);
+    measured("revoke by two threads, with 20,000 pages mapped");
+}
+
 static void objects(void)
 {
     run(touch, NULL, 0, 0);
@@ -264,8 +288,7 @@ static void objects(void)
     measured("state of 20,000 pages");
     kd_call4(KD_OBJECT_ADVISE, object, 0, pages, KD_ADVISE_DONT_NEED);
     measured("advice for 20,000 pages");
-    kd_call3(KD_OBJECT_REVOKE, object, 0, 0);
-    measured("revoke, with 20,000 pages mapped");
+    revoked_twice();
     kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE);
     run(touch, NULL, 0, 0);
     measured("-");
