@@ -318,13 +318,12 @@ long linux_getrandom(const uint64_t a[6])
     uint64_t done = 0, total = MIN(a[1], (uint64_t)1 << 20);
     if (a[2] & ~7ull)
         return -EINVAL;
-    while (done < total) {
+    for (size_t n; done < total; done += n, thread_breathe()) {
         char piece[64];
-        size_t n = MIN(total - done, sizeof(piece));
+        n = MIN(total - done, sizeof(piece));
         random_bytes(piece, n);
         if (copy_to_user(a[0] + done, piece, n))
             return done ? (long)done : -EFAULT;
-        done += n;
     }
     return (long)done;
 }

@@ -125,24 +125,32 @@ bool codeword_tells_right(struct copy *c)
     return right;
 }
 
-int codeword_at(struct object *o, vaddr_t at, uint64_t bytes)
+struct look { vaddr_t at, end; bool wrong; };
+
+/* look_at looks at those bytes that lie in one page. */
+static unsigned look_at(struct leaf *l, unsigned slot, unsigned end, void *arg)
 {
     enum { BYTES = PAGE_BYTES / KD_REGIONS };
-    unsigned wrong = 0;
-    for (vaddr_t end = at + bytes, page; at < end && !wrong; at = page + PAGE_BYTES) {
-        uint64_t index = ((page = page_down(at)) - o->base) >> PAGE_SHIFT;
-        struct leaf *l = index < o->pages ? object_leaf_find(o, index) : NULL;
-        if (!l)
-            continue;
-        unsigned from = (unsigned)(at - page) / BYTES;
-        unsigned to = (unsigned)(MIN(end - page, PAGE_BYTES) - 1) / BYTES;
-        lock_acquire(&l->lock); /* it is there for this look (LF2) */
-        wrong = codeword_wrong(l, index % LEAF_PAGES, (2u << to) - (1u << from));
-        lock_release(&l->lock);
-        if (page + PAGE_BYTES < end)
-            thread_breathe();
-    }
-    return wrong ? -EIO : 0;
+    struct look *k = arg;
+    vaddr_t page = page_address(l, slot);
+    unsigned from = (unsigned)(MAX(k->at, page) - page) / BYTES;
+    unsigned to = (unsigned)(MIN(k->end - page, PAGE_BYTES) - 1) / BYTES;
+    if (k->wrong || thread_this()->killed)
+        return end;
+    lock_acquire(&l->lock); /* it is there for this look (LF2) */
+    k->wrong = codeword_wrong(l, slot, (2u << to) - (1u << from));
+    lock_release(&l->lock);
+    return slot + 1;
+}
+
+int codeword_at(struct object *o, vaddr_t at, uint64_t bytes)
+{
+    struct look k = {at, at + bytes, false};
+    if (bytes > object_end(o) - at)
+        return -EINVAL;
+    at -= o->base;
+    leaves_in(o, at >> PAGE_SHIFT, page_up(at + bytes) >> PAGE_SHIFT, look_at, &k);
+    return k.wrong ? -EIO : 0;
 }
 
 /* ---- the audit ---- */

@@ -23,7 +23,7 @@ unsigned codeword_wrong(const struct leaf *l, unsigned slot, unsigned regions);
 void codeword_tell(struct copy *c, unsigned regions);
 /* codeword_tells_right tells whether that was told, and its page is as it was committed (CW2). */
 bool codeword_tells_right(struct copy *c);
-/* codeword_at is KD_HINT_CHECK, of bytes that begin in o: 0, -EIO. */
+/* codeword_at is KD_HINT_CHECK, of bytes that begin in o: 0, -EIO; -EINVAL: they end behind it. */
 must_check int codeword_at(struct object *o, vaddr_t at, uint64_t bytes);
 
 #endif

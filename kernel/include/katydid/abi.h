@@ -347,7 +347,7 @@ enum { KD_COMMIT_READ = -2 };
 struct kd_range { uint64_t address, bytes; };  /* at most KD_RANGES_MAX in a call */
 /* EXCLUSIVE: as to write, but without a private copy. OPEN: all stores of the transaction are
  * meant, until SHUT; of no bytes. CHECK: -EIO: by the codewords of an object that has some, and of
- * pages in memory, not what was committed */
+ * pages in memory, not what was committed; -EINVAL: the bytes end behind the object */
 /* NOW, with PREFETCH: -EBUSY instead of waiting for another transaction */
 enum { KD_HINT_NOW = 16, KD_TAKE_MAX = 64 };
 enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2, KD_HINT_EXCLUSIVE = 3, KD_HINT_OPEN = 4,

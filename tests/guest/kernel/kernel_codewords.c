@@ -105,6 +105,10 @@ static void clean_page(uint64_t page)
     is(hint_check(page, 128, 1), -EIO, "who reads there is told");
     is(hint_check(page, 60, 100), -EIO, "or over more");
     is(hint_check(page, 0, 64) | hint_check(page, 192, 320), 0, "elsewhere he is not");
+    is(hint_check(page - 1, 0, 512 + 128), 0, "nor is who reads what ends before it");
+    is(hint_check(page - 1, 500, 2 * 512), -EIO, "but who reads across the page");
+    is(hint_check(PAGES - 1, 511, 1), 0, "the last word of all");
+    is(hint_check(PAGES - 1, 511, 2), -EINVAL, "and one that is not there");
     is((long)*word_of(page, 130), BITS, "he would have seen it");
     is(mend(page, csn + 1), -ESTALE, "another version does not mend it");
     is(mend(page, csn), 0, "this one does");
@@ -478,7 +482,7 @@ static void in_page_mode(void)
 int main(void)
 {
     setvbuf(stdout, NULL, _IONBF, 0);
-    tap_plan(224);
+    tap_plan(232);
     struct own_manager how = {.pages = PAGES, .home_pages = HOME_PAGES,
                               .flags = KD_OBJECT_ITEMS | KD_OBJECT_CODEWORDS, .messages = gathers};
     tap_ok(start_manager(how), "a manager of pages with codewords, in item mode");

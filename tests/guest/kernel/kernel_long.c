@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 
 enum { STEP_BYTES = 2 << 20, STEPS = 2048, WIDE_BYTES = 16 << 20, WIDE = 12 };
@@ -22,6 +23,7 @@ enum { BEHIND_BYTES = 1 << 30, VIEW_COPIES = 100 };
  * another one has the rest of 120: with main's own, these are all. */
 enum { VIEWS_HERE = 95, VIEWS_THERE = 24, VIEWS = VIEWS_HERE + VIEWS_THERE };
 enum { HOLDERS_MAX = 200, HELD = 255, MORE = 1, FULL = 2, NUMBER = 7 };
+static const uint64_t SPARSE_PAGES = 1ull << 33;
 static unsigned pages = PAGES, regions_made = 8192; /* VM_REGIONS_MAX */
 static int holders = HOLDERS_MAX;
 static size_t process_bytes = 100 << 20, scattered_bytes = 200 << 20;
@@ -272,6 +274,22 @@ static void revoked_twice(void)
     measured("revoke by two threads, with 20,000 pages mapped");
 }
 
+static long check_of(uint64_t bytes)
+{
+    return kd_call3(KD_TXN_HINT, KD_STORE_BASE, (long)bytes, KD_HINT_CHECK);
+}
+
+/* Of a large object a hint looks at a part (a stretch is measured when it ends), at all, and at
+ * more than that. */
+static int check_all(void *unused)
+{
+    const uint64_t all = SPARSE_PAGES * KD_PAGE_BYTES;
+    long e = check_of(all >> 9) ?: check_of(all), more = check_of(all + 1);
+    if (e || more != -EINVAL)
+        wrong += printf("# check: %ld, %ld\n", e, more);
+    return unused != NULL;
+}
+
 static void objects(void)
 {
     run(touch, NULL, 0, 0);
@@ -296,12 +314,15 @@ static void objects(void)
     measured("end of an object with 20,000 pages");
     struct kd_object_create c = { .port = port, .commit_port = commit_port,
                                   .flags = KD_OBJECT_TRANSACTIONAL, .base = KD_STORE_BASE,
-                                  .pages = 1ull << 33,
+                                  .pages = SPARSE_PAGES,
                                   .name = "sparse" };
     object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     measured("making a sparse object of 32 TiB");
-    kd_call4(KD_OBJECT_RECALL, object, 0, 1ull << 33, 0);
+    kd_call4(KD_OBJECT_RECALL, object, 0, SPARSE_PAGES, 0);
     measured("recall of its pages");
+    kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ);
+    run(check_all, NULL, 0, 0);
+    measured("check of its pages");
     static uint8_t many[1 << 20];
     kd_call4(KD_OBJECT_INFO, object, 1, sizeof many, (long)many);
     measured("-");
@@ -404,6 +425,14 @@ static void wide(void)
     measured("-");
     kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)shown, sizeof shown);
     measured("the map of 12 regions of 16 MiB");
+}
+
+static void random_bytes(void)
+{
+    static char bytes[1 << 20];
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        wrong += printf("# no random bytes\n");
+    measured("a mebibyte of random bytes");
 }
 
 /* As many as there may be, of which the program itself has some: making them ends by ENOMEM. One is
@@ -528,6 +557,7 @@ int main(int argc, char **argv)
     badges();
     objects();
     wide();
+    random_bytes();
     if (!rows)
         tap_ok(wrong == 0, "each call did what it was asked for");
     return rows ? 0 : tap_end();
