@@ -12,13 +12,13 @@
 #include "process/handle.h"
 
 #define ARGUMENTS_MAX 1024
-#define ARGUMENT_BYTES_MAX 65536
+#define ARGUMENT_BYTES_MAX (65536 + (ARGUMENTS_MAX + 2) * sizeof(char *)) /* with pointers */
 
 /* Strings of the caller's, argv and behind it envp, copied into one piece of kernel memory. */
 struct strings {
     const char **pointers;             /* that memory; the strings lie behind them */
-    char *bytes;
-    size_t used, capacity;
+    char *bytes;                       /* that memory */
+    size_t used, capacity;             /* of it */
     unsigned count, count_max;
 };
 
@@ -58,10 +58,11 @@ static int strings_add(struct strings *s, vaddr_t array)
 
 static int strings_read(struct strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
 {
-    const char **all = s->pointers = kalloc((s->count_max + 2) * sizeof(char *) + s->capacity);
+    const char **all = s->pointers = limit_alloc(process_this(), s->capacity);
     if (!all)
         return -ENOMEM;
-    s->bytes = (char *)(all + s->count_max + 2);
+    s->bytes = (char *)all;
+    s->used = (s->count_max + 2) * sizeof *all;
     int error = strings_add(s, argv);
     *env = all + s->count;
     return error ?: strings_add(s, envp);
@@ -72,7 +73,7 @@ static int strings_read(struct strings *s, vaddr_t argv, vaddr_t envp, const cha
 long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp, struct thread_begin **begin,
                        struct process **out)
 {
-    struct strings s = {.capacity = PAGE_BYTES * 3 / 4, .count_max = PAGE_BYTES / 32 - 2};
+    struct strings s = {.capacity = PAGE_BYTES, .count_max = PAGE_BYTES / 32 - 2};
     const char *const *env;
     char text[FILE_PATH_MAX];
     long result = copy_string_from_user(text, path, sizeof(text));
@@ -80,13 +81,13 @@ long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp, struct thread_b
         return result;
     result = strings_read(&s, argv, envp, &env);
     if (result == -E2BIG) {
-        kfree(s.pointers);
+        limit_free(process_this(), s.pointers, s.capacity);
         s = (struct strings){.capacity = ARGUMENT_BYTES_MAX, .count_max = ARGUMENTS_MAX};
         result = strings_read(&s, argv, envp, &env);
     }
     if (!result)
         result = process_load(text, s.pointers, env, process_this(), begin, out);
-    kfree(s.pointers);
+    limit_free(process_this(), s.pointers, s.capacity);
     return result;
 }
 

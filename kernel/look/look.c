@@ -217,13 +217,13 @@ static long say_what(struct text *t, unsigned what, int pid)
 long kd_look(const uint64_t a[6])
 {
     struct text t = {.size = MIN(a[3], LOOK_BYTES_MAX - 1)};
-    t.bytes = kalloc_raw(t.size + 1);
+    t.bytes = limit_alloc(process_this(), t.size + 1);
     if (!t.bytes)
         return -ENOMEM;
     long result = say_what(&t, (unsigned)a[0], (int)a[1]);
     thread_breathe();
     if (!result)
         result = copy_to_user(a[2], t.bytes, t.used) ? -EFAULT : (long)t.used;
-    kfree(t.bytes);
+    limit_free(process_this(), t.bytes, t.size + 1);
     return result;
 }

@@ -115,6 +115,22 @@ void limit_uncharge(struct process *p, enum kd_limit which, uint64_t n)
     assert((int64_t)left >= 0); /* LM1 */
 }
 
+void *limit_alloc(struct process *p, size_t bytes)
+{
+    bool can = limit_charge(p, KD_LIMIT_MEMORY, page_up(bytes) >> PAGE_SHIFT);
+    void *memory = can ? kalloc_raw(bytes) : NULL;
+    if (can && !memory)
+        limit_uncharge(p, KD_LIMIT_MEMORY, page_up(bytes) >> PAGE_SHIFT);
+    return memory;
+}
+
+void limit_free(struct process *p, void *memory, size_t bytes)
+{
+    if (memory)
+        limit_uncharge(p, KD_LIMIT_MEMORY, page_up(bytes) >> PAGE_SHIFT);
+    kfree(memory);
+}
+
 bool limit_memory_left(const struct process *p)
 {
     return filled_frames(p) < p->limits.most[KD_LIMIT_MEMORY];

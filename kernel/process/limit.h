@@ -39,6 +39,10 @@ bool limit_charge(struct process *p, enum kd_limit which, uint64_t n);
 /* limit_charge_some charges as many of n as there may be, and returns how many. */
 uint64_t limit_charge_some(struct process *p, enum kd_limit which, uint64_t n);
 void limit_uncharge(struct process *p, enum kd_limit which, uint64_t n);
+/* limit_alloc is kalloc_raw for a call that copies to or from its caller's memory: that may wait
+ * for a page for as long as p likes, so p pays, until limit_free. NULL: none, or the limit. */
+void *limit_alloc(struct process *p, size_t bytes);
+void limit_free(struct process *p, void *memory, size_t bytes);
 uint64_t limit_left(const struct process *p, enum kd_limit which);
 uint64_t limit_used(const struct process *p, enum kd_limit which);
 /* limit_memory_left: may the process fill one more page? It was promised that, unless its limit was

@@ -4,7 +4,8 @@
  * Aim     the sum over all frames is that of what processes, views and objects have, process by
  *         process: when a process has handles, when memory is forgotten or unmapped, when objects
  *         died whose handles are still held, with many pipes, and with a call that has data, a
- *         commit point with an old version, ports and badges; and while threads end.
+ *         commit point with an old version, ports and badges; and while threads end. What a call
+ *         has while it waits for memory of its caller's is charged, too.
  * Method  the kernel of tests/bugs/frame-sum.patch adds up when KD_CHECK is asked with 1; others
  *         check as always. More objects die than memory could keep the leaves of.
  */
@@ -159,6 +160,59 @@ static void all_at_once(void)
            badge);
 }
 
+/* ---- what a call has while a copy to or from its caller's memory waits for a page ---- */
+
+enum { LOOK_BYTES = 1 << 20, LONG_BYTES = 1 << 16, ASKED = 16 };
+static struct kd_object_create slow = {.pages = 2 * ASKED, .name = "slow"};
+static void *looks(void *unused)
+{
+    kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)slow.base, LOOK_BYTES);
+    return unused;
+}
+
+/* There is no such program, and its second argument is in that memory. */
+static void *starts(void *unused)
+{
+    static char first[4000];
+    const char *argv[] = {first, (const char *)slow.base + ASKED * KD_PAGE_BYTES, NULL};
+    struct kd_process_create p = {.path = "/none", .argv = argv, .fds = {-1, -1, -1}};
+    memset(first, 'x', sizeof first - 1);
+    kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
+    return unused;
+}
+
+/* The page comes when this process has looked at what is charged. */
+static void while_it_waits(int at, void *(*call)(void *), uint64_t bytes, const char *what)
+{
+    uint64_t before = memory_used();
+    struct kd_message m = {.handle = -1};
+    struct kd_supply s = {.object = at, .source = KD_SUPPLY_ZERO, .rights = KD_READ | KD_WRITE,
+                          .count = ASKED};
+    pthread_t t;
+    pthread_create(&t, NULL, call, NULL);
+    long e = kd_call3(KD_PORT_RECEIVE, slow.port, (long)&m, -1);
+    uint64_t waiting = memory_used();
+    s.page = m.word[1];
+    e = e ?: kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+    pthread_join(t, NULL);
+    tap_ok(e == 0 && waiting >= before + bytes && memory_used() < before + bytes / 2,
+           "%s is charged while it waits: %llu, %llu, %llu KiB", what,
+           (unsigned long long)before >> 10, (unsigned long long)waiting >> 10,
+           (unsigned long long)memory_used() >> 10);
+}
+
+static void copies_that_wait(void)
+{
+    slow.port = slow.commit_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    int at = (int)kd_call3(KD_OBJECT_CREATE, (long)&slow, 0, 0);
+    is(kd_call3(KD_SPACE_ATTACH, getpid(), at, KD_RIGHT_READ | KD_RIGHT_WRITE), 0, "slow memory");
+    while_it_waits(at, looks, LOOK_BYTES, "a text for people");
+    while_it_waits(at, starts, LONG_BYTES, "what a new program is given");
+    kd_call3(KD_HANDLE_CLOSE, slow.port, 0, 0);
+}
+
+/* ---- threads ---- */
+
 /* The stack of a thread that has ended is free a little later: a look may meet that. */
 static _Atomic bool over;
 static void *ends(void *arg) { return arg; }
@@ -182,7 +236,7 @@ static void while_threads_end(void)
 
 int main(void)
 {
-    tap_plan(13);
+    tap_plan(16);
     sum("before anything");
     is(start_manager((struct own_manager){.pages = PAGES}), true, "a manager");
     sum("when there is one");
@@ -190,6 +244,7 @@ int main(void)
     leaves_of_dead_objects();
     pipes_of_all();
     all_at_once();
+    copies_that_wait();
     while_threads_end();
     sum("in the end");
     return tap_end();
