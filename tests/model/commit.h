@@ -174,7 +174,7 @@ struct Commit : Versions {
     void manager()
     {
         const State &S = *cur;
-        if (S.dead || S.death.pc) return; /* KD_OBJECT_DESTROY holds commits */
+        if (S.dead) return;
         if (S.mpc && S.queued && !S.grouped2 && !S.failed && sc.overlap)
             step(true, "CM4 takes the next group", -1, -1,
                  [&](State &s) { take_group(s, s.group2, s.grouped2); });
@@ -310,6 +310,8 @@ struct Commit : Versions {
                 s.failed = 1;
             });
     }
+    /* A copy is in its view's list until a sweep takes its entry; its frame is freed later. */
+    static bool listed(const View &v, int p) { return v.copy1[p] && v.pte[p].right; }
     /* KD_TXN_DIFF, a copy for each call, in the order of the list of copies: that of their first
      * stores. */
     bool tells()
@@ -320,7 +322,7 @@ struct Commit : Versions {
             const std::string &b = body(*cur, v);
             for (size_t k = 0; k + 1 < b.size(); k += 2) {
                 int p = b[k + 1] - '0';
-                if (b[k] != 'w' || !V.copy1[p] || (b.find(b.substr(k, 2)) != k)) continue;
+                if (b[k] != 'w' || !listed(V, p) || (b.find(b.substr(k, 2)) != k)) continue;
                 bool next = on(TEXT_DIFF_PLACE) ? place == V.cursor : !(V.logged >> p & 1);
                 place++;
                 if (!next) continue;
@@ -384,7 +386,7 @@ struct Commit : Versions {
                              [&](State &s) { publish_spilled(s, v, p); });
                     return;
                 }
-                if (!S.v[v].copy1[p] ||
+                if (!listed(S.v[v], p) ||
                     (!(S.t[token(S, v)].wrote >> p & 1) && !on(TEXT_EMPTY_DIFF)) ||
                     (sc.destroys && !(S.v[v].logged >> p & 1)))
                     continue;
@@ -396,7 +398,8 @@ struct Commit : Versions {
                  s.mpc = on(BUG_PUBLISH_EARLY) ? 1 : 3;
                  for (int i = 0; i < s.grouped; i++)
                      for (int p = 0; p < sc.pages; p++)
-                         if (s.v[s.group[i]].copy1[p] && s.t[token(s, s.group[i])].wrote >> p & 1)
+                         if (listed(s.v[s.group[i]], p) &&
+                             s.t[token(s, s.group[i])].wrote >> p & 1)
                              fail("(6) a part of a committed transaction is lost");
              });
     }

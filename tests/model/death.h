@@ -88,20 +88,39 @@ struct Death : Commit {
         g.recalled = g.users = g.told = g.site = g.back = 0;
         g.lacks = sc.asks ? R | W : 0;
     }
-    /* The manager destroys the object of page 0, between its calls; the history is about the other
-     * one then. */
+    /* A call publishes, and has claimed the views of its group: of one that has a right to the page
+     * a sweep takes nothing (QU3). A call that tells is one step. */
+    bool claimed(int p) const
+    {
+        bool is = false;
+        for (int i = 0; i < cur->grouped; i++)
+            is |= cur->mpc >= 2 && cur->v[cur->group[i]].pte[p].right;
+        return is;
+    }
+    /* in_hand: that call walks over a copy of the page, or is to release it. */
+    bool in_hand(int p) const
+    {
+        bool is = false;
+        for (int i = 0; i < NOLD; i++)
+            is |= cur->p[p].old[i].frame1 && cur->p[p].old[i].keeper1 == PUBLISHER;
+        for (int i = 0; i < cur->grouped; i++)
+            is |= listed(cur->v[cur->group[i]], p) || cur->p[p].writer1 == cur->group[i] + 1;
+        return is && cur->mpc >= 2;
+    }
+    /* The manager destroys the object of page 0, at any moment; the history is about the other one
+     * then. */
     void destroys()
     {
         const State &S = *cur;
-        bool calls = S.mpc >= 2;
-        if (S.destroys && !S.death.pc && !calls && !S.p[0].lock)
+        if (S.destroys && !S.death.pc && !S.p[0].lock && (!claimed(0) || on(BUG_SWEEP_CLAIMED)))
             step(false, "KD_OBJECT_DESTROY unmaps", -1, 0, [&](State &s) {
+                if (in_hand(0)) fail("(17) a sweep frees what a manager's call has in hand");
                 s.destroys--;
                 s.gone = 1;
                 s.death.pc = 4;
                 sweep_unmaps(s, 0, REFUSED);
             });
-        if (S.death.pc == 4 && !calls && !awaited(S, IPI_DEATH))
+        if (S.death.pc == 4 && !awaited(S, IPI_DEATH))
             step(true, "KD_OBJECT_DESTROY frees", -1, 0, [&](State &s) {
                 sweep_frees(s, 0);
                 s.death = {};

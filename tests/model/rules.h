@@ -148,6 +148,7 @@
     X(BUG_ACK_EARLY, "the commit is acknowledged before publication") \
     X(BUG_DEATH_KEEPS, "manager death drops frames without clearing PTEs") \
     X(TEXT_SWEEP_FREES, "a sweep frees a portion's frames, then shoots down its rights") \
+    X(BUG_SWEEP_CLAIMED, "QU3: a sweep takes the copies of a view that a call has claimed") \
     X(BUG_SPILL_TOLD, \
       "what was told, and not spilled, counts as told when its manager is asked again") \
     X(BUG_SPILL_NO_IPI, "SP2: the frame of a spilled copy is freed without shootdown") \

@@ -392,8 +392,13 @@ static std::vector<Scenario> scenarios()
     }
     add("tell", "begin's own words lie in the store", {{"r0", "t0L0r1"}, {"L0w1"}});
     {
-        auto &s = add("destroy", "an object is destroyed between two calls that tell a commit",
+        auto &s = add("destroy", "an object is destroyed while a commit is told and published",
                       { { "w0w1" }, { "r1r0w0" }, { "r1" } });
+        s.destroys = 1;
+    }
+    {
+        auto &s = add("destroy2", "the same beside a snapshot",
+                      { { "w0w1", "w0" }, { "Sr0" } });
         s.destroys = 1;
     }
     {
