@@ -51,7 +51,6 @@ struct port {
     uint64_t consumed, items_order; /* logged since the last grant of 0; of a base: item_page.c */
     csn_t settled;           /* atomic: nothing older than versions up to it comes (SP4) */
     struct list credit_queue;
-    uint32_t commits_held;   /* atomic: of a base: claim.c, commits_hold */
     unsigned rank;           /* of who stands on others (store/stack.c), set once; a store has 0 */
     struct port *base;       /* the one at the bottom of all, perhaps itself */
     struct voter {           /* of a base, in transactions of several (store/parts.c) */

@@ -13,6 +13,9 @@
  * QU2  The owner alone gives up, and not while a call of the manager's has claimed the view. A
  *      COMMIT that its base has received may be durable: then the owner waits on, and if it was
  *      killed it leaves its process, which can end (commit_forsaken).
+ * QU3  The sweep of an object that dies takes nothing of a view that a call has claimed, whichever
+ *      manager's: it waits for the call's end, and then has a turn, a moment in which no other call
+ *      claims the view. So who claims it again and again keeps no sweep out, and no sweep a call.
  *
  * Locks: view. No lock is held while a thread sleeps.
  */
@@ -107,8 +110,26 @@ static bool part_admits(const struct view *v, unsigned asked)
            !(asked & ASKED_REFUSAL && part == KD_PART_COMMIT);
 }
 
+enum { TURN_NS = 1000000 };
+
+/* sweep_has_turn tells whether a sweep has its turn (QU3). */
+static bool sweep_has_turn(const struct view *v)
+{
+    uint64_t end = __atomic_load_n(&v->question.turn_end_ns, __ATOMIC_RELAXED);
+    return unlikely(end) && arch_time_ns() < end;
+}
+
+bool view_claimed(const struct view *v)
+{
+    struct view *of = v->group.joined ? group_of(v) : (struct view *)v;
+    bool is = __atomic_load_n(&of->question.answer, __ATOMIC_ACQUIRE) == ANSWER_CLAIMED;
+    if (is)
+        __atomic_store_n(&of->question.turn_end_ns, arch_time_ns() + TURN_NS, __ATOMIC_RELAXED);
+    return is;
+}
+
 /* claim_once claims the view for a manager's call. 0; -ESRCH: not such a view, its message was not
- * received (a token can be guessed), or another thread works on it; -EAGAIN: its objects end. */
+ * received (a token can be guessed), or another thread works on it; -EAGAIN: in a moment (QU3). */
 static int claim_once(struct view *v, uint64_t token, unsigned asked)
 {
     int e = -ESRCH;
@@ -118,7 +139,7 @@ static int claim_once(struct view *v, uint64_t token, unsigned asked)
         v->question.received == token && v->question.answer == ANSWER_NONE &&
         p->owner == process_this() && !p->dead && !(asked & ASKED_BASE && p->rank) &&
         part_admits(v, asked)) {
-        e = __atomic_load_n(&p->base->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
+        e = sweep_has_turn(v) ? -EAGAIN : 0;
         if (!e)
             v->question.answer = ANSWER_CLAIMED;
     }
@@ -141,61 +162,22 @@ void view_claim_end(struct view *v)
     lock_release(&v->lock);
 }
 
-enum { LOOK_NS = 1000000 };
-
-/* claim_wait waits for a thread that destroys objects, which may sleep: with one CPU a loop that
- * yields would keep its timer out. */
-#define claim_wait() thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS)
-
-int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked)
-{
-    for (uint64_t i = 0; i < n;) {
-        int e = list[i].view < KD_VIEW_MAX ? claim_once(&views[list[i].view], list[i].token, asked)
-                                           : -ESRCH;
-        if (!e) {
-            i++;
-            continue;
-        }
-        while (i)
-            view_claim_end(&views[list[--i].view]);
-        if (e != -EAGAIN)
-            return e;
-        claim_wait();
-    }
-    return 0;
-}
-
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked)
 {
-    int e = -EAGAIN;
-    while (id < KD_VIEW_MAX && (e = claim_once(&views[id], token, asked)) == -EAGAIN)
-        claim_wait();
+    int e = -ESRCH;
+    while (id < KD_VIEW_MAX && (e = claim_once(&views[id], token, asked)) == -EAGAIN &&
+           thread_park_until(arch_time_ns() + TURN_NS) != -EINTR)
+        continue; /* with one CPU a loop that yields would keep a sweep's timer out */
     return e ? NULL : &views[id];
 }
 
-static bool claimed_at(struct view *v, const struct port *p)
+int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked)
 {
-    lock_acquire(&v->lock);
-    bool is = v->question.answer == ANSWER_CLAIMED && v->group.asked->base == p;
-    lock_release(&v->lock);
-    return is;
-}
-
-void commits_go_on(struct port *p)
-{
-    __atomic_fetch_sub(&p->base->commits_held, 1, __ATOMIC_SEQ_CST);
-}
-
-int commits_hold(struct port *p, bool firm)
-{
-    __atomic_fetch_add(&p->base->commits_held, 1, __ATOMIC_SEQ_CST);
-    for (int i = 0; i < KD_VIEW_MAX; i++)
-        while (claimed_at(&views[i], p->base)) {
-            uint64_t until = arch_time_ns() + LOOK_NS;
-            if ((firm ? thread_park_until_uninterrupted : thread_park_until)(until) == -EINTR) {
-                commits_go_on(p);
-                return -EINTR;
-            }
+    for (uint64_t i = 0; i < n; i++)
+        if (!view_claim(list[i].view, list[i].token, asked)) {
+            while (i)
+                view_claim_end(&views[list[--i].view]);
+            return -ESRCH;
         }
     return 0;
 }

@@ -259,6 +259,8 @@ static RARE struct copy **publish_helpers(struct view *v, const struct port *bas
 {
     struct vmask joined = group_joined(v); /* others run still */
     vmask_for(h, &joined) {
+        lock_acquire(&views[h].lock); /* no sweep is at it that has not seen v claimed (QU3) */
+        lock_release(&views[h].lock);
         views[h].commit.logged = 0; /* of another base's part */
         last = publish_view(&views[h], base, csn, sequence, last);
         v->commit.logged += views[h].commit.logged;

@@ -26,20 +26,19 @@ void view_end(struct view *v);                /* CM8 */
 must_check int view_ask(struct view *v, struct port *port);
 /* view_claim returns the view, claimed, if it was delivered to the calling process with this token,
  * asks for one of these (a mask), and is not answered: until view_claim_end() or view_answer() only
- * the caller works on its copies, and its owner sleeps. NULL otherwise. */
+ * the caller works on its copies, and its owner sleeps. NULL otherwise, or killed. */
 enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL,
        ASKED_UNSPILL = 1 << ITEM_UNSPILL, ASKED_BASE = 1 << ITEM_KINDS, /* no stacked manager */
        ASKED_VOTE = 2 << ITEM_KINDS, ASKED_REFUSAL = 4 << ITEM_KINDS };
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
-/* all or none. 0, -errno */
+/* all or none. 0, -ESRCH */
 must_check int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked);
 void view_claim_end(struct view *v);
 void view_answer(struct view *v, int answer);
 must_check int view_await(struct view *v); /* the sleep of view_ask, where somebody answers */
-/* commits_hold: no call of the manager's works on copies whose commits go to p until
- * commits_go_on(). -EINTR: killed, and not firm, and they go on already. */
-must_check int commits_hold(struct port *p, bool firm);
-void commits_go_on(struct port *p);
+/* view_claimed, for a sweep, which has its turn then: does a call work on v's copies? (QU3) View
+ * locked. */
+bool view_claimed(const struct view *v);
 
 /* pages_breathe breathes behind each page of a commit that others use, and behind every eighth that
  * nobody else does: there is less to do for those. */

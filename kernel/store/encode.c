@@ -418,7 +418,7 @@ enum { OTHERS_AT_ONCE = 1024 };
  * the view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */
 static int encode_copies(struct view *v, const struct port *port, struct kd_diff *d)
 {
-    /* The view is claimed: no sweep takes a copy meanwhile. */
+    /* The view is claimed: no sweep takes a copy meanwhile (QU3). */
     struct diff_out out = {(vaddr_t)d->buffer, (vaddr_t)d->buffer + d->buffer_bytes};
     bool whole = d->flags & KD_DIFF_SPILL;
     uint64_t told = whole ? v->copies.told : d->cursor;

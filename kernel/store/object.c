@@ -275,7 +275,6 @@ static void page_use(struct leaf *l, unsigned slot, void *arg)
     use->kept |= p->versions || p->flags & KEPT;
 }
 
-/* object_in_use: commits that wait are held meanwhile, so manager's calls find it whole or dead. */
 static bool object_in_use(struct object *o)
 {
     lock_acquire(&o->lock);
@@ -302,19 +301,6 @@ struct object_use object_use(struct object *o)
     return told;
 }
 
-static int object_destroy(struct object *o, bool if_unused, bool firm)
-{
-    int e = commits_hold(o->commit_port, firm);
-    if (e)
-        return e;
-    if (if_unused && object_in_use(o))
-        e = -EBUSY;
-    else
-        object_die(o);
-    commits_go_on(o->commit_port);
-    return e;
-}
-
 void objects_end(struct port *p)
 {
     for (struct object *o; ; object_put(o)) {
@@ -324,15 +310,19 @@ void objects_end(struct port *p)
         lock_release(&objects_lock);
         if (!o)
             return;
-        (void)!object_destroy(o, false, true); /* also by a thread that is killed */
+        object_die(o); /* also by a thread that is killed */
         thread_breathe(); /* another thread may be destroying it, and wait for this CPU */
     }
 }
 
 OBJECT_CALL(kd_object_destroy, 0)
 {
-    int e = a[1] > 1 ? -EINVAL : object_destroy(o, a[1], false);
-    return e ? e : handle_close(process_this(), (int)a[0]);
+    if (a[1] > 1)
+        return -EINVAL;
+    if (a[1] && object_in_use(o))
+        return -EBUSY;
+    object_die(o);
+    return handle_close(process_this(), (int)a[0]);
 }
 
 /* kd_object_encoder refuses RANGES (-EBUSY) while transactions have stored undeclared: these stores

@@ -91,6 +91,7 @@ struct unmap {
     int reason;              /* active views that lose a PTE are doomed with it */
     bool dying;              /* the copies of committing views go too: nobody will publish them */
     bool stale;              /* only bits of masks without an entry go */
+    bool waits;              /* a call works on what goes next (QU3) */
     struct debt debt;
     struct list frames;      /* of copies and pages that went: free behind the shootdown (FR1) */
 };

@@ -131,7 +131,12 @@ struct view *group_claim(uint64_t id, uint64_t token)
     const struct view *h = &views[id % KD_VIEW_MAX], *of = group_of(h);
     struct view *v = view_claim(of == h ? id : of->id, token,
                                 of == h ? ASKED_COMMIT | ASKED_SPILL : ASKED_COMMIT);
-    if (!v || v == h || (h->group.of == v && h->group.joined))
+    if (!v || v == h)
+        return v;
+    lock_acquire(&views[id % KD_VIEW_MAX].lock); /* QU3 */
+    bool joined = h->group.of == v && h->group.joined;
+    lock_release(&views[id % KD_VIEW_MAX].lock);
+    if (joined)
         return v;
     view_claim_end(v);
     return NULL;
@@ -275,8 +280,7 @@ static int below_find(int handle, struct port **out)
 }
 
 /* below_set makes p one that stands on these, which have the rank below it at most. One that has
- * had objects stays as it is: a commit there may be under way, and calls that hold its base's
- * commits (commits_hold). */
+ * had objects stays as it is: a commit there may be under way. */
 static int below_set(struct port *p, struct port *const *below, unsigned rank)
 {
     lock_acquire(&p->lock);

@@ -8,12 +8,17 @@
  * the object or its port is dead, and grants look at that under the leaf lock (object_dies), so
  * nothing is granted behind it.
  */
+#include "store/commit.h"
 #include "store/dying.h"
 #include "store/object_private.h"
 #include "store/right.h"
 #include "store/spill.h"
 #include "store/wait.h"
 #include "store/evict.h"
+
+/* LOOK_NS: who waits for a sweep, or in one, looks so often, and sleeps: who only yields leaves the
+ * other one no CPU. */
+enum { LOOK_NS = 100000 };
 
 /* copy_take frees a copy of a page that dies, and its credit; its frame follows. View locked. */
 static void copy_take(struct view *v, struct copy *c, struct unmap *u)
@@ -40,6 +45,10 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
     pte_t was = right_at(v, at);
     if ((u->only && v->process != u->only) || (u->stale && was))
         return;
+    if (was && u->dying && view_claimed(v)) {
+        u->waits = true;
+        return;
+    }
     if (was && transactional && (told || v->state == VIEW_COMMITTING) && !u->dying) {
         right_owe_all(v); /* at its end, which is near */
         v->owed.detached = true;
@@ -83,13 +92,16 @@ unsigned leaf_unmap(struct leaf *l, unsigned slot, unsigned end, void *arg)
 }
 
 /* page_sweep takes the page's PTE in every view, its frames and versions, and dooms active
- * views that lose a PTE. False: it has more versions, for the next portion. Leaf locked. */
+ * views that lose a PTE. False: it has more versions, for the next portion, or a manager's call
+ * works on it (QU3). Leaf locked. */
 static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
 {
     enum { VERSIONS_AT_ONCE = 4 };
     struct page *p = &l->pages[slot];
     l->touched |= 1ull << slot;
     unmap_page(l, slot, u);
+    if (u->waits)
+        return false;
     if (p->versions)
         right_pay(&u->debt); /* FR1: snapshots mapped them, and their frames are free at once */
     for (unsigned n = 0; p->versions; n++) {
@@ -117,16 +129,20 @@ static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
 /* leaf_sweep forgets a leaf that was swept to its end, unless a thread waits at it still. */
 static unsigned leaf_sweep(struct leaf *l, unsigned slot, unsigned last, void *arg)
 {
+    struct unmap *u = arg;
     lock_acquire(&l->lock);
     unsigned end = leaf_portion(l, slot, last);
-    while (slot < end && page_sweep(l, slot, arg))
+    while (slot < end && page_sweep(l, slot, u))
         slot++;
-    unmap_end(arg);
+    unmap_end(u);
     evict_leaves(&l, 1, false);
     lock_release(&l->lock);
     struct forgotten gone = FORGOTTEN_INIT(gone);
     if (slot == last && leaf_forget(l, true, &gone))
         forgotten_move(&gone, &evict_forgotten);
+    if (u->waits)
+        (void)thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS);
+    u->waits = false;
     return slot;
 }
 
@@ -201,7 +217,6 @@ bool object_dying_look(struct process *p, uint32_t flags, vaddr_t from, vaddr_t 
 
 int deaths_sleep(struct process *p, uint32_t flags, vaddr_t from, vaddr_t end)
 {
-    enum { LOOK_NS = 100000 }; /* asleep: who only yields leaves a sweep no CPU */
     int e = 0;
     while (!e && object_dying(p, flags, from, end))
         e = thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR ? -EINTR : 0;

@@ -110,6 +110,7 @@ struct view {
         uint64_t token, received;  /* of the item, view lock; what its manager has received last */
         vaddr_t at;                     /* the page that UNSPILL is about */
         int answer;  /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
+        uint64_t turn_end_ns;           /* atomic: until then no call claims it; or 0 */
     } question;
     struct view_group group;
     struct view_notices {  /* A notice to a manager, or to a holder's port; a reference. */

@@ -33,8 +33,8 @@ WALL_LIMIT_S = 1800                     # however busy the host is
 TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills", "kernel_sparse",
          "kernel_ask", "kernel_mapping", "kernel_limit", "kernel_loci", "kernel_recall", "kernel_hungry", "kernel_badges",
          "kernel_inherit", "kernel_parts", "kernel_items", "kernel_item_locks", "kernel_streams", "kernel_breaks", "kernel_holder", "kernel_stays",
-         "kernel_take"]
-WITH = {"kernel_charges": "--no-store --memory 64", "kernel_many": "--no-store --memory 256 --icount --cpus 1",
+         "kernel_take", "kernel_claims"]
+WITH = {"kernel_claims": "--no-store", "kernel_charges": "--no-store --memory 64", "kernel_many": "--no-store --memory 256 --icount --cpus 1",
         "kernel_items": "--no-store --memory 48", "kernel_item_locks": "--no-store --memory 48",
         "kernel_loci": "--no-store --memory 32 --icount --cpus 1"}      # shares of a CPU, counted
 OWN_OPTIONS = ["hostile_calls", "kernel_streams", "kernel_breaks", "kernel_silent", "pstore_parts"]

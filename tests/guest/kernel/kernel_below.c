@@ -1,9 +1,9 @@
 /*
  * kernel_below.c - a port comes to stand on another (KD_PORT_BELOW) while its objects end.
  *
- * Aim     a port that has had objects keeps its rank and its base: -EBUSY. Else threads that hold
- *         up the commits of its base, to destroy its last object, would let those of another base
- *         go on; and neither that base nor this one could ever answer again.
+ * Aim     a port that has had objects keeps its rank and its base: -EBUSY, for a commit there may
+ *         be under way. Who destroys an object comes to an end, though its manager claims a commit
+ *         there again and again; and the base goes on.
  * Method  a base (own_manager.h), and in each round a port with an object. A transaction commits
  *         there; one thread asks for its changes again and again, so the commit is claimed, and
  *         some destroy the object at once: they wait for the claim, and whoever comes back puts the
