@@ -397,7 +397,7 @@ int ps_strict(int on); /* 1: a load or store outside a transaction always ends
  * Later snapshots of this process see the same state if `snapshot` in their options is that number;
  * another process, too, with the number under which it received the handle (number - 1,
  * KD_PROCESS_CREATE or a message) plus 1. Old pages are kept for it until ps_snapshot_drop, or
- * until they are too many: then -ESTALE. */
+ * until they are too many, or their manager dies: then -ESTALE. */
 int ps_snapshot_share(void);
 int ps_snapshot_drop(int snapshot);
 int ps_active(void);                          /* 1 inside a transaction */

@@ -162,6 +162,7 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     container_lock_init(&o->container_lock);
     for (unsigned i = 0; i < PLACES; i++)
         list_init(&o->places[i]);
+    o->floor = version_first(c->base); /* VS6 */
     if (commit_port->rank)
         o->floor = version_newest(); /* its pages are of a later time than snapshots there are */
     item_say(&o->recalled.item, ITEM_RECALLED, 0, c->cookie);

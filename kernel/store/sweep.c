@@ -176,13 +176,15 @@ static void snapshots_doom(struct object *o)
 void object_die(struct object *o)
 {
     lock_acquire(&o->lock);
-    bool was = o->dead;
+    bool was = o->dead, cut = !list_empty(&o->attachments) || object_dies(o);
     if (!was)
         __atomic_fetch_add(&port_deaths, 1, __ATOMIC_ACQ_REL);
     o->dead = true;
     lock_release(&o->lock);
     if (was)
         return;
+    if (cut)
+        version_cut(o->base); /* VS6 */
     container_lock_dead(o);
     item_locks_end(o);
     snapshots_doom(o);

@@ -12,6 +12,8 @@
  *      stores in it that were not declared. Those words are the next version's, the current one's
  *      in the end, which stays for that. It is put right before a snapshot has it, and versions are
  *      released oldest first.
+ * VS6  What comes to the addresses of an object that was cut off, by its manager's death or while
+ *      others had it attached, is seen by no snapshot of a point before that: it may be newer.
  *
  * Locks: publish lock, leaf, versions lock. While a publication is open no lock is held: it is as
  * long as its transactions have copies, so others run between its pages.
@@ -32,6 +34,7 @@ static uint64_t superseded_count;                    /* by the open publication 
  * managers (limit_may_take_kept). */
 enum { SHARED_MAX = 1024, SHARED_KEPT = 128 };
 static unsigned shared_count; /* atomic */
+static uint64_t cut_points[256]; /* VS6: by a hash of addresses: the first that may see them */
 
 /* publication is the keeper of versions that the open publication supersedes. It stands in the
  * list, behind all snapshots that may need them, as soon as no other snapshot can come to need
@@ -62,6 +65,27 @@ void version_publish(uint64_t sequence)
     published = sequence;
     counters.publications = sequence;
     lock_release(&versions_lock);
+}
+
+static uint64_t *cut_point(vaddr_t base)
+{
+    return &cut_points[(base >> PAGE_SHIFT) * 0x9e3779b97f4a7c15 >> 56];
+}
+
+void version_cut(vaddr_t base)
+{
+    lock_acquire(&versions_lock);
+    *cut_point(base) = published + 1;
+    lock_release(&versions_lock);
+}
+
+uint64_t version_first(vaddr_t base)
+{
+    lock_acquire(&versions_lock);
+    uint64_t first = *cut_point(base);
+    bool reached = published >= first;
+    lock_release(&versions_lock);
+    return reached ? first : version_tick();
 }
 
 static bool over_budget(void) { return counters.versions > frame_total_count() / 4; }

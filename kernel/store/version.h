@@ -33,6 +33,10 @@ enum { SHED_MORE = 64 };
 __attribute__((cold)) void version_shed(uint64_t most);
 uint64_t version_tick(void); /* the number of a publication of nothing, which is over */
 uint64_t version_newest(void);                  /* the last publication */
+void version_cut(vaddr_t base); /* an object that begins there is cut off (VS6) */
+/* version_first returns the number of the first snapshot that may see what comes there: the next
+ * snapshot may. It may wait for a publication. No locks. */
+uint64_t version_first(vaddr_t base);
 uint64_t version_oldest(void);  /* what the oldest snapshot sees that is not over; ~0: none */
 /* version_add makes c the struct of an old version, which the publication keeps. Leaf locked. */
 void version_add(struct page *p, struct copy *c);

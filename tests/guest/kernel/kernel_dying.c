@@ -4,7 +4,8 @@
  * Aim     who was told that the manager of a commit is dead begins no transaction in which pages of
  *         that manager are still there: somebody else may have changed them since. Who has used an
  *         item of it does not commit. Who attaches what comes to its addresses sees nothing of it,
- *         and who has nothing of it does not wait for its end.
+ *         and who has nothing of it does not wait for its end. No snapshot of a point before the
+ *         death sees what comes to these addresses, but each one of a later point.
  * Method  this process is manager and client of many objects at one port. The manager receives a
  *         commit and closes the port; objects die one after the other, with others' turns between.
  *         The client, on another CPU, reads a page of each when its commit has ended. Of items: the
@@ -154,6 +155,111 @@ static int others_read(void)
     return (int)values[1];
 }
 
+/* ---- points of before ---- */
+
+static int next_port, point;
+static long wide_object;
+
+/* What comes to these addresses is of this value. */
+static bool wide_next(int port, uint8_t value)
+{
+    wide_object = wide_made(port, wide, value);
+    return kd_call3(KD_SPACE_ATTACH, getpid(), wide_object, KD_RIGHT_READ) == 0;
+}
+
+/* It goes, and nobody has it attached any more. */
+static long wide_gone(int unused)
+{
+    kd_call3(KD_SPACE_DETACH, getpid(), wide_object, 0);
+    return kd_call3(KD_OBJECT_DESTROY, wide_object, unused, 0);
+}
+
+static int share_point(void *value)
+{
+    *(int *)value = *(volatile uint8_t *)wide;
+    point = (int)kd_call3(KD_SNAPSHOT_SHARE, 0, 0, 0);
+    return point < 0;
+}
+
+static int read_value(void *value)
+{
+    *(int *)value = *(volatile uint8_t *)wide;
+    return 0;
+}
+
+/* What a snapshot sees, of the point or of now; -errno if it ends. */
+static int seen_at(int shared)
+{
+    int value = 0;
+    const struct kd_begin there = {.mode = KD_SNAPSHOT, .snapshot = shared};
+    int e = run_like(read_value, &value, &there);
+    return e ? e : value;
+}
+
+static void points(void)
+{
+    int value = 0;
+    at_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    next_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    wide = 0;
+    bool good = wide_next(at_port, 1) && run(share_point, &value, KD_SNAPSHOT, 0) == 0;
+    is(good && value == 1 && wide_gone(1) == 0 && wide_next(at_port, 1) && seen_at(point + 1) == 1,
+       1, "what nobody used comes back as it was: a point of before sees it");
+    kd_call3(KD_SPACE_DETACH, getpid(), wide_object, 0);
+    closes(NULL);
+    good = wide_next(next_port, 2);
+    is(seen_at(point + 1), -ESTALE, "what the next manager has there, no point of before sees");
+    is(good ? seen_at(0) : -1, 2, "but the next snapshot does");
+    kd_call3(KD_HANDLE_CLOSE, point, 0, 0);
+}
+
+/* A begin tells the ticket, and waits for that page: then the object dies, and another one comes,
+ * before the snapshot runs that has its point. */
+static int tell_port, tell_object;
+static jmp_buf ended;
+
+static void ends(long reason) { longjmp(ended, (int)reason); }
+
+static void *waits_to_tell(void *unused)
+{
+    struct kd_message m = {.handle = -1};
+    while (!kd_call3(KD_PORT_RECEIVE, tell_port, (long)&m, -1) && m.kind != (uint32_t)KD_MSG_PAGE)
+        m = (struct kd_message){.handle = -1};
+    kd_call3(KD_OBJECT_DESTROY, wide_object, 0, 0);
+    bool good = wide_next(next_port, 3);
+    if (good) kd_call4(KD_OBJECT_GRANT, tell_object, 0, 1, KD_READ | KD_WRITE);
+    return unused;
+}
+
+static int tells_late(void)
+{
+    static uint8_t page[KD_PAGE_BYTES], stack[8192] __attribute__((aligned(16)));
+    struct kd_begin begin = {.mode = KD_SNAPSHOT, .entry = (uint64_t)ends,
+                             .stack = (uint64_t)(stack + sizeof stack - 8)};
+    struct kd_object_create c = {.pages = 1};
+    pthread_t t;
+    c.port = c.commit_port = tell_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    tell_object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    memcpy(page, &begin, sizeof begin);
+    struct kd_supply s = {.object = tell_object, .source = KD_SUPPLY_MEMORY, .count = 1,
+                          .memory = page, .rights = KD_READ};
+    if (kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0) ||
+        kd_call3(KD_SPACE_ATTACH, getpid(), tell_object, KD_RIGHT_READ | KD_RIGHT_WRITE))
+        return -1;
+    pthread_create(&t, NULL, waits_to_tell, NULL);
+    int e = setjmp(ended), value = 0;
+    if (!e) {
+        e = (int)kd_call3(KD_TXN_BEGIN, (long)c.base, 0, 0);
+        if (!e) read_value(&value);
+        kd_call3(KD_TXN_ABORT, ECANCELED, 0, 0);
+    }
+    pthread_join(t, NULL);
+    wide_gone(0);
+    kd_call3(KD_HANDLE_CLOSE, next_port, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, tell_port, 0, 0);
+    return e ? -e : value;
+}
+
 /* ---- deaths of others ---- */
 
 enum { MANAGERS = 20, BEGINS = 100 };
@@ -193,7 +299,7 @@ int main(void)
 {
     unsigned late = 0;
     int good = 0, told = 0, over = 0, items = 0;
-    tap_plan(8);
+    tap_plan(12);
     for (int n = 0; n < TIMES; n++) {
         pthread_t t;
         unsigned seen = 0;
@@ -213,6 +319,8 @@ int main(void)
     is((long)late, 0, "which reads no page that was its");
     is(items, TIMES, "who has used an item of it does not commit");
     is(others_read(), 0, "who attaches what the next manager has there reads nothing older");
+    points();
+    is(tells_late(), -ESTALE, "nor does one see it that had its point, and did not run yet");
     is(begins_beside(), BEGINS, "who has no object of those that die does not wait for them");
     is(check(), 0, "kcheck");
     return tap_end();
