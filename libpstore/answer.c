@@ -13,6 +13,16 @@ void message_unload(const struct kd_message *m)
         kd_call3(KD_HANDLE_CLOSE, m->handle, 0, 0);
 }
 
+int open_again(long result, unsigned *times)
+{
+    enum { TIMES = 10000 };
+    const struct timespec moment = {.tv_nsec = 1000000};
+    if (result != -EINPROGRESS || ++*times > TIMES)
+        return 0;
+    nanosleep(&moment, NULL);
+    return 1;
+}
+
 long message_answer(uint64_t token, struct kd_message *answer, int port, struct kd_message *next)
 {
     enum { TRIES = 100 };

@@ -13,4 +13,8 @@ void message_unload(const struct kd_message *m);
  * for the data is asked again for a second, then the answer is -ENOMEM. 0 or -errno. */
 long message_answer(uint64_t token, struct kd_message *answer, int port, struct kd_message *next);
 
+/* open_again waits a moment, up to so many times, if an open said -EINPROGRESS: of this process's
+ * objects that died some lie there still (KD_SPACE_ATTACH). 1: ask again. */
+int open_again(long result, unsigned *times);
+
 #endif

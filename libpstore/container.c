@@ -13,6 +13,7 @@
  *           Looking an address up takes no lock: entries are never freed, and segments are valid
  *           from the moment `opens` is not zero.
  */
+#include "answer_private.h"
 #include "store_private.h"
 
 #include <errno.h>
@@ -191,8 +192,9 @@ static int request_open(struct ps_store *s, const struct open_request *r,
     return result == 0 && !opened_is_sound(opened, bytes) ? -EPROTO : result;
 }
 
-/* request_open_unlocked drops table_lock while the container's own manager starts; if the store
- * manager died meanwhile and is back, it knows nothing of this open: -EOWNERDEAD. */
+/* request_open_unlocked drops table_lock while the container's own manager starts, or what a dead
+ * one had there is going (open_again); if the store manager died meanwhile and is back, it knows
+ * nothing of this open: -EOWNERDEAD. */
 static int request_open_unlocked(struct ps_store *s, struct open_request *r,
                                  struct wire_opened *opened, int *kept)
 {
@@ -202,8 +204,11 @@ static int request_open_unlocked(struct ps_store *s, struct open_request *r,
     r->open.now = 0;
     if (result != -EINPROGRESS)
         return result;
+    unsigned times = 0;
     pthread_mutex_unlock(&table_lock);
-    result = request_open(s, r, opened, kept);
+    do
+        result = request_open(s, r, opened, kept);
+    while (open_again(result, &times));
     pthread_mutex_lock(&table_lock);
     if (result == 0 && s->life != life) {
         if (*kept >= 0)

@@ -295,7 +295,8 @@ static const struct {
     { EDEADLK, "two transactions waited for each other, this one was undone: run it again" },
     { EDQUOT, MANY_OPEN },
     { EFAULT, "an address that is not the program's was passed: check the pointers given" },
-    { EINPROGRESS, NO_MANAGER "is starting: ask again, and wait (ps_open does)" },
+    { EINPROGRESS, NO_MANAGER "is starting, or what this program has there of a manager that ended "
+                              "is going still: ask again, and wait (ps_open does)" },
     { EINTR, "another thread waits for the next question now: ps_decide_next is for one thread" },
     { EMFILE,
       "too many containers, views or handles are open, in this process or in all: close some" },

@@ -71,7 +71,11 @@ static ps_area *area_open(const char *name)
         return NULL;
     }
     a->port = (int)port;
-    int error = area_call(a, &m, -1);
+    unsigned times = 0;
+    int error;
+    do
+        error = area_call(a, &m, -1);
+    while (open_again(error, &times));
     if (error) {
         kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
         free(a);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "answer_private.h"
 #include "katydid/call.h"
 #include "manager_private.h"
 #include "pstore.h"
@@ -389,7 +390,11 @@ static long open_call(const char *manager, int known, uint64_t ms, const char *o
 void *client_open(const char *manager, int known, uint64_t ms, const char *object, int flags)
 {
     struct kd_message m;
-    long r = open_call(manager, known, ms, object, flags, &m);
+    unsigned times = 0;
+    long r;
+    do
+        r = open_call(manager, known, ms, object, flags, &m);
+    while (open_again(r, &times));
     if (r < 0) {
         errno = (int)-r;
         return NULL;

@@ -167,7 +167,8 @@ struct km_protocol {
 /* km_protocol, before the first object, publishes `name`, and no object's. Errors: those of
  * km_create; -EINVAL: there is an object, or a manager below (km_below). */
 int km_protocol(const char *name, const struct km_protocol *p);
-/* km_admit lets a process touch o, as by km_open (KM_READ, KM_WRITE); km_dismiss no longer. */
+/* km_admit lets a process touch o, as by km_open (KM_READ, KM_WRITE); km_dismiss no longer.
+ * -EINPROGRESS: something of a dead manager's is there still: the client may ask again. */
 int km_admit(struct km_object *o, uint64_t process, int flags);
 int km_dismiss(struct km_object *o, uint64_t process);
 

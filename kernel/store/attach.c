@@ -191,16 +191,20 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
     if (!a)
         return o->dead ? -EOWNERDEAD : -ENOMEM;
     /* a dead manager's objects there make room: its successor brings the containers back. Until
-     * they are swept p's views have entries to their pages, which would be taken for o's (AT2). */
-    if (deaths_wait(p, 0, o->base, object_end(o))) {
+     * they are swept p's views have entries to their pages, which would be taken for o's (AT2).
+     * A manager that attaches for p waits for none of p's: it serves others, too. */
+    int e = 0;
+    if (object_dying(p, 0, o->base, object_end(o)))
+        e = p == process_this() ? deaths_sleep(p, 0, o->base, object_end(o)) : -EINPROGRESS;
+    if (e) {
         attachment_free(a);
-        return -EINTR;
+        return e;
     }
     for (struct attachment *old; (old = attachment_remove(p, o, true));)
         attachment_end(old, false);
     lock_acquire(&o->lock); /* process list and object list change together */
     lock_acquire(&p->attach_lock);
-    int e = p->dying ? -ESRCH : attachment_insert(p, a);
+    e = p->dying ? -ESRCH : attachment_insert(p, a);
     if (!e) {
         object_get(o);
         list_push_back(&o->attachments, &a->object_link);

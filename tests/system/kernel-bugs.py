@@ -36,6 +36,7 @@ TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_
          "kernel_take", "kernel_claims"]
 WITH = {"kernel_claims": "--no-store", "kernel_charges": "--no-store --memory 64", "kernel_many": "--no-store --memory 256 --icount --cpus 1",
         "kernel_items": "--no-store --memory 48", "kernel_item_locks": "--no-store --memory 48",
+        "kernel_dying": "--no-store --memory 256",                      # objects whose sweep is long
         "kernel_loci": "--no-store --memory 32 --icount --cpus 1"}      # shares of a CPU, counted
 OWN_OPTIONS = ["hostile_calls", "kernel_streams", "kernel_breaks", "kernel_silent", "pstore_parts"]
 SOME = [("WORD_LOST", "NO_SHOOTDOWN", "kernel_rights"), ("NO_INVLPG", "SPILL_TOLD", "kernel_locks")]    # SEED draws, the day; the last: a control

@@ -9,7 +9,8 @@
  *
  * Invariants
  *   OC1  A container with openings exists in the directory (delete refuses it).
- *   OC2  Every process in `openings` is attached to all segments with the opening's rights.
+ *   OC2  Every process in `openings` is attached to all segments with the opening's rights, but for
+ *       one that has objects of its own where a segment came later.
  *   OC3  `idle` is 0 exactly while there are openings.
  *   OC4  An object is given up in the gate, when no group is in the air, and only if the kernel
  *       finds nothing in it that it alone has: so no group that is applied later is about it.
@@ -208,6 +209,13 @@ static int container_load(const struct store_container *d, struct container **ou
 
 /* ---- openings ---- */
 
+/* left_out: is that what a process hears that is ending (CLIENT_GONE will follow), or has objects
+ * of its own where the container is to be? Others do not suffer for it. */
+static bool left_out(int error)
+{
+    return error == -ESRCH || error == -EEXIST || error == -EINPROGRESS;
+}
+
 static int attach_all(const struct container *c, uint64_t process, uint32_t rights)
 {
     int r = 0;
@@ -301,7 +309,7 @@ int container_remake(struct container *c, enum wire_form which, uint32_t value)
     int made = 0;
     for (unsigned o = 0; made == 0 && o < c->opening_count; o++) {
         made = attach_all(c, c->openings[o].process, c->openings[o].rights);
-        if (made == -ESRCH) made = 0; /* the process is ending; CLIENT_GONE will follow */
+        if (left_out(made)) made = 0;
     }
     return r < 0 ? r : made;
 }
@@ -582,7 +590,7 @@ int container_grow(uint64_t id)
     }
     for (unsigned i = 0; r == 0 && i < c->opening_count; i++) {
         int e = attach_all(c, c->openings[i].process, c->openings[i].rights);
-        if (e != -ESRCH) r = e; /* -ESRCH: it is ending; CLIENT_GONE will follow */
+        if (!left_out(e)) r = e;
     }
     server_unlock();
     return r;

@@ -111,7 +111,8 @@
     X(1041, KD_OBJECT_DESTROY, kd_object_destroy) \
     /* (process id, object, rights): a client may map it from now on; -EPERM unless it is calling
      * right now, or is a child, or has another one. With a handle without KD_RIGHT_MANAGE: the
-     * caller itself, with rights that the handle has (-EACCES) */ \
+     * caller itself, with rights that the handle has (-EACCES). -EINPROGRESS: what it has there of
+     * a dead manager is going: ask again; for itself the caller waits */ \
     X(1042, KD_SPACE_ATTACH, kd_space_attach) \
     /* (process id, object): with the same handles */ \
     X(1043, KD_SPACE_DETACH, kd_space_detach) \

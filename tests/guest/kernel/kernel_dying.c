@@ -5,12 +5,16 @@
  *         that manager are still there: somebody else may have changed them since. Who has used an
  *         item of it does not commit. Who attaches what comes to its addresses sees nothing of it,
  *         and who has nothing of it does not wait for its end. No snapshot of a point before the
- *         death sees what comes to these addresses, but each one of a later point.
+ *         death sees what comes to these addresses, but each one of a later point. A manager that
+ *         attaches for a client waits for no object that dies there.
  * Method  this process is manager and client of many objects at one port. The manager receives a
  *         commit and closes the port; objects die one after the other, with others' turns between.
  *         The client, on another CPU, reads a page of each when its commit has ended. Of items: the
  *         client commits as soon as the port is dead; the object of its item is the last to go.
  */
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "own_manager.h"
 
 enum { OBJECTS = 150, TIMES = 10 };
@@ -153,6 +157,45 @@ static int others_read(void)
     kd_call3(KD_HANDLE_CLOSE, first, 0, 0);
     kd_call3(KD_HANDLE_CLOSE, second, 0, 0);
     return (int)values[1];
+}
+
+enum { BESIDE = 600 }; /* objects of its port, which go before the one that is looked at */
+
+/* What a manager attaches for another process: while something dies there, that is refused at once.
+ * Of TIMES deaths, how many were met; -1: it was refused also when that had gone. */
+static int met_by_manager(void)
+{
+    int met = 0, pid = fork(), e = pid < 0;
+    if (pid == 0)
+        for (;;) pause();
+    for (int n = 0; n < TIMES && !e; n++) {
+        pthread_t t;
+        bool refused = false;
+        at_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+        int next = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+        int copy = (int)kd_call3(KD_HANDLE_COPY, at_port, KD_RIGHT_CALL, 0);
+        long first = wide_made(at_port, 0, 1), second = wide_made(next, wide, 2);
+        kd_call3(KD_SPACE_ATTACH, pid, first, KD_RIGHT_READ);
+        for (int i = 0; i < BESIDE; i++) {
+            struct kd_object_create c = {.port = at_port, .commit_port = at_port, .pages = 1,
+                                         .flags = KD_OBJECT_TRANSACTIONAL};
+            kd_call3(KD_HANDLE_CLOSE, kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0), 0, 0);
+        }
+        pthread_create(&t, NULL, closes, NULL);
+        while (kd_call3(KD_PORT_OWNER, copy, 0, 0) >= 0) continue;
+        while ((e = (int)kd_call3(KD_SPACE_ATTACH, pid, second, KD_RIGHT_READ)) == -EINPROGRESS)
+            refused = true;
+        met += refused;
+        pthread_join(t, NULL);
+        kd_call3(KD_SPACE_DETACH, pid, second, 0);
+        kd_call3(KD_HANDLE_CLOSE, next, 0, 0);
+        kd_call3(KD_HANDLE_CLOSE, copy, 0, 0);
+        kd_call3(KD_HANDLE_CLOSE, first, 0, 0);
+        kd_call3(KD_HANDLE_CLOSE, second, 0, 0);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return e ? -1 : met;
 }
 
 /* ---- points of before ---- */
@@ -299,7 +342,7 @@ int main(void)
 {
     unsigned late = 0;
     int good = 0, told = 0, over = 0, items = 0;
-    tap_plan(12);
+    tap_plan(13);
     for (int n = 0; n < TIMES; n++) {
         pthread_t t;
         unsigned seen = 0;
@@ -319,6 +362,9 @@ int main(void)
     is((long)late, 0, "which reads no page that was its");
     is(items, TIMES, "who has used an item of it does not commit");
     is(others_read(), 0, "who attaches what the next manager has there reads nothing older");
+    int met = met_by_manager();
+    tap_ok(met > 0, "who attaches for another process does not wait for that (%d of %d)", met,
+           TIMES);
     points();
     is(tells_late(), -ESTALE, "nor does one see it that had its point, and did not run yet");
     is(begins_beside(), BEGINS, "who has no object of those that die does not wait for them");
