@@ -305,7 +305,7 @@ static int tells_late(void)
 
 /* ---- deaths of others ---- */
 
-enum { MANAGERS = 20, BEGINS = 100 };
+enum { MANAGERS = 20, BEGINS = 300 };
 static _Atomic bool over_with;
 static _Atomic unsigned deaths;
 
