@@ -59,7 +59,9 @@ USER_PROGRAMS   := $(addprefix build/user/,$(sort $(notdir $(FILE_PROGRAMS:.c=) 
 GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
 GUEST_FOLDERS   := $(patsubst %/,%,$(sort $(dir $(wildcard tests/guest/*/*/*.c))))
 GUEST_TESTS     := $(addprefix build/tests/guest/,$(notdir $(GUEST_SOURCES:.c=) $(GUEST_FOLDERS)))
-DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c)) build/tests/disk/hunt
+DISK_PROGRAMS   := $(filter-out tests/disk/lib/% tests/disk/fixtures/%,$(wildcard tests/disk/*/*.c))
+DISK_TESTS      := $(addprefix build/tests/disk/,$(notdir $(DISK_PROGRAMS:.c=)))
+DISK_ASAN_TESTS := $(addprefix build/tests/disk/,test_hostile test_rights_hostile)
 DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c) disk/tools/kstore/mend.c
 WORLD_PARTS     := $(addprefix tests/disk/lib/,chunks.c device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
@@ -211,19 +213,21 @@ build/tests/host/test_index build/tests/host/test_index_look: build/tests/host/%
         $(call objects,asan,$(TREE_PARTS) libpstore/error.c libpstore/lack.c)
 # who only reads damaged nodes may read words at odd addresses
 build/obj/asan/libpstore/structures/%.o build/obj/asan/tests/host/test_index_look.o: SANITIZE += -fno-sanitize=alignment
-build/tests/disk/test_hostile build/tests/disk/test_rights_hostile: $(call objects,asan,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
-build/tests/host/test_parsers build/tests/host/test_index build/tests/host/test_index_look build/tests/disk/test_hostile build/tests/disk/test_rights_hostile build/tests/asan/kstore: HLINK += $(SANITIZE)
+build/tests/host/test_parsers build/tests/host/test_index build/tests/host/test_index_look $(DISK_ASAN_TESTS) build/tests/asan/kstore: HLINK += $(SANITIZE)
 build/host/kstore build/tests/asan/kstore build/tests/same/host build/tests/host/test_parsers build/tests/host/test_index build/tests/host/test_index_look:
 	$(call do,LINK,$(HLINK) -lm)
 build/host/%: build/obj/host/disk/tools/%.o $(call objects,host,$(STORE_SOURCES))
 	$(call do,LINK,$(HLINK))
-build/tests/disk/test_hostile build/tests/disk/test_rights_hostile: build/tests/disk/%: build/obj/asan/tests/disk/%.o
+# disk_test(KIND,PROGRAM,SOURCE)
+define disk_test
+$(2): $(call objects,$(1),$(3) $(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+endef
+$(foreach file,$(DISK_PROGRAMS),$(foreach name,$(notdir $(file:.c=)),\
+    $(eval $(call disk_test,$(if $(filter %/$(name),$(DISK_ASAN_TESTS)),asan,test),build/tests/disk/$(name),$(file))) \
+    $(eval $(call disk_test,coverage,build/coverage/$(name),$(file)))))
+$(DISK_TESTS):
 	$(call do,LINK,$(HLINK) -lcmocka)
-build/tests/disk/%: build/obj/test/tests/disk/%.o \
-        $(call objects,test,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
-	$(call do,LINK,$(HLINK) -lcmocka)
-build/coverage/%: build/obj/coverage/tests/disk/%.o \
-        $(call objects,coverage,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+build/coverage/%:
 	$(call do,LINK,$(HLINK) --coverage -lcmocka)
 build/host/parts.a: $(call objects,host,$(HOST_TEST_PARTS))
 	$(call do,AR  ,$(ARCHIVE))

@@ -5,7 +5,7 @@
   tests/host/test_bugs.py --all [KIND]  all, or those of disk, libpstore or user
   tests/host/test_bugs.py BUG...        these
 
-A bug is looked for by what the line `Test:` of its patch names, by each of them. `lives`: tests/disk/hunt is linked with the store
+A bug is looked for by what the line `Test:` of its patch names, by each of them. `lives`: tests/disk/crash/hunt is linked with the store
 that has it, and recovers crash states of lives until one fails; then hunt without the bug must pass the same life,
 else it was not the bug that failed. Any other is a test of tests/disk that is there for it and must fail, a program of
 tests/host, or one of the guest's (guest/NAME), which is booted, perhaps with programs of the system that have the bug, too;

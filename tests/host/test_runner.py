@@ -106,7 +106,7 @@ def test_a_part_gives_its_cpus_to_each_item_and_closes_with_its_counts():
 
 def test_an_item_that_waits_runs_beside_the_others():
     assert runner.waits("tests/system/sites-lost") and runner.waits("tests/system/engine")
-    assert runner.waits("tests/guest/pstore/fire_cells") and runner.waits("tests/disk/test_copy") and not runner.waits("tests/guest/pstore/pstore_txn")
+    assert runner.waits("tests/guest/pstore/fire_cells") and runner.waits("tests/disk/copies/test_copy") and not runner.waits("tests/guest/pstore/pstore_txn")
     before, runner.waits = runner.waits, lambda name: name == "runner-waits"
     with tempfile.TemporaryDirectory() as folder:
         names = ["waits", "one", "two"]         # each waits for both others

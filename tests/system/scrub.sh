@@ -43,7 +43,7 @@ is "in a sound store nothing is found" "0 repairs, 0 lost" "$(grep -o '[0-9]* re
 cp --sparse=always "$STORE" "$GOOD"
 
 # Superblocks are written anew by the start, as is the area that it does not begin with; so one of the two areas
-# is mended here, and the signpost, and pages. (tests/disk/test_manager spoils all of them at work.)
+# is mended here, and the signpost, and pages. (tests/disk/manager/test_manager spoils all of them at work.)
 mended=0
 while IFS='|' read -r what repairs python; do
     damage "$python"

@@ -7,8 +7,8 @@
  *         and what he gives back is room again. Names are bytes: case and encoding make two of
  *         them, and no control character is in one.
  * Method  Requests by bare calls where the library has none. Costs are counted in instructions.
- *         Paths on the disk that are forged: tests/disk/test_rights_hostile.c; a program that has
- *         little: hostile_confined.c; all of it at random: hostile_monitor.
+ *         Paths on the disk that are forged: tests/disk/rights/test_rights_hostile.c; a program
+ *         that has little: hostile_confined.c; all of it at random: hostile_monitor.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "../../disk/tools/kcheck/kcheck.h"
+#include "tools/kcheck/kcheck.h"
 #include "internal.h"
 #include "life.h"
 
