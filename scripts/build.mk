@@ -29,7 +29,7 @@ FUZZING  = $(filter-out -MMD -MP,$(subst fuzzer-no-link,fuzzer,$(FUZZED)))
 KERNEL_LD := arch/x86_64/kernel.ld
 KLINK    = $(CC) -nostdlib -static -no-pie $(ALONE) -T $(KERNEL_LD) -o $@ $(filter %.o,$^) -lgcc
 ULINK    = $(MUSL) -static -no-pie $(ALONE) -o $@ $(filter %.o,$^) $(filter %/guest.a,$^) build/libpstore.a
-HLINK    = $(HOSTCC) -o $@ $(filter %.o %.a,$^)
+HLINK    = $(HOSTCC) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 ARCHIVE  = rm -f $@ && $(AR) rcs $@ $^
 # do(WORD,COMMAND): shows `WORD target` instead of the command, unless V=1; `make -s` shows nothing
 silent   = $(findstring s,$(filter-out -j% --%,$(firstword $(MAKEFLAGS))))
@@ -63,6 +63,10 @@ DISK_PROGRAMS   := $(filter-out tests/disk/lib/% tests/disk/fixtures/%,$(wildcar
 DISK_TESTS      := $(addprefix build/tests/disk/,$(notdir $(DISK_PROGRAMS:.c=)))
 DISK_ASAN_TESTS := $(addprefix build/tests/disk/,test_hostile test_rights_hostile)
 DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c) disk/tools/kstore/mend.c
+# the store manager for tests, which bring the kernel, what sends copies, and indexes (tests/disk/lib/manager)
+MANAGER_SOURCES := $(filter-out $(patsubst %,user/store/%.c,copy copy_backup copy_link copy_recast index kd main recast request),$(wildcard user/store/*.c)) \
+                   user/sites/frame.c user/sites/role_wire.c $(wildcard tests/disk/lib/manager/*.c)
+DIRECTORY_SOURCES := $(wildcard user/store/directory*.c user/store/grant*.c) user/store/limit.c
 WORLD_PARTS     := $(addprefix tests/disk/lib/,chunks.c device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 # structures beside their models: for a test on the host and one in the guest
@@ -94,6 +98,8 @@ $(eval $(call kind,kernel,CC  ,$$(CC) $$(KFLAGS)))
 $(eval $(call kind,guest,CC  ,$$(MUSL) $$(UFLAGS)))
 $(eval $(call kind,host,HOST,$$(HOSTCC) $$(HFLAGS)))
 $(eval $(call kind,test,HOST,$$(HOSTCC) $$(HFLAGS) -DKATYDID_TEST))
+# the store manager's threads as coroutines, and its clock as theirs
+$(eval $(call kind,test/turns,HOST,$$(HOSTCC) $$(HFLAGS) -DKATYDID_TEST -include turns/sim.h))
 $(eval $(call kind,fuzz,FUZZ,$$(FUZZED) -DKATYDID_TEST))
 $(eval $(call kind,asan,HOST,$$(HOSTCC) $$(HFLAGS) -O1 -DKATYDID_TEST $$(SANITIZE)))
 $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/%.c,$$<),--coverage) \
@@ -218,12 +224,26 @@ build/host/kstore build/tests/asan/kstore build/tests/same/host build/tests/host
 	$(call do,LINK,$(HLINK) -lm)
 build/host/%: build/obj/host/disk/tools/%.o $(call objects,host,$(STORE_SOURCES))
 	$(call do,LINK,$(HLINK))
-# disk_test(KIND,PROGRAM,SOURCE)
+# what tests share is in archives, of which each takes what it names: some bring a kernel of their own, or another disk
+define rigs
+build/obj/$(1)/disk.a: $(call objects,$(1),$(DISK_TEST_PARTS) $(2))
+	$$(call do,AR  ,$$(ARCHIVE))
+endef
+$(eval $(call rigs,test))
+$(eval $(call rigs,asan,$(DIRECTORY_SOURCES)))
+$(eval $(call rigs,coverage))
+build/obj/test/manager.a: $(call objects,test,$(MANAGER_SOURCES) $(wildcard tests/disk/lib/threads/*.c))
+build/obj/test/turns/manager.a: $(call objects,test/turns,$(MANAGER_SOURCES) $(wildcard tests/disk/lib/turns/*.c))
+build/obj/test/manager.a build/obj/test/turns/manager.a:
+	$(call do,AR  ,$(ARCHIVE))
+build/obj/test/user/store/%.o: HFLAGS += -Dmalloc=manager_malloc
+# disk_test(KIND,PROGRAM,SOURCE,MANAGER)
 define disk_test
-$(2): $(call objects,$(1),$(3) $(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+$(2): $(call objects,$(1),$(3) $(STORE_SOURCES) $(KCHECK_SOURCES)) build/obj/$(1)/disk.a $(4)
 endef
 $(foreach file,$(DISK_PROGRAMS),$(foreach name,$(notdir $(file:.c=)),\
-    $(eval $(call disk_test,$(if $(filter %/$(name),$(DISK_ASAN_TESTS)),asan,test),build/tests/disk/$(name),$(file))) \
+    $(eval $(if $(filter %/$(name),$(DISK_ASAN_TESTS)),$(call disk_test,asan,build/tests/disk/$(name),$(file)),\
+        $(call disk_test,test,build/tests/disk/$(name),$(file),build/obj/test$(if $(filter tests/disk/time/%,$(file)),/turns)/manager.a))) \
     $(eval $(call disk_test,coverage,build/coverage/$(name),$(file)))))
 $(DISK_TESTS):
 	$(call do,LINK,$(HLINK) -lcmocka)

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "crew.h"
+#include "internal.h"
 #include "power.h"
 #include "slot_made.h"
 #include "store_made.h"

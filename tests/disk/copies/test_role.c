@@ -7,12 +7,16 @@
  *         with their link. Machines lose their power, links break or fall silent, the witness is
  *         away, at any time. A commit is a number; it knows the one that its home had before.
  */
+#include "crew.h"
+#include "internal.h"
 #include "role_rig.h"
+#include "user/sites/role_wire.h"
+#include "user/store/role.c"
 
 static void life(uint64_t seed)
 {
     crew_at("life", seed);
-    begin(seed);
+    machines_begin(seed);
     time_passes(2000000);
     if (!pair_stands())
         crew_fail("a pair that is left alone does not come to be: %u %u, error %d",
@@ -32,7 +36,7 @@ static void life(uint64_t seed)
     crew_add(ACKED, acked_count);
     crew_add(OPENED, opened_count);
     crew_add(COPIED, copied_count);
-    end();
+    machines_end();
 }
 
 static void homes_and_spares_live_through_faults(void **state)
@@ -53,8 +57,8 @@ static void a_spare_takes_over_within_a_second(void **state)
     (void)state;
     uint64_t worst = 0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        begin(seed);
-        time_passes(2000000 + below(20) * 10000);
+        machines_begin(seed);
+        time_passes(2000000 + chance(20) * 10000);
         assert_true(pair_stands() && machines[0].role.is == ROLE_HOME);
         machines[0].up = false;
         links[0].silent = true;         /* nobody tells */
@@ -64,7 +68,7 @@ static void a_spare_takes_over_within_a_second(void **state)
             time_passes(STEP_US);
         worst = MAX(worst, now_us - died);
         assert_true(machines[1].role.is == ROLE_HOME);
-        end();
+        machines_end();
     }
     printf("# the longest of 20 take-overs: %llu ms\n", (unsigned long long)worst / 1000);
     assert_true(worst < 1000000);
@@ -77,7 +81,7 @@ static void answers_may_take_long(void **state)
     enum { WAY_US = 70000 };
     (void)state;
     assert_true(2 * WAY_US > ASK_AGAIN_US && 2 * WAY_US > JOIN_AGAIN_US);
-    begin(7);
+    machines_begin(7);
     way_us = WAY_US;
     for (uint32_t i = 0; i < 2; i++)
         machines[i].role.lease_us = 4 * ROLE_LEASE_US;
@@ -88,7 +92,7 @@ static void answers_may_take_long(void **state)
     link_breaks(0);
     time_passes(6000000);
     assert_true(role_serves(&machines[1].role, now_us) && record.home == 2);
-    end();
+    machines_end();
 }
 
 /* ---- single messages, to a home whose world answers nothing by itself */
@@ -106,7 +110,7 @@ static void noted(void *context, int to, const struct role_message *m)
 
 static struct role *home_alone(void)
 {
-    begin(1);
+    machines_begin(1);
     struct role *r = &machines[0].role;
     r->calls.send = noted;
     memset(sent, 0, sizeof sent);
@@ -176,7 +180,7 @@ static void a_spare_that_never_answers_is_not_named(void **state)
     assert_int_equal(last[ROLE_WANT_RECORD].record.mate, 0);
     joins_now(r, 79);                   /* who is lost may be home by now */
     assert_int_equal(last[ROLE_CATCH_UP].error, -EAGAIN);
-    end();
+    machines_end();
 }
 
 /* Aim: who answers what was never sent gives no lease: a stamp is one of the home's (NH8). */
@@ -200,7 +204,7 @@ static void a_stamp_of_the_future_is_no_lease(void **state)
         assert_false(role_heard(r, now_us + 1));
         assert_false(role_serves(r, now_us + ROLE_LEASE_US));
     }
-    end();
+    machines_end();
 }
 
 /* Aim: a group that was sealed before the spare joined, and is not applied, is sent to it. */
@@ -208,7 +212,7 @@ static void a_group_in_the_air_is_sent_to_who_joins(void **state)
 {
     (void)state;
     struct role *r = home_alone();
-    commit(&machines[0]);
+    machine_commits(&machines[0]);
     joins_now(r, 77);
     role_tick(r, now_us);
     assert_int_equal(sent[ROLE_GROUP], 0);      /* nobody has said that it is there */
@@ -217,9 +221,9 @@ static void a_group_in_the_air_is_sent_to_who_joins(void **state)
     role_tick(r, now_us);
     assert_int_equal(sent[ROLE_GROUP], 1);
     assert_true(last[ROLE_GROUP].bytes > STORE_PAGE_BYTES);
-    commit(&machines[0]);
+    machine_commits(&machines[0]);
     assert_int_equal(sent[ROLE_GROUP], 2);
-    end();
+    machines_end();
 }
 
 /* Aim: where a long log parts from that of a copy is looked for in steps, each at a tick of its
@@ -232,7 +236,7 @@ static void a_long_log_is_read_in_steps(void **state)
     struct role *r = home_alone();
     store_lsn_t before = store_log_applied(r->store);
     for (uint32_t i = 0; i < GROUPS; i++) {
-        commit(&machines[0]);
+        machine_commits(&machines[0]);
         commits_land(&machines[0]);
     }
     uint64_t reads = machines[0].disk.device.reads;
@@ -248,12 +252,12 @@ static void a_long_log_is_read_in_steps(void **state)
     assert_true(last[ROLE_CATCH_UP].error == 0 && last[ROLE_CATCH_UP].number == 79);
     assert_true(last[ROLE_CATCH_UP].lsn == store_log_applied(r->store) && r->mate);
     role_link(r, false, now_us);
-    end();
+    machines_end();
 
     r = home_alone();                   /* one that lacks it all, and is fed step by step, too */
     before = store_log_applied(r->store);
     for (uint32_t i = 0; i < GROUPS; i++) {
-        commit(&machines[0]);
+        machine_commits(&machines[0]);
         commits_land(&machines[0]);
     }
     struct role_message m = joined_at(r, 77, before);
@@ -266,7 +270,7 @@ static void a_long_log_is_read_in_steps(void **state)
     for (uint32_t i = 0; i < GROUPS && sent[ROLE_GROUP] < GROUPS; i++)
         role_tick(r, now_us);
     assert_int_equal(sent[ROLE_GROUP], GROUPS);
-    end();
+    machines_end();
 }
 
 /* Aim: a copy that asked to join and is gone leaves no hold on the log. */
@@ -275,7 +279,7 @@ static void who_is_gone_while_its_log_is_looked_for_leaves_nothing(void **state)
     (void)state;
     struct role *r = home_alone();
     for (uint32_t i = 0; i < 90; i++) {
-        commit(&machines[0]);
+        machine_commits(&machines[0]);
         commits_land(&machines[0]);
     }
     struct store_stats before, after;
@@ -287,7 +291,7 @@ static void who_is_gone_while_its_log_is_looked_for_leaves_nothing(void **state)
     assert_true(!role_hurries(r) && after.holds == before.holds);
     role_tick(r, now_us += ROLE_TICK_US);
     assert_int_equal(sent[ROLE_CATCH_UP], 0);
-    end();
+    machines_end();
 }
 
 /* Aim: a copy that lacks a group which is too large to be sent is told that, once it is found out,
@@ -297,7 +301,7 @@ static void who_lacks_a_group_that_is_too_large_is_copied_anew(void **state)
     (void)state;
     struct role *r = home_alone();
     store_lsn_t before = store_log_applied(r->store);
-    commit(&machines[0]);
+    machine_commits(&machines[0]);
     commits_land(&machines[0]);
     r->group_most = STORE_PAGE_BYTES;
     for (uint64_t session = 77; session < 79; session++) {
@@ -318,7 +322,7 @@ static void who_lacks_a_group_that_is_too_large_is_copied_anew(void **state)
     }
     assert_int_equal(last[ROLE_CATCH_UP].error, -ESTALE);
     assert_true(role_serves(r, now_us) && !r->mate);
-    end();
+    machines_end();
 }
 
 /* Aim: an answer of the witness counts for the request that was made last (NM2). */
@@ -343,7 +347,7 @@ static void answers_to_earlier_requests_are_none(void **state)
     role_receive(r, ROLE_TO_WITNESS, &m, now_us);
     assert_true(role_serves(r, now_us));
     assert_int_equal(role_take_over(r, now_us), -EBUSY);
-    end();
+    machines_end();
 }
 
 /* Aim: a frame that is changed is no message, or one that is within its frame. */
@@ -440,7 +444,7 @@ static void the_witness_hears_of_a_person(void **state)
 static void without_a_witness_all_stand_still(void **state)
 {
     (void)state;
-    begin(3);
+    machines_begin(3);
     time_passes(2000000);
     assert_true(pair_stands());
     witness_up = false;
@@ -465,7 +469,7 @@ static void without_a_witness_all_stand_still(void **state)
     time_passes(2000000);
     assert_true(pair_stands() && machines[1].role.is == ROLE_HOME && record.mate == 1);
     assert_true(role_serves(&machines[1].role, now_us));
-    end();
+    machines_end();
 }
 
 /* Aim: the same while the former home is there again before the witness is: it joins, without a
@@ -473,7 +477,7 @@ static void without_a_witness_all_stand_still(void **state)
 static void a_record_that_is_older_than_a_persons_word_is_none(void **state)
 {
     (void)state;
-    begin(6);
+    machines_begin(6);
     time_passes(2000000);
     machines[0].up = false;
     role_end(&machines[0].role);
@@ -498,7 +502,7 @@ static void a_record_that_is_older_than_a_persons_word_is_none(void **state)
     witness_up = true;
     time_passes(2000000);
     assert_true(record.home == 2 && role_serves(r, now_us));
-    end();
+    machines_end();
 }
 
 /* Aim: a person has the spare take over from a home that lives: the witness decides, nothing that
@@ -506,7 +510,7 @@ static void a_record_that_is_older_than_a_persons_word_is_none(void **state)
 static void a_person_has_the_spare_take_over(void **state)
 {
     (void)state;
-    begin(4);
+    machines_begin(4);
     assert_int_equal(role_asks_over(&machines[1].role, now_us), -EAGAIN);   /* it is none yet */
     time_passes(2000000);
     assert_true(pair_stands() && machines[0].role.is == ROLE_HOME);
@@ -516,7 +520,7 @@ static void a_person_has_the_spare_take_over(void **state)
     uint64_t before = acked_count;
     time_passes(2000000);
     assert_true(pair_stands() && machines[1].role.is == ROLE_HOME && acked_count > before);
-    end();
+    machines_end();
 }
 
 /* Aim: commits of an asynchronous home wait for nobody; its spare is not named, so it takes over by
@@ -524,7 +528,7 @@ static void a_person_has_the_spare_take_over(void **state)
 static void an_asynchronous_spare_waits_for_a_person(void **state)
 {
     (void)state;
-    begin(5);
+    machines_begin(5);
     machines[0].role.asynchronous = machines[1].role.asynchronous = true;
     time_passes(2000000);
     struct role *home = &machines[0].role;
@@ -549,7 +553,7 @@ static void an_asynchronous_spare_waits_for_a_person(void **state)
     assert_true(role_serves(&machines[1].role, now_us));
     time_passes(500000);
     assert_true(record.home == 2 && record.term > 1);
-    end();
+    machines_end();
 }
 
 int main(int argc, char **argv)

@@ -8,6 +8,9 @@
  *         to the copy; when its flush ends both have them. Lives of that are cut at every event of
  *         the copy's disk; and pairs live on through deaths of either.
  */
+#include "crew.h"
+#include "internal.h"
+#include "life.h"
 #include "spare_rig.h"
 
 static uint64_t slot_b_offset;

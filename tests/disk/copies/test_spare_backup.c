@@ -6,6 +6,9 @@
  * Method  the rig of test_spare.c, whose spare applies nothing meanwhile; if its log is full, and
  *         it has to, that is noticed, and the copy is given up.
  */
+#include "crew.h"
+#include "internal.h"
+#include "life.h"
 #include "spare_rig.h"
 
 /* ---- backups of a spare */

@@ -8,9 +8,9 @@
 static void spill_run(struct bench *b, struct store_chain *chain, uint64_t from, uint64_t to)
 {
     while (from < to) {
-        struct store_group *group = group_open(b);
+        struct store_group *group = bench_group(b);
         for (int i = 0; i < 5 && from < to; i++, from++)
-            assert_int_equal(spill(b, group, chain, from, 100 + from), 0);
+            assert_int_equal(bench_spill(b, group, chain, from, 100 + from), 0);
         assert_int_equal(store_group_seal(group), 0);
         assert_int_equal(store_group_issue(group), 0);
         assert_int_equal(store_group_apply(group), 0);
@@ -28,7 +28,7 @@ static struct store_chain *chain_open(struct bench *b, uint64_t log_bytes)
 static int chain_commit(struct bench *b, struct store_chain *chain)
 {
     uint32_t position;
-    struct store_group *group = group_open(b);
+    struct store_group *group = bench_group(b);
     store_txn_begin(group, 2);
     int error = store_txn_chain(group, chain);
     int end = store_txn_end(group, &position);
@@ -87,7 +87,7 @@ static void a_committed_chain_is_there_and_an_unfinished_one_is_not(void **state
     for (uint64_t page = 0; page < 14; page++)
         page_is(&b, page, 100 + page);
     page_is(&b, 20, 0);
-    reopen(&b);
+    bench_reopen(&b);
     assert_int_equal(b.report.transactions, 2);
     assert_int_equal(b.report.pages, 14);
     for (uint64_t page = 0; page < 14; page++)
@@ -104,9 +104,9 @@ static void spilled_pages_are_read_back_replaced_dropped_and_home(void **state)
     uint32_t crc, position;
     uint8_t bytes[4096], wanted[4096];
     struct store_chain *chain = chain_open(&b, 1 << 20);
-    struct store_group *group = group_open(&b);
-    assert_int_equal(spill(&b, group, chain, 1, 1), 0);
-    assert_int_equal(spill(&b, group, chain, 2, 2), 0);
+    struct store_group *group = bench_group(&b);
+    assert_int_equal(bench_spill(&b, group, chain, 1, 1), 0);
+    assert_int_equal(bench_spill(&b, group, chain, 2, 2), 0);
     assert_int_equal(store_spill_find(b.store, chain, b.object, 1, &at, &crc), -EBUSY);
     assert_int_equal(store_txn_begin(group, 2), 0);
     assert_int_equal(store_txn_chain(group, chain), -ENOBUFS);
@@ -116,17 +116,17 @@ static void spilled_pages_are_read_back_replaced_dropped_and_home(void **state)
     assert_int_equal(store_spill_find(b.store, chain, b.object, 1, &at, &crc), 0);
     assert_int_equal(at % 4096, 0);
     assert_int_equal(b.io.read(b.io.context, at, bytes, 4096), 0);
-    fill(wanted, 1);
+    value_fill(wanted, 1);
     assert_memory_equal(bytes, wanted, 4096);
     assert_int_equal(crc, crc32c(0, bytes, 4096));
-    group = group_open(&b);                     /* 1 is replaced, 2 comes back into memory */
-    assert_int_equal(spill(&b, group, chain, 1, 11), 0);
+    group = bench_group(&b);                     /* 1 is replaced, 2 comes back into memory */
+    assert_int_equal(bench_spill(&b, group, chain, 1, 11), 0);
     group_done(group);
     store_spill_drop(chain, b.object, 2);
     assert_int_equal(store_chain_pages(chain), 1);
-    group = group_open(&b);
+    group = bench_group(&b);
     store_txn_begin(group, 2);
-    fill(bytes, 22);
+    value_fill(bytes, 22);
     assert_int_equal(store_txn_page(group, b.object, 2, bytes), 0);
     assert_int_equal(store_txn_chain(group, chain), 0);
     assert_int_equal(store_txn_end(group, &position), 0);
@@ -136,7 +136,7 @@ static void spilled_pages_are_read_back_replaced_dropped_and_home(void **state)
     struct store_page page;
     assert_int_equal(store_page_find(b.store, b.object, 2, &page), 0);
     assert_int_equal(page.log_offset_bytes, 0);
-    reopen(&b);
+    bench_reopen(&b);
     page_is(&b, 1, 11);
     page_is(&b, 2, 22);
     bench_close(&b);
@@ -165,7 +165,7 @@ static void checkpoints_go_on_beside_a_running_chain(void **state)
     checkpoint(&b);
     store_stats(b.store, &stats);
     assert_int_equal(stats.logged_pages, 0);
-    reopen(&b);
+    bench_reopen(&b);
     for (uint64_t page = 0; page < 9; page++)
         page_is(&b, page, 100 + page);
     bench_close(&b);
@@ -184,8 +184,8 @@ static void a_chain_older_than_half_the_log_is_dropped(void **state)
     bench_open(&b, 4 << 20, 256 << 10);
     assert_int_equal(store_chain_begin(b.store, 2, &big), 0);
     while (!error) {
-        struct store_group *group = group_open(&b);
-        error = spill(&b, group, big, page, page);
+        struct store_group *group = bench_group(&b);
+        error = bench_spill(&b, group, big, page, page);
         page += !error;
         group_done(group);
     }
@@ -197,7 +197,7 @@ static void a_chain_older_than_half_the_log_is_dropped(void **state)
     assert_int_equal(store_chain_begin(b.store, 2, &old), 0);
     spill_run(&b, old, 0, 1);
     for (int i = 0; i < 200; i++) {
-        struct store_group *group = group_open(&b);
+        struct store_group *group = bench_group(&b);
         error = store_group_seal(group);
         if (error == -EAGAIN) {
             store_group_cancel(group);
@@ -243,7 +243,7 @@ static void damage_to_a_committed_chain_is_reported(void **state)
         assert_int_not_equal(b.report.damage_lsn, 0);
         b.device.image[at] ^= 1;
     }
-    reopen(&b);
+    bench_reopen(&b);
     for (uint64_t page = 0; page < 14; page++)
         page_is(&b, page, 100 + page);
     bench_close(&b);
@@ -263,7 +263,7 @@ static void damage_to_an_unfinished_chain_is_nothing(void **state)
     spill_run(&b, other, 30, 32);
     assert_int_equal(chain_commit(&b, other), 0);
     b.device.image[at + 5000] ^= 1;
-    reopen(&b);
+    bench_reopen(&b);
     page_is(&b, 0, 0);
     page_is(&b, 31, 131);
     bench_close(&b);
@@ -277,21 +277,21 @@ static void wrong_calls_are_refused(void **state)
     uint64_t at;
     uint32_t crc;
     struct store_chain *chain = chain_open(&b, 256 << 10);
-    struct store_group *group = group_open(&b);
-    assert_int_equal(spill(&b, group, chain, 1ull << 40, 1), -EINVAL);
+    struct store_group *group = bench_group(&b);
+    assert_int_equal(bench_spill(&b, group, chain, 1ull << 40, 1), -EINVAL);
     uint64_t object = b.object;
     b.object = 99;
-    assert_int_equal(spill(&b, group, chain, 0, 1), -ENOENT);
+    assert_int_equal(bench_spill(&b, group, chain, 0, 1), -ENOENT);
     b.object = object;
     store_txn_begin(group, 1);
-    assert_int_equal(spill(&b, group, chain, 0, 1), -EINVAL);
+    assert_int_equal(bench_spill(&b, group, chain, 0, 1), -EINVAL);
     store_txn_cancel(group);
-    assert_int_equal(spill(&b, group, chain, 0, 1), 0);
+    assert_int_equal(bench_spill(&b, group, chain, 0, 1), 0);
     store_group_cancel(group);
     assert_int_equal(store_spill_find(b.store, chain, b.object, 0, &at, &crc), -ENOENT);
     spill_run(&b, chain, 0, 3);
     assert_int_equal(store_close(b.store), -EBUSY);
-    group = group_open(&b);                     /* a cancelled commit can be done again */
+    group = bench_group(&b);                     /* a cancelled commit can be done again */
     store_txn_begin(group, 1);
     assert_int_equal(store_txn_chain(group, chain), 0);
     assert_int_equal(store_txn_chain(group, chain), -EINVAL);
@@ -317,7 +317,7 @@ static void a_page_written_again_is_not_the_spilled_one(void **state)
     spill_run(&b, chain, 0, 2);
     assert_int_equal(chain_commit(&b, chain), 0);
     store_chain_end(chain);
-    struct store_group *group = group_open(&b);
+    struct store_group *group = bench_group(&b);
     store_txn_begin(group, 5);
     assert_int_equal(store_txn_page(group, b.object, 0, bytes), 0);
     assert_int_equal(store_txn_end(group, &position), 0);

@@ -22,7 +22,7 @@ static void group_make(const struct bench *b, uint8_t block[4096], uint64_t dura
 
 static int spill_bytes(struct bench *b, struct store_chain *chain, uint64_t page, const void *bytes)
 {
-    struct store_group *group = group_open(b);
+    struct store_group *group = bench_group(b);
     int error = store_spill_page(group, chain, b->object, page, bytes);
     if (error)
         store_group_cancel(group);
@@ -47,12 +47,12 @@ static void a_spilled_page_does_not_pass_for_a_group(void **state)
         assert_int_equal(spill_bytes(&b, chain, 0, block), i == 2 ? 0 : -EINVAL);
         if (i == 2)
             b.store->super.uuid[0] ^= 1;
-        assert_int_equal(spill(&b, group_open(&b), chain, 1, 5), 0);
+        assert_int_equal(bench_spill(&b, bench_group(&b), chain, 1, 5), 0);
         store_group_cancel(&b.store->groups[b.store->next_group]);
         store_chain_end(chain);
         for (int n = 0; n < 2 && i < 2; n++) {
             assert_int_equal(write_page(&b, 3, 7), 0);
-            reopen(&b);
+            bench_reopen(&b);
             page_is(&b, 3, 7);
         }
         bench_close(&b);
@@ -73,7 +73,7 @@ static void no_record_passes_for_a_group(void **state)
     memset(page, 1, sizeof page);
     for (size_t at = 16; at + sizeof header <= sizeof page; at += sizeof header)
         memcpy(page + at, block, sizeof header);
-    struct store_group *group = group_open(&b);
+    struct store_group *group = bench_group(&b);
     for (uint64_t i = 0; i < 120; i++) {
         store_txn_begin(group, 3);
         assert_int_equal(store_txn_page(group, b.object, i, page), 0);
@@ -81,7 +81,7 @@ static void no_record_passes_for_a_group(void **state)
         assert_true(error == 0 || error == -EINVAL);
         refused += error != 0;
         if (error) {                            /* what comes next lies elsewhere */
-            fill(block, i);
+            value_fill(block, i);
             store_txn_begin(group, 3);
             assert_int_equal(store_txn_page(group, b.object, 200 + i, block), 0);
             assert_int_equal(store_txn_end(group, &position), 0);
@@ -94,7 +94,7 @@ static void no_record_passes_for_a_group(void **state)
         assert_false(le64_get(header.magic) == GROUP_MAGIC &&
                      memcmp(header.uuid_low.byte, b.store->super.uuid, 4) == 0);
     }
-    reopen(&b);
+    bench_reopen(&b);
     bench_close(&b);
 }
 
@@ -109,8 +109,8 @@ static void a_group_keeps_its_memory_beside_others(void **state)
         bench_open(&b, 64ull << 20, 8 << 20);
         struct store_op claim = { .type = STORE_OP_PAGE_CLAIM, .object = b.object, .page = 0,
                                   .count = 4 * 3000 };
-        struct store_group *first = group_open(&b);
-        fill(bytes, 7);
+        struct store_group *first = bench_group(&b);
+        value_fill(bytes, 7);
         if (!cancel) {
             store_txn_begin(first, 3);
             assert_int_equal(store_txn_page(first, b.object, 20000, bytes), 0);
@@ -123,7 +123,7 @@ static void a_group_keeps_its_memory_beside_others(void **state)
             assert_int_equal(store_group_seal(first), 0);
             assert_int_equal(store_group_issue(first), 0);
         }
-        struct store_group *second = group_open(&b);
+        struct store_group *second = bench_group(&b);
         if (!cancel) {
             store_txn_begin(second, 3);
             assert_int_equal(store_txn_op(second, &claim), 0);
@@ -137,7 +137,7 @@ static void a_group_keeps_its_memory_beside_others(void **state)
             assert_int_equal(store_group_apply(first), 0);
         }
         assert_true(b.store->spares.count <= 64);
-        reopen(&b);
+        bench_reopen(&b);
         kcheck_agrees(&b);
         bench_close(&b);
     }

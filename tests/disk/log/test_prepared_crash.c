@@ -2,6 +2,9 @@
  * test_prepared_crash.c - transactions of several stores: damage to what is in doubt, hostile
  * records about it, and random lives of them with every crash state.
  */
+#include "crew.h"
+#include "life.h"
+#include "opinion.h"
 #include "prepared_rig.h"
 
 #define STEPS 30u
@@ -25,7 +28,7 @@ static void a_lost_vote_is_damage(void **state)
     uint64_t lsn = b.store->log.end;
     assert_int_equal(prepare(&b, 1, 0, 3), 0);
     uint64_t end = b.store->log.end, at = ring(&b, lsn);
-    checkpoint(&b);
+    bench_checkpoint(&b);
     assert_int_equal(write_page(&b, 9, 7), 0);
     store_abandon(b.store);
     b.store = NULL;
@@ -38,7 +41,7 @@ static void a_lost_vote_is_damage(void **state)
         assert_int_equal(own.error, -EUCLEAN);
         b.device.image[at + i] ^= 1;
     }
-    reopen(&b);
+    bench_reopen(&b);
     assert_int_equal(decide(&b, 1), 0);
     bench_close(&b);
 }
@@ -56,9 +59,9 @@ static void another_vote_does_not_stand_in(void **state)
     assert_int_equal(prepare(&b, 1, 0, 3), 0);
     assert_int_equal(prepare(&b, 2, 3, 6), 0);
     uint64_t at = ring(&b, b.store->log.end);
-    assert_int_equal(alone(&b, 2, store_undo), 0);
+    assert_int_equal(bench_alone(&b, 2, store_undo), 0);
     assert_int_equal(prepare(&b, 3, 6, 9), 0);
-    checkpoint(&b);
+    bench_checkpoint(&b);
     assert_int_equal(write_page(&b, 9, 7), 0);
     store_abandon(b.store);
     b.store = NULL;
@@ -68,7 +71,7 @@ static void another_vote_does_not_stand_in(void **state)
     opinion_ask(&b.device, &own, said);
     assert_int_equal(own.error, -EUCLEAN);
     b.device.image[at] ^= 1;
-    reopen(&b);
+    bench_reopen(&b);
     assert_int_equal(b.report.doubts, 2);
     assert_int_equal(decide(&b, 3), 0);
     bench_close(&b);
@@ -102,13 +105,13 @@ static void hostile_records_are_refused_or_harmless(void **state)
             assert_int_equal(prepare(&b, 1, 0, 3), 0);
         uint64_t lsn = b.store->log.end;
         if (kind == 0) {
-            struct store_group *group = group_open(&b);
+            struct store_group *group = bench_group(&b);
             assert_int_equal(prepare_in(&b, group, 1, 0, 3, &chain), 0);
             group_done(group);
         } else if (kind == 1)
             assert_int_equal(decide(&b, 1), 0);
         else
-            assert_int_equal(alone(&b, 1, store_undo), 0);
+            assert_int_equal(bench_alone(&b, 1, store_undo), 0);
         uint8_t *group = b.device.image + ring(&b, lsn);
         struct record_disk *record = crafted(&b, lsn, kind ? RECORD_DECIDED : RECORD_PREPARED);
         uint32_t length = le32_get(record->length);

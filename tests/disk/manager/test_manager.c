@@ -3,9 +3,12 @@
  *
  * Aim     what a guest cannot show: one view refused beside others in its group; a log that is too
  *         small for the work; memory that ends; copies that rot.
- * Method  lib/manager_rig.h. What fails for good is in test_manager_fence.c.
+ * Method  lib/threads/rig.h. What fails for good is in test_manager_fence.c.
  */
-#include "manager_rig.h"
+#include "user/store/scrub.c"
+#include "user/store/spill.c"
+
+#include "threads/rig.h"
 
 /* ---- cases ---- */
 
@@ -500,8 +503,7 @@ static void a_copy_is_made_while_others_commit(void **state)
 
 static void copy_is_refused(void)
 {
-    const struct disk_io io = {.bytes = DISK_BYTES, .read = image_read,
-                               .write = disk_image_write, .flush = image_flush};
+    const struct disk_io io = disk_left();
     struct store_report report;
     struct store *store;
     memcpy(shared->disk, shared->copy, DISK_BYTES);
@@ -546,9 +548,8 @@ static void the_manager_ends_beside_a_copy(void **state)
 /* A disk that holds something else is refused and not touched. */
 static void child_foreign(void)
 {
-    struct disk_io io;
     memset(shared->disk, 'x', DISK_BYTES);
-    CHECK(disk_open(&io) && !store_start(&io) && strstr(log_line, "refused"));
+    CHECK(!manager_start() && strstr(log_line, "refused"));
     for (size_t i = 0; i < DISK_BYTES; i += 511) CHECK(shared->disk[i] == 'x');
 }
 static void a_foreign_disk_is_not_formatted(void **state)

@@ -3,9 +3,9 @@
  *
  * Aim     one that is due goes by chunks, of the sizes that were set; commits beside it are logged
  *         as their chunks' redo points want; consistent chunks go home while nobody commits.
- * Method  lib/manager_rig.h: commits all the time until the checkpoint is done, and a recovery.
+ * Method  lib/threads/rig.h: commits all the time until the checkpoint is done, and a recovery.
  */
-#include "manager_rig.h"
+#include "threads/rig.h"
 
 static uint64_t checkpoints_now(void)
 {

@@ -3,9 +3,11 @@
  *
  * Aim     from the vote to its outcome nobody else gets such a page, whatever happens to the client
  *         and the manager meanwhile; its commit has them, its undo gives them back.
- * Method  lib/manager_rig.h; each life of a manager is a child, whose end is a power cut.
+ * Method  lib/threads/rig.h; each life of a manager is a child, whose end is a power cut.
  */
-#include "manager_votes.h"
+#include "user/store/votes.c"
+
+#include "threads/voting.h"
 
 enum { COUNT = 8, OTHER = CLIENT + 1 };
 
@@ -65,7 +67,10 @@ static void client_ends(void)
 
 static void child_votes(void)
 {
-    voter_start();
+    const struct kd_message voter = {.kind = STORE_TXN, .process = CLIENT,
+                                     .word = {WIRE_TXN_VOTER}};
+    client_start();
+    CHECK(votes_request(&voter) && may_vote(CLIENT));
     flush_beside = client_ends;
     claim_vote(1);
     CHECK(!meets(lease(OTHER), object_at()));
@@ -78,6 +83,15 @@ static void child_waits(void)
     CHECK(orphans == 1);
     for (int i = 0; i < 20; i++) CHECK(!meets(lease(OTHER), first));
     CHECK(commit(first + 4, 1, 99) == -EBUSY && commit(first + COUNT, 1, 99) == 0);
+}
+
+static int decide(bool commits)
+{
+    struct store_txn_id id = id_of(1);
+    server_lock();
+    int r = vote_decide(&id, commits, false);
+    server_unlock();
+    return r;
 }
 
 static bool is_claimed(uint64_t p)
@@ -93,7 +107,7 @@ static void child_commits(void)
 {
     uint64_t first = object_at();
     client_start();
-    CHECK(!is_claimed(first + 1) && txn(WIRE_TXN_COMMIT, 1, 1) == 0 && orphans == 0);
+    CHECK(!is_claimed(first + 1) && decide(true) == 0 && orphans == 0);
     shared->acknowledged[first] = 5;
     for (unsigned i = 1; i < COUNT; i++) CHECK(is_claimed(first + i));
     for (int i = 0; i < 20; i++) CHECK(!meets(lease(OTHER), first));
@@ -104,24 +118,10 @@ static void child_undoes(void)
     uint64_t first = object_at();
     bool again = false;
     client_start();
-    CHECK(txn(WIRE_TXN_UNDO, 1, 1) == 0 && orphans == 0);
+    CHECK(decide(false) == 0 && orphans == 0);
     shared->tried[first] = 0;
     for (int i = 0; i < 20; i++) again |= meets(lease(OTHER), first);
     CHECK(again && !is_claimed(first + 1));
-}
-
-static void run_next(void (*body)(void))
-{
-    int status;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        alarm(60);
-        body();
-        _exit(0);
-    }
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
 }
 
 static void lives(void (*end)(void))

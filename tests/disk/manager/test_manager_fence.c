@@ -3,9 +3,9 @@
  *
  * Aim     what a guest cannot show: nothing is acknowledged after the failure, readers go on, what
  *         was durable is published; the store is closed only if all pages are at home.
- * Method  lib/manager_rig.h.
+ * Method  lib/threads/rig.h.
  */
-#include "manager_rig.h"
+#include "threads/rig.h"
 
 /* After the failure that is armed, nothing is acknowledged and nothing written any more. */
 static void expect_fence(void)
@@ -59,12 +59,9 @@ static void after_a_failed_home_write_the_store_is_fenced(void **state)
 
 static int ask(uint32_t kind, uint64_t word0, uint64_t word1, void *data, uint64_t bytes)
 {
-    static union answer out;
     const struct kd_message m = {.kind = kind, .process = CLIENT, .word = {word0, word1},
                                  .buffer = data, .data_bytes = bytes};
-    struct kd_message reply = {.handle = -1};
-    struct sources by;
-    return request(&m, &reply, &out, &by);
+    return manager_request(&m);
 }
 
 /* As a page that could not be brought home does it, while a group is in the air. */
@@ -174,8 +171,9 @@ static void a_failed_write_in_the_air_has_fenced_the_store(void **state)
 static void child_flush_again(void)
 {
     client_start();
+    const struct disk_io *disk = &server.disk;
     flushes_left = 0;
-    CHECK(device_flush(disks) == -EIO && device_flush(disks) == -EIO);
+    CHECK(disk->flush(disk->context) == -EIO && disk->flush(disk->context) == -EIO);
 }
 static void no_flush_succeeds_after_a_failed_one(void **state)
 {

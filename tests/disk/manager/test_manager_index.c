@@ -4,10 +4,10 @@
  * Aim     who changes an index that cannot be changed hears why; who was in the same group hears
  *         EDEADLK at most, which says to begin again, and gets through then; nothing of those that
  *         were refused is in the log.
- * Method  lib/manager_rig.h; lib/manager_index.h stands for the index thread. One commit holds the
+ * Method  lib/threads/rig.h; lib/manager/index.c stands for the index thread. One commit holds the
  *         committer up, so that those behind it come into one group.
  */
-#include "manager_rig.h"
+#include "threads/rig.h"
 
 enum { COMMITTERS = 4, ROUNDS = 30 };
 static struct { struct wire_op op; char key[8]; } changes[VIEWS];

@@ -10,9 +10,14 @@
  *         leave, and what is brought take its place. A checkpoint waits for that read. A page that
  *         was freed is told as one of which no version is wanted, if nobody of the same group wrote
  *         it again (GL6).
- * Method  lib/manager_rig.h, with objects that fail at a moment, and questions in both orders.
+ * Method  lib/threads/rig.h, with objects that fail at a moment, and questions in both orders.
  */
-#include "manager_rig.h"
+#include "user/store/clean.c"
+#include "user/store/decide.c"
+#include "user/store/pager.c"
+
+#undef fail
+#include "threads/rig.h"
 
 /* ---- made anew ---- */
 

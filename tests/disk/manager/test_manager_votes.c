@@ -3,11 +3,40 @@
  *
  * Aim     a vote is durable before it is told, and its COMMIT answered when it is decided, in this
  *         life of the manager or in none; what is in doubt is given to nobody.
- * Method  lib/manager_rig.h; each life of a manager is a child, whose end is a power cut.
+ * Method  lib/threads/rig.h; each life of a manager is a child, whose end is a power cut.
  */
-#include "manager_votes.h"
+#include "user/store/audit.c"
+#include "user/store/votes.c"
+#include "user/store/votes_serve.c"
+
+#include "threads/voting.h"
 
 enum { ONE = 1, TWO = 2 };
+
+static uint64_t said, word1;            /* word0 of the last answer; of the next questions */
+static struct wire_doubt doubt;         /* that WIRE_TXN_NEXT told last */
+
+static int txn(enum wire_txn what, unsigned number, uint64_t token)
+{
+    struct store_txn_id id = id_of(number);
+    bool none = what == WIRE_TXN_VOTER || what == WIRE_TXN_NEXT;
+    struct kd_message m = {.kind = STORE_TXN, .process = CLIENT, .token = token,
+                           .word = {what, word1}, .buffer = &id,
+                           .data_bytes = none ? 0 : sizeof(id)};
+    struct kd_message reply = {.handle = -1};
+    server_lock();
+    int r = txn_serve(&m, &reply, &doubt);
+    server_unlock();
+    said = reply.word[0];
+    return r;
+}
+
+static void voter_start(void)
+{
+    client_start();
+    CHECK(vote(0, 99, 0, 1, 5) == -EPERM); /* not yet */
+    CHECK(txn(WIRE_TXN_VOTER, 0, 1) == 0);
+}
 
 /* ---- one life ---- */
 
@@ -66,17 +95,6 @@ static void a_snapshot_that_waits_goes_before_a_vote(void **state)
 }
 
 /* Aim: what a vote and its decision write, beside a plain commit. */
-static uint64_t logged(void)
-{
-    static uint64_t before;
-    struct store_stats s;
-    server_lock();
-    store_stats(server.store, &s);
-    server_unlock();
-    uint64_t bytes = s.log_bytes_written - before;
-    before = s.log_bytes_written;
-    return bytes;
-}
 static void child_costs(void)
 {
     client_start();
@@ -314,21 +332,6 @@ static void votes_and_decisions_are_never_lazy(void **state)
     (void)state;
     run_child(child_lazy);
     recover_and_compare();
-}
-
-/* The next life, on the disk that the last one has left. */
-static void run_next(void (*body)(void))
-{
-    int status;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        alarm(60);
-        body();
-        _exit(0);
-    }
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
 }
 
 /* Aim: whatever sites ask for, others find places; what a site has had for long is refused, what it

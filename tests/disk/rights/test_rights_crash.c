@@ -32,7 +32,7 @@ static void state_check(bool answered, void (*look)(bool answered))
 
 static void whole_or_nothing(bool answered)
 {
-    uint64_t found = picture();
+    uint64_t found = dir_picture();
     assert_int_equal(dir_report.forged + dir_report.dangling + dir_report.lost, 0);
     if (answered)
         assert_true(found == after);
@@ -44,13 +44,13 @@ static void whole_or_nothing(bool answered)
 /* Cuts at each write of what `act` does; `look` judges. The last state is the answered one. */
 static void cuts(void (*act)(void), void (*look)(bool answered))
 {
-    before = picture();
+    before = dir_picture();
     next_before = dir->next;
     device_record(&device, true);
     undo_begin(&device);
     act();
     device_record(&device, false);
-    after = picture();
+    after = dir_picture();
     next_after = dir->next;
     undo_to(&device, 0);
     directory_close(dir);
@@ -222,9 +222,9 @@ static void act_mend(void)
 static void mends_to_the_same(bool answered)
 {
     if (answered)
-        assert_true(picture() == after);
+        assert_true(dir_picture() == after);
     act_mend();
-    assert_true(picture() == after);
+    assert_true(dir_picture() == after);
 }
 
 static uint64_t named(const char *name)

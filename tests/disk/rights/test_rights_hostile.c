@@ -308,7 +308,7 @@ static void invariants_check(void)
         assert_int_equal(up[directory_up(dir, g->container, up) - (g->container != 0)],
                          g->container ? DIRECTORY_ROOT : up[0]);
     }
-    picture();
+    dir_picture();
 }
 
 static void use_everything(void)

@@ -10,6 +10,8 @@
  *         compared. `make test` takes 100,000 operations, the long tier five times as many (N=
  *         times 2,000).
  */
+#include <stdlib.h>
+
 #include "crew.h"
 #include "directory_rig.h"
 

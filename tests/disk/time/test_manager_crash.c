@@ -2,13 +2,13 @@
  * test_manager_crash.c - one to eight clients of the store manager itself, interleaved by a seed,
  * and every crash state of what reaches the disk.
  *
- * Method: the manager's files run as coroutines (sim.h) over a kernel of arrays and a recording
- * disk, on which requests take a time that the seed chooses: groups are written while others are
- * flushed, pages go home beside them. Each client commits changes of a few pages that no other
- * client is changing; how they are told depends on the life: by each encoder in turn. What was in
- * which commit, and what was acknowledged, is noted here; csn and order are those that the manager
- * published. Then the crash states of the record are enumerated and compared with the contents
- * after some commit from the last acknowledged to the last submitted.
+ * Method: the manager's files run as coroutines (turns/sim.h) over a kernel of arrays and a
+ * recording disk, on which requests take a time that the seed chooses: groups are written while
+ * others are flushed, pages go home beside them. Each client commits changes of a few pages that no
+ * other client is changing; how they are told depends on the life: by each encoder in turn. What
+ * was in which commit, and what was acknowledged, is noted here; csn and order are those that the
+ * manager published. Then the crash states of the record are enumerated and compared with the
+ * contents after some commit from the last acknowledged to the last submitted.
  *
  * In some lives most commits are stacked: managers that stand on this one have a part of a client's
  * changes in views of their own, and all of it is one commit (kernel/store/stack.md).
@@ -16,13 +16,10 @@
  * In some lives most commits are lazy. Then only those count as acknowledged that were there when a
  * strict one, or a flush that a client asked for, was answered.
  */
-#include "sim.h"
-
 #include "crew.h"
 #include "enumerate.h"
+#include "turns/waits.h"
 #include "world_parts.h"
-#include "manager_kernel.h"
-#include "manager_sim.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -86,7 +83,7 @@ static long publish_noted(const struct kd_publish *p, long count)
 {
     for (long k = 0; k < count; k++, txn_acked++) {
         uint64_t first;
-        if (pages_with(p[k].view, &first) == 0) return publish(p, count);
+        if (pages_with(p[k].view, &first) == 0) return kernel_publish(p, count);
         CHECK(txn_acked < txn_count && txn[txn_acked].view == p[k].view &&
               txn[txn_acked].token == p[k].token);
         txn[txn_acked].csn = p[k].csn;
@@ -95,7 +92,7 @@ static long publish_noted(const struct kd_publish *p, long count)
     crew_add(GROUPS, 1);
     crew_add(SHARED, count > 1);
     device_mark(&disk, txn_safe, txn_count);
-    return publish(p, count);
+    return kernel_publish(p, count);
 }
 
 static void digests_make(void)
@@ -120,7 +117,7 @@ static void digests_make(void)
 
 static uint32_t homes[DEVICE_OPEN_MAX], home_count;
 
-static int home_write(uint64_t offset, const void *bytes)
+int home_write(uint64_t offset, const void *bytes)
 {
     homes[home_count++] = device_write_begin(&disk, offset, bytes, 4096);
     return 0;
@@ -132,7 +129,7 @@ static long homes_write(struct kd_page_io *io, long count)
     uint32_t mine[DEVICE_OPEN_MAX];
     if (lazies) sim_sleep(some(request_us)); /* commits are published meanwhile */
     home_count = 0;
-    long r = write_homes(io, count);
+    long r = kernel_homes(io, count);
     uint32_t n = home_count;
     memcpy(mine, homes, sizeof(mine));
     disk_serve(request_us * count);
@@ -160,7 +157,7 @@ static long block_flush(void)
 static long diff_noted(struct kd_diff *d)
 {
     uint64_t first, transaction = d->view % CLIENTS_MAX;
-    long r = diff(d);
+    long r = kernel_diff(d);
     CHECK(d->token == view[transaction].token);
     if (r == 0 && d->cursor == ~0ull && pages_with(transaction, &first)) txn_note(transaction);
     return r;
@@ -285,14 +282,12 @@ static void *checkpoints_main(void *unused)
 
 static void *start_main(void *base)
 {
-    struct disk_io io;
     struct wire_open how = {.flags = PS_CREATE | PS_WRITE};
     struct wire_opened out;
     name_make(NAME, how.name);
-    crc32c_choose(NULL);
     options.log_bytes = LOG_BYTES;
     options.checkpoint_ms = 0;
-    CHECK(disk_open(&io) && store_start(&io) && server_start());
+    CHECK(manager_start());
     CHECK(container_open(CLIENT, &how, &out) == 0 && out.container == 1);
     server_lock();
     server.containers[1]->form[WIRE_FORM_ENCODER] = (uint32_t)encoder;

@@ -7,10 +7,12 @@
  *         no commit; groups are written in their order, each with one write; a batch of lazy
  *         commits takes a flush for each tenth of a second, and one alone is durable when its time
  *         is up.
- * Method  the manager, its disk and its clients in virtual time (manager_time.h): every figure is
+ * Method  the manager, its disk and its clients in virtual time (turns/time.h): every figure is
  *         exact. `test_manager_time --bench` prints them for scripts/bench.
  */
-#include "manager_time.h"
+#include "turns/time.h"
+
+#include "user/store/backup.c"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -38,8 +40,8 @@ static void in_child(void (*body)(void))
 static void child_many(void)
 {
     simulate(64, 1000, NULL);
-    CHECK(device.flushes > 2);
-    result->a = (double)(device.flushes - 2) / 1000;        /* without the first and the last */
+    CHECK(requests.flushes > 2);
+    result->a = (double)(requests.flushes - 2) / 1000;        /* without the first and the last */
     /* the cleaner is no thread of its own here: a twin beside a group counts, too */
     struct store_stats all;
     store_stats(server.store, &all);
@@ -59,7 +61,7 @@ static void sixty_four_clients_share_two_flushes(void **state)
 static void child_one(void)
 {
     simulate(1, 1000, NULL);
-    CHECK(device.writes == 1000 && device.flushes == 1000);
+    CHECK(requests.writes == 1000 && requests.flushes == 1000);
     CHECK(calm.max == REQUEST_US + PAGE_US * 2 + FLUSH_US); /* the first: a full image */
 }
 static void one_client_gets_one_write_and_one_flush(void **state)
@@ -243,13 +245,13 @@ static void *batch_main(void *unused)
         CHECK(us == REQUEST_US + PAGE_US * (n == 1 ? 2 : 1) || us >= FLUSH_US);
     }
     int64_t tenths = (sim_us - begin + 99999) / 100000;
-    CHECK(device.writes == 2000 && device.flushes <= (uint64_t)tenths && device.flushes < 5);
+    CHECK(requests.writes == 2000 && requests.flushes <= (uint64_t)tenths && requests.flushes < 5);
     CHECK(server.durable_csn < server.last_csn);
     sim_sleep(99000);
     server_lock();
     CHECK(group_flush() == 0 && server.durable_csn == server.last_csn);
     server_unlock();
-    result->a = (double)device.flushes;
+    result->a = (double)requests.flushes;
     over = true;
     return NULL;
 }
@@ -271,24 +273,24 @@ static void *bound_main(void *unused)
     commit(0, 1, 1, 1);
     int64_t due = sim_us + 5000;
     sim_sleep(4900);
-    CHECK(device.flushes == 0 && server.durable_csn < server.last_csn);
-    while (device.flushes == 0) sim_sleep(10);
+    CHECK(requests.flushes == 0 && server.durable_csn < server.last_csn);
+    while (requests.flushes == 0) sim_sleep(10);
     CHECK(sim_us <= due + 1020);
     sim_sleep(FLUSH_US);
-    CHECK(device.flushes == 1 && server.durable_csn == server.last_csn && device.writes == 2);
+    CHECK(requests.flushes == 1 && server.durable_csn == server.last_csn && requests.writes == 2);
     sim_sleep(200000);
-    CHECK(device.flushes == 2 && device.writes == 3);       /* the empty group that proves them */
+    CHECK(requests.flushes == 2 && requests.writes == 3);   /* the empty group that proves them */
     laziness = 100;
     commit(0, 2, 1, 1);
     laziness = 0;
     commit(0, 3, 1, 1);
-    CHECK(device.flushes == 3 && server.durable_csn == server.last_csn);
+    CHECK(requests.flushes == 3 && server.durable_csn == server.last_csn);
     sim_sleep(1000000);
-    CHECK(device.flushes == 4);
+    CHECK(requests.flushes == 4);
     options.lazy_ms = 0;
     laziness = STORE_LAZY;
     commit(0, 0, 1, 2);
-    CHECK(device.flushes == 5 && server.durable_csn == server.last_csn);
+    CHECK(requests.flushes == 5 && server.durable_csn == server.last_csn);
     over = true;
     return NULL;
 }
@@ -412,7 +414,7 @@ static void *failing_main(void *unused)
     (void)unused;
     laziness = STORE_LAZY;
     commit(0, 0, 1, 1);
-    device.flush_fails = true;
+    requests.flush_fails = true;
     sim_start(flusher_main, NULL);
     for (unsigned i = 1; i <= 2; i++) {
         sim_sleep(10);
@@ -422,7 +424,7 @@ static void *failing_main(void *unused)
         while (!view[i].answered) sim_wait(view, SIM_NEVER);
         CHECK(view[i].answer == -EIO && page[i].word[WORD_A] == 1 && server.fenced);
     }
-    CHECK(device.writes == 2 && device.flushes == 1);
+    CHECK(requests.writes == 2 && requests.flushes == 1);
     over = true;
     return NULL;
 }
@@ -432,7 +434,7 @@ static void *fenced_main(void *unused)
     (void)unused;
     laziness = STORE_LAZY;
     commit(0, 0, 1, 1);
-    device.flush_fails = true;
+    requests.flush_fails = true;
     view[1] = (struct view){.queued = true, .token = 1, .first = 1, .count = 1, .value = 1};
     sim_wake(&view[0].queued, true);
     while (!view[1].answered) sim_wait(view, SIM_NEVER);
@@ -471,7 +473,7 @@ static void *full_main(void *unused)
     } while (r == 0);
     CHECK(r == -ENOMEM && !server.fenced);
     starving = false;
-    device.flush_fails = true;
+    requests.flush_fails = true;
     r = container_rename("box", "bin", &id);
     if (r == -ENOENT) r = container_rename("bin", "box", &id);
     CHECK(r == -EIO && server.fenced == -EIO);

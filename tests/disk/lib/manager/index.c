@@ -1,16 +1,13 @@
 /*
- * manager_index.h - in place of user/store/index.c for the manager on the host.
+ * index.c - in place of user/store/index.c for the manager on the host.
  *
  * Changing an index takes a view whose transaction's copies are pages, and the host's kernel of
  * arrays has none. So an index here is a container without pages; a change says by its value what
  * becomes of it, and the manager's own transaction writes one page of the container 1. index.c
  * itself is tested by tests/host/test_index.c and test_index_jobs.c, and in guests.
  */
-#ifndef MANAGER_INDEX_H
-#define MANAGER_INDEX_H
+#include "manager/kernel.h"
 
-enum { INDEX_VIEW = VIEWS - 1, INDEX_PAGE = PAGES - 1, INDEX_WORD = 77 };
-enum { CHANGE_FAILS = 1000, COMMIT_FAILS, CHANGE_LOSES };       /* values of a change */
 static bool index_commit_fails;
 
 int index_make(struct container *c, int kind, uint64_t base, uint64_t pages)
@@ -72,5 +69,3 @@ int index_commit(struct kd_message *m)
     return 0;
 }
 void index_cancel(struct group *g) { g->changes = 0; }
-
-#endif

@@ -1,26 +1,15 @@
 /*
- * sim.h - threads that take turns, and a clock that moves only when all of them wait.
- *
- * A test includes it before sources that use POSIX threads: their threads then are coroutines of
- * one thread, run in a fixed order, and the same program gives the same schedule and times
- * everywhere. A thread gives its turn away only where it waits: for a condition, a mutex, a time,
- * or sim_wait().
+ * sim.c - see sim.h.
  */
-#ifndef TESTS_DISK_SIM_H
-#define TESTS_DISK_SIM_H
+#include "turns/sim.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <ucontext.h>
 
 enum { SIM_TASKS_MAX = 96, SIM_STACK_BYTES = 256 << 10 };
-#define SIM_NEVER INT64_MAX
 
 static struct sim_task {
     ucontext_t context;
@@ -31,10 +20,10 @@ static struct sim_task {
     bool late, ended;
 } sim_tasks[SIM_TASKS_MAX];
 static unsigned sim_count, sim_now_runs;
-static int64_t sim_us;              /* the time */
+int64_t sim_us;
 static ucontext_t sim_loop_context;
 
-static inline void sim_body(void)
+static void sim_body(void)
 {
     struct sim_task *t = &sim_tasks[sim_now_runs];
     t->body(t->argument);
@@ -42,7 +31,7 @@ static inline void sim_body(void)
     swapcontext(&t->context, &sim_loop_context);
 }
 
-static inline void sim_start(void *(*body)(void *), void *argument)
+void sim_start(void *(*body)(void *), void *argument)
 {
     struct sim_task *t = &sim_tasks[sim_count++];
     if (sim_count > SIM_TASKS_MAX) abort();
@@ -53,8 +42,7 @@ static inline void sim_start(void *(*body)(void *), void *argument)
     makecontext(&t->context, sim_body, 0);
 }
 
-/* Runs all until `end` is true or nobody can go on: then false. */
-static inline bool sim_run(const bool *end)
+bool sim_run(const bool *end)
 {
     while (!*end) {
         bool ran = false;
@@ -79,8 +67,7 @@ static inline bool sim_run(const bool *end)
     return true;
 }
 
-/* Waits for sim_wake(what) or that time; true: it was the time. */
-static inline bool sim_wait(const void *what, int64_t until)
+bool sim_wait(const void *what, int64_t until)
 {
     struct sim_task *t = &sim_tasks[sim_now_runs];
     t->awaits = what;
@@ -89,7 +76,7 @@ static inline bool sim_wait(const void *what, int64_t until)
     return t->late;
 }
 
-static inline void sim_wake(const void *what, bool all)
+void sim_wake(const void *what, bool all)
 {
     for (unsigned i = 0; i < sim_count; i++)
         if (sim_tasks[i].awaits == what) {
@@ -98,23 +85,25 @@ static inline void sim_wake(const void *what, bool all)
         }
 }
 
-static inline void sim_sleep(int64_t us) { sim_wait(&sim_us, sim_us + us); }
+void sim_sleep(int64_t us) { sim_wait(&sim_us, sim_us + us); }
 
 /* ---- POSIX threads by these; a mutex's first byte says whether it is taken ---- */
 
-static inline int sim_lock(pthread_mutex_t *m)
+int sim_lock(pthread_mutex_t *m)
 {
     while (*(char *)m) sim_wait(m, SIM_NEVER);
     *(char *)m = 1;
     return 0;
 }
-static inline int sim_unlock(pthread_mutex_t *m)
+
+int sim_unlock(pthread_mutex_t *m)
 {
     *(char *)m = 0;
     sim_wake(m, false);
     return 0;
 }
-static inline int sim_cond_until(pthread_cond_t *c, pthread_mutex_t *m,
+
+int sim_cond_until(pthread_cond_t *c, pthread_mutex_t *m,
                                  const struct timespec *until)
 {
     sim_unlock(m);
@@ -123,13 +112,17 @@ static inline int sim_cond_until(pthread_cond_t *c, pthread_mutex_t *m,
     sim_lock(m);
     return late ? ETIMEDOUT : 0;
 }
-static inline int sim_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+
+int sim_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
     return sim_cond_until(c, m, NULL);
 }
-static inline int sim_signal(pthread_cond_t *c) { sim_wake(c, false); return 0; }
-static inline int sim_broadcast(pthread_cond_t *c) { sim_wake(c, true); return 0; }
-static inline int sim_create(pthread_t *thread, const pthread_attr_t *a, void *(*body)(void *),
+
+int sim_signal(pthread_cond_t *c) { sim_wake(c, false); return 0; }
+
+int sim_broadcast(pthread_cond_t *c) { sim_wake(c, true); return 0; }
+
+int sim_create(pthread_t *thread, const pthread_attr_t *a, void *(*body)(void *),
                              void *x)
 {
     (void)a;
@@ -137,31 +130,21 @@ static inline int sim_create(pthread_t *thread, const pthread_attr_t *a, void *(
     sim_start(body, x);
     return 0;
 }
-static inline pthread_t sim_self(void) { return sim_now_runs; }
-static inline int sim_detach(pthread_t thread) { return (int)(thread * 0); }
-static inline int sim_time(int clock, struct timespec *now)
+
+pthread_t sim_self(void) { return sim_now_runs; }
+
+int sim_detach(pthread_t thread) { return (int)(thread * 0); }
+
+int sim_time(int clock, struct timespec *now)
 {
     (void)clock;
     *now = (struct timespec){.tv_sec = sim_us / 1000000, .tv_nsec = sim_us % 1000000 * 1000};
     return 0;
 }
-static inline int sim_nap(const struct timespec *time, struct timespec *left)
+
+int sim_nap(const struct timespec *time, struct timespec *left)
 {
     (void)left;
     sim_sleep((int64_t)time->tv_sec * 1000000 + time->tv_nsec / 1000);
     return 0;
 }
-
-#define pthread_mutex_lock     sim_lock
-#define pthread_mutex_unlock   sim_unlock
-#define pthread_cond_wait      sim_cond_wait
-#define pthread_cond_timedwait sim_cond_until
-#define pthread_cond_signal    sim_signal
-#define pthread_cond_broadcast sim_broadcast
-#define pthread_create         sim_create
-#define pthread_self           sim_self
-#define pthread_detach         sim_detach
-#define clock_gettime          sim_time
-#define nanosleep              sim_nap
-
-#endif

@@ -1,46 +1,31 @@
 /*
- * manager_rig.h - the store manager over a kernel made of arrays and a disk that fails on command,
- * for test_manager.c, test_manager_fence.c and test_manager_objects.c.
- *
- * The manager's files are compiled in, and kd_system() is ours: one container of 2048 pages, views
- * that commit words, a disk in shared memory. Each case runs in a child, so its end is a power
- * cut; then the parent recovers the disk and compares.
+ * rig.c - see rig.h.
  */
-#ifndef TESTS_DISK_MANAGER_RIG_H
-#define TESTS_DISK_MANAGER_RIG_H
+#include "threads/rig.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-
-static size_t malloc_max = SIZE_MAX;        /* more than this at once is not there */
-#define malloc(bytes) ((bytes) > malloc_max ? NULL : malloc(bytes))
-
-#include "manager_kernel.h"
-#include "internal.h"
-#include "tools/lib/tools.h"
-
-#include <setjmp.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { DISK_BYTES = 24 << 20 };
-
-/* Shared with the parent. */
-static struct shared {
-    uint64_t acknowledged[PAGES];       /* the last value whose commit was acknowledged */
-    uint64_t tried[PAGES];
-    uint8_t disk[DISK_BYTES];
-    uint8_t copy[DISK_BYTES];           /* of disk COPY: where a backup goes */
-} *shared;
-enum { COPY = 2, BACKUP_TOKEN = 77 };
+struct shared *shared;
+atomic_int writes_left = -1, flushes_left = -1, homes_left = -1;
+int log_writes_after_failure;
+bool failed;
+uint64_t unreadable_from, unreadable_to;
+atomic_bool copy_waits, starving;
+void (*flush_beside)(void), (*read_beside)(void);
+pthread_mutex_t kernel = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
+uint64_t credits;
+bool no_object;
+long (*object_call)(long number, long a, long b);
+const void *next_batch;
+uint64_t next_batch_bytes;
+uint32_t next_lazy;
+atomic_uint nice_reads, nice_answers;
+bool eio_early;
+struct kd_message backup_reply;
+atomic_bool backup_replied;
 
 /* ---- the disk ---- */
-
-static atomic_int writes_left = -1, flushes_left = -1, homes_left = -1;    /* then one fails */
-static int log_writes_after_failure;
-static bool failed;
 
 static bool fails(atomic_int *left)
 {
@@ -59,19 +44,6 @@ static long block_write(uint64_t offset, const void *bytes, uint64_t count)
 
 /* ---- the kernel ---- */
 
-static pthread_mutex_t kernel = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
-static uint64_t credits;
-static bool no_object;                                      /* can be made */
-static long (*object_call)(long number, long a, long b);    /* of a test that knows its objects */
-static const void *next_batch;                              /* of the next commit that is posted */
-static uint64_t next_batch_bytes;
-static uint32_t next_lazy;
-/* what happens once while the disk does that */
-static void (*flush_beside)(void), (*read_beside)(void);
-static atomic_uint nice_reads, nice_answers;                /* by a thread that goes last */
-static bool eio_early;  /* one heard EIO before the store was fenced */
-
 static long receive(long port, struct kd_message *m, long timeout_ms)
 {
     struct timespec until;
@@ -86,23 +58,15 @@ static long receive(long port, struct kd_message *m, long timeout_ms)
     return result;
 }
 
-static void view_answered(void) { pthread_cond_broadcast(&posted); }
+void view_answered(void) { pthread_cond_broadcast(&posted); }
 
-/* while a page goes home, one of metadata changes, and finds no memory */
-static atomic_bool starving;
-
-static int home_write(uint64_t offset, const void *bytes)
+int home_write(uint64_t offset, const void *bytes)
 {
     if (starving) server.store->checkpoint.short_of_memory = true;
     if (fails(&homes_left)) return -EIO;
     memcpy(shared->disk + offset, bytes, 4096);
     return 0;
 }
-
-static uint64_t unreadable_from, unreadable_to;             /* of the store's disk */
-static atomic_bool copy_waits;                              /* disk COPY does not answer */
-static struct kd_message backup_reply;
-static atomic_bool backup_replied;
 
 static long copy_write_to(uint64_t offset, const void *bytes, uint64_t count)
 {
@@ -139,7 +103,7 @@ static long kernel_call(long number, long a, long b, long c, long d)
         return a == COPY ? copy_write_to((uint64_t)b, (void *)c, (uint64_t)d)
                          : block_write((uint64_t)b, (void *)c, (uint64_t)d);
     case KD_BLOCK_FLUSH: return a != COPY && fails(&flushes_left) ? -EIO : 0;
-    case KD_BLOCK_WRITE_PAGES: return write_homes((void *)b, c);
+    case KD_BLOCK_WRITE_PAGES: return kernel_homes((void *)b, c);
     case KD_OBJECT_CREATE: if (no_object) return -ENOMEM; break;
     case KD_TXN_REFUSE: eio_early |= c == EIO && !server.fenced; break;
     case KD_CREDIT_GRANT: credits += (uint64_t)b; return 1;
@@ -164,22 +128,17 @@ long kd_system(long number, long a, long b, long c, long d)
     return r;
 }
 
-/* ---- clients; each check in a child ends it with its line ---- */
+/* ---- clients ---- */
 
-#define CHECK(e) \
-    ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(3)))
-
-static void client_start(void)
+void client_start(void)
 {
-    struct disk_io io;
     struct wire_open how = {.flags = PS_CREATE | PS_WRITE, .name = "box"};
     struct wire_opened out;
-    crc32c_choose(NULL);
-    CHECK(disk_open(&io) && store_start(&io) && server_start());
+    CHECK(manager_start());
     CHECK(container_open(CLIENT, &how, &out) == 0 && out.container == 1);
 }
 
-static void commit_post(unsigned i, uint64_t first, uint64_t count, uint64_t value)
+void commit_post(unsigned i, uint64_t first, uint64_t count, uint64_t value)
 {
     pthread_mutex_lock(&kernel);
     uint64_t token = view[i].token + 1;
@@ -194,7 +153,7 @@ static void commit_post(unsigned i, uint64_t first, uint64_t count, uint64_t val
     pthread_mutex_unlock(&kernel);
 }
 
-static int commit_wait(unsigned i)
+int commit_wait(unsigned i)
 {
     pthread_mutex_lock(&kernel);
     while (!view[i].answered) pthread_cond_wait(&posted, &kernel);
@@ -207,27 +166,23 @@ static int commit_wait(unsigned i)
     return view[i].answer;
 }
 
-static int commit(uint64_t first, uint64_t count, uint64_t value)
+int commit(uint64_t first, uint64_t count, uint64_t value)
 {
     commit_post(0, first, count, value);
     return commit_wait(0);
 }
 
-__attribute__((unused)) static void stop_and_wait(void)
+void stop_and_wait(void)
 {
-    const struct kd_message m = {.kind = STORE_STOP, .token = 7, .process = INIT_PROCESS};
-    struct kd_message by_another = m;
-    by_another.process = CLIENT;
-    CHECK(!request_stop(&by_another) && request_stop(&m));
+    CHECK(!manager_stop(CLIENT) && manager_stop(1));    /* init */
     for (;;) pause();
 }
 
 /* ---- the parent ---- */
 
-static void run_child_to(int wanted, void (*body)(void))
+static void run_to(int wanted, void (*body)(void))
 {
     int status;
-    memset(shared, 0, sizeof(*shared));
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
@@ -238,7 +193,14 @@ static void run_child_to(int wanted, void (*body)(void))
     waitpid(pid, &status, 0);
     assert_int_equal(status, wanted << 8);
 }
-static void run_child(void (*body)(void)) { run_child_to(0, body); }
+
+void run_child_to(int wanted, void (*body)(void))
+{
+    memset(shared, 0, sizeof(*shared));
+    run_to(wanted, body);
+}
+void run_child(void (*body)(void)) { run_child_to(0, body); }
+void run_next(void (*body)(void)) { run_to(0, body); }
 
 static int image_read(void *c, uint64_t at, void *to, size_t n)
 {
@@ -256,12 +218,15 @@ static int disk_image_write(void *c, uint64_t at, const void *from, size_t n)
 
 static int image_flush(void *c) { (void)c; return 0; }
 
-/* Recovers; each page holds the last acknowledged value, or a later one whose fate was unknown.
- * True: the store had been closed. */
-static bool recover_and_compare(void)
+struct disk_io disk_left(void)
 {
-    const struct disk_io io = { .bytes = DISK_BYTES, .read = image_read,
-                            .write = disk_image_write, .flush = image_flush };
+    return (struct disk_io){ .bytes = DISK_BYTES, .read = image_read, .write = disk_image_write,
+                             .flush = image_flush };
+}
+
+bool recover_and_compare(void)
+{
+    const struct disk_io io = disk_left();
     struct store_report report;
     struct store *store;
     uint64_t words[512];
@@ -276,10 +241,7 @@ static bool recover_and_compare(void)
     return report.was_clean;
 }
 
-/* memory_share is the first that a test's main does. */
-static void memory_share(void)
+void memory_share(void)
 {
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
-
-#endif

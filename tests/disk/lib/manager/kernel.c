@@ -1,21 +1,37 @@
 /*
- * manager_kernel.h - the store manager's files, and the part of a kernel that knows pages and
- * views.
- *
- * A test includes it once, with its own `malloc` or threads if it wants others than the system's,
- * and brings kd_system(), a disk (home_write) and what an answered view is to do (view_answered).
+ * kernel.c - see kernel.h.
  */
-#ifndef TESTS_DISK_MANAGER_KERNEL_H
-#define TESTS_DISK_MANAGER_KERNEL_H
+#include "manager/kernel.h"
 
 #include <sys/resource.h>
 
-/* What the thread asked for: the host's threads stay as nice as they are. */
-static _Thread_local int niceness;
-#define setpriority(which, who, nice) (void)(niceness = (nice))
+#include "user/store/copy.h"
+
+struct kernel_page page[PAGES];
+struct view view[VIEWS];
+int encoder;
+uint64_t settled_told;
+uint8_t page_bits;
+bool unwanted[PAGES];
+uint64_t home_calls, home_most, home_chunk, home_crossed, home_gated;
+uint64_t page_hit = ~0ull;
+int mend_error;
+char log_line[256];
+long snapshot_waits;
+_Thread_local int niceness;
+
+static uint64_t notified;               /* bits for the commit port */
+
+/* In place of the C library's. */
+int setpriority(__priority_which_t which, id_t who, int nice)
+{
+    (void)which;
+    (void)who;
+    niceness = nice;
+    return 0;
+}
 
 /* These stores are no copies (user/store/copy.h). */
-#include "user/store/copy.h"
 bool copy_is(void) { return false; }
 bool copy_run(const struct disk_io *io, const struct store_open_options *how, unsigned grace_ms)
 {
@@ -33,89 +49,11 @@ void copy_confirms(void) {}
 void copy_fenced(void) {}
 _Noreturn void copy_stop(int error) { _Exit(error); }
 
-#include "user/store/audit.c"
-#include "user/store/backup.c"
-#include "user/store/batch.c"
-#include "user/store/clean.c"
-#include "user/store/changes.c"
-#include "user/store/commit.c"
-#include "user/store/container.c"
-#include "user/store/credits.c"
-#include "user/store/decide.c"
-#include "user/store/device.c"
-#include "user/store/form.c"
-#include "user/store/mapped.c"
-#include "user/store/gate.c"
-#include "user/store/group.c"
-#include "user/store/options.c"
-#define main store_main
-#include "user/store/main.c"
-#undef main
-#include "user/store/pager.c"
-#include "user/store/request.c"
-#include "user/store/scrub.c"
-#include "user/store/pins.c"
-#include "user/store/path.c"
-#include "user/store/quota.c"
-#include "user/store/versions.c"
-#include "user/store/votes.c"
-#include "user/store/votes_serve.c"
-#include "user/store/parts.c"
-#include "user/store/hold.c"
-#include "user/store/holders.c"
-#include "user/store/names.c"
-#define PIECE DIRECTORY_PIECE           /* two files have one of this name */
-#define limit_of directory_limit_of
-#include "user/store/directory.c"
-#include "user/store/directory_mend.c"
-#include "user/store/directory_plan.c"
-#include "user/store/directory_who.c"
-#include "user/store/grant.c"
-#include "user/store/grant_read.c"
-#include "user/store/limit.c"
-#undef PIECE
-#undef limit_of
-#include "user/store/watch.c"
-#include "user/store/kept.c"
-#include "user/store/kept_setting.c"
-#include "user/store/space.c"
-#include "user/store/spill.c"
-
-
 long kd_system5(long number, long a, long b, long c, long d, long e)
 {
     (void)e;
     return kd_system(number, a, b, c, d);
 }
-
-#undef fail
-#include <setjmp.h>
-#include <cmocka.h>
-
-enum { PAGES = 2048, VIEWS = 64, CLIENT = 9, OBJECT = 100 };
-
-static struct { uint64_t word[512], csn; } page[PAGES];     /* current versions */
-static struct view {
-    bool queued, answered;
-    int answer;
-    uint32_t asks;                                          /* KD_MSG_SPILL, _UNSPILL; 0: COMMIT */
-    uint64_t token, first, count, value;  /* it writes value into these pages, twice */
-    uint64_t spilled, told, asks_for;     /* the first of them; then told with SPILL;
-                                           * how many SPILL wants, UNSPILL's
-                                           * page */
-    uint64_t helpers;                     /* views whose changes go with it (stack.md) */
-    uint32_t lazy;                        /* kd_commit.flags */
-    const void *batch;
-    uint64_t batch_bytes;
-} view[VIEWS];
-static uint64_t notified;                                   /* bits for the commit port */
-
-static void view_answered(void);
-static int home_write(uint64_t offset, const void *bytes);  /* 0, -EIO */
-
-#define helpers_each(h, v) for (uint64_t left_ = (v)->helpers, h; \
-                                left_ && (h = (uint64_t)__builtin_ctzll(left_), true); \
-                                left_ &= left_ - 1)
 
 static uint64_t copies_of(const struct view *v)
 {
@@ -124,8 +62,7 @@ static uint64_t copies_of(const struct view *v)
     return n;
 }
 
-/* What waits at the commit port; -EAGAIN. */
-static long commit_take(struct kd_message *m)
+long commit_take(struct kd_message *m)
 {
     for (unsigned i = 0; i < VIEWS; i++) {
         if (!view[i].queued) continue;
@@ -151,9 +88,6 @@ static long commit_take(struct kd_message *m)
     return 0;
 }
 
-static int encoder;  /* PS_ENCODE_...: what diff() tells of a page */
-enum { WORD_A = 8, WORD_B = 511 };  /* the words of a page that are written */
-
 /* Appends one page to what the manager reads; where that ends. */
 static uint8_t *diff_page(const struct view *v, uint64_t p, bool full, uint8_t *to)
 {
@@ -177,7 +111,7 @@ static uint8_t *diff_page(const struct view *v, uint64_t p, bool full, uint8_t *
     }
 }
 
-static long diff(struct kd_diff *d)
+long kernel_diff(struct kd_diff *d)
 {
     struct view *v = &view[d->view];
     bool spill = d->flags & KD_DIFF_SPILL;
@@ -229,7 +163,7 @@ static void publish_pages(const struct view *v, uint64_t csn)
     }
 }
 
-static long publish(const struct kd_publish *p, long count)
+long kernel_publish(const struct kd_publish *p, long count)
 {
     uint64_t last = 0;
     for (long k = 0; k < count; k++) {
@@ -243,18 +177,7 @@ static long publish(const struct kd_publish *p, long count)
     return 0;
 }
 
-static uint64_t settled_told;           /* by the last publication (SP4) */
-static uint8_t page_bits;               /* what KD_OBJECT_INFO says of each page */
-static bool unwanted[PAGES];            /* whichever version it has (GL6) */
-
-static uint64_t home_calls, home_most, home_chunk, home_crossed;    /* chunk 0: not looked at */
-static uint64_t home_gated;             /* calls while nobody could commit */
-
-/* a page that is not what was committed (codewords.md), or none; why it cannot be mended */
-static uint64_t page_hit = ~0ull;
-static int mend_error;
-
-__attribute__((unused)) static void page_damage(uint64_t p)
+void page_damage(uint64_t p)
 {
     page[p].word[0] ^= 1;
     page_hit = p;
@@ -279,7 +202,7 @@ static long page_mended(uint64_t p, const void *bytes, uint64_t csn)
     return 0;
 }
 
-static long write_homes(struct kd_page_io *io, long count)
+long kernel_homes(struct kd_page_io *io, long count)
 {
     home_calls++;
     home_gated += server.gate_taken;
@@ -302,11 +225,7 @@ static long write_homes(struct kd_page_io *io, long count)
     return 0;
 }
 
-static char log_line[256];                                  /* the manager's last one */
-static long snapshot_waits;             /* 1: for what is in doubt here */
-
-/* Calls that need no disk and no waiting; 0 for those that no test looks at. */
-static long kernel_plain(long number, long a, long b, long c, long d)
+long kernel_plain(long number, long a, long b, long c, long d)
 {
     static int handles = 10;
     switch (number) {
@@ -322,16 +241,12 @@ static long kernel_plain(long number, long a, long b, long c, long d)
         memcpy((void *)c, page[b].word, 4096);
         *(uint64_t *)d = page[b].csn;
         return 0;
-    case KD_TXN_DIFF: return diff((void *)a);
+    case KD_TXN_DIFF: return kernel_diff((void *)a);
     case KD_TXN_UNSPILL: return unspilled((uint64_t)a, (const uint64_t *)c);
     case KD_TXN_SPILLED: return spilled((uint64_t)a, (uint64_t)c, d);
-    case KD_TXN_PUBLISH: settled_told = (uint64_t)c; return publish((void *)a, b);
+    case KD_TXN_PUBLISH: settled_told = (uint64_t)c; return kernel_publish((void *)a, b);
     case KD_TXN_REFUSE: answer((uint64_t)a, -(int)c); return 0;
     case KD_KERNEL_LOG: snprintf(log_line, sizeof(log_line), "%.*s", (int)b, (char *)a); return 0;
     default: return 0;
     }
 }
-
-#include "manager_index.h"
-
-#endif

@@ -1,8 +1,9 @@
-/* manager_sim.h - the part of manager_kernel.h's kernel that waits, in simulated time (sim.h). */
-#ifndef TESTS_DISK_MANAGER_SIM_H
-#define TESTS_DISK_MANAGER_SIM_H
+/*
+ * waits.c - see waits.h.
+ */
+#include "turns/waits.h"
 
-static void view_answered(void) { sim_wake(view, true); }
+void view_answered(void) { sim_wake(view, true); }
 
 static long receive(long port, struct kd_message *m, long timeout_ms)
 {
@@ -14,11 +15,9 @@ static long receive(long port, struct kd_message *m, long timeout_ms)
     }
 }
 
-static long sim_call(long number, long a, long b, long c, long d)
+long sim_call(long number, long a, long b, long c, long d)
 {
     if (number == KD_PORT_RECEIVE) return receive(a, (void *)b, c);
     if (number == KD_PORT_NOTIFY) sim_wake(&view[0].queued, true);
     return kernel_plain(number, a, b, c, d);
 }
-
-#endif

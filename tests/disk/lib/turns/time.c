@@ -1,32 +1,15 @@
 /*
- * manager_time.h - the store manager in virtual time, with its disk and its clients.
- *
- * The manager's files run as coroutines (sim.h), over a kernel of arrays and a disk that serves one
- * request after the other, at fixed times; computing takes none. A case is a life of a machine:
- * simulate() in a child process.
+ * time.c - see time.h.
  */
-#ifndef TESTS_DISK_MANAGER_TIME_H
-#define TESTS_DISK_MANAGER_TIME_H
-
-#include "sim.h"
+#include "turns/time.h"
 
 #include "format.h"
-#include "internal.h"
-#include "manager_kernel.h"
-#include "manager_sim.h"
-
-#include <unistd.h>
-
-enum {
-    DISK_BYTES = 512 << 20, CLIENTS_MAX = 64,
-    REQUEST_US = 100, PAGE_US = 10, FLUSH_US = 1000, SLOW_READ_US = 1000000, THINK_US = 50,
-};
 
 /* ---- the disk: writes and flushes one after the other; reads beside them ---- */
 
 static uint8_t *disk;
 static int64_t disk_free_at;
-static struct { uint64_t writes, flushes; bool flush_fails; } device;
+struct requests requests;
 static uint64_t log_end;                                    /* LSN after the last group written */
 static unsigned log_disorder;
 
@@ -47,7 +30,7 @@ static void log_write_check(const struct group_disk *group, uint64_t bytes)
 
 static long block_write(uint64_t offset, const void *bytes, uint64_t count)
 {
-    device.writes++;
+    requests.writes++;
     log_write_check(bytes, count);
     disk_serve(REQUEST_US + (int64_t)(count / 4096) * PAGE_US);
     memcpy(disk + offset, bytes, count);
@@ -56,12 +39,12 @@ static long block_write(uint64_t offset, const void *bytes, uint64_t count)
 
 static long block_flush(void)
 {
-    device.flushes++;
+    requests.flushes++;
     disk_serve(FLUSH_US);
-    return device.flush_fails ? -EIO : 0;
+    return requests.flush_fails ? -EIO : 0;
 }
 
-static int home_write(uint64_t offset, const void *bytes)
+int home_write(uint64_t offset, const void *bytes)
 {
     memcpy(disk + offset, bytes, 4096);
     return 0;
@@ -69,21 +52,16 @@ static int home_write(uint64_t offset, const void *bytes)
 
 /* ---- the kernel ---- */
 
-#define CHECK(e) \
-    ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(1)))
-
-static uint32_t laziness;                                   /* kd_commit.flags of all commits */
-static uint64_t homes_passed_over;
-static bool starving;                                       /* no memory for any checkpoint */
-static bool copying;                                        /* reads take their turn, too */
-enum { COPY_DISK = 77 };                                    /* a disk of its own */
+uint32_t laziness;
+uint64_t homes_passed_over;
+bool starving, copying;
 
 /* MG5: commits may be published while the disk works for others, and then do not go home. */
 static long homes_write(struct kd_page_io *io, long count)
 {
     if (laziness) sim_sleep(REQUEST_US); /* somebody else runs before the kernel looks */
     disk_serve(count * (REQUEST_US + PAGE_US));
-    long r = write_homes(io, count);
+    long r = kernel_homes(io, count);
     for (long i = 0; i < count; i++) {
         CHECK(io[i].status || io[i].csn <= server.durable_csn);
         homes_passed_over += io[i].status == -EBUSY;
@@ -117,9 +95,9 @@ long kd_system(long number, long a, long b, long c, long d)
 
 /* ---- clients ---- */
 
-struct latency { int64_t sum, max; uint64_t count; };
+struct latency calm, beside_checkpoint;
 
-static int64_t commit(unsigned i, uint64_t first, uint64_t count, uint64_t value)
+int64_t commit(unsigned i, uint64_t first, uint64_t count, uint64_t value)
 {
     int64_t begin = sim_us;
     view[i] = (struct view){
@@ -139,11 +117,10 @@ static void note(struct latency *l, int64_t us)
     if (us > l->max) l->max = us;
 }
 
-static unsigned clients, clients_left, commits_each;
-static bool over;
-static struct latency calm, beside_checkpoint;
-static bool checkpoint_runs, by_chunks;
-static uint64_t sweeps;                                     /* checkpoints that were by chunks */
+unsigned clients;
+bool over, checkpoint_runs, by_chunks;
+uint64_t sweeps;
+static unsigned clients_left, commits_each;
 static uint64_t random_state = 1;
 
 static int64_t think_us(void)
@@ -183,8 +160,7 @@ static void checkpoint_due(void)
     sweeps += super->checkpoints[super->checkpoint_index].pages_lsn != 0;
 }
 
-/* Many dirty pages, and a checkpoint that brings them home: again and again. */
-static void *checkpoints_main(void *unused)
+void *checkpoints_main(void *unused)
 {
     (void)unused;
     for (uint64_t round = 1; !over; round++) {
@@ -199,8 +175,7 @@ static void *checkpoints_main(void *unused)
     return NULL;
 }
 
-/* Pages are wanted that take a second each. */
-static void *slow_main(void *unused)
+void *slow_main(void *unused)
 {
     (void)unused;
     for (uint64_t p = 0; !over; p = (p + 4) % 1024) {
@@ -212,23 +187,21 @@ static void *slow_main(void *unused)
 
 static void *start_main(void *extra)
 {
-    struct disk_io io;
     struct wire_open how = {.flags = PS_CREATE | PS_WRITE, .name = "box"};
     struct wire_opened out;
-    crc32c_choose(NULL);
-    CHECK(disk_open(&io) && store_start(&io) && server_start());
+    CHECK(manager_start());
     CHECK(container_open(CLIENT, &how, &out) == 0 && out.container == 1);
     for (uint64_t p = 0; p < PAGES; p += 128) commit(0, p, 128, 1);
     server_lock();
     CHECK(checkpoint_wait() == 0);
     server_unlock();
-    memset(&device, 0, sizeof(device));
+    memset(&requests, 0, sizeof(requests));
     for (uintptr_t i = 0; i < clients; i++) sim_start(client_main, (void *)i);
     if (extra) sim_start((void *(*)(void *))(uintptr_t)extra, NULL);
     return NULL;
 }
 
-static void simulate(unsigned how_many, unsigned commits, void *(*extra)(void *))
+void simulate(unsigned how_many, unsigned commits, void *(*extra)(void *))
 {
     clients = clients_left = how_many;
     commits_each = commits;
@@ -237,5 +210,3 @@ static void simulate(unsigned how_many, unsigned commits, void *(*extra)(void *)
     CHECK(sim_run(&over));
     CHECK(log_disorder == 0);
 }
-
-#endif
