@@ -1,6 +1,6 @@
 /*
  * prepared_rig.h - transactions of several stores in the store of store_rig.h: for test_prepared.c,
- * test_prepared_crash.c and test_misleading.c.
+ * test_prepared_crash.c, test_prepared_starts.c and test_misleading.c.
  */
 #ifndef TESTS_DISK_PREPARED_RIG_H
 #define TESTS_DISK_PREPARED_RIG_H
