@@ -78,7 +78,7 @@ def test_the_tests_that_bugs_of_libraries_and_programs_name_are_there():
         for test in re.search(r"^Test: (.+)$", text(path), re.M)[1].split(";"):
             program, *words = test.split()
             places = [f"tests/{program.replace('/', '/*/', 1)}{end}" for end in [".c", "/*.c"]] if "/" in program else \
-                [f"tests/[dh]*/{program}.c"]
+                [f"tests/disk/*/{program}.c", f"tests/host/{program}.c"]
             sources = [text(source) for place in places for source in glob.glob(os.path.join(tap.ROOT, place))]
             missing += [f"{name}: {program}"] if "/" in program and not sources else []
             missing += [f"{name}: {word}" for word in words
