@@ -237,6 +237,10 @@ HOT uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames, bo
         f->owner = f->flags & ZEROS ? FRAME_OF_ZEROS : NULL;
         list_push_back(frames, &f->link);
         l->pages[s].frame = NULL;
+        if (l->pages[s].flags & PAGE_FREED) {
+            l->pages[s].flags &= (uint8_t)~PAGE_FREED;
+            l->pages[s].sequence = version_newest(); /* LF3 */
+        }
         count(evictions);
     }
     lock_release(&evict_lock);

@@ -10,6 +10,11 @@
  *     free when every CPU has been outside the kernel since: a leaf that was found without a lock
  *     is not kept over a sleep. The evictor alone frees leaves, so those that it finds itself stay.
  *     Then the leaf is stock: another one is made of it, by what was touched.
+ * LF3  A page that was freed (KD_ADVISE_FREED) is younger than all snapshots there were as soon as
+ *     it is not in memory: at once; or when it leaves (PAGE_FREED); or when its leaf is made, by
+ *     object->freed. A range in there stays while a snapshot is older that is not over; then it
+ *     goes into `floor`. Where there is no room for one more, the one that lies nearest is widened:
+ *     it may say so of too many pages.
  *
  * Locks: object for its tables; leaf, view; the evict lock for the list of bare leaves.
  */
@@ -34,6 +39,54 @@ static void page_init(struct page *p, uint64_t floor)
     p->sequence = floor;
 }
 
+/* freed_init has the pages of a new leaf that were freed be as young as that (LF3). Object
+ * locked. */
+static void freed_init(struct leaf *l)
+{
+    const struct object *o = l->object;
+    for (const struct freed *f = o->freed; f < o->freed + o->freed_count; f++) {
+        uint64_t from = MAX(f->first, l->first), end = MIN(f->end, l->first + LEAF_PAGES);
+        for (; from < end; from++) {
+            struct page *p = &l->pages[from % LEAF_PAGES];
+            p->sequence = MAX(p->sequence, f->sequence);
+            l->touched |= 1ull << from % LEAF_PAGES;
+        }
+    }
+}
+
+void leaves_freed(struct object *o, struct freed new, uint64_t oldest)
+{
+    struct freed *nearest = NULL;
+    uint64_t least = ~0ull;
+    unsigned n = 0;
+    lock_acquire(&o->lock);
+    for (unsigned i = 0; i < o->freed_count; i++) {
+        struct freed *f = &o->freed[n];
+        *f = o->freed[i];
+        if (f->sequence <= oldest) {
+            o->floor = MAX(o->floor, f->sequence);
+            continue;
+        }
+        uint64_t gap = new.first > f->end ? new.first - f->end
+                       : f->first > new.end ? f->first - new.end : 0;
+        if (gap < least)
+            nearest = f;
+        least = MIN(gap, least);
+        n++;
+    }
+    if (new.sequence <= oldest) {
+        o->floor = MAX(o->floor, new.sequence);
+    } else if (nearest && (!least || n == ARRAY_COUNT(o->freed))) {
+        new.first = MIN(new.first, nearest->first);
+        new.end = MAX(new.end, nearest->end);
+        *nearest = new;
+    } else {
+        o->freed[n++] = new;
+    }
+    o->freed_count = n;
+    lock_release(&o->lock);
+}
+
 /* leaf_init makes a leaf in f, of leaf_frame. Object locked. */
 static struct leaf *leaf_init(struct frame *f, struct object *o, uint64_t first)
 {
@@ -53,6 +106,7 @@ static struct leaf *leaf_init(struct frame *f, struct object *o, uint64_t first)
     l->object = o;
     l->first = first;
     l->floor = floor;
+    freed_init(l);
     /* as no other leaf at this place */
     l->changes = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED) << 32;
     return l;

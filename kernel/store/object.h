@@ -51,7 +51,10 @@ struct object {
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; object's lock (LF2) */
     uint64_t table_count, versions; /* versions: old ones of its pages; versions lock */
     uint64_t leaf_frames;    /* charged to its owner: leaves and their tables */
-    uint64_t floor;  /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
+    struct { /* floor: the youngest sequence of a page that was forgotten with its leaf (LF1) */
+        uint64_t floor, freed_count;
+        struct freed freed[8]; /* LF3; its lock */
+    };
     struct object_items items;
     struct recalled {        /* Views that use pages which are called back (recall.c). */
         struct vmask users, all; /* graph lock; with those of `below` */

@@ -72,6 +72,9 @@ unsigned leaf_portion(const struct leaf *l, unsigned slot, unsigned end);
 /* leaf_charge charges n frames to the owner, who lives while the object is not dead. A dead one
  * gets no leaf more. Object locked. */
 bool leaf_charge(struct object *o, uint64_t n);
+/* leaves_freed notes of pages without a leaf that they were freed (LF3); `oldest`: what the oldest
+ * snapshot sees. */
+void leaves_freed(struct object *o, struct freed new, uint64_t oldest);
 struct leaf ***leaf_tables_new(uint64_t n); /* empty ones; NULL: no memory. No lock is held */
 void leaves_free(struct object *o); /* with the object */
 

@@ -165,7 +165,7 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, const st
         page_changed(l);
         p->csn = csn;
         p->stale = 0;
-        p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_AWAY);
+        p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_AWAY | PAGE_FREED);
         p->closed |= CLOSED_ALL;
         evict_add(l, slot);
         codeword_make(l, slot);
@@ -326,9 +326,51 @@ static void page_cleaned(struct leaf *l, unsigned slot, void *arg)
         return;
     if (p->flags & PAGE_DIRTY)
         dirty_count(l->object, -1);
-    p->flags &= (uint8_t)~PAGE_DIRTY;
+    /* one that was freed and has a version that was home is somebody's again */
+    p->flags &= (uint8_t)~(*csn == KD_CSN_ANY ? PAGE_DIRTY : PAGE_DIRTY | PAGE_FREED);
     evict_cleaned(p->frame);
     *csn = KD_CSN_ANY;
+}
+
+/* page_freed: nobody wants the page any more but snapshots that are older than `number`. */
+struct freeing { uint64_t number, looked; long here; bool cleaned; };
+static void page_freed(struct leaf *l, unsigned slot, void *arg)
+{
+    struct page *p = &l->pages[slot];
+    struct freeing *f = arg;
+    bool here = page_resident(p), dirty = p->flags & PAGE_DIRTY;
+    csn_t any = KD_CSN_ANY;
+    if (l->gone)
+        return;
+    if (!here || dirty)
+        page_cleaned(l, slot, &any);
+    f->cleaned |= dirty;
+    f->looked++;
+    f->here += here;
+    l->touched |= 1ull << slot;
+    if (here)
+        p->flags |= PAGE_FREED;
+    else
+        p->sequence = MAX(p->sequence, f->number);
+}
+
+/* pages_freed: the number is later than each snapshot, or without one the last there is: those
+ * that are over are older than that. */
+static long pages_freed(struct object *o, uint64_t page, uint64_t n)
+{
+    struct freeing f = {.number = version_newest()};
+    uint64_t oldest = version_oldest();
+    if (oldest != UINT64_MAX)
+        f.number = version_tick();
+    (void)pages_for(o, page, n, page_freed, &f);
+    if (f.looked < n) { /* some have no leaf, or it goes just now */
+        leaves_freed(o, (struct freed){page, page + n, f.number}, oldest);
+        f.here = 0;
+        (void)pages_for(o, page, n, page_freed, &f);
+    }
+    if (f.cleaned)
+        evict_wake();
+    return f.here;
 }
 
 struct advice { bool needed; long count; };
@@ -492,7 +534,7 @@ OBJECT_CALL(kd_object_advise, 0)
     static const uint8_t clusters[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
     struct advice advice = {.needed = a[3] == KD_ADVISE_WILL_NEED};
     bool looks = a[3] == KD_ADVISE_FORGET && !a[2];
-    if ((!range_ok(o, a[1], a[2]) && !looks) || a[3] > KD_ADVISE_FORGET)
+    if ((!range_ok(o, a[1], a[2]) && !looks) || a[3] > KD_ADVISE_FREED)
         return -EINVAL;
     if (a[3] < KD_ADVISE_WILL_NEED)
         return object_policy(o, KD_POLICY_CLUSTER, clusters[a[3]]);
@@ -502,6 +544,8 @@ OBJECT_CALL(kd_object_advise, 0)
         leaves_in(o, a[1], a[1] + a[2], version_forget, NULL);
         return (long)o->versions;
     }
+    if (a[3] == KD_ADVISE_FREED)
+        return o->commit_port->rank ? -EINVAL : pages_freed(o, a[1], a[2]);
     if (a[3] == KD_ADVISE_EVICT)
         leaves_in(o, a[1], a[1] + a[2], evict_now, &advice.count);
     else

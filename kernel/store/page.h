@@ -30,7 +30,10 @@ enum page_flag {
     PAGE_MAPPED_WRITE = 32, /* not transactional, mapped writable somewhere: may be dirty */
     /* not resident; its version `csn` was published from a spilled copy: nothing older comes */
     PAGE_AWAY = 64,
+    PAGE_FREED = 128,    /* here for older snapshots alone (LF3) */
 };
+/* Pages [first, end) were freed: so they are of this sequence where they have no leaf (LF3). */
+struct freed { uint64_t first, end, sequence; };
 /* page->closed: rights (KD_READ, KD_WRITE) that the kernel does not have, so that a touch asks for
  * them; and, shifted by this, those that are called back: who uses the page has them still. */
 enum { CLOSED_RECALLED = 2, CLOSED_ALL = KD_READ | KD_WRITE };

@@ -242,6 +242,10 @@ enum kd_advice {
     /* their old versions go, and snapshots that touch them end (-ESTALE); count 0: of none. How
      * many the whole object has then */
     KD_ADVISE_FORGET,
+    /* nobody wants them any more, whichever version it is (KD_CSN_ANY), but older snapshots, which
+     * see them while they are in memory, and then end (-ESTALE). No zeros are supplied of them
+     * before it returns. How many are in memory; -EINVAL: its commits have a base */
+    KD_ADVISE_FREED,
 };
 enum kd_encoder {
     KD_ENCODER_DIFF,                           /* what differs from the base */

@@ -72,7 +72,7 @@ static void order(void)
     printf("# %ld left, %ld of the first %d\n", here(0, PAGES), here(0, LEAF), LEAF);
     tap_ok(here(0, LEAF) == LEAF && here(LEAF, FIRST - LEAF) < FIRST - LEAF,
            "these outlive pages that came after them");
-    tap_ok(advise(0, 8, KD_ADVISE_FORGET + 1) == -EINVAL && advise(PAGES, 1, 0) == -EINVAL &&
+    tap_ok(advise(0, 8, KD_ADVISE_FREED + 1) == -EINVAL && advise(PAGES, 1, 0) == -EINVAL &&
                advise(0, KD_MEMORY_LEAST - 1, KD_ADVISE_MEMORY) == -EINVAL,
            "no other advice, and no limit below the least");
 }

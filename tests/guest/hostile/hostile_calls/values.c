@@ -512,7 +512,7 @@ void linux_values(void)
         { "prlimit64", SYS_prlimit64, { all, 7, 0, r }, -ESRCH },
         { "prlimit64", SYS_prlimit64, { 0, KD_RLIMIT + KD_LIMITS, 0, r }, -EINVAL },
         { "prlimit64", SYS_prlimit64, { 0, KD_RLIMIT - 1, 0, r }, -EINVAL },
-        { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, 1, KD_ADVISE_FORGET + 1 }, -EINVAL },
+        { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, 1, KD_ADVISE_FREED + 1 }, -EINVAL },
         { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, huge, KD_ADVISE_DONT_NEED }, -EINVAL },
         { NAMED(KD_OBJECT_ADVISE), { G(my_port), 0, 1, 4 }, -EBADF },
         { "sched_getaffinity", SYS_sched_getaffinity, { 0, 7, r }, -EINVAL },
