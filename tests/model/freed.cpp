@@ -134,7 +134,7 @@ struct Model : Steps<State, Scenario> {
 
     /* ---- the manager ---- */
 
-    /* kd_object_cleaned of any version. What an older snapshot may still see of it is in its frame:
+    /* KD_ADVISE_FREED. What an older snapshot may still see of it is in its frame:
      * when that goes, the page is as new as the free. */
     void tells()
     {

@@ -18,7 +18,8 @@
  *   GL4  A group that is not lazy is flushed, and its flush begins when all before it are written:
  *       so it covers the lazy ones.
  *   GL6  Of each page that a group has freed, and has not written again, the kernel hears behind
- *        the group's publication that no version is wanted: then zeros are not too old for it.
+ *        the group's publication that no version is wanted: then zeros are not too old for it, and
+ *        no older snapshot takes them for what was there.
  */
 #include "group.h"
 
@@ -29,7 +30,7 @@
 #include "copy.h"
 #include "options.h"
 
-#define FREED_PART 64
+#define FREED_PART 512
 
 static struct group groups[2];          /* by the lowest bit of the number */
 static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;      /* a group has landed */
@@ -178,20 +179,19 @@ static void group_refuse(const struct group *g, int error)
     server.refused += g->count;
 }
 
-/* tell_freed_part tells the kernel to forget freed pages, whichever version it has, if no later
- * transaction of the group wrote them again (GL6). */
-static void tell_freed_part(uint64_t id, uint64_t first, uint64_t count)
+/* tell_freed_part tells the kernel that nobody wants freed pages any more, if no later transaction
+ * of the group wrote them again (GL6). */
+static void tell_freed_part(uint64_t id, uint64_t first, uint32_t count)
 {
-    uint8_t bits[FREED_PART];
+    static struct store_page at[FREED_PART];
     int object;
     uint64_t page;
-    struct store_page at;
     if (container_object(id, first, &object, &page) < 0) return;
-    if (kd_object_info(object, page, count, bits) < 0) return;
-    for (uint64_t i = 0; i < count; i++)
-        if ((bits[i] & (KD_PAGE_DIRTY | KD_PAGE_AWAY)) &&
-            store_page_find(server.store, id, first + i, &at) == 0 && !at.present)
-            kd_object_cleaned(object, page + i, KD_CSN_ANY);
+    if (store_pages_find(server.store, id, first, count, at) < 0) return;
+    for (uint32_t i = 0, n; i < count; i += n + 1) {
+        for (n = 0; i + n < count && !at[i + n].present;) n++;
+        if (n > 0) kd_object_advise(object, page + i, n, KD_ADVISE_FREED);
+    }
 }
 
 static void tell_freed(const struct group *g)
@@ -205,7 +205,7 @@ static void tell_freed(const struct group *g)
             n = container_left(c, p);
             if (n > end - p) n = end - p;
             if (n > FREED_PART) n = FREED_PART;
-            tell_freed_part(f->container, p, n);
+            tell_freed_part(f->container, p, (uint32_t)n);
         }
     }
 }

@@ -263,7 +263,6 @@ static void child_frees(void)
     next_batch_bytes = sizeof(op);
     commit_post(0, 16, 1, 2);
     commit_post(1, WRITTEN, END - WRITTEN, 2);
-    page_bits = KD_PAGE_AWAY;
     server_lock();
     gate_leave();
     server_unlock();

@@ -11,7 +11,6 @@ struct kernel_page page[PAGES];
 struct view view[VIEWS];
 int encoder;
 uint64_t settled_told;
-uint8_t page_bits;
 bool unwanted[PAGES];
 uint64_t home_calls, home_most, home_chunk, home_crossed, home_gated;
 uint64_t page_hit = ~0ull;
@@ -233,8 +232,10 @@ long kernel_plain(long number, long a, long b, long c, long d)
     case KD_PORT_VOTES: return snapshot_waits;
     case KD_PORT_NOTIFY: notified |= (uint64_t)b; return 0;
     case KD_OBJECT_CREATE: return OBJECT;
-    case KD_OBJECT_INFO: memset((void *)d, page_bits, (size_t)c); return 0;
-    case KD_OBJECT_CLEANED: unwanted[b] |= (uint64_t)c == KD_CSN_ANY; return 0;
+    case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
+    case KD_OBJECT_ADVISE:
+        for (long i = 0; i < c; i++) unwanted[b + i] |= d == KD_ADVISE_FREED;
+        return 0;
     case KD_OBJECT_AUDIT: return audit_pages((uint64_t)b, (uint64_t)c, (void *)d);
     case KD_OBJECT_MEND: return page_mended((uint64_t)b, (void *)c, (uint64_t)d);
     case KD_OBJECT_READ:

@@ -53,8 +53,7 @@ extern struct view view[VIEWS];
 
 extern int encoder;                     /* PS_ENCODE_...: what kernel_diff tells of a page */
 extern uint64_t settled_told;           /* by the last publication (SP4) */
-extern uint8_t page_bits;               /* what KD_OBJECT_INFO says of each page */
-extern bool unwanted[PAGES];            /* whichever version it has (GL6) */
+extern bool unwanted[PAGES];            /* they were freed (GL6) */
 extern uint64_t home_calls, home_most, home_chunk, home_crossed;    /* chunk 0: not looked at */
 extern uint64_t home_gated;             /* calls while nobody could commit */
 extern uint64_t page_hit;               /* not what was committed (codewords.md); ~0: none */
