@@ -234,7 +234,7 @@ long kernel_plain(long number, long a, long b, long c, long d)
     case KD_OBJECT_CREATE: return OBJECT;
     case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
     case KD_OBJECT_ADVISE:
-        for (long i = 0; i < c; i++) unwanted[b + i] |= d == KD_ADVISE_FREED;
+        for (long i = b; i < b + c && i < PAGES; i++) unwanted[i] |= d == KD_ADVISE_FREED;
         return 0;
     case KD_OBJECT_AUDIT: return audit_pages((uint64_t)b, (uint64_t)c, (void *)d);
     case KD_OBJECT_MEND: return page_mended((uint64_t)b, (void *)c, (uint64_t)d);

@@ -37,6 +37,7 @@ static bool fails(atomic_int *left)
 
 static long block_write(uint64_t offset, const void *bytes, uint64_t count)
 {
+    if (starving) server.store->checkpoint.short_of_memory = true;
     if (fails(&writes_left)) return -EIO;
     memcpy(shared->disk + offset, bytes, count);
     return 0;
