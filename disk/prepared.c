@@ -296,12 +296,28 @@ bool store_doubts_due(const struct store *store)
     return doubt_due(store) != NULL;
 }
 
+/* moved_on takes back the doubt's record, just added, and adds one that says nothing, if its bytes,
+ * which others chose, would pass for a group there (LG6). So the next try lies further on. */
+static bool moved_on(const struct doubt *d, struct store_group *group)
+{
+    if (!group_misleads(group, d->at))
+        return false;
+    group_reach(group, group->used);
+    group->used = d->at;
+    group->records--;
+    record_add(group, RECORD_NOOP, 0, 0, 0);
+    return true;
+}
+
 static int decision_renew(struct doubt *d, struct store_group *group)
 {
     uint32_t count = (uint32_t)le64_get(d->record->base), bytes = le32_get(d->record->data_bytes);
-    int error = alone_room(group, bytes);
-    if (!error)
-        memcpy(decided_add(d, group, DECIDED_AGAIN, count) + 1, d->record + 1, bytes);
+    int error;
+    do {
+        error = alone_room(group, bytes);
+        if (!error)
+            memcpy(decided_add(d, group, DECIDED_AGAIN, count) + 1, d->record + 1, bytes);
+    } while (!error && moved_on(d, group));
     return error;
 }
 
@@ -326,10 +342,12 @@ static int prepared_renew(struct doubt *d, struct store_group *group)
          node = node->after)
         error = image_renew(d, group, node, block);
     store_release(store, block, BLOCK_BYTES);
-    if (!error)
-        error = alone_room(group, prepared_bytes(d->fresh->count, prepared_extra(d->record)));
-    if (!error)
-        prepared_add(d, group, d->fresh);
+    do {
+        error = error ?: alone_room(group, prepared_bytes(d->fresh->count,
+                                                          prepared_extra(d->record)));
+        if (!error)
+            prepared_add(d, group, d->fresh);
+    } while (!error && moved_on(d, group));
     return error;
 }
 

@@ -98,6 +98,46 @@ static void no_record_passes_for_a_group(void **state)
     bench_close(&b);
 }
 
+/* Aim: decisions whose participants, which other sites name, are written again as they are; each
+ * commits in a group of its own, and then all come to lie behind each other. */
+static void what_is_written_again_does_not_pass_for_a_group(void **state)
+{
+    (void)state;
+    enum { COUNT = 16, BEFORE = 5 * 24 + 8 };   /* bytes of the last one's participants */
+    struct bench b;
+    uint8_t block[4096];
+    uint64_t bytes[8 * 3] = { 0 };
+    uint32_t position;
+    bench_open(&b, 16 << 20, 4 << 20);
+    group_make(&b, block, 1ull << 40);
+    memcpy((uint8_t *)bytes + BEFORE, block, sizeof(struct group_disk));
+    struct store_participant to[8];
+    for (int i = 0; i < 8; i++) {
+        memcpy(to[i].store, bytes + 3 * i, sizeof to[i].store);
+        to[i].number = bytes[3 * i + 2];
+    }
+    for (uint8_t i = 0; i < COUNT; i++) {
+        struct store_group *group = bench_group(&b);
+        struct store_txn_id id = txn_id(i);
+        store_txn_begin(group, 3);
+        assert_int_equal(store_txn_decided(group, &id, to, 8), 0);
+        assert_int_equal(store_txn_end(group, &position), 0);
+        group_done(group);
+    }
+    b.store->doubts.anew_lsn = b.store->log.end;
+    struct store_group *group = bench_group(&b);
+    assert_int_equal(store_doubts_renew(group), 0);
+    assert_true(group->used > 4096 && group->records == COUNT + 1);
+    assert_false(group_misleads(group, 1));
+    group_done(group);
+    for (int i = 0; i < 2; i++) {
+        kcheck_agrees(&b);
+        bench_reopen(&b);
+        assert_int_equal(in_doubt(&b, false), COUNT);
+    }
+    bench_close(&b);
+}
+
 /* Aim (ME2): what a large group has set aside is not given away when another one ends. */
 static void a_group_keeps_its_memory_beside_others(void **state)
 {
@@ -148,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_spilled_page_does_not_pass_for_a_group),
         cmocka_unit_test(no_record_passes_for_a_group),
+        cmocka_unit_test(what_is_written_again_does_not_pass_for_a_group),
         cmocka_unit_test(a_group_keeps_its_memory_beside_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
