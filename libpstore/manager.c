@@ -37,7 +37,7 @@ _Static_assert(SAME(KM_READ, KD_READ) && SAME(KM_WRITE, KD_WRITE) && KM_CSN_ANY 
 _Static_assert(SAME(KM_NORMAL, KD_ADVISE_NORMAL) && SAME(KM_SEQUENTIAL, KD_ADVISE_SEQUENTIAL) &&
                    SAME(KM_RANDOM, KD_ADVISE_RANDOM) && SAME(KM_WILL_NEED, KD_ADVISE_WILL_NEED) &&
                    SAME(KM_DONT_NEED, KD_ADVISE_DONT_NEED) && SAME(KM_EVICT, KD_ADVISE_EVICT) &&
-                   SAME(KM_MEMORY, KD_ADVISE_MEMORY),
+                   SAME(KM_MEMORY, KD_ADVISE_MEMORY) && SAME(KM_FREED, KD_ADVISE_FREED),
                "its advice, too");
 _Static_assert(sizeof(struct km_run) == sizeof(struct kd_run) &&
                    offsetof(struct km_run, offset) == offsetof(struct kd_run, offset) &&

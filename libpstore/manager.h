@@ -207,6 +207,9 @@ enum km_advice {
     KM_WILL_NEED, KM_DONT_NEED,               /* the last to go, the first to go */
     KM_EVICT,                                 /* they go now, if they are clean; how many did */
     KM_MEMORY,                                /* `count` pages of o in memory at most; from 16 */
+    /* nobody wants them any more, whichever version they are: as km_cleaned of each, and snapshots
+     * that are older do not take zeros for them (-ESTALE). -EINVAL: o is on another manager's */
+    KM_FREED = 8,
 };
 int km_push(struct km_object *o, uint64_t page, uint64_t count, const void *pages); /* prefetch */
 /* km_resident gives KM_RESIDENT and so on of each page. */

@@ -113,7 +113,8 @@ static int page_gone(struct container *c, uint64_t page)
     uint8_t bits = KM_RESIDENT;
     (void)km_resident(c->object, page, 1, &bits);
     if (bits & KM_WRITER) return 0;
-    (void)km_cleaned(c->object, page, KM_CSN_ANY);
+    if (km_advise(c->object, page, 1, KM_FREED) < 0)
+        (void)km_cleaned(c->object, page, KM_CSN_ANY);
     (void)km_advise(c->object, page, 1, KM_EVICT);
     (void)km_resident(c->object, page, 1, &bits);
     if (!(bits & KM_RESIDENT) && front.is.freed) front.is.freed(c->object, page);

@@ -136,9 +136,37 @@ static int block_free(void *unused)
     return error;
 }
 
+static int block_share(void *snapshot)
+{
+    struct root *root = ps_root(c);
+    *(int *)snapshot = ps_snapshot_share();
+    return root->block ? 0 : -EIO;
+}
+
+static int block_wrong(void *count)
+{
+    struct root *root = ps_root(c);
+    *(long *)count = 0;
+    for (int i = 0; i < BLOCK; i += KM_PAGE_BYTES) *(long *)count += root->block[i] != 7;
+    return 0;
+}
+
+/* A snapshot that is older than the free sees what was there, or ends; never zeros. */
+static int old_sees(long *count)
+{
+    int shared = 0;
+    struct ps_options options = {.isolation = PS_SNAPSHOT};
+    int error = ps_transaction(block_make, NULL);
+    if (!error) error = ps_transaction_opt(block_share, &shared, &options);
+    if (!error) error = ps_transaction(block_free, NULL);
+    options.snapshot = shared;
+    return error ? error : ps_transaction_opt(block_wrong, count, &options);
+}
+
 static void test_store(void)
 {
     pthread_t thread;
+    long count = -1;
     long wanted = 0, undone = -1;
     int error = 0;
     memset(homes, 0, sizeof homes);             /* cleaning takes no memory */
@@ -161,6 +189,9 @@ static void test_store(void)
     }
     is(error, 0, "what is freed is given out again as zeros");
     tap_ok(emptied > BLOCK / KM_PAGE_BYTES, "of which the policy heard");
+    error = old_sees(&count);
+    tap_ok(error == -ESTALE || count == 0, "an older snapshot sees no zeros there (%d: %ld)", error,
+           count);
     refuses = 1;
     is(ps_transaction(add, &wanted), -EACCES, "the policy refuses a commit");
     refuses = 0;
@@ -255,7 +286,7 @@ static void test_protocol(const char *self)
 int main(int argc, char **argv)
 {
     if (argc > 1) return argv[1][0] == 'p' ? serve_protocol() : client();
-    tap_plan(20);
+    tap_plan(21);
     test_store();
     test_protocol(argv[0]);
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
