@@ -6,7 +6,8 @@
  *         died goes on with the next one.
  * Method  the option store.die (pstore_index_death.opts) names the steps. Each transaction counts
  *         in an object, keeps the counts in an index under the last 300 keys of a string, and 20
- *         numbers in another. Two threads: one writes, one looks.
+ *         numbers in another. Two threads: one writes, one looks. At the last step, CM7, the writer
+ *         may have been answered, and find the next manager without having heard of the death.
  */
 #include <errno.h>
 #include <index.h>
@@ -97,7 +98,7 @@ int main(void)
     }
     over = 1;
     pthread_join(looker, NULL);
-    is(deaths, DEATHS, "deaths of the manager");
+    tap_ok(deaths == DEATHS || deaths == DEATHS - 1, "%d deaths of the manager were heard", deaths);
     tap_ok(lost == 0, "nothing acknowledged was lost (%d commits outlived their manager)",
            uncertain);
     tap_ok(wrong == 0 && looks > 0, "index and data agree in %ld looks", looks);
