@@ -50,6 +50,7 @@ uint64_t version_publish_begin(void)
     while (publishing)
         (void)!thread_wait(&publishers, &publish_lock, thread_park_until_uninterrupted);
     publishing = true;
+    thread_this()->ahead.urgent = true; /* SC1: all managers wait for it */
     lock_release(&publish_lock);
     superseded_count = 0;
     return published + 1;
@@ -98,7 +99,7 @@ void version_publish_end(void)
     bool shed = !list_empty(&expired) || over_budget();
     lock_release(&versions_lock);
     lock_acquire(&publish_lock);
-    publishing = false;
+    publishing = thread_this()->ahead.urgent = false;
     struct thread *next = list_take(struct thread, &publishers, wait_link);
     if (next)
         thread_wake(next);

@@ -8,8 +8,8 @@
  *   SC1  The queue is sorted by `key`, equal ones in the order they came. The key is the share; but
  *       who wakes up goes before all that compute, in the order of waking, until it has had
  *       CREDIT_NS more than they: it is waited for, and mostly sleeps again soon; and so does who
- *       serves a nice thread's call, for a while (lent). One queue for all CPUs: a CPU without work
- *       takes the next thread, wherever that ran before.
+ *       serves a nice thread's call, for a while, and who publishes (goes_ahead). One queue for all
+ *       CPUs: a CPU without work takes the next thread, wherever that ran before.
  *   SC2  floor_ns never falls, and no thread that wants to run had a smaller share when it was last
  *       raised. A thread that wakes up begins at most BONUS_NS below it: who has slept for an hour
  *       goes first, but does not have the CPU for an hour.
@@ -157,10 +157,15 @@ static RARE bool lent(struct thread *t)
     if (t->locus->nice <= MAX(t->nice, 0))
         return false;
     uint64_t call = thread_seam.serves(t);
-    if (t->lent.call != call)
-        t->lent.from_ns = now;
-    t->lent.call = call;
-    return now - t->lent.from_ns < LENT_NS;
+    if (t->ahead.call != call)
+        t->ahead.from_ns = now;
+    t->ahead.call = call;
+    return now - t->ahead.from_ns < LENT_NS;
+}
+
+static bool goes_ahead(struct thread *t)
+{
+    return unlikely(t->ahead.urgent) || (unlikely(t->locus != t) && lent(t));
 }
 
 void sched_make_ready(struct thread *t)
@@ -172,7 +177,7 @@ void sched_make_ready(struct thread *t)
     locus->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* SC2 */
     assert(list_empty(&t->run_link)); /* TH1 */
     t->state = THREAD_READY;
-    bool ahead = share <= sched.floor_ns + CREDIT_NS || (unlikely(locus != t) && lent(t));
+    bool ahead = share <= sched.floor_ns + CREDIT_NS || goes_ahead(t);
     queue_add(&sched.ready, t, ahead ? first : share);
     kick_some_cpu(t, most);
 }
@@ -183,7 +188,7 @@ void sched_put_back(struct thread *t, bool last)
     uint64_t first = sched.floor_ns - MIN(sched.floor_ns, BONUS_NS);
     uint64_t key = MAX(share_of(t->locus), first);
     t->locus->share_ns = key; /* SC2: a direct switch may have woken it after a long sleep */
-    if (unlikely(t->locus != t) && lent(t))
+    if (goes_ahead(t))
         key = first;
     t->state = THREAD_READY;
     if (last && !list_empty(&sched.ready))

@@ -50,7 +50,7 @@ struct thread {
     uint64_t share_ns, shared_ns, key_ns; /* sched.c: used, stretched; to which cpu_ns; in queue */
     int8_t nice;  /* -20 to 19, as Linux has it; what is shared out by it: sched.c */
     struct thread *locus;  /* whose time and share it uses: itself, or who calls it; sched lock */
-    struct { uint64_t call, from_ns; } lent; /* sched.c: it was queued while it served this call */
+    struct { uint64_t call, from_ns; bool urgent; } ahead; /* sched.c: why it goes before others */
     int park_result;                 /* why the last sleep ended; sched lock */
     vaddr_t clear_child_tid;         /* linux */
     struct list futex_link;          /* futex.c */
