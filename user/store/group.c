@@ -341,7 +341,7 @@ static int group_ends(struct group *g, int r)
     if (r == 0) r = applied;
     if (r < 0) {
         server_fence("a log write or flush failed", r);
-        group_refuse(g, -EIO);
+        if (!g->voted) group_refuse(g, -EIO);                                   /* VO8 */
     }
     g->layout = 0;
     landed();

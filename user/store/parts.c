@@ -13,8 +13,6 @@
  *   VO6  Stores believe each other by the names of their ports alone: who says that it is the store
  *        of a zone is the process that receives at the port of that name.
  *   VO7  What a store says not to have prepared is durable there, whatever became of it.
- *   VO8  A fenced store publishes what it has voted for and is decided, and stays in doubt of it in
- *        its log.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -326,21 +324,10 @@ static void decisions_forget(void)
 
 /* ---- the threads: what is decided is done, whoever is silent meanwhile ---- */
 
-/* shown_all_the_same: the log takes no more, but vote and decision are durable: the next life
- * commits it. Those who wait for it, and snapshots, need not wait for that (VO8). Lock held. */
-static void shown_all_the_same(uint64_t view, uint64_t token)
-{
-    struct kd_publish p = {.view = view, .token = token, .csn = ++server.last_csn};
-    int r = (int)kd_txn_publish(&p, 1, 0);
-    say("the store shows a transaction that is committed, and that its log cannot take: its next "
-        "start writes it (%s)", r < 0 ? strerror(-r) : "published");
-}
-
 /* outcome_do, lock dropped: what cannot be done now is tried again: who voted stays with it. */
 static void outcome_do(struct vote *v)
 {
-    bool commits = v->told == KD_PART_COMMIT, orphan = v->orphan;
-    uint64_t view = v->view, token = v->token;
+    bool commits = v->told == KD_PART_COMMIT;
     server_unlock();
     if (commits) step(STEP_VT2);
     server_lock();
@@ -350,9 +337,6 @@ static void outcome_do(struct vote *v)
     if (server.fenced) {                /* the next manager asks */
         v->told = 0;
         v->asks = false;
-        if (orphan) return;
-        if (commits) shown_all_the_same(view, token);
-        else kd_txn_refuse(view, token, ECANCELED);
         return;
     }
     server_wait(&outcomes, ASK_US / 10);

@@ -19,6 +19,8 @@
  *        is refused runs again, by another id.
  *   VO4  Only who may manage the store as a whole says who votes and what is decided; or the
  *        kernel (parts.c).
+ *   VO8  A fenced store publishes what it has voted for and is decided, also if the group with that
+ *        outcome was the first to fail, and stays in doubt of it in its log.
  *   VO5  What the kernel, or an agent, has asked to be committed may be lazy: the vote is durable,
  *        and so is the decision where it was made, which is kept there until this is durable here.
  *   VO10  As long as a vote is in doubt, for half a second at most, the kernel begins no snapshot
@@ -467,6 +469,16 @@ static void vote_end(struct vote *v, bool commits)
     blocked_go();
 }
 
+/* shown_all_the_same: the log takes no more, but vote and decision are durable: the next life
+ * commits it. Those who wait for it, and snapshots, need not wait for that (VO8). */
+static void shown_all_the_same(const struct vote *v)
+{
+    struct kd_publish p = {.view = v->view, .token = v->token, .csn = ++server.last_csn};
+    int r = (int)kd_txn_publish(&p, 1, 0);
+    say("the store shows a transaction that is committed, and that its log cannot take: its next "
+        "start writes it (%s)", r < 0 ? strerror(-r) : "published");
+}
+
 int vote_outcome(struct vote *v, bool commits)
 {
     int r;
@@ -478,6 +490,8 @@ int vote_outcome(struct vote *v, bool commits)
     }
     v->deciding = false;
     if (r == 0) vote_end(v, commits);
+    else if (server.fenced && !v->orphan && commits) shown_all_the_same(v);
+    else if (server.fenced && !v->orphan) kd_txn_refuse(v->view, v->token, ECANCELED);
     return r;
 }
 

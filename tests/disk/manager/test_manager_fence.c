@@ -5,7 +5,7 @@
  *         was durable is published; the store is closed only if all pages are at home.
  * Method  lib/threads/rig.h.
  */
-#include "threads/rig.h"
+#include "threads/voting.h"
 
 /* After the failure that is armed, nothing is acknowledged and nothing written any more. */
 static void expect_fence(void)
@@ -167,6 +167,43 @@ static void a_failed_write_in_the_air_has_fenced_the_store(void **state)
     recover_and_compare();
 }
 
+/* Vote and decision are durable, and the group with the outcome fails: what the other stores show
+ * of the transaction is shown here, too, and never what was before (VO8). */
+static void child_outcome_fails(void)
+{
+    const struct kd_message voter = {.kind = STORE_TXN, .process = CLIENT,
+                                     .word = {WIRE_TXN_VOTER}};
+    client_start();
+    CHECK(votes_request(&voter));
+    for (unsigned i = 1; i <= 2; i++) CHECK(vote(i, i, 10 * i, 3, 70 + i) == 0);
+    for (unsigned i = 1; i <= 2; i++) {
+        struct store_txn_id id = id_of(i);
+        writes_left = 0;
+        server_lock();
+        CHECK(vote_decide(&id, true, false) == -EIO && server.fenced);
+        server_unlock();
+        CHECK(commit_wait(i) == 0 && page[10 * i + 2].word[WORD_A] == 70 + i);
+    }
+    expect_readers_only();
+}
+static void child_decides_again(void)
+{
+    client_start();
+    for (unsigned i = 1; i <= 2; i++) {
+        struct store_txn_id id = id_of(i);
+        server_lock();
+        CHECK(vote_decide(&id, true, false) == 0);
+        server_unlock();
+    }
+}
+static void what_is_decided_is_shown_though_its_outcome_fails(void **state)
+{
+    (void)state;
+    run_child(child_outcome_fails);
+    run_next(child_decides_again);
+    recover_and_compare();
+}
+
 /* Two threads flush: what the first one's failure lost, the other one's success must not hide. */
 static void child_flush_again(void)
 {
@@ -231,6 +268,7 @@ int main(void)
         cmocka_unit_test(who_heard_eio_hears_of_no_success_from_a_fenced_store),
         cmocka_unit_test(what_is_durable_beside_the_fence_is_published),
         cmocka_unit_test(a_failed_write_in_the_air_has_fenced_the_store),
+        cmocka_unit_test(what_is_decided_is_shown_though_its_outcome_fails),
         cmocka_unit_test(no_flush_succeeds_after_a_failed_one),
         cmocka_unit_test(the_manager_ends_with_a_clean_store),
         cmocka_unit_test(a_fenced_store_is_not_closed),

@@ -168,6 +168,7 @@ long kernel_publish(const struct kd_publish *p, long count)
     for (long k = 0; k < count; k++) {
         const struct view *v = &view[p[k].view];
         if (p[k].csn <= last || p[k].token != v->token) return -EINVAL;
+        if (v->answered) return -ESRCH;
         last = p[k].csn;
         publish_pages(v, p[k].csn);
         helpers_each(h, v) publish_pages(&view[h], p[k].csn);
