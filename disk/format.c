@@ -116,7 +116,7 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
             signpost_write(io, &super, 0, meta_block(store)) ?:
             io_flush(io);
     if (!error) {
-        store->log.end = super.log_bytes;
+        store->log.end = store->log.durable = super.log_bytes;
         checkpoint_begin_at(store, store->log.end, 0);
         store->checkpoint.clean = true; /* the first start need not read the log for its end */
         error = checkpoint_finish(store) ?:             /* generation 1: slot B */
