@@ -123,7 +123,7 @@ bool view_claimed(const struct view *v)
 {
     struct view *of = v->group.joined ? group_of(v) : (struct view *)v;
     bool is = __atomic_load_n(&of->question.answer, __ATOMIC_ACQUIRE) == ANSWER_CLAIMED;
-    if (is)
+    if (is || sweep_has_turn(of)) /* until the sweep is done with it */
         __atomic_store_n(&of->question.turn_end_ns, arch_time_ns() + TURN_NS, __ATOMIC_RELAXED);
     return is;
 }

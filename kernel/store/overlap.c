@@ -183,12 +183,17 @@ void object_meets(struct object *o)
         object_meet(other, o);
 }
 
-static void page_strip(struct leaf *l, unsigned slot, void *view)
+static unsigned leaf_strip(struct leaf *l, unsigned slot, unsigned end, void *view)
 {
     const struct view *v = view;
-    vmask_clear(&l->pages[slot].mask, v->id);
-    if (l->pages[slot].writer == v->id)
-        l->pages[slot].writer = WRITER_NONE;
+    lock_acquire(&l->lock);
+    for (bool used = vmask_test(&l->users, v->id); used && slot < end; slot++) {
+        vmask_clear(&l->pages[slot].mask, v->id);
+        if (l->pages[slot].writer == v->id)
+            l->pages[slot].writer = WRITER_NONE;
+    }
+    lock_release(&l->lock);
+    return end;
 }
 
 void objects_strip(struct view *v)
@@ -197,5 +202,5 @@ void objects_strip(struct view *v)
         return;
     objects_each(o)
         if (__atomic_load_n(&o->overlaps, __ATOMIC_SEQ_CST))
-            (void)pages_for(o, 0, o->pages, page_strip, v);
+            leaves_for(o, leaf_strip, v);
 }
