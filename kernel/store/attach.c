@@ -10,6 +10,7 @@
 #include "store/object_private.h"
 #include "store/dying.h"
 #include "store/mapping.h"
+#include "store/version.h"
 
 enum { ATTACHMENTS_MAX = 1024 };
 _Static_assert(sizeof(struct attachment) <= PAGE_BYTES / CLIENTS_A_FRAME, "as it is charged");
@@ -181,6 +182,30 @@ static bool consents(struct process *client)
            object_manager_of(me, client);
 }
 
+static unsigned leaf_ages(struct leaf *l, unsigned slot, unsigned end, void *floor)
+{
+    (void)slot;
+    lock_acquire(&l->lock);
+    l->floor = MAX(l->floor, *(uint64_t *)floor);
+    for (struct page *p = l->pages; p < l->pages + LEAF_PAGES; p++)
+        p->sequence = p->versions ? p->sequence : MAX(p->sequence, l->floor);
+    lock_release(&l->lock);
+    return end;
+}
+
+/* object_ages makes pages that nobody could see before as young as what lay there asks for (VS6):
+ * the object may have been made, and supplied, while that was still there. */
+static void object_ages(struct object *o)
+{
+    uint64_t first = version_first(o->base);
+    lock_acquire(&o->lock);
+    bool ages = first > o->floor;
+    o->floor = MAX(o->floor, first);
+    lock_release(&o->lock);
+    if (ages)
+        leaves_for(o, leaf_ages, &first);
+}
+
 static long space_attach(struct process *p, struct object *o, uint32_t rights)
 {
     if (!consents(p))
@@ -202,9 +227,11 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
     }
     for (struct attachment *old; (old = attachment_remove(p, o, true));)
         attachment_end(old, false);
+    if (list_empty(&o->attachments))
+        object_ages(o);
     lock_acquire(&o->lock); /* process list and object list change together */
     lock_acquire(&p->attach_lock);
-    e = p->dying ? -ESRCH : attachment_insert(p, a);
+    e = p->dying ? -ESRCH : o->dead ? -EOWNERDEAD : attachment_insert(p, a);
     if (!e) {
         object_get(o);
         list_push_back(&o->attachments, &a->object_link);

@@ -170,7 +170,7 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
     p->frame = f;
     page_changed(l);
     p->flags = (uint8_t)(dirty ? p->flags | PAGE_DIRTY : p->flags & ~PAGE_DIRTY);
-    p->flags = (uint8_t)(f ? p->flags & ~PAGE_AWAY : p->flags | PAGE_AWAY);
+    p->flags = (uint8_t)((f ? p->flags & ~PAGE_AWAY : p->flags | PAGE_AWAY) & ~PAGE_FREED);
     if (was != dirty)
         dirty_count(l->object, dirty ? 1 : -1);
     if (f)

@@ -26,6 +26,7 @@ enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* a hungry thread looks so 
 static size_t goal;                             /* of evict_more; atomic; 0: none */
 #define CLEANING_NS 5000000000ull  /* a manager that does nothing for so long does not count */
 struct forgotten evict_forgotten = FORGOTTEN_INIT(evict_forgotten);
+static struct list tables_gone = {&tables_gone, &tables_gone}; /* object_link; evict lock */
 static struct thread *evictor;
 static bool wanted, parked;  /* atomic: evict_wake was called; it has to wake the evictor */
 
@@ -148,14 +149,40 @@ void forgotten_move(struct forgotten *from, struct forgotten *to)
     lock_release(&evict_lock);
 }
 
-/* forgotten_free frees what was forgotten. A thread that found a leaf before, without a lock, has
- * left the kernel by then (LF2). */
+void evict_tables(struct object *o)
+{
+    object_get(o);
+    lock_acquire(&evict_lock);
+    list_push_back(&tables_gone, &o->at_port[0].link); /* it is in no port's list any more */
+    lock_release(&evict_lock);
+}
+
+enum { TABLES_AT_ONCE = 8 };
+static unsigned tables_take(struct leaf ***tables[TABLES_AT_ONCE])
+{
+    for (unsigned n = 0;; n++) {
+        lock_acquire(&evict_lock);
+        struct object_link *at =
+            n < TABLES_AT_ONCE ? list_take(struct object_link, &tables_gone, link) : NULL;
+        lock_release(&evict_lock);
+        if (!at)
+            return n;
+        tables[n] = at->object->tables;
+        __atomic_store_n(&at->object->tables, NULL, __ATOMIC_RELEASE);
+        object_put(at->object);
+    }
+}
+
+/* forgotten_free frees what was forgotten. A thread that found a leaf, or a table, before, without
+ * a lock, has left the kernel by then (LF2). */
 static void forgotten_free(void)
 {
     struct forgotten gone = FORGOTTEN_INIT(gone);
     uint64_t seen[CPU_MAX];
+    struct leaf ***tables[TABLES_AT_ONCE];
+    unsigned n = tables_take(tables);
     forgotten_move(&evict_forgotten, &gone);
-    if (list_empty(&gone.leaves)) /* with the last of some goes a table */
+    if (list_empty(&gone.leaves) && n == 0) /* with the last of some goes a table */
         return;
     arch_shootdown(gone.cpus);
     for (arch_quiet_ask(seen); !arch_quiet(seen); arch_spin_hint())
@@ -164,6 +191,10 @@ static void forgotten_free(void)
         thread_breathe(); /* where memory is full, the next leaves are made of them */
     while (arch_tables_free(&gone.frames, 8)) /* of leaves, too, which name no other frames */
         thread_breathe();
+    if (n == TABLES_AT_ONCE)
+        evict_wake(); /* there may be more */
+    while (n > 0)
+        kfree(tables[--n]);
 }
 
 /* leaves_forget frees leaves of which nothing is in use. */

@@ -38,6 +38,9 @@ struct forgotten { struct list leaves, frames; uint64_t cpus; };
 #define FORGOTTEN_INIT(f) {LIST_INIT((f).leaves), LIST_INIT((f).frames), 0}
 extern struct forgotten evict_forgotten;
 void forgotten_move(struct forgotten *from, struct forgotten *to); /* one of them is that */
+/* evict_tables has the evictor free the table of an object that is dead and swept, without leaves:
+ * who has a handle keeps the object, and pays for no memory. */
+void evict_tables(struct object *o);
 /* leaf_forget adds the leaf, and those around it within the reach of a page table, to what was
  * forgotten, if nothing of them is in use, and their object is dead, or is not. False: none. */
 bool leaf_forget(struct leaf *l, bool dead, struct forgotten *gone);

@@ -203,10 +203,9 @@ bool item_publish(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
     p->csn = csn;
     p->sequence = sequence;
     page_changed(l);
-    if (!(p->flags & PAGE_DIRTY)) {
+    if (!(p->flags & PAGE_DIRTY))
         dirty_count(l->object, 1);
-        p->flags |= PAGE_DIRTY;
-    }
+    p->flags = (uint8_t)((p->flags & ~PAGE_FREED) | PAGE_DIRTY);
     lock_acquire(&v->lock);
     right_retire_item(v, c->at, p->frame, &debt);
     v->items.cpus |= debt.cpus;

@@ -79,6 +79,7 @@ void leaves_freed(struct object *o, struct freed new, uint64_t oldest)
     } else if (nearest && (!least || n == ARRAY_COUNT(o->freed))) {
         new.first = MIN(new.first, nearest->first);
         new.end = MAX(new.end, nearest->end);
+        new.sequence = MAX(new.sequence, nearest->sequence); /* another thread's may be later */
         *nearest = new;
     } else {
         o->freed[n++] = new;
@@ -275,7 +276,7 @@ struct leaf ***leaf_tables_new(uint64_t n)
 
 void leaves_free(struct object *o)
 {
-    for (uint64_t i = 0; i < o->table_count; i++) {
+    for (uint64_t i = 0; o->tables && i < o->table_count; i++) {
         struct leaf **table = o->tables[i];
         for (unsigned k = 0; table && k < LEAF_TABLE; k++) {
             if (table[k] && table[k]->codewords)

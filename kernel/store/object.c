@@ -162,7 +162,6 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     container_lock_init(&o->container_lock);
     for (unsigned i = 0; i < PLACES; i++)
         list_init(&o->places[i]);
-    o->floor = version_first(c->base); /* VS6 */
     if (commit_port->rank)
         o->floor = version_newest(); /* its pages are of a later time than snapshots there are */
     item_say(&o->recalled.item, ITEM_RECALLED, 0, c->cookie);
@@ -254,7 +253,7 @@ long kd_object_create(const uint64_t a[6])
     long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHTS_OBJECT);
     o->handle = (int)h;
     if (h < 0)
-        object_die(o);
+        (void)object_die(o, false);
     object_put(o);
     return h;
 }
@@ -279,10 +278,9 @@ static void page_use(struct leaf *l, unsigned slot, void *arg)
 static bool object_in_use(struct object *o)
 {
     lock_acquire(&o->lock);
-    bool used = !list_empty(&o->attachments);
+    bool used = object_used(o);
     lock_release(&o->lock);
-    if (used || __atomic_load_n(&o->dirty, __ATOMIC_RELAXED) ||
-        __atomic_load_n(&o->container_lock.state, __ATOMIC_RELAXED))
+    if (used)
         return true;
     struct use use = {0};
     (void)pages_for(o, 0, o->pages, page_use, &use);
@@ -311,7 +309,7 @@ void objects_end(struct port *p)
         lock_release(&objects_lock);
         if (!o)
             return;
-        object_die(o); /* also by a thread that is killed */
+        (void)object_die(o, false); /* also by a thread that is killed */
         thread_breathe(); /* another thread may be destroying it, and wait for this CPU */
     }
 }
@@ -320,9 +318,8 @@ OBJECT_CALL(kd_object_destroy, 0)
 {
     if (a[1] > 1)
         return -EINVAL;
-    if (a[1] && object_in_use(o))
+    if ((a[1] && object_in_use(o)) || !object_die(o, a[1]))
         return -EBUSY;
-    object_die(o);
     return handle_close(process_this(), (int)a[0]);
 }
 

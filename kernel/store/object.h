@@ -87,7 +87,10 @@ int leaf_refused(struct object *o); /* why there is none: -EOWNERDEAD; -ENOMEM, 
 /* table_of finds the table of leaves that a page's is in, or NULL. */
 static inline struct leaf **table_of(const struct object *o, uint64_t page)
 {
-    return __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE], __ATOMIC_ACQUIRE);
+    struct leaf ***tables = __atomic_load_n(&o->tables, __ATOMIC_ACQUIRE);
+    if (unlikely(!tables)) /* swept */
+        return NULL;
+    return __atomic_load_n(&tables[page / LEAF_PAGES / LEAF_TABLE], __ATOMIC_ACQUIRE);
 }
 /* object_leaf_find is object_leaf for a leaf that exists. */
 static inline struct leaf *object_leaf_find(const struct object *o, uint64_t page)

@@ -95,6 +95,7 @@ struct unmap {
     bool dying;              /* the copies of committing views go too: nobody will publish them */
     bool stale;              /* only bits of masks without an entry go */
     bool waits;              /* a call works on what goes next (QU3) */
+    uint64_t newest;         /* the largest sequence of a page that was swept */
     struct debt debt;
     struct list frames;      /* of copies and pages that went: free behind the shootdown (FR1) */
 };
@@ -105,8 +106,15 @@ void unmap_page(struct leaf *l, unsigned slot, struct unmap *u);
  * locked. */
 void unmap_end(struct unmap *u);
 leaf_fn leaf_unmap;          /* both for a portion of a leaf, which it locks; arg: struct unmap */
-/* object_die ends an object whose manager is gone or destroys it: a power cut for the object. */
-void object_die(struct object *o);
+/* object_die ends an object whose manager is gone or destroys it: a power cut for the object. Not
+ * if it is to be unused, and is not: false. */
+bool object_die(struct object *o, bool unused);
+/* object_used tells whether somebody has the object, or its manager has not all of it. Locked. */
+static inline bool object_used(const struct object *o)
+{
+    return !list_empty(&o->attachments) || __atomic_load_n(&o->dirty, __ATOMIC_RELAXED) ||
+           __atomic_load_n(&o->container_lock.state, __ATOMIC_RELAXED);
+}
 
 /* ---- page.c ---- */
 /* page_drop_filling frees the frame of a page that is on its way, if it is. Leaf locked. */

@@ -326,8 +326,7 @@ static void page_cleaned(struct leaf *l, unsigned slot, void *arg)
         return;
     if (p->flags & PAGE_DIRTY)
         dirty_count(l->object, -1);
-    /* one that was freed and has a version that was home is somebody's again */
-    p->flags &= (uint8_t)~(*csn == KD_CSN_ANY ? PAGE_DIRTY : PAGE_DIRTY | PAGE_FREED);
+    p->flags &= (uint8_t)~PAGE_DIRTY;
     evict_cleaned(p->frame);
     *csn = KD_CSN_ANY;
 }

@@ -119,6 +119,7 @@ static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
     }
     if (p->flags & PAGE_PINNED)
         limit_uncharge(l->object->owner, KD_LIMIT_PINS, 1);
+    u->newest = MAX(u->newest, p->flags & PAGE_FREED ? version_newest() : p->sequence);
     p->flags = 0;
     p->writer = WRITER_NONE;
     p->csn = p->sequence = 0;
@@ -173,35 +174,41 @@ static void snapshots_doom(struct object *o)
     }
 }
 
-void object_die(struct object *o)
+bool object_die(struct object *o, bool unused)
 {
     lock_acquire(&o->lock);
     bool was = o->dead, cut = !list_empty(&o->attachments) || object_dies(o);
-    if (!was)
+    bool dies = !was && !(unused && object_used(o));
+    if (dies)
         __atomic_fetch_add(&port_deaths, 1, __ATOMIC_ACQ_REL);
-    o->dead = true;
+    o->dead |= dies;
     lock_release(&o->lock);
-    if (was)
-        return;
+    if (!dies)
+        return was;
     if (cut)
-        version_cut(o->base); /* VS6 */
+        version_cut(o->base, version_newest() + 1); /* VS6 */
     container_lock_dead(o);
     item_locks_end(o);
     snapshots_doom(o);
     UNMAP(u, .reason = EOWNERDEAD, .dying = true);
     leaves_for(o, leaf_sweep, &u);
-    evict_wake(); /* it frees the leaves */
+    leaves_freed(o, (struct freed){.sequence = u.newest}, UINT64_MAX); /* all goes into floor */
+    version_cut(o->base, o->floor);
     limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o) + o->leaf_frames);
     lock_acquire(&objects_lock);
     list_remove(&o->at_port[0].link);
     list_remove(&o->at_port[1].link);
     object_unplace(o);
     lock_release(&objects_lock);
+    if (object_table_frames(o) && !o->leaf_frames)
+        evict_tables(o);
+    evict_wake(); /* it frees the leaves */
     object_charge(o->owner, -1); /* the last that is done with its owner */
     count_add(objects, -1ull);
     __atomic_store_n(&o->swept, true, __ATOMIC_RELEASE);
     __atomic_fetch_sub(&port_deaths, 1, __ATOMIC_ACQ_REL);
     object_put(o); /* the list's; the caller holds one of its own */
+    return true;
 }
 
 bool object_dying_look(struct process *p, uint32_t flags, vaddr_t from, vaddr_t end)

@@ -13,7 +13,8 @@
  *      in the end, which stays for that. It is put right before a snapshot has it, and versions are
  *      released oldest first.
  * VS6  What comes to the addresses of an object that was cut off, by its manager's death or while
- *      others had it attached, is seen by no snapshot of a point before that: it may be newer.
+ *      others had it attached, is seen by no snapshot of a point before that: it may be newer; nor,
+ *      of one that its manager destroyed unused, by one older than its last change.
  *
  * Locks: publish lock, leaf, versions lock. While a publication is open no lock is held: it is as
  * long as its transactions have copies, so others run between its pages.
@@ -34,7 +35,7 @@ static uint64_t superseded_count;                    /* by the open publication 
  * managers (limit_may_take_kept). */
 enum { SHARED_MAX = 1024, SHARED_KEPT = 128 };
 static unsigned shared_count; /* atomic */
-static uint64_t cut_points[256]; /* VS6: by a hash of addresses: the first that may see them */
+static uint64_t cut_points[1024]; /* VS6: by a hash of addresses: the first that may see them */
 
 /* publication is the keeper of versions that the open publication supersedes. It stands in the
  * list, behind all snapshots that may need them, as soon as no other snapshot can come to need
@@ -70,13 +71,13 @@ void version_publish(uint64_t sequence)
 
 static uint64_t *cut_point(vaddr_t base)
 {
-    return &cut_points[(base >> PAGE_SHIFT) * 0x9e3779b97f4a7c15 >> 56];
+    return &cut_points[(base >> PAGE_SHIFT) * 0x9e3779b97f4a7c15 >> 54];
 }
 
-void version_cut(vaddr_t base)
+void version_cut(vaddr_t base, uint64_t first)
 {
     lock_acquire(&versions_lock);
-    *cut_point(base) = published + 1;
+    *cut_point(base) = MAX(*cut_point(base), first);
     lock_release(&versions_lock);
 }
 

@@ -33,7 +33,8 @@ enum { SHED_MORE = 64 };
 __attribute__((cold)) void version_shed(uint64_t most);
 uint64_t version_tick(void); /* the number of a publication of nothing, which is over */
 uint64_t version_newest(void);                  /* the last publication */
-void version_cut(vaddr_t base); /* an object that begins there is cut off (VS6) */
+/* version_cut: an object that began there is over; `first` may see the next one (VS6). */
+void version_cut(vaddr_t base, uint64_t first);
 /* version_first returns the number of the first snapshot that may see what comes there: the next
  * snapshot may. It may wait for a publication. No locks. */
 uint64_t version_first(vaddr_t base);

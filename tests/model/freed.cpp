@@ -20,7 +20,9 @@
     X(FREED_READ, "MG3: what was read is supplied although the page was freed meanwhile") \
     X(FREED_LEASED, "a page that was freed is leased while it is still in memory") \
     X(FREED_OLD, "zeros in place of a freed page count for as old as the page was") \
-    X(FREED_YOUNG, "all zeros count for newer than each snapshot, of pages that are claimed, too")
+    X(FREED_YOUNG, "all zeros count for newer than each snapshot, of pages that are claimed, too") \
+    X(FREED_CLEANED, "LF3: a write home that was under way ends what is known of the free") \
+    X(FREED_REMADE, "VS6: an object that is made anew knows nothing of frees before")
 #include "small.h"
 
 enum { STALE_MAX = 2 };
@@ -188,6 +190,15 @@ struct Model : Steps<State, Scenario> {
         brings();
         if (n.dirty && n.has && !n.lock)
             step("the page goes home", [](State &s) { s.dirty = s.in_log = 0; });
+        if (n.frame && n.freed && on(FREED_CLEANED))
+            step("a write home ends, begun before the free", [](State &s) { s.freed = 0; });
+        /* container_remake, idle_give_up: who had it detached it, and comes back */
+        if (!n.dirty && n.copy == NO_COPY && !n.coming && !n.asked && !n.old && !n.lock && n.evictions)
+            step("the object is destroyed, unused, and made anew", [&](State &s) {
+                s.evictions--;
+                s.sequence = on(FREED_REMADE) ? (u8)0 : s.freed ? s.published : s.sequence;
+                s.frame = s.known = s.away = s.stale = s.freed = 0;
+            });
         if (n.owner == NOBODY && !n.lock && (!n.frame || on(FREED_LEASED)))
             step("the page is leased", [](State &s) { s.owner = LEASED; });
     }

@@ -6,7 +6,7 @@
  *         alone, out of it, or of a leaf that is not there, in more ranges than the kernel notes.
  *         What was not freed it reads, zeros of pages that nobody has written, too; a later
  *         snapshot reads zeros. Without a snapshot nothing is published. One that has expired is
- *         as any other.
+ *         as any other. So it is when the object is destroyed unused, and comes back (VS6).
  * Method  own_manager.h: its home keeps what was committed, and is zeroed where pages are freed.
  */
 enum { LEAF = 64, TABLE = 512 * LEAF, PAGES = 40 * TABLE, HOME = 4 * LEAF };
@@ -110,6 +110,12 @@ static void in_memory_and_out(void)
     wrong += advise(5, 1, KD_ADVISE_EVICT) != 1;
     is(sees(5, 1, 8), 0, "and then as all pages, once it was home");
     snapshot_end();
+    publish(7, 1, 7);
+    snapshot_begin();
+    freed(7, 1);
+    (void)kd_call3(KD_OBJECT_CLEANED, object, 7, (long)next_csn - 1);
+    wrong += advise(7, 1, KD_ADVISE_EVICT) != 1;
+    is(sees(7, 1, 7), -ESTALE, "one whose write home was under way when it was freed ends it");
 }
 
 /* A page without a leaf: nobody has come near it since the object was made. */
@@ -188,9 +194,59 @@ static void expired(void)
     }
 }
 
+/* The object goes, and comes back; what that said. */
+static int comes_back(bool made_before)
+{
+    struct kd_object_create c = {.port = port, .commit_port = commit_port, .cookie = 7,
+                                 .flags = KD_OBJECT_TRANSACTIONAL, .base = base, .pages = PAGES,
+                                 .name = "test"};
+    int next = made_before ? (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0) : -1;
+    kd_call3(KD_SPACE_DETACH, getpid(), object, 0);
+    int e = (int)kd_call3(KD_OBJECT_DESTROY, object, 1, 0);
+    if (e) return e;
+    object = made_before ? next : (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    return (int)kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+}
+
+/* A snapshot that has not touched the object: others end when it is detached. */
+static void snapshot_anew(void)
+{
+    in_view(&reader);
+    view_anew();
+    reader.view = 0;
+    snapshot_begin();
+}
+
+static void unused(void)
+{
+    enum { HERE = 20, AWAY, LATER, UNCHANGED, NO_LEAF = 35 * TABLE };
+    static const uint64_t changed[] = {HERE, AWAY, NO_LEAF, LATER};
+    for (unsigned i = 0; i < 2 * sizeof changed / sizeof *changed; i++) {
+        uint64_t page = changed[i / 2], value = page == LATER ? 8 : 0;
+        publish(HERE, 4, 7);
+        for (uint64_t k = 0; k < HOME; k++)
+            kd_call3(KD_OBJECT_CLEANED, object, (long)k, (long)KD_CSN_ANY);
+        out(AWAY, 1);
+        snapshot_anew();
+        if (page != LATER) {
+            freed(page, 1);
+        } else {
+            publish(LATER, 1, 8);
+            out(LATER, 1);
+            advise(LATER, 1, KD_ADVISE_FORGET);
+        }
+        is(comes_back(i & 1), 0, "an object goes unused, and comes back");
+        is(sees(page, 1, value), -ESTALE, "a snapshot from before a change ends");
+        snapshot_anew();
+        is(comes_back(i & 1), 0, "it goes again");
+        is(sees(page, 1, value) ?: sees(UNCHANGED, 1, 7), 0, "one of after the change does not");
+        snapshot_end();
+    }
+}
+
 int main(void)
 {
-    tap_plan(30);
+    tap_plan(63);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES}),
            "an object of this process's own");
     in_memory_and_out();
@@ -198,6 +254,7 @@ int main(void)
     many();
     without_snapshots();
     expired();
+    unused();
     is((long)wrong, 0, "nothing else failed");
     is(check(), 0, "kcheck is clean");
     return tap_end();
