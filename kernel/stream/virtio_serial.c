@@ -19,6 +19,9 @@
  *        it had written in part it forgets (QEMU). So a buffer that is out when it says so, for
  *        the second time since it was offered (`out_old`: for the first), is free: at the first,
  *        it may have been offered behind the giving back.
+ *   BS5  A word for which the device finds no buffer it drops (QEMU), as when many others connect
+ *        while the kernel starts. So who opens a stream that is not known, or not connected, has it
+ *        say all again.
  *
  * Lock: the device's (RANK_BLOCK), also taken by the interrupt. Ports are told without it.
  */
@@ -265,6 +268,8 @@ static long stream_claim(const char *name, struct port *p, uint64_t bits, struct
     lock_acquire(&serial.lock);
     struct stream *s = stream_named(name);
     long result = !s ? -ENODEV : s->opened ? -EBUSY : 0;
+    if (!s || !s->connected)
+        (void)say(0, DEVICE_READY, 1); /* BS5 */
     if (!result) {
         s->references = 1;
         s->opened = true; /* BS3 */
