@@ -130,17 +130,20 @@ struct store *store_spare_pages(struct store_spare *spare) { return spare->store
 
 /* ---- join */
 
-/* epochs_merge makes a table of epochs: the home's, and of what that has forgotten our own. */
-static int epochs_merge(const struct superblock *own, const struct store_epochs *home,
+/* epochs_merge makes a table of epochs: the home's, and of what that has forgotten our own, as far
+ * back as a recovery may read our log. */
+static int epochs_merge(const struct store *store, const struct store_epochs *home,
                         struct superblock *out)
 {
+    const struct superblock *own = &store->super;
     struct superblock theirs;
     uint32_t kept = 0;
     if (!epochs_decode(home, &theirs))
         return -ESTALE;
     *out = *own;
-    while (kept < own->epoch_count && own->epochs[kept].first_lsn < theirs.epochs[0].first_lsn &&
-           own->epochs[kept].epoch < theirs.epochs[0].epoch)
+    epochs_forget(out, store->log.keep);                                        /* SB5 */
+    while (kept < out->epoch_count && out->epochs[kept].first_lsn < theirs.epochs[0].first_lsn &&
+           out->epochs[kept].epoch < theirs.epochs[0].epoch)
         kept++;
     /* ours must be no newer, or what is cut could be taken for the beginning of a newer one */
     if (kept + theirs.epoch_count > EPOCH_MAX ||
@@ -170,7 +173,7 @@ int store_spare_join(struct store_spare *spare, store_lsn_t common_lsn, uint32_t
 {
     struct store *store = spare->store;
     struct superblock next;
-    int error = spare->joined ? -EINVAL : epochs_merge(&store->super, home, &next);
+    int error = spare->joined ? -EINVAL : epochs_merge(store, home, &next);
     if (error)
         return error;
     if (common_lsn < store->super.checkpoints[spare->area].redo_lsn ||

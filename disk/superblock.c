@@ -288,18 +288,23 @@ bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn)
            (epoch > newest->epoch && lsn >= newest->first_lsn);
 }
 
+void epochs_forget(struct superblock *super, uint64_t keep_lsn)
+{
+    uint32_t first = 0;
+    while (first + 1 < super->epoch_count && super->epochs[first + 1].first_lsn <= keep_lsn)
+        first++;
+    super->epoch_count -= first;
+    memmove(super->epochs, super->epochs + first, super->epoch_count * sizeof super->epochs[0]);
+}
+
 /* epoch_begin begins epoch `epoch`, which is newer than all others, at lsn. Epochs that end before
  * keep_lsn are forgotten; one in which nothing was logged is replaced, so that crashes in a row do
  * not fill the table. -EUCLEAN: it is full, or the numbers are used up. */
 int epoch_begin(struct superblock *super, uint32_t epoch, uint64_t lsn, uint64_t keep_lsn)
 {
-    uint32_t first = 0;
     if (epoch >= EPOCH_LIMIT)
         return -EUCLEAN;
-    while (first + 1 < super->epoch_count && super->epochs[first + 1].first_lsn <= keep_lsn)
-        first++;
-    super->epoch_count -= first;
-    memmove(super->epochs, super->epochs + first, super->epoch_count * sizeof super->epochs[0]);
+    epochs_forget(super, keep_lsn);
     if (super->epochs[super->epoch_count - 1].first_lsn >= lsn)
         super->epoch_count--;
     if (super->epoch_count == EPOCH_MAX)

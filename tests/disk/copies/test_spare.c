@@ -383,12 +383,88 @@ static void other_logs_are_not_joined(void **state)
     pair_end();
 }
 
+/* The copy's disk, recovered from its newest area, or without it from the other one, has what was
+ * acknowledged. */
+static void both_areas_recover(void)
+{
+    struct store_spare_state s;
+    struct store_epochs epochs;
+    store_spare_tell(spare, &s, &epochs);
+    const struct store *copy = store_spare_pages(spare);
+    const struct superblock *super = &copy->super;
+    bool two = copy->log.keep == super->checkpoints[!super->checkpoint_index].scan_lsn;
+    for (int older = 0; older < 1 + two; older++) {
+        struct store_report report;
+        struct store_open_options options = options_of();
+        struct device disk;
+        struct store *store;
+        device_open(&disk, copy_device()->bytes);
+        memcpy(disk.image, copy_device()->image, disk.bytes);
+        disk.image[super->area_start[super->checkpoint_index]] ^= (uint8_t)older;
+        struct disk_io io = device_io(&disk);
+        int error = store_open(&io, &test_memory, &options, &store, &report);
+        if (error)
+            crew_fail("area %d of the copy: %s (error %d)", older, report.message, error);
+        require(report.end_lsn == s.end_lsn);
+        commit_of(store, world->acked, "the copy");
+        store_abandon(store);
+        device_close(&disk);
+    }
+}
+
+static void copy_stays(uint64_t seed)
+{
+    struct store_report report;
+    crew_at("copy", seed);
+    pair_begin(seed);
+    require(world_open(world, &report) == 0);
+    for (uint32_t i = 0; i < 3 * EPOCH_MAX; i++) {
+        struct store_spare_state s;
+        struct store_epochs epochs;
+        crew_at("start", i);
+        if (join())
+            crew_fail("the copy cannot join any more");
+        both_areas_recover();
+        for (uint32_t part = 0; part < 3; part++) {
+            work(2);
+            require(store_spare_apply(spare, 0) >= 0);
+            both_areas_recover();
+        }
+        store_spare_tell(spare, &s, &epochs);
+        crew_add(CHECKPOINTS, s.checkpoints);
+        world_chain_end(world);
+        world_abandon(world);
+        if (below(5) == 0) {
+            spare_takes_over();
+        } else {
+            store_spare_abandon(spare);
+            spare = NULL;
+            starts_alone(home);
+        }
+    }
+    pair_end();
+}
+
+/* Aim: a copy that stays one joins its home however often that starts, for it keeps no epoch of
+ * which it has no log; and it keeps those that a recovery of its own needs, also from its older
+ * checkpoint. */
+static void a_copy_joins_however_often_its_home_starts(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(48), copy_stays));
+    printf("# %llu joins, %llu take-overs, %llu checkpoints of copies\n",
+           (unsigned long long)crew_sum(JOINS), (unsigned long long)crew_sum(TAKE_OVERS),
+           (unsigned long long)crew_sum(CHECKPOINTS));
+    assert_true(crew_part() || crew_sum(CHECKPOINTS) * 2 > crew_sum(JOINS));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_next_group_is_taken),
         cmocka_unit_test(other_logs_are_not_joined),
         cmocka_unit_test(both_slots_name_an_epoch),
+        cmocka_unit_test(a_copy_joins_however_often_its_home_starts),
         cmocka_unit_test(every_crash_state_of_a_spare_has_what_was_acknowledged),
         cmocka_unit_test(pairs_live_through_deaths),
     };
