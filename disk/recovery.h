@@ -242,7 +242,7 @@ uint64_t epochs_common(const struct superblock *a, const struct superblock *b, u
 int  slots_find(const struct disk_io *io, const struct disk_memory *memory, bool upgrade,
                 struct superblock *super, bool *twin_first, struct store_report *report);
 /* superblock_again writes the newest slot, as it is in its format, to the other one, as the next
- * generation; `scratch` is 4 KiB. */
+ * generation; `scratch` is 4 KiB. -EIO, too, if the slot is no longer what was believed (SB3). */
 int superblock_again(const struct disk_io *io, struct superblock *super, void *scratch);
 
 /* check.c; -EUCLEAN: *why is a static text */

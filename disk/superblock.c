@@ -262,8 +262,14 @@ int superblock_write(const struct disk_io *io, const struct superblock *super, v
 int superblock_again(const struct disk_io *io, struct superblock *super, void *scratch)
 {
     struct superblock_disk *block = scratch;
-    uint32_t slot = super->generation & 1;
-    int error = io_read(io, slot_offset(super, slot), block, BLOCK_BYTES);
+    struct superblock read;
+    uint32_t slot = super->generation & 1, version;
+    uint64_t from = slot_offset(super, slot);
+    int error = io_read(io, from, block, BLOCK_BYTES);
+    if (!error &&
+        (superblock_decode(block, io->bytes, from, &read, &version) != SLOT_OLDER ||
+         le64_get(block->generation) != super->generation))
+        error = -EIO;                   /* these are not the bytes that were verified */
     block->generation = le64_of(++super->generation);
     block->slot = le32_of(!slot);
     block->crc = le32_of(slot_crc(block));

@@ -257,6 +257,55 @@ static void no_slot_names_what_an_upgrade_overwrites(void **state)
     }
 }
 
+static uint64_t other_at;                       /* a slot whose next reads give what is in other */
+static uint32_t other_met;
+static uint8_t other[BLOCK_BYTES];
+static int (*read_as_is)(void *context, uint64_t offset, void *buffer, size_t bytes);
+
+static int other_read(void *context, uint64_t offset, void *buffer, size_t bytes)
+{
+    int error = read_as_is(context, offset, buffer, bytes);
+    if (offset == other_at && bytes == BLOCK_BYTES && other_met++)
+        memcpy(buffer, other, BLOCK_BYTES);
+    return error;
+}
+
+static void other_is_refused(void)
+{
+    other_met = 0;
+    assert_int_equal(store_upgrade(&io, &test_memory, &report), -EIO);
+    assert_int_equal(other_met, 2);
+    assert_memory_equal(device.image, old, device.bytes);
+}
+
+/* Aim (SB4): the twin of an old superblock has the bytes that were verified. If the slot gives
+ * others when it is read once more, spoiled in any place or of a time before, none is written. */
+static void a_twin_is_what_was_verified(void **state)
+{
+    (void)state;
+    other_at = older_turn();
+    memcpy(old, device.image, device.bytes);
+    const uint8_t *slot = old + other_at;
+    struct superblock_disk *turned = (void *)other;
+    read_as_is = io.read;
+    io.read = other_read;
+    for (uint32_t at = 0; at < BLOCK_BYTES; at += at < 512 ? 1 : 61) {
+        memcpy(other, slot, BLOCK_BYTES);
+        other[at] ^= 1;
+        other_is_refused();
+    }
+    memcpy(other, slot, BLOCK_BYTES);
+    turned->generation = le64_of(le64_get(turned->generation) - 2);
+    uint32_t seed = crc_seed(turned->uuid, CRC_SUPERBLOCK, le32_get(turned->slot), 0);
+    turned->crc = le32_of(crc32c(seed, other + 12, BLOCK_BYTES - 12));
+    other_is_refused();
+    memcpy(other, slot, BLOCK_BYTES);
+    other_met = 0;
+    assert_int_equal(store_upgrade(&io, &test_memory, &report), 0);
+    io.read = read_as_is;
+    today_require();
+}
+
 /* Aim: a log of the older format that cannot be replayed, a way that is not there, and damage: each
  * is refused with a sentence, and nothing is written. */
 static void what_cannot_be_upgraded_is_left_alone(void **state)
@@ -322,6 +371,7 @@ int main(void)
         TEST(an_older_store_is_upgraded_when_that_is_wanted),
         TEST(an_upgrade_may_be_cut_off_anywhere),
         TEST(no_slot_names_what_an_upgrade_overwrites),
+        TEST(a_twin_is_what_was_verified),
         TEST(what_cannot_be_upgraded_is_left_alone),
         TEST(a_closed_store_needs_no_log),
         cmocka_unit_test_setup_teardown(a_store_of_version_2_has_no_properties_yet, setup_two,
