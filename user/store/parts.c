@@ -13,6 +13,8 @@
  *   VO6  Stores believe each other by the names of their ports alone: who says that it is the store
  *        of a zone is the process that receives at the port of that name.
  *   VO7  What a store says not to have prepared is durable there, whatever became of it.
+ *   VO12  An outcome that cannot be written keeps no other one from being written: they have turns,
+ *        and one that has failed rests, twice as long each time, for a second at most.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,8 @@
 #define AGAIN_US     200000u            /* between two looks, if many are needed still */
 #define CALL_MS      2000
 #define LOOK_US      250000u            /* so often: has an agent ended that has voted? */
+#define REST_US      10000u             /* behind an outcome that cannot be written, at first */
+#define REST_MOST_US 1000000u
 #define DOUBT_US     500000u            /* so long snapshots wait for a vote's outcome */
 
 /* `part` is of the COMMIT that was received last; by the committer. */
@@ -324,7 +328,8 @@ static void decisions_forget(void)
 
 /* ---- the threads: what is decided is done, whoever is silent meanwhile ---- */
 
-/* outcome_do, lock dropped: what cannot be done now is tried again: who voted stays with it. */
+/* outcome_do, lock dropped: what cannot be done now is tried again: who voted stays with it. It
+ * rests before that (VO12). */
 static void outcome_do(struct vote *v)
 {
     bool commits = v->told == KD_PART_COMMIT;
@@ -339,7 +344,9 @@ static void outcome_do(struct vote *v)
         v->asks = false;
         return;
     }
-    server_wait(&outcomes, ASK_US / 10);
+    v->wait_us = v->wait_us ? 2 * v->wait_us : REST_US;
+    if (v->wait_us > REST_MOST_US) v->wait_us = REST_MOST_US;
+    v->again_us = disk_clock.microseconds(NULL) + v->wait_us;
 }
 
 /* abandoned: whoever was to say what becomes of it has ended, an agent with its session. What it
@@ -349,11 +356,18 @@ static bool abandoned(const struct vote *v)
     return !v->of_kernel && v->process && process_parent(v->process) == 0;
 }
 
-static struct vote *outcome_due(void)
+/* outcome_due tells which is to be done now, the one behind the last first (VO12); NULL: none.
+ * *until: at that time one is, if that is before. */
+static struct vote *outcome_due(uint64_t now, uint64_t *until)
 {
-    for (struct vote *v = votes; v < votes + STORE_PREPARED_MAX; v++)
-        if (v->used && v->prepared && !v->deciding && v->told && !(server.fenced && v->orphan))
-            return v;
+    static unsigned turn;
+    for (unsigned i = 0; i < STORE_PREPARED_MAX; i++) {
+        struct vote *v = &votes[turn++ % STORE_PREPARED_MAX];
+        if (!v->used || !v->prepared || v->deciding || !v->told || (server.fenced && v->orphan))
+            continue;
+        if (v->again_us <= now) return v;
+        if (v->again_us < *until) *until = v->again_us;
+    }
     return NULL;
 }
 
@@ -362,9 +376,10 @@ static void *outcomes_main(void *unused)
     (void)unused;
     server_lock();
     for (;;) {
-        struct vote *v = outcome_due();
+        uint64_t now = disk_clock.microseconds(NULL), until = now + LONG_US;
+        struct vote *v = outcome_due(now, &until);
         if (v) outcome_do(v);
-        else server_wait(&outcomes, LONG_US);
+        else server_wait(&outcomes, until - now);
     }
     return NULL;
 }

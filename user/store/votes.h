@@ -23,6 +23,7 @@ struct vote {
     uint64_t view, token, pages, process;
     uint64_t bytes;                     /* of the log, more or less */
     uint64_t asked_us, since_us;        /* when that was done last, and first */
+    uint64_t again_us, wait_us;         /* what is told is done then; so long after the last try */
     uint64_t begun_us;                  /* when it voted, or this life began */
 };
 extern struct vote votes[STORE_PREPARED_MAX];

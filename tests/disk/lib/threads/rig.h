@@ -52,6 +52,7 @@ extern uint64_t next_batch_bytes;
 extern uint32_t next_lazy;
 extern atomic_uint nice_reads, nice_answers;                /* by a thread that goes last */
 extern size_t malloc_max;               /* more than this at once is not there for the manager */
+extern atomic_uint malloc_refused;      /* so often */
 extern bool eio_early;                  /* one heard EIO before the store was fenced */
 extern struct kd_message backup_reply;
 extern atomic_bool backup_replied;
