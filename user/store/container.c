@@ -10,7 +10,7 @@
  * Invariants
  *   OC1  A container with openings exists in the directory (delete refuses it).
  *   OC2  Every process in `openings` is attached to all segments with the opening's rights, but for
- *       one that has objects of its own where a segment came later.
+ *       one that has objects of its own where a segment came later. No other client is.
  *   OC3  `idle` is 0 exactly while there are openings.
  *   OC4  An object is given up in the gate, when no group is in the air, and only if the kernel
  *       finds nothing in it that it alone has: so no group that is applied later is about it.
@@ -226,6 +226,22 @@ static int attach_all(const struct container *c, uint64_t process, uint32_t righ
     return r < 0 ? r : 0;
 }
 
+static void detach_all(const struct container *c, uint64_t process)
+{
+    if (c->kept) kept_detach(c->id, process);
+    if (c->index) index_detach(c, process);
+    for (unsigned i = 0; !c->index && i < c->segment_count; i++)
+        kd_space_detach(process, c->segment[i].object);
+}
+
+/* attach_undo: when attach_all has failed, part of it is done. The process gets the rights back
+ * that it had before; without memory for that, none. */
+static void attach_undo(const struct container *c, uint64_t process, uint32_t had)
+{
+    int r = had ? attach_all(c, process, had) : -ENOENT;
+    if (r < 0 && !left_out(r)) detach_all(c, process);
+}
+
 int container_opened(struct container *c, uint64_t process, uint32_t rights,
                      const struct sources *by)
 {
@@ -241,7 +257,9 @@ int container_opened(struct container *c, uint64_t process, uint32_t rights,
         c->opening_room = room;
     }
     if (!o || c->kept || (rights & ~o->rights)) { /* kept: its object may be another one now */
-        r = attach_all(c, process, rights | (o ? o->rights : 0));
+        uint32_t had = o ? o->rights : 0;
+        r = attach_all(c, process, rights | had);
+        if (r < 0) attach_undo(c, process, had);
         if (r < 0) return r;
     }
     if (!o) {
@@ -301,9 +319,7 @@ int container_remake(struct container *c, enum wire_form which, uint32_t value)
     r = spares_make(c, &d, c->form, as_was);
     for (unsigned i = 0; r < 0 && i < c->segment_count; i++) kd_object_destroy(as_is[i], 0);
     if (r < 0) return r;
-    for (unsigned o = 0; o < c->opening_count; o++)
-        for (unsigned i = 0; i < c->segment_count; i++)
-            kd_space_detach(c->openings[o].process, c->segment[i].object);
+    for (unsigned o = 0; o < c->opening_count; o++) detach_all(c, c->openings[o].process);
     r = spares_take(c, as_was, as_is);
     if (r == 0) c->form[which] = value;
     int made = 0;
@@ -317,12 +333,9 @@ int container_remake(struct container *c, enum wire_form which, uint32_t value)
 static void opening_end(struct container *c, struct opening *o, bool detach)
 {
     uint64_t process = o->process;
-    if (c->index && detach) index_detach(c, process);
     pins_end(c->id, process);
-    if (c->kept && detach) kept_detach(c->id, process);
     decide_end(c, process);
-    for (unsigned i = 0; detach && !c->index && i < c->segment_count; i++)
-        kd_space_detach(process, c->segment[i].object);
+    if (detach) detach_all(c, process);
     *o = c->openings[--c->opening_count];
     space_process_gone(c, process, detach);
     if (!process_known(process)) watches_end(process);
