@@ -61,7 +61,7 @@ int shared_ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
 
 static ps_area *area_open(const char *name)
 {
-    struct kd_message m = {.kind = KIT_OPEN, .handle = -1};
+    struct kd_message m;
     long port = name ? kd_call3(KD_NAME_FIND, (long)name, 0, 0) : -EINVAL;
     ps_area *a = port < 0 ? NULL : calloc(1, sizeof(*a));
     if (!a) {
@@ -73,9 +73,10 @@ static ps_area *area_open(const char *name)
     a->port = (int)port;
     unsigned times = 0;
     int error;
-    do
+    do {
+        m = (struct kd_message){.kind = KIT_OPEN, .handle = -1}; /* an answer takes its place */
         error = area_call(a, &m, -1);
-    while (open_again(error, &times));
+    } while (open_again(error, &times));
     if (error) {
         kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
         free(a);

@@ -1,11 +1,12 @@
 /*
- * pstore_dying.c - a program opens a container where an object of its own is dying.
+ * pstore_dying.c - a program opens a container, or an area, where an object of its own is dying.
  *
  * Aim     the open ends well when that has gone: nobody hears that it was asked for again.
  * Method  this process makes an object over the container's addresses, attaches it to itself and
  *         ends its port. As soon as that is dead it opens the container; the sweep of so many pages
- *         goes on, on another CPU.
+ *         goes on, on another CPU. The same with an area, which a child keeps.
  */
+#include <kit.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -49,30 +50,61 @@ static void *dies(void *unused)
     return unused;
 }
 
-int main(void)
+/* Is `opens` right while an object of this process dies at these addresses? How many times. */
+static int right_while_dying(uint64_t at, int (*opens)(void))
 {
-    int there = 0, opened = 0, right = 0;
+    int right = 0;
+    for (int i = 0; i < TIMES; i++) {
+        pthread_t t;
+        int there = lies_there(at);
+        pthread_create(&t, NULL, dies, NULL);
+        while (kd_call3(KD_PORT_OWNER, copy, 0, 0) >= 0) continue;
+        right += opens() && there;
+        pthread_join(t, NULL);
+        kd_call3(KD_HANDLE_CLOSE, copy, 0, 0);
+        kd_call3(KD_HANDLE_CLOSE, object, 0, 0);
+    }
+    return right;
+}
+
+static int container_opens(void)
+{
+    uint64_t number = 0;
+    c = ps_open("dying", 0, PS_LAYOUT(struct root, 1));
+    return c && ps_transaction(read_root, &number) == 0 && number == 7 && ps_close(c) == 0;
+}
+
+static uint64_t area_at;
+
+static int area_opens(void)
+{
+    ps_area *a = ps_area_open("dying area");
+    area_at = a ? (uint64_t)ps_area_memory(a) : 0;
+    return a && *(volatile uint64_t *)area_at == 8 && ps_area_close(a) == 0;
+}
+
+static void area_keep(void)
+{
+    ps_area *a = ps_area_make("dying area", KD_PAGE_BYTES, NULL);
+    if (a) *(volatile uint64_t *)ps_area_memory(a) = 8;
+    child_begun();
+    for (;;) pause();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) area_keep();
     tap_plan(5);
     ps_delete("dying");
     c = ps_open("dying", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     uint64_t at = c ? (uint64_t)ps_segment(c, 0, NULL) : 0, number = 7;
     tap_ok(c && ps_transaction(write_root, &number) == 0 && ps_close(c) == 0, "a container");
-    for (int i = 0; i < TIMES; i++) {
-        pthread_t t;
-        there += lies_there(at);
-        pthread_create(&t, NULL, dies, NULL);
-        while (kd_call3(KD_PORT_OWNER, copy, 0, 0) >= 0) continue;
-        c = ps_open("dying", 0, PS_LAYOUT(struct root, 1));
-        opened += c != NULL;
-        number = 0;
-        right += c && ps_transaction(read_root, &number) == 0 && number == 7 && ps_close(c) == 0;
-        pthread_join(t, NULL);
-        kd_call3(KD_HANDLE_CLOSE, copy, 0, 0);
-        kd_call3(KD_HANDLE_CLOSE, object, 0, 0);
-    }
-    is(there, TIMES, "objects of its own come to its addresses");
-    is(opened, TIMES, "while they die it is opened");
-    is(right, TIMES, "and is what it was");
+    is(right_while_dying(at, container_opens), TIMES,
+       "while objects of its own die at its addresses it is opened, and is what it was");
+    int child = child_start(argv[0], "keeps", NULL);
+    tap_ok(child_has_begun(child) && area_opens(), "an area");
+    is(right_while_dying(area_at, area_opens), TIMES, "it is opened so, too");
+    kd_call3(KD_PROCESS_KILL, child, 9, 0);
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
     return tap_end();
 }
