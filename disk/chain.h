@@ -63,10 +63,12 @@ void bulk_drop(struct store_chain *chain, uint64_t object, uint64_t page);
 int  bulk_pages_log(struct store_group *group, const struct store_chain *chain);
 void bulk_end(struct store_chain *chain);
 
-/* group.c */
-/* passes_for_group tells if a start would take the block for a group of this store; group_misleads
- * if it would one in the group from `from` on (LG6). */
+/* misleading.c */
+/* passes_for_group tells if a start would take the block for a group of this store; data_misleads
+ * if it might one that begins in these bytes, which lie at a multiple of 8 of a record's;
+ * txn_misleads if it would one that begins in the transaction, which ends with this record. */
 bool passes_for_group(const struct store *store, const void *block);
-bool group_misleads(const struct store_group *group, size_t from);
+bool data_misleads(const void *data, size_t bytes);
+bool txn_misleads(const struct store_group *group, const struct record_disk *commit);
 
 #endif

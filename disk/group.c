@@ -16,8 +16,6 @@
  *   LG4  All bytes written are defined: padding is zero.
  *   LG5  A difference from a version of its own group has as base the place of that one's commit,
  *       which becomes the LSN when the group is sealed. Those that were taken off are left alone.
- *   LG6  No block inside of a group begins as a group of this store does, whatever programs write:
- *        a start would take it for one, and the log for damaged.
  */
 #include "internal.h"
 
@@ -142,22 +140,6 @@ void store_txn_cancel(struct store_group *group)
     group->store->plan_cursor_gib = group->txn_cursor_gib;
     group->seen.object = 0;
     group->in_txn = false;
-}
-
-bool passes_for_group(const struct store *store, const void *block)
-{
-    const struct group_disk *header = block;
-    return le64_get(header->magic) == GROUP_MAGIC &&
-           memcmp(header->uuid_low.byte, store->super.uuid, sizeof header->uuid_low.byte) == 0;
-}
-
-bool group_misleads(const struct store_group *group, size_t from)
-{
-    size_t at = round_block(MAX(from, 1));
-    while (at + sizeof(struct group_disk) <= group->used &&
-           !passes_for_group(group->store, group->buffer + at))
-        at += BLOCK_BYTES;
-    return at + sizeof(struct group_disk) <= group->used;
 }
 
 /* txn_room tells whether there is room for `bytes` more, and the commit record after them. */
@@ -358,9 +340,25 @@ int store_txn_op(struct store_group *group, struct store_op *op)
     if (error || pages)
         return error ? txn_fail(group, error) : 0;
     uint32_t bytes = op_encode(op, &plan, &scratch);
+    if (op->type != STORE_OP_NAME_UNSET && data_misleads(&scratch, bytes))      /* LG6 */
+        return txn_fail(group, -EINVAL);    /* but an older store's names may go */
     uint64_t page = choice_count(plan.type) ? choice_value(op) : 0;
     memcpy(record_add(group, plan.type, plan.object, page, bytes) + 1, &scratch, bytes);
     return 0;
+}
+
+static const struct record_disk *commit_add(struct store_group *group)
+{
+    const struct store_chain *chain = group->txn_chain;
+    bool chained = chain && chain->count;
+    struct record_disk *commit = record_add(group, RECORD_COMMIT, group->tag,
+                                            group->records - group->txn_records,
+                                            chained ? sizeof(struct chain_disk) : 0);
+    commit->base = le64_of(group->commits.last);        /* until commits_seal */
+    commit->physical = le64_of(group->commits.id);
+    if (chained)
+        chain_encode(chain, (void *)(commit + 1));
+    return commit;
 }
 
 int store_txn_end(struct store_group *group, uint32_t *position)
@@ -368,24 +366,18 @@ int store_txn_end(struct store_group *group, uint32_t *position)
     int error = txn_state(group);
     if (group->state != GROUP_OPEN || !group->in_txn)
         return -EINVAL;
-    error = error ?: fence_get(group->store) ?: txn_room(group, 0) ?:
-            group_misleads(group, group->txn_used) ? -EINVAL : 0;               /* LG6 */
+    error = error ?: fence_get(group->store) ?: txn_room(group, 0);
     if (!error && !log_fits(group->store, round_block(group->used + COMMIT_ROOM)))
         error = group->txn_records ? -ENOBUFS : log_full(group->store);
+    uint32_t at = (uint32_t)group->used;
+    if (!error && txn_misleads(group, commit_add(group)))
+        error = -EINVAL;                                                        /* LG6 */
     if (error) {
         store_txn_cancel(group);
         return error;
     }
-    *position = (uint32_t)group->used;
+    *position = group->commits.last = at;
     struct store_chain *chain = group->txn_chain;
-    struct record_disk *commit = record_add(group, RECORD_COMMIT, group->tag,
-                                            group->records - group->txn_records,
-                                            chain && chain->count ? sizeof(struct chain_disk) : 0);
-    commit->base = le64_of(group->commits.last);        /* until commits_seal */
-    commit->physical = le64_of(group->commits.id);
-    group->commits.last = *position;
-    if (chain && chain->count)
-        chain_encode(chain, (void *)(commit + 1));
     if (chain)
         chain->commit_group = group;
     for (uint32_t i = group->txn_claims; i < group->claims.count; i++)

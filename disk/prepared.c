@@ -76,7 +76,9 @@ static int prepare_check(struct store_group *group, const struct store_chain *ch
                          const struct store_prepare *what)
 {
     struct store *store = group->store;
-    if (chain->prepared || chain->commit_group || chain->done)
+    if (chain->prepared || chain->commit_group || chain->done ||
+        data_misleads(&what->id, sizeof what->id) || data_misleads(what->data, what->bytes) ||
+        data_misleads(what->coordinator, sizeof what->coordinator))             /* LG6 */
         return -EINVAL;
     if (chain->home_pages)
         return -EOPNOTSUPP;
@@ -138,7 +140,7 @@ int store_prepare(struct store_group *group, struct store_chain *chain,
     if (what->bytes)
         memcpy((uint8_t *)p + bytes - what->bytes, what->data, what->bytes);
     prepared_add(d, group, chain);
-    return group_misleads(group, d->at) ? -EINVAL : 0;                          /* LG6 */
+    return 0;
 }
 
 void doubts_sealed(struct store_group *group)
@@ -226,6 +228,8 @@ int store_txn_decided(struct store_group *group, const struct store_txn_id *id,
         memcpy(to[i].store, participants[i].store, sizeof to[i].store);
         to[i].number = le64_of(participants[i].number);
     }
+    if (data_misleads(record + 1, le32_get(record->data_bytes)))
+        return txn_fail(group, -EINVAL);                                        /* LG6 */
     if (!d->prepared)
         return 0;
     doubt_promise(group->store, d, false);                                            /* TP3 */
@@ -296,28 +300,12 @@ bool store_doubts_due(const struct store *store)
     return doubt_due(store) != NULL;
 }
 
-/* moved_on takes back the doubt's record, just added, and adds one that says nothing, if its bytes,
- * which others chose, would pass for a group there (LG6). So the next try lies further on. */
-static bool moved_on(const struct doubt *d, struct store_group *group)
-{
-    if (!group_misleads(group, d->at))
-        return false;
-    group_reach(group, group->used);
-    group->used = d->at;
-    group->records--;
-    record_add(group, RECORD_NOOP, 0, 0, 0);
-    return true;
-}
-
 static int decision_renew(struct doubt *d, struct store_group *group)
 {
     uint32_t count = (uint32_t)le64_get(d->record->base), bytes = le32_get(d->record->data_bytes);
-    int error;
-    do {
-        error = alone_room(group, bytes);
-        if (!error)
-            memcpy(decided_add(d, group, DECIDED_AGAIN, count) + 1, d->record + 1, bytes);
-    } while (!error && moved_on(d, group));
+    int error = alone_room(group, bytes);
+    if (!error)
+        memcpy(decided_add(d, group, DECIDED_AGAIN, count) + 1, d->record + 1, bytes);
     return error;
 }
 
@@ -342,12 +330,9 @@ static int prepared_renew(struct doubt *d, struct store_group *group)
          node = node->after)
         error = image_renew(d, group, node, block);
     store_release(store, block, BLOCK_BYTES);
-    do {
-        error = error ?: alone_room(group, prepared_bytes(d->fresh->count,
-                                                          prepared_extra(d->record)));
-        if (!error)
-            prepared_add(d, group, d->fresh);
-    } while (!error && moved_on(d, group));
+    error = error ?: alone_room(group, prepared_bytes(d->fresh->count, prepared_extra(d->record)));
+    if (!error)
+        prepared_add(d, group, d->fresh);
     return error;
 }
 

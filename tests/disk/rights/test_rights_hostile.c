@@ -228,6 +228,30 @@ static void a_chain_of_grants_is_as_deep_as_it_may_be(void **state)
     assert_int_equal(dir->links, 2);
 }
 
+/* Aim (LG6): a name that begins as a group of the log is given to nothing, so that nobody has to
+ * take it away again, a start least of all; and nothing of what was asked for is left. */
+static void no_entry_is_called_as_a_group_begins(void **state)
+{
+    (void)state;
+    char path[80] = "a/";
+    uint64_t magic = GROUP_MAGIC, before = dir_picture();
+    for (unsigned at = 0; at + 8 < STORE_NAME_BYTES; at += 8) {
+        memset(path + 2, 'x', STORE_NAME_BYTES - 1);
+        memcpy(path + 2 + at, &magic, 8);
+        assert_int_equal(done(directory_link(dir, handle(ROOT, "y", ALL), R, ROOT, path)), -EINVAL);
+        assert_int_equal(done(directory_make(dir, ROOT, path, true)), -EINVAL);
+        assert_int_equal(done(directory_make(dir, ROOT, path + 2, false)), -EINVAL);
+        assert_int_equal(done(directory_move(dir, ROOT, "a/y", ROOT, path)), -EINVAL);
+        assert_int_equal(done(directory_move(dir, ROOT, "y", ROOT, path + 2)), -EINVAL);
+    }
+    assert_int_equal(dir_picture(), before);
+    memcpy(path + 3, &magic, 8);
+    path[2] = path[11] = 'x';
+    path[12] = '\0';
+    assert_int_equal(done(directory_make(dir, ROOT, path, true)), 0);
+    sound_stays(0, 0);
+}
+
 /* Aim: as many names as a store can have. In the long tier the largest store's: 32,768. */
 static void a_store_full_of_names_is_read_and_listed(void **state)
 {
@@ -429,6 +453,7 @@ int main(int argc, char **argv)
         named_test(a_way_is_what_can_be_walked),
         named_test(the_next_serial_is_behind_all_that_are_there_RT8),
         named_test(a_chain_of_grants_is_as_deep_as_it_may_be),
+        named_test(no_entry_is_called_as_a_group_begins),
         named_test(a_store_full_of_names_is_read_and_listed),
         named_test(random_bytes_break_no_invariant),
     };
