@@ -411,6 +411,23 @@ static void renamed_say(void)
         say("\"%s\" is now \"%s\": a name has no slash and no colon", from, to);
 }
 
+/* paths_mend goes on behind a piece that cannot be mended, now or ever: what is left gives nobody a
+ * right, as while the store that left it was running (DG1, DG2), and the next start tries again. */
+static int paths_mend(void)
+{
+    int r = 0, left = 0;
+    server_lock();
+    while (!server.fenced && (r = directory_mend(paths)) == 0) {
+        int committed = change_commit();
+        if (committed == 0) renamed_say();
+        else left = committed;
+    }
+    r = server.fenced ? server.fenced : r == -ENOENT ? 0 : r;
+    server_unlock();
+    if (left < 0) say("directories: some of that is not mended: %s", strerror(-left));
+    return r;
+}
+
 int paths_open(void)
 {
     struct directory_report found;
@@ -420,11 +437,5 @@ int paths_open(void)
         say("directories: %llu grants are not sound, %llu entries name nothing, %llu containers "
             "were in none", (unsigned long long)found.forged, (unsigned long long)found.dangling,
             (unsigned long long)found.lost);
-    server_lock();
-    while (r == 0 && (r = directory_mend(paths)) == 0) {
-        renamed_say();
-        r = change_commit();
-    }
-    server_unlock();
-    return r == -ENOENT ? 0 : r;
+    return paths_mend();
 }

@@ -259,6 +259,60 @@ static void a_store_with_pages_not_at_home_is_not_closed(void **state)
     assert_false(recover_and_compare());
 }
 
+/* ---- a start that cannot mend ---- */
+
+enum { LOG = 48 << 10, LEFT_OVER = 250, AT_ONCE = 125 };    /* a group has room for 219 names */
+
+static int group_make(struct store *store, unsigned first)
+{
+    struct store_op box = { .type = STORE_OP_CREATE, .name = "box" };
+    struct store_group *group;
+    uint32_t position;
+    char name[STORE_NAME_BYTES];
+    int r = store_group_begin(store, &group) ?: store_txn_begin(group, 1);
+    if (r == 0 && first == 0) r = store_txn_op(group, &box);
+    for (unsigned i = first; r == 0 && i < first + AT_ONCE; i++) {
+        struct store_op row = { .type = STORE_OP_NAME_SET, .object = 1, .name = name };
+        snprintf(name, sizeof name, "\4row of no grant %u", i);
+        r = store_txn_op(group, &row);
+    }
+    return r ?: store_txn_end(group, &position) ?: store_group_seal(group) ?:
+           store_group_write(group) ?: store_group_apply(group);
+}
+
+/* left_over makes a store with more names of nothing than one transaction can take away. */
+static void left_over(void)
+{
+    const struct store_options format = { .uuid = { 7 }, .log_bytes = LOG };
+    const struct disk_io io = disk_left();
+    struct store_report report;
+    struct store *store;
+    memset(shared, 0, sizeof *shared);
+    assert_int_equal(store_format(&io, &disk_memory, &format), 0);
+    assert_int_equal(store_open(&io, &disk_memory, NULL, &store, &report), 0);
+    for (unsigned i = 0; i < LEFT_OVER; i += AT_ONCE) assert_int_equal(group_make(store, i), 0);
+    assert_int_equal(store_close(store), 0);
+}
+
+static void child_cannot_mend(void)
+{
+    CHECK(manager_start());
+    CHECK(strstr(log_line, "not mended"));
+}
+static void child_serves(void)
+{
+    client_start();
+    CHECK(commit(3, 1, 9) == 0);
+}
+static void a_start_goes_on_without_what_it_cannot_mend(void **state)
+{
+    (void)state;
+    left_over();
+    run_next(child_cannot_mend);
+    run_next(child_serves);
+    recover_and_compare();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +327,7 @@ int main(void)
         cmocka_unit_test(the_manager_ends_with_a_clean_store),
         cmocka_unit_test(a_fenced_store_is_not_closed),
         cmocka_unit_test(a_store_with_pages_not_at_home_is_not_closed),
+        cmocka_unit_test(a_start_goes_on_without_what_it_cannot_mend),
     };
     memory_share();
     return cmocka_run_group_tests(tests, NULL, NULL);
