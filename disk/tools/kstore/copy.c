@@ -1,12 +1,16 @@
 /*
  * copy.c - fills a store through its own interface: one transaction per operation or page, groups
- * as large as they get, pages home at once, checkpoints when they are due.
+ * as large as they get, pages home at once, checkpoints when they are due. Votes and decisions that
+ * are in the store are written again when that is due, as the store manager does it.
  */
 #include "salvage.h"
 #include "mend.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define TRIES 4                         /* in a new group, behind a checkpoint; again, with another
+                                         * one, if what is in doubt had to be written again first */
 
 int copy_begin(struct copy *copy)
 {
@@ -33,6 +37,30 @@ static int page_home(struct copy *copy, const struct copied *page)
                                               crc32c(0, page->bytes, STORE_PAGE_BYTES));
 }
 
+static int group_end(struct store_group *group)
+{
+    int error = store_group_seal(group);
+    if (!error)
+        error = store_group_write(group);
+    int applied = store_group_apply(group);
+    return error ? error : applied;
+}
+
+/* doubts_renew writes again what is in doubt and due, before the next group (SB5, TP2). */
+static int doubts_renew(struct copy *copy)
+{
+    int error = 0;
+    while (!error && store_doubts_due(copy->to)) {
+        struct store_group *group;
+        error = store_group_begin(copy->to, &group);
+        int more = error ? error : store_doubts_renew(group);
+        if (!error && more < 0)
+            store_group_cancel(group);
+        error = more < 0 ? more : group_end(group);
+    }
+    return error;
+}
+
 static int group_commit(struct copy *copy)
 {
     struct store_group *group = copy->group;
@@ -43,11 +71,7 @@ static int group_commit(struct copy *copy)
         store_group_cancel(group);
         return 0;
     }
-    int error = store_group_seal(group);
-    if (!error)
-        error = store_group_write(group);
-    int applied = store_group_apply(group);
-    error = error ? error : applied;
+    int error = group_end(group);
     for (uint32_t i = 0; i < copy->pending_count; i++) {
         if (!error)
             error = page_home(copy, &copy->pending[i]);
@@ -64,7 +88,9 @@ static int txn_run(struct copy *copy, struct store_op *op, uint64_t object, uint
                    const uint8_t *bytes)
 {
     uint32_t position;
-    int error = copy->group ? 0 : store_group_begin(copy->to, &copy->group);
+    int error = copy->group ? 0 : doubts_renew(copy);
+    if (!error && !copy->group)
+        error = store_group_begin(copy->to, &copy->group);
     if (!error)
         error = store_txn_begin(copy->group, 0);
     if (error)
@@ -76,12 +102,12 @@ static int txn_run(struct copy *copy, struct store_op *op, uint64_t object, uint
     return store_txn_end(copy->group, &position);
 }
 
-/* Again in a new group when this one is full, and after a checkpoint when the log is. */
+/* Again in a new group when this one is full, and after checkpoints when the log is. */
 static int txn_retry(struct copy *copy, struct store_op *op, uint64_t object, uint64_t page,
                      const uint8_t *bytes)
 {
     int error = txn_run(copy, op, object, page, bytes);
-    for (int try = 0; try < 2 && (error == -ENOBUFS || error == -EAGAIN); try++) {
+    for (int try = 0; try < TRIES && (error == -ENOBUFS || error == -EAGAIN); try++) {
         int committed = group_commit(copy);
         if (!committed && (error == -EAGAIN || try))
             committed = checkpoint(copy);

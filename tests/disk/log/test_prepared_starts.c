@@ -2,6 +2,9 @@
  * test_prepared_starts.c - transactions of several stores in a store that starts again and again,
  * or that is made again from its log.
  */
+#define host_memory test_memory
+#include "tools/kstore/copy.c"
+
 #include "opinion.h"
 #include "prepared_rig.h"
 
@@ -55,6 +58,78 @@ static void kcheck_says_when_epochs_have_no_room(void **state)
     assert_in_range(starts, EPOCH_MAX - 1, EPOCH_MAX + 1);
     b.store = NULL;
     bench_close(&b);
+}
+
+/* ---- a host tool that fills a store with votes and decisions in it, as kstore put and import do */
+
+static const struct bench *copied_to;
+
+struct disk_io image_disk_io(struct image *image)
+{
+    (void)image;
+    return copied_to->io;
+}
+
+/* session: a container of its own, with some pages; closed, or cut off. */
+static int session(struct bench *b, unsigned number, unsigned pages, bool close)
+{
+    struct copy copy = { .pages = 0 };
+    uint8_t bytes[4096];
+    char name[16];
+    struct store_op make = { .type = STORE_OP_CREATE, .name = name };
+    snprintf(name, sizeof name, "put %u", number);
+    copied_to = b;
+    int error = copy_begin(&copy);
+    if (error)
+        return error;
+    error = copy_op(&copy, &make);
+    for (unsigned i = 0; i < pages && !error; i++) {
+        value_fill(bytes, i);
+        error = copy_page(&copy, make.object, i, bytes);
+    }
+    return copy_end(&copy, close, error) ?: error;
+}
+
+static void in_doubt_for_sessions(struct bench *b, bool kept)
+{
+    bench_open(b, 32 << 20, 1 << 20);
+    assert_int_equal(kept ? decide(b, 1) : prepare(b, 1, 0, 3), 0);
+    assert_int_equal(store_close(b->store), 0);
+    b->store = NULL;
+}
+
+static void still_in_doubt(struct bench *b, bool kept)
+{
+    bench_reopen(b);
+    assert_int_equal(b->report.doubts, 1);
+    kcheck_agrees(b);
+    assert_int_equal(kept ? bench_alone(b, 1, store_forget) : decide(b, 1), 0);
+    bench_close(b);
+}
+
+/* Aim (SB5): through any number of sessions, closed or not. */
+static void what_is_in_doubt_outlives_many_sessions_of_kstore(void **state)
+{
+    (void)state;
+    for (int kept = 0; kept < 2; kept++) {
+        struct bench b;
+        in_doubt_for_sessions(&b, kept);
+        for (unsigned i = 0; i < 30; i++)
+            assert_int_equal(session(&b, i, 3, i % 8 < 2), 0);
+        still_in_doubt(&b, kept);
+    }
+}
+
+/* Aim (TP2): through more pages than the log has, eight times over. */
+static void what_is_in_doubt_does_not_fill_the_log_of_kstore(void **state)
+{
+    (void)state;
+    for (int kept = 0; kept < 2; kept++) {
+        struct bench b;
+        in_doubt_for_sessions(&b, kept);
+        assert_int_equal(session(&b, 0, 2048, true), 0);
+        still_in_doubt(&b, kept);
+    }
 }
 
 /* ---- another life of the store */
@@ -113,6 +188,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_in_doubt_outlives_many_starts),
         cmocka_unit_test(kcheck_says_when_epochs_have_no_room),
+        cmocka_unit_test(what_is_in_doubt_outlives_many_sessions_of_kstore),
+        cmocka_unit_test(what_is_in_doubt_does_not_fill_the_log_of_kstore),
         cmocka_unit_test(a_restored_store_has_no_part_in_votes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
