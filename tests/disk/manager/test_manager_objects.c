@@ -9,7 +9,7 @@
  *         was published since counts as settled (SP4), and the page is not called clean: it could
  *         leave, and what is brought take its place. A checkpoint waits for that read. A page that
  *         was freed is told as one of which no version is wanted, if nobody of the same group wrote
- *         it again (GL6).
+ *         it again (GL6). A name that the log refuses (LG6) is that of one commit of its group.
  * Method  lib/threads/rig.h, with objects that fail at a moment, and questions in both orders.
  */
 #include "user/store/clean.c"
@@ -279,6 +279,40 @@ static void a_freed_page_is_told_unless_it_is_written_again(void **state)
     recover_and_compare();
 }
 
+/* One of a group gives an object a name that begins as a group of the log does. */
+static void child_names(void)
+{
+    static struct { struct wire_op op; char name[STORE_NAME_BYTES]; } naming;
+    uint64_t magic = GROUP_MAGIC;
+    client_start();
+    naming.op = (struct wire_op){.kind = WIRE_NAME_SET, .op_bytes = sizeof(naming), .container = 1,
+                                 .address = container_by_id(1)->segment[0].base, .value = 8};
+    memset(naming.name, 'x', sizeof(naming.name) - 1);
+    for (int refused = 0; refused < 2; refused++) {
+        if (refused) memcpy(naming.name + 16, &magic, sizeof(magic));
+        server_lock();
+        gate_enter(false);
+        server_unlock();
+        for (unsigned i = 0; i < 4; i++) {
+            if (i == 2) next_batch = &naming;
+            if (i == 2) next_batch_bytes = sizeof(naming);
+            commit_post(i, 8 * i, 1, 5 + (uint64_t)refused);
+        }
+        server_lock();
+        gate_leave();
+        server_unlock();
+        for (unsigned i = 0; i < 4; i++)
+            CHECK(commit_wait(i) == (i == 2 && refused ? -EINVAL : 0));
+    }
+    CHECK(commit(16, 1, 9) == 0);
+}
+static void a_name_that_begins_as_a_group_is_refused_alone(void **state)
+{
+    (void)state;
+    run_child(child_names);
+    recover_and_compare();
+}
+
 static void what_is_on_its_way_is_older_than_what_is_settled(void **state)
 {
     (void)state;
@@ -295,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_page_that_is_brought_is_not_called_clean),
         cmocka_unit_test(a_checkpoint_waits_for_a_slow_read),
         cmocka_unit_test(a_freed_page_is_told_unless_it_is_written_again),
+        cmocka_unit_test(a_name_that_begins_as_a_group_is_refused_alone),
     };
     memory_share();
     return cmocka_run_group_tests(tests, NULL, NULL);
