@@ -436,7 +436,6 @@ bool units_valid(const struct superblock *super);   /* the size of extents, and 
 bool epochs_valid(const struct superblock *super);  /* they are in range and ascend */
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn);
 bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn);
-void epochs_forget(struct superblock *super, uint64_t keep_lsn);    /* those that end before it */
 int  epoch_begin(struct superblock *super, uint32_t epoch, uint64_t lsn, uint64_t keep_lsn);
 
 /* meta.c */

@@ -244,6 +244,7 @@ int  slots_find(const struct disk_io *io, const struct disk_memory *memory, bool
 /* superblock_again writes the newest slot, as it is in its format, to the other one, as the next
  * generation; `scratch` is 4 KiB. -EIO, too, if the slot is no longer what was believed (SB3). */
 int superblock_again(const struct disk_io *io, struct superblock *super, void *scratch);
+void epochs_forget(struct superblock *super, uint64_t keep_lsn);    /* those that end before it */
 
 /* check.c; -EUCLEAN: *why is a static text */
 #define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)

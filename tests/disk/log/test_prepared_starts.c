@@ -60,7 +60,7 @@ static void kcheck_says_when_epochs_have_no_room(void **state)
     bench_close(&b);
 }
 
-/* ---- a host tool that fills a store with votes and decisions in it, as kstore put and import do */
+/* ---- a host tool that fills a store with votes or decisions in it, as kstore put and import do */
 
 static const struct bench *copied_to;
 
