@@ -153,7 +153,8 @@ static const char *leaves_differ(struct kview *view, struct kmodel *older, uint6
     return NULL;
 }
 
-/* Replays the log from the older checkpoint. 0: same end, -ESTALE: the log does not lead there. */
+/* Replays the log from the older checkpoint. 0: same end, -ESTALE: the log that it needs is not
+ * there, also if what it has in doubt, or a chain, began in groups that are lost. */
 static int older_replay(struct kview *view, struct kmodel *older)
 {
     struct kcheck_result kept = view->result;
@@ -175,7 +176,7 @@ static int older_replay(struct kview *view, struct kmodel *older)
     if (!error)
         error = kdoubts_count(view, older);
     view->result = kept;
-    return error;
+    return error == -EUCLEAN && view->log_hole ? -ESTALE : error;
 }
 
 static int older_compare(struct kview *view, struct kmodel *older)
@@ -185,9 +186,8 @@ static int older_compare(struct kview *view, struct kmodel *older)
     view->quiet = false;
     if (error == -ESTALE)
         kview_find(view, KCHECK_WARNING, "ST20",
-                   "the log from the older checkpoint's redo LSN does "
-                   "not lead to its end: should the newest checkpoint be damaged as well, there is "
-                   "no way back");
+                   "the log that the older checkpoint needs is not whole: should the newest "
+                   "checkpoint be damaged as well, there is no way back");
     else if (error == -EUCLEAN)
         kview_find(view, KCHECK_DAMAGE, "ST19", "the log does not fit the older checkpoint");
     if (error)

@@ -129,6 +129,7 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
     int found;
     struct kgroup group;
     view->group_count = 0;
+    view->log_hole = false;
     for (;;) {
         found = group_next(view, lsn, crc, &group);
         if (found > 0 && group.lsn + group.bytes - from->scan_lsn > view->super.log_bytes)
@@ -136,6 +137,7 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
         if (!found && lsn < from->pages_lsn) {
             lsn = from->pages_lsn;
             crc = from->pages_crc;
+            view->log_hole = true;
             continue;
         }
         if (found <= 0)

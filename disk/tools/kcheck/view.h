@@ -152,6 +152,7 @@ struct kview {
     struct kmodel model;
     struct kgroup *groups;      /* from the base's scan LSN on */
     uint32_t group_count, group_room;
+    bool     log_hole;          /* before the checkpoint's pages_lsn groups are missing */
     uint32_t last_crc;
     uint64_t damaged_record_lsn;
     uint64_t unreadable[64];            /* places in the ring, told already */
@@ -237,7 +238,7 @@ static inline uint32_t *kleaf_record(const struct kmodel *model, const struct kl
 int  klog_any(struct kview *view, uint64_t place, struct kgroup *group);
 /* The group at exactly this LSN, with all its bytes in view->buffer. 1, 0, or -EIO, -ENOMEM. */
 int  klog_group(struct kview *view, uint64_t lsn, struct kgroup *group);
-/* Fills view->groups from the checkpoint's scan LSN on, and result.end_lsn. */
+/* Fills view->groups from the checkpoint's scan LSN on, log_hole, and result.end_lsn. */
 int  klog_follow(struct kview *view, uint32_t checkpoint);
 int  klog_judge(struct kview *view);            /* torn tail or damage: result.damage_lsn */
 void klog_epochs(struct kview *view);           /* has the next start room for its epoch? */

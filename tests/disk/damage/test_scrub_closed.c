@@ -117,7 +117,8 @@ static uint64_t dead_log_choose(const struct store *of)
 }
 
 /* Where the next group lies: at the log's end, or, if that does not fit before it, at the ring's
- * start. Only a clean stop says that nothing is there. */
+ * start. Only a clean stop says that nothing is there; of a log that is full, what the older
+ * checkpoint needs first. */
 static uint64_t log_end_choose(const struct store *of, bool clean)
 {
     uint64_t ring = of->super.log_bytes, end = of->log.end, start = (end + ring - 1) / ring * ring;
