@@ -187,13 +187,16 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
 
 /* ---- the second opinion (opinion.h) */
 
-/* Must say of a state, as the power cut left it, what recovery made of it. */
+/* Must say of a state, as the power cut left it, what recovery made of it; and that the older
+ * checkpoint has its log, if nothing has rotted (CP3). */
 static void opinions_compare(struct walk *walk, const struct kcheck_result *own, const char *said,
                              bool known)
 {
     const struct store_report *report = &walk->report;
     walk->result->kcheck_states++;
-    if (own->error != walk->error || (!own->error && own->verdict != KCHECK_SOUND))
+    bool rotten = walk->options->copy_rotten || own->slot_bad[0] || own->slot_bad[1];
+    if (own->error != walk->error ||
+        (!own->error && (own->verdict != KCHECK_SOUND || (said[0] && !rotten))))
         fail(walk, said[0] ? said : "kcheck says something else than the store", own->error);
     else if (known && (own->end_lsn != report->end_lsn || own->groups != report->groups ||
                        own->containers != walk->containers || own->names != walk->names ||

@@ -30,7 +30,7 @@ static int kcheck_start(struct device *device, struct kspan *span, struct kcheck
 static void damage_note(void *context, enum kcheck_level level, const char *name, const char *text)
 {
     char *said = context;
-    if (level == KCHECK_DAMAGE && !said[0])
+    if ((level == KCHECK_DAMAGE || !strcmp(name, "ST20")) && !said[0])
         snprintf(said, OPINION_BYTES, "kcheck: %s: %s", name, text);
 }
 

@@ -9,7 +9,7 @@
 
 #define OPINION_BYTES 160u
 
-/* What kcheck finds; `said`: the first damage, or "". */
+/* What kcheck finds; `said`: the first damage, or loss of the older checkpoint's log, or "". */
 void opinion_ask(struct device *device, struct kcheck_result *own, char said[OPINION_BYTES]);
 
 #endif
