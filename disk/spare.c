@@ -168,8 +168,22 @@ static int slots_cut(struct store *store, const struct superblock *next)
            superblock_twin(store, &store->super) ?: io_flush(&store->io);
 }
 
+/* mark_note notes a mark. The home may begin several checkpoints at one LSN, of which the last has
+ * the newest keep_lsn. If there are too many marks, the newest one's place is taken. */
+static void mark_note(struct store_spare *spare, const struct store_mark *mark)
+{
+    uint32_t count = spare->mark_count;
+    uint64_t last = count ? spare->marks[count - 1].redo_lsn : 0;
+    if (mark->redo_lsn < spare->scan.end || mark->redo_lsn < last)
+        return;
+    if (mark->redo_lsn > last && count < MARKS)
+        spare->mark_count = ++count;
+    spare->marks[count - 1] = *mark;
+}
+
 int store_spare_join(struct store_spare *spare, store_lsn_t common_lsn, uint32_t common_crc,
-                     const struct store_epochs *home, store_lsn_t sure_lsn)
+                     const struct store_epochs *home, store_lsn_t sure_lsn,
+                     const struct store_mark *mark)
 {
     struct store *store = spare->store;
     struct superblock next;
@@ -194,6 +208,7 @@ int store_spare_join(struct store_spare *spare, store_lsn_t common_lsn, uint32_t
     store->log.applied = spare->scan.end;
     store->log.applied_crc = spare->scan.prev_crc;
     spare->sure = MIN(sure_lsn, common_lsn);
+    mark_note(spare, mark);
     spare->joined = true;
     return unlogged_forget(store, false, &spare->report.lost);
 }
@@ -209,19 +224,6 @@ static bool mark_valid(const struct store *store, const struct store_mark *mark)
            (!mark->pages_lsn ||
             (mark->pages_lsn >= mark->scan_lsn && mark->pages_lsn <= mark->redo_lsn &&
              mark->pages_lsn >= store->super.checkpoints[store->super.checkpoint_index].scan_lsn));
-}
-
-/* mark_note notes a mark. The home may begin several checkpoints at one LSN, of which the last has
- * the newest keep_lsn. If there are too many marks, the newest one's place is taken. */
-static void mark_note(struct store_spare *spare, const struct store_mark *mark)
-{
-    uint32_t count = spare->mark_count;
-    uint64_t last = count ? spare->marks[count - 1].redo_lsn : 0;
-    if (mark->redo_lsn < spare->scan.end || mark->redo_lsn < last)
-        return;
-    if (mark->redo_lsn > last && count < MARKS)
-        spare->mark_count = ++count;
-    spare->marks[count - 1] = *mark;
 }
 
 /* mark_save makes a checkpoint of what is applied, with LSNs of the home (SE4). If it scans from

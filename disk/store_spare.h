@@ -8,7 +8,7 @@
  *     home                                       spare
  *                                                store_spare_open, store_spare_tell
  *     store_feed_begin, _seek ...       <--
- *     store_epochs_tell                 -->      store_spare_join
+ *     store_epochs_tell, _mark_tell     -->      store_spare_join
  *     store_feed_next ...               -->      take, write, taken
  *     each group behind its seal:
  *       store_group_sealed_bytes        -->      take, write, taken
@@ -45,7 +45,8 @@ struct store_mark {
  * and no metadata has anything that a copy may lack. All with the mutex, unless they say NO MUTEX.
  */
 void store_epochs_tell(const struct store *store, struct store_epochs *out);
-/* store_mark_tell tells the newest checkpoint begun: goes with each group that is sent. */
+/* store_mark_tell tells the newest checkpoint begun: goes with the join, and with each group that
+ * is sent: a copy that has applied what lies behind it makes it no more. */
 void store_mark_tell(const struct store *store, struct store_mark *out);
 /* store_group_sealed_bytes returns a sealed group's bytes, until it is applied. NO MUTEX. */
 const void *store_group_sealed_bytes(const struct store_group *group, size_t *bytes);
@@ -104,10 +105,11 @@ void store_spare_tell(const struct store_spare *spare, struct store_spare_state 
 struct store *store_spare_pages(struct store_spare *spare);
 /* store_spare_join cuts the log at common_lsn, whose group before has common_crc, and has both
  * slots name the home's epochs. What of it the home says was durable there (sure_lsn) may be
- * applied. -ESTALE: the two have no such log in common. Or the device's error: then abandon it. */
+ * applied; `mark` is of the same moment. -ESTALE: the two have no such log in common. Or the
+ * device's error: then abandon it. */
 store_must_check int store_spare_join(struct store_spare *spare, store_lsn_t common_lsn,
                                       uint32_t common_crc, const struct store_epochs *home,
-                                      store_lsn_t sure_lsn);
+                                      store_lsn_t sure_lsn, const struct store_mark *mark);
 /* store_spare_take looks whether it is the next group. Its bytes stay until it is taken. 0;
  * -EINVAL: it is not, or is no group; -EOPNOTSUPP: it has pages that are in no log; -ENOSPC: there
  * is no room, and no checkpoint to be had for it, so the copy is to be made anew; or the fence. */

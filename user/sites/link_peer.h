@@ -9,7 +9,7 @@
 
 #define LINK_THEY_SAY "the other site says: "   /* before the reason of a refusal by it */
 
-#define LINK_PROTOCOL 3u
+#define LINK_PROTOCOL 4u
 #define LEASE_NS_MIN 1000000ull
 #define LEASE_NS_MAX 60000000000ull
 #define TIME_NEVER UINT64_MAX

@@ -82,6 +82,7 @@ size_t role_put(const struct role_message *m, void *frame, size_t room)
         put_u64(&o, m->lsn);
         put_u64(&o, m->sure);
         put_u32(&o, m->crc);
+        mark_put(&o, &m->mark);
         epochs_put(&o, &m->epochs);
         break;
     case ROLE_HAVE:
@@ -145,6 +146,7 @@ bool role_get(struct role_message *m, const struct frame *f, const void *frame, 
         m->lsn = take_u64(&i);
         m->sure = take_u64(&i);
         m->crc = take_u32(&i);
+        mark_take(&i, &m->mark);
         epochs_take(&i, &m->epochs);
         break;
     case ROLE_HAVE:

@@ -240,6 +240,7 @@ static void mate_begins(struct role *r, uint64_t now)
     answer.lsn = r->fed = r->feed.lsn;
     answer.crc = r->feed.prev_crc;
     answer.sure = r->shown = r->flushed;
+    store_mark_tell(r->store, &answer.mark);
     store_epochs_tell(r->store, &answer.epochs);
     send(r, &answer);
 }
@@ -341,7 +342,7 @@ static void catches_up(struct role *r, const struct role_message *m, uint64_t no
     r->join.asked_us = 0;
     if (m->error == -ESTALE) r->error = -ESTALE;
     if (m->error) return;
-    r->error = store_spare_join(r->copy, m->lsn, m->crc, &m->epochs, m->sure);
+    r->error = store_spare_join(r->copy, m->lsn, m->crc, &m->epochs, m->sure, &m->mark);
     if (r->error) return;
     r->is = ROLE_SPARE;
     r->named = false;

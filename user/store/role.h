@@ -49,7 +49,7 @@ struct role_message {
     uint32_t crc;               /* CATCH_UP: of the group before lsn */
     uint64_t stamp;             /* GROUP, BEAT: the home's clock; HAVE, HEARD: that of these */
     struct store_epochs epochs; /* JOIN, CATCH_UP */
-    struct store_mark mark;     /* GROUP */
+    struct store_mark mark;     /* GROUP, CATCH_UP */
     uint8_t uuid[16];           /* JOIN, with the sizes: both must be those of the home */
     uint64_t disk_bytes, log_bytes;
     const void *group;          /* GROUP; only during the call */

@@ -196,12 +196,14 @@ static void copy_joins(void)
     struct store_spare_state state;
     struct store_epochs theirs, ours;
     struct store_feed f;
+    struct store_mark mark;
     require(store_spare_open(&io, &test_memory, &how, &copy, &report) == 0);
     store_spare_tell(copy, &state, &theirs);
     require(store_feed_begin(home, &f, &theirs, state.end_lsn) == 0);
     require(store_feed_seek(home, &f, 1 << 20) == 0);
     store_epochs_tell(home, &ours);
-    require(store_spare_join(copy, f.lsn, f.prev_crc, &ours, f.lsn) == 0);
+    store_mark_tell(home, &mark);
+    require(store_spare_join(copy, f.lsn, f.prev_crc, &ours, f.lsn, &mark) == 0);
     store_feed_end(home, &f);
 }
 

@@ -183,6 +183,22 @@ static void a_spare_that_never_answers_is_not_named(void **state)
     machines_end();
 }
 
+/* Aim: who joins is told of the newest checkpoint, which no group may come behind for long. */
+static void who_joins_is_told_of_the_newest_checkpoint(void **state)
+{
+    (void)state;
+    struct store_mark mark;
+    struct role *r = home_alone();
+    machine_commits(&machines[0]);
+    commits_land(&machines[0]);
+    assert_int_equal(store_checkpoint_begin(r->store), 0);
+    joins_now(r, 77);
+    store_mark_tell(r->store, &mark);
+    assert_int_equal(mark.redo_lsn, store_log_applied(r->store));
+    assert_memory_equal(&last[ROLE_CATCH_UP].mark, &mark, sizeof mark);
+    machines_end();
+}
+
 /* Aim: who answers what was never sent gives no lease: a stamp is one of the home's (NH8). */
 static void a_stamp_of_the_future_is_no_lease(void **state)
 {
@@ -560,6 +576,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_spare_that_never_answers_is_not_named),
+        cmocka_unit_test(who_joins_is_told_of_the_newest_checkpoint),
         cmocka_unit_test(a_stamp_of_the_future_is_no_lease),
         cmocka_unit_test(a_group_in_the_air_is_sent_to_who_joins),
         cmocka_unit_test(a_long_log_is_read_in_steps),

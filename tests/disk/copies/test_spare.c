@@ -250,7 +250,7 @@ static void only_the_next_group_is_taken(void **state)
     memcpy(changed, group, bytes);
     assert_int_equal(store_spare_take(to, changed, bytes, &mark), -EINVAL);
     assert_int_equal(store_spare_apply(to, 0), -EINVAL);
-    assert_int_equal(store_spare_join(to, lsn, crc, &ours, lsn), 0);
+    assert_int_equal(store_spare_join(to, lsn, crc, &ours, lsn, &mark), 0);
     for (size_t i = 0; i < bytes; i++) {
         changed[i] ^= 1;
         assert_int_equal(store_spare_take(to, changed, bytes, &mark), -EINVAL);
@@ -354,27 +354,30 @@ static void other_logs_are_not_joined(void **state)
     struct store_epochs theirs, ours, wrong;
     struct store_report report;
     struct store *store;
+    struct store_mark mark;
     struct store_feed f;
     pair_apart();
     struct store_spare *to = copy_open();
     store_spare_tell(to, &s, &theirs);
     assert_int_equal(feed_begin(&f, &theirs, s.end_lsn), 0);
     store_epochs_tell(world->store, &ours);
-    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc + 1, &ours, 0), -ESTALE);
-    assert_int_equal(store_spare_join(to, f.lsn + BLOCK_BYTES, f.prev_crc, &ours, 0), -ESTALE);
+    store_mark_tell(world->store, &mark);
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc + 1, &ours, 0, &mark), -ESTALE);
+    assert_int_equal(store_spare_join(to, f.lsn + BLOCK_BYTES, f.prev_crc, &ours, 0, &mark),
+                     -ESTALE);
     wrong = ours;
     wrong.count = 0;
-    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, 0), -ESTALE);
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, 0, &mark), -ESTALE);
     wrong.count = STORE_EPOCHS + 1;
-    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, 0), -ESTALE);
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, 0, &mark), -ESTALE);
     wrong = ours;                       /* an older home: what is cut would come back */
     wrong.of[wrong.count - 1].epoch--;
-    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, 0), -ESTALE);
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, 0, &mark), -ESTALE);
     wrong = ours;                       /* the home's epoch began behind the copy's end */
     wrong.of[wrong.count].epoch = wrong.of[wrong.count - 1].epoch + 1;
     wrong.of[wrong.count++].first_lsn = f.lsn + BLOCK_BYTES;
-    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, f.lsn), 0);
-    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, f.lsn), -EINVAL);
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, f.lsn, &mark), 0);
+    assert_int_equal(store_spare_join(to, f.lsn, f.prev_crc, &wrong, f.lsn, &mark), -EINVAL);
     assert_int_equal(store_spare_take_over(to, &store, &report), -EUCLEAN);
     store_feed_end(world->store, &f);
     assert_int_equal(store_feed_begin(world->store, &f, &(struct store_epochs){ .count = 9 }, 0),
@@ -458,6 +461,36 @@ static void a_copy_joins_however_often_its_home_starts(void **state)
     assert_true(crew_part() || crew_sum(CHECKPOINTS) * 2 > crew_sum(JOINS));
 }
 
+/* Aim: a copy that joins knows of the newest checkpoint of its home, although no group comes behind
+ * it: it keeps no more of its log than that one, so it has room for what its home has room for. */
+static void who_joins_keeps_no_more_log_than_its_home(void **state)
+{
+    (void)state;
+    struct store_report report;
+    struct store_spare_state s;
+    struct store_epochs epochs;
+    pair_begin(4);
+    assert_int_equal(world_open(world, &report), 0);
+    assert_int_equal(join(), 0);
+    paused = true;                      /* it takes, and applies nothing */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(world_commit(world, 1, false), 0);
+        assert_int_equal(world_checkpoint(world), 0);
+    }
+    struct store_spare *gone = spare;
+    spare = NULL;
+    store_spare_abandon(gone);
+    assert_int_equal(join(), 0);
+    store_spare_tell(spare, &s, &epochs);
+    assert_true(s.groups == 0 && s.applied_lsn < s.end_lsn);
+    assert_int_equal(store_spare_apply(spare, 0), 0);
+    store_spare_tell(spare, &s, &epochs);
+    assert_int_equal(s.applied_lsn, s.end_lsn);
+    assert_true(store_spare_pages(spare)->log.keep >= world->store->log.keep);
+    paused = false;
+    pair_end();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +498,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(other_logs_are_not_joined),
         cmocka_unit_test(both_slots_name_an_epoch),
         cmocka_unit_test(a_copy_joins_however_often_its_home_starts),
+        cmocka_unit_test(who_joins_keeps_no_more_log_than_its_home),
         cmocka_unit_test(every_crash_state_of_a_spare_has_what_was_acknowledged),
         cmocka_unit_test(pairs_live_through_deaths),
     };

@@ -117,6 +117,7 @@ int join(void)
     struct store_spare_state state;
     struct store_epochs theirs, ours;
     struct store_feed f;
+    struct store_mark mark;
     struct store_report report;
     struct store_open_options options = options_of();
     struct disk_io io = device_io(copy_device());
@@ -129,9 +130,11 @@ int join(void)
     store_spare_tell(to, &state, &theirs);
     error = feed_begin(&f, &theirs, state.end_lsn);
     store_epochs_tell(world->store, &ours);
+    store_mark_tell(world->store, &mark);
     crew_add(CUT, !error && f.lsn < state.end_lsn);
     error = error ?: store_spare_join(to, f.lsn, f.prev_crc, &ours,
-                                      MIN(f.lsn, world->store->log.durable)) ?: feed(&f, to);
+                                      MIN(f.lsn, world->store->log.durable), &mark) ?:
+                     feed(&f, to);
     store_feed_end(world->store, &f);
     if (error) {
         require(error == -ESTALE || error == -EBUSY);
