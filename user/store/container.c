@@ -491,25 +491,33 @@ _Static_assert(KD_RIGHT_READ * DIRECTORY_READ == DIRECTORY_READ &&
                    KD_RIGHT_WRITE * DIRECTORY_READ == DIRECTORY_WRITE,
                "rights of a grant are those of an object, higher up");
 
-/* open_with_room tries that again when the cleaner has given up what nobody has open. With
- * PS_CREATE and PS_EXCLUSIVE it must not be there, but for the one that `out` says was made. */
+/* open_or_refuse: with PS_CREATE and PS_EXCLUSIVE there is nothing, or what this open has made. */
+static int open_or_refuse(uint64_t process, const char *path, const struct wire_open *how,
+                          struct wire_opened *out, struct sources *by)
+{
+    struct directory_found found;
+    bool new = how->flags & PS_CREATE && how->flags & PS_EXCLUSIVE;
+    int r = new ? path_walk(path, &found, by) : 0;
+    if (new && r == 0 && (!out->created || found.container != out->created)) r = -EEXIST;
+    return r == 0 ? open_found(process, path, how, out, by) : r;
+}
+
+/* open_with_room tries that again when the cleaner has given up what nobody has open. */
 static int open_with_room(uint64_t process, const char *path, const struct wire_open *how,
                           struct wire_opened *out, struct sources *by)
 {
-    bool must_be_new = how->flags & PS_CREATE && how->flags & PS_EXCLUSIVE && !out->created;
-    struct directory_found found;
     server_lock();
-    int r = must_be_new ? path_walk(path, &found, by) : -ENOENT;
-    r = r == 0 ? -EEXIST : must_be_new ? r : open_found(process, path, how, out, by);
+    int r = open_or_refuse(process, path, how, out, by);
     for (int try = 0; r == -EMFILE && try < IDLE_TRIES; try++) {
         room_wait();
-        r = open_found(process, path, how, out, by);
+        r = open_or_refuse(process, path, how, out, by);
     }
     server_unlock();
     return r;
 }
 
-/* container_open_by makes what is not there. If an open fails that goes, unless somebody has it. */
+/* container_open_by makes what is not there. If an open fails that goes, unless somebody has it, or
+ * its name is another one's by now. Until the end out->created is the number of what was made. */
 int container_open_by(uint64_t process, const char *path, const struct wire_open *how,
                       struct wire_opened *out, struct sources *by)
 {
@@ -521,13 +529,14 @@ int container_open_by(uint64_t process, const char *path, const struct wire_open
     for (out->created = 0;;) {
         uint64_t id;
         r = open_with_room(process, path, how, out, by);
-        if (r < 0 && r != -ENOENT && out->created) (void)names_delete(process, path, &id);
-        if (r != -ENOENT || !(how->flags & PS_CREATE)) return r;
-        out->created = 0;
-        r = names_create(path, &layout);
+        if (r < 0 && r != -ENOENT && out->created)
+            (void)names_delete(process, path, out->created, &id);
+        if (r != -ENOENT || !(how->flags & PS_CREATE)) break;
+        r = names_create(path, &layout, &out->created);
         if (r < 0 && (r != -EEXIST || how->flags & PS_EXCLUSIVE)) return r;
-        out->created = r == 0;
     }
+    out->created = r >= 0 && out->created == out->container;
+    return r;
 }
 
 int container_open(uint64_t process, const struct wire_open *how, struct wire_opened *out)

@@ -36,35 +36,40 @@ static int plan_begin(struct directory_at *at)
     return r == 0 ? caller_at(at) : r;
 }
 
-int names_create(const char *path, const struct store_layout *layout)
+int names_create(const char *path, const struct store_layout *layout, uint64_t *made)
 {
     struct directory_at at;
     server_lock();
     int r = plan_begin(&at);
     if (r == 0) r = directory_make(paths, at, path, false);
-    if (r == 0 && layout->type[0]) {
-        struct directory_change *c = directory_change(paths);
+    struct directory_change *c = r == 0 ? directory_change(paths) : NULL;
+    uint64_t id = c ? c->container : 0;
+    if (c && layout->type[0])
         c->ops[c->count++] = (struct store_op){
-            .type = STORE_OP_LAYOUT, .object = c->container, .layout = layout};
-    }
+            .type = STORE_OP_LAYOUT, .object = id, .layout = layout};
     r = planned(r);
+    *made = r == 0 ? id : 0;
     server_unlock();
     return r;
 }
 
-/* names_delete deletes a container, for its user, or for whoever made it and could not open it.
- * From the moment `changing` is set nobody can open it, so its last user is the caller, whose
- * openings end with the delete. If the commit fails the container is as it was. */
-int names_delete(uint64_t process, const char *path, uint64_t *id)
+/* names_delete deletes a container, for its user, or for whoever made it and could not open it,
+ * which says by `only` which it is. From the moment `changing` is set nobody can open it, so its
+ * last user is the caller, whose openings end with the delete. If the commit fails the container is
+ * as it was. */
+int names_delete(uint64_t process, const char *path, uint64_t only, uint64_t *id)
 {
     struct directory_found found;
     struct directory_at at;
     server_lock();
     int r = plan_begin(&at);
     if (r == 0) r = directory_remove(paths, at, path, &found);
-    if (r == 0 && container_used_beside(found.container, process)) {
-        change_drop();
-        r = -EBUSY;
+    if (r == 0) {
+        if (only && found.container != only)
+            r = -ENOENT;
+        else if (container_used_beside(found.container, process))
+            r = -EBUSY;
+        if (r < 0) change_drop();
     }
     if (r == 0) {
         *id = server.changing = found.container;
@@ -293,7 +298,7 @@ int names_request(const struct kd_message *m, struct kd_message *reply, struct w
                       m->kind == STORE_HANDLE || m->kind == STORE_LIMIT;
     if (!path) return -ENAMETOOLONG;
     if (!*path && !about_root) return -EINVAL;
-    if (m->kind == STORE_DELETE) return names_delete(m->process, path, &reply->word[0]);
+    if (m->kind == STORE_DELETE) return names_delete(m->process, path, 0, &reply->word[0]);
     if (m->kind == STORE_RENAME) {
         const char *to = names_path(names + each, each);
         return to ? names_rename(path, to, &reply->word[0]) : -ENAMETOOLONG;

@@ -58,9 +58,10 @@ void tickets_end(uint64_t serial);
 
 int paths_open(void);                   /* at the start; before anybody is served. No lock */
 
-/* names.c: these functions serve requests; no lock. */
-int names_create(const char *path, const struct store_layout *layout);
-int names_delete(uint64_t process, const char *path, uint64_t *id);
+/* names.c: these functions serve requests; no lock. *made: its number. `only`: of the container
+ * that is to go, whatever else has the name by now; 0: whichever has it. */
+int names_create(const char *path, const struct store_layout *layout, uint64_t *made);
+int names_delete(uint64_t process, const char *path, uint64_t only, uint64_t *id);
 int names_request(const struct kd_message *m, struct kd_message *reply, struct wire_named *out,
                   unsigned room);
 /* holders_request (holders.c) tells who has what a path leads to, and what came of it; MANAGE. */
