@@ -341,3 +341,18 @@ HANDLE_CALL(kd_space_detach, struct object *o, HANDLE_OBJECT, 0, 1)
 {
     return space_call(o, a, false, 0);
 }
+
+HANDLE_CALL(kd_space_rights, struct object *o, HANDLE_OBJECT, KD_RIGHT_MANAGE, 1)
+{
+    struct process *p = process_find((int)a[0]);
+    uint32_t rights = 0;
+    if (!p)
+        return -ESRCH;
+    lock_acquire(&p->attach_lock);
+    unsigned i = attachment_after(p, o->base);
+    if (i < p->attachment_count && p->attachments[i]->object == o)
+        rights = p->attachments[i]->rights;
+    lock_release(&p->attach_lock);
+    process_put(p);
+    return rights;
+}

@@ -14,6 +14,8 @@
  *   OC3  `idle` is 0 exactly while there are openings.
  *   OC4  An object is given up in the gate, when no group is in the air, and only if the kernel
  *       finds nothing in it that it alone has: so no group that is applied later is about it.
+ *   OC5  An opening is of one program: what a process had open before its execve adds nothing to
+ *       what the next one opens, and ends nothing of that, however late its notices come.
  */
 #include "group.h"
 #include "path.h"
@@ -26,65 +28,11 @@
 
 #define IDLE_TRIES 8
 
-_Static_assert(STORE_SEGMENT_MAX <= 16, "cookie_of keeps 4 bits for the segment");
-
 struct container *container_by_id(uint64_t id)
 {
     struct container *c = server.containers[id % CONTAINER_HASH];
     while (c && c->id != id) c = c->next;
     return c;
-}
-
-bool container_page(const struct container *c, uint64_t address, uint64_t *page)
-{
-    for (unsigned i = 0; i < c->segment_count; i++) {
-        uint64_t offset = address - c->segment[i].base;
-        if (offset >= c->segment[i].pages * PAGE_BYTES) continue;
-        *page = c->segment[i].first + offset / PAGE_BYTES;
-        return true;
-    }
-    return false;
-}
-
-static int segment_of(const struct container *c, uint64_t page)
-{
-    for (unsigned i = 0; i < c->segment_count; i++)
-        if (page - c->segment[i].first < c->segment[i].pages) return (int)i;
-    return -ENOENT;
-}
-
-uint64_t container_left(const struct container *c, uint64_t page)
-{
-    int i = segment_of(c, page);
-    return i < 0 ? 1 : c->segment[i].first + c->segment[i].pages - page;
-}
-
-uint64_t container_address(const struct container *c, uint64_t page)
-{
-    int i = segment_of(c, page);
-    return i < 0 ? 0 : c->segment[i].base + (page - c->segment[i].first) * PAGE_BYTES;
-}
-
-int container_object(uint64_t id, uint64_t page, int *object, uint64_t *object_page)
-{
-    struct container *c = container_by_id(id);
-    int i = c ? segment_of(c, page) : -ENOENT;
-    if (i < 0) return i;
-    *object = c->segment[i].object;
-    *object_page = page - c->segment[i].first;
-    return 0;
-}
-
-int cookie_page(uint64_t cookie, uint64_t object_page, uint64_t *id, uint64_t *page)
-{
-    unsigned i = cookie & 15;
-    *id = cookie >> 4;
-    *page = object_page;
-    if (i == 0) return 0; /* the first segment's pages begin at 0 */
-    struct container *c = container_by_id(*id);
-    if (!c || i >= c->segment_count) return -ENOENT;
-    *page += c->segment[i].first;
-    return 0;
 }
 
 static struct opening *opening_of(const struct container *c, uint64_t process)
@@ -242,9 +190,59 @@ static void attach_undo(const struct container *c, uint64_t process, uint32_t ha
     if (r < 0 && !left_out(r)) detach_all(c, process);
 }
 
+/* opening_end: `closed`: the program goes on, and what it had leased may be in a commit. */
+static void opening_end(struct container *c, struct opening *o, bool closed)
+{
+    uint64_t process = o->process;
+    pins_end(c->id, process);
+    decide_end(c, process);
+    detach_all(c, process);
+    *o = c->openings[--c->opening_count];
+    space_process_gone(c, process, closed);
+    if (!process_known(process)) watches_end(process);
+    if (c->opening_count > 0) return;
+    c->idle = ++server.idle_clock;
+    if (c->kept) kept_idle(c->id);
+    server.idle_due |= server.objects > OBJECTS_MANY;
+    if (server.idle_due) pthread_cond_signal(&server.work);
+}
+
+/* attached: has the program that the process is now this container, which it has open? An execve
+ * ends what the one before was attached to; then the kernel says so. */
+static bool attached(const struct container *c, uint64_t process)
+{
+    return c->kept ? kept_attached(process) : kd_space_rights(process, c->segment[0].object) > 0;
+}
+
+/* openings_left_end ends those of programs that are no more: nothing is attached for them. */
+static void openings_left_end(struct container *c)
+{
+    for (unsigned i = c->opening_count; i-- > 0;)
+        if (!attached(c, c->openings[i].process)) opening_end(c, &c->openings[i], false);
+}
+
+/* programs_end ends the openings of the programs that the process was before (OC5). */
+static void programs_end(uint64_t process)
+{
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (struct container *c = server.containers[h]; c; c = c->next) {
+            struct opening *o = opening_of(c, process);
+            if (o && !attached(c, process)) opening_end(c, o, false);
+        }
+}
+
+void process_gone(uint64_t process)
+{
+    server_lock();
+    programs_end(process);
+    decide_settle();
+    server_unlock();
+}
+
 int container_opened(struct container *c, uint64_t process, uint32_t rights,
                      const struct sources *by)
 {
+    if ((c->kept || opening_of(c, process)) && !attached(c, process)) programs_end(process);
     struct opening *o = opening_of(c, process);
     struct sources all = o ? o->by : (struct sources){0};
     int r = sources_hold(by) ? sources_add(&all, by) : -EIDRM;
@@ -319,6 +317,7 @@ int container_remake(struct container *c, enum wire_form which, uint32_t value)
     r = spares_make(c, &d, c->form, as_was);
     for (unsigned i = 0; r < 0 && i < c->segment_count; i++) kd_object_destroy(as_is[i], 0);
     if (r < 0) return r;
+    openings_left_end(c);
     for (unsigned o = 0; o < c->opening_count; o++) detach_all(c, c->openings[o].process);
     r = spares_take(c, as_was, as_is);
     if (r == 0) c->form[which] = value;
@@ -328,22 +327,6 @@ int container_remake(struct container *c, enum wire_form which, uint32_t value)
         if (left_out(made)) made = 0;
     }
     return r < 0 ? r : made;
-}
-
-static void opening_end(struct container *c, struct opening *o, bool detach)
-{
-    uint64_t process = o->process;
-    pins_end(c->id, process);
-    decide_end(c, process);
-    if (detach) detach_all(c, process);
-    *o = c->openings[--c->opening_count];
-    space_process_gone(c, process, detach);
-    if (!process_known(process)) watches_end(process);
-    if (c->opening_count > 0) return;
-    c->idle = ++server.idle_clock;
-    if (c->kept) kept_idle(c->id);
-    server.idle_due |= server.objects > OBJECTS_MANY;
-    if (server.idle_due) pthread_cond_signal(&server.work);
 }
 
 void openings_end(uint64_t serial)
@@ -397,18 +380,6 @@ int container_close(uint64_t process, uint64_t id)
     decide_settle();
     server_unlock();
     return r;
-}
-
-void process_gone(uint64_t process)
-{
-    server_lock();
-    for (unsigned h = 0; h < CONTAINER_HASH; h++)
-        for (struct container *c = server.containers[h]; c; c = c->next) {
-            struct opening *o = opening_of(c, process);
-            if (o) opening_end(c, o, false);
-        }
-    decide_settle();
-    server_unlock();
 }
 
 /* ---- requests ---- */
@@ -512,6 +483,7 @@ static int open_with_room(uint64_t process, const char *path, const struct wire_
         room_wait();
         r = open_or_refuse(process, path, how, out, by);
     }
+    decide_settle();
     server_unlock();
     return r;
 }
@@ -569,10 +541,12 @@ int container_grow(uint64_t id)
         room_wait();
         r = grown_make(id, &c);
     }
+    if (r == 0) openings_left_end(c);
     for (unsigned i = 0; r == 0 && i < c->opening_count; i++) {
         int e = attach_all(c, c->openings[i].process, c->openings[i].rights);
         if (!left_out(e)) r = e;
     }
+    decide_settle();
     server_unlock();
     return r;
 }

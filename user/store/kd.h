@@ -64,6 +64,10 @@ static inline long kd_space_detach(uint64_t process, int object)
 {
     return KD2(KD_SPACE_DETACH, process, object);
 }
+static inline long kd_space_rights(uint64_t process, int object)
+{
+    return KD2(KD_SPACE_RIGHTS, process, object);
+}
 static inline long kd_object_supply(struct kd_supply *s)
 {
     return KD1(KD_OBJECT_SUPPLY, s);

@@ -226,6 +226,11 @@ int kept_attach(uint64_t id, uint64_t process, uint32_t rights)
     return r;
 }
 
+bool kept_attached(uint64_t process)
+{
+    return presence >= 0 && kd_space_rights(process, presence) > 0;
+}
+
 void kept_detach(uint64_t id, uint64_t process)
 {
     struct kept *k = kept_of(id);
@@ -317,6 +322,7 @@ void kept_open(const struct kd_message *m, const struct wire_opened *o, const st
     server_lock();
     int r = open_locked(&w);
     if (r < 0) refuse(&w, r);
+    decide_settle();
     server_unlock();
 }
 
@@ -486,6 +492,7 @@ static int serve_request(const struct kd_message *m, uint64_t place[2], bool *ta
     if (m->word[2] == WIRE_SERVE_PLACE) return serve_place(m, parent, place);
     server_lock();
     int r = serve_handle(m, parent, taken);
+    decide_settle();
     server_unlock();
     return r;
 }

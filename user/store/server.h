@@ -265,6 +265,7 @@ int kept_end(uint64_t id);
 void kept_idle(uint64_t id);        /* nobody has it open any more */
 int kept_attach(uint64_t id, uint64_t process, uint32_t rights);
 void kept_detach(uint64_t id, uint64_t process);
+bool kept_attached(uint64_t process);   /* to anything here, by the program that it is now */
 void kept_hello(uint64_t process, uint64_t parent, uint64_t id, uint64_t key);
 /* kept_object, lock held: the kernel's object of a segment, and its pages; of a kept container its
  * representative's, if there is one now. -ENOENT. */

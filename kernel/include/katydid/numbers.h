@@ -163,6 +163,9 @@
      * KD_CSN_ANY; -EBUSY: a transaction that stored to it is told, and not published; -ENOENT: it
      * is not in memory */ \
     X(1056, KD_OBJECT_MEND, kd_object_mend) \
+    /* (process id, object): which rights it has there by KD_SPACE_ATTACH; 0: it is not attached. \
+     * -ESRCH. The handle has KD_RIGHT_MANAGE */ \
+    X(1057, KD_SPACE_RIGHTS, kd_space_rights) \
     /* ---- transactions, client's side (store/view.c, begin.c, commit.c) ---- */ \
     /* (): handle; the calling thread owns it but does not enter it */ \
     X(1060, KD_VIEW_CREATE, kd_view_create) \

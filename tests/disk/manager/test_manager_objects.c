@@ -39,6 +39,7 @@ static long object_at(long number, long a, long b)
         CHECK(o->there);
         *o = (struct object){0};
         return 0;
+    case KD_SPACE_RIGHTS: return o->attached ? KD_RIGHT_READ : 0;
     default:
         CHECK(o->there);
         o->attached = number == KD_SPACE_ATTACH;

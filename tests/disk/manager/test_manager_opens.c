@@ -1,11 +1,12 @@
 /*
- * test_manager_opens.c - the store manager opens a container that it has just made, while its name
- * becomes another one's.
+ * test_manager_opens.c - the store manager opens containers: one that it has just made, while its
+ * name becomes another one's; and for a process that has become another program.
  *
  * Aim     who makes a container and cannot open it takes that one back, and no other. Who finds
- *         another one by the name has not made it.
+ *         another one by the name has not made it. An opening is of one program (OC5).
  * Method  lib/threads/rig.h. The open finds no room for an object and waits. Meanwhile another
- *         process deletes what was made, and gives its name to a container of its own.
+ *         process deletes what was made, and gives its name to a container of its own. An execve
+ *         takes all attachments, and the kernel says so before or behind what the new program asks.
  */
 #define room_wait cleaner_room_wait     /* of user/store/clean.c */
 #include "user/store/clean.c"
@@ -16,13 +17,23 @@
 
 enum { OTHER = CLIENT + 1 };
 
+enum { OBJECTS = 8 };
 static bool full, renames, room_comes;
 static unsigned waits;
+static int objects;
+static bool attached_to[OBJECTS];       /* is the client? */
 
 static long object_at(long number, long a, long b)
 {
-    (void)a, (void)b;
-    return number != KD_OBJECT_CREATE ? 0 : full ? -EMFILE : OBJECT;
+    if (number == KD_OBJECT_DESTROY) return 0;
+    if (number == KD_OBJECT_CREATE && full) return -EMFILE;
+    CHECK(objects < OBJECTS);
+    if (number == KD_OBJECT_CREATE) return OBJECT + objects++;
+    bool *its = &attached_to[b - OBJECT];
+    if (a != CLIENT) return 0;
+    if (number == KD_SPACE_RIGHTS) return *its ? KD_RIGHT_READ : 0;
+    *its = number == KD_SPACE_ATTACH;
+    return 0;
 }
 
 static uint64_t number_of(const char *name)
@@ -135,11 +146,82 @@ static void who_opens_what_has_the_name_by_now_has_not_made_it(void **state)
     run_child(child_made_anew);
 }
 
+/* ---- another program ---- */
+
+static void execs(void) { memset(attached_to, 0, sizeof(attached_to)); }
+
+static bool has(const struct wire_opened *box, uint32_t rights)
+{
+    server_lock();
+    struct container *c = container_by_id(box->container);
+    bool is = container_allows(c, CLIENT, rights) == 0;
+    CHECK(is || container_allows(c, CLIENT, rights) == -EACCES);
+    server_unlock();
+    return is;
+}
+
+static void opens(const char *name, uint32_t flags, struct wire_opened *out)
+{
+    struct wire_open how = {.flags = flags};
+    strcpy(how.name, name);
+    CHECK(container_open(CLIENT, &how, out) == 0);
+}
+
+/* It opens for reading what the program before had open for writing. */
+static void child_opens_again(void)
+{
+    struct wire_opened box;
+    object_call = object_at;
+    client_start();
+    execs();
+    opens("box", 0, &box);
+    CHECK(has(&box, KD_RIGHT_READ) && !has(&box, KD_RIGHT_WRITE));
+    process_gone(CLIENT);
+    process_gone(CLIENT);
+    CHECK(has(&box, KD_RIGHT_READ) && attached_to[0]);
+    CHECK(container_close(CLIENT, box.container) == 0 && !attached_to[0]);
+    CHECK(container_close(CLIENT, box.container) == -ENOENT);
+}
+
+static void child_opens_another(void)
+{
+    struct wire_opened box, other;
+    object_call = object_at;
+    client_start();
+    opens("box", 0, &box);
+    opens("other", PS_CREATE, &other);
+    execs();
+    opens("other", 0, &other);
+    process_gone(CLIENT);
+    CHECK(!has(&box, KD_RIGHT_READ) && has(&other, KD_RIGHT_READ));
+}
+
+/* The container grows before the store hears that the program is gone. */
+static void child_grows(void)
+{
+    struct wire_opened box;
+    object_call = object_at;
+    client_start();
+    opens("box", 0, &box);
+    execs();
+    CHECK(container_grow(box.container) == 0 && !has(&box, KD_RIGHT_READ));
+    CHECK(!attached_to[0] && !attached_to[1]);
+}
+
+static void a_program_has_what_it_opened_and_not_what_the_one_before_had(void **state)
+{
+    (void)state;
+    run_child(child_opens_again);
+    run_child(child_opens_another);
+    run_child(child_grows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_open_takes_back_what_it_made_and_no_other),
         cmocka_unit_test(who_opens_what_has_the_name_by_now_has_not_made_it),
+        cmocka_unit_test(a_program_has_what_it_opened_and_not_what_the_one_before_had),
     };
     memory_share();
     return cmocka_run_group_tests(tests, NULL, NULL);

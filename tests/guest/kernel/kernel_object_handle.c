@@ -32,6 +32,8 @@ static long attach(int pid, int handle, unsigned rights)
     return kd_call3(KD_SPACE_ATTACH, pid, handle, rights);
 }
 
+static long rights(int pid, int handle) { return kd_call3(KD_SPACE_RIGHTS, pid, handle, 0); }
+
 /* ---- the manager ---- */
 
 /* Word 0 of page n is n + 1. */
@@ -135,6 +137,7 @@ static int reader(void)
     WANT(kd_call3(KD_OBJECT_REVOKE, handle, 0, 0) == -EACCES);
     WANT(kd_call3(KD_OBJECT_DESTROY, handle, 0, 0) == -EACCES);
     WANT(kd_call3(KD_HANDLE_COPY, handle, WRITER, 0) < 0);
+    WANT(rights(getpid(), handle) == -EACCES);
     WANT(attach(getpid(), handle, WRITER) == -EACCES);
     WANT(attach(getpid(), handle, READER) == 0 && *word_of(3) == 4);
     *word_of(3) = 1; /* ends it */
@@ -167,14 +170,17 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "writer") == 0) return writer();
     if (argc > 1 && strcmp(argv[1], "reader") == 0) return reader();
     if (argc > 1 && strcmp(argv[1], "asks") == 0) return asks();
-    tap_plan(7);
+    tap_plan(10);
     port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     struct kd_object_create c = {.port = port, .commit_port = port, .pages = PAGES};
     object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     base = c.base;
     is(object >= 0 ? kd_call3(KD_NAME_SET, (long)name, port, 0) : object, 0, "an object");
     pthread_create(&t, NULL, manager, NULL);
+    is(rights(getpid(), object), 0, "nobody has it mapped");
     is(attach(getpid(), object, WRITER), 0, "its manager maps it");
+    is(rights(getpid(), object), WRITER, "and hears with which rights");
+    is(rights(1, object), 0, "others have none");
     test_clients();
     is(attach(1, object, READER), -EPERM, "who does not ask is not mapped");
     return tap_end();

@@ -233,6 +233,7 @@ long kernel_plain(long number, long a, long b, long c, long d)
     case KD_PORT_VOTES: return snapshot_waits;
     case KD_PORT_NOTIFY: notified |= (uint64_t)b; return 0;
     case KD_OBJECT_CREATE: return OBJECT;
+    case KD_SPACE_RIGHTS: return KD_RIGHT_READ;
     case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
     case KD_OBJECT_ADVISE:
         for (long i = b; i < b + c && i < PAGES; i++) unwanted[i] |= d == KD_ADVISE_FREED;

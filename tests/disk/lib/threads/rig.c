@@ -83,7 +83,8 @@ static long copy_write_to(uint64_t offset, const void *bytes, uint64_t count)
 static long kernel_call(long number, long a, long b, long c, long d)
 {
     if (object_call && (number == KD_OBJECT_CREATE || number == KD_OBJECT_DESTROY ||
-                        number == KD_SPACE_ATTACH || number == KD_SPACE_DETACH))
+                        number == KD_SPACE_ATTACH || number == KD_SPACE_DETACH ||
+                        number == KD_SPACE_RIGHTS))
         return object_call(number, a, b);
     switch (number) {
     case KD_BLOCK_OPEN:

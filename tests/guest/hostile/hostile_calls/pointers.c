@@ -356,6 +356,7 @@ void handles(void)
         {NAMED(KD_OBJECT_DESTROY), {H}, A_OBJECT},
         {NAMED(KD_SPACE_ATTACH), {G(getpid()), H, 3}, A_OBJECT},
         {NAMED(KD_SPACE_DETACH), {G(getpid()), H}, A_OBJECT},
+        {NAMED(KD_SPACE_RIGHTS), {G(getpid()), H}, A_OBJECT},
         {NAMED(KD_OBJECT_FAIL), {H, 0, 1, 5}, A_OBJECT},
         {NAMED(KD_OBJECT_RECALL), {H, 0, 1, 0}, A_OBJECT},
         {NAMED(KD_OBJECT_INFO), {H, 0, 1, G(room)}, A_OBJECT},

@@ -64,6 +64,8 @@ void katydid_values(void)
         {NAMED(KD_SPACE_ATTACH), {G(getpid()), o, 4}, -EINVAL},
         {NAMED(KD_SPACE_ATTACH), {G(getpid()), o, all}, -EINVAL},
         {NAMED(KD_SPACE_DETACH), {1, o}, -ENOENT},
+        {NAMED(KD_SPACE_RIGHTS), {0, o}, -ESRCH},
+        {NAMED(KD_SPACE_RIGHTS), {all, o}, -ESRCH},
         {NAMED(KD_OBJECT_FAIL), {o, 0, 0, 5}, -EINVAL},
         {NAMED(KD_OBJECT_FAIL), {o, 8, 1, 5}, -EINVAL},
         {NAMED(KD_OBJECT_FAIL), {o, 1, all, 5}, -EINVAL},
