@@ -106,3 +106,13 @@ int kept_begin(void)
     if (!e) pthread_detach(thread);
     return -e;
 }
+
+/* kept_lets: what lies beside a container that nobody may write is written by all who read that. */
+int kept_lets(const struct km_object *o, uint64_t process, int flags)
+{
+    if (!kept.object) return 0;
+    int own = strcmp(o->name, kept.name) == 0;
+    long has = kd_call3(KD_SPACE_RIGHTS, (long)process, kept.object->handle, 0);
+    long wanted = flags & KM_WRITE && (own || kept.flags & KM_WRITE) ? KD_RIGHT_WRITE : 0;
+    return has <= 0 || wanted & ~has ? -EACCES : own;
+}

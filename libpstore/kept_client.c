@@ -57,7 +57,8 @@ void *km_open(const char *manager, const char *object, int flags)
     void *found = client_open(manager, -1, ~0ull, object, flags);
     int error = errno;
     if (found || !is_no_name(error)) return found;
-    ps_container *c = ps_open(manager, 0, NULL);
+    ps_container *c = ps_open(manager, flags & KM_WRITE ? PS_WRITE : 0, NULL);
+    if (!c && flags & KM_WRITE && errno == EACCES) c = ps_open(manager, 0, NULL);
     if (c && !(found = km_open_beside(c, object, flags))) {
         if (errno != ENOTCONN) error = errno;
         ps_close(c);

@@ -117,8 +117,9 @@ int km_attach(struct km_object *o);           /* this process sees it there, too
 
 /* ---- a container's own manager (ps_manager): a program that the store starts and stops ----
  * The object for its container, at the container's place; to be called once, before any km_create,
- * which then publishes nothing: further objects are for km_open_beside. From km_serve on clients
- * come. When nobody has had it open for a while, ops->end is called, and the process ends.
+ * which then publishes nothing: further objects are for km_open_beside, by who has the container
+ * open, and to be written by who may write it, if anybody may. From km_serve on clients come. When
+ * nobody has had it open for a while, ops->end is called, and the process ends.
  * -ENOTCONN: this program was not started as a container's manager. */
 int km_container(int flags, const struct km_ops *ops, void *user, struct km_object **out);
 const char *km_container_name(void);          /* NULL: as above */
@@ -302,7 +303,7 @@ void *km_open(const char *manager, const char *object, int flags);
 int km_call(const char *manager, const char *object, void *message, int bytes); /* to ops->call */
 /* km_open_beside does so with an open container's manager. Objects of its beside the container are
  * memory that manager and clients share: volatile, and nobody locks it but they. -ENOTCONN: the
- * store manager serves it; -EOWNERDEAD: it has ended, ps_open once more starts it again;
+ * store manager serves it; -EACCES: c is not open so; -EOWNERDEAD: ps_open starts it again;
  * -ETIMEDOUT: as above, or the timeout_ms of the transaction in which it is called is over. */
 void *km_open_beside(const struct ps_container *c, const char *object, int flags);
 int km_call_beside(const struct ps_container *c, const char *object, void *message, int bytes);

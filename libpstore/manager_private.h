@@ -99,6 +99,9 @@ int manager_below(long found);
 
 /* kept_begin tells the store that its container is served from now on; 0 also if there is none. */
 int kept_begin(void);
+/* kept_lets: may a process that asks for this object have it so (KM_READ, KM_WRITE)? -EACCES: it
+ * does not have the container open so. 1: it is part of that, and attached by the store alone. */
+int kept_lets(const struct km_object *o, uint64_t process, int flags);
 /* container_kept_port gives a handle, to be closed, of the port of the program that serves it;
  * -ENOTCONN: none does. Not in an entered view (TX1). */
 int container_kept_port(const struct ps_container *c);

@@ -334,6 +334,8 @@ static int open_for(const struct kd_message *m, struct km_object *o, struct kd_m
     reply->word[0] = o->base;
     reply->word[1] = o->number;
     if (!m->word[0]) return 0; /* km_call only wants the number */
+    int lets = kept_lets(o, m->process, flags);
+    if (lets) return lets < 0 ? lets : 0;
     long r = kd_call3(KD_SPACE_ATTACH, (long)m->process, o->handle,
                       KD_RIGHT_READ | (flags & KM_WRITE ? KD_RIGHT_WRITE : 0));
     return r < 0 ? (int)r : 0;
