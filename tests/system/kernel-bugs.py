@@ -47,6 +47,7 @@ tool = load("scripts/bugs")
 runner = load("scripts/test")
 HEADS = {name: tool.head("kernel", name) for name in tool.names("kernel")}
 # what is no error of the kernel's, which it must get over: the test finds nothing
+NO_START = 120                          # of scripts/run: something is not built
 SURVIVED = {name for name, head in HEADS.items() if "Survived" in head}
 
 
@@ -133,6 +134,8 @@ def run(test, bug):
             if bug != "none" and line.startswith("not ok"):
                 process.terminate()
                 break
+    if process.returncode == NO_START:
+        sys.exit(f"{test} with {bug} does not start: {text}")
     if match := re.search(r"^PANIC: (.*)", text, re.M):
         found = match[1]
     elif match := re.search(r"^not ok \d+ - (.*)", text, re.M):
