@@ -110,7 +110,10 @@ static bool part_admits(const struct view *v, unsigned asked)
            !(asked & ASKED_REFUSAL && part == KD_PART_COMMIT);
 }
 
-enum { TURN_NS = 1000000 };
+/* A sweep that met a claim has its turn for TURN_NS, which is longer than it sleeps, also where a
+ * machine is slow or busy; and for LOOK_NS behind what it did there last. Who is to claim looks so
+ * often. */
+enum { TURN_NS = 50000000, LOOK_NS = 1000000 };
 
 /* sweep_has_turn tells whether a sweep has its turn (QU3). */
 static bool sweep_has_turn(const struct view *v)
@@ -123,8 +126,9 @@ bool view_claimed(const struct view *v)
 {
     struct view *of = v->group.joined ? group_of(v) : (struct view *)v;
     bool is = __atomic_load_n(&of->question.answer, __ATOMIC_ACQUIRE) == ANSWER_CLAIMED;
-    if (is || sweep_has_turn(of)) /* until the sweep is done with it */
-        __atomic_store_n(&of->question.turn_end_ns, arch_time_ns() + TURN_NS, __ATOMIC_RELAXED);
+    if (is || sweep_has_turn(of))
+        __atomic_store_n(&of->question.turn_end_ns, arch_time_ns() + (is ? TURN_NS : LOOK_NS),
+                         __ATOMIC_RELAXED);
     return is;
 }
 
@@ -166,7 +170,7 @@ struct view *view_claim(uint64_t id, uint64_t token, unsigned asked)
 {
     int e = -ESRCH;
     while (id < KD_VIEW_MAX && (e = claim_once(&views[id], token, asked)) == -EAGAIN &&
-           thread_park_until(arch_time_ns() + TURN_NS) != -EINTR)
+           thread_park_until(arch_time_ns() + LOOK_NS) != -EINTR)
         continue; /* with one CPU a loop that yields would keep a sweep's timer out */
     return e ? NULL : &views[id];
 }
