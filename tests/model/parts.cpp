@@ -27,6 +27,7 @@
     X(SNAP_LATE, "a snapshot that began between two publications shows objects that came later") \
     X(DEAD_GRANTS, "a page of a base that has died is given to the next until it is swept") \
     X(SNAP_DYING, "a snapshot begins while a base that has died is not swept") \
+    X(FENCE_REFUSES, "a base whose log does not take an outcome gives the pages of before") \
     X(FENCE_ENDS, "a base whose log takes nothing more says that its part has ended there") \
     X(FORGET_EARLY, "a decision is forgotten as soon as the program was answered") \
     X(FORGET_UNFLUSHED, "what a base says to have ended need not be durable there")
@@ -135,6 +136,7 @@ struct Model : Steps<State, Scenario> {
                 ends(s.b[i], true);
                 s.b[i].commit = EMPTY;
                 s.b[i].fenced = 1;
+                if (on(FENCE_REFUSES)) s.b[i].shown = OLD;
                 tell_next(s);
             });
         if (now->outcome != ASK)
