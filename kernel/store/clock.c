@@ -25,6 +25,8 @@
  * EV11  A frame with ZEROS holds zeros: it was supplied so, and nobody stores to the versions of
  *      its object's pages. When the page goes, whoever needs zeros next takes it as it is
  *      (FRAME_OF_ZEROS).
+ * EV12  A page that comes stays until the fault that waits for it has run: else those that come
+ *      with it could send it out first, again and again.
  *
  * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock, its object kept
  * alive. Whether it was used is asked without its leaf's lock, and where it only goes to another
@@ -212,6 +214,7 @@ HOT bool can_go(struct leaf *l, uint64_t slot)
     return page_resident(p) && !(p->flags & PAGE_PINNED) &&
            (p->flags & PAGE_DIRTY ? !never_cleaned(l->object) : !p->frame->pins) &&
            !item_copies(l, p) && !(p->versions && version_rough(p->versions)) /* VS4 */ &&
+           !page_due(l, (unsigned)slot) /* EV12 */ &&
            !(p->writer != WRITER_NONE && writer_needs(p, page_address(l, (unsigned)slot)));
 }
 

@@ -19,6 +19,7 @@ static void wait_done(struct page_wait *w, int error, unsigned rights)
     struct thread *thread = w->thread;
     w->error = error;
     w->rights = (uint8_t)rights;
+    w->due = true; /* EV12 */
     if (!rights || !w->view)
         page_wait_over(w);
     __atomic_store_n(&w->done, true, __ATOMIC_RELEASE); /* a wait without a view may be gone now */
@@ -93,6 +94,7 @@ int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned ac
         if (!e && w->view && w->view->doom)
             e = -EINTR;
     }
+    __atomic_store_n(&w->due, false, __ATOMIC_RELAXED);
     /* PO1: the page may have come with its neighbours while the request is still queued, or while a
      * receiver, which has the port's lock, reads it */
     if (__atomic_load_n(&w->done, __ATOMIC_ACQUIRE)) {

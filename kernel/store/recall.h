@@ -20,6 +20,7 @@ struct page_wait {
     int error;
     uint8_t slot, rights;    /* rights: given to it */
     bool done;
+    bool due;                /* it was given the page, and has not run since (EV12); atomic */
     bool old;                /* for what its snapshot sees: by the answer to its question alone */
     struct item item;        /* the PAGE message */
 };
@@ -41,16 +42,27 @@ static inline void page_wait_init(struct page_wait *w, struct view *v)
 {
     list_init(&w->link);
     list_init(&w->item.link);
-    w->item.queued = w->old = false;
+    w->item.queued = w->old = w->due = false;
     w->leaf = NULL;
     w->view = v;
     w->at = w->slots = w->rights = 0;
+}
+/* page_due tells whether the page was given to a fault whose thread has not run since. Leaf locked. */
+static inline bool page_due(const struct leaf *l, unsigned slot)
+{
+    list_for(n, &l->waits) {
+        const struct page_wait *w = container_of(n, struct page_wait, link);
+        if (w->slot == slot && __atomic_load_n(&w->due, __ATOMIC_RELAXED))
+            return true;
+    }
+    return false;
 }
 /* page_wait_over: the fault goes on or ends, and is in no list any more. Leaf locked. */
 static inline void page_wait_over(struct page_wait *w)
 {
     list_remove(&w->link);
     w->leaf = NULL;
+    w->due = false;
     w->at = w->slots = 0;
 }
 /* recall_user_gone: the view's transaction is over, and managers hear it that call back what it
