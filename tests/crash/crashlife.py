@@ -290,7 +290,7 @@ class Life:
             kind = rare[(number // 2 + self.options.get("turn", 0)) % len(rare)]
             places = [entry.index for entry in self.entries
                       if entry.sectors and self.kinds[entry.index] == kind]
-        for attempt in range(10 if places else 5):      # what lies beside it may count as another kind
+        for attempt in range(30 if places else 5):      # what lies beside it may count as another kind
             if places:
                 at = min(rng.choice(places) + rng.randint(1, 3), len(self.entries))
                 cut = cutting.random_state(self.entries, rng, at)
